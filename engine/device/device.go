@@ -1,0 +1,232 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// The causes of device errors.
+var (
+	ErrOutOfMemory = errors.New("out of device memory")
+	ErrDonated     = errors.New("buffer was donated")
+	ErrDeleted     = errors.New("buffer was deleted")
+	ErrClosed      = errors.New("device is closed")
+	ErrUnsupported = errors.New("not supported by this device")
+	ErrNonFinite   = errors.New("not finite")
+)
+
+// ID names a device: its kind and its number within the kind, "cpu:0".
+type ID string
+
+// Usage is what memory is for. Peaks and budgets are reported by it.
+type Usage uint8
+
+// The usages.
+const (
+	Weight Usage = iota
+	OptState
+	Grad
+	Activation
+	Input
+	Scratch
+	NumUsages int = iota
+)
+
+var usageNames = [NumUsages]string{"weight", "opt_state", "grad", "activation", "input", "scratch"}
+
+// String is the usage's name as reports print it.
+func (u Usage) String() string { return usageNames[u] }
+
+// Spec is what a device says of itself. It does not change while it is open.
+type Spec struct {
+	ID             ID
+	Kind           string
+	Description    string  // "2 of 16 cores, AVX-512"
+	Threads        int     // worker threads; 1 where that means nothing
+	MemoryBytes    int64   // its byte budget
+	FlopsPerSecond float64 // rough, for balancing stages; never a measurement of record
+	LinkBytesPerS  float64 // host link
+	PeerCopy       bool    // it can copy from another device of its kind without the host
+	HostVisible    bool    // a copy costs no link
+	CopyOut        bool    // it can give bytes back at all
+}
+
+// Stats is a device's memory at one instant, in bytes.
+type Stats struct {
+	Live, Peak int64
+	LiveBy     [NumUsages]int64
+	PeakBy     [NumUsages]int64
+	Allocs     int64 // allocations so far
+	Launches   int64 // executables run so far
+	CompileHits, CompileMisses int64
+}
+
+// Device is one device. All methods are safe for concurrent use.
+type Device interface {
+	// ID never changes.
+	ID() ID
+	// Spec never changes while the device is open.
+	Spec() Spec
+	// Supports tells whether the device can run a node, and if not, why. It
+	// does not block.
+	Supports(n *graph.Node) error
+	// Alloc reserves memory, with undefined contents. The caller owns the
+	// buffer and must Delete it once, or donate it. It does not block: without
+	// room it fails with ErrOutOfMemory and says what is needed, used and free.
+	Alloc(m shape.Meta, use Usage) (Buffer, error)
+	// AllocHost reserves host memory from which this device copies fastest.
+	// The caller owns it and must Free it once.
+	AllocHost(bytes int64) (HostBuffer, error)
+	// Compile plans a segment: order, liveness, one arena. It blocks. Equal
+	// signatures share one Executable, which the device owns until Close.
+	Compile(g *graph.Graph, o CompileOptions) (Executable, error)
+	// NewStream starts a queue. The caller must Close it.
+	NewStream(name string) (Stream, error)
+	// Stats is cheap enough for every step.
+	Stats() Stats
+	// Close stops the device. It fails, naming them, if buffers, host buffers
+	// or streams are still open; they are released all the same.
+	Close() error
+}
+
+// Buffer is device memory. A handle may be used from any goroutine; the order
+// of what happens to its contents is the order of the streams.
+type Buffer interface {
+	// Device is where it lives.
+	Device() ID
+	// Meta is what it holds. A pooled buffer keeps its metadata for life.
+	Meta() shape.Meta
+	// Usage is what it was allocated for.
+	Usage() Usage
+	// Ready is the event of the last queued operation that writes it; the zero
+	// Event when nothing was queued.
+	Ready() Event
+	// Delete gives the memory back once everything queued so far that touches
+	// it has finished. A second call fails with ErrDeleted; after donation with
+	// ErrDonated. It does not block.
+	Delete() error
+}
+
+// HostBuffer is host memory that a device can copy from and to. The owner must
+// not touch Bytes while a queued copy uses it.
+type HostBuffer interface {
+	Bytes() []byte
+	Free() error
+}
+
+// CompileOptions changes what Compile makes of a graph.
+type CompileOptions struct {
+	// Alias lists, per output of the graph, the index of the input whose
+	// memory it takes over, or -1; nil means none. That input is donated.
+	Alias []int
+	// CheckFinite makes every node fail with a *NonFiniteError when one of its
+	// float outputs holds NaN or Inf. For finding the layer, not for speed.
+	CheckFinite bool
+}
+
+// Executable is a compiled segment. It belongs to its device.
+type Executable interface {
+	// Memory states the bytes of arguments, outputs, aliases and temporaries.
+	Memory() Memory
+	// Signature is equal for equal work.
+	Signature() string
+	// Graph is what was compiled.
+	Graph() *graph.Graph
+}
+
+// Memory states what running an executable takes, in bytes.
+type Memory struct {
+	Arguments, Outputs, Aliased, Temporary int64
+}
+
+// Peak is what is live at once while it runs.
+func (m Memory) Peak() int64 { return m.Arguments + m.Outputs - m.Aliased + m.Temporary }
+
+// Stream is a queue of work on one device: everything runs in the order in
+// which it was queued, and every call returns at once. A call's error is about
+// its arguments; what fails later is carried by events. After a failure, the
+// rest of the queue is skipped and fails with the same cause. One goroutine
+// queues at a time.
+type Stream interface {
+	// CopyIn queues a copy of host bytes to the device. src must hold exactly
+	// as many bytes as dst's metadata says.
+	CopyIn(dst Buffer, src HostBuffer) error
+	// CopyOut queues a copy to the host. Residency alone calls this.
+	CopyOut(dst HostBuffer, src Buffer) (Event, error)
+	// CopyPeer queues a copy from another device of the same kind; it waits
+	// for src to be ready.
+	CopyPeer(dst, src Buffer) error
+	// Launch queues an executable. in matches the graph's Inputs, out its
+	// Outputs; out[i] is caller-allocated, except that an output which
+	// aliases input j must be in[j] itself or nil. Donated inputs must not be
+	// used afterwards except through that output.
+	Launch(x Executable, in, out []Buffer) (Event, error)
+	// Record is the event of everything queued so far.
+	Record() Event
+	// WaitFor makes what is queued later wait for e; the host does not wait.
+	WaitFor(e Event) error
+	// Busy is how long the queue has worked so far, waiting for events excluded.
+	Busy() int64 // nanoseconds
+	// Close waits for the queue to end and frees it. Its error is the first
+	// failure, if nothing reported it before.
+	Close() error
+}
+
+// Queue is what an Event refers to.
+type Queue interface {
+	// Finished reports whether operation seq has ended, well or not.
+	Finished(seq uint64) bool
+	// Err is the failure that operation seq met, nil if it has not ended.
+	Err(seq uint64) error
+	// Await blocks until operation seq has ended or ctx is done.
+	Await(ctx context.Context, seq uint64) error
+}
+
+// Event marks a place in a queue. It is a small value: copying and waiting
+// allocate nothing. The zero Event has always happened.
+type Event struct {
+	Queue Queue
+	Seq   uint64
+}
+
+// Done reports, without blocking, whether what the event marks has ended.
+func (e Event) Done() bool { return e.Queue == nil || e.Queue.Finished(e.Seq) }
+
+// Err is the failure of what the event marks; nil while it has not ended.
+func (e Event) Err() error {
+	if e.Queue == nil {
+		return nil
+	}
+	return e.Queue.Err(e.Seq)
+}
+
+// Wait blocks until what the event marks has ended, and returns its failure,
+// or ctx's error if that came first.
+func (e Event) Wait(ctx context.Context) error {
+	if e.Queue == nil {
+		return nil
+	}
+	return e.Queue.Await(ctx, e.Seq)
+}
+
+// NonFiniteError says where a number stopped being finite.
+type NonFiniteError struct {
+	Node  *graph.Node
+	Value string // name of the value
+	Index int    // of its first element that is NaN or Inf
+}
+
+// Error names the layer where there is one.
+func (e *NonFiniteError) Error() string {
+	if e.Node != nil && e.Node.Layer != nil {
+		return fmt.Sprintf("%v: %s has a value that is not finite (element %d)", e.Node.Layer, e.Value, e.Index)
+	}
+	return fmt.Sprintf("%s has a value that is not finite (element %d)", e.Value, e.Index)
+}
+
+// Unwrap is ErrNonFinite.
+func (e *NonFiniteError) Unwrap() error { return ErrNonFinite }

@@ -1,0 +1,60 @@
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Options is how a kind's devices are opened.
+type Options struct {
+	Count       int   // how many devices of the kind, at least 1
+	Threads     int   // worker threads over all of them; 0 means all the machine has
+	MemoryBytes int64 // byte budget of each; 0 means what the machine has, divided
+	Sync        bool  // finish each operation before the next is queued: for debugging
+}
+
+// Opener opens devices of one kind, numbered from 0.
+type Opener func(o Options) ([]Device, error)
+
+var (
+	mu    sync.Mutex
+	kinds = map[string]Opener{}
+)
+
+// Register makes a kind available to Open. Kinds call it from init.
+func Register(kind string, open Opener) {
+	mu.Lock()
+	defer mu.Unlock()
+	if _, dup := kinds[kind]; dup {
+		panic("BUG: device kind " + kind + " is registered twice")
+	}
+	kinds[kind] = open
+}
+
+// Kinds lists the registered kinds in order.
+func Kinds() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	ks := make([]string, 0, len(kinds))
+	for k := range kinds {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+// Open opens devices of a kind. The caller closes each.
+func Open(kind string, o Options) ([]Device, error) {
+	mu.Lock()
+	open := kinds[kind]
+	mu.Unlock()
+	if open == nil {
+		return nil, fmt.Errorf("no device kind %q: there are %s", kind, strings.Join(Kinds(), ", "))
+	}
+	if o.Count < 1 {
+		return nil, fmt.Errorf("device count %d: at least 1 is needed", o.Count)
+	}
+	return open(o)
+}

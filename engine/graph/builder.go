@@ -1,0 +1,222 @@
+package graph
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// ErrShape is the cause of every error about metadata.
+var ErrShape = errors.New("shapes do not fit")
+
+// Builder appends to a graph. The first error sticks: later calls do nothing
+// and return harmless values, so code that builds a model reads like the model
+// and checks once, in [Builder.Graph]. A Builder is for one goroutine.
+type Builder struct {
+	g            *Graph
+	microbatches int
+	phase        Phase
+	layer        *Layer
+	of           *Node
+	used         map[string]int
+	err          error
+}
+
+// NewBuilder starts a graph for a step of that many microbatches (at least 1).
+func NewBuilder(name string, microbatches int) *Builder {
+	return &Builder{g: &Graph{Name: name}, microbatches: max(1, microbatches), used: map[string]int{}}
+}
+
+// Microbatches is how many the step has.
+func (b *Builder) Microbatches() int { return b.microbatches }
+
+// Err is the first error.
+func (b *Builder) Err() error { return b.err }
+
+// Fail records an error, in the current layer's name and at its config line,
+// unless one was recorded before.
+func (b *Builder) Fail(err error) {
+	if b.err != nil || err == nil {
+		return
+	}
+	if b.layer == nil {
+		b.err = fmt.Errorf("%s: %w", b.g.Name, err)
+		return
+	}
+	b.err = fmt.Errorf("%v: %w", b.layer, err)
+	if p := b.layer.Pos.String(); p != "" {
+		b.err = fmt.Errorf("%s: %w", p, b.err)
+	}
+}
+
+// In sets the layer of what is appended until the returned function is called.
+func (b *Builder) In(l *Layer) (restore func()) {
+	old := b.layer
+	b.layer = l
+	return func() { b.layer = old }
+}
+
+// InPhase sets the phase of what is appended until the returned function is
+// called.
+func (b *Builder) InPhase(p Phase) (restore func()) {
+	old := b.phase
+	b.phase = p
+	return func() { b.phase = old }
+}
+
+// Layer is the current layer, nil outside one.
+func (b *Builder) Layer() *Layer { return b.layer }
+
+// Input declares a value that is fed, once per microbatch.
+func (b *Builder) Input(name string, m shape.Meta) *Value {
+	v := b.value(name, m)
+	v.Kind = Input
+	b.g.Inputs = append(b.g.Inputs, v)
+	return v
+}
+
+// MicrobatchConstant declares an input that differs between microbatches but
+// not between steps: it is copied in once per run.
+func (b *Builder) MicrobatchConstant(name string, m shape.Meta) *Value {
+	v := b.Input(name, m)
+	v.PerMicrobatch = true
+	return v
+}
+
+// Var declares a variable. Its name must be unique; tags are what parameter
+// groups select by.
+func (b *Builder) Var(name string, m shape.Meta, role Role, init Init, tags ...string) *Value {
+	if b.used[name] > 0 {
+		b.Fail(fmt.Errorf("variable %q is declared twice", name))
+	}
+	v := b.value(name, m)
+	v.Kind, v.Role, v.Init, v.Layer, v.Tags = Variable, role, init, b.layer, tags
+	b.g.Vars = append(b.g.Vars, v)
+	return v
+}
+
+// Apply appends a node and returns its outputs.
+func (b *Builder) Apply(op Op, in ...*Value) []*Value {
+	metas, err := b.infer(op, in)
+	if err != nil {
+		b.Fail(err)
+	}
+	if b.err != nil {
+		return b.broken(op)
+	}
+	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Phase: b.phase, Layer: b.layer, Of: b.of}
+	for i, m := range metas {
+		v := b.value(b.outName(op, i), m)
+		v.Node, v.Out = n, i
+		n.Out = append(n.Out, v)
+	}
+	b.g.Nodes = append(b.g.Nodes, n)
+	return n.Out
+}
+
+// One is Apply for ops with one output, or where only the first matters.
+func (b *Builder) One(op Op, in ...*Value) *Value { return b.Apply(op, in...)[0] }
+
+// Assign makes a variable take a value when the step ends.
+func (b *Builder) Assign(variable, v *Value) {
+	if b.err != nil {
+		return
+	}
+	if variable.Kind != Variable || !variable.Meta.Equal(v.Meta) {
+		b.Fail(fmt.Errorf("%w: cannot assign %v to %v", ErrShape, v, variable))
+		return
+	}
+	b.g.Assigns = append(b.g.Assigns, Assign{variable, v})
+}
+
+// Accumulate returns what the Update phase reads as the sum of part over the
+// step's microbatches; part itself where there is only one.
+func (b *Builder) Accumulate(part *Value, add Op) *Value {
+	if b.microbatches == 1 || b.err != nil {
+		return part
+	}
+	sum := b.value("sum("+part.Name+")", part.Meta)
+	sum.Kind = Summed
+	b.g.Accums = append(b.g.Accums, Accum{part, sum, add})
+	return sum
+}
+
+// Output names what a caller may fetch.
+func (b *Builder) Output(name string, v *Value) {
+	if b.err != nil {
+		return
+	}
+	if v.Kind == Computed && b.used[name] == 0 {
+		b.used[name]++
+		v.Name = name
+	}
+	b.g.Outputs = append(b.g.Outputs, v)
+}
+
+// Graph ends building: the graph without unused nodes, or the first error.
+func (b *Builder) Graph() (*Graph, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
+	return Prune(b.g), nil
+}
+
+func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
+	for i, v := range in {
+		if v == nil {
+			return nil, fmt.Errorf("BUG: input %d of %s is nil", i, op.Kind())
+		}
+	}
+	if b.err != nil {
+		return nil, b.err
+	}
+	out, err := op.Infer(Metas(in))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrShape, op.Kind(), err)
+	}
+	for _, m := range out {
+		if err := m.Shape.Validate(); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrShape, op.Kind(), err)
+		}
+	}
+	return out, nil
+}
+
+// broken stands in for the outputs of a node that could not be appended; the
+// most outputs that any op has is eight.
+func (b *Builder) broken(op Op) []*Value {
+	vs := make([]*Value, 8)
+	for i := range vs {
+		vs[i] = &Value{Name: "broken." + op.Kind(), Meta: shape.F32()}
+	}
+	return vs
+}
+
+func (b *Builder) value(name string, m shape.Meta) *Value {
+	v := &Value{ID: len(b.g.Values), Name: b.unique(name), Meta: m}
+	b.g.Values = append(b.g.Values, v)
+	return v
+}
+
+func (b *Builder) unique(name string) string {
+	b.used[name]++
+	if k := b.used[name]; k > 1 {
+		return b.unique(fmt.Sprintf("%s.%d", name, k-1))
+	}
+	return name
+}
+
+func (b *Builder) outName(op Op, i int) string {
+	name := op.Kind()
+	if b.layer != nil {
+		name = b.layer.Name + "." + name
+	}
+	if b.phase != Forward {
+		name = phaseNames[b.phase] + "/" + name
+	}
+	if i > 0 {
+		name = fmt.Sprintf("%s:%d", name, i)
+	}
+	return name
+}

@@ -1,0 +1,241 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Phase is the part of a training step that a node belongs to. Forward and
+// Backward run once per microbatch, Update once per step.
+type Phase uint8
+
+// The phases, in the order in which they run.
+const (
+	Forward Phase = iota
+	Backward
+	Update
+)
+
+var phaseNames = [...]string{"forward", "backward", "update"}
+
+// String is the phase's name in lower case.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Pos is where in a config file something was asked for.
+type Pos struct {
+	File string
+	Line int
+}
+
+// String is "file:line", or "" for a zero Pos.
+func (p Pos) String() string {
+	if p.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Layer is the model layer that a node implements. Nodes point to it, so
+// errors, plans and profiles can name it.
+type Layer struct {
+	Index int    // position in the model, from 0
+	Type  string // "dense"
+	Name  string // "fc2"; unique in the model, and the prefix of its variables
+	Block string // name of the top-level layer it stands in: the unit of partitioning
+	Pos   Pos
+}
+
+// String is `layer 3 (dense "fc2")`.
+func (l *Layer) String() string {
+	return fmt.Sprintf("layer %d (%s %q)", l.Index, l.Type, l.Name)
+}
+
+// Kind says where a value comes from.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Computed Kind = iota // produced by a node
+	Input                // fed: the batch, and constants of a microbatch
+	Variable             // lives on a device from step to step
+	Summed               // the sum over a step's microbatches of another value, see Accum
+)
+
+// Role says what a variable is for. It decides where it is counted, saved and
+// hashed.
+type Role uint8
+
+// The roles of variables.
+const (
+	NotVariable Role = iota
+	Parameter        // trained by the optimizer; saved, hashed, exported
+	Statistic        // batchnorm's running averages; saved, hashed, exported
+	OptState         // momentum and the like; saved
+	Counter          // the step; saved
+	Metric           // rings and sums that leave at an epoch's end; saved, so that a resume mid-epoch keeps them
+)
+
+var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric"}
+
+// String is the role in words.
+func (r Role) String() string { return roleNames[r] }
+
+// Value is a tensor of the graph: its metadata and where it comes from. Values
+// are immutable once the graph is built.
+type Value struct {
+	ID   int    // index in Graph.Values
+	Name string // unique in the graph; the same for every microbatch size
+	Meta shape.Meta
+	Kind Kind
+	Node *Node // the producer of a Computed value
+	Out  int   // which of its outputs
+
+	// For variables only.
+	Role          Role
+	Init          Init     // first contents
+	Layer         *Layer   // the layer it belongs to; nil for counters and metrics
+	Tags          []string // "weight", "bias", "norm", "embedding": what parameter groups select by
+	PerMicrobatch bool     // for inputs: a constant of the microbatch, resident for the whole run
+}
+
+// String is "name f32[2,3]".
+func (v *Value) String() string { return v.Name + " " + v.Meta.String() }
+
+// Init is how a variable is filled before its first copy-in. Random fills draw
+// from the run's seed and the variable's name.
+type Init struct {
+	Kind InitKind
+	A    float64 // Constant: the value; Uniform: the bound a of [-a,a); Normal: the standard deviation
+}
+
+// InitKind selects a fill.
+type InitKind uint8
+
+// The fills.
+const (
+	Zeros InitKind = iota
+	Constant
+	Uniform
+	Normal
+)
+
+// Cost is what one application of an op takes.
+type Cost struct {
+	Flops int64 // arithmetic operations, a multiply-add counted as two
+	Bytes int64 // bytes read and written, each tensor once
+}
+
+// Op is an operation: pure, stateless, its attributes in exported fields.
+// Implementations are small comparable-by-print structs: two ops are the same
+// if [OpString] is.
+type Op interface {
+	// Kind names the operation, "matmul". Devices look kernels up by it.
+	Kind() string
+	// Infer is the metadata rule: outputs from inputs, or an error in the
+	// words of whoever passed the inputs. It does not see names or lines.
+	Infer(in []shape.Meta) ([]shape.Meta, error)
+	// Grad appends what computes the gradient of n's inputs given those of its
+	// outputs (dy[i] is nil where nothing flows), and returns one value per
+	// input, nil where none flows. Unused results are pruned later.
+	Grad(b *Builder, n *Node, dy []*Value) []*Value
+	// Cost counts arithmetic and memory traffic.
+	Cost(in, out []shape.Meta) Cost
+}
+
+// Aliaser is implemented by ops whose output may, or must, share an input's
+// memory.
+type Aliaser interface {
+	// Alias returns, per output, the index of the input whose memory it may
+	// take over once nothing else reads that input, or -1.
+	Alias() []int
+}
+
+// OpString is an op with its attributes, "matmul{TransA:false TransB:true}".
+func OpString(op Op) string { return fmt.Sprintf("%s%+v", op.Kind(), op) }
+
+// Node is one application of an op.
+type Node struct {
+	ID    int // index in Graph.Nodes of the graph it was built in, before any rewriting
+	Op    Op
+	In    []*Value
+	Out   []*Value
+	Phase Phase
+	Layer *Layer // nil for what belongs to no layer: counters, the loss ring
+	Of    *Node  // for Backward: the forward node it differentiates
+}
+
+// String is "softmax(a, b) -> c".
+func (n *Node) String() string {
+	return fmt.Sprintf("%s(%s) -> %s", OpString(n.Op), names(n.In), names(n.Out))
+}
+
+func names(vs []*Value) string {
+	s := ""
+	for i, v := range vs {
+		if i > 0 {
+			s += ", "
+		}
+		s += v.Name
+	}
+	return s
+}
+
+// Assign says that a variable takes the value New when the step ends. The
+// device does it in place.
+type Assign struct {
+	Var, New *Value
+}
+
+// Accum says that Sum, which the Update phase reads, is the sum of Part over
+// the step's microbatches, in microbatch order. Add is the op that adds two
+// parts. A graph built for one microbatch has none.
+type Accum struct {
+	Part, Sum *Value
+	Add       Op
+}
+
+// Graph is a step, or a segment of one. Nodes are in topological order.
+type Graph struct {
+	Name    string
+	Nodes   []*Node
+	Values  []*Value // nil in a segment
+	Inputs  []*Value // Input values; of a segment: everything it reads from outside, in order
+	Vars    []*Value
+	Outputs []*Value // what a caller may ask for; of a segment: everything others read, in order
+	Assigns []Assign
+	Accums  []Accum
+}
+
+// Find returns the value of that name, or nil.
+func (g *Graph) Find(name string) *Value {
+	for _, v := range g.Values {
+		if v.Name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Cost sums the cost of nodes.
+func (g *Graph) Cost() Cost {
+	var c Cost
+	for _, n := range g.Nodes {
+		nc := n.Cost()
+		c.Flops += nc.Flops
+		c.Bytes += nc.Bytes
+	}
+	return c
+}
+
+// Cost is the node's cost at its own shapes.
+func (n *Node) Cost() Cost { return n.Op.Cost(Metas(n.In), Metas(n.Out)) }
+
+// Metas lists the metadata of values.
+func Metas(vs []*Value) []shape.Meta {
+	ms := make([]shape.Meta, len(vs))
+	for i, v := range vs {
+		ms[i] = v.Meta
+	}
+	return ms
+}
