@@ -57,11 +57,11 @@ type Spec struct {
 
 // Stats is a device's memory at one instant, in bytes.
 type Stats struct {
-	Live, Peak int64
-	LiveBy     [NumUsages]int64
-	PeakBy     [NumUsages]int64
-	Allocs     int64 // allocations so far
-	Launches   int64 // executables run so far
+	Live, Peak                 int64
+	LiveBy                     [NumUsages]int64
+	PeakBy                     [NumUsages]int64
+	Allocs                     int64 // allocations so far
+	Launches                   int64 // executables run so far
 	CompileHits, CompileMisses int64
 }
 
