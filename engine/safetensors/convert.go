@@ -1,0 +1,142 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// chunkElems is how many elements a conversion reads from the file at a time.
+const chunkElems = 16 << 10
+
+// Float32 reads a tensor of any type the format's numbers have as float32.
+// F64 rounds. It fails with ErrConvert, and says at which element, if an
+// integer is not representable or a finite number becomes infinite.
+func (f *File) Float32(name string) ([]float32, error) {
+	return convert(f, name, DecodeFloat32)
+}
+
+// Int32 reads a tensor of an integer type as int32. It fails with ErrConvert
+// if the tensor holds floating-point numbers or one that is out of range.
+func (f *File) Int32(name string) ([]int32, error) {
+	return convert(f, name, DecodeInt32)
+}
+
+func convert[T float32 | int32](f *File, name string, decode func(DType, []byte, []T) error) ([]T, error) {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	size := t.DType.Size()
+	out := make([]T, t.Shape.Elems())
+	buf := make([]byte, min(len(out), chunkElems)*size)
+	for at := 0; at < len(out); at += chunkElems {
+		part := out[at:min(len(out), at+chunkElems)]
+		raw := buf[:len(part)*size]
+		if err := f.readTensor(t, raw, int64(at)*int64(size)); err != nil {
+			return nil, err
+		}
+		if err := decode(t.DType, raw, part); err != nil {
+			return nil, fmt.Errorf("tensor %v, from element %d: %w", t, at, err)
+		}
+	}
+	return out, nil
+}
+
+// maxExactInt is the largest magnitude up to which float32 has every integer.
+const maxExactInt = 1 << 24
+
+// DecodeFloat32 converts little-endian elements of type d. src must hold
+// exactly len(dst) of them. It fails with ErrConvert as [File.Float32] says.
+func DecodeFloat32(d DType, src []byte, dst []float32) error {
+	le := binary.LittleEndian
+	switch d {
+	case F32:
+		for i := range dst {
+			dst[i] = math.Float32frombits(le.Uint32(src[4*i:]))
+		}
+	case F16:
+		for i := range dst {
+			dst[i] = half(le.Uint16(src[2*i:]))
+		}
+	case BF16:
+		for i := range dst {
+			dst[i] = math.Float32frombits(uint32(le.Uint16(src[2*i:])) << 16)
+		}
+	case F64:
+		for i := range dst {
+			v := math.Float64frombits(le.Uint64(src[8*i:]))
+			dst[i] = float32(v)
+			if math.IsInf(float64(dst[i]), 0) && !math.IsInf(v, 0) {
+				return fmt.Errorf("%w: element %d is %g, too large for float32", ErrConvert, i, v)
+			}
+		}
+	default:
+		return decodeIntegers(d, src, len(dst), func(i int, v int64) error {
+			dst[i] = float32(v)
+			if v > maxExactInt || v < -maxExactInt {
+				return fmt.Errorf("%w: element %d is %d, which float32 cannot hold exactly", ErrConvert, i, v)
+			}
+			return nil
+		})
+	}
+	return nil
+}
+
+// DecodeInt32 converts little-endian elements of integer type d. src must hold
+// exactly len(dst) of them. It fails with ErrConvert as [File.Int32] says.
+func DecodeInt32(d DType, src []byte, dst []int32) error {
+	return decodeIntegers(d, src, len(dst), func(i int, v int64) error {
+		dst[i] = int32(v)
+		if v > math.MaxInt32 || v < math.MinInt32 {
+			return fmt.Errorf("%w: element %d is %d, out of the range of int32", ErrConvert, i, v)
+		}
+		return nil
+	})
+}
+
+// decodeIntegers hands n integers to put, widened to int64.
+func decodeIntegers(d DType, src []byte, n int, put func(i int, v int64) error) error {
+	le := binary.LittleEndian
+	var at func(i int) int64
+	switch d {
+	case Bool, U8:
+		at = func(i int) int64 { return int64(src[i]) }
+	case I8:
+		at = func(i int) int64 { return int64(int8(src[i])) }
+	case U16:
+		at = func(i int) int64 { return int64(le.Uint16(src[2*i:])) }
+	case I16:
+		at = func(i int) int64 { return int64(int16(le.Uint16(src[2*i:]))) }
+	case U32:
+		at = func(i int) int64 { return int64(le.Uint32(src[4*i:])) }
+	case I32:
+		at = func(i int) int64 { return int64(int32(le.Uint32(src[4*i:]))) }
+	case I64:
+		at = func(i int) int64 { return int64(le.Uint64(src[8*i:])) }
+	case U64: // beyond int64 it is out of either range in any case
+		at = func(i int) int64 { return int64(min(le.Uint64(src[8*i:]), math.MaxInt64)) }
+	default:
+		return fmt.Errorf("%w: %s elements cannot become these: convert the file first", ErrConvert, d)
+	}
+	for i := range n {
+		if err := put(i, at(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// half widens an IEEE 754 binary16 number.
+func half(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	exp, frac := uint32(h>>10)&0x1f, uint32(h)&0x3ff
+	switch exp {
+	case 0: // zero and subnormals: frac * 2^-24
+		v := float32(frac) * (1.0 / (1 << 24))
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 0x1f: // infinities and NaNs
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
+}

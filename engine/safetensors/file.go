@@ -1,0 +1,149 @@
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+)
+
+// File is an open safetensors file. Its methods are safe for concurrent use;
+// they read from the file each time and keep nothing.
+type File struct {
+	r        io.ReaderAt
+	closer   io.Closer
+	data     int64 // where the data begins
+	tensors  []Tensor
+	index    map[string]int
+	metadata map[string]string
+}
+
+// Open reads and validates the header of the file at path. The caller must
+// Close it.
+func Open(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = bad("not a regular file")
+	}
+	var file *File
+	if err == nil {
+		file, err = Read(f, st.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	file.closer = f
+	return file, nil
+}
+
+// Read reads and validates the header of a file of size bytes behind r, which
+// must stay readable while the File is used.
+func Read(r io.ReaderAt, size int64) (*File, error) {
+	if size < lengthBytes {
+		return nil, bad("%d bytes are too few for a header", size)
+	}
+	var length [lengthBytes]byte
+	if err := readAt(r, length[:], 0); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > maxHeader || int64(n) > size-lengthBytes {
+		return nil, bad("a header of %d bytes in a file of %d (at most %d are allowed)", n, size, maxHeader)
+	}
+	header := make([]byte, n)
+	if err := readAt(r, header, lengthBytes); err != nil {
+		return nil, err
+	}
+	f := &File{r: r, data: lengthBytes + int64(n), index: map[string]int{}}
+	var err error
+	if f.tensors, f.metadata, err = parseHeader(header, size-f.data); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(f.tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	for i, t := range f.tensors {
+		f.index[t.Name] = i
+	}
+	return f, nil
+}
+
+// Close closes what Open opened.
+func (f *File) Close() error {
+	if f.closer == nil {
+		return nil
+	}
+	return f.closer.Close()
+}
+
+// Tensors lists the tensors in bytewise name order. The caller must not change
+// the slice.
+func (f *File) Tensors() []Tensor { return f.tensors }
+
+// Metadata is the file's free-form metadata; nil if it has none. The caller
+// must not change it.
+func (f *File) Metadata() map[string]string { return f.metadata }
+
+// Lookup finds a tensor by name. It fails with ErrNotFound.
+func (f *File) Lookup(name string) (Tensor, error) {
+	i, ok := f.index[name]
+	if !ok {
+		return Tensor{}, fmt.Errorf("%w: %q is not among the file's %d tensors%s", ErrNotFound, name, len(f.tensors), f.some())
+	}
+	return f.tensors[i], nil
+}
+
+// some names a few tensors, as a hint.
+func (f *File) some() string {
+	if len(f.tensors) == 0 {
+		return ""
+	}
+	names := make([]string, 0, 8)
+	for _, t := range f.tensors[:min(len(f.tensors), cap(names))] {
+		names = append(names, t.Name)
+	}
+	s := ": " + strings.Join(names, ", ")
+	if len(f.tensors) > len(names) {
+		s += ", …"
+	}
+	return s
+}
+
+// Read reads a tensor's bytes as they are in the file. dst must be exactly as
+// long.
+func (f *File) Read(name string, dst []byte) error {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return err
+	}
+	if int64(len(dst)) != t.Bytes() {
+		return fmt.Errorf("tensor %v has %d bytes, the destination %d", t, t.Bytes(), len(dst))
+	}
+	return f.readTensor(t, dst, 0)
+}
+
+// readTensor fills dst from the tensor's contents, from byte at of them.
+func (f *File) readTensor(t Tensor, dst []byte, at int64) error {
+	if err := readAt(f.r, dst, f.data+t.begin+at); err != nil {
+		return fmt.Errorf("tensor %q: %w", t.Name, err)
+	}
+	return nil
+}
+
+// readAt fills dst; a short file is an error of the format.
+func readAt(r io.ReaderAt, dst []byte, at int64) error {
+	n, err := r.ReadAt(dst, at)
+	if n == len(dst) {
+		return nil
+	}
+	if err == io.EOF {
+		return bad("the file ends at byte %d, %d more expected", at+int64(n), len(dst)-n)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Entry is one tensor to write: its little-endian contents in Bytes, or a Read
+// that fills them in when they are needed, which keeps one tensor in memory at
+// a time.
+type Entry struct {
+	Name  string
+	Meta  shape.Meta
+	Bytes []byte
+	Read  func(dst []byte) error
+}
+
+// Write writes entries and metadata as one file. The tensors are laid out by
+// element size, largest first, which keeps each aligned, then by name: the
+// same entries give the same bytes whatever their order.
+func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
+	sorted, err := layout(entries)
+	if err != nil {
+		return err
+	}
+	header, err := encodeHeader(sorted, metadata)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	var buf []byte
+	for _, e := range sorted {
+		data := e.Bytes
+		if e.Read != nil {
+			buf = slices.Grow(buf[:0], int(e.Meta.Bytes()))[:e.Meta.Bytes()]
+			data = buf
+			if err := e.Read(data); err != nil {
+				return fmt.Errorf("tensor %q: %w", e.Name, err)
+			}
+		}
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteFile writes a file that appears at path whole or not at all: it is
+// written beside it under a temporary name, synced and renamed.
+func WriteFile(path string, entries []Entry, metadata map[string]string) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = Write(tmp, entries, metadata)
+	if err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
+	}
+	return syncDir(dir)
+}
+
+// syncDir makes a rename in dir outlast a power loss.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// layout checks entries and puts them in file order.
+func layout(entries []Entry) ([]Entry, error) {
+	seen := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		if e.Name == metadataKey || seen[e.Name] || !utf8.ValidString(e.Name) {
+			return nil, fmt.Errorf("tensor name %q is reserved, repeated or not UTF-8", e.Name)
+		}
+		seen[e.Name] = true
+		if err := e.Meta.Shape.Validate(); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
+		}
+		if FromShape(e.Meta.DType) == "" {
+			return nil, fmt.Errorf("tensor %q: the format has no type for %v", e.Name, e.Meta)
+		}
+		if e.Read == nil && int64(len(e.Bytes)) != e.Meta.Bytes() {
+			return nil, fmt.Errorf("tensor %q: %v takes %d bytes, got %d", e.Name, e.Meta, e.Meta.Bytes(), len(e.Bytes))
+		}
+	}
+	sorted := slices.Clone(entries)
+	slices.SortFunc(sorted, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(b.Meta.DType.Size(), a.Meta.DType.Size()), cmp.Compare(a.Name, b.Name))
+	})
+	return sorted, nil
+}
+
+// encodeHeader is the length and the header, padded with spaces so that the
+// data begins at a multiple of eight.
+func encodeHeader(sorted []Entry, metadata map[string]string) ([]byte, error) {
+	type tensor struct {
+		DType   DType    `json:"dtype"`
+		Shape   []int    `json:"shape"`
+		Offsets [2]int64 `json:"data_offsets"`
+	}
+	out := append(make([]byte, lengthBytes), '{')
+	field := func(key string, value any) error {
+		if len(out) > lengthBytes+1 {
+			out = append(out, ',')
+		}
+		k, err := json.Marshal(key)
+		if err != nil {
+			return err
+		}
+		v, err := json.Marshal(value)
+		out = append(append(append(out, k...), ':'), v...)
+		return err
+	}
+	if len(metadata) > 0 {
+		if err := field(metadataKey, metadata); err != nil {
+			return nil, err
+		}
+	}
+	at := int64(0)
+	for _, e := range sorted {
+		end := at + e.Meta.Bytes()
+		dims := append([]int{}, e.Meta.Shape...)
+		if err := field(e.Name, tensor{FromShape(e.Meta.DType), dims, [2]int64{at, end}}); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+	out = append(out, '}')
+	for len(out)%lengthBytes != 0 {
+		out = append(out, ' ')
+	}
+	if len(out)-lengthBytes > maxHeader {
+		return nil, fmt.Errorf("header of %d bytes is over the format's limit of %d", len(out), maxHeader)
+	}
+	binary.LittleEndian.PutUint64(out, uint64(len(out)-lengthBytes))
+	return out, nil
+}
