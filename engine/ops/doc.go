@@ -4,7 +4,7 @@
 // has a plain kernel for each in float64, and each device has its own.
 //
 // Beside each op stands a function that appends it, so that layers read like
-// the formulas they implement: y := ops.Add(b, ops.MatMul(b, x, w), bias).
+// the formulas they implement: y := ops.Add(b, ops.MatMulOf(b, x, w, false, false), bias).
 //
 // Tensors are row-major and contiguous. Letters in comments: B batch, T time,
 // D width, N rows, C channels or classes, H and W height and width, K kernel.

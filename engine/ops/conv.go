@@ -1,0 +1,145 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Conv2D correlates x [N,C,H,W] with w [O,C/Groups,K,K'] to y [N,O,H',W'],
+// H' = (H + 2 Pad - K)/Stride + 1 rounded down. With groups, output channels
+// of one group see the input channels of that group only.
+type Conv2D struct{ Stride, Pad, Groups int }
+
+// Kind is "conv2d".
+func (o Conv2D) Kind() string { return "conv2d" }
+
+// Infer checks channels against groups and that the kernel fits.
+func (o Conv2D) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 2); err != nil {
+		return nil, err
+	}
+	x, w := in[0].Shape, in[1].Shape
+	if x.Rank() != 4 || w.Rank() != 4 {
+		return nil, fmt.Errorf("input is %v and weight %v, expected [N,C,H,W] and [O,C,K,K]", x, w)
+	}
+	if o.Groups < 1 || x[1]%o.Groups != 0 || w[0]%o.Groups != 0 {
+		return nil, fmt.Errorf("%d groups do not divide %d input and %d output channels", o.Groups, x[1], w[0])
+	}
+	if x[1] != w[1]*o.Groups {
+		return nil, fmt.Errorf("input has %d channels, weight expects %d (%d in each of %d groups)", x[1], w[1]*o.Groups, w[1], o.Groups)
+	}
+	h, err := window("height", x[2], w[2], o.Stride, o.Pad)
+	if err != nil {
+		return nil, err
+	}
+	wd, err := window("width", x[3], w[3], o.Stride, o.Pad)
+	if err != nil {
+		return nil, err
+	}
+	return one(shape.F32(x[0], w[0], h, wd)), nil
+}
+
+// Grad is one op per input.
+func (o Conv2D) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
+	x, w := n.In[0], n.In[1]
+	xs, ws := x.Meta.Shape, w.Meta.Shape
+	return []*graph.Value{
+		b.One(Conv2DGradX{o.Stride, o.Pad, o.Groups, xs[2], xs[3]}, w, dy[0]),
+		b.One(Conv2DGradW{o.Stride, o.Pad, o.Groups, ws[2], ws[3]}, x, dy[0]),
+	}
+}
+
+// Cost is a multiply-add per output element and weight of its group.
+func (o Conv2D) Cost(in, out []shape.Meta) graph.Cost {
+	w := in[1].Shape
+	return perElem(2*w[1]*w[2]*w[3], out[0].Elems(), in, out)
+}
+
+// Conv2DGradX is the gradient of [Conv2D]'s input from (w, dy); H and W are
+// the input's.
+type Conv2DGradX struct{ Stride, Pad, Groups, H, W int }
+
+// Kind is "conv2d_grad_x".
+func (o Conv2DGradX) Kind() string { return "conv2d_grad_x" }
+
+// Infer is the input whose convolution has dy's shape.
+func (o Conv2DGradX) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 2); err != nil {
+		return nil, err
+	}
+	w, d := in[0].Shape, in[1].Shape
+	if w.Rank() != 4 || d.Rank() != 4 {
+		return nil, fmt.Errorf("weight is %v and dy %v, expected 4 dimensions each", w, d)
+	}
+	x := shape.F32(d[0], w[1]*o.Groups, o.H, o.W)
+	return one(x), convFits(Conv2D{o.Stride, o.Pad, o.Groups}, x, in[0], in[1])
+}
+
+// Grad fails: see noSecond.
+func (o Conv2DGradX) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noSecond(b, n)
+}
+
+// Cost is the convolution's.
+func (o Conv2DGradX) Cost(in, out []shape.Meta) graph.Cost {
+	w := in[0].Shape
+	return perElem(2*w[1]*w[2]*w[3], in[1].Elems(), in, out)
+}
+
+// Conv2DGradW is the gradient of [Conv2D]'s weight from (x, dy); KH and KW are
+// the weight's.
+type Conv2DGradW struct{ Stride, Pad, Groups, KH, KW int }
+
+// Kind is "conv2d_grad_w".
+func (o Conv2DGradW) Kind() string { return "conv2d_grad_w" }
+
+// Infer is the weight whose convolution of x has dy's shape.
+func (o Conv2DGradW) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 2); err != nil {
+		return nil, err
+	}
+	x, d := in[0].Shape, in[1].Shape
+	if x.Rank() != 4 || d.Rank() != 4 || o.Groups < 1 {
+		return nil, fmt.Errorf("input is %v and dy %v in %d groups, expected 4 dimensions each and at least 1 group", x, d, o.Groups)
+	}
+	w := shape.F32(d[1], x[1]/o.Groups, o.KH, o.KW)
+	return one(w), convFits(Conv2D{o.Stride, o.Pad, o.Groups}, in[0], w, in[1])
+}
+
+// Grad fails: see noSecond.
+func (o Conv2DGradW) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noSecond(b, n)
+}
+
+// Cost is the convolution's.
+func (o Conv2DGradW) Cost(in, out []shape.Meta) graph.Cost {
+	w := out[0].Shape
+	return perElem(2*w[1]*w[2]*w[3], in[1].Elems(), in, out)
+}
+
+// convFits checks that convolving x with w gives dy.
+func convFits(o Conv2D, x, w, dy shape.Meta) error {
+	y, err := o.Infer([]shape.Meta{x, w})
+	if err != nil {
+		return err
+	}
+	return expect("dy", dy, y[0])
+}
+
+// window is the number of windows of size k over n elements with padding.
+func window(what string, n, k, stride, pad int) (int, error) {
+	if k < 1 || stride < 1 || pad < 0 {
+		return 0, fmt.Errorf("kernel %d, stride %d, padding %d: expected at least 1, 1 and 0", k, stride, pad)
+	}
+	if n+2*pad < k {
+		return 0, fmt.Errorf("kernel of %d does not fit into %s %d with padding %d", k, what, n, pad)
+	}
+	return (n+2*pad-k)/stride + 1, nil
+}
+
+// Conv2DOf convolves x with w.
+func Conv2DOf(b *graph.Builder, x, w *graph.Value, stride, pad, groups int) *graph.Value {
+	return b.One(Conv2D{stride, pad, groups}, x, w)
+}

@@ -1,0 +1,97 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// MatMul is c [...,M,N] = a [...,M,K] b [...,K,N]; the last two dimensions of
+// a or b are stored the other way round where TransA or TransB is set. Leading
+// dimensions are a batch of products and must be equal; or b has two
+// dimensions only and a's leading ones are more rows of one product (not with
+// TransA).
+type MatMul struct{ TransA, TransB bool }
+
+// Kind is "matmul".
+func (o MatMul) Kind() string { return "matmul" }
+
+// Dims are M, N and K for these inputs, without checks; rows of the leading
+// dimensions are not in M.
+func (o MatMul) Dims(a, b shape.Shape) (m, n, k int) {
+	m, k = a.Dim(-2), a.Dim(-1)
+	if o.TransA {
+		m, k = k, m
+	}
+	n = b.Dim(-1)
+	if o.TransB {
+		n = b.Dim(-2)
+	}
+	return m, n, k
+}
+
+// Infer checks the dimension that is summed over, and the leading ones.
+func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 2); err != nil {
+		return nil, err
+	}
+	a, b := in[0].Shape, in[1].Shape
+	if a.Rank() < 2 || b.Rank() < 2 {
+		return nil, fmt.Errorf("inputs are %v and %v, expected at least 2 dimensions each", a, b)
+	}
+	weight := b.Rank() == 2 && !o.TransA
+	if !weight && !a[:a.Rank()-2].Equal(b[:b.Rank()-2]) {
+		return nil, fmt.Errorf("inputs are %v and %v, expected the same leading dimensions", a, b)
+	}
+	m, n, k := o.Dims(a, b)
+	kb := b.Dim(-2)
+	if o.TransB {
+		kb = b.Dim(-1)
+	}
+	if k != kb && weight {
+		return nil, fmt.Errorf("input has %d features, weight expects %d", k, kb)
+	}
+	if k != kb {
+		return nil, fmt.Errorf("left side %v is summed over %d, right side %v over %d", a, k, b, kb)
+	}
+	return one(f32(append(a[:a.Rank()-2].Clone(), m, n))), nil
+}
+
+// Grad is two products. Where b is a weight under more than one leading
+// dimension, the rows are flattened so that its gradient is one product.
+func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
+	x, w, d := n.In[0], n.In[1], dy[0]
+	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {
+		dx := MatMulOf(b, d, w, false, !o.TransB)
+		x = ReshapeTo(b, x, flatRows(x.Meta.Shape)...)
+		d = ReshapeTo(b, d, flatRows(d.Meta.Shape)...)
+		return []*graph.Value{dx, o.gradB(b, x, d)}
+	}
+	if o.TransA {
+		return []*graph.Value{MatMulOf(b, w, d, o.TransB, true), o.gradB(b, x, d)}
+	}
+	return []*graph.Value{MatMulOf(b, d, w, false, !o.TransB), o.gradB(b, x, d)}
+}
+
+// gradB is op(x)ᵀ d, stored the way b is.
+func (o MatMul) gradB(b *graph.Builder, x, d *graph.Value) *graph.Value {
+	if o.TransB {
+		return MatMulOf(b, d, x, true, o.TransA)
+	}
+	return MatMulOf(b, x, d, !o.TransA, false)
+}
+
+// flatRows is s as a matrix: all rows by the last dimension.
+func flatRows(s shape.Shape) []int { return []int{lead(s).Elems(), s.Dim(-1)} }
+
+// Cost is 2MNK per product.
+func (o MatMul) Cost(in, out []shape.Meta) graph.Cost {
+	_, _, k := o.Dims(in[0].Shape, in[1].Shape)
+	return perElem(2*k, out[0].Elems(), in, out)
+}
+
+// MatMulOf is the product of a and c.
+func MatMulOf(b *graph.Builder, a, c *graph.Value, transA, transB bool) *graph.Value {
+	return b.One(MatMul{transA, transB}, a, c)
+}

@@ -1,0 +1,297 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// The ops of this file run once per step, after the backward passes of all
+// microbatches. Nothing flows back through them. A gradient g is the sum over
+// the step's samples; g*Scale*clip is what an optimizer sees, Scale being
+// 1/(terms of the loss in the batch) and clip an input f32[] that is absent
+// without clipping.
+
+// SGD is PyTorch's: with d = g*Scale*clip + WeightDecay*w and
+// v' = Momentum*v + d, w' = w - lr v', or w - lr (d + Momentum v') with
+// Nesterov, or w - lr d without momentum. From (w, g, lr f32[] [, v where
+// Momentum > 0] [, clip where Clip]) to w' [, v'].
+type SGD struct {
+	Momentum           float64
+	Nesterov           bool
+	WeightDecay, Scale float64
+	Clip               bool
+}
+
+// Kind is "sgd".
+func (o SGD) Kind() string { return "sgd" }
+
+// Infer checks that all tensors have the weight's metadata.
+func (o SGD) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	n := 3
+	tensors := []int{1}
+	if o.Momentum < 0 || o.Nesterov && o.Momentum == 0 {
+		return nil, fmt.Errorf("momentum %v: expected at least 0, more for nesterov", o.Momentum)
+	}
+	if o.Momentum > 0 {
+		tensors = append(tensors, n)
+		n++
+	}
+	scalars := []int{2}
+	if o.Clip {
+		scalars = append(scalars, n)
+		n++
+	}
+	if err := floats(in, n); err != nil {
+		return nil, err
+	}
+	if err := updated(in, tensors, scalars); err != nil {
+		return nil, err
+	}
+	if o.Momentum > 0 {
+		return []shape.Meta{in[0], in[0]}, nil
+	}
+	return one(in[0]), nil
+}
+
+// Grad is none: updates come after the backward pass.
+func (o SGD) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is a few operations per weight.
+func (o SGD) Cost(in, out []shape.Meta) graph.Cost { return perElem(6, in[0].Elems(), in, out) }
+
+// Alias updates weight and velocity in place.
+func (o SGD) Alias() []int {
+	if o.Momentum > 0 {
+		return []int{0, 3}
+	}
+	return []int{0}
+}
+
+// Adam is PyTorch's Adam, or AdamW where Decoupled. With t = step+1 and
+// d = g*Scale*clip (+ WeightDecay*w unless Decoupled, which scales w by
+// 1 - lr*WeightDecay first instead): m' = Beta1 m + (1-Beta1) d,
+// v' = Beta2 v + (1-Beta2) d², and
+// w' = w - lr/(1-Beta1^t) m' / (sqrt(v')/sqrt(1-Beta2^t) + Eps).
+// From (w, g, m, v, step i32[], lr f32[] [, clip where Clip]) to w', m', v'.
+// (Kingma and Ba 2015; Loshchilov and Hutter 2019.)
+type Adam struct {
+	Beta1, Beta2, Eps, WeightDecay float64
+	Decoupled                      bool
+	Scale                          float64
+	Clip                           bool
+}
+
+// Kind is "adam".
+func (o Adam) Kind() string { return "adam" }
+
+// Infer checks that all tensors have the weight's metadata.
+func (o Adam) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	n, scalars := 6, []int{5}
+	if o.Clip {
+		n, scalars = 7, []int{5, 6}
+	}
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	if o.Beta1 < 0 || o.Beta1 >= 1 || o.Beta2 < 0 || o.Beta2 >= 1 {
+		return nil, fmt.Errorf("betas %v and %v are outside [0,1)", o.Beta1, o.Beta2)
+	}
+	if err := isFloat("weight", in[0], 0); err != nil {
+		return nil, err
+	}
+	if err := expect("step", in[4], shape.I32()); err != nil {
+		return nil, err
+	}
+	if err := updated(in, []int{1, 2, 3}, scalars); err != nil {
+		return nil, err
+	}
+	return []shape.Meta{in[0], in[0], in[0]}, nil
+}
+
+// Grad is none: updates come after the backward pass.
+func (o Adam) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is a dozen operations per weight.
+func (o Adam) Cost(in, out []shape.Meta) graph.Cost { return perElem(14, in[0].Elems(), in, out) }
+
+// Alias updates weight and moments in place.
+func (o Adam) Alias() []int { return []int{0, 2, 3} }
+
+// ClipFactor is min(1, MaxNorm/(norm+1e-6)), f32[], norm = Scale*sqrt(sum)
+// over any number (at least one) of sums of squares f32[] of unscaled
+// gradients, added in the order given.
+type ClipFactor struct{ MaxNorm, Scale float64 }
+
+// Kind is "clip_factor".
+func (o ClipFactor) Kind() string { return "clip_factor" }
+
+// Infer wants scalars.
+func (o ClipFactor) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if len(in) == 0 {
+		return nil, fmt.Errorf("takes at least 1 sum of squares, got none")
+	}
+	if o.MaxNorm <= 0 {
+		return nil, fmt.Errorf("largest norm %v is not positive", o.MaxNorm)
+	}
+	for i, m := range in {
+		if err := expect(fmt.Sprintf("input %d", i), m, shape.F32()); err != nil {
+			return nil, err
+		}
+	}
+	return one(shape.F32()), nil
+}
+
+// Grad is none: updates come after the backward pass.
+func (o ClipFactor) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is an addition per input.
+func (o ClipFactor) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, len(in)+4, in, out) }
+
+// LearningRate is the rate of a step, from step i32[] to f32[]; see
+// [LearningRate.At] for the schedules.
+type LearningRate struct {
+	Schedule             string // constant, step, cosine or linear
+	Base, Min, Gamma     float64
+	Warmup, Total, Every int // in steps
+}
+
+// Kind is "learning_rate".
+func (o LearningRate) Kind() string { return "learning_rate" }
+
+// At is the rate of a step, counted from 0. During the first Warmup steps it
+// is Base*(step+1)/Warmup. After that, with t steps since, of n = Total-Warmup:
+//
+//	constant: Base
+//	step:     Base * Gamma^(t/Every), the quotient rounded down
+//	cosine:   Min + (Base-Min) (1 + cos(pi t/n))/2, Min from t = n on
+//	linear:   Base + (Min-Base) t/n, Min from t = n on
+//
+// It is here, and not with the kernels, so that all of them agree to the bit.
+func (o LearningRate) At(step int) float64 {
+	if step < o.Warmup {
+		return o.Base * float64(step+1) / float64(o.Warmup)
+	}
+	t := step - o.Warmup
+	f := min(1, float64(t)/float64(max(1, o.Total-o.Warmup)))
+	switch o.Schedule {
+	case "step":
+		return o.Base * math.Pow(o.Gamma, float64(t/o.Every))
+	case "cosine":
+		return o.Min + (o.Base-o.Min)*0.5*(1+math.Cos(math.Pi*f))
+	case "linear":
+		return o.Base + (o.Min-o.Base)*f
+	}
+	return o.Base
+}
+
+// Infer wants the step, and a schedule whose numbers make sense.
+func (o LearningRate) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	switch o.Schedule {
+	case "constant":
+	case "step":
+		if o.Every < 1 {
+			return nil, fmt.Errorf("schedule step every %d steps: expected at least 1", o.Every)
+		}
+	case "cosine", "linear":
+		if o.Total <= o.Warmup {
+			return nil, fmt.Errorf("schedule %s ends at step %d, within its warm-up of %d", o.Schedule, o.Total, o.Warmup)
+		}
+	default:
+		return nil, fmt.Errorf("no schedule %q: use constant, step, cosine or linear", o.Schedule)
+	}
+	return one(shape.F32()), expect("step", in[0], shape.I32())
+}
+
+// Grad is none: updates come after the backward pass.
+func (o LearningRate) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is a scalar's.
+func (o LearningRate) Cost(in, out []shape.Meta) graph.Cost { return perElem(10, 1, in, out) }
+
+// Increment adds one to a counter i32[], in place.
+type Increment struct{}
+
+// Kind is "increment".
+func (o Increment) Kind() string { return "increment" }
+
+// Infer wants a counter.
+func (o Increment) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	return one(in[0]), expect("counter", in[0], shape.I32())
+}
+
+// Grad is none: a counter is no function of the weights.
+func (o Increment) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is one addition.
+func (o Increment) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, 1, in, out) }
+
+// Alias updates the counter in place.
+func (o Increment) Alias() []int { return []int{0} }
+
+// RingWrite is (ring f32[L], step i32[], x f32[]) to ring with
+// ring[step mod L] = x*Scale, in place: where the losses of steps wait until
+// they are asked for.
+type RingWrite struct{ Scale float64 }
+
+// Kind is "ring_write".
+func (o RingWrite) Kind() string { return "ring_write" }
+
+// Infer wants a ring of at least one element.
+func (o RingWrite) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if in[0].DType != shape.Float32 || in[0].Shape.Rank() != 1 || in[0].Elems() == 0 {
+		return nil, fmt.Errorf("ring is %v, expected f32 [length] of at least 1", in[0])
+	}
+	if err := expect("step", in[1], shape.I32()); err != nil {
+		return nil, err
+	}
+	return one(in[0]), expect("x", in[2], shape.F32())
+}
+
+// Grad is none: it records.
+func (o RingWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is the one element written.
+func (o RingWrite) Cost(_, _ []shape.Meta) graph.Cost { return graph.Cost{Flops: 1, Bytes: 12} }
+
+// Alias updates the ring in place.
+func (o RingWrite) Alias() []int { return []int{0} }
+
+// updated checks the inputs of an optimizer: those listed in tensors have the
+// weight's metadata, those in scalars are f32[].
+func updated(in []shape.Meta, tensors, scalars []int) error {
+	for _, i := range tensors {
+		if err := expect(fmt.Sprintf("input %d", i), in[i], in[0]); err != nil {
+			return err
+		}
+	}
+	for _, i := range scalars {
+		if err := expect(fmt.Sprintf("input %d", i), in[i], shape.F32()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
