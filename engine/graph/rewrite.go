@@ -3,16 +3,22 @@ package graph
 // Prune removes the nodes that nothing needs: neither an output, an assigned
 // variable nor a sum over microbatches. Node IDs stay as they were built.
 func Prune(g *Graph) *Graph {
-	live := map[*Value]bool{}
-	for _, v := range g.Outputs {
-		live[v] = true
-	}
-	for _, a := range g.Assigns {
-		live[a.New] = true
-	}
 	sums := map[*Value]*Value{}
 	for _, a := range g.Accums {
 		sums[a.Sum] = a.Part
+	}
+	live := map[*Value]bool{}
+	need := func(v *Value) {
+		live[v] = true
+		if part := sums[v]; part != nil {
+			live[part] = true
+		}
+	}
+	for _, v := range g.Outputs {
+		need(v)
+	}
+	for _, a := range g.Assigns {
+		need(a.New)
 	}
 	keep := make([]bool, len(g.Nodes))
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
@@ -24,10 +30,7 @@ func Prune(g *Graph) *Graph {
 			continue
 		}
 		for _, in := range n.In {
-			live[in] = true
-			if part := sums[in]; part != nil {
-				live[part] = true
-			}
+			need(in)
 		}
 	}
 	out := *g
