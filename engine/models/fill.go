@@ -1,0 +1,32 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Fill writes a variable's first contents into dst, which has v.Meta.Bytes()
+// bytes. Random fills depend on the seed and the variable's name alone.
+func Fill(v *graph.Value, seed uint64, dst []byte) {
+	if int64(len(dst)) != v.Meta.Bytes() {
+		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
+	}
+	clear(dst)
+	if v.Meta.DType != shape.Float32 {
+		return
+	}
+	f, key := shape.View[float32](dst), rng.Named(seed, v.Name)
+	switch v.Init.Kind {
+	case graph.Constant:
+		for i := range f {
+			f[i] = float32(v.Init.A)
+		}
+	case graph.Uniform:
+		rng.Uniform(f, key, float32(-v.Init.A), float32(v.Init.A))
+	case graph.Normal:
+		rng.Normal(f, key, float32(v.Init.A))
+	}
+}

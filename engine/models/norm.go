@@ -1,0 +1,64 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+// layerNorm normalises the last axis (Ba et al., "Layer Normalization", 2016).
+func layerNorm(c *context, l *Layer, x *graph.Value) *graph.Value {
+	d := x.Meta.Shape.Dim(-1)
+	gamma := c.param("weight", []int{d}, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
+	beta := c.param("bias", []int{d}, graph.Init{}, "bias", "norm")
+	return c.b.One(ops.LayerNorm{Eps: l.eps()}, x, gamma, beta)
+}
+
+func (l *Layer) eps() float64 {
+	if l.Eps > 0 {
+		return l.Eps
+	}
+	return 1e-5
+}
+
+// batchNorm normalises each channel over the microbatch, and by the running
+// averages when not training (Ioffe and Szegedy, "Batch Normalization", 2015).
+// The averages move once per step, by statistics summed over microbatches like
+// gradients.
+func batchNorm(c *context, l *Layer, x *graph.Value) *graph.Value {
+	s := x.Meta.Shape
+	if s.Rank() < 2 {
+		c.fail("its input is %v: it takes [batch,channels,…]", x.Meta)
+		return x
+	}
+	ch := []int{s[1]}
+	gamma := c.param("weight", ch, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
+	beta := c.param("bias", ch, graph.Init{}, "bias", "norm")
+	mean := c.variable("running_mean", ch, graph.Statistic, graph.Init{})
+	variance := c.variable("running_var", ch, graph.Statistic, graph.Init{Kind: graph.Constant, A: 1})
+	if !c.training {
+		return c.b.One(ops.BatchNormEval{Eps: l.eps()}, x, gamma, beta, mean, variance)
+	}
+	out := c.b.Apply(ops.BatchNorm{Eps: l.eps()}, x, gamma, beta)
+	n := x.Meta.Elems() / max(1, s[1]) // values per channel in this microbatch
+	unbiased := float64(n) / float64(max(1, n-1))
+	c.average(l, mean, out[1], 1)
+	c.average(l, variance, out[2], unbiased)
+	return out[0]
+}
+
+// average moves a running average towards the step's statistic, the mean over
+// its samples of the microbatches' ones.
+func (c *context) average(l *Layer, running, stat *graph.Value, factor float64) {
+	momentum := l.Momentum
+	if momentum == 0 {
+		momentum = 0.1
+	}
+	weighted := ops.ScaleBy(c.b, stat, factor*float64(c.microbatch))
+	layer := c.b.Layer()
+	c.updates = append(c.updates, func() {
+		defer c.b.In(layer)()
+		sum := c.b.Accumulate(weighted, ops.AddOp)
+		now := ops.ScaleBy(c.b, sum, 1/float64(c.batch))
+		c.b.Assign(running, c.b.One(ops.Lerp{T: momentum}, running, now))
+	})
+}

@@ -1,0 +1,82 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// embedding looks rows up: [B,T,D] from tokens [B,T] and a table [V,D].
+func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
+	if x.Meta.DType != shape.Int32 {
+		c.fail("its input is %v: it takes token numbers (i32)", x.Meta)
+		return x
+	}
+	table := c.param("weight", []int{l.Vocab, l.Width}, l.tableInit(), "weight", "embedding")
+	return ops.EmbeddingOf(c.b, table, x)
+}
+
+func (l *Layer) tableInit() graph.Init {
+	if l.Std > 0 {
+		return graph.Init{Kind: graph.Normal, A: l.Std}
+	}
+	return graph.Init{Kind: graph.Normal, A: 1}
+}
+
+// positional adds a learned row to each position: x[B,T,D] + table[:T].
+func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
+	s := x.Meta.Shape
+	if s.Rank() != 3 {
+		c.fail("its input is %v: it takes [batch,time,width]", x.Meta)
+		return x
+	}
+	if s[1] > l.Context {
+		c.fail("its input has %d positions, its context is %d", s[1], l.Context)
+		return x
+	}
+	table := c.param("weight", []int{l.Context, s[2]}, l.tableInit(), "weight", "embedding")
+	if s[1] < l.Context {
+		table = ops.SliceOf(c.b, table, []int{0, 0}, []int{s[1], s[2]})
+	}
+	return ops.Add(c.b, x, table)
+}
+
+// attention is causal multi-head self-attention over x[B,T,D] with the
+// projections c_attn [D,3D] and c_proj [D,D], named and laid out as GPT-2's
+// (Vaswani et al., "Attention Is All You Need", 2017, §3.2; Radford et al.,
+// 2019).
+func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
+	s := x.Meta.Shape
+	if s.Rank() != 3 {
+		c.fail("its input is %v: it takes [batch,time,width]", x.Meta)
+		return x
+	}
+	if l.Heads < 1 || s[2]%l.Heads != 0 {
+		c.fail("%d heads do not divide width %d", l.Heads, s[2])
+		return x
+	}
+	qkv := c.projection("c_attn", x, 3*s[2], l.Std)
+	op := ops.CausalSelfAttention{Heads: l.Heads}
+	in := []*graph.Value{qkv}
+	if c.training && l.Rate > 0 {
+		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, c.id()
+		in = append(in, c.step, c.sampleBase())
+	}
+	std := l.ResidualStd
+	if std == 0 {
+		std = l.Std
+	}
+	return c.projection("c_proj", c.b.One(op, in...), s[2], std)
+}
+
+// projection is x·W + b with W [in,out], as GPT-2 publishes it.
+func (c *context) projection(name string, x *graph.Value, out int, std float64) *graph.Value {
+	in := x.Meta.Shape.Dim(-1)
+	wInit, bInit := kaiming(in), kaiming(in)
+	if std > 0 {
+		wInit, bInit = graph.Init{Kind: graph.Normal, A: std}, graph.Init{}
+	}
+	w := c.param(name+".weight", []int{in, out}, wInit, "weight")
+	y := ops.MatMulOf(c.b, x, w, false, false)
+	return ops.Add(c.b, y, c.param(name+".bias", []int{out}, bInit, "bias"))
+}

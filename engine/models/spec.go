@@ -1,0 +1,120 @@
+package models
+
+import (
+	"errors"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// ErrModel is the cause of errors about a model's layers.
+var ErrModel = errors.New("model")
+
+// Layer is one layer as it was asked for. Which fields matter depends on Type.
+type Layer struct {
+	Type  string
+	Name  string // unique; the prefix of its variables. Empty: type and index
+	Block string // the top-level layer it belongs to; empty: its own
+	Pos   graph.Pos
+
+	Units       int // dense: outputs
+	In          int // dense: inputs, checked against what arrives; 0 means infer
+	Channels    int // conv2d: outputs
+	Kernel      int // conv2d and pools: side of the window
+	Stride      int // 0 means 1 for conv2d, Kernel for pools
+	Padding     int
+	Groups      int    // conv2d; 0 means 1
+	NoBias      bool   // dense, conv2d
+	Activation  string // dense, conv2d: applied to the output; empty means none
+	Rate        float64
+	Eps         float64
+	Momentum    float64 // batchnorm: weight of the newest statistics
+	Heads       int     // attention
+	Vocab       int     // embedding: rows
+	Width       int     // embedding, positional_embedding: columns
+	Context     int     // positional_embedding: rows
+	Tied        string  // dense: name of the variable whose transpose is the weight
+	InOut       bool    // dense: weight is [in,out], as GPT-2 publishes it, not [out,in]
+	Std         float64 // dense, embedding: normal initialisation, bias zero; 0 means the default
+	ResidualStd float64 // attention: the same for its output projection
+	Shape       []int   // reshape: per sample; -1 infers one
+	Perm        []int   // transpose: axes per sample, from 0
+	Start, Stop []int   // slice: per sample
+	Body        []Layer // residual
+}
+
+// Spec is everything that decides a model's graphs but their batch size.
+type Spec struct {
+	Name   string
+	Input  shape.Meta // of one sample
+	Target shape.Meta // of one sample
+	Layers []Layer
+	Loss   string // cross_entropy, mse or bce
+	Seed   uint64 // for dropout
+}
+
+// Size says how a step's batch is cut.
+type Size struct {
+	Microbatch   int // samples in a microbatch
+	Microbatches int // microbatches in a step
+	Batch        int // samples in the step: what the mean is taken over
+	Ring         int // length of the rings that collect losses, in steps
+}
+
+// Names of the values that callers look for.
+const (
+	InputName     = "input"
+	TargetName    = "target"
+	BaseName      = "sample_base" // index in the batch of a microbatch's first sample
+	StepName      = "step"
+	LossRing      = "loss_ring"    // mean loss of each step
+	CorrectRing   = "correct_ring" // share of right answers of each step
+	EvalLoss      = "eval/loss"    // sum over terms
+	EvalCorrect   = "eval/correct" // count over terms
+	LogitsOutput  = "logits"
+	LossOutput    = "loss"
+	PredictOutput = "prediction"
+)
+
+// Terms is how many loss terms one sample has.
+func (s Spec) Terms() int { return max(1, s.Target.Elems()) }
+
+// Classifies reports whether accuracy means something for the model.
+func (s Spec) Classifies() bool { return s.Loss != "mse" }
+
+// Train builds the graph of a training step: one microbatch forward and
+// backward, and the update. Errors name the layer and its config line.
+func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
+	c := newContext("train", s, z.Microbatches, z.Microbatch)
+	c.training, c.batch = true, z.Batch
+	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})
+	logits := c.forward()
+	loss, correct := c.loss(logits)
+	terms := z.Batch * s.Terms()
+	optim.Append(c.b, o, loss, c.step, c.vars, terms)
+	c.finishStep(z, loss, correct, terms)
+	return c.b.Graph()
+}
+
+// Eval builds the graph that adds a batch's loss and right answers to the
+// variables [EvalLoss] and [EvalCorrect].
+func Eval(s Spec, microbatch int) (*graph.Graph, error) {
+	c := newContext("eval", s, 1, microbatch)
+	loss, correct := c.loss(c.forward())
+	defer c.b.InPhase(graph.Update)()
+	c.addTo(EvalLoss, loss)
+	if correct != nil {
+		c.addTo(EvalCorrect, correct)
+	}
+	return c.b.Graph()
+}
+
+// Predict builds the graph whose output [PredictOutput] is the model's answer:
+// probabilities for classes, values otherwise.
+func Predict(s Spec, microbatch int) (*graph.Graph, error) {
+	c := newContext("predict", s, 1, microbatch)
+	logits := c.forward()
+	c.b.Output(PredictOutput, c.answer(logits))
+	return c.b.Graph()
+}

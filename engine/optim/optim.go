@@ -1,0 +1,218 @@
+package optim
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// ErrSpec is the cause of errors about what an optimizer was asked to do.
+var ErrSpec = errors.New("optimizer")
+
+// Spec says how variables are trained.
+type Spec struct {
+	Name         string  // sgd, momentum, nesterov, adam or adamw
+	Momentum     float64 // of sgd, momentum and nesterov; 0 means none
+	Beta1, Beta2 float64
+	Eps          float64
+	WeightDecay  float64
+	ClipNorm     float64          // bound on the global gradient norm; 0 means none
+	NoDecay      []string         // tags (bias, norm, embedding) of variables without weight decay
+	Freeze       []string         // patterns (path.Match) of variables that are not trained
+	Schedule     ops.LearningRate // learning rate by step
+}
+
+// Trained lists the parameters that s trains, in the order they were declared.
+// A freeze pattern that matches nothing is an error.
+func (s Spec) Trained(vars []*graph.Value) ([]*graph.Value, error) {
+	hit := make([]bool, len(s.Freeze))
+	var out []*graph.Value
+	for _, v := range vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		frozen := false
+		for i, pat := range s.Freeze {
+			ok, err := path.Match(pat, v.Name)
+			if err != nil {
+				return nil, fmt.Errorf("%w: freeze pattern %q: %w", ErrSpec, pat, err)
+			}
+			hit[i] = hit[i] || ok
+			frozen = frozen || ok
+		}
+		if !frozen {
+			out = append(out, v)
+		}
+	}
+	for i, ok := range hit {
+		if !ok {
+			return nil, fmt.Errorf("%w: freeze pattern %q matches no parameter: there are %s", ErrSpec, s.Freeze[i], parameterNames(vars))
+		}
+	}
+	return out, nil
+}
+
+func parameterNames(vars []*graph.Value) string {
+	var names []string
+	for _, v := range vars {
+		if v.Role == graph.Parameter {
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) > 12 {
+		names = append(names[:12], "…")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Append differentiates loss, a sum over terms, and appends the update of
+// every trained variable among vars. terms is how many terms the losses of the
+// whole step have, so that the update follows their mean. step is the counter
+// of steps taken so far.
+func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) {
+	trained, err := s.Trained(vars)
+	if err != nil {
+		b.Fail(err)
+		return
+	}
+	seed := seedOf(b)
+	parts := b.Gradients(loss, seed, trained, ops.AddOp)
+	grads := totals(b, trained, parts)
+	defer b.InPhase(graph.Update)()
+	u := updater{Spec: s, b: b, step: step, scale: 1 / float64(terms)}
+	u.lr = b.One(s.Schedule, step)
+	if s.ClipNorm > 0 {
+		u.clip = clipFactor(b, s.ClipNorm, u.scale, trained, grads)
+	}
+	for _, v := range trained {
+		if g := grads[v]; g != nil {
+			u.update(v, g)
+		}
+	}
+}
+
+// seedOf is the gradient of the loss with respect to itself.
+func seedOf(b *graph.Builder) *graph.Value {
+	defer b.InPhase(graph.Backward)()
+	return ops.Const(b, shape.F32(), 1)
+}
+
+// totals sums each variable's contributions: over microbatches first, each
+// use by itself, and then over uses in graph order.
+func totals(b *graph.Builder, vars []*graph.Value, parts map[*graph.Value][]*graph.Value) map[*graph.Value]*graph.Value {
+	defer b.InPhase(graph.Update)()
+	grads := map[*graph.Value]*graph.Value{}
+	for _, v := range vars {
+		restore := b.In(v.Layer)
+		for _, p := range parts[v] {
+			p = b.Accumulate(p, ops.AddOp)
+			if grads[v] != nil {
+				p = ops.Add(b, grads[v], p)
+			}
+			grads[v] = p
+		}
+		restore()
+	}
+	return grads
+}
+
+// clipFactor is what gradients are multiplied by so that their global norm is
+// at most maxNorm (Pascanu et al., "On the difficulty of training recurrent
+// neural networks", 2013). Partial sums are joined in name order, so that no
+// cut into stages changes the result.
+func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, grads map[*graph.Value]*graph.Value) *graph.Value {
+	byName := slices.Clone(vars)
+	slices.SortFunc(byName, func(x, y *graph.Value) int { return strings.Compare(x.Name, y.Name) })
+	var squares []*graph.Value
+	for _, v := range byName {
+		if grads[v] == nil {
+			continue
+		}
+		restore := b.In(v.Layer)
+		squares = append(squares, b.One(ops.SumSquares{}, grads[v]))
+		restore()
+	}
+	if len(squares) == 0 {
+		return nil
+	}
+	return b.One(ops.ClipFactor{MaxNorm: maxNorm, Scale: scale}, squares...)
+}
+
+// updater appends one variable's update at a time.
+type updater struct {
+	Spec
+	b              *graph.Builder
+	step, lr, clip *graph.Value
+	scale          float64
+}
+
+func (u *updater) update(v, g *graph.Value) {
+	defer u.b.In(v.Layer)()
+	decay := u.WeightDecay
+	for _, tag := range u.NoDecay {
+		if slices.Contains(v.Tags, tag) {
+			decay = 0
+		}
+	}
+	switch u.Name {
+	case "sgd", "momentum", "nesterov":
+		u.sgd(v, g, decay)
+	case "adam", "adamw":
+		u.adam(v, g, decay)
+	default:
+		u.b.Fail(fmt.Errorf("%w: no optimizer %q: there are sgd, momentum, nesterov, adam and adamw", ErrSpec, u.Name))
+	}
+}
+
+func (u *updater) sgd(v, g *graph.Value, decay float64) {
+	op := ops.SGD{WeightDecay: decay, Scale: u.scale, Clip: u.clip != nil}
+	in := []*graph.Value{v, g, u.lr}
+	if u.Momentum > 0 {
+		op.Momentum, op.Nesterov = u.Momentum, u.Name == "nesterov"
+		in = append(in, u.state(v, "momentum"))
+	}
+	u.assign(op, u.withClip(in), v)
+}
+
+func (u *updater) adam(v, g *graph.Value, decay float64) {
+	op := ops.Adam{
+		Beta1: u.Beta1, Beta2: u.Beta2, Eps: u.Eps, WeightDecay: decay,
+		Decoupled: u.Name == "adamw", Scale: u.scale, Clip: u.clip != nil,
+	}
+	in := []*graph.Value{v, g, u.state(v, "exp_avg"), u.state(v, "exp_avg_sq"), u.step, u.lr}
+	u.assign(op, u.withClip(in), v)
+}
+
+func (u *updater) withClip(in []*graph.Value) []*graph.Value {
+	if u.clip == nil {
+		return in
+	}
+	return append(in, u.clip)
+}
+
+// state declares an optimizer variable of v, zero at first.
+func (u *updater) state(v *graph.Value, kind string) *graph.Value {
+	return u.b.Var(v.Name+"/"+kind, v.Meta, graph.OptState, graph.Init{})
+}
+
+// assign appends op; its outputs are the new values of v and of the optimizer
+// variables among its inputs, in order.
+func (u *updater) assign(op graph.Op, in []*graph.Value, v *graph.Value) {
+	out := u.b.Apply(op, in...)
+	if u.b.Err() != nil {
+		return
+	}
+	k := 0
+	for _, x := range in {
+		if x == v || x.Role == graph.OptState {
+			u.b.Assign(x, out[k])
+			k++
+		}
+	}
+}
