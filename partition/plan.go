@@ -1,0 +1,163 @@
+package partition
+
+import (
+	"errors"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// The causes of this package's errors.
+var (
+	ErrStages = errors.New("cannot place the stages as asked") // wrong names, counts or order
+	ErrMemory = errors.New("the model does not fit in device memory")
+	ErrGraph  = errors.New("the graph cannot be partitioned")
+)
+
+// Options says how to cut.
+type Options struct {
+	Devices      []device.Spec
+	Stages       [][]string                  // block names by hand, per stage; nil places automatically
+	Count        int                         // number of stages; 0 means one per device, at most one per block
+	Microbatches int                         // of a step, at least 1
+	InFlight     func(stages, stage int) int // microbatches a stage holds between F and B; nil means as 1F1B does
+}
+
+// Plan is a graph cut into segments. It is immutable and safe for concurrent
+// use.
+type Plan struct {
+	Graph        *graph.Graph
+	Stages       []Stage
+	Segments     []Segment // F by stage ascending, B by stage descending, U by level, then stage
+	Transfers    []Transfer
+	Microbatches int
+
+	options Options
+	cut     cut
+	place   *placement
+	holder  map[*graph.Value]*graph.Value // assigned value → its variable
+}
+
+// Stage is a partition in pipeline order.
+type Stage struct {
+	Index      int
+	Device     int // index in Options.Devices
+	Blocks     []string
+	Layers     []*graph.Layer // by model position
+	Parameters int64          // elements of the parameters that live here
+	Flops      int64          // per microbatch, F and B
+	BytesIn    int64          // per microbatch, read from other stages
+	BytesOut   int64          // per microbatch, read by other stages, once per reader
+	Memory     [device.NumUsages]int64
+	Cause      string // why these blocks are here
+}
+
+// Segment is what one stage does in one go.
+type Segment struct {
+	ID     int    // index in Plan.Segments
+	Name   string // "s1.F", "s1.B", "s0.U1"
+	Stage  int
+	Device int // index in Options.Devices
+	Phase  graph.Phase
+	Level  int // for Update, from 0
+
+	// First runs for a step's first microbatch, Later for the others. They are
+	// the same unless the segment adds to sums over microbatches: First writes
+	// the sums, Later adds to them. Later.In begins with all of First.In, and
+	// both have the same Out values in the same order.
+	First, Later Variant
+
+	// Frees lists the instances that no later segment reads, in plan order: of
+	// this microbatch in F and B, of this step in U. Graph outputs are among
+	// them: who wants to fetch one must keep it. Variables and per-microbatch
+	// constants never are.
+	Frees []*graph.Value
+	// Unread lists the graph outputs that this segment writes and no segment
+	// reads. They are in no Frees list.
+	Unread []*graph.Value
+}
+
+// Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to
+// In[i], Graph.Outputs[i] to Out[i].
+type Variant struct {
+	Graph   *graph.Graph
+	In, Out []Slot
+	// Alias[i] is the input whose memory output i takes over, or -1. Such a
+	// pair has one lease between them: both slots are ReadWrite and have the
+	// same Value.
+	Alias []int
+}
+
+// Slot ties an input or output of a segment to the tensor that residency
+// knows.
+type Slot struct {
+	// Value is the identity to look up: for an assigned output the variable,
+	// for an accumulated one the sum, otherwise the value itself.
+	Value *graph.Value
+	Mode  Mode
+}
+
+// Mode is what a segment does to a slot's tensor.
+type Mode uint8
+
+// The modes.
+const (
+	Read Mode = iota
+	Write
+	ReadWrite
+)
+
+var modeNames = [...]string{"read", "write", "read-write"}
+
+// String is the mode in lower case.
+func (m Mode) String() string { return modeNames[m] }
+
+// Rate is how often something moves.
+type Rate uint8
+
+// The rates.
+const (
+	PerMicrobatch Rate = iota
+	PerStep
+	PerRun
+)
+
+var rateNames = [...]string{"microbatch", "step", "run"}
+
+// String is what it happens once per: "microbatch".
+func (r Rate) String() string { return rateNames[r] }
+
+// Transfer is a value that one stage makes, or holds, and another reads. On
+// stages that share a device nothing moves.
+type Transfer struct {
+	Value    *graph.Value
+	From, To int // stages
+	Bytes    int64
+	Rate     Rate
+	Local    bool // both stages are on one device
+}
+
+// PerMicrobatch reports whether a value has an instance for each microbatch of
+// a step; otherwise it has one for the step.
+func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
+
+func perMicrobatch(v *graph.Value) bool {
+	return v.Kind == graph.Input || v.Kind == graph.Computed && v.Node.Phase != graph.Update
+}
+
+// Holder is the value that residency knows v by: for a value that is assigned
+// to a variable that variable, otherwise v itself.
+func (p *Plan) Holder(v *graph.Value) *graph.Value {
+	if h := p.holder[v]; h != nil {
+		return h
+	}
+	return v
+}
+
+// cut says which stage each block is on, and each stage's device.
+type cut struct {
+	blocks  []string // all, by first appearance
+	stageOf []int    // by block
+	device  []int    // by stage
+	cause   []string // by stage
+}
