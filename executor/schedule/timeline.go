@@ -66,7 +66,7 @@ func (t Timeline) String() string { return t.Text() }
 // short spans are cut off.
 const maxColumns = 240
 
-// Text is String with some actions marked by "!" in place of "=".
+// Text is String with some actions marked by "!" in place of "=" and "|".
 //
 //	stage 0 |0F0=|0F1=|......|0B0======|
 func (t Timeline) Text(marked ...Action) string {
@@ -74,9 +74,11 @@ func (t Timeline) Text(marked ...Action) string {
 	var b strings.Builder
 	for stage := range t.Stages {
 		line := []byte(strings.Repeat(".", int(math.Round(t.Makespan*scale))+1))
-		for _, sp := range t.Spans {
-			if sp.Action.Stage == stage {
-				t.draw(line, sp, scale, slices.Contains(marked, sp.Action))
+		for _, mark := range []bool{false, true} { // marked spans on top: edges are shared
+			for _, sp := range t.Spans {
+				if sp.Action.Stage == stage && slices.Contains(marked, sp.Action) == mark {
+					t.draw(line, sp, scale, mark)
+				}
 			}
 		}
 		fmt.Fprintf(&b, "stage %-2d %s\n", stage, line)
@@ -105,9 +107,9 @@ func (t Timeline) scale() float64 {
 }
 
 func (t Timeline) draw(line []byte, sp Span, scale float64, marked bool) {
-	fill := byte('=')
+	fill, edge := byte('='), byte('|')
 	if marked {
-		fill = '!'
+		fill, edge = '!', '!'
 	}
 	from := int(math.Round((sp.Start - t.origin()) * scale))
 	to := min(int(math.Round((sp.End-t.origin())*scale)), len(line)-1)
@@ -115,7 +117,7 @@ func (t Timeline) draw(line []byte, sp Span, scale float64, marked bool) {
 	for i := from; i <= to; i++ {
 		switch {
 		case i == from || i == to:
-			line[i] = '|'
+			line[i] = edge
 		case i-from-1 < len(label):
 			line[i] = label[i-from-1]
 		default:
