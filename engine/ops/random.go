@@ -14,6 +14,10 @@ import (
 // elements go is a function of Seed, ID, step and the element's index in the
 // global batch alone (Philox, see package rng), so it is the same however the
 // batch is cut, and the op is its own gradient.
+//
+// Element j of sample n has index i = (base+n)*size + j, size being the
+// elements of a sample. It is kept where [Kept] says so of word i%4 of
+// Key().At(i/4, step).
 type Dropout struct {
 	P        float64
 	Seed, ID uint64
@@ -46,6 +50,9 @@ func (o Dropout) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*gra
 
 // Cost counts Philox as about ten operations per number.
 func (o Dropout) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
+
+// Kept reports whether an element that drew this word survives dropout of p.
+func Kept(p float64, word uint32) bool { return rng.Float32(word) >= float32(p) }
 
 // probability checks a dropout rate.
 func probability(p float64) error {

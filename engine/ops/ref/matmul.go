@@ -1,0 +1,33 @@
+package ref
+
+import "github.com/berth-ml/berth/engine/ops"
+
+var products = map[string]kernel{"matmul": of(matmul)}
+
+func matmul(o ops.MatMul, in, out []Array) {
+	a, b, c := in[0], in[1], out[0]
+	m, n, k := o.Dims(a.Meta.Shape, b.Meta.Shape)
+	ai, ak := k, 1 // strides of a's row and of what is summed over
+	if o.TransA {
+		ai, ak = 1, m
+	}
+	bk, bj := n, 1
+	if o.TransB {
+		bk, bj = 1, k
+	}
+	weight := b.Meta.Shape.Rank() < a.Meta.Shape.Rank()
+	batches := a.Meta.Shape[:a.Meta.Shape.Rank()-2].Elems()
+	for p := range batches {
+		pa, pb, pc := p*m*k, p*k*n, p*m*n
+		if weight {
+			pb = 0
+		}
+		for i := range m {
+			for j := range n {
+				for l := range k {
+					c.F[pc+i*n+j] += a.F[pa+i*ai+l*ak] * b.F[pb+l*bk+j*bj]
+				}
+			}
+		}
+	}
+}
