@@ -1,0 +1,137 @@
+package cpu
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	xcpu "golang.org/x/sys/cpu"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Kind is the name of the kind.
+const Kind = "cpu"
+
+func init() { device.Register(Kind, Open) }
+
+// memoryBandwidth is a rough figure for copies within a machine, in bytes per
+// second.
+const memoryBandwidth = 10e9
+
+// Open opens o.Count devices. Threads are divided over them, each having at
+// least one; without a budget, each gets its part of 80% of the memory that is
+// available.
+func Open(o device.Options) ([]device.Device, error) {
+	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
+		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
+	}
+	threads := o.Threads
+	if threads == 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	budget := o.MemoryBytes
+	if budget == 0 {
+		var err error
+		if budget, err = host.DefaultBudget(o.Count); err != nil {
+			return nil, fmt.Errorf("cpu: %w", err)
+		}
+	}
+	var devices []device.Device
+	for i := range o.Count {
+		share := max(1, threads/o.Count)
+		if o.Count <= threads && i < threads%o.Count {
+			share++
+		}
+		d, err := open(i, share, budget, o.Sync)
+		if err != nil {
+			return nil, errors.Join(append(closeAll(devices), err)...)
+		}
+		devices = append(devices, d)
+	}
+	return devices, nil
+}
+
+// open opens one device.
+func open(number, threads int, budget int64, sync bool) (device.Device, error) {
+	p := newPool(threads)
+	d, err := host.New(host.Config{
+		Spec: device.Spec{
+			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
+			Kind:           Kind,
+			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), vectors()),
+			Threads:        threads,
+			MemoryBytes:    budget,
+			FlopsPerSecond: float64(threads) * flopsPerThread(),
+			LinkBytesPerS:  memoryBandwidth,
+			PeerCopy:       true,
+			HostVisible:    true,
+		},
+		Sync: sync,
+		Bind: func(n *graph.Node) (host.Kernel, error) { return bind(p, n) },
+		Stop: p.close,
+	})
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func closeAll(devices []device.Device) (errs []error) {
+	for _, d := range devices {
+		errs = append(errs, d.Close())
+	}
+	return errs
+}
+
+// vectors names the widest vector instructions.
+func vectors() string {
+	switch {
+	case xcpu.X86.HasAVX512F && xcpu.X86.HasAVX512VL:
+		return "AVX-512"
+	case xcpu.X86.HasAVX2 && xcpu.X86.HasFMA:
+		return "AVX2"
+	}
+	return runtime.GOARCH
+}
+
+// flopsPerThread is the order of magnitude that float32 products reach on one
+// core with each width.
+func flopsPerThread() float64 {
+	switch vectors() {
+	case "AVX-512":
+		return 200e9
+	case "AVX2":
+		return 100e9
+	}
+	return 5e9
+}
+
+// bound is a kernel with the pool it runs on. It is used under the device's
+// launch lock, which is why the arguments can live in it.
+type bound struct {
+	kernel kernels.Kernel
+	pool   *pool
+	args   kernels.Args
+}
+
+func bind(p *pool, n *graph.Node) (host.Kernel, error) {
+	k, err := kernels.New(n)
+	if err != nil {
+		return nil, err
+	}
+	return &bound{kernel: k, pool: p}, nil
+}
+
+// ScratchBytes is the kernel's.
+func (b *bound) ScratchBytes() int64 { return b.kernel.ScratchBytes() }
+
+// Run runs the kernel on the device's threads.
+func (b *bound) Run(in, out [][]byte, scratch []byte) error {
+	b.args = kernels.Args{In: in, Out: out, Scratch: scratch}
+	return b.kernel.Run(b.pool, &b.args)
+}

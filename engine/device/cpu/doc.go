@@ -1,0 +1,10 @@
+// Package cpu is the device kind "cpu": the machine's cores, divided over as
+// many devices as are asked for, each with a memory arena of its own outside
+// the Go heap, so that several of them behave like several accelerators.
+// Importing the package registers the kind.
+//
+// Kernels are in [kernels]; memory, streams and planning in package host. What
+// is here joins them: the thread pool of a device ([pool]), and the binding of
+// a kernel to it. Results never depend on the number of threads: kernels cut
+// their work into the same chunks whatever it is.
+package cpu

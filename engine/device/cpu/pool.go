@@ -1,0 +1,184 @@
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels"
+)
+
+// How long a thread without work waits in which way: it spins, because the
+// next loop mostly comes within microseconds; then it yields to other
+// goroutines; then it sleeps, because waking costs less than burning a core.
+const (
+	spinTime   = 20 * time.Microsecond
+	spinPauses = 24 // pauses between two looks at the clock
+	yields     = 16
+)
+
+// pool runs parallel loops on the calling goroutine and threads-1 workers,
+// which live until close. One loop runs at a time: the device's launch lock
+// sees to that.
+type pool struct {
+	threads int
+
+	// The loop that runs. task and chunks are written before state and read
+	// only by who has claimed a chunk of it, so they cannot change meanwhile.
+	task   kernels.Task
+	chunks uint64
+
+	_ [64]byte // what threads write is kept on lines of its own
+	// state is the number of the loop in the high half and how many of its
+	// chunks nobody has claimed in the low half. A claim is a compare-and-swap,
+	// so a worker that is late by a loop cannot claim from the wrong one.
+	state atomic.Uint64
+	_     [56]byte
+	done  atomic.Uint64 // chunks that have ended
+	_     [56]byte
+
+	asleep  atomic.Int32  // workers that sleep, or are about to
+	wake    chan struct{} // a token wakes one
+	waiting atomic.Bool   // the caller sleeps, or is about to
+	ended   chan struct{} // wakes it
+	closing atomic.Bool
+	stopped sync.WaitGroup
+
+	mu       sync.Mutex
+	panicked any // the first panic of a worker's chunk
+}
+
+// newPool starts threads-1 workers.
+func newPool(threads int) *pool {
+	p := &pool{threads: threads, wake: make(chan struct{}, threads), ended: make(chan struct{}, 1)}
+	for range threads - 1 {
+		p.stopped.Go(p.work)
+	}
+	return p
+}
+
+// close ends the workers and waits for them.
+func (p *pool) close() {
+	p.closing.Store(true)
+	close(p.wake)
+	p.stopped.Wait()
+}
+
+// Threads is how many chunks run at the same time.
+func (p *pool) Threads() int { return p.threads }
+
+// Do runs every chunk and returns when all are done. A panic in a chunk
+// becomes the caller's, after the others have ended.
+func (p *pool) Do(chunks int, t kernels.Task) {
+	if p.threads == 1 || chunks <= 1 {
+		for i := range chunks {
+			t.Chunk(i)
+		}
+		return
+	}
+	p.task, p.chunks = t, uint64(chunks)
+	p.done.Store(0)
+	p.state.Store((p.state.Load()>>32+1)<<32 | uint64(chunks))
+	for range min(int(p.asleep.Load()), chunks-1) {
+		select {
+		case p.wake <- struct{}{}:
+		default: // enough tokens for all
+		}
+	}
+	for p.claim() {
+	}
+	p.wait(uint64(chunks))
+	p.task = nil
+	if p.panicked != nil {
+		v := p.panicked
+		p.panicked = nil
+		panic(v)
+	}
+}
+
+// claim runs one chunk of the current loop, if one is left.
+func (p *pool) claim() bool {
+	for {
+		s := p.state.Load()
+		left := s & (1<<32 - 1)
+		if left == 0 {
+			return false
+		}
+		if p.state.CompareAndSwap(s, s-1) {
+			p.run(int(p.chunks - left))
+			return true
+		}
+	}
+}
+
+// run runs a claimed chunk and counts it, also when it panics.
+func (p *pool) run(i int) {
+	chunks := p.chunks
+	defer func() {
+		if v := recover(); v != nil {
+			p.mu.Lock()
+			if p.panicked == nil {
+				p.panicked = fmt.Sprintf("%v\nin a worker thread:\n%s", v, debug.Stack())
+			}
+			p.mu.Unlock()
+		}
+		// After the last chunk is counted the caller may start the next loop.
+		if p.done.Add(1) == chunks && p.waiting.Load() && p.waiting.Swap(false) {
+			p.ended <- struct{}{}
+		}
+	}()
+	p.task.Chunk(i)
+}
+
+// wait returns when all chunks have ended.
+func (p *pool) wait(chunks uint64) {
+	finished := func() bool { return p.done.Load() == chunks }
+	if patient(finished) {
+		return
+	}
+	for !finished() {
+		p.waiting.Store(true)
+		if finished() && p.waiting.Swap(false) {
+			return // nobody will wake us
+		}
+		<-p.ended // perhaps a late word about the loop before: look again
+	}
+}
+
+// work is a worker's life.
+func (p *pool) work() {
+	due := func() bool { return p.state.Load()&(1<<32-1) != 0 || p.closing.Load() }
+	for !p.closing.Load() {
+		if p.claim() || patient(due) {
+			continue
+		}
+		p.asleep.Add(1)
+		if !due() {
+			<-p.wake
+		}
+		p.asleep.Add(-1)
+	}
+}
+
+// patient waits a little for ready, in a way that suits ever longer waits, and
+// reports whether it came.
+func patient(ready func() bool) bool {
+	for start := time.Now(); time.Since(start) < spinTime; {
+		for range spinPauses {
+			if ready() {
+				return true
+			}
+			pause()
+		}
+	}
+	for range yields {
+		if ready() {
+			return true
+		}
+		runtime.Gosched()
+	}
+	return ready()
+}

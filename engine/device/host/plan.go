@@ -1,0 +1,340 @@
+package host
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// place says whose memory a storage is in.
+type place uint8
+
+const (
+	inInput place = iota
+	inOutput
+	inTemp
+)
+
+// storage is memory that one or several values stand in: a value and its
+// reshapes, and values computed in place.
+type storage struct {
+	place       place
+	index       int // of the graph's input or output
+	size        int64
+	first, last int   // for temporaries: the steps that write it first and use it last
+	off         int64 // for temporaries: offset in the scratch region
+}
+
+// step is one kernel of the plan, or a copy where node is nil.
+type step struct {
+	node    *graph.Node
+	in, out []*storage
+}
+
+// plan is a graph as steps over storages.
+type plan struct {
+	graph *graph.Graph
+	alias []int // per output: the input whose memory it takes over, or -1
+	steps []step
+	temps []*storage
+	of    map[*graph.Value]*storage
+	ins   []*storage // per input
+	arena int64      // bytes of temporaries
+}
+
+// isView tells the nodes that move no bytes: the output is the input under
+// another shape.
+func isView(n *graph.Node) bool { return n.Op.Kind() == "reshape" }
+
+// newPlan runs the passes, in order.
+func newPlan(g *graph.Graph, alias []int) (*plan, error) {
+	p := &plan{graph: g, alias: alias, of: map[*graph.Value]*storage{}}
+	for _, pass := range []func() error{p.checkAlias, p.placeValues, p.placeOutputs, p.order} {
+		if err := pass(); err != nil {
+			return nil, err
+		}
+	}
+	p.lifetimes()
+	p.mergeInPlace()
+	p.arena = layout(p.temps)
+	return p, nil
+}
+
+// checkAlias makes alias as long as the outputs, and refuses what cannot be.
+func (p *plan) checkAlias() error {
+	g := p.graph
+	if p.alias == nil {
+		p.alias = slices.Repeat([]int{-1}, len(g.Outputs))
+	}
+	if len(p.alias) != len(g.Outputs) {
+		return fmt.Errorf("BUG: %d aliases for %d outputs", len(p.alias), len(g.Outputs))
+	}
+	taken := map[int]bool{}
+	for k, j := range p.alias {
+		if j < 0 {
+			continue
+		}
+		if j >= len(g.Inputs) || taken[j] {
+			return fmt.Errorf("BUG: output %d takes over input %d, which does not exist or is taken over twice", k, j)
+		}
+		taken[j] = true
+		if !g.Inputs[j].Meta.Equal(g.Outputs[k].Meta) {
+			return fmt.Errorf("BUG: output %v cannot take over input %v: their metadata differ", g.Outputs[k], g.Inputs[j])
+		}
+	}
+	return nil
+}
+
+// placeValues gives each value its storage and makes the steps. A view shares
+// its input's storage and is no step.
+func (p *plan) placeValues() error {
+	for j, v := range p.graph.Inputs {
+		if p.of[v] != nil {
+			return fmt.Errorf("BUG: %v is an input twice", v)
+		}
+		s := &storage{place: inInput, index: j, size: v.Meta.Bytes()}
+		p.of[v] = s
+		p.ins = append(p.ins, s)
+	}
+	for _, n := range p.graph.Nodes {
+		st := step{node: n}
+		for _, v := range n.In {
+			s := p.of[v]
+			if s == nil {
+				return fmt.Errorf("BUG: %v reads %v, which is neither an input nor computed before", n, v)
+			}
+			st.in = append(st.in, s)
+		}
+		for _, v := range n.Out {
+			if p.of[v] != nil {
+				return fmt.Errorf("BUG: %v is computed twice or is an input too", v)
+			}
+			if isView(n) {
+				p.of[v] = st.in[0]
+				continue
+			}
+			s := &storage{place: inTemp, size: v.Meta.Bytes()}
+			p.of[v] = s
+			p.temps = append(p.temps, s)
+			st.out = append(st.out, s)
+		}
+		if !isView(n) {
+			p.steps = append(p.steps, st)
+		}
+	}
+	return nil
+}
+
+// placeOutputs makes outputs stand where the caller wants them: computed there
+// where that is possible, otherwise copied there at the end.
+func (p *plan) placeOutputs() error {
+	for k, v := range p.graph.Outputs {
+		s := p.of[v]
+		if s == nil {
+			return fmt.Errorf("BUG: output %v is neither an input nor computed", v)
+		}
+		j := p.alias[k]
+		if j >= 0 && s == p.ins[j] {
+			continue // handed through in its own memory
+		}
+		if s.place == inTemp && p.canCompute(s, j) {
+			s.place, s.index = inOutput, k
+			p.temps = slices.DeleteFunc(p.temps, func(t *storage) bool { return t == s })
+			continue
+		}
+		to := &storage{place: inOutput, index: k, size: s.size}
+		p.steps = append(p.steps, step{in: []*storage{s}, out: []*storage{to}})
+	}
+	return nil
+}
+
+// canCompute reports whether the step that writes s may write in the memory of
+// donated input j (-1 for none): it may unless it reads that input elsewhere
+// than where its op says that it works in place.
+func (p *plan) canCompute(s *storage, j int) bool {
+	if j < 0 {
+		return true
+	}
+	st := &p.steps[p.writer(s)]
+	at := aliasOf(st.node)
+	for a, in := range st.in {
+		if in == p.ins[j] && (at == nil || at[slices.Index(st.out, s)] != a) {
+			return false
+		}
+	}
+	return true
+}
+
+// aliasOf is, per output of a node, the input it may be computed in; nil if
+// its op names none.
+func aliasOf(n *graph.Node) []int {
+	if n == nil {
+		return nil
+	}
+	if a, ok := n.Op.(graph.Aliaser); ok {
+		if at := a.Alias(); len(at) == len(n.Out) {
+			return at
+		}
+	}
+	return nil
+}
+
+// writer is the step that writes a storage.
+func (p *plan) writer(s *storage) int {
+	for i := range p.steps {
+		if slices.Contains(p.steps[i].out, s) {
+			return i
+		}
+	}
+	panic("BUG: a storage that no step writes")
+}
+
+// order moves the steps that write in a donated input's memory behind all that
+// read it. Steps keep their order otherwise.
+func (p *plan) order() error {
+	before := make([][]int, len(p.steps)) // before[i]: steps that must come first
+	moved := false
+	for i := range p.steps {
+		for _, out := range p.steps[i].out {
+			if out.place != inOutput || p.alias[out.index] < 0 {
+				continue
+			}
+			for r := range p.steps {
+				if r != i && slices.Contains(p.steps[r].in, p.ins[p.alias[out.index]]) {
+					before[i] = append(before[i], r)
+					moved = moved || r > i
+				}
+			}
+		}
+	}
+	if !moved {
+		return nil
+	}
+	return p.sort(before)
+}
+
+// sort is Kahn's topological sort, the earliest free step first.
+func (p *plan) sort(before [][]int) error {
+	written := map[*storage]int{}
+	for i, st := range p.steps {
+		for _, s := range st.out {
+			written[s] = i
+		}
+	}
+	after, missing := make([][]int, len(p.steps)), make([]int, len(p.steps))
+	for i, st := range p.steps {
+		for _, s := range st.in {
+			if w, ok := written[s]; ok {
+				before[i] = append(before[i], w)
+			}
+		}
+		for _, b := range before[i] {
+			after[b] = append(after[b], i)
+			missing[i]++
+		}
+	}
+	var free ints
+	for i, n := range missing {
+		if n == 0 {
+			free = append(free, i)
+		}
+	}
+	var sorted []step
+	for len(free) > 0 {
+		i := heap.Pop(&free).(int)
+		sorted = append(sorted, p.steps[i])
+		for _, a := range after[i] {
+			if missing[a]--; missing[a] == 0 {
+				heap.Push(&free, a)
+			}
+		}
+	}
+	if len(sorted) < len(p.steps) {
+		return p.cycle(missing)
+	}
+	p.steps = sorted
+	return nil
+}
+
+// cycle names a donated input that is read after it has been overwritten.
+func (p *plan) cycle(missing []int) error {
+	for i, n := range missing {
+		if n == 0 {
+			continue
+		}
+		for _, s := range p.steps[i].out {
+			if s.place == inOutput && p.alias[s.index] >= 0 {
+				return fmt.Errorf("BUG: output %v takes over input %v, which is read after the output is known: do not donate it",
+					p.graph.Outputs[s.index], p.graph.Inputs[p.alias[s.index]])
+			}
+		}
+	}
+	return fmt.Errorf("BUG: the nodes of %s are not in topological order", p.graph.Name)
+}
+
+// ints is a heap of numbers, least first.
+type ints []int
+
+func (h ints) Len() int           { return len(h) }
+func (h ints) Less(i, j int) bool { return h[i] < h[j] }
+func (h ints) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *ints) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *ints) Pop() any {
+	n := len(*h) - 1
+	x := (*h)[n]
+	*h = (*h)[:n]
+	return x
+}
+
+// lifetimes sets when each temporary is written first and used last.
+func (p *plan) lifetimes() {
+	for i := range p.steps {
+		for _, s := range p.steps[i].out {
+			s.first, s.last = i, i
+		}
+		for _, s := range p.steps[i].in {
+			s.last = i
+		}
+	}
+}
+
+// mergeInPlace computes values in the memory of an input that dies there,
+// where the op allows it and nothing else of the step reads that memory.
+func (p *plan) mergeInPlace() {
+	into := map[*storage]*storage{}
+	resolve := func(list []*storage) {
+		for i, s := range list {
+			if t := into[s]; t != nil {
+				list[i] = t
+			}
+		}
+	}
+	for i := range p.steps {
+		st := &p.steps[i]
+		resolve(st.in)
+		at := aliasOf(st.node)
+		for o, s := range st.out {
+			if at == nil || at[o] < 0 || s.place != inTemp {
+				continue
+			}
+			t := st.in[at[o]]
+			if t.place == inTemp && t.last == i && t.size == s.size && count(st.in, t) == 1 && !slices.Contains(st.out, t) {
+				t.last, into[s], st.out[o] = s.last, t, t
+			}
+		}
+	}
+	p.temps = slices.DeleteFunc(p.temps, func(s *storage) bool { return into[s] != nil })
+}
+
+// count is how often s is in list.
+func count(list []*storage, s *storage) int {
+	n := 0
+	for _, t := range list {
+		if t == s {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,63 @@
+package null
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
+)
+
+// Kind is the name of the kind.
+const Kind = "null"
+
+func init() { device.Register(Kind, Open) }
+
+// speed is what a null device says of its arithmetic and its link: equal for
+// all, so that stages are balanced as on equal devices.
+const speed = 1e12
+
+// Open opens o.Count devices. Without a budget each gets what a cpu device
+// would; none of it is touched.
+func Open(o device.Options) ([]device.Device, error) {
+	if o.Count < 1 || o.MemoryBytes < 0 {
+		return nil, fmt.Errorf("null: %d devices, %d bytes: at least 1 and 0 are needed", o.Count, o.MemoryBytes)
+	}
+	budget := o.MemoryBytes
+	if budget == 0 {
+		var err error
+		if budget, err = host.DefaultBudget(o.Count); err != nil {
+			return nil, fmt.Errorf("null: %w", err)
+		}
+	}
+	var devices []device.Device
+	var errs []error
+	for i := range o.Count {
+		d, err := host.New(host.Config{
+			Spec: device.Spec{
+				ID:             device.ID(fmt.Sprintf("%s:%d", Kind, i)),
+				Kind:           Kind,
+				Description:    "computes nothing",
+				Threads:        1,
+				MemoryBytes:    budget,
+				FlopsPerSecond: speed,
+				LinkBytesPerS:  speed,
+				PeerCopy:       true,
+				HostVisible:    true,
+			},
+			Sync: o.Sync,
+		})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		devices = append(devices, d)
+	}
+	if len(errs) == 0 {
+		return devices, nil
+	}
+	for _, d := range devices {
+		errs = append(errs, d.Close())
+	}
+	return nil, errors.Join(errs...)
+}
