@@ -1,0 +1,18 @@
+package datasets
+
+import "embed"
+
+// builtin is the data inside the binary; data/README.md tells where each file
+// is from.
+//
+//go:embed data/*.gz
+var builtin embed.FS
+
+// readBuiltin unpacks a file of the binary.
+func readBuiltin(name string) ([]byte, error) {
+	data, err := builtin.ReadFile("data/" + name)
+	if err != nil {
+		return nil, err
+	}
+	return unpack(name, data)
+}

@@ -1,0 +1,339 @@
+package datasets
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// csvFile is a parsed CSV file.
+type csvFile struct {
+	path     string
+	opt      CSVOptions
+	header   []string // nil if the file has none
+	width    int      // columns
+	features []int    // feature columns, in the order of values
+	labels   []int    // label columns; none when reading for prediction
+	rows     int
+	values   []float32 // [rows, features]
+	targets  []float32 // [rows, labels], of regression
+	classes  []string  // [rows], of classification
+}
+
+// readCSV parses the file at path. wanted, if not nil, is the names of the
+// features of a model: only they are read.
+func readCSV(ctx context.Context, path string, o CSVOptions, wanted []string) (*csvFile, error) {
+	s, err := openStream(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	c := &csvFile{path: path, opt: o}
+	return c, errors.Join(c.parse(s, wanted), s.Close())
+}
+
+// parse reads rows until the end. Its memory grows with what it has read.
+func (c *csvFile) parse(r io.Reader, wanted []string) error {
+	rd, err := c.reader(r)
+	if err != nil {
+		return err
+	}
+	head, at, err := c.firstTwo(rd)
+	if err != nil {
+		return err
+	}
+	c.width = len(head[0])
+	if c.isHeader(head[0], head[1], wanted) {
+		c.header, head[0] = trimmed(head[0]), nil
+	}
+	if err := c.choose(wanted); err != nil {
+		return err
+	}
+	for i := range head {
+		if head[i] == nil {
+			continue
+		}
+		if err := c.row(head[i], at[i]); err != nil {
+			return err
+		}
+	}
+	return c.rest(rd)
+}
+
+// firstTwo reads the first two rows, since whether the first is a header shows
+// against the second; the second may be nil.
+func (c *csvFile) firstTwo(rd *csv.Reader) (rows [2][]string, at [2][]fieldPos, err error) {
+	for i := range rows {
+		rec, err := rd.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return rows, at, c.wrap(err)
+		}
+		rows[i], at[i] = slices.Clone(rec), positions(rd, len(rec), nil)
+	}
+	if rows[0] == nil {
+		return rows, at, fmt.Errorf("%w: %s is empty", ErrTooFew, c.path)
+	}
+	return rows, at, nil
+}
+
+// rest reads the rows after the first two.
+func (c *csvFile) rest(rd *csv.Reader) error {
+	var at []fieldPos
+	for {
+		rec, err := rd.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return c.wrap(err)
+		}
+		at = positions(rd, len(rec), at[:0])
+		if err := c.row(rec, at); err != nil {
+			return err
+		}
+	}
+	if c.rows == 0 {
+		return fmt.Errorf("%w: %s has a header but no rows", ErrTooFew, c.path)
+	}
+	return nil
+}
+
+// reader skips a byte order mark and parses fields.
+func (c *csvFile) reader(r io.Reader) (*csv.Reader, error) {
+	b := bufio.NewReader(r)
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		if _, err := b.Discard(len(mark)); err != nil {
+			return nil, err
+		}
+	}
+	rd := csv.NewReader(b)
+	rd.ReuseRecord = true
+	rd.TrimLeadingSpace = true
+	if c.opt.Comma != 0 {
+		rd.Comma = c.opt.Comma
+	}
+	return rd, nil
+}
+
+// fieldPos is a field's line and column, in bytes from 1.
+type fieldPos struct{ line, column int }
+
+// positions appends where the fields of the last record stand.
+func positions(rd *csv.Reader, n int, at []fieldPos) []fieldPos {
+	for i := range n {
+		line, column := rd.FieldPos(i)
+		at = append(at, fieldPos{line, column})
+	}
+	return at
+}
+
+func (c *csvFile) wrap(err error) error {
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		return fmt.Errorf("%w: %s:%d:%d: %v", ErrFormat, c.path, p.Line, p.Column, p.Err)
+	}
+	return fmt.Errorf("%s: %w", c.path, err)
+}
+
+// isHeader tells whether the first row names the columns: because it was said
+// to, because it has a name that was asked for, or because a field that is no
+// number stands above one that is.
+func (c *csvFile) isHeader(first, second, wanted []string) bool {
+	switch c.opt.Header {
+	case HeaderYes:
+		return true
+	case HeaderNo:
+		return false
+	}
+	for i, name := range trimmed(first) {
+		if isNumber(name) {
+			continue
+		}
+		if slices.Contains(c.opt.Labels, name) || slices.Contains(c.opt.Ignore, name) || slices.Contains(wanted, name) {
+			return true
+		}
+		if second != nil && i < len(second) && isNumber(strings.TrimSpace(second[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}
+
+func trimmed(fields []string) []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = strings.TrimSpace(f)
+	}
+	return out
+}
+
+// choose decides which columns are labels and which are features.
+func (c *csvFile) choose(wanted []string) error {
+	for i, name := range c.header {
+		if slices.Contains(c.header[:i], name) {
+			return fmt.Errorf("%w: %s: column name %q appears twice in the header", ErrFormat, c.path, name)
+		}
+	}
+	if wanted != nil {
+		if done, err := c.chooseWanted(wanted); done || err != nil {
+			return err
+		}
+	}
+	labels := c.opt.Labels
+	if len(labels) == 0 {
+		labels = []string{"-1"}
+	}
+	var drop []int
+	var err error
+	if c.labels, err = c.find("label", labels); err != nil {
+		return err
+	}
+	if drop, err = c.find("ignored", c.opt.Ignore); err != nil {
+		return err
+	}
+	for i := range c.width {
+		if !slices.Contains(c.labels, i) && !slices.Contains(drop, i) {
+			c.features = append(c.features, i)
+		}
+	}
+	if len(c.features) == 0 {
+		return fmt.Errorf("%w: %s: no feature column is left of %d", ErrFormat, c.path, c.width)
+	}
+	if wanted != nil {
+		c.labels = nil
+	}
+	return nil
+}
+
+// chooseWanted takes a model's features: by name if both have names, otherwise
+// every column if there are just as many. It reports whether that settled it.
+func (c *csvFile) chooseWanted(wanted []string) (bool, error) {
+	named := slices.ContainsFunc(wanted, func(name string) bool { return !isNumber(name) })
+	if c.header != nil && named {
+		for _, name := range wanted {
+			i := slices.Index(c.header, name)
+			if i < 0 {
+				return false, fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, c.path, name, c.describe())
+			}
+			c.features = append(c.features, i)
+		}
+		return true, nil
+	}
+	if c.width != len(wanted) {
+		return false, nil
+	}
+	for i := range c.width {
+		c.features = append(c.features, i)
+	}
+	return true, nil
+}
+
+// find turns names and numbers into columns.
+func (c *csvFile) find(what string, names []string) ([]int, error) {
+	var found []int
+	for _, name := range names {
+		i := slices.Index(c.header, name)
+		if n, err := strconv.Atoi(name); i < 0 && err == nil {
+			if i = n; i < 0 {
+				i += c.width
+			}
+		}
+		if i < 0 || i >= c.width {
+			return nil, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, what, name, c.describe())
+		}
+		if slices.Contains(found, i) {
+			return nil, fmt.Errorf("%w: %s: %s column %q is named twice", ErrSpec, c.path, what, name)
+		}
+		found = append(found, i)
+	}
+	return found, nil
+}
+
+func (c *csvFile) describe() string {
+	if c.header == nil {
+		return fmt.Sprintf("%d columns (the file has no header)", c.width)
+	}
+	return strings.Join(c.header, ", ")
+}
+
+// names is the names of columns; those of a file without header are numbers.
+func (c *csvFile) names(columns []int) []string {
+	names := make([]string, len(columns))
+	for i, j := range columns {
+		if names[i] = strconv.Itoa(j); c.header != nil {
+			names[i] = c.header[j]
+		}
+	}
+	return names
+}
+
+// row adds one record.
+func (c *csvFile) row(rec []string, at []fieldPos) error {
+	for _, j := range c.features {
+		v, err := c.number(rec, at, j)
+		if err != nil {
+			return err
+		}
+		c.values = append(c.values, v)
+	}
+	for _, j := range c.labels {
+		if c.opt.Task == TaskRegression {
+			v, err := c.number(rec, at, j)
+			if err != nil {
+				return err
+			}
+			c.targets = append(c.targets, v)
+			continue
+		}
+		name := strings.TrimSpace(rec[j])
+		if name == "" {
+			return c.fieldError(at, j, "empty label")
+		}
+		c.classes = append(c.classes, strings.Clone(name))
+	}
+	c.rows++
+	return nil
+}
+
+func (c *csvFile) number(rec []string, at []fieldPos, j int) (float32, error) {
+	text := strings.TrimSpace(rec[j])
+	if text == "" {
+		return 0, c.fieldError(at, j, "empty field: fill it in or ignore the column")
+	}
+	v, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		return 0, c.fieldError(at, j, fmt.Sprintf("%.40q is not a number: ignore the column or name it as the label", text))
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, c.fieldError(at, j, fmt.Sprintf("%q is not finite", text))
+	}
+	return float32(v), nil
+}
+
+func (c *csvFile) fieldError(at []fieldPos, j int, msg string) error {
+	name := ""
+	if c.header != nil {
+		name = fmt.Sprintf(" (column %q)", c.header[j])
+	}
+	return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, c.path, at[j].line, at[j].column, name, msg)
+}
+
+func (c *csvFile) featureColumn() column {
+	return newColumn(Field{"input", shape.F32(len(c.features))}, shape.Bytes(c.values))
+}

@@ -1,0 +1,147 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+const (
+	digitPixels = 64 // 8 by 8, row by row
+	digitMax    = 16 // of a pixel
+)
+
+var digitField = Field{"input", shape.F32(1, 8, 8)}
+
+// openDigits reads the handwritten digits inside the binary.
+func openDigits(_ context.Context, s Spec) (*Dataset, error) {
+	if s.Path != "" {
+		return nil, fmt.Errorf("%w: digits are inside the binary and take no path: use csv for %s", ErrSpec, s.Path)
+	}
+	raw, err := readBuiltin("digits.csv.gz")
+	if err != nil {
+		return nil, err
+	}
+	pixels, labels, err := parseDigits("digits.csv.gz", raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(labels) != len(pixels)/digitPixels {
+		return nil, fmt.Errorf("%w: digits.csv.gz lacks labels", ErrFormat)
+	}
+	t := imageTable(digitField, pixels, s.Images.scale(digitMax), labels)
+	return imageDataset("digits", s, t, nil)
+}
+
+// digitsInputs reads digits from a file of 64 numbers a line, from 0 to 16; a
+// label after them is left out.
+func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, error) {
+	raw, err := readFile(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	pixels, _, err := parseDigits(path, raw)
+	if err != nil {
+		return nil, err
+	}
+	return imageTable(digitField, pixels, s.Images.scale(digitMax), nil), nil
+}
+
+// parseDigits reads lines of 64 pixels and, on every line or on none, a label.
+func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err error) {
+	line := 0
+	for rest := raw; len(rest) > 0; {
+		var text []byte
+		text, rest, _ = bytes.Cut(rest, []byte("\n"))
+		line++
+		if text = bytes.TrimRight(text, "\r"); len(text) == 0 {
+			continue
+		}
+		before := len(pixels)
+		var label int32 = -1
+		if pixels, label, err = parseDigit(pixels, text); err != nil {
+			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, name, line, err)
+		}
+		if label >= 0 {
+			labels = append(labels, label)
+		}
+		if len(labels) != 0 && len(labels) != len(pixels)/digitPixels || label >= 0 && len(labels) != before/digitPixels+1 {
+			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none", ErrFormat, name, line)
+		}
+	}
+	if len(pixels) == 0 {
+		return nil, nil, fmt.Errorf("%w: %s has no lines", ErrTooFew, name)
+	}
+	return pixels, labels, nil
+}
+
+var errEndOfLine = errors.New("end of line")
+
+// parseDigit appends the pixels of one line to dst; the label is -1 if the line
+// has none. Its errors begin with the column.
+func parseDigit(dst, text []byte) ([]byte, int32, error) {
+	at := 0
+	number := func(limit int) (int, error) {
+		if at > len(text) {
+			return 0, errEndOfLine
+		}
+		start, v := at, 0
+		for at < len(text) && text[at] != ',' {
+			if text[at] < '0' || text[at] > '9' {
+				return 0, fmt.Errorf("%d: %q is not a digit", at+1, text[at])
+			}
+			if v = v*10 + int(text[at]-'0'); v > limit {
+				return 0, fmt.Errorf("%d: number above %d", start+1, limit)
+			}
+			at++
+		}
+		if at == start {
+			return 0, fmt.Errorf("%d: empty field", start+1)
+		}
+		at++
+		return v, nil
+	}
+	for i := range digitPixels {
+		v, err := number(digitMax)
+		if err == errEndOfLine {
+			return nil, 0, fmt.Errorf("%d: %d fields, %d pixels expected", len(text), i, digitPixels)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		dst = append(dst, byte(v))
+	}
+	label, err := number(9)
+	if err == errEndOfLine {
+		return dst, -1, nil
+	}
+	if err == nil && at <= len(text) {
+		err = fmt.Errorf("%d: more than %d fields", at, digitPixels+1)
+	}
+	return dst, int32(label), err
+}
+
+// scale is what pixels of 0 to top read as.
+func (o ImageOptions) scale(top int) *[256]float32 {
+	var t [256]float32
+	for i := range t {
+		v := float64(i) / float64(top)
+		if o.Std != 0 {
+			v = (v - o.Mean) / o.Std
+		}
+		t[i] = float32(v)
+	}
+	return &t
+}
+
+// imageTable is the table of images and, unless labels is nil, their classes.
+func imageTable(f Field, pixels []byte, scale *[256]float32, labels []int32) *table {
+	t := &table{rows: len(pixels) / f.Meta.Elems(), columns: []column{pixelColumn(f, pixels, scale)}}
+	if labels != nil {
+		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(labels)))
+	}
+	return t
+}

@@ -1,0 +1,122 @@
+package datasets
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Compressed data may unpack to this many times its size, or to unpackFloor
+// bytes if that is more. Deflate reaches a factor of 1032 on zeros; real data
+// stays far below the limit.
+const (
+	unpackFactor = 64
+	unpackFloor  = 64 << 20
+)
+
+func unpackLimit(packed int64) int64 { return max(packed*unpackFactor, unpackFloor) }
+
+// stream is a file's contents, unpacked if they are gzip's.
+type stream struct {
+	io.Reader
+	file io.Closer
+	size int64 // of the contents if they are not packed, else 0
+}
+
+func (s *stream) Close() error { return s.file.Close() }
+
+// openStream opens a regular file. Reading fails once ctx is done, and once a
+// packed file turns out larger than its size justifies.
+func openStream(ctx context.Context, path string) (*stream, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a file", ErrFormat, path)
+	}
+	var s *stream
+	if err == nil {
+		s, err = newStream(ctx, path, f, st.Size())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s.file = f
+	return s, nil
+}
+
+// newStream is the contents of size bytes read from r.
+func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stream, error) {
+	b := bufio.NewReaderSize(&contextReader{ctx, r}, 1<<16)
+	if magic, _ := b.Peek(2); string(magic) != "\x1f\x8b" {
+		return &stream{Reader: b, size: size}, nil
+	}
+	z, err := gzip.NewReader(b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %v", ErrFormat, name, err)
+	}
+	return &stream{Reader: &limitReader{z, unpackLimit(size), name}}, nil
+}
+
+// readFile reads a file whole, unpacked if it is gzip's.
+func readFile(ctx context.Context, path string) ([]byte, error) {
+	s, err := openStream(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := s.readAll(path)
+	return data, errors.Join(err, s.Close())
+}
+
+// unpack is readFile for data that is in memory.
+func unpack(name string, data []byte) ([]byte, error) {
+	s, err := newStream(context.Background(), name, bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	return s.readAll(name)
+}
+
+func (s *stream) readAll(name string) ([]byte, error) {
+	var b bytes.Buffer
+	b.Grow(int(s.size) + bytes.MinRead)
+	if _, err := b.ReadFrom(s); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// contextReader fails once its context is done.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// limitReader fails, rather than ends, after left bytes.
+type limitReader struct {
+	r    io.Reader
+	left int64
+	name string
+}
+
+func (l *limitReader) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, fmt.Errorf("%w: %s unpacks to more than %d times its size: unpack it first", ErrFormat, l.name, unpackFactor)
+	}
+	return n, err
+}

@@ -1,0 +1,235 @@
+package datasets
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// array is a dense array as a file holds it: row-major, little-endian.
+type array struct {
+	dtype safetensors.DType
+	shape shape.Shape
+	data  []byte
+}
+
+// npyTypes are the element types of NumPy that are read, without byte order.
+var npyTypes = map[string]safetensors.DType{
+	"f8": safetensors.F64, "f4": safetensors.F32, "f2": safetensors.F16,
+	"i8": safetensors.I64, "i4": safetensors.I32, "i2": safetensors.I16, "i1": safetensors.I8,
+	"u4": safetensors.U32, "u2": safetensors.U16, "u1": safetensors.U8, "b1": safetensors.Bool,
+}
+
+// maxNpyHeader bounds the header's text, as NumPy does.
+const maxNpyHeader = 10000
+
+func badNpy(format string, args ...any) error {
+	return fmt.Errorf("%w: npy: %s", ErrFormat, fmt.Sprintf(format, args...))
+}
+
+// parseNpy reads NumPy's array format, versions 1 to 3: a magic string, the
+// version, the length of a header, the header as the text of a Python
+// dictionary, then the elements. Big-endian elements are swapped in place.
+func parseNpy(file []byte) (*array, error) {
+	if len(file) < 10 || string(file[:6]) != "\x93NUMPY" {
+		return nil, badNpy("no magic string")
+	}
+	length, start := int(binary.LittleEndian.Uint16(file[8:])), 10
+	switch file[6] {
+	case 1:
+	case 2, 3:
+		if len(file) < 12 {
+			return nil, badNpy("the header is cut off")
+		}
+		length, start = int(binary.LittleEndian.Uint32(file[8:])), 12
+	default:
+		return nil, badNpy("version %d is unknown", file[6])
+	}
+	if length > maxNpyHeader || length > len(file)-start {
+		return nil, badNpy("a header of %d bytes in a file of %d (at most %d are allowed)", length, len(file), maxNpyHeader)
+	}
+	h, err := parseNpyHeader(string(file[start : start+length]))
+	if err != nil {
+		return nil, err
+	}
+	return h.array(file[start+length:])
+}
+
+// npyHeader is the header's dictionary.
+type npyHeader struct {
+	descr   string
+	fortran bool
+	shape   shape.Shape
+}
+
+// array checks the contents against the header.
+func (h *npyHeader) array(data []byte) (*array, error) {
+	order := h.descr[0]
+	dtype, ok := npyTypes[h.descr[1:]]
+	if !ok || !strings.ContainsRune("<>|=", rune(order)) || (order == '|') != (dtype.Size() == 1) {
+		return nil, badNpy("elements of type %q are not read: save as float32 or int64", h.descr)
+	}
+	if h.fortran && len(h.shape) > 1 {
+		return nil, badNpy("the array is in Fortran order: save numpy.ascontiguousarray of it")
+	}
+	if err := h.shape.Validate(); err != nil {
+		return nil, badNpy("%v", err)
+	}
+	if want := h.shape.Elems() * dtype.Size(); want != len(data) {
+		return nil, badNpy("%s%v takes %d bytes, %d follow the header", h.descr, h.shape, want, len(data))
+	}
+	if order == '>' {
+		for at := 0; at < len(data); at += dtype.Size() {
+			slices.Reverse(data[at : at+dtype.Size()])
+		}
+	}
+	return &array{dtype, h.shape, data}, nil
+}
+
+// parseNpyHeader reads the one form of dictionary that NumPy writes.
+func parseNpyHeader(text string) (*npyHeader, error) {
+	s := scanner{strings.TrimRight(text, " \n")}
+	h := &npyHeader{}
+	seen := map[string]bool{}
+	s.expect("{")
+	for !s.take("}") {
+		key := s.quoted()
+		s.expect(":")
+		switch key {
+		case "descr":
+			h.descr = s.quoted()
+		case "fortran_order":
+			if h.fortran = s.take("True"); !h.fortran {
+				s.expect("False")
+			}
+		case "shape":
+			h.shape = s.tuple()
+		default:
+			return nil, badNpy("header %.80q: key %q is unknown or a value is malformed", text, key)
+		}
+		if s.failed() || seen[key] {
+			return nil, badNpy("header %.80q: the value of %q is malformed or repeated", text, key)
+		}
+		seen[key] = true
+		if !s.take(",") {
+			s.expect("}")
+			break
+		}
+	}
+	if s.failed() || s.rest != "" || len(seen) != 3 || len(h.descr) < 3 {
+		return nil, badNpy("header %.80q is not a dictionary of descr, fortran_order and shape", text)
+	}
+	return h, nil
+}
+
+// scanner reads tokens of a Python literal. After a failure every call fails.
+type scanner struct{ rest string }
+
+const scanFailed = "\x00"
+
+func (s *scanner) failed() bool { return s.rest == scanFailed }
+func (s *scanner) fail()        { s.rest = scanFailed }
+
+// take consumes a token and the spaces around it, if it comes next.
+func (s *scanner) take(token string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimLeft(s.rest, " "), token)
+	if ok {
+		s.rest = strings.TrimLeft(rest, " ")
+	}
+	return ok
+}
+
+func (s *scanner) expect(token string) {
+	if !s.take(token) {
+		s.fail()
+	}
+}
+
+// quoted reads a string without escapes.
+func (s *scanner) quoted() string {
+	for _, q := range []string{"'", `"`} {
+		if !s.take(q) {
+			continue
+		}
+		text, rest, ok := strings.Cut(s.rest, q)
+		if !ok || strings.Contains(text, `\`) {
+			break
+		}
+		s.rest = strings.TrimLeft(rest, " ")
+		return text
+	}
+	s.fail()
+	return ""
+}
+
+// tuple reads (), (3,) or (3, 4).
+func (s *scanner) tuple() shape.Shape {
+	dims := shape.Shape{}
+	s.expect("(")
+	for !s.take(")") && !s.failed() {
+		end := strings.IndexFunc(s.rest, func(r rune) bool { return r < '0' || r > '9' })
+		if end < 1 {
+			s.fail()
+			break
+		}
+		v, err := strconv.ParseInt(s.rest[:end], 10, 64)
+		if err != nil || v > math.MaxInt/8 {
+			s.fail()
+			break
+		}
+		dims, s.rest = append(dims, int(v)), s.rest[end:]
+		if !s.take(",") {
+			s.expect(")")
+			break
+		}
+	}
+	return dims
+}
+
+// readNpz reads one array of a zip archive of .npy files.
+func readNpz(file []byte, name string) (*array, error) {
+	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, fmt.Errorf("%w: npz: %v", ErrFormat, err)
+	}
+	var names []string
+	for _, f := range z.File {
+		if f.Name != name+".npy" {
+			names = append(names, strings.TrimSuffix(f.Name, ".npy"))
+			continue
+		}
+		data, err := unzip(f, int64(len(file)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		return parseNpy(data)
+	}
+	return nil, fmt.Errorf("%w: npz: there is no array %q among %.200q", ErrFormat, name, names)
+}
+
+// unzip reads a member of an archive of size bytes, within the limit that size
+// sets, whatever the archive says of the member.
+func unzip(f *zip.File, size int64) ([]byte, error) {
+	r, err := f.Open()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	var b bytes.Buffer
+	_, err = b.ReadFrom(&limitReader{r, unpackLimit(size), f.Name})
+	if err = errors.Join(err, r.Close()); err != nil {
+		if !errors.Is(err, ErrFormat) {
+			err = fmt.Errorf("%w: %v", ErrFormat, err)
+		}
+		return nil, err
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,139 @@
+package datasets
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/berth-ml/berth/engine/rng"
+)
+
+// Cursor is a place in the endless sequence of samples that training reads:
+// all the state there is.
+type Cursor struct {
+	Epoch int // from 0
+	Index int // samples of the epoch already read
+}
+
+// String is "epoch 2, sample 128".
+func (c Cursor) String() string { return fmt.Sprintf("epoch %d, sample %d", c.Epoch, c.Index) }
+
+// Part is a dataset's training or validation samples, in an order that depends
+// on the epoch if it shuffles. It never changes: it is safe for concurrent use
+// and its methods neither allocate nor block.
+type Part struct {
+	table   *table
+	split   rng.Permutation // of the table's rows, if isSplit
+	isSplit bool
+	first   int // of the part's positions in the split
+	count   int
+	shuffle bool
+	seed    uint64
+}
+
+func (p *Part) shuffleBy(s Spec) { p.shuffle, p.seed = !s.KeepOrder, s.Seed }
+
+// Len is the number of samples in an epoch.
+func (p *Part) Len() int { return p.count }
+
+// Fields are the tensors of a sample in the order of Read's destinations: the
+// inputs, then the target where there is one.
+func (p *Part) Fields() []Field {
+	fields := make([]Field, len(p.table.columns))
+	for i, c := range p.table.columns {
+		fields[i] = c.field
+	}
+	return fields
+}
+
+// Alloc makes destinations for n samples.
+func (p *Part) Alloc(n int) [][]byte {
+	dst := make([][]byte, len(p.table.columns))
+	for i, c := range p.table.columns {
+		dst[i] = make([]byte, n*int(c.field.Meta.Bytes()))
+	}
+	return dst
+}
+
+// Read fills dst with up to n samples in the order of epoch c.Epoch, from its
+// sample c.Index on, and returns how many: fewer than n only at the epoch's
+// end, and 0 with io.EOF there. dst has one slice per field, at least n samples
+// long and aligned for its elements; samples lie one after another. It costs
+// the same from any cursor.
+func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
+	if err := p.holds(c); err != nil {
+		return 0, err
+	}
+	if err := p.fits(n, dst); err != nil {
+		return 0, err
+	}
+	if c.Index == p.count {
+		return 0, io.EOF
+	}
+	n = min(n, p.count-c.Index)
+	order := p.epochOrder(c.Epoch)
+	for j := range n {
+		row := p.row(c.Index+j, order)
+		for i := range p.table.columns {
+			col := &p.table.columns[i]
+			size := int(col.field.Meta.Bytes())
+			col.fill(row, dst[i][j*size:(j+1)*size])
+		}
+	}
+	return n, nil
+}
+
+// Next is the cursor after n samples were read at c: the start of the next
+// epoch if they were the last.
+func (p *Part) Next(c Cursor, n int) Cursor {
+	if c.Index += n; c.Index >= p.count {
+		return Cursor{Epoch: c.Epoch + 1}
+	}
+	return c
+}
+
+func (p *Part) epochOrder(epoch int) rng.Permutation {
+	if !p.shuffle {
+		return rng.Permutation{}
+	}
+	k := rng.Named(p.seed, "shuffle")
+	return rng.NewPermutation(p.count, rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch)))
+}
+
+// row is the table's row for sample i of an epoch.
+func (p *Part) row(i int, order rng.Permutation) int {
+	if p.shuffle {
+		i = order.At(i)
+	}
+	return p.splitRow(i)
+}
+
+// splitRow is the table's row for the part's sample i, before shuffling.
+func (p *Part) splitRow(i int) int {
+	if i += p.first; p.isSplit {
+		i = p.split.At(i)
+	}
+	return i
+}
+
+// holds checks that c is a place in this part.
+func (p *Part) holds(c Cursor) error {
+	if c.Epoch < 0 || c.Index < 0 || c.Index > p.count {
+		return fmt.Errorf("%w: %v is outside a part of %d samples: it belongs to other data", ErrSpec, c, p.count)
+	}
+	return nil
+}
+
+// fits checks that dst has room for n samples.
+func (p *Part) fits(n int, dst [][]byte) error {
+	if n < 1 || len(dst) != len(p.table.columns) {
+		return fmt.Errorf("%w: %d samples into %d fields, of %d", ErrDst, n, len(dst), len(p.table.columns))
+	}
+	for i := range dst {
+		col := &p.table.columns[i]
+		if need := n * int(col.field.Meta.Bytes()); len(dst[i]) < need {
+			return fmt.Errorf("%w: field %q has room for %d bytes, %d samples of %v need %d",
+				ErrDst, col.field.Name, len(dst[i]), n, col.field.Meta, need)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package datasets
+
+import (
+	"fmt"
+	"math"
+)
+
+// Scaling is a standardisation fitted on a training part: feature i becomes
+// (x-Mean[i])/Std[i]. A constant feature has Std 1 and becomes 0.
+type Scaling struct {
+	Mean, Std []float64
+}
+
+// fitScaling takes the mean and the deviation of each feature over train's
+// samples, in the order of the split, which makes the sums reproducible.
+func fitScaling(train *Part, values []float32, features int) *Scaling {
+	s := &Scaling{make([]float64, features), make([]float64, features)}
+	n := float64(train.count)
+	for i := range train.count {
+		row := train.splitRow(i) * features
+		for j := range features {
+			s.Mean[j] += float64(values[row+j]) / n
+		}
+	}
+	for i := range train.count {
+		row := train.splitRow(i) * features
+		for j := range features {
+			d := float64(values[row+j]) - s.Mean[j]
+			s.Std[j] += d * d / n
+		}
+	}
+	for j, v := range s.Std {
+		// A constant column keeps what rounding left of its mean.
+		if s.Std[j] = math.Sqrt(v); s.Std[j] <= 1e-12*math.Abs(s.Mean[j]) {
+			s.Std[j] = 1
+		}
+	}
+	return s
+}
+
+// apply scales rows of features in place.
+func (s *Scaling) apply(values []float32) {
+	for i := range values {
+		j := i % len(s.Mean)
+		values[i] = float32((float64(values[i]) - s.Mean[j]) / s.Std[j])
+	}
+}
+
+// check makes sure of a Scaling that was read from somewhere.
+func (s *Scaling) check(features int) error {
+	if len(s.Mean) != features || len(s.Std) != features {
+		return fmt.Errorf("%w: scaling of %d means and %d deviations for %d features", ErrSpec, len(s.Mean), len(s.Std), features)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// The causes of errors.
+var (
+	ErrFormat = errors.New("malformed data")   // what a file holds; the message says where
+	ErrSpec   = errors.New("invalid dataset")  // what was asked for
+	ErrTooFew = errors.New("too few samples")  // a part would be empty
+	ErrDst    = errors.New("destination size") // memory given to Read does not fit
+)
+
+// Spec says which data to open and how. The zero value of every option is its
+// default.
+type Spec struct {
+	Source string // digits, mnist, csv, text or tensors
+	// Path is the file or, for mnist and pairs of .npy files, the folder.
+	// digits has none; mnist takes "builtin:mnist" and text
+	// "builtin:shakespeare" for the data inside the binary.
+	Path string
+	Seed uint64 // of the split and of the order
+	// Split is the fraction of samples that are for training, up to 1, which
+	// leaves no validation part. 0 means 0.8; 0.9 for text, 1 for tensors, and
+	// the files' own split for mnist where they have one.
+	Split     float64
+	KeepOrder bool // do not shuffle the training part
+
+	CSV     CSVOptions
+	Text    TextOptions
+	Images  ImageOptions
+	Tensors TensorOptions
+}
+
+// The values of CSVOptions.Header and CSVOptions.Task; "" is the first.
+const (
+	HeaderAuto = "auto"
+	HeaderYes  = "yes"
+	HeaderNo   = "no"
+
+	TaskClassification = "classification"
+	TaskRegression     = "regression"
+)
+
+// CSVOptions are the options of csv.
+type CSVOptions struct {
+	// Labels are the columns to predict, by name or by number from 0, negative
+	// from the end; none means the last. Classification has exactly one.
+	Labels      []string
+	Ignore      []string // columns to leave out, by name or number
+	Header      string   // HeaderAuto, HeaderYes or HeaderNo
+	Task        string   // TaskClassification or TaskRegression
+	Standardize bool     // features to mean 0, deviation 1 over the training part
+	Comma       rune     // 0 means ','
+}
+
+// TextOptions are the options of text.
+type TextOptions struct {
+	Context int // characters per sample, at least 1
+}
+
+// ImageOptions are the options of mnist and digits: pixels are scaled to
+// [0,1], then, if Std is not 0, become (x-Mean)/Std.
+type ImageOptions struct {
+	Mean, Std float64
+}
+
+// TensorOptions are the options of tensors: the names of the two arrays, ""
+// meaning "input" and "target".
+type TensorOptions struct {
+	Input, Target string
+}
+
+// BuiltinMNIST and BuiltinShakespeare are paths of data inside the binary.
+const (
+	BuiltinMNIST       = "builtin:mnist"
+	BuiltinShakespeare = "builtin:shakespeare"
+)
+
+// sources are the known sources, with what opens them.
+var sources = map[string]struct {
+	open   func(context.Context, Spec) (*Dataset, error)
+	inputs func(context.Context, Spec, *Info, string) (*table, error)
+}{
+	"digits":  {openDigits, digitsInputs},
+	"mnist":   {openMNIST, mnistInputs},
+	"csv":     {openCSV, csvInputs},
+	"text":    {openText, textInputs},
+	"tensors": {openTensors, tensorsInputs},
+}
+
+// Sources lists the names a Spec may have as its Source.
+func Sources() []string { return []string{"digits", "mnist", "csv", "text", "tensors"} }
+
+// Open reads the data that s describes. It blocks; ctx can end it early. The
+// data stays in memory for as long as the Dataset is referenced.
+func Open(ctx context.Context, s Spec) (*Dataset, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return sources[s.Source].open(ctx, s)
+}
+
+// OpenInputs reads the samples at path, in the format of s, without their
+// targets and in their own order: what the model is to predict from. info is
+// of the Dataset the model was trained on; its scaling, vocabulary and shapes
+// are used as they are. Targets that the file has all the same are left out.
+func OpenInputs(ctx context.Context, s Spec, info *Info, path string) (*Part, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	t, err := sources[s.Source].inputs(ctx, s, info, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.columns) != len(info.Inputs) || !t.columns[0].field.Meta.Equal(info.Inputs[0].Meta) {
+		return nil, fmt.Errorf("%w: %s: a sample is %v, the model was trained on %v",
+			ErrFormat, path, t.columns[0].field.Meta, info.Inputs[0].Meta)
+	}
+	return &Part{table: t, count: t.rows}, nil
+}
+
+func (s Spec) check() error {
+	if _, ok := sources[s.Source]; !ok {
+		return fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(Sources(), ", "))
+	}
+	if s.Path == "" && s.Source != "digits" {
+		return fmt.Errorf("%w: source %s needs a path", ErrSpec, s.Source)
+	}
+	if !(s.Split >= 0 && s.Split <= 1) {
+		return fmt.Errorf("%w: split %v is not a fraction between 0 and 1", ErrSpec, s.Split)
+	}
+	if i := s.Images; !(i.Std >= 0) || math.IsInf(i.Std, 0) || math.IsNaN(i.Mean) || math.IsInf(i.Mean, 0) {
+		return fmt.Errorf("%w: images need a finite mean and a positive std, not %v and %v", ErrSpec, i.Mean, i.Std)
+	}
+	return nil
+}
+
+// split is the fraction for training, where the source's default is byDefault.
+func (s Spec) split(byDefault float64) float64 {
+	if s.Split == 0 {
+		return byDefault
+	}
+	return s.Split
+}

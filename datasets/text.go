@@ -1,0 +1,117 @@
+package datasets
+
+import (
+	"context"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// openText reads a text as characters. A sample is a window of Context
+// characters and, as its target, the same window one character later. An epoch
+// is every window that begins at a multiple of Context: each character is read
+// once. The validation part is the end of the text.
+func openText(ctx context.Context, s Spec) (*Dataset, error) {
+	text, err := readText(ctx, s, s.Path)
+	if err != nil {
+		return nil, err
+	}
+	vocab := NewVocabulary(text)
+	ids, err := vocab.Encode(text)
+	if err != nil {
+		return nil, err
+	}
+	fraction := s.split(0.9)
+	n := trainCount(len(ids), fraction)
+	train, err := windows(s, "training", ids[:n])
+	if err != nil {
+		return nil, err
+	}
+	ds := &Dataset{Name: "text " + s.Path, Train: &Part{table: train, count: train.rows}}
+	ds.Train.shuffleBy(s)
+	tables := []*table{train}
+	if fraction < 1 {
+		val, err := windows(s, "validation", ids[n:])
+		if err != nil {
+			return nil, err
+		}
+		ds.Val = &Part{table: val, count: val.rows}
+		tables = append(tables, val)
+	}
+	ds.Info = Info{Inputs: []Field{train.columns[0].field}, Target: train.columns[1].field, Classes: vocab.Len(),
+		Tokens: vocab.Len(), Vocab: vocab, Fingerprint: fingerprint(s, [2]any{s.Text, vocab.runes}, tables...)}
+	return ds, nil
+}
+
+// readText reads a text and makes sure of what the rest relies on.
+func readText(ctx context.Context, s Spec, path string) (string, error) {
+	if s.Text.Context < 1 {
+		return "", fmt.Errorf("%w: text needs a context of at least 1 character, not %d", ErrSpec, s.Text.Context)
+	}
+	var data []byte
+	var err error
+	if path == BuiltinShakespeare {
+		data, err = readBuiltin("tinyshakespeare.txt.gz")
+	} else {
+		data, err = readFile(ctx, path)
+	}
+	if err != nil {
+		return "", err
+	}
+	text := string(data)
+	if !utf8.ValidString(text) {
+		line, column := position(text, invalidAt(text))
+		return "", fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file", ErrFormat, path, line, column)
+	}
+	return text, nil
+}
+
+// invalidAt is the first byte of a text that is not UTF-8.
+func invalidAt(text string) int {
+	for at := 0; at < len(text); {
+		r, n := utf8.DecodeRuneInString(text[at:])
+		if r == utf8.RuneError && n == 1 {
+			return at
+		}
+		at += n
+	}
+	return len(text)
+}
+
+// windows is the table of a text's windows and their targets, which are views
+// of the same ids.
+func windows(s Spec, part string, ids []int32) (*table, error) {
+	t := s.Text.Context
+	rows := (len(ids) - 1) / t
+	if len(ids) < 2 || rows < 1 {
+		return nil, fmt.Errorf("%w: the %s part of %s has %d characters, a window of %d and its target need %d: shorten the context or change the split",
+			ErrTooFew, part, s.Path, len(ids), t, t+1)
+	}
+	input := newColumn(Field{"input", shape.I32(t)}, shape.Bytes(ids))
+	target := input
+	target.field.Name = "target"
+	target.offset = 4
+	return &table{rows: rows, columns: []column{input, target}}, nil
+}
+
+// textInputs reads the windows of a text in the vocabulary of training.
+// Characters after the last whole window are left out.
+func textInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
+	text, err := readText(ctx, s, path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Vocab == nil {
+		return nil, fmt.Errorf("%w: the model was not trained on text", ErrSpec)
+	}
+	ids, err := info.Vocab.Encode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	rows := len(ids) / s.Text.Context
+	if rows < 1 {
+		return nil, fmt.Errorf("%w: %s has %d characters, the model's context is %d", ErrTooFew, path, len(ids), s.Text.Context)
+	}
+	return &table{rows: rows, columns: []column{newColumn(Field{"input", shape.I32(s.Text.Context)}, shape.Bytes(ids))}}, nil
+}
