@@ -1,0 +1,181 @@
+package configs
+
+import "fmt"
+
+// Pos is where a value of a config was written. Line counts from 1; it is 0
+// for what no file says, and File is then empty or names the flag or variable.
+type Pos struct {
+	File string
+	Line int
+}
+
+// String gives "file:line", or what is known of it.
+func (p Pos) String() string {
+	if p.Line == 0 {
+		return p.File
+	}
+	return fmt.Sprintf("%s:%d", p.File, p.Line)
+}
+
+// Config is one run, resolved: every default is filled in, every value is in
+// range, and keys that depend on each other agree.
+type Config struct {
+	Pos           Pos
+	Name          string // names the run folder; the file's base name by default
+	Seed          uint64
+	Data          Data
+	Model         Model
+	Loss          string // cross_entropy, mse or bce
+	Train         Train
+	Optimizer     Optimizer
+	Schedule      Schedule
+	Partition     Partition
+	Devices       Devices
+	Checkpoint    Checkpoint
+	EarlyStopping EarlyStopping
+}
+
+// Data says what is trained on. Fields that the source has no key for are zero,
+// but Task, which is always set.
+type Data struct {
+	Pos         Pos
+	Source      string  // digits, mnist, csv, text or tensors
+	Path        string  // a file or folder, or "builtin:NAME"
+	ValPath     string  // "": the validation part is split off Path
+	Split       float64 // the part trained on, in (0, 1]; 1 leaves nothing to validate with
+	Header      string  // csv: auto, true or false
+	Label       string  // csv: a column's name, or its number from 0 (from the end if negative)
+	Task        string  // classification or regression
+	Standardize bool    // csv
+	Context     int     // text: characters in a window
+	Input       string  // tensors: a tensor's name in Path, or a .npy file
+	Target      string  // tensors: the same
+	Prefix      string  // tensors: put before both names
+}
+
+// Model is a preset with its parameters (Preset != "") or a list of layers.
+type Model struct {
+	Pos        Pos
+	Preset     string // mlp, cnn, gpt, or "" for Layers
+	Layers     []Layer
+	Hidden     []int   // mlp, cnn: widths of the dense layers before the last
+	Channels   []int   // cnn: one block of convolution, activation and 2x2 max pooling each
+	Kernel     int     // cnn
+	Outputs    int     // mlp, cnn: width of the last layer; 0 takes it from the data
+	Activation string  // relu, gelu, gelu_tanh, silu, sigmoid or tanh
+	Dropout    float64 // gpt
+	Blocks     int     // gpt, key "layers": how many transformer blocks
+	Heads      int
+	Width      int
+	Context    int // gpt: rows of the table of positions
+	Vocab      int // gpt: rows of the table of tokens; 0 takes it from the data
+	Tied       bool
+}
+
+// Layer is an entry of Model.Layers. Type says which of the other fields mean
+// something; `Reference` lists them.
+type Layer struct {
+	Pos        Pos
+	Type       string
+	Name       string // unique in the model
+	Units      int
+	In         int // 0: whatever comes in
+	Channels   int
+	Kernel     int
+	Stride     int
+	Padding    int
+	Groups     int
+	Bias       bool
+	Activation string // "": none
+	Rate       float64
+	Eps        float64
+	Momentum   float64
+	Heads      int
+	Vocab      int // 0: from the data
+	Width      int
+	Context    int // 0: from the data
+	Shape      []int
+	Perm       []int
+	Start      []int
+	Stop       []int
+	Body       []Layer
+}
+
+// Train says how long and in what pieces.
+type Train struct {
+	Pos          Pos
+	Epochs       int
+	Batch        int // samples in a step, over all microbatches
+	Microbatches int // divides Batch
+	Shuffle      bool
+	LogEvery     int // 0: losses come out at the epoch's end
+}
+
+// Optimizer says how weights are updated.
+type Optimizer struct {
+	Pos         Pos
+	Name        string // sgd, momentum, nesterov, adam or adamw
+	LR          float64
+	WeightDecay float64
+	ClipNorm    float64  // 0: no clipping
+	NoDecay     []string // of bias, norm, embedding
+	Freeze      []string // patterns of parameter names, * matches anything
+	Momentum    float64  // momentum, nesterov
+	Betas       [2]float64
+	Eps         float64
+}
+
+// Schedule says how the learning rate moves; all counts are in steps.
+type Schedule struct {
+	Pos    Pos
+	Name   string // constant, step, cosine or linear
+	Warmup int
+	Every  int     // step
+	Gamma  float64 // step
+	MinLR  float64 // cosine, linear
+}
+
+// Stages is how a model is cut: by hand where Blocks is not empty, into Count
+// stages otherwise, and Count 0 leaves the number open.
+type Stages struct {
+	Count  int
+	Blocks [][]string
+}
+
+// Partition says how the model is spread over devices.
+type Partition struct {
+	Pos      Pos
+	Stages   Stages
+	Schedule string // gpipe or 1f1b
+}
+
+// Devices says what the run may use.
+type Devices struct {
+	Pos     Pos
+	Use     string // "cpu:2"
+	Threads int    // 0: all cores
+	Memory  int64  // bytes on each device; 0: as much as it has
+}
+
+// Keep says how many snapshots stay in the run folder.
+type Keep struct {
+	Pos  Pos
+	Last int
+	Best int
+}
+
+// Checkpoint says when snapshots are taken and which stay.
+type Checkpoint struct {
+	Pos   Pos
+	Every int // steps; 0: at epoch ends only
+	Keep  Keep
+	Best  string // val_loss or val_accuracy
+}
+
+// EarlyStopping ends a run whose metric no longer improves. Patience 0 is off.
+type EarlyStopping struct {
+	Pos      Pos
+	Metric   string // val_loss or val_accuracy
+	Patience int    // epochs
+	MinDelta float64
+}

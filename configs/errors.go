@@ -1,0 +1,107 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// ErrInvalid is wrapped by every error about what a config says: what is
+// written in it, in a flag or in an environment variable.
+var ErrInvalid = errors.New("invalid config")
+
+// ErrNotFound is wrapped when there is no such file nor shipped config.
+var ErrNotFound = errors.New("no such config")
+
+// maxErrors is how many faults are reported at once.
+const maxErrors = 10
+
+// Error is one fault of a config.
+type Error struct {
+	Pos Pos    // the file and line, or the flag or variable
+	Key string // dotted path of the key, "" for the file as a whole
+	Msg string // what was wrong, what was expected
+}
+
+// Error gives "file:line: key: message".
+func (e *Error) Error() string {
+	parts := make([]string, 0, 3)
+	for _, s := range []string{e.Pos.String(), e.Key, e.Msg} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Unwrap makes errors.Is(err, ErrInvalid) true.
+func (e *Error) Unwrap() error { return ErrInvalid }
+
+// joinFaults makes one error of many, nil of none.
+func joinFaults(faults []error) error {
+	if n := len(faults) - maxErrors; n > 0 {
+		faults = append(faults[:maxErrors:maxErrors], fmt.Errorf("%w: and %d more; mend these first", ErrInvalid, n))
+	}
+	return errors.Join(faults...)
+}
+
+// didYouMean gives `; did you mean "x"?` for the nearest of the candidates, or
+// the list of them where none is near.
+func didYouMean(word string, candidates []string) string {
+	if near := nearest(word, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %q?", near)
+	}
+	if len(candidates) == 0 {
+		return ""
+	}
+	return "; expected one of " + list(candidates)
+}
+
+// nearest gives the candidate with the fewest edits from the word, "" where
+// that is more than a third of its letters (at least two).
+func nearest(word string, candidates []string) string {
+	const longest = 64 // no key is that long, and the distance is quadratic
+	if len(word) > longest {
+		return ""
+	}
+	best, least := "", max(2, len(word)/3)+1
+	for _, c := range candidates {
+		if d := distance(strings.ToLower(word), c); d < least && d < len(c) {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, substitutions and swaps of
+// neighbours that turn a into b.
+func distance(a, b string) int {
+	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			same := 1
+			if a[i-1] == b[j-1] {
+				same = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+same)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], before[j-2]+1)
+			}
+		}
+		before, prev, cur = prev, cur, before
+	}
+	return prev[len(b)]
+}
+
+// list writes words with commas, the first few of many.
+func list(words []string) string {
+	const most = 12
+	if len(words) > most {
+		return strings.Join(words[:most], ", ") + ", …"
+	}
+	return strings.Join(words, ", ")
+}

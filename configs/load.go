@@ -1,0 +1,114 @@
+package configs
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed *.yaml
+var shipped embed.FS
+
+// Names lists the shipped configs.
+func Names() []string {
+	files, err := fs.Glob(shipped, "*.yaml")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	for i, f := range files {
+		files[i] = strings.TrimSuffix(f, ".yaml")
+	}
+	slices.Sort(files)
+	return files
+}
+
+// Source gives the text of a shipped config. ErrNotFound if there is none.
+func Source(name string) ([]byte, error) {
+	data, err := shipped.ReadFile(name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %q is not shipped%s", ErrNotFound, name, didYouMean(name, Names()))
+	}
+	return data, nil
+}
+
+// Load reads a config by path or, for a bare word, a shipped one by name. What
+// is wrong with it comes back all at once, as errors.Join of [*Error]s.
+func Load(path string, o Overlay) (*Config, error) {
+	if slices.Contains(Names(), path) {
+		data, err := Source(path)
+		if err != nil {
+			return nil, err
+		}
+		return Parse("configs/"+path+".yaml", data, o)
+	}
+	data, err := readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if !strings.ContainsAny(path, `/\.`) {
+			return nil, fmt.Errorf("%w: %q is neither a file nor shipped%s", ErrNotFound, path, didYouMean(path, Names()))
+		}
+		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs` lists those that ship inside", ErrNotFound, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	return Parse(path, data, o)
+}
+
+// readFile reads at most one byte more than a config may have.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a folder; name a file in it", path)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile+1))
+}
+
+// Parse reads a config from memory; file is what messages call it, and its
+// base name is the default of the config's name.
+func Parse(file string, data []byte, o Overlay) (*Config, error) {
+	root, err := readConfig(file, data)
+	if err != nil {
+		return nil, err
+	}
+	d := &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
+	d.overlay(root, o)
+	c := &Config{}
+	rootSection.decode(d, root, "", c)
+	if len(d.faults) == 0 {
+		for _, rule := range rules {
+			rule(d, c)
+		}
+	}
+	if c.Name == "" {
+		c.Name = nameOf(file)
+	}
+	if err := joinFaults(d.faults); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// nameOf makes a run's name of a file's.
+func nameOf(file string) string {
+	base := filepath.Base(file)
+	base = strings.Trim(notInName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-"), ".-")
+	if !namePattern.MatchString(base) {
+		return "run"
+	}
+	return base
+}

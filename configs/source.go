@@ -1,0 +1,150 @@
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Bounds on what a file may hold. None is near what a config needs; together
+// they bound the time and memory that any file takes.
+const (
+	maxFile  = 1 << 20 // bytes
+	maxNodes = 100_000 // keys and values, aliases written out
+	maxDepth = 64
+)
+
+// readConfig parses a file into a tree whose root is a mapping.
+func readConfig(file string, data []byte) (*yaml.Node, error) {
+	root, err := readYAML(file, data)
+	if err == nil && root.Kind != yaml.MappingNode {
+		err = &Error{Pos: Pos{file, root.Line}, Msg: fmt.Sprintf("expected a mapping of keys such as data, model and train, got %s", describe(root))}
+	}
+	return root, err
+}
+
+// readYAML parses one document into a tree of mappings, lists and scalars,
+// without aliases.
+func readYAML(file string, data []byte) (*yaml.Node, error) {
+	fault := func(line int, format string, args ...any) error {
+		return &Error{Pos: Pos{file, line}, Msg: fmt.Sprintf(format, args...)}
+	}
+	if len(data) > maxFile {
+		return nil, fault(0, "the file has more than %d bytes, the most a config may have; is it the right file?", maxFile)
+	}
+	if !utf8.Valid(data) {
+		return nil, fault(badLine(data), "the file is not UTF-8 text; save it as UTF-8")
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, next yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, fault(0, "the file is empty; a config needs at least data and model (`trainer configs show digits` prints one)")
+	case err != nil:
+		return nil, syntaxFault(file, err)
+	}
+	if err := dec.Decode(&next); err == nil {
+		return nil, fault(next.Line, "a second document starts here; a config is one document, remove what follows ---")
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxFault(file, err)
+	}
+	c := copier{file: file}
+	root := c.copy(doc.Content[0], 0)
+	return root, c.err
+}
+
+// badLine gives the line of the first byte that is not UTF-8.
+func badLine(data []byte) int {
+	line := 1
+	for len(data) > 0 {
+		r, n := utf8.DecodeRune(data)
+		if r == utf8.RuneError && n == 1 {
+			return line
+		}
+		if r == '\n' {
+			line++
+		}
+		data = data[n:]
+	}
+	return line
+}
+
+var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
+
+// syntaxFault turns "yaml: line 3: what" into an Error of that line.
+func syntaxFault(file string, err error) error {
+	msg := err.Error()
+	m := yamlLine.FindStringSubmatch(msg)
+	line, _ := strconv.Atoi(m[1]) // 0 where there is none
+	what := strings.TrimPrefix(msg, m[0])
+	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + what + "; check indentation, colons and quotes near here"}
+}
+
+// A copier copies a tree with aliases written out, within the bounds.
+type copier struct {
+	file  string
+	nodes int
+	err   error
+}
+
+func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
+	c.nodes++
+	switch {
+	case c.err != nil:
+		return n
+	case depth > maxDepth:
+		c.fail(n, "nested more than %d deep", maxDepth)
+		return n
+	case c.nodes > maxNodes:
+		c.fail(n, "more than %d values, aliases written out", maxNodes)
+		return n
+	case n.Kind == yaml.AliasNode:
+		return c.copy(n.Alias, depth+1)
+	}
+	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}
+	for i, child := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.ShortTag() == "!!merge" {
+			c.fail(child, "merge keys (<<) are not supported; write the keys out")
+		}
+		out.Content = append(out.Content, c.copy(child, depth+1))
+	}
+	return out
+}
+
+func (c *copier) fail(n *yaml.Node, format string, args ...any) {
+	if c.err == nil {
+		c.err = &Error{Pos: Pos{c.file, n.Line}, Msg: fmt.Sprintf(format, args...)}
+	}
+}
+
+// describe says what a node is, for "got …".
+func describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
+		return "an empty list"
+	case n.Kind == yaml.SequenceNode:
+		return fmt.Sprintf("a list of %d", len(n.Content))
+	case isNull(n):
+		return "nothing"
+	}
+	const longest = 60
+	v := n.Value
+	if r := []rune(v); len(r) > longest {
+		v = string(r[:longest]) + "…"
+	}
+	if n.ShortTag() == "!!str" {
+		return strconv.Quote(v)
+	}
+	return v
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

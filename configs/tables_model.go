@@ -1,0 +1,114 @@
+package configs
+
+var (
+	modelHidden = key{name: "hidden", kind: ints{each: positive}, at: at(func(m *Model) *[]int { return &m.Hidden }), def: "[128]",
+		doc: "widths of the dense layers before the last; `[]` for none"}
+	modelActivation = key{name: "activation", kind: activation, at: at(func(m *Model) *string { return &m.Activation }), def: "relu",
+		doc: "what follows each layer but the last; `gelu` is the exact one"}
+	modelOutputs = key{name: "outputs", kind: counting, at: at(func(m *Model) *int { return &m.Outputs }), def: "0",
+		doc: "width of the last layer; 0: as the data needs"}
+)
+
+var modelSection = chosen(&section{
+	doc: "What is trained: a preset, or a list of layers.",
+	pos: posOf(func(m *Model) *Pos { return &m.Pos }),
+	selector: &key{name: "preset", at: at(func(m *Model) *string { return &m.Preset }),
+		doc: "a ready model; it decides the other keys. Without it, `layers` says what there is"},
+	variants: []variant{
+		{"mlp", "Dense layers `layers.0`, `layers.1`, … with an activation between.", []*key{&modelHidden, &modelActivation, &modelOutputs}},
+		{"cnn", "Blocks of convolution, activation and 2×2 max pooling, `conv1`, `conv2`, …; then dense layers `fc1`, `fc2`, ….", []*key{
+			{name: "channels", kind: ints{each: positive, some: true}, at: at(func(m *Model) *[]int { return &m.Channels }), def: "[16, 32]",
+				doc: "output channels of each block"},
+			{name: "kernel", kind: positive, at: at(func(m *Model) *int { return &m.Kernel }), def: "3", doc: "side of the convolutions, odd"},
+			&modelHidden, &modelActivation, &modelOutputs,
+		}},
+		{"gpt", "GPT-2; parameters are named and laid out as Hugging Face publishes them.", []*key{
+			{name: "layers", kind: whole{1, 10000}, at: at(func(m *Model) *int { return &m.Blocks }), def: "4", doc: "how many transformer blocks"},
+			{name: "heads", kind: positive, at: at(func(m *Model) *int { return &m.Heads }), def: "4", doc: "attention heads; must divide `width`"},
+			{name: "width", kind: positive, at: at(func(m *Model) *int { return &m.Width }), def: "128", doc: "numbers that stand for a token"},
+			{name: "context", kind: counting, at: at(func(m *Model) *int { return &m.Context }), def: "0",
+				doc: "positions it knows; 0: `data.context`, or 64 where there is none"},
+			{name: "vocab", kind: counting, at: at(func(m *Model) *int { return &m.Vocab }), def: "0", doc: "tokens it knows; 0: as the data needs"},
+			{name: "dropout", kind: belowOne, at: at(func(m *Model) *float64 { return &m.Dropout }), def: "0", doc: "share of numbers dropped in training"},
+			{name: "tied", kind: boolean{}, at: at(func(m *Model) *bool { return &m.Tied }), def: "true", doc: "the head shares the table of tokens"},
+			optional(modelActivation, "gelu_tanh"),
+		}},
+		{"", "A list of layers, each a mapping with `type`, or a lone type such as `relu`.", []*key{
+			{name: "layers", kind: layerList{}, at: at(func(m *Model) *[]Layer { return &m.Layers }), required: true, doc: "first to last"},
+		}},
+	},
+})
+
+var (
+	layerKernel = key{name: "kernel", kind: positive, at: at(func(l *Layer) *int { return &l.Kernel }), required: true, doc: "side of the window"}
+	layerStride = key{name: "stride", kind: counting, at: at(func(l *Layer) *int { return &l.Stride }), def: "1", doc: "step of the window"}
+	layerPad    = key{name: "padding", kind: counting, at: at(func(l *Layer) *int { return &l.Padding }), def: "0", doc: "zeros around"}
+	layerBias   = key{name: "bias", kind: boolean{}, at: at(func(l *Layer) *bool { return &l.Bias }), def: "true", doc: "adds a learned number to each output"}
+	layerAct    = key{name: "activation", kind: activation, at: at(func(l *Layer) *string { return &l.Activation }), doc: "applied to the output; none unless given"}
+	layerRate   = key{name: "rate", kind: belowOne, at: at(func(l *Layer) *float64 { return &l.Rate }), def: "0", doc: "share of numbers dropped in training"}
+	layerEps    = key{name: "eps", kind: aboveZero, at: at(func(l *Layer) *float64 { return &l.Eps }), def: "1e-5", doc: "added to the variance"}
+	poolKeys    = []*key{&layerKernel, with(*optional(layerStride, "0"), "step of the window; 0: the kernel"), &layerPad}
+)
+
+// layerSection is an entry of model.layers. Axes count within a sample, from 0.
+var layerSection = chosen(&section{
+	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`.",
+	pos:       posOf(func(l *Layer) *Pos { return &l.Pos }),
+	shorthand: "type",
+	selector:  &key{name: "type", at: at(func(l *Layer) *string { return &l.Type }), required: true, doc: "it decides the other keys"},
+	keys: []*key{{name: "name", kind: layerName, at: at(func(l *Layer) *string { return &l.Name }),
+		doc: "the prefix of its parameters' names, and what `partition.stages` calls it; the type and a number unless given"}},
+	variants: []variant{
+		{"dense", "y = x·Wᵀ + b over the last axis.", []*key{
+			{name: "units", kind: positive, at: at(func(l *Layer) *int { return &l.Units }), required: true, doc: "outputs"},
+			{name: "in", kind: counting, at: at(func(l *Layer) *int { return &l.In }), def: "0", doc: "inputs, checked; 0: whatever comes in"},
+			&layerBias, &layerAct,
+		}},
+		{"conv2d", "Convolution of [channels, height, width].", []*key{
+			{name: "channels", kind: positive, at: at(func(l *Layer) *int { return &l.Channels }), required: true, doc: "outputs"},
+			&layerKernel,
+			{name: "stride", kind: positive, at: layerStride.at, def: "1", doc: layerStride.doc},
+			{name: "padding", kind: padding{}, at: layerPad.at, def: "0", doc: "zeros around; `same`: half the kernel, which must be odd"},
+			{name: "groups", kind: positive, at: at(func(l *Layer) *int { return &l.Groups }), def: "1", doc: "channels in so many separate groups"},
+			&layerBias, &layerAct,
+		}},
+		{"max_pool", "The largest of each window.", poolKeys},
+		{"avg_pool", "The mean of each window; padding counts as zeros.", poolKeys},
+		{"global_avg_pool", "The mean of each channel: [channels, height, width] to [channels].", nil},
+		{"relu", "max(x, 0).", nil},
+		{"gelu", "x·Φ(x), by the error function.", nil},
+		{"gelu_tanh", "Its approximation by tanh, as GPT-2 has it.", nil},
+		{"silu", "x·sigmoid(x).", nil},
+		{"sigmoid", "1/(1+e⁻ˣ).", nil},
+		{"tanh", "", nil},
+		{"exp", "", nil},
+		{"log", "", nil},
+		{"sqrt", "", nil},
+		{"softmax", "Over the last axis. The losses take logits: end a model without it.", nil},
+		{"log_softmax", "Over the last axis.", nil},
+		{"flatten", "All axes into one.", nil},
+		{"reshape", "The same numbers in another shape.", []*key{
+			{name: "shape", kind: ints{each: whole{-1, maxDim}, some: true}, at: at(func(l *Layer) *[]int { return &l.Shape }), required: true,
+				doc: "of a sample; one axis may be -1"}}},
+		{"transpose", "Axes in another order.", []*key{
+			{name: "perm", kind: ints{each: whole{0, 7}, some: true}, at: at(func(l *Layer) *[]int { return &l.Perm }), required: true,
+				doc: "which axis comes first, second, …"}}},
+		{"slice", "A part of each axis.", []*key{
+			{name: "start", kind: ints{each: counting, some: true}, at: at(func(l *Layer) *[]int { return &l.Start }), required: true, doc: "first index, for each axis"},
+			{name: "stop", kind: ints{each: positive, some: true}, at: at(func(l *Layer) *[]int { return &l.Stop }), required: true, doc: "index after the last, for each axis"}}},
+		{"layernorm", "Normalises the last axis.", []*key{&layerEps}},
+		{"batchnorm", "Normalises each channel over the microbatch; by running averages when not training.", []*key{&layerEps,
+			{name: "momentum", kind: fraction, at: at(func(l *Layer) *float64 { return &l.Momentum }), def: "0.1", doc: "weight of the newest statistics"}}},
+		{"dropout", "Zeroes numbers at random in training and scales up the rest.", []*key{optional(layerRate, "0.5")}},
+		{"embedding", "A learned row for each token.", []*key{
+			{name: "vocab", kind: counting, at: at(func(l *Layer) *int { return &l.Vocab }), def: "0", doc: "rows; 0: as the data needs"},
+			{name: "width", kind: positive, at: at(func(l *Layer) *int { return &l.Width }), required: true, doc: "numbers in a row"}}},
+		{"positional_embedding", "Adds a learned row for each position.", []*key{
+			{name: "context", kind: counting, at: at(func(l *Layer) *int { return &l.Context }), def: "0", doc: "rows; 0: as the data needs"}}},
+		{"attention", "Causal self-attention with its projections `c_attn` and `c_proj`.", []*key{
+			{name: "heads", kind: positive, at: at(func(l *Layer) *int { return &l.Heads }), required: true, doc: "must divide the width"},
+			&layerRate}},
+		{"residual", "x + layers(x).", []*key{
+			{name: "layers", kind: layerList{}, at: at(func(l *Layer) *[]Layer { return &l.Body }), required: true, doc: "what is added; keeps the shape"}}},
+	},
+})
