@@ -1,0 +1,19 @@
+// Package residency knows where every tensor lives and is the only place from
+// which bytes move between the host and devices, or between devices.
+//
+// A [Tensor] is a record: key, metadata, usage, and where its contents are. It
+// has one truth (the host, one device, or a store it streams from) and any
+// number of clean copies, told apart by version. A task leases all it needs at
+// once with [Manager.Acquire]; missing copies are queued on the manager's own
+// copy streams, and the task's stream is made to wait for them, while the host
+// goes on. [Manager.Release] marks what the task wrote: the truth moves to its
+// device and all other copies are stale. Nothing comes back to the host except
+// by [Manager.PullBack], which has a [Reason], and by spilling when a device is
+// over its budget. The [Ledger] counts every byte.
+//
+// The types to know are [Manager], [Tensor], [Need], [Lease] and [Ledger].
+//
+// One goroutine at a time acquires on a given stream, and it releases a lease
+// before it acquires the next one. Everything else may be called from any
+// goroutine. Nothing waits on the host with the manager's lock held.
+package residency

@@ -1,0 +1,287 @@
+package residency
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Kind is what happened to bytes.
+type Kind uint8
+
+// The kinds of entries. A Hit and a Drop move nothing.
+const (
+	CopyIn Kind = iota
+	Peer
+	Hit
+	PullBack
+	Spill
+	StreamIn
+	Drop
+	NumKinds int = iota
+)
+
+var kindNames = [NumKinds]string{"copy-in", "peer", "hit", "pull-back", "spill", "stream-in", "drop"}
+
+// String is the kind as reports print it.
+func (k Kind) String() string { return kindNames[k] }
+
+// Reason is why bytes came back to the host.
+type Reason string
+
+// The reasons. SpillReason and Transit are the manager's own: room is needed,
+// and a copy between devices without a peer path.
+const (
+	Epoch       Reason = "epoch"
+	Checkpoint  Reason = "checkpoint"
+	Log         Reason = "log"
+	Fetch       Reason = "fetch"
+	SpillReason Reason = "spill"
+	Debug       Reason = "debug"
+	Transit     Reason = "transit"
+)
+
+// reasons indexes the counters; the first is for what needs no reason.
+var reasons = [...]Reason{"", Epoch, Checkpoint, Log, Fetch, SpillReason, Debug, Transit}
+
+// Reasons lists the reasons for which bytes come back.
+func Reasons() []Reason { return slices.Clone(reasons[1:]) }
+
+func reasonIndex(r Reason) (int, bool) {
+	for i := range reasons {
+		if reasons[i] == r {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Row is one entry of the ledger.
+type Row struct {
+	Step     int64 // steps closed so far
+	Kind     Kind
+	Reason   Reason
+	Value    string // name of the tensor
+	Usage    device.Usage
+	From, To string // device ID, "host", "store", or empty
+	Bytes    int64
+	Cause    string // what led to it: a mode, "evicted", "stale", "dropped"
+}
+
+// Count is a number of entries and their bytes.
+type Count struct{ Count, Bytes int64 }
+
+func (c *Count) add(o Count) {
+	c.Count += o.Count
+	c.Bytes += o.Bytes
+}
+
+// Sum is a Count with what it is of.
+type Sum struct {
+	Kind   Kind
+	Reason Reason
+	Usage  device.Usage
+	Device string
+	Count
+}
+
+// Series describes a number of bytes per step.
+type Series struct{ Min, Median, Max, Last int64 }
+
+// Steady describes the steps after the first one.
+type Steady struct {
+	Steps    int64
+	CopyIn   Series // copy-in and stream-in
+	Peer     Series
+	PullBack Series // pull-backs and spills
+}
+
+// counters are the entries of one device.
+type counters [NumKinds][len(reasons)][device.NumUsages]Count
+
+// Ledger counts every byte that moves, by kind, reason, usage and device. Its
+// methods are safe for concurrent use.
+type Ledger struct {
+	mu      sync.Mutex
+	names   []string
+	devices []counters
+	onRow   func(Row)
+	steps   int64
+	now     [3]int64 // bytes of the open step: in, peer, out
+	past    [3]series
+}
+
+// The tracks of a step.
+const (
+	trackIn = iota
+	trackPeer
+	trackOut
+)
+
+var tracks = [NumKinds]int{CopyIn: trackIn, StreamIn: trackIn, Peer: trackPeer, PullBack: trackOut, Spill: trackOut, Hit: -1, Drop: -1}
+
+// series counts how often each number of bytes was met: few distinct ones are.
+type series struct {
+	times map[int64]int64
+	last  int64
+}
+
+// entry is a Row before it is one.
+type entry struct {
+	kind     Kind
+	reason   Reason
+	t        *Tensor
+	device   int
+	from, to string
+	cause    string
+}
+
+func newLedger(names []string, onRow func(Row)) *Ledger {
+	l := &Ledger{names: names, devices: make([]counters, len(names)), onRow: onRow}
+	for i := range l.past {
+		l.past[i].times = map[int64]int64{}
+	}
+	return l
+}
+
+// add counts an entry.
+func (l *Ledger) add(e entry) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := reasonIndex(e.reason)
+	if !ok {
+		panic("BUG: reason " + string(e.reason) + " is not in the ledger")
+	}
+	l.devices[e.device][e.kind][r][e.t.usage].add(Count{1, e.t.bytes})
+	if k := tracks[e.kind]; k >= 0 {
+		l.now[k] += e.t.bytes
+	}
+	if l.onRow != nil {
+		l.onRow(Row{l.steps, e.kind, e.reason, e.t.name, e.t.usage, e.from, e.to, e.t.bytes, e.cause})
+	}
+}
+
+// Step closes a step. The first one, in which weights come in, is not part of
+// the steady state.
+func (l *Ledger) Step() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.steps > 0 {
+		for i, n := range l.now {
+			l.past[i].times[n]++
+			l.past[i].last = n
+		}
+	}
+	l.steps++
+	l.now = [3]int64{}
+}
+
+// Boundary says that what moved since the last Step belongs to no step: what
+// an epoch's end pulls back, what an evaluation feeds. Totals keep it.
+func (l *Ledger) Boundary() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = [3]int64{}
+}
+
+// Steps is how many were closed.
+func (l *Ledger) Steps() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.steps
+}
+
+// SteadyState describes the steps after the first.
+func (l *Ledger) SteadyState() Steady {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Steady{
+		Steps:    max(0, l.steps-1),
+		CopyIn:   l.past[trackIn].summary(),
+		Peer:     l.past[trackPeer].summary(),
+		PullBack: l.past[trackOut].summary(),
+	}
+}
+
+// summary finds the median as the lower one of an even number.
+func (s *series) summary() Series {
+	var values []int64
+	var n int64
+	for v, times := range s.times {
+		values = append(values, v)
+		n += times
+	}
+	if n == 0 {
+		return Series{}
+	}
+	slices.Sort(values)
+	out := Series{Min: values[0], Max: values[len(values)-1], Last: s.last}
+	for i, seen := 0, int64(0); i < len(values); i++ {
+		if seen += s.times[values[i]]; 2*seen >= n {
+			out.Median = values[i]
+			break
+		}
+	}
+	return out
+}
+
+// Sums lists all sums that are not zero, by device, kind, reason and usage.
+func (l *Ledger) Sums() []Sum {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []Sum
+	for d := range l.devices {
+		for k := range l.devices[d] {
+			for r := range l.devices[d][k] {
+				for u, c := range l.devices[d][k][r] {
+					if c.Count > 0 {
+						out = append(out, Sum{Kind(k), reasons[r], device.Usage(u), l.names[d], c})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Total is the sum over all devices, reasons and usages of a kind.
+func (l *Ledger) Total(k Kind) Count {
+	return l.total(func(s Sum) bool { return s.Kind == k })
+}
+
+// OfUsage is the sum of a kind for one usage: copy-in of weights.
+func (l *Ledger) OfUsage(k Kind, u device.Usage) Count {
+	return l.total(func(s Sum) bool { return s.Kind == k && s.Usage == u })
+}
+
+// OfReason is the sum of the bytes that left devices for a reason.
+func (l *Ledger) OfReason(r Reason) Count {
+	return l.total(func(s Sum) bool { return s.Reason == r && (s.Kind == PullBack || s.Kind == Spill) })
+}
+
+// total adds up what is picked.
+func (l *Ledger) total(pick func(Sum) bool) (c Count) {
+	for _, s := range l.Sums() {
+		if pick(s) {
+			c.add(s.Count)
+		}
+	}
+	return c
+}
+
+// String is a table of the sums that are not zero.
+func (l *Ledger) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-10s %-10s %-11s %-11s %8s %14s\n", "device", "kind", "reason", "usage", "count", "bytes")
+	for _, s := range l.Sums() {
+		r := string(s.Reason)
+		if r == "" {
+			r = "-"
+		}
+		fmt.Fprintf(&b, "%-10s %-10v %-11s %-11v %8d %14d\n", s.Device, s.Kind, r, s.Usage, s.Count.Count, s.Bytes)
+	}
+	return b.String()
+}

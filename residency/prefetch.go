@@ -1,0 +1,83 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Prefetch queues the copies that reading the needs will take, as far as there
+// is room without giving anything up: the batch of the next step, while this
+// one computes. It takes no lease, waits for no memory, and passes over what
+// is being written. What streams from a store is read before it returns.
+func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range needs {
+		for {
+			if m.closed {
+				return fmt.Errorf("prefetch: %w", ErrClosed)
+			}
+			p, err := m.prefetch(needs[i])
+			if err != nil {
+				return err
+			}
+			if p.kind == none {
+				break
+			}
+			if err := m.sitOut(ctx, p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// prefetch does it for one need, or says what to read first.
+func (m *Manager) prefetch(n Need) (pause, error) {
+	t, d := n.Tensor, n.Device
+	p, c := &m.places[d], &t.copies[d]
+	if n.Mode&Read == 0 || t.current(c) || c.leased > 0 || t.truth >= 0 && t.copies[t.truth].writing {
+		return pause{}, nil
+	}
+	if t.truth == nowhere {
+		return pause{}, fmt.Errorf("prefetch of %s to %s: %w: fill, feed or write it first", t.name, p.id, ErrUndefined)
+	}
+	if c.buf != nil && !(c.ready.Done() && c.readers.done()) {
+		if !p.roomy(t.bytes) {
+			return pause{}, nil // the old contents are in use, and no room for both
+		}
+		if err := m.discard(t, d, "stale"); err != nil {
+			return pause{}, err
+		}
+	}
+	if c.buf == nil && !p.roomy(t.bytes) {
+		return pause{}, nil
+	}
+	if t.truth == inStore && !t.hostCurrent() && m.peerSource(t, d) < 0 {
+		return pause{kind: forStore, stage: t, d: d}, nil
+	}
+	if c.buf == nil {
+		b, err := p.dev.Alloc(t.meta, t.usage)
+		if errors.Is(err, device.ErrOutOfMemory) {
+			return pause{}, nil
+		}
+		if err != nil {
+			return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, p.id, err)
+		}
+		m.hold(t, d, b)
+		c.used = m.clock
+	}
+	return pause{}, m.bring(t, d, "prefetch")
+}
+
+// roomy reports whether bytes more fit, once what has ended is forgotten.
+func (p *place) roomy(bytes int64) bool {
+	if p.fits(bytes) {
+		return true
+	}
+	p.sweep()
+	return p.fits(bytes)
+}

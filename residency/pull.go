@@ -1,0 +1,72 @@
+package residency
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// PullBack makes the host's bytes of the tensors current: it queues the copies
+// of all, then waits for them. What is current already moves nothing and
+// counts as a hit. The device stays the truth; the host's copy is clean until
+// the next write.
+func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
+	if _, ok := reasonIndex(r); !ok || r == "" {
+		return fmt.Errorf("pull-back: no reason %q: there are %v", r, Reasons())
+	}
+	events := make([]device.Event, len(ts))
+	m.mu.Lock()
+	for i := 0; i < len(ts); {
+		p, err := m.pull(ts[i], r, &events[i])
+		if err == nil && p.kind != none {
+			err = m.sitOut(ctx, p)
+		} else {
+			i++
+		}
+		if err != nil {
+			m.mu.Unlock()
+			return err
+		}
+	}
+	m.mu.Unlock()
+	for i, e := range events {
+		if err := e.Wait(ctx); err != nil {
+			m.lost(ts[i], e)
+			return fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
+		}
+	}
+	return nil
+}
+
+// pull queues the copy of one tensor, or says what to wait for first.
+func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) {
+	switch {
+	case m.closed:
+		return pause{}, fmt.Errorf("pull-back of %s: %w", t.name, ErrClosed)
+	case t.truth == nowhere:
+		return pause{}, fmt.Errorf("pull-back of %s: %w: fill, feed or write it first", t.name, ErrUndefined)
+	case t.hostCurrent():
+		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "pull-back"})
+	case t.truth == inStore:
+		return pause{kind: forStore, stage: t}, nil
+	case t.copies[t.truth].writing:
+		return pause{kind: forRelease}, nil
+	default:
+		if err := m.copyOut(t, PullBack, r, string(r)); err != nil {
+			return pause{}, err
+		}
+	}
+	*ready = t.host.ready
+	return pause{}, nil
+}
+
+// lost gives up the host's bytes of t if the copy-out e, which was to fill
+// them, has failed, and the truth is elsewhere.
+func (m *Manager) lost(t *Tensor, e device.Event) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e.Done() && t.truth >= 0 && t.host != nil && t.host.ready == e {
+		m.loseHost(t)
+	}
+}

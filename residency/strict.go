@@ -1,0 +1,85 @@
+package residency
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Allowance is a sum of transfers that were allowed under a seal.
+type Allowance struct {
+	Kind   Kind
+	Reason Reason // of a pull-back
+	Usage  string
+	Count  int64
+	Bytes  int64
+	First  string // the first tensor of them
+}
+
+// String is one line for people.
+func (a Allowance) String() string {
+	s := a.Kind.String()
+	if a.Reason != "" {
+		s += " (" + string(a.Reason) + ")"
+	}
+	return fmt.Sprintf("%s of %s: %d transfers, %d bytes, first %s", s, a.Usage, a.Count, a.Bytes, a.First)
+}
+
+// seal is the state of the strict mode.
+type seal struct {
+	strict  bool
+	on      bool
+	reasons []Reason
+	allowed []Allowance
+}
+
+// Seal says that all is resident: from now on only fed inputs come in, nothing
+// is spilled or streamed, and nothing comes out. What does fails with
+// ErrNotResident, naming tensor and cause. Without Options.Strict it does
+// nothing.
+func (m *Manager) Seal() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seal.on, m.seal.reasons = m.seal.strict, m.seal.reasons[:0]
+}
+
+// Unseal allows pull-backs for the given reasons until the next Seal; with no
+// reason, it allows everything.
+func (m *Manager) Unseal(reasons ...Reason) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(reasons) == 0 {
+		m.seal.on = false
+	}
+	m.seal.reasons = append(m.seal.reasons, reasons...)
+}
+
+// Allowed lists what was moved between host and devices under a seal, in the
+// order of first appearance.
+func (m *Manager) Allowed() []Allowance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.seal.allowed)
+}
+
+// transfer asks whether t may move between host and device now.
+func (s *seal) transfer(t *Tensor, k Kind, r Reason, cause string, fed bool) error {
+	if !s.on {
+		return nil
+	}
+	if !fed && !slices.Contains(s.reasons, r) {
+		if r == "" {
+			return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
+		}
+		return fmt.Errorf("%w: %v (%s) of %v, cause: %s: it was not asked for by name", ErrNotResident, k, r, t, cause)
+	}
+	usage := t.usage.String()
+	for i := range s.allowed {
+		if a := &s.allowed[i]; a.Kind == k && a.Reason == r && a.Usage == usage {
+			a.Count++
+			a.Bytes += t.bytes
+			return nil
+		}
+	}
+	s.allowed = append(s.allowed, Allowance{k, r, usage, 1, t.bytes, t.name})
+	return nil
+}
