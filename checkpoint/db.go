@@ -1,0 +1,393 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Options say how to open a file. The zero value is right for training.
+type Options struct {
+	ReadOnly   bool          // many may read at a time; the file must exist
+	ChunkBytes int           // chunk size of what is saved; 0: 4 MiB
+	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
+	Timeout    time.Duration // how long to wait for another process to let go; 0: not at all
+}
+
+// DB is an open checkpoint file. Its methods may be called from any goroutine;
+// saves and other changes run one at a time, and loads run beside them.
+type DB struct {
+	path string
+	opts Options
+
+	writer sync.Mutex // held by whoever changes the file; guards the four below
+	bolt   *bbolt.DB  // nil when read-only
+	chunks map[Hash]*stored
+	head   head
+	keep   bool // a damaged checkpoint may need chunks that nothing else names: reclaim none
+
+	mu     sync.RWMutex // held while reading, and exclusively while a transaction commits; guards the rest
+	file   *os.File
+	im     *image
+	broken error // set when bbolt panicked: its locks may be held, so it is not called again
+	closed bool
+}
+
+// stored is a chunk in the file.
+type stored struct {
+	size int
+	refs int  // tensors of checkpoints that use it
+	good bool // written, or read back and found whole, since the file was opened
+}
+
+// Open opens the file, creating it when it is not there and o is not
+// read-only. Opened for writing, the whole structure of the file is checked
+// first and what an interrupted save left is reclaimed. ErrHeld names the
+// process that has the file open; ErrDamaged leaves the way of opening it
+// read-only and of [Salvage].
+func Open(path string, o Options) (*DB, error) {
+	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.TxBytes < 0 {
+		return nil, fmt.Errorf("checkpoint options: chunk size %d must be in 0..%d, transaction size %d not negative", o.ChunkBytes, maxChunk, o.TxBytes)
+	}
+	if o.ChunkBytes == 0 {
+		o.ChunkBytes = defaultCut
+	}
+	if o.TxBytes == 0 {
+		o.TxBytes = 64 << 20
+	}
+	o.TxBytes = max(o.TxBytes, o.ChunkBytes)
+	f, err := openLocked(path, o.ReadOnly, o.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{path: path, opts: o, file: f}
+	if o.ReadOnly {
+		err = db.view()
+	} else {
+		writePid(path)
+		err = db.openBolt()
+	}
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("%s: %w%s", path, err, openHint(err, o.ReadOnly))
+	}
+	return db, nil
+}
+
+func openHint(err error, readOnly bool) string {
+	if errors.Is(err, ErrDamaged) && !readOnly {
+		return ": open it read-only and copy what is whole into a new file"
+	}
+	return ""
+}
+
+// view looks at the file as it is now.
+func (db *DB) view() error {
+	st, err := db.file.Stat()
+	if err != nil {
+		return err
+	}
+	im, err := openImage(db.file, st.Size())
+	if err != nil {
+		return err
+	}
+	if err := im.checkFormat(); err != nil {
+		return err
+	}
+	db.im = im
+	return nil
+}
+
+func (im *image) checkFormat() error {
+	it, ok, err := im.lookup(bucketBerth, keyFormat)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return damaged("no format record: this is not a checkpoint file of berth")
+	}
+	record, err := im.value(it)
+	if err != nil {
+		return err
+	}
+	payload, err := unseal(bucketBerth, keyFormat, record)
+	if err != nil {
+		return err
+	}
+	var f formatRecord
+	if err := json.Unmarshal(payload, &f); err != nil {
+		return damaged("format record: %w", err)
+	}
+	if f.Format != Format {
+		return fmt.Errorf("%w: the file has format %d, this program reads %d: use a matching version of berth", ErrFormat, f.Format, Format)
+	}
+	return nil
+}
+
+// openBolt prepares the locked file for writing.
+func (db *DB) openBolt() error {
+	fresh, err := neverUsed(db.file)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := db.file.Truncate(0); err != nil {
+			return err
+		}
+	} else if err := db.inspect(); err != nil {
+		return err
+	}
+	err = db.guard(func() (err error) {
+		db.bolt, err = bbolt.Open(db.path, 0o644, &bbolt.Options{
+			FreelistType: bbolt.FreelistMapType,
+			NoStatistics: true,
+			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return db.file, nil },
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := db.create(); err != nil {
+			return err
+		}
+	}
+	if err := db.reindex(); err != nil {
+		return err
+	}
+	return db.reclaim()
+}
+
+// inspect checks the file before bbolt maps it.
+func (db *DB) inspect() error {
+	if err := db.view(); err != nil {
+		return err
+	}
+	return db.im.check()
+}
+
+// neverUsed reports whether the file is new, or its creation was cut short
+// before anything could be saved in it: empty, all zero, or no transaction yet.
+func neverUsed(f *os.File) (bool, error) {
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return err == nil, err
+	}
+	if im, err := openImage(f, st.Size()); err == nil {
+		return im.txid <= 1 && im.note == nil, nil
+	}
+	if st.Size() > 1<<20 {
+		return false, nil
+	}
+	b := make([]byte, st.Size())
+	if _, err := f.ReadAt(b, 0); err != nil {
+		return false, err
+	}
+	return len(bytes.Trim(b, "\x00")) == 0, nil
+}
+
+// create makes the buckets of a new file.
+func (db *DB) create() error {
+	payload, err := json.Marshal(formatRecord{Format})
+	if err != nil {
+		return err
+	}
+	db.head = head{Next: 1}
+	err = db.update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketBerth, bucketManifests, bucketTensors, bucketChunks} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		if err := tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, payload)); err != nil {
+			return err
+		}
+		return putHead(tx, db.head)
+	})
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(db.path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+func putHead(tx *bbolt.Tx, h head) error {
+	payload, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketBerth).Put(keyHead, seal(bucketBerth, keyHead, payload))
+}
+
+// guard runs f, which calls bbolt, and turns a panic or a fault in bbolt's
+// mapping into an error. bbolt is not called again after one: it may have
+// left its locks held.
+func (db *DB) guard(f func() error) (err error) {
+	if db.broken != nil {
+		return db.broken
+	}
+	faults := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(faults)
+		if p := recover(); p != nil {
+			db.broken = damaged("bbolt gave up: %v: the file must be opened again", p)
+			err = db.broken
+		}
+	}()
+	return f()
+}
+
+// update runs one write transaction; readers wait while it commits.
+func (db *DB) update(f func(*bbolt.Tx) error) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	if err := db.guard(func() error { return db.bolt.Update(f) }); err != nil {
+		return err
+	}
+	return db.view()
+}
+
+// writable is nil when changes can be made. The caller holds db.writer.
+func (db *DB) writable() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	switch {
+	case db.closed:
+		return fmt.Errorf("%s: %w", db.path, ErrClosed)
+	case db.opts.ReadOnly:
+		return fmt.Errorf("%s: %w", db.path, ErrReadOnly)
+	case db.broken != nil:
+		return fmt.Errorf("%s: %w", db.path, db.broken)
+	}
+	return nil
+}
+
+// reindex learns from the file what it holds, and who uses it.
+func (db *DB) reindex() error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if err := db.inspect(); err != nil {
+		return err
+	}
+	db.chunks, db.keep = map[Hash]*stored{}, false
+	err := db.im.each(bucketChunks, func(it item) error {
+		h, size, err := db.im.chunkSize(it)
+		if err == nil {
+			db.chunks[h] = &stored{size: size}
+		}
+		db.keep = db.keep || err != nil
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	ids, lost, err := db.im.ids()
+	if err != nil {
+		return err
+	}
+	db.keep = db.keep || len(lost) > 0
+	next := uint64(1)
+	for _, id := range ids {
+		next = id + 1
+		m, err := db.im.manifest(id, true)
+		if err != nil {
+			db.keep = true
+			continue
+		}
+		db.count(m.Tensors, 1)
+	}
+	h, err := db.im.readHead()
+	db.keep = db.keep || err != nil
+	db.head = head{Next: max(h.Next, next), IDs: ids}
+	return nil
+}
+
+// count adds by to the references of the chunks of ts.
+func (db *DB) count(ts []TensorEntry, by int) {
+	for _, t := range ts {
+		for _, c := range t.Chunks {
+			if s := db.chunks[c.Hash]; s != nil {
+				s.refs += by
+			}
+		}
+	}
+}
+
+// reclaimAtOnce is the most chunks deleted in one transaction.
+const reclaimAtOnce = 1024
+
+// reclaim deletes the chunks that no checkpoint uses.
+func (db *DB) reclaim() error {
+	if db.keep {
+		return nil
+	}
+	var gone []Hash
+	for h, s := range db.chunks {
+		if s.refs == 0 {
+			gone = append(gone, h)
+		}
+	}
+	for some := range slices.Chunk(gone, reclaimAtOnce) {
+		err := db.update(func(tx *bbolt.Tx) error {
+			b := tx.Bucket(bucketChunks)
+			for _, h := range some {
+				if err := b.DeleteBucket(h[:]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("reclaiming %d unused chunks: %w", len(gone), err)
+		}
+		for _, h := range some {
+			delete(db.chunks, h)
+		}
+	}
+	return nil
+}
+
+// Path is where the file is.
+func (db *DB) Path() string { return db.path }
+
+// Close waits for a save in progress and lets go of the file.
+func (db *DB) Close() error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return nil
+	}
+	db.closed = true
+	if !db.opts.ReadOnly {
+		removePid(db.path)
+	}
+	if db.bolt == nil || db.broken != nil {
+		// After a panic bbolt's Close could wait for ever; the mapping is
+		// given up, and closing the file frees the lock.
+		return db.file.Close()
+	}
+	return db.guard(db.bolt.Close)
+}

@@ -1,0 +1,27 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The kinds of failure; test for them with errors.Is.
+var (
+	// ErrHeld: another process has the file open.
+	ErrHeld = errors.New("checkpoint file is held")
+	// ErrDamaged: the file's contents are not what was written.
+	ErrDamaged = errors.New("checkpoint file is damaged")
+	// ErrNotFound: no such file, checkpoint or tensor.
+	ErrNotFound = errors.New("checkpoint not found")
+	// ErrFormat: the file is of a format version this program does not know.
+	ErrFormat = errors.New("unknown checkpoint format")
+	// ErrReadOnly: a write to a file opened for reading.
+	ErrReadOnly = errors.New("checkpoint file is open for reading only")
+	// ErrClosed: use after Close.
+	ErrClosed = errors.New("checkpoint file is closed")
+)
+
+// damaged makes an ErrDamaged with what was found.
+func damaged(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}

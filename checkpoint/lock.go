@@ -1,0 +1,106 @@
+//go:build unix
+
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lockRetry is the pause between attempts to get the lock.
+const lockRetry = 20 * time.Millisecond
+
+// openLocked opens the file and locks it, for one writer or many readers, for
+// as long as it is open. The lock is bbolt's own (flock on the file).
+func openLocked(path string, readOnly bool, timeout time.Duration) (*os.File, error) {
+	flag, how := os.O_RDWR|os.O_CREATE, syscall.LOCK_EX
+	if readOnly {
+		flag, how = os.O_RDONLY, syscall.LOCK_SH
+	}
+	until := time.Now().Add(timeout)
+	for {
+		f, err := os.OpenFile(path, flag, 0o644)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint file: %w", err)
+		}
+		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		if err == nil && sameFile(f, path) {
+			return f, nil
+		}
+		f.Close()
+		if err != nil && err != syscall.EWOULDBLOCK && err != syscall.EINTR {
+			return nil, fmt.Errorf("checkpoint file %s: cannot be locked: %w", path, err)
+		}
+		if err == syscall.EWOULDBLOCK && time.Now().After(until) {
+			return nil, fmt.Errorf("%w: %s is held by %s: stop it, or work on a copy of the file", ErrHeld, path, holder(path))
+		}
+		if err != nil {
+			time.Sleep(lockRetry)
+		}
+	}
+}
+
+// sameFile reports whether the path still leads to the open file: compacting
+// puts another in its place.
+func sameFile(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+func pidPath(path string) string { return path + ".pid" }
+
+// writePid leaves the writer's process id for those who find the file locked.
+// It is a courtesy: the lock does not depend on it.
+func writePid(path string) {
+	_ = os.WriteFile(pidPath(path), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644)
+}
+
+func removePid(path string) {
+	if pid, ok := readPid(path); ok && pid == os.Getpid() {
+		_ = os.Remove(pidPath(path))
+	}
+}
+
+func readPid(path string) (int, bool) {
+	b, err := os.ReadFile(pidPath(path))
+	if err != nil {
+		return 0, false
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	return pid, err == nil && pid > 0
+}
+
+// holder names who has the file. A process that is gone left its id behind;
+// then someone else, such as a reader, holds the lock.
+func holder(path string) string {
+	pid, ok := readPid(path)
+	if !ok {
+		return "another process"
+	}
+	if pid == os.Getpid() {
+		return fmt.Sprintf("process %d, which is this one", pid)
+	}
+	if err := syscall.Kill(pid, 0); err != nil && err != syscall.EPERM {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", pid)
+}
+
+// outOfSpace reports whether a write failed for want of room, which says
+// nothing bad of the file.
+func outOfSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}

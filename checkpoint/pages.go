@@ -1,0 +1,335 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+)
+
+// This file reads bbolt's pages without bbolt: bbolt trusts its memory mapping
+// and panics or faults where the file is damaged. Layout: bbolt's
+// internal/common, version 2 of its format; numbers in the machine's order.
+const (
+	boltMagic   = 0xED0CDAED
+	boltVersion = 2
+
+	pageHeader = 16 // id u64, flags u16, count u16, overflow u32
+	elemBytes  = 16 // leaf: flags, pos, ksize, vsize u32; branch: pos, ksize u32, page u64
+	metaBytes  = 64
+
+	flagBranch   = 0x01
+	flagLeaf     = 0x02
+	flagFreelist = 0x10
+
+	maxDepth = 24   // a tree this deep has more pages than a file
+	maxKey   = 1024 // ours have at most 16 bytes
+)
+
+var native = binary.NativeEndian
+
+// image is the state of a file as of one committed transaction.
+type image struct {
+	r    io.ReaderAt
+	size int64 // bytes in the file
+	page int64 // bytes of a page
+	metaPage
+	note error // a meta page that could not be used, though the other could
+}
+
+type metaPage struct {
+	root, free, high, txid uint64 // pages of the root bucket and the free list; number of pages; transaction
+}
+
+// openImage reads the meta pages and takes the newer valid one, as bbolt does.
+func openImage(r io.ReaderAt, size int64) (*image, error) {
+	im := &image{r: r, size: size}
+	m0, page, err0 := readMeta(r, size, 0)
+	var m1 metaPage
+	var err1 error
+	if err0 == nil {
+		im.page = page
+		var p1 int64
+		if m1, p1, err1 = readMeta(r, size, page); err1 == nil && p1 != page {
+			err1 = damaged("meta pages disagree on the page size: %d and %d", page, p1)
+		}
+	} else {
+		for page = 1024; page <= 1<<20; page *= 2 {
+			if m1, im.page, err1 = readMeta(r, size, page); err1 == nil && im.page == page {
+				break
+			}
+			err1 = errors.Join(err1, damaged("no second meta page"))
+		}
+	}
+	switch {
+	case err0 != nil && err1 != nil:
+		return nil, damaged("neither meta page is valid (%w): the file is not a checkpoint file, or its start is lost", err0)
+	case err0 != nil:
+		im.metaPage, im.note = m1, fmt.Errorf("meta page 0: %w: the transaction it described is not used", err0)
+	case err1 != nil:
+		im.metaPage, im.note = m0, fmt.Errorf("meta page 1: %w: the transaction it described is not used", err1)
+	case m1.txid > m0.txid:
+		im.metaPage = m1
+	default:
+		im.metaPage = m0
+	}
+	return im, nil
+}
+
+func readMeta(r io.ReaderAt, size, at int64) (metaPage, int64, error) {
+	var b [pageHeader + metaBytes]byte
+	if at+int64(len(b)) > size {
+		return metaPage{}, 0, damaged("the file ends at byte %d, before it", size)
+	}
+	if _, err := r.ReadAt(b[:], at); err != nil {
+		return metaPage{}, 0, damaged("%w", err)
+	}
+	m := b[pageHeader:]
+	h := fnv.New64a()
+	h.Write(m[:56])
+	switch {
+	case native.Uint32(m) != boltMagic:
+		return metaPage{}, 0, damaged("no bbolt magic number")
+	case native.Uint32(m[4:]) != boltVersion:
+		return metaPage{}, 0, damaged("bbolt version %d, not %d", native.Uint32(m[4:]), boltVersion)
+	case native.Uint64(m[56:]) != h.Sum64():
+		return metaPage{}, 0, damaged("checksum does not match")
+	}
+	page := int64(native.Uint32(m[8:]))
+	if page < 1024 || page > 1<<20 || page&(page-1) != 0 {
+		return metaPage{}, 0, damaged("page size %d", page)
+	}
+	return metaPage{root: native.Uint64(m[16:]), free: native.Uint64(m[32:]), high: native.Uint64(m[40:]), txid: native.Uint64(m[48:])}, page, nil
+}
+
+// node is one page of a tree: a page of the file with its overflow, or the
+// page inside the value of a small bucket.
+type node struct {
+	im       *image
+	id       uint64 // 0: inline
+	at       int64  // in the file
+	bytes    int64  // with overflow
+	flags    uint16
+	count    int
+	overflow uint32
+	buf      []byte // the first bytes
+}
+
+// load reads a page's header and elements and checks that they are of a page
+// of this file.
+func (im *image) load(id uint64) (*node, error) {
+	if id < 2 || id >= im.high || int64(id) >= im.size/im.page {
+		return nil, damaged("page %d is not in the file (%d pages, %d bytes)", id, im.high, im.size)
+	}
+	n := &node{im: im, id: id, at: int64(id) * im.page, bytes: im.page}
+	n.buf = make([]byte, im.page)
+	if _, err := im.r.ReadAt(n.buf, n.at); err != nil {
+		return nil, damaged("page %d: %w", id, err)
+	}
+	if got := native.Uint64(n.buf); got != id {
+		return nil, damaged("page %d says it is page %d", id, got)
+	}
+	if err := n.header(); err != nil {
+		return nil, err
+	}
+	n.bytes = (int64(n.overflow) + 1) * im.page
+	if id+uint64(n.overflow) >= im.high || n.at+n.bytes > im.size {
+		return nil, damaged("page %d with %d overflow pages runs past the end (%d pages, %d bytes)", id, n.overflow, im.high, im.size)
+	}
+	return n, n.readTable()
+}
+
+// inline is the page inside the value of a bucket.
+func (im *image) inline(at, size int64) (*node, error) {
+	if size < pageHeader {
+		return nil, damaged("bucket at byte %d has no page", at)
+	}
+	n := &node{im: im, at: at, bytes: size, buf: make([]byte, min(size, im.page))}
+	if _, err := im.r.ReadAt(n.buf, at); err != nil {
+		return nil, damaged("bucket at byte %d: %w", at, err)
+	}
+	if err := n.header(); err != nil {
+		return nil, err
+	}
+	if n.flags != flagLeaf {
+		return nil, damaged("bucket at byte %d is not a leaf", at)
+	}
+	return n, n.readTable()
+}
+
+func (n *node) header() error {
+	n.flags = native.Uint16(n.buf[8:])
+	n.count = int(native.Uint16(n.buf[10:]))
+	n.overflow = native.Uint32(n.buf[12:])
+	if n.flags != flagBranch && n.flags != flagLeaf && n.flags != flagFreelist {
+		return damaged("page %d has flags %#x", n.id, n.flags)
+	}
+	return nil
+}
+
+// readTable has all elements in buf.
+func (n *node) readTable() error {
+	if n.flags == flagFreelist {
+		return nil
+	}
+	need := n.start()
+	if need > n.bytes {
+		return damaged("page %d says it has %d elements, more than fit", n.id, n.count)
+	}
+	if need > int64(len(n.buf)) {
+		b, err := n.read(0, need)
+		n.buf = b
+		return err
+	}
+	return nil
+}
+
+// start is the offset at which keys and values begin.
+func (n *node) start() int64 { return pageHeader + elemBytes*int64(n.count) }
+
+// read gives bytes of the page; callers have checked that they are in it.
+func (n *node) read(off, size int64) ([]byte, error) {
+	if off+size <= int64(len(n.buf)) {
+		return n.buf[off : off+size], nil
+	}
+	b := make([]byte, size)
+	if _, err := n.im.r.ReadAt(b, n.at+off); err != nil {
+		return nil, damaged("page %d: %w", n.id, err)
+	}
+	return b, nil
+}
+
+// item is an element of a page.
+type item struct {
+	key    []byte
+	child  uint64 // branch: the page below
+	bucket bool   // leaf: the value is a bucket
+	at     int64  // leaf: the value, in the file
+	size   int64
+	begin  int64 // key and value, in the page
+	end    int64
+}
+
+func (n *node) item(i int) (item, error) {
+	at := pageHeader + elemBytes*int64(i)
+	e := n.buf[at : at+elemBytes]
+	var it item
+	var pos, ksize, vsize int64
+	if n.flags == flagBranch {
+		pos, ksize = int64(native.Uint32(e)), int64(native.Uint32(e[4:]))
+		it.child = native.Uint64(e[8:])
+	} else {
+		flags := native.Uint32(e)
+		if flags > 1 {
+			return it, damaged("page %d element %d has flags %#x", n.id, i, flags)
+		}
+		it.bucket = flags == 1
+		pos, ksize, vsize = int64(native.Uint32(e[4:])), int64(native.Uint32(e[8:])), int64(native.Uint32(e[12:]))
+	}
+	it.begin = at + pos
+	it.end = it.begin + ksize + vsize
+	if ksize < 1 || ksize > maxKey || it.begin < n.start() || it.end > n.bytes {
+		return it, damaged("page %d element %d lies outside the page", n.id, i)
+	}
+	it.at, it.size = n.at+it.begin+ksize, vsize
+	var err error
+	it.key, err = n.read(it.begin, ksize)
+	return it, err
+}
+
+// open is the root page of the bucket that is an item's value, or of the
+// file's root bucket for an item without key.
+func (im *image) open(it item) (*node, error) {
+	if it.key == nil {
+		return im.load(im.root)
+	}
+	if !it.bucket || it.size < 16 {
+		return nil, damaged("%q is not a bucket", it.key)
+	}
+	var b [16]byte
+	if _, err := im.r.ReadAt(b[:], it.at); err != nil {
+		return nil, damaged("bucket %q: %w", it.key, err)
+	}
+	if root := native.Uint64(b[:]); root != 0 {
+		return im.load(root)
+	}
+	return im.inline(it.at+16, it.size-16)
+}
+
+// find looks a key up below a page.
+func (n *node) find(key []byte) (item, bool, error) {
+	for depth := 0; depth < maxDepth; depth++ {
+		var below item
+		for i := range n.count {
+			it, err := n.item(i)
+			if err != nil {
+				return it, false, err
+			}
+			c := bytes.Compare(it.key, key)
+			if n.flags == flagLeaf && c == 0 {
+				return it, true, nil
+			}
+			if c > 0 && i > 0 {
+				break
+			}
+			below = it
+		}
+		if n.flags == flagLeaf || n.count == 0 {
+			return item{}, false, nil
+		}
+		if n.flags != flagBranch {
+			return item{}, false, damaged("page %d is in a tree and is a free list", n.id)
+		}
+		var err error
+		if n, err = n.im.load(below.child); err != nil {
+			return item{}, false, err
+		}
+	}
+	return item{}, false, damaged("page %d: the tree is too deep, or a circle", n.id)
+}
+
+// lookup finds a path of keys, each but the last a bucket.
+func (im *image) lookup(path ...[]byte) (item, bool, error) {
+	var it item
+	for _, key := range path {
+		n, err := im.open(it)
+		if err != nil {
+			return it, false, err
+		}
+		var ok bool
+		if it, ok, err = n.find(key); err != nil || !ok {
+			return it, false, err
+		}
+	}
+	return it, true, nil
+}
+
+// each calls fn for every item of a bucket, in order of keys.
+func (im *image) each(bucket []byte, fn func(item) error) error {
+	it, ok, err := im.lookup(bucket)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return damaged("bucket %q is missing", bucket)
+	}
+	n, err := im.open(it)
+	if err != nil {
+		return err
+	}
+	return (&walk{im: im, fn: fn}).tree(n, nil, 0)
+}
+
+// value reads an item's value, which must be small enough to be a record.
+func (im *image) value(it item) ([]byte, error) {
+	if it.bucket || it.size > maxRecord {
+		return nil, damaged("%q is not a record", it.key)
+	}
+	b := make([]byte, it.size)
+	if _, err := im.r.ReadAt(b, it.at); err != nil {
+		return nil, damaged("record %q: %w", it.key, err)
+	}
+	return b, nil
+}

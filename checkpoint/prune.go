@@ -1,0 +1,220 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// Keep says which checkpoints Prune keeps: those that any of its rules names.
+type Keep struct {
+	Last  int // this many of the newest; at least one is always kept
+	Best  int // this many with the best value of the metric that the newest watches
+	Every int // those at a step that is a multiple of it; 0: none for that
+}
+
+// Prune deletes the checkpoints that k does not keep, and the chunks that no
+// other uses; it returns how many checkpoints it deleted. Damaged checkpoints
+// are left alone. The room is used by later saves; [DB.Compact] gives it back.
+func (db *DB) Prune(k Keep) (int, error) {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	ms, _, err := db.List()
+	if err != nil {
+		return 0, err
+	}
+	gone := k.drops(ms)
+	return len(gone), db.delete(gone)
+}
+
+func (k Keep) drops(ms []Manifest) []uint64 {
+	kept := map[uint64]bool{}
+	for _, m := range ms[len(ms)-min(max(k.Last, 1), len(ms)):] {
+		kept[m.ID] = true
+	}
+	ranked := byRank(ms)
+	for _, m := range ranked[:min(max(k.Best, 0), len(ranked))] {
+		kept[m.ID] = true
+	}
+	var gone []uint64
+	for _, m := range ms {
+		if !kept[m.ID] && (k.Every <= 0 || m.Step%k.Every != 0) {
+			gone = append(gone, m.ID)
+		}
+	}
+	return gone
+}
+
+// Delete deletes checkpoints by id, and the chunks that no other uses.
+func (db *DB) Delete(ids ...uint64) error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	return db.delete(ids)
+}
+
+// delete takes the checkpoints out in one transaction, and their chunks in
+// later ones: were it cut short between, the next Open finishes it.
+func (db *DB) delete(ids []uint64) error {
+	if err := db.writable(); err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, id := range ids {
+		if !slices.Contains(db.head.IDs, id) {
+			return fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, ErrNotFound)
+		}
+	}
+	h := head{Next: db.head.Next}
+	for _, id := range db.head.IDs {
+		if !slices.Contains(ids, id) {
+			h.IDs = append(h.IDs, id)
+		}
+	}
+	err := db.update(func(tx *bbolt.Tx) error {
+		for _, id := range ids {
+			for _, b := range [][]byte{bucketManifests, bucketTensors} {
+				if err := tx.Bucket(b).Delete(idKey(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return putHead(tx, h)
+	})
+	if e := db.afterDelete(err); e != nil {
+		return fmt.Errorf("%s: deleting checkpoints %v: %w", db.path, ids, e)
+	}
+	return nil
+}
+
+func (db *DB) afterDelete(err error) error {
+	if db.broken != nil {
+		return err
+	}
+	if e := db.reindex(); err != nil || e != nil {
+		return errors.Join(err, e)
+	}
+	return db.reclaim()
+}
+
+// Salvage copies every whole checkpoint of from, which may be damaged, into a
+// new file at to, under the same ids, and hands report (which may be nil) what
+// it had to leave. It returns how many it copied.
+func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, error) {
+	if _, err := os.Lstat(to); err == nil {
+		return 0, fmt.Errorf("salvage into %s: %w: name a file that does not exist", to, fs.ErrExist)
+	}
+	src, err := Open(from, Options{ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	dst, err := Open(to, Options{})
+	if err != nil {
+		return 0, err
+	}
+	n, err := src.copyTo(ctx, dst, func(s Skipped) error {
+		if report != nil {
+			report(s)
+		}
+		return nil
+	})
+	return n, errors.Join(err, dst.Close())
+}
+
+// copyTo saves every checkpoint into dst. What cannot be read goes to skip,
+// whose error ends the copying.
+func (db *DB) copyTo(ctx context.Context, dst *DB, skip func(Skipped) error) (int, error) {
+	ms, skipped, err := db.List()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range skipped {
+		if err := skip(s); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	for _, m := range ms {
+		err := db.copyOne(ctx, dst, m.ID)
+		if err == nil {
+			n++
+			continue
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrDamaged) {
+			return n, err
+		}
+		if err := skip(Skipped{m.ID, err}); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (db *DB) copyOne(ctx context.Context, dst *DB, id uint64) error {
+	s, err := db.Load(id)
+	if err != nil {
+		return err
+	}
+	dst.writer.Lock()
+	defer dst.writer.Unlock()
+	_, err = dst.save(ctx, s.Manifest, s, id)
+	return err
+}
+
+// Compact writes what the file holds into a new one and puts that in its
+// place, giving back the room of what was deleted. A damaged checkpoint is an
+// error, and leaves the file as it is. Snapshots stay valid.
+func (db *DB) Compact(ctx context.Context) error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	tmp := db.path + ".compact"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("compacting %s: %w", db.path, err)
+	}
+	dst, err := Open(tmp, db.opts)
+	if err == nil {
+		if err = db.compactInto(ctx, dst); err != nil {
+			err = errors.Join(err, dst.Close(), os.Remove(tmp))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("compacting %s: %w", db.path, err)
+	}
+	return nil
+}
+
+// compactInto fills dst and takes its place. dst is locked already, so nobody
+// comes between.
+func (db *DB) compactInto(ctx context.Context, dst *DB) error {
+	if _, err := db.copyTo(ctx, dst, func(s Skipped) error { return s.Err }); err != nil {
+		return err
+	}
+	dst.head.Next = max(dst.head.Next, db.head.Next)
+	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
+		return err
+	}
+	if err := os.Rename(dst.path, db.path); err != nil {
+		return err
+	}
+	removePid(dst.path)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	old := db.bolt
+	db.bolt, db.file, db.im, db.chunks, db.head, db.keep = dst.bolt, dst.file, dst.im, dst.chunks, dst.head, dst.keep
+	dst.closed = true
+	if err := db.guard(old.Close); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(db.path))
+}

@@ -1,0 +1,231 @@
+package checkpoint
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// The buckets and keys of the file.
+var (
+	bucketBerth     = []byte("berth")     // "format" and "head"
+	bucketManifests = []byte("manifests") // checkpoint id → manifest
+	bucketTensors   = []byte("tensors")   // checkpoint id → tensor table
+	bucketChunks    = []byte("chunks")    // hash → bucket{"raw" → contents}
+
+	keyFormat = []byte("format")
+	keyHead   = []byte("head")
+	keyRaw    = []byte("raw")
+)
+
+const (
+	maxChunk   = 1 << 30 // largest chunk size a file may declare
+	sumBytes   = 16      // checksum in front of a record
+	maxRecord  = 1 << 30 // largest record read into memory
+	defaultCut = 4 << 20 // chunk size
+)
+
+func idKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
+
+// seal frames a record: the checksum over bucket, key and payload, then the
+// payload. Taking the key in means that a record moved elsewhere is damaged.
+func seal(bucket, key, payload []byte) []byte {
+	h := recordSum(bucket, key, payload)
+	return append(h[:], payload...)
+}
+
+func unseal(bucket, key, record []byte) ([]byte, error) {
+	if len(record) < sumBytes {
+		return nil, damaged("record %s/%x has %d bytes, too few for its checksum", bucket, key, len(record))
+	}
+	payload := record[sumBytes:]
+	if recordSum(bucket, key, payload) != Hash(record[:sumBytes]) {
+		return nil, damaged("record %s/%x does not match its checksum", bucket, key)
+	}
+	return payload, nil
+}
+
+func recordSum(bucket, key, payload []byte) Hash {
+	b := make([]byte, 0, len(bucket)+len(key)+len(payload)+8)
+	b = append(b, bucket...)
+	b = append(b, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(key)))
+	b = append(b, key...)
+	b = append(b, payload...)
+	return hashOf(b)
+}
+
+// head is the small record that names what the file holds, so that an entry
+// lost to damage is missed.
+type head struct {
+	Next uint64   `json:"next"` // id of the next checkpoint
+	IDs  []uint64 `json:"ids"`  // of the checkpoints there are, ascending
+}
+
+type formatRecord struct {
+	Format int `json:"format"`
+}
+
+// number is a float64 in JSON that may be infinite or not a number.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	f := float64(n)
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return []byte(strconv.Quote(strconv.FormatFloat(f, 'g', -1, 64))), nil
+	}
+	return json.Marshal(f)
+}
+
+func (n *number) UnmarshalJSON(b []byte) error {
+	if len(b) > 1 && b[0] == '"' {
+		b = b[1 : len(b)-1]
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	*n = number(f)
+	return err
+}
+
+type manifestJSON struct {
+	Format       int               `json:"format"`
+	ID           uint64            `json:"id"`
+	Time         time.Time         `json:"time"`
+	Step         int               `json:"step"`
+	Epoch        int               `json:"epoch"`
+	Index        int               `json:"index"`
+	Fingerprints map[string]string `json:"fingerprints,omitempty"`
+	Metrics      map[string]number `json:"metrics,omitempty"`
+	Best         *bestJSON         `json:"best,omitempty"`
+	Extra        json.RawMessage   `json:"extra,omitempty"`
+	Config       []byte            `json:"config,omitempty"`
+	Bytes        int64             `json:"bytes"`
+	Stored       int64             `json:"stored"`
+	Count        int               `json:"count"`
+	Table        Hash              `json:"table"`
+}
+
+type bestJSON struct {
+	Metric   string `json:"metric"`
+	Value    number `json:"value"`
+	Step     int    `json:"step"`
+	Minimize bool   `json:"minimize"`
+}
+
+func encodeManifest(m *Manifest, table Hash) ([]byte, error) {
+	w := manifestJSON{m.Format, m.ID, m.Time, m.Step, m.Epoch, m.Index, m.Fingerprints,
+		nil, nil, m.Extra, m.Config, m.Bytes, m.Stored, m.Count, table}
+	if m.Metrics != nil {
+		w.Metrics = make(map[string]number, len(m.Metrics))
+		for k, v := range m.Metrics {
+			w.Metrics[k] = number(v)
+		}
+	}
+	if b := m.Best; b != (Best{}) {
+		w.Best = &bestJSON{b.Metric, number(b.Value), b.Step, b.Minimize}
+	}
+	return json.Marshal(w)
+}
+
+func decodeManifest(payload []byte) (*Manifest, Hash, error) {
+	var w manifestJSON
+	if err := json.Unmarshal(payload, &w); err != nil {
+		return nil, Hash{}, damaged("manifest: %w", err)
+	}
+	if w.Format != Format {
+		return nil, Hash{}, fmt.Errorf("%w: checkpoint %d has format %d, this program reads %d: use a matching version of berth", ErrFormat, w.ID, w.Format, Format)
+	}
+	m := &Manifest{Format: w.Format, ID: w.ID, Time: w.Time, Step: w.Step, Epoch: w.Epoch, Index: w.Index,
+		Fingerprints: w.Fingerprints, Extra: w.Extra, Config: w.Config, Bytes: w.Bytes, Stored: w.Stored, Count: w.Count}
+	if w.Metrics != nil {
+		m.Metrics = make(map[string]float64, len(w.Metrics))
+		for k, v := range w.Metrics {
+			m.Metrics[k] = float64(v)
+		}
+	}
+	if b := w.Best; b != nil {
+		m.Best = Best{b.Metric, float64(b.Value), b.Step, b.Minimize}
+	}
+	return m, w.Table, nil
+}
+
+// tableJSON lists the tensors of a checkpoint. Chunk sizes follow from the
+// metadata: every chunk but a tensor's last has Chunk bytes.
+type tableJSON struct {
+	Chunk   int          `json:"chunk"`
+	Tensors []tensorJSON `json:"tensors"`
+}
+
+type tensorJSON struct {
+	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
+	Role   string `json:"role"`
+	Chunks []Hash `json:"chunks"`
+}
+
+func encodeTable(chunk int, ts []TensorEntry) ([]byte, error) {
+	w := tableJSON{Chunk: chunk, Tensors: make([]tensorJSON, len(ts))}
+	for i, t := range ts {
+		e := tensorJSON{t.Name, t.Meta.DType.String(), append([]int{}, t.Meta.Shape...), t.Role, make([]Hash, len(t.Chunks))}
+		for k, c := range t.Chunks {
+			e.Chunks[k] = c.Hash
+		}
+		w.Tensors[i] = e
+	}
+	return json.Marshal(w)
+}
+
+func decodeTable(payload []byte) (int, []TensorEntry, error) {
+	var w tableJSON
+	if err := json.Unmarshal(payload, &w); err != nil {
+		return 0, nil, damaged("tensor table: %w", err)
+	}
+	if w.Chunk < 1 || w.Chunk > maxChunk {
+		return 0, nil, damaged("tensor table: chunk size %d is not in 1..%d", w.Chunk, maxChunk)
+	}
+	ts := make([]TensorEntry, len(w.Tensors))
+	names := make([]Tensor, len(ts))
+	for i, e := range w.Tensors {
+		t, err := decodeTensor(e, int64(w.Chunk))
+		if err != nil {
+			return 0, nil, damaged("tensor table: tensor %q: %w", e.Name, err)
+		}
+		ts[i], names[i] = t, t.Tensor
+	}
+	if err := checkTensors(names); err != nil {
+		return 0, nil, damaged("tensor table: %w", err)
+	}
+	return w.Chunk, ts, nil
+}
+
+func decodeTensor(e tensorJSON, chunk int64) (TensorEntry, error) {
+	m := shape.Meta{DType: dtypeNamed(e.DType), Shape: shape.Shape(e.Shape)}
+	t := TensorEntry{Tensor: Tensor{e.Name, m, e.Role}}
+	if err := checkMeta(m); err != nil {
+		return t, fmt.Errorf("%s: %w", e.DType, err)
+	}
+	left := m.Bytes()
+	if want := (left + chunk - 1) / chunk; want != int64(len(e.Chunks)) {
+		return t, fmt.Errorf("%v needs %d chunks, %d are listed", m, want, len(e.Chunks))
+	}
+	t.Chunks = make([]Chunk, len(e.Chunks))
+	for k, h := range e.Chunks {
+		t.Chunks[k] = Chunk{h, int(min(left, chunk))}
+		left -= chunk
+	}
+	return t, nil
+}
+
+func dtypeNamed(name string) shape.DType {
+	for d := shape.Invalid + 1; d.Size() > 0; d++ {
+		if d.String() == name {
+			return d
+		}
+	}
+	return shape.Invalid
+}

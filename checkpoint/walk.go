@@ -1,0 +1,154 @@
+package checkpoint
+
+import (
+	"bytes"
+)
+
+// walk goes through trees in order of keys, and checks what bbolt relies on.
+type walk struct {
+	im   *image
+	fn   func(item) error // for every item of a leaf; may be nil
+	used []uint64         // bit per page, when a page must be met only once; nil otherwise
+	deep bool             // go into buckets
+	prev []byte           // last key met in the tree
+}
+
+// check walks the whole file: every page in bounds and met once, every key in
+// order, nothing free that is in use. A file that passes has nothing left
+// that makes bbolt panic or overwrite what is live.
+func (im *image) check() error {
+	if im.high > uint64(im.size/im.page) {
+		return damaged("the file is cut: %d bytes of %d are there", im.size, int64(im.high)*im.page)
+	}
+	w := &walk{im: im, deep: true, used: make([]uint64, im.high/64+1)}
+	n, err := im.load(im.root)
+	if err != nil {
+		return err
+	}
+	if err := w.tree(n, nil, 0); err != nil {
+		return err
+	}
+	return w.freelist()
+}
+
+// tree walks the pages below n, whose keys must not be below lo.
+func (w *walk) tree(n *node, lo []byte, depth int) error {
+	if depth > maxDepth {
+		return damaged("page %d: the tree is too deep, or a circle", n.id)
+	}
+	if n.flags == flagFreelist {
+		return damaged("page %d is in a tree and is a free list", n.id)
+	}
+	if n.count == 0 && (depth > 0 || n.flags == flagBranch) {
+		return damaged("page %d is empty", n.id)
+	}
+	if err := w.mark(n); err != nil {
+		return err
+	}
+	end := n.start()
+	for i := range n.count {
+		it, err := n.item(i)
+		if err != nil {
+			return err
+		}
+		if it.begin != end {
+			return damaged("page %d element %d is not where the one before ends", n.id, i)
+		}
+		end = it.end
+		if bytes.Compare(it.key, lo) < 0 || (w.prev != nil && bytes.Compare(it.key, w.prev) <= 0 && (n.flags == flagLeaf || i > 0)) {
+			return damaged("page %d element %d is out of order", n.id, i)
+		}
+		if err := w.item(n, it, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) item(n *node, it item, depth int) error {
+	if n.flags == flagBranch {
+		below, err := w.im.load(it.child)
+		if err != nil {
+			return err
+		}
+		return w.tree(below, it.key, depth+1)
+	}
+	w.prev = it.key
+	if w.fn != nil {
+		if err := w.fn(it); err != nil {
+			return err
+		}
+	}
+	if !w.deep || !it.bucket {
+		return nil
+	}
+	below, err := w.im.open(it)
+	if err != nil {
+		return err
+	}
+	inner := &walk{im: w.im, deep: true, used: w.used}
+	if n.id == 0 {
+		return damaged("a bucket lies inside a small bucket")
+	}
+	return inner.tree(below, nil, 0)
+}
+
+// mark notes that a page and its overflow are in use.
+func (w *walk) mark(n *node) error {
+	if w.used == nil || n.id == 0 {
+		return nil
+	}
+	for id := n.id; id <= n.id+uint64(n.overflow); id++ {
+		if err := w.use(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) use(id uint64) error {
+	if w.used[id/64]&(1<<(id%64)) != 0 {
+		return damaged("page %d is used twice, or is free and used", id)
+	}
+	w.used[id/64] |= 1 << (id % 64)
+	return nil
+}
+
+// freelist checks the list of free pages against what is in use.
+func (w *walk) freelist() error {
+	n, err := w.im.load(w.im.free)
+	if err != nil {
+		return err
+	}
+	if n.flags != flagFreelist {
+		return damaged("page %d is not the free list the meta page says it is", n.id)
+	}
+	if err := w.mark(n); err != nil {
+		return err
+	}
+	off, count := int64(pageHeader), uint64(n.count)
+	if count == 0xFFFF { // then the first entry is the count
+		b, err := n.read(off, 8)
+		if err != nil {
+			return err
+		}
+		off, count = off+8, native.Uint64(b)
+	}
+	if count > uint64(n.bytes-off)/8 {
+		return damaged("the free list says it has %d entries, more than fit", count)
+	}
+	ids, err := n.read(off, int64(count)*8)
+	if err != nil {
+		return err
+	}
+	for i := range count {
+		id := native.Uint64(ids[i*8:])
+		if id < 2 || id >= w.im.high {
+			return damaged("the free list names page %d of %d", id, w.im.high)
+		}
+		if err := w.use(id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
