@@ -1,0 +1,226 @@
+package ops_test
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+type badCase struct {
+	op   graph.Op
+	in   []shape.Meta
+	want string // part of the message
+}
+
+func metas(ms ...shape.Meta) []shape.Meta { return ms }
+
+var (
+	f  = shape.F32
+	in = shape.I32
+)
+
+// bad has inputs that a metadata rule must refuse, by kind.
+var bad = func() map[string][]badCase {
+	all := map[string][]badCase{
+		"affine": {{ops.Affine{}, metas(in(2)), "expected f32"}},
+		"lerp":   {{ops.Lerp{}, metas(f(2), f(1)), "expected one shape"}},
+		"fill": {
+			{ops.Fill{Meta: f(2)}, metas(f(2)), "takes 0 inputs, got 1"},
+			{ops.Fill{Meta: shape.Meta{DType: shape.Float64}}, nil, "cannot fill f64[]"},
+		},
+		"matmul": {
+			{ops.MatMul{TransB: true}, metas(f(2, 128), f(10, 64)), "input has 128 features, weight expects 64"},
+			{ops.MatMul{}, metas(f(2, 3, 5), f(4, 6)), "input has 5 features, weight expects 4"},
+			{ops.MatMul{}, metas(f(3), f(3, 4)), "at least 2 dimensions"},
+			{ops.MatMul{}, metas(f(2, 3, 4), f(3, 4, 5)), "same leading dimensions"},
+			{ops.MatMul{TransA: true}, metas(f(2, 3, 4), f(3, 5)), "same leading dimensions"},
+			{ops.MatMul{}, metas(f(2, 3, 4), f(2, 5, 6)), "summed over 4"},
+			{ops.MatMul{}, metas(f(2, 3), in(3, 2)), "input 1 is i32[3,2], expected f32"},
+		},
+		"sum_to":       {{ops.SumTo{Shape: shape.Of(3)}, metas(f(2, 4)), "[3] does not broadcast to [2,4]"}},
+		"broadcast_to": {{ops.BroadcastTo{Shape: shape.Of(2)}, metas(f(3)), "does not broadcast"}, {ops.BroadcastTo{}, nil, "takes 1 inputs"}},
+		"sum_squares":  {{ops.SumSquares{}, metas(in()), "expected f32"}},
+		"reduce_sum": {
+			{ops.Reduce{Fn: "sum", Axes: []int{2}}, metas(f(2, 3)), "axes [2]"},
+			{ops.Reduce{Fn: "sum"}, metas(in(2)), "expected f32"},
+			{ops.Reduce{Fn: "sum", Axes: []int{1, 0}}, metas(f(2, 3)), "ascending"},
+		},
+		"reduce_mean": {{ops.Reduce{Fn: "mean"}, metas(f(2, 0)), "not defined"}},
+		"reduce_max":  {{ops.Reduce{Fn: "max"}, metas(f(0)), "the max of no elements"}},
+		"reshape": {
+			{ops.Reshape{Shape: shape.Of(2, 2)}, metas(f(5)), "cannot reshape f32[5] (5 elements) to [2,2] (4)"},
+			{ops.Reshape{Shape: shape.Of(-1, -5)}, metas(f(5)), "negative"},
+		},
+		"transpose":  {{ops.Transpose{Perm: []int{0, 0}}, metas(f(2, 3)), "not a permutation"}, {ops.Transpose{Perm: []int{0}}, metas(f(2, 3)), "does not fit"}},
+		"slice":      {{ops.Slice{Start: []int{1}, Stop: []int{4}}, metas(f(3)), "slice 1:4 of axis 0"}, {ops.Slice{}, metas(f(3)), "every axis"}},
+		"slice_grad": {{ops.SliceGrad{Start: []int{2}, Shape: shape.Of(3)}, metas(f(2)), "does not fit"}, {ops.SliceGrad{}, metas(f(2)), "does not fit"}},
+		"concat": {
+			{ops.Concat{}, nil, "at least 1 input"},
+			{ops.Concat{Axis: 1}, metas(f(2)), "axis 1 is not one of [2]"},
+			{ops.Concat{Axis: 0}, metas(f(2, 3), f(2, 4)), "input 1 is f32[2,4]"},
+			{ops.Concat{Axis: 0}, metas(f(2), in(2)), "input 1 is i32[2]"},
+		},
+		"softmax":          {{ops.Softmax{}, metas(f()), "last dimension"}},
+		"softmax_grad":     {{ops.SoftmaxGrad{}, metas(f(2), f(3)), "expected one shape"}},
+		"log_softmax":      {{ops.LogSoftmax{}, metas(f(2, 0)), "last dimension"}},
+		"log_softmax_grad": {{ops.LogSoftmaxGrad{}, metas(f(2)), "takes 2 inputs, got 1"}},
+	}
+	for _, part := range []map[string][]badCase{badUnary(), badConv, badLoss, badNorm, badUpdate} {
+		for k, v := range part {
+			all[k] = v
+		}
+	}
+	return all
+}()
+
+func badUnary() map[string][]badCase {
+	all := map[string][]badCase{}
+	for _, fn := range []string{"add", "sub", "mul", "div"} {
+		all[fn] = []badCase{
+			{ops.Binary{Fn: fn}, metas(f(2, 3), f(2)), "do not broadcast: 3 against 2"},
+			{ops.Binary{Fn: fn}, metas(f(2), in(2)), "input 1 is i32[2], expected f32"},
+			{ops.Binary{Fn: fn}, metas(f(2)), "takes 2 inputs, got 1"},
+		}
+	}
+	for _, fn := range []string{"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs"} {
+		all[fn] = []badCase{{ops.Unary{Fn: fn}, metas(in(2)), "expected f32"}}
+		if fn != "neg" {
+			all[fn+"_grad"] = []badCase{{ops.UnaryGrad{Fn: fn}, metas(f(2), f(3)), "expected one shape"}}
+		}
+	}
+	return all
+}
+
+var badConv = map[string][]badCase{
+	"conv2d": {
+		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(1, 3, 8, 8), f(4, 2, 3, 3)), "input has 3 channels, weight expects 2"},
+		{ops.Conv2D{Stride: 1, Groups: 2}, metas(f(1, 3, 8, 8), f(4, 2, 3, 3)), "2 groups do not divide 3"},
+		{ops.Conv2D{Stride: 1}, metas(f(1, 2, 8, 8), f(4, 2, 3, 3)), "0 groups"},
+		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(1, 2, 2, 8), f(4, 2, 3, 3)), "kernel of 3 does not fit into height 2"},
+		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(1, 2, 8, 2), f(4, 2, 3, 3)), "kernel of 3 does not fit into width 2"},
+		{ops.Conv2D{Groups: 1}, metas(f(1, 2, 8, 8), f(4, 2, 3, 3)), "stride 0"},
+		{ops.Conv2D{Stride: 1, Groups: 1}, metas(f(2, 8, 8), f(4, 2, 3, 3)), "[N,C,H,W]"},
+	},
+	"conv2d_grad_x": {
+		{ops.Conv2DGradX{Stride: 1, Groups: 1, H: 5, W: 5}, metas(f(4, 2, 3, 3), f(1, 4, 4, 3)), "dy is f32[1,4,4,3], expected f32[1,4,3,3]"},
+		{ops.Conv2DGradX{}, metas(f(4), f(4)), "4 dimensions"},
+	},
+	"conv2d_grad_w": {
+		{ops.Conv2DGradW{Stride: 1, Groups: 1, KH: 3, KW: 2}, metas(f(1, 2, 5, 5), f(1, 4, 3, 3)), "expected f32[1,4,3,4]"},
+		{ops.Conv2DGradW{}, metas(f(1, 2, 5, 5), f(1, 4, 3, 3)), "at least 1 group"},
+	},
+	"max_pool2d": {
+		{ops.MaxPool2D{Kernel: 2, Stride: 2, Pad: 2}, metas(f(1, 1, 4, 4)), "padding 2 is more than half"},
+		{ops.MaxPool2D{Kernel: 5, Stride: 1}, metas(f(1, 1, 4, 4)), "does not fit"},
+		{ops.MaxPool2D{Kernel: 2, Stride: 2}, metas(f(4, 4)), "[N,C,H,W]"},
+	},
+	"max_pool2d_grad": {
+		{ops.MaxPool2DGrad{H: 4, W: 4}, metas(in(1, 1, 2, 2), f(1, 1, 2, 3)), "dy is"},
+		{ops.MaxPool2DGrad{H: 4, W: 4}, metas(f(1, 1, 2, 2), f(1, 1, 2, 2)), "idx is f32"},
+		{ops.MaxPool2DGrad{H: 4, W: 4}, metas(in(2), f(2)), "[N,C,H,W]"},
+	},
+	"avg_pool2d":      {{ops.AvgPool2D{Kernel: 0, Stride: 1}, metas(f(1, 1, 4, 4)), "kernel 0"}},
+	"avg_pool2d_grad": {{ops.AvgPool2DGrad{Kernel: 2, Stride: 2, H: 4, W: 4}, metas(f(1, 1, 2, 3)), "expected f32[1,1,2,2]"}},
+	"reduce_max_grad": {
+		{ops.ReduceMaxGrad{Axes: []int{1}}, metas(f(2, 3), f(2), f(2, 1)), "y is f32[2], expected f32[2,1]"},
+		{ops.ReduceMaxGrad{Axes: []int{1}}, metas(f(2, 3), f(2, 1), f(2)), "dy is f32[2]"},
+		{ops.ReduceMaxGrad{Axes: []int{5}}, metas(f(2, 3), f(2, 1), f(2)), "axes [5]"},
+	},
+}
+
+var badLoss = map[string][]badCase{
+	"cross_entropy": {
+		{ops.CrossEntropy{}, metas(f(2, 3), in(3)), "targets are i32[3], logits f32[2,3] expect i32[2]"},
+		{ops.CrossEntropy{}, metas(f(2, 3), f(2)), "targets are f32[2]"},
+		{ops.CrossEntropy{}, metas(f(), in()), "at least 1 dimensions"},
+		{ops.CrossEntropy{}, metas(f(2, 0), in(2)), "at least 1 class"},
+	},
+	"cross_entropy_grad": {
+		{ops.CrossEntropyGrad{}, metas(f(2, 3), in(2), f(3), f()), "lse is"},
+		{ops.CrossEntropyGrad{}, metas(f(2, 3), in(2), f(2), f(2)), "dloss is"},
+	},
+	"mse":            {{ops.MSE{}, metas(f(2), f(2, 1)), "expected one shape"}},
+	"mse_grad":       {{ops.MSEGrad{}, metas(f(2), f(2), f(1)), "dloss is"}},
+	"bce":            {{ops.BCE{}, metas(f(2), in(2)), "expected f32"}},
+	"bce_grad":       {{ops.BCEGrad{}, metas(f(2), f(3), f()), "expected one shape"}},
+	"correct":        {{ops.Correct{}, metas(f(2, 3), in(2, 3)), "targets are"}},
+	"binary_correct": {{ops.BinaryCorrect{}, metas(f(2), f(3)), "expected one shape"}},
+	"check_finite":   {{ops.CheckFinite{}, metas(f(1)), "expected f32[]"}},
+	"dropout": {
+		{ops.Dropout{P: 1}, metas(f(2), in(), in()), "dropout of 1 is outside [0,1)"},
+		{ops.Dropout{}, metas(f(2), f(), in()), "step is f32[]"},
+		{ops.Dropout{}, metas(f(2), in(), in(1)), "base is i32[1]"},
+		{ops.Dropout{}, metas(f(), in(), in()), "at least 1 dimensions"},
+	},
+	"gather":      {{ops.Gather{}, metas(f(2), in(2)), "table is"}, {ops.Gather{}, metas(f(2, 2), f(2)), "ids is f32"}},
+	"scatter_add": {{ops.ScatterAdd{Rows: 2}, metas(in(2), f(3, 4)), "expects [3]"}, {ops.ScatterAdd{Rows: 2}, metas(f(2), f(3, 4)), "ids is"}},
+	"causal_attention": {
+		{ops.CausalSelfAttention{Heads: 2}, metas(f(1, 2, 9)), "width 3 does not split into 2 heads"},
+		{ops.CausalSelfAttention{Heads: 2}, metas(f(1, 2, 8)), "3*width"},
+		{ops.CausalSelfAttention{Heads: 1, P: 0.1}, metas(f(1, 2, 9)), "takes 3 inputs"},
+		{ops.CausalSelfAttention{Heads: 1, P: 0.1}, metas(f(1, 2, 9), in(), f()), "base is"},
+	},
+	"causal_attention_grad": {
+		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 2), f(1, 2, 3)), "lse is"},
+		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 4), f(1, 1, 2), f(1, 2, 3)), "y is"},
+		{ops.CausalSelfAttentionGrad{Heads: 1}, metas(f(1, 2, 9), f(1, 2, 3), f(1, 1, 2), f(1, 2)), "dy is"},
+	},
+}
+
+var badNorm = map[string][]badCase{
+	"layer_norm": {
+		{ops.LayerNorm{}, metas(f(2, 3), f(4), f(3)), "input has 3 features, weight expects [4]"},
+		{ops.LayerNorm{}, metas(f(), f(1), f(1)), "expected features"},
+	},
+	"layer_norm_grad": {
+		{ops.LayerNormGrad{}, metas(f(2, 3), f(3), f(3), f(2), f(2, 3)), "mean is"},
+		{ops.LayerNormGrad{}, metas(f(2, 3), f(3), f(2), f(2), f(2)), "dy is"},
+	},
+	"batch_norm": {
+		{ops.BatchNorm{}, metas(f(2, 3), f(2), f(2)), "input has 3 features"},
+		{ops.BatchNorm{}, metas(f(2), f(2), f(2)), "expected features in dimension 1"},
+	},
+	"batch_norm_grad": {{ops.BatchNormGrad{}, metas(f(2, 3), f(3), f(3), f(2), f(2, 3)), "rstd is"}},
+	"batch_norm_eval": {{ops.BatchNormEval{}, metas(f(2, 3), f(3), f(3), f(3), f(1)), "weight expects [1]"}},
+}
+
+var badUpdate = map[string][]badCase{
+	"sgd": {
+		{ops.SGD{}, metas(f(2), f(3), f()), "input 1 is f32[3], expected f32[2]"},
+		{ops.SGD{}, metas(f(2), f(2), f(1)), "input 2 is"},
+		{ops.SGD{Momentum: 0.9}, metas(f(2), f(2), f()), "takes 4 inputs"},
+		{ops.SGD{Momentum: 0.9, Clip: true}, metas(f(2), f(2), f(), f(2), f(2)), "input 4 is"},
+		{ops.SGD{Nesterov: true}, metas(f(2), f(2), f()), "momentum 0"},
+	},
+	"adam": {
+		{ops.Adam{}, metas(f(2), f(2), f(2), f(1), in(), f()), "input 3 is"},
+		{ops.Adam{}, metas(f(2), f(2), f(2), f(2), f(), f()), "step is"},
+		{ops.Adam{Clip: true}, metas(f(2), f(2), f(2), f(2), in(), f()), "takes 7 inputs"},
+		{ops.Adam{Beta2: 1}, metas(f(2), f(2), f(2), f(2), in(), f()), "outside [0,1)"},
+	},
+	"clip_factor": {
+		{ops.ClipFactor{MaxNorm: 1}, nil, "at least 1"},
+		{ops.ClipFactor{}, metas(f()), "not positive"},
+		{ops.ClipFactor{MaxNorm: 1}, metas(f(), f(2)), "input 1 is"},
+	},
+	"learning_rate": {
+		{ops.LearningRate{Schedule: "cyclic"}, metas(in()), `no schedule "cyclic"`},
+		{ops.LearningRate{Schedule: "step"}, metas(in()), "every 0 steps"},
+		{ops.LearningRate{Schedule: "cosine", Warmup: 5, Total: 5}, metas(in()), "within its warm-up of 5"},
+		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
+	},
+	"increment": {{ops.Increment{}, metas(f()), "expected i32[]"}},
+	"ring_write": {
+		{ops.RingWrite{}, metas(f(0), in(), f()), "length"},
+		{ops.RingWrite{}, metas(f(2), in(), f(1)), "x is"},
+		{ops.RingWrite{}, metas(f(2), f(), f()), "step is"},
+	},
+}
+
+// unknown are attributes that name a function that does not exist.
+var unknown = []badCase{
+	{ops.Binary{Fn: "pow"}, metas(f(), f()), "no binary function"},
+	{ops.Unary{Fn: "sinh"}, metas(f()), "no unary function"},
+	{ops.UnaryGrad{Fn: "neg"}, metas(f(), f()), "no gradient of a unary function"},
+	{ops.Reduce{Fn: "min"}, metas(f(2)), "use sum, mean or max"},
+}

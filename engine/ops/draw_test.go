@@ -1,0 +1,382 @@
+package ops_test
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+	"pgregory.net/rapid"
+)
+
+// sample is one application of an op, with its inputs.
+type sample struct {
+	op   graph.Op
+	in   []ref.Array
+	diff []int // inputs with a gradient
+	outs int   // how many outputs a loss may depend on; 0 means 1
+}
+
+// draws makes random samples, by kind; kinds that are gradients of others are
+// in vias instead.
+var draws = func() map[string]func(t *rapid.T) sample {
+	all := map[string]func(t *rapid.T) sample{
+		"affine": drawAffine, "lerp": drawLerp, "fill": drawFill, "matmul": drawMatMul, "conv2d": drawConv,
+		"max_pool2d": drawMaxPool, "avg_pool2d": drawAvgPool,
+		"sum_to": drawSumTo, "broadcast_to": drawBroadcastTo, "sum_squares": drawSumSquares,
+		"reshape": drawReshape, "transpose": drawTranspose, "slice": drawSlice, "concat": drawConcat,
+		"softmax": drawSoftmax, "log_softmax": drawLogSoftmax,
+		"cross_entropy": drawCrossEntropy, "mse": drawMSE, "bce": drawBCE,
+		"correct": drawCorrect, "binary_correct": drawBinaryCorrect, "check_finite": drawCheckFinite,
+		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
+		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
+		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "learning_rate": drawLearningRate,
+		"increment": drawIncrement, "ring_write": drawRingWrite,
+	}
+	for _, fn := range []string{"add", "sub", "mul", "div"} {
+		all[fn] = drawBinary(fn)
+	}
+	for _, fn := range []string{"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "square", "abs"} {
+		all[fn] = drawUnary(fn, false)
+	}
+	for _, fn := range []string{"log", "sqrt", "rsqrt"} {
+		all[fn] = drawUnary(fn, true)
+	}
+	for _, fn := range []string{"sum", "mean", "max"} {
+		all["reduce_"+fn] = drawReduce(fn)
+	}
+	return all
+}()
+
+// vias says which op's gradient an op is part of: it is exercised by that
+// op's finite differences.
+var vias = map[string]string{
+	"relu_grad": "relu", "gelu_tanh_grad": "gelu_tanh", "gelu_erf_grad": "gelu_erf", "silu_grad": "silu",
+	"sigmoid_grad": "sigmoid", "tanh_grad": "tanh", "exp_grad": "exp", "log_grad": "log", "sqrt_grad": "sqrt",
+	"rsqrt_grad": "rsqrt", "square_grad": "square", "abs_grad": "abs",
+	"conv2d_grad_x": "conv2d", "conv2d_grad_w": "conv2d",
+	"max_pool2d_grad": "max_pool2d", "avg_pool2d_grad": "avg_pool2d", "reduce_max_grad": "reduce_max",
+	"slice_grad": "slice", "softmax_grad": "softmax", "log_softmax_grad": "log_softmax",
+	"cross_entropy_grad": "cross_entropy", "mse_grad": "mse", "bce_grad": "bce",
+	"layer_norm_grad": "layer_norm", "batch_norm_grad": "batch_norm",
+	"scatter_add": "gather", "causal_attention_grad": "causal_attention",
+}
+
+// flat lists the kinds through which no gradient flows.
+var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write"}
+
+func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
+
+// dims draws a shape of ranks lo to hi with dimensions 1 to 4.
+func dims(t *rapid.T, lo, hi int) []int {
+	return rapid.SliceOfN(rapid.IntRange(1, 4), lo, hi).Draw(t, "shape")
+}
+
+// spread fills a tensor with numbers between lo and hi that differ from each
+// other, and from lo and hi, by much more than a finite difference: nothing
+// sits near a kink or a tie.
+func spread(t *rapid.T, lo, hi float64, dims ...int) ref.Array {
+	a := ref.New(shape.F32(dims...))
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	for i, p := range r.Perm(len(a.F)) {
+		a.F[i] = lo + (hi-lo)*(float64(p)+0.37)/float64(len(a.F))
+	}
+	return a
+}
+
+func signed(t *rapid.T, dims ...int) ref.Array   { return spread(t, -2, 2, dims...) }
+func positive(t *rapid.T, dims ...int) ref.Array { return spread(t, 0.5, 3, dims...) }
+
+func indices(t *rapid.T, n int, dims ...int) ref.Array {
+	a := ref.New(shape.I32(dims...))
+	for i := range a.I {
+		a.I[i] = int32(num(t, 0, n-1, "index"))
+	}
+	return a
+}
+
+func scalarF(f float64) ref.Array { return ref.Floats([]float64{f}) }
+func scalarI(i int32) ref.Array   { return ref.Ints([]int32{i}) }
+
+// shrunk is a shape that broadcasts to s.
+func shrunk(t *rapid.T, s []int) []int {
+	out := slices.Clone(s)
+	for i := range out {
+		if rapid.Bool().Draw(t, "stretch") {
+			out[i] = 1
+		}
+	}
+	return out[leadingOnes(t, out):]
+}
+
+// leadingOnes draws how many leading dimensions of 1 to leave out.
+func leadingOnes(t *rapid.T, s []int) int {
+	n := 0
+	for n < len(s) && s[n] == 1 {
+		n++
+	}
+	return num(t, 0, n, "dropped")
+}
+
+func drawBinary(fn string) func(t *rapid.T) sample {
+	return func(t *rapid.T) sample {
+		s := dims(t, 0, 3)
+		x, y := shrunk(t, s), shrunk(t, s)
+		return sample{op: ops.Binary{Fn: fn}, in: []ref.Array{signed(t, x...), positive(t, y...)}, diff: []int{0, 1}}
+	}
+}
+
+func drawUnary(fn string, pos bool) func(t *rapid.T) sample {
+	return func(t *rapid.T) sample {
+		x := signed(t, dims(t, 0, 3)...)
+		if pos {
+			x = positive(t, x.Meta.Shape...)
+		}
+		return sample{op: ops.Unary{Fn: fn}, in: []ref.Array{x}, diff: []int{0}}
+	}
+}
+
+func drawAffine(t *rapid.T) sample {
+	o := ops.Affine{Scale: rapid.SampledFrom([]float64{1, -2, 0.5}).Draw(t, "scale"), Shift: 0.25}
+	return sample{op: o, in: []ref.Array{signed(t, dims(t, 0, 3)...)}, diff: []int{0}}
+}
+
+func drawLerp(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.Lerp{T: 0.1}, in: []ref.Array{signed(t, s...), signed(t, s...)}, diff: []int{0, 1}}
+}
+
+func drawFill(t *rapid.T) sample {
+	return sample{op: ops.Fill{Meta: shape.F32(dims(t, 0, 3)...), Value: 1.5}}
+}
+
+func drawMatMul(t *rapid.T) sample {
+	m, n, k := num(t, 1, 4, "m"), num(t, 1, 4, "n"), num(t, 1, 4, "k")
+	o := ops.MatMul{TransA: rapid.Bool().Draw(t, "transA"), TransB: rapid.Bool().Draw(t, "transB")}
+	batch := dims(t, 0, 2)
+	bBatch := batch
+	if rapid.Bool().Draw(t, "weight") {
+		o.TransA, bBatch = false, nil
+	}
+	a, b := []int{m, k}, []int{k, n}
+	if o.TransA {
+		a = []int{k, m}
+	}
+	if o.TransB {
+		b = []int{n, k}
+	}
+	a, b = slices.Concat(batch, a), slices.Concat(bBatch, b)
+	return sample{op: o, in: []ref.Array{signed(t, a...), signed(t, b...)}, diff: []int{0, 1}}
+}
+
+func drawConv(t *rapid.T) sample {
+	g, cg, og := num(t, 1, 3, "groups"), num(t, 1, 2, "channels"), num(t, 1, 2, "outputs")
+	kh, kw := num(t, 1, 3, "kh"), num(t, 1, 3, "kw")
+	o := ops.Conv2D{Stride: num(t, 1, 3, "stride"), Pad: num(t, 0, 2, "pad"), Groups: g}
+	h := max(1, kh-2*o.Pad) + num(t, 0, 4, "h")
+	w := max(1, kw-2*o.Pad) + num(t, 0, 4, "w")
+	x := signed(t, num(t, 1, 2, "n"), g*cg, h, w)
+	return sample{op: o, in: []ref.Array{x, signed(t, g*og, cg, kh, kw)}, diff: []int{0, 1}}
+}
+
+func drawPool(t *rapid.T) (x ref.Array, kernel, stride, pad int) {
+	kernel, stride = num(t, 1, 3, "kernel"), num(t, 1, 3, "stride")
+	pad = num(t, 0, kernel/2, "pad")
+	h, w := max(1, kernel-2*pad)+num(t, 0, 4, "h"), max(1, kernel-2*pad)+num(t, 0, 4, "w")
+	return signed(t, num(t, 1, 2, "n"), num(t, 1, 2, "c"), h, w), kernel, stride, pad
+}
+
+func drawMaxPool(t *rapid.T) sample {
+	x, k, s, p := drawPool(t)
+	return sample{op: ops.MaxPool2D{Kernel: k, Stride: s, Pad: p}, in: []ref.Array{x}, diff: []int{0}}
+}
+
+func drawAvgPool(t *rapid.T) sample {
+	x, k, s, p := drawPool(t)
+	return sample{op: ops.AvgPool2D{Kernel: k, Stride: s, Pad: p}, in: []ref.Array{x}, diff: []int{0}}
+}
+
+func drawReduce(fn string) func(t *rapid.T) sample {
+	return func(t *rapid.T) sample {
+		s := dims(t, 0, 3)
+		o := ops.Reduce{Fn: fn, Keep: rapid.Bool().Draw(t, "keep")}
+		for i := range s {
+			if rapid.Bool().Draw(t, "reduce") {
+				o.Axes = append(o.Axes, i)
+			}
+		}
+		return sample{op: o, in: []ref.Array{signed(t, s...)}, diff: []int{0}}
+	}
+}
+
+func drawSumTo(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.SumTo{Shape: shrunk(t, s)}, in: []ref.Array{signed(t, s...)}, diff: []int{0}}
+}
+
+func drawBroadcastTo(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.BroadcastTo{Shape: s}, in: []ref.Array{signed(t, shrunk(t, s)...)}, diff: []int{0}}
+}
+
+func drawSumSquares(t *rapid.T) sample {
+	return sample{op: ops.SumSquares{}, in: []ref.Array{signed(t, dims(t, 0, 3)...)}, diff: []int{0}}
+}
+
+func drawReshape(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	to := append([]int{1}, rapid.Permutation(s).Draw(t, "to")...)
+	return sample{op: ops.Reshape{Shape: to}, in: []ref.Array{signed(t, s...)}, diff: []int{0}}
+}
+
+func drawTranspose(t *rapid.T) sample {
+	s := dims(t, 0, 4)
+	perm := make([]int, len(s))
+	for i := range perm {
+		perm[i] = i
+	}
+	return sample{op: ops.Transpose{Perm: rapid.Permutation(perm).Draw(t, "perm")}, in: []ref.Array{signed(t, s...)}, diff: []int{0}}
+}
+
+func drawSlice(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	o := ops.Slice{Start: make([]int, len(s)), Stop: make([]int, len(s))}
+	for i, d := range s {
+		o.Start[i] = num(t, 0, d-1, "start")
+		o.Stop[i] = num(t, o.Start[i]+1, d, "stop")
+	}
+	return sample{op: o, in: []ref.Array{signed(t, s...)}, diff: []int{0}}
+}
+
+func drawConcat(t *rapid.T) sample {
+	s := dims(t, 1, 3)
+	o, out := ops.Concat{Axis: num(t, 0, len(s)-1, "axis")}, sample{}
+	for i := range num(t, 1, 3, "inputs") {
+		x := slices.Clone(s)
+		x[o.Axis] = num(t, 1, 3, "width")
+		out.in, out.diff = append(out.in, signed(t, x...)), append(out.diff, i)
+	}
+	out.op = o
+	return out
+}
+
+func drawSoftmax(t *rapid.T) sample {
+	return sample{op: ops.Softmax{}, in: []ref.Array{signed(t, dims(t, 1, 3)...)}, diff: []int{0}}
+}
+
+func drawLogSoftmax(t *rapid.T) sample {
+	return sample{op: ops.LogSoftmax{}, in: []ref.Array{signed(t, dims(t, 1, 3)...)}, diff: []int{0}}
+}
+
+func drawCrossEntropy(t *rapid.T) sample {
+	s := dims(t, 1, 3)
+	targets := indices(t, s[len(s)-1], s[:len(s)-1]...)
+	return sample{op: ops.CrossEntropy{}, in: []ref.Array{signed(t, s...), targets}, diff: []int{0}}
+}
+
+func drawMSE(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.MSE{}, in: []ref.Array{signed(t, s...), signed(t, s...)}, diff: []int{0, 1}}
+}
+
+func drawBCE(t *rapid.T) sample {
+	s := dims(t, 0, 3)
+	return sample{op: ops.BCE{}, in: []ref.Array{signed(t, s...), spread(t, 0, 1, s...)}, diff: []int{0, 1}}
+}
+
+func drawCorrect(t *rapid.T) sample {
+	s := drawCrossEntropy(t)
+	return sample{op: ops.Correct{}, in: s.in}
+}
+
+func drawBinaryCorrect(t *rapid.T) sample {
+	s := drawBCE(t)
+	return sample{op: ops.BinaryCorrect{}, in: s.in}
+}
+
+func drawCheckFinite(t *rapid.T) sample {
+	return sample{op: ops.CheckFinite{}, in: []ref.Array{signed(t)}, diff: []int{0}}
+}
+
+func drawLayerNorm(t *rapid.T) sample {
+	s := dims(t, 1, 3)
+	d := s[len(s)-1]
+	return sample{op: ops.LayerNorm{Eps: 1e-2}, in: []ref.Array{signed(t, s...), signed(t, d), signed(t, d)}, diff: []int{0, 1, 2}}
+}
+
+func drawBatchNorm(t *rapid.T) sample {
+	s := dims(t, 2, 4)
+	return sample{op: ops.BatchNorm{Eps: 1e-2}, in: []ref.Array{signed(t, s...), signed(t, s[1]), signed(t, s[1])}, diff: []int{0, 1, 2}}
+}
+
+func drawBatchNormEval(t *rapid.T) sample {
+	s := dims(t, 2, 4)
+	c := s[1]
+	return sample{op: ops.BatchNormEval{Eps: 1e-5}, in: []ref.Array{signed(t, s...), signed(t, c), signed(t, c), signed(t, c), positive(t, c)}, diff: []int{0, 1, 2}}
+}
+
+func drawDropout(t *rapid.T) sample {
+	o := ops.Dropout{P: rapid.SampledFrom([]float64{0, 0.3, 0.9}).Draw(t, "p"), Seed: 7, ID: 3}
+	return sample{op: o, in: []ref.Array{signed(t, dims(t, 1, 3)...), scalarI(5), scalarI(12)}, diff: []int{0}}
+}
+
+func drawGather(t *rapid.T) sample {
+	v := num(t, 1, 4, "rows")
+	return sample{op: ops.Gather{}, in: []ref.Array{signed(t, v, num(t, 1, 4, "width")), indices(t, v, dims(t, 0, 2)...)}, diff: []int{0}}
+}
+
+func drawAttention(t *rapid.T) sample {
+	h := num(t, 1, 2, "heads")
+	o := ops.CausalSelfAttention{Heads: h, P: rapid.SampledFrom([]float64{0, 0.5}).Draw(t, "p"), Seed: 7, ID: 4}
+	in := []ref.Array{signed(t, num(t, 1, 2, "batch"), num(t, 1, 4, "time"), 3*h*num(t, 1, 3, "size"))}
+	if o.P > 0 {
+		in = append(in, scalarI(2), scalarI(6))
+	}
+	return sample{op: o, in: in, diff: []int{0}}
+}
+
+func drawSGD(t *rapid.T) sample {
+	s := dims(t, 0, 2)
+	o := ops.SGD{Scale: 0.5, WeightDecay: 0.1, Clip: rapid.Bool().Draw(t, "clip")}
+	in := []ref.Array{signed(t, s...), signed(t, s...), scalarF(0.1)}
+	if rapid.Bool().Draw(t, "momentum") {
+		o.Momentum, o.Nesterov = 0.9, rapid.Bool().Draw(t, "nesterov")
+		in = append(in, signed(t, s...))
+	}
+	if o.Clip {
+		in = append(in, scalarF(0.7))
+	}
+	return sample{op: o, in: in}
+}
+
+func drawAdam(t *rapid.T) sample {
+	s := dims(t, 0, 2)
+	o := ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01, Scale: 1, Clip: rapid.Bool().Draw(t, "clip")}
+	in := []ref.Array{signed(t, s...), signed(t, s...), signed(t, s...), positive(t, s...), scalarI(3), scalarF(0.1)}
+	if o.Clip {
+		in = append(in, scalarF(0.7))
+	}
+	return sample{op: o, in: in}
+}
+
+func drawClipFactor(t *rapid.T) sample {
+	in := []ref.Array{scalarF(4), scalarF(5), scalarF(0)}
+	return sample{op: ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, in: in[:num(t, 1, 3, "inputs")]}
+}
+
+func drawLearningRate(t *rapid.T) sample {
+	o := ops.LearningRate{Base: 1, Gamma: 0.5, Warmup: 2, Total: 10, Every: 3}
+	o.Schedule = rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(t, "schedule")
+	return sample{op: o, in: []ref.Array{scalarI(int32(num(t, 0, 12, "step")))}}
+}
+
+func drawIncrement(t *rapid.T) sample {
+	return sample{op: ops.Increment{}, in: []ref.Array{scalarI(int32(num(t, 0, 9, "counter")))}}
+}
+
+func drawRingWrite(t *rapid.T) sample {
+	ring := signed(t, num(t, 1, 4, "length"))
+	return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{ring, scalarI(int32(num(t, 0, 9, "step"))), scalarF(3)}}
+}
