@@ -1,0 +1,145 @@
+package devicetest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func testSpec(t *testing.T, open Opener) {
+	with(t, open, device.Options{Count: 2, Threads: 3, MemoryBytes: 1 << 20}, func(r *rig) {
+		threads := 0
+		for i, d := range append([]device.Device{r.d}, r.others...) {
+			s := d.Spec()
+			if want := device.ID(fmt.Sprintf("%s:%d", s.Kind, i)); s.ID != want || d.ID() != want {
+				t.Errorf("device %d is %q, %q, expected %q", i, s.ID, d.ID(), want)
+			}
+			if s.MemoryBytes != 1<<20 || s.Threads < 1 || s.FlopsPerSecond <= 0 || s.LinkBytesPerS <= 0 || s.Description == "" {
+				t.Errorf("spec %+v", s)
+			}
+			threads += s.Threads
+		}
+		if threads > 3 {
+			t.Errorf("%d threads in all, at most 3 were allowed", threads)
+		}
+	})
+	with(t, open, device.Options{Count: 3, Threads: 1}, func(r *rig) {
+		for _, d := range append([]device.Device{r.d}, r.others...) {
+			if d.Spec().Threads != 1 {
+				t.Errorf("%s has %d threads, expected 1", d.ID(), d.Spec().Threads)
+			}
+		}
+	})
+}
+
+func testMemory(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		b, err := r.d.Alloc(shape.F32(3, 5), device.Weight)
+		r.ok(err)
+		if b.Device() != r.d.ID() || !b.Meta().Equal(shape.F32(3, 5)) || b.Usage() != device.Weight || !b.Ready().Done() {
+			t.Errorf("buffer on %v is %v for %v, ready %v", b.Device(), b.Meta(), b.Usage(), b.Ready().Done())
+		}
+		c, err := r.d.Alloc(shape.I32(), device.Input)
+		r.ok(err)
+		s := r.d.Stats()
+		if s.Live != 64 || s.LiveBy[device.Weight] != 60 || s.LiveBy[device.Input] != 4 || s.Allocs != 2 {
+			t.Errorf("stats %+v", s)
+		}
+		r.drop(b)
+		r.fails(b.Delete(), device.ErrDeleted)
+		again := r.alloc(shape.F32(3, 5)) // takes b's place
+		r.fails(b.Delete(), device.ErrDeleted)
+		h := r.host(60)
+		r.fails(r.s.CopyIn(b, h), device.ErrDeleted)
+		r.ok(h.Free())
+		r.drop(again, c)
+		s = r.d.Stats()
+		if s.Live != 0 || s.Peak != 64 || s.PeakBy[device.Weight] != 60 || s.PeakBy[device.Activation] != 60 {
+			t.Errorf("stats %+v", s)
+		}
+		for _, m := range []shape.Meta{shape.F32(-1), {}} {
+			if _, err := r.d.Alloc(m, device.Weight); err == nil {
+				t.Errorf("%v was allocated", m)
+			}
+		}
+		h = r.host(100)
+		if len(h.Bytes()) != 100 {
+			t.Errorf("host buffer has %d bytes, expected 100", len(h.Bytes()))
+		}
+		r.ok(h.Free())
+		r.fails(h.Free(), device.ErrDeleted)
+	})
+}
+
+func testOutOfMemory(t *testing.T, open Opener) {
+	with(t, open, device.Options{MemoryBytes: 4096}, func(r *rig) {
+		a := r.alloc(shape.F32(1000)) // 4000 bytes
+		_, err := r.d.Alloc(shape.F32(100), device.Grad)
+		r.fails(err, device.ErrOutOfMemory, string(r.d.ID()), "400", "4000", "96", "4096", "grad")
+		r.drop(r.alloc(shape.F32(24))) // exactly what is left
+		r.drop(a)
+		r.drop(r.alloc(shape.F32(1024)))
+		if s := r.d.Stats(); s.Peak > 4096 {
+			t.Errorf("peak of %d bytes is over the budget", s.Peak)
+		}
+	})
+}
+
+// testReuse allocates in patterns that fragment a simple allocator.
+func testReuse(t *testing.T, open Opener) {
+	const budget = 1 << 20
+	with(t, open, device.Options{MemoryBytes: budget}, func(r *rig) {
+		for _, size := range []int{1 << 10, 3 << 10, 1 << 14, 1 << 18, 1 << 9} {
+			var bs []device.Buffer
+			for range budget / size {
+				bs = append(bs, r.alloc(shape.F32(size/4)))
+			}
+			for i := 0; i < len(bs); i += 2 {
+				r.drop(bs[i])
+			}
+			for i := 0; i < len(bs)/2; i++ { // half is free, in pieces: two pieces at a time
+				r.drop(r.alloc(shape.F32(size / 2)))
+			}
+			for i := 1; i < len(bs); i += 2 {
+				r.drop(bs[i])
+			}
+		}
+		whole := r.upload(make([]float32, budget/4), budget/4)
+		r.expect(whole, make([]float32, budget/4)...)
+		r.drop(whole)
+	})
+}
+
+func testLeaks(t *testing.T, open Opener) {
+	r := &rig{t: t, d: open(t, device.Options{Count: 1, MemoryBytes: 1 << 20})[0]}
+	r.s = r.stream("forgotten")
+	r.upload(make([]float32, 6), 2, 3)
+	h := r.host(10)
+	err := r.d.Close()
+	r.fails(err, nil, string(r.d.ID()), "activation f32[2,3]", `"forgotten"`, "10 bytes")
+	r.fails(h.Free(), device.ErrDeleted)
+}
+
+func testClosed(t *testing.T, open Opener) {
+	r := &rig{t: t, d: open(t, device.Options{Count: 1, MemoryBytes: 1 << 20})[0]}
+	s := r.stream("main")
+	r.ok(s.Close())
+	r.fails(s.Close(), device.ErrClosed)
+	r.fails(s.WaitFor(device.Event{}), device.ErrClosed)
+	g := affine(t, 4)
+	x := r.compile(g, device.CompileOptions{})
+	_, err := s.Launch(x, nil, nil)
+	r.fails(err, device.ErrClosed)
+	r.ok(r.d.Close())
+	r.fails(r.d.Close(), device.ErrClosed)
+	_, err = r.d.Alloc(shape.F32(1), device.Weight)
+	r.fails(err, device.ErrClosed)
+	_, err = r.d.AllocHost(1)
+	r.fails(err, device.ErrClosed)
+	_, err = r.d.NewStream("late")
+	r.fails(err, device.ErrClosed)
+	_, err = r.d.Compile(g, device.CompileOptions{})
+	r.fails(err, device.ErrClosed)
+}

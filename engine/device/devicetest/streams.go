@@ -1,0 +1,300 @@
+package devicetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+var errGate = errors.New("the gate failed")
+
+// affine is y = 2x+1 over n numbers.
+func affine(t *testing.T, n int) *graph.Graph {
+	t.Helper()
+	return build(t, func(b *graph.Builder) []*graph.Value {
+		x := b.Input("x", shape.F32(n))
+		return []*graph.Value{b.One(ops.Affine{Scale: 2, Shift: 1}, x)}
+	})
+}
+
+func testCopies(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		b := r.upload([]float32{1, 2, 3}, 3)
+		r.expect(b, 1, 2, 3)
+		r.put(b, []float32{4, 5, 6})
+		if !b.Ready().Done() {
+			r.ok(r.wait(b.Ready()))
+		}
+		r.expect(b, 4, 5, 6)
+		if !r.computes() {
+			h := r.host(12)
+			_, err := r.s.CopyOut(h, b)
+			r.fails(err, device.ErrUnsupported)
+			r.ok(h.Free())
+		}
+		big := make([]float32, 1<<20)
+		for i := range big {
+			big[i] = float32(i)
+		}
+		c := r.upload(big, 1<<10, 1<<10)
+		r.expect(c, big...)
+		r.drop(b, c)
+	})
+}
+
+func testCopyMistakes(t *testing.T, open Opener) {
+	with(t, open, device.Options{Count: 2}, func(r *rig) {
+		b, other := r.alloc(shape.F32(3)), r.allocOn(r.others[0], shape.F32(3))
+		h, ok := r.host(16), r.host(12)
+		r.fails(r.s.CopyIn(b, h), nil, "16", "12")
+		r.fails(r.s.CopyIn(b, nil), nil)
+		r.fails(r.s.CopyIn(nil, ok), nil)
+		r.fails(r.s.CopyIn(other, ok), nil, string(r.others[0].ID()))
+		r.fails(r.s.CopyPeer(b, b), nil)
+		r.fails(r.s.CopyPeer(b, nil), nil)
+		r.ok(h.Free())
+		r.ok(ok.Free())
+		r.fails(r.s.CopyIn(b, ok), device.ErrDeleted)
+		if r.computes() {
+			h := r.host(8)
+			_, err := r.s.CopyOut(h, b)
+			r.fails(err, nil, "8", "12")
+			r.ok(h.Free())
+		}
+		r.sync(r.s) // nothing of this has failed the stream
+		r.drop(b, other)
+	})
+}
+
+func testPeers(t *testing.T, open Opener) {
+	with(t, open, device.Options{Count: 2}, func(r *rig) {
+		if !r.d.Spec().PeerCopy {
+			return
+		}
+		there, err := r.others[0].NewStream("there")
+		r.ok(err)
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		a := r.upload([]float32{1, 2, 3, 4}, 4)
+		b, c := r.allocOn(r.others[0], shape.F32(4)), r.alloc(shape.F32(4))
+		r.ok(there.CopyPeer(b, a)) // waits for a, which waits for the gate
+		r.drop(a)                  // while it is read
+		if there.Record().Done() {
+			t.Error("the peer copy did not wait for its source")
+		}
+		r.fails(there.CopyPeer(c, b), nil, string(r.d.ID()))
+		g.open(nil)
+		r.ok(r.s.CopyPeer(c, b))
+		r.expect(c, 1, 2, 3, 4)
+		r.sync(r.s)
+		r.drop(b, c)
+		r.ok(there.Close())
+	})
+}
+
+func testOrder(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		x := r.compile(affine(t, 2), device.CompileOptions{})
+		a, b := r.alloc(shape.F32(2)), r.alloc(shape.F32(2))
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		var events []device.Event
+		r.put(a, []float32{0, 1})
+		for range 5 { // each reads what the one before wrote
+			events = append(events, r.launch(x, []device.Buffer{a}, []device.Buffer{b}))
+			events = append(events, r.launch(x, []device.Buffer{b}, []device.Buffer{a}))
+		}
+		for _, e := range events {
+			if e.Done() {
+				t.Fatal("something ran before what it waits for")
+			}
+		}
+		g.open(nil)
+		r.ok(r.wait(events[9]))
+		for _, e := range events {
+			if !e.Done() || e.Err() != nil {
+				t.Fatal("the last operation has ended, one before it not")
+			}
+		}
+		r.expect(a, 1023, 2047)
+		if r.s.Busy() <= 0 {
+			t.Error("the stream has not counted its time")
+		}
+		r.drop(a, b)
+	})
+}
+
+func testCrossStream(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		x := r.compile(affine(t, 2), device.CompileOptions{})
+		compute := r.stream("compute")
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
+		r.ok(compute.WaitFor(r.s.Record()))
+		e, err := compute.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		r.ok(err)
+		time.Sleep(5 * time.Millisecond)
+		if e.Done() || b.Ready().Done() {
+			t.Error("a stream did not wait for the other")
+		}
+		g.open(nil)
+		r.ok(r.s.WaitFor(b.Ready()))
+		r.expect(b, 7, 9)
+		r.ok(r.wait(e))
+		if busy := r.s.Busy(); busy >= int64(5*time.Millisecond) {
+			t.Errorf("busy for %v: waiting is counted", time.Duration(busy))
+		}
+		r.drop(a, b)
+		r.ok(compute.Close())
+	})
+}
+
+func testFailure(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		x := r.compile(affine(t, 2), device.CompileOptions{})
+		s, other, third := r.stream("fails"), r.stream("follows"), r.stream("quiet")
+		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
+		r.sync(r.s)
+		before, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		r.ok(err)
+		g := newGate()
+		r.ok(s.WaitFor(g.event()))
+		var events []device.Event
+		for range 10 {
+			e, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+			r.ok(err)
+			events = append(events, e)
+		}
+		r.ok(other.WaitFor(events[4]))
+		follow := other.Record()
+		r.ok(third.WaitFor(g.event()))
+		g.open(errGate)
+		for _, e := range append(events, b.Ready(), follow) {
+			r.fails(r.wait(e), errGate)
+			r.fails(e.Err(), errGate)
+		}
+		r.ok(r.wait(before))
+		late, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		r.ok(err)
+		r.fails(r.wait(late), errGate)
+		r.expect(b, 7, 9) // of the launch before
+		r.drop(a, b)
+		r.ok(s.Close()) // reported already
+		r.ok(other.Close())
+		r.fails(third.Close(), errGate) // nobody asked
+	})
+}
+
+func testKernelFailure(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		if !r.computes() {
+			return
+		}
+		g := build(t, func(b *graph.Builder) []*graph.Value {
+			defer b.In(&graph.Layer{Index: 3, Type: "embedding", Name: "wte", Block: "wte", Pos: graph.Pos{File: "m.yaml", Line: 7}})()
+			return []*graph.Value{ops.EmbeddingOf(b, b.Input("table", shape.F32(4, 2)), b.Input("ids", shape.I32(2)))}
+		})
+		x := r.compile(g, device.CompileOptions{})
+		table := r.upload(make([]float32, 8), 4, 2)
+		ids, out := r.alloc(shape.I32(2)), r.alloc(shape.F32(2, 2))
+		r.putBytes(ids, shape.Bytes([]int32{1, 9}))
+		r.sync(r.s)
+		s := r.stream("fails")
+		e, err := s.Launch(x, []device.Buffer{table, ids}, []device.Buffer{out})
+		r.ok(err)
+		r.fails(r.wait(e), nil, string(r.d.ID()), `layer 3 (embedding "wte")`, "m.yaml:7", "9")
+		r.fails(out.Ready().Err(), nil, "9")
+		r.ok(s.Close())
+		r.drop(table, ids, out)
+	})
+}
+
+// testBacklog queues more than any ring holds.
+func testBacklog(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		x := r.compile(affine(t, 1), device.CompileOptions{Alias: []int{0}})
+		a := r.upload([]float32{-1}, 1)
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		time.AfterFunc(20*time.Millisecond, func() { g.open(nil) })
+		for range 5000 {
+			r.launch(x, []device.Buffer{a}, []device.Buffer{a})
+		}
+		r.sync(r.s)
+		r.expect(a, -1)
+		if n := r.d.Stats().Launches; n != 5000 {
+			t.Errorf("%d launches were counted, expected 5000", n)
+		}
+		r.drop(a)
+	})
+}
+
+func testCancel(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		e := r.s.Record()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		defer cancel()
+		r.fails(e.Wait(ctx), context.DeadlineExceeded)
+		if e.Done() || e.Err() != nil {
+			t.Error("an event is done because someone stopped waiting")
+		}
+		g.open(nil)
+		r.ok(r.wait(e))
+		r.ok(r.wait(device.Event{}))
+	})
+}
+
+func testSync(t *testing.T, open Opener) {
+	with(t, open, device.Options{Sync: true}, func(r *rig) {
+		x := r.compile(affine(t, 1<<16), device.CompileOptions{})
+		a, b := r.upload(make([]float32, 1<<16), 1<<16), r.alloc(shape.F32(1<<16))
+		for range 10 {
+			if e := r.launch(x, []device.Buffer{a}, []device.Buffer{b}); !e.Done() {
+				t.Fatal("a launch returned before it was done")
+			}
+		}
+		r.drop(a, b)
+	})
+}
+
+func testDeleteInFlight(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		x := r.compile(affine(t, 64), device.CompileOptions{})
+		a, b, c := r.upload(make([]float32, 64), 64), r.alloc(shape.F32(64)), r.alloc(shape.F32(64))
+		g := newGate()
+		r.ok(r.s.WaitFor(g.event()))
+		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
+		last := r.launch(x, []device.Buffer{b}, []device.Buffer{c})
+		r.drop(a, b)
+		r.fails(a.Delete(), device.ErrDeleted)
+		_, err := r.s.Launch(x, []device.Buffer{a}, []device.Buffer{c})
+		r.fails(err, device.ErrDeleted)
+		if live := r.d.Stats().LiveBy[device.Activation]; live != 3*256 {
+			t.Errorf("%d bytes are live while queued work uses them, expected %d", live, 3*256)
+		}
+		other := r.upload(make([]float32, 64), 64) // must not get a's or b's memory
+		g.open(nil)
+		r.ok(r.wait(last))
+		if live := r.d.Stats().LiveBy[device.Activation]; live != 2*256 {
+			t.Errorf("%d bytes are live after the work has ended, expected %d", live, 2*256)
+		}
+		if r.computes() {
+			for _, v := range r.get(c) {
+				if v != 3 {
+					t.Fatalf("element %v, expected 3", v)
+				}
+			}
+		}
+		r.sync(r.s)
+		r.drop(other, c)
+	})
+}
