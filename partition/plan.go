@@ -35,7 +35,7 @@ type Plan struct {
 	options Options
 	cut     cut
 	place   *placement
-	holder  map[*graph.Value]*graph.Value // assigned value → its variable
+	idx     *index
 }
 
 // Stage is a partition in pipeline order.
@@ -147,11 +147,35 @@ func perMicrobatch(v *graph.Value) bool {
 
 // Holder is the value that residency knows v by: for a value that is assigned
 // to a variable that variable, otherwise v itself.
-func (p *Plan) Holder(v *graph.Value) *graph.Value {
-	if h := p.holder[v]; h != nil {
-		return h
+func (p *Plan) Holder(v *graph.Value) *graph.Value { return p.idx.held(v) }
+
+// Usage is what the memory of a value counts as: Weight for parameters and
+// statistics, OptState for all other variables, Input, Grad for what the
+// update reads, Activation for the rest.
+func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
+
+// Owner is the stage that a variable lives on.
+func (p *Plan) Owner(variable *graph.Value) int { return p.place.owner[variable.Name] }
+
+// Segment is the Forward or Backward segment of a stage, nil if the stage has
+// nothing to do in that phase.
+func (p *Plan) Segment(stage int, phase graph.Phase) *Segment {
+	for i := range p.Segments {
+		if s := &p.Segments[i]; s.Stage == stage && s.Phase == phase && phase != graph.Update {
+			return s
+		}
 	}
-	return v
+	return nil
+}
+
+// Updates are the Update segments, in the order in which to run them.
+func (p *Plan) Updates() []Segment {
+	for i, s := range p.Segments {
+		if s.Phase == graph.Update {
+			return p.Segments[i:]
+		}
+	}
+	return nil
 }
 
 // cut says which stage each block is on, and each stage's device.

@@ -1,0 +1,102 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// New cuts a graph. It fails with ErrStages when the options do not fit the
+// graph, with ErrMemory when a device is too small, and with ErrGraph when the
+// graph itself cannot be cut into phases.
+func New(g *graph.Graph, o Options) (*Plan, error) {
+	o, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	idx, err := newIndex(g, o.Microbatches)
+	if err != nil {
+		return nil, err
+	}
+	blocks := findBlocks(g)
+	c, err := chooseCut(idx, blocks, o)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(idx, o, c, place(idx, len(c.device), c.groups()))
+}
+
+// Rebind makes the plan for another graph of the same step: the same nodes and
+// names with other metadata, as for the smaller last microbatch of an epoch.
+// Blocks, nodes and variables keep their places.
+func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
+	if err := sameNodes(p.Graph, g); err != nil {
+		return nil, err
+	}
+	idx, err := newIndex(g, p.Microbatches)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(idx, p.options, p.cut, p.place)
+}
+
+// assemble runs the passes after the cut.
+func assemble(idx *index, o Options, c cut, pl *placement) (*Plan, error) {
+	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, options: o, cut: c, place: pl, idx: idx}
+	if err := checkEdges(idx, pl); err != nil {
+		return nil, err
+	}
+	lists, err := listSegments(idx, pl)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range lists {
+		l.id, l.device = i, c.device[l.stage]
+		p.Segments = append(p.Segments, bindSlots(idx, l))
+	}
+	findFrees(idx, p.Segments)
+	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
+	p.Stages = describeStages(idx, p)
+	return p, checkMemory(idx, p)
+}
+
+// checked fills in defaults.
+func (o Options) checked() (Options, error) {
+	switch {
+	case len(o.Devices) == 0:
+		return o, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
+	case o.Count < 0:
+		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
+	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
+		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+	}
+	o.Microbatches = max(1, o.Microbatches)
+	if o.InFlight == nil {
+		m := o.Microbatches
+		o.InFlight = func(stages, stage int) int { return min(m, stages-stage) }
+	}
+	return o, nil
+}
+
+// sameNodes checks that two graphs differ in metadata only.
+func sameNodes(a, b *graph.Graph) error {
+	if len(a.Nodes) != len(b.Nodes) {
+		return fmt.Errorf("%w: the plan is for %d nodes, the other graph has %d; build both with the same config", ErrGraph, len(a.Nodes), len(b.Nodes))
+	}
+	names := func(vs []*graph.Value) []string {
+		var s []string
+		for _, v := range vs {
+			s = append(s, v.Name)
+		}
+		return s
+	}
+	for i, x := range a.Nodes {
+		y := b.Nodes[i]
+		if x.ID != y.ID || x.Op.Kind() != y.Op.Kind() || x.Phase != y.Phase ||
+			!slices.Equal(names(x.In), names(y.In)) || !slices.Equal(names(x.Out), names(y.Out)) {
+			return fmt.Errorf("%w: node %d of the plan is %v, of the other graph %v; build both with the same config", ErrGraph, x.ID, x, y)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+// bindSlots is pass 6: what a segment reads from and writes to residency.
+func bindSlots(idx *index, l *nodeList) Segment {
+	s := Segment{ID: l.id, Name: l.name(), Stage: l.stage, Device: l.device, Phase: l.phase, Level: l.level}
+	outs := findOuts(idx, l)
+	s.First = newVariant(idx, l, outs, false)
+	s.Later = s.First
+	if slices.ContainsFunc(outs, func(o out) bool { return o.accum >= 0 }) {
+		s.Later = newVariant(idx, l, outs, true)
+	}
+	return s
+}
+
+// out is one thing that a segment writes.
+type out struct {
+	value *graph.Value // of the whole graph
+	accum int          // the accum whose sum it adds to, or -1
+	again bool         // the same value is an earlier out too
+}
+
+// findOuts lists what others read of a segment, in the order in which it is
+// made. A value that is both read and summed, or summed twice, is written
+// twice.
+func findOuts(idx *index, l *nodeList) []out {
+	inside := map[*graph.Node]bool{}
+	for _, n := range l.nodes {
+		inside[n] = true
+	}
+	var outs []out
+	for _, n := range l.nodes {
+		for _, v := range n.Out {
+			visible := idx.output[v] || idx.holder[v] != nil
+			for _, r := range idx.readers[v] {
+				visible = visible || !inside[r]
+			}
+			if visible {
+				outs = append(outs, out{value: v, accum: -1})
+			}
+			for i, a := range idx.accums[v] {
+				outs = append(outs, out{value: v, accum: a, again: visible || i > 0})
+			}
+		}
+	}
+	return outs
+}
+
+// newVariant builds the graph that a device compiles: a segment's nodes, and
+// behind what makes a summed part either the addition to its sum (later) or,
+// where the part is wanted for itself too, its copy.
+func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
+	g := &graph.Graph{Name: l.name()}
+	v := Variant{Graph: g}
+	extra := map[*graph.Node][]*graph.Node{}
+	var sums []*graph.Value
+	for _, o := range outs {
+		result, slot := o.value, Slot{idx.held(o.value), Write}
+		if o.accum >= 0 {
+			a := idx.g.Accums[o.accum]
+			slot.Value = a.Sum
+			var n *graph.Node
+			switch {
+			case later:
+				n = extraNode(idx, o.accum, a.Add, "next(", a.Sum, a.Part)
+				sums = append(sums, a.Sum)
+			case o.again:
+				n = extraNode(idx, o.accum, ops.BroadcastTo{Shape: a.Part.Meta.Shape}, "copy(", a.Part)
+			}
+			if n != nil {
+				extra[o.value.Node] = append(extra[o.value.Node], n)
+				result = n.Out[0]
+			}
+		}
+		g.Outputs, v.Out = append(g.Outputs, result), append(v.Out, slot)
+	}
+	for _, n := range l.nodes {
+		g.Nodes = append(append(g.Nodes, n), extra[n]...)
+	}
+	g.Inputs = append(read(l.nodes), sums...)
+	for _, in := range g.Inputs {
+		v.In = append(v.In, Slot{idx.held(in), Read})
+	}
+	v.alias()
+	return v
+}
+
+// extraNode makes a node that the whole graph does not have. Its IDs lie
+// beyond those of the graph and depend only on the accum.
+func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.Value) *graph.Node {
+	a := idx.g.Accums[accum]
+	offset := 2 * accum
+	if len(in) > 1 {
+		offset++
+	}
+	from := a.Part.Node
+	id := idx.g.Nodes[len(idx.g.Nodes)-1].ID + 1 + offset
+	n := &graph.Node{ID: id, Op: op, In: in, Phase: from.Phase, Layer: from.Layer, Of: from.Of}
+	n.Out = []*graph.Value{{ID: len(idx.g.Values) + offset, Name: prefix + a.Sum.Name + ")", Meta: a.Part.Meta, Node: n}}
+	return n
+}
+
+// alias pairs each output with the input that holds its old contents.
+func (v *Variant) alias() {
+	v.Alias = make([]int, len(v.Out))
+	for i, o := range v.Out {
+		v.Alias[i] = -1
+		for j, in := range v.In {
+			if in.Value == o.Value {
+				v.Alias[i] = j
+				v.Out[i].Mode, v.In[j].Mode = ReadWrite, ReadWrite
+			}
+		}
+	}
+}

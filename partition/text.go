@@ -1,0 +1,190 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// scaled prints n in the largest of units that is at most n, step apart.
+func scaled(n int64, step float64, units ...string) string {
+	x, u := float64(n), 0
+	for x >= step && u < len(units)-1 {
+		x /= step
+		u++
+	}
+	if u == 0 {
+		return fmt.Sprintf("%d%s", n, units[0])
+	}
+	return fmt.Sprintf("%.1f%s", x, units[u])
+}
+
+func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " GiB", " TiB") }
+func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
+
+// Table is the plan as an aligned table, a line per stage: what it holds, what
+// it does per microbatch, and its memory by usage.
+func (p *Plan) Table() string {
+	rows := [][]string{{"stage", "device", "layers", "parameters", "flops", "in", "out"}}
+	for u := range device.NumUsages {
+		rows[0] = append(rows[0], device.Usage(u).String())
+	}
+	rows[0] = append(rows[0], "peak", "of", "cause")
+	for _, s := range p.Stages {
+		spec := p.options.Devices[s.Device]
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), countText(s.Parameters), countText(s.Flops), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		for _, b := range s.Memory {
+			row = append(row, bytesText(b))
+		}
+		of := "no limit"
+		if spec.MemoryBytes > 0 {
+			of = bytesText(spec.MemoryBytes)
+		}
+		rows = append(rows, append(row, bytesText(total(s.Memory)), of, s.Cause))
+	}
+	left := map[int]bool{1: true, 2: true, len(rows[0]) - 1: true}
+	return align(rows, left)
+}
+
+// blocksText lists blocks, long lists by their ends.
+func blocksText(blocks []string) string {
+	switch n := len(blocks); {
+	case n == 0:
+		return "-"
+	case n > 4:
+		return fmt.Sprintf("%s … %s (%d)", blocks[0], blocks[n-1], n)
+	}
+	return strings.Join(blocks, " ")
+}
+
+// align pads cells to their column's width, to the right except for the
+// columns in left.
+func align(rows [][]string, left map[int]bool) string {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, c := range row {
+			width[i] = max(width[i], len([]rune(c)))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		var line strings.Builder
+		for i, c := range row {
+			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
+			if left[i] {
+				c += pad
+			} else {
+				c = pad + c
+			}
+			line.WriteString(c + "  ")
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Dump is the whole plan as text: stages, transfers, and every segment with
+// its nodes and slots.
+func (p *Plan) Dump() string {
+	var b strings.Builder
+	b.WriteString(p.Table())
+	b.WriteString("\ntransfers\n")
+	for _, t := range p.Transfers {
+		how := ""
+		if t.Local {
+			how = ", same device"
+		}
+		fmt.Fprintf(&b, "  %s: stage %d to %d, %s per %v%s\n", t.Value.Name, t.From, t.To, bytesText(t.Bytes), t.Rate, how)
+	}
+	for i := range p.Segments {
+		p.dumpSegment(&b, &p.Segments[i])
+	}
+	return b.String()
+}
+
+func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
+	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.options.Devices[s.Device].ID)
+	dumpVariant(b, "", &s.First)
+	if s.Later.Graph != s.First.Graph {
+		dumpVariant(b, "later ", &s.Later)
+	}
+	if len(s.Frees) > 0 {
+		fmt.Fprintf(b, "  frees %s\n", namesText(s.Frees))
+	}
+	if len(s.Unread) > 0 {
+		fmt.Fprintf(b, "  unread %s\n", namesText(s.Unread))
+	}
+}
+
+func dumpVariant(b *strings.Builder, label string, v *Variant) {
+	for i, in := range v.In {
+		fmt.Fprintf(b, "  %sin  %v%s\n", label, v.Graph.Inputs[i], slotText(v.Graph.Inputs[i], in))
+	}
+	for _, n := range v.Graph.Nodes {
+		fmt.Fprintf(b, "    %d: %v\n", n.ID, n)
+	}
+	for i, o := range v.Out {
+		alias := ""
+		if v.Alias[i] >= 0 {
+			alias = fmt.Sprintf(" in place of input %d", v.Alias[i])
+		}
+		fmt.Fprintf(b, "  %sout %v%s%s\n", label, v.Graph.Outputs[i], slotText(v.Graph.Outputs[i], o), alias)
+	}
+}
+
+// slotText says what a slot adds to its value: another identity, a mode.
+func slotText(v *graph.Value, s Slot) string {
+	text := ""
+	if s.Value != v {
+		text = " as " + s.Value.Name
+	}
+	if s.Mode == ReadWrite {
+		text += " read-write"
+	}
+	return text
+}
+
+func namesText(vs []*graph.Value) string {
+	var s []string
+	for _, v := range vs {
+		s = append(s, v.Name)
+	}
+	return strings.Join(s, ", ")
+}
+
+// DOT is the plan for Graphviz: a cluster per stage, a box per segment, an
+// edge for what one segment reads of another.
+func (p *Plan) DOT() string {
+	var b strings.Builder
+	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n")
+	for _, st := range p.Stages {
+		fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q;\n", st.Index, fmt.Sprintf("stage %d on %s: %s", st.Index, p.options.Devices[st.Device].ID, blocksText(st.Blocks)))
+		for _, s := range p.Segments {
+			if s.Stage == st.Index {
+				fmt.Fprintf(&b, "    %q [label=\"%s\\n%d nodes\"];\n", s.Name, s.Name, len(s.First.Graph.Nodes))
+			}
+		}
+		b.WriteString("  }\n")
+	}
+	maker := map[*graph.Value]int{}
+	for i, s := range p.Segments {
+		flow := map[int]int64{}
+		for j, in := range s.First.In {
+			if from, ok := maker[in.Value]; ok {
+				flow[from] += s.First.Graph.Inputs[j].Meta.Bytes()
+			}
+		}
+		for from := range i {
+			if n := flow[from]; n > 0 {
+				fmt.Fprintf(&b, "  %q -> %q [label=%q];\n", p.Segments[from].Name, s.Name, bytesText(n))
+			}
+		}
+		for _, o := range s.First.Out {
+			maker[o.Value] = i
+		}
+	}
+	b.WriteString("}\n")
+	return b.String()
+}

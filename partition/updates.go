@@ -1,0 +1,168 @@
+package partition
+
+import "github.com/berth-ml/berth/engine/graph"
+
+// placeUpdates places the nodes of the update, the surest first: what assigns
+// a variable that has an owner; what leads there; what makes little of much
+// (a norm) where the much is; scalars where they are read; and last the
+// counters and rings that all stages share.
+func (p *placer) placeUpdates() {
+	p.placeAssigning()
+	p.placeLeading()
+	p.placeReducing()
+	p.placeScalars()
+	p.placeShared()
+}
+
+// updates calls f for the update nodes without a place, first to last or last
+// to first; f returns false to leave a node for later.
+func (p *placer) updates(backwards bool, f func(n *graph.Node) (group int, ok bool)) {
+	nodes := p.idx.g.Nodes
+	for i := range nodes {
+		n := nodes[i]
+		if backwards {
+			n = nodes[len(nodes)-1-i]
+		}
+		if _, has := p.node[n.ID]; has || n.Phase != graph.Update {
+			continue
+		}
+		if g, ok := f(n); ok {
+			p.node[n.ID] = g
+		}
+	}
+}
+
+// shared reports whether n assigns a counter or a metric.
+func (p *placer) shared(n *graph.Node) bool {
+	for _, out := range n.Out {
+		if v := p.idx.holder[out]; v != nil && (v.Role == graph.Counter || v.Role == graph.Metric) {
+			return true
+		}
+	}
+	return false
+}
+
+func scalar(v *graph.Value) bool { return v.Meta.Elems() <= 1 }
+
+func scalars(vs []*graph.Value) bool {
+	for _, v := range vs {
+		if !scalar(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// placeAssigning puts what assigns a parameter or statistic on its owner's
+// group; the optimizer state that it also assigns goes with it.
+func (p *placer) placeAssigning() {
+	p.updates(false, func(n *graph.Node) (int, bool) {
+		for _, out := range n.Out {
+			v := p.idx.holder[out]
+			if v == nil || p.shared(n) {
+				continue
+			}
+			if g, ok := p.owner[v.Name]; ok {
+				return g, true
+			}
+		}
+		return 0, false
+	})
+}
+
+// placeLeading puts tensors (gradients being summed, momentum) on the group of
+// what reads them, where those readers agree.
+func (p *placer) placeLeading() {
+	p.updates(true, func(n *graph.Node) (int, bool) {
+		if scalars(n.Out) || p.shared(n) {
+			return 0, false
+		}
+		groups := newAgreement()
+		for _, out := range n.Out {
+			for _, r := range p.idx.readers[out] {
+				if g, ok := p.node[r.ID]; ok {
+					groups.add(g)
+				}
+			}
+		}
+		return groups.group, groups.state == 1
+	})
+}
+
+// placeReducing puts what reads tensors on the group that holds most of them.
+func (p *placer) placeReducing() {
+	p.updates(false, func(n *graph.Node) (int, bool) {
+		if scalars(n.In) || p.shared(n) {
+			return 0, false
+		}
+		bytes := make([]int64, p.groups)
+		known := false
+		for _, v := range n.In {
+			if g, ok := p.at(v); ok && !scalar(v) {
+				bytes[g] += v.Meta.Bytes()
+				known = true
+			}
+		}
+		best := p.last()
+		for g := p.last(); g >= 0; g-- {
+			if bytes[g] > bytes[best] {
+				best = g
+			}
+		}
+		return best, known
+	})
+}
+
+// placeScalars puts what is left and not shared where its readers are if they
+// agree, else on the last group; what has no reader goes by its inputs.
+func (p *placer) placeScalars() {
+	p.updates(true, func(n *graph.Node) (int, bool) {
+		if p.shared(n) {
+			return 0, false
+		}
+		groups := newAgreement()
+		for _, out := range n.Out {
+			for _, r := range p.idx.readers[out] {
+				if g, ok := p.node[r.ID]; ok {
+					groups.add(g)
+				}
+			}
+		}
+		if groups.state == 0 {
+			p.inputs(n, groups)
+		}
+		return groups.or(p.last()), true
+	})
+}
+
+// inputs adds the groups of a node's inputs.
+func (p *placer) inputs(n *graph.Node, groups *agreement) {
+	for _, v := range n.In {
+		if g, ok := p.at(v); ok {
+			groups.add(g)
+		}
+	}
+}
+
+// placeShared puts what assigns a counter or metric where all other readers of
+// it are if they agree, else on the last group.
+func (p *placer) placeShared() {
+	p.updates(false, func(n *graph.Node) (int, bool) {
+		groups := newAgreement()
+		for _, out := range n.Out {
+			readers := p.idx.readers[out]
+			if v := p.idx.holder[out]; v != nil {
+				readers = append(readers[:len(readers):len(readers)], p.idx.readers[v]...)
+			}
+			for _, r := range readers {
+				if g, ok := p.node[r.ID]; ok {
+					groups.add(g)
+				}
+			}
+		}
+		if groups.state == 0 {
+			p.inputs(n, groups)
+		}
+		return groups.or(p.last()), true
+	})
+}
