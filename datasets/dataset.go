@@ -39,8 +39,8 @@ type Info struct {
 	Features []string    `json:",omitempty"` // names of a csv's feature columns
 	Scaling  *Scaling    `json:",omitempty"` // of standardised features
 	// Fingerprint is the SHA-256, in hex, of the decoded samples and of the
-	// options that choose and order them: equal exactly if training reads the
-	// same data.
+	// options that choose and order them. Equal fingerprints: training reads
+	// the same samples in the same order.
 	Fingerprint string
 }
 

@@ -87,7 +87,7 @@ func (l *Loader) run() {
 }
 
 // Next waits for the next filled slot, in order. It fails with io.EOF after the
-// last batch, with ctx's error, or with what went wrong in reading.
+// last batch, with ctx's cause, with ErrClosed after Close, or with what went wrong in reading.
 func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	select {
 	case b, ok := <-l.filled:
@@ -95,7 +95,7 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 			return b, nil
 		}
 		if l.err == nil {
-			return Batch{}, fmt.Errorf("%w: the loader is closed", ErrSpec)
+			return Batch{}, ErrClosed
 		}
 		return Batch{}, l.err
 	case <-ctx.Done():

@@ -14,6 +14,7 @@ var (
 	ErrSpec   = errors.New("invalid dataset")  // what was asked for
 	ErrTooFew = errors.New("too few samples")  // a part would be empty
 	ErrDst    = errors.New("destination size") // memory given to Read does not fit
+	ErrClosed = errors.New("loader is closed")
 )
 
 // Spec says which data to open and how. The zero value of every option is its
@@ -28,8 +29,10 @@ type Spec struct {
 	// Split is the fraction of samples that are for training, up to 1, which
 	// leaves no validation part. 0 means 0.8; 0.9 for text, 1 for tensors, and
 	// the files' own split for mnist where they have one.
-	Split     float64
-	KeepOrder bool // do not shuffle the training part
+	Split float64
+	// KeepOrder leaves the training part unshuffled: in the order of the file
+	// if Split is 1, of the random split otherwise.
+	KeepOrder bool
 
 	CSV     CSVOptions
 	Text    TextOptions

@@ -1,0 +1,138 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/shape"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func slotsFor(p *Part, count, batch int) [][][]byte {
+	slots := make([][][]byte, count)
+	for i := range slots {
+		slots[i] = p.Alloc(batch)
+	}
+	return slots
+}
+
+// The loader hands out what Read gives, in order, over epochs, from any start.
+func TestLoaderEqualsRead(t *testing.T) {
+	p, _ := numbered(t, 50, 1, Spec{Seed: 4})
+	for _, start := range []Cursor{{}, {0, 16}, {2, 49}, {1, 50}} {
+		for _, slots := range []int{1, 2, 5} {
+			l, err := NewLoader(p, slotsFor(p, slots, 16), LoaderOptions{Batch: 16, Start: start, Epochs: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := p.Next(start, 0)
+			dst := p.Alloc(16)
+			for {
+				b, err := l.Next(context.Background())
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				n, err := p.Read(at, 16, dst)
+				if err != nil || n != b.Samples || b.At != at || b.Next != p.Next(at, n) {
+					t.Fatalf("batch %+v, %d samples expected at %v (%v)", b, n, at, err)
+				}
+				got, want := shape.View[int32](l.slots[b.Slot][1])[:n], shape.View[int32](dst[1])[:n]
+				if !slices.Equal(got, want) {
+					t.Fatalf("%v: samples %v, want %v", at, got, want)
+				}
+				at = b.Next
+				l.Return(b.Slot)
+			}
+			if want := (Cursor{Epoch: start.Epoch + 3}); at != want {
+				t.Errorf("from %v the loader ended at %v, want %v", start, at, want)
+			}
+			l.Close()
+		}
+	}
+}
+
+func TestLoaderAllocatesNothing(t *testing.T) {
+	p := open(t, Spec{Source: "digits"}).Train
+	l, err := NewLoader(p, slotsFor(p, 2, 64), LoaderOptions{Batch: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx := context.Background()
+	if a := testing.AllocsPerRun(100, func() {
+		b, err := l.Next(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Return(b.Slot)
+	}); a != 0 {
+		t.Errorf("%v allocations a batch", a)
+	}
+}
+
+func TestLoaderCloses(t *testing.T) {
+	p, _ := numbered(t, 50, 1, Spec{})
+	l, err := NewLoader(p, slotsFor(p, 2, 8), LoaderOptions{Batch: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	l.Close()
+	for range 3 { // at most one batch was still waiting
+		if _, err = l.Next(context.Background()); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed loader says %v", err)
+	}
+}
+
+func TestLoaderNextIsCancelled(t *testing.T) {
+	p, _ := numbered(t, 50, 1, Spec{})
+	l, err := NewLoader(p, slotsFor(p, 1, 8), LoaderOptions{Batch: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := l.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	if _, err := l.Next(ctx); !errors.Is(err, cause) { // the only slot is out
+		t.Errorf("%v, want %v", err, cause)
+	}
+}
+
+func TestLoaderRefuses(t *testing.T) {
+	p, _ := numbered(t, 50, 1, Spec{})
+	good := slotsFor(p, 1, 8)
+	cases := map[string]struct {
+		slots [][][]byte
+		opt   LoaderOptions
+		want  error
+	}{
+		"no slots":   {nil, LoaderOptions{Batch: 8}, ErrDst},
+		"small slot": {good, LoaderOptions{Batch: 9}, ErrDst},
+		"no batch":   {good, LoaderOptions{}, ErrDst},
+		"start":      {good, LoaderOptions{Batch: 8, Start: Cursor{0, 51}}, ErrSpec},
+	}
+	for name, c := range cases {
+		if _, err := NewLoader(p, c.slots, c.opt); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/shape"
+	"pgregory.net/rapid"
+)
+
+// numbered is a part of n samples whose input and target are their number.
+func numbered(t testing.TB, n int, fraction float64, s Spec) (train, val *Part) {
+	t.Helper()
+	ids := make([]int32, n)
+	values := make([]float32, n)
+	for i := range ids {
+		ids[i], values[i] = int32(i), float32(i)
+	}
+	train, val, err := splitRandomly(&table{rows: n, columns: []column{
+		newColumn(Field{"input", shape.F32()}, shape.Bytes(values)),
+		newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)),
+	}}, s, fraction)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return train, val
+}
+
+func targets(t testing.TB, p *Part, epoch int) []int32 {
+	return shape.View[int32](readAll(t, p, epoch)[1])
+}
+
+// Reading from any cursor in any batch sizes equals reading the epoch at once.
+func TestReadFromAnyCursor(t *testing.T) {
+	sources := []*Part{
+		open(t, Spec{Source: "digits", Seed: 3}).Train,
+		open(t, Spec{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 2000}}).Train,
+	}
+	whole := make([][][][]byte, len(sources))
+	for i, p := range sources {
+		for epoch := range 3 {
+			whole[i] = append(whole[i], readAll(t, p, epoch))
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(sources)-1).Draw(t, "source")
+		p := sources[i]
+		c := Cursor{rapid.IntRange(0, 2).Draw(t, "epoch"), rapid.IntRange(0, p.Len()-1).Draw(t, "index")}
+		n := rapid.IntRange(1, 80).Draw(t, "n")
+		dst := p.Alloc(n)
+		got, err := p.Read(c, n, dst)
+		if err != nil || got != min(n, p.Len()-c.Index) {
+			t.Fatalf("%d samples read of %d at %v: %v", got, n, c, err)
+		}
+		for f, field := range p.Fields() {
+			size := int(field.Meta.Bytes())
+			if want := whole[i][c.Epoch][f][c.Index*size : (c.Index+got)*size]; !bytes.Equal(dst[f][:got*size], want) {
+				t.Fatalf("field %q at %v differs from the sequential pass", field.Name, c)
+			}
+		}
+	})
+}
+
+// Every epoch has every sample once; the parts are disjoint and complete; the
+// split depends on the seed alone, the order on seed and epoch.
+func TestSplitAndOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(10, 500).Draw(t, "n")
+		s := Spec{Seed: rapid.Uint64().Draw(t, "seed")}
+		fraction := rapid.Float64Range(0.2, 0.8).Draw(t, "fraction")
+		epoch := rapid.IntRange(0, 1000).Draw(t, "epoch")
+		ids := make([]int32, n)
+		tab := &table{rows: n, columns: []column{newColumn(Field{"target", shape.I32()}, shape.Bytes(ids))}}
+		for i := range ids {
+			ids[i] = int32(i)
+		}
+		train, val, err := splitRandomly(tab, s, fraction)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass := func(p *Part, epoch int) []int32 {
+			dst := p.Alloc(p.Len())
+			if _, err := p.Read(Cursor{Epoch: epoch}, p.Len(), dst); err != nil {
+				t.Fatal(err)
+			}
+			return shape.View[int32](dst[0])
+		}
+		all := slices.Sorted(slices.Values(append(slices.Clone(pass(train, epoch)), pass(val, epoch)...)))
+		for i, v := range all {
+			if int(v) != i || len(all) != n {
+				t.Fatalf("%d samples of %d, number %d at %d", len(all), n, v, i)
+			}
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(pass(train, epoch+1))), slices.Sorted(slices.Values(pass(train, epoch)))) {
+			t.Fatal("another epoch has other samples")
+		}
+		if !slices.Equal(pass(val, epoch), pass(val, epoch+1)) {
+			t.Fatal("the validation part was shuffled")
+		}
+	})
+}
+
+func TestOrderChanges(t *testing.T) {
+	train, _ := numbered(t, 100, 0.8, Spec{Seed: 1})
+	other, _ := numbered(t, 100, 0.8, Spec{Seed: 2})
+	again, _ := numbered(t, 100, 0.8, Spec{Seed: 1})
+	first := targets(t, train, 0)
+	if slices.Equal(first, targets(t, train, 1)) {
+		t.Error("two epochs have the same order")
+	}
+	if slices.Equal(slices.Sorted(slices.Values(first)), slices.Sorted(slices.Values(targets(t, other, 0)))) {
+		t.Error("two seeds split alike")
+	}
+	if !slices.Equal(first, targets(t, again, 0)) {
+		t.Error("the same seed gives another order")
+	}
+	kept, none := numbered(t, 50, 1, Spec{KeepOrder: true})
+	if none != nil || !slices.IsSorted(targets(t, kept, 7)) {
+		t.Error("split 1 without shuffling is not the file's order")
+	}
+}
+
+func TestSplitRefusesEmptyPart(t *testing.T) {
+	for _, f := range []float64{0.01, 0.2} {
+		tab := &table{rows: 4}
+		if _, _, err := splitRandomly(tab, Spec{}, f); !errors.Is(err, ErrTooFew) {
+			t.Errorf("split %v: %v", f, err)
+		}
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	p, _ := numbered(t, 10, 1, Spec{})
+	dst := p.Alloc(4)
+	cases := []struct {
+		name string
+		c    Cursor
+		n    int
+		dst  [][]byte
+		want error
+	}{
+		{"end", Cursor{0, 10}, 4, dst, io.EOF},
+		{"beyond", Cursor{0, 11}, 4, dst, ErrSpec},
+		{"negative index", Cursor{0, -1}, 4, dst, ErrSpec},
+		{"negative epoch", Cursor{-1, 0}, 4, dst, ErrSpec},
+		{"no samples", Cursor{}, 0, dst, ErrDst},
+		{"too small", Cursor{}, 5, dst, ErrDst},
+		{"fields", Cursor{}, 4, dst[:1], ErrDst},
+	}
+	for _, c := range cases {
+		if _, err := p.Read(c.c, c.n, c.dst); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if got := p.Next(Cursor{2, 8}, 2); got != (Cursor{3, 0}) {
+		t.Errorf("next after the last sample is %v", got)
+	}
+	if got := p.Next(Cursor{2, 4}, 4); got != (Cursor{2, 8}) {
+		t.Errorf("next is %v", got)
+	}
+}
+
+func TestReadAllocatesNothing(t *testing.T) {
+	p := open(t, Spec{Source: "digits"}).Train
+	dst := p.Alloc(64)
+	c := Cursor{}
+	if a := testing.AllocsPerRun(50, func() {
+		n, err := p.Read(c, 64, dst)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = p.Next(c, n)
+	}); a != 0 {
+		t.Errorf("%v allocations a batch", a)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	cases := []Spec{
+		{}, {Source: "digit"}, {Source: "csv"}, {Source: "digits", Split: 1.5}, {Source: "digits", Split: -1},
+		{Source: "digits", Path: "x"}, {Source: "digits", Images: ImageOptions{Std: -1}},
+		{Source: "text", Path: BuiltinShakespeare},
+		{Source: "csv", Path: "x", CSV: CSVOptions{Header: "maybe"}}, {Source: "csv", Path: "x", CSV: CSVOptions{Task: "guess"}},
+		{Source: "csv", Path: "x", CSV: CSVOptions{Labels: []string{"a", "b"}}},
+	}
+	for _, s := range cases {
+		if _, err := Open(context.Background(), s); !errors.Is(err, ErrSpec) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	seen := map[string]Spec{}
+	for _, s := range []Spec{
+		{Source: "digits"}, {Source: "digits", Seed: 1}, {Source: "digits", Split: 0.5}, {Source: "digits", KeepOrder: true},
+		{Source: "digits", Images: ImageOptions{Mean: 0.5, Std: 0.5}},
+		{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 64}},
+		{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 65}},
+	} {
+		a, b := open(t, s).Info.Fingerprint, open(t, s).Info.Fingerprint
+		if other, dup := seen[a]; dup || a != b || len(a) != 64 {
+			t.Errorf("%+v: fingerprints %s and %s, as %+v", s, a, b, other)
+		}
+		seen[a] = s
+	}
+}
+
+func BenchmarkReadDigits(b *testing.B) {
+	p := open(b, Spec{Source: "digits"}).Train
+	benchmarkRead(b, p, 64)
+}
+
+func BenchmarkReadMNIST(b *testing.B) {
+	p := open(b, Spec{Source: "mnist", Path: BuiltinMNIST}).Train
+	benchmarkRead(b, p, 128)
+}
+
+func benchmarkRead(b *testing.B, p *Part, n int) {
+	dst := p.Alloc(n)
+	c := Cursor{}
+	b.ReportAllocs()
+	for b.Loop() {
+		got, err := p.Read(c, n, dst)
+		if err != nil {
+			b.Fatal(err)
+		}
+		c = p.Next(c, got)
+	}
+}
