@@ -1,0 +1,591 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// fakeDev is a device of byte slices with real queues, so that the race
+// detector sees every missing wait. Memory is poisoned when it is freed. Its
+// streams can be held, and its operations made to fail.
+type fakeDev struct {
+	id        string
+	kind      string
+	peers     bool
+	mayOut    bool
+	capacity  int64 // 0: none
+	immediate bool  // operations run while they are queued
+
+	mu      sync.Mutex
+	live    int64
+	peak    int64
+	moved   map[string]int64 // bytes by operation
+	fail    map[string]error // operation: what its next run meets
+	failNow map[string]error // operation: what its next call answers
+	hosts   int              // host buffers not freed
+	streams []*fakeStream
+	free    []*fakeBuf
+}
+
+func newFake(i int) *fakeDev {
+	return &fakeDev{
+		id: fmt.Sprintf("fake:%d", i), kind: "fake", peers: true, mayOut: true,
+		moved: map[string]int64{}, fail: map[string]error{}, failNow: map[string]error{},
+	}
+}
+
+func (d *fakeDev) ID() device.ID { return device.ID(d.id) }
+func (d *fakeDev) Spec() device.Spec {
+	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, MemoryBytes: d.capacity}
+}
+func (d *fakeDev) Supports(*graph.Node) error { return nil }
+func (d *fakeDev) Compile(*graph.Graph, device.CompileOptions) (device.Executable, error) {
+	return nil, device.ErrUnsupported
+}
+func (d *fakeDev) Stats() device.Stats {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return device.Stats{Live: d.live, Peak: d.peak}
+}
+
+func (d *fakeDev) answer(op string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	err := d.failNow[op]
+	delete(d.failNow, op)
+	return err
+}
+
+func (d *fakeDev) Alloc(m shape.Meta, u device.Usage) (device.Buffer, error) {
+	if err := d.answer("alloc"); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.capacity > 0 && d.live+m.Bytes() > d.capacity {
+		return nil, fmt.Errorf("%w: %d needed, %d used of %d", device.ErrOutOfMemory, m.Bytes(), d.live, d.capacity)
+	}
+	d.live += m.Bytes()
+	d.peak = max(d.peak, d.live)
+	for i, b := range d.free {
+		if b.meta.Equal(m) {
+			d.free = append(d.free[:i], d.free[i+1:]...)
+			b.usage, b.deleted = u, false
+			return b, nil
+		}
+	}
+	b := &fakeBuf{d: d, meta: m, usage: u, data: make([]byte, m.Bytes())}
+	b.poison()
+	return b, nil
+}
+
+func (d *fakeDev) AllocHost(n int64) (device.HostBuffer, error) {
+	if err := d.answer("host"); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hosts++
+	return &fakeHost{d: d, data: make([]byte, n)}, nil
+}
+
+func (d *fakeDev) NewStream(name string) (device.Stream, error) {
+	if err := d.answer("stream"); err != nil {
+		return nil, err
+	}
+	s := &fakeStream{d: d, name: name, ended: make(chan struct{})}
+	s.cond = sync.NewCond(&s.mu)
+	d.mu.Lock()
+	d.streams = append(d.streams, s)
+	d.mu.Unlock()
+	if !d.immediate {
+		go s.run()
+	}
+	return s, nil
+}
+
+func (d *fakeDev) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	if d.live != 0 {
+		errs = append(errs, fmt.Errorf("%s: %d bytes live", d.id, d.live))
+	}
+	if d.hosts != 0 {
+		errs = append(errs, fmt.Errorf("%s: %d host buffers live", d.id, d.hosts))
+	}
+	for _, s := range d.streams {
+		if !s.closed {
+			errs = append(errs, fmt.Errorf("%s: stream %s is open", d.id, s.name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// stream is the open stream of a name.
+func (d *fakeDev) stream(name string) *fakeStream {
+	for _, s := range d.streams {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("no stream " + name)
+}
+
+type fakeBuf struct {
+	d       *fakeDev
+	meta    shape.Meta
+	usage   device.Usage
+	data    []byte
+	queued  int // operations that touch it
+	deleted bool
+}
+
+func (b *fakeBuf) Device() device.ID   { return b.d.ID() }
+func (b *fakeBuf) Meta() shape.Meta    { return b.meta }
+func (b *fakeBuf) Usage() device.Usage { return b.usage }
+func (b *fakeBuf) Ready() device.Event { return device.Event{} } // residency keeps its own
+func (b *fakeBuf) poison() {
+	for i := range b.data {
+		b.data[i] = 0xDD
+	}
+}
+
+func (b *fakeBuf) Delete() error {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	if b.deleted {
+		return device.ErrDeleted
+	}
+	b.deleted = true
+	b.settle()
+	return nil
+}
+
+// settle frees a deleted buffer that nothing touches.
+func (b *fakeBuf) settle() {
+	if b.deleted && b.queued == 0 {
+		b.poison()
+		b.d.live -= b.meta.Bytes()
+		b.d.free = append(b.d.free, b)
+	}
+}
+
+func (b *fakeBuf) touch(n int) {
+	b.d.mu.Lock()
+	defer b.d.mu.Unlock()
+	if n > 0 && b.deleted {
+		panic("test: a deleted buffer is queued")
+	}
+	b.queued += n
+	if n < 0 {
+		b.settle()
+	}
+}
+
+type fakeHost struct {
+	d    *fakeDev
+	data []byte
+	mu   sync.Mutex
+	gone bool
+}
+
+func (h *fakeHost) Bytes() []byte { return h.data }
+func (h *fakeHost) Free() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.gone {
+		return errors.New("host buffer freed twice")
+	}
+	h.gone = true
+	for i := range h.data {
+		h.data[i] = 0xCC
+	}
+	h.d.mu.Lock()
+	h.d.hosts--
+	h.d.mu.Unlock()
+	return nil
+}
+
+// fakeExe runs a function on the bytes.
+type fakeExe struct{ f func(in, out [][]byte) error }
+
+func (x *fakeExe) Memory() device.Memory { return device.Memory{} }
+func (x *fakeExe) Signature() string     { return "" }
+func (x *fakeExe) Graph() *graph.Graph   { return nil }
+
+type fakeOp struct {
+	name     string
+	dst, src *fakeBuf
+	host     device.HostBuffer
+	event    device.Event
+	exe      *fakeExe
+	in, out  []device.Buffer
+}
+
+type fakeStream struct {
+	d      *fakeDev
+	name   string
+	mu     sync.Mutex
+	cond   *sync.Cond
+	ops    []fakeOp
+	queued uint64
+	done   uint64
+	failed uint64 // the first operation that failed, 0 if none
+	err    error
+	held   bool
+	closed bool
+	ended  chan struct{}
+}
+
+// hold keeps what is queued from running until the result is called.
+func (s *fakeStream) hold() func() {
+	s.mu.Lock()
+	s.held = true
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		s.held = false
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	}
+}
+
+func (s *fakeStream) put(op fakeOp) error {
+	if err := s.d.answer(op.name); err != nil {
+		return err
+	}
+	for _, b := range []*fakeBuf{op.dst, op.src} {
+		if b != nil {
+			b.touch(1)
+		}
+	}
+	for _, bs := range [][]device.Buffer{op.in, op.out} {
+		for _, b := range bs {
+			b.(*fakeBuf).touch(1)
+		}
+	}
+	s.mu.Lock()
+	s.queued++
+	if s.d.immediate {
+		s.mu.Unlock()
+		s.finish(&op, s.perform(&op))
+		return nil
+	}
+	defer s.mu.Unlock()
+	s.ops = append(s.ops, op)
+	s.cond.Broadcast()
+	return nil
+}
+
+func (s *fakeStream) run() {
+	defer close(s.ended)
+	for {
+		s.mu.Lock()
+		for (len(s.ops) == 0 || s.held) && !(s.closed && len(s.ops) == 0) {
+			s.cond.Wait()
+		}
+		if len(s.ops) == 0 {
+			s.mu.Unlock()
+			return
+		}
+		op := s.ops[0]
+		s.ops = s.ops[1:]
+		err := s.err
+		s.mu.Unlock()
+		runtime.Gosched()
+		if err == nil {
+			err = s.perform(&op)
+		}
+		s.finish(&op, err)
+	}
+}
+
+func (s *fakeStream) perform(op *fakeOp) error {
+	s.d.mu.Lock()
+	err := s.d.fail[op.name]
+	delete(s.d.fail, op.name)
+	s.d.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	var n int
+	switch op.name {
+	case "copyin":
+		n = copy(op.dst.data, op.host.Bytes())
+	case "copyout":
+		n = copy(op.host.Bytes(), op.src.data)
+	case "copypeer":
+		n = copy(op.dst.data, op.src.data)
+	case "wait":
+		return op.event.Wait(context.Background())
+	case "launch":
+		if op.exe.f == nil {
+			return nil
+		}
+		return op.exe.f(datas(op.in), datas(op.out))
+	}
+	s.d.mu.Lock()
+	s.d.moved[op.name] += int64(n)
+	s.d.mu.Unlock()
+	return nil
+}
+
+func datas(bs []device.Buffer) (out [][]byte) {
+	for _, b := range bs {
+		out = append(out, b.(*fakeBuf).data)
+	}
+	return out
+}
+
+func (s *fakeStream) finish(op *fakeOp, err error) {
+	for _, b := range []*fakeBuf{op.dst, op.src} {
+		if b != nil {
+			b.touch(-1)
+		}
+	}
+	for _, bs := range [][]device.Buffer{op.in, op.out} {
+		for _, b := range bs {
+			b.(*fakeBuf).touch(-1)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done++
+	if err != nil && s.err == nil {
+		s.err, s.failed = err, s.done
+	}
+	s.cond.Broadcast()
+}
+
+func (s *fakeStream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
+	if int64(len(src.Bytes())) != dst.Meta().Bytes() {
+		return fmt.Errorf("test: copy-in of %d bytes to %v", len(src.Bytes()), dst.Meta())
+	}
+	if dst.(*fakeBuf).d != s.d {
+		return errors.New("test: copy-in to another device")
+	}
+	return s.put(fakeOp{name: "copyin", dst: dst.(*fakeBuf), host: src})
+}
+
+func (s *fakeStream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
+	if !s.d.mayOut {
+		return device.Event{}, fmt.Errorf("copy-out: %w", device.ErrUnsupported)
+	}
+	err := s.put(fakeOp{name: "copyout", src: src.(*fakeBuf), host: dst})
+	return s.Record(), err
+}
+
+func (s *fakeStream) CopyPeer(dst, src device.Buffer) error {
+	if dst.(*fakeBuf).d != s.d || src.(*fakeBuf).d.kind != s.d.kind {
+		return errors.New("test: no such peer copy")
+	}
+	return s.put(fakeOp{name: "copypeer", dst: dst.(*fakeBuf), src: src.(*fakeBuf)})
+}
+
+func (s *fakeStream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+	err := s.put(fakeOp{name: "launch", exe: x.(*fakeExe), in: in, out: out})
+	return s.Record(), err
+}
+
+func (s *fakeStream) Record() device.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return device.Event{Queue: s, Seq: s.queued}
+}
+
+func (s *fakeStream) WaitFor(e device.Event) error { return s.put(fakeOp{name: "wait", event: e}) }
+func (s *fakeStream) Busy() int64                  { return 0 }
+
+func (s *fakeStream) Close() error {
+	s.mu.Lock()
+	s.closed, s.held = true, false
+	s.cond.Broadcast()
+	s.mu.Unlock()
+	if !s.d.immediate {
+		<-s.ended
+	}
+	return nil
+}
+
+func (s *fakeStream) Finished(seq uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done >= seq
+}
+
+func (s *fakeStream) Err(seq uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.errAt(seq)
+}
+
+func (s *fakeStream) errAt(seq uint64) error {
+	if s.failed > 0 && seq >= s.failed && s.done >= seq {
+		return s.err
+	}
+	return nil
+}
+
+func (s *fakeStream) Await(ctx context.Context, seq uint64) error {
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		s.cond.Broadcast()
+		s.mu.Unlock()
+	})
+	defer stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.done < seq {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.cond.Wait()
+	}
+	return s.errAt(seq)
+}
+
+// rig is a manager on fake devices, with a compute stream on each.
+type rig struct {
+	*testing.T
+	m       *Manager
+	devs    []*fakeDev
+	compute []device.Stream
+	rows    []Row
+}
+
+// newRig makes n devices, lets the caller change them and opens a manager. At
+// the end of the test all must be freed.
+func newRig(t *testing.T, n int, o Options, change ...func(i int, d *fakeDev)) *rig {
+	t.Helper()
+	r := &rig{T: t}
+	devs := make([]device.Device, n)
+	for i := range devs {
+		d := newFake(i)
+		for _, f := range change {
+			f(i, d)
+		}
+		r.devs = append(r.devs, d)
+		devs[i] = d
+	}
+	if o.OnTransfer == nil {
+		o.OnTransfer = func(x Row) { r.rows = append(r.rows, x) }
+	}
+	m, err := New(devs, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.m = m
+	for _, d := range r.devs {
+		s, err := d.NewStream("compute")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.compute = append(r.compute, s)
+	}
+	t.Cleanup(func() { r.close() })
+	return r
+}
+
+func (r *rig) close() {
+	for _, s := range r.compute {
+		if err := s.Close(); err != nil {
+			r.Error(err)
+		}
+	}
+	if err := r.m.Close(); err != nil {
+		r.Error(err)
+	}
+	for _, d := range r.devs {
+		if err := d.Close(); err != nil {
+			r.Error(err)
+		}
+	}
+}
+
+func (r *rig) declare(name string, bytes int, u device.Usage) *Tensor {
+	r.Helper()
+	t, err := r.m.Declare(Key{Value: name}, shape.Meta{DType: shape.Uint8, Shape: shape.Of(bytes)}, u)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return t
+}
+
+func pattern(n int64, b byte) []byte { return []byte(strings.Repeat(string(rune(b&0x7f)), int(n))) }
+
+func (r *rig) fill(t *Tensor, b byte) {
+	r.Helper()
+	if err := r.m.Fill(t, pattern(t.bytes, b)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// hostBuffer is a caller's pinned buffer full of b.
+func (r *rig) hostBuffer(n int64, b byte) device.HostBuffer {
+	h := &fakeHost{d: r.devs[0], data: pattern(n, b)}
+	return h
+}
+
+// task acquires on device d, launches f and releases.
+func (r *rig) task(d int, f func(in [][]byte) error, needs ...Need) error {
+	r.Helper()
+	var l Lease
+	if err := r.m.Acquire(context.Background(), r.compute[d], needs, &l); err != nil {
+		return err
+	}
+	x := &fakeExe{f: func(in, _ [][]byte) error { return f(in) }}
+	ev, err := r.compute[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
+	if err != nil {
+		return errors.Join(err, r.m.Abandon(&l))
+	}
+	return r.m.Release(&l, ev)
+}
+
+// write sets t to b on device d.
+func (r *rig) write(t *Tensor, d int, b byte) {
+	r.Helper()
+	err := r.task(d, func(in [][]byte) error { copy(in[0], pattern(t.bytes, b)); return nil }, Need{t, d, Write})
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// read checks, when the task runs, that t is b on device d.
+func (r *rig) read(t *Tensor, d int, b byte) error {
+	r.Helper()
+	return r.task(d, func(in [][]byte) error {
+		if string(in[0]) != string(pattern(t.bytes, b)) {
+			r.Errorf("%s on %s holds %q, not %q", t.Name(), r.devs[d].id, in[0], b)
+		}
+		return nil
+	}, Need{t, d, Read})
+}
+
+func (r *rig) mustRead(t *Tensor, d int, b byte) {
+	r.Helper()
+	if err := r.read(t, d, b); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// kinds lists the ledger's rows since the last call as "copy-in w > fake:0".
+func (r *rig) kinds() string {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	var b strings.Builder
+	for _, x := range r.rows {
+		fmt.Fprintf(&b, "%v %s %s>%s; ", x.Kind, x.Value, x.From, x.To)
+	}
+	r.rows = nil
+	return strings.TrimSuffix(b.String(), "; ")
+}
