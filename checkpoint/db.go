@@ -44,7 +44,7 @@ type DB struct {
 
 // stored is a chunk in the file.
 type stored struct {
-	size int
+	size int  // -1: it has no contents
 	refs int  // tensors of checkpoints that use it
 	good bool // written, or read back and found whole, since the file was opened
 }
@@ -263,7 +263,7 @@ func (db *DB) update(f func(*bbolt.Tx) error) error {
 		return ErrClosed
 	}
 	if err := db.guard(func() error { return db.bolt.Update(f) }); err != nil {
-		return err
+		return withErrno(err)
 	}
 	return db.view()
 }
@@ -292,11 +292,15 @@ func (db *DB) reindex() error {
 	}
 	db.chunks, db.keep = map[Hash]*stored{}, false
 	err := db.im.each(bucketChunks, func(it item) error {
-		h, size, err := db.im.chunkSize(it)
-		if err == nil {
-			db.chunks[h] = &stored{size: size}
+		if len(it.key) != len(Hash{}) {
+			db.keep = true // a damaged key: the contents may be what a checkpoint misses
+			return nil
 		}
-		db.keep = db.keep || err != nil
+		size := -1
+		if raw, err := db.im.raw(it); err == nil {
+			size = int(raw.size)
+		}
+		db.chunks[Hash(it.key)] = &stored{size: size}
 		return nil
 	})
 	if err != nil {
@@ -386,8 +390,8 @@ func (db *DB) Close() error {
 	}
 	if db.bolt == nil || db.broken != nil {
 		// After a panic bbolt's Close could wait for ever; the mapping is
-		// given up, and closing the file frees the lock.
-		return db.file.Close()
+		// given up.
+		return release(db.file)
 	}
 	return db.guard(db.bolt.Close)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -99,8 +100,30 @@ func holder(path string) string {
 	return fmt.Sprintf("process %d", pid)
 }
 
-// outOfSpace reports whether a write failed for want of room, which says
+// release closes the file and lets go of its lock, which closing alone does not
+// do while a mapping of the file is left.
+func release(f *os.File) error {
+	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+}
+
+// noRoom are the errors of a write that failed for want of room, which say
 // nothing bad of the file.
+var noRoom = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
+
 func outOfSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+	return slices.ContainsFunc(noRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// withErrno gives an error of bbolt's back the cause that bbolt keeps only as
+// text when it cannot enlarge the file.
+func withErrno(err error) error {
+	if err == nil || outOfSpace(err) {
+		return err
+	}
+	for _, e := range noRoom {
+		if strings.HasSuffix(err.Error(), ": "+e.Error()) {
+			return fmt.Errorf("%s: %w", strings.TrimSuffix(err.Error(), ": "+e.Error()), e)
+		}
+	}
+	return err
 }

@@ -99,15 +99,6 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	return m, nil
 }
 
-// chunkSize is the hash and size of an item of the bucket of chunks.
-func (im *image) chunkSize(it item) (Hash, int, error) {
-	if len(it.key) != len(Hash{}) {
-		return Hash{}, 0, damaged("a chunk has a key of %d bytes", len(it.key))
-	}
-	raw, err := im.raw(it)
-	return Hash(it.key), int(raw.size), err
-}
-
 // raw is the item that holds the contents of a chunk.
 func (im *image) raw(chunk item) (item, error) {
 	n, err := im.open(chunk)

@@ -1,0 +1,236 @@
+package checkpoint
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var ctxForever = context.Background()
+
+func containsAll(s string, parts ...string) bool {
+	for _, p := range parts {
+		if !strings.Contains(s, p) {
+			return false
+		}
+	}
+	return true
+}
+
+// The test binary is also the process that is killed.
+const childEnv = "BERTH_CHECKPOINT_CHILD"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch path := os.Getenv(childEnv + "_PATH"); os.Getenv(childEnv) {
+	case "":
+		os.Exit(m.Run())
+	case "save":
+		err = childSaves(path)
+	case "limit":
+		err = childLimited(path)
+	case "hold":
+		err = childHolds(path)
+	}
+	if err != nil {
+		fmt.Println("child:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func child(mode, path string) *exec.Cmd {
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), childEnv+"="+mode, childEnv+"_PATH="+path)
+	c.Stderr = os.Stderr
+	return c
+}
+
+// childSaves saves step after step, says which are done, and prunes.
+func childSaves(path string) error {
+	db, err := Open(path, small)
+	if err != nil {
+		return err
+	}
+	step := 0
+	if s, skipped, err := db.Latest(ctxForever); err == nil {
+		if len(skipped) > 0 {
+			return fmt.Errorf("skipped %v", skipped)
+		}
+		step = s.Manifest.Step
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	for {
+		step++
+		m, src := at(step)
+		if _, err := db.Save(ctxForever, m, src); err != nil {
+			return err
+		}
+		fmt.Println("saved", step)
+		if _, err := db.Prune(Keep{Last: 3}); err != nil {
+			return err
+		}
+	}
+}
+
+// TestKill kills a saving process at random moments. What it said it had
+// saved is there, whole, and the file needs no repair.
+func TestKill(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	path := filepath.Join(t.TempDir(), "c.db")
+	said := 0
+	for round := range 15 {
+		c := child("save", path)
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(time.Duration(5+r.IntN(120))*time.Millisecond, func() { c.Process.Kill() })
+		for sc := bufio.NewScanner(out); sc.Scan(); {
+			if n, _ := fmt.Sscanf(sc.Text(), "saved %d", &said); n != 1 {
+				t.Errorf("round %d: %s", round, sc.Text())
+			}
+		}
+		if err := c.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("round %d: the child ended: %v", round, err)
+		}
+		kill.Stop()
+		checkAfterKill(t, path, said)
+	}
+	if said == 0 {
+		t.Error("no child lived long enough to save")
+	}
+	t.Logf("%d steps saved", said)
+}
+
+func checkAfterKill(t *testing.T, path string, said int) {
+	t.Helper()
+	if said == 0 {
+		return
+	}
+	db := open(t, path, Options{ReadOnly: true})
+	defer db.Close()
+	s, skipped, err := db.Latest(t.Context())
+	if err != nil || len(skipped) > 0 {
+		t.Fatalf("Latest: %v %v", skipped, err)
+	}
+	if got := s.Manifest.Step; got != said && got != said+1 {
+		t.Fatalf("Latest is of step %d, the process had saved %d", got, said)
+	}
+	if err := same(s, s.Manifest.Step); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Verify(t.Context(), 0, func(s Skipped) { t.Log(s) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// childLimited runs into a limit on the file's size, as into a full disk.
+func childLimited(path string) error {
+	signal.Ignore(syscall.SIGXFSZ)
+	const limit = 1 << 20
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		return err
+	}
+	db, err := Open(path, Options{ChunkBytes: 4096, TxBytes: 64 << 10})
+	if err != nil {
+		return err
+	}
+	last := 0
+	for step := 1; ; step++ {
+		m, src := at(step)
+		src.add("large", 60_000, uint64(step)) // 240 kB
+		if _, err := db.Save(ctxForever, m, src); err != nil {
+			if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), "free some space") {
+				return fmt.Errorf("the wrong error: %w", err)
+			}
+			fmt.Println("full:", err)
+			break
+		}
+		last = step
+	}
+	s, skipped, err := db.Latest(ctxForever)
+	if err != nil || len(skipped) > 0 || s.Manifest.Step != last || last == 0 {
+		return fmt.Errorf("after it: Latest is not %d: %v %w", last, skipped, err)
+	}
+	if err := db.Verify(ctxForever, 0, nil); err != nil {
+		return err
+	}
+	if _, err := db.Prune(Keep{Last: 1}); err != nil {
+		return fmt.Errorf("pruning when full: %w", err)
+	}
+	m, src := at(last + 1)
+	if _, err := db.Save(ctxForever, m, src); err != nil {
+		return fmt.Errorf("saving after pruning: %w", err)
+	}
+	return db.Close()
+}
+
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	out, err := child("limit", path).Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+	db := open(t, path, Options{ReadOnly: true})
+	if err := db.Verify(t.Context(), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func childHolds(path string) error {
+	if _, err := Open(path, Options{}); err != nil {
+		return err
+	}
+	fmt.Println("open")
+	_, err := os.Stdin.Read(make([]byte, 1))
+	return err
+}
+
+// Another process is named, and after it died its name means nothing.
+func TestHeldByProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	c := child("hold", path)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewScanner(out).Scan()
+	_, err = Open(path, Options{})
+	if want := fmt.Sprintf("held by process %d:", c.Process.Pid); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
+		t.Errorf("want %q: %v", want, err)
+	}
+	c.Process.Kill()
+	c.Wait()
+	in.Close()
+	r := open(t, path, Options{ReadOnly: true})
+	if _, err := Open(path, Options{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "held by another process") {
+		t.Errorf("after its death: %v", err)
+	}
+	r.Close()
+	save(t, open(t, path, Options{Timeout: time.Second}), 1)
+}
