@@ -25,7 +25,9 @@ func dropout(o ops.Dropout, in, out []Array) {
 	s := in[0].Meta.Shape
 	first := int(in[2].I[0]) * s[1:].Elems()
 	for i, x := range in[0].F {
-		out[0].F[i] = x * mask(o.Key(), o.P, first+i, in[1].I[0])
+		if m := mask(o.Key(), o.P, first+i, in[1].I[0]); m != 0 { // what is dropped is 0, whatever it was
+			out[0].F[i] = x * m
+		}
 	}
 }
 
