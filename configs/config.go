@@ -39,18 +39,19 @@ type Config struct {
 // but Task, which is always set.
 type Data struct {
 	Pos         Pos
-	Source      string  // digits, mnist, csv, text or tensors
-	Path        string  // a file or folder, or "builtin:NAME"
-	ValPath     string  // "": the validation part is split off Path
-	Split       float64 // the part trained on, in (0, 1]; 1 leaves nothing to validate with
-	Header      string  // csv: auto, true or false
-	Label       string  // csv: a column's name, or its number from 0 (from the end if negative)
-	Task        string  // classification or regression
-	Standardize bool    // csv
-	Context     int     // text: characters in a window
-	Input       string  // tensors: a tensor's name in Path, or a .npy file
-	Target      string  // tensors: the same
-	Prefix      string  // tensors: put before both names
+	Source      string   // digits, mnist, csv, text or tensors
+	Path        string   // a file or folder, or "builtin:NAME"
+	Split       float64  // the part trained on, in [0, 1]; 1 leaves nothing to validate with, 0 (mnist) is the files' own
+	Header      string   // csv: auto, true or false
+	Label       string   // csv: a column's name, or its number from 0 (from the end if negative)
+	Ignore      []string // csv: columns left out, as Label names them
+	Delimiter   string   // csv: one character
+	Task        string   // classification or regression
+	Standardize bool     // csv
+	Context     int      // text: characters in a window
+	Input       string   // tensors: a tensor's name in Path, or a .npy file
+	Target      string   // tensors: the same
+	Prefix      string   // tensors: put before both names
 }
 
 // Model is a preset with its parameters (Preset != "") or a list of layers.

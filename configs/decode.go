@@ -12,7 +12,7 @@ type decoder struct {
 	file   string
 	origin map[*yaml.Node]string // of nodes that no file holds: the flag or variable
 	where  map[string]Pos        // of every key that was given
-	faults []error
+	faults []*Error
 }
 
 // place says where a node was written.
@@ -63,8 +63,10 @@ func join(path, name string) string {
 // decode fills the struct from a mapping; a nil node gives the defaults.
 func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	given := map[string]entry{}
-	if n = s.expand(n); n != nil {
+	if n != nil {
 		*s.pos(dst) = d.place(n)
+		full := s.expand(n)
+		d.origin[full], n = d.origin[n], full
 		if n.Kind != yaml.MappingNode {
 			d.mismatch(n, path, s.expect())
 			return
@@ -173,18 +175,17 @@ func (s *section) whyUnknown(name string, keys []*key, choice string) string {
 	if s.selector == nil {
 		return "unknown key" + didYouMean(name, names(keys))
 	}
-	kind := fmt.Sprintf("%s %s", s.selector.name, choice)
-	if choice == "" {
-		kind = "a section without " + s.selector.name
-	}
 	for _, v := range s.variants {
 		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
 			return fmt.Sprintf("%s cannot stand beside %s; give one of the two", name, s.selector.name)
 		}
 	}
-	if owners := s.owners(name); len(owners) > 0 {
-		return fmt.Sprintf("%s has no such key, it belongs to %s %s; expected one of %s", kind,
-			s.selector.name, list(owners), list(names(keys)))
+	now := s.selector.name + " is " + choice
+	if choice == "" {
+		now = s.selector.name + " is not given"
 	}
-	return fmt.Sprintf("unknown key for %s%s", kind, didYouMean(name, names(keys)))
+	if owners := s.owners(name); len(owners) > 0 {
+		return fmt.Sprintf("goes with %s: %s, but %s; expected one of %s", s.selector.name, list(owners), now, list(names(keys)))
+	}
+	return fmt.Sprintf("unknown key where %s%s", now, didYouMean(name, names(keys)))
 }

@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,12 +38,18 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is(err, ErrInvalid) true.
 func (e *Error) Unwrap() error { return ErrInvalid }
 
-// joinFaults makes one error of many, nil of none.
-func joinFaults(faults []error) error {
-	if n := len(faults) - maxErrors; n > 0 {
-		faults = append(faults[:maxErrors:maxErrors], fmt.Errorf("%w: and %d more; mend these first", ErrInvalid, n))
+// joinFaults makes one error of many in the order of their lines, nil of none.
+func joinFaults(faults []*Error) error {
+	slices.SortStableFunc(faults, func(a, b *Error) int { return a.Pos.Line - b.Pos.Line })
+	errs := make([]error, 0, maxErrors+1)
+	for i, f := range faults {
+		if i == maxErrors {
+			errs = append(errs, &Error{Msg: fmt.Sprintf("and %d more; mend these first", len(faults)-i)})
+			break
+		}
+		errs = append(errs, f)
 	}
-	return errors.Join(faults...)
+	return errors.Join(errs...)
 }
 
 // didYouMean gives `; did you mean "x"?` for the nearest of the candidates, or
@@ -60,13 +67,18 @@ func didYouMean(word string, candidates []string) string {
 // nearest gives the candidate with the fewest edits from the word, "" where
 // that is more than a third of its letters (at least two).
 func nearest(word string, candidates []string) string {
+	return nearestWithin(max(2, len(word)/3), word, candidates)
+}
+
+// nearestWithin gives the candidate at the fewest edits, at most so many.
+func nearestWithin(most int, word string, candidates []string) string {
 	const longest = 64 // no key is that long, and the distance is quadratic
 	if len(word) > longest {
 		return ""
 	}
-	best, least := "", max(2, len(word)/3)+1
+	best, least := "", most+1
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), c); d < least && d < len(c) {
+		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(c) {
 			best, least = c, d
 		}
 	}

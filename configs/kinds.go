@@ -46,11 +46,15 @@ func (w whole) parse(n *yaml.Node) (int, bool) {
 
 func (w whole) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	v, ok := w.parse(n)
-	if !ok {
-		d.mismatch(n, path, w.expect())
+	if ok {
+		*dst.(*int) = v
 		return
 	}
-	*dst.(*int) = v
+	expected := w.expect()
+	if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > float64(w.max) {
+		expected = fmt.Sprintf("a whole number of at most %d", w.max)
+	}
+	d.mismatch(n, path, expected)
 }
 
 func (whole) encode(src any, _ func(*key) bool) *yaml.Node {
@@ -86,7 +90,7 @@ func (r real) expect() string {
 	if r.max == math.MaxFloat64 && r.min == -math.MaxFloat64 {
 		return "a number"
 	}
-	low, high := "at least", "at most"
+	low, high := "of at least", "at most"
 	if r.over {
 		low = "above"
 	}
@@ -219,13 +223,21 @@ type enum []string
 
 func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }
 
+// expectNear adds the nearest word, in place of the others where they are many.
+func (e enum) expectNear(word string) string {
+	near := nearest(word, e)
+	switch {
+	case near == "":
+		return e.expect()
+	case len(e) > 8:
+		return fmt.Sprintf("one of %d words; did you mean %q?", len(e), near)
+	}
+	return fmt.Sprintf("%s; did you mean %q?", e.expect(), near)
+}
+
 func (e enum) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if n.Kind != yaml.ScalarNode || !slices.Contains(e, n.Value) {
-		hint := ""
-		if near := nearest(n.Value, e); n.Kind == yaml.ScalarNode && near != "" {
-			hint = fmt.Sprintf("; did you mean %q?", near)
-		}
-		d.mismatch(n, path, e.expect()+hint)
+		d.mismatch(n, path, e.expectNear(n.Value))
 		return
 	}
 	*dst.(*string) = n.Value
@@ -252,7 +264,7 @@ func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (texts) encode(src any, _ func(*key) bool) *yaml.Node { return strs(*src.(*[]string)) }
 
-// mapping and section nodes, and the scalars written by encode.
+// The nodes that encode writes.
 
 func plain(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: v} }
 

@@ -100,7 +100,8 @@ func (l *layering) merge(path string, value any) {
 	}
 }
 
-// env takes the variables that name a key, and refuses those that nearly do.
+// env takes the variables that name a key, and refuses those that seem to mean
+// one: nearly its name, or a section's name and something else.
 func (l *layering) env(env []string) {
 	variables := map[string]leaf{}
 	for path, lf := range l.known {
@@ -115,10 +116,29 @@ func (l *layering) env(env []string) {
 		if lf, ok := variables[name]; ok {
 			l.used[lf.path] = lf
 			l.merge(lf.path, setting{text, pair})
-		} else if near := nearest(name, known); near != "" {
+		} else if near := nearestWithin(1+len(name)/12, name, known); near != "" {
 			l.d.fail(Pos{File: pair}, "", "this variable sets no key; did you mean %s?", near)
+		} else if below := inSection(name, known); len(below) > 0 {
+			l.d.fail(Pos{File: pair}, "", "this variable sets no key; expected one of %s", list(below))
 		}
 	}
+}
+
+// inSection lists the variables of the section that a variable's name starts
+// with.
+func inSection(name string, known []string) []string {
+	var out []string
+	for _, k := range rootSection.keys {
+		prefix := variable(k.name) + "_"
+		if _, ok := k.kind.(*section); ok && strings.HasPrefix(name, prefix) {
+			for _, v := range known {
+				if strings.HasPrefix(v, prefix) {
+					out = append(out, v)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // set takes the pairs of --set.
@@ -201,8 +221,9 @@ func descend(root *yaml.Node, path []string, make func() *yaml.Node) *yaml.Node 
 			next = make()
 			n.Content = append(n.Content, scalar(name, next.Line), next)
 		}
-		if full := s.expand(next); full != next {
-			*next = *full
+		if next.Kind == yaml.ScalarNode {
+			alone := *next
+			*next = *s.expand(&alone)
 		}
 		if next.Kind != yaml.MappingNode {
 			return nil

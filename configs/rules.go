@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -9,7 +10,7 @@ import (
 // order, on a config whose every key is valid by itself.
 var rules = []func(*decoder, *Config){
 	resolveTask, resolveLoss, resolveContext, resolveLayers,
-	checkBatch, checkModel, checkSchedule, checkValidation, checkStages,
+	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
 }
 
 // against reports that a key does not fit another; the line is the first of
@@ -128,7 +129,7 @@ func resolveWindow(d *decoder, l *Layer, path string) {
 		d.against([]string{path + ".groups"}, "%d groups do not divide %d channels", l.Groups, l.Channels)
 	}
 	if len(l.Start) != len(l.Stop) {
-		d.against([]string{path + ".stop"}, "%d numbers, and start has %d; both need one for each axis", len(l.Stop), len(l.Start))
+		d.against([]string{path + ".stop"}, "has %d, and start has %d; both need one for each axis", len(l.Stop), len(l.Start))
 		return
 	}
 	for i := range l.Start {
@@ -153,10 +154,10 @@ func checkModel(d *decoder, c *Config) {
 	case m.Preset == "cnn" && m.Kernel%2 == 0:
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
-	switch text := c.Data.Source == "text"; {
-	case m.Preset == "gpt" && !text && c.Data.Source != "tensors":
+	switch characters := c.Data.Source == "text"; {
+	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors":
 		d.against([]string{"model.preset"}, "gpt takes tokens, and source %s has none; use source text or tensors, or another preset", c.Data.Source)
-	case (m.Preset == "mlp" || m.Preset == "cnn") && text:
+	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
 		d.against([]string{"model.preset"}, "%s takes numbers, and source text has characters; use preset gpt, or layers that start with an embedding", m.Preset)
 	}
 }
@@ -164,6 +165,15 @@ func checkModel(d *decoder, c *Config) {
 func checkSchedule(d *decoder, c *Config) {
 	if c.Schedule.MinLR > c.Optimizer.LR {
 		d.against([]string{"schedule.min_lr", "optimizer.lr"}, "%v is more than optimizer.lr, %v", c.Schedule.MinLR, c.Optimizer.LR)
+	}
+}
+
+// checkFreeze: a pattern is one of path.Match.
+func checkFreeze(d *decoder, c *Config) {
+	for i, p := range c.Optimizer.Freeze {
+		if _, err := path.Match(p, ""); err != nil {
+			d.against([]string{"optimizer.freeze"}, "item %d, %q, is no pattern; write a name, with * for any characters", i, p)
+		}
 	}
 }
 
@@ -180,8 +190,8 @@ func checkValidation(d *decoder, c *Config) {
 	if !accuracy && stop.Metric == "val_accuracy" {
 		d.against([]string{"early_stopping.metric"}, "regression has no val_accuracy; use val_loss")
 	}
-	if c.Data.Split == 1 && c.Data.ValPath == "" && c.Data.Source != "mnist" {
-		d.against([]string{"early_stopping", "early_stopping.patience"}, "data.split is 1, so nothing validates; lower data.split, give data.val_path, or leave early_stopping out")
+	if c.Data.Split == 1 {
+		d.against([]string{"early_stopping", "early_stopping.patience"}, "data.split is 1, so nothing validates; lower data.split, or leave early_stopping out")
 	}
 }
 

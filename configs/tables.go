@@ -89,7 +89,7 @@ var devicesSection = &section{
 			doc: "a kind of device and how many of them"},
 		{name: "threads", kind: whole{0, 4096}, at: at(func(d *Devices) *int { return &d.Threads }), def: "0", flag: "threads",
 			doc: "worker threads over all devices; 0: one for each core"},
-		{name: "memory", kind: size{}, at: at(func(d *Devices) *int64 { return &d.Memory }), def: "0", flag: "memory",
+		{name: "memory", kind: size{}, at: at(func(d *Devices) *int64 { return &d.Memory }), def: "0",
 			doc: "budget of each device, in bytes or as `512MiB`; 0: what the device has"},
 	},
 }

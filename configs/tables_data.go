@@ -1,11 +1,11 @@
 package configs
 
+import "regexp"
+
 var (
-	dataPath = key{name: "path", kind: pathText, at: at(func(d *Data) *string { return &d.Path }), required: true}
-	dataVal  = key{name: "val_path", kind: pathText, at: at(func(d *Data) *string { return &d.ValPath }),
-		doc: "a file to validate with, in place of a split"}
+	dataPath  = key{name: "path", kind: pathText, at: at(func(d *Data) *string { return &d.Path }), required: true}
 	dataSplit = key{name: "split", kind: fraction, at: at(func(d *Data) *float64 { return &d.Split }), def: "0.8",
-		doc: "the fraction trained on, the rest validates; 1: no validation; without meaning beside `val_path`"}
+		doc: "the fraction trained on, the rest validates; 1: nothing does"}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "what the target is: a class, or numbers"}
 )
@@ -31,25 +31,30 @@ var dataSection = chosen(&section{
 		{"digits", "1,797 handwritten digits of 8×8, which ship inside.", []*key{&dataSplit}},
 		{"mnist", "Handwritten digits of 28×28 in IDX files, gzipped or not.", []*key{
 			with(dataPath, "a folder with `train-images-idx3-ubyte[.gz]` and its fellows, or `builtin:mnist`, the 10,000 test images, which ship inside"),
-			with(dataSplit, "the fraction trained on where the folder holds one part only; with both, `t10k-*` validates"),
+			{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
+				doc: "the fraction of `train-*` trained on; 0: all of it, and `t10k-*` validates, or 0.8 where there is one part only"},
 		}},
 		{"csv", "A table, a row for each sample.", []*key{
-			with(dataPath, "the file, gzipped or not"), &dataVal, &dataSplit,
+			with(dataPath, "the file, gzipped or not"), &dataSplit,
 			{name: "header", kind: enum{"auto", "true", "false"}, at: at(func(d *Data) *string { return &d.Header }), def: "auto",
 				doc: "whether the first row names the columns; `auto`: it does if a number stands below a word"},
-			{name: "label", kind: column, at: at(func(d *Data) *string { return &d.Label }), required: true,
+			{name: "label", kind: column, at: at(func(d *Data) *string { return &d.Label }), def: "-1",
 				doc: "the column of the target, by name or by number from 0, -1 the last; all others are features"},
+			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
+				doc: "columns that are neither, by name or number"},
+			{name: "delimiter", kind: text{what: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`)},
+				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "what stands between columns"},
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",
 				doc: "features to mean 0 and deviation 1, as measured on the training part"},
 		}},
 		{"text", "Characters of a text, to be predicted from those before.", []*key{
-			with(dataPath, "the file, or `builtin:shakespeare`, which ships inside"), &dataVal, optional(dataSplit, "0.9"),
+			with(dataPath, "the file, or `builtin:shakespeare`, which ships inside"), optional(dataSplit, "0.9"),
 			{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
 				doc: "characters in a window; 0: `model.context`, or 64 where there is none"},
 		}},
 		{"tensors", "Tensors from safetensors, `.npz` or `.npy` files; the first axis counts samples.", []*key{
-			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"), &dataVal, &dataSplit,
+			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"), optional(dataSplit, "1"),
 			{name: "input", kind: anyText, at: at(func(d *Data) *string { return &d.Input }), def: "input",
 				doc: "the tensor of inputs, or its file in the folder"},
 			{name: "target", kind: anyText, at: at(func(d *Data) *string { return &d.Target }), def: "target",

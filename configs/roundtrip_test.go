@@ -1,0 +1,161 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"pgregory.net/rapid"
+)
+
+// drawSection draws a mapping of the section's keys, each value one that its
+// kind takes; keys with a default are left out at random.
+func drawSection(t *rapid.T, s *section, path string, depth int) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	choice := ""
+	if s.selector != nil {
+		i := rapid.IntRange(0, len(s.variants)-1).Draw(t, path+" variant")
+		if choice = s.variants[i].name; choice == "residual" && depth > 1 {
+			choice = "relu"
+		}
+	}
+	keys, _ := s.active(choice)
+	for _, k := range keys {
+		at := join(path, k.name)
+		switch {
+		case k == s.selector && choice != "":
+			out.Content = append(out.Content, str(k.name), str(choice))
+		case k == s.selector:
+		case k.required || rapid.Bool().Draw(t, at+"?"):
+			out.Content = append(out.Content, str(k.name), drawValue(t, k.kind, at, depth))
+		}
+	}
+	return out
+}
+
+func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
+	switch k := k.(type) {
+	case *section:
+		return drawSection(t, k, at, depth)
+	case whole:
+		return plain(fmt.Sprint(rapid.IntRange(k.min, min(k.max, k.min+3)).Draw(t, at)))
+	case seed:
+		return plain(fmt.Sprint(rapid.Uint64().Draw(t, at)))
+	case real:
+		return float(drawReal(t, k, at))
+	case pair:
+		return flow(float(drawReal(t, k.each, at)), float(drawReal(t, k.each, at)))
+	case ints:
+		return drawList(t, at, func() *yaml.Node { return drawValue(t, k.each, at, depth) })
+	case texts:
+		return drawList(t, at, func() *yaml.Node { return drawValue(t, k.each, at, depth) })
+	case boolean:
+		return plain(fmt.Sprint(rapid.Bool().Draw(t, at)))
+	case enum:
+		return str(rapid.SampledFrom(k).Draw(t, at))
+	case text:
+		return str(drawText(t, k, at))
+	case size:
+		return plain(fmt.Sprint(rapid.Int64Range(0, 1<<40).Draw(t, at)))
+	case padding:
+		return plain(rapid.SampledFrom([]string{"0", "1", "same"}).Draw(t, at))
+	case cut:
+		return drawStages(t, at)
+	case layerList:
+		return drawList(t, at, func() *yaml.Node { return drawSection(t, layerSection, at, depth+1) })
+	}
+	t.Fatalf("no way to draw a %T", k)
+	return nil
+}
+
+func drawList(t *rapid.T, at string, item func() *yaml.Node) *yaml.Node {
+	out := flow()
+	for range rapid.IntRange(1, 3).Draw(t, at+" length") {
+		out.Content = append(out.Content, item())
+	}
+	return out
+}
+
+func drawReal(t *rapid.T, r real, at string) float64 {
+	v := rapid.Float64Range(r.min, math.Min(r.max, 1e9)).Draw(t, at)
+	if r.over && v == r.min || r.under && v == r.max {
+		return r.min/2 + math.Min(r.max, 1)/2
+	}
+	return v
+}
+
+// drawText draws words that YAML could take for something else.
+func drawText(t *rapid.T, k text, at string) string {
+	words := []string{"true", "1", "-1", "null", "a b", "x: y", "# no", "~", "cpu:2", "*", "é", ";", "\t", "layers.0", "line\nline", "[", "0x10", "1e3", ""}
+	return rapid.SampledFrom(words).Filter(func(w string) bool {
+		return k.pattern == nil || k.pattern.MatchString(w)
+	}).Draw(t, at)
+}
+
+func drawStages(t *rapid.T, at string) *yaml.Node {
+	switch rapid.IntRange(0, 2).Draw(t, at) {
+	case 0:
+		return plain("auto")
+	case 1:
+		return plain("2")
+	}
+	return flow(strs([]string{"embed", "1"}), strs([]string{"true"}))
+}
+
+// TestRoundTrip: a config drawn from the tables is either refused by a rule
+// over several keys, with a place and a key, or comes back from YAML equal.
+func TestRoundTrip(t *testing.T) {
+	good := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text, err := yaml.Marshal(drawSection(t, rootSection, "", 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Parse("drawn.yaml", text, Overlay{})
+		if err == nil {
+			good++
+			roundTrip(t, c)
+			return
+		}
+		var e *Error
+		if !errors.As(err, &e) || e.Key == "" || e.Pos.File != "drawn.yaml" {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	})
+	if good < 5 {
+		t.Errorf("only %d of the drawn configs were valid", good)
+	}
+}
+
+// FuzzParse: no file and no setting makes Parse panic or hang, and what it
+// accepts comes back from YAML equal.
+func FuzzParse(f *testing.F) {
+	for _, name := range Names() {
+		text, err := Source(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text, "train.batch=64")
+	}
+	for _, text := range []string{
+		"", "---\n---\n", "a: &a [*a]", "? [x]\n: y", "data: {<<: {source: digits}}", "devices: cpu:2\ndata: digits",
+		"data: {source: digits}\nmodel: {layers: [relu, {type: residual, layers: [flatten]}]}\npartition: {stages: [[a]]}",
+		"data: {source: csv, path: x, label: 3}\nmodel: {preset: mlp, hidden: []}\ncheckpoint: {keep: {last: 1}}\ndevices: {memory: 1.5GiB}",
+		"!!binary aGk=: 1", "data: !!set {source}\nmodel: !x {preset: mlp}", "\xff\xfe", "\x00", "a: 1e999999", "seed: 0b1",
+	} {
+		f.Add([]byte(text), "devices={use: 3}")
+		f.Add([]byte(text), "model.layers=[relu]")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, set string) {
+		c, err := Parse("fuzz.yaml", text, Overlay{Set: []string{set}})
+		if err == nil {
+			roundTrip(t, c)
+			return
+		}
+		if !errors.Is(err, ErrInvalid) {
+			t.Fatalf("%v is not ErrInvalid", err)
+		}
+	})
+}
