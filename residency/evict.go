@@ -234,8 +234,8 @@ func (m *Manager) alloc(t *Tensor, d int, s device.Stream) (pause, error) {
 		if p.sweep(); len(p.graves) > 0 {
 			return p.oldest(), nil
 		}
-		if ok, err := m.evict(d); err != nil {
-			return pause{}, err
+		if ok, e := m.evict(d); e != nil {
+			return pause{}, e
 		} else if !ok {
 			return m.stuck(d, s, m.locked(d), err)
 		}

@@ -522,6 +522,11 @@ func conserved(t interface{ Errorf(string, ...any) }, r *rig) {
 	l := r.m.Ledger()
 	moved := map[string]int64{}
 	for _, d := range r.devs {
+		for _, s := range d.streams {
+			if err := s.Record().Wait(context.Background()); err != nil {
+				t.Errorf("%s %s: %v", d.id, s.name, err)
+			}
+		}
 		d.mu.Lock()
 		for op, n := range d.moved {
 			moved[op] += n
