@@ -1,0 +1,288 @@
+package partition
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// state is the contents of variables by name.
+type state map[string]ref.Array
+
+// feeds is the contents of inputs: per microbatch, by name.
+type feeds []map[string]ref.Array
+
+func randomArray(r *rand.Rand, m shape.Meta) ref.Array {
+	a := ref.New(m)
+	for i := range a.F {
+		a.F[i] = r.NormFloat64()
+	}
+	return a
+}
+
+// start makes contents for a graph's variables and inputs.
+func start(g *graph.Graph, microbatches int, seed uint64) (state, feeds) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	vars := state{}
+	for _, v := range g.Vars {
+		vars[v.Name] = ref.New(v.Meta)
+		if v.Role == graph.Parameter {
+			vars[v.Name] = randomArray(r, v.Meta)
+		}
+	}
+	in := make(feeds, microbatches)
+	for m := range in {
+		in[m] = map[string]ref.Array{}
+		for _, v := range g.Inputs {
+			in[m][v.Name] = randomArray(r, v.Meta)
+			if v.Meta.DType == shape.Int32 {
+				in[m][v.Name].I[0] = int32(m * 3)
+			}
+		}
+	}
+	return vars, in
+}
+
+// runWhole runs a step of the graph as it is, which says what is right.
+func runWhole(g *graph.Graph, vars state, in feeds) (state, error) {
+	sums := map[*graph.Value]ref.Array{}
+	var vals map[*graph.Value]ref.Array
+	for m := range in {
+		vals = map[*graph.Value]ref.Array{}
+		if err := runNodes(g.Nodes, false, vals, vars, in[m]); err != nil {
+			return nil, err
+		}
+		for _, a := range g.Accums {
+			part := vals[a.Part]
+			if m > 0 {
+				out, err := ref.Run(a.Add, []ref.Array{sums[a.Sum], part})
+				if err != nil {
+					return nil, err
+				}
+				part = out[0]
+			}
+			sums[a.Sum] = part
+		}
+	}
+	for v, a := range sums {
+		vals[v] = a
+	}
+	if err := runNodes(g.Nodes, true, vals, vars, nil); err != nil {
+		return nil, err
+	}
+	after := state{}
+	for name, a := range vars {
+		after[name] = a
+	}
+	for _, a := range g.Assigns {
+		after[a.Var.Name] = vals[a.New]
+	}
+	return after, nil
+}
+
+// runNodes runs the update nodes, or all others.
+func runNodes(nodes []*graph.Node, update bool, vals map[*graph.Value]ref.Array, vars state, in map[string]ref.Array) error {
+	for _, n := range nodes {
+		if (n.Phase == graph.Update) != update {
+			continue
+		}
+		var args []ref.Array
+		for _, v := range n.In {
+			a, ok := vals[v]
+			switch v.Kind {
+			case graph.Variable:
+				a, ok = vars[v.Name]
+			case graph.Input:
+				a, ok = in[v.Name]
+			}
+			if !ok {
+				return fmt.Errorf("%v reads %s, which is not there", n, v.Name)
+			}
+			args = append(args, a)
+		}
+		out, err := ref.Run(n.Op, args)
+		if err != nil {
+			return err
+		}
+		for i, v := range n.Out {
+			vals[v] = out[i]
+		}
+	}
+	return nil
+}
+
+// instance is what residency would key by.
+type instance struct {
+	name       string
+	microbatch int
+}
+
+// machine runs a plan's segments one by one, as an executor would: it keeps
+// instances by identity, refuses to read what is not there, and drops what the
+// plan says is free.
+type machine struct {
+	plan *Plan
+	mem  map[instance]ref.Array
+	seen map[string]bool // everything that ever was in memory
+}
+
+func newMachine(p *Plan, vars state, in feeds) *machine {
+	k := &machine{p, map[instance]ref.Array{}, map[string]bool{}}
+	for name, a := range vars {
+		k.mem[instance{name, 0}] = a
+	}
+	used := map[*graph.Value]bool{}
+	for _, s := range p.Segments {
+		for _, v := range s.First.Graph.Inputs {
+			used[v] = true
+		}
+	}
+	for m := range in {
+		for _, v := range p.Graph.Inputs {
+			if used[v] {
+				k.mem[instance{v.Name, m}] = in[m][v.Name]
+			}
+		}
+	}
+	return k
+}
+
+func (k *machine) key(v *graph.Value, microbatch int) instance {
+	if !k.plan.PerMicrobatch(v) {
+		microbatch = 0
+	}
+	return instance{v.Name, microbatch}
+}
+
+// run runs one segment.
+func (k *machine) run(s *Segment, microbatch int) error {
+	v := &s.First
+	if microbatch > 0 {
+		v = &s.Later
+	}
+	vals := map[*graph.Value]ref.Array{}
+	for i, in := range v.Graph.Inputs {
+		a, ok := k.mem[k.key(v.In[i].Value, microbatch)]
+		if !ok {
+			return fmt.Errorf("%s microbatch %d reads %s, which is not there", s.Name, microbatch, v.In[i].Value.Name)
+		}
+		vals[in] = a
+	}
+	if err := k.runInPlace(s.Name, v, vals); err != nil {
+		return err
+	}
+	for i, out := range v.Graph.Outputs {
+		a, ok := vals[out]
+		if !ok {
+			return fmt.Errorf("%s does not make its output %s", s.Name, out.Name)
+		}
+		k.mem[k.key(v.Out[i].Value, microbatch)] = a
+		k.seen[v.Out[i].Value.Name] = true
+	}
+	for _, f := range s.Frees {
+		key := k.key(f, microbatch)
+		if _, ok := k.mem[key]; !ok {
+			return fmt.Errorf("%s frees %v, which is not there", s.Name, key)
+		}
+		delete(k.mem, key)
+	}
+	return nil
+}
+
+// runInPlace runs a variant's nodes. An input whose memory an output takes
+// over is gone once the output is made.
+func (k *machine) runInPlace(name string, v *Variant, vals map[*graph.Value]ref.Array) error {
+	for _, n := range v.Graph.Nodes {
+		var args []ref.Array
+		for _, in := range n.In {
+			a, ok := vals[in]
+			if !ok {
+				return fmt.Errorf("%s: %v reads %s, which is not there or was overwritten", name, n, in.Name)
+			}
+			args = append(args, a)
+		}
+		out, err := ref.Run(n.Op, args)
+		if err != nil {
+			return err
+		}
+		for i, o := range n.Out {
+			vals[o] = out[i]
+			for j, made := range v.Graph.Outputs {
+				if made == o && v.Alias[j] >= 0 {
+					delete(vals, v.Graph.Inputs[v.Alias[j]])
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// runPlan runs a step in plan order: for each microbatch all F, then all B,
+// and then the updates.
+func (k *machine) runPlan(microbatches int) (state, error) {
+	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
+		for m := range microbatches {
+			for i := range k.plan.Segments {
+				if s := &k.plan.Segments[i]; s.Phase == phase {
+					if err := k.run(s, m); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	for i := range k.plan.Updates() {
+		if err := k.run(&k.plan.Updates()[i], 0); err != nil {
+			return nil, err
+		}
+	}
+	after := state{}
+	for _, v := range k.plan.Graph.Vars {
+		after[v.Name] = k.mem[instance{v.Name, 0}]
+	}
+	return after, nil
+}
+
+// left lists the instances that remain besides variables, constants of a
+// microbatch and unread outputs.
+func (k *machine) left() []string {
+	stay := map[string]bool{}
+	for _, v := range k.plan.Graph.Vars {
+		stay[v.Name] = true
+	}
+	for _, v := range k.plan.Graph.Inputs {
+		stay[v.Name] = v.PerMicrobatch
+	}
+	for _, s := range k.plan.Segments {
+		for _, v := range s.Unread {
+			stay[v.Name] = true
+		}
+	}
+	var names []string
+	for key := range k.mem {
+		if !stay[key.name] {
+			names = append(names, fmt.Sprint(key))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// differ names the first variable, in order, that is not the same bit for bit.
+func differ(want, got state) string {
+	var names []string
+	for n := range want {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if !slices.Equal(want[n].F, got[n].F) || !slices.Equal(want[n].I, got[n].I) {
+			return fmt.Sprintf("%s is %v, want %v", n, got[n], want[n])
+		}
+	}
+	return ""
+}
