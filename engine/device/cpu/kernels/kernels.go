@@ -48,7 +48,7 @@ type constructor func(n *graph.Node) (Kernel, error)
 
 // table holds the constructors of every family by type-erased name.
 var table = merge(
-	elementwiseKernels, matmulKernels, convKernels, poolingKernels, reduceKernels, movementKernels,
+	elementwiseKernels, binaryKernels, matmulKernels, convKernels, poolingKernels, reduceKernels, movementKernels,
 	softmaxKernels, lossKernels, normKernels, randomKernels, gatherKernels, attentionKernels, updateKernels,
 )
 
@@ -56,7 +56,7 @@ var table = merge(
 func merge(families ...map[string]constructor) map[string]constructor {
 	all := map[string]constructor{}
 	for _, f := range families {
-		for name, c := range f {
+		for name := range f {
 			if all[name] != nil {
 				panic("BUG: kernel " + name + " is registered twice")
 			}

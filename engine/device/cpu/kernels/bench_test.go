@@ -1,0 +1,134 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// team shares chunks between threads by a counter, as a device does.
+type team struct{ threads int }
+
+func (p team) Threads() int { return p.threads }
+
+func (p team) Do(chunks int, t Task) {
+	var (
+		wg   sync.WaitGroup
+		mu   sync.Mutex
+		next int
+	)
+	for range p.threads {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				mu.Unlock()
+				if i >= chunks {
+					return
+				}
+				t.Chunk(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func noise(dims ...int) ref.Array {
+	rng := rand.New(rand.NewPCG(1, 1))
+	a := ref.New(shape.F32(dims...))
+	for i := range a.F {
+		a.F[i] = rng.Float64() - 0.5
+	}
+	return a
+}
+
+// bench reports GFLOP/s by the op's own cost.
+func bench(b *testing.B, op graph.Op, in ...ref.Array) {
+	l, err := prepare(op, in, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for threads := 1; threads <= 2; threads++ {
+		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
+			for b.Loop() {
+				if err := l.kernel.Run(team{threads}, &l.args); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(l.node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
+	}
+}
+
+func BenchmarkMatMul(b *testing.B) {
+	for _, s := range [][3]int{{64, 64, 32}, {256, 256, 256}, {128, 512, 784}, {512, 512, 512}} {
+		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
+			bench(b, ops.MatMul{}, noise(s[0], s[2]), noise(s[2], s[1]))
+		})
+	}
+	b.Run("transB/256x256x256", func(b *testing.B) {
+		bench(b, ops.MatMul{TransB: true}, noise(256, 256), noise(256, 256))
+	})
+	b.Run("transA/256x256x256", func(b *testing.B) {
+		bench(b, ops.MatMul{TransA: true}, noise(256, 256), noise(256, 256))
+	})
+	b.Run("48x64x64x32", func(b *testing.B) {
+		bench(b, ops.MatMul{}, noise(48, 64, 32), noise(48, 32, 64))
+	})
+}
+
+// BenchmarkConv is the second convolution of the cnn workload.
+func BenchmarkConv(b *testing.B) {
+	x, w, dy := noise(64, 32, 14, 14), noise(64, 32, 3, 3), noise(64, 64, 14, 14)
+	b.Run("y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
+	b.Run("dx", func(b *testing.B) { bench(b, ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: 14, W: 14}, w, dy) })
+	b.Run("dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+	x, dy = noise(64, 1, 28, 28), noise(64, 32, 28, 28)
+	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+}
+
+// BenchmarkAttention is the gpt-nano and gpt-small workloads' attention.
+func BenchmarkAttention(b *testing.B) {
+	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}} {
+		qkv := noise(s[0], s[1], 3*s[2])
+		op := ops.CausalSelfAttention{Heads: s[3]}
+		b.Run(fmt.Sprintf("forward/T%d", s[1]), func(b *testing.B) { bench(b, op, qkv) })
+		y, lse, dy := noise(s[0], s[1], s[2]), noise(s[0], s[3], s[1]), noise(s[0], s[1], s[2])
+		b.Run(fmt.Sprintf("backward/T%d", s[1]), func(b *testing.B) {
+			bench(b, ops.CausalSelfAttentionGrad(op), qkv, y, lse, dy)
+		})
+	}
+}
+
+// BenchmarkElementwise is one million elements.
+func BenchmarkElementwise(b *testing.B) {
+	x := noise(1 << 20)
+	for _, fn := range []string{"relu", "gelu_tanh", "gelu_erf", "tanh", "exp", "log"} {
+		b.Run(fn, func(b *testing.B) { bench(b, ops.Unary{Fn: fn}, x) })
+	}
+	for _, fn := range []string{"relu", "gelu_tanh"} {
+		b.Run(fn+"_grad", func(b *testing.B) { bench(b, ops.UnaryGrad{Fn: fn}, x, x) })
+	}
+	b.Run("add", func(b *testing.B) { bench(b, ops.Binary{Fn: "add"}, x, x) })
+	b.Run("sum_squares", func(b *testing.B) { bench(b, ops.SumSquares{}, x) })
+	b.Run("dropout", func(b *testing.B) {
+		bench(b, ops.Dropout{P: 0.1}, x, ref.Ints([]int32{1}), ref.Ints([]int32{0}))
+	})
+	b.Run("adam", func(b *testing.B) {
+		bench(b, ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Scale: 1}, x, x, x, x, ref.Ints([]int32{1}), noise())
+	})
+	b.Run("layer_norm_grad", func(b *testing.B) {
+		bench(b, ops.LayerNormGrad{}, noise(2048, 384), noise(384), noise(2048), noise(2048), noise(2048, 384))
+	})
+	b.Run("cross_entropy", func(b *testing.B) {
+		bench(b, ops.CrossEntropy{}, noise(2048, 65), ref.Ints(make([]int32, 2048), 2048))
+	})
+	b.Run("transpose", func(b *testing.B) { bench(b, ops.Transpose{Perm: []int{1, 0}}, noise(1024, 1024)) })
+}

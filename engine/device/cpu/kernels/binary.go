@@ -1,0 +1,178 @@
+package kernels
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// binaryKernels are the arithmetic ops with NumPy broadcasting.
+var binaryKernels = map[string]constructor{
+	"add(f32,f32)->f32": binary(addVV, addVS, addVS),
+	"sub(f32,f32)->f32": binary(subVV, subVS, subSV),
+	"mul(f32,f32)->f32": binary(mulVV, mulVS, mulVS),
+	"div(f32,f32)->f32": binary(divVV, divVS, divSV),
+}
+
+// binaryKernel is z = f(a, b), walked in runs along the innermost dimension
+// that the operands do not share as one. vv takes two vectors, vs a vector and
+// the scalar b, sv a vector b and the scalar a.
+type binaryKernel struct {
+	n      int
+	dims   []int // of the output, neighbours merged
+	sa, sb []int // strides of a and b; 0 where they are stretched
+	vv     func(z, x, y []float32)
+	vs, sv func(z, x []float32, s float32)
+
+	z, a, b []float32
+}
+
+func binary(vv func(z, x, y []float32), vs, sv func(z, x []float32, s float32)) constructor {
+	return func(n *graph.Node) (Kernel, error) {
+		k := &binaryKernel{n: out(n, 0).Elems(), vv: vv, vs: vs, sv: sv}
+		k.dims, k.sa, k.sb = mergeDims(out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape)
+		return k, nil
+	}
+}
+
+func (k *binaryKernel) ScratchBytes() int64 { return 0 }
+
+func (k *binaryKernel) Run(p Pool, a *Args) error {
+	k.z, k.a, k.b = floats(a.Out[0], k.n), shape.View[float32](a.In[0]), shape.View[float32](a.In[1])
+	do(p, chunks(k.n, grain), k)
+	return nil
+}
+
+func (k *binaryKernel) Chunk(i int) {
+	lo, hi := span(i, grain, k.n)
+	last := len(k.dims) - 1
+	inner := k.dims[last]
+	for lo < hi {
+		outer, off := lo/inner, lo%inner
+		n := min(inner-off, hi-lo)
+		ia, ib := offset2(outer, k.dims[:last], k.sa, k.sb)
+		z := k.z[lo : lo+n]
+		switch {
+		case k.sa[last] == 0:
+			k.sv(z, k.b[ib+off:ib+off+n], k.a[ia])
+		case k.sb[last] == 0:
+			k.vs(z, k.a[ia+off:ia+off+n], k.b[ib])
+		default:
+			k.vv(z, k.a[ia+off:ia+off+n], k.b[ib+off:ib+off+n])
+		}
+		lo += n
+	}
+}
+
+// offset2 is where the elements at linear index i of dims lie in two operands.
+func offset2(i int, dims, sa, sb []int) (a, b int) {
+	for d := len(dims) - 1; d >= 0; d-- {
+		j := i % dims[d]
+		i /= dims[d]
+		a += j * sa[d]
+		b += j * sb[d]
+	}
+	return a, b
+}
+
+// mergeDims writes a broadcast of a and b to out with as few dimensions as
+// possible: dimensions of 1 go, and neighbours along which both operands move
+// in the same way become one. There is always at least one.
+func mergeDims(out, a, b shape.Shape) (dims, sa, sb []int) {
+	ta, tb := stretched(out, a), stretched(out, b)
+	for d, size := range out {
+		if size == 1 {
+			continue
+		}
+		if m := len(dims) - 1; m >= 0 && sa[m] == size*ta[d] && sb[m] == size*tb[d] {
+			dims[m] *= size
+			sa[m], sb[m] = ta[d], tb[d]
+			continue
+		}
+		dims, sa, sb = append(dims, size), append(sa, ta[d]), append(sb, tb[d])
+	}
+	if len(dims) == 0 {
+		return []int{1}, []int{1}, []int{1}
+	}
+	return dims, sa, sb
+}
+
+// stretched are the strides of a tensor of shape s seen as one of shape out.
+func stretched(out, s shape.Shape) []int {
+	st, own := make([]int, len(out)), s.Strides()
+	for d := range s {
+		if s[d] != 1 {
+			st[len(out)-len(s)+d] = own[d]
+		}
+	}
+	return st
+}
+
+func addVV(z, x, y []float32) {
+	z, y = z[:len(x)], y[:len(x)]
+	for i, v := range x {
+		z[i] = v + y[i]
+	}
+}
+
+func addVS(z, x []float32, s float32) {
+	z = z[:len(x)]
+	for i, v := range x {
+		z[i] = v + s
+	}
+}
+
+func subVV(z, x, y []float32) {
+	z, y = z[:len(x)], y[:len(x)]
+	for i, v := range x {
+		z[i] = v - y[i]
+	}
+}
+
+func subVS(z, x []float32, s float32) {
+	z = z[:len(x)]
+	for i, v := range x {
+		z[i] = v - s
+	}
+}
+
+func subSV(z, y []float32, s float32) {
+	z = z[:len(y)]
+	for i, v := range y {
+		z[i] = s - v
+	}
+}
+
+func mulVV(z, x, y []float32) {
+	z, y = z[:len(x)], y[:len(x)]
+	for i, v := range x {
+		z[i] = v * y[i]
+	}
+}
+
+func mulVS(z, x []float32, s float32) {
+	z = z[:len(x)]
+	for i, v := range x {
+		z[i] = v * s
+	}
+}
+
+func divVV(z, x, y []float32) {
+	z, y = z[:len(x)], y[:len(x)]
+	for i, v := range x {
+		z[i] = v / y[i]
+	}
+}
+
+func divVS(z, x []float32, s float32) {
+	z = z[:len(x)]
+	for i, v := range x {
+		z[i] = v / s
+	}
+}
+
+func divSV(z, y []float32, s float32) {
+	z = z[:len(y)]
+	for i, v := range y {
+		z[i] = s / v
+	}
+}

@@ -1,0 +1,162 @@
+package kernels
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Letters: N samples, C and O channels in and out, G groups, K kernel, and
+// W' and H' for the output's sides. Every product is cut into output tiles of
+// one group, and for y and dx of one sample.
+var convKernels = map[string]constructor{
+	"conv2d(f32,f32)->f32":        newConv,
+	"conv2d_grad_x(f32,f32)->f32": newConvGradX,
+	"conv2d_grad_w(f32,f32)->f32": newConvGradW,
+}
+
+// conv holds what the three products of a convolution share.
+type conv struct {
+	n, c, o, groups int // samples, channels in, channels out
+	kk              int // elements of the kernel's window, KH*KW
+	px, py          int // pixels of x and of y
+	grid            grid
+	im              im2col
+	x, w, y         []float32 // or their gradients
+}
+
+func convOf(x, w, y shape.Shape, groups int) conv {
+	return conv{
+		n: x[0], c: x[1], o: y[1], groups: groups,
+		kk: w[2] * w[3], px: x[2] * x[3], py: y[2] * y[3],
+		im: im2col{kh: w[2], kw: w[3]},
+	}
+}
+
+// perGroup are the channels in and out of a group.
+func (k *conv) perGroup() (c, o int) { return k.c / k.groups, k.o / k.groups }
+
+func (k *conv) bind(x, w, y []byte) {
+	k.x, k.w, k.y = floats(x, k.n*k.c*k.px), floats(w, k.c/k.groups*k.o*k.kk), floats(y, k.n*k.o*k.py)
+}
+
+// convY is y[n,g] = w[g] * im2col(x[n,g]): O/G x H'W' over C/G*K*K.
+type convY conv
+
+func newConv(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.Conv2D)
+	x, w, y := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
+	k := convOf(x, w, y, op.Groups)
+	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
+	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
+	k.grid = newGrid(k.n*op.Groups, k.o/op.Groups, k.py)
+	return (*convY)(&k), nil
+}
+
+func (k *convY) ScratchBytes() int64 { return 0 }
+
+func (k *convY) Run(p Pool, a *Args) error {
+	(*conv)(k).bind(a.In[0], a.In[1], a.Out[0])
+	do(p, k.grid.chunks(), k)
+	return nil
+}
+
+func (k *convY) Chunk(i int) {
+	var buf panels
+	p, i0, i1, j0, j1 := k.grid.at(i)
+	cg, og := (*conv)(k).perGroup()
+	im := k.im
+	im.src = k.x[p*cg*k.px:][:cg*k.px]
+	g := gemm{
+		a:  operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
+		im: &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
+	}
+	g.tile(&buf, i0, i1, j0, j1)
+}
+
+// convX is dx[n,g] = w'[g] * im2col(dy[n,g]): C/G x HW over O/G*K*K, where w'
+// is w with its channels in and out exchanged, written to scratch first. With
+// a stride s, all but one in s*s of the window's elements are zeros.
+type convX conv
+
+func newConvGradX(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.Conv2DGradX)
+	w, y, x := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
+	k := convOf(x, w, y, op.Groups)
+	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
+	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
+	k.grid = newGrid(k.n*op.Groups, k.c/op.Groups, k.px)
+	return (*convX)(&k), nil
+}
+
+func (k *convX) ScratchBytes() int64 { return int64(k.c/k.groups*k.o*k.kk) * 4 }
+
+func (k *convX) Run(p Pool, a *Args) error {
+	(*conv)(k).bind(a.Out[0], a.In[0], a.In[1])
+	t := floats(a.Scratch, len(k.w))
+	cg, og := (*conv)(k).perGroup()
+	for o := range k.o {
+		for c := range cg {
+			copy(t[((o/og*cg+c)*og+o%og)*k.kk:][:k.kk], k.w[(o*cg+c)*k.kk:])
+		}
+	}
+	k.w = t
+	do(p, k.grid.chunks(), k)
+	return nil
+}
+
+func (k *convX) Chunk(i int) {
+	var buf panels
+	p, i0, i1, j0, j1 := k.grid.at(i)
+	cg, og := (*conv)(k).perGroup()
+	im := k.im
+	im.src = k.y[p*og*k.py:][:og*k.py]
+	g := gemm{
+		a:  operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
+		im: &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
+	}
+	g.tile(&buf, i0, i1, j0, j1)
+}
+
+// convW is dw[g] = sum over n of dy[n,g] * im2col(x[n,g]) transposed: O/G x
+// C/G*K*K over H'W'. A tile adds up its samples in order.
+type convW conv
+
+func newConvGradW(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.Conv2DGradW)
+	x, y, w := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
+	k := convOf(x, w, y, op.Groups)
+	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
+	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
+	k.im.transposed = true
+	k.grid = newGrid(op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk)
+	return (*convW)(&k), nil
+}
+
+func (k *convW) ScratchBytes() int64 { return 0 }
+
+func (k *convW) Run(p Pool, a *Args) error {
+	(*conv)(k).bind(a.In[0], a.Out[0], a.In[1])
+	if k.n == 0 {
+		clear(k.w)
+		return nil
+	}
+	do(p, k.grid.chunks(), k)
+	return nil
+}
+
+func (k *convW) Chunk(i int) {
+	var buf panels
+	group, i0, i1, j0, j1 := k.grid.at(i)
+	cg, og := (*conv)(k).perGroup()
+	im := k.im
+	for s := range k.n {
+		at := s*k.groups + group
+		im.src = k.x[at*cg*k.px:][:cg*k.px]
+		g := gemm{
+			a:  operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
+			im: &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
+		}
+		g.tile(&buf, i0, i1, j0, j1)
+	}
+}

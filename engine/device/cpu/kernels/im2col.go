@@ -1,0 +1,81 @@
+package kernels
+
+// im2col reads an image as the matrix of its convolution windows without
+// writing that matrix down: row (c, kh, kw), column (h, w) of the output grid.
+// Window element (kh, kw) of output (h, w) is the pixel at
+// ((h*mul+kh*dir+off)/div, ...), zero where that is not whole or outside. The
+// convolution itself has mul = stride, dir = 1, off = -pad, div = 1; its
+// gradient for x reads dy with mul = 1, dir = -1, off = pad, div = stride.
+type im2col struct {
+	src                []float32 // one group's channels of one sample, [C,H,W]
+	h, w               int       // of src
+	kh, kw             int       // of the kernel
+	oh, ow             int       // of the output grid
+	mul, dir, off, div int
+	transposed         bool // rows are output pixels, columns (c, kh, kw)
+}
+
+// pack packs window elements k0..k0+kn of output pixels j0..j1.
+func (m *im2col) pack(buf *panels, k0, kn, j0, j1 int) {
+	var row [tileN]float32
+	for k := range kn {
+		r := row[:j1-j0]
+		m.fill(r, k0+k, j0)
+		spread(buf, k, r)
+	}
+}
+
+// packT packs output pixels k0..k0+kn of window elements j0..j1.
+func (m *im2col) packT(buf *panels, k0, kn, j0, j1 int) {
+	var run [blockK]float32
+	for j := j0; j < (j1+unrollN-1)/unrollN*unrollN; j++ {
+		r := run[:kn]
+		if j < j1 {
+			m.fill(r, j, k0)
+		} else {
+			clear(r)
+		}
+		dst, lane := buf.b[(j-j0)/unrollN][:kn], (j-j0)%unrollN
+		for k := range dst {
+			dst[k][lane] = r[k]
+		}
+	}
+}
+
+// fill writes window element q = (c, kh, kw) of the output pixels from p on.
+func (m *im2col) fill(dst []float32, q, p int) {
+	kk := m.kh * m.kw
+	c, kh, kw := q/kk, q%kk/m.kw, q%m.kw
+	oh, ow := p/m.ow, p%m.ow
+	for len(dst) > 0 {
+		n := min(m.ow-ow, len(dst))
+		t := oh*m.mul + kh*m.dir + m.off
+		if ih := t / m.div; t < 0 || t%m.div != 0 || ih >= m.h {
+			clear(dst[:n])
+		} else {
+			m.fillRow(dst[:n], m.src[(c*m.h+ih)*m.w:][:m.w], ow*m.mul+kw*m.dir+m.off)
+		}
+		dst, oh, ow = dst[n:], oh+1, 0
+	}
+}
+
+// fillRow writes pixels t/div, (t+mul)/div, ... of one image row.
+func (m *im2col) fillRow(dst, row []float32, t int) {
+	if m.mul == 1 && m.div == 1 {
+		lo := min(max(0, -t), len(dst))
+		hi := max(lo, min(len(dst), len(row)-t))
+		clear(dst[:lo])
+		if lo < hi {
+			copy(dst[lo:hi], row[t+lo:t+hi])
+		}
+		clear(dst[hi:])
+		return
+	}
+	for i := range dst {
+		dst[i] = 0
+		if iw := t / m.div; t >= 0 && iw < len(row) && t%m.div == 0 {
+			dst[i] = row[iw]
+		}
+		t += m.mul
+	}
+}

@@ -1,0 +1,283 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Each loss is a sum of float64 terms, chunk by chunk, the chunks' sums added
+// in order and rounded once.
+var lossKernels = map[string]constructor{
+	"cross_entropy(f32,i32)->f32,f32":          newCrossEntropy,
+	"cross_entropy_grad(f32,i32,f32,f32)->f32": newCrossEntropyGrad,
+	"mse(f32,f32)->f32":                        pairSum(mse),
+	"bce(f32,f32)->f32":                        pairSum(bce),
+	"binary_correct(f32,f32)->f32":             pairSum(binaryCorrect),
+	"mse_grad(f32,f32,f32)->f32":               scaledPair(mseGrad),
+	"bce_grad(f32,f32,f32)->f32":               scaledPair(bceGrad),
+	"correct(f32,i32)->f32":                    newCorrect,
+	"check_finite(f32)->f32":                   newCheckFinite,
+}
+
+// total adds partial sums in order.
+func total(partial []float64) float32 {
+	sum := 0.0
+	for _, v := range partial {
+		sum += v
+	}
+	return float32(sum)
+}
+
+// classRows is what the kernels over logits [rows, classes] share.
+type classRows struct {
+	r, c    int
+	bad     first // the first row whose target is no class
+	logits  []float32
+	targets []int32
+	partial []float64 // one sum per chunk
+}
+
+func classRowsOf(n *graph.Node) classRows {
+	var k classRows
+	k.r, k.c = rows(in(n, 0).Shape)
+	return k
+}
+
+func (k *classRows) bind(a *Args) {
+	k.bad.reset()
+	k.logits, k.targets = floats(a.In[0], k.r*k.c), ints(a.In[1], k.r)
+}
+
+func (k *classRows) chunks() int { return chunks(k.r, rowGrain(k.c)) }
+
+// row is the logits of row r and its target. An impossible target is
+// remembered, and 0 returned in its place.
+func (k *classRows) row(r int) (x []float32, target int) {
+	t := int(k.targets[r])
+	if t < 0 || t >= k.c {
+		k.bad.report(r)
+		t = 0
+	}
+	return k.logits[r*k.c : (r+1)*k.c], t
+}
+
+// err is about the first impossible target, if there was one.
+func (k *classRows) err() error {
+	r := k.bad.get()
+	if r < 0 {
+		return nil
+	}
+	return fmt.Errorf("target %d at position %d is outside the %d classes: check the labels of the dataset against the model's last layer",
+		k.targets[r], r, k.c)
+}
+
+type crossEntropy struct {
+	classRows
+	lse []float32
+}
+
+func newCrossEntropy(n *graph.Node) (Kernel, error) {
+	return &crossEntropy{classRows: classRowsOf(n)}, nil
+}
+
+func (k *crossEntropy) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
+
+func (k *crossEntropy) Run(p Pool, a *Args) error {
+	k.bind(a)
+	k.lse, k.partial = floats(a.Out[1], k.r), doubles(a.Scratch, k.chunks())
+	do(p, k.chunks(), k)
+	floats(a.Out[0], 1)[0] = total(k.partial)
+	return k.err()
+}
+
+func (k *crossEntropy) Chunk(i int) {
+	lo, hi := span(i, rowGrain(k.c), k.r)
+	sum := 0.0
+	for ; lo < hi; lo++ {
+		x, t := k.row(lo)
+		lse := logSumExp(x)
+		k.lse[lo] = float32(lse)
+		sum += lse - float64(x[t])
+	}
+	k.partial[i] = sum
+}
+
+// crossEntropyGrad is (softmax(x) - onehot(target)) dloss.
+type crossEntropyGrad struct {
+	classRows
+	dx, lse []float32
+	dloss   float32
+}
+
+func newCrossEntropyGrad(n *graph.Node) (Kernel, error) {
+	return &crossEntropyGrad{classRows: classRowsOf(n)}, nil
+}
+
+func (k *crossEntropyGrad) ScratchBytes() int64 { return 0 }
+
+func (k *crossEntropyGrad) Run(p Pool, a *Args) error {
+	k.bind(a)
+	k.dx, k.lse, k.dloss = floats(a.Out[0], k.r*k.c), floats(a.In[2], k.r), scalar(a.In[3])
+	do(p, k.chunks(), k)
+	return k.err()
+}
+
+func (k *crossEntropyGrad) Chunk(i int) {
+	lo, hi := span(i, rowGrain(k.c), k.r)
+	d := float64(k.dloss)
+	for ; lo < hi; lo++ {
+		x, t := k.row(lo)
+		lse, xt := float64(k.lse[lo]), float64(x[t])
+		dx := k.dx[lo*k.c:][:len(x)]
+		for j, v := range x {
+			dx[j] = float32(expCore(float64(v)-lse) * d)
+		}
+		dx[t] = float32((expCore(xt-lse) - 1) * d)
+	}
+}
+
+// correct counts the rows whose first largest logit is the target.
+type correct struct{ classRows }
+
+func newCorrect(n *graph.Node) (Kernel, error) { return &correct{classRowsOf(n)}, nil }
+
+func (k *correct) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
+
+func (k *correct) Run(p Pool, a *Args) error {
+	k.bind(a)
+	k.partial = doubles(a.Scratch, k.chunks())
+	do(p, k.chunks(), k)
+	floats(a.Out[0], 1)[0] = total(k.partial)
+	return k.err()
+}
+
+func (k *correct) Chunk(i int) {
+	lo, hi := span(i, rowGrain(k.c), k.r)
+	sum := 0.0
+	for ; lo < hi; lo++ {
+		x, t := k.row(lo)
+		best := 0
+		for j, v := range x {
+			if v > x[best] {
+				best = j
+			}
+		}
+		if best == t {
+			sum++
+		}
+	}
+	k.partial[i] = sum
+}
+
+// pairSumKernel sums f over two tensors.
+type pairSumKernel struct {
+	n       int
+	f       func(a, b []float32) float64
+	a, b    []float32
+	partial []float64
+}
+
+func pairSum(f func(a, b []float32) float64) constructor {
+	return func(n *graph.Node) (Kernel, error) { return &pairSumKernel{n: in(n, 0).Elems(), f: f}, nil }
+}
+
+func (k *pairSumKernel) ScratchBytes() int64 { return int64(chunks(k.n, grain)) * 8 }
+
+func (k *pairSumKernel) Run(p Pool, a *Args) error {
+	c := chunks(k.n, grain)
+	k.a, k.b, k.partial = floats(a.In[0], k.n), floats(a.In[1], k.n), doubles(a.Scratch, c)
+	do(p, c, k)
+	floats(a.Out[0], 1)[0] = total(k.partial)
+	return nil
+}
+
+func (k *pairSumKernel) Chunk(i int) {
+	lo, hi := span(i, grain, k.n)
+	k.partial[i] = k.f(k.a[lo:hi], k.b[lo:hi])
+}
+
+func mse(pred, target []float32) float64 {
+	sum := 0.0
+	for i, v := range pred {
+		d := float64(v) - float64(target[i])
+		sum += d * d
+	}
+	return sum
+}
+
+// bce is max(z,0) - z t + log(1+exp(-|z|)): sigmoid and logarithm in one, so
+// that neither overflows.
+func bce(logits, target []float32) float64 {
+	sum := 0.0
+	for i, v := range logits {
+		z := float64(v)
+		sum += math.Max(z, 0) - z*float64(target[i]) + math.Log1p(expCore(-math.Abs(z)))
+	}
+	return sum
+}
+
+func binaryCorrect(logits, target []float32) float64 {
+	sum := 0.0
+	for i, v := range logits {
+		if (v > 0) == (target[i] > 0.5) {
+			sum++
+		}
+	}
+	return sum
+}
+
+// scaledPairKernel is y[i] = f(a[i], b[i], d) with a scalar d.
+type scaledPairKernel struct {
+	n       int
+	f       func(y, a, b []float32, d float32)
+	y, a, b []float32
+	d       float32
+}
+
+func scaledPair(f func(y, a, b []float32, d float32)) constructor {
+	return func(n *graph.Node) (Kernel, error) { return &scaledPairKernel{n: out(n, 0).Elems(), f: f}, nil }
+}
+
+func (k *scaledPairKernel) ScratchBytes() int64 { return 0 }
+
+func (k *scaledPairKernel) Run(p Pool, a *Args) error {
+	k.y, k.a, k.b, k.d = floats(a.Out[0], k.n), floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
+	do(p, chunks(k.n, grain), k)
+	return nil
+}
+
+func (k *scaledPairKernel) Chunk(i int) {
+	lo, hi := span(i, grain, k.n)
+	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi], k.d)
+}
+
+func mseGrad(dp, pred, target []float32, d float32) {
+	for i, v := range pred {
+		dp[i] = 2 * (v - target[i]) * d
+	}
+}
+
+func bceGrad(dz, logits, target []float32, d float32) {
+	for i, v := range logits {
+		dz[i] = float32((sigmoidCore(float64(v)) - float64(target[i])) * float64(d))
+	}
+}
+
+// checkFinite passes a scalar on, or fails.
+type checkFinite struct{}
+
+func newCheckFinite(*graph.Node) (Kernel, error) { return checkFinite{}, nil }
+
+func (checkFinite) ScratchBytes() int64 { return 0 }
+
+func (checkFinite) Run(_ Pool, a *Args) error {
+	v := scalar(a.In[0])
+	if v-v != 0 { // Inf-Inf and NaN-NaN are NaN
+		return &device.NonFiniteError{}
+	}
+	floats(a.Out[0], 1)[0] = v
+	return nil
+}

@@ -1,0 +1,241 @@
+package kernels
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// movementKernels copy 4-byte elements of either type, bit for bit.
+var movementKernels = map[string]constructor{
+	"reshape(f32)->f32":      newReshape,
+	"reshape(i32)->i32":      newReshape,
+	"transpose(f32)->f32":    newTranspose,
+	"transpose(i32)->i32":    newTranspose,
+	"slice(f32)->f32":        newSlice,
+	"slice(i32)->i32":        newSlice,
+	"broadcast_to(f32)->f32": newBroadcast,
+	"broadcast_to(i32)->i32": newBroadcast,
+	"slice_grad(f32)->f32":   newSliceGrad,
+	"concat(f32...)->f32":    newConcat,
+	"concat(i32...)->i32":    newConcat,
+}
+
+// copyGrain is how many elements a copying chunk moves.
+const copyGrain = 16384
+
+// view walks memory with strides: a transposed, sliced or stretched tensor.
+type view struct {
+	dims, strides []int // neighbours merged, at least one
+	base          int
+}
+
+// viewOf drops dimensions of 1 and merges neighbours that are one run.
+func viewOf(dims, strides []int, base int) view {
+	v := view{base: base}
+	for d, size := range dims {
+		if size == 1 {
+			continue
+		}
+		if m := len(v.dims) - 1; m >= 0 && v.strides[m] == size*strides[d] {
+			v.dims[m] *= size
+			v.strides[m] = strides[d]
+			continue
+		}
+		v.dims, v.strides = append(v.dims, size), append(v.strides, strides[d])
+	}
+	if len(v.dims) == 0 {
+		v.dims, v.strides = []int{1}, []int{1}
+	}
+	return v
+}
+
+// at is where the elements at linear index i of all but the last dimension
+// start.
+func (v *view) at(i int) int {
+	p := v.base
+	for d := len(v.dims) - 2; d >= 0; d-- {
+		p += i % v.dims[d] * v.strides[d]
+		i /= v.dims[d]
+	}
+	return p
+}
+
+// run is the length of the innermost dimension and its stride.
+func (v *view) run() (n, stride int) {
+	last := len(v.dims) - 1
+	return v.dims[last], v.strides[last]
+}
+
+// viewCopy writes a view of its input as a contiguous output.
+type viewCopy struct {
+	n    int
+	view view
+	y, x []int32
+}
+
+func newViewCopy(n *graph.Node, strides []int, base int) (Kernel, error) {
+	s := out(n, 0).Shape
+	return &viewCopy{n: s.Elems(), view: viewOf(s, strides, base)}, nil
+}
+
+func newReshape(n *graph.Node) (Kernel, error) {
+	return newViewCopy(n, out(n, 0).Shape.Strides(), 0)
+}
+
+func newTranspose(n *graph.Node) (Kernel, error) {
+	own := in(n, 0).Shape.Strides()
+	st := make([]int, len(own))
+	for i, d := range n.Op.(ops.Transpose).Perm {
+		st[i] = own[d]
+	}
+	return newViewCopy(n, st, 0)
+}
+
+func newSlice(n *graph.Node) (Kernel, error) {
+	st := in(n, 0).Shape.Strides()
+	return newViewCopy(n, st, dot(st, n.Op.(ops.Slice).Start))
+}
+
+func newBroadcast(n *graph.Node) (Kernel, error) {
+	return newViewCopy(n, stretched(out(n, 0).Shape, in(n, 0).Shape), 0)
+}
+
+// dot is the element offset of an index.
+func dot(strides, index []int) int {
+	p := 0
+	for i, s := range strides {
+		p += s * index[i]
+	}
+	return p
+}
+
+func (k *viewCopy) ScratchBytes() int64 { return 0 }
+
+func (k *viewCopy) Run(p Pool, a *Args) error {
+	if sameMemory(a.In[0], a.Out[0]) {
+		return nil // a reshape in place
+	}
+	k.y, k.x = ints(a.Out[0], k.n), shape.View[int32](a.In[0])
+	do(p, chunks(k.n, copyGrain), k)
+	return nil
+}
+
+func (k *viewCopy) Chunk(i int) {
+	lo, hi := span(i, copyGrain, k.n)
+	inner, stride := k.view.run()
+	for lo < hi {
+		off := lo % inner
+		n := min(inner-off, hi-lo)
+		copyRun(k.y[lo:lo+n], k.x[k.view.at(lo/inner)+off*stride:], stride)
+		lo += n
+	}
+}
+
+// copyRun reads every stride-th element.
+func copyRun(y, x []int32, stride int) {
+	switch stride {
+	case 1:
+		copy(y, x[:len(y)])
+	case 0:
+		v := x[0]
+		for i := range y {
+			y[i] = v
+		}
+	default:
+		p := 0
+		for i := range y {
+			y[i] = x[p]
+			p += stride
+		}
+	}
+}
+
+// sliceGrad places its input inside zeros.
+type sliceGrad struct {
+	n, m    int // elements of the output and of the input
+	view    view
+	y, x    []int32
+	placing bool // the second loop, after the zeros
+}
+
+func newSliceGrad(n *graph.Node) (Kernel, error) {
+	st := out(n, 0).Shape.Strides()
+	x := in(n, 0).Shape
+	return &sliceGrad{
+		n: out(n, 0).Elems(), m: x.Elems(), view: viewOf(x, st, dot(st, n.Op.(ops.SliceGrad).Start)),
+	}, nil
+}
+
+func (k *sliceGrad) ScratchBytes() int64 { return 0 }
+
+func (k *sliceGrad) Run(p Pool, a *Args) error {
+	k.y, k.x = ints(a.Out[0], k.n), ints(a.In[0], k.m)
+	k.placing = false
+	do(p, chunks(k.n, copyGrain), k)
+	k.placing = true
+	do(p, chunks(k.m, copyGrain), k)
+	return nil
+}
+
+func (k *sliceGrad) Chunk(i int) {
+	if !k.placing {
+		lo, hi := span(i, copyGrain, k.n)
+		clear(k.y[lo:hi])
+		return
+	}
+	lo, hi := span(i, copyGrain, k.m)
+	inner, stride := k.view.run()
+	for lo < hi {
+		off := lo % inner
+		n := min(inner-off, hi-lo)
+		p := k.view.at(lo/inner) + off*stride
+		for j, v := range k.x[lo : lo+n] {
+			k.y[p+j*stride] = v
+		}
+		lo += n
+	}
+}
+
+// concat copies, for each index of the axes before Axis, one run per input.
+type concat struct {
+	outer, width int
+	runs, starts []int // per input: length of a run and where it goes in the output's
+	y            []int32
+	x            [][]int32
+}
+
+func newConcat(n *graph.Node) (Kernel, error) {
+	axis, s := n.Op.(ops.Concat).Axis, out(n, 0).Shape
+	k := &concat{outer: s[:axis].Elems(), width: s[axis:].Elems(), x: make([][]int32, len(n.In))}
+	at := 0
+	for _, v := range n.In {
+		run := v.Meta.Shape[axis:].Elems()
+		k.runs, k.starts = append(k.runs, run), append(k.starts, at)
+		at += run
+	}
+	return k, nil
+}
+
+func (k *concat) ScratchBytes() int64 { return 0 }
+
+func (k *concat) Run(p Pool, a *Args) error {
+	k.y = ints(a.Out[0], k.outer*k.width)
+	for i, run := range k.runs {
+		k.x[i] = ints(a.In[i], k.outer*run)
+	}
+	do(p, len(k.runs)*chunks(k.outer, k.step()), k)
+	return nil
+}
+
+// step is how many indices of the outer axes a chunk copies.
+func (k *concat) step() int { return max(1, copyGrain/max(1, k.width)) }
+
+func (k *concat) Chunk(i int) {
+	src := i % len(k.runs)
+	lo, hi := span(i/len(k.runs), k.step(), k.outer)
+	run, at := k.runs[src], k.starts[src]
+	for o := lo; o < hi; o++ {
+		copy(k.y[o*k.width+at:][:run], k.x[src][o*run:])
+	}
+}

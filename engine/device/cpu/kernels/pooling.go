@@ -1,0 +1,203 @@
+package kernels
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// A chunk is some planes [H,W] of [N,C,H,W].
+var poolingKernels = map[string]constructor{
+	"max_pool2d(f32)->f32,i32":      newMaxPool,
+	"max_pool2d_grad(i32,f32)->f32": newMaxPoolGrad,
+	"avg_pool2d(f32)->f32":          newAvgPool,
+	"avg_pool2d_grad(f32)->f32":     newAvgPoolGrad,
+}
+
+// pool2d is the geometry of pooling planes of h x w to planes of oh x ow.
+type pool2d struct {
+	planes, h, w, oh, ow int
+	kernel, stride, pad  int
+	x, y                 []float32
+	idx                  []int32
+}
+
+func pool2dOf(x, y shape.Shape, kernel, stride, pad int) pool2d {
+	return pool2d{
+		planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3],
+		kernel: kernel, stride: stride, pad: pad,
+	}
+}
+
+func (k *pool2d) ScratchBytes() int64 { return 0 }
+
+// per is how many planes a chunk has.
+func (k *pool2d) per() int { return rowGrain(k.h * k.w) }
+
+func (k *pool2d) bind(x, y []byte) {
+	k.x, k.y = floats(x, k.planes*k.h*k.w), floats(y, k.planes*k.oh*k.ow)
+}
+
+// plane is plane p of x and of y.
+func (k *pool2d) plane(p int) (x, y []float32) {
+	return k.x[p*k.h*k.w:][:k.h*k.w], k.y[p*k.oh*k.ow:][:k.oh*k.ow]
+}
+
+// window is the part of window o that lies inside n elements.
+func (k *pool2d) window(o, n int) (lo, hi int) {
+	lo = o*k.stride - k.pad
+	return max(0, lo), min(n, lo+k.kernel)
+}
+
+type maxPool struct{ pool2d }
+
+func newMaxPool(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.MaxPool2D)
+	return &maxPool{pool2dOf(in(n, 0).Shape, out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
+}
+
+func (k *maxPool) Run(p Pool, a *Args) error {
+	k.bind(a.In[0], a.Out[0])
+	k.idx = ints(a.Out[1], len(k.y))
+	do(p, chunks(k.planes, k.per()), k)
+	return nil
+}
+
+func (k *maxPool) Chunk(i int) {
+	lo, hi := span(i, k.per(), k.planes)
+	for p := lo; p < hi; p++ {
+		x, y := k.plane(p)
+		idx := k.idx[p*len(y):][:len(y)]
+		for oh := range k.oh {
+			h0, h1 := k.window(oh, k.h)
+			for ow := range k.ow {
+				w0, w1 := k.window(ow, k.w)
+				best := largest(x, k.w, h0, h1, w0, w1)
+				y[oh*k.ow+ow], idx[oh*k.ow+ow] = x[best], int32(best)
+			}
+		}
+	}
+}
+
+// largest is the index of the first largest element of a window, or of its
+// first NaN.
+func largest(x []float32, w, h0, h1, w0, w1 int) int {
+	best := h0*w + w0
+	v := x[best]
+	for h := h0; h < h1; h++ {
+		for j, e := range x[h*w+w0 : h*w+w1] {
+			if e > v || (e != e && v == v) {
+				best, v = h*w+w0+j, e
+			}
+		}
+	}
+	return best
+}
+
+type maxPoolGrad struct {
+	pool2d
+	bad first
+}
+
+func newMaxPoolGrad(n *graph.Node) (Kernel, error) {
+	return &maxPoolGrad{pool2d: pool2dOf(out(n, 0).Shape, in(n, 1).Shape, 0, 0, 0)}, nil
+}
+
+func (k *maxPoolGrad) Run(p Pool, a *Args) error {
+	k.bind(a.Out[0], a.In[1])
+	k.idx = ints(a.In[0], len(k.y))
+	k.bad.reset()
+	do(p, chunks(k.planes, k.per()), k)
+	if i := k.bad.get(); i >= 0 {
+		return fmt.Errorf("index %d at position %d is outside its plane of %d elements: pass the idx that max_pool2d gave",
+			k.idx[i], i, k.h*k.w)
+	}
+	return nil
+}
+
+func (k *maxPoolGrad) Chunk(i int) {
+	lo, hi := span(i, k.per(), k.planes)
+	for p := lo; p < hi; p++ {
+		dx, dy := k.plane(p)
+		clear(dx)
+		for j, v := range dy {
+			at := int(k.idx[p*len(dy)+j])
+			if at < 0 || at >= len(dx) {
+				k.bad.report(p*len(dy) + j)
+				continue
+			}
+			dx[at] += v
+		}
+	}
+}
+
+type avgPool struct{ pool2d }
+
+func newAvgPool(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.AvgPool2D)
+	return &avgPool{pool2dOf(in(n, 0).Shape, out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
+}
+
+func (k *avgPool) Run(p Pool, a *Args) error {
+	k.bind(a.In[0], a.Out[0])
+	do(p, chunks(k.planes, k.per()), k)
+	return nil
+}
+
+func (k *avgPool) Chunk(i int) {
+	lo, hi := span(i, k.per(), k.planes)
+	inv := 1 / float32(k.kernel*k.kernel)
+	for p := lo; p < hi; p++ {
+		x, y := k.plane(p)
+		for oh := range k.oh {
+			h0, h1 := k.window(oh, k.h)
+			for ow := range k.ow {
+				w0, w1 := k.window(ow, k.w)
+				s := float32(0)
+				for h := h0; h < h1; h++ {
+					for _, v := range x[h*k.w+w0 : h*k.w+w1] {
+						s += v
+					}
+				}
+				y[oh*k.ow+ow] = s * inv
+			}
+		}
+	}
+}
+
+type avgPoolGrad struct{ pool2d }
+
+func newAvgPoolGrad(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.AvgPool2DGrad)
+	return &avgPoolGrad{pool2dOf(out(n, 0).Shape, in(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
+}
+
+func (k *avgPoolGrad) Run(p Pool, a *Args) error {
+	k.bind(a.Out[0], a.In[0])
+	do(p, chunks(k.planes, k.per()), k)
+	return nil
+}
+
+func (k *avgPoolGrad) Chunk(i int) {
+	lo, hi := span(i, k.per(), k.planes)
+	inv := 1 / float32(k.kernel*k.kernel)
+	for p := lo; p < hi; p++ {
+		dx, dy := k.plane(p)
+		clear(dx)
+		for oh := range k.oh {
+			h0, h1 := k.window(oh, k.h)
+			for ow := range k.ow {
+				w0, w1 := k.window(ow, k.w)
+				d := dy[oh*k.ow+ow] * inv
+				for h := h0; h < h1; h++ {
+					row := dx[h*k.w+w0 : h*k.w+w1]
+					for j := range row {
+						row[j] += d
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package kernels
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+var reduceKernels = map[string]constructor{
+	"reduce_sum(f32)->f32":              newReduce,
+	"reduce_mean(f32)->f32":             newReduce,
+	"reduce_max(f32)->f32":              newReduce,
+	"sum_to(f32)->f32":                  newSumTo,
+	"sum_squares(f32)->f32":             newSumSquares,
+	"reduce_max_grad(f32,f32,f32)->f32": newReduceMaxGrad,
+}
+
+const (
+	reduceWidth = 64      // most output elements of a chunk: as many sums on its stack
+	reducePart  = 1 << 16 // elements of x in one partial sum, where outputs are few
+)
+
+// reduce folds x over some axes in float64, in the order in which x lies in
+// memory. Where there are few outputs of many elements each, the folded
+// elements are cut into parts, whose results are folded in order.
+type reduce struct {
+	f             fold
+	scale         float64
+	n, total      int  // outputs, and elements folded into each
+	width         int  // outputs of a chunk
+	parts         int  // partial results of each output
+	outer, folded view // the kept and the folded axes
+	y, x          []float32
+	partial       []float64 // [parts, n]
+}
+
+// fold says how elements are combined.
+type fold uint8
+
+const (
+	foldSum fold = iota
+	foldMax
+	foldSquares
+)
+
+func newReduce(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.Reduce)
+	s := in(n, 0).Shape
+	f, scale := foldSum, 1.0
+	switch op.Fn {
+	case "max":
+		f = foldMax
+	case "mean":
+		scale = float64(out(n, 0).Elems()) / float64(s.Elems())
+	}
+	return reduceOf(s, keptAxes(s, op.Axes), f, scale), nil
+}
+
+// keptAxes marks the axes of s that are not among axes; no axes means all.
+func keptAxes(s shape.Shape, axes []int) []bool {
+	keep := make([]bool, len(s))
+	for i := range s {
+		keep[i] = len(axes) > 0 && !slices.Contains(axes, i)
+	}
+	return keep
+}
+
+func newSumTo(n *graph.Node) (Kernel, error) {
+	s, to := in(n, 0).Shape, out(n, 0).Shape
+	keep := make([]bool, len(s))
+	for i := range to {
+		d := len(s) - len(to) + i
+		keep[d] = to[i] == s[d]
+	}
+	return reduceOf(s, keep, foldSum, 1), nil
+}
+
+func newSumSquares(n *graph.Node) (Kernel, error) {
+	s := in(n, 0).Shape
+	return reduceOf(s, make([]bool, len(s)), foldSquares, 1), nil
+}
+
+// reduceOf plans the walk over a tensor of shape s.
+func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) *reduce {
+	k := &reduce{f: f, scale: scale, parts: 1}
+	k.outer, k.folded, k.n, k.total = splitAxes(s, keep)
+	narrow := 1
+	if k.columns() {
+		narrow = 16
+	}
+	k.width = min(reduceWidth, max(narrow, reducePart/max(1, k.total)))
+	if chunks(k.n, k.width) < 8 && k.total > reducePart {
+		k.parts = chunks(k.total, reducePart)
+	}
+	return k
+}
+
+// splitAxes views a tensor of shape s as kept by folded elements.
+func splitAxes(s shape.Shape, keep []bool) (outer, folded view, n, total int) {
+	st := s.Strides()
+	var kd, ks, fd, fs []int
+	for i, d := range s {
+		if keep[i] {
+			kd, ks = append(kd, d), append(ks, st[i])
+		} else {
+			fd, fs = append(fd, d), append(fs, st[i])
+		}
+	}
+	return viewOf(kd, ks, 0), viewOf(fd, fs, 0), shape.Shape(kd).Elems(), shape.Shape(fd).Elems()
+}
+
+// columns tells whether outputs lie side by side and what is folded does not.
+func (k *reduce) columns() bool {
+	_, so := k.outer.run()
+	_, sf := k.folded.run()
+	return k.n > 1 && so == 1 && (sf != 1 || k.total == 1)
+}
+
+func (k *reduce) ScratchBytes() int64 {
+	if k.parts == 1 {
+		return 0
+	}
+	return int64(k.parts) * int64(k.n) * 8
+}
+
+func (k *reduce) Run(p Pool, a *Args) error {
+	k.y, k.x = floats(a.Out[0], k.n), shape.View[float32](a.In[0])
+	if k.parts > 1 {
+		k.partial = doubles(a.Scratch, k.parts*k.n)
+	}
+	do(p, k.parts*chunks(k.n, k.width), k)
+	for i := 0; k.parts > 1 && i < k.n; i++ {
+		acc := k.f.start()
+		for part := range k.parts {
+			acc = k.f.join(acc, k.partial[part*k.n+i])
+		}
+		k.y[i] = float32(acc * k.scale)
+	}
+	return nil
+}
+
+func (k *reduce) Chunk(i int) {
+	per := chunks(k.n, k.width)
+	part := i / per
+	lo, hi := span(i%per, k.width, k.n)
+	f0, f1 := 0, k.total
+	if k.parts > 1 {
+		f0, f1 = span(part, reducePart, k.total)
+	}
+	inner, stride := k.outer.run()
+	for lo < hi {
+		off := lo % inner
+		n := min(inner-off, hi-lo)
+		var sums [reduceWidth]float64
+		acc := sums[:n]
+		k.foldInto(acc, k.outer.at(lo/inner)+off*stride, stride, f0, f1)
+		if k.parts > 1 {
+			copy(k.partial[part*k.n+lo:], acc)
+		} else {
+			for j, v := range acc {
+				k.y[lo+j] = float32(v * k.scale)
+			}
+		}
+		lo += n
+	}
+}
+
+// foldInto folds elements f0..f1 of each of len(acc) neighbouring outputs,
+// the first of which starts at base.
+func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
+	for j := range acc {
+		acc[j] = k.f.start()
+	}
+	run, step := k.folded.run()
+	for f0 < f1 {
+		off := f0 % run
+		n := min(run-off, f1-f0)
+		at := base + k.folded.at(f0/run) + off*step
+		f0 += n
+		if !k.columns() {
+			for j := range acc {
+				acc[j] = k.f.along(acc[j], k.x[at+j*stride:], n, step)
+			}
+			continue
+		}
+		for r := range n {
+			k.f.across(acc, k.x[at+r*step:][:len(acc)])
+		}
+	}
+}
+
+// start is what folding no elements gives.
+func (f fold) start() float64 {
+	if f == foldMax {
+		return math.Inf(-1)
+	}
+	return 0
+}
+
+// join combines two partial results.
+func (f fold) join(a, b float64) float64 {
+	if f == foldMax {
+		return maxOf(a, b)
+	}
+	return a + b
+}
+
+// maxOf is the larger of two numbers, NaN if one is.
+func maxOf(a, b float64) float64 {
+	if b > a || b != b {
+		return b
+	}
+	return a
+}
+
+// along folds n elements of x, step apart, into acc.
+func (f fold) along(acc float64, x []float32, n, step int) float64 {
+	for i := 0; i < n; i++ {
+		v := float64(x[i*step])
+		switch f {
+		case foldSum:
+			acc += v
+		case foldSquares:
+			acc += v * v
+		default:
+			acc = maxOf(acc, v)
+		}
+	}
+	return acc
+}
+
+// across folds one element into each of acc.
+func (f fold) across(acc []float64, x []float32) {
+	x = x[:len(acc)]
+	switch f {
+	case foldSum:
+		for j, v := range x {
+			acc[j] += float64(v)
+		}
+	default:
+		for j := range x {
+			acc[j] = f.along(acc[j], x[j:], 1, 1)
+		}
+	}
+}
+
+// reduceMaxGrad gives dy to the first element of x that equals y.
+type reduceMaxGrad struct {
+	n, total      int
+	outer, folded view
+	dx, x, y, dy  []float32
+}
+
+func newReduceMaxGrad(n *graph.Node) (Kernel, error) {
+	s := in(n, 0).Shape
+	k := &reduceMaxGrad{}
+	k.outer, k.folded, k.n, k.total = splitAxes(s, keptAxes(s, n.Op.(ops.ReduceMaxGrad).Axes))
+	return k, nil
+}
+
+func (k *reduceMaxGrad) ScratchBytes() int64 { return 0 }
+
+func (k *reduceMaxGrad) Run(p Pool, a *Args) error {
+	k.dx, k.x = floats(a.Out[0], k.n*k.total), floats(a.In[0], k.n*k.total)
+	k.y, k.dy = floats(a.In[1], k.n), floats(a.In[2], k.n)
+	do(p, chunks(k.n, rowGrain(k.total)), k)
+	return nil
+}
+
+func (k *reduceMaxGrad) Chunk(i int) {
+	lo, hi := span(i, rowGrain(k.total), k.n)
+	inner, stride := k.outer.run()
+	run, step := k.folded.run()
+	for o := lo; o < hi; o++ {
+		base, found := k.outer.at(o/inner)+o%inner*stride, false
+		for f := range k.total {
+			p := base + k.folded.at(f/run) + f%run*step
+			v := float32(0)
+			if !found && k.x[p] == k.y[o] {
+				v, found = k.dy[o], true
+			}
+			k.dx[p] = v
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package kernels
+
+import (
+	"math"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+// All updates may run in place. Scalar factors are computed in float64 and
+// rounded once; the elements are in float32.
+var updateKernels = map[string]constructor{
+	"sgd(f32...)->f32":                               newSGD,
+	"sgd(f32...)->f32,f32":                           newSGD,
+	"adam(f32,f32,f32,f32,i32,f32)->f32,f32,f32":     newAdam,
+	"adam(f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32": newAdam,
+	"clip_factor(f32...)->f32":                       newClipFactor,
+	"learning_rate(i32)->f32":                        newLearningRate,
+	"increment(i32)->i32":                            newIncrement,
+	"ring_write(f32,i32,f32)->f32":                   newRingWrite,
+}
+
+// sgd is v' = Momentum v + d, w' = w - lr (v', d + Momentum v', or d).
+type sgd struct {
+	op         ops.SGD
+	n          int
+	w, g, v    []float32
+	w1, v1     []float32
+	lr, gs     float32 // learning rate, factor of g
+	decay, mom float32
+}
+
+func newSGD(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.SGD)
+	return &sgd{op: op, n: in(n, 0).Elems(), decay: float32(op.WeightDecay), mom: float32(op.Momentum)}, nil
+}
+
+func (k *sgd) ScratchBytes() int64 { return 0 }
+
+func (k *sgd) Run(p Pool, a *Args) error {
+	k.w, k.g, k.lr = floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
+	k.w1 = floats(a.Out[0], k.n)
+	if k.op.Momentum > 0 {
+		k.v, k.v1 = floats(a.In[3], k.n), floats(a.Out[1], k.n)
+	}
+	k.gs = gradScale(k.op.Scale, k.op.Clip, a)
+	do(p, chunks(k.n, grain), k)
+	return nil
+}
+
+// gradScale is Scale*clip; clip is the last input where there is one.
+func gradScale(scale float64, clip bool, a *Args) float32 {
+	if clip {
+		scale *= float64(scalar(a.In[len(a.In)-1]))
+	}
+	return float32(scale)
+}
+
+func (k *sgd) Chunk(i int) {
+	lo, hi := span(i, grain, k.n)
+	w, g, w1 := k.w[lo:hi], k.g[lo:hi], k.w1[lo:hi]
+	if k.op.Momentum == 0 {
+		for j, x := range w {
+			w1[j] = x - k.lr*(g[j]*k.gs+k.decay*x)
+		}
+		return
+	}
+	v, v1 := k.v[lo:hi], k.v1[lo:hi]
+	for j, x := range w {
+		d := g[j]*k.gs + k.decay*x
+		u := k.mom*v[j] + d
+		v1[j] = u
+		if k.op.Nesterov {
+			u = d + k.mom*u
+		}
+		w1[j] = x - k.lr*u
+	}
+}
+
+// adam is Adam, or AdamW where the op is Decoupled.
+type adam struct {
+	op                  ops.Adam
+	n                   int
+	w, g, m, v          []float32
+	w1, m1, v1          []float32
+	gs, decay, shrink   float32 // factor of g, coupled decay, decoupled factor of w
+	b1, c1, b2, c2      float32 // betas and 1 - betas
+	rate, root, epsilon float32 // lr/(1-Beta1^t), 1/sqrt(1-Beta2^t), Eps
+}
+
+func newAdam(n *graph.Node) (Kernel, error) {
+	op := n.Op.(ops.Adam)
+	return &adam{
+		op: op, n: in(n, 0).Elems(), epsilon: float32(op.Eps),
+		b1: float32(op.Beta1), c1: float32(1 - op.Beta1), b2: float32(op.Beta2), c2: float32(1 - op.Beta2),
+	}, nil
+}
+
+func (k *adam) ScratchBytes() int64 { return 0 }
+
+func (k *adam) Run(p Pool, a *Args) error {
+	k.w, k.g, k.m, k.v = floats(a.In[0], k.n), floats(a.In[1], k.n), floats(a.In[2], k.n), floats(a.In[3], k.n)
+	k.w1, k.m1, k.v1 = floats(a.Out[0], k.n), floats(a.Out[1], k.n), floats(a.Out[2], k.n)
+	t, lr := float64(scalarInt(a.In[4]))+1, float64(scalar(a.In[5]))
+	k.gs = gradScale(k.op.Scale, k.op.Clip, a)
+	k.rate = float32(lr / (1 - math.Pow(k.op.Beta1, t)))
+	k.root = float32(1 / math.Sqrt(1-math.Pow(k.op.Beta2, t)))
+	k.decay, k.shrink = float32(k.op.WeightDecay), 1
+	if k.op.Decoupled {
+		k.decay, k.shrink = 0, float32(1-lr*k.op.WeightDecay)
+	}
+	do(p, chunks(k.n, grain), k)
+	return nil
+}
+
+func (k *adam) Chunk(i int) {
+	lo, hi := span(i, grain, k.n)
+	w, g := k.w[lo:hi], k.g[lo:hi]
+	m, v := k.m[lo:hi], k.v[lo:hi]
+	w1, m1, v1 := k.w1[lo:hi], k.m1[lo:hi], k.v1[lo:hi]
+	for j, x := range w {
+		d := g[j]*k.gs + k.decay*x
+		mj := k.b1*m[j] + k.c1*d
+		vj := k.b2*v[j] + k.c2*(d*d)
+		m1[j], v1[j] = mj, vj
+		w1[j] = x*k.shrink - k.rate*mj/(sqrtf(vj)*k.root+k.epsilon)
+	}
+}
+
+// clipFactor is min(1, MaxNorm/(norm+1e-6)); NaN stays NaN.
+type clipFactor struct{ op ops.ClipFactor }
+
+func newClipFactor(n *graph.Node) (Kernel, error) {
+	return clipFactor{n.Op.(ops.ClipFactor)}, nil
+}
+
+func (clipFactor) ScratchBytes() int64 { return 0 }
+
+func (k clipFactor) Run(_ Pool, a *Args) error {
+	sum := 0.0
+	for _, b := range a.In {
+		sum += float64(scalar(b))
+	}
+	floats(a.Out[0], 1)[0] = float32(min(1, k.op.MaxNorm/(k.op.Scale*math.Sqrt(sum)+1e-6)))
+	return nil
+}
+
+// learningRate asks the op, so that every device agrees.
+type learningRate struct{ op ops.LearningRate }
+
+func newLearningRate(n *graph.Node) (Kernel, error) {
+	return learningRate{n.Op.(ops.LearningRate)}, nil
+}
+
+func (learningRate) ScratchBytes() int64 { return 0 }
+
+func (k learningRate) Run(_ Pool, a *Args) error {
+	floats(a.Out[0], 1)[0] = float32(k.op.At(int(scalarInt(a.In[0]))))
+	return nil
+}
+
+type increment struct{}
+
+func newIncrement(*graph.Node) (Kernel, error) { return increment{}, nil }
+
+func (increment) ScratchBytes() int64 { return 0 }
+
+func (increment) Run(_ Pool, a *Args) error {
+	ints(a.Out[0], 1)[0] = scalarInt(a.In[0]) + 1
+	return nil
+}
+
+// ringWrite writes one element of a ring.
+type ringWrite struct {
+	op ops.RingWrite
+	n  int
+}
+
+func newRingWrite(n *graph.Node) (Kernel, error) {
+	return ringWrite{n.Op.(ops.RingWrite), in(n, 0).Elems()}, nil
+}
+
+func (ringWrite) ScratchBytes() int64 { return 0 }
+
+func (k ringWrite) Run(_ Pool, a *Args) error {
+	ring := floats(a.Out[0], k.n)
+	if !sameMemory(a.In[0], a.Out[0]) {
+		copy(ring, floats(a.In[0], k.n))
+	}
+	at := int(scalarInt(a.In[1])) % k.n
+	if at < 0 {
+		at += k.n
+	}
+	ring[at] = float32(float64(scalar(a.In[2])) * k.op.Scale)
+	return nil
+}
