@@ -55,7 +55,7 @@ func Load(path string, o Overlay) (*Config, error) {
 		if !strings.ContainsAny(path, `/\.`) {
 			return nil, fmt.Errorf("%w: %q is neither a file nor shipped%s", ErrNotFound, path, didYouMean(path, Names()))
 		}
-		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs` lists those that ship inside", ErrNotFound, path)
+		return nil, fmt.Errorf("%w: there is no file %s; `trainer configs list` names those that ship inside", ErrNotFound, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read config: %w", err)

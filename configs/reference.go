@@ -8,8 +8,8 @@ import (
 // referenceHead opens the reference page. What follows comes from the tables.
 const referenceHead = `# Config reference
 
-A config is one YAML file. ` + "`data` and `model`" + ` must be given, everything else has a default. ` + "`trainer configs`" + ` lists the
-configs that ship inside, ` + "`trainer configs show NAME`" + ` prints one.
+A config is one YAML file. ` + "`data` and `model`" + ` must be given, everything else has a default. ` + "`trainer configs list`" + ` names
+the configs that ship inside, ` + "`trainer configs show NAME`" + ` prints one.
 
 Each key can be set from outside: by a flag where the table names one, by ` + "`--set train.batch=64`" + ` (lists as
 ` + "`--set model.hidden=[64,32]`" + `), or by an environment variable, ` + "`BERTH_TRAIN_BATCH=64`" + `. A flag wins over ` + "`--set`" + `, that over
