@@ -173,15 +173,30 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 	}
 	out, err := op.Infer(Metas(in))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrShape, op.Kind(), err)
+		return nil, b.shapeError(op, err)
 	}
 	for _, m := range out {
 		if err := m.Shape.Validate(); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrShape, op.Kind(), err)
+			return nil, b.shapeError(op, err)
 		}
 	}
 	return out, nil
 }
+
+// shapeError is a metadata rule's error. In a layer it reads as the rule words
+// it, since the layer says what was asked for; outside one the op does.
+func (b *Builder) shapeError(op Op, err error) error {
+	if b.layer == nil {
+		err = fmt.Errorf("%s: %w", op.Kind(), err)
+	}
+	return ruleError{err}
+}
+
+// ruleError is an ErrShape that reads as the rule words it.
+type ruleError struct{ error }
+
+// Unwrap makes it ErrShape as well as what it wraps.
+func (e ruleError) Unwrap() []error { return []error{ErrShape, e.error} }
 
 // broken stands in for the outputs of a node that could not be appended; the
 // most outputs that any op has is eight.
