@@ -32,17 +32,30 @@ type command struct {
 func (c *command) run() error {
 	switch c.op {
 	case opCopyIn:
-		if c.dst.data != nil {
-			copy(c.dst.data, hostBytes(c.host))
-		}
+		return c.copyHost(c.dst, false)
 	case opCopyOut:
-		copy(hostBytes(c.host), c.src.data)
+		return c.copyHost(c.src, true)
 	case opCopyPeer:
 		copy(c.dst.data, c.src.data)
 	case opLaunch:
 		return c.launch.run()
 	default:
 		return fmt.Errorf("BUG: command with opcode %d", c.op)
+	}
+	return nil
+}
+
+// copyHost copies between host memory and b. A host buffer that is not of this
+// package can have been freed by its owner too early.
+func (c *command) copyHost(b *buffer, out bool) error {
+	h := hostBytes(c.host)
+	switch {
+	case int64(len(h)) != b.size:
+		return fmt.Errorf("%s: copy of %v: the host buffer was freed before the copy ran", b.dev.spec.ID, b.meta)
+	case out:
+		copy(h, b.data)
+	default:
+		copy(b.data, h) // nothing where memory is only counted
 	}
 	return nil
 }
@@ -120,7 +133,7 @@ func (d *Device) own(b device.Buffer) (*buffer, error) {
 
 // CopyIn queues a copy to the device.
 func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
-	c, seq, err := s.reserve()
+	seq, err := s.reserve()
 	if err != nil {
 		return err
 	}
@@ -135,9 +148,7 @@ func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 		unpinHost(src)
 		return s.wrap("copy-in", err)
 	}
-	*c = command{op: opCopyIn, dst: b, host: src}
-	s.commit(seq)
-	return nil
+	return s.commit(seq, command{op: opCopyIn, dst: b, host: src})
 }
 
 func unpinHost(h device.HostBuffer) {
@@ -151,7 +162,7 @@ func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 	if !s.dev.spec.CopyOut {
 		return device.Event{}, s.wrap("copy-out", fmt.Errorf("%w: a device of kind %q computes nothing", device.ErrUnsupported, s.dev.spec.Kind))
 	}
-	c, seq, err := s.reserve()
+	seq, err := s.reserve()
 	if err != nil {
 		return device.Event{}, err
 	}
@@ -166,9 +177,7 @@ func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 		unpinHost(dst)
 		return device.Event{}, s.wrap("copy-out", err)
 	}
-	*c = command{op: opCopyOut, src: b, host: dst}
-	s.commit(seq)
-	return device.Event{Queue: s, Seq: seq}, nil
+	return device.Event{Queue: s, Seq: seq}, s.commit(seq, command{op: opCopyOut, src: b, host: dst})
 }
 
 // CopyPeer queues a copy from another device of the same kind, or from another
@@ -188,7 +197,7 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 	if err := s.WaitFor(from.Ready()); err != nil {
 		return err
 	}
-	c, seq, err := s.reserve()
+	seq, err := s.reserve()
 	if err != nil {
 		return err
 	}
@@ -199,28 +208,24 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 		unpin(from)
 		return s.wrap("peer copy", err)
 	}
-	*c = command{op: opCopyPeer, dst: to, src: from}
-	s.commit(seq)
-	return nil
+	return s.commit(seq, command{op: opCopyPeer, dst: to, src: from})
 }
 
 // WaitFor makes what is queued later wait for e, and fail if e failed.
 func (s *Stream) WaitFor(e device.Event) error {
-	c, seq, err := s.reserve()
+	seq, err := s.reserve()
 	if err != nil {
 		return err
 	}
 	if e.Queue == nil || e.Queue == device.Queue(s) || e.Done() && e.Err() == nil {
 		return nil
 	}
-	*c = command{op: opWait, event: e}
-	s.commit(seq)
-	return nil
+	return s.commit(seq, command{op: opWait, event: e})
 }
 
 // Launch queues an executable.
 func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
-	c, seq, err := s.reserve()
+	seq, err := s.reserve()
 	if err != nil {
 		return device.Event{}, err
 	}
@@ -233,7 +238,5 @@ func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Ev
 	if err != nil {
 		return device.Event{}, s.wrap("launch of "+e.graph.Name, err)
 	}
-	*c = command{op: opLaunch, launch: l}
-	s.commit(seq)
-	return event, nil
+	return event, s.commit(seq, command{op: opLaunch, launch: l})
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"crypto/sha256"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -56,7 +57,7 @@ func (x *executable) Graph() *graph.Graph { return x.graph }
 
 // Compile plans a segment, or finds the plan made before for an equal one.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	signature := fmt.Sprintf("%s alias=%v finite=%v", graph.Signature(g), o.Alias, o.CheckFinite)
+	signature := signatureOf(g, o)
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	d.mu.Lock()
@@ -82,6 +83,20 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 	d.loaded[signature] = x
 	d.mu.Unlock()
 	return x, nil
+}
+
+// signatureOf is equal for work that can share an executable. Names do not
+// count, except where the point is to name the layer that failed.
+func signatureOf(g *graph.Graph, o device.CompileOptions) string {
+	s := fmt.Sprintf("%s alias=%v", graph.Signature(g), o.Alias)
+	if !o.CheckFinite {
+		return s
+	}
+	h := sha256.New()
+	for _, n := range g.Nodes {
+		fmt.Fprintln(h, where(n), n)
+	}
+	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16])
 }
 
 // compile makes an executable and room for its temporaries.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -84,6 +85,7 @@ func (s *Stream) Close() error {
 	d.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.finish(math.MaxUint64) // nobody shall wait for what was never queued
 	if s.reported {
 		return nil
 	}
@@ -163,9 +165,8 @@ func (s *Stream) block(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// reserve waits for room and returns the slot and the number of the next
-// command. Nobody sees the slot before commit.
-func (s *Stream) reserve() (*command, uint64, error) {
+// reserve waits for room and returns the number of the next command.
+func (s *Stream) reserve() (uint64, error) {
 	seq := s.queued.Load() + 1
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,14 +174,21 @@ func (s *Stream) reserve() (*command, uint64, error) {
 		s.room.Wait()
 	}
 	if s.closed {
-		return nil, 0, s.closedError()
+		return 0, s.closedError()
 	}
-	return &s.ring[seq%ringSize], seq, nil
+	return seq, nil
 }
 
-// commit queues the command that reserve gave.
-func (s *Stream) commit(seq uint64) {
+// commit queues a command under the number that reserve gave. If the device
+// closed the stream meanwhile, the command is released.
+func (s *Stream) commit(seq uint64, c command) error {
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		c.release()
+		return s.closedError()
+	}
+	s.ring[seq%ringSize] = c
 	s.queued.Store(seq)
 	if s.asleep {
 		s.work.Signal()
@@ -190,6 +198,7 @@ func (s *Stream) commit(seq uint64) {
 		// The failure, if any, is reported by the event, as without Sync.
 		_ = s.block(context.Background(), seq)
 	}
+	return nil
 }
 
 // run is the stream's goroutine: it ends when the stream is closed and
@@ -253,6 +262,11 @@ func (s *Stream) end(seq uint64, err error) {
 	if err != nil && s.failed == 0 {
 		s.failed, s.err = seq, err
 	}
+	s.finish(seq)
+}
+
+// finish marks commands up to seq as ended. It needs s.mu.
+func (s *Stream) finish(seq uint64) {
 	s.ended.Store(seq)
 	s.room.Signal()
 	kept := s.waiters[:0]
@@ -267,7 +281,7 @@ func (s *Stream) end(seq uint64, err error) {
 	s.waiters = kept
 }
 
-// name of the failing thing in front of an error.
+// wrap puts what failed in front of an error.
 func (s *Stream) wrap(what string, err error) error {
 	if errors.Is(err, device.ErrClosed) {
 		return err
