@@ -39,8 +39,8 @@ func start(g *graph.Graph, microbatches int, seed uint64) (state, feeds) {
 		in[m] = map[string]ref.Array{}
 		for _, v := range g.Inputs {
 			in[m][v.Name] = randomArray(r, v.Meta)
-			if v.Meta.DType == shape.Int32 {
-				in[m][v.Name].I[0] = int32(m * 3)
+			for i := range in[m][v.Name].I { // rows of a table, classes, counts: all small
+				in[m][v.Name].I[i] = int32((3*m + i) % 7)
 			}
 		}
 	}
