@@ -173,8 +173,12 @@ func moments(x []float32, j, width int) (mean, std float64) {
 func FuzzCSV(f *testing.F) {
 	f.Add("len,width,kind\n1,2,rose\n3,4,iris\n", false)
 	f.Add("1,2,3\n4,5,6\n", true)
+	f.Add(strings.Repeat("8,", 63)+"16\n"+strings.Repeat("0,", 64)+"9", false)
 	f.Add("\ufeff\"a\nb\",c\n1,2", true)
 	f.Fuzz(func(t *testing.T, text string, regression bool) {
+		if pixels, labels, err := parseDigits("fuzz.csv", []byte(text)); err == nil && len(labels) != 0 && len(labels) != len(pixels)/digitPixels {
+			t.Fatalf("%d labels for %d digits", len(labels), len(pixels)/digitPixels)
+		}
 		c := &csvFile{path: "fuzz.csv"}
 		if regression {
 			c.opt.Task = TaskRegression

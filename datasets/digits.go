@@ -52,23 +52,21 @@ func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, er
 
 // parseDigits reads lines of 64 pixels and, on every line or on none, a label.
 func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err error) {
-	line := 0
-	for rest := raw; len(rest) > 0; {
+	for line, rest := 1, raw; len(rest) > 0; line++ {
 		var text []byte
 		text, rest, _ = bytes.Cut(rest, []byte("\n"))
-		line++
 		if text = bytes.TrimRight(text, "\r"); len(text) == 0 {
 			continue
 		}
-		before := len(pixels)
-		var label int32 = -1
+		labelled := len(labels) > 0 || len(pixels) == 0
+		var label int32
 		if pixels, label, err = parseDigit(pixels, text); err != nil {
 			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, name, line, err)
 		}
 		if label >= 0 {
 			labels = append(labels, label)
 		}
-		if len(labels) != 0 && len(labels) != len(pixels)/digitPixels || label >= 0 && len(labels) != before/digitPixels+1 {
+		if first := len(pixels) == digitPixels; !first && labelled != (label >= 0) {
 			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none", ErrFormat, name, line)
 		}
 	}
@@ -83,29 +81,9 @@ var errEndOfLine = errors.New("end of line")
 // parseDigit appends the pixels of one line to dst; the label is -1 if the line
 // has none. Its errors begin with the column.
 func parseDigit(dst, text []byte) ([]byte, int32, error) {
-	at := 0
-	number := func(limit int) (int, error) {
-		if at > len(text) {
-			return 0, errEndOfLine
-		}
-		start, v := at, 0
-		for at < len(text) && text[at] != ',' {
-			if text[at] < '0' || text[at] > '9' {
-				return 0, fmt.Errorf("%d: %q is not a digit", at+1, text[at])
-			}
-			if v = v*10 + int(text[at]-'0'); v > limit {
-				return 0, fmt.Errorf("%d: number above %d", start+1, limit)
-			}
-			at++
-		}
-		if at == start {
-			return 0, fmt.Errorf("%d: empty field", start+1)
-		}
-		at++
-		return v, nil
-	}
+	l := numberLine{text: text}
 	for i := range digitPixels {
-		v, err := number(digitMax)
+		v, err := l.next(digitMax)
 		if err == errEndOfLine {
 			return nil, 0, fmt.Errorf("%d: %d fields, %d pixels expected", len(text), i, digitPixels)
 		}
@@ -114,14 +92,43 @@ func parseDigit(dst, text []byte) ([]byte, int32, error) {
 		}
 		dst = append(dst, byte(v))
 	}
-	label, err := number(9)
+	label, err := l.next(9)
 	if err == errEndOfLine {
 		return dst, -1, nil
 	}
-	if err == nil && at <= len(text) {
-		err = fmt.Errorf("%d: more than %d fields", at, digitPixels+1)
+	if err == nil && l.at <= len(text) {
+		err = fmt.Errorf("%d: more than %d fields", l.at, digitPixels+1)
 	}
 	return dst, int32(label), err
+}
+
+// numberLine reads whole numbers with commas between them. at is past the end
+// of the text once the last one was read.
+type numberLine struct {
+	text []byte
+	at   int
+}
+
+// next reads a number up to limit.
+func (l *numberLine) next(limit int) (int, error) {
+	if l.at > len(l.text) {
+		return 0, errEndOfLine
+	}
+	start, v := l.at, 0
+	for ; l.at < len(l.text) && l.text[l.at] != ','; l.at++ {
+		c := l.text[l.at]
+		if c < '0' || c > '9' {
+			return 0, fmt.Errorf("%d: %q is not a digit", l.at+1, c)
+		}
+		if v = v*10 + int(c-'0'); v > limit {
+			return 0, fmt.Errorf("%d: number above %d", start+1, limit)
+		}
+	}
+	if l.at == start {
+		return 0, fmt.Errorf("%d: empty field", start+1)
+	}
+	l.at++
+	return v, nil
 }
 
 // scale is what pixels of 0 to top read as.

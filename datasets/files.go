@@ -16,7 +16,7 @@ import (
 // stays far below the limit.
 const (
 	unpackFactor = 64
-	unpackFloor  = 64 << 20
+	unpackFloor  = 16 << 20
 )
 
 func unpackLimit(packed int64) int64 { return max(packed*unpackFactor, unpackFloor) }

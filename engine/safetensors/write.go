@@ -115,40 +115,30 @@ func layout(entries []Entry) ([]Entry, error) {
 	return sorted, nil
 }
 
+// entryHeader is what the header says of an entry.
+type entryHeader struct {
+	DType   DType    `json:"dtype"`
+	Shape   []int    `json:"shape"`
+	Offsets [2]int64 `json:"data_offsets"`
+}
+
 // encodeHeader is the length and the header, padded with spaces so that the
 // data begins at a multiple of eight.
 func encodeHeader(sorted []Entry, metadata map[string]string) ([]byte, error) {
-	type tensor struct {
-		DType   DType    `json:"dtype"`
-		Shape   []int    `json:"shape"`
-		Offsets [2]int64 `json:"data_offsets"`
-	}
 	out := append(make([]byte, lengthBytes), '{')
-	field := func(key string, value any) error {
-		if len(out) > lengthBytes+1 {
-			out = append(out, ',')
-		}
-		k, err := json.Marshal(key)
-		if err != nil {
-			return err
-		}
-		v, err := json.Marshal(value)
-		out = append(append(append(out, k...), ':'), v...)
-		return err
-	}
+	var err error
 	if len(metadata) > 0 {
-		if err := field(metadataKey, metadata); err != nil {
+		if out, err = appendField(out, metadataKey, metadata); err != nil {
 			return nil, err
 		}
 	}
 	at := int64(0)
 	for _, e := range sorted {
-		end := at + e.Meta.Bytes()
-		dims := append([]int{}, e.Meta.Shape...)
-		if err := field(e.Name, tensor{FromShape(e.Meta.DType), dims, [2]int64{at, end}}); err != nil {
+		h := entryHeader{FromShape(e.Meta.DType), append([]int{}, e.Meta.Shape...), [2]int64{at, at + e.Meta.Bytes()}}
+		if out, err = appendField(out, e.Name, h); err != nil {
 			return nil, err
 		}
-		at = end
+		at = h.Offsets[1]
 	}
 	out = append(out, '}')
 	for len(out)%lengthBytes != 0 {
@@ -159,4 +149,17 @@ func encodeHeader(sorted []Entry, metadata map[string]string) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint64(out, uint64(len(out)-lengthBytes))
 	return out, nil
+}
+
+// appendField adds a key and its value to the header's object.
+func appendField(out []byte, key string, value any) ([]byte, error) {
+	if len(out) > lengthBytes+1 {
+		out = append(out, ',')
+	}
+	k, err := json.Marshal(key)
+	if err != nil {
+		return nil, err
+	}
+	v, err := json.Marshal(value)
+	return append(append(append(out, k...), ':'), v...), err
 }
