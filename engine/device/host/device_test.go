@@ -1,0 +1,212 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kernelFunc is a kernel made of a function.
+type kernelFunc func(in, out [][]byte) error
+
+func (kernelFunc) ScratchBytes() int64                    { return 0 }
+func (k kernelFunc) Run(in, out [][]byte, _ []byte) error { return k(in, out) }
+
+// toy opens a device on which every node is k.
+func toy(t *testing.T, k kernelFunc) *Device {
+	t.Helper()
+	d, err := New(Config{
+		Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16},
+		Bind: func(*graph.Node) (Kernel, error) { return k, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// launchOnce runs a graph of one node and returns its failure.
+func launchOnce(t *testing.T, d *Device) error {
+	t.Helper()
+	g := segment(t, func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
+	})
+	x, err := d.Compile(g, device.CompileOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err1 := d.Alloc(shape.F32(4), device.Input)
+	out, err2 := d.Alloc(shape.F32(4), device.Input)
+	s, err3 := d.NewStream("s")
+	if err1 != nil || err2 != nil || err3 != nil {
+		t.Fatal(err1, err2, err3)
+	}
+	e, err := s.Launch(x, []device.Buffer{in}, []device.Buffer{out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure := e.Wait(context.Background())
+	for _, err := range []error{s.Close(), in.Delete(), out.Delete(), d.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	return failure
+}
+
+func TestPanicBecomesError(t *testing.T) {
+	err := launchOnce(t, toy(t, func(in, _ [][]byte) error {
+		_ = in[0][99]
+		return nil
+	}))
+	if err == nil || !strings.Contains(err.Error(), "BUG: kernel panicked") || !strings.Contains(err.Error(), "neg") || !strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// mine is host memory of a caller's own.
+type mine struct{ data []byte }
+
+func (m *mine) Bytes() []byte { return m.data }
+func (m *mine) Free() error   { m.data = nil; return nil }
+
+func TestForeignHostBuffer(t *testing.T) {
+	d := toy(t, nil)
+	s, err := d.NewStream("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(shape.F32(1), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, out := &mine{[]byte{1, 2, 3, 4}}, &mine{make([]byte, 4)}
+	if err := s.CopyIn(b, in); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.CopyOut(out, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Wait(context.Background()); err != nil || string(out.data) != "\x01\x02\x03\x04" {
+		t.Errorf("%v, %v", out.data, err)
+	}
+	hold := &queue{end: make(chan struct{})}
+	if err := s.WaitFor(device.Event{Queue: hold, Seq: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyIn(b, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Free(); err != nil { // too early
+		t.Fatal(err)
+	}
+	close(hold.end)
+	if err := s.Record().Wait(context.Background()); err == nil || !strings.Contains(err.Error(), "freed before the copy") {
+		t.Errorf("error %v", err)
+	}
+	for _, err := range []error{s.Close(), b.Delete(), d.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// queue ends when its channel is closed.
+type queue struct{ end chan struct{} }
+
+func (*queue) Finished(uint64) bool { return false }
+func (*queue) Err(uint64) error     { return nil }
+func (q *queue) Await(context.Context, uint64) error {
+	<-q.end
+	return nil
+}
+
+// TestCloseWhileQueueing closes a device under a goroutine that queues: every
+// call ends, with ErrClosed from some point on, and so does every event.
+func TestCloseWhileQueueing(t *testing.T) {
+	d := toy(t, nil)
+	s, err := d.NewStream("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := d.Alloc(shape.F32(1), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started, ended := make(chan struct{}), make(chan error)
+	go func() {
+		h := &mine{make([]byte, 4)}
+		for i := 0; ; i++ {
+			if err := s.CopyIn(b, h); err != nil {
+				ended <- err
+				return
+			}
+			if i == 100 {
+				close(started)
+			}
+		}
+	}()
+	<-started
+	if err := d.Close(); err == nil || !strings.Contains(err.Error(), `"s" was still open`) {
+		t.Errorf("closing with an open stream: %v", err)
+	}
+	if err := <-ended; !strings.Contains(err.Error(), "closed") && !strings.Contains(err.Error(), "deleted") {
+		t.Errorf("queueing on a closed device: %v", err)
+	}
+	if err := b.Ready().Wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	mem := write("meminfo", "MemTotal: 100 kB\nMemAvailable:     8 kB\n")
+	if n, err := memAvailable(mem); n != 8192 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if _, err := memAvailable(write("short", "MemTotal: 100 kB\n")); err == nil {
+		t.Error("no error without MemAvailable")
+	}
+	write("v2/a/b/memory.max", "max\n")
+	write("v2/a/b/memory.current", "10\n")
+	write("v2/a/memory.max", "1000\n")
+	write("v2/a/memory.current", "400\n")
+	if n := groupAvailable(write("own2", "0::/a/b\n"), filepath.Join(dir, "v2")); n != 600 {
+		t.Errorf("version 2: %d bytes, expected 600", n)
+	}
+	write("v1/memory/memory.limit_in_bytes", "500\n")
+	write("v1/memory/memory.usage_in_bytes", "600\n")
+	if n := groupAvailable(write("own1", "4:memory:/not/there\n2:cpu:/\n"), filepath.Join(dir, "v1")); n != 0 {
+		t.Errorf("version 1: %d bytes, expected 0", n)
+	}
+	one, err := DefaultBudget(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if two, _ := DefaultBudget(2); one < 1<<20 || two > one*3/4 {
+		t.Errorf("budgets %d for one device and %d for each of two", one, two)
+	}
+}

@@ -1,0 +1,147 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// segment builds a graph whose outputs are what f returns.
+func segment(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
+	t.Helper()
+	b := graph.NewBuilder("test", 1)
+	for _, v := range f(b) {
+		b.Output(v.Name, v)
+	}
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// text shows a plan: one line per step, its storages by place and, for
+// temporaries, by offset in units of 64 bytes.
+func (p *plan) text() string {
+	name := func(s *storage) string {
+		if s.place == inTemp {
+			return fmt.Sprintf("t%d", s.off/alignment)
+		}
+		return fmt.Sprintf("%c%d", "io"[s.place], s.index)
+	}
+	var lines []string
+	for _, st := range p.steps {
+		line := "copy"
+		if st.node != nil {
+			line = st.node.Op.Kind()
+		}
+		for _, s := range st.in {
+			line += " " + name(s)
+		}
+		line += " ->"
+		for _, s := range st.out {
+			line += " " + name(s)
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestPlans(t *testing.T) {
+	m := shape.F32(16) // 64 bytes
+	for _, c := range []struct {
+		name  string
+		alias []int
+		build func(b *graph.Builder) []*graph.Value
+		want  string
+		arena int64
+	}{
+		{"a chain works in place", nil, func(b *graph.Builder) []*graph.Value {
+			x := ops.Exp(b, ops.Neg(b, ops.Tanh(b, b.Input("x", m))))
+			return []*graph.Value{ops.Neg(b, x)}
+		}, "tanh i0 -> t0\nneg t0 -> t0\nexp t0 -> t0\nneg t0 -> o0", 64},
+		{"not in place while another node still reads", nil, func(b *graph.Builder) []*graph.Value {
+			x := ops.Tanh(b, b.Input("x", m))
+			y := ops.Neg(b, x)
+			return []*graph.Value{ops.Add(b, y, x)}
+		}, "tanh i0 -> t0\nneg t0 -> t1\nadd t1 t0 -> o0", 128},
+		{"not in place when the node reads it twice", nil, func(b *graph.Builder) []*graph.Value {
+			x := ops.Tanh(b, b.Input("x", m))
+			y := ops.Mul(b, x, x)
+			return []*graph.Value{ops.Neg(b, y)}
+		}, "tanh i0 -> t0\nmul t0 t0 -> t1\nneg t1 -> o0", 128},
+		{"a view keeps its storage alive", nil, func(b *graph.Builder) []*graph.Value {
+			x := ops.Tanh(b, b.Input("x", m))
+			v := ops.ReshapeTo(b, x, 4, 4)
+			y := ops.Neg(b, x)
+			return []*graph.Value{ops.Neg(b, y), ops.Sum(b, v, false, 0, 1)}
+		}, "tanh i0 -> t0\nneg t0 -> t1\nneg t1 -> o0\nreduce_sum t0 -> o1", 128},
+		{"an input is never overwritten", nil, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, ops.Neg(b, ops.ReshapeTo(b, b.Input("x", m), 4, 4)))}
+		}, "neg i0 -> t0\nneg t0 -> o0", 64},
+		{"a donated one is", []int{0}, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, b.Input("x", m))}
+		}, "neg i0 -> o0", 0},
+		{"but not by a node that cannot", []int{1}, func(b *graph.Builder) []*graph.Value {
+			x, y := b.Input("x", m), b.Input("y", m)
+			return []*graph.Value{ops.Sub(b, x, y)}
+		}, "sub i0 i1 -> t0\ncopy t0 -> o0", 64},
+		{"its readers come first", []int{0, -1}, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", m)
+			return []*graph.Value{ops.Neg(b, x), ops.Exp(b, x)}
+		}, "exp i0 -> o1\nneg i0 -> o0", 0},
+		{"also copies of it", []int{0, -1}, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", m)
+			return []*graph.Value{ops.Neg(b, x), x}
+		}, "copy i0 -> o1\nneg i0 -> o0", 0},
+		{"handed through in its own memory", []int{0}, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{b.Input("x", m)}
+		}, "", 0},
+		{"one value as two outputs", nil, func(b *graph.Builder) []*graph.Value {
+			y := ops.Neg(b, b.Input("x", m))
+			return []*graph.Value{y, y}
+		}, "neg i0 -> o0\ncopy o0 -> o1", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := newPlan(segment(t, c.build), c.alias)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.text(); got != c.want || p.arena != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.arena, got, c.arena, c.want)
+			}
+		})
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	m := shape.F32(16)
+	for _, c := range []struct {
+		name  string
+		alias []int
+		words string
+		build func(b *graph.Builder) []*graph.Value
+	}{
+		{"a swap", []int{0, 1}, "takes over input x", func(b *graph.Builder) []*graph.Value {
+			x, y := b.Input("x", m), b.Input("y", m)
+			return []*graph.Value{y, x}
+		}},
+		{"a donation between different metadata", []int{0}, "metadata differ", func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.ReshapeTo(b, b.Input("x", m), 4, 4)}
+		}},
+		{"an input that is not there", []int{3}, "does not exist", func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, b.Input("x", m))}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := newPlan(segment(t, c.build), c.alias)
+			if err == nil || !strings.Contains(err.Error(), "BUG") || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("error %v, expected BUG and %q", err, c.words)
+			}
+		})
+	}
+}
