@@ -92,7 +92,8 @@ func (k *attention) Run(p Pool, a *Args) error {
 }
 
 func (k *attention) Chunk(c int) {
-	var buf panels
+	var stack largePanels
+	buf := stack.panels()
 	s := k.scratch[c*attentionRows*k.t:][:attentionRows*k.t]
 	for q0 := 0; q0 < k.t; q0 += attentionRows {
 		q1 := min(q0+attentionRows, k.t)
@@ -149,7 +150,8 @@ func (k *attentionGrad) Run(p Pool, a *Args) error {
 }
 
 func (k *attentionGrad) Chunk(c int) {
-	var buf panels
+	var stack largePanels
+	buf := stack.panels()
 	s := k.scratch[c*2*attentionRows*k.t:][:2*attentionRows*k.t]
 	pm, ds := s[:attentionRows*k.t], s[attentionRows*k.t:]
 	dk, dv := k.part(k.dqkv, c, 1, 0), k.part(k.dqkv, c, 2, 0)

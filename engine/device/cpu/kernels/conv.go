@@ -62,7 +62,6 @@ func (k *convY) Run(p Pool, a *Args) error {
 }
 
 func (k *convY) Chunk(i int) {
-	var buf panels
 	p, i0, i1, j0, j1 := k.grid.at(i)
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
@@ -71,7 +70,7 @@ func (k *convY) Chunk(i int) {
 		a:  operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
 		im: &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
 	}
-	g.tile(&buf, i0, i1, j0, j1)
+	g.do(i0, i1, j0, j1)
 }
 
 // convX is dx[n,g] = w'[g] * im2col(dy[n,g]): C/G x HW over O/G*K*K, where w'
@@ -106,7 +105,6 @@ func (k *convX) Run(p Pool, a *Args) error {
 }
 
 func (k *convX) Chunk(i int) {
-	var buf panels
 	p, i0, i1, j0, j1 := k.grid.at(i)
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
@@ -115,7 +113,7 @@ func (k *convX) Chunk(i int) {
 		a:  operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
 		im: &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
 	}
-	g.tile(&buf, i0, i1, j0, j1)
+	g.do(i0, i1, j0, j1)
 }
 
 // convW is dw[g] = sum over n of dy[n,g] * im2col(x[n,g]) transposed: O/G x
@@ -146,7 +144,6 @@ func (k *convW) Run(p Pool, a *Args) error {
 }
 
 func (k *convW) Chunk(i int) {
-	var buf panels
 	group, i0, i1, j0, j1 := k.grid.at(i)
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
@@ -157,6 +154,6 @@ func (k *convW) Chunk(i int) {
 			a:  operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
 			im: &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
 		}
-		g.tile(&buf, i0, i1, j0, j1)
+		g.do(i0, i1, j0, j1)
 	}
 }

@@ -35,7 +35,7 @@ func (m *im2col) packT(buf *panels, k0, kn, j0, j1 int) {
 		} else {
 			clear(r)
 		}
-		dst, lane := buf.b[(j-j0)/unrollN][:kn], (j-j0)%unrollN
+		dst, lane := buf.panelB((j - j0) / unrollN)[:kn], (j-j0)%unrollN
 		for k := range dst {
 			dst[k][lane] = r[k]
 		}

@@ -46,7 +46,6 @@ func (k *matmul) Run(p Pool, a *Args) error {
 }
 
 func (k *matmul) Chunk(i int) {
-	var buf panels
 	p, i0, i1, j0, j1 := k.grid.at(i)
 	m, n := k.grid.m, k.grid.n
 	g := gemm{
@@ -60,5 +59,5 @@ func (k *matmul) Chunk(i int) {
 	if k.transB {
 		g.b.rs, g.b.cs = 1, k.k
 	}
-	g.tile(&buf, i0, i1, j0, j1)
+	g.do(i0, i1, j0, j1)
 }
