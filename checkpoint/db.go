@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -133,6 +134,11 @@ func (im *image) checkFormat() error {
 	return nil
 }
 
+const (
+	mapAhead = (8 << 30) & (1<<(strconv.IntSize-1) - 1) // 8 GiB of addresses; none where an int has 32 bits
+	growBy   = 256 << 10                                // what the file grows by beyond what it needs
+)
+
 // openBolt prepares the locked file for writing.
 func (db *DB) openBolt() error {
 	fresh, err := neverUsed(db.file)
@@ -151,7 +157,13 @@ func (db *DB) openBolt() error {
 			FreelistType: bbolt.FreelistMapType,
 			NoStatistics: true,
 			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return db.file, nil },
+			// Address space to grow into: when bbolt must map the file anew
+			// within a transaction, it first copies all that the transaction holds.
+			InitialMmapSize: mapAhead,
 		})
+		if err == nil {
+			db.bolt.AllocSize = growBy
+		}
 		return err
 	})
 	if err != nil {
