@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -194,7 +195,12 @@ func TestText(t *testing.T) {
 	if !strings.HasPrefix(strings.Repeat("héllo\nwörld ", 10), text) {
 		t.Errorf("windows say %q", text)
 	}
-	p, err := OpenInputs(context.Background(), s, &ds.Info, write(t, "in", "wörld öld\nhéllo"))
+	var info Info // as it would come back from a checkpoint
+	b, err := json.Marshal(ds.Info)
+	if err = errors.Join(err, json.Unmarshal(b, &info)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := OpenInputs(context.Background(), s, &info, write(t, "in", "wörld öld\nhéllo"))
 	if err != nil || p.Len() != 2 {
 		t.Errorf("inputs: %v", err)
 	}

@@ -117,6 +117,26 @@ func TestLoaderNextIsCancelled(t *testing.T) {
 	}
 }
 
+func TestLoaderCatchesDoubleReturn(t *testing.T) {
+	p, _ := numbered(t, 8, 1, Spec{})
+	l, err := NewLoader(p, slotsFor(p, 1, 8), LoaderOptions{Batch: 8, Epochs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer func() {
+		if recover() == nil {
+			t.Error("a slot was returned twice unnoticed")
+		}
+	}()
+	b, err := l.Next(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Return(b.Slot)
+	l.Return(b.Slot)
+}
+
 func TestLoaderRefuses(t *testing.T) {
 	p, _ := numbered(t, 50, 1, Spec{})
 	good := slotsFor(p, 1, 8)

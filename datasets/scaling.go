@@ -3,6 +3,7 @@ package datasets
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Scaling is a standardisation fitted on a training part: feature i becomes
@@ -16,10 +17,13 @@ type Scaling struct {
 func fitScaling(train *Part, values []float32, features int) *Scaling {
 	s := &Scaling{make([]float64, features), make([]float64, features)}
 	n := float64(train.count)
+	constant := slices.Repeat([]bool{true}, features)
+	first := train.splitRow(0) * features
 	for i := range train.count {
 		row := train.splitRow(i) * features
 		for j := range features {
 			s.Mean[j] += float64(values[row+j]) / n
+			constant[j] = constant[j] && values[row+j] == values[first+j]
 		}
 	}
 	for i := range train.count {
@@ -29,10 +33,10 @@ func fitScaling(train *Part, values []float32, features int) *Scaling {
 			s.Std[j] += d * d / n
 		}
 	}
-	for j, v := range s.Std {
-		// A constant column keeps what rounding left of its mean.
-		if s.Std[j] = math.Sqrt(v); s.Std[j] <= 1e-12*math.Abs(s.Mean[j]) {
-			s.Std[j] = 1
+	for j := range s.Std {
+		if s.Std[j] = math.Sqrt(s.Std[j]); constant[j] {
+			// Exactly, not up to what rounding left of the sums.
+			s.Mean[j], s.Std[j] = float64(values[first+j]), 1
 		}
 	}
 	return s
