@@ -257,7 +257,7 @@ func TestCutIsTheBest(t *testing.T) {
 				s.foot[lo][hi] = f
 			}
 		}
-		got, want := s.run(true), bruteForce(s, &label{}, 0, 0)
+		got, want := s.run(true), bruteForce(s, []int{0})
 		switch {
 		case (got == nil) != (want == nil):
 			t.Fatalf("found %v, there is %v", got, want)
@@ -267,25 +267,36 @@ func TestCutIsTheBest(t *testing.T) {
 	})
 }
 
-// bruteForce tries every way to place the blocks from lo on.
-func bruteForce(s *search, w *label, stage, lo int) *label {
-	if stage == s.stages {
-		if lo < len(s.foot) {
-			return nil
-		}
-		return w
+// bruteForce tries every way to go on from some cuts, the first block of each
+// stage so far.
+func bruteForce(s *search, cuts []int) *label {
+	if len(cuts) == s.stages {
+		return judge(s, append(slices.Clone(cuts), len(s.foot)))
 	}
 	var best *label
-	for hi := lo + 1; hi <= len(s.foot); hi++ {
-		l := s.extend(w, stage, lo, hi, true)
-		if l == nil {
-			continue
-		}
-		if l = bruteForce(s, l, stage+1, hi); l != nil && (best == nil || l.time < best.time || l.time == best.time && l.cross < best.cross) {
+	for next := cuts[len(cuts)-1] + 1; next < len(s.foot); next++ {
+		l := bruteForce(s, append(slices.Clone(cuts), next))
+		if l != nil && (best == nil || l.time < best.time || l.time == best.time && l.cross < best.cross) {
 			best = l
 		}
 	}
 	return best
+}
+
+// judge adds up what a whole cut costs, nil if it does not fit.
+func judge(s *search, cuts []int) *label {
+	l := &label{}
+	used := make([]int64, len(s.o.Devices))
+	for stage := range s.stages {
+		f := s.foot[cuts[stage]][cuts[stage+1]]
+		l.time = max(l.time, float64(f.flops)/1e9)
+		l.cross += f.bytesIn
+		used[s.device[stage]] += f.held*int64(s.stages-stage) + f.fixed[device.Weight]
+	}
+	if slices.Max(used) > s.o.Devices[0].MemoryBytes {
+		return nil
+	}
+	return l
 }
 
 // TestNoCutWhereValuesGoBack has a block whose layer is used again at the end:

@@ -91,8 +91,26 @@ func checkPlan(t *rapid.T, p *Plan) {
 			made[slot.Value.Name] = true
 		}
 	}
+	checkUnread(t, p)
 	if len(in) != len(p.Graph.Nodes) {
 		t.Fatalf("%d of %d nodes are in a segment", len(in), len(p.Graph.Nodes))
+	}
+}
+
+// checkUnread checks that only outputs of the graph are written for nobody.
+func checkUnread(t *rapid.T, p *Plan) {
+	isRead := map[*graph.Value]bool{}
+	for _, s := range p.Segments {
+		for _, slot := range s.First.In {
+			isRead[slot.Value] = true
+		}
+	}
+	for _, s := range p.Segments {
+		for _, v := range s.Unread {
+			if isRead[v] || !slices.Contains(p.Graph.Outputs, v) {
+				t.Fatalf("%s lists %s as unread", s.Name, v.Name)
+			}
+		}
 	}
 }
 
