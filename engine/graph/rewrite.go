@@ -3,36 +3,7 @@ package graph
 // Prune removes the nodes that nothing needs: neither an output, an assigned
 // variable nor a sum over microbatches. Node IDs stay as they were built.
 func Prune(g *Graph) *Graph {
-	sums := map[*Value]*Value{}
-	for _, a := range g.Accums {
-		sums[a.Sum] = a.Part
-	}
-	live := map[*Value]bool{}
-	need := func(v *Value) {
-		live[v] = true
-		if part := sums[v]; part != nil {
-			live[part] = true
-		}
-	}
-	for _, v := range g.Outputs {
-		need(v)
-	}
-	for _, a := range g.Assigns {
-		need(a.New)
-	}
-	keep := make([]bool, len(g.Nodes))
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
-		n := g.Nodes[i]
-		for _, out := range n.Out {
-			keep[i] = keep[i] || live[out]
-		}
-		if !keep[i] {
-			continue
-		}
-		for _, in := range n.In {
-			need(in)
-		}
-	}
+	keep, live := needed(g)
 	out := *g
 	out.Nodes, out.Accums = nil, nil
 	for i, n := range g.Nodes {
@@ -46,4 +17,38 @@ func Prune(g *Graph) *Graph {
 		}
 	}
 	return &out
+}
+
+// needed marks the nodes and values that outputs and assignments depend on.
+func needed(g *Graph) (keep []bool, live map[*Value]bool) {
+	parts := map[*Value]*Value{}
+	for _, a := range g.Accums {
+		parts[a.Sum] = a.Part
+	}
+	live = map[*Value]bool{}
+	need := func(v *Value) {
+		live[v] = true
+		if part := parts[v]; part != nil {
+			live[part] = true
+		}
+	}
+	for _, v := range g.Outputs {
+		need(v)
+	}
+	for _, a := range g.Assigns {
+		need(a.New)
+	}
+	keep = make([]bool, len(g.Nodes))
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		for _, out := range g.Nodes[i].Out {
+			keep[i] = keep[i] || live[out]
+		}
+		if !keep[i] {
+			continue
+		}
+		for _, in := range g.Nodes[i].In {
+			need(in)
+		}
+	}
+	return keep, live
 }

@@ -272,7 +272,7 @@ func TestAttentionDropout(t *testing.T) {
 					if k <= q && ops.Kept(o.P, o.Key().At(uint64(i/4), step)[i%4]) {
 						want = 2 / float64(q+1)
 					}
-					near(t, "a probability", got[0].F[((b*time+q)*width+h*time+k):][:1], []float64{want})
+					near(t, "a probability", got[0].F[((b*time+q)*width + h*time + k):][:1], []float64{want})
 				}
 				near(t, "lse", got[1].F[(b*heads+h)*time+q:][:1], []float64{math.Log(float64(q + 1))})
 			}
