@@ -15,6 +15,10 @@ var convKernels = map[string]constructor{
 	"conv2d_grad_w(f32,f32)->f32": newConvGradW,
 }
 
+// convM is the least rows of a tile that are worth reading an image's windows
+// for once more.
+const convM = 64
+
 // conv holds what the three products of a convolution share.
 type conv struct {
 	n, c, o, groups int // samples, channels in, channels out
@@ -49,7 +53,7 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
-	k.grid = newGrid(k.n*op.Groups, k.o/op.Groups, k.py)
+	k.grid = newGrid(k.n*op.Groups, k.o/op.Groups, k.py, convM)
 	return (*convY)(&k), nil
 }
 
@@ -84,7 +88,7 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
-	k.grid = newGrid(k.n*op.Groups, k.c/op.Groups, k.px)
+	k.grid = newGrid(k.n*op.Groups, k.c/op.Groups, k.px, convM)
 	return (*convX)(&k), nil
 }
 
@@ -127,7 +131,7 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
 	k.im.transposed = true
-	k.grid = newGrid(op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk)
+	k.grid = newGrid(op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, convM)
 	return (*convW)(&k), nil
 }
 
@@ -144,6 +148,8 @@ func (k *convW) Run(p Pool, a *Args) error {
 }
 
 func (k *convW) Chunk(i int) {
+	var stack largePanels
+	buf := stack.panels()
 	group, i0, i1, j0, j1 := k.grid.at(i)
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
@@ -154,6 +160,6 @@ func (k *convW) Chunk(i int) {
 			a:  operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
 			im: &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
 		}
-		g.do(i0, i1, j0, j1)
+		g.tile(&buf, i0, i1, j0, j1)
 	}
 }

@@ -310,17 +310,20 @@ type grid struct {
 }
 
 // newGrid prefers large tiles, which share packed panels, as long as they
-// leave some eight chunks to share among threads.
-func newGrid(count, m, n int) grid {
+// leave some eight chunks to share among threads: first rows are cut down to
+// leastM, then columns, then rows again.
+func newGrid(count, m, n, leastM int) grid {
 	g := grid{m: m, n: n, count: count, stepM: 128}
 	g.setN(max(1, chunks(n, tileN)))
-	for g.chunks() < 8 && g.stepM > packM {
+	for g.chunks() < 8 && g.stepM > leastM {
 		g.setM(g.stepM / 2)
 	}
 	for g.chunks() < 8 && g.stepN > 32 {
 		g.setN(g.tilesN * 2)
 	}
-	g.setM(g.stepM)
+	for g.chunks() < 4 && g.stepM > packM {
+		g.setM(g.stepM / 2)
+	}
 	return g
 }
 

@@ -30,7 +30,7 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	return &matmul{
-		grid: newGrid(batch, m, cols), k: k, transA: op.TransA, transB: op.TransB,
+		grid: newGrid(batch, m, cols, packM), k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }
