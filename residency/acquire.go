@@ -197,11 +197,13 @@ func (m *Manager) mark(s device.Stream, needs []Need) (pause, error) {
 	return pause{}, nil
 }
 
-// conflict reports whether a lease that is held writes what w reads, or uses
-// what w writes: nothing is queued for it yet that could be waited for.
+// conflict reports whether a lease that is held writes what w reads, or uses a
+// buffer that w overwrites: nothing is queued for it yet that could be waited
+// for.
 func (m *Manager) conflict(w *want) bool {
 	c := w.copy()
-	if w.mode&Write != 0 && c.leased > 0 || c.writing {
+	overwrites := w.mode&Write != 0 || !w.t.current(c)
+	if overwrites && c.leased > 0 || c.writing {
 		return true
 	}
 	return w.t.truth >= 0 && w.t.copies[w.t.truth].writing

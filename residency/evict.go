@@ -226,13 +226,17 @@ func (m *Manager) alloc(t *Tensor, d int, s device.Stream) (pause, error) {
 		b, err := p.dev.Alloc(t.meta, t.usage)
 		if err == nil {
 			m.hold(t, d, b)
+			p.missing -= t.bytes
 			return pause{}, nil
 		}
 		if !errors.Is(err, device.ErrOutOfMemory) {
 			return pause{}, fmt.Errorf("%s on %s: %w", t.name, p.id, err)
 		}
-		if p.sweep(); len(p.graves) > 0 {
-			return p.oldest(), nil
+		if n := len(p.graves); n > 0 {
+			if p.sweep(); len(p.graves) == n {
+				return p.oldest(), nil
+			}
+			continue // some of it was freed, maybe after the device looked
 		}
 		if ok, e := m.evict(d); e != nil {
 			return pause{}, e
@@ -275,13 +279,13 @@ func (m *Manager) stuck(d int, s device.Stream, locked int64, cause error) (paus
 			big = w.t
 		}
 	}
-	err := fmt.Errorf("%w: %d bytes more are needed on %s, %d are leased or needed at once, budget %d; "+
-		"largest is %v with %d: raise the budget, use smaller microbatches or more devices",
-		ErrBudget, p.missing, p.id, locked, p.budget, big, big.bytes)
+	limit := fmt.Errorf("budget %d", p.budget)
 	if cause != nil {
-		err = fmt.Errorf("%w (%w)", err, cause)
+		limit = cause
 	}
-	return pause{}, err
+	return pause{}, fmt.Errorf("%w: %d bytes more are needed on %s, %d are leased or needed at once (%w); "+
+		"largest is %v with %d: raise the budget, use smaller microbatches or more devices",
+		ErrBudget, p.missing, p.id, locked, limit, big, big.bytes)
 }
 
 // evict gives up one copy on device d, spilling it to the host if it is the

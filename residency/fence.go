@@ -25,17 +25,6 @@ func (f *fence) add(e device.Event) {
 	*f = append(*f, e)
 }
 
-// prune takes out what has ended.
-func (f *fence) prune() {
-	kept := (*f)[:0]
-	for _, e := range *f {
-		if !e.Done() {
-			kept = append(kept, e)
-		}
-	}
-	*f = kept
-}
-
 // done reports whether all has ended.
 func (f fence) done() bool {
 	for _, e := range f {
@@ -44,20 +33,6 @@ func (f fence) done() bool {
 		}
 	}
 	return true
-}
-
-// holdBack makes stream s wait for what has not ended yet. Failures are not
-// passed on: who reads failed contents is told by their ready event.
-func (f fence) holdBack(s device.Stream) error {
-	for _, e := range f {
-		if e.Done() {
-			continue
-		}
-		if err := s.WaitFor(e); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ended waits on the host until e has ended, well or not. Its error is ctx's.

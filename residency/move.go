@@ -6,7 +6,9 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// This file queues every copy there is; nothing else touches a copy stream.
+// This file queues every copy there is; nothing else touches a copy stream. A
+// copy goes to a buffer that is fresh or that nothing queued uses: plan and
+// prefetch see to that, so what is here only waits for its source.
 
 // peerPath reports whether device i can be copied to device j directly.
 func (m *Manager) peerPath(i, j int) bool {
@@ -64,9 +66,6 @@ func (m *Manager) copyIn(t *Tensor, d int, kind Kind, cause string) error {
 	if err := m.seal.transfer(t, kind, "", cause, fed); err != nil {
 		return err
 	}
-	if err := m.clear(c, p.in); err != nil {
-		return fmt.Errorf("copy-in of %s to %s: %w", t.name, p.id, err)
-	}
 	if err := follow(p.in, h.ready); err != nil {
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, p.id, err)
 	}
@@ -95,10 +94,7 @@ func (m *Manager) copyIn(t *Tensor, d int, kind Kind, cause string) error {
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to int, cause string) error {
 	src, dst, p := &t.copies[from], &t.copies[to], &m.places[to]
-	err := m.clear(dst, p.peer)
-	if err == nil {
-		err = follow(p.peer, src.ready)
-	}
+	err := follow(p.peer, src.ready)
 	if err == nil {
 		err = p.peer.CopyPeer(dst.buf, src.buf)
 	}
@@ -142,18 +138,6 @@ func (p *place) queueOut(dst device.HostBuffer, c *devCopy) (device.Event, error
 		return device.Event{}, err
 	}
 	return p.out.CopyOut(dst, c.buf)
-}
-
-// clear makes stream s, which is about to write into c, wait for all that
-// reads or writes c's buffer.
-func (m *Manager) clear(c *devCopy, s device.Stream) error {
-	if err := c.readers.holdBack(s); err != nil {
-		return err
-	}
-	if c.ready.Done() {
-		return nil
-	}
-	return s.WaitFor(c.ready)
 }
 
 // follow makes s wait for e, which it depends on: a failure is passed on.

@@ -314,6 +314,69 @@ func TestHazards(t *testing.T) {
 			t.Errorf("pulled %q", s)
 		}
 	})
+	t.Run("host memory outlives the copy-out to it", func(t *testing.T) {
+		r := newRig(t, 1, Options{})
+		w := r.declare("w", 8, device.Weight)
+		r.write(w, 0, 'a')
+		free := r.devs[0].stream("copy-out").hold()
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if err := r.m.PullBack(ctx, Epoch, w); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("pull-back held back: %v", err)
+		}
+		r.write(w, 0, 'b')
+		if n := hosts(r.devs[0]); n != 1 {
+			t.Errorf("%d host buffers while one is copied to", n)
+		}
+		free()
+		if d, err := r.m.EnsureHost(short(t), Epoch, w); err != nil || d.Data().([]uint8)[0] != 'b' {
+			t.Errorf("pulled %v, %v", d, err)
+		}
+		if n := hosts(r.devs[0]); n != 1 {
+			t.Errorf("%d host buffers, the stale one was to be given back", n)
+		}
+	})
+	t.Run("the last copy of a fed buffer stands for all", func(t *testing.T) {
+		r := newRig(t, 2, Options{}, noPeers)
+		x := r.declare("x", 8, device.Input)
+		if err := r.m.Feed(x, r.hostBuffer(8, 'a')); err != nil {
+			t.Fatal(err)
+		}
+		free := r.devs[0].stream("copy-in").hold()
+		r.mustRead(x, 0, 'a')
+		r.mustRead(x, 1, 'a')
+		ev, ok := r.m.FeedDone(x)
+		time.Sleep(10 * time.Millisecond)
+		if !ok || ev.Done() {
+			t.Error("handed back while the first copy is held")
+		}
+		free()
+		if err := ev.Wait(short(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("new input spares a lease of the old", func(t *testing.T) {
+		r := newRig(t, 1, Options{})
+		x := r.declare("x", 8, device.Input)
+		r.fill(x, 'a')
+		var l Lease
+		if err := r.m.Acquire(short(t), r.compute[0], []Need{{x, 0, Read}}, &l); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.m.Feed(x, r.hostBuffer(8, 'b')); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.m.Prefetch(short(t), []Need{{x, 0, Read}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.read(x, 0, 'b'); !errors.Is(err, ErrLeased) {
+			t.Errorf("the buffer of a lease was taken: %v", err)
+		}
+		if err := r.m.Release(&l, device.Event{}); err != nil {
+			t.Fatal(err)
+		}
+		r.mustRead(x, 0, 'b')
+	})
 	t.Run("a reader waits for its copy-in, not the host", func(t *testing.T) {
 		r := newRig(t, 1, Options{})
 		w := r.declare("w", 8, device.Weight)
@@ -327,6 +390,13 @@ func TestHazards(t *testing.T) {
 		free()
 		r.mustRead(w, 0, 'b')
 	})
+}
+
+// hosts is how many host buffers of d are not freed.
+func hosts(d *fakeDev) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.hosts
 }
 
 // TestFeedDoubleBuffers: new input is copied while the old one is computed on,
