@@ -44,7 +44,7 @@ func noise(dims ...int) ref.Array {
 	rng := rand.New(rand.NewPCG(1, 1))
 	a := ref.New(shape.F32(dims...))
 	for i := range a.F {
-		a.F[i] = rng.Float64() - 0.5
+		a.F[i] = float64(rng.Float32() - 0.5)
 	}
 	return a
 }

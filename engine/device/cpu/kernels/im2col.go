@@ -59,9 +59,11 @@ func (m *im2col) fill(dst []float32, q, p int) {
 	}
 }
 
-// fillRow writes pixels t/div, (t+mul)/div, ... of one image row.
+// fillRow writes pixels t/div, (t+mul)/div, ... of one image row. Either mul or
+// div is 1.
 func (m *im2col) fillRow(dst, row []float32, t int) {
-	if m.mul == 1 && m.div == 1 {
+	switch {
+	case m.mul == 1 && m.div == 1:
 		lo := min(max(0, -t), len(dst))
 		hi := max(lo, min(len(dst), len(row)-t))
 		clear(dst[:lo])
@@ -69,13 +71,20 @@ func (m *im2col) fillRow(dst, row []float32, t int) {
 			copy(dst[lo:hi], row[t+lo:t+hi])
 		}
 		clear(dst[hi:])
-		return
-	}
-	for i := range dst {
-		dst[i] = 0
-		if iw := t / m.div; t >= 0 && iw < len(row) && t%m.div == 0 {
+	case m.div == 1:
+		for i := range dst {
+			dst[i] = 0
+			if t >= 0 && t < len(row) {
+				dst[i] = row[t]
+			}
+			t += m.mul
+		}
+	default:
+		clear(dst)
+		i := max(0, -t)
+		i += (m.div - (t+i)%m.div) % m.div // the first pixel that is whole
+		for iw := (t + i) / m.div; i < len(dst) && iw < len(row); i, iw = i+m.div, iw+1 {
 			dst[i] = row[iw]
 		}
-		t += m.mul
 	}
 }

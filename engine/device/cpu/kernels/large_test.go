@@ -1,0 +1,78 @@
+package kernels
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// TestLargeShapes covers what small shapes do not reach: many blocks of K,
+// many tiles, partial sums, several blocks of queries.
+func TestLargeShapes(t *testing.T) {
+	sum := func(axes ...int) graph.Op { return ops.Reduce{Fn: "sum", Axes: axes} }
+	biggest := func(axes ...int) graph.Op { return ops.Reduce{Fn: "max", Axes: axes} }
+	ids := ref.New(shape.I32(500))
+	for i := range ids.I {
+		ids.I[i] = int32(i * i % 97)
+	}
+	one, table := ref.Ints([]int32{3}), noise(97, 300)
+	for _, s := range []sample{
+		{ops.MatMul{}, []ref.Array{noise(150, 600), noise(600, 210)}, 2e-5},
+		{ops.MatMul{TransA: true, TransB: true}, []ref.Array{noise(530, 37), noise(205, 530)}, 2e-5},
+		{ops.Conv2D{Stride: 2, Pad: 1, Groups: 2}, []ref.Array{noise(2, 64, 15, 17), noise(70, 32, 3, 3)}, 2e-5},
+		{ops.Conv2DGradX{Stride: 2, Pad: 1, Groups: 2, H: 15, W: 17}, []ref.Array{noise(70, 32, 3, 3), noise(2, 70, 8, 9)}, 2e-5},
+		{ops.Conv2DGradW{Stride: 1, Pad: 2, Groups: 1, KH: 5, KW: 5}, []ref.Array{noise(2, 7, 20, 20), noise(2, 33, 20, 20)}, 2e-5},
+		{sum(), []ref.Array{noise(300, 701)}, 1e-6},
+		{sum(1), []ref.Array{noise(2, 99991)}, 1e-6},
+		{sum(0), []ref.Array{noise(40000, 3)}, 1e-6},
+		{sum(0, 2), []ref.Array{noise(70, 5, 400)}, 1e-6},
+		{biggest(), []ref.Array{noise(99991)}, 0},
+		{ops.SumSquares{}, []ref.Array{noise(99991)}, 1e-6},
+		{ops.MSE{}, []ref.Array{noise(30000), noise(30000)}, 1e-6},
+		{ops.SumTo{Shape: shape.Of(200)}, []ref.Array{noise(7, 50, 200)}, 1e-6},
+		{ops.Transpose{Perm: []int{1, 0}}, []ref.Array{noise(130, 257)}, 0},
+		{ops.CausalSelfAttention{Heads: 2, P: 0.2}, []ref.Array{noise(2, 300, 3*20), one, one}, 1e-5},
+		{ops.CausalSelfAttentionGrad{Heads: 2, P: 0.2}, []ref.Array{noise(2, 300, 3*20), noise(2, 300, 20), noise(2, 2, 300), noise(2, 300, 20), one, one}, 1e-4},
+		{ops.ScatterAdd{Rows: 97}, []ref.Array{ids, noise(500, 300)}, 1e-5},
+		{ops.Gather{}, []ref.Array{table, ids}, 0},
+		{ops.CrossEntropy{}, []ref.Array{noise(500, 97), ids}, 1e-6},
+		{ops.LayerNormGrad{}, []ref.Array{noise(200, 300), noise(300), noise(200), noise(200), noise(200, 300)}, 1e-5},
+	} {
+		t.Run(graph.OpString(s.op), func(t *testing.T) { checkSample(t, s, 7) })
+	}
+}
+
+// TestBitsDoNotDependOnTheTile computes the same rows and columns inside
+// products of other sizes, whose tiles lie elsewhere.
+func TestBitsDoNotDependOnTheTile(t *testing.T) {
+	const k = 300
+	a, b := noise(131, k), noise(k, 203)
+	whole := productBits(t, a, b, 131, 203, k)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		m, n := 1+rng.IntN(131), 1+rng.IntN(203)
+		part := productBits(t, a, b, m, n, k)
+		for i := range m {
+			for j := range n {
+				if part[i*n+j] != whole[i*203+j] {
+					t.Fatalf("element (%d,%d) of a %dx%d product has other bits than of 131x203", i, j, m, n)
+				}
+			}
+		}
+	}
+}
+
+// productBits multiplies the first m rows of a with the first n columns of b.
+func productBits(t *testing.T, a, b ref.Array, m, n, k int) []float32 {
+	t.Helper()
+	cut := ref.New(shape.F32(k, n))
+	for i := range k {
+		copy(cut.F[i*n:(i+1)*n], b.F[i*b.Meta.Shape[1]:])
+	}
+	s := sample{ops.MatMul{}, []ref.Array{ref.Floats(a.F[:m*k], m, k), cut}, 0}
+	return floats(runSample(t, s, nil, serial{}).out[0].mem, m*n)
+}
