@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -21,11 +23,16 @@ type Options struct {
 	// Tail is the same cut for an epoch's last batch: its Forward and Backward
 	// are for that batch's last, smaller microbatch. Nil if every batch is full.
 	Tail *partition.Plan
+	// LastMicrobatches is how many microbatches an epoch's last batch has, the
+	// one of the tail's size included.
+	LastMicrobatches int
 	// Schedule names how microbatches are ordered: gpipe or 1f1b; empty runs
 	// Forward (and Update) only.
 	Schedule string
 	// Constant gives the bytes of a per-microbatch constant.
 	Constant func(v *graph.Value, microbatch int) []byte
+	// Fetch keeps the graph's outputs after a step, for the caller to pull back.
+	Fetch bool
 	// CheckFinite fails at the first node whose output is not finite, for
 	// finding where a run went wrong.
 	CheckFinite bool
@@ -37,7 +44,7 @@ type Program struct {
 	opt       Options
 	exes      map[exeKey]device.Executable
 	full      *expansion
-	partial   map[int]*expansion // by number of microbatches, of steps that are not full
+	last      *expansion // an epoch's last batch; nil if it is full
 	tensors   map[residency.Key]*residency.Tensor
 	constants []*residency.Tensor
 	inflight  [2]flight
@@ -56,7 +63,6 @@ func (r *Runtime) Load(o Options) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o,
 		exes:    map[exeKey]device.Executable{},
-		partial: map[int]*expansion{},
 		tensors: map[residency.Key]*residency.Tensor{},
 		views:   map[viewKey]*hostView{},
 	}
@@ -68,8 +74,16 @@ func (r *Runtime) Load(o Options) (*Program, error) {
 			return nil, err
 		}
 	}
+	for _, v := range o.Full.Graph.Vars {
+		if _, err := p.tensor(v, 0, false); err != nil {
+			return nil, err
+		}
+	}
 	var err error
-	p.full, err = p.expand(o.Full.Microbatches, false)
+	if p.full, err = p.expand(o.Full.Microbatches, false); err != nil || o.Tail == nil {
+		return p, err
+	}
+	p.last, err = p.expand(o.LastMicrobatches, true)
 	return p, err
 }
 
@@ -119,25 +133,61 @@ func fedInputs(g *graph.Graph) []*graph.Value {
 	return in
 }
 
-// Vars are the tensors of the program's variables, by name.
-func (p *Program) Vars() map[string]*residency.Tensor {
-	m := map[string]*residency.Tensor{}
-	for _, v := range p.opt.Full.Graph.Vars {
-		if t := p.tensors[residency.Key{Value: v.Name}]; t != nil {
-			m[v.Name] = t
-		}
-	}
-	return m
+// Graph is the graph of a full microbatch.
+func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }
+
+// Var is the tensor of a variable, nil if the graph has none of that name.
+func (p *Program) Var(name string) *residency.Tensor {
+	return p.tensors[residency.Key{Value: name}]
 }
 
-// Output is the tensor of a named output for a microbatch of full or tail
-// size, for fetching.
-func (p *Program) Output(name string, microbatch int, tail bool) (*residency.Tensor, error) {
-	v := p.plan(tail).Graph.Find(name)
+// Fill gives a variable new contents on the host; they are copied in when a
+// task first needs them.
+func (p *Program) Fill(v *graph.Value, data []byte) error {
+	return p.rt.Residency.Fill(p.Var(v.Name), data)
+}
+
+// CopyIn starts copying everything that a step needs besides its batch to
+// where it is used.
+func (p *Program) CopyIn(ctx context.Context) error {
+	var needs []residency.Need
+	seen := map[residency.Need]bool{}
+	for _, e := range p.expansions() {
+		for _, t := range e.tasks {
+			for _, n := range t.needs {
+				n.Mode = residency.Read
+				if k := n.Tensor.Key(); !seen[n] && (k.Net == "" || p.constant(n.Tensor)) {
+					seen[n] = true
+					needs = append(needs, n)
+				}
+			}
+		}
+	}
+	return p.rt.Residency.Prefetch(ctx, needs)
+}
+
+// expansions are the kinds of steps that the program has.
+func (p *Program) expansions() []*expansion {
+	if p.last == nil {
+		return []*expansion{p.full}
+	}
+	return []*expansion{p.full, p.last}
+}
+
+func (p *Program) constant(t *residency.Tensor) bool { return slices.Contains(p.constants, t) }
+
+// Output is the tensor of a named output of a step of that many samples, of
+// its last microbatch; for fetching what Options.Fetch kept.
+func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
+	e, err := p.sized(samples)
+	if err != nil {
+		return nil, err
+	}
+	v := p.plan(e.tail).Graph.Find(name)
 	if v == nil {
 		return nil, fmt.Errorf("%s has no value %q", p.opt.Net, name)
 	}
-	return p.tensor(v, microbatch, tail)
+	return p.tensor(v, e.microbatches-1, e.tail)
 }
 
 func (p *Program) plan(tail bool) *partition.Plan {

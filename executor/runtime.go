@@ -16,7 +16,6 @@ type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Manager
 	compute   []device.Stream
-	trace     *Trace // nil unless tracing
 }
 
 // NewRuntime starts the streams.

@@ -135,23 +135,24 @@ func (p *Program) expansionFor(b Batch) (*expansion, error) {
 	if len(b.Fields) != len(p.Inputs()) {
 		return nil, fmt.Errorf("%w: it has %d fields, the program %d inputs", ErrBatch, len(b.Fields), len(p.Inputs()))
 	}
-	size := p.microbatchSize()
-	if b.Samples == size*p.full.microbatches {
-		return p.full, nil
+	return p.sized(b.Samples)
+}
+
+// sized finds the step that takes that many samples.
+func (p *Program) sized(samples int) (*expansion, error) {
+	for _, e := range p.expansions() {
+		if p.samples(e) == samples {
+			return e, nil
+		}
 	}
-	if p.opt.Tail == nil || b.Samples < 1 {
-		return nil, fmt.Errorf("%w: %d samples, a step takes %d", ErrBatch, b.Samples, size*p.full.microbatches)
+	return nil, fmt.Errorf("%w: %d samples; a step takes %d", ErrBatch, samples, p.samples(p.full))
+}
+
+// samples is how many a step has.
+func (p *Program) samples(e *expansion) int {
+	n := e.microbatches * p.microbatchSize()
+	if e.tail {
+		n += fedInputs(p.opt.Tail.Graph)[0].Meta.Shape[0] - p.microbatchSize()
 	}
-	n := (b.Samples + size - 1) / size
-	if want := (n-1)*size + fedInputs(p.opt.Tail.Graph)[0].Meta.Shape[0]; b.Samples != want || n > p.full.microbatches {
-		return nil, fmt.Errorf("%w: %d samples, a step takes %d, an epoch's last %d", ErrBatch, b.Samples, size*p.full.microbatches, want)
-	}
-	if e := p.partial[n]; e != nil {
-		return e, nil
-	}
-	e, err := p.expand(n, true)
-	if err == nil {
-		p.partial[n] = e
-	}
-	return e, err
+	return n
 }

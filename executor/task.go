@@ -117,7 +117,7 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 			return nil, err
 		}
 	}
-	for _, v := range seg.Frees {
+	for _, v := range slices.Concat(seg.Frees, p.unread(seg)) {
 		x, err := p.tensor(v, microbatch, tail)
 		if err != nil {
 			return nil, err
@@ -125,6 +125,14 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 		t.drops = append(t.drops, x)
 	}
 	return t, nil
+}
+
+// unread lists the outputs of a segment that nobody will ask for.
+func (p *Program) unread(seg *partition.Segment) []*graph.Value {
+	if p.opt.Fetch {
+		return nil
+	}
+	return seg.Unread
 }
 
 func taskName(seg *partition.Segment, microbatch int) string {

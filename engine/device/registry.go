@@ -5,14 +5,24 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Options is how a kind's devices are opened.
 type Options struct {
-	Count       int   // how many devices of the kind, at least 1
-	Threads     int   // worker threads over all of them; 0 means all the machine has
-	MemoryBytes int64 // byte budget of each; 0 means what the machine has, divided
-	Sync        bool  // finish each operation before the next is queued: for debugging
+	Count       int        // how many devices of the kind, at least 1
+	Threads     int        // worker threads over all of them; 0 means all the machine has
+	MemoryBytes int64      // byte budget of each; 0 means what the machine has, divided
+	Sync        bool       // finish each operation before the next is queued: for debugging
+	OnSpan      func(Span) // told of every operation of every stream as it ends, from the stream's goroutine; nil for none
+}
+
+// Span is when one queued operation ran.
+type Span struct {
+	Device     ID
+	Stream     string
+	What       string // "copy-in", "copy-out", "peer", or the name of what was launched
+	Start, End time.Time
 }
 
 // Opener opens devices of one kind, numbered from 0.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/configs"
+)
+
+func configsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "configs",
+		Short:   "List and show the configs that ship inside",
+		Example: "  trainer configs list\n  trainer configs show digits > my.yaml",
+	}
+	c.AddCommand(
+		&cobra.Command{
+			Use: "list", Short: "List the shipped configs", Example: "  trainer configs list", Args: exactArgs(0),
+			RunE: func(c *cobra.Command, _ []string) error {
+				for _, name := range configs.Names() {
+					text, err := configs.Source(name)
+					if err != nil {
+						return err
+					}
+					fmt.Fprintf(c.OutOrStdout(), "%-14s %s\n", name, firstComment(string(text)))
+				}
+				return nil
+			},
+		},
+		&cobra.Command{
+			Use: "show NAME", Short: "Print a shipped config", Example: "  trainer configs show digits", Args: exactArgs(1),
+			RunE: func(c *cobra.Command, args []string) error {
+				text, err := configs.Source(args[0])
+				if err != nil {
+					return usageError{err}
+				}
+				_, err = c.OutOrStdout().Write(text)
+				return err
+			},
+		},
+		&cobra.Command{
+			Use: "reference", Short: "Print every key that a config may have", Example: "  trainer configs reference", Args: exactArgs(0),
+			RunE: func(c *cobra.Command, _ []string) error {
+				_, err := fmt.Fprint(c.OutOrStdout(), configs.Reference())
+				return err
+			},
+		})
+	return c
+}
+
+// firstComment is the sentence that a shipped config begins with.
+func firstComment(text string) string {
+	var words []string
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "#")
+		if !ok {
+			break
+		}
+		words = append(words, strings.TrimSpace(rest))
+	}
+	all := strings.Join(words, " ")
+	if i := strings.Index(all, ". "); i >= 0 {
+		all = all[:i+1]
+	}
+	return all
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+func devicesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "devices",
+		Short:   "List the kinds of devices and what each offers",
+		Example: "  trainer devices",
+		Args:    exactArgs(0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
+			for _, kind := range device.Kinds() {
+				devs, err := device.Open(kind, device.Options{Count: 1})
+				if err != nil {
+					fmt.Fprintf(w, "%s\t\t\t\t\t%v\n", kind, err)
+					continue
+				}
+				for _, d := range devs {
+					s := d.Spec()
+					fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, bytesText(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
+					if err := d.Close(); err != nil {
+						return err
+					}
+				}
+			}
+			return w.Flush()
+		},
+	}
+}

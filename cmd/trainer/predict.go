@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+)
+
+func predictCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "predict RUN [FILE]",
+		Short: "Print a trained model's answers",
+		Long: "Run a trained model on the samples of FILE, in the format of the run's data, or on the validation part.\n" +
+			"Answers are JSON lines, or CSV with --format csv.",
+		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --format csv --out answers.csv",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) != 1 && len(args) != 2 {
+				return usageError{fmt.Errorf("%d arguments given, 1 or 2 needed: %s", len(args), c.UseLine())}
+			}
+			return nil
+		},
+	}
+	cf, wf := addConfigFlags(c), addWeightFlags(c)
+	format := c.Flags().String("format", "jsonl", "jsonl or csv")
+	file := c.Flags().String("out", "", "write to this file (default: standard output)")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		run, w, err := openRun(c, cf, wf, args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, run.Close()) }()
+		path := ""
+		if len(args) == 2 {
+			path = args[1]
+		}
+		out, closeOut, err := output(c.OutOrStdout(), *file)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, closeOut()) }()
+		emit, err := writerOf(*format, out)
+		if err != nil {
+			return err
+		}
+		return run.Predict(c.Context(), w, path, emit)
+	}
+	return c
+}
+
+// output is a buffered file, or standard output.
+func output(stdout io.Writer, file string) (io.Writer, func() error, error) {
+	if file == "" {
+		b := bufio.NewWriter(stdout)
+		return b, b.Flush, nil
+	}
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := bufio.NewWriter(f)
+	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+}
+
+// writerOf writes predictions in a format.
+func writerOf(format string, out io.Writer) (func(berth.Prediction) error, error) {
+	switch format {
+	case "jsonl":
+		enc := json.NewEncoder(out)
+		return func(p berth.Prediction) error { return enc.Encode(p) }, nil
+	case "csv":
+		w := &csvWriter{w: csv.NewWriter(out)}
+		return w.write, nil
+	}
+	return nil, usageError{fmt.Errorf("no format %q: there are jsonl and csv", format)}
+}
+
+// csvWriter writes a header with the first prediction.
+type csvWriter struct {
+	w     *csv.Writer
+	begun bool
+}
+
+func (c *csvWriter) write(p berth.Prediction) error {
+	if !c.begun {
+		c.begun = true
+		if err := c.w.Write(csvHeader(p)); err != nil {
+			return err
+		}
+	}
+	row := []string{strconv.Itoa(p.Index)}
+	if p.Class != nil {
+		row = append(row, strconv.Itoa(*p.Class), p.Label)
+	}
+	for _, v := range p.Values {
+		row = append(row, strconv.FormatFloat(float64(v), 'g', -1, 32))
+	}
+	if err := c.w.Write(row); err != nil {
+		return err
+	}
+	c.w.Flush()
+	return c.w.Error()
+}
+
+func csvHeader(p berth.Prediction) []string {
+	h := []string{"index"}
+	if p.Class != nil {
+		h = append(h, "class", "label")
+	}
+	for i := range p.Values {
+		h = append(h, fmt.Sprintf("value%d", i))
+	}
+	return h
+}

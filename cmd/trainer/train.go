@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+)
+
+// trainFlags are the flags of train and resume.
+type trainFlags struct {
+	options berth.TrainOptions
+	quiet   bool
+}
+
+func addTrainFlags(c *cobra.Command) *trainFlags {
+	f := &trainFlags{}
+	o := &f.options
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after that many steps since the run's beginning")
+	c.Flags().StringVar(&o.Report, "report", "", "write the report to this file too")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if between epochs anything but the batch goes in, or anything unasked comes out")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into this folder")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
+	return f
+}
+
+func trainCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "train CONFIG|NAME",
+		Short: "Train a model",
+		Long: "Train a model from a config file, or from a shipped config by name (see trainer configs).\n" +
+			"Ctrl-C finishes the step, saves, and exits with 75; --resume goes on from there.",
+		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1",
+		Args:    exactArgs(1),
+	}
+	cf, tf := addConfigFlags(c), addTrainFlags(c)
+	o := &tf.options
+	c.Flags().StringVar(&o.Dir, "run", "", "run folder (default runs/NAME)")
+	c.Flags().BoolVar(&o.Resume, "resume", false, "continue from the run folder's newest checkpoint")
+	c.Flags().BoolVar(&o.Fresh, "fresh", false, "begin anew; deletes what the run folder holds")
+	c.Flags().StringVar(&o.Init, "init", "", "FILE.safetensors[:PREFIX] that gives the first weights by name")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := cf.load(c, args[0])
+		if err != nil {
+			return err
+		}
+		return train(c.Context(), c.OutOrStdout(), cfg, tf)
+	}
+	return c
+}
+
+// train runs one training and prints what it came to.
+func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlags) (err error) {
+	o := f.options
+	if o.Dir == "" {
+		o.Dir = filepath.Join("runs", cfg.Name)
+	}
+	if o.Resume && o.Fresh {
+		return usageError{errors.New("--resume and --fresh exclude each other")}
+	}
+	run, err := berth.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	if f.quiet {
+		out = io.Discard
+	}
+	p := newProgress(out, run)
+	o.Observer = p.observer()
+	rep, err := run.Train(ctx, o)
+	p.finish()
+	if rep != nil {
+		printReport(out, rep, o.Dir)
+	}
+	if errors.Is(err, berth.ErrStopped) {
+		fmt.Fprintf(out, "%v; continue with: trainer resume %s\n", err, o.Dir)
+	}
+	return err
+}
+
+func printReport(out io.Writer, r *berth.Report, dir string) {
+	fmt.Fprintf(out, "%d steps, %.0f samples/s, step %.2f ms (median)", r.Steps, r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+	if v := r.Final.ValLoss; v != nil {
+		fmt.Fprintf(out, ", validation loss %.4f", *v)
+	}
+	if v := r.Final.ValAccuracy; v != nil {
+		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
+	}
+	fmt.Fprintln(out)
+	l := r.Ledger
+	fmt.Fprintf(out, "moved: weights in %s once, %s a step in (the batch), %s a step out, %s out in all\n",
+		bytesText(l.CopyInWeightBytes), bytesText(l.SteadyState.CopyInBytesPerStep),
+		bytesText(l.SteadyState.PullBackBytesPerStep), bytesText(l.PullBackBytes))
+	for _, a := range r.Allowed {
+		fmt.Fprintf(out, "allowed: %s\n", a)
+	}
+	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 10<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}

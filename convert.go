@@ -1,0 +1,112 @@
+package berth
+
+import (
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+)
+
+// The packages below know nothing of configs: this file says in their words
+// what a config asked for.
+
+func datasetSpec(c *configs.Config) datasets.Spec {
+	d := c.Data
+	s := datasets.Spec{
+		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
+		CSV: datasets.CSVOptions{
+			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
+		},
+		Text:    datasets.TextOptions{Context: d.Context},
+		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
+	}
+	if d.Label != "" {
+		s.CSV.Labels = []string{d.Label}
+	}
+	if d.Delimiter != "" {
+		s.CSV.Comma = []rune(d.Delimiter)[0]
+	}
+	return s
+}
+
+var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.HeaderYes, "false": datasets.HeaderNo}
+
+func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
+	return models.Spec{
+		Name: c.Name, Input: info.Inputs[0].Meta, Target: info.Target.Meta,
+		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed,
+	}
+}
+
+func position(p configs.Pos) graph.Pos { return graph.Pos{File: p.File, Line: p.Line} }
+
+// outputs is how many numbers the last layer must give.
+func outputs(info *datasets.Info) int {
+	if info.Classes > 0 {
+		return info.Classes
+	}
+	return max(1, info.Target.Meta.Elems())
+}
+
+func modelLayers(c *configs.Config, info *datasets.Info) []models.Layer {
+	m, pos := c.Model, position(c.Model.Pos)
+	out := firstSet(m.Outputs, outputs(info))
+	switch m.Preset {
+	case "mlp":
+		return models.MLP(m.Hidden, m.Activation, out, pos)
+	case "cnn":
+		return models.CNN(m.Channels, m.Kernel, m.Hidden, m.Activation, out, pos)
+	case "gpt":
+		return models.GPT(models.GPTOptions{
+			Vocab: firstSet(m.Vocab, info.Tokens), Context: firstSet(m.Context, window(info)),
+			Layers: m.Blocks, Heads: m.Heads, Width: m.Width, Dropout: m.Dropout,
+			Untied: !m.Tied, Activation: m.Activation,
+		}, pos)
+	}
+	return layers(m.Layers, info)
+}
+
+// window is how many positions a sample has.
+func window(info *datasets.Info) int {
+	if s := info.Inputs[0].Meta.Shape; s.Rank() > 0 {
+		return s[0]
+	}
+	return 0
+}
+
+func firstSet(a, b int) int {
+	if a != 0 {
+		return a
+	}
+	return b
+}
+
+func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
+	out := make([]models.Layer, len(in))
+	for i, l := range in {
+		out[i] = models.Layer{
+			Type: l.Type, Name: l.Name, Pos: position(l.Pos),
+			Units: l.Units, In: l.In, Channels: l.Channels, Kernel: l.Kernel, Stride: l.Stride,
+			Padding: l.Padding, Groups: l.Groups, NoBias: !l.Bias, Activation: l.Activation,
+			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Width: l.Width,
+			Shape: l.Shape, Perm: l.Perm, Start: l.Start, Stop: l.Stop, Body: layers(l.Body, info),
+			Vocab: firstSet(l.Vocab, info.Tokens), Context: firstSet(l.Context, window(info)),
+		}
+	}
+	return out
+}
+
+// optimSpec plans the learning rate over the whole run: total steps.
+func optimSpec(c *configs.Config, total int) optim.Spec {
+	o, s := c.Optimizer, c.Schedule
+	return optim.Spec{
+		Name: o.Name, Momentum: o.Momentum, Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
+		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, NoDecay: o.NoDecay, Freeze: o.Freeze,
+		Schedule: ops.LearningRate{
+			Schedule: s.Name, Base: o.LR, Min: s.MinLR, Gamma: s.Gamma,
+			Warmup: s.Warmup, Total: total, Every: s.Every,
+		},
+	}
+}

@@ -1,0 +1,99 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// ErrNonFinite is the cause when a run stops because its loss is NaN or
+// infinite.
+var ErrNonFinite = device.ErrNonFinite
+
+// explain adds to a failure what a user needs to act on it. For a loss that is
+// not finite that is the step, the layer where numbers first stopped being
+// finite, and the last good checkpoint.
+func (t *trainer) explain(err error) error {
+	if !errors.Is(err, device.ErrNonFinite) {
+		return err
+	}
+	var se *stepError
+	if !errors.As(err, &se) || len(t.queued) == 0 {
+		return err
+	}
+	where := "in the loss"
+	var nf *device.NonFiniteError
+	if cause := t.diagnose(); errors.As(cause, &nf) {
+		where = "first in " + nf.Error()
+	}
+	return fmt.Errorf("step %d: the loss is %w: %s; %s", se.step, ErrNonFinite, where, t.lastGood())
+}
+
+// lastGood says where to go on from.
+func (t *trainer) lastGood() string {
+	list, _, err := t.db.List()
+	if err != nil || len(list) == 0 {
+		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
+	}
+	m := list[len(list)-1]
+	return fmt.Sprintf("the last good checkpoint is of step %d in %s: lower the learning rate or set optimizer.clip_norm, and resume from it",
+		m.Step, t.db.Path())
+}
+
+// diagnose runs the failed step's forward pass again, checking every value.
+// The failure poisoned the streams, so it uses new ones; the weights are still
+// those of the step's beginning, since no update ran after the failure.
+func (t *trainer) diagnose() error {
+	ctx := context.Background()
+	batch := t.feed.batch(t.queued[0].batch)
+	weights, err := t.pullVars(ctx)
+	if err != nil {
+		return err
+	}
+	if err := t.rt.Close(); err != nil && !errors.Is(err, device.ErrNonFinite) {
+		return err
+	}
+	if t.rt, err = executor.NewRuntime(t.devs, residency.Options{}); err != nil {
+		return err
+	}
+	o := t.program()
+	o.Net, o.CheckFinite = "diagnosis", true
+	p, err := t.rt.Load(o)
+	if err != nil {
+		return err
+	}
+	for _, v := range p.Graph().Vars {
+		if err := p.Fill(v, weights[v.Name]); err != nil {
+			return err
+		}
+	}
+	ticket, err := p.Step(ctx, batch)
+	if err != nil {
+		return err
+	}
+	return p.Wait(ctx, ticket)
+}
+
+// pullVars copies every variable to the host.
+func (t *trainer) pullVars(ctx context.Context) (map[string][]byte, error) {
+	t.rt.Residency.Unseal()
+	out := map[string][]byte{}
+	for _, v := range t.Plan.Graph.Vars {
+		x := t.prog.Var(v.Name)
+		if err := t.rt.Residency.PullBack(ctx, residency.Debug, x); err != nil {
+			return nil, err
+		}
+		err := t.rt.Residency.View(x, func(b []byte) error {
+			out[v.Name] = append([]byte(nil), b...)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

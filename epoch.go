@@ -1,0 +1,165 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/residency"
+)
+
+// seal says that until the next epoch boundary only the batch goes in, and
+// only what the config asks for by name comes out.
+func (t *trainer) seal() {
+	m := t.rt.Residency
+	m.Ledger().Boundary()
+	m.Seal()
+	m.Unseal(residency.Checkpoint)
+	if t.Config.Train.LogEvery > 0 {
+		m.Unseal(residency.Log)
+	}
+}
+
+// endEpoch brings out the epoch's losses, evaluates, keeps the best, and
+// saves. Everything queued is settled.
+func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
+	t.rt.Residency.Unseal()
+	defer t.seal()
+	e := Epoch{Epoch: epoch, Step: t.at.Step}
+	e.SamplesPerS, e.Time = t.clock.lap()
+	if err := t.trainMetrics(ctx, &e); err != nil {
+		return err
+	}
+	if t.eval != nil {
+		res, err := t.eval.run(ctx)
+		if err != nil {
+			return err
+		}
+		e.ValLoss, e.ValAccuracy = &res.Loss, res.Accuracy
+	}
+	t.last, t.lastMetrics = e, e.metrics()
+	t.watch(e)
+	err := t.metrics.write(epochLine{e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, e.SamplesPerS})
+	if err != nil {
+		return err
+	}
+	if err := t.metrics.flush(); err != nil {
+		return err
+	}
+	t.opt.Observer.epoch(e)
+	return t.save(ctx)
+}
+
+// metrics are the epoch's values by name.
+func (e Epoch) metrics() map[string]float64 {
+	m := map[string]float64{}
+	for name, v := range map[string]*float64{
+		"train_loss": e.TrainLoss, "train_accuracy": e.TrainAccuracy,
+		"val_loss": e.ValLoss, "val_accuracy": e.ValAccuracy,
+	} {
+		if v != nil {
+			m[name] = *v
+		}
+	}
+	return m
+}
+
+// trainMetrics logs the epoch's steps and takes their mean.
+func (t *trainer) trainMetrics(ctx context.Context, e *Epoch) error {
+	if err := t.log(ctx, residency.Epoch, e.Epoch); err != nil {
+		return err
+	}
+	loss, err := t.meanOfRing(ctx, models.LossRing)
+	if err != nil {
+		return err
+	}
+	e.TrainLoss = loss
+	e.TrainAccuracy, err = t.meanOfRing(ctx, models.CorrectRing)
+	return err
+}
+
+// meanOfRing is the mean over an epoch's samples of what its steps recorded;
+// nil if the model records no such thing.
+func (t *trainer) meanOfRing(ctx context.Context, name string) (*float64, error) {
+	x := t.prog.Var(name)
+	if x == nil {
+		return nil, nil
+	}
+	v, err := floats(ctx, t.rt.Residency, residency.Epoch, x)
+	if err != nil {
+		return nil, err
+	}
+	var sum float64
+	for i, s := range v {
+		sum += float64(s) * float64(t.sizes.of(i))
+	}
+	sum /= float64(t.sizes.samples)
+	return &sum, nil
+}
+
+// log pulls the ring of losses back and logs the steps since the last time:
+// all of them at an epoch's end when log_every is 0, otherwise those that are
+// due.
+func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) error {
+	ring, err := floats(ctx, t.rt.Residency, why, t.prog.Var(models.LossRing))
+	if err != nil {
+		return err
+	}
+	every := max(1, t.Config.Train.LogEvery)
+	first := max(t.at.Logged, epoch*t.sizes.steps) + 1
+	for step := first; step <= t.at.Step; step++ {
+		if step%every != 0 {
+			continue
+		}
+		loss := float64(ring[(step-1)%t.sizes.steps])
+		t.losses = append(t.losses, loss)
+		if err := t.metrics.write(stepLine{Step: step, Epoch: epoch, Loss: loss}); err != nil {
+			return err
+		}
+		t.opt.Observer.logged(Step{Step: step, Epoch: epoch, InEpoch: (step-1)%t.sizes.steps + 1, Loss: loss})
+	}
+	t.at.Logged = t.at.Step
+	return t.metrics.flush()
+}
+
+// watch keeps the best value of the watched metrics and decides on early
+// stopping.
+func (t *trainer) watch(e Epoch) {
+	c := t.Config
+	if v, ok := t.lastMetrics[c.Checkpoint.Best]; ok && improves(c.Checkpoint.Best, v, t.at.Best.Value, 0, t.at.Best.Metric != "") {
+		t.at.Best = checkpoint.Best{Metric: c.Checkpoint.Best, Value: v, Step: e.Step, Minimize: minimized(c.Checkpoint.Best)}
+	}
+	es := c.EarlyStopping
+	v, ok := t.lastMetrics[es.Metric]
+	if es.Patience == 0 || !ok {
+		return
+	}
+	if t.at.Watched == nil || improves(es.Metric, v, *t.at.Watched, es.MinDelta, true) {
+		t.at.Watched, t.at.Bad = &v, 0
+		return
+	}
+	t.at.Bad++
+	if t.at.Bad >= es.Patience {
+		t.at.Stopped = true
+		t.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", es.Metric, t.at.Bad))
+	}
+}
+
+// minimized tells whether less of a metric is better.
+func minimized(metric string) bool { return metric == "val_loss" }
+
+// improves tells whether a value is better than the best by more than delta.
+// The first value that is a number always is.
+func improves(metric string, v, best, delta float64, have bool) bool {
+	switch {
+	case math.IsNaN(v):
+		return false
+	case !have:
+		return true
+	case minimized(metric):
+		return v < best-delta
+	}
+	return v > best+delta
+}

@@ -1,0 +1,152 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Evaluation is a model's loss and accuracy over a part of the data.
+type Evaluation struct {
+	Samples  int      `json:"samples"`
+	Loss     float64  `json:"loss"`
+	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
+}
+
+// evaluator runs the evaluation graph over a part. Sums stay on the device
+// until the end.
+type evaluator struct {
+	r    *Run
+	rt   *executor.Runtime
+	prog *executor.Program
+	part *datasets.Part
+}
+
+// newEvaluator compiles the evaluation of part with the training plan's cut.
+func (r *Run) newEvaluator(rt *executor.Runtime, part *datasets.Part) (*evaluator, error) {
+	e := &evaluator{r: r, rt: rt, part: part}
+	batch := min(r.sizes.microbatch, part.Len())
+	full, err := r.evalPlan(batch)
+	if err != nil {
+		return nil, err
+	}
+	o := executor.Options{Net: "eval", Full: full, LastMicrobatches: 1}
+	if rest := part.Len() % batch; rest > 0 {
+		if o.Tail, err = r.evalRest(full, rest); err != nil {
+			return nil, err
+		}
+	}
+	if e.prog, err = rt.Load(o); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func (r *Run) evalPlan(batch int) (*partition.Plan, error) {
+	g, err := models.Eval(r.spec, batch)
+	if err != nil {
+		return nil, err
+	}
+	return partition.New(g, r.sameCut())
+}
+
+func (r *Run) evalRest(full *partition.Plan, rest int) (*partition.Plan, error) {
+	g, err := models.Eval(r.spec, rest)
+	if err != nil {
+		return nil, err
+	}
+	return full.Rebind(g)
+}
+
+// run evaluates the whole part.
+func (e *evaluator) run(ctx context.Context) (Evaluation, error) {
+	res := Evaluation{Samples: e.part.Len()}
+	zero := make([]byte, 4)
+	for _, t := range []*residency.Tensor{e.prog.Var(models.EvalLoss), e.prog.Var(models.EvalCorrect)} {
+		if t == nil {
+			continue
+		}
+		if err := e.rt.Residency.Fill(t, zero); err != nil {
+			return res, err
+		}
+	}
+	if err := e.steps(ctx); err != nil {
+		return res, fmt.Errorf("evaluation: %w", err)
+	}
+	terms := float64(e.part.Len() * e.r.spec.Terms())
+	loss, err := e.sum(ctx, e.prog.Var(models.EvalLoss))
+	if err != nil {
+		return res, err
+	}
+	res.Loss = loss / terms
+	if t := e.prog.Var(models.EvalCorrect); t != nil {
+		correct, err := e.sum(ctx, t)
+		if err != nil {
+			return res, err
+		}
+		share := correct / terms
+		res.Accuracy = &share
+	}
+	return res, nil
+}
+
+// steps feeds every sample once.
+func (e *evaluator) steps(ctx context.Context) (err error) {
+	batch := e.prog.Inputs()[0].Meta.Shape[0]
+	dev := e.rt.Devices[e.r.Plan.Stages[0].Device]
+	f, err := newFeeder(dev, e.prog, e.part, datasets.LoaderOptions{Batch: batch, Epochs: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.prog.Drain(ctx), f.close()) }()
+	var last *queued
+	for {
+		b, err := f.loader.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		ticket, err := e.prog.Step(ctx, f.batch(b))
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			if err := e.prog.Wait(ctx, last.ticket); err != nil {
+				return err
+			}
+			f.loader.Return(last.batch.Slot)
+		}
+		last = &queued{ticket, b}
+	}
+}
+
+func (e *evaluator) sum(ctx context.Context, t *residency.Tensor) (float64, error) {
+	v, err := floats(ctx, e.rt.Residency, residency.Epoch, t)
+	if err != nil {
+		return 0, err
+	}
+	return float64(v[0]), nil
+}
+
+// floats pulls a float tensor back.
+func floats(ctx context.Context, m *residency.Manager, why residency.Reason, t *residency.Tensor) ([]float32, error) {
+	if err := m.PullBack(ctx, why, t); err != nil {
+		return nil, err
+	}
+	var out []float32
+	err := m.View(t, func(b []byte) error {
+		out = append(out, shape.View[float32](b)...)
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,86 @@
+package berth
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// metricsFile is metrics.jsonl: a line per logged step and a line per epoch.
+type metricsFile struct {
+	f *os.File
+	w *bufio.Writer
+}
+
+// stepLine is a logged step.
+type stepLine struct {
+	Step  int     `json:"step"`
+	Epoch int     `json:"epoch"`
+	Loss  float64 `json:"loss"`
+}
+
+// epochLine is an epoch's end.
+type epochLine struct {
+	Epoch         int      `json:"epoch"`
+	Step          int      `json:"step"`
+	TrainLoss     *float64 `json:"train_loss,omitempty"`
+	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
+	ValLoss       *float64 `json:"val_loss,omitempty"`
+	ValAccuracy   *float64 `json:"val_accuracy,omitempty"`
+	SamplesPerS   float64  `json:"samples_per_s"`
+}
+
+// openMetrics opens the file for appending after dropping what lies beyond a
+// step: a resumed run does those steps again. It returns the losses that stay.
+func openMetrics(path string, upTo int) (*metricsFile, []float64, error) {
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	kept, losses := keepMetrics(old, upTo)
+	if err := os.WriteFile(path, kept, 0o644); err != nil {
+		return nil, nil, err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &metricsFile{f: f, w: bufio.NewWriter(f)}, losses, nil
+}
+
+// keepMetrics keeps the lines of steps up to a step. A line that was cut off
+// by a crash is dropped.
+func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64) {
+	for line := range bytes.Lines(old) {
+		var l struct {
+			Step int
+			Loss *float64
+		}
+		if json.Unmarshal(line, &l) != nil || l.Step > upTo {
+			continue
+		}
+		kept = append(kept, line...)
+		if l.Loss != nil {
+			losses = append(losses, *l.Loss)
+		}
+	}
+	return kept, losses
+}
+
+// write appends a line; flush makes it visible.
+func (m *metricsFile) write(line any) error {
+	b, err := json.Marshal(line)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	m.w.Write(b)
+	return m.w.WriteByte('\n')
+}
+
+func (m *metricsFile) flush() error { return m.w.Flush() }
+
+func (m *metricsFile) close() error { return errors.Join(m.w.Flush(), m.f.Close()) }

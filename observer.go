@@ -1,0 +1,93 @@
+package berth
+
+import "time"
+
+// Observer is told what a run does; nil functions are skipped. Calls come from
+// the goroutine that trains, which waits for them.
+type Observer struct {
+	// Started is called once, before the first step.
+	Started func(Start)
+	// Step is called when a step has been queued.
+	Step func(Step)
+	// Logged is called when the losses of steps came out of the device.
+	Logged func(Step)
+	// Epoch is called at an epoch's end, after evaluation.
+	Epoch func(Epoch)
+	// Saved is called after a checkpoint.
+	Saved func(Saved)
+	// Note is called for what a user should know: "resumed at step 120".
+	Note func(text string)
+}
+
+// Start is how a run begins.
+type Start struct {
+	Epochs, StepsPerEpoch int
+	Step                  int // steps already taken: more than 0 after a resume
+	Parameters            int64
+}
+
+// Step is one training step. Loss is NaN where it has not left the device.
+type Step struct {
+	Step    int // from 1
+	Epoch   int // from 0
+	InEpoch int // from 1
+	Samples int
+	Loss    float64
+}
+
+// Epoch is what one pass over the training part came to. Values that do not
+// exist, such as accuracy in regression, are nil.
+type Epoch struct {
+	Epoch         int // from 0
+	Step          int // steps taken so far
+	TrainLoss     *float64
+	TrainAccuracy *float64
+	ValLoss       *float64
+	ValAccuracy   *float64
+	SamplesPerS   float64
+	Time          time.Duration
+}
+
+// Saved is a checkpoint that was written.
+type Saved struct {
+	Step  int
+	ID    uint64
+	Bytes int64 // of all tensors
+	Time  time.Duration
+}
+
+func (o *Observer) started(s Start) {
+	if o != nil && o.Started != nil {
+		o.Started(s)
+	}
+}
+
+func (o *Observer) step(s Step) {
+	if o != nil && o.Step != nil {
+		o.Step(s)
+	}
+}
+
+func (o *Observer) logged(s Step) {
+	if o != nil && o.Logged != nil {
+		o.Logged(s)
+	}
+}
+
+func (o *Observer) epoch(e Epoch) {
+	if o != nil && o.Epoch != nil {
+		o.Epoch(e)
+	}
+}
+
+func (o *Observer) saved(s Saved) {
+	if o != nil && o.Saved != nil {
+		o.Saved(s)
+	}
+}
+
+func (o *Observer) note(text string) {
+	if o != nil && o.Note != nil {
+		o.Note(text)
+	}
+}

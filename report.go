@@ -1,0 +1,195 @@
+package berth
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Report is what a run came to: report.json. Its names are stable.
+type Report struct {
+	Steps         int            `json:"steps"`
+	Epochs        int            `json:"epochs"` // finished
+	Parameters    int64          `json:"parameters"`
+	Losses        []float64      `json:"losses"` // of every logged step
+	Final         Final          `json:"final"`
+	Throughput    Throughput     `json:"throughput"`
+	Ledger        LedgerReport   `json:"ledger"`
+	Devices       []DeviceReport `json:"devices"`
+	Stages        int            `json:"stages"`
+	Microbatches  int            `json:"microbatches"`
+	Schedule      string         `json:"schedule"`
+	Bubble        Bubble         `json:"bubble"`
+	WeightsSHA256 string         `json:"weights_sha256"`
+	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: what moved between host and devices
+}
+
+// Final are the newest epoch's metrics, nil where there is none.
+type Final struct {
+	TrainLoss   *float64 `json:"train_loss"`
+	ValLoss     *float64 `json:"val_loss"`
+	ValAccuracy *float64 `json:"val_accuracy"`
+}
+
+// Throughput is over all training steps, evaluation and checkpoints left out.
+type Throughput struct {
+	SamplesPerS float64 `json:"samples_per_s"`
+	TokensPerS  float64 `json:"tokens_per_s"` // samples times the targets of a sample
+	StepMSP50   float64 `json:"step_ms_p50"`
+	StepMSP95   float64 `json:"step_ms_p95"`
+}
+
+// LedgerReport is the bytes that moved.
+type LedgerReport struct {
+	CopyInBytes       int64            `json:"copy_in_bytes"`
+	CopyInWeightBytes int64            `json:"copy_in_weight_bytes"`
+	PeerBytes         int64            `json:"peer_bytes"`
+	PullBackBytes     int64            `json:"pull_back_bytes"`
+	SpillBytes        int64            `json:"spill_bytes"`
+	ByReason          map[string]int64 `json:"by_reason"`
+	SteadyState       SteadyState      `json:"steady_state"`
+}
+
+// SteadyState is what the median step moves, the first left out.
+type SteadyState struct {
+	CopyInBytesPerStep   int64 `json:"copy_in_bytes_per_step"`
+	BatchBytesPerStep    int64 `json:"batch_bytes_per_step"`
+	PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
+}
+
+// DeviceReport is a device's memory.
+type DeviceReport struct {
+	ID          device.ID        `json:"id"`
+	Threads     int              `json:"threads"`
+	BudgetBytes int64            `json:"budget_bytes"`
+	PeakBytes   int64            `json:"peak_bytes"`
+	ByUsage     map[string]int64 `json:"by_usage"` // each usage's own peak
+}
+
+// Bubble is the share of time that devices idle in a step: by the schedule,
+// and as it was.
+type Bubble struct {
+	Simulated float64 `json:"simulated"`
+	Measured  float64 `json:"measured"`
+}
+
+// finish pulls the weights back, and writes the report.
+func (t *trainer) finish() (*Report, error) {
+	ctx := context.Background()
+	t.rt.Residency.Unseal()
+	hash, err := weightsHash(ctx, t.rt, t.prog)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.Run.Schedule()
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{
+		Steps: t.at.Step, Epochs: t.at.Epoch, Parameters: t.parameters(), Losses: t.losses,
+		Final:      Final{t.last.TrainLoss, t.last.ValLoss, t.last.ValAccuracy},
+		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
+		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
+		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},
+		WeightsSHA256: hash,
+	}
+	for _, a := range t.rt.Residency.Allowed() {
+		rep.Allowed = append(rep.Allowed, a.String())
+	}
+	return rep, t.writeReport(rep)
+}
+
+func (t *trainer) throughput() Throughput {
+	perS := t.clock.throughput()
+	return Throughput{
+		SamplesPerS: perS, TokensPerS: perS * float64(t.spec.Terms()),
+		StepMSP50: t.clock.percentile(0.5), StepMSP95: t.clock.percentile(0.95),
+	}
+}
+
+func (t *trainer) ledger() LedgerReport {
+	l := t.rt.Residency.Ledger()
+	steady := l.SteadyState()
+	rep := LedgerReport{
+		CopyInBytes:       l.Total(residency.CopyIn).Bytes + l.Total(residency.StreamIn).Bytes,
+		CopyInWeightBytes: l.OfUsage(residency.CopyIn, device.Weight).Bytes,
+		PeerBytes:         l.Total(residency.Peer).Bytes,
+		PullBackBytes:     l.Total(residency.PullBack).Bytes,
+		SpillBytes:        l.Total(residency.Spill).Bytes,
+		ByReason:          map[string]int64{},
+		SteadyState: SteadyState{
+			CopyInBytesPerStep: steady.CopyIn.Median, PullBackBytesPerStep: steady.PullBack.Median,
+			BatchBytesPerStep: t.batchBytes(),
+		},
+	}
+	for _, r := range residency.Reasons() {
+		if n := l.OfReason(r).Bytes; n > 0 {
+			rep.ByReason[string(r)] = n
+		}
+	}
+	return rep
+}
+
+// batchBytes is the size of what a full step is fed.
+func (t *trainer) batchBytes() int64 {
+	var n int64
+	for _, v := range t.prog.Inputs() {
+		n += v.Meta.Bytes() * int64(t.sizes.microbatches)
+	}
+	return n
+}
+
+func (t *trainer) deviceReports() []DeviceReport {
+	var out []DeviceReport
+	for _, d := range t.devs {
+		spec, st := d.Spec(), d.Stats()
+		r := DeviceReport{ID: spec.ID, Threads: spec.Threads, BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{}}
+		for u := range device.NumUsages {
+			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// usedDevices is how many devices have a stage.
+func (t *trainer) usedDevices() int {
+	used := map[int]bool{}
+	for _, s := range t.Plan.Stages {
+		used[s.Device] = true
+	}
+	return len(used)
+}
+
+// stageCost is what an action takes by its stage's arithmetic: a third of it
+// forward, two thirds backward.
+func (t *trainer) stageCost(a schedule.Action) float64 {
+	flops := float64(t.Plan.Stages[a.Stage].Flops)
+	switch a.Kind {
+	case schedule.Forward:
+		return flops / 3
+	case schedule.Backward:
+		return flops * 2 / 3
+	}
+	return 0
+}
+
+func (t *trainer) writeReport(rep *Report) error {
+	b, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if err := os.WriteFile(filepath.Join(t.opt.Dir, reportName), b, 0o644); err != nil {
+		return err
+	}
+	if t.opt.Report == "" {
+		return nil
+	}
+	return os.WriteFile(t.opt.Report, b, 0o644)
+}

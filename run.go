@@ -1,0 +1,196 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
+
+	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+)
+
+// Run is a config made concrete: data, model, devices and plan. One goroutine
+// uses it at a time.
+type Run struct {
+	Config *configs.Config
+	Data   *datasets.Dataset
+	Plan   *partition.Plan // of a full batch
+
+	spec  models.Spec
+	optim optim.Spec
+	sizes sizes
+	devs  []device.Device
+	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
+	trace tracer
+}
+
+// sizes is how an epoch is cut into steps.
+type sizes struct {
+	samples      int // of the training part
+	batch        int // of a full step
+	microbatch   int
+	microbatches int
+	steps        int // in an epoch
+	last         int // samples in the last step
+	total        int // steps in the whole run
+}
+
+func newSizes(c *configs.Config, samples int) sizes {
+	z := sizes{samples: samples, batch: c.Train.Batch, microbatches: c.Train.Microbatches}
+	z.microbatch = z.batch / z.microbatches
+	z.steps = (samples + z.batch - 1) / z.batch
+	z.last = samples - (z.steps-1)*z.batch
+	z.total = z.steps * c.Train.Epochs
+	return z
+}
+
+// tailMicrobatch is the size of the last microbatch of the last step.
+func (z sizes) tailMicrobatch() int {
+	if r := z.last % z.microbatch; r > 0 {
+		return r
+	}
+	return z.microbatch
+}
+
+// of is the samples of step i of an epoch, from 0.
+func (z sizes) of(i int) int {
+	if i == z.steps-1 {
+		return z.last
+	}
+	return z.batch
+}
+
+// Open reads the data, opens the devices and plans. It copies nothing to a
+// device. The caller closes the run.
+func Open(ctx context.Context, c *configs.Config) (*Run, error) {
+	data, err := datasets.Open(ctx, datasetSpec(c))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Data.Pos, err)
+	}
+	r := &Run{Config: c, Data: data, spec: modelSpec(c, &data.Info)}
+	r.sizes = newSizes(c, data.Train.Len())
+	r.optim = optimSpec(c, r.sizes.total)
+	if r.devs, err = openDevices(c.Devices, r.trace.add); err != nil {
+		return nil, fmt.Errorf("%s: devices: %w", c.Devices.Pos, err)
+	}
+	if err := r.plan(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// Close closes the devices. It fails if anything on them was not freed.
+func (r *Run) Close() error {
+	var errs []error
+	for _, d := range r.devs {
+		errs = append(errs, d.Close())
+	}
+	r.devs = nil
+	return errors.Join(errs...)
+}
+
+// openDevices opens what a config's devices.use names: "cpu:2,null:1".
+func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, error) {
+	var devs []device.Device
+	for _, item := range strings.Split(c.Use, ",") {
+		kind, count, given := strings.Cut(item, ":")
+		n := 1
+		if given {
+			var err error
+			if n, err = strconv.Atoi(count); err != nil {
+				return nil, fmt.Errorf("%q: %w", item, err)
+			}
+		}
+		more, err := device.Open(kind, device.Options{
+			Count: n, Threads: c.Threads, MemoryBytes: c.Memory, Sync: debugLevel() >= debugSync, OnSpan: spans,
+		})
+		if err != nil {
+			for _, d := range devs {
+				err = errors.Join(err, d.Close())
+			}
+			return nil, err
+		}
+		devs = append(devs, more...)
+	}
+	return devs, nil
+}
+
+// plan builds the graphs of a step and cuts them.
+func (r *Run) plan() error {
+	z := r.sizes
+	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
+	full, err := models.Train(r.spec, r.optim, size)
+	if err != nil {
+		return err
+	}
+	r.Plan, err = partition.New(full, r.planOptions())
+	if err != nil || z.last == z.batch {
+		return err
+	}
+	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
+	last, err := models.Train(r.spec, r.optim, size)
+	if err != nil {
+		return err
+	}
+	r.tail, err = r.Plan.Rebind(last)
+	return err
+}
+
+func (r *Run) planOptions() partition.Options {
+	p := r.Config.Partition
+	return partition.Options{
+		Devices: deviceSpecs(r.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
+		Microbatches: r.sizes.microbatches,
+		InFlight: func(stages, stage int) int {
+			s, err := schedule.New(p.Schedule, stages, r.sizes.microbatches)
+			if err != nil {
+				return r.sizes.microbatches
+			}
+			return s.InFlight(stage)
+		},
+	}
+}
+
+// sameCut plans another graph of the model with the training plan's stages.
+func (r *Run) sameCut() partition.Options {
+	o := partition.Options{
+		Devices: deviceSpecs(r.devs), Microbatches: 1,
+		InFlight: func(int, int) int { return 1 },
+	}
+	for _, s := range r.Plan.Stages {
+		o.Stages = append(o.Stages, s.Blocks)
+	}
+	return o
+}
+
+func deviceSpecs(devs []device.Device) []device.Spec {
+	specs := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		specs[i] = d.Spec()
+	}
+	return specs
+}
+
+// Schedule is the order of a full step's microbatches.
+func (r *Run) Schedule() (schedule.Schedule, error) {
+	return schedule.New(r.Config.Partition.Schedule, len(r.Plan.Stages), r.sizes.microbatches)
+}
+
+// StepsPerEpoch is how many steps one pass over the training part takes.
+func (r *Run) StepsPerEpoch() int { return r.sizes.steps }
+
+// TotalSteps is how many steps the whole run takes.
+func (r *Run) TotalSteps() int { return r.sizes.total }
+
+// lastMicrobatches is how many microbatches an epoch's last step has.
+func (z sizes) lastMicrobatches() int { return (z.last + z.microbatch - 1) / z.microbatch }

@@ -1,0 +1,297 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// ErrStopped is returned by Train when its context was cancelled: the step
+// under way was finished and saved.
+var ErrStopped = errors.New("stopped")
+
+// TrainOptions says how to train, beyond the config.
+type TrainOptions struct {
+	// Dir is the run folder: config.yaml, metrics.jsonl, checkpoints.db and
+	// report.json. It is made where it is missing.
+	Dir string
+	// Resume continues from the newest whole checkpoint in Dir; Fresh begins
+	// anew and forgets what Dir holds. With neither, a Dir that holds a
+	// checkpoint is an error.
+	Resume, Fresh bool
+	// Init names a safetensors file, FILE[:PREFIX], that gives the parameters'
+	// first values by name, after the prefix.
+	Init string
+	// MaxSteps ends the run, saved, after that many steps since its beginning;
+	// 0 means the config's epochs. The learning rate's schedule ignores it.
+	MaxSteps int
+	// AssertResident fails the run if between epoch boundaries anything but
+	// the batch is copied in, or anything comes out that was not asked for.
+	AssertResident bool
+	// Dump is a folder for what the run was made of: graph, plan, schedule,
+	// ledger and trace. Empty means none.
+	Dump string
+	// Report is a further file that the report is written to.
+	Report   string
+	Observer *Observer
+}
+
+// trainer is one call of Train.
+type trainer struct {
+	*Run
+	opt         TrainOptions
+	rt          *executor.Runtime
+	prog        *executor.Program
+	eval        *evaluator // nil without a validation part
+	feed        *feeder
+	db          *checkpoint.DB
+	metrics     *metricsFile
+	dump        *dumper
+	at          progress
+	losses      []float64 // of every logged step
+	lastMetrics map[string]float64
+	last        Epoch // the newest epoch
+	clock       stepClock
+	started     time.Time
+	queued      []queued // steps whose slots are not yet returned
+}
+
+// queued is a step under way.
+type queued struct {
+	ticket executor.Ticket
+	batch  datasets.Batch
+}
+
+// Train trains until the config's epochs, MaxSteps or early stopping, and
+// returns the report. When ctx is cancelled it finishes the step, saves and
+// returns ErrStopped along with a report.
+func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
+	t := &trainer{Run: r, opt: o}
+	rep, err := t.run(ctx)
+	return rep, errors.Join(err, t.close())
+}
+
+func (t *trainer) run(ctx context.Context) (*Report, error) {
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
+	t.opt.Observer.started(Start{
+		Epochs: t.Config.Train.Epochs, StepsPerEpoch: t.sizes.steps,
+		Step: t.at.Step, Parameters: t.parameters(),
+	})
+	t.started = time.Now()
+	stopped, err := t.loop(ctx)
+	if err != nil {
+		return nil, t.explain(err)
+	}
+	rep, err := t.finish()
+	if err == nil && stopped {
+		err = fmt.Errorf("%w at step %d of %d", ErrStopped, t.at.Step, t.sizes.total)
+	}
+	return rep, err
+}
+
+// open readies everything a run needs, in the order in which mistakes are
+// cheapest to report.
+func (t *trainer) open(ctx context.Context) error {
+	if err := t.openDir(); err != nil {
+		return err
+	}
+	t.debugPlan()
+	var err error
+	if t.dump, err = t.newDumper(); err != nil {
+		return err
+	}
+	ro := residency.Options{Strict: t.opt.AssertResident, OnTransfer: t.onTransfer()}
+	if t.rt, err = executor.NewRuntime(t.devs, ro); err != nil {
+		return err
+	}
+	if t.prog, err = t.rt.Load(t.program()); err != nil {
+		return err
+	}
+	if err := t.restore(ctx); err != nil {
+		return err
+	}
+	if t.Data.Val != nil {
+		if t.eval, err = t.newEvaluator(t.rt, t.Data.Val); err != nil {
+			return err
+		}
+	}
+	t.feed, err = newFeeder(t.devs[t.Plan.Stages[0].Device], t.prog, t.Data.Train, datasets.LoaderOptions{
+		Batch: t.sizes.batch, Start: t.at.cursor(), Epochs: t.Config.Train.Epochs - t.at.Epoch,
+	})
+	if err != nil {
+		return err
+	}
+	return t.prog.CopyIn(ctx)
+}
+
+// program is what the executor needs to train.
+func (t *trainer) program() executor.Options {
+	return executor.Options{
+		Net: "train", Full: t.Plan, Tail: t.tail, LastMicrobatches: t.sizes.lastMicrobatches(),
+		Schedule: t.Config.Partition.Schedule, Constant: t.constant,
+	}
+}
+
+// loop runs steps until there are no more, or someone wants to stop.
+func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
+	// A cancelled ctx ends the run between steps; what is under way is finished.
+	work := context.WithoutCancel(ctx)
+	t.seal()
+	t.clock.begin(t.rt.Busy())
+	for !t.done() {
+		if ctx.Err() != nil {
+			return true, t.pause(work)
+		}
+		b, err := t.feed.loader.Next(work)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		if err := t.step(work, b); err != nil {
+			return false, err
+		}
+		if err := t.afterStep(work, b); err != nil {
+			return false, err
+		}
+	}
+	return false, t.pause(work)
+}
+
+func (t *trainer) done() bool {
+	return t.at.Stopped || t.at.Step >= t.sizes.total || t.opt.MaxSteps > 0 && t.at.Step >= t.opt.MaxSteps
+}
+
+// step queues one step and settles the one before it.
+func (t *trainer) step(ctx context.Context, b datasets.Batch) error {
+	ticket, err := t.prog.Step(ctx, t.feed.batch(b))
+	if err != nil {
+		return err
+	}
+	t.queued = append(t.queued, queued{ticket, b})
+	t.at.advance(b)
+	t.rt.Residency.Ledger().Step()
+	t.opt.Observer.step(Step{
+		Step: t.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/t.sizes.batch + 1,
+		Samples: b.Samples, Loss: math.NaN(),
+	})
+	if len(t.queued) > 1 {
+		return t.settle(ctx, 1)
+	}
+	return nil
+}
+
+// settle waits for queued steps until only that many are left, and gives
+// their slots back to the loader.
+func (t *trainer) settle(ctx context.Context, left int) error {
+	for len(t.queued) > left {
+		q := t.queued[0]
+		if err := t.prog.Wait(ctx, q.ticket); err != nil {
+			return &stepError{step: t.at.Step - len(t.queued) + 1, err: err}
+		}
+		t.clock.tick(q.batch.Samples)
+		t.debugStep(t.at.Step - len(t.queued) + 1)
+		t.feed.loader.Return(q.batch.Slot)
+		copy(t.queued, t.queued[1:])
+		t.queued = t.queued[:len(t.queued)-1]
+	}
+	return nil
+}
+
+// afterStep does what is due after a step: log, save, end the epoch.
+func (t *trainer) afterStep(ctx context.Context, b datasets.Batch) error {
+	c := t.Config
+	endOfEpoch := b.Next.Epoch > b.At.Epoch
+	logDue := c.Train.LogEvery > 0 && t.at.Step%c.Train.LogEvery == 0
+	saveDue := c.Checkpoint.Every > 0 && t.at.Step%c.Checkpoint.Every == 0
+	if !endOfEpoch && !logDue && !saveDue {
+		return nil
+	}
+	if err := t.settle(ctx, 0); err != nil {
+		return err
+	}
+	t.clock.stop(t.rt.Busy())
+	defer func() { t.clock.begin(t.rt.Busy()) }()
+	if endOfEpoch {
+		return t.endEpoch(ctx, b.At.Epoch)
+	}
+	if logDue {
+		if err := t.log(ctx, residency.Log, b.At.Epoch); err != nil {
+			return err
+		}
+	}
+	if saveDue {
+		return t.save(ctx)
+	}
+	return nil
+}
+
+// pause settles and saves where the run stands, unless that was just done.
+func (t *trainer) pause(ctx context.Context) error {
+	if err := t.settle(ctx, 0); err != nil {
+		return err
+	}
+	t.clock.stop(t.rt.Busy())
+	if t.at.Saved == t.at.Step && t.at.Step > 0 {
+		return nil
+	}
+	return t.save(ctx)
+}
+
+// constant is the bytes of a per-microbatch constant of the training graph.
+func (t *trainer) constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName {
+		panic("BUG: unknown constant " + v.Name)
+	}
+	return shape.Bytes([]int32{int32(microbatch * t.sizes.microbatch)})
+}
+
+func (t *trainer) parameters() int64 {
+	var n int64
+	for _, s := range t.Plan.Stages {
+		n += s.Parameters
+	}
+	return n
+}
+
+// close frees everything, whatever state the run is in.
+func (t *trainer) close() error {
+	var errs []error
+	if t.rt != nil {
+		errs = append(errs, t.rt.Close())
+	}
+	errs = append(errs, t.dump.close())
+	if t.feed != nil {
+		errs = append(errs, t.feed.close())
+	}
+	if t.db != nil {
+		errs = append(errs, t.db.Close())
+	}
+	if t.metrics != nil {
+		errs = append(errs, t.metrics.close())
+	}
+	return errors.Join(errs...)
+}
+
+// stepError says which step failed.
+type stepError struct {
+	step int
+	err  error
+}
+
+func (e *stepError) Error() string { return fmt.Sprintf("step %d: %v", e.step, e.err) }
+func (e *stepError) Unwrap() error { return e.err }
