@@ -51,11 +51,13 @@ func Run(t *testing.T, open func(t *testing.T, o device.Options) []device.Device
 		{"Donation", testDonation},
 		{"DonationOrder", testDonationOrder},
 		{"Update", testUpdate},
+		{"Scratch", testScratch},
 		{"Views", testViews},
 		{"PassThrough", testPassThrough},
 		{"Empty", testEmpty},
 		{"CheckFinite", testCheckFinite},
 		{"Hammer", testHammer},
+		{"TwoStreams", testTwoStreams},
 		{"SteadyState", testSteadyState},
 		{"RandomGraphs", testRandomGraphs},
 	} {

@@ -207,6 +207,45 @@ func testDonationOrder(t *testing.T, open Opener) {
 	})
 }
 
+// testScratch launches an executable again after one with more temporaries was
+// compiled, and after other buffers may have taken the place of its own.
+func testScratch(t *testing.T, open Opener) {
+	chain := func(n int) *graph.Graph {
+		return build(t, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", shape.F32(n))
+			y := ops.AddConst(b, x, 1)
+			return []*graph.Value{ops.Sub(b, ops.ScaleBy(b, y, 2), y)}
+		})
+	}
+	with(t, open, device.Options{}, func(r *rig) {
+		const n = 256
+		x := r.compile(chain(n), device.CompileOptions{})
+		a, b := r.upload(ramp(n, 1), n), r.alloc(shape.F32(n))
+		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
+		r.sync(r.s)
+		before := r.d.Stats().LiveBy[device.Scratch]
+		large := r.compile(chain(16*n), device.CompileOptions{})
+		if now := r.d.Stats().LiveBy[device.Scratch]; before < x.Memory().Temporary || now < large.Memory().Temporary {
+			t.Errorf("%d and %d bytes of scratch, needed %d and %d", before, now, x.Memory().Temporary, large.Memory().Temporary)
+		}
+		var fill []device.Buffer
+		for _, m := range []int64{before, 1024, 1024, 2048} {
+			fill = append(fill, r.upload(make([]float32, m/4), int(m/4)))
+		}
+		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
+		for _, f := range fill {
+			r.expect(f, make([]float32, f.Meta().Elems())...)
+		}
+		want := ramp(n, 1)
+		for i := range want {
+			want[i]++
+		}
+		r.expect(b, want...)
+		r.sync(r.s)
+		r.drop(append(fill, a, b)...)
+	})
+}
+
 // sortByNeed puts nodes behind what they read, the last ones first where it is
 // free to choose: the opposite of the order in which they were built.
 func sortByNeed(g *graph.Graph) {

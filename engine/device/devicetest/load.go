@@ -112,6 +112,44 @@ func hammerOnce(d device.Device, feed, work device.Stream, h device.HostBuffer, 
 	return nil
 }
 
+// testTwoStreams launches one executable with temporaries from two streams at
+// once. A launch that saw anything of another would leave a trace in the sum.
+func testTwoStreams(t *testing.T, open Opener) {
+	const n, launches = 4096, 300
+	with(t, open, device.Options{Threads: 2}, func(r *rig) {
+		g := build(t, func(b *graph.Builder) []*graph.Value {
+			sum, x := b.Input("sum", shape.F32(n)), b.Input("x", shape.F32(n))
+			y := ops.AddConst(b, x, 1)
+			return []*graph.Value{ops.Add(b, sum, ops.Sub(b, ops.ScaleBy(b, y, 2), y))}
+		})
+		x := r.compile(g, device.CompileOptions{Alias: []int{0}})
+		streams := []device.Stream{r.s, r.stream("second")}
+		var sums, ins []device.Buffer
+		for i := range streams {
+			sums = append(sums, r.upload(make([]float32, n), n))
+			ins = append(ins, r.upload(ramp(n, float32(i)), n))
+		}
+		r.ok(streams[1].WaitFor(r.s.Record()))
+		for range launches {
+			for i, s := range streams {
+				_, err := s.Launch(x, []device.Buffer{sums[i], ins[i]}, sums[i:i+1])
+				r.ok(err)
+			}
+		}
+		r.sync(streams[1])
+		for i, b := range sums {
+			want := make([]float32, n)
+			for j := range want {
+				want[j] = launches * float32(i*j+1)
+			}
+			r.expect(b, want...)
+		}
+		r.sync(r.s)
+		r.drop(append(sums, ins...)...)
+		r.ok(streams[1].Close())
+	})
+}
+
 // testSteadyState checks that a step allocates no Go memory.
 func testSteadyState(t *testing.T, open Opener) {
 	with(t, open, device.Options{Threads: 2}, func(r *rig) {

@@ -175,12 +175,14 @@ func testFailure(t *testing.T, open Opener) {
 		r.ok(other.WaitFor(events[4]))
 		follow := other.Record()
 		r.ok(third.WaitFor(g.event()))
+		r.ok(r.wait(before))
+		r.put(a, []float32{100, 100}) // must not be seen: the rest is skipped
+		r.sync(r.s)
 		g.open(errGate)
 		for _, e := range append(events, b.Ready(), follow) {
 			r.fails(r.wait(e), errGate)
 			r.fails(e.Err(), errGate)
 		}
-		r.ok(r.wait(before))
 		late, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
 		r.ok(err)
 		r.fails(r.wait(late), errGate)

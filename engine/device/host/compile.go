@@ -205,12 +205,11 @@ func (d *Device) growScratch(n int64) error {
 	d.unreserve(old.off, old.size, device.Scratch)
 	off, err := d.reserve(n, device.Scratch)
 	if err != nil {
-		// What was there a moment ago fits again.
-		if d.scratch.off, _ = d.arena.take(old.size); old.size > 0 {
-			d.laid++
+		var back error // what was there a moment ago fits again
+		if d.scratch.off, back = d.reserve(old.size, device.Scratch); back != nil {
+			panic(fmt.Sprintf("BUG: the old scratch region does not fit again: %v", back))
 		}
-		d.stats.Live += old.size
-		d.stats.LiveBy[device.Scratch] += old.size
+		d.laid++
 		return fmt.Errorf("%w, for temporaries", err)
 	}
 	d.scratch = span{off, n}
