@@ -404,27 +404,7 @@ func TestSmallLastMicrobatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		vars, in := start(p.Graph, 3, 5)
-		_, last := start(h, 3, 6)
-		in[2] = last[2]
-		k := newMachine(p, vars, in)
-		for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-			for m := range 3 {
-				for i := range p.Segments {
-					seg := &p.Segments[i]
-					if m == 2 {
-						seg = &q.Segments[i]
-					}
-					if seg.Phase != phase {
-						continue
-					}
-					if err := k.run(seg, m); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
-		}
-		after, err := k.runPlan(0)
+		after, err := runMixed(p, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,6 +415,30 @@ func TestSmallLastMicrobatch(t *testing.T) {
 			t.Error(d)
 		}
 	}
+}
+
+// runMixed runs a step of three microbatches, the last by q's segments.
+func runMixed(p, q *Plan) (state, error) {
+	vars, in := start(p.Graph, 3, 5)
+	_, last := start(q.Graph, 3, 6)
+	in[2] = last[2]
+	k := newMachine(p, vars, in)
+	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
+		for m := range 3 {
+			plan := p
+			if m == 2 {
+				plan = q
+			}
+			for i := range plan.Segments {
+				if s := &plan.Segments[i]; s.Phase == phase {
+					if err := k.run(s, m); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return k.runPlan(0) // the updates
 }
 
 // TestActivationsFollowInFlight checks that held activations, and only those,

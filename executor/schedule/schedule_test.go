@@ -100,28 +100,30 @@ func checkOrder(t *rapid.T, s Schedule) {
 	if len(at) != want {
 		t.Fatalf("%d actions of %d", len(at), want)
 	}
-	before := func(a, b Action) {
-		if ib, ok := at[b]; ok && at[a] > ib {
-			t.Fatalf("%v comes after %v", a, b)
-		}
-	}
 	for a := range at {
-		next := a
-		switch a.Kind {
-		case Forward:
-			next.Stage++
-			before(a, next)
-			before(a, Action{a.Stage, Backward, a.Microbatch})
-		case Backward:
-			next.Stage--
-			before(a, next)
-		}
-		for u := range s.Stages {
-			if a.Kind != Update {
-				before(a, Action{Stage: u, Kind: Update})
+		for _, b := range follows(s, a) {
+			if ib, ok := at[b]; ok && at[a] > ib {
+				t.Fatalf("%v comes after %v", a, b)
 			}
 		}
 	}
+}
+
+// follows lists what must come after a, if it is in the schedule.
+func follows(s Schedule, a Action) []Action {
+	var after []Action
+	switch a.Kind {
+	case Forward:
+		after = append(after, Action{a.Stage + 1, Forward, a.Microbatch}, Action{a.Stage, Backward, a.Microbatch})
+	case Backward:
+		after = append(after, Action{a.Stage - 1, Backward, a.Microbatch})
+	case Update:
+		return nil
+	}
+	for u := range s.Stages {
+		after = append(after, Action{Stage: u, Kind: Update})
+	}
+	return after
 }
 
 func TestActionRoundTrip(t *testing.T) {
@@ -183,7 +185,7 @@ func TestValidate(t *testing.T) {
 		"update early":     {head2 + "0: 0F0 0F1 0B0 0U 0B1\n" + good1, "0B1 comes after the stage's update"},
 		"wrong row":        {head2 + "0: 1F0 0F1 0B0 0B1 0U\n" + good1, "1F0 stands in the row of stage 0"},
 		"no such mb":       {head2 + "0: 0F0 0F1 0F2 0B0 0B1 0U\n" + good1, "0F2 is outside"},
-		"deadlock":         {head2 + "0: 0F0 0B0 0F1 0B1 0U\n" + good1, "0B0 deadlock: it waits for 1B0"},
+		"deadlock":         {head2 + "0: 0F0 0B0 0F1 0B1 0U\n" + good1, "0B0 is in a deadlock: it waits for 1B0"},
 		"no microbatches":  {"schedule x stages 1 microbatches 0\n0: 0U\n", "give at least 1"},
 	} {
 		s, err := Parse(c.text)

@@ -21,7 +21,7 @@ func (s Schedule) Validate() error {
 		return nil
 	}
 	a, waits := s.blocked(t)
-	return s.fail(a, fmt.Sprintf("deadlock: it waits for %v, which never runs before it", waits))
+	return s.fail(a, fmt.Sprintf("is in a deadlock: it waits for %v, which never runs before it", waits))
 }
 
 // validateStage checks one row by itself.
