@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // victim makes a file with everything in it: shared and deleted chunks, free
@@ -158,9 +160,9 @@ func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), "damaged.db")
 	tree := structure(t, whole)
-	n := 1000
+	n := 500
 	if testing.Short() {
-		n = 300
+		n = 150
 	}
 	for i := range n {
 		b := bytes.Clone(whole)
@@ -186,6 +188,9 @@ func structure(t *testing.T, b []byte) []int {
 			end := 80
 			if err == nil {
 				end = int(min(n.start()+64, n.bytes))
+				if n.overflow == 0 {
+					end = int(n.bytes) // records too
+				}
 			}
 			for k := range end {
 				at = append(at, int(int64(id)*im.page)+k)
@@ -230,6 +235,48 @@ func hurt(r *rand.Rand, tree []int, b *[]byte) string {
 	bit := byte(1) << r.IntN(8)
 	(*b)[pos] ^= bit
 	return fmt.Sprintf("bit %#x of byte %d flipped", bit, pos)
+}
+
+// Every single byte of every record matters.
+func TestDamagedRecords(t *testing.T) {
+	b := victim(t)
+	im, err := openImage(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range [][2][]byte{{bucketBerth, keyFormat}, {bucketBerth, keyHead}, {bucketManifests, idKey(5)}, {bucketTensors, idKey(5)}} {
+		it, ok, err := im.lookup(path[0], path[1])
+		if err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+		for i := it.at; i < it.at+it.size; i++ {
+			b[i] ^= 1 << (i % 8)
+			if _, err := im.record(path[0], path[1]); !errors.Is(err, ErrDamaged) {
+				t.Fatalf("record %s/%x with byte %d changed: %v", path[0], path[1], i-it.at, err)
+			}
+			b[i] ^= 1 << (i % 8)
+		}
+	}
+}
+
+// A checkpoint that vanished without a trace is missed: the head names it.
+func TestLostCheckpoint(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	save(t, db, 1)
+	save(t, db, 2)
+	if err := db.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketManifests).Delete(idKey(2)) }); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	db = open(t, path, small)
+	s, skipped, err := db.Latest(t.Context())
+	if err != nil || s.Manifest.ID != 1 || len(skipped) != 1 || skipped[0].ID != 2 {
+		t.Fatalf("Latest: %+v %v %v", s, skipped, err)
+	}
+	if len(db.chunks) < 12 {
+		t.Errorf("%d chunks: those of the lost checkpoint were deleted", len(db.chunks))
+	}
 }
 
 // A chunk damaged on the disk is not shared with new checkpoints: it is
