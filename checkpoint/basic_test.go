@@ -389,6 +389,25 @@ func TestPruneAndCompact(t *testing.T) {
 	}
 }
 
+// Pruned room is used again: the file does not grow with the number of saves.
+func TestSizeIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	var settled int64
+	for step := 1; step <= 90; step++ {
+		save(t, db, step)
+		if _, err := db.Prune(Keep{Last: 3}); err != nil {
+			t.Fatal(err)
+		}
+		if step == 30 {
+			settled = fileSize(t, path)
+		}
+	}
+	if got := fileSize(t, path); got > settled*3/2 || got > 40*20_000+growBy {
+		t.Errorf("%d bytes after 90 saves, %d after 30", got, settled)
+	}
+}
+
 func fileSize(t testing.TB, path string) int64 {
 	st, err := os.Stat(path)
 	if err != nil {

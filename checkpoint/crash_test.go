@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -34,6 +35,10 @@ func TestMain(m *testing.M) {
 	var err error
 	switch path := os.Getenv(childEnv + "_PATH"); os.Getenv(childEnv) {
 	case "":
+		// Every step of the model test waits for the disk; -rapid.checks still overrides.
+		if err := flag.Set("rapid.checks", "25"); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	case "save":
 		err = childSaves(path)

@@ -21,7 +21,8 @@ type Keep struct {
 
 // Prune deletes the checkpoints that k does not keep, and the chunks that no
 // other uses; it returns how many checkpoints it deleted. Damaged checkpoints
-// are left alone. The room is used by later saves; [DB.Compact] gives it back.
+// are left alone, and while there are any, no chunks are deleted: take them
+// out with [DB.Delete] once nothing can be salvaged from them. The room is used by later saves; [DB.Compact] gives it back.
 func (db *DB) Prune(k Keep) (int, error) {
 	db.writer.Lock()
 	defer db.writer.Unlock()
