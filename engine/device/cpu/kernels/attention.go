@@ -23,7 +23,7 @@ var attentionKernels = map[string]constructor{
 }
 
 // attentionRows is how many queries a block has.
-const attentionRows = 32
+const attentionRows = 16
 
 // heads is what forward and gradient share.
 type heads struct {

@@ -501,6 +501,14 @@ func TestRunAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestEveryOpHasACase(t *testing.T) {
+	for _, kind := range ops.Kinds() {
+		if cases[kind] == nil {
+			t.Errorf("no case draws %s", kind)
+		}
+	}
+}
+
 func TestUnsupportedSaysWhy(t *testing.T) {
 	n := &graph.Node{Op: ops.MatMul{},
 		In:  []*graph.Value{{Meta: shape.I32(2, 2)}, {Meta: shape.F32(2, 2)}},

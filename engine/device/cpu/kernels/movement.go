@@ -76,7 +76,11 @@ type viewCopy struct {
 
 func newViewCopy(n *graph.Node, strides []int, base int) (Kernel, error) {
 	s := out(n, 0).Shape
-	return &viewCopy{n: s.Elems(), view: viewOf(s, strides, base)}, nil
+	k := &viewCopy{n: s.Elems(), view: viewOf(s, strides, base)}
+	if r := len(k.view.dims); r >= 2 && k.view.strides[r-2] == 1 && k.view.strides[r-1] > 1 {
+		return (*tiledCopy)(k), nil
+	}
+	return k, nil
 }
 
 func newReshape(n *graph.Node) (Kernel, error) {
@@ -147,6 +151,49 @@ func copyRun(y, x []int32, stride int) {
 		for i := range y {
 			y[i] = x[p]
 			p += stride
+		}
+	}
+}
+
+// tiledCopy is a viewCopy whose last two dimensions are a transposed matrix. It
+// goes through it in tiles, since whole columns of the input would each fetch
+// every cache line of the matrix again.
+type tiledCopy viewCopy
+
+// A tile reads tileRows neighbours from each of tileCols places, and writes
+// a cache line per row.
+const (
+	tileRows = 256
+	tileCols = 16
+)
+
+func (k *tiledCopy) ScratchBytes() int64 { return 0 }
+
+// matrix is the last two dimensions, and how many matrices there are.
+func (k *tiledCopy) matrix() (count, rows, cols int) {
+	last := len(k.view.dims) - 1
+	rows, cols = k.view.dims[last-1], k.view.dims[last]
+	return k.n / max(1, rows*cols), rows, cols
+}
+
+func (k *tiledCopy) Run(p Pool, a *Args) error {
+	k.y, k.x = ints(a.Out[0], k.n), shape.View[int32](a.In[0])
+	count, rows, _ := k.matrix()
+	do(p, count*chunks(rows, tileRows), k)
+	return nil
+}
+
+func (k *tiledCopy) Chunk(i int) {
+	_, rows, cols := k.matrix()
+	_, stride := k.view.run()
+	per := chunks(rows, tileRows)
+	m := i / per
+	r0, r1 := span(i%per, tileRows, rows)
+	for c := 0; c < cols; c += tileCols {
+		n := min(tileCols, cols-c)
+		for r := r0; r < r1; r++ {
+			row := m*rows + r
+			copyRun(k.y[row*cols+c:][:n], k.x[k.view.at(row)+c*stride:], stride)
 		}
 	}
 }
