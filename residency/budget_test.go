@@ -404,6 +404,34 @@ func TestStore(t *testing.T) {
 	conserved(t, r)
 }
 
+// TestStagingBound: no more is read from a store than may be on its way.
+func TestStagingBound(t *testing.T) {
+	r := newRig(t, 1, Options{StagingBytes: 12})
+	s := &shelf{reads: map[string]int{}}
+	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
+	for _, x := range []*Tensor{a, b} {
+		if err := r.m.FromStore(x, s, x.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free := r.devs[0].stream("copy-in").hold()
+	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	needs := []Need{{a, 0, Read}, {b, 0, Read}}
+	if err := r.m.Acquire(soon, r.compute[0], needs, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v", err)
+	}
+	if s.reads["a"] != 1 || s.reads["b"] != 0 || hosts(r.devs[0]) != 1 {
+		t.Errorf("reads are %v, host buffers %d", s.reads, hosts(r.devs[0]))
+	}
+	free()
+	r.mustRead(b, 0, 'b')
+	r.mustRead(a, 0, 'a')
+	if s.reads["a"] != 1 {
+		t.Errorf("a was read %d times", s.reads["a"])
+	}
+}
+
 // tape is a Sequence of patterns, one tensor a name.
 type tape struct {
 	names []string

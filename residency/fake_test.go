@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -22,8 +23,9 @@ type fakeDev struct {
 	kind      string
 	peers     bool
 	mayOut    bool
-	capacity  int64 // 0: none
-	immediate bool  // operations run while they are queued
+	capacity  int64         // 0: none
+	immediate bool          // operations run while they are queued
+	lag       time.Duration // before a task reads, and a copy starts
 
 	mu      sync.Mutex
 	live    int64
@@ -304,6 +306,7 @@ func (s *fakeStream) run() {
 		s.mu.Unlock()
 		runtime.Gosched()
 		if err == nil {
+			time.Sleep(s.d.lag)
 			err = s.perform(&op)
 		}
 		s.finish(&op, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -260,6 +261,7 @@ func TestModel(t *testing.T) {
 		for i := range n {
 			d := newFake(i)
 			d.peers = peers
+			d.lag = time.Duration(rapid.IntRange(0, 3).Draw(rt, "lag")) * 50 * time.Microsecond
 			s.budgets[i] = int64(rapid.IntRange(0, 24).Draw(rt, "budget"))
 			if physical {
 				d.capacity = s.budgets[i]

@@ -355,6 +355,76 @@ func TestHazards(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("new input spares what a task reads", func(t *testing.T) {
+		r := newRig(t, 1, Options{})
+		x := r.declare("x", 8, device.Input)
+		r.fill(x, 'a')
+		second, err := r.devs[0].NewStream("second")
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := r.compute[0].(*fakeStream).hold()
+		r.mustRead(x, 0, 'a')
+		if err := r.m.Feed(x, r.hostBuffer(8, 'b')); err != nil {
+			t.Fatal(err)
+		}
+		r.compute = append(r.compute, r.compute[0])
+		r.compute[0] = second
+		r.mustRead(x, 0, 'b')
+		if err := second.Record().Wait(short(t)); err != nil {
+			t.Error(err)
+		}
+		free()
+	})
+	t.Run("a view outlives a write", func(t *testing.T) {
+		r := newRig(t, 1, Options{})
+		w := r.declare("w", 8, device.Weight)
+		r.fill(w, 'a')
+		err := r.m.View(w, func(b []byte) error {
+			r.write(w, 0, 'b')
+			if n := hosts(r.devs[0]); n != 1 || string(b) != "aaaaaaaa" {
+				t.Errorf("%d host buffers, the view shows %q", n, b)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := hosts(r.devs[0]); n != 0 {
+			t.Errorf("%d host buffers after the view", n)
+		}
+	})
+	t.Run("what is leased for writing is not read", func(t *testing.T) {
+		r := newRig(t, 2, Options{})
+		w := r.declare("w", 8, device.Weight)
+		r.write(w, 0, 'a')
+		r.kinds()
+		var l Lease
+		if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, ReadWrite}}, &l); err != nil {
+			t.Fatal(err)
+		}
+		soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if err := r.m.PullBack(soon, Fetch, w); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("pulled back: %v", err)
+		}
+		if err := r.m.Acquire(soon, r.compute[1], []Need{{w, 1, Read}}, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("acquired: %v", err)
+		}
+		if err := r.m.Prefetch(short(t), []Need{{w, 1, Read}}); err != nil {
+			t.Error(err)
+		}
+		if err := r.m.Fill(w, pattern(8, 'x')); !errors.Is(err, ErrLeased) {
+			t.Errorf("filled: %v", err)
+		}
+		if got := r.kinds(); got != "hit w fake:0>fake:0" {
+			t.Errorf("moved %q", got)
+		}
+		if err := r.m.Release(&l, device.Event{}); err != nil {
+			t.Fatal(err)
+		}
+		r.mustRead(w, 1, 'a')
+	})
 	t.Run("new input spares a lease of the old", func(t *testing.T) {
 		r := newRig(t, 1, Options{})
 		x := r.declare("x", 8, device.Input)
