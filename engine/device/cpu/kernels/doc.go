@@ -13,5 +13,8 @@
 // NaN and infinities follow IEEE 754: relu(NaN) is NaN, and so is the maximum
 // of a window that holds one.
 //
+// Products pack their operands on the stack of the goroutine that runs the
+// chunk, about 112 KiB, so threads that stay keep a stack of that size.
+//
 // The types to know are [Kernel], [Args], [Pool] and [Task].
 package kernels

@@ -5,7 +5,8 @@ package kernels
 // Window element (kh, kw) of output (h, w) is the pixel at
 // ((h*mul+kh*dir+off)/div, ...), zero where that is not whole or outside. The
 // convolution itself has mul = stride, dir = 1, off = -pad, div = 1; its
-// gradient for x reads dy with mul = 1, dir = -1, off = pad, div = stride.
+// gradient for x reads dy with mul = 1, dir = -1, off = pad, div = stride. Zeros
+// are multiplied like pixels, so an infinite weight gives NaN at a padded edge.
 type im2col struct {
 	src                []float32 // one group's channels of one sample, [C,H,W]
 	h, w               int       // of src
