@@ -217,24 +217,7 @@ func (p *plan) order() error {
 
 // sort is Kahn's topological sort, the earliest free step first.
 func (p *plan) sort(before [][]int) error {
-	written := map[*storage]int{}
-	for i, st := range p.steps {
-		for _, s := range st.out {
-			written[s] = i
-		}
-	}
-	after, missing := make([][]int, len(p.steps)), make([]int, len(p.steps))
-	for i, st := range p.steps {
-		for _, s := range st.in {
-			if w, ok := written[s]; ok {
-				before[i] = append(before[i], w)
-			}
-		}
-		for _, b := range before[i] {
-			after[b] = append(after[b], i)
-			missing[i]++
-		}
-	}
+	after, missing := p.edges(before)
 	var free ints
 	for i, n := range missing {
 		if n == 0 {
@@ -256,6 +239,30 @@ func (p *plan) sort(before [][]int) error {
 	}
 	p.steps = sorted
 	return nil
+}
+
+// edges adds what each step reads to before, and returns the steps that come
+// after each, and how many come before it.
+func (p *plan) edges(before [][]int) (after [][]int, missing []int) {
+	written := map[*storage]int{}
+	for i, st := range p.steps {
+		for _, s := range st.out {
+			written[s] = i
+		}
+	}
+	after, missing = make([][]int, len(p.steps)), make([]int, len(p.steps))
+	for i, st := range p.steps {
+		for _, s := range st.in {
+			if w, ok := written[s]; ok {
+				before[i] = append(before[i], w)
+			}
+		}
+		for _, b := range before[i] {
+			after[b] = append(after[b], i)
+			missing[i]++
+		}
+	}
+	return after, missing
 }
 
 // cycle names a donated input that is read after it has been overwritten.

@@ -31,33 +31,38 @@ func Open(o device.Options) ([]device.Device, error) {
 		}
 	}
 	var devices []device.Device
-	var errs []error
 	for i := range o.Count {
-		d, err := host.New(host.Config{
-			Spec: device.Spec{
-				ID:             device.ID(fmt.Sprintf("%s:%d", Kind, i)),
-				Kind:           Kind,
-				Description:    "computes nothing",
-				Threads:        1,
-				MemoryBytes:    budget,
-				FlopsPerSecond: speed,
-				LinkBytesPerS:  speed,
-				PeerCopy:       true,
-				HostVisible:    true,
-			},
-			Sync: o.Sync,
-		})
+		d, err := open(i, budget, o.Sync)
 		if err != nil {
-			errs = append(errs, err)
-			continue
+			errs := []error{err}
+			for _, d := range devices {
+				errs = append(errs, d.Close())
+			}
+			return nil, errors.Join(errs...)
 		}
 		devices = append(devices, d)
 	}
-	if len(errs) == 0 {
-		return devices, nil
+	return devices, nil
+}
+
+// open opens one device. Without kernels the machinery only counts.
+func open(number int, budget int64, sync bool) (device.Device, error) {
+	d, err := host.New(host.Config{
+		Spec: device.Spec{
+			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
+			Kind:           Kind,
+			Description:    "computes nothing",
+			Threads:        1,
+			MemoryBytes:    budget,
+			FlopsPerSecond: speed,
+			LinkBytesPerS:  speed,
+			PeerCopy:       true,
+			HostVisible:    true,
+		},
+		Sync: sync,
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, d := range devices {
-		errs = append(errs, d.Close())
-	}
-	return nil, errors.Join(errs...)
+	return d, nil
 }
