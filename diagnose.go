@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
@@ -18,19 +19,20 @@ var ErrNonFinite = device.ErrNonFinite
 // not finite that is the step, the layer where numbers first stopped being
 // finite, and the last good checkpoint.
 func (t *trainer) explain(err error) error {
-	if !errors.Is(err, device.ErrNonFinite) {
+	var task *executor.TaskError
+	if !errors.As(err, &task) {
 		return err
 	}
-	var se *stepError
-	if !errors.As(err, &se) || len(t.queued) == 0 {
-		return err
+	step := t.first + int(task.Step)
+	if !errors.Is(err, device.ErrNonFinite) {
+		return fmt.Errorf("step %d: %w", step, err)
 	}
 	where := "in the loss"
 	var nf *device.NonFiniteError
-	if cause := t.diagnose(); errors.As(cause, &nf) {
+	if cause := t.diagnose(task.Step); errors.As(cause, &nf) {
 		where = "first in " + nf.Error()
 	}
-	return fmt.Errorf("step %d: the loss is %w: %s; %s", se.step, ErrNonFinite, where, t.lastGood())
+	return fmt.Errorf("step %d: the loss is %w: %s; %s", step, ErrNonFinite, where, t.lastGood())
 }
 
 // lastGood says where to go on from.
@@ -47,9 +49,13 @@ func (t *trainer) lastGood() string {
 // diagnose runs the failed step's forward pass again, checking every value.
 // The failure poisoned the streams, so it uses new ones; the weights are still
 // those of the step's beginning, since no update ran after the failure.
-func (t *trainer) diagnose() error {
+func (t *trainer) diagnose(failed executor.Ticket) error {
 	ctx := context.Background()
-	batch := t.feed.batch(t.queued[0].batch)
+	i := slices.IndexFunc(t.queued, func(q queued) bool { return q.ticket == failed })
+	if i < 0 {
+		return fmt.Errorf("BUG: step %d is not under way", failed)
+	}
+	batch := t.feed.batch(t.queued[i].batch)
 	weights, err := t.pullVars(ctx)
 	if err != nil {
 		return err
@@ -78,16 +84,13 @@ func (t *trainer) diagnose() error {
 	return p.Wait(ctx, ticket)
 }
 
-// pullVars copies every variable to the host.
+// pullVars copies every variable to the host as it was before the failed step:
+// its update was skipped.
 func (t *trainer) pullVars(ctx context.Context) (map[string][]byte, error) {
 	t.rt.Residency.Unseal()
 	out := map[string][]byte{}
 	for _, v := range t.Plan.Graph.Vars {
-		x := t.prog.Var(v.Name)
-		if err := t.rt.Residency.PullBack(ctx, residency.Debug, x); err != nil {
-			return nil, err
-		}
-		err := t.rt.Residency.View(x, func(b []byte) error {
+		err := t.rt.Residency.Salvage(ctx, t.prog.Var(v.Name), func(b []byte) error {
 			out[v.Name] = append([]byte(nil), b...)
 			return nil
 		})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/datasets"
@@ -63,7 +62,7 @@ type trainer struct {
 	lastMetrics map[string]float64
 	last        Epoch // the newest epoch
 	clock       stepClock
-	started     time.Time
+	first       int      // steps taken before this call
 	queued      []queued // steps whose slots are not yet returned
 }
 
@@ -90,7 +89,8 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 		Epochs: t.Config.Train.Epochs, StepsPerEpoch: t.sizes.steps,
 		Step: t.at.Step, Parameters: t.parameters(),
 	})
-	t.started = time.Now()
+	t.first = t.at.Step
+	t.first = t.at.Step
 	stopped, err := t.loop(ctx)
 	if err != nil {
 		return nil, t.explain(err)
@@ -178,11 +178,10 @@ func (t *trainer) done() bool {
 
 // step queues one step and settles the one before it.
 func (t *trainer) step(ctx context.Context, b datasets.Batch) error {
-	ticket, err := t.prog.Step(ctx, t.feed.batch(b))
-	if err != nil {
+	t.queued = append(t.queued, queued{t.prog.Next(), b})
+	if _, err := t.prog.Step(ctx, t.feed.batch(b)); err != nil {
 		return err
 	}
-	t.queued = append(t.queued, queued{ticket, b})
 	t.at.advance(b)
 	t.rt.Residency.Ledger().Step()
 	t.opt.Observer.step(Step{
@@ -201,7 +200,7 @@ func (t *trainer) settle(ctx context.Context, left int) error {
 	for len(t.queued) > left {
 		q := t.queued[0]
 		if err := t.prog.Wait(ctx, q.ticket); err != nil {
-			return &stepError{step: t.at.Step - len(t.queued) + 1, err: err}
+			return err
 		}
 		t.clock.tick(q.batch.Samples)
 		t.debugStep(t.at.Step - len(t.queued) + 1)
@@ -286,12 +285,3 @@ func (t *trainer) close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// stepError says which step failed.
-type stepError struct {
-	step int
-	err  error
-}
-
-func (e *stepError) Error() string { return fmt.Sprintf("step %d: %v", e.step, e.err) }
-func (e *stepError) Unwrap() error { return e.err }

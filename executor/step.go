@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,12 @@ type flight struct {
 	done   []device.Event // per device
 }
 
-// Load-bearing: a step may be queued while the one before it runs, no more.
+// ahead is how many steps may be under way: one may be queued while the one
+// before it runs, no more.
 const ahead = 2
+
+// Next is the ticket that the next call of Step will give.
+func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
 
 // Step queues one step and returns before it ran. At most two steps are under
 // way: the one before the last is waited for first. An error names the task.
@@ -52,19 +57,48 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 			return 0, fmt.Errorf("feeding %s: %w", f.value.Name, err)
 		}
 	}
+	p.depart(ticket, slot, e)
 	for _, t := range e.tasks {
 		if err := p.queue(ctx, t, slot); err != nil {
-			return 0, err
+			return 0, p.blame(err)
 		}
 	}
-	p.depart(ticket, slot, e)
+	p.record(slot)
 	return ticket, nil
 }
 
-// depart notes what must happen before the step is over.
+// blame finds what made queueing fail: a task under way that failed, if there
+// is one, or else the error itself. Whatever still runs is waited for, so that
+// the answer does not depend on timing.
+func (p *Program) blame(err error) error {
+	for i := range uint64(ahead) {
+		f := &p.inflight[(p.steps+1+i)%ahead] // the older one first
+		if f.e == nil {
+			continue
+		}
+		for _, t := range f.e.tasks {
+			// A failed wait is the answer itself, found below.
+			_ = t.events[f.ticket%ahead].Wait(context.Background())
+		}
+		if cause := p.firstFailure(f); cause != nil {
+			return cause
+		}
+	}
+	return err
+}
+
+// depart enters a step among those under way.
 func (p *Program) depart(ticket Ticket, slot int, e *expansion) {
 	f := &p.inflight[slot]
 	f.ticket, f.e, f.done = ticket, e, f.done[:0]
+	for _, t := range e.tasks {
+		t.events[slot] = device.Event{}
+	}
+}
+
+// record notes what must happen before the step is over.
+func (p *Program) record(slot int) {
+	f := &p.inflight[slot]
 	for _, s := range p.rt.compute {
 		f.done = append(f.done, s.Record())
 	}
@@ -83,7 +117,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return p.firstFailure(f.e, slot, err)
+			return cmp.Or(p.firstFailure(f), err)
 		}
 	}
 	f.e = nil
@@ -104,6 +138,7 @@ func (p *Program) Drain(ctx context.Context) error {
 
 // TaskError is the failure of one task of a step.
 type TaskError struct {
+	Step       Ticket
 	Task       string // "s1.F3"
 	Device     device.ID
 	Microbatch int
@@ -116,16 +151,17 @@ func (e *TaskError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Task, 
 // Unwrap is what the device reported.
 func (e *TaskError) Unwrap() error { return e.Err }
 
-// firstFailure finds the task that failed first. Tasks were queued so that
-// whoever produces comes before whoever consumes, and what fails poisons what
-// follows: the first in that order is the cause.
-func (p *Program) firstFailure(e *expansion, slot int, err error) error {
-	for _, t := range e.tasks {
-		if cause := t.events[slot].Err(); cause != nil {
-			return &TaskError{Task: t.name, Device: p.rt.Devices[t.dev].ID(), Microbatch: t.microbatch, Err: cause}
+// firstFailure finds the task of a step that failed first, nil if none did.
+// Tasks were queued so that whoever produces comes before whoever consumes,
+// and what fails poisons what follows: the first in that order is the cause.
+func (p *Program) firstFailure(f *flight) error {
+	for _, t := range f.e.tasks {
+		if cause := t.events[f.ticket%ahead].Err(); cause != nil {
+			p.rt.failed = true
+			return &TaskError{Step: f.ticket, Task: t.name, Device: p.rt.Devices[t.dev].ID(), Microbatch: t.microbatch, Err: cause}
 		}
 	}
-	return err
+	return nil
 }
 
 func (p *Program) microbatchSize() int { return fedInputs(p.opt.Full.Graph)[0].Meta.Shape[0] }

@@ -200,7 +200,7 @@ func (p *Program) queue(ctx context.Context, t *task, slot int) error {
 	}
 	done, err := s.Launch(t.exe, t.in, t.out)
 	if err != nil {
-		return p.in(t, errors.Join(err, m.Release(&t.lease, device.Event{})))
+		return p.in(t, errors.Join(err, m.Abandon(&t.lease)))
 	}
 	t.events[slot] = done
 	if err := m.Release(&t.lease, done); err != nil {
