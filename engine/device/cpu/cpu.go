@@ -46,7 +46,7 @@ func Open(o device.Options) ([]device.Device, error) {
 		if o.Count <= threads && i < threads%o.Count {
 			share++
 		}
-		d, err := open(i, share, budget, o.Sync)
+		d, err := open(i, share, budget, o)
 		if err != nil {
 			return nil, errors.Join(append(closeAll(devices), err)...)
 		}
@@ -56,7 +56,7 @@ func Open(o device.Options) ([]device.Device, error) {
 }
 
 // open opens one device.
-func open(number, threads int, budget int64, sync bool) (device.Device, error) {
+func open(number, threads int, budget int64, o device.Options) (device.Device, error) {
 	p := newPool(threads)
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
@@ -70,7 +70,7 @@ func open(number, threads int, budget int64, sync bool) (device.Device, error) {
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
-		Sync: sync,
+		Sync: o.Sync, OnSpan: o.OnSpan,
 		Bind: func(n *graph.Node) (host.Kernel, error) { return bind(p, n) },
 		Stop: p.close,
 	})

@@ -60,6 +60,19 @@ func (c *command) copyHost(b *buffer, out bool) error {
 	return nil
 }
 
+// what names the command for people.
+func (c *command) what() string {
+	switch c.op {
+	case opCopyIn:
+		return "copy-in"
+	case opCopyOut:
+		return "copy-out"
+	case opCopyPeer:
+		return "peer"
+	}
+	return c.launch.x.graph.Name
+}
+
 // release unpins what the command touched.
 func (c *command) release() {
 	if c.dst != nil {

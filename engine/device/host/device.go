@@ -25,6 +25,8 @@ type Kernel interface {
 type Config struct {
 	Spec device.Spec // CopyOut is set by New
 	Sync bool        // finish each operation before the next is queued
+	// OnSpan, if not nil, is told of every operation as it ends.
+	OnSpan func(device.Span)
 	// Bind makes the kernel of a node, or fails with device.ErrUnsupported.
 	// Without it the device computes nothing: memory is only counted, copies
 	// move nothing, and nothing can be copied out.

@@ -230,7 +230,11 @@ func (s *Stream) do(c *command) error {
 	}
 	start := time.Now()
 	err := c.run()
-	s.busy.Add(int64(time.Since(start)))
+	end := time.Now()
+	s.busy.Add(int64(end.Sub(start)))
+	if tell := s.dev.config.OnSpan; tell != nil {
+		tell(device.Span{Device: s.dev.spec.ID, Stream: s.name, What: c.what(), Start: start, End: end})
+	}
 	return err
 }
 

@@ -32,7 +32,7 @@ func Open(o device.Options) ([]device.Device, error) {
 	}
 	var devices []device.Device
 	for i := range o.Count {
-		d, err := open(i, budget, o.Sync)
+		d, err := open(i, budget, o)
 		if err != nil {
 			errs := []error{err}
 			for _, d := range devices {
@@ -46,7 +46,7 @@ func Open(o device.Options) ([]device.Device, error) {
 }
 
 // open opens one device. Without kernels the machinery only counts.
-func open(number int, budget int64, sync bool) (device.Device, error) {
+func open(number int, budget int64, o device.Options) (device.Device, error) {
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
@@ -59,7 +59,7 @@ func open(number int, budget int64, sync bool) (device.Device, error) {
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
-		Sync: sync,
+		Sync: o.Sync, OnSpan: o.OnSpan,
 	})
 	if err != nil {
 		return nil, err
