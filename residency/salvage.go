@@ -3,37 +3,67 @@ package residency
 import (
 	"context"
 	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // Salvage hands f the bytes that a device, or the host, holds of t, even where
 // the task that was to write them failed or was skipped: a skipped task leaves
 // what was there before. It is for finding out what went wrong after a
-// failure; the pull-back counts under the reason debug. It blocks until
-// everything queued on t has ended. f must not keep the bytes.
+// failure; the copy counts as a pull-back for debug, and a seal does not stop
+// it, for the run has failed already. It blocks until what was queued to write
+// t has ended. f must not keep the bytes.
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
+	for t.truth >= 0 && !t.copies[t.truth].ready.Done() {
+		err := m.sitOut(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready})
+		if err != nil {
+			m.mu.Unlock()
+			return fmt.Errorf("salvage %s: %w", t.name, err)
+		}
+	}
 	if t.truth < 0 {
 		m.mu.Unlock()
 		return m.View(t, f)
 	}
-	p, c := &m.places[t.truth], &t.copies[t.truth]
-	buf, ready := c.buf, c.ready
-	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: t.truth, from: p.id, to: "host", cause: "salvage"})
+	h, done, err := m.salvage(t)
 	m.mu.Unlock()
-	if err := ended(ctx, ready); err != nil {
-		return err
-	}
-	to, err := p.dev.AllocHost(t.bytes)
 	if err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
 	}
-	defer to.Free()
-	done, err := p.out.CopyOut(to, buf)
-	if err == nil {
-		err = done.Wait(ctx)
-	}
-	if err != nil {
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.graves = append(m.graves, h)
+		m.sweepHost()
+	}()
+	if err := done.Wait(ctx); err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
 	}
-	return f(to.Bytes())
+	return f(h.buf.Bytes())
+}
+
+// salvage queues the copy without passing on the failure of what wrote t.
+func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
+	d := t.truth
+	c, p := &t.copies[d], &m.places[d]
+	if m.closed {
+		return nil, device.Event{}, ErrClosed
+	}
+	if c.writing {
+		return nil, device.Event{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, p.id)
+	}
+	h, err := m.allocHost(t, d)
+	if err != nil {
+		return nil, device.Event{}, err
+	}
+	done, err := p.out.CopyOut(h.buf, c.buf)
+	if err != nil {
+		m.freeHost(h)
+		return nil, device.Event{}, err
+	}
+	c.readers.add(done)
+	h.uses.add(done)
+	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: d, from: p.id, to: "host", cause: "salvage"})
+	return h, done, nil
 }
