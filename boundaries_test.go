@@ -1,0 +1,110 @@
+package berth_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/berth-ml/berth"
+
+// mayImport is the architecture: which of our packages each may import. A name
+// that ends in ... stands for everything below it.
+var mayImport = map[string][]string{
+	"engine/shape":              {},
+	"engine/rng":                {"engine/shape"},
+	"engine/safetensors":        {"engine/shape"},
+	"engine/graph":              {"engine/shape"},
+	"engine/ops":                {"engine/shape", "engine/graph", "engine/rng"},
+	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
+	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops"},
+	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim"},
+	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
+	"engine/device/host":        {"engine/shape", "engine/graph", "engine/ops", "engine/device"},
+	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host", "engine/device/cpu/kernels"},
+	"engine/device/cpu/kernels": {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/device"},
+	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
+	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
+	"residency":                 {"engine/..."},
+	"partition":                 {"engine/..."},
+	"executor/schedule":         {},
+	"executor":                  {"partition", "executor/schedule", "residency", "engine/..."},
+	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
+	"checkpoint":                {"engine/shape", "engine/safetensors"},
+	"datasets":                  {"engine/shape", "engine/rng", "engine/safetensors"},
+	"configs":                   {},
+}
+
+// top are the packages that may import all of ours.
+var top = []string{"", "cmd/trainer", "bench"}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	for pkg, imports := range importsOf(t) {
+		if slices.Contains(top, pkg) {
+			continue
+		}
+		allowed, known := mayImport[pkg]
+		if !known {
+			t.Errorf("package %q is not in the table: say in mayImport what it may import", pkg)
+		}
+		for _, i := range imports {
+			if !allows(allowed, i) || isKind(i) && pkg != "engine/device/cpu" {
+				t.Errorf("%s imports %s, which it may not", pkg, i)
+			}
+		}
+	}
+}
+
+// isKind tells the packages of device kinds, which are found through the
+// registry.
+func isKind(pkg string) bool {
+	return strings.HasPrefix(pkg, "engine/device/cpu") || pkg == "engine/device/null"
+}
+
+func allows(allowed []string, pkg string) bool {
+	return slices.ContainsFunc(allowed, func(a string) bool {
+		tree, ok := strings.CutSuffix(a, "...")
+		return pkg == a || ok && strings.HasPrefix(pkg, tree)
+	})
+}
+
+// importsOf lists, for each of our packages, which of ours it imports outside
+// its tests.
+func importsOf(t *testing.T) map[string][]string {
+	out := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		pkg := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), ".")
+		out[pkg] = append(out[pkg], oursAmong(t, f.Imports)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func oursAmong(t *testing.T, specs []*ast.ImportSpec) (ours []string) {
+	for _, s := range specs {
+		path, err := strconv.Unquote(s.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rest, ok := strings.CutPrefix(path, module+"/"); ok {
+			ours = append(ours, rest)
+		}
+	}
+	return ours
+}
