@@ -55,7 +55,7 @@ func (r *Run) evalPlan(batch int) (*partition.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return partition.New(g, r.sameCut())
+	return r.sameCut(g)
 }
 
 func (r *Run) evalRest(full *partition.Plan, rest int) (*partition.Plan, error) {

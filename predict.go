@@ -11,7 +11,6 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -155,7 +154,7 @@ func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.
 		return nil, err
 	}
 	o := executor.Options{Net: "predict", Fetch: true, LastMicrobatches: 1}
-	if o.Full, err = partition.New(g, r.sameCut()); err != nil {
+	if o.Full, err = r.sameCut(g); err != nil {
 		return nil, err
 	}
 	if rest := part.Len() % batch; rest > 0 {

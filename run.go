@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/schedule"
@@ -161,16 +162,32 @@ func (r *Run) planOptions() partition.Options {
 	}
 }
 
-// sameCut plans another graph of the model with the training plan's stages.
-func (r *Run) sameCut() partition.Options {
+// sameCut cuts another graph of the model as the training plan is cut. Blocks
+// that the graph has no nodes of, such as dropout outside training, are left
+// out.
+func (r *Run) sameCut(g *graph.Graph) (*partition.Plan, error) {
+	blocks := map[string]bool{}
+	for _, n := range g.Nodes {
+		if n.Layer != nil {
+			blocks[n.Layer.Block] = true
+		}
+	}
 	o := partition.Options{
 		Devices: deviceSpecs(r.devs), Microbatches: 1,
 		InFlight: func(int, int) int { return 1 },
 	}
 	for _, s := range r.Plan.Stages {
-		o.Stages = append(o.Stages, s.Blocks)
+		var there []string
+		for _, b := range s.Blocks {
+			if blocks[b] {
+				there = append(there, b)
+			}
+		}
+		if len(there) > 0 {
+			o.Stages = append(o.Stages, there)
+		}
 	}
-	return o
+	return partition.New(g, o)
 }
 
 func deviceSpecs(devs []device.Device) []device.Spec {
