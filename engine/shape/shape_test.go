@@ -1,0 +1,138 @@
+package shape_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"gorgonia.org/tensor"
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func ExampleMeta() {
+	m := shape.F32(64, 128)
+	fmt.Println(m, m.Elems(), m.Bytes())
+	// Output: f32[64,128] 8192 32768
+}
+
+func dims(t *rapid.T, name string) shape.Shape {
+	return shape.Shape(rapid.SliceOfN(rapid.IntRange(0, 5), 0, 4).Draw(t, name))
+}
+
+func TestStridesAddressEveryElementOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := dims(t, "shape")
+		seen := make([]int, s.Elems())
+		index := make([]int, s.Rank())
+		for range seen {
+			at := 0
+			for i, stride := range s.Strides() {
+				at += index[i] * stride
+			}
+			seen[at]++
+			for i := s.Rank() - 1; i >= 0; i-- {
+				if index[i]++; index[i] < s[i] {
+					break
+				}
+				index[i] = 0
+			}
+		}
+		for i, n := range seen {
+			if n != 1 {
+				t.Fatalf("element %d of %v is addressed %d times", i, s, n)
+			}
+		}
+	})
+}
+
+func TestBroadcast(t *testing.T) {
+	for _, c := range []struct{ a, b, want shape.Shape }{
+		{shape.Of(2, 3), shape.Of(3), shape.Of(2, 3)},
+		{shape.Of(4, 1), shape.Of(1, 5), shape.Of(4, 5)},
+		{shape.Of(), shape.Of(7), shape.Of(7)},
+		{shape.Of(0, 3), shape.Of(1, 3), shape.Of(0, 3)},
+	} {
+		for _, pair := range [][2]shape.Shape{{c.a, c.b}, {c.b, c.a}} {
+			if got, err := shape.Broadcast(pair[0], pair[1]); err != nil || !got.Equal(c.want) {
+				t.Errorf("Broadcast(%v, %v) = %v, %v, want %v", pair[0], pair[1], got, err, c.want)
+			}
+		}
+	}
+	if _, err := shape.Broadcast(shape.Of(2, 3), shape.Of(2)); err == nil {
+		t.Error("shapes [2,3] and [2] broadcast")
+	}
+}
+
+func TestValidateRefusesWhatDoesNotFit(t *testing.T) {
+	for _, s := range []shape.Shape{shape.Of(-1), shape.Of(3, -2), shape.Of(math.MaxInt32, math.MaxInt32, 64)} {
+		if s.Validate() == nil {
+			t.Errorf("%v is accepted", s)
+		}
+	}
+	if err := shape.Of(0, 5).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDenseRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := shape.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 3).Draw(t, "shape"))
+		d := rapid.SampledFrom([]shape.DType{shape.Float32, shape.Float64, shape.Int32, shape.Int64, shape.Uint8}).Draw(t, "type")
+		want := shape.Meta{DType: d, Shape: s}
+		dense, err := shape.NewDense(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, b, err := shape.FromDense(dense)
+		if err != nil || !got.Equal(want) || int64(len(b)) != want.Bytes() {
+			t.Fatalf("%v comes back as %v with %d bytes, %v", want, got, len(b), err)
+		}
+	})
+}
+
+func TestFromDenseSeesTheBytesThemselves(t *testing.T) {
+	dense := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1, 2, 3, 4}))
+	_, b, err := shape.FromDense(dense)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape.View[float32](b)[3] = 9
+	if got := dense.Data().([]float32)[3]; got != 9 {
+		t.Errorf("a write through the bytes left %v", got)
+	}
+}
+
+func TestFromDenseRefusesWhatIsNotContiguousGoMemory(t *testing.T) {
+	m := tensor.New(tensor.WithShape(3, 4), tensor.WithBacking(make([]float32, 12)))
+	column, err := m.Slice(nil, tensor.S(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]*tensor.Dense{
+		"nil": nil, "a column": column.(*tensor.Dense),
+		"strings": tensor.New(tensor.WithShape(2), tensor.WithBacking([]string{"a", "b"})),
+	} {
+		if _, _, err := shape.FromDense(d); err == nil {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestViewCutsAPartialElementOff(t *testing.T) {
+	if got := len(shape.View[int32](make([]byte, 11))); got != 2 {
+		t.Errorf("11 bytes view as %d int32, want 2", got)
+	}
+	if shape.View[int32](nil) != nil || shape.Bytes[int32](nil) != nil {
+		t.Error("nothing should view as nil")
+	}
+}
+
+func TestNewDenseRefuses(t *testing.T) {
+	for _, m := range []shape.Meta{{DType: shape.Invalid, Shape: shape.Of(1)}, shape.F32(-1)} {
+		if _, err := shape.NewDense(m); err == nil {
+			t.Errorf("%v is accepted", m)
+		}
+	}
+}
