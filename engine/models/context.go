@@ -124,7 +124,6 @@ func (c *context) fail(format string, args ...any) {
 // terms, and the number of right answers (nil for regression).
 func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	defer c.b.In(c.lossLayer())()
-	c.b.Output(LogitsOutput, logits)
 	c.target = c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
 	if err := c.checkTarget(logits.Meta, c.target.Meta); err != nil {
 		c.b.Fail(err)
@@ -144,7 +143,6 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 		return logits, nil
 	}
 	loss = c.b.One(ops.CheckFinite{}, loss)
-	c.b.Output(LossOutput, loss)
 	return loss, correct
 }
 
