@@ -1,0 +1,120 @@
+package eager
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// entry is what is known of an op at given input metadata on one device.
+type entry struct {
+	graph *graph.Graph // of one node
+	outs  []shape.Meta
+	alias []int // per output, the input it may be computed in, or -1
+	exes  []variant
+}
+
+// variant is an executable that computes some outputs in the memory of inputs.
+// Variants are made and used by the lane's goroutine.
+type variant struct {
+	donated uint64 // bit k: output k takes over input alias[k]
+	exe     device.Executable
+}
+
+// lookup finds or makes the entry of a call; a new one is checked against the
+// op's metadata rule and the device.
+func (l *lane) lookup(w *work) (*entry, error) {
+	var room [192]byte
+	key := appendKey(room[:0], w.op, w.args)
+	l.entriesMu.RLock()
+	e := l.entries[string(key)]
+	l.entriesMu.RUnlock()
+	if e != nil {
+		return e, nil
+	}
+	e, err := newEntry(w.op, w.args, l.dev)
+	if err != nil {
+		return nil, err
+	}
+	l.entriesMu.Lock()
+	defer l.entriesMu.Unlock()
+	if known := l.entries[string(key)]; known != nil {
+		return known, nil
+	}
+	l.entries[string(key)] = e
+	return e, nil
+}
+
+// appendKey appends what identifies a call: the op as graph.OpString prints
+// it, and the metadata of its inputs.
+func appendKey(key []byte, op graph.Op, args []*Tensor) []byte {
+	key = append(key, op.Kind()...)
+	key = fmt.Appendf(key, "%+v", op)
+	for _, a := range args {
+		key = append(key, byte(a.meta.DType))
+		key = binary.AppendUvarint(key, uint64(len(a.meta.Shape)))
+		for _, d := range a.meta.Shape {
+			key = binary.AppendUvarint(key, uint64(d))
+		}
+	}
+	return key
+}
+
+func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
+	metas := make([]shape.Meta, len(args))
+	for i, a := range args {
+		metas[i] = a.meta
+	}
+	outs, err := op.Infer(metas)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", graph.ErrShape, err)
+	}
+	b := graph.NewBuilder(op.Kind(), 1)
+	in := make([]*graph.Value, len(args))
+	for i, m := range metas {
+		in[i] = b.Input(fmt.Sprintf("in%d", i), m)
+	}
+	for i, v := range b.Apply(op, in...) {
+		b.Output(fmt.Sprintf("out%d", i), v)
+	}
+	g, err := b.Graph()
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{graph: g, outs: outs, alias: make([]int, len(outs))}
+	for k := range e.alias {
+		e.alias[k] = -1
+	}
+	if a, ok := op.(graph.Aliaser); ok {
+		for k, j := range a.Alias() {
+			if k < len(outs) && j >= 0 && j < len(metas) && metas[j].Equal(outs[k]) {
+				e.alias[k] = j
+			}
+		}
+	}
+	return e, dev.Supports(g.Nodes[0])
+}
+
+// executable compiles the entry, once for each set of donated inputs.
+func (e *entry) executable(dev device.Device, donated uint64) (device.Executable, error) {
+	for _, v := range e.exes {
+		if v.donated == donated {
+			return v.exe, nil
+		}
+	}
+	alias := make([]int, len(e.alias))
+	for k, j := range e.alias {
+		alias[k] = -1
+		if donated>>k&1 == 1 {
+			alias[k] = j
+		}
+	}
+	exe, err := dev.Compile(e.graph, device.CompileOptions{Alias: alias})
+	if err == nil {
+		e.exes = append(e.exes, variant{donated, exe})
+	}
+	return exe, err
+}

@@ -1,0 +1,160 @@
+package eager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Options is how a context is opened.
+type Options struct {
+	// Diagnose is told of each failure once, where it arose; not of calls that
+	// only depend on it, nor of canceled ones. It runs on the caller's or on a
+	// lane's goroutine and must neither wait for tensors nor execute.
+	Diagnose func(*Error)
+	// Handler wraps the handler that runs ops on devices; nil leaves it bare.
+	Handler func(devices Handler) Handler
+}
+
+// Context owns one lane (a queue with its stream) and the executables of each
+// of its devices. The devices stay their opener's. All methods are safe for
+// concurrent use.
+type Context struct {
+	lanes    []*lane
+	handler  Handler
+	diagnose func(*Error)
+
+	liveTensors, liveBytes atomic.Int64
+
+	mu  sync.Mutex
+	era atomic.Pointer[era]
+}
+
+// era is the time between two Restarts: what was called in it is canceled
+// together.
+type era struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+func newEra() *era {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	return &era{ctx, cancel}
+}
+
+// New opens a context on devices, of which the first is where ops without
+// arguments run. The caller closes it before the devices.
+func New(devs []device.Device, o Options) (*Context, error) {
+	if len(devs) == 0 {
+		return nil, errors.New("an eager context needs at least one device: open one with device.Open")
+	}
+	c := &Context{diagnose: o.Diagnose}
+	c.era.Store(newEra())
+	c.handler = &deviceHandler{c}
+	if o.Handler != nil {
+		c.handler = o.Handler(c.handler)
+	}
+	for _, d := range devs {
+		l, err := newLane(c, d)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.lanes = append(c.lanes, l)
+	}
+	return c, nil
+}
+
+// Execute calls an op on the device of its arguments, which it consumes, and
+// returns handles of its outputs. It does not wait for the device. If the call
+// itself is wrong (shapes, a consumed argument, a canceled context), there are
+// maxOutputs copies of one handle, whose Err says so: using any output of the
+// op passes the error on.
+func (c *Context) Execute(op graph.Op, args ...*Tensor) []*Tensor {
+	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
+	c.Run(inv)
+	return inv.Results
+}
+
+// One is Execute for ops with one output, or where only the first matters; the
+// others are released.
+func (c *Context) One(op graph.Op, args ...*Tensor) *Tensor {
+	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
+	c.Run(inv)
+	for _, t := range inv.Results[1:] {
+		_ = t.Release() // fails only for a handle that is somebody else's, and these are new
+	}
+	return inv.Results[0]
+}
+
+// Run is Execute with everything that can be said of a call. It sets
+// inv.Results, and inv.Chain if it was set.
+func (c *Context) Run(inv *Invocation) {
+	inv.context = c
+	c.handler.Execute(inv)
+}
+
+// Cancel makes calls that were not launched yet, and all later ones until
+// Restart, fail with ErrCanceled and the cause. What was launched goes on to
+// its end. Canceling twice keeps the first cause.
+func (c *Context) Cancel(cause error) {
+	err := ErrCanceled
+	if cause != nil {
+		err = fmt.Errorf("%w: %w", ErrCanceled, cause)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.era.Load().cancel(err)
+}
+
+// Restart ends cancellation for calls from now on. Tensors that had been
+// computed are as good as before.
+func (c *Context) Restart() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.era.Load().Err() != nil {
+		c.era.Store(newEra())
+	}
+}
+
+// Close waits for what was called and ends the lanes. It fails if tensors are
+// still held, and says how many; they can still be released.
+func (c *Context) Close() error {
+	var errs []error
+	for _, l := range c.lanes {
+		errs = append(errs, l.close())
+	}
+	c.era.Load().cancel(ErrClosed)
+	if n := c.liveTensors.Load(); n != 0 {
+		errs = append(errs, fmt.Errorf("eager context: %d tensors with %d bytes are still held: consume or Release every handle", n, c.liveBytes.Load()))
+	}
+	return errors.Join(errs...)
+}
+
+// held counts tensors with memory.
+func (c *Context) held(tensors, bytes int64) {
+	c.liveTensors.Add(tensors)
+	c.liveBytes.Add(bytes)
+}
+
+// lane finds a device's lane; "" is the first.
+func (c *Context) lane(id device.ID) (*lane, error) {
+	for _, l := range c.lanes {
+		if id == "" || l.dev.ID() == id {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("no device %q in this context: pass it to New", id)
+}
+
+// report tells the diagnostic handler of a failure that arose here.
+func (c *Context) report(err error) {
+	var e *Error
+	if c.diagnose != nil && errors.As(err, &e) && !errors.Is(err, ErrCanceled) {
+		c.diagnose(e)
+	}
+}

@@ -1,0 +1,28 @@
+// Package eager runs ops one at a time, on the same devices and kernels as
+// plans and with the same bits: an op is compiled as a graph of one node, once
+// per input metadata.
+//
+// [Context.Execute] returns at once with handles. A handle's metadata is known
+// at once and its contents follow, so a mistake of shape is reported at the
+// call, with the caller's file and line, and a failure of the data (an id
+// outside a table) by the handles of the op that met it and of all that depend
+// on it. Everything else goes on.
+//
+// Arguments are consumed: who wants to use a tensor again passes x.Ref(). An
+// op that consumes the last reference may compute in its memory. A handle that
+// is not consumed must be released.
+//
+// Each device has a lane: a goroutine that takes calls in order, checks what
+// they depend on and launches them on the device's stream. A stream skips
+// everything behind a failure. So an op is queued behind unfinished work only
+// if it depends on all of it; otherwise the lane lets that work end first, and
+// a failed stream is replaced before anything else runs. Memory is taken when
+// an op is launched, not when it is called.
+//
+// Nothing is converted or moved that was not asked for: [Context.FromHost],
+// [Tensor.ToHost] and [Tensor.CopyTo] are the copies. Tensors of this package
+// are not in residency's books. Gradients are for graphs.
+//
+// The types to know are [Context], [Tensor], [Chain], [Invocation] and
+// [Handler].
+package eager

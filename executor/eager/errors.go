@@ -1,0 +1,63 @@
+package eager
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// The causes of errors that are not the device's or the op's.
+var (
+	ErrConsumed = errors.New("tensor was consumed")
+	ErrCanceled = errors.New("canceled")
+	ErrClosed   = errors.New("eager context is closed")
+	ErrDevice   = errors.New("tensor is on another device")
+)
+
+// Error is the failure of a call. What depends on the call fails with the
+// same Error, which so always names the call to look at.
+type Error struct {
+	Op  string // the op's kind, or what else was asked for: "to host"
+	Loc Location
+	Err error
+}
+
+// Error is "file:line: op: cause".
+func (e *Error) Error() string {
+	if pos := e.Loc.Pos().String(); pos != "" {
+		return fmt.Sprintf("%s: %s: %v", pos, e.Op, e.Err)
+	}
+	return fmt.Sprintf("%s: %v", e.Op, e.Err)
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Location is where a call was made. It is captured as one program counter
+// and looked up only when an error is printed.
+type Location struct {
+	pc  uintptr
+	pos graph.Pos
+}
+
+// Caller is the location of the function that calls Caller, or with skip > 0
+// of one of its callers.
+func Caller(skip int) Location {
+	var pcs [1]uintptr
+	runtime.Callers(skip+2, pcs[:])
+	return Location{pc: pcs[0]}
+}
+
+// At is a location known otherwise, such as a line of a script.
+func At(p graph.Pos) Location { return Location{pos: p} }
+
+// Pos is the file and line.
+func (l Location) Pos() graph.Pos {
+	if l.pc == 0 {
+		return l.pos
+	}
+	f, _ := runtime.CallersFrames([]uintptr{l.pc}).Next()
+	return graph.Pos{File: f.File, Line: f.Line}
+}

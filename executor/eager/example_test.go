@@ -1,0 +1,46 @@
+package eager_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth/engine/device"
+	_ "github.com/berth-ml/berth/engine/device/cpu"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/executor/eager"
+)
+
+func Example() {
+	devs, err := device.Open("cpu", device.Options{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := eager.New(devs, eager.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := c.FromHost(tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1, -2, 3, -4})), "")
+	y := c.One(ops.Unary{Fn: "relu"}, x.Ref()) // x is used again
+	z := c.One(ops.MatMul{TransB: true}, y, x) // both are used up here
+	fmt.Println(z.Meta())                      // known at once
+	d, err := z.ToHost(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(d.Data())
+	if err := z.Release(); err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		log.Fatal(err)
+	}
+	if err := devs[0].Close(); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// f32[2,2]
+	// [1 3 3 9]
+}

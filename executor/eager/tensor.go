@@ -1,0 +1,176 @@
+package eager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Tensor is a handle of a tensor on a device: its metadata is known, its
+// contents may still be computed. A handle is counted: it starts with one
+// reference, Ref adds one, Execute and Release take one away. All methods are
+// safe for concurrent use.
+type Tensor struct {
+	work  *work // what computes it; nil for the handle of a call that failed
+	bad   error // why that call failed
+	meta  shape.Meta
+	count atomic.Int64 // references, in units of oneRef, and uses by calls not yet launched
+
+	mu  sync.Mutex
+	buf device.Buffer // from launch until it is freed or donated
+}
+
+const (
+	oneUse int64 = 1
+	oneRef int64 = 1 << 32
+)
+
+// Meta is known at once. The handle of a call that failed at the call has the
+// zero Meta.
+func (t *Tensor) Meta() shape.Meta { return t.meta }
+
+// Device is where the tensor is; "" for the handle of a call that failed.
+func (t *Tensor) Device() device.ID {
+	if t.work == nil {
+		return ""
+	}
+	return t.work.lane.dev.ID()
+}
+
+// Done reports, without blocking, whether the contents are there or failed.
+func (t *Tensor) Done() bool { return t.work == nil || t.work.done() }
+
+// Err is why there are no contents: nil while that is not known.
+func (t *Tensor) Err() error {
+	if t.work == nil {
+		return t.bad
+	}
+	return t.work.failure()
+}
+
+// Wait blocks until the contents are there and returns their failure, or
+// ctx's error if that came first.
+func (t *Tensor) Wait(ctx context.Context) error {
+	if t.work == nil {
+		return t.bad
+	}
+	return t.work.wait(ctx)
+}
+
+// Ref adds a reference and returns the handle: Execute(op, x.Ref()) leaves x
+// usable. The Ref of a consumed tensor is the handle of a failed call.
+func (t *Tensor) Ref() *Tensor {
+	if t.work != nil && !t.move(oneRef) {
+		return &Tensor{bad: &Error{Op: "ref", Loc: Caller(1), Err: t.consumed()}}
+	}
+	return t
+}
+
+// Release gives one reference back. The memory is freed with the last one,
+// after everything that was called with it. It does not block.
+func (t *Tensor) Release() error {
+	if t.work == nil {
+		return nil
+	}
+	if !t.move(-oneRef) {
+		return &Error{Op: "release", Loc: Caller(1), Err: t.consumed()}
+	}
+	return nil
+}
+
+// move changes the count of a tensor that has a reference, and frees it if
+// nothing is left. It fails where there is no reference.
+func (t *Tensor) move(by int64) bool {
+	for {
+		n := t.count.Load()
+		if n < oneRef {
+			return false
+		}
+		if t.count.CompareAndSwap(n, n+by) {
+			if n+by == 0 {
+				t.free()
+			}
+			return true
+		}
+	}
+}
+
+// unuse ends a call's use.
+func (t *Tensor) unuse() {
+	switch n := t.count.Add(-oneUse); {
+	case n == 0:
+		t.free()
+	case n < 0:
+		panic("BUG: a tensor's use ended twice")
+	}
+}
+
+// last reports whether the one use left is the only claim on the tensor.
+func (t *Tensor) last() bool { return t.count.Load() == oneUse }
+
+func (t *Tensor) consumed() error {
+	return fmt.Errorf("%v: %w: pass x.Ref() to the calls before the last one", t.meta, ErrConsumed)
+}
+
+// hold gives the tensor its memory.
+func (t *Tensor) hold(b device.Buffer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = b
+	t.work.lane.context.held(1, t.meta.Bytes())
+}
+
+// take takes the memory away, for whoever deletes it or gives it to another
+// tensor; nil if there is none.
+func (t *Tensor) take() device.Buffer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.buf
+	if b != nil {
+		t.buf = nil
+		t.work.lane.context.held(-1, -t.meta.Bytes())
+	}
+	return b
+}
+
+// free deletes the memory; queued work that touches it ends first. A device
+// that was closed under it has freed it already.
+func (t *Tensor) free() {
+	b := t.take()
+	if b == nil {
+		return
+	}
+	if err := b.Delete(); err != nil && !errors.Is(err, device.ErrDeleted) {
+		panic(fmt.Sprintf("BUG: deleting a tensor: %v", err))
+	}
+}
+
+// Chain orders calls with side effects: a call that is given a chain runs
+// when what the chain stands for has ended, and fails if that failed. The zero
+// Chain has always ended. Unlike tensors, chains are not counted.
+type Chain struct {
+	work *work
+	bad  error
+}
+
+// Wait blocks until the call that made the chain has ended and returns its
+// failure, or ctx's error if that came first.
+func (c *Chain) Wait(ctx context.Context) error {
+	if c.work == nil {
+		return c.bad
+	}
+	return c.work.wait(ctx)
+}
+
+// Err is the failure, nil while it is not known.
+func (c *Chain) Err() error {
+	if c.work == nil {
+		return c.bad
+	}
+	return c.work.failure()
+}
