@@ -3,6 +3,7 @@ package eager
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -41,13 +42,10 @@ func (inv *Invocation) Fail(err error) {
 
 // poison makes every result a handle of the failed call.
 func (inv *Invocation) poison(err error) {
-	t := &Tensor{bad: err}
-	inv.Results = make([]*Tensor, maxOutputs)
-	for i := range inv.Results {
-		inv.Results[i] = t
-	}
+	t := failure(err)
+	inv.Results = slices.Repeat([]*Tensor{t}, maxOutputs)
 	if inv.Chain != nil {
-		inv.Chain = &Chain{bad: err}
+		inv.Chain = &Chain{t.work}
 	}
 }
 
@@ -80,7 +78,7 @@ func (h *deviceHandler) Execute(inv *Invocation) {
 	}
 	inv.Results = w.results
 	if inv.Chain != nil {
-		inv.Chain = &Chain{work: w}
+		inv.Chain = &Chain{w}
 	}
 }
 
@@ -99,8 +97,8 @@ func Logging(next Handler, w io.Writer) Handler { return &logging{next: next, w:
 func (l *logging) Execute(inv *Invocation) {
 	l.next.Execute(inv)
 	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), graph.OpString(inv.Op), list(inv.Args))
-	if t := inv.Results[0]; t.work == nil {
-		line += fmt.Sprintf("error: %v\n", t.bad)
+	if t := inv.Results[0]; t.failed() {
+		line += fmt.Sprintf("error: %v\n", t.Err())
 	} else {
 		line += fmt.Sprintf("%s on %s\n", list(inv.Results), t.Device())
 	}

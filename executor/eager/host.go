@@ -30,14 +30,14 @@ func (c *Context) FromBytes(m shape.Meta, data []byte, to device.ID) *Tensor {
 func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc Location) *Tensor {
 	w := &work{what: "from host", loc: loc}
 	if err != nil {
-		return &Tensor{bad: c.abandon(w, err)}
+		return failure(c.abandon(w, err))
 	}
 	if err := c.begin(w, to, nil, true); err != nil {
-		return &Tensor{bad: err}
+		return failure(err)
 	}
 	src, err := w.lane.dev.AllocHost(int64(len(data)))
 	if err != nil {
-		return &Tensor{bad: c.abandon(w, err)}
+		return failure(c.abandon(w, err))
 	}
 	copy(src.Bytes(), data)
 	w.expect([]shape.Meta{{DType: m.DType, Shape: m.Shape.Clone()}})
@@ -46,7 +46,7 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 		return w.lane.write(w.results[0], func(b device.Buffer) error { return w.lane.stream.CopyIn(b, src) })
 	}
 	if err := w.lane.queue(w); err != nil {
-		return &Tensor{bad: c.abandon(w, err)}
+		return failure(c.abandon(w, err))
 	}
 	return w.results[0]
 }
@@ -54,13 +54,13 @@ func (c *Context) upload(m shape.Meta, data []byte, err error, to device.ID, loc
 // CopyTo copies the tensor to another device of the same kind, without the
 // host. It does not consume.
 func (t *Tensor) CopyTo(to device.ID) *Tensor {
-	if t.work == nil {
+	if t.failed() {
 		return t
 	}
 	c := t.work.lane.context
 	w := &work{what: "copy to " + string(to), loc: Caller(1)}
 	if !t.move(oneUse) {
-		return &Tensor{bad: c.abandon(w, t.consumed())}
+		return failure(c.abandon(w, t.consumed()))
 	}
 	w.args = append(w.argRoom[:0], t)
 	w.era = c.era.Load()
@@ -76,7 +76,7 @@ func (t *Tensor) CopyTo(to device.ID) *Tensor {
 		err = w.lane.queue(w)
 	}
 	if err != nil {
-		return &Tensor{bad: c.abandon(w, err)}
+		return failure(c.abandon(w, err))
 	}
 	return w.results[0]
 }
@@ -84,8 +84,8 @@ func (t *Tensor) CopyTo(to device.ID) *Tensor {
 // ToHost waits for the contents and copies them into a new host tensor. It
 // does not consume. If ctx ends first, so does the wait, not the copy.
 func (t *Tensor) ToHost(ctx context.Context) (*tensor.Dense, error) {
-	if t.work == nil {
-		return nil, t.bad
+	if t.failed() {
+		return nil, t.Err()
 	}
 	var d *tensor.Dense
 	done := t.work.lane.context.call("to host", Caller(1), nil, false, []*Tensor{t}, func(ds []*tensor.Dense) error {
@@ -109,7 +109,7 @@ func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ..
 func (c *Context) call(what string, loc Location, after *Chain, consume bool, args []*Tensor, f func([]*tensor.Dense) error) *Chain {
 	w := &work{what: what, loc: loc, after: after}
 	if err := c.begin(w, "", args, consume); err != nil {
-		return &Chain{bad: err}
+		return &Chain{&work{err: err}}
 	}
 	w.do = func() error {
 		ds := make([]*tensor.Dense, len(w.args))
@@ -122,9 +122,9 @@ func (c *Context) call(what string, loc Location, after *Chain, consume bool, ar
 		return f(ds)
 	}
 	if err := w.lane.queue(w); err != nil {
-		return &Chain{bad: c.abandon(w, err)}
+		return &Chain{&work{err: c.abandon(w, err)}}
 	}
-	return &Chain{work: w}
+	return &Chain{w}
 }
 
 // write gives t memory and lets queue fill it. It waits for the end.

@@ -255,7 +255,7 @@ func (l *lane) retire(w *work, err error) {
 // known waits for a call of another lane to end; of this one it takes what is
 // known.
 func (l *lane) known(w *work) error {
-	if w.lane != l {
+	if w != nil && w.lane != l {
 		return w.wait(context.Background())
 	}
 	return w.failure()

@@ -16,8 +16,7 @@ import (
 // reference, Ref adds one, Execute and Release take one away. All methods are
 // safe for concurrent use.
 type Tensor struct {
-	work  *work // what computes it; nil for the handle of a call that failed
-	bad   error // why that call failed
+	work  *work // what computes it
 	meta  shape.Meta
 	count atomic.Int64 // references, in units of oneRef, and uses by calls not yet launched
 
@@ -36,37 +35,34 @@ func (t *Tensor) Meta() shape.Meta { return t.meta }
 
 // Device is where the tensor is; "" for the handle of a call that failed.
 func (t *Tensor) Device() device.ID {
-	if t.work == nil {
+	if t.failed() {
 		return ""
 	}
 	return t.work.lane.dev.ID()
 }
 
 // Done reports, without blocking, whether the contents are there or failed.
-func (t *Tensor) Done() bool { return t.work == nil || t.work.done() }
+func (t *Tensor) Done() bool { return t.work.done() }
 
 // Err is why there are no contents: nil while that is not known.
-func (t *Tensor) Err() error {
-	if t.work == nil {
-		return t.bad
-	}
-	return t.work.failure()
-}
+func (t *Tensor) Err() error { return t.work.failure() }
 
 // Wait blocks until the contents are there and returns their failure, or
 // ctx's error if that came first.
-func (t *Tensor) Wait(ctx context.Context) error {
-	if t.work == nil {
-		return t.bad
-	}
-	return t.work.wait(ctx)
-}
+func (t *Tensor) Wait(ctx context.Context) error { return t.work.wait(ctx) }
+
+// failed tells the handle of a call that failed at the call. It is not counted
+// and has neither metadata nor a device.
+func (t *Tensor) failed() bool { return t.work.lane == nil }
+
+// failure is such a handle.
+func failure(err error) *Tensor { return &Tensor{work: &work{err: err}} }
 
 // Ref adds a reference and returns the handle: Execute(op, x.Ref()) leaves x
 // usable. The Ref of a consumed tensor is the handle of a failed call.
 func (t *Tensor) Ref() *Tensor {
-	if t.work != nil && !t.move(oneRef) {
-		return &Tensor{bad: &Error{Op: "ref", Loc: Caller(1), Err: t.consumed()}}
+	if !t.failed() && !t.move(oneRef) {
+		return failure(&Error{Op: "ref", Loc: Caller(1), Err: t.consumed()})
 	}
 	return t
 }
@@ -74,10 +70,7 @@ func (t *Tensor) Ref() *Tensor {
 // Release gives one reference back. The memory is freed with the last one,
 // after everything that was called with it. It does not block.
 func (t *Tensor) Release() error {
-	if t.work == nil {
-		return nil
-	}
-	if !t.move(-oneRef) {
+	if !t.failed() && !t.move(-oneRef) {
 		return &Error{Op: "release", Loc: Caller(1), Err: t.consumed()}
 	}
 	return nil
@@ -153,24 +146,11 @@ func (t *Tensor) free() {
 // Chain orders calls with side effects: a call that is given a chain runs
 // when what the chain stands for has ended, and fails if that failed. The zero
 // Chain has always ended. Unlike tensors, chains are not counted.
-type Chain struct {
-	work *work
-	bad  error
-}
+type Chain struct{ work *work }
 
 // Wait blocks until the call that made the chain has ended and returns its
 // failure, or ctx's error if that came first.
-func (c *Chain) Wait(ctx context.Context) error {
-	if c.work == nil {
-		return c.bad
-	}
-	return c.work.wait(ctx)
-}
+func (c *Chain) Wait(ctx context.Context) error { return c.work.wait(ctx) }
 
 // Err is the failure, nil while it is not known.
-func (c *Chain) Err() error {
-	if c.work == nil {
-		return c.bad
-	}
-	return c.work.failure()
-}
+func (c *Chain) Err() error { return c.work.failure() }

@@ -34,20 +34,28 @@ type work struct {
 	first      Tensor
 }
 
-func (w *work) done() bool { return w.lane.retired.Load() >= w.seq }
+// done reports whether the call has ended. That of the zero Chain always has,
+// and so has a call that failed before it had a lane.
+func (w *work) done() bool {
+	return w == nil || w.lane == nil || w.lane.retired.Load() >= w.seq
+}
 
+// failure is the call's failure, nil while it is not known.
 func (w *work) failure() error {
-	if !w.done() {
+	if w == nil || !w.done() {
 		return nil
 	}
 	return w.err
 }
 
+// wait blocks until the call has ended.
 func (w *work) wait(ctx context.Context) error {
-	if err := w.lane.await(ctx, w.seq); err != nil {
-		return err
+	if !w.done() {
+		if err := w.lane.await(ctx, w.seq); err != nil {
+			return err
+		}
 	}
-	return w.err
+	return w.failure()
 }
 
 // begin takes the arguments and finds the lane. Consumed are all of them, also
@@ -61,10 +69,10 @@ func (c *Context) begin(w *work, id device.ID, args []*Tensor, consume bool) err
 	w.args = w.argRoom[:0]
 	for i, a := range args {
 		switch {
-		case a == nil:
+		case a == nil || a.work == nil:
 			wrong = fmt.Errorf("argument %d is nil", i)
-		case a.work == nil:
-			failed = a.bad
+		case a.failed():
+			failed = a.Err()
 		case !a.move(by):
 			wrong = fmt.Errorf("argument %d: %w", i, a.consumed())
 		default:
@@ -164,12 +172,10 @@ func (w *work) blocked() error {
 			return err
 		}
 	}
-	if w.after != nil && w.after.work != nil {
+	if w.after != nil {
 		if err := w.lane.known(w.after.work); err != nil {
 			return err
 		}
-	} else if w.after != nil && w.after.bad != nil {
-		return w.after.bad
 	}
 	if err := context.Cause(w.era); err != nil {
 		return &Error{Op: w.what, Loc: w.loc, Err: err}
