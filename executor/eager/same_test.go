@@ -104,6 +104,31 @@ func (p program) whole(t *rapid.T, d device.Device, inputs [][]float32) []float3
 	return got
 }
 
+// eager runs the program op by op; the last use of each value consumes it.
+func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
+	var vs []*Tensor
+	for _, data := range inputs {
+		vs = append(vs, r.floats(data, side, side))
+	}
+	uses := make([]int, p.inputs+len(p.ops))
+	for _, in := range p.args {
+		for _, a := range in {
+			uses[a]++
+		}
+	}
+	for i, op := range p.ops {
+		args := make([]*Tensor, len(p.args[i]))
+		for j, a := range p.args[i] {
+			args[j] = vs[a]
+			if uses[a]--; uses[a] > 0 {
+				args[j].Ref()
+			}
+		}
+		vs = append(vs, r.One(op, args...))
+	}
+	return vs
+}
+
 // TestSameBitsAsGraph: op by op, with donation wherever it is possible, gives
 // what the graph gives.
 func TestSameBitsAsGraph(t *testing.T) {
@@ -118,26 +143,7 @@ func TestSameBitsAsGraph(t *testing.T) {
 				inputs[i][j] = float32(rnd.NormFloat64())
 			}
 		}
-		var vs []*Tensor
-		for _, data := range inputs {
-			vs = append(vs, r.floats(data, side, side))
-		}
-		uses := make([]int, p.inputs+len(p.ops))
-		for _, in := range p.args {
-			for _, a := range in {
-				uses[a]++
-			}
-		}
-		for i, op := range p.ops {
-			args := make([]*Tensor, len(p.args[i]))
-			for j, a := range p.args[i] {
-				args[j] = vs[a]
-				if uses[a]--; uses[a] > 0 {
-					args[j].Ref()
-				}
-			}
-			vs = append(vs, r.One(op, args...))
-		}
+		vs := p.eager(r, inputs)
 		last := vs[len(vs)-1]
 		got, err := last.ToHost(bg)
 		if err != nil {
