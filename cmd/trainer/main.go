@@ -102,7 +102,7 @@ func newRoot() *cobra.Command {
 		return usageError{fmt.Errorf("%w: see trainer %s --help", err, c.Name())}
 	})
 	root.AddCommand(trainCommand(), resumeCommand(), evalCommand(), predictCommand(), planCommand(),
-		configsCommand(), devicesCommand(), checkpointsCommand())
+		configsCommand(), devicesCommand(), checkpointsCommand(), benchCommand())
 	return root
 }
 

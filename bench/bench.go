@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// ErrOptions is the cause of errors about [Options].
+var ErrOptions = errors.New("bench options")
+
+// Options says how to measure.
+type Options struct {
+	Seconds float64 // measure at least that long; 0 means 3
+	Threads int     // worker threads over all devices; 0 means all the machine has
+	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
+}
+
+const (
+	defaultSeconds = 3
+	// warmSteps are the least: later ones have nothing to set up any more.
+	warmSteps = 3
+	// warmShare is how much of the measured time is spent to warm up, so that
+	// clocks and caches are as they stay.
+	warmShare = 0.2
+)
+
+func (o Options) checked() (Options, error) {
+	if !(o.Seconds >= 0) || o.Threads < 0 {
+		return o, fmt.Errorf("%w: %v seconds, %d threads: give 0 for the default, or more", ErrOptions, o.Seconds, o.Threads)
+	}
+	if o.Seconds == 0 {
+		o.Seconds = defaultSeconds
+	}
+	if o.Devices == "" {
+		o.Devices = "cpu"
+	}
+	return o, nil
+}
+
+// Run measures a workload: it warms up, runs steps for at least o.Seconds, and
+// then measures the devices' peak, which takes less than two seconds more.
+// When ctx is done it stops and returns ctx's error. Memory of the process and
+// allocations are this process's: nothing else should run in it meanwhile.
+func Run(ctx context.Context, w Workload, o Options) (res Result, err error) {
+	if o, err = o.checked(); err != nil {
+		return res, err
+	}
+	debug.FreeOSMemory() // what an earlier workload left
+	resetPeakResident()
+	s, err := open(ctx, w, o)
+	if err != nil {
+		return res, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	m, err := s.measure(ctx, o.Seconds)
+	if err != nil {
+		return res, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	res = newResult(s, m)
+	if res.Loss, err = s.loss(ctx); err != nil {
+		return res, err
+	}
+	if err := s.unload(); err != nil {
+		return res, err
+	}
+	res.PeakGflops, res.PeakSide, err = measurePeak(ctx, s.devs)
+	if err != nil {
+		return res, fmt.Errorf("measuring the peak: %w", err)
+	}
+	if res.PeakGflops > 0 {
+		res.PeakFraction = res.Gflops / res.PeakGflops
+	}
+	return res, nil
+}
+
+// measurement is what was seen of the steps.
+type measurement struct {
+	times    []time.Duration // sorted
+	mallocs  uint64
+	stats    []device.Stats // per device
+	resident resident
+}
+
+// measure warms up and runs steps until the time is over.
+func (s *session) measure(ctx context.Context, seconds float64) (measurement, error) {
+	var m measurement
+	each, err := s.warm(ctx, seconds*warmShare)
+	if err != nil {
+		return m, err
+	}
+	// Twice what is expected: the list should not grow while steps are measured.
+	m.times = make([]time.Duration, 0, 2*int(seconds/each)+1)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	span := time.Duration(seconds * float64(time.Second))
+	start := time.Now()
+	for last := start; last.Sub(start) < span; {
+		if err := s.step(ctx); err != nil {
+			return m, err
+		}
+		now := time.Now()
+		m.times = append(m.times, now.Sub(last))
+		last = now
+	}
+	runtime.ReadMemStats(&after)
+	m.mallocs = after.Mallocs - before.Mallocs
+	slices.Sort(m.times)
+	if err := s.finish(ctx); err != nil {
+		return m, err
+	}
+	m.resident = readResident()
+	for _, d := range s.devs {
+		m.stats = append(m.stats, d.Stats())
+	}
+	return m, ctx.Err()
+}
+
+// warm runs steps that are not measured, and is how many seconds each took. One
+// stays under way, as during the measurement.
+func (s *session) warm(ctx context.Context, seconds float64) (each float64, err error) {
+	start, taken, n := time.Now(), 0.0, 0
+	for ; n < warmSteps || taken < seconds; n++ {
+		if err := s.step(ctx); err != nil {
+			return 0, err
+		}
+		taken = time.Since(start).Seconds()
+	}
+	return taken / float64(n), nil
+}

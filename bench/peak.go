@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+const (
+	// peakSide is the side of the product that counts as the peak.
+	peakSide = 1024
+	// peakStart is the side to begin with: it tells how long larger ones take.
+	peakStart = 256
+	// peakTime is how long products are repeated, and peakLimit what all
+	// together may take.
+	peakTime  = 700 * time.Millisecond
+	peakLimit = 1800 * time.Millisecond
+)
+
+// measurePeak is the fastest product of two side×side matrices seen, on all
+// devices at once, in Gflop/s. The side is 1024, or smaller where a device is
+// so slow that this would take too long. It is 0 for devices that compute
+// nothing.
+func measurePeak(ctx context.Context, devs []device.Device) (gflops float64, side int, err error) {
+	start := time.Now()
+	for side = peakStart; ; side *= 2 {
+		best, err := measureSquare(ctx, devs, side, start)
+		if err != nil {
+			return 0, side, err
+		}
+		flops := 2 * float64(side) * float64(side) * float64(side) * float64(len(devs))
+		gflops = flops / best.Seconds() / 1e9
+		// Twice the side takes eight times as long, and the first run longer.
+		if side == peakSide || time.Since(start)+2*8*best > peakLimit {
+			return gflops, side, nil
+		}
+	}
+}
+
+// measureSquare is the shortest time of a product of that side, run on every
+// device at once. Only the largest side is repeated for long.
+func measureSquare(ctx context.Context, devs []device.Device, side int, start time.Time) (best time.Duration, err error) {
+	ps := make([]*product, 0, len(devs))
+	defer func() {
+		for _, p := range ps {
+			err = errors.Join(err, p.close())
+		}
+	}()
+	for _, d := range devs {
+		p, err := newProduct(d, side)
+		if err != nil {
+			return 0, err
+		}
+		ps = append(ps, p)
+	}
+	span := peakTime
+	if side < peakSide {
+		span = 0
+	}
+	for begin := time.Now(); best == 0 || time.Since(begin) < span && time.Since(start)+best < peakLimit; {
+		t, err := runAll(ctx, ps)
+		if err != nil {
+			return 0, err
+		}
+		if best == 0 || t < best {
+			best = t
+		}
+	}
+	return best, nil
+}
+
+// runAll runs a product on each device and is how long that took.
+func runAll(ctx context.Context, ps []*product) (time.Duration, error) {
+	start := time.Now()
+	for _, p := range ps {
+		if _, err := p.stream.Launch(p.exe, p.in, p.out); err != nil {
+			return 0, err
+		}
+	}
+	for _, p := range ps {
+		if err := p.stream.Record().Wait(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return max(1, time.Since(start)), nil
+}
+
+// product is a matrix product on one device.
+type product struct {
+	stream  device.Stream
+	exe     device.Executable
+	in, out []device.Buffer
+	host    device.HostBuffer
+}
+
+// newProduct compiles the product of two random matrices and copies them in.
+func newProduct(d device.Device, side int) (*product, error) {
+	p := &product{}
+	if err := p.load(d, side); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	return p, nil
+}
+
+func (p *product) load(d device.Device, side int) error {
+	b, m := graph.NewBuilder("peak", 1), shape.F32(side, side)
+	y := ops.MatMulOf(b, b.Input("a", m), b.Input("b", m), false, false)
+	b.Output("product", y)
+	g, err := b.Graph()
+	if err != nil {
+		return err
+	}
+	if p.exe, err = d.Compile(g, device.CompileOptions{}); err != nil {
+		return err
+	}
+	if p.stream, err = d.NewStream("peak"); err != nil {
+		return err
+	}
+	if p.host, err = d.AllocHost(m.Bytes()); err != nil {
+		return err
+	}
+	rng.Uniform(shape.View[float32](p.host.Bytes()), rng.Named(seed, "peak"), -1, 1)
+	for range g.Inputs {
+		buf, err := d.Alloc(m, device.Activation)
+		if err != nil {
+			return err
+		}
+		p.in = append(p.in, buf)
+		if err := p.stream.CopyIn(buf, p.host); err != nil {
+			return err
+		}
+	}
+	out, err := d.Alloc(m, device.Activation)
+	if err != nil {
+		return err
+	}
+	p.out = append(p.out, out)
+	return p.stream.Record().Wait(context.Background())
+}
+
+func (p *product) close() error {
+	var errs []error
+	if p.stream != nil {
+		errs = append(errs, p.stream.Close())
+	}
+	for _, bufs := range [][]device.Buffer{p.in, p.out} {
+		for _, b := range bufs {
+			errs = append(errs, b.Delete())
+		}
+	}
+	if p.host != nil {
+		errs = append(errs, p.host.Free())
+	}
+	return errors.Join(errs...)
+}

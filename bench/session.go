@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/rng"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+
+	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+)
+
+// batches is how many different ones there are. A step's batch must not change
+// until the step is over, and two steps can be under way.
+const batches = 2
+
+// session is a workload loaded on devices, ready to step. One goroutine uses
+// it.
+type session struct {
+	w       Workload
+	graph   *graph.Graph
+	devs    []device.Device
+	rt      *executor.Runtime
+	prog    *executor.Program
+	batch   [batches]executor.Batch
+	pinned  []device.HostBuffer
+	last    executor.Ticket // the newest step; 0 before the first
+	stepped int
+}
+
+// open loads a workload and starts copying its weights in. The caller closes
+// the session.
+func open(ctx context.Context, w Workload, o Options) (*session, error) {
+	s := &session{w: w}
+	if err := s.load(ctx, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("workload %s: %w", w.Name, err), s.close())
+	}
+	return s, nil
+}
+
+func (s *session) load(ctx context.Context, o Options) (err error) {
+	if s.devs, err = openDevices(o); err != nil {
+		return err
+	}
+	if s.graph, err = s.w.Graph(); err != nil {
+		return err
+	}
+	plan, err := partition.New(s.graph, partition.Options{Devices: specs(s.devs), Microbatches: 1})
+	if err != nil {
+		return err
+	}
+	if s.rt, err = executor.NewRuntime(s.devs, residency.Options{}); err != nil {
+		return err
+	}
+	s.prog, err = s.rt.Load(executor.Options{Net: "bench", Full: plan, LastMicrobatches: 1, Schedule: "1f1b", Constant: constant})
+	if err != nil {
+		return err
+	}
+	if err := s.fillVars(); err != nil {
+		return err
+	}
+	if err := s.fillBatches(s.devs[plan.Stages[0].Device]); err != nil {
+		return err
+	}
+	return s.prog.CopyIn(ctx)
+}
+
+// openDevices opens "cpu" or "cpu:2".
+func openDevices(o Options) ([]device.Device, error) {
+	kind, count, given := strings.Cut(o.Devices, ":")
+	n := 1
+	if given {
+		var err error
+		if n, err = strconv.Atoi(count); err != nil {
+			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, o.Devices)
+		}
+	}
+	return device.Open(kind, device.Options{Count: n, Threads: o.Threads})
+}
+
+func specs(devs []device.Device) []device.Spec {
+	out := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		out[i] = d.Spec()
+	}
+	return out
+}
+
+// constant is the bytes of a per-microbatch constant: the only microbatch
+// begins with sample 0.
+func constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName || microbatch != 0 {
+		panic(fmt.Sprintf("BUG: constant %s of microbatch %d", v.Name, microbatch))
+	}
+	return shape.Bytes([]int32{0})
+}
+
+func (s *session) fillVars() error {
+	var buf []byte
+	for _, v := range s.graph.Vars {
+		n := int(v.Meta.Bytes())
+		buf = slices.Grow(buf[:0], n)[:n]
+		models.Fill(v, seed, buf)
+		if err := s.prog.Fill(v, buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillBatches makes the batches in memory that is pinned for the device that
+// reads them.
+func (s *session) fillBatches(dev device.Device) error {
+	for i := range s.batch {
+		b := &s.batch[i]
+		b.Samples = s.w.Batch
+		for _, v := range s.prog.Inputs() {
+			hb, err := dev.AllocHost(v.Meta.Bytes())
+			if err != nil {
+				return err
+			}
+			s.pinned = append(s.pinned, hb)
+			b.Fields = append(b.Fields, hb)
+			s.w.fill(v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
+		}
+	}
+	return nil
+}
+
+// fill writes an input: floats from a normal distribution, numbers of tokens
+// and classes evenly.
+func (w Workload) fill(v *graph.Value, k rng.Key, dst []byte) {
+	if v.Meta.DType == shape.Float32 {
+		rng.Normal(shape.View[float32](dst), k, 1)
+		return
+	}
+	ids := shape.View[int32](dst)
+	for i := range ids {
+		word := k.At(uint64(i/4), 0)[i%4]
+		ids[i] = int32(uint64(word) * uint64(w.Classes) >> 32)
+	}
+}
+
+// step queues a step and waits for the one before it, as training does: the
+// time between two calls' ends is that of a step. It allocates nothing.
+func (s *session) step(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t, err := s.prog.Step(ctx, s.batch[s.stepped%batches])
+	if err != nil {
+		return err
+	}
+	before := s.last
+	s.last = t
+	s.stepped++
+	return s.prog.Wait(ctx, before)
+}
+
+// finish waits for the newest step.
+func (s *session) finish(ctx context.Context) error { return s.prog.Wait(ctx, s.last) }
+
+// loss is the newest step's mean loss. The session has been finished.
+func (s *session) loss(ctx context.Context) (float64, error) {
+	t := s.prog.Var(models.LossRing)
+	if err := s.rt.Residency.PullBack(ctx, residency.Log, t); err != nil {
+		return 0, err
+	}
+	var loss float64
+	err := s.rt.Residency.View(t, func(b []byte) error {
+		loss = float64(shape.View[float32](b)[(s.stepped-1)%ring])
+		return nil
+	})
+	return loss, err
+}
+
+// unload frees everything but the devices.
+func (s *session) unload() error {
+	var errs []error
+	if s.rt != nil {
+		errs = append(errs, s.rt.Close())
+		s.rt = nil
+	}
+	for _, hb := range s.pinned {
+		errs = append(errs, hb.Free())
+	}
+	s.pinned = nil
+	return errors.Join(errs...)
+}
+
+// close frees everything.
+func (s *session) close() error {
+	errs := []error{s.unload()}
+	for _, d := range s.devs {
+		errs = append(errs, d.Close())
+	}
+	s.devs = nil
+	return errors.Join(errs...)
+}

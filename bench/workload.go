@@ -1,0 +1,93 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// ErrWorkload is the cause when a workload is asked for that is not there.
+var ErrWorkload = errors.New("no such workload")
+
+// Workload is a model and a batch size. All train in float32 by AdamW, one
+// microbatch a step.
+type Workload struct {
+	Name       string
+	About      string // in one line
+	Batch      int    // samples in a step
+	Tokens     int    // in a sample; 0 where samples have none
+	Classes    int    // targets are 0 to Classes-1, and so are tokens
+	Parameters int64  // elements
+	Input      shape.Meta
+	Target     shape.Meta
+	Layers     []models.Layer
+}
+
+// seed is that of the weights and the batches.
+const seed = 1
+
+// ring is how many steps' losses the device keeps.
+const ring = 64
+
+var workloads = []Workload{
+	{
+		Name: "mlp", About: "dense 784-512-256-10, relu", Batch: 128, Classes: 10, Parameters: 535_818,
+		Input: shape.F32(784), Target: shape.I32(),
+		Layers: models.MLP([]int{512, 256}, "relu", 10, graph.Pos{}),
+	},
+	{
+		Name: "cnn", About: "conv 32 and 64 of 3x3 with 2x2 pools, dense 128-10, on 28x28", Batch: 64, Classes: 10, Parameters: 421_642,
+		Input: shape.F32(1, 28, 28), Target: shape.I32(),
+		Layers: models.CNN([]int{32, 64}, 3, []int{128}, "relu", 10, graph.Pos{}),
+	},
+	gpt("gpt-nano", 12, 64, 809_856, models.GPTOptions{Layers: 4, Heads: 4, Width: 128, Context: 64, Vocab: 65}),
+	gpt("gpt-small", 8, 256, 10_770_816, models.GPTOptions{Layers: 6, Heads: 6, Width: 384, Context: 256, Vocab: 65}),
+	gpt("gpt2", 4, 64, 124_439_808, models.GPTOptions{Layers: 12, Heads: 12, Width: 768, Context: 1024, Vocab: 50257}),
+}
+
+// gpt is a workload of a GPT-2 with a tied head, on that many positions.
+func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) Workload {
+	return Workload{
+		Name:  name,
+		About: fmt.Sprintf("gpt of %d layers, %d heads, width %d, %d of %d positions, vocabulary %d", o.Layers, o.Heads, o.Width, tokens, o.Context, o.Vocab),
+		Batch: batch, Tokens: tokens, Classes: o.Vocab, Parameters: parameters,
+		Input: shape.I32(tokens), Target: shape.I32(tokens),
+		Layers: models.GPT(o, graph.Pos{}),
+	}
+}
+
+// Workloads lists them all, small ones first. The caller may change the list,
+// but not the layers in it.
+func Workloads() []Workload { return slices.Clone(workloads) }
+
+// Lookup finds a workload by name.
+func Lookup(name string) (Workload, error) {
+	var names []string
+	for _, w := range workloads {
+		if w.Name == name {
+			return w, nil
+		}
+		names = append(names, w.Name)
+	}
+	return Workload{}, fmt.Errorf("%w: %q; there are %s", ErrWorkload, name, strings.Join(names, ", "))
+}
+
+// Graph is one training step of the workload.
+func (w Workload) Graph() (*graph.Graph, error) {
+	s := models.Spec{Name: w.Name, Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed}
+	return models.Train(s, adamW, models.Size{Microbatch: w.Batch, Microbatches: 1, Batch: w.Batch, Ring: ring})
+}
+
+// adamW learns slowly: a net that knows its few batches by heart has gradients
+// too small for normal floats, and arithmetic on those takes another time.
+var adamW = optim.Spec{
+	Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
+	Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-5},
+}

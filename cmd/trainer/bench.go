@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/bench"
+)
+
+func benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench [NAME...]",
+		Short: "Measure how fast this machine trains",
+		Long: "Train workloads on fixed random batches and print time per step, throughput, the model's\n" +
+			"arithmetic as a share of this machine's measured matrix product, allocations and memory.\n" +
+			"Rates follow from the median step; arena and resident memory are peaks.\n\nWorkloads, all float32 with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json",
+	}
+	var o bench.Options
+	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least this long")
+	c.Flags().IntVar(&o.Threads, "threads", 0, "worker threads; 0 means all cores")
+	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
+	asJSON := c.Flags().Bool("json", false, "print a JSON array")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			args = []string{"mlp", "cnn", "gpt-nano"}
+		}
+		rs, err := runBench(c, args, o)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			e := json.NewEncoder(c.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(rs)
+		}
+		return bench.WriteTable(c.OutOrStdout(), rs)
+	}
+	return c
+}
+
+// benchList describes the workloads, a line each.
+func benchList() string {
+	var lines []string
+	for _, w := range bench.Workloads() {
+		lines = append(lines, fmt.Sprintf("  %-9s  %s, batch %d", w.Name, w.About, w.Batch))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// runBench measures the named workloads one after the other. All names are
+// looked up before anything runs.
+func runBench(c *cobra.Command, names []string, o bench.Options) ([]bench.Result, error) {
+	var ws []bench.Workload
+	for _, name := range names {
+		w, err := bench.Lookup(name)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		ws = append(ws, w)
+	}
+	var rs []bench.Result
+	for _, w := range ws {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …", w.Name, w.About)
+		r, err := bench.Run(c.Context(), w, o)
+		if err != nil {
+			fmt.Fprintln(c.ErrOrStderr())
+			if errors.Is(err, bench.ErrOptions) {
+				err = usageError{err}
+			}
+			return nil, err
+		}
+		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)
+		rs = append(rs, r)
+	}
+	return rs, nil
+}
