@@ -135,6 +135,9 @@ func TestResumeOfAFinishedRunChangesNothing(t *testing.T) {
 	if got.WeightsSHA256 != want.WeightsSHA256 || got.Steps != want.Steps || !slices.Equal(got.Losses, want.Losses) {
 		t.Errorf("got %d steps and %d losses, want %d and %d", got.Steps, len(got.Losses), want.Steps, len(want.Losses))
 	}
+	if got.Final.ValLoss == nil || *got.Final.ValLoss != *want.Final.ValLoss {
+		t.Error("the final metrics are gone")
+	}
 }
 
 func TestCancelStopsAfterTheStepAndSaves(t *testing.T) {

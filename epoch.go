@@ -39,7 +39,7 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 		}
 		e.ValLoss, e.ValAccuracy = &res.Loss, res.Accuracy
 	}
-	t.last, t.lastMetrics = e, e.metrics()
+	t.at.Last = e
 	t.watch(e)
 	err := t.metrics.write(epochLine{e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, e.SamplesPerS})
 	if err != nil {
@@ -127,12 +127,12 @@ func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) erro
 // watch keeps the best value of the watched metrics and decides on early
 // stopping.
 func (t *trainer) watch(e Epoch) {
-	c := t.Config
-	if v, ok := t.lastMetrics[c.Checkpoint.Best]; ok && improves(c.Checkpoint.Best, v, t.at.Best.Value, 0, t.at.Best.Metric != "") {
+	c, metrics := t.Config, e.metrics()
+	if v, ok := metrics[c.Checkpoint.Best]; ok && improves(c.Checkpoint.Best, v, t.at.Best.Value, 0, t.at.Best.Metric != "") {
 		t.at.Best = checkpoint.Best{Metric: c.Checkpoint.Best, Value: v, Step: e.Step, Minimize: minimized(c.Checkpoint.Best)}
 	}
 	es := c.EarlyStopping
-	v, ok := t.lastMetrics[es.Metric]
+	v, ok := metrics[es.Metric]
 	if es.Patience == 0 || !ok {
 		return
 	}

@@ -92,7 +92,7 @@ func (t *trainer) finish() (*Report, error) {
 	}
 	rep := &Report{
 		Steps: t.at.Step, Epochs: t.at.Epoch, Parameters: t.parameters(), Losses: t.losses,
-		Final:      Final{t.last.TrainLoss, t.last.ValLoss, t.last.ValAccuracy},
+		Final:      Final{t.at.Last.TrainLoss, t.at.Last.ValLoss, t.at.Last.ValAccuracy},
 		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
 		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
 		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},

@@ -44,6 +44,7 @@ type progress struct {
 	Best         checkpoint.Best
 	Bad          int // epochs since the watched metric last improved
 	Watched      *float64
+	Last         Epoch // the newest epoch that ended
 }
 
 func (p *progress) cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Epoch, Index: p.Index} }
@@ -65,7 +66,11 @@ func (t *trainer) openDir() error {
 		return err
 	}
 	var err error
-	if t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{}); err != nil {
+	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
+	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
+		return t.forget()
+	}
+	if err != nil {
 		return err
 	}
 	list, _, err := t.db.List()
@@ -82,10 +87,12 @@ func (t *trainer) openDir() error {
 
 // forget empties the run folder's checkpoints and metrics.
 func (t *trainer) forget() error {
-	if err := t.db.Close(); err != nil {
-		return err
+	if t.db != nil {
+		if err := t.db.Close(); err != nil {
+			return err
+		}
+		t.db = nil
 	}
-	t.db = nil
 	for _, name := range []string{checkpointName, metricsName, reportName} {
 		if err := os.Remove(filepath.Join(t.opt.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -211,7 +218,7 @@ func (t *trainer) save(ctx context.Context) error {
 	}
 	m := checkpoint.Manifest{
 		Step: t.at.Step, Epoch: t.at.Epoch, Index: t.at.Index, Fingerprints: prints,
-		Metrics: t.lastMetrics, Best: t.at.Best, Extra: extra, Config: text,
+		Metrics: t.metricsNow(), Best: t.at.Best, Extra: extra, Config: text,
 	}
 	id, err := t.db.Save(ctx, m, src)
 	if err != nil {
@@ -224,6 +231,15 @@ func (t *trainer) save(ctx context.Context) error {
 	}
 	t.opt.Observer.saved(Saved{Step: t.at.Step, ID: id, Bytes: src.bytes, Time: time.Since(start)})
 	return nil
+}
+
+// metricsNow are the metrics of the weights as they are: those of the epoch
+// that has just ended, or none.
+func (t *trainer) metricsNow() map[string]float64 {
+	if t.at.Last.Step != t.at.Step {
+		return nil
+	}
+	return t.at.Last.metrics()
 }
 
 // snapshot pulls every variable back.

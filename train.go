@@ -49,21 +49,19 @@ type TrainOptions struct {
 // trainer is one call of Train.
 type trainer struct {
 	*Run
-	opt         TrainOptions
-	rt          *executor.Runtime
-	prog        *executor.Program
-	eval        *evaluator // nil without a validation part
-	feed        *feeder
-	db          *checkpoint.DB
-	metrics     *metricsFile
-	dump        *dumper
-	at          progress
-	losses      []float64 // of every logged step
-	lastMetrics map[string]float64
-	last        Epoch // the newest epoch
-	clock       stepClock
-	first       int      // steps taken before this call
-	queued      []queued // steps whose slots are not yet returned
+	opt     TrainOptions
+	rt      *executor.Runtime
+	prog    *executor.Program
+	eval    *evaluator // nil without a validation part
+	feed    *feeder
+	db      *checkpoint.DB
+	metrics *metricsFile
+	dump    *dumper
+	at      progress
+	losses  []float64 // of every logged step
+	clock   stepClock
+	first   int      // steps taken before this call
+	queued  []queued // steps whose slots are not yet returned
 }
 
 // queued is a step under way.
