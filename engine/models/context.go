@@ -19,17 +19,17 @@ type context struct {
 	training   bool
 	vars       []*graph.Value // in order of declaration
 	byName     map[string]*graph.Value
+	named      map[string]bool // the layers so far
 	layers     int
 	last       string   // the top-level block of the newest layer
 	updates    []func() // what layers add to the Update phase
 	step, base *graph.Value
-	target     *graph.Value
 }
 
 func newContext(name string, s Spec, microbatches, microbatch int) *context {
 	return &context{
 		b: graph.NewBuilder(name, microbatches), spec: s, microbatch: microbatch,
-		byName: map[string]*graph.Value{},
+		byName: map[string]*graph.Value{}, named: map[string]bool{},
 	}
 }
 
@@ -39,6 +39,9 @@ func batched(n int, m shape.Meta) shape.Meta {
 }
 
 func (c *context) forward() *graph.Value {
+	if len(c.spec.Layers) == 0 {
+		c.fail("the model has no layers: list at least one")
+	}
 	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
 	return c.run(c.spec.Layers, "", x)
 }
@@ -70,12 +73,17 @@ func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
 	}
 	c.last = ref.Block
 	defer c.b.In(ref)()
-	build, ok := builders[l.Type]
-	if !ok {
-		c.b.Fail(fmt.Errorf("%w: no layer type %q", ErrModel, l.Type))
-		return x
+	t, ok := types[l.Type]
+	switch {
+	case !ok:
+		c.fail("no layer type %q: there are %s", l.Type, listed(types))
+	case c.named[ref.Name]:
+		c.fail("another layer has that name: give each its own")
+	case c.accepts(t.takes, x.Meta):
+		c.named[ref.Name] = true
+		return t.build(c, l, x)
 	}
-	return build(c, l, x)
+	return x
 }
 
 // param declares a trained variable of the current layer.
@@ -115,32 +123,23 @@ func (c *context) sampleBase() *graph.Value {
 	return c.base
 }
 
-// fail reports a mistake in the current layer.
-func (c *context) fail(format string, args ...any) {
-	c.b.Fail(fmt.Errorf("%w: "+format, append([]any{ErrModel}, args...)...))
-}
-
 // loss appends the loss of the model's output against the target: its sum over
 // terms, and the number of right answers (nil for regression).
 func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	defer c.b.In(c.lossLayer())()
-	c.target = c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
-	if err := c.checkTarget(logits.Meta, c.target.Meta); err != nil {
-		c.b.Fail(err)
+	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
+	if !c.comparable(logits) {
 		return logits, nil
 	}
 	switch c.spec.Loss {
 	case "cross_entropy":
-		loss = c.b.One(ops.CrossEntropy{}, logits, c.target)
-		correct = c.b.One(ops.Correct{}, logits, c.target)
+		loss = c.b.One(ops.CrossEntropy{}, logits, target)
+		correct = c.b.One(ops.Correct{}, logits, target)
 	case "mse":
-		loss = c.b.One(ops.MSE{}, logits, c.target)
+		loss = c.b.One(ops.MSE{}, logits, target)
 	case "bce":
-		loss = c.b.One(ops.BCE{}, logits, c.target)
-		correct = c.b.One(ops.BinaryCorrect{}, logits, c.target)
-	default:
-		c.fail("no loss %q: there are cross_entropy, mse and bce", c.spec.Loss)
-		return logits, nil
+		loss = c.b.One(ops.BCE{}, logits, target)
+		correct = c.b.One(ops.BinaryCorrect{}, logits, target)
 	}
 	loss = c.b.One(ops.CheckFinite{}, loss)
 	return loss, correct
@@ -156,23 +155,26 @@ func (c *context) lossLayer() *graph.Layer {
 	return l
 }
 
-func (c *context) checkTarget(out, target shape.Meta) error {
-	want := target.Shape
-	kind := shape.Float32
-	if c.spec.Loss == "cross_entropy" {
-		kind = shape.Int32
-		if out.Shape.Rank() == 0 {
-			return fmt.Errorf("%w: the model's output is a scalar", ErrModel)
-		}
-		out.Shape = out.Shape[:out.Shape.Rank()-1]
+// comparable reports whether the loss is known and can compare the model's
+// output with the targets, and fails if not.
+func (c *context) comparable(logits *graph.Value) bool {
+	out, target := sample(logits), c.spec.Target
+	given, wanted := out.Shape, "that shape"
+	classes := c.spec.Loss == "cross_entropy"
+	if classes {
+		given, wanted = given[:max(0, given.Rank()-1)], "that shape and, last, an axis of classes"
 	}
-	if target.DType != kind {
-		return fmt.Errorf("%w: loss %s needs %v targets, the data has %v: choose another loss", ErrModel, c.spec.Loss, kind, target.DType)
+	switch {
+	case !slices.Contains([]string{"cross_entropy", "mse", "bce"}, c.spec.Loss):
+		c.fail("no loss %q: there are cross_entropy, mse and bce", c.spec.Loss)
+	case classes != (target.DType == shape.Int32):
+		c.fail("the targets are %v: cross_entropy takes classes (i32), mse and bce take numbers (f32); choose the loss that fits", target)
+	case out.DType != shape.Float32, classes && out.Shape.Rank() == 0, !given.Equal(target.Shape):
+		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
+	default:
+		return true
 	}
-	if !out.Shape.Equal(want) {
-		return fmt.Errorf("%w: the model's output has shape %v a batch, the targets %v", ErrModel, out.Shape, want)
-	}
-	return nil
+	return false
 }
 
 // finishStep appends what a step does besides training: running statistics,
@@ -214,14 +216,4 @@ func (c *context) answer(logits *graph.Value) *graph.Value {
 		return ops.Sigmoid(c.b, logits)
 	}
 	return logits
-}
-
-// LayerTypes lists the types of layers in alphabetical order.
-func LayerTypes() []string {
-	var ts []string
-	for t := range builders {
-		ts = append(ts, t)
-	}
-	slices.Sort(ts)
-	return ts
 }

@@ -1,30 +1,38 @@
 package models
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// builders is the table of layer types: each appends one layer's nodes to x
-// and returns its output.
-var builders map[string]func(c *context, l *Layer, x *graph.Value) *graph.Value
+// layerType is what a type of layer accepts, and what appends one layer's nodes
+// to x and returns its output.
+type layerType struct {
+	takes intake
+	build func(c *context, l *Layer, x *graph.Value) *graph.Value
+}
+
+// types is the table of layer types.
+var types map[string]layerType
 
 func init() {
-	builders = map[string]func(*context, *Layer, *graph.Value) *graph.Value{
-		"dense": dense, "conv2d": conv2d, "attention": attention,
-		"embedding": embedding, "positional_embedding": positional,
-		"layernorm": layerNorm, "batchnorm": batchNorm, "dropout": dropout,
-		"max_pool": maxPool, "avg_pool": avgPool, "global_avg_pool": globalAvgPool,
-		"flatten": flatten, "reshape": reshape, "transpose": transpose, "slice": slice,
-		"residual": residual, "softmax": softmax, "log_softmax": logSoftmax,
+	types = map[string]layerType{
+		"dense": {rows, dense}, "conv2d": {images, conv2d}, "attention": {sequence, attention},
+		"embedding": {tokens, embedding}, "positional_embedding": {sequence, positional},
+		"layernorm": {features, layerNorm}, "batchnorm": {channels, batchNorm}, "dropout": {numbers, dropout},
+		"max_pool": {images, maxPool}, "avg_pool": {images, avgPool}, "global_avg_pool": {images, globalAvgPool},
+		"flatten": {anything, flatten}, "reshape": {anything, reshape},
+		"transpose": {anything, transpose}, "slice": {anything, slice},
+		"residual": {numbers, residual}, "softmax": {features, softmax}, "log_softmax": {features, logSoftmax},
 	}
-	for name := range activations {
-		builders[name] = func(c *context, _ *Layer, x *graph.Value) *graph.Value {
-			return activations[name](c.b, x)
-		}
+	for name, f := range activations {
+		types[name] = layerType{numbers, func(c *context, _ *Layer, x *graph.Value) *graph.Value { return f(c.b, x) }}
 	}
 }
 
@@ -40,10 +48,15 @@ func (c *context) activate(name string, x *graph.Value) *graph.Value {
 	}
 	f, ok := activations[name]
 	if !ok {
-		c.fail("no activation %q", name)
+		c.fail("no activation %q: there are %s", name, listed(activations))
 		return x
 	}
 	return f(c.b, x)
+}
+
+// listed is the names of a table in alphabetical order.
+func listed[T any](table map[string]T) string {
+	return strings.Join(slices.Sorted(maps.Keys(table)), ", ")
 }
 
 // kaiming is PyTorch's default for dense and conv layers: uniform within
@@ -54,11 +67,10 @@ func kaiming(fanIn int) graph.Init {
 
 // dense is y[…,O] = x[…,I]·Wᵀ + b with W [O,I], or x·W with W [I,O].
 func dense(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if x.Meta.Shape.Rank() < 2 || x.Meta.Shape.Rank() > 3 || x.Meta.DType != shape.Float32 {
-		c.fail("its input is %v: it takes [batch,features] or [batch,time,features]; put a flatten layer before it", x.Meta)
+	in := x.Meta.Shape.Dim(-1)
+	if !c.positive("units", l.Units) {
 		return x
 	}
-	in := x.Meta.Shape.Dim(-1)
 	if l.In != 0 && l.In != in {
 		c.fail("input has %d features, weight expects %d", in, l.In)
 		return x
@@ -80,8 +92,12 @@ func (l *Layer) biasInit(fanIn int) graph.Init {
 func (c *context) product(l *Layer, x *graph.Value, in int) *graph.Value {
 	if l.Tied != "" {
 		w := c.byName[l.Tied]
-		if w == nil {
-			c.fail("tied to %q, which no earlier layer declares", l.Tied)
+		if w == nil || w.Meta.Shape.Rank() != 2 {
+			c.fail("tied to %q, which no earlier layer declares: name a weight [units,features] of one", l.Tied)
+			return x
+		}
+		if l.Units != w.Meta.Shape[0] {
+			c.fail("tied to %v, which gives %d outputs: set units to that, not %d", w, w.Meta.Shape[0], l.Units)
 			return x
 		}
 		return ops.MatMulOf(c.b, x, w, false, true)
@@ -98,13 +114,13 @@ func (c *context) product(l *Layer, x *graph.Value, in int) *graph.Value {
 
 // conv2d is y[B,O,H',W'] from x[B,C,H,W] and a weight [O,C/groups,K,K].
 func conv2d(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !c.images(x) {
+	if !c.positive("channels", l.Channels) || !c.windowed(l, x.Meta.Shape) {
 		return x
 	}
 	groups, stride := max(1, l.Groups), max(1, l.Stride)
 	ch := x.Meta.Shape[1]
 	if ch%groups != 0 || l.Channels%groups != 0 {
-		c.fail("%d groups do not divide %d input and %d output channels", groups, ch, l.Channels)
+		c.fail("%d groups do not divide %d input and %d output channels: choose a divisor of both", groups, ch, l.Channels)
 		return x
 	}
 	init := kaiming(ch / groups * l.Kernel * l.Kernel)
@@ -117,27 +133,27 @@ func conv2d(c *context, l *Layer, x *graph.Value) *graph.Value {
 	return c.activate(l.Activation, y)
 }
 
-// images checks that x is [B,C,H,W].
-func (c *context) images(x *graph.Value) bool {
-	if x.Meta.Shape.Rank() == 4 && x.Meta.DType == shape.Float32 {
-		return true
-	}
-	c.fail("its input is %v: it takes images [batch,channels,height,width]; put a reshape layer before it", x.Meta)
-	return false
-}
-
 func maxPool(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !c.images(x) {
+	if !c.pooled(l, x.Meta.Shape) {
 		return x
 	}
 	return ops.MaxPool(c.b, x, l.Kernel, l.poolStride(), l.Padding)
 }
 
 func avgPool(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if !c.images(x) {
+	if !c.pooled(l, x.Meta.Shape) {
 		return x
 	}
 	return ops.AvgPool(c.b, x, l.Kernel, l.poolStride(), l.Padding)
+}
+
+// pooled checks the window of a pool against images x.
+func (c *context) pooled(l *Layer, x shape.Shape) bool {
+	if l.Padding > l.Kernel/2 {
+		c.fail("padding %d is more than half of kernel %d: lower padding", l.Padding, l.Kernel)
+		return false
+	}
+	return c.windowed(l, x)
 }
 
 func (l *Layer) poolStride() int {
@@ -149,30 +165,7 @@ func (l *Layer) poolStride() int {
 
 // globalAvgPool is [B,C] from [B,C,H,W].
 func globalAvgPool(c *context, _ *Layer, x *graph.Value) *graph.Value {
-	if !c.images(x) {
-		return x
-	}
 	return ops.Mean(c.b, x, false, 2, 3)
-}
-
-func flatten(c *context, _ *Layer, x *graph.Value) *graph.Value {
-	return ops.ReshapeTo(c.b, x, x.Meta.Shape[0], x.Meta.Elems()/max(1, x.Meta.Shape[0]))
-}
-
-func reshape(c *context, l *Layer, x *graph.Value) *graph.Value {
-	return ops.ReshapeTo(c.b, x, append([]int{x.Meta.Shape[0]}, l.Shape...)...)
-}
-
-func transpose(c *context, l *Layer, x *graph.Value) *graph.Value {
-	perm := []int{0}
-	for _, p := range l.Perm {
-		perm = append(perm, p+1)
-	}
-	return ops.TransposeTo(c.b, x, perm...)
-}
-
-func slice(c *context, l *Layer, x *graph.Value) *graph.Value {
-	return ops.SliceOf(c.b, x, append([]int{0}, l.Start...), append([]int{x.Meta.Shape[0]}, l.Stop...))
 }
 
 func softmax(c *context, _ *Layer, x *graph.Value) *graph.Value { return ops.SoftmaxOf(c.b, x) }
@@ -183,9 +176,13 @@ func dropout(c *context, l *Layer, x *graph.Value) *graph.Value { return c.dropo
 
 // residual is x + body(x).
 func residual(c *context, l *Layer, x *graph.Value) *graph.Value {
+	if len(l.Body) == 0 {
+		c.fail("it has no layers: list at least one")
+		return x
+	}
 	y := c.run(l.Body, c.b.Layer().Block, x)
 	if c.b.Err() == nil && !y.Meta.Equal(x.Meta) {
-		c.fail("its layers turn %v into %v: a residual block must keep its input's shape", x.Meta, y.Meta)
+		c.fail("its layers turn %v into %v: they must keep the shape, so that it can be added to the input", x.Meta, y.Meta)
 		return x
 	}
 	return ops.Add(c.b, x, y)

@@ -26,10 +26,6 @@ func (l *Layer) eps() float64 {
 // gradients.
 func batchNorm(c *context, l *Layer, x *graph.Value) *graph.Value {
 	s := x.Meta.Shape
-	if s.Rank() < 2 {
-		c.fail("its input is %v: it takes [batch,channels,…]", x.Meta)
-		return x
-	}
 	ch := []int{s[1]}
 	gamma := c.param("weight", ch, graph.Init{Kind: graph.Constant, A: 1}, "weight", "norm")
 	beta := c.param("bias", ch, graph.Init{}, "bias", "norm")
@@ -47,18 +43,19 @@ func batchNorm(c *context, l *Layer, x *graph.Value) *graph.Value {
 }
 
 // average moves a running average towards the step's statistic, the mean over
-// its samples of the microbatches' ones.
+// its samples of the microbatches' ones. A scale of 1 is a node too, so that
+// graphs of all sizes have the same nodes.
 func (c *context) average(l *Layer, running, stat *graph.Value, factor float64) {
 	momentum := l.Momentum
 	if momentum == 0 {
 		momentum = 0.1
 	}
-	weighted := ops.ScaleBy(c.b, stat, factor*float64(c.microbatch))
+	weighted := c.b.One(ops.Affine{Scale: factor * float64(c.microbatch)}, stat)
 	layer := c.b.Layer()
 	c.updates = append(c.updates, func() {
 		defer c.b.In(layer)()
 		sum := c.b.Accumulate(weighted, ops.AddOp)
-		now := ops.ScaleBy(c.b, sum, 1/float64(c.batch))
+		now := c.b.One(ops.Affine{Scale: 1 / float64(c.batch)}, sum)
 		c.b.Assign(running, c.b.One(ops.Lerp{T: momentum}, running, now))
 	})
 }

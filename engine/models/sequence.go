@@ -3,13 +3,11 @@ package models
 import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
-	"github.com/berth-ml/berth/engine/shape"
 )
 
 // embedding looks rows up: [B,T,D] from tokens [B,T] and a table [V,D].
 func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
-	if x.Meta.DType != shape.Int32 {
-		c.fail("its input is %v: it takes token numbers (i32)", x.Meta)
+	if !c.positive("vocab", l.Vocab) || !c.positive("width", l.Width) {
 		return x
 	}
 	table := c.param("weight", []int{l.Vocab, l.Width}, l.tableInit(), "weight", "embedding")
@@ -26,12 +24,8 @@ func (l *Layer) tableInit() graph.Init {
 // positional adds a learned row to each position: x[B,T,D] + table[:T].
 func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 	s := x.Meta.Shape
-	if s.Rank() != 3 {
-		c.fail("its input is %v: it takes [batch,time,width]", x.Meta)
-		return x
-	}
 	if s[1] > l.Context {
-		c.fail("its input has %d positions, its context is %d", s[1], l.Context)
+		c.fail("its input has %d positions, its context is %d: raise context or shorten the samples", s[1], l.Context)
 		return x
 	}
 	table := c.param("weight", []int{l.Context, s[2]}, l.tableInit(), "weight", "embedding")
@@ -47,12 +41,8 @@ func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 // 2019).
 func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 	s := x.Meta.Shape
-	if s.Rank() != 3 {
-		c.fail("its input is %v: it takes [batch,time,width]", x.Meta)
-		return x
-	}
 	if l.Heads < 1 || s[2]%l.Heads != 0 {
-		c.fail("%d heads do not divide width %d", l.Heads, s[2])
+		c.fail("%d heads do not divide a width of %d: choose heads that do", l.Heads, s[2])
 		return x
 	}
 	qkv := c.projection("c_attn", x, 3*s[2], l.Std)

@@ -28,9 +28,28 @@ type Spec struct {
 	Schedule     ops.LearningRate // learning rate by step
 }
 
-// Trained lists the parameters that s trains, in the order they were declared.
-// A freeze pattern that matches nothing is an error.
-func (s Spec) Trained(vars []*graph.Value) ([]*graph.Value, error) {
+// The names that a [Spec] may use.
+var (
+	optimizers = []string{"sgd", "momentum", "nesterov", "adam", "adamw"}
+	tags       = []string{"bias", "norm", "embedding"}
+)
+
+// validate reports a name that does not exist.
+func (s Spec) validate() error {
+	if !slices.Contains(optimizers, s.Name) {
+		return fmt.Errorf("%w: no optimizer %q: there are %s", ErrSpec, s.Name, strings.Join(optimizers, ", "))
+	}
+	for _, t := range s.NoDecay {
+		if !slices.Contains(tags, t) {
+			return fmt.Errorf("%w: no_decay: no group of parameters %q: there are %s", ErrSpec, t, strings.Join(tags, ", "))
+		}
+	}
+	return nil
+}
+
+// trained lists the parameters that s trains, in the order they were declared.
+// A freeze pattern that matches nothing is an error, and so is training none.
+func (s Spec) trained(vars []*graph.Value) ([]*graph.Value, error) {
 	hit := make([]bool, len(s.Freeze))
 	var out []*graph.Value
 	for _, v := range vars {
@@ -41,7 +60,7 @@ func (s Spec) Trained(vars []*graph.Value) ([]*graph.Value, error) {
 		for i, pat := range s.Freeze {
 			ok, err := path.Match(pat, v.Name)
 			if err != nil {
-				return nil, fmt.Errorf("%w: freeze pattern %q: %w", ErrSpec, pat, err)
+				return nil, fmt.Errorf("%w: freeze pattern %q: %w: write a name, with * for any characters", ErrSpec, pat, err)
 			}
 			hit[i] = hit[i] || ok
 			frozen = frozen || ok
@@ -50,12 +69,16 @@ func (s Spec) Trained(vars []*graph.Value) ([]*graph.Value, error) {
 			out = append(out, v)
 		}
 	}
-	for i, ok := range hit {
-		if !ok {
-			return nil, fmt.Errorf("%w: freeze pattern %q matches no parameter: there are %s", ErrSpec, s.Freeze[i], parameterNames(vars))
-		}
+	if i := slices.Index(hit, false); i >= 0 {
+		return nil, fmt.Errorf("%w: freeze pattern %q matches no parameter: there are %s", ErrSpec, s.Freeze[i], parameterNames(vars))
 	}
-	return out, nil
+	if len(out) > 0 {
+		return out, nil
+	}
+	if len(s.Freeze) > 0 {
+		return nil, fmt.Errorf("%w: freeze %q leaves no parameter to train: freeze fewer of %s", ErrSpec, s.Freeze, parameterNames(vars))
+	}
+	return nil, fmt.Errorf("%w: the model has no parameters to train: give it a layer that has, such as dense", ErrSpec)
 }
 
 func parameterNames(vars []*graph.Value) string {
@@ -64,6 +87,9 @@ func parameterNames(vars []*graph.Value) string {
 		if v.Role == graph.Parameter {
 			names = append(names, v.Name)
 		}
+	}
+	if len(names) == 0 {
+		return "none"
 	}
 	if len(names) > 12 {
 		names = append(names[:12], "…")
@@ -76,9 +102,10 @@ func parameterNames(vars []*graph.Value) string {
 // whole step have, so that the update follows their mean. step is the counter
 // of steps taken so far.
 func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) {
-	trained, err := s.Trained(vars)
-	if err != nil {
-		b.Fail(err)
+	b.Fail(s.validate())
+	trained, err := s.trained(vars)
+	b.Fail(err)
+	if b.Err() != nil {
 		return
 	}
 	seed := seedOf(b)
@@ -165,8 +192,6 @@ func (u *updater) update(v, g *graph.Value) {
 		u.sgd(v, g, decay)
 	case "adam", "adamw":
 		u.adam(v, g, decay)
-	default:
-		u.b.Fail(fmt.Errorf("%w: no optimizer %q: there are sgd, momentum, nesterov, adam and adamw", ErrSpec, u.Name))
 	}
 }
 

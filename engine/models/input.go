@@ -1,0 +1,85 @@
+package models
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// intake is what a layer type accepts as its input.
+type intake struct {
+	dtype    shape.DType // Invalid: any
+	min, max int         // dimensions, that of the batch included
+	words    string      // what it takes, and what to do where something else arrives
+}
+
+// The intakes of the layer types.
+var (
+	anything = intake{max: maxRank}
+	numbers  = intake{shape.Float32, 1, maxRank, "numbers"}
+	features = intake{shape.Float32, 2, maxRank, "[batch,…,features]; put a reshape layer with a shape such as [1] before it"}
+	channels = intake{shape.Float32, 2, maxRank, "[batch,channels,…]; put a reshape layer before it"}
+	rows     = intake{shape.Float32, 2, 3, "[batch,features] or [batch,time,features]; put a flatten layer before it"}
+	sequence = intake{shape.Float32, 3, 3, "sequences [batch,time,width]; put an embedding or a reshape layer before it"}
+	images   = intake{shape.Float32, 4, 4, "images [batch,channels,height,width]; put a reshape layer before it"}
+	tokens   = intake{shape.Int32, 1, maxRank, "tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"}
+)
+
+const maxRank = 1 << 10
+
+// accepts reports whether x may enter the current layer, and fails if not.
+func (c *context) accepts(in intake, x shape.Meta) bool {
+	rank := x.Shape.Rank()
+	switch {
+	case x.DType == shape.Int32 && in.dtype == shape.Float32:
+		c.fail("its input is %v, which are tokens: put an embedding layer before it", x)
+	case in.dtype != shape.Invalid && x.DType != in.dtype, rank < in.min, rank > in.max:
+		c.fail("its input is %v: it takes %s", x, in.words)
+	default:
+		return true
+	}
+	return false
+}
+
+// positive checks a size that the layer cannot do without.
+func (c *context) positive(key string, n int) bool {
+	if n < 1 {
+		c.fail("%s is %d: give it a number of at least 1", key, n)
+	}
+	return n >= 1
+}
+
+// windowed checks the window of a convolution or pool against images x.
+func (c *context) windowed(l *Layer, x shape.Shape) bool {
+	if !c.positive("kernel", l.Kernel) {
+		return false
+	}
+	for i, side := range []string{"height", "width"} {
+		if n := x[2+i]; l.Kernel > n+2*l.Padding {
+			c.fail("a kernel of %d does not fit images of %s %d with padding %d: lower kernel or raise padding", l.Kernel, side, n, l.Padding)
+			return false
+		}
+	}
+	return true
+}
+
+// mistake is an ErrModel that reads as it is worded, since a layer's name
+// stands before it.
+type mistake struct{ text string }
+
+// Error is the text.
+func (m mistake) Error() string { return m.text }
+
+// Unwrap makes it ErrModel.
+func (m mistake) Unwrap() error { return ErrModel }
+
+// fail reports a mistake in the current layer.
+func (c *context) fail(format string, args ...any) {
+	c.b.Fail(mistake{fmt.Sprintf(format, args...)})
+}
+
+// sample is the metadata of one sample of a batch x, as configs speak of it.
+func sample(x *graph.Value) shape.Meta {
+	return shape.Meta{DType: x.Meta.DType, Shape: x.Meta.Shape[1:]}
+}
