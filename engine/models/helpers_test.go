@@ -1,0 +1,198 @@
+package models_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+var at = graph.Pos{File: "configs/x.yaml", Line: 14}
+
+// adamW is the optimizer of the references.
+func adamW() optim.Spec {
+	return optim.Spec{
+		Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
+		Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-3},
+	}
+}
+
+// train builds a training graph that must build.
+func train(t *testing.T, s models.Spec, o optim.Spec, z models.Size) *graph.Graph {
+	t.Helper()
+	z.Ring = max(1, z.Ring)
+	g, err := models.Train(s, o, z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// state is the contents of variables by name.
+type state map[string]ref.Array
+
+// fresh is what variables hold at first.
+func fresh(g *graph.Graph, seed uint64) state {
+	st := state{}
+	for _, v := range g.Vars {
+		a, raw := ref.New(v.Meta), make([]byte, v.Meta.Bytes())
+		models.Fill(v, seed, raw)
+		for i, x := range shape.View[float32](raw) {
+			if a.F != nil {
+				a.F[i] = float64(x)
+			}
+		}
+		st[v.Name] = a
+	}
+	return st
+}
+
+// run computes a microbatch from inputs by name.
+func (st state) run(t *testing.T, g *graph.Graph, in state, sums map[*graph.Value]ref.Array) map[*graph.Value]ref.Array {
+	t.Helper()
+	feed := map[*graph.Value]ref.Array{}
+	for _, v := range g.Vars {
+		feed[v] = st[v.Name]
+	}
+	for _, v := range g.Inputs {
+		feed[v] = in[v.Name]
+	}
+	for v, a := range sums {
+		feed[v] = a
+	}
+	vals, err := ref.Eval(g, feed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return vals
+}
+
+// assign ends a step.
+func (st state) assign(g *graph.Graph, vals map[*graph.Value]ref.Array) {
+	for _, a := range g.Assigns {
+		st[a.Var.Name] = vals[a.New]
+	}
+}
+
+// step is one of a single microbatch.
+func (st state) step(t *testing.T, g *graph.Graph, in state) map[*graph.Value]ref.Array {
+	t.Helper()
+	vals := st.run(t, g, in, nil)
+	st.assign(g, vals)
+	return vals
+}
+
+// find is the first node of a kind.
+func find(t *testing.T, g *graph.Graph, kind string) *graph.Node {
+	t.Helper()
+	for _, n := range g.Nodes {
+		if n.Op.Kind() == kind {
+			return n
+		}
+	}
+	t.Fatalf("%s has no %s", g.Name, kind)
+	return nil
+}
+
+// gradients are the values that the optimizer reads, by variable.
+func gradients(g *graph.Graph) map[string]*graph.Value {
+	grads := map[string]*graph.Value{}
+	for _, n := range g.Nodes {
+		if k := n.Op.Kind(); k == "sgd" || k == "adam" {
+			grads[n.In[0].Name] = n.In[1]
+		}
+	}
+	return grads
+}
+
+// file is a run of PyTorch, see ../ops/ref/testdata/README.md.
+type file struct {
+	t *testing.T
+	*safetensors.File
+}
+
+func open(t *testing.T, name string) file {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join("..", "ops", "ref", "testdata", name+".safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return file{t, f}
+}
+
+// array reads a tensor as what a value of that element type holds.
+func (f file) array(name string, d shape.DType) ref.Array {
+	f.t.Helper()
+	info, err := f.Lookup(name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	a := ref.New(shape.Meta{DType: d, Shape: info.Shape})
+	if d == shape.Int32 {
+		a.I, err = f.Int32(name)
+	} else {
+		var raw []float32
+		raw, err = f.Float32(name)
+		for i, x := range raw {
+			a.F[i] = float64(x)
+		}
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a
+}
+
+// agree compares scale*got with want, relative to the largest element.
+func agree(t *testing.T, what string, got []float64, scale float64, want []float64, tolerance float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s has %d elements, expected %d", what, len(got), len(want))
+	}
+	largest, worst := 0.0, 0.0
+	for i := range want {
+		largest = max(largest, math.Abs(want[i]))
+		worst = max(worst, math.Abs(scale*got[i]-want[i]))
+	}
+	if !(worst <= tolerance*largest) {
+		t.Errorf("%s is off by %.3g, its largest element is %.3g", what, worst, largest)
+	}
+}
+
+// noise is reproducible numbers, or tokens below 5.
+func noise(seed uint64, m shape.Meta) ref.Array {
+	r, a := rand.New(rand.NewPCG(seed, 1)), ref.New(m)
+	for i := range a.F {
+		a.F[i] = r.NormFloat64()
+	}
+	for i := range a.I {
+		a.I[i] = r.Int32N(5)
+	}
+	return a
+}
+
+// batch puts a batch in front of a sample's metadata.
+func batch(n int, m shape.Meta) shape.Meta {
+	return shape.Meta{DType: m.DType, Shape: append(shape.Of(n), m.Shape...)}
+}
+
+// rows are samples [from, to) of a batch.
+func rows(a ref.Array, from, to int) ref.Array {
+	size := a.Meta.Shape[1:].Elems()
+	out := ref.Array{Meta: batch(to-from, shape.Meta{DType: a.Meta.DType, Shape: a.Meta.Shape[1:]})}
+	if a.F != nil {
+		out.F = a.F[from*size : to*size]
+	} else {
+		out.I = a.I[from*size : to*size]
+	}
+	return out
+}

@@ -1,0 +1,276 @@
+package models_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// references are the presets as PyTorch ran them, their sizes from the files'
+// metadata.
+func references() map[string]struct {
+	spec  models.Spec
+	optim optim.Spec
+	batch int
+} {
+	type reference = struct {
+		spec  models.Spec
+		optim optim.Spec
+		batch int
+	}
+	mlp := models.Spec{
+		Input: shape.F32(64), Target: shape.I32(), Loss: "cross_entropy",
+		Layers: models.MLP([]int{32, 16}, "relu", 10, at),
+	}
+	cnn := models.Spec{
+		Input: shape.F32(1, 8, 8), Target: shape.I32(), Loss: "cross_entropy",
+		Layers: models.CNN([]int{8, 16}, 3, []int{32}, "relu", 10, at),
+	}
+	gpt := models.Spec{
+		Input: shape.I32(16), Target: shape.I32(16), Loss: "cross_entropy",
+		Layers: models.GPT(models.GPTOptions{Vocab: 65, Context: 16, Layers: 2, Heads: 2, Width: 32}, at),
+	}
+	sgd := optim.Spec{Name: "momentum", Momentum: 0.9, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}}
+	return map[string]reference{
+		"mlp-sgd": {mlp, sgd, 16}, "mlp-adamw": {mlp, adamW(), 16},
+		"cnn-adamw": {cnn, adamW(), 8}, "gpt-adamw": {gpt, adamW(), 4},
+	}
+}
+
+func TestPresetsAgreeWithPyTorch(t *testing.T) {
+	for name, r := range references() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t, name)
+			g := train(t, r.spec, r.optim, models.Size{Microbatch: r.batch, Microbatches: 1, Batch: r.batch, Ring: 10})
+			st := fresh(g, 1)
+			fillFrom(t, f, g, st)
+			in := state{models.InputName: f.array("input", r.spec.Input.DType), models.TargetName: f.array("target", shape.Int32)}
+			scale := 1 / float64(r.batch*r.spec.Terms())
+			for i := range 10 {
+				vals := st.step(t, g, in)
+				if i > 0 {
+					continue
+				}
+				agree(t, "logits", vals[find(t, g, "cross_entropy").In[0]].F, 1, f.array("logits", shape.Float32).F, 1e-5)
+				for w, grad := range gradients(g) {
+					agree(t, "gradient of "+w, vals[grad].F, scale, f.array("grad."+w, shape.Float32).F, 1e-5)
+				}
+			}
+			losses := f.array("losses", shape.Float32).F
+			for i, want := range losses {
+				agree(t, fmt.Sprintf("loss %d", i), st[models.LossRing].F[i:i+1], 1, []float64{want}, 1e-4)
+			}
+			for w := range gradients(g) { // Adam steps along rounding errors where a gradient is 0, as of keys' biases
+				agree(t, "final "+w, st[w].F, 1, f.array("final."+w, shape.Float32).F, 1e-3)
+			}
+		})
+	}
+}
+
+// fillFrom takes the weights of a file, whose names and shapes must be those
+// of the graph's parameters, all of which must be trained.
+func fillFrom(t *testing.T, f file, g *graph.Graph, st state) {
+	t.Helper()
+	grads := gradients(g)
+	var have, want []string
+	for _, v := range g.Vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		have = append(have, fmt.Sprintf("%s %v", v.Name, v.Meta.Shape))
+		if grads[v.Name] == nil {
+			t.Errorf("%v is not trained", v)
+		}
+	}
+	for _, x := range f.Tensors() {
+		if name, ok := strings.CutPrefix(x.Name, "init."); ok {
+			want = append(want, fmt.Sprintf("%s %v", name, shape.Shape(x.Shape)))
+			st[name] = f.array(x.Name, shape.Float32)
+		}
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		t.Fatalf("parameters are\n%s\nthe file has\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// gpt is a model of those sizes with targets for each position.
+func gpt(o models.GPTOptions) models.Spec {
+	return models.Spec{
+		Input: shape.I32(o.Context), Target: shape.I32(o.Context), Loss: "cross_entropy", Seed: 7,
+		Layers: models.GPT(o, at),
+	}
+}
+
+// parameters builds the model to predict, and counts.
+func parameters(t *testing.T, s models.Spec) (map[string]shape.Shape, int) {
+	t.Helper()
+	g, err := models.Predict(s, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes, n := map[string]shape.Shape{}, 0
+	for _, v := range g.Vars {
+		shapes[v.Name] = v.Meta.Shape
+		n += v.Meta.Elems()
+	}
+	return shapes, n
+}
+
+func TestGPT2SmallIsLaidOutAsPublished(t *testing.T) {
+	const d = 768
+	have, n := parameters(t, gpt(models.GPTOptions{Vocab: 50257, Context: 1024, Layers: 12, Heads: 12, Width: d}))
+	if n != 124_439_808 {
+		t.Errorf("GPT-2 small has %d parameters, expected 124439808", n)
+	}
+	want := map[string]shape.Shape{
+		"wte.weight": {50257, d}, "wpe.weight": {1024, d}, "ln_f.weight": {d}, "ln_f.bias": {d},
+	}
+	for i := range 12 {
+		for name, s := range map[string]shape.Shape{
+			"ln_1.weight": {d}, "ln_1.bias": {d}, "ln_2.weight": {d}, "ln_2.bias": {d},
+			"attn.c_attn.weight": {d, 3 * d}, "attn.c_attn.bias": {3 * d},
+			"attn.c_proj.weight": {d, d}, "attn.c_proj.bias": {d},
+			"mlp.c_fc.weight": {d, 4 * d}, "mlp.c_fc.bias": {4 * d},
+			"mlp.c_proj.weight": {4 * d, d}, "mlp.c_proj.bias": {d},
+		} {
+			want[fmt.Sprintf("h.%d.%s", i, name)] = s
+		}
+	}
+	if len(have) != len(want) {
+		t.Errorf("%d parameters, expected %d", len(have), len(want))
+	}
+	for name, s := range want {
+		if !have[name].Equal(s) {
+			t.Errorf("%s is %v, expected %v", name, have[name], s)
+		}
+	}
+}
+
+func TestTiedHeadSharesTheTable(t *testing.T) {
+	o := models.GPTOptions{Vocab: 11, Context: 4, Layers: 1, Heads: 2, Width: 8}
+	tied, n := parameters(t, gpt(o))
+	o.Untied = true
+	untied, m := parameters(t, gpt(o))
+	if tied["lm_head.weight"] != nil || !untied["lm_head.weight"].Equal(shape.Of(11, 8)) || m-n != 11*8 {
+		t.Errorf("tied has %d parameters, untied %d", n, m)
+	}
+	g := train(t, gpt(models.GPTOptions{Vocab: 11, Context: 4, Layers: 1, Heads: 2, Width: 8}), adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	readers := 0
+	for _, node := range g.Nodes {
+		if node.Phase == graph.Forward && slices.ContainsFunc(node.In, func(v *graph.Value) bool { return v.Name == "wte.weight" }) {
+			readers++
+		}
+	}
+	if readers != 2 {
+		t.Errorf("the table is read %d times going forward, expected 2", readers)
+	}
+}
+
+func TestBlocksOfPresets(t *testing.T) {
+	specs := map[string]models.Spec{"mlp": references()["mlp-sgd"].spec, "cnn": references()["cnn-adamw"].spec, "gpt": references()["gpt-adamw"].spec}
+	for name, want := range map[string]string{
+		"mlp": "layers.0 layers.1 layers.2", "cnn": "conv1 conv2 fc1 fc2", "gpt": "embed block0 block1 head",
+	} {
+		g := train(t, specs[name], adamW(), models.Size{Microbatch: 2, Microbatches: 1, Batch: 2})
+		var blocks []string
+		for _, n := range g.Nodes {
+			if n.Layer != nil && !slices.Contains(blocks, n.Layer.Block) {
+				blocks = append(blocks, n.Layer.Block)
+			}
+		}
+		if got := strings.Join(blocks, " "); got != want {
+			t.Errorf("%s has blocks %s, expected %s", name, got, want)
+		}
+	}
+}
+
+// moments are mean and standard deviation, and the largest magnitude.
+func moments(f []float64) (mean, std, largest float64) {
+	for _, x := range f {
+		mean += x / float64(len(f))
+		largest = max(largest, math.Abs(x))
+	}
+	for _, x := range f {
+		std += (x - mean) * (x - mean) / float64(len(f))
+	}
+	return mean, math.Sqrt(std), largest
+}
+
+func TestInitialisationOfGPT(t *testing.T) {
+	g := train(t, gpt(models.GPTOptions{Vocab: 300, Context: 128, Layers: 3, Heads: 4, Width: 64}), adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	for name, a := range fresh(g, 5) {
+		v := g.Find(name)
+		if v.Role != graph.Parameter {
+			continue
+		}
+		mean, std, largest := moments(a.F)
+		switch {
+		case strings.HasSuffix(name, ".bias"):
+			if largest != 0 {
+				t.Errorf("%s is not 0 but up to %v", name, largest)
+			}
+		case strings.Contains(name, "ln_"):
+			if mean != 1 || std != 0 {
+				t.Errorf("%s is %v±%v, expected 1", name, mean, std)
+			}
+		default:
+			want := 0.02
+			if strings.HasSuffix(name, "c_proj.weight") {
+				want = 0.02 / math.Sqrt(2*3)
+			}
+			n := float64(len(a.F)) // four standard errors of mean and standard deviation
+			if math.Abs(mean) > 4*want/math.Sqrt(n) || math.Abs(std-want) > 4*want/math.Sqrt(2*n) || largest > 7*want {
+				t.Errorf("%s is %.2g±%.4g up to %.2g, expected 0±%.4g", name, mean, std, largest, want)
+			}
+		}
+	}
+}
+
+func TestInitialisationAsPyTorchs(t *testing.T) {
+	s := models.Spec{Input: shape.F32(4, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: []models.Layer{
+		{Type: "conv2d", Name: "conv", Channels: 256, Kernel: 3, Groups: 2, Padding: 1},
+		{Type: "batchnorm", Name: "bn"}, {Type: "global_avg_pool", Name: "pool"},
+		{Type: "dense", Name: "fc", Units: 400},
+	}}
+	g := train(t, s, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	st := fresh(g, 5)
+	for name, fanIn := range map[string]float64{"conv.weight": 2 * 9, "conv.bias": 2 * 9, "fc.weight": 256, "fc.bias": 256} {
+		mean, std, largest := moments(st[name].F)
+		bound, n := 1/math.Sqrt(fanIn), float64(len(st[name].F))
+		if largest > bound || largest < bound*(1-10/n) || math.Abs(mean) > 4*bound/math.Sqrt(3*n) || math.Abs(std-bound/math.Sqrt(3)) > 2*bound/math.Sqrt(n) {
+			t.Errorf("%s is %.2g±%.4g up to %.4g, expected uniform within %.4g", name, mean, std, largest, bound)
+		}
+	}
+	for name, want := range map[string]float64{"bn.weight": 1, "bn.bias": 0, "bn.running_mean": 0, "bn.running_var": 1} {
+		if mean, std, _ := moments(st[name].F); mean != want || std != 0 {
+			t.Errorf("%s is %v±%v, expected %v", name, mean, std, want)
+		}
+	}
+}
+
+func TestSeedDecidesTheBits(t *testing.T) {
+	g := train(t, references()["mlp-sgd"].spec, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	a, b, c := fresh(g, 1), fresh(g, 1), fresh(g, 2)
+	for _, name := range []string{"layers.0.weight", "layers.0.bias", "layers.1.weight"} {
+		if !slices.Equal(a[name].F, b[name].F) {
+			t.Errorf("%s differs for one seed", name)
+		}
+		if slices.Equal(a[name].F, c[name].F) {
+			t.Errorf("%s is the same for two seeds", name)
+		}
+	}
+	if slices.Equal(a["layers.0.weight"].F[:16], a["layers.1.weight"].F[:16]) {
+		t.Error("two weights have the same numbers")
+	}
+}
