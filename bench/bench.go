@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -82,10 +81,10 @@ func Run(ctx context.Context, w Workload, o Options) (res Result, err error) {
 
 // measurement is what was seen of the steps.
 type measurement struct {
-	times    []time.Duration // sorted
-	mallocs  uint64
-	stats    []device.Stats // per device
-	resident resident
+	times         []time.Duration // sorted; of at least one step
+	allocsPerStep float64
+	stats         []device.Stats // per device
+	resident      resident
 }
 
 // measure warms up and runs steps until the time is over.
@@ -96,25 +95,21 @@ func (s *session) measure(ctx context.Context, seconds float64) (measurement, er
 		return m, err
 	}
 	// Twice what is expected: the list should not grow while steps are measured.
-	m.times = make([]time.Duration, 0, 2*int(seconds/each)+1)
+	s.ends.restart(2 * int(seconds/each))
+	steps, start := 0, time.Now()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	span := time.Duration(seconds * float64(time.Second))
-	start := time.Now()
-	for last := start; last.Sub(start) < span; {
+	for ; steps == 0 || time.Since(start).Seconds() < seconds; steps++ {
 		if err := s.step(ctx); err != nil {
 			return m, err
 		}
-		now := time.Now()
-		m.times = append(m.times, now.Sub(last))
-		last = now
 	}
 	runtime.ReadMemStats(&after)
-	m.mallocs = after.Mallocs - before.Mallocs
-	slices.Sort(m.times)
+	m.allocsPerStep = float64(after.Mallocs-before.Mallocs) / float64(steps)
 	if err := s.finish(ctx); err != nil {
 		return m, err
 	}
+	m.times = s.ends.times()
 	m.resident = readResident()
 	for _, d := range s.devs {
 		m.stats = append(m.stats, d.Stats())
@@ -123,7 +118,7 @@ func (s *session) measure(ctx context.Context, seconds float64) (measurement, er
 }
 
 // warm runs steps that are not measured, and is how many seconds each took. One
-// stays under way, as during the measurement.
+// stays under way, as while it is measured.
 func (s *session) warm(ctx context.Context, seconds float64) (each float64, err error) {
 	start, taken, n := time.Now(), 0.0, 0
 	for ; n < warmSteps || taken < seconds; n++ {

@@ -40,7 +40,8 @@ type Result struct {
 	Machine Machine  `json:"machine"`
 }
 
-// StepMS is the time of a step in milliseconds.
+// StepMS is the time of a step in milliseconds, from the end of the one before
+// it to its own, as the device tells them.
 type StepMS struct {
 	Median float64 `json:"median"`
 	P95    float64 `json:"p95"`
@@ -60,7 +61,7 @@ func newResult(s *session, m measurement) Result {
 	r := Result{
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Parameters: s.w.Parameters,
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph),
-		AllocsPerStep: float64(m.mallocs) / float64(len(m.times)), Arena: newArena(m.stats),
+		AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}
 	perSecond := 1e3 / r.StepMS.Median

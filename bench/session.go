@@ -35,6 +35,7 @@ type session struct {
 	prog    *executor.Program
 	batch   [batches]executor.Batch
 	pinned  []device.HostBuffer
+	ends    stepEnds
 	last    executor.Ticket // the newest step; 0 before the first
 	stepped int
 }
@@ -50,7 +51,7 @@ func open(ctx context.Context, w Workload, o Options) (*session, error) {
 }
 
 func (s *session) load(ctx context.Context, o Options) (err error) {
-	if s.devs, err = openDevices(o); err != nil {
+	if s.devs, err = openDevices(o, s.ends.add); err != nil {
 		return err
 	}
 	if s.graph, err = s.w.Graph(); err != nil {
@@ -60,6 +61,7 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	s.ends.follow(plan, s.devs)
 	if s.rt, err = executor.NewRuntime(s.devs, residency.Options{}); err != nil {
 		return err
 	}
@@ -76,8 +78,8 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	return s.prog.CopyIn(ctx)
 }
 
-// openDevices opens "cpu" or "cpu:2".
-func openDevices(o Options) ([]device.Device, error) {
+// openDevices opens "cpu" or "cpu:2"; spans is told of what they do.
+func openDevices(o Options, spans func(device.Span)) ([]device.Device, error) {
 	kind, count, given := strings.Cut(o.Devices, ":")
 	n := 1
 	if given {
@@ -86,7 +88,7 @@ func openDevices(o Options) ([]device.Device, error) {
 			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, o.Devices)
 		}
 	}
-	return device.Open(kind, device.Options{Count: n, Threads: o.Threads})
+	return device.Open(kind, device.Options{Count: n, Threads: o.Threads, OnSpan: spans})
 }
 
 func specs(devs []device.Device) []device.Spec {
@@ -152,8 +154,8 @@ func (w Workload) fill(v *graph.Value, k rng.Key, dst []byte) {
 	}
 }
 
-// step queues a step and waits for the one before it, as training does: the
-// time between two calls' ends is that of a step. It allocates nothing.
+// step queues a step and waits for the one before it, as training does. It
+// allocates nothing itself.
 func (s *session) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
