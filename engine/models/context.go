@@ -126,6 +126,9 @@ func (c *context) sampleBase() *graph.Value {
 // loss appends the loss of the model's output against the target: its sum over
 // terms, and the number of right answers (nil for regression).
 func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
+	if c.b.Err() != nil {
+		return logits, nil
+	}
 	defer c.b.In(c.lossLayer())()
 	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
 	if !c.comparable(logits) {
@@ -148,11 +151,8 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 // lossLayer stands for the loss in errors and plans; it belongs to the last
 // block.
 func (c *context) lossLayer() *graph.Layer {
-	l := &graph.Layer{Index: c.layers, Type: "loss", Name: c.spec.Loss, Block: c.last}
-	if n := len(c.spec.Layers); n > 0 {
-		l.Pos = c.spec.Layers[n-1].Pos
-	}
-	return l
+	end := c.spec.Layers[len(c.spec.Layers)-1]
+	return &graph.Layer{Index: c.layers, Type: "loss", Name: c.spec.Loss, Block: c.last, Pos: end.Pos}
 }
 
 // comparable reports whether the loss is known and can compare the model's

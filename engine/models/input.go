@@ -10,23 +10,21 @@ import (
 // intake is what a layer type accepts as its input.
 type intake struct {
 	dtype    shape.DType // Invalid: any
-	min, max int         // dimensions, that of the batch included
+	min, max int         // dimensions, that of the batch included; a max of 0 is none
 	words    string      // what it takes, and what to do where something else arrives
 }
 
 // The intakes of the layer types.
 var (
-	anything = intake{max: maxRank}
-	numbers  = intake{shape.Float32, 1, maxRank, "numbers"}
-	features = intake{shape.Float32, 2, maxRank, "[batch,…,features]; put a reshape layer with a shape such as [1] before it"}
-	channels = intake{shape.Float32, 2, maxRank, "[batch,channels,…]; put a reshape layer before it"}
+	anything = intake{}
+	numbers  = intake{shape.Float32, 1, 0, "numbers"}
+	features = intake{shape.Float32, 2, 0, "[batch,…,features]; put a reshape layer with a shape such as [1] before it"}
+	channels = intake{shape.Float32, 2, 0, "[batch,channels,…]; put a reshape layer before it"}
 	rows     = intake{shape.Float32, 2, 3, "[batch,features] or [batch,time,features]; put a flatten layer before it"}
 	sequence = intake{shape.Float32, 3, 3, "sequences [batch,time,width]; put an embedding or a reshape layer before it"}
 	images   = intake{shape.Float32, 4, 4, "images [batch,channels,height,width]; put a reshape layer before it"}
-	tokens   = intake{shape.Int32, 1, maxRank, "tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"}
+	tokens   = intake{shape.Int32, 1, 0, "tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"}
 )
-
-const maxRank = 1 << 10
 
 // accepts reports whether x may enter the current layer, and fails if not.
 func (c *context) accepts(in intake, x shape.Meta) bool {
@@ -34,7 +32,7 @@ func (c *context) accepts(in intake, x shape.Meta) bool {
 	switch {
 	case x.DType == shape.Int32 && in.dtype == shape.Float32:
 		c.fail("its input is %v, which are tokens: put an embedding layer before it", x)
-	case in.dtype != shape.Invalid && x.DType != in.dtype, rank < in.min, rank > in.max:
+	case in.dtype != shape.Invalid && x.DType != in.dtype, rank < in.min, in.max > 0 && rank > in.max:
 		c.fail("its input is %v: it takes %s", x, in.words)
 	default:
 		return true
@@ -79,7 +77,8 @@ func (c *context) fail(format string, args ...any) {
 	c.b.Fail(mistake{fmt.Sprintf(format, args...)})
 }
 
-// sample is the metadata of one sample of a batch x, as configs speak of it.
+// sample is the metadata of one sample of a batch x, as configs speak of it. x
+// must not be what a failed builder returns.
 func sample(x *graph.Value) shape.Meta {
 	return shape.Meta{DType: x.Meta.DType, Shape: x.Meta.Shape[1:]}
 }

@@ -120,18 +120,21 @@ func allTypes(t *testing.T) []string {
 	return strings.Split(list, ", ")
 }
 
-func TestWrongLayersSayWhatToDo(t *testing.T) {
+// mistake is a layer that cannot take an input, and what the error says.
+type mistake struct {
+	layer models.Layer
+	in    shape.Meta
+	want  string
+}
+
+func mistakes() []mistake {
 	f, i := shape.F32, shape.I32
 	const toRows = "it takes [batch,features] or [batch,time,features]; put a flatten layer before it"
 	const toImages = "it takes images [batch,channels,height,width]; put a reshape layer before it"
 	const toSequence = "it takes sequences [batch,time,width]; put an embedding or a reshape layer before it"
 	const toFeatures = "it takes [batch,…,features]; put a reshape layer with a shape such as [1] before it"
 	const embed = "which are tokens: put an embedding layer before it"
-	cs := []struct {
-		layer models.Layer
-		in    shape.Meta
-		want  string
-	}{
+	cs := []mistake{
 		{models.Layer{Type: "dense", Units: 5}, f(1, 8, 8), "its input is f32[3,1,8,8]: " + toRows},
 		{models.Layer{Type: "dense", Units: 5}, f(), "its input is f32[3]: " + toRows},
 		{models.Layer{Type: "dense", Units: 5}, i(8), "its input is i32[3,8], " + embed},
@@ -174,14 +177,14 @@ func TestWrongLayersSayWhatToDo(t *testing.T) {
 		{models.Layer{Type: "log_softmax"}, i(3), "its input is i32[3,3], " + embed},
 	}
 	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt"} {
-		cs = append(cs, struct {
-			layer models.Layer
-			in    shape.Meta
-			want  string
-		}{models.Layer{Type: name}, i(4), "its input is i32[3,4], " + embed})
+		cs = append(cs, mistake{models.Layer{Type: name}, i(4), "its input is i32[3,4], " + embed})
 	}
+	return cs
+}
+
+func TestWrongLayersSayWhatToDo(t *testing.T) {
 	seen := map[string]bool{"flatten": true} // takes anything
-	for _, c := range cs {
+	for _, c := range mistakes() {
 		seen[c.layer.Type] = true
 		want := `configs/x.yaml:14: layer 0 (` + c.layer.Type + ` "it"): ` + c.want
 		_, err := models.Train(around(layerCase{layer: c.layer, in: c.in}), adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3, Ring: 1})
@@ -192,6 +195,28 @@ func TestWrongLayersSayWhatToDo(t *testing.T) {
 	for _, name := range allTypes(t) {
 		if !seen[name] {
 			t.Errorf("no mistake with layer type %s", name)
+		}
+	}
+}
+
+// TestWhatOnlyOpsNotice: a rule of an op is broken after a layer's own checks,
+// so building goes on from a value without dimensions.
+func TestWhatOnlyOpsNotice(t *testing.T) {
+	heads := models.Layer{Type: "attention", Heads: 2}
+	clash := models.Layer{Type: "residual", Body: []models.Layer{
+		{Type: "dense", Name: "a.c_attn", Units: 6}, {Type: "attention", Name: "a", Heads: 2, Pos: at},
+	}}
+	dropping := heads
+	dropping.Rate = 1.5
+	for _, c := range []mistake{
+		{models.Layer{Type: "dropout", Rate: 1}, shape.F32(4), `layer 0 (dropout "it"): dropout of 1 is outside [0,1)`},
+		{models.Layer{Type: "conv2d", Channels: 2, Kernel: 3, Padding: -1}, shape.F32(1, 9, 9), `layer 0 (conv2d "it"): kernel 3, stride 1, padding -1: expected at least 1, 1 and 0`},
+		{dropping, shape.F32(4, 6), `layer 0 (attention "it"): dropout of 1.5 is outside [0,1)`},
+		{clash, shape.F32(4, 6), `layer 2 (attention "a"): variable "a.c_attn.weight" is declared twice`},
+	} {
+		_, err := models.Train(around(layerCase{layer: c.layer, in: c.in}), adamW(), models.Size{Microbatch: 3, Microbatches: 2, Batch: 6, Ring: 1})
+		if want := "configs/x.yaml:14: " + c.want; err == nil || err.Error() != want {
+			t.Errorf("got      %v\nexpected %s", err, want)
 		}
 	}
 }

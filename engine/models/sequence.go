@@ -45,7 +45,7 @@ func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 		c.fail("%d heads do not divide a width of %d: choose heads that do", l.Heads, s[2])
 		return x
 	}
-	qkv := c.projection("c_attn", x, 3*s[2], l.Std)
+	qkv := c.projection("c_attn", x, s[2], 3*s[2], l.Std)
 	op := ops.CausalSelfAttention{Heads: l.Heads}
 	in := []*graph.Value{qkv}
 	if c.training && l.Rate > 0 {
@@ -56,12 +56,11 @@ func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 	if std == 0 {
 		std = l.Std
 	}
-	return c.projection("c_proj", c.b.One(op, in...), s[2], std)
+	return c.projection("c_proj", c.b.One(op, in...), s[2], s[2], std)
 }
 
 // projection is x·W + b with W [in,out], as GPT-2 publishes it.
-func (c *context) projection(name string, x *graph.Value, out int, std float64) *graph.Value {
-	in := x.Meta.Shape.Dim(-1)
+func (c *context) projection(name string, x *graph.Value, in, out int, std float64) *graph.Value {
 	wInit, bInit := kaiming(in), kaiming(in)
 	if std > 0 {
 		wInit, bInit = graph.Init{Kind: graph.Normal, A: std}, graph.Init{}

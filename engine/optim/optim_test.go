@@ -216,6 +216,20 @@ func TestNoDecayGoesByTag(t *testing.T) {
 	}
 }
 
+func TestMomentumOf0IsPlainSGD(t *testing.T) {
+	for _, name := range []string{"momentum", "nesterov"} {
+		s := spec()
+		s.Name = name
+		l, err := newLine(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.step(t)
+		dw, _ := gradients(0.8, -0.4, 0)
+		closeTo(t, "w", l.feed[l.w].F[0], 0.8-0.1*dw)
+	}
+}
+
 func TestFrozenStaysAsItIs(t *testing.T) {
 	for _, pattern := range []string{"fc.bias", "*.bias", "*bias", "fc.b???"} {
 		s := spec()
