@@ -20,6 +20,7 @@ func checkpointsCommand() *cobra.Command {
 		Short:   "List, verify and export a run's checkpoints",
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints export runs/digits weights.safetensors",
 	}
+	group(c)
 	c.AddCommand(lsCommand(), verifyCommand(), exportCommand())
 	return c
 }
@@ -29,7 +30,19 @@ func checkpointsOf(path string) (*checkpoint.DB, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		path = berth.CheckpointPath(path)
 	}
-	return checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, usageError{fmt.Errorf("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)}
+	}
+	return db, err
+}
+
+// missing makes a mistake of the user of a checkpoint that is not there.
+func missing(err error) error {
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return usageError{err}
+	}
+	return err
 }
 
 func lsCommand() *cobra.Command {
@@ -78,9 +91,18 @@ func verifyCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		err = db.Verify(c.Context(), *id, func(s checkpoint.Skipped) { fmt.Fprintln(c.OutOrStdout(), s) })
-		if err == nil {
+		found := 0
+		err = db.Verify(c.Context(), *id, func(s checkpoint.Skipped) {
+			found++
+			fmt.Fprintln(c.OutOrStdout(), s)
+		})
+		switch {
+		case err == nil:
 			fmt.Fprintln(c.OutOrStdout(), "all whole")
+		case errors.Is(err, checkpoint.ErrNotFound):
+			return usageError{err}
+		case found > 0:
+			return fmt.Errorf("%w: %d found, listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, found)
 		}
 		return err
 	}
@@ -104,7 +126,7 @@ func exportCommand() *cobra.Command {
 		defer func() { err = errors.Join(err, db.Close()) }()
 		s, err := berth.PickCheckpoint(c.Context(), db, berth.Weights{ID: *id, Best: *best})
 		if err != nil {
-			return err
+			return missing(err)
 		}
 		roles := []string{graph.Parameter.String(), graph.Statistic.String()}
 		if *all {

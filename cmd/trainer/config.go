@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -33,5 +35,18 @@ func (f *configFlags) load(c *cobra.Command, name string) (*configs.Config, erro
 			o.Flags[flag] = *value
 		}
 	}
-	return configs.Load(name, o)
+	cfg, err := configs.Load(name, o)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return cfg, nil
+}
+
+// loadRun reads the config that a run folder was made with.
+func (f *configFlags) loadRun(c *cobra.Command, dir string) (*configs.Config, error) {
+	path := filepath.Join(dir, "config.yaml")
+	if _, err := os.Stat(path); err != nil {
+		return nil, usageError{fmt.Errorf("%s is no run folder: there is no %s; trainer train makes one", dir, path)}
+	}
+	return f.load(c, path)
 }

@@ -15,6 +15,7 @@ func configsCommand() *cobra.Command {
 		Short:   "List and show the configs that ship inside",
 		Example: "  trainer configs list\n  trainer configs show digits > my.yaml",
 	}
+	group(c)
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the shipped configs", Example: "  trainer configs list", Args: exactArgs(0),

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +27,7 @@ func addWeightFlags(c *cobra.Command) *weightFlags {
 
 // openRun opens the run in a folder as it was configured.
 func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*berth.Run, berth.Weights, error) {
-	cfg, err := cf.load(c, filepath.Join(dir, "config.yaml"))
+	cfg, err := cf.loadRun(c, dir)
 	if err != nil {
 		return nil, berth.Weights{}, err
 	}
@@ -54,7 +53,7 @@ func evalCommand() *cobra.Command {
 		defer func() { err = errors.Join(err, run.Close()) }()
 		res, err := run.Eval(c.Context(), w)
 		if err != nil {
-			return err
+			return missing(err)
 		}
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
@@ -68,4 +67,3 @@ func evalCommand() *cobra.Command {
 	}
 	return c
 }
-

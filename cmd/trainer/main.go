@@ -38,7 +38,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil && code != exitStopped {
+	switch {
+	case code == exitFailure && errors.Is(err, context.Canceled):
+		fmt.Fprintln(stderr, "trainer: interrupted")
+	case err != nil:
 		fmt.Fprintf(stderr, "trainer: %v\n", err)
 	}
 	return code
@@ -52,7 +55,7 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 	go func() {
 		select {
 		case <-c:
-			fmt.Fprintln(stderr, "\nstopping: the step under way is finished and saved; once more to stop at once")
+			fmt.Fprintln(stderr, "\nstopping once what is under way is finished and saved; once more to stop at once")
 			cancel()
 		case <-done:
 			return
@@ -99,11 +102,30 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w: see trainer %s --help", err, c.Name())}
+		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})
+	group(root)
 	root.AddCommand(trainCommand(), resumeCommand(), evalCommand(), predictCommand(), planCommand(),
 		configsCommand(), devicesCommand(), checkpointsCommand(), benchCommand())
 	return root
+}
+
+// group makes a command that only holds others: alone it prints its help, and
+// a word that is none of them is a mistake.
+func group(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true
+	c.SuggestionsMinimumDistance = 2
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		hint := "see " + c.CommandPath() + " --help"
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = fmt.Sprintf("did you mean %q?", near[0])
+		}
+		return usageError{fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)}
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
 // exactArgs asks for n arguments, and says what they are.
@@ -112,6 +134,6 @@ func exactArgs(n int) cobra.PositionalArgs {
 		if len(args) == n {
 			return nil
 		}
-		return usageError{fmt.Errorf("%d arguments given, %d needed: %s", len(args), n, c.UseLine())}
+		return usageError{fmt.Errorf("%d arguments given, %d needed: %s; see %s --help", len(args), n, c.UseLine(), c.CommandPath())}
 	}
 }

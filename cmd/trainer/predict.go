@@ -24,7 +24,7 @@ func predictCommand() *cobra.Command {
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --format csv --out answers.csv",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return usageError{fmt.Errorf("%d arguments given, 1 or 2 needed: %s", len(args), c.UseLine())}
+				return usageError{fmt.Errorf("%d arguments given, 1 or 2 needed: %s; see %s --help", len(args), c.UseLine(), c.CommandPath())}
 			}
 			return nil
 		},
@@ -33,6 +33,9 @@ func predictCommand() *cobra.Command {
 	format := c.Flags().String("format", "jsonl", "jsonl or csv")
 	file := c.Flags().String("out", "", "write to this file (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if *format != "jsonl" && *format != "csv" {
+			return usageError{fmt.Errorf("--format %s: expected jsonl or csv", *format)}
+		}
 		run, w, err := openRun(c, cf, wf, args[0])
 		if err != nil {
 			return err
@@ -47,11 +50,7 @@ func predictCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, closeOut()) }()
-		emit, err := writerOf(*format, out)
-		if err != nil {
-			return err
-		}
-		return run.Predict(c.Context(), w, path, emit)
+		return missing(run.Predict(c.Context(), w, path, writerOf(*format, out)))
 	}
 	return c
 }
@@ -70,17 +69,13 @@ func output(stdout io.Writer, file string) (io.Writer, func() error, error) {
 	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
 }
 
-// writerOf writes predictions in a format.
-func writerOf(format string, out io.Writer) (func(berth.Prediction) error, error) {
-	switch format {
-	case "jsonl":
-		enc := json.NewEncoder(out)
-		return func(p berth.Prediction) error { return enc.Encode(p) }, nil
-	case "csv":
-		w := &csvWriter{w: csv.NewWriter(out)}
-		return w.write, nil
+// writerOf writes predictions in a format, csv or jsonl.
+func writerOf(format string, out io.Writer) func(berth.Prediction) error {
+	if format == "csv" {
+		return (&csvWriter{w: csv.NewWriter(out)}).write
 	}
-	return nil, usageError{fmt.Errorf("no format %q: there are jsonl and csv", format)}
+	enc := json.NewEncoder(out)
+	return func(p berth.Prediction) error { return enc.Encode(p) }
 }
 
 // csvWriter writes a header with the first prediction.

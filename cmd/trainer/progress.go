@@ -12,16 +12,21 @@ import (
 	"github.com/berth-ml/berth"
 )
 
+// redraw is how often the bar is drawn: slower than a terminal flickers.
+const redraw = 200 * time.Millisecond
+
 // progress shows a run: a bar per epoch on a terminal, lines otherwise.
 type progress struct {
-	out    io.Writer
-	fancy  bool
-	bar    *progressbar.ProgressBar
-	start  berth.Start
-	epoch  int
-	loss   string
-	run    *berth.Run
-	latest time.Time
+	out   io.Writer
+	fancy bool
+	run   *berth.Run
+	start berth.Start
+	bar   *progressbar.ProgressBar // of the epoch under way; nil until it is first drawn
+	epoch int                      // of the bar
+	loss  string                   // the newest that left the device
+	begun time.Time                // when this epoch's first step was seen
+	first int                      // samples of this epoch before that: more than 0 after a resume
+	drawn time.Time
 }
 
 func newProgress(out io.Writer, run *berth.Run) *progress {
@@ -38,36 +43,65 @@ func (p *progress) observer() *berth.Observer {
 
 func (p *progress) started(s berth.Start) {
 	p.start = s
-	c := p.run.Config
-	p.line("%s: %d parameters on %d stages, %d training samples, %d steps an epoch\n",
-		c.Name, s.Parameters, len(p.run.Plan.Stages), p.run.Data.Train.Len(), s.StepsPerEpoch)
+	stages := ""
+	if n := len(p.run.Plan.Stages); n > 1 {
+		stages = fmt.Sprintf(" on %d stages", n)
+	}
+	p.line("%s: %s parameters%s, %s samples, %s steps an epoch\n", p.run.Config.Name,
+		counted(s.Parameters), stages, counted(int64(p.run.Data.Train.Len())), counted(int64(s.StepsPerEpoch)))
 }
 
-// line prints below whatever bar there is.
+// line prints in place of whatever bar there is; the next step draws it again.
 func (p *progress) line(format string, args ...any) {
-	if p.bar != nil {
-		p.bar.Clear()
-	}
+	p.finish()
 	fmt.Fprintf(p.out, format, args...)
 }
 
+// step moves the bar on, if it is time to draw it.
 func (p *progress) step(s berth.Step) {
 	if !p.fancy {
 		return
 	}
+	total := p.run.Data.Train.Len()
+	done := min(s.InEpoch*p.run.Config.Train.Batch, total)
+	now := time.Now()
 	if s.Epoch != p.epoch {
-		p.epoch = s.Epoch
-		p.bar = progressbar.NewOptions(p.start.StepsPerEpoch,
-			progressbar.OptionSetWriter(p.out), progressbar.OptionShowIts(), progressbar.OptionSetItsString("steps"),
-			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true),
-			progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+		p.epoch, p.begun, p.drawn, p.first = s.Epoch, now, now, done
 	}
-	p.bar.Describe(fmt.Sprintf("epoch %d/%d%s", s.Epoch+1, p.start.Epochs, p.loss))
-	p.bar.Set(s.InEpoch)
+	if now.Sub(p.drawn) < redraw {
+		return
+	}
+	p.drawn = now
+	if p.bar == nil {
+		p.bar = newBar(p.out, total)
+	}
+	rate := float64(done-p.first) / now.Sub(p.begun).Seconds()
+	left := time.Duration(float64(total-done) / max(rate, 1e-9) * float64(time.Second))
+	text := fmt.Sprintf("epoch %d/%d%s  %.0f samples/s  %s left", s.Epoch+1, p.start.Epochs, p.loss, rate, clockText(left))
+	// The last step stays in sight while the epoch is evaluated: a full bar
+	// would take itself away. Describing draws, and so comes last.
+	p.bar.Set(min(done, total-1))
+	p.bar.Describe(text)
+}
+
+// newBar is a bar over an epoch's samples; rate and time left stand in its text.
+func newBar(out io.Writer, total int) *progressbar.ProgressBar {
+	return progressbar.NewOptions(max(2, total),
+		progressbar.OptionSetWriter(out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
+}
+
+// clockText is a duration as 0:07 or 1:02:03.
+func clockText(d time.Duration) string {
+	s := int(min(d, 1000*time.Hour).Round(time.Second).Seconds())
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
 func (p *progress) logged(s berth.Step) {
-	p.loss = fmt.Sprintf(" loss %.4f", s.Loss)
+	p.loss = fmt.Sprintf("  loss %.4f", s.Loss)
 	if !p.fancy && p.run.Config.Train.LogEvery > 0 {
 		fmt.Fprintf(p.out, "step %d  loss %.4f\n", s.Step, s.Loss)
 	}
@@ -82,7 +116,7 @@ func (p *progress) epochEnd(e berth.Epoch) {
 		scale  float64
 	}{
 		{"loss", e.TrainLoss, "%.4f", 1}, {"val loss", e.ValLoss, "%.4f", 1},
-		{"val accuracy", e.ValAccuracy, "%.2f%%", 100},
+		{"accuracy", e.ValAccuracy, "%.2f%%", 100},
 	} {
 		if v.value != nil {
 			text += fmt.Sprintf("  %s "+v.format, v.name, v.scale**v.value)
@@ -97,4 +131,13 @@ func (p *progress) finish() {
 		p.bar.Clear()
 		p.bar = nil
 	}
+}
+
+// counted writes a number with commas: 535,818.
+func counted(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

@@ -1,10 +1,6 @@
 package main
 
-import (
-	"path/filepath"
-
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func resumeCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -16,7 +12,7 @@ func resumeCommand() *cobra.Command {
 	}
 	cf, tf := addConfigFlags(c), addTrainFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := cf.load(c, filepath.Join(args[0], "config.yaml"))
+		cfg, err := cf.loadRun(c, args[0])
 		if err != nil {
 			return err
 		}

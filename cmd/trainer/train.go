@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -61,8 +62,8 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	if o.Dir == "" {
 		o.Dir = filepath.Join("runs", cfg.Name)
 	}
-	if o.Resume && o.Fresh {
-		return usageError{errors.New("--resume and --fresh exclude each other")}
+	if err := checkTrain(o); err != nil {
+		return usageError{err}
 	}
 	run, err := berth.Open(ctx, cfg)
 	if err != nil {
@@ -80,22 +81,45 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 		printReport(out, rep, o.Dir)
 	}
 	if errors.Is(err, berth.ErrStopped) {
-		fmt.Fprintf(out, "%v; continue with: trainer resume %s\n", err, o.Dir)
+		err = fmt.Errorf("%w and saved; continue with: trainer resume %s", err, o.Dir)
 	}
 	return err
 }
 
+// checkTrain refuses flags that exclude each other, and a report that could
+// not be written once the run is over.
+func checkTrain(o berth.TrainOptions) error {
+	switch {
+	case o.Resume && o.Fresh:
+		return errors.New("--resume and --fresh exclude each other; give one")
+	case o.Resume && o.Init != "":
+		return errors.New("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
+	case o.MaxSteps < 0:
+		return fmt.Errorf("--max-steps %d: expected a whole number of at least 0; 0: the config's epochs", o.MaxSteps)
+	}
+	if o.Report == "" {
+		return nil
+	}
+	if st, err := os.Stat(filepath.Dir(o.Report)); err != nil || !st.IsDir() {
+		return fmt.Errorf("--report %s: %s is no folder; make it first", o.Report, filepath.Dir(o.Report))
+	}
+	return nil
+}
+
 func printReport(out io.Writer, r *berth.Report, dir string) {
-	fmt.Fprintf(out, "%d steps, %.0f samples/s, step %.2f ms (median)", r.Steps, r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+	fmt.Fprintf(out, "%d steps", r.Steps)
+	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
+		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+	}
 	if v := r.Final.ValLoss; v != nil {
-		fmt.Fprintf(out, ", validation loss %.4f", *v)
+		fmt.Fprintf(out, ", val loss %.4f", *v)
 	}
 	if v := r.Final.ValAccuracy; v != nil {
 		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
 	}
 	fmt.Fprintln(out)
 	l := r.Ledger
-	fmt.Fprintf(out, "moved: weights in %s once, %s a step in (the batch), %s a step out, %s out in all\n",
+	fmt.Fprintf(out, "in: weights %s once, %s a step (the batch)\nout: %s a step, %s in all\n",
 		bytesText(l.CopyInWeightBytes), bytesText(l.SteadyState.CopyInBytesPerStep),
 		bytesText(l.SteadyState.PullBackBytesPerStep), bytesText(l.PullBackBytes))
 	for _, a := range r.Allowed {
