@@ -1,0 +1,31 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes the command trainer of the scripts out of this binary.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"trainer": main})
+}
+
+// TestScripts runs what users type. See the commands in script_test.go.
+func TestScripts(t *testing.T) {
+	reference, err := filepath.Abs("../../engine/ops/ref/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("REFERENCE", reference)
+			return nil
+		},
+		Cmds: scriptCommands,
+	})
+}

@@ -1,0 +1,52 @@
+package main
+
+// documented is report.json as users were promised it: nothing else may be in
+// it, and nothing of it may go away.
+type documented struct {
+	Steps      int       `json:"steps"`
+	Epochs     int       `json:"epochs"`
+	Parameters int64     `json:"parameters"`
+	Losses     []float64 `json:"losses"`
+	Final      struct {
+		TrainLoss   *float64 `json:"train_loss"`
+		ValLoss     *float64 `json:"val_loss"`
+		ValAccuracy *float64 `json:"val_accuracy"`
+	} `json:"final"`
+	Throughput struct {
+		SamplesPerS float64 `json:"samples_per_s"`
+		TokensPerS  float64 `json:"tokens_per_s"`
+		StepMSP50   float64 `json:"step_ms_p50"`
+		StepMSP95   float64 `json:"step_ms_p95"`
+	} `json:"throughput"`
+	Ledger struct {
+		CopyInBytes       int64            `json:"copy_in_bytes"`
+		CopyInWeightBytes int64            `json:"copy_in_weight_bytes"`
+		PeerBytes         int64            `json:"peer_bytes"`
+		PullBackBytes     int64            `json:"pull_back_bytes"`
+		SpillBytes        int64            `json:"spill_bytes"`
+		ByReason          map[string]int64 `json:"by_reason"`
+		SteadyState       struct {
+			CopyInBytesPerStep   int64 `json:"copy_in_bytes_per_step"`
+			BatchBytesPerStep    int64 `json:"batch_bytes_per_step"`
+			PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
+		} `json:"steady_state"`
+	} `json:"ledger"`
+	Devices []struct {
+		ID          string           `json:"id"`
+		Threads     int              `json:"threads"`
+		BudgetBytes int64            `json:"budget_bytes"`
+		PeakBytes   int64            `json:"peak_bytes"`
+		ByUsage     map[string]int64 `json:"by_usage"`
+	} `json:"devices"`
+	Stages       int    `json:"stages"`
+	Microbatches int    `json:"microbatches"`
+	Schedule     string `json:"schedule"`
+	Bubble       struct {
+		Simulated float64 `json:"simulated"`
+		Measured  float64 `json:"measured"`
+	} `json:"bubble"`
+	WeightsSHA256 string `json:"weights_sha256"`
+
+	// With --assert-resident only: what moved.
+	Allowed []string `json:"allowed"`
+}

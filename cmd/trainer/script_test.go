@@ -1,0 +1,239 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/engine/safetensors"
+)
+
+// scriptCommands are what the scripts have beyond testscript's own.
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"exits":    exits,
+	"stopping": stopping,
+	"report":   checkReport,
+	"same":     sameRuns,
+	"losses":   referenceLosses,
+	"damage":   damage,
+	"lines":    lines,
+}
+
+// exits CODE PROGRAM ARGS… runs a program that must exit with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS…")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	if got := codeOf(ts, err); got != want {
+		ts.Fatalf("exit code %d, expected %d", got, want)
+	}
+}
+
+func codeOf(ts *testscript.TestScript, err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// stopping SIGNAL CODE RUN PROGRAM ARGS… runs a program, sends it the signal
+// once RUN/metrics.jsonl has step 25, and expects the exit code (-1: killed).
+// What it printed goes to the file stopped.txt.
+func stopping(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: stopping SIGNAL CODE RUN PROGRAM ARGS…")
+	}
+	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
+	want, err := strconv.Atoi(args[1])
+	if !ok || err != nil {
+		ts.Fatalf("signal %s, code %s", args[0], args[1])
+	}
+	program, err := lookPath(ts, args[3])
+	ts.Check(err)
+	var out bytes.Buffer
+	cmd := exec.Command(program, args[4:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &out, &out
+	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	ts.Check(cmd.Start())
+	deadline := time.Now().Add(time.Minute)
+	metrics := filepath.Join(ts.MkAbs(args[2]), "metrics.jsonl")
+	for {
+		text, err := os.ReadFile(metrics)
+		if err == nil && bytes.Contains(text, []byte(`"step":25,`)) || time.Now().After(deadline) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	ts.Check(cmd.Process.Signal(signal))
+	err = cmd.Wait()
+	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), out.Bytes(), 0o644))
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		ts.Fatalf("exit code %d, expected %d (%v): %s", got, want, err, out.String())
+	}
+}
+
+// lookPath finds a program on the script's PATH, where trainer is.
+func lookPath(ts *testscript.TestScript, name string) (string, error) {
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if path := filepath.Join(dir, name); isFile(path) {
+			return path, nil
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
+}
+
+// reportOf reads RUN/report.json, which must have the documented keys and no
+// others.
+func reportOf(ts *testscript.TestScript, run string) documented {
+	var r documented
+	d := json.NewDecoder(strings.NewReader(ts.ReadFile(filepath.Join(run, "report.json"))))
+	d.DisallowUnknownFields()
+	ts.Check(d.Decode(&r))
+	if err := d.Decode(&r); !errors.Is(err, io.EOF) {
+		ts.Fatalf("%s/report.json goes on after its end", run)
+	}
+	return r
+}
+
+// checkReport RUN KEY OP VALUE compares a number of the report: steps, epochs,
+// losses (how many), accuracy, weights_in, pull_back_per_step, extra_in_per_step
+// (beyond the batch).
+func checkReport(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 4 {
+		ts.Fatalf("usage: report RUN KEY OP VALUE")
+	}
+	r := reportOf(ts, args[0])
+	s := r.Ledger.SteadyState
+	v := map[string]float64{
+		"steps": float64(r.Steps), "epochs": float64(r.Epochs), "losses": float64(len(r.Losses)),
+		"weights_in": float64(r.Ledger.CopyInWeightBytes), "pull_back_per_step": float64(s.PullBackBytesPerStep),
+		"extra_in_per_step": float64(s.CopyInBytesPerStep - s.BatchBytesPerStep), "stages": float64(r.Stages),
+		"accuracy": -1, "parameters": float64(r.Parameters),
+	}
+	if a := r.Final.ValAccuracy; a != nil {
+		v["accuracy"] = *a
+	}
+	got, ok := v[args[1]]
+	want, err := strconv.ParseFloat(args[3], 64)
+	ops := map[string]bool{"=": got == want, ">=": got >= want, "<": got < want}
+	holds, known := ops[args[2]]
+	if !ok || !known || err != nil {
+		ts.Fatalf("usage: report RUN KEY OP VALUE")
+	}
+	if !holds {
+		ts.Fatalf("%s is %v, expected %s %v", args[1], got, args[2], want)
+	}
+}
+
+// sameRuns RUN RUN… (! for different ones) compares weights, and the losses.
+func sameRuns(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 {
+		ts.Fatalf("usage: same RUN RUN…")
+	}
+	first := reportOf(ts, args[0])
+	for _, run := range args[1:] {
+		r := reportOf(ts, run)
+		weights := r.WeightsSHA256 == first.WeightsSHA256 && len(r.WeightsSHA256) == 64
+		if weights == neg {
+			ts.Fatalf("weights of %s and %s: same is %v", args[0], run, weights)
+		}
+		if !neg && !slices.Equal(r.Losses, first.Losses) {
+			ts.Fatalf("losses of %s and %s differ:\n%v\n%v", args[0], run, first.Losses, r.Losses)
+		}
+	}
+}
+
+// referenceLosses RUN FILE.safetensors compares the report's losses with the
+// file's tensor losses, within 1e-4 of each.
+func referenceLosses(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: losses RUN FILE")
+	}
+	f, err := safetensors.Open(ts.MkAbs(args[1]))
+	ts.Check(err)
+	want, err := f.Float32("losses")
+	ts.Check(errors.Join(err, f.Close()))
+	got := reportOf(ts, args[0]).Losses
+	if len(got) != 10 || len(want) != 10 {
+		ts.Fatalf("%d losses, the reference has %d, expected 10", len(got), len(want))
+	}
+	for i, w := range want {
+		if d := math.Abs(got[i]-float64(w)) / math.Abs(float64(w)); !(d < 1e-4) {
+			ts.Fatalf("loss of step %d is %v, the reference has %v: %.2g apart", i+1, got[i], w, d)
+		}
+	}
+}
+
+// damage RUN breaks the contents of the newest checkpoint: it is cut into
+// chunks under their hashes, so that one of its own chunks has to be found.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage RUN")
+	}
+	path := berth.CheckpointPath(ts.MkAbs(args[0]))
+	db, err := checkpointsOf(path)
+	ts.Check(err)
+	snap, _, err := db.Latest(context.Background())
+	ts.Check(err)
+	var name string
+	var size int64
+	for _, t := range snap.Tensors() {
+		if t.Role == "parameter" && t.Meta.Bytes() > size {
+			name, size = t.Name, t.Meta.Bytes()
+		}
+	}
+	chunk := make([]byte, min(size, 64))
+	ts.Check(snap.Read(name, 0, chunk))
+	ts.Check(db.Close())
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	at := bytes.Index(data, chunk)
+	if at < 0 {
+		ts.Fatalf("the contents of %s are not in %s", name, path)
+	}
+	for at >= 0 { // every copy: freed pages may hold old ones
+		data[at] ^= 1
+		at = bytes.Index(data, chunk)
+	}
+	ts.Check(os.WriteFile(path, data, 0o644))
+}
+
+// lines COUNT FILE TEXT counts the lines that hold a text.
+func lines(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: lines COUNT FILE TEXT")
+	}
+	n := 0
+	for line := range strings.Lines(ts.ReadFile(args[1])) {
+		if strings.Contains(line, args[2]) {
+			n++
+		}
+	}
+	if want, err := strconv.Atoi(args[0]); err != nil || n != want {
+		ts.Fatalf("%d lines of %s hold %q, expected %s", n, args[1], args[2], args[0])
+	}
+}
