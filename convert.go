@@ -35,7 +35,7 @@ var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.He
 
 func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 	return models.Spec{
-		Name: c.Name, Input: info.Inputs[0].Meta, Target: info.Target.Meta,
+		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed,
 	}
 }

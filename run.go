@@ -131,6 +131,9 @@ func (r *Run) plan() error {
 	z := r.sizes
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
 	full, err := models.Train(r.spec, r.optim, size)
+	if errors.Is(err, optim.ErrSpec) {
+		return fmt.Errorf("%s: %w", r.Config.Optimizer.Pos, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func Lookup(name string) (Workload, error) {
 
 // Graph is one training step of the workload.
 func (w Workload) Graph() (*graph.Graph, error) {
-	s := models.Spec{Name: w.Name, Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed}
+	s := models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed}
 	return models.Train(s, adamW, models.Size{Microbatch: w.Batch, Microbatches: 1, Batch: w.Batch, Ring: ring})
 }
 

@@ -15,15 +15,15 @@ import (
 // every number of stages: the step must be that of the whole graph.
 func TestModels(t *testing.T) {
 	gpt := models.Spec{
-		Name: "gpt", Input: shape.I32(4), Target: shape.I32(4), Loss: "cross_entropy", Seed: 3,
+		Input: shape.I32(4), Target: shape.I32(4), Loss: "cross_entropy", Seed: 3,
 		Layers: models.GPT(models.GPTOptions{Vocab: 7, Context: 4, Layers: 2, Heads: 2, Width: 8, Dropout: 0.1}, graph.Pos{}),
 	}
 	cnn := models.Spec{
-		Name: "cnn", Input: shape.F32(1, 6, 6), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
+		Input: shape.F32(1, 6, 6), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
 		Layers: append([]models.Layer{{Type: "batchnorm", Name: "norm", Momentum: 0.1, Eps: 1e-5}}, models.CNN([]int{3}, 3, []int{5}, "relu", 7, graph.Pos{})...),
 	}
 	o := optim.Spec{Name: "adamw", Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1, ClipNorm: 1, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01}}
-	for _, spec := range []models.Spec{gpt, cnn} {
+	for name, spec := range map[string]models.Spec{"gpt": gpt, "cnn": cnn} {
 		g, err := models.Train(spec, o, models.Size{Microbatch: 2, Microbatches: 3, Batch: 6, Ring: 4})
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +34,7 @@ func TestModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := 1; n <= 4; n++ {
-			t.Run(fmt.Sprintf("%s/%d", spec.Name, n), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
 				p, err := New(g, Options{Devices: specs(n, 0), Microbatches: 3})
 				if err != nil {
 					t.Fatal(err)

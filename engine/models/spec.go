@@ -46,7 +46,6 @@ type Layer struct {
 
 // Spec is everything that decides a model's graphs but their batch size.
 type Spec struct {
-	Name   string
 	Input  shape.Meta // of one sample
 	Target shape.Meta // of one sample
 	Layers []Layer
