@@ -43,14 +43,38 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
-// Run measures a workload: it warms up, runs steps for at least o.Seconds, and
-// then measures the devices' peak, which takes less than two seconds more.
-// When ctx is done it stops and returns ctx's error. Memory of the process and
-// allocations are this process's: nothing else should run in it meanwhile.
-func Run(ctx context.Context, w Workload, o Options) (res Result, err error) {
-	if o, err = o.checked(); err != nil {
-		return res, err
+// Run measures a workload: it warms up and runs steps for at least o.Seconds.
+// Before and after it measures the devices' peak, so that a busy moment of the
+// machine does not spoil it; both take less than two seconds together. When
+// ctx is done Run stops and returns ctx's error. Memory and allocations are
+// the process's: nothing else should run in it meanwhile.
+func Run(ctx context.Context, w Workload, o Options) (Result, error) {
+	o, err := o.checked()
+	if err != nil {
+		return Result{}, err
 	}
+	before, err := measurePeak(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	res, err := train(ctx, w, o)
+	if err != nil {
+		return Result{}, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	after, err := measurePeak(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	if before.gflops > after.gflops {
+		after = before
+	}
+	res.PeakGflops, res.PeakSide = after.gflops, after.side
+	res.PeakFraction = res.Gflops / after.gflops
+	return res, nil
+}
+
+// train is the result but for the peak.
+func train(ctx context.Context, w Workload, o Options) (res Result, err error) {
 	debug.FreeOSMemory() // what an earlier workload left
 	resetPeakResident()
 	s, err := open(ctx, w, o)
@@ -60,23 +84,11 @@ func Run(ctx context.Context, w Workload, o Options) (res Result, err error) {
 	defer func() { err = errors.Join(err, s.close()) }()
 	m, err := s.measure(ctx, o.Seconds)
 	if err != nil {
-		return res, fmt.Errorf("workload %s: %w", w.Name, err)
+		return res, err
 	}
 	res = newResult(s, m)
-	if res.Loss, err = s.loss(ctx); err != nil {
-		return res, err
-	}
-	if err := s.unload(); err != nil {
-		return res, err
-	}
-	res.PeakGflops, res.PeakSide, err = measurePeak(ctx, s.devs)
-	if err != nil {
-		return res, fmt.Errorf("measuring the peak: %w", err)
-	}
-	if res.PeakGflops > 0 {
-		res.PeakFraction = res.Gflops / res.PeakGflops
-	}
-	return res, nil
+	res.Loss, err = s.loss(ctx)
+	return res, err
 }
 
 // measurement is what was seen of the steps.

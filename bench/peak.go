@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -17,28 +18,41 @@ const (
 	peakSide = 1024
 	// peakStart is the side to begin with: it tells how long larger ones take.
 	peakStart = 256
-	// peakTime is how long products are repeated, and peakLimit what all
-	// together may take.
-	peakTime  = 700 * time.Millisecond
-	peakLimit = 1800 * time.Millisecond
+	// peakTime is how long products are repeated, and peakLimit what a
+	// measurement may take, of which there are two.
+	peakTime  = 350 * time.Millisecond
+	peakLimit = 900 * time.Millisecond
 )
 
-// measurePeak is the fastest product of two side×side matrices seen, on all
-// devices at once, in Gflop/s. The side is 1024, or smaller where a device is
-// so slow that this would take too long. It is 0 for devices that compute
-// nothing.
-func measurePeak(ctx context.Context, devs []device.Device) (gflops float64, side int, err error) {
-	start := time.Now()
-	for side = peakStart; ; side *= 2 {
-		best, err := measureSquare(ctx, devs, side, start)
-		if err != nil {
-			return 0, side, err
+// peak is the rate of a product of two side×side matrices.
+type peak struct {
+	gflops float64
+	side   int
+}
+
+// measurePeak is the fastest product seen on all devices at once. The side is
+// 1024, or smaller where a device is so slow that this would take too long.
+func measurePeak(ctx context.Context, o Options) (p peak, err error) {
+	devs, err := openDevices(o, nil)
+	if err != nil {
+		return p, err
+	}
+	defer func() {
+		for _, d := range devs {
+			err = errors.Join(err, d.Close())
 		}
-		flops := 2 * float64(side) * float64(side) * float64(side) * float64(len(devs))
-		gflops = flops / best.Seconds() / 1e9
+	}()
+	start := time.Now()
+	for p.side = peakStart; ; p.side *= 2 {
+		best, err := measureSquare(ctx, devs, p.side, start)
+		if err != nil {
+			return p, fmt.Errorf("measuring the peak: %w", err)
+		}
+		n := float64(p.side)
+		p.gflops = 2 * n * n * n * float64(len(devs)) / best.Seconds() / 1e9
 		// Twice the side takes eight times as long, and the first run longer.
-		if side == peakSide || time.Since(start)+2*8*best > peakLimit {
-			return gflops, side, nil
+		if p.side == peakSide || time.Since(start)+2*8*best > peakLimit {
+			return p, nil
 		}
 	}
 }

@@ -45,7 +45,7 @@ type session struct {
 func open(ctx context.Context, w Workload, o Options) (*session, error) {
 	s := &session{w: w}
 	if err := s.load(ctx, o); err != nil {
-		return nil, errors.Join(fmt.Errorf("workload %s: %w", w.Name, err), s.close())
+		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -187,26 +187,17 @@ func (s *session) loss(ctx context.Context) (float64, error) {
 	return loss, err
 }
 
-// unload frees everything but the devices.
-func (s *session) unload() error {
+// close waits for queued steps and frees everything.
+func (s *session) close() error {
 	var errs []error
 	if s.rt != nil {
 		errs = append(errs, s.rt.Close())
-		s.rt = nil
 	}
 	for _, hb := range s.pinned {
 		errs = append(errs, hb.Free())
 	}
-	s.pinned = nil
-	return errors.Join(errs...)
-}
-
-// close frees everything.
-func (s *session) close() error {
-	errs := []error{s.unload()}
 	for _, d := range s.devs {
 		errs = append(errs, d.Close())
 	}
-	s.devs = nil
 	return errors.Join(errs...)
 }
