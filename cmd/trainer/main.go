@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
@@ -55,7 +56,8 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 	go func() {
 		select {
 		case <-c:
-			fmt.Fprintln(stderr, "\nstopping once what is under way is finished and saved; once more to stop at once")
+			fmt.Fprint(stderr, overBar(stderr))
+			fmt.Fprintln(stderr, "stopping once what is under way is finished and saved; once more to stop at once")
 			cancel()
 		case <-done:
 			return
@@ -70,6 +72,15 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 		signal.Stop(c)
 		close(done)
 	}
+}
+
+// overBar is what takes a progress bar, and the ^C after it, off a terminal's
+// line.
+func overBar(w io.Writer) string {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return "\r\x1b[K"
+	}
+	return ""
 }
 
 // usageError is a mistake on the command line.

@@ -15,6 +15,9 @@ import (
 // redraw is how often the bar is drawn: slower than a terminal flickers.
 const redraw = 200 * time.Millisecond
 
+// barWidth is how many columns the bar itself takes.
+const barWidth = 16
+
 // progress shows a run: a bar per epoch on a terminal, lines otherwise.
 type progress struct {
 	out   io.Writer
@@ -77,18 +80,39 @@ func (p *progress) step(s berth.Step) {
 	}
 	rate := float64(done-p.first) / now.Sub(p.begun).Seconds()
 	left := time.Duration(float64(total-done) / max(rate, 1e-9) * float64(time.Second))
-	text := fmt.Sprintf("epoch %d/%d%s  %.0f samples/s  %s left", s.Epoch+1, p.start.Epochs, p.loss, rate, clockText(left))
+	text := p.fit(fmt.Sprintf("epoch %d/%d", s.Epoch+1, p.start.Epochs), p.loss,
+		fmt.Sprintf("  %s left", clockText(left)), fmt.Sprintf("  %.0f samples/s", rate))
 	// The last step stays in sight while the epoch is evaluated: a full bar
 	// would take itself away. Describing draws, and so comes last.
 	p.bar.Set(min(done, total-1))
 	p.bar.Describe(text)
 }
 
+// fit joins as many of the texts as leave room for a bar on the terminal's
+// line: one that is broken over two lines could not be drawn again in place.
+func (p *progress) fit(texts ...string) string {
+	const bar = barWidth + 10 // and the percentage, and a ^C
+	room := 80
+	if f, ok := p.out.(*os.File); ok {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			room = width
+		}
+	}
+	text := ""
+	for _, t := range texts {
+		if len(text)+len(t) > room-bar {
+			break
+		}
+		text += t
+	}
+	return text
+}
+
 // newBar is a bar over an epoch's samples; rate and time left stand in its text.
 func newBar(out io.Writer, total int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(max(2, total),
 		progressbar.OptionSetWriter(out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionFullWidth())
+		progressbar.OptionSetPredictTime(false), progressbar.OptionSetWidth(barWidth))
 }
 
 // clockText is a duration as 0:07 or 1:02:03.
