@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -18,13 +19,25 @@ func cutAutomatically(idx *index, blocks []string, o Options) cut {
 	pl := place(idx, len(blocks), identity(blocks))
 	allowed := allowedCuts(idx, pl)
 	want, why := stageCount(blocks, allowed, o)
-	s := &search{o: o, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed}
-	s.measureAll(idx, pl)
-	best := s.run(true)
-	if best == nil {
-		best = s.run(false)
+	s := &search{
+		o: o, idx: idx, pl: pl, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
+		flops: flopsBefore(idx, pl), foot: map[[2]int]footprint{},
 	}
-	return s.result(blocks, best, why)
+	return s.result(blocks, s.best(), why)
+}
+
+// flopsBefore[i] is the arithmetic of all blocks before block i.
+func flopsBefore(idx *index, pl *placement) []int64 {
+	sum := make([]int64, pl.groups+1)
+	for _, n := range idx.g.Nodes {
+		if n.Phase != graph.Update {
+			sum[pl.node[n.ID]+1] += n.Cost().Flops
+		}
+	}
+	for i := range pl.groups {
+		sum[i+1] += sum[i]
+	}
+	return sum
 }
 
 // identity makes each block its own group.
@@ -84,10 +97,13 @@ func stageCount(blocks []string, allowed []bool, o Options) (n int, why string) 
 // search is the dynamic program over (blocks placed, stages used).
 type search struct {
 	o       Options
+	idx     *index
+	pl      *placement
 	stages  int
 	device  []int
 	allowed []bool
-	foot    [][]footprint // [first block][block after the last]
+	flops   []int64              // before each block
+	foot    map[[2]int]footprint // by first block and block after the last; made when first needed
 }
 
 // label is one way to place the first blocks on the first stages. Ways are
@@ -101,31 +117,74 @@ type label struct {
 	prev  *label
 }
 
-func (s *search) measureAll(idx *index, pl *placement) {
-	s.foot = make([][]footprint, pl.groups)
-	for lo := range s.foot {
-		s.foot[lo] = make([]footprint, pl.groups+1)
-		for hi := lo + 1; hi <= pl.groups; hi++ {
-			if s.allowed[lo] && s.allowed[hi] {
-				s.foot[lo][hi] = measure(idx, pl, lo, hi, nil)
-			}
+// best is the way with the least time that fits, or where none fits the one
+// with the least time. Measuring a stage costs much more than its time alone,
+// so ways are looked for within a bound on the slowest stage: first the least
+// there can be, then wider, which leaves nothing out that could win.
+func (s *search) best() *label {
+	least := s.leastTime()
+	for _, slack := range []float64{1, 1.05, 1.2, 1.5, 2, 4, math.Inf(1)} {
+		if w := s.run(true, least*slack); w != nil {
+			return w
 		}
 	}
+	return s.run(false, least)
 }
 
-// run returns the best way to place all blocks, nil if none fits.
-func (s *search) run(fit bool) *label {
-	blocks := len(s.foot)
+// leastTime is the time of the slowest stage where memory does not matter.
+func (s *search) leastTime() float64 {
+	blocks := len(s.flops) - 1
+	least := make([]float64, blocks+1) // of the first blocks, on the stages so far
+	for i := range least[1:] {
+		least[i+1] = math.Inf(1)
+	}
+	for stage := range s.stages {
+		next := make([]float64, blocks+1)
+		for hi := range next {
+			next[hi] = math.Inf(1)
+			for lo := stage; s.allowed[hi] && lo < hi; lo++ {
+				next[hi] = min(next[hi], max(least[lo], s.time(stage, lo, hi)))
+			}
+		}
+		least = next
+	}
+	return least[blocks]
+}
+
+// time is the seconds that a stage of blocks lo to hi-1 takes.
+func (s *search) time(stage, lo, hi int) float64 {
+	return seconds(s.flops[hi]-s.flops[lo], s.o.Devices[s.device[stage]])
+}
+
+// hopeless reports whether the stages after this one cannot take the blocks
+// from hi on within the bound, or have too few or too many of them.
+func (s *search) hopeless(stage, hi int, bound float64) bool {
+	after, blocks := s.stages-1-stage, len(s.flops)-1
+	if blocks-hi < after || after == 0 && hi < blocks {
+		return true
+	}
+	var room float64
+	for i := stage + 1; i < s.stages; i++ {
+		room += bound * max(s.o.Devices[s.device[i]].FlopsPerSecond, 1)
+	}
+	return float64(s.flops[blocks]-s.flops[hi]) > room*(1+1e-9)
+}
+
+// run returns the best way to place all blocks with no stage slower than the
+// bound, nil if there is none.
+func (s *search) run(fit bool, bound float64) *label {
+	blocks := len(s.flops) - 1
 	ways := make([][]*label, blocks+1)
 	ways[0] = []*label{{}}
 	for stage := range s.stages {
 		next := make([][]*label, blocks+1)
 		for hi := stage + 1; hi <= blocks; hi++ {
-			for lo := stage; s.allowed[hi] && lo < hi; lo++ {
-				for _, w := range ways[lo] {
-					if l := s.extend(w, stage, lo, hi, fit); l != nil {
-						next[hi] = keep(next[hi], l)
-					}
+			if !s.allowed[hi] || s.hopeless(stage, hi, bound) {
+				continue
+			}
+			for lo := stage; lo < hi; lo++ {
+				if len(ways[lo]) > 0 && s.time(stage, lo, hi) <= bound {
+					next[hi] = s.extendAll(next[hi], ways[lo], stage, lo, hi, fit)
 				}
 			}
 		}
@@ -140,9 +199,29 @@ func (s *search) run(fit bool) *label {
 	return best
 }
 
+func (s *search) extendAll(to, ways []*label, stage, lo, hi int, fit bool) []*label {
+	for _, w := range ways {
+		if l := s.extend(w, stage, lo, hi, fit); l != nil {
+			to = keep(to, l)
+		}
+	}
+	return to
+}
+
+// footprint measures blocks lo to hi-1 once.
+func (s *search) footprint(lo, hi int) footprint {
+	k := [2]int{lo, hi}
+	f, ok := s.foot[k]
+	if !ok {
+		f = measure(s.idx, s.pl, lo, hi, nil)
+		s.foot[k] = f
+	}
+	return f
+}
+
 // extend adds a stage of blocks lo to hi-1, nil if it does not fit.
 func (s *search) extend(w *label, stage, lo, hi int, fit bool) *label {
-	f := s.foot[lo][hi]
+	f := s.footprint(lo, hi)
 	spec := s.o.Devices[s.device[stage]]
 	mem := total(f.memory(s.o.InFlight(s.stages, stage)))
 	if stage > 0 && s.device[stage] == s.device[stage-1] {
@@ -151,7 +230,7 @@ func (s *search) extend(w *label, stage, lo, hi int, fit bool) *label {
 	if fit && spec.MemoryBytes > 0 && mem > spec.MemoryBytes {
 		return nil
 	}
-	l := &label{time: max(w.time, seconds(f.flops, spec)), cross: w.cross + f.bytesIn, from: lo, prev: w}
+	l := &label{time: max(w.time, s.time(stage, lo, hi)), cross: w.cross + f.bytesIn, from: lo, prev: w}
 	if stage+1 < s.stages && s.device[stage+1] == s.device[stage] {
 		l.mem = mem
 	}
@@ -193,14 +272,14 @@ func (s *search) result(blocks []string, best *label, why string) cut {
 		panic("BUG: there is no way to cut the blocks")
 	}
 	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: s.device, cause: make([]string, s.stages)}
-	all := s.foot[0][len(blocks)].flops
+	all := s.flops[len(blocks)]
 	hi := len(blocks)
 	for stage, w := s.stages-1, best; stage >= 0; stage, w = stage-1, w.prev {
 		for i := w.from; i < hi; i++ {
 			c.stageOf[i] = stage
 		}
-		f := s.foot[w.from][hi]
-		c.cause[stage] = fmt.Sprintf("automatic: %.0f%% of the flops%s%s", 100*float64(f.flops)/max(1, float64(all)), sharing(s.device, stage, s.o.Devices), why)
+		flops := s.flops[hi] - s.flops[w.from]
+		c.cause[stage] = fmt.Sprintf("automatic: %.0f%% of the flops%s%s", 100*float64(flops)/max(1, float64(all)), sharing(s.device, stage, s.o.Devices), why)
 		hi = w.from
 	}
 	return c

@@ -245,23 +245,23 @@ func TestCutIsTheBest(t *testing.T) {
 		s.stages = rapid.IntRange(1, blocks).Draw(t, "stages")
 		s.o.Devices = specs(rapid.IntRange(1, 3).Draw(t, "devices"), int64(rapid.IntRange(20, 80).Draw(t, "memory")))
 		s.device = dealDevices(s.stages, len(s.o.Devices))
-		s.allowed = []bool{true}
-		for range blocks {
+		s.allowed, s.flops, s.foot = []bool{true}, []int64{0}, map[[2]int]footprint{}
+		for i := range blocks {
 			s.allowed = append(s.allowed, true)
-			s.foot = append(s.foot, make([]footprint, blocks+1))
+			s.flops = append(s.flops, s.flops[i]+int64(rapid.IntRange(0, 4).Draw(t, "flops")))
 		}
 		for lo := range blocks {
 			for hi := lo + 1; hi <= blocks; hi++ {
-				f := footprint{flops: int64(rapid.IntRange(1, 4).Draw(t, "flops")), bytesIn: int64(rapid.IntRange(0, 5).Draw(t, "in")), held: int64(rapid.IntRange(0, 5).Draw(t, "held"))}
+				f := footprint{bytesIn: int64(rapid.IntRange(0, 5).Draw(t, "in")), held: int64(rapid.IntRange(0, 5).Draw(t, "held"))}
 				f.fixed[device.Weight] = int64(rapid.IntRange(0, 20).Draw(t, "weight"))
-				s.foot[lo][hi] = f
+				s.foot[[2]int{lo, hi}] = f
 			}
 		}
-		got, want := s.run(true), bruteForce(s, []int{0})
+		got, want := s.best(), bruteForce(s, []int{0})
 		switch {
-		case (got == nil) != (want == nil):
-			t.Fatalf("found %v, there is %v", got, want)
-		case got != nil && (got.time != want.time || got.cross != want.cross):
+		case want == nil && got.time != s.leastTime():
+			t.Fatalf("nothing fits: found %+v, the least time is %v", *got, s.leastTime())
+		case want != nil && (got.time != want.time || got.cross != want.cross):
 			t.Fatalf("found %+v, best is %+v", *got, *want)
 		}
 	})
@@ -271,10 +271,10 @@ func TestCutIsTheBest(t *testing.T) {
 // stage so far.
 func bruteForce(s *search, cuts []int) *label {
 	if len(cuts) == s.stages {
-		return judge(s, append(slices.Clone(cuts), len(s.foot)))
+		return judge(s, append(slices.Clone(cuts), len(s.flops)-1))
 	}
 	var best *label
-	for next := cuts[len(cuts)-1] + 1; next < len(s.foot); next++ {
+	for next := cuts[len(cuts)-1] + 1; next < len(s.flops)-1; next++ {
 		l := bruteForce(s, append(slices.Clone(cuts), next))
 		if l != nil && (best == nil || l.time < best.time || l.time == best.time && l.cross < best.cross) {
 			best = l
@@ -288,8 +288,8 @@ func judge(s *search, cuts []int) *label {
 	l := &label{}
 	used := make([]int64, len(s.o.Devices))
 	for stage := range s.stages {
-		f := s.foot[cuts[stage]][cuts[stage+1]]
-		l.time = max(l.time, float64(f.flops)/1e9)
+		f := s.foot[[2]int{cuts[stage], cuts[stage+1]}]
+		l.time = max(l.time, s.time(stage, cuts[stage], cuts[stage+1]))
 		l.cross += f.bytesIn
 		used[s.device[stage]] += f.held*int64(s.stages-stage) + f.fixed[device.Weight]
 	}
