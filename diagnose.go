@@ -11,10 +11,6 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// ErrNonFinite is the cause when a run stops because its loss is NaN or
-// infinite.
-var ErrNonFinite = device.ErrNonFinite
-
 // explain adds to a failure what a user needs to act on it. For a loss that is
 // not finite that is the step, the layer where numbers first stopped being
 // finite, and the last good checkpoint.
@@ -27,10 +23,12 @@ func (t *trainer) explain(err error) error {
 	if !errors.Is(err, device.ErrNonFinite) {
 		return fmt.Errorf("step %d: %w", step, err)
 	}
-	where := "in the loss"
+	var where string
 	var nf *device.NonFiniteError
 	if cause := t.diagnose(task.Step); errors.As(cause, &nf) {
 		where = "first in " + nf.Error()
+	} else {
+		where = fmt.Sprintf("in the loss (where it began could not be found: %v)", cause)
 	}
 	return fmt.Errorf("step %d: the loss is %w: %s; %s", step, ErrNonFinite, where, t.lastGood())
 }
@@ -42,7 +40,7 @@ func (t *trainer) lastGood() string {
 		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
 	}
 	m := list[len(list)-1]
-	return fmt.Sprintf("the last good checkpoint is of step %d in %s: lower the learning rate or set optimizer.clip_norm, and resume from it",
+	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it, and begin a run from it (--init) with a lower learning rate or with optimizer.clip_norm",
 		m.Step, t.db.Path())
 }
 

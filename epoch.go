@@ -38,6 +38,9 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 			return err
 		}
 		e.ValLoss, e.ValAccuracy = &res.Loss, res.Accuracy
+		if math.IsNaN(res.Loss) || math.IsInf(res.Loss, 0) {
+			return fmt.Errorf("step %d: the validation loss is %v, %w; %s", t.at.Step, res.Loss, ErrNonFinite, t.lastGood())
+		}
 	}
 	t.at.Last = e
 	t.watch(e)
@@ -128,23 +131,31 @@ func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) erro
 // stopping.
 func (t *trainer) watch(e Epoch) {
 	c, metrics := t.Config, e.metrics()
-	if v, ok := metrics[c.Checkpoint.Best]; ok && improves(c.Checkpoint.Best, v, t.at.Best.Value, 0, t.at.Best.Metric != "") {
-		t.at.Best = checkpoint.Best{Metric: c.Checkpoint.Best, Value: v, Step: e.Step, Minimize: minimized(c.Checkpoint.Best)}
+	best := c.Checkpoint.Best
+	if v, ok := metrics[best]; ok && improves(best, v, t.at.Best.Value, 0, t.at.Best.Metric == best) {
+		t.at.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
 	}
 	es := c.EarlyStopping
 	v, ok := metrics[es.Metric]
 	if es.Patience == 0 || !ok {
 		return
 	}
-	if t.at.Watched == nil || improves(es.Metric, v, *t.at.Watched, es.MinDelta, true) {
-		t.at.Watched, t.at.Bad = &v, 0
+	w := &t.at.Watched
+	if w.Metric != es.Metric || w.Best == nil || improves(es.Metric, v, *w.Best, es.MinDelta, true) {
+		*w = watched{Metric: es.Metric, Best: &v}
 		return
 	}
-	t.at.Bad++
-	if t.at.Bad >= es.Patience {
-		t.at.Stopped = true
-		t.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", es.Metric, t.at.Bad))
+	w.Bad++
+	if t.stoppedEarly() {
+		t.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", es.Metric, w.Bad))
 	}
+}
+
+// stoppedEarly reports whether the watched metric has not improved for as many
+// epochs as the config is patient.
+func (t *trainer) stoppedEarly() bool {
+	es, w := t.Config.EarlyStopping, t.at.Watched
+	return es.Patience > 0 && w.Metric == es.Metric && w.Bad >= es.Patience
 }
 
 // minimized tells whether less of a metric is better.

@@ -2,25 +2,61 @@ package berth
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/partition"
 )
 
+// The causes of errors about what was asked for.
+var (
+	ErrOptions       = errors.New("these options do not go together")
+	ErrData          = errors.New("the data cannot be used")
+	ErrHasCheckpoint = errors.New("the run folder holds a checkpoint")
+	ErrNoCheckpoint  = errors.New("no checkpoint")
+	ErrChanged       = errors.New("the run has changed since the checkpoint")
+	ErrInit          = errors.New("initial weights do not fit the model")
+)
+
+// ErrClosed is returned by the methods of a closed Run.
+var ErrClosed = errors.New("the run is closed")
+
+// ErrStopped is returned by Train when its context was cancelled: the step
+// under way was finished and saved.
+var ErrStopped = errors.New("stopped")
+
+// ErrNonFinite is the cause when a run stops because its loss is NaN or
+// infinite.
+var ErrNonFinite = device.ErrNonFinite
+
 // IsUsage reports whether an error is about what was asked for, in a config or
 // a call, and not about what happened while doing it.
 func IsUsage(err error) bool {
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
-		partition.ErrStages, partition.ErrMemory,
-		ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind,
+		ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
 	} {
 		if errors.Is(err, cause) {
 			return true
 		}
 	}
 	return false
+}
+
+// usable refuses a closed run, and devices that give no results back.
+func (r *Run) usable() error {
+	if len(r.devs) == 0 {
+		return ErrClosed
+	}
+	for _, s := range r.Plan.Stages {
+		if spec := r.devs[s.Device].Spec(); !spec.CopyOut {
+			return fmt.Errorf("%w: %s (%s) gives nothing back, neither losses nor weights: it is for planning and tests", ErrOptions, spec.ID, spec.Description)
+		}
+	}
+	return nil
 }

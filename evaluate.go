@@ -99,15 +99,20 @@ func (e *evaluator) run(ctx context.Context) (Evaluation, error) {
 }
 
 // steps feeds every sample once.
-func (e *evaluator) steps(ctx context.Context) (err error) {
-	batch := e.prog.Inputs()[0].Meta.Shape[0]
-	dev := e.rt.Devices[e.r.Plan.Stages[0].Device]
-	f, err := newFeeder(dev, e.prog, e.part, datasets.LoaderOptions{Batch: batch, Epochs: 1})
+func (e *evaluator) steps(ctx context.Context) error {
+	return e.r.each(ctx, e.rt, e.prog, e.part, func(datasets.Batch) error { return nil })
+}
+
+// each runs a program over a part, sample by sample in order, and calls done
+// after each step. Reading runs ahead of the steps. It returns when nothing is
+// queued any more, however it ends.
+func (r *Run) each(ctx context.Context, rt *executor.Runtime, p *executor.Program, part *datasets.Part, done func(datasets.Batch) error) (err error) {
+	o := datasets.LoaderOptions{Batch: p.Inputs()[0].Meta.Shape[0], Epochs: 1}
+	f, err := newFeeder(rt.Devices[r.Plan.Stages[0].Device], p, part, o)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, e.prog.Drain(ctx), f.close()) }()
-	var last *queued
+	defer func() { err = errors.Join(err, f.close()) }()
 	for {
 		b, err := f.loader.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -116,17 +121,19 @@ func (e *evaluator) steps(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		ticket, err := e.prog.Step(ctx, f.batch(b))
+		// A step that was queued is waited for even if ctx ends meanwhile: its
+		// batch must stay in memory until then.
+		ticket, err := p.Step(context.WithoutCancel(ctx), f.batch(b))
+		if err == nil {
+			err = p.Wait(context.WithoutCancel(ctx), ticket)
+		}
 		if err != nil {
 			return err
 		}
-		if last != nil {
-			if err := e.prog.Wait(ctx, last.ticket); err != nil {
-				return err
-			}
-			f.loader.Return(last.batch.Slot)
+		if err := done(b); err != nil {
+			return err
 		}
-		last = &queued{ticket, b}
+		f.loader.Return(b.Slot)
 	}
 }
 

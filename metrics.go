@@ -35,26 +35,31 @@ type epochLine struct {
 }
 
 // openMetrics opens the file for appending after dropping what lies beyond a
-// step: a resumed run does those steps again. It returns the losses that stay.
-func openMetrics(path string, upTo int) (*metricsFile, []float64, error) {
+// step: a resumed run does those steps again. It returns the losses that stay,
+// never nil, and the last step of them.
+func openMetrics(path string, upTo int) (m *metricsFile, losses []float64, logged int, err error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	kept, losses := keepMetrics(old, upTo)
-	if err := os.WriteFile(path, kept, 0o644); err != nil {
-		return nil, nil, err
+	kept, losses, logged := keepMetrics(old, upTo)
+	if err := os.WriteFile(path+".new", kept, 0o644); err != nil {
+		return nil, nil, 0, err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return nil, nil, 0, err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	return &metricsFile{f: f, w: bufio.NewWriter(f)}, losses, nil
+	return &metricsFile{f: f, w: bufio.NewWriter(f)}, losses, logged, nil
 }
 
 // keepMetrics keeps the lines of steps up to a step. A line that was cut off
 // by a crash is dropped.
-func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64) {
+func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64, logged int) {
+	losses = []float64{}
 	for line := range bytes.Lines(old) {
 		var l struct {
 			Step int
@@ -65,10 +70,10 @@ func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64) {
 		}
 		kept = append(kept, line...)
 		if l.Loss != nil {
-			losses = append(losses, *l.Loss)
+			losses, logged = append(losses, *l.Loss), l.Step
 		}
 	}
-	return kept, losses
+	return kept, losses, logged
 }
 
 // write appends a line; flush makes it visible.

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -22,7 +23,8 @@ type Weights struct {
 	Init string // FILE.safetensors[:PREFIX] in place of a run folder
 }
 
-// use fills a program's variables.
+// use fills a program's variables. A checkpoint must have been trained on
+// data like the run's: its scaling and its classes are part of the model.
 func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 	if w.Init != "" {
 		c, err := r.initial(w.Init)
@@ -31,15 +33,50 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 		}
 		return errors.Join(r.fillVars(p, c.read), c.close())
 	}
+	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
+		if err := r.unchanged(&s.Manifest); err != nil {
+			return err
+		}
+		return r.fillVars(p, snapshotContents(s))
+	})
+}
+
+// withCheckpoint opens the checkpoint that w means, for reading.
+func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot) error) error {
 	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}
 	snap, err := PickCheckpoint(ctx, db, w)
 	if err == nil {
-		err = r.fillVars(p, snapshotContents(snap))
+		err = f(snap)
 	}
 	return errors.Join(err, db.Close())
+}
+
+// OpenTrained opens a run for predicting from files, without the data it was
+// trained on: what must be known of that is in the checkpoint.
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error) {
+	r := &Run{Config: c, Data: &datasets.Dataset{Name: c.Data.Source}, sizes: newSizes(c, c.Train.Batch)}
+	err := withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
+		st, err := stateOf(&s.Manifest)
+		r.Data.Info = st.Data
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.spec = modelSpec(c, &r.Data.Info)
+	return r.opened(func() error {
+		g, err := models.Predict(r.spec, r.sizes.microbatch)
+		if err != nil {
+			return err
+		}
+		o := r.planOptions()
+		o.Microbatches = 1
+		r.Plan, err = partition.New(g, o)
+		return err
+	})
 }
 
 // PickCheckpoint finds the checkpoint that w means among those of a run folder.
@@ -58,6 +95,9 @@ func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpo
 // Eval computes loss and accuracy over the validation part, or over the
 // training part where there is no other.
 func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
+	if err := r.usable(); err != nil {
+		return Evaluation{}, err
+	}
 	part := r.Data.Val
 	if part == nil {
 		part = r.Data.Train
@@ -96,6 +136,9 @@ type Prediction struct {
 // data, or on the validation part for an empty path, and hands over each
 // answer in order. emit's error ends it.
 func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Prediction) error) error {
+	if err := r.usable(); err != nil {
+		return err
+	}
 	part, err := r.samples(ctx, path)
 	if err != nil {
 		return err
@@ -114,10 +157,10 @@ func (r *Run) samples(ctx context.Context, path string) (*datasets.Part, error) 
 	case r.Data.Val != nil:
 		return r.Data.Val, nil
 	}
-	return nil, fmt.Errorf("the data has no validation part: name a file to predict from")
+	return nil, fmt.Errorf("%w: there is no validation part: name a file to predict from", ErrData)
 }
 
-func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *datasets.Part, w Weights, emit func(Prediction) error) (err error) {
+func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *datasets.Part, w Weights, emit func(Prediction) error) error {
 	p, err := r.loadPredict(rt, part)
 	if err != nil {
 		return err
@@ -125,25 +168,7 @@ func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *dataset
 	if err := r.use(ctx, w, p); err != nil {
 		return err
 	}
-	batch := p.Inputs()[0].Meta.Shape[0]
-	f, err := newFeeder(rt.Devices[r.Plan.Stages[0].Device], p, part, datasets.LoaderOptions{Batch: batch, Epochs: 1})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, p.Drain(ctx), f.close()) }()
-	for {
-		b, err := f.loader.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := r.answer(ctx, rt, p, f.batch(b), b, emit); err != nil {
-			return err
-		}
-		f.loader.Return(b.Slot)
-	}
+	return r.each(ctx, rt, p, part, func(b datasets.Batch) error { return r.answer(ctx, rt, p, b, emit) })
 }
 
 // loadPredict compiles the prediction graph for batches of a part.
@@ -169,15 +194,8 @@ func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.
 	return rt.Load(o)
 }
 
-// answer runs one batch and fetches its output.
-func (r *Run) answer(ctx context.Context, rt *executor.Runtime, p *executor.Program, x executor.Batch, b datasets.Batch, emit func(Prediction) error) error {
-	ticket, err := p.Step(ctx, x)
-	if err != nil {
-		return err
-	}
-	if err := p.Wait(ctx, ticket); err != nil {
-		return err
-	}
+// answer fetches the output of a batch that has run.
+func (r *Run) answer(ctx context.Context, rt *executor.Runtime, p *executor.Program, b datasets.Batch, emit func(Prediction) error) error {
 	out, err := p.Output(models.PredictOutput, b.Samples)
 	if err != nil {
 		return err

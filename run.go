@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 
@@ -74,20 +75,42 @@ func (z sizes) of(i int) int {
 // Open reads the data, opens the devices and plans. It copies nothing to a
 // device. The caller closes the run.
 func Open(ctx context.Context, c *configs.Config) (*Run, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
+	}
 	data, err := datasets.Open(ctx, datasetSpec(c))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Data.Pos, err)
+		return nil, fmt.Errorf("%s: %w: %w", c.Data.Pos, ErrData, err)
 	}
 	r := &Run{Config: c, Data: data, spec: modelSpec(c, &data.Info)}
 	r.sizes = newSizes(c, data.Train.Len())
 	r.optim = optimSpec(c, r.sizes.total)
-	if r.devs, err = openDevices(c.Devices, r.trace.add); err != nil {
-		return nil, fmt.Errorf("%s: devices: %w", c.Devices.Pos, err)
+	return r.opened(r.plan)
+}
+
+// opened opens the devices, and plans with them.
+func (r *Run) opened(plan func() error) (*Run, error) {
+	var err error
+	if r.devs, err = openDevices(r.Config.Devices, r.trace.add); err != nil {
+		return nil, fmt.Errorf("%s: devices: %w", r.Config.Devices.Pos, err)
 	}
-	if err := r.plan(); err != nil {
-		return nil, errors.Join(err, r.Close())
+	if err := plan(); err != nil {
+		return nil, errors.Join(r.placed(err), r.Close())
 	}
 	return r, nil
+}
+
+// placed says where in the config a mistake is that only planning found, and
+// whose message does not say so.
+func (r *Run) placed(err error) error {
+	c := r.Config
+	switch {
+	case errors.Is(err, optim.ErrSpec):
+		return fmt.Errorf("%s: %w", c.Optimizer.Pos, err)
+	case errors.Is(err, partition.ErrStages):
+		return fmt.Errorf("%s: partition: %w", c.Partition.Pos, err)
+	}
+	return err
 }
 
 // Close closes the devices. It fails if anything on them was not freed.
@@ -129,11 +152,11 @@ func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, e
 // plan builds the graphs of a step and cuts them.
 func (r *Run) plan() error {
 	z := r.sizes
+	if _, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()}); err != nil {
+		return fmt.Errorf("%s: %w: %w; lower schedule.warmup, or train for more steps", r.Config.Schedule.Pos, ErrOptions, err)
+	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
 	full, err := models.Train(r.spec, r.optim, size)
-	if errors.Is(err, optim.ErrSpec) {
-		return fmt.Errorf("%s: %w", r.Config.Optimizer.Pos, err)
-	}
 	if err != nil {
 		return err
 	}
@@ -158,7 +181,7 @@ func (r *Run) planOptions() partition.Options {
 		InFlight: func(stages, stage int) int {
 			s, err := schedule.New(p.Schedule, stages, r.sizes.microbatches)
 			if err != nil {
-				return r.sizes.microbatches
+				panic(fmt.Sprintf("BUG: a loaded config has %v", err))
 			}
 			return s.InFlight(stage)
 		},

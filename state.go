@@ -1,50 +1,49 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
-)
-
-// The causes of errors about run folders.
-var (
-	ErrHasCheckpoint = errors.New("the run folder holds a checkpoint")
-	ErrNoCheckpoint  = errors.New("no checkpoint")
-	ErrChanged       = errors.New("the run has changed since the checkpoint")
-)
-
-// Files of a run folder.
-const (
-	configFile     = "config.yaml"
-	metricsName    = "metrics.jsonl"
-	checkpointName = "checkpoints.db"
-	reportName     = "report.json"
 )
 
 // progress is where a run stands: with the variables on the devices, all the
 // state there is.
 type progress struct {
-	Step         int  // steps taken
-	Epoch, Index int  // data cursor
-	Saved        int  `json:"-"` // step of the newest checkpoint
-	Logged       int  // newest step whose loss was logged
-	Stopped      bool // early stopping ended the run
+	Step         int // steps taken
+	Epoch, Index int // data cursor
+	Saved        int `json:"-"` // step of the newest checkpoint
+	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
 	Best         checkpoint.Best
-	Bad          int // epochs since the watched metric last improved
-	Watched      *float64
+	Watched      watched
 	Last         Epoch // the newest epoch that ended
+}
+
+// watched is what early stopping knows.
+type watched struct {
+	Metric string
+	Best   *float64
+	Bad    int // epochs since it last improved
+}
+
+// savedState is what a checkpoint holds besides variables: where the run
+// stands, and what is known of its data, so that predicting needs no other.
+type savedState struct {
+	Progress progress
+	Data     datasets.Info
 }
 
 func (p *progress) cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Epoch, Index: p.Index} }
@@ -52,55 +51,6 @@ func (p *progress) cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Ep
 func (p *progress) advance(b datasets.Batch) {
 	p.Step++
 	p.Epoch, p.Index = b.Next.Epoch, b.Next.Index
-}
-
-// CheckpointPath is where a run folder keeps its checkpoints.
-func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointName) }
-
-// openDir makes the run folder and opens its checkpoints.
-func (t *trainer) openDir() error {
-	if t.opt.Resume && t.opt.Fresh {
-		return errors.New("resume and fresh exclude each other")
-	}
-	if err := os.MkdirAll(t.opt.Dir, 0o755); err != nil {
-		return err
-	}
-	var err error
-	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
-	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
-		return t.forget()
-	}
-	if err != nil {
-		return err
-	}
-	list, _, err := t.db.List()
-	switch {
-	case err != nil:
-		return err
-	case len(list) > 0 && !t.opt.Resume && !t.opt.Fresh:
-		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
-	case t.opt.Fresh:
-		return t.forget()
-	}
-	return nil
-}
-
-// forget empties the run folder's checkpoints and metrics.
-func (t *trainer) forget() error {
-	if t.db != nil {
-		if err := t.db.Close(); err != nil {
-			return err
-		}
-		t.db = nil
-	}
-	for _, name := range []string{checkpointName, metricsName, reportName} {
-		if err := os.Remove(filepath.Join(t.opt.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	var err error
-	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
-	return err
 }
 
 // restore gives every variable its first contents: from the newest whole
@@ -118,10 +68,7 @@ func (t *trainer) restore(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.fill(snap); err != nil {
-		return err
-	}
-	return t.openFiles()
+	return t.fill(snap)
 }
 
 // newest is the newest whole checkpoint of the run folder. What had to be
@@ -140,34 +87,87 @@ func (t *trainer) newest(ctx context.Context) (*checkpoint.Snapshot, error) {
 // adopt takes over a checkpoint's place in the run.
 func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	m := snap.Manifest
-	prints, err := t.fingerprints()
+	if err := t.unchanged(&m); err != nil {
+		return err
+	}
+	st, err := stateOf(&m)
 	if err != nil {
 		return err
 	}
-	for name, now := range prints {
-		if then, ok := m.Fingerprints[name]; ok && then != now {
-			return fmt.Errorf("%w: its %s is not what checkpoint %d was made with (%s then, %s now): restore the config, or use --fresh",
-				ErrChanged, name, m.ID, short(then), short(now))
-		}
-	}
-	if err := json.Unmarshal(m.Extra, &t.at); err != nil {
-		return fmt.Errorf("checkpoint %d: state of the run: %w", m.ID, err)
-	}
+	t.at = st.Progress
 	t.at.Step, t.at.Epoch, t.at.Index, t.at.Saved = m.Step, m.Epoch, m.Index, m.Step
-	t.opt.Observer.note(fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", m.Step, t.sizes.total, m.Epoch+1, t.db.Path()))
+	text := fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", m.Step, t.sizes.total, m.Epoch+1, t.db.Path())
+	if t.done() {
+		text = fmt.Sprintf("the run in %s is complete: %d steps", t.opt.Dir, m.Step)
+	}
+	t.opt.Observer.note(text)
 	return nil
+}
+
+// stateOf reads a manifest's state of the run.
+func stateOf(m *checkpoint.Manifest) (st savedState, err error) {
+	if err := json.Unmarshal(m.Extra, &st); err != nil {
+		return st, fmt.Errorf("checkpoint %d: state of the run: %w", m.ID, err)
+	}
+	return st, nil
+}
+
+// unchanged refuses to go on with another config or other data than a
+// checkpoint was made with, and says what changed.
+func (r *Run) unchanged(m *checkpoint.Manifest) error {
+	prints, err := r.fingerprints()
+	if err != nil {
+		return err
+	}
+	if then := m.Fingerprints["config"]; then != prints["config"] {
+		return fmt.Errorf("%w: %s: restore the config, or begin another run", ErrChanged, r.changes(m))
+	}
+	if then := m.Fingerprints["data"]; then != prints["data"] {
+		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): restore it, or begin another run",
+			ErrChanged, m.ID, short(then), short(prints["data"]))
+	}
+	return nil
+}
+
+// changes lists the keys whose values differ from those a checkpoint was made
+// with.
+func (r *Run) changes(m *checkpoint.Manifest) string {
+	then, err := configs.Parse("checkpoint", m.Config, configs.Overlay{})
+	if err != nil {
+		return "its config is not what the checkpoint was made with"
+	}
+	old, _ := then.Identity()
+	now, _ := r.Config.Identity()
+	before := map[string]string{}
+	for line := range strings.Lines(string(old)) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		before[k] = v
+	}
+	var out []string
+	for line := range strings.Lines(string(now)) {
+		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if was, ok := before[k]; !ok || was != v {
+			out = append(out, fmt.Sprintf("%s was %s, is %s", k, cmp.Or(was, "not set"), v))
+		}
+		delete(before, k)
+	}
+	for k, was := range before {
+		out = append(out, fmt.Sprintf("%s was %s, is not set", k, was))
+	}
+	slices.Sort(out)
+	return strings.Join(out, "; ")
 }
 
 func short(s string) string { return s[:min(12, len(s))] }
 
 // fingerprints tell whether a resumed run is the same run.
-func (t *trainer) fingerprints() (map[string]string, error) {
-	text, err := t.Config.Identity()
+func (r *Run) fingerprints() (map[string]string, error) {
+	text, err := r.Config.Identity()
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	return map[string]string{"config": hex.EncodeToString(sum[:]), "data": t.Data.Info.Fingerprint}, nil
+	return map[string]string{"config": hex.EncodeToString(sum[:]), "data": r.Data.Info.Fingerprint}, nil
 }
 
 // fill hands the variables' contents to residency; they are copied to their
@@ -183,28 +183,18 @@ func (t *trainer) fill(snap *checkpoint.Snapshot) error {
 	return errors.Join(t.Run.fillVars(t.prog, c.read), c.close())
 }
 
-// openFiles writes the resolved config and opens the metrics.
-func (t *trainer) openFiles() error {
-	text, err := t.Config.YAML()
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(t.opt.Dir, configFile), text, 0o644); err != nil {
-		return err
-	}
-	t.metrics, t.losses, err = openMetrics(filepath.Join(t.opt.Dir, metricsName), t.at.Step)
-	return err
-}
-
 // save takes a checkpoint of where the run stands. All queued work must be
 // settled.
 func (t *trainer) save(ctx context.Context) error {
 	start := time.Now()
 	src, err := t.snapshot(ctx)
+	if err == nil {
+		err = src.finite()
+	}
 	if err != nil {
 		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
 	}
-	extra, err := json.Marshal(&t.at)
+	extra, err := json.Marshal(savedState{t.at, t.Data.Info})
 	if err != nil {
 		return err
 	}
@@ -273,5 +263,27 @@ func (s *hostSource) Read(name string, off int64, dst []byte) error {
 	})
 }
 
-// saved reports whether a variable's role is exported as part of the model.
+// finite looks for parameters that are NaN or infinite: a checkpoint of such
+// weights would only look like a good one.
+func (s *hostSource) finite() error {
+	for _, x := range s.list {
+		if x.Role != graph.Parameter.String() {
+			continue
+		}
+		err := s.m.View(s.tensors[x.Name], func(b []byte) error {
+			for i, f := range shape.View[float32](b) {
+				if f-f != 0 { // NaN for NaN and for both infinities
+					return fmt.Errorf("%s[%d] is %v, %w", x.Name, i, f, ErrNonFinite)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exported reports whether a variable is part of the model.
 func exported(v *graph.Value) bool { return v.Role == graph.Parameter || v.Role == graph.Statistic }

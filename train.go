@@ -16,10 +16,6 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// ErrStopped is returned by Train when its context was cancelled: the step
-// under way was finished and saved.
-var ErrStopped = errors.New("stopped")
-
 // TrainOptions says how to train, beyond the config.
 type TrainOptions struct {
 	// Dir is the run folder: config.yaml, metrics.jsonl, checkpoints.db and
@@ -88,7 +84,6 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 		Step: t.at.Step, Parameters: t.parameters(),
 	})
 	t.first = t.at.Step
-	t.first = t.at.Step
 	stopped, err := t.loop(ctx)
 	if err != nil {
 		return nil, t.explain(err)
@@ -103,6 +98,9 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 // open readies everything a run needs, in the order in which mistakes are
 // cheapest to report.
 func (t *trainer) open(ctx context.Context) error {
+	if err := t.usable(); err != nil {
+		return err
+	}
 	if err := t.openDir(); err != nil {
 		return err
 	}
@@ -130,6 +128,9 @@ func (t *trainer) open(ctx context.Context) error {
 		Batch: t.sizes.batch, Start: t.at.cursor(), Epochs: t.Config.Train.Epochs - t.at.Epoch,
 	})
 	if err != nil {
+		return err
+	}
+	if err := t.begin(); err != nil {
 		return err
 	}
 	return t.prog.CopyIn(ctx)
@@ -171,7 +172,7 @@ func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 }
 
 func (t *trainer) done() bool {
-	return t.at.Stopped || t.at.Step >= t.sizes.total || t.opt.MaxSteps > 0 && t.at.Step >= t.opt.MaxSteps
+	return t.stoppedEarly() || t.at.Step >= t.sizes.total || t.opt.MaxSteps > 0 && t.at.Step >= t.opt.MaxSteps
 }
 
 // step queues one step and settles the one before it.
@@ -237,7 +238,8 @@ func (t *trainer) afterStep(ctx context.Context, b datasets.Batch) error {
 	return nil
 }
 
-// pause settles and saves where the run stands, unless that was just done.
+// pause settles, and logs and saves where the run stands, unless that was just
+// done.
 func (t *trainer) pause(ctx context.Context) error {
 	if err := t.settle(ctx, 0); err != nil {
 		return err
@@ -245,6 +247,10 @@ func (t *trainer) pause(ctx context.Context) error {
 	t.clock.stop(t.rt.Busy())
 	if t.at.Saved == t.at.Step && t.at.Step > 0 {
 		return nil
+	}
+	t.rt.Residency.Unseal() // the run ends here, so its losses come out
+	if err := t.log(ctx, residency.Epoch, (t.at.Step-1)/t.sizes.steps); err != nil {
+		return err
 	}
 	return t.save(ctx)
 }

@@ -19,9 +19,6 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// ErrInit is the cause of errors about weights that were given.
-var ErrInit = errors.New("initial weights do not fit the model")
-
 // contents fills dst with a variable's bytes.
 type contents func(v *graph.Value, dst []byte) error
 
@@ -83,7 +80,7 @@ func (r *Run) initial(init string) (*initialiser, error) {
 	}
 	f, err := safetensors.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrInit, err)
 	}
 	c.file, c.close = f, f.Close
 	if err := c.check(r.Plan.Graph.Vars); err != nil {

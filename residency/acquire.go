@@ -2,7 +2,6 @@ package residency
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -150,10 +149,11 @@ func (m *Manager) try(s device.Stream, needs []Need, l *Lease, call uint64) (pau
 	if len(m.graves) > 0 {
 		m.sweepHost()
 	}
+	m.expire()
 	if p, err := m.mark(s, needs); err != nil || p.kind != none {
 		return p, err
 	}
-	if err := m.plan(); err != nil {
+	if err := m.plan(s); err != nil {
 		return pause{}, err
 	}
 	for d := range m.places {
@@ -220,9 +220,12 @@ func (m *Manager) conflicted(t *Tensor, s device.Stream) (pause, error) {
 }
 
 // plan finds what has no contents, gives up stale buffers that are still in
-// use, so that new contents need not wait for old readers, and sums up the
-// bytes that are missing on each device.
-func (m *Manager) plan() error {
+// use, so that new contents need not wait for old readers, takes buffers from
+// the pool, and sums up the bytes that are missing on each device. A task is
+// given any pooled buffer; a copy only one that nothing uses, as long as there
+// is room: it would keep the copies behind it from running beside the tasks.
+func (m *Manager) plan(s device.Stream) error {
+	own := s.Record().Queue
 	for d := range m.places {
 		m.places[d].missing = 0
 	}
@@ -233,12 +236,17 @@ func (m *Manager) plan() error {
 			return fmt.Errorf("%s is needed on %s for %v: %w: fill, feed or write it first",
 				w.t.name, m.places[w.d].id, w.mode, ErrUndefined)
 		}
-		if c.buf != nil && !w.t.current(c) && c.leased == 0 && !(c.ready.Done() && c.readers.done()) {
-			if err := m.discard(w.t, w.d, "stale"); err != nil {
-				return err
-			}
+		if c.leased == 0 && !w.t.current(c) && c.busy() {
+			m.recycle(w.t, w.d, "stale")
 		}
-		if c.buf == nil {
+		if c.buf != nil {
+			continue
+		}
+		writer := own
+		if w.mode&Read != 0 {
+			writer = nil // a copy stream will be
+		}
+		if !m.take(w.t, w.d, writer, writer != nil) {
 			m.places[w.d].missing += w.t.bytes
 		}
 	}
@@ -335,7 +343,7 @@ func (m *Manager) grant(s device.Stream, needs []Need, l *Lease, call uint64) {
 	m.active = append(m.active, l)
 }
 
-// undo deletes the buffers that a failed Acquire got and did not fill. It also
+// undo gives up the buffers that a failed Acquire got and did not fill. It also
 // ends the attempt's claim on the others.
 func (m *Manager) undo(needs []Need) {
 	m.attempt++
@@ -345,16 +353,14 @@ func (m *Manager) undo(needs []Need) {
 			continue
 		}
 		if c := &t.copies[d]; c.buf != nil && c.version == 0 && c.leased == 0 {
-			if err := m.discard(t, d, "not acquired"); err != nil {
-				m.freeErr = errors.Join(m.freeErr, err)
-			}
+			m.recycle(t, d, "not acquired")
 		}
 	}
 }
 
 // Release ends a lease. done marks the end of the task's work: what it wrote
 // has its truth on its device from then on, a version later, and other copies
-// are stale. Errors are of deleting those.
+// are stale.
 func (m *Manager) Release(l *Lease, done device.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -367,7 +373,6 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		c.leased--
 		c.readers.add(done)
 	}
-	var err error
 	for i := range l.needs {
 		n := &l.needs[i]
 		t := n.Tensor
@@ -378,11 +383,9 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 			t.truth, t.src = n.Device, nil
 			m.loseHost(t)
 		}
-		if e := m.discardStale(t, "stale"); err == nil {
-			err = e
-		}
+		m.recycleStale(t, "stale")
 	}
-	return err
+	return nil
 }
 
 // Abandon ends a lease whose task was not queued: nothing counts as used or
@@ -393,7 +396,6 @@ func (m *Manager) Abandon(l *Lease) error {
 	if err := m.unlist(l); err != nil {
 		return err
 	}
-	var err error
 	for i := range l.needs {
 		n := &l.needs[i]
 		c := &n.Tensor.copies[n.Device]
@@ -401,11 +403,9 @@ func (m *Manager) Abandon(l *Lease) error {
 		c.writing = false
 	}
 	for i := range l.needs {
-		if e := m.discardStale(l.needs[i].Tensor, "abandoned"); err == nil {
-			err = e
-		}
+		m.recycleStale(l.needs[i].Tensor, "abandoned")
 	}
-	return err
+	return nil
 }
 
 // unlist takes l off the list of leases that are held.

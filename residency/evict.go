@@ -98,7 +98,22 @@ func (m *Manager) hold(t *Tensor, d int, b device.Buffer) {
 	c.slot = len(p.residents)
 	p.residents = append(p.residents, t)
 	p.used += t.bytes
-	p.peak = max(p.peak, p.used+p.pending)
+	p.pool.most = max(p.pool.most, p.used)
+	p.peak = max(p.peak, p.taken())
+}
+
+// forget takes t's copy on device d out of the records, its buffer having gone
+// elsewhere.
+func (m *Manager) forget(t *Tensor, d int, cause string) {
+	p, c := &m.places[d], &t.copies[d]
+	last := len(p.residents) - 1
+	p.residents[c.slot] = p.residents[last]
+	p.residents[c.slot].copies[d].slot = c.slot
+	p.residents[last] = nil
+	p.residents = p.residents[:last]
+	p.used -= t.bytes
+	c.buf, c.version, c.ready, c.readers = nil, 0, device.Event{}, c.readers[:0]
+	m.ledger.add(entry{kind: Drop, t: t, device: d, from: p.id, cause: cause})
 }
 
 // discard deletes t's copy on device d, if there is one. The device keeps the
@@ -109,40 +124,30 @@ func (m *Manager) discard(t *Tensor, d int, cause string) error {
 		return nil
 	}
 	err := c.buf.Delete()
-	last := len(p.residents) - 1
-	p.residents[c.slot] = p.residents[last]
-	p.residents[c.slot].copies[d].slot = c.slot
-	p.residents[last] = nil
-	p.residents = p.residents[:last]
-	p.used -= t.bytes
-	p.bury(t.bytes, c)
-	c.buf, c.version, c.ready, c.readers = nil, 0, device.Event{}, c.readers[:0]
-	m.ledger.add(entry{kind: Drop, t: t, device: d, from: p.id, cause: cause})
+	if !c.ready.Done() {
+		c.readers.add(c.ready)
+	}
+	p.bury(t.bytes, &c.readers)
+	m.forget(t, d, cause)
 	if err != nil {
 		return fmt.Errorf("delete %s on %s: %w", t.name, p.id, err)
 	}
 	return nil
 }
 
-// discardStale deletes the copies of t that are stale and not leased.
-func (m *Manager) discardStale(t *Tensor, cause string) error {
-	var err error
+// recycleStale gives up the copies of t that are stale and not leased.
+func (m *Manager) recycleStale(t *Tensor, cause string) {
 	for d := range t.copies {
-		c := &t.copies[d]
-		if c.buf == nil || c.leased > 0 || t.current(c) {
-			continue
-		}
-		if e := m.discard(t, d, cause); err == nil {
-			err = e
+		if c := &t.copies[d]; c.leased == 0 && !t.current(c) {
+			m.recycle(t, d, cause)
 		}
 	}
-	return err
 }
 
-// bury counts the bytes of c as pending until its events have happened. It
-// takes the memory of c's fence and leaves its own.
-func (p *place) bury(bytes int64, c *devCopy) {
-	if c.ready.Done() && c.readers.done() {
+// bury counts bytes as pending until the events in uses have happened. It
+// takes the memory of uses and leaves its own.
+func (p *place) bury(bytes int64, uses *fence) {
+	if uses.done() {
 		return
 	}
 	if len(p.graves) >= p.sweepAt {
@@ -157,8 +162,7 @@ func (p *place) bury(bytes int64, c *devCopy) {
 	}
 	g := &p.graves[n]
 	g.bytes = bytes
-	g.events, c.readers = c.readers, g.events[:0]
-	g.events.add(c.ready)
+	g.events, *uses = *uses, g.events[:0]
 	p.pending += bytes
 }
 
@@ -189,22 +193,33 @@ func (p *place) oldest() pause {
 	return pause{kind: again}
 }
 
+// taken is the bytes that are not free on the device.
+func (p *place) taken() int64 { return p.used + p.pool.bytes + p.pending }
+
 // fits reports whether the budget has room for bytes more.
-func (p *place) fits(bytes int64) bool {
-	return p.budget <= 0 || p.used+p.pending+bytes <= p.budget
-}
+func (p *place) fits(bytes int64) bool { return p.budget <= 0 || p.taken()+bytes <= p.budget }
 
 // room makes room within the budget of device d for what the attempt misses
-// there. Giving copies up comes before waiting only where it is needed.
+// there: first from the pool, even if copies must wait for old uses then.
+// Giving copies up comes before waiting only where it is needed.
 func (m *Manager) room(d int, s device.Stream) (pause, error) {
 	p := &m.places[d]
 	if p.missing == 0 || p.fits(p.missing) {
 		return pause{}, nil
 	}
 	p.sweep()
+	for i := range m.wants {
+		if w := &m.wants[i]; w.d == d && w.copy().buf == nil && m.take(w.t, d, nil, true) {
+			p.missing -= w.t.bytes
+		}
+	}
+	if p.missing == 0 {
+		return pause{}, nil
+	}
 	if locked := m.locked(d); locked+p.missing > p.budget {
 		return m.stuck(d, s, locked, nil)
 	}
+	m.yield(p, p.missing, false)
 	for p.used+p.missing > p.budget {
 		if ok, err := m.evict(d); err != nil {
 			return pause{}, err
@@ -231,6 +246,13 @@ func (m *Manager) alloc(t *Tensor, d int, s device.Stream) (pause, error) {
 		}
 		if !errors.Is(err, device.ErrOutOfMemory) {
 			return pause{}, fmt.Errorf("%s on %s: %w", t.name, p.id, err)
+		}
+		if m.take(t, d, nil, true) {
+			p.missing -= t.bytes
+			return pause{}, nil
+		}
+		if m.drain(p, true) || m.drain(p, false) {
+			continue
 		}
 		if n := len(p.graves); n > 0 {
 			if p.sweep(); len(p.graves) == n {

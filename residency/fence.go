@@ -11,6 +11,10 @@ import (
 // emptied, so that steady state allocates nothing.
 type fence []device.Event
 
+// fenceSize is how many queues a fence has room for from the start: a compute
+// and the three copy streams.
+const fenceSize = 4
+
 // add puts e in, in the place of an earlier event of the same queue.
 func (f *fence) add(e device.Event) {
 	if e.Queue == nil {
@@ -21,6 +25,9 @@ func (f *fence) add(e device.Event) {
 			(*f)[i].Seq = max((*f)[i].Seq, e.Seq)
 			return
 		}
+	}
+	if *f == nil {
+		*f = make(fence, 0, fenceSize)
 	}
 	*f = append(*f, e)
 }
@@ -33,6 +40,30 @@ func (f fence) done() bool {
 		}
 	}
 	return true
+}
+
+// before reports whether all has ended or will have, for what is queued in q
+// from now on. No queue is nil.
+func (f fence) before(q device.Queue) bool {
+	for _, e := range f {
+		if e.Queue != q && !e.Done() {
+			return false
+		}
+	}
+	return true
+}
+
+// left is f, in its memory, without what has ended.
+func (f fence) left() fence {
+	n := 0
+	for _, e := range f {
+		if !e.Done() {
+			f[n] = e
+			n++
+		}
+	}
+	clear(f[n:])
+	return f[:n]
 }
 
 // ended waits on the host until e has ended, well or not. Its error is ctx's.

@@ -99,10 +99,10 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 	if err := m.refill(t, "fill"); err != nil {
 		return errors.Join(err, buf.Free())
 	}
-	err = m.discardStale(t, "stale")
+	m.recycleStale(t, "stale")
 	t.host = m.newHost(buf, t.bytes, false)
 	t.host.version = t.version
-	return err
+	return nil
 }
 
 // Feed makes the bytes of hb the contents of t, for inputs: the truth is then

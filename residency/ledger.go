@@ -110,6 +110,7 @@ type Ledger struct {
 	devices []counters
 	onRow   func(Row)
 	steps   int64
+	marks   int64    // steps and boundaries
 	now     [3]int64 // bytes of the open step: in, peer, out
 	past    [3]series
 }
@@ -176,6 +177,7 @@ func (l *Ledger) Step() {
 		}
 	}
 	l.steps++
+	l.marks++
 	l.now = [3]int64{}
 }
 
@@ -184,7 +186,15 @@ func (l *Ledger) Step() {
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.marks++
 	l.now = [3]int64{}
+}
+
+// marked is how many steps and boundaries there were.
+func (l *Ledger) marked() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.marks
 }
 
 // Steps is how many were closed.

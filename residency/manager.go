@@ -61,7 +61,9 @@ type Manager struct {
 	ledger  *Ledger
 	freed   chan struct{} // closed at the next Release, while someone waits
 	seqs    map[Sequence]*sequence
-	freeErr error // of host memory, for Close to report
+	sorts   map[string]int // number of each metadata and usage
+	marks   int64          // of the ledger, when the pools were last looked through
+	freeErr error          // of host memory and pooled buffers, for Close to report
 	closed  bool
 }
 
@@ -74,7 +76,8 @@ type place struct {
 	budget        int64 // 0: none
 	used          int64 // bytes of copies held
 	pending       int64 // bytes deleted whose last use has not ended yet
-	peak          int64 // of used + pending
+	pool          pool  // buffers for reuse
+	peak          int64 // of taken
 	graves        []grave
 	sweepAt       int       // sweep graves when there are that many
 	residents     []*Tensor // tensors with a buffer here
@@ -85,8 +88,9 @@ type place struct {
 type Memory struct {
 	Budget  int64 // 0: none
 	Held    int64 // buffers of tensors
+	Pooled  int64 // kept for the next tensors, free for anything else
 	Pending int64 // deleted, still in use by queued work
-	Peak    int64 // most of Held + Pending
+	Peak    int64 // most of Held + Pooled + Pending
 }
 
 // New makes a manager of devices, which stay the caller's and must outlive it.
@@ -103,6 +107,7 @@ func New(devs []device.Device, o Options) (*Manager, error) {
 		tensors: map[Key]*Tensor{},
 		staging: o.StagingBytes,
 		seqs:    map[Sequence]*sequence{},
+		sorts:   map[string]int{},
 	}
 	if m.staging <= 0 {
 		m.staging = DefaultStaging
@@ -159,7 +164,7 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 	}
 	t := &Tensor{
 		m: m, key: k, name: k.String(), meta: meta, usage: u, bytes: meta.Bytes(),
-		truth: nowhere, copies: make([]devCopy, len(m.places)),
+		sort: m.sortOf(meta, u), truth: nowhere, copies: make([]devCopy, len(m.places)),
 	}
 	m.tensors[k] = t
 	return t, nil
@@ -169,9 +174,10 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 func (m *Manager) Memory(d int) Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.expire()
 	p := &m.places[d]
 	p.sweep()
-	return Memory{Budget: p.budget, Held: p.used, Pending: p.pending, Peak: p.peak}
+	return Memory{Budget: p.budget, Held: p.used, Pooled: p.pool.bytes, Pending: p.pending, Peak: p.peak}
 }
 
 // Ledger counts what moved. It lives as long as the manager.
@@ -190,9 +196,8 @@ func (m *Manager) placeName(d int) string {
 	return m.places[d].id
 }
 
-// Drop says that the contents are no longer needed: every copy goes back to
-// its device once queued work with it has ended, and the host's bytes are
-// given back. The record stays, without contents. A leased tensor is refused.
+// Drop says that the contents are no longer needed: the buffer of every copy
+// goes to its device's pool, and the host's bytes are given back. The record stays, without contents. A leased tensor is refused.
 func (m *Manager) Drop(t *Tensor) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,17 +206,14 @@ func (m *Manager) Drop(t *Tensor) error {
 			return fmt.Errorf("drop %s: %w on %s: release it first", t.name, ErrLeased, m.places[d].id)
 		}
 	}
-	var err error
 	for d := range t.copies {
-		if e := m.discard(t, d, "dropped"); err == nil {
-			err = e
-		}
+		m.recycle(t, d, "dropped")
 	}
 	m.loseHost(t)
 	t.src = nil
 	t.truth = nowhere
 	t.version++
-	return err
+	return nil
 }
 
 // Close waits for the copies that were queued, deletes every buffer, frees
@@ -244,6 +246,7 @@ func (m *Manager) Close() error {
 		m.loseHost(t)
 		t.truth = nowhere
 	}
+	m.trim()
 	m.freeGraves()
 	errs = append(errs, m.freeErr)
 	return errors.Join(errs...)

@@ -7,8 +7,9 @@ import (
 )
 
 // This file queues every copy there is; nothing else touches a copy stream. A
-// copy goes to a buffer that is fresh or that nothing queued uses: plan and
-// prefetch see to that, so what is here only waits for its source.
+// copy goes to a buffer without contents that queued work uses, plan and
+// prefetch see to that; it waits for its source, and for what used a pooled
+// buffer before.
 
 // peerPath reports whether device i can be copied to device j directly.
 func (m *Manager) peerPath(i, j int) bool {
@@ -66,7 +67,7 @@ func (m *Manager) copyIn(t *Tensor, d int, kind Kind, cause string) error {
 	if err := m.seal.transfer(t, kind, "", cause, fed); err != nil {
 		return err
 	}
-	if err := follow(p.in, h.ready); err != nil {
+	if err := c.follow(p.in, h.ready); err != nil {
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, p.id, err)
 	}
 	if h.fed && !t.fedDone.Done() { // chained, so that the last copy stands for all
@@ -94,7 +95,7 @@ func (m *Manager) copyIn(t *Tensor, d int, kind Kind, cause string) error {
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to int, cause string) error {
 	src, dst, p := &t.copies[from], &t.copies[to], &m.places[to]
-	err := follow(p.peer, src.ready)
+	err := dst.follow(p.peer, src.ready)
 	if err == nil {
 		err = p.peer.CopyPeer(dst.buf, src.buf)
 	}
@@ -146,6 +147,19 @@ func follow(s device.Stream, e device.Event) error {
 		return s.WaitFor(e)
 	}
 	return e.Err()
+}
+
+// follow makes s wait for e and for what used c's buffer before.
+func (c *devCopy) follow(s device.Stream, e device.Event) error {
+	for _, r := range c.readers {
+		if r.Done() {
+			continue
+		}
+		if err := s.WaitFor(r); err != nil {
+			return err
+		}
+	}
+	return follow(s, e)
 }
 
 // arrive notes that c has contents of a version once ready has happened.

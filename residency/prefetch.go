@@ -45,21 +45,16 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 	if t.truth == nowhere {
 		return pause{}, fmt.Errorf("prefetch of %s to %s: %w: fill, feed or write it first", t.name, p.id, ErrUndefined)
 	}
-	if c.buf != nil && !(c.ready.Done() && c.readers.done()) {
-		if !p.roomy(t.bytes) {
-			return pause{}, nil // the old contents are in use, and no room for both
+	if c.busy() || c.buf == nil {
+		if !p.pool.idle(t.sort) && !m.roomy(p, t.bytes) {
+			return pause{}, nil // perhaps the old contents are in use, and no room for both
 		}
-		if err := m.discard(t, d, "stale"); err != nil {
-			return pause{}, err
-		}
-	}
-	if c.buf == nil && !p.roomy(t.bytes) {
-		return pause{}, nil
+		m.recycle(t, d, "stale")
 	}
 	if t.truth == inStore && !t.hostCurrent() && m.peerSource(t, d) < 0 {
 		return pause{kind: forStore, stage: t, d: d}, nil
 	}
-	if c.buf == nil {
+	if c.buf == nil && !m.take(t, d, nil, false) {
 		b, err := p.dev.Alloc(t.meta, t.usage)
 		if errors.Is(err, device.ErrOutOfMemory) {
 			return pause{}, nil
@@ -68,16 +63,18 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 			return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, p.id, err)
 		}
 		m.hold(t, d, b)
-		c.used = m.clock
 	}
+	c.used = m.clock
 	return pause{}, m.bring(t, d, "prefetch")
 }
 
-// roomy reports whether bytes more fit, once what has ended is forgotten.
-func (p *place) roomy(bytes int64) bool {
+// roomy reports whether bytes more fit, once what has ended is forgotten and
+// pooled buffers are deleted.
+func (m *Manager) roomy(p *place, bytes int64) bool {
 	if p.fits(bytes) {
 		return true
 	}
 	p.sweep()
+	m.yield(p, bytes, true)
 	return p.fits(bytes)
 }

@@ -68,7 +68,8 @@ func (m *Manager) from(t *Tensor, src *source) error {
 		return err
 	}
 	t.truth, t.src = inStore, src
-	return m.discardStale(t, "stale")
+	m.recycleStale(t, "stale")
+	return nil
 }
 
 // stage brings the contents of t from its store to the host, from where device

@@ -49,6 +49,7 @@ type Tensor struct {
 	meta  shape.Meta
 	usage device.Usage
 	bytes int64
+	sort  int // which pooled buffers will do
 
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore
@@ -63,7 +64,7 @@ type devCopy struct {
 	buf     device.Buffer // nil when there is none
 	version uint64        // of its contents; 0 when undefined
 	ready   device.Event  // of the last write or copy into it
-	readers fence         // reads since, one event per stream
+	readers fence         // reads since, or what used the buffer before, one event per stream
 	leased  int           // leases held
 	writing bool          // one of them writes
 	used    uint64        // the clock at its last use
@@ -77,6 +78,12 @@ type devCopy struct {
 // current reports whether c holds the truth's version of t.
 func (t *Tensor) current(c *devCopy) bool {
 	return c.buf != nil && c.version != 0 && c.version == t.version
+}
+
+// busy reports whether queued work still uses contents that c had. A buffer
+// that never had any waits for its former uses in stream order.
+func (c *devCopy) busy() bool {
+	return c.buf != nil && c.version != 0 && !(c.ready.Done() && c.readers.done())
 }
 
 // hostCurrent reports whether the host's bytes are the truth's version.

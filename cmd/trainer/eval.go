@@ -25,14 +25,21 @@ func addWeightFlags(c *cobra.Command) *weightFlags {
 	return f
 }
 
-// openRun opens the run in a folder as it was configured.
-func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*berth.Run, berth.Weights, error) {
+// openRun opens the run in a folder as it was configured, with the data it was
+// trained on or without.
+func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string, data bool) (*berth.Run, berth.Weights, error) {
+	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	cfg, err := cf.loadRun(c, dir)
 	if err != nil {
-		return nil, berth.Weights{}, err
+		return nil, w, err
 	}
-	run, err := berth.Open(c.Context(), cfg)
-	return run, berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}, err
+	var run *berth.Run
+	if data {
+		run, err = berth.Open(c.Context(), cfg)
+	} else {
+		run, err = berth.OpenTrained(c.Context(), cfg, w)
+	}
+	return run, w, missing(err)
 }
 
 func evalCommand() *cobra.Command {
@@ -46,7 +53,7 @@ func evalCommand() *cobra.Command {
 	cf, wf := addConfigFlags(c), addWeightFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		run, w, err := openRun(c, cf, wf, args[0])
+		run, w, err := openRun(c, cf, wf, args[0], true)
 		if err != nil {
 			return err
 		}

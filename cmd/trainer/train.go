@@ -119,9 +119,12 @@ func printReport(out io.Writer, r *berth.Report, dir string) {
 	}
 	fmt.Fprintln(out)
 	l := r.Ledger
-	fmt.Fprintf(out, "in: weights %s once, %s a step (the batch)\nout: %s a step, %s in all\n",
-		bytesText(l.CopyInWeightBytes), bytesText(l.SteadyState.CopyInBytesPerStep),
-		bytesText(l.SteadyState.PullBackBytesPerStep), bytesText(l.PullBackBytes))
+	in, perStep := "", ""
+	if s := l.SteadyState; s.CopyInBytesPerStep > 0 { // there was more than one step
+		in = fmt.Sprintf(", %s a step (the batch has %s)", bytesText(s.CopyInBytesPerStep), bytesText(s.BatchBytesPerStep))
+		perStep = fmt.Sprintf("%s in the median step, ", bytesText(s.PullBackBytesPerStep))
+	}
+	fmt.Fprintf(out, "in: weights %s once%s\nout: %s%s in all\n", bytesText(l.CopyInWeightBytes), in, perStep, bytesText(l.PullBackBytes))
 	for _, a := range r.Allowed {
 		fmt.Fprintf(out, "allowed: %s\n", a)
 	}

@@ -17,6 +17,7 @@ var (
 	ErrClosed      = errors.New("device is closed")
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
+	ErrKind        = errors.New("no such kind of device")
 )
 
 // ID names a device: its kind and its number within the kind, "cpu:0".

@@ -61,7 +61,7 @@ func Open(kind string, o Options) ([]Device, error) {
 	open := kinds[kind]
 	mu.Unlock()
 	if open == nil {
-		return nil, fmt.Errorf("no device kind %q: there are %s", kind, strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("%w: %q: there are %s", ErrKind, kind, strings.Join(Kinds(), ", "))
 	}
 	if o.Count < 1 {
 		return nil, fmt.Errorf("device count %d: at least 1 is needed", o.Count)

@@ -1,0 +1,93 @@
+package berth
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/checkpoint"
+)
+
+// Files of a run folder.
+const (
+	configFile     = "config.yaml"
+	metricsName    = "metrics.jsonl"
+	checkpointName = "checkpoints.db"
+	reportName     = "report.json"
+)
+
+// CheckpointPath is where a run folder keeps its checkpoints.
+func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointName) }
+
+// openDir makes the run folder and opens its checkpoints. It deletes nothing.
+func (t *trainer) openDir() error {
+	switch {
+	case t.opt.Dir == "":
+		return fmt.Errorf("%w: no run folder is given", ErrOptions)
+	case t.opt.Resume && t.opt.Fresh:
+		return fmt.Errorf("%w: resume and fresh exclude each other", ErrOptions)
+	case t.opt.Resume && t.opt.Init != "":
+		return fmt.Errorf("%w: a resumed run takes its weights from the checkpoint, not from %s", ErrOptions, t.opt.Init)
+	}
+	if err := os.MkdirAll(t.opt.Dir, 0o755); err != nil {
+		return fmt.Errorf("run folder %s: %w", t.opt.Dir, err)
+	}
+	var err error
+	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
+	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
+		return nil // it is deleted once the new run can start
+	}
+	if err != nil {
+		return err
+	}
+	list, _, err := t.db.List()
+	if err == nil && len(list) > 0 && !t.opt.Resume && !t.opt.Fresh {
+		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
+	}
+	return err
+}
+
+// begin makes the folder's files those of this run. It comes after everything
+// that can go wrong before the first step, since a fresh run deletes what an
+// earlier one left.
+func (t *trainer) begin() error {
+	if t.opt.Fresh {
+		if err := t.forget(); err != nil {
+			return err
+		}
+	}
+	return t.openFiles()
+}
+
+// forget deletes the run folder's checkpoints, metrics and report.
+func (t *trainer) forget() error {
+	if t.db != nil {
+		if err := t.db.Close(); err != nil {
+			return err
+		}
+		t.db = nil
+	}
+	for _, name := range []string{checkpointName, metricsName, reportName} {
+		if err := os.Remove(filepath.Join(t.opt.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	var err error
+	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
+	return err
+}
+
+// openFiles writes the resolved config and opens the metrics.
+func (t *trainer) openFiles() error {
+	text, err := t.Config.YAML()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(t.opt.Dir, configFile), text, 0o644); err != nil {
+		return err
+	}
+	t.metrics, t.losses, t.at.Logged, err = openMetrics(filepath.Join(t.opt.Dir, metricsName), t.at.Step)
+	return err
+}
