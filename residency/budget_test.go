@@ -200,7 +200,7 @@ func TestErrBudget(t *testing.T) {
 }
 
 // TestWaitsForMemory: memory that queued work still uses is waited for, not
-// taken; a context ends the wait.
+// taken for another usage; a context ends the wait.
 func TestWaitsForMemory(t *testing.T) {
 	for _, limit := range []string{"budget", "device"} {
 		t.Run(limit, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestWaitsForMemory(t *testing.T) {
 				o, change = Options{}, func(_ int, d *fakeDev) { d.capacity = 16 }
 			}
 			r := newRig(t, 1, o, change)
-			a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Activation)
+			a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Grad)
 			free := r.compute[0].(*fakeStream).hold()
 			r.write(a, 0, 'a')
 			if err := r.m.Drop(a); err != nil {

@@ -7,8 +7,8 @@ import (
 )
 
 // This file queues every copy there is; nothing else touches a copy stream. A
-// copy goes to a buffer without contents that queued work uses, plan and
-// prefetch see to that; it waits for its source, and for what used a pooled
+// copy goes to a buffer without contents that queued work uses (plan and
+// prefetch see to that); it waits for its source, and for what used a pooled
 // buffer before.
 
 // peerPath reports whether device i can be copied to device j directly.

@@ -54,18 +54,33 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 	if t.truth == inStore && !t.hostCurrent() && m.peerSource(t, d) < 0 {
 		return pause{kind: forStore, stage: t, d: d}, nil
 	}
-	if c.buf == nil && !m.take(t, d, nil, false) {
-		b, err := p.dev.Alloc(t.meta, t.usage)
-		if errors.Is(err, device.ErrOutOfMemory) {
-			return pause{}, nil
+	if c.buf == nil {
+		if ok, err := m.blank(t, d); !ok {
+			return pause{}, err
 		}
-		if err != nil {
-			return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, p.id, err)
-		}
-		m.hold(t, d, b)
+		c.used = m.clock
 	}
-	c.used = m.clock
 	return pause{}, m.bring(t, d, "prefetch")
+}
+
+// blank gets t a buffer on device d that nothing uses, if there is memory.
+func (m *Manager) blank(t *Tensor, d int) (bool, error) {
+	p := &m.places[d]
+	if m.take(t, d, nil, false) {
+		return true, nil
+	}
+	b, err := p.dev.Alloc(t.meta, t.usage)
+	for errors.Is(err, device.ErrOutOfMemory) && m.drain(p, true) {
+		b, err = p.dev.Alloc(t.meta, t.usage)
+	}
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("prefetch of %s to %s: %w", t.name, p.id, err)
+	}
+	m.hold(t, d, b)
+	return true, nil
 }
 
 // roomy reports whether bytes more fit, once what has ended is forgotten and

@@ -296,7 +296,7 @@ func TestFeedDoubleBuffers(t *testing.T) {
 	if ev, ok := r.m.FeedDone(x); !ok || ev.Wait(short(t)) != nil {
 		t.Fatal("the prefetch waited for the task that reads the old input")
 	}
-	if mem := r.m.Memory(0); mem.Held != 8 || mem.Pending != 8 {
+	if mem := r.m.Memory(0); mem.Held != 8 || mem.Pooled != 8 || mem.Pending != 0 {
 		t.Errorf("memory is %+v", mem)
 	}
 	r.mustRead(x, 0, 'b')
