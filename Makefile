@@ -3,5 +3,5 @@
 
 check: ; .ci/run
 test:  ; go test ./...
-race:  ; CGO_ENABLED=1 go test -race -short ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
+race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
 bench: ; go run ./cmd/trainer bench

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -208,6 +209,69 @@ func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
 	})
 	if err != nil || n != res.Samples {
 		t.Errorf("%d predictions of %d, %v", n, res.Samples, err)
+	}
+}
+
+func TestEvalMayBeCancelledAtAnyTime(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	r := open(t, everything, "devices=cpu:2")
+	for i := range 40 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+		_, err := r.Eval(ctx, berth.Weights{Dir: dir})
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAFreshRunThatCannotStartDeletesNothing(t *testing.T) {
+	dir := t.TempDir()
+	want := train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	_, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: dir, Fresh: true, Init: "nosuch.safetensors"})
+	if !errors.Is(err, berth.ErrInit) {
+		t.Fatalf("got %v, want ErrInit", err)
+	}
+	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("the earlier run is gone")
+	}
+}
+
+func TestPredictNeedsNoTrainingData(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "train.csv")
+	file := filepath.Join(t.TempDir(), "new.csv")
+	rows := "a,b,kind\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("%d,%d,%s\n", i, i*7%13, []string{"low", "high"}[i/30])
+	}
+	for path, text := range map[string]string{data: rows, file: "a,b\n3,4\n55,4\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "data: {source: csv, path: " + data + ", label: kind, standardize: true}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 20, batch: 8}\noptimizer: {name: adam, lr: 0.05}\n"
+	dir := t.TempDir()
+	train(t, open(t, text), berth.TrainOptions{Dir: dir})
+	if err := os.Remove(data); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := berth.Weights{Dir: dir}
+	r, err := berth.OpenTrained(t.Context(), c, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labels []string
+	err = r.Predict(t.Context(), w, file, func(p berth.Prediction) error {
+		labels = append(labels, p.Label)
+		return nil
+	})
+	if err := errors.Join(err, r.Close()); err != nil || !slices.Equal(labels, []string{"low", "high"}) {
+		t.Errorf("got %v, %v", labels, err)
 	}
 }
 

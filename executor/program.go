@@ -49,7 +49,7 @@ type Program struct {
 	constants []*residency.Tensor
 	inflight  [2]flight
 	steps     uint64
-	views     map[viewKey]*hostView
+	views     map[viewKey]*device.HostView
 }
 
 type exeKey struct {
@@ -64,7 +64,7 @@ func (r *Runtime) Load(o Options) (*Program, error) {
 		rt: r, opt: o,
 		exes:    map[exeKey]device.Executable{},
 		tensors: map[residency.Key]*residency.Tensor{},
-		views:   map[viewKey]*hostView{},
+		views:   map[viewKey]*device.HostView{},
 	}
 	if err := p.compile(o.Full, false); err != nil {
 		return nil, err
@@ -250,14 +250,6 @@ func usageOf(v *graph.Value) device.Usage {
 // Schedule is the order in which a full step's microbatches run.
 func (p *Program) Schedule() schedule.Schedule { return p.full.schedule }
 
-// hostView is a part of a batch's host buffer: one microbatch's rows.
-type hostView struct{ bytes []byte }
-
-func (h *hostView) Bytes() []byte { return h.bytes }
-
-// Free does nothing: the batch's buffer owns the memory.
-func (h *hostView) Free() error { return nil }
-
 type viewKey struct {
 	of         device.HostBuffer
 	microbatch int
@@ -266,14 +258,14 @@ type viewKey struct {
 
 // view is the rows of one microbatch in a batch's buffer. Buffers come from a
 // small ring, so views are made once.
-func (p *Program) view(of device.HostBuffer, microbatch, first int, m shape.Meta) *hostView {
+func (p *Program) view(of device.HostBuffer, microbatch, first int, m shape.Meta) *device.HostView {
 	k := viewKey{of, microbatch, m.Shape[0]}
 	if v := p.views[k]; v != nil {
 		return v
 	}
 	row := m.Bytes() / int64(max(1, m.Shape[0]))
 	start := int64(first) * row
-	v := &hostView{of.Bytes()[start : start+m.Bytes()]}
+	v := device.NewHostView(of, start, m.Bytes())
 	p.views[k] = v
 	return v
 }

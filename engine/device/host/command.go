@@ -81,7 +81,7 @@ func (c *command) release() {
 	if c.src != nil {
 		unpin(c.src)
 	}
-	if h, ok := c.host.(*hostBuffer); ok {
+	if h, ok := device.Whole(c.host).(*hostBuffer); ok {
 		h.unpin()
 	}
 	if c.launch != nil {
@@ -111,7 +111,7 @@ func pinHost(h device.HostBuffer, n int64) error {
 	if have := int64(len(hostBytes(h))); have != n {
 		return fmt.Errorf("host buffer has %d bytes, the device buffer %d: they must be equal", have, n)
 	}
-	if own, ok := h.(*hostBuffer); ok {
+	if own, ok := device.Whole(h).(*hostBuffer); ok {
 		return own.pin()
 	}
 	return nil
@@ -165,7 +165,7 @@ func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 }
 
 func unpinHost(h device.HostBuffer) {
-	if own, ok := h.(*hostBuffer); ok {
+	if own, ok := device.Whole(h).(*hostBuffer); ok {
 		own.unpin()
 	}
 }
