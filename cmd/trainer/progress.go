@@ -15,6 +15,10 @@ import (
 // redraw is how often the bar is drawn: slower than a terminal flickers.
 const redraw = 200 * time.Millisecond
 
+// heartbeat is how often a line tells that an epoch goes on, where there is no
+// terminal.
+const heartbeat = 15 * time.Second
+
 // barWidth is how many columns the bar itself takes.
 const barWidth = 16
 
@@ -34,7 +38,7 @@ type progress struct {
 
 func newProgress(out io.Writer, run *berth.Run) *progress {
 	f, ok := out.(*os.File)
-	return &progress{out: out, run: run, fancy: ok && term.IsTerminal(int(f.Fd())), epoch: -1}
+	return &progress{out: out, run: run, fancy: ok && term.IsTerminal(int(f.Fd())), epoch: -1, loss: "  loss –"}
 }
 
 func (p *progress) observer() *berth.Observer {
@@ -60,28 +64,31 @@ func (p *progress) line(format string, args ...any) {
 	fmt.Fprintf(p.out, format, args...)
 }
 
-// step moves the bar on, if it is time to draw it.
+// step moves the bar on, if it is time to draw it. Where there is no terminal,
+// a line now and then tells that a long epoch goes on.
 func (p *progress) step(s berth.Step) {
-	if !p.fancy {
-		return
-	}
 	total := p.run.Data.Train.Len()
 	done := min(s.InEpoch*p.run.Config.Train.Batch, total)
 	now := time.Now()
 	if s.Epoch != p.epoch {
 		p.epoch, p.begun, p.drawn, p.first = s.Epoch, now, now, done
 	}
-	if now.Sub(p.drawn) < redraw {
+	if wait := now.Sub(p.drawn); wait < redraw || !p.fancy && wait < heartbeat {
 		return
 	}
 	p.drawn = now
+	rate := float64(done-p.first) / now.Sub(p.begun).Seconds()
+	left := time.Duration(float64(total-done) / max(rate, 1e-9) * float64(time.Second))
+	epoch := fmt.Sprintf("epoch %d/%d", s.Epoch+1, p.start.Epochs)
+	ahead, speed := fmt.Sprintf("  %s left", clockText(left)), fmt.Sprintf("  %.0f samples/s", rate)
+	if !p.fancy {
+		fmt.Fprintf(p.out, "%s  step %d of %d%s%s\n", epoch, s.InEpoch, p.start.StepsPerEpoch, ahead, speed)
+		return
+	}
 	if p.bar == nil {
 		p.bar = newBar(p.out, total)
 	}
-	rate := float64(done-p.first) / now.Sub(p.begun).Seconds()
-	left := time.Duration(float64(total-done) / max(rate, 1e-9) * float64(time.Second))
-	text := p.fit(fmt.Sprintf("epoch %d/%d", s.Epoch+1, p.start.Epochs), p.loss,
-		fmt.Sprintf("  %s left", clockText(left)), fmt.Sprintf("  %.0f samples/s", rate))
+	text := p.fit(epoch, p.loss, ahead, speed)
 	// The last step stays in sight while the epoch is evaluated: a full bar
 	// would take itself away. Describing draws, and so comes last.
 	p.bar.Set(min(done, total-1))
