@@ -44,7 +44,7 @@ func (t *trainer) debugStep(step int) {
 		return
 	}
 	l := t.rt.Residency.Ledger()
-	fmt.Fprintf(os.Stderr, "step %d: %.3f ms, %d bytes in, %d out so far", step, t.clock.newest(),
+	fmt.Fprintf(os.Stderr, "step %d: %.3f ms; so far %d bytes in, %d out", step, t.clock.newest(),
 		l.Total(residency.CopyIn).Bytes, l.Total(residency.PullBack).Bytes)
 	for _, d := range t.devs {
 		fmt.Fprintf(os.Stderr, ", %s %d bytes live", d.ID(), d.Stats().Live)

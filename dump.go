@@ -89,7 +89,9 @@ type tracer struct {
 
 // begin starts collecting.
 func (t *tracer) begin() {
-	t.start = time.Now()
+	t.mu.Lock()
+	t.start, t.spans = time.Now(), nil
+	t.mu.Unlock()
 	t.on.Store(true)
 }
 

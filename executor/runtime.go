@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -16,7 +17,7 @@ type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Manager
 	compute   []device.Stream
-	failed    bool // a task's failure was reported
+	cause     error // of the failure that was reported, nil if there was none
 }
 
 // NewRuntime starts the streams.
@@ -50,8 +51,8 @@ func (r *Runtime) Close() error {
 		errs = append(errs, r.Residency.Close())
 		r.Residency = nil
 	}
-	if r.failed {
-		return nil
+	if r.cause != nil {
+		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil || errors.Is(err, r.cause) })
 	}
 	return errors.Join(errs...)
 }

@@ -157,7 +157,7 @@ func (e *TaskError) Unwrap() error { return e.Err }
 func (p *Program) firstFailure(f *flight) error {
 	for _, t := range f.e.tasks {
 		if cause := t.events[f.ticket%ahead].Err(); cause != nil {
-			p.rt.failed = true
+			p.rt.cause = cause
 			return &TaskError{Step: f.ticket, Task: t.name, Device: p.rt.Devices[t.dev].ID(), Microbatch: t.microbatch, Err: cause}
 		}
 	}

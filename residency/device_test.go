@@ -103,6 +103,7 @@ func TestOnDevices(t *testing.T) {
 type step struct {
 	t       testing.TB
 	m       *residency.Manager
+	devs    []device.Device
 	streams []device.Stream
 	batch   *residency.Tensor
 	hosts   [2]device.HostBuffer
@@ -113,7 +114,7 @@ type step struct {
 
 func newStep(t testing.TB, weights int) *step {
 	m, devs, streams := open(t, "cpu", 1, residency.Options{})
-	s := &step{t: t, m: m, streams: streams}
+	s := &step{t: t, m: m, devs: devs, streams: streams}
 	declare := func(v string, u device.Usage) *residency.Tensor {
 		x, err := m.Declare(residency.Key{Value: v}, shape.F32(64), u)
 		if err != nil {
@@ -184,6 +185,66 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	st := s.m.Ledger().SteadyState()
 	if want := (residency.Series{Min: 256, Median: 256, Max: 256, Last: 256}); st.CopyIn != want || st.PullBack.Max != 0 {
 		t.Errorf("steady state %+v, want the batch in and nothing out", st)
+	}
+}
+
+// TestDropsAllocateNothing: tensors that live only through a part of a step do
+// not cost an allocation each, whether the host waits for the device or not.
+func TestDropsAllocateNothing(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		s := newStep(t, 2)
+		var ts []*residency.Tensor
+		for _, n := range []string{"a", "b", "c"} {
+			x, err := s.m.Declare(residency.Key{Value: n}, shape.F32(32), device.Activation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts = append(ts, x)
+		}
+		check := func(err error) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx := context.Background()
+		var needs []residency.Need
+		task := func(mode residency.Mode, ts ...*residency.Tensor) {
+			needs = needs[:0]
+			for _, x := range ts {
+				needs = append(needs, residency.Need{Tensor: x, Device: 0, Mode: mode})
+			}
+			check(s.m.Acquire(ctx, s.streams[0], needs, &s.lease))
+			check(s.m.Release(&s.lease, s.streams[0].Record()))
+		}
+		run := func() {
+			check(s.m.Feed(s.batch, s.hosts[0]))
+			task(residency.Write, ts...)
+			task(residency.Read, s.batch, ts[0], ts[1])
+			fed, ok := s.m.FeedDone(s.batch)
+			if !ok {
+				t.Fatal("the batch was not handed back")
+			}
+			for _, x := range ts {
+				check(s.m.Drop(x))
+			}
+			check(s.m.Drop(s.batch))
+			check(fed.Wait(ctx))
+			if waits {
+				check(s.streams[0].Record().Wait(ctx))
+			}
+			s.m.Ledger().Step()
+		}
+		for range 50 {
+			run()
+		}
+		before := s.devs[0].Stats()
+		if n := testing.AllocsPerRun(200, run); n != 0 {
+			t.Errorf("waits %v: %v allocations a step", waits, n)
+		}
+		after := s.devs[0].Stats()
+		if waits && (after.Allocs != before.Allocs || after.Live != before.Live) {
+			t.Errorf("from %+v to %+v", before, after)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type fakeDev struct {
 	mu      sync.Mutex
 	live    int64
 	peak    int64
+	allocs  int64
 	moved   map[string]int64 // bytes by operation
 	fail    map[string]error // operation: what its next run meets
 	failNow map[string]error // operation: what its next call answers
@@ -56,7 +57,7 @@ func (d *fakeDev) Compile(*graph.Graph, device.CompileOptions) (device.Executabl
 func (d *fakeDev) Stats() device.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return device.Stats{Live: d.live, Peak: d.peak}
+	return device.Stats{Live: d.live, Peak: d.peak, Allocs: d.allocs}
 }
 
 func (d *fakeDev) answer(op string) error {
@@ -78,6 +79,7 @@ func (d *fakeDev) Alloc(m shape.Meta, u device.Usage) (device.Buffer, error) {
 	}
 	d.live += m.Bytes()
 	d.peak = max(d.peak, d.live)
+	d.allocs++
 	for i, b := range d.free {
 		if b.meta.Equal(m) {
 			d.free = append(d.free[:i], d.free[i+1:]...)

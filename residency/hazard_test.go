@@ -41,7 +41,9 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 	}
 	pulled := make(chan string)
 	held := make(chan struct{})
+	viewed := make(chan struct{})
 	go func() {
+		defer close(viewed)
 		err := r.m.View(w, func(b []byte) error { close(held); pulled <- string(b); return nil })
 		if err != nil {
 			t.Error(err)
@@ -68,6 +70,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 	if s := <-pulled; s != "aaaaaaaa" {
 		t.Errorf("pulled %q", s)
 	}
+	<-viewed // its end frees the host memory
 }
 
 // TestHostMemoryOutlivesCopyOut: host memory outlives the copy-out to it.

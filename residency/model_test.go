@@ -19,6 +19,7 @@ import (
 type model struct {
 	t       *rapid.T
 	r       *rig
+	compute [][]device.Stream // per device
 	ts      []*Tensor
 	value   []int // -1: undefined
 	next    int
@@ -98,8 +99,9 @@ func (s *model) task(t *rapid.T) {
 		undefined = undefined || mode&Read != 0 && s.value[i] < 0
 		needs = append(needs, Need{x, d, mode})
 	}
+	stream := rapid.SampledFrom(s.compute[d]).Draw(t, "stream")
 	var l Lease
-	err := s.r.m.Acquire(context.Background(), s.r.compute[d], needs, &l)
+	err := s.r.m.Acquire(context.Background(), stream, needs, &l)
 	switch {
 	case undefined:
 		if !errors.Is(err, ErrUndefined) {
@@ -121,7 +123,7 @@ func (s *model) task(t *rapid.T) {
 		return
 	}
 	x, after := s.check(needs)
-	ev, err := s.r.compute[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
+	ev, err := stream.Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,12 +231,57 @@ func (s *model) setUses(t *rapid.T) {
 	s.r.m.SetUses(uses)
 }
 
+// mark ages what is pooled.
+func (s *model) mark(t *rapid.T) {
+	for range rapid.IntRange(1, keepMarks).Draw(t, "marks") {
+		s.r.m.Ledger().Step()
+	}
+}
+
+func (s *model) trim(t *rapid.T) { s.r.m.Trim() }
+
+// accounts compares the bytes that a place counts with what it holds.
+func (s *model) accounts(t *rapid.T, d int) {
+	s.r.m.mu.Lock()
+	defer s.r.m.mu.Unlock()
+	p := &s.r.m.places[d]
+	var held, pooled int64
+	seen := map[device.Buffer]bool{}
+	note := func(b device.Buffer, x *int64) {
+		*x += b.Meta().Bytes()
+		if seen[b] {
+			t.Fatalf("%s has a buffer twice", p.id)
+		}
+		seen[b] = true
+	}
+	for _, x := range s.ts {
+		if b := x.copies[d].buf; b != nil {
+			note(b, &held)
+		}
+	}
+	for sort, l := range p.pool.lists {
+		for _, e := range l {
+			note(e.buf, &pooled)
+			if k := e.buf.Meta().String() + " " + e.buf.Usage().String(); s.r.m.sorts[k] != sort {
+				t.Fatalf("%s pooled %s as sort %d", p.id, k, sort)
+			}
+		}
+	}
+	if held != p.used || pooled != p.pool.bytes || pooled > p.pool.most {
+		t.Fatalf("%s counts %d held, %d pooled, at most %d, but has %d and %d", p.id, p.used, p.pool.bytes, p.pool.most, held, pooled)
+	}
+	if s.r.devs[d].Stats().Live > p.taken() {
+		t.Fatalf("%s has %d bytes live of %d taken", p.id, s.r.devs[d].Stats().Live, p.taken())
+	}
+}
+
 // invariants holds after each operation.
 func (s *model) invariants(t *rapid.T) {
 	for d, dev := range s.r.devs {
 		if peak := dev.Stats().Peak; s.budgets[d] > 0 && peak > s.budgets[d] {
 			t.Fatalf("%s peaked at %d of %d", dev.id, peak, s.budgets[d])
 		}
+		s.accounts(t, d)
 	}
 	for i, x := range s.ts {
 		if (x.Location() == "nowhere") != (s.value[i] < 0) {
@@ -249,7 +296,8 @@ func (s *model) invariants(t *rapid.T) {
 }
 
 // TestModel runs random histories on random machines: every read sees the
-// latest contents, no budget is exceeded, all is freed and every byte counted.
+// latest contents, whatever buffers it meets, no budget is exceeded, all is
+// freed and every byte counted.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "devices")
@@ -276,15 +324,17 @@ func TestModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		s.r.m = m
-		for _, d := range s.r.devs {
-			c, err := d.NewStream("compute")
+		s.compute = make([][]device.Stream, n)
+		for i := range 2 * n {
+			c, err := s.r.devs[i%n].NewStream("compute")
 			if err != nil {
 				rt.Fatal(err)
 			}
 			s.r.compute = append(s.r.compute, c)
+			s.compute[i%n] = append(s.compute[i%n], c)
 		}
-		for i := range 5 {
-			x, err := m.Declare(Key{Value: fmt.Sprint("t", i)}, shape.Meta{DType: shape.Uint8, Shape: shape.Of(2*i + 1)}, device.Usage(i))
+		for i := range 8 { // pairs of a size; one pair differs in usage
+			x, err := m.Declare(Key{Value: fmt.Sprint("t", i)}, shape.Meta{DType: shape.Uint8, Shape: shape.Of(i/2*2 + 1)}, device.Usage(i/7))
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -294,7 +344,8 @@ func TestModel(t *testing.T) {
 		s.feeds = make([]device.HostBuffer, len(s.ts))
 		rt.Repeat(map[string]func(*rapid.T){
 			"task": s.task, "task again": s.task, "and again": s.task, "fill": s.fill, "feed": s.feed, "take back": s.takeBack,
-			"prefetch": s.prefetch, "pull": s.pull, "host": s.host, "drop": s.drop, "stream": s.stream, "uses": s.setUses,
+			"prefetch": s.prefetch, "pull": s.pull, "host": s.host, "drop": s.drop, "drop again": s.drop, "stream": s.stream, "uses": s.setUses,
+			"mark": s.mark, "trim": s.trim,
 			"": s.invariants,
 		})
 		conserved(rt, s.r)

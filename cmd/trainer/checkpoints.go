@@ -21,7 +21,7 @@ func checkpointsCommand() *cobra.Command {
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints export runs/digits weights.safetensors",
 	}
 	group(c)
-	c.AddCommand(lsCommand(), verifyCommand(), exportCommand())
+	c.AddCommand(lsCommand(), verifyCommand(), exportCommand(), repairCommand())
 	return c
 }
 
@@ -68,6 +68,23 @@ func lsCommand() *cobra.Command {
 				fmt.Fprintf(w, "%v\n", s)
 			}
 			return w.Flush()
+		},
+	}
+}
+
+func repairCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "repair RUN FILE.db", Short: "Copy what is whole of a damaged file into a new one",
+		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. The run's own file is left as it is.",
+		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			from := args[0]
+			if st, err := os.Stat(from); err == nil && st.IsDir() {
+				from = berth.CheckpointPath(from)
+			}
+			n, err := checkpoint.Salvage(c.Context(), from, args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
+			fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
+			return missing(err)
 		},
 	}
 }

@@ -29,6 +29,9 @@ func addWeightFlags(c *cobra.Command) *weightFlags {
 // trained on or without.
 func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string, data bool) (*berth.Run, berth.Weights, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
+	if w.Best && w.ID != 0 {
+		return nil, w, usageError{errors.New("--best and --checkpoint exclude each other; give one")}
+	}
 	cfg, err := cf.loadRun(c, dir)
 	if err != nil {
 		return nil, w, err
