@@ -98,7 +98,6 @@ func (m *Manager) hold(t *Tensor, d int, b device.Buffer) {
 	c.slot = len(p.residents)
 	p.residents = append(p.residents, t)
 	p.used += t.bytes
-	p.pool.most = max(p.pool.most, p.used)
 	p.peak = max(p.peak, p.taken())
 }
 
@@ -241,6 +240,7 @@ func (m *Manager) alloc(t *Tensor, d int, s device.Stream) (pause, error) {
 		b, err := p.dev.Alloc(t.meta, t.usage)
 		if err == nil {
 			m.hold(t, d, b)
+			p.pool.grow(p.used + p.pending)
 			p.missing -= t.bytes
 			return pause{}, nil
 		}

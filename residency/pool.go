@@ -21,11 +21,12 @@ const keepMarks = 8
 // To every decision on memory, pooled bytes are free: they are deleted before
 // anything is evicted, spilled or waited for. Two rules keep the pool from
 // holding what nobody asks for: what was not taken for keepMarks marks is
-// deleted, and it never holds more bytes than tensors held at their most.
+// deleted, and it never holds more bytes than tensors and queued work had in
+// use at once.
 type pool struct {
 	lists [][]pooled // per sort, in the order of pooling
 	bytes int64
-	most  int64  // of the bytes that tensors held at once
+	most  int64  // of the bytes in use when a buffer was allocated
 	turn  uint64 // counts what was pooled
 }
 
@@ -99,6 +100,18 @@ func (m *Manager) take(t *Tensor, d int, writer device.Queue, wait bool) bool {
 	m.hold(t, d, e.buf)
 	c.readers = e.uses.left()
 	return true
+}
+
+// grow notes what is in use, others bytes besides what is pooled.
+func (o *pool) grow(others int64) {
+	for _, l := range o.lists {
+		for i := range l {
+			if !l[i].uses.done() {
+				others += l[i].bytes
+			}
+		}
+	}
+	o.most = max(o.most, others)
 }
 
 // idle reports whether there is a buffer of a sort that nothing queued uses.

@@ -80,6 +80,7 @@ func (m *Manager) blank(t *Tensor, d int) (bool, error) {
 		return false, fmt.Errorf("prefetch of %s to %s: %w", t.name, p.id, err)
 	}
 	m.hold(t, d, b)
+	p.pool.grow(p.used + p.pending)
 	return true, nil
 }
 
