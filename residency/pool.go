@@ -3,6 +3,7 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -30,8 +31,7 @@ type pool struct {
 	turn  uint64 // counts what was pooled
 }
 
-// pooled is a buffer in a pool. Beyond a list's length, only uses counts: its
-// memory is kept, as steady state allocates nothing.
+// pooled is a buffer in a pool. The memory of its fence goes with it.
 type pooled struct {
 	buf   device.Buffer
 	bytes int64
@@ -60,20 +60,13 @@ func (m *Manager) recycle(t *Tensor, d int, cause string) {
 	if c.buf == nil {
 		return
 	}
-	l := p.pool.lists[t.sort]
-	if n := len(l); n < cap(l) {
-		l = l[:n+1]
-	} else {
-		l = append(l, pooled{})
-	}
-	p.pool.lists[t.sort] = l
-	p.pool.turn++
-	e := &l[len(l)-1]
-	e.buf, e.bytes, e.turn, e.mark = c.buf, t.bytes, p.pool.turn, m.marks
 	if !c.ready.Done() {
 		c.readers.add(c.ready)
 	}
-	e.uses, c.readers = c.readers, e.uses[:0]
+	p.pool.turn++
+	l := &p.pool.lists[t.sort]
+	*l = append(*l, pooled{c.buf, t.bytes, c.readers, p.pool.turn, m.marks})
+	c.readers = nil
 	p.pool.bytes += t.bytes
 	m.forget(t, d, cause)
 	for p.pool.bytes > p.pool.most {
@@ -96,7 +89,7 @@ func (m *Manager) take(t *Tensor, d int, writer device.Queue, wait bool) bool {
 			return false
 		}
 	}
-	e := p.pool.remove(t.sort, i, c.readers)
+	e := p.pool.remove(t.sort, i)
 	m.hold(t, d, e.buf)
 	c.readers = e.uses.left()
 	return true
@@ -124,13 +117,10 @@ func (o *pool) idle(sort int) bool {
 	return false
 }
 
-// remove takes an entry out of a list, which keeps the memory of spare for it.
-func (o *pool) remove(sort, i int, spare fence) pooled {
-	l := o.lists[sort]
-	e, last := l[i], len(l)-1
-	copy(l[i:], l[i+1:])
-	l[last] = pooled{uses: spare[:0]}
-	o.lists[sort] = l[:last]
+// remove takes an entry out of a list.
+func (o *pool) remove(sort, i int) pooled {
+	e := o.lists[sort][i]
+	o.lists[sort] = slices.Delete(o.lists[sort], i, i+1)
 	o.bytes -= e.bytes
 	return e
 }
@@ -159,7 +149,7 @@ func (m *Manager) drain(p *place, idle bool) bool {
 
 // unpool deletes a pooled buffer.
 func (m *Manager) unpool(p *place, sort, i int) {
-	e := p.pool.remove(sort, i, nil)
+	e := p.pool.remove(sort, i)
 	if err := e.buf.Delete(); err != nil {
 		m.freeErr = errors.Join(m.freeErr, fmt.Errorf("delete a pooled buffer on %s: %w", p.id, err))
 	}

@@ -103,13 +103,47 @@ func TestPoolPrefersWhatIsFree(t *testing.T) {
 	r := newRig(t, 1, Options{})
 	a, b, c := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("c", 8, device.Grad)
 	second := r.addStream(0)
-	r.on(0, second, func() { r.write(a, 0, 'a') })
 	free := r.compute[0].(*fakeStream).hold()
-	r.write(b, 0, 'b')
-	r.drop(a, b)
-	r.on(0, second, func() { r.write(c, 0, 'c') })
-	if err := second.Record().Wait(short(t)); err != nil {
-		t.Error(err)
+	freeSecond := second.(*fakeStream).hold()
+	for _, ended := range []bool{false, true} {
+		r.on(0, second, func() { r.write(a, 0, 'a') })
+		r.write(b, 0, 'b')
+		if ended {
+			if err := second.Record().Wait(short(t)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.drop(b, a)
+		r.on(0, second, func() { r.write(c, 0, 'c') })
+		freeSecond()
+		if err := second.Record().Wait(short(t)); err != nil {
+			t.Fatalf("ended %v: it waited for another stream: %v", ended, err)
+		}
+		r.drop(c)
+	}
+	if n := r.allocs(0); n != 2 {
+		t.Errorf("%d allocations for two tensors at once", n)
+	}
+	free()
+}
+
+// TestPoolKeptThroughWaits: what an attempt took from the pool is still there
+// after it has waited for something else.
+func TestPoolKeptThroughWaits(t *testing.T) {
+	r := newRig(t, 1, Options{})
+	a, b, w := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("w", 8, device.Weight)
+	if err := r.m.FromStore(w, &shelf{reads: map[string]int{}}, "w"); err != nil {
+		t.Fatal(err)
+	}
+	free := r.compute[0].(*fakeStream).hold()
+	r.write(a, 0, 'a')
+	r.drop(a)
+	r.kinds()
+	if err := r.task(0, func([][]byte) error { return nil }, Need{b, 0, Write}, Need{w, 0, Read}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.kinds(); got != "stream-in w store>fake:0" {
+		t.Errorf("moved %q", got)
 	}
 	free()
 }
@@ -205,6 +239,20 @@ func TestPoolGivesWayFirst(t *testing.T) {
 				t.Error("c's buffer was deleted")
 			}
 			r.mustRead(w, 0, 'w')
+			r.drop(c)
+			x := r.declare("x", 7, device.Input)
+			if err := r.m.Feed(x, r.hostBuffer(7, 'x')); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.compute[0].Record().Wait(short(t)); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.m.Prefetch(short(t), []Need{{x, 0, Read}}); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := r.m.FeedDone(x); !ok || r.m.Memory(0).Held != 28 {
+				t.Errorf("not prefetched in place of c, memory is %+v", r.m.Memory(0))
+			}
 		})
 	}
 }
@@ -229,8 +277,15 @@ func TestPoolForgets(t *testing.T) {
 		r.drop(a)
 		r.m.Ledger().Boundary()
 		r.write(a, 0, 'a')
-		if mem := r.m.Memory(0); mem.Pooled+mem.Pending > 16 || mem.Pooled != 0 {
-			t.Errorf("too late, memory is %+v", mem)
+		if got := r.m.places[0].pool.bytes; got != 0 {
+			t.Errorf("too late, %d bytes are pooled", got)
+		}
+		r.drop(a)
+		for range keepMarks {
+			r.m.Ledger().Step()
+		}
+		if mem := r.m.Memory(0); mem.Pooled != 0 {
+			t.Errorf("no task came by, memory is %+v", mem)
 		}
 		if n := r.allocs(0); n != 2 {
 			t.Errorf("%d allocations for two tensors", n)
