@@ -2,20 +2,23 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
+// ErrOptions is the cause of errors about options that no program can have.
+var ErrOptions = errors.New("program cannot be loaded")
+
 // Options says what to run.
 type Options struct {
-	// Net prefixes the names of tensors that belong to this program alone.
+	// Net prefixes the names of tensors that belong to this program alone. No
+	// two programs of a runtime have the same.
 	Net string
 	// Full is the plan of a microbatch of full size; its Update phase is for a
 	// full batch.
@@ -24,7 +27,7 @@ type Options struct {
 	// are for that batch's last, smaller microbatch. Nil if every batch is full.
 	Tail *partition.Plan
 	// LastMicrobatches is how many microbatches an epoch's last batch has, the
-	// one of the tail's size included.
+	// one of the tail's size included. Without a Tail it means nothing.
 	LastMicrobatches int
 	// Schedule names how microbatches are ordered: gpipe or 1f1b; empty runs
 	// Forward (and Update) only.
@@ -34,22 +37,22 @@ type Options struct {
 	// Fetch keeps the graph's outputs after a step, for the caller to pull back.
 	Fetch bool
 	// CheckFinite fails at the first node whose output is not finite, for
-	// finding where a run went wrong.
+	// finding where a run went wrong. Only the Forward phase runs.
 	CheckFinite bool
 }
 
 // Program is a plan compiled for a runtime.
 type Program struct {
-	rt        *Runtime
-	opt       Options
-	exes      map[exeKey]device.Executable
-	full      *expansion
-	last      *expansion // an epoch's last batch; nil if it is full
-	tensors   map[residency.Key]*residency.Tensor
-	constants []*residency.Tensor
-	inflight  [2]flight
-	steps     uint64
-	views     map[viewKey]*device.HostView
+	rt      *Runtime
+	opt     Options
+	exes    map[exeKey]device.Executable
+	tensors map[residency.Key]*residency.Tensor
+	lasting map[*residency.Tensor]bool // variables and constants: they outlive a step
+	inputs  []*graph.Value
+	sizes   []*expansion // the steps there are: the full one, and an epoch's last
+
+	inflight [ahead]flight
+	steps    uint64
 }
 
 type exeKey struct {
@@ -61,56 +64,90 @@ type exeKey struct {
 // Load compiles a plan and declares its tensors. Nothing is copied yet.
 func (r *Runtime) Load(o Options) (*Program, error) {
 	p := &Program{
-		rt: r, opt: o,
+		rt: r, opt: o, inputs: fedInputs(o.Full.Graph),
 		exes:    map[exeKey]device.Executable{},
 		tensors: map[residency.Key]*residency.Tensor{},
-		views:   map[viewKey]*device.HostView{},
+		lasting: map[*residency.Tensor]bool{},
 	}
-	if err := p.compile(o.Full, false); err != nil {
-		return nil, err
-	}
-	if o.Tail != nil {
-		if err := p.compile(o.Tail, true); err != nil {
-			return nil, err
-		}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
 	}
 	for _, v := range o.Full.Graph.Vars {
 		if _, err := p.tensor(v, 0, false); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	if p.full, err = p.expand(o.Full.Microbatches, false); err != nil || o.Tail == nil {
-		return p, err
+	if err := p.expand(o.Full.Microbatches, false); err != nil {
+		return nil, err
 	}
-	p.last, err = p.expand(o.LastMicrobatches, true)
-	return p, err
+	if o.Tail != nil {
+		if err := p.expand(o.LastMicrobatches, true); err != nil {
+			return nil, err
+		}
+	}
+	r.programs = append(r.programs, p)
+	return p, nil
 }
 
-// compile compiles both variants of each segment; a device shares what has the
-// same signature.
-func (p *Program) compile(plan *partition.Plan, tail bool) error {
-	for i := range plan.Segments {
-		seg := &plan.Segments[i]
-		for _, later := range []bool{false, true} {
-			v := variant(seg, later)
-			if later && plan.Microbatches == 1 || p.skips(seg) {
-				continue
-			}
-			dev := p.rt.Devices[seg.Device]
-			x, err := dev.Compile(v.Graph, device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite})
-			if err != nil {
-				return fmt.Errorf("%s on %s: %w", seg.Name, dev.ID(), err)
-			}
-			p.exes[exeKey{tail, seg.ID, later}] = x
+// check finds options that cannot be.
+func (p *Program) check() error {
+	o := &p.opt
+	if err := p.rt.usable(); err != nil {
+		return err
+	}
+	for _, other := range p.rt.programs {
+		if other.opt.Net == o.Net {
+			return fmt.Errorf("the runtime has a program %q: give this one another name", o.Net)
+		}
+	}
+	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
+		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
+	}
+	for i := range o.Full.Segments {
+		seg := &o.Full.Segments[i]
+		if seg.Device >= len(p.rt.Devices) {
+			return fmt.Errorf("%s is for device %d of %d: plan with the devices of the runtime", seg.Name, seg.Device, len(p.rt.Devices))
+		}
+		if seg.Phase == graph.Backward && o.Schedule == "" && !o.CheckFinite {
+			return fmt.Errorf("%s needs a schedule: give one of %v", seg.Name, schedule.Names())
+		}
+	}
+	return checkInputs(p.inputs)
+}
+
+// checkInputs refuses inputs whose rows are not the samples of a microbatch.
+func checkInputs(in []*graph.Value) error {
+	if len(in) == 0 {
+		return errors.New("it has no inputs: there is nothing to step through")
+	}
+	for _, v := range in {
+		if v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != in[0].Meta.Shape[0] {
+			return fmt.Errorf("input %s is %v, %s is %v: the first axis of each must be the samples", v.Name, v.Meta, in[0].Name, in[0].Meta)
 		}
 	}
 	return nil
 }
 
-// skips tells whether the program leaves a segment's phase out.
-func (p *Program) skips(seg *partition.Segment) bool {
-	return p.opt.CheckFinite && seg.Phase != graph.Forward
+// executable compiles a variant of a segment; a device shares what has the
+// same signature.
+func (p *Program) executable(seg *partition.Segment, later, tail bool) (device.Executable, error) {
+	k := exeKey{tail, seg.ID, later}
+	if x := p.exes[k]; x != nil {
+		return x, nil
+	}
+	v, dev := variant(seg, later), p.rt.Devices[seg.Device]
+	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite}
+	x, err := dev.Compile(v.Graph, o)
+	if errors.Is(err, device.ErrOutOfMemory) { // its temporaries found no room: give back what is only kept for reuse
+		p.rt.settle()
+		p.rt.Residency.Trim()
+		x, err = dev.Compile(v.Graph, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s on %s: %w", seg.Name, dev.ID(), err)
+	}
+	p.exes[k] = x
+	return x, nil
 }
 
 func variant(seg *partition.Segment, later bool) *partition.Variant {
@@ -120,8 +157,9 @@ func variant(seg *partition.Segment, later bool) *partition.Variant {
 	return &seg.First
 }
 
-// Inputs are the values that a batch feeds, in the order of Batch.Fields.
-func (p *Program) Inputs() []*graph.Value { return fedInputs(p.opt.Full.Graph) }
+// Inputs are the values that a batch feeds, in the order of Batch.Fields. The
+// caller must not change the list.
+func (p *Program) Inputs() []*graph.Value { return p.inputs }
 
 func fedInputs(g *graph.Graph) []*graph.Value {
 	var in []*graph.Value
@@ -144,19 +182,28 @@ func (p *Program) Var(name string) *residency.Tensor {
 // Fill gives a variable new contents on the host; they are copied in when a
 // task first needs them.
 func (p *Program) Fill(v *graph.Value, data []byte) error {
-	return p.rt.Residency.Fill(p.Var(v.Name), data)
+	t := p.Var(v.Name)
+	if t == nil {
+		return fmt.Errorf("%s has no variable %q", p.Graph().Name, v.Name)
+	}
+	return p.rt.Residency.Fill(t, data)
 }
 
 // CopyIn starts copying everything that a step needs besides its batch to
-// where it is used.
+// where it is used. Every variable must have contents.
 func (p *Program) CopyIn(ctx context.Context) error {
+	if err := p.rt.usable(); err != nil {
+		return err
+	}
 	var needs []residency.Need
 	seen := map[residency.Need]bool{}
-	for _, e := range p.expansions() {
+	for _, e := range p.sizes {
 		for _, t := range e.tasks {
 			for _, n := range t.needs {
-				n.Mode = residency.Read
-				if k := n.Tensor.Key(); !seen[n] && (k.Net == "" || p.constant(n.Tensor)) {
+				if !p.lasting[n.Tensor] || n.Mode&residency.Read == 0 {
+					continue
+				}
+				if n.Mode = residency.Read; !seen[n] {
 					seen[n] = true
 					needs = append(needs, n)
 				}
@@ -166,28 +213,20 @@ func (p *Program) CopyIn(ctx context.Context) error {
 	return p.rt.Residency.Prefetch(ctx, needs)
 }
 
-// expansions are the kinds of steps that the program has.
-func (p *Program) expansions() []*expansion {
-	if p.last == nil {
-		return []*expansion{p.full}
-	}
-	return []*expansion{p.full, p.last}
-}
-
-func (p *Program) constant(t *residency.Tensor) bool { return slices.Contains(p.constants, t) }
-
-// Output is the tensor of a named output of a step of that many samples, of
-// its last microbatch; for fetching what Options.Fetch kept.
+// Output is the tensor of one of the graph's outputs after a step of that many
+// samples, of its last microbatch, which Options.Fetch kept. The next step
+// overwrites it.
 func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 	e, err := p.sized(samples)
 	if err != nil {
 		return nil, err
 	}
-	v := p.plan(e.tail).Graph.Find(name)
-	if v == nil {
-		return nil, fmt.Errorf("%s has no value %q", p.opt.Net, name)
+	for _, v := range p.plan(e.tail).Graph.Outputs {
+		if v.Name == name && p.opt.Fetch {
+			return p.tensor(v, e.microbatches-1, e.tail)
+		}
 	}
-	return p.tensor(v, e.microbatches-1, e.tail)
+	return nil, fmt.Errorf("%s keeps no output %q: load it with Options.Fetch, and name an output of its graph", p.Graph().Name, name)
 }
 
 func (p *Program) plan(tail bool) *partition.Plan {
@@ -201,12 +240,12 @@ func (p *Program) plan(tail bool) *partition.Plan {
 // programs; sums and what the Update phase computes exist once per step; the
 // rest once per microbatch, apart for the two sizes of microbatch.
 func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.Tensor, error) {
+	plan := p.plan(tail)
 	k := residency.Key{Net: p.opt.Net, Value: v.Name, Microbatch: microbatch}
-	perStep := v.Kind == graph.Summed || v.Kind == graph.Computed && v.Node.Phase == graph.Update
 	switch {
 	case v.Kind == graph.Variable:
 		k = residency.Key{Value: v.Name}
-	case perStep:
+	case !plan.PerMicrobatch(v):
 		k.Microbatch = 0
 	case tail:
 		k.Net += ".tail"
@@ -214,58 +253,25 @@ func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.
 	if t := p.tensors[k]; t != nil {
 		return t, nil
 	}
-	t, err := p.rt.Residency.Declare(k, v.Meta, usageOf(v))
+	t, err := p.rt.Residency.Declare(k, v.Meta, plan.Usage(v))
 	if err != nil {
 		return nil, err
 	}
 	p.tensors[k] = t
-	if v.Kind == graph.Input && v.PerMicrobatch {
-		if err := p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch)); err != nil {
-			return nil, err
-		}
-		p.constants = append(p.constants, t)
+	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch
+	if v.PerMicrobatch {
+		return t, p.fillConstant(t, v, microbatch)
 	}
 	return t, nil
 }
 
-// usageOf is what a value's memory is counted as.
-func usageOf(v *graph.Value) device.Usage {
-	switch {
-	case v.Kind == graph.Input:
-		return device.Input
-	case v.Kind == graph.Summed:
-		return device.Grad
-	case v.Kind == graph.Variable && (v.Role == graph.Parameter || v.Role == graph.Statistic):
-		return device.Weight
-	case v.Kind == graph.Variable:
-		return device.OptState
-	case v.Node.Phase == graph.Forward:
-		return device.Activation
-	case v.Node.Phase == graph.Backward:
-		return device.Grad
+// fillConstant gives a per-microbatch constant its contents.
+func (p *Program) fillConstant(t *residency.Tensor, v *graph.Value, microbatch int) error {
+	if p.opt.Constant == nil {
+		return fmt.Errorf("%w: %s: %s has no contents: give Options.Constant", ErrOptions, p.Graph().Name, v.Name)
 	}
-	return device.Scratch
+	return p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch))
 }
 
 // Schedule is the order in which a full step's microbatches run.
-func (p *Program) Schedule() schedule.Schedule { return p.full.schedule }
-
-type viewKey struct {
-	of         device.HostBuffer
-	microbatch int
-	rows       int
-}
-
-// view is the rows of one microbatch in a batch's buffer. Buffers come from a
-// small ring, so views are made once.
-func (p *Program) view(of device.HostBuffer, microbatch, first int, m shape.Meta) *device.HostView {
-	k := viewKey{of, microbatch, m.Shape[0]}
-	if v := p.views[k]; v != nil {
-		return v
-	}
-	row := m.Bytes() / int64(max(1, m.Shape[0]))
-	start := int64(first) * row
-	v := device.NewHostView(of, start, m.Bytes())
-	p.views[k] = v
-	return v
-}
+func (p *Program) Schedule() schedule.Schedule { return p.sizes[0].schedule }

@@ -3,21 +3,27 @@ package executor
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
 
+// ErrClosed is the answer of a runtime that was closed.
+var ErrClosed = errors.New("runtime is closed")
+
 // Runtime is what programs run on: devices, one compute stream on each, and
-// the residency of their tensors. It does not own the devices. Queue work on
-// it from one goroutine.
+// the residency of their tensors. It does not own the devices. Use it and its
+// programs from one goroutine.
 type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Manager
 	compute   []device.Stream
-	cause     error // of the failure that was reported, nil if there was none
+	programs  []*Program
+	steps     uint64     // of all programs, so that what is under way has an order
+	expected  *expansion // whose uses residency knows
+	failure   error      // what made the runtime unusable
+	closed    bool
 }
 
 // NewRuntime starts the streams.
@@ -38,23 +44,56 @@ func NewRuntime(devs []device.Device, o residency.Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Close waits for queued work and frees streams and tensors. After a failure
-// that Wait or Step reported, it does not repeat how that spread to other
-// streams.
+// usable is nil, or why nothing can be queued any more.
+func (r *Runtime) usable() error {
+	if r.closed {
+		return ErrClosed
+	}
+	return r.failure
+}
+
+// Close waits for queued work and frees streams and tensors. It does not
+// repeat a failure that Step or Wait reported, nor how that spread to other
+// streams. A second call does nothing.
 func (r *Runtime) Close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
 	var errs []error
 	for _, s := range r.compute {
 		errs = append(errs, s.Close())
 	}
-	r.compute = nil
 	if r.Residency != nil {
 		errs = append(errs, r.Residency.Close())
-		r.Residency = nil
 	}
-	if r.cause != nil {
-		errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil || errors.Is(err, r.cause) })
+	return errors.Join(r.unknown(errs)...)
+}
+
+// unknown leaves out of errs what the runtime's failure is about.
+func (r *Runtime) unknown(errs []error) (left []error) {
+	for _, err := range errs {
+		joined, ok := err.(interface{ Unwrap() []error })
+		switch {
+		case r.failure == nil:
+			left = append(left, err)
+		case ok:
+			left = append(left, r.unknown(joined.Unwrap())...)
+		case !errors.Is(r.failure, err):
+			left = append(left, err)
+		}
 	}
-	return errors.Join(errs...)
+	return left
+}
+
+// expect tells residency in which order a step uses tensors, so that what it
+// gives up under pressure is what is needed last. It takes the steps to come
+// to be the same.
+func (r *Runtime) expect(e *expansion) {
+	if r.expected != e {
+		r.Residency.SetUses(e.uses)
+		r.expected = e
+	}
 }
 
 // Busy is how long each device's compute stream has worked so far.

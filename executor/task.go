@@ -17,6 +17,7 @@ import (
 // does not change from step to step is worked out once.
 type task struct {
 	name       string // "s0.F2"
+	phase      graph.Phase
 	microbatch int
 	dev        int
 	exe        device.Executable
@@ -26,7 +27,7 @@ type task struct {
 	in, out    []device.Buffer
 	lease      residency.Lease
 	drops      []*residency.Tensor
-	events     [2]device.Event // of the last two steps that ran it
+	events     [ahead]device.Event // of the last steps that ran it
 }
 
 // expansion is a step of a given number of microbatches as tasks in the order
@@ -35,22 +36,27 @@ type expansion struct {
 	schedule     schedule.Schedule
 	microbatches int
 	tail         bool // the last microbatch is of the tail's size, and so is the update
+	samples      int
 	tasks        []*task
 	feeds        []feed
+	bytes        []int64             // of a batch, per field
+	uses         []residency.Use     // of all tasks, in order
+	passing      []*residency.Tensor // what does not outlive the step
 }
 
-// feed is one input of one microbatch.
+// feed is one input of one microbatch: a part of a batch's field.
 type feed struct {
-	field, microbatch int
-	value             *graph.Value
-	tensor            *residency.Tensor
+	field       int
+	from, bytes int64
+	tensor      *residency.Tensor
+	views       [ahead]device.HostView // of the last steps' batches
 }
 
 // expand works a step out: schedule, tasks, feeds.
-func (p *Program) expand(microbatches int, tail bool) (*expansion, error) {
+func (p *Program) expand(microbatches int, tail bool) error {
 	s, err := p.schedule(microbatches)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e := &expansion{schedule: s, microbatches: microbatches, tail: tail}
 	for _, a := range s.Order() {
@@ -58,13 +64,18 @@ func (p *Program) expand(microbatches int, tail bool) (*expansion, error) {
 			continue // the Update phase follows, level by level over all stages
 		}
 		if err := p.addTasks(e, phaseOf(a.Kind), a.Stage, a.Microbatch); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.addTasks(e, graph.Update, -1, microbatches-1); err != nil {
-		return nil, err
+		return err
 	}
-	return e, p.addFeeds(e)
+	if err := p.addFeeds(e); err != nil {
+		return err
+	}
+	p.addUses(e)
+	p.sizes = append(p.sizes, e)
+	return nil
 }
 
 func (p *Program) schedule(microbatches int) (schedule.Schedule, error) {
@@ -84,11 +95,14 @@ func phaseOf(k schedule.Kind) graph.Phase {
 
 // addTasks appends the segments of a phase, of one stage or (stage < 0) all.
 func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch int) error {
+	if p.opt.CheckFinite && phase != graph.Forward {
+		return nil
+	}
 	tail := e.tail && microbatch == e.microbatches-1
 	plan := p.plan(tail)
 	for i := range plan.Segments {
 		seg := &plan.Segments[i]
-		if seg.Phase != phase || stage >= 0 && seg.Stage != stage || p.skips(seg) {
+		if seg.Phase != phase || stage >= 0 && seg.Stage != stage {
 			continue
 		}
 		t, err := p.task(seg, microbatch, tail)
@@ -102,9 +116,13 @@ func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch in
 
 func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task, error) {
 	later := microbatch > 0 && seg.Phase != graph.Update
+	x, err := p.executable(seg, later, tail)
+	if err != nil {
+		return nil, err
+	}
 	v := variant(seg, later)
 	t := &task{
-		name: taskName(seg, microbatch), microbatch: microbatch, dev: seg.Device, exe: p.exes[exeKey{tail, seg.ID, later}],
+		name: taskName(seg, microbatch), phase: seg.Phase, microbatch: microbatch, dev: seg.Device, exe: x,
 		in: make([]device.Buffer, len(v.In)), out: make([]device.Buffer, len(v.Out)),
 	}
 	for _, s := range v.In {
@@ -117,7 +135,7 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 			return nil, err
 		}
 	}
-	for _, v := range slices.Concat(seg.Frees, p.unread(seg)) {
+	for _, v := range p.over(seg, tail) {
 		x, err := p.tensor(v, microbatch, tail)
 		if err != nil {
 			return nil, err
@@ -127,12 +145,13 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 	return t, nil
 }
 
-// unread lists the outputs of a segment that nobody will ask for.
-func (p *Program) unread(seg *partition.Segment) []*graph.Value {
-	if p.opt.Fetch {
-		return nil
+// over lists what nobody will ask for once a segment has run.
+func (p *Program) over(seg *partition.Segment, tail bool) []*graph.Value {
+	if !p.opt.Fetch {
+		return slices.Concat(seg.Frees, seg.Unread)
 	}
-	return seg.Unread
+	kept := p.plan(tail).Graph.Outputs
+	return slices.DeleteFunc(slices.Clone(seg.Frees), func(v *graph.Value) bool { return slices.Contains(kept, v) })
 }
 
 func taskName(seg *partition.Segment, microbatch int) string {
@@ -171,26 +190,46 @@ func modeOf(m partition.Mode) residency.Mode {
 	return residency.Read
 }
 
+// addFeeds cuts a batch into microbatches.
 func (p *Program) addFeeds(e *expansion) error {
+	e.bytes = make([]int64, len(p.inputs))
 	for k := range e.microbatches {
 		tail := e.tail && k == e.microbatches-1
-		for i, v := range fedInputs(p.plan(tail).Graph) {
+		in := fedInputs(p.plan(tail).Graph)
+		for i, v := range in {
 			t, err := p.tensor(v, k, tail)
 			if err != nil {
 				return err
 			}
-			e.feeds = append(e.feeds, feed{field: i, microbatch: k, value: v, tensor: t})
+			e.feeds = append(e.feeds, feed{field: i, from: e.bytes[i], bytes: v.Meta.Bytes(), tensor: t})
+			e.bytes[i] += v.Meta.Bytes()
 		}
+		e.samples += in[0].Meta.Shape[0]
 	}
 	return nil
 }
 
+// addUses lists which tensors the tasks use, and which of them no later step
+// does.
+func (p *Program) addUses(e *expansion) {
+	seen := map[*residency.Tensor]bool{}
+	for _, t := range e.tasks {
+		for _, n := range t.needs {
+			e.uses = append(e.uses, residency.Use{Tensor: n.Tensor, Device: n.Device})
+			if !seen[n.Tensor] && !p.lasting[n.Tensor] {
+				seen[n.Tensor] = true
+				e.passing = append(e.passing, n.Tensor)
+			}
+		}
+	}
+}
+
 // queue acquires, launches and releases one task. It does not wait for the
 // device.
-func (p *Program) queue(ctx context.Context, t *task, slot int) error {
+func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	s, m := p.rt.compute[t.dev], p.rt.Residency
 	if err := m.Acquire(ctx, s, t.needs, &t.lease); err != nil {
-		return p.in(t, err)
+		return err
 	}
 	for i, n := range t.inNeed {
 		t.in[i] = t.lease.Buffers[n]
@@ -200,21 +239,16 @@ func (p *Program) queue(ctx context.Context, t *task, slot int) error {
 	}
 	done, err := s.Launch(t.exe, t.in, t.out)
 	if err != nil {
-		return p.in(t, errors.Join(err, m.Abandon(&t.lease)))
+		return errors.Join(err, m.Abandon(&t.lease))
 	}
-	t.events[slot] = done
+	t.events[f.ticket%ahead] = done
 	if err := m.Release(&t.lease, done); err != nil {
-		return p.in(t, err)
+		return err
 	}
 	for _, x := range t.drops {
 		if err := m.Drop(x); err != nil {
-			return p.in(t, err)
+			return err
 		}
 	}
 	return nil
-}
-
-// in names the task that an error happened in.
-func (p *Program) in(t *task, err error) error {
-	return fmt.Errorf("%s on %s: %w", t.name, p.rt.Devices[t.dev].ID(), err)
 }
