@@ -1,7 +1,12 @@
 # Everything here is a plain go command; the file only gives them short names.
-.PHONY: check test race bench
+.PHONY: check test race bench generate-check
 
 check: ; .ci/run
 test:  ; go test ./...
 race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
 bench: ; go run ./cmd/trainer bench
+
+# The committed assembly is what its generator writes.
+generate-check:
+	go generate ./engine/device/cpu/kernels/asm
+	git diff --exit-code -- engine/device/cpu/kernels/asm

@@ -3,9 +3,8 @@ package cpu
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
-
-	xcpu "golang.org/x/sys/cpu"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels"
@@ -18,6 +17,10 @@ const Kind = "cpu"
 
 func init() { device.Register(Kind, Open) }
 
+// LevelVariable is the environment variable that chooses which instructions
+// the kernels use: avx512, avx2 or generic. Empty is the best the CPU has.
+const LevelVariable = "BERTH_CPU"
+
 // memoryBandwidth is a rough figure for copies within a machine, in bytes per
 // second.
 const memoryBandwidth = 10e9
@@ -29,13 +32,17 @@ func Open(o device.Options) ([]device.Device, error) {
 	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
 		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
 	}
+	level, err := kernels.ParseLevel(os.Getenv(LevelVariable))
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %s: %w", LevelVariable, err)
+	}
+	kernels.Use(level)
 	threads := o.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	budget := o.MemoryBytes
 	if budget == 0 {
-		var err error
 		if budget, err = host.DefaultBudget(o.Count); err != nil {
 			return nil, fmt.Errorf("cpu: %w", err)
 		}
@@ -62,7 +69,7 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
 			Kind:           Kind,
-			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), vectors()),
+			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), kernels.Using()),
 			Threads:        threads,
 			MemoryBytes:    budget,
 			FlopsPerSecond: float64(threads) * flopsPerThread(),
@@ -88,24 +95,13 @@ func closeAll(devices []device.Device) (errs []error) {
 	return errs
 }
 
-// vectors names the widest vector instructions.
-func vectors() string {
-	switch {
-	case xcpu.X86.HasAVX512F && xcpu.X86.HasAVX512VL:
-		return "AVX-512"
-	case xcpu.X86.HasAVX2 && xcpu.X86.HasFMA:
-		return "AVX2"
-	}
-	return runtime.GOARCH
-}
-
 // flopsPerThread is the order of magnitude that float32 products reach on one
-// core with each width.
+// core with each level.
 func flopsPerThread() float64 {
-	switch vectors() {
-	case "AVX-512":
+	switch kernels.Using() {
+	case kernels.AVX512:
 		return 200e9
-	case "AVX2":
+	case kernels.AVX2:
 		return 100e9
 	}
 	return 5e9

@@ -1,13 +1,25 @@
 package cpu
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels"
 	"github.com/berth-ml/berth/engine/device/devicetest"
 )
 
 func TestConformance(t *testing.T) {
+	defer kernels.Use(kernels.Using())
+	for l := kernels.Generic; l <= kernels.Best(); l++ {
+		t.Run(l.String(), func(t *testing.T) {
+			t.Setenv(LevelVariable, l.String())
+			testConformance(t)
+		})
+	}
+}
+
+func testConformance(t *testing.T) {
 	devicetest.Run(t, func(t *testing.T, o device.Options) []device.Device {
 		t.Helper()
 		devs, err := device.Open(Kind, o)
@@ -16,4 +28,23 @@ func TestConformance(t *testing.T) {
 		}
 		return devs
 	})
+}
+
+func TestOpenChoosesTheLevel(t *testing.T) {
+	defer kernels.Use(kernels.Using())
+	t.Setenv(LevelVariable, "generic")
+	devs, err := Open(device.Options{Count: 1, MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := devs[0].Spec().Description; !strings.Contains(d, "generic") || kernels.Using() != kernels.Generic {
+		t.Errorf("%q, level %v", d, kernels.Using())
+	}
+	if err := devs[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(LevelVariable, "fast")
+	if _, err := Open(device.Options{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no level "fast": take`) {
+		t.Errorf("got %v", err)
+	}
 }

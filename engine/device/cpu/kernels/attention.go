@@ -27,6 +27,7 @@ const attentionRows = 16
 
 // heads is what forward and gradient share.
 type heads struct {
+	level          Level
 	b, t, d, h, hd int
 	scale          float64 // of scores, 1/sqrt(D/H)
 	drop           dropper
@@ -36,7 +37,7 @@ type heads struct {
 
 func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
 	s := in(n, 0).Shape
-	k := heads{b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
+	k := heads{level: Using(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
 	k.scale = 1 / math.Sqrt(float64(k.hd))
 	return k
 }
@@ -65,9 +66,9 @@ func (k *heads) of(x []float32, c, q0 int) operand {
 func (o operand) transposed() operand { return operand{o.data, o.cs, o.rs} }
 
 // scores writes q k^T of queries q0..q1 and the keys before q1, unscaled.
-func (k *heads) scores(buf *panels, s []float32, c, q0, q1 int) {
-	g := gemm{a: k.part(k.qkv, c, 0, q0), b: k.part(k.qkv, c, 1, 0).transposed(), c: s, ldc: k.t, k: k.hd}
-	g.run(buf, q1-q0, q1)
+func (k *heads) scores(ws *workspace, s []float32, c, q0, q1 int) {
+	g := gemm{level: k.level, a: k.part(k.qkv, c, 0, q0), b: k.part(k.qkv, c, 1, 0).transposed(), c: s, ldc: k.t, k: k.hd}
+	g.tile(ws, 0, q1-q0, 0, q1)
 }
 
 // index is the random index of key 0 for query q of chunk c.
@@ -92,12 +93,12 @@ func (k *attention) Run(p Pool, a *Args) error {
 }
 
 func (k *attention) Chunk(c int) {
-	var stack largePanels
-	buf := stack.panels()
+	ws := takeWorkspace()
+	defer ws.giveBack()
 	s := k.scratch[c*attentionRows*k.t:][:attentionRows*k.t]
 	for q0 := 0; q0 < k.t; q0 += attentionRows {
 		q1 := min(q0+attentionRows, k.t)
-		k.scores(&buf, s, c, q0, q1)
+		k.scores(ws, s, c, q0, q1)
 		for q := q0; q < q1; q++ {
 			row := s[(q-q0)*k.t:][:q1]
 			k.lse[c*k.t+q] = attend(row[:q+1], k.scale)
@@ -105,8 +106,8 @@ func (k *attention) Chunk(c int) {
 			k.drop.apply(row[:q+1], k.index(c, q))
 		}
 		y := k.of(k.y, c, q0)
-		g := gemm{a: operand{s, k.t, 1}, b: k.part(k.qkv, c, 2, 0), c: y.data, ldc: y.rs, k: q1}
-		g.run(&buf, q1-q0, k.hd)
+		g := gemm{level: k.level, a: operand{s, k.t, 1}, b: k.part(k.qkv, c, 2, 0), c: y.data, ldc: y.rs, k: q1}
+		g.tile(ws, 0, q1-q0, 0, k.hd)
 	}
 }
 
@@ -150,8 +151,8 @@ func (k *attentionGrad) Run(p Pool, a *Args) error {
 }
 
 func (k *attentionGrad) Chunk(c int) {
-	var stack largePanels
-	buf := stack.panels()
+	ws := takeWorkspace()
+	defer ws.giveBack()
 	s := k.scratch[c*2*attentionRows*k.t:][:2*attentionRows*k.t]
 	pm, ds := s[:attentionRows*k.t], s[attentionRows*k.t:]
 	dk, dv := k.part(k.dqkv, c, 1, 0), k.part(k.dqkv, c, 2, 0)
@@ -163,19 +164,19 @@ func (k *attentionGrad) Chunk(c int) {
 		q1 := min(q0+attentionRows, k.t)
 		n := q1 - q0
 		dy := k.of(k.dy, c, q0)
-		k.scores(&buf, pm, c, q0, q1)
-		g := gemm{a: dy, b: k.part(k.qkv, c, 2, 0).transposed(), c: ds, ldc: k.t, k: k.hd}
-		g.run(&buf, n, q1)
+		k.scores(ws, pm, c, q0, q1)
+		g := gemm{level: k.level, a: dy, b: k.part(k.qkv, c, 2, 0).transposed(), c: ds, ldc: k.t, k: k.hd}
+		g.tile(ws, 0, n, 0, q1)
 		for q := q0; q < q1; q++ {
 			k.row(pm[(q-q0)*k.t:][:q1], ds[(q-q0)*k.t:][:q1], c, q)
 		}
 		dq := k.part(k.dqkv, c, 0, q0)
-		g = gemm{a: operand{ds, k.t, 1}, b: k.part(k.qkv, c, 1, 0), c: dq.data, ldc: dq.rs, k: q1}
-		g.run(&buf, n, k.hd)
-		g = gemm{a: operand{ds, 1, k.t}, b: k.part(k.qkv, c, 0, q0), c: dk.data, ldc: dk.rs, k: n, add: true}
-		g.run(&buf, q1, k.hd)
-		g = gemm{a: operand{pm, 1, k.t}, b: dy, c: dv.data, ldc: dv.rs, k: n, add: true}
-		g.run(&buf, q1, k.hd)
+		g = gemm{level: k.level, a: operand{ds, k.t, 1}, b: k.part(k.qkv, c, 1, 0), c: dq.data, ldc: dq.rs, k: q1}
+		g.tile(ws, 0, n, 0, k.hd)
+		g = gemm{level: k.level, a: operand{ds, 1, k.t}, b: k.part(k.qkv, c, 0, q0), c: dk.data, ldc: dk.rs, k: n, add: true}
+		g.tile(ws, 0, q1, 0, k.hd)
+		g = gemm{level: k.level, a: operand{pm, 1, k.t}, b: dy, c: dv.data, ldc: dv.rs, k: n, add: true}
+		g.tile(ws, 0, q1, 0, k.hd)
 	}
 }
 

@@ -3,6 +3,8 @@ package kernels
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -67,20 +69,38 @@ func bench(b *testing.B, op graph.Op, in ...ref.Array) {
 	}
 }
 
+// BenchmarkMatMul is squares and the products of the workloads: M x N x K,
+// with a batch in front where there is one.
 func BenchmarkMatMul(b *testing.B) {
-	for _, s := range [][3]int{{64, 64, 32}, {256, 256, 256}, {128, 512, 784}, {512, 512, 512}} {
-		b.Run(fmt.Sprintf("%dx%dx%d", s[0], s[1], s[2]), func(b *testing.B) {
-			bench(b, ops.MatMul{}, noise(s[0], s[2]), noise(s[2], s[1]))
+	for l := Generic; l <= Best(); l++ {
+		b.Run(l.String(), func(b *testing.B) {
+			defer Use(Using())
+			Use(l)
+			for _, s := range [][]int{
+				{256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {128, 512, 784}, {768, 512, 128}, {128, 10, 256}, {10, 256, 128}, {48, 64, 64, 32},
+			} {
+				benchMatMul(b, false, false, s)
+			}
+			for _, s := range [][]int{{256, 256, 256}, {768, 512, 128}, {128, 256, 512}} {
+				benchMatMul(b, false, true, s)
+				benchMatMul(b, true, false, s)
+			}
 		})
 	}
-	b.Run("transB/256x256x256", func(b *testing.B) {
-		bench(b, ops.MatMul{TransB: true}, noise(256, 256), noise(256, 256))
-	})
-	b.Run("transA/256x256x256", func(b *testing.B) {
-		bench(b, ops.MatMul{TransA: true}, noise(256, 256), noise(256, 256))
-	})
-	b.Run("48x64x64x32", func(b *testing.B) {
-		bench(b, ops.MatMul{}, noise(48, 64, 32), noise(48, 32, 64))
+}
+
+func benchMatMul(b *testing.B, transA, transB bool, s []int) {
+	n := len(s) - 3
+	lead, x, y, z := s[:n], s[n], s[n+1], s[n+2]
+	a, w, name := []int{x, z}, []int{z, y}, strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", "x"), "[]")
+	if transA {
+		a, name = []int{z, x}, name+"/transA"
+	}
+	if transB {
+		w, name = []int{y, z}, name+"/transB"
+	}
+	b.Run(name, func(b *testing.B) {
+		bench(b, ops.MatMul{TransA: transA, TransB: transB}, noise(append(slices.Clone(lead), a...)...), noise(append(slices.Clone(lead), w...)...))
 	})
 }
 

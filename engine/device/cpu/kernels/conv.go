@@ -24,6 +24,7 @@ type conv struct {
 	n, c, o, groups int // samples, channels in, channels out
 	kk              int // elements of the kernel's window, KH*KW
 	px, py          int // pixels of x and of y
+	level           Level
 	grid            grid
 	im              im2col
 	x, w, y         []float32 // or their gradients
@@ -33,7 +34,8 @@ func convOf(x, w, y shape.Shape, groups int) conv {
 	return conv{
 		n: x[0], c: x[1], o: y[1], groups: groups,
 		kk: w[2] * w[3], px: x[2] * x[3], py: y[2] * y[3],
-		im: im2col{kh: w[2], kw: w[3]},
+		level: Using(),
+		im:    im2col{kh: w[2], kw: w[3]},
 	}
 }
 
@@ -53,7 +55,7 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
-	k.grid = newGrid(k.n*op.Groups, k.o/op.Groups, k.py, convM)
+	k.grid = newGrid(k.level, k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM)
 	return (*convY)(&k), nil
 }
 
@@ -66,13 +68,20 @@ func (k *convY) Run(p Pool, a *Args) error {
 }
 
 func (k *convY) Chunk(i int) {
-	p, i0, i1, j0, j1 := k.grid.at(i)
+	for t, end := k.grid.of(i); t < end; t++ {
+		k.tile(k.grid.at(t))
+	}
+}
+
+// tile computes rows i0..i1 and columns j0..j1 of product p.
+func (k *convY) tile(p, i0, i1, j0, j1 int) {
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
 	im.src = k.x[p*cg*k.px:][:cg*k.px]
 	g := gemm{
-		a:  operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
-		im: &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
+		level: k.level,
+		a:     operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
+		im:    &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
 	}
 	g.do(i0, i1, j0, j1)
 }
@@ -88,7 +97,7 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
-	k.grid = newGrid(k.n*op.Groups, k.c/op.Groups, k.px, convM)
+	k.grid = newGrid(k.level, k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM)
 	return (*convX)(&k), nil
 }
 
@@ -109,13 +118,20 @@ func (k *convX) Run(p Pool, a *Args) error {
 }
 
 func (k *convX) Chunk(i int) {
-	p, i0, i1, j0, j1 := k.grid.at(i)
+	for t, end := k.grid.of(i); t < end; t++ {
+		k.tile(k.grid.at(t))
+	}
+}
+
+// tile computes rows i0..i1 and columns j0..j1 of product p.
+func (k *convX) tile(p, i0, i1, j0, j1 int) {
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
 	im.src = k.y[p*og*k.py:][:og*k.py]
 	g := gemm{
-		a:  operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
-		im: &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
+		level: k.level,
+		a:     operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
+		im:    &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
 	}
 	g.do(i0, i1, j0, j1)
 }
@@ -131,7 +147,7 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
 	k.im.transposed = true
-	k.grid = newGrid(op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, convM)
+	k.grid = newGrid(k.level, op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM)
 	return (*convW)(&k), nil
 }
 
@@ -148,18 +164,26 @@ func (k *convW) Run(p Pool, a *Args) error {
 }
 
 func (k *convW) Chunk(i int) {
-	var stack largePanels
-	buf := stack.panels()
-	group, i0, i1, j0, j1 := k.grid.at(i)
+	ws := takeWorkspace()
+	for t, end := k.grid.of(i); t < end; t++ {
+		group, i0, i1, j0, j1 := k.grid.at(t)
+		k.tile(ws, group, i0, i1, j0, j1)
+	}
+	ws.giveBack()
+}
+
+// tile adds up the samples of rows i0..i1 and columns j0..j1 of a group.
+func (k *convW) tile(ws *workspace, group, i0, i1, j0, j1 int) {
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
 	for s := range k.n {
 		at := s*k.groups + group
 		im.src = k.x[at*cg*k.px:][:cg*k.px]
 		g := gemm{
-			a:  operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
-			im: &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
+			level: k.level,
+			a:     operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
+			im:    &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
 		}
-		g.tile(&buf, i0, i1, j0, j1)
+		g.tile(ws, i0, i1, j0, j1)
 	}
 }

@@ -1,65 +1,39 @@
 package kernels
 
-// The core of every product: C = A*B, or C += A*B, over blocks of K.
+// The core of every product: C = A*B, or C += A*B, in blocks of K.
 //
-// A block of B, blockK x tileN, is packed into panels of unrollN columns and
-// 16 rows of A at a time into panels of unrollM, so that the inner loop reads
-// both in order and checks no bounds; 2x4 sums live in registers, which is what
-// the Go compiler keeps there without spilling, over four steps of k at a time.
-// Panels are padded with zeros and only what is inside C is written back.
+// The inner kernel of each level ([Level.multiply]) computes a tile of C whose
+// sums stay in registers. It reads A through strides, and B row by row: in
+// place, or from panels of nr columns where that pays or where B is not a
+// matrix in memory. A panel of A and a panel of B for one block of K fit the
+// first and the second cache.
 //
-// Each element of C is summed over k in order within a block of blockK, and
-// the blocks' sums are added in order: nothing else decides its bits, neither
-// where the tile lies nor how large it is.
+// Each element of C is summed over k in order within a block of K, and the
+// blocks' sums are added in order; K alone decides where blocks end. Nothing
+// else decides an element's bits: not where the tile lies or how large it is,
+// not what is packed, and not how chunks share the work.
 const (
-	blockK  = 256
-	unrollK = 4
-	unrollM = 2
-	unrollN = 4
-	packM   = 16
-	tileN   = 96
+	blockK    = 384 // most steps of k in a block
+	depthStep = 16  // blocks and panels are whole numbers of this many steps
+	packRowsB = 32  // rows of A from which packing a B that lies in order pays
+
+	// What a workspace has room for, at any level.
+	maxRows  = 8
+	maxCols  = 512
+	maxLanes = 16
 )
 
-// panels is the packing memory of one chunk. Row k of panel p is element
-// p*depth + k, depth being the rows of the current block rounded up to
-// unrollK.
-type panels struct {
-	a     [][unrollM]float32
-	b     [][unrollN]float32
-	depth int
+// sizes are the measures of a level's inner kernel.
+type sizes struct {
+	mr, nr int  // its largest tile
+	lanes  int  // columns that transpose moves at once
+	packs  bool // A and B must be in panels
 }
 
-// largePanels is on the stack of a chunk; it holds any block. At 112 KiB it is
-// just small enough: Go moves variables to the heap from 128 KiB on.
-type largePanels struct {
-	a [packM / unrollM * blockK][unrollM]float32
-	b [tileN / unrollN * blockK][unrollN]float32
-}
-
-// smallPanels is what is cleared faster, for products it is enough for.
-type smallPanels struct {
-	a [packM / unrollM * smallK][unrollM]float32
-	b [tileN / unrollN * smallK][unrollN]float32
-}
-
-const smallK = 32
-
-func (s *largePanels) panels() panels { return panels{a: s.a[:], b: s.b[:]} }
-func (s *smallPanels) panels() panels { return panels{a: s.a[:], b: s.b[:]} }
-
-// panelA and panelB are panel p.
-func (b *panels) panelA(p int) [][unrollM]float32 { return b.a[p*b.depth:][:b.depth] }
-func (b *panels) panelB(p int) [][unrollN]float32 { return b.b[p*b.depth:][:b.depth] }
-
-// begin starts a block of kn rows, and clears those that are only padding.
-func (b *panels) begin(kn, rows, cols int) {
-	b.depth = chunks(kn, unrollK) * unrollK
-	for p := range chunks(rows, unrollM) {
-		clear(b.panelA(p)[kn:])
-	}
-	for p := range chunks(cols, unrollN) {
-		clear(b.panelB(p)[kn:])
-	}
+var levelSizes = [...]sizes{
+	Generic: {genericRows, genericCols, genericCols, true},
+	AVX2:    {6, 16, 8, false},
+	AVX512:  {8, 32, 16, false},
 }
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
@@ -69,283 +43,107 @@ type operand struct {
 	rs, cs int
 }
 
+// check panics unless the rows x cols elements are inside data: assembly does
+// not check.
+func (o *operand) check(rows, cols int) {
+	if rows > 0 && cols > 0 {
+		_ = o.data[(rows-1)*o.rs+(cols-1)*o.cs]
+	}
+}
+
 // gemm is one product. b is read through im where that is not nil.
 type gemm struct {
-	a, b operand
-	im   *im2col
-	c    []float32
-	ldc  int
-	k    int
-	add  bool // to what c holds
+	level Level
+	a, b  operand
+	im    *im2col
+	c     []float32
+	ldc   int
+	k     int
+	add   bool // to what c holds
 }
 
-// do computes one tile with panels on its own stack.
+// depthOf is how many steps of k each block has, the last one perhaps fewer:
+// as few blocks as possible, of about the same size.
+func depthOf(k int) int {
+	blocks := max(1, chunks(k, blockK))
+	return chunks(chunks(k, blocks), depthStep) * depthStep
+}
+
+// packsA reports whether A goes through a panel: where its rows of a column
+// are together and columns a large power of two apart, so that a panel's worth
+// of them would share few sets of the cache.
+func (g *gemm) packsA() bool {
+	return levelSizes[g.level].packs || g.a.cs != 1 && g.a.cs%512 == 0
+}
+
+// packsB reports whether B goes through panels, for so many rows of A.
+func (g *gemm) packsB(rows int) bool {
+	return levelSizes[g.level].packs || g.im != nil || g.b.cs != 1 || rows >= packRowsB
+}
+
+// do computes rows i0..i1 and columns j0..j1 of C.
 func (g *gemm) do(i0, i1, j0, j1 int) {
-	if g.k <= smallK {
-		g.doSmall(i0, i1, j0, j1)
+	if !g.packsA() && !g.packsB(i1-i0) {
+		g.tile(nil, i0, i1, j0, j1)
 		return
 	}
-	var s largePanels
-	buf := s.panels()
-	g.tile(&buf, i0, i1, j0, j1)
+	ws := takeWorkspace()
+	g.tile(ws, i0, i1, j0, j1)
+	ws.giveBack()
 }
 
-func (g *gemm) doSmall(i0, i1, j0, j1 int) {
-	var s smallPanels
-	buf := s.panels()
-	g.tile(&buf, i0, i1, j0, j1)
-}
-
-// run computes the whole of an m x n product in one goroutine.
-func (g *gemm) run(buf *panels, m, n int) {
-	for j := 0; j < n; j += tileN {
-		g.tile(buf, 0, m, j, min(j+tileN, n))
+// tile is do with a workspace, which may be nil if nothing is packed.
+func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
+	if i0 >= i1 || j0 >= j1 {
+		return
 	}
-}
-
-// tile computes rows i0..i1 and columns j0..j1 of C, at most tileN columns.
-func (g *gemm) tile(buf *panels, i0, i1, j0, j1 int) {
-	if g.k == 0 && !g.add {
-		for i := i0; i < i1; i++ {
+	if g.k == 0 {
+		for i := i0; i < i1 && !g.add; i++ {
 			clear(g.c[i*g.ldc+j0 : i*g.ldc+j1])
 		}
-	}
-	for k0 := 0; k0 < g.k; k0 += blockK {
-		kn := min(blockK, g.k-k0)
-		buf.begin(kn, min(packM, i1-i0), j1-j0)
-		switch {
-		case g.im != nil && g.im.transposed:
-			g.im.packT(buf, k0, kn, j0, j1)
-		case g.im != nil:
-			g.im.pack(buf, k0, kn, j0, j1)
-		case g.b.cs == 1:
-			packRows(buf, &g.b, k0, kn, j0, j1)
-		default:
-			packColumns(buf, &g.b, k0, kn, j0, j1)
-		}
-		for i := i0; i < i1; i += packM {
-			ie := min(i+packM, i1)
-			packA(buf, &g.a, k0, kn, i, ie)
-			g.sweep(buf, i, ie, j0, j1, g.add || k0 > 0)
-		}
-	}
-}
-
-// sweep multiplies the packed rows i0..i1 with the packed columns j0..j1.
-func (g *gemm) sweep(buf *panels, i0, i1, j0, j1 int, add bool) {
-	var acc [unrollM * unrollN]float32
-	for j := j0; j < j1; j += unrollN {
-		b := buf.panelB((j - j0) / unrollN)
-		for i := i0; i < i1; i += unrollM {
-			micro(buf.panelA((i-i0)/unrollM), b, &acc)
-			c := g.c[i*g.ldc+j:]
-			if i+unrollM <= i1 && j+unrollN <= j1 {
-				storeRow(c, acc[:unrollN], add)
-				storeRow(c[g.ldc:], acc[unrollN:], add)
-				continue
-			}
-			for r := 0; i+r < i1 && r < unrollM; r++ {
-				storeEdge(c[r*g.ldc:], acc[r*unrollN:][:min(unrollN, j1-j)], add)
-			}
-		}
-	}
-}
-
-// micro is the inner loop: 2x4 sums over k, unrolled by hand, since the loop's
-// own bookkeeping would cost a third of the time.
-func micro(a [][unrollM]float32, b [][unrollN]float32, acc *[unrollM * unrollN]float32) {
-	var c00, c01, c02, c03, c10, c11, c12, c13 float32
-	for len(a) >= unrollK && len(b) >= unrollK {
-		ak, bk := (*[unrollK][unrollM]float32)(a), (*[unrollK][unrollN]float32)(b)
-		b0, b1, b2, b3 := bk[0][0], bk[0][1], bk[0][2], bk[0][3]
-		x := ak[0][0]
-		c00 += x * b0
-		c01 += x * b1
-		c02 += x * b2
-		c03 += x * b3
-		x = ak[0][1]
-		c10 += x * b0
-		c11 += x * b1
-		c12 += x * b2
-		c13 += x * b3
-		b0, b1, b2, b3 = bk[1][0], bk[1][1], bk[1][2], bk[1][3]
-		x = ak[1][0]
-		c00 += x * b0
-		c01 += x * b1
-		c02 += x * b2
-		c03 += x * b3
-		x = ak[1][1]
-		c10 += x * b0
-		c11 += x * b1
-		c12 += x * b2
-		c13 += x * b3
-		b0, b1, b2, b3 = bk[2][0], bk[2][1], bk[2][2], bk[2][3]
-		x = ak[2][0]
-		c00 += x * b0
-		c01 += x * b1
-		c02 += x * b2
-		c03 += x * b3
-		x = ak[2][1]
-		c10 += x * b0
-		c11 += x * b1
-		c12 += x * b2
-		c13 += x * b3
-		b0, b1, b2, b3 = bk[3][0], bk[3][1], bk[3][2], bk[3][3]
-		x = ak[3][0]
-		c00 += x * b0
-		c01 += x * b1
-		c02 += x * b2
-		c03 += x * b3
-		x = ak[3][1]
-		c10 += x * b0
-		c11 += x * b1
-		c12 += x * b2
-		c13 += x * b3
-		a, b = a[unrollK:], b[unrollK:]
-	}
-	*acc = [unrollM * unrollN]float32{c00, c01, c02, c03, c10, c11, c12, c13}
-}
-
-func storeRow(c, acc []float32, add bool) {
-	c, acc = c[:unrollN], acc[:unrollN]
-	if !add {
-		c[0], c[1], c[2], c[3] = acc[0], acc[1], acc[2], acc[3]
 		return
 	}
-	c[0] += acc[0]
-	c[1] += acc[1]
-	c[2] += acc[2]
-	c[3] += acc[3]
+	depth := depthOf(g.k)
+	for k0 := 0; k0 < g.k; k0 += depth {
+		g.block(ws, i0, i1, j0, j1, k0, min(depth, g.k-k0), g.add || k0 > 0)
+	}
 }
 
-func storeEdge(c, acc []float32, add bool) {
-	for j, v := range acc {
-		if add {
-			v = c[j] + v
+// block computes the part of a tile that k0..k0+kn contribute.
+func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
+	g.a.check(i1, k0+kn)
+	_ = g.c[(i1-1)*g.ldc+j1-1]
+	for j := j0; j < j1; j += maxCols {
+		end := min(j+maxCols, j1)
+		var b panels
+		if g.packsB(i1 - i0) {
+			b = g.packB(ws, k0, kn, j, end)
+		} else {
+			g.b.check(k0+kn, end)
+			b = panels{data: g.b.data[k0*g.b.rs+j:], step: levelSizes[g.level].nr, stride: g.b.rs, k: kn}
 		}
-		c[j] = v
+		g.sweep(ws, b, i0, i1, j, end, k0, add)
 	}
 }
 
-// packA packs rows i0..i1 of A, k0..k0+kn, in panels of two rows; a missing
-// second row is zeros.
-func packA(buf *panels, a *operand, k0, kn, i0, i1 int) {
-	for i := i0; i < i1; i += unrollM {
-		dst := buf.panelA((i - i0) / unrollM)[:kn]
-		src := a.data[i*a.rs+k0*a.cs:]
-		switch {
-		case i+1 == i1:
-			for k := range dst {
-				dst[k] = [unrollM]float32{src[k*a.cs], 0}
-			}
-		case a.cs == 1:
-			x, y := src[:len(dst)], src[a.rs:][:len(dst)]
-			for k := range dst {
-				dst[k] = [unrollM]float32{x[k], y[k]}
-			}
-		default:
-			for k := range dst {
-				s := src[k*a.cs:]
-				dst[k] = [unrollM]float32{s[0], s[a.rs]}
-			}
+// sweep multiplies rows i0..i1 of A with panels of B. Rows are divided evenly,
+// because an inner kernel of few rows has too few sums to fill the pipeline.
+func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) {
+	s, adds := levelSizes[g.level], 0
+	if add {
+		adds = 1
+	}
+	m, groups := i1-i0, chunks(i1-i0, s.mr)
+	packs := g.packsA()
+	for p := range groups {
+		i, end := i0+m*p/groups, i0+m*(p+1)/groups
+		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
+		if packs {
+			packA(ws.a, &g.a, s.mr, i, end, k0, b.k)
+			a, ars, acs = &ws.a[0], 1, s.mr
 		}
-	}
-}
-
-// packRows packs columns j0..j1 of a row-major B, k0..k0+kn.
-func packRows(buf *panels, b *operand, k0, kn, j0, j1 int) {
-	for k := range kn {
-		spread(buf, k, b.data[(k0+k)*b.rs+j0:][:j1-j0])
-	}
-}
-
-// spread writes row k of the packed B: four columns to a panel, the last one
-// filled up with zeros.
-func spread(buf *panels, k int, row []float32) {
-	for ; len(row) >= unrollN; k += buf.depth {
-		buf.b[k] = [unrollN]float32(row)
-		row = row[unrollN:]
-	}
-	if len(row) > 0 {
-		var last [unrollN]float32
-		copy(last[:], row)
-		buf.b[k] = last
-	}
-}
-
-// packColumns packs columns j0..j1 of a column-major B, k0..k0+kn.
-func packColumns(buf *panels, b *operand, k0, kn, j0, j1 int) {
-	for j := j0; j < j1; j += unrollN {
-		dst := buf.panelB((j - j0) / unrollN)[:kn]
-		if j+unrollN > j1 {
-			for l := range unrollN {
-				packLane(dst, b.data, (j+l)*b.cs+k0, l, j+l < j1)
-			}
-			continue
-		}
-		s := b.data[j*b.cs+k0:]
-		w, x, y, z := s[:len(dst)], s[b.cs:][:len(dst)], s[2*b.cs:][:len(dst)], s[3*b.cs:][:len(dst)]
-		for k := range dst {
-			dst[k] = [unrollN]float32{w[k], x[k], y[k], z[k]}
+		for j, at := j0, 0; j < j1; j, at = j+s.nr, at+b.step {
+			g.level.multiply(&g.c[i*g.ldc+j], g.ldc, a, ars, acs, &b.data[at], b.stride, end-i, min(s.nr, j1-j), b.k, adds)
 		}
 	}
-}
-
-// packLane writes one column of a panel, zeros where there is none.
-func packLane(dst [][unrollN]float32, data []float32, at, lane int, there bool) {
-	for k := range dst {
-		v := float32(0)
-		if there {
-			v = data[at+k]
-		}
-		dst[k][lane] = v
-	}
-}
-
-// grid is how the m x n elements of each of count products are cut into tiles.
-type grid struct {
-	m, n, count    int
-	stepM, stepN   int
-	tilesM, tilesN int
-}
-
-// newGrid prefers large tiles, which share packed panels, as long as they
-// leave some eight chunks to share among threads: first rows are cut down to
-// leastM, then columns, then rows again.
-func newGrid(count, m, n, leastM int) grid {
-	g := grid{m: m, n: n, count: count, stepM: 128}
-	g.setN(max(1, chunks(n, tileN)))
-	for g.chunks() < 8 && g.stepM > leastM {
-		g.setM(g.stepM / 2)
-	}
-	for g.chunks() < 8 && g.stepN > 32 {
-		g.setN(g.tilesN * 2)
-	}
-	for g.chunks() < 4 && g.stepM > packM {
-		g.setM(g.stepM / 2)
-	}
-	return g
-}
-
-func (g *grid) setM(step int) {
-	g.stepM = step
-	g.tilesM = chunks(g.m, step)
-}
-
-// setN cuts the columns evenly into at least that many tiles of whole panels.
-func (g *grid) setN(tiles int) {
-	g.stepN = max(unrollN, chunks(chunks(g.n, tiles), unrollN)*unrollN)
-	g.tilesN = chunks(g.n, g.stepN)
-	g.tilesM = chunks(g.m, g.stepM)
-}
-
-// chunks is the number of tiles of all products.
-func (g *grid) chunks() int { return g.count * g.tilesM * g.tilesN }
-
-// at is tile i: which product, rows and columns.
-func (g *grid) at(i int) (p, i0, i1, j0, j1 int) {
-	j0, j1 = span(i%g.tilesN, g.stepN, g.n)
-	i /= g.tilesN
-	i0, i1 = span(i%g.tilesM, g.stepM, g.m)
-	return i / g.tilesM, i0, i1, j0, j1
 }

@@ -16,33 +16,6 @@ type im2col struct {
 	transposed         bool // rows are output pixels, columns (c, kh, kw)
 }
 
-// pack packs window elements k0..k0+kn of output pixels j0..j1.
-func (m *im2col) pack(buf *panels, k0, kn, j0, j1 int) {
-	var row [tileN]float32
-	for k := range kn {
-		r := row[:j1-j0]
-		m.fill(r, k0+k, j0)
-		spread(buf, k, r)
-	}
-}
-
-// packT packs output pixels k0..k0+kn of window elements j0..j1.
-func (m *im2col) packT(buf *panels, k0, kn, j0, j1 int) {
-	var run [blockK]float32
-	for j := j0; j < (j1+unrollN-1)/unrollN*unrollN; j++ {
-		r := run[:kn]
-		if j < j1 {
-			m.fill(r, j, k0)
-		} else {
-			clear(r)
-		}
-		dst, lane := buf.panelB((j - j0) / unrollN)[:kn], (j-j0)%unrollN
-		for k := range dst {
-			dst[k][lane] = r[k]
-		}
-	}
-}
-
 // fill writes window element q = (c, kh, kw) of the output pixels from p on.
 func (m *im2col) fill(dst []float32, q, p int) {
 	kk := m.kh * m.kw

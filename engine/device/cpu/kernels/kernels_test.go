@@ -446,7 +446,9 @@ var updateCases = map[string]func(s source) sample{
 	},
 }
 
-func TestKernelsAgreeWithReference(t *testing.T) {
+func TestKernelsAgreeWithReference(t *testing.T) { atLevels(t, testAgreement) }
+
+func testAgreement(t *testing.T) {
 	for _, kind := range ref.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			draw := cases[kind]
@@ -478,7 +480,9 @@ func TestEveryReferenceOpHasAKernel(t *testing.T) {
 	}
 }
 
-func TestRunAllocatesNothing(t *testing.T) {
+func TestRunAllocatesNothing(t *testing.T) { atLevels(t, testAllocations) }
+
+func testAllocations(t *testing.T) {
 	for _, kind := range ref.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			gen := rapid.Custom(func(t *rapid.T) sample { return cases[kind](newSource(t)) })

@@ -12,7 +12,9 @@ import (
 
 // TestLargeShapes covers what small shapes do not reach: many blocks of K,
 // many tiles, partial sums, several blocks of queries.
-func TestLargeShapes(t *testing.T) {
+func TestLargeShapes(t *testing.T) { atLevels(t, testLargeShapes) }
+
+func testLargeShapes(t *testing.T) {
 	sum := func(axes ...int) graph.Op { return ops.Reduce{Fn: "sum", Axes: axes} }
 	biggest := func(axes ...int) graph.Op { return ops.Reduce{Fn: "max", Axes: axes} }
 	ids := ref.New(shape.I32(500))
@@ -48,7 +50,9 @@ func TestLargeShapes(t *testing.T) {
 
 // TestBitsDoNotDependOnTheTile computes the same rows and columns inside
 // products of other sizes, whose tiles lie elsewhere.
-func TestBitsDoNotDependOnTheTile(t *testing.T) {
+func TestBitsDoNotDependOnTheTile(t *testing.T) { atLevels(t, testTiles) }
+
+func testTiles(t *testing.T) {
 	const k = 300
 	a, b := noise(131, k), noise(k, 203)
 	whole := productBits(t, a, b, 131, 203, k)

@@ -9,6 +9,7 @@ var matmulKernels = map[string]constructor{"matmul(f32,f32)->f32": newMatMul}
 
 // matmul is a batch of products, each cut into tiles of the output.
 type matmul struct {
+	level          Level
 	grid           grid
 	k              int
 	transA, transB bool
@@ -30,7 +31,7 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	return &matmul{
-		grid: newGrid(batch, m, cols, packM), k: k, transA: op.TransA, transB: op.TransB,
+		level: Using(), grid: newGrid(Using(), batch, m, cols, k, packRowsB), k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }
@@ -46,12 +47,21 @@ func (k *matmul) Run(p Pool, a *Args) error {
 }
 
 func (k *matmul) Chunk(i int) {
-	p, i0, i1, j0, j1 := k.grid.at(i)
+	for t, end := k.grid.of(i); t < end; t++ {
+		p, i0, i1, j0, j1 := k.grid.at(t)
+		g := k.product(p)
+		g.do(i0, i1, j0, j1)
+	}
+}
+
+// product is number p of the batch.
+func (k *matmul) product(p int) gemm {
 	m, n := k.grid.m, k.grid.n
 	g := gemm{
-		a: operand{k.a[p*k.strideA:][:k.strideA], k.k, 1},
-		b: operand{k.b[p*k.strideB:][:k.strideB], n, 1},
-		c: k.c[p*m*n:], ldc: n, k: k.k,
+		level: k.level,
+		a:     operand{k.a[p*k.strideA:][:k.strideA], k.k, 1},
+		b:     operand{k.b[p*k.strideB:][:k.strideB], n, 1},
+		c:     k.c[p*m*n:][:m*n], ldc: n, k: k.k,
 	}
 	if k.transA {
 		g.a.rs, g.a.cs = 1, m
@@ -59,5 +69,5 @@ func (k *matmul) Chunk(i int) {
 	if k.transB {
 		g.b.rs, g.b.cs = 1, k.k
 	}
-	g.do(i0, i1, j0, j1)
+	return g
 }

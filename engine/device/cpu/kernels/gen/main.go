@@ -1,0 +1,60 @@
+// Command gen writes the vector kernels of package asm: assembly and the Go
+// declarations that go with it. It is a module of its own, so that the project
+// does not depend on the assembler library. go generate in package asm runs it.
+package main
+
+import (
+	"flag"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// files are what is written, by the name of the pair NAME.s and NAME.go.
+var files = []struct {
+	name string
+	emit func(c *build.Context)
+}{
+	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
+	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
+	{"transpose_amd64", emitTranspose},
+}
+
+func main() {
+	log.SetFlags(0)
+	dir := flag.String("dir", ".", "where package asm is")
+	flag.Parse()
+	for _, f := range files {
+		c := build.NewContext()
+		f.emit(c)
+		if err := write(*dir, f.name, c); err != nil {
+			log.Fatalf("gen: %s: %v", f.name, err)
+		}
+	}
+}
+
+// write compiles what c holds and writes the assembly and its declarations.
+func write(dir, name string, c *build.Context) error {
+	file, err := c.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return err
+	}
+	cfg := printer.Config{Name: "gen", Pkg: "asm"}
+	for ext, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
+		text, err := p.Print(file)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, name+ext), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

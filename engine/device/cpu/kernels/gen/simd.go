@@ -1,0 +1,118 @@
+package main
+
+import (
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// simd is one width of vectors: how many float32 one holds, the largest tile
+// of a product whose sums stay in registers, and the instructions. A mask is
+// the index of a vector of the tile whose columns end inside it, -1 for none.
+type simd struct {
+	suffix   string // of function names
+	about    string
+	lanes    int
+	rows     int // of the largest tile, which is two vectors wide
+	register func(c *build.Context) reg.VecVirtual
+
+	// masks prepares the masks of a tile of cols columns and returns what
+	// load and store take; vectors is how many there are.
+	masks     func(c *build.Context, cols reg.GPVirtual, vectors int) []Op
+	load      func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual)
+	store     func(c *build.Context, src reg.VecVirtual, mask Op, tmp reg.VecVirtual, m Mem)
+	clear     func(c *build.Context, r reg.VecVirtual)
+	broadcast func(c *build.Context, m Mem, dst reg.VecVirtual)
+}
+
+// avx512 keeps 8 x 32 sums in 16 of 32 registers; masks are opmask registers.
+func avx512() simd {
+	return simd{
+		suffix: "512", about: "AVX-512", lanes: 16, rows: 8,
+		register: func(c *build.Context) reg.VecVirtual { return c.ZMM() },
+		masks: func(c *build.Context, cols reg.GPVirtual, vectors int) []Op {
+			if vectors == 2 {
+				c.SUBQ(Imm(16), cols)
+			}
+			bits, ones, k := c.GP32(), c.GP32(), c.K()
+			c.MOVL(U32(0xffff), ones)
+			c.BZHIL(cols.As32(), ones, bits)
+			c.KMOVW(bits, k)
+			return append(make([]Op, vectors-1), k)
+		},
+		load: func(c *build.Context, m Mem, mask Op, _, dst reg.VecVirtual) {
+			if mask == nil {
+				c.VMOVUPS(m, dst)
+				return
+			}
+			c.VMOVUPS_Z(m, mask, dst)
+		},
+		store: func(c *build.Context, src reg.VecVirtual, mask Op, _ reg.VecVirtual, m Mem) {
+			if mask == nil {
+				c.VMOVUPS(src, m)
+				return
+			}
+			c.VMOVUPS(src, mask, m)
+		},
+		clear:     func(c *build.Context, r reg.VecVirtual) { c.VPXORD(r, r, r) },
+		broadcast: func(c *build.Context, m Mem, dst reg.VecVirtual) { c.VBROADCASTSS(m, dst) },
+	}
+}
+
+// avx2 keeps 6 x 16 sums in 12 of 16 registers. Masks are vectors in memory,
+// since no register is left for them.
+func avx2() simd {
+	return simd{
+		suffix: "2", about: "AVX2 and FMA", lanes: 8, rows: 6,
+		register: func(c *build.Context) reg.VecVirtual { return c.YMM() },
+		masks: func(c *build.Context, cols reg.GPVirtual, vectors int) []Op {
+			table, at := maskTable(c), c.GP64()
+			if vectors == 2 {
+				c.SUBQ(Imm(8), cols)
+			}
+			c.LEAQ(table, at)
+			c.NEGQ(cols)
+			c.LEAQ(Mem{Base: at, Index: cols, Scale: 4, Disp: 32}, at)
+			return append(make([]Op, vectors-1), Mem{Base: at})
+		},
+		load: func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual) {
+			if mask == nil {
+				c.VMOVUPS(m, dst)
+				return
+			}
+			c.VMOVUPS(mask, tmp)
+			c.VMASKMOVPS(m, tmp, dst)
+		},
+		store: func(c *build.Context, src reg.VecVirtual, mask Op, tmp reg.VecVirtual, m Mem) {
+			if mask == nil {
+				c.VMOVUPS(src, m)
+				return
+			}
+			c.VMOVUPS(mask, tmp)
+			c.VMASKMOVPS(src, tmp, m)
+		},
+		clear:     func(c *build.Context, r reg.VecVirtual) { c.VXORPS(r, r, r) },
+		broadcast: func(c *build.Context, m Mem, dst reg.VecVirtual) { c.VBROADCASTSS(m, dst) },
+	}
+}
+
+// maskTable is eight lanes of ones and eight of zeros: the mask of n columns
+// starts n lanes before the zeros.
+func maskTable(c *build.Context) Mem {
+	const name = "lanes"
+	if !declared[c] {
+		declared[c] = true
+		c.StaticGlobal(name)
+		c.DataAttributes(8 | 16) // RODATA, NOPTR
+		for i := range 16 {
+			v := uint32(0)
+			if i < 8 {
+				v = 0xffffffff
+			}
+			c.AddDatum(4*i, U32(v))
+		}
+	}
+	return NewDataAddr(Symbol{Name: name, Static: true}, 0)
+}
+
+var declared = map[*build.Context]bool{}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// emitTranspose writes the copies that turn columns of B into rows of a panel.
+func emitTranspose(c *build.Context) {
+	emitTranspose512(c)
+	emitTranspose2(c)
+}
+
+// begin declares a transposing copy of as many rows as a vector has lanes.
+// It returns the pointers and strides in bytes.
+func begin(c *build.Context, name, about string, lanes int) (dst, drs, src, srs, k reg.GPVirtual) {
+	c.Function(name)
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, drs int, src *float32, srs, k int)")
+	c.Pragma("noescape")
+	c.Doc(fmt.Sprintf("%s writes the transpose of a matrix of %d rows and k columns with %s: row i of dst", name, lanes, about),
+		"is column i of src. drs and srs are the elements from row to row. Behind the k rows,",
+		fmt.Sprintf("dst is written up to a whole number of %d.", lanes))
+	get := func(name string) reg.GPVirtual {
+		r := c.GP64()
+		c.Load(c.Param(name), r)
+		return r
+	}
+	dst, drs, src, srs, k = get("dst"), get("drs"), get("src"), get("srs"), get("k")
+	c.SHLQ(Imm(2), drs)
+	c.SHLQ(Imm(2), srs)
+	return dst, drs, src, srs, k
+}
+
+// rowsOf walks n rows from base on: it returns the address of each in turn.
+func rowsOf(c *build.Context, base, stride reg.GPVirtual) func() Mem {
+	at := c.GP64()
+	c.MOVQ(base, at)
+	first := true
+	return func() Mem {
+		if !first {
+			c.ADDQ(stride, at)
+		}
+		first = false
+		return Mem{Base: at}
+	}
+}
+
+// emitTranspose512 moves blocks of 16x16: pairs of rows are interleaved, then
+// pairs of pairs, then the four quarters of the registers change places.
+func emitTranspose512(c *build.Context) {
+	dst, drs, src, srs, k := begin(c, "Transpose512", "AVX-512", 16)
+	mask, ones, bits := c.K(), c.GP32(), c.GP32()
+	c.MOVL(U32(0xffff), ones)
+	c.KMOVW(ones, mask)
+	c.Label("block")
+	c.CMPQ(k, Imm(16))
+	c.JGE(LabelRef("whole"))
+	c.BZHIL(k.As32(), ones, bits)
+	c.KMOVW(bits, mask)
+	c.Label("whole")
+	r := make([]reg.VecVirtual, 16)
+	next := rowsOf(c, src, srs)
+	for i := range r {
+		r[i] = c.ZMM()
+		c.VMOVUPS_Z(next(), mask, r[i])
+	}
+	r = interleave(c, r, func() reg.VecVirtual { return c.ZMM() })
+	out := make([]reg.VecVirtual, 16)
+	for i := range 4 {
+		mix := func(pattern uint64, x, y reg.VecVirtual) reg.VecVirtual {
+			z := c.ZMM()
+			c.VSHUFF32X4(Imm(pattern), y, x, z)
+			return z
+		}
+		even0, even1 := mix(0x88, r[i], r[4+i]), mix(0x88, r[8+i], r[12+i])
+		odd0, odd1 := mix(0xdd, r[i], r[4+i]), mix(0xdd, r[8+i], r[12+i])
+		out[i], out[8+i] = mix(0x88, even0, even1), mix(0xdd, even0, even1)
+		out[4+i], out[12+i] = mix(0x88, odd0, odd1), mix(0xdd, odd0, odd1)
+	}
+	for _, v := range out {
+		c.VMOVUPS(v, Mem{Base: dst})
+		c.ADDQ(drs, dst)
+	}
+	c.ADDQ(Imm(64), src)
+	c.SUBQ(Imm(16), k)
+	c.JGT(LabelRef("block"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// emitTranspose2 moves blocks of 8x8 in the same way.
+func emitTranspose2(c *build.Context) {
+	dst, drs, src, srs, k := begin(c, "Transpose2", "AVX2", 8)
+	mask := c.YMM()
+	table, at, n := maskTable(c), c.GP64(), c.GP64()
+	c.LEAQ(table, at)
+	c.VMOVUPS(Mem{Base: at}, mask)
+	c.Label("block")
+	c.CMPQ(k, Imm(8))
+	c.JGE(LabelRef("whole"))
+	c.MOVQ(k, n)
+	c.NEGQ(n)
+	c.VMOVUPS(Mem{Base: at, Index: n, Scale: 4, Disp: 32}, mask)
+	c.Label("whole")
+	r := make([]reg.VecVirtual, 8)
+	next := rowsOf(c, src, srs)
+	for i := range r {
+		r[i] = c.YMM()
+		c.VMASKMOVPS(next(), mask, r[i])
+	}
+	r = interleave(c, r, func() reg.VecVirtual { return c.YMM() })
+	out := make([]reg.VecVirtual, 8)
+	for i := range 4 {
+		out[i], out[4+i] = c.YMM(), c.YMM()
+		c.VPERM2F128(Imm(0x20), r[4+i], r[i], out[i])
+		c.VPERM2F128(Imm(0x31), r[4+i], r[i], out[4+i])
+	}
+	for _, v := range out {
+		c.VMOVUPS(v, Mem{Base: dst})
+		c.ADDQ(drs, dst)
+	}
+	c.ADDQ(Imm(32), src)
+	c.SUBQ(Imm(8), k)
+	c.JGT(LabelRef("block"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// interleave turns each four rows g..g+3 into four registers, of which number
+// g+i holds, in its quarter q, column 4*q+i of the four rows.
+func interleave(c *build.Context, r []reg.VecVirtual, fresh func() reg.VecVirtual) []reg.VecVirtual {
+	pairs := make([]reg.VecVirtual, len(r))
+	for i := 0; i < len(r); i += 2 {
+		pairs[i], pairs[i+1] = fresh(), fresh()
+		c.VUNPCKLPS(r[i+1], r[i], pairs[i])
+		c.VUNPCKHPS(r[i+1], r[i], pairs[i+1])
+	}
+	fours := make([]reg.VecVirtual, len(r))
+	for i := 0; i < len(r); i += 4 {
+		for j := range 4 {
+			fours[i+j] = fresh()
+		}
+		c.VUNPCKLPD(pairs[i+2], pairs[i], fours[i])
+		c.VUNPCKHPD(pairs[i+2], pairs[i], fours[i+1])
+		c.VUNPCKLPD(pairs[i+3], pairs[i+1], fours[i+2])
+		c.VUNPCKHPD(pairs[i+3], pairs[i+1], fours[i+3])
+	}
+	return fours
+}

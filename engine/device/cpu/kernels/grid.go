@@ -1,0 +1,72 @@
+package kernels
+
+// How products are shared among threads: enough chunks that a few threads end
+// at about the same time, of enough multiply-adds each to be worth handing to
+// one.
+const (
+	enoughChunks = 16
+	leastWork    = 1 << 18
+	largestTileM = 512
+)
+
+// grid is how the m x n elements of each of count products are cut into tiles,
+// and how many tiles in a row make a chunk.
+type grid struct {
+	m, n, count    int
+	stepM, stepN   int
+	tilesM, tilesN int
+	perChunk       int
+}
+
+// newGrid prefers large tiles, which share packed panels. Columns are cut
+// first, because no two of their tiles pack the same; rows not below leastM,
+// and columns not below a panel.
+func newGrid(l Level, count, m, n, k, leastM int) grid {
+	s := levelSizes[l]
+	g := grid{m: m, n: n, count: count}
+	g.cut(s, largestTileM, maxCols)
+	work := func() int { return g.stepM * g.stepN * max(1, k) }
+	for g.tiles() < enoughChunks && work() >= 2*leastWork {
+		switch {
+		case g.stepN > 2*s.nr:
+			g.cut(s, g.stepM, g.stepN/2)
+		case g.stepM >= 2*leastM:
+			g.cut(s, g.stepM/2, g.stepN)
+		case g.stepN > s.nr:
+			g.cut(s, g.stepM, g.stepN/2)
+		default:
+			return g
+		}
+	}
+	g.perChunk = max(1, min(leastWork/max(1, work()), g.tiles()/enoughChunks))
+	return g
+}
+
+// cut divides rows and columns evenly into steps of at most so many, rounded
+// up to whole tiles of the inner kernel.
+func (g *grid) cut(s sizes, stepM, stepN int) {
+	even := func(n, step, unit int) (int, int) {
+		step = max(unit, step)
+		step = chunks(chunks(n, max(1, chunks(n, step))), unit) * unit
+		step = max(unit, step)
+		return step, chunks(n, step)
+	}
+	g.stepM, g.tilesM = even(g.m, stepM, s.mr)
+	g.stepN, g.tilesN = even(g.n, stepN, s.nr)
+	g.perChunk = 1
+}
+
+// tiles is the number of tiles of all products, and chunks that of chunks.
+func (g *grid) tiles() int  { return g.count * g.tilesM * g.tilesN }
+func (g *grid) chunks() int { return chunks(g.tiles(), g.perChunk) }
+
+// of are the tiles of chunk i.
+func (g *grid) of(i int) (first, end int) { return span(i, g.perChunk, g.tiles()) }
+
+// at is tile i: which product, rows and columns.
+func (g *grid) at(i int) (p, i0, i1, j0, j1 int) {
+	j0, j1 = span(i%g.tilesN, g.stepN, g.n)
+	i /= g.tilesN
+	i0, i1 = span(i%g.tilesM, g.stepM, g.m)
+	return i / g.tilesM, i0, i1, j0, j1
+}

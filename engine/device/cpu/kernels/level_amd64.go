@@ -1,0 +1,46 @@
+package kernels
+
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
+)
+
+var best = detect()
+
+func detect() Level {
+	x := &cpu.X86
+	switch {
+	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2:
+		return Generic
+	case !x.HasAVX512F || !x.HasAVX512VL || !x.HasAVX512BW || !x.HasAVX512DQ:
+		return AVX2
+	}
+	return AVX512
+}
+
+// multiply computes a tile of at most mr x nr elements: C = A*B, and with add
+// not 0, C += A*B. Strides are in elements.
+func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, rows, cols, k, add int) {
+	switch l {
+	case AVX512:
+		asm.Gemm512(c, ldc, a, ars, acs, b, brs, rows, cols, k, add)
+	case AVX2:
+		asm.Gemm2(c, ldc, a, ars, acs, b, brs, rows, cols, k, add)
+	default:
+		multiplyGeneric(c, ldc, a, b, rows, cols, k, add)
+	}
+}
+
+// transpose writes column i of src to row i of dst, lanes elements each, for k
+// columns. It may write dst on to a whole number of depthStep rows.
+func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
+	switch l {
+	case AVX512:
+		asm.Transpose512(dst, drs, src, srs, k)
+	case AVX2:
+		asm.Transpose2(dst, drs, src, srs, k)
+	default:
+		transposeGeneric(dst, drs, src, srs, k)
+	}
+}

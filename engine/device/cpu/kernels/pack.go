@@ -1,0 +1,92 @@
+package kernels
+
+// panels are the columns of a block of B: panel p starts at element p*step and
+// has nr columns; its k rows are stride elements apart.
+type panels struct {
+	data         []float32
+	step, stride int
+	k            int
+}
+
+// packA writes rows i0..i1 of A, k0..k0+kn, as a panel: element (i, k) is
+// dst[(k-k0)*mr+i-i0]. Rows that are missing keep what dst held.
+func packA(dst []float32, a *operand, mr, i0, i1, k0, kn int) {
+	if a.rs == 1 && i1-i0 == maxRows && mr == maxRows {
+		src := a.data[i0+k0*a.cs:]
+		for k := range kn {
+			*(*[maxRows]float32)(dst[k*maxRows:]) = [maxRows]float32(src[k*a.cs:])
+		}
+		return
+	}
+	for i := i0; i < i1; i++ {
+		src, out := a.data[i*a.rs+k0*a.cs:], dst[i-i0:]
+		for k := range kn {
+			out[k*mr] = src[k*a.cs]
+		}
+	}
+}
+
+// packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
+// last, narrower panel is filled up with does not matter: a column of B only
+// reaches its own column of C.
+func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
+	s := levelSizes[g.level]
+	p := panels{data: ws.b, step: s.nr * chunks(kn, depthStep) * depthStep, stride: s.nr, k: kn}
+	switch {
+	case g.im != nil && !g.im.transposed:
+		row := ws.rows[:j1-j0]
+		for k := range kn {
+			g.im.fill(row, k0+k, j0)
+			p.spread(k, row)
+		}
+	case g.im == nil && g.b.cs == 1:
+		g.b.check(k0+kn, j1)
+		for k := range kn {
+			p.spread(k, g.b.data[(k0+k)*g.b.rs+j0:][:j1-j0])
+		}
+	default:
+		g.packColumns(ws, p, k0, j0, j1)
+	}
+	return p
+}
+
+// spread writes row k of the panels.
+func (p *panels) spread(k int, row []float32) {
+	at := k * p.stride
+	if p.stride == 32 {
+		for ; len(row) >= 32; row = row[32:] {
+			*(*[32]float32)(p.data[at:]) = [32]float32(row)
+			at += p.step
+		}
+	}
+	for len(row) > 0 {
+		n := copy(p.data[at:][:p.stride], row)
+		row = row[n:]
+		at += p.step
+	}
+}
+
+// packColumns packs a B whose columns lie in order, or can be read in order
+// from an image, by transposing some of them at a time.
+func (g *gemm) packColumns(ws *workspace, p panels, k0, j0, j1 int) {
+	s := levelSizes[g.level]
+	if g.im == nil {
+		g.b.check(k0+p.k, j1)
+	}
+	for j := j0; j < j1; j += s.lanes {
+		dst := &p.data[(j-j0)/s.nr*p.step+(j-j0)%s.nr]
+		if g.im == nil && j+s.lanes <= j1 {
+			g.level.transpose(dst, s.nr, &g.b.data[j*g.b.cs+k0], g.b.cs, p.k)
+			continue
+		}
+		for l := range min(s.lanes, j1-j) {
+			column := ws.rows[l*blockK:][:p.k]
+			if g.im != nil {
+				g.im.fill(column, j+l, k0)
+			} else {
+				copy(column, g.b.data[(j+l)*g.b.cs+k0:])
+			}
+		}
+		g.level.transpose(dst, s.nr, &ws.rows[0], blockK, p.k)
+	}
+}
