@@ -15,7 +15,13 @@ package kernels
 const (
 	blockK    = 384 // most steps of k in a block
 	depthStep = 16  // blocks and panels are whole numbers of this many steps
-	packRowsB = 32  // rows of A from which packing a B that lies in order pays
+
+	// From this many rows of A, elements from row to row and elements spanned
+	// by a block it pays to pack what could be read in place: the second level
+	// of address translation and the sets of the caches run out.
+	packRows  = 32
+	packStep  = 512
+	packReach = 5 << 16
 
 	// What a workspace has room for, at any level.
 	maxRows  = 8
@@ -26,14 +32,15 @@ const (
 // sizes are the measures of a level's inner kernel.
 type sizes struct {
 	mr, nr int  // its largest tile
+	strip  int  // rows of a panel of A
 	lanes  int  // columns that transpose moves at once
 	packs  bool // A and B must be in panels
 }
 
 var levelSizes = [...]sizes{
-	Generic: {genericRows, genericCols, genericCols, true},
-	AVX2:    {6, 16, 8, false},
-	AVX512:  {8, 32, 16, false},
+	Generic: {genericRows, genericCols, genericRows, genericCols, true},
+	AVX2:    {6, 16, 8, 8, false},
+	AVX512:  {8, 32, 8, 16, false},
 }
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
@@ -69,16 +76,15 @@ func depthOf(k int) int {
 	return chunks(chunks(k, blocks), depthStep) * depthStep
 }
 
-// packsA reports whether A goes through a panel: where its rows of a column
-// are together and columns a large power of two apart, so that a panel's worth
-// of them would share few sets of the cache.
+// packsA reports whether A goes through a panel: where it is transposed and
+// its columns are far apart.
 func (g *gemm) packsA() bool {
-	return levelSizes[g.level].packs || g.a.cs != 1 && g.a.cs%512 == 0
+	return levelSizes[g.level].packs || g.a.cs >= packStep
 }
 
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
-	return levelSizes[g.level].packs || g.im != nil || g.b.cs != 1 || rows >= packRowsB
+	return levelSizes[g.level].packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*min(g.k, depthOf(g.k)) >= packReach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
@@ -139,8 +145,8 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		i, end := i0+m*p/groups, i0+m*(p+1)/groups
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		if packs {
-			packA(ws.a, &g.a, s.mr, i, end, k0, b.k)
-			a, ars, acs = &ws.a[0], 1, s.mr
+			g.level.gather(&ws.a[0], a, ars, acs, end-i, b.k)
+			a, ars, acs = &ws.a[0], 1, s.strip
 		}
 		for j, at := j0, 0; j < j1; j, at = j+s.nr, at+b.step {
 			g.level.multiply(&g.c[i*g.ldc+j], g.ldc, a, ars, acs, &b.data[at], b.stride, end-i, min(s.nr, j1-j), b.k, adds)

@@ -108,3 +108,21 @@ func transposeGeneric(dst *float32, drs int, src *float32, srs, k int) {
 		*(*[genericCols]float32)(d[i*drs:]) = [genericCols]float32{w[i], x[i], y[i], z[i]}
 	}
 }
+
+// gatherGeneric copies two rows of k columns, of which the second may be
+// missing: its sums are not used then.
+func gatherGeneric(dst, src *float32, rs, cs, rows, k int) {
+	d := unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(dst)), k)
+	s := unsafe.Slice(src, (rows-1)*rs+(k-1)*cs+1)
+	second := s[(rows-1)*rs:]
+	if cs == 1 {
+		s, second = s[:k], second[:k]
+		for i := range d {
+			d[i] = [genericRows]float32{s[i], second[i]}
+		}
+		return
+	}
+	for i := range d {
+		d[i] = [genericRows]float32{s[i*cs], second[i*cs]}
+	}
+}

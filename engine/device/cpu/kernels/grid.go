@@ -21,14 +21,14 @@ type grid struct {
 // newGrid prefers large tiles, which share packed panels. Columns are cut
 // first, because no two of their tiles pack the same; rows not below leastM,
 // and columns not below a panel.
-func newGrid(l Level, count, m, n, k, leastM int) grid {
+func newGrid(l Level, count, m, n, k, leastM int, rowsFirst bool) grid {
 	s := levelSizes[l]
 	g := grid{m: m, n: n, count: count}
 	g.cut(s, largestTileM, maxCols)
 	work := func() int { return g.stepM * g.stepN * max(1, k) }
 	for g.tiles() < enoughChunks && work() >= 2*leastWork {
 		switch {
-		case g.stepN > 2*s.nr:
+		case g.stepN > 2*s.nr && !(rowsFirst && g.stepM >= 2*leastM):
 			g.cut(s, g.stepM, g.stepN/2)
 		case g.stepM >= 2*leastM:
 			g.cut(s, g.stepM/2, g.stepN)

@@ -44,3 +44,14 @@ func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
 		transposeGeneric(dst, drs, src, srs, k)
 	}
 }
+
+// gather copies k columns of at most mr rows of A: row i of column j is
+// src[i*rs+j*cs] and becomes dst[j*strip+i], strip being the level's. Vectors
+// only gather rows that are together: rs is 1.
+func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
+	if l == Generic {
+		gatherGeneric(dst, src, rs, cs, rows, k)
+		return
+	}
+	asm.Gather2(dst, src, cs, rows, k)
+}

@@ -15,3 +15,9 @@ func (l Level) multiply(c *float32, ldc int, a *float32, _, _ int, b *float32, _
 func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
 	transposeGeneric(dst, drs, src, srs, k)
 }
+
+// gather copies k columns of at most mr rows of A: row i of column j is
+// src[i*rs+j*cs] and becomes dst[j*strip+i].
+func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
+	gatherGeneric(dst, src, rs, cs, rows, k)
+}

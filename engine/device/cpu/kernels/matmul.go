@@ -31,7 +31,7 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	return &matmul{
-		level: Using(), grid: newGrid(Using(), batch, m, cols, k, packRowsB), k: k, transA: op.TransA, transB: op.TransB,
+		level: Using(), grid: newGrid(Using(), batch, m, cols, k, packRows, op.TransA && m >= packStep), k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }

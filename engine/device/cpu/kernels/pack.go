@@ -8,24 +8,6 @@ type panels struct {
 	k            int
 }
 
-// packA writes rows i0..i1 of A, k0..k0+kn, as a panel: element (i, k) is
-// dst[(k-k0)*mr+i-i0]. Rows that are missing keep what dst held.
-func packA(dst []float32, a *operand, mr, i0, i1, k0, kn int) {
-	if a.rs == 1 && i1-i0 == maxRows && mr == maxRows {
-		src := a.data[i0+k0*a.cs:]
-		for k := range kn {
-			*(*[maxRows]float32)(dst[k*maxRows:]) = [maxRows]float32(src[k*a.cs:])
-		}
-		return
-	}
-	for i := i0; i < i1; i++ {
-		src, out := a.data[i*a.rs+k0*a.cs:], dst[i-i0:]
-		for k := range kn {
-			out[k*mr] = src[k*a.cs]
-		}
-	}
-}
-
 // packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
 // last, narrower panel is filled up with does not matter: a column of B only
 // reaches its own column of C.

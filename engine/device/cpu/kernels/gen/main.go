@@ -21,7 +21,7 @@ var files = []struct {
 }{
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
-	{"transpose_amd64", emitTranspose},
+	{"pack_amd64", emitPack},
 }
 
 func main() {

@@ -15,3 +15,9 @@ func Transpose512(dst *float32, drs int, src *float32, srs int, k int)
 //
 //go:noescape
 func Transpose2(dst *float32, drs int, src *float32, srs int, k int)
+
+// Gather2 copies k columns of 1 to 8 rows, which lie in order, with AVX2: row i of column j
+// is src[j*cs+i] and becomes dst[j*8+i]. Rows up to 8 that are missing become zeros.
+//
+//go:noescape
+func Gather2(dst *float32, src *float32, cs int, rows int, k int)

@@ -256,3 +256,51 @@ DATA lanes<>+52(SB)/4, $0x00000000
 DATA lanes<>+56(SB)/4, $0x00000000
 DATA lanes<>+60(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $64
+
+// func Gather2(dst *float32, src *float32, cs int, rows int, k int)
+// Requires: AVX
+TEXT ·Gather2(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    cs+16(FP), DX
+	MOVQ    rows+24(FP), BX
+	MOVQ    k+32(FP), SI
+	SHLQ    $0x02, DX
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    BX
+	VMOVUPS 32(DI)(BX*4), Y0
+	SUBQ    $0x04, SI
+	JLT     rest
+
+four:
+	VMASKMOVPS (CX), Y0, Y1
+	ADDQ       DX, CX
+	VMOVUPS    Y1, (AX)
+	VMASKMOVPS (CX), Y0, Y1
+	ADDQ       DX, CX
+	VMOVUPS    Y1, 32(AX)
+	VMASKMOVPS (CX), Y0, Y1
+	ADDQ       DX, CX
+	VMOVUPS    Y1, 64(AX)
+	VMASKMOVPS (CX), Y0, Y1
+	ADDQ       DX, CX
+	VMOVUPS    Y1, 96(AX)
+	ADDQ       $0x80, AX
+	SUBQ       $0x04, SI
+	JGE        four
+
+rest:
+	ADDQ $0x04, SI
+	JEQ  end
+
+one:
+	VMASKMOVPS (CX), Y0, Y1
+	ADDQ       DX, CX
+	VMOVUPS    Y1, (AX)
+	ADDQ       $0x20, AX
+	SUBQ       $0x01, SI
+	JNE        one
+
+end:
+	VZEROUPPER
+	RET

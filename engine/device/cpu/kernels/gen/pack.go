@@ -9,10 +9,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitTranspose writes the copies that turn columns of B into rows of a panel.
-func emitTranspose(c *build.Context) {
+// emitPack writes the copies that gather operands: those that turn columns of
+// B into rows of a panel, and the one that gathers a few rows of a transposed A.
+func emitPack(c *build.Context) {
 	emitTranspose512(c)
 	emitTranspose2(c)
+	emitGather2(c)
 }
 
 // begin declares a transposing copy of as many rows as a vector has lanes.
@@ -151,4 +153,49 @@ func interleave(c *build.Context, r []reg.VecVirtual, fresh func() reg.VecVirtua
 		c.VUNPCKHPD(pairs[i+3], pairs[i+1], fours[i+3])
 	}
 	return fours
+}
+
+// emitGather2 takes four columns a round, so that their loads overlap.
+func emitGather2(c *build.Context) {
+	c.Function("Gather2")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, src *float32, cs, rows, k int)")
+	c.Pragma("noescape")
+	c.Doc("Gather2 copies k columns of 1 to 8 rows, which lie in order, with AVX2: row i of column j",
+		"is src[j*cs+i] and becomes dst[j*8+i]. Rows up to 8 that are missing become zeros.")
+	get := func(name string) reg.GPVirtual {
+		r := c.GP64()
+		c.Load(c.Param(name), r)
+		return r
+	}
+	dst, src, cs, rows, k := get("dst"), get("src"), get("cs"), get("rows"), get("k")
+	c.SHLQ(Imm(2), cs)
+	mask, table := c.YMM(), c.GP64()
+	c.LEAQ(maskTable(c), table)
+	c.NEGQ(rows)
+	c.VMOVUPS(Mem{Base: table, Index: rows, Scale: 4, Disp: 32}, mask)
+	move := func(n int) {
+		for i := range n {
+			v := c.YMM()
+			c.VMASKMOVPS(Mem{Base: src}, mask, v)
+			c.ADDQ(cs, src)
+			c.VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
+		}
+		c.ADDQ(Imm(uint64(32*n)), dst)
+		c.SUBQ(Imm(uint64(n)), k)
+	}
+	c.SUBQ(Imm(4), k)
+	c.JLT(LabelRef("rest"))
+	c.Label("four")
+	move(4)
+	c.JGE(LabelRef("four"))
+	c.Label("rest")
+	c.ADDQ(Imm(4), k)
+	c.JEQ(LabelRef("end"))
+	c.Label("one")
+	move(1)
+	c.JNE(LabelRef("one"))
+	c.Label("end")
+	c.VZEROUPPER()
+	c.RET()
 }
