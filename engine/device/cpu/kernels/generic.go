@@ -126,3 +126,18 @@ func gatherGeneric(dst, src *float32, rs, cs, rows, k int) {
 		d[i] = [genericRows]float32{s[i*cs], second[i*cs]}
 	}
 }
+
+// spreadGeneric copies rows to panels of four columns.
+func spreadGeneric(dst *float32, step int, src *float32, srs, cols, k int) {
+	d, s := unsafe.Slice(dst, (chunks(cols, genericCols)-1)*step+k*genericCols), unsafe.Slice(src, (k-1)*srs+cols)
+	for i := range k {
+		row, at := s[i*srs:][:cols], i*genericCols
+		for ; len(row) >= genericCols; at += step {
+			*(*[genericCols]float32)(d[at:]) = [genericCols]float32(row)
+			row = row[genericCols:]
+		}
+		if len(row) > 0 {
+			copy(d[at:], row)
+		}
+	}
+}

@@ -55,3 +55,16 @@ func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
 	}
 	asm.Gather2(dst, src, cs, rows, k)
 }
+
+// spread copies k rows of cols columns, srs elements apart, to panels of nr
+// columns, step elements apart.
+func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
+	switch l {
+	case AVX512:
+		asm.Spread512(dst, step, src, srs, cols, k)
+	case AVX2:
+		asm.Spread2(dst, step, src, srs, cols, k)
+	default:
+		spreadGeneric(dst, step, src, srs, cols, k)
+	}
+}

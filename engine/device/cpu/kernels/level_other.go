@@ -21,3 +21,9 @@ func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
 func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
 	gatherGeneric(dst, src, rs, cs, rows, k)
 }
+
+// spread copies k rows of cols columns, srs elements apart, to panels of nr
+// columns, step elements apart.
+func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
+	spreadGeneric(dst, step, src, srs, cols, k)
+}

@@ -19,33 +19,15 @@ func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
 		row := ws.rows[:j1-j0]
 		for k := range kn {
 			g.im.fill(row, k0+k, j0)
-			p.spread(k, row)
+			g.level.spread(&p.data[k*s.nr], p.step, &row[0], 0, len(row), 1)
 		}
 	case g.im == nil && g.b.cs == 1:
 		g.b.check(k0+kn, j1)
-		for k := range kn {
-			p.spread(k, g.b.data[(k0+k)*g.b.rs+j0:][:j1-j0])
-		}
+		g.level.spread(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, kn)
 	default:
 		g.packColumns(ws, p, k0, j0, j1)
 	}
 	return p
-}
-
-// spread writes row k of the panels.
-func (p *panels) spread(k int, row []float32) {
-	at := k * p.stride
-	if p.stride == 32 {
-		for ; len(row) >= 32; row = row[32:] {
-			*(*[32]float32)(p.data[at:]) = [32]float32(row)
-			at += p.step
-		}
-	}
-	for len(row) > 0 {
-		n := copy(p.data[at:][:p.stride], row)
-		row = row[n:]
-		at += p.step
-	}
 }
 
 // packColumns packs a B whose columns lie in order, or can be read in order

@@ -884,7 +884,7 @@ wide:
 	SUBQ       $0x08, R11
 	LEAQ       lanes<>+0(SB), R14
 	NEGQ       R11
-	LEAQ       32(R14)(R11*4), R14
+	LEAQ       64(R14)(R11*4), R14
 	CMPQ       R10, $0x05
 	JEQ        wide5
 	CMPQ       R10, $0x04
@@ -1812,7 +1812,7 @@ wide1write:
 narrow:
 	LEAQ       lanes<>+0(SB), R14
 	NEGQ       R11
-	LEAQ       32(R14)(R11*4), R14
+	LEAQ       64(R14)(R11*4), R14
 	CMPQ       R10, $0x05
 	JEQ        narrow5
 	CMPQ       R10, $0x04
@@ -2526,12 +2526,28 @@ DATA lanes<>+16(SB)/4, $0xffffffff
 DATA lanes<>+20(SB)/4, $0xffffffff
 DATA lanes<>+24(SB)/4, $0xffffffff
 DATA lanes<>+28(SB)/4, $0xffffffff
-DATA lanes<>+32(SB)/4, $0x00000000
-DATA lanes<>+36(SB)/4, $0x00000000
-DATA lanes<>+40(SB)/4, $0x00000000
-DATA lanes<>+44(SB)/4, $0x00000000
-DATA lanes<>+48(SB)/4, $0x00000000
-DATA lanes<>+52(SB)/4, $0x00000000
-DATA lanes<>+56(SB)/4, $0x00000000
-DATA lanes<>+60(SB)/4, $0x00000000
-GLOBL lanes<>(SB), RODATA|NOPTR, $64
+DATA lanes<>+32(SB)/4, $0xffffffff
+DATA lanes<>+36(SB)/4, $0xffffffff
+DATA lanes<>+40(SB)/4, $0xffffffff
+DATA lanes<>+44(SB)/4, $0xffffffff
+DATA lanes<>+48(SB)/4, $0xffffffff
+DATA lanes<>+52(SB)/4, $0xffffffff
+DATA lanes<>+56(SB)/4, $0xffffffff
+DATA lanes<>+60(SB)/4, $0xffffffff
+DATA lanes<>+64(SB)/4, $0x00000000
+DATA lanes<>+68(SB)/4, $0x00000000
+DATA lanes<>+72(SB)/4, $0x00000000
+DATA lanes<>+76(SB)/4, $0x00000000
+DATA lanes<>+80(SB)/4, $0x00000000
+DATA lanes<>+84(SB)/4, $0x00000000
+DATA lanes<>+88(SB)/4, $0x00000000
+DATA lanes<>+92(SB)/4, $0x00000000
+DATA lanes<>+96(SB)/4, $0x00000000
+DATA lanes<>+100(SB)/4, $0x00000000
+DATA lanes<>+104(SB)/4, $0x00000000
+DATA lanes<>+108(SB)/4, $0x00000000
+DATA lanes<>+112(SB)/4, $0x00000000
+DATA lanes<>+116(SB)/4, $0x00000000
+DATA lanes<>+120(SB)/4, $0x00000000
+DATA lanes<>+124(SB)/4, $0x00000000
+GLOBL lanes<>(SB), RODATA|NOPTR, $128

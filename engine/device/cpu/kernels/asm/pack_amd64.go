@@ -2,6 +2,20 @@
 
 package asm
 
+// Spread512 copies k rows of cols columns, srs elements apart, to panels of 32 columns
+// with AVX-512. Panels are step elements apart. What is missing in the last one
+// becomes zeros.
+//
+//go:noescape
+func Spread512(dst *float32, step int, src *float32, srs int, cols int, k int)
+
+// Spread2 copies k rows of cols columns, srs elements apart, to panels of 16 columns
+// with AVX2 and FMA. Panels are step elements apart. What is missing in the last one
+// becomes zeros.
+//
+//go:noescape
+func Spread2(dst *float32, step int, src *float32, srs int, cols int, k int)
+
 // Transpose512 writes the transpose of a matrix of 16 rows and k columns with AVX-512: row i of dst
 // is column i of src. drs and srs are the elements from row to row. Behind the k rows,
 // dst is written up to a whole number of 16.

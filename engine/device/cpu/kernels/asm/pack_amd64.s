@@ -2,6 +2,157 @@
 
 #include "textflag.h"
 
+// func Spread512(dst *float32, step int, src *float32, srs int, cols int, k int)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·Spread512(SB), NOSPLIT, $0-48
+	MOVQ  dst+0(FP), AX
+	MOVQ  step+8(FP), CX
+	MOVQ  src+16(FP), DX
+	MOVQ  srs+24(FP), BX
+	MOVQ  k+40(FP), SI
+	MOVQ  cols+32(FP), DI
+	SHLQ  $0x02, CX
+	SHLQ  $0x02, BX
+	MOVQ  DI, R8
+	ANDQ  $0x1f, R8
+	SHRQ  $0x05, DI
+	MOVL  $0xffffffff, R9
+	BZHIL R8, R9, R9
+	KMOVW R9, K1
+	SHRL  $0x10, R9
+	KMOVW R9, K2
+
+row:
+	MOVQ  DX, R9
+	MOVQ  AX, R10
+	LEAQ  (DX)(BX*4), R11
+	MOVQ  DI, R12
+	TESTQ R12, R12
+	JEQ   tail
+
+panel:
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	VMOVUPS    (R9), Z0
+	VMOVUPS    Z0, (R10)
+	VMOVUPS    64(R9), Z0
+	VMOVUPS    Z0, 64(R10)
+	ADDQ       CX, R10
+	ADDQ       $0x80, R9
+	ADDQ       $0x80, R11
+	DECQ       R12
+	JNE        panel
+
+tail:
+	TESTQ      R8, R8
+	JEQ        done
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	VMOVUPS.Z  (R9), K1, Z0
+	VMOVUPS    Z0, (R10)
+	VMOVUPS.Z  64(R9), K2, Z0
+	VMOVUPS    Z0, 64(R10)
+
+done:
+	ADDQ BX, DX
+	ADDQ $0x80, AX
+	DECQ SI
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func Spread2(dst *float32, step int, src *float32, srs int, cols int, k int)
+// Requires: AVX, MMX+
+TEXT ·Spread2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ srs+24(FP), BX
+	MOVQ k+40(FP), SI
+	MOVQ cols+32(FP), DI
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+	MOVQ DI, R8
+	ANDQ $0x0f, R8
+	SHRQ $0x04, DI
+	LEAQ lanes<>+0(SB), R9
+	MOVQ R8, R10
+	NEGQ R10
+	LEAQ 64(R9)(R10*4), R9
+
+row:
+	MOVQ  DX, R10
+	MOVQ  AX, R11
+	LEAQ  (DX)(BX*4), R12
+	MOVQ  DI, R13
+	TESTQ R13, R13
+	JEQ   tail
+
+panel:
+	PREFETCHT0 (R12)
+	VMOVUPS    (R10), Y0
+	VMOVUPS    Y0, (R11)
+	VMOVUPS    32(R10), Y0
+	VMOVUPS    Y0, 32(R11)
+	ADDQ       CX, R11
+	ADDQ       $0x40, R10
+	ADDQ       $0x40, R12
+	DECQ       R13
+	JNE        panel
+
+tail:
+	TESTQ      R8, R8
+	JEQ        done
+	PREFETCHT0 (R12)
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (R10), Y0, Y0
+	VMOVUPS    Y0, (R11)
+	VMOVUPS    32(R9), Y0
+	VMASKMOVPS 32(R10), Y0, Y0
+	VMOVUPS    Y0, 32(R11)
+
+done:
+	ADDQ BX, DX
+	ADDQ $0x40, AX
+	DECQ SI
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA lanes<>+0(SB)/4, $0xffffffff
+DATA lanes<>+4(SB)/4, $0xffffffff
+DATA lanes<>+8(SB)/4, $0xffffffff
+DATA lanes<>+12(SB)/4, $0xffffffff
+DATA lanes<>+16(SB)/4, $0xffffffff
+DATA lanes<>+20(SB)/4, $0xffffffff
+DATA lanes<>+24(SB)/4, $0xffffffff
+DATA lanes<>+28(SB)/4, $0xffffffff
+DATA lanes<>+32(SB)/4, $0xffffffff
+DATA lanes<>+36(SB)/4, $0xffffffff
+DATA lanes<>+40(SB)/4, $0xffffffff
+DATA lanes<>+44(SB)/4, $0xffffffff
+DATA lanes<>+48(SB)/4, $0xffffffff
+DATA lanes<>+52(SB)/4, $0xffffffff
+DATA lanes<>+56(SB)/4, $0xffffffff
+DATA lanes<>+60(SB)/4, $0xffffffff
+DATA lanes<>+64(SB)/4, $0x00000000
+DATA lanes<>+68(SB)/4, $0x00000000
+DATA lanes<>+72(SB)/4, $0x00000000
+DATA lanes<>+76(SB)/4, $0x00000000
+DATA lanes<>+80(SB)/4, $0x00000000
+DATA lanes<>+84(SB)/4, $0x00000000
+DATA lanes<>+88(SB)/4, $0x00000000
+DATA lanes<>+92(SB)/4, $0x00000000
+DATA lanes<>+96(SB)/4, $0x00000000
+DATA lanes<>+100(SB)/4, $0x00000000
+DATA lanes<>+104(SB)/4, $0x00000000
+DATA lanes<>+108(SB)/4, $0x00000000
+DATA lanes<>+112(SB)/4, $0x00000000
+DATA lanes<>+116(SB)/4, $0x00000000
+DATA lanes<>+120(SB)/4, $0x00000000
+DATA lanes<>+124(SB)/4, $0x00000000
+GLOBL lanes<>(SB), RODATA|NOPTR, $128
+
 // func Transpose512(dst *float32, drs int, src *float32, srs int, k int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·Transpose512(SB), NOSPLIT, $0-40
@@ -174,7 +325,7 @@ block:
 	JGE     whole
 	MOVQ    SI, R8
 	NEGQ    R8
-	VMOVUPS 32(DI)(R8*4), Y0
+	VMOVUPS 64(DI)(R8*4), Y0
 
 whole:
 	MOVQ       DX, R8
@@ -239,24 +390,6 @@ whole:
 	VZEROUPPER
 	RET
 
-DATA lanes<>+0(SB)/4, $0xffffffff
-DATA lanes<>+4(SB)/4, $0xffffffff
-DATA lanes<>+8(SB)/4, $0xffffffff
-DATA lanes<>+12(SB)/4, $0xffffffff
-DATA lanes<>+16(SB)/4, $0xffffffff
-DATA lanes<>+20(SB)/4, $0xffffffff
-DATA lanes<>+24(SB)/4, $0xffffffff
-DATA lanes<>+28(SB)/4, $0xffffffff
-DATA lanes<>+32(SB)/4, $0x00000000
-DATA lanes<>+36(SB)/4, $0x00000000
-DATA lanes<>+40(SB)/4, $0x00000000
-DATA lanes<>+44(SB)/4, $0x00000000
-DATA lanes<>+48(SB)/4, $0x00000000
-DATA lanes<>+52(SB)/4, $0x00000000
-DATA lanes<>+56(SB)/4, $0x00000000
-DATA lanes<>+60(SB)/4, $0x00000000
-GLOBL lanes<>(SB), RODATA|NOPTR, $64
-
 // func Gather2(dst *float32, src *float32, cs int, rows int, k int)
 // Requires: AVX
 TEXT ·Gather2(SB), NOSPLIT, $0-40
@@ -268,7 +401,7 @@ TEXT ·Gather2(SB), NOSPLIT, $0-40
 	SHLQ    $0x02, DX
 	LEAQ    lanes<>+0(SB), DI
 	NEGQ    BX
-	VMOVUPS 32(DI)(BX*4), Y0
+	VMOVUPS 64(DI)(BX*4), Y0
 	SUBQ    $0x04, SI
 	JLT     rest
 

@@ -9,9 +9,12 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitPack writes the copies that gather operands: those that turn columns of
-// B into rows of a panel, and the one that gathers a few rows of a transposed A.
+// emitPack writes the copies that gather operands: those that spread rows of B
+// over panels or turn columns of B into rows of a panel, and the one that
+// gathers a few rows of a transposed A.
 func emitPack(c *build.Context) {
+	emitSpread(c, avx512())
+	emitSpread(c, avx2())
 	emitTranspose512(c)
 	emitTranspose2(c)
 	emitGather2(c)
@@ -107,7 +110,7 @@ func emitTranspose2(c *build.Context) {
 	c.JGE(LabelRef("whole"))
 	c.MOVQ(k, n)
 	c.NEGQ(n)
-	c.VMOVUPS(Mem{Base: at, Index: n, Scale: 4, Disp: 32}, mask)
+	c.VMOVUPS(Mem{Base: at, Index: n, Scale: 4, Disp: maskZeros}, mask)
 	c.Label("whole")
 	r := make([]reg.VecVirtual, 8)
 	next := rowsOf(c, src, srs)
@@ -173,7 +176,7 @@ func emitGather2(c *build.Context) {
 	mask, table := c.YMM(), c.GP64()
 	c.LEAQ(maskTable(c), table)
 	c.NEGQ(rows)
-	c.VMOVUPS(Mem{Base: table, Index: rows, Scale: 4, Disp: 32}, mask)
+	c.VMOVUPS(Mem{Base: table, Index: rows, Scale: 4, Disp: maskZeros}, mask)
 	move := func(n int) {
 		for i := range n {
 			v := c.YMM()
@@ -198,4 +201,111 @@ func emitGather2(c *build.Context) {
 	c.Label("end")
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// ahead is how many rows before its turn a row of B is asked for: a panel's
+// rows are too short for the hardware to foresee the next one.
+const ahead = 4
+
+// spread is the state of a function that copies rows to panels.
+type spread struct {
+	*build.Context
+	simd
+	dst, step, src, srs, k reg.GPVirtual
+	panels, tail           reg.GPVirtual // whole panels, and columns in the last
+	from, to, next, count  reg.GPVirtual
+}
+
+func emitSpread(c *build.Context, s simd) {
+	c.Function("Spread" + s.suffix)
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, step int, src *float32, srs, cols, k int)")
+	c.Pragma("noescape")
+	width := 2 * s.lanes
+	c.Doc(fmt.Sprintf("Spread%s copies k rows of cols columns, srs elements apart, to panels of %d columns", s.suffix, width),
+		fmt.Sprintf("with %s. Panels are step elements apart. What is missing in the last one", s.about),
+		"becomes zeros.")
+	t := &spread{Context: c, simd: s}
+	get := func(name string) reg.GPVirtual {
+		r := c.GP64()
+		c.Load(c.Param(name), r)
+		return r
+	}
+	t.dst, t.step, t.src, t.srs, t.k, t.panels = get("dst"), get("step"), get("src"), get("srs"), get("k"), get("cols")
+	c.SHLQ(Imm(2), t.step)
+	c.SHLQ(Imm(2), t.srs)
+	t.tail = c.GP64()
+	c.MOVQ(t.panels, t.tail)
+	c.ANDQ(Imm(uint64(width-1)), t.tail)
+	shift := uint64(5)
+	if s.lanes == 8 {
+		shift = 4
+	}
+	c.SHRQ(Imm(shift), t.panels)
+	t.rows()
+}
+
+// rows copies row after row, a panel at a time.
+func (t *spread) rows() {
+	masks := t.tailMasks()
+	t.from, t.to, t.next, t.count = t.GP64(), t.GP64(), t.GP64(), t.GP64()
+	t.Label("row")
+	t.MOVQ(t.src, t.from)
+	t.MOVQ(t.dst, t.to)
+	t.LEAQ(Mem{Base: t.src, Index: t.srs, Scale: ahead}, t.next)
+	t.MOVQ(t.panels, t.count)
+	t.TESTQ(t.count, t.count)
+	t.JEQ(LabelRef("tail"))
+	t.Label("panel")
+	t.copy(make([]Op, 2))
+	t.ADDQ(t.step, t.to)
+	for _, r := range []reg.GPVirtual{t.from, t.next} {
+		t.ADDQ(Imm(uint64(8*t.lanes)), r)
+	}
+	t.DECQ(t.count)
+	t.JNE(LabelRef("panel"))
+	t.Label("tail")
+	t.TESTQ(t.tail, t.tail)
+	t.JEQ(LabelRef("done"))
+	t.copy(masks)
+	t.Label("done")
+	t.ADDQ(t.srs, t.src)
+	t.ADDQ(Imm(uint64(8*t.lanes)), t.dst)
+	t.DECQ(t.k)
+	t.JNE(LabelRef("row"))
+	t.VZEROUPPER()
+	t.RET()
+}
+
+// copy moves the two vectors of a panel's row.
+func (t *spread) copy(masks []Op) {
+	t.PREFETCHT0(Mem{Base: t.next})
+	if t.lanes == 16 {
+		t.PREFETCHT0(Mem{Base: t.next, Disp: 64})
+	}
+	for v, mask := range masks {
+		x := t.register(t.Context)
+		at := v * t.lanes * 4
+		t.load(t.Context, Mem{Base: t.from, Disp: at}, mask, t.register(t.Context), x)
+		t.VMOVUPS(x, Mem{Base: t.to, Disp: at})
+	}
+}
+
+// tailMasks are the masks of the two vectors of the last panel.
+func (t *spread) tailMasks() []Op {
+	if t.lanes == 8 {
+		at, back := t.GP64(), t.GP64()
+		t.LEAQ(maskTable(t.Context), at)
+		t.MOVQ(t.tail, back)
+		t.NEGQ(back)
+		t.LEAQ(Mem{Base: at, Index: back, Scale: 4, Disp: maskZeros}, at)
+		return []Op{Mem{Base: at}, Mem{Base: at, Disp: 32}}
+	}
+	bits, low, high := t.GP32(), t.K(), t.K()
+	t.MOVL(U32(0xffffffff), bits)
+	t.BZHIL(t.tail.As32(), bits, bits)
+	t.KMOVW(bits, low)
+	t.SHRL(Imm(16), bits)
+	t.KMOVW(bits, high)
+	return []Op{low, high}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -72,7 +73,7 @@ func avx2() simd {
 			}
 			c.LEAQ(table, at)
 			c.NEGQ(cols)
-			c.LEAQ(Mem{Base: at, Index: cols, Scale: 4, Disp: 32}, at)
+			c.LEAQ(Mem{Base: at, Index: cols, Scale: 4, Disp: maskZeros}, at)
 			return append(make([]Op, vectors-1), Mem{Base: at})
 		},
 		load: func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual) {
@@ -96,23 +97,27 @@ func avx2() simd {
 	}
 }
 
-// maskTable is eight lanes of ones and eight of zeros: the mask of n columns
-// starts n lanes before the zeros.
+// maskZeros is where in the table of masks the zeros start.
+const maskZeros = 64
+
+// maskTable is sixteen lanes of ones and as many of zeros: the mask of n
+// columns starts n lanes before the zeros.
 func maskTable(c *build.Context) Mem {
 	const name = "lanes"
 	if !declared[c] {
 		declared[c] = true
 		c.StaticGlobal(name)
-		c.DataAttributes(8 | 16) // RODATA, NOPTR
-		for i := range 16 {
+		c.DataAttributes(attr.RODATA | attr.NOPTR)
+		for at := 0; at < 2*maskZeros; at += 4 {
 			v := uint32(0)
-			if i < 8 {
+			if at < maskZeros {
 				v = 0xffffffff
 			}
-			c.AddDatum(4*i, U32(v))
+			c.AddDatum(at, U32(v))
 		}
 	}
 	return NewDataAddr(Symbol{Name: name, Static: true}, 0)
 }
 
+// declared are the files that have the table.
 var declared = map[*build.Context]bool{}
