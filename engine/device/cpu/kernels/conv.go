@@ -137,53 +137,66 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 }
 
 // convW is dw[g] = sum over n of dy[n,g] * im2col(x[n,g]) transposed: O/G x
-// C/G*K*K over H'W'. A tile adds up its samples in order.
-type convW conv
+// C/G*K*K over H'W'. The samples' parts are added in order: by the tiles
+// themselves, or where those are too few to share, as sums in scratch memory.
+type convW struct {
+	conv
+	parts parts
+}
 
 func newConvGradW(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.Conv2DGradW)
 	x, y, w := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
-	k := convOf(x, w, y, op.Groups)
+	k := convW{conv: convOf(x, w, y, op.Groups)}
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
 	k.im.transposed = true
 	k.grid = newGrid(k.level, op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
-	return (*convW)(&k), nil
+	k.parts = newParts(k.grid, k.n)
+	return &k, nil
 }
 
-func (k *convW) ScratchBytes() int64 { return 0 }
+func (k *convW) ScratchBytes() int64 { return k.parts.bytes() }
 
 func (k *convW) Run(p Pool, a *Args) error {
-	(*conv)(k).bind(a.In[0], a.Out[0], a.In[1])
+	k.bind(a.In[0], a.Out[0], a.In[1])
 	if k.n == 0 {
 		clear(k.w)
 		return nil
 	}
-	do(p, k.grid.chunks(), k)
+	k.parts.bind(k.w, a.Scratch)
+	do(p, k.grid.chunks()*k.parts.count, k)
+	k.parts.sum(p)
 	return nil
 }
 
 func (k *convW) Chunk(i int) {
+	part, i := i%k.parts.count, i/k.parts.count
+	first, end, w := 0, k.n, k.w
+	if k.parts.count > 1 {
+		first, end, w = part, part+1, k.parts.of(part)
+	}
 	ws := takeWorkspace()
-	for t, end := k.grid.of(i); t < end; t++ {
+	for t, last := k.grid.of(i); t < last; t++ {
 		group, i0, i1, j0, j1 := k.grid.at(t)
-		k.tile(ws, group, i0, i1, j0, j1)
+		for s := first; s < end; s++ {
+			im := k.im
+			g := k.product(w, &im, group, s)
+			g.add = s > first
+			g.tile(ws, i0, i1, j0, j1)
+		}
 	}
 	ws.giveBack()
 }
 
-// tile adds up the samples of rows i0..i1 and columns j0..j1 of a group.
-func (k *convW) tile(ws *workspace, group, i0, i1, j0, j1 int) {
-	cg, og := (*conv)(k).perGroup()
-	im := k.im
-	for s := range k.n {
-		at := s*k.groups + group
-		im.src = k.x[at*cg*k.px:][:cg*k.px]
-		g := gemm{
-			level: k.level,
-			a:     operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
-			im:    &im, c: k.w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py, add: s > 0,
-		}
-		g.tile(ws, i0, i1, j0, j1)
+// product is what sample s, read through im, contributes to a group of w.
+func (k *convW) product(w []float32, im *im2col, group, s int) gemm {
+	cg, og := k.perGroup()
+	at := s*k.groups + group
+	im.src = k.x[at*cg*k.px:][:cg*k.px]
+	return gemm{
+		level: k.level,
+		a:     operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
+		im:    im, c: w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py,
 	}
 }

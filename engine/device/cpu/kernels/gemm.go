@@ -73,7 +73,7 @@ type gemm struct {
 // as few blocks as possible, of about the same size.
 func depthOf(k int) int {
 	blocks := max(1, chunks(k, blockK))
-	return chunks(chunks(k, blocks), depthStep) * depthStep
+	return max(1, chunks(chunks(k, blocks), depthStep)) * depthStep
 }
 
 // packsA reports whether A goes through a panel: where it is transposed and

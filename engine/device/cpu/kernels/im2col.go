@@ -20,6 +20,10 @@ type im2col struct {
 func (m *im2col) fill(dst []float32, q, p int) {
 	kk := m.kh * m.kw
 	c, kh, kw := q/kk, q%kk/m.kw, q%m.kw
+	if m.mul == 1 && m.div == 1 && m.ow == m.w {
+		m.fillShifted(dst, m.src[c*m.h*m.w:][:m.h*m.w], p, kh*m.dir+m.off, kw*m.dir+m.off)
+		return
+	}
 	oh, ow := p/m.ow, p%m.ow
 	for len(dst) > 0 {
 		n := min(m.ow-ow, len(dst))
@@ -30,6 +34,29 @@ func (m *im2col) fill(dst []float32, q, p int) {
 			m.fillRow(dst[:n], m.src[(c*m.h+ih)*m.w:][:m.w], ow*m.mul+kw*m.dir+m.off)
 		}
 		dst, oh, ow = dst[n:], oh+1, 0
+	}
+}
+
+// fillShifted writes output pixels p on where the output grid is as wide as
+// the image: the image moved by dh rows and dw columns, as one piece. What
+// came round from a neighbouring row is overwritten with zeros.
+func (m *im2col) fillShifted(dst, image []float32, p, dh, dw int) {
+	shift := dh*m.w + dw
+	lo := min(max(0, -dh*m.w-p, -shift-p), len(dst))
+	hi := max(lo, min(len(dst), (m.h-dh)*m.w-p, m.h*m.w-shift-p))
+	clear(dst[:lo])
+	if lo < hi {
+		copy(dst[lo:hi], image[p+lo+shift:])
+	}
+	clear(dst[hi:])
+	first, end := 0, min(-dw, m.w) // the columns that are outside the image
+	if dw > 0 {
+		first, end = max(0, m.w-dw), m.w
+	}
+	for at := p % m.w; first < end; first++ {
+		for i := (first - at + m.w) % m.w; i < len(dst); i += m.w {
+			dst[i] = 0
+		}
 	}
 }
 

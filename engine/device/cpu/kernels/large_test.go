@@ -25,6 +25,11 @@ func testLargeShapes(t *testing.T) {
 	for _, s := range []sample{
 		{ops.MatMul{}, []ref.Array{noise(150, 600), noise(600, 210)}, 2e-5},
 		{ops.MatMul{TransA: true, TransB: true}, []ref.Array{noise(530, 37), noise(205, 530)}, 2e-5},
+		{ops.MatMul{TransA: true}, []ref.Array{noise(3000, 9), noise(3000, 20)}, 2e-5},
+		{ops.MatMul{TransA: true}, []ref.Array{noise(90, 600), noise(90, 40)}, 2e-5},
+		{ops.MatMul{}, []ref.Array{noise(70, 500), noise(500, 1100)}, 2e-5},
+		{ops.Conv2D{Stride: 1, Pad: 2, Groups: 1}, []ref.Array{noise(2, 3, 30, 31), noise(5, 3, 5, 5)}, 2e-5},
+		{ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, []ref.Array{noise(9, 1, 28, 28), noise(9, 8, 28, 28)}, 2e-5},
 		{ops.Conv2D{Stride: 2, Pad: 1, Groups: 2}, []ref.Array{noise(2, 64, 15, 17), noise(70, 32, 3, 3)}, 2e-5},
 		{ops.Conv2DGradX{Stride: 2, Pad: 1, Groups: 2, H: 15, W: 17}, []ref.Array{noise(70, 32, 3, 3), noise(2, 70, 8, 9)}, 2e-5},
 		{ops.Conv2DGradW{Stride: 1, Pad: 2, Groups: 1, KH: 5, KW: 5}, []ref.Array{noise(2, 7, 20, 20), noise(2, 33, 20, 20)}, 2e-5},

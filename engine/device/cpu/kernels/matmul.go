@@ -7,10 +7,12 @@ import (
 
 var matmulKernels = map[string]constructor{"matmul(f32,f32)->f32": newMatMul}
 
-// matmul is a batch of products, each cut into tiles of the output.
+// matmul is a batch of products, each cut into tiles of the output, and where
+// those are too few to share, also into blocks of K.
 type matmul struct {
 	level          Level
 	grid           grid
+	parts          parts // of one block of K each
 	k              int
 	transA, transB bool
 	lenA, lenB     int // elements of a whole operand
@@ -30,38 +32,50 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 	if len(sb) == 2 && !op.TransA { // all rows of a against one b
 		m, batch = m*batch, 1
 	}
+	l := Using()
+	g := newGrid(l, batch, m, cols, k, packRows, op.TransA && m >= packStep)
 	return &matmul{
-		level: Using(), grid: newGrid(Using(), batch, m, cols, k, packRows, op.TransA && m >= packStep), k: k, transA: op.TransA, transB: op.TransB,
+		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }
 
-func (k *matmul) ScratchBytes() int64 { return 0 }
+func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
 	g := &k.grid
 	k.a, k.b = floats(a.In[0], k.lenA), floats(a.In[1], k.lenB)
 	k.c = floats(a.Out[0], g.count*g.m*g.n)
-	do(p, g.chunks(), k)
+	k.parts.bind(k.c, a.Scratch)
+	do(p, g.chunks()*k.parts.count, k)
+	k.parts.sum(p)
 	return nil
 }
 
 func (k *matmul) Chunk(i int) {
+	part, i := i%k.parts.count, i/k.parts.count
+	k0, kn, c := 0, k.k, k.c
+	if k.parts.count > 1 {
+		depth := depthOf(k.k)
+		k0, c = part*depth, k.parts.of(part)
+		kn = min(depth, k.k-k0)
+	}
 	for t, end := k.grid.of(i); t < end; t++ {
 		p, i0, i1, j0, j1 := k.grid.at(t)
-		g := k.product(p)
+		g := k.product(p, c)
+		g.a.data, g.b.data, g.k = g.a.data[k0*g.a.cs:], g.b.data[k0*g.b.rs:], kn
 		g.do(i0, i1, j0, j1)
 	}
 }
 
-// product is number p of the batch.
-func (k *matmul) product(p int) gemm {
+// product is number p of the batch, into c.
+func (k *matmul) product(p int, c []float32) gemm {
 	m, n := k.grid.m, k.grid.n
 	g := gemm{
 		level: k.level,
 		a:     operand{k.a[p*k.strideA:][:k.strideA], k.k, 1},
 		b:     operand{k.b[p*k.strideB:][:k.strideB], n, 1},
-		c:     k.c[p*m*n:][:m*n], ldc: n, k: k.k,
+		c:     c[p*m*n:][:m*n], ldc: n,
 	}
 	if k.transA {
 		g.a.rs, g.a.cs = 1, m

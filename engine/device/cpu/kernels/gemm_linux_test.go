@@ -1,0 +1,70 @@
+package kernels
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// cliff is memory that ends where a page begins that nobody may touch: reading
+// one byte too far ends the test.
+type cliff struct{ mem []byte }
+
+func newCliff(t *testing.T, floats int) *cliff {
+	t.Helper()
+	page := unix.Getpagesize()
+	size := chunks(floats*4, page) * page
+	mem, err := unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mprotect(mem[size:], unix.PROT_NONE); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Munmap(mem); err != nil {
+			t.Error(err)
+		}
+	})
+	return &cliff{mem[:size]}
+}
+
+// floats are the last n elements.
+func (c *cliff) floats(n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Pointer(&c.mem[len(c.mem)-4*n])), n)
+}
+
+// TestNothingIsReadBeyondOperands puts the operands at the edge of the memory
+// that may be touched.
+func TestNothingIsReadBeyondOperands(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		const most = 1100
+		rng := rand.New(rand.NewPCG(5, 6))
+		a, b, c := newCliff(t, 40*most), newCliff(t, most*most), newCliff(t, 40*most)
+		for round := range 200 {
+			m, n, k := 1+rng.IntN(40), 1+rng.IntN(70), 1+rng.IntN(60)
+			if round%10 == 0 {
+				n, k = most, 1+rng.IntN(most)
+			}
+			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}}
+			if round%2 == 1 {
+				g.a.rs, g.a.cs = 1, m
+			}
+			if round%4 > 1 {
+				g.b.rs, g.b.cs = 1, k
+			}
+			t.Logf("%dx%dx%d, strides %d,%d and %d,%d", m, n, k, g.a.rs, g.a.cs, g.b.rs, g.b.cs)
+			g.do(0, m, 0, n)
+		}
+		// Transposed and far apart, so that panels are gathered.
+		for _, rows := range []int{1, 5, 6, 7, 8, 13} {
+			g := gemm{level: Using(), k: 33, ldc: 20, c: c.floats(rows * 20), b: operand{b.floats(33 * 20), 20, 1}}
+			g.a = operand{a.floats(32*packStep + rows), 1, packStep}
+			t.Log(fmt.Sprint(rows, " rows, gathered"))
+			g.do(0, rows, 0, 20)
+		}
+	})
+}

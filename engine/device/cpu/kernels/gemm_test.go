@@ -1,0 +1,146 @@
+package kernels
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+)
+
+// TestCore multiplies submatrices of larger, unaligned ones, in every layout,
+// and wants the bits of the same elements computed one by one, and nothing
+// else changed.
+func TestCore(t *testing.T) { atLevels(t, testCore) }
+
+func testCore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSource(t)
+		m, n, k := s.size("m", 40), s.size("n", 90), s.size("k", 900)
+		g := gemm{level: Using(), k: k, add: s.bool("add"), ldc: n + s.rng.IntN(5)}
+		g.a, g.b = randomOperand(s, "transA", m, k), randomOperand(s, "transB", k, n)
+		g.c = randomFloats(s.rng, m*g.ldc+1)[1:]
+		old := append([]float32(nil), g.c...)
+		g.do(0, m, 0, n)
+		for i := range m {
+			for j := n; j < g.ldc && i*g.ldc+j < len(old); j++ {
+				if g.c[i*g.ldc+j] != old[i*g.ldc+j] {
+					t.Fatalf("element (%d,%d), beyond %d columns, was written", i, j, n)
+				}
+			}
+		}
+		for range 50 {
+			i, j := s.rng.IntN(m), s.rng.IntN(n)
+			one := g
+			one.a.data, one.b.data = g.a.data[i*g.a.rs:], g.b.data[j*g.b.cs:]
+			one.c = []float32{old[i*g.ldc+j]}
+			one.do(0, 1, 0, 1)
+			if one.c[0] != g.c[i*g.ldc+j] {
+				t.Fatalf("element (%d,%d) is %v within %dx%d and %v alone", i, j, g.c[i*g.ldc+j], m, n, one.c[0])
+			}
+			if want := exact(&g, i, j, old[i*g.ldc+j]); math.Abs(want-float64(one.c[0])) > 1e-4 {
+				t.Fatalf("element (%d,%d) is %v, want %v", i, j, one.c[0], want)
+			}
+		}
+	})
+}
+
+// exact is element (i, j) in float64.
+func exact(g *gemm, i, j int, old float32) float64 {
+	sum := 0.0
+	if g.add {
+		sum = float64(old)
+	}
+	for k := range g.k {
+		sum += float64(g.a.data[i*g.a.rs+k*g.a.cs]) * float64(g.b.data[k*g.b.rs+j*g.b.cs])
+	}
+	return sum
+}
+
+// randomOperand is a matrix inside a larger one, whose rows or columns may be
+// far apart.
+func randomOperand(s source, trans string, rows, cols int) operand {
+	wide, far := max(rows, cols)+s.rng.IntN(4), 0
+	if s.bool(trans + " far") {
+		far = packReach / 256
+	}
+	data := randomFloats(s.rng, (wide+far)*max(rows, cols)+3)[3:]
+	if s.bool(trans) {
+		return operand{data, 1, wide + far}
+	}
+	return operand{data, wide + far, 1}
+}
+
+func randomFloats(rng *rand.Rand, n int) []float32 {
+	f := make([]float32, n)
+	for i := range f {
+		f[i] = rng.Float32() - 0.5
+	}
+	return f
+}
+
+// TestProductsOfNonFinite wants NaN and infinities exactly where IEEE 754 has
+// them, at every place of a tile.
+func TestProductsOfNonFinite(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+			for _, m := range []int{1, 7, 19} {
+				const n, k = 37, 21
+				a, b := noise(m, k), noise(k, n)
+				row, col, at := m/2, n-2, k-1
+				a.F[row*k+at], b.F[at*n+col] = v, 0
+				b.F[3*n+5] = v
+				s := sample{ops.MatMul{}, []ref.Array{a, b}, 2e-6}
+				checkSample(t, s, 3)
+			}
+		}
+	})
+}
+
+// TestPartsGiveTheSameBits compares products whose blocks of K, or samples, are
+// shared among threads with the same elements inside larger products.
+func TestPartsGiveTheSameBits(t *testing.T) { atLevels(t, testParts) }
+
+func testParts(t *testing.T) {
+	const k = 5000
+	a, b := noise(64, k), noise(k, 512)
+	whole := productBits(t, a, b, 64, 512, k)
+	for _, s := range [][2]int{{1, 1}, {3, 9}, {16, 16}, {9, 70}} {
+		m, n := s[0], s[1]
+		t.Run(fmt.Sprint(m, "x", n), func(t *testing.T) {
+			part := productBits(t, a, b, m, n, k)
+			for i := range m * n {
+				if part[i] != whole[i/n*512+i%n] {
+					t.Fatalf("element (%d,%d) has other bits than in a larger product", i/n, i%n)
+				}
+			}
+		})
+	}
+}
+
+// TestSmallProductsAreShared wants several chunks of products with long sums,
+// without allocations.
+func TestSmallProductsAreShared(t *testing.T) {
+	for _, s := range [][3]int{{10, 256, 2048}, {32, 9, 4000}, {8, 8, 6000}, {128, 128, 512}} {
+		l, err := prepare(ops.MatMul{}, []ref.Array{noise(s[0], s[2]), noise(s[2], s[1])}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := l.kernel.(*matmul)
+		if c := k.grid.chunks() * k.parts.count; c < 4 {
+			t.Errorf("%v makes %d chunks", s, c)
+		}
+		n := testing.AllocsPerRun(3, func() {
+			if err := l.kernel.Run(serial{}, &l.args); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%v allocates %v times", s, n)
+		}
+	}
+}
