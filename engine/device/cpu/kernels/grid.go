@@ -19,21 +19,20 @@ type grid struct {
 }
 
 // newGrid prefers large tiles, which share packed panels. Columns are cut
-// first, because no two of their tiles pack the same; rows not below leastM,
-// and columns not below a panel.
+// first, because no two of their tiles read the same part of B, unless
+// rowsFirst says that A is what is read at a cost; columns not below a panel,
+// and rows not below leastM.
 func newGrid(l Level, count, m, n, k, leastM int, rowsFirst bool) grid {
 	s := levelSizes[l]
 	g := grid{m: m, n: n, count: count}
 	g.cut(s, largestTileM, maxCols)
 	work := func() int { return g.stepM * g.stepN * max(1, k) }
 	for g.tiles() < enoughChunks && work() >= 2*leastWork {
-		switch {
-		case g.stepN > 2*s.nr && !(rowsFirst && g.stepM >= 2*leastM):
+		switch rows, columns := g.stepM >= 2*leastM, g.stepN > s.nr; {
+		case columns && !(rows && rowsFirst):
 			g.cut(s, g.stepM, g.stepN/2)
-		case g.stepM >= 2*leastM:
+		case rows:
 			g.cut(s, g.stepM/2, g.stepN)
-		case g.stepN > s.nr:
-			g.cut(s, g.stepM, g.stepN/2)
 		default:
 			return g
 		}
