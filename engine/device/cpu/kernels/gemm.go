@@ -148,8 +148,6 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			g.level.gather(&ws.a[0], a, ars, acs, end-i, b.k)
 			a, ars, acs = &ws.a[0], 1, s.strip
 		}
-		for j, at := j0, 0; j < j1; j, at = j+s.nr, at+b.step {
-			g.level.multiply(&g.c[i*g.ldc+j], g.ldc, a, ars, acs, &b.data[at], b.stride, end-i, min(s.nr, j1-j), b.k, adds)
-		}
+		g.level.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.k, adds)
 	}
 }

@@ -10,24 +10,25 @@ const (
 	genericCols = 4
 )
 
-// multiplyGeneric computes a tile from a panel of two rows of A and a panel of
-// four columns of B.
-func multiplyGeneric(c *float32, ldc int, a, b *float32, rows, cols, k, add int) {
-	var sums [genericRows * genericCols]float32
-	micro(
-		unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(a)), k),
-		unsafe.Slice((*[genericCols]float32)(unsafe.Pointer(b)), k),
-		&sums,
-	)
+// multiplyGeneric computes two rows, of which the second may be missing, from a
+// panel of A and panels of four columns of B, step elements apart.
+func multiplyGeneric(c *float32, ldc int, a, b *float32, step, rows, cols, k, add int) {
+	x := unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(a)), k)
 	out := unsafe.Slice(c, (rows-1)*ldc+cols)
-	for r := range rows {
-		row := out[r*ldc:][:cols]
-		for j := range row {
-			v := sums[r*genericCols+j]
-			if add != 0 {
-				v = row[j] + v
+	panels := unsafe.Slice(b, (chunks(cols, genericCols)-1)*step+k*genericCols)
+	var sums [genericRows * genericCols]float32
+	for j := 0; j < cols; j += genericCols {
+		y := panels[j/genericCols*step:]
+		micro(x, unsafe.Slice((*[genericCols]float32)(unsafe.Pointer(&y[0])), k), &sums)
+		for r := range rows {
+			row := out[r*ldc+j:][:min(genericCols, cols-j)]
+			for l := range row {
+				v := sums[r*genericCols+l]
+				if add != 0 {
+					v = row[l] + v
+				}
+				row[l] = v
 			}
-			row[j] = v
 		}
 	}
 }

@@ -19,16 +19,16 @@ func detect() Level {
 	return AVX512
 }
 
-// multiply computes a tile of at most mr x nr elements: C = A*B, and with add
-// not 0, C += A*B. Strides are in elements.
-func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, rows, cols, k, add int) {
+// multiply computes at most mr rows of a product: C = A*B, and with add not 0,
+// C += A*B. Strides are in elements; step is from one panel of B to the next.
+func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	switch l {
 	case AVX512:
-		asm.Gemm512(c, ldc, a, ars, acs, b, brs, rows, cols, k, add)
+		asm.Gemm512(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 	case AVX2:
-		asm.Gemm2(c, ldc, a, ars, acs, b, brs, rows, cols, k, add)
+		asm.Gemm2(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 	default:
-		multiplyGeneric(c, ldc, a, b, rows, cols, k, add)
+		multiplyGeneric(c, ldc, a, b, step, rows, cols, k, add)
 	}
 }
 

@@ -4,10 +4,10 @@ package kernels
 
 var best = Generic
 
-// multiply computes a tile of at most mr x nr elements: C = A*B, and with add
-// not 0, C += A*B. Strides are in elements.
-func (l Level) multiply(c *float32, ldc int, a *float32, _, _ int, b *float32, _, rows, cols, k, add int) {
-	multiplyGeneric(c, ldc, a, b, rows, cols, k, add)
+// multiply computes at most mr rows of a product: C = A*B, and with add not 0,
+// C += A*B. Strides are in elements; step is from one panel of B to the next.
+func (l Level) multiply(c *float32, ldc int, a *float32, _, _ int, b *float32, _, step, rows, cols, k, add int) {
+	multiplyGeneric(c, ldc, a, b, step, rows, cols, k, add)
 }
 
 // transpose writes column i of src to row i of dst, lanes elements each, for k

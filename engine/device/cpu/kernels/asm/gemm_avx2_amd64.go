@@ -2,9 +2,10 @@
 
 package asm
 
-// Gemm2 computes a tile of a product with AVX2 and FMA, 1 to 6 rows and 1 to 16 columns:
-// C = A*B, and with add not 0, C += A*B. Strides are in elements: ldc and brs from
-// row to row, ars and acs of A from row to row and from column to column. k may be 0.
+// Gemm2 computes 1 to 6 rows of a product with AVX2 and FMA: C = A*B, and with add not 0,
+// C += A*B. Strides are in elements: ldc and brs from row to row, ars and acs of A from
+// row to row and from column to column, step of B from one panel of 16 columns to the
+// next. k may be 0.
 //
 //go:noescape
-func Gemm2(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, rows int, cols int, k int, add int)
+func Gemm2(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, step int, rows int, cols int, k int, add int)

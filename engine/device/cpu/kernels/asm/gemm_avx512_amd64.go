@@ -2,9 +2,10 @@
 
 package asm
 
-// Gemm512 computes a tile of a product with AVX-512, 1 to 8 rows and 1 to 32 columns:
-// C = A*B, and with add not 0, C += A*B. Strides are in elements: ldc and brs from
-// row to row, ars and acs of A from row to row and from column to column. k may be 0.
+// Gemm512 computes 1 to 8 rows of a product with AVX-512: C = A*B, and with add not 0,
+// C += A*B. Strides are in elements: ldc and brs from row to row, ars and acs of A from
+// row to row and from column to column, step of B from one panel of 32 columns to the
+// next. k may be 0.
 //
 //go:noescape
-func Gemm512(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, rows int, cols int, k int, add int)
+func Gemm512(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, step int, rows int, cols int, k int, add int)

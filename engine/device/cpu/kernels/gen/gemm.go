@@ -12,16 +12,15 @@ import (
 // unroll is how many steps of k one round of the inner loop takes.
 const unroll = 4
 
-// tile is the state of a function that computes one tile of a product.
+// tile is the state of a function that computes rows of a product.
 type tile struct {
 	*build.Context
 	simd
 	c, ldc                 reg.GPVirtual
 	a, rows1, rows3, rows5 reg.GPVirtual // multiples of A's row stride
 	rows7, acs, b, brs, k  reg.GPVirtual
-	rows, cols, add        reg.GPVirtual
+	cols                   reg.GPVirtual // that are left
 	vectors                int
-	full                   bool
 	masks                  []Op
 	sums                   [][]reg.VecVirtual
 	bs                     []reg.VecVirtual
@@ -29,33 +28,43 @@ type tile struct {
 	label                  string
 }
 
-// emitGemm writes one function for all numbers of rows up to s.rows and of
-// columns up to two vectors. Each has its own loop, and all of them add the
-// products of an element in the same order with the same instruction, so that
-// its bits do not depend on the tile that it is in.
+// emitGemm writes one function for all numbers of rows up to s.rows and any
+// number of columns, which it takes two vectors at a time. Each number of rows
+// has its own loops, and all of them add the products of an element in the same
+// order with the same instruction, so that its bits do not depend on the tile
+// that it is in.
 func emitGemm(ctx *build.Context, s simd) {
 	name := "Gemm" + s.suffix
 	ctx.Function(name)
 	ctx.Attributes(attr.NOSPLIT)
-	ctx.SignatureExpr("func(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, rows, cols, k, add int)")
+	ctx.SignatureExpr("func(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int)")
 	ctx.Pragma("noescape")
-	ctx.Doc(fmt.Sprintf("%s computes a tile of a product with %s, 1 to %d rows and 1 to %d columns:", name, s.about, s.rows, 2*s.lanes),
-		"C = A*B, and with add not 0, C += A*B. Strides are in elements: ldc and brs from",
-		"row to row, ars and acs of A from row to row and from column to column. k may be 0.")
+	ctx.Doc(fmt.Sprintf("%s computes 1 to %d rows of a product with %s: C = A*B, and with add not 0,", name, s.rows, s.about),
+		"C += A*B. Strides are in elements: ldc and brs from row to row, ars and acs of A from",
+		fmt.Sprintf("row to row and from column to column, step of B from one panel of %d columns to the", 2*s.lanes),
+		"next. k may be 0.")
 	t := &tile{Context: ctx, simd: s}
 	t.loadArguments()
-	t.dispatch()
+	for r := s.rows - 1; r >= 1; r-- {
+		t.CMPQ(t.get("rows"), Imm(uint64(r)))
+		t.JEQ(LabelRef(fmt.Sprint("rows", r)))
+	}
+	for r := s.rows; r >= 1; r-- {
+		t.panels(r)
+	}
+}
+
+// get is an argument in a register.
+func (t *tile) get(name string) reg.GPVirtual {
+	r := t.GP64()
+	t.Load(t.Param(name), r)
+	return r
 }
 
 func (t *tile) loadArguments() {
-	get := func(name string) reg.GPVirtual {
-		r := t.GP64()
-		t.Load(t.Param(name), r)
-		return r
-	}
-	t.c, t.a, t.b = get("c"), get("a"), get("b")
-	t.ldc, t.rows1, t.acs, t.brs = get("ldc"), get("ars"), get("acs"), get("brs")
-	t.k, t.rows, t.cols = get("k"), get("rows"), get("cols")
+	t.c, t.a, t.b = t.get("c"), t.get("a"), t.get("b")
+	t.ldc, t.rows1, t.acs, t.brs = t.get("ldc"), t.get("ars"), t.get("acs"), t.get("brs")
+	t.k, t.cols = t.get("k"), t.get("cols")
 	for _, r := range []reg.GPVirtual{t.ldc, t.rows1, t.acs, t.brs} {
 		t.SHLQ(Imm(2), r)
 	}
@@ -68,38 +77,48 @@ func (t *tile) loadArguments() {
 	}
 }
 
-// dispatch jumps to the loop of the tile's size and writes all loops.
-func (t *tile) dispatch() {
-	kinds := []struct {
+// panels goes through the panels of some rows: whole ones, and then one of
+// more or of at most a vector's columns.
+func (t *tile) panels(rows int) {
+	name := fmt.Sprint("rows", rows)
+	t.Label(name)
+	t.CMPQ(t.cols, Imm(uint64(2*t.lanes)))
+	t.JLT(LabelRef(name + "edge"))
+	t.label, t.vectors, t.masks = name+"full", 2, make([]Op, 2)
+	t.loop(rows)
+	t.advance()
+	t.JNE(LabelRef(name))
+	t.VZEROUPPER()
+	t.RET()
+	t.Label(name + "edge")
+	t.CMPQ(t.cols, Imm(uint64(t.lanes)))
+	t.JLE(LabelRef(name + "narrow"))
+	for _, kind := range []struct {
 		name    string
 		vectors int
-		full    bool
-	}{{"full", 2, true}, {"wide", 2, false}, {"narrow", 1, false}}
-	t.CMPQ(t.cols, Imm(uint64(2*t.lanes)))
-	t.JEQ(LabelRef("full"))
-	t.CMPQ(t.cols, Imm(uint64(t.lanes)))
-	t.JGT(LabelRef("wide"))
-	t.JMP(LabelRef("narrow"))
-	for _, kind := range kinds {
-		t.Label(kind.name)
-		t.vectors, t.full = kind.vectors, kind.full
-		t.masks = make([]Op, kind.vectors)
-		if !kind.full {
-			t.masks = t.simd.masks(t.Context, t.cols, kind.vectors)
-		}
-		for r := t.simd.rows - 1; r >= 1; r-- {
-			t.CMPQ(t.rows, Imm(uint64(r)))
-			t.JEQ(LabelRef(fmt.Sprint(kind.name, r)))
-		}
-		for r := t.simd.rows; r >= 1; r-- {
-			t.label = fmt.Sprint(kind.name, r)
-			t.Label(t.label)
-			t.loop(r)
-		}
+	}{{"wide", 2}, {"narrow", 1}} {
+		t.label, t.vectors = name+kind.name, kind.vectors
+		t.Label(t.label)
+		t.masks = t.simd.masks(t.Context, t.cols, kind.vectors)
+		t.loop(rows)
+		t.VZEROUPPER()
+		t.RET()
 	}
 }
 
-// loop computes a tile of some rows and returns.
+// advance goes on to the next panel; the flags tell whether columns are left.
+func (t *tile) advance() {
+	step := t.get("step")
+	t.Load(t.Param("b"), t.b)
+	t.LEAQ(Mem{Base: t.b, Index: step, Scale: 4}, t.b)
+	t.Store(t.b, t.Param("b"))
+	t.Load(t.Param("a"), t.a)
+	t.Load(t.Param("k"), t.k)
+	t.ADDQ(Imm(uint64(8*t.lanes)), t.c)
+	t.SUBQ(Imm(uint64(2*t.lanes)), t.cols)
+}
+
+// loop computes a tile of some rows.
 func (t *tile) loop(rows int) {
 	t.prefetch(rows)
 	t.sums, t.bs, t.tmp = nil, nil, t.register(t.Context)
@@ -131,7 +150,7 @@ func (t *tile) loop(rows int) {
 	t.DECQ(t.k)
 	t.JNE(LabelRef(t.label + "one"))
 	t.Label(t.label + "end")
-	t.finish(rows)
+	t.finish()
 }
 
 // prefetch asks for the lines of C that finish will need.
@@ -188,28 +207,25 @@ func (t *tile) row(r int) Mem {
 	return m
 }
 
-// finish writes the sums to C, or adds them, and returns.
-func (t *tile) finish(rows int) {
-	add := t.GP64()
-	t.Load(t.Param("add"), add)
+// finish writes the sums to C, or adds them.
+func (t *tile) finish() {
+	add, at := t.get("add"), t.GP64()
 	t.TESTQ(add, add)
 	t.JEQ(LabelRef(t.label + "write"))
-	at := t.GP64()
 	t.MOVQ(t.c, at)
-	for r := range rows {
-		for v, sum := range t.sums[r] {
+	for _, row := range t.sums {
+		for v, sum := range row {
 			t.load(t.Context, Mem{Base: at, Disp: v * t.lanes * 4}, t.masks[v], t.tmp, t.bs[v])
 			t.VADDPS(sum, t.bs[v], sum)
 		}
 		t.ADDQ(t.ldc, at)
 	}
 	t.Label(t.label + "write")
-	for r := range rows {
-		for v, sum := range t.sums[r] {
-			t.store(t.Context, sum, t.masks[v], t.tmp, Mem{Base: t.c, Disp: v * t.lanes * 4})
+	t.MOVQ(t.c, at)
+	for _, row := range t.sums {
+		for v, sum := range row {
+			t.store(t.Context, sum, t.masks[v], t.tmp, Mem{Base: at, Disp: v * t.lanes * 4})
 		}
-		t.ADDQ(t.ldc, t.c)
+		t.ADDQ(t.ldc, at)
 	}
-	t.VZEROUPPER()
-	t.RET()
 }

@@ -22,6 +22,7 @@ type simd struct {
 	masks     func(c *build.Context, cols reg.GPVirtual, vectors int) []Op
 	load      func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual)
 	store     func(c *build.Context, src reg.VecVirtual, mask Op, tmp reg.VecVirtual, m Mem)
+	// clear takes VXORPS, which the assembler library knows not to read r.
 	clear     func(c *build.Context, r reg.VecVirtual)
 	broadcast func(c *build.Context, m Mem, dst reg.VecVirtual)
 }
@@ -35,9 +36,9 @@ func avx512() simd {
 			if vectors == 2 {
 				c.SUBQ(Imm(16), cols)
 			}
-			bits, ones, k := c.GP32(), c.GP32(), c.K()
-			c.MOVL(U32(0xffff), ones)
-			c.BZHIL(cols.As32(), ones, bits)
+			bits, k := c.GP32(), c.K()
+			c.MOVL(U32(0xffff), bits)
+			c.BZHIL(cols.As32(), bits, bits)
 			c.KMOVW(bits, k)
 			return append(make([]Op, vectors-1), k)
 		},
@@ -55,7 +56,7 @@ func avx512() simd {
 			}
 			c.VMOVUPS(src, mask, m)
 		},
-		clear:     func(c *build.Context, r reg.VecVirtual) { c.VPXORD(r, r, r) },
+		clear:     func(c *build.Context, r reg.VecVirtual) { c.VXORPS(r, r, r) },
 		broadcast: func(c *build.Context, m Mem, dst reg.VecVirtual) { c.VBROADCASTSS(m, dst) },
 	}
 }
