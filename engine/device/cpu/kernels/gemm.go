@@ -16,12 +16,7 @@ const (
 	blockK    = 384 // most steps of k in a block
 	depthStep = 16  // blocks and panels are whole numbers of this many steps
 
-	// From this many rows of A, elements from row to row and elements spanned
-	// by a block it pays to pack what could be read in place: the second level
-	// of address translation and the sets of the caches run out.
-	packRows  = 32
-	packStep  = 512
-	packReach = 5 << 16
+	packRows = 64 // rows of A from which packing a B that lies in order pays
 
 	// What a workspace has room for, at any level.
 	maxRows  = 8
@@ -35,12 +30,17 @@ type sizes struct {
 	strip  int  // rows of a panel of A
 	lanes  int  // columns that transpose moves at once
 	packs  bool // A and B must be in panels
+
+	// From this many elements from column to column of A, and spanned by a
+	// block of B, it pays to pack what could be read in place: the second level
+	// of address translation and the sets of the caches run out.
+	far, reach int
 }
 
 var levelSizes = [...]sizes{
-	Generic: {genericRows, genericCols, genericRows, genericCols, true},
-	AVX2:    {6, 16, 8, 8, false},
-	AVX512:  {8, 32, 8, 16, false},
+	Generic: {genericRows, genericCols, genericRows, genericCols, true, 0, 0},
+	AVX2:    {6, 16, 8, 8, false, 256, 3 << 15},
+	AVX512:  {8, 32, 8, 16, false, 256, 5 << 16},
 }
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
@@ -79,12 +79,14 @@ func depthOf(k int) int {
 // packsA reports whether A goes through a panel: where it is transposed and
 // its columns are far apart.
 func (g *gemm) packsA() bool {
-	return levelSizes[g.level].packs || g.a.cs >= packStep
+	s := &levelSizes[g.level]
+	return s.packs || g.a.cs >= s.far
 }
 
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
-	return levelSizes[g.level].packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*min(g.k, depthOf(g.k)) >= packReach
+	s := &levelSizes[g.level]
+	return s.packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*min(g.k, depthOf(g.k)) >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.

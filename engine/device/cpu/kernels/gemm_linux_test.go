@@ -41,7 +41,7 @@ func (c *cliff) floats(n int) []float32 {
 // that may be touched.
 func TestNothingIsReadBeyondOperands(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
-		const most = 1100
+		const far, most = 512, 1100
 		rng := rand.New(rand.NewPCG(5, 6))
 		a, b, c := newCliff(t, 40*most), newCliff(t, most*most), newCliff(t, 40*most)
 		for round := range 200 {
@@ -62,7 +62,7 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 		// Transposed and far apart, so that panels are gathered.
 		for _, rows := range []int{1, 5, 6, 7, 8, 13} {
 			g := gemm{level: Using(), k: 33, ldc: 20, c: c.floats(rows * 20), b: operand{b.floats(33 * 20), 20, 1}}
-			g.a = operand{a.floats(32*packStep + rows), 1, packStep}
+			g.a = operand{a.floats(32*far + rows), 1, far}
 			t.Log(fmt.Sprint(rows, " rows, gathered"))
 			g.do(0, rows, 0, 20)
 		}

@@ -66,7 +66,7 @@ func exact(g *gemm, i, j int, old float32) float64 {
 func randomOperand(s source, trans string, rows, cols int) operand {
 	wide, far := max(rows, cols)+s.rng.IntN(4), 0
 	if s.bool(trans + " far") {
-		far = packReach / 256
+		far = levelSizes[AVX512].reach / 256
 	}
 	data := randomFloats(s.rng, (wide+far)*max(rows, cols)+3)[3:]
 	if s.bool(trans) {

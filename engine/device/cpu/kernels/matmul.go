@@ -21,6 +21,9 @@ type matmul struct {
 	a, b, c        []float32
 }
 
+// matmulM is the least rows of a tile that are worth reading B for once more.
+const matmulM = 32
+
 func newMatMul(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.MatMul)
 	sa, sb, sc := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
@@ -33,7 +36,7 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	l := Using()
-	g := newGrid(l, batch, m, cols, k, packRows, op.TransA && m >= packStep)
+	g := newGrid(l, batch, m, cols, k, matmulM, op.TransA && m >= levelSizes[l].far)
 	return &matmul{
 		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,

@@ -19,9 +19,9 @@ type simd struct {
 
 	// masks prepares the masks of a tile of cols columns and returns what
 	// load and store take; vectors is how many there are.
-	masks     func(c *build.Context, cols reg.GPVirtual, vectors int) []Op
-	load      func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual)
-	store     func(c *build.Context, src reg.VecVirtual, mask Op, tmp reg.VecVirtual, m Mem)
+	masks func(c *build.Context, cols reg.GPVirtual, vectors int) []Op
+	load  func(c *build.Context, m Mem, mask Op, tmp, dst reg.VecVirtual)
+	store func(c *build.Context, src reg.VecVirtual, mask Op, tmp reg.VecVirtual, m Mem)
 	// clear takes VXORPS, which the assembler library knows not to read r.
 	clear     func(c *build.Context, r reg.VecVirtual)
 	broadcast func(c *build.Context, m Mem, dst reg.VecVirtual)
