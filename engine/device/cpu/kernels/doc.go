@@ -7,10 +7,10 @@
 // remains for [Kernel.Run] is to fill in the addresses ([Args]) and compute;
 // it allocates nothing.
 //
-// Results are the same bits for every number of threads at one level. Work is cut into
-// chunks by shapes alone, each output element is summed in one order, and
-// where a single sum is shared, the partial sums of fixed chunks are added in
-// chunk order. Sums of losses, of statistics and of squares are in float64.
+// Results are the same bits for every number of threads at one level. Work is
+// cut into chunks by shapes alone, each output element is summed in one order,
+// and where a single sum is shared, the partial sums of fixed chunks are added
+// in chunk order. Sums of losses, of statistics and of squares are in float64.
 // NaN and infinities follow IEEE 754: relu(NaN) is NaN, and so is the maximum
 // of a window that holds one.
 //
