@@ -85,20 +85,19 @@ func micro(a [][genericRows]float32, b [][genericCols]float32, sums *[genericRow
 		c13 += x * b3
 		a, b = a[4:], b[4:]
 	}
-	for len(a) > 0 && len(b) > 0 {
-		b0, b1, b2, b3 := b[0][0], b[0][1], b[0][2], b[0][3]
-		x, y := a[0][0], a[0][1]
-		c00 += x * b0
-		c01 += x * b1
-		c02 += x * b2
-		c03 += x * b3
-		c10 += y * b0
-		c11 += y * b1
-		c12 += y * b2
-		c13 += y * b3
-		a, b = a[1:], b[1:]
-	}
 	*sums = [genericRows * genericCols]float32{c00, c01, c02, c03, c10, c11, c12, c13}
+	microRest(a, b, sums)
+}
+
+// microRest goes on with the steps that are left.
+func microRest(a [][genericRows]float32, b [][genericCols]float32, sums *[genericRows * genericCols]float32) {
+	for k := range a {
+		for r, x := range a[k] {
+			for j, y := range b[k] {
+				sums[r*genericCols+j] += x * y
+			}
+		}
+	}
 }
 
 // transposeGeneric writes four columns of k elements as rows.

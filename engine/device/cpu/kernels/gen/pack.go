@@ -177,16 +177,7 @@ func emitGather2(c *build.Context) {
 	c.LEAQ(maskTable(c), table)
 	c.NEGQ(rows)
 	c.VMOVUPS(Mem{Base: table, Index: rows, Scale: 4, Disp: maskZeros}, mask)
-	move := func(n int) {
-		for i := range n {
-			v := c.YMM()
-			c.VMASKMOVPS(Mem{Base: src}, mask, v)
-			c.ADDQ(cs, src)
-			c.VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
-		}
-		c.ADDQ(Imm(uint64(32*n)), dst)
-		c.SUBQ(Imm(uint64(n)), k)
-	}
+	move := func(n int) { gather(c, dst, src, cs, k, mask, n) }
 	c.SUBQ(Imm(4), k)
 	c.JLT(LabelRef("rest"))
 	c.Label("four")
@@ -201,6 +192,18 @@ func emitGather2(c *build.Context) {
 	c.Label("end")
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// gather copies n columns and counts them off k.
+func gather(c *build.Context, dst, src, cs, k reg.GPVirtual, mask reg.VecVirtual, n int) {
+	for i := range n {
+		v := c.YMM()
+		c.VMASKMOVPS(Mem{Base: src}, mask, v)
+		c.ADDQ(cs, src)
+		c.VMOVUPS(v, Mem{Base: dst, Disp: 32 * i})
+	}
+	c.ADDQ(Imm(uint64(32*n)), dst)
+	c.SUBQ(Imm(uint64(n)), k)
 }
 
 // ahead is how many rows before its turn a row of B is asked for: a panel's
