@@ -11,6 +11,10 @@
 // by [Manager.PullBack], which has a [Reason], and by spilling when a device is
 // over its budget. The [Ledger] counts every byte.
 //
+// The buffers of dropped and of stale contents are pooled, for the next tensor
+// of equal metadata and usage on that device, so that steady state allocates
+// nothing; pooled memory gives way to every other use of it.
+//
 // The types to know are [Manager], [Tensor], [Need], [Lease] and [Ledger].
 //
 // One goroutine at a time acquires on a given stream, and it releases a lease

@@ -200,6 +200,9 @@ func TestPoolSparesCopies(t *testing.T) {
 			if err := r.compute[0].Record().Wait(short(t)); err != nil {
 				t.Error(err)
 			}
+			if mem := r.m.Memory(0); mem.Pooled != 8*want {
+				t.Errorf("memory is %+v: as many buffers were to stay as were in use at once", mem)
+			}
 		})
 	}
 }
