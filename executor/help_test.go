@@ -1,0 +1,322 @@
+package executor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
+	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// job is a model, how to train it, and how its batches are cut.
+type job struct {
+	spec                     models.Spec
+	optim                    optim.Spec
+	microbatch, microbatches int
+	last                     int // samples in the smaller last batch; 0 for none
+	classes                  int // bound of integers in inputs and targets
+}
+
+func (j job) batch() int { return j.microbatch * j.microbatches }
+
+// small are the jobs that tests of anything but numbers use.
+func mlpJob(microbatches int) job {
+	return job{
+		spec: models.Spec{
+			Input: shape.F32(5), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
+			Layers: []models.Layer{
+				{Type: "dense", Name: "a", Units: 7, Activation: "tanh"},
+				{Type: "dropout", Name: "drop", Block: "a", Rate: 0.3},
+				{Type: "dense", Name: "b", Units: 6, Activation: "gelu_tanh"},
+				{Type: "dense", Name: "c", Units: 4},
+			},
+		},
+		optim:      optim.Spec{Name: "momentum", Momentum: 0.9, ClipNorm: 0.5, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}},
+		microbatch: 3, microbatches: microbatches, classes: 4,
+	}
+}
+
+func gptJob(microbatches int) job {
+	return job{
+		spec: models.Spec{
+			Input: shape.I32(4), Target: shape.I32(4), Loss: "cross_entropy", Seed: 5,
+			Layers: models.GPT(models.GPTOptions{Vocab: 7, Context: 4, Layers: 2, Heads: 2, Width: 8, Dropout: 0.2}, graph.Pos{}),
+		},
+		optim: optim.Spec{
+			Name: "adamw", Beta1: 0.9, Beta2: 0.99, Eps: 1e-3, WeightDecay: 0.1, NoDecay: []string{"norm", "bias"}, ClipNorm: 1,
+			Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01},
+		},
+		microbatch: 2, microbatches: microbatches, classes: 7,
+	}
+}
+
+func cnnJob(microbatches int) job {
+	layers := models.CNN([]int{3}, 3, []int{5}, "tanh", 4, graph.Pos{})
+	norm := models.Layer{Type: "batchnorm", Name: "norm", Block: "conv1"}
+	return job{
+		spec: models.Spec{
+			Input: shape.F32(1, 4, 4), Target: shape.I32(), Loss: "cross_entropy", Seed: 9,
+			Layers: append(append(layers[:1:1], norm), layers[1:]...),
+		},
+		optim:      optim.Spec{Name: "nesterov", Momentum: 0.8, WeightDecay: 0.01, Freeze: []string{"fc1.*"}, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.05}},
+		microbatch: 2, microbatches: microbatches, classes: 4,
+	}
+}
+
+// drawJob makes a random job.
+func drawJob(t *rapid.T) job {
+	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob}).Draw(t, "model")
+	j := make(rapid.IntRange(1, 5).Draw(t, "microbatches"))
+	j.microbatch = rapid.IntRange(1, 3).Draw(t, "microbatch")
+	j.last = rapid.IntRange(0, j.batch()-1).Draw(t, "last")
+	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
+	j.optim.Name = rapid.SampledFrom([]string{"sgd", "momentum", "nesterov", "adam", "adamw"}).Draw(t, "optimizer")
+	j.optim.Beta1, j.optim.Beta2, j.optim.Eps = 0.9, 0.99, 1e-3
+	j.optim.ClipNorm = rapid.SampledFrom([]float64{0, 0.3}).Draw(t, "clip")
+	if rapid.Bool().Draw(t, "deep") {
+		deep := models.Layer{Type: "residual", Name: "skip", Body: []models.Layer{{Type: "layernorm", Name: "ln"}, {Type: "dropout", Name: "dr", Rate: 0.2}}}
+		j.spec.Layers = append(append(j.spec.Layers[:1:1], deep), j.spec.Layers[1:]...)
+	}
+	return j
+}
+
+// train is the graph of a step of that many samples in microbatches of a size.
+func (j job) train(microbatch, samples int) (*graph.Graph, error) {
+	return models.Train(j.spec, j.optim, models.Size{Microbatch: microbatch, Microbatches: j.microbatches, Batch: samples, Ring: 4})
+}
+
+// tail is the size of the last batch's last microbatch.
+func (j job) tail() int { return (j.last+j.microbatch-1)%j.microbatch + 1 }
+
+// options plans the job for devices.
+func (j job) options(devs []device.Device, schedule string) (executor.Options, error) {
+	o := executor.Options{Net: "train", Schedule: schedule, Constant: j.constant, LastMicrobatches: 1}
+	g, err := j.train(j.microbatch, j.batch())
+	if err != nil {
+		return o, err
+	}
+	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches}); err != nil || j.last == 0 {
+		return o, err
+	}
+	if g, err = j.train(j.tail(), j.last); err != nil {
+		return o, err
+	}
+	o.LastMicrobatches = (j.last + j.microbatch - 1) / j.microbatch
+	o.Tail, err = o.Full.Rebind(g)
+	return o, err
+}
+
+func (j job) constant(_ *graph.Value, microbatch int) []byte {
+	return shape.Bytes([]int32{int32(microbatch * j.microbatch)})
+}
+
+func specs(devs []device.Device) (s []device.Spec) {
+	for _, d := range devs {
+		s = append(s, d.Spec())
+	}
+	return s
+}
+
+// rows is a batch's contents for one input.
+func (j job) rows(v *graph.Value, batch, samples int) []byte {
+	r := rand.New(rand.NewPCG(uint64(batch), uint64(len(v.Name))))
+	n := samples * v.Meta.Elems() / v.Meta.Shape[0]
+	if v.Meta.DType == shape.Int32 {
+		x := make([]int32, n)
+		for i := range x {
+			x[i] = int32(r.IntN(j.classes))
+		}
+		return shape.Bytes(x)
+	}
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return shape.Bytes(x)
+}
+
+// rig is a job on devices.
+type rig struct {
+	job
+	devs []device.Device
+	rt   *executor.Runtime
+	prog *executor.Program
+	bufs []device.HostBuffer
+}
+
+// open opens devices of a kind for a job, each with threads.
+func openDevices(kind string, count, threads int) ([]device.Device, error) {
+	return device.Open(kind, device.Options{Count: count, Threads: count * threads, MemoryBytes: 16 << 20})
+}
+
+// newRig loads the job, with its variables' first contents.
+func newRig(j job, devs []device.Device, schedule string, o residency.Options) (*rig, error) {
+	r := &rig{job: j, devs: devs}
+	opt, err := j.options(devs, schedule)
+	if err != nil {
+		return r, err
+	}
+	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
+		return r, err
+	}
+	if r.prog, err = r.rt.Load(opt); err != nil {
+		return r, err
+	}
+	return r, r.fill()
+}
+
+func (r *rig) fill() error {
+	for _, v := range r.prog.Graph().Vars {
+		b := make([]byte, v.Meta.Bytes())
+		models.Fill(v, 11, b)
+		if err := r.prog.Fill(v, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mustRig is a rig that the test closes at its end.
+func mustRig(t *testing.T, j job, kind string, count int, schedule string, o residency.Options) *rig {
+	t.Helper()
+	devs, err := openDevices(kind, count, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRig(j, devs, schedule, o)
+	t.Cleanup(func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// feed puts batch number i, of that many samples, into fresh buffers.
+func (r *rig) feed(i, samples int) (executor.Batch, error) {
+	b := executor.Batch{Samples: samples}
+	for _, v := range r.prog.Inputs() {
+		data := r.rows(v, i, samples)
+		hb, err := r.devs[0].AllocHost(int64(len(data)))
+		if err != nil {
+			return b, err
+		}
+		copy(hb.Bytes(), data)
+		r.bufs = append(r.bufs, hb)
+		b.Fields = append(b.Fields, hb)
+	}
+	return b, nil
+}
+
+// plan of an epoch: full batches with a smaller one among them, so that every
+// change of size is met.
+func (j job) epoch() []int {
+	if j.last == 0 {
+		return []int{j.batch(), j.batch(), j.batch()}
+	}
+	return []int{j.batch(), j.last, j.batch(), j.batch(), j.last, j.last}
+}
+
+// run takes the steps of an epoch.
+func (r *rig) run(ctx context.Context) error {
+	for i, n := range r.epoch() {
+		b, err := r.feed(i, n)
+		if err != nil {
+			return err
+		}
+		if _, err := r.prog.Step(ctx, b); err != nil {
+			return err
+		}
+	}
+	return r.prog.Drain(ctx)
+}
+
+// vars brings every variable out.
+func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, v := range r.prog.Graph().Vars {
+		x := r.prog.Var(v.Name)
+		if err := r.rt.Residency.PullBack(ctx, residency.Checkpoint, x); err != nil {
+			return nil, err
+		}
+		if err := r.rt.Residency.View(x, func(b []byte) error { out[v.Name] = bytes.Clone(b); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// close frees everything and fails if something was left.
+func (r *rig) close() error {
+	var errs []error
+	if r.rt != nil {
+		errs = append(errs, r.rt.Close())
+	}
+	for _, d := range r.devs {
+		s := d.Stats()
+		if left := s.Live - s.LiveBy[device.Scratch]; left != 0 {
+			errs = append(errs, fmt.Errorf("%s has %d bytes left", d.ID(), left))
+		}
+	}
+	for _, hb := range r.bufs {
+		errs = append(errs, hb.Free())
+	}
+	for _, d := range r.devs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// trained is the variables after an epoch.
+func trained(j job, devs []device.Device, schedule string, o residency.Options) (map[string][]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	r, err := newRig(j, devs, schedule, o)
+	if err == nil {
+		err = r.run(ctx)
+	}
+	var vars map[string][]byte
+	if err == nil {
+		vars, err = r.vars(ctx)
+	}
+	return vars, errors.Join(err, r.close())
+}
+
+// differ names a variable, of the first map, that is not the same.
+func differ(want, got map[string][]byte) string {
+	for name, b := range want {
+		if !bytes.Equal(b, got[name]) {
+			return fmt.Sprintf("%s is % x, want % x", name, got[name], b)
+		}
+	}
+	return ""
+}
+
+// short is a context that no test should need the whole of.
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}

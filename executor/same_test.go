@@ -1,0 +1,236 @@
+package executor_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency"
+)
+
+// way is how a job is run; the weights must not depend on it.
+type way struct {
+	devices, threads int
+	schedule         string
+}
+
+var plain = way{devices: 1, threads: 1, schedule: "gpipe"}
+
+func (w way) trained(j job) (map[string][]byte, error) {
+	devs, err := openDevices("cpu", w.devices, w.threads)
+	if err != nil {
+		return nil, err
+	}
+	return trained(j, devs, w.schedule, residency.Options{})
+}
+
+func ways() (all []way) {
+	for devices := 1; devices <= 3; devices++ {
+		for threads := 1; threads <= 2; threads++ {
+			for _, s := range []string{"gpipe", "1f1b"} {
+				all = append(all, way{devices: devices, threads: threads, schedule: s})
+			}
+		}
+	}
+	return all
+}
+
+// Every number of stages, thread count and schedule, for every number of
+// microbatches and every remainder of the last batch.
+func TestSameWeightsEveryWay(t *testing.T) {
+	for name, make := range map[string]func(int) job{"mlp": mlpJob, "gpt": gptJob, "cnn": cnnJob} {
+		for m := 1; m <= 5; m++ {
+			t.Run(fmt.Sprintf("%s/%d", name, m), func(t *testing.T) {
+				j := make(m)
+				j.last = (m*7 + 1) % j.batch()
+				want, err := plain.trained(j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, w := range ways() {
+					got, err := w.trained(j)
+					if err != nil {
+						t.Fatalf("%+v: %v", w, err)
+					}
+					if d := differ(want, got); d != "" {
+						t.Errorf("%+v: %s", w, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestSameWeightsForEveryRemainder(t *testing.T) {
+	j := cnnJob(3)
+	for j.last = range j.batch() {
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := way{devices: 3, threads: 1, schedule: "1f1b"}.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Errorf("last batch of %d: %s", j.last, d)
+		}
+	}
+}
+
+func TestSameWeightsForRandomJobs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// Training in float64 by the plain kernels gives nearly the same.
+func TestWeightsAgreeWithTheReference(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		got, err := w.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := j.reference()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, x := range want {
+			if x.Meta.DType == shape.Int32 {
+				continue
+			}
+			for i, f := range shape.View[float32](got[name]) {
+				if diff := math.Abs(float64(f) - x.F[i]); !(diff <= 2e-4*(1+math.Abs(x.F[i]))) {
+					t.Fatalf("%s[%d] is %v, the reference has %v", name, i, f, x.F[i])
+				}
+			}
+		}
+	})
+}
+
+// state is the contents of variables by name, in float64.
+type state map[string]ref.Array
+
+// reference trains an epoch as the graph says, node by node.
+func (j job) reference() (state, error) {
+	vars := state{}
+	for i, samples := range j.epoch() {
+		size, batch := j.microbatch, samples
+		whole, err := j.train(size, batch)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			for _, v := range whole.Vars {
+				vars[v.Name] = firstContents(v)
+			}
+		}
+		last := whole
+		if r := samples % size; r > 0 {
+			if last, err = j.train(r, batch); err != nil {
+				return nil, err
+			}
+		}
+		if err := j.referenceStep(vars, whole, last, i, samples); err != nil {
+			return nil, err
+		}
+	}
+	return vars, nil
+}
+
+// referenceStep takes one step: whole is the graph of its microbatches, last
+// that of its last one.
+func (j job) referenceStep(vars state, whole, last *graph.Graph, number, samples int) error {
+	sums := state{}
+	for first := 0; first < samples; first += j.microbatch {
+		g, end := whole, first+j.microbatch >= samples
+		if end {
+			g = last
+		}
+		feed := map[*graph.Value]ref.Array{}
+		for _, v := range g.Vars {
+			feed[v] = vars[v.Name]
+		}
+		for _, v := range g.Inputs {
+			if v.PerMicrobatch {
+				feed[v] = ref.Array{Meta: v.Meta, I: []int32{int32(first)}}
+				continue
+			}
+			feed[v] = part(v, j.rows(v, number, samples), first)
+		}
+		vals, err := ref.Eval(g, feed)
+		if err != nil {
+			return err
+		}
+		for _, a := range g.Accums {
+			x := vals[a.Part]
+			if s, ok := sums[a.Sum.Name]; ok {
+				out, err := ref.Run(a.Add, []ref.Array{s, x})
+				if err != nil {
+					return err
+				}
+				x = out[0]
+			}
+			sums[a.Sum.Name] = x
+		}
+		if !end {
+			continue
+		}
+		for _, a := range g.Accums {
+			feed[a.Sum] = sums[a.Sum.Name]
+		}
+		if vals, err = ref.Eval(g, feed); err != nil {
+			return err
+		}
+		for _, a := range g.Assigns {
+			vars[a.Var.Name] = vals[a.New]
+		}
+	}
+	return nil
+}
+
+// part is a microbatch's rows, from a sample on.
+func part(v *graph.Value, rows []byte, first int) ref.Array {
+	n, per := v.Meta.Elems(), v.Meta.Elems()/v.Meta.Shape[0]
+	if v.Meta.DType == shape.Int32 {
+		return ref.Array{Meta: v.Meta, I: shape.View[int32](rows)[first*per : first*per+n]}
+	}
+	return widened(v.Meta, shape.View[float32](rows)[first*per:first*per+n])
+}
+
+func widened(m shape.Meta, x []float32) ref.Array {
+	a := ref.New(m)
+	for i, f := range x {
+		a.F[i] = float64(f)
+	}
+	return a
+}
+
+func firstContents(v *graph.Value) ref.Array {
+	if v.Meta.DType == shape.Int32 {
+		return ref.New(v.Meta)
+	}
+	x := make([]float32, v.Meta.Elems())
+	models.Fill(v, 11, shape.Bytes(x))
+	return widened(v.Meta, x)
+}
