@@ -1,0 +1,414 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// A null device refuses to give bytes back, so an epoch that runs there asks
+// for none.
+func TestEpochOnNullDevices(t *testing.T) {
+	for _, s := range []string{"gpipe", "1f1b"} {
+		for n := 1; n <= 3; n++ {
+			j := gptJob(4)
+			j.last = 3
+			r := mustRig(t, j, "null", n, s, residency.Options{Strict: true})
+			if err := r.prog.CopyIn(short(t)); err != nil {
+				t.Fatal(err)
+			}
+			r.rt.Residency.Seal()
+			if err := r.run(short(t)); err != nil {
+				t.Errorf("%d devices, %s: %v", n, s, err)
+			}
+		}
+	}
+}
+
+func TestLedgerOfManySteps(t *testing.T) {
+	const steps = 100
+	for _, s := range []string{"gpipe", "1f1b"} {
+		for devices := 1; devices <= 3; devices++ {
+			r := mustRig(t, gptJob(3), "cpu", devices, s, residency.Options{})
+			if err := r.prog.CopyIn(short(t)); err != nil {
+				t.Fatal(err)
+			}
+			b, err := r.feed(0, r.batch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range steps {
+				if _, err := r.prog.Step(short(t), b); err != nil {
+					t.Fatal(err)
+				}
+				r.rt.Residency.Ledger().Step()
+			}
+			if err := r.prog.Drain(short(t)); err != nil {
+				t.Fatal(err)
+			}
+			checkLedger(t, fmt.Sprintf("%s on %d", s, devices), r, b)
+		}
+	}
+}
+
+// checkLedger compares what moved with what the plan says.
+func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
+	t.Helper()
+	o, err := r.options(r.devs, "1f1b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch, crossing, weights int64
+	for _, hb := range b.Fields {
+		batch += int64(len(hb.Bytes()))
+	}
+	owners := map[string]bool{}
+	for _, x := range o.Full.Transfers {
+		switch {
+		case x.Local:
+		case x.Rate == partition.PerMicrobatch:
+			crossing += x.Bytes * int64(r.microbatches)
+		case x.Rate == partition.PerStep:
+			crossing += x.Bytes
+		}
+		if x.Value.Role == graph.Parameter && x.Value.Kind == graph.Variable {
+			owners[fmt.Sprint(x.Value.Name, x.To)] = true
+			weights += x.Value.Meta.Bytes() // its first copy comes from the host, as the owner's does
+		}
+	}
+	for _, v := range r.prog.Graph().Vars {
+		if v.Role == graph.Parameter || v.Role == graph.Statistic {
+			weights += v.Meta.Bytes()
+		}
+	}
+	l := r.rt.Residency.Ledger()
+	if got := l.OfUsage(residency.CopyIn, device.Weight).Bytes; got != weights {
+		t.Errorf("%s: %d bytes of weights were copied in, want them once: %d", what, got, weights)
+	}
+	s := l.SteadyState()
+	if s.CopyIn.Min != batch || s.CopyIn.Max != batch {
+		t.Errorf("%s: a step copies %+v in, want the batch, %d bytes", what, s.CopyIn, batch)
+	}
+	if s.Peer.Min != crossing || s.Peer.Max != crossing {
+		t.Errorf("%s: %+v bytes go from peer to peer in a step, want what is cut, %d", what, s.Peer, crossing)
+	}
+	if out := l.Total(residency.PullBack).Bytes + l.Total(residency.Spill).Bytes; out != 0 {
+		t.Errorf("%s: %d bytes came out, want none", what, out)
+	}
+}
+
+func TestBatchesThatDoNotFit(t *testing.T) {
+	j := mlpJob(2)
+	j.last = 4
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
+	good, err := r.feed(0, r.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	freed, err := r.devs[0].AllocHost(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := freed.Free(); err != nil {
+		t.Fatal(err)
+	}
+	few, err := r.feed(0, r.last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := good.Fields
+	for name, b := range map[string]executor.Batch{
+		"no samples":      {Fields: f},
+		"samples between": {Samples: 5, Fields: f},
+		"too many":        {Samples: 7, Fields: f},
+		"negative":        {Samples: -6, Fields: f},
+		"no fields":       {Samples: 6},
+		"a field less":    {Samples: 6, Fields: f[:1]},
+		"a field more":    {Samples: 6, Fields: append(f[:2:2], f[0])},
+		"nil field":       {Samples: 6, Fields: []device.HostBuffer{f[0], nil}},
+		"freed field":     {Samples: 6, Fields: []device.HostBuffer{f[0], freed}},
+		"short field":     {Samples: 6, Fields: few.Fields},
+	} {
+		if _, err := r.prog.Step(t.Context(), b); !errors.Is(err, executor.ErrBatch) {
+			t.Errorf("%s: got %v, want ErrBatch", name, err)
+		}
+	}
+	if r.prog.Next() != 1 {
+		t.Errorf("the next ticket is %d after steps that were refused, want 1", r.prog.Next())
+	}
+	if err := r.run(short(t)); err != nil {
+		t.Errorf("after that: %v", err)
+	}
+	roomy := executor.Batch{Samples: r.last, Fields: f}
+	if _, err := r.prog.Step(t.Context(), roomy); err != nil {
+		t.Errorf("a small batch in large buffers: %v", err)
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTicketsInAnyOrder(t *testing.T) {
+	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.Options{})
+	var tickets []executor.Ticket
+	for i := range 6 {
+		b, err := r.feed(i, r.batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := r.prog.Next()
+		ticket, err := r.prog.Step(t.Context(), b)
+		if err != nil || ticket != want {
+			t.Fatalf("got ticket %d, %v, Next said %d", ticket, err, want)
+		}
+		tickets = append(tickets, ticket)
+	}
+	for _, i := range []int{5, 4, 5, 0, 3, 1, 2} {
+		if err := r.prog.Wait(short(t), tickets[i]); err != nil {
+			t.Errorf("ticket %d: %v", tickets[i], err)
+		}
+	}
+	for _, never := range []executor.Ticket{0, 7, 8, 1000} {
+		if err := r.prog.Wait(short(t), never); err != nil {
+			t.Errorf("ticket %d, which was never given: %v", never, err)
+		}
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Training and evaluation on one runtime share weights: what evaluation adds up
+// is what it is for the weights that training has just then.
+func TestProgramsShareWeights(t *testing.T) {
+	for devices := 1; devices <= 2; devices++ {
+		alone, together := evaluated(t, devices, false), evaluated(t, devices, true)
+		for i := range alone {
+			if alone[i] != together[i] {
+				t.Errorf("%d devices, after step %d: the loss is %v, of the same weights alone %v", devices, i, together[i], alone[i])
+			}
+		}
+		if alone[0] == alone[1] {
+			t.Error("a step changes nothing")
+		}
+	}
+}
+
+// evaluated is the evaluation loss after each step of training, either in the
+// midst of it, or each on a runtime of its own.
+func evaluated(t *testing.T, devices int, together bool) (losses []float32) {
+	t.Helper()
+	const steps = 4
+	r := mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.Options{})
+	eval := loadEval(t, r)
+	for i := range steps {
+		if !together {
+			r = mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.Options{})
+			eval = loadEval(t, r)
+		}
+		for k := range i + 1 {
+			if together && k < i {
+				continue
+			}
+			step(t, r, r.prog, k, r.batch())
+		}
+		if err := eval.Fill(eval.Graph().Find(models.EvalLoss), make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+		for k := range 3 {
+			step(t, r, eval, 100+k, 3)
+		}
+		d, err := r.rt.Residency.EnsureHost(short(t), residency.Epoch, eval.Var(models.EvalLoss))
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, d.Data().([]float32)[0])
+	}
+	return losses
+}
+
+// step queues a step without waiting for it.
+func step(t *testing.T, r *rig, p *executor.Program, number, samples int) {
+	t.Helper()
+	b, err := r.feed(number, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Step(short(t), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// loadEval loads the evaluation of 3 samples at a time, with contents for what
+// it adds up.
+func loadEval(t *testing.T, r *rig) *executor.Program {
+	t.Helper()
+	g, err := models.Eval(r.spec, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.rt.Load(executor.Options{Net: "eval", Full: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{models.EvalLoss, models.EvalCorrect} {
+		if err := p.Fill(g.Find(name), make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
+	j := mlpJob(1)
+	b := graph.NewBuilder("outputs", 1)
+	b.In(&graph.Layer{Type: "dense", Name: "l", Block: "l"})
+	x := b.Input("input", shape.F32(3, 5))
+	y := ops.Relu(b, x)
+	z := ops.Relu(b, y)
+	b.Output("middle", y)
+	b.Output("end", z)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRig(t, j, "cpu", 1, "1f1b", residency.Options{})
+	plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.rt.Load(executor.Options{Net: "fetch", Full: plan, Fetch: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := r.devs[0].AllocHost(60)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.bufs = append(r.bufs, in)
+	shape.View[float32](in.Bytes())[4] = 2.5
+	for range 3 {
+		if _, err := p.Step(t.Context(), executor.Batch{Samples: 3, Fields: []device.HostBuffer{in}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{y.Name, z.Name} {
+		out, err := p.Output(name, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := r.rt.Residency.EnsureHost(short(t), residency.Fetch, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Data().([]float32)[4]; got != 2.5 {
+			t.Errorf("%s is %v, want 2.5", name, got)
+		}
+	}
+	if _, err := p.Output(x.Name, 3); err == nil {
+		t.Error("an input is given as an output")
+	}
+	if _, err := r.prog.Output(y.Name, r.batch()); err == nil {
+		t.Error("a program that keeps nothing gives an output")
+	}
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	j := mlpJob(3)
+	j.last = 4
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
+	for name, change := range map[string]func(o *executor.Options){
+		"the same name":          func(o *executor.Options) { o.Net = "train" },
+		"no schedule":            func(o *executor.Options) { o.Schedule = "" },
+		"no constants":           func(o *executor.Options) { o.Constant = nil },
+		"no last microbatch":     func(o *executor.Options) { o.LastMicrobatches = 0 },
+		"many last microbatches": func(o *executor.Options) { o.LastMicrobatches = 4 },
+	} {
+		o, err := j.options(r.devs, "gpipe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Net = name
+		change(&o)
+		if _, err := r.rt.Load(o); !errors.Is(err, executor.ErrOptions) {
+			t.Errorf("%s: got %v, want ErrOptions", name, err)
+		}
+	}
+	o, err := j.options(append(r.devs, r.devs...), "gpipe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Net = "elsewhere"
+	if _, err := r.rt.Load(o); !errors.Is(err, executor.ErrOptions) {
+		t.Errorf("more devices than there are: got %v, want ErrOptions", err)
+	}
+}
+
+// What is not in the steady state is what the first steps and a change of size
+// allocate.
+func TestStepsAllocateNothing(t *testing.T) {
+	for devices := 1; devices <= 3; devices++ {
+		r := mustRig(t, gptJob(4), "cpu", devices, "1f1b", residency.Options{})
+		ctx := context.Background()
+		b, err := r.feed(0, r.batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := func() {
+			if _, err := r.prog.Step(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+			r.rt.Residency.Ledger().Step()
+		}
+		for range 50 {
+			next()
+		}
+		if n := testing.AllocsPerRun(100, next); n > 0 {
+			t.Errorf("%d devices: %v allocations a step, want none", devices, n)
+		}
+		if err := r.prog.Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestClosedRuntime(t *testing.T) {
+	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.Options{})
+	b, err := r.feed(0, r.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticket, err := r.prog.Step(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.rt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := r.prog.Wait(short(t), ticket); err != nil {
+		t.Errorf("the step that Close has waited for: %v", err)
+	}
+	_, err = r.prog.Step(t.Context(), b)
+	_, loadErr := r.rt.Load(executor.Options{Full: &partition.Plan{Graph: r.prog.Graph()}})
+	for _, err := range []error{err, loadErr, r.prog.CopyIn(t.Context())} {
+		if !errors.Is(err, executor.ErrClosed) {
+			t.Errorf("got %v, want ErrClosed", err)
+		}
+	}
+}
