@@ -1,0 +1,413 @@
+package executor_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// outcome is what came of a run with a fault.
+type outcome struct {
+	err   error // the first
+	ended bool  // and all further steps failed too
+	late  bool  // no step met the fault, but what came after
+	vars  map[string][]byte
+}
+
+// survive runs an epoch on devices with a fault and takes every step that
+// fails again, as long as that can succeed.
+func survive(t *testing.T, j job, devs []device.Device, o residency.Options) (out outcome) {
+	t.Helper()
+	ctx := short(t)
+	r, err := newRig(j, devs, "1f1b", o)
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Errorf("after %v: closing: %v", out.err, err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range j.epoch() {
+		b, err := r.feed(i, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := r.prog.Next()
+		ticket, err := r.prog.Step(ctx, b)
+		if err != nil {
+			out.err = cmp.Or(out.err, err)
+			if r.prog.Next() != next {
+				t.Errorf("a step that failed changes the next ticket from %d to %d", next, r.prog.Next())
+			}
+			ticket, err = r.prog.Step(ctx, b)
+		}
+		if err == nil && i%2 == 0 {
+			err = r.prog.Wait(ctx, ticket)
+		}
+		if err != nil {
+			r.stayFailed(t, ctx, b, err)
+			return outcome{err: cmp.Or(out.err, err), ended: true}
+		}
+	}
+	if err := r.prog.Drain(ctx); err != nil {
+		r.stayFailed(t, ctx, executor.Batch{}, err)
+		return outcome{err: cmp.Or(out.err, err), ended: true}
+	}
+	if out.vars, err = r.vars(ctx); err != nil && out.err == nil { // the fault is met here
+		out.vars, err = r.vars(ctx)
+		out.late = true
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// stayFailed checks that a runtime which failed does so, at once.
+func (r *rig) stayFailed(t *testing.T, ctx context.Context, b executor.Batch, cause error) {
+	t.Helper()
+	start := time.Now()
+	for range 2 {
+		if len(b.Fields) > 0 {
+			if _, err := r.prog.Step(ctx, b); err == nil || err.Error() != cause.Error() {
+				t.Errorf("a step after %v gives %v", cause, err)
+			}
+		}
+		if err := r.prog.Drain(ctx); err != nil && err.Error() != cause.Error() {
+			t.Errorf("drain after %v gives %v", cause, err)
+		}
+		if err := r.prog.Wait(ctx, r.prog.Next()); err != nil && err.Error() != cause.Error() {
+			t.Errorf("waiting after %v gives %v", cause, err)
+		}
+	}
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("calls after a failure took %v", d)
+	}
+}
+
+// sweep lets each operation of a kind fail in turn and hands the outcome to
+// check.
+func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency.Options, check func(f *fault, out outcome)) {
+	t.Helper()
+	n := 1
+	for ; ; n++ {
+		devs, err := openDevices("cpu", devices, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &fault{kind: kind, n: n, late: late}
+		out := survive(t, j, withFaults(devs, f), o)
+		if !f.fired() {
+			if out.err != nil {
+				t.Errorf("without a fault: %v", out.err)
+			}
+			break
+		}
+		if out.late {
+			continue
+		}
+		if out.err == nil || !errors.Is(out.err, errBoom) {
+			t.Fatalf("%s %d: got %v, want the fault", kind, n, out.err)
+		}
+		check(f, out)
+	}
+	if n < 5 {
+		t.Fatalf("there were only %d operations of kind %s", n-1, kind)
+	}
+}
+
+// faultJob has few operations of every kind.
+func faultJob() job {
+	j := mlpJob(3)
+	j.last = 4
+	return j
+}
+
+// A step that fails while it is queued is undone; taken again, nothing shows.
+func TestFaultsWhileQueueingAreUndone(t *testing.T) {
+	j := faultJob()
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	devs, err := openDevices("cpu", 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := j.options(devs, "1f1b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tight := residency.Options{Budgets: least(o, 2)}
+	for _, d := range devs {
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []string{"alloc", "launch", "copy-in", "peer", "copy-out"} {
+		budgets := residency.Options{}
+		if kind == "copy-out" {
+			budgets = tight // so that there are spills
+		}
+		undone, ended := 0, 0
+		sweep(t, j, 2, kind, false, budgets, func(f *fault, out outcome) {
+			var task *executor.TaskError
+			if !errors.As(out.err, &task) {
+				t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
+			}
+			if out.ended {
+				ended++
+				if !strings.Contains(task.Task, ".U") {
+					t.Errorf("%s %d: %v ended the run, though nothing was updated", kind, f.n, out.err)
+				}
+				return
+			}
+			undone++
+			if d := differ(want, out.vars); d != "" {
+				t.Errorf("%s %d: after %v: %s", kind, f.n, out.err, d)
+			}
+		})
+		t.Logf("%s: %d undone, %d ended the run", kind, undone, ended)
+		if undone == 0 {
+			t.Errorf("%s: no step was undone", kind)
+		}
+	}
+}
+
+// A task that fails when it runs ends the run, and is named.
+func TestFaultsOfTasksAreNamed(t *testing.T) {
+	for devices := 1; devices <= 3; devices++ {
+		sweep(t, faultJob(), devices, "launch", true, residency.Options{}, func(f *fault, out outcome) {
+			var task *executor.TaskError
+			if !errors.As(out.err, &task) || !out.ended {
+				t.Fatalf("launch %d: got %v, want the end of the run by a task", f.n, out.err)
+			}
+			name := strings.TrimRight(task.Task, "0123456789")
+			if name != strings.TrimRight(f.where, "0123456789") || task.Device != f.on {
+				t.Errorf("launch %d: the error names %s on %s, it was %s on %s", f.n, task.Task, task.Device, f.where, f.on)
+			}
+			if !strings.HasPrefix(out.err.Error(), task.Task+" on "+string(f.on)+": ") {
+				t.Errorf("launch %d: the message is %q", f.n, out.err)
+			}
+		})
+	}
+}
+
+// A copy that fails when it runs is the failure of the first task that needs
+// it, whenever the executor comes to know.
+func TestFaultsOfCopiesAreNamed(t *testing.T) {
+	for _, kind := range []string{"copy-in", "peer"} {
+		names := map[int]string{}
+		for range 2 {
+			sweep(t, faultJob(), 2, kind, true, residency.Options{}, func(f *fault, out outcome) {
+				var task *executor.TaskError
+				if !errors.As(out.err, &task) {
+					t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
+				}
+				name := fmt.Sprint(task.Task, " ", task.Device)
+				if names[f.n] == "" {
+					names[f.n] = name
+				}
+				if names[f.n] != name {
+					t.Errorf("%s %d: the error names %s, before it was %s", kind, f.n, name, names[f.n])
+				}
+			})
+		}
+	}
+}
+
+// The failure that comes first in order is reported, not the one that comes
+// first in time, whoever is asked.
+func TestFirstErrorWins(t *testing.T) {
+	for _, second := range []int{2, 3, 5, 9, 16, 20} {
+		devs, err := openDevices("cpu", 3, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := &fault{kind: "launch", n: 1, late: true, gate: newGate()}
+		later := &fault{kind: "launch", n: second, late: true, err: errors.New("later")}
+		r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.Options{})
+		if err != nil {
+			t.Fatal(errors.Join(err, r.close()))
+		}
+		opened := time.AfterFunc(20*time.Millisecond, first.gate.open)
+		var ticket executor.Ticket
+		for i := range 2 {
+			b, ferr := r.feed(i, r.batch())
+			if ferr != nil {
+				t.Fatal(ferr)
+			}
+			if ticket, err = r.prog.Step(short(t), b); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			err = r.prog.Wait(short(t), ticket)
+		}
+		opened.Stop()
+		var task *executor.TaskError
+		if !errors.As(err, &task) || !errors.Is(err, errBoom) || task.Task != "s0.F0" || task.Step != 1 {
+			t.Errorf("with launch %d failing too: got %v", second, err)
+		}
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A program is told of the failure of another one's task by that task's name.
+func TestFailureOfAnotherProgram(t *testing.T) {
+	devs, err := openDevices("cpu", 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fault{kind: "launch", n: 2, late: true, gate: newGate()}
+	r, err := newRig(faultJob(), withFaults(devs, f), "gpipe", residency.Options{})
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	eval := loadEval(t, r)
+	step(t, r, r.prog, 0, r.batch())
+	step(t, r, eval, 0, 3)
+	f.gate.open()
+	var task *executor.TaskError
+	if err := eval.Drain(short(t)); !errors.As(err, &task) || strings.TrimRight(task.Task, "0123456789") != f.where || !errors.Is(err, errBoom) {
+		t.Errorf("got %v, want the failure of %s", err, f.where)
+	}
+	if err := r.prog.Drain(short(t)); !errors.Is(err, errBoom) {
+		t.Errorf("got %v of the program that failed", err)
+	}
+}
+
+// gated is a rig whose nth operation of a kind waits for a gate.
+func gated(t *testing.T, j job, kind string, n int, o residency.Options) (*rig, *gate) {
+	t.Helper()
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate()
+	r, err := newRig(j, withFaults(devs, &fault{kind: kind, n: n, gate: g, pass: true}), "1f1b", o)
+	t.Cleanup(func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, g
+}
+
+func TestCancelWhileWaiting(t *testing.T) {
+	j := faultJob()
+	j.last = 0
+	r, g := gated(t, j, "launch", 3, residency.Options{})
+	for i := range 2 {
+		step(t, r, r.prog, i, j.batch())
+	}
+	b, err := r.feed(2, j.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		if _, err := r.prog.Step(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("step: got %v, want the deadline", err)
+		}
+		if err := r.prog.Wait(ctx, 2); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("wait: got %v, want the deadline", err)
+		}
+		if err := r.prog.Drain(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("drain: got %v, want the deadline", err)
+		}
+		cancel()
+	}
+	if r.prog.Next() != 3 {
+		t.Errorf("the next ticket is %d, want 3", r.prog.Next())
+	}
+	g.open()
+	if _, err := r.prog.Step(short(t), b); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := r.vars(short(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := differ(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+// A step that is cancelled while it waits for memory is undone. Here that is
+// taken up by what is being spilled.
+func TestCancelWhileQueueing(t *testing.T) {
+	j := gptJob(4)
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := j.options(devs, "1f1b")
+	if err := errors.Join(err, devs[0].Close()); err != nil {
+		t.Fatal(err)
+	}
+	r, g := gated(t, j, "copy-out", 1, residency.Options{Budgets: least(o, 1)})
+	time.AfterFunc(40*time.Millisecond, g.open)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	cancelled := 0
+	for i, n := range j.epoch() {
+		b, err := r.feed(i, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.prog.Step(ctx, b)
+		if err != nil && ctx.Err() != nil {
+			cancelled++
+			var task *executor.TaskError
+			if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &task) {
+				t.Errorf("got %v, want a task whose time was over", err)
+			}
+			if _, err := r.prog.Step(ctx, b); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v for a context that had ended before", err)
+			}
+			ctx = short(t)
+			_, err = r.prog.Step(ctx, b)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := r.vars(short(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := differ(want, got); d != "" || cancelled != 1 {
+		t.Errorf("%d steps were cancelled, want 1; %s", cancelled, d)
+	}
+}
