@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,8 @@ func (p *Program) abort(f *flight, err error) error {
 	if half {
 		err = fmt.Errorf("%w; a part of the update ran already: begin again from saved variables", err)
 	}
-	if p.rt.settle() || half {
-		p.rt.fail(err)
-		err = p.rt.failure
-		f.err = err
+	if p.rt.settle() != nil || half {
+		err = p.rt.fail(err)
 	}
 	errs := []error{err}
 	for _, t := range f.e.passing {
@@ -58,34 +57,32 @@ func (p *Program) abort(f *flight, err error) error {
 		_ = copied.Wait(context.Background())
 	}
 	p.rt.expected = nil // residency stands in the midst of the step
-	if f.err == nil {
-		f.e = nil
-	}
+	f.e = nil
 	if len(errs) == 1 {
 		return err
 	}
 	return errors.Join(errs...)
 }
 
-// settle waits for everything that is queued, and reports whether a queue
-// failed.
-func (r *Runtime) settle() (failed bool) {
+// settle waits for everything that is queued. Its error is what queues failed
+// with.
+func (r *Runtime) settle() error {
+	var errs []error
 	for _, s := range r.compute {
-		failed = s.Record().Wait(context.Background()) != nil || failed
+		errs = append(errs, s.Record().Wait(context.Background()))
 	}
-	return failed
+	return errors.Join(errs...)
 }
 
 // fail makes the runtime unusable, because of the first failure of a task that
-// is under way, or else err. Nothing happens if it is already.
-func (r *Runtime) fail(err error) {
-	if r.failure != nil {
-		return
+// is under way, or else err, and returns what did. A runtime fails once.
+func (r *Runtime) fail(err error) error {
+	if r.failure == nil {
+		failures := r.settle()
+		r.failure = cmp.Or(r.firstFailure(), err)
+		r.known = errors.Join(r.failure, failures)
 	}
-	r.settle()
-	if r.failure = r.firstFailure(); r.failure == nil {
-		r.failure = err
-	}
+	return r.failure
 }
 
 // firstFailure finds the task under way that failed first, nil if none did.

@@ -45,6 +45,9 @@ func survive(t *testing.T, j job, devs []device.Device, o residency.Options) (ou
 		ticket, err := r.prog.Step(ctx, b)
 		if err != nil {
 			out.err = cmp.Or(out.err, err)
+			if left, err := r.leftovers(); err != nil || len(left) > 0 {
+				t.Errorf("after %v: %v, %v", out.err, left, err)
+			}
 			if r.prog.Next() != next {
 				t.Errorf("a step that failed changes the next ticket from %d to %d", next, r.prog.Next())
 			}
@@ -61,6 +64,9 @@ func survive(t *testing.T, j job, devs []device.Device, o residency.Options) (ou
 	if err := r.prog.Drain(ctx); err != nil {
 		r.stayFailed(t, ctx, executor.Batch{}, err)
 		return outcome{err: cmp.Or(out.err, err), ended: true}
+	}
+	if left, err := r.leftovers(); err != nil || len(left) > 0 {
+		t.Errorf("after an epoch: %v, %v", left, err)
 	}
 	if out.vars, err = r.vars(ctx); err != nil && out.err == nil { // the fault is met here
 		out.vars, err = r.vars(ctx)
@@ -228,39 +234,138 @@ func TestFaultsOfCopiesAreNamed(t *testing.T) {
 // The failure that comes first in order is reported, not the one that comes
 // first in time, whoever is asked.
 func TestFirstErrorWins(t *testing.T) {
-	for _, second := range []int{2, 3, 5, 9, 16, 20} {
+	for one := 1; one <= 6; one++ {
+		for _, two := range []int{one + 1, one + 2, one + 5, 20} {
+			firstError(t, one, two)
+		}
+	}
+}
+
+// firstError lets two launches fail, the first one late.
+func firstError(t *testing.T, one, two int) {
+	t.Helper()
+	devs, err := openDevices("cpu", 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &fault{kind: "launch", n: one, late: true, gate: newGate()}
+	later := &fault{kind: "launch", n: two, late: true, err: errors.New("later")}
+	r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.Options{})
+	if err != nil {
+		t.Fatal(errors.Join(err, r.close()))
+	}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	opened := time.AfterFunc(5*time.Millisecond, first.gate.open)
+	defer opened.Stop()
+	var ticket executor.Ticket
+	for i := range 2 {
+		b, ferr := r.feed(i, r.batch())
+		if ferr != nil {
+			t.Fatal(ferr)
+		}
+		if ticket, err = r.prog.Step(short(t), b); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = r.prog.Wait(short(t), ticket)
+	}
+	var task *executor.TaskError
+	if !errors.As(err, &task) || !errors.Is(err, errBoom) || strings.TrimRight(task.Task, "0123456789") != first.where || task.Step != 1 {
+		t.Errorf("launches %d (%s) and %d (%s) fail: got %v", one, first.where, two, later.where, err)
+	}
+}
+
+// A context that ends while a step is queued never leaves half an update.
+func TestCancelAtAnyTask(t *testing.T) {
+	j := faultJob()
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undone := 0
+	for n := 1; ; n++ {
 		devs, err := openDevices("cpu", 3, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := &fault{kind: "launch", n: 1, late: true, gate: newGate()}
-		later := &fault{kind: "launch", n: second, late: true, err: errors.New("later")}
-		r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.Options{})
-		if err != nil {
-			t.Fatal(errors.Join(err, r.close()))
-		}
-		opened := time.AfterFunc(20*time.Millisecond, first.gate.open)
-		var ticket executor.Ticket
-		for i := range 2 {
-			b, ferr := r.feed(i, r.batch())
+		ctx, cancel := context.WithCancel(t.Context())
+		f := &fault{kind: "launch", n: n, pass: true, then: cancel}
+		r, err := newRig(j, withFaults(devs, f), "1f1b", residency.Options{})
+		for i, samples := range j.epoch() {
+			b, ferr := r.feed(i, samples)
 			if ferr != nil {
 				t.Fatal(ferr)
 			}
-			if ticket, err = r.prog.Step(short(t), b); err != nil {
-				break
+			_, err = r.prog.Step(ctx, b)
+			if errors.Is(err, context.Canceled) {
+				undone++
+				_, err = r.prog.Step(short(t), b)
+			}
+			if err != nil {
+				t.Errorf("cancelled at launch %d (%s): %v", n, f.where, err)
+			}
+			if ctx.Err() != nil {
+				ctx = short(t)
 			}
 		}
-		if err == nil {
-			err = r.prog.Wait(short(t), ticket)
+		cancel()
+		got, err := r.vars(short(t))
+		if err := errors.Join(err, r.close()); err != nil {
+			t.Fatal(err)
 		}
-		opened.Stop()
-		var task *executor.TaskError
-		if !errors.As(err, &task) || !errors.Is(err, errBoom) || task.Task != "s0.F0" || task.Step != 1 {
-			t.Errorf("with launch %d failing too: got %v", second, err)
+		if d := differ(want, got); d != "" {
+			t.Fatalf("cancelled at launch %d (%s): %s", n, f.where, d)
+		}
+		if !f.fired() {
+			break
+		}
+	}
+	if undone < 20 {
+		t.Errorf("only %d steps were cancelled", undone)
+	}
+}
+
+// When a step that failed returns, nothing reads its batch any more.
+func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
+	waited := 0
+	for n := 1; n <= 40; n++ {
+		devs, err := openDevices("cpu", 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := &fault{kind: "copy-in", n: n, pass: true, gate: newGate()}
+		r, err := newRig(faultJob(), withFaults(devs, copied, &fault{kind: "peer", n: 2}), "1f1b", residency.Options{})
+		if err != nil {
+			t.Fatal(errors.Join(err, r.close()))
+		}
+		b, err := r.feed(0, r.batch())
+		if err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(2*time.Millisecond, copied.gate.open)
+		if _, err := r.prog.Step(short(t), b); !errors.Is(err, errBoom) {
+			t.Errorf("got %v", err)
+		}
+		if copied.where == "batch" {
+			waited++
+			if !copied.gate.Finished(1) {
+				t.Errorf("copy-in %d of the batch is still under way", n)
+			}
+		}
+		if timer.Stop() {
+			copied.gate.open()
 		}
 		if err := r.close(); err != nil {
 			t.Error(err)
 		}
+	}
+	if waited == 0 {
+		t.Error("no part of a batch was being copied")
 	}
 }
 
@@ -270,7 +375,7 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fault{kind: "launch", n: 2, late: true, gate: newGate()}
+	f := &fault{kind: "launch", n: 8, late: true, gate: newGate()}
 	r, err := newRig(faultJob(), withFaults(devs, f), "gpipe", residency.Options{})
 	defer func() {
 		if err := r.close(); err != nil {
@@ -285,7 +390,7 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 	step(t, r, eval, 0, 3)
 	f.gate.open()
 	var task *executor.TaskError
-	if err := eval.Drain(short(t)); !errors.As(err, &task) || strings.TrimRight(task.Task, "0123456789") != f.where || !errors.Is(err, errBoom) {
+	if err := eval.Drain(short(t)); !errors.As(err, &task) || strings.TrimRight(task.Task, "0123456789") != f.where || !strings.Contains(f.where, ".B") || !errors.Is(err, errBoom) {
 		t.Errorf("got %v, want the failure of %s", err, f.where)
 	}
 	if err := r.prog.Drain(short(t)); !errors.Is(err, errBoom) {

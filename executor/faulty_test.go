@@ -17,13 +17,14 @@ type fault struct {
 	kind string // alloc, copy-in, copy-out, peer or launch
 	n    int
 	late bool
-	gate *gate // what the operation waits for besides
-	err  error // errBoom unless given; see also pass
-	pass bool  // it does not fail, it only waits
+	gate *gate  // what the operation waits for besides
+	err  error  // errBoom unless given; see also pass
+	pass bool   // it does not fail, it only waits
+	then func() // called besides, if there is one
 
 	mu    sync.Mutex
 	seen  int
-	where string // the task that was launched, where one was
+	where string // what was launched or copied
 	on    device.ID
 }
 
@@ -94,6 +95,9 @@ func (s *faultyStream) meet(kind, where string) error {
 		if !f.hit(kind, s.dev.ID(), where) {
 			continue
 		}
+		if f.then != nil {
+			f.then()
+		}
 		if f.gate != nil {
 			if err := s.WaitFor(device.Event{Queue: f.gate, Seq: 1}); err != nil {
 				return err
@@ -111,7 +115,11 @@ func (s *faultyStream) meet(kind, where string) error {
 }
 
 func (s *faultyStream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
-	if err := s.meet("copy-in", ""); err != nil {
+	what := ""
+	if device.Whole(src) != src {
+		what = "batch"
+	}
+	if err := s.meet("copy-in", what); err != nil {
 		return err
 	}
 	return s.Stream.CopyIn(dst, src)

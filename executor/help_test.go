@@ -268,6 +268,38 @@ func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
+// leftovers lists what steps left behind besides variables and constants.
+func (r *rig) leftovers() (names []string, err error) {
+	o, err := r.options(r.devs, "1f1b")
+	if err != nil {
+		return nil, err
+	}
+	for _, plan := range []*partition.Plan{o.Full, o.Tail} {
+		for i := 0; plan != nil && i < len(plan.Segments); i++ {
+			v := plan.Segments[i].Later
+			for _, s := range append(v.In[:len(v.In):len(v.In)], v.Out...) {
+				for k := range r.microbatches {
+					key := residency.Key{Net: "train", Value: s.Value.Name, Microbatch: k}
+					if s.Value.Kind == graph.Variable || s.Value.PerMicrobatch || k > 0 && !plan.PerMicrobatch(s.Value) {
+						continue
+					}
+					if plan == o.Tail && plan.PerMicrobatch(s.Value) {
+						key.Net += ".tail"
+					}
+					x, err := r.rt.Residency.Declare(key, s.Value.Meta, plan.Usage(s.Value))
+					if err != nil {
+						return nil, err
+					}
+					if at := x.Location(); at != "nowhere" {
+						names = append(names, x.Name()+" at "+at)
+					}
+				}
+			}
+		}
+	}
+	return names, nil
+}
+
 // close frees everything and fails if something was left.
 func (r *rig) close() error {
 	var errs []error

@@ -139,7 +139,7 @@ func (p *Program) executable(seg *partition.Segment, later, tail bool) (device.E
 	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite}
 	x, err := dev.Compile(v.Graph, o)
 	if errors.Is(err, device.ErrOutOfMemory) { // its temporaries found no room: give back what is only kept for reuse
-		p.rt.settle()
+		_ = p.rt.settle() // whose failure Step or Wait will report
 		p.rt.Residency.Trim()
 		x, err = dev.Compile(v.Graph, o)
 	}

@@ -23,6 +23,7 @@ type Runtime struct {
 	steps     uint64     // of all programs, so that what is under way has an order
 	expected  *expansion // whose uses residency knows
 	failure   error      // what made the runtime unusable
+	known     error      // that, and what other queues failed with until then
 	closed    bool
 }
 
@@ -52,9 +53,9 @@ func (r *Runtime) usable() error {
 	return r.failure
 }
 
-// Close waits for queued work and frees streams and tensors. It does not
-// repeat a failure that Step or Wait reported, nor how that spread to other
-// streams. A second call does nothing.
+// Close waits for queued work and frees streams and tensors. After a failure
+// that Step or Wait reported, it repeats neither that nor what else had failed
+// by then, nor how these spread to other streams. A second call does nothing.
 func (r *Runtime) Close() error {
 	if r.closed {
 		return nil
@@ -70,16 +71,16 @@ func (r *Runtime) Close() error {
 	return errors.Join(r.unknown(errs)...)
 }
 
-// unknown leaves out of errs what the runtime's failure is about.
+// unknown leaves out of errs what is known of the runtime's failure.
 func (r *Runtime) unknown(errs []error) (left []error) {
 	for _, err := range errs {
 		joined, ok := err.(interface{ Unwrap() []error })
 		switch {
-		case r.failure == nil:
+		case r.known == nil:
 			left = append(left, err)
 		case ok:
 			left = append(left, r.unknown(joined.Unwrap())...)
-		case !errors.Is(r.failure, err):
+		case !errors.Is(r.known, err):
 			left = append(left, err)
 		}
 	}

@@ -30,7 +30,6 @@ type flight struct {
 	order  uint64 // among the steps of all programs
 	e      *expansion
 	done   []device.Event // per device
-	err    error          // what kept it from being queued whole
 }
 
 // ahead is how many steps of a program may be under way: one may be queued
@@ -76,7 +75,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 func (p *Program) depart(f *flight, ticket Ticket, e *expansion) {
 	p.rt.steps++
 	p.rt.expect(e)
-	f.ticket, f.order, f.e, f.done, f.err = ticket, p.rt.steps, e, f.done[:0], nil
+	f.ticket, f.order, f.e, f.done = ticket, p.rt.steps, e, f.done[:0]
 	for _, t := range e.tasks {
 		t.events[ticket%ahead] = device.Event{}
 	}
@@ -116,17 +115,12 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 	if f.ticket != t || f.e == nil {
 		return nil
 	}
-	if f.err != nil {
-		return f.err
-	}
 	for _, ev := range f.done {
 		if err := ev.Wait(ctx); err != nil {
 			if !ev.Done() {
 				return err
 			}
-			p.rt.fail(err)
-			f.err = p.rt.failure
-			return f.err
+			return p.rt.fail(err)
 		}
 	}
 	f.e = nil

@@ -72,11 +72,13 @@ func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if left, err := r.leftovers(); err != nil || len(left) > 0 {
+		t.Errorf("%s: steps leave %v, %v", what, left, err)
+	}
 	var batch, crossing, weights int64
 	for _, hb := range b.Fields {
 		batch += int64(len(hb.Bytes()))
 	}
-	owners := map[string]bool{}
 	for _, x := range o.Full.Transfers {
 		switch {
 		case x.Local:
@@ -86,7 +88,6 @@ func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 			crossing += x.Bytes
 		}
 		if x.Value.Role == graph.Parameter && x.Value.Kind == graph.Variable {
-			owners[fmt.Sprint(x.Value.Name, x.To)] = true
 			weights += x.Value.Meta.Bytes() // its first copy comes from the host, as the owner's does
 		}
 	}
@@ -280,9 +281,11 @@ func loadEval(t *testing.T, r *rig) *executor.Program {
 func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 	j := mlpJob(1)
 	b := graph.NewBuilder("outputs", 1)
-	b.In(&graph.Layer{Type: "dense", Name: "l", Block: "l"})
 	x := b.Input("input", shape.F32(3, 5))
+	restore := b.In(&graph.Layer{Type: "dense", Name: "k", Block: "k"})
 	y := ops.Relu(b, x)
+	restore()
+	b.In(&graph.Layer{Type: "dense", Name: "l", Block: "l"})
 	z := ops.Relu(b, y)
 	b.Output("middle", y)
 	b.Output("end", z)
@@ -290,7 +293,7 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustRig(t, j, "cpu", 1, "1f1b", residency.Options{})
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
 	plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
 	if err != nil {
 		t.Fatal(err)
