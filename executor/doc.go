@@ -9,5 +9,10 @@
 // streams keep the order. A step is known to be over, or to have failed, by
 // [Program.Wait].
 //
+// A step is queued whole or not at all: what cannot be is undone, and may be
+// tried again. When a task fails on its device, everything after it is skipped,
+// and the runtime answers with that task's [TaskError] from then on. A step after
+// one of its size allocates nothing.
+//
 // The types to know are [Runtime], [Program], [Batch] and [Ticket].
 package executor
