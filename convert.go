@@ -37,6 +37,7 @@ func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
 		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed,
+		Classes: info.Classes, Tokens: info.Tokens,
 	}
 }
 

@@ -149,7 +149,9 @@ func (a *array) column(name string, float bool) (column, int, error) {
 	if float {
 		meta.DType = shape.Float32
 		values := make([]float32, n)
-		err = safetensors.DecodeFloat32(a.dtype, a.data, values)
+		if err = safetensors.DecodeFloat32(a.dtype, a.data, values); err == nil {
+			err = finite(values, n/a.shape[0])
+		}
 		data = shape.Bytes(values)
 	} else {
 		values := make([]int32, n)
@@ -160,6 +162,17 @@ func (a *array) column(name string, float bool) (column, int, error) {
 		return column{}, 0, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
 	return newColumn(Field{name, meta}, data), a.shape[0], nil
+}
+
+// finite refuses NaN and infinities: training on one ends in weights that are
+// none.
+func finite(values []float32, perSample int) error {
+	for i, v := range values {
+		if v-v != 0 { // NaN for NaN and for both infinities
+			return fmt.Errorf("element %d of sample %d is %v: take the sample out, or replace the number", i%perSample, i/perSample, v)
+		}
+	}
+	return nil
 }
 
 // idCount is one more than the largest id of an int32 column, 0 for floats.

@@ -10,6 +10,10 @@ func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
 	if !c.positive("vocab", l.Vocab) || !c.positive("width", l.Width) {
 		return x
 	}
+	if x.Kind == graph.Input && l.Vocab < c.spec.Tokens {
+		c.fail("its table has %d rows, the data %d tokens: set vocab to %d or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
+		return x
+	}
 	table := c.param("weight", []int{l.Vocab, l.Width}, l.tableInit(), "weight", "embedding")
 	return ops.EmbeddingOf(c.b, table, x)
 }

@@ -51,6 +51,11 @@ type Spec struct {
 	Layers []Layer
 	Loss   string // cross_entropy, mse or bce
 	Seed   uint64 // for dropout
+
+	// What the data is known to hold, 0 where it is not: the model must have room
+	// for it.
+	Classes int // of the target
+	Tokens  int // ids of the input
 }
 
 // Size says how a step's batch is cut.
