@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
@@ -143,9 +144,32 @@ func (l layerList) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 	out := make([]Layer, len(n.Content))
 	for i, c := range n.Content {
-		layerSection.decode(d, c, fmt.Sprintf("%s[%d]", path, i), &out[i])
+		layerSection.decode(d, typed(c), fmt.Sprintf("%s[%d]", path, i), &out[i])
 	}
 	*dst.(*[]Layer) = out
+}
+
+// typed writes out a layer given under its type alone: `residual: [...]` is
+// `{type: residual, layers: [...]}`, `dense: {units: 3}` is `{type: dense,
+// units: 3}`. Other nodes stay as they are.
+func typed(n *yaml.Node) *yaml.Node {
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 {
+		return n
+	}
+	kind, body := n.Content[0], n.Content[1]
+	isType := slices.ContainsFunc(layerSection.variants, func(v variant) bool { return v.name == kind.Value })
+	if !isType || body.Kind == yaml.ScalarNode {
+		return n
+	}
+	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
+	out.Content = append(out.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "type", Line: kind.Line}, kind)
+	if body.Kind == yaml.SequenceNode {
+		layers := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "layers", Line: body.Line}
+		out.Content = append(out.Content, layers, body)
+	} else {
+		out.Content = append(out.Content, body.Content...)
+	}
+	return out
 }
 
 func (layerList) encode(src any, keep func(*key) bool) *yaml.Node {

@@ -52,7 +52,7 @@ var (
 
 // layerSection is an entry of model.layers. Axes count within a sample, from 0.
 var layerSection = chosen(&section{
-	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`.",
+	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`, `- dense: {units: 3}` for `- {type: dense, units: 3}`, and `- residual: [...]` for `- {type: residual, layers: [...]}`.",
 	pos:       posOf(func(l *Layer) *Pos { return &l.Pos }),
 	shorthand: "type",
 	selector:  &key{name: "type", at: at(func(l *Layer) *string { return &l.Type }), required: true, doc: "it decides the other keys"},
