@@ -93,6 +93,7 @@ func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
 			Padding: l.Padding, Groups: l.Groups, NoBias: !l.Bias, Activation: l.Activation,
 			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Width: l.Width,
 			Shape: l.Shape, Perm: l.Perm, Start: l.Start, Stop: l.Stop, Body: layers(l.Body, info),
+			Axes: l.Axes, Keep: l.Keep, Axis: l.Axis, Scale: l.Scale, Shift: l.Shift,
 			Vocab: firstSet(l.Vocab, info.Tokens), Context: firstSet(l.Context, window(info)),
 		}
 	}

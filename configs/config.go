@@ -99,6 +99,11 @@ type Layer struct {
 	Perm       []int
 	Start      []int
 	Stop       []int
+	Axes       []int
+	Keep       bool
+	Axis       int
+	Scale      float64
+	Shift      float64
 	Body       []Layer
 }
 

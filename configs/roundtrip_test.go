@@ -17,7 +17,7 @@ func drawSection(t *rapid.T, s *section, path string, depth int) *yaml.Node {
 	choice := ""
 	if s.selector != nil {
 		i := rapid.IntRange(0, len(s.variants)-1).Draw(t, path+" variant")
-		if choice = s.variants[i].name; choice == "residual" && depth > 1 {
+		if choice = s.variants[i].name; (choice == "residual" || choice == "concat") && depth > 1 {
 			choice = "relu"
 		}
 	}

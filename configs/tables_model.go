@@ -50,6 +50,11 @@ var (
 	poolKeys    = []*key{&layerKernel, with(*optional(layerStride, "0"), "step of the window; 0: the kernel"), &layerPad}
 )
 
+var reduceKeys = []*key{
+	{name: "axes", kind: ints{each: whole{0, 7}, some: true}, at: at(func(l *Layer) *[]int { return &l.Axes }), required: true, doc: "which"},
+	{name: "keep", kind: boolean{}, at: at(func(l *Layer) *bool { return &l.Keep }), def: "false", doc: "leaves them in place, of size 1"},
+}
+
 // layerSection is an entry of model.layers. Axes count within a sample, from 0.
 var layerSection = chosen(&section{
 	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`, `- dense: {units: 3}` for `- {type: dense, units: 3}`, and `- residual: [...]` for `- {type: residual, layers: [...]}`.",
@@ -108,6 +113,16 @@ var layerSection = chosen(&section{
 		{"attention", "Causal self-attention with its projections `c_attn` and `c_proj`.", []*key{
 			{name: "heads", kind: positive, at: at(func(l *Layer) *int { return &l.Heads }), required: true, doc: "must divide the width"},
 			&layerRate}},
+		{"sum", "The sum over axes.", reduceKeys}, {"mean", "The mean over axes.", reduceKeys}, {"max", "The largest over axes.", reduceKeys},
+		{"neg", "-x.", nil}, {"abs", "|x|.", nil}, {"square", "x².", nil}, {"rsqrt", "1/√x.", nil},
+		{"affine", "scale·x + shift.", []*key{
+			{name: "scale", kind: anyReal, at: at(func(l *Layer) *float64 { return &l.Scale }), def: "1", doc: "factor"},
+			{name: "shift", kind: anyReal, at: at(func(l *Layer) *float64 { return &l.Shift }), def: "0", doc: "added after it"}}},
+		{"broadcast", "The same numbers, repeated along axes of 1 and new axes in front.", []*key{
+			{name: "shape", kind: ints{each: positive, some: true}, at: at(func(l *Layer) *[]int { return &l.Shape }), required: true, doc: "of a sample"}}},
+		{"concat", "x and layers(x), side by side.", []*key{
+			{name: "axis", kind: whole{0, 7}, at: at(func(l *Layer) *int { return &l.Axis }), def: "0", doc: "along which"},
+			{name: "layers", kind: layerList{}, at: at(func(l *Layer) *[]Layer { return &l.Body }), required: true, doc: "what is put beside x; other axes keep their sizes"}}},
 		{"residual", "x + layers(x).", []*key{
 			{name: "layers", kind: layerList{}, at: at(func(l *Layer) *[]Layer { return &l.Body }), required: true, doc: "what is added; keeps the shape"}}},
 	},

@@ -31,6 +31,12 @@ func init() {
 		"transpose": {anything, transpose}, "slice": {anything, slice},
 		"residual": {numbers, residual}, "softmax": {features, softmax}, "log_softmax": {features, logSoftmax},
 	}
+	types["sum"] = layerType{numbers, reduction(ops.Sum)}
+	types["mean"] = layerType{numbers, reduction(ops.Mean)}
+	types["max"] = layerType{numbers, reduction(ops.Max)}
+	types["affine"] = layerType{numbers, affine}
+	types["broadcast"] = layerType{anything, broadcast}
+	types["concat"] = layerType{numbers, concat}
 	for name, f := range activations {
 		types[name] = layerType{numbers, func(c *context, _ *Layer, x *graph.Value) *graph.Value { return f(c.b, x) }}
 	}
@@ -39,6 +45,7 @@ func init() {
 var activations = map[string]func(*graph.Builder, *graph.Value) *graph.Value{
 	"relu": ops.Relu, "gelu": ops.GeluErf, "gelu_tanh": ops.GeluTanh, "silu": ops.Silu,
 	"sigmoid": ops.Sigmoid, "tanh": ops.Tanh, "exp": ops.Exp, "log": ops.Log, "sqrt": ops.Sqrt,
+	"neg": ops.Neg, "abs": ops.Abs, "square": ops.Square, "rsqrt": ops.Rsqrt,
 }
 
 // activate applies a layer's own activation.

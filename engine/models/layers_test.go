@@ -46,9 +46,15 @@ func cases() []layerCase {
 		{models.Layer{Type: "slice", Start: []int{0, 1}, Stop: []int{2, 3}}, f(2, 4), f(2, 2)},
 		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "dense", Units: 3}}}, f(3), f(3)},
 		{models.Layer{Type: "softmax"}, f(3), f(3)},
+		{models.Layer{Type: "sum", Axes: []int{0}}, f(3, 2), f(2)},
+		{models.Layer{Type: "mean", Axes: []int{1, 0}, Keep: true}, f(3, 2), f(1, 1)},
+		{models.Layer{Type: "max", Axes: []int{1}}, f(3, 2), f(3)},
+		{models.Layer{Type: "affine", Scale: 2, Shift: -1}, f(3), f(3)},
+		{models.Layer{Type: "broadcast", Shape: []int{4, 2, 3}}, f(1, 3), f(4, 2, 3)},
+		{models.Layer{Type: "concat", Axis: 1, Body: []models.Layer{{Type: "dense", Units: 4}}}, f(2, 3), f(2, 7)},
 		{models.Layer{Type: "log_softmax"}, f(4, 3), f(4, 3)},
 	}
-	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp"} {
+	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "neg", "abs", "square", "rsqrt"} {
 		cs = append(cs, layerCase{models.Layer{Type: name}, f(4, 3), f(4, 3)})
 	}
 	return append(cs,
@@ -140,7 +146,7 @@ func mistakes() []mistake {
 		{models.Layer{Type: "dense", Units: 5}, i(8), "its input is i32[3,8], " + embed},
 		{models.Layer{Type: "dense"}, f(8), "units is 0: give it a number of at least 1"},
 		{models.Layer{Type: "dense", Units: 5, In: 64}, f(128), "input has 128 features, weight expects 64"},
-		{models.Layer{Type: "dense", Units: 5, Activation: "rellu"}, f(8), `no activation "rellu": there are exp, gelu, gelu_tanh, log, relu, sigmoid, silu, sqrt, tanh`},
+		{models.Layer{Type: "dense", Units: 5, Activation: "rellu"}, f(8), `no activation "rellu": there are abs, exp, gelu, gelu_tanh, log, neg, relu, rsqrt, sigmoid, silu, sqrt, square, tanh`},
 		{models.Layer{Type: "dense", Units: 5, Tied: "wte.weight"}, f(8), `tied to "wte.weight", which no earlier layer declares: name a weight [units,features] of one`},
 		{models.Layer{Type: "conv2d", Channels: 4, Kernel: 3}, f(64), "its input is f32[3,64]: " + toImages},
 		{models.Layer{Type: "conv2d", Channels: 4, Kernel: 3, Groups: 3}, f(3, 8, 8), "3 groups do not divide 3 input and 4 output channels: choose a divisor of both"},
@@ -171,12 +177,20 @@ func mistakes() []mistake {
 		{models.Layer{Type: "slice", Start: []int{0}, Stop: []int{1}}, f(2, 3), "a sample is f32[2,3], start is [0] and stop [1]: give one number for each of its 2 axes"},
 		{models.Layer{Type: "slice", Start: []int{0, 1}, Stop: []int{2, 9}}, f(2, 3), "a sample is f32[2,3], start is 1 and stop 9 for axis 1: expected 0 <= start < stop <= 3"},
 		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "dense", Name: "in", Units: 4}}}, f(3), "its layers turn f32[3,3] into f32[3,4]: they must keep the shape, so that it can be added to the input"},
+		{models.Layer{Type: "sum", Axes: []int{2}}, f(3, 2), "a sample is f32[3,2], axes are [2]: name axes of it once, from 0"},
+		{models.Layer{Type: "mean", Axes: []int{1, 1}}, f(3, 2), "a sample is f32[3,2], axes are [1,1]: name axes of it once, from 0"},
+		{models.Layer{Type: "max"}, f(3, 2), "axes is empty: name at least one axis of a sample, from 0"},
+		{models.Layer{Type: "sum", Axes: []int{0}}, i(3), "its input is i32[3,3], " + embed},
+		{models.Layer{Type: "affine"}, i(3), "its input is i32[3,3], " + embed},
+		{models.Layer{Type: "broadcast", Shape: []int{4, 3}}, f(2), "a sample is f32[2], which does not stretch to [4,3]: only axes of 1, and new ones in front, do"},
+		{models.Layer{Type: "concat"}, f(3), "it has no layers: list at least one"},
+		{models.Layer{Type: "concat", Axis: 0, Body: []models.Layer{{Type: "dense", Units: 4}}}, f(2, 3), "its layers turn a sample f32[2,3] into f32[2,4]: all axes but axis 0 must agree"},
 		{models.Layer{Type: "residual"}, f(3), "it has no layers: list at least one"},
 		{models.Layer{Type: "residual", Body: []models.Layer{{Type: "relu"}}}, i(3), "its input is i32[3,3], " + embed},
 		{models.Layer{Type: "softmax"}, f(), "its input is f32[3]: " + toFeatures},
 		{models.Layer{Type: "log_softmax"}, i(3), "its input is i32[3,3], " + embed},
 	}
-	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt"} {
+	for _, name := range []string{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "square", "rsqrt"} {
 		cs = append(cs, mistake{models.Layer{Type: name}, i(4), "its input is i32[3,4], " + embed})
 	}
 	return cs

@@ -41,7 +41,12 @@ type Layer struct {
 	Shape       []int   // reshape: per sample; -1 infers one
 	Perm        []int   // transpose: axes per sample, from 0
 	Start, Stop []int   // slice: per sample
-	Body        []Layer // residual
+	Axes        []int   // sum, mean, max: of a sample, from 0
+	Keep        bool    // sum, mean, max: leave reduced axes as 1
+	Axis        int     // concat: of a sample, from 0
+	Scale       float64 // affine
+	Shift       float64 // affine
+	Body        []Layer // residual, concat
 }
 
 // Spec is everything that decides a model's graphs but their batch size.
