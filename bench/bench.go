@@ -19,6 +19,7 @@ type Options struct {
 	Seconds float64 // measure at least that long; 0 means 3
 	Threads int     // worker threads over all devices; 0 means all the machine has
 	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
+	Profile bool    // time every kernel, which slows short ones a little
 }
 
 const (
@@ -108,6 +109,7 @@ func (s *session) measure(ctx context.Context, seconds float64) (measurement, er
 	}
 	// Twice what is expected: the list should not grow while steps are measured.
 	s.ends.restart(2 * int(seconds/each))
+	s.kernels.restart()
 	steps, start := 0, time.Now()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -30,6 +30,8 @@ type Result struct {
 	PeakSide     int     `json:"peak_side"`     // that product's matrices were side×side
 	PeakFraction float64 `json:"peak_fraction"` // Gflops / PeakGflops
 
+	Profile []KernelTime `json:"profile,omitempty"` // what took longest first
+
 	AllocsPerStep     float64 `json:"allocs_per_step"` // of Go memory, by the whole process
 	Arena             Arena   `json:"arena_peak_bytes"`
 	ResidentBytes     int64   `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
@@ -61,7 +63,7 @@ func newResult(s *session, m measurement) Result {
 	r := Result{
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Parameters: s.w.Parameters,
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph),
-		AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
+		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}
 	perSecond := 1e3 / r.StepMS.Median

@@ -36,6 +36,7 @@ type session struct {
 	batch   [batches]executor.Batch
 	pinned  []device.HostBuffer
 	ends    stepEnds
+	kernels kernelTimes
 	last    executor.Ticket // the newest step; 0 before the first
 	stepped int
 }
@@ -51,7 +52,11 @@ func open(ctx context.Context, w Workload, o Options) (*session, error) {
 }
 
 func (s *session) load(ctx context.Context, o Options) (err error) {
-	if s.devs, err = openDevices(o, s.ends.add); err != nil {
+	do := device.Options{Threads: o.Threads, OnSpan: s.ends.add}
+	if o.Profile {
+		do.OnKernel = s.kernels.add
+	}
+	if s.devs, err = openDevices(o.Devices, do); err != nil {
 		return err
 	}
 	if s.graph, err = s.w.Graph(); err != nil {
@@ -78,17 +83,17 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	return s.prog.CopyIn(ctx)
 }
 
-// openDevices opens "cpu" or "cpu:2"; spans is told of what they do.
-func openDevices(o Options, spans func(device.Span)) ([]device.Device, error) {
-	kind, count, given := strings.Cut(o.Devices, ":")
-	n := 1
+// openDevices opens "cpu" or "cpu:2".
+func openDevices(name string, o device.Options) ([]device.Device, error) {
+	kind, count, given := strings.Cut(name, ":")
+	o.Count = 1
 	if given {
 		var err error
-		if n, err = strconv.Atoi(count); err != nil {
-			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, o.Devices)
+		if o.Count, err = strconv.Atoi(count); err != nil {
+			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, name)
 		}
 	}
-	return device.Open(kind, device.Options{Count: n, Threads: o.Threads, OnSpan: spans})
+	return device.Open(kind, o)
 }
 
 func specs(devs []device.Device) []device.Spec {

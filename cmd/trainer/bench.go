@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,12 +19,13 @@ func benchCommand() *cobra.Command {
 		Long: "Train workloads on fixed random batches and print time per step, throughput, the model's\n" +
 			"arithmetic as a share of this machine's measured matrix product, allocations and memory.\n" +
 			"Rates follow from the median step; arena and resident memory are peaks.\n\nWorkloads, all float32 with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json",
+		Example: "  trainer bench\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
 	}
 	var o bench.Options
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least this long")
 	c.Flags().IntVar(&o.Threads, "threads", 0, "worker threads; 0 means all cores")
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
+	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -38,9 +40,25 @@ func benchCommand() *cobra.Command {
 			e.SetIndent("", "  ")
 			return e.Encode(rs)
 		}
-		return bench.WriteTable(c.OutOrStdout(), rs)
+		return printBench(c.OutOrStdout(), rs)
 	}
 	return c
+}
+
+// printBench prints the table, and the profiles if there are any.
+func printBench(w io.Writer, rs []bench.Result) error {
+	if err := bench.WriteTable(w, rs); err != nil {
+		return err
+	}
+	for _, r := range rs {
+		if r.Profile == nil {
+			continue
+		}
+		if err := bench.WriteProfile(w, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // benchList describes the workloads, a line each.

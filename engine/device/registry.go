@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 // Options is how a kind's devices are opened.
@@ -15,6 +17,10 @@ type Options struct {
 	MemoryBytes int64      // byte budget of each; 0 means what the machine has, divided
 	Sync        bool       // finish each operation before the next is queued: for debugging
 	OnSpan      func(Span) // told of every operation of every stream as it ends, from the stream's goroutine; nil for none
+
+	// OnKernel is told of every kernel as it ends, from the stream's goroutine,
+	// by devices that run kernels one after the other; nil for none.
+	OnKernel func(n *graph.Node, took time.Duration)
 }
 
 // Span is when one queued operation ran.

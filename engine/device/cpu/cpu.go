@@ -77,7 +77,7 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
-		Sync: o.Sync, OnSpan: o.OnSpan,
+		Sync: o.Sync, OnSpan: o.OnSpan, OnKernel: o.OnKernel,
 		Bind: func(n *graph.Node) (host.Kernel, error) { return bind(p, n) },
 		Stop: p.close,
 	})

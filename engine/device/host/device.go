@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -27,6 +28,8 @@ type Config struct {
 	Sync bool        // finish each operation before the next is queued
 	// OnSpan, if not nil, is told of every operation as it ends.
 	OnSpan func(device.Span)
+	// OnKernel, if not nil, is told of every kernel as it ends.
+	OnKernel func(n *graph.Node, took time.Duration)
 	// Bind makes the kernel of a node, or fails with device.ErrUnsupported.
 	// Without it the device computes nothing: memory is only counted, copies
 	// move nothing, and nothing can be copied out.

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -173,7 +174,7 @@ func (l *launch) run() (err error) {
 			copy(in.out[0], in.in[0])
 			continue
 		}
-		if err := in.kernel.Run(in.in, in.out, x.scratch); err != nil {
+		if err := x.runKernel(in); err != nil {
 			return fmt.Errorf("%s: %s: %w", x.dev.spec.ID, x.doing(), err)
 		}
 		if x.finite {
@@ -183,6 +184,18 @@ func (l *launch) run() (err error) {
 		}
 	}
 	return nil
+}
+
+// runKernel runs one kernel, and tells how long it took if anyone asks.
+func (x *executable) runKernel(in *instr) error {
+	tell := x.dev.config.OnKernel
+	if tell == nil {
+		return in.kernel.Run(in.in, in.out, x.scratch)
+	}
+	start := time.Now()
+	err := in.kernel.Run(in.in, in.out, x.scratch)
+	tell(in.node, time.Since(start))
+	return err
 }
 
 // doing names what runs, for an error.

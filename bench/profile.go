@@ -1,0 +1,114 @@
+package bench
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// KernelTime is what the kernels of one kind took in a step. Rates follow from
+// the costs that their ops state.
+type KernelTime struct {
+	Kind       string  `json:"kind"`
+	Calls      float64 `json:"calls_per_step"`
+	MS         float64 `json:"ms_per_step"`
+	Share      float64 `json:"share"` // of the time of all kernels
+	Gflops     float64 `json:"gflops"`
+	GBytesPerS float64 `json:"gbytes_per_s"` // of what must be read and written
+}
+
+// kernelTimes sums up the time of every node's kernel.
+type kernelTimes struct {
+	mu   sync.Mutex
+	sums map[*graph.Node]*kernelSum
+}
+
+// kernelSum is what one node's kernel took, or those of a kind.
+type kernelSum struct {
+	calls int
+	took  time.Duration
+	cost  graph.Cost // of all calls
+}
+
+// add is told of every kernel, by the goroutines of streams.
+func (k *kernelTimes) add(n *graph.Node, took time.Duration) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sums[n]
+	if s == nil {
+		if k.sums == nil {
+			k.sums = map[*graph.Node]*kernelSum{}
+		}
+		s = &kernelSum{}
+		k.sums[n] = s
+	}
+	s.calls++
+	s.took += took
+}
+
+// restart forgets all times, and no node.
+func (k *kernelTimes) restart() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, s := range k.sums {
+		*s = kernelSum{}
+	}
+}
+
+// byKind sums up the nodes of each kind.
+func (k *kernelTimes) byKind() map[string]*kernelSum {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kinds := map[string]*kernelSum{}
+	for n, s := range k.sums {
+		if s.calls == 0 {
+			continue
+		}
+		of := kinds[n.Op.Kind()]
+		if of == nil {
+			of = &kernelSum{}
+			kinds[n.Op.Kind()] = of
+		}
+		c := n.Cost()
+		of.calls += s.calls
+		of.took += s.took
+		of.cost.Flops += c.Flops * int64(s.calls)
+		of.cost.Bytes += c.Bytes * int64(s.calls)
+	}
+	return kinds
+}
+
+// perStep is each kind's part in one of so many steps, what took longest first;
+// nil if nothing was timed.
+func (k *kernelTimes) perStep(steps int) []KernelTime {
+	var ts []KernelTime
+	var all time.Duration
+	for kind, s := range k.byKind() {
+		all += s.took
+		n, ns := float64(steps), float64(max(1, s.took))
+		ts = append(ts, KernelTime{Kind: kind, Calls: float64(s.calls) / n, MS: ns / n / 1e6, Share: ns,
+			Gflops: float64(s.cost.Flops) / ns, GBytesPerS: float64(s.cost.Bytes) / ns})
+	}
+	for i := range ts {
+		ts[i].Share /= float64(max(1, all))
+	}
+	slices.SortFunc(ts, func(a, b KernelTime) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.Kind, b.Kind)) })
+	return ts
+}
+
+// WriteProfile prints where a step's time goes, a line for each kind of kernel.
+func WriteProfile(w io.Writer, r Result) error {
+	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "KERNEL\tCALLS\tms\tSHARE\tGFLOP/s\tGB/s\t")
+	for _, k := range r.Profile {
+		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.1f%%\t%.1f\t%.1f\t\n", k.Kind, k.Calls, k.MS, 100*k.Share, k.Gflops, k.GBytesPerS)
+	}
+	return t.Flush()
+}
