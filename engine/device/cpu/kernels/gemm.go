@@ -18,6 +18,10 @@ const (
 
 	packRows = 64 // rows of A from which packing a B that lies in order pays
 
+	// From so many final elements on, an epilogue is called: few enough to be in
+	// the first cache still.
+	epilogueElems = 4096
+
 	// What a workspace has room for, at any level.
 	maxRows  = 8
 	maxCols  = 512
@@ -67,6 +71,8 @@ type gemm struct {
 	ldc   int
 	k     int
 	add   bool // to what c holds
+	then  Epilogue
+	row   int // of the whole output, at which c starts
 }
 
 // depthOf is how many steps of k each block has, the last one perhaps fewer:
@@ -109,6 +115,9 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		for i := i0; i < i1 && !g.add; i++ {
 			clear(g.c[i*g.ldc+j0 : i*g.ldc+j1])
 		}
+		if g.then != nil {
+			g.then.After(g.row+i0, g.row+i1, j0, j1)
+		}
 		return
 	}
 	depth := depthOf(g.k)
@@ -142,7 +151,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		adds = 1
 	}
 	m, groups := i1-i0, chunks(i1-i0, s.mr)
-	packs := g.packsA()
+	packs, last, done := g.packsA(), g.then != nil && k0+b.k == g.k, i0
 	for p := range groups {
 		i, end := i0+m*p/groups, i0+m*(p+1)/groups
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
@@ -151,5 +160,9 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			a, ars, acs = &ws.a[0], 1, s.strip
 		}
 		g.level.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.k, adds)
+		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
+			g.then.After(g.row+done, g.row+end, j0, j1)
+			done = end
+		}
 	}
 }

@@ -43,6 +43,9 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 	}, nil
 }
 
+// Then implements [Follower].
+func (k *matmul) Then(e Epilogue) { k.parts.then = e }
+
 func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
@@ -57,8 +60,9 @@ func (k *matmul) Run(p Pool, a *Args) error {
 
 func (k *matmul) Chunk(i int) {
 	part, i := i%k.parts.count, i/k.parts.count
-	k0, kn, c := 0, k.k, k.c
+	k0, kn, c, then := 0, k.k, k.c, k.parts.then
 	if k.parts.count > 1 {
+		then = nil // when the parts are added up
 		depth := depthOf(k.k)
 		k0, c = part*depth, k.parts.of(part)
 		kn = min(depth, k.k-k0)
@@ -67,6 +71,7 @@ func (k *matmul) Chunk(i int) {
 		p, i0, i1, j0, j1 := k.grid.at(t)
 		g := k.product(p, c)
 		g.a.data, g.b.data, g.k = g.a.data[k0*g.a.cs:], g.b.data[k0*g.b.rs:], kn
+		g.then, g.row = then, p*k.grid.m
 		g.do(i0, i1, j0, j1)
 	}
 }

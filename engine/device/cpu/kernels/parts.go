@@ -5,10 +5,12 @@ package kernels
 // others are in scratch memory, and they are added in order. That is what one
 // thread does in place, so the bits are the same.
 type parts struct {
-	count int // 1 if there are none
-	elems int // of the output
-	out   []float32
-	more  []float32
+	count      int // 1 if there are none
+	elems      int // of the output
+	rows, cols int
+	out        []float32
+	more       []float32
+	then       Epilogue
 }
 
 // mostPartBytes is how much scratch memory parts are worth.
@@ -16,7 +18,7 @@ const mostPartBytes = 1 << 20
 
 // newParts are count parts of the products of g, if that helps.
 func newParts(g grid, count int) parts {
-	p := parts{count: count, elems: g.count * g.m * g.n}
+	p := parts{count: count, elems: g.count * g.m * g.n, rows: g.count * g.m, cols: g.n}
 	if g.tiles() >= enoughChunks/2 || count < 2 || p.bytes() > mostPartBytes {
 		p.count = 1
 	}
@@ -38,19 +40,27 @@ func (p *parts) of(i int) []float32 {
 	return p.more[(i-1)*p.elems:][:p.elems]
 }
 
-// sum adds the parts up.
+// sum adds the parts up, in pieces of some rows or of part of a row.
 func (p *parts) sum(pool Pool) {
 	if p.count > 1 {
-		do(pool, chunks(p.elems, grain), p)
+		do(pool, chunks(p.rows, rowGrain(p.cols))*chunks(p.cols, grain), p)
 	}
 }
 
 func (p *parts) Chunk(i int) {
-	lo, hi := span(i, grain, p.elems)
-	out := p.out[lo:hi]
-	for part := 1; part < p.count; part++ {
-		for j, v := range p.of(part)[lo:hi] {
-			out[j] += v
+	across := chunks(p.cols, grain)
+	i0, i1 := span(i/across, rowGrain(p.cols), p.rows)
+	j0, j1 := span(i%across, grain, p.cols)
+	for row := i0; row < i1; row++ {
+		lo, hi := row*p.cols+j0, row*p.cols+j1
+		out := p.out[lo:hi]
+		for part := 1; part < p.count; part++ {
+			for j, v := range p.of(part)[lo:hi] {
+				out[j] += v
+			}
 		}
+	}
+	if p.then != nil {
+		p.then.After(i0, i1, j0, j1)
 	}
 }
