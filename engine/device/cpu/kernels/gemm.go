@@ -71,8 +71,8 @@ type gemm struct {
 	ldc   int
 	k     int
 	add   bool // to what c holds
-	then  Epilogue
-	row   int // of the whole output, at which c starts
+	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
+	row   int       // of the whole output, at which c starts
 }
 
 // depthOf is how many steps of k each block has, the last one perhaps fewer:
@@ -116,7 +116,7 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 			clear(g.c[i*g.ldc+j0 : i*g.ldc+j1])
 		}
 		if g.then != nil {
-			g.then.After(g.row+i0, g.row+i1, j0, j1)
+			(*g.then).After(g.row+i0, g.row+i1, j0, j1)
 		}
 		return
 	}
@@ -161,7 +161,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		}
 		g.level.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.k, adds)
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
-			g.then.After(g.row+done, g.row+end, j0, j1)
+			(*g.then).After(g.row+done, g.row+end, j0, j1)
 			done = end
 		}
 	}

@@ -60,9 +60,12 @@ func (k *matmul) Run(p Pool, a *Args) error {
 
 func (k *matmul) Chunk(i int) {
 	part, i := i%k.parts.count, i/k.parts.count
-	k0, kn, c, then := 0, k.k, k.c, k.parts.then
+	k0, kn, c, then := 0, k.k, k.c, (*Epilogue)(nil)
+	if k.parts.then != nil {
+		then = &k.parts.then
+	}
 	if k.parts.count > 1 {
-		then = nil // when the parts are added up
+		then = nil // once the parts are added up
 		depth := depthOf(k.k)
 		k0, c = part*depth, k.parts.of(part)
 		kn = min(depth, k.k-k0)
