@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim"},
+	"engine/fuse":               {"engine/shape", "engine/graph"},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/ops", "engine/device"},
 	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host", "engine/device/cpu/kernels"},

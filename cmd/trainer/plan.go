@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/partition"
 )
 
 func planCommand() *cobra.Command {
@@ -14,11 +17,13 @@ func planCommand() *cobra.Command {
 		Use:     "plan CONFIG|NAME",
 		Short:   "Show how a model is split before anything runs",
 		Long:    "Print, per stage: its device, layers, parameters, arithmetic, bytes in and out, and peak memory by usage; then the schedule.",
-		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot",
+		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    exactArgs(1),
 	}
 	cf := addConfigFlags(c)
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
+	clusters := c.Flags().Bool("clusters", false, "print which ops each segment computes together, and why others are apart")
+	c.MarkFlagsMutuallyExclusive("dot", "clusters")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		cfg, err := cf.load(c, args[0])
 		if err != nil {
@@ -33,6 +38,10 @@ func planCommand() *cobra.Command {
 			fmt.Fprintln(c.OutOrStdout(), run.Plan.DOT())
 			return nil
 		}
+		if *clusters {
+			printClusters(c.OutOrStdout(), run.Plan)
+			return nil
+		}
 		s, err := run.Schedule()
 		if err != nil {
 			return err
@@ -41,4 +50,13 @@ func planCommand() *cobra.Command {
 		return nil
 	}
 	return c
+}
+
+// printClusters prints each segment's clusters, as a device fuses them.
+func printClusters(w io.Writer, p *partition.Plan) {
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		cuts := fuse.Cut(s.First.Graph, s.First.Alias)
+		fmt.Fprintf(w, "%s: %d nodes in %d kernels\n%s", s.Name, len(s.First.Graph.Nodes), cuts.Kernels(), cuts)
+	}
 }

@@ -1,0 +1,270 @@
+package fuse
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Cluster is nodes that one kernel computes.
+type Cluster struct {
+	Nodes []*graph.Node // in graph order
+	Frame Frame         // of clusters of several nodes
+
+	// Product is the node that makes the tiles which the others go on with; nil
+	// if there is none.
+	Product *graph.Node
+	// Raw is the output in whose memory the product is computed; -1 without one.
+	Raw int
+
+	// In is what the cluster reads from outside, Out what it writes for others.
+	// Of a single node they are the node's own; otherwise each value is there
+	// once, and none is a view. Inner lives only inside.
+	In, Out, Inner []*graph.Value
+	// Alias lists, per output, the inputs whose memory it may take over once
+	// nothing else reads them.
+	Alias [][]int
+}
+
+// Single is a node as a cluster.
+func Single(n *graph.Node) *Cluster {
+	c := &Cluster{Nodes: []*graph.Node{n}, Raw: -1, In: n.In, Out: n.Out, Alias: make([][]int, len(n.Out))}
+	if a, ok := n.Op.(graph.Aliaser); ok {
+		for o, j := range a.Alias() {
+			if j >= 0 && o < len(c.Alias) {
+				c.Alias[o] = []int{j}
+			}
+		}
+	}
+	return c
+}
+
+// Name is the cluster's ops, a product first: "matmul+add+relu".
+func (c *Cluster) Name() string {
+	var names []string
+	if c.Product != nil {
+		names = append(names, c.Product.Op.Kind())
+	}
+	for _, n := range c.Nodes {
+		if n != c.Product {
+			names = append(names, n.Op.Kind())
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Cost is the arithmetic of all nodes, and the bytes of what is read and
+// written outside the cluster.
+func (c *Cluster) Cost() graph.Cost {
+	var cost graph.Cost
+	for _, n := range c.Nodes {
+		of := n.Cost()
+		cost.Flops += of.Flops
+		cost.Bytes += of.Bytes
+	}
+	if len(c.Nodes) == 1 {
+		return cost
+	}
+	cost.Bytes = 0
+	for _, v := range slices.Concat(c.In, c.Out) {
+		cost.Bytes += v.Meta.Bytes()
+	}
+	return cost
+}
+
+// clusters lists groups in an order in which they can run: the one that begins
+// first in the graph goes first. Views follow what they show.
+func (c *cutter) clusters() []*Cluster {
+	before := c.count()
+	var free groups
+	for _, it := range c.items {
+		if g := it.group; it == g.items[0] && g.missing == 0 {
+			free = append(free, g)
+		}
+	}
+	heap.Init(&free)
+	var list []*Cluster
+	views := c.views()
+	list = append(list, views[nil]...)
+	for len(free) > 0 {
+		g := heap.Pop(&free).(*group)
+		list = append(list, c.cluster(g))
+		for _, it := range g.items {
+			list = append(list, views[it]...)
+		}
+		for _, next := range before[g] {
+			if next.missing--; next.missing == 0 {
+				heap.Push(&free, next)
+			}
+		}
+	}
+	return list
+}
+
+// count lists the groups that come after each, and counts how many come before.
+func (c *cutter) count() map[*group][]*group {
+	next := map[*group][]*group{}
+	for _, it := range c.items {
+		for _, r := range it.after {
+			if r.group != it.group && !slices.Contains(next[it.group], r.group) {
+				next[it.group] = append(next[it.group], r.group)
+				r.group.missing++
+			}
+		}
+	}
+	return next
+}
+
+// views lists the views of what each item makes, and under nil those of inputs.
+func (c *cutter) views() map[*item][]*Cluster {
+	of := map[*item][]*Cluster{}
+	for _, n := range c.graph.Nodes {
+		if IsView(n) {
+			of[c.producer(n.Out[0])] = append(of[c.producer(n.Out[0])], Single(n))
+		}
+	}
+	return of
+}
+
+// cluster ends a group's growth.
+func (c *cutter) cluster(g *group) *Cluster {
+	if len(g.items) == 1 {
+		return Single(g.items[0].node)
+	}
+	k := &Cluster{Frame: g.frame, Raw: -1}
+	if g.product != nil {
+		k.Product = g.product.node
+	}
+	for _, it := range g.items {
+		k.Nodes = append(k.Nodes, it.node)
+		for _, v := range it.node.In {
+			v = Root(v)
+			if p := c.of[v.Node]; (p == nil || p.group != g) && !slices.Contains(k.In, v) {
+				k.In = append(k.In, v)
+			}
+		}
+	}
+	for _, it := range g.items {
+		for _, v := range it.node.Out {
+			if c.leaves(it, v) {
+				k.Out = append(k.Out, v)
+			} else {
+				k.Inner = append(k.Inner, v)
+			}
+		}
+	}
+	k.placeProduct()
+	k.findAliases()
+	return k
+}
+
+// leaves tells whether v, which it makes, is read outside its group.
+func (c *cutter) leaves(it *item, v *graph.Value) bool {
+	for _, o := range c.graph.Outputs {
+		if Root(o) == v {
+			return true
+		}
+	}
+	for _, r := range it.after {
+		if r.group != it.group && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return Root(in) == v }) {
+			return true
+		}
+	}
+	return false
+}
+
+// placeProduct chooses the output in whose memory the product is computed: its
+// own, or the first that is written once nothing of the cluster reads it.
+func (k *Cluster) placeProduct() {
+	if k.Product == nil {
+		return
+	}
+	raw := k.Product.Out[0]
+	if k.Raw = slices.Index(k.Out, raw); k.Raw >= 0 {
+		return
+	}
+	last := k.lastReader(raw)
+	for o, v := range k.Out {
+		if slices.Index(k.Nodes, v.Node) >= last {
+			k.Raw = o
+			return
+		}
+	}
+	panic(fmt.Sprintf("BUG: no output of %s comes after the product", k.Name()))
+}
+
+// lastReader is the position of the last node that reads v, -1 for none.
+func (k *Cluster) lastReader(v *graph.Value) int {
+	last := -1
+	for i, n := range k.Nodes {
+		for _, in := range n.In {
+			if Root(in) == v {
+				last = i
+			}
+		}
+	}
+	return last
+}
+
+// findAliases lists, per output, the inputs that every tile has read, element by
+// element, before it writes the output. A product's are read by other tiles, and
+// where it is computed nothing else can be.
+func (k *Cluster) findAliases() {
+	k.Alias = make([][]int, len(k.Out))
+	for j, in := range k.In {
+		last := k.lastReader(in)
+		if !k.readFull(in) {
+			continue
+		}
+		for o, v := range k.Out {
+			if o != k.Raw && slices.Index(k.Nodes, v.Node) >= last {
+				k.Alias[o] = append(k.Alias[o], j)
+			}
+		}
+	}
+}
+
+// readFull tells whether every node that reads v does so element by element.
+func (k *Cluster) readFull(v *graph.Value) bool {
+	for _, n := range k.Nodes {
+		for _, in := range n.In {
+			if Root(in) != v {
+				continue
+			}
+			if s, ok := SpanOf(in.Meta.Shape, n.Out[0].Meta.Shape); n == k.Product || !ok || !s.Full(k.Frame.Elems) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// groups is a heap, the one that begins first on top.
+type groups []*group
+
+func (h groups) Len() int           { return len(h) }
+func (h groups) Less(i, j int) bool { return h[i].first < h[j].first }
+func (h groups) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *groups) Push(x any)        { *h = append(*h, x.(*group)) }
+func (h *groups) Pop() any {
+	n := len(*h) - 1
+	g := (*h)[n]
+	*h = (*h)[:n]
+	return g
+}
+
+// edges lists what goes between clusters, in graph order.
+func (c *cutter) edges() []Edge {
+	var edges []Edge
+	for _, it := range c.items {
+		for _, v := range it.node.In {
+			if from := c.producer(v); from != nil && from.group != it.group {
+				edges = append(edges, Edge{Root(v), from.node, it.node, c.refusal(from.group, it.group)})
+			}
+		}
+	}
+	return edges
+}

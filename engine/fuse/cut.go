@@ -1,0 +1,228 @@
+package fuse
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// mostNodes is how many nodes a cluster has at most: its operands should fit
+// the cache tile by tile.
+const mostNodes = 24
+
+// Cuts is a graph in clusters.
+type Cuts struct {
+	Clusters []*Cluster // in an order in which they can run
+	Edges    []Edge     // what goes from one cluster to another
+}
+
+// Kernels counts the clusters that compute something.
+func (c *Cuts) Kernels() int {
+	n := 0
+	for _, k := range c.Clusters {
+		if !IsView(k.Nodes[0]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Edge is a value that one cluster makes and another reads.
+type Edge struct {
+	Value    *graph.Value
+	From, To *graph.Node
+	Why      string // they are two
+}
+
+// group is a cluster that grows.
+type group struct {
+	first   int // the position of its first node in the graph
+	items   []*item
+	frame   Frame
+	product *item
+	mark    int // of the search that met it last
+	missing int // groups that must run before
+}
+
+// cutter is the state of the pass.
+type cutter struct {
+	graph  *graph.Graph
+	items  []*item // all but views
+	of     map[*graph.Node]*item
+	search int
+}
+
+// Alone makes every node a cluster of its own.
+func Alone(g *graph.Graph) *Cuts {
+	c := &Cuts{}
+	for _, n := range g.Nodes {
+		c.Clusters = append(c.Clusters, Single(n))
+	}
+	return c
+}
+
+// Cut fuses what can be. alias lists, per output of the graph, the input whose
+// memory it takes over, or -1; nil means none. Whoever reads that input must run
+// before, and so cannot be fused with what comes after.
+func Cut(g *graph.Graph, alias []int) *Cuts {
+	c := &cutter{graph: g, of: map[*graph.Node]*item{}}
+	for i, n := range g.Nodes {
+		if IsView(n) {
+			continue
+		}
+		it := newItem(n, i)
+		it.group = &group{first: i, items: []*item{it}, frame: it.frame}
+		if it.rule.class == Product {
+			it.group.product = it
+		}
+		c.items, c.of[n] = append(c.items, it), it
+	}
+	c.link(alias)
+	for c.fuse() {
+	}
+	return &Cuts{c.clusters(), c.edges()}
+}
+
+// IsView tells the nodes that move no bytes: the output is the input under
+// another shape.
+func IsView(n *graph.Node) bool { return rules[n.Op.Kind()].class == View }
+
+// Root is what a value is a view of; itself if it is none.
+func Root(v *graph.Value) *graph.Value {
+	for v.Node != nil && IsView(v.Node) {
+		v = v.Node.In[0]
+	}
+	return v
+}
+
+// producer is the item that computes what v is a view of; nil for an input of
+// the graph.
+func (c *cutter) producer(v *graph.Value) *item { return c.of[Root(v).Node] }
+
+// link finds what must come after what: readers after writers, and what writes
+// in a donated input after all that read it.
+func (c *cutter) link(alias []int) {
+	after := func(first, second *item) {
+		if first != nil && first != second && !slices.Contains(first.after, second) {
+			first.after = append(first.after, second)
+		}
+	}
+	users := map[*graph.Value][]*item{}
+	for _, it := range c.items {
+		for _, v := range it.node.In {
+			users[Root(v)] = append(users[Root(v)], it)
+			after(c.producer(v), it)
+		}
+	}
+	for k, j := range alias {
+		if j < 0 {
+			continue
+		}
+		if writer := c.producer(c.graph.Outputs[k]); writer != nil {
+			for _, reader := range users[c.graph.Inputs[j]] {
+				after(reader, writer)
+			}
+		}
+	}
+}
+
+// fuse merges groups along edges, in graph order, and tells whether it could.
+func (c *cutter) fuse() (some bool) {
+	for _, it := range c.items {
+		if it.rule.class != Map {
+			continue
+		}
+		for _, v := range it.node.In {
+			from := c.producer(v)
+			if from != nil && from.group != it.group && c.refusal(from.group, it.group) == "" {
+				merge(from.group, it.group)
+				some = true
+			}
+		}
+	}
+	return some
+}
+
+// refusal is why two groups, of which b reads what a makes, cannot be one; ""
+// if they can.
+func (c *cutter) refusal(a, b *group) string {
+	for _, g := range []*group{a, b} {
+		if first := g.items[0]; first.rule.class == Solo {
+			return first.node.Op.Kind() + " " + first.rule.why
+		}
+	}
+	_, fits := a.frame.join(b.frame)
+	switch {
+	case b.product != nil && c.feeds(a, b.product):
+		return b.product.node.Op.Kind() + " reads its operands many times"
+	case b.product != nil && a.product != nil:
+		return "a cluster has one product"
+	case !fits:
+		return fmt.Sprintf("%v do not go with %v", a.frame, b.frame)
+	case len(a.items)+len(b.items) > mostNodes:
+		return fmt.Sprintf("%d nodes are enough for a cluster", mostNodes)
+	}
+	if via := c.detour(a, b); via != nil {
+		return via.Op.Kind() + " comes between"
+	}
+	return ""
+}
+
+// feeds tells whether a makes an operand of it.
+func (c *cutter) feeds(a *group, it *item) bool {
+	return slices.ContainsFunc(it.node.In, func(v *graph.Value) bool {
+		p := c.producer(v)
+		return p != nil && p.group == a
+	})
+}
+
+// detour finds a node between two groups that is in neither: fused, they would
+// have to run both before and after it.
+func (c *cutter) detour(a, b *group) *graph.Node {
+	c.search++
+	for _, g := range []*group{a, b} {
+		for _, it := range g.items {
+			for _, r := range it.after {
+				if r.group != a && r.group != b && c.reaches(r.group, a, b) {
+					return r.node
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// reaches tells whether a or b comes after g. It visits each group once in a
+// search.
+func (c *cutter) reaches(g, a, b *group) bool {
+	if g == a || g == b {
+		return true
+	}
+	if g.mark == c.search {
+		return false
+	}
+	g.mark = c.search
+	for _, it := range g.items {
+		for _, r := range it.after {
+			if r.group != g && c.reaches(r.group, a, b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// merge makes b part of a.
+func merge(a, b *group) {
+	a.frame, _ = a.frame.join(b.frame)
+	a.items = append(a.items, b.items...)
+	slices.SortFunc(a.items, func(x, y *item) int { return x.at - y.at })
+	if a.product == nil {
+		a.product = b.product
+	}
+	a.first = min(a.first, b.first)
+	for _, it := range b.items {
+		it.group = a
+	}
+}

@@ -1,0 +1,220 @@
+package fuse_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestEveryOpHasARule(t *testing.T) {
+	if got, want := fuse.Kinds(), ops.Kinds(); !slices.Equal(got, want) {
+		t.Errorf("rules are for\n%v\nops are\n%v", got, want)
+	}
+}
+
+// build makes a graph whose outputs are what f returns.
+func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
+	t.Helper()
+	b := graph.NewBuilder("test", 1)
+	for _, v := range f(b) {
+		b.Output(v.Name, v)
+	}
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// text is a cluster per line: its name, what it reads, writes and keeps inside,
+// and what may be computed in place.
+func text(c *fuse.Cuts) string {
+	names := func(vs []*graph.Value) string {
+		var s []string
+		for _, v := range vs {
+			s = append(s, v.Name)
+		}
+		return strings.Join(s, " ")
+	}
+	var lines []string
+	for _, k := range c.Clusters {
+		line := fmt.Sprintf("%s: %s -> %s", k.Name(), names(k.In), names(k.Out))
+		if k.Inner != nil {
+			line += " inside " + names(k.Inner)
+		}
+		for o, js := range k.Alias {
+			for _, j := range js {
+				line += fmt.Sprintf(" %s@%s", k.Out[o].Name, k.In[j].Name)
+			}
+		}
+		if k.Raw >= 0 {
+			line += " product in " + k.Out[k.Raw].Name
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestClusters(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		alias []int
+		build func(b *graph.Builder) []*graph.Value
+		want  string
+	}{
+		{"a dense layer and what its backward pass reads", nil, func(b *graph.Builder) []*graph.Value {
+			x, w, bias := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("b", shape.F32(16))
+			pre := ops.Add(b, ops.MatMulOf(b, x, w, false, false), bias)
+			return []*graph.Value{pre, ops.GeluTanh(b, pre)}
+		}, "matmul+add+gelu_tanh: x w b -> add gelu_tanh inside matmul product in add"},
+		{"its activation alone, and a residual in place", nil, func(b *graph.Builder) []*graph.Value {
+			x, w, r := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("r", shape.F32(64))
+			y := ops.Relu(b, ops.MatMulOf(b, x, w, false, false))
+			return []*graph.Value{y, ops.Add(b, ops.ReshapeTo(b, r, 4, 16), y)}
+		}, "reshape: r -> reshape reshape@r\nmatmul+relu+add: x w r -> relu add inside matmul add@r product in relu"},
+		{"the bias of a convolution is a value per row", nil, func(b *graph.Builder) []*graph.Value {
+			x, bias := b.Input("x", shape.F32(2, 3, 5, 5)), b.Input("b", shape.F32(3, 1, 1))
+			return []*graph.Value{ops.Relu(b, ops.Add(b, x, bias))}
+		}, "add+relu: x b -> relu inside add relu@x"},
+		{"two ways between nodes, one through a sum", nil, func(b *graph.Builder) []*graph.Value {
+			y := ops.Exp(b, b.Input("x", shape.F32(4, 8)))
+			return []*graph.Value{ops.Div(b, y, ops.Sum(b, y, true, 1))}
+		}, "exp: x -> exp exp@x\nreduce_sum: exp -> reduce_sum\ndiv: exp reduce_sum -> div div@exp"},
+		{"a small tensor that is stretched", nil, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Add(b, b.Input("x", shape.F32(4, 8)), ops.Neg(b, b.Input("y", shape.F32(8))))}
+		}, "neg: y -> neg neg@y\nadd: x neg -> add add@x"},
+		{"rows of two lengths", nil, func(b *graph.Builder) []*graph.Value {
+			y := ops.Add(b, b.Input("x", shape.F32(4, 9)), b.Input("y", shape.F32(9)))
+			return []*graph.Value{ops.Mul(b, ops.ReshapeTo(b, y, 9, 4), b.Input("z", shape.F32(4)))}
+		}, "add: x y -> add add@x\nreshape: add -> reshape reshape@add\nmul: reshape z -> mul mul@reshape"},
+		{"a view between two nodes", nil, func(b *graph.Builder) []*graph.Value {
+			y := ops.Neg(b, b.Input("x", shape.F32(4, 8)))
+			return []*graph.Value{ops.Exp(b, ops.ReshapeTo(b, y, 32)), ops.ReshapeTo(b, y, 8, 4)}
+		}, "neg+exp: x -> neg exp neg@x exp@x\nreshape: neg -> reshape reshape@neg\nreshape: neg -> reshape.1 reshape.1@neg"},
+		{"a reader of a donated input runs first", []int{0, -1}, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", shape.F32(8))
+			s := ops.Sum(b, ops.Exp(b, x), false)
+			y := ops.Neg(b, x)
+			return []*graph.Value{y, ops.Add(b, y, ops.Mul(b, x, s))}
+		}, "exp: x -> exp exp@x\nreduce_sum: exp -> reduce_sum\nneg+mul+add: x reduce_sum -> neg add inside mul add@x"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := text(fuse.Cut(build(t, c.build), c.alias)); got != c.want {
+				t.Errorf("clusters:\n%s\nexpected:\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestReasons(t *testing.T) {
+	g := build(t, func(b *graph.Builder) []*graph.Value {
+		x, w := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 8))
+		y := ops.Relu(b, ops.MatMulOf(b, ops.Exp(b, x), w, false, false))
+		z := ops.Add(b, y, ops.MatMulOf(b, y, w, false, false))
+		s := ops.Sum(b, z, true, 0)
+		return []*graph.Value{ops.Div(b, z, ops.Neg(b, s))}
+	})
+	const want = `    1 x matmul+relu: 4 rows of 8, 128 bytes stay inside
+    1 x matmul+add: 4 rows of 8, 128 bytes stay inside
+not fused
+    1 x exp -> matmul: matmul reads its operands many times
+    1 x relu -> matmul: matmul reads its operands many times
+    1 x relu -> add: matmul reads its operands many times
+    1 x add -> reduce_sum: reduce_sum is known only at the end of a sum
+    1 x reduce_sum -> neg: reduce_sum is known only at the end of a sum
+    1 x add -> div: reduce_sum comes between
+    1 x neg -> div: 8 elements do not go with 4 rows of 8
+`
+	if got := fuse.Cut(g, nil).String(); got != want {
+		t.Errorf("got:\n%s\nexpected:\n%s", got, want)
+	}
+}
+
+// drawGraph makes a random graph of elementwise ops, broadcasts, products, sums
+// and views.
+func drawGraph(t *rapid.T) *graph.Graph {
+	b := graph.NewBuilder("random", 1)
+	rows, cols := rapid.IntRange(1, 5).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "cols")
+	values := []*graph.Value{b.Input("x", shape.F32(rows, cols)), b.Input("y", shape.F32(cols)), b.Input("z", shape.F32(rows, 1)), b.Input("w", shape.F32(cols, cols))}
+	for range rapid.IntRange(1, 20).Draw(t, "nodes") {
+		v := rapid.SampledFrom(values).Draw(t, "a")
+		u := rapid.SampledFrom(values).Draw(t, "b")
+		switch op := rapid.IntRange(0, 5).Draw(t, "op"); {
+		case op == 0 && v.Meta.Shape.Dim(-1) == cols && v.Meta.Shape.Rank() == 2:
+			v = ops.MatMulOf(b, v, values[3], false, false)
+		case op == 1:
+			v = ops.Sum(b, v, true, 0)
+		case op == 2:
+			v = ops.ReshapeTo(b, v, v.Meta.Elems())
+		case op == 3:
+			v = ops.Tanh(b, v)
+		default:
+			if _, err := shape.Broadcast(v.Meta.Shape, u.Meta.Shape); err != nil {
+				continue
+			}
+			v = ops.Mul(b, v, u)
+		}
+		values = append(values, v)
+	}
+	for i, v := range values {
+		if v.Node != nil && (i == len(values)-1 || rapid.IntRange(0, 3).Draw(t, "output") == 0) {
+			b.Output(fmt.Sprint("out", i), v)
+		}
+	}
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestClustersCanRun checks random graphs: every node is in one cluster, what a
+// cluster reads is there, and what is read later or asked for is written.
+func TestClustersCanRun(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t)
+		there := map[*graph.Value]bool{}
+		for _, v := range g.Inputs {
+			there[v] = true
+		}
+		nodes := 0
+		for _, c := range fuse.Cut(g, nil).Clusters {
+			nodes += len(c.Nodes)
+			for _, v := range c.In {
+				if !there[v] && !fuse.IsView(c.Nodes[0]) {
+					t.Fatalf("%s reads %s, which is not there", c.Name(), v.Name)
+				}
+			}
+			inside := map[*graph.Value]bool{}
+			for _, n := range c.Nodes {
+				for _, v := range n.In {
+					if v = fuse.Root(v); !inside[v] && !there[v] && !fuse.IsView(n) {
+						t.Fatalf("%v in %s comes before what it reads", n, c.Name())
+					}
+				}
+				for _, v := range n.Out {
+					inside[v] = true
+				}
+			}
+			for _, v := range c.Out {
+				there[v] = true
+			}
+		}
+		if nodes != len(g.Nodes) {
+			t.Fatalf("%d nodes are in clusters, the graph has %d", nodes, len(g.Nodes))
+		}
+		for _, v := range g.Outputs {
+			if !there[fuse.Root(v)] {
+				t.Fatalf("output %s is not written", v.Name)
+			}
+		}
+	})
+}

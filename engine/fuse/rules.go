@@ -1,0 +1,151 @@
+package fuse
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Class says how an op goes through its data, which decides what it can be
+// fused with.
+type Class uint8
+
+// The classes.
+const (
+	Solo    Class = iota // reads or writes in an order of its own
+	Map                  // element i of the output takes element i of each operand, perhaps stretched
+	Product              // makes its output tile by tile
+	View                 // moves no bytes
+)
+
+// rule is what the table knows of an op.
+type rule struct {
+	class Class
+	why   string // an op computes alone
+}
+
+// rules is the table of ops by kind.
+var rules = map[string]rule{
+	"matmul": {class: Product},
+
+	"reshape": {class: View},
+
+	"conv2d":                {why: "reads windows"},
+	"conv2d_grad_x":         {why: "reads windows"},
+	"conv2d_grad_w":         {why: "reads windows"},
+	"max_pool2d":            {why: "reads windows"},
+	"max_pool2d_grad":       {why: "writes windows"},
+	"avg_pool2d":            {why: "reads windows"},
+	"avg_pool2d_grad":       {why: "writes windows"},
+	"reduce_sum":            {why: "is known only at the end of a sum"},
+	"reduce_mean":           {why: "is known only at the end of a sum"},
+	"reduce_max":            {why: "is known only after the last element"},
+	"reduce_max_grad":       {why: "looks for the first of equals"},
+	"sum_to":                {why: "is known only at the end of a sum"},
+	"sum_squares":           {why: "is known only at the end of a sum"},
+	"transpose":             {why: "moves elements"},
+	"slice":                 {why: "moves elements"},
+	"slice_grad":            {why: "moves elements"},
+	"concat":                {why: "moves elements"},
+	"gather":                {why: "reads rows by number, which may be wrong"},
+	"scatter_add":           {why: "writes rows by number, which may be wrong"},
+	"softmax":               {why: "goes over each row several times"},
+	"softmax_grad":          {why: "goes over each row several times"},
+	"log_softmax":           {why: "goes over each row several times"},
+	"log_softmax_grad":      {why: "goes over each row several times"},
+	"layer_norm":            {why: "goes over each row several times"},
+	"layer_norm_grad":       {why: "goes over each row several times"},
+	"cross_entropy":         {why: "reads targets, which may be wrong"},
+	"cross_entropy_grad":    {why: "reads targets, which may be wrong"},
+	"correct":               {why: "reads targets, which may be wrong"},
+	"mse":                   {why: "is known only at the end of a sum"},
+	"bce":                   {why: "is known only at the end of a sum"},
+	"binary_correct":        {why: "is known only at the end of a sum"},
+	"check_finite":          {why: "ends the step where it fails"},
+	"batch_norm":            {why: "goes over each channel several times"},
+	"batch_norm_grad":       {why: "goes over each channel several times"},
+	"causal_attention":      {why: "reads other rows"},
+	"causal_attention_grad": {why: "reads other rows"},
+	"batch_norm_eval":       {why: "goes over each channel"},
+	"fill":                  {why: "is the same in every step"},
+	"dropout":               {why: "draws random numbers"},
+	"mse_grad":              {why: "follows a sum"},
+	"bce_grad":              {why: "follows a sum"},
+	"sgd":                   {why: "is one pass already"},
+	"adam":                  {why: "is one pass already"},
+	"clip_factor":           {why: "is one number"},
+	"learning_rate":         {why: "is one number"},
+	"increment":             {why: "is one number"},
+	"ring_write":            {why: "is one number"},
+}
+
+// mapKinds are the kinds of class Map.
+var mapKinds = []string{
+	"add", "sub", "mul", "div", "affine", "lerp", "broadcast_to",
+	"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs",
+	"relu_grad", "gelu_tanh_grad", "gelu_erf_grad", "silu_grad", "sigmoid_grad", "tanh_grad", "exp_grad", "log_grad",
+	"sqrt_grad", "rsqrt_grad", "square_grad", "abs_grad",
+}
+
+func init() {
+	for _, kind := range mapKinds {
+		rules[kind] = rule{class: Map}
+	}
+}
+
+// item is a node as the pass sees it.
+type item struct {
+	node  *graph.Node
+	at    int // its position in the graph
+	rule  rule
+	frame Frame
+	after []*item // what must run after it
+	group *group
+}
+
+// newItem applies the table. A node that its class does not fit computes alone.
+func newItem(n *graph.Node, at int) *item {
+	it := &item{node: n, at: at, rule: rules[n.Op.Kind()]}
+	if it.rule == (rule{}) {
+		it.alone("has no rule")
+	}
+	switch it.rule.class {
+	case Map:
+		it.asMap()
+	case Product:
+		s := n.Out[0].Meta.Shape
+		it.frame = Frame{Elems: s.Elems(), rows: s.Dim(-1)}
+	}
+	if it.frame.Elems == 0 && it.rule.class != Solo {
+		it.alone("has no elements")
+	}
+	return it
+}
+
+func (it *item) alone(why string) { it.rule = rule{why: why} }
+
+// asMap finds how the operands lie in the frame of the output.
+func (it *item) asMap() {
+	out := it.node.Out[0].Meta
+	it.frame = Frame{Elems: out.Elems()}
+	if out.DType != shape.Float32 {
+		it.alone(fmt.Sprintf("is of %v", out.DType))
+		return
+	}
+	for _, v := range it.node.In {
+		s, ok := SpanOf(v.Meta.Shape, out.Shape)
+		if ok {
+			it.frame, ok = it.frame.with(s)
+		}
+		if !ok {
+			it.alone(fmt.Sprintf("stretches %v to %v, which is not by rows", v.Meta.Shape, out.Shape))
+			return
+		}
+	}
+}
+
+// Kinds lists the kinds of ops that have a rule, in alphabetical order.
+func Kinds() []string { return slices.Sorted(maps.Keys(rules)) }

@@ -1,0 +1,75 @@
+package fuse
+
+import (
+	"fmt"
+	"strings"
+)
+
+// String says what is fused, a line per sort of cluster, and then, a line per
+// sort of edge, what is not and why.
+func (c *Cuts) String() string {
+	var b strings.Builder
+	fused := tally{}
+	for _, k := range c.Clusters {
+		if len(k.Nodes) > 1 {
+			var inner int64
+			for _, v := range k.Inner {
+				inner += v.Meta.Bytes()
+			}
+			fused.add(fmt.Sprintf("%s: %v, %d bytes stay inside", k.Name(), k.Frame, inner), where(k))
+		}
+	}
+	fused.write(&b)
+	if len(c.Edges) == 0 {
+		return b.String()
+	}
+	b.WriteString("not fused\n")
+	apart := tally{}
+	for _, e := range c.Edges {
+		apart.add(fmt.Sprintf("%s -> %s: %s", e.From.Op.Kind(), e.To.Op.Kind(), e.Why), "")
+	}
+	apart.write(&b)
+	return b.String()
+}
+
+// where names the layer in which a cluster ends.
+func where(k *Cluster) string {
+	for i := len(k.Nodes) - 1; i >= 0; i-- {
+		if l := k.Nodes[i].Layer; l != nil {
+			return l.Name
+		}
+	}
+	return ""
+}
+
+// tally counts lines, in the order in which they came first.
+type tally struct {
+	lines []string
+	count map[string]int
+	notes map[string][]string
+}
+
+func (t *tally) add(line, note string) {
+	if t.count == nil {
+		t.count, t.notes = map[string]int{}, map[string][]string{}
+	}
+	if t.count[line]++; t.count[line] == 1 {
+		t.lines = append(t.lines, line)
+	}
+	if note != "" {
+		t.notes[line] = append(t.notes[line], note)
+	}
+}
+
+func (t *tally) write(b *strings.Builder) {
+	for _, line := range t.lines {
+		fmt.Fprintf(b, "  %3d x %s", t.count[line], line)
+		switch notes := t.notes[line]; {
+		case len(notes) > 4:
+			fmt.Fprintf(b, " (%s ... %s)", notes[0], notes[len(notes)-1])
+		case len(notes) > 0:
+			fmt.Fprintf(b, " (%s)", strings.Join(notes, ", "))
+		}
+		b.WriteString("\n")
+	}
+}
