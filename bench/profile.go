@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -23,13 +24,13 @@ type KernelTime struct {
 	GBytesPerS float64 `json:"gbytes_per_s"` // of what must be read and written
 }
 
-// kernelTimes sums up the time of every node's kernel.
+// kernelTimes sums up the time of every kernel.
 type kernelTimes struct {
 	mu   sync.Mutex
-	sums map[*graph.Node]*kernelSum
+	sums map[*device.Work]*kernelSum
 }
 
-// kernelSum is what one node's kernel took, or those of a kind.
+// kernelSum is what one kernel took, or those of a kind.
 type kernelSum struct {
 	calls int
 	took  time.Duration
@@ -37,22 +38,22 @@ type kernelSum struct {
 }
 
 // add is told of every kernel, by the goroutines of streams.
-func (k *kernelTimes) add(n *graph.Node, took time.Duration) {
+func (k *kernelTimes) add(w *device.Work, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.sums[n]
+	s := k.sums[w]
 	if s == nil {
 		if k.sums == nil {
-			k.sums = map[*graph.Node]*kernelSum{}
+			k.sums = map[*device.Work]*kernelSum{}
 		}
 		s = &kernelSum{}
-		k.sums[n] = s
+		k.sums[w] = s
 	}
 	s.calls++
 	s.took += took
 }
 
-// restart forgets all times, and no node.
+// restart forgets all times, and no kernel.
 func (k *kernelTimes) restart() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -61,25 +62,24 @@ func (k *kernelTimes) restart() {
 	}
 }
 
-// byKind sums up the nodes of each kind.
+// byKind sums up the kernels of each name.
 func (k *kernelTimes) byKind() map[string]*kernelSum {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	kinds := map[string]*kernelSum{}
-	for n, s := range k.sums {
+	for w, s := range k.sums {
 		if s.calls == 0 {
 			continue
 		}
-		of := kinds[n.Op.Kind()]
+		of := kinds[w.Name]
 		if of == nil {
 			of = &kernelSum{}
-			kinds[n.Op.Kind()] = of
+			kinds[w.Name] = of
 		}
-		c := n.Cost()
 		of.calls += s.calls
 		of.took += s.took
-		of.cost.Flops += c.Flops * int64(s.calls)
-		of.cost.Bytes += c.Bytes * int64(s.calls)
+		of.cost.Flops += w.Cost.Flops * int64(s.calls)
+		of.cost.Bytes += w.Cost.Bytes * int64(s.calls)
 	}
 	return kinds
 }

@@ -20,7 +20,15 @@ type Options struct {
 
 	// OnKernel is told of every kernel as it ends, from the stream's goroutine,
 	// by devices that run kernels one after the other; nil for none.
-	OnKernel func(n *graph.Node, took time.Duration)
+	OnKernel func(w *Work, took time.Duration)
+}
+
+// Work is what a kernel computes: one node, or several in one pass. It is the
+// same one whenever the kernel runs, and nobody changes it.
+type Work struct {
+	Name  string // "matmul+add+relu"
+	Nodes []*graph.Node
+	Cost  graph.Cost // bytes are those that enter or leave it
 }
 
 // Span is when one queued operation ran.

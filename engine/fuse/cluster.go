@@ -12,7 +12,11 @@ import (
 // Cluster is nodes that one kernel computes.
 type Cluster struct {
 	Nodes []*graph.Node // in graph order
-	Frame Frame         // of clusters of several nodes
+
+	// Of clusters of several nodes: what all run over, and per node and operand
+	// the value that is read, seen through views.
+	Frame Frame
+	Reads [][]*graph.Value
 
 	// Product is the node that makes the tiles which the others go on with; nil
 	// if there is none.
@@ -87,7 +91,7 @@ func (c *cutter) clusters() []*Cluster {
 	}
 	heap.Init(&free)
 	var list []*Cluster
-	views := c.views()
+	views := c.viewsOf()
 	list = append(list, views[nil]...)
 	for len(free) > 0 {
 		g := heap.Pop(&free).(*group)
@@ -104,22 +108,25 @@ func (c *cutter) clusters() []*Cluster {
 	return list
 }
 
-// count lists the groups that come after each, and counts how many come before.
+// count lists the groups that read what each makes, and counts how many come
+// before.
 func (c *cutter) count() map[*group][]*group {
 	next := map[*group][]*group{}
 	for _, it := range c.items {
-		for _, r := range it.after {
-			if r.group != it.group && !slices.Contains(next[it.group], r.group) {
-				next[it.group] = append(next[it.group], r.group)
-				r.group.missing++
+		for _, v := range it.node.In {
+			from := c.producer(v)
+			if from == nil || from.group == it.group || slices.Contains(next[from.group], it.group) {
+				continue
 			}
+			next[from.group] = append(next[from.group], it.group)
+			it.group.missing++
 		}
 	}
 	return next
 }
 
-// views lists the views of what each item makes, and under nil those of inputs.
-func (c *cutter) views() map[*item][]*Cluster {
+// viewsOf lists the views of what each item makes, and under nil those of inputs.
+func (c *cutter) viewsOf() map[*item][]*Cluster {
 	of := map[*item][]*Cluster{}
 	for _, n := range c.graph.Nodes {
 		if IsView(n) {
@@ -139,13 +146,15 @@ func (c *cutter) cluster(g *group) *Cluster {
 		k.Product = g.product.node
 	}
 	for _, it := range g.items {
-		k.Nodes = append(k.Nodes, it.node)
+		var reads []*graph.Value
 		for _, v := range it.node.In {
-			v = Root(v)
-			if p := c.of[v.Node]; (p == nil || p.group != g) && !slices.Contains(k.In, v) {
+			v = c.root(v)
+			reads = append(reads, v)
+			if p := c.made[v]; (p == nil || p.group != g) && !slices.Contains(k.In, v) {
 				k.In = append(k.In, v)
 			}
 		}
+		k.Nodes, k.Reads = append(k.Nodes, it.node), append(k.Reads, reads)
 	}
 	for _, it := range g.items {
 		for _, v := range it.node.Out {
@@ -164,12 +173,12 @@ func (c *cutter) cluster(g *group) *Cluster {
 // leaves tells whether v, which it makes, is read outside its group.
 func (c *cutter) leaves(it *item, v *graph.Value) bool {
 	for _, o := range c.graph.Outputs {
-		if Root(o) == v {
+		if c.root(o) == v {
 			return true
 		}
 	}
 	for _, r := range it.after {
-		if r.group != it.group && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return Root(in) == v }) {
+		if r.group != it.group && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v }) {
 			return true
 		}
 	}
@@ -186,7 +195,7 @@ func (k *Cluster) placeProduct() {
 	if k.Raw = slices.Index(k.Out, raw); k.Raw >= 0 {
 		return
 	}
-	last := k.lastReader(raw)
+	last := k.LastReader(raw)
 	for o, v := range k.Out {
 		if slices.Index(k.Nodes, v.Node) >= last {
 			k.Raw = o
@@ -196,14 +205,12 @@ func (k *Cluster) placeProduct() {
 	panic(fmt.Sprintf("BUG: no output of %s comes after the product", k.Name()))
 }
 
-// lastReader is the position of the last node that reads v, -1 for none.
-func (k *Cluster) lastReader(v *graph.Value) int {
+// LastReader is the position in Nodes of the last node that reads v, -1 for none.
+func (k *Cluster) LastReader(v *graph.Value) int {
 	last := -1
-	for i, n := range k.Nodes {
-		for _, in := range n.In {
-			if Root(in) == v {
-				last = i
-			}
+	for i, reads := range k.Reads {
+		if slices.Contains(reads, v) {
+			last = i
 		}
 	}
 	return last
@@ -215,7 +222,7 @@ func (k *Cluster) lastReader(v *graph.Value) int {
 func (k *Cluster) findAliases() {
 	k.Alias = make([][]int, len(k.Out))
 	for j, in := range k.In {
-		last := k.lastReader(in)
+		last := k.LastReader(in)
 		if !k.readFull(in) {
 			continue
 		}
@@ -229,12 +236,12 @@ func (k *Cluster) findAliases() {
 
 // readFull tells whether every node that reads v does so element by element.
 func (k *Cluster) readFull(v *graph.Value) bool {
-	for _, n := range k.Nodes {
-		for _, in := range n.In {
-			if Root(in) != v {
+	for i, n := range k.Nodes {
+		for o, in := range k.Reads[i] {
+			if in != v {
 				continue
 			}
-			if s, ok := SpanOf(in.Meta.Shape, n.Out[0].Meta.Shape); n == k.Product || !ok || !s.Full(k.Frame.Elems) {
+			if s, ok := SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape); n == k.Product || !ok || !s.Full(k.Frame.Elems) {
 				return false
 			}
 		}
@@ -262,7 +269,7 @@ func (c *cutter) edges() []Edge {
 	for _, it := range c.items {
 		for _, v := range it.node.In {
 			if from := c.producer(v); from != nil && from.group != it.group {
-				edges = append(edges, Edge{Root(v), from.node, it.node, c.refusal(from.group, it.group)})
+				edges = append(edges, Edge{c.root(v), from.node, it.node, c.refusal(from.group, it.group)})
 			}
 		}
 	}

@@ -48,8 +48,9 @@ type group struct {
 // cutter is the state of the pass.
 type cutter struct {
 	graph  *graph.Graph
-	items  []*item // all but views
-	of     map[*graph.Node]*item
+	items  []*item                       // all but views
+	made   map[*graph.Value]*item        // what computes a value; nil for inputs of the graph
+	views  map[*graph.Value]*graph.Value // what a view shows
 	search int
 }
 
@@ -66,9 +67,10 @@ func Alone(g *graph.Graph) *Cuts {
 // memory it takes over, or -1; nil means none. Whoever reads that input must run
 // before, and so cannot be fused with what comes after.
 func Cut(g *graph.Graph, alias []int) *Cuts {
-	c := &cutter{graph: g, of: map[*graph.Node]*item{}}
+	c := &cutter{graph: g, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}}
 	for i, n := range g.Nodes {
 		if IsView(n) {
+			c.views[n.Out[0]] = n.In[0]
 			continue
 		}
 		it := newItem(n, i)
@@ -76,7 +78,10 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 		if it.rule.class == Product {
 			it.group.product = it
 		}
-		c.items, c.of[n] = append(c.items, it), it
+		c.items = append(c.items, it)
+		for _, v := range n.Out {
+			c.made[v] = it
+		}
 	}
 	c.link(alias)
 	for c.fuse() {
@@ -88,17 +93,17 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 // another shape.
 func IsView(n *graph.Node) bool { return rules[n.Op.Kind()].class == View }
 
-// Root is what a value is a view of; itself if it is none.
-func Root(v *graph.Value) *graph.Value {
-	for v.Node != nil && IsView(v.Node) {
-		v = v.Node.In[0]
+// root is what a value is a view of in the graph; itself if it is none.
+func (c *cutter) root(v *graph.Value) *graph.Value {
+	for c.views[v] != nil {
+		v = c.views[v]
 	}
 	return v
 }
 
 // producer is the item that computes what v is a view of; nil for an input of
 // the graph.
-func (c *cutter) producer(v *graph.Value) *item { return c.of[Root(v).Node] }
+func (c *cutter) producer(v *graph.Value) *item { return c.made[c.root(v)] }
 
 // link finds what must come after what: readers after writers, and what writes
 // in a donated input after all that read it.
@@ -111,7 +116,7 @@ func (c *cutter) link(alias []int) {
 	users := map[*graph.Value][]*item{}
 	for _, it := range c.items {
 		for _, v := range it.node.In {
-			users[Root(v)] = append(users[Root(v)], it)
+			users[c.root(v)] = append(users[c.root(v)], it)
 			after(c.producer(v), it)
 		}
 	}

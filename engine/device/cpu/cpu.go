@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels"
 	"github.com/berth-ml/berth/engine/device/host"
-	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/fuse"
 )
 
 // Kind is the name of the kind.
@@ -78,7 +78,7 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 			HostVisible:    true,
 		},
 		Sync: o.Sync, OnSpan: o.OnSpan, OnKernel: o.OnKernel,
-		Bind: func(n *graph.Node) (host.Kernel, error) { return bind(p, n) },
+		Bind: func(c *fuse.Cluster) (host.Kernel, error) { return bind(p, c) },
 		Stop: p.close,
 	})
 	if err != nil {
@@ -115,8 +115,8 @@ type bound struct {
 	args   kernels.Args
 }
 
-func bind(p *pool, n *graph.Node) (host.Kernel, error) {
-	k, err := kernels.New(n)
+func bind(p *pool, c *fuse.Cluster) (host.Kernel, error) {
+	k, err := kernels.NewCluster(c)
 	if err != nil {
 		return nil, err
 	}

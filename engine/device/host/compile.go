@@ -5,14 +5,16 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // instr is a step with its kernel and its arguments bound to memory.
 type instr struct {
-	node    *graph.Node // nil for a copy
-	kernel  Kernel      // nil for a copy
+	cluster *fuse.Cluster // nil for a copy
+	kernel  Kernel        // nil for a copy
+	work    *device.Work  // what whoever times kernels is told
 	in, out [][]byte
 }
 
@@ -94,14 +96,14 @@ func signatureOf(g *graph.Graph, o device.CompileOptions) string {
 	}
 	h := sha256.New()
 	for _, n := range g.Nodes {
-		fmt.Fprintln(h, where(n), n)
+		fmt.Fprintln(h, where(fuse.Single(n)), n)
 	}
 	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16])
 }
 
 // compile makes an executable and room for its temporaries.
 func (d *Device) compile(g *graph.Graph, o device.CompileOptions) (*executable, error) {
-	p, err := newPlan(g, o.Alias)
+	p, err := newPlan(g, o)
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +147,15 @@ func memoryOf(g *graph.Graph, alias []int) device.Memory {
 func (x *executable) bind(p *plan) (scratch int64, err error) {
 	for i := range p.steps {
 		st := &p.steps[i]
-		in := instr{node: st.node, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
+		in := instr{cluster: st.cluster, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
 		if nothingToDo(st) {
 			continue
 		}
-		if st.node != nil {
-			if in.kernel, err = x.dev.config.Bind(st.node); err != nil {
-				return 0, fmt.Errorf("%s: %w", where(st.node), err)
+		if c := st.cluster; c != nil {
+			if in.kernel, err = x.dev.config.Bind(c); err != nil {
+				return 0, fmt.Errorf("%s: %w", where(c), err)
 			}
+			in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
 			scratch = max(scratch, in.kernel.ScratchBytes())
 		}
 		for a, s := range st.in {
@@ -217,29 +220,34 @@ func (d *Device) growScratch(n int64) error {
 	return nil
 }
 
-// where names a node for an error: its layer and line, and its op.
-func where(n *graph.Node) string {
+// where names a cluster for an error: its layer and line, and its ops.
+func where(c *fuse.Cluster) string {
+	what, n := c.Name(), c.Nodes[0]
+	if len(c.Nodes) == 1 {
+		what = graph.OpString(n.Op)
+	}
 	if n.Layer == nil {
-		return graph.OpString(n.Op)
+		return what
 	}
 	if pos := n.Layer.Pos.String(); pos != "" {
-		return fmt.Sprintf("%s: %v: %s", pos, n.Layer, graph.OpString(n.Op))
+		return fmt.Sprintf("%s: %v: %s", pos, n.Layer, what)
 	}
-	return fmt.Sprintf("%v: %s", n.Layer, graph.OpString(n.Op))
+	return fmt.Sprintf("%v: %s", n.Layer, what)
 }
 
-// nonFinite finds the first NaN or Inf among a node's float outputs.
+// nonFinite finds the first NaN or Inf among the float outputs of a node, which
+// is a cluster of its own.
 func nonFinite(in *instr) error {
-	if in.node == nil {
+	if in.cluster == nil {
 		return nil
 	}
-	for o, v := range in.node.Out {
+	for o, v := range in.cluster.Out {
 		if v.Meta.DType != shape.Float32 {
 			continue
 		}
 		for i, f := range shape.View[float32](in.out[o]) {
 			if f-f != 0 { // NaN for NaN and for both infinities
-				return &device.NonFiniteError{Node: in.node, Value: v.Name, Index: i}
+				return &device.NonFiniteError{Node: v.Node, Value: v.Name, Index: i}
 			}
 		}
 	}

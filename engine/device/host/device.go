@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Kernel computes one node. It is run by one goroutine at a time.
+// Kernel computes one cluster. It is run by one goroutine at a time.
 type Kernel interface {
 	// ScratchBytes is how much working memory Run needs.
 	ScratchBytes() int64
 	// Run computes out from in: contiguous, aligned to 64 bytes. out[i] may be
-	// the memory of an input where the op's Alias says so.
+	// the memory of an input where the cluster's Alias says so.
 	Run(in, out [][]byte, scratch []byte) error
 }
 
@@ -29,11 +30,11 @@ type Config struct {
 	// OnSpan, if not nil, is told of every operation as it ends.
 	OnSpan func(device.Span)
 	// OnKernel, if not nil, is told of every kernel as it ends.
-	OnKernel func(n *graph.Node, took time.Duration)
-	// Bind makes the kernel of a node, or fails with device.ErrUnsupported.
+	OnKernel func(w *device.Work, took time.Duration)
+	// Bind makes the kernel of a cluster, or fails with device.ErrUnsupported.
 	// Without it the device computes nothing: memory is only counted, copies
 	// move nothing, and nothing can be copied out.
-	Bind func(n *graph.Node) (Kernel, error)
+	Bind func(c *fuse.Cluster) (Kernel, error)
 	// Stop, if not nil, is called once when the last stream has ended.
 	Stop func()
 }
@@ -86,10 +87,10 @@ func (d *Device) Spec() device.Spec { return d.spec }
 
 // Supports tells whether the device can run a node.
 func (d *Device) Supports(n *graph.Node) error {
-	if isView(n) || d.config.Bind == nil {
+	if fuse.IsView(n) || d.config.Bind == nil {
 		return nil
 	}
-	_, err := d.config.Bind(n)
+	_, err := d.config.Bind(fuse.Single(n))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -28,7 +29,7 @@ func toy(t *testing.T, k kernelFunc) *Device {
 	t.Helper()
 	d, err := New(Config{
 		Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16},
-		Bind: func(*graph.Node) (Kernel, error) { return k, nil },
+		Bind: func(*fuse.Cluster) (Kernel, error) { return k, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

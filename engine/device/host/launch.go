@@ -194,14 +194,14 @@ func (x *executable) runKernel(in *instr) error {
 	}
 	start := time.Now()
 	err := in.kernel.Run(in.in, in.out, x.scratch)
-	tell(in.node, time.Since(start))
+	tell(in.work, time.Since(start))
 	return err
 }
 
 // doing names what runs, for an error.
 func (x *executable) doing() string {
-	if x.at < len(x.code) && x.code[x.at].node != nil {
-		return where(x.code[x.at].node)
+	if x.at < len(x.code) && x.code[x.at].cluster != nil {
+		return where(x.code[x.at].cluster)
 	}
 	return "copy of an output of " + x.graph.Name
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -27,9 +29,9 @@ type storage struct {
 	off         int64 // for temporaries: offset in the scratch region
 }
 
-// step is one kernel of the plan, or a copy where node is nil.
+// step is one kernel of the plan, or a copy where cluster is nil.
 type step struct {
-	node    *graph.Node
+	cluster *fuse.Cluster
 	in, out []*storage
 }
 
@@ -39,19 +41,25 @@ type plan struct {
 	alias []int // per output: the input whose memory it takes over, or -1
 	steps []step
 	temps []*storage
-	of    map[*graph.Value]*storage
-	ins   []*storage // per input
-	arena int64      // bytes of temporaries
+	of    map[*graph.Value]*storage // nil for what stays inside a cluster
+	ins   []*storage                // per input
+	arena int64                     // bytes of temporaries
 }
 
-// isView tells the nodes that move no bytes: the output is the input under
-// another shape.
-func isView(n *graph.Node) bool { return n.Op.Kind() == "reshape" }
-
 // newPlan runs the passes, in order.
-func newPlan(g *graph.Graph, alias []int) (*plan, error) {
-	p := &plan{graph: g, alias: alias, of: map[*graph.Value]*storage{}}
-	for _, pass := range []func() error{p.checkAlias, p.placeValues, p.placeOutputs, p.order} {
+func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
+	p := &plan{graph: g, alias: o.Alias, of: map[*graph.Value]*storage{}}
+	if err := p.checkAlias(); err != nil {
+		return nil, err
+	}
+	cuts := fuse.Cut(g, p.alias)
+	if o.CheckFinite {
+		cuts = fuse.Alone(g)
+	}
+	if err := p.placeValues(cuts.Clusters); err != nil {
+		return nil, err
+	}
+	for _, pass := range []func() error{p.placeOutputs, p.order} {
 		if err := pass(); err != nil {
 			return nil, err
 		}
@@ -87,9 +95,9 @@ func (p *plan) checkAlias() error {
 	return nil
 }
 
-// placeValues gives each value its storage and makes the steps. A view shares
-// its input's storage and is no step.
-func (p *plan) placeValues() error {
+// placeValues gives values their storage and makes the steps. A view shares
+// its input's storage and is no step; what stays inside a cluster has none.
+func (p *plan) placeValues(clusters []*fuse.Cluster) error {
 	for j, v := range p.graph.Inputs {
 		if p.of[v] != nil {
 			return fmt.Errorf("BUG: %v is an input twice", v)
@@ -98,31 +106,48 @@ func (p *plan) placeValues() error {
 		p.of[v] = s
 		p.ins = append(p.ins, s)
 	}
-	for _, n := range p.graph.Nodes {
-		st := step{node: n}
-		for _, v := range n.In {
-			s := p.of[v]
-			if s == nil {
-				return fmt.Errorf("BUG: %v reads %v, which is neither an input nor computed before", n, v)
-			}
-			st.in = append(st.in, s)
+	inside := map[*graph.Value]bool{}
+	for _, c := range clusters {
+		for _, v := range c.Inner {
+			inside[v] = true
 		}
-		for _, v := range n.Out {
-			if p.of[v] != nil {
-				return fmt.Errorf("BUG: %v is computed twice or is an input too", v)
-			}
-			if isView(n) {
-				p.of[v] = st.in[0]
-				continue
-			}
-			s := &storage{place: inTemp, size: v.Meta.Bytes()}
-			p.of[v] = s
-			p.temps = append(p.temps, s)
-			st.out = append(st.out, s)
+		if fuse.IsView(c.Nodes[0]) && inside[c.In[0]] {
+			inside[c.Out[0]] = true
+			continue
 		}
-		if !isView(n) {
-			p.steps = append(p.steps, st)
+		if err := p.placeCluster(c); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// placeCluster places what a cluster writes.
+func (p *plan) placeCluster(c *fuse.Cluster) error {
+	st := step{cluster: c}
+	for _, v := range c.In {
+		s := p.of[v]
+		if s == nil {
+			return fmt.Errorf("BUG: %s reads %v, which is neither an input nor computed before", where(c), v)
+		}
+		st.in = append(st.in, s)
+	}
+	view := fuse.IsView(c.Nodes[0])
+	for _, v := range c.Out {
+		if p.of[v] != nil {
+			return fmt.Errorf("BUG: %v is computed twice or is an input too", v)
+		}
+		if view {
+			p.of[v] = st.in[0]
+			continue
+		}
+		s := &storage{place: inTemp, size: v.Meta.Bytes()}
+		p.of[v] = s
+		p.temps = append(p.temps, s)
+		st.out = append(st.out, s)
+	}
+	if !view {
+		p.steps = append(p.steps, st)
 	}
 	return nil
 }
@@ -152,33 +177,27 @@ func (p *plan) placeOutputs() error {
 
 // canCompute reports whether the step that writes s may write in the memory of
 // donated input j (-1 for none): it may unless it reads that input elsewhere
-// than where its op says that it works in place.
+// than where its ops work in place.
 func (p *plan) canCompute(s *storage, j int) bool {
 	if j < 0 {
 		return true
 	}
 	st := &p.steps[p.writer(s)]
-	at := aliasOf(st.node)
+	at := st.alias(slices.Index(st.out, s))
 	for a, in := range st.in {
-		if in == p.ins[j] && (at == nil || at[slices.Index(st.out, s)] != a) {
+		if in == p.ins[j] && !slices.Contains(at, a) {
 			return false
 		}
 	}
 	return true
 }
 
-// aliasOf is, per output of a node, the input it may be computed in; nil if
-// its op names none.
-func aliasOf(n *graph.Node) []int {
-	if n == nil {
+// alias lists the inputs in whose memory output o may be computed.
+func (st *step) alias(o int) []int {
+	if st.cluster == nil {
 		return nil
 	}
-	if a, ok := n.Op.(graph.Aliaser); ok {
-		if at := a.Alias(); len(at) == len(n.Out) {
-			return at
-		}
-	}
-	return nil
+	return st.cluster.Alias[o]
 }
 
 // writer is the step that writes a storage.
@@ -321,18 +340,25 @@ func (p *plan) mergeInPlace() {
 	for i := range p.steps {
 		st := &p.steps[i]
 		resolve(st.in)
-		at := aliasOf(st.node)
 		for o, s := range st.out {
-			if at == nil || at[o] < 0 || s.place != inTemp {
-				continue
-			}
-			t := st.in[at[o]]
-			if t.place == inTemp && t.last == i && t.size == s.size && count(st.in, t) == 1 && !slices.Contains(st.out, t) {
+			if t := st.free(o, i); t != nil && s.place == inTemp {
 				t.last, into[s], st.out[o] = s.last, t, t
 			}
 		}
 	}
 	p.temps = slices.DeleteFunc(p.temps, func(s *storage) bool { return into[s] != nil })
+}
+
+// free is the temporary in whose memory output o of this, step i, can be
+// computed; nil if there is none.
+func (st *step) free(o, i int) *storage {
+	for _, a := range st.alias(o) {
+		t := st.in[a]
+		if t.place == inTemp && t.last == i && t.size == st.out[o].size && count(st.in, t) == 1 && !slices.Contains(st.out, t) {
+			return t
+		}
+	}
+	return nil
 }
 
 // count is how often s is in list.

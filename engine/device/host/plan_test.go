@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -36,8 +37,8 @@ func (p *plan) text() string {
 	var lines []string
 	for _, st := range p.steps {
 		line := "copy"
-		if st.node != nil {
-			line = st.node.Op.Kind()
+		if st.cluster != nil {
+			line = st.cluster.Name()
 		}
 		for _, s := range st.in {
 			line += " " + name(s)
@@ -51,6 +52,7 @@ func (p *plan) text() string {
 	return strings.Join(lines, "\n")
 }
 
+// TestPlans plans nodes one by one, as with CheckFinite.
 func TestPlans(t *testing.T) {
 	m := shape.F32(16) // 64 bytes
 	for _, c := range []struct {
@@ -107,7 +109,55 @@ func TestPlans(t *testing.T) {
 		}, "neg i0 -> o0\ncopy o0 -> o1", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := newPlan(segment(t, c.build), c.alias)
+			p, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias, CheckFinite: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := p.text(); got != c.want || p.arena != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.arena, got, c.arena, c.want)
+			}
+		})
+	}
+}
+
+// TestPlansOfClusters plans what is fused.
+func TestPlansOfClusters(t *testing.T) {
+	m := shape.F32(16) // 64 bytes
+	for _, c := range []struct {
+		name  string
+		alias []int
+		build func(b *graph.Builder) []*graph.Value
+		want  string
+		arena int64
+	}{
+		{"what stays inside has no storage", nil, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, ops.Exp(b, ops.Tanh(b, b.Input("x", m))))}
+		}, "tanh+exp+neg i0 -> o0", 0},
+		{"a temporary is taken over after its last reader", nil, func(b *graph.Builder) []*graph.Value {
+			x := ops.Tanh(b, ops.Sum(b, b.Input("x", shape.F32(2, 16)), false, 0))
+			y := ops.Neg(b, ops.Exp(b, x))
+			return []*graph.Value{ops.Sum(b, ops.ReshapeTo(b, y, 4, 4), false, 0), ops.Sum(b, x, false)}
+		}, "reduce_sum i0 -> t0\ntanh+exp+neg t0 -> t0 t1\nreduce_sum t1 -> o0\nreduce_sum t0 -> o1", 128},
+		{"a donated input, read by another node of the cluster before", []int{0, -1}, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", m)
+			e := ops.Exp(b, x)
+			return []*graph.Value{ops.Mul(b, e, x), e}
+		}, "exp+mul i0 -> o1 o0", 0},
+		{"but not one that is read after", []int{0, -1}, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", m)
+			e := ops.Exp(b, x)
+			return []*graph.Value{e, ops.Mul(b, e, x)}
+		}, "exp+mul i0 -> t0 o1\ncopy t0 -> o0", 64},
+		{"a product where its epilogue writes", nil, func(b *graph.Builder) []*graph.Value {
+			x, w := b.Input("x", shape.F32(4, 4)), b.Input("w", shape.F32(4, 4))
+			return []*graph.Value{ops.Relu(b, ops.Add(b, ops.MatMulOf(b, x, w, false, false), b.Input("b", shape.F32(4))))}
+		}, "matmul+add+relu i0 i1 i2 -> o0", 0},
+		{"a view of what stays inside", nil, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, ops.ReshapeTo(b, ops.Exp(b, b.Input("x", m)), 4, 4))}
+		}, "exp+neg i0 -> o0", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +188,7 @@ func TestPlanRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := newPlan(segment(t, c.build), c.alias)
+			_, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias})
 			if err == nil || !strings.Contains(err.Error(), "BUG") || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("error %v, expected BUG and %q", err, c.words)
 			}

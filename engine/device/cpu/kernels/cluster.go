@@ -1,0 +1,84 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/fuse"
+)
+
+// NewCluster makes the kernel of a cluster. Its arguments are the cluster's In
+// and Out. It fails as [New] does.
+func NewCluster(c *fuse.Cluster) (Kernel, error) {
+	if len(c.Nodes) == 1 {
+		return New(c.Nodes[0])
+	}
+	p, err := newProgram(c)
+	if err != nil {
+		return nil, err
+	}
+	k := &cluster{program: p}
+	if c.Product == nil {
+		return k, nil
+	}
+	first, err := New(c.Product)
+	if err != nil {
+		return nil, err
+	}
+	f, ok := first.(Follower)
+	if !ok {
+		return nil, fmt.Errorf("BUG: nothing can follow %s", c.Product.Op.Kind())
+	}
+	k.product, k.raw = f, c.Raw
+	for _, v := range c.Reads[slices.Index(c.Nodes, c.Product)] {
+		k.operands = append(k.operands, slices.Index(c.In, v))
+	}
+	k.args = Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, 1)}
+	f.Then(k)
+	return k, nil
+}
+
+// cluster is a tile program, over all elements or behind a product.
+type cluster struct {
+	*program
+	product  Follower // nil without one
+	operands []int    // which inputs it reads
+	raw      int      // which output it writes
+	args     Args
+}
+
+func (k *cluster) ScratchBytes() int64 {
+	if k.product == nil {
+		return 0
+	}
+	return k.product.ScratchBytes()
+}
+
+func (k *cluster) Run(p Pool, a *Args) error {
+	for i, b := range a.In {
+		k.memory[i] = floats(b, len(b)/4)
+	}
+	for i, b := range a.Out {
+		k.memory[len(a.In)+i] = floats(b, len(b)/4)
+	}
+	if k.product == nil {
+		do(p, chunks(k.rows, rowGrain(k.cols))*chunks(k.cols, grain), k)
+		return nil
+	}
+	for i, j := range k.operands {
+		k.args.In[i] = a.In[j]
+	}
+	k.args.Out[0], k.args.Scratch = a.Out[k.raw], a.Scratch
+	return k.product.Run(p, &k.args)
+}
+
+// Chunk computes some rows, or part of one.
+func (k *cluster) Chunk(i int) {
+	across := chunks(k.cols, grain)
+	i0, i1 := span(i/across, rowGrain(k.cols), k.rows)
+	j0, j1 := span(i%across, grain, k.cols)
+	k.run(area{i0, i1, j0, j1})
+}
+
+// After implements [Epilogue].
+func (k *cluster) After(i0, i1, j0, j1 int) { k.run(area{i0, i1, j0, j1}) }

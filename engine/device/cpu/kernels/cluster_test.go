@@ -1,0 +1,192 @@
+package kernels
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// drawCluster makes a random graph over one frame: elementwise ops, operands
+// that are stretched in every way a frame allows, products and views.
+func drawCluster(t *rapid.T) *graph.Graph {
+	b := graph.NewBuilder("random", 1)
+	outer, rows, cols := rapid.IntRange(1, 3).Draw(t, "outer"), rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, 700).Draw(t, "cols")
+	whole := shape.Of(outer, rows, cols)
+	w := b.Input("w", shape.F32(cols, cols))
+	values := []*graph.Value{b.Input("x", shape.Meta{DType: shape.Float32, Shape: whole})}
+	for i, s := range []shape.Shape{{cols}, {rows, 1}, {1}, {rows, cols}, {outer, 1, 1}, whole} {
+		values = append(values, b.Input(fmt.Sprint("in", i), shape.Meta{DType: shape.Float32, Shape: s}))
+	}
+	unary := []string{"neg", "relu", "gelu_tanh", "exp", "square", "abs", "tanh", "sigmoid"}
+	for range rapid.IntRange(2, 14).Draw(t, "nodes") {
+		v := rapid.SampledFrom(values).Draw(t, "a")
+		u := rapid.SampledFrom(values).Draw(t, "b")
+		switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+		case op == 0 && v.Meta.Shape.Rank() == 3 && v.Meta.Shape.Dim(-1) == cols:
+			v = ops.MatMulOf(b, v, w, false, false)
+		case op == 1:
+			v = ops.ReshapeTo(b, ops.Neg(b, ops.ReshapeTo(b, v, v.Meta.Elems())), v.Meta.Shape...)
+		case op == 2 && v.Meta.Equal(u.Meta):
+			v = b.One(ops.UnaryGrad{Fn: rapid.SampledFrom(unary[1:]).Draw(t, "fn")}, v, u)
+		case op == 3:
+			v = b.One(ops.Affine{Scale: 1.5, Shift: -0.25}, v)
+		case op <= 6:
+			v = b.One(ops.Unary{Fn: rapid.SampledFrom(unary).Draw(t, "fn")}, v)
+		default:
+			v = b.One(ops.Binary{Fn: rapid.SampledFrom([]string{"add", "sub", "mul", "div"}).Draw(t, "fn")}, v, u)
+		}
+		values = append(values, v)
+	}
+	last := len(values) - 1
+	for i, v := range values {
+		if v.Node != nil && (i == last || rapid.IntRange(0, 3).Draw(t, "output") == 0) {
+			b.Output(fmt.Sprint("out", i), v)
+		}
+	}
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// runCuts runs clusters one after the other, each in place where place says so,
+// and returns the graph's outputs.
+func runCuts(t failer, g *graph.Graph, cuts *fuse.Cuts, in map[*graph.Value][]byte, p Pool, place func() bool) [][]byte {
+	t.Helper()
+	at := map[*graph.Value][]byte{}
+	for v, b := range in {
+		at[v] = b
+	}
+	for _, c := range cuts.Clusters {
+		if fuse.IsView(c.Nodes[0]) {
+			at[c.Out[0]] = at[c.In[0]]
+			continue
+		}
+		k, err := NewCluster(c)
+		if err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
+		}
+		scratch := newGuarded(int(k.ScratchBytes()))
+		a, used := Args{Scratch: scratch.mem}, []guarded{scratch}
+		for _, v := range c.In {
+			m := newGuarded(len(at[v]))
+			copy(m.mem, at[v])
+			a.In, used = append(a.In, m.mem), append(used, m)
+		}
+		taken := map[int]bool{}
+		for o, v := range c.Out {
+			m := newGuarded(int(v.Meta.Bytes()))
+			for _, j := range c.Alias[o] {
+				if !taken[j] && len(a.In[j]) == len(m.mem) && count(c.In, c.In[j]) == 1 && place() {
+					m, taken[j] = used[1+j], true
+					break
+				}
+			}
+			a.Out, used = append(a.Out, m.mem), append(used, m)
+			at[v] = m.mem
+		}
+		if err := k.Run(p, &a); err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
+		}
+		for _, m := range used {
+			if !m.intact() {
+				t.Fatalf("%s wrote outside its memory", c.Name())
+			}
+		}
+	}
+	var out [][]byte
+	for _, v := range g.Outputs {
+		out = append(out, at[v])
+	}
+	return out
+}
+
+func count(vs []*graph.Value, v *graph.Value) int {
+	n := 0
+	for _, u := range vs {
+		if u == v {
+			n++
+		}
+	}
+	return n
+}
+
+// TestClustersEqualTheirNodes runs random graphs node by node and fused, on
+// several threads and in place, and wants the same bits.
+func TestClustersEqualTheirNodes(t *testing.T) { atLevels(t, testClusters) }
+
+func testClusters(t *testing.T) {
+	fused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawCluster(t)
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		in := map[*graph.Value][]byte{}
+		for _, v := range g.Inputs {
+			a := ref.New(v.Meta)
+			for i := range a.F {
+				a.F[i] = rng.NormFloat64()
+				if rng.IntN(500) == 0 {
+					a.F[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}[rng.IntN(4)]
+				}
+			}
+			in[v] = load(a).mem
+		}
+		want := runCuts(t, g, fuse.Alone(g), in, serial{}, func() bool { return false })
+		cuts := fuse.Cut(g, nil)
+		fused += len(g.Nodes) - len(cuts.Clusters)
+		for threads := 1; threads <= 3; threads++ {
+			got := runCuts(t, g, cuts, in, shuffled{threads, rng}, func() bool { return rng.IntN(2) == 0 })
+			for i, v := range g.Outputs {
+				if !bytes.Equal(got[i], want[i]) {
+					t.Fatalf("%d threads: %v has other bits when fused:\n%v", threads, v, cuts)
+				}
+			}
+		}
+	})
+	if fused == 0 {
+		t.Error("nothing was fused")
+	}
+}
+
+// TestClusterAllocatesNothing where it runs.
+func TestClusterAllocatesNothing(t *testing.T) {
+	b := graph.NewBuilder("test", 1)
+	x, w := b.Input("x", shape.F32(100, 50)), b.Input("w", shape.F32(50, 600))
+	pre := ops.Add(b, ops.MatMulOf(b, x, w, false, false), b.Input("bias", shape.F32(600)))
+	b.Output("pre", pre)
+	b.Output("y", ops.GeluTanh(b, pre))
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := fuse.Cut(g, nil).Clusters[0]
+	k, err := NewCluster(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := Args{Scratch: make([]byte, k.ScratchBytes())}
+	for _, v := range c.In {
+		a.In = append(a.In, newGuarded(int(v.Meta.Bytes())).mem)
+	}
+	for _, v := range c.Out {
+		a.Out = append(a.Out, newGuarded(int(v.Meta.Bytes())).mem)
+	}
+	if n := testing.AllocsPerRun(5, func() {
+		if err := k.Run(serial{}, &a); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 || c.Name() != "matmul+add+gelu_tanh" {
+		t.Errorf("%s allocates %v times", c.Name(), n)
+	}
+}

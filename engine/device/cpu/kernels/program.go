@@ -1,0 +1,256 @@
+package kernels
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// A tile program computes elementwise nodes one after the other on a tile of
+// some thousand elements, so that what passes between them stays in the first
+// cache. Each node uses the function of its own kernel, which is why fusing
+// changes no bit.
+const (
+	tileElems     = 1024 // most elements of a tile
+	registerElems = 8192 // elements of all registers, together 32 KiB
+)
+
+// tileFunc is what a node does to a run of elements. Exactly one of one, two and
+// vv is set, the last with its forms for a second or first operand that is one
+// number.
+type tileFunc struct {
+	one    func(y, x []float32)
+	two    func(y, a, b []float32)
+	vv     func(z, x, y []float32)
+	vs, sv func(z, x []float32, s float32)
+}
+
+// tiled is a kernel that can be part of a program.
+type tiled interface{ tileFunc() tileFunc }
+
+func (k *unaryKernel) tileFunc() tileFunc  { return tileFunc{one: k.f} }
+func (k *pairKernel) tileFunc() tileFunc   { return tileFunc{two: k.f} }
+func (k *binaryKernel) tileFunc() tileFunc { return tileFunc{vv: k.vv, vs: k.vs, sv: k.sv} }
+
+// place is where an instruction finds or puts a value: memory of the cluster, or
+// a register.
+type place struct {
+	how   how
+	index int // of the memory or the register
+	// Row i of the frame reads row, or number, i/each mod count.
+	each, count int
+}
+
+// how says how a value lies in the frame.
+type how uint8
+
+const (
+	whole    how = iota // memory, element by element
+	register            // the tile alone
+	row                 // rows, the same ones again and again
+	number              // one number for each row
+)
+
+// instr computes one node.
+type instr struct {
+	tileFunc
+	y, a, b place
+	flat    bool // no operand is stretched over rows
+}
+
+// program is a cluster's instructions over rows of cols elements.
+type program struct {
+	code       []instr
+	rows, cols int
+	registers  int
+	tile       int         // elements of a tile and of a register
+	memory     [][]float32 // the cluster's inputs and then its outputs, while it runs
+}
+
+// newProgram compiles all nodes of a cluster but its product.
+func newProgram(c *fuse.Cluster) (*program, error) {
+	a := allocator{c: c, register: map[*graph.Value]int{}}
+	cols := c.Frame.Cols()
+	p := &program{rows: c.Frame.Elems / cols, cols: cols, memory: make([][]float32, len(c.In)+len(c.Out))}
+	for at, n := range c.Nodes {
+		if n == c.Product {
+			continue
+		}
+		in, err := a.instr(n, at)
+		if err != nil {
+			return nil, err
+		}
+		p.code = append(p.code, in)
+	}
+	p.registers, p.tile = a.most, min(tileElems, registerElems/max(1, a.most))
+	return p, nil
+}
+
+// allocator gives values that stay inside a cluster registers, which it uses
+// again when nothing reads them any more.
+type allocator struct {
+	c        *fuse.Cluster
+	register map[*graph.Value]int
+	free     []int
+	most     int // registers there are
+}
+
+// instr compiles the node at a position of the cluster.
+func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
+	k, err := New(n)
+	if err != nil {
+		return instr{}, err
+	}
+	t, ok := k.(tiled)
+	if !ok {
+		return instr{}, fmt.Errorf("BUG: %s is in a cluster, and has no function for tiles", n.Op.Kind())
+	}
+	in := instr{tileFunc: t.tileFunc(), a: a.find(at, 0)}
+	in.flat = in.a.flat()
+	if len(n.In) > 1 {
+		in.b = a.find(at, 1)
+		in.flat = in.flat && in.b.flat()
+	}
+	a.release(at)
+	in.y = a.put(n.Out[0])
+	return in, nil
+}
+
+// flat tells values of which a run of elements, or one number, serves a tile of
+// several rows.
+func (p *place) flat() bool { return p.how <= register || p.how == number && p.count == 1 }
+
+// find is where the node at a position reads operand o.
+func (a *allocator) find(at, o int) place {
+	n, cols := a.c.Nodes[at], a.c.Frame.Cols()
+	p := a.locate(a.c.Reads[at][o])
+	s, ok := fuse.SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape)
+	switch {
+	case !ok:
+		panic(fmt.Sprintf("BUG: %v is in a cluster and stretches operand %d unevenly", n, o))
+	case s.Full(a.c.Frame.Elems):
+	case s.Inner == 1 && s.Count > 1:
+		p.how, p.each, p.count = row, 1, s.Count/cols
+	default:
+		p.how, p.each, p.count = number, max(1, s.Inner/cols), s.Count
+	}
+	return p
+}
+
+// locate is where a value stands.
+func (a *allocator) locate(v *graph.Value) place {
+	if r, ok := a.register[v]; ok {
+		return place{how: register, index: r}
+	}
+	if j := slices.Index(a.c.In, v); j >= 0 {
+		return place{index: j}
+	}
+	o := slices.Index(a.c.Out, v)
+	if a.c.Product != nil && v == a.c.Product.Out[0] {
+		o = a.c.Raw
+	}
+	if o < 0 {
+		panic(fmt.Sprintf("BUG: %v is nowhere in %s", v, a.c.Name()))
+	}
+	return place{index: len(a.c.In) + o}
+}
+
+// release frees the registers of what the node at a position reads last.
+func (a *allocator) release(at int) {
+	for _, v := range a.c.Reads[at] {
+		if r, ok := a.register[v]; ok && a.c.LastReader(v) == at && !slices.Contains(a.free, r) {
+			a.free = append(a.free, r)
+		}
+	}
+}
+
+// put is where a value is written: its memory, or a register.
+func (a *allocator) put(v *graph.Value) place {
+	if o := slices.Index(a.c.Out, v); o >= 0 {
+		return place{index: len(a.c.In) + o}
+	}
+	p := place{how: register, index: a.most}
+	if n := len(a.free); n > 0 {
+		p.index, a.free = a.free[n-1], a.free[:n-1]
+	} else {
+		a.most++
+	}
+	a.register[v] = p.index
+	return p
+}
+
+// area is rows i0..i1 and columns j0..j1 of the frame.
+type area struct{ i0, i1, j0, j1 int }
+
+// run computes an area, tile by tile.
+func (p *program) run(a area) {
+	var r *registers
+	if p.registers > 0 {
+		r = takeRegisters()
+	}
+	width := min(a.j1-a.j0, p.tile)
+	height := max(1, p.tile/max(1, width))
+	for i := a.i0; i < a.i1; i += height {
+		for j := a.j0; j < a.j1; j += width {
+			p.runTile(r, area{i, min(i+height, a.i1), j, min(j+width, a.j1)})
+		}
+	}
+	if r != nil {
+		r.giveBack()
+	}
+}
+
+// runTile computes a tile, one node after the other.
+func (p *program) runTile(r *registers, t area) {
+	connected := t.i1-t.i0 == 1 || t.j1-t.j0 == p.cols
+	for k := range p.code {
+		in := &p.code[k]
+		if connected && in.flat {
+			in.apply(p, r, t, t.i0, (t.i1-t.i0)*(t.j1-t.j0))
+			continue
+		}
+		for i := t.i0; i < t.i1; i++ {
+			in.apply(p, r, t, i, t.j1-t.j0)
+		}
+	}
+}
+
+// apply computes n elements of one node, from the start of row i of a tile on.
+func (in *instr) apply(p *program, r *registers, t area, i, n int) {
+	y := in.y.slice(p, r, t, i, n)
+	switch {
+	case in.one != nil:
+		in.one(y, in.a.slice(p, r, t, i, n))
+	case in.two != nil:
+		in.two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
+	case in.b.how == number:
+		in.vs(y, in.a.slice(p, r, t, i, n), in.b.number(p, i))
+	case in.a.how == number:
+		in.sv(y, in.b.slice(p, r, t, i, n), in.a.number(p, i))
+	default:
+		in.vv(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
+	}
+}
+
+// number is the one that row i reads.
+func (l *place) number(p *program, i int) float32 {
+	if l.count == 1 {
+		return p.memory[l.index][0]
+	}
+	return p.memory[l.index][i/l.each%l.count]
+}
+
+// slice is n elements of a value, from the start of row i of a tile on.
+func (l *place) slice(p *program, r *registers, t area, i, n int) []float32 {
+	switch {
+	case l.how == register:
+		return r.all[l.index*p.tile+(i-t.i0)*(t.j1-t.j0):][:n]
+	case l.how == whole:
+		return p.memory[l.index][i*p.cols+t.j0:][:n]
+	case l.count == 1:
+		return p.memory[l.index][t.j0:][:n]
+	}
+	return p.memory[l.index][i%l.count*p.cols+t.j0:][:n]
+}
