@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/berth-ml/berth/engine/graph"
+
 	"github.com/berth-ml/berth/engine/device"
 )
 
@@ -20,6 +22,8 @@ type Options struct {
 	Threads int     // worker threads over all devices; 0 means all the machine has
 	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
 	Profile bool    // time every kernel, which slows short ones a little
+
+	onKernel func(n *graph.Node, took time.Duration) // instead of the profile
 }
 
 const (

@@ -52,7 +52,7 @@ func open(ctx context.Context, w Workload, o Options) (*session, error) {
 }
 
 func (s *session) load(ctx context.Context, o Options) (err error) {
-	do := device.Options{Threads: o.Threads, OnSpan: s.ends.add}
+	do := device.Options{Threads: o.Threads, OnSpan: s.ends.add, OnKernel: o.onKernel}
 	if o.Profile {
 		do.OnKernel = s.kernels.add
 	}

@@ -4,10 +4,11 @@ package kernels
 // the cache.
 type Epilogue interface {
 	// After gets rows i0..i1 and columns j0..j1 of the output, as a matrix of
-	// all its rows by its last dimension. They are final: in each run every
-	// element is in one piece, and the shapes alone decide how the output is cut
-	// into pieces. It may read and write these elements. Several threads call
-	// it at the same time, each with a piece of its own.
+	// all its rows by its last dimension. They are final, and each element is in
+	// one piece of a run. How the output is cut into pieces depends on the number
+	// of threads too, so no result may depend on it. It may read and write these
+	// elements. Several threads call it at the same time, each with a piece of
+	// its own.
 	After(i0, i1, j0, j1 int)
 }
 

@@ -18,12 +18,15 @@ const (
 
 	packRows = 64 // rows of A from which packing a B that lies in order pays
 
+	packGroups = 8  // so many panels of A are packed together,
+	packDepth  = 32 // by so many columns at a time
+
 	// From so many final elements on, an epilogue is called: few enough to be in
 	// the first cache still.
 	epilogueElems = 4096
 
 	// What a workspace has room for, at any level.
-	maxRows  = 8
+	maxRows  = 8 * packGroups
 	maxCols  = 512
 	maxLanes = 16
 )
@@ -35,16 +38,17 @@ type sizes struct {
 	lanes  int  // columns that transpose moves at once
 	packs  bool // A and B must be in panels
 
-	// From this many elements from column to column of A, and spanned by a
-	// block of B, it pays to pack what could be read in place: the second level
-	// of address translation and the sets of the caches run out.
+	// From this many elements from column to column of A, and spanned by all of
+	// B, it pays to pack what could be read in place: pages and the sets of the
+	// caches run out, and a panel's short rows do not tell the hardware what to
+	// fetch next from farther away.
 	far, reach int
 }
 
 var levelSizes = [...]sizes{
 	Generic: {genericRows, genericCols, genericRows, genericCols, true, 0, 0},
-	AVX2:    {6, 16, 8, 8, false, 256, 3 << 15},
-	AVX512:  {8, 32, 8, 16, false, 256, 5 << 16},
+	AVX2:    {6, 16, 8, 8, false, 256, 1 << 15},
+	AVX512:  {8, 32, 8, 16, false, 256, 1 << 15},
 }
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
@@ -70,7 +74,7 @@ type gemm struct {
 	c     []float32
 	ldc   int
 	k     int
-	add   bool // to what c holds
+	add   bool      // to what c holds
 	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
 	row   int       // of the whole output, at which c starts
 }
@@ -92,7 +96,7 @@ func (g *gemm) packsA() bool {
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
 	s := &levelSizes[g.level]
-	return s.packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*min(g.k, depthOf(g.k)) >= s.reach
+	return s.packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
@@ -156,8 +160,10 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		i, end := i0+m*p/groups, i0+m*(p+1)/groups
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		if packs {
-			g.level.gather(&ws.a[0], a, ars, acs, end-i, b.k)
-			a, ars, acs = &ws.a[0], 1, s.strip
+			if p%packGroups == 0 {
+				g.packA(ws, i0, m, p, groups, k0, b.k)
+			}
+			a, ars, acs = &ws.a[p%packGroups*s.strip*blockK], 1, s.strip
 		}
 		g.level.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.k, adds)
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {

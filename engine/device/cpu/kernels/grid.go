@@ -1,5 +1,7 @@
 package kernels
 
+import "math"
+
 // How products are shared among threads: enough chunks that a few threads end
 // at about the same time, of enough multiply-adds each to be worth handing to
 // one.
@@ -39,6 +41,47 @@ func newGrid(l Level, count, m, n, k, leastM int, rowsFirst bool) grid {
 	}
 	g.perChunk = max(1, min(leastWork/max(1, work()), g.tiles()/enoughChunks))
 	return g
+}
+
+// What a product costs beside its multiply-adds, each of which counts as one:
+// the handing out of a chunk, and for an element of an operand, reading it again
+// in place or packing it.
+const (
+	costChunk = 80_000
+	costRead  = 4
+	costPack  = 18
+	lateness  = 0.15 // of a tile
+)
+
+// mostCuts is how many ways to cut rows, and columns, are compared.
+const mostCuts = 32
+
+// forThreads is g cut in the way that should take that many threads the least
+// time, where one product of k steps packs A or B, or does not: large tiles
+// are packed once and read from less often, but threads should end together.
+func (g grid) forThreads(l Level, threads, k int, packsA, packsB bool) grid {
+	s, best, least := levelSizes[l], g, math.Inf(1)
+	a, b := costRead, costRead
+	if packsA {
+		a = costPack
+	}
+	if packsB {
+		b = costPack
+	}
+	for i := range min(mostCuts, chunks(g.m, s.mr)) {
+		for j := range min(mostCuts, chunks(g.n, s.nr)) {
+			try := g
+			try.cut(s, chunks(g.m, chunks(g.m, largestTileM)+i), chunks(g.n, chunks(g.n, maxCols)+j))
+			m, n := try.stepM, try.stepN
+			tile := k*(m*n+m*a+n*b) + costChunk
+			// The threads' last tiles seldom end at once.
+			if cost := (float64(chunks(try.tiles(), threads)) + lateness) * float64(tile); cost < least {
+				best, least = try, cost
+			}
+		}
+	}
+	best.perChunk = max(1, min(leastWork/max(1, best.stepM*best.stepN*k), best.tiles()/(4*threads)))
+	return best
 }
 
 // cut divides rows and columns evenly into steps of at most so many, rounded

@@ -12,6 +12,7 @@ var matmulKernels = map[string]constructor{"matmul(f32,f32)->f32": newMatMul}
 type matmul struct {
 	level          Level
 	grid           grid
+	threads        int   // that grid is cut for; 0 if it is not
 	parts          parts // of one block of K each
 	k              int
 	transA, transB bool
@@ -49,6 +50,9 @@ func (k *matmul) Then(e Epilogue) { k.parts.then = e }
 func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
+	if threads := p.Threads(); k.parts.count == 1 && k.threads != threads {
+		k.cutFor(threads)
+	}
 	g := &k.grid
 	k.a, k.b = floats(a.In[0], k.lenA), floats(a.In[1], k.lenB)
 	k.c = floats(a.Out[0], g.count*g.m*g.n)
@@ -56,6 +60,13 @@ func (k *matmul) Run(p Pool, a *Args) error {
 	do(p, g.chunks()*k.parts.count, k)
 	k.parts.sum(p)
 	return nil
+}
+
+// cutFor cuts the grid anew.
+func (k *matmul) cutFor(threads int) {
+	g := k.layout()
+	k.grid = k.grid.forThreads(k.level, threads, k.k, g.packsA(), g.packsB(min(k.grid.m, largestTileM)))
+	k.threads = threads
 }
 
 func (k *matmul) Chunk(i int) {
@@ -79,20 +90,22 @@ func (k *matmul) Chunk(i int) {
 	}
 }
 
-// product is number p of the batch, into c.
-func (k *matmul) product(p int, c []float32) gemm {
-	m, n := k.grid.m, k.grid.n
-	g := gemm{
-		level: k.level,
-		a:     operand{k.a[p*k.strideA:][:k.strideA], k.k, 1},
-		b:     operand{k.b[p*k.strideB:][:k.strideB], n, 1},
-		c:     c[p*m*n:][:m*n], ldc: n,
-	}
+// layout is a product without its memory.
+func (k *matmul) layout() gemm {
+	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k}
 	if k.transA {
-		g.a.rs, g.a.cs = 1, m
+		g.a.rs, g.a.cs = 1, k.grid.m
 	}
 	if k.transB {
 		g.b.rs, g.b.cs = 1, k.k
 	}
+	return g
+}
+
+// product is number p of the batch, into c.
+func (k *matmul) product(p int, c []float32) gemm {
+	g, size := k.layout(), k.grid.m*k.grid.n
+	g.a.data, g.b.data = k.a[p*k.strideA:][:k.strideA], k.b[p*k.strideB:][:k.strideB]
+	g.c = c[p*size:][:size]
 	return g
 }

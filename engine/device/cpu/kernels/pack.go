@@ -8,6 +8,21 @@ type panels struct {
 	k            int
 }
 
+// packA writes the panels of A for groups p and after, which begin at m*p/groups
+// from row i0 on. It goes through few columns of all panels at a time: what
+// columns that are far apart have in a page or a cache line is then read
+// together.
+func (g *gemm) packA(ws *workspace, i0, m, p, groups, k0, kn int) {
+	strip := levelSizes[g.level].strip
+	for k := 0; k < kn; k += packDepth {
+		for q := range min(packGroups, groups-p) {
+			i, end := i0+m*(p+q)/groups, i0+m*(p+q+1)/groups
+			src := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs]
+			g.level.gather(&ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
+		}
+	}
+}
+
 // packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
 // last, narrower panel is filled up with does not matter: a column of B only
 // reaches its own column of C.
