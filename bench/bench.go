@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/berth-ml/berth/engine/graph"
-
 	"github.com/berth-ml/berth/engine/device"
 )
 
@@ -23,7 +21,7 @@ type Options struct {
 	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
 	Profile bool    // time every kernel, which slows short ones a little
 
-	onKernel func(n *graph.Node, took time.Duration) // instead of the profile
+	onKernel func(w *device.Work, took time.Duration) // instead of the profile
 }
 
 const (

@@ -13,10 +13,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 )
 
-// productTimes collects how long each run of a matrix product took, by shape.
+// productTimes collects how long each run of a matrix product took, with what
+// is fused to it, by shape.
 type productTimes struct {
 	mu     sync.Mutex
 	shapes map[string]*productTime
@@ -29,18 +32,29 @@ type productTime struct {
 }
 
 // add is told of every kernel.
-func (p *productTimes) add(n *graph.Node, took time.Duration) {
-	if n.Op.Kind() != "matmul" {
+func (p *productTimes) add(w *device.Work, took time.Duration) {
+	at := slices.IndexFunc(w.Nodes, func(n *graph.Node) bool { return n.Op.Kind() == "matmul" })
+	if at < 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	name := fmt.Sprintf("%s %v %v", graph.OpString(n.Op), n.In[0].Meta.Shape, n.In[1].Meta.Shape)
+	n := w.Nodes[at]
+	op := n.Op.(ops.MatMul)
+	name := fmt.Sprintf("%s %v%s %v%s", w.Name, n.In[0].Meta.Shape, mark(op.TransA), n.In[1].Meta.Shape, mark(op.TransB))
 	if p.shapes[name] == nil {
 		p.shapes[name] = &productTime{name: name, flops: n.Cost().Flops}
 	}
 	s := p.shapes[name]
 	s.took = append(s.took, took)
+}
+
+// mark is what a transposed operand is marked with.
+func mark(transposed bool) string {
+	if transposed {
+		return "ᵀ"
+	}
+	return ""
 }
 
 // table lists the shapes, those that take longest first, with the median and
