@@ -18,10 +18,11 @@ type Cluster struct {
 	Frame Frame
 	Reads [][]*graph.Value
 
-	// Product is the node that makes the tiles which the others go on with; nil
-	// if there is none.
-	Product *graph.Node
-	// Raw is the output in whose memory the product is computed; -1 without one.
+	// Head is the node that makes the tiles which the others go on with; nil if
+	// there is none.
+	Head *graph.Node
+	// Raw is the output in whose memory the head computes its first output; -1
+	// without one.
 	Raw int
 
 	// In is what the cluster reads from outside, Out what it writes for others.
@@ -46,14 +47,14 @@ func Single(n *graph.Node) *Cluster {
 	return c
 }
 
-// Name is the cluster's ops, a product first: "matmul+add+relu".
+// Name is the cluster's ops, the head first: "matmul+add+relu".
 func (c *Cluster) Name() string {
 	var names []string
-	if c.Product != nil {
-		names = append(names, c.Product.Op.Kind())
+	if c.Head != nil {
+		names = append(names, c.Head.Op.Kind())
 	}
 	for _, n := range c.Nodes {
-		if n != c.Product {
+		if n != c.Head {
 			names = append(names, n.Op.Kind())
 		}
 	}
@@ -142,8 +143,8 @@ func (c *cutter) cluster(g *group) *Cluster {
 		return Single(g.items[0].node)
 	}
 	k := &Cluster{Frame: g.frame, Raw: -1}
-	if g.product != nil {
-		k.Product = g.product.node
+	if g.head != nil {
+		k.Head = g.head.node
 	}
 	for _, it := range g.items {
 		var reads []*graph.Value
@@ -158,14 +159,14 @@ func (c *cutter) cluster(g *group) *Cluster {
 	}
 	for _, it := range g.items {
 		for _, v := range it.node.Out {
-			if c.leaves(it, v) {
+			if c.leaves(it, v) || it == g.head && v.Out > 0 {
 				k.Out = append(k.Out, v)
 			} else {
 				k.Inner = append(k.Inner, v)
 			}
 		}
 	}
-	k.placeProduct()
+	k.placeHead()
 	k.findAliases()
 	return k
 }
@@ -185,24 +186,24 @@ func (c *cutter) leaves(it *item, v *graph.Value) bool {
 	return false
 }
 
-// placeProduct chooses the output in whose memory the product is computed: its
+// placeHead chooses the output in whose memory the head computes: its
 // own, or the first that is written once nothing of the cluster reads it.
-func (k *Cluster) placeProduct() {
-	if k.Product == nil {
+func (k *Cluster) placeHead() {
+	if k.Head == nil {
 		return
 	}
-	raw := k.Product.Out[0]
+	raw := k.Head.Out[0]
 	if k.Raw = slices.Index(k.Out, raw); k.Raw >= 0 {
 		return
 	}
 	last := k.LastReader(raw)
 	for o, v := range k.Out {
-		if slices.Index(k.Nodes, v.Node) >= last {
+		if v.Node != k.Head && slices.Index(k.Nodes, v.Node) >= last {
 			k.Raw = o
 			return
 		}
 	}
-	panic(fmt.Sprintf("BUG: no output of %s comes after the product", k.Name()))
+	panic(fmt.Sprintf("BUG: no output of %s comes after its head", k.Name()))
 }
 
 // LastReader is the position in Nodes of the last node that reads v, -1 for none.
@@ -217,8 +218,8 @@ func (k *Cluster) LastReader(v *graph.Value) int {
 }
 
 // findAliases lists, per output, the inputs that every tile has read, element by
-// element, before it writes the output. A product's are read by other tiles, and
-// where it is computed nothing else can be.
+// element, before it writes the output. The head's are read by other tiles,
+// and where it computes nothing else can stand.
 func (k *Cluster) findAliases() {
 	k.Alias = make([][]int, len(k.Out))
 	for j, in := range k.In {
@@ -227,7 +228,7 @@ func (k *Cluster) findAliases() {
 			continue
 		}
 		for o, v := range k.Out {
-			if o != k.Raw && slices.Index(k.Nodes, v.Node) >= last {
+			if o != k.Raw && v.Node != k.Head && slices.Index(k.Nodes, v.Node) >= last {
 				k.Alias[o] = append(k.Alias[o], j)
 			}
 		}
@@ -241,7 +242,7 @@ func (k *Cluster) readFull(v *graph.Value) bool {
 			if in != v {
 				continue
 			}
-			if s, ok := SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape); n == k.Product || !ok || !s.Full(k.Frame.Elems) {
+			if s, ok := SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape); n == k.Head || !ok || !s.Full(k.Frame.Elems) {
 				return false
 			}
 		}

@@ -40,7 +40,7 @@ type group struct {
 	first   int // the position of its first node in the graph
 	items   []*item
 	frame   Frame
-	product *item
+	head    *item
 	mark    int // of the search that met it last
 	missing int // groups that must run before
 }
@@ -75,8 +75,8 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 		}
 		it := newItem(n, i)
 		it.group = &group{first: i, items: []*item{it}, frame: it.frame}
-		if it.rule.class == Product {
-			it.group.product = it
+		if it.rule.class == Head {
+			it.group.head = it
 		}
 		c.items = append(c.items, it)
 		for _, v := range n.Out {
@@ -159,14 +159,17 @@ func (c *cutter) refusal(a, b *group) string {
 	}
 	_, fits := a.frame.join(b.frame)
 	switch {
-	case b.product != nil && c.feeds(a, b.product):
-		return b.product.node.Op.Kind() + " reads its operands many times"
-	case b.product != nil && a.product != nil:
-		return "a cluster has one product"
+	case b.head != nil && c.feeds(a, b.head):
+		return b.head.node.Op.Kind() + " " + b.head.rule.why
+	case b.head != nil && a.head != nil:
+		return fmt.Sprintf("%s and %s both make tiles of their own", a.head.node.Op.Kind(), b.head.node.Op.Kind())
 	case !fits:
 		return fmt.Sprintf("%v do not go with %v", a.frame, b.frame)
 	case len(a.items)+len(b.items) > mostNodes:
 		return fmt.Sprintf("%d nodes are enough for a cluster", mostNodes)
+	}
+	if r := c.sideways(a, b); r != nil {
+		return r.Op.Kind() + " reads more than tiles"
 	}
 	if via := c.detour(a, b); via != nil {
 		return via.Op.Kind() + " comes between"
@@ -180,6 +183,22 @@ func (c *cutter) feeds(a *group, it *item) bool {
 		p := c.producer(v)
 		return p != nil && p.group == a
 	})
+}
+
+// sideways finds a node of two groups that reads another output of a head than
+// the one that is made of tiles.
+func (c *cutter) sideways(a, b *group) *graph.Node {
+	for _, g := range []*group{a, b} {
+		for _, it := range g.items {
+			for _, v := range it.node.In {
+				from := c.producer(v)
+				if from != nil && (from == a.head || from == b.head) && c.root(v).Out > 0 {
+					return it.node
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // detour finds a node between two groups that is in neither: fused, they would
@@ -223,8 +242,8 @@ func merge(a, b *group) {
 	a.frame, _ = a.frame.join(b.frame)
 	a.items = append(a.items, b.items...)
 	slices.SortFunc(a.items, func(x, y *item) int { return x.at - y.at })
-	if a.product == nil {
-		a.product = b.product
+	if a.head == nil {
+		a.head = b.head
 	}
 	a.first = min(a.first, b.first)
 	for _, it := range b.items {

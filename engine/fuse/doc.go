@@ -1,7 +1,7 @@
 // Package fuse groups the nodes of a graph into clusters, each of which a device
 // can compute in one pass: elementwise ops and broadcasts over small tiles that
-// stay in the cache, and products followed by what is done to each tile of their
-// result. It decides only; it neither computes nor allocates.
+// stay in the cache, and products and the like followed by what is done to each tile
+// of their result. It decides only; it neither computes nor allocates.
 //
 // All of a cluster runs over one [Frame], rows of columns that lie in memory one
 // after the other. Each operand of a node says how it lies in the frame

@@ -56,7 +56,7 @@ func text(c *fuse.Cuts) string {
 			}
 		}
 		if k.Raw >= 0 {
-			line += " product in " + k.Out[k.Raw].Name
+			line += " head in " + k.Out[k.Raw].Name
 		}
 		lines = append(lines, line)
 	}
@@ -74,16 +74,20 @@ func TestClusters(t *testing.T) {
 			x, w, bias := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("b", shape.F32(16))
 			pre := ops.Add(b, ops.MatMulOf(b, x, w, false, false), bias)
 			return []*graph.Value{pre, ops.GeluTanh(b, pre)}
-		}, "matmul+add+gelu_tanh: x w b -> add gelu_tanh inside matmul product in add"},
+		}, "matmul+add+gelu_tanh: x w b -> add gelu_tanh inside matmul head in add"},
 		{"its activation alone, and a residual in place", nil, func(b *graph.Builder) []*graph.Value {
 			x, w, r := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("r", shape.F32(64))
 			y := ops.Relu(b, ops.MatMulOf(b, x, w, false, false))
 			return []*graph.Value{y, ops.Add(b, ops.ReshapeTo(b, r, 4, 16), y)}
-		}, "reshape: r -> reshape reshape@r\nmatmul+relu+add: x w r -> relu add inside matmul add@r product in relu"},
+		}, "reshape: r -> reshape reshape@r\nmatmul+relu+add: x w r -> relu add inside matmul add@r head in relu"},
 		{"the bias of a convolution is a value per row", nil, func(b *graph.Builder) []*graph.Value {
 			x, bias := b.Input("x", shape.F32(2, 3, 5, 5)), b.Input("b", shape.F32(3, 1, 1))
 			return []*graph.Value{ops.Relu(b, ops.Add(b, x, bias))}
 		}, "add+relu: x b -> relu inside add relu@x"},
+		{"and follows the convolution", nil, func(b *graph.Builder) []*graph.Value {
+			x, w, bias := b.Input("x", shape.F32(2, 3, 5, 5)), b.Input("w", shape.F32(4, 3, 3, 3)), b.Input("b", shape.F32(4, 1, 1))
+			return []*graph.Value{ops.Relu(b, ops.Add(b, ops.Conv2DOf(b, x, w, 1, 1, 1), bias))}
+		}, "conv2d+add+relu: x w b -> relu inside conv2d add head in relu"},
 		{"two ways between nodes, one through a sum", nil, func(b *graph.Builder) []*graph.Value {
 			y := ops.Exp(b, b.Input("x", shape.F32(4, 8)))
 			return []*graph.Value{ops.Div(b, y, ops.Sum(b, y, true, 1))}

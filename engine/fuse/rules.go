@@ -15,31 +15,33 @@ type Class uint8
 
 // The classes.
 const (
-	Solo    Class = iota // reads or writes in an order of its own
-	Map                  // element i of the output takes element i of each operand, perhaps stretched
-	Product              // makes its output tile by tile
-	View                 // moves no bytes
+	Solo Class = iota // reads or writes in an order of its own
+	Map               // element i of the output takes element i of each operand, perhaps stretched
+	Head              // makes its first output tile by tile, each of which can be gone on with
+	View              // moves no bytes
 )
 
 // rule is what the table knows of an op.
 type rule struct {
 	class Class
-	why   string // an op computes alone
+	why   string // an op computes alone, or a head takes nothing tile by tile
+	row   int    // of a head: how many dimensions make a row of the frame
 }
 
 // rules is the table of ops by kind.
 var rules = map[string]rule{
-	"matmul": {class: Product},
+	"matmul":          {Head, "reads its operands many times", 1},
+	"conv2d":          {Head, "reads windows", 2},
+	"conv2d_grad_x":   {Head, "reads windows", 2},
+	"max_pool2d_grad": {Head, "writes windows", 2},
+	"avg_pool2d_grad": {Head, "writes windows", 2},
+	"gather":          {Head, "reads rows by number", 1},
 
 	"reshape": {class: View},
 
-	"conv2d":                {why: "reads windows"},
-	"conv2d_grad_x":         {why: "reads windows"},
 	"conv2d_grad_w":         {why: "reads windows"},
 	"max_pool2d":            {why: "reads windows"},
-	"max_pool2d_grad":       {why: "writes windows"},
 	"avg_pool2d":            {why: "reads windows"},
-	"avg_pool2d_grad":       {why: "writes windows"},
 	"reduce_sum":            {why: "is known only at the end of a sum"},
 	"reduce_mean":           {why: "is known only at the end of a sum"},
 	"reduce_max":            {why: "is known only after the last element"},
@@ -50,7 +52,6 @@ var rules = map[string]rule{
 	"slice":                 {why: "moves elements"},
 	"slice_grad":            {why: "moves elements"},
 	"concat":                {why: "moves elements"},
-	"gather":                {why: "reads rows by number, which may be wrong"},
 	"scatter_add":           {why: "writes rows by number, which may be wrong"},
 	"softmax":               {why: "goes over each row several times"},
 	"softmax_grad":          {why: "goes over each row several times"},
@@ -115,9 +116,12 @@ func newItem(n *graph.Node, at int) *item {
 	switch it.rule.class {
 	case Map:
 		it.asMap()
-	case Product:
+	case Head:
 		s := n.Out[0].Meta.Shape
-		it.frame = Frame{Elems: s.Elems(), rows: s.Dim(-1)}
+		it.frame = Frame{Elems: s.Elems(), rows: s[len(s)-it.rule.row:].Elems()}
+		if n.Out[0].Meta.DType != shape.Float32 {
+			it.alone(fmt.Sprintf("is of %v", n.Out[0].Meta.DType))
+		}
 	}
 	if it.frame.Elems == 0 && it.rule.class != Solo {
 		it.alone("has no elements")

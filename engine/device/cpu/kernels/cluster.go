@@ -18,40 +18,44 @@ func NewCluster(c *fuse.Cluster) (Kernel, error) {
 		return nil, err
 	}
 	k := &cluster{program: p}
-	if c.Product == nil {
+	if c.Head == nil {
 		return k, nil
 	}
-	first, err := New(c.Product)
+	first, err := New(c.Head)
 	if err != nil {
 		return nil, err
 	}
 	f, ok := first.(Follower)
 	if !ok {
-		return nil, fmt.Errorf("BUG: nothing can follow %s", c.Product.Op.Kind())
+		return nil, fmt.Errorf("BUG: nothing can follow %s", c.Head.Op.Kind())
 	}
-	k.product, k.raw = f, c.Raw
-	for _, v := range c.Reads[slices.Index(c.Nodes, c.Product)] {
+	k.head = f
+	for _, v := range c.Reads[slices.Index(c.Nodes, c.Head)] {
 		k.operands = append(k.operands, slices.Index(c.In, v))
 	}
-	k.args = Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, 1)}
+	k.results = []int{c.Raw}
+	for _, v := range c.Head.Out[1:] {
+		k.results = append(k.results, slices.Index(c.Out, v))
+	}
+	k.args = Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, len(k.results))}
 	f.Then(k)
 	return k, nil
 }
 
-// cluster is a tile program, over all elements or behind a product.
+// cluster is a tile program, over all elements or behind a head.
 type cluster struct {
 	*program
-	product  Follower // nil without one
+	head     Follower // nil without one
 	operands []int    // which inputs it reads
-	raw      int      // which output it writes
+	results  []int    // which outputs it writes
 	args     Args
 }
 
 func (k *cluster) ScratchBytes() int64 {
-	if k.product == nil {
+	if k.head == nil {
 		return 0
 	}
-	return k.product.ScratchBytes()
+	return k.head.ScratchBytes()
 }
 
 func (k *cluster) Run(p Pool, a *Args) error {
@@ -61,15 +65,18 @@ func (k *cluster) Run(p Pool, a *Args) error {
 	for i, b := range a.Out {
 		k.memory[len(a.In)+i] = floats(b, len(b)/4)
 	}
-	if k.product == nil {
+	if k.head == nil {
 		do(p, chunks(k.rows, rowGrain(k.cols))*chunks(k.cols, grain), k)
 		return nil
 	}
 	for i, j := range k.operands {
 		k.args.In[i] = a.In[j]
 	}
-	k.args.Out[0], k.args.Scratch = a.Out[k.raw], a.Scratch
-	return k.product.Run(p, &k.args)
+	for i, o := range k.results {
+		k.args.Out[i] = a.Out[o]
+	}
+	k.args.Scratch = a.Scratch
+	return k.head.Run(p, &k.args)
 }
 
 // Chunk computes some rows, or part of one.

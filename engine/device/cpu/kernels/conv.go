@@ -28,6 +28,7 @@ type conv struct {
 	grid            grid
 	im              im2col
 	x, w, y         []float32 // or their gradients
+	then            *Epilogue // nil if nothing follows
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
@@ -46,6 +47,12 @@ func (k *conv) bind(x, w, y []byte) {
 	k.x, k.w, k.y = floats(x, k.n*k.c*k.px), floats(w, k.c/k.groups*k.o*k.kk), floats(y, k.n*k.o*k.py)
 }
 
+func (k *conv) follow(e Epilogue) {
+	if k.then = nil; e != nil {
+		k.then = &e
+	}
+}
+
 // convY is y[n,g] = w[g] * im2col(x[n,g]): O/G x H'W' over C/G*K*K.
 type convY conv
 
@@ -58,6 +65,9 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k.grid = newGrid(k.level, k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	return (*convY)(&k), nil
 }
+
+// Then implements [Follower].
+func (k *convY) Then(e Epilogue) { (*conv)(k).follow(e) }
 
 func (k *convY) ScratchBytes() int64 { return 0 }
 
@@ -82,6 +92,7 @@ func (k *convY) tile(p, i0, i1, j0, j1 int) {
 		level: k.level,
 		a:     operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
 		im:    &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
+		then: k.then, row: p * og,
 	}
 	g.do(i0, i1, j0, j1)
 }
@@ -100,6 +111,9 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k.grid = newGrid(k.level, k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
 	return (*convX)(&k), nil
 }
+
+// Then implements [Follower].
+func (k *convX) Then(e Epilogue) { (*conv)(k).follow(e) }
 
 func (k *convX) ScratchBytes() int64 { return int64(k.c/k.groups*k.o*k.kk) * 4 }
 
@@ -132,6 +146,7 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 		level: k.level,
 		a:     operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
 		im:    &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
+		then: k.then, row: p * cg,
 	}
 	g.do(i0, i1, j0, j1)
 }

@@ -32,12 +32,16 @@ func (k *lookup) check() error {
 type gather struct {
 	lookup
 	y, table []float32
+	then     Epilogue
 }
 
 func newGather(n *graph.Node) (Kernel, error) {
 	t := in(n, 0).Shape
 	return &gather{lookup: lookup{n: in(n, 1).Elems(), d: t[1], vocabulary: t[0]}}, nil
 }
+
+// Then implements [Follower].
+func (k *gather) Then(e Epilogue) { k.then = e }
 
 func (k *gather) ScratchBytes() int64 { return 0 }
 
@@ -53,8 +57,11 @@ func (k *gather) Run(p Pool, a *Args) error {
 
 func (k *gather) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.d), k.n)
-	for ; lo < hi; lo++ {
-		copy(k.y[lo*k.d:(lo+1)*k.d], k.table[int(k.ids[lo])*k.d:])
+	for row := lo; row < hi; row++ {
+		copy(k.y[row*k.d:(row+1)*k.d], k.table[int(k.ids[row])*k.d:])
+	}
+	if k.then != nil {
+		k.then.After(lo, hi, 0, k.d)
 	}
 }
 

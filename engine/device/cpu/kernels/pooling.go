@@ -22,6 +22,7 @@ type pool2d struct {
 	kernel, stride, pad  int
 	x, y                 []float32
 	idx                  []int32
+	then                 Epilogue // of gradients
 }
 
 func pool2dOf(x, y shape.Shape, kernel, stride, pad int) pool2d {
@@ -43,6 +44,13 @@ func (k *pool2d) bind(x, y []byte) {
 // plane is plane p of x and of y.
 func (k *pool2d) plane(p int) (x, y []float32) {
 	return k.x[p*k.h*k.w:][:k.h*k.w], k.y[p*k.oh*k.ow:][:k.oh*k.ow]
+}
+
+// follow goes on with planes lo..hi of dx.
+func (k *pool2d) follow(lo, hi int) {
+	if k.then != nil {
+		k.then.After(lo, hi, 0, k.h*k.w)
+	}
 }
 
 // window is the part of window o that lies inside n elements.
@@ -105,6 +113,9 @@ func newMaxPoolGrad(n *graph.Node) (Kernel, error) {
 	return &maxPoolGrad{pool2d: pool2dOf(out(n, 0).Shape, in(n, 1).Shape, 0, 0, 0)}, nil
 }
 
+// Then implements [Follower].
+func (k *maxPoolGrad) Then(e Epilogue) { k.then = e }
+
 func (k *maxPoolGrad) Run(p Pool, a *Args) error {
 	k.bind(a.Out[0], a.In[1])
 	k.idx = ints(a.In[0], len(k.y))
@@ -131,6 +142,7 @@ func (k *maxPoolGrad) Chunk(i int) {
 			dx[at] += v
 		}
 	}
+	k.follow(lo, hi)
 }
 
 type avgPool struct{ pool2d }
@@ -174,6 +186,9 @@ func newAvgPoolGrad(n *graph.Node) (Kernel, error) {
 	return &avgPoolGrad{pool2dOf(out(n, 0).Shape, in(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
 }
 
+// Then implements [Follower].
+func (k *avgPoolGrad) Then(e Epilogue) { k.then = e }
+
 func (k *avgPoolGrad) Run(p Pool, a *Args) error {
 	k.bind(a.Out[0], a.In[0])
 	do(p, chunks(k.planes, k.per()), k)
@@ -200,4 +215,5 @@ func (k *avgPoolGrad) Chunk(i int) {
 			}
 		}
 	}
+	k.follow(lo, hi)
 }

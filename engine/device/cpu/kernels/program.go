@@ -69,13 +69,13 @@ type program struct {
 	memory     [][]float32 // the cluster's inputs and then its outputs, while it runs
 }
 
-// newProgram compiles all nodes of a cluster but its product.
+// newProgram compiles all nodes of a cluster but its head.
 func newProgram(c *fuse.Cluster) (*program, error) {
 	a := allocator{c: c, register: map[*graph.Value]int{}}
 	cols := c.Frame.Cols()
 	p := &program{rows: c.Frame.Elems / cols, cols: cols, memory: make([][]float32, len(c.In)+len(c.Out))}
 	for at, n := range c.Nodes {
-		if n == c.Product {
+		if n == c.Head {
 			continue
 		}
 		in, err := a.instr(n, at)
@@ -148,7 +148,7 @@ func (a *allocator) locate(v *graph.Value) place {
 		return place{index: j}
 	}
 	o := slices.Index(a.c.Out, v)
-	if a.c.Product != nil && v == a.c.Product.Out[0] {
+	if a.c.Head != nil && v == a.c.Head.Out[0] {
 		o = a.c.Raw
 	}
 	if o < 0 {
