@@ -22,6 +22,8 @@ var files = []struct {
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
 	{"pack_amd64", emitPack},
+	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
+	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
 }
 
 func main() {

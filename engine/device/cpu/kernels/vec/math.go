@@ -1,4 +1,4 @@
-package kernels
+package vec
 
 import "math"
 
@@ -6,11 +6,11 @@ import "math"
 // which keeps them within 1 ulp of the true value. A polynomial of the degree
 // float32 needs is three to five times as fast as package math.
 
-// expCore is e^x to a relative error of about 2e-10, for any x: it saturates
+// Exp64 is e^x to a relative error of about 2e-10, for any x: it saturates
 // outside what float32 can tell from 0 and infinity, and keeps NaN. x is
 // split into k*ln 2 + r with |r| <= ln 2 / 2; e^r is its Taylor series to the
 // eighth power, and 2^k is put together from its bits.
-func expCore(x float64) float64 {
+func Exp64(x float64) float64 {
 	const round = 3 << 51 // adding it leaves the nearest integer in the low bits
 	if x > 700 {
 		x = 700
@@ -28,7 +28,7 @@ func expCore(x float64) float64 {
 	return (lo + r4*hi) * math.Float64frombits((math.Float64bits(t)+1023)<<52)
 }
 
-func expf(x float32) float32 { return float32(expCore(float64(x))) }
+func expf(x float32) float32 { return float32(Exp64(float64(x))) }
 
 func logf(x float32) float32 { return float32(math.Log(float64(x))) }
 
@@ -36,10 +36,10 @@ func sqrtf(x float32) float32 { return float32(math.Sqrt(float64(x))) }
 
 func rsqrtf(x float32) float32 { return float32(1 / math.Sqrt(float64(x))) }
 
-// sigmoidCore is 1/(1+e^-x).
-func sigmoidCore(x float64) float64 { return 1 / (1 + expCore(-x)) }
+// sigmoid64 is 1/(1+e^-x).
+func sigmoid64(x float64) float64 { return 1 / (1 + Exp64(-x)) }
 
-func sigmoidf(x float32) float32 { return float32(sigmoidCore(float64(x))) }
+func sigmoidf(x float32) float32 { return float32(sigmoid64(float64(x))) }
 
 // tanhf is 1 - 2/(e^2x + 1), and its Taylor series to the ninth power below
 // 1/4, where the difference would cancel.
@@ -49,17 +49,17 @@ func tanhf(x float32) float32 {
 		s := v * v
 		return float32(v + v*s*(-1.0/3+s*(2.0/15+s*(-17.0/315+s*(62.0/2835-s*(1382.0/155925))))))
 	}
-	return float32(1 - 2/(expCore(2*v)+1))
+	return float32(1 - 2/(Exp64(2*v)+1))
 }
 
 func siluf(x float32) float32 {
 	v := float64(x)
-	return float32(v * sigmoidCore(v))
+	return float32(v * sigmoid64(v))
 }
 
 func siluGradf(x, dy float32) float32 {
 	v := float64(x)
-	s := sigmoidCore(v)
+	s := sigmoid64(v)
 	return float32(float64(dy) * s * (1 + v*(1-s)))
 }
 
@@ -72,12 +72,12 @@ const (
 
 func geluTanhf(x float32) float32 {
 	v := float64(x)
-	return float32(v * sigmoidCore(2*geluA*v*(1+geluB*v*v)))
+	return float32(v * sigmoid64(2*geluA*v*(1+geluB*v*v)))
 }
 
 func geluTanhGradf(x, dy float32) float32 {
 	v := float64(x)
-	s := sigmoidCore(2 * geluA * v * (1 + geluB*v*v))
+	s := sigmoid64(2 * geluA * v * (1 + geluB*v*v))
 	du := 2 * geluA * (1 + 3*geluB*v*v)
 	return float32(float64(dy) * (s + v*s*(1-s)*du))
 }
@@ -93,5 +93,5 @@ func geluErfGradf(x, dy float32) float32 {
 	const invSqrt2Pi = 0.3989422804014327
 	v := float64(x)
 	phi := 0.5 * math.Erfc(-v*math.Sqrt2/2)
-	return float32(float64(dy) * (phi + v*invSqrt2Pi*expCore(-0.5*v*v)))
+	return float32(float64(dy) * (phi + v*invSqrt2Pi*Exp64(-0.5*v*v)))
 }
