@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -115,7 +116,7 @@ func (k *attention) Chunk(c int) {
 func attend(row []float32, scale float64) float32 {
 	m, sum := float64(rowMax(row))*scale, 0.0
 	for j, v := range row {
-		e := expCore(float64(v)*scale - m)
+		e := vec.Exp64(float64(v)*scale - m)
 		sum += e
 		row[j] = float32(e)
 	}
@@ -194,7 +195,7 @@ func (k *attentionGrad) row(pm, ds []float32, c, q int) {
 		m := factors[:len(p)]
 		k.drop.factors(m, index+uint64(j0))
 		for j, v := range p {
-			e := expCore(float64(v)*k.scale - lse)
+			e := vec.Exp64(float64(v)*k.scale - lse)
 			d[j] = float32(e * (float64(m[j])*float64(d[j]) - delta) * k.scale)
 			p[j] = float32(e) * m[j]
 		}

@@ -1,16 +1,25 @@
 package kernels
 
 import (
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // binaryKernels are the arithmetic ops with NumPy broadcasting.
 var binaryKernels = map[string]constructor{
-	"add(f32,f32)->f32": binary(addVV, addVS, addVS),
-	"sub(f32,f32)->f32": binary(subVV, subVS, subSV),
-	"mul(f32,f32)->f32": binary(mulVV, mulVS, mulVS),
-	"div(f32,f32)->f32": binary(divVV, divVS, divSV),
+	"add(f32,f32)->f32": binary(func(f *vec.Funcs) (vv pairFunc, vs, sv scalarFunc) {
+		return f.Add, f.AddScalar, f.AddScalar
+	}),
+	"sub(f32,f32)->f32": binary(func(f *vec.Funcs) (vv pairFunc, vs, sv scalarFunc) {
+		return f.Sub, func(y, x []float32, s float32) { f.AddScalar(y, x, -s) }, f.ScalarSub
+	}),
+	"mul(f32,f32)->f32": binary(func(f *vec.Funcs) (vv pairFunc, vs, sv scalarFunc) {
+		return f.Mul, f.MulScalar, f.MulScalar
+	}),
+	"div(f32,f32)->f32": binary(func(f *vec.Funcs) (vv pairFunc, vs, sv scalarFunc) {
+		return f.Div, f.DivScalar, f.ScalarDiv
+	}),
 }
 
 // binaryKernel is z = f(a, b), walked in runs along the innermost dimension
@@ -20,15 +29,16 @@ type binaryKernel struct {
 	n      int
 	dims   []int // of the output, neighbours merged
 	sa, sb []int // strides of a and b; 0 where they are stretched
-	vv     func(z, x, y []float32)
-	vs, sv func(z, x []float32, s float32)
+	vv     pairFunc
+	vs, sv scalarFunc
 
 	z, a, b []float32
 }
 
-func binary(vv func(z, x, y []float32), vs, sv func(z, x []float32, s float32)) constructor {
+func binary(of func(*vec.Funcs) (vv pairFunc, vs, sv scalarFunc)) constructor {
 	return func(n *graph.Node) (Kernel, error) {
-		k := &binaryKernel{n: out(n, 0).Elems(), vv: vv, vs: vs, sv: sv}
+		k := &binaryKernel{n: out(n, 0).Elems()}
+		k.vv, k.vs, k.sv = of(Using().vec())
 		k.dims, k.sa, k.sb = mergeDims(out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape)
 		return k, nil
 	}
@@ -105,74 +115,4 @@ func stretched(out, s shape.Shape) []int {
 		}
 	}
 	return st
-}
-
-func addVV(z, x, y []float32) {
-	z, y = z[:len(x)], y[:len(x)]
-	for i, v := range x {
-		z[i] = v + y[i]
-	}
-}
-
-func addVS(z, x []float32, s float32) {
-	z = z[:len(x)]
-	for i, v := range x {
-		z[i] = v + s
-	}
-}
-
-func subVV(z, x, y []float32) {
-	z, y = z[:len(x)], y[:len(x)]
-	for i, v := range x {
-		z[i] = v - y[i]
-	}
-}
-
-func subVS(z, x []float32, s float32) {
-	z = z[:len(x)]
-	for i, v := range x {
-		z[i] = v - s
-	}
-}
-
-func subSV(z, y []float32, s float32) {
-	z = z[:len(y)]
-	for i, v := range y {
-		z[i] = s - v
-	}
-}
-
-func mulVV(z, x, y []float32) {
-	z, y = z[:len(x)], y[:len(x)]
-	for i, v := range x {
-		z[i] = v * y[i]
-	}
-}
-
-func mulVS(z, x []float32, s float32) {
-	z = z[:len(x)]
-	for i, v := range x {
-		z[i] = v * s
-	}
-}
-
-func divVV(z, x, y []float32) {
-	z, y = z[:len(x)], y[:len(x)]
-	for i, v := range x {
-		z[i] = v / y[i]
-	}
-}
-
-func divVS(z, x []float32, s float32) {
-	z = z[:len(x)]
-	for i, v := range x {
-		z[i] = v / s
-	}
-}
-
-func divSV(z, y []float32, s float32) {
-	z = z[:len(y)]
-	for i, v := range y {
-		z[i] = s / v
-	}
 }

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -11,59 +12,59 @@ import (
 // elementwiseKernels holds what computes each element from the elements at the
 // same place. All may run in place.
 var elementwiseKernels = map[string]constructor{
-	"neg(f32)->f32":       unary(func(x float32) float32 { return -x }),
-	"relu(f32)->f32":      unaryLoop(relu),
-	"gelu_tanh(f32)->f32": unary(geluTanhf),
-	"gelu_erf(f32)->f32":  unary(geluErff),
-	"silu(f32)->f32":      unary(siluf),
-	"sigmoid(f32)->f32":   unary(sigmoidf),
-	"tanh(f32)->f32":      unary(tanhf),
-	"exp(f32)->f32":       unary(expf),
-	"log(f32)->f32":       unary(logf),
-	"sqrt(f32)->f32":      unary(sqrtf),
-	"rsqrt(f32)->f32":     unary(rsqrtf),
-	"square(f32)->f32":    unary(func(x float32) float32 { return x * x }),
-	"abs(f32)->f32":       unary(absf),
+	"neg(f32)->f32":       unary(func(f *vec.Funcs) unaryFunc { return f.Neg }),
+	"relu(f32)->f32":      unary(func(f *vec.Funcs) unaryFunc { return f.Relu }),
+	"gelu_tanh(f32)->f32": unary(func(f *vec.Funcs) unaryFunc { return f.GeluTanh }),
+	"gelu_erf(f32)->f32":  unary(func(f *vec.Funcs) unaryFunc { return f.GeluErf }),
+	"silu(f32)->f32":      unary(func(f *vec.Funcs) unaryFunc { return f.Silu }),
+	"sigmoid(f32)->f32":   unary(func(f *vec.Funcs) unaryFunc { return f.Sigmoid }),
+	"tanh(f32)->f32":      unary(func(f *vec.Funcs) unaryFunc { return f.Tanh }),
+	"exp(f32)->f32":       unary(func(f *vec.Funcs) unaryFunc { return f.Exp }),
+	"log(f32)->f32":       unary(func(f *vec.Funcs) unaryFunc { return f.Log }),
+	"sqrt(f32)->f32":      unary(func(f *vec.Funcs) unaryFunc { return f.Sqrt }),
+	"rsqrt(f32)->f32":     unary(func(f *vec.Funcs) unaryFunc { return f.Rsqrt }),
+	"square(f32)->f32":    unary(func(f *vec.Funcs) unaryFunc { return f.Square }),
+	"abs(f32)->f32":       unary(func(f *vec.Funcs) unaryFunc { return f.Abs }),
 	"affine(f32)->f32":    newAffine,
 
-	"relu_grad(f32,f32)->f32":      pairLoop(reluGrad),
-	"gelu_tanh_grad(f32,f32)->f32": pair(geluTanhGradf),
-	"gelu_erf_grad(f32,f32)->f32":  pair(geluErfGradf),
-	"silu_grad(f32,f32)->f32":      pair(siluGradf),
-	"sigmoid_grad(f32,f32)->f32":   pair(func(y, dy float32) float32 { return dy * (y * (1 - y)) }),
-	"tanh_grad(f32,f32)->f32":      pair(func(y, dy float32) float32 { return dy * ((1 - y) * (1 + y)) }),
-	"exp_grad(f32,f32)->f32":       pair(func(y, dy float32) float32 { return dy * y }),
-	"log_grad(f32,f32)->f32":       pair(func(x, dy float32) float32 { return dy / x }),
-	"sqrt_grad(f32,f32)->f32":      pair(func(y, dy float32) float32 { return dy * (0.5 / y) }),
-	"rsqrt_grad(f32,f32)->f32":     pair(func(y, dy float32) float32 { return dy * (-0.5 * (y * y * y)) }),
-	"square_grad(f32,f32)->f32":    pair(func(x, dy float32) float32 { return dy * (2 * x) }),
-	"abs_grad(f32,f32)->f32":       pair(absGradf),
+	"relu_grad(f32,f32)->f32":      pair(func(f *vec.Funcs) pairFunc { return f.ReluGrad }),
+	"gelu_tanh_grad(f32,f32)->f32": pair(func(f *vec.Funcs) pairFunc { return f.GeluTanhGrad }),
+	"gelu_erf_grad(f32,f32)->f32":  pair(func(f *vec.Funcs) pairFunc { return f.GeluErfGrad }),
+	"silu_grad(f32,f32)->f32":      pair(func(f *vec.Funcs) pairFunc { return f.SiluGrad }),
+	"sigmoid_grad(f32,f32)->f32":   pair(func(f *vec.Funcs) pairFunc { return f.SigmoidGrad }),
+	"tanh_grad(f32,f32)->f32":      pair(func(f *vec.Funcs) pairFunc { return f.TanhGrad }),
+	"exp_grad(f32,f32)->f32":       pair(func(f *vec.Funcs) pairFunc { return f.ExpGrad }),
+	"log_grad(f32,f32)->f32":       pair(func(f *vec.Funcs) pairFunc { return f.LogGrad }),
+	"sqrt_grad(f32,f32)->f32":      pair(func(f *vec.Funcs) pairFunc { return f.SqrtGrad }),
+	"rsqrt_grad(f32,f32)->f32":     pair(func(f *vec.Funcs) pairFunc { return f.RsqrtGrad }),
+	"square_grad(f32,f32)->f32":    pair(func(f *vec.Funcs) pairFunc { return f.SquareGrad }),
+	"abs_grad(f32,f32)->f32":       pair(func(f *vec.Funcs) pairFunc { return f.AbsGrad }),
 	"lerp(f32,f32)->f32":           newLerp,
 
 	"fill()->f32": newFill,
 	"fill()->i32": newFill,
 }
 
+type (
+	unaryFunc  = func(y, x []float32)
+	pairFunc   = func(y, a, b []float32)
+	scalarFunc = func(y, x []float32, s float32)
+)
+
 // unaryKernel is y[i] = f(x[i]).
 type unaryKernel struct {
 	n    int
-	f    func(y, x []float32)
+	f    unaryFunc
 	y, x []float32
 }
 
-// unary makes kernels of a function of one element.
-func unary(f func(x float32) float32) constructor {
-	return unaryLoop(func(y, x []float32) {
-		y = y[:len(x)]
-		for i, v := range x {
-			y[i] = f(v)
-		}
-	})
+// unary makes kernels of one of the functions of the level in use.
+func unary(of func(*vec.Funcs) unaryFunc) constructor {
+	return func(n *graph.Node) (Kernel, error) { return newUnary(n, of(Using().vec())), nil }
 }
 
-// unaryLoop makes kernels of a function of a run of elements.
-func unaryLoop(f func(y, x []float32)) constructor {
-	return func(n *graph.Node) (Kernel, error) { return &unaryKernel{n: out(n, 0).Elems(), f: f}, nil }
+func newUnary(n *graph.Node, f unaryFunc) *unaryKernel {
+	return &unaryKernel{n: out(n, 0).Elems(), f: f}
 }
 
 func (k *unaryKernel) ScratchBytes() int64 { return 0 }
@@ -82,26 +83,16 @@ func (k *unaryKernel) Chunk(i int) {
 // pairKernel is y[i] = f(a[i], b[i]).
 type pairKernel struct {
 	n       int
-	f       func(y, a, b []float32)
+	f       pairFunc
 	y, a, b []float32
 }
 
-// pair makes kernels of a function of two elements.
-func pair(f func(a, b float32) float32) constructor {
-	return pairLoop(func(y, a, b []float32) {
-		y, b = y[:len(a)], b[:len(a)]
-		for i, v := range a {
-			y[i] = f(v, b[i])
-		}
-	})
+// pair makes kernels of one of the functions of the level in use.
+func pair(of func(*vec.Funcs) pairFunc) constructor {
+	return func(n *graph.Node) (Kernel, error) { return newPair(n, of(Using().vec())), nil }
 }
 
-// pairLoop makes kernels of a function of two runs of elements.
-func pairLoop(f func(y, a, b []float32)) constructor {
-	return func(n *graph.Node) (Kernel, error) { return newPair(n, f), nil }
-}
-
-func newPair(n *graph.Node, f func(y, a, b []float32)) *pairKernel {
+func newPair(n *graph.Node, f pairFunc) *pairKernel {
 	return &pairKernel{n: out(n, 0).Elems(), f: f}
 }
 
@@ -118,52 +109,15 @@ func (k *pairKernel) Chunk(i int) {
 	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi])
 }
 
-// relu keeps NaN: only what is known to be negative becomes 0. The sign bit
-// clears the whole word, so that random signs cost no mispredicted branches.
-func relu(y, x []float32) {
-	y = y[:len(x)]
-	for i, v := range x {
-		b := math.Float32bits(v)
-		if b <= 0xff800000 { // not a NaN with a sign
-			b &^= uint32(int32(b) >> 31)
-		}
-		y[i] = math.Float32frombits(b)
-	}
-}
-
-// reluGrad lets dy pass where the output y is positive (or NaN).
-func reluGrad(dx, y, dy []float32) {
-	dx, dy = dx[:len(y)], dy[:len(y)]
-	for i, v := range y {
-		b := math.Float32bits(dy[i])
-		if v <= 0 {
-			b = 0
-		}
-		dx[i] = math.Float32frombits(b)
-	}
-}
-
-func absf(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
-
-func absGradf(x, dy float32) float32 {
-	switch {
-	case x > 0:
-		return dy
-	case x < 0:
-		return -dy
-	}
-	return 0
-}
-
 func newAffine(n *graph.Node) (Kernel, error) {
-	op := n.Op.(ops.Affine)
+	op, f := n.Op.(ops.Affine), Using().vec().Affine
 	scale, shift := float32(op.Scale), float32(op.Shift)
-	return unary(func(x float32) float32 { return float32(x*scale) + shift })(n)
+	return newUnary(n, func(y, x []float32) { f(y, x, scale, shift) }), nil
 }
 
 func newLerp(n *graph.Node) (Kernel, error) {
-	t := float32(n.Op.(ops.Lerp).T)
-	return pair(func(a, b float32) float32 { return a + float32(t*(b-a)) })(n)
+	t, f := float32(n.Op.(ops.Lerp).T), Using().vec().Lerp
+	return newPair(n, func(y, a, b []float32) { f(y, a, b, t) }), nil
 }
 
 // fillKernel writes one 4-byte word everywhere.

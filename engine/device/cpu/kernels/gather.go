@@ -71,12 +71,13 @@ const scatterChunks = 16
 
 type scatterAdd struct {
 	lookup
+	add   pairFunc
 	y, dy []float32
 }
 
 func newScatterAdd(n *graph.Node) (Kernel, error) {
 	t := out(n, 0).Shape
-	return &scatterAdd{lookup: lookup{n: in(n, 0).Elems(), d: t[1], vocabulary: t[0]}}, nil
+	return &scatterAdd{add: Using().vec().Add, lookup: lookup{n: in(n, 0).Elems(), d: t[1], vocabulary: t[0]}}, nil
 }
 
 func (k *scatterAdd) ScratchBytes() int64 { return 0 }
@@ -100,7 +101,7 @@ func (k *scatterAdd) Chunk(i int) {
 	for i, id := range k.ids {
 		if r := int(id); r >= lo && r < hi {
 			y := k.y[r*k.d : (r+1)*k.d]
-			addVV(y, y, k.dy[i*k.d:(i+1)*k.d])
+			k.add(y, y, k.dy[i*k.d:(i+1)*k.d])
 		}
 	}
 }

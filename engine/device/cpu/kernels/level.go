@@ -3,6 +3,8 @@ package kernels
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 )
 
 // Level is which instructions the kernels use. Results are the same bits for
@@ -50,4 +52,15 @@ func ParseLevel(name string) (Level, error) {
 		}
 	}
 	return 0, fmt.Errorf("there is no level %q: take avx512, avx2 or generic, or leave it empty for the best one", name)
+}
+
+// vec are the functions over arrays.
+func (l Level) vec() *vec.Funcs {
+	switch l {
+	case AVX512:
+		return &vec.AVX512
+	case AVX2:
+		return &vec.AVX2
+	}
+	return &vec.Generic
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -133,9 +134,9 @@ func (k *crossEntropyGrad) Chunk(i int) {
 		lse, xt := float64(k.lse[lo]), float64(x[t])
 		dx := k.dx[lo*k.c:][:len(x)]
 		for j, v := range x {
-			dx[j] = float32(expCore(float64(v)-lse) * d)
+			dx[j] = float32(vec.Exp64(float64(v)-lse) * d)
 		}
-		dx[t] = float32((expCore(xt-lse) - 1) * d)
+		dx[t] = float32((vec.Exp64(xt-lse) - 1) * d)
 	}
 }
 
@@ -214,7 +215,7 @@ func bce(logits, target []float32) float64 {
 	sum := 0.0
 	for i, v := range logits {
 		z := float64(v)
-		sum += math.Max(z, 0) - z*float64(target[i]) + math.Log1p(expCore(-math.Abs(z)))
+		sum += math.Max(z, 0) - z*float64(target[i]) + math.Log1p(vec.Exp64(-math.Abs(z)))
 	}
 	return sum
 }
@@ -262,7 +263,7 @@ func mseGrad(dp, pred, target []float32, d float32) {
 
 func bceGrad(dz, logits, target []float32, d float32) {
 	for i, v := range logits {
-		dz[i] = float32((sigmoidCore(float64(v)) - float64(target[i])) * float64(d))
+		dz[i] = float32((1/(1+vec.Exp64(-float64(v))) - float64(target[i])) * float64(d))
 	}
 }
 

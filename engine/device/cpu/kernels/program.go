@@ -21,10 +21,10 @@ const (
 // vv is set, the last with its forms for a second or first operand that is one
 // number.
 type tileFunc struct {
-	one    func(y, x []float32)
-	two    func(y, a, b []float32)
-	vv     func(z, x, y []float32)
-	vs, sv func(z, x []float32, s float32)
+	one    unaryFunc
+	two    pairFunc
+	vv     pairFunc
+	vs, sv scalarFunc
 }
 
 // tiled is a kernel that can be part of a program.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -69,7 +70,7 @@ func rowMax(x []float32) float32 {
 func logSumExp(x []float32) float64 {
 	m, sum := float64(rowMax(x)), 0.0
 	for _, v := range x {
-		sum += expCore(float64(v) - m)
+		sum += vec.Exp64(float64(v) - m)
 	}
 	return m + math.Log(sum)
 }
@@ -78,7 +79,7 @@ func softmaxRow(y, x []float32) {
 	m, sum := float64(rowMax(x)), 0.0
 	y = y[:len(x)]
 	for j, v := range x {
-		e := expCore(float64(v) - m)
+		e := vec.Exp64(float64(v) - m)
 		sum += e
 		y[j] = float32(e)
 	}
@@ -116,6 +117,6 @@ func logSoftmaxGradRow(dx, y, dy []float32) {
 		sum += float64(v)
 	}
 	for j, v := range y {
-		dx[j] = float32(float64(dy[j]) - expCore(float64(v))*sum)
+		dx[j] = float32(float64(dy[j]) - vec.Exp64(float64(v))*sum)
 	}
 }

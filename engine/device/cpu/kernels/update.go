@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -20,31 +21,41 @@ var updateKernels = map[string]constructor{
 	"ring_write(f32,i32,f32)->f32":                   newRingWrite,
 }
 
+// updateGrain is how many elements a chunk of an update holds. They are read
+// once, so that it matters most that few chunks are handed out.
+const updateGrain = 16 << 10
+
 // sgd is v' = Momentum v + d, w' = w - lr (v', d + Momentum v', or d).
 type sgd struct {
-	op         ops.SGD
-	n          int
-	w, g, v    []float32
-	w1, v1     []float32
-	lr, gs     float32 // learning rate, factor of g
-	decay, mom float32
+	op      ops.SGD
+	n       int
+	plain   func(w1, w, g []float32, k *vec.SGDFactors)
+	moving  func(w1, v1, w, v, g []float32, k *vec.SGDFactors)
+	w, g, v []float32
+	w1, v1  []float32
+	factors vec.SGDFactors
 }
 
 func newSGD(n *graph.Node) (Kernel, error) {
-	op := n.Op.(ops.SGD)
-	return &sgd{op: op, n: in(n, 0).Elems(), decay: float32(op.WeightDecay), mom: float32(op.Momentum)}, nil
+	op, f := n.Op.(ops.SGD), Using().vec()
+	k := &sgd{op: op, n: in(n, 0).Elems(), plain: f.SGD, moving: f.Momentum}
+	if op.Nesterov {
+		k.moving = f.Nesterov
+	}
+	k.factors.Decay, k.factors.Momentum = float32(op.WeightDecay), float32(op.Momentum)
+	return k, nil
 }
 
 func (k *sgd) ScratchBytes() int64 { return 0 }
 
 func (k *sgd) Run(p Pool, a *Args) error {
-	k.w, k.g, k.lr = floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
+	k.w, k.g, k.factors.Rate = floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
 	k.w1 = floats(a.Out[0], k.n)
 	if k.op.Momentum > 0 {
 		k.v, k.v1 = floats(a.In[3], k.n), floats(a.Out[1], k.n)
 	}
-	k.gs = gradScale(k.op.Scale, k.op.Clip, a)
-	do(p, chunks(k.n, grain), k)
+	k.factors.Grad = gradScale(k.op.Scale, k.op.Clip, a)
+	do(p, chunks(k.n, updateGrain), k)
 	return nil
 }
 
@@ -57,43 +68,30 @@ func gradScale(scale float64, clip bool, a *Args) float32 {
 }
 
 func (k *sgd) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
-	w, g, w1 := k.w[lo:hi], k.g[lo:hi], k.w1[lo:hi]
+	lo, hi := span(i, updateGrain, k.n)
 	if k.op.Momentum == 0 {
-		for j, x := range w {
-			w1[j] = x - k.lr*(g[j]*k.gs+k.decay*x)
-		}
+		k.plain(k.w1[lo:hi], k.w[lo:hi], k.g[lo:hi], &k.factors)
 		return
 	}
-	v, v1 := k.v[lo:hi], k.v1[lo:hi]
-	for j, x := range w {
-		d := g[j]*k.gs + k.decay*x
-		u := k.mom*v[j] + d
-		v1[j] = u
-		if k.op.Nesterov {
-			u = d + k.mom*u
-		}
-		w1[j] = x - k.lr*u
-	}
+	k.moving(k.w1[lo:hi], k.v1[lo:hi], k.w[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.factors)
 }
 
 // adam is Adam, or AdamW where the op is Decoupled.
 type adam struct {
-	op                  ops.Adam
-	n                   int
-	w, g, m, v          []float32
-	w1, m1, v1          []float32
-	gs, decay, shrink   float32 // factor of g, coupled decay, decoupled factor of w
-	b1, c1, b2, c2      float32 // betas and 1 - betas
-	rate, root, epsilon float32 // lr/(1-Beta1^t), 1/sqrt(1-Beta2^t), Eps
+	op         ops.Adam
+	n          int
+	update     func(w1, m1, v1, w, m, v, g []float32, k *vec.AdamFactors)
+	w, g, m, v []float32
+	w1, m1, v1 []float32
+	factors    vec.AdamFactors
 }
 
 func newAdam(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.Adam)
-	return &adam{
-		op: op, n: in(n, 0).Elems(), epsilon: float32(op.Eps),
-		b1: float32(op.Beta1), c1: float32(1 - op.Beta1), b2: float32(op.Beta2), c2: float32(1 - op.Beta2),
-	}, nil
+	return &adam{op: op, n: in(n, 0).Elems(), update: Using().vec().Adam, factors: vec.AdamFactors{
+		Beta1: float32(op.Beta1), Rest1: float32(1 - op.Beta1), Beta2: float32(op.Beta2), Rest2: float32(1 - op.Beta2),
+		Epsilon: float32(op.Eps),
+	}}, nil
 }
 
 func (k *adam) ScratchBytes() int64 { return 0 }
@@ -102,29 +100,21 @@ func (k *adam) Run(p Pool, a *Args) error {
 	k.w, k.g, k.m, k.v = floats(a.In[0], k.n), floats(a.In[1], k.n), floats(a.In[2], k.n), floats(a.In[3], k.n)
 	k.w1, k.m1, k.v1 = floats(a.Out[0], k.n), floats(a.Out[1], k.n), floats(a.Out[2], k.n)
 	t, lr := float64(scalarInt(a.In[4]))+1, float64(scalar(a.In[5]))
-	k.gs = gradScale(k.op.Scale, k.op.Clip, a)
-	k.rate = float32(lr / (1 - math.Pow(k.op.Beta1, t)))
-	k.root = float32(1 / math.Sqrt(1-math.Pow(k.op.Beta2, t)))
-	k.decay, k.shrink = float32(k.op.WeightDecay), 1
+	f := &k.factors
+	f.Grad = gradScale(k.op.Scale, k.op.Clip, a)
+	f.Rate = float32(lr / (1 - math.Pow(k.op.Beta1, t)))
+	f.Root = float32(1 / math.Sqrt(1-math.Pow(k.op.Beta2, t)))
+	f.Decay, f.Shrink = float32(k.op.WeightDecay), 1
 	if k.op.Decoupled {
-		k.decay, k.shrink = 0, float32(1-lr*k.op.WeightDecay)
+		f.Decay, f.Shrink = 0, float32(1-lr*k.op.WeightDecay)
 	}
-	do(p, chunks(k.n, grain), k)
+	do(p, chunks(k.n, updateGrain), k)
 	return nil
 }
 
 func (k *adam) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
-	w, g := k.w[lo:hi], k.g[lo:hi]
-	m, v := k.m[lo:hi], k.v[lo:hi]
-	w1, m1, v1 := k.w1[lo:hi], k.m1[lo:hi], k.v1[lo:hi]
-	for j, x := range w {
-		d := g[j]*k.gs + k.decay*x
-		mj := k.b1*m[j] + k.c1*d
-		vj := k.b2*v[j] + k.c2*(d*d)
-		m1[j], v1[j] = mj, vj
-		w1[j] = x*k.shrink - k.rate*mj/(sqrtf(vj)*k.root+k.epsilon)
-	}
+	lo, hi := span(i, updateGrain, k.n)
+	k.update(k.w1[lo:hi], k.m1[lo:hi], k.v1[lo:hi], k.w[lo:hi], k.m[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.factors)
 }
 
 // clipFactor is min(1, MaxNorm/(norm+1e-6)); NaN stays NaN.

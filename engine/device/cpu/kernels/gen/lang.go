@@ -77,10 +77,10 @@ func (l *lang) in(a Op) value {
 	return v
 }
 
-// copy is another register with the same contents.
+// copy is another register with the same contents. Constants are not aligned.
 func (l *lang) copy(a Op) value {
 	v := l.register(l.Context)
-	l.VMOVAPS(a, v)
+	l.VMOVUPS(a, v)
 	return v
 }
 
