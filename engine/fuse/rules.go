@@ -72,9 +72,6 @@ var rules = map[string]rule{
 	"causal_attention_grad": {why: "reads other rows"},
 	"batch_norm_eval":       {why: "goes over each channel"},
 	"fill":                  {why: "is the same in every step"},
-	"dropout":               {why: "draws random numbers"},
-	"mse_grad":              {why: "follows a sum"},
-	"bce_grad":              {why: "follows a sum"},
 	"sgd":                   {why: "is one pass already"},
 	"adam":                  {why: "is one pass already"},
 	"clip_factor":           {why: "is one number"},
@@ -85,7 +82,7 @@ var rules = map[string]rule{
 
 // mapKinds are the kinds of class Map.
 var mapKinds = []string{
-	"add", "sub", "mul", "div", "affine", "lerp", "broadcast_to",
+	"add", "sub", "mul", "div", "affine", "lerp", "broadcast_to", "dropout", "mse_grad", "bce_grad",
 	"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs",
 	"relu_grad", "gelu_tanh_grad", "gelu_erf_grad", "silu_grad", "sigmoid_grad", "tanh_grad", "exp_grad", "log_grad",
 	"sqrt_grad", "rsqrt_grad", "square_grad", "abs_grad",

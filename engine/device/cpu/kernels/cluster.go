@@ -59,12 +59,7 @@ func (k *cluster) ScratchBytes() int64 {
 }
 
 func (k *cluster) Run(p Pool, a *Args) error {
-	for i, b := range a.In {
-		k.memory[i] = floats(b, len(b)/4)
-	}
-	for i, b := range a.Out {
-		k.memory[len(a.In)+i] = floats(b, len(b)/4)
-	}
+	k.bind(a)
 	if k.head == nil {
 		do(p, chunks(k.rows, rowGrain(k.cols))*chunks(k.cols, grain), k)
 		return nil

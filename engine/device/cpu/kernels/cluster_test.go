@@ -22,7 +22,7 @@ func drawCluster(t *rapid.T) *graph.Graph {
 	b := graph.NewBuilder("random", 1)
 	outer, rows, cols := rapid.IntRange(1, 3).Draw(t, "outer"), rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, 700).Draw(t, "cols")
 	whole := shape.Of(outer, rows, cols)
-	w := b.Input("w", shape.F32(cols, cols))
+	w, step, scale := b.Input("w", shape.F32(cols, cols)), b.Input("step", shape.I32()), b.Input("scale", shape.F32())
 	values := []*graph.Value{b.Input("x", shape.Meta{DType: shape.Float32, Shape: whole})}
 	for i, s := range []shape.Shape{{cols}, {rows, 1}, {1}, {rows, cols}, {outer, 1, 1}, whole} {
 		values = append(values, b.Input(fmt.Sprint("in", i), shape.Meta{DType: shape.Float32, Shape: s}))
@@ -31,7 +31,13 @@ func drawCluster(t *rapid.T) *graph.Graph {
 	for range rapid.IntRange(2, 14).Draw(t, "nodes") {
 		v := rapid.SampledFrom(values).Draw(t, "a")
 		u := rapid.SampledFrom(values).Draw(t, "b")
-		switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+		switch op := rapid.IntRange(-3, 9).Draw(t, "op"); {
+		case op == -3:
+			v = b.One(ops.Dropout{P: 0.3, Seed: 5, ID: uint64(len(values))}, ops.Neg(b, v), step, step)
+		case op == -2 && v.Meta.Equal(u.Meta):
+			v = []*graph.Value{b.One(ops.MSEGrad{}, v, u, scale), b.One(ops.BCEGrad{}, v, u, scale), b.One(ops.Lerp{T: 0.25}, v, u)}[len(values)%3]
+		case op == -1:
+			v = ops.Broadcast(b, v, whole)
 		case op == 0 && v.Meta.Shape.Rank() == 3 && v.Meta.Shape.Dim(-1) == cols:
 			v = ops.MatMulOf(b, v, w, false, false)
 		case op == 1:

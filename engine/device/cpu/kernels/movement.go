@@ -101,8 +101,12 @@ func newSlice(n *graph.Node) (Kernel, error) {
 	return newViewCopy(n, st, dot(st, n.Op.(ops.Slice).Start))
 }
 
+// broadcast is a copy that stretches.
+type broadcast struct{ Kernel }
+
 func newBroadcast(n *graph.Node) (Kernel, error) {
-	return newViewCopy(n, stretched(out(n, 0).Shape, in(n, 0).Shape), 0)
+	k, err := newViewCopy(n, stretched(out(n, 0).Shape, in(n, 0).Shape), 0)
+	return broadcast{k}, err
 }
 
 // dot is the element offset of an index.

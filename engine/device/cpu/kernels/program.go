@@ -17,14 +17,17 @@ const (
 	registerElems = 8192 // elements of all registers, together 32 KiB
 )
 
-// tileFunc is what a node does to a run of elements. Exactly one of one, two and
-// vv is set, the last with its forms for a second or first operand that is one
-// number.
+// tileFunc is what a node does to a run of elements. Exactly one of one, two, vv,
+// scaled, drop and spread is set; vs and sv are vv for a second or first operand
+// that is one number.
 type tileFunc struct {
 	one    unaryFunc
 	two    pairFunc
 	vv     pairFunc
 	vs, sv scalarFunc
+	scaled func(y, a, b []float32, s float32)
+	drop   *dropout
+	spread bool // it copies its operand
 }
 
 // tiled is a kernel that can be part of a program.
@@ -33,6 +36,10 @@ type tiled interface{ tileFunc() tileFunc }
 func (k *unaryKernel) tileFunc() tileFunc  { return tileFunc{one: k.f} }
 func (k *pairKernel) tileFunc() tileFunc   { return tileFunc{two: k.f} }
 func (k *binaryKernel) tileFunc() tileFunc { return tileFunc{vv: k.vv, vs: k.vs, sv: k.sv} }
+
+func (k *scaledPairKernel) tileFunc() tileFunc { return tileFunc{scaled: k.f} }
+func (k *dropout) tileFunc() tileFunc          { return tileFunc{drop: k} }
+func (k broadcast) tileFunc() tileFunc         { return tileFunc{spread: true} }
 
 // place is where an instruction finds or puts a value: memory of the cluster, or
 // a register.
@@ -56,8 +63,8 @@ const (
 // instr computes one node.
 type instr struct {
 	tileFunc
-	y, a, b place
-	flat    bool // no operand is stretched over rows
+	y, a, b, c place
+	flat       bool // no operand is stretched over rows
 }
 
 // program is a cluster's instructions over rows of cols elements.
@@ -67,6 +74,21 @@ type program struct {
 	registers  int
 	tile       int         // elements of a tile and of a register
 	memory     [][]float32 // the cluster's inputs and then its outputs, while it runs
+}
+
+// bind takes the arguments of a run.
+func (p *program) bind(a *Args) {
+	for i, b := range a.In {
+		p.memory[i] = floats(b, len(b)/4)
+	}
+	for i, b := range a.Out {
+		p.memory[len(a.In)+i] = floats(b, len(b)/4)
+	}
+	for i := range p.code {
+		if in := &p.code[i]; in.drop != nil {
+			in.drop.drop.bind(a.In[in.b.index], a.In[in.c.index], in.drop.size)
+		}
+	}
 }
 
 // newProgram compiles all nodes of a cluster but its head.
@@ -107,11 +129,10 @@ func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
 	if !ok {
 		return instr{}, fmt.Errorf("BUG: %s is in a cluster, and has no function for tiles", n.Op.Kind())
 	}
-	in := instr{tileFunc: t.tileFunc(), a: a.find(at, 0)}
-	in.flat = in.a.flat()
-	if len(n.In) > 1 {
-		in.b = a.find(at, 1)
-		in.flat = in.flat && in.b.flat()
+	in := instr{tileFunc: t.tileFunc(), flat: true}
+	for o, operand := range []*place{&in.a, &in.b, &in.c}[:len(n.In)] {
+		*operand = a.find(at, o)
+		in.flat = in.flat && operand.flat()
 	}
 	a.release(at)
 	in.y = a.put(n.Out[0])
@@ -225,6 +246,14 @@ func (in *instr) apply(p *program, r *registers, t area, i, n int) {
 		in.one(y, in.a.slice(p, r, t, i, n))
 	case in.two != nil:
 		in.two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
+	case in.scaled != nil:
+		in.scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.number(p, i))
+	case in.drop != nil:
+		in.drop.tile(y, in.a.slice(p, r, t, i, n), i*p.cols+t.j0)
+	case in.spread && in.a.how == number:
+		fill(y, in.a.number(p, i))
+	case in.spread:
+		copy(y, in.a.slice(p, r, t, i, n))
 	case in.b.how == number:
 		in.vs(y, in.a.slice(p, r, t, i, n), in.b.number(p, i))
 	case in.a.how == number:
@@ -234,9 +263,16 @@ func (in *instr) apply(p *program, r *registers, t area, i, n int) {
 	}
 }
 
+// fill writes one number everywhere.
+func fill(y []float32, v float32) {
+	for i := range y {
+		y[i] = v
+	}
+}
+
 // number is the one that row i reads.
 func (l *place) number(p *program, i int) float32 {
-	if l.count == 1 {
+	if l.count <= 1 {
 		return p.memory[l.index][0]
 	}
 	return p.memory[l.index][i/l.each%l.count]

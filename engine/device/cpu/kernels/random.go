@@ -97,6 +97,11 @@ func (k *dropout) Run(p Pool, a *Args) error {
 
 func (k *dropout) Chunk(i int) {
 	lo, hi := span(i, grain, k.n)
-	copy(k.y[lo:hi], k.x[lo:hi])
-	k.drop.apply(k.y[lo:hi], k.drop.first+uint64(lo))
+	k.tile(k.y[lo:hi], k.x[lo:hi], lo)
+}
+
+// tile drops elements of x, of which the first is number at.
+func (k *dropout) tile(y, x []float32, at int) {
+	copy(y, x)
+	k.drop.apply(y, k.drop.first+uint64(at))
 }
