@@ -1,0 +1,40 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+)
+
+const berthName = "Berth"
+
+// newBerth builds this tree's trainer into dir.
+func newBerth(ctx context.Context, o options, dir string) (program, error) {
+	bin := filepath.Join(dir, "trainer")
+	if err := goBuild(ctx, o.root, bin, "./cmd/trainer"); err != nil {
+		return program{}, err
+	}
+	run := func(ctx context.Context, workload string) (sample, error) {
+		var ss [1]sample
+		c := exec.CommandContext(ctx, bin, "bench", workload, "--json", "--threads", strconv.Itoa(o.threads),
+			"--seconds", fmt.Sprint(o.seconds))
+		// The command measures its own memory: it also multiplies large
+		// matrices, before and after, which is no part of training.
+		err := output(c, &ss, &ss[0].PeakResidentBytes)
+		return ss[0], err
+	}
+	return program{family: berthName, does: every, run: run}, nil
+}
+
+// goBuild builds a package of the module in a folder, without cgo.
+func goBuild(ctx context.Context, folder, bin, pkg string, env ...string) error {
+	c := exec.CommandContext(ctx, "go", "-C", folder, "build", "-buildvcs=auto", "-o", bin, pkg)
+	c.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", c, err, out)
+	}
+	return nil
+}
