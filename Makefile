@@ -1,10 +1,11 @@
 # Everything here is a plain go command; the file only gives them short names.
-.PHONY: check test race bench generate-check
+.PHONY: check test race bench peers generate-check
 
 check: ; .ci/run
 test:  ; go test ./...
 race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
 bench: ; go run ./cmd/trainer bench
+peers: ; go -C bench/peers run .
 
 # The committed assembly is what its generator writes.
 generate-check:

@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// TestProfileAddsUp sets the kernels' times against the steps': a single device
+// does hardly anything else, and never two kernels at once.
+func TestProfileAddsUp(t *testing.T) {
+	s, m := measured(t, Options{Devices: "cpu", Threads: 1, Profile: true})
+	var steps time.Duration
+	for _, d := range m.times {
+		steps += d
+	}
+	each := float64(steps) / float64(len(m.times)) / 1e6
+	ms, share, flops := 0.0, 0.0, 0.0
+	for i, k := range s.kernels.perStep(len(m.times)) {
+		if k.Calls < 0.5 || k.MS <= 0 || k.Kind == "" {
+			t.Errorf("kind %d is %+v", i, k)
+		}
+		ms, share, flops = ms+k.MS, share+k.Share, flops+k.Gflops*k.MS*1e6
+	}
+	if ms < each/2 || ms > 1.1*each {
+		t.Errorf("kernels take %v ms of a step of %v", ms, each)
+	}
+	if math.Abs(share-1) > 1e-9 {
+		t.Errorf("shares sum to %v", share)
+	}
+	if least := float64(Flops(s.graph)); flops < 0.9*least {
+		t.Errorf("kernels do %v flops a step, which has %v", flops, least)
+	}
+}
+
+// TestStepsAllocateNothing holds with and without a profile; the runtime itself
+// allocates now and then.
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, profile := range []bool{false, true} {
+		s, m := measured(t, Options{Devices: "cpu", Threads: 2, Profile: profile})
+		if m.allocsPerStep > 1 {
+			t.Errorf("profile %v: %v allocations a step", profile, m.allocsPerStep)
+		}
+		if got := s.kernels.perStep(1); (got != nil) != profile {
+			t.Errorf("profile %v: kernels are %v", profile, got)
+		}
+	}
+}
+
+// measured runs mlp for a moment.
+func measured(t *testing.T, o Options) (*session, measurement) {
+	t.Helper()
+	w, err := Lookup("mlp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(t.Context(), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(s.finish(context.Background()), s.close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	m, err := s.measure(t.Context(), 0.1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, m
+}
+
+func TestKernelTimes(t *testing.T) {
+	var k kernelTimes
+	product := &device.Work{Name: "matmul", Cost: graph.Cost{Flops: 2e6, Bytes: 1e6}}
+	other := &device.Work{Name: "matmul", Cost: graph.Cost{Flops: 4e6, Bytes: 1e6}}
+	for _, w := range []*device.Work{product, other, {Name: "relu"}} {
+		k.add(w, time.Second) // to be forgotten
+	}
+	k.restart()
+	for range 2 {
+		k.add(product, time.Millisecond)
+		k.add(other, 2*time.Millisecond)
+	}
+	k.add(&device.Work{Name: "add", Cost: graph.Cost{Bytes: 3e6}}, 6*time.Millisecond)
+	got := k.perStep(2)
+	want := []KernelTime{
+		{Kind: "add", Calls: 0.5, MS: 3, Share: 0.5, GBytesPerS: 0.5},
+		{Kind: "matmul", Calls: 2, MS: 3, Share: 0.5, Gflops: 2, GBytesPerS: 4.0 / 6},
+	}
+	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if n := testing.AllocsPerRun(100, func() { k.add(product, time.Millisecond) }); n > 0 {
+		t.Errorf("%v allocations for a kernel that is known", n)
+	}
+}
+
+func TestProfileOutput(t *testing.T) {
+	r := Result{Name: "mlp", StepMS: StepMS{Median: 2}, Profile: []KernelTime{{Kind: "matmul+relu", Calls: 3, MS: 1.5, Share: 0.75}}}
+	var text bytes.Buffer
+	if err := WriteProfile(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mlp: 2.00 ms a step", "matmul+relu", "1.500", "75.0%"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	for _, profile := range []bool{true, false} {
+		if !profile {
+			r.Profile = nil
+		}
+		b, err := json.Marshal(r)
+		if err != nil || strings.Contains(string(b), `"profile":[{"kind":"matmul+relu"`) != profile {
+			t.Errorf("profile %v: %v, %s", profile, err, b)
+		}
+	}
+}
