@@ -29,8 +29,8 @@ var mayImport = map[string][]string{
 	"engine/fuse":               {"engine/shape", "engine/graph"},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device"},
-	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels"},
-	"engine/device/cpu/kernels": {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/fuse", "engine/device", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/asm"},
+	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/blas"},
+	"engine/device/cpu/kernels": {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/fuse", "engine/device", "engine/device/cpu/blas", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/asm"},
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
 	"residency":                 {"engine/..."},
@@ -42,6 +42,7 @@ var mayImport = map[string][]string{
 	"datasets":                  {"engine/shape", "engine/rng", "engine/safetensors"},
 	"configs":                   {},
 
+	"engine/device/cpu/blas":        {},
 	"engine/device/cpu/kernels/vec": {"engine/device/cpu/kernels/asm"},
 	"engine/device/cpu/kernels/asm": {},
 }

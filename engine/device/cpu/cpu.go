@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/fuse"
@@ -21,6 +22,10 @@ func init() { device.Register(Kind, Open) }
 // the kernels use: avx512, avx2 or generic. Empty is the best the CPU has.
 const LevelVariable = "BERTH_CPU"
 
+// LibraryVariable is the environment variable that chooses what computes the
+// products of matrices: openblas, or these kernels if it is empty.
+const LibraryVariable = "BERTH_BLAS"
+
 // memoryBandwidth is a rough figure for copies within a machine, in bytes per
 // second.
 const memoryBandwidth = 10e9
@@ -32,17 +37,16 @@ func Open(o device.Options) ([]device.Device, error) {
 	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
 		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
 	}
-	level, err := kernels.ParseLevel(os.Getenv(LevelVariable))
-	if err != nil {
-		return nil, fmt.Errorf("cpu: %s: %w", LevelVariable, err)
+	if err := choose(); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	kernels.Use(level)
 	threads := o.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	budget := o.MemoryBytes
 	if budget == 0 {
+		var err error
 		if budget, err = host.DefaultBudget(o.Count); err != nil {
 			return nil, fmt.Errorf("cpu: %w", err)
 		}
@@ -62,6 +66,32 @@ func Open(o device.Options) ([]device.Device, error) {
 	return devices, nil
 }
 
+// choose follows the environment variables.
+func choose() error {
+	level, err := kernels.ParseLevel(os.Getenv(LevelVariable))
+	if err != nil {
+		return fmt.Errorf("%s: %w", LevelVariable, err)
+	}
+	lib, err := library(os.Getenv(LibraryVariable))
+	if err != nil {
+		return fmt.Errorf("%s: %w", LibraryVariable, err)
+	}
+	kernels.Use(level)
+	kernels.UseLibrary(lib)
+	return nil
+}
+
+// library is the one of that name, nil for "".
+func library(name string) (*blas.Library, error) {
+	switch name {
+	case "":
+		return nil, nil
+	case "openblas":
+		return blas.Open()
+	}
+	return nil, fmt.Errorf("there is no library %q: take openblas, or leave it empty for Berth's own kernels", name)
+}
+
 // open opens one device.
 func open(number, threads int, budget int64, o device.Options) (device.Device, error) {
 	p := newPool(threads)
@@ -69,7 +99,7 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
 			Kind:           Kind,
-			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), kernels.Using()),
+			Description:    describe(threads),
 			Threads:        threads,
 			MemoryBytes:    budget,
 			FlopsPerSecond: float64(threads) * flopsPerThread(),
@@ -86,6 +116,15 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 		return nil, err
 	}
 	return d, nil
+}
+
+// describe says what a device computes with.
+func describe(threads int) string {
+	s := fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), kernels.Using())
+	if l := kernels.UsingLibrary(); l != nil {
+		s += ", products by " + l.Name()
+	}
+	return s
 }
 
 func closeAll(devices []device.Device) (errs []error) {

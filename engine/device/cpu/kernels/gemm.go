@@ -101,7 +101,7 @@ func (g *gemm) packsB(rows int) bool {
 
 // do computes rows i0..i1 and columns j0..j1 of C.
 func (g *gemm) do(i0, i1, j0, j1 int) {
-	if !g.packsA() && !g.packsB(i1-i0) {
+	if !g.packsA() && !g.packsB(i1-i0) && !g.takesLibrary() {
 		g.tile(nil, i0, i1, j0, j1)
 		return
 	}
@@ -122,6 +122,10 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		if g.then != nil {
 			(*g.then).After(g.row+i0, g.row+i1, j0, j1)
 		}
+		return
+	}
+	if g.takesLibrary() {
+		g.call(ws, i0, i1, j0, j1)
 		return
 	}
 	depth := depthOf(g.k)

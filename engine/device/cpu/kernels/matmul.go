@@ -50,7 +50,7 @@ func (k *matmul) Then(e Epilogue) { k.parts.then = e }
 func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
-	if threads := p.Threads(); k.parts.count == 1 && k.threads != threads {
+	if threads := p.Threads(); k.parts.count == 1 && k.threads != threads && library.Load() == nil {
 		k.cutFor(threads)
 	}
 	g := &k.grid

@@ -3,12 +3,15 @@ package kernels
 import (
 	"sync"
 	"unsafe"
+
+	"github.com/berth-ml/berth/engine/device/cpu/blas"
 )
 
 // workspace is the packing memory of one chunk: a panel of A, a block of B,
 // and rows on their way to being transposed.
 type workspace struct {
 	a, b, rows []float32
+	call       blas.Call
 	next       *workspace
 }
 
