@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
 )
@@ -70,10 +71,13 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range p.Graph().Vars {
-		if err := p.Fill(v, weights[v.Name]); err != nil {
-			return err
-		}
+	err = p.Init(ctx, func(v *graph.Value, dst []byte) error {
+		copy(dst, weights[v.Name])
+		delete(weights, v.Name)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	ticket, err := p.Step(ctx, batch)
 	if err != nil {

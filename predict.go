@@ -23,7 +23,7 @@ type Weights struct {
 	Init string // FILE.safetensors[:PREFIX] in place of a run folder
 }
 
-// use fills a program's variables. A checkpoint must have been trained on
+// use fills a program's variables and copies them in. A checkpoint must have been trained on
 // data like the run's: its scaling and its classes are part of the model.
 func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 	if w.Init != "" {
@@ -31,13 +31,13 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.fillVars(p, c.read), c.close())
+		return errors.Join(p.Init(ctx, c.read), c.close())
 	}
 	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
 		if err := r.unchanged(&s.Manifest); err != nil {
 			return err
 		}
-		return r.fillVars(p, snapshotContents(s))
+		return p.Init(ctx, snapshotContents(s))
 	})
 }
 

@@ -53,22 +53,17 @@ func (p *progress) advance(b datasets.Batch) {
 	p.Epoch, p.Index = b.Next.Epoch, b.Next.Index
 }
 
-// restore gives every variable its first contents: from the newest whole
-// checkpoint, or from the initialisation.
-func (t *trainer) restore(ctx context.Context) error {
-	var snap *checkpoint.Snapshot
-	if t.opt.Resume {
-		var err error
-		if snap, err = t.newest(ctx); err != nil {
-			return err
-		}
+// restore finds what the variables begin with, and where the run then stands:
+// the newest whole checkpoint, or (nil) the initialisation.
+func (t *trainer) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
+	if !t.opt.Resume {
+		return nil, nil
 	}
-	if snap != nil {
-		if err := t.adopt(snap); err != nil {
-			return err
-		}
+	snap, err := t.newest(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return t.fill(snap)
+	return snap, t.adopt(snap)
 }
 
 // newest is the newest whole checkpoint of the run folder. What had to be
@@ -170,17 +165,16 @@ func (r *Run) fingerprints() (map[string]string, error) {
 	return map[string]string{"config": hex.EncodeToString(sum[:]), "data": r.Data.Info.Fingerprint}, nil
 }
 
-// fill hands the variables' contents to residency; they are copied to their
-// devices when first needed.
-func (t *trainer) fill(snap *checkpoint.Snapshot) error {
+// fill copies the variables' first contents to their devices.
+func (t *trainer) fill(ctx context.Context, snap *checkpoint.Snapshot) error {
 	if snap != nil {
-		return t.Run.fillVars(t.prog, snapshotContents(snap))
+		return t.prog.Init(ctx, snapshotContents(snap))
 	}
 	c, err := t.Run.initial(t.opt.Init)
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.Run.fillVars(t.prog, c.read), c.close())
+	return errors.Join(t.prog.Init(ctx, c.read), c.close())
 }
 
 // save takes a checkpoint of where the run stands. All queued work must be

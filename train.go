@@ -116,7 +116,8 @@ func (t *trainer) open(ctx context.Context) error {
 	if t.prog, err = t.rt.Load(t.program()); err != nil {
 		return err
 	}
-	if err := t.restore(ctx); err != nil {
+	snap, err := t.restore(ctx)
+	if err != nil {
 		return err
 	}
 	if t.Data.Val != nil {
@@ -130,10 +131,10 @@ func (t *trainer) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.begin(); err != nil {
+	if err := t.fill(ctx, snap); err != nil {
 		return err
 	}
-	return t.prog.CopyIn(ctx)
+	return t.begin()
 }
 
 // program is what the executor needs to train.

@@ -19,24 +19,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// contents fills dst with a variable's bytes.
+// contents fills dst, which is zeroed, with a variable's bytes.
 type contents func(v *graph.Value, dst []byte) error
-
-// fillVars hands the contents of a program's variables to residency.
-func (r *Run) fillVars(p *executor.Program, read contents) error {
-	var buf []byte
-	for _, v := range p.Graph().Vars {
-		n := int(v.Meta.Bytes())
-		buf = slices.Grow(buf[:0], n)[:n]
-		if err := read(v, buf); err != nil {
-			return err
-		}
-		if err := p.Fill(v, buf); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // snapshotContents reads a checkpoint. Every variable of the graph must be in
 // it with the same shape, except metrics: an epoch's losses are of no use to a
@@ -48,7 +32,6 @@ func snapshotContents(s *checkpoint.Snapshot) contents {
 		case ok && have.Meta.Equal(v.Meta):
 			return s.Read(v.Name, 0, dst)
 		case v.Role == graph.Metric:
-			clear(dst)
 			return nil
 		case ok:
 			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, v.Name, have.Meta, v.Meta)
@@ -121,12 +104,7 @@ func (c *initialiser) read(v *graph.Value, dst []byte) error {
 		models.Fill(v, c.seed, dst)
 		return nil
 	}
-	f, err := c.file.Float32(c.prefix + v.Name)
-	if err != nil {
-		return err
-	}
-	copy(dst, shape.Bytes(f))
-	return nil
+	return c.file.ReadFloat32(c.prefix+v.Name, shape.View[float32](dst))
 }
 
 // weightsHash is SHA-256 over parameters and batchnorm statistics in bytewise

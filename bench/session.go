@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -74,13 +73,13 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.fillVars(); err != nil {
-		return err
-	}
 	if err := s.fillBatches(s.devs[plan.Stages[0].Device]); err != nil {
 		return err
 	}
-	return s.prog.CopyIn(ctx)
+	return s.prog.Init(ctx, func(v *graph.Value, dst []byte) error {
+		models.Fill(v, seed, dst)
+		return nil
+	})
 }
 
 // openDevices opens "cpu" or "cpu:2".
@@ -111,19 +110,6 @@ func constant(v *graph.Value, microbatch int) []byte {
 		panic(fmt.Sprintf("BUG: constant %s of microbatch %d", v.Name, microbatch))
 	}
 	return shape.Bytes([]int32{0})
-}
-
-func (s *session) fillVars() error {
-	var buf []byte
-	for _, v := range s.graph.Vars {
-		n := int(v.Meta.Bytes())
-		buf = slices.Grow(buf[:0], n)[:n]
-		models.Fill(v, seed, buf)
-		if err := s.prog.Fill(v, buf); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fillBatches makes the batches in memory that is pinned for the device that

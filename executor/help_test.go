@@ -184,14 +184,20 @@ func newRig(j job, devs []device.Device, schedule string, o residency.Options) (
 	return r, r.fill()
 }
 
+// fill gives the variables their first contents, to be copied in when a task
+// needs them.
 func (r *rig) fill() error {
 	for _, v := range r.prog.Graph().Vars {
-		b := make([]byte, v.Meta.Bytes())
-		models.Fill(v, 11, b)
-		if err := r.prog.Fill(v, b); err != nil {
+		if err := r.rt.Residency.FillWith(r.prog.Var(v.Name), func(dst []byte) error { return first(v, dst) }); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// first is a variable's first contents.
+func first(v *graph.Value, dst []byte) error {
+	models.Fill(v, 11, dst)
 	return nil
 }
 

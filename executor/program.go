@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -179,38 +180,50 @@ func (p *Program) Var(name string) *residency.Tensor {
 	return p.tensors[residency.Key{Value: name}]
 }
 
-// Fill gives a variable new contents on the host; they are copied in when a
-// task first needs them.
-func (p *Program) Fill(v *graph.Value, data []byte) error {
-	t := p.Var(v.Name)
-	if t == nil {
-		return fmt.Errorf("%s has no variable %q", p.Graph().Name, v.Name)
-	}
-	return p.rt.Residency.Fill(t, data)
-}
-
-// CopyIn starts copying everything that a step needs besides its batch to
-// where it is used. Every variable must have contents.
-func (p *Program) CopyIn(ctx context.Context) error {
+// Init gives every variable its contents and starts copying it to where steps
+// use it, and the constants too. write gets dst zeroed. It is called for one
+// variable after the other, and the host's bytes of each are given back as soon
+// as they have been copied, so that the host holds a few of them at most.
+// What finds no room on its device stays on the host.
+func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
 	if err := p.rt.usable(); err != nil {
 		return err
 	}
-	var needs []residency.Need
-	seen := map[residency.Need]bool{}
+	needs := p.lastingNeeds()
+	for _, v := range p.Graph().Vars {
+		t := p.Var(v.Name)
+		if err := p.rt.Residency.FillWith(t, func(dst []byte) error { return write(v, dst) }); err != nil {
+			return err
+		}
+		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+			return err
+		}
+		delete(needs, t)
+	}
+	for _, t := range p.tensors {
+		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastingNeeds is what the tasks of all steps read of variables and constants.
+func (p *Program) lastingNeeds() map[*residency.Tensor][]residency.Need {
+	needs := map[*residency.Tensor][]residency.Need{}
 	for _, e := range p.sizes {
 		for _, t := range e.tasks {
 			for _, n := range t.needs {
 				if !p.lasting[n.Tensor] || n.Mode&residency.Read == 0 {
 					continue
 				}
-				if n.Mode = residency.Read; !seen[n] {
-					seen[n] = true
-					needs = append(needs, n)
+				if n.Mode = residency.Read; !slices.Contains(needs[n.Tensor], n) {
+					needs[n.Tensor] = append(needs[n.Tensor], n)
 				}
 			}
 		}
 	}
-	return p.rt.Residency.Prefetch(ctx, needs)
+	return needs
 }
 
 // Output is the tensor of one of the graph's outputs after a step of that many

@@ -559,3 +559,61 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
+
+// TestMoveIn: what was moved in is on its device alone, the host holds no more
+// than may be on its way, and what finds no room stays where it was.
+func TestMoveIn(t *testing.T) {
+	r := newRig(t, 1, Options{Budgets: []int64{16}, StagingBytes: 12})
+	var ts []*Tensor
+	for _, name := range []string{"a", "b", "c"} {
+		x := r.declare(name, 8, device.Weight)
+		r.fill(x, name[0])
+		ts = append(ts, x)
+	}
+	free := r.devs[0].stream("copy-in").hold()
+	move := func(ctx context.Context, x *Tensor) error { return r.m.MoveIn(ctx, []Need{{x, 0, Read}}) }
+	if err := move(short(t), ts[0]); err != nil {
+		t.Fatal(err)
+	}
+	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := move(soon, ts[1]); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("16 bytes on their way, 12 may be: %v", err)
+	}
+	free()
+	for _, x := range ts {
+		if err := move(short(t), x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range []string{"fake:0", "fake:0", "host"} {
+		if got := ts[i].Location(); got != want {
+			t.Errorf("%v is at %s, want %s", ts[i], got, want)
+		}
+	}
+	for i, x := range ts {
+		r.mustRead(x, 0, "abc"[i])
+	}
+	conserved(t, r)
+}
+
+func TestFillWith(t *testing.T) {
+	r := newRig(t, 1, Options{})
+	x := r.declare("x", 4, device.Weight)
+	if err := r.m.FillWith(x, func(dst []byte) error { dst[1] = 7; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("no such file")
+	if err := r.m.FillWith(x, func(dst []byte) error { dst[0] = 9; return boom }); !errors.Is(err, boom) {
+		t.Errorf("got %v", err)
+	}
+	err := r.m.View(x, func(b []byte) error {
+		if !bytes.Equal(b, []byte{0, 7, 0, 0}) {
+			t.Errorf("contents are %v", b)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -19,7 +19,7 @@ type hostMem struct {
 	uses     fence        // queued copies from and to it
 	pins     int          // readers on the host
 	fed      bool         // the caller's, not ours to free
-	staged   bool         // from a store, which keeps it: lost once copied in
+	staged   bool         // lost once copied in: a store keeps it, or the truth moved in
 	streamed bool         // from a store, not copied in yet
 	bytes    int64
 }
@@ -89,11 +89,23 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 	if int64(len(data)) != t.bytes {
 		return fmt.Errorf("fill %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, len(data), t.meta, t.bytes)
 	}
+	return m.FillWith(t, func(dst []byte) error {
+		copy(dst, data)
+		return nil
+	})
+}
+
+// FillWith makes what write leaves in dst the contents of t; the truth is then
+// on the host. dst comes zeroed, and what write does not touch of it takes no
+// memory there; an error of write leaves t as it was.
+func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	buf, err := m.places[0].dev.AllocHost(t.bytes)
 	if err != nil {
 		return fmt.Errorf("fill %s: %w", t.name, err)
 	}
-	copy(buf.Bytes(), data)
+	if err := write(buf.Bytes()); err != nil {
+		return errors.Join(fmt.Errorf("fill %s: %w", t.name, err), buf.Free())
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.refill(t, "fill"); err != nil {

@@ -23,8 +23,8 @@ var (
 	ErrClosed      = errors.New("residency manager is closed")
 )
 
-// DefaultStaging bounds the host memory that streaming from a store takes.
-const DefaultStaging = 256 << 20
+// DefaultStaging bounds the host memory of what is on its way to a device.
+const DefaultStaging = 64 << 20
 
 // Options changes how a Manager works.
 type Options struct {
@@ -33,8 +33,9 @@ type Options struct {
 	Budgets []int64
 	// Strict makes Seal work.
 	Strict bool
-	// StagingBytes bounds the host memory through which stores stream; one
-	// tensor is let through whatever its size. 0 means DefaultStaging.
+	// StagingBytes bounds the host memory through which stores stream and
+	// tensors are moved in; one tensor is let through whatever its size. 0 means
+	// DefaultStaging.
 	StagingBytes int64
 	// OnTransfer is told of every entry of the ledger, in order, with the
 	// manager locked: it must return soon and not call back.
@@ -50,7 +51,7 @@ type Manager struct {
 	active  []*Lease   // held leases
 	graves  []*hostMem // host memory to free once its copies have ended
 	spare   []*hostMem // records for reuse
-	staged  int64      // bytes among the graves that came from stores
+	staged  int64      // bytes that came from stores or were moved in, until they are freed
 	staging int64      // their bound
 	clock   uint64     // counts Acquires, for the least recently used
 	attempt uint64     // counts attempts, so that marks need no clearing

@@ -35,6 +35,29 @@ func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 	return nil
 }
 
+// MoveIn is Prefetch for contents that the host need not keep: the truth moves
+// to the device, and the host's bytes are given back when they have been
+// copied. It returns before that, but waits while more than
+// Options.StagingBytes are on their way. What found no room stays on the host.
+func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
+	if err := m.Prefetch(ctx, needs); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	for _, n := range needs {
+		t := n.Tensor
+		if t.truth != onHost || t.host.fed || !t.current(&t.copies[n.Device]) {
+			continue
+		}
+		t.truth = n.Device
+		t.host.staged = true
+		m.staged += t.host.bytes
+		m.loseHost(t)
+	}
+	m.mu.Unlock()
+	return m.awaitStaging(ctx, 0)
+}
+
 // prefetch does it for one need, or says what to read first.
 func (m *Manager) prefetch(n Need) (pause, error) {
 	t, d := n.Tensor, n.Device

@@ -9,12 +9,12 @@ import (
 )
 
 // Fill writes a variable's first contents into dst, which has v.Meta.Bytes()
-// bytes. Random fills depend on the seed and the variable's name alone.
+// bytes, all zero: zeros are left as they are. Random fills depend on the seed
+// and the variable's name alone.
 func Fill(v *graph.Value, seed uint64, dst []byte) {
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
 	}
-	clear(dst)
 	if v.Meta.DType != shape.Float32 {
 		return
 	}

@@ -16,6 +16,18 @@ func (f *File) Float32(name string) ([]float32, error) {
 	return convert(f, name, DecodeFloat32)
 }
 
+// ReadFloat32 is Float32 into dst, which has as many elements as the tensor.
+func (f *File) ReadFloat32(name string, dst []float32) error {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return err
+	}
+	if n := t.Shape.Elems(); len(dst) != n {
+		return fmt.Errorf("tensor %v has %d elements, %d were asked for", t, n, len(dst))
+	}
+	return convertInto(f, t, dst, DecodeFloat32)
+}
+
 // Int32 reads a tensor of an integer type as int32. It fails with ErrConvert
 // if the tensor holds floating-point numbers or one that is out of range.
 func (f *File) Int32(name string) ([]int32, error) {
@@ -27,20 +39,27 @@ func convert[T float32 | int32](f *File, name string, decode func(DType, []byte,
 	if err != nil {
 		return nil, err
 	}
-	size := t.DType.Size()
 	out := make([]T, t.Shape.Elems())
+	if err := convertInto(f, t, out, decode); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func convertInto[T float32 | int32](f *File, t Tensor, out []T, decode func(DType, []byte, []T) error) error {
+	size := t.DType.Size()
 	buf := make([]byte, min(len(out), chunkElems)*size)
 	for at := 0; at < len(out); at += chunkElems {
 		part := out[at:min(len(out), at+chunkElems)]
 		raw := buf[:len(part)*size]
 		if err := f.readTensor(t, raw, int64(at)*int64(size)); err != nil {
-			return nil, err
+			return err
 		}
 		if err := decode(t.DType, raw, part); err != nil {
-			return nil, fmt.Errorf("tensor %v, from element %d: %w", t, at, err)
+			return fmt.Errorf("tensor %v, from element %d: %w", t, at, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // maxExactInt is the largest magnitude up to which float32 has every integer.
