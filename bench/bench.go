@@ -109,6 +109,10 @@ func (s *session) measure(ctx context.Context, seconds float64) (measurement, er
 	if err != nil {
 		return m, err
 	}
+	// No kernel's time may count for a step that does not.
+	if err := s.finish(ctx); err != nil {
+		return m, err
+	}
 	// Twice what is expected: the list should not grow while steps are measured.
 	s.ends.restart(2 * int(seconds/each))
 	s.kernels.restart()
@@ -133,8 +137,8 @@ func (s *session) measure(ctx context.Context, seconds float64) (measurement, er
 	return m, ctx.Err()
 }
 
-// warm runs steps that are not measured, and is how many seconds each took. One
-// stays under way, as while it is measured.
+// warm runs steps that are not measured, and is how many seconds each took. The
+// last may still be under way.
 func (s *session) warm(ctx context.Context, seconds float64) (each float64, err error) {
 	start, taken, n := time.Now(), 0.0, 0
 	for ; n < warmSteps || taken < seconds; n++ {

@@ -179,13 +179,10 @@ func checkResult(t *testing.T, r Result) {
 	}
 }
 
-// TestPeakIsShort holds the measurement to its time, and to half as much again
-// where the machine is busy.
-func TestPeakIsShort(t *testing.T) {
-	start := time.Now()
+func TestPeak(t *testing.T) {
 	p, err := measurePeak(t.Context(), Options{Devices: "cpu", Threads: 1})
-	if taken := time.Since(start); err != nil || p.gflops <= 0 || p.side < peakStart || taken > peakLimit*3/2 {
-		t.Errorf("%+v, %v, after %v", p, err, taken)
+	if err != nil || p.gflops <= 0 || p.side < peakStart || p.side > peakSide {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
 
