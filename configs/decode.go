@@ -138,7 +138,7 @@ func (s *section) decodeKey(d *decoder, k *key, given map[string]entry, path str
 		d.where[at] = d.place(e.value)
 		k.kind.decode(d, e.value, at, k.at(dst))
 	case k.required && n != nil:
-		d.fail(d.place(n), at, "missing, expected %s", k.kind.expect())
+		d.fail(d.place(n), at, "missing, expected %s", k.expect())
 	case nested:
 		k.kind.decode(d, nil, at, k.at(dst))
 	case k.def != "":

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -61,8 +62,12 @@ func didYouMean(word string, candidates []string) string {
 	if len(candidates) == 0 {
 		return ""
 	}
-	return "; expected one of " + list(candidates)
+	return "; expected one of " + listNear(word, candidates)
 }
+
+// longestWord bounds what is compared: no key is that long, and comparing is
+// quadratic.
+const longestWord = 64
 
 // nearest gives the candidate with the fewest edits from the word, "" where
 // that is more than a third of its letters (at least two).
@@ -72,8 +77,7 @@ func nearest(word string, candidates []string) string {
 
 // nearestWithin gives the candidate at the fewest edits, at most so many.
 func nearestWithin(most int, word string, candidates []string) string {
-	const longest = 64 // no key is that long, and the distance is quadratic
-	if len(word) > longest {
+	if len(word) > longestWord {
 		return ""
 	}
 	best, least := "", most+1
@@ -109,11 +113,28 @@ func distance(a, b string) int {
 	return prev[len(b)]
 }
 
+// most is how many words a message lists.
+const most = 12
+
 // list writes words with commas, the first few of many.
 func list(words []string) string {
-	const most = 12
 	if len(words) > most {
 		return strings.Join(words[:most], ", ") + ", …"
 	}
 	return strings.Join(words, ", ")
+}
+
+// listNear is list, of many words those that are nearest to a given one.
+func listNear(word string, words []string) string {
+	word = strings.ToLower(word[:min(len(word), longestWord)])
+	if word == "" || len(words) <= most {
+		return list(words)
+	}
+	far := map[string]float64{} // the share of letters that differ
+	for _, w := range words {
+		far[w] = float64(distance(word, strings.ToLower(w))) / float64(max(len(word), len(w)))
+	}
+	sorted := slices.Clone(words)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(far[a], far[b]) })
+	return list(sorted)
 }

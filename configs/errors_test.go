@@ -125,3 +125,38 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestListNear(t *testing.T) {
+	var many []string
+	for c := 'a'; c < 'a'+most; c++ {
+		many = append(many, strings.Repeat(string(c), 4))
+	}
+	few := strings.Join(many, ", ")
+	if got := listNear("batch", many); got != few {
+		t.Errorf("%s: few words keep their order", got)
+	}
+	many = append(many, "rescale")
+	if got := listNear("17", many); got != few+", …" {
+		t.Errorf("%s: words that are all as far keep their order", got)
+	}
+	if got := listNear("autoscaling", many); !strings.HasPrefix(got, "rescale, ") || !strings.HasSuffix(got, ", …") {
+		t.Errorf("%s does not begin with the nearest of many", got)
+	}
+}
+
+// TestDataByItsSource reads the short form as the long one.
+func TestDataByItsSource(t *testing.T) {
+	long, err := Parse("a.yaml", []byte("data: {source: digits}\nmodel: {preset: mlp}\n"), Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short, err := Parse("a.yaml", []byte("data: digits\nmodel: {preset: mlp}\n"), Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := long.Identity()
+	b, errB := short.Identity()
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Errorf("%v, %v, or another config:\n%s\n%s", errA, errB, a, b)
+	}
+}

@@ -33,6 +33,17 @@ type key struct {
 	doc      string
 }
 
+// expect says what to give where the key is missing.
+func (k *key) expect() string {
+	if e, ok := k.kind.(enum); ok {
+		return e.expectNear("")
+	}
+	if k.doc == "" {
+		return k.kind.expect()
+	}
+	return k.kind.expect() + ": " + k.doc
+}
+
 // chosen gives a section's selector its kind: the names of the variants.
 func chosen(s *section) *section {
 	s.selector.kind = enum(s.choices())

@@ -23,8 +23,9 @@ func optional(k key, def string) *key {
 }
 
 var dataSection = chosen(&section{
-	doc: "What is trained on. Relative paths start from the working directory.",
-	pos: posOf(func(d *Data) *Pos { return &d.Pos }),
+	doc:       "What is trained on. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
+	pos:       posOf(func(d *Data) *Pos { return &d.Pos }),
+	shorthand: "source",
 	selector: &key{name: "source",
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "where samples come from; it decides the other keys"},
 	variants: []variant{

@@ -2,7 +2,11 @@ package datasets
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -80,5 +84,38 @@ func TestBuiltinShakespeare(t *testing.T) {
 	const begin = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nS"
 	if in != begin[:64] || target != begin[1:65] {
 		t.Errorf("first window %q, target %q", in, target)
+	}
+}
+
+// TestPathErrors wants every message about a path to say what to give instead.
+func TestPathErrors(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := TextOptions{Context: 8}
+	for _, c := range []struct {
+		spec Spec
+		want error
+		says []string
+	}{
+		{Spec{Source: "text", Path: "builtin:tolstoy", Text: text}, ErrSpec, []string{BuiltinShakespeare, BuiltinMNIST, "builtin:tolstoy"}},
+		{Spec{Source: "mnist", Path: BuiltinShakespeare}, ErrSpec, []string{BuiltinShakespeare, BuiltinMNIST}},
+		{Spec{Source: "csv", Path: "builtin:digits"}, ErrSpec, []string{"digits needs no path"}},
+		{Spec{Source: "csv"}, ErrSpec, []string{"needs a path", wd}},
+		{Spec{Source: "csv", Path: "nowhere.csv"}, fs.ErrNotExist, []string{"nowhere.csv", wd}},
+		{Spec{Source: "text", Path: "nowhere.txt", Text: text}, fs.ErrNotExist, []string{"nowhere.txt", wd, BuiltinShakespeare}},
+		{Spec{Source: "tensors", Path: "/nowhere.npz"}, fs.ErrNotExist, []string{"/nowhere.npz", "existing"}},
+	} {
+		_, err := Open(t.Context(), c.spec)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", c.spec, err, c.want)
+			continue
+		}
+		for _, s := range c.says {
+			if !strings.Contains(err.Error(), s) {
+				t.Errorf("%+v: %v does not say %q", c.spec, err, s)
+			}
+		}
 	}
 }

@@ -28,6 +28,10 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 		var ids []int32
 		ids, info.ClassNames = numberClasses(c.classes)
 		info.Classes = len(info.ClassNames)
+		if info.Classes == 1 {
+			return nil, fmt.Errorf("%w: %s: every row is of class %q, so there is nothing to tell apart: add rows of another class, or take another column as the label",
+				ErrTooFew, s.Path, info.ClassNames[0])
+		}
 		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)))
 	}
 	info.Target = t.columns[1].field

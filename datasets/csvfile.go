@@ -50,7 +50,6 @@ func (c *csvFile) parse(r io.Reader, wanted []string) error {
 	if err != nil {
 		return err
 	}
-	c.width = len(head[0])
 	if c.isHeader(head[0], head[1], wanted) {
 		c.header, head[0] = trimmed(head[0]), nil
 	}
@@ -72,12 +71,12 @@ func (c *csvFile) parse(r io.Reader, wanted []string) error {
 // against the second; the second may be nil.
 func (c *csvFile) firstTwo(rd *csv.Reader) (rows [2][]string, at [2][]fieldPos, err error) {
 	for i := range rows {
-		rec, err := rd.Read()
+		rec, err := c.next(rd)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return rows, at, c.wrap(err)
+			return rows, at, err
 		}
 		rows[i], at[i] = slices.Clone(rec), positions(rd, len(rec), nil)
 	}
@@ -91,12 +90,12 @@ func (c *csvFile) firstTwo(rd *csv.Reader) (rows [2][]string, at [2][]fieldPos, 
 func (c *csvFile) rest(rd *csv.Reader) error {
 	var at []fieldPos
 	for {
-		rec, err := rd.Read()
+		rec, err := c.next(rd)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return c.wrap(err)
+			return err
 		}
 		at = positions(rd, len(rec), at[:0])
 		if err := c.row(rec, at); err != nil {
@@ -104,9 +103,26 @@ func (c *csvFile) rest(rd *csv.Reader) error {
 		}
 	}
 	if c.rows == 0 {
-		return fmt.Errorf("%w: %s has a header but no rows", ErrTooFew, c.path)
+		return fmt.Errorf("%w: %s has a header but no rows: put samples below it", ErrTooFew, c.path)
 	}
 	return nil
+}
+
+// next reads a row, or io.EOF. All rows are as wide as the first.
+func (c *csvFile) next(rd *csv.Reader) ([]string, error) {
+	rec, err := rd.Read()
+	switch {
+	case err == io.EOF:
+		return nil, err
+	case errors.Is(err, csv.ErrFieldCount):
+		line, _ := rd.FieldPos(0)
+		return nil, fmt.Errorf("%w: %s:%d: %d columns where the first row has %d: complete the row, or quote fields that have a %q in them",
+			ErrFormat, c.path, line, len(rec), c.width, rd.Comma)
+	case err != nil:
+		return nil, c.wrap(err)
+	}
+	c.width = len(rec)
+	return rec, nil
 }
 
 // reader skips a byte order mark and parses fields.
@@ -147,14 +163,17 @@ func (c *csvFile) wrap(err error) error {
 }
 
 // isHeader tells whether the first row names the columns: because it was said
-// to, because it has a name that was asked for, or because a field that is no
-// number stands above one that is.
+// to, because it has a name that was asked for, because a field that is no
+// number stands above one that is, or because it stands alone and has no number.
 func (c *csvFile) isHeader(first, second, wanted []string) bool {
 	switch c.opt.Header {
 	case HeaderYes:
 		return true
 	case HeaderNo:
 		return false
+	}
+	if second == nil && !slices.ContainsFunc(trimmed(first), isNumber) {
+		return true
 	}
 	for i, name := range trimmed(first) {
 		if isNumber(name) {
@@ -206,6 +225,12 @@ func (c *csvFile) choose(wanted []string) error {
 	}
 	if drop, err = c.find("ignored", c.opt.Ignore); err != nil {
 		return err
+	}
+	for i, j := range drop {
+		if slices.Contains(c.labels, j) {
+			return fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
+				ErrSpec, c.path, c.opt.Ignore[i])
+		}
 	}
 	for i := range c.width {
 		if !slices.Contains(c.labels, i) && !slices.Contains(drop, i) {

@@ -33,7 +33,7 @@ func openMNIST(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	switch {
 	case train == nil && test == nil:
-		return nil, fmt.Errorf("%w: %s has neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the same of t10k (.gz or not): use path %s for the data inside the binary", err, s.Path, BuiltinMNIST)
+		return nil, fmt.Errorf("%w: %s has neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the same of t10k (.gz or not)", err, s.Path)
 	case train == nil:
 		return imageDataset("mnist "+s.Path, s, test, nil)
 	case test == nil || s.Split != 0:

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -85,6 +88,9 @@ const (
 	BuiltinShakespeare = "builtin:shakespeare"
 )
 
+// builtins are the data inside the binary, by source. digits needs no path.
+var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespeare}
+
 // sources are the known sources, with what opens them.
 var sources = map[string]struct {
 	open   func(context.Context, Spec) (*Dataset, error)
@@ -106,7 +112,23 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return sources[s.Source].open(ctx, s)
+	ds, err := sources[s.Source].open(ctx, s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %s", err, s.whereTo())
+	}
+	return ds, err
+}
+
+// whereTo says what can be done about a path that is not there.
+func (s Spec) whereTo() string {
+	hint := "give the path of an existing one"
+	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(s.Path) {
+		hint += ", which starts from " + wd + " unless it is absolute"
+	}
+	if b := builtins[s.Source]; b != "" {
+		hint += ", or " + b + ", which ships inside"
+	}
+	return hint
 }
 
 // OpenInputs reads the samples at path, in the format of s, without their
@@ -133,7 +155,11 @@ func (s Spec) check() error {
 		return fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(Sources(), ", "))
 	}
 	if s.Path == "" && s.Source != "digits" {
-		return fmt.Errorf("%w: source %s needs a path", ErrSpec, s.Source)
+		return fmt.Errorf("%w: source %s needs a path: %s", ErrSpec, s.Source, s.whereTo())
+	}
+	if strings.HasPrefix(s.Path, "builtin:") && s.Path != builtins[s.Source] {
+		return fmt.Errorf("%w: source %s has no %q: there are %s for mnist and %s for text, and digits needs no path",
+			ErrSpec, s.Source, s.Path, BuiltinMNIST, BuiltinShakespeare)
 	}
 	if !(s.Split >= 0 && s.Split <= 1) {
 		return fmt.Errorf("%w: split %v is not a fraction between 0 and 1", ErrSpec, s.Split)
