@@ -139,6 +139,19 @@ func TestResumeOfAFinishedRunChangesNothing(t *testing.T) {
 	if got.Final.ValLoss == nil || *got.Final.ValLoss != *want.Final.ValLoss {
 		t.Error("the final metrics are gone")
 	}
+	if got.Throughput != want.Throughput || got.Throughput.StepMSP50 == 0 || got.Ledger.SteadyState != want.Ledger.SteadyState {
+		t.Errorf("what the run measured, %+v, became %+v", want.Throughput, got.Throughput)
+	}
+}
+
+func TestFinalBeforeAnEpochEnds(t *testing.T) {
+	rep := train(t, open(t, everything), berth.TrainOptions{MaxSteps: 2})
+	if len(rep.Losses) != 2 || rep.Final.TrainLoss == nil || rep.Final.ValLoss != nil {
+		t.Fatalf("losses %v, final %+v", rep.Losses, rep.Final)
+	}
+	if want := (rep.Losses[0] + rep.Losses[1]) / 2; math.Abs(*rep.Final.TrainLoss-want) > 1e-12 {
+		t.Errorf("training loss %v, want %v", *rep.Final.TrainLoss, want)
+	}
 }
 
 func TestCancelStopsAfterTheStepAndSaves(t *testing.T) {

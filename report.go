@@ -29,7 +29,8 @@ type Report struct {
 	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: what moved between host and devices
 }
 
-// Final are the newest epoch's metrics, nil where there is none.
+// Final are the newest epoch's metrics, nil where there is none. Before the
+// first epoch ended, the training loss is the mean of the losses so far.
 type Final struct {
 	TrainLoss   *float64 `json:"train_loss"`
 	ValLoss     *float64 `json:"val_loss"`
@@ -78,7 +79,8 @@ type Bubble struct {
 	Measured  float64 `json:"measured"`
 }
 
-// finish pulls the weights back, and writes the report.
+// finish pulls the weights back, and writes the report. A call that found
+// nothing to do has measured nothing, and repeats what the one before it did.
 func (t *trainer) finish() (*Report, error) {
 	ctx := context.Background()
 	t.rt.Residency.Unseal()
@@ -92,7 +94,7 @@ func (t *trainer) finish() (*Report, error) {
 	}
 	rep := &Report{
 		Steps: t.at.Step, Epochs: t.at.Epoch, Parameters: t.parameters(), Losses: t.losses,
-		Final:      Final{t.at.Last.TrainLoss, t.at.Last.ValLoss, t.at.Last.ValAccuracy},
+		Final:      t.final(),
 		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
 		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
 		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},
@@ -101,7 +103,35 @@ func (t *trainer) finish() (*Report, error) {
 	for _, a := range t.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, a.String())
 	}
+	if old := t.reportBefore(); t.at.Step == t.first && old != nil && old.Steps == rep.Steps && old.WeightsSHA256 == hash {
+		rep.Throughput, rep.Bubble, rep.Ledger = old.Throughput, old.Bubble, old.Ledger
+	}
 	return rep, t.writeReport(rep)
+}
+
+// reportBefore is the report that the run folder has, nil if there is none.
+func (t *trainer) reportBefore() *Report {
+	b, err := os.ReadFile(filepath.Join(t.opt.Dir, reportName))
+	if err != nil {
+		return nil
+	}
+	rep := &Report{}
+	if json.Unmarshal(b, rep) != nil {
+		return nil
+	}
+	return rep
+}
+
+func (t *trainer) final() Final {
+	f := Final{t.at.Last.TrainLoss, t.at.Last.ValLoss, t.at.Last.ValAccuracy}
+	if f.TrainLoss == nil && len(t.losses) > 0 {
+		var mean float64
+		for _, l := range t.losses {
+			mean += l / float64(len(t.losses))
+		}
+		f.TrainLoss = &mean
+	}
+	return f
 }
 
 func (t *trainer) throughput() Throughput {

@@ -50,7 +50,7 @@ func evalCommand() *cobra.Command {
 		Use:     "eval RUN",
 		Short:   "Compute loss and accuracy of a trained run",
 		Long:    "Compute loss and accuracy of a run's checkpoint over its validation part (the training part, if there is no other).",
-		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --json",
+		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --json --threads 1",
 		Args:    exactArgs(1),
 	}
 	cf, wf := addConfigFlags(c), addWeightFlags(c)

@@ -7,7 +7,7 @@ func resumeCommand() *cobra.Command {
 		Use:     "resume RUN",
 		Short:   "Continue a run from its newest checkpoint",
 		Long:    "Continue the run in a folder from its newest whole checkpoint, bit for bit, with the config saved there.",
-		Example: "  trainer resume runs/digits\n  trainer resume runs/digits --devices cpu:2",
+		Example: "  trainer resume runs/digits\n  trainer resume runs/digits --devices cpu:2 --threads 2",
 		Args:    exactArgs(1),
 	}
 	cf, tf := addConfigFlags(c), addTrainFlags(c)

@@ -37,7 +37,7 @@ func trainCommand() *cobra.Command {
 		Short: "Train a model",
 		Long: "Train a model from a config file, or from a shipped config by name (see trainer configs).\n" +
 			"Ctrl-C finishes the step, saves, and exits with 75; --resume goes on from there.",
-		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1",
+		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4",
 		Args:    exactArgs(1),
 	}
 	cf, tf := addConfigFlags(c), addTrainFlags(c)
