@@ -13,6 +13,7 @@ type stepClock struct {
 	samples int
 	total   time.Duration
 	last    time.Time
+	longest time.Duration // of a step
 	busy    time.Duration // of all devices
 	mark    []time.Duration
 	epoch   struct {
@@ -36,6 +37,7 @@ func (c *stepClock) tick(samples int) {
 	c.n++
 	c.samples += samples
 	c.total += d
+	c.longest = max(c.longest, d)
 	c.epoch.samples += samples
 	c.epoch.total += d
 }

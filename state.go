@@ -82,8 +82,9 @@ func (t *trainer) newest(ctx context.Context) (*checkpoint.Snapshot, error) {
 // adopt takes over a checkpoint's place in the run.
 func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	m := snap.Manifest
-	if err := t.unchanged(&m); err != nil {
-		return err
+	change := t.unchanged(&m)
+	if change != nil && !(t.opt.AllowChanged && errors.Is(change, ErrChanged)) {
+		return change
 	}
 	st, err := stateOf(&m)
 	if err != nil {
@@ -91,12 +92,28 @@ func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	}
 	t.at = st.Progress
 	t.at.Step, t.at.Epoch, t.at.Index, t.at.Saved = m.Step, m.Epoch, m.Index, m.Step
+	if change != nil {
+		t.opt.Observer.note(fmt.Sprintf("going on although %v", change))
+		t.realign(m.Fingerprints["data"])
+	}
 	text := fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", m.Step, t.sizes.total, m.Epoch+1, t.db.Path())
 	if t.done() {
 		text = fmt.Sprintf("the run in %s is complete: %d steps", t.opt.Dir, m.Step)
 	}
 	t.opt.Observer.note(text)
 	return nil
+}
+
+// realign makes a place in a run with another config or other data one in this
+// run: it goes on at the beginning of the next epoch where that place is no
+// batch's beginning here, and ends after the epochs that this config has.
+func (t *trainer) realign(data string) {
+	z := &t.sizes
+	if t.at.Index > 0 && (data != t.Data.Info.Fingerprint || t.at.Index%z.batch != 0 || t.at.Index >= z.samples) {
+		t.at.Epoch, t.at.Index = t.at.Epoch+1, 0
+		t.opt.Observer.note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", t.at.Epoch))
+	}
+	z.total = t.at.Step + max(0, t.Config.Train.Epochs-t.at.Epoch)*z.steps - t.at.Index/z.batch
 }
 
 // stateOf reads a manifest's state of the run.
@@ -115,10 +132,10 @@ func (r *Run) unchanged(m *checkpoint.Manifest) error {
 		return err
 	}
 	if then := m.Fingerprints["config"]; then != prints["config"] {
-		return fmt.Errorf("%w: %s: restore the config, or begin another run", ErrChanged, r.changes(m))
+		return fmt.Errorf("%w: %s: restore the config, begin another run, or allow the change", ErrChanged, r.changes(m))
 	}
 	if then := m.Fingerprints["data"]; then != prints["data"] {
-		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): restore it, or begin another run",
+		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): restore it, begin another run, or allow the change",
 			ErrChanged, m.ID, short(then), short(prints["data"]))
 	}
 	return nil
@@ -127,30 +144,65 @@ func (r *Run) unchanged(m *checkpoint.Manifest) error {
 // changes lists the keys whose values differ from those a checkpoint was made
 // with.
 func (r *Run) changes(m *checkpoint.Manifest) string {
-	then, err := configs.Parse("checkpoint", m.Config, configs.Overlay{})
+	now, err := r.Config.YAML()
 	if err != nil {
 		return "its config is not what the checkpoint was made with"
 	}
-	old, _ := then.Identity()
-	now, _ := r.Config.Identity()
-	before := map[string]string{}
-	for line := range strings.Lines(string(old)) {
-		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		before[k] = v
+	if list := ConfigChanges(m.Config, now); len(list) > 0 {
+		return strings.Join(list, "; ")
+	}
+	return "its config is not what the checkpoint was made with"
+}
+
+// ConfigChanges lists the keys of a run's identity whose values differ between
+// two resolved configs. It is empty where one of them cannot be read.
+func ConfigChanges(then, now []byte) []string {
+	before, after := identityOf(then), identityOf(now)
+	if before == nil || after == nil {
+		return nil
 	}
 	var out []string
-	for line := range strings.Lines(string(now)) {
-		k, v, _ := strings.Cut(strings.TrimSpace(line), ": ")
+	for k, v := range after {
 		if was, ok := before[k]; !ok || was != v {
 			out = append(out, fmt.Sprintf("%s was %s, is %s", k, cmp.Or(was, "not set"), v))
 		}
-		delete(before, k)
 	}
 	for k, was := range before {
-		out = append(out, fmt.Sprintf("%s was %s, is not set", k, was))
+		if _, ok := after[k]; !ok {
+			out = append(out, fmt.Sprintf("%s was %s, is not set", k, was))
+		}
 	}
 	slices.Sort(out)
-	return strings.Join(out, "; ")
+	return out
+}
+
+// identityOf is the identity of a resolved config by key; nil if it cannot be
+// read.
+func identityOf(text []byte) map[string]string {
+	c, err := configs.Parse("config", text, configs.Overlay{})
+	if err != nil {
+		return nil
+	}
+	id, err := c.Identity()
+	if err != nil {
+		return nil
+	}
+	keys := map[string]string{}
+	var path []string // of the sections that a line is in
+	var indents []int
+	for line := range strings.Lines(string(id)) {
+		text := strings.TrimLeft(line, " ")
+		indent := len(line) - len(text)
+		for len(indents) > 0 && indents[len(indents)-1] >= indent {
+			path, indents = path[:len(path)-1], indents[:len(indents)-1]
+		}
+		k, v, _ := strings.Cut(strings.TrimSpace(text), ":")
+		path, indents = append(path, k), append(indents, indent)
+		if v != "" {
+			keys[strings.Join(path, ".")] = strings.TrimSpace(v)
+		}
+	}
+	return keys
 }
 
 func short(s string) string { return s[:min(12, len(s))] }
@@ -210,7 +262,7 @@ func (t *trainer) save(ctx context.Context) error {
 	}
 	t.at.Saved = t.at.Step
 	k := t.Config.Checkpoint.Keep
-	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best}); err != nil {
+	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); err != nil {
 		return err
 	}
 	t.opt.Observer.saved(Saved{Step: t.at.Step, ID: id, Bytes: src.bytes, Time: time.Since(start)})

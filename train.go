@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/datasets"
@@ -31,6 +32,16 @@ type TrainOptions struct {
 	// MaxSteps ends the run, saved, after that many steps since its beginning;
 	// 0 means the config's epochs. The learning rate's schedule ignores it.
 	MaxSteps int
+	// MaxTime ends the call, saved, before it has taken that long, as far as
+	// the time of a step and of a save can be foreseen; 0 means no limit. The
+	// error is ErrStopped where the run was not complete by then.
+	MaxTime time.Duration
+	// SaveNow asks for a checkpoint after the step that is under way, for each
+	// value received; nil for never.
+	SaveNow <-chan struct{}
+	// AllowChanged resumes although the config or the data is not what the
+	// checkpoint was made with, and says what changed. Weights must still fit.
+	AllowChanged bool
 	// AssertResident fails the run if between epoch boundaries anything but
 	// the batch is copied in, or anything comes out that was not asked for.
 	AssertResident bool
@@ -56,8 +67,10 @@ type trainer struct {
 	at      progress
 	losses  []float64 // of every logged step
 	clock   stepClock
-	first   int      // steps taken before this call
-	queued  []queued // steps whose slots are not yet returned
+	began   time.Time
+	between time.Duration // the longest that evaluating and saving took
+	first   int           // steps taken before this call
+	queued  []queued      // steps whose slots are not yet returned
 }
 
 // queued is a step under way.
@@ -70,7 +83,7 @@ type queued struct {
 // returns the report. When ctx is cancelled it finishes the step, saves and
 // returns ErrStopped along with a report.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
-	t := &trainer{Run: r, opt: o}
+	t := &trainer{Run: r, opt: o, began: time.Now()}
 	rep, err := t.run(ctx)
 	return rep, errors.Join(err, t.close())
 }
@@ -152,7 +165,7 @@ func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 	t.seal()
 	t.clock.begin(t.rt.Busy())
 	for !t.done() {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || t.timeIsUp() {
 			return true, t.pause(work)
 		}
 		b, err := t.feed.loader.Next(work)
@@ -174,6 +187,39 @@ func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 
 func (t *trainer) done() bool {
 	return t.stoppedEarly() || t.at.Step >= t.sizes.total || t.opt.MaxSteps > 0 && t.at.Step >= t.opt.MaxSteps
+}
+
+// timeIsUp tells whether another step could leave too little time to save.
+func (t *trainer) timeIsUp() bool {
+	if t.opt.MaxTime <= 0 {
+		return false
+	}
+	const unknown = 100e6 // bytes a second that a first save is taken to reach
+	save := max(2*t.between, time.Duration(float64(t.stateBytes())/unknown*float64(time.Second)))
+	return time.Since(t.began)+2*t.clock.longest+save >= t.opt.MaxTime
+}
+
+// stateBytes is what a checkpoint holds.
+func (t *trainer) stateBytes() (n int64) {
+	for _, v := range t.Plan.Graph.Vars {
+		n += v.Meta.Bytes()
+	}
+	return n
+}
+
+// asked tells whether someone wants a checkpoint now.
+func (t *trainer) asked() bool {
+	select {
+	case _, ok := <-t.opt.SaveNow:
+		if !ok {
+			t.opt.SaveNow = nil
+			return false
+		}
+		t.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", t.at.Step))
+		return true
+	default:
+		return false
+	}
 }
 
 // step queues one step and settles the one before it.
@@ -216,7 +262,7 @@ func (t *trainer) afterStep(ctx context.Context, b datasets.Batch) error {
 	c := t.Config
 	endOfEpoch := b.Next.Epoch > b.At.Epoch
 	logDue := c.Train.LogEvery > 0 && t.at.Step%c.Train.LogEvery == 0
-	saveDue := c.Checkpoint.Every > 0 && t.at.Step%c.Checkpoint.Every == 0
+	saveDue := t.asked() || c.Checkpoint.Every > 0 && t.at.Step%c.Checkpoint.Every == 0
 	if !endOfEpoch && !logDue && !saveDue {
 		return nil
 	}
@@ -224,7 +270,11 @@ func (t *trainer) afterStep(ctx context.Context, b datasets.Batch) error {
 		return err
 	}
 	t.clock.stop(t.rt.Busy())
-	defer func() { t.clock.begin(t.rt.Busy()) }()
+	start := time.Now()
+	defer func() {
+		t.between = max(t.between, time.Since(start))
+		t.clock.begin(t.rt.Busy())
+	}()
 	if endOfEpoch {
 		return t.endEpoch(ctx, b.At.Epoch)
 	}

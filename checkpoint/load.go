@@ -91,6 +91,15 @@ func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
 	return s, append(skipped, bad...), err
 }
 
+// BestOf is the id of the checkpoint with the best value of the metric that
+// the newest watches, of those that List gave; 0 where none has one.
+func BestOf(ms []Manifest) uint64 {
+	if r := byRank(ms); len(r) > 0 {
+		return r[0].ID
+	}
+	return 0
+}
+
 // byRank gives the checkpoints that have a value of the metric the newest
 // watches, best first.
 func byRank(ms []Manifest) []Manifest {

@@ -166,8 +166,9 @@ type Devices struct {
 // Keep says how many snapshots stay in the run folder.
 type Keep struct {
 	Pos  Pos
-	Last int
-	Best int
+	Last  int
+	Best  int
+	Every int // steps; 0: none for that
 }
 
 // Checkpoint says when snapshots are taken and which stay.

@@ -113,6 +113,7 @@ var keepSection = &section{
 	keys: []*key{
 		{name: "last", kind: positive, at: at(func(k *Keep) *int { return &k.Last }), def: "3", doc: "the newest"},
 		{name: "best", kind: counting, at: at(func(k *Keep) *int { return &k.Best }), def: "1", doc: "the best by `checkpoint.best`"},
+		{name: "every", kind: counting, at: at(func(k *Keep) *int { return &k.Every }), def: "0", doc: "those at steps that are multiples of this, for good; 0: none"},
 	},
 }
 

@@ -17,24 +17,47 @@ import (
 func checkpointsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "checkpoints",
-		Short:   "List, verify and export a run's checkpoints",
+		Short:   "List, inspect, compare, verify, export and tidy up a run's checkpoints",
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints export runs/digits weights.safetensors",
 	}
 	group(c)
-	c.AddCommand(lsCommand(), verifyCommand(), exportCommand(), repairCommand())
+	c.AddCommand(lsCommand(), inspectCommand(), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
+		pruneCommand(), compactCommand(), repairCommand())
 	return c
 }
 
 // checkpointsOf opens the checkpoints of a run folder, or a file, for reading.
 func checkpointsOf(path string) (*checkpoint.DB, error) {
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		path = berth.CheckpointPath(path)
+	return openCheckpoints(path, checkpoint.Options{ReadOnly: true})
+}
+
+// changing opens the checkpoints of a run folder, or a file that exists, for
+// changes.
+func changing(path string) (*checkpoint.DB, error) {
+	db, err := checkpointsOf(path) // which does not make a file
+	if err != nil {
+		return nil, err
 	}
-	db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+	if err := db.Close(); err != nil {
+		return nil, err
+	}
+	return openCheckpoints(path, checkpoint.Options{})
+}
+
+func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) {
+	db, err := checkpoint.Open(fileOf(path), o)
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		return nil, usageError{fmt.Errorf("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)}
 	}
 	return db, err
+}
+
+// fileOf is the checkpoint file of a run folder, or the file itself.
+func fileOf(path string) string {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return berth.CheckpointPath(path)
+	}
+	return path
 }
 
 // missing makes a mistake of the user of a checkpoint that is not there.
@@ -47,7 +70,9 @@ func missing(err error) error {
 
 func lsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "ls RUN", Short: "List checkpoints", Example: "  trainer checkpoints ls runs/digits", Args: exactArgs(1),
+		Use: "ls RUN", Short: "List checkpoints",
+		Long:    "List checkpoints. SIZE is all that one holds, SHARED what of it lay in the file already when it was saved.",
+		Example: "  trainer checkpoints ls runs/digits", Args: exactArgs(1),
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			db, err := checkpointsOf(args[0])
 			if err != nil {
@@ -59,10 +84,15 @@ func lsCommand() *cobra.Command {
 				return err
 			}
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tVAL LOSS\tVAL ACCURACY\tSIZE\tWRITTEN\tTIME")
+			fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\tVAL ACCURACY\tSIZE\tSHARED\tTIME\t")
+			best := checkpoint.BestOf(list)
 			for _, m := range list {
-				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "val_loss"),
-					metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Stored), m.Time.Local().Format(time.DateTime))
+				mark := ""
+				if m.ID == best {
+					mark = "best"
+				}
+				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
+					metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Bytes-m.Stored), m.Time.Local().Format(time.DateTime), mark)
 			}
 			for _, s := range skipped {
 				fmt.Fprintf(w, "%v\n", s)
@@ -78,11 +108,7 @@ func repairCommand() *cobra.Command {
 		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. The run's own file is left as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			from := args[0]
-			if st, err := os.Stat(from); err == nil && st.IsDir() {
-				from = berth.CheckpointPath(from)
-			}
-			n, err := checkpoint.Salvage(c.Context(), from, args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
+			n, err := checkpoint.Salvage(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
 			fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
 			return missing(err)
 		},
@@ -132,8 +158,7 @@ func exportCommand() *cobra.Command {
 		Long:    "Write a checkpoint's parameters and batchnorm statistics by name; the file loads as a PyTorch state_dict and with --init.",
 		Example: "  trainer checkpoints export runs/digits weights.safetensors", Args: exactArgs(2),
 	}
-	id := c.Flags().Uint64("id", 0, "the checkpoint with this ID (default: the newest)")
-	best := c.Flags().Bool("best", false, "the best checkpoint")
+	w := pickFlags(c)
 	all := c.Flags().Bool("all", false, "optimizer state too")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		db, err := checkpointsOf(args[0])
@@ -141,7 +166,7 @@ func exportCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		s, err := berth.PickCheckpoint(c.Context(), db, berth.Weights{ID: *id, Best: *best})
+		s, err := berth.PickCheckpoint(c.Context(), db, *w)
 		if err != nil {
 			return missing(err)
 		}

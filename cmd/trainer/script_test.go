@@ -62,7 +62,7 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: stopping SIGNAL CODE RUN PROGRAM ARGS…")
 	}
-	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[args[0]]
+	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1}[args[0]]
 	want, err := strconv.Atoi(args[1])
 	if !ok || err != nil {
 		ts.Fatalf("signal %s, code %s", args[0], args[1])

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -24,9 +26,11 @@ func addTrainFlags(c *cobra.Command) *trainFlags {
 	f := &trainFlags{}
 	o := &f.options
 	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after that many steps since the run's beginning")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save, with exit code 75, before that long, such as 55m")
 	c.Flags().StringVar(&o.Report, "report", "", "write the report to this file too")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if between epochs anything but the batch goes in, or anything unasked comes out")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into this folder")
+	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "print nothing but errors")
 	return f
 }
@@ -36,7 +40,7 @@ func trainCommand() *cobra.Command {
 		Use:   "train CONFIG|NAME",
 		Short: "Train a model",
 		Long: "Train a model from a config file, or from a shipped config by name (see trainer configs).\n" +
-			"Ctrl-C finishes the step, saves, and exits with 75; --resume goes on from there.",
+			"Ctrl-C finishes the step, saves, and exits with 75; --resume goes on from there. SIGUSR1 saves and goes on.",
 		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4",
 		Args:    exactArgs(1),
 	}
@@ -75,6 +79,9 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	}
 	p := newProgress(out, run)
 	o.Observer = p.observer()
+	saveNow, undo := onUSR1()
+	defer undo()
+	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	p.finish()
 	if rep != nil {
@@ -86,6 +93,30 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	return err
 }
 
+// onUSR1 asks for a checkpoint whenever SIGUSR1 comes. The returned function
+// undoes it.
+func onUSR1() (asked <-chan struct{}, undo func()) {
+	c, out, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	signal.Notify(c, syscall.SIGUSR1)
+	go func() {
+		for {
+			select {
+			case <-c:
+				select {
+				case out <- struct{}{}:
+				default: // one is asked for already
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return out, func() {
+		signal.Stop(c)
+		close(done)
+	}
+}
+
 // checkTrain refuses flags that exclude each other, and a report that could
 // not be written once the run is over.
 func checkTrain(o berth.TrainOptions) error {
@@ -94,6 +125,10 @@ func checkTrain(o berth.TrainOptions) error {
 		return errors.New("--resume and --fresh exclude each other; give one")
 	case o.Resume && o.Init != "":
 		return errors.New("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
+	case o.AllowChanged && !o.Resume:
+		return errors.New("--allow-changed is for --resume; give both, or neither")
+	case o.MaxTime < 0:
+		return fmt.Errorf("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
 		return fmt.Errorf("--max-steps %d: expected a whole number of at least 0; 0: the config's epochs", o.MaxSteps)
 	}

@@ -1,0 +1,187 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Stats sums up the elements of a tensor. Min, Max, Mean and Std are over the
+// finite ones; they are 0 where there are none.
+type Stats struct {
+	Min, Max, Mean, Std float64
+	Zero, NaN, Inf      int64
+}
+
+// Stats reads a tensor and sums up its elements.
+func (s *Snapshot) Stats(ctx context.Context, name string) (Stats, error) {
+	var st Stats
+	var n int64
+	var sum, squares float64 // of the differences from the first finite element, lest digits cancel
+	var first float64
+	err := s.pieces(ctx, name, func(d shape.DType, b []byte) error {
+		return eachElement(d, b, func(v float64) {
+			switch {
+			case math.IsNaN(v):
+				st.NaN++
+				return
+			case math.IsInf(v, 0):
+				st.Inf++
+				return
+			case v == 0:
+				st.Zero++
+			}
+			if n == 0 {
+				first, st.Min, st.Max = v, v, v
+			}
+			n++
+			st.Min, st.Max = min(st.Min, v), max(st.Max, v)
+			sum += v - first
+			squares += (v - first) * (v - first)
+		})
+	})
+	if err != nil || n == 0 {
+		return st, err
+	}
+	mean := sum / float64(n)
+	st.Mean = first + mean
+	st.Std = math.Sqrt(max(0, squares/float64(n)-mean*mean))
+	return st, nil
+}
+
+// pieces hands f the contents of a tensor chunk by chunk. The bytes are valid
+// during the call.
+func (s *Snapshot) pieces(ctx context.Context, name string, f func(d shape.DType, b []byte) error) error {
+	i, ok := s.byName[name]
+	if !ok {
+		return fmt.Errorf("%s: checkpoint %d: tensor %q: %w", s.db.path, s.Manifest.ID, name, ErrNotFound)
+	}
+	t := &s.Manifest.Tensors[i]
+	var buf []byte
+	for k, c := range t.Chunks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if len(buf) < c.Size {
+			buf = make([]byte, c.Size)
+		}
+		if err := s.chunk(t, k, 0, buf[:c.Size]); err != nil {
+			return err
+		}
+		if err := f(t.Meta.DType, buf[:c.Size]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachElement decodes little-endian elements.
+func eachElement(d shape.DType, b []byte, f func(v float64)) error {
+	size := d.Size()
+	if size == 0 || len(b)%size != 0 {
+		return damaged("%d bytes are no whole number of %v", len(b), d)
+	}
+	for ; len(b) > 0; b = b[size:] {
+		switch d {
+		case shape.Float32:
+			f(float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
+		case shape.Float64:
+			f(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		case shape.Int32:
+			f(float64(int32(binary.LittleEndian.Uint32(b))))
+		case shape.Int64:
+			f(float64(int64(binary.LittleEndian.Uint64(b))))
+		default:
+			f(float64(b[0]))
+		}
+	}
+	return nil
+}
+
+// Difference is how a tensor of one checkpoint differs from that of the same
+// name in another.
+type Difference struct {
+	Name    string
+	A, B    *Tensor // nil where a checkpoint has none of that name
+	Count   int64   // elements whose bits differ, where both have the same metadata
+	Largest float64 // difference of two finite elements
+}
+
+// Diff lists the tensors of which two checkpoints do not hold the same bits:
+// those of a in its order, then those that only b has. What they store under
+// the same hashes is not read.
+func Diff(ctx context.Context, a, b *Snapshot) ([]Difference, error) {
+	var ds []Difference
+	for i := range a.Manifest.Tensors {
+		t := &a.Manifest.Tensors[i]
+		other, ok := b.Tensor(t.Name)
+		switch {
+		case !ok:
+			ds = append(ds, Difference{Name: t.Name, A: &t.Tensor})
+		case !other.Meta.Equal(t.Meta):
+			ds = append(ds, Difference{Name: t.Name, A: &t.Tensor, B: &other})
+		default:
+			d, err := diffTensor(ctx, a, b, t)
+			if err != nil {
+				return nil, err
+			}
+			if d.Count > 0 {
+				d.A, d.B = &t.Tensor, &other
+				ds = append(ds, d)
+			}
+		}
+	}
+	for _, t := range b.Tensors() {
+		if _, ok := a.Tensor(t.Name); !ok {
+			ds = append(ds, Difference{Name: t.Name, B: &t})
+		}
+	}
+	return ds, nil
+}
+
+func diffTensor(ctx context.Context, a, b *Snapshot, t *TensorEntry) (Difference, error) {
+	d := Difference{Name: t.Name}
+	var off int64
+	other := b.Manifest.Tensors[b.byName[t.Name]]
+	k := 0
+	err := a.pieces(ctx, t.Name, func(dt shape.DType, x []byte) error {
+		same := k < len(other.Chunks) && other.Chunks[k] == t.Chunks[k] && (k == 0 || other.Chunks[0].Size == t.Chunks[0].Size)
+		k++
+		if same {
+			off += int64(len(x))
+			return nil
+		}
+		y := make([]byte, len(x))
+		if err := b.Read(t.Name, off, y); err != nil {
+			return err
+		}
+		off += int64(len(x))
+		return d.compare(dt, x, y)
+	})
+	return d, err
+}
+
+// compare counts the elements that differ.
+func (d *Difference) compare(dt shape.DType, x, y []byte) error {
+	size := dt.Size()
+	for i := 0; i+size <= len(x); i += size {
+		p, q := x[i:i+size], y[i:i+size]
+		if string(p) == string(q) {
+			continue
+		}
+		d.Count++
+		var v [2]float64
+		for j, b := range [][]byte{p, q} {
+			if err := eachElement(dt, b, func(f float64) { v[j] = f }); err != nil {
+				return err
+			}
+		}
+		if gap := math.Abs(v[0] - v[1]); gap > d.Largest && !math.IsInf(gap, 0) {
+			d.Largest = gap
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+func importCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "import RUN FILE.safetensors[:PREFIX]", Short: "Add a checkpoint with weights from a safetensors file",
+		Long: "Add a checkpoint that is the newest one with the tensors of the file, by name after the prefix, in place of its own.\n" +
+			"Every parameter must be there, in its shape; optimizer state that the file lacks stays as it is.\n" +
+			"To begin a run from weights, use trainer train --init.",
+		Example: "  trainer checkpoints export runs/digits w.safetensors\n  trainer checkpoints import runs/digits w.safetensors", Args: exactArgs(2),
+	}
+	w := pickFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		path, prefix := args[1], ""
+		if _, err := os.Stat(path); err != nil {
+			if i := strings.LastIndexByte(path, ':'); i >= 0 {
+				path, prefix = path[:i], path[i+1:]
+			}
+		}
+		return change(args[0], func(db *checkpoint.DB) error {
+			base, err := berth.PickCheckpoint(c.Context(), db, *w)
+			if err != nil {
+				return missing(err)
+			}
+			id, err := db.Import(c.Context(), base, path, prefix, graph.Parameter.String())
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, weights from %s\n", id, base.Manifest.Step, path)
+			return nil
+		})
+	}
+	return c
+}
+
+func pruneCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "prune RUN", Short: "Delete checkpoints but the newest and the best",
+		Long:    "Delete the checkpoints that no rule keeps. The room is used by later saves; trainer checkpoints compact gives it back.",
+		Example: "  trainer checkpoints prune runs/digits --last 1 --best 1", Args: exactArgs(1),
+	}
+	var k checkpoint.Keep
+	c.Flags().IntVar(&k.Last, "last", 1, "keep this many of the newest")
+	c.Flags().IntVar(&k.Best, "best", 1, "keep this many of the best")
+	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if k.Last < 1 || k.Best < 0 || k.Every < 0 {
+			return usageError{fmt.Errorf("--last %d --best %d --every %d: expected at least 1, 0 and 0", k.Last, k.Best, k.Every)}
+		}
+		return change(args[0], func(db *checkpoint.DB) error {
+			n, err := db.Prune(k)
+			fmt.Fprintf(c.OutOrStdout(), "%d deleted\n", n)
+			return err
+		})
+	}
+	return c
+}
+
+func compactCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "compact RUN", Short: "Make a checkpoint file as small as what it holds",
+		Long:    "Write what the file holds into a new one and put that in its place. Stopped at any moment, one of the two is there, whole.",
+		Example: "  trainer checkpoints compact runs/digits", Args: exactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return change(args[0], func(db *checkpoint.DB) error {
+				before, err := os.Stat(db.Path())
+				if err != nil {
+					return err
+				}
+				if err := db.Compact(c.Context()); err != nil {
+					return err
+				}
+				after, err := os.Stat(db.Path())
+				if err == nil {
+					fmt.Fprintf(c.OutOrStdout(), "%s, now %s\n", bytesText(before.Size()), bytesText(after.Size()))
+				}
+				return err
+			})
+		},
+	}
+}
+
+// change opens a run's checkpoints for f to change them.
+func change(run string, f func(db *checkpoint.DB) error) error {
+	db, err := changing(run)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
