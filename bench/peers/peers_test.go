@@ -56,12 +56,30 @@ func TestTurns(t *testing.T) {
 	if !slices.Equal(order, want) {
 		t.Errorf("turns were %v, want %v", order, want)
 	}
+}
+
+func TestFailures(t *testing.T) {
 	broken := errors.New("broken")
-	ts := turns{log: io.Discard, programs: []program{{family: "x", does: every, run: func(context.Context, string) (sample, error) {
-		return sample{}, broken
-	}}}}
-	if err := ts.all(t.Context(), "mlp", 0); !errors.Is(err, broken) || !strings.Contains(err.Error(), "mlp of x") {
+	fail := func(context.Context, string) (sample, error) { return sample{}, broken }
+	var order []string
+	var log strings.Builder
+	ts := turns{log: &log, programs: []program{
+		fake(berthName, "", every, 4, &order),
+		{family: torchName, does: every, run: fail},
+		fake(llmcName, "", every, 4, &order),
+	}}
+	if err := ts.all(t.Context(), "mlp", 0); err != nil || len(ts.measured) != 2 || !strings.Contains(log.String(), "PyTorch failed: broken") {
+		t.Errorf("%v, %d measured, said %q", err, len(ts.measured), log.String())
+	}
+	ts.programs[0].run = fail
+	if err := ts.all(t.Context(), "mlp", 0); !errors.Is(err, broken) || !strings.Contains(err.Error(), "mlp of Berth") {
 		t.Errorf("%v does not say whose turn failed", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ts.programs = ts.programs[2:]
+	if err := ts.all(ctx, "mlp", 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v after an interrupt", err)
 	}
 }
 

@@ -100,7 +100,8 @@ type turn struct {
 }
 
 // all gives everyone a turn on a workload, in the opposite order every other
-// round.
+// round. Who fails has none, and the others go on; without Berth there is
+// nothing to compare with.
 func (t *turns) all(ctx context.Context, workload string, round int) error {
 	for i := range t.programs {
 		if round%2 == 1 {
@@ -111,8 +112,14 @@ func (t *turns) all(ctx context.Context, workload string, round int) error {
 			continue
 		}
 		s, err := t.one(ctx, p, workload)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && p.family == berthName:
 			return fmt.Errorf("%s of %s: %w", workload, p.name(), err)
+		case err != nil:
+			fmt.Fprintf(t.log, "round %d/%d  %-9s  %s failed: %v\n", round+1, t.rounds, workload, p.name(), err)
+			continue
 		}
 		t.measured = append(t.measured, turn{Workload: workload, Round: round, Family: p.family, Variant: p.variant, sample: s})
 		fmt.Fprintf(t.log, "round %d/%d  %-9s  %-55s  %9.2f ms, least %9.2f, %d MiB\n", round+1, t.rounds, workload, p.name(),

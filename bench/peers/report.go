@@ -99,12 +99,13 @@ func (r report) entries(workload string) []entry {
 	return es
 }
 
-// newEntry sums up a variant's turns; Berth's are of the same rounds.
+// newEntry sums up a variant's turns; Berth had one in every round.
 func newEntry(berth, ts []turn) entry {
 	e := entry{family: ts[0].Family, variant: ts[0].Variant}
 	var ratios []float64
-	for i, t := range ts {
-		ratios = append(ratios, t.StepMS.Median/berth[min(i, len(berth)-1)].StepMS.Median)
+	for _, t := range ts {
+		same := slices.IndexFunc(berth, func(b turn) bool { return b.Round == t.Round })
+		ratios = append(ratios, t.StepMS.Median/berth[max(0, same)].StepMS.Median)
 	}
 	e.slower = median(ratios)
 	e.median, e.min = median(collect(ts, medianMS)), slices.Min(collect(ts, minMS))
