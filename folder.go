@@ -35,7 +35,7 @@ func (t *trainer) openDir() error {
 		return fmt.Errorf("run folder %s: %w", t.opt.Dir, err)
 	}
 	var err error
-	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
+	t.db, err = t.openCheckpoints()
 	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
 		return nil // it is deleted once the new run can start
 	}
@@ -47,6 +47,11 @@ func (t *trainer) openDir() error {
 		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
 	}
 	return err
+}
+
+// openCheckpoints opens the run folder's checkpoints for writing.
+func (t *trainer) openCheckpoints() (*checkpoint.DB, error) {
+	return checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{Compress: t.Config.Checkpoint.Compress == "zstd"})
 }
 
 // begin makes the folder's files those of this run. It comes after everything
@@ -75,7 +80,7 @@ func (t *trainer) forget() error {
 		}
 	}
 	var err error
-	t.db, err = checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{})
+	t.db, err = t.openCheckpoints()
 	return err
 }
 

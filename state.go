@@ -265,6 +265,11 @@ func (t *trainer) save(ctx context.Context) error {
 	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); err != nil {
 		return err
 	}
+	if tidied, err := t.db.Tidy(ctx); err != nil {
+		return err
+	} else if tidied {
+		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.db.Path()))
+	}
 	t.opt.Observer.saved(Saved{Step: t.at.Step, ID: id, Bytes: src.bytes, Time: time.Since(start)})
 	return nil
 }

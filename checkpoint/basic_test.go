@@ -96,7 +96,7 @@ func same(s *Snapshot, step int) error {
 	m, src := at(step)
 	got := s.Manifest
 	got.Tensors = nil
-	m.Format, m.ID, m.Bytes, m.Stored, m.Count = Format, got.ID, got.Bytes, got.Stored, len(src.tensors)
+	m.Format, m.ID, m.Bytes, m.Fresh, m.Stored, m.Count = got.Format, got.ID, got.Bytes, got.Fresh, got.Stored, len(src.tensors)
 	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", m); a != b {
 		return fmt.Errorf("manifest is\n%s, want\n%s", a, b)
 	}

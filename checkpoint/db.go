@@ -21,6 +21,7 @@ type Options struct {
 	ReadOnly   bool          // many may read at a time; the file must exist
 	ChunkBytes int           // chunk size of what is saved; 0: 4 MiB
 	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
+	Compress   bool          // with zstd, chunks that this makes smaller; the file is of FormatPacked from the first save on
 	Timeout    time.Duration // how long to wait for another process to let go; 0: not at all
 }
 
@@ -45,7 +46,7 @@ type DB struct {
 
 // stored is a chunk in the file.
 type stored struct {
-	size int  // -1: it has no contents
+	size int  // of the contents; -1: it has none, or they are compressed and not read yet
 	refs int  // tensors of checkpoints that use it
 	good bool // written, or read back and found whole, since the file was opened
 }
@@ -128,9 +129,10 @@ func (im *image) checkFormat() error {
 	if err := json.Unmarshal(payload, &f); err != nil {
 		return damaged("format record: %w", err)
 	}
-	if f.Format != Format {
-		return fmt.Errorf("%w: the file has format %d, this program reads %d: use a matching version of berth", ErrFormat, f.Format, Format)
+	if !knownFormat(f.Format) {
+		return fmt.Errorf("%w: the file has format %d, this program reads %d to %d: use a matching version of berth", ErrFormat, f.Format, Format, FormatPacked)
 	}
+	im.format = f.Format
 	return nil
 }
 
@@ -210,18 +212,14 @@ func neverUsed(f *os.File) (bool, error) {
 
 // create makes the buckets of a new file.
 func (db *DB) create() error {
-	payload, err := json.Marshal(formatRecord{Format})
-	if err != nil {
-		return err
-	}
 	db.head = head{Next: 1}
-	err = db.update(func(tx *bbolt.Tx) error {
+	err := db.update(func(tx *bbolt.Tx) error {
 		for _, name := range [][]byte{bucketBerth, bucketManifests, bucketTensors, bucketChunks} {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
 		}
-		if err := tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, payload)); err != nil {
+		if err := putFormat(tx, Format); err != nil {
 			return err
 		}
 		return putHead(tx, db.head)
@@ -239,6 +237,14 @@ func syncDir(dir string) error {
 	}
 	defer d.Close()
 	return d.Sync()
+}
+
+func putFormat(tx *bbolt.Tx, format int) error {
+	payload, err := json.Marshal(formatRecord{format})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, payload))
 }
 
 func putHead(tx *bbolt.Tx, h head) error {
@@ -309,7 +315,7 @@ func (db *DB) reindex() error {
 			return nil
 		}
 		size := -1
-		if raw, err := db.im.raw(it); err == nil {
+		if raw, packed, err := db.im.contents(it); err == nil && !packed {
 			size = int(raw.size)
 		}
 		db.chunks[Hash(it.key)] = &stored{size: size}

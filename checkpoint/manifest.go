@@ -11,9 +11,14 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Format is the version of the file format this package writes, and the only
-// one it reads.
-const Format = 1
+// The versions of the file format. This package reads both, and writes the
+// first until something is compressed.
+const (
+	Format       = 1
+	FormatPacked = 2 // there may be compressed chunks
+)
+
+func knownFormat(f int) bool { return f == Format || f == FormatPacked }
 
 // Tensor is what a Source says of one tensor.
 type Tensor struct {
@@ -51,7 +56,8 @@ type Manifest struct {
 	Config       []byte             // the resolved configuration
 
 	Bytes   int64         // contents of all tensors; set by Save
-	Stored  int64         // of these, what this save wrote: the rest was there already; set by Save
+	Fresh   int64         // of these, what was not in the file yet; set by Save
+	Stored  int64         // what this save wrote of them: less than Fresh where it compressed; set by Save
 	Count   int           // number of tensors; set by Save
 	Tensors []TensorEntry // set by Load; nil in what List returns
 }

@@ -277,7 +277,7 @@ func TestUnknownFormat(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	err := db.update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, []byte(`{"format":2}`)))
+		return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, []byte(`{"format":3}`)))
 	})
 	if !errors.Is(err, ErrFormat) { // update looks at the file after the change
 		t.Fatal(err)
@@ -285,8 +285,8 @@ func TestUnknownFormat(t *testing.T) {
 	db.Close()
 	for _, o := range []Options{{}, {ReadOnly: true}} {
 		_, err := Open(path, o)
-		if !errors.Is(err, ErrFormat) || !containsAll(err.Error(), "format 2", "reads 1") {
-			t.Errorf("format 2: %v", err)
+		if !errors.Is(err, ErrFormat) || !containsAll(err.Error(), "format 3", "reads 1 to 2") {
+			t.Errorf("format 3: %v", err)
 		}
 	}
 }

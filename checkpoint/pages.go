@@ -36,7 +36,8 @@ type image struct {
 	size int64 // bytes in the file
 	page int64 // bytes of a page
 	metaPage
-	note error // a meta page that could not be used, though the other could
+	format int   // of the file, once it has been checked
+	note   error // a meta page that could not be used, though the other could
 }
 
 type metaPage struct {

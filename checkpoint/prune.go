@@ -195,6 +195,34 @@ func (db *DB) Compact(ctx context.Context) error {
 	return nil
 }
 
+// leastWaste is the free room that is worth a compaction.
+const leastWaste = 8 << 20
+
+// Tidy compacts the file if more than half of it is free, and reports whether
+// it did. It is cheap to ask.
+func (db *DB) Tidy(ctx context.Context) (bool, error) {
+	free, size, err := db.free()
+	if err != nil || free < leastWaste || 2*free <= size {
+		return false, err
+	}
+	return true, db.Compact(ctx)
+}
+
+// free is the room in the file that nothing uses, and its size.
+func (db *DB) free() (free, size int64, err error) {
+	im, unlock, err := db.reading()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unlock()
+	_, ids, err := im.freelist()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", db.path, err)
+	}
+	// What bbolt has not used of the file yet is free, too.
+	return int64(len(ids)/8)*im.page + max(0, im.size-int64(im.high)*im.page), im.size, nil
+}
+
 // compactInto fills dst and takes its place. dst is locked already, so nobody
 // comes between.
 func (db *DB) compactInto(ctx context.Context, dst *DB) error {

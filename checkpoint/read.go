@@ -1,10 +1,15 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"slices"
 )
+
+// modest is a size of chunks that is believed of a small file: compressed, they
+// may be larger than it.
+const modest = 2 * defaultCut
 
 // The reading side of an image: records and chunks.
 
@@ -91,7 +96,7 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	}
 	for _, t := range m.Tensors {
 		for k, c := range t.Chunks {
-			if int64(c.Size) > im.size { // so that nobody makes room for it
+			if int64(c.Size) > max(im.size, modest) { // so that nobody makes room for it
 				return nil, damaged("tensor %q: chunk %d has %d bytes, more than the file", t.Name, k, c.Size)
 			}
 		}
@@ -99,20 +104,23 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	return m, nil
 }
 
-// raw is the item that holds the contents of a chunk.
-func (im *image) raw(chunk item) (item, error) {
+// contents is the item that holds the contents of a chunk, and whether they
+// are compressed.
+func (im *image) contents(chunk item) (it item, packed bool, err error) {
 	n, err := im.open(chunk)
 	if err != nil {
-		return item{}, err
+		return item{}, false, err
 	}
-	raw, ok, err := n.find(keyRaw)
-	if err != nil {
-		return item{}, err
+	for _, key := range [][]byte{keyRaw, keyZstd} {
+		it, ok, err := n.find(key)
+		if err != nil {
+			return item{}, false, err
+		}
+		if ok && !it.bucket {
+			return it, bytes.Equal(key, keyZstd), nil
+		}
 	}
-	if !ok || raw.bucket {
-		return item{}, damaged("the chunk has no contents")
-	}
-	return raw, nil
+	return item{}, false, damaged("the chunk has no contents")
 }
 
 // chunk reads the contents of a chunk into dst, which has its size.
@@ -124,18 +132,35 @@ func (im *image) chunk(h Hash, dst []byte) error {
 	if !ok {
 		return damaged("the chunk is missing")
 	}
-	raw, err := im.raw(it)
-	if err != nil {
+	c, packed, err := im.contents(it)
+	switch {
+	case err != nil:
 		return err
+	case packed:
+		err = im.unpackInto(dst, c)
+	case c.size != int64(len(dst)):
+		return damaged("the chunk has %d bytes, not %d", c.size, len(dst))
+	default:
+		_, err = im.r.ReadAt(dst, c.at)
 	}
-	if raw.size != int64(len(dst)) {
-		return damaged("the chunk has %d bytes, not %d", raw.size, len(dst))
-	}
-	if _, err := im.r.ReadAt(dst, raw.at); err != nil {
+	if err != nil {
 		return damaged("%w", err)
 	}
 	if hashOf(dst) != h {
 		return damaged("the contents do not match their hash")
 	}
 	return nil
+}
+
+// unpackInto reads compressed contents. They are smaller than what they
+// become, or they would not have been compressed.
+func (im *image) unpackInto(dst []byte, c item) error {
+	if c.size >= int64(len(dst)) {
+		return damaged("the chunk has %d bytes compressed, and %d otherwise", c.size, len(dst))
+	}
+	b := make([]byte, c.size)
+	if _, err := im.r.ReadAt(b, c.at); err != nil {
+		return err
+	}
+	return unpack(dst, b)
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -16,11 +17,12 @@ var (
 	bucketBerth     = []byte("berth")     // "format" and "head"
 	bucketManifests = []byte("manifests") // checkpoint id → manifest
 	bucketTensors   = []byte("tensors")   // checkpoint id → tensor table
-	bucketChunks    = []byte("chunks")    // hash → bucket{"raw" → contents}
+	bucketChunks    = []byte("chunks")    // hash → bucket{"raw" → contents, or "zstd" → contents, compressed}
 
 	keyFormat = []byte("format")
 	keyHead   = []byte("head")
 	keyRaw    = []byte("raw")
+	keyZstd   = []byte("zstd")
 )
 
 const (
@@ -105,6 +107,7 @@ type manifestJSON struct {
 	Config       []byte            `json:"config,omitempty"`
 	Bytes        int64             `json:"bytes"`
 	Stored       int64             `json:"stored"`
+	Fresh        int64             `json:"fresh,omitempty"` // where it is not Stored
 	Count        int               `json:"count"`
 	Table        Hash              `json:"table"`
 }
@@ -118,7 +121,10 @@ type bestJSON struct {
 
 func encodeManifest(m *Manifest, table Hash) ([]byte, error) {
 	w := manifestJSON{m.Format, m.ID, m.Time, m.Step, m.Epoch, m.Index, m.Fingerprints,
-		nil, nil, m.Extra, m.Config, m.Bytes, m.Stored, m.Count, table}
+		nil, nil, m.Extra, m.Config, m.Bytes, m.Stored, 0, m.Count, table}
+	if m.Fresh != m.Stored {
+		w.Fresh = m.Fresh
+	}
 	if m.Metrics != nil {
 		w.Metrics = make(map[string]number, len(m.Metrics))
 		for k, v := range m.Metrics {
@@ -136,11 +142,11 @@ func decodeManifest(payload []byte) (*Manifest, Hash, error) {
 	if err := json.Unmarshal(payload, &w); err != nil {
 		return nil, Hash{}, damaged("manifest: %w", err)
 	}
-	if w.Format != Format {
-		return nil, Hash{}, fmt.Errorf("%w: checkpoint %d has format %d, this program reads %d: use a matching version of berth", ErrFormat, w.ID, w.Format, Format)
+	if !knownFormat(w.Format) {
+		return nil, Hash{}, fmt.Errorf("%w: checkpoint %d has format %d, this program reads %d to %d: use a matching version of berth", ErrFormat, w.ID, w.Format, Format, FormatPacked)
 	}
 	m := &Manifest{Format: w.Format, ID: w.ID, Time: w.Time, Step: w.Step, Epoch: w.Epoch, Index: w.Index,
-		Fingerprints: w.Fingerprints, Extra: w.Extra, Config: w.Config, Bytes: w.Bytes, Stored: w.Stored, Count: w.Count}
+		Fingerprints: w.Fingerprints, Extra: w.Extra, Config: w.Config, Bytes: w.Bytes, Stored: w.Stored, Fresh: cmp.Or(w.Fresh, w.Stored), Count: w.Count}
 	if w.Metrics != nil {
 		m.Metrics = make(map[string]float64, len(w.Metrics))
 		for k, v := range w.Metrics {

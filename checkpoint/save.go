@@ -28,13 +28,17 @@ func (db *DB) Save(ctx context.Context, m Manifest, src Source) (uint64, error) 
 }
 
 func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint64, error) {
-	m.Format, m.ID = Format, id
+	m.ID = id
 	if m.Time.IsZero() {
 		m.Time = time.Now()
 	}
 	m.Time = m.Time.UTC().Round(0)
 	err := db.reclaim()
+	if err == nil && db.opts.Compress && db.im.format < FormatPacked {
+		err = db.update(func(tx *bbolt.Tx) error { return putFormat(tx, FormatPacked) })
+	}
 	if err == nil {
+		m.Format = db.im.format
 		s := &saving{db: db, ctx: ctx, src: src, m: &m, fresh: map[Hash]bool{}}
 		if err = s.run(); err != nil {
 			err = s.abort(err)
@@ -65,13 +69,15 @@ type saving struct {
 // which must not change until the transaction is committed: bbolt keeps slices.
 type batch struct {
 	buf    []byte
-	used   int
+	used   int // bytes of buf
+	packed int // bytes that are compressed, and not in buf
 	pieces []piece
 }
 
 type piece struct {
 	hash    Hash
 	data    []byte
+	packed  bool // compressed
 	replace bool // what is stored under the hash is damaged
 }
 
@@ -86,7 +92,7 @@ func (s *saving) run() error {
 	for _, t := range tensors {
 		s.left += t.Meta.Bytes()
 	}
-	s.m.Bytes, s.m.Stored, s.m.Count = s.left, 0, len(tensors)
+	s.m.Bytes, s.m.Fresh, s.m.Stored, s.m.Count = s.left, 0, 0, len(tensors)
 	s.m.Tensors = make([]TensorEntry, len(tensors))
 	for i, t := range tensors {
 		e := &s.m.Tensors[i]
@@ -125,7 +131,7 @@ func (s *saving) tensor(e *TensorEntry) error {
 // room is a place for the next n bytes, valid until the next call.
 func (s *saving) room(n int) ([]byte, error) {
 	b := &s.batch
-	if b.used+n > len(b.buf) {
+	if b.used+n > len(b.buf) || b.packed > s.db.opts.TxBytes {
 		if err := s.flush(); err != nil {
 			return nil, err
 		}
@@ -147,15 +153,25 @@ func (s *saving) queue(h Hash, data []byte) {
 		return
 	}
 	s.fresh[h] = true
-	s.m.Stored += int64(len(data))
-	s.batch.used += len(data)
-	s.batch.pieces = append(s.batch.pieces, piece{h, data, old != nil})
+	s.m.Fresh += int64(len(data))
+	p := piece{h, data, false, old != nil}
+	if s.db.opts.Compress {
+		if small := pack(data); small != nil {
+			p.data, p.packed = small, true
+			s.batch.packed += len(small)
+		}
+	}
+	if !p.packed {
+		s.batch.used += len(data)
+	}
+	s.m.Stored += int64(len(p.data))
+	s.batch.pieces = append(s.batch.pieces, p)
 }
 
 // whole reports whether the stored chunk is what its hash says: it is read
 // back once before anything new relies on it.
 func (db *DB) whole(h Hash, st *stored, size int) bool {
-	if st.size != size {
+	if st.size >= 0 && st.size != size {
 		return false
 	}
 	if !st.good {
@@ -209,7 +225,11 @@ func putChunks(tx *bbolt.Tx, pieces []piece) error {
 		if err != nil {
 			return err
 		}
-		if err := b.Put(keyRaw, p.data); err != nil {
+		key := keyRaw
+		if p.packed {
+			key = keyZstd
+		}
+		if err := b.Put(key, p.data); err != nil {
 			return err
 		}
 	}

@@ -116,33 +116,15 @@ func (w *walk) use(id uint64) error {
 
 // freelist checks the list of free pages against what is in use.
 func (w *walk) freelist() error {
-	n, err := w.im.load(w.im.free)
+	n, ids, err := w.im.freelist()
 	if err != nil {
 		return err
-	}
-	if n.flags != flagFreelist {
-		return damaged("page %d is not the free list the meta page says it is", n.id)
 	}
 	if err := w.mark(n); err != nil {
 		return err
 	}
-	off, count := int64(pageHeader), uint64(n.count)
-	if count == 0xFFFF { // then the first entry is the count
-		b, err := n.read(off, 8)
-		if err != nil {
-			return err
-		}
-		off, count = off+8, native.Uint64(b)
-	}
-	if count > uint64(n.bytes-off)/8 {
-		return damaged("the free list says it has %d entries, more than fit", count)
-	}
-	ids, err := n.read(off, int64(count)*8)
-	if err != nil {
-		return err
-	}
-	for i := range count {
-		id := native.Uint64(ids[i*8:])
+	for ; len(ids) > 0; ids = ids[8:] {
+		id := native.Uint64(ids)
 		if id < 2 || id >= w.im.high {
 			return damaged("the free list names page %d of %d", id, w.im.high)
 		}
@@ -151,4 +133,28 @@ func (w *walk) freelist() error {
 		}
 	}
 	return nil
+}
+
+// freelist is the node of the free list, and the ids in it, 8 bytes each.
+func (im *image) freelist() (*node, []byte, error) {
+	n, err := im.load(im.free)
+	if err != nil {
+		return nil, nil, err
+	}
+	if n.flags != flagFreelist {
+		return nil, nil, damaged("page %d is not the free list the meta page says it is", n.id)
+	}
+	off, count := int64(pageHeader), uint64(n.count)
+	if count == 0xFFFF { // then the first entry is the count
+		b, err := n.read(off, 8)
+		if err != nil {
+			return nil, nil, err
+		}
+		off, count = off+8, native.Uint64(b)
+	}
+	if count > uint64(n.bytes-off)/8 {
+		return nil, nil, damaged("the free list says it has %d entries, more than fit", count)
+	}
+	ids, err := n.read(off, int64(count)*8)
+	return n, ids, err
 }

@@ -165,7 +165,7 @@ type Devices struct {
 
 // Keep says how many snapshots stay in the run folder.
 type Keep struct {
-	Pos  Pos
+	Pos   Pos
 	Last  int
 	Best  int
 	Every int // steps; 0: none for that
@@ -177,6 +177,8 @@ type Checkpoint struct {
 	Every int // steps; 0: at epoch ends only
 	Keep  Keep
 	Best  string // val_loss or val_accuracy
+	// Compress is none or zstd.
+	Compress string
 }
 
 // EarlyStopping ends a run whose metric no longer improves. Patience 0 is off.

@@ -104,6 +104,8 @@ var checkpointSection = &section{
 		{name: "keep", kind: keepSection, at: at(func(c *Checkpoint) *Keep { return &c.Keep })},
 		{name: "best", kind: metric, at: at(func(c *Checkpoint) *string { return &c.Best }), def: "val_loss",
 			doc: "the metric that says which snapshot is best"},
+		{name: "compress", kind: enum{"none", "zstd"}, at: at(func(c *Checkpoint) *string { return &c.Compress }), def: "none",
+			doc: "zstd makes the file a little smaller, and a save slower: weights are almost random numbers"},
 	},
 }
 

@@ -92,7 +92,7 @@ func lsCommand() *cobra.Command {
 					mark = "best"
 				}
 				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
-					metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Bytes-m.Stored), m.Time.Local().Format(time.DateTime), mark)
+					metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
 			}
 			for _, s := range skipped {
 				fmt.Fprintf(w, "%v\n", s)

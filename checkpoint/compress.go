@@ -1,0 +1,48 @@
+package checkpoint
+
+import (
+	"github.com/klauspost/compress/zstd"
+)
+
+// Both may be used by any number of goroutines at a time.
+var (
+	packer   = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false)))
+	unpacker = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk)))
+)
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("BUG: zstd: " + err.Error())
+	}
+	return v
+}
+
+// pack is the contents of a chunk compressed by zstd, or nil where that would
+// not make it smaller by a twentieth.
+func pack(data []byte) []byte {
+	out := packer.EncodeAll(data, make([]byte, 0, len(data)))
+	if len(out) > len(data)-len(data)/20 {
+		return nil
+	}
+	return out
+}
+
+// unpack fills dst, which has the size of the contents. A frame that says it
+// has another size is not decoded, so nothing beyond dst is ever allocated.
+func unpack(dst, packed []byte) error {
+	var h zstd.Header
+	if err := h.Decode(packed); err != nil {
+		return damaged("compressed chunk: %w", err)
+	}
+	if !h.HasFCS || h.FrameContentSize != uint64(len(dst)) || h.WindowSize > maxChunk {
+		return damaged("compressed chunk: it says that it has %d bytes, not %d", h.FrameContentSize, len(dst))
+	}
+	out, err := unpacker.DecodeAll(packed, dst[:0:len(dst)])
+	if err != nil {
+		return damaged("compressed chunk: %w", err)
+	}
+	if len(out) != len(dst) || len(out) > 0 && &out[0] != &dst[0] {
+		return damaged("compressed chunk: it has %d bytes, not %d", len(out), len(dst))
+	}
+	return nil
+}
