@@ -65,8 +65,10 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 	if t.rt, err = executor.NewRuntime(t.devs, residency.Options{}); err != nil {
 		return err
 	}
-	o := t.program()
-	o.Net, o.CheckFinite = "diagnosis", true
+	o, err := t.forward()
+	if err != nil {
+		return err
+	}
 	p, err := t.rt.Load(o)
 	if err != nil {
 		return err
@@ -84,6 +86,17 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 		return err
 	}
 	return p.Wait(ctx, ticket)
+}
+
+// forward is what the executor needs to run the forward pass and check it.
+func (t *trainer) forward() (o executor.Options, err error) {
+	o = t.program()
+	o.Net, o.CheckFinite, o.Schedule = "diagnosis", true, ""
+	if o.Full, err = o.Full.Forward(); err != nil || o.Tail == nil {
+		return o, err
+	}
+	o.Tail, err = o.Tail.Forward()
+	return o, err
 }
 
 // pullVars copies every variable to the host as it was before the failed step:

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 )
 
 // TaskError is the failure of one task of a step.
@@ -37,7 +36,7 @@ func (p *Program) failed(f *flight, t *task, err error) error {
 func (p *Program) abort(f *flight, err error) error {
 	slot := f.ticket % ahead
 	half := slices.ContainsFunc(f.e.tasks, func(t *task) bool {
-		return t.phase == graph.Update && t.events[slot] != device.Event{}
+		return t.updates && t.events[slot] != device.Event{}
 	})
 	if half {
 		err = fmt.Errorf("%w; a part of the update ran already: begin again from saved variables", err)

@@ -32,8 +32,9 @@ type job struct {
 	spec                     models.Spec
 	optim                    optim.Spec
 	microbatch, microbatches int
-	last                     int // samples in the smaller last batch; 0 for none
-	classes                  int // bound of integers in inputs and targets
+	last                     int  // samples in the smaller last batch; 0 for none
+	classes                  int  // bound of integers in inputs and targets
+	apart                    bool // its phases are not merged
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -114,7 +115,7 @@ func (j job) options(devs []device.Device, schedule string) (executor.Options, e
 	if err != nil {
 		return o, err
 	}
-	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches}); err != nil || j.last == 0 {
+	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart}); err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {

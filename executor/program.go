@@ -38,7 +38,8 @@ type Options struct {
 	// Fetch keeps the graph's outputs after a step, for the caller to pull back.
 	Fetch bool
 	// CheckFinite fails at the first node whose output is not finite, for
-	// finding where a run went wrong. Only the Forward phase runs.
+	// finding where a run went wrong: of a plan's Forward, for nothing is
+	// updated then.
 	CheckFinite bool
 }
 
@@ -109,7 +110,7 @@ func (p *Program) check() error {
 		if seg.Device >= len(p.rt.Devices) {
 			return fmt.Errorf("%s is for device %d of %d: plan with the devices of the runtime", seg.Name, seg.Device, len(p.rt.Devices))
 		}
-		if seg.Phase == graph.Backward && o.Schedule == "" && !o.CheckFinite {
+		if seg.Phases.Has(graph.Backward) && o.Schedule == "" {
 			return fmt.Errorf("%s needs a schedule: give one of %v", seg.Name, schedule.Names())
 		}
 	}

@@ -18,15 +18,17 @@ import (
 type way struct {
 	devices, threads int
 	schedule         string
+	apart            bool // phases are not merged
 }
 
-var plain = way{devices: 1, threads: 1, schedule: "gpipe"}
+var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}
 
 func (w way) trained(j job) (map[string][]byte, error) {
 	devs, err := openDevices("cpu", w.devices, w.threads)
 	if err != nil {
 		return nil, err
 	}
+	j.apart = w.apart
 	return trained(j, devs, w.schedule, residency.Options{})
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 )
 
 // ErrBatch is the cause of errors about a batch's size.
@@ -93,7 +92,7 @@ func (p *Program) queueAll(ctx context.Context, f *flight, b Batch) error {
 		}
 	}
 	for _, t := range f.e.tasks {
-		if t.phase == graph.Update {
+		if t.updates {
 			if err := ctx.Err(); err != nil {
 				return p.failed(f, t, err)
 			}

@@ -506,7 +506,10 @@ func TestCheckFiniteNamesTheLayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Net, o.CheckFinite = "check", true
+		o.Net, o.CheckFinite, o.Schedule = "check", true, ""
+		if o.Full, err = o.Full.Forward(); err != nil {
+			t.Fatal(err)
+		}
 		p, err := r.rt.Load(o)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 // does not change from step to step is worked out once.
 type task struct {
 	name       string // "s0.F2"
-	phase      graph.Phase
+	updates    bool   // it writes variables
 	microbatch int
 	dev        int
 	exe        device.Executable
@@ -80,7 +80,7 @@ func (p *Program) expand(microbatches int, tail bool) error {
 
 func (p *Program) schedule(microbatches int) (schedule.Schedule, error) {
 	stages := len(p.opt.Full.Stages)
-	if p.opt.Schedule == "" || p.opt.CheckFinite {
+	if p.opt.Schedule == "" {
 		return schedule.ForwardOnly(stages, microbatches), nil
 	}
 	return schedule.New(p.opt.Schedule, stages, microbatches)
@@ -95,9 +95,6 @@ func phaseOf(k schedule.Kind) graph.Phase {
 
 // addTasks appends the segments of a phase, of one stage or (stage < 0) all.
 func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch int) error {
-	if p.opt.CheckFinite && phase != graph.Forward {
-		return nil
-	}
 	tail := e.tail && microbatch == e.microbatches-1
 	plan := p.plan(tail)
 	for i := range plan.Segments {
@@ -122,7 +119,7 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 	}
 	v := variant(seg, later)
 	t := &task{
-		name: taskName(seg, microbatch), phase: seg.Phase, microbatch: microbatch, dev: seg.Device, exe: x,
+		name: taskName(seg, microbatch), updates: seg.Phases.Has(graph.Update), microbatch: microbatch, dev: seg.Device, exe: x,
 		in: make([]device.Buffer, len(v.In)), out: make([]device.Buffer, len(v.Out)),
 	}
 	for _, s := range v.In {

@@ -29,16 +29,19 @@ func total(m [device.NumUsages]int64) int64 {
 	return t
 }
 
-// span is the nodes of groups lo to hi-1, by phase, in graph order.
+// span is the nodes of groups lo to hi-1, by phase, in graph order, and as what
+// they run.
 type span struct {
 	idx    *index
 	pl     *placement
 	lo, hi int
 	nodes  [3][]*graph.Node
+	runs   []run
+	inside map[*graph.Value]bool // made and read within one run
 }
 
 func newSpan(idx *index, pl *placement, lo, hi int) *span {
-	s := &span{idx: idx, pl: pl, lo: lo, hi: hi}
+	s := &span{idx: idx, pl: pl, lo: lo, hi: hi, runs: idx.runs(pl, lo, hi), inside: map[*graph.Value]bool{}}
 	for _, n := range idx.g.Nodes {
 		if s.has(pl.node[n.ID]) {
 			s.nodes[n.Phase] = append(s.nodes[n.Phase], n)
@@ -63,12 +66,12 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 			f.flops += n.Cost().Flops
 		}
 	}
+	for _, r := range s.runs {
+		f.fixed[device.Scratch] = max(f.fixed[device.Scratch], s.scratch(r.nodes))
+	}
 	s.variables(&f, skip)
 	s.activations(&f)
 	s.gradients(&f)
-	for _, nodes := range s.nodes {
-		f.fixed[device.Scratch] = max(f.fixed[device.Scratch], s.scratch(nodes))
-	}
 	return f
 }
 
@@ -137,7 +140,7 @@ func (x *index) lastPhase(v *graph.Value) graph.Phase {
 func (s *span) activations(f *footprint) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value, crosses bool) {
-		if seen[v] || v.Kind != graph.Computed {
+		if seen[v] || v.Kind != graph.Computed || s.inside[v] {
 			return
 		}
 		seen[v] = true
@@ -182,7 +185,7 @@ func (s *span) leaves(v *graph.Value) bool {
 func (s *span) gradients(f *footprint) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value) {
-		if !seen[v] {
+		if !seen[v] && !s.inside[v] {
 			seen[v] = true
 			f.fixed[device.Grad] += v.Meta.Bytes()
 		}
@@ -208,26 +211,80 @@ func (s *span) gradients(f *footprint) {
 	}
 }
 
-// scratch is the most bytes live at once of what nodes make and use only among
-// themselves, run in order.
+// scratch is the most bytes live at once of what the nodes of a run make and
+// use only among themselves. Reshaped values share memory, and what an op may
+// compute in place of an input that ends there takes none.
 func (s *span) scratch(nodes []*graph.Node) int64 {
-	here := map[*graph.Node]int{}
-	for i, n := range nodes {
-		here[n] = i
-	}
+	memory, last := s.memories(nodes)
 	ends := make([]int64, len(nodes)+1) // bytes that die after each node
 	var live, peak int64
 	for i, n := range nodes {
-		for _, v := range n.Out {
-			if last, inside := s.lastUse(v, i, here); inside {
-				live += v.Meta.Bytes()
-				ends[last] += v.Meta.Bytes()
+		at := aliasOf(n)
+		for o, v := range n.Out {
+			if memory[v] != v {
+				continue
 			}
+			if at != nil && at[o] >= 0 {
+				in := memory[n.In[at[o]]]
+				if in != nil && last[in] == i && in.Meta.Bytes() == v.Meta.Bytes() && s.once(n, in, memory) {
+					ends[i] -= v.Meta.Bytes() // handed on
+					live -= v.Meta.Bytes()
+				}
+			}
+			live += v.Meta.Bytes()
+			ends[last[v]] += v.Meta.Bytes()
 		}
 		peak = max(peak, live)
 		live -= ends[i]
 	}
 	return peak
+}
+
+// memories is whose memory each value inside a run stands in, and the place of
+// that memory's last use.
+func (s *span) memories(nodes []*graph.Node) (memory map[*graph.Value]*graph.Value, last map[*graph.Value]int) {
+	here := map[*graph.Node]int{}
+	for i, n := range nodes {
+		here[n] = i
+	}
+	memory, last = map[*graph.Value]*graph.Value{}, map[*graph.Value]int{}
+	for i, n := range nodes {
+		for _, v := range n.Out {
+			end, inside := s.lastUse(v, i, here)
+			if !inside {
+				continue
+			}
+			s.inside[v] = true
+			memory[v] = v
+			if n.Op.Kind() == "reshape" && memory[n.In[0]] != nil {
+				memory[v] = memory[n.In[0]]
+			}
+			last[memory[v]] = max(last[memory[v]], end)
+		}
+	}
+	return memory, last
+}
+
+// once reports whether a node reads that memory by one input only.
+func (s *span) once(n *graph.Node, mem *graph.Value, memory map[*graph.Value]*graph.Value) bool {
+	count := 0
+	for _, v := range n.In {
+		if memory[v] == mem {
+			count++
+		}
+	}
+	return count == 1
+}
+
+// aliasOf is, per output of a node, the input it may be computed in; nil if
+// its op names none.
+func aliasOf(n *graph.Node) []int {
+	if a, ok := n.Op.(graph.Aliaser); ok {
+		if at := a.Alias(); len(at) == len(n.Out) {
+			return at
+		}
+	}
+	return nil
 }
 
 // lastUse is the place of the last reader of v, made at place i; inside is

@@ -7,7 +7,8 @@
 // into segments, the unit that a device compiles and the executor leases: one
 // Forward and one Backward segment, run once per microbatch, and Update
 // segments, run once per step, in levels: a segment of level n reads only what
-// lower levels of any stage have made.
+// lower levels of any stage have made. In a step of one microbatch, phases are
+// merged: see merge.go.
 //
 // The work is done in eight passes, one file or function each: 1 blocks,
 // 2 costs, 3 cut, 4 place, 5 segments, 6 slots, 7 frees, 8 memory.

@@ -10,18 +10,21 @@ import (
 type index struct {
 	g            *graph.Graph
 	microbatches int
+	apart        bool // every phase of a stage is a segment of its own
 	readers      map[*graph.Value][]*graph.Node
 	holder       map[*graph.Value]*graph.Value // assigned value → its variable
 	part         map[*graph.Value]*graph.Value // sum → what it sums
 	accums       map[*graph.Value][]int        // part → indices in g.Accums
 	output       map[*graph.Value]bool         // in g.Outputs
 	assigned     map[*graph.Value]*graph.Node  // variable → the node that makes its new value
+	updates      []*graph.Node                 // the update's nodes in running order
+	before       map[*graph.Node][]*graph.Node // update node → those that must run before it
 }
 
 // newIndex reads a graph, and refuses what no plan can run.
-func newIndex(g *graph.Graph, microbatches int) (*index, error) {
+func newIndex(g *graph.Graph, o Options) (*index, error) {
 	idx := &index{
-		g: g, microbatches: microbatches,
+		g: g, microbatches: o.Microbatches, apart: o.Apart,
 		readers:  map[*graph.Value][]*graph.Node{},
 		holder:   map[*graph.Value]*graph.Value{},
 		part:     map[*graph.Value]*graph.Value{},
@@ -39,7 +42,7 @@ func newIndex(g *graph.Graph, microbatches int) (*index, error) {
 	for _, v := range g.Outputs {
 		idx.output[v] = true
 	}
-	for _, step := range []func() error{idx.addAccums, idx.addAssigns, idx.checkPhases} {
+	for _, step := range []func() error{idx.addAccums, idx.addAssigns, idx.checkPhases, idx.orderUpdates} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ func New(g *graph.Graph, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, o.Microbatches)
+	idx, err := newIndex(g, o)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,34 @@ func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
 	if err := sameNodes(p.Graph, g); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, p.Microbatches)
+	idx, err := newIndex(g, p.options)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(idx, p.options, p.cut, p.place)
+}
+
+// Forward is the plan of the forward phase alone, cut alike. Nothing that it
+// computes outlives its segments but what other stages read.
+func (p *Plan) Forward() (*Plan, error) {
+	g := *p.Graph
+	g.Nodes, g.Vars, g.Outputs, g.Assigns, g.Accums = nil, nil, nil, nil, nil
+	isRead := map[*graph.Value]bool{}
+	for _, n := range p.Graph.Nodes {
+		if n.Phase != graph.Forward {
+			continue
+		}
+		g.Nodes = append(g.Nodes, n)
+		for _, v := range n.In {
+			isRead[v] = true
+		}
+	}
+	for _, v := range p.Graph.Vars {
+		if isRead[v] {
+			g.Vars = append(g.Vars, v)
+		}
+	}
+	idx, err := newIndex(&g, p.options)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +74,7 @@ func assemble(idx *index, o Options, c cut, pl *placement) (*Plan, error) {
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
 	}
-	lists, err := listSegments(idx, pl)
-	if err != nil {
-		return nil, err
-	}
-	for i, l := range lists {
+	for i, l := range listSegments(idx, pl) {
 		l.id, l.device = i, c.device[l.stage]
 		p.Segments = append(p.Segments, bindSlots(idx, l))
 	}

@@ -21,6 +21,7 @@ type Options struct {
 	Count        int                         // number of stages; 0 means one per device, at most one per block
 	Microbatches int                         // of a step, at least 1
 	InFlight     func(stages, stage int) int // microbatches a stage holds between F and B; nil means as 1F1B does
+	Apart        bool                        // merge no phases, also where a step has one microbatch
 }
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
@@ -28,7 +29,7 @@ type Options struct {
 type Plan struct {
 	Graph        *graph.Graph
 	Stages       []Stage
-	Segments     []Segment // F by stage ascending, B by stage descending, U by level, then stage
+	Segments     []Segment // by when they run: F by stage ascending, B by stage descending, U by level, then stage
 	Transfers    []Transfer
 	Microbatches int
 
@@ -55,11 +56,12 @@ type Stage struct {
 // Segment is what one stage does in one go.
 type Segment struct {
 	ID     int    // index in Plan.Segments
-	Name   string // "s1.F", "s1.B", "s0.U1"
+	Name   string // "s1.F", "s1.BU", "s0.U1"
 	Stage  int
-	Device int // index in Options.Devices
-	Phase  graph.Phase
-	Level  int // for Update, from 0
+	Device int         // index in Options.Devices
+	Phase  graph.Phase // when it runs: the first of Phases
+	Phases Phases      // what it has nodes of
+	Level  int         // where Phase is Update, from 0
 
 	// First runs for a step's first microbatch, Later for the others. They are
 	// the same unless the segment adds to sums over microbatches: First writes
@@ -157,18 +159,19 @@ func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
 // Owner is the stage that a variable lives on.
 func (p *Plan) Owner(variable *graph.Value) int { return p.place.owner[variable.Name] }
 
-// Segment is the Forward or Backward segment of a stage, nil if the stage has
-// nothing to do in that phase.
+// Segment is the segment that does a stage's Forward or Backward, nil if the
+// stage has nothing to do in that phase.
 func (p *Plan) Segment(stage int, phase graph.Phase) *Segment {
 	for i := range p.Segments {
-		if s := &p.Segments[i]; s.Stage == stage && s.Phase == phase && phase != graph.Update {
+		if s := &p.Segments[i]; s.Stage == stage && s.Phases.Has(phase) && phase != graph.Update {
 			return s
 		}
 	}
 	return nil
 }
 
-// Updates are the Update segments, in the order in which to run them.
+// Updates are the segments of the Update phase alone, in the order in which to
+// run them. Other updates are part of Forward or Backward segments.
 func (p *Plan) Updates() []Segment {
 	for i, s := range p.Segments {
 		if s.Phase == graph.Update {

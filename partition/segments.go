@@ -10,53 +10,35 @@ import (
 
 // nodeList is a segment before its inputs and outputs are known.
 type nodeList struct {
+	run
 	id, stage, device, level int
-	phase                    graph.Phase
-	nodes                    []*graph.Node
 }
 
 func (l *nodeList) name() string {
-	switch l.phase {
-	case graph.Forward:
-		return fmt.Sprintf("s%d.F", l.stage)
-	case graph.Backward:
-		return fmt.Sprintf("s%d.B", l.stage)
+	if l.phase == graph.Update {
+		return fmt.Sprintf("s%d.U%d", l.stage, l.level)
 	}
-	return fmt.Sprintf("s%d.U%d", l.stage, l.level)
+	return fmt.Sprintf("s%d.%v", l.stage, l.phases)
 }
 
 // listSegments is pass 5: the nodes of each segment in running order, and the
 // segments in plan order: forward up the stages, backward down, updates by
 // level.
-func listSegments(idx *index, pl *placement) ([]*nodeList, error) {
-	nodes, levels, err := orderUpdates(idx, pl)
-	if err != nil {
-		return nil, err
-	}
-	type key struct {
-		phase        graph.Phase
-		stage, level int
-	}
-	byKey := map[key]*nodeList{}
+func listSegments(idx *index, pl *placement) []*nodeList {
 	var lists []*nodeList
-	add := func(n *graph.Node, level int) {
-		k := key{n.Phase, pl.node[n.ID], level}
-		l := byKey[k]
-		if l == nil {
-			l = &nodeList{phase: k.phase, stage: k.stage, level: k.level}
-			byKey[k] = l
-			lists = append(lists, l)
-		}
-		l.nodes = append(l.nodes, n)
-	}
-	for _, n := range idx.g.Nodes {
-		if n.Phase != graph.Update {
-			add(n, 0)
+	late := map[*graph.Node]bool{}
+	for s := range pl.groups {
+		for _, r := range idx.runs(pl, s, s+1) {
+			if r.phase != graph.Update {
+				lists = append(lists, &nodeList{run: r, stage: s})
+				continue
+			}
+			for _, n := range r.nodes {
+				late[n] = true
+			}
 		}
 	}
-	for _, n := range nodes {
-		add(n, levels[n])
-	}
+	lists = append(lists, listUpdates(idx, pl, late)...)
 	slices.SortFunc(lists, func(a, b *nodeList) int {
 		stages := cmp.Compare(a.stage, b.stage)
 		if a.phase == graph.Backward {
@@ -64,56 +46,85 @@ func listSegments(idx *index, pl *placement) ([]*nodeList, error) {
 		}
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.level, b.level), stages)
 	})
-	return lists, nil
+	return lists
+}
+
+// listUpdates makes segments of the update nodes that run when all gradients
+// are there. The level of a node counts how often the way to it changes stages.
+func listUpdates(idx *index, pl *placement, late map[*graph.Node]bool) []*nodeList {
+	type key struct{ stage, level int }
+	byKey := map[key]*nodeList{}
+	levels := map[*graph.Node]int{}
+	var lists []*nodeList
+	for _, n := range idx.updates {
+		if !late[n] {
+			continue
+		}
+		k := key{stage: pl.node[n.ID]}
+		for _, d := range idx.before[n] {
+			if !late[d] {
+				continue
+			}
+			l := levels[d]
+			if pl.node[d.ID] != k.stage {
+				l++
+			}
+			k.level = max(k.level, l)
+		}
+		levels[n] = k.level
+		l := byKey[k]
+		if l == nil {
+			l = &nodeList{run: newRun(graph.Update, []*graph.Node{n}), stage: k.stage, level: k.level}
+			byKey[k] = l
+			lists = append(lists, l)
+			continue
+		}
+		l.nodes = append(l.nodes, n)
+	}
+	return lists
 }
 
 // orderUpdates sorts the update nodes so that each comes after those whose
 // results it reads, and what makes the new value of a variable after every
-// other reader of the old one: the new value is written in place. The level of
-// a node counts how often the way to it changes stages.
-func orderUpdates(idx *index, pl *placement) (order []*graph.Node, levels map[*graph.Node]int, err error) {
-	o := &updateOrder{idx: idx, pl: pl, levels: map[*graph.Node]int{}, open: map[*graph.Node]bool{}}
-	for _, n := range idx.g.Nodes {
+// other reader of the old one: the new value is written in place.
+func (x *index) orderUpdates() error {
+	x.before = map[*graph.Node][]*graph.Node{}
+	o := &updateOrder{idx: x, done: map[*graph.Node]bool{}, open: map[*graph.Node]bool{}}
+	for _, n := range x.g.Nodes {
 		if n.Phase == graph.Update {
 			if err := o.visit(n); err != nil {
-				return nil, nil, err
+				return err
 			}
 		}
 	}
-	return o.order, o.levels, nil
+	return nil
 }
 
 // updateOrder is a depth-first topological sort.
 type updateOrder struct {
-	idx    *index
-	pl     *placement
-	order  []*graph.Node
-	levels map[*graph.Node]int
-	open   map[*graph.Node]bool // on the current path
+	idx  *index
+	done map[*graph.Node]bool
+	open map[*graph.Node]bool // on the current path
 }
 
 func (o *updateOrder) visit(n *graph.Node) error {
-	if _, done := o.levels[n]; done {
+	if o.done[n] {
 		return nil
 	}
 	if o.open[n] {
 		return fmt.Errorf("%w: the update is circular at %v: a variable's new value is needed by what reads its old one; read the new value in both places, or the old one", ErrGraph, n)
 	}
 	o.open[n] = true
-	level := 0
-	for _, d := range o.before(n) {
+	before := o.before(n)
+	for _, d := range before {
 		if err := o.visit(d); err != nil {
 			return err
 		}
-		l := o.levels[d]
-		if o.pl.node[d.ID] != o.pl.node[n.ID] {
-			l++
-		}
-		level = max(level, l)
 	}
 	o.open[n] = false
-	o.levels[n] = level
-	o.order = append(o.order, n)
+	o.done[n] = true
+	o.idx.before[n] = before
+	o.idx.updates = append(o.idx.updates, n)
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 
 // bindSlots is pass 6: what a segment reads from and writes to residency.
 func bindSlots(idx *index, l *nodeList) Segment {
-	s := Segment{ID: l.id, Name: l.name(), Stage: l.stage, Device: l.device, Phase: l.phase, Level: l.level}
+	s := Segment{ID: l.id, Name: l.name(), Stage: l.stage, Device: l.device, Phase: l.phase, Phases: l.phases, Level: l.level}
 	outs := findOuts(idx, l)
 	s.First = newVariant(idx, l, outs, false)
 	s.Later = s.First

@@ -25,16 +25,17 @@ func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " 
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
 
 // Table is the plan as an aligned table, a line per stage: what it holds, what
-// it does per microbatch, and its memory by usage.
+// it runs, a word per segment with the letters of its phases, what it does per
+// microbatch, and its memory by usage.
 func (p *Plan) Table() string {
-	rows := [][]string{{"stage", "device", "layers", "parameters", "flops", "in", "out"}}
+	rows := [][]string{{"stage", "device", "layers", "runs", "parameters", "flops", "in", "out"}}
 	for u := range device.NumUsages {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "peak", "of", "cause")
 	for _, s := range p.Stages {
 		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), countText(s.Parameters), countText(s.Flops), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), bytesText(s.BytesIn), bytesText(s.BytesOut)}
 		for _, b := range s.Memory {
 			row = append(row, bytesText(b))
 		}
@@ -44,8 +45,19 @@ func (p *Plan) Table() string {
 		}
 		rows = append(rows, append(row, bytesText(total(s.Memory)), of, s.Cause))
 	}
-	left := map[int]bool{1: true, 2: true, len(rows[0]) - 1: true}
+	left := map[int]bool{1: true, 2: true, 3: true, len(rows[0]) - 1: true}
 	return align(rows, left)
+}
+
+// runsText is "F BU U": the phases of each segment of a stage.
+func (p *Plan) runsText(stage int) string {
+	var words []string
+	for _, s := range p.Segments {
+		if s.Stage == stage {
+			words = append(words, s.Phases.String())
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // blocksText lists blocks, long lists by their ends.

@@ -105,8 +105,12 @@ func (c *cutter) root(v *graph.Value) *graph.Value {
 // the graph.
 func (c *cutter) producer(v *graph.Value) *item { return c.made[c.root(v)] }
 
+// Ends tells the nodes that end a step where something went wrong. What was
+// donated must be as it was by then.
+func Ends(n *graph.Node) bool { return n.Op.Kind() == "check_finite" }
+
 // link finds what must come after what: readers after writers, and what writes
-// in a donated input after all that read it.
+// in a donated input after all that read it and all that may end the step.
 func (c *cutter) link(alias []int) {
 	after := func(first, second *item) {
 		if first != nil && first != second && !slices.Contains(first.after, second) {
@@ -114,7 +118,11 @@ func (c *cutter) link(alias []int) {
 		}
 	}
 	users := map[*graph.Value][]*item{}
+	var ends []*item
 	for _, it := range c.items {
+		if Ends(it.node) {
+			ends = append(ends, it)
+		}
 		for _, v := range it.node.In {
 			users[c.root(v)] = append(users[c.root(v)], it)
 			after(c.producer(v), it)
@@ -125,8 +133,8 @@ func (c *cutter) link(alias []int) {
 			continue
 		}
 		if writer := c.producer(c.graph.Outputs[k]); writer != nil {
-			for _, reader := range users[c.graph.Inputs[j]] {
-				after(reader, writer)
+			for _, first := range append(users[c.graph.Inputs[j]], ends...) {
+				after(first, writer)
 			}
 		}
 	}

@@ -211,7 +211,8 @@ func (p *plan) writer(s *storage) int {
 }
 
 // order moves the steps that write in a donated input's memory behind all that
-// read it. Steps keep their order otherwise.
+// read it, and behind those that may end the launch: what was donated is as it
+// was then. Steps keep their order otherwise.
 func (p *plan) order() error {
 	before := make([][]int, len(p.steps)) // before[i]: steps that must come first
 	moved := false
@@ -221,7 +222,7 @@ func (p *plan) order() error {
 				continue
 			}
 			for r := range p.steps {
-				if r != i && slices.Contains(p.steps[r].in, p.ins[p.alias[out.index]]) {
+				if r != i && (p.steps[r].ends() || slices.Contains(p.steps[r].in, p.ins[p.alias[out.index]])) {
 					before[i] = append(before[i], r)
 					moved = moved || r > i
 				}
@@ -232,6 +233,11 @@ func (p *plan) order() error {
 		return nil
 	}
 	return p.sort(before)
+}
+
+// ends reports whether the step may end the launch on purpose.
+func (s *step) ends() bool {
+	return s.cluster != nil && slices.ContainsFunc(s.cluster.Nodes, fuse.Ends)
 }
 
 // sort is Kahn's topological sort, the earliest free step first.

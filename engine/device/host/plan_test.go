@@ -76,6 +76,11 @@ func TestPlans(t *testing.T) {
 			y := ops.Mul(b, x, x)
 			return []*graph.Value{ops.Neg(b, y)}
 		}, "tanh i0 -> t0\nmul t0 t0 -> t1\nneg t1 -> o0", 128},
+		{"what is donated stays as it is until nothing can end the launch", []int{-1, 0}, func(b *graph.Builder) []*graph.Value {
+			w, x := b.Input("w", m), b.Input("x", shape.F32())
+			y := ops.Neg(b, w)
+			return []*graph.Value{b.One(ops.CheckFinite{}, ops.Exp(b, ops.Tanh(b, x))), y}
+		}, "tanh i1 -> t0\nexp t0 -> t0\ncheck_finite t0 -> o0\nneg i0 -> o1", 64},
 		{"a view keeps its storage alive", nil, func(b *graph.Builder) []*graph.Value {
 			x := ops.Tanh(b, b.Input("x", m))
 			v := ops.ReshapeTo(b, x, 4, 4)

@@ -1,0 +1,81 @@
+package partition
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// TestMerging: what a stage runs, from first to last.
+func TestMerging(t *testing.T) {
+	clipped, plain := tiedNet(1), tiedNet(1)
+	plain.clip = false
+	three := [][]string{{"b0"}, {"b1"}, {"b2"}}
+	for _, c := range []struct {
+		name string
+		net  net
+		o    Options
+		want string
+	}{
+		{"one stage", clipped, Options{}, "FBU"},
+		{"apart", clipped, Options{Apart: true}, "F B U"},
+		{"two microbatches", tiedNet(2), Options{}, "F B U"},
+		{"three stages, of which the last knows the norm", clipped, Options{Stages: three}, "F BU U, F BU U, FBU U"},
+		{"three stages without clipping", plain, Options{Stages: three}, "F BU, F BU, FBU"},
+	} {
+		c.o.Devices = specs(3, 0)
+		if c.o.Stages == nil {
+			c.o.Devices = specs(1, 0)
+		}
+		p := mustPlan(t, c.net, c.o)
+		var got []string
+		for s := range p.Stages {
+			got = append(got, p.runsText(s))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+	}
+}
+
+// TestUpdatesFollowTheCheck: in a merged segment no update comes before the
+// node that refuses a loss, and each comes right behind what it waits for.
+func TestUpdatesFollowTheCheck(t *testing.T) {
+	p := mustPlan(t, tiedNet(1), Options{Devices: specs(1, 0)})
+	checked, last := false, graph.Forward
+	early := 0
+	for _, n := range p.Segments[0].First.Graph.Nodes {
+		checked = checked || n.Op.Kind() == "check_finite"
+		if n.Phase == graph.Update && !checked {
+			t.Errorf("%v runs before the loss is checked", n)
+		}
+		if n.Phase == graph.Backward && last == graph.Update {
+			early++
+		}
+		last = n.Phase
+	}
+	if early < 2 {
+		t.Errorf("updates stand in front of the backward pass %d times", early)
+	}
+}
+
+// TestForward: the plan of the forward phase has nothing else.
+func TestForward(t *testing.T) {
+	for _, microbatches := range []int{1, 3} {
+		p, err := mustPlan(t, tiedNet(microbatches), Options{Devices: specs(3, 0)}).Forward()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range p.Stages {
+			if got := p.runsText(s); got != "F" {
+				t.Errorf("stage %d runs %s", s, got)
+			}
+		}
+		for _, v := range p.Graph.Vars {
+			if v.Role != graph.Parameter {
+				t.Errorf("the forward pass has %v", v)
+			}
+		}
+	}
+}
