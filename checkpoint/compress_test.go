@@ -16,6 +16,8 @@ import (
 // smooth is a source that compresses well, and a tensor that does not.
 func smooth(step int) *mem {
 	s := numbers("flat", make([]float32, 20000)...)
+	s.tensors = append(s.tensors, Tensor{"little", shape.F32(40), "metric"}, Tensor{"one", shape.F32(1), "metric"})
+	s.data["little"], s.data["one"] = bytes.Repeat([]byte{byte(step)}, 160), []byte{1, 2, 3, byte(step)}
 	s.add("noise", 3000, uint64(step))
 	s.data["flat"][17] = byte(step)
 	return s
@@ -57,7 +59,7 @@ func TestCompressed(t *testing.T) {
 		t.Logf("checkpoint %d: %d bytes, %d new, %d stored", id, m.Bytes, m.Fresh, m.Stored)
 	}
 	s, _ := db.Load(second)
-	if m := s.Manifest; m.Fresh != 4096+12000 || m.Stored >= 12000+1000 || m.Stored < 12000 {
+	if m := s.Manifest; m.Fresh != 4096+12000+160+4 || m.Stored >= 12000+1000 || m.Stored < 12000 {
 		t.Errorf("of %d new bytes %d were stored", m.Fresh, m.Stored)
 	}
 	if s, _ := db.Load(third); s.Manifest.Fresh != 0 || s.Manifest.Stored != 0 {

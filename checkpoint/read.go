@@ -137,14 +137,15 @@ func (im *image) chunk(h Hash, dst []byte) error {
 	case err != nil:
 		return err
 	case packed:
-		err = im.unpackInto(dst, c)
+		if err := im.unpackInto(dst, c); err != nil {
+			return err
+		}
 	case c.size != int64(len(dst)):
 		return damaged("the chunk has %d bytes, not %d", c.size, len(dst))
 	default:
-		_, err = im.r.ReadAt(dst, c.at)
-	}
-	if err != nil {
-		return damaged("%w", err)
+		if _, err := im.r.ReadAt(dst, c.at); err != nil {
+			return damaged("%w", err)
+		}
 	}
 	if hashOf(dst) != h {
 		return damaged("the contents do not match their hash")
@@ -160,7 +161,7 @@ func (im *image) unpackInto(dst []byte, c item) error {
 	}
 	b := make([]byte, c.size)
 	if _, err := im.r.ReadAt(b, c.at); err != nil {
-		return err
+		return damaged("%w", err)
 	}
 	return unpack(dst, b)
 }
