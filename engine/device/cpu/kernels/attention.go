@@ -9,13 +9,17 @@ import (
 )
 
 // Letters: B samples, T positions, D width, H heads of width D/H. One chunk is
-// one head of one sample; it goes through its queries in blocks of
-// attentionRows, so scratch holds that many rows of scores and never [T,T].
-// The gradient computes the probabilities again from lse.
+// one head of one sample. It packs the head's keys (the gradient also its
+// values) once, and goes through its queries in groups of as many rows as the
+// inner kernel of products has. A group's scores with the keys up to its last
+// query are a few rows in the cache; no [T,T] is anywhere. The gradient
+// computes the probabilities again from lse, for a block of queries, of which
+// it then adds what they give to the keys and values.
 //
-// A block multiplies its rows with all keys up to its last query; the scores
-// beyond a row's own position are set to 0 first, so nothing finite comes
-// from them.
+// Scores beyond a row's own position are overwritten, not multiplied. What is
+// left of them are products of the zeros in their place with later positions'
+// values; where anything in a head is not finite, groups are of one row, so
+// that these are not even computed.
 var attentionKernels = map[string]constructor{
 	"causal_attention(f32)->f32,f32":                      newAttention,
 	"causal_attention(f32,i32,i32)->f32,f32":              newAttention,
@@ -23,30 +27,37 @@ var attentionKernels = map[string]constructor{
 	"causal_attention_grad(f32,f32,f32,f32,i32,i32)->f32": newAttentionGrad,
 }
 
-// attentionRows is how many queries a block has.
-const attentionRows = 16
+const (
+	scoreAlign = 16 // rows of scores are whole numbers of this many elements
+
+	// gradRows is about how many queries the gradient takes together.
+	gradRows = 64
+)
 
 // heads is what forward and gradient share.
 type heads struct {
 	level          Level
+	vec            *vec.Funcs
 	b, t, d, h, hd int
-	scale          float64 // of scores, 1/sqrt(D/H)
+	group          int     // rows of a group
+	ld             int     // elements of a row of scores
+	scale          float32 // of scores, 1/sqrt(D/H)
 	drop           dropper
 	qkv, y, lse    []float32
-	scratch        []float32
 }
 
 func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
-	s := in(n, 0).Shape
-	k := heads{level: Using(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
-	k.scale = 1 / math.Sqrt(float64(k.hd))
+	s, l := in(n, 0).Shape, Using()
+	k := heads{level: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
+	k.group = levelSizes[l].mr
+	k.ld = wide(k.t) + scoreAlign // never a power of two
+	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k
 }
 
 // bind takes the addresses; scalars are step and base where there is dropout.
-func (k *heads) bind(qkv, y, lse, scratch []byte, scalars [][]byte, rows int) {
+func (k *heads) bind(qkv, y, lse []byte, scalars [][]byte) {
 	k.qkv, k.y, k.lse = floats(qkv, k.b*k.t*k.d*3), floats(y, k.b*k.t*k.d), floats(lse, k.b*k.h*k.t)
-	k.scratch = floats(scratch, k.b*k.h*rows*k.t)
 	if len(scalars) == 2 {
 		k.drop.bind(scalars[0], scalars[1], k.h*k.t*k.t)
 	}
@@ -66,10 +77,10 @@ func (k *heads) of(x []float32, c, q0 int) operand {
 // transposed swaps rows and columns.
 func (o operand) transposed() operand { return operand{o.data, o.cs, o.rs} }
 
-// scores writes q k^T of queries q0..q1 and the keys before q1, unscaled.
-func (k *heads) scores(ws *workspace, s []float32, c, q0, q1 int) {
-	g := gemm{level: k.level, a: k.part(k.qkv, c, 0, q0), b: k.part(k.qkv, c, 1, 0).transposed(), c: s, ldc: k.t, k: k.hd}
-	g.tile(ws, 0, q1-q0, 0, q1)
+// finite tells whether all T rows of a head's operand are finite.
+func (k *heads) finite(o operand) bool {
+	o.check(k.t, k.hd)
+	return k.vec.Zeros(&o.data[0], o.rs, k.t, k.hd) == 0
 }
 
 // index is the random index of key 0 for query q of chunk c.
@@ -77,16 +88,52 @@ func (k *heads) index(c, q int) uint64 {
 	return k.drop.first + uint64(c/k.h)*k.drop.size + uint64((c%k.h*k.t+q)*k.t)
 }
 
+// packedSize is how many elements a head's packed keys or values have.
+func (k *heads) packedSize() int {
+	return chunks(k.t, levelSizes[k.level].nr) * levelSizes[k.level].nr * k.depth()
+}
+
+// depth is the rows of the panels of all blocks of D/H.
+func (k *heads) depth() int { return chunks(k.hd, depthOf(k.hd)) * depthOf(k.hd) }
+
+// pack writes the transpose of a head's keys or values as panels, a block of
+// D/H after another.
+func (k *heads) pack(ws *workspace, dst []float32, o operand) {
+	s, depth := levelSizes[k.level], depthOf(k.hd)
+	g := gemm{level: k.level, b: o.transposed(), k: k.hd}
+	for k0 := 0; k0 < k.hd; k0 += depth {
+		p := panels{data: dst, step: s.nr * depth, stride: s.nr, k: min(depth, k.hd-k0)}
+		g.packColumns(ws, p, k0, 0, k.t)
+		dst = dst[chunks(k.t, s.nr)*p.step:]
+	}
+}
+
+// against writes rows of a times the first n columns of what pack packed to s.
+func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32, rows, n int) {
+	z, depth := levelSizes[k.level], depthOf(k.hd)
+	a.check(rows, k.hd)
+	_ = s[(rows-1)*k.ld+n-1]
+	g := gemm{level: k.level, a: a, c: s, ldc: k.ld, k: k.hd}
+	for k0 := 0; k0 < k.hd; k0 += depth {
+		p := panels{data: packed, step: z.nr * depth, stride: z.nr, k: min(depth, k.hd-k0)}
+		g.sweep(ws, p, 0, rows, 0, n, k0, k0 > 0)
+		packed = packed[chunks(k.t, z.nr)*p.step:]
+	}
+}
+
+// wide is how far rows are gone through whose last has n elements.
+func wide(n int) int { return chunks(n, scoreAlign) * scoreAlign }
+
 type attention struct{ heads }
 
 func newAttention(n *graph.Node) (Kernel, error) {
 	return &attention{headsOf(n, n.Op.(ops.CausalSelfAttention))}, nil
 }
 
-func (k *attention) ScratchBytes() int64 { return int64(k.b*k.h*attentionRows*k.t) * 4 }
+func (k *attention) ScratchBytes() int64 { return 0 }
 
 func (k *attention) Run(p Pool, a *Args) error {
-	k.bind(a.In[0], a.Out[0], a.Out[1], a.Scratch, a.In[1:], attentionRows)
+	k.bind(a.In[0], a.Out[0], a.Out[1], a.In[1:])
 	if k.t > 0 {
 		do(p, k.b*k.h, k)
 	}
@@ -96,35 +143,28 @@ func (k *attention) Run(p Pool, a *Args) error {
 func (k *attention) Chunk(c int) {
 	ws := takeWorkspace()
 	defer ws.giveBack()
-	s := k.scratch[c*attentionRows*k.t:][:attentionRows*k.t]
-	for q0 := 0; q0 < k.t; q0 += attentionRows {
-		q1 := min(q0+attentionRows, k.t)
-		k.scores(ws, s, c, q0, q1)
-		for q := q0; q < q1; q++ {
-			row := s[(q-q0)*k.t:][:q1]
-			k.lse[c*k.t+q] = attend(row[:q+1], k.scale)
-			clear(row[q+1:])
-			k.drop.apply(row[:q+1], k.index(c, q))
+	room := chunks(k.group, vec.AttendRows) * vec.AttendRows
+	mem := ws.more(k.packedSize() + room*(k.ld+2))
+	keys, s, stats := mem.cut(k.packedSize()), mem.cut(room*k.ld), mem.cut(2*room)
+	k.pack(ws, keys, k.part(k.qkv, c, 1, 0))
+	group := k.group
+	if !k.finite(k.part(k.qkv, c, 2, 0)) {
+		group = 1
+	}
+	values := k.part(k.qkv, c, 2, 0)
+	for q0 := 0; q0 < k.t; q0 += group {
+		q1 := min(q0+group, k.t)
+		n := q1 - q0
+		k.against(ws, s, k.part(k.qkv, c, 0, q0), keys, n, q1)
+		k.vec.Attend(&s[0], k.ld, n, q0+1, wide(q1), k.scale, &stats[0])
+		for i := range n {
+			k.lse[c*k.t+q0+i] = float32(float64(stats[2*i]) + math.Log(float64(stats[2*i+1])))
+			k.drop.apply(s[i*k.ld:][:q0+i+1], k.index(c, q0+i))
 		}
 		y := k.of(k.y, c, q0)
-		g := gemm{level: k.level, a: operand{s, k.t, 1}, b: k.part(k.qkv, c, 2, 0), c: y.data, ldc: y.rs, k: q1}
-		g.tile(ws, 0, q1-q0, 0, k.hd)
+		g := gemm{level: k.level, a: operand{s, k.ld, 1}, b: values, c: y.data, ldc: y.rs, k: q1}
+		g.tile(ws, 0, n, 0, k.hd)
 	}
-}
-
-// attend turns a row of scores into probabilities and returns its log sum exp.
-func attend(row []float32, scale float64) float32 {
-	m, sum := float64(rowMax(row))*scale, 0.0
-	for j, v := range row {
-		e := vec.Exp64(float64(v)*scale - m)
-		sum += e
-		row[j] = float32(e)
-	}
-	r := float32(1 / sum)
-	for j := range row {
-		row[j] *= r
-	}
-	return float32(m + math.Log(sum))
 }
 
 // attentionGrad: with P the probabilities, M the dropout factors, and
@@ -140,10 +180,10 @@ func newAttentionGrad(n *graph.Node) (Kernel, error) {
 	return &attentionGrad{heads: headsOf(n, op)}, nil
 }
 
-func (k *attentionGrad) ScratchBytes() int64 { return int64(k.b*k.h*2*attentionRows*k.t) * 4 }
+func (k *attentionGrad) ScratchBytes() int64 { return 0 }
 
 func (k *attentionGrad) Run(p Pool, a *Args) error {
-	k.bind(a.In[0], a.In[1], a.In[2], a.Scratch, a.In[4:], 2*attentionRows)
+	k.bind(a.In[0], a.In[1], a.In[2], a.In[4:])
 	k.dqkv, k.dy = floats(a.Out[0], len(k.qkv)), floats(a.In[3], len(k.y))
 	if k.t > 0 {
 		do(p, k.b*k.h, k)
@@ -151,55 +191,102 @@ func (k *attentionGrad) Run(p Pool, a *Args) error {
 	return nil
 }
 
+// gradHead is the memory of one chunk of the gradient: packed keys and values,
+// and for a block of queries P M, the gradient of the scores, M, and lse and
+// delta.
+type gradHead struct {
+	ws                   *workspace
+	c, group             int
+	keys, values         []float32
+	pm, ds, drops, stats []float32
+}
+
+func (k *attentionGrad) head(ws *workspace, c int) gradHead {
+	block, drops := k.block(), 0
+	if k.drop.p > 0 {
+		drops = block * k.ld
+	}
+	mem := ws.more(2*k.packedSize() + 2*block*(k.ld+1) + drops)
+	h := gradHead{ws: ws, c: c, group: k.group}
+	h.keys, h.values = mem.cut(k.packedSize()), mem.cut(k.packedSize())
+	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
+	h.stats = mem.cut(2 * block)
+	k.pack(ws, h.keys, k.part(k.qkv, c, 1, 0))
+	k.pack(ws, h.values, k.part(k.qkv, c, 2, 0))
+	for which := range 2 {
+		if !k.finite(k.part(k.qkv, c, which, 0)) {
+			h.group = 1
+		}
+	}
+	if !k.finite(k.of(k.dy, c, 0)) {
+		h.group = 1
+	}
+	return h
+}
+
+// block is how many queries are taken together, a whole number of groups.
+func (k *attentionGrad) block() int { return gradRows / k.group * k.group }
+
 func (k *attentionGrad) Chunk(c int) {
 	ws := takeWorkspace()
 	defer ws.giveBack()
-	s := k.scratch[c*2*attentionRows*k.t:][:2*attentionRows*k.t]
-	pm, ds := s[:attentionRows*k.t], s[attentionRows*k.t:]
-	dk, dv := k.part(k.dqkv, c, 1, 0), k.part(k.dqkv, c, 2, 0)
-	for t := range k.t {
-		clear(dk.data[t*dk.rs:][:k.hd])
-		clear(dv.data[t*dv.rs:][:k.hd])
-	}
-	for q0 := 0; q0 < k.t; q0 += attentionRows {
-		q1 := min(q0+attentionRows, k.t)
-		n := q1 - q0
-		dy := k.of(k.dy, c, q0)
-		k.scores(ws, pm, c, q0, q1)
-		g := gemm{level: k.level, a: dy, b: k.part(k.qkv, c, 2, 0).transposed(), c: ds, ldc: k.t, k: k.hd}
-		g.tile(ws, 0, n, 0, q1)
+	h := k.head(ws, c)
+	for q0 := 0; q0 < k.t; q0 += k.block() {
+		q1 := min(q0+k.block(), k.t)
+		y, dy := k.of(k.y, c, q0), k.of(k.dy, c, q0)
+		y.check(q1-q0, k.hd)
+		k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], k.d, q1-q0, k.hd)
 		for q := q0; q < q1; q++ {
-			k.row(pm[(q-q0)*k.t:][:q1], ds[(q-q0)*k.t:][:q1], c, q)
+			h.stats[2*(q-q0)] = k.lse[c*k.t+q]
 		}
-		dq := k.part(k.dqkv, c, 0, q0)
-		g = gemm{level: k.level, a: operand{ds, k.t, 1}, b: k.part(k.qkv, c, 1, 0), c: dq.data, ldc: dq.rs, k: q1}
-		g.tile(ws, 0, n, 0, k.hd)
-		g = gemm{level: k.level, a: operand{ds, 1, k.t}, b: k.part(k.qkv, c, 0, q0), c: dk.data, ldc: dk.rs, k: n, add: true}
-		g.tile(ws, 0, q1, 0, k.hd)
-		g = gemm{level: k.level, a: operand{pm, 1, k.t}, b: dy, c: dv.data, ldc: dv.rs, k: n, add: true}
-		g.tile(ws, 0, q1, 0, k.hd)
+		for q := q0; q < q1; q += h.group {
+			k.queries(&h, q0, q, min(q+h.group, q1))
+		}
+		k.add(&h, q0, q1)
 	}
 }
 
-// row turns query q's scores into P M and its dy v^T into ds, scaled.
-func (k *attentionGrad) row(pm, ds []float32, c, q int) {
-	y, dy := k.of(k.y, c, q).data[:k.hd], k.of(k.dy, c, q).data[:k.hd]
-	delta := 0.0
-	for j, v := range y {
-		delta += float64(v) * float64(dy[j])
-	}
-	lse, index := float64(k.lse[c*k.t+q]), k.index(c, q)
-	var factors [256]float32
-	for j0 := 0; j0 <= q; j0 += len(factors) {
-		p, d := pm[j0:min(j0+len(factors), q+1)], ds[j0:]
-		m := factors[:len(p)]
-		k.drop.factors(m, index+uint64(j0))
-		for j, v := range p {
-			e := vec.Exp64(float64(v)*k.scale - lse)
-			d[j] = float32(e * (float64(m[j])*float64(d[j]) - delta) * k.scale)
-			p[j] = float32(e) * m[j]
+// queries computes a group's rows of P M and ds, and its dq.
+func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
+	n, at := q1-q, (q-q0)*k.ld
+	pm, ds := h.pm[at:], h.ds[at:]
+	k.against(h.ws, pm, k.part(k.qkv, h.c, 0, q), h.keys, n, q1)
+	k.against(h.ws, ds, k.of(k.dy, h.c, q), h.values, n, q1)
+	if k.drop.p > 0 {
+		for i := range n {
+			m, x := h.drops[at+i*k.ld:][:q+i+1], ds[i*k.ld:]
+			k.drop.factors(m, k.index(h.c, q+i))
+			k.vec.Mul(x[:len(m)], x[:len(m)], m)
 		}
 	}
-	clear(pm[q+1:])
-	clear(ds[q+1:])
+	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, n, q+1, wide(q1), k.scale, &h.stats[2*(q-q0)])
+	if k.drop.p > 0 {
+		for i := range n {
+			m, x := h.drops[at+i*k.ld:][:q+i+1], pm[i*k.ld:]
+			k.vec.Mul(x[:len(m)], x[:len(m)], m)
+		}
+	}
+	dq := k.part(k.dqkv, h.c, 0, q)
+	g := gemm{level: k.level, a: operand{ds, k.ld, 1}, b: k.part(k.qkv, h.c, 1, 0), c: dq.data, ldc: dq.rs, k: q1}
+	g.tile(h.ws, 0, n, 0, k.hd)
+}
+
+// add adds what queries q0..q1 give to dk and dv. Keys among them see only
+// the queries from their own group on, which are the first to reach them.
+func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
+	for _, p := range [2]struct {
+		weights []float32
+		from    operand
+		which   int
+	}{{h.ds, k.part(k.qkv, h.c, 0, q0), 1}, {h.pm, k.of(k.dy, h.c, q0), 2}} {
+		out := k.part(k.dqkv, h.c, p.which, 0)
+		g := gemm{level: k.level, a: operand{p.weights, 1, k.ld}, b: p.from, c: out.data, ldc: out.rs, k: q1 - q0, add: true}
+		g.tile(h.ws, 0, q0, 0, k.hd)
+		g.add = false
+		for i := q0; i < q1; i += h.group {
+			g.a.data, g.b.data = p.weights[(i-q0)*k.ld:], p.from.data[(i-q0)*p.from.rs:]
+			g.k = q1 - i
+			g.tile(h.ws, i, min(i+h.group, q1), 0, k.hd)
+		}
+	}
 }

@@ -34,6 +34,7 @@ func total(partial []float64) float32 {
 
 // classRows is what the kernels over logits [rows, classes] share.
 type classRows struct {
+	vec     *vec.Funcs
 	r, c    int
 	bad     first // the first row whose target is no class
 	logits  []float32
@@ -42,7 +43,7 @@ type classRows struct {
 }
 
 func classRowsOf(n *graph.Node) classRows {
-	var k classRows
+	k := classRows{vec: Using().vec()}
 	k.r, k.c = rows(in(n, 0).Shape)
 	return k
 }
@@ -99,7 +100,7 @@ func (k *crossEntropy) Chunk(i int) {
 	sum := 0.0
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
-		lse := logSumExp(x)
+		lse := k.vec.LogSumExp(x)
 		k.lse[lo] = float32(lse)
 		sum += lse - float64(x[t])
 	}
@@ -128,15 +129,12 @@ func (k *crossEntropyGrad) Run(p Pool, a *Args) error {
 
 func (k *crossEntropyGrad) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.c), k.r)
-	d := float64(k.dloss)
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
-		lse, xt := float64(k.lse[lo]), float64(x[t])
+		lse, xt := k.lse[lo], float64(x[t])
 		dx := k.dx[lo*k.c:][:len(x)]
-		for j, v := range x {
-			dx[j] = float32(vec.Exp64(float64(v)-lse) * d)
-		}
-		dx[t] = float32((vec.Exp64(xt-lse) - 1) * d)
+		k.vec.ExpScaled(dx, x, lse, k.dloss)
+		dx[t] = float32((vec.Exp64(xt-float64(lse)) - 1) * float64(k.dloss))
 	}
 }
 
@@ -160,17 +158,20 @@ func (k *correct) Chunk(i int) {
 	sum := 0.0
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
-		best := 0
-		for j, v := range x {
-			if v > x[best] {
-				best = j
-			}
-		}
-		if best == t {
+		if firstLargest(k.vec, x, t) {
 			sum++
 		}
 	}
 	k.partial[i] = sum
+}
+
+// firstLargest tells whether element t is the first of the largest. NaN is
+// larger than nothing, and nothing is larger than a first element that is NaN.
+func firstLargest(v *vec.Funcs, x []float32, t int) bool {
+	if t == 0 && x[0] != x[0] {
+		return true
+	}
+	return x[0] == x[0] && v.Max(x[t:]) <= x[t] && (t == 0 || v.Max(x[:t]) < x[t])
 }
 
 // pairSumKernel sums f over two tensors.

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -17,13 +18,14 @@ var normKernels = map[string]constructor{
 
 // layerNorm normalises rows: y = (x - mean) rstd gamma + beta.
 type layerNorm struct {
+	vec                            *vec.Funcs
 	r, d                           int
 	eps                            float64
 	x, gamma, beta, y, mean, rstds []float32
 }
 
 func newLayerNorm(n *graph.Node) (Kernel, error) {
-	k := &layerNorm{eps: n.Op.(ops.LayerNorm).Eps}
+	k := &layerNorm{vec: Using().vec(), eps: n.Op.(ops.LayerNorm).Eps}
 	k.r, k.d = rows(in(n, 0).Shape)
 	return k, nil
 }
@@ -42,123 +44,96 @@ func (k *layerNorm) Chunk(i int) {
 	for ; lo < hi; lo++ {
 		x, y := k.x[lo*k.d:][:k.d], k.y[lo*k.d:][:k.d]
 		n := float64(k.d)
-		mean := sum(x) / n
-		rstd := 1 / math.Sqrt(sumSquaredFrom(x, mean)/n+k.eps)
+		mean := k.vec.Sum(x) / n
+		rstd := 1 / math.Sqrt(k.vec.SquaresFrom(x, mean)/n+k.eps)
 		k.mean[lo], k.rstds[lo] = float32(mean), float32(rstd)
-		gamma, beta := k.gamma[:len(x)], k.beta[:len(x)]
-		for j, v := range x {
-			y[j] = float32((float64(v)-mean)*rstd)*gamma[j] + beta[j]
-		}
+		k.vec.Normalize(y, x, k.gamma, k.beta, k.mean[lo], k.rstds[lo])
 	}
 }
 
-// sum is the float64 sum of x, in four interleaved parts so that additions
-// overlap.
-func sum(x []float32) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4; x = x[4:] {
-		a += float64(x[0])
-		b += float64(x[1])
-		c += float64(x[2])
-		d += float64(x[3])
-	}
-	for _, v := range x {
-		a += float64(v)
-	}
-	return (a + b) + (c + d)
-}
-
-// sumSquaredFrom is the sum of (x - mean)^2, in four interleaved parts.
-func sumSquaredFrom(x []float32, mean float64) float64 {
-	var a, b, c, d float64
-	for ; len(x) >= 4; x = x[4:] {
-		p, q, r, s := float64(x[0])-mean, float64(x[1])-mean, float64(x[2])-mean, float64(x[3])-mean
-		a += p * p
-		b += q * q
-		c += r * r
-		d += s * s
-	}
-	for _, v := range x {
-		p := float64(v) - mean
-		a += p * p
-	}
-	return (a + b) + (c + d)
-}
-
-// layerNormGrad first sums dgamma and dbeta over rows, a chunk per 32
-// columns, and then computes dx row by row:
-// dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma.
+// layerNormGrad is, per row, dx = rstd (g - mean(g) - xhat mean(g xhat)) with
+// g = dy gamma. A chunk of rows sums its part of dgamma and dbeta in scratch
+// memory; these are added in order.
 type layerNormGrad struct {
+	vec                       *vec.Funcs
 	r, d                      int
 	x, gamma, mean, rstds, dy []float32
 	dx, dgamma, dbeta         []float32
+	sums                      []float64 // [d]
+	parts                     []float32 // [chunks, 2, d]
 }
 
-// normColumns is how many columns of dgamma and dbeta a chunk sums.
-const normColumns = 32
+// normRows is the most rows of which a chunk sums dgamma and dbeta in float32.
+const normRows = 64
 
 func newLayerNormGrad(n *graph.Node) (Kernel, error) {
-	k := &layerNormGrad{}
+	k := &layerNormGrad{vec: Using().vec()}
 	k.r, k.d = rows(in(n, 0).Shape)
 	return k, nil
 }
 
-func (k *layerNormGrad) ScratchBytes() int64 { return 0 }
+// grain is how many rows a chunk has.
+func (k *layerNormGrad) grain() int { return max(8, min(normRows, chunks(k.r, 2*enoughChunks))) }
+
+func (k *layerNormGrad) ScratchBytes() int64 {
+	return int64(1+chunks(k.r, k.grain())) * int64(k.d) * 8
+}
 
 func (k *layerNormGrad) Run(p Pool, a *Args) error {
 	n := k.r * k.d
 	k.x, k.gamma, k.dy = floats(a.In[0], n), floats(a.In[1], k.d), floats(a.In[4], n)
 	k.mean, k.rstds = floats(a.In[2], k.r), floats(a.In[3], k.r)
 	k.dx, k.dgamma, k.dbeta = floats(a.Out[0], n), floats(a.Out[1], k.d), floats(a.Out[2], k.d)
+	c := chunks(k.r, k.grain())
+	k.sums, k.parts = doubles(a.Scratch, k.d), floats(a.Scratch[k.d*8:], c*2*k.d)
+	do(p, c, k)
 	do(p, chunks(k.d, normColumns), (*layerNormColumns)(k))
-	do(p, chunks(k.r, rowGrain(k.d)), k)
 	return nil
 }
 
-// layerNormColumns is the loop over columns.
-type layerNormColumns layerNormGrad
-
-func (k *layerNormColumns) Chunk(i int) {
-	lo, hi := span(i, normColumns, k.d)
-	var dg, db [normColumns]float64
-	for r := range k.r {
-		x, dy := k.x[r*k.d+lo:r*k.d+hi], k.dy[r*k.d+lo:r*k.d+hi]
-		mean, rstd := k.mean[r], k.rstds[r]
-		for j, v := range x {
-			d := float64(dy[j])
-			dg[j&(normColumns-1)] += d * float64((v-mean)*rstd)
-			db[j&(normColumns-1)] += d
-		}
-	}
-	for j := lo; j < hi; j++ {
-		k.dgamma[j], k.dbeta[j] = float32(dg[j-lo]), float32(db[j-lo])
+func (k *layerNormGrad) Chunk(i int) {
+	lo, hi := span(i, k.grain(), k.r)
+	part := k.parts[i*2*k.d:][:2*k.d]
+	clear(part)
+	dgamma, dbeta := part[:k.d], part[k.d:]
+	for ; lo < hi; lo++ {
+		x, dy, dx := k.x[lo*k.d:][:k.d], k.dy[lo*k.d:][:k.d], k.dx[lo*k.d:][:k.d]
+		mean, rstd := k.mean[lo], k.rstds[lo]
+		g, gx := k.vec.NormGradSums(dgamma, dbeta, x, dy, k.gamma, mean, rstd)
+		n := float64(k.d)
+		k.vec.NormGrad(dx, x, dy, k.gamma, mean, rstd, float32(g/n), float32(gx/n))
 	}
 }
 
-func (k *layerNormGrad) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.d), k.r)
-	for ; lo < hi; lo++ {
-		x, dy, dx := k.x[lo*k.d:][:k.d], k.dy[lo*k.d:][:k.d], k.dx[lo*k.d:][:k.d]
-		mean, rstd, gamma := k.mean[lo], k.rstds[lo], k.gamma[:k.d]
-		var sg, sgx float64
-		for j, v := range x {
-			g := float64(dy[j] * gamma[j])
-			sg += g
-			sgx += g * float64((v-mean)*rstd)
+// layerNormColumns adds up the parts of dgamma and dbeta, a chunk for some
+// columns.
+type layerNormColumns layerNormGrad
+
+const normColumns = 128
+
+func (k *layerNormColumns) Chunk(i int) {
+	lo, hi := span(i, normColumns, k.d)
+	sums := k.sums[lo:hi]
+	for which, out := range [2][]float32{k.dgamma, k.dbeta} {
+		clear(sums)
+		if len(k.parts) > 0 {
+			k.vec.SumRows(sums, k.parts[which*k.d+lo:], 2*k.d, len(k.parts)/(2*k.d))
 		}
-		mg, mgx := float32(sg/float64(k.d)), float32(sgx/float64(k.d))
-		for j, v := range x {
-			dx[j] = rstd * (dy[j]*gamma[j] - mg - (v-mean)*rstd*mgx)
+		for j, v := range sums {
+			out[lo+j] = float32(v)
 		}
 	}
 }
 
 // channels is a tensor [N,C,...] seen as N x C planes of s elements.
-type channels struct{ n, c, s int }
+type channels struct {
+	vec     *vec.Funcs
+	n, c, s int
+}
 
 func channelsOf(n *graph.Node) channels {
 	s := in(n, 0).Shape
-	return channels{s[0], s[1], s[2:].Elems()}
+	return channels{Using().vec(), s[0], s[1], s[2:].Elems()}
 }
 
 // plane is the elements of channel c of sample n.
@@ -170,6 +145,13 @@ func (k *channels) count() float64 { return float64(k.n * k.s) }
 
 // grain is how many channels make a chunk.
 func (k *channels) grain() int { return rowGrain(k.n * k.s) }
+
+// normalise is y = (x - mean) rstd gamma + beta for channel c.
+func (k *channels) normalise(y, x []float32, c int, mean, rstd, gamma, beta float32) {
+	for n := range k.n {
+		k.vec.Standardize(k.plane(y, n, c), k.plane(x, n, c), mean, rstd*gamma, beta)
+	}
+}
 
 // batchNorm normalises channels with the statistics of the microbatch.
 type batchNorm struct {
@@ -197,26 +179,16 @@ func (k *batchNorm) Chunk(i int) {
 	for c := lo; c < hi; c++ {
 		var s, ss float64
 		for n := range k.n {
-			s += sum(k.plane(k.x, n, c))
+			s += k.vec.Sum(k.plane(k.x, n, c))
 		}
 		mean := s / k.count()
 		for n := range k.n {
-			ss += sumSquaredFrom(k.plane(k.x, n, c), mean)
+			ss += k.vec.SquaresFrom(k.plane(k.x, n, c), mean)
 		}
 		variance := ss / k.count()
 		rstd := 1 / math.Sqrt(variance+k.eps)
 		k.mean[c], k.variance[c], k.rstds[c] = float32(mean), float32(variance), float32(rstd)
-		for n := range k.n {
-			normalise(k.plane(k.y, n, c), k.plane(k.x, n, c), mean, rstd, k.gamma[c], k.beta[c])
-		}
-	}
-}
-
-// normalise is y = (x - mean) rstd gamma + beta.
-func normalise(y, x []float32, mean, rstd float64, gamma, beta float32) {
-	y = y[:len(x)]
-	for j, v := range x {
-		y[j] = float32((float64(v)-mean)*rstd)*gamma + beta
+		k.normalise(k.y, k.x, c, k.mean[c], k.rstds[c], k.gamma[c], k.beta[c])
 	}
 }
 
@@ -248,19 +220,14 @@ func (k *batchNormGrad) Chunk(i int) {
 		var dg, db float64
 		for n := range k.n {
 			x, dy := k.plane(k.x, n, c), k.plane(k.dy, n, c)
-			for j, v := range x {
-				d := float64(dy[j])
-				dg += d * float64((v-mean)*rstd)
-				db += d
-			}
+			dg += k.vec.DotFrom(x, dy, float64(mean))
+			db += k.vec.Sum(dy)
 		}
+		dg *= float64(rstd)
 		k.dgamma[c], k.dbeta[c] = float32(dg), float32(db)
-		mg, mb, f := float32(dg/k.count()), float32(db/k.count()), k.gamma[c]*rstd
+		d, slope := float32(db/k.count()), float32(dg/k.count()*float64(rstd))
 		for n := range k.n {
-			x, dy, dx := k.plane(k.x, n, c), k.plane(k.dy, n, c), k.plane(k.dx, n, c)
-			for j, v := range x {
-				dx[j] = f * (dy[j] - mb - (v-mean)*rstd*mg)
-			}
+			k.vec.StandardizeGrad(k.plane(k.dx, n, c), k.plane(k.x, n, c), k.plane(k.dy, n, c), mean, d, slope, k.gamma[c]*rstd)
 		}
 	}
 }
@@ -291,8 +258,6 @@ func (k *batchNormEval) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
 	for c := lo; c < hi; c++ {
 		rstd := 1 / math.Sqrt(float64(k.variance[c])+k.eps)
-		for n := range k.n {
-			normalise(k.plane(k.y, n, c), k.plane(k.x, n, c), float64(k.mean[c]), rstd, k.gamma[c], k.beta[c])
-		}
+		k.normalise(k.y, k.x, c, k.mean[c], float32(rstd), k.gamma[c], k.beta[c])
 	}
 }

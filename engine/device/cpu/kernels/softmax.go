@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"math"
-
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -11,24 +9,21 @@ import (
 var softmaxKernels = map[string]constructor{
 	"softmax(f32)->f32":              rowwise(softmaxRow),
 	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow),
-	"softmax_grad(f32,f32)->f32":     rowwisePair(softmaxGradRow),
-	"log_softmax_grad(f32,f32)->f32": rowwisePair(logSoftmaxGradRow),
+	"softmax_grad(f32,f32)->f32":     rowwise(softmaxGradRow),
+	"log_softmax_grad(f32,f32)->f32": rowwise(logSoftmaxGradRow),
 }
 
-// rowKernel is y[r] = f(a[r], b[r]) for each row; b is nil for one input.
+// rowKernel is y[r] = f(a[r], b[r]) for each row; b is a for one input.
 type rowKernel struct {
+	vec     *vec.Funcs
 	r, c    int
-	f       func(y, a, b []float32)
+	f       func(v *vec.Funcs, y, a, b []float32)
 	y, a, b []float32
 }
 
-func rowwise(f func(y, x []float32)) constructor {
-	return rowwisePair(func(y, x, _ []float32) { f(y, x) })
-}
-
-func rowwisePair(f func(y, a, b []float32)) constructor {
+func rowwise(f func(v *vec.Funcs, y, a, b []float32)) constructor {
 	return func(n *graph.Node) (Kernel, error) {
-		k := &rowKernel{f: f}
+		k := &rowKernel{vec: Using().vec(), f: f}
 		k.r, k.c = rows(out(n, 0).Shape)
 		return k, nil
 	}
@@ -50,47 +45,16 @@ func (k *rowKernel) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.c), k.r)
 	for ; lo < hi; lo++ {
 		s, e := lo*k.c, (lo+1)*k.c
-		k.f(k.y[s:e], k.a[s:e], k.b[s:e])
+		k.f(k.vec, k.y[s:e], k.a[s:e], k.b[s:e])
 	}
 }
 
-// rowMax is the largest element that is not NaN.
-func rowMax(x []float32) float32 {
-	m := float32(math.Inf(-1))
-	for _, v := range x {
-		if v > m {
-			m = v
-		}
-	}
-	return m
+func softmaxRow(v *vec.Funcs, y, x, _ []float32) {
+	v.MulScalar(y, y, float32(1/v.ExpSum(y, x, v.Max(x))))
 }
 
-// logSumExp is log(sum(exp(x))), shifted by the maximum so that it cannot
-// overflow.
-func logSumExp(x []float32) float64 {
-	m, sum := float64(rowMax(x)), 0.0
-	for _, v := range x {
-		sum += vec.Exp64(float64(v) - m)
-	}
-	return m + math.Log(sum)
-}
-
-func softmaxRow(y, x []float32) {
-	m, sum := float64(rowMax(x)), 0.0
-	y = y[:len(x)]
-	for j, v := range x {
-		e := vec.Exp64(float64(v) - m)
-		sum += e
-		y[j] = float32(e)
-	}
-	r := float32(1 / sum)
-	for j := range y {
-		y[j] *= r
-	}
-}
-
-func logSoftmaxRow(y, x []float32) {
-	lse := logSumExp(x)
+func logSoftmaxRow(v *vec.Funcs, y, x, _ []float32) {
+	lse := v.LogSumExp(x)
 	y = y[:len(x)]
 	for j, v := range x {
 		y[j] = float32(float64(v) - lse)
@@ -98,25 +62,16 @@ func logSoftmaxRow(y, x []float32) {
 }
 
 // softmaxGradRow is dx = y (dy - sum(y dy)).
-func softmaxGradRow(dx, y, dy []float32) {
+func softmaxGradRow(v *vec.Funcs, dx, y, dy []float32) {
 	dx, dy = dx[:len(y)], dy[:len(y)]
-	sum := 0.0
-	for j, v := range y {
-		sum += float64(v) * float64(dy[j])
-	}
+	sum := v.Dot(y, dy)
 	for j, v := range y {
 		dx[j] = float32(float64(v) * (float64(dy[j]) - sum))
 	}
 }
 
 // logSoftmaxGradRow is dx = dy - exp(y) sum(dy).
-func logSoftmaxGradRow(dx, y, dy []float32) {
-	dx, dy = dx[:len(y)], dy[:len(y)]
-	sum := 0.0
-	for _, v := range dy {
-		sum += float64(v)
-	}
-	for j, v := range y {
-		dx[j] = float32(float64(dy[j]) - vec.Exp64(float64(v))*sum)
-	}
+func logSoftmaxGradRow(v *vec.Funcs, dx, y, dy []float32) {
+	v.ExpScaled(dx, y, 0, float32(v.Sum(dy)))
+	v.Sub(dx, dy, dx)
 }

@@ -8,11 +8,12 @@ import (
 )
 
 // workspace is the packing memory of one chunk: a panel of A, a block of B,
-// and rows on their way to being transposed.
+// and rows on their way to being transposed. extra is what a chunk asked for
+// besides ([workspace.more]).
 type workspace struct {
-	a, b, rows []float32
-	call       blas.Call
-	next       *workspace
+	a, b, rows, extra []float32
+	call              blas.Call
+	next              *workspace
 }
 
 // workspaces are those that nobody uses. As many exist as chunks ever packed
@@ -46,12 +47,41 @@ func (s *workspace) giveBack() {
 	w.Unlock()
 }
 
-// newWorkspace aligns each part to a cache line.
+// newWorkspace makes the parts that products need.
 func newWorkspace() *workspace {
-	const a, b, rows, line = maxRows * blockK, maxCols * blockK, maxLanes * blockK, 16
-	all := make([]float32, a+b+rows+line)
+	const a, b, rows = maxRows * blockK, maxCols * blockK, maxLanes * blockK
+	all := aligned(a + b + rows)
+	return &workspace{a: all[:a:a], b: all[a : a+b : a+b], rows: all[a+b:]}
+}
+
+// line is the elements of a cache line.
+const line = 16
+
+// aligned makes n elements that start at a cache line.
+func aligned(n int) []float32 {
+	all := make([]float32, n+line)
 	for uintptr(unsafe.Pointer(&all[0]))%(line*4) != 0 {
 		all = all[1:]
 	}
-	return &workspace{a: all[:a:a], b: all[a : a+b : a+b], rows: all[a+b : a+b+rows]}
+	return all[:n:n]
+}
+
+// spare is memory to cut pieces from.
+type spare []float32
+
+// more is memory for some pieces, at most eight, of n elements in all. It
+// stays with the workspace and only grows.
+func (s *workspace) more(n int) spare {
+	n += 8 * line
+	if len(s.extra) < n {
+		s.extra = aligned(n)
+	}
+	return s.extra
+}
+
+// cut takes a piece of n elements that starts at a cache line.
+func (s *spare) cut(n int) []float32 {
+	piece := (*s)[:n:n]
+	*s = (*s)[chunks(n, line)*line:]
+	return piece
 }

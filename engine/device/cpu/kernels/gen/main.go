@@ -24,6 +24,8 @@ var files = []struct {
 	{"pack_amd64", emitPack},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
 	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
+	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},
+	{"rows_avx2_amd64", func(c *build.Context) { emitRows(c, avx2()) }},
 }
 
 func main() {

@@ -26,6 +26,8 @@ var Generic = Funcs{
 
 	Sum: sum, Dot: dot, SquaresFrom: squaresFrom, ExpSum: expSum, Max: largest,
 	Adam: adam, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
+
+	Rows: &genericRows,
 }
 
 // each makes a loop of a function of one element.

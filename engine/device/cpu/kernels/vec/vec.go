@@ -30,6 +30,8 @@ type Funcs struct {
 	Adam               func(w1, m1, v1, w, m, v, g []float32, k *AdamFactors)
 	SGD                func(w1, w, g []float32, k *SGDFactors)
 	Momentum, Nesterov func(w1, v1, w, v, g []float32, k *SGDFactors)
+
+	*Rows
 }
 
 // AdamFactors are d = Grad*g + Decay*w, m' = Beta1*m + Rest1*d,

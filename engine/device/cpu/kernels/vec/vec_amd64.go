@@ -47,6 +47,8 @@ var AVX512 = Funcs{
 	Sum: total(asm.Sum512), Dot: total2(asm.Dot512), SquaresFrom: totalFrom(asm.SquaresFrom512), ExpSum: totalExp(asm.ExpSum512), Max: most(asm.Max512),
 
 	Adam: update3(asm.Adam512), SGD: update1(asm.SGD512), Momentum: update2(asm.Momentum512), Nesterov: update2(asm.Nesterov512),
+
+	Rows: &avx512Rows,
 }
 
 // AVX2 needs AVX2 and FMA.
@@ -94,6 +96,8 @@ var AVX2 = Funcs{
 	Sum: total(asm.Sum2), Dot: total2(asm.Dot2), SquaresFrom: totalFrom(asm.SquaresFrom2), ExpSum: totalExp(asm.ExpSum2), Max: most(asm.Max2),
 
 	Adam: update3(asm.Adam2), SGD: update1(asm.SGD2), Momentum: update2(asm.Momentum2), Nesterov: update2(asm.Nesterov2),
+
+	Rows: &avx2Rows,
 }
 
 // Assembly takes addresses and does not check lengths: what follows does.

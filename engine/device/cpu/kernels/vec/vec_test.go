@@ -135,6 +135,9 @@ func TestFunctionsAgreeWithGeneric(t *testing.T) {
 			v, g := reflect.ValueOf(*f), reflect.ValueOf(Generic)
 			for i := range v.NumField() {
 				name := v.Type().Field(i).Name
+				if v.Field(i).Kind() != reflect.Func {
+					continue // the functions over rows, which have tests of their own
+				}
 				if err := agree(name, v.Field(i), g.Field(i), rng, n); err != nil {
 					t.Fatalf("%s %s, %d elements: %v", level, name, n, err)
 				}
@@ -222,6 +225,9 @@ func TestNaNPassesThrough(t *testing.T) {
 	for level, f := range tables() {
 		v := reflect.ValueOf(*f)
 		for i := range v.NumField() {
+			if v.Field(i).Kind() != reflect.Func {
+				continue
+			}
 			for _, n := range []int{1, 7, 16, 40} {
 				x := make([]float32, n)
 				x[n-1] = nan

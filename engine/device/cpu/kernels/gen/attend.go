@@ -1,0 +1,214 @@
+package main
+
+import (
+	"math"
+
+	"github.com/mmcloughlin/avo/attr"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// What attention does to rows of scores: they are taken some at a time, so
+// that the latencies of one row hide behind the others. Of row r, n+r elements
+// count; the others up to width, a multiple of 16, are masked.
+
+// attention is the state of a function over rows of scores.
+type attention struct {
+	*lang
+	matrices  []reg.GPVirtual
+	ld, width reg.GPVirtual // bytes
+	n, rows   reg.GPVirtual
+	together  int // rows
+	counts    []value
+}
+
+// scores begins a function over rows of some matrices.
+func (l *lang) scores(together int, matrices ...string) *attention {
+	a := &attention{lang: l, together: together}
+	for _, m := range matrices {
+		a.matrices = append(a.matrices, l.param(m))
+	}
+	a.ld, a.width, a.n, a.rows = l.bytes("ld"), l.bytes("width"), l.param("n"), l.param("rows")
+	return a
+}
+
+// eachRows goes through the rows; what is behind the last one is computed like
+// it where rows are taken together.
+func (a *attention) eachRows(body func(at [][]reg.GPVirtual)) {
+	a.Label("rows")
+	a.counts = nil
+	at := make([][]reg.GPVirtual, a.together)
+	for r := range at {
+		a.counts = append(a.counts, a.number(a.n))
+		a.INCQ(a.n)
+		for _, m := range a.matrices {
+			row := a.GP64()
+			a.MOVQ(m, row)
+			at[r] = append(at[r], row)
+			a.ADDQ(a.ld, m)
+		}
+	}
+	body(at)
+	a.SUBQ(Imm(uint64(a.together)), a.rows)
+	a.JGT(LabelRef("rows"))
+	a.done()
+}
+
+// number is a whole number as float32 in all lanes.
+func (l *lang) number(n reg.GPVirtual) value {
+	v := l.register(l.Context)
+	if l.lanes == 16 {
+		l.VPBROADCASTD(n.As32(), v)
+	} else {
+		x := l.XMM()
+		l.VMOVD(n.As32(), x)
+		l.VPBROADCASTD(x, v)
+	}
+	l.VCVTDQ2PS(v, v)
+	return v
+}
+
+// span goes through the width of the rows. body gets the bytes from the start
+// and a function that clears masked lanes of a row, or sets them to another
+// number.
+func (a *attention) span(name string, body func(i reg.GPVirtual, only func(r int, v value, other Op) value)) {
+	i := a.GP64()
+	a.XORQ(i, i)
+	index := a.in(a.ascending())
+	a.Label(name)
+	body(i, func(r int, v value, other Op) value { return a.keep(index, less, a.counts[r], v, other) })
+	a.VADDPS(a.k(float64(a.lanes)), index, index)
+	a.ADDQ(Imm(uint64(4*a.lanes)), i)
+	a.CMPQ(i, a.width)
+	a.JLT(LabelRef(name))
+}
+
+// ascending is 0, 1, 2, ... in memory.
+func (l *lang) ascending() Mem {
+	const name = "ascending"
+	if !l.constants[name] {
+		l.constants[name] = true
+		l.StaticGlobal(name)
+		l.DataAttributes(attr.RODATA | attr.NOPTR)
+		for i := range 16 {
+			l.AddDatum(4*i, U32(math.Float32bits(float32(i))))
+		}
+	}
+	return NewDataAddr(Symbol{Name: name, Static: true}, 0)
+}
+
+// byteOf is the vector at a row's byte i.
+func byteOf(row, i reg.GPVirtual) Mem { return Mem{Base: row, Index: i, Scale: 1} }
+
+func (l *lang) attend() {
+	l.define("Attend", "func(s *float32, ld, rows, n, width int, scale float32, stats *float32)",
+		"turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements",
+		"count, the others up to width, a multiple of 16, become 0. stats gets each row's largest",
+		"scaled score and sum of exponentials. Rows are computed in fours, so s and stats have room",
+		"for a multiple of four.")
+	together := 4
+	if l.lanes == 8 {
+		together = 2
+	}
+	a := l.scores(together, "s")
+	scale, stats := l.spread("scale"), l.param("stats")
+	lowest := l.bits(0xff800000)
+	a.eachRows(func(at [][]reg.GPVirtual) {
+		best, sums := make([]value, together), make([]value, together)
+		for r := range best {
+			best[r] = l.in(lowest)
+		}
+		a.span("max", func(i reg.GPVirtual, only func(int, value, Op) value) {
+			for r := range best { // the second source where a score is NaN
+				l.VMAXPS(best[r], only(r, l.in(byteOf(at[r][0], i)), lowest), best[r])
+			}
+		})
+		for r, v := range best {
+			best[r] = l.mul(l.everywhere(v, l.VMAXPS), scale)
+			l.VMOVSS(best[r].AsX(), Mem{Base: stats, Disp: 8 * r})
+			sums[r] = l.zero()
+		}
+		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
+			for r, shift := range best {
+				m := byteOf(at[r][0], i)
+				e := only(r, l.expOrZero(l.fms(l.in(m), scale, shift)), nil)
+				l.VADDPS(e, sums[r], sums[r])
+				l.VMOVUPS(e, m)
+			}
+		})
+		for r, v := range sums {
+			sums[r] = l.everywhere(v, l.VADDPS)
+			l.VMOVSS(sums[r].AsX(), Mem{Base: stats, Disp: 8*r + 4})
+			sums[r] = l.div(l.in(l.k(1)), sums[r])
+		}
+		a.span("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
+			for r, inverse := range sums {
+				m := byteOf(at[r][0], i)
+				l.VMOVUPS(only(r, l.mul(inverse, m), nil), m)
+			}
+		})
+		l.ADDQ(Imm(uint64(8*together)), stats)
+	})
+}
+
+// everywhere combines the lanes of v and spreads the result.
+func (l *lang) everywhere(v value, combine func(ops ...Op)) value {
+	all := l.register(l.Context)
+	l.VBROADCASTSS(l.across(v, combine, nil), all)
+	return all
+}
+
+func (l *lang) attendGrad() {
+	l.define("AttendGrad", "func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)",
+		"turns rows of scores p, ld elements apart, into probabilities exp(p*scale-lse), and d, the",
+		"gradient of these, into that of the scores, p*(d-delta)*scale. Of row r, n+r elements count,",
+		"the others up to width, a multiple of 16, become 0. stats has each row's lse and delta.")
+	a := l.scores(1, "p", "d")
+	scale, stats := l.spread("scale"), l.param("stats")
+	a.eachRows(func(at [][]reg.GPVirtual) {
+		lse, delta := l.register(l.Context), l.register(l.Context)
+		l.broadcast(l.Context, Mem{Base: stats}, lse)
+		l.broadcast(l.Context, Mem{Base: stats, Disp: 4}, delta)
+		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
+			p, d := byteOf(at[0][0], i), byteOf(at[0][1], i)
+			e := only(0, l.expOrZero(l.fms(l.in(p), scale, lse)), nil)
+			l.VMOVUPS(e, p)
+			l.VMOVUPS(only(0, l.mul(l.mul(e, l.sub(l.in(d), delta)), scale), nil), d)
+		})
+		l.ADDQ(Imm(8), stats)
+	})
+}
+
+func (l *lang) rowDots() {
+	l.define("RowDots", "func(out *float32, step int, x, y *float32, stride, rows, n int)",
+		"writes the dot product of each row of x with that of y, both stride elements apart, to",
+		"elements of out that are step apart. There is a row.")
+	out, step, x, y, stride, rows := l.param("out"), l.bytes("step"), l.param("x"), l.param("y"), l.bytes("stride"), l.param("rows")
+	l.Label("row")
+	sums := []value{l.zero(), l.zero()}
+	l.loop(l.param("n"), 2, func(u int, c cursor) { l.VFMADD231PS(l.get(x, c), l.get(y, c), sums[u]) })
+	l.VADDPS(sums[1], sums[0], sums[0])
+	l.VMOVSS(l.across(sums[0], l.VADDPS, nil), Mem{Base: out})
+	l.ADDQ(step, out)
+	l.ADDQ(stride, x)
+	l.ADDQ(stride, y)
+	l.DECQ(rows)
+	l.JNE(LabelRef("row"))
+	l.done()
+}
+
+func (l *lang) zeros() {
+	l.define("Zeros", "func(x *float32, stride, rows, n int) float32",
+		"is the sum of 0*x over rows that are stride elements apart: 0 if all are finite, and NaN",
+		"if not. There is a row.")
+	x, stride, rows := l.param("x"), l.bytes("stride"), l.param("rows")
+	sums, zero := []value{l.zero(), l.zero()}, l.zero()
+	l.Label("row")
+	l.loop(l.param("n"), 2, func(u int, c cursor) { l.VFMADD231PS(zero, l.get(x, c), sums[u]) })
+	l.ADDQ(stride, x)
+	l.DECQ(rows)
+	l.JNE(LabelRef("row"))
+	l.VADDPS(sums[1], sums[0], sums[0])
+	l.Store(l.across(sums[0], l.VADDPS, nil), l.ReturnIndex(0))
+	l.done()
+}

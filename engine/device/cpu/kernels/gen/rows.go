@@ -1,0 +1,249 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// emitRows writes what softmax, losses, norms, sums of rows and attention do
+// to rows, for one width.
+func emitRows(c *build.Context, s simd) {
+	l := &lang{c, s, map[string]bool{}}
+	l.exponentials()
+	l.dotFrom()
+	l.sumRows()
+	l.norms()
+	l.normGrads()
+	l.attend()
+	l.attendGrad()
+	l.rowDots()
+	l.zeros()
+}
+
+// bytes is an argument that counts elements, as bytes.
+func (l *lang) bytes(name string) reg.GPVirtual {
+	r := l.param(name)
+	l.SHLQ(Imm(2), r)
+	return r
+}
+
+// count is a constant operand of the size that instructions take.
+func count(n int) Op {
+	if n < 128 {
+		return Imm(uint64(n))
+	}
+	return U32(n)
+}
+
+// expOrZero is e^x where that is above 1e-35, and 0 below: what is next to
+// nothing in a sum of at least 1 is not worth the time that processors take
+// for numbers without a full mantissa.
+func (l *lang) expOrZero(x value) value {
+	const least = -80
+	at := l.in(l.k(least))
+	l.VMAXPS(x, at, at) // the second source where x is NaN
+	return l.keep(x, notLess, l.k(least), l.exp(at), nil)
+}
+
+// keep is v in the lanes where a compares with b so, and other, or 0 if that is
+// nil, elsewhere.
+func (l *lang) keep(a value, predicate uint8, b Op, v value, other Op) value {
+	if l.lanes == 16 {
+		k := l.K()
+		l.VCMPPS(Imm(uint64(predicate)), b, a, k)
+		w := l.register(l.Context)
+		if other == nil {
+			l.VMOVAPS_Z(v, k, w)
+			return w
+		}
+		l.VMOVUPS(other, w)
+		l.VMOVAPS(v, k, w)
+		return w
+	}
+	m := l.register(l.Context)
+	l.VCMPPS(Imm(uint64(predicate)), b, a, m)
+	if other == nil {
+		return l.and(v, m)
+	}
+	l.VBLENDVPS(m, v, l.in(other), m)
+	return m
+}
+
+// exponentials write the functions that are e^x for a whole row.
+func (l *lang) exponentials() {
+	l.define("SumExp", "func(x *float32, n int, shift float32) float64", "is the sum of e^(x-shift) over n elements in float64.")
+	x, shift, acc := l.param("x"), l.spread("shift"), l.sums()
+	l.loop(l.param("n"), 2, func(u int, c cursor) {
+		v := l.expOrZero(l.sub(l.get(x, c), shift))
+		if c.mask != nil {
+			v = l.only(v, c.mask)
+		}
+		for half := range 2 {
+			l.VADDPD(l.wide(v, half == 1), acc[2*u+half], acc[2*u+half])
+		}
+	})
+	l.fold(acc)
+
+	l.define("ExpScaled", "func(y, x *float32, n int, shift, scale float32)", "is y = e^(x-shift)*scale for n elements.")
+	y, x, shift, scale := l.param("y"), l.param("x"), l.spread("shift"), l.spread("scale")
+	l.loop(l.param("n"), 1, func(_ int, c cursor) { l.put(l.mul(l.expOrZero(l.sub(l.get(x, c), shift)), scale), y, c) })
+	l.done()
+}
+
+// dotFrom is a dot product of what differs from a number.
+func (l *lang) dotFrom() {
+	l.define("DotFrom", "func(a, b *float32, n int, c float64) float64", "is the sum of (a-c)*b over n elements in float64.")
+	a, b, acc := l.param("a"), l.param("b"), l.sums()
+	p, err := l.Param("c").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	center := l.register(l.Context)
+	l.VBROADCASTSD(p.Addr, center)
+	l.loop(l.param("n"), sumParts/2, func(u int, c cursor) {
+		v, w := l.get(a, c), l.get(b, c)
+		for half := range 2 {
+			d := l.wide(v, half == 1)
+			l.VSUBPD(center, d, d)
+			l.VFMADD231PD(d, l.wide(w, half == 1), acc[2*u+half])
+		}
+	})
+	l.fold(acc)
+}
+
+// sumRows takes four vectors of columns at a time, then one, down all rows.
+func (l *lang) sumRows() {
+	l.define("SumRows", "func(sums *float64, x *float32, stride, rows, vectors int)",
+		"adds rows of whole vectors, stride elements apart, to float64 sums. There is a row.")
+	sums, x, stride, n, rows := l.param("sums"), l.param("x"), l.bytes("stride"), l.param("vectors"), l.param("rows")
+	for _, u := range []int{4, 1} {
+		block, row, end := fmt.Sprint("block", u), fmt.Sprint("row", u), fmt.Sprint("end", u)
+		l.Label(block)
+		l.CMPQ(n, count(u))
+		l.JLT(LabelRef(end))
+		acc := make([]value, 2*u)
+		for i := range acc {
+			acc[i] = l.in(Mem{Base: sums, Disp: i * l.lanes * 4})
+		}
+		at, left := l.GP64(), l.GP64()
+		l.MOVQ(x, at)
+		l.MOVQ(rows, left)
+		l.Label(row)
+		for i := range acc {
+			v := l.register(l.Context)
+			l.VCVTPS2PD(Mem{Base: at, Disp: i * l.lanes * 2}, v)
+			l.VADDPD(v, acc[i], acc[i])
+		}
+		l.ADDQ(stride, at)
+		l.DECQ(left)
+		l.JNE(LabelRef(row))
+		for i := range acc {
+			l.VMOVUPS(acc[i], Mem{Base: sums, Disp: i * l.lanes * 4})
+		}
+		l.ADDQ(count(u*l.lanes*4), x)
+		l.ADDQ(count(u*l.lanes*8), sums)
+		l.SUBQ(count(u), n)
+		l.JMP(LabelRef(block))
+		l.Label(end)
+	}
+	l.done()
+}
+
+// norms write the last step of layer norm and batch norm.
+func (l *lang) norms() {
+	l.define("Normalize", "func(y, x, gamma, beta *float32, n int, mean, rstd float32)", "is y = (x-mean)*rstd*gamma + beta for n elements.")
+	y, x, gamma, beta := l.param("y"), l.param("x"), l.param("gamma"), l.param("beta")
+	mean, rstd := l.spread("mean"), l.spread("rstd")
+	l.loop(l.param("n"), 2, func(_ int, c cursor) {
+		h := l.mul(l.sub(l.get(x, c), mean), rstd)
+		l.put(l.fma(h, l.get(gamma, c), l.get(beta, c)), y, c)
+	})
+	l.done()
+
+	l.define("Standardize", "func(y, x *float32, n int, mean, factor, shift float32)", "is y = (x-mean)*factor + shift for n elements.")
+	y, x, mean = l.param("y"), l.param("x"), l.spread("mean")
+	factor, shift := l.spread("factor"), l.spread("shift")
+	l.loop(l.param("n"), short, func(_ int, c cursor) {
+		l.put(l.fma(l.sub(l.get(x, c), mean), factor, shift), y, c)
+	})
+	l.done()
+}
+
+// normGrads write the two passes of a layer norm's gradient over a row, and
+// the second of a batch norm's over a plane.
+func (l *lang) normGrads() {
+	l.define("NormGradSums", "func(dgamma, dbeta, x, dy, gamma *float32, n int, mean, rstd float32) (sum, sumx float64)",
+		"adds dy*h to dgamma and dy to dbeta, with h = (x-mean)*rstd, and is the sums of dy*gamma",
+		"and dy*gamma*h over n elements in float64.")
+	dgamma, dbeta, x, dy, gamma := l.param("dgamma"), l.param("dbeta"), l.param("x"), l.param("dy"), l.param("gamma")
+	mean, rstd, sums := l.spread("mean"), l.spread("rstd"), [2][]value{}
+	for i := range sums {
+		sums[i] = []value{l.zero(), l.zero()}
+	}
+	l.loop(l.param("n"), 1, func(_ int, c cursor) {
+		h, d := l.mul(l.sub(l.get(x, c), mean), rstd), l.get(dy, c)
+		l.put(l.fma(h, d, l.get(dgamma, c)), dgamma, c)
+		l.put(l.add(d, l.get(dbeta, c)), dbeta, c)
+		g := l.mul(d, l.get(gamma, c))
+		for half := range 2 {
+			w := l.wide(g, half == 1)
+			l.VADDPD(w, sums[0][half], sums[0][half])
+			l.VFMADD231PD(w, l.wide(h, half == 1), sums[1][half])
+		}
+	})
+	for i, s := range sums {
+		l.VADDPD(s[1], s[0], s[0])
+		l.Store(l.across(s[0], l.VADDPD, l.VUNPCKHPD), l.ReturnIndex(i))
+	}
+	l.done()
+
+	l.define("NormGrad", "func(dx, x, dy, gamma *float32, n int, mean, rstd, level, slope float32)",
+		"is dx = (dy*gamma - level - h*slope)*rstd for n elements, with h = (x-mean)*rstd.")
+	dx, x, dy, gamma := l.param("dx"), l.param("x"), l.param("dy"), l.param("gamma")
+	mean, rstd, level, slope := l.spread("mean"), l.spread("rstd"), l.spread("level"), l.spread("slope")
+	l.loop(l.param("n"), 2, func(_ int, c cursor) {
+		h := l.mul(l.sub(l.get(x, c), mean), rstd)
+		l.put(l.mul(l.fnma(h, slope, l.fms(l.get(dy, c), l.get(gamma, c), level)), rstd), dx, c)
+	})
+	l.done()
+
+	l.define("StandardizeGrad", "func(dx, x, dy *float32, n int, mean, level, slope, factor float32)",
+		"is dx = (dy - level - (x-mean)*slope)*factor for n elements.")
+	dx, x, dy, mean = l.param("dx"), l.param("x"), l.param("dy"), l.spread("mean")
+	level, slope, factor := l.spread("level"), l.spread("slope"), l.spread("factor")
+	l.loop(l.param("n"), 2, func(_ int, c cursor) {
+		d := l.sub(l.get(x, c), mean)
+		l.put(l.mul(l.fnma(d, slope, l.sub(l.get(dy, c), level)), factor), dx, c)
+	})
+	l.done()
+}
+
+// across combines all lanes of v; high interleaves the upper lanes of two
+// registers, or with nil those of float32 are moved down.
+func (l *lang) across(v value, combine func(ops ...Op), high func(ops ...Op)) reg.Register {
+	half := l.XMM()
+	if l.lanes == 16 {
+		upper := l.YMM()
+		l.VEXTRACTF64X4(Imm(1), v, upper)
+		combine(upper, v.AsY(), upper)
+		l.VEXTRACTF128(Imm(1), upper, half)
+		combine(upper.AsX(), half, half)
+	} else {
+		l.VEXTRACTF128(Imm(1), v, half)
+		combine(v.AsX(), half, half)
+	}
+	other := l.XMM()
+	if high != nil {
+		high(half, half, other)
+		combine(other, half, half)
+		return half
+	}
+	for _, order := range []uint64{0x4e, 0xb1} {
+		l.VPERMILPS(Imm(order), half, other)
+		combine(other, half, half)
+	}
+	return half
+}

@@ -1,0 +1,187 @@
+package vec
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Rows are the functions of one level over rows: what softmax, losses, norms,
+// sums of rows and attention are made of besides [Funcs]. What is written may
+// be what is read. Those of a matrix take its first element and, in elements,
+// the stride from row to row; the caller sees to it that all of it is memory.
+type Rows struct {
+	SumExp    func(x []float32, shift float32) float64            // of e^(x-shift)
+	ExpScaled func(y, x []float32, shift, scale float32)          // y = e^(x-shift)*scale
+	DotFrom   func(a, b []float32, c float64) float64             // of (a-c)*b
+	SumRows   func(sums []float64, x []float32, stride, rows int) // sums += each row
+
+	// With h = (x-mean)*rstd: y = h*gamma + beta; dgamma += dy*h, dbeta += dy
+	// and the sums of dy*gamma and dy*gamma*h; dx = (dy*gamma - level - h*slope)*rstd.
+	Normalize    func(y, x, gamma, beta []float32, mean, rstd float32)
+	NormGradSums func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64)
+	NormGrad     func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32)
+
+	Standardize     func(y, x []float32, mean, factor, shift float32)             // y = (x-mean)*factor + shift
+	StandardizeGrad func(dx, x, dy []float32, mean, level, slope, factor float32) // dx = (dy - level - (x-mean)*slope)*factor
+
+	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements
+	// count; the others up to width, a multiple of 16, become 0. stats gets each
+	// row's largest scaled score and sum of exponentials. s and stats have room
+	// for a multiple of AttendRows rows, which are overwritten. AttendGrad turns scores p into probabilities
+	// exp(p*scale-lse) and d, the gradient of these, into that of the scores,
+	// p*(d-delta)*scale; stats has each row's lse and delta.
+	Attend     func(s *float32, ld, rows, n, width int, scale float32, stats *float32)
+	AttendGrad func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)
+
+	RowDots func(out *float32, step int, x, y *float32, stride, rows, n int) // of each row of x with that of y
+	Zeros   func(x *float32, stride, rows, n int) float32                    // the sum of 0*x: NaN unless all are finite
+}
+
+// AttendRows is how many rows [Rows].Attend takes together, at most.
+const AttendRows = 4
+
+var genericRows = Rows{
+	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, SumRows: sumRows,
+	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
+	Standardize: standardize, StandardizeGrad: standardizeGrad,
+	Attend: attend, AttendGrad: attendGrad, RowDots: rowDots, Zeros: zeros,
+}
+
+func sumExp(x []float32, shift float32) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += Exp64(float64(v) - float64(shift))
+	}
+	return sum
+}
+
+func expScaled(y, x []float32, shift, scale float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = float32(Exp64(float64(v)-float64(shift)) * float64(scale))
+	}
+}
+
+// dotFrom adds in four parts so that additions overlap.
+func dotFrom(x, y []float32, c float64) float64 {
+	var s [4]float64
+	y = y[:len(x)]
+	for ; len(x) >= 4 && len(y) >= 4; x, y = x[4:], y[4:] {
+		s[0] += (float64(x[0]) - c) * float64(y[0])
+		s[1] += (float64(x[1]) - c) * float64(y[1])
+		s[2] += (float64(x[2]) - c) * float64(y[2])
+		s[3] += (float64(x[3]) - c) * float64(y[3])
+	}
+	for i, v := range x {
+		s[0] += (float64(v) - c) * float64(y[i])
+	}
+	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+func sumRows(sums []float64, x []float32, stride, rows int) {
+	for r := range rows {
+		for j, v := range x[r*stride:][:len(sums)] {
+			sums[j] += float64(v)
+		}
+	}
+}
+
+func normalize(y, x, gamma, beta []float32, mean, rstd float32) {
+	y, gamma, beta = y[:len(x)], gamma[:len(x)], beta[:len(x)]
+	for i, v := range x {
+		y[i] = (v-mean)*rstd*gamma[i] + beta[i]
+	}
+}
+
+func normGradSums(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64) {
+	dgamma, dbeta, dy, gamma = dgamma[:len(x)], dbeta[:len(x)], dy[:len(x)], gamma[:len(x)]
+	for i, v := range x {
+		h, d := (v-mean)*rstd, dy[i]
+		dgamma[i] += d * h
+		dbeta[i] += d
+		g := float64(d * gamma[i])
+		sum += g
+		sumh += g * float64(h)
+	}
+	return sum, sumh
+}
+
+func normGrad(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
+	dx, dy, gamma = dx[:len(x)], dy[:len(x)], gamma[:len(x)]
+	for i, v := range x {
+		dx[i] = (dy[i]*gamma[i] - level - (v-mean)*rstd*slope) * rstd
+	}
+}
+
+func standardize(y, x []float32, mean, factor, shift float32) {
+	y = y[:len(x)]
+	for i, v := range x {
+		y[i] = (v-mean)*factor + shift
+	}
+}
+
+func standardizeGrad(dx, x, dy []float32, mean, level, slope, factor float32) {
+	dx, dy = dx[:len(x)], dy[:len(x)]
+	for i, v := range x {
+		dx[i] = (dy[i] - level - (v-mean)*slope) * factor
+	}
+}
+
+// row is n elements from row r of a matrix on.
+func row(x *float32, stride, r, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), r*stride*4)), n)
+}
+
+func attend(s *float32, ld, rows, n, width int, scale float32, stats *float32) {
+	for r := range rows {
+		x := row(s, ld, r, width)
+		clear(x[n+r:])
+		x = x[:n+r]
+		m, sum := largest(x)*scale, 0.0
+		for i, v := range x {
+			e := Exp64(float64(v)*float64(scale) - float64(m))
+			sum += e
+			x[i] = float32(e)
+		}
+		inverse := float32(1 / sum)
+		for i := range x {
+			x[i] *= inverse
+		}
+		copy(row(stats, 2, r, 2), []float32{m, float32(sum)})
+	}
+}
+
+func attendGrad(p, d *float32, ld, rows, n, width int, scale float32, stats *float32) {
+	for r := range rows {
+		ps, ds, s := row(p, ld, r, width), row(d, ld, r, width), row(stats, 2, r, 2)
+		clear(ps[n+r:])
+		clear(ds[n+r:])
+		for i, v := range ps[:n+r] {
+			ps[i] = float32(Exp64(float64(v)*float64(scale) - float64(s[0])))
+			ds[i] = ps[i] * (ds[i] - s[1]) * scale
+		}
+	}
+}
+
+func rowDots(out *float32, step int, x, y *float32, stride, rows, n int) {
+	for r := range rows {
+		row(out, step, r, 1)[0] = float32(dot(row(x, stride, r, n), row(y, stride, r, n)))
+	}
+}
+
+func zeros(x *float32, stride, rows, n int) float32 {
+	sum := float32(0)
+	for r := range rows {
+		for _, v := range row(x, stride, r, n) {
+			sum += v * 0
+		}
+	}
+	return sum
+}
+
+// LogSumExp is log(sum(e^x)), shifted by the maximum so that it cannot
+// overflow.
+func (f *Funcs) LogSumExp(x []float32) float64 {
+	m := f.Max(x)
+	return float64(m) + math.Log(f.SumExp(x, m))
+}

@@ -1,0 +1,94 @@
+package vec
+
+import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
+
+var avx512Rows = Rows{
+	SumExp: sumExpOf(asm.SumExp512), ExpScaled: linear(asm.ExpScaled512), DotFrom: dotFromOf(asm.DotFrom512), SumRows: sumRowsOf(asm.SumRows512, 16),
+	Normalize: normalizeOf(asm.Normalize512), NormGradSums: normGradSumsOf(asm.NormGradSums512), NormGrad: normGradOf(asm.NormGrad512),
+	Standardize: standardizeOf(asm.Standardize512), StandardizeGrad: standardizeGradOf(asm.StandardizeGrad512),
+	Attend: asm.Attend512, AttendGrad: asm.AttendGrad512, RowDots: asm.RowDots512, Zeros: asm.Zeros512,
+}
+
+var avx2Rows = Rows{
+	SumExp: sumExpOf(asm.SumExp2), ExpScaled: linear(asm.ExpScaled2), DotFrom: dotFromOf(asm.DotFrom2), SumRows: sumRowsOf(asm.SumRows2, 8),
+	Normalize: normalizeOf(asm.Normalize2), NormGradSums: normGradSumsOf(asm.NormGradSums2), NormGrad: normGradOf(asm.NormGrad2),
+	Standardize: standardizeOf(asm.Standardize2), StandardizeGrad: standardizeGradOf(asm.StandardizeGrad2),
+	Attend: asm.Attend2, AttendGrad: asm.AttendGrad2, RowDots: asm.RowDots2, Zeros: asm.Zeros2,
+}
+
+func sumExpOf(f func(x *float32, n int, shift float32) float64) func(x []float32, shift float32) float64 {
+	return func(x []float32, shift float32) float64 {
+		if len(x) == 0 {
+			return 0
+		}
+		return f(&x[0], len(x), shift)
+	}
+}
+
+func dotFromOf(f func(a, b *float32, n int, c float64) float64) func(a, b []float32, c float64) float64 {
+	return func(a, b []float32, c float64) float64 {
+		if len(a) == 0 {
+			return 0
+		}
+		return f(&a[0], &b[:len(a)][0], len(a), c)
+	}
+}
+
+// sumRowsOf leaves columns that do not fill a vector to plain Go.
+func sumRowsOf(f func(sums *float64, x *float32, stride, rows, vectors int), lanes int) func(sums []float64, x []float32, stride, rows int) {
+	return func(sums []float64, x []float32, stride, rows int) {
+		if rows == 0 || len(sums) == 0 {
+			return
+		}
+		x = x[:(rows-1)*stride+len(sums)]
+		whole := len(sums) &^ (lanes - 1)
+		if whole > 0 {
+			f(&sums[0], &x[0], stride, rows, whole/lanes)
+		}
+		if whole < len(sums) {
+			sumRows(sums[whole:], x[whole:], stride, rows)
+		}
+	}
+}
+
+func normalizeOf(f func(y, x, gamma, beta *float32, n int, mean, rstd float32)) func(y, x, gamma, beta []float32, mean, rstd float32) {
+	return func(y, x, gamma, beta []float32, mean, rstd float32) {
+		if n := len(x); n > 0 {
+			f(&y[:n][0], &x[0], &gamma[:n][0], &beta[:n][0], n, mean, rstd)
+		}
+	}
+}
+
+func normGradSumsOf(f func(dgamma, dbeta, x, dy, gamma *float32, n int, mean, rstd float32) (sum, sumx float64)) func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64) {
+	return func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64) {
+		n := len(x)
+		if n == 0 {
+			return 0, 0
+		}
+		return f(&dgamma[:n][0], &dbeta[:n][0], &x[0], &dy[:n][0], &gamma[:n][0], n, mean, rstd)
+	}
+}
+
+func normGradOf(f func(dx, x, dy, gamma *float32, n int, mean, rstd, level, slope float32)) func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
+	return func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
+		if n := len(x); n > 0 {
+			f(&dx[:n][0], &x[0], &dy[:n][0], &gamma[:n][0], n, mean, rstd, level, slope)
+		}
+	}
+}
+
+func standardizeOf(f func(y, x *float32, n int, mean, factor, shift float32)) func(y, x []float32, mean, factor, shift float32) {
+	return func(y, x []float32, mean, factor, shift float32) {
+		if n := len(x); n > 0 {
+			f(&y[:n][0], &x[0], n, mean, factor, shift)
+		}
+	}
+}
+
+func standardizeGradOf(f func(dx, x, dy *float32, n int, mean, level, slope, factor float32)) func(dx, x, dy []float32, mean, level, slope, factor float32) {
+	return func(dx, x, dy []float32, mean, level, slope, factor float32) {
+		if n := len(x); n > 0 {
+			f(&dx[:n][0], &x[0], &dy[:n][0], n, mean, level, slope, factor)
+		}
+	}
+}
