@@ -47,7 +47,7 @@ func (k *layerNorm) Chunk(i int) {
 		mean := k.vec.Sum(x) / n
 		rstd := 1 / math.Sqrt(k.vec.SquaresFrom(x, mean)/n+k.eps)
 		k.mean[lo], k.rstds[lo] = float32(mean), float32(rstd)
-		k.vec.Normalize(y, x, k.gamma, k.beta, k.mean[lo], k.rstds[lo])
+		k.vec.Normalize(y, x, k.gamma, k.beta, k.mean[lo], float32(mean-float64(k.mean[lo])), k.rstds[lo])
 	}
 }
 
@@ -147,9 +147,11 @@ func (k *channels) count() float64 { return float64(k.n * k.s) }
 func (k *channels) grain() int { return rowGrain(k.n * k.s) }
 
 // normalise is y = (x - mean) rstd gamma + beta for channel c.
-func (k *channels) normalise(y, x []float32, c int, mean, rstd, gamma, beta float32) {
+func (k *channels) normalise(y, x []float32, c int, mean float64, rstd, gamma, beta float32) {
+	high := float32(mean)
+	rest := float32(mean - float64(high))
 	for n := range k.n {
-		k.vec.Standardize(k.plane(y, n, c), k.plane(x, n, c), mean, rstd*gamma, beta)
+		k.vec.Standardize(k.plane(y, n, c), k.plane(x, n, c), high, rest, rstd*gamma, beta)
 	}
 }
 
@@ -188,7 +190,7 @@ func (k *batchNorm) Chunk(i int) {
 		variance := ss / k.count()
 		rstd := 1 / math.Sqrt(variance+k.eps)
 		k.mean[c], k.variance[c], k.rstds[c] = float32(mean), float32(variance), float32(rstd)
-		k.normalise(k.y, k.x, c, k.mean[c], k.rstds[c], k.gamma[c], k.beta[c])
+		k.normalise(k.y, k.x, c, mean, k.rstds[c], k.gamma[c], k.beta[c])
 	}
 }
 
@@ -258,6 +260,6 @@ func (k *batchNormEval) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
 	for c := lo; c < hi; c++ {
 		rstd := 1 / math.Sqrt(float64(k.variance[c])+k.eps)
-		k.normalise(k.y, k.x, c, k.mean[c], float32(rstd), k.gamma[c], k.beta[c])
+		k.normalise(k.y, k.x, c, float64(k.mean[c]), float32(rstd), k.gamma[c], k.beta[c])
 	}
 }

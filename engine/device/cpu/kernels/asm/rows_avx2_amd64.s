@@ -750,37 +750,40 @@ end1:
 	VZEROUPPER
 	RET
 
-// func Normalize2(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rstd float32)
+// func Normalize2(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rest float32, rstd float32)
 // Requires: AVX, FMA3
-TEXT ·Normalize2(SB), NOSPLIT, $0-48
+TEXT ·Normalize2(SB), NOSPLIT, $0-52
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         gamma+16(FP), DX
 	MOVQ         beta+24(FP), BX
 	VBROADCASTSS mean+40(FP), Y0
-	VBROADCASTSS rstd+44(FP), Y1
+	VBROADCASTSS rest+44(FP), Y1
+	VBROADCASTSS rstd+48(FP), Y2
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 
 unrolled:
 	CMPQ        SI, $0x10
 	JLT         single
-	VMOVUPS     (CX)(DI*4), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (DX)(DI*4), Y3
-	VMOVUPS     (BX)(DI*4), Y4
-	VMOVUPS     Y4, Y4
-	VFMADD231PS Y3, Y2, Y4
-	VMOVUPS     Y4, (AX)(DI*4)
-	VMOVUPS     32(CX)(DI*4), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     32(DX)(DI*4), Y3
-	VMOVUPS     32(BX)(DI*4), Y4
-	VMOVUPS     Y4, Y4
-	VFMADD231PS Y3, Y2, Y4
-	VMOVUPS     Y4, 32(AX)(DI*4)
+	VMOVUPS     (CX)(DI*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VSUBPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y3
+	VMOVUPS     (DX)(DI*4), Y4
+	VMOVUPS     (BX)(DI*4), Y5
+	VMOVUPS     Y5, Y5
+	VFMADD231PS Y4, Y3, Y5
+	VMOVUPS     Y5, (AX)(DI*4)
+	VMOVUPS     32(CX)(DI*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VSUBPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y3
+	VMOVUPS     32(DX)(DI*4), Y4
+	VMOVUPS     32(BX)(DI*4), Y5
+	VMOVUPS     Y5, Y5
+	VFMADD231PS Y4, Y3, Y5
+	VMOVUPS     Y5, 32(AX)(DI*4)
 	ADDQ        $0x10, DI
 	SUBQ        $0x10, SI
 	JMP         unrolled
@@ -788,14 +791,15 @@ unrolled:
 single:
 	CMPQ        SI, $0x08
 	JLT         tail
-	VMOVUPS     (CX)(DI*4), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (DX)(DI*4), Y3
-	VMOVUPS     (BX)(DI*4), Y4
-	VMOVUPS     Y4, Y4
-	VFMADD231PS Y3, Y2, Y4
-	VMOVUPS     Y4, (AX)(DI*4)
+	VMOVUPS     (CX)(DI*4), Y3
+	VSUBPS      Y0, Y3, Y3
+	VSUBPS      Y1, Y3, Y3
+	VMULPS      Y2, Y3, Y3
+	VMOVUPS     (DX)(DI*4), Y4
+	VMOVUPS     (BX)(DI*4), Y5
+	VMOVUPS     Y5, Y5
+	VFMADD231PS Y4, Y3, Y5
+	VMOVUPS     Y5, (AX)(DI*4)
 	ADDQ        $0x08, DI
 	SUBQ        $0x08, SI
 	JMP         single
@@ -806,10 +810,11 @@ tail:
 	LEAQ        lanes<>+0(SB), R8
 	NEGQ        SI
 	LEAQ        64(R8)(SI*4), R8
-	VMOVUPS     (R8), Y2
-	VMASKMOVPS  (CX)(DI*4), Y2, Y2
-	VSUBPS      Y0, Y2, Y0
-	VMULPS      Y1, Y0, Y0
+	VMOVUPS     (R8), Y3
+	VMASKMOVPS  (CX)(DI*4), Y3, Y3
+	VSUBPS      Y0, Y3, Y0
+	VSUBPS      Y1, Y0, Y0
+	VMULPS      Y2, Y0, Y0
 	VMOVUPS     (R8), Y1
 	VMASKMOVPS  (DX)(DI*4), Y1, Y1
 	VMOVUPS     (R8), Y2
@@ -823,40 +828,45 @@ done:
 	VZEROUPPER
 	RET
 
-// func Standardize2(y *float32, x *float32, n int, mean float32, factor float32, shift float32)
+// func Standardize2(y *float32, x *float32, n int, mean float32, rest float32, factor float32, shift float32)
 // Requires: AVX, FMA3
-TEXT ·Standardize2(SB), NOSPLIT, $0-36
+TEXT ·Standardize2(SB), NOSPLIT, $0-40
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	VBROADCASTSS mean+24(FP), Y0
-	VBROADCASTSS factor+28(FP), Y1
-	VBROADCASTSS shift+32(FP), Y2
+	VBROADCASTSS rest+28(FP), Y1
+	VBROADCASTSS factor+32(FP), Y2
+	VBROADCASTSS shift+36(FP), Y3
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 
 unrolled:
 	CMPQ        DX, $0x20
 	JLT         single
-	VMOVUPS     (CX)(BX*4), Y3
-	VSUBPS      Y0, Y3, Y3
-	VMOVUPS     Y2, Y4
-	VFMADD231PS Y1, Y3, Y4
-	VMOVUPS     Y4, (AX)(BX*4)
-	VMOVUPS     32(CX)(BX*4), Y3
-	VSUBPS      Y0, Y3, Y3
-	VMOVUPS     Y2, Y4
-	VFMADD231PS Y1, Y3, Y4
-	VMOVUPS     Y4, 32(AX)(BX*4)
-	VMOVUPS     64(CX)(BX*4), Y3
-	VSUBPS      Y0, Y3, Y3
-	VMOVUPS     Y2, Y4
-	VFMADD231PS Y1, Y3, Y4
-	VMOVUPS     Y4, 64(AX)(BX*4)
-	VMOVUPS     96(CX)(BX*4), Y3
-	VSUBPS      Y0, Y3, Y3
-	VMOVUPS     Y2, Y4
-	VFMADD231PS Y1, Y3, Y4
-	VMOVUPS     Y4, 96(AX)(BX*4)
+	VMOVUPS     (CX)(BX*4), Y4
+	VSUBPS      Y0, Y4, Y4
+	VSUBPS      Y1, Y4, Y4
+	VMOVUPS     Y3, Y5
+	VFMADD231PS Y2, Y4, Y5
+	VMOVUPS     Y5, (AX)(BX*4)
+	VMOVUPS     32(CX)(BX*4), Y4
+	VSUBPS      Y0, Y4, Y4
+	VSUBPS      Y1, Y4, Y4
+	VMOVUPS     Y3, Y5
+	VFMADD231PS Y2, Y4, Y5
+	VMOVUPS     Y5, 32(AX)(BX*4)
+	VMOVUPS     64(CX)(BX*4), Y4
+	VSUBPS      Y0, Y4, Y4
+	VSUBPS      Y1, Y4, Y4
+	VMOVUPS     Y3, Y5
+	VFMADD231PS Y2, Y4, Y5
+	VMOVUPS     Y5, 64(AX)(BX*4)
+	VMOVUPS     96(CX)(BX*4), Y4
+	VSUBPS      Y0, Y4, Y4
+	VSUBPS      Y1, Y4, Y4
+	VMOVUPS     Y3, Y5
+	VFMADD231PS Y2, Y4, Y5
+	VMOVUPS     Y5, 96(AX)(BX*4)
 	ADDQ        $0x20, BX
 	SUBQ        $0x20, DX
 	JMP         unrolled
@@ -864,11 +874,12 @@ unrolled:
 single:
 	CMPQ        DX, $0x08
 	JLT         tail
-	VMOVUPS     (CX)(BX*4), Y3
-	VSUBPS      Y0, Y3, Y3
-	VMOVUPS     Y2, Y4
-	VFMADD231PS Y1, Y3, Y4
-	VMOVUPS     Y4, (AX)(BX*4)
+	VMOVUPS     (CX)(BX*4), Y4
+	VSUBPS      Y0, Y4, Y4
+	VSUBPS      Y1, Y4, Y4
+	VMOVUPS     Y3, Y5
+	VFMADD231PS Y2, Y4, Y5
+	VMOVUPS     Y5, (AX)(BX*4)
 	ADDQ        $0x08, BX
 	SUBQ        $0x08, DX
 	JMP         single
@@ -879,13 +890,14 @@ tail:
 	LEAQ        lanes<>+0(SB), SI
 	NEGQ        DX
 	LEAQ        64(SI)(DX*4), SI
-	VMOVUPS     (SI), Y3
-	VMASKMOVPS  (CX)(BX*4), Y3, Y3
-	VSUBPS      Y0, Y3, Y0
-	VMOVUPS     Y2, Y2
-	VFMADD231PS Y1, Y0, Y2
+	VMOVUPS     (SI), Y4
+	VMASKMOVPS  (CX)(BX*4), Y4, Y4
+	VSUBPS      Y0, Y4, Y0
+	VSUBPS      Y1, Y0, Y0
+	VMOVUPS     Y3, Y1
+	VFMADD231PS Y2, Y0, Y1
 	VMOVUPS     (SI), Y0
-	VMASKMOVPS  Y2, Y0, (AX)(BX*4)
+	VMASKMOVPS  Y1, Y0, (AX)(BX*4)
 
 done:
 	VZEROUPPER

@@ -22,15 +22,15 @@ func DotFrom512(a *float32, b *float32, n int, c float64) float64
 //go:noescape
 func SumRows512(sums *float64, x *float32, stride int, rows int, vectors int)
 
-// Normalize512 is y = (x-mean)*rstd*gamma + beta for n elements.
+// Normalize512 is y = (x-mean-rest)*rstd*gamma + beta for n elements.
 //
 //go:noescape
-func Normalize512(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rstd float32)
+func Normalize512(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rest float32, rstd float32)
 
-// Standardize512 is y = (x-mean)*factor + shift for n elements.
+// Standardize512 is y = (x-mean-rest)*factor + shift for n elements.
 //
 //go:noescape
-func Standardize512(y *float32, x *float32, n int, mean float32, factor float32, shift float32)
+func Standardize512(y *float32, x *float32, n int, mean float32, rest float32, factor float32, shift float32)
 
 // NormGradSums512 adds dy*h to dgamma and dy to dbeta, with h = (x-mean)*rstd, and is the sums of dy*gamma
 // and dy*gamma*h over n elements in float64.

@@ -649,37 +649,40 @@ end1:
 	VZEROUPPER
 	RET
 
-// func Normalize512(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rstd float32)
+// func Normalize512(y *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, rest float32, rstd float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·Normalize512(SB), NOSPLIT, $0-48
+TEXT ·Normalize512(SB), NOSPLIT, $0-52
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         gamma+16(FP), DX
 	MOVQ         beta+24(FP), BX
 	VBROADCASTSS mean+40(FP), Z0
-	VBROADCASTSS rstd+44(FP), Z1
+	VBROADCASTSS rest+44(FP), Z1
+	VBROADCASTSS rstd+48(FP), Z2
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
 
 unrolled:
 	CMPQ        SI, $0x20
 	JLT         single
-	VMOVUPS     (CX)(DI*4), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     (DX)(DI*4), Z3
-	VMOVUPS     (BX)(DI*4), Z4
-	VMOVUPS     Z4, Z4
-	VFMADD231PS Z3, Z2, Z4
-	VMOVUPS     Z4, (AX)(DI*4)
-	VMOVUPS     64(CX)(DI*4), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     64(DX)(DI*4), Z3
-	VMOVUPS     64(BX)(DI*4), Z4
-	VMOVUPS     Z4, Z4
-	VFMADD231PS Z3, Z2, Z4
-	VMOVUPS     Z4, 64(AX)(DI*4)
+	VMOVUPS     (CX)(DI*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VSUBPS      Z1, Z3, Z3
+	VMULPS      Z2, Z3, Z3
+	VMOVUPS     (DX)(DI*4), Z4
+	VMOVUPS     (BX)(DI*4), Z5
+	VMOVUPS     Z5, Z5
+	VFMADD231PS Z4, Z3, Z5
+	VMOVUPS     Z5, (AX)(DI*4)
+	VMOVUPS     64(CX)(DI*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VSUBPS      Z1, Z3, Z3
+	VMULPS      Z2, Z3, Z3
+	VMOVUPS     64(DX)(DI*4), Z4
+	VMOVUPS     64(BX)(DI*4), Z5
+	VMOVUPS     Z5, Z5
+	VFMADD231PS Z4, Z3, Z5
+	VMOVUPS     Z5, 64(AX)(DI*4)
 	ADDQ        $0x20, DI
 	SUBQ        $0x20, SI
 	JMP         unrolled
@@ -687,14 +690,15 @@ unrolled:
 single:
 	CMPQ        SI, $0x10
 	JLT         tail
-	VMOVUPS     (CX)(DI*4), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     (DX)(DI*4), Z3
-	VMOVUPS     (BX)(DI*4), Z4
-	VMOVUPS     Z4, Z4
-	VFMADD231PS Z3, Z2, Z4
-	VMOVUPS     Z4, (AX)(DI*4)
+	VMOVUPS     (CX)(DI*4), Z3
+	VSUBPS      Z0, Z3, Z3
+	VSUBPS      Z1, Z3, Z3
+	VMULPS      Z2, Z3, Z3
+	VMOVUPS     (DX)(DI*4), Z4
+	VMOVUPS     (BX)(DI*4), Z5
+	VMOVUPS     Z5, Z5
+	VFMADD231PS Z4, Z3, Z5
+	VMOVUPS     Z5, (AX)(DI*4)
 	ADDQ        $0x10, DI
 	SUBQ        $0x10, SI
 	JMP         single
@@ -705,9 +709,10 @@ tail:
 	MOVL        $0x0000ffff, R8
 	BZHIL       SI, R8, R8
 	KMOVW       R8, K1
-	VMOVUPS.Z   (CX)(DI*4), K1, Z2
-	VSUBPS      Z0, Z2, Z0
-	VMULPS      Z1, Z0, Z0
+	VMOVUPS.Z   (CX)(DI*4), K1, Z3
+	VSUBPS      Z0, Z3, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMULPS      Z2, Z0, Z0
 	VMOVUPS.Z   (DX)(DI*4), K1, Z1
 	VMOVUPS.Z   (BX)(DI*4), K1, Z2
 	VMOVUPS     Z2, Z2
@@ -718,40 +723,45 @@ done:
 	VZEROUPPER
 	RET
 
-// func Standardize512(y *float32, x *float32, n int, mean float32, factor float32, shift float32)
+// func Standardize512(y *float32, x *float32, n int, mean float32, rest float32, factor float32, shift float32)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·Standardize512(SB), NOSPLIT, $0-36
+TEXT ·Standardize512(SB), NOSPLIT, $0-40
 	MOVQ         y+0(FP), AX
 	MOVQ         x+8(FP), CX
 	VBROADCASTSS mean+24(FP), Z0
-	VBROADCASTSS factor+28(FP), Z1
-	VBROADCASTSS shift+32(FP), Z2
+	VBROADCASTSS rest+28(FP), Z1
+	VBROADCASTSS factor+32(FP), Z2
+	VBROADCASTSS shift+36(FP), Z3
 	MOVQ         n+16(FP), DX
 	XORQ         BX, BX
 
 unrolled:
 	CMPQ        DX, $0x40
 	JLT         single
-	VMOVUPS     (CX)(BX*4), Z3
-	VSUBPS      Z0, Z3, Z3
-	VMOVUPS     Z2, Z4
-	VFMADD231PS Z1, Z3, Z4
-	VMOVUPS     Z4, (AX)(BX*4)
-	VMOVUPS     64(CX)(BX*4), Z3
-	VSUBPS      Z0, Z3, Z3
-	VMOVUPS     Z2, Z4
-	VFMADD231PS Z1, Z3, Z4
-	VMOVUPS     Z4, 64(AX)(BX*4)
-	VMOVUPS     128(CX)(BX*4), Z3
-	VSUBPS      Z0, Z3, Z3
-	VMOVUPS     Z2, Z4
-	VFMADD231PS Z1, Z3, Z4
-	VMOVUPS     Z4, 128(AX)(BX*4)
-	VMOVUPS     192(CX)(BX*4), Z3
-	VSUBPS      Z0, Z3, Z3
-	VMOVUPS     Z2, Z4
-	VFMADD231PS Z1, Z3, Z4
-	VMOVUPS     Z4, 192(AX)(BX*4)
+	VMOVUPS     (CX)(BX*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VSUBPS      Z1, Z4, Z4
+	VMOVUPS     Z3, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, (AX)(BX*4)
+	VMOVUPS     64(CX)(BX*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VSUBPS      Z1, Z4, Z4
+	VMOVUPS     Z3, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, 64(AX)(BX*4)
+	VMOVUPS     128(CX)(BX*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VSUBPS      Z1, Z4, Z4
+	VMOVUPS     Z3, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, 128(AX)(BX*4)
+	VMOVUPS     192(CX)(BX*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VSUBPS      Z1, Z4, Z4
+	VMOVUPS     Z3, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, 192(AX)(BX*4)
 	ADDQ        $0x40, BX
 	SUBQ        $0x40, DX
 	JMP         unrolled
@@ -759,11 +769,12 @@ unrolled:
 single:
 	CMPQ        DX, $0x10
 	JLT         tail
-	VMOVUPS     (CX)(BX*4), Z3
-	VSUBPS      Z0, Z3, Z3
-	VMOVUPS     Z2, Z4
-	VFMADD231PS Z1, Z3, Z4
-	VMOVUPS     Z4, (AX)(BX*4)
+	VMOVUPS     (CX)(BX*4), Z4
+	VSUBPS      Z0, Z4, Z4
+	VSUBPS      Z1, Z4, Z4
+	VMOVUPS     Z3, Z5
+	VFMADD231PS Z2, Z4, Z5
+	VMOVUPS     Z5, (AX)(BX*4)
 	ADDQ        $0x10, BX
 	SUBQ        $0x10, DX
 	JMP         single
@@ -774,11 +785,12 @@ tail:
 	MOVL        $0x0000ffff, SI
 	BZHIL       DX, SI, SI
 	KMOVW       SI, K1
-	VMOVUPS.Z   (CX)(BX*4), K1, Z3
-	VSUBPS      Z0, Z3, Z0
-	VMOVUPS     Z2, Z2
-	VFMADD231PS Z1, Z0, Z2
-	VMOVUPS     Z2, K1, (AX)(BX*4)
+	VMOVUPS.Z   (CX)(BX*4), K1, Z4
+	VSUBPS      Z0, Z4, Z0
+	VSUBPS      Z1, Z0, Z0
+	VMOVUPS     Z3, Z1
+	VFMADD231PS Z2, Z0, Z1
+	VMOVUPS     Z1, K1, (AX)(BX*4)
 
 done:
 	VZEROUPPER

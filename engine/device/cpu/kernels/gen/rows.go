@@ -154,20 +154,20 @@ func (l *lang) sumRows() {
 
 // norms write the last step of layer norm and batch norm.
 func (l *lang) norms() {
-	l.define("Normalize", "func(y, x, gamma, beta *float32, n int, mean, rstd float32)", "is y = (x-mean)*rstd*gamma + beta for n elements.")
+	l.define("Normalize", "func(y, x, gamma, beta *float32, n int, mean, rest, rstd float32)", "is y = (x-mean-rest)*rstd*gamma + beta for n elements.")
 	y, x, gamma, beta := l.param("y"), l.param("x"), l.param("gamma"), l.param("beta")
-	mean, rstd := l.spread("mean"), l.spread("rstd")
+	mean, rest, rstd := l.spread("mean"), l.spread("rest"), l.spread("rstd")
 	l.loop(l.param("n"), 2, func(_ int, c cursor) {
-		h := l.mul(l.sub(l.get(x, c), mean), rstd)
+		h := l.mul(l.sub(l.sub(l.get(x, c), mean), rest), rstd)
 		l.put(l.fma(h, l.get(gamma, c), l.get(beta, c)), y, c)
 	})
 	l.done()
 
-	l.define("Standardize", "func(y, x *float32, n int, mean, factor, shift float32)", "is y = (x-mean)*factor + shift for n elements.")
+	l.define("Standardize", "func(y, x *float32, n int, mean, rest, factor, shift float32)", "is y = (x-mean-rest)*factor + shift for n elements.")
 	y, x, mean = l.param("y"), l.param("x"), l.spread("mean")
-	factor, shift := l.spread("factor"), l.spread("shift")
+	rest, factor, shift := l.spread("rest"), l.spread("factor"), l.spread("shift")
 	l.loop(l.param("n"), short, func(_ int, c cursor) {
-		l.put(l.fma(l.sub(l.get(x, c), mean), factor, shift), y, c)
+		l.put(l.fma(l.sub(l.sub(l.get(x, c), mean), rest), factor, shift), y, c)
 	})
 	l.done()
 }

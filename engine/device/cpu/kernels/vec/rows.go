@@ -15,13 +15,14 @@ type Rows struct {
 	DotFrom   func(a, b []float32, c float64) float64             // of (a-c)*b
 	SumRows   func(sums []float64, x []float32, stride, rows int) // sums += each row
 
-	// With h = (x-mean)*rstd: y = h*gamma + beta; dgamma += dy*h, dbeta += dy
+	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
+	// the mean: it shows where the variance is small. With h = (x-mean)*rstd: dgamma += dy*h, dbeta += dy
 	// and the sums of dy*gamma and dy*gamma*h; dx = (dy*gamma - level - h*slope)*rstd.
-	Normalize    func(y, x, gamma, beta []float32, mean, rstd float32)
+	Normalize    func(y, x, gamma, beta []float32, mean, rest, rstd float32)
 	NormGradSums func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64)
 	NormGrad     func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32)
 
-	Standardize     func(y, x []float32, mean, factor, shift float32)             // y = (x-mean)*factor + shift
+	Standardize     func(y, x []float32, mean, rest, factor, shift float32)       // y = (x-mean-rest)*factor + shift
 	StandardizeGrad func(dx, x, dy []float32, mean, level, slope, factor float32) // dx = (dy - level - (x-mean)*slope)*factor
 
 	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements
@@ -86,10 +87,10 @@ func sumRows(sums []float64, x []float32, stride, rows int) {
 	}
 }
 
-func normalize(y, x, gamma, beta []float32, mean, rstd float32) {
+func normalize(y, x, gamma, beta []float32, mean, rest, rstd float32) {
 	y, gamma, beta = y[:len(x)], gamma[:len(x)], beta[:len(x)]
 	for i, v := range x {
-		y[i] = (v-mean)*rstd*gamma[i] + beta[i]
+		y[i] = (v-mean-rest)*rstd*gamma[i] + beta[i]
 	}
 }
 
@@ -113,10 +114,10 @@ func normGrad(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
 	}
 }
 
-func standardize(y, x []float32, mean, factor, shift float32) {
+func standardize(y, x []float32, mean, rest, factor, shift float32) {
 	y = y[:len(x)]
 	for i, v := range x {
-		y[i] = (v-mean)*factor + shift
+		y[i] = (v-mean-rest)*factor + shift
 	}
 }
 

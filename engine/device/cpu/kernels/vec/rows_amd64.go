@@ -51,10 +51,10 @@ func sumRowsOf(f func(sums *float64, x *float32, stride, rows, vectors int), lan
 	}
 }
 
-func normalizeOf(f func(y, x, gamma, beta *float32, n int, mean, rstd float32)) func(y, x, gamma, beta []float32, mean, rstd float32) {
-	return func(y, x, gamma, beta []float32, mean, rstd float32) {
+func normalizeOf(f func(y, x, gamma, beta *float32, n int, mean, rest, rstd float32)) func(y, x, gamma, beta []float32, mean, rest, rstd float32) {
+	return func(y, x, gamma, beta []float32, mean, rest, rstd float32) {
 		if n := len(x); n > 0 {
-			f(&y[:n][0], &x[0], &gamma[:n][0], &beta[:n][0], n, mean, rstd)
+			f(&y[:n][0], &x[0], &gamma[:n][0], &beta[:n][0], n, mean, rest, rstd)
 		}
 	}
 }
@@ -77,10 +77,10 @@ func normGradOf(f func(dx, x, dy, gamma *float32, n int, mean, rstd, level, slop
 	}
 }
 
-func standardizeOf(f func(y, x *float32, n int, mean, factor, shift float32)) func(y, x []float32, mean, factor, shift float32) {
-	return func(y, x []float32, mean, factor, shift float32) {
+func standardizeOf(f func(y, x *float32, n int, mean, rest, factor, shift float32)) func(y, x []float32, mean, rest, factor, shift float32) {
+	return func(y, x []float32, mean, rest, factor, shift float32) {
 		if n := len(x); n > 0 {
-			f(&y[:n][0], &x[0], n, mean, factor, shift)
+			f(&y[:n][0], &x[0], n, mean, rest, factor, shift)
 		}
 	}
 }
