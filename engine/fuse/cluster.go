@@ -3,6 +3,7 @@ package fuse
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,10 @@ type Cluster struct {
 	// the value that is read, seen through views.
 	Frame Frame
 	Reads [][]*graph.Value
+
+	// Batch says that the nodes do not depend on each other, and each runs over a
+	// frame of its own.
+	Batch bool
 
 	// Head is the node that makes the tiles which the others go on with; nil if
 	// there is none.
@@ -47,9 +52,19 @@ func Single(n *graph.Node) *Cluster {
 	return c
 }
 
-// Name is the cluster's ops, the head first: "matmul+add+relu".
+// Name is the cluster's ops, the head first: "matmul+add+relu", or "26 adam".
 func (c *Cluster) Name() string {
 	var names []string
+	if c.Batch {
+		count := map[string]int{}
+		for _, n := range c.Nodes {
+			count[n.Op.Kind()]++
+		}
+		for _, kind := range slices.Sorted(maps.Keys(count)) {
+			names = append(names, fmt.Sprintf("%d %s", count[kind], kind))
+		}
+		return strings.Join(names, "+")
+	}
 	if c.Head != nil {
 		names = append(names, c.Head.Op.Kind())
 	}
@@ -142,7 +157,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 	if len(g.items) == 1 {
 		return Single(g.items[0].node)
 	}
-	k := &Cluster{Frame: g.frame, Raw: -1}
+	k := &Cluster{Frame: g.frame, Raw: -1, Batch: g.items[0].rule.class == Small}
 	if g.head != nil {
 		k.Head = g.head.node
 	}
@@ -159,7 +174,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 	}
 	for _, it := range g.items {
 		for _, v := range it.node.Out {
-			if c.leaves(it, v) || it == g.head && v.Out > 0 {
+			if c.leaves(it, v) || it == g.head && v.Out > 0 || k.Batch {
 				k.Out = append(k.Out, v)
 			} else {
 				k.Inner = append(k.Inner, v)
@@ -222,6 +237,10 @@ func (k *Cluster) LastReader(v *graph.Value) int {
 // and where it computes nothing else can stand.
 func (k *Cluster) findAliases() {
 	k.Alias = make([][]int, len(k.Out))
+	if k.Batch {
+		k.aliasBatch()
+		return
+	}
 	for j, in := range k.In {
 		last := k.LastReader(in)
 		if !k.readFull(in) {
@@ -230,6 +249,26 @@ func (k *Cluster) findAliases() {
 		for o, v := range k.Out {
 			if o != k.Raw && v.Node != k.Head && slices.Index(k.Nodes, v.Node) >= last {
 				k.Alias[o] = append(k.Alias[o], j)
+			}
+		}
+	}
+}
+
+// aliasBatch lists what each node says itself, as far as no other node reads it.
+func (k *Cluster) aliasBatch() {
+	readers := map[*graph.Value]int{}
+	for _, reads := range k.Reads {
+		for _, v := range reads {
+			readers[v]++
+		}
+	}
+	for i, n := range k.Nodes {
+		for o, js := range Single(n).Alias {
+			for _, j := range js {
+				if v := k.Reads[i][j]; readers[v] == 1 {
+					at := slices.Index(k.Out, n.Out[o])
+					k.Alias[at] = append(k.Alias[at], slices.Index(k.In, v))
+				}
 			}
 		}
 	}

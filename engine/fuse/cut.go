@@ -11,6 +11,12 @@ import (
 // the cache tile by tile.
 const mostNodes = 24
 
+// A batch has nodes of so many elements at most, and so many nodes.
+const (
+	mostBatched = 1 << 17
+	mostInBatch = 256
+)
+
 // Cuts is a graph in clusters.
 type Cuts struct {
 	Clusters []*Cluster // in an order in which they can run
@@ -86,6 +92,7 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 	c.link(alias)
 	for c.fuse() {
 	}
+	c.batch()
 	return &Cuts{c.clusters(), c.edges()}
 }
 
@@ -161,7 +168,7 @@ func (c *cutter) fuse() (some bool) {
 // if they can.
 func (c *cutter) refusal(a, b *group) string {
 	for _, g := range []*group{a, b} {
-		if first := g.items[0]; first.rule.class == Solo {
+		if first := g.items[0]; first.rule.class == Solo || first.rule.class == Small {
 			return first.node.Op.Kind() + " " + first.rule.why
 		}
 	}
@@ -183,6 +190,36 @@ func (c *cutter) refusal(a, b *group) string {
 		return via.Op.Kind() + " comes between"
 	}
 	return ""
+}
+
+// batch merges small groups that do not depend on each other: what they have to
+// do is little against handing it out and waiting for the last thread. What they
+// write must be small too, since all of it is there at once.
+func (c *cutter) batch() {
+	var open *group
+	for _, it := range c.items {
+		switch {
+		case it.rule.class != Small || it.frame.Elems > mostBatched:
+		case open == nil:
+			open = it.group
+		case len(open.items) < mostInBatch && c.independent(open, it.group):
+			merge(open, it.group)
+		}
+	}
+}
+
+// independent tells whether two groups may run at the same time.
+func (c *cutter) independent(a, b *group) bool {
+	for _, g := range [][2]*group{{a, b}, {b, a}} {
+		for _, it := range g[0].items {
+			for _, r := range it.after {
+				if r.group == g[1] {
+					return false
+				}
+			}
+		}
+	}
+	return c.detour(a, b) == nil
 }
 
 // feeds tells whether a makes an operand of it.

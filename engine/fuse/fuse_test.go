@@ -92,6 +92,15 @@ func TestClusters(t *testing.T) {
 			y := ops.Exp(b, b.Input("x", shape.F32(4, 8)))
 			return []*graph.Value{ops.Div(b, y, ops.Sum(b, y, true, 1))}
 		}, "exp: x -> exp exp@x\nreduce_sum: exp -> reduce_sum\ndiv: exp reduce_sum -> div div@exp"},
+		{"small updates, side by side and in place", nil, func(b *graph.Builder) []*graph.Value {
+			lr := b.Input("lr", shape.F32())
+			w, u, v := b.Input("w", shape.F32(8)), b.Input("u", shape.F32(3)), b.Input("v", shape.F32(1<<18))
+			var out []*graph.Value
+			for _, x := range []*graph.Value{w, v, u} {
+				out = append(out, b.One(ops.SGD{Scale: 1}, x, x, lr))
+			}
+			return append(out, b.One(ops.SGD{Scale: 1}, w, out[0], lr))
+		}, "2 sgd: w lr u -> sgd sgd.2\nsgd: v v lr -> sgd.1 sgd.1@v\nsgd: w sgd lr -> sgd.3 sgd.3@w"},
 		{"a small tensor that is stretched", nil, func(b *graph.Builder) []*graph.Value {
 			return []*graph.Value{ops.Add(b, b.Input("x", shape.F32(4, 8)), ops.Neg(b, b.Input("y", shape.F32(8))))}
 		}, "neg: y -> neg neg@y\nadd: x neg -> add add@x"},

@@ -15,16 +15,17 @@ type Class uint8
 
 // The classes.
 const (
-	Solo Class = iota // reads or writes in an order of its own
-	Map               // element i of the output takes element i of each operand, perhaps stretched
-	Head              // makes its first output tile by tile, each of which can be gone on with
-	View              // moves no bytes
+	Solo  Class = iota // reads or writes in an order of its own
+	Map                // element i of the output takes element i of each operand, perhaps stretched
+	Head               // makes its first output tile by tile, each of which can be gone on with
+	Small              // goes with others of its class that do not depend on it, where it has little to do
+	View               // moves no bytes
 )
 
 // rule is what the table knows of an op.
 type rule struct {
 	class Class
-	why   string // an op computes alone, or a head takes nothing tile by tile
+	why   string // an op takes nothing tile by tile
 	row   int    // of a head: how many dimensions make a row of the frame
 }
 
@@ -72,8 +73,8 @@ var rules = map[string]rule{
 	"causal_attention_grad": {why: "reads other rows"},
 	"batch_norm_eval":       {why: "goes over each channel"},
 	"fill":                  {why: "is the same in every step"},
-	"sgd":                   {why: "is one pass already"},
-	"adam":                  {why: "is one pass already"},
+	"sgd":                   {class: Small, why: "is one pass already"},
+	"adam":                  {class: Small, why: "is one pass already"},
 	"clip_factor":           {why: "is one number"},
 	"learning_rate":         {why: "is one number"},
 	"increment":             {why: "is one number"},
@@ -119,6 +120,8 @@ func newItem(n *graph.Node, at int) *item {
 		if n.Out[0].Meta.DType != shape.Float32 {
 			it.alone(fmt.Sprintf("is of %v", n.Out[0].Meta.DType))
 		}
+	case Small:
+		it.frame.Elems = n.Out[0].Meta.Elems()
 	}
 	if it.frame.Elems == 0 && it.rule.class != Solo {
 		it.alone("has no elements")

@@ -11,7 +11,10 @@ func (c *Cuts) String() string {
 	var b strings.Builder
 	fused := tally{}
 	for _, k := range c.Clusters {
-		if len(k.Nodes) > 1 {
+		switch {
+		case k.Batch:
+			fused.add(k.Name()+" side by side", "")
+		case len(k.Nodes) > 1:
 			var inner int64
 			for _, v := range k.Inner {
 				inner += v.Meta.Bytes()

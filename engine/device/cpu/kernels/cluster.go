@@ -13,6 +13,9 @@ func NewCluster(c *fuse.Cluster) (Kernel, error) {
 	if len(c.Nodes) == 1 {
 		return New(c.Nodes[0])
 	}
+	if c.Batch {
+		return newBatch(c)
+	}
 	p, err := newProgram(c)
 	if err != nil {
 		return nil, err

@@ -90,6 +90,36 @@ func drawHead(t *rapid.T) *graph.Graph {
 	return g
 }
 
+// drawUpdates makes updates of tensors of many sizes.
+func drawUpdates(t *rapid.T) *graph.Graph {
+	b := graph.NewBuilder("random", 1)
+	step, lr, clip := b.Input("step", shape.I32()), b.Input("lr", shape.F32()), b.Input("clip", shape.F32())
+	for i := range rapid.IntRange(2, 6).Draw(t, "updates") {
+		n := rapid.IntRange(0, 40000).Draw(t, "n")
+		var in []*graph.Value
+		for k := range 4 {
+			in = append(in, b.Input(fmt.Sprint("x", i, k), shape.F32(n)))
+		}
+		var out []*graph.Value
+		switch rapid.IntRange(0, 2).Draw(t, "op") {
+		case 0:
+			out = b.Apply(ops.Adam{Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, Scale: 0.5, Decoupled: true, WeightDecay: 0.1}, in[0], in[1], in[2], b.One(ops.Unary{Fn: "square"}, in[3]), step, lr)
+		case 1:
+			out = b.Apply(ops.SGD{Momentum: 0.9, Scale: 1, Clip: true}, in[0], in[1], lr, in[2], clip)
+		default:
+			out = b.Apply(ops.SGD{Scale: 2}, in[0], in[1], lr)
+		}
+		for k, v := range out {
+			b.Output(fmt.Sprint("y", i, k), v)
+		}
+	}
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // runCuts runs clusters one after the other, each in place where place says so,
 // and returns the graph's outputs.
 func runCuts(t failer, g *graph.Graph, cuts *fuse.Cuts, in map[*graph.Value][]byte, p Pool, place func() bool) [][]byte {
@@ -159,7 +189,7 @@ func TestClustersEqualTheirNodes(t *testing.T) { atLevels(t, testClusters) }
 func testClusters(t *testing.T) {
 	fused := 0
 	rapid.Check(t, func(t *rapid.T) {
-		g := rapid.SampledFrom([]func(*rapid.T) *graph.Graph{drawCluster, drawCluster, drawHead}).Draw(t, "sort")(t)
+		g := rapid.SampledFrom([]func(*rapid.T) *graph.Graph{drawCluster, drawCluster, drawHead, drawUpdates}).Draw(t, "sort")(t)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		in := map[*graph.Value][]byte{}
 		for _, v := range g.Inputs {

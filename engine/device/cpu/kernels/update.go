@@ -49,14 +49,18 @@ func newSGD(n *graph.Node) (Kernel, error) {
 func (k *sgd) ScratchBytes() int64 { return 0 }
 
 func (k *sgd) Run(p Pool, a *Args) error {
+	do(p, k.bind(a), k)
+	return nil
+}
+
+func (k *sgd) bind(a *Args) int {
 	k.w, k.g, k.factors.Rate = floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
 	k.w1 = floats(a.Out[0], k.n)
 	if k.op.Momentum > 0 {
 		k.v, k.v1 = floats(a.In[3], k.n), floats(a.Out[1], k.n)
 	}
 	k.factors.Grad = gradScale(k.op.Scale, k.op.Clip, a)
-	do(p, chunks(k.n, updateGrain), k)
-	return nil
+	return chunks(k.n, updateGrain)
 }
 
 // gradScale is Scale*clip; clip is the last input where there is one.
@@ -97,6 +101,11 @@ func newAdam(n *graph.Node) (Kernel, error) {
 func (k *adam) ScratchBytes() int64 { return 0 }
 
 func (k *adam) Run(p Pool, a *Args) error {
+	do(p, k.bind(a), k)
+	return nil
+}
+
+func (k *adam) bind(a *Args) int {
 	k.w, k.g, k.m, k.v = floats(a.In[0], k.n), floats(a.In[1], k.n), floats(a.In[2], k.n), floats(a.In[3], k.n)
 	k.w1, k.m1, k.v1 = floats(a.Out[0], k.n), floats(a.Out[1], k.n), floats(a.Out[2], k.n)
 	t, lr := float64(scalarInt(a.In[4]))+1, float64(scalar(a.In[5]))
@@ -108,8 +117,7 @@ func (k *adam) Run(p Pool, a *Args) error {
 	if k.op.Decoupled {
 		f.Decay, f.Shrink = 0, float32(1-lr*k.op.WeightDecay)
 	}
-	do(p, chunks(k.n, updateGrain), k)
-	return nil
+	return chunks(k.n, updateGrain)
 }
 
 func (k *adam) Chunk(i int) {
