@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,8 +22,9 @@ const (
 // CheckpointPath is where a run folder keeps its checkpoints.
 func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointName) }
 
-// openDir makes the run folder and opens its checkpoints. It deletes nothing.
-func (t *trainer) openDir() error {
+// openDir makes the run folder and opens its checkpoints. It deletes nothing,
+// and keeps a damaged file that it replaces.
+func (t *trainer) openDir(ctx context.Context) error {
 	switch {
 	case t.opt.Dir == "":
 		return fmt.Errorf("%w: no run folder is given", ErrOptions)
@@ -36,6 +38,12 @@ func (t *trainer) openDir() error {
 	}
 	var err error
 	t.db, err = t.openCheckpoints()
+	if t.opt.Resume && errors.Is(err, checkpoint.ErrDamaged) {
+		if err := t.recover(ctx); err != nil {
+			return err
+		}
+		t.db, err = t.openCheckpoints()
+	}
 	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
 		return nil // it is deleted once the new run can start
 	}
@@ -47,6 +55,20 @@ func (t *trainer) openDir() error {
 		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
 	}
 	return err
+}
+
+// recover makes a damaged file one that can be written to, and says what it
+// cost.
+func (t *trainer) recover(ctx context.Context) error {
+	path := CheckpointPath(t.opt.Dir)
+	aside, err := checkpoint.Recover(ctx, path, func(s checkpoint.Skipped) {
+		t.opt.Observer.note(fmt.Sprintf("skipped %v", s))
+	})
+	if err != nil {
+		return err
+	}
+	t.opt.Observer.note(fmt.Sprintf("%s was damaged: it now holds what of it is whole, and %s is the file as it was", path, aside))
+	return nil
 }
 
 // openCheckpoints opens the run folder's checkpoints for writing.

@@ -114,7 +114,7 @@ func (t *trainer) open(ctx context.Context) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	if err := t.openDir(); err != nil {
+	if err := t.openDir(ctx); err != nil {
 		return err
 	}
 	t.debugPlan()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -31,6 +32,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"losses":   referenceLosses,
 	"damage":   damage,
 	"lines":    lines,
+	"spoil":    spoil,
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must exit with that code.
@@ -219,6 +221,28 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		data[at] ^= 1
 		at = bytes.Index(data, chunk)
 	}
+	ts.Check(os.WriteFile(path, data, 0o644))
+}
+
+// spoil FILE puts noise into a checkpoint file's list of free pages, which is
+// none of a checkpoint's contents.
+func spoil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: spoil FILE")
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	// bbolt's meta pages: the page size at 24, and behind it the page of the
+	// list at 48 and the transaction at 64.
+	page := int(binary.NativeEndian.Uint32(data[24:]))
+	word := func(meta, at int) int { return int(binary.NativeEndian.Uint64(data[meta*page+at:])) }
+	newest := 0
+	if word(1, 64) > word(0, 64) {
+		newest = 1
+	}
+	list := data[word(newest, 48)*page+16:]
+	copy(list[:64], bytes.Repeat([]byte{0x5a}, 64))
 	ts.Check(os.WriteFile(path, data, 0o644))
 }
 
