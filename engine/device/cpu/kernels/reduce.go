@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -27,6 +28,7 @@ const (
 // memory. Where there are few outputs of many elements each, the folded
 // elements are cut into parts, whose results are folded in order.
 type reduce struct {
+	vec           *vec.Funcs
 	f             fold
 	scale         float64
 	n, total      int  // outputs, and elements folded into each
@@ -84,9 +86,12 @@ func newSumSquares(n *graph.Node) (Kernel, error) {
 }
 
 // reduceOf plans the walk over a tensor of shape s.
-func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) *reduce {
-	k := &reduce{f: f, scale: scale, parts: 1}
+func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
+	k := &reduce{vec: Using().vec(), f: f, scale: scale, parts: 1}
 	k.outer, k.folded, k.n, k.total = splitAxes(s, keep)
+	if f == foldSum && k.columns() && len(k.outer.dims) == 1 && len(k.folded.dims) == 1 {
+		return newColumnSum(k)
+	}
 	narrow := 1
 	if k.columns() {
 		narrow = 16
@@ -182,7 +187,7 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 		f0 += n
 		if !k.columns() {
 			for j := range acc {
-				acc[j] = k.f.along(acc[j], k.x[at+j*stride:], n, step)
+				acc[j] = k.along(acc[j], k.x[at+j*stride:], n, step)
 			}
 			continue
 		}
@@ -190,6 +195,17 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 			k.f.across(acc, k.x[at+r*step:][:len(acc)])
 		}
 	}
+}
+
+// along folds n elements of x, step apart, into acc.
+func (k *reduce) along(acc float64, x []float32, n, step int) float64 {
+	switch {
+	case step == 1 && k.f == foldSum:
+		return acc + k.vec.Sum(x[:n])
+	case step == 1 && k.f == foldSquares:
+		return acc + k.vec.SquaresFrom(x[:n], 0)
+	}
+	return k.f.along(acc, x, n, step)
 }
 
 // start is what folding no elements gives.
