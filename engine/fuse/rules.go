@@ -36,6 +36,8 @@ var rules = map[string]rule{
 	"conv2d_grad_x":   {Head, "reads windows", 2},
 	"max_pool2d_grad": {Head, "writes windows", 2},
 	"avg_pool2d_grad": {Head, "writes windows", 2},
+	"layer_norm":      {Head, "goes over each row several times", 1},
+	"layer_norm_grad": {Head, "goes over each row several times", 1},
 	"gather":          {Head, "reads rows by number", 1},
 
 	"reshape": {class: View},
@@ -58,8 +60,6 @@ var rules = map[string]rule{
 	"softmax_grad":          {why: "goes over each row several times"},
 	"log_softmax":           {why: "goes over each row several times"},
 	"log_softmax_grad":      {why: "goes over each row several times"},
-	"layer_norm":            {why: "goes over each row several times"},
-	"layer_norm_grad":       {why: "goes over each row several times"},
 	"cross_entropy":         {why: "reads targets, which may be wrong"},
 	"cross_entropy_grad":    {why: "reads targets, which may be wrong"},
 	"correct":               {why: "reads targets, which may be wrong"},

@@ -83,6 +83,14 @@ func drawHead(t *rapid.T) *graph.Graph {
 	b.Output("da", ops.Mul(b, x, b.One(ops.AvgPool2DGrad{Kernel: 2, Stride: 2, H: side, W: side}, mean)))
 	ids := b.Input("ids", shape.I32(n, side))
 	b.Output("e", ops.Add(b, b.One(ops.Gather{}, b.Input("table", shape.F32(9, o)), ids), b.Input("pos", shape.F32(side, o))))
+	rows := b.Input("rows", shape.F32(n*side, o))
+	gamma := b.Input("gamma", shape.F32(o))
+	norm := b.Apply(ops.LayerNorm{Eps: 1e-5}, rows, gamma, gamma)
+	b.Output("norm", ops.Relu(b, norm[0]))
+	b.Output("scaled", ops.Mul(b, ops.Neg(b, norm[0]), ops.ReshapeTo(b, norm[1], n*side, 1)))
+	for i, v := range b.Apply(ops.LayerNormGrad{}, rows, gamma, norm[1], norm[2], ops.Neg(b, rows)) {
+		b.Output(fmt.Sprint("norm grad", i), ops.Add(b, v, v))
+	}
 	g, err := b.Graph()
 	if err != nil {
 		t.Fatal(err)

@@ -22,6 +22,7 @@ type layerNorm struct {
 	r, d                           int
 	eps                            float64
 	x, gamma, beta, y, mean, rstds []float32
+	then                           Epilogue
 }
 
 func newLayerNorm(n *graph.Node) (Kernel, error) {
@@ -29,6 +30,9 @@ func newLayerNorm(n *graph.Node) (Kernel, error) {
 	k.r, k.d = rows(in(n, 0).Shape)
 	return k, nil
 }
+
+// Then implements [Follower].
+func (k *layerNorm) Then(e Epilogue) { k.then = e }
 
 func (k *layerNorm) ScratchBytes() int64 { return 0 }
 
@@ -41,13 +45,16 @@ func (k *layerNorm) Run(p Pool, a *Args) error {
 
 func (k *layerNorm) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.d), k.r)
-	for ; lo < hi; lo++ {
-		x, y := k.x[lo*k.d:][:k.d], k.y[lo*k.d:][:k.d]
+	for r := lo; r < hi; r++ {
+		x, y := k.x[r*k.d:][:k.d], k.y[r*k.d:][:k.d]
 		n := float64(k.d)
 		mean := k.vec.Sum(x) / n
 		rstd := 1 / math.Sqrt(k.vec.SquaresFrom(x, mean)/n+k.eps)
-		k.mean[lo], k.rstds[lo] = float32(mean), float32(rstd)
-		k.vec.Normalize(y, x, k.gamma, k.beta, k.mean[lo], float32(mean-float64(k.mean[lo])), k.rstds[lo])
+		k.mean[r], k.rstds[r] = float32(mean), float32(rstd)
+		k.vec.Normalize(y, x, k.gamma, k.beta, k.mean[r], float32(mean-float64(k.mean[r])), k.rstds[r])
+	}
+	if k.then != nil {
+		k.then.After(lo, hi, 0, k.d)
 	}
 }
 
@@ -61,6 +68,7 @@ type layerNormGrad struct {
 	dx, dgamma, dbeta         []float32
 	sums                      []float64 // [d]
 	parts                     []float32 // [chunks, 2, d]
+	then                      Epilogue
 }
 
 // normRows is the most rows of which a chunk sums dgamma and dbeta in float32.
@@ -74,6 +82,9 @@ func newLayerNormGrad(n *graph.Node) (Kernel, error) {
 
 // grain is how many rows a chunk has.
 func (k *layerNormGrad) grain() int { return max(8, min(normRows, chunks(k.r, 2*enoughChunks))) }
+
+// Then implements [Follower].
+func (k *layerNormGrad) Then(e Epilogue) { k.then = e }
 
 func (k *layerNormGrad) ScratchBytes() int64 {
 	return int64(1+chunks(k.r, k.grain())) * int64(k.d) * 8
@@ -96,12 +107,15 @@ func (k *layerNormGrad) Chunk(i int) {
 	part := k.parts[i*2*k.d:][:2*k.d]
 	clear(part)
 	dgamma, dbeta := part[:k.d], part[k.d:]
-	for ; lo < hi; lo++ {
-		x, dy, dx := k.x[lo*k.d:][:k.d], k.dy[lo*k.d:][:k.d], k.dx[lo*k.d:][:k.d]
-		mean, rstd := k.mean[lo], k.rstds[lo]
+	for r := lo; r < hi; r++ {
+		x, dy, dx := k.x[r*k.d:][:k.d], k.dy[r*k.d:][:k.d], k.dx[r*k.d:][:k.d]
+		mean, rstd := k.mean[r], k.rstds[r]
 		g, gx := k.vec.NormGradSums(dgamma, dbeta, x, dy, k.gamma, mean, rstd)
 		n := float64(k.d)
 		k.vec.NormGrad(dx, x, dy, k.gamma, mean, rstd, float32(g/n), float32(gx/n))
+	}
+	if k.then != nil {
+		k.then.After(lo, hi, 0, k.d)
 	}
 }
 
