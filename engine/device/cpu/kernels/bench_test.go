@@ -114,6 +114,19 @@ func BenchmarkConv(b *testing.B) {
 	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
 }
 
+// BenchmarkPool is the pools of the cnn workload.
+func BenchmarkPool(b *testing.B) {
+	for _, s := range [][2]int{{32, 28}, {64, 14}} {
+		x, dy, idx := noise(64, s[0], s[1], s[1]), noise(64, s[0], s[1]/2, s[1]/2), ref.New(shape.I32(64, s[0], s[1]/2, s[1]/2))
+		for i := range idx.I {
+			half := s[1] / 2
+			idx.I[i] = int32(i/half%half*2*s[1] + i%half*2)
+		}
+		b.Run(fmt.Sprint("max/", s[1]), func(b *testing.B) { bench(b, ops.MaxPool2D{Kernel: 2, Stride: 2}, x) })
+		b.Run(fmt.Sprint("max_grad/", s[1]), func(b *testing.B) { bench(b, ops.MaxPool2DGrad{H: s[1], W: s[1]}, idx, dy) })
+	}
+}
+
 // BenchmarkAttention is the gpt-nano and gpt-small workloads' attention.
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}} {

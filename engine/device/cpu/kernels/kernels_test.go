@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -281,7 +282,10 @@ func drawConv(s source, which string) sample {
 func drawPool(s source) (ref.Array, ops.MaxPool2D) {
 	k := s.size("kernel", 4)
 	p := ops.MaxPool2D{Kernel: k, Stride: s.size("stride", 3), Pad: rapid.IntRange(0, k/2).Draw(s.t, "pad")}
-	h, w := k+rapid.IntRange(0, 9).Draw(s.t, "h"), k+rapid.IntRange(0, 9).Draw(s.t, "w")
+	if s.bool("side by side") {
+		k, p = 2, ops.MaxPool2D{Kernel: 2, Stride: 2}
+	}
+	h, w := k+rapid.IntRange(0, 9).Draw(s.t, "h"), k+rapid.IntRange(0, 70).Draw(s.t, "w")
 	x := s.normal(s.dim("n", 3), s.dim("c", 3), h, w)
 	for i := range x.F {
 		x.F[i] = math.Round(4*x.F[i]) / 4 // so that equals occur
@@ -585,4 +589,40 @@ func TestNonFinite(t *testing.T) {
 		l := runSample(t, sample{c.op, c.in, 0}, nil, serial{})
 		compare(t, l.node, 0, l.out[0].mem, f(c.want, l.node.Out[0].Meta.Shape...), 0)
 	}
+}
+
+// TestMaxPoolOfNonFinite puts NaN, infinities and zeros of both signs into
+// windows side by side, and wants the first NaN, else the first largest.
+func TestMaxPoolOfNonFinite(t *testing.T) { atLevels(t, testMaxPoolOfNonFinite) }
+
+func testMaxPoolOfNonFinite(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	some := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1, -1}
+	for _, w := range []int{2, 5, 14, 28, 33, 64, 71} {
+		x := noise(2, 3, 7, w)
+		for i := range x.F {
+			x.F[i] = some[rng.IntN(len(some))]
+		}
+		l := runSample(t, sample{ops.MaxPool2D{Kernel: 2, Stride: 2}, []ref.Array{x}, 0}, nil, serial{})
+		y, idx, in := shape.View[float32](l.out[0].mem), shape.View[int32](l.out[1].mem), shape.View[float32](l.in[0].mem)
+		for i := range y {
+			ow, oh, plane := i%(w/2), i/(w/2)%3, in[i/(3*(w/2))*7*w:]
+			want := largest(plane, w, 2*oh, 2*oh+2, 2*ow, 2*ow+2)
+			if int(idx[i]) != want || math.Float32bits(y[i]) != math.Float32bits(plane[want]) {
+				t.Fatalf("width %d: window %d is %v at %d, want %v at %d", w, i, y[i], idx[i], plane[want], want)
+			}
+		}
+	}
+}
+
+// TestMaxPoolGradOfOtherWindows gives indices of windows that overlap, in planes
+// of the sides that windows of 2x2 would have.
+func TestMaxPoolGradOfOtherWindows(t *testing.T) { atLevels(t, testMaxPoolGradOfOtherWindows) }
+
+func testMaxPoolGradOfOtherWindows(t *testing.T) {
+	idx := ref.New(shape.I32(1, 2, 5, 20))
+	for i := range idx.I {
+		idx.I[i] = int32(i * i % (10 * 41))
+	}
+	checkSample(t, sample{ops.MaxPool2DGrad{H: 10, W: 41}, []ref.Array{idx, noise(1, 2, 5, 20)}, 1e-6}, 5)
 }

@@ -68,3 +68,32 @@ func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 		spreadGeneric(dst, step, src, srs, cols, k)
 	}
 }
+
+// maxPool writes the largest elements of rows x cols windows of 2x2, side by
+// side in a plane x of w columns, and where in x they are. It reports whether
+// this level can.
+func (l Level) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bool {
+	switch l {
+	case AVX512:
+		asm.MaxPool512(y, idx, x, w, rows, cols)
+	case AVX2:
+		asm.MaxPool2(y, idx, x, w, rows, cols)
+	default:
+		return false
+	}
+	return true
+}
+
+// maxPoolGrad writes rows x cols windows of 2x2 of a plane dx of w columns: dy
+// where idx says, else zeros. It reports whether this level can and every idx
+// was in its window; what it wrote is no use otherwise.
+func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols int) bool {
+	switch l {
+	case AVX512:
+		return asm.MaxPoolGrad512(dx, idx, dy, w, rows, cols) == 0
+	case AVX2:
+		return asm.MaxPoolGrad2(dx, idx, dy, w, rows, cols) == 0
+	default:
+		return false
+	}
+}

@@ -27,3 +27,9 @@ func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
 func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 	spreadGeneric(dst, step, src, srs, cols, k)
 }
+
+// maxPool reports that this level has no function for windows of 2x2.
+func (l Level) maxPool(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { return false }
+
+// maxPoolGrad reports that this level has no function for windows of 2x2.
+func (l Level) maxPoolGrad(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { return false }

@@ -20,6 +20,7 @@ var poolingKernels = map[string]constructor{
 type pool2d struct {
 	planes, h, w, oh, ow int
 	kernel, stride, pad  int
+	level                Level
 	x, y                 []float32
 	idx                  []int32
 	then                 Epilogue // of gradients
@@ -28,7 +29,7 @@ type pool2d struct {
 func pool2dOf(x, y shape.Shape, kernel, stride, pad int) pool2d {
 	return pool2d{
 		planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3],
-		kernel: kernel, stride: stride, pad: pad,
+		kernel: kernel, stride: stride, pad: pad, level: Using(),
 	}
 }
 
@@ -78,13 +79,21 @@ func (k *maxPool) Chunk(i int) {
 	for p := lo; p < hi; p++ {
 		x, y := k.plane(p)
 		idx := k.idx[p*len(y):][:len(y)]
-		for oh := range k.oh {
-			h0, h1 := k.window(oh, k.h)
-			for ow := range k.ow {
-				w0, w1 := k.window(ow, k.w)
-				best := largest(x, k.w, h0, h1, w0, w1)
-				y[oh*k.ow+ow], idx[oh*k.ow+ow] = x[best], int32(best)
-			}
+		if k.kernel != 2 || k.stride != 2 || k.pad != 0 || len(y) == 0 ||
+			!k.level.maxPool(&y[0], &idx[0], &x[0], k.w, k.oh, k.ow) {
+			k.largestOf(x, y, idx)
+		}
+	}
+}
+
+// largestOf goes through a plane window by window.
+func (k *maxPool) largestOf(x, y []float32, idx []int32) {
+	for oh := range k.oh {
+		h0, h1 := k.window(oh, k.h)
+		for ow := range k.ow {
+			w0, w1 := k.window(ow, k.w)
+			best := largest(x, k.w, h0, h1, w0, w1)
+			y[oh*k.ow+ow], idx[oh*k.ow+ow] = x[best], int32(best)
 		}
 	}
 }
@@ -132,17 +141,40 @@ func (k *maxPoolGrad) Chunk(i int) {
 	lo, hi := span(i, k.per(), k.planes)
 	for p := lo; p < hi; p++ {
 		dx, dy := k.plane(p)
-		clear(dx)
-		for j, v := range dy {
-			at := int(k.idx[p*len(dy)+j])
-			if at < 0 || at >= len(dx) {
-				k.bad.report(p*len(dy) + j)
-				continue
-			}
-			dx[at] += v
+		idx := k.idx[p*len(dy):][:len(dy)]
+		if !k.place(dx, dy, idx) {
+			k.scatter(p*len(dy), dx, dy, idx)
 		}
 	}
 	k.follow(lo, hi)
+}
+
+// place writes a plane as windows of 2x2 side by side. It fails where the sides
+// or an index show that they were others.
+func (k *maxPoolGrad) place(dx, dy []float32, idx []int32) bool {
+	if len(dy) == 0 || k.h/2 != k.oh || k.w/2 != k.ow || !k.level.maxPoolGrad(&dx[0], &idx[0], &dy[0], k.w, k.oh, k.ow) {
+		return false
+	}
+	clear(dx[2*k.oh*k.w:])
+	if k.w%2 == 1 {
+		for at := k.w - 1; at < len(dx); at += k.w {
+			dx[at] = 0
+		}
+	}
+	return true
+}
+
+// scatter adds to a plane element by element. dy is at position first of all.
+func (k *maxPoolGrad) scatter(first int, dx, dy []float32, idx []int32) {
+	clear(dx)
+	for j, v := range dy {
+		at := int(idx[j])
+		if at < 0 || at >= len(dx) {
+			k.bad.report(first + j)
+			continue
+		}
+		dx[at] += v
+	}
 }
 
 type avgPool struct{ pool2d }

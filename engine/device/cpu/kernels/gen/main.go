@@ -22,6 +22,8 @@ var files = []struct {
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
 	{"pack_amd64", emitPack},
+	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
+	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
 	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
 	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},
