@@ -61,6 +61,9 @@ func (o CrossEntropyGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value
 	return noSecond(b, n)
 }
 
+// Alias lets the gradient take the place of the logits.
+func (o CrossEntropyGrad) Alias() []int { return []int{0} }
+
 // Cost counts the exponential as about ten operations.
 func (o CrossEntropyGrad) Cost(in, out []shape.Meta) graph.Cost {
 	return perElem(12, in[0].Elems(), in, out)

@@ -35,6 +35,9 @@ func (o LayerNorm) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*g
 	return b.Apply(LayerNormGrad{}, n.In[0], n.In[1], n.Out[1], n.Out[2], dy[0])[:3]
 }
 
+// Alias lets y take the place of x.
+func (o LayerNorm) Alias() []int { return []int{0, -1, -1} }
+
 // Cost is about eight operations per element.
 func (o LayerNorm) Cost(in, out []shape.Meta) graph.Cost { return perElem(8, in[0].Elems(), in, out) }
 
@@ -59,6 +62,9 @@ func (o LayerNormGrad) Infer(in []shape.Meta) ([]shape.Meta, error) {
 func (o LayerNormGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
 	return noSecond(b, n)
 }
+
+// Alias lets dx take the place of dy.
+func (o LayerNormGrad) Alias() []int { return []int{4, -1, -1} }
 
 // Cost is about fourteen operations per element.
 func (o LayerNormGrad) Cost(in, out []shape.Meta) graph.Cost {
@@ -94,6 +100,9 @@ func (o BatchNorm) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*g
 	return b.Apply(BatchNormGrad{}, n.In[0], n.In[1], n.Out[1], n.Out[3], dy[0])[:3]
 }
 
+// Alias lets y take the place of x.
+func (o BatchNorm) Alias() []int { return []int{0, -1, -1, -1} }
+
 // Cost is about eight operations per element.
 func (o BatchNorm) Cost(in, out []shape.Meta) graph.Cost { return perElem(8, in[0].Elems(), in, out) }
 
@@ -118,6 +127,9 @@ func (o BatchNormGrad) Infer(in []shape.Meta) ([]shape.Meta, error) {
 func (o BatchNormGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
 	return noSecond(b, n)
 }
+
+// Alias lets dx take the place of dy.
+func (o BatchNormGrad) Alias() []int { return []int{4, -1, -1} }
 
 // Cost is about fourteen operations per element.
 func (o BatchNormGrad) Cost(in, out []shape.Meta) graph.Cost {
@@ -164,6 +176,9 @@ func (o BatchNormEval) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) 
 		nil, nil,
 	}
 }
+
+// Alias lets y take the place of x.
+func (o BatchNormEval) Alias() []int { return []int{0} }
 
 // Cost is a multiply-add per element once scale and shift are known.
 func (o BatchNormEval) Cost(in, out []shape.Meta) graph.Cost {

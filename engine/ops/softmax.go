@@ -21,6 +21,9 @@ func (o Softmax) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*gra
 	return []*graph.Value{b.One(SoftmaxGrad{}, n.Out[0], dy[0])}
 }
 
+// Alias lets y take the place of x.
+func (o Softmax) Alias() []int { return []int{0} }
+
 // Cost counts the exponential as about ten operations.
 func (o Softmax) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
 
@@ -37,6 +40,9 @@ func (o SoftmaxGrad) Infer(in []shape.Meta) ([]shape.Meta, error) { return sameS
 func (o SoftmaxGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
 	return noSecond(b, n)
 }
+
+// Alias lets dx take the place of dy.
+func (o SoftmaxGrad) Alias() []int { return []int{1} }
 
 // Cost is four operations per element.
 func (o SoftmaxGrad) Cost(in, out []shape.Meta) graph.Cost { return perElem(4, in[0].Elems(), in, out) }
@@ -55,6 +61,9 @@ func (o LogSoftmax) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*
 	return []*graph.Value{b.One(LogSoftmaxGrad{}, n.Out[0], dy[0])}
 }
 
+// Alias lets y take the place of x.
+func (o LogSoftmax) Alias() []int { return []int{0} }
+
 // Cost counts the exponential as about ten operations.
 func (o LogSoftmax) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
 
@@ -71,6 +80,9 @@ func (o LogSoftmaxGrad) Infer(in []shape.Meta) ([]shape.Meta, error) { return sa
 func (o LogSoftmaxGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
 	return noSecond(b, n)
 }
+
+// Alias lets dx take the place of y.
+func (o LogSoftmaxGrad) Alias() []int { return []int{0} }
 
 // Cost counts the exponential as about ten operations.
 func (o LogSoftmaxGrad) Cost(in, out []shape.Meta) graph.Cost {
