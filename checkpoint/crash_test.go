@@ -44,6 +44,8 @@ func TestMain(m *testing.M) {
 		err = childSaves(path)
 	case "limit":
 		err = childLimited(path)
+	case "record":
+		err = childRecorded(path)
 	case "hold":
 		err = childHolds(path)
 	}

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -188,26 +187,6 @@ func (db *DB) inspect() error {
 		return err
 	}
 	return db.im.check()
-}
-
-// neverUsed reports whether the file is new, or its creation was cut short
-// before anything could be saved in it: empty, all zero, or no transaction yet.
-func neverUsed(f *os.File) (bool, error) {
-	st, err := f.Stat()
-	if err != nil || st.Size() == 0 {
-		return err == nil, err
-	}
-	if im, err := openImage(f, st.Size()); err == nil {
-		return im.txid <= 1 && im.note == nil, nil
-	}
-	if st.Size() > 1<<20 {
-		return false, nil
-	}
-	b := make([]byte, st.Size())
-	if _, err := f.ReadAt(b, 0); err != nil {
-		return false, err
-	}
-	return len(bytes.Trim(b, "\x00")) == 0, nil
 }
 
 // create makes the buckets of a new file.

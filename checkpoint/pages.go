@@ -22,6 +22,7 @@ const (
 
 	flagBranch   = 0x01
 	flagLeaf     = 0x02
+	flagMeta     = 0x04
 	flagFreelist = 0x10
 
 	maxDepth = 24   // a tree this deep has more pages than a file

@@ -1,0 +1,208 @@
+package checkpoint
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskOp is what a process asked of the disk, or said.
+type diskOp struct {
+	kind opKind
+	name string // of the file; the new name of a rename
+	old  string // of a rename
+	at   int64  // of a write; the size of a truncation
+	data []byte
+	said string
+}
+
+type opKind uint8
+
+const (
+	opWrite opKind = iota
+	opTruncate
+	opSync // of a file or a folder
+	opCreate
+	opRename
+	opRemove
+	opSay // to its standard output
+)
+
+// tracer follows a process and its threads from system call to system call.
+type tracer struct {
+	dir     string // what happens to files elsewhere does not matter
+	mem     *os.File
+	files   map[int]string          // by descriptor
+	entered map[int]unix.PtraceRegs // by thread, while it is in a call
+	ops     []diskOp
+}
+
+// record runs the test binary as a child and returns what it did to files
+// below dir, in order.
+func record(t *testing.T, mode, path, dir string) []diskOp {
+	t.Helper()
+	runtime.LockOSThread() // a thread traces, not a process
+	defer runtime.UnlockOSThread()
+	c := child(mode, path)
+	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	tr := &tracer{dir: dir, files: map[int]string{}, entered: map[int]unix.PtraceRegs{}}
+	code, err := tr.follow(c.Process.Pid)
+	if err != nil || code != 0 {
+		t.Fatalf("tracing: exit code %d, %v", code, err)
+	}
+	return tr.ops
+}
+
+// follow lets a stopped process run to its end.
+func (tr *tracer) follow(pid int) (code int, err error) {
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
+		return 0, err
+	}
+	if tr.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", pid)); err != nil {
+		return 0, err
+	}
+	defer tr.mem.Close()
+	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+		return 0, err
+	}
+	for thread, signal := pid, 0; ; {
+		// A thread that has ended meanwhile is no mistake.
+		if err := unix.PtraceSyscall(thread, signal); err != nil && err != unix.ESRCH {
+			return 0, err
+		}
+		for {
+			if thread, err = unix.Wait4(-1, &ws, unix.WALL, nil); err != nil {
+				return 0, err
+			}
+			if !ws.Exited() && !ws.Signaled() {
+				break
+			}
+			if thread == pid {
+				return ws.ExitStatus(), nil
+			}
+		}
+		if signal, err = tr.stopped(thread, ws); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// stopped is told of every stop, and returns the signal to go on with.
+func (tr *tracer) stopped(thread int, ws unix.WaitStatus) (signal int, err error) {
+	const systemCall = unix.SIGTRAP | 0x80
+	switch s := ws.StopSignal(); s {
+	case systemCall:
+		return 0, tr.call(thread)
+	case unix.SIGTRAP, unix.SIGSTOP: // a thread was made, or begins
+		return 0, nil
+	default:
+		return int(s), nil
+	}
+}
+
+// call is told twice of each system call: before and after.
+func (tr *tracer) call(thread int) error {
+	var after unix.PtraceRegs
+	if err := unix.PtraceGetRegs(thread, &after); err != nil {
+		return err
+	}
+	before, ok := tr.entered[thread]
+	if !ok {
+		tr.entered[thread] = after
+		return nil
+	}
+	delete(tr.entered, thread)
+	if result := int64(after.Rax); result >= 0 {
+		return tr.done(before, result)
+	}
+	return nil
+}
+
+// done takes note of a call that succeeded.
+func (tr *tracer) done(r unix.PtraceRegs, result int64) error {
+	name := tr.files[int(r.Rdi)]
+	switch r.Orig_rax {
+	case unix.SYS_OPENAT:
+		path := tr.text(r.Rsi)
+		if path != tr.dir && !strings.HasPrefix(path, tr.dir+"/") {
+			return nil
+		}
+		tr.files[int(result)] = path
+		if r.Rdx&unix.O_CREAT != 0 {
+			tr.ops = append(tr.ops, diskOp{kind: opCreate, name: path})
+		}
+	case unix.SYS_CLOSE:
+		delete(tr.files, int(r.Rdi))
+	case unix.SYS_WRITE, unix.SYS_PWRITE64:
+		return tr.wrote(r, name, result)
+	case unix.SYS_FTRUNCATE:
+		if name != "" {
+			tr.ops = append(tr.ops, diskOp{kind: opTruncate, name: name, at: int64(r.Rsi)})
+		}
+	case unix.SYS_FSYNC, unix.SYS_FDATASYNC:
+		if name != "" {
+			tr.ops = append(tr.ops, diskOp{kind: opSync, name: name})
+		}
+	case unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2:
+		tr.renamed(tr.text(r.Rsi), tr.text(r.R10))
+	case unix.SYS_UNLINKAT:
+		tr.ops = append(tr.ops, diskOp{kind: opRemove, name: tr.text(r.Rsi)})
+	case unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_COPY_FILE_RANGE, unix.SYS_FALLOCATE:
+		if name != "" {
+			return fmt.Errorf("system call %d on %s is not recorded", r.Orig_rax, name)
+		}
+	}
+	return nil
+}
+
+// renamed keeps the names of open files what they are now.
+func (tr *tracer) renamed(from, to string) {
+	tr.ops = append(tr.ops, diskOp{kind: opRename, old: from, name: to})
+	for fd, name := range tr.files {
+		switch name {
+		case to: // it has no name any more
+			delete(tr.files, fd)
+		case from:
+			tr.files[fd] = to
+		}
+	}
+}
+
+func (tr *tracer) wrote(r unix.PtraceRegs, name string, n int64) error {
+	if name == "" && r.Rdi != 1 {
+		return nil
+	}
+	b := make([]byte, n)
+	if _, err := tr.mem.ReadAt(b, int64(r.Rsi)); err != nil {
+		return err
+	}
+	switch {
+	case name == "":
+		tr.ops = append(tr.ops, diskOp{kind: opSay, said: string(b)})
+	case r.Orig_rax == unix.SYS_WRITE && !strings.HasSuffix(name, ".pid"):
+		return fmt.Errorf("a write to %s without an offset is not recorded", name)
+	default:
+		tr.ops = append(tr.ops, diskOp{kind: opWrite, name: name, at: int64(r.R10), data: b})
+	}
+	return nil
+}
+
+// text is a string of the process.
+func (tr *tracer) text(at uint64) string {
+	b := make([]byte, unix.PathMax)
+	n, _ := tr.mem.ReadAt(b, int64(at)) // up to the end of its page at least
+	if end := bytes.IndexByte(b[:n], 0); end >= 0 {
+		return string(b[:end])
+	}
+	return ""
+}
