@@ -7,7 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the command trainer of the scripts out of this binary.
+// TestMain makes the command trainer of the scripts and of TestKills out of
+// this binary.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"trainer": main})
 }
