@@ -121,6 +121,32 @@ func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32,
 	}
 }
 
+// packRows writes a head's keys or values as panels, all T rows of some columns
+// after another.
+func (k *heads) packRows(dst []float32, o operand) {
+	o.check(k.t, k.hd)
+	nr := levelSizes[k.level].nr
+	_ = dst[chunks(k.hd, nr)*nr*k.t-1]
+	k.level.spread(&dst[0], nr*k.t, &o.data[0], o.rs, k.hd, k.t)
+}
+
+// rowsSize is how many elements packRows writes.
+func (k *heads) rowsSize() int {
+	nr := levelSizes[k.level].nr
+	return chunks(k.hd, nr) * nr * k.t
+}
+
+// weigh writes rows of weights times the first n rows of what packRows packed.
+func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, rows, n int) {
+	nr := levelSizes[k.level].nr
+	_, _ = weights[(rows-1)*k.ld+n-1], out.data[(rows-1)*out.rs+k.hd-1]
+	g := gemm{level: k.level, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
+	for k0 := 0; k0 < n; k0 += blockK {
+		p := panels{data: packed[k0*nr:], step: nr * k.t, stride: nr, k: min(blockK, n-k0)}
+		g.sweep(ws, p, 0, rows, 0, k.hd, k0, k0 > 0)
+	}
+}
+
 // wide is how far rows are gone through whose last has n elements.
 func wide(n int) int { return chunks(n, scoreAlign) * scoreAlign }
 
@@ -144,27 +170,27 @@ func (k *attention) Chunk(c int) {
 	ws := takeWorkspace()
 	defer ws.giveBack()
 	room := chunks(k.group, vec.AttendRows) * vec.AttendRows
-	mem := ws.more(k.packedSize() + room*(k.ld+2))
-	keys, s, stats := mem.cut(k.packedSize()), mem.cut(room*k.ld), mem.cut(2*room)
+	mem := ws.more(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room))
+	keys, values, s := mem.cut(k.packedSize()), mem.cut(k.rowsSize()), mem.cut(room*k.ld)
+	most, sums := mem.cut(k.t+room), mem.cut(k.t+room)
 	k.pack(ws, keys, k.part(k.qkv, c, 1, 0))
+	k.packRows(values, k.part(k.qkv, c, 2, 0))
 	group := k.group
 	if !k.finite(k.part(k.qkv, c, 2, 0)) {
 		group = 1
 	}
-	values := k.part(k.qkv, c, 2, 0)
 	for q0 := 0; q0 < k.t; q0 += group {
 		q1 := min(q0+group, k.t)
 		n := q1 - q0
 		k.against(ws, s, k.part(k.qkv, c, 0, q0), keys, n, q1)
-		k.vec.Attend(&s[0], k.ld, n, q0+1, wide(q1), k.scale, &stats[0])
-		for i := range n {
-			k.lse[c*k.t+q0+i] = float32(float64(stats[2*i]) + math.Log(float64(stats[2*i+1])))
+		k.vec.Attend(&s[0], k.ld, n, q0+1, wide(q1), k.scale, &most[q0], &sums[q0])
+		for i := 0; i < n && k.drop.p > 0; i++ {
 			k.drop.apply(s[i*k.ld:][:q0+i+1], k.index(c, q0+i))
 		}
-		y := k.of(k.y, c, q0)
-		g := gemm{level: k.level, a: operand{s, k.ld, 1}, b: values, c: y.data, ldc: y.rs, k: q1}
-		g.tile(ws, 0, n, 0, k.hd)
+		k.weigh(ws, k.of(k.y, c, q0), s, values, n, q1)
 	}
+	k.vec.Log(sums[:k.t], sums[:k.t])
+	k.vec.Add(k.lse[c*k.t:][:k.t], most[:k.t], sums[:k.t])
 }
 
 // attentionGrad: with P the probabilities, M the dropout factors, and
@@ -197,7 +223,7 @@ func (k *attentionGrad) Run(p Pool, a *Args) error {
 type gradHead struct {
 	ws                   *workspace
 	c, group             int
-	keys, values         []float32
+	keys, values, plain  []float32 // plain are the keys not transposed
 	pm, ds, drops, stats []float32
 }
 
@@ -206,13 +232,14 @@ func (k *attentionGrad) head(ws *workspace, c int) gradHead {
 	if k.drop.p > 0 {
 		drops = block * k.ld
 	}
-	mem := ws.more(2*k.packedSize() + 2*block*(k.ld+1) + drops)
+	mem := ws.more(2*k.packedSize() + k.rowsSize() + 2*block*(k.ld+1) + drops)
 	h := gradHead{ws: ws, c: c, group: k.group}
-	h.keys, h.values = mem.cut(k.packedSize()), mem.cut(k.packedSize())
+	h.keys, h.values, h.plain = mem.cut(k.packedSize()), mem.cut(k.packedSize()), mem.cut(k.rowsSize())
 	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
 	h.stats = mem.cut(2 * block)
 	k.pack(ws, h.keys, k.part(k.qkv, c, 1, 0))
 	k.pack(ws, h.values, k.part(k.qkv, c, 2, 0))
+	k.packRows(h.plain, k.part(k.qkv, c, 1, 0))
 	for which := range 2 {
 		if !k.finite(k.part(k.qkv, c, which, 0)) {
 			h.group = 1
@@ -266,9 +293,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 			k.vec.Mul(x[:len(m)], x[:len(m)], m)
 		}
 	}
-	dq := k.part(k.dqkv, h.c, 0, q)
-	g := gemm{level: k.level, a: operand{ds, k.ld, 1}, b: k.part(k.qkv, h.c, 1, 0), c: dq.data, ldc: dq.rs, k: q1}
-	g.tile(h.ws, 0, n, 0, k.hd)
+	k.weigh(h.ws, k.part(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
 }
 
 // add adds what queries q0..q1 give to dk and dv. Keys among them see only

@@ -1163,9 +1163,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func Attend2(s *float32, ld int, rows int, n int, width int, scale float32, stats *float32)
+// func Attend2(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
 // Requires: AVX, AVX2, FMA3
-TEXT ·Attend2(SB), NOSPLIT, $0-56
+TEXT ·Attend2(SB), NOSPLIT, $0-64
 	MOVQ         s+0(FP), AX
 	MOVQ         ld+8(FP), CX
 	SHLQ         $0x02, CX
@@ -1174,40 +1174,41 @@ TEXT ·Attend2(SB), NOSPLIT, $0-56
 	MOVQ         n+24(FP), BX
 	MOVQ         rows+16(FP), SI
 	VBROADCASTSS scale+40(FP), Y0
-	MOVQ         stats+48(FP), DI
+	MOVQ         most+48(FP), DI
+	MOVQ         sums+56(FP), R8
 
 rows:
 	VMOVD        BX, X1
 	VPBROADCASTD X1, Y1
 	VCVTDQ2PS    Y1, Y1
 	INCQ         BX
-	MOVQ         AX, R8
+	MOVQ         AX, R9
 	ADDQ         CX, AX
 	VMOVD        BX, X2
 	VPBROADCASTD X2, Y2
 	VCVTDQ2PS    Y2, Y2
 	INCQ         BX
-	MOVQ         AX, R9
+	MOVQ         AX, R10
 	ADDQ         CX, AX
 	VMOVUPS      cff800000<>+0(SB), Y3
 	VMOVUPS      cff800000<>+0(SB), Y4
-	XORQ         R10, R10
+	XORQ         R11, R11
 	VMOVUPS      ascending<>+0(SB), Y5
 
 max:
-	VMOVUPS      (R8)(R10*1), Y6
+	VMOVUPS      (R9)(R11*1), Y6
 	VCMPPS       $0x11, Y1, Y5, Y7
 	VMOVUPS      cff800000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y6, Y8, Y7
 	VMAXPS       Y3, Y7, Y3
-	VMOVUPS      (R9)(R10*1), Y6
+	VMOVUPS      (R10)(R11*1), Y6
 	VCMPPS       $0x11, Y2, Y5, Y7
 	VMOVUPS      cff800000<>+0(SB), Y8
 	VBLENDVPS    Y7, Y6, Y8, Y7
 	VMAXPS       Y4, Y7, Y4
 	VADDPS       c41000000<>+0(SB), Y5, Y5
-	ADDQ         $0x20, R10
-	CMPQ         R10, DX
+	ADDQ         $0x20, R11
+	CMPQ         R11, DX
 	JLT          max
 	VEXTRACTF128 $0x01, Y3, X5
 	VMAXPS       X3, X5, X5
@@ -1227,13 +1228,13 @@ max:
 	VMAXPS       X4, X6, X6
 	VBROADCASTSS X6, Y4
 	VMULPS       Y0, Y4, Y4
-	VMOVSS       X4, 8(DI)
+	VMOVSS       X4, 4(DI)
 	VXORPS       Y6, Y6, Y6
-	XORQ         R10, R10
+	XORQ         R11, R11
 	VMOVUPS      ascending<>+0(SB), Y7
 
 exp:
-	VMOVUPS      (R8)(R10*1), Y8
+	VMOVUPS      (R9)(R11*1), Y8
 	VMOVUPS      Y3, Y9
 	VFMSUB231PS  Y0, Y8, Y9
 	VMOVUPS      cc2a00000<>+0(SB), Y8
@@ -1270,8 +1271,8 @@ exp:
 	VCMPPS       $0x11, Y1, Y7, Y9
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	VMOVUPS      Y8, (R8)(R10*1)
-	VMOVUPS      (R9)(R10*1), Y8
+	VMOVUPS      Y8, (R9)(R11*1)
+	VMOVUPS      (R10)(R11*1), Y8
 	VMOVUPS      Y4, Y9
 	VFMSUB231PS  Y0, Y8, Y9
 	VMOVUPS      cc2a00000<>+0(SB), Y8
@@ -1308,10 +1309,10 @@ exp:
 	VCMPPS       $0x11, Y2, Y7, Y9
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y6, Y6
-	VMOVUPS      Y8, (R9)(R10*1)
+	VMOVUPS      Y8, (R10)(R11*1)
 	VADDPS       c41000000<>+0(SB), Y7, Y7
-	ADDQ         $0x20, R10
-	CMPQ         R10, DX
+	ADDQ         $0x20, R11
+	CMPQ         R11, DX
 	JLT          exp
 	VEXTRACTF128 $0x01, Y5, X3
 	VADDPS       X5, X3, X3
@@ -1320,7 +1321,7 @@ exp:
 	VPERMILPS    $0xb1, X3, X4
 	VADDPS       X4, X3, X3
 	VBROADCASTSS X3, Y3
-	VMOVSS       X3, 4(DI)
+	VMOVSS       X3, (R8)
 	VMOVUPS      c3f800000<>+0(SB), Y4
 	VDIVPS       Y3, Y4, Y3
 	VEXTRACTF128 $0x01, Y6, X4
@@ -1330,26 +1331,27 @@ exp:
 	VPERMILPS    $0xb1, X4, X5
 	VADDPS       X5, X4, X4
 	VBROADCASTSS X4, Y4
-	VMOVSS       X4, 12(DI)
+	VMOVSS       X4, 4(R8)
 	VMOVUPS      c3f800000<>+0(SB), Y5
 	VDIVPS       Y4, Y5, Y4
-	XORQ         R10, R10
+	XORQ         R11, R11
 	VMOVUPS      ascending<>+0(SB), Y5
 
 scale:
-	VMULPS  (R8)(R10*1), Y3, Y6
+	VMULPS  (R9)(R11*1), Y3, Y6
 	VCMPPS  $0x11, Y1, Y5, Y7
 	VANDPS  Y7, Y6, Y6
-	VMOVUPS Y6, (R8)(R10*1)
-	VMULPS  (R9)(R10*1), Y4, Y6
+	VMOVUPS Y6, (R9)(R11*1)
+	VMULPS  (R10)(R11*1), Y4, Y6
 	VCMPPS  $0x11, Y2, Y5, Y7
 	VANDPS  Y7, Y6, Y6
-	VMOVUPS Y6, (R9)(R10*1)
+	VMOVUPS Y6, (R10)(R11*1)
 	VADDPS  c41000000<>+0(SB), Y5, Y5
-	ADDQ    $0x20, R10
-	CMPQ    R10, DX
+	ADDQ    $0x20, R11
+	CMPQ    R11, DX
 	JLT     scale
-	ADDQ    $0x10, DI
+	ADDQ    $0x08, DI
+	ADDQ    $0x08, R8
 	SUBQ    $0x02, SI
 	JGT     rows
 	VZEROUPPER

@@ -49,12 +49,12 @@ func NormGrad512(dx *float32, x *float32, dy *float32, gamma *float32, n int, me
 func StandardizeGrad512(dx *float32, x *float32, dy *float32, n int, mean float32, level float32, slope float32, factor float32)
 
 // Attend512 turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements
-// count, the others up to width, a multiple of 16, become 0. stats gets each row's largest
-// scaled score and sum of exponentials. Rows are computed in fours, so s and stats have room
+// count, the others up to width, a multiple of 16, become 0. most and sums get each row's
+// largest scaled score and sum of exponentials. Rows are computed in fours, so all have room
 // for a multiple of four.
 //
 //go:noescape
-func Attend512(s *float32, ld int, rows int, n int, width int, scale float32, stats *float32)
+func Attend512(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
 
 // AttendGrad512 turns rows of scores p, ld elements apart, into probabilities exp(p*scale-lse), and d, the
 // gradient of these, into that of the scores, p*(d-delta)*scale. Of row r, n+r elements count,

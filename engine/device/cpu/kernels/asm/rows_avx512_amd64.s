@@ -1046,9 +1046,9 @@ done:
 	VZEROUPPER
 	RET
 
-// func Attend512(s *float32, ld int, rows int, n int, width int, scale float32, stats *float32)
+// func Attend512(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·Attend512(SB), NOSPLIT, $0-56
+TEXT ·Attend512(SB), NOSPLIT, $0-64
 	MOVQ         s+0(FP), AX
 	MOVQ         ld+8(FP), CX
 	SHLQ         $0x02, CX
@@ -1057,60 +1057,61 @@ TEXT ·Attend512(SB), NOSPLIT, $0-56
 	MOVQ         n+24(FP), BX
 	MOVQ         rows+16(FP), SI
 	VBROADCASTSS scale+40(FP), Z0
-	MOVQ         stats+48(FP), DI
+	MOVQ         most+48(FP), DI
+	MOVQ         sums+56(FP), R8
 
 rows:
 	VPBROADCASTD BX, Z1
 	VCVTDQ2PS    Z1, Z1
 	INCQ         BX
-	MOVQ         AX, R8
+	MOVQ         AX, R9
 	ADDQ         CX, AX
 	VPBROADCASTD BX, Z2
 	VCVTDQ2PS    Z2, Z2
 	INCQ         BX
-	MOVQ         AX, R9
+	MOVQ         AX, R10
 	ADDQ         CX, AX
 	VPBROADCASTD BX, Z3
 	VCVTDQ2PS    Z3, Z3
 	INCQ         BX
-	MOVQ         AX, R10
+	MOVQ         AX, R11
 	ADDQ         CX, AX
 	VPBROADCASTD BX, Z4
 	VCVTDQ2PS    Z4, Z4
 	INCQ         BX
-	MOVQ         AX, R11
+	MOVQ         AX, R12
 	ADDQ         CX, AX
 	VMOVUPS      cff800000<>+0(SB), Z5
 	VMOVUPS      cff800000<>+0(SB), Z6
 	VMOVUPS      cff800000<>+0(SB), Z7
 	VMOVUPS      cff800000<>+0(SB), Z8
-	XORQ         R12, R12
+	XORQ         R13, R13
 	VMOVUPS      ascending<>+0(SB), Z9
 
 max:
-	VMOVUPS       (R8)(R12*1), Z10
+	VMOVUPS       (R9)(R13*1), Z10
 	VCMPPS        $0x11, Z1, Z9, K1
 	VMOVUPS       cff800000<>+0(SB), Z11
 	VMOVAPS       Z10, K1, Z11
 	VMAXPS        Z5, Z11, Z5
-	VMOVUPS       (R9)(R12*1), Z10
+	VMOVUPS       (R10)(R13*1), Z10
 	VCMPPS        $0x11, Z2, Z9, K1
 	VMOVUPS       cff800000<>+0(SB), Z11
 	VMOVAPS       Z10, K1, Z11
 	VMAXPS        Z6, Z11, Z6
-	VMOVUPS       (R10)(R12*1), Z10
+	VMOVUPS       (R11)(R13*1), Z10
 	VCMPPS        $0x11, Z3, Z9, K1
 	VMOVUPS       cff800000<>+0(SB), Z11
 	VMOVAPS       Z10, K1, Z11
 	VMAXPS        Z7, Z11, Z7
-	VMOVUPS       (R11)(R12*1), Z10
+	VMOVUPS       (R12)(R13*1), Z10
 	VCMPPS        $0x11, Z4, Z9, K1
 	VMOVUPS       cff800000<>+0(SB), Z11
 	VMOVAPS       Z10, K1, Z11
 	VMAXPS        Z8, Z11, Z8
 	VADDPS        c41800000<>+0(SB), Z9, Z9
-	ADDQ          $0x40, R12
-	CMPQ          R12, DX
+	ADDQ          $0x40, R13
+	CMPQ          R13, DX
 	JLT           max
 	VEXTRACTF64X4 $0x01, Z5, Y9
 	VMAXPS        Y9, Y5, Y9
@@ -1134,7 +1135,7 @@ max:
 	VMAXPS        X10, X6, X6
 	VBROADCASTSS  X6, Z6
 	VMULPS        Z0, Z6, Z6
-	VMOVSS        X6, 8(DI)
+	VMOVSS        X6, 4(DI)
 	VXORPS        Z10, Z10, Z10
 	VEXTRACTF64X4 $0x01, Z7, Y11
 	VMAXPS        Y11, Y7, Y11
@@ -1146,7 +1147,7 @@ max:
 	VMAXPS        X11, X7, X7
 	VBROADCASTSS  X7, Z7
 	VMULPS        Z0, Z7, Z7
-	VMOVSS        X7, 16(DI)
+	VMOVSS        X7, 8(DI)
 	VXORPS        Z11, Z11, Z11
 	VEXTRACTF64X4 $0x01, Z8, Y12
 	VMAXPS        Y12, Y8, Y12
@@ -1158,13 +1159,13 @@ max:
 	VMAXPS        X12, X8, X8
 	VBROADCASTSS  X8, Z8
 	VMULPS        Z0, Z8, Z8
-	VMOVSS        X8, 24(DI)
+	VMOVSS        X8, 12(DI)
 	VXORPS        Z12, Z12, Z12
-	XORQ          R12, R12
+	XORQ          R13, R13
 	VMOVUPS       ascending<>+0(SB), Z13
 
 exp:
-	VMOVUPS       (R8)(R12*1), Z14
+	VMOVUPS       (R9)(R13*1), Z14
 	VMOVUPS       Z5, Z15
 	VFMSUB231PS   Z0, Z14, Z15
 	VMOVUPS       cc2a00000<>+0(SB), Z14
@@ -1193,8 +1194,8 @@ exp:
 	VCMPPS        $0x11, Z1, Z13, K1
 	VMOVAPS.Z     Z14, K1, Z14
 	VADDPS        Z14, Z9, Z9
-	VMOVUPS       Z14, (R8)(R12*1)
-	VMOVUPS       (R9)(R12*1), Z14
+	VMOVUPS       Z14, (R9)(R13*1)
+	VMOVUPS       (R10)(R13*1), Z14
 	VMOVUPS       Z6, Z15
 	VFMSUB231PS   Z0, Z14, Z15
 	VMOVUPS       cc2a00000<>+0(SB), Z14
@@ -1223,8 +1224,8 @@ exp:
 	VCMPPS        $0x11, Z2, Z13, K1
 	VMOVAPS.Z     Z14, K1, Z14
 	VADDPS        Z14, Z10, Z10
-	VMOVUPS       Z14, (R9)(R12*1)
-	VMOVUPS       (R10)(R12*1), Z14
+	VMOVUPS       Z14, (R10)(R13*1)
+	VMOVUPS       (R11)(R13*1), Z14
 	VMOVUPS       Z7, Z15
 	VFMSUB231PS   Z0, Z14, Z15
 	VMOVUPS       cc2a00000<>+0(SB), Z14
@@ -1253,8 +1254,8 @@ exp:
 	VCMPPS        $0x11, Z3, Z13, K1
 	VMOVAPS.Z     Z14, K1, Z14
 	VADDPS        Z14, Z11, Z11
-	VMOVUPS       Z14, (R10)(R12*1)
-	VMOVUPS       (R11)(R12*1), Z14
+	VMOVUPS       Z14, (R11)(R13*1)
+	VMOVUPS       (R12)(R13*1), Z14
 	VMOVUPS       Z8, Z15
 	VFMSUB231PS   Z0, Z14, Z15
 	VMOVUPS       cc2a00000<>+0(SB), Z14
@@ -1283,10 +1284,10 @@ exp:
 	VCMPPS        $0x11, Z4, Z13, K1
 	VMOVAPS.Z     Z14, K1, Z14
 	VADDPS        Z14, Z12, Z12
-	VMOVUPS       Z14, (R11)(R12*1)
+	VMOVUPS       Z14, (R12)(R13*1)
 	VADDPS        c41800000<>+0(SB), Z13, Z13
-	ADDQ          $0x40, R12
-	CMPQ          R12, DX
+	ADDQ          $0x40, R13
+	CMPQ          R13, DX
 	JLT           exp
 	VEXTRACTF64X4 $0x01, Z9, Y5
 	VADDPS        Y5, Y9, Y5
@@ -1297,7 +1298,7 @@ exp:
 	VPERMILPS     $0xb1, X6, X5
 	VADDPS        X5, X6, X6
 	VBROADCASTSS  X6, Z5
-	VMOVSS        X5, 4(DI)
+	VMOVSS        X5, (R8)
 	VMOVUPS       c3f800000<>+0(SB), Z6
 	VDIVPS        Z5, Z6, Z5
 	VEXTRACTF64X4 $0x01, Z10, Y6
@@ -1309,7 +1310,7 @@ exp:
 	VPERMILPS     $0xb1, X7, X6
 	VADDPS        X6, X7, X7
 	VBROADCASTSS  X7, Z6
-	VMOVSS        X6, 12(DI)
+	VMOVSS        X6, 4(R8)
 	VMOVUPS       c3f800000<>+0(SB), Z7
 	VDIVPS        Z6, Z7, Z6
 	VEXTRACTF64X4 $0x01, Z11, Y7
@@ -1321,7 +1322,7 @@ exp:
 	VPERMILPS     $0xb1, X8, X7
 	VADDPS        X7, X8, X8
 	VBROADCASTSS  X8, Z7
-	VMOVSS        X7, 20(DI)
+	VMOVSS        X7, 8(R8)
 	VMOVUPS       c3f800000<>+0(SB), Z8
 	VDIVPS        Z7, Z8, Z7
 	VEXTRACTF64X4 $0x01, Z12, Y8
@@ -1333,34 +1334,35 @@ exp:
 	VPERMILPS     $0xb1, X9, X8
 	VADDPS        X8, X9, X9
 	VBROADCASTSS  X9, Z8
-	VMOVSS        X8, 28(DI)
+	VMOVSS        X8, 12(R8)
 	VMOVUPS       c3f800000<>+0(SB), Z9
 	VDIVPS        Z8, Z9, Z8
-	XORQ          R12, R12
+	XORQ          R13, R13
 	VMOVUPS       ascending<>+0(SB), Z9
 
 scale:
-	VMULPS    (R8)(R12*1), Z5, Z10
+	VMULPS    (R9)(R13*1), Z5, Z10
 	VCMPPS    $0x11, Z1, Z9, K1
 	VMOVAPS.Z Z10, K1, Z10
-	VMOVUPS   Z10, (R8)(R12*1)
-	VMULPS    (R9)(R12*1), Z6, Z10
+	VMOVUPS   Z10, (R9)(R13*1)
+	VMULPS    (R10)(R13*1), Z6, Z10
 	VCMPPS    $0x11, Z2, Z9, K1
 	VMOVAPS.Z Z10, K1, Z10
-	VMOVUPS   Z10, (R9)(R12*1)
-	VMULPS    (R10)(R12*1), Z7, Z10
+	VMOVUPS   Z10, (R10)(R13*1)
+	VMULPS    (R11)(R13*1), Z7, Z10
 	VCMPPS    $0x11, Z3, Z9, K1
 	VMOVAPS.Z Z10, K1, Z10
-	VMOVUPS   Z10, (R10)(R12*1)
-	VMULPS    (R11)(R12*1), Z8, Z10
+	VMOVUPS   Z10, (R11)(R13*1)
+	VMULPS    (R12)(R13*1), Z8, Z10
 	VCMPPS    $0x11, Z4, Z9, K1
 	VMOVAPS.Z Z10, K1, Z10
-	VMOVUPS   Z10, (R11)(R12*1)
+	VMOVUPS   Z10, (R12)(R13*1)
 	VADDPS    c41800000<>+0(SB), Z9, Z9
-	ADDQ      $0x40, R12
-	CMPQ      R12, DX
+	ADDQ      $0x40, R13
+	CMPQ      R13, DX
 	JLT       scale
-	ADDQ      $0x20, DI
+	ADDQ      $0x10, DI
+	ADDQ      $0x10, R8
 	SUBQ      $0x04, SI
 	JGT       rows
 	VZEROUPPER

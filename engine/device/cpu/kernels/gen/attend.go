@@ -101,17 +101,17 @@ func (l *lang) ascending() Mem {
 func byteOf(row, i reg.GPVirtual) Mem { return Mem{Base: row, Index: i, Scale: 1} }
 
 func (l *lang) attend() {
-	l.define("Attend", "func(s *float32, ld, rows, n, width int, scale float32, stats *float32)",
+	l.define("Attend", "func(s *float32, ld, rows, n, width int, scale float32, most, sums *float32)",
 		"turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements",
-		"count, the others up to width, a multiple of 16, become 0. stats gets each row's largest",
-		"scaled score and sum of exponentials. Rows are computed in fours, so s and stats have room",
+		"count, the others up to width, a multiple of 16, become 0. most and sums get each row's",
+		"largest scaled score and sum of exponentials. Rows are computed in fours, so all have room",
 		"for a multiple of four.")
 	together := 4
 	if l.lanes == 8 {
 		together = 2
 	}
 	a := l.scores(together, "s")
-	scale, stats := l.spread("scale"), l.param("stats")
+	scale, most, totals := l.spread("scale"), l.param("most"), l.param("sums")
 	lowest := l.bits(0xff800000)
 	a.eachRows(func(at [][]reg.GPVirtual) {
 		best, sums := make([]value, together), make([]value, together)
@@ -125,7 +125,7 @@ func (l *lang) attend() {
 		})
 		for r, v := range best {
 			best[r] = l.mul(l.everywhere(v, l.VMAXPS), scale)
-			l.VMOVSS(best[r].AsX(), Mem{Base: stats, Disp: 8 * r})
+			l.VMOVSS(best[r].AsX(), Mem{Base: most, Disp: 4 * r})
 			sums[r] = l.zero()
 		}
 		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
@@ -138,7 +138,7 @@ func (l *lang) attend() {
 		})
 		for r, v := range sums {
 			sums[r] = l.everywhere(v, l.VADDPS)
-			l.VMOVSS(sums[r].AsX(), Mem{Base: stats, Disp: 8*r + 4})
+			l.VMOVSS(sums[r].AsX(), Mem{Base: totals, Disp: 4 * r})
 			sums[r] = l.div(l.in(l.k(1)), sums[r])
 		}
 		a.span("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
@@ -147,7 +147,8 @@ func (l *lang) attend() {
 				l.VMOVUPS(only(r, l.mul(inverse, m), nil), m)
 			}
 		})
-		l.ADDQ(Imm(uint64(8*together)), stats)
+		l.ADDQ(Imm(uint64(4*together)), most)
+		l.ADDQ(Imm(uint64(4*together)), totals)
 	})
 }
 

@@ -26,12 +26,12 @@ type Rows struct {
 	StandardizeGrad func(dx, x, dy []float32, mean, level, slope, factor float32) // dx = (dy - level - (x-mean)*slope)*factor
 
 	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements
-	// count; the others up to width, a multiple of 16, become 0. stats gets each
-	// row's largest scaled score and sum of exponentials. s and stats have room
-	// for a multiple of AttendRows rows, which are overwritten. AttendGrad turns scores p into probabilities
+	// count; the others up to width, a multiple of 16, become 0. most and
+	// sums get each row's largest scaled score and sum of exponentials. All have
+	// room for a multiple of AttendRows rows, which are overwritten. AttendGrad turns scores p into probabilities
 	// exp(p*scale-lse) and d, the gradient of these, into that of the scores,
 	// p*(d-delta)*scale; stats has each row's lse and delta.
-	Attend     func(s *float32, ld, rows, n, width int, scale float32, stats *float32)
+	Attend     func(s *float32, ld, rows, n, width int, scale float32, most, sums *float32)
 	AttendGrad func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)
 
 	RowDots func(out *float32, step int, x, y *float32, stride, rows, n int) // of each row of x with that of y
@@ -133,7 +133,7 @@ func row(x *float32, stride, r, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), r*stride*4)), n)
 }
 
-func attend(s *float32, ld, rows, n, width int, scale float32, stats *float32) {
+func attend(s *float32, ld, rows, n, width int, scale float32, most, sums *float32) {
 	for r := range rows {
 		x := row(s, ld, r, width)
 		clear(x[n+r:])
@@ -148,7 +148,7 @@ func attend(s *float32, ld, rows, n, width int, scale float32, stats *float32) {
 		for i := range x {
 			x[i] *= inverse
 		}
-		copy(row(stats, 2, r, 2), []float32{m, float32(sum)})
+		row(most, 1, r, 1)[0], row(sums, 1, r, 1)[0] = m, float32(sum)
 	}
 }
 

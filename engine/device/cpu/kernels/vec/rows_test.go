@@ -157,14 +157,15 @@ func TestAttendRows(t *testing.T) {
 		p4, stats4 := append([]float32(nil), p...), make([]float32, 2*room)
 		f.AttendGrad(&p[0], &d[0], ld, rows, n, width, 0.3, &stats[0])
 		attendGrad(&p2[0], &d2[0], ld, rows, n, width, 0.3, &stats2[0])
-		f.Attend(&p3[0], ld, rows, n, width, 0.3, &stats3[0])
-		attend(&p4[0], ld, rows, n, width, 0.3, &stats4[0])
+		f.Attend(&p3[0], ld, rows, n, width, 0.3, &stats3[0], &stats3[room])
+		attend(&p4[0], ld, rows, n, width, 0.3, &stats4[0], &stats4[room])
 		for r := range rows {
 			at := r * ld
 			same(t, "p", p[at:at+width], p2[at:at+width], 3e-6)
 			same(t, "d", d[at:at+width], d2[at:at+width], 1e-5)
 			same(t, "softmax", p3[at:at+width], p4[at:at+width], 2e-6)
 		}
-		same(t, "stats", stats3[:2*rows], stats4[:2*rows], 2e-6)
+		same(t, "most", stats3[:rows], stats4[:rows], 2e-6)
+		same(t, "sums", stats3[room:room+rows], stats4[room:room+rows], 2e-6)
 	})
 }
