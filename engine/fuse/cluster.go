@@ -26,6 +26,8 @@ type Cluster struct {
 	// Head is the node that makes the tiles which the others go on with; nil if
 	// there is none.
 	Head *graph.Node
+	// Sums are nodes that sum rows which the cluster writes.
+	Sums []*graph.Node
 	// Raw is the output in whose memory the head computes its first output; -1
 	// without one.
 	Raw int
@@ -171,10 +173,13 @@ func (c *cutter) cluster(g *group) *Cluster {
 			}
 		}
 		k.Nodes, k.Reads = append(k.Nodes, it.node), append(k.Reads, reads)
+		if it.rule.class == Sum {
+			k.Sums = append(k.Sums, it.node)
+		}
 	}
 	for _, it := range g.items {
 		for _, v := range it.node.Out {
-			if c.leaves(it, v) || it == g.head && v.Out > 0 || k.Batch {
+			if c.leaves(it, v) || k.writes(it, v) {
 				k.Out = append(k.Out, v)
 			} else {
 				k.Inner = append(k.Inner, v)
@@ -201,6 +206,20 @@ func (c *cutter) leaves(it *item, v *graph.Value) bool {
 	return false
 }
 
+// writes tells whether a value needs memory though nobody outside reads it:
+// unread outputs of updates and heads do, and what is summed.
+func (k *Cluster) writes(it *item, v *graph.Value) bool {
+	if k.Batch || it.node == k.Head && v.Out > 0 {
+		return true
+	}
+	for i, n := range k.Nodes {
+		if slices.Contains(k.Sums, n) && slices.Contains(k.Reads[i], v) {
+			return true
+		}
+	}
+	return false
+}
+
 // placeHead chooses the output in whose memory the head computes: its
 // own, or the first that is written once nothing of the cluster reads it.
 func (k *Cluster) placeHead() {
@@ -213,7 +232,7 @@ func (k *Cluster) placeHead() {
 	}
 	last := k.LastReader(raw)
 	for o, v := range k.Out {
-		if v.Node != k.Head && slices.Index(k.Nodes, v.Node) >= last {
+		if v.Node != k.Head && !slices.Contains(k.Sums, v.Node) && slices.Index(k.Nodes, v.Node) >= last {
 			k.Raw = o
 			return
 		}
@@ -247,7 +266,7 @@ func (k *Cluster) findAliases() {
 			continue
 		}
 		for o, v := range k.Out {
-			if o != k.Raw && v.Node != k.Head && slices.Index(k.Nodes, v.Node) >= last {
+			if o != k.Raw && v.Node != k.Head && !slices.Contains(k.Sums, v.Node) && slices.Index(k.Nodes, v.Node) >= last {
 				k.Alias[o] = append(k.Alias[o], j)
 			}
 		}

@@ -150,7 +150,7 @@ func (c *cutter) link(alias []int) {
 // fuse merges groups along edges, in graph order, and tells whether it could.
 func (c *cutter) fuse() (some bool) {
 	for _, it := range c.items {
-		if it.rule.class != Map {
+		if it.rule.class != Map && it.rule.class != Sum {
 			continue
 		}
 		for _, v := range it.node.In {
@@ -183,8 +183,8 @@ func (c *cutter) refusal(a, b *group) string {
 	case len(a.items)+len(b.items) > mostNodes:
 		return fmt.Sprintf("%d nodes are enough for a cluster", mostNodes)
 	}
-	if r := c.sideways(a, b); r != nil {
-		return r.Op.Kind() + " reads more than tiles"
+	if why := c.sideways(a, b); why != "" {
+		return why
 	}
 	if via := c.detour(a, b); via != nil {
 		return via.Op.Kind() + " comes between"
@@ -230,20 +230,32 @@ func (c *cutter) feeds(a *group, it *item) bool {
 	})
 }
 
-// sideways finds a node of two groups that reads another output of a head than
-// the one that is made of tiles.
-func (c *cutter) sideways(a, b *group) *graph.Node {
+// sideways is why one of two groups needs more than tiles of the other: it reads
+// a sum, or another output of a head than the one made of tiles, or sums rows that
+// come in parts; "" if it does not.
+func (c *cutter) sideways(a, b *group) string {
+	head := a.head
+	if head == nil {
+		head = b.head
+	}
 	for _, g := range []*group{a, b} {
 		for _, it := range g.items {
+			if it.rule.class == Sum && head != nil && !head.rule.whole {
+				return head.node.Op.Kind() + " makes parts of rows, and sums take whole ones"
+			}
 			for _, v := range it.node.In {
 				from := c.producer(v)
-				if from != nil && (from == a.head || from == b.head) && c.root(v).Out > 0 {
-					return it.node
+				switch {
+				case from == nil || from.group != a && from.group != b:
+				case from.rule.class == Sum:
+					return from.node.Op.Kind() + " is known only at the end of a sum"
+				case from == head && c.root(v).Out > 0:
+					return it.node.Op.Kind() + " reads more than tiles"
 				}
 			}
 		}
 	}
-	return nil
+	return ""
 }
 
 // detour finds a node between two groups that is in neither: fused, they would

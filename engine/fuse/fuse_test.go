@@ -92,6 +92,11 @@ func TestClusters(t *testing.T) {
 			y := ops.Exp(b, b.Input("x", shape.F32(4, 8)))
 			return []*graph.Value{ops.Div(b, y, ops.Sum(b, y, true, 1))}
 		}, "exp: x -> exp exp@x\nreduce_sum: exp -> reduce_sum\ndiv: exp reduce_sum -> div div@exp"},
+		{"the gradient of its bias, which sums planes", nil, func(b *graph.Builder) []*graph.Value {
+			idx, dy, y := b.Input("idx", shape.I32(2, 3, 2, 2)), b.Input("dy", shape.F32(2, 3, 2, 2)), b.Input("y", shape.F32(2, 3, 4, 4))
+			dx := b.One(ops.UnaryGrad{Fn: "relu"}, y, b.One(ops.MaxPool2DGrad{H: 4, W: 4}, idx, dy))
+			return []*graph.Value{ops.SumToShape(b, dx, shape.Of(3, 1, 1)), ops.SumToShape(b, dx, shape.Of(4, 4))}
+		}, "max_pool2d_grad+relu_grad+sum_to: idx dy y -> relu_grad sum_to inside max_pool2d_grad head in relu_grad\nsum_to: relu_grad -> sum_to.1"},
 		{"small updates, side by side and in place", nil, func(b *graph.Builder) []*graph.Value {
 			lr := b.Input("lr", shape.F32())
 			w, u, v := b.Input("w", shape.F32(8)), b.Input("u", shape.F32(3)), b.Input("v", shape.F32(1<<18))

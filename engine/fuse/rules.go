@@ -19,6 +19,7 @@ const (
 	Map                // element i of the output takes element i of each operand, perhaps stretched
 	Head               // makes its first output tile by tile, each of which can be gone on with
 	Small              // goes with others of its class that do not depend on it, where it has little to do
+	Sum                // sums whole rows, in an order that does not depend on when each is there
 	View               // moves no bytes
 )
 
@@ -27,18 +28,19 @@ type rule struct {
 	class Class
 	why   string // an op takes nothing tile by tile
 	row   int    // of a head: how many dimensions make a row of the frame
+	whole bool   // of a head: its tiles are whole rows
 }
 
 // rules is the table of ops by kind.
 var rules = map[string]rule{
-	"matmul":          {Head, "reads its operands many times", 1},
-	"conv2d":          {Head, "reads windows", 2},
-	"conv2d_grad_x":   {Head, "reads windows", 2},
-	"max_pool2d_grad": {Head, "writes windows", 2},
-	"avg_pool2d_grad": {Head, "writes windows", 2},
-	"layer_norm":      {Head, "goes over each row several times", 1},
-	"layer_norm_grad": {Head, "goes over each row several times", 1},
-	"gather":          {Head, "reads rows by number", 1},
+	"matmul":          {Head, "reads its operands many times", 1, false},
+	"conv2d":          {Head, "reads windows", 2, false},
+	"conv2d_grad_x":   {Head, "reads windows", 2, false},
+	"max_pool2d_grad": {Head, "writes windows", 2, true},
+	"avg_pool2d_grad": {Head, "writes windows", 2, true},
+	"layer_norm":      {Head, "goes over each row several times", 1, true},
+	"layer_norm_grad": {Head, "goes over each row several times", 1, true},
+	"gather":          {Head, "reads rows by number", 1, true},
 
 	"reshape": {class: View},
 
@@ -49,7 +51,7 @@ var rules = map[string]rule{
 	"reduce_mean":           {why: "is known only at the end of a sum"},
 	"reduce_max":            {why: "is known only after the last element"},
 	"reduce_max_grad":       {why: "looks for the first of equals"},
-	"sum_to":                {why: "is known only at the end of a sum"},
+	"sum_to":                {class: Sum},
 	"sum_squares":           {why: "is known only at the end of a sum"},
 	"transpose":             {why: "moves elements"},
 	"slice":                 {why: "moves elements"},
@@ -120,6 +122,8 @@ func newItem(n *graph.Node, at int) *item {
 		if n.Out[0].Meta.DType != shape.Float32 {
 			it.alone(fmt.Sprintf("is of %v", n.Out[0].Meta.DType))
 		}
+	case Sum:
+		it.asSum()
 	case Small:
 		it.frame.Elems = n.Out[0].Meta.Elems()
 	}
@@ -153,3 +157,18 @@ func (it *item) asMap() {
 
 // Kinds lists the kinds of ops that have a rule, in alphabetical order.
 func Kinds() []string { return slices.Sorted(maps.Keys(rules)) }
+
+// mostSummed is the most elements of a row that is summed while in the cache.
+const mostSummed = 1 << 12
+
+// asSum finds the rows that are summed: the output has one number for each, or
+// for each of some that are apart by the same distance.
+func (it *item) asSum() {
+	in := it.node.In[0].Meta
+	s, ok := SpanOf(it.node.Out[0].Meta.Shape, in.Shape)
+	if !ok || s.Inner == 1 || s.Inner > mostSummed || s.Count <= 1 {
+		it.alone("is known only at the end of a sum")
+		return
+	}
+	it.frame = Frame{Elems: in.Elems(), rows: s.Inner}
+}

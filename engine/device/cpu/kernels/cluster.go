@@ -21,16 +21,31 @@ func NewCluster(c *fuse.Cluster) (Kernel, error) {
 		return nil, err
 	}
 	k := &cluster{program: p}
+	for _, n := range c.Sums {
+		s, err := newRowSum(c, n)
+		if err != nil {
+			return nil, err
+		}
+		k.sums = append(k.sums, s)
+	}
 	if c.Head == nil {
 		return k, nil
 	}
+	if err := k.follow(c); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// follow puts k behind the cluster's head.
+func (k *cluster) follow(c *fuse.Cluster) error {
 	first, err := New(c.Head)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f, ok := first.(Follower)
 	if !ok {
-		return nil, fmt.Errorf("BUG: nothing can follow %s", c.Head.Op.Kind())
+		return fmt.Errorf("BUG: nothing can follow %s", c.Head.Op.Kind())
 	}
 	k.head = f
 	for _, v := range c.Reads[slices.Index(c.Nodes, c.Head)] {
@@ -42,27 +57,51 @@ func NewCluster(c *fuse.Cluster) (Kernel, error) {
 	}
 	k.args = Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, len(k.results))}
 	f.Then(k)
-	return k, nil
+	return nil
 }
 
-// cluster is a tile program, over all elements or behind a head.
+// cluster is a tile program, over all elements or behind a head, and sums of
+// rows that it writes.
 type cluster struct {
 	*program
+	sums     []*rowSum
 	head     Follower // nil without one
 	operands []int    // which inputs it reads
 	results  []int    // which outputs it writes
 	args     Args
 }
 
+// ScratchBytes is what the sums need, and behind that what the head needs.
 func (k *cluster) ScratchBytes() int64 {
-	if k.head == nil {
-		return 0
+	n := k.sumBytes()
+	if k.head != nil {
+		n += k.head.ScratchBytes()
 	}
-	return k.head.ScratchBytes()
+	return n
+}
+
+// sumBytes is a number per row and sum, in whole cache lines.
+func (k *cluster) sumBytes() int64 {
+	const line = 64
+	return int64(chunks(len(k.sums)*k.rows*8, line)) * line
 }
 
 func (k *cluster) Run(p Pool, a *Args) error {
 	k.bind(a)
+	for i, s := range k.sums {
+		s.rows = doubles(a.Scratch[i*k.program.rows*8:], k.program.rows)
+	}
+	if err := k.compute(p, a); err != nil {
+		return err
+	}
+	for _, s := range k.sums {
+		s.finish(k.memory)
+	}
+	return nil
+}
+
+// compute runs the program for all elements.
+func (k *cluster) compute(p Pool, a *Args) error {
 	if k.head == nil {
 		do(p, chunks(k.rows, rowGrain(k.cols))*chunks(k.cols, grain), k)
 		return nil
@@ -73,7 +112,7 @@ func (k *cluster) Run(p Pool, a *Args) error {
 	for i, o := range k.results {
 		k.args.Out[i] = a.Out[o]
 	}
-	k.args.Scratch = a.Scratch
+	k.args.Scratch = a.Scratch[k.sumBytes():]
 	return k.head.Run(p, &k.args)
 }
 
@@ -82,8 +121,13 @@ func (k *cluster) Chunk(i int) {
 	across := chunks(k.cols, grain)
 	i0, i1 := span(i/across, rowGrain(k.cols), k.rows)
 	j0, j1 := span(i%across, grain, k.cols)
-	k.run(area{i0, i1, j0, j1})
+	k.After(i0, i1, j0, j1)
 }
 
 // After implements [Epilogue].
-func (k *cluster) After(i0, i1, j0, j1 int) { k.run(area{i0, i1, j0, j1}) }
+func (k *cluster) After(i0, i1, j0, j1 int) {
+	k.run(area{i0, i1, j0, j1})
+	for _, s := range k.sums {
+		s.take(k.memory, k.cols, i0, i1)
+	}
+}

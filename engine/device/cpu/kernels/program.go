@@ -91,13 +91,13 @@ func (p *program) bind(a *Args) {
 	}
 }
 
-// newProgram compiles all nodes of a cluster but its head.
+// newProgram compiles all nodes of a cluster but its head and sums.
 func newProgram(c *fuse.Cluster) (*program, error) {
 	a := allocator{c: c, register: map[*graph.Value]int{}}
 	cols := c.Frame.Cols()
 	p := &program{rows: c.Frame.Elems / cols, cols: cols, memory: make([][]float32, len(c.In)+len(c.Out))}
 	for at, n := range c.Nodes {
-		if n == c.Head {
+		if n == c.Head || slices.Contains(c.Sums, n) {
 			continue
 		}
 		in, err := a.instr(n, at)

@@ -21,7 +21,7 @@ var reduceKernels = map[string]constructor{
 
 const (
 	reduceWidth = 64      // most output elements of a chunk: as many sums on its stack
-	reducePart  = 1 << 16 // elements of x in one partial sum, where outputs are few
+	reducePart  = 1 << 16 // about the elements of x in one partial sum, where outputs are few
 )
 
 // reduce folds x over some axes in float64, in the order in which x lies in
@@ -33,7 +33,7 @@ type reduce struct {
 	scale         float64
 	n, total      int  // outputs, and elements folded into each
 	width         int  // outputs of a chunk
-	parts         int  // partial results of each output
+	parts, part   int  // partial results of each output, and elements folded into one
 	outer, folded view // the kept and the folded axes
 	y, x          []float32
 	partial       []float64 // [parts, n]
@@ -87,8 +87,11 @@ func newSumSquares(n *graph.Node) (Kernel, error) {
 
 // reduceOf plans the walk over a tensor of shape s.
 func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
-	k := &reduce{vec: Using().vec(), f: f, scale: scale, parts: 1}
+	k := &reduce{vec: Using().vec(), f: f, scale: scale, parts: 1, part: reducePart}
 	k.outer, k.folded, k.n, k.total = splitAxes(s, keep)
+	if run, _ := k.folded.run(); run > 0 && run < reducePart {
+		k.part = reducePart / run * run
+	}
 	if f == foldSum && k.columns() && len(k.outer.dims) == 1 && len(k.folded.dims) == 1 {
 		return newColumnSum(k)
 	}
@@ -97,8 +100,8 @@ func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
 		narrow = 16
 	}
 	k.width = min(reduceWidth, max(narrow, reducePart/max(1, k.total)))
-	if chunks(k.n, k.width) < 8 && k.total > reducePart {
-		k.parts = chunks(k.total, reducePart)
+	if chunks(k.n, k.width) < 8 {
+		k.parts = max(1, chunks(k.total, k.part))
 	}
 	return k
 }
@@ -153,7 +156,7 @@ func (k *reduce) Chunk(i int) {
 	lo, hi := span(i%per, k.width, k.n)
 	f0, f1 := 0, k.total
 	if k.parts > 1 {
-		f0, f1 = span(part, reducePart, k.total)
+		f0, f1 = span(part, k.part, k.total)
 	}
 	inner, stride := k.outer.run()
 	for lo < hi {
