@@ -177,7 +177,7 @@ func (r *Run) planOptions() partition.Options {
 	p := r.Config.Partition
 	return partition.Options{
 		Devices: deviceSpecs(r.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
-		Microbatches: r.sizes.microbatches,
+		Microbatches: r.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
 		InFlight: func(stages, stage int) int {
 			s, err := schedule.New(p.Schedule, stages, r.sizes.microbatches)
 			if err != nil {

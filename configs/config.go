@@ -150,9 +150,10 @@ type Stages struct {
 
 // Partition says how the model is spread over devices.
 type Partition struct {
-	Pos      Pos
-	Stages   Stages
-	Schedule string // gpipe or 1f1b
+	Pos       Pos
+	Stages    Stages
+	Schedule  string // gpipe or 1f1b
+	Recompute string // none, cheap or block
 }
 
 // Devices says what the run may use.

@@ -78,6 +78,8 @@ var partitionSection = &section{
 			doc: "`auto`: one for each device, placed by cost; a number of them; or the blocks of each, by name"},
 		{name: "schedule", kind: enum{"gpipe", "1f1b"}, at: at(func(p *Partition) *string { return &p.Schedule }), def: "1f1b",
 			doc: "the order of microbatches: all forward first, or one forward, one backward"},
+		{name: "recompute", kind: enum{"none", "cheap", "block"}, at: at(func(p *Partition) *string { return &p.Recompute }), def: "none",
+			doc: "what the backward pass computes again instead of keeping it: nothing; what takes little time (elementwise ops, norms, softmax, dropout's masks); or all of a block but what goes into it"},
 	},
 }
 

@@ -35,6 +35,7 @@ type job struct {
 	last                     int  // samples in the smaller last batch; 0 for none
 	classes                  int  // bound of integers in inputs and targets
 	apart                    bool // its phases are not merged
+	recompute                partition.Recompute
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -115,7 +116,7 @@ func (j job) options(devs []device.Device, schedule string) (executor.Options, e
 	if err != nil {
 		return o, err
 	}
-	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart}); err != nil || j.last == 0 {
+	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {

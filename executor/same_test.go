@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -19,6 +20,7 @@ type way struct {
 	devices, threads int
 	schedule         string
 	apart            bool // phases are not merged
+	recompute        partition.Recompute
 }
 
 var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}
@@ -28,7 +30,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.apart = w.apart
+	j.apart, j.recompute = w.apart, w.recompute
 	return trained(j, devs, w.schedule, residency.Options{})
 }
 
@@ -36,7 +38,8 @@ func ways() (all []way) {
 	for devices := 1; devices <= 3; devices++ {
 		for threads := 1; threads <= 2; threads++ {
 			for _, s := range []string{"gpipe", "1f1b"} {
-				all = append(all, way{devices: devices, threads: threads, schedule: s})
+				again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
+				all = append(all, way{devices: devices, threads: threads, schedule: s, recompute: again})
 			}
 		}
 	}

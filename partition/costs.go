@@ -8,6 +8,7 @@ import (
 // footprint is what a run of groups costs on its device.
 type footprint struct {
 	flops      int64                   // F and B, per microbatch
+	again      int64                   // of these, to compute something again
 	parameters int64                   // elements of the parameters owned
 	bytesIn    int64                   // per microbatch, made by other groups
 	fixed      [device.NumUsages]int64 // bytes whatever is in flight
@@ -64,6 +65,9 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
 		for _, n := range s.nodes[phase] {
 			f.flops += n.Cost().Flops
+			if n.Again {
+				f.again += n.Cost().Flops
+			}
 		}
 	}
 	for _, r := range s.runs {

@@ -10,8 +10,8 @@
 // lower levels of any stage have made. In a step of one microbatch, phases are
 // merged: see merge.go.
 //
-// The work is done in eight passes, one file or function each: 1 blocks,
-// 2 costs, 3 cut, 4 place, 5 segments, 6 slots, 7 frees, 8 memory.
+// The work is done in nine passes, one file or function each: 0 recompute,
+// 1 blocks, 2 costs, 3 cut, 4 place, 5 segments, 6 slots, 7 frees, 8 memory.
 //
 // The types to know are [Plan], [Stage], [Segment], [Variant] and [Slot].
 package partition

@@ -19,6 +19,7 @@ type index struct {
 	assigned     map[*graph.Value]*graph.Node  // variable → the node that makes its new value
 	updates      []*graph.Node                 // the update's nodes in running order
 	before       map[*graph.Node][]*graph.Node // update node → those that must run before it
+	ids          int                           // more than any node's ID
 }
 
 // newIndex reads a graph, and refuses what no plan can run.
@@ -33,6 +34,7 @@ func newIndex(g *graph.Graph, o Options) (*index, error) {
 		assigned: map[*graph.Value]*graph.Node{},
 	}
 	for _, n := range g.Nodes {
+		idx.ids = max(idx.ids, n.ID+1)
 		for i, v := range n.In {
 			if !contains(n.In[:i], v) {
 				idx.readers[v] = append(idx.readers[v], n)

@@ -65,7 +65,7 @@ func describeStages(idx *index, p *Plan) []Stage {
 		}
 		f := measure(idx, p.place, s, s+1, has[d])
 		stages[s] = Stage{
-			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops,
+			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Again: f.again,
 			Memory: f.memory(p.options.InFlight(n, s)), Cause: p.cut.cause[s],
 		}
 		for i, b := range p.cut.blocks {

@@ -33,9 +33,10 @@ func TestModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n <= 4; n++ {
-			t.Run(fmt.Sprintf("%s/%d", name, n), func(t *testing.T) {
-				p, err := New(g, Options{Devices: specs(n, 0), Microbatches: 3})
+		for i := range 12 {
+			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
+			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
+				p, err := New(g, Options{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
 				if err != nil {
 					t.Fatal(err)
 				}

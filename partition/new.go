@@ -15,6 +15,9 @@ func New(g *graph.Graph, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g, err = o.Recompute.apply(g); err != nil {
+		return nil, err
+	}
 	idx, err := newIndex(g, o)
 	if err != nil {
 		return nil, err
@@ -31,6 +34,10 @@ func New(g *graph.Graph, o Options) (*Plan, error) {
 // names with other metadata, as for the smaller last microbatch of an epoch.
 // Blocks, nodes and variables keep their places.
 func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
+	g, err := p.options.Recompute.apply(g)
+	if err != nil {
+		return nil, err
+	}
 	if err := sameNodes(p.Graph, g); err != nil {
 		return nil, err
 	}

@@ -22,12 +22,13 @@ type Options struct {
 	Microbatches int                         // of a step, at least 1
 	InFlight     func(stages, stage int) int // microbatches a stage holds between F and B; nil means as 1F1B does
 	Apart        bool                        // merge no phases, also where a step has one microbatch
+	Recompute    Recompute                   // what Backward computes again; empty means nothing
 }
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	Graph        *graph.Graph
+	Graph        *graph.Graph // what was cut: with the nodes that compute something again
 	Stages       []Stage
 	Segments     []Segment // by when they run: F by stage ascending, B by stage descending, U by level, then stage
 	Transfers    []Transfer
@@ -47,6 +48,7 @@ type Stage struct {
 	Layers     []*graph.Layer // by model position
 	Parameters int64          // elements of the parameters that live here
 	Flops      int64          // per microbatch, F and B
+	Again      int64          // of these, to compute something again
 	BytesIn    int64          // per microbatch, read from other stages
 	BytesOut   int64          // per microbatch, read by other stages, once per reader
 	Memory     [device.NumUsages]int64

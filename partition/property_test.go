@@ -12,6 +12,8 @@ import (
 // drawOptions places by hand, by count, or automatically.
 func drawOptions(t *rapid.T, s net) Options {
 	o := Options{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
+	o.Apart = rapid.Bool().Draw(t, "apart")
+	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:
 		o.Stages = [][]string{nil}
@@ -69,7 +71,7 @@ func checkPlan(t *rapid.T, p *Plan) {
 			t.Fatalf("segment %d has ID %d and device %d", i, s.ID, s.Device)
 		}
 		for _, n := range s.First.Graph.Nodes {
-			if p.Graph.Nodes[len(p.Graph.Nodes)-1].ID < n.ID {
+			if n.ID >= p.idx.ids {
 				continue // a copy
 			}
 			if other := in[n.ID]; other != "" {

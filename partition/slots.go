@@ -100,7 +100,7 @@ func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.V
 		offset++
 	}
 	from := a.Part.Node
-	id := idx.g.Nodes[len(idx.g.Nodes)-1].ID + 1 + offset
+	id := idx.ids + offset
 	n := &graph.Node{ID: id, Op: op, In: in, Phase: from.Phase, Layer: from.Layer, Of: from.Of}
 	n.Out = []*graph.Value{{ID: len(idx.g.Values) + offset, Name: prefix + a.Sum.Name + ")", Meta: a.Part.Meta, Node: n}}
 	return n

@@ -26,16 +26,16 @@ func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " 
 
 // Table is the plan as an aligned table, a line per stage: what it holds, what
 // it runs, a word per segment with the letters of its phases, what it does per
-// microbatch, and its memory by usage.
+// microbatch and how much of that a second time, and its memory by usage.
 func (p *Plan) Table() string {
-	rows := [][]string{{"stage", "device", "layers", "runs", "parameters", "flops", "in", "out"}}
+	rows := [][]string{{"stage", "device", "layers", "runs", "parameters", "flops", "again", "in", "out"}}
 	for u := range device.NumUsages {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "peak", "of", "cause")
 	for _, s := range p.Stages {
 		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Again), bytesText(s.BytesIn), bytesText(s.BytesOut)}
 		for _, b := range s.Memory {
 			row = append(row, bytesText(b))
 		}

@@ -247,3 +247,40 @@ func reads(c *fuse.Cluster, i int) []*graph.Value {
 	}
 	return c.Nodes[i].In
 }
+
+// What is computed again is so in order not to be kept from the forward pass
+// on: it stays apart from that.
+func TestAgainStaysApart(t *testing.T) {
+	m := shape.F32(4, 8)
+	for _, again := range []bool{false, true} {
+		g := build(t, func(b *graph.Builder) []*graph.Value {
+			x := ops.Tanh(b, b.Input("x", m))
+			defer b.InPhase(graph.Backward)()
+			return []*graph.Value{ops.Neg(b, ops.Exp(b, x))}
+		})
+		g.Nodes[1].Again = again
+		want := 1
+		if again {
+			want = 2
+		}
+		if c := fuse.Cut(g, nil); c.Kernels() != want {
+			t.Errorf("again %v: %d kernels, want %d\n%s", again, c.Kernels(), want, text(c))
+		}
+	}
+}
+
+// A node that may end the step is not in the way of what writes in donated
+// memory, but before it.
+func TestDonatedMemoryWaitsForChecks(t *testing.T) {
+	m := shape.F32(4)
+	g := build(t, func(b *graph.Builder) []*graph.Value {
+		y := ops.Tanh(b, b.Input("x", m))
+		w := ops.Add(b, b.Input("w", m), y)
+		loss := b.One(ops.CheckFinite{}, b.One(ops.Reduce{Fn: "sum", Axes: []int{0}}, y))
+		return []*graph.Value{loss, w}
+	})
+	j := slices.IndexFunc(g.Inputs, func(v *graph.Value) bool { return v.Name == "w" })
+	if c := fuse.Cut(g, []int{-1, j}); c.Kernels() != 4 {
+		t.Errorf("tanh and add are one cluster, which would write before the check:\n%s", text(c))
+	}
+}

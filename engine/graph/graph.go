@@ -162,7 +162,8 @@ type Node struct {
 	Out   []*Value
 	Phase Phase
 	Layer *Layer // nil for what belongs to no layer: counters, the loss ring
-	Of    *Node  // for Backward: the forward node it differentiates
+	Of    *Node  // for Backward: the forward node it differentiates, or is Again
+	Again bool   // it computes what Of did, see Recompute
 }
 
 // String is "softmax(a, b) -> c".

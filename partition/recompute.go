@@ -1,0 +1,78 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+)
+
+// Recompute says what a step computes a second time in the backward pass, so
+// that the forward pass need not keep it: memory for time, never other bits.
+type Recompute string
+
+// What can be computed again.
+const (
+	RecomputeNone  Recompute = "none"  // nothing; also what "" means
+	RecomputeCheap Recompute = "cheap" // what follows by cheap ops from what is kept
+	RecomputeBlock Recompute = "block" // all of a block but what other blocks read
+)
+
+// apply is pass 0.
+func (r Recompute) apply(g *graph.Graph) (*graph.Graph, error) {
+	switch r {
+	case "", RecomputeNone:
+		return g, nil
+	case RecomputeCheap:
+		return graph.Recompute(g, newCheap(g).again), nil
+	case RecomputeBlock:
+		blocks := findBlocks(g)
+		return graph.Recompute(g, func(n *graph.Node) bool {
+			// Backward begins with the last block, whose values are there still.
+			return blockOf(n.Layer) != "" && blockOf(n.Layer) != blocks[len(blocks)-1]
+		}), nil
+	}
+	return nil, fmt.Errorf("%w: recompute %q: give none, cheap or block", ErrGraph, r)
+}
+
+// cheap finds the nodes whose op is cheap and whose inputs are there in the
+// backward pass whatever is decided here: kept, or cheap to compute again
+// themselves. Keeping another value in place of one gains nothing.
+type cheap struct {
+	backward map[*graph.Value]bool // read in the backward pass
+	decided  map[*graph.Node]bool
+}
+
+func newCheap(g *graph.Graph) *cheap {
+	c := &cheap{backward: map[*graph.Value]bool{}, decided: map[*graph.Node]bool{}}
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			c.backward[v] = c.backward[v] || n.Phase == graph.Backward
+		}
+	}
+	return c
+}
+
+// again is asked of nodes in graph order.
+func (c *cheap) again(n *graph.Node) bool {
+	ok := isCheap(n.Op)
+	for _, v := range n.In {
+		if v.Kind != graph.Computed {
+			continue
+		}
+		here := blockOf(v.Node.Layer) == blockOf(n.Layer) && c.decided[v.Node]
+		ok = ok && (here || c.backward[v] && !c.decided[v.Node])
+	}
+	c.decided[n] = ok
+	return ok
+}
+
+// isCheap tells the ops whose time is that of going through memory.
+func isCheap(op graph.Op) bool {
+	switch op.(type) {
+	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.BroadcastTo, ops.Reshape, ops.Dropout,
+		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.BatchNorm:
+		return true
+	}
+	return false
+}
