@@ -15,6 +15,7 @@ type stepClock struct {
 	last    time.Time
 	longest time.Duration // of a step
 	busy    time.Duration // of all devices
+	save    saveClock
 	mark    []time.Duration
 	epoch   struct {
 		samples int
@@ -40,6 +41,30 @@ func (c *stepClock) tick(samples int) {
 	c.longest = max(c.longest, d)
 	c.epoch.samples += samples
 	c.epoch.total += d
+	c.save.tick(d)
+}
+
+// saveClock measures the steps that checkpoints are saved beside.
+type saveClock struct {
+	on, fresh       bool          // a save is under way; it was begun at the last boundary
+	first           time.Duration // of the steps that came first after a boundary
+	during          time.Duration // of the others
+	nFirst, nDuring int
+}
+
+// saving says whether a save is under way.
+func (c *stepClock) saving(on bool) { c.save.on, c.save.fresh = on, on }
+
+func (s *saveClock) tick(d time.Duration) {
+	switch {
+	case s.fresh:
+		s.first += d
+		s.nFirst++
+	case s.on:
+		s.during += d
+		s.nDuring++
+	}
+	s.fresh = false
 }
 
 // stop stops the clock.

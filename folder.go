@@ -73,7 +73,10 @@ func (t *trainer) recover(ctx context.Context) error {
 
 // openCheckpoints opens the run folder's checkpoints for writing.
 func (t *trainer) openCheckpoints() (*checkpoint.DB, error) {
-	return checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{Compress: t.Config.Checkpoint.Compress == "zstd"})
+	t.saves.bound = bounded(t.Config, t.stateBytes())
+	return checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{
+		Compress: t.Config.Checkpoint.Compress == "zstd", TxBytes: int(t.saves.txBytes()), ChunkBytes: t.saves.chunkBytes(),
+	})
 }
 
 // begin makes the folder's files those of this run. It comes after everything

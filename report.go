@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
@@ -25,6 +27,7 @@ type Report struct {
 	Microbatches  int            `json:"microbatches"`
 	Schedule      string         `json:"schedule"`
 	Bubble        Bubble         `json:"bubble"`
+	Checkpoints   SaveReport     `json:"checkpoints"`
 	WeightsSHA256 string         `json:"weights_sha256"`
 	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: what moved between host and devices
 }
@@ -79,6 +82,42 @@ type Bubble struct {
 	Measured  float64 `json:"measured"`
 }
 
+// SaveReport is what this call's checkpoints took, on average.
+type SaveReport struct {
+	Count       int     `json:"count"`
+	Staging     string  `json:"staging"` // whole, or the bytes of the area
+	Bytes       int64   `json:"bytes"`   // of the state
+	SaveMS      float64 `json:"save_ms"` // from the step boundary until it was on the disk, pruned and tidied
+	MBPerS      float64 `json:"mb_per_s"`
+	CopyMS      float64 `json:"copy_ms"`  // until the state was copied
+	StallMS     float64 `json:"stall_ms"` // training stood: at the boundary, and in the first step behind it
+	StepsBeside int     `json:"steps_beside"`
+	Slowdown    float64 `json:"slowdown"` // of the other steps meanwhile: 0.1 is a tenth longer than the median
+}
+
+// saveReport is the mean of this call's saves.
+func (t *trainer) saveReport() SaveReport {
+	s, c := &t.saves, &t.clock.save
+	r := SaveReport{Count: s.count, Staging: "whole", Bytes: t.stateBytes(), StepsBeside: c.nFirst + c.nDuring}
+	if s.bound > 0 {
+		r.Staging = strconv.FormatInt(s.bound, 10)
+	}
+	if s.count == 0 {
+		return r
+	}
+	mean := func(d time.Duration, n int) float64 { return d.Seconds() * 1e3 / float64(n) }
+	median := t.clock.percentile(0.5)
+	r.SaveMS, r.CopyMS, r.StallMS = mean(s.sums.save, s.count), mean(s.sums.copy, s.count), mean(s.sums.stall, s.count)
+	r.MBPerS = float64(r.Bytes) / 1e3 / r.SaveMS
+	if c.nFirst > 0 {
+		r.StallMS += max(0, mean(c.first, c.nFirst)-median)
+	}
+	if c.nDuring > 0 {
+		r.Slowdown = max(0, mean(c.during, c.nDuring)/median-1)
+	}
+	return r
+}
+
 // finish pulls the weights back, and writes the report. A call that found
 // nothing to do has measured nothing, and repeats what the one before it did.
 func (t *trainer) finish() (*Report, error) {
@@ -98,13 +137,14 @@ func (t *trainer) finish() (*Report, error) {
 		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
 		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
 		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},
+		Checkpoints:   t.saveReport(),
 		WeightsSHA256: hash,
 	}
 	for _, a := range t.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, a.String())
 	}
 	if old := t.reportBefore(); t.at.Step == t.first && old != nil && old.Steps == rep.Steps && old.WeightsSHA256 == hash {
-		rep.Throughput, rep.Bubble, rep.Ledger = old.Throughput, old.Bubble, old.Ledger
+		rep.Throughput, rep.Bubble, rep.Ledger, rep.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Checkpoints
 	}
 	return rep, t.writeReport(rep)
 }

@@ -10,14 +10,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/residency"
 )
 
 // progress is where a run stands: with the variables on the devices, all the
@@ -229,51 +226,6 @@ func (t *trainer) fill(ctx context.Context, snap *checkpoint.Snapshot) error {
 	return errors.Join(t.prog.Init(ctx, c.read), c.close())
 }
 
-// save takes a checkpoint of where the run stands. All queued work must be
-// settled.
-func (t *trainer) save(ctx context.Context) error {
-	start := time.Now()
-	src, err := t.snapshot(ctx)
-	if err == nil {
-		err = src.finite()
-	}
-	if err != nil {
-		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
-	}
-	extra, err := json.Marshal(savedState{t.at, t.Data.Info})
-	if err != nil {
-		return err
-	}
-	text, err := t.Config.YAML()
-	if err != nil {
-		return err
-	}
-	prints, err := t.fingerprints()
-	if err != nil {
-		return err
-	}
-	m := checkpoint.Manifest{
-		Step: t.at.Step, Epoch: t.at.Epoch, Index: t.at.Index, Fingerprints: prints,
-		Metrics: t.metricsNow(), Best: t.at.Best, Extra: extra, Config: text,
-	}
-	id, err := t.db.Save(ctx, m, src)
-	if err != nil {
-		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
-	}
-	t.at.Saved = t.at.Step
-	k := t.Config.Checkpoint.Keep
-	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); err != nil {
-		return err
-	}
-	if tidied, err := t.db.Tidy(ctx); err != nil {
-		return err
-	} else if tidied {
-		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.db.Path()))
-	}
-	t.opt.Observer.saved(Saved{Step: t.at.Step, ID: id, Bytes: src.bytes, Time: time.Since(start)})
-	return nil
-}
-
 // metricsNow are the metrics of the weights as they are: those of the epoch
 // that has just ended, or none.
 func (t *trainer) metricsNow() map[string]float64 {
@@ -281,59 +233,6 @@ func (t *trainer) metricsNow() map[string]float64 {
 		return nil
 	}
 	return t.at.Last.metrics()
-}
-
-// snapshot pulls every variable back.
-func (t *trainer) snapshot(ctx context.Context) (*hostSource, error) {
-	s := &hostSource{m: t.rt.Residency, tensors: map[string]*residency.Tensor{}}
-	var all []*residency.Tensor
-	for _, v := range t.Plan.Graph.Vars {
-		x := t.prog.Var(v.Name)
-		s.tensors[v.Name] = x
-		s.list = append(s.list, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
-		s.bytes += v.Meta.Bytes()
-		all = append(all, x)
-	}
-	return s, t.rt.Residency.PullBack(ctx, residency.Checkpoint, all...)
-}
-
-// hostSource is a checkpoint's source: variables that were pulled back.
-type hostSource struct {
-	m       *residency.Manager
-	tensors map[string]*residency.Tensor
-	list    []checkpoint.Tensor
-	bytes   int64
-}
-
-func (s *hostSource) Tensors() []checkpoint.Tensor { return s.list }
-
-func (s *hostSource) Read(name string, off int64, dst []byte) error {
-	return s.m.View(s.tensors[name], func(b []byte) error {
-		copy(dst, b[off:])
-		return nil
-	})
-}
-
-// finite looks for parameters that are NaN or infinite: a checkpoint of such
-// weights would only look like a good one.
-func (s *hostSource) finite() error {
-	for _, x := range s.list {
-		if x.Role != graph.Parameter.String() {
-			continue
-		}
-		err := s.m.View(s.tensors[x.Name], func(b []byte) error {
-			for i, f := range shape.View[float32](b) {
-				if f-f != 0 { // NaN for NaN and for both infinities
-					return fmt.Errorf("%s[%d] is %v, %w", x.Name, i, f, ErrNonFinite)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // exported reports whether a variable is part of the model.

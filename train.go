@@ -68,6 +68,7 @@ type trainer struct {
 	losses  []float64 // of every logged step
 	clock   stepClock
 	began   time.Time
+	saves   saver
 	between time.Duration // the longest that evaluating and saving took
 	first   int           // steps taken before this call
 	queued  []queued      // steps whose slots are not yet returned
@@ -98,8 +99,12 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 	})
 	t.first = t.at.Step
 	stopped, err := t.loop(ctx)
+	saving := t.endSaves()
 	if err != nil {
-		return nil, t.explain(err)
+		return nil, errors.Join(t.explain(err), saving)
+	}
+	if saving != nil {
+		return nil, saving
 	}
 	rep, err := t.finish()
 	if err == nil && stopped {
@@ -195,7 +200,7 @@ func (t *trainer) timeIsUp() bool {
 		return false
 	}
 	const unknown = 100e6 // bytes a second that a first save is taken to reach
-	save := max(2*t.between, time.Duration(float64(t.stateBytes())/unknown*float64(time.Second)))
+	save := max(2*t.between, 2*t.saves.longest, time.Duration(float64(t.stateBytes())/unknown*float64(time.Second)))
 	return time.Since(t.began)+2*t.clock.longest+save >= t.opt.MaxTime
 }
 
@@ -259,6 +264,9 @@ func (t *trainer) settle(ctx context.Context, left int) error {
 
 // afterStep does what is due after a step: log, save, end the epoch.
 func (t *trainer) afterStep(ctx context.Context, b datasets.Batch) error {
+	if err := t.pollSave(); err != nil {
+		return err
+	}
 	c := t.Config
 	endOfEpoch := b.Next.Epoch > b.At.Epoch
 	logDue := c.Train.LogEvery > 0 && t.at.Step%c.Train.LogEvery == 0
@@ -296,6 +304,9 @@ func (t *trainer) pause(ctx context.Context) error {
 		return err
 	}
 	t.clock.stop(t.rt.Busy())
+	if err := t.awaitSave(); err != nil {
+		return err
+	}
 	if t.at.Saved == t.at.Step && t.at.Step > 0 {
 		return nil
 	}
@@ -303,7 +314,10 @@ func (t *trainer) pause(ctx context.Context) error {
 	if err := t.log(ctx, residency.Epoch, (t.at.Step-1)/t.sizes.steps); err != nil {
 		return err
 	}
-	return t.save(ctx)
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	return t.awaitSave()
 }
 
 // constant is the bytes of a per-microbatch constant of the training graph.
@@ -324,7 +338,7 @@ func (t *trainer) parameters() int64 {
 
 // close frees everything, whatever state the run is in.
 func (t *trainer) close() error {
-	var errs []error
+	errs := []error{t.endSaves()}
 	if t.rt != nil {
 		errs = append(errs, t.rt.Close())
 	}

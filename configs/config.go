@@ -172,6 +172,9 @@ type Keep struct {
 	Every int // steps; 0: none for that
 }
 
+// StageWhole as Checkpoint.Staging has the whole state copied at once.
+const StageWhole = -1
+
 // Checkpoint says when snapshots are taken and which stay.
 type Checkpoint struct {
 	Pos   Pos
@@ -180,6 +183,9 @@ type Checkpoint struct {
 	Best  string // val_loss or val_accuracy
 	// Compress is none or zstd.
 	Compress string
+	// Staging is the host memory that a save goes through, in bytes: StageWhole
+	// for a copy of the whole state; 0 for that where there is room, or little.
+	Staging int64
 }
 
 // EarlyStopping ends a run whose metric no longer improves. Patience 0 is off.

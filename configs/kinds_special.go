@@ -60,6 +60,42 @@ func (size) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(strconv.FormatInt(v, 10))
 }
 
+// staging is an int64: auto, whole, or a size.
+type staging struct{}
+
+// leastStaging is the smallest area that is worth streaming through.
+const leastStaging = 1 << 20
+
+func (staging) expect() string { return "auto, whole, or at least 1MiB, such as 256MiB" }
+
+func (s staging) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	out := dst.(*int64)
+	switch n.Value {
+	case "auto":
+		*out = 0
+	case "whole":
+		*out = StageWhole
+	default:
+		if !sizePattern.MatchString(n.Value) {
+			d.mismatch(n, path, s.expect())
+			return
+		}
+		if (size{}).decode(d, n, path, dst); *out < leastStaging {
+			d.mismatch(n, path, s.expect())
+		}
+	}
+}
+
+func (staging) encode(src any, keep func(*key) bool) *yaml.Node {
+	switch *src.(*int64) {
+	case 0:
+		return plain("auto")
+	case StageWhole:
+		return plain("whole")
+	}
+	return size{}.encode(src, keep)
+}
+
 // samePadding stands for `same` until the kernel is known.
 const samePadding = -1
 

@@ -45,6 +45,17 @@ type documented struct {
 		Simulated float64 `json:"simulated"`
 		Measured  float64 `json:"measured"`
 	} `json:"bubble"`
+	Checkpoints struct {
+		Count       int     `json:"count"`
+		Staging     string  `json:"staging"`
+		Bytes       int64   `json:"bytes"`
+		SaveMS      float64 `json:"save_ms"`
+		MBPerS      float64 `json:"mb_per_s"`
+		CopyMS      float64 `json:"copy_ms"`
+		StallMS     float64 `json:"stall_ms"`
+		StepsBeside int     `json:"steps_beside"`
+		Slowdown    float64 `json:"slowdown"`
+	} `json:"checkpoints"`
 	WeightsSHA256 string `json:"weights_sha256"`
 
 	// With --assert-resident only: what moved.

@@ -18,12 +18,21 @@ const shareOfMemory = 0.8
 // asked for: a share of what the system and the process's control group have
 // left.
 func DefaultBudget(count int) (int64, error) {
-	free, err := memAvailable("/proc/meminfo")
+	free, err := Available()
 	if err != nil {
 		return 0, fmt.Errorf("how much memory is available is not known: %w: set the device's memory budget", err)
 	}
-	free = min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup"))
 	return max(1, int64(float64(free)*shareOfMemory)/int64(max(1, count))), nil
+}
+
+// Available is how many bytes the system and the process's control group have
+// left.
+func Available() (int64, error) {
+	free, err := memAvailable("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
 }
 
 // memAvailable reads MemAvailable, in bytes.

@@ -1,0 +1,168 @@
+package residency
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Stage holds host memory for copies of the same tensors, taken again and
+// again: what they held at one moment, however they are written afterwards. A
+// task queued later that overwrites a tensor waits, on its stream, for that
+// tensor's copy and no other; the host does not wait. One goroutine queues;
+// another may look at what was queued. Make with [Manager.NewStage]; Close it
+// before the manager.
+type Stage struct {
+	m     *Manager
+	parts []part
+}
+
+// part is the copy of one tensor.
+type part struct {
+	t     *Tensor
+	buf   device.HostBuffer // kept for the next copy; nil when there is none
+	dev   int               // whose buffer it is
+	host  *hostMem          // instead of a copy: the host had the contents
+	ready device.Event
+}
+
+// NewStage makes a stage of tensors, without memory.
+func (m *Manager) NewStage(ts ...*Tensor) *Stage {
+	s := &Stage{m: m, parts: make([]part, len(ts))}
+	for i, t := range ts {
+		s.parts[i].t = t
+	}
+	return s
+}
+
+// Queue queues a copy of what tensor i now holds; nobody may still look at the
+// copy before. It waits only for a store, or a lease that writes the tensor.
+func (s *Stage) Queue(ctx context.Context, r Reason, i int) error {
+	if _, ok := reasonIndex(r); !ok || r == "" {
+		return fmt.Errorf("stage: no reason %q: there are %v", r, Reasons())
+	}
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.unpin(i)
+	for {
+		p, err := s.queue(r, &s.parts[i])
+		if err == nil && p.kind != none {
+			err = s.m.sitOut(ctx, p)
+		} else if err == nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("staging of %s: %w", s.parts[i].t.name, err)
+		}
+	}
+}
+
+// queue makes one attempt.
+func (s *Stage) queue(r Reason, x *part) (pause, error) {
+	m, t := s.m, x.t
+	switch {
+	case m.closed:
+		return pause{}, ErrClosed
+	case t.truth == nowhere:
+		return pause{}, fmt.Errorf("%w: fill or write it first", ErrUndefined)
+	case t.hostCurrent() && t.host.fed:
+		return pause{}, fmt.Errorf("%w: it is the caller's own memory", ErrMismatch)
+	case t.hostCurrent():
+		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
+		x.host, x.ready = t.host, t.host.ready
+		x.host.pins++
+		return pause{}, nil
+	case t.truth == inStore:
+		return pause{kind: forStore, stage: t}, nil
+	case t.copies[t.truth].writing:
+		return pause{kind: forRelease}, nil
+	}
+	return pause{}, s.copyOut(r, x)
+}
+
+// copyOut queues the copy from the device that has the truth.
+func (s *Stage) copyOut(r Reason, x *part) error {
+	m, t := s.m, x.t
+	d := t.truth
+	c, p := &t.copies[d], &m.places[d]
+	if err := m.seal.transfer(t, PullBack, r, string(r), false); err != nil {
+		return err
+	}
+	if x.buf != nil && x.dev != d {
+		if err := x.free(); err != nil {
+			return err
+		}
+	}
+	if x.buf == nil {
+		buf, err := p.dev.AllocHost(t.bytes)
+		if err != nil {
+			return fmt.Errorf("%d bytes of host memory: %w", t.bytes, err)
+		}
+		x.buf, x.dev = buf, d
+	}
+	ev, err := p.queueOut(x.buf, c)
+	if err != nil {
+		return fmt.Errorf("copy from %s: %w", p.id, err)
+	}
+	x.ready = ev
+	c.readers.add(ev)
+	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d, from: p.id, to: "host", cause: string(r)})
+	return nil
+}
+
+// Wait waits for the copy of tensor i.
+func (s *Stage) Wait(ctx context.Context, i int) error {
+	x := &s.parts[i]
+	if err := x.ready.Wait(ctx); err != nil {
+		return fmt.Errorf("staging of %s: %w", x.t.name, err)
+	}
+	return nil
+}
+
+// Bytes is the copy of tensor i, once it has been waited for. It is not to be
+// changed, and valid until it is queued again or let go.
+func (s *Stage) Bytes(i int) []byte {
+	if x := &s.parts[i]; x.host != nil {
+		return x.host.buf.Bytes()
+	} else if x.buf != nil {
+		return x.buf.Bytes()
+	}
+	return nil
+}
+
+// Free lets the copy of tensor i go, and its memory.
+func (s *Stage) Free(i int) error {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	s.unpin(i)
+	return s.parts[i].free()
+}
+
+// unpin gives the host's own memory of tensor i back.
+func (s *Stage) unpin(i int) {
+	if h := s.parts[i].host; h != nil {
+		h.pins--
+		s.parts[i].host = nil
+		s.m.sweepHost()
+	}
+}
+
+func (x *part) free() error {
+	if x.buf == nil {
+		return nil
+	}
+	err := x.buf.Free()
+	x.buf = nil
+	return err
+}
+
+// Close frees all memory. Copies that are queued are waited for by the device.
+func (s *Stage) Close() error {
+	for i := range s.parts {
+		if err := s.Free(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package residency
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// staged waits for the copy of tensor i and compares it.
+func (r *rig) staged(s *Stage, i int, b byte) {
+	r.Helper()
+	if err := s.Wait(short(r.T), i); err != nil {
+		r.Fatal(err)
+	}
+	if got := string(s.Bytes(i)); got != string(pattern(s.parts[i].t.bytes, b)) {
+		r.Errorf("the copy of tensor %d is %q, not of %q", i, got, b)
+	}
+}
+
+// TestStageKeepsTheMoment: writes after a copy was queued do not show in it,
+// and a writer waits for the copy of its own tensor only.
+func TestStageKeepsTheMoment(t *testing.T) {
+	r := newRig(t, 2, Options{})
+	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
+	r.write(a, 0, 'a')
+	r.write(b, 1, 'b')
+	s := r.m.NewStage(a, b)
+	free := r.devs[1].stream("copy-out").hold()
+	for i := range 2 {
+		if err := s.Queue(short(t), Checkpoint, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.write(a, 0, 'x')
+	if err := r.compute[0].Record().Wait(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.write(b, 1, 'y')
+	if r.compute[1].Record().Done() {
+		t.Error("a writer did not wait for the copy of what it writes")
+	}
+	r.staged(s, 0, 'a')
+	free()
+	r.staged(s, 1, 'b')
+	r.mustRead(b, 1, 'y')
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStageIsUsedAgain: the memory of one copy is that of the next, also where
+// a tensor has moved or is on the host.
+func TestStageIsUsedAgain(t *testing.T) {
+	r := newRig(t, 2, Options{})
+	a := r.declare("a", 8, device.Weight)
+	s := r.m.NewStage(a)
+	queue := func() {
+		t.Helper()
+		if err := s.Queue(short(t), Checkpoint, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Queue(short(t), Checkpoint, 0); !errors.Is(err, ErrUndefined) {
+		t.Errorf("a tensor without contents: %v", err)
+	}
+	for _, b := range []byte("abc") {
+		r.write(a, 0, b)
+		queue()
+		r.staged(s, 0, b)
+		if n := hosts(r.devs[0]); n != 1 {
+			t.Errorf("%d host buffers", n)
+		}
+	}
+	r.write(a, 1, 'd')
+	queue()
+	r.staged(s, 0, 'd')
+	r.fill(a, 'e')
+	queue()
+	r.mustRead(a, 0, 'e')
+	r.write(a, 0, 'f')
+	r.staged(s, 0, 'e')
+	queue()
+	r.staged(s, 0, 'f')
+	if err := s.Queue(short(t), "whim", 0); err == nil {
+		t.Error("a reason that is none is accepted")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	r.mustRead(a, 0, 'f') // any call gives back what copies have ended with
+	if n := hosts(r.devs[0]) + hosts(r.devs[1]); n != 0 {
+		t.Errorf("%d host buffers are left", n)
+	}
+}

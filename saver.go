@@ -1,0 +1,286 @@
+package berth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency"
+)
+
+// defaultStaging is the staging area where memory is short.
+const defaultStaging = 256 << 20
+
+// saver takes the run's checkpoints. With the whole state staged, copies are
+// queued at a step boundary and a goroutine writes them while training goes
+// on; otherwise the state streams through a bounded area, and training waits.
+// One save is under way at a time.
+type saver struct {
+	bound   int64 // of the staging area; 0: the whole state is staged
+	stage   *residency.Stage
+	list    []checkpoint.Tensor
+	bytes   int64
+	done    chan savedOne // of the save under way; nil: none is
+	longest time.Duration
+	sums    struct{ stall, copy, save time.Duration }
+	count   int
+}
+
+// savedOne is how a save ended.
+type savedOne struct {
+	step       int
+	id         uint64
+	bytes      int64
+	copy, save time.Duration
+	tidied     bool
+	err        error
+}
+
+// bounded is the config's bound of the staging area; 0: the whole state.
+func bounded(c *configs.Config, state int64) int64 {
+	switch s := c.Checkpoint.Staging; {
+	case s == configs.StageWhole:
+		return 0
+	case s > 0:
+		return s
+	}
+	// There must be room on the devices, too, for as much and for what
+	// training adds to it.
+	if free, err := host.Available(); err == nil && state <= free/4 {
+		return 0
+	}
+	return defaultStaging
+}
+
+// save takes a checkpoint of where the run stands. All queued work must be
+// settled. With the whole state staged it does not wait for the disk.
+func (t *trainer) save(ctx context.Context) error {
+	if err := t.awaitSave(); err != nil {
+		return err
+	}
+	start, s := time.Now(), &t.saves
+	m, err := t.manifest()
+	if err != nil {
+		return err
+	}
+	if s.stage == nil {
+		t.newStage()
+	}
+	src := &stagedSource{s: s, ctx: ctx, at: map[string]int{}}
+	for i, x := range s.list {
+		src.at[x.Name] = i
+	}
+	if err := src.queue(); err != nil {
+		return fmt.Errorf("checkpoint at step %d: %w", t.at.Step, err)
+	}
+	s.done = make(chan savedOne, 1)
+	go func() { s.done <- t.write(ctx, m, src, start) }()
+	if s.bound > 0 {
+		err = t.awaitSave()
+	}
+	s.sums.stall += time.Since(start)
+	t.clock.saving(s.done != nil)
+	return err
+}
+
+// newStage finds the variables.
+func (t *trainer) newStage() {
+	s := &t.saves
+	var all []*residency.Tensor
+	for _, v := range t.Plan.Graph.Vars {
+		s.list = append(s.list, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
+		s.bytes += v.Meta.Bytes()
+		all = append(all, t.prog.Var(v.Name))
+	}
+	s.stage = t.rt.Residency.NewStage(all...)
+}
+
+// manifest says where the run stands.
+func (t *trainer) manifest() (m checkpoint.Manifest, err error) {
+	extra, err := json.Marshal(savedState{t.at, t.Data.Info})
+	if err != nil {
+		return m, err
+	}
+	text, err := t.Config.YAML()
+	if err != nil {
+		return m, err
+	}
+	prints, err := t.fingerprints()
+	return checkpoint.Manifest{
+		Step: t.at.Step, Epoch: t.at.Epoch, Index: t.at.Index, Fingerprints: prints,
+		Metrics: t.metricsNow(), Best: t.at.Best, Extra: extra, Config: text,
+	}, err
+}
+
+// write saves what is staged, and gives up what is not to be kept. It runs
+// beside training.
+func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedSource, start time.Time) savedOne {
+	one := savedOne{step: m.Step, bytes: src.s.bytes}
+	if one.err = src.wait(); one.err != nil {
+		return one
+	}
+	one.copy = time.Since(start)
+	if one.id, one.err = t.db.Save(ctx, m, src); one.err != nil {
+		return one
+	}
+	k := t.Config.Checkpoint.Keep
+	if _, one.err = t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); one.err == nil {
+		one.tidied, one.err = t.db.Tidy(ctx)
+	}
+	one.save = time.Since(start)
+	return one
+}
+
+// pollSave reports a save that has ended meanwhile; it does not wait.
+func (t *trainer) pollSave() error {
+	select {
+	case one := <-t.saves.done: // of a nil channel: never
+		return t.saved(one)
+	default:
+		return nil
+	}
+}
+
+// awaitSave waits for the save under way.
+func (t *trainer) awaitSave() error {
+	if t.saves.done == nil {
+		return nil
+	}
+	return t.saved(<-t.saves.done)
+}
+
+// saved takes the result of a save in.
+func (t *trainer) saved(one savedOne) error {
+	s := &t.saves
+	s.done = nil
+	t.clock.saving(false)
+	if one.err != nil {
+		return fmt.Errorf("checkpoint at step %d: %w", one.step, one.err)
+	}
+	t.at.Saved = one.step
+	s.count++
+	s.longest = max(s.longest, one.save)
+	s.sums.copy += one.copy
+	s.sums.save += one.save
+	if one.tidied {
+		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.db.Path()))
+	}
+	t.opt.Observer.saved(Saved{Step: one.step, ID: one.id, Bytes: one.bytes, Time: one.save})
+	return nil
+}
+
+// endSaves waits for the save under way and frees the staging area.
+func (t *trainer) endSaves() error {
+	err := t.awaitSave()
+	if t.saves.stage != nil {
+		err = errors.Join(err, t.saves.stage.Close())
+		t.saves.stage = nil
+		t.saves.list, t.saves.bytes = nil, 0
+	}
+	return err
+}
+
+// stagedSource is a checkpoint's source: variables as they were when the save
+// began.
+type stagedSource struct {
+	s    *saver
+	ctx  context.Context
+	at   map[string]int // index of a variable by name
+	next int            // the first variable that is not queued
+	area int64          // bytes of those that are, and were not read yet
+}
+
+// queue queues the copies that the staging area has room for; one variable is
+// let through whatever its size.
+func (c *stagedSource) queue() error {
+	s := c.s
+	for ; c.next < len(s.list); c.next++ {
+		n := s.list[c.next].Meta.Bytes()
+		if s.bound > 0 && c.area > 0 && c.area+n > s.room() {
+			return nil
+		}
+		if err := s.stage.Queue(c.ctx, residency.Checkpoint, c.next); err != nil {
+			return err
+		}
+		c.area += n
+	}
+	return nil
+}
+
+// room is the part of the staging area that saving itself does not take.
+func (s *saver) room() int64 { return s.bound - 3*s.txBytes() }
+
+// txBytes is the size of a transaction: saving holds up to three of them.
+func (s *saver) txBytes() int64 {
+	if s.bound == 0 {
+		return 0 // as the checkpoint package likes it
+	}
+	return max(1, s.bound/8)
+}
+
+// wait waits for the copies that training could be waiting for.
+func (c *stagedSource) wait() error {
+	for i := range c.next {
+		if err := c.s.stage.Wait(c.ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *stagedSource) Tensors() []checkpoint.Tensor { return c.s.list }
+
+// Read looks at parameters for what is NaN or infinite: a checkpoint of such
+// weights would only look like a good one.
+func (c *stagedSource) Read(name string, off int64, dst []byte) error {
+	i, s := c.at[name], c.s
+	if i >= c.next {
+		if err := c.queue(); err != nil {
+			return err
+		}
+	}
+	if err := s.stage.Wait(c.ctx, i); err != nil {
+		return err
+	}
+	b := s.stage.Bytes(i)[off : off+int64(len(dst))]
+	if x := &s.list[i]; x.Role == graph.Parameter.String() {
+		if err := finite(x, off, b); err != nil {
+			return err
+		}
+	}
+	copy(dst, b)
+	if n := s.list[i].Meta.Bytes(); off+int64(len(dst)) == n && s.bound > 0 {
+		c.area -= n
+		if err := s.stage.Free(i); err != nil {
+			return err
+		}
+		return c.queue()
+	}
+	return nil
+}
+
+// finite fails if a piece of a parameter, from byte off on, has a number that
+// is not finite.
+func finite(x *checkpoint.Tensor, off int64, b []byte) error {
+	for i, f := range shape.View[float32](b) {
+		if f-f != 0 { // NaN for NaN and for both infinities
+			return fmt.Errorf("%s[%d] is %v, %w", x.Name, int(off/4)+i, f, ErrNonFinite)
+		}
+	}
+	return nil
+}
+
+// chunkBytes is the size of chunks: small enough for the transactions.
+func (s *saver) chunkBytes() int {
+	if s.bound == 0 {
+		return 0
+	}
+	return int(min(4<<20, s.txBytes()))
+}

@@ -1,0 +1,146 @@
+package berth_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+)
+
+// contents reads all of a run's newest checkpoint, or of that of a step.
+func contents(t *testing.T, dir string, step int) map[string][]byte {
+	t.Helper()
+	db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ms, skipped, err := db.List()
+	if err != nil || len(skipped) > 0 {
+		t.Fatal(skipped, err)
+	}
+	for _, m := range ms {
+		if m.Step != step {
+			continue
+		}
+		s, err := db.Load(m.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string][]byte{}
+		for _, x := range s.Tensors() {
+			b := make([]byte, x.Meta.Bytes())
+			if err := s.Read(x.Name, 0, b); err != nil {
+				t.Fatal(err)
+			}
+			all[x.Name] = b
+		}
+		return all
+	}
+	t.Fatalf("no checkpoint of step %d among %d", step, len(ms))
+	return nil
+}
+
+// A checkpoint that is written while training goes on holds the state of its
+// own step, bit for bit, however it is staged.
+func TestSavesBesideTrainingAreOfTheirStep(t *testing.T) {
+	steps := []int{1, 4, 7}
+	want := map[int]map[string][]byte{}
+	for _, n := range steps {
+		dir := t.TempDir()
+		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: n})
+		want[n] = contents(t, dir, n)
+	}
+	for _, set := range [][]string{
+		{"checkpoint.staging=whole", "devices=cpu:1"},
+		{"checkpoint.staging=whole", "devices=cpu:3"},
+		{"checkpoint.staging=1MiB", "devices=cpu:1"},
+		{"checkpoint.staging=1MiB", "devices=cpu:2"},
+	} {
+		dir := t.TempDir()
+		r := open(t, everything, append(set, "checkpoint.every=1", "checkpoint.keep.last=20")...)
+		rep := train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 8, AssertResident: true})
+		if c := rep.Checkpoints; c.Count != 8 || c.SaveMS <= 0 || c.Bytes <= 0 || c.MBPerS <= 0 {
+			t.Errorf("%v: the report says %+v of 8 saves", set, c)
+		}
+		for _, n := range steps {
+			got := contents(t, dir, n)
+			for name, b := range want[n] {
+				if !bytes.Equal(got[name], b) {
+					t.Errorf("%v: %s of step %d is not what it was at that step", set, name, n)
+				}
+			}
+			if len(got) != len(want[n]) {
+				t.Errorf("%v: %d tensors at step %d, want %d", set, len(got), n, len(want[n]))
+			}
+		}
+	}
+}
+
+// A save that fails beside training ends the run, which says at which step;
+// the checkpoints before it are there.
+func TestFailedSaveEndsTheRun(t *testing.T) {
+	for _, staging := range []string{"whole", "1MiB"} {
+		dir := t.TempDir()
+		r := open(t, everything, "checkpoint.every=1", "checkpoint.staging="+staging)
+		limited := false
+		o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Saved: func(s berth.Saved) {
+			if s.Step == 3 && !limited {
+				limited = true
+				limitFiles(t, berth.CheckpointPath(dir))
+			}
+		}}}
+		_, err := r.Train(t.Context(), o)
+		if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), "checkpoint at step") {
+			t.Errorf("%s: got %v", staging, err)
+		}
+		allowFiles(t)
+		got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true})
+		if want := train(t, open(t, everything), berth.TrainOptions{}); got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("%s: other weights after resuming", staging)
+		}
+	}
+}
+
+// limitFiles is a quota: no file may grow beyond the size that path has.
+func limitFiles(t *testing.T, path string) {
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setFileLimit(t, uint64(st.Size()))
+	t.Cleanup(func() { allowFiles(t) })
+}
+
+func allowFiles(t *testing.T) { setFileLimit(t, ^uint64(0)) }
+
+func setFileLimit(t *testing.T, n uint64) {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+		t.Fatal(err)
+	}
+	l.Cur = min(n, l.Max)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A folder that cannot be written to is an error that names it.
+func TestFolderThatCannotBeMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: filepath.Join(path, "run")})
+	var p *fs.PathError
+	if !errors.As(err, &p) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v", err)
+	}
+}
