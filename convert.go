@@ -36,7 +36,7 @@ var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.He
 func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
-		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed,
+		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens,
 	}
 }

@@ -26,6 +26,7 @@ type Config struct {
 	Data          Data
 	Model         Model
 	Loss          string // cross_entropy, mse or bce
+	Precision     string // float32 or bf16
 	Train         Train
 	Optimizer     Optimizer
 	Schedule      Schedule

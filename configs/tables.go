@@ -27,6 +27,7 @@ var (
 	metric     = enum{"val_loss", "val_accuracy"}
 	task       = enum{"classification", "regression"}
 	losses     = enum{"cross_entropy", "mse", "bce"}
+	precisions = enum{"float32", "bf16"}
 
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
 )
@@ -43,6 +44,8 @@ var rootSection = &section{
 		{name: "model", kind: modelSection, at: at(func(c *Config) *Model { return &c.Model }), required: true},
 		{name: "loss", kind: losses, at: at(func(c *Config) *string { return &c.Loss }),
 			doc: "what is minimised; `cross_entropy` for classification and text, `mse` for regression, unless given"},
+		{name: "precision", kind: precisions, at: at(func(c *Config) *string { return &c.Precision }), def: "float32",
+			doc: "of the factors in the matrix products of dense layers and of attention's projections, forward and backward: `bf16` rounds them to bfloat16; sums, weights, gradients and the optimizer's state are float32 always"},
 		{name: "train", kind: trainSection, at: at(func(c *Config) *Train { return &c.Train })},
 		{name: "optimizer", kind: optimizerSection, at: at(func(c *Config) *Optimizer { return &c.Optimizer })},
 		{name: "schedule", kind: scheduleSection, at: at(func(c *Config) *Schedule { return &c.Schedule })},

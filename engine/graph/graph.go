@@ -151,7 +151,7 @@ type Aliaser interface {
 	Alias() []int
 }
 
-// OpString is an op with its attributes, "matmul{TransA:false TransB:true}".
+// OpString is an op with its attributes, "matmul{TransA:false TransB:true BF16:false}".
 func OpString(op Op) string { return fmt.Sprintf("%s%+v", op.Kind(), op) }
 
 // Node is one application of an op.

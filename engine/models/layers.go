@@ -107,16 +107,21 @@ func (c *context) product(l *Layer, x *graph.Value, in int) *graph.Value {
 			c.fail("tied to %v, which gives %d outputs: set units to that, not %d", w, w.Meta.Shape[0], l.Units)
 			return x
 		}
-		return ops.MatMulOf(c.b, x, w, false, true)
+		return c.matmul(x, w, true)
 	}
 	init := kaiming(in)
 	if l.Std > 0 {
 		init = graph.Init{Kind: graph.Normal, A: l.Std}
 	}
 	if l.InOut {
-		return ops.MatMulOf(c.b, x, c.param("weight", []int{in, l.Units}, init, "weight"), false, false)
+		return c.matmul(x, c.param("weight", []int{in, l.Units}, init, "weight"), false)
 	}
-	return ops.MatMulOf(c.b, x, c.param("weight", []int{l.Units, in}, init, "weight"), false, true)
+	return c.matmul(x, c.param("weight", []int{l.Units, in}, init, "weight"), true)
+}
+
+// matmul is x·w in the model's precision, w stored as [out,in] if transposed.
+func (c *context) matmul(x, w *graph.Value, transposed bool) *graph.Value {
+	return c.b.One(ops.MatMul{TransB: transposed, BF16: c.spec.BF16}, x, w)
 }
 
 // conv2d is y[B,O,H',W'] from x[B,C,H,W] and a weight [O,C/groups,K,K].

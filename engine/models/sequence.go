@@ -70,6 +70,6 @@ func (c *context) projection(name string, x *graph.Value, in, out int, std float
 		wInit, bInit = graph.Init{Kind: graph.Normal, A: std}, graph.Init{}
 	}
 	w := c.param(name+".weight", []int{in, out}, wInit, "weight")
-	y := ops.MatMulOf(c.b, x, w, false, false)
+	y := c.matmul(x, w, false)
 	return ops.Add(c.b, y, c.param(name+".bias", []int{out}, bInit, "bias"))
 }

@@ -56,6 +56,7 @@ type Spec struct {
 	Layers []Layer
 	Loss   string // cross_entropy, mse or bce
 	Seed   uint64 // for dropout
+	BF16   bool   // dense products round their operands to bfloat16, as [ops.MatMul] says
 
 	// What the data is known to hold, 0 where it is not: the model must have room
 	// for it.

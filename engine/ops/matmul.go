@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
@@ -11,8 +12,9 @@ import (
 // a or b are stored the other way round where TransA or TransB is set. Leading
 // dimensions are a batch of products and must be equal; or b has two
 // dimensions only and a's leading ones are more rows of one product (not with
-// TransA).
-type MatMul struct{ TransA, TransB bool }
+// TransA). With BF16 each element of a and b is rounded to bfloat16 first
+// ([RoundBF16]); products and sums are in float32 all the same.
+type MatMul struct{ TransA, TransB, BF16 bool }
 
 // Kind is "matmul".
 func (o MatMul) Kind() string { return "matmul" }
@@ -58,28 +60,33 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(f32(append(a[:a.Rank()-2].Clone(), m, n))), nil
 }
 
-// Grad is two products. Where b is a weight under more than one leading
+// Grad is two products, rounded as this one is. Where b is a weight under more than one leading
 // dimension, the rows are flattened so that its gradient is one product.
 func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, w, d := n.In[0], n.In[1], dy[0]
 	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {
-		dx := MatMulOf(b, d, w, false, !o.TransB)
+		dx := o.as(b, d, w, false, !o.TransB)
 		x = ReshapeTo(b, x, flatRows(x.Meta.Shape)...)
 		d = ReshapeTo(b, d, flatRows(d.Meta.Shape)...)
 		return []*graph.Value{dx, o.gradB(b, x, d)}
 	}
 	if o.TransA {
-		return []*graph.Value{MatMulOf(b, w, d, o.TransB, true), o.gradB(b, x, d)}
+		return []*graph.Value{o.as(b, w, d, o.TransB, true), o.gradB(b, x, d)}
 	}
-	return []*graph.Value{MatMulOf(b, d, w, false, !o.TransB), o.gradB(b, x, d)}
+	return []*graph.Value{o.as(b, d, w, false, !o.TransB), o.gradB(b, x, d)}
 }
 
 // gradB is op(x)ᵀ d, stored the way b is.
 func (o MatMul) gradB(b *graph.Builder, x, d *graph.Value) *graph.Value {
 	if o.TransB {
-		return MatMulOf(b, d, x, true, o.TransA)
+		return o.as(b, d, x, true, o.TransA)
 	}
-	return MatMulOf(b, x, d, !o.TransA, false)
+	return o.as(b, x, d, !o.TransA, false)
+}
+
+// as is a product of a and c in o's precision.
+func (o MatMul) as(b *graph.Builder, a, c *graph.Value, transA, transB bool) *graph.Value {
+	return b.One(MatMul{TransA: transA, TransB: transB, BF16: o.BF16}, a, c)
 }
 
 // flatRows is s as a matrix: all rows by the last dimension.
@@ -93,5 +100,16 @@ func (o MatMul) Cost(in, out []shape.Meta) graph.Cost {
 
 // MatMulOf is the product of a and c.
 func MatMulOf(b *graph.Builder, a, c *graph.Value, transA, transB bool) *graph.Value {
-	return b.One(MatMul{transA, transB}, a, c)
+	return b.One(MatMul{TransA: transA, TransB: transB}, a, c)
+}
+
+// RoundBF16 is x rounded to the nearest bfloat16, which has float32's exponent
+// and 8 bits of precision; to the even one between two. NaN stays NaN, and what
+// is beyond the largest finite one becomes infinite.
+func RoundBF16(x float32) float32 {
+	bits := math.Float32bits(x)
+	if x != x {
+		return math.Float32frombits((bits | 1<<22) &^ 0xffff)
+	}
+	return math.Float32frombits((bits + 0x7fff + bits>>16&1) &^ 0xffff)
 }

@@ -6,6 +6,9 @@ var products = map[string]kernel{"matmul": of(matmul)}
 
 func matmul(o ops.MatMul, in, out []Array) {
 	a, b, c := in[0], in[1], out[0]
+	if o.BF16 {
+		a, b = roundBF16(a), roundBF16(b)
+	}
 	m, n, k := o.Dims(a.Meta.Shape, b.Meta.Shape)
 	ai, ak := k, 1 // strides of a's row and of what is summed over
 	if o.TransA {
@@ -30,4 +33,13 @@ func matmul(o ops.MatMul, in, out []Array) {
 			}
 		}
 	}
+}
+
+// roundBF16 is a copy in bfloat16.
+func roundBF16(a Array) Array {
+	r := New(a.Meta)
+	for i, v := range a.F {
+		r.F[i] = float64(ops.RoundBF16(float32(v)))
+	}
+	return r
 }

@@ -74,6 +74,7 @@ type gemm struct {
 	c     []float32
 	ldc   int
 	k     int
+	bf16  bool      // a and b are rounded to bfloat16 when they are packed
 	add   bool      // to what c holds
 	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
 	row   int       // of the whole output, at which c starts
@@ -86,17 +87,17 @@ func depthOf(k int) int {
 	return max(1, chunks(chunks(k, blocks), depthStep)) * depthStep
 }
 
-// packsA reports whether A goes through a panel: where it is transposed and
-// its columns are far apart.
+// packsA reports whether A goes through a panel: where it is rounded, or
+// transposed and its columns are far apart.
 func (g *gemm) packsA() bool {
 	s := &levelSizes[g.level]
-	return s.packs || g.a.cs >= s.far
+	return s.packs || g.bf16 || g.a.cs >= s.far
 }
 
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
 	s := &levelSizes[g.level]
-	return s.packs || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
+	return s.packs || g.bf16 || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
@@ -167,9 +168,9 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			if p%packGroups == 0 {
 				g.packA(ws, i0, m, p, groups, k0, b.k)
 			}
-			a, ars, acs = &ws.a[p%packGroups*s.strip*blockK], 1, s.strip
+			a, ars, acs = g.panelA(ws, p)
 		}
-		g.level.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.k, adds)
+		g.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.steps(), adds)
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
 			(*g.then).After(g.row+done, g.row+end, j0, j1)
 			done = end

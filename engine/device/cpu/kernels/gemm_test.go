@@ -21,7 +21,7 @@ func testCore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSource(t)
 		m, n, k := s.size("m", 40), s.size("n", 90), s.size("k", 900)
-		g := gemm{level: Using(), k: k, add: s.bool("add"), ldc: n + s.rng.IntN(5)}
+		g := gemm{level: Using(), k: k, add: s.bool("add"), bf16: s.bool("bf16"), ldc: n + s.rng.IntN(5)}
 		g.a, g.b = randomOperand(s, "transA", m, k), randomOperand(s, "transB", k, n)
 		g.c = randomFloats(s.rng, m*g.ldc+1)[1:]
 		old := append([]float32(nil), g.c...)
@@ -56,7 +56,11 @@ func exact(g *gemm, i, j int, old float32) float64 {
 		sum = float64(old)
 	}
 	for k := range g.k {
-		sum += float64(g.a.data[i*g.a.rs+k*g.a.cs]) * float64(g.b.data[k*g.b.rs+j*g.b.cs])
+		a, b := g.a.data[i*g.a.rs+k*g.a.cs], g.b.data[k*g.b.rs+j*g.b.cs]
+		if g.bf16 {
+			a, b = ops.RoundBF16(a), ops.RoundBF16(b)
+		}
+		sum += float64(a) * float64(b)
 	}
 	return sum
 }
@@ -94,8 +98,8 @@ func TestProductsOfNonFinite(t *testing.T) {
 				row, col, at := m/2, n-2, k-1
 				a.F[row*k+at], b.F[at*n+col] = v, 0
 				b.F[3*n+5] = v
-				s := sample{ops.MatMul{}, []ref.Array{a, b}, 2e-6}
-				checkSample(t, s, 3)
+				checkSample(t, sample{ops.MatMul{}, []ref.Array{a, b}, 2e-6}, 3)
+				checkSample(t, sample{ops.MatMul{BF16: true}, []ref.Array{a, b}, 2e-6}, 3)
 			}
 		}
 	})

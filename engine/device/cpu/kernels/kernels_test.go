@@ -239,7 +239,7 @@ func mustRun(s source, op graph.Op, in ...ref.Array) []ref.Array {
 }
 
 func drawMatMul(s source) sample {
-	op := ops.MatMul{TransA: s.bool("transA"), TransB: s.bool("transB")}
+	op := ops.MatMul{TransA: s.bool("transA"), TransB: s.bool("transB"), BF16: s.bool("bf16")}
 	m, n, k := s.dim("m", 70), s.dim("n", 130), s.dim("k", 300)
 	batch := s.shape("batch", 0, 2, 3)
 	a, b := []int{m, k}, []int{k, n}

@@ -33,3 +33,17 @@ func (l Level) maxPool(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { ret
 
 // maxPoolGrad reports that this level has no function for windows of 2x2.
 func (l Level) maxPoolGrad(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { return false }
+
+// round rounds a row of numbers to bfloat16; dst may be src.
+func (l Level) round(dst, src []float32) { roundTo(dst, src) }
+
+// pairs reports that nothing multiplies pairs of bfloat16.
+func (l Level) pairs() bool { return false }
+
+func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
+	panic("BUG: " + l.String() + " does not multiply pairs")
+}
+
+func (l Level) halve(dst, src *float32, k int) { panic("BUG: " + l.String() + " does not pair") }
+
+func (l Level) pair(panel *float32, width, pairs int) { panic("BUG: " + l.String() + " does not pair") }

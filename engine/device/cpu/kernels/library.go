@@ -14,14 +14,14 @@ var library atomic.Pointer[blas.Library]
 // UseLibrary makes the products of matrices go through a library and not
 // through this package's kernels, for the whole process; nil ends that. It must
 // be called before kernels are made. Convolutions, which read images through
-// windows, do not take it.
+// windows, and products of bfloat16 do not take it.
 func UseLibrary(l *blas.Library) { library.Store(l) }
 
 // UsingLibrary is the library that was set last, or nil.
 func UsingLibrary() *blas.Library { return library.Load() }
 
 // takesLibrary reports whether a library computes g.
-func (g *gemm) takesLibrary() bool { return g.im == nil && library.Load() != nil }
+func (g *gemm) takesLibrary() bool { return g.im == nil && !g.bf16 && library.Load() != nil }
 
 // call computes a tile with the library.
 func (g *gemm) call(ws *workspace, i0, i1, j0, j1 int) {

@@ -16,6 +16,7 @@ type matmul struct {
 	parts          parts // of one block of K each
 	k              int
 	transA, transB bool
+	bf16           bool
 	lenA, lenB     int // elements of a whole operand
 	strideA        int // elements from one product's operand to the next
 	strideB        int
@@ -39,7 +40,7 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 	l := Using()
 	g := newGrid(l, batch, m, cols, k, matmulM, op.TransA && m >= levelSizes[l].far)
 	return &matmul{
-		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB,
+		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB, bf16: op.BF16,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }
@@ -92,7 +93,7 @@ func (k *matmul) Chunk(i int) {
 
 // layout is a product without its memory.
 func (k *matmul) layout() gemm {
-	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k}
+	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k, bf16: k.bf16}
 	if k.transA {
 		g.a.rs, g.a.cs = 1, k.grid.m
 	}

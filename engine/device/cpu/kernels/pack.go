@@ -6,6 +6,15 @@ type panels struct {
 	data         []float32
 	step, stride int
 	k            int
+	paired       bool // two rows of bfloat16 are one
+}
+
+// steps is how many the inner kernel takes.
+func (p *panels) steps() int {
+	if p.paired {
+		return (p.k + 1) / 2
+	}
+	return p.k
 }
 
 // packA writes the panels of A for groups p and after, which begin at m*p/groups
@@ -13,14 +22,35 @@ type panels struct {
 // columns that are far apart have in a page or a cache line is then read
 // together.
 func (g *gemm) packA(ws *workspace, i0, m, p, groups, k0, kn int) {
+	n := min(packGroups, groups-p)
+	if g.rowsOfA() {
+		for q := range n {
+			i, end := i0+m*(p+q)/groups, i0+m*(p+q+1)/groups
+			g.roundRows(ws, q, i, end, k0, kn)
+		}
+		return
+	}
 	strip := levelSizes[g.level].strip
 	for k := 0; k < kn; k += packDepth {
-		for q := range min(packGroups, groups-p) {
+		for q := range n {
 			i, end := i0+m*(p+q)/groups, i0+m*(p+q+1)/groups
 			src := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs]
 			g.level.gather(&ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
 		}
 	}
+	for q := 0; g.bf16 && q < n; q++ {
+		g.level.roundPanel(ws.a[q*blockK*strip:], strip, kn)
+	}
+}
+
+// panelA is the panel of group p, with its strides.
+func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
+	strip := levelSizes[g.level].strip
+	a = &ws.a[p%packGroups*strip*blockK]
+	if g.rowsOfA() {
+		return a, blockK, 1
+	}
+	return a, 1, strip
 }
 
 // packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
@@ -41,6 +71,9 @@ func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
 		g.level.spread(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, kn)
 	default:
 		g.packColumns(ws, p, k0, j0, j1)
+	}
+	for j := j0; g.bf16 && j < j1; j += s.nr {
+		p.paired = g.level.roundPanel(p.data[(j-j0)/s.nr*p.step:], s.nr, kn)
 	}
 	return p
 }

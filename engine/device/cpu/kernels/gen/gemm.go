@@ -181,7 +181,7 @@ func (t *tile) step(rows int) {
 		}
 		t.broadcast(t.Context, t.row(r), x)
 		for v, b := range t.bs {
-			t.VFMADD231PS(b, x, t.sums[r][v])
+			t.madd(t.Context, b, x, t.sums[r][v])
 		}
 	}
 	t.ADDQ(t.acs, t.a)

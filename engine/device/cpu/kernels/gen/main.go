@@ -21,6 +21,7 @@ var files = []struct {
 }{
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
+	{"gemm_bf16_amd64", emitBF16},
 	{"pack_amd64", emitPack},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
@@ -58,7 +59,7 @@ func write(dir, name string, c *build.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+ext), text, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+ext), encode(text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -25,6 +25,7 @@ type simd struct {
 	// clear takes VXORPS, which the assembler library knows not to read r.
 	clear     func(c *build.Context, r reg.VecVirtual)
 	broadcast func(c *build.Context, m Mem, dst reg.VecVirtual)
+	madd      func(c *build.Context, b, x, sum reg.VecVirtual) // sum += b*x
 }
 
 // avx512 keeps 8 x 32 sums in 16 of 32 registers; masks are opmask registers.
@@ -58,6 +59,7 @@ func avx512() simd {
 		},
 		clear:     func(c *build.Context, r reg.VecVirtual) { c.VXORPS(r, r, r) },
 		broadcast: func(c *build.Context, m Mem, dst reg.VecVirtual) { c.VBROADCASTSS(m, dst) },
+		madd:      func(c *build.Context, b, x, sum reg.VecVirtual) { c.VFMADD231PS(b, x, sum) },
 	}
 }
 
@@ -95,6 +97,7 @@ func avx2() simd {
 		},
 		clear:     func(c *build.Context, r reg.VecVirtual) { c.VXORPS(r, r, r) },
 		broadcast: func(c *build.Context, m Mem, dst reg.VecVirtual) { c.VBROADCASTSS(m, dst) },
+		madd:      func(c *build.Context, b, x, sum reg.VecVirtual) { c.VFMADD231PS(b, x, sum) },
 	}
 }
 

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// emitBF16 writes the product of pairs of bfloat16 and the copies that round to
+// them. A pair takes the place of a float32: the earlier step of k is in its
+// low half.
+func emitBF16(c *build.Context) {
+	s := avx512()
+	s.suffix, s.about, s.madd = "BF16", "AVX512_BF16 on pairs of bfloat16", dot
+	emitGemm(c, s)
+	emitRow(c, true)
+	emitRow(c, false)
+	emitPair(c)
+}
+
+// dot adds the products of both halves of b and x to sum. Neither the assembler
+// library nor Go's assembler knows the instruction; encode writes it in bytes.
+func dot(c *build.Context, b, x, sum reg.VecVirtual) {
+	c.Instruction(&ir.Instruction{
+		Opcode: "VDPBF16PS", Operands: []Op{b, x, sum}, Inputs: []Op{b, x, sum}, Outputs: []Op{sum}, ISA: []string{"AVX512_BF16"},
+	})
+}
+
+var dots = regexp.MustCompile(`VDPBF16PS\s+Z(\d+), Z(\d+), Z(\d+)`)
+
+// encode replaces VDPBF16PS by its bytes: EVEX.512.F3.0F38.W0 52 /r, where the
+// bits that extend register numbers are inverted.
+func encode(text []byte) []byte {
+	return dots.ReplaceAllFunc(text, func(line []byte) []byte {
+		var n [3]int
+		for i, m := range dots.FindSubmatch(line)[1:] {
+			n[i], _ = strconv.Atoi(string(m))
+		}
+		b, x, sum := n[0], n[1], n[2]
+		not := func(v, bit, to int) int { return (^v >> bit & 1) << to }
+		code := []int{
+			0x62,
+			not(sum, 3, 7) | not(b, 4, 6) | not(b, 3, 5) | not(sum, 4, 4) | 2,
+			(^x&15)<<3 | 1<<2 | 2,
+			2<<5 | not(x, 4, 3),
+			0x52,
+			3<<6 | sum&7<<3 | b&7,
+		}
+		var out []string
+		for _, v := range code {
+			out = append(out, fmt.Sprintf("BYTE $0x%02x", v))
+		}
+		return []byte(strings.Join(out, "; ") + " // " + string(line))
+	})
+}
+
+// rounder holds what rounding to bfloat16 needs.
+type rounder struct {
+	*build.Context
+	one, half, quiet reg.VecVirtual
+	nan              reg.OpmaskVirtual
+}
+
+func newRounder(c *build.Context) rounder {
+	r := rounder{Context: c, one: c.ZMM(), half: c.ZMM(), quiet: c.ZMM(), nan: c.K()}
+	bits := c.GP32()
+	set := func(v uint32, to reg.VecVirtual) {
+		c.MOVL(U32(v), bits)
+		c.VPBROADCASTD(bits, to)
+	}
+	set(1, r.one)
+	set(0x7fff, r.half)
+	set(1<<22, r.quiet)
+	return r
+}
+
+// round leaves x, to the nearest even bfloat16, in the high halves of the
+// result; what is in the low halves is undefined.
+func (r rounder) round(x reg.VecVirtual) reg.VecVirtual {
+	y, q := r.ZMM(), r.ZMM()
+	r.VPSRLD(Imm(16), x, y)
+	r.VPANDD(r.one, y, y)
+	r.VPADDD(r.half, y, y)
+	r.VPADDD(x, y, y)
+	r.VCMPPS(Imm(3), x, x, r.nan)
+	r.VPORD(r.quiet, x, q)
+	r.VMOVDQA32(q, r.nan, y)
+	return y
+}
+
+// emitRow writes the copy of a row, whose numbers keep their places or share
+// them.
+func emitRow(c *build.Context, halve bool) {
+	name, step := "Round512", uint64(64)
+	doc := []string{"Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src."}
+	if halve {
+		name, step = "Halve512", 32
+		doc = []string{"Halve512 rounds n numbers to bfloat16 with AVX-512 and writes them two to a float32's place. Behind",
+			"them, dst is filled up with zeros to a whole number of 8 places."}
+	}
+	c.Function(name)
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, src *float32, n int)")
+	c.Pragma("noescape")
+	c.Doc(doc...)
+	dst, src, n := c.GP64(), c.GP64(), c.GP64()
+	c.Load(c.Param("dst"), dst)
+	c.Load(c.Param("src"), src)
+	c.Load(c.Param("n"), n)
+	r, mask, high, bits := newRounder(c), allLanes(c), c.ZMM(), c.GP32()
+	c.MOVL(U32(0xffff0000), bits)
+	c.VPBROADCASTD(bits, high)
+	c.Label("block")
+	c.CMPQ(n, Imm(16))
+	c.JGE(LabelRef("whole"))
+	c.MOVL(U32(0xffff), bits)
+	c.BZHIL(n.As32(), bits, bits)
+	c.KMOVW(bits, mask)
+	c.Label("whole")
+	x := c.ZMM()
+	c.VMOVUPS_Z(Mem{Base: src}, mask, x)
+	y := r.round(x)
+	if halve {
+		c.VPSRLD(Imm(16), y, y)
+		c.VPMOVDW(y, Mem{Base: dst})
+	} else {
+		c.VPANDD(high, y, y)
+		c.VMOVDQU32(y, mask, Mem{Base: dst})
+	}
+	c.ADDQ(Imm(64), src)
+	c.ADDQ(Imm(step), dst)
+	c.SUBQ(Imm(16), n)
+	c.JGT(LabelRef("block"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// allLanes is a mask of sixteen ones.
+func allLanes(c *build.Context) reg.OpmaskVirtual {
+	bits, mask := c.GP32(), c.K()
+	c.MOVL(U32(0xffff), bits)
+	c.KMOVW(bits, mask)
+	return mask
+}
+
+// emitPair writes the copy of a panel.
+func emitPair(c *build.Context) {
+	c.Function("Pair512")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(panel *float32, width, pairs int)")
+	c.Pragma("noescape")
+	c.Doc("Pair512 rounds a panel of so many pairs of rows to bfloat16 with AVX-512, in place: rows 2i and 2i+1",
+		"become row i, each place of which holds one number of either. Rows have 8 or a multiple of 16 columns.")
+	dst, src, width, pairs := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	c.Load(c.Param("panel"), dst)
+	c.Load(c.Param("width"), width)
+	c.Load(c.Param("pairs"), pairs)
+	c.MOVQ(dst, src)
+	r, mask, high := newRounder(c), allLanes(c), c.ZMM()
+	bits, bytes, stride, left := c.GP32(), c.GP64(), c.GP64(), c.GP64()
+	c.MOVL(U32(0xffff0000), bits)
+	c.VPBROADCASTD(bits, high)
+	c.MOVQ(I32(64), bytes)
+	c.MOVQ(width, stride)
+	c.SHLQ(Imm(2), stride)
+	c.CMPQ(width, Imm(8))
+	c.JNE(LabelRef("pair"))
+	c.MOVL(U32(0xff), bits)
+	c.KMOVW(bits, mask)
+	c.MOVQ(I32(32), bytes)
+	c.Label("pair")
+	c.MOVQ(stride, left)
+	c.Label("columns")
+	x, y := c.ZMM(), c.ZMM()
+	c.VMOVUPS_Z(Mem{Base: src}, mask, x)
+	c.VMOVUPS_Z(Mem{Base: src, Index: stride, Scale: 1}, mask, y)
+	first, second := r.round(x), r.round(y)
+	c.VPSRLD(Imm(16), first, first)
+	c.VPANDD(high, second, second)
+	c.VPORD(first, second, second)
+	c.VMOVDQU32(second, mask, Mem{Base: dst})
+	c.ADDQ(bytes, src)
+	c.ADDQ(bytes, dst)
+	c.SUBQ(bytes, left)
+	c.JGT(LabelRef("columns"))
+	c.ADDQ(stride, src)
+	c.DECQ(pairs)
+	c.JNE(LabelRef("pair"))
+	c.VZEROUPPER()
+	c.RET()
+}
