@@ -2,7 +2,6 @@ package kernels
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
@@ -182,9 +181,18 @@ type pairSumKernel struct {
 	partial []float64
 }
 
-func pairSum(f func(a, b []float32) float64) constructor {
-	return func(n *graph.Node) (Kernel, error) { return &pairSumKernel{n: in(n, 0).Elems(), f: f}, nil }
+func pairSum(f func(v *vec.Funcs) func(a, b []float32) float64) constructor {
+	return func(n *graph.Node) (Kernel, error) {
+		return &pairSumKernel{n: in(n, 0).Elems(), f: f(Using().vec())}, nil
+	}
 }
+
+func mse(v *vec.Funcs) func(a, b []float32) float64 { return v.SquaredDistance }
+
+// bce has sigmoid and logarithm in one, so that neither overflows.
+func bce(v *vec.Funcs) func(a, b []float32) float64 { return v.LogisticLoss }
+
+func binaryCorrect(*vec.Funcs) func(a, b []float32) float64 { return countCorrect }
 
 func (k *pairSumKernel) ScratchBytes() int64 { return int64(chunks(k.n, grain)) * 8 }
 
@@ -201,27 +209,7 @@ func (k *pairSumKernel) Chunk(i int) {
 	k.partial[i] = k.f(k.a[lo:hi], k.b[lo:hi])
 }
 
-func mse(pred, target []float32) float64 {
-	sum := 0.0
-	for i, v := range pred {
-		d := float64(v) - float64(target[i])
-		sum += d * d
-	}
-	return sum
-}
-
-// bce is max(z,0) - z t + log(1+exp(-|z|)): sigmoid and logarithm in one, so
-// that neither overflows.
-func bce(logits, target []float32) float64 {
-	sum := 0.0
-	for i, v := range logits {
-		z := float64(v)
-		sum += math.Max(z, 0) - z*float64(target[i]) + math.Log1p(vec.Exp64(-math.Abs(z)))
-	}
-	return sum
-}
-
-func binaryCorrect(logits, target []float32) float64 {
+func countCorrect(logits, target []float32) float64 {
 	sum := 0.0
 	for i, v := range logits {
 		if (v > 0) == (target[i] > 0.5) {
@@ -239,8 +227,10 @@ type scaledPairKernel struct {
 	d       float32
 }
 
-func scaledPair(f func(y, a, b []float32, d float32)) constructor {
-	return func(n *graph.Node) (Kernel, error) { return &scaledPairKernel{n: out(n, 0).Elems(), f: f}, nil }
+func scaledPair(f func(v *vec.Funcs) func(y, a, b []float32, d float32)) constructor {
+	return func(n *graph.Node) (Kernel, error) {
+		return &scaledPairKernel{n: out(n, 0).Elems(), f: f(Using().vec())}, nil
+	}
 }
 
 func (k *scaledPairKernel) ScratchBytes() int64 { return 0 }
@@ -256,17 +246,8 @@ func (k *scaledPairKernel) Chunk(i int) {
 	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi], k.d)
 }
 
-func mseGrad(dp, pred, target []float32, d float32) {
-	for i, v := range pred {
-		dp[i] = 2 * (v - target[i]) * d
-	}
-}
-
-func bceGrad(dz, logits, target []float32, d float32) {
-	for i, v := range logits {
-		dz[i] = float32((1/(1+vec.Exp64(-float64(v))) - float64(target[i])) * float64(d))
-	}
-}
+func mseGrad(v *vec.Funcs) func(y, a, b []float32, d float32) { return v.SquaredDistanceGrad }
+func bceGrad(v *vec.Funcs) func(y, a, b []float32, d float32) { return v.LogisticLossGrad }
 
 // checkFinite passes a scalar on, or fails.
 type checkFinite struct{}

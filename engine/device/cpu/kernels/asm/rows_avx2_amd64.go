@@ -17,6 +17,26 @@ func ExpScaled2(y *float32, x *float32, n int, shift float32, scale float32)
 //go:noescape
 func DotFrom2(a *float32, b *float32, n int, c float64) float64
 
+// SquaredDistance2 is the sum of (a-b)^2 over n elements in float64.
+//
+//go:noescape
+func SquaredDistance2(a *float32, b *float32, n int) float64
+
+// LogisticLoss2 is the sum of max(a,0) - a*b + log(1+e^-|a|) over n elements in float64.
+//
+//go:noescape
+func LogisticLoss2(a *float32, b *float32, n int) float64
+
+// SquaredDistanceGrad2 is y = 2*(a-b)*s for n elements.
+//
+//go:noescape
+func SquaredDistanceGrad2(y *float32, a *float32, b *float32, n int, s float32)
+
+// LogisticLossGrad2 is y = (1/(1+e^-a) - b)*s for n elements.
+//
+//go:noescape
+func LogisticLossGrad2(y *float32, a *float32, b *float32, n int, s float32)
+
 // SumRows2 adds rows of whole vectors, stride elements apart, to float64 sums. There is a row.
 //
 //go:noescape

@@ -665,6 +665,769 @@ done:
 	VZEROUPPER
 	RET
 
+// func SquaredDistance2(a *float32, b *float32, n int) float64
+// Requires: AVX, SSE2
+TEXT ·SquaredDistance2(SB), NOSPLIT, $0-32
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   n+16(FP), DX
+	XORQ   BX, BX
+
+single:
+	CMPQ         DX, $0x08
+	JLT          tail
+	VMOVUPS      (AX)(BX*4), Y4
+	VMOVUPS      (CX)(BX*4), Y5
+	VSUBPS       Y5, Y4, Y4
+	VMULPS       Y4, Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y1, Y1
+	ADDQ         $0x08, BX
+	SUBQ         $0x08, DX
+	JMP          single
+
+tail:
+	TESTQ        DX, DX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), SI
+	NEGQ         DX
+	LEAQ         64(SI)(DX*4), SI
+	VMOVUPS      (SI), Y4
+	VMASKMOVPS   (AX)(BX*4), Y4, Y4
+	VMOVUPS      (SI), Y5
+	VMASKMOVPS   (CX)(BX*4), Y5, Y5
+	VSUBPS       Y5, Y4, Y4
+	VMULPS       Y4, Y4, Y4
+	VANDPS       (SI), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y1, Y1
+
+done:
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VUNPCKHPD    X1, X1, X0
+	VADDSD       X0, X1, X1
+	MOVSD        X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func LogisticLoss2(a *float32, b *float32, n int) float64
+// Requires: AVX, AVX2, FMA3, SSE2
+TEXT ·LogisticLoss2(SB), NOSPLIT, $0-32
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	MOVQ   n+16(FP), DX
+	XORQ   BX, BX
+
+single:
+	CMPQ         DX, $0x08
+	JLT          tail
+	VMOVUPS      (AX)(BX*4), Y4
+	VMOVUPS      (CX)(BX*4), Y5
+	VORPS        c80000000<>+0(SB), Y4, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y6, Y7, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y6
+	VMAXPS       Y7, Y6, Y6
+	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
+	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
+	VMOVUPS      c3ab511a9<>+0(SB), Y8
+	VFMADD213PS  c3c091d36<>+0(SB), Y6, Y8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y6, Y8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y6, Y8
+	VFMADD213PS  c3efffffe<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VMOVUPS      Y6, Y6
+	VFMADD231PS  Y9, Y8, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y7, Y6, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VMOVUPS      c3f800000<>+0(SB), Y8
+	VCMPPS       $0x11, c00800000<>+0(SB), Y6, Y9
+	VBLENDVPS    Y9, c4b000000<>+0(SB), Y8, Y9
+	VCMPPS       $0x11, c00800000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y8, c41b80000<>+0(SB), Y7, Y8
+	VMULPS       Y9, Y6, Y11
+	VPSUBD       c3f3504f3<>+0(SB), Y11, Y10
+	VPSRAD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y10, Y9
+	VPSUBD       Y9, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y8, Y10, Y8
+	VSUBPS       c3f800000<>+0(SB), Y11, Y9
+	VMULPS       Y9, Y9, Y10
+	VMOVUPS      c3d8d9f62<>+0(SB), Y11
+	VFMADD213PS  cbdf17402<>+0(SB), Y9, Y11
+	VFMADD213PS  c3df328c8<>+0(SB), Y9, Y11
+	VFMADD213PS  cbdfda1c2<>+0(SB), Y9, Y11
+	VFMADD213PS  c3e11995a<>+0(SB), Y9, Y11
+	VFMADD213PS  cbe2ab170<>+0(SB), Y9, Y11
+	VFMADD213PS  c3e4cd2a3<>+0(SB), Y9, Y11
+	VFMADD213PS  cbe7ffff7<>+0(SB), Y9, Y11
+	VFMADD213PS  c3eaaaaa3<>+0(SB), Y9, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  cb95e8083<>+0(SB), Y8, Y11
+	VFMADD231PS  cbf000000<>+0(SB), Y10, Y11
+	VADDPS       Y9, Y11, Y9
+	VMOVUPS      Y9, Y9
+	VFMADD231PS  c3f318000<>+0(SB), Y8, Y9
+	VCMPPS       $0x11, c7f800000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y8, Y9, Y6, Y8
+	VMOVUPS      cff800000<>+0(SB), Y9
+	VCMPPS       $0x11, Y7, Y6, Y10
+	VBLENDVPS    Y10, c7fc00000<>+0(SB), Y9, Y10
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VBLENDVPS    Y6, Y10, Y8, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VCMPPS       $0x15, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y4, Y8, Y7
+	VMOVUPS      Y7, Y7
+	VFNMADD231PS Y5, Y4, Y7
+	VADDPS       Y6, Y7, Y4
+	VCVTPS2PD    X4, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y1, Y1
+	ADDQ         $0x08, BX
+	SUBQ         $0x08, DX
+	JMP          single
+
+tail:
+	TESTQ        DX, DX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), SI
+	NEGQ         DX
+	LEAQ         64(SI)(DX*4), SI
+	VMOVUPS      (SI), Y4
+	VMASKMOVPS   (AX)(BX*4), Y4, Y4
+	VMOVUPS      (SI), Y5
+	VMASKMOVPS   (CX)(BX*4), Y5, Y5
+	VORPS        c80000000<>+0(SB), Y4, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y6, Y7, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y6
+	VMAXPS       Y7, Y6, Y6
+	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
+	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
+	VMOVUPS      c3ab511a9<>+0(SB), Y8
+	VFMADD213PS  c3c091d36<>+0(SB), Y6, Y8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y6, Y8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y6, Y8
+	VFMADD213PS  c3efffffe<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VMOVUPS      Y6, Y6
+	VFMADD231PS  Y9, Y8, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y7, Y6, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VMOVUPS      c3f800000<>+0(SB), Y8
+	VCMPPS       $0x11, c00800000<>+0(SB), Y6, Y9
+	VBLENDVPS    Y9, c4b000000<>+0(SB), Y8, Y9
+	VCMPPS       $0x11, c00800000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y8, c41b80000<>+0(SB), Y7, Y8
+	VMULPS       Y9, Y6, Y11
+	VPSUBD       c3f3504f3<>+0(SB), Y11, Y10
+	VPSRAD       $0x17, Y10, Y10
+	VPSLLD       $0x17, Y10, Y9
+	VPSUBD       Y9, Y11, Y11
+	VCVTDQ2PS    Y10, Y10
+	VSUBPS       Y8, Y10, Y8
+	VSUBPS       c3f800000<>+0(SB), Y11, Y9
+	VMULPS       Y9, Y9, Y10
+	VMOVUPS      c3d8d9f62<>+0(SB), Y11
+	VFMADD213PS  cbdf17402<>+0(SB), Y9, Y11
+	VFMADD213PS  c3df328c8<>+0(SB), Y9, Y11
+	VFMADD213PS  cbdfda1c2<>+0(SB), Y9, Y11
+	VFMADD213PS  c3e11995a<>+0(SB), Y9, Y11
+	VFMADD213PS  cbe2ab170<>+0(SB), Y9, Y11
+	VFMADD213PS  c3e4cd2a3<>+0(SB), Y9, Y11
+	VFMADD213PS  cbe7ffff7<>+0(SB), Y9, Y11
+	VFMADD213PS  c3eaaaaa3<>+0(SB), Y9, Y11
+	VMULPS       Y9, Y11, Y11
+	VMULPS       Y10, Y11, Y11
+	VFMADD231PS  cb95e8083<>+0(SB), Y8, Y11
+	VFMADD231PS  cbf000000<>+0(SB), Y10, Y11
+	VADDPS       Y9, Y11, Y9
+	VMOVUPS      Y9, Y9
+	VFMADD231PS  c3f318000<>+0(SB), Y8, Y9
+	VCMPPS       $0x11, c7f800000<>+0(SB), Y6, Y8
+	VBLENDVPS    Y8, Y9, Y6, Y8
+	VMOVUPS      cff800000<>+0(SB), Y9
+	VCMPPS       $0x11, Y7, Y6, Y10
+	VBLENDVPS    Y10, c7fc00000<>+0(SB), Y9, Y10
+	VCMPPS       $0x12, Y7, Y6, Y6
+	VBLENDVPS    Y6, Y10, Y8, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	VCMPPS       $0x15, Y7, Y4, Y7
+	VBLENDVPS    Y7, Y4, Y8, Y7
+	VMOVUPS      Y7, Y7
+	VFNMADD231PS Y5, Y4, Y7
+	VADDPS       Y6, Y7, Y4
+	VANDPS       (SI), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VADDPD       Y5, Y0, Y0
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y1, Y1
+
+done:
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VUNPCKHPD    X1, X1, X0
+	VADDSD       X0, X1, X1
+	MOVSD        X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA c80000000<>+0(SB)/4, $0x80000000
+DATA c80000000<>+4(SB)/4, $0x80000000
+DATA c80000000<>+8(SB)/4, $0x80000000
+DATA c80000000<>+12(SB)/4, $0x80000000
+DATA c80000000<>+16(SB)/4, $0x80000000
+DATA c80000000<>+20(SB)/4, $0x80000000
+DATA c80000000<>+24(SB)/4, $0x80000000
+DATA c80000000<>+28(SB)/4, $0x80000000
+DATA c80000000<>+32(SB)/4, $0x80000000
+DATA c80000000<>+36(SB)/4, $0x80000000
+DATA c80000000<>+40(SB)/4, $0x80000000
+DATA c80000000<>+44(SB)/4, $0x80000000
+DATA c80000000<>+48(SB)/4, $0x80000000
+DATA c80000000<>+52(SB)/4, $0x80000000
+DATA c80000000<>+56(SB)/4, $0x80000000
+DATA c80000000<>+60(SB)/4, $0x80000000
+GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+
+DATA c00800000<>+0(SB)/4, $0x00800000
+DATA c00800000<>+4(SB)/4, $0x00800000
+DATA c00800000<>+8(SB)/4, $0x00800000
+DATA c00800000<>+12(SB)/4, $0x00800000
+DATA c00800000<>+16(SB)/4, $0x00800000
+DATA c00800000<>+20(SB)/4, $0x00800000
+DATA c00800000<>+24(SB)/4, $0x00800000
+DATA c00800000<>+28(SB)/4, $0x00800000
+DATA c00800000<>+32(SB)/4, $0x00800000
+DATA c00800000<>+36(SB)/4, $0x00800000
+DATA c00800000<>+40(SB)/4, $0x00800000
+DATA c00800000<>+44(SB)/4, $0x00800000
+DATA c00800000<>+48(SB)/4, $0x00800000
+DATA c00800000<>+52(SB)/4, $0x00800000
+DATA c00800000<>+56(SB)/4, $0x00800000
+DATA c00800000<>+60(SB)/4, $0x00800000
+GLOBL c00800000<>(SB), RODATA|NOPTR, $64
+
+DATA c4b000000<>+0(SB)/4, $0x4b000000
+DATA c4b000000<>+4(SB)/4, $0x4b000000
+DATA c4b000000<>+8(SB)/4, $0x4b000000
+DATA c4b000000<>+12(SB)/4, $0x4b000000
+DATA c4b000000<>+16(SB)/4, $0x4b000000
+DATA c4b000000<>+20(SB)/4, $0x4b000000
+DATA c4b000000<>+24(SB)/4, $0x4b000000
+DATA c4b000000<>+28(SB)/4, $0x4b000000
+DATA c4b000000<>+32(SB)/4, $0x4b000000
+DATA c4b000000<>+36(SB)/4, $0x4b000000
+DATA c4b000000<>+40(SB)/4, $0x4b000000
+DATA c4b000000<>+44(SB)/4, $0x4b000000
+DATA c4b000000<>+48(SB)/4, $0x4b000000
+DATA c4b000000<>+52(SB)/4, $0x4b000000
+DATA c4b000000<>+56(SB)/4, $0x4b000000
+DATA c4b000000<>+60(SB)/4, $0x4b000000
+GLOBL c4b000000<>(SB), RODATA|NOPTR, $64
+
+DATA c41b80000<>+0(SB)/4, $0x41b80000
+DATA c41b80000<>+4(SB)/4, $0x41b80000
+DATA c41b80000<>+8(SB)/4, $0x41b80000
+DATA c41b80000<>+12(SB)/4, $0x41b80000
+DATA c41b80000<>+16(SB)/4, $0x41b80000
+DATA c41b80000<>+20(SB)/4, $0x41b80000
+DATA c41b80000<>+24(SB)/4, $0x41b80000
+DATA c41b80000<>+28(SB)/4, $0x41b80000
+DATA c41b80000<>+32(SB)/4, $0x41b80000
+DATA c41b80000<>+36(SB)/4, $0x41b80000
+DATA c41b80000<>+40(SB)/4, $0x41b80000
+DATA c41b80000<>+44(SB)/4, $0x41b80000
+DATA c41b80000<>+48(SB)/4, $0x41b80000
+DATA c41b80000<>+52(SB)/4, $0x41b80000
+DATA c41b80000<>+56(SB)/4, $0x41b80000
+DATA c41b80000<>+60(SB)/4, $0x41b80000
+GLOBL c41b80000<>(SB), RODATA|NOPTR, $64
+
+DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
+GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+
+DATA c3d8d9f62<>+0(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+4(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+8(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+12(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+16(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+20(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+24(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+28(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+32(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+36(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+40(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+44(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+48(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+52(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+56(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+60(SB)/4, $0x3d8d9f62
+GLOBL c3d8d9f62<>(SB), RODATA|NOPTR, $64
+
+DATA cbdf17402<>+0(SB)/4, $0xbdf17402
+DATA cbdf17402<>+4(SB)/4, $0xbdf17402
+DATA cbdf17402<>+8(SB)/4, $0xbdf17402
+DATA cbdf17402<>+12(SB)/4, $0xbdf17402
+DATA cbdf17402<>+16(SB)/4, $0xbdf17402
+DATA cbdf17402<>+20(SB)/4, $0xbdf17402
+DATA cbdf17402<>+24(SB)/4, $0xbdf17402
+DATA cbdf17402<>+28(SB)/4, $0xbdf17402
+DATA cbdf17402<>+32(SB)/4, $0xbdf17402
+DATA cbdf17402<>+36(SB)/4, $0xbdf17402
+DATA cbdf17402<>+40(SB)/4, $0xbdf17402
+DATA cbdf17402<>+44(SB)/4, $0xbdf17402
+DATA cbdf17402<>+48(SB)/4, $0xbdf17402
+DATA cbdf17402<>+52(SB)/4, $0xbdf17402
+DATA cbdf17402<>+56(SB)/4, $0xbdf17402
+DATA cbdf17402<>+60(SB)/4, $0xbdf17402
+GLOBL cbdf17402<>(SB), RODATA|NOPTR, $64
+
+DATA c3df328c8<>+0(SB)/4, $0x3df328c8
+DATA c3df328c8<>+4(SB)/4, $0x3df328c8
+DATA c3df328c8<>+8(SB)/4, $0x3df328c8
+DATA c3df328c8<>+12(SB)/4, $0x3df328c8
+DATA c3df328c8<>+16(SB)/4, $0x3df328c8
+DATA c3df328c8<>+20(SB)/4, $0x3df328c8
+DATA c3df328c8<>+24(SB)/4, $0x3df328c8
+DATA c3df328c8<>+28(SB)/4, $0x3df328c8
+DATA c3df328c8<>+32(SB)/4, $0x3df328c8
+DATA c3df328c8<>+36(SB)/4, $0x3df328c8
+DATA c3df328c8<>+40(SB)/4, $0x3df328c8
+DATA c3df328c8<>+44(SB)/4, $0x3df328c8
+DATA c3df328c8<>+48(SB)/4, $0x3df328c8
+DATA c3df328c8<>+52(SB)/4, $0x3df328c8
+DATA c3df328c8<>+56(SB)/4, $0x3df328c8
+DATA c3df328c8<>+60(SB)/4, $0x3df328c8
+GLOBL c3df328c8<>(SB), RODATA|NOPTR, $64
+
+DATA cbdfda1c2<>+0(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+4(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+8(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+12(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+16(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+20(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+24(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+28(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+32(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+36(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+40(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+44(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+48(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+52(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+56(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+60(SB)/4, $0xbdfda1c2
+GLOBL cbdfda1c2<>(SB), RODATA|NOPTR, $64
+
+DATA c3e11995a<>+0(SB)/4, $0x3e11995a
+DATA c3e11995a<>+4(SB)/4, $0x3e11995a
+DATA c3e11995a<>+8(SB)/4, $0x3e11995a
+DATA c3e11995a<>+12(SB)/4, $0x3e11995a
+DATA c3e11995a<>+16(SB)/4, $0x3e11995a
+DATA c3e11995a<>+20(SB)/4, $0x3e11995a
+DATA c3e11995a<>+24(SB)/4, $0x3e11995a
+DATA c3e11995a<>+28(SB)/4, $0x3e11995a
+DATA c3e11995a<>+32(SB)/4, $0x3e11995a
+DATA c3e11995a<>+36(SB)/4, $0x3e11995a
+DATA c3e11995a<>+40(SB)/4, $0x3e11995a
+DATA c3e11995a<>+44(SB)/4, $0x3e11995a
+DATA c3e11995a<>+48(SB)/4, $0x3e11995a
+DATA c3e11995a<>+52(SB)/4, $0x3e11995a
+DATA c3e11995a<>+56(SB)/4, $0x3e11995a
+DATA c3e11995a<>+60(SB)/4, $0x3e11995a
+GLOBL c3e11995a<>(SB), RODATA|NOPTR, $64
+
+DATA cbe2ab170<>+0(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+4(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+8(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+12(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+16(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+20(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+24(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+28(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+32(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+36(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+40(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+44(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+48(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+52(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+56(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+60(SB)/4, $0xbe2ab170
+GLOBL cbe2ab170<>(SB), RODATA|NOPTR, $64
+
+DATA c3e4cd2a3<>+0(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+4(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+8(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+12(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+16(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+20(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+24(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+28(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+32(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+36(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+40(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+44(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+48(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+52(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+56(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+60(SB)/4, $0x3e4cd2a3
+GLOBL c3e4cd2a3<>(SB), RODATA|NOPTR, $64
+
+DATA cbe7ffff7<>+0(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+4(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+8(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+12(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+16(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+20(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+24(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+28(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+32(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+36(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+40(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+44(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+48(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+52(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+56(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+60(SB)/4, $0xbe7ffff7
+GLOBL cbe7ffff7<>(SB), RODATA|NOPTR, $64
+
+DATA c3eaaaaa3<>+0(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+4(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+8(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+12(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+16(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+20(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+24(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+28(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+32(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+36(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+40(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+44(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+48(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+52(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+56(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+60(SB)/4, $0x3eaaaaa3
+GLOBL c3eaaaaa3<>(SB), RODATA|NOPTR, $64
+
+DATA cbf000000<>+0(SB)/4, $0xbf000000
+DATA cbf000000<>+4(SB)/4, $0xbf000000
+DATA cbf000000<>+8(SB)/4, $0xbf000000
+DATA cbf000000<>+12(SB)/4, $0xbf000000
+DATA cbf000000<>+16(SB)/4, $0xbf000000
+DATA cbf000000<>+20(SB)/4, $0xbf000000
+DATA cbf000000<>+24(SB)/4, $0xbf000000
+DATA cbf000000<>+28(SB)/4, $0xbf000000
+DATA cbf000000<>+32(SB)/4, $0xbf000000
+DATA cbf000000<>+36(SB)/4, $0xbf000000
+DATA cbf000000<>+40(SB)/4, $0xbf000000
+DATA cbf000000<>+44(SB)/4, $0xbf000000
+DATA cbf000000<>+48(SB)/4, $0xbf000000
+DATA cbf000000<>+52(SB)/4, $0xbf000000
+DATA cbf000000<>+56(SB)/4, $0xbf000000
+DATA cbf000000<>+60(SB)/4, $0xbf000000
+GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
+
+DATA c7f800000<>+0(SB)/4, $0x7f800000
+DATA c7f800000<>+4(SB)/4, $0x7f800000
+DATA c7f800000<>+8(SB)/4, $0x7f800000
+DATA c7f800000<>+12(SB)/4, $0x7f800000
+DATA c7f800000<>+16(SB)/4, $0x7f800000
+DATA c7f800000<>+20(SB)/4, $0x7f800000
+DATA c7f800000<>+24(SB)/4, $0x7f800000
+DATA c7f800000<>+28(SB)/4, $0x7f800000
+DATA c7f800000<>+32(SB)/4, $0x7f800000
+DATA c7f800000<>+36(SB)/4, $0x7f800000
+DATA c7f800000<>+40(SB)/4, $0x7f800000
+DATA c7f800000<>+44(SB)/4, $0x7f800000
+DATA c7f800000<>+48(SB)/4, $0x7f800000
+DATA c7f800000<>+52(SB)/4, $0x7f800000
+DATA c7f800000<>+56(SB)/4, $0x7f800000
+DATA c7f800000<>+60(SB)/4, $0x7f800000
+GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+
+DATA c7fc00000<>+0(SB)/4, $0x7fc00000
+DATA c7fc00000<>+4(SB)/4, $0x7fc00000
+DATA c7fc00000<>+8(SB)/4, $0x7fc00000
+DATA c7fc00000<>+12(SB)/4, $0x7fc00000
+DATA c7fc00000<>+16(SB)/4, $0x7fc00000
+DATA c7fc00000<>+20(SB)/4, $0x7fc00000
+DATA c7fc00000<>+24(SB)/4, $0x7fc00000
+DATA c7fc00000<>+28(SB)/4, $0x7fc00000
+DATA c7fc00000<>+32(SB)/4, $0x7fc00000
+DATA c7fc00000<>+36(SB)/4, $0x7fc00000
+DATA c7fc00000<>+40(SB)/4, $0x7fc00000
+DATA c7fc00000<>+44(SB)/4, $0x7fc00000
+DATA c7fc00000<>+48(SB)/4, $0x7fc00000
+DATA c7fc00000<>+52(SB)/4, $0x7fc00000
+DATA c7fc00000<>+56(SB)/4, $0x7fc00000
+DATA c7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL c7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA cff800000<>+0(SB)/4, $0xff800000
+DATA cff800000<>+4(SB)/4, $0xff800000
+DATA cff800000<>+8(SB)/4, $0xff800000
+DATA cff800000<>+12(SB)/4, $0xff800000
+DATA cff800000<>+16(SB)/4, $0xff800000
+DATA cff800000<>+20(SB)/4, $0xff800000
+DATA cff800000<>+24(SB)/4, $0xff800000
+DATA cff800000<>+28(SB)/4, $0xff800000
+DATA cff800000<>+32(SB)/4, $0xff800000
+DATA cff800000<>+36(SB)/4, $0xff800000
+DATA cff800000<>+40(SB)/4, $0xff800000
+DATA cff800000<>+44(SB)/4, $0xff800000
+DATA cff800000<>+48(SB)/4, $0xff800000
+DATA cff800000<>+52(SB)/4, $0xff800000
+DATA cff800000<>+56(SB)/4, $0xff800000
+DATA cff800000<>+60(SB)/4, $0xff800000
+GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+
+// func SquaredDistanceGrad2(y *float32, a *float32, b *float32, n int, s float32)
+// Requires: AVX
+TEXT ·SquaredDistanceGrad2(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VBROADCASTSS s+32(FP), Y0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+unrolled:
+	CMPQ    BX, $0x20
+	JLT     single
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	VMOVUPS 32(CX)(SI*4), Y1
+	VMOVUPS 32(DX)(SI*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Y1
+	VMOVUPS 64(DX)(SI*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 64(AX)(SI*4)
+	VMOVUPS 96(CX)(SI*4), Y1
+	VMOVUPS 96(DX)(SI*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, 96(AX)(SI*4)
+	ADDQ    $0x20, SI
+	SUBQ    $0x20, BX
+	JMP     unrolled
+
+single:
+	CMPQ    BX, $0x08
+	JLT     tail
+	VMOVUPS (CX)(SI*4), Y1
+	VMOVUPS (DX)(SI*4), Y2
+	VSUBPS  Y2, Y1, Y1
+	VADDPS  Y1, Y1, Y1
+	VMULPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(SI*4)
+	ADDQ    $0x08, SI
+	SUBQ    $0x08, BX
+	JMP     single
+
+tail:
+	TESTQ      BX, BX
+	JEQ        done
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       BX
+	LEAQ       64(DI)(BX*4), DI
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS (CX)(SI*4), Y1, Y1
+	VMOVUPS    (DI), Y2
+	VMASKMOVPS (DX)(SI*4), Y2, Y2
+	VSUBPS     Y2, Y1, Y1
+	VADDPS     Y1, Y1, Y1
+	VMULPS     Y0, Y1, Y0
+	VMOVUPS    (DI), Y1
+	VMASKMOVPS Y0, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func LogisticLossGrad2(y *float32, a *float32, b *float32, n int, s float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·LogisticLossGrad2(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VBROADCASTSS s+32(FP), Y0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+single:
+	CMPQ         BX, $0x08
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Y1
+	VMOVUPS      (DX)(SI*4), Y2
+	VXORPS       c80000000<>+0(SB), Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y3, Y1, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y1
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y1
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y1, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y3, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y0, Y1, Y1
+	VMOVUPS      Y1, (AX)(SI*4)
+	ADDQ         $0x08, SI
+	SUBQ         $0x08, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	LEAQ         lanes<>+0(SB), DI
+	NEGQ         BX
+	LEAQ         64(DI)(BX*4), DI
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (CX)(SI*4), Y1, Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   (DX)(SI*4), Y2, Y2
+	VXORPS       c80000000<>+0(SB), Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y1, Y3, Y3
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y3, Y1, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f318000<>+0(SB), Y3, Y1
+	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y1
+	VMOVUPS      c3ab511a9<>+0(SB), Y4
+	VFMADD213PS  c3c091d36<>+0(SB), Y1, Y4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y1, Y4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y1, Y4
+	VFMADD213PS  c3efffffe<>+0(SB), Y1, Y4
+	VMULPS       Y1, Y1, Y5
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y5, Y4, Y1
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VCVTPS2DQ    Y3, Y3
+	VPSRAD       $0x01, Y3, Y4
+	VPSUBD       Y4, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y3, Y1, Y1
+	VMOVUPS      c3f800000<>+0(SB), Y3
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VDIVPS       Y1, Y3, Y1
+	VSUBPS       Y2, Y1, Y1
+	VMULPS       Y0, Y1, Y0
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   Y0, Y1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func SumRows2(sums *float64, x *float32, stride int, rows int, vectors int)
 // Requires: AVX
 TEXT ·SumRows2(SB), NOSPLIT, $0-40
@@ -1356,24 +2119,6 @@ scale:
 	JGT     rows
 	VZEROUPPER
 	RET
-
-DATA cff800000<>+0(SB)/4, $0xff800000
-DATA cff800000<>+4(SB)/4, $0xff800000
-DATA cff800000<>+8(SB)/4, $0xff800000
-DATA cff800000<>+12(SB)/4, $0xff800000
-DATA cff800000<>+16(SB)/4, $0xff800000
-DATA cff800000<>+20(SB)/4, $0xff800000
-DATA cff800000<>+24(SB)/4, $0xff800000
-DATA cff800000<>+28(SB)/4, $0xff800000
-DATA cff800000<>+32(SB)/4, $0xff800000
-DATA cff800000<>+36(SB)/4, $0xff800000
-DATA cff800000<>+40(SB)/4, $0xff800000
-DATA cff800000<>+44(SB)/4, $0xff800000
-DATA cff800000<>+48(SB)/4, $0xff800000
-DATA cff800000<>+52(SB)/4, $0xff800000
-DATA cff800000<>+56(SB)/4, $0xff800000
-DATA cff800000<>+60(SB)/4, $0xff800000
-GLOBL cff800000<>(SB), RODATA|NOPTR, $64
 
 DATA ascending<>+0(SB)/4, $0x00000000
 DATA ascending<>+4(SB)/4, $0x3f800000

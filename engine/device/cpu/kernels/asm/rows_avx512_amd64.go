@@ -17,6 +17,26 @@ func ExpScaled512(y *float32, x *float32, n int, shift float32, scale float32)
 //go:noescape
 func DotFrom512(a *float32, b *float32, n int, c float64) float64
 
+// SquaredDistance512 is the sum of (a-b)^2 over n elements in float64.
+//
+//go:noescape
+func SquaredDistance512(a *float32, b *float32, n int) float64
+
+// LogisticLoss512 is the sum of max(a,0) - a*b + log(1+e^-|a|) over n elements in float64.
+//
+//go:noescape
+func LogisticLoss512(a *float32, b *float32, n int) float64
+
+// SquaredDistanceGrad512 is y = 2*(a-b)*s for n elements.
+//
+//go:noescape
+func SquaredDistanceGrad512(y *float32, a *float32, b *float32, n int, s float32)
+
+// LogisticLossGrad512 is y = (1/(1+e^-a) - b)*s for n elements.
+//
+//go:noescape
+func LogisticLossGrad512(y *float32, a *float32, b *float32, n int, s float32)
+
 // SumRows512 adds rows of whole vectors, stride elements apart, to float64 sums. There is a row.
 //
 //go:noescape

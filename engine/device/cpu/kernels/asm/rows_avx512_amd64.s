@@ -564,6 +564,731 @@ done:
 	VZEROUPPER
 	RET
 
+// func SquaredDistance512(a *float32, b *float32, n int) float64
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE2
+TEXT ·SquaredDistance512(SB), NOSPLIT, $0-32
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	MOVQ   n+16(FP), DX
+	XORQ   BX, BX
+
+single:
+	CMPQ          DX, $0x10
+	JLT           tail
+	VMOVUPS       (AX)(BX*4), Z4
+	VMOVUPS       (CX)(BX*4), Z5
+	VSUBPS        Z5, Z4, Z4
+	VMULPS        Z4, Z4, Z4
+	VCVTPS2PD     Y4, Z5
+	VADDPD        Z5, Z0, Z0
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z1, Z1
+	ADDQ          $0x10, BX
+	SUBQ          $0x10, DX
+	JMP           single
+
+tail:
+	TESTQ         DX, DX
+	JEQ           done
+	MOVL          $0x0000ffff, SI
+	BZHIL         DX, SI, SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (AX)(BX*4), K1, Z4
+	VMOVUPS.Z     (CX)(BX*4), K1, Z5
+	VSUBPS        Z5, Z4, Z4
+	VMULPS        Z4, Z4, Z4
+	VMOVAPS.Z     Z4, K1, Z4
+	VCVTPS2PD     Y4, Z5
+	VADDPD        Z5, Z0, Z0
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z1, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	MOVSD         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func LogisticLoss512(a *float32, b *float32, n int) float64
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE2
+TEXT ·LogisticLoss512(SB), NOSPLIT, $0-32
+	MOVQ   a+0(FP), AX
+	MOVQ   b+8(FP), CX
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	MOVQ   n+16(FP), DX
+	XORQ   BX, BX
+
+single:
+	CMPQ          DX, $0x10
+	JLT           tail
+	VMOVUPS       (AX)(BX*4), Z4
+	VMOVUPS       (CX)(BX*4), Z5
+	VORPS         c80000000<>+0(SB), Z4, Z6
+	VMOVUPS       c42b20000<>+0(SB), Z7
+	VMINPS        Z6, Z7, Z7
+	VMOVUPS       cc2d00000<>+0(SB), Z6
+	VMAXPS        Z7, Z6, Z6
+	VMULPS        c3fb8aa3b<>+0(SB), Z6, Z7
+	VRNDSCALEPS   $0x08, Z7, Z7
+	VMOVUPS       Z6, Z6
+	VFNMADD231PS  c3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS  cb95e8083<>+0(SB), Z7, Z6
+	VMOVUPS       c3ab511a9<>+0(SB), Z20
+	VFMADD213PS   c3c091d36<>+0(SB), Z6, Z20
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z6, Z20
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z6, Z20
+	VFMADD213PS   c3efffffe<>+0(SB), Z6, Z20
+	VMULPS        Z6, Z6, Z21
+	VMOVUPS       Z6, Z6
+	VFMADD231PS   Z21, Z20, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VSCALEFPS     Z7, Z6, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VXORPS        Z7, Z7, Z7
+	VMOVUPS       c3f800000<>+0(SB), Z20
+	VCMPPS        $0x11, c00800000<>+0(SB), Z6, K1
+	VBLENDMPS     c4b000000<>+0(SB), Z20, K1, Z8
+	VCMPPS        $0x11, c00800000<>+0(SB), Z6, K1
+	VBLENDMPS     c41b80000<>+0(SB), Z7, K1, Z9
+	VMULPS        Z8, Z6, Z22
+	VPSUBD        c3f3504f3<>+0(SB), Z22, Z21
+	VPSRAD        $0x17, Z21, Z21
+	VPSLLD        $0x17, Z21, Z20
+	VPSUBD        Z20, Z22, Z22
+	VCVTDQ2PS     Z21, Z21
+	VSUBPS        Z9, Z21, Z20
+	VSUBPS        c3f800000<>+0(SB), Z22, Z21
+	VMULPS        Z21, Z21, Z22
+	VMOVUPS       c3d8d9f62<>+0(SB), Z23
+	VFMADD213PS   cbdf17402<>+0(SB), Z21, Z23
+	VFMADD213PS   c3df328c8<>+0(SB), Z21, Z23
+	VFMADD213PS   cbdfda1c2<>+0(SB), Z21, Z23
+	VFMADD213PS   c3e11995a<>+0(SB), Z21, Z23
+	VFMADD213PS   cbe2ab170<>+0(SB), Z21, Z23
+	VFMADD213PS   c3e4cd2a3<>+0(SB), Z21, Z23
+	VFMADD213PS   cbe7ffff7<>+0(SB), Z21, Z23
+	VFMADD213PS   c3eaaaaa3<>+0(SB), Z21, Z23
+	VMULPS        Z21, Z23, Z23
+	VMULPS        Z22, Z23, Z23
+	VFMADD231PS   cb95e8083<>+0(SB), Z20, Z23
+	VFMADD231PS   cbf000000<>+0(SB), Z22, Z23
+	VADDPS        Z21, Z23, Z21
+	VMOVUPS       Z21, Z21
+	VFMADD231PS   c3f318000<>+0(SB), Z20, Z21
+	VCMPPS        $0x11, c7f800000<>+0(SB), Z6, K1
+	VBLENDMPS     Z21, Z6, K1, Z10
+	VMOVUPS       cff800000<>+0(SB), Z20
+	VCMPPS        $0x11, Z7, Z6, K1
+	VBLENDMPS     c7fc00000<>+0(SB), Z20, K1, Z11
+	VCMPPS        $0x12, Z7, Z6, K1
+	VBLENDMPS     Z11, Z10, K1, Z12
+	VXORPS        Z6, Z6, Z6
+	VXORPS        Z7, Z7, Z7
+	VCMPPS        $0x15, Z6, Z4, K1
+	VBLENDMPS     Z4, Z7, K1, Z13
+	VMOVUPS       Z13, Z6
+	VFNMADD231PS  Z5, Z4, Z6
+	VADDPS        Z12, Z6, Z4
+	VCVTPS2PD     Y4, Z5
+	VADDPD        Z5, Z0, Z0
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z1, Z1
+	ADDQ          $0x10, BX
+	SUBQ          $0x10, DX
+	JMP           single
+
+tail:
+	TESTQ         DX, DX
+	JEQ           done
+	MOVL          $0x0000ffff, SI
+	BZHIL         DX, SI, SI
+	KMOVW         SI, K1
+	VMOVUPS.Z     (AX)(BX*4), K1, Z4
+	VMOVUPS.Z     (CX)(BX*4), K1, Z5
+	VORPS         c80000000<>+0(SB), Z4, Z6
+	VMOVUPS       c42b20000<>+0(SB), Z7
+	VMINPS        Z6, Z7, Z7
+	VMOVUPS       cc2d00000<>+0(SB), Z6
+	VMAXPS        Z7, Z6, Z6
+	VMULPS        c3fb8aa3b<>+0(SB), Z6, Z7
+	VRNDSCALEPS   $0x08, Z7, Z7
+	VMOVUPS       Z6, Z6
+	VFNMADD231PS  c3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS  cb95e8083<>+0(SB), Z7, Z6
+	VMOVUPS       c3ab511a9<>+0(SB), Z8
+	VFMADD213PS   c3c091d36<>+0(SB), Z6, Z8
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z6, Z8
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z6, Z8
+	VFMADD213PS   c3efffffe<>+0(SB), Z6, Z8
+	VMULPS        Z6, Z6, Z9
+	VMOVUPS       Z6, Z6
+	VFMADD231PS   Z9, Z8, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VSCALEFPS     Z7, Z6, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VXORPS        Z7, Z7, Z7
+	VMOVUPS       c3f800000<>+0(SB), Z8
+	VCMPPS        $0x11, c00800000<>+0(SB), Z6, K2
+	VBLENDMPS     c4b000000<>+0(SB), Z8, K2, Z14
+	VCMPPS        $0x11, c00800000<>+0(SB), Z6, K2
+	VBLENDMPS     c41b80000<>+0(SB), Z7, K2, Z15
+	VMULPS        Z14, Z6, Z10
+	VPSUBD        c3f3504f3<>+0(SB), Z10, Z9
+	VPSRAD        $0x17, Z9, Z9
+	VPSLLD        $0x17, Z9, Z8
+	VPSUBD        Z8, Z10, Z10
+	VCVTDQ2PS     Z9, Z9
+	VSUBPS        Z15, Z9, Z8
+	VSUBPS        c3f800000<>+0(SB), Z10, Z9
+	VMULPS        Z9, Z9, Z10
+	VMOVUPS       c3d8d9f62<>+0(SB), Z11
+	VFMADD213PS   cbdf17402<>+0(SB), Z9, Z11
+	VFMADD213PS   c3df328c8<>+0(SB), Z9, Z11
+	VFMADD213PS   cbdfda1c2<>+0(SB), Z9, Z11
+	VFMADD213PS   c3e11995a<>+0(SB), Z9, Z11
+	VFMADD213PS   cbe2ab170<>+0(SB), Z9, Z11
+	VFMADD213PS   c3e4cd2a3<>+0(SB), Z9, Z11
+	VFMADD213PS   cbe7ffff7<>+0(SB), Z9, Z11
+	VFMADD213PS   c3eaaaaa3<>+0(SB), Z9, Z11
+	VMULPS        Z9, Z11, Z11
+	VMULPS        Z10, Z11, Z11
+	VFMADD231PS   cb95e8083<>+0(SB), Z8, Z11
+	VFMADD231PS   cbf000000<>+0(SB), Z10, Z11
+	VADDPS        Z9, Z11, Z9
+	VMOVUPS       Z9, Z9
+	VFMADD231PS   c3f318000<>+0(SB), Z8, Z9
+	VCMPPS        $0x11, c7f800000<>+0(SB), Z6, K2
+	VBLENDMPS     Z9, Z6, K2, Z16
+	VMOVUPS       cff800000<>+0(SB), Z8
+	VCMPPS        $0x11, Z7, Z6, K2
+	VBLENDMPS     c7fc00000<>+0(SB), Z8, K2, Z17
+	VCMPPS        $0x12, Z7, Z6, K2
+	VBLENDMPS     Z17, Z16, K2, Z18
+	VXORPS        Z6, Z6, Z6
+	VXORPS        Z7, Z7, Z7
+	VCMPPS        $0x15, Z6, Z4, K2
+	VBLENDMPS     Z4, Z7, K2, Z19
+	VMOVUPS       Z19, Z6
+	VFNMADD231PS  Z5, Z4, Z6
+	VADDPS        Z18, Z6, Z4
+	VMOVAPS.Z     Z4, K1, Z4
+	VCVTPS2PD     Y4, Z5
+	VADDPD        Z5, Z0, Z0
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z1, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	MOVSD         X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA c80000000<>+0(SB)/4, $0x80000000
+DATA c80000000<>+4(SB)/4, $0x80000000
+DATA c80000000<>+8(SB)/4, $0x80000000
+DATA c80000000<>+12(SB)/4, $0x80000000
+DATA c80000000<>+16(SB)/4, $0x80000000
+DATA c80000000<>+20(SB)/4, $0x80000000
+DATA c80000000<>+24(SB)/4, $0x80000000
+DATA c80000000<>+28(SB)/4, $0x80000000
+DATA c80000000<>+32(SB)/4, $0x80000000
+DATA c80000000<>+36(SB)/4, $0x80000000
+DATA c80000000<>+40(SB)/4, $0x80000000
+DATA c80000000<>+44(SB)/4, $0x80000000
+DATA c80000000<>+48(SB)/4, $0x80000000
+DATA c80000000<>+52(SB)/4, $0x80000000
+DATA c80000000<>+56(SB)/4, $0x80000000
+DATA c80000000<>+60(SB)/4, $0x80000000
+GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+
+DATA c00800000<>+0(SB)/4, $0x00800000
+DATA c00800000<>+4(SB)/4, $0x00800000
+DATA c00800000<>+8(SB)/4, $0x00800000
+DATA c00800000<>+12(SB)/4, $0x00800000
+DATA c00800000<>+16(SB)/4, $0x00800000
+DATA c00800000<>+20(SB)/4, $0x00800000
+DATA c00800000<>+24(SB)/4, $0x00800000
+DATA c00800000<>+28(SB)/4, $0x00800000
+DATA c00800000<>+32(SB)/4, $0x00800000
+DATA c00800000<>+36(SB)/4, $0x00800000
+DATA c00800000<>+40(SB)/4, $0x00800000
+DATA c00800000<>+44(SB)/4, $0x00800000
+DATA c00800000<>+48(SB)/4, $0x00800000
+DATA c00800000<>+52(SB)/4, $0x00800000
+DATA c00800000<>+56(SB)/4, $0x00800000
+DATA c00800000<>+60(SB)/4, $0x00800000
+GLOBL c00800000<>(SB), RODATA|NOPTR, $64
+
+DATA c4b000000<>+0(SB)/4, $0x4b000000
+DATA c4b000000<>+4(SB)/4, $0x4b000000
+DATA c4b000000<>+8(SB)/4, $0x4b000000
+DATA c4b000000<>+12(SB)/4, $0x4b000000
+DATA c4b000000<>+16(SB)/4, $0x4b000000
+DATA c4b000000<>+20(SB)/4, $0x4b000000
+DATA c4b000000<>+24(SB)/4, $0x4b000000
+DATA c4b000000<>+28(SB)/4, $0x4b000000
+DATA c4b000000<>+32(SB)/4, $0x4b000000
+DATA c4b000000<>+36(SB)/4, $0x4b000000
+DATA c4b000000<>+40(SB)/4, $0x4b000000
+DATA c4b000000<>+44(SB)/4, $0x4b000000
+DATA c4b000000<>+48(SB)/4, $0x4b000000
+DATA c4b000000<>+52(SB)/4, $0x4b000000
+DATA c4b000000<>+56(SB)/4, $0x4b000000
+DATA c4b000000<>+60(SB)/4, $0x4b000000
+GLOBL c4b000000<>(SB), RODATA|NOPTR, $64
+
+DATA c41b80000<>+0(SB)/4, $0x41b80000
+DATA c41b80000<>+4(SB)/4, $0x41b80000
+DATA c41b80000<>+8(SB)/4, $0x41b80000
+DATA c41b80000<>+12(SB)/4, $0x41b80000
+DATA c41b80000<>+16(SB)/4, $0x41b80000
+DATA c41b80000<>+20(SB)/4, $0x41b80000
+DATA c41b80000<>+24(SB)/4, $0x41b80000
+DATA c41b80000<>+28(SB)/4, $0x41b80000
+DATA c41b80000<>+32(SB)/4, $0x41b80000
+DATA c41b80000<>+36(SB)/4, $0x41b80000
+DATA c41b80000<>+40(SB)/4, $0x41b80000
+DATA c41b80000<>+44(SB)/4, $0x41b80000
+DATA c41b80000<>+48(SB)/4, $0x41b80000
+DATA c41b80000<>+52(SB)/4, $0x41b80000
+DATA c41b80000<>+56(SB)/4, $0x41b80000
+DATA c41b80000<>+60(SB)/4, $0x41b80000
+GLOBL c41b80000<>(SB), RODATA|NOPTR, $64
+
+DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
+DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
+GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+
+DATA c3d8d9f62<>+0(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+4(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+8(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+12(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+16(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+20(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+24(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+28(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+32(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+36(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+40(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+44(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+48(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+52(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+56(SB)/4, $0x3d8d9f62
+DATA c3d8d9f62<>+60(SB)/4, $0x3d8d9f62
+GLOBL c3d8d9f62<>(SB), RODATA|NOPTR, $64
+
+DATA cbdf17402<>+0(SB)/4, $0xbdf17402
+DATA cbdf17402<>+4(SB)/4, $0xbdf17402
+DATA cbdf17402<>+8(SB)/4, $0xbdf17402
+DATA cbdf17402<>+12(SB)/4, $0xbdf17402
+DATA cbdf17402<>+16(SB)/4, $0xbdf17402
+DATA cbdf17402<>+20(SB)/4, $0xbdf17402
+DATA cbdf17402<>+24(SB)/4, $0xbdf17402
+DATA cbdf17402<>+28(SB)/4, $0xbdf17402
+DATA cbdf17402<>+32(SB)/4, $0xbdf17402
+DATA cbdf17402<>+36(SB)/4, $0xbdf17402
+DATA cbdf17402<>+40(SB)/4, $0xbdf17402
+DATA cbdf17402<>+44(SB)/4, $0xbdf17402
+DATA cbdf17402<>+48(SB)/4, $0xbdf17402
+DATA cbdf17402<>+52(SB)/4, $0xbdf17402
+DATA cbdf17402<>+56(SB)/4, $0xbdf17402
+DATA cbdf17402<>+60(SB)/4, $0xbdf17402
+GLOBL cbdf17402<>(SB), RODATA|NOPTR, $64
+
+DATA c3df328c8<>+0(SB)/4, $0x3df328c8
+DATA c3df328c8<>+4(SB)/4, $0x3df328c8
+DATA c3df328c8<>+8(SB)/4, $0x3df328c8
+DATA c3df328c8<>+12(SB)/4, $0x3df328c8
+DATA c3df328c8<>+16(SB)/4, $0x3df328c8
+DATA c3df328c8<>+20(SB)/4, $0x3df328c8
+DATA c3df328c8<>+24(SB)/4, $0x3df328c8
+DATA c3df328c8<>+28(SB)/4, $0x3df328c8
+DATA c3df328c8<>+32(SB)/4, $0x3df328c8
+DATA c3df328c8<>+36(SB)/4, $0x3df328c8
+DATA c3df328c8<>+40(SB)/4, $0x3df328c8
+DATA c3df328c8<>+44(SB)/4, $0x3df328c8
+DATA c3df328c8<>+48(SB)/4, $0x3df328c8
+DATA c3df328c8<>+52(SB)/4, $0x3df328c8
+DATA c3df328c8<>+56(SB)/4, $0x3df328c8
+DATA c3df328c8<>+60(SB)/4, $0x3df328c8
+GLOBL c3df328c8<>(SB), RODATA|NOPTR, $64
+
+DATA cbdfda1c2<>+0(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+4(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+8(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+12(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+16(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+20(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+24(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+28(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+32(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+36(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+40(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+44(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+48(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+52(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+56(SB)/4, $0xbdfda1c2
+DATA cbdfda1c2<>+60(SB)/4, $0xbdfda1c2
+GLOBL cbdfda1c2<>(SB), RODATA|NOPTR, $64
+
+DATA c3e11995a<>+0(SB)/4, $0x3e11995a
+DATA c3e11995a<>+4(SB)/4, $0x3e11995a
+DATA c3e11995a<>+8(SB)/4, $0x3e11995a
+DATA c3e11995a<>+12(SB)/4, $0x3e11995a
+DATA c3e11995a<>+16(SB)/4, $0x3e11995a
+DATA c3e11995a<>+20(SB)/4, $0x3e11995a
+DATA c3e11995a<>+24(SB)/4, $0x3e11995a
+DATA c3e11995a<>+28(SB)/4, $0x3e11995a
+DATA c3e11995a<>+32(SB)/4, $0x3e11995a
+DATA c3e11995a<>+36(SB)/4, $0x3e11995a
+DATA c3e11995a<>+40(SB)/4, $0x3e11995a
+DATA c3e11995a<>+44(SB)/4, $0x3e11995a
+DATA c3e11995a<>+48(SB)/4, $0x3e11995a
+DATA c3e11995a<>+52(SB)/4, $0x3e11995a
+DATA c3e11995a<>+56(SB)/4, $0x3e11995a
+DATA c3e11995a<>+60(SB)/4, $0x3e11995a
+GLOBL c3e11995a<>(SB), RODATA|NOPTR, $64
+
+DATA cbe2ab170<>+0(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+4(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+8(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+12(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+16(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+20(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+24(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+28(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+32(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+36(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+40(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+44(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+48(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+52(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+56(SB)/4, $0xbe2ab170
+DATA cbe2ab170<>+60(SB)/4, $0xbe2ab170
+GLOBL cbe2ab170<>(SB), RODATA|NOPTR, $64
+
+DATA c3e4cd2a3<>+0(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+4(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+8(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+12(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+16(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+20(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+24(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+28(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+32(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+36(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+40(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+44(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+48(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+52(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+56(SB)/4, $0x3e4cd2a3
+DATA c3e4cd2a3<>+60(SB)/4, $0x3e4cd2a3
+GLOBL c3e4cd2a3<>(SB), RODATA|NOPTR, $64
+
+DATA cbe7ffff7<>+0(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+4(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+8(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+12(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+16(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+20(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+24(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+28(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+32(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+36(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+40(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+44(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+48(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+52(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+56(SB)/4, $0xbe7ffff7
+DATA cbe7ffff7<>+60(SB)/4, $0xbe7ffff7
+GLOBL cbe7ffff7<>(SB), RODATA|NOPTR, $64
+
+DATA c3eaaaaa3<>+0(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+4(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+8(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+12(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+16(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+20(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+24(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+28(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+32(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+36(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+40(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+44(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+48(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+52(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+56(SB)/4, $0x3eaaaaa3
+DATA c3eaaaaa3<>+60(SB)/4, $0x3eaaaaa3
+GLOBL c3eaaaaa3<>(SB), RODATA|NOPTR, $64
+
+DATA cbf000000<>+0(SB)/4, $0xbf000000
+DATA cbf000000<>+4(SB)/4, $0xbf000000
+DATA cbf000000<>+8(SB)/4, $0xbf000000
+DATA cbf000000<>+12(SB)/4, $0xbf000000
+DATA cbf000000<>+16(SB)/4, $0xbf000000
+DATA cbf000000<>+20(SB)/4, $0xbf000000
+DATA cbf000000<>+24(SB)/4, $0xbf000000
+DATA cbf000000<>+28(SB)/4, $0xbf000000
+DATA cbf000000<>+32(SB)/4, $0xbf000000
+DATA cbf000000<>+36(SB)/4, $0xbf000000
+DATA cbf000000<>+40(SB)/4, $0xbf000000
+DATA cbf000000<>+44(SB)/4, $0xbf000000
+DATA cbf000000<>+48(SB)/4, $0xbf000000
+DATA cbf000000<>+52(SB)/4, $0xbf000000
+DATA cbf000000<>+56(SB)/4, $0xbf000000
+DATA cbf000000<>+60(SB)/4, $0xbf000000
+GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
+
+DATA c7f800000<>+0(SB)/4, $0x7f800000
+DATA c7f800000<>+4(SB)/4, $0x7f800000
+DATA c7f800000<>+8(SB)/4, $0x7f800000
+DATA c7f800000<>+12(SB)/4, $0x7f800000
+DATA c7f800000<>+16(SB)/4, $0x7f800000
+DATA c7f800000<>+20(SB)/4, $0x7f800000
+DATA c7f800000<>+24(SB)/4, $0x7f800000
+DATA c7f800000<>+28(SB)/4, $0x7f800000
+DATA c7f800000<>+32(SB)/4, $0x7f800000
+DATA c7f800000<>+36(SB)/4, $0x7f800000
+DATA c7f800000<>+40(SB)/4, $0x7f800000
+DATA c7f800000<>+44(SB)/4, $0x7f800000
+DATA c7f800000<>+48(SB)/4, $0x7f800000
+DATA c7f800000<>+52(SB)/4, $0x7f800000
+DATA c7f800000<>+56(SB)/4, $0x7f800000
+DATA c7f800000<>+60(SB)/4, $0x7f800000
+GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+
+DATA c7fc00000<>+0(SB)/4, $0x7fc00000
+DATA c7fc00000<>+4(SB)/4, $0x7fc00000
+DATA c7fc00000<>+8(SB)/4, $0x7fc00000
+DATA c7fc00000<>+12(SB)/4, $0x7fc00000
+DATA c7fc00000<>+16(SB)/4, $0x7fc00000
+DATA c7fc00000<>+20(SB)/4, $0x7fc00000
+DATA c7fc00000<>+24(SB)/4, $0x7fc00000
+DATA c7fc00000<>+28(SB)/4, $0x7fc00000
+DATA c7fc00000<>+32(SB)/4, $0x7fc00000
+DATA c7fc00000<>+36(SB)/4, $0x7fc00000
+DATA c7fc00000<>+40(SB)/4, $0x7fc00000
+DATA c7fc00000<>+44(SB)/4, $0x7fc00000
+DATA c7fc00000<>+48(SB)/4, $0x7fc00000
+DATA c7fc00000<>+52(SB)/4, $0x7fc00000
+DATA c7fc00000<>+56(SB)/4, $0x7fc00000
+DATA c7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL c7fc00000<>(SB), RODATA|NOPTR, $64
+
+DATA cff800000<>+0(SB)/4, $0xff800000
+DATA cff800000<>+4(SB)/4, $0xff800000
+DATA cff800000<>+8(SB)/4, $0xff800000
+DATA cff800000<>+12(SB)/4, $0xff800000
+DATA cff800000<>+16(SB)/4, $0xff800000
+DATA cff800000<>+20(SB)/4, $0xff800000
+DATA cff800000<>+24(SB)/4, $0xff800000
+DATA cff800000<>+28(SB)/4, $0xff800000
+DATA cff800000<>+32(SB)/4, $0xff800000
+DATA cff800000<>+36(SB)/4, $0xff800000
+DATA cff800000<>+40(SB)/4, $0xff800000
+DATA cff800000<>+44(SB)/4, $0xff800000
+DATA cff800000<>+48(SB)/4, $0xff800000
+DATA cff800000<>+52(SB)/4, $0xff800000
+DATA cff800000<>+56(SB)/4, $0xff800000
+DATA cff800000<>+60(SB)/4, $0xff800000
+GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+
+// func SquaredDistanceGrad512(y *float32, a *float32, b *float32, n int, s float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·SquaredDistanceGrad512(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VBROADCASTSS s+32(FP), Z0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+unrolled:
+	CMPQ    BX, $0x40
+	JLT     single
+	VMOVUPS (CX)(SI*4), Z1
+	VMOVUPS (DX)(SI*4), Z2
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  Z1, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*4)
+	VMOVUPS 64(CX)(SI*4), Z1
+	VMOVUPS 64(DX)(SI*4), Z2
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  Z1, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 64(AX)(SI*4)
+	VMOVUPS 128(CX)(SI*4), Z1
+	VMOVUPS 128(DX)(SI*4), Z2
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  Z1, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 128(AX)(SI*4)
+	VMOVUPS 192(CX)(SI*4), Z1
+	VMOVUPS 192(DX)(SI*4), Z2
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  Z1, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, 192(AX)(SI*4)
+	ADDQ    $0x40, SI
+	SUBQ    $0x40, BX
+	JMP     unrolled
+
+single:
+	CMPQ    BX, $0x10
+	JLT     tail
+	VMOVUPS (CX)(SI*4), Z1
+	VMOVUPS (DX)(SI*4), Z2
+	VSUBPS  Z2, Z1, Z1
+	VADDPS  Z1, Z1, Z1
+	VMULPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(SI*4)
+	ADDQ    $0x10, SI
+	SUBQ    $0x10, BX
+	JMP     single
+
+tail:
+	TESTQ     BX, BX
+	JEQ       done
+	MOVL      $0x0000ffff, DI
+	BZHIL     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS.Z (CX)(SI*4), K1, Z1
+	VMOVUPS.Z (DX)(SI*4), K1, Z2
+	VSUBPS    Z2, Z1, Z1
+	VADDPS    Z1, Z1, Z1
+	VMULPS    Z0, Z1, Z0
+	VMOVUPS   Z0, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+// func LogisticLossGrad512(y *float32, a *float32, b *float32, n int, s float32)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·LogisticLossGrad512(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VBROADCASTSS s+32(FP), Z0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+single:
+	CMPQ         BX, $0x10
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Z1
+	VMOVUPS      (DX)(SI*4), Z2
+	VXORPS       c80000000<>+0(SB), Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMINPS       Z1, Z3, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f318000<>+0(SB), Z3, Z1
+	VFNMADD231PS cb95e8083<>+0(SB), Z3, Z1
+	VMOVUPS      c3ab511a9<>+0(SB), Z4
+	VFMADD213PS  c3c091d36<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z1, Z4
+	VFMADD213PS  c3efffffe<>+0(SB), Z1, Z4
+	VMULPS       Z1, Z1, Z5
+	VMOVUPS      Z1, Z1
+	VFMADD231PS  Z5, Z4, Z1
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VSCALEFPS    Z3, Z1, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z3
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	VSUBPS       Z2, Z1, Z1
+	VMULPS       Z0, Z1, Z1
+	VMOVUPS      Z1, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	MOVL         $0x0000ffff, DI
+	BZHIL        BX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (CX)(SI*4), K1, Z1
+	VMOVUPS.Z    (DX)(SI*4), K1, Z2
+	VXORPS       c80000000<>+0(SB), Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMINPS       Z1, Z3, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z3, Z1, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f318000<>+0(SB), Z3, Z1
+	VFNMADD231PS cb95e8083<>+0(SB), Z3, Z1
+	VMOVUPS      c3ab511a9<>+0(SB), Z4
+	VFMADD213PS  c3c091d36<>+0(SB), Z1, Z4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z1, Z4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z1, Z4
+	VFMADD213PS  c3efffffe<>+0(SB), Z1, Z4
+	VMULPS       Z1, Z1, Z5
+	VMOVUPS      Z1, Z1
+	VFMADD231PS  Z5, Z4, Z1
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VSCALEFPS    Z3, Z1, Z1
+	VMOVUPS      c3f800000<>+0(SB), Z3
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VDIVPS       Z1, Z3, Z1
+	VSUBPS       Z2, Z1, Z1
+	VMULPS       Z0, Z1, Z0
+	VMOVUPS      Z0, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
 // func SumRows512(sums *float64, x *float32, stride int, rows int, vectors int)
 // Requires: AVX, AVX512F
 TEXT ·SumRows512(SB), NOSPLIT, $0-40
@@ -1367,24 +2092,6 @@ scale:
 	JGT       rows
 	VZEROUPPER
 	RET
-
-DATA cff800000<>+0(SB)/4, $0xff800000
-DATA cff800000<>+4(SB)/4, $0xff800000
-DATA cff800000<>+8(SB)/4, $0xff800000
-DATA cff800000<>+12(SB)/4, $0xff800000
-DATA cff800000<>+16(SB)/4, $0xff800000
-DATA cff800000<>+20(SB)/4, $0xff800000
-DATA cff800000<>+24(SB)/4, $0xff800000
-DATA cff800000<>+28(SB)/4, $0xff800000
-DATA cff800000<>+32(SB)/4, $0xff800000
-DATA cff800000<>+36(SB)/4, $0xff800000
-DATA cff800000<>+40(SB)/4, $0xff800000
-DATA cff800000<>+44(SB)/4, $0xff800000
-DATA cff800000<>+48(SB)/4, $0xff800000
-DATA cff800000<>+52(SB)/4, $0xff800000
-DATA cff800000<>+56(SB)/4, $0xff800000
-DATA cff800000<>+60(SB)/4, $0xff800000
-GLOBL cff800000<>(SB), RODATA|NOPTR, $64
 
 DATA ascending<>+0(SB)/4, $0x00000000
 DATA ascending<>+4(SB)/4, $0x3f800000

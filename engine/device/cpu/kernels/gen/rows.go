@@ -14,6 +14,8 @@ func emitRows(c *build.Context, s simd) {
 	l := &lang{c, s, map[string]bool{}}
 	l.exponentials()
 	l.dotFrom()
+	l.losses()
+	l.lossGrads()
 	l.sumRows()
 	l.norms()
 	l.normGrads()
@@ -112,6 +114,59 @@ func (l *lang) dotFrom() {
 		}
 	})
 	l.fold(acc)
+}
+
+// losses write the sums of two losses.
+func (l *lang) losses() {
+	for _, f := range []struct {
+		name, doc string
+		term      func(a, b value) value
+	}{
+		{"SquaredDistance", "is the sum of (a-b)^2 over n elements in float64.", func(a, b value) value {
+			d := l.sub(a, b)
+			return l.mul(d, d)
+		}},
+		{"LogisticLoss", "is the sum of max(a,0) - a*b + log(1+e^-|a|) over n elements in float64.", func(a, b value) value {
+			rest := l.log(l.add(l.exp(l.or(a, l.bits(1<<31))), l.k(1)))
+			return l.add(l.fnma(a, b, l.relu(a)), rest)
+		}},
+	} {
+		l.define(f.name, "func(a, b *float32, n int) float64", f.doc)
+		a, b, acc := l.param("a"), l.param("b"), l.sums()
+		l.loop(l.param("n"), 1, func(_ int, c cursor) {
+			v := f.term(l.get(a, c), l.get(b, c))
+			if c.mask != nil {
+				v = l.only(v, c.mask)
+			}
+			for half := range 2 {
+				l.VADDPD(l.wide(v, half == 1), acc[half], acc[half])
+			}
+		})
+		l.fold(acc)
+	}
+}
+
+// lossGrads write the gradients of these by a.
+func (l *lang) lossGrads() {
+	for _, f := range []struct {
+		name, doc string
+		unroll    int
+		slope     func(a, b value) value
+	}{
+		{"SquaredDistanceGrad", "is y = 2*(a-b)*s for n elements.", short, func(a, b value) value {
+			d := l.sub(a, b)
+			return l.add(d, d)
+		}},
+		{"LogisticLossGrad", "is y = (1/(1+e^-a) - b)*s for n elements.", long, func(a, b value) value {
+			s, _ := l.sigmoid(a)
+			return l.sub(s, b)
+		}},
+	} {
+		l.define(f.name, "func(y, a, b *float32, n int, s float32)", f.doc)
+		y, a, b, s := l.param("y"), l.param("a"), l.param("b"), l.spread("s")
+		l.loop(l.param("n"), f.unroll, func(_ int, c cursor) { l.put(l.mul(f.slope(l.get(a, c), l.get(b, c)), s), y, c) })
+		l.done()
+	}
 }
 
 // sumRows takes four vectors of columns at a time, then one, down all rows.

@@ -10,10 +10,14 @@ import (
 // be what is read. Those of a matrix take its first element and, in elements,
 // the stride from row to row; the caller sees to it that all of it is memory.
 type Rows struct {
-	SumExp    func(x []float32, shift float32) float64            // of e^(x-shift)
-	ExpScaled func(y, x []float32, shift, scale float32)          // y = e^(x-shift)*scale
-	DotFrom   func(a, b []float32, c float64) float64             // of (a-c)*b
-	SumRows   func(sums []float64, x []float32, stride, rows int) // sums += each row
+	SumExp              func(x []float32, shift float32) float64            // of e^(x-shift)
+	ExpScaled           func(y, x []float32, shift, scale float32)          // y = e^(x-shift)*scale
+	DotFrom             func(a, b []float32, c float64) float64             // of (a-c)*b
+	SquaredDistance     func(a, b []float32) float64                        // of (a-b)^2
+	LogisticLoss        func(a, b []float32) float64                        // of max(a,0) - a*b + log(1+e^-|a|)
+	SquaredDistanceGrad func(y, a, b []float32, s float32)                  // y = 2*(a-b)*s
+	LogisticLossGrad    func(y, a, b []float32, s float32)                  // y = (1/(1+e^-a) - b)*s
+	SumRows             func(sums []float64, x []float32, stride, rows int) // sums += each row
 
 	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
 	// the mean: it shows where the variance is small. With h = (x-mean)*rstd: dgamma += dy*h, dbeta += dy
@@ -43,6 +47,7 @@ const AttendRows = 4
 
 var genericRows = Rows{
 	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, SumRows: sumRows,
+	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
 	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
 	Standardize: standardize, StandardizeGrad: standardizeGrad,
 	Attend: attend, AttendGrad: attendGrad, RowDots: rowDots, Zeros: zeros,
@@ -77,6 +82,40 @@ func dotFrom(x, y []float32, c float64) float64 {
 		s[0] += (float64(v) - c) * float64(y[i])
 	}
 	return (s[0] + s[1]) + (s[2] + s[3])
+}
+
+func squaredDistance(a, b []float32) float64 {
+	sum := 0.0
+	b = b[:len(a)]
+	for i, v := range a {
+		d := float64(v) - float64(b[i])
+		sum += d * d
+	}
+	return sum
+}
+
+func logisticLoss(a, b []float32) float64 {
+	sum := 0.0
+	b = b[:len(a)]
+	for i, v := range a {
+		z := float64(v)
+		sum += math.Max(z, 0) - z*float64(b[i]) + math.Log1p(Exp64(-math.Abs(z)))
+	}
+	return sum
+}
+
+func squaredDistanceGrad(y, a, b []float32, s float32) {
+	y, b = y[:len(a)], b[:len(a)]
+	for i, v := range a {
+		y[i] = 2 * (v - b[i]) * s
+	}
+}
+
+func logisticLossGrad(y, a, b []float32, s float32) {
+	y, b = y[:len(a)], b[:len(a)]
+	for i, v := range a {
+		y[i] = float32((1/(1+Exp64(-float64(v))) - float64(b[i])) * float64(s))
+	}
 }
 
 func sumRows(sums []float64, x []float32, stride, rows int) {

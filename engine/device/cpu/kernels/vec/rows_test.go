@@ -64,6 +64,10 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 		}{
 			{"SumExp", func(f *Funcs, x [5][]float32) []float32 { return []float32{float32(f.SumExp(x[0], a))} }},
 			{"DotFrom", func(f *Funcs, x [5][]float32) []float32 { return []float32{float32(f.DotFrom(x[0], x[1], float64(a)))} }},
+			{"SquaredDistance", func(f *Funcs, x [5][]float32) []float32 { return []float32{float32(f.SquaredDistance(x[0], x[1]))} }},
+			{"LogisticLoss", func(f *Funcs, x [5][]float32) []float32 { return []float32{float32(f.LogisticLoss(x[0], x[1]))} }},
+			{"SquaredDistanceGrad", func(f *Funcs, x [5][]float32) []float32 { f.SquaredDistanceGrad(x[0], x[1], x[0], a); return x[0] }},
+			{"LogisticLossGrad", func(f *Funcs, x [5][]float32) []float32 { f.LogisticLossGrad(x[0], x[1], x[0], a); return x[0] }},
 			{"ExpScaled", func(f *Funcs, x [5][]float32) []float32 { f.ExpScaled(x[0], x[0], a, b); return x[0] }},
 			{"Normalize", func(f *Funcs, x [5][]float32) []float32 { f.Normalize(x[0], x[1], x[2], x[3], a, b, c); return x[0] }},
 			{"NormGradSums", func(f *Funcs, x [5][]float32) []float32 {
