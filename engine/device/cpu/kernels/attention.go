@@ -40,6 +40,8 @@ type heads struct {
 	vec            *vec.Funcs
 	b, t, d, h, hd int
 	group          int     // rows of a group
+	depth, nr      int     // of packed panels: rows of a block of D/H, and columns
+	across         int     // panels of T columns
 	ld             int     // elements of a row of scores
 	scale          float32 // of scores, 1/sqrt(D/H)
 	drop           dropper
@@ -49,7 +51,8 @@ type heads struct {
 func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
 	s, l := in(n, 0).Shape, Using()
 	k := heads{level: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
-	k.group = levelSizes[l].mr
+	k.group, k.nr, k.depth = levelSizes[l].mr, levelSizes[l].nr, depthOf(k.hd)
+	k.across = chunks(k.t, k.nr)
 	k.ld = wide(k.t) + scoreAlign // never a power of two
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k
@@ -90,34 +93,29 @@ func (k *heads) index(c, q int) uint64 {
 
 // packedSize is how many elements a head's packed keys or values have.
 func (k *heads) packedSize() int {
-	return chunks(k.t, levelSizes[k.level].nr) * levelSizes[k.level].nr * k.depth()
+	return k.across * k.nr * chunks(k.hd, k.depth) * k.depth
 }
-
-// depth is the rows of the panels of all blocks of D/H.
-func (k *heads) depth() int { return chunks(k.hd, depthOf(k.hd)) * depthOf(k.hd) }
 
 // pack writes the transpose of a head's keys or values as panels, a block of
 // D/H after another.
 func (k *heads) pack(ws *workspace, dst []float32, o operand) {
-	s, depth := levelSizes[k.level], depthOf(k.hd)
 	g := gemm{level: k.level, b: o.transposed(), k: k.hd}
-	for k0 := 0; k0 < k.hd; k0 += depth {
-		p := panels{data: dst, step: s.nr * depth, stride: s.nr, k: min(depth, k.hd-k0)}
+	for k0 := 0; k0 < k.hd; k0 += k.depth {
+		p := panels{data: dst, step: k.nr * k.depth, stride: k.nr, k: min(k.depth, k.hd-k0)}
 		g.packColumns(ws, p, k0, 0, k.t)
-		dst = dst[chunks(k.t, s.nr)*p.step:]
+		dst = dst[k.across*p.step:]
 	}
 }
 
 // against writes rows of a times the first n columns of what pack packed to s.
 func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32, rows, n int) {
-	z, depth := levelSizes[k.level], depthOf(k.hd)
 	a.check(rows, k.hd)
 	_ = s[(rows-1)*k.ld+n-1]
 	g := gemm{level: k.level, a: a, c: s, ldc: k.ld, k: k.hd}
-	for k0 := 0; k0 < k.hd; k0 += depth {
-		p := panels{data: packed, step: z.nr * depth, stride: z.nr, k: min(depth, k.hd-k0)}
+	for k0 := 0; k0 < k.hd; k0 += k.depth {
+		p := panels{data: packed, step: k.nr * k.depth, stride: k.nr, k: min(k.depth, k.hd-k0)}
 		g.sweep(ws, p, 0, rows, 0, n, k0, k0 > 0)
-		packed = packed[chunks(k.t, z.nr)*p.step:]
+		packed = packed[k.across*p.step:]
 	}
 }
 
@@ -125,24 +123,19 @@ func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32,
 // after another.
 func (k *heads) packRows(dst []float32, o operand) {
 	o.check(k.t, k.hd)
-	nr := levelSizes[k.level].nr
-	_ = dst[chunks(k.hd, nr)*nr*k.t-1]
-	k.level.spread(&dst[0], nr*k.t, &o.data[0], o.rs, k.hd, k.t)
+	_ = dst[k.rowsSize()-1]
+	k.level.spread(&dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, k.t)
 }
 
 // rowsSize is how many elements packRows writes.
-func (k *heads) rowsSize() int {
-	nr := levelSizes[k.level].nr
-	return chunks(k.hd, nr) * nr * k.t
-}
+func (k *heads) rowsSize() int { return chunks(k.hd, k.nr) * k.nr * k.t }
 
 // weigh writes rows of weights times the first n rows of what packRows packed.
 func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, rows, n int) {
-	nr := levelSizes[k.level].nr
 	_, _ = weights[(rows-1)*k.ld+n-1], out.data[(rows-1)*out.rs+k.hd-1]
 	g := gemm{level: k.level, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
 	for k0 := 0; k0 < n; k0 += blockK {
-		p := panels{data: packed[k0*nr:], step: nr * k.t, stride: nr, k: min(blockK, n-k0)}
+		p := panels{data: packed[k0*k.nr:], step: k.nr * k.t, stride: k.nr, k: min(blockK, n-k0)}
 		g.sweep(ws, p, 0, rows, 0, k.hd, k0, k0 > 0)
 	}
 }
@@ -232,20 +225,22 @@ func (k *attentionGrad) head(ws *workspace, c int) gradHead {
 	if k.drop.p > 0 {
 		drops = block * k.ld
 	}
-	mem := ws.more(2*k.packedSize() + k.rowsSize() + 2*block*(k.ld+1) + drops)
+	mem := ws.more(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops)
 	h := gradHead{ws: ws, c: c, group: k.group}
 	h.keys, h.values, h.plain = mem.cut(k.packedSize()), mem.cut(k.packedSize()), mem.cut(k.rowsSize())
 	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
-	h.stats = mem.cut(2 * block)
+	h.stats = mem.cut(2 * k.t)
 	k.pack(ws, h.keys, k.part(k.qkv, c, 1, 0))
 	k.pack(ws, h.values, k.part(k.qkv, c, 2, 0))
 	k.packRows(h.plain, k.part(k.qkv, c, 1, 0))
-	for which := range 2 {
-		if !k.finite(k.part(k.qkv, c, which, 0)) {
-			h.group = 1
-		}
+	y, dy := k.of(k.y, c, 0), k.of(k.dy, c, 0)
+	y.check(k.t, k.hd)
+	k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], k.d, k.t, k.hd)
+	for q, v := range k.lse[c*k.t:][:k.t] {
+		h.stats[2*q] = v
 	}
-	if !k.finite(k.of(k.dy, c, 0)) {
+	// Where dy is not finite, neither is its delta.
+	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) != 0 || !k.finite(k.part(k.qkv, c, 0, 0)) || !k.finite(k.part(k.qkv, c, 1, 0)) {
 		h.group = 1
 	}
 	return h
@@ -260,12 +255,6 @@ func (k *attentionGrad) Chunk(c int) {
 	h := k.head(ws, c)
 	for q0 := 0; q0 < k.t; q0 += k.block() {
 		q1 := min(q0+k.block(), k.t)
-		y, dy := k.of(k.y, c, q0), k.of(k.dy, c, q0)
-		y.check(q1-q0, k.hd)
-		k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], k.d, q1-q0, k.hd)
-		for q := q0; q < q1; q++ {
-			h.stats[2*(q-q0)] = k.lse[c*k.t+q]
-		}
 		for q := q0; q < q1; q += h.group {
 			k.queries(&h, q0, q, min(q+h.group, q1))
 		}
@@ -286,7 +275,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 			k.vec.Mul(x[:len(m)], x[:len(m)], m)
 		}
 	}
-	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, n, q+1, wide(q1), k.scale, &h.stats[2*(q-q0)])
+	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, n, q+1, wide(q1), k.scale, &h.stats[2*q])
 	if k.drop.p > 0 {
 		for i := range n {
 			m, x := h.drops[at+i*k.ld:][:q+i+1], pm[i*k.ld:]
