@@ -1,7 +1,8 @@
 // Package host is what the kinds of devices share whose memory is this
 // machine's: an arena outside the Go heap, streams, and the planner that turns
-// a graph into a list of kernels over planned memory. It is no kind itself and
-// registers nothing; a kind passes [New] a [Config] with its kernels.
+// a graph into a list of kernels over planned memory, each for a cluster of nodes
+// (see package fuse). It is no kind itself and registers nothing; a kind passes
+// [New] a [Config] with its kernels.
 //
 // Memory. A device reserves address space once and hands out blocks aligned to
 // 64 bytes. Freed blocks wait in a list by exact size, so a steady state finds

@@ -5,8 +5,9 @@
 // [New] finds a node's kernel under a type-erased name, such as
 // "matmul(f32,f32)->f32", and binds the node's attributes and shapes. What
 // remains for [Kernel.Run] is to fill in the addresses ([Args]) and compute;
-// it allocates nothing. An [Epilogue] goes on with a product's output while it
-// is in the cache.
+// it allocates nothing. [NewCluster] does the same for nodes that are computed in
+// one pass: tile programs, alone or as the [Epilogue] of a kernel that goes on
+// with pieces of its output while they are in the cache.
 //
 // Results are the same bits for every number of threads at one level. Work is
 // cut into chunks by shapes alone, each output element is summed in one order,
