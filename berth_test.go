@@ -111,6 +111,24 @@ func TestWeightsAreTheSameOnAnyStagesThreadsAndSchedule(t *testing.T) {
 	}
 }
 
+// TestBF16 wants losses near those of float32 and weights that are others, but
+// the same however the run is cut.
+func TestBF16(t *testing.T) {
+	text := tiedConfig(t)
+	single := train(t, open(t, text), berth.TrainOptions{})
+	want := train(t, open(t, text, "precision=bf16", "devices=cpu:1", "devices.threads=1"), berth.TrainOptions{})
+	got := train(t, open(t, text, "precision=bf16", "devices=cpu:2"), berth.TrainOptions{})
+	if got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("two devices give other weights than one thread")
+	}
+	if want.WeightsSHA256 == single.WeightsSHA256 {
+		t.Error("bf16 gives the weights of float32")
+	}
+	if a, b := *want.Final.TrainLoss, *single.Final.TrainLoss; math.Abs(a-b) > 0.02*b {
+		t.Errorf("the loss is %v, in float32 %v", a, b)
+	}
+}
+
 func TestResumeIsExactFromEveryStep(t *testing.T) {
 	want := train(t, open(t, everything), berth.TrainOptions{})
 	if want.Steps != 33 {

@@ -274,3 +274,27 @@ func TestSeedDecidesTheBits(t *testing.T) {
 		t.Error("two weights have the same numbers")
 	}
 }
+
+// TestPrecisionIsThatOfAllProducts, of a step's gradients too.
+func TestPrecisionIsThatOfAllProducts(t *testing.T) {
+	for name, layers := range map[string][]models.Layer{
+		"mlp": models.MLP([]int{8}, "relu", 4, graph.Pos{}),
+		"gpt": models.GPT(models.GPTOptions{Layers: 1, Heads: 2, Width: 8, Context: 4, Vocab: 5}, graph.Pos{}),
+	} {
+		for _, bf16 := range []bool{false, true} {
+			s := models.Spec{Input: shape.F32(6), Target: shape.I32(), Layers: layers, Loss: "cross_entropy", BF16: bf16}
+			if name == "gpt" {
+				s.Input, s.Target = shape.I32(4), shape.I32(4)
+			}
+			g, err := models.Train(s, adamW(), models.Size{Microbatch: 3, Microbatches: 1, Batch: 3, Ring: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range g.Nodes {
+				if m, ok := n.Op.(ops.MatMul); ok && m.BF16 != bf16 {
+					t.Errorf("%s with BF16 %v has %v", name, bf16, n)
+				}
+			}
+		}
+	}
+}
