@@ -110,7 +110,8 @@ func BenchmarkConv(b *testing.B) {
 	b.Run("y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
 	b.Run("dx", func(b *testing.B) { bench(b, ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: 14, W: 14}, w, dy) })
 	b.Run("dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
-	x, dy = noise(64, 1, 28, 28), noise(64, 32, 28, 28)
+	x, w, dy = noise(64, 1, 28, 28), noise(32, 1, 3, 3), noise(64, 32, 28, 28)
+	b.Run("first y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
 	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
 }
 

@@ -29,6 +29,7 @@ type conv struct {
 	im              im2col
 	x, w, y         []float32 // or their gradients
 	then            *Epilogue // nil if nothing follows
+	direct          *direct   // instead of a product, if not nil
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
@@ -63,16 +64,27 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
 	k.grid = newGrid(k.level, k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
+	cg, og := k.perGroup()
+	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
 	return (*convY)(&k), nil
 }
 
 // Then implements [Follower].
 func (k *convY) Then(e Epilogue) { (*conv)(k).follow(e) }
 
-func (k *convY) ScratchBytes() int64 { return 0 }
+func (k *convY) ScratchBytes() int64 {
+	if k.direct == nil {
+		return 0
+	}
+	return int64(k.direct.scratch()) * 4
+}
 
 func (k *convY) Run(p Pool, a *Args) error {
 	(*conv)(k).bind(a.In[0], a.In[1], a.Out[0])
+	if d := k.direct; d != nil {
+		d.run(p, k.x, k.w, k.y, floats(a.Scratch, d.scratch()), k.then)
+		return nil
+	}
 	do(p, k.grid.chunks(), k)
 	return nil
 }
@@ -109,16 +121,27 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
 	k.grid = newGrid(k.level, k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
+	cg, og := k.perGroup()
+	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
 	return (*convX)(&k), nil
 }
 
 // Then implements [Follower].
 func (k *convX) Then(e Epilogue) { (*conv)(k).follow(e) }
 
-func (k *convX) ScratchBytes() int64 { return int64(k.c/k.groups*k.o*k.kk) * 4 }
+func (k *convX) ScratchBytes() int64 {
+	if k.direct == nil {
+		return int64(k.c/k.groups*k.o*k.kk) * 4
+	}
+	return int64(k.direct.scratch()) * 4
+}
 
 func (k *convX) Run(p Pool, a *Args) error {
 	(*conv)(k).bind(a.Out[0], a.In[0], a.In[1])
+	if d := k.direct; d != nil {
+		d.run(p, k.y, k.w, k.x, floats(a.Scratch, d.scratch()), k.then)
+		return nil
+	}
 	t := floats(a.Scratch, len(k.w))
 	cg, og := (*conv)(k).perGroup()
 	for o := range k.o {

@@ -260,9 +260,12 @@ func drawConv(s source, which string) sample {
 	groups := s.size("groups", 3)
 	n, c, o := s.dim("n", 3), groups*s.size("c", 4), groups*s.size("o", 5)
 	kh, kw := s.size("kh", 4), s.size("kw", 4)
+	if s.bool("many channels") {
+		c, o = groups*s.size("more c", 40), groups*s.size("more o", 40)
+	}
 	stride, pad := s.size("stride", 3), rapid.IntRange(0, 3).Draw(s.t, "pad")
 	h := max(1, kh-2*pad) + rapid.IntRange(0, 12).Draw(s.t, "h")
-	w := max(1, kw-2*pad) + rapid.IntRange(0, 12).Draw(s.t, "w")
+	w := max(1, kw-2*pad) + rapid.IntRange(0, 40).Draw(s.t, "w")
 	x, f := s.normal(n, c, h, w), s.normal(o, c/groups, kh, kw)
 	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}
 	y, err := op.Infer([]shape.Meta{x.Meta, f.Meta})

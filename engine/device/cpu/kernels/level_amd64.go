@@ -129,3 +129,18 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 		return false
 	}
 }
+
+// direct adds up k taps for a few pixels of a row, at most those of
+// [directPixels]: y[p][c] = sum over t of x[taps[t]+p] * w[t][c] for the
+// channels c of two vectors, and with add not 0, that plus y. No level without
+// vectors has it.
+func (l Level) direct(y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	switch l {
+	case AVX512:
+		asm.Conv512(y, x, taps, w, pixels, k, add)
+	case AVX2:
+		asm.Conv2(y, x, taps, w, pixels, k, add)
+	default:
+		panic("BUG: a direct convolution without vectors")
+	}
+}

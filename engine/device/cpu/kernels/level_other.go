@@ -47,3 +47,8 @@ func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *f
 func (l Level) halve(dst, src *float32, k int) { panic("BUG: " + l.String() + " does not pair") }
 
 func (l Level) pair(panel *float32, width, pairs int) { panic("BUG: " + l.String() + " does not pair") }
+
+// direct is only called on levels with vectors.
+func (l Level) direct(_, _ *float32, _ *int, _ *float32, _, _, _ int) {
+	panic("BUG: a direct convolution without vectors")
+}

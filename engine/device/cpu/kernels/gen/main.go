@@ -23,6 +23,8 @@ var files = []struct {
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
 	{"gemm_bf16_amd64", emitBF16},
 	{"pack_amd64", emitPack},
+	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
+	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
