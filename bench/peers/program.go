@@ -96,6 +96,8 @@ type turn struct {
 	Round    int    `json:"round"`
 	Family   string `json:"program"`
 	Variant  string `json:"variant,omitempty"`
+	// Others is the share of the machine that other programs took meanwhile.
+	Others float64 `json:"others"`
 	sample
 }
 
@@ -111,7 +113,7 @@ func (t *turns) all(ctx context.Context, workload string, round int) error {
 		if !p.does(workload) {
 			continue
 		}
-		s, err := t.one(ctx, p, workload)
+		s, others, err := t.one(ctx, p, workload)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -121,26 +123,29 @@ func (t *turns) all(ctx context.Context, workload string, round int) error {
 			fmt.Fprintf(t.log, "round %d/%d  %-9s  %s failed: %v\n", round+1, t.rounds, workload, p.name(), err)
 			continue
 		}
-		t.measured = append(t.measured, turn{Workload: workload, Round: round, Family: p.family, Variant: p.variant, sample: s})
-		fmt.Fprintf(t.log, "round %d/%d  %-9s  %-55s  %9.2f ms, least %9.2f, %d MiB\n", round+1, t.rounds, workload, p.name(),
-			s.StepMS.Median, s.StepMS.Min, s.PeakResidentBytes>>20)
+		t.measured = append(t.measured, turn{workload, round, p.family, p.variant, others, s})
+		fmt.Fprintf(t.log, "round %d/%d  %-9s  %-55s  %9.2f ms, least %9.2f, %d MiB, others took %.0f%%\n", round+1, t.rounds, workload, p.name(),
+			s.StepMS.Median, s.StepMS.Min, s.PeakResidentBytes>>20, 100*others)
 	}
 	return nil
 }
 
-// one is a single turn, under the lock if there is one.
-func (t *turns) one(ctx context.Context, p program, workload string) (s sample, err error) {
+// one is a single turn, under the lock if there is one, and the share of the
+// machine that others took meanwhile.
+func (t *turns) one(ctx context.Context, p program, workload string) (s sample, others float64, err error) {
 	if t.lock != "" {
 		f, err := os.OpenFile(t.lock, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
-			return s, err
+			return s, 0, err
 		}
 		defer f.Close() // which also unlocks
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-			return s, fmt.Errorf("lock %s: %w", t.lock, err)
+			return s, 0, fmt.Errorf("lock %s: %w", t.lock, err)
 		}
 	}
-	return p.run(ctx, workload)
+	before := readUsage()
+	s, err = p.run(ctx, workload)
+	return s, readUsage().othersSince(before), err
 }
 
 func every(string) bool { return true }

@@ -34,8 +34,8 @@ func (t target) of(family string) float64 {
 // markdown writes the tables.
 func (r report) markdown(w io.Writer) error {
 	m := r.Machine
-	_, err := fmt.Fprintf(w, "\n%s, %d cores, %d threads, %s, commit %s. %s. Rounds: %d, of %g s each.\n\n%s\n%s\n%s\n", m.CPU, m.Cores,
-		r.Threads, m.System, m.Commit, r.versions(), r.Rounds, r.Seconds, r.timeTable(), r.floorTable(), r.memoryTable())
+	_, err := fmt.Fprintf(w, "\n%s, %d cores, %d threads, %s, commit %s. %s. Rounds: %d, of %g s each.\n\n%s%s\n%s\n%s\n", m.CPU, m.Cores,
+		r.Threads, m.System, m.Commit, r.versions(), r.Rounds, r.Seconds, r.disturbed(), r.timeTable(), r.floorTable(), r.memoryTable())
 	return err
 }
 
