@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"configs":                   {},
 
 	"engine/device/cpu/blas":        {},
-	"engine/device/cpu/kernels/vec": {"engine/device/cpu/kernels/asm"},
+	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
 	"engine/device/cpu/kernels/asm": {},
 }
 

@@ -3,6 +3,7 @@ package kernels
 import (
 	"math"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/rng"
@@ -12,26 +13,25 @@ var randomKernels = map[string]constructor{"dropout(f32,i32,i32)->f32": newDropo
 
 // dropper decides which elements survive, by their index in the global batch.
 type dropper struct {
-	p     float64
-	scale uint32 // bits of 1/(1-P), the factor of survivors
-	least uint32 // the least word>>8 of survivors
-	key   rng.Key
-	step  uint32
-	size  uint64 // elements of a sample
-	first uint64 // index of the microbatch's first element
+	p      float64
+	rule   vec.Drop
+	blocks func(dst []float32, block uint64, d *vec.Drop)
+	mul    pairFunc
+	size   uint64 // elements of a sample
+	first  uint64 // index of the microbatch's first element
 }
 
 func newDropper(key rng.Key, p float64) dropper {
-	return dropper{
-		p: p, key: key,
-		scale: math.Float32bits(float32(1 / (1 - p))),
-		least: uint32(math.Ceil(float64(float32(p)) * (1 << 24))),
-	}
+	return dropper{p: p, blocks: Using().vec().DropFactors, mul: Using().vec().Mul, rule: vec.Drop{
+		Key:    key,
+		Factor: math.Float32bits(float32(1 / (1 - p))),
+		Least:  uint32(math.Ceil(float64(float32(p)) * (1 << 24))),
+	}}
 }
 
 // bind reads the scalars step and base for samples of size elements.
 func (d *dropper) bind(step, base []byte, size int) {
-	d.step, d.size = uint32(scalarInt(step)), uint64(size)
+	d.rule.Step, d.size = uint32(scalarInt(step)), uint64(size)
 	d.first = uint64(int64(scalarInt(base)) * int64(size))
 }
 
@@ -45,16 +45,25 @@ func (d *dropper) factors(dst []float32, i uint64) {
 		}
 		return
 	}
-	for len(dst) > 0 {
-		words := d.key.At(i>>2, d.step)
-		lane := int(i & 3)
-		n := min(4-lane, len(dst))
-		for j := range n {
-			kept := ^uint32(int32(words[(lane+j)&3]>>8-d.least) >> 31)
-			dst[j] = math.Float32frombits(d.scale & kept)
-		}
+	if lane := i & 3; lane > 0 {
+		n := d.part(dst, i>>2, int(lane))
 		dst, i = dst[n:], i+uint64(n)
 	}
+	d.blocks(dst, i>>2, &d.rule)
+	if rest := len(dst) &^ 3; rest < len(dst) {
+		d.part(dst[rest:], (i+uint64(rest))>>2, 0)
+	}
+}
+
+// part writes what dst has room for of one block's factors from a lane on, and
+// returns how many that are.
+func (d *dropper) part(dst []float32, block uint64, lane int) int {
+	words := d.rule.Key.At(block, d.rule.Step)
+	n := min(len(dst), 4-lane)
+	for j := range n {
+		dst[j] = d.rule.Of(words[lane+j])
+	}
+	return n
 }
 
 // apply drops elements of x in place. NaN and infinities stay visible: dropped,
@@ -63,15 +72,14 @@ func (d *dropper) apply(x []float32, i uint64) {
 	if d.p == 0 {
 		return
 	}
-	var factors [256]float32
+	r := takeRegisters()
 	for len(x) > 0 {
-		n := min(len(factors), len(x))
-		d.factors(factors[:n], i)
-		for j, f := range factors[:n] {
-			x[j] *= f
-		}
+		n := min(len(r.all), len(x))
+		d.factors(r.all[:n], i)
+		d.mul(x[:n], x[:n], r.all[:n])
 		x, i = x[n:], i+uint64(n)
 	}
+	r.giveBack()
 }
 
 // dropout copies and drops.

@@ -27,6 +27,8 @@ var files = []struct {
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
+	{"random_avx512_amd64", func(c *build.Context) { emitRandom(c, avx512()) }},
+	{"random_avx2_amd64", func(c *build.Context) { emitRandom(c, avx2()) }},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
 	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
 	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},

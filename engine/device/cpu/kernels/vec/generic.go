@@ -25,7 +25,8 @@ var Generic = Funcs{
 	AddScaled: addScaled, Affine: affine,
 
 	Sum: sum, Dot: dot, SquaresFrom: squaresFrom, ExpSum: expSum, Max: largest,
-	Adam: adam, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
+	DropFactors: dropFactors,
+	Adam:        adam, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
 
 	Rows: &genericRows,
 }
@@ -284,5 +285,15 @@ func nesterov(w1, v1, w, v, g []float32, k *SGDFactors) {
 		u := k.Momentum*v[i] + d
 		v1[i] = u
 		w1[i] = x - k.Rate*(d+k.Momentum*u)
+	}
+}
+
+// dropFactors takes the words one block at a time.
+func dropFactors(dst []float32, block uint64, d *Drop) {
+	for ; len(dst) >= 4; dst, block = dst[4:], block+1 {
+		words := d.Key.At(block, d.Step)
+		for j, w := range words {
+			dst[j] = d.Of(w)
+		}
 	}
 }

@@ -1,5 +1,11 @@
 package vec
 
+import (
+	"math"
+
+	"github.com/berth-ml/berth/engine/rng"
+)
+
 // Funcs are the functions of one level. y and the arrays that are read have
 // the same length, any alignment, and may be the very same memory; they must
 // not overlap otherwise.
@@ -26,12 +32,32 @@ type Funcs struct {
 	ExpSum      func(y, x []float32, shift float32) float64 // y = e^(x-shift), summed
 	Max         func(x []float32) float32                   // of what is not NaN; -Inf of nothing
 
+	// DropFactors writes the factors of elements whose random words are those
+	// of whole blocks of four, from a block on; what is beyond a multiple of
+	// four is left.
+	DropFactors func(dst []float32, block uint64, d *Drop)
+
 	// Optimizers: the numbers are in k, see [AdamFactors] and [SGDFactors].
 	Adam               func(w1, m1, v1, w, m, v, g []float32, k *AdamFactors)
 	SGD                func(w1, w, g []float32, k *SGDFactors)
 	Momentum, Nesterov func(w1, v1, w, v, g []float32, k *SGDFactors)
 
 	*Rows
+}
+
+// Drop says which elements dropout keeps: those of whose random word the upper
+// 24 bits are at least Least. Factor is the bits of what they are multiplied
+// with.
+type Drop struct {
+	Key           rng.Key
+	Step          uint32
+	Least, Factor uint32
+}
+
+// Of is the factor of an element by its random word.
+func (d *Drop) Of(word uint32) float32 {
+	kept := ^uint32(int32(word>>8-d.Least) >> 31)
+	return math.Float32frombits(d.Factor & kept)
 }
 
 // AdamFactors are d = Grad*g + Decay*w, m' = Beta1*m + Rest1*d,

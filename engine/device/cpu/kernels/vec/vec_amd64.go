@@ -46,7 +46,8 @@ var AVX512 = Funcs{
 
 	Sum: total(asm.Sum512), Dot: total2(asm.Dot512), SquaresFrom: totalFrom(asm.SquaresFrom512), ExpSum: totalExp(asm.ExpSum512), Max: most(asm.Max512),
 
-	Adam: update3(asm.Adam512), SGD: update1(asm.SGD512), Momentum: update2(asm.Momentum512), Nesterov: update2(asm.Nesterov512),
+	DropFactors: drops(asm.DropFactors512, 64),
+	Adam:        update3(asm.Adam512), SGD: update1(asm.SGD512), Momentum: update2(asm.Momentum512), Nesterov: update2(asm.Nesterov512),
 
 	Rows: &avx512Rows,
 }
@@ -95,7 +96,8 @@ var AVX2 = Funcs{
 
 	Sum: total(asm.Sum2), Dot: total2(asm.Dot2), SquaresFrom: totalFrom(asm.SquaresFrom2), ExpSum: totalExp(asm.ExpSum2), Max: most(asm.Max2),
 
-	Adam: update3(asm.Adam2), SGD: update1(asm.SGD2), Momentum: update2(asm.Momentum2), Nesterov: update2(asm.Nesterov2),
+	DropFactors: drops(asm.DropFactors2, 32),
+	Adam:        update3(asm.Adam2), SGD: update1(asm.SGD2), Momentum: update2(asm.Momentum2), Nesterov: update2(asm.Nesterov2),
 
 	Rows: &avx2Rows,
 }
@@ -208,5 +210,20 @@ func update3(f func(w1, m1, v1, w, m, v, dw, k *float32, n int)) func(w1, m1, v1
 		if n := len(w); n > 0 {
 			f(&w1[:n][0], &m1[:n][0], &v1[:n][0], &w[0], &m[:n][0], &v[:n][0], &g[:n][0], &k.Grad, n)
 		}
+	}
+}
+
+// drops goes through groups of elements on vectors, and through the rest one
+// block at a time. The vectors' counters have no carry.
+func drops(f func(dst *float32, groups int, c0, c1, step, k0, k1, least, factor uint32), group int) func(dst []float32, block uint64, d *Drop) {
+	return func(dst []float32, block uint64, d *Drop) {
+		n := len(dst) / group
+		if uint64(uint32(block))+uint64(n*group/4) > 1<<32 {
+			n = 0
+		}
+		if n > 0 {
+			f(&dst[0], n, uint32(block), uint32(block>>32), d.Step, d.Key.Lo, d.Key.Hi, d.Least, d.Factor)
+		}
+		dropFactors(dst[n*group:], block+uint64(n*group/4), d)
 	}
 }

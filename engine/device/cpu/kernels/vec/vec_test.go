@@ -138,6 +138,9 @@ func TestFunctionsAgreeWithGeneric(t *testing.T) {
 				if v.Field(i).Kind() != reflect.Func {
 					continue // the functions over rows, which have tests of their own
 				}
+				if name == "DropFactors" { // see TestDropFactors
+					continue
+				}
 				if err := agree(name, v.Field(i), g.Field(i), rng, n); err != nil {
 					t.Fatalf("%s %s, %d elements: %v", level, name, n, err)
 				}
