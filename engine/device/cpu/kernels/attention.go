@@ -9,8 +9,8 @@ import (
 )
 
 // Letters: B samples, T positions, D width, H heads of width D/H. One chunk is
-// one head of one sample. It packs the head's keys (the gradient also its
-// values) once, and goes through its queries in groups of as many rows as the
+// one head of one sample, or where these are few, a piece of its queries. It
+// packs the keys and values that they see once, and goes through its queries in groups of as many rows as the
 // inner kernel of products has. A group's scores with the keys up to its last
 // query are a few rows in the cache; no [T,T] is anywhere. The gradient
 // computes the probabilities again from lse, for a block of queries, of which
@@ -42,6 +42,7 @@ type heads struct {
 	group          int     // rows of a group
 	depth, nr      int     // of packed panels: rows of a block of D/H, and columns
 	across         int     // panels of T columns
+	pieces         int     // that a head's queries are cut into
 	ld             int     // elements of a row of scores
 	scale          float32 // of scores, 1/sqrt(D/H)
 	drop           dropper
@@ -53,6 +54,7 @@ func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
 	k := heads{level: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
 	k.group, k.nr, k.depth = levelSizes[l].mr, levelSizes[l].nr, depthOf(k.hd)
 	k.across = chunks(k.t, k.nr)
+	k.pieces = max(1, min(chunks(enoughChunks, max(1, k.b*k.h)), k.t/(2*k.block())))
 	k.ld = wide(k.t) + scoreAlign // never a power of two
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k
@@ -64,6 +66,31 @@ func (k *heads) bind(qkv, y, lse []byte, scalars [][]byte) {
 	if len(scalars) == 2 {
 		k.drop.bind(scalars[0], scalars[1], k.h*k.t*k.t)
 	}
+}
+
+// block is how many queries the gradient takes together, whole groups. Pieces
+// are whole numbers of it.
+func (k *heads) block() int { return gradRows / k.group * k.group }
+
+// run shares the pieces of all heads.
+func (k *heads) run(p Pool, t Task) {
+	if k.t > 0 {
+		do(p, k.b*k.h*k.pieces, t)
+	}
+}
+
+// piece is the head of chunk i and its queries.
+func (k *heads) piece(i int) (c, lo, hi int) {
+	return i / k.pieces, k.start(i % k.pieces), k.start(i%k.pieces + 1)
+}
+
+// start is the first query of piece p. Work grows with the position, so the
+// bounds grow with the root of p.
+func (k *heads) start(p int) int {
+	if p == k.pieces {
+		return k.t
+	}
+	return int(float64(k.t)*math.Sqrt(float64(p)/float64(k.pieces))) / k.block() * k.block()
 }
 
 // part is queries (0), keys (1) or values (2) of chunk c in a tensor laid out
@@ -80,10 +107,10 @@ func (k *heads) of(x []float32, c, q0 int) operand {
 // transposed swaps rows and columns.
 func (o operand) transposed() operand { return operand{o.data, o.cs, o.rs} }
 
-// finite tells whether all T rows of a head's operand are finite.
-func (k *heads) finite(o operand) bool {
-	o.check(k.t, k.hd)
-	return k.vec.Zeros(&o.data[0], o.rs, k.t, k.hd) == 0
+// finite tells whether n rows of a head's operand are finite.
+func (k *heads) finite(o operand, n int) bool {
+	o.check(n, k.hd)
+	return k.vec.Zeros(&o.data[0], o.rs, n, k.hd) == 0
 }
 
 // index is the random index of key 0 for query q of chunk c.
@@ -96,13 +123,13 @@ func (k *heads) packedSize() int {
 	return k.across * k.nr * chunks(k.hd, k.depth) * k.depth
 }
 
-// pack writes the transpose of a head's keys or values as panels, a block of
-// D/H after another.
-func (k *heads) pack(ws *workspace, dst []float32, o operand) {
+// pack writes the transpose of a head's first n keys or values as panels, a
+// block of D/H after another.
+func (k *heads) pack(ws *workspace, dst []float32, o operand, n int) {
 	g := gemm{level: k.level, b: o.transposed(), k: k.hd}
 	for k0 := 0; k0 < k.hd; k0 += k.depth {
 		p := panels{data: dst, step: k.nr * k.depth, stride: k.nr, k: min(k.depth, k.hd-k0)}
-		g.packColumns(ws, p, k0, 0, k.t)
+		g.packColumns(ws, p, k0, 0, n)
 		dst = dst[k.across*p.step:]
 	}
 }
@@ -119,12 +146,12 @@ func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32,
 	}
 }
 
-// packRows writes a head's keys or values as panels, all T rows of some columns
-// after another.
-func (k *heads) packRows(dst []float32, o operand) {
-	o.check(k.t, k.hd)
+// packRows writes a head's first n keys or values as panels, T rows of some
+// columns after another.
+func (k *heads) packRows(dst []float32, o operand, n int) {
+	o.check(n, k.hd)
 	_ = dst[k.rowsSize()-1]
-	k.level.spread(&dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, k.t)
+	k.level.spread(&dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, n)
 }
 
 // rowsSize is how many elements packRows writes.
@@ -153,27 +180,29 @@ func (k *attention) ScratchBytes() int64 { return 0 }
 
 func (k *attention) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.Out[0], a.Out[1], a.In[1:])
-	if k.t > 0 {
-		do(p, k.b*k.h, k)
-	}
+	k.run(p, k)
 	return nil
 }
 
-func (k *attention) Chunk(c int) {
+func (k *attention) Chunk(i int) {
+	c, lo, hi := k.piece(i)
+	if lo == hi {
+		return
+	}
 	ws := takeWorkspace()
 	defer ws.giveBack()
 	room := chunks(k.group, vec.AttendRows) * vec.AttendRows
 	mem := ws.more(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room))
 	keys, values, s := mem.cut(k.packedSize()), mem.cut(k.rowsSize()), mem.cut(room*k.ld)
 	most, sums := mem.cut(k.t+room), mem.cut(k.t+room)
-	k.pack(ws, keys, k.part(k.qkv, c, 1, 0))
-	k.packRows(values, k.part(k.qkv, c, 2, 0))
+	k.pack(ws, keys, k.part(k.qkv, c, 1, 0), hi)
+	k.packRows(values, k.part(k.qkv, c, 2, 0), hi)
 	group := k.group
-	if !k.finite(k.part(k.qkv, c, 2, 0)) {
+	if !k.finite(k.part(k.qkv, c, 2, 0), hi) {
 		group = 1
 	}
-	for q0 := 0; q0 < k.t; q0 += group {
-		q1 := min(q0+group, k.t)
+	for q0 := lo; q0 < hi; q0 += group {
+		q1 := min(q0+group, hi)
 		n := q1 - q0
 		k.against(ws, s, k.part(k.qkv, c, 0, q0), keys, n, q1)
 		k.vec.Attend(&s[0], k.ld, n, q0+1, wide(q1), k.scale, &most[q0], &sums[q0])
@@ -182,125 +211,6 @@ func (k *attention) Chunk(c int) {
 		}
 		k.weigh(ws, k.of(k.y, c, q0), s, values, n, q1)
 	}
-	k.vec.Log(sums[:k.t], sums[:k.t])
-	k.vec.Add(k.lse[c*k.t:][:k.t], most[:k.t], sums[:k.t])
-}
-
-// attentionGrad: with P the probabilities, M the dropout factors, and
-// delta[q] = dy[q].y[q] = sum over k of P M (dy v^T):
-// dv = (P M)^T dy, ds = P (M (dy v^T) - delta), dq = ds k scale, dk = ds^T q scale.
-type attentionGrad struct {
-	heads
-	dqkv, dy []float32
-}
-
-func newAttentionGrad(n *graph.Node) (Kernel, error) {
-	op := ops.CausalSelfAttention(n.Op.(ops.CausalSelfAttentionGrad))
-	return &attentionGrad{heads: headsOf(n, op)}, nil
-}
-
-func (k *attentionGrad) ScratchBytes() int64 { return 0 }
-
-func (k *attentionGrad) Run(p Pool, a *Args) error {
-	k.bind(a.In[0], a.In[1], a.In[2], a.In[4:])
-	k.dqkv, k.dy = floats(a.Out[0], len(k.qkv)), floats(a.In[3], len(k.y))
-	if k.t > 0 {
-		do(p, k.b*k.h, k)
-	}
-	return nil
-}
-
-// gradHead is the memory of one chunk of the gradient: packed keys and values,
-// and for a block of queries P M, the gradient of the scores, M, and lse and
-// delta.
-type gradHead struct {
-	ws                   *workspace
-	c, group             int
-	keys, values, plain  []float32 // plain are the keys not transposed
-	pm, ds, drops, stats []float32
-}
-
-func (k *attentionGrad) head(ws *workspace, c int) gradHead {
-	block, drops := k.block(), 0
-	if k.drop.p > 0 {
-		drops = block * k.ld
-	}
-	mem := ws.more(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops)
-	h := gradHead{ws: ws, c: c, group: k.group}
-	h.keys, h.values, h.plain = mem.cut(k.packedSize()), mem.cut(k.packedSize()), mem.cut(k.rowsSize())
-	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
-	h.stats = mem.cut(2 * k.t)
-	k.pack(ws, h.keys, k.part(k.qkv, c, 1, 0))
-	k.pack(ws, h.values, k.part(k.qkv, c, 2, 0))
-	k.packRows(h.plain, k.part(k.qkv, c, 1, 0))
-	y, dy := k.of(k.y, c, 0), k.of(k.dy, c, 0)
-	y.check(k.t, k.hd)
-	k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], k.d, k.t, k.hd)
-	for q, v := range k.lse[c*k.t:][:k.t] {
-		h.stats[2*q] = v
-	}
-	// Where dy is not finite, neither is its delta.
-	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) != 0 || !k.finite(k.part(k.qkv, c, 0, 0)) || !k.finite(k.part(k.qkv, c, 1, 0)) {
-		h.group = 1
-	}
-	return h
-}
-
-// block is how many queries are taken together, a whole number of groups.
-func (k *attentionGrad) block() int { return gradRows / k.group * k.group }
-
-func (k *attentionGrad) Chunk(c int) {
-	ws := takeWorkspace()
-	defer ws.giveBack()
-	h := k.head(ws, c)
-	for q0 := 0; q0 < k.t; q0 += k.block() {
-		q1 := min(q0+k.block(), k.t)
-		for q := q0; q < q1; q += h.group {
-			k.queries(&h, q0, q, min(q+h.group, q1))
-		}
-		k.add(&h, q0, q1)
-	}
-}
-
-// queries computes a group's rows of P M and ds, and its dq.
-func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
-	n, at := q1-q, (q-q0)*k.ld
-	pm, ds := h.pm[at:], h.ds[at:]
-	k.against(h.ws, pm, k.part(k.qkv, h.c, 0, q), h.keys, n, q1)
-	k.against(h.ws, ds, k.of(k.dy, h.c, q), h.values, n, q1)
-	if k.drop.p > 0 {
-		for i := range n {
-			m, x := h.drops[at+i*k.ld:][:q+i+1], ds[i*k.ld:]
-			k.drop.factors(m, k.index(h.c, q+i))
-			k.vec.Mul(x[:len(m)], x[:len(m)], m)
-		}
-	}
-	k.vec.AttendGrad(&pm[0], &ds[0], k.ld, n, q+1, wide(q1), k.scale, &h.stats[2*q])
-	if k.drop.p > 0 {
-		for i := range n {
-			m, x := h.drops[at+i*k.ld:][:q+i+1], pm[i*k.ld:]
-			k.vec.Mul(x[:len(m)], x[:len(m)], m)
-		}
-	}
-	k.weigh(h.ws, k.part(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
-}
-
-// add adds what queries q0..q1 give to dk and dv. Keys among them see only
-// the queries from their own group on, which are the first to reach them.
-func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
-	for _, p := range [2]struct {
-		weights []float32
-		from    operand
-		which   int
-	}{{h.ds, k.part(k.qkv, h.c, 0, q0), 1}, {h.pm, k.of(k.dy, h.c, q0), 2}} {
-		out := k.part(k.dqkv, h.c, p.which, 0)
-		g := gemm{level: k.level, a: operand{p.weights, 1, k.ld}, b: p.from, c: out.data, ldc: out.rs, k: q1 - q0, add: true}
-		g.tile(h.ws, 0, q0, 0, k.hd)
-		g.add = false
-		for i := q0; i < q1; i += h.group {
-			g.a.data, g.b.data = p.weights[(i-q0)*k.ld:], p.from.data[(i-q0)*p.from.rs:]
-			g.k = q1 - i
-			g.tile(h.ws, i, min(i+h.group, q1), 0, k.hd)
-		}
-	}
+	k.vec.Log(sums[lo:hi], sums[lo:hi])
+	k.vec.Add(k.lse[c*k.t+lo:c*k.t+hi], most[lo:hi], sums[lo:hi])
 }

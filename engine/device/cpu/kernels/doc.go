@@ -1,6 +1,7 @@
 // Package kernels computes the ops on a CPU: a float32 kernel for every op of
-// the table, over all threads of a [Pool]. Products, and with them convolution
-// and attention, use the CPU's vectors ([Level]); the rest is plain Go.
+// the table, over all threads of a [Pool], on the CPU's vectors ([Level]).
+// Products, and with them convolution and attention, have their own inner
+// kernels; most of the rest is made of the functions of package vec.
 //
 // [New] finds a node's kernel under a type-erased name, such as
 // "matmul(f32,f32)->f32", and binds the node's attributes and shapes. What
@@ -18,6 +19,7 @@
 //
 // A chunk of a product that packs its operands borrows a workspace of about
 // 820 KiB, of which as many exist as threads ever packed at the same time.
+// Attention keeps a head's packed keys and values there too.
 //
 // The types to know are [Kernel], [Args], [Pool], [Task] and [Level].
 package kernels

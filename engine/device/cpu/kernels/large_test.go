@@ -47,6 +47,8 @@ func testLargeShapes(t *testing.T) {
 		{ops.Transpose{Perm: []int{1, 0}}, []ref.Array{noise(130, 257)}, 0},
 		{ops.CausalSelfAttention{Heads: 2, P: 0.2}, []ref.Array{noise(2, 300, 3*20), one, one}, 1e-5},
 		{ops.CausalSelfAttentionGrad{Heads: 2, P: 0.2}, []ref.Array{noise(2, 300, 3*20), noise(2, 300, 20), noise(2, 2, 300), noise(2, 300, 20), one, one}, 1e-4},
+		{ops.CausalSelfAttention{Heads: 1}, []ref.Array{noise(1, 700, 3*8)}, 1e-5},
+		{ops.CausalSelfAttentionGrad{Heads: 1}, []ref.Array{noise(1, 700, 3*8), noise(1, 700, 8), noise(1, 1, 700), noise(1, 700, 8)}, 1e-4},
 		{ops.CausalSelfAttention{Heads: 1}, []ref.Array{noise(1, 67, 3*401)}, 1e-5},
 		{ops.CausalSelfAttentionGrad{Heads: 1}, []ref.Array{noise(1, 67, 3*401), noise(1, 67, 401), noise(1, 1, 67), noise(1, 67, 401)}, 1e-4},
 		{sum(0), []ref.Array{noise(300, 700)}, 1e-6},
