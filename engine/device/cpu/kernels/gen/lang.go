@@ -39,7 +39,7 @@ func (l *lang) param(name string) reg.GPVirtual {
 	return r
 }
 
-// spread is an argument of type float32 in all lanes.
+// spread is an argument of four bytes in all lanes.
 func (l *lang) spread(name string) value {
 	p, err := l.Param(name).Resolve()
 	if err != nil {

@@ -17,11 +17,11 @@ func emitRandom(c *build.Context, s simd) {
 		"share a counter of Philox4x32-10 with the key k0, k1; the first is c0, c1, step, 0. c0 must",
 		"not overflow.")
 	dst, groups := l.param("dst"), l.param("groups")
-	counter := l.word("c0")
+	counter := l.spread("c0")
 	l.VPADDD(l.laneOrder(), counter, counter)
 	l.Label("group")
 	words := l.philox(counter)
-	least, factor := l.word("least"), l.word("factor")
+	least, factor := l.spread("least"), l.spread("factor")
 	for i, w := range l.interleave(words) {
 		l.VPSRLD(Imm(8), w, w)
 		l.VPSUBD(least, w, w)
@@ -34,17 +34,6 @@ func emitRandom(c *build.Context, s simd) {
 	l.DECQ(groups)
 	l.JNE(LabelRef("group"))
 	l.done()
-}
-
-// word is an argument of type uint32 in all lanes.
-func (l *lang) word(name string) value {
-	p, err := l.Param(name).Resolve()
-	if err != nil {
-		panic(err)
-	}
-	v := l.register(l.Context)
-	l.VPBROADCASTD(p.Addr, v)
-	return v
 }
 
 // laneOrder is which counter each lane has, so that interleave gives them in
@@ -62,8 +51,8 @@ func (l *lang) laneOrder() Mem {
 
 // philox is the four words of each lane's counter.
 func (l *lang) philox(counter value) [4]value {
-	c := [4]value{l.copy(counter), l.word("c1"), l.word("step"), l.zero()}
-	k0, k1 := l.word("k0"), l.word("k1")
+	c := [4]value{l.copy(counter), l.spread("c1"), l.spread("step"), l.zero()}
+	k0, k1 := l.spread("k0"), l.spread("k1")
 	for round := range 10 {
 		if round > 0 {
 			l.VPADDD(l.bits(0x9E3779B9), k0, k0)
