@@ -15,6 +15,9 @@
 // everything that was found to make it faster; of each, the fastest variant is
 // what counts.
 //
+// Command precision, in the folder of that name, draws the losses in float32
+// and in bf16.
+//
 // The types to know are [program], one of those that take turns, [sample], what
 // it measured in one of them, and [report], all of it.
 package main
