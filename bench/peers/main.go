@@ -87,7 +87,12 @@ func compare(ctx context.Context, o options, log io.Writer) (rep report, err err
 	t := turns{options: o, log: log, programs: ps}
 	for round := range o.rounds {
 		for _, w := range names {
-			if err := t.all(ctx, w, round); err != nil {
+			err := t.all(ctx, w, round)
+			if ctx.Err() != nil && len(t.measured) > 0 {
+				fmt.Fprintln(log, "interrupted: what was measured until now is written")
+				return newReport(t), nil
+			}
+			if err != nil {
 				return rep, err
 			}
 		}
