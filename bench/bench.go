@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
 )
 
 // ErrOptions is the cause of errors about [Options].
@@ -20,6 +21,9 @@ type Options struct {
 	Threads int     // worker threads over all devices; 0 means all the machine has
 	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
 	Profile bool    // time every kernel, which slows short ones a little
+	// Recompute is what the backward pass computes again to save memory: none,
+	// cheap or block; empty means none.
+	Recompute partition.Recompute
 
 	onKernel func(w *device.Work, took time.Duration) // instead of the profile
 }

@@ -61,7 +61,7 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	if s.graph, err = s.w.Graph(); err != nil {
 		return err
 	}
-	plan, err := partition.New(s.graph, partition.Options{Devices: specs(s.devs), Microbatches: 1})
+	plan, err := partition.New(s.graph, partition.Options{Devices: specs(s.devs), Microbatches: 1, Recompute: o.Recompute})
 	if err != nil {
 		return err
 	}

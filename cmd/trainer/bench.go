@@ -26,6 +26,7 @@ func benchCommand() *cobra.Command {
 	c.Flags().IntVar(&o.Threads, "threads", 0, "worker threads; 0 means all cores")
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
+	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "what backward computes again to save memory: none, cheap or block")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
