@@ -275,11 +275,11 @@ func drawConv(s source, which string) sample {
 	dy := s.normal(y[0].Shape...)
 	switch which {
 	case "x":
-		return sample{ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, []ref.Array{f, dy}, 2e-5}
+		return sample{ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, []ref.Array{f, dy}, 1e-4}
 	case "w":
-		return sample{ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, []ref.Array{x, dy}, 5e-5}
+		return sample{ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, []ref.Array{x, dy}, 2e-4}
 	}
-	return sample{op, []ref.Array{x, f}, 2e-5}
+	return sample{op, []ref.Array{x, f}, 1e-4}
 }
 
 func drawPool(s source) (ref.Array, ops.MaxPool2D) {
