@@ -19,6 +19,8 @@ type Cluster struct {
 	Frame Frame
 	Reads [][]*graph.Value
 
+	// Lockstep says that each node takes a row before the next node does.
+	Lockstep bool
 	// Batch says that the nodes do not depend on each other, and each runs over a
 	// frame of its own.
 	Batch bool
@@ -159,7 +161,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 	if len(g.items) == 1 {
 		return Single(g.items[0].node)
 	}
-	k := &Cluster{Frame: g.frame, Raw: -1, Batch: g.items[0].rule.class == Small}
+	k := &Cluster{Frame: g.frame, Raw: -1, Lockstep: g.items[0].rule.class == Rows, Batch: g.items[0].rule.class == Small}
 	if g.head != nil {
 		k.Head = g.head.node
 	}
@@ -207,9 +209,10 @@ func (c *cutter) leaves(it *item, v *graph.Value) bool {
 }
 
 // writes tells whether a value needs memory though nobody outside reads it:
-// unread outputs of updates and heads do, and what is summed.
+// what goes from row to row does, unread outputs of updates and heads, and what is
+// summed.
 func (k *Cluster) writes(it *item, v *graph.Value) bool {
-	if k.Batch || it.node == k.Head && v.Out > 0 {
+	if k.Batch || k.Lockstep || it.node == k.Head && v.Out > 0 {
 		return true
 	}
 	for i, n := range k.Nodes {
@@ -256,8 +259,8 @@ func (k *Cluster) LastReader(v *graph.Value) int {
 // and where it computes nothing else can stand.
 func (k *Cluster) findAliases() {
 	k.Alias = make([][]int, len(k.Out))
-	if k.Batch {
-		k.aliasBatch()
+	if k.Batch || k.Lockstep {
+		k.aliasNodes()
 		return
 	}
 	for j, in := range k.In {
@@ -273,8 +276,9 @@ func (k *Cluster) findAliases() {
 	}
 }
 
-// aliasBatch lists what each node says itself, as far as no other node reads it.
-func (k *Cluster) aliasBatch() {
+// aliasNodes lists what each node says itself, as far as no other node reads it,
+// or none that comes later where nodes are in lockstep.
+func (k *Cluster) aliasNodes() {
 	readers := map[*graph.Value]int{}
 	for _, reads := range k.Reads {
 		for _, v := range reads {
@@ -284,7 +288,7 @@ func (k *Cluster) aliasBatch() {
 	for i, n := range k.Nodes {
 		for o, js := range Single(n).Alias {
 			for _, j := range js {
-				if v := k.Reads[i][j]; readers[v] == 1 {
+				if v := k.Reads[i][j]; readers[v] == 1 || k.Lockstep && k.LastReader(v) == i {
 					at := slices.Index(k.Out, n.Out[o])
 					k.Alias[at] = append(k.Alias[at], slices.Index(k.In, v))
 				}

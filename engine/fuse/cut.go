@@ -92,6 +92,7 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 	c.link(alias)
 	for c.fuse() {
 	}
+	c.pair()
 	c.batch()
 	return &Cuts{c.clusters(), c.edges()}
 }
@@ -168,7 +169,7 @@ func (c *cutter) fuse() (some bool) {
 // if they can.
 func (c *cutter) refusal(a, b *group) string {
 	for _, g := range []*group{a, b} {
-		if first := g.items[0]; first.rule.class == Solo || first.rule.class == Small {
+		if first := g.items[0]; first.rule.class == Solo || first.rule.class == Small || first.rule.class == Rows {
 			return first.node.Op.Kind() + " " + first.rule.why
 		}
 	}
@@ -192,6 +193,33 @@ func (c *cutter) refusal(a, b *group) string {
 		return via.Op.Kind() + " comes between"
 	}
 	return ""
+}
+
+// pair merges groups that go over the same rows, such as a loss and its gradient,
+// so that a row is read from memory once. What one takes of another must be there
+// row by row: it is no first output, which is a sum over all rows.
+func (c *cutter) pair() {
+	open := map[*graph.Value]*group{}
+	for _, it := range c.items {
+		if it.rule.class != Rows {
+			continue
+		}
+		x := c.root(it.node.In[0])
+		g := open[x]
+		if g == nil {
+			open[x] = it.group
+		} else if g.frame == it.frame && !c.waits(it, g) && c.detour(g, it.group) == nil {
+			merge(g, it.group)
+		}
+	}
+}
+
+// waits tells whether a node reads the first output of a group's.
+func (c *cutter) waits(it *item, g *group) bool {
+	return slices.ContainsFunc(it.node.In, func(v *graph.Value) bool {
+		p := c.producer(v)
+		return p != nil && p.group == g && c.root(v).Out == 0
+	})
 }
 
 // batch merges small groups that do not depend on each other: what they have to

@@ -4,7 +4,8 @@
 // A table gives each op's [Class]; everything else follows. Elementwise ops and
 // broadcasts run over small tiles that stay in the cache. Products and the like
 // may head a cluster: what follows goes on with each tile of their result. Sums
-// of rows take each row while it is there. Small updates run side by side.
+// of rows take each row while it is there. A loss and its gradient go over the
+// logits in lockstep. Small updates run side by side.
 //
 // All of a cluster runs over one [Frame], rows of columns that lie in memory one
 // after the other. Each operand of a node says how it lies in the frame

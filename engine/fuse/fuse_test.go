@@ -97,6 +97,12 @@ func TestClusters(t *testing.T) {
 			dx := b.One(ops.UnaryGrad{Fn: "relu"}, y, b.One(ops.MaxPool2DGrad{H: 4, W: 4}, idx, dy))
 			return []*graph.Value{ops.SumToShape(b, dx, shape.Of(3, 1, 1)), ops.SumToShape(b, dx, shape.Of(4, 4))}
 		}, "max_pool2d_grad+relu_grad+sum_to: idx dy y -> relu_grad sum_to inside max_pool2d_grad head in relu_grad\nsum_to: relu_grad -> sum_to.1"},
+		{"a loss, its gradient and the right answers, row by row", nil, func(b *graph.Builder) []*graph.Value {
+			x, targets := b.Input("x", shape.F32(4, 8)), b.Input("t", shape.I32(4))
+			loss := b.Apply(ops.CrossEntropy{}, x, targets)
+			dx := b.One(ops.CrossEntropyGrad{}, x, targets, loss[1], b.Input("d", shape.F32()))
+			return []*graph.Value{loss[0], b.One(ops.Correct{}, x, targets), dx, b.One(ops.CrossEntropyGrad{}, x, targets, loss[1], loss[0])}
+		}, "cross_entropy+cross_entropy_grad+correct: x t d -> cross_entropy cross_entropy:1 cross_entropy_grad correct\ncross_entropy_grad: x t cross_entropy:1 cross_entropy -> cross_entropy_grad.1 cross_entropy_grad.1@x"},
 		{"small updates, side by side and in place", nil, func(b *graph.Builder) []*graph.Value {
 			lr := b.Input("lr", shape.F32())
 			w, u, v := b.Input("w", shape.F32(8)), b.Input("u", shape.F32(3)), b.Input("v", shape.F32(1<<18))

@@ -18,6 +18,7 @@ const (
 	Solo  Class = iota // reads or writes in an order of its own
 	Map                // element i of the output takes element i of each operand, perhaps stretched
 	Head               // makes its first output tile by tile, each of which can be gone on with
+	Rows               // goes row by row, with others of its class that go over the same rows
 	Small              // goes with others of its class that do not depend on it, where it has little to do
 	Sum                // sums whole rows, in an order that does not depend on when each is there
 	View               // moves no bytes
@@ -62,9 +63,9 @@ var rules = map[string]rule{
 	"softmax_grad":          {why: "goes over each row several times"},
 	"log_softmax":           {why: "goes over each row several times"},
 	"log_softmax_grad":      {why: "goes over each row several times"},
-	"cross_entropy":         {why: "reads targets, which may be wrong"},
-	"cross_entropy_grad":    {why: "reads targets, which may be wrong"},
-	"correct":               {why: "reads targets, which may be wrong"},
+	"cross_entropy":         {class: Rows, why: "reads targets, which may be wrong"},
+	"cross_entropy_grad":    {class: Rows, why: "reads targets, which may be wrong"},
+	"correct":               {class: Rows, why: "reads targets, which may be wrong"},
 	"mse":                   {why: "is known only at the end of a sum"},
 	"bce":                   {why: "is known only at the end of a sum"},
 	"binary_correct":        {why: "is known only at the end of a sum"},
@@ -124,6 +125,9 @@ func newItem(n *graph.Node, at int) *item {
 		}
 	case Sum:
 		it.asSum()
+	case Rows:
+		x := n.In[0].Meta.Shape
+		it.frame = Frame{Elems: x.Elems(), rows: x.Dim(-1)}
 	case Small:
 		it.frame.Elems = n.Out[0].Meta.Elems()
 	}

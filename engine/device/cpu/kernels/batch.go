@@ -13,23 +13,35 @@ type loop interface {
 	Task
 	// bind takes the arguments of a run and says how many chunks it has.
 	bind(a *Args) int
+	// end ends the run after all chunks.
+	end(a *Args) error
 }
 
-// batch runs the chunks of several kernels in one loop.
+// runLoop is a loop's run alone.
+func runLoop(l loop, p Pool, a *Args) error {
+	do(p, l.bind(a), l)
+	return l.end(a)
+}
+
+// batch runs the chunks of several kernels in one loop: one kernel's after the
+// other's, or, in lockstep, chunk by chunk.
 type batch struct {
-	parts []part
-	ends  []int // the chunks of all parts up to each
+	parts    []part
+	lockstep bool
+	ends     []int // the chunks of all parts up to each
+	scratch  int64
 }
 
 // part is a kernel of a batch, and which of the batch's arguments are its own.
 type part struct {
 	loop
-	in, out []int
+	in, out []int // what it reads counts on from inputs to outputs
+	scratch int64 // where its scratch memory begins
 	args    Args
 }
 
 func newBatch(c *fuse.Cluster) (Kernel, error) {
-	b := &batch{parts: make([]part, len(c.Nodes)), ends: make([]int, len(c.Nodes))}
+	b := &batch{parts: make([]part, len(c.Nodes)), lockstep: c.Lockstep, ends: make([]int, len(c.Nodes))}
 	for i, n := range c.Nodes {
 		k, err := New(n)
 		if err != nil {
@@ -42,36 +54,57 @@ func newBatch(c *fuse.Cluster) (Kernel, error) {
 		p := &b.parts[i]
 		p.loop = l
 		for _, v := range c.Reads[i] {
-			p.in = append(p.in, slices.Index(c.In, v))
+			p.in = append(p.in, slices.Index(slices.Concat(c.In, c.Out), v))
 		}
 		for _, v := range n.Out {
 			p.out = append(p.out, slices.Index(c.Out, v))
 		}
+		p.scratch = b.scratch
+		b.scratch += int64(chunks(int(l.ScratchBytes()), cacheLine)) * cacheLine
 		p.args = Args{In: make([][]byte, len(p.in)), Out: make([][]byte, len(p.out))}
 	}
 	return b, nil
 }
 
-func (b *batch) ScratchBytes() int64 { return 0 }
+func (b *batch) ScratchBytes() int64 { return b.scratch }
 
 func (b *batch) Run(pool Pool, a *Args) error {
 	total := 0
 	for i := range b.parts {
 		p := &b.parts[i]
 		for k, j := range p.in {
-			p.args.In[k] = a.In[j]
+			if j < len(a.In) {
+				p.args.In[k] = a.In[j]
+			} else {
+				p.args.In[k] = a.Out[j-len(a.In)]
+			}
 		}
 		for k, j := range p.out {
 			p.args.Out[k] = a.Out[j]
 		}
+		p.args.Scratch = a.Scratch[p.scratch:]
 		total += p.bind(&p.args)
 		b.ends[i] = total
 	}
+	if b.lockstep {
+		total = b.ends[0]
+	}
 	do(pool, total, b)
+	for i := range b.parts {
+		if err := b.parts[i].end(&b.parts[i].args); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 func (b *batch) Chunk(i int) {
+	if b.lockstep {
+		for k := range b.parts {
+			b.parts[k].Chunk(i)
+		}
+		return
+	}
 	at, _ := slices.BinarySearch(b.ends, i+1)
 	if at > 0 {
 		i -= b.ends[at-1]

@@ -7,13 +7,15 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 )
 
+const cacheLine = 64 // bytes
+
 // NewCluster makes the kernel of a cluster. Its arguments are the cluster's In
 // and Out. It fails as [New] does.
 func NewCluster(c *fuse.Cluster) (Kernel, error) {
 	if len(c.Nodes) == 1 {
 		return New(c.Nodes[0])
 	}
-	if c.Batch {
+	if c.Batch || c.Lockstep {
 		return newBatch(c)
 	}
 	p, err := newProgram(c)
@@ -82,8 +84,7 @@ func (k *cluster) ScratchBytes() int64 {
 
 // sumBytes is a number per row and sum, in whole cache lines.
 func (k *cluster) sumBytes() int64 {
-	const line = 64
-	return int64(chunks(len(k.sums)*k.rows*8, line)) * line
+	return int64(chunks(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
 }
 
 func (k *cluster) Run(p Pool, a *Args) error {

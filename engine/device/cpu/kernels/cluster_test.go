@@ -121,6 +121,30 @@ func drawSums(t *rapid.T) *graph.Graph {
 	return g
 }
 
+// drawTargets makes a loss, its gradient and the number of right answers.
+func drawTargets(t *rapid.T) *graph.Graph {
+	b := graph.NewBuilder("random", 1)
+	r, c := rapid.IntRange(1, 300).Draw(t, "rows"), rapid.IntRange(9, 200).Draw(t, "classes")
+	x, targets := b.Input("x", shape.F32(r, c)), b.Input("targets", shape.I32(r))
+	loss := b.Apply(ops.CrossEntropy{}, x, targets)
+	b.Output("loss", loss[0])
+	b.Output("correct", b.One(ops.Correct{}, x, targets))
+	scale := b.Input("scale", shape.F32())
+	if rapid.Bool().Draw(t, "scaled by the loss") {
+		scale = loss[0]
+	}
+	dx := b.One(ops.CrossEntropyGrad{}, x, targets, loss[1], scale)
+	if rapid.Bool().Draw(t, "reads the logits") {
+		dx = ops.Mul(b, dx, x)
+	}
+	b.Output("dx", dx)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 // drawUpdates makes updates of tensors of many sizes.
 func drawUpdates(t *rapid.T) *graph.Graph {
 	b := graph.NewBuilder("random", 1)
@@ -220,7 +244,7 @@ func TestClustersEqualTheirNodes(t *testing.T) { atLevels(t, testClusters) }
 func testClusters(t *testing.T) {
 	fused := 0
 	rapid.Check(t, func(t *rapid.T) {
-		g := rapid.SampledFrom([]func(*rapid.T) *graph.Graph{drawCluster, drawCluster, drawHead, drawUpdates, drawSums}).Draw(t, "sort")(t)
+		g := rapid.SampledFrom([]func(*rapid.T) *graph.Graph{drawCluster, drawCluster, drawHead, drawUpdates, drawSums, drawTargets}).Draw(t, "sort")(t)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		in := map[*graph.Value][]byte{}
 		for _, v := range g.Inputs {

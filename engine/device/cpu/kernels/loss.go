@@ -47,7 +47,7 @@ func classRowsOf(n *graph.Node) classRows {
 	return k
 }
 
-func (k *classRows) bind(a *Args) {
+func (k *classRows) take(a *Args) {
 	k.bad.reset()
 	k.logits, k.targets = floats(a.In[0], k.r*k.c), ints(a.In[1], k.r)
 }
@@ -86,10 +86,15 @@ func newCrossEntropy(n *graph.Node) (Kernel, error) {
 
 func (k *crossEntropy) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
 
-func (k *crossEntropy) Run(p Pool, a *Args) error {
-	k.bind(a)
+func (k *crossEntropy) Run(p Pool, a *Args) error { return runLoop(k, p, a) }
+
+func (k *crossEntropy) bind(a *Args) int {
+	k.take(a)
 	k.lse, k.partial = floats(a.Out[1], k.r), doubles(a.Scratch, k.chunks())
-	do(p, k.chunks(), k)
+	return k.chunks()
+}
+
+func (k *crossEntropy) end(a *Args) error {
 	floats(a.Out[0], 1)[0] = total(k.partial)
 	return k.err()
 }
@@ -119,12 +124,15 @@ func newCrossEntropyGrad(n *graph.Node) (Kernel, error) {
 
 func (k *crossEntropyGrad) ScratchBytes() int64 { return 0 }
 
-func (k *crossEntropyGrad) Run(p Pool, a *Args) error {
-	k.bind(a)
+func (k *crossEntropyGrad) Run(p Pool, a *Args) error { return runLoop(k, p, a) }
+
+func (k *crossEntropyGrad) bind(a *Args) int {
+	k.take(a)
 	k.dx, k.lse, k.dloss = floats(a.Out[0], k.r*k.c), floats(a.In[2], k.r), scalar(a.In[3])
-	do(p, k.chunks(), k)
-	return k.err()
+	return k.chunks()
 }
+
+func (k *crossEntropyGrad) end(*Args) error { return k.err() }
 
 func (k *crossEntropyGrad) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.c), k.r)
@@ -144,10 +152,15 @@ func newCorrect(n *graph.Node) (Kernel, error) { return &correct{classRowsOf(n)}
 
 func (k *correct) ScratchBytes() int64 { return int64(k.chunks()) * 8 }
 
-func (k *correct) Run(p Pool, a *Args) error {
-	k.bind(a)
+func (k *correct) Run(p Pool, a *Args) error { return runLoop(k, p, a) }
+
+func (k *correct) bind(a *Args) int {
+	k.take(a)
 	k.partial = doubles(a.Scratch, k.chunks())
-	do(p, k.chunks(), k)
+	return k.chunks()
+}
+
+func (k *correct) end(a *Args) error {
 	floats(a.Out[0], 1)[0] = total(k.partial)
 	return k.err()
 }

@@ -48,10 +48,7 @@ func newSGD(n *graph.Node) (Kernel, error) {
 
 func (k *sgd) ScratchBytes() int64 { return 0 }
 
-func (k *sgd) Run(p Pool, a *Args) error {
-	do(p, k.bind(a), k)
-	return nil
-}
+func (k *sgd) Run(p Pool, a *Args) error { return runLoop(k, p, a) }
 
 func (k *sgd) bind(a *Args) int {
 	k.w, k.g, k.factors.Rate = floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
@@ -70,6 +67,8 @@ func gradScale(scale float64, clip bool, a *Args) float32 {
 	}
 	return float32(scale)
 }
+
+func (k *sgd) end(*Args) error { return nil }
 
 func (k *sgd) Chunk(i int) {
 	lo, hi := span(i, updateGrain, k.n)
@@ -100,10 +99,7 @@ func newAdam(n *graph.Node) (Kernel, error) {
 
 func (k *adam) ScratchBytes() int64 { return 0 }
 
-func (k *adam) Run(p Pool, a *Args) error {
-	do(p, k.bind(a), k)
-	return nil
-}
+func (k *adam) Run(p Pool, a *Args) error { return runLoop(k, p, a) }
 
 func (k *adam) bind(a *Args) int {
 	k.w, k.g, k.m, k.v = floats(a.In[0], k.n), floats(a.In[1], k.n), floats(a.In[2], k.n), floats(a.In[3], k.n)
@@ -119,6 +115,8 @@ func (k *adam) bind(a *Args) int {
 	}
 	return chunks(k.n, updateGrain)
 }
+
+func (k *adam) end(*Args) error { return nil }
 
 func (k *adam) Chunk(i int) {
 	lo, hi := span(i, updateGrain, k.n)
