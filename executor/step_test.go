@@ -1,6 +1,7 @@
 package executor_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -579,6 +580,48 @@ func TestClosedRuntime(t *testing.T) {
 	for _, err := range []error{err, loadErr, r.prog.Init(t.Context(), nil)} {
 		if !errors.Is(err, executor.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
+		}
+	}
+}
+
+// A step whose loss is not finite leaves every variable as it was, though
+// updates run in the same segment: running statistics, the counter and the
+// rings too.
+func TestFailedLossChangesNothing(t *testing.T) {
+	for name, j := range map[string]job{"mlp": mlpJob(1), "cnn": cnnJob(1), "cnn of 2": cnnJob(2)} {
+		for devices := 1; devices <= 3; devices++ {
+			r := mustRig(t, j, "cpu", devices, "1f1b", residency.Options{})
+			step(t, r, r.prog, 0, j.batch())
+			before, err := r.vars(short(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := r.feed(1, j.batch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range r.prog.Inputs() {
+				if v.Meta.DType == shape.Float32 {
+					shape.View[float32](b.Fields[i].Bytes())[2] = float32(math.NaN())
+				}
+			}
+			if _, err = r.prog.Step(short(t), b); err == nil {
+				err = r.prog.Drain(short(t))
+			}
+			if !errors.Is(err, device.ErrNonFinite) {
+				t.Fatalf("%s on %d devices: %v", name, devices, err)
+			}
+			for _, v := range r.prog.Graph().Vars {
+				err := r.rt.Residency.Salvage(short(t), r.prog.Var(v.Name), func(now []byte) error {
+					if !bytes.Equal(now, before[v.Name]) {
+						t.Errorf("%s on %d devices: %s has changed", name, devices, v.Name)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			}
 		}
 	}
 }
