@@ -170,5 +170,15 @@ func BenchmarkElementwise(b *testing.B) {
 	b.Run("cross_entropy", func(b *testing.B) {
 		bench(b, ops.CrossEntropy{}, noise(2048, 65), ref.Ints(make([]int32, 2048), 2048))
 	})
+	b.Run("cross_entropy_large", func(b *testing.B) {
+		bench(b, ops.CrossEntropy{}, noise(64, 50257), ref.Ints(make([]int32, 64), 64))
+	})
+	b.Run("cross_entropy_grad_large", func(b *testing.B) {
+		bench(b, ops.CrossEntropyGrad{}, noise(64, 50257), ref.Ints(make([]int32, 64), 64), noise(64), noise())
+	})
+	b.Run("layer_norm", func(b *testing.B) {
+		bench(b, ops.LayerNorm{Eps: 1e-5}, noise(2048, 384), noise(384), noise(384))
+	})
+	b.Run("sum_rows", func(b *testing.B) { bench(b, ops.SumTo{Shape: shape.Of(1536)}, noise(2048, 1536)) })
 	b.Run("transpose", func(b *testing.B) { bench(b, ops.Transpose{Perm: []int{1, 0}}, noise(1024, 1024)) })
 }
