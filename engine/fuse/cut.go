@@ -186,6 +186,9 @@ func (c *cutter) refusal(a, b *group) string {
 	case len(a.items)+len(b.items) > mostNodes:
 		return fmt.Sprintf("%d nodes are enough for a cluster", mostNodes)
 	}
+	if c.streams(a, b) > 1 {
+		return "it is faster to go over large tensors by themselves"
+	}
 	if why := c.sideways(a, b); why != "" {
 		return why
 	}
@@ -258,6 +261,33 @@ func (c *cutter) feeds(a *group, it *item) bool {
 		p := c.producer(v)
 		return p != nil && p.group == a
 	})
+}
+
+// streams counts what two groups behind a lean head read and write of the frame's
+// size, besides what that head reads: more than its own output in place costs more
+// in parts of rows than it saves.
+func (c *cutter) streams(a, b *group) int {
+	if a.head == nil && b.head == nil || a.head != nil && !a.head.rule.lean || b.head != nil && !b.head.rule.lean {
+		return 0
+	}
+	inside := func(it *item) bool { return it != nil && (it.group == a || it.group == b) }
+	seen := map[*graph.Value]bool{}
+	for _, it := range append(slices.Clone(a.items), b.items...) {
+		for _, v := range it.node.In {
+			if v = c.root(v); it.rule.class != Head && !inside(c.made[v]) && v.Meta.Elems() == it.frame.Elems {
+				seen[v] = true
+			}
+		}
+		for _, v := range it.node.Out {
+			if slices.ContainsFunc(c.graph.Outputs, func(o *graph.Value) bool { return c.root(o) == v }) ||
+				slices.ContainsFunc(it.after, func(r *item) bool {
+					return !inside(r) && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v })
+				}) {
+				seen[v] = true
+			}
+		}
+	}
+	return len(seen)
 }
 
 // sideways is why one of two groups needs more than tiles of the other: it reads

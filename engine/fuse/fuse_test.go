@@ -74,12 +74,12 @@ func TestClusters(t *testing.T) {
 			x, w, bias := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("b", shape.F32(16))
 			pre := ops.Add(b, ops.MatMulOf(b, x, w, false, false), bias)
 			return []*graph.Value{pre, ops.GeluTanh(b, pre)}
-		}, "matmul+add+gelu_tanh: x w b -> add gelu_tanh inside matmul head in add"},
+		}, "matmul+add: x w b -> add inside matmul head in add\ngelu_tanh: add -> gelu_tanh gelu_tanh@add"},
 		{"its activation alone, and a residual in place", nil, func(b *graph.Builder) []*graph.Value {
 			x, w, r := b.Input("x", shape.F32(4, 8)), b.Input("w", shape.F32(8, 16)), b.Input("r", shape.F32(64))
 			y := ops.Relu(b, ops.MatMulOf(b, x, w, false, false))
 			return []*graph.Value{y, ops.Add(b, ops.ReshapeTo(b, r, 4, 16), y)}
-		}, "reshape: r -> reshape reshape@r\nmatmul+relu+add: x w r -> relu add inside matmul add@r head in relu"},
+		}, "reshape: r -> reshape reshape@r\nmatmul+relu: x w -> relu inside matmul head in relu\nadd: reshape relu -> add add@reshape"},
 		{"the bias of a convolution is a value per row", nil, func(b *graph.Builder) []*graph.Value {
 			x, bias := b.Input("x", shape.F32(2, 3, 5, 5)), b.Input("b", shape.F32(3, 1, 1))
 			return []*graph.Value{ops.Relu(b, ops.Add(b, x, bias))}
@@ -147,11 +147,11 @@ func TestReasons(t *testing.T) {
 		return []*graph.Value{ops.Div(b, z, ops.Neg(b, s))}
 	})
 	const want = `    1 x matmul+relu: 4 rows of 8, 128 bytes stay inside
-    1 x matmul+add: 4 rows of 8, 128 bytes stay inside
 not fused
     1 x exp -> matmul: matmul reads its operands many times
     1 x relu -> matmul: matmul reads its operands many times
-    1 x relu -> add: matmul reads its operands many times
+    1 x relu -> add: it is faster to go over large tensors by themselves
+    1 x matmul -> add: it is faster to go over large tensors by themselves
     1 x add -> reduce_sum: reduce_sum is known only at the end of a sum
     1 x reduce_sum -> neg: reduce_sum is known only at the end of a sum
     1 x add -> div: reduce_sum comes between

@@ -30,18 +30,19 @@ type rule struct {
 	why   string // an op takes nothing tile by tile
 	row   int    // of a head: how many dimensions make a row of the frame
 	whole bool   // of a head: its tiles are whole rows
+	lean  bool   // of a head: its tiles are small parts of rows, of which other memory should not be read or written
 }
 
 // rules is the table of ops by kind.
 var rules = map[string]rule{
-	"matmul":          {Head, "reads its operands many times", 1, false},
-	"conv2d":          {Head, "reads windows", 2, false},
-	"conv2d_grad_x":   {Head, "reads windows", 2, false},
-	"max_pool2d_grad": {Head, "writes windows", 2, true},
-	"avg_pool2d_grad": {Head, "writes windows", 2, true},
-	"layer_norm":      {Head, "goes over each row several times", 1, true},
-	"layer_norm_grad": {Head, "goes over each row several times", 1, true},
-	"gather":          {Head, "reads rows by number", 1, true},
+	"matmul":          {Head, "reads its operands many times", 1, false, true},
+	"conv2d":          {Head, "reads windows", 2, false, false},
+	"conv2d_grad_x":   {Head, "reads windows", 2, false, false},
+	"max_pool2d_grad": {Head, "writes windows", 2, true, false},
+	"avg_pool2d_grad": {Head, "writes windows", 2, true, false},
+	"layer_norm":      {Head, "goes over each row several times", 1, true, false},
+	"layer_norm_grad": {Head, "goes over each row several times", 1, true, false},
+	"gather":          {Head, "reads rows by number", 1, true, false},
 
 	"reshape": {class: View},
 
