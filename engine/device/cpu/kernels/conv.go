@@ -179,7 +179,8 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 // themselves, or where those are too few to share, as sums in scratch memory.
 type convW struct {
 	conv
-	parts parts
+	parts   parts
+	windows *directW // instead of products, if not nil
 }
 
 func newConvGradW(n *graph.Node) (Kernel, error) {
@@ -191,15 +192,25 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k.im.transposed = true
 	k.grid = newGrid(k.level, op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
 	k.parts = newParts(k.grid, k.n)
+	k.windows = newDirectW(&k.conv)
 	return &k, nil
 }
 
-func (k *convW) ScratchBytes() int64 { return k.parts.bytes() }
+func (k *convW) ScratchBytes() int64 {
+	if k.windows == nil {
+		return k.parts.bytes()
+	}
+	return int64(k.windows.scratch()) * 4
+}
 
 func (k *convW) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.Out[0], a.In[1])
 	if k.n == 0 {
 		clear(k.w)
+		return nil
+	}
+	if d := k.windows; d != nil {
+		d.run(p, floats(a.Scratch, d.scratch()))
 		return nil
 	}
 	k.parts.bind(k.w, a.Scratch)

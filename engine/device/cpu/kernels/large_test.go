@@ -36,6 +36,8 @@ func testLargeShapes(t *testing.T) {
 		{ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, []ref.Array{noise(1, 50, 61, 59), noise(65, 50, 3, 3)}, 2e-5},
 		{ops.Conv2D{Stride: 3, Pad: 2, Groups: 2}, []ref.Array{noise(2, 6, 40, 41), noise(64, 3, 5, 4)}, 2e-5},
 		{ops.Conv2DGradX{Stride: 1, Pad: 3, Groups: 2, H: 20, W: 23}, []ref.Array{noise(70, 32, 3, 2), noise(2, 70, 24, 28)}, 5e-5},
+		{ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, []ref.Array{noise(20, 33, 30, 31), noise(20, 40, 30, 31)}, 5e-5},
+		{ops.Conv2DGradW{Stride: 2, Pad: 2, Groups: 2, KH: 5, KW: 4}, []ref.Array{noise(3, 4, 40, 41), noise(3, 64, 20, 21)}, 5e-5},
 		{sum(), []ref.Array{noise(300, 701)}, 1e-6},
 		{sum(1), []ref.Array{noise(2, 99991)}, 1e-6},
 		{sum(0), []ref.Array{noise(40000, 3)}, 1e-6},

@@ -1,0 +1,220 @@
+package kernels
+
+import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
+
+// directW is the gradient of a convolution's weights without windows in
+// memory. The input is copied with its padding, channels innermost, so that
+// the elements of windows that lie in a row are neighbours; dy is turned so
+// that vectors hold output channels; and then the inner kernel of a direct
+// convolution takes window elements for pixels and pixels for taps.
+//
+// Parts of the samples have sums of their own, [window element][channel], in
+// scratch memory. They are added in order.
+type directW struct {
+	*conv
+	vec          *vec.Funcs
+	wide, panels int
+	mix          int // kernel rows that are interleaved in the copy: 1 or all
+	pitch        int // columns of the copy
+	bandRows     int // of output
+	parts, per   int // of the samples
+	taps         []int
+	stage        int // 0 multiplies, 1 adds up parts, 2 writes weights
+	sums         []float32
+}
+
+// longestBand is how many pixels are summed before they are added to others.
+const longestBand = 512
+
+// newDirectW returns nil where it would not pay or not fit.
+func newDirectW(k *conv) *directW {
+	m := &k.im
+	cg, og := k.perGroup()
+	d := &directW{conv: k, vec: k.level.vec(), wide: 2 * levelSizes[k.level].lanes, mix: 1}
+	d.panels = chunks(og, d.wide)
+	if most := directPixels[k.level]; most == 0 || 10*og < 7*d.panels*d.wide || k.n == 0 || m.ow > longestBand {
+		return nil
+	} else if m.kw*cg < most {
+		d.mix = m.kh
+	}
+	d.pitch = (m.ow-1)*m.mul + m.kw
+	for d.bandRows = max(1, min(m.oh, longestBand/m.ow)); !d.fits(cg); d.bandRows-- {
+		if d.bandRows == 1 {
+			return nil
+		}
+	}
+	parts := min(k.n, chunks(enoughChunks, k.groups*d.panels))
+	d.per = chunks(k.n, parts)
+	d.parts = chunks(k.n, d.per)
+	for r := range d.bandRows {
+		for w := range m.ow {
+			line := r * m.mul
+			if d.mix > 1 {
+				line = r
+			}
+			d.taps = append(d.taps, (line*d.pitch+w*m.mul)*d.mix*cg)
+		}
+	}
+	return d
+}
+
+// lines is how many lines the copy of a band has.
+func (d *directW) lines(rows int) int {
+	if d.mix > 1 {
+		return rows
+	}
+	return (rows-1)*d.im.mul + d.im.kh
+}
+
+func (d *directW) fits(cg int) bool {
+	lanes := levelSizes[d.level].lanes
+	return (d.lines(d.bandRows)+1)*(d.pitch+lanes)*d.mix*cg <= bandInput && d.pitch <= blockK
+}
+
+// elems is how many sums a panel has.
+func (d *directW) elems() int { return d.c / d.groups * d.kk * d.wide }
+
+func (d *directW) scratch() int { return d.parts * d.groups * d.panels * d.elems() }
+
+func (d *directW) run(p Pool, scratch []float32) {
+	d.sums = scratch
+	d.stage = 0
+	do(p, d.parts*d.groups*d.panels, d)
+	if d.stage = 1; d.parts > 1 {
+		do(p, chunks(d.scratch()/d.parts, grain), d)
+	}
+	d.stage = 2
+	do(p, d.o, d)
+}
+
+func (d *directW) Chunk(i int) {
+	switch d.stage {
+	case 1:
+		d.addParts(i)
+	case 2:
+		d.finish(i)
+	default:
+		d.part(i)
+	}
+}
+
+// part computes the sums of a part of the samples for a panel of a group.
+func (d *directW) part(i int) {
+	ws := takeWorkspace()
+	part, group, panel := i/(d.groups*d.panels), i/d.panels%d.groups, i%d.panels
+	sums, add := d.sums[i*d.elems():][:d.elems()], 0
+	for s := part * d.per; s < min(d.n, (part+1)*d.per); s++ {
+		for r := 0; r < d.im.oh; r += d.bandRows {
+			rows := min(d.bandRows, d.im.oh-r)
+			d.copyBand(ws, s*d.groups+group, r, rows)
+			d.turn(ws.b[bandInput:], s*d.groups+group, panel, r, rows)
+			d.multiply(ws, sums, rows, add)
+			add = 1
+		}
+	}
+	ws.giveBack()
+}
+
+// copyBand copies the input of some output rows as [line][column][kernel row of
+// mix][channel].
+func (d *directW) copyBand(ws *workspace, product, r0, rows int) {
+	m, cg := &d.im, d.c/d.groups
+	src := d.x[product*cg*d.px:][:cg*d.px]
+	clear(ws.b[:d.lines(rows)*d.pitch*d.mix*cg])
+	for line := range d.lines(rows) {
+		for row := range d.mix {
+			h := r0*m.mul + m.off + line
+			if d.mix > 1 {
+				h = (r0+line)*m.mul + m.off + row
+			}
+			if h < 0 || h >= m.h {
+				continue
+			}
+			first := max(0, -m.off) // column of the copy
+			n := min(d.pitch-first, m.w-max(0, m.off))
+			dst := ws.b[(line*d.pitch+first)*d.mix*cg+row*cg:]
+			d.turnRow(ws, dst, src[h*m.w+max(0, m.off):], n)
+		}
+	}
+}
+
+// turnRow writes n pixels of a row of all channels, channels innermost.
+func (d *directW) turnRow(ws *workspace, dst, src []float32, n int) {
+	cg, lanes := d.c/d.groups, levelSizes[d.level].lanes
+	step, c := d.mix*cg, 0
+	for ; n > 0 && c+lanes <= cg; c += lanes {
+		d.level.transpose(&ws.a[0], lanes, &src[c*d.px], d.px, n)
+		for i := range n {
+			copy(dst[i*step+c:][:lanes], ws.a[i*lanes:])
+		}
+	}
+	for ; c < cg; c++ {
+		at := c
+		for _, v := range src[c*d.px:][:max(0, n)] {
+			dst[at] = v
+			at += step
+		}
+	}
+}
+
+// turn writes some rows of dy as [pixel][channel of a panel].
+func (d *directW) turn(dst []float32, product, panel, r0, rows int) {
+	og, lanes, o, n := d.o/d.groups, levelSizes[d.level].lanes, panel*d.wide, rows*d.im.ow
+	src := d.y[(product*og+o)*d.py+r0*d.im.ow:]
+	for v := 0; v < d.wide; v += lanes {
+		if o+v+lanes <= og {
+			d.level.transpose(&dst[v], d.wide, &src[v*d.py], d.py, n)
+			continue
+		}
+		for l := v; l < v+lanes; l++ {
+			for i := range n {
+				dst[i*d.wide+l] = 0
+				if o+l < og {
+					dst[i*d.wide+l] = src[l*d.py+i]
+				}
+			}
+		}
+	}
+}
+
+// multiply adds a band's products to the sums, which are zero before if add is.
+func (d *directW) multiply(ws *workspace, sums []float32, rows, add int) {
+	m, cg := &d.im, d.c/d.groups
+	run, most := m.kw*d.mix*cg, directPixels[d.level]
+	pieces, n := chunks(run, most), rows*m.ow
+	for row := range m.kh / d.mix {
+		x := ws.b[row*d.pitch*cg:]
+		for i := range pieces {
+			e, end := run*i/pieces, run*(i+1)/pieces
+			d.level.direct(&sums[(row*run+e)*d.wide], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
+		}
+	}
+}
+
+// addParts adds up a piece of all parts.
+func (d *directW) addParts(i int) {
+	n := d.scratch() / d.parts
+	lo, hi := span(i, grain, n)
+	sum := d.sums[lo:hi]
+	for part := 1; part < d.parts; part++ {
+		d.vec.Add(sum, sum, d.sums[part*n+lo:part*n+hi])
+	}
+}
+
+// finish writes the weights of an output channel.
+func (d *directW) finish(o int) {
+	m, cg, og := &d.im, d.c/d.groups, d.o/d.groups
+	sums := d.sums[(o/og*d.panels+o%og/d.wide)*d.elems():][:d.elems()]
+	lane, w := o%og%d.wide, d.w[o*cg*d.kk:][:cg*d.kk]
+	for c := range cg {
+		for kh := range m.kh {
+			for kw := range m.kw {
+				e := kh*m.kw + kw
+				if d.mix > 1 {
+					e = kw*m.kh + kh
+				}
+				w[c*d.kk+kh*m.kw+kw] = sums[(e*cg+c)*d.wide+lane]
+			}
+		}
+	}
+}
