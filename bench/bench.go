@@ -24,6 +24,7 @@ type Options struct {
 	// Recompute is what the backward pass computes again to save memory: none,
 	// cheap or block; empty means none.
 	Recompute partition.Recompute
+	Precision string // float32 or bf16, as in a config; empty means float32
 
 	onKernel func(w *device.Work, took time.Duration) // instead of the profile
 }
@@ -37,9 +38,21 @@ const (
 	warmShare = 0.2
 )
 
+// The precisions.
+const (
+	float32Name = "float32"
+	bf16Name    = "bf16"
+)
+
 func (o Options) checked() (Options, error) {
 	if !(o.Seconds >= 0) || o.Threads < 0 {
 		return o, fmt.Errorf("%w: %v seconds, %d threads: give 0 for the default, or more", ErrOptions, o.Seconds, o.Threads)
+	}
+	if p := o.Precision; p != "" && p != float32Name && p != bf16Name {
+		return o, fmt.Errorf("%w: precision %q: write %s or %s", ErrOptions, p, float32Name, bf16Name)
+	}
+	if o.Precision == "" {
+		o.Precision = float32Name
 	}
 	if o.Seconds == 0 {
 		o.Seconds = defaultSeconds
@@ -94,6 +107,7 @@ func train(ctx context.Context, w Workload, o Options) (res Result, err error) {
 		return res, err
 	}
 	res = newResult(s, m)
+	res.Precision = o.Precision
 	res.Loss, err = s.loss(ctx)
 	return res, err
 }

@@ -111,7 +111,7 @@ func TestGraphs(t *testing.T) {
 		t.Errorf("%d workloads, want %d", got, len(want))
 	}
 	for _, w := range Workloads() {
-		g, err := w.Graph()
+		g, err := w.Graph(false)
 		if err != nil {
 			t.Errorf("%s: %v", w.Name, err)
 			continue
@@ -129,7 +129,7 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("%s: %d flops a step, want %d", w.Name, Flops(g), x.flops)
 		}
 	}
-	if g, _ := workloads[4].Graph(); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
+	if g, _ := workloads[4].Graph(false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
 		t.Error("gpt2 should keep all 1024 positions")
 	}
 }

@@ -21,7 +21,7 @@ func TestFusedStepsEqualPlainOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := w.Graph()
+			g, err := w.Graph(false)
 			if err != nil {
 				t.Fatal(err)
 			}

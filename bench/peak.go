@@ -44,7 +44,7 @@ func measurePeak(ctx context.Context, o Options) (p peak, err error) {
 	}()
 	start := time.Now()
 	for p.side = peakStart; ; p.side *= 2 {
-		best, err := measureSquare(ctx, devs, p.side, start)
+		best, err := measureSquare(ctx, devs, p.side, o.Precision == bf16Name, start)
 		if err != nil {
 			return p, fmt.Errorf("measuring the peak: %w", err)
 		}
@@ -59,7 +59,7 @@ func measurePeak(ctx context.Context, o Options) (p peak, err error) {
 
 // measureSquare is the shortest time of a product of that side, run on every
 // device at once. Only the largest side is repeated for long.
-func measureSquare(ctx context.Context, devs []device.Device, side int, start time.Time) (best time.Duration, err error) {
+func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 bool, start time.Time) (best time.Duration, err error) {
 	ps := make([]*product, 0, len(devs))
 	defer func() {
 		for _, p := range ps {
@@ -67,7 +67,7 @@ func measureSquare(ctx context.Context, devs []device.Device, side int, start ti
 		}
 	}()
 	for _, d := range devs {
-		p, err := newProduct(d, side)
+		p, err := newProduct(d, side, bf16)
 		if err != nil {
 			return 0, err
 		}
@@ -114,17 +114,17 @@ type product struct {
 }
 
 // newProduct compiles the product of two random matrices and copies them in.
-func newProduct(d device.Device, side int) (*product, error) {
+func newProduct(d device.Device, side int, bf16 bool) (*product, error) {
 	p := &product{}
-	if err := p.load(d, side); err != nil {
+	if err := p.load(d, side, bf16); err != nil {
 		return nil, errors.Join(err, p.close())
 	}
 	return p, nil
 }
 
-func (p *product) load(d device.Device, side int) error {
+func (p *product) load(d device.Device, side int, bf16 bool) error {
 	b, m := graph.NewBuilder("peak", 1), shape.F32(side, side)
-	y := ops.MatMulOf(b, b.Input("a", m), b.Input("b", m), false, false)
+	y := b.One(ops.MatMul{BF16: bf16}, b.Input("a", m), b.Input("b", m))
 	b.Output("product", y)
 	g, err := b.Graph()
 	if err != nil {

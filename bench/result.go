@@ -17,6 +17,7 @@ type Result struct {
 	About      string `json:"about"`
 	Batch      int    `json:"batch"`
 	Parameters int64  `json:"parameters"`
+	Precision  string `json:"precision"` // float32 or bf16
 	Steps      int    `json:"steps"` // measured
 
 	StepMS      StepMS  `json:"step_ms"`
@@ -26,7 +27,7 @@ type Result struct {
 
 	FlopsPerStep int64   `json:"flops_per_step"` // the model's arithmetic: see Flops
 	Gflops       float64 `json:"gflops"`
-	PeakGflops   float64 `json:"peak_gflops"`   // of a matrix product on the same devices
+	PeakGflops   float64 `json:"peak_gflops"`   // of a matrix product on the same devices, in the same precision
 	PeakSide     int     `json:"peak_side"`     // that product's matrices were side×side
 	PeakFraction float64 `json:"peak_fraction"` // Gflops / PeakGflops
 

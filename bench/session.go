@@ -58,7 +58,7 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	if s.devs, err = openDevices(o.Devices, do); err != nil {
 		return err
 	}
-	if s.graph, err = s.w.Graph(); err != nil {
+	if s.graph, err = s.w.Graph(o.Precision == bf16Name); err != nil {
 		return err
 	}
 	plan, err := partition.New(s.graph, partition.Options{Devices: specs(s.devs), Microbatches: 1, Recompute: o.Recompute})

@@ -16,8 +16,8 @@ import (
 // ErrWorkload is the cause when a workload is asked for that is not there.
 var ErrWorkload = errors.New("no such workload")
 
-// Workload is a model and a batch size. All train in float32 by AdamW, one
-// microbatch a step.
+// Workload is a model and a batch size. All train by AdamW, one microbatch a
+// step.
 type Workload struct {
 	Name       string
 	About      string // in one line
@@ -79,9 +79,10 @@ func Lookup(name string) (Workload, error) {
 	return Workload{}, fmt.Errorf("%w: %q; there are %s", ErrWorkload, name, strings.Join(names, ", "))
 }
 
-// Graph is one training step of the workload.
-func (w Workload) Graph() (*graph.Graph, error) {
-	s := models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed}
+// Graph is one training step of the workload, in float32 or with bfloat16 in
+// dense layers' products.
+func (w Workload) Graph(bf16 bool) (*graph.Graph, error) {
+	s := models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed, BF16: bf16}
 	return models.Train(s, adamW, models.Size{Microbatch: w.Batch, Microbatches: 1, Batch: w.Batch, Ring: ring})
 }
 

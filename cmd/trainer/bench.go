@@ -18,7 +18,7 @@ func benchCommand() *cobra.Command {
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches and print time per step, throughput, the model's\n" +
 			"arithmetic as a share of this machine's measured matrix product, allocations and memory.\n" +
-			"Rates follow from the median step; arena and resident memory are peaks.\n\nWorkloads, all float32 with AdamW:\n" + benchList(),
+			"Rates follow from the median step; arena and resident memory are peaks.\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
 	}
 	var o bench.Options
@@ -27,6 +27,7 @@ func benchCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "what backward computes again to save memory: none, cheap or block")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "float32, or bf16 for the products of dense layers")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {

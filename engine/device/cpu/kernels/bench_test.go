@@ -95,6 +95,25 @@ func benchMatMuls(b *testing.B) {
 	}
 }
 
+// BenchmarkBF16 is products of the gpt-small and gpt2 workloads.
+func BenchmarkBF16(b *testing.B) {
+	for _, s := range [][]int{{2048, 1536, 384}, {256, 3072, 768}, {1024, 1024, 1024}} {
+		for i, trans := range [][2]bool{{}, {false, true}, {true, false}} {
+			b.Run(fmt.Sprint(s, []string{"", "transB", "transA"}[i]), func(b *testing.B) {
+				op := ops.MatMul{TransA: trans[0], TransB: trans[1], BF16: true}
+				x, y := []int{s[0], s[2]}, []int{s[2], s[1]}
+				if op.TransA {
+					slices.Reverse(x)
+				}
+				if op.TransB {
+					slices.Reverse(y)
+				}
+				bench(b, op, noise(x...), noise(y...))
+			})
+		}
+	}
+}
+
 func benchMatMul(b *testing.B, transA, transB bool, s []int) {
 	n := len(s) - 3
 	lead, x, y, z := s[:n], s[n], s[n+1], s[n+2]

@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"unsafe"
@@ -11,13 +10,13 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// TestBF16BothWays wants the reference's products from pairs, where the CPU
-// has them, and from the float32 kernels.
-func TestBF16BothWays(t *testing.T) {
-	defer func(use bool) { usePairs = use }(usePairs)
-	for _, use := range []bool{false, true} {
-		usePairs = use && hasPairs
-		t.Run(fmt.Sprint("pairs=", usePairs), func(t *testing.T) {
+// TestBF16AllWays wants the reference's products in every form that the CPU
+// has.
+func TestBF16AllWays(t *testing.T) {
+	defer func(f func() form) { fastest = f }(fastest)
+	for _, f := range forms() {
+		fastest = func() form { return f }
+		t.Run(map[form]string{rounded: "rounded", pairs: "pairs", tiles: "tiles"}[f], func(t *testing.T) {
 			t.Run("core", testCore)
 			t.Run("edges", TestNothingIsReadBeyondOperands)
 			t.Run("not finite", TestProductsOfNonFinite)

@@ -63,7 +63,7 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
-	k.grid = newGrid(k.level, k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
+	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
 	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
 	return (*convY)(&k), nil
@@ -120,7 +120,7 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
-	k.grid = newGrid(k.level, k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
+	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
 	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
 	return (*convX)(&k), nil
@@ -190,7 +190,7 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
 	k.im.transposed = true
-	k.grid = newGrid(k.level, op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
+	k.grid = newGrid(&levelSizes[k.level], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
 	k.parts = newParts(k.grid, k.n)
 	k.windows = newDirectW(&k.conv)
 	return &k, nil

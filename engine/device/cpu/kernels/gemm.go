@@ -18,22 +18,23 @@ const (
 
 	packRows = 64 // rows of A from which packing a B that lies in order pays
 
-	packGroups = 8  // so many panels of A are packed together,
-	packDepth  = 32 // by so many columns at a time
+	packDepth = 32 // columns at a time in which several panels of A are packed
 
 	// From so many final elements on, an epilogue is called: few enough to be in
 	// the first cache still.
 	epilogueElems = 4096
 
 	// What a workspace has room for, at any level.
-	maxRows  = 8 * packGroups
+	maxRows  = 64
 	maxCols  = 512
 	maxLanes = 16
 )
 
-// sizes are the measures of a level's inner kernel.
+// sizes are the measures of an inner kernel.
 type sizes struct {
 	mr, nr int  // its largest tile
+	groups int  // of that many rows whose panels of A are packed together
+	rate   int  // how many multiply-adds it makes in the time of one of float32
 	strip  int  // rows of a panel of A
 	lanes  int  // columns that transpose moves at once
 	packs  bool // A and B must be in panels
@@ -46,9 +47,9 @@ type sizes struct {
 }
 
 var levelSizes = [...]sizes{
-	Generic: {genericRows, genericCols, genericRows, genericCols, true, 0, 0},
-	AVX2:    {6, 16, 8, 8, false, 256, 1 << 15},
-	AVX512:  {8, 32, 8, 16, false, 256, 1 << 15},
+	Generic: {genericRows, genericCols, 8, 1, genericRows, genericCols, true, 0, 0},
+	AVX2:    {6, 16, 8, 1, 8, 8, false, 256, 1 << 15},
+	AVX512:  {8, 32, 8, 1, 8, 16, false, 256, 1 << 15},
 }
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
@@ -74,7 +75,7 @@ type gemm struct {
 	c     []float32
 	ldc   int
 	k     int
-	bf16  bool      // a and b are rounded to bfloat16 when they are packed
+	form  form
 	add   bool      // to what c holds
 	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
 	row   int       // of the whole output, at which c starts
@@ -90,14 +91,14 @@ func depthOf(k int) int {
 // packsA reports whether A goes through a panel: where it is rounded, or
 // transposed and its columns are far apart.
 func (g *gemm) packsA() bool {
-	s := &levelSizes[g.level]
-	return s.packs || g.bf16 || g.a.cs >= s.far
+	s := g.level.sizes(g.form)
+	return s.packs || g.form != float || g.a.cs >= s.far
 }
 
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
-	s := &levelSizes[g.level]
-	return s.packs || g.bf16 || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
+	s := g.level.sizes(g.form)
+	return s.packs || g.form != float || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
@@ -146,34 +147,43 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 			b = g.packB(ws, k0, kn, j, end)
 		} else {
 			g.b.check(k0+kn, end)
-			b = panels{data: g.b.data[k0*g.b.rs+j:], step: levelSizes[g.level].nr, stride: g.b.rs, k: kn}
+			b = panels{data: g.b.data[k0*g.b.rs+j:], step: g.level.sizes(g.form).nr, stride: g.b.rs, k: kn}
 		}
 		g.sweep(ws, b, i0, i1, j, end, k0, add)
 	}
 }
 
 // sweep multiplies rows i0..i1 of A with panels of B. Rows are divided evenly,
-// because an inner kernel of few rows has too few sums to fill the pipeline.
+// because an inner kernel of few rows has too few sums to fill the pipeline;
+// but one of AMX takes time by the row.
 func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) {
-	s, adds := levelSizes[g.level], 0
+	s, adds := g.level.sizes(g.form), 0
 	if add {
 		adds = 1
 	}
-	m, groups := i1-i0, chunks(i1-i0, s.mr)
+	groups := chunks(i1-i0, s.mr)
 	packs, last, done := g.packsA(), g.then != nil && k0+b.k == g.k, i0
 	for p := range groups {
-		i, end := i0+m*p/groups, i0+m*(p+1)/groups
+		i, end := g.group(i0, i1, p, groups)
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		if packs {
-			if p%packGroups == 0 {
-				g.packA(ws, i0, m, p, groups, k0, b.k)
+			if p%s.groups == 0 {
+				g.packA(ws, i0, i1, p, groups, k0, b.k)
 			}
 			a, ars, acs = g.panelA(ws, p)
 		}
-		g.multiply(&g.c[i*g.ldc+j0], g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, end-i, j1-j0, b.steps(), adds)
+		g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
 			(*g.then).After(g.row+done, g.row+end, j0, j1)
 			done = end
 		}
 	}
+}
+
+// group is the rows of number p of that many groups.
+func (g *gemm) group(i0, i1, p, groups int) (i, end int) {
+	if mr := g.level.sizes(g.form).mr; g.form == tiles {
+		return i0 + p*mr, min(i0+(p+1)*mr, i1)
+	}
+	return i0 + (i1-i0)*p/groups, i0 + (i1-i0)*(p+1)/groups
 }

@@ -49,7 +49,7 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 			if round%10 == 0 {
 				n, k = most, 1+rng.IntN(most)
 			}
-			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, bf16: round%3 == 0}
+			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, form: Using().formOf(round%3 == 0)}
 			if round%2 == 1 {
 				g.a.rs, g.a.cs = 1, m
 			}

@@ -21,7 +21,7 @@ func testCore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSource(t)
 		m, n, k := s.size("m", 40), s.size("n", 90), s.size("k", 900)
-		g := gemm{level: Using(), k: k, add: s.bool("add"), bf16: s.bool("bf16"), ldc: n + s.rng.IntN(5)}
+		g := gemm{level: Using(), k: k, add: s.bool("add"), form: Using().formOf(s.bool("bf16")), ldc: n + s.rng.IntN(5)}
 		g.a, g.b = randomOperand(s, "transA", m, k), randomOperand(s, "transB", k, n)
 		g.c = randomFloats(s.rng, m*g.ldc+1)[1:]
 		old := append([]float32(nil), g.c...)
@@ -57,7 +57,7 @@ func exact(g *gemm, i, j int, old float32) float64 {
 	}
 	for k := range g.k {
 		a, b := g.a.data[i*g.a.rs+k*g.a.cs], g.b.data[k*g.b.rs+j*g.b.cs]
-		if g.bf16 {
+		if g.form != float {
 			a, b = ops.RoundBF16(a), ops.RoundBF16(b)
 		}
 		sum += float64(a) * float64(b)

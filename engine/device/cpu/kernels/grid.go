@@ -24,11 +24,10 @@ type grid struct {
 // first, because no two of their tiles read the same part of B, unless
 // rowsFirst says that A is what is read at a cost; columns not below a panel,
 // and rows not below leastM.
-func newGrid(l Level, count, m, n, k, leastM int, rowsFirst bool) grid {
-	s := levelSizes[l]
+func newGrid(s *sizes, count, m, n, k, leastM int, rowsFirst bool) grid {
 	g := grid{m: m, n: n, count: count}
 	g.cut(s, largestTileM, maxCols)
-	work := func() int { return g.stepM * g.stepN * max(1, k) }
+	work := func() int { return g.stepM * g.stepN * max(1, k) / s.rate }
 	for g.tiles() < enoughChunks && work() >= 2*leastWork {
 		switch rows, columns := g.stepM >= 2*leastM, g.stepN > s.nr; {
 		case columns && !(rows && rowsFirst):
@@ -59,8 +58,8 @@ const mostCuts = 32
 // forThreads is g cut in the way that should take that many threads the least
 // time, where one product of k steps packs A or B, or does not: large tiles
 // are packed once and read from less often, but threads should end together.
-func (g grid) forThreads(l Level, threads, k int, packsA, packsB bool) grid {
-	s, best, least := levelSizes[l], g, math.Inf(1)
+func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
+	best, least := g, math.Inf(1)
 	a, b := costRead, costRead
 	if packsA {
 		a = costPack
@@ -73,20 +72,20 @@ func (g grid) forThreads(l Level, threads, k int, packsA, packsB bool) grid {
 			try := g
 			try.cut(s, chunks(g.m, chunks(g.m, largestTileM)+i), chunks(g.n, chunks(g.n, maxCols)+j))
 			m, n := try.stepM, try.stepN
-			tile := k*(m*n+m*a+n*b) + costChunk
+			tile := k*(m*n/s.rate+m*a+n*b) + costChunk
 			// The threads' last tiles seldom end at once.
 			if cost := (float64(chunks(try.tiles(), threads)) + lateness) * float64(tile); cost < least {
 				best, least = try, cost
 			}
 		}
 	}
-	best.perChunk = max(1, min(leastWork/max(1, best.stepM*best.stepN*k), best.tiles()/(4*threads)))
+	best.perChunk = max(1, min(leastWork/max(1, best.stepM*best.stepN*k/s.rate), best.tiles()/(4*threads)))
 	return best
 }
 
 // cut divides rows and columns evenly into steps of at most so many, rounded
 // up to whole tiles of the inner kernel.
-func (g *grid) cut(s sizes, stepM, stepN int) {
+func (g *grid) cut(s *sizes, stepM, stepN int) {
 	even := func(n, step, unit int) (int, int) {
 		step = max(unit, step)
 		step = chunks(chunks(n, max(1, chunks(n, step))), unit) * unit

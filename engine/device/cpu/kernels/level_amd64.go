@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"sync"
+
 	"golang.org/x/sys/cpu"
 
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
@@ -19,16 +21,23 @@ func detect() Level {
 	return AVX512
 }
 
-// hasPairs is whether the CPU multiplies pairs of bfloat16, and usePairs whether
-// that pays: CPUs with AMX leave bfloat16 to it, and multiply pairs at half the
-// rate of float32 (112 against 212 GFLOP/s on a core of a Sapphire Rapids).
-var (
-	hasPairs = cpu.X86.HasAVX512BF16
-	usePairs = hasPairs && !cpu.X86.HasAMXBF16
-)
+// forms are those that products of bfloat16 can take at AVX512, from slow to
+// fast. CPUs with AMX multiply pairs at half the rate of float32 (112 against
+// 212 GFLOP/s on a core of a Sapphire Rapids).
+var forms = sync.OnceValue(func() []form {
+	switch amx := cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16; {
+	case !cpu.X86.HasAVX512BF16:
+		return []form{rounded}
+	case !amx:
+		return []form{rounded, pairs}
+	case !allowTiles():
+		return []form{pairs, rounded}
+	}
+	return []form{pairs, rounded, tiles}
+})
 
-// pairs reports whether products of bfloat16 take multiplyPairs.
-func (l Level) pairs() bool { return l == AVX512 && usePairs }
+// fastest is the form that products of bfloat16 take at AVX512. Tests change it.
+var fastest = func() form { return forms()[len(forms())-1] }
 
 // round rounds a row of numbers to bfloat16; dst may be src.
 func (l Level) round(dst, src []float32) {
@@ -42,6 +51,30 @@ func (l Level) round(dst, src []float32) {
 // multiplyPairs is multiply for pairs of bfloat16.
 func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	asm.GemmBF16(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
+}
+
+// multiplyTiles computes 1 to 32 rows of a product with AMX: C = A*B, or where
+// sums has room for 32x32 numbers, C += A*B. B has panels of at most 32 columns
+// each, step places apart; k counts tileSteps.
+func (l Level) multiplyTiles(t *tileShapes, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols, panels, k int, sums *float32) {
+	t.set(rows, cols)
+	shapes := &t.palette
+	switch {
+	case rows > 16 && cols > 16:
+		asm.Tiles22(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+	case rows > 16:
+		asm.Tiles21(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+	case cols > 16:
+		asm.Tiles12(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+	default:
+		asm.Tiles11(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+	}
+}
+
+// spreadPairs rounds k rows of cols columns to bfloat16 and copies them to
+// panels of 32 columns, step places apart, two rows as one row of pairs.
+func (l Level) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
+	asm.SpreadPairs512(dst, step, src, srs, cols, k)
 }
 
 // halve rounds a row of k numbers to bfloat16, two in the place of one, and

@@ -37,8 +37,16 @@ func (l Level) maxPoolGrad(_ *float32, _ *int32, _ *float32, _, _, _ int) bool {
 // round rounds a row of numbers to bfloat16; dst may be src.
 func (l Level) round(dst, src []float32) { roundTo(dst, src) }
 
-// pairs reports that nothing multiplies pairs of bfloat16.
-func (l Level) pairs() bool { return false }
+// fastest is not asked at levels without AVX-512.
+func fastest() form { return rounded }
+
+func (l Level) multiplyTiles(t *tileShapes, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols, panels, k int, sums *float32) {
+	panic("BUG: " + l.String() + " does not multiply tiles")
+}
+
+func (l Level) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
+	panic("BUG: " + l.String() + " does not pair")
+}
 
 func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	panic("BUG: " + l.String() + " does not multiply pairs")

@@ -21,7 +21,7 @@ func UseLibrary(l *blas.Library) { library.Store(l) }
 func UsingLibrary() *blas.Library { return library.Load() }
 
 // takesLibrary reports whether a library computes g.
-func (g *gemm) takesLibrary() bool { return g.im == nil && !g.bf16 && library.Load() != nil }
+func (g *gemm) takesLibrary() bool { return g.im == nil && g.form == float && library.Load() != nil }
 
 // call computes a tile with the library.
 func (g *gemm) call(ws *workspace, i0, i1, j0, j1 int) {

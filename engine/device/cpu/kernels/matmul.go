@@ -16,7 +16,7 @@ type matmul struct {
 	parts          parts // of one block of K each
 	k              int
 	transA, transB bool
-	bf16           bool
+	form           form
 	lenA, lenB     int // elements of a whole operand
 	strideA        int // elements from one product's operand to the next
 	strideB        int
@@ -38,9 +38,11 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	l := Using()
-	g := newGrid(l, batch, m, cols, k, matmulM, op.TransA && m >= levelSizes[l].far)
+	form := l.formOf(op.BF16)
+	s := l.sizes(form)
+	g := newGrid(s, batch, m, cols, k, matmulM, op.TransA && m >= s.far)
 	return &matmul{
-		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB, bf16: op.BF16,
+		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB, form: form,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}, nil
 }
@@ -66,7 +68,7 @@ func (k *matmul) Run(p Pool, a *Args) error {
 // cutFor cuts the grid anew.
 func (k *matmul) cutFor(threads int) {
 	g := k.layout()
-	k.grid = k.grid.forThreads(k.level, threads, k.k, g.packsA(), g.packsB(min(k.grid.m, largestTileM)))
+	k.grid = k.grid.forThreads(k.level.sizes(k.form), threads, k.k, g.packsA(), g.packsB(min(k.grid.m, largestTileM)))
 	k.threads = threads
 }
 
@@ -93,7 +95,7 @@ func (k *matmul) Chunk(i int) {
 
 // layout is a product without its memory.
 func (k *matmul) layout() gemm {
-	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k, bf16: k.bf16}
+	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k, form: k.form}
 	if k.transA {
 		g.a.rs, g.a.cs = 1, k.grid.m
 	}

@@ -6,60 +6,53 @@ type panels struct {
 	data         []float32
 	step, stride int
 	k            int
-	paired       bool // two rows of bfloat16 are one
 }
 
-// steps is how many the inner kernel takes.
-func (p *panels) steps() int {
-	if p.paired {
-		return (p.k + 1) / 2
-	}
-	return p.k
-}
-
-// packA writes the panels of A for groups p and after, which begin at m*p/groups
-// from row i0 on. It goes through few columns of all panels at a time: what
-// columns that are far apart have in a page or a cache line is then read
-// together.
-func (g *gemm) packA(ws *workspace, i0, m, p, groups, k0, kn int) {
-	n := min(packGroups, groups-p)
+// packA writes the panels of A for group p of rows i0..i1 and some after it. It
+// goes through few columns of all panels at a time: what columns that are far
+// apart have in a page or a cache line is then read together.
+func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
+	s := g.level.sizes(g.form)
+	n := min(s.groups, groups-p)
 	if g.rowsOfA() {
 		for q := range n {
-			i, end := i0+m*(p+q)/groups, i0+m*(p+q+1)/groups
+			i, end := g.group(i0, i1, p+q, groups)
 			g.roundRows(ws, q, i, end, k0, kn)
 		}
 		return
 	}
-	strip := levelSizes[g.level].strip
+	strip := s.strip
 	for k := 0; k < kn; k += packDepth {
 		for q := range n {
-			i, end := i0+m*(p+q)/groups, i0+m*(p+q+1)/groups
+			i, end := g.group(i0, i1, p+q, groups)
 			src := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs]
 			g.level.gather(&ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
 		}
 	}
-	for q := 0; g.bf16 && q < n; q++ {
-		g.level.roundPanel(ws.a[q*blockK*strip:], strip, kn)
+	for q := 0; g.form != float && q < n; q++ {
+		g.roundPanel(ws.a[q*blockK*strip:], strip, kn)
 	}
 }
 
 // panelA is the panel of group p, with its strides.
 func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
-	strip := levelSizes[g.level].strip
-	a = &ws.a[p%packGroups*strip*blockK]
+	s := g.level.sizes(g.form)
+	q := p % s.groups * s.strip
 	if g.rowsOfA() {
-		return a, blockK, 1
+		return &ws.a[q*g.rowStride()], g.rowStride(), 1
 	}
-	return a, 1, strip
+	return &ws.a[q*blockK], 1, s.strip
 }
 
 // packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
 // last, narrower panel is filled up with does not matter: a column of B only
 // reaches its own column of C.
 func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
-	s := levelSizes[g.level]
+	s := g.level.sizes(g.form)
 	p := panels{data: ws.b, step: s.nr * chunks(kn, depthStep) * depthStep, stride: s.nr, k: kn}
 	switch {
+	case g.form.paired():
+		g.pairB(ws, p, k0, j0, j1)
 	case g.im != nil && !g.im.transposed:
 		row := ws.rows[:j1-j0]
 		for k := range kn {
@@ -72,8 +65,9 @@ func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
 	default:
 		g.packColumns(ws, p, k0, j0, j1)
 	}
-	for j := j0; g.bf16 && j < j1; j += s.nr {
-		p.paired = g.level.roundPanel(p.data[(j-j0)/s.nr*p.step:], s.nr, kn)
+	for j := j0; g.form == rounded && j < j1; j += s.nr {
+		panel := p.data[(j-j0)/s.nr*p.step:][:kn*s.nr]
+		g.level.round(panel, panel)
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 type workspace struct {
 	a, b, rows, extra []float32
 	call              blas.Call
+	shapes            tileShapes
 	next              *workspace
 }
 

@@ -22,6 +22,7 @@ var files = []struct {
 	{"gemm_avx512_amd64", func(c *build.Context) { emitGemm(c, avx512()) }},
 	{"gemm_avx2_amd64", func(c *build.Context) { emitGemm(c, avx2()) }},
 	{"gemm_bf16_amd64", emitBF16},
+	{"gemm_tiles_amd64", emitTiles},
 	{"pack_amd64", emitPack},
 	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},
@@ -63,7 +64,7 @@ func write(dir, name string, c *build.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+ext), encode(text), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+ext), encodeTiles(encode(text)), 0o644); err != nil {
 			return err
 		}
 	}
