@@ -65,10 +65,9 @@ func (g *gemm) rowStride() int {
 	return blockK
 }
 
-// roundRows writes rows i0..i1 of A where panel q is.
-func (g *gemm) roundRows(ws *workspace, q, i0, i1, k0, kn int) {
-	strip, stride := g.level.sizes(g.form).strip, g.rowStride()
-	dst := ws.a[q*strip*stride:]
+// roundRows writes rows i0..i1 of A as a panel.
+func (g *gemm) roundRows(ws *workspace, dst []float32, i0, i1, k0, kn int) {
+	stride := g.rowStride()
 	switch {
 	case g.form == tiles && g.a.cs != 1:
 		g.turnRows(ws, dst, i0, i1, k0, kn)

@@ -20,6 +20,7 @@ func TestBF16AllWays(t *testing.T) {
 			t.Run("core", testCore)
 			t.Run("edges", TestNothingIsReadBeyondOperands)
 			t.Run("not finite", TestProductsOfNonFinite)
+			t.Run("whole", testPackedAsAWhole)
 			rapid.Check(t, func(t *rapid.T) {
 				s := newSource(t)
 				m := drawMatMul(s)

@@ -76,6 +76,7 @@ type gemm struct {
 	ldc   int
 	k     int
 	form  form
+	whole *packer   // of operands that are packed already; may be nil
 	add   bool      // to what c holds
 	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
 	row   int       // of the whole output, at which c starts
@@ -142,12 +143,17 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	_ = g.c[(i1-1)*g.ldc+j1-1]
 	for j := j0; j < j1; j += maxCols {
 		end := min(j+maxCols, j1)
+		nr := g.level.sizes(g.form).nr
 		var b panels
-		if g.packsB(i1 - i0) {
-			b = g.packB(ws, k0, kn, j, end)
-		} else {
+		switch {
+		case g.whole != nil && g.whole.lenB > 0:
+			b = g.panelsOfB(g.whole.b, k0, kn, j)
+		case g.packsB(i1 - i0):
+			b = panels{data: ws.b, step: nr * chunks(kn, depthStep) * depthStep, stride: nr, k: kn}
+			g.packB(ws, b, k0, j, end)
+		default:
 			g.b.check(k0+kn, end)
-			b = panels{data: g.b.data[k0*g.b.rs+j:], step: g.level.sizes(g.form).nr, stride: g.b.rs, k: kn}
+			b = panels{data: g.b.data[k0*g.b.rs+j:], step: nr, stride: g.b.rs, k: kn}
 		}
 		g.sweep(ws, b, i0, i1, j, end, k0, add)
 	}
@@ -166,7 +172,10 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 	for p := range groups {
 		i, end := g.group(i0, i1, p, groups)
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
-		if packs {
+		switch {
+		case g.whole != nil && g.whole.lenA > 0:
+			a, ars, acs = &g.whole.a[g.placeA(i, k0)], tileStride, 1
+		case packs:
 			if p%s.groups == 0 {
 				g.packA(ws, i0, i1, p, groups, k0, b.k)
 			}

@@ -91,6 +91,36 @@ func testTiles(t *testing.T) {
 	}
 }
 
+// TestPackedAsAWhole wants the same bits from products whose operands are packed
+// before their tiles are computed as from the core alone.
+func TestPackedAsAWhole(t *testing.T) { atLevels(t, testPackedAsAWhole) }
+
+func testPackedAsAWhole(t *testing.T) {
+	const m, n, k = 523, 541, 397
+	for i := range 8 {
+		op := ops.MatMul{TransA: i&1 > 0, TransB: i&2 > 0, BF16: i&4 > 0}
+		a, b := noise(m, k), noise(k, n)
+		g := gemm{level: Using(), k: k, ldc: n, c: make([]float32, m*n), form: Using().formOf(op.BF16), a: operand{nil, k, 1}, b: operand{nil, n, 1}}
+		if op.TransA {
+			a, g.a.rs, g.a.cs = noise(k, m), 1, m
+		}
+		if op.TransB {
+			b, g.b.rs, g.b.cs = noise(n, k), 1, k
+		}
+		l := runSample(t, sample{op, []ref.Array{a, b}, 0}, nil, serial{})
+		g.a.data, g.b.data = floats(l.args.In[0], m*k), floats(l.args.In[1], k*n)
+		g.do(0, m, 0, n)
+		for j, v := range floats(l.out[0].mem, m*n) {
+			if v != g.c[j] {
+				t.Fatalf("%v: element (%d,%d) is %v, want %v", op, j/n, j%n, v, g.c[j])
+			}
+		}
+		if packed := l.kernel.(*matmul).packer.units > 0; !packed && (op.BF16 || op.TransB) {
+			t.Errorf("%v was not packed as a whole", op)
+		}
+	}
+}
+
 // productBits multiplies the first m rows of a with the first n columns of b.
 func productBits(t *testing.T, a, b ref.Array, m, n, k int) []float32 {
 	t.Helper()

@@ -17,6 +17,7 @@ type matmul struct {
 	k              int
 	transA, transB bool
 	form           form
+	packer         packer
 	lenA, lenB     int // elements of a whole operand
 	strideA        int // elements from one product's operand to the next
 	strideB        int
@@ -41,16 +42,18 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 	form := l.formOf(op.BF16)
 	s := l.sizes(form)
 	g := newGrid(s, batch, m, cols, k, matmulM, op.TransA && m >= s.far)
-	return &matmul{
+	mm := &matmul{
 		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB, form: form,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
-	}, nil
+	}
+	mm.packer = newPacker(mm)
+	return mm, nil
 }
 
 // Then implements [Follower].
 func (k *matmul) Then(e Epilogue) { k.parts.then = e }
 
-func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() }
+func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() + k.packer.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
 	if threads := p.Threads(); k.parts.count == 1 && k.threads != threads && library.Load() == nil {
@@ -60,6 +63,7 @@ func (k *matmul) Run(p Pool, a *Args) error {
 	k.a, k.b = floats(a.In[0], k.lenA), floats(a.In[1], k.lenB)
 	k.c = floats(a.Out[0], g.count*g.m*g.n)
 	k.parts.bind(k.c, a.Scratch)
+	k.packer.run(p, a.Scratch)
 	do(p, g.chunks()*k.parts.count, k)
 	k.parts.sum(p)
 	return nil
@@ -68,7 +72,7 @@ func (k *matmul) Run(p Pool, a *Args) error {
 // cutFor cuts the grid anew.
 func (k *matmul) cutFor(threads int) {
 	g := k.layout()
-	k.grid = k.grid.forThreads(k.level.sizes(k.form), threads, k.k, g.packsA(), g.packsB(min(k.grid.m, largestTileM)))
+	k.grid = k.grid.forThreads(k.level.sizes(k.form), threads, k.k, g.packsA() && k.packer.lenA == 0, g.packsB(min(k.grid.m, largestTileM)) && k.packer.lenB == 0)
 	k.threads = threads
 }
 
@@ -110,5 +114,8 @@ func (k *matmul) product(p int, c []float32) gemm {
 	g, size := k.layout(), k.grid.m*k.grid.n
 	g.a.data, g.b.data = k.a[p*k.strideA:][:k.strideA], k.b[p*k.strideB:][:k.strideB]
 	g.c = c[p*size:][:size]
+	if k.packer.units > 0 {
+		g.whole = &k.packer
+	}
 	return g
 }

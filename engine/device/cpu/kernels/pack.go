@@ -17,7 +17,7 @@ func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
 	if g.rowsOfA() {
 		for q := range n {
 			i, end := g.group(i0, i1, p+q, groups)
-			g.roundRows(ws, q, i, end, k0, kn)
+			g.roundRows(ws, ws.a[q*s.strip*g.rowStride():], i, end, k0, kn)
 		}
 		return
 	}
@@ -44,12 +44,11 @@ func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
 	return &ws.a[q*blockK], 1, s.strip
 }
 
-// packB writes columns j0..j1 of B, k0..k0+kn, as panels of nr columns. What a
-// last, narrower panel is filled up with does not matter: a column of B only
-// reaches its own column of C.
-func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
-	s := g.level.sizes(g.form)
-	p := panels{data: ws.b, step: s.nr * chunks(kn, depthStep) * depthStep, stride: s.nr, k: kn}
+// packB writes columns j0..j1 of B, p.k rows from k0 on, to panels of nr
+// columns. What a last, narrower panel is filled up with does not matter: a
+// column of B only reaches its own column of C.
+func (g *gemm) packB(ws *workspace, p panels, k0, j0, j1 int) {
+	s, kn := g.level.sizes(g.form), p.k
 	switch {
 	case g.form.paired():
 		g.pairB(ws, p, k0, j0, j1)
@@ -69,7 +68,6 @@ func (g *gemm) packB(ws *workspace, k0, kn, j0, j1 int) panels {
 		panel := p.data[(j-j0)/s.nr*p.step:][:kn*s.nr]
 		g.level.round(panel, panel)
 	}
-	return p
 }
 
 // packColumns packs a B whose columns lie in order, or can be read in order
