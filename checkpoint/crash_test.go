@@ -205,6 +205,33 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// recordedSteps is how many checkpoints the recorded process saves.
+const recordedSteps = 6
+
+// childRecorded saves, prunes, and compacts after some steps.
+func childRecorded(path string) error {
+	db, err := Open(path, small)
+	if err != nil {
+		return err
+	}
+	for step := 1; step <= recordedSteps; step++ {
+		m, src := at(step)
+		if _, err := db.Save(ctxForever, m, src); err != nil {
+			return err
+		}
+		fmt.Println("saved", step)
+		if _, err := db.Prune(Keep{Last: 2}); err != nil {
+			return err
+		}
+		if step == 4 {
+			if err := db.Compact(ctxForever); err != nil {
+				return err
+			}
+		}
+	}
+	return db.Close()
+}
+
 func childHolds(path string) error {
 	if _, err := Open(path, Options{}); err != nil {
 		return err

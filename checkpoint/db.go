@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -34,6 +35,7 @@ type DB struct {
 	bolt   *bbolt.DB  // nil when read-only
 	chunks map[Hash]*stored
 	head   head
+	cached bool // the disk does not take writes past the cache
 	keep   bool // a damaged checkpoint may need chunks that nothing else names: reclaim none
 
 	mu     sync.RWMutex // held while reading, and exclusively while a transaction commits; guards the rest
@@ -253,13 +255,28 @@ func (db *DB) guard(f func() error) (err error) {
 }
 
 // update runs one write transaction; readers wait while it commits.
-func (db *DB) update(f func(*bbolt.Tx) error) error {
+func (db *DB) update(f func(*bbolt.Tx) error) error { return db.commit(f, false) }
+
+// commit is update; with past, where the system allows it, by writes past the
+// system's cache. For large values those are twice as fast: nothing is copied
+// once more, and the disk works from the first byte on. f may run twice.
+func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {
 		return ErrClosed
 	}
-	if err := db.guard(func() error { return db.bolt.Update(f) }); err != nil {
+	run := func() error { return db.guard(func() error { return db.bolt.Update(f) }) }
+	past = past && !db.cached && setDirect(db.file, true)
+	err := run()
+	if past {
+		setDirect(db.file, false)
+		if errors.Is(err, syscall.EINVAL) { // the disk wants more alignment than bbolt's memory has
+			db.cached = true
+			err = run()
+		}
+	}
+	if err != nil {
 		return withErrno(err)
 	}
 	return db.view()

@@ -74,6 +74,10 @@ type batch struct {
 	pieces []piece
 }
 
+// large reports whether the batch is worth an access to the disk for each
+// piece: 4 MiB and more, in pieces of half a MiB and more on average.
+func (b *batch) large() bool { return b.used+b.packed >= max(len(b.pieces), 8)<<19 }
+
 type piece struct {
 	hash    Hash
 	data    []byte
@@ -195,7 +199,9 @@ func (s *saving) flush() error {
 	}
 	done := make(chan error, 1)
 	s.commit = done
-	go func() { done <- s.db.update(func(tx *bbolt.Tx) error { return putChunks(tx, full.pieces) }) }()
+	go func() {
+		done <- s.db.commit(func(tx *bbolt.Tx) error { return putChunks(tx, full.pieces) }, full.large())
+	}()
 	s.next = full.buf
 	return nil
 }
@@ -257,7 +263,7 @@ func (s *saving) finish() error {
 	}
 	key := idKey(s.m.ID)
 	h := head{Next: max(db.head.Next, s.m.ID+1), IDs: append(slices.Clone(db.head.IDs), s.m.ID)}
-	err = db.update(func(tx *bbolt.Tx) error {
+	err = db.commit(func(tx *bbolt.Tx) error {
 		if err := putChunks(tx, s.batch.pieces); err != nil {
 			return err
 		}
@@ -268,7 +274,7 @@ func (s *saving) finish() error {
 			return err
 		}
 		return putHead(tx, h)
-	})
+	}, s.batch.large())
 	if err != nil {
 		return err
 	}
