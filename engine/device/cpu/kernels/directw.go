@@ -8,8 +8,8 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 // that vectors hold output channels; and then the inner kernel of a direct
 // convolution takes window elements for pixels and pixels for taps.
 //
-// Parts of the samples have sums of their own, [window element][channel], in
-// scratch memory. They are added in order.
+// Parts of the samples have sums of their own, [panel][window element][channel],
+// in scratch memory. They are added in order.
 type directW struct {
 	*conv
 	vec          *vec.Funcs
@@ -43,7 +43,7 @@ func newDirectW(k *conv) *directW {
 			return nil
 		}
 	}
-	parts := min(k.n, chunks(enoughChunks, k.groups*d.panels))
+	parts := min(k.n, chunks(enoughChunks, k.groups))
 	d.per = chunks(k.n, parts)
 	d.parts = chunks(k.n, d.per)
 	for r := range d.bandRows {
@@ -79,7 +79,7 @@ func (d *directW) scratch() int { return d.parts * d.groups * d.panels * d.elems
 func (d *directW) run(p Pool, scratch []float32) {
 	d.sums = scratch
 	d.stage = 0
-	do(p, d.parts*d.groups*d.panels, d)
+	do(p, d.parts*d.groups, d)
 	if d.stage = 1; d.parts > 1 {
 		do(p, chunks(d.scratch()/d.parts, grain), d)
 	}
@@ -98,17 +98,18 @@ func (d *directW) Chunk(i int) {
 	}
 }
 
-// part computes the sums of a part of the samples for a panel of a group.
+// part computes the sums of a part of the samples for a group.
 func (d *directW) part(i int) {
 	ws := takeWorkspace()
-	part, group, panel := i/(d.groups*d.panels), i/d.panels%d.groups, i%d.panels
-	sums, add := d.sums[i*d.elems():][:d.elems()], 0
+	part, group, add := i/d.groups, i%d.groups, 0
 	for s := part * d.per; s < min(d.n, (part+1)*d.per); s++ {
 		for r := 0; r < d.im.oh; r += d.bandRows {
 			rows := min(d.bandRows, d.im.oh-r)
 			d.copyBand(ws, s*d.groups+group, r, rows)
-			d.turn(ws.b[bandInput:], s*d.groups+group, panel, r, rows)
-			d.multiply(ws, sums, rows, add)
+			for panel := range d.panels {
+				d.turn(ws.b[bandInput:], s*d.groups+group, panel, r, rows)
+				d.multiply(ws, d.sums[(i*d.panels+panel)*d.elems():][:d.elems()], rows, add)
+			}
 			add = 1
 		}
 	}
@@ -120,37 +121,45 @@ func (d *directW) part(i int) {
 func (d *directW) copyBand(ws *workspace, product, r0, rows int) {
 	m, cg := &d.im, d.c/d.groups
 	src := d.x[product*cg*d.px:][:cg*d.px]
-	clear(ws.b[:d.lines(rows)*d.pitch*d.mix*cg])
+	first, step := max(0, -m.off), d.mix*cg // first column of the copy that is inside
+	n := max(0, min(d.pitch-first, m.w-max(0, m.off)))
 	for line := range d.lines(rows) {
 		for row := range d.mix {
 			h := r0*m.mul + m.off + line
 			if d.mix > 1 {
 				h = (r0+line)*m.mul + m.off + row
 			}
-			if h < 0 || h >= m.h {
+			dst := ws.b[line*d.pitch*step+row*cg:]
+			if h < 0 || h >= m.h || n == 0 {
+				zeroRow(dst, d.pitch, step, cg)
 				continue
 			}
-			first := max(0, -m.off) // column of the copy
-			n := min(d.pitch-first, m.w-max(0, m.off))
-			dst := ws.b[(line*d.pitch+first)*d.mix*cg+row*cg:]
-			d.turnRow(ws, dst, src[h*m.w+max(0, m.off):], n)
+			zeroRow(dst, first, step, cg)
+			d.turnRow(dst[first*step:], src[h*m.w+max(0, m.off):], n)
+			zeroRow(dst[(first+n)*step:], d.pitch-first-n, step, cg)
 		}
 	}
 }
 
-// turnRow writes n pixels of a row of all channels, channels innermost.
-func (d *directW) turnRow(ws *workspace, dst, src []float32, n int) {
+// zeroRow clears n pixels of some channels.
+func zeroRow(dst []float32, n, step, channels int) {
+	for i := range n {
+		clear(dst[i*step:][:channels])
+	}
+}
+
+// turnRow writes n pixels of a row of all channels, channels innermost. It may
+// write on to a whole number of lanes of pixels, which belong to the end of the
+// line and to the next one: both are written later.
+func (d *directW) turnRow(dst, src []float32, n int) {
 	cg, lanes := d.c/d.groups, levelSizes[d.level].lanes
 	step, c := d.mix*cg, 0
-	for ; n > 0 && c+lanes <= cg; c += lanes {
-		d.level.transpose(&ws.a[0], lanes, &src[c*d.px], d.px, n)
-		for i := range n {
-			copy(dst[i*step+c:][:lanes], ws.a[i*lanes:])
-		}
+	for ; c+lanes <= cg; c += lanes {
+		d.level.transpose(&dst[c], step, &src[c*d.px], d.px, n)
 	}
 	for ; c < cg; c++ {
 		at := c
-		for _, v := range src[c*d.px:][:max(0, n)] {
+		for _, v := range src[c*d.px:][:n] {
 			dst[at] = v
 			at += step
 		}
