@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -25,9 +26,18 @@ var (
 // ErrClosed is returned by the methods of a closed Run.
 var ErrClosed = errors.New("the run is closed")
 
-// ErrStopped is returned by Train when its context was cancelled: the step
-// under way was finished and saved.
+// ErrStopped is returned by Train when its context was cancelled, along with
+// the context's error, or its time was up: the step under way was finished and
+// saved.
 var ErrStopped = errors.New("stopped")
+
+// stoppedError is ErrStopped that also is what ended the context.
+type stoppedError struct {
+	error
+	cause error
+}
+
+func (e *stoppedError) Unwrap() []error { return []error{e.error, e.cause} }
 
 // ErrNonFinite is the cause when a run stops because its loss is NaN or
 // infinite.
@@ -39,7 +49,7 @@ func IsUsage(err error) bool {
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
 		partition.ErrStages, partition.ErrMemory, device.ErrKind,
-		ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
+		configs.ErrInvalid, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -17,6 +17,7 @@ import (
 // Evaluation is a model's loss and accuracy over a part of the data.
 type Evaluation struct {
 	Samples  int      `json:"samples"`
+	Part     string   `json:"part"` // what was gone over: validation, training, or all of other data
 	Loss     float64  `json:"loss"`
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
 }

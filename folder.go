@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
 )
 
 // Files of a run folder.
@@ -25,36 +27,79 @@ func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointNam
 // openDir makes the run folder and opens its checkpoints. It deletes nothing,
 // and keeps a damaged file that it replaces.
 func (t *trainer) openDir(ctx context.Context) error {
-	switch {
-	case t.opt.Dir == "":
-		return fmt.Errorf("%w: no run folder is given", ErrOptions)
-	case t.opt.Resume && t.opt.Fresh:
-		return fmt.Errorf("%w: resume and fresh exclude each other", ErrOptions)
-	case t.opt.Resume && t.opt.Init != "":
-		return fmt.Errorf("%w: a resumed run takes its weights from the checkpoint, not from %s", ErrOptions, t.opt.Init)
-	}
-	if err := os.MkdirAll(t.opt.Dir, 0o755); err != nil {
-		return fmt.Errorf("run folder %s: %w", t.opt.Dir, err)
+	if err := t.claimDir(); err != nil {
+		return err
 	}
 	var err error
 	t.db, err = t.openCheckpoints()
-	if t.opt.Resume && errors.Is(err, checkpoint.ErrDamaged) {
+	damaged := errors.Is(err, checkpoint.ErrDamaged)
+	if t.opt.Resume && damaged {
 		if err := t.recover(ctx); err != nil {
 			return err
 		}
 		t.db, err = t.openCheckpoints()
 	}
-	if t.opt.Fresh && (errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, checkpoint.ErrFormat)) {
+	if t.opt.Fresh && (damaged || errors.Is(err, checkpoint.ErrFormat)) {
 		return nil // it is deleted once the new run can start
+	}
+	if damaged && !t.opt.Resume {
+		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
 	}
 	if err != nil {
 		return err
 	}
-	list, _, err := t.db.List()
+	list, skipped, err := t.db.List()
+	for _, s := range skipped {
+		if s.ID != 0 { // a checkpoint, though not one that can be read
+			list = append(list, checkpoint.Manifest{})
+		}
+	}
 	if err == nil && len(list) > 0 && !t.opt.Resume && !t.opt.Fresh {
 		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
 	}
 	return err
+}
+
+// claimDir makes the folder, unless it is to hold a run to resume and does
+// not, or another's config.yaml, which the run's would replace.
+func (t *trainer) claimDir() error {
+	dir := t.opt.Dir
+	_, err := os.Stat(CheckpointPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		if t.opt.Resume {
+			return t.nothingToResume()
+		}
+		path := filepath.Join(dir, configFile)
+		if text, err := os.ReadFile(path); err == nil && !resolved(text) {
+			return fmt.Errorf("%w: %s is not of a run, and a run keeps its own config under that name: choose another run folder, or move the file", ErrOptions, path)
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("run folder %s: %w", dir, err)
+	}
+	return nil
+}
+
+// resolved reports whether a config is just as a run writes it, so that
+// nobody's own words are in it.
+func resolved(text []byte) bool {
+	c, err := configs.Parse(configFile, text, configs.Overlay{})
+	if err != nil {
+		return false
+	}
+	again, err := c.YAML()
+	return err == nil && bytes.Equal(text, again)
+}
+
+// nothingToResume says that there is no checkpoint, and how to begin.
+func (t *trainer) nothingToResume() error {
+	return fmt.Errorf("%w to resume from in %s: trainer train, with --run %s and without --resume, begins the run", ErrNoCheckpoint, t.opt.Dir, t.opt.Dir)
+}
+
+// nothingWhole says what can still be done about a file of which no
+// checkpoint can be used.
+func nothingWhole(dir string, err error) error {
+	return fmt.Errorf("%w; `trainer checkpoints repair %s whole.db` copies what may still be read, `trainer train CONFIG --run %s --fresh` begins anew and deletes it", err, dir, dir)
 }
 
 // recover makes a damaged file one that can be written to, and says what it
@@ -64,6 +109,12 @@ func (t *trainer) recover(ctx context.Context) error {
 	aside, err := checkpoint.Recover(ctx, path, func(s checkpoint.Skipped) {
 		t.opt.Observer.note(fmt.Sprintf("skipped %v", s))
 	})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		err = fmt.Errorf("%w: %s: no checkpoint in it is whole", checkpoint.ErrDamaged, path)
+	}
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return nothingWhole(t.opt.Dir, err)
+	}
 	if err != nil {
 		return err
 	}

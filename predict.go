@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
@@ -23,8 +24,8 @@ type Weights struct {
 	Init string // FILE.safetensors[:PREFIX] in place of a run folder
 }
 
-// use fills a program's variables and copies them in. A checkpoint must have been trained on
-// data like the run's: its scaling and its classes are part of the model.
+// use fills a program's variables and copies them in. A checkpoint must be of the run's
+// model, and of data with its scaling and classes, which are part of the model.
 func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 	if w.Init != "" {
 		c, err := r.initial(w.Init)
@@ -34,7 +35,7 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 		return errors.Join(p.Init(ctx, c.read), c.close())
 	}
 	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
-		if err := r.unchanged(&s.Manifest); err != nil {
+		if err := r.suits(&s.Manifest); err != nil {
 			return err
 		}
 		return p.Init(ctx, snapshotContents(s))
@@ -44,6 +45,9 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 // withCheckpoint opens the checkpoint that w means, for reading.
 func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot) error) error {
 	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.Options{ReadOnly: true})
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return nothingWhole(w.Dir, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -54,9 +58,15 @@ func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot)
 	return errors.Join(err, db.Close())
 }
 
-// OpenTrained opens a run for predicting from files, without the data it was
-// trained on: what must be known of that is in the checkpoint.
+// OpenTrained opens a run for using what was trained: for predicting from
+// files, and for evaluating on any data. What must be known of the data that it
+// was trained on is in the checkpoint; the config's data is read once it is
+// asked for. Keys of the config that neither decide what the model computes nor
+// what validates may be others than in training; so may the data.
 func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	r := &Run{Config: c, Data: &datasets.Dataset{Name: c.Data.Source}, sizes: newSizes(c, c.Train.Batch)}
 	err := withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
 		st, err := stateOf(&s.Manifest)
@@ -66,9 +76,10 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error
 	if err != nil {
 		return nil, err
 	}
-	r.spec = modelSpec(c, &r.Data.Info)
+	r.like = &r.Data.Info
+	r.spec = modelSpec(c, r.like)
 	return r.opened(func() error {
-		g, err := models.Predict(r.spec, r.sizes.microbatch)
+		g, err := models.Eval(r.spec, r.sizes.microbatch)
 		if err != nil {
 			return err
 		}
@@ -92,21 +103,82 @@ func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpo
 	return s, err
 }
 
+// suits refuses a checkpoint that the run's model and data are not of.
+func (r *Run) suits(m *checkpoint.Manifest) error {
+	list, err := r.changes(m)
+	if err != nil {
+		return err
+	}
+	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
+		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, strings.Join(list, "; "))
+	}
+	print := r.Data.Info.Fingerprint
+	if r.like != nil {
+		print = r.like.Fingerprint
+	}
+	if then := m.Fingerprints["data"]; then != print {
+		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): open the run with OpenTrained to use it on other data",
+			ErrChanged, m.ID, short(then), short(print))
+	}
+	return nil
+}
+
+// harmless tells a change that a trained model can be used in spite of: where
+// and how data is written, and how it was trained.
+func harmless(change string) bool {
+	key, _, _ := strings.Cut(change, " ")
+	section, name, _ := strings.Cut(key, ".")
+	switch section {
+	case "precision", "optimizer", "schedule":
+		return true
+	case "train":
+		return name != "shuffle" // which would make the data another
+	case "data":
+		return slices.Contains([]string{"path", "header", "delimiter", "label", "ignore", "input", "target", "prefix"}, name)
+	}
+	return false
+}
+
+// data is the run's data: that of a trained run is read now.
+func (r *Run) data(ctx context.Context) (*datasets.Dataset, error) {
+	if r.Data.Train != nil {
+		return r.Data, nil
+	}
+	s := datasetSpec(r.Config)
+	s.Like = r.like
+	data, err := datasets.Open(ctx, s)
+	if err != nil {
+		return nil, badData(r.Config, err)
+	}
+	r.Data = data
+	return data, nil
+}
+
 // Eval computes loss and accuracy over the validation part, or over the
-// training part where there is no other.
+// training part where there is no other. A run opened with OpenTrained on data
+// that it was not trained on is evaluated on all of it.
 func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 	if err := r.usable(); err != nil {
 		return Evaluation{}, err
 	}
-	part := r.Data.Val
-	if part == nil {
-		part = r.Data.Train
+	data, err := r.data(ctx)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	part, name := data.Val, "validation"
+	switch {
+	case part != nil:
+	case r.like != nil && r.like.Fingerprint != data.Info.Fingerprint:
+		part, name = data.Train, "all"
+	default:
+		part, name = data.Train, "training"
 	}
 	rt, err := executor.NewRuntime(r.devs, residency.Options{})
 	if err != nil {
 		return Evaluation{}, err
 	}
 	res, err := r.evalOn(ctx, rt, part, w)
+	res.Part = name
 	return res, errors.Join(err, rt.Close())
 }
 
@@ -151,11 +223,21 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 }
 
 func (r *Run) samples(ctx context.Context, path string) (*datasets.Part, error) {
+	if path != "" {
+		part, err := datasets.OpenInputs(ctx, datasetSpec(r.Config), &r.Data.Info, path)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrData, err)
+		}
+		return part, err
+	}
+	data, err := r.data(ctx)
 	switch {
-	case path != "":
-		return datasets.OpenInputs(ctx, datasetSpec(r.Config), &r.Data.Info, path)
-	case r.Data.Val != nil:
-		return r.Data.Val, nil
+	case err != nil:
+		return nil, err
+	case data.Val != nil:
+		return data.Val, nil
+	case r.like != nil && r.like.Fingerprint != data.Info.Fingerprint:
+		return data.Train, nil
 	}
 	return nil, fmt.Errorf("%w: there is no validation part: name a file to predict from", ErrData)
 }

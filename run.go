@@ -34,6 +34,7 @@ type Run struct {
 	devs  []device.Device
 	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
 	trace tracer
+	like  *datasets.Info // of a trained run: of what it was trained on
 }
 
 // sizes is how an epoch is cut into steps.
@@ -56,6 +57,15 @@ func newSizes(c *configs.Config, samples int) sizes {
 	return z
 }
 
+// oneStep says that a batch larger than the training part makes each epoch one
+// step; "" where it is not.
+func (z sizes) oneStep() string {
+	if z.batch <= z.samples {
+		return ""
+	}
+	return fmt.Sprintf(" (train.batch, %d, is more than the %d samples there are to train on: an epoch is one step)", z.batch, z.samples)
+}
+
 // tailMicrobatch is the size of the last microbatch of the last step.
 func (z sizes) tailMicrobatch() int {
 	if r := z.last % z.microbatch; r > 0 {
@@ -72,15 +82,18 @@ func (z sizes) of(i int) int {
 	return z.batch
 }
 
-// Open reads the data, opens the devices and plans. It copies nothing to a
-// device. The caller closes the run.
+// Open checks the config, reads the data, opens the devices and plans. It
+// copies nothing to a device. The caller closes the run.
 func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
 	data, err := datasets.Open(ctx, datasetSpec(c))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %w", c.Data.Pos, ErrData, err)
+		return nil, badData(c, err)
 	}
 	r := &Run{Config: c, Data: data, spec: modelSpec(c, &data.Info)}
 	r.sizes = newSizes(c, data.Train.Len())
@@ -92,7 +105,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 func (r *Run) opened(plan func() error) (*Run, error) {
 	var err error
 	if r.devs, err = openDevices(r.Config.Devices, r.trace.add); err != nil {
-		return nil, fmt.Errorf("%s: devices: %w", r.Config.Devices.Pos, err)
+		return nil, at(r.Config.Devices.Pos, fmt.Errorf("devices: %w", err))
 	}
 	if err := plan(); err != nil {
 		return nil, errors.Join(r.placed(err), r.Close())
@@ -106,11 +119,24 @@ func (r *Run) placed(err error) error {
 	c := r.Config
 	switch {
 	case errors.Is(err, optim.ErrSpec):
-		return fmt.Errorf("%s: %w", c.Optimizer.Pos, err)
+		return at(c.Optimizer.Pos, err)
 	case errors.Is(err, partition.ErrStages):
-		return fmt.Errorf("%s: partition: %w", c.Partition.Pos, err)
+		return at(c.Partition.Pos, fmt.Errorf("partition: %w", err))
 	}
 	return err
+}
+
+// at puts the place of a mistake, where it has one, before what it is.
+func at(p configs.Pos, err error) error {
+	if p == (configs.Pos{}) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+// badData places an error about the data at the key that it is about.
+func badData(c *configs.Config, err error) error {
+	return at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
 }
 
 // Close closes the devices. It fails if anything on them was not freed.
@@ -153,7 +179,7 @@ func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, e
 func (r *Run) plan() error {
 	z := r.sizes
 	if _, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()}); err != nil {
-		return fmt.Errorf("%s: %w: %w; lower schedule.warmup, or train for more steps", r.Config.Schedule.Pos, ErrOptions, err)
+		return at(r.Config.Schedule.Pos, fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps%s", ErrOptions, err, z.oneStep()))
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
 	full, err := models.Train(r.spec, r.optim, size)

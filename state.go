@@ -70,18 +70,24 @@ func (t *trainer) newest(ctx context.Context) (*checkpoint.Snapshot, error) {
 	for _, s := range skipped {
 		t.opt.Observer.note(fmt.Sprintf("skipped %v", s))
 	}
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return nil, fmt.Errorf("%w to resume from in %s: leave --resume out to begin the run", ErrNoCheckpoint, t.opt.Dir)
+	if !errors.Is(err, checkpoint.ErrNotFound) {
+		return snap, err
 	}
-	return snap, err
+	if len(skipped) == 0 {
+		return nil, t.nothingToResume()
+	}
+	return nil, nothingWhole(t.opt.Dir, fmt.Errorf("%w: %s: none of its checkpoints is whole, see above", checkpoint.ErrDamaged, t.db.Path()))
 }
 
 // adopt takes over a checkpoint's place in the run.
 func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	m := snap.Manifest
-	change := t.unchanged(&m)
-	if change != nil && !(t.opt.AllowChanged && errors.Is(change, ErrChanged)) {
-		return change
+	what, err := t.changed(&m)
+	if err != nil {
+		return err
+	}
+	if what != "" && !t.opt.AllowChanged {
+		return fmt.Errorf("%w: %s: restore it, begin another run, or give --allow-changed", ErrChanged, what)
 	}
 	st, err := stateOf(&m)
 	if err != nil {
@@ -89,16 +95,26 @@ func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	}
 	t.at = st.Progress
 	t.at.Step, t.at.Epoch, t.at.Index, t.at.Saved = m.Step, m.Epoch, m.Index, m.Step
-	if change != nil {
-		t.opt.Observer.note(fmt.Sprintf("going on although %v", change))
+	if what != "" {
+		t.opt.Observer.note("going on although " + what)
 		t.realign(m.Fingerprints["data"])
 	}
-	text := fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", m.Step, t.sizes.total, m.Epoch+1, t.db.Path())
-	if t.done() {
-		text = fmt.Sprintf("the run in %s is complete: %d steps", t.opt.Dir, m.Step)
-	}
-	t.opt.Observer.note(text)
+	t.opt.Observer.note(t.standing())
 	return nil
+}
+
+// standing says where a resumed run stands, and what is left of it.
+func (t *trainer) standing() string {
+	step, total := t.at.Step, t.sizes.total
+	switch {
+	case t.stoppedEarly():
+		return fmt.Sprintf("the run in %s is complete: it stopped early, at step %d of %d", t.opt.Dir, step, total)
+	case step >= total:
+		return fmt.Sprintf("the run in %s is complete: %d steps", t.opt.Dir, step)
+	case t.done():
+		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and --max-steps %d asks for no more; leave it out to complete the run", t.opt.Dir, step, total, t.opt.MaxSteps)
+	}
+	return fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", step, total, t.at.Epoch+1, t.db.Path())
 }
 
 // realign makes a place in a run with another config or other data one in this
@@ -121,34 +137,43 @@ func stateOf(m *checkpoint.Manifest) (st savedState, err error) {
 	return st, nil
 }
 
-// unchanged refuses to go on with another config or other data than a
-// checkpoint was made with, and says what changed.
-func (r *Run) unchanged(m *checkpoint.Manifest) error {
+// changed says what of the run's config or data is not what a checkpoint was
+// made with; "" where nothing is. The same data may lie under another path.
+func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 	prints, err := r.fingerprints()
 	if err != nil {
-		return err
+		return "", err
 	}
-	if then := m.Fingerprints["config"]; then != prints["config"] {
-		return fmt.Errorf("%w: %s: restore the config, begin another run, or allow the change", ErrChanged, r.changes(m))
+	sameData := m.Fingerprints["data"] == prints["data"]
+	if m.Fingerprints["config"] != prints["config"] {
+		list, err := r.changes(m)
+		if err != nil {
+			return "", err
+		}
+		if sameData {
+			list = slices.DeleteFunc(list, func(line string) bool { return strings.HasPrefix(line, "data.path ") })
+		}
+		if len(list) > 0 {
+			return strings.Join(list, "; "), nil
+		}
 	}
-	if then := m.Fingerprints["data"]; then != prints["data"] {
-		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): restore it, begin another run, or allow the change",
-			ErrChanged, m.ID, short(then), short(prints["data"]))
+	if !sameData {
+		return fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints["data"]), short(prints["data"])), nil
 	}
-	return nil
+	return "", nil
 }
 
 // changes lists the keys whose values differ from those a checkpoint was made
 // with.
-func (r *Run) changes(m *checkpoint.Manifest) string {
+func (r *Run) changes(m *checkpoint.Manifest) ([]string, error) {
 	now, err := r.Config.YAML()
 	if err != nil {
-		return "its config is not what the checkpoint was made with"
+		return nil, err
 	}
-	if list := ConfigChanges(m.Config, now); len(list) > 0 {
-		return strings.Join(list, "; ")
+	if identityOf(m.Config) == nil {
+		return []string{fmt.Sprintf("the config of checkpoint %d cannot be read", m.ID)}, nil
 	}
-	return "its config is not what the checkpoint was made with"
+	return ConfigChanges(m.Config, now), nil
 }
 
 // ConfigChanges lists the keys of a run's identity whose values differ between
@@ -219,11 +244,9 @@ func (t *trainer) fill(ctx context.Context, snap *checkpoint.Snapshot) error {
 	if snap != nil {
 		return t.prog.Init(ctx, snapshotContents(snap))
 	}
-	c, err := t.Run.initial(t.opt.Init)
-	if err != nil {
-		return err
-	}
-	return errors.Join(t.prog.Init(ctx, c.read), c.close())
+	err := errors.Join(t.prog.Init(ctx, t.given.read), t.given.close())
+	t.given = nil
+	return err
 }
 
 // metricsNow are the metrics of the weights as they are: those of the epoch

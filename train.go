@@ -53,6 +53,21 @@ type TrainOptions struct {
 	Observer *Observer
 }
 
+// check refuses options that exclude each other.
+func (o TrainOptions) check() error {
+	switch {
+	case o.Dir == "":
+		return fmt.Errorf("%w: no run folder is given", ErrOptions)
+	case o.Resume && o.Fresh:
+		return fmt.Errorf("%w: resume and fresh exclude each other", ErrOptions)
+	case o.Resume && o.Init != "":
+		return fmt.Errorf("%w: a resumed run takes its weights from the checkpoint, not from %s", ErrOptions, o.Init)
+	case o.MaxSteps < 0 || o.MaxTime < 0:
+		return fmt.Errorf("%w: at most %d steps, at most %v: 0 is for no limit, and less than that means nothing", ErrOptions, o.MaxSteps, o.MaxTime)
+	}
+	return nil
+}
+
 // trainer is one call of Train.
 type trainer struct {
 	*Run
@@ -64,6 +79,7 @@ type trainer struct {
 	db      *checkpoint.DB
 	metrics *metricsFile
 	dump    *dumper
+	given   *initialiser // of a run that begins
 	at      progress
 	losses  []float64 // of every logged step
 	clock   stepClock
@@ -109,6 +125,9 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 	rep, err := t.finish()
 	if err == nil && stopped {
 		err = fmt.Errorf("%w at step %d of %d", ErrStopped, t.at.Step, t.sizes.total)
+		if ctx.Err() != nil {
+			err = &stoppedError{err, context.Cause(ctx)}
+		}
 	}
 	return rep, err
 }
@@ -119,11 +138,17 @@ func (t *trainer) open(ctx context.Context) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
+	if err := t.opt.check(); err != nil {
+		return err
+	}
+	var err error
+	if t.given, err = t.initial(t.opt.Init); err != nil {
+		return err
+	}
 	if err := t.openDir(ctx); err != nil {
 		return err
 	}
 	t.debugPlan()
-	var err error
 	if t.dump, err = t.newDumper(); err != nil {
 		return err
 	}
@@ -351,6 +376,9 @@ func (t *trainer) close() error {
 	}
 	if t.metrics != nil {
 		errs = append(errs, t.metrics.close())
+	}
+	if t.given != nil {
+		errs = append(errs, t.given.close())
 	}
 	return errors.Join(errs...)
 }

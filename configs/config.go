@@ -1,6 +1,9 @@
 package configs
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Pos is where a value of a config was written. Line counts from 1; it is 0
 // for what no file says, and File is then empty or names the flag or variable.
@@ -34,6 +37,20 @@ type Config struct {
 	Devices       Devices
 	Checkpoint    Checkpoint
 	EarlyStopping EarlyStopping
+
+	where map[string]Pos
+}
+
+// Where is the place of a key, by its dotted path: the key itself if it was
+// given, else the nearest section around it that was.
+func (c *Config) Where(path string) Pos {
+	for path != "" {
+		if p, ok := c.where[path]; ok {
+			return p
+		}
+		path = path[:max(0, strings.LastIndexByte(path, '.'))]
+	}
+	return c.Pos
 }
 
 // Data says what is trained on. Fields that the source has no key for are zero,

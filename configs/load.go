@@ -83,15 +83,9 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
+	d := newDecoder(file)
 	d.overlay(root, o)
-	c := &Config{}
-	rootSection.decode(d, root, "", c)
-	if len(d.faults) == 0 {
-		for _, rule := range rules {
-			rule(d, c)
-		}
-	}
+	c := d.parse(root)
 	if c.Name == "" {
 		c.Name = nameOf(file)
 	}
@@ -99,6 +93,41 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+func newDecoder(file string) *decoder {
+	return &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
+}
+
+// parse makes a config of a tree, and collects what is wrong with it.
+func (d *decoder) parse(root *yaml.Node) *Config {
+	c := &Config{where: d.where}
+	rootSection.decode(d, root, "", c)
+	if len(d.faults) == 0 {
+		for _, rule := range rules {
+			rule(d, c)
+		}
+	}
+	return c
+}
+
+// Check finds what is wrong with a config that was changed, or made, in code:
+// what Load would find in a file that says the same.
+func (c *Config) Check() error {
+	text, err := c.YAML()
+	if err != nil {
+		return err
+	}
+	root, err := readConfig("", text)
+	if err != nil {
+		return err
+	}
+	d := newDecoder("")
+	d.parse(root)
+	for _, f := range d.faults {
+		f.Pos = Pos{} // of a text that nobody sees
+	}
+	return joinFaults(d.faults)
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -10,6 +10,7 @@ import (
 func withoutPos(c *Config) *Config {
 	out := *c
 	out.Model.Layers = append([]Layer(nil), c.Model.Layers...)
+	out.where = nil
 	clearPos(reflect.ValueOf(&out).Elem())
 	return &out
 }

@@ -3,8 +3,10 @@ package datasets
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -15,8 +17,11 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
-	c, err := readCSV(ctx, s.Path, s.CSV, nil)
-	if err != nil {
+	c := &csvFile{path: s.Path, opt: s.CSV}
+	if s.Like != nil {
+		c.like = s.Like.Features
+	}
+	if err := c.read(ctx, nil); err != nil {
 		return nil, err
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
@@ -25,27 +30,84 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 		f := Field{"target", shape.F32(len(c.labels))}
 		t.columns = append(t.columns, newColumn(f, shape.Bytes(c.targets)))
 	} else {
-		var ids []int32
-		ids, info.ClassNames = numberClasses(c.classes)
-		info.Classes = len(info.ClassNames)
-		if info.Classes == 1 {
-			return nil, fmt.Errorf("%w: %s: every row is of class %q, so there is nothing to tell apart: add rows of another class, or take another column as the label",
-				ErrTooFew, s.Path, info.ClassNames[0])
+		ids, err := c.classIDs(s.Like, &info)
+		if err != nil {
+			return nil, err
 		}
 		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)))
 	}
 	info.Target = t.columns[1].field
 	info.Fingerprint = fingerprint(s, [2]any{s.CSV, info.ClassNames}, t)
 	ds := &Dataset{Name: "csv " + s.Path}
-	if ds.Train, ds.Val, err = splitRandomly(t, s, s.split(0.8)); err != nil {
+	var err error
+	if ds.Train, ds.Val, err = splitRandomly(t, s, s.part(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
 	}
-	if s.CSV.Standardize {
+	switch {
+	case s.Like != nil && s.Like.Scaling != nil:
+		s.Like.Scaling.apply(c.values)
+	case s.Like == nil && s.CSV.Standardize:
 		info.Scaling = fitScaling(ds.Train, c.values, len(c.features))
 		info.Scaling.apply(c.values)
 	}
 	ds.Info = info
 	return ds, nil
+}
+
+// classIDs numbers the classes as a model's, or as their names have it, and
+// says how many there are.
+func (c *csvFile) classIDs(like *Info, info *Info) ([]int32, error) {
+	var ids []int32
+	if like == nil {
+		ids, info.ClassNames = numberClasses(c.classes)
+		info.Classes = len(info.ClassNames)
+		return ids, c.checkClasses(info.ClassNames)
+	}
+	info.ClassNames, info.Classes = like.ClassNames, like.Classes
+	index := map[string]int32{}
+	for i, name := range like.ClassNames {
+		index[name] = int32(i)
+	}
+	for i, name := range c.classes {
+		id, ok := index[name]
+		if !ok {
+			return nil, blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, c.path, i, name, few(like.ClassNames)))
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// checkClasses refuses classes that cannot be meant as such.
+func (c *csvFile) checkClasses(names []string) error {
+	if len(names) == 1 {
+		return blame("label", fmt.Errorf("%w: %s: every row is of class %q, so there is nothing to tell apart: add rows of another class, or take another column as the label",
+			ErrTooFew, c.path, names[0]))
+	}
+	whole, numbers := true, true
+	for _, n := range names {
+		v, err := strconv.ParseFloat(n, 64)
+		numbers = numbers && err == nil
+		whole = whole && v == math.Trunc(v)
+	}
+	if numbers && len(names) > mostNumbers && (!whole || 2*len(names) > c.rows) {
+		return blame("task", fmt.Errorf("%w: %s: the label column holds %d different numbers in %d rows, such as %s, and the task is classification: set data.task to %s to predict the number, or take another column as the label",
+			ErrSpec, c.path, len(names), c.rows, few(names), TaskRegression))
+	}
+	return nil
+}
+
+// mostNumbers is how many classes may have numbers as names that are not
+// whole, or as many as rows: more are a quantity.
+const mostNumbers = 10
+
+// few is the first few of many names.
+func few(names []string) string {
+	const most = 8
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
 }
 
 // csvInputs reads the features that info names: by name where the file has
@@ -55,8 +117,8 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
-	c, err := readCSV(ctx, path, s.CSV, info.Features)
-	if err != nil {
+	c := &csvFile{path: path, opt: s.CSV}
+	if err := c.read(ctx, info.Features); err != nil {
 		return nil, err
 	}
 	if len(c.features) != len(info.Features) {

@@ -19,8 +19,10 @@ import (
 type csvFile struct {
 	path     string
 	opt      CSVOptions
+	like     []string // names of a model's features, to be read besides labels; nil: all columns
 	header   []string // nil if the file has none
 	width    int      // columns
+	first    string   // the first row's first field
 	features []int    // feature columns, in the order of values
 	labels   []int    // label columns; none when reading for prediction
 	rows     int
@@ -29,15 +31,14 @@ type csvFile struct {
 	classes  []string  // [rows], of classification
 }
 
-// readCSV parses the file at path. wanted, if not nil, is the names of the
+// read parses the file at c.path. wanted, if not nil, is the names of the
 // features of a model: only they are read.
-func readCSV(ctx context.Context, path string, o CSVOptions, wanted []string) (*csvFile, error) {
-	s, err := openStream(ctx, path)
+func (c *csvFile) read(ctx context.Context, wanted []string) error {
+	s, err := openStream(ctx, c.path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c := &csvFile{path: path, opt: o}
-	return c, errors.Join(c.parse(s, wanted), s.Close())
+	return errors.Join(c.parse(s, wanted), s.Close())
 }
 
 // parse reads rows until the end. Its memory grows with what it has read.
@@ -52,6 +53,9 @@ func (c *csvFile) parse(r io.Reader, wanted []string) error {
 	}
 	if c.isHeader(head[0], head[1], wanted) {
 		c.header, head[0] = trimmed(head[0]), nil
+	}
+	if hint := c.otherComma(); hint != "" && len(wanted) != 1 {
+		return blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, c.path, hint))
 	}
 	if err := c.choose(wanted); err != nil {
 		return err
@@ -116,13 +120,32 @@ func (c *csvFile) next(rd *csv.Reader) ([]string, error) {
 		return nil, err
 	case errors.Is(err, csv.ErrFieldCount):
 		line, _ := rd.FieldPos(0)
-		return nil, fmt.Errorf("%w: %s:%d: %d columns where the first row has %d: complete the row, or quote fields that have a %q in them",
-			ErrFormat, c.path, line, len(rec), c.width, rd.Comma)
+		hint := c.otherComma()
+		if hint == "" {
+			hint = fmt.Sprintf(": complete the row, or quote fields that have a %q in them", rd.Comma)
+		}
+		return nil, fmt.Errorf("%w: %s:%d: %d columns where the first row has %d%s", ErrFormat, c.path, line, len(rec), c.width, hint)
 	case err != nil:
 		return nil, c.wrap(err)
 	}
-	c.width = len(rec)
+	if c.width == 0 {
+		c.width, c.first = len(rec), rec[0]
+	}
 	return rec, nil
+}
+
+// otherComma says what seems to stand between columns, if the first row is one
+// column and another sign than was given divides it.
+func (c *csvFile) otherComma() string {
+	if c.width != 1 {
+		return ""
+	}
+	for _, comma := range []string{";", "\t", "|"} {
+		if strings.Contains(c.first, comma) {
+			return fmt.Sprintf("; they look separated by %q: set data.delimiter to that", comma)
+		}
+	}
+	return ""
 }
 
 // reader skips a byte order mark and parses fields.
@@ -220,16 +243,16 @@ func (c *csvFile) choose(wanted []string) error {
 	}
 	var drop []int
 	var err error
-	if c.labels, err = c.find("label", labels); err != nil {
+	if c.labels, err = c.find("label", "label", labels); err != nil {
 		return err
 	}
-	if drop, err = c.find("ignored", c.opt.Ignore); err != nil {
+	if drop, err = c.find("ignored", "ignore", c.opt.Ignore); err != nil {
 		return err
 	}
 	for i, j := range drop {
 		if slices.Contains(c.labels, j) {
-			return fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
-				ErrSpec, c.path, c.opt.Ignore[i])
+			return blame("ignore", fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
+				ErrSpec, c.path, c.opt.Ignore[i]))
 		}
 	}
 	for i := range c.width {
@@ -237,11 +260,31 @@ func (c *csvFile) choose(wanted []string) error {
 			c.features = append(c.features, i)
 		}
 	}
+	if err := c.followLike(); err != nil {
+		return err
+	}
 	if len(c.features) == 0 {
 		return fmt.Errorf("%w: %s: no feature column is left of %d", ErrFormat, c.path, c.width)
 	}
 	if wanted != nil {
 		c.labels = nil
+	}
+	return nil
+}
+
+// followLike takes, of the columns, a model's features by their names, if both
+// have names, and makes sure that there are as many.
+func (c *csvFile) followLike() error {
+	if c.like == nil {
+		return nil
+	}
+	if c.header != nil && slices.ContainsFunc(c.like, func(name string) bool { return !isNumber(name) }) {
+		c.features = nil
+		_, err := c.chooseWanted(c.like)
+		return err
+	}
+	if len(c.features) != len(c.like) {
+		return fmt.Errorf("%w: %s has %d features, the model was trained on %d", ErrFormat, c.path, len(c.features), len(c.like))
 	}
 	return nil
 }
@@ -270,7 +313,7 @@ func (c *csvFile) chooseWanted(wanted []string) (bool, error) {
 }
 
 // find turns names and numbers into columns.
-func (c *csvFile) find(what string, names []string) ([]int, error) {
+func (c *csvFile) find(what, key string, names []string) ([]int, error) {
 	var found []int
 	for _, name := range names {
 		i := slices.Index(c.header, name)
@@ -280,10 +323,10 @@ func (c *csvFile) find(what string, names []string) ([]int, error) {
 			}
 		}
 		if i < 0 || i >= c.width {
-			return nil, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, what, name, c.describe())
+			return nil, blame(key, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, what, name, c.describe()))
 		}
 		if slices.Contains(found, i) {
-			return nil, fmt.Errorf("%w: %s: %s column %q is named twice", ErrSpec, c.path, what, name)
+			return nil, blame(key, fmt.Errorf("%w: %s: %s column %q is named twice", ErrSpec, c.path, what, name))
 		}
 		found = append(found, i)
 	}
@@ -321,7 +364,7 @@ func (c *csvFile) row(rec []string, at []fieldPos) error {
 		if c.opt.Task == TaskRegression {
 			v, err := c.number(rec, at, j)
 			if err != nil {
-				return err
+				return blame("task", err)
 			}
 			c.targets = append(c.targets, v)
 			continue
@@ -343,7 +386,11 @@ func (c *csvFile) number(rec []string, at []fieldPos, j int) (float32, error) {
 	}
 	v, err := strconv.ParseFloat(text, 32)
 	if err != nil {
-		return 0, c.fieldError(at, j, fmt.Sprintf("%.40q is not a number: ignore the column or name it as the label", text))
+		advice := "ignore the column, or name it as the label"
+		if slices.Contains(c.labels, j) {
+			advice = "the column is the label, and the task is regression: set data.task to " + TaskClassification + " to tell classes apart, or take another column as the label"
+		}
+		return 0, c.fieldError(at, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
 	}
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0, c.fieldError(at, j, fmt.Sprintf("%q is not finite", text))

@@ -49,7 +49,7 @@ func imageDataset(name string, s Spec, t, val *table) (*Dataset, error) {
 	tables := []*table{t}
 	if val == nil {
 		var err error
-		if ds.Train, ds.Val, err = splitRandomly(t, s, s.split(0.8)); err != nil {
+		if ds.Train, ds.Val, err = splitRandomly(t, s, s.part(fingerprint(s, s.Images, t), 0.8)); err != nil {
 			return nil, err
 		}
 	} else {

@@ -20,6 +20,27 @@ var (
 	ErrClosed = errors.New("loader is closed")
 )
 
+// blamed is an error about one option.
+type blamed struct {
+	option string
+	error
+}
+
+func (b *blamed) Unwrap() error { return b.error }
+
+// blame says which option, by its name in a config, an error is about.
+func blame(option string, err error) error { return &blamed{option, err} }
+
+// Blame is the option that an error of Open is about, by its name in a config:
+// the path, unless something else is known.
+func Blame(err error) string {
+	var b *blamed
+	if errors.As(err, &b) {
+		return b.option
+	}
+	return "path"
+}
+
 // Spec says which data to open and how. The zero value of every option is its
 // default.
 type Spec struct {
@@ -36,6 +57,11 @@ type Spec struct {
 	// KeepOrder leaves the training part unshuffled: in the order of the file
 	// if Split is 1, of the random split otherwise.
 	KeepOrder bool
+	// Like, if not nil, is of the data that a model was trained on: classes,
+	// vocabulary, features and scaling are then its own, so that the model can
+	// be evaluated. Where the data is another by its fingerprint, all of it is
+	// one part, Train; an MNIST folder with both pairs keeps its two.
+	Like *Info
 
 	CSV     CSVOptions
 	Text    TextOptions
@@ -116,12 +142,36 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %s", err, s.whereTo())
 	}
-	return ds, err
+	if err == nil && s.Like != nil {
+		err = ds.follow(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ds, nil
+}
+
+// follow checks that the data is such as s.Like is of, and takes from there
+// what is known of it.
+func (ds *Dataset) follow(s Spec) error {
+	like, have := s.Like, &ds.Info
+	for _, f := range [][2]Field{{have.Inputs[0], like.Inputs[0]}, {have.Target, like.Target}} {
+		if !f[0].Meta.Equal(f[1].Meta) {
+			return fmt.Errorf("%w: %s: the %s of a sample is %v, the model was trained on %v", ErrFormat, s.Path, f[0].Name, f[0].Meta, f[1].Meta)
+		}
+	}
+	if have.Classes > like.Classes || have.Tokens > like.Tokens {
+		return fmt.Errorf("%w: %s: has %d classes and %d tokens, the model was trained on %d and %d", ErrFormat, s.Path, have.Classes, have.Tokens, like.Classes, like.Tokens)
+	}
+	print := have.Fingerprint
+	ds.Info = *like
+	ds.Info.Fingerprint = print
+	return nil
 }
 
 // whereTo says what can be done about a path that is not there.
 func (s Spec) whereTo() string {
-	hint := "give the path of an existing one"
+	hint := "set data.path to an existing one"
 	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(s.Path) {
 		hint += ", which starts from " + wd + " unless it is absolute"
 	}
@@ -176,4 +226,13 @@ func (s Spec) split(byDefault float64) float64 {
 		return byDefault
 	}
 	return s.Split
+}
+
+// part is split for data with that fingerprint: of other data than s.Like is
+// of, nothing was trained on, and all of it is one part.
+func (s Spec) part(fingerprint string, byDefault float64) float64 {
+	if s.Like != nil && s.Like.Fingerprint != fingerprint {
+		return 1
+	}
+	return s.split(byDefault)
 }

@@ -48,7 +48,7 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %q: %w", s.Path, outName, err)
 	}
 	ds.Info.Fingerprint = fingerprint(s, nil, t)
-	ds.Train, ds.Val, err = splitRandomly(t, s, s.split(1))
+	ds.Train, ds.Val, err = splitRandomly(t, s, s.part(ds.Info.Fingerprint, 1))
 	return ds, err
 }
 

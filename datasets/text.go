@@ -18,11 +18,22 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	vocab := NewVocabulary(text)
+	if s.Like != nil {
+		vocab = s.Like.Vocab
+	}
 	ids, err := vocab.Encode(text)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	fraction := s.split(0.9)
+	ds, err := splitText(s, vocab, ids, s.split(0.9))
+	if s.Like != nil && (err != nil || ds.Info.Fingerprint != s.Like.Fingerprint) {
+		return splitText(s, vocab, ids, 1)
+	}
+	return ds, err
+}
+
+// splitText makes the parts of a text.
+func splitText(s Spec, vocab *Vocabulary, ids []int32, fraction float64) (*Dataset, error) {
 	n := trainCount(len(ids), fraction)
 	train, err := windows(s, "training", ids[:n])
 	if err != nil {
@@ -85,8 +96,8 @@ func windows(s Spec, part string, ids []int32) (*table, error) {
 	t := s.Text.Context
 	rows := (len(ids) - 1) / t
 	if len(ids) < 2 || rows < 1 {
-		return nil, fmt.Errorf("%w: the %s part of %s has %d characters, a window of %d and its target need %d: shorten the context or change the split",
-			ErrTooFew, part, s.Path, len(ids), t, t+1)
+		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d characters, a window of %d and its target need %d: shorten the context or change the split",
+			ErrTooFew, part, s.Path, len(ids), t, t+1))
 	}
 	input := newColumn(Field{"input", shape.I32(t)}, shape.Bytes(ids))
 	target := input

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -49,7 +50,18 @@ func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) 
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		return nil, usageError{fmt.Errorf("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)}
 	}
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged) && o.ReadOnly:
+		return nil, lost(err)
+	case errors.Is(err, checkpoint.ErrDamaged):
+		return nil, fmt.Errorf("%w; trainer checkpoints repair %s whole.db does that", err, path)
+	}
 	return db, err
+}
+
+// lost says what is left to do where a file is too damaged to be read at all.
+func lost(err error) error {
+	return fmt.Errorf("%w; nothing of it can be read: take a copy of the file, or begin the run anew with trainer train … --fresh", err)
 }
 
 // fileOf is the checkpoint file of a run folder, or the file itself.
@@ -109,8 +121,18 @@ func repairCommand() *cobra.Command {
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			n, err := checkpoint.Salvage(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
-			fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
-			return missing(err)
+			switch {
+			case errors.Is(err, checkpoint.ErrDamaged):
+				return lost(err)
+			case errors.Is(err, fs.ErrExist):
+				return usageError{err}
+			case err != nil:
+				return missing(err)
+			case n == 0:
+				return errors.Join(fmt.Errorf("%w: no checkpoint of %s is whole: begin the run anew with trainer train … --fresh", checkpoint.ErrDamaged, args[0]), os.Remove(args[1]))
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
+			return err
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 )
 
 // weightFlags say which weights a command uses.
@@ -25,38 +26,50 @@ func addWeightFlags(c *cobra.Command) *weightFlags {
 	return f
 }
 
-// openRun opens the run in a folder as it was configured, with the data it was
-// trained on or without.
-func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string, data bool) (*berth.Run, berth.Weights, error) {
+// openRun opens the run in a folder to use it.
+func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*berth.Run, berth.Weights, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
-	if w.Best && w.ID != 0 {
-		return nil, w, usageError{errors.New("--best and --checkpoint exclude each other; give one")}
+	if err := wf.check(c); err != nil {
+		return nil, w, err
 	}
 	cfg, err := cf.loadRun(c, dir)
 	if err != nil {
 		return nil, w, err
 	}
-	var run *berth.Run
-	if data {
+	run, err := berth.OpenTrained(c.Context(), cfg, w)
+	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) { // the data it is configured with must do
 		run, err = berth.Open(c.Context(), cfg)
-	} else {
-		run, err = berth.OpenTrained(c.Context(), cfg, w)
 	}
 	return run, w, missing(err)
 }
 
+// check refuses flags that exclude each other, and a checkpoint that cannot be.
+func (f *weightFlags) check(c *cobra.Command) error {
+	given := c.Flags().Changed("checkpoint")
+	switch {
+	case given && f.id == 0:
+		return usageError{errors.New("--checkpoint 0: IDs begin at 1; see trainer checkpoints ls")}
+	case f.best && given:
+		return usageError{errors.New("--best and --checkpoint exclude each other; give one")}
+	case f.init != "" && (f.best || given):
+		return usageError{errors.New("--init is in place of a checkpoint: leave --best and --checkpoint out")}
+	}
+	return nil
+}
+
 func evalCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "eval RUN",
-		Short:   "Compute loss and accuracy of a trained run",
-		Long:    "Compute loss and accuracy of a run's checkpoint over its validation part (the training part, if there is no other).",
-		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --json --threads 1",
+		Use:   "eval RUN",
+		Short: "Compute loss and accuracy of a trained run",
+		Long: "Compute loss and accuracy of a run's checkpoint over its validation part (the training part, if there is no other).\n" +
+			"On other data than it was trained on, which --set data.path=FILE gives, over all of it, scaled as the training part was.",
+		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    exactArgs(1),
 	}
 	cf, wf := addConfigFlags(c), addWeightFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		run, w, err := openRun(c, cf, wf, args[0], true)
+		run, w, err := openRun(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
@@ -68,7 +81,7 @@ func evalCommand() *cobra.Command {
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%d samples, loss %.4f", res.Samples, res.Loss)
+		fmt.Fprintf(c.OutOrStdout(), "%d samples%s, loss %.4f", res.Samples, map[string]string{"training": " trained on", "all": " of other data"}[res.Part], res.Loss)
 		if res.Accuracy != nil {
 			fmt.Fprintf(c.OutOrStdout(), ", accuracy %.2f%%", 100**res.Accuracy)
 		}

@@ -36,7 +36,7 @@ func predictCommand() *cobra.Command {
 		if *format != "jsonl" && *format != "csv" {
 			return usageError{fmt.Errorf("--format %s: expected jsonl or csv", *format)}
 		}
-		run, w, err := openRun(c, cf, wf, args[0], len(args) == 1)
+		run, w, err := openRun(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
