@@ -21,7 +21,7 @@ func TestConfigsChangedInCodeAreChecked(t *testing.T) {
 		want string
 	}{
 		{c, "train.batch: got -4, expected a whole number of at least 1"},
-		{&configs.Config{}, `data.source: got "", expected one of digits`},
+		{&configs.Config{}, "data.source: has no value, expected one of digits"},
 	} {
 		_, err := berth.Open(t.Context(), x.c)
 		if !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) || !strings.HasPrefix(err.Error(), x.want) {
