@@ -5,6 +5,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -18,17 +19,22 @@ const (
 )
 
 // debugLevel is what BERTH_DEBUG asks for, 0 where it says nothing.
-func debugLevel() int {
-	n, err := strconv.Atoi(os.Getenv("BERTH_DEBUG"))
-	if err != nil {
-		return 0
+func debugLevel() (int, error) {
+	const name = "BERTH_DEBUG"
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, nil
 	}
-	return n
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > debugMoves {
+		return 0, fmt.Errorf("%w: %s=%s: expected a whole number from 0 to %d", device.ErrEnvironment, name, text, debugMoves)
+	}
+	return n, nil
 }
 
 // debugPlan prints devices and plan.
 func (t *trainer) debugPlan() {
-	if debugLevel() < debugPlan {
+	if t.debug < debugPlan {
 		return
 	}
 	for _, d := range t.devs {
@@ -40,7 +46,7 @@ func (t *trainer) debugPlan() {
 
 // debugStep prints what a step took.
 func (t *trainer) debugStep(step int) {
-	if debugLevel() < debugSteps {
+	if t.debug < debugSteps {
 		return
 	}
 	l := t.rt.Residency.Ledger()
@@ -54,7 +60,7 @@ func (t *trainer) debugStep(step int) {
 
 // onTransfer is who is told of each transfer: the dump, and people who debug.
 func (t *trainer) onTransfer() func(residency.Row) {
-	loud := debugLevel() >= debugMoves
+	loud := t.debug >= debugMoves
 	if t.dump == nil && !loud {
 		return nil
 	}

@@ -20,7 +20,7 @@ var (
 	ErrHasCheckpoint = errors.New("the run folder holds a checkpoint")
 	ErrNoCheckpoint  = errors.New("no checkpoint")
 	ErrChanged       = errors.New("the run has changed since the checkpoint")
-	ErrInit          = errors.New("initial weights do not fit the model")
+	ErrInit          = errors.New("the initial weights cannot be used")
 )
 
 // ErrClosed is returned by the methods of a closed Run.
@@ -48,7 +48,7 @@ var ErrNonFinite = device.ErrNonFinite
 func IsUsage(err error) bool {
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrEnvironment,
 		configs.ErrInvalid, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
 	} {
 		if errors.Is(err, cause) {

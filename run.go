@@ -34,6 +34,7 @@ type Run struct {
 	devs  []device.Device
 	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
 	trace tracer
+	debug int            // level
 	like  *datasets.Info // of a trained run: of what it was trained on
 }
 
@@ -63,7 +64,7 @@ func (z sizes) oneStep() string {
 	if z.batch <= z.samples {
 		return ""
 	}
-	return fmt.Sprintf(" (train.batch, %d, is more than the %d samples there are to train on: an epoch is one step)", z.batch, z.samples)
+	return fmt.Sprintf("train.batch, %d, is more than the %d samples there are to train on: an epoch is one step", z.batch, z.samples)
 }
 
 // tailMicrobatch is the size of the last microbatch of the last step.
@@ -104,7 +105,10 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 // opened opens the devices, and plans with them.
 func (r *Run) opened(plan func() error) (*Run, error) {
 	var err error
-	if r.devs, err = openDevices(r.Config.Devices, r.trace.add); err != nil {
+	if r.debug, err = debugLevel(); err != nil {
+		return nil, err
+	}
+	if r.devs, err = r.openDevices(); err != nil {
 		return nil, at(r.Config.Devices.Pos, fmt.Errorf("devices: %w", err))
 	}
 	if err := plan(); err != nil {
@@ -150,7 +154,8 @@ func (r *Run) Close() error {
 }
 
 // openDevices opens what a config's devices.use names: "cpu:2,null:1".
-func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, error) {
+func (r *Run) openDevices() ([]device.Device, error) {
+	c := r.Config.Devices
 	var devs []device.Device
 	for _, item := range strings.Split(c.Use, ",") {
 		kind, count, given := strings.Cut(item, ":")
@@ -162,7 +167,7 @@ func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, e
 			}
 		}
 		more, err := device.Open(kind, device.Options{
-			Count: n, Threads: c.Threads, MemoryBytes: c.Memory, Sync: debugLevel() >= debugSync, OnSpan: spans,
+			Count: n, Threads: c.Threads, MemoryBytes: c.Memory, Sync: r.debug >= debugSync, OnSpan: r.trace.add,
 		})
 		if err != nil {
 			for _, d := range devs {
@@ -179,7 +184,11 @@ func openDevices(c configs.Devices, spans func(device.Span)) ([]device.Device, e
 func (r *Run) plan() error {
 	z := r.sizes
 	if _, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()}); err != nil {
-		return at(r.Config.Schedule.Pos, fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps%s", ErrOptions, err, z.oneStep()))
+		err = fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps", ErrOptions, err)
+		if text := z.oneStep(); text != "" {
+			err = fmt.Errorf("%w; %s", err, text)
+		}
+		return at(r.Config.Where("schedule.warmup"), err)
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
 	full, err := models.Train(r.spec, r.optim, size)

@@ -113,6 +113,9 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 		Epochs: t.Config.Train.Epochs, StepsPerEpoch: t.sizes.steps,
 		Step: t.at.Step, Parameters: t.parameters(),
 	})
+	if text := t.sizes.oneStep(); text != "" {
+		t.opt.Observer.note(text)
+	}
 	t.first = t.at.Step
 	stopped, err := t.loop(ctx)
 	saving := t.endSaves()

@@ -67,7 +67,7 @@ func (r *Run) initial(init string) (*initialiser, error) {
 	}
 	c.file, c.close = f, f.Close
 	if err := c.check(r.Plan.Graph.Vars); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", init, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), f.Close())
 	}
 	return c, nil
 }
@@ -90,7 +90,7 @@ func (c *initialiser) check(vars []*graph.Value) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s", ErrInit, strings.Join(wrong, "; "))
+	return errors.New(strings.Join(wrong, "; "))
 }
 
 // read gives a variable its first contents.

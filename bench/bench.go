@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -50,6 +51,9 @@ func (o Options) checked() (Options, error) {
 	}
 	if p := o.Precision; p != "" && p != float32Name && p != bf16Name {
 		return o, fmt.Errorf("%w: precision %q: write %s or %s", ErrOptions, p, float32Name, bf16Name)
+	}
+	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
+		return o, fmt.Errorf("%w: recompute %q: write none, cheap or block", ErrOptions, r)
 	}
 	if o.Precision == "" {
 		o.Precision = float32Name

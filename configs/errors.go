@@ -114,7 +114,7 @@ func distance(a, b string) int {
 }
 
 // most is how many words a message lists.
-const most = 12
+const most = 16
 
 // list writes words with commas, the first few of many.
 func list(words []string) string {

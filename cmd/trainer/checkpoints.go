@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"text/tabwriter"
@@ -81,37 +83,78 @@ func missing(err error) error {
 }
 
 func lsCommand() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use: "ls RUN", Short: "List checkpoints",
 		Long:    "List checkpoints. SIZE is all that one holds, SHARED what of it lay in the file already when it was saved.",
 		Example: "  trainer checkpoints ls runs/digits", Args: exactArgs(1),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			db, err := checkpointsOf(args[0])
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, db.Close()) }()
-			list, skipped, err := db.List()
-			if err != nil {
-				return err
-			}
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\tVAL ACCURACY\tSIZE\tSHARED\tTIME\t")
-			best := checkpoint.BestOf(list)
-			for _, m := range list {
-				mark := ""
-				if m.ID == best {
-					mark = "best"
-				}
-				fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
-					metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
-			}
-			for _, s := range skipped {
-				fmt.Fprintf(w, "%v\n", s)
-			}
-			return w.Flush()
-		},
 	}
+	asJSON := c.Flags().Bool("json", false, "print a JSON array; damaged checkpoints have an \"error\" and nothing else but their \"id\"")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		db, err := checkpointsOf(args[0])
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, db.Close()) }()
+		list, skipped, err := db.List()
+		switch {
+		case err != nil:
+			return err
+		case *asJSON:
+			return listJSON(c.OutOrStdout(), list, skipped)
+		}
+		return listTable(c.OutOrStdout(), list, skipped)
+	}
+	return c
+}
+
+func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\tVAL ACCURACY\tSIZE\tSHARED\tTIME\t")
+	best := checkpoint.BestOf(list)
+	for _, m := range list {
+		mark := ""
+		if m.ID == best {
+			mark = "best"
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
+			metric(m, "val_accuracy"), bytesText(m.Bytes), bytesText(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
+	}
+	for _, s := range skipped {
+		fmt.Fprintf(w, "%v\n", s)
+	}
+	return w.Flush()
+}
+
+// listed is a checkpoint as ls --json has it.
+type listed struct {
+	ID      uint64             `json:"id"`
+	Step    int                `json:"step"`
+	Epoch   int                `json:"epoch"`
+	Metrics map[string]float64 `json:"metrics"`
+	Bytes   int64              `json:"bytes"`
+	Shared  int64              `json:"shared_bytes"`
+	Time    time.Time          `json:"time"`
+	Best    bool               `json:"best"`
+}
+
+// unusable is one that could not be read; its ID is 0 where none is known.
+type unusable struct {
+	ID    uint64 `json:"id"`
+	Error string `json:"error"`
+}
+
+func listJSON(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
+	all := []any{}
+	best := checkpoint.BestOf(list)
+	for _, m := range list {
+		all = append(all, listed{m.ID, m.Step, m.Epoch, m.Metrics, m.Bytes, m.Bytes - m.Fresh, m.Time, m.ID == best})
+	}
+	for _, s := range skipped {
+		all = append(all, unusable{s.ID, s.Err.Error()})
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(all)
 }
 
 func repairCommand() *cobra.Command {
@@ -120,6 +163,9 @@ func repairCommand() *cobra.Command {
 		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. The run's own file is left as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := folderThere("", args[1]); err != nil {
+				return err
+			}
 			n, err := checkpoint.Salvage(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
 			switch {
 			case errors.Is(err, checkpoint.ErrDamaged):
@@ -183,6 +229,9 @@ func exportCommand() *cobra.Command {
 	w := pickFlags(c)
 	all := c.Flags().Bool("all", false, "optimizer state too")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if err := folderThere("", args[1]); err != nil {
+			return err
+		}
 		db, err := checkpointsOf(args[0])
 		if err != nil {
 			return err

@@ -15,13 +15,22 @@ import (
 
 func inspectCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "inspect RUN", Short: "Show a checkpoint's tensors and their statistics",
+		Use: "inspect RUN [ID]", Short: "Show a checkpoint's tensors and their statistics",
 		Long: "Show what a checkpoint holds: for each tensor its type, shape and role, and the range, mean and standard\n" +
 			"deviation of its finite elements, how many are zero, and how many are NaN or infinite.",
-		Example: "  trainer checkpoints inspect runs/digits\n  trainer checkpoints inspect runs/digits --id 3", Args: exactArgs(1),
+		Example: "  trainer checkpoints inspect runs/digits\n  trainer checkpoints inspect runs/digits 3", Args: oneOrTwoArgs,
 	}
-	w := pickFlags(c)
+	w := &berth.Weights{}
+	c.Flags().BoolVar(&w.Best, "best", false, "the best checkpoint (default: the newest)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if len(args) == 2 {
+			if w.Best {
+				return usageError{errors.New("--best and an ID exclude each other; give one")}
+			}
+			if w.ID, err = checkpointID(args[0], args[1]); err != nil {
+				return err
+			}
+		}
 		db, err := checkpointsOf(args[0])
 		if err != nil {
 			return err
@@ -97,11 +106,20 @@ func diffCommand() *cobra.Command {
 	return c
 }
 
-// loadByID opens one checkpoint. The caller calls done.
-func loadByID(run, id string) (s *checkpoint.Snapshot, done func() error, err error) {
+// checkpointID reads an ID.
+func checkpointID(run, id string) (uint64, error) {
 	n, err := strconv.ParseUint(id, 10, 64)
 	if err != nil || n == 0 {
-		return nil, nil, usageError{fmt.Errorf("%q is no checkpoint ID: give a whole number, see trainer checkpoints ls %s", id, run)}
+		return 0, usageError{fmt.Errorf("%q is no checkpoint ID: give a whole number, see trainer checkpoints ls %s", id, run)}
+	}
+	return n, nil
+}
+
+// loadByID opens one checkpoint. The caller calls done.
+func loadByID(run, id string) (s *checkpoint.Snapshot, done func() error, err error) {
+	n, err := checkpointID(run, id)
+	if err != nil {
+		return nil, nil, err
 	}
 	db, err := checkpointsOf(run)
 	if err != nil {

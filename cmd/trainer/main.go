@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/berth-ml/berth"
@@ -35,9 +37,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer onSignal(cancel, stderr)()
 	cmd := newRoot()
 	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
+	out := &printed{Writer: stdout}
+	cmd.SetOut(out)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = fmt.Errorf("standard output: %w", out.err)
+	}
 	code := exitCode(err)
 	switch {
 	case code == exitFailure && errors.Is(err, context.Canceled):
@@ -48,11 +54,41 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return code
 }
 
-// onSignal cancels at the first SIGINT or SIGTERM, so that the run saves and
-// ends, and exits at the second. The returned function undoes it.
+// printed is standard output, and remembers the first error of writing to it:
+// what was printed is then not whole.
+type printed struct {
+	io.Writer
+	err error
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	n, err := p.Writer.Write(b)
+	if p.err == nil {
+		p.err = err
+	}
+	return n, err
+}
+
+// terminal is the terminal that w writes to, nil where it is none.
+func terminal(w io.Writer) *os.File {
+	if p, ok := w.(*printed); ok {
+		w = p.Writer
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// onSignal cancels at the first SIGINT, SIGTERM or SIGHUP, so that the run
+// saves and ends, and exits at the second. What nohup set to be ignored stays so. The returned function undoes it.
 func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 	c, done := make(chan os.Signal, 2), make(chan struct{})
-	signal.Notify(c, os.Interrupt, syscall.SIGTERM)
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
 	go func() {
 		select {
 		case <-c:
@@ -62,10 +98,15 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 		case <-done:
 			return
 		}
-		select {
-		case <-c:
-			os.Exit(exitFailure)
-		case <-done:
+		for {
+			select {
+			case s := <-c:
+				if s != syscall.SIGHUP { // a closed terminal's may come twice: from the system and from the shell
+					os.Exit(exitFailure)
+				}
+			case <-done:
+				return
+			}
 		}
 	}()
 	return func() {
@@ -77,7 +118,7 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 // overBar is what takes a progress bar, and the ^C after it, off a terminal's
 // line.
 func overBar(w io.Writer) string {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if terminal(w) != nil {
 		return "\r\x1b[K"
 	}
 	return ""
@@ -113,12 +154,42 @@ func newRoot() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		var bad *pflag.InvalidValueError
+		if errors.As(err, &bad) {
+			err = fmt.Errorf("--%s %s: expected %s", bad.GetFlag().Name, bad.GetValue(), expected(bad.GetFlag().Value.Type()))
+		}
 		return usageError{fmt.Errorf("%w: see %s --help", err, c.CommandPath())}
 	})
 	group(root)
 	root.AddCommand(trainCommand(), resumeCommand(), evalCommand(), predictCommand(), planCommand(),
 		configsCommand(), devicesCommand(), checkpointsCommand(), benchCommand())
 	return root
+}
+
+// expected words what a flag of a type takes.
+func expected(kind string) string {
+	switch kind {
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number of at least 0"
+	case "float64":
+		return "a number"
+	case "duration":
+		return "a time, such as 55m or 1h30m"
+	case "bool":
+		return "true or false"
+	}
+	return kind
+}
+
+// folderThere refuses a file to be written whose folder is not there.
+func folderThere(what, file string) error {
+	dir := filepath.Dir(file)
+	if st, err := os.Stat(dir); file != "" && (err != nil || !st.IsDir()) {
+		return usageError{fmt.Errorf("%s%s: %s is no folder; make it first", what, file, dir)}
+	}
+	return nil
 }
 
 // group makes a command that only holds others: alone it prints its help, and
@@ -137,6 +208,14 @@ func group(c *cobra.Command) {
 		return usageError{fmt.Errorf("%s has no command %q; %s", c.CommandPath(), args[0], hint)}
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+// oneOrTwoArgs asks for an argument, and leaves another to the user.
+func oneOrTwoArgs(c *cobra.Command, args []string) error {
+	if len(args) == 1 || len(args) == 2 {
+		return nil
+	}
+	return usageError{fmt.Errorf("%d arguments given, 1 or 2 needed: %s; see %s --help", len(args), c.UseLine(), c.CommandPath())}
 }
 
 // exactArgs asks for n arguments, and says what they are.

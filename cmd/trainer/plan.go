@@ -23,8 +23,10 @@ func planCommand() *cobra.Command {
 	cf := addConfigFlags(c)
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
 	clusters := c.Flags().Bool("clusters", false, "print which ops each segment computes together, and why others are apart")
-	c.MarkFlagsMutuallyExclusive("dot", "clusters")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if *dot && *clusters {
+			return usageError{errors.New("--dot and --clusters exclude each other; give one")}
+		}
 		cfg, err := cf.load(c, args[0])
 		if err != nil {
 			return err

@@ -22,12 +22,7 @@ func predictCommand() *cobra.Command {
 		Long: "Run a trained model on the samples of FILE, in the format of the run's data, or on the validation part.\n" +
 			"Answers are JSON lines, or CSV with --format csv.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --format csv --out answers.csv",
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 && len(args) != 2 {
-				return usageError{fmt.Errorf("%d arguments given, 1 or 2 needed: %s; see %s --help", len(args), c.UseLine(), c.CommandPath())}
-			}
-			return nil
-		},
+		Args:    oneOrTwoArgs,
 	}
 	cf, wf := addConfigFlags(c), addWeightFlags(c)
 	format := c.Flags().String("format", "jsonl", "jsonl or csv")
@@ -35,6 +30,9 @@ func predictCommand() *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *format != "jsonl" && *format != "csv" {
 			return usageError{fmt.Errorf("--format %s: expected jsonl or csv", *format)}
+		}
+		if err := folderThere("--out ", *file); err != nil {
+			return err
 		}
 		run, w, err := openRun(c, cf, wf, args[0])
 		if err != nil {

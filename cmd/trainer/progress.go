@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -37,8 +36,7 @@ type progress struct {
 }
 
 func newProgress(out io.Writer, run *berth.Run) *progress {
-	f, ok := out.(*os.File)
-	return &progress{out: out, run: run, fancy: ok && term.IsTerminal(int(f.Fd())), epoch: -1, loss: "  loss –"}
+	return &progress{out: out, run: run, fancy: terminal(out) != nil, epoch: -1, loss: "  loss –"}
 }
 
 func (p *progress) observer() *berth.Observer {
@@ -100,7 +98,7 @@ func (p *progress) step(s berth.Step) {
 func (p *progress) fit(texts ...string) string {
 	const bar = barWidth + 10 // and the percentage, and a ^C
 	room := 80
-	if f, ok := p.out.(*os.File); ok {
+	if f := terminal(p.out); f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 			room = width
 		}

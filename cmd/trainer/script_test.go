@@ -64,7 +64,7 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: stopping SIGNAL CODE RUN PROGRAM ARGS…")
 	}
-	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1}[args[0]]
+	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "HUP": syscall.SIGHUP}[args[0]]
 	want, err := strconv.Atoi(args[1])
 	if !ok || err != nil {
 		ts.Fatalf("signal %s, code %s", args[0], args[1])
@@ -86,6 +86,11 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 		time.Sleep(time.Millisecond)
 	}
 	ts.Check(cmd.Process.Signal(signal))
+	if signal == syscall.SIGHUP {
+		if err := cmd.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
+			ts.Check(err)
+		}
+	}
 	err = cmd.Wait()
 	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), out.Bytes(), 0o644))
 	if got := cmd.ProcessState.ExitCode(); got != want {

@@ -40,7 +40,8 @@ func trainCommand() *cobra.Command {
 		Use:   "train CONFIG|NAME",
 		Short: "Train a model",
 		Long: "Train a model from a config file, or from a shipped config by name (see trainer configs).\n" +
-			"Ctrl-C finishes the step, saves, and exits with 75; --resume goes on from there. SIGUSR1 saves and goes on.",
+			"Ctrl-C finishes the step, saves, and exits with 75, as do SIGTERM and a terminal that is closed; --resume goes on\n" +
+			"from there. SIGUSR1 saves and goes on.",
 		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4",
 		Args:    exactArgs(1),
 	}
@@ -132,13 +133,7 @@ func checkTrain(o berth.TrainOptions) error {
 	case o.MaxSteps < 0:
 		return fmt.Errorf("--max-steps %d: expected a whole number of at least 0; 0: the config's epochs", o.MaxSteps)
 	}
-	if o.Report == "" {
-		return nil
-	}
-	if st, err := os.Stat(filepath.Dir(o.Report)); err != nil || !st.IsDir() {
-		return fmt.Errorf("--report %s: %s is no folder; make it first", o.Report, filepath.Dir(o.Report))
-	}
-	return nil
+	return folderThere("--report ", o.Report)
 }
 
 func printReport(out io.Writer, r *berth.Report, dir string) {

@@ -18,6 +18,7 @@ var (
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")
+	ErrEnvironment = errors.New("environment") // a variable in it that cannot be followed
 )
 
 // ID names a device: its kind and its number within the kind, "cpu:0".

@@ -56,7 +56,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader || int64(n) > size-lengthBytes {
-		return nil, bad("a header of %d bytes in a file of %d (at most %d are allowed)", n, size, maxHeader)
+		return nil, bad("it begins as no such file does, or is cut off: a header of %d bytes does not go into its %d bytes, or is more than the %d that are allowed", n, size, maxHeader)
 	}
 	header := make([]byte, n)
 	if err := readAt(r, header, lengthBytes); err != nil {

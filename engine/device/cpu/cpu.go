@@ -70,11 +70,11 @@ func Open(o device.Options) ([]device.Device, error) {
 func choose() error {
 	level, err := kernels.ParseLevel(os.Getenv(LevelVariable))
 	if err != nil {
-		return fmt.Errorf("%s: %w", LevelVariable, err)
+		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LevelVariable, err)
 	}
 	lib, err := library(os.Getenv(LibraryVariable))
 	if err != nil {
-		return fmt.Errorf("%s: %w", LibraryVariable, err)
+		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LibraryVariable, err)
 	}
 	kernels.Use(level)
 	kernels.UseLibrary(lib)
