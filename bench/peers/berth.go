@@ -9,24 +9,32 @@ import (
 	"strconv"
 )
 
-const berthName = "Berth"
+const (
+	berthName = "Berth"
+	bf16Name  = "Berth in bf16" // products of dense layers alone: it competes with nobody
+)
 
 // newBerth builds this tree's trainer into dir.
-func newBerth(ctx context.Context, o options, dir string) (program, error) {
+func newBerth(ctx context.Context, o options, dir string) ([]program, error) {
 	bin := filepath.Join(dir, "trainer")
 	if err := goBuild(ctx, o.root, bin, "./cmd/trainer"); err != nil {
-		return program{}, err
+		return nil, err
 	}
-	run := func(ctx context.Context, workload string) (sample, error) {
-		var ss [1]sample
-		c := exec.CommandContext(ctx, bin, "bench", workload, "--json", "--threads", strconv.Itoa(o.threads),
-			"--seconds", fmt.Sprint(o.seconds))
-		// The command measures its own memory: it also multiplies large
-		// matrices, before and after, which is no part of training.
-		err := output(c, &ss, &ss[0].PeakResidentBytes)
-		return ss[0], err
+	in := func(precision string) func(context.Context, string) (sample, error) {
+		return func(ctx context.Context, workload string) (sample, error) {
+			var ss [1]sample
+			c := exec.CommandContext(ctx, bin, "bench", workload, "--json", "--threads", strconv.Itoa(o.threads),
+				"--seconds", fmt.Sprint(o.seconds), "--precision", precision)
+			// The command measures its own memory: it also multiplies large
+			// matrices, before and after, which is no part of training.
+			err := output(c, &ss, &ss[0].PeakResidentBytes)
+			return ss[0], err
+		}
 	}
-	return program{family: berthName, does: every, run: run}, nil
+	return []program{
+		{family: berthName, does: every, run: in("float32")},
+		{family: bf16Name, does: func(w string) bool { return w != "cnn" }, run: in("bf16")},
+	}, nil
 }
 
 // goBuild builds a package of the module in a folder, without cgo.

@@ -14,6 +14,7 @@ import (
 // inks are the families' colours, Berth's the strongest.
 var inks = map[string]color.Color{
 	berthName: color.RGBA{R: 0x1b, G: 0x5e, B: 0x9b, A: 0xff},
+	bf16Name:  color.RGBA{R: 0x7f, G: 0xb2, B: 0xdd, A: 0xff},
 	torchName: color.RGBA{R: 0xee, G: 0x4c, B: 0x2c, A: 0xff},
 	tunedName: color.RGBA{R: 0xf5, G: 0xa5, B: 0x8f, A: 0xff},
 	gomlxName: color.RGBA{R: 0x6a, G: 0xb1, B: 0x87, A: 0xff},

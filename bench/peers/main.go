@@ -127,7 +127,7 @@ func programs(ctx context.Context, o options, dir string, names []string, log io
 	if err != nil {
 		return nil, err
 	}
-	ps := []program{berth}
+	ps := berth
 	leftOut := func(who string, err error) {
 		if err != nil {
 			fmt.Fprintf(log, "%s is left out: %v\n", who, err)

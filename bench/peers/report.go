@@ -92,7 +92,7 @@ func (r report) entries(workload string) []entry {
 			es[i] = e
 		}
 	}
-	order := []string{berthName, torchName, tunedName, gomlxName, llmcName}
+	order := []string{berthName, bf16Name, torchName, tunedName, gomlxName, llmcName}
 	slices.SortFunc(es, func(a, b entry) int {
 		return cmp.Compare(slices.Index(order, a.family), slices.Index(order, b.family))
 	})

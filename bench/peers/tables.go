@@ -84,12 +84,14 @@ func (r report) floorTable() string {
 	return b.String()
 }
 
-// peak is the fastest matrix product that any turn saw: another program on the
+// peak is the fastest float32 product that any turn saw: another program on the
 // machine only makes it slower.
 func (r report) peak() float64 {
 	peak := 0.0
 	for _, t := range r.Turns {
-		peak = max(peak, t.PeakGflops)
+		if t.Family == berthName {
+			peak = max(peak, t.PeakGflops)
+		}
 	}
 	return peak
 }
