@@ -90,15 +90,15 @@ type SaveReport struct {
 	SaveMS      float64 `json:"save_ms"` // from the step boundary until it was on the disk, pruned and tidied
 	MBPerS      float64 `json:"mb_per_s"`
 	CopyMS      float64 `json:"copy_ms"`  // until the state was copied
-	StallMS     float64 `json:"stall_ms"` // training stood: at the boundary, and in the first step behind it
+	StallMS     float64 `json:"stall_ms"` // training stood: at the boundary, and waiting for copies in the step behind it
 	StepsBeside int     `json:"steps_beside"`
-	Slowdown    float64 `json:"slowdown"` // of the other steps meanwhile: 0.1 is a tenth longer than the median
+	Slowdown    float64 `json:"slowdown"` // of the steps meanwhile: 0.1 is a tenth longer than the median of the others
 }
 
 // saveReport is the mean of this call's saves.
 func (t *trainer) saveReport() SaveReport {
-	s, c := &t.saves, &t.clock.save
-	r := SaveReport{Count: s.count, Staging: "whole", Bytes: t.stateBytes(), StepsBeside: c.nFirst + c.nDuring}
+	s, c, devices := &t.saves, &t.clock.save, t.clock.devices
+	r := SaveReport{Count: s.count, Staging: "whole", Bytes: t.stateBytes(), StepsBeside: c.nBeside}
 	if s.bound > 0 {
 		r.Staging = strconv.FormatInt(s.bound, 10)
 	}
@@ -106,15 +106,10 @@ func (t *trainer) saveReport() SaveReport {
 		return r
 	}
 	mean := func(d time.Duration, n int) float64 { return d.Seconds() * 1e3 / float64(n) }
-	median := t.clock.percentile(0.5)
 	r.SaveMS, r.CopyMS, r.StallMS = mean(s.sums.save, s.count), mean(s.sums.copy, s.count), mean(s.sums.stall, s.count)
 	r.MBPerS = float64(r.Bytes) / 1e3 / r.SaveMS
-	if c.nFirst > 0 {
-		r.StallMS += max(0, mean(c.first, c.nFirst)-median)
-	}
-	if c.nDuring > 0 {
-		r.Slowdown = max(0, mean(c.during, c.nDuring)/median-1)
-	}
+	r.StallMS += c.stall(devices) * float64(c.nFirst) / float64(s.count)
+	r.Slowdown = c.slowdown(devices)
 	return r
 }
 

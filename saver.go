@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
@@ -26,6 +27,7 @@ type saver struct {
 	bound   int64 // of the staging area; 0: the whole state is staged
 	stage   *residency.Stage
 	list    []checkpoint.Tensor
+	order   []int // in which variables are copied
 	bytes   int64
 	done    chan savedOne // of the save under way; nil: none is
 	longest time.Duration
@@ -62,10 +64,11 @@ func bounded(c *configs.Config, state int64) int64 {
 // save takes a checkpoint of where the run stands. All queued work must be
 // settled. With the whole state staged it does not wait for the disk.
 func (t *trainer) save(ctx context.Context) error {
+	asked, s := time.Now(), &t.saves
 	if err := t.awaitSave(); err != nil {
 		return err
 	}
-	start, s := time.Now(), &t.saves
+	start := time.Now()
 	m, err := t.manifest()
 	if err != nil {
 		return err
@@ -85,9 +88,19 @@ func (t *trainer) save(ctx context.Context) error {
 	if s.bound > 0 {
 		err = t.awaitSave()
 	}
-	s.sums.stall += time.Since(start)
+	s.sums.stall += time.Since(asked)
 	t.clock.saving(s.done != nil)
 	return err
+}
+
+// reserve gets the memory that a whole state is staged in, while the first step
+// runs: the first save would be slow otherwise.
+func (t *trainer) reserve() error {
+	if t.saves.bound > 0 {
+		return nil
+	}
+	t.newStage()
+	return t.saves.stage.Reserve()
 }
 
 // newStage finds the variables.
@@ -100,6 +113,26 @@ func (t *trainer) newStage() {
 		all = append(all, t.prog.Var(v.Name))
 	}
 	s.stage = t.rt.Residency.NewStage(all...)
+	s.order = make([]int, len(s.list))
+	for i := range s.order {
+		s.order[i] = i
+	}
+	if s.bound == 0 {
+		s.byNeed(t.Plan.Graph)
+	}
+}
+
+// byNeed orders copies as the next step is likely to overwrite variables:
+// updates run right behind their gradients, of the last layer first. What no
+// step writes comes last.
+func (s *saver) byNeed(g *graph.Graph) {
+	update := map[string]int{}
+	for _, a := range g.Assigns {
+		update[a.Var.Name] = 1 + slices.Index(g.Nodes, a.New.Node)
+	}
+	slices.SortStableFunc(s.order, func(a, b int) int {
+		return update[s.list[b].Name] - update[s.list[a].Name]
+	})
 }
 
 // manifest says where the run stands.
@@ -182,7 +215,7 @@ func (t *trainer) endSaves() error {
 	if t.saves.stage != nil {
 		err = errors.Join(err, t.saves.stage.Close())
 		t.saves.stage = nil
-		t.saves.list, t.saves.bytes = nil, 0
+		t.saves.list, t.saves.order, t.saves.bytes = nil, nil, 0
 	}
 	return err
 }
@@ -193,7 +226,7 @@ type stagedSource struct {
 	s    *saver
 	ctx  context.Context
 	at   map[string]int // index of a variable by name
-	next int            // the first variable that is not queued
+	next int            // how many variables are queued
 	area int64          // bytes of those that are, and were not read yet
 }
 
@@ -202,11 +235,12 @@ type stagedSource struct {
 func (c *stagedSource) queue() error {
 	s := c.s
 	for ; c.next < len(s.list); c.next++ {
-		n := s.list[c.next].Meta.Bytes()
+		i := s.order[c.next]
+		n := s.list[i].Meta.Bytes()
 		if s.bound > 0 && c.area > 0 && c.area+n > s.room() {
 			return nil
 		}
-		if err := s.stage.Queue(c.ctx, residency.Checkpoint, c.next); err != nil {
+		if err := s.stage.Queue(c.ctx, residency.Checkpoint, i); err != nil {
 			return err
 		}
 		c.area += n
@@ -227,7 +261,7 @@ func (s *saver) txBytes() int64 {
 
 // wait waits for the copies that training could be waiting for.
 func (c *stagedSource) wait() error {
-	for i := range c.next {
+	for _, i := range c.s.order[:c.next] {
 		if err := c.s.stage.Wait(c.ctx, i); err != nil {
 			return err
 		}
@@ -241,7 +275,7 @@ func (c *stagedSource) Tensors() []checkpoint.Tensor { return c.s.list }
 // weights would only look like a good one.
 func (c *stagedSource) Read(name string, off int64, dst []byte) error {
 	i, s := c.at[name], c.s
-	if i >= c.next {
+	if s.bound > 0 && i >= c.next {
 		if err := c.queue(); err != nil {
 			return err
 		}

@@ -196,6 +196,7 @@ func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 	// A cancelled ctx ends the run between steps; what is under way is finished.
 	work := context.WithoutCancel(ctx)
 	t.seal()
+	t.clock.devices = t.usedDevices()
 	t.clock.begin(t.rt.Busy())
 	for !t.done() {
 		if ctx.Err() != nil || t.timeIsUp() {
@@ -262,6 +263,11 @@ func (t *trainer) step(ctx context.Context, b datasets.Batch) error {
 		return err
 	}
 	t.at.advance(b)
+	if t.at.Step == t.first+1 {
+		if err := t.reserve(); err != nil {
+			return err
+		}
+	}
 	t.rt.Residency.Ledger().Step()
 	t.opt.Observer.step(Step{
 		Step: t.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/t.sizes.batch + 1,
@@ -281,7 +287,7 @@ func (t *trainer) settle(ctx context.Context, left int) error {
 		if err := t.prog.Wait(ctx, q.ticket); err != nil {
 			return err
 		}
-		t.clock.tick(q.batch.Samples)
+		t.clock.tick(q.batch.Samples, t.rt.Worked())
 		t.debugStep(t.at.Step - len(t.queued) + 1)
 		t.feed.loader.Return(q.batch.Slot)
 		copy(t.queued, t.queued[1:])

@@ -97,6 +97,14 @@ func (r *Runtime) expect(e *expansion) {
 	}
 }
 
+// Worked is how long all compute streams have worked so far, together.
+func (r *Runtime) Worked() (total time.Duration) {
+	for _, s := range r.compute {
+		total += time.Duration(s.Busy())
+	}
+	return total
+}
+
 // Busy is how long each device's compute stream has worked so far.
 func (r *Runtime) Busy() []time.Duration {
 	busy := make([]time.Duration, len(r.compute))

@@ -286,9 +286,10 @@ func (m *Manager) provide(s device.Stream, call uint64) (pause, error) {
 }
 
 // await makes s wait for the contents it reads and for all uses of what it
-// overwrites.
+// overwrites; for copies to the host, only where the task does so.
 func (m *Manager) await(s device.Stream) error {
 	own := s.Record().Queue
+	holder, _ := s.(device.Holder)
 	m.waits = m.waits[:0]
 	for i := range m.wants {
 		w := &m.wants[i]
@@ -303,8 +304,13 @@ func (m *Manager) await(s device.Stream) error {
 		if w.mode&Write == 0 {
 			continue
 		}
+		copies := m.places[w.d].out.Record().Queue
 		for _, e := range c.readers {
-			if !e.Done() {
+			switch {
+			case e.Done():
+			case holder != nil && e.Queue == copies:
+				holder.Hold(c.buf, e)
+			default:
 				m.waits.add(e)
 			}
 		}

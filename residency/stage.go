@@ -3,9 +3,13 @@ package residency
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/berth-ml/berth/engine/device"
 )
+
+// pageBytes is the unit in which the system gives memory.
+var pageBytes = os.Getpagesize()
 
 // Stage holds host memory for copies of the same tensors, taken again and
 // again: what they held at one moment, however they are written afterwards. A
@@ -34,6 +38,28 @@ func (m *Manager) NewStage(ts ...*Tensor) *Stage {
 		s.parts[i].t = t
 	}
 	return s
+}
+
+// Reserve gets the memory for copies of what is on a device now: the system
+// gives pages when they are touched, and a first copy would be slow. It comes
+// before anything is queued.
+func (s *Stage) Reserve() error {
+	for i := range s.parts {
+		x := &s.parts[i]
+		s.m.mu.Lock()
+		d, err := x.t.truth, error(nil)
+		if d >= 0 && !x.t.hostCurrent() {
+			err = x.alloc(s.m, d)
+		}
+		s.m.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("staging of %s: %w", x.t.name, err)
+		}
+		for b := s.Bytes(i); len(b) > 0; b = b[min(len(b), pageBytes):] {
+			b[0] = 0
+		}
+	}
+	return nil
 }
 
 // Queue queues a copy of what tensor i now holds; nobody may still look at the
@@ -94,12 +120,8 @@ func (s *Stage) copyOut(r Reason, x *part) error {
 			return err
 		}
 	}
-	if x.buf == nil {
-		buf, err := p.dev.AllocHost(t.bytes)
-		if err != nil {
-			return fmt.Errorf("%d bytes of host memory: %w", t.bytes, err)
-		}
-		x.buf, x.dev = buf, d
+	if err := x.alloc(m, d); err != nil {
+		return err
 	}
 	ev, err := p.queueOut(x.buf, c)
 	if err != nil {
@@ -146,6 +168,19 @@ func (s *Stage) unpin(i int) {
 		s.parts[i].host = nil
 		s.m.sweepHost()
 	}
+}
+
+// alloc gets memory of device d, unless there is some.
+func (x *part) alloc(m *Manager, d int) error {
+	if x.buf != nil {
+		return nil
+	}
+	buf, err := m.places[d].dev.AllocHost(x.t.bytes)
+	if err != nil {
+		return fmt.Errorf("%d bytes of host memory: %w", x.t.bytes, err)
+	}
+	x.buf, x.dev = buf, d
+	return nil
 }
 
 func (x *part) free() error {

@@ -178,6 +178,15 @@ type Stream interface {
 	Close() error
 }
 
+// Holder is a Stream whose launches can wait for an event half-way.
+type Holder interface {
+	// Hold makes the next Launch wait for e, but only where it first writes b:
+	// what it does before, it does meanwhile, and it goes on also if e fails.
+	// Where it does not write b in place, it waits before it begins, as after
+	// WaitFor.
+	Hold(b Buffer, e Event)
+}
+
 // Queue is what an Event refers to.
 type Queue interface {
 	// Finished reports whether operation seq has ended, well or not.

@@ -50,6 +50,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.Options) []device.Device
 		{"CompileMistakes", testCompileMistakes},
 		{"Donation", testDonation},
 		{"DonationOrder", testDonationOrder},
+		{"Hold", testHold},
 		{"Update", testUpdate},
 		{"Scratch", testScratch},
 		{"Views", testViews},

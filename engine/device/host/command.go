@@ -238,18 +238,23 @@ func (s *Stream) WaitFor(e device.Event) error {
 
 // Launch queues an executable.
 func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
-	seq, err := s.reserve()
-	if err != nil {
-		return device.Event{}, err
-	}
 	e, ok := x.(*executable)
 	if !ok || e == nil || e.dev != s.dev {
 		return device.Event{}, s.wrap("launch", fmt.Errorf("the executable was not compiled by this device"))
+	}
+	if err := s.holdsOf(e, in); err != nil {
+		return device.Event{}, err
+	}
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
 	}
 	event := device.Event{Queue: s, Seq: seq}
 	l, err := e.prepare(in, out, event)
 	if err != nil {
 		return device.Event{}, s.wrap("launch of "+e.graph.Name, err)
 	}
+	l.take(s.holds, in)
+	s.holds = s.holds[:0]
 	return event, s.commit(seq, command{op: opLaunch, launch: l})
 }

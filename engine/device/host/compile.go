@@ -16,6 +16,7 @@ type instr struct {
 	kernel  Kernel        // nil for a copy
 	work    *device.Work  // what whoever times kernels is told
 	in, out [][]byte
+	first   []int // inputs whose memory nothing before it writes
 }
 
 // temp is an argument in the scratch region.
@@ -145,6 +146,7 @@ func memoryOf(g *graph.Graph, alias []int) device.Memory {
 // bind makes the instructions and returns the scratch bytes of the kernel that
 // needs most.
 func (x *executable) bind(p *plan) (scratch int64, err error) {
+	seen := make([]bool, len(x.donated))
 	for i := range p.steps {
 		st := &p.steps[i]
 		in := instr{cluster: st.cluster, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
@@ -164,6 +166,7 @@ func (x *executable) bind(p *plan) (scratch int64, err error) {
 		for a, s := range st.out {
 			x.connect(p, s, &in.out[a])
 		}
+		x.firsts(p, st, &in, seen)
 		x.code = append(x.code, in)
 	}
 	return scratch, nil

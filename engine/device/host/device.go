@@ -62,6 +62,9 @@ type Device struct {
 	hosts   *hostBuffer
 	streams []*Stream
 	stamp   uint64
+
+	launcher  *Stream // the first that launched
+	launchers bool    // there are several
 }
 
 // New opens a device. Spec.MemoryBytes is its budget.
@@ -169,6 +172,7 @@ func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: host buffer of %d bytes: %w", d.spec.ID, n, err)
 	}
+	adviseHuge(mapped)
 	h := &hostBuffer{dev: d, mapped: mapped, data: mapped[:n:n]}
 	d.mu.Lock()
 	if d.closed {

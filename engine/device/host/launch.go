@@ -13,8 +13,11 @@ import (
 // launch is kept for the executable's next one.
 type launch struct {
 	x       *executable
-	in, out []*buffer // out[k] is nil where it aliases an input
-	next    *launch   // in x.idle
+	in, out []*buffer      // out[k] is nil where it aliases an input
+	next    *launch        // in x.idle
+	held    []device.Event // per input: what its first write waits for
+	holding bool           // held is not all zero
+	waited  time.Duration  // for that
 }
 
 // prepare checks the arguments of a launch and pins them. Outputs become
@@ -28,7 +31,7 @@ func (x *executable) prepare(in, out []device.Buffer, event device.Event) (*laun
 	defer d.mu.Unlock()
 	l := x.idle
 	if l == nil {
-		l = &launch{x: x, in: make([]*buffer, len(in)), out: make([]*buffer, len(out))}
+		l = &launch{x: x, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), held: make([]device.Event, len(in))}
 	} else {
 		x.idle = l.next
 	}
@@ -152,6 +155,7 @@ func (l *launch) release() {
 			b.unpin()
 		}
 	}
+	l.letGo()
 	l.x.putBack(l)
 }
 
@@ -170,6 +174,9 @@ func (l *launch) run() (err error) {
 	}()
 	for x.at = range x.code {
 		in := &x.code[x.at]
+		if l.holding {
+			l.await(in)
+		}
 		if in.kernel == nil {
 			copy(in.out[0], in.in[0])
 			continue

@@ -30,6 +30,7 @@ type Stream struct {
 	name string
 	ring [ringSize]command
 
+	holds  []hold        // for the next launch; of the goroutine that queues
 	queued atomic.Uint64 // number of the last command queued
 	ended  atomic.Uint64 // number of the last command that has ended
 	busy   atomic.Int64  // nanoseconds
@@ -231,7 +232,11 @@ func (s *Stream) do(c *command) error {
 	start := time.Now()
 	err := c.run()
 	end := time.Now()
-	s.busy.Add(int64(end.Sub(start)))
+	busy := end.Sub(start)
+	if c.op == opLaunch {
+		busy -= c.launch.waited
+	}
+	s.busy.Add(int64(busy))
 	if tell := s.dev.config.OnSpan; tell != nil {
 		tell(device.Span{Device: s.dev.spec.ID, Stream: s.name, What: c.what(), Start: start, End: end})
 	}

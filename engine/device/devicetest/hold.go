@@ -1,0 +1,79 @@
+package devicetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// testHold: a launch waits for what is held where it writes that in place, and
+// for no other reason; it ends well also if the event fails.
+func testHold(t *testing.T, open Opener) {
+	with(t, open, device.Options{}, func(r *rig) {
+		h, ok := r.s.(device.Holder)
+		if !ok {
+			return
+		}
+		x := r.compile(affine(t, 2), device.CompileOptions{Alias: []int{0}})
+		w := r.upload([]float32{3, 4}, 2)
+		for i, failure := range []error{nil, errGate} {
+			before := r.s.Busy()
+			g := newGate()
+			h.Hold(w, g.event())
+			e := r.launch(x, []device.Buffer{w}, []device.Buffer{w})
+			const held = 20 * time.Millisecond
+			time.Sleep(held)
+			if e.Done() {
+				t.Error("a launch did not wait for what it overwrites")
+			}
+			g.open(failure)
+			r.ok(r.wait(e))
+			if !r.computes() {
+				break
+			}
+			r.expect(w, [][]float32{{7, 9}, {15, 19}}[i]...)
+			if busy := r.s.Busy() - before; busy >= int64(held) {
+				t.Errorf("busy for %v: waiting is counted", time.Duration(busy))
+			}
+		}
+		if r.computes() {
+			testHeldElsewhere(r, w)
+		}
+		r.drop(w)
+	})
+}
+
+// testHeldElsewhere: what the launch does not write in place is waited for
+// before it begins, and so is everything once other streams launch, too: those
+// may have to go first.
+func testHeldElsewhere(r *rig, w device.Buffer) {
+	h := r.s.(device.Holder)
+	plain := r.compile(affine(r.t, 2), device.CompileOptions{})
+	inPlace := r.compile(affine(r.t, 2), device.CompileOptions{Alias: []int{0}})
+	out := r.alloc(shape.F32(2))
+	g := newGate()
+	h.Hold(out, g.event())
+	e := r.launch(plain, []device.Buffer{w}, []device.Buffer{out})
+	time.Sleep(time.Millisecond)
+	if e.Done() {
+		r.t.Error("a launch did not wait for the buffer of its output")
+	}
+	g.open(nil)
+	r.ok(r.wait(e))
+	r.expect(out, 31, 39)
+	other := r.stream("other")
+	g = newGate()
+	r.ok(other.WaitFor(g.event()))
+	first, err := other.Launch(plain, []device.Buffer{w}, []device.Buffer{out})
+	r.ok(err)
+	h.Hold(w, first)
+	e = r.launch(inPlace, []device.Buffer{w}, []device.Buffer{w})
+	g.open(nil)
+	r.ok(r.wait(e))
+	r.expect(out, 31, 39)
+	r.expect(w, 31, 39)
+	r.drop(out)
+	r.ok(other.Close())
+}
