@@ -41,21 +41,22 @@ func (m *Manager) NewStage(ts ...*Tensor) *Stage {
 }
 
 // Reserve gets the memory for copies of what is on a device now: the system
-// gives pages when they are touched, and a first copy would be slow. It comes
-// before anything is queued.
+// gives pages when they are touched, and a first copy would be slow.
 func (s *Stage) Reserve() error {
 	for i := range s.parts {
 		x := &s.parts[i]
 		s.m.mu.Lock()
-		d, err := x.t.truth, error(nil)
-		if d >= 0 && !x.t.hostCurrent() {
-			err = x.alloc(s.m, d)
+		d := x.t.truth
+		if x.buf != nil || d < 0 || x.t.hostCurrent() {
+			s.m.mu.Unlock()
+			continue
 		}
+		err := x.alloc(s.m, d)
 		s.m.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("staging of %s: %w", x.t.name, err)
 		}
-		for b := s.Bytes(i); len(b) > 0; b = b[min(len(b), pageBytes):] {
+		for b := x.buf.Bytes(); len(b) > 0; b = b[min(len(b), pageBytes):] {
 			b[0] = 0
 		}
 	}
