@@ -33,6 +33,7 @@ type saver struct {
 	longest time.Duration
 	sums    struct{ stall, copy, save time.Duration }
 	count   int
+	untidy  bool // tidying failed once: not worth another attempt at every save
 }
 
 // savedOne is how a save ended.
@@ -42,6 +43,7 @@ type savedOne struct {
 	bytes      int64
 	copy, save time.Duration
 	tidied     bool
+	untidy     error // what went wrong once it was saved
 	err        error
 }
 
@@ -163,12 +165,22 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 	if one.id, one.err = t.db.Save(ctx, m, src); one.err != nil {
 		return one
 	}
-	k := t.Config.Checkpoint.Keep
-	if _, one.err = t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); one.err == nil {
-		one.tidied, one.err = t.db.Tidy(ctx)
-	}
+	one.tidied, one.untidy = t.tidy(ctx)
 	one.save = time.Since(start)
 	return one
+}
+
+// tidy gives up what is not to be kept, and reports whether it compacted the
+// file. What goes wrong with that costs room, and no checkpoint.
+func (t *trainer) tidy(ctx context.Context) (bool, error) {
+	k := t.Config.Checkpoint.Keep
+	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); err != nil {
+		return false, err
+	}
+	if t.saves.untidy {
+		return false, nil
+	}
+	return t.db.Tidy(ctx)
 }
 
 // pollSave reports a save that has ended meanwhile; it does not wait.
@@ -202,7 +214,11 @@ func (t *trainer) saved(one savedOne) error {
 	s.longest = max(s.longest, one.save)
 	s.sums.copy += one.copy
 	s.sums.save += one.save
-	if one.tidied {
+	switch {
+	case one.untidy != nil && !s.untidy:
+		s.untidy = true
+		t.opt.Observer.note(fmt.Sprintf("checkpoint at step %d is saved, though tidying up after it failed, and its file stays larger than it need be: %v", one.step, one.untidy))
+	case one.tidied && one.untidy == nil:
 		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.db.Path()))
 	}
 	t.opt.Observer.saved(Saved{Step: one.step, ID: one.id, Bytes: one.bytes, Time: one.save})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,6 +118,30 @@ func TestFailedSaveEndsTheRun(t *testing.T) {
 			t.Errorf("%s: other weights after resuming", staging)
 		}
 	}
+}
+
+// Once a checkpoint is saved, a failure to give up old ones or their room is
+// said, and the run goes on.
+func TestTidyingThatFailsIsANote(t *testing.T) {
+	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 30000}\n    - {type: dense, units: 24}", 1)
+	dir := t.TempDir()
+	train(t, open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
+	inTheWay := filepath.Join(berth.CheckpointPath(dir)+".compact", "x")
+	if err := os.MkdirAll(inTheWay, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var notes []string
+	saved := 0
+	o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 7, Observer: &berth.Observer{
+		Saved: func(berth.Saved) { saved++ },
+		Note:  func(text string) { notes = append(notes, text) },
+	}}
+	train(t, open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=1"), o)
+	said := slices.DeleteFunc(notes, func(s string) bool { return !strings.Contains(s, "is saved, though tidying up after it failed") })
+	if len(said) != 1 || !strings.Contains(said[0], "compact") || saved != 3 {
+		t.Errorf("%d checkpoints, notes %q", saved, said)
+	}
+	contents(t, dir, 7)
 }
 
 // limitFiles is a quota: no file may grow beyond the size that path has.
