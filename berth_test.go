@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -336,6 +337,39 @@ func TestRunFolderThatHoldsACheckpoint(t *testing.T) {
 	}
 	if _, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Resume: true}); !errors.Is(err, berth.ErrNoCheckpoint) {
 		t.Errorf("got %v, want ErrNoCheckpoint", err)
+	}
+}
+
+// A resume never leaves less than a whole config.yaml: it writes another file
+// and renames it.
+func TestConfigIsReplacedWhole(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	path, other := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "other.yaml")
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, changed := range []bool{false, true} {
+		set := "checkpoint.keep.last=3"
+		if changed {
+			set = "checkpoint.keep.last=5"
+		}
+		train(t, open(t, everything, set), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 2})
+		now, err := os.ReadFile(path)
+		old, err2 := os.ReadFile(other)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(old, before) || bytes.Equal(now, before) == changed {
+			t.Errorf("changed %v: the file's earlier contents are now %d bytes of %d", changed, len(old), len(before))
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 

@@ -160,15 +160,66 @@ func (t *trainer) forget() error {
 	return err
 }
 
-// openFiles writes the resolved config and opens the metrics.
+// openFiles writes the resolved config and opens the metrics. A run to resume
+// goes on without room for them: its checkpoints hold the config, too.
 func (t *trainer) openFiles() error {
 	text, err := t.Config.YAML()
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(t.opt.Dir, configFile), text, 0o644); err != nil {
-		return err
+	if err := replaceFile(filepath.Join(t.opt.Dir, configFile), text); err != nil {
+		if !t.opt.Resume {
+			return err
+		}
+		t.opt.Observer.note(fmt.Sprintf("%s stays as it was: %v", configFile, err))
 	}
 	t.metrics, t.losses, t.at.Logged, err = openMetrics(filepath.Join(t.opt.Dir, metricsName), t.at.Step)
 	return err
+}
+
+// replaceFile gives a file new contents, all of them or, stopped at any
+// moment, the old ones.
+func replaceFile(path string, text []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	next := path + ".new"
+	err := writeSynced(next, text)
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	return nil
+}
+
+func writeSynced(path string, text []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// SavedConfig is the config that the newest checkpoint of a run folder was made
+// with, as the run resolved it, and that checkpoint's ID.
+func SavedConfig(dir string) (text []byte, id uint64, err error) {
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return nil, 0, err
+	}
+	list, _, err := db.List()
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("%w in %s", ErrNoCheckpoint, dir)
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		return nil, 0, err
+	}
+	newest := list[len(list)-1]
+	return newest.Config, newest.ID, nil
 }

@@ -250,7 +250,7 @@ func (t *trainer) writeReport(rep *Report) error {
 		return err
 	}
 	b = append(b, '\n')
-	if err := os.WriteFile(filepath.Join(t.opt.Dir, reportName), b, 0o644); err != nil {
+	if err := replaceFile(filepath.Join(t.opt.Dir, reportName), b); err != nil {
 		return err
 	}
 	if t.opt.Report == "" {
