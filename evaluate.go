@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
@@ -20,6 +21,24 @@ type Evaluation struct {
 	Part     string   `json:"part"` // what was gone over: validation, training, or all of other data
 	Loss     float64  `json:"loss"`
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
+	RMSE     *float64 `json:"rmse,omitempty"`     // see [Run.RMSE]
+}
+
+// RMSE is the root of a mean squared error: how far off predictions are, in
+// the unit of the numbers that are predicted. It is nil where the loss is
+// another, or the numbers were scaled, each to its own unit.
+func (r *Run) RMSE(loss *float64) *float64 {
+	if loss == nil || r.spec.Loss != "mse" {
+		return nil
+	}
+	v := math.Sqrt(*loss)
+	if s := r.Data.Info.TargetScaling; s != nil {
+		if len(s.Std) > 1 {
+			return nil
+		}
+		v *= s.Std[0]
+	}
+	return &v
 }
 
 // evaluator runs the evaluation graph over a part. Sums stay on the device
@@ -88,6 +107,7 @@ func (e *evaluator) run(ctx context.Context) (Evaluation, error) {
 		return res, err
 	}
 	res.Loss = loss / terms
+	res.RMSE = e.r.RMSE(&res.Loss)
 	if t := e.prog.Var(models.EvalCorrect); t != nil {
 		correct, err := e.sum(ctx, t)
 		if err != nil {

@@ -196,7 +196,7 @@ func (r *Run) evalOn(ctx context.Context, rt *executor.Runtime, part *datasets.P
 // Prediction is the model's answer for one sample. For classes, Values are
 // their probabilities, Class the likeliest one, and Label its name; a text's
 // answer is about the character after the sample's last one. For regression,
-// Values are the numbers.
+// Values are the numbers in their own unit.
 type Prediction struct {
 	Index  int       `json:"index"`
 	Class  *int      `json:"class,omitempty"`
@@ -211,33 +211,45 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 	if err := r.usable(); err != nil {
 		return err
 	}
-	part, err := r.samples(ctx, path)
+	parts, err := r.samples(ctx, path)
 	if err != nil {
 		return err
 	}
-	rt, err := executor.NewRuntime(r.devs, residency.Options{})
-	if err != nil {
-		return err
+	first := 0
+	for _, part := range parts {
+		rt, err := executor.NewRuntime(r.devs, residency.Options{})
+		if err != nil {
+			return err
+		}
+		after := func(p Prediction) error {
+			p.Index += first
+			return emit(p)
+		}
+		if err := errors.Join(r.predictOn(ctx, rt, part, w, after), rt.Close()); err != nil {
+			return err
+		}
+		first += part.Len()
 	}
-	return errors.Join(r.predictOn(ctx, rt, part, w, emit), rt.Close())
+	return nil
 }
 
-func (r *Run) samples(ctx context.Context, path string) (*datasets.Part, error) {
+// samples are what to predict from, a part for each shape of them.
+func (r *Run) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
 	if path != "" {
-		part, err := datasets.OpenInputs(ctx, datasetSpec(r.Config), &r.Data.Info, path)
+		parts, err := datasets.OpenInputs(ctx, datasetSpec(r.Config), &r.Data.Info, path)
 		if err != nil {
 			err = fmt.Errorf("%w: %w", ErrData, err)
 		}
-		return part, err
+		return parts, err
 	}
 	data, err := r.data(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case data.Val != nil:
-		return data.Val, nil
+		return []*datasets.Part{data.Val}, nil
 	case r.like != nil && r.like.Fingerprint != data.Info.Fingerprint:
-		return data.Train, nil
+		return []*datasets.Part{data.Train}, nil
 	}
 	return nil, fmt.Errorf("%w: there is no validation part: name a file to predict from", ErrData)
 }
@@ -256,7 +268,9 @@ func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *dataset
 // loadPredict compiles the prediction graph for batches of a part.
 func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.Program, error) {
 	batch := min(r.sizes.microbatch, part.Len())
-	g, err := models.Predict(r.spec, batch)
+	spec := r.spec
+	spec.Input = part.Fields()[0].Meta
+	g, err := models.Predict(spec, batch)
 	if err != nil {
 		return nil, err
 	}
@@ -265,7 +279,7 @@ func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.
 		return nil, err
 	}
 	if rest := part.Len() % batch; rest > 0 {
-		last, err := models.Predict(r.spec, rest)
+		last, err := models.Predict(spec, rest)
 		if err != nil {
 			return nil, err
 		}
@@ -299,7 +313,11 @@ func (r *Run) answer(ctx context.Context, rt *executor.Runtime, p *executor.Prog
 func (r *Run) prediction(index int, v []float32) Prediction {
 	info := &r.Data.Info
 	if !r.spec.Classifies() || info.Classes == 0 {
-		return Prediction{Index: index, Values: slices.Clone(v)}
+		p := Prediction{Index: index, Values: slices.Clone(v)}
+		if info.TargetScaling != nil {
+			info.TargetScaling.Undo(p.Values)
+		}
+		return p
 	}
 	v = v[len(v)-info.Classes:] // the last position of a sequence
 	best := 0

@@ -18,7 +18,7 @@ type Result struct {
 	Batch      int    `json:"batch"`
 	Parameters int64  `json:"parameters"`
 	Precision  string `json:"precision"` // float32 or bf16
-	Steps      int    `json:"steps"` // measured
+	Steps      int    `json:"steps"`     // measured
 
 	StepMS      StepMS  `json:"step_ms"`
 	SamplesPerS float64 `json:"samples_per_s"`

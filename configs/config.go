@@ -66,10 +66,12 @@ type Data struct {
 	Delimiter   string   // csv: one character
 	Task        string   // classification or regression
 	Standardize bool     // csv
-	Context     int      // text: characters in a window
-	Input       string   // tensors: a tensor's name in Path, or a .npy file
-	Target      string   // tensors: the same
-	Prefix      string   // tensors: put before both names
+	// StandardizeTarget is of csv and regression.
+	StandardizeTarget bool
+	Context           int    // text: characters in a window
+	Input             string // tensors: a tensor's name in Path, or a .npy file
+	Target            string // tensors: the same
+	Prefix            string // tensors: put before both names
 }
 
 // Model is a preset with its parameters (Preset != "") or a list of layers.

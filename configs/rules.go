@@ -42,13 +42,18 @@ func resolveLoss(d *decoder, c *Config) {
 			c.Loss = "mse"
 		}
 	}
+	if c.Data.StandardizeTarget && c.Loss != "mse" {
+		d.against([]string{"data.standardize_target"}, "true is for numbers that are predicted, with data.task: regression and loss: mse; leave it out")
+	}
 	at := []string{"loss", "data.task", "data.source"}
 	free := c.Data.Source == "csv" || c.Data.Source == "tensors"
 	switch {
 	case c.Loss == "cross_entropy" && regression:
-		d.against(at, "cross_entropy needs classes, and data.task is regression; use mse or bce, or task: classification")
+		d.against(at, "cross_entropy needs classes, and data.task is regression; use mse or bce, or data.task: classification")
+	case c.Loss == "bce" && !regression && free:
+		d.against(at, "bce needs a target of 0 and 1 as numbers, and data.task is classification; use cross_entropy, or data.task: regression")
 	case c.Loss == "mse" && !regression && free:
-		d.against(at, "mse needs numbers, and data.task is classification; use cross_entropy, or task: regression")
+		d.against(at, "mse needs numbers, and data.task is classification; use cross_entropy, or data.task: regression")
 	case c.Loss != "cross_entropy" && !free:
 		d.against(at, "%s does not fit the classes of source %s; use cross_entropy", c.Loss, c.Data.Source)
 	}

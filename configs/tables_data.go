@@ -7,7 +7,7 @@ var (
 	dataSplit = key{name: "split", kind: fraction, at: at(func(d *Data) *float64 { return &d.Split }), def: "0.8",
 		doc: "the fraction trained on, the rest validates; 1: nothing does"}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
-		doc: "what the target is: a class, or numbers"}
+		doc: "what the target is: `classification` of classes, `regression` for numbers"}
 )
 
 // with gives the key a text of its own.
@@ -44,10 +44,12 @@ var dataSection = chosen(&section{
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are neither, by name or number"},
 			{name: "delimiter", kind: text{what: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`)},
-				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "what stands between columns"},
+				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "what stands between columns; a file with others than this is refused, not guessed at"},
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",
 				doc: "features to mean 0 and deviation 1, as measured on the training part"},
+			{name: "standardize_target", kind: boolean{}, at: at(func(d *Data) *bool { return &d.StandardizeTarget }), def: "false",
+				doc: "numbers to predict to mean 0 and deviation 1, as measured on the training part, which large ones need; losses are of what comes of that, `rmse` and the answers of `predict` are of the numbers themselves"},
 		}},
 		{"text", "Characters of a text, to be predicted from those before.", []*key{
 			with(dataPath, "the file, or `builtin:shakespeare`, which ships inside"), optional(dataSplit, "0.9"),

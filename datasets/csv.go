@@ -37,7 +37,11 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)))
 	}
 	info.Target = t.columns[1].field
-	info.Fingerprint = fingerprint(s, [2]any{s.CSV, info.ClassNames}, t)
+	options := []any{s.CSV, info.ClassNames}
+	if s.ScaleTarget {
+		options = append(options, "target")
+	}
+	info.Fingerprint = fingerprint(s, options, t)
 	ds := &Dataset{Name: "csv " + s.Path}
 	var err error
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.part(info.Fingerprint, 0.8)); err != nil {
@@ -49,6 +53,14 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	case s.Like == nil && s.CSV.Standardize:
 		info.Scaling = fitScaling(ds.Train, c.values, len(c.features))
 		info.Scaling.apply(c.values)
+	}
+	switch {
+	case s.CSV.Task != TaskRegression:
+	case s.Like != nil && s.Like.TargetScaling != nil:
+		s.Like.TargetScaling.apply(c.targets)
+	case s.Like == nil && s.ScaleTarget:
+		info.TargetScaling = fitScaling(ds.Train, c.targets, len(c.labels))
+		info.TargetScaling.apply(c.targets)
 	}
 	ds.Info = info
 	return ds, nil

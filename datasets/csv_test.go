@@ -144,7 +144,7 @@ func TestCSVStandardize(t *testing.T) {
 		"no header":    "3,7.1,1009\n",
 		"one too many": "3,7.1,1009,x\n",
 	} {
-		p, err := OpenInputs(context.Background(), s, &info, write(t, "in.csv", text))
+		p, err := openOne(context.Background(), s, &info, write(t, "in.csv", text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -194,4 +194,16 @@ func FuzzCSV(f *testing.F) {
 			t.Fatalf("%d rows, %d features, %d values, %d targets, %d classes", c.rows, len(c.features), len(c.values), len(c.targets), len(c.classes))
 		}
 	})
+}
+
+// openOne is OpenInputs where all samples are of one shape.
+func openOne(ctx context.Context, s Spec, info *Info, path string) (*Part, error) {
+	parts, err := OpenInputs(ctx, s, info, path)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) != 1 {
+		return nil, fmt.Errorf("%d parts", len(parts))
+	}
+	return parts[0], nil
 }

@@ -38,6 +38,9 @@ type Info struct {
 	Vocab    *Vocabulary `json:",omitempty"` // of text
 	Features []string    `json:",omitempty"` // names of a csv's feature columns
 	Scaling  *Scaling    `json:",omitempty"` // of standardised features
+	// TargetScaling is of standardised targets: a model's answers are to be
+	// scaled back by it.
+	TargetScaling *Scaling `json:",omitempty"`
 	// Fingerprint is the SHA-256, in hex, of the decoded samples and of the
 	// options that choose and order them. Equal fingerprints: training reads
 	// the same samples in the same order.

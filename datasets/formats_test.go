@@ -78,7 +78,7 @@ func TestMNISTFolder(t *testing.T) {
 	if got, want := shape.View[float32](readAll(t, ds.Train, 0)[0])[3], float32((3.0/255-0.5)/0.25); got != want {
 		t.Errorf("pixel 3 reads as %v, want %v", got, want)
 	}
-	p, err := OpenInputs(context.Background(), Spec{Source: "mnist", Path: "x"}, &ds.Info, write(t, "in", string(idx(7, 2, 3))))
+	p, err := openOne(context.Background(), Spec{Source: "mnist", Path: "x"}, &ds.Info, write(t, "in", string(idx(7, 2, 3))))
 	if err != nil || p.Len() != 7 {
 		t.Errorf("inputs: %v", err)
 	}
@@ -155,7 +155,7 @@ func TestDigitsInputs(t *testing.T) {
 	ds := open(t, Spec{Source: "digits"})
 	line := strings.Repeat("8,", 63) + "16"
 	for name, text := range map[string]string{"pixels": line + "\n" + line, "with label": line + ",3\r\n\r\n" + line + ",4\r\n"} {
-		p, err := OpenInputs(context.Background(), Spec{Source: "digits"}, &ds.Info, write(t, "in.csv", text))
+		p, err := openOne(context.Background(), Spec{Source: "digits"}, &ds.Info, write(t, "in.csv", text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -201,12 +201,15 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := OpenInputs(context.Background(), s, &info, write(t, "in", "wörld öld\nhéllo"))
-	if err != nil || p.Len() != 2 {
+	if err != nil || len(p) != 2 || p[0].Len() != 2 || p[1].Len() != 1 || !p[1].Fields()[0].Meta.Equal(shape.I32(1)) {
 		t.Errorf("inputs: %v", err)
+	}
+	if p, err := openOne(context.Background(), s, &info, write(t, "in", "wörl")); err != nil || !p.Fields()[0].Meta.Equal(shape.I32(4)) {
+		t.Errorf("a short text: %v", err)
 	}
 	for name, c := range map[string]struct{ text, says string }{
 		"unknown": {"héllo\nwÖrld", "line 2, column 2: 'Ö' is not among the 10 characters"},
-		"short":   {"héllo", "5 characters"},
+		"empty":   {"", "is empty"},
 		"bytes":   {"h\n\xffllo", "2:1: not UTF-8"},
 	} {
 		if _, err := OpenInputs(context.Background(), s, &ds.Info, write(t, "in", c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -244,7 +247,7 @@ func TestTensors(t *testing.T) {
 	}
 	info := open(t, Spec{Source: "tensors", Path: "testdata"}).Info
 	for _, path := range []string{"testdata/big.npy", "testdata/v2.npy", "testdata/v3.npy", "testdata/pair.npz"} {
-		p, err := OpenInputs(context.Background(), Spec{Source: "tensors", Path: "x"}, &info, path)
+		p, err := openOne(context.Background(), Spec{Source: "tensors", Path: "x"}, &info, path)
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue

@@ -50,6 +50,14 @@ func (s *Scaling) apply(values []float32) {
 	}
 }
 
+// Undo scales rows back in place.
+func (s *Scaling) Undo(values []float32) {
+	for i := range values {
+		j := i % len(s.Mean)
+		values[i] = float32(float64(values[i])*s.Std[j] + s.Mean[j])
+	}
+}
+
 // check makes sure of a Scaling that was read from somewhere.
 func (s *Scaling) check(features int) error {
 	if len(s.Mean) != features || len(s.Std) != features {

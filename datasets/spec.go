@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // The causes of errors.
@@ -62,6 +64,10 @@ type Spec struct {
 	// be evaluated. Where the data is another by its fingerprint, all of it is
 	// one part, Train; an MNIST folder with both pairs keeps its two.
 	Like *Info
+
+	// ScaleTarget, of csv and regression, brings targets to mean 0 and
+	// deviation 1 over the training part.
+	ScaleTarget bool
 
 	CSV     CSVOptions
 	Text    TextOptions
@@ -120,13 +126,21 @@ var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespea
 // sources are the known sources, with what opens them.
 var sources = map[string]struct {
 	open   func(context.Context, Spec) (*Dataset, error)
-	inputs func(context.Context, Spec, *Info, string) (*table, error)
+	inputs func(context.Context, Spec, *Info, string) ([]*table, error)
 }{
-	"digits":  {openDigits, digitsInputs},
-	"mnist":   {openMNIST, mnistInputs},
-	"csv":     {openCSV, csvInputs},
+	"digits":  {openDigits, inOne(digitsInputs)},
+	"mnist":   {openMNIST, inOne(mnistInputs)},
+	"csv":     {openCSV, inOne(csvInputs)},
 	"text":    {openText, textInputs},
-	"tensors": {openTensors, tensorsInputs},
+	"tensors": {openTensors, inOne(tensorsInputs)},
+}
+
+// inOne makes a list of the one table that all samples are in.
+func inOne(f func(context.Context, Spec, *Info, string) (*table, error)) func(context.Context, Spec, *Info, string) ([]*table, error) {
+	return func(ctx context.Context, s Spec, info *Info, path string) ([]*table, error) {
+		t, err := f(ctx, s, info, path)
+		return []*table{t}, err
+	}
 }
 
 // Sources lists the names a Spec may have as its Source.
@@ -185,19 +199,30 @@ func (s Spec) whereTo() string {
 // targets and in their own order: what the model is to predict from. info is
 // of the Dataset the model was trained on; its scaling, vocabulary and shapes
 // are used as they are. Targets that the file has all the same are left out.
-func OpenInputs(ctx context.Context, s Spec, info *Info, path string) (*Part, error) {
+// Samples of one shape are a part; a text's last window, if it is shorter, is
+// one of its own.
+func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	t, err := sources[s.Source].inputs(ctx, s, info, path)
+	ts, err := sources[s.Source].inputs(ctx, s, info, path)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.columns) != len(info.Inputs) || !t.columns[0].field.Meta.Equal(info.Inputs[0].Meta) {
-		return nil, fmt.Errorf("%w: %s: a sample is %v, the model was trained on %v",
-			ErrFormat, path, t.columns[0].field.Meta, info.Inputs[0].Meta)
+	var parts []*Part
+	for _, t := range ts {
+		if have, want := t.columns[0].field.Meta, info.Inputs[0].Meta; len(t.columns) != len(info.Inputs) || !have.Equal(want) && !shorter(have, want) {
+			return nil, fmt.Errorf("%w: %s: a sample is %v, the model was trained on %v", ErrFormat, path, have, want)
+		}
+		parts = append(parts, &Part{table: t, count: t.rows})
 	}
-	return &Part{table: t, count: t.rows}, nil
+	return parts, nil
+}
+
+// shorter reports whether a sample is the beginning of a window of ids.
+func shorter(have, window shape.Meta) bool {
+	ids := have.DType == shape.Int32 && window.DType == shape.Int32
+	return ids && have.Shape.Rank() == 1 && window.Shape.Rank() == 1 && have.Shape[0] < window.Shape[0]
 }
 
 func (s Spec) check() error {

@@ -106,9 +106,9 @@ func windows(s Spec, part string, ids []int32) (*table, error) {
 	return &table{rows: rows, columns: []column{input, target}}, nil
 }
 
-// textInputs reads the windows of a text in the vocabulary of training.
-// Characters after the last whole window are left out.
-func textInputs(ctx context.Context, s Spec, info *Info, path string) (*table, error) {
+// textInputs reads the windows of a text in the vocabulary of training. The
+// last one is a table of its own where it is shorter.
+func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table, error) {
 	text, err := readText(ctx, s, path)
 	if err != nil {
 		return nil, err
@@ -120,9 +120,23 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) (*table, e
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	rows := len(ids) / s.Text.Context
-	if rows < 1 {
-		return nil, fmt.Errorf("%w: %s has %d characters, the model's context is %d", ErrTooFew, path, len(ids), s.Text.Context)
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%w: %s is empty", ErrTooFew, path)
 	}
-	return &table{rows: rows, columns: []column{newColumn(Field{"input", shape.I32(s.Text.Context)}, shape.Bytes(ids))}}, nil
+	rows := len(ids) / s.Text.Context
+	whole, rest := ids[:rows*s.Text.Context], ids[rows*s.Text.Context:]
+	var ts []*table
+	if rows > 0 {
+		ts = append(ts, idTable(rows, whole))
+	}
+	if len(rest) > 0 {
+		ts = append(ts, idTable(1, rest))
+	}
+	return ts, nil
+}
+
+// idTable is the table of so many windows, one behind the other.
+func idTable(rows int, ids []int32) *table {
+	f := Field{"input", shape.I32(len(ids) / rows)}
+	return &table{rows: rows, columns: []column{newColumn(f, shape.Bytes(ids))}}
 }

@@ -185,7 +185,7 @@ func repairCommand() *cobra.Command {
 
 func metric(m checkpoint.Manifest, name string) string {
 	if v, ok := m.Metrics[name]; ok {
-		return fmt.Sprintf("%.4f", v)
+		return lossText(v)
 	}
 	return "-"
 }

@@ -20,7 +20,9 @@ func predictCommand() *cobra.Command {
 		Use:   "predict RUN [FILE]",
 		Short: "Print a trained model's answers",
 		Long: "Run a trained model on the samples of FILE, in the format of the run's data, or on the validation part.\n" +
-			"Answers are JSON lines, or CSV with --format csv.",
+			"Answers are JSON lines, or CSV with --format csv: of classification, the likeliest class, its name (label) and each\n" +
+			"class's probability (values); of regression, the numbers (values); of a text, the character after each window of\n" +
+			"data.context characters, the last of which may be shorter.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --format csv --out answers.csv",
 		Args:    oneOrTwoArgs,
 	}

@@ -130,26 +130,22 @@ func clockText(d time.Duration) string {
 }
 
 func (p *progress) logged(s berth.Step) {
-	p.loss = fmt.Sprintf("  loss %.4f", s.Loss)
+	p.loss = "  loss " + lossText(s.Loss)
 	if !p.fancy && p.run.Config.Train.LogEvery > 0 {
-		fmt.Fprintf(p.out, "step %d  loss %.4f\n", s.Step, s.Loss)
+		fmt.Fprintf(p.out, "step %d  loss %s\n", s.Step, lossText(s.Loss))
 	}
 }
 
 func (p *progress) epochEnd(e berth.Epoch) {
 	text := fmt.Sprintf("epoch %*d/%d", len(fmt.Sprint(p.start.Epochs)), e.Epoch+1, p.start.Epochs)
-	for _, v := range []struct {
-		name   string
-		value  *float64
-		format string
-		scale  float64
-	}{
-		{"loss", e.TrainLoss, "%.4f", 1}, {"val loss", e.ValLoss, "%.4f", 1},
-		{"accuracy", e.ValAccuracy, "%.2f%%", 100},
-	} {
-		if v.value != nil {
-			text += fmt.Sprintf("  %s "+v.format, v.name, v.scale**v.value)
-		}
+	if e.TrainLoss != nil {
+		text += "  loss " + lossText(*e.TrainLoss)
+	}
+	if e.ValLoss != nil {
+		text += "  val loss " + lossText(*e.ValLoss) + rmseText("  ", p.run.RMSE(e.ValLoss))
+	}
+	if e.ValAccuracy != nil {
+		text += fmt.Sprintf("  accuracy %.2f%%", 100**e.ValAccuracy)
 	}
 	p.line("%s  %.0f samples/s  %.2fs\n", text, e.SamplesPerS, e.Time.Seconds())
 }

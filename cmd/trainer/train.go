@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -86,7 +87,7 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	rep, err := run.Train(ctx, o)
 	p.finish()
 	if rep != nil {
-		printReport(out, rep, o.Dir)
+		printReport(out, run, rep, o.Dir)
 	}
 	if errors.Is(err, berth.ErrStopped) {
 		err = fmt.Errorf("%w and saved; continue with: trainer resume %s", err, o.Dir)
@@ -136,13 +137,30 @@ func checkTrain(o berth.TrainOptions) error {
 	return folderThere("--report ", o.Report)
 }
 
-func printReport(out io.Writer, r *berth.Report, dir string) {
+// lossText is a loss for people: four decimals, unless it is too large or too
+// small for them.
+func lossText(v float64) string {
+	if a := math.Abs(v); a >= 1e5 || a < 1e-4 && a > 0 {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+// rmseText is an error in the unit of what is predicted, "" where there is none.
+func rmseText(before string, v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("%srmse %.4g", before, *v)
+}
+
+func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	fmt.Fprintf(out, "%d steps", r.Steps)
 	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
 		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
 	}
 	if v := r.Final.ValLoss; v != nil {
-		fmt.Fprintf(out, ", val loss %.4f", *v)
+		fmt.Fprintf(out, ", val loss %s%s", lossText(*v), rmseText(", ", run.RMSE(v)))
 	}
 	if v := r.Final.ValAccuracy; v != nil {
 		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)

@@ -1,0 +1,50 @@
+package berth_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+)
+
+// A shipped config, trained for two epochs, and its best checkpoint evaluated
+// and asked for its first answer.
+func Example() {
+	ctx := context.Background()
+	cfg, err := configs.Load("digits", configs.Overlay{Set: []string{"train.epochs=2"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run, err := berth.Open(ctx, cfg) // data, model, devices, plan
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer run.Close()
+	dir, err := os.MkdirTemp("", "digits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	report, err := run.Train(ctx, berth.TrainOptions{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	best := berth.Weights{Dir: dir, Best: true}
+	answer, err := run.Eval(ctx, best)
+	if err != nil {
+		log.Fatal(err)
+	}
+	classes := 0
+	err = run.Predict(ctx, best, "", func(p berth.Prediction) error {
+		classes = len(p.Values)
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Steps, "steps,", answer.Samples, "samples to validate with,", classes, "classes")
+	// Output: 90 steps, 360 samples to validate with, 10 classes
+}
