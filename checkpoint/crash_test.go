@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 		err = childLimited(path)
 	case "record":
 		err = childRecorded(path)
+	case "faulty":
+		childFaulty(path)
 	case "hold":
 		err = childHolds(path)
 	}
@@ -230,6 +232,35 @@ func childRecorded(path string) error {
 		}
 	}
 	return db.Close()
+}
+
+// faultySteps is how many checkpoints the process saves whose disk fails.
+const faultySteps = 3
+
+// childFaulty saves, prunes and compacts, whatever fails, and says what did.
+func childFaulty(path string) {
+	said := func(what string, err error) bool {
+		if err != nil {
+			fmt.Printf("failed %s: %q\n", what, err.Error())
+		}
+		return err == nil
+	}
+	db, err := Open(path, Options{ChunkBytes: 32 << 10, TxBytes: 32 << 10})
+	if !said("open", err) {
+		return
+	}
+	for step := 1; step <= faultySteps; step++ {
+		m, src := at(step)
+		if _, err := db.Save(ctxForever, m, src); said("save", err) {
+			fmt.Println("saved", step)
+		}
+		_, err := db.Prune(Keep{Last: 1})
+		said("prune", err)
+		if step == faultySteps-1 {
+			said("compact", db.Compact(ctxForever))
+		}
+	}
+	said("close", db.Close())
 }
 
 func childHolds(path string) error {

@@ -377,7 +377,13 @@ func (db *DB) reclaim() error {
 			return nil
 		})
 		if err != nil {
-			return fmt.Errorf("reclaiming %d unused chunks: %w", len(gone), err)
+			err = fmt.Errorf("reclaiming %d unused chunks: %w", len(gone), err)
+			if db.broken == nil { // after a failed sync nobody knows whether they are there
+				if e := db.reindex(); e != nil {
+					err = fmt.Errorf("%w; after it: %w", err, e)
+				}
+			}
+			return err
 		}
 		for _, h := range some {
 			delete(db.chunks, h)

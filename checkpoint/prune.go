@@ -180,17 +180,27 @@ func (db *DB) Compact(ctx context.Context) error {
 		return err
 	}
 	tmp := db.path + ".compact"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removed(tmp); err != nil {
 		return fmt.Errorf("compacting %s: %w", db.path, err)
 	}
 	dst, err := Open(tmp, db.opts)
 	if err == nil {
 		if err = db.compactInto(ctx, dst); err != nil {
-			err = errors.Join(err, dst.Close(), os.Remove(tmp))
+			if e := errors.Join(dst.Close(), removed(tmp)); e != nil {
+				err = fmt.Errorf("%w; after it: %w", err, e)
+			}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("compacting %s: %w", db.path, err)
+	}
+	return nil
+}
+
+// removed removes a file that may not be there.
+func removed(path string) error {
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

@@ -44,10 +44,14 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 			err = s.abort(err)
 		}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("%s: saving checkpoint %d of step %d: %w", db.path, id, m.Step, err)
+	if err == nil {
+		return id, nil
 	}
-	return id, nil
+	hint := ""
+	if outOfSpace(err) {
+		hint = ": free some space, or keep fewer checkpoints"
+	}
+	return 0, fmt.Errorf("%s: saving checkpoint %d of step %d: %w%s", db.path, id, m.Step, err, hint)
 }
 
 // saving is one save in progress.
@@ -316,9 +320,6 @@ func (s *saving) abort(cause error) error {
 	}
 	if err := s.db.reclaim(); err != nil && !outOfSpace(err) {
 		return fmt.Errorf("%w; after it: %w", cause, err)
-	}
-	if outOfSpace(cause) {
-		return fmt.Errorf("%w: free some space, or keep fewer checkpoints", cause)
 	}
 	return cause
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,11 +42,31 @@ type tracer struct {
 	files   map[int]string          // by descriptor
 	entered map[int]unix.PtraceRegs // by thread, while it is in a call
 	ops     []diskOp
+
+	fault  *fault                // nil: nothing fails
+	failed map[int]syscall.Errno // by thread: what the call that it is in returns
+	seen   int                   // calls that could have failed
+}
+
+// fault makes calls on files fail: the one of that number, from 0, and where it
+// stays, all after it.
+type fault struct {
+	calls []uint64 // system calls that count
+	at    int
+	errno syscall.Errno
+	stays bool
+	short bool // the first writes half, and only what is left of it fails
 }
 
 // record runs the test binary as a child and returns what it did to files
 // below dir, in order.
 func record(t *testing.T, mode, path, dir string) []diskOp {
+	t.Helper()
+	return traced(t, mode, path, dir, nil).ops
+}
+
+// traced runs the test binary as a child, whose files below dir have a fault.
+func traced(t *testing.T, mode, path, dir string, f *fault) *tracer {
 	t.Helper()
 	runtime.LockOSThread() // a thread traces, not a process
 	defer runtime.UnlockOSThread()
@@ -54,12 +75,13 @@ func record(t *testing.T, mode, path, dir string) []diskOp {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	tr := &tracer{dir: dir, files: map[int]string{}, entered: map[int]unix.PtraceRegs{}}
+	tr := &tracer{dir: dir, files: map[int]string{}, entered: map[int]unix.PtraceRegs{},
+		fault: f, failed: map[int]syscall.Errno{}}
 	code, err := tr.follow(c.Process.Pid)
 	if err != nil || code != 0 {
 		t.Fatalf("tracing: exit code %d, %v", code, err)
 	}
-	return tr.ops
+	return tr
 }
 
 // follow lets a stopped process run to its end.
@@ -119,13 +141,38 @@ func (tr *tracer) call(thread int) error {
 	before, ok := tr.entered[thread]
 	if !ok {
 		tr.entered[thread] = after
-		return nil
+		return tr.spoil(thread, after)
 	}
 	delete(tr.entered, thread)
+	if errno, ok := tr.failed[thread]; ok {
+		delete(tr.failed, thread)
+		after.Rax = -uint64(errno)
+		return unix.PtraceSetRegs(thread, &after)
+	}
 	if result := int64(after.Rax); result >= 0 {
 		return tr.done(before, result)
 	}
 	return nil
+}
+
+// spoil makes a call that begins fail, if it is its turn.
+func (tr *tracer) spoil(thread int, r unix.PtraceRegs) error {
+	f, name := tr.fault, tr.files[int(r.Rdi)]
+	if f == nil || name == "" || strings.HasSuffix(name, ".pid") || !slices.Contains(f.calls, r.Orig_rax) {
+		return nil
+	}
+	turn := tr.seen - f.at
+	tr.seen++
+	switch {
+	case turn < 0 || turn > 0 && !f.stays && !(f.short && turn == 1):
+		return nil
+	case f.short && turn == 0:
+		r.Rdx /= 2
+	default:
+		tr.failed[thread] = f.errno
+		r.Orig_rax = ^uint64(0) // no call at all
+	}
+	return unix.PtraceSetRegs(thread, &r)
 }
 
 // done takes note of a call that succeeded.
