@@ -48,9 +48,7 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 	if err != nil {
 		return err
 	}
-	if err := t.metrics.flush(); err != nil {
-		return err
-	}
+	t.flushMetrics()
 	t.opt.Observer.epoch(e)
 	return t.save(ctx)
 }
@@ -124,7 +122,8 @@ func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) erro
 		t.opt.Observer.logged(Step{Step: step, Epoch: epoch, InEpoch: (step-1)%t.sizes.steps + 1, Loss: loss})
 	}
 	t.at.Logged = t.at.Step
-	return t.metrics.flush()
+	t.flushMetrics()
+	return nil
 }
 
 // watch keeps the best value of the watched metrics and decides on early

@@ -189,9 +189,9 @@ func replaceFile(path string, text []byte) error {
 		err = os.Rename(next, path)
 	}
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(next))
+		_ = os.Remove(next) // or it is tried again the next time
 	}
-	return nil
+	return err
 }
 
 func writeSynced(path string, text []byte) error {

@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -12,8 +11,9 @@ import (
 
 // metricsFile is metrics.jsonl: a line per logged step and a line per epoch.
 type metricsFile struct {
-	f *os.File
-	w *bufio.Writer
+	f       *os.File
+	waiting []byte // lines to write
+	failed  bool   // the newest attempt to
 }
 
 // stepLine is a logged step.
@@ -43,17 +43,19 @@ func openMetrics(path string, upTo int) (m *metricsFile, losses []float64, logge
 		return nil, nil, 0, err
 	}
 	kept, losses, logged := keepMetrics(old, upTo)
-	if err := os.WriteFile(path+".new", kept, 0o644); err != nil {
-		return nil, nil, 0, err
+	if !bytes.HasPrefix(old, kept) {
+		if err := replaceFile(path, kept); err != nil {
+			return nil, nil, 0, err
+		}
 	}
-	if err := os.Rename(path+".new", path); err != nil {
-		return nil, nil, 0, err
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	return &metricsFile{f: f, w: bufio.NewWriter(f)}, losses, logged, nil
+	if err := f.Truncate(int64(len(kept))); err != nil { // which a full disk allows
+		return nil, nil, 0, errors.Join(err, f.Close())
+	}
+	return &metricsFile{f: f}, losses, logged, nil
 }
 
 // keepMetrics keeps the lines of steps up to a step. A line that was cut off
@@ -82,10 +84,31 @@ func (m *metricsFile) write(line any) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	m.w.Write(b)
-	return m.w.WriteByte('\n')
+	m.waiting = append(append(m.waiting, b...), '\n')
+	return nil
 }
 
-func (m *metricsFile) flush() error { return m.w.Flush() }
+// flush writes the lines out. What could not be written waits.
+func (m *metricsFile) flush() error {
+	n, err := m.f.Write(m.waiting)
+	m.waiting = append(m.waiting[:0], m.waiting[n:]...)
+	return err
+}
 
-func (m *metricsFile) close() error { return errors.Join(m.w.Flush(), m.f.Close()) }
+// flushMetrics makes the metrics visible. A run does not end where they cannot
+// be written, which is said once: it tries again the next time.
+func (t *trainer) flushMetrics() {
+	err := t.metrics.flush()
+	if err != nil && !t.metrics.failed {
+		t.opt.Observer.note(fmt.Sprintf("%s cannot be written for now, training goes on: %v", metricsName, err))
+	}
+	t.metrics.failed = err != nil
+}
+
+// closeMetrics writes what waits, and says what is lost.
+func (t *trainer) closeMetrics() error {
+	if err := t.metrics.flush(); err != nil {
+		t.opt.Observer.note(fmt.Sprintf("%s lacks its last %d lines: %v", metricsName, bytes.Count(t.metrics.waiting, []byte{'\n'}), err))
+	}
+	return t.metrics.f.Close()
+}

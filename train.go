@@ -384,7 +384,7 @@ func (t *trainer) close() error {
 		errs = append(errs, t.db.Close())
 	}
 	if t.metrics != nil {
-		errs = append(errs, t.metrics.close())
+		errs = append(errs, t.closeMetrics())
 	}
 	if t.given != nil {
 		errs = append(errs, t.given.close())
