@@ -150,6 +150,10 @@ func (d *direct) copyBand(dst []float32, product, r0, r1 int) {
 	for c := range d.cg {
 		image := d.src[(product*d.cg+c)*m.h*m.w:][:m.h*m.w]
 		at = c * d.inRows * m.mul * d.pitch
+		if m.mul == 1 {
+			d.copyRows(dst[at:], image, first, rows)
+			continue
+		}
 		for h := first; h < first+rows; h++ {
 			row := dst[at:][:m.mul*d.pitch]
 			at += len(row)
@@ -162,6 +166,23 @@ func (d *direct) copyBand(dst []float32, product, r0, r1 int) {
 			}
 		}
 	}
+}
+
+// copyRows copies rows of an image, of which those outside are zeros.
+func (d *direct) copyRows(dst, image []float32, first, rows int) {
+	m := &d.im
+	left := min(max(0, -d.baseW), d.pitch)
+	cols := max(0, min(d.pitch-left, m.w-max(0, d.baseW)))
+	above := min(max(0, -first), rows)
+	inside := max(0, min(first+rows, m.h)-(first+above))
+	if cols == 0 {
+		inside = 0
+	}
+	clear(dst[:above*d.pitch])
+	if inside > 0 {
+		d.level.padRows(dst[above*d.pitch:], d.pitch, image[(first+above)*m.w+max(0, d.baseW):], m.w, cols, inside, left)
+	}
+	clear(dst[(above+inside)*d.pitch : rows*d.pitch])
 }
 
 // multiply computes the sums [pixel][channel] of a band of rows for a panel.

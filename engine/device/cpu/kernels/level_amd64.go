@@ -163,6 +163,16 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 	}
 }
 
+// padRows copies rows of cols numbers, srs elements apart, to rows of pitch
+// numbers: left zeros, the numbers, and zeros again.
+func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
+	if l == AVX512 && cols > 0 && rows > 0 {
+		asm.PadRows512(&dst[:rows*pitch][0], pitch, &src[:(rows-1)*srs+cols][0], srs, cols, rows, left)
+		return
+	}
+	padRows(dst, pitch, src, srs, cols, rows, left)
+}
+
 // direct adds up k taps for a few pixels of a row, at most those of
 // [directPixels]: y[p][c] = sum over t of x[taps[t]+p] * w[t][c] for the
 // channels c of two vectors, and with add not 0, that plus y. No level without

@@ -56,6 +56,12 @@ func (l Level) halve(dst, src *float32, k int) { panic("BUG: " + l.String() + " 
 
 func (l Level) pair(panel *float32, width, pairs int) { panic("BUG: " + l.String() + " does not pair") }
 
+// padRows copies rows of cols numbers, srs elements apart, to rows of pitch
+// numbers: left zeros, the numbers, and zeros again.
+func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
+	padRows(dst, pitch, src, srs, cols, rows, left)
+}
+
 // direct is only called on levels with vectors.
 func (l Level) direct(_, _ *float32, _ *int, _ *float32, _, _, _ int) {
 	panic("BUG: a direct convolution without vectors")

@@ -94,3 +94,12 @@ func (g *gemm) packColumns(ws *workspace, p panels, k0, j0, j1 int) {
 		g.level.transpose(dst, s.nr, &ws.rows[0], blockK, p.k)
 	}
 }
+
+func padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
+	for i := range rows {
+		row := dst[i*pitch:][:pitch]
+		clear(row[:left])
+		copy(row[left:], src[i*srs:][:cols])
+		clear(row[left+cols:])
+	}
+}

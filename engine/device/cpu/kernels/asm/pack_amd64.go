@@ -35,3 +35,9 @@ func Transpose2(dst *float32, drs int, src *float32, srs int, k int)
 //
 //go:noescape
 func Gather2(dst *float32, src *float32, cs int, rows int, k int)
+
+// PadRows512 copies rows of cols numbers, srs elements apart, to rows of pitch numbers with AVX-512: left zeros,
+// the numbers, and zeros again. rows is at least 1.
+//
+//go:noescape
+func PadRows512(dst *float32, pitch int, src *float32, srs int, cols int, rows int, left int)

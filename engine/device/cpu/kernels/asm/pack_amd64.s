@@ -437,3 +437,65 @@ one:
 end:
 	VZEROUPPER
 	RET
+
+// func PadRows512(dst *float32, pitch int, src *float32, srs int, cols int, rows int, left int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·PadRows512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ pitch+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ srs+24(FP), BX
+	MOVQ left+48(FP), SI
+	MOVQ cols+32(FP), DI
+	ADDQ SI, DI
+	MOVQ CX, R8
+	SHLQ $0x02, CX
+	SHLQ $0x02, BX
+	MOVQ SI, R9
+	SHLQ $0x02, R9
+	SUBQ R9, DX
+	XORQ R9, R9
+	MOVQ $+16, R10
+	MOVL $0x0000ffff, R11
+
+columns:
+	MOVQ    SI, R12
+	TESTQ   R12, R12
+	CMOVQLT R9, R12
+	CMPQ    R12, R10
+	CMOVQGT R10, R12
+	BZHIL   R12, R11, R12
+	MOVQ    DI, R13
+	TESTQ   R13, R13
+	CMOVQLT R9, R13
+	CMPQ    R13, R10
+	CMOVQGT R10, R13
+	BZHIL   R13, R11, R13
+	XORL    R12, R13
+	KMOVW   R13, K1
+	MOVQ    R8, R12
+	TESTQ   R12, R12
+	CMOVQLT R9, R12
+	CMPQ    R12, R10
+	CMOVQGT R10, R12
+	BZHIL   R12, R11, R12
+	KMOVW   R12, K2
+	MOVQ    rows+40(FP), R14
+	MOVQ    DX, R12
+	MOVQ    AX, R13
+
+row:
+	VMOVUPS.Z (R12), K1, Z0
+	VMOVUPS   Z0, K2, (R13)
+	ADDQ      BX, R12
+	ADDQ      CX, R13
+	DECQ      R14
+	JNE       row
+	ADDQ      $0x40, DX
+	ADDQ      $0x40, AX
+	SUBQ      R10, SI
+	SUBQ      R10, DI
+	SUBQ      R10, R8
+	JGT       columns
+	VZEROUPPER
+	RET

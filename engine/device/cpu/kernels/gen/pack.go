@@ -18,6 +18,71 @@ func emitPack(c *build.Context) {
 	emitTranspose512(c)
 	emitTranspose2(c)
 	emitGather2(c)
+	emitPad(c)
+}
+
+// emitPad writes the copy of an image's rows with zeros around them. It goes
+// down columns, a vector wide, so that masks are made once.
+func emitPad(c *build.Context) {
+	c.Function("PadRows512")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, pitch int, src *float32, srs, cols, rows, left int)")
+	c.Pragma("noescape")
+	c.Doc("PadRows512 copies rows of cols numbers, srs elements apart, to rows of pitch numbers with AVX-512: left zeros,",
+		"the numbers, and zeros again. rows is at least 1.")
+	get := func(name string) reg.GPVirtual {
+		r := c.GP64()
+		c.Load(c.Param(name), r)
+		return r
+	}
+	dst, pitch, src, srs := get("dst"), get("pitch"), get("src"), get("srs")
+	before, end, rest := get("left"), get("cols"), c.GP64() // columns from the vector's first on
+	c.ADDQ(before, end)
+	c.MOVQ(pitch, rest)
+	c.SHLQ(Imm(2), pitch)
+	c.SHLQ(Imm(2), srs)
+	back := c.GP64()
+	c.MOVQ(before, back)
+	c.SHLQ(Imm(2), back)
+	c.SUBQ(back, src)
+	zero, sixteen, ones := c.GP64(), c.GP64(), c.GP32()
+	c.XORQ(zero, zero)
+	c.MOVQ(I32(16), sixteen)
+	c.MOVL(U32(0xffff), ones)
+	lanesBelow := func(n reg.GPVirtual) reg.GPVirtual { // a mask of the first n lanes
+		at, bits := c.GP64(), c.GP32()
+		c.MOVQ(n, at)
+		c.TESTQ(at, at)
+		c.CMOVQLT(zero, at)
+		c.CMPQ(at, sixteen)
+		c.CMOVQGT(sixteen, at)
+		c.BZHIL(at.As32(), ones, bits)
+		return bits
+	}
+	read, written := c.K(), c.K()
+	c.Label("columns")
+	outside, inside := lanesBelow(before), lanesBelow(end)
+	c.XORL(outside, inside)
+	c.KMOVW(inside, read)
+	c.KMOVW(lanesBelow(rest), written)
+	from, to, rows, z := c.GP64(), c.GP64(), get("rows"), c.ZMM()
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.Label("row")
+	c.VMOVUPS_Z(Mem{Base: from}, read, z)
+	c.VMOVUPS(z, written, Mem{Base: to})
+	c.ADDQ(srs, from)
+	c.ADDQ(pitch, to)
+	c.DECQ(rows)
+	c.JNE(LabelRef("row"))
+	c.ADDQ(Imm(64), src)
+	c.ADDQ(Imm(64), dst)
+	c.SUBQ(sixteen, before)
+	c.SUBQ(sixteen, end)
+	c.SUBQ(sixteen, rest)
+	c.JGT(LabelRef("columns"))
+	c.VZEROUPPER()
+	c.RET()
 }
 
 // begin declares a transposing copy of as many rows as a vector has lanes.
