@@ -27,10 +27,16 @@ func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointNam
 // openDir makes the run folder and opens its checkpoints. It deletes nothing,
 // and keeps a damaged file that it replaces.
 func (t *trainer) openDir(ctx context.Context) error {
+	err := t.opt.check()
+	if err != nil {
+		return err
+	}
+	if t.given, err = t.initial(t.opt.Init); err != nil {
+		return err
+	}
 	if err := t.claimDir(); err != nil {
 		return err
 	}
-	var err error
 	t.db, err = t.openCheckpoints()
 	damaged := errors.Is(err, checkpoint.ErrDamaged)
 	if t.opt.Resume && damaged {
@@ -45,16 +51,21 @@ func (t *trainer) openDir(ctx context.Context) error {
 	if damaged && !t.opt.Resume {
 		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
 	}
-	if err != nil {
+	if err != nil || t.opt.Resume || t.opt.Fresh {
 		return err
 	}
+	return t.mustBeEmpty()
+}
+
+// mustBeEmpty refuses a file that holds checkpoints, even if none can be read.
+func (t *trainer) mustBeEmpty() error {
 	list, skipped, err := t.db.List()
 	for _, s := range skipped {
 		if s.ID != 0 { // a checkpoint, though not one that can be read
 			list = append(list, checkpoint.Manifest{})
 		}
 	}
-	if err == nil && len(list) > 0 && !t.opt.Resume && !t.opt.Fresh {
+	if err == nil && len(list) > 0 {
 		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
 	}
 	return err
@@ -83,6 +94,9 @@ func (t *trainer) claimDir() error {
 // resolved reports whether a config is just as a run writes it, so that
 // nobody's own words are in it.
 func resolved(text []byte) bool {
+	if len(bytes.Trim(text, " \r\n\x00")) == 0 {
+		return true // a crash left it so
+	}
 	c, err := configs.Parse(configFile, text, configs.Overlay{})
 	if err != nil {
 		return false
@@ -94,6 +108,12 @@ func resolved(text []byte) bool {
 // nothingToResume says that there is no checkpoint, and how to begin.
 func (t *trainer) nothingToResume() error {
 	return fmt.Errorf("%w to resume from in %s: trainer train, with --run %s and without --resume, begins the run", ErrNoCheckpoint, t.opt.Dir, t.opt.Dir)
+}
+
+// noneWhole is the damage of a file whose checkpoints are all skipped; the
+// first of them, the newest, stands for the others.
+func noneWhole(path string, skipped []checkpoint.Skipped) error {
+	return fmt.Errorf("%w: %s: none of its checkpoints is whole (%v)", checkpoint.ErrDamaged, path, skipped[0])
 }
 
 // nothingWhole says what can still be done about a file of which no

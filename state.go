@@ -76,7 +76,7 @@ func (t *trainer) newest(ctx context.Context) (*checkpoint.Snapshot, error) {
 	if len(skipped) == 0 {
 		return nil, t.nothingToResume()
 	}
-	return nil, nothingWhole(t.opt.Dir, fmt.Errorf("%w: %s: none of its checkpoints is whole, see above", checkpoint.ErrDamaged, t.db.Path()))
+	return nil, nothingWhole(t.opt.Dir, noneWhole(t.db.Path(), skipped))
 }
 
 // adopt takes over a checkpoint's place in the run.

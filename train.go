@@ -141,17 +141,11 @@ func (t *trainer) open(ctx context.Context) error {
 	if err := t.usable(); err != nil {
 		return err
 	}
-	if err := t.opt.check(); err != nil {
-		return err
-	}
-	var err error
-	if t.given, err = t.initial(t.opt.Init); err != nil {
-		return err
-	}
 	if err := t.openDir(ctx); err != nil {
 		return err
 	}
 	t.debugPlan()
+	var err error
 	if t.dump, err = t.newDumper(); err != nil {
 		return err
 	}

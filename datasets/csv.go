@@ -26,32 +26,43 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
 	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features)}
-	if s.CSV.Task == TaskRegression {
-		f := Field{"target", shape.F32(len(c.labels))}
-		t.columns = append(t.columns, newColumn(f, shape.Bytes(c.targets)))
-	} else {
-		ids, err := c.classIDs(s.Like, &info)
-		if err != nil {
-			return nil, err
-		}
-		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)))
+	target, err := c.targetColumn(s, &info)
+	if err != nil {
+		return nil, err
 	}
-	info.Target = t.columns[1].field
+	t.columns = append(t.columns, target)
+	info.Target = target.field
 	options := []any{s.CSV, info.ClassNames}
 	if s.ScaleTarget {
 		options = append(options, "target")
 	}
 	info.Fingerprint = fingerprint(s, options, t)
 	ds := &Dataset{Name: "csv " + s.Path}
-	var err error
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.part(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
 	}
+	c.scale(s, ds.Train, &info)
+	ds.Info = info
+	return ds, nil
+}
+
+// targetColumn is the column of classes or of numbers.
+func (c *csvFile) targetColumn(s Spec, info *Info) (column, error) {
+	if s.CSV.Task == TaskRegression {
+		return newColumn(Field{"target", shape.F32(len(c.labels))}, shape.Bytes(c.targets)), nil
+	}
+	ids, err := c.classIDs(s.Like, info)
+	return newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)), err
+}
+
+// scale standardises features and targets: as measured on the training part,
+// or as those were that a model was trained on.
+func (c *csvFile) scale(s Spec, train *Part, info *Info) {
 	switch {
 	case s.Like != nil && s.Like.Scaling != nil:
 		s.Like.Scaling.apply(c.values)
 	case s.Like == nil && s.CSV.Standardize:
-		info.Scaling = fitScaling(ds.Train, c.values, len(c.features))
+		info.Scaling = fitScaling(train, c.values, len(c.features))
 		info.Scaling.apply(c.values)
 	}
 	switch {
@@ -59,11 +70,9 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	case s.Like != nil && s.Like.TargetScaling != nil:
 		s.Like.TargetScaling.apply(c.targets)
 	case s.Like == nil && s.ScaleTarget:
-		info.TargetScaling = fitScaling(ds.Train, c.targets, len(c.labels))
+		info.TargetScaling = fitScaling(train, c.targets, len(c.labels))
 		info.TargetScaling.apply(c.targets)
 	}
-	ds.Info = info
-	return ds, nil
 }
 
 // classIDs numbers the classes as a model's, or as their names have it, and

@@ -147,6 +147,9 @@ func listJSON(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Sk
 	all := []any{}
 	best := checkpoint.BestOf(list)
 	for _, m := range list {
+		if m.Metrics == nil { // saved within an epoch
+			m.Metrics = map[string]float64{}
+		}
 		all = append(all, listed{m.ID, m.Step, m.Epoch, m.Metrics, m.Bytes, m.Bytes - m.Fresh, m.Time, m.ID == best})
 	}
 	for _, s := range skipped {

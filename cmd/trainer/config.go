@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -63,7 +64,7 @@ func (f *configFlags) loadRun(c *cobra.Command, dir string) (*configs.Config, er
 	switch {
 	case err == nil:
 		fmt.Fprintf(c.ErrOrStderr(), "%s is lost: using the config of checkpoint %d\n", path, id)
-	case unread != nil && errors.Is(err, checkpoint.ErrNotFound):
+	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
 		return nil, usageError{fmt.Errorf("%s is no run folder: there is no %s; trainer train makes one", dir, path)}
 	default:
 		return nil, missing(fmt.Errorf("%s is lost, and no checkpoint gives its contents: %w; trainer train CONFIG --run %s --resume takes the config from elsewhere", path, err, dir))
