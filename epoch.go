@@ -81,8 +81,8 @@ func (t *trainer) trainMetrics(ctx context.Context, e *Epoch) error {
 	return err
 }
 
-// meanOfRing is the mean over an epoch's samples of what its steps recorded;
-// nil if the model records no such thing.
+// meanOfRing is the mean over an epoch's samples of what its steps recorded, as
+// far as the rings have it; nil if the model records no such thing.
 func (t *trainer) meanOfRing(ctx context.Context, name string) (*float64, error) {
 	x := t.prog.Var(name)
 	if x == nil {
@@ -93,10 +93,13 @@ func (t *trainer) meanOfRing(ctx context.Context, name string) (*float64, error)
 		return nil, err
 	}
 	var sum float64
-	for i, s := range v {
-		sum += float64(s) * float64(t.sizes.of(i))
+	samples := 0
+	for step := max(t.at.Began, t.at.Lost); step < t.at.Step; step++ {
+		n := t.sizes.of(step - t.at.Began)
+		sum += float64(v[step%len(v)]) * float64(n)
+		samples += n
 	}
-	sum /= float64(t.sizes.samples)
+	sum /= float64(samples)
 	return &sum, nil
 }
 
@@ -109,17 +112,17 @@ func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) erro
 		return err
 	}
 	every := max(1, t.Config.Train.LogEvery)
-	first := max(t.at.Logged, epoch*t.sizes.steps) + 1
+	first := max(t.at.Logged, t.at.Began, t.at.Lost) + 1
 	for step := first; step <= t.at.Step; step++ {
 		if step%every != 0 {
 			continue
 		}
-		loss := float64(ring[(step-1)%t.sizes.steps])
+		loss := float64(ring[(step-1)%len(ring)])
 		t.losses = append(t.losses, loss)
 		if err := t.metrics.write(stepLine{Step: step, Epoch: epoch, Loss: loss}); err != nil {
 			return err
 		}
-		t.opt.Observer.logged(Step{Step: step, Epoch: epoch, InEpoch: (step-1)%t.sizes.steps + 1, Loss: loss})
+		t.opt.Observer.logged(Step{Step: step, Epoch: epoch, InEpoch: step - t.at.Began, Loss: loss})
 	}
 	t.at.Logged = t.at.Step
 	t.flushMetrics()

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
 )
 
 // progress is where a run stands: with the variables on the devices, all the
@@ -24,6 +25,8 @@ type progress struct {
 	Epoch, Index int // data cursor
 	Saved        int `json:"-"` // step of the newest checkpoint
 	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
+	Began        int `json:"-"` // steps taken when this epoch began, had it always had today's batches
+	Lost         int // the rings hold nothing of steps up to this one: they were others then
 	Best         checkpoint.Best
 	Watched      watched
 	Last         Epoch // the newest epoch that ended
@@ -46,6 +49,9 @@ type savedState struct {
 func (p *progress) cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Epoch, Index: p.Index} }
 
 func (p *progress) advance(b datasets.Batch) {
+	if b.At.Index == 0 {
+		p.Began = p.Step
+	}
 	p.Step++
 	p.Epoch, p.Index = b.Next.Epoch, b.Next.Index
 }
@@ -61,6 +67,14 @@ func (t *trainer) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 		return nil, err
 	}
 	return snap, t.adopt(snap)
+}
+
+// lastEpoch is the epoch of the last step.
+func (p *progress) lastEpoch() int {
+	if p.Index > 0 {
+		return p.Epoch
+	}
+	return max(0, p.Epoch-1)
 }
 
 // newest is the newest whole checkpoint of the run folder. What had to be
@@ -98,7 +112,13 @@ func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	if what != "" {
 		t.opt.Observer.note("going on although " + what)
 		t.realign(m.Fingerprints["data"])
+		if !t.sameRings(snap) {
+			t.at.Lost = m.Step
+		}
 	}
+	z, done := &t.sizes, t.at.Index/t.sizes.batch // steps of this epoch
+	t.at.Began = t.at.Step - done
+	z.total = t.at.Step + max(0, t.Config.Train.Epochs-t.at.Epoch)*z.steps - done
 	t.opt.Observer.note(t.standing())
 	return nil
 }
@@ -119,14 +139,21 @@ func (t *trainer) standing() string {
 
 // realign makes a place in a run with another config or other data one in this
 // run: it goes on at the beginning of the next epoch where that place is no
-// batch's beginning here, and ends after the epochs that this config has.
+// batch's beginning here.
 func (t *trainer) realign(data string) {
 	z := &t.sizes
 	if t.at.Index > 0 && (data != t.Data.Info.Fingerprint || t.at.Index%z.batch != 0 || t.at.Index >= z.samples) {
 		t.at.Epoch, t.at.Index = t.at.Epoch+1, 0
 		t.opt.Observer.note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", t.at.Epoch))
 	}
-	z.total = t.at.Step + max(0, t.Config.Train.Epochs-t.at.Epoch)*z.steps - t.at.Index/z.batch
+}
+
+// sameRings reports whether what a checkpoint's steps recorded is in the places
+// that this run's steps have, and of as many samples.
+func (t *trainer) sameRings(snap *checkpoint.Snapshot) bool {
+	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
+	ring, ok := snap.Tensor(models.LossRing)
+	return err == nil && ok && then.Train.Batch == t.sizes.batch && ring.Meta.Bytes() == int64(4*t.sizes.steps)
 }
 
 // stateOf reads a manifest's state of the run.

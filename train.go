@@ -339,7 +339,7 @@ func (t *trainer) pause(ctx context.Context) error {
 		return nil
 	}
 	t.rt.Residency.Unseal() // the run ends here, so its losses come out
-	if err := t.log(ctx, residency.Epoch, (t.at.Step-1)/t.sizes.steps); err != nil {
+	if err := t.log(ctx, residency.Epoch, t.at.lastEpoch()); err != nil {
 		return err
 	}
 	if err := t.save(ctx); err != nil {

@@ -1,0 +1,109 @@
+package berth_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berth-ml/berth"
+)
+
+// metricLine is a line of metrics.jsonl.
+type metricLine struct {
+	Step, Epoch int
+	Loss        *float64
+	TrainLoss   *float64 `json:"train_loss"`
+}
+
+func metricsOf(t *testing.T, dir string) (lines []metricLine) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var l metricLine
+		if err := json.Unmarshal(line, &l); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// After a change of batches or data, every step is logged once, in its epoch,
+// and an epoch's loss is the mean over the samples of its steps: of those since
+// the change in the epoch of it.
+func TestMetricsAfterAChange(t *testing.T) {
+	for _, c := range []struct {
+		set     string
+		samples int // in the training part, which had 323
+		batch   int // which was 32
+		stop    int // the step at which it changes, of 11 in an epoch
+	}{
+		{"train.batch=16", 323, 16, 11},
+		{"train.batch=16", 323, 16, 4},
+		{"train.batch=96", 323, 96, 6},
+		{"train.batch=40", 323, 40, 4},
+		{"train.batch=40", 323, 40, 22},
+		{"train.batch=200", 323, 200, 15},
+		{"data.split=0.3", 539, 32, 11},
+		{"data.split=0.3", 539, 32, 4},
+		{"optimizer.lr=0.001", 323, 32, 4},
+	} {
+		dir := t.TempDir()
+		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: c.stop})
+		changed := open(t, everything, c.set)
+		if n := changed.Data.Train.Len(); n != c.samples {
+			t.Fatalf("%s: %d samples", c.set, n)
+		}
+		train(t, changed, berth.TrainOptions{Dir: dir, Resume: true, AllowChanged: true, MaxSteps: c.stop + 2})
+		train(t, open(t, everything, c.set), berth.TrainOptions{Dir: dir, Resume: true})
+		same := c.batch == 32 && c.samples == 323
+		checkMetrics(t, c.set, metricsOf(t, dir), func(step, at int) (samples int, ends, counts bool) {
+			if step <= c.stop {
+				samples = min(32, 323-at)
+				rest := step == c.stop && !same && ((at+samples)%c.batch != 0 || c.samples != 323)
+				return samples, rest || at+samples == 323, same || (c.stop-1)/11 > (step-1)/11
+			}
+			samples = min(c.batch, c.samples-at)
+			return samples, at+samples == c.samples, true
+		})
+	}
+}
+
+// checkMetrics compares metrics with a plain replay of the run: of says of a
+// step that begins at a sample how many it has, whether its epoch ends with it,
+// and whether its loss counts for the epoch.
+func checkMetrics(t *testing.T, name string, lines []metricLine, of func(step, at int) (samples int, ends, counts bool)) {
+	t.Helper()
+	step, epoch, at, ended := 0, 0, 0, 0
+	var sum, weight float64
+	for _, l := range lines {
+		if l.TrainLoss != nil {
+			ended++
+			if want := sum / weight; l.Step != step || math.Abs(*l.TrainLoss-want) > 1e-5 {
+				t.Errorf("%s: an epoch ends at step %d with loss %v, want step %d and %v", name, l.Step, *l.TrainLoss, step, want)
+			}
+			sum, weight = 0, 0
+			continue
+		}
+		if step++; l.Loss == nil || l.Step != step || l.Epoch != epoch {
+			t.Fatalf("%s: step %d of epoch %d is logged as %+v", name, step, epoch, l)
+		}
+		samples, ends, counts := of(step, at)
+		if counts {
+			sum += *l.Loss * float64(samples)
+			weight += float64(samples)
+		}
+		if at += samples; ends {
+			epoch, at = epoch+1, 0
+		}
+	}
+	if epoch != 3 || ended < 2 {
+		t.Errorf("%s: the metrics are of %d epochs", name, epoch)
+	}
+}
