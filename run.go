@@ -125,7 +125,7 @@ func (r *Run) placed(err error) error {
 	case errors.Is(err, optim.ErrSpec):
 		return at(c.Optimizer.Pos, err)
 	case errors.Is(err, partition.ErrStages):
-		return at(c.Partition.Pos, fmt.Errorf("partition: %w", err))
+		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
 	}
 	return err
 }

@@ -105,10 +105,15 @@ func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpo
 		pick = db.Best
 	}
 	s, skipped, err := pick(ctx)
-	if errors.Is(err, checkpoint.ErrNotFound) && len(skipped) > 0 {
+	switch {
+	case !errors.Is(err, checkpoint.ErrNotFound):
+		return s, err
+	case len(skipped) > 0:
 		return nil, noneWhole(db.Path(), skipped)
+	case w.Best:
+		return nil, fmt.Errorf("%s: %w: none has a value of the metric that the best is chosen by, as those of an epoch's end with a validation part have; take the newest", db.Path(), checkpoint.ErrNotFound)
 	}
-	return s, err
+	return nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
 }
 
 // suits refuses a checkpoint that the run's model and data are not of.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/safetensors"
 )
 
 func importCommand() *cobra.Command {
@@ -35,6 +37,9 @@ func importCommand() *cobra.Command {
 				return missing(err)
 			}
 			id, err := db.Import(c.Context(), base, path, prefix, graph.Parameter.String())
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) {
+				return usageError{err}
+			}
 			if err != nil {
 				return err
 			}
