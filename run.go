@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
@@ -34,8 +35,13 @@ type Run struct {
 	devs  []device.Device
 	tail  *partition.Plan // of an epoch's smaller last batch; nil if there is none
 	trace tracer
-	debug int            // level
-	like  *datasets.Info // of a trained run: of what it was trained on
+	debug int // level
+
+	// Of a run opened with OpenTrained.
+	Skipped []checkpoint.Skipped // what was passed over to find a whole checkpoint
+	like    *datasets.Info       // of what was trained on
+	asked   Weights              // for which the checkpoint found was opened
+	found   uint64
 }
 
 // sizes is how an epoch is cut into steps.

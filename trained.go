@@ -33,7 +33,10 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 		}
 		return errors.Join(p.Init(ctx, c.read), c.close())
 	}
-	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
+	if w == r.asked {
+		w.Best, w.ID = false, r.found // which was read and found whole
+	}
+	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, _ []checkpoint.Skipped) error {
 		if err := r.suits(&s.Manifest); err != nil {
 			return err
 		}
@@ -41,17 +44,18 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 	})
 }
 
-// withCheckpoint opens the checkpoint that w means, for reading.
-func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot) error) error {
+// withCheckpoint opens the checkpoint that w means, for reading, and says which
+// had to be skipped.
+func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot, []checkpoint.Skipped) error) error {
 	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		return advised(w.Dir, err)
 	}
-	snap, err := PickCheckpoint(ctx, db, w)
+	snap, skipped, err := PickCheckpoint(ctx, db, w)
 	if err != nil {
 		return errors.Join(advised(w.Dir, err), db.Close())
 	}
-	return errors.Join(f(snap), db.Close())
+	return errors.Join(f(snap, skipped), db.Close())
 }
 
 // OpenTrained opens a run for using what was trained: for predicting from
@@ -64,9 +68,10 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error
 		return nil, err
 	}
 	r := &Run{Config: c, Data: &datasets.Dataset{Name: c.Data.Source}, sizes: newSizes(c, c.Train.Batch)}
-	err := withCheckpoint(ctx, w, func(s *checkpoint.Snapshot) error {
+	err := withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, skipped []checkpoint.Skipped) error {
 		st, err := stateOf(&s.Manifest)
-		r.Data.Info = st.Data
+		r.Data.Info, r.Skipped = st.Data, skipped
+		r.asked, r.found = w, s.Manifest.ID
 		return err
 	})
 	if err != nil {
@@ -95,10 +100,12 @@ func advised(dir string, err error) error {
 }
 
 // PickCheckpoint finds the checkpoint that w means among those of a run folder.
-// It fails with checkpoint.ErrDamaged where there are some and none is whole.
-func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpoint.Snapshot, error) {
+// What had to be skipped is the second result. It fails with
+// checkpoint.ErrDamaged where there are some and none is whole.
+func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
 	if w.ID != 0 {
-		return db.Load(w.ID)
+		s, err := db.Load(w.ID)
+		return s, nil, err
 	}
 	pick := db.Latest
 	if w.Best {
@@ -107,13 +114,13 @@ func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpo
 	s, skipped, err := pick(ctx)
 	switch {
 	case !errors.Is(err, checkpoint.ErrNotFound):
-		return s, err
+		return s, skipped, err
 	case len(skipped) > 0:
-		return nil, noneWhole(db.Path(), skipped)
+		return nil, skipped, noneWhole(db.Path(), skipped)
 	case w.Best:
-		return nil, fmt.Errorf("%s: %w: none has a value of the metric that the best is chosen by, as those of an epoch's end with a validation part have; take the newest", db.Path(), checkpoint.ErrNotFound)
+		return nil, nil, fmt.Errorf("%s: %w: none has a value of the metric that the best is chosen by, as those of an epoch's end with a validation part have; take the newest", db.Path(), checkpoint.ErrNotFound)
 	}
-	return nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
+	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
 }
 
 // suits refuses a checkpoint that the run's model and data are not of.

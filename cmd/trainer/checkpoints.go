@@ -240,9 +240,9 @@ func exportCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		s, err := berth.PickCheckpoint(c.Context(), db, *w)
+		s, err := pick(c, db, w)
 		if err != nil {
-			return missing(err)
+			return err
 		}
 		roles := []string{graph.Parameter.String(), graph.Statistic.String()}
 		if *all {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/safetensors"
@@ -32,9 +31,9 @@ func importCommand() *cobra.Command {
 			}
 		}
 		return change(args[0], func(db *checkpoint.DB) error {
-			base, err := berth.PickCheckpoint(c.Context(), db, *w)
+			base, err := pick(c, db, w)
 			if err != nil {
-				return missing(err)
+				return err
 			}
 			id, err := db.Import(c.Context(), base, path, prefix, graph.Parameter.String())
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) {

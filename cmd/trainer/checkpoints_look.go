@@ -36,9 +36,9 @@ func inspectCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, db.Close()) }()
-		s, err := berth.PickCheckpoint(c.Context(), db, *w)
+		s, err := pick(c, db, w)
 		if err != nil {
-			return missing(err)
+			return err
 		}
 		m := &s.Manifest
 		fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, epoch %d, %d tensors, %s\n", m.ID, m.Step, m.Epoch, m.Count, bytesText(m.Bytes))
@@ -54,6 +54,22 @@ func inspectCommand() *cobra.Command {
 		return t.Flush()
 	}
 	return c
+}
+
+// pick finds the checkpoint that is meant, and says what had to be skipped.
+func pick(c *cobra.Command, db *checkpoint.DB, w *berth.Weights) (*checkpoint.Snapshot, error) {
+	s, skipped, err := berth.PickCheckpoint(c.Context(), db, *w)
+	if err == nil {
+		tellSkipped(c, skipped)
+	}
+	return s, missing(err)
+}
+
+// tellSkipped warns that what follows is not about the newest checkpoint.
+func tellSkipped(c *cobra.Command, skipped []checkpoint.Skipped) {
+	for _, s := range skipped {
+		fmt.Fprintf(c.ErrOrStderr(), "skipped %v\n", s)
+	}
 }
 
 // pickFlags are the flags that say which checkpoint is meant.

@@ -40,6 +40,9 @@ func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*b
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) { // the data it is configured with must do
 		run, err = berth.Open(c.Context(), cfg)
 	}
+	if err == nil {
+		tellSkipped(c, run.Skipped)
+	}
 	return run, w, missing(err)
 }
 
