@@ -3,9 +3,12 @@ package berth_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -32,6 +35,37 @@ func metricsOf(t *testing.T, dir string) (lines []metricLine) {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// A change of the config does not hide one of the data.
+func TestEveryChangeIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "data.csv")
+	rows := "a,b,kind\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("%d,%d,%s\n", i, i*7%13, []string{"low", "high"}[i/30])
+	}
+	write := func(rows string) {
+		if err := os.WriteFile(path, []byte(rows), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "data: {source: csv, path: " + path + ", label: kind}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 2, batch: 8}\n"
+	write(rows)
+	train(t, open(t, text), berth.TrainOptions{Dir: dir, MaxSteps: 2})
+	write(strings.Replace(rows, "59,", "60,", 1))
+	changed := open(t, text, "optimizer.lr=0.5")
+	var notes string
+	_, err := changed.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+	train(t, changed, berth.TrainOptions{Dir: dir, Resume: true, AllowChanged: true, Observer: &berth.Observer{Note: func(s string) { notes += s + "\n" }}})
+	if !errors.Is(err, berth.ErrChanged) {
+		t.Fatalf("got %v, want ErrChanged", err)
+	}
+	for _, said := range []string{err.Error(), notes} {
+		if !strings.Contains(said, "optimizer.lr was") || !strings.Contains(said, "the data is not what checkpoint 1 was trained on") {
+			t.Errorf("%q does not say both", said)
+		}
+	}
 }
 
 // After a change of batches or data, every step is logged once, in its epoch,

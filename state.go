@@ -172,22 +172,19 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 		return "", err
 	}
 	sameData := m.Fingerprints["data"] == prints["data"]
+	var list []string
 	if m.Fingerprints["config"] != prints["config"] {
-		list, err := r.changes(m)
-		if err != nil {
+		if list, err = r.changes(m); err != nil {
 			return "", err
 		}
 		if sameData {
 			list = slices.DeleteFunc(list, func(line string) bool { return strings.HasPrefix(line, "data.path ") })
 		}
-		if len(list) > 0 {
-			return strings.Join(list, "; "), nil
-		}
 	}
 	if !sameData {
-		return fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints["data"]), short(prints["data"])), nil
+		list = append(list, fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints["data"]), short(prints["data"])))
 	}
-	return "", nil
+	return strings.Join(list, "; "), nil
 }
 
 // changes lists the keys whose values differ from those a checkpoint was made
