@@ -57,18 +57,18 @@ func (t *trainer) openDir(ctx context.Context) error {
 	return t.mustBeEmpty()
 }
 
-// mustBeEmpty refuses a file that holds checkpoints, even if none can be read.
+// mustBeEmpty refuses a file that holds checkpoints, or may have held one that
+// can no longer be read.
 func (t *trainer) mustBeEmpty() error {
 	list, skipped, err := t.db.List()
-	for _, s := range skipped {
-		if s.ID != 0 { // a checkpoint, though not one that can be read
-			list = append(list, checkpoint.Manifest{})
-		}
+	if err != nil || len(list)+len(skipped) == 0 {
+		return err
 	}
-	if err == nil && len(list) > 0 {
-		return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, t.opt.Dir)
+	what := t.opt.Dir
+	if len(list) == 0 {
+		what = fmt.Sprintf("%s, though a damaged one: %v", what, skipped[0])
 	}
-	return err
+	return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, what)
 }
 
 // claimDir makes the folder, unless it is to hold a run to resume and does

@@ -327,10 +327,11 @@ func finite(x *checkpoint.Tensor, off int64, b []byte) error {
 	return nil
 }
 
-// chunkBytes is the size of chunks: small enough for the transactions.
+// chunkBytes is the size of chunks: small enough for the transactions, and such
+// that no element is cut.
 func (s *saver) chunkBytes() int {
 	if s.bound == 0 {
 		return 0
 	}
-	return int(min(4<<20, s.txBytes()))
+	return int(min(4<<20, s.txBytes()&^63))
 }

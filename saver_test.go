@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"os"
@@ -116,6 +117,54 @@ func TestFailedSaveEndsTheRun(t *testing.T) {
 		got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true})
 		if want := train(t, open(t, everything), berth.TrainOptions{}); got.WeightsSHA256 != want.WeightsSHA256 {
 			t.Errorf("%s: other weights after resuming", staging)
+		}
+	}
+}
+
+// An area whose eighth cuts an element saves the same.
+func TestStagingOfAnyNumberOfBytes(t *testing.T) {
+	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 2000}\n    - {type: dense, units: 24}", 1)
+	dir := t.TempDir()
+	train(t, open(t, wide, "checkpoint.staging=1048590"), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	whole := t.TempDir()
+	train(t, open(t, wide), berth.TrainOptions{Dir: whole, MaxSteps: 1})
+	want := contents(t, whole, 1)
+	for name, b := range contents(t, dir, 1) {
+		if !bytes.Equal(b, want[name]) {
+			t.Errorf("%s is not what it was", name)
+		}
+	}
+}
+
+// A folder whose only checkpoint is damaged, or was saved by a transaction that
+// is, is not begun anew unasked.
+func TestFolderWithADamagedCheckpointIsNotBegunAnew(t *testing.T) {
+	page := os.Getpagesize()
+	for name, spoil := range map[string]func(b []byte) int{
+		"manifest": func(b []byte) int { return bytes.LastIndex(b, []byte(`"fingerprints"`)) },
+		"meta": func(b []byte) int {
+			if binary.LittleEndian.Uint64(b[64:]) > binary.LittleEndian.Uint64(b[page+64:]) {
+				return 64
+			}
+			return page + 64
+		},
+	} {
+		dir := t.TempDir()
+		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+		path := berth.CheckpointPath(dir)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[spoil(b)] ^= 1
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: dir}); !errors.Is(err, berth.ErrHasCheckpoint) || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: got %v, want ErrHasCheckpoint", name, err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, b) {
+			t.Errorf("%s: the file has changed, %v", name, err)
 		}
 	}
 }

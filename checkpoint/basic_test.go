@@ -324,6 +324,9 @@ func TestHeld(t *testing.T) {
 	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
 		t.Errorf("the process id was left behind: %v", err)
 	}
+	if _, err := Open(path+".no", Options{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "cuts no element") {
+		t.Errorf("chunks of 1001 bytes: %v", err)
+	}
 	if _, err := Open(path+".no", Options{ReadOnly: true}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("missing file: %v", err)
 	}

@@ -19,7 +19,7 @@ import (
 // Options say how to open a file. The zero value is right for training.
 type Options struct {
 	ReadOnly   bool          // many may read at a time; the file must exist
-	ChunkBytes int           // chunk size of what is saved; 0: 4 MiB
+	ChunkBytes int           // chunk size of what is saved, a multiple of 8; 0: 4 MiB
 	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
 	Compress   bool          // with zstd, chunks that this makes smaller; the file is of FormatPacked from the first save on
 	Timeout    time.Duration // how long to wait for another process to let go; 0: not at all
@@ -58,8 +58,8 @@ type stored struct {
 // process that has the file open; ErrDamaged leaves the way of opening it
 // read-only and of [Salvage].
 func Open(path string, o Options) (*DB, error) {
-	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.TxBytes < 0 {
-		return nil, fmt.Errorf("checkpoint options: chunk size %d must be in 0..%d, transaction size %d not negative", o.ChunkBytes, maxChunk, o.TxBytes)
+	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 || o.TxBytes < 0 {
+		return nil, fmt.Errorf("checkpoint options: chunk size %d must be in 0..%d and a multiple of 8, so that it cuts no element; transaction size %d not negative", o.ChunkBytes, maxChunk, o.TxBytes)
 	}
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = defaultCut
