@@ -1,16 +1,30 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the command trainer of the scripts and of TestKills out of
-// this binary.
+// TestMain makes the commands of the scripts and of TestKills out of this
+// binary: trainer, and unprivileged, which is trainer for whom permissions
+// count.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"trainer": main})
+	testscript.Main(m, map[string]func(){"trainer": main, "unprivileged": unprivileged})
+}
+
+func unprivileged() {
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			panic(err)
+		}
+	}
+	main()
 }
 
 // TestScripts runs what users type. See the commands in script_test.go.

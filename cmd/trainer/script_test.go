@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/zeebo/xxh3"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/engine/safetensors"
@@ -33,6 +34,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"damage":   damage,
 	"lines":    lines,
 	"spoil":    spoil,
+	"format":   format,
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must exit with that code.
@@ -249,6 +251,27 @@ func spoil(ts *testscript.TestScript, neg bool, args []string) {
 	list := data[word(newest, 48)*page+16:]
 	copy(list[:64], bytes.Repeat([]byte{0x5a}, 64))
 	ts.Check(os.WriteFile(path, data, 0o644))
+}
+
+// format FILE N makes a checkpoint file one of another format version: it
+// writes that record anew, as docs/checkpoint-format.md says.
+func format(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: format FILE N")
+	}
+	record := func(version string) []byte {
+		text := `{"format":` + version + `}`
+		sum := xxh3.Hash128([]byte("berth\x00\x06\x00\x00\x00format" + text)).Bytes()
+		return append(sum[:], text...)
+	}
+	path := ts.MkAbs(args[0])
+	data, err := os.ReadFile(path)
+	ts.Check(err)
+	was, is := record("1"), record(args[1])
+	if !bytes.Contains(data, was) || len(was) != len(is) {
+		ts.Fatalf("%s has no format record of version 1", path)
+	}
+	ts.Check(os.WriteFile(path, bytes.ReplaceAll(data, was, is), 0o644))
 }
 
 // lines COUNT FILE TEXT counts the lines that hold a text.
