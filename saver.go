@@ -287,8 +287,7 @@ func (c *stagedSource) wait() error {
 
 func (c *stagedSource) Tensors() []checkpoint.Tensor { return c.s.list }
 
-// Read looks at parameters for what is NaN or infinite: a checkpoint of such
-// weights would only look like a good one.
+// Read copies a part of a variable, and lets the variable go behind its last.
 func (c *stagedSource) Read(name string, off int64, dst []byte) error {
 	i, s := c.at[name], c.s
 	if s.bound > 0 && i >= c.next {
@@ -299,11 +298,9 @@ func (c *stagedSource) Read(name string, off int64, dst []byte) error {
 	if err := s.stage.Wait(c.ctx, i); err != nil {
 		return err
 	}
-	b := s.stage.Bytes(i)[off : off+int64(len(dst))]
-	if x := &s.list[i]; x.Role == graph.Parameter.String() {
-		if err := finite(x, off, b); err != nil {
-			return err
-		}
+	b, err := c.piece(i, off, len(dst))
+	if err != nil {
+		return err
 	}
 	copy(dst, b)
 	if n := s.list[i].Meta.Bytes(); off+int64(len(dst)) == n && s.bound > 0 {
@@ -314,6 +311,29 @@ func (c *stagedSource) Read(name string, off int64, dst []byte) error {
 		return c.queue()
 	}
 	return nil
+}
+
+// Lend is Read where the whole state is staged: that stays as it is.
+func (c *stagedSource) Lend(name string, off int64, n int) ([]byte, error) {
+	i, s := c.at[name], c.s
+	if s.bound > 0 {
+		return nil, nil
+	}
+	if err := s.stage.Wait(c.ctx, i); err != nil {
+		return nil, err
+	}
+	return c.piece(i, off, n)
+}
+
+// piece is a part of a variable that has been copied. It looks at parameters
+// for what is NaN or infinite: a checkpoint of such weights would only look
+// like a good one.
+func (c *stagedSource) piece(i int, off int64, n int) ([]byte, error) {
+	b := c.s.stage.Bytes(i)[off : off+int64(n)]
+	if x := &c.s.list[i]; x.Role == graph.Parameter.String() {
+		return b, finite(x, off, b)
+	}
+	return b, nil
 }
 
 // finite fails if a piece of a parameter, from byte off on, has a number that

@@ -39,6 +39,14 @@ type Source interface {
 	Read(name string, off int64, dst []byte) error
 }
 
+// Lender is a Source that has contents in memory, which need not be copied.
+type Lender interface {
+	Source
+	// Lend is in place of Read: n bytes, which stay as they are until Save has
+	// returned; nil, without an error, where Read is to be called.
+	Lend(name string, off int64, n int) ([]byte, error)
+}
+
 // Manifest says where a run stood at a checkpoint.
 type Manifest struct {
 	Format int       // of the file; set by Save

@@ -74,13 +74,14 @@ type saving struct {
 type batch struct {
 	buf    []byte
 	used   int // bytes of buf
+	lent   int // bytes that are the source's, and not in buf
 	packed int // bytes that are compressed, and not in buf
 	pieces []piece
 }
 
 // large reports whether the batch is worth an access to the disk for each
 // piece: 4 MiB and more, in pieces of half a MiB and more on average.
-func (b *batch) large() bool { return b.used+b.packed >= max(len(b.pieces), 8)<<19 }
+func (b *batch) large() bool { return b.used+b.lent+b.packed >= max(len(b.pieces), 8)<<19 }
 
 type piece struct {
 	hash    Hash
@@ -120,26 +121,46 @@ func (s *saving) tensor(e *TensorEntry) error {
 			return err
 		}
 		n := int(min(size-off, int64(s.db.opts.ChunkBytes)))
-		dst, err := s.room(n)
+		data, lent, err := s.contents(e.Name, off, n)
 		if err != nil {
 			return err
 		}
-		if err := s.src.Read(e.Name, off, dst); err != nil {
-			return fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
-		}
-		h := hashOf(dst)
+		h := hashOf(data)
 		e.Chunks = append(e.Chunks, Chunk{h, n})
-		s.queue(h, dst)
+		s.queue(h, data, lent)
 		off += int64(n)
 		s.left -= int64(n)
 	}
 	return nil
 }
 
+// contents is a piece of a tensor, in the source's memory if that lends it, or
+// in the batch's.
+func (s *saving) contents(name string, off int64, n int) (data []byte, lent bool, err error) {
+	if l, ok := s.src.(Lender); ok {
+		if data, err = l.Lend(name, off, n); err == nil && data != nil {
+			if b := &s.batch; b.used+b.lent+b.packed+n > s.db.opts.TxBytes {
+				err = s.flush()
+			}
+			return data, true, err
+		}
+	}
+	if err == nil {
+		if data, err = s.room(n); err != nil {
+			return nil, false, err
+		}
+		err = s.src.Read(name, off, data)
+	}
+	if err != nil {
+		err = fmt.Errorf("reading %d bytes at %d: %w", n, off, err)
+	}
+	return data, false, err
+}
+
 // room is a place for the next n bytes, valid until the next call.
 func (s *saving) room(n int) ([]byte, error) {
 	b := &s.batch
-	if b.used+n > len(b.buf) || b.packed > s.db.opts.TxBytes {
+	if b.used+n > len(b.buf) || b.lent+b.packed > s.db.opts.TxBytes {
 		if err := s.flush(); err != nil {
 			return nil, err
 		}
@@ -152,7 +173,7 @@ func (s *saving) room(n int) ([]byte, error) {
 }
 
 // queue adds a chunk to the batch unless it is stored already, whole.
-func (s *saving) queue(h Hash, data []byte) {
+func (s *saving) queue(h Hash, data []byte, lent bool) {
 	if s.fresh[h] {
 		return
 	}
@@ -169,7 +190,11 @@ func (s *saving) queue(h Hash, data []byte) {
 			s.batch.packed += len(small)
 		}
 	}
-	if !p.packed {
+	switch {
+	case p.packed:
+	case lent:
+		s.batch.lent += len(data)
+	default:
 		s.batch.used += len(data)
 	}
 	s.m.Stored += int64(len(p.data))

@@ -101,7 +101,7 @@ var devicesSection = &section{
 }
 
 var checkpointSection = &section{
-	doc: "When snapshots are taken, and which stay. One is always taken at an epoch's end.",
+	doc: "When snapshots are taken, and which stay. One is always taken at an epoch's end. A kill costs the steps since the newest that had reached the disk.",
 	pos: posOf(func(c *Checkpoint) *Pos { return &c.Pos }),
 	keys: []*key{
 		{name: "every", kind: counting, at: at(func(c *Checkpoint) *int { return &c.Every }), def: "0",
