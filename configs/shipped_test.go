@@ -34,6 +34,9 @@ func clearPos(v reflect.Value) {
 
 // roundTrip checks that YAML and Parse are each other's inverse on c.
 func roundTrip(t interface{ Fatalf(string, ...any) }, c *Config) {
+	if err := c.Check(); err != nil {
+		t.Fatalf("a config that was read is refused: %v", err)
+	}
 	text, err := c.YAML()
 	if err != nil {
 		t.Fatalf("YAML: %v", err)
