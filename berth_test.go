@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -267,6 +270,42 @@ func TestAFreshRunThatCannotStartDeletesNothing(t *testing.T) {
 	}
 	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Error("the earlier run is gone")
+	}
+}
+
+// A fresh run holds the folder from the moment it has claimed it: nobody else
+// gets at the checkpoints that it deletes, nor at those that it begins.
+func TestAFreshRunLetsNobodyIn(t *testing.T) {
+	dir := t.TempDir()
+	path := berth.CheckpointPath(dir)
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	for range 10 {
+		var began atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() {
+			for {
+				if _, err := os.Stat(path + ".pid"); err == nil || began.Load() {
+					break
+				}
+			}
+			for !began.Load() {
+				db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+				if err == nil {
+					t.Error("another got the checkpoints of a run that begins anew")
+					err = db.Close()
+				}
+				if err != nil && !errors.Is(err, checkpoint.ErrHeld) && !errors.Is(err, checkpoint.ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+		o := berth.TrainOptions{Dir: dir, Fresh: true, MaxSteps: 1, Observer: &berth.Observer{Started: func(berth.Start) { began.Store(true) }}}
+		_, err := open(t, everything).Train(t.Context(), o)
+		began.Store(true)
+		all.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -37,6 +37,10 @@ func (t *trainer) openDir(ctx context.Context) error {
 	if err := t.claimDir(); err != nil {
 		return err
 	}
+	if t.opt.Fresh { // what is there is replaced once the new run can start
+		t.claim, err = checkpoint.ClaimFile(CheckpointPath(t.opt.Dir), 0)
+		return err
+	}
 	t.db, err = t.openCheckpoints()
 	damaged := errors.Is(err, checkpoint.ErrDamaged)
 	if t.opt.Resume && damaged {
@@ -45,13 +49,10 @@ func (t *trainer) openDir(ctx context.Context) error {
 		}
 		t.db, err = t.openCheckpoints()
 	}
-	if t.opt.Fresh && (damaged || errors.Is(err, checkpoint.ErrFormat)) {
-		return nil // it is deleted once the new run can start
-	}
 	if damaged && !t.opt.Resume {
 		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
 	}
-	if err != nil || t.opt.Resume || t.opt.Fresh {
+	if err != nil || t.opt.Resume {
 		return err
 	}
 	return t.mustBeEmpty()
@@ -144,10 +145,14 @@ func (t *trainer) recover(ctx context.Context) error {
 
 // openCheckpoints opens the run folder's checkpoints for writing.
 func (t *trainer) openCheckpoints() (*checkpoint.DB, error) {
+	return checkpoint.Open(CheckpointPath(t.opt.Dir), t.checkpointOptions())
+}
+
+func (t *trainer) checkpointOptions() checkpoint.Options {
 	t.saves.bound = bounded(t.Config, t.stateBytes())
-	return checkpoint.Open(CheckpointPath(t.opt.Dir), checkpoint.Options{
+	return checkpoint.Options{
 		Compress: t.Config.Checkpoint.Compress == "zstd", TxBytes: int(t.saves.txBytes()), ChunkBytes: t.saves.chunkBytes(),
-	})
+	}
 }
 
 // begin makes the folder's files those of this run. It comes after everything
@@ -162,22 +167,19 @@ func (t *trainer) begin() error {
 	return t.openFiles()
 }
 
-// forget deletes the run folder's checkpoints, metrics and report.
+// forget deletes the run folder's checkpoints, metrics and report. Nobody else
+// gets the folder meanwhile.
 func (t *trainer) forget() error {
-	if t.db != nil {
-		if err := t.db.Close(); err != nil {
-			return err
-		}
-		t.db = nil
+	var err error
+	if t.db, err = t.claim.Replace(t.checkpointOptions()); err != nil {
+		return err
 	}
-	for _, name := range []string{checkpointName, metricsName, reportName} {
+	for _, name := range []string{metricsName, reportName} {
 		if err := os.Remove(filepath.Join(t.opt.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	var err error
-	t.db, err = t.openCheckpoints()
-	return err
+	return nil
 }
 
 // openFiles writes the resolved config and opens the metrics. A run to resume

@@ -77,6 +77,7 @@ type trainer struct {
 	eval    *evaluator // nil without a validation part
 	feed    *feeder
 	db      *checkpoint.DB
+	claim   *checkpoint.Claim // of a run that begins anew, until it has replaced the file
 	metrics *metricsFile
 	dump    *dumper
 	given   *initialiser // of a run that begins
@@ -376,6 +377,9 @@ func (t *trainer) close() error {
 	}
 	if t.db != nil {
 		errs = append(errs, t.db.Close())
+	}
+	if t.claim != nil {
+		errs = append(errs, t.claim.Close())
 	}
 	if t.metrics != nil {
 		errs = append(errs, t.closeMetrics())
