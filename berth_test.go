@@ -195,6 +195,41 @@ func TestCancelStopsAfterTheStepAndSaves(t *testing.T) {
 	}
 }
 
+// What ends a run before its first step is no mistake in its data, and the run
+// is stopped like any other.
+func TestStoppedBeforeTheFirstStep(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "data.csv")
+	if err := os.WriteFile(path, []byte("a,kind\n1,x\n2,y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("test.yaml", []byte("data: {source: csv, path: "+path+", label: kind}\nmodel: {preset: mlp, hidden: [8]}\n"), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := berth.Open(over, c); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
+		t.Errorf("while reading the data: %v", err)
+	}
+	dir := t.TempDir()
+	want := train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	late := berth.TrainOptions{Dir: dir, Resume: true, MaxTime: time.Hour, Began: time.Now().Add(-2 * time.Hour)}
+	for name, try := range map[string]func() (*berth.Report, error){
+		"context": func() (*berth.Report, error) {
+			return open(t, everything).Train(over, berth.TrainOptions{Dir: dir, Resume: true})
+		},
+		"time": func() (*berth.Report, error) { return open(t, everything).Train(t.Context(), late) },
+	} {
+		rep, err := try()
+		if rep != nil || !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "before the first step") {
+			t.Errorf("%s: got %v, report %v", name, err, rep)
+		}
+	}
+	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("the run is not what it was")
+	}
+}
+
 func TestLedgerOfARun(t *testing.T) {
 	r := open(t, everything, "devices=cpu:1", "train.epochs=1")
 	rep := train(t, r, berth.TrainOptions{AssertResident: true})

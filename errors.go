@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -28,7 +29,7 @@ var ErrClosed = errors.New("the run is closed")
 
 // ErrStopped is returned by Train when its context was cancelled, along with
 // the context's error, or its time was up: the step under way was finished and
-// saved.
+// saved. Before the first step there is nothing to save, and no report.
 var ErrStopped = errors.New("stopped")
 
 // stoppedError is ErrStopped that also is what ended the context.
@@ -38,6 +39,14 @@ type stoppedError struct {
 }
 
 func (e *stoppedError) Unwrap() []error { return []error{e.error, e.cause} }
+
+// beforeFirstStep is ErrStopped where an error is that ctx has ended.
+func beforeFirstStep(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+		return &stoppedError{fmt.Errorf("%w before the first step", ErrStopped), cause}
+	}
+	return err
+}
 
 // ErrNonFinite is the cause when a run stops because its loss is NaN or
 // infinite.

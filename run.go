@@ -90,7 +90,8 @@ func (z sizes) of(i int) int {
 }
 
 // Open checks the config, reads the data, opens the devices and plans. It
-// copies nothing to a device. The caller closes the run.
+// copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
+// The caller closes the run.
 func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
@@ -100,7 +101,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	}
 	data, err := datasets.Open(ctx, datasetSpec(c))
 	if err != nil {
-		return nil, badData(c, err)
+		return nil, badData(ctx, c, err)
 	}
 	r := &Run{Config: c, Data: data, spec: modelSpec(c, &data.Info)}
 	r.sizes = newSizes(c, data.Train.Len())
@@ -144,8 +145,12 @@ func at(p configs.Pos, err error) error {
 	return fmt.Errorf("%s: %w", p, err)
 }
 
-// badData places an error about the data at the key that it is about.
-func badData(c *configs.Config, err error) error {
+// badData places an error about the data at the key that it is about. Data that
+// was not read to its end, since ctx ended, may well be good.
+func badData(ctx context.Context, c *configs.Config, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("reading the data: %w", context.Cause(ctx))
+	}
 	return at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
 }
 

@@ -36,6 +36,8 @@ type TrainOptions struct {
 	// the time of a step and of a save can be foreseen; 0 means no limit. The
 	// error is ErrStopped where the run was not complete by then.
 	MaxTime time.Duration
+	// Began is when MaxTime begins to count; zero: with the call.
+	Began time.Time
 	// SaveNow asks for a checkpoint after the step that is under way, for each
 	// value received; nil for never.
 	SaveNow <-chan struct{}
@@ -84,7 +86,6 @@ type trainer struct {
 	at      progress
 	losses  []float64 // of every logged step
 	clock   stepClock
-	began   time.Time
 	saves   saver
 	between time.Duration // the longest that evaluating and saving took
 	first   int           // steps taken before this call
@@ -99,15 +100,18 @@ type queued struct {
 
 // Train trains until the config's epochs, MaxSteps or early stopping, and
 // returns the report. When ctx is cancelled it finishes the step, saves and
-// returns ErrStopped along with a report.
+// returns ErrStopped along with a report; before the first step, without one.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
-	t := &trainer{Run: r, opt: o, began: time.Now()}
+	if o.Began.IsZero() {
+		o.Began = time.Now()
+	}
+	t := &trainer{Run: r, opt: o}
 	rep, err := t.run(ctx)
 	return rep, errors.Join(err, t.close())
 }
 
 func (t *trainer) run(ctx context.Context) (*Report, error) {
-	if err := t.open(ctx); err != nil {
+	if err := t.openInTime(ctx); err != nil {
 		return nil, err
 	}
 	t.opt.Observer.started(Start{
@@ -134,6 +138,16 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 		}
 	}
 	return rep, err
+}
+
+// openInTime is open, unless ctx or the time ends before it does.
+func (t *trainer) openInTime(ctx context.Context) error {
+	if t.opt.MaxTime > 0 {
+		var cancel func()
+		ctx, cancel = context.WithDeadline(ctx, t.opt.Began.Add(t.opt.MaxTime))
+		defer cancel()
+	}
+	return beforeFirstStep(ctx, t.open(ctx))
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -225,7 +239,7 @@ func (t *trainer) timeIsUp() bool {
 	}
 	const unknown = 100e6 // bytes a second that a first save is taken to reach
 	save := max(2*t.between, 2*t.saves.longest, time.Duration(float64(t.stateBytes())/unknown*float64(time.Second)))
-	return time.Since(t.began)+2*t.clock.longest+save >= t.opt.MaxTime
+	return time.Since(t.opt.Began)+2*t.clock.longest+save >= t.opt.MaxTime
 }
 
 // stateBytes is what a checkpoint holds.

@@ -168,7 +168,7 @@ func (r *Run) data(ctx context.Context) (*datasets.Dataset, error) {
 	s.Like = r.like
 	data, err := datasets.Open(ctx, s)
 	if err != nil {
-		return nil, badData(r.Config, err)
+		return nil, badData(ctx, r.Config, err)
 	}
 	r.Data = data
 	return data, nil

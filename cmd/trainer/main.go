@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -25,8 +26,11 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2  // of the command line or a config
-	exitStopped = 75 // stopped by a signal, saved: run again with --resume
+	exitStopped = 75 // stopped by a signal or --max-time, and saved if there was anything: resume it, or run it again
 )
+
+// started is when the process began: --max-time counts from then.
+var started = time.Now()
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 

@@ -71,7 +71,8 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	if err := checkTrain(o); err != nil {
 		return usageError{err}
 	}
-	run, err := berth.Open(ctx, cfg)
+	o.Began = started
+	run, err := openInTime(ctx, cfg, o)
 	if err != nil {
 		return err
 	}
@@ -89,10 +90,31 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 	if rep != nil {
 		printReport(out, run, rep, o.Dir)
 	}
-	if errors.Is(err, berth.ErrStopped) {
+	switch {
+	case errors.Is(err, berth.ErrStopped) && rep == nil:
+		err = fmt.Errorf("%w; %s", err, again)
+	case errors.Is(err, berth.ErrStopped):
 		err = fmt.Errorf("%w and saved; continue with: trainer resume %s", err, o.Dir)
 	}
 	return err
+}
+
+// again is the way to go on where nothing has been done yet.
+const again = "there was nothing to save; continue with the same command"
+
+// openInTime opens a run. A signal, or --max-time, that ends this stops the
+// run like any other: it has lost nothing.
+func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions) (*berth.Run, error) {
+	if o.MaxTime > 0 {
+		var cancel func()
+		ctx, cancel = context.WithDeadline(ctx, o.Began.Add(o.MaxTime))
+		defer cancel()
+	}
+	run, err := berth.Open(ctx, cfg)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, again)
+	}
+	return run, err
 }
 
 // onUSR1 asks for a checkpoint whenever SIGUSR1 comes. The returned function
