@@ -122,13 +122,14 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 		name: taskName(seg, microbatch), updates: seg.Phases.Has(graph.Update), microbatch: microbatch, dev: seg.Device, exe: x,
 		in: make([]device.Buffer, len(v.In)), out: make([]device.Buffer, len(v.Out)),
 	}
+	at := map[*residency.Tensor]int{} // in t.needs
 	for _, s := range v.In {
-		if err := p.need(t, s, microbatch, tail, &t.inNeed); err != nil {
+		if err := p.need(t, at, s, microbatch, tail, &t.inNeed); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range v.Out {
-		if err := p.need(t, s, microbatch, tail, &t.outNeed); err != nil {
+		if err := p.need(t, at, s, microbatch, tail, &t.outNeed); err != nil {
 			return nil, err
 		}
 	}
@@ -160,20 +161,21 @@ func taskName(seg *partition.Segment, microbatch int) string {
 
 // need adds a slot's tensor to what the task leases, joining the modes of a
 // tensor that is both read and written.
-func (p *Program) need(t *task, s partition.Slot, microbatch int, tail bool, at *[]int) error {
+func (p *Program) need(t *task, at map[*residency.Tensor]int, s partition.Slot, microbatch int, tail bool, args *[]int) error {
 	x, err := p.tensor(s.Value, microbatch, tail)
 	if err != nil {
 		return err
 	}
 	mode := modeOf(s.Mode)
-	i := slices.IndexFunc(t.needs, func(n residency.Need) bool { return n.Tensor == x })
-	if i < 0 {
+	i, known := at[x]
+	if !known {
 		i = len(t.needs)
+		at[x] = i
 		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: mode})
 	} else if t.needs[i].Mode != mode {
 		t.needs[i].Mode = residency.ReadWrite
 	}
-	*at = append(*at, i)
+	*args = append(*args, i)
 	return nil
 }
 

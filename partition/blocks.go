@@ -13,8 +13,10 @@ import (
 // appearance.
 func findBlocks(g *graph.Graph) []string {
 	var blocks []string
+	seen := map[string]bool{}
 	for _, n := range g.Nodes {
-		if b := blockOf(n.Layer); b != "" && n.Phase == graph.Forward && !slices.Contains(blocks, b) {
+		if b := blockOf(n.Layer); b != "" && n.Phase == graph.Forward && !seen[b] {
+			seen[b] = true
 			blocks = append(blocks, b)
 		}
 	}

@@ -95,8 +95,10 @@ func describeStages(idx *index, p *Plan) []Stage {
 // layersOf lists the layers that have a forward node on a stage, by position.
 func layersOf(idx *index, pl *placement, stage int) []*graph.Layer {
 	var ls []*graph.Layer
+	seen := map[*graph.Layer]bool{}
 	for _, n := range idx.g.Nodes {
-		if n.Layer != nil && n.Phase == graph.Forward && pl.node[n.ID] == stage && !slices.Contains(ls, n.Layer) {
+		if n.Layer != nil && n.Phase == graph.Forward && pl.node[n.ID] == stage && !seen[n.Layer] {
+			seen[n.Layer] = true
 			ls = append(ls, n.Layer)
 		}
 	}

@@ -109,13 +109,15 @@ func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.V
 // alias pairs each output with the input that holds its old contents.
 func (v *Variant) alias() {
 	v.Alias = make([]int, len(v.Out))
+	in := make(map[*graph.Value]int, len(v.In))
+	for j, s := range v.In {
+		in[s.Value] = j
+	}
 	for i, o := range v.Out {
 		v.Alias[i] = -1
-		for j, in := range v.In {
-			if in.Value == o.Value {
-				v.Alias[i] = j
-				v.Out[i].Mode, v.In[j].Mode = ReadWrite, ReadWrite
-			}
+		if j, ok := in[o.Value]; ok {
+			v.Alias[i] = j
+			v.Out[i].Mode, v.In[j].Mode = ReadWrite, ReadWrite
 		}
 	}
 }

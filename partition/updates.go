@@ -1,6 +1,11 @@
 package partition
 
-import "github.com/berth-ml/berth/engine/graph"
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
 
 // placeUpdates places the nodes of the update, the surest first: what assigns
 // a variable that has an owner; what leads there; what makes little of much
@@ -95,21 +100,19 @@ func (p *placer) placeReducing() {
 		if scalars(n.In) || p.shared(n) {
 			return 0, false
 		}
-		bytes := make([]int64, p.groups)
-		known := false
+		bytes := map[int]int64{}
 		for _, v := range n.In {
 			if g, ok := p.at(v); ok && !scalar(v) {
 				bytes[g] += v.Meta.Bytes()
-				known = true
 			}
 		}
 		best := p.last()
-		for g := p.last(); g >= 0; g-- {
+		for _, g := range slices.Backward(slices.Sorted(maps.Keys(bytes))) {
 			if bytes[g] > bytes[best] {
 				best = g
 			}
 		}
-		return best, known
+		return best, len(bytes) > 0
 	})
 }
 

@@ -132,12 +132,14 @@ func (c *cutter) clusters() []*Cluster {
 // before.
 func (c *cutter) count() map[*group][]*group {
 	next := map[*group][]*group{}
+	counted := map[[2]*group]bool{}
 	for _, it := range c.items {
 		for _, v := range it.node.In {
 			from := c.producer(v)
-			if from == nil || from.group == it.group || slices.Contains(next[from.group], it.group) {
+			if from == nil || from.group == it.group || counted[[2]*group{from.group, it.group}] {
 				continue
 			}
+			counted[[2]*group{from.group, it.group}] = true
 			next[from.group] = append(next[from.group], it.group)
 			it.group.missing++
 		}
@@ -195,10 +197,8 @@ func (c *cutter) cluster(g *group) *Cluster {
 
 // leaves tells whether v, which it makes, is read outside its group.
 func (c *cutter) leaves(it *item, v *graph.Value) bool {
-	for _, o := range c.graph.Outputs {
-		if c.root(o) == v {
-			return true
-		}
+	if c.output[v] {
+		return true
 	}
 	for _, r := range it.after {
 		if r.group != it.group && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v }) {
@@ -326,7 +326,14 @@ func (h *groups) Pop() any {
 	return g
 }
 
-// edges lists what goes between clusters, in graph order.
+// Edges lists what goes from one cluster to another, in graph order.
+func (c *Cuts) Edges() []Edge {
+	if c.cutter == nil {
+		return nil
+	}
+	return c.cutter.edges()
+}
+
 func (c *cutter) edges() []Edge {
 	var edges []Edge
 	for _, it := range c.items {

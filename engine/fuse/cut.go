@@ -20,7 +20,8 @@ const (
 // Cuts is a graph in clusters.
 type Cuts struct {
 	Clusters []*Cluster // in an order in which they can run
-	Edges    []Edge     // what goes from one cluster to another
+
+	cutter *cutter // nil where every node is alone
 }
 
 // Kernels counts the clusters that compute something.
@@ -47,8 +48,9 @@ type group struct {
 	items   []*item
 	frame   Frame
 	head    *item
-	mark    int // of the search that met it last
-	missing int // groups that must run before
+	rank    int64 // below that of every group that must run after
+	mark    int   // of the search that met it last
+	missing int   // groups that must run before
 }
 
 // cutter is the state of the pass.
@@ -56,8 +58,11 @@ type cutter struct {
 	graph  *graph.Graph
 	items  []*item                       // all but views
 	made   map[*graph.Value]*item        // what computes a value; nil for inputs of the graph
-	views  map[*graph.Value]*graph.Value // what a view shows
+	views  map[*graph.Value]*graph.Value // what a view shows, which is none itself
+	output map[*graph.Value]bool         // what outputs of the graph show
+	cyclic bool                          // what was donated is read too late: whoever asked is told so later
 	search int
+	looks  int // at values and groups, so far
 }
 
 // Alone makes every node a cluster of its own.
@@ -73,10 +78,23 @@ func Alone(g *graph.Graph) *Cuts {
 // memory it takes over, or -1; nil means none. Whoever reads that input must run
 // before, and so cannot be fused with what comes after.
 func Cut(g *graph.Graph, alias []int) *Cuts {
-	c := &cutter{graph: g, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}}
+	c := newCutter(g)
+	c.link(alias)
+	c.number()
+	c.rank()
+	for c.fuse() {
+	}
+	c.pair()
+	c.batch()
+	return &Cuts{c.clusters(), c}
+}
+
+// newCutter makes every node that moves bytes a group.
+func newCutter(g *graph.Graph) *cutter {
+	c := &cutter{graph: g, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}, output: map[*graph.Value]bool{}}
 	for i, n := range g.Nodes {
 		if IsView(n) {
-			c.views[n.Out[0]] = n.In[0]
+			c.views[n.Out[0]] = c.root(n.In[0])
 			continue
 		}
 		it := newItem(n, i)
@@ -89,12 +107,10 @@ func Cut(g *graph.Graph, alias []int) *Cuts {
 			c.made[v] = it
 		}
 	}
-	c.link(alias)
-	for c.fuse() {
+	for _, v := range g.Outputs {
+		c.output[c.root(v)] = true
 	}
-	c.pair()
-	c.batch()
-	return &Cuts{c.clusters(), c.edges()}
+	return c
 }
 
 // IsView tells the nodes that move no bytes: the output is the input under
@@ -103,8 +119,9 @@ func IsView(n *graph.Node) bool { return rules[n.Op.Kind()].class == View }
 
 // root is what a value is a view of in the graph; itself if it is none.
 func (c *cutter) root(v *graph.Value) *graph.Value {
-	for c.views[v] != nil {
-		v = c.views[v]
+	c.looks++
+	if of := c.views[v]; of != nil {
+		return of
 	}
 	return v
 }
@@ -120,9 +137,11 @@ func Ends(n *graph.Node) bool { return n.Op.Kind() == "check_finite" }
 // link finds what must come after what: readers after writers, and what writes
 // in a donated input after all that read it and all that may end the step.
 func (c *cutter) link(alias []int) {
+	linked := map[[2]*item]bool{}
 	after := func(first, second *item) {
-		if first != nil && first != second && !slices.Contains(first.after, second) {
-			first.after = append(first.after, second)
+		if link := [2]*item{first, second}; first != nil && first != second && !linked[link] {
+			linked[link] = true
+			first.after, second.before = append(first.after, second), append(second.before, first)
 		}
 	}
 	users := map[*graph.Value][]*item{}
@@ -157,7 +176,7 @@ func (c *cutter) fuse() (some bool) {
 		for _, v := range it.node.In {
 			from := c.producer(v)
 			if from != nil && from.group != it.group && c.refusal(from.group, it.group) == "" {
-				merge(from.group, it.group)
+				c.merge(from.group, it.group)
 				some = true
 			}
 		}
@@ -212,7 +231,7 @@ func (c *cutter) pair() {
 		if g == nil {
 			open[x] = it.group
 		} else if g.frame == it.frame && !c.waits(it, g) && c.detour(g, it.group) == nil {
-			merge(g, it.group)
+			c.merge(g, it.group)
 		}
 	}
 }
@@ -236,7 +255,7 @@ func (c *cutter) batch() {
 		case open == nil:
 			open = it.group
 		case len(open.items) < mostInBatch && c.independent(open, it.group):
-			merge(open, it.group)
+			c.merge(open, it.group)
 		}
 	}
 }
@@ -279,7 +298,7 @@ func (c *cutter) streams(a, b *group) int {
 			}
 		}
 		for _, v := range it.node.Out {
-			if slices.ContainsFunc(c.graph.Outputs, func(o *graph.Value) bool { return c.root(o) == v }) ||
+			if c.output[v] ||
 				slices.ContainsFunc(it.after, func(r *item) bool {
 					return !inside(r) && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v })
 				}) {
@@ -316,54 +335,4 @@ func (c *cutter) sideways(a, b *group) string {
 		}
 	}
 	return ""
-}
-
-// detour finds a node between two groups that is in neither: fused, they would
-// have to run both before and after it.
-func (c *cutter) detour(a, b *group) *graph.Node {
-	c.search++
-	for _, g := range []*group{a, b} {
-		for _, it := range g.items {
-			for _, r := range it.after {
-				if r.group != a && r.group != b && c.reaches(r.group, a, b) {
-					return r.node
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// reaches tells whether a or b comes after g. It visits each group once in a
-// search.
-func (c *cutter) reaches(g, a, b *group) bool {
-	if g == a || g == b {
-		return true
-	}
-	if g.mark == c.search {
-		return false
-	}
-	g.mark = c.search
-	for _, it := range g.items {
-		for _, r := range it.after {
-			if r.group != g && c.reaches(r.group, a, b) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// merge makes b part of a.
-func merge(a, b *group) {
-	a.frame, _ = a.frame.join(b.frame)
-	a.items = append(a.items, b.items...)
-	slices.SortFunc(a.items, func(x, y *item) int { return x.at - y.at })
-	if a.head == nil {
-		a.head = b.head
-	}
-	a.first = min(a.first, b.first)
-	for _, it := range b.items {
-		it.group = a
-	}
 }

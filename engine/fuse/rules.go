@@ -101,12 +101,17 @@ func init() {
 
 // item is a node as the pass sees it.
 type item struct {
-	node  *graph.Node
-	at    int // its position in the graph
-	rule  rule
-	frame Frame
-	after []*item // what must run after it
-	group *group
+	node   *graph.Node
+	at     int // its position in the graph
+	rule   rule
+	frame  Frame
+	after  []*item // what must run after it
+	before []*item // what must run before it
+	group  *group
+
+	// A walk over after numbers items: what it meets first by way of this one
+	// has numbers from pre to before end, and so runs after it.
+	pre, end int
 }
 
 // newItem applies the table. A node that its class does not fit computes alone.

@@ -23,12 +23,13 @@ func (c *Cuts) String() string {
 		}
 	}
 	fused.write(&b)
-	if len(c.Edges) == 0 {
+	edges := c.Edges()
+	if len(edges) == 0 {
 		return b.String()
 	}
 	b.WriteString("not fused\n")
 	apart := tally{}
-	for _, e := range c.Edges {
+	for _, e := range edges {
 		apart.add(fmt.Sprintf("%s -> %s: %s", e.From.Op.Kind(), e.To.Op.Kind(), e.Why), "")
 	}
 	apart.write(&b)

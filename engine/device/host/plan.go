@@ -25,6 +25,7 @@ type storage struct {
 	place       place
 	index       int // of the graph's input or output
 	size        int64
+	step        int   // which step of the plan writes it, before they are sorted
 	first, last int   // for temporaries: the steps that write it first and use it last
 	off         int64 // for temporaries: offset in the scratch region
 }
@@ -141,7 +142,7 @@ func (p *plan) placeCluster(c *fuse.Cluster) error {
 			p.of[v] = st.in[0]
 			continue
 		}
-		s := &storage{place: inTemp, size: v.Meta.Bytes()}
+		s := &storage{place: inTemp, size: v.Meta.Bytes(), step: len(p.steps)}
 		p.of[v] = s
 		p.temps = append(p.temps, s)
 		st.out = append(st.out, s)
@@ -166,12 +167,12 @@ func (p *plan) placeOutputs() error {
 		}
 		if s.place == inTemp && p.canCompute(s, j) {
 			s.place, s.index = inOutput, k
-			p.temps = slices.DeleteFunc(p.temps, func(t *storage) bool { return t == s })
 			continue
 		}
 		to := &storage{place: inOutput, index: k, size: s.size}
 		p.steps = append(p.steps, step{in: []*storage{s}, out: []*storage{to}})
 	}
+	p.temps = slices.DeleteFunc(p.temps, func(s *storage) bool { return s.place != inTemp })
 	return nil
 }
 
@@ -182,7 +183,7 @@ func (p *plan) canCompute(s *storage, j int) bool {
 	if j < 0 {
 		return true
 	}
-	st := &p.steps[p.writer(s)]
+	st := &p.steps[s.step]
 	at := st.alias(slices.Index(st.out, s))
 	for a, in := range st.in {
 		if in == p.ins[j] && !slices.Contains(at, a) {
@@ -200,20 +201,11 @@ func (st *step) alias(o int) []int {
 	return st.cluster.Alias[o]
 }
 
-// writer is the step that writes a storage.
-func (p *plan) writer(s *storage) int {
-	for i := range p.steps {
-		if slices.Contains(p.steps[i].out, s) {
-			return i
-		}
-	}
-	panic("BUG: a storage that no step writes")
-}
-
 // order moves the steps that write in a donated input's memory behind all that
 // read it, and behind those that may end the launch: what was donated is as it
 // was then. Steps keep their order otherwise.
 func (p *plan) order() error {
+	first := p.firsts()
 	before := make([][]int, len(p.steps)) // before[i]: steps that must come first
 	moved := false
 	for i := range p.steps {
@@ -221,10 +213,12 @@ func (p *plan) order() error {
 			if out.place != inOutput || p.alias[out.index] < 0 {
 				continue
 			}
-			for r := range p.steps {
-				if r != i && (p.steps[r].ends() || slices.Contains(p.steps[r].in, p.ins[p.alias[out.index]])) {
-					before[i] = append(before[i], r)
-					moved = moved || r > i
+			for _, list := range [][]int{first[nil], first[p.ins[p.alias[out.index]]]} {
+				for _, r := range list {
+					if r != i {
+						before[i] = append(before[i], r)
+						moved = moved || r > i
+					}
 				}
 			}
 		}
@@ -233,6 +227,29 @@ func (p *plan) order() error {
 		return nil
 	}
 	return p.sort(before)
+}
+
+// firsts lists the steps that read each donated input, and under nil those that
+// may end the launch.
+func (p *plan) firsts() map[*storage][]int {
+	first := map[*storage][]int{}
+	donated := map[*storage]bool{}
+	for _, j := range p.alias {
+		if j >= 0 {
+			donated[p.ins[j]] = true
+		}
+	}
+	for i := range p.steps {
+		if p.steps[i].ends() {
+			first[nil] = append(first[nil], i)
+		}
+		for _, s := range p.steps[i].in {
+			if donated[s] {
+				first[s] = append(first[s], i)
+			}
+		}
+	}
+	return first
 }
 
 // ends reports whether the step may end the launch on purpose.

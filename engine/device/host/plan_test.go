@@ -200,3 +200,42 @@ func TestPlanRefuses(t *testing.T) {
 		})
 	}
 }
+
+// counted is an op that counts how often it is looked at.
+type counted struct {
+	graph.Op
+	looks *int
+}
+
+func (c counted) Kind() string {
+	*c.looks++
+	return c.Op.Kind()
+}
+
+// Four times as many variables are planned with four times the work: each
+// writes in donated memory, after the check that may end the step.
+func TestPlanOfManyVariables(t *testing.T) {
+	looks := func(n int) (looks int) {
+		b := graph.NewBuilder("update", 1)
+		x := b.Input("x", shape.F32(4))
+		b.Output("loss", b.One(ops.CheckFinite{}, b.One(ops.Reduce{Fn: "sum", Axes: []int{0}}, x)))
+		alias := []int{-1}
+		for i := range n {
+			w := b.Input(fmt.Sprint("w", i), shape.F32(4))
+			b.Output(fmt.Sprint("new", i), b.One(counted{ops.Binary{Fn: "add"}, &looks}, w, x))
+			alias = append(alias, i+1)
+		}
+		g, err := b.Graph()
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks = 0
+		if _, err := newPlan(g, device.CompileOptions{Alias: alias}); err != nil {
+			t.Fatal(err)
+		}
+		return looks
+	}
+	if once, more := looks(300), looks(1200); more > 5*once {
+		t.Errorf("%d looks at 300 variables, %d at 1200", once, more)
+	}
+}

@@ -1,0 +1,94 @@
+package host
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// plainLayout is layout, with every storage looked at for every other one.
+func plainLayout(temps []*storage) (total int64) {
+	order := slices.Clone(temps)
+	slices.SortStableFunc(order, func(a, b *storage) int {
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
+	})
+	var placed []*storage
+	for _, s := range order {
+		if s.size == 0 {
+			continue
+		}
+		g := gaps{need: roundUp(s.size, alignment), best: -1}
+		for _, t := range placed {
+			if t.last >= s.first && s.last >= t.first {
+				g.meet(t.off, t.end())
+			}
+		}
+		if s.off = g.end; g.best >= 0 {
+			s.off = g.best
+		}
+		total = max(total, s.end())
+		placed = append(placed, s)
+		slices.SortStableFunc(placed, func(a, b *storage) int { return cmp.Compare(a.off, b.off) })
+	}
+	return total
+}
+
+// deepTemps is what a model of that many layers keeps: per layer, values of
+// several sizes that backward reads, and others that die at once.
+func deepTemps(layers int) []*storage {
+	var temps []*storage
+	steps := 20 * layers
+	for l := range layers {
+		for k := range int64(4) {
+			temps = append(temps,
+				&storage{size: 1000 + 300*k, first: 10*l + int(k), last: steps - 10*l - int(k)},
+				&storage{size: 900 + 300*k, first: 10*l + int(k), last: 10*l + int(k) + 2},
+				&storage{size: 800 + 300*k, first: steps - 10*l - 5, last: steps - 10*l - int(k)})
+		}
+	}
+	return temps
+}
+
+// The offsets are those of the plain way, on random lives and on deep models'.
+func TestLayoutIsThePlainOne(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
+	check := func(temps []*storage) {
+		t.Helper()
+		want := plainLayout(temps)
+		var offs []int64
+		for _, s := range temps {
+			offs = append(offs, s.off)
+			s.off = -1
+		}
+		if got := layout(temps); got != want {
+			t.Fatalf("%d bytes, the plain way takes %d", got, want)
+		}
+		for i, s := range temps {
+			if s.size > 0 && s.off != offs[i] {
+				t.Fatalf("storage %d is at %d, the plain way puts it at %d", i, s.off, offs[i])
+			}
+		}
+	}
+	for range 20 {
+		var temps []*storage
+		sizes := 1 + rng.Int64N(2000)
+		for range rng.IntN(600) {
+			first := rng.IntN(300)
+			temps = append(temps, &storage{size: rng.Int64N(sizes), first: first, last: first + rng.IntN(1+rng.IntN(100))})
+		}
+		check(temps)
+	}
+	check(deepTemps(80))
+}
+
+// Twice as deep a model takes little more than twice the work.
+func TestLayoutOfDeepModels(t *testing.T) {
+	_, once := layOut(deepTemps(2000))
+	_, more := layOut(deepTemps(8000))
+	if ratio := float64(more) / float64(once); ratio > 10 {
+		t.Errorf("%d looks at 2000 layers and %d at 8000, %.1f times as many: 4 layers for 1 should take less than 10 for 1", once, more, ratio)
+	}
+}
