@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/cpu"
 )
 
 // metricLine is a line of metrics.jsonl.
@@ -64,6 +66,39 @@ func TestEveryChangeIsSaid(t *testing.T) {
 	for _, said := range []string{err.Error(), notes} {
 		if !strings.Contains(said, "optimizer.lr was") || !strings.Contains(said, "the data is not what checkpoint 1 was trained on") {
 			t.Errorf("%q does not say both", said)
+		}
+	}
+}
+
+// Other kernels give other last bits: that is said, and kept with the
+// checkpoint.
+func TestOtherKernelsAreSaid(t *testing.T) {
+	dir := t.TempDir()
+	numerics := func() string {
+		devs, err := device.Open("cpu", device.Options{Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer devs[0].Close()
+		return devs[0].Spec().Numerics
+	}
+	best := numerics()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	for step, level := range []string{"", "generic", "generic", ""} {
+		t.Setenv(cpu.LevelVariable, level)
+		said := ""
+		o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: step + 2, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}}
+		train(t, open(t, everything), o)
+		from, to := best, numerics()
+		if level == "" {
+			from = "generic"
+		}
+		want := ""
+		if (step == 1 || step == 3) && best != "generic" {
+			want = "computed with cpu " + from + ", and the run goes on with cpu " + to
+		}
+		if !strings.Contains(said, want) || want == "" && strings.Contains(said, "computed with") {
+			t.Errorf("step %d, level %q: %q, want %q", step, level, said, want)
 		}
 	}
 }

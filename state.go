@@ -109,6 +109,9 @@ func (t *trainer) adopt(snap *checkpoint.Snapshot) error {
 	}
 	t.at = st.Progress
 	t.at.Step, t.at.Epoch, t.at.Index, t.at.Saved = m.Step, m.Epoch, m.Index, m.Step
+	if then, now := m.Fingerprints[numericsPrint], t.numerics(); then != "" && then != now {
+		t.opt.Observer.note(fmt.Sprintf("checkpoint %d was computed with %s, and the run goes on with %s: its weights will differ in their last bits from those of a run all by one", m.ID, then, now))
+	}
 	if what != "" {
 		t.opt.Observer.note("going on although " + what)
 		t.realign(m.Fingerprints["data"])
@@ -260,7 +263,22 @@ func (r *Run) fingerprints() (map[string]string, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	return map[string]string{"config": hex.EncodeToString(sum[:]), "data": r.Data.Info.Fingerprint}, nil
+	return map[string]string{"config": hex.EncodeToString(sum[:]), "data": r.Data.Info.Fingerprint, numericsPrint: r.numerics()}, nil
+}
+
+// numericsPrint is the fingerprint whose change is said and no more.
+const numericsPrint = "numerics"
+
+// numerics is what the run's results depend on to the bit, beside its config
+// and data: what the devices that have stages compute with.
+func (r *Run) numerics() string {
+	var all []string
+	for _, s := range r.Plan.Stages {
+		spec := r.devs[s.Device].Spec()
+		all = append(all, strings.TrimSpace(spec.Kind+" "+spec.Numerics))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " and ")
 }
 
 // fill copies the variables' first contents to their devices.

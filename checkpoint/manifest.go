@@ -57,7 +57,7 @@ type Manifest struct {
 	Epoch int // data cursor: the epoch the next batch is from
 	Index int // data cursor: the place in that epoch
 
-	Fingerprints map[string]string  // what the run was made from: model, data, schedule, seed
+	Fingerprints map[string]string  // what the run was made from; free text to this package
 	Metrics      map[string]float64 // values at this checkpoint
 	Best         Best               // the best seen up to this checkpoint
 	Extra        json.RawMessage    // further state of the run, any JSON

@@ -48,6 +48,7 @@ type Spec struct {
 	ID             ID
 	Kind           string
 	Description    string  // "2 of 16 cores, AVX-512"
+	Numerics       string  // what its results depend on to the bit, beside the kind: "AVX-512"; empty where it has one way
 	Threads        int     // worker threads; 1 where that means nothing
 	MemoryBytes    int64   // its byte budget
 	FlopsPerSecond float64 // rough, for balancing stages; never a measurement of record

@@ -99,7 +99,8 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
 			Kind:           Kind,
-			Description:    describe(threads),
+			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), numerics()),
+			Numerics:       numerics(),
 			Threads:        threads,
 			MemoryBytes:    budget,
 			FlopsPerSecond: float64(threads) * flopsPerThread(),
@@ -118,9 +119,9 @@ func open(number, threads int, budget int64, o device.Options) (device.Device, e
 	return d, nil
 }
 
-// describe says what a device computes with.
-func describe(threads int) string {
-	s := fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), kernels.Using())
+// numerics says what a device computes with.
+func numerics() string {
+	s := kernels.Using().String()
 	if l := kernels.UsingLibrary(); l != nil {
 		s += ", products by " + l.Name()
 	}
