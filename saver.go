@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -266,6 +267,23 @@ func (c *stagedSource) queue() error {
 
 // room is the part of the staging area that saving itself does not take.
 func (s *saver) room() int64 { return s.bound - 3*s.txBytes() }
+
+// largest says that one variable alone needs more than the staging area, since
+// a device copies it whole; "" where none does.
+func (t *trainer) largest() string {
+	s := &t.saves
+	vars := t.Plan.Graph.Vars
+	if s.bound == 0 || len(vars) == 0 {
+		return ""
+	}
+	v := slices.MaxFunc(vars, func(a, b *graph.Value) int { return cmp.Compare(a.Meta.Bytes(), b.Meta.Bytes()) })
+	takes := v.Meta.Bytes() + s.bound - s.room()
+	if takes <= s.bound {
+		return ""
+	}
+	mib := func(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+	return fmt.Sprintf("a save takes up to %d MiB of host memory and not checkpoint.staging's %d, since %s is copied whole", mib(takes), mib(s.bound), v.Name)
+}
 
 // txBytes is the size of a transaction: saving holds up to three of them.
 func (s *saver) txBytes() int64 {

@@ -136,6 +136,23 @@ func TestStagingOfAnyNumberOfBytes(t *testing.T) {
 	}
 }
 
+// A variable that is larger than the area is said to need more.
+func TestVariableLargerThanTheStagingArea(t *testing.T) {
+	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, name: wide, units: 20000}\n    - {type: dense, units: 24}", 1)
+	for _, c := range []struct{ staging, want string }{
+		{"1MiB", "a save takes up to 3 MiB of host memory and not checkpoint.staging's 1, since wide.weight"},
+		{"8MiB", ""},
+		{"whole", ""},
+	} {
+		said := ""
+		o := berth.TrainOptions{MaxSteps: 1, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}}
+		train(t, open(t, wide, "checkpoint.staging="+c.staging), o)
+		if !strings.Contains(said, c.want) || c.want == "" && said != "" {
+			t.Errorf("%s: %q, want %q", c.staging, said, c.want)
+		}
+	}
+}
+
 // A folder whose only checkpoint is damaged, or was saved by a transaction that
 // is, is not begun anew unasked.
 func TestFolderWithADamagedCheckpointIsNotBegunAnew(t *testing.T) {

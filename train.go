@@ -118,8 +118,10 @@ func (t *trainer) run(ctx context.Context) (*Report, error) {
 		Epochs: t.Config.Train.Epochs, StepsPerEpoch: t.sizes.steps,
 		Step: t.at.Step, Parameters: t.parameters(),
 	})
-	if text := t.sizes.oneStep(); text != "" {
-		t.opt.Observer.note(text)
+	for _, text := range []string{t.sizes.oneStep(), t.largest()} {
+		if text != "" {
+			t.opt.Observer.note(text)
+		}
 	}
 	t.first = t.at.Step
 	stopped, err := t.loop(ctx)

@@ -112,7 +112,7 @@ var checkpointSection = &section{
 		{name: "compress", kind: enum{"none", "zstd"}, at: at(func(c *Checkpoint) *string { return &c.Compress }), def: "none",
 			doc: "zstd makes the file a little smaller, and a save slower: weights are almost random numbers"},
 		{name: "staging", kind: staging{}, at: at(func(c *Checkpoint) *int64 { return &c.Staging }), def: "auto",
-			doc: "host memory for a save: `whole` copies the state and saves it while training goes on; a number of bytes bounds the memory, and training waits for the disk; `auto` is whole where a quarter of the free memory holds the state, else 256MiB"},
+			doc: "host memory for a save: `whole` copies the state and saves it while training goes on; a number of bytes bounds the memory, though the largest variable is copied whole and may need more, and training waits for the disk; `auto` is whole where a quarter of the free memory holds the state, else 256MiB"},
 	},
 }
 
