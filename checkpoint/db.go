@@ -74,7 +74,7 @@ func Open(path string, o Options) (*DB, error) {
 	}
 	db := &DB{path: path, opts: o, file: f}
 	if o.ReadOnly {
-		err = db.view()
+		err = db.look()
 	} else {
 		writePid(path)
 		err = db.openBolt()
@@ -91,6 +91,19 @@ func openHint(err error, readOnly bool) string {
 		return ": open it read-only and copy what is whole into a new file"
 	}
 	return ""
+}
+
+// look is view for reading alone: a file whose creation was cut short is not
+// damaged, as it is not for writing.
+func (db *DB) look() error {
+	err := db.view()
+	if !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if fresh, e := neverUsed(db.file); fresh && e == nil {
+		return fmt.Errorf("%w: nothing has been saved in it yet", ErrNotFound)
+	}
+	return err
 }
 
 // view looks at the file as it is now.

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -18,6 +19,9 @@ func TestFirstPages(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) {
+		t.Errorf("reading what was never saved in: %v", err)
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
