@@ -65,7 +65,7 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 	if t.rt, err = executor.NewRuntime(t.devs, residency.Options{}); err != nil {
 		return err
 	}
-	o, err := t.forward()
+	o, err := t.forward(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,8 +89,8 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 }
 
 // forward is what the executor needs to run the forward pass and check it.
-func (t *trainer) forward() (o executor.Options, err error) {
-	o = t.program()
+func (t *trainer) forward(ctx context.Context) (o executor.Options, err error) {
+	o = t.program(ctx)
 	o.Net, o.CheckFinite, o.Schedule = "diagnosis", true, ""
 	if o.Full, err = o.Full.Forward(); err != nil || o.Tail == nil {
 		return o, err

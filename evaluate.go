@@ -51,14 +51,14 @@ type evaluator struct {
 }
 
 // newEvaluator compiles the evaluation of part with the training plan's cut.
-func (r *Run) newEvaluator(rt *executor.Runtime, part *datasets.Part) (*evaluator, error) {
+func (r *Run) newEvaluator(ctx context.Context, rt *executor.Runtime, part *datasets.Part) (*evaluator, error) {
 	e := &evaluator{r: r, rt: rt, part: part}
 	batch := min(r.sizes.microbatch, part.Len())
-	full, err := r.evalPlan(batch)
+	full, err := r.evalPlan(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
-	o := executor.Options{Net: "eval", Full: full, LastMicrobatches: 1}
+	o := executor.Options{Net: "eval", Full: full, LastMicrobatches: 1, Stop: stopOf(ctx)}
 	if rest := part.Len() % batch; rest > 0 {
 		if o.Tail, err = r.evalRest(full, rest); err != nil {
 			return nil, err
@@ -70,12 +70,12 @@ func (r *Run) newEvaluator(rt *executor.Runtime, part *datasets.Part) (*evaluato
 	return e, nil
 }
 
-func (r *Run) evalPlan(batch int) (*partition.Plan, error) {
+func (r *Run) evalPlan(ctx context.Context, batch int) (*partition.Plan, error) {
 	g, err := models.Eval(r.spec, batch)
 	if err != nil {
 		return nil, err
 	}
-	return r.sameCut(g)
+	return r.sameCut(ctx, g)
 }
 
 func (r *Run) evalRest(full *partition.Plan, rest int) (*partition.Plan, error) {

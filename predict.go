@@ -41,7 +41,7 @@ func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 }
 
 func (r *Run) evalOn(ctx context.Context, rt *executor.Runtime, part *datasets.Part, w Weights) (Evaluation, error) {
-	e, err := r.newEvaluator(rt, part)
+	e, err := r.newEvaluator(ctx, rt, part)
 	if err != nil {
 		return Evaluation{}, err
 	}
@@ -113,7 +113,7 @@ func (r *Run) samples(ctx context.Context, path string) ([]*datasets.Part, error
 }
 
 func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *datasets.Part, w Weights, emit func(Prediction) error) error {
-	p, err := r.loadPredict(rt, part)
+	p, err := r.loadPredict(ctx, rt, part)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *Run) predictOn(ctx context.Context, rt *executor.Runtime, part *dataset
 }
 
 // loadPredict compiles the prediction graph for batches of a part.
-func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.Program, error) {
+func (r *Run) loadPredict(ctx context.Context, rt *executor.Runtime, part *datasets.Part) (*executor.Program, error) {
 	batch := min(r.sizes.microbatch, part.Len())
 	spec := r.spec
 	spec.Input = part.Fields()[0].Meta
@@ -132,8 +132,8 @@ func (r *Run) loadPredict(rt *executor.Runtime, part *datasets.Part) (*executor.
 	if err != nil {
 		return nil, err
 	}
-	o := executor.Options{Net: "predict", Fetch: true, LastMicrobatches: 1}
-	if o.Full, err = r.sameCut(g); err != nil {
+	o := executor.Options{Net: "predict", Fetch: true, LastMicrobatches: 1, Stop: stopOf(ctx)}
+	if o.Full, err = r.sameCut(ctx, g); err != nil {
 		return nil, err
 	}
 	if rest := part.Len() % batch; rest > 0 {

@@ -106,7 +106,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	r := &Run{Config: c, Data: data, spec: modelSpec(c, &data.Info)}
 	r.sizes = newSizes(c, data.Train.Len())
 	r.optim = optimSpec(c, r.sizes.total)
-	return r.opened(r.plan)
+	return r.opened(func() error { return r.plan(ctx) })
 }
 
 // opened opens the devices, and plans with them.
@@ -192,31 +192,51 @@ func (r *Run) openDevices() ([]device.Device, error) {
 }
 
 // plan builds the graphs of a step and cuts them.
-func (r *Run) plan() error {
+func (r *Run) plan(ctx context.Context) error {
 	z := r.sizes
-	if _, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()}); err != nil {
-		err = fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps", ErrOptions, err)
-		if text := z.oneStep(); text != "" {
-			err = fmt.Errorf("%w; %s", err, text)
-		}
-		return at(r.Config.Where("schedule.warmup"), err)
+	if err := r.warmsUp(); err != nil {
+		return err
 	}
-	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps}
+	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Room: partition.Room(deviceSpecs(r.devs))}
 	full, err := models.Train(r.spec, r.optim, size)
+	var large *models.TooLargeError
+	if errors.As(err, &large) {
+		return partition.TooLarge(large.Parameters, large.Room, large.Largest, large.Bytes)
+	}
 	if err != nil {
 		return err
 	}
-	r.Plan, err = partition.New(full, r.planOptions())
+	o := r.planOptions()
+	o.Stop = stopOf(ctx)
+	r.Plan, err = partition.New(full, o)
 	if err != nil || z.last == z.batch {
 		return err
 	}
 	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
 	last, err := models.Train(r.spec, r.optim, size)
-	if err != nil {
+	if err = errors.Join(err, o.Stop()); err != nil {
 		return err
 	}
 	r.tail, err = r.Plan.Rebind(last)
 	return err
+}
+
+// warmsUp refuses a learning rate that warms up for longer than the run takes.
+func (r *Run) warmsUp() error {
+	_, err := r.optim.Schedule.Infer([]shape.Meta{shape.I32()})
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%w: %w; lower schedule.warmup, or train for more steps", ErrOptions, err)
+	if text := r.sizes.oneStep(); text != "" {
+		err = fmt.Errorf("%w; %s", err, text)
+	}
+	return at(r.Config.Where("schedule.warmup"), err)
+}
+
+// stopOf ends what asks it once ctx has ended.
+func stopOf(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
 }
 
 func (r *Run) planOptions() partition.Options {
@@ -237,7 +257,7 @@ func (r *Run) planOptions() partition.Options {
 // sameCut cuts another graph of the model as the training plan is cut. Blocks
 // that the graph has no nodes of, such as dropout outside training, are left
 // out.
-func (r *Run) sameCut(g *graph.Graph) (*partition.Plan, error) {
+func (r *Run) sameCut(ctx context.Context, g *graph.Graph) (*partition.Plan, error) {
 	blocks := map[string]bool{}
 	for _, n := range g.Nodes {
 		if n.Layer != nil {
@@ -246,7 +266,7 @@ func (r *Run) sameCut(g *graph.Graph) (*partition.Plan, error) {
 	}
 	o := partition.Options{
 		Devices: deviceSpecs(r.devs), Microbatches: 1,
-		InFlight: func(int, int) int { return 1 },
+		InFlight: func(int, int) int { return 1 }, Stop: stopOf(ctx),
 	}
 	for _, s := range r.Plan.Stages {
 		var there []string

@@ -170,7 +170,7 @@ func (t *trainer) open(ctx context.Context) error {
 	if t.rt, err = executor.NewRuntime(t.devs, ro); err != nil {
 		return err
 	}
-	if t.prog, err = t.rt.Load(t.program()); err != nil {
+	if t.prog, err = t.rt.Load(t.program(ctx)); err != nil {
 		return err
 	}
 	snap, err := t.restore(ctx)
@@ -178,7 +178,7 @@ func (t *trainer) open(ctx context.Context) error {
 		return err
 	}
 	if t.Data.Val != nil {
-		if t.eval, err = t.newEvaluator(t.rt, t.Data.Val); err != nil {
+		if t.eval, err = t.newEvaluator(ctx, t.rt, t.Data.Val); err != nil {
 			return err
 		}
 	}
@@ -195,10 +195,10 @@ func (t *trainer) open(ctx context.Context) error {
 }
 
 // program is what the executor needs to train.
-func (t *trainer) program() executor.Options {
+func (t *trainer) program(ctx context.Context) executor.Options {
 	return executor.Options{
 		Net: "train", Full: t.Plan, Tail: t.tail, LastMicrobatches: t.sizes.lastMicrobatches(),
-		Schedule: t.Config.Partition.Schedule, Constant: t.constant,
+		Schedule: t.Config.Partition.Schedule, Constant: t.constant, Stop: stopOf(ctx),
 	}
 }
 

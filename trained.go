@@ -85,7 +85,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error
 			return err
 		}
 		o := r.planOptions()
-		o.Microbatches = 1
+		o.Microbatches, o.Stop = 1, stopOf(ctx)
 		r.Plan, err = partition.New(g, o)
 		return err
 	})

@@ -41,6 +41,9 @@ type Options struct {
 	// finding where a run went wrong: of a plan's Forward, for nothing is
 	// updated then.
 	CheckFinite bool
+	// Stop is asked now and then while the program is loaded, which ends with
+	// its error. Nil means never.
+	Stop func() error
 }
 
 // Program is a plan compiled for a runtime.
@@ -138,7 +141,7 @@ func (p *Program) executable(seg *partition.Segment, later, tail bool) (device.E
 		return x, nil
 	}
 	v, dev := variant(seg, later), p.rt.Devices[seg.Device]
-	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite}
+	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop}
 	x, err := dev.Compile(v.Graph, o)
 	if errors.Is(err, device.ErrOutOfMemory) { // its temporaries found no room: give back what is only kept for reuse
 		_ = p.rt.settle() // whose failure Step or Wait will report

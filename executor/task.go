@@ -112,6 +112,11 @@ func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch in
 }
 
 func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task, error) {
+	if stop := p.opt.Stop; stop != nil {
+		if err := stop(); err != nil {
+			return nil, err
+		}
+	}
 	later := microbatch > 0 && seg.Phase != graph.Update
 	x, err := p.executable(seg, later, tail)
 	if err != nil {

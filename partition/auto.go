@@ -12,18 +12,25 @@ import (
 // stage that fits the devices, and of those the one where the fewest bytes
 // cross. Where nothing fits it balances time alone, and the memory check says
 // what is missing.
-func cutAutomatically(idx *index, blocks []string, o Options) cut {
+func cutAutomatically(idx *index, blocks []string, o Options, stop func() error) (cut, error) {
 	if len(blocks) == 0 {
-		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}
+		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
+	}
+	if err := stop(); err != nil {
+		return cut{}, err
 	}
 	pl := place(idx, len(blocks), identity(blocks))
 	allowed := allowedCuts(idx, pl)
 	want, why := stageCount(blocks, allowed, o)
 	s := &search{
 		o: o, idx: idx, pl: pl, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
-		flops: flopsBefore(idx, pl), foot: map[[2]int]footprint{},
+		flops: flopsBefore(idx, pl), foot: map[[2]int]footprint{}, stop: stop,
 	}
-	return s.result(blocks, s.best(), why)
+	best := s.best()
+	if s.stopped != nil {
+		return cut{}, s.stopped
+	}
+	return s.result(blocks, best, why), nil
 }
 
 // flopsBefore[i] is the arithmetic of all blocks before block i.
@@ -104,6 +111,8 @@ type search struct {
 	allowed []bool
 	flops   []int64              // before each block
 	foot    map[[2]int]footprint // by first block and block after the last; made when first needed
+	stop    func() error
+	stopped error // what stop said: nothing found since counts
 }
 
 // label is one way to place the first blocks on the first stages. Ways are
@@ -212,7 +221,10 @@ func (s *search) extendAll(to, ways []*label, stage, lo, hi int, fit bool) []*la
 func (s *search) footprint(lo, hi int) footprint {
 	k := [2]int{lo, hi}
 	f, ok := s.foot[k]
-	if !ok {
+	if ok || s.stopped != nil {
+		return f
+	}
+	if s.stopped = s.stop(); s.stopped == nil {
 		f = measure(s.idx, s.pl, lo, hi, nil)
 		s.foot[k] = f
 	}

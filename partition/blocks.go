@@ -50,11 +50,11 @@ func dealDevices(n, devices int) []int {
 }
 
 // chooseCut is pass 3: by hand as asked, or automatic.
-func chooseCut(idx *index, blocks []string, o Options) (cut, error) {
+func chooseCut(idx *index, blocks []string, o Options, stop func() error) (cut, error) {
 	if o.Stages != nil {
 		return cutByHand(blocks, o)
 	}
-	return cutAutomatically(idx, blocks, o), nil
+	return cutAutomatically(idx, blocks, o, stop)
 }
 
 func cutByHand(blocks []string, o Options) (cut, error) {

@@ -129,6 +129,25 @@ func checkMemory(idx *index, p *Plan) error {
 	return nil
 }
 
+// Room is the bytes of all devices together; 0 where one of them has no limit.
+func Room(devices []device.Spec) (bytes int64) {
+	for _, d := range devices {
+		if d.MemoryBytes <= 0 {
+			return 0
+		}
+		bytes += d.MemoryBytes
+	}
+	return bytes
+}
+
+// TooLarge is ErrMemory for parameters that have no room on all devices
+// together, which is known before anything is planned; largest is the layer with
+// the most bytes of them.
+func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
+	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
+		ErrMemory, bytesText(parameters), bytesText(room), largest, bytesText(bytes))
+}
+
 // usageText lists the usages that are not zero.
 func usageText(m [device.NumUsages]int64) string {
 	var s []string

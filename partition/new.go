@@ -15,19 +15,27 @@ func New(g *graph.Graph, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	stop := o.Stop
+	o.Stop = nil // it is for this call alone
 	if g, err = o.Recompute.apply(g); err != nil {
+		return nil, err
+	}
+	if err := stop(); err != nil {
 		return nil, err
 	}
 	idx, err := newIndex(g, o)
 	if err != nil {
 		return nil, err
 	}
-	blocks := findBlocks(g)
-	c, err := chooseCut(idx, blocks, o)
+	c, err := chooseCut(idx, findBlocks(g), o, stop)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, o, c, place(idx, len(c.device), c.groups()))
+	pl := place(idx, len(c.device), c.groups())
+	if err := stop(); err != nil {
+		return nil, err
+	}
+	return assemble(idx, o, c, pl)
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
@@ -102,6 +110,9 @@ func (o Options) checked() (Options, error) {
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}
 	o.Microbatches = max(1, o.Microbatches)
+	if o.Stop == nil {
+		o.Stop = func() error { return nil }
+	}
 	if o.InFlight == nil {
 		m := o.Microbatches
 		o.InFlight = func(stages, stage int) int { return min(m, stages-stage) }

@@ -23,6 +23,7 @@ type Options struct {
 	InFlight     func(stages, stage int) int // microbatches a stage holds between F and B; nil means as 1F1B does
 	Apart        bool                        // merge no phases, also where a step has one microbatch
 	Recompute    Recompute                   // what Backward computes again; empty means nothing
+	Stop         func() error                // asked between passes of New, which ends with its error; nil means never
 }
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent

@@ -36,10 +36,12 @@ func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*b
 	if err != nil {
 		return nil, w, err
 	}
+	done := waiting(c.Context(), c.ErrOrStderr(), "planning")
 	run, err := berth.OpenTrained(c.Context(), cfg, w)
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) { // the data it is configured with must do
 		run, err = berth.Open(c.Context(), cfg)
 	}
+	done()
 	if err == nil {
 		tellSkipped(c, run.Skipped)
 	}

@@ -36,9 +36,9 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is main without the process: it returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(withStopping(context.Background()))
 	defer cancel()
-	defer onSignal(cancel, stderr)()
+	defer onSignal(ctx, cancel, stderr)()
 	cmd := newRoot()
 	cmd.SetArgs(args)
 	out := &printed{Writer: stdout}
@@ -86,7 +86,7 @@ func terminal(w io.Writer) *os.File {
 
 // onSignal cancels at the first SIGINT, SIGTERM or SIGHUP, so that the run
 // saves and ends, and exits at the second. What nohup set to be ignored stays so. The returned function undoes it.
-func onSignal(cancel func(), stderr io.Writer) (undo func()) {
+func onSignal(ctx context.Context, cancel func(), stderr io.Writer) (undo func()) {
 	c, done := make(chan os.Signal, 2), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -97,7 +97,7 @@ func onSignal(cancel func(), stderr io.Writer) (undo func()) {
 		select {
 		case <-c:
 			fmt.Fprint(stderr, overBar(stderr))
-			fmt.Fprintln(stderr, "stopping once what is under way is finished and saved; once more to stop at once")
+			fmt.Fprintf(stderr, "%s; once more to stop at once\n", atSignal(ctx).Load())
 			cancel()
 		case <-done:
 			return

@@ -31,7 +31,9 @@ func planCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		done := waiting(c.Context(), c.ErrOrStderr(), "planning")
 		run, err := berth.Open(c.Context(), cfg)
+		done()
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ func resumeCommand() *cobra.Command {
 			return err
 		}
 		tf.options.Dir, tf.options.Resume = args[0], true
+		tf.waits = c.ErrOrStderr()
 		return train(c.Context(), c.OutOrStdout(), cfg, tf)
 	}
 	return c

@@ -21,6 +21,7 @@ import (
 type trainFlags struct {
 	options berth.TrainOptions
 	quiet   bool
+	waits   io.Writer // where it is shown what goes on before the first step; nil for nowhere
 }
 
 func addTrainFlags(c *cobra.Command) *trainFlags {
@@ -57,6 +58,7 @@ func trainCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		tf.waits = c.ErrOrStderr()
 		return train(c.Context(), c.OutOrStdout(), cfg, tf)
 	}
 	return c
@@ -72,31 +74,57 @@ func train(ctx context.Context, out io.Writer, cfg *configs.Config, f *trainFlag
 		return usageError{err}
 	}
 	o.Began = started
+	if f.quiet {
+		out, f.waits = io.Discard, nil
+	}
+	done := waiting(ctx, f.waits, "planning")
 	run, err := openInTime(ctx, cfg, o)
+	done()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	if f.quiet {
-		out = io.Discard
-	}
 	p := newProgress(out, run)
-	o.Observer = p.observer()
+	done = waiting(ctx, f.waits, "compiling")
+	o.Observer = savesFrom(ctx, p.observer(), done)
 	saveNow, undo := onUSR1()
 	defer undo()
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
+	done()
+	atSignal(ctx).Store(leaves)
 	p.finish()
 	if rep != nil {
 		printReport(out, run, rep, o.Dir)
 	}
+	return goOn(err, rep, o.Dir)
+}
+
+// goOn adds to the error of a stopped run how to go on with it.
+func goOn(err error, rep *berth.Report, dir string) error {
 	switch {
-	case errors.Is(err, berth.ErrStopped) && rep == nil:
-		err = fmt.Errorf("%w; %s", err, again)
-	case errors.Is(err, berth.ErrStopped):
-		err = fmt.Errorf("%w and saved; continue with: trainer resume %s", err, o.Dir)
+	case !errors.Is(err, berth.ErrStopped):
+		return err
+	case rep == nil:
+		return fmt.Errorf("%w; %s", err, again)
 	}
-	return err
+	return fmt.Errorf("%w and saved; continue with: trainer resume %s", err, dir)
+}
+
+// savesFrom ends waiting with the first thing to tell. Once the run has started,
+// a signal saves.
+func savesFrom(ctx context.Context, o *berth.Observer, done func()) *berth.Observer {
+	started, note := o.Started, o.Note
+	o.Started = func(s berth.Start) {
+		done()
+		atSignal(ctx).Store(saves)
+		started(s)
+	}
+	o.Note = func(text string) {
+		done()
+		note(text)
+	}
+	return o
 }
 
 // again is the way to go on where nothing has been done yet.

@@ -129,6 +129,9 @@ type CompileOptions struct {
 	// CheckFinite makes every node fail with a *NonFiniteError when one of its
 	// float outputs holds NaN or Inf. For finding the layer, not for speed.
 	CheckFinite bool
+	// Stop is asked between passes: compiling ends with its error. Nil means
+	// never.
+	Stop func() error
 }
 
 // Executable is a compiled segment. It belongs to its device.

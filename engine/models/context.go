@@ -3,6 +3,7 @@ package models
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -97,6 +98,26 @@ func (c *context) variable(suffix string, dims []int, role graph.Role, init grap
 	c.vars = append(c.vars, v)
 	c.byName[name] = v
 	return v
+}
+
+// fit refuses parameters that take more than room bytes, if that is not 0.
+func (c *context) fit(room int64) error {
+	e := &TooLargeError{Room: room}
+	bytes := map[*graph.Layer]int64{}
+	for _, v := range c.vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		n := min(v.Meta.Bytes(), math.MaxInt64-e.Parameters) // no sum is more than there is a number for
+		e.Parameters += n
+		if bytes[v.Layer] += n; bytes[v.Layer] > e.Bytes {
+			e.Largest, e.Bytes = v.Layer, bytes[v.Layer]
+		}
+	}
+	if room == 0 || e.Parameters <= room || c.b.Err() != nil {
+		return nil
+	}
+	return e
 }
 
 // dropout drops with probability p while training.

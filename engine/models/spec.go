@@ -2,6 +2,7 @@ package models
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/optim"
@@ -70,6 +71,21 @@ type Size struct {
 	Microbatches int // microbatches in a step
 	Batch        int // samples in the step: what the mean is taken over
 	Ring         int // length of the rings that collect losses, in steps
+
+	// Room is how many bytes the parameters may take, 0 for any number. A model
+	// that needs more is not built to its end, which would take long.
+	Room int64
+}
+
+// TooLargeError is about a model whose parameters alone take more than Size.Room.
+type TooLargeError struct {
+	Parameters, Room int64        // bytes
+	Largest          *graph.Layer // the layer with the most bytes of parameters
+	Bytes            int64        // of its parameters
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("the parameters alone take %d bytes and there is room for %d", e.Parameters, e.Room)
 }
 
 // Names of the values that callers look for.
@@ -98,6 +114,9 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	c.training, c.batch = true, z.Batch
 	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})
 	logits := c.forward()
+	if err := c.fit(z.Room); err != nil {
+		return nil, err
+	}
 	loss, correct := c.loss(logits)
 	terms := z.Batch * s.Terms()
 	optim.Append(c.b, o, loss, c.step, c.vars, terms)

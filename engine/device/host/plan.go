@@ -53,14 +53,16 @@ func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
-	cuts := fuse.Cut(g, p.alias)
-	if o.CheckFinite {
-		cuts = fuse.Alone(g)
+	stop := o.Stop
+	if stop == nil {
+		stop = func() error { return nil }
 	}
-	if err := p.placeValues(cuts.Clusters); err != nil {
-		return nil, err
+	cuts := fuse.Alone(g)
+	if !o.CheckFinite {
+		cuts = fuse.Cut(g, p.alias)
 	}
-	for _, pass := range []func() error{p.placeOutputs, p.order} {
+	for _, pass := range []func() error{
+		stop, func() error { return p.placeValues(cuts.Clusters) }, p.placeOutputs, p.order, stop} {
 		if err := pass(); err != nil {
 			return nil, err
 		}

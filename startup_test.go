@@ -1,0 +1,74 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/partition"
+)
+
+// endsAfter is a context that ends once it was asked so many times.
+type endsAfter struct {
+	context.Context
+	left int
+}
+
+func (c *endsAfter) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A model whose parameters have no room anywhere is refused before its step is
+// built.
+func TestTooLargeModel(t *testing.T) {
+	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [1000000, 1000000]}\n"), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = berth.Open(t.Context(), c)
+	if !errors.Is(err, partition.ErrMemory) || !berth.IsUsage(err) || !strings.Contains(err.Error(), "parameters alone") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// However far planning and compiling have come, they end where the context
+// does, with its error.
+func TestStartupStops(t *testing.T) {
+	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\n"), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, begun := 0, 0
+	for n := 0; opened == 0 || begun == 0; n++ {
+		ctx := &endsAfter{context.Background(), n}
+		run, err := berth.Open(ctx, c)
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Fatalf("asked %d times: %v", n, err)
+			}
+			continue
+		}
+		if opened == 0 {
+			opened = n
+		}
+		_, err = run.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 1})
+		if err == nil {
+			begun = n
+		} else if !errors.Is(err, berth.ErrStopped) && !errors.Is(err, context.Canceled) {
+			t.Errorf("asked %d times: %v", n, err)
+		}
+		if err := run.Close(); err != nil {
+			t.Errorf("asked %d times: %v", n, err)
+		}
+	}
+	t.Logf("planning asks %d times whether to stop, all until the first step %d times", opened, begun)
+	if opened < 5 || begun < opened+3 {
+		t.Error("planning or compiling seldom asks whether to stop")
+	}
+}
