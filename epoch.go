@@ -33,14 +33,11 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 		return err
 	}
 	if t.eval != nil {
-		res, err := t.eval.run(ctx)
+		res, err := t.evaluate(ctx, t.lastGood)
 		if err != nil {
 			return err
 		}
 		e.ValLoss, e.ValAccuracy = &res.Loss, res.Accuracy
-		if math.IsNaN(res.Loss) || math.IsInf(res.Loss, 0) {
-			return fmt.Errorf("step %d: the validation loss is %v, %w; %s", t.at.Step, res.Loss, ErrNonFinite, t.lastGood())
-		}
 	}
 	t.at.Last = e
 	t.watch(e)
@@ -51,6 +48,16 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 	t.flushMetrics()
 	t.opt.Observer.epoch(e)
 	return t.save(ctx)
+}
+
+// evaluate goes over the validation part. Where the loss is not finite, hint
+// says what to do.
+func (t *trainer) evaluate(ctx context.Context, hint func() string) (Evaluation, error) {
+	res, err := t.eval.run(ctx)
+	if err == nil && (math.IsNaN(res.Loss) || math.IsInf(res.Loss, 0)) {
+		err = fmt.Errorf("step %d: the validation loss is %v, %w; %s", t.at.Step, res.Loss, ErrNonFinite, hint())
+	}
+	return res, err
 }
 
 // metrics are the epoch's values by name.

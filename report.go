@@ -33,7 +33,8 @@ type Report struct {
 }
 
 // Final are the newest epoch's metrics, nil where there is none. Before the
-// first epoch ended, the training loss is the mean of the losses so far.
+// first epoch ended, the training loss is the mean of the losses so far. Of
+// imported weights there is the validation's alone, until an epoch ends.
 type Final struct {
 	TrainLoss   *float64 `json:"train_loss"`
 	ValLoss     *float64 `json:"val_loss"`
@@ -126,9 +127,13 @@ func (t *trainer) finish() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	final, err := t.final(ctx)
+	if err != nil {
+		return nil, err
+	}
 	rep := &Report{
 		Steps: t.at.Step, Epochs: t.at.Epoch, Parameters: t.parameters(), Losses: t.losses,
-		Final:      t.final(),
+		Final:      final,
 		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
 		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
 		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},
@@ -157,8 +162,20 @@ func (t *trainer) reportBefore() *Report {
 	return rep
 }
 
-func (t *trainer) final() Final {
+// final is what the report says of the run's end. Weights that were imported,
+// and not trained since, are evaluated now.
+func (t *trainer) final(ctx context.Context) (Final, error) {
 	f := Final{t.at.Last.TrainLoss, t.at.Last.ValLoss, t.at.Last.ValAccuracy}
+	if imported := t.at.Imported > 0 && t.at.Last.Step == 0; imported { // its losses so far are of other weights, too
+		if t.eval == nil || t.at.Imported < t.at.Step {
+			return f, nil
+		}
+		res, err := t.evaluate(ctx, func() string {
+			return "import other weights, or export an older checkpoint and begin a run from it (--init)"
+		})
+		f.ValLoss, f.ValAccuracy = &res.Loss, res.Accuracy
+		return f, err
+	}
 	if f.TrainLoss == nil && len(t.losses) > 0 {
 		var mean float64
 		for _, l := range t.losses {
@@ -166,7 +183,7 @@ func (t *trainer) final() Final {
 		}
 		f.TrainLoss = &mean
 	}
-	return f
+	return f, nil
 }
 
 func (t *trainer) throughput() Throughput {

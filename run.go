@@ -37,11 +37,12 @@ type Run struct {
 	trace tracer
 	debug int // level
 
+	Skipped []checkpoint.Skipped // what OpenTrained, Eval or Predict passed over to find a whole checkpoint
+
 	// Of a run opened with OpenTrained.
-	Skipped []checkpoint.Skipped // what was passed over to find a whole checkpoint
-	like    *datasets.Info       // of what was trained on
-	asked   Weights              // for which the checkpoint found was opened
-	found   uint64
+	like  *datasets.Info // of what was trained on
+	asked Weights        // for which the checkpoint found was opened
+	found uint64
 }
 
 // sizes is how an epoch is cut into steps.

@@ -34,7 +34,8 @@ type saver struct {
 	longest time.Duration
 	sums    struct{ stall, copy, save time.Duration }
 	count   int
-	untidy  bool // tidying failed once: not worth another attempt at every save
+	untidy  bool            // tidying failed once: not worth another attempt at every save
+	told    map[string]bool // of what is damaged
 }
 
 // savedOne is how a save ended.
@@ -45,6 +46,7 @@ type savedOne struct {
 	copy, save time.Duration
 	tidied     bool
 	untidy     error // what went wrong once it was saved
+	damaged    []checkpoint.Skipped
 	err        error
 }
 
@@ -166,22 +168,20 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 	if one.id, one.err = t.db.Save(ctx, m, src); one.err != nil {
 		return one
 	}
-	one.tidied, one.untidy = t.tidy(ctx)
+	one.untidy = t.tidy(ctx, &one)
 	one.save = time.Since(start)
 	return one
 }
 
-// tidy gives up what is not to be kept, and reports whether it compacted the
-// file. What goes wrong with that costs room, and no checkpoint.
-func (t *trainer) tidy(ctx context.Context) (bool, error) {
+// tidy gives up what is not to be kept, and finds out what of the rest is
+// damaged. What goes wrong with that costs room, and no checkpoint.
+func (t *trainer) tidy(ctx context.Context, one *savedOne) (err error) {
 	k := t.Config.Checkpoint.Keep
-	if _, err := t.db.Prune(checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every}); err != nil {
-		return false, err
+	_, one.damaged, err = t.db.Prune(ctx, checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every})
+	if err == nil && !t.saves.untidy {
+		one.tidied, err = t.db.Tidy(ctx)
 	}
-	if t.saves.untidy {
-		return false, nil
-	}
-	return t.db.Tidy(ctx)
+	return err
 }
 
 // pollSave reports a save that has ended meanwhile; it does not wait.
@@ -215,6 +215,7 @@ func (t *trainer) saved(one savedOne) error {
 	s.longest = max(s.longest, one.save)
 	s.sums.copy += one.copy
 	s.sums.save += one.save
+	t.tellSkipped(one.damaged)
 	switch {
 	case one.untidy != nil && !s.untidy:
 		s.untidy = true
@@ -224,6 +225,21 @@ func (t *trainer) saved(one savedOne) error {
 	}
 	t.opt.Observer.saved(Saved{Step: one.step, ID: one.id, Bytes: one.bytes, Time: one.save})
 	return nil
+}
+
+// tellSkipped notes damage that has not been told of.
+func (t *trainer) tellSkipped(list []checkpoint.Skipped) {
+	for _, d := range list {
+		text := fmt.Sprintf("skipped %v", d)
+		if t.saves.told[text] {
+			continue
+		}
+		if t.saves.told == nil {
+			t.saves.told = map[string]bool{}
+		}
+		t.saves.told[text] = true
+		t.opt.Observer.note(text)
+	}
 }
 
 // endSaves waits for the save under way and frees the staging area.

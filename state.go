@@ -27,6 +27,7 @@ type progress struct {
 	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
 	Began        int `json:"-"` // steps taken when this epoch began, had it always had today's batches
 	Lost         int // the rings hold nothing of steps up to this one: they were others then
+	Imported     int // the newest step whose weights were then replaced by a file's; 0: there is none
 	Best         checkpoint.Best
 	Watched      watched
 	Last         Epoch // the newest epoch that ended
@@ -81,9 +82,7 @@ func (p *progress) lastEpoch() int {
 // skipped is said.
 func (t *trainer) newest(ctx context.Context) (*checkpoint.Snapshot, error) {
 	snap, skipped, err := t.db.Latest(ctx)
-	for _, s := range skipped {
-		t.opt.Observer.note(fmt.Sprintf("skipped %v", s))
-	}
+	t.tellSkipped(skipped)
 	if !errors.Is(err, checkpoint.ErrNotFound) {
 		return snap, err
 	}
@@ -157,6 +156,26 @@ func (t *trainer) sameRings(snap *checkpoint.Snapshot) bool {
 	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
 	ring, ok := snap.Tensor(models.LossRing)
 	return err == nil && ok && then.Train.Batch == t.sizes.batch && ring.Meta.Bytes() == int64(4*t.sizes.steps)
+}
+
+// ImportWeights adds to db a checkpoint that is base with the parameters of a
+// safetensors file in place of its own, and whatever else the file has for it
+// (see [checkpoint.DB.Import]). A run goes on from it where base stood. What
+// was measured of base's weights is left out: the new checkpoint has no metrics before
+// an epoch ends, and early stopping counts from there.
+func ImportWeights(ctx context.Context, db *checkpoint.DB, base *checkpoint.Snapshot, path, prefix string) (uint64, error) {
+	st, err := stateOf(&base.Manifest)
+	if err != nil {
+		return 0, err
+	}
+	p := &st.Progress
+	p.Last, p.Watched = Epoch{}, watched{}
+	p.Lost, p.Imported = base.Manifest.Step, base.Manifest.Step
+	as := *base
+	if as.Manifest.Extra, err = json.Marshal(st); err != nil {
+		return 0, err
+	}
+	return db.Import(ctx, &as, path, prefix, graph.Parameter.String())
 }
 
 // stateOf reads a manifest's state of the run.

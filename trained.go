@@ -19,7 +19,7 @@ import (
 type Weights struct {
 	Dir  string // run folder
 	Best bool   // its best checkpoint by the watched metric, not its newest
-	ID   uint64 // that checkpoint, not the newest; 0 for none in particular
+	ID   uint64 // that checkpoint, not the newest; 0 for none in particular; not with Best
 	Init string // FILE.safetensors[:PREFIX] in place of a run folder
 }
 
@@ -36,9 +36,12 @@ func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
 	if w == r.asked {
 		w.Best, w.ID = false, r.found // which was read and found whole
 	}
-	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, _ []checkpoint.Skipped) error {
+	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, skipped []checkpoint.Skipped) error {
 		if err := r.suits(&s.Manifest); err != nil {
 			return err
+		}
+		if w.ID == 0 {
+			r.Skipped = skipped
 		}
 		return p.Init(ctx, snapshotContents(s))
 	})
@@ -103,7 +106,10 @@ func advised(dir string, err error) error {
 // What had to be skipped is the second result. It fails with
 // checkpoint.ErrDamaged where there are some and none is whole.
 func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
-	if w.ID != 0 {
+	switch {
+	case w.ID != 0 && w.Best:
+		return nil, nil, fmt.Errorf("%w: the best checkpoint and checkpoint %d are asked for: give one", ErrOptions, w.ID)
+	case w.ID != 0:
 		s, err := db.Load(w.ID)
 		return s, nil, err
 	}

@@ -321,6 +321,16 @@ func TestHeld(t *testing.T) {
 		t.Fatalf("writer beside readers: %v", err)
 	}
 	a.Close()
+	db = open(t, path+"2", small)
+	for _, o := range []Options{{Readers: time.Hour}, {ReadOnly: true, Readers: time.Hour}} {
+		if _, err := Open(path+"2", o); !errors.Is(err, ErrHeld) { // at once: it is no reader
+			t.Fatalf("beside a writer: %v", err)
+		}
+	}
+	db.Close()
+	r := open(t, path+"2", Options{ReadOnly: true})
+	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
+	open(t, path+"2", Options{Readers: time.Minute})
 	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
 		t.Errorf("the process id was left behind: %v", err)
 	}
@@ -347,7 +357,7 @@ func TestPruneAndCompact(t *testing.T) {
 	if err != nil || b.Manifest.Step != 4 {
 		t.Fatalf("Best: %+v %v", b, err)
 	}
-	n, err := db.Prune(Keep{Last: 2, Best: 2, Every: 10})
+	n, _, err := db.Prune(ctxForever, Keep{Last: 2, Best: 2, Every: 10})
 	if err != nil || n != 7 {
 		t.Fatalf("Prune: %d %v", n, err)
 	}
@@ -399,7 +409,7 @@ func TestSizeIsBounded(t *testing.T) {
 	var settled int64
 	for step := 1; step <= 90; step++ {
 		save(t, db, step)
-		if _, err := db.Prune(Keep{Last: 3}); err != nil {
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if step == 30 {

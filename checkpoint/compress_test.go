@@ -118,7 +118,7 @@ func TestFileSizeIsBounded(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.Prune(Keep{Last: 3}); err != nil {
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := db.Tidy(t.Context()); err != nil {
@@ -152,7 +152,7 @@ func TestTidyGivesRoomBack(t *testing.T) {
 	if tidied, err := db.Tidy(t.Context()); err != nil || tidied {
 		t.Errorf("tidied a full file: %v %v", tidied, err)
 	}
-	if _, err := db.Prune(Keep{Last: 1}); err != nil {
+	if _, _, err := db.Prune(ctxForever, Keep{Last: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if tidied, err := db.Tidy(t.Context()); err != nil || !tidied {

@@ -87,7 +87,7 @@ func childSaves(path string) error {
 			return err
 		}
 		fmt.Println("saved", step)
-		if _, err := db.Prune(Keep{Last: 3}); err != nil {
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 3}); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func childLimited(path string) error {
 	if err := db.Verify(ctxForever, 0, nil); err != nil {
 		return err
 	}
-	if _, err := db.Prune(Keep{Last: 1}); err != nil {
+	if _, _, err := db.Prune(ctxForever, Keep{Last: 1}); err != nil {
 		return fmt.Errorf("pruning when full: %w", err)
 	}
 	m, src := at(last + 1)
@@ -222,7 +222,7 @@ func childRecorded(path string) error {
 			return err
 		}
 		fmt.Println("saved", step)
-		if _, err := db.Prune(Keep{Last: 2}); err != nil {
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 2}); err != nil {
 			return err
 		}
 		if step == 4 {
@@ -254,7 +254,7 @@ func childFaulty(path string) {
 		if _, err := db.Save(ctxForever, m, src); said("save", err) {
 			fmt.Println("saved", step)
 		}
-		_, err := db.Prune(Keep{Last: 1})
+		_, _, err := db.Prune(ctxForever, Keep{Last: 1})
 		said("prune", err)
 		if step == faultySteps-1 {
 			said("compact", db.Compact(ctxForever))

@@ -120,7 +120,7 @@ func probeWrites(db *DB) error {
 	if err != nil {
 		return fmt.Errorf("what was just saved: %w", err)
 	}
-	if _, err := db.Prune(Keep{Last: 2}); err != nil && !clear(err) {
+	if _, _, err := db.Prune(ctxForever, Keep{Last: 2}); err != nil && !clear(err) {
 		return err
 	}
 	if s, _, err = db.Latest(ctxForever); err != nil {

@@ -23,6 +23,7 @@ type Options struct {
 	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
 	Compress   bool          // with zstd, chunks that this makes smaller; the file is of FormatPacked from the first save on
 	Timeout    time.Duration // how long to wait for another process to let go; 0: not at all
+	Readers    time.Duration // how long to wait, for writing, for processes that only read, if that is longer
 }
 
 // DB is an open checkpoint file. Its methods may be called from any goroutine;
@@ -40,6 +41,7 @@ type DB struct {
 
 	mu     sync.RWMutex // held while reading, and exclusively while a transaction commits; guards the rest
 	file   *os.File
+	live   bool // it is not locked: another process may be writing to it
 	im     *image
 	broken error // set when bbolt panicked: its locks may be held, so it is not called again
 	closed bool
@@ -54,7 +56,7 @@ type stored struct {
 
 // Open opens the file, creating it when it is not there and o is not
 // read-only. Opened for writing, the whole structure of the file is checked
-// first and what an interrupted save left is reclaimed. ErrHeld names the
+// first and what an interrupted save or compaction left is removed. ErrHeld names the
 // process that has the file open; ErrDamaged leaves the way of opening it
 // read-only and of [Salvage].
 func Open(path string, o Options) (*DB, error) {
@@ -68,7 +70,7 @@ func Open(path string, o Options) (*DB, error) {
 		o.TxBytes = 64 << 20
 	}
 	o.TxBytes = max(o.TxBytes, o.ChunkBytes)
-	f, err := openLocked(path, o.ReadOnly, o.Timeout)
+	f, err := openLocked(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +79,7 @@ func Open(path string, o Options) (*DB, error) {
 		err = db.look()
 	} else {
 		writePid(path)
+		sweep(path)
 		err = db.openBolt()
 	}
 	if err != nil {

@@ -28,7 +28,7 @@ func TestLargeSaves(t *testing.T) {
 		if err := sameTensors(s, src); err != nil {
 			t.Fatalf("step %d: %v", step, err)
 		}
-		if _, err := db.Prune(Keep{Last: 1}); err != nil { // its pages are the next one's
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 1}); err != nil { // its pages are the next one's
 			t.Fatal(err)
 		}
 		if step%2 == 1 {

@@ -75,6 +75,9 @@ func faulty(t *testing.T, f fault) int {
 			t.Errorf("call %d: the error says nothing of room: %s", f.at, text)
 		}
 	}
+	if left, err := filepath.Glob(path + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("call %d: left %v, %v", f.at, left, err)
+	}
 	if err := afterFault(path, last); err != nil {
 		t.Errorf("call %d: after step %d: %v", f.at, last, err)
 	}

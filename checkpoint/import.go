@@ -15,8 +15,9 @@ import (
 // file in place of its own: each tensor of the file whose name begins with
 // prefix, less the prefix. It must give every tensor of the given roles, and
 // none that base does not have, with base's shapes; float16, bfloat16 and
-// float64 are converted where base has float32. The metrics of base do not
-// hold for the new one, and are left out.
+// float64 are converted where base has float32. The new one stands where base
+// does. Base's Metrics do not hold for it, and are left out; what of its Extra
+// does not is for the caller to leave out, in base.Manifest.
 func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, roles ...string) (uint64, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -38,11 +39,7 @@ func (db *DB) List() ([]Manifest, []Skipped, error) {
 		return nil, nil, fmt.Errorf("%s: list of checkpoints: %w", db.path, err)
 	}
 	for _, id := range lost {
-		why := damaged("it is named in the head and is not there")
-		if id == 0 {
-			why = damaged("the record of what checkpoints there are: one may be missing")
-		}
-		skipped = append(skipped, Skipped{id, why})
+		skipped = append(skipped, lostCheckpoint(id))
 	}
 	var ms []Manifest
 	for _, id := range ids {
@@ -54,6 +51,14 @@ func (db *DB) List() ([]Manifest, []Skipped, error) {
 		ms = append(ms, *m)
 	}
 	return ms, skipped, nil
+}
+
+// lostCheckpoint is one that the head names, or any with 0.
+func lostCheckpoint(id uint64) Skipped {
+	if id == 0 {
+		return Skipped{0, damaged("the record of what checkpoints there are: one may be missing")}
+	}
+	return Skipped{id, damaged("it is named in the head and is not there")}
 }
 
 // reading takes the lock for reading and gives the state to read.
@@ -150,21 +155,24 @@ func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipp
 // Load opens a checkpoint: its manifest and tensor table are read and checked,
 // its contents are read and checked as Read asks for them.
 func (db *DB) Load(id uint64) (*Snapshot, error) {
-	im, unlock, err := db.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	_, ok, err := im.lookup(bucketManifests, idKey(id))
-	if err == nil && !ok {
-		return nil, fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, ErrNotFound)
-	}
 	var m *Manifest
-	if err == nil {
-		m, err = im.manifest(id, true)
-	}
-	if err != nil {
+	err := db.read(func(im *image) error {
+		_, ok, err := im.lookup(bucketManifests, idKey(id))
+		if err == nil && !ok {
+			err = ErrNotFound
+		}
+		if err == nil {
+			m, err = im.manifest(id, true)
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return nil, fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, err)
+	case errors.Is(err, ErrDamaged):
 		return nil, fmt.Errorf("%s: checkpoint %d: %w: use another one", db.path, id, err)
+	case err != nil:
+		return nil, err
 	}
 	s := &Snapshot{Manifest: *m, db: db, byName: make(map[string]int, len(m.Tensors))}
 	for i, t := range m.Tensors {
@@ -230,17 +238,16 @@ func (s *Snapshot) Read(name string, off int64, dst []byte) error {
 
 // chunk reads part of a chunk, by way of the whole of it.
 func (s *Snapshot) chunk(t *TensorEntry, k, skip int, dst []byte) error {
-	im, unlock, err := s.db.reading()
-	if err != nil {
-		return err
-	}
-	defer unlock()
 	c := t.Chunks[k]
 	buf := dst
 	if len(dst) != c.Size {
 		buf = make([]byte, c.Size)
 	}
-	if err := im.chunk(c.Hash, buf); err != nil {
+	err := s.db.read(func(im *image) error { return im.chunk(c.Hash, buf) })
+	if err != nil && !errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if err != nil {
 		return fmt.Errorf("%s: checkpoint %d: tensor %q: chunk %d of %d (%v): %w: use another checkpoint",
 			s.db.path, s.Manifest.ID, t.Name, k, len(t.Chunks), c.Hash, err)
 	}

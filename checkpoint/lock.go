@@ -19,13 +19,12 @@ const lockRetry = 20 * time.Millisecond
 
 // openLocked opens the file and locks it, for one writer or many readers, for
 // as long as it is open. The lock is bbolt's own (flock on the file).
-func openLocked(path string, readOnly bool, timeout time.Duration) (*os.File, error) {
+func openLocked(path string, o Options) (*os.File, error) {
 	flag, how := os.O_RDWR|os.O_CREATE, syscall.LOCK_EX
-	if readOnly {
+	if o.ReadOnly {
 		flag, how = os.O_RDONLY, syscall.LOCK_SH
 	}
-	until := time.Now().Add(timeout)
-	for {
+	for began := time.Now(); ; {
 		f, err := os.OpenFile(path, flag, 0o644)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -41,13 +40,21 @@ func openLocked(path string, readOnly bool, timeout time.Duration) (*os.File, er
 		if err != nil && err != syscall.EWOULDBLOCK && err != syscall.EINTR {
 			return nil, fmt.Errorf("checkpoint file %s: cannot be locked: %w", path, err)
 		}
-		if err == syscall.EWOULDBLOCK && time.Now().After(until) {
-			return nil, fmt.Errorf("%w: %s is held by %s: stop it, or work on a copy of the file", ErrHeld, path, holder(path))
+		if err == syscall.EWOULDBLOCK && time.Since(began) >= o.patience(path) {
+			return nil, fmt.Errorf("%w: %s is held by %s: stop it, or work on a copy: trainer checkpoints copy makes one meanwhile", ErrHeld, path, holder(path))
 		}
 		if err != nil {
 			time.Sleep(lockRetry)
 		}
 	}
+}
+
+// patience is how long to wait for whoever has the file.
+func (o Options) patience(path string) time.Duration {
+	if _, alive := writer(path); alive || o.ReadOnly {
+		return o.Timeout
+	}
+	return max(o.Timeout, o.Readers)
 }
 
 // sameFile reports whether the path still leads to the open file: compacting
@@ -66,7 +73,30 @@ func pidPath(path string) string { return path + ".pid" }
 // writePid leaves the writer's process id for those who find the file locked.
 // It is a courtesy: the lock does not depend on it.
 func writePid(path string) {
-	_ = os.WriteFile(pidPath(path), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644)
+	if os.WriteFile(pidPath(path), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644) != nil {
+		_ = os.Remove(pidPath(path)) // which may be there, empty
+	}
+}
+
+// What is put in a file's place is made beside it, under these names.
+const (
+	compactSuffix = ".compact"
+	wholeSuffix   = ".whole"
+	freshSuffix   = ".fresh"
+)
+
+// sweep removes what processes that were killed had made to put in a file's
+// place. The caller has the file locked, so nobody is making any of it. What
+// cannot be removed is in the way only of the next to make it, who says so.
+func sweep(path string) {
+	for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
+		_ = removeMade(path + suffix)
+	}
+}
+
+// removeMade removes a file that was being made, and the process id beside it.
+func removeMade(path string) error {
+	return errors.Join(removeIfThere(path), removeIfThere(pidPath(path)))
 }
 
 func removePid(path string) {
@@ -84,18 +114,25 @@ func readPid(path string) (int, bool) {
 	return pid, err == nil && pid > 0
 }
 
-// holder names who has the file. A process that is gone left its id behind;
-// then someone else, such as a reader, holds the lock.
-func holder(path string) string {
+// writer is the process that left its id as the file's writer, and whether it
+// is there. Where it is gone, someone else, such as a reader, holds the lock.
+func writer(path string) (pid int, alive bool) {
 	pid, ok := readPid(path)
 	if !ok {
-		return "another process"
+		return 0, false
 	}
-	if pid == os.Getpid() {
+	err := syscall.Kill(pid, 0)
+	return pid, err == nil || err == syscall.EPERM
+}
+
+// holder names who has the file.
+func holder(path string) string {
+	pid, alive := writer(path)
+	switch {
+	case !alive:
+		return "another process"
+	case pid == os.Getpid():
 		return fmt.Sprintf("process %d, which is this one", pid)
-	}
-	if err := syscall.Kill(pid, 0); err != nil && err != syscall.EPERM {
-		return "another process"
 	}
 	return fmt.Sprintf("process %d", pid)
 }

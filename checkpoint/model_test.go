@@ -65,7 +65,7 @@ func (m *model) ids() []uint64 {
 func (m *model) prune(t *rapid.T) {
 	k := Keep{Last: rapid.IntRange(0, 4).Draw(t, "last"), Every: rapid.IntRange(0, 4).Draw(t, "every")}
 	ids := m.ids()
-	if _, err := m.db.Prune(k); err != nil {
+	if _, _, err := m.db.Prune(ctxForever, k); err != nil {
 		t.Fatal(err)
 	}
 	for i, id := range ids {
@@ -180,7 +180,7 @@ func TestConcurrentLoads(t *testing.T) {
 	}
 	for step := 2; step <= 30; step++ {
 		save(t, db, step)
-		if _, err := db.Prune(Keep{Last: 2}); err != nil {
+		if _, _, err := db.Prune(ctxForever, Keep{Last: 2}); err != nil {
 			t.Error(err)
 		}
 	}

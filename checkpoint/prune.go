@@ -13,6 +13,7 @@ import (
 )
 
 // Keep says which checkpoints Prune keeps: those that any of its rules names.
+// What is damaged does not count for Last and Best.
 type Keep struct {
 	Last  int // this many of the newest; at least one is always kept
 	Best  int // this many with the best value of the metric that the newest watches
@@ -20,36 +21,106 @@ type Keep struct {
 }
 
 // Prune deletes the checkpoints that k does not keep, and the chunks that no
-// other uses; it returns how many checkpoints it deleted. Damaged checkpoints
-// are left alone, and while there are any, no chunks are deleted: take them
-// out with [DB.Delete] once nothing can be salvaged from them. The room is used by later saves; [DB.Compact] gives it back.
-func (db *DB) Prune(k Keep) (int, error) {
+// other uses; it returns how many checkpoints it deleted. Those kept as the
+// newest and the best are whole: what of them was not written or read since the
+// file was opened is read. Checkpoints that cannot be read are left alone, as are damaged ones
+// that are newer or better than those; they are the second result. While a
+// checkpoint's records cannot be read, no chunks are deleted: take it out with
+// [DB.Delete] once nothing can be salvaged from it. The room is used by later
+// saves; [DB.Compact] gives it back.
+func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	db.writer.Lock()
 	defer db.writer.Unlock()
-	ms, _, err := db.List()
-	if err != nil {
-		return 0, err
+	if err := db.writable(); err != nil {
+		return 0, nil, err
 	}
-	gone := k.drops(ms)
-	return len(gone), db.delete(gone)
+	ms, skipped, err := db.List()
+	if err != nil {
+		return 0, nil, err
+	}
+	gone, bad, err := db.drops(ctx, ms, k)
+	skipped = append(skipped, bad...)
+	if err != nil {
+		return 0, skipped, err
+	}
+	return len(gone), skipped, db.delete(gone)
 }
 
-func (k Keep) drops(ms []Manifest) []uint64 {
+// drops are the checkpoints that k does not keep, and those that it would keep
+// were they not damaged.
+func (db *DB) drops(ctx context.Context, ms []Manifest, k Keep) (gone []uint64, bad []Skipped, err error) {
+	newest := slices.Clone(ms)
+	slices.Reverse(newest)
 	kept := map[uint64]bool{}
-	for _, m := range ms[len(ms)-min(max(k.Last, 1), len(ms)):] {
-		kept[m.ID] = true
+	for _, rule := range []struct {
+		order []Manifest
+		n     int
+	}{{newest, max(k.Last, 1)}, {byRank(ms), k.Best}} {
+		more, err := db.keepWhole(ctx, rule.order, rule.n, kept)
+		bad = append(bad, more...)
+		if err != nil {
+			return nil, bad, err
+		}
 	}
-	ranked := byRank(ms)
-	for _, m := range ranked[:min(max(k.Best, 0), len(ranked))] {
-		kept[m.ID] = true
-	}
-	var gone []uint64
 	for _, m := range ms {
 		if !kept[m.ID] && (k.Every <= 0 || m.Step%k.Every != 0) {
 			gone = append(gone, m.ID)
 		}
 	}
-	return gone
+	return gone, bad, nil
+}
+
+// keepWhole keeps the first of ms up to the n-th whole one. It returns the
+// damaged ones that were not kept already.
+func (db *DB) keepWhole(ctx context.Context, ms []Manifest, n int, kept map[uint64]bool) (bad []Skipped, err error) {
+	for _, m := range ms {
+		if n <= 0 {
+			break
+		}
+		err := db.intact(ctx, m.ID)
+		if ctx.Err() != nil {
+			return bad, ctx.Err()
+		}
+		if err == nil {
+			n--
+		} else if !kept[m.ID] {
+			bad = append(bad, Skipped{m.ID, err})
+		}
+		kept[m.ID] = true
+	}
+	return bad, nil
+}
+
+// intact reads what of a checkpoint is not known to be whole. The caller holds
+// db.writer.
+func (db *DB) intact(ctx context.Context, id uint64) error {
+	s, err := db.Load(id)
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	for i := range s.Manifest.Tensors {
+		t := &s.Manifest.Tensors[i]
+		for k, c := range t.Chunks {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			st := db.chunks[c.Hash]
+			if st != nil && st.good && st.size == c.Size {
+				continue
+			}
+			if len(buf) < c.Size {
+				buf = make([]byte, c.Size)
+			}
+			if err := s.chunk(t, k, 0, buf[:c.Size]); err != nil {
+				return err
+			}
+			if st != nil {
+				st.good, st.size = true, c.Size
+			}
+		}
+	}
+	return nil
 }
 
 // Delete deletes checkpoints by id, and the chunks that no other uses.
@@ -99,8 +170,14 @@ func (db *DB) afterDelete(err error) error {
 	if db.broken != nil {
 		return err
 	}
+	known := db.chunks
 	if e := db.reindex(); err != nil || e != nil {
 		return errors.Join(err, e)
+	}
+	for h, s := range db.chunks {
+		if old := known[h]; old != nil { // nothing was written over it
+			s.good, s.size = old.good, old.size
+		}
 	}
 	return db.reclaim()
 }
@@ -179,30 +256,31 @@ func (db *DB) Compact(ctx context.Context) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	tmp := db.path + ".compact"
-	if err := removed(tmp); err != nil {
-		return fmt.Errorf("compacting %s: %w", db.path, err)
-	}
-	dst, err := Open(tmp, db.opts)
-	if err == nil {
-		if err = db.compactInto(ctx, dst); err != nil {
-			if e := errors.Join(dst.Close(), removed(tmp)); e != nil {
-				err = fmt.Errorf("%w; after it: %w", err, e)
-			}
-		}
-	}
-	if err != nil {
+	if err := db.compact(ctx, db.path+compactSuffix); err != nil {
 		return fmt.Errorf("compacting %s: %w", db.path, err)
 	}
 	return nil
 }
 
-// removed removes a file that may not be there.
-func removed(path string) error {
-	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+// compact is Compact by way of a file that is left only by a killed process.
+func (db *DB) compact(ctx context.Context, tmp string) error {
+	if err := removeMade(tmp); err != nil {
 		return err
 	}
-	return nil
+	dst, err := Open(tmp, db.opts)
+	if err == nil {
+		if err = db.compactInto(ctx, dst); err == nil {
+			return nil
+		}
+	}
+	after := removeMade(tmp) // before it is closed: nobody else gets it
+	if dst != nil {
+		after = errors.Join(after, dst.Close())
+	}
+	if after != nil {
+		err = fmt.Errorf("%w; after it: %w", err, after)
+	}
+	return err
 }
 
 // leastWaste is the free room that is worth a compaction.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // Claim is the lock on a file that a new one is to take the place of, whatever
@@ -16,11 +15,12 @@ type Claim struct {
 	file *os.File // nil once ended
 }
 
-// ClaimFile locks a file for replacing it, and waits that long for another
-// process to let go; it makes an empty file where there is none. Nothing in the
+// ClaimFile locks a file for replacing it; it makes an empty file where there
+// is none. Of o, it heeds how long to wait for other processes. Nothing in the
 // file is read or changed. ErrHeld names the process that has it open.
-func ClaimFile(path string, timeout time.Duration) (*Claim, error) {
-	f, err := openLocked(path, false, timeout)
+func ClaimFile(path string, o Options) (*Claim, error) {
+	o.ReadOnly = false
+	f, err := openLocked(path, o)
 	if err != nil {
 		return nil, err
 	}
@@ -31,17 +31,17 @@ func ClaimFile(path string, timeout time.Duration) (*Claim, error) {
 // Replace puts a new file without checkpoints in the claimed one's place, and
 // opens it. No other process gets at either before the new one is closed.
 func (c *Claim) Replace(o Options) (*DB, error) {
-	fresh := c.path + ".fresh"
-	err := removeIfThere(fresh)
-	if err != nil {
+	sweep(c.path)
+	fresh := c.path + freshSuffix
+	if err := removeMade(fresh); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, err)
 	}
 	db, err := Open(fresh, o)
 	if err != nil {
-		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, removeIfThere(fresh)))
+		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, removeMade(fresh)))
 	}
 	if err := os.Rename(fresh, c.path); err != nil {
-		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeIfThere(fresh)))
+		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))
 	}
 	removePid(fresh)
 	db.path = c.path

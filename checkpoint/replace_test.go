@@ -18,7 +18,7 @@ func TestReplaceLetsNobodyIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := ClaimFile(path, 0)
+		c, err := ClaimFile(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,11 +62,11 @@ func TestClaimChangesNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte("whatever"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := ClaimFile(path, 0)
+	c, err := ClaimFile(path, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ClaimFile(path, 0); !errors.Is(err, ErrHeld) {
+	if _, err := ClaimFile(path, Options{}); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second claim: %v", err)
 	}
 	if err := c.Close(); err != nil {

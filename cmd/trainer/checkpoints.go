@@ -20,12 +20,12 @@ import (
 func checkpointsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "checkpoints",
-		Short:   "List, inspect, compare, verify, export and tidy up a run's checkpoints",
+		Short:   "List, inspect, compare, verify, copy, export and tidy up a run's checkpoints",
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints export runs/digits weights.safetensors",
 	}
 	group(c)
 	c.AddCommand(lsCommand(), inspectCommand(), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
-		pruneCommand(), compactCommand(), repairCommand())
+		pruneCommand(), compactCommand(), copyCommand(), repairCommand())
 	return c
 }
 
@@ -44,7 +44,7 @@ func changing(path string) (*checkpoint.DB, error) {
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	return openCheckpoints(path, checkpoint.Options{})
+	return openCheckpoints(path, checkpoint.Options{Readers: 2 * time.Second})
 }
 
 func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) {

@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
-	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/safetensors"
 )
 
@@ -18,7 +19,8 @@ func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import RUN FILE.safetensors[:PREFIX]", Short: "Add a checkpoint with weights from a safetensors file",
 		Long: "Add a checkpoint that is the newest one with the tensors of the file, by name after the prefix, in place of its own.\n" +
-			"Every parameter must be there, in its shape; optimizer state that the file lacks stays as it is.\n" +
+			"Every parameter must be there, in its shape; optimizer state that the file lacks stays as it is. It has no metrics,\n" +
+			"and so is not the best one, until a run that goes on from it has ended an epoch.\n" +
 			"To begin a run from weights, use trainer train --init.",
 		Example: "  trainer checkpoints export runs/digits w.safetensors\n  trainer checkpoints import runs/digits w.safetensors", Args: exactArgs(2),
 	}
@@ -35,7 +37,7 @@ func importCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := db.Import(c.Context(), base, path, prefix, graph.Parameter.String())
+			id, err := berth.ImportWeights(c.Context(), db, base, path, prefix)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) {
 				return usageError{err}
 			}
@@ -58,18 +60,39 @@ func pruneCommand() *cobra.Command {
 	var k checkpoint.Keep
 	c.Flags().IntVar(&k.Last, "last", 1, "keep this many of the newest")
 	c.Flags().IntVar(&k.Best, "best", 1, "keep this many of the best")
-	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this")
+	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this; 0 for none (default: checkpoint.keep.every of the run's config)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if k.Last < 1 || k.Best < 0 || k.Every < 0 {
 			return usageError{fmt.Errorf("--last %d --best %d --every %d: expected at least 1, 0 and 0", k.Last, k.Best, k.Every)}
 		}
-		return change(args[0], func(db *checkpoint.DB) error {
-			n, err := db.Prune(k)
+		return change(args[0], func(db *checkpoint.DB) (err error) {
+			if !c.Flags().Changed("every") {
+				if k.Every, err = keepEvery(db); err != nil {
+					return err
+				}
+			}
+			n, skipped, err := db.Prune(c.Context(), k)
+			tellSkipped(c, skipped)
 			fmt.Fprintf(c.OutOrStdout(), "%d deleted\n", n)
 			return err
 		})
 	}
 	return c
+}
+
+// keepEvery is checkpoint.keep.every of the config that the newest checkpoint
+// was made with.
+func keepEvery(db *checkpoint.DB) (int, error) {
+	list, _, err := db.List()
+	if err != nil || len(list) == 0 {
+		return 0, err
+	}
+	newest := list[len(list)-1]
+	cfg, err := configs.Parse("config", newest.Config, configs.Overlay{})
+	if err != nil {
+		return 0, fmt.Errorf("checkpoint.keep.every is not known, since the config of checkpoint %d cannot be read (%w): give --every, 0 for none", newest.ID, err)
+	}
+	return cfg.Checkpoint.Keep.Every, nil
 }
 
 func compactCommand() *cobra.Command {

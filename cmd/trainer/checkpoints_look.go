@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strconv"
 	"text/tabwriter"
 
@@ -58,6 +59,9 @@ func inspectCommand() *cobra.Command {
 
 // pick finds the checkpoint that is meant, and says what had to be skipped.
 func pick(c *cobra.Command, db *checkpoint.DB, w *berth.Weights) (*checkpoint.Snapshot, error) {
+	if c.Flags().Changed("id") && w.ID == 0 {
+		return nil, usageError{errors.New("--id 0: IDs begin at 1; see trainer checkpoints ls")}
+	}
 	s, skipped, err := berth.PickCheckpoint(c.Context(), db, *w)
 	if err == nil {
 		tellSkipped(c, skipped)
@@ -120,6 +124,32 @@ func diffCommand() *cobra.Command {
 		return fmt.Errorf("%d of %d tensors and %d config keys differ", len(ds), len(a.Manifest.Tensors), len(changes))
 	}
 	return c
+}
+
+func copyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "copy RUN FILE.db", Short: "Copy a run's checkpoints into a new file, while it trains, too",
+		Long: "Copy the checkpoints that a run has now into a new file. The run may be training meanwhile, and goes on undisturbed.\n" +
+			"What is copied is checked: a plain copy of the file could catch it half changed.",
+		Example: "  trainer checkpoints copy runs/digits now.db && trainer checkpoints ls now.db\n" +
+			"  mkdir now && trainer checkpoints copy runs/digits now/checkpoints.db && trainer eval now", Args: exactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := folderThere("", args[1]); err != nil {
+				return err
+			}
+			n, err := checkpoint.Copy(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { tellSkipped(c, []checkpoint.Skipped{s}) })
+			switch {
+			case errors.Is(err, checkpoint.ErrDamaged):
+				return lost(err)
+			case errors.Is(err, fs.ErrExist):
+				return usageError{err}
+			case err != nil:
+				return missing(err)
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
+			return err
+		},
+	}
 }
 
 // checkpointID reads an ID.

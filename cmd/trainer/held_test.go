@@ -19,6 +19,14 @@ model: {preset: mlp, hidden: [1024, 1024]}
 train: {epochs: 1000, batch: 1}
 `
 
+// saving is a run that saves at every step.
+const saving = `
+data: {source: digits}
+model: {preset: mlp, hidden: [256]}
+train: {epochs: 1000, batch: 8}
+checkpoint: {every: 1, keep: {last: 2}}
+`
+
 // TestHeld looks at a run's checkpoints while another process trains: who has
 // them is said at once, nothing is waited for or changed, and a copy can be
 // read.
@@ -50,7 +58,7 @@ func TestHeld(t *testing.T) {
 			t.Fatalf("the run did not begin: %s", log.String())
 		}
 	}
-	held := fmt.Sprintf("held by process %d: stop it, or work on a copy of the file", training.Process.Pid)
+	held := fmt.Sprintf("held by process %d: stop it, or work on a copy: trainer checkpoints copy", training.Process.Pid)
 	for _, args := range [][]string{
 		{"checkpoints", "ls", "r"}, {"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"},
 		{"eval", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
@@ -60,12 +68,8 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "copy.db"), b, 0o644); err != nil {
-		t.Fatal(err)
+	if out, err := trainer("checkpoints", "copy", "r", "copy.db").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 	for _, args := range [][]string{{"ls", "copy.db"}, {"verify", "copy.db"}, {"export", "copy.db", "weights.safetensors"}} {
 		if out, err := trainer(append([]string{"checkpoints"}, args...)...).CombinedOutput(); err != nil {
@@ -80,5 +84,59 @@ func TestHeld(t *testing.T) {
 	}
 	if out, err := trainer("checkpoints", "verify", "r").CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestCopies takes copies of a run that saves at every step. All are whole, and can be
+// used.
+func TestCopies(t *testing.T) {
+	dir := t.TempDir()
+	trainer := func(args ...string) *exec.Cmd {
+		c := exec.Command("trainer", args...)
+		c.Dir = dir
+		return c
+	}
+	for _, sub := range []string{"r", "copy"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "saving.yaml"), []byte(saving), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	training := trainer("train", "saving.yaml", "--run", "r")
+	var log bytes.Buffer
+	training.Stdout, training.Stderr = &log, &log
+	if err := training.Start(); err != nil {
+		t.Fatal(err)
+	}
+	copyTo := filepath.Join("copy", "checkpoints.db")
+	made := 0
+	for until := time.Now().Add(time.Minute); made < 12; time.Sleep(10 * time.Millisecond) {
+		out, err := trainer("checkpoints", "copy", "r", copyTo).CombinedOutput()
+		if err != nil {
+			if time.Now().After(until) || made > 0 || !strings.Contains(string(out), "checkpoint not found") { // until the first is saved
+				t.Fatalf("%v: %s; %s", err, out, log.String())
+			}
+			continue
+		}
+		made++
+		if out, err := trainer("checkpoints", "verify", copyTo).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		if made == 12 {
+			if out, err := trainer("eval", "copy").CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		}
+		if err := os.Remove(filepath.Join(dir, copyTo)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := training.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := training.Wait(); training.ProcessState.ExitCode() != 75 {
+		t.Errorf("%v: %s", err, log.String())
 	}
 }
