@@ -168,18 +168,21 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 	if one.id, one.err = t.db.Save(ctx, m, src); one.err != nil {
 		return one
 	}
-	one.untidy = t.tidy(ctx, &one)
+	one.untidy = t.tidy(&one)
 	one.save = time.Since(start)
 	return one
 }
 
 // tidy gives up what is not to be kept, and finds out what of the rest is
 // damaged. What goes wrong with that costs room, and no checkpoint.
-func (t *trainer) tidy(ctx context.Context, one *savedOne) (err error) {
-	k := t.Config.Checkpoint.Keep
+func (t *trainer) tidy(one *savedOne) (err error) {
+	k, ctx := t.Config.Checkpoint.Keep, t.leisure
 	_, one.damaged, err = t.db.Prune(ctx, checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every})
 	if err == nil && !t.saves.untidy {
 		one.tidied, err = t.db.Tidy(ctx)
+	}
+	if err != nil && errors.Is(err, ctx.Err()) { // the run is to end now: the next one tidies up
+		one.tidied, err = false, nil
 	}
 	return err
 }

@@ -87,9 +87,10 @@ type trainer struct {
 	losses  []float64 // of every logged step
 	clock   stepClock
 	saves   saver
-	between time.Duration // the longest that evaluating and saving took
-	first   int           // steps taken before this call
-	queued  []queued      // steps whose slots are not yet returned
+	between time.Duration   // the longest that evaluating and saving took
+	first   int             // steps taken before this call
+	leisure context.Context // ends when someone wants the run to end soon
+	queued  []queued        // steps whose slots are not yet returned
 }
 
 // queued is a step under way.
@@ -206,11 +207,15 @@ func (t *trainer) program(ctx context.Context) executor.Options {
 func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 	// A cancelled ctx ends the run between steps; what is under way is finished.
 	work := context.WithoutCancel(ctx)
+	var hurry func()
+	t.leisure, hurry = context.WithCancel(ctx)
+	defer hurry()
 	t.seal()
 	t.clock.devices = t.usedDevices()
 	t.clock.begin(t.rt.Busy())
 	for !t.done() {
 		if ctx.Err() != nil || t.timeIsUp() {
+			hurry()
 			return true, t.pause(work)
 		}
 		b, err := t.feed.loader.Next(work)

@@ -22,9 +22,10 @@ type Keep struct {
 
 // Prune deletes the checkpoints that k does not keep, and the chunks that no
 // other uses; it returns how many checkpoints it deleted. Those kept as the
-// newest and the best are whole: what of them was not written or read since the
-// file was opened is read. Checkpoints that cannot be read are left alone, as are damaged ones
-// that are newer or better than those; they are the second result. While a
+// newest and the best are whole: where there is something to delete, what of them was not
+// written or read since the file was opened is read, unless ctx has ended.
+// Checkpoints that cannot be read are left alone, as are damaged ones that are
+// newer or better than those; they are the second result. While a
 // checkpoint's records cannot be read, no chunks are deleted: take it out with
 // [DB.Delete] once nothing can be salvaged from it. The room is used by later
 // saves; [DB.Compact] gives it back.
@@ -38,7 +39,11 @@ func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	gone, bad, err := db.drops(ctx, ms, k)
+	gone, _, err := k.drops(ms, func(uint64) error { return nil })
+	if len(gone) == 0 || err != nil {
+		return 0, skipped, err
+	}
+	gone, bad, err := k.drops(ms, func(id uint64) error { return db.intact(ctx, id) })
 	skipped = append(skipped, bad...)
 	if err != nil {
 		return 0, skipped, err
@@ -47,8 +52,8 @@ func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 }
 
 // drops are the checkpoints that k does not keep, and those that it would keep
-// were they not damaged.
-func (db *DB) drops(ctx context.Context, ms []Manifest, k Keep) (gone []uint64, bad []Skipped, err error) {
+// were they whole, which whole tells: ErrDamaged, or an error that ends it.
+func (k Keep) drops(ms []Manifest, whole func(id uint64) error) (gone []uint64, bad []Skipped, err error) {
 	newest := slices.Clone(ms)
 	slices.Reverse(newest)
 	kept := map[uint64]bool{}
@@ -56,7 +61,7 @@ func (db *DB) drops(ctx context.Context, ms []Manifest, k Keep) (gone []uint64, 
 		order []Manifest
 		n     int
 	}{{newest, max(k.Last, 1)}, {byRank(ms), k.Best}} {
-		more, err := db.keepWhole(ctx, rule.order, rule.n, kept)
+		more, err := keepWhole(rule.order, rule.n, kept, whole)
 		bad = append(bad, more...)
 		if err != nil {
 			return nil, bad, err
@@ -72,18 +77,18 @@ func (db *DB) drops(ctx context.Context, ms []Manifest, k Keep) (gone []uint64, 
 
 // keepWhole keeps the first of ms up to the n-th whole one. It returns the
 // damaged ones that were not kept already.
-func (db *DB) keepWhole(ctx context.Context, ms []Manifest, n int, kept map[uint64]bool) (bad []Skipped, err error) {
+func keepWhole(ms []Manifest, n int, kept map[uint64]bool, whole func(id uint64) error) (bad []Skipped, err error) {
 	for _, m := range ms {
 		if n <= 0 {
 			break
 		}
-		err := db.intact(ctx, m.ID)
-		if ctx.Err() != nil {
-			return bad, ctx.Err()
-		}
-		if err == nil {
+		err := whole(m.ID)
+		switch {
+		case err == nil:
 			n--
-		} else if !kept[m.ID] {
+		case !errors.Is(err, ErrDamaged):
+			return bad, err
+		case !kept[m.ID]:
 			bad = append(bad, Skipped{m.ID, err})
 		}
 		kept[m.ID] = true
@@ -102,12 +107,12 @@ func (db *DB) intact(ctx context.Context, id uint64) error {
 	for i := range s.Manifest.Tensors {
 		t := &s.Manifest.Tensors[i]
 		for k, c := range t.Chunks {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
 			st := db.chunks[c.Hash]
 			if st != nil && st.good && st.size == c.Size {
 				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			if len(buf) < c.Size {
 				buf = make([]byte, c.Size)

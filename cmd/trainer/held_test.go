@@ -22,9 +22,9 @@ train: {epochs: 1000, batch: 1}
 // saving is a run that saves at every step.
 const saving = `
 data: {source: digits}
-model: {preset: mlp, hidden: [256]}
+model: {preset: mlp, hidden: [1024, 1024]}
 train: {epochs: 1000, batch: 8}
-checkpoint: {every: 1, keep: {last: 2}}
+checkpoint: {every: 1, keep: {last: 3}}
 `
 
 // TestHeld looks at a run's checkpoints while another process trains: who has
@@ -112,7 +112,7 @@ func TestCopies(t *testing.T) {
 	}
 	copyTo := filepath.Join("copy", "checkpoints.db")
 	made := 0
-	for until := time.Now().Add(time.Minute); made < 12; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); made < 8; time.Sleep(10 * time.Millisecond) {
 		out, err := trainer("checkpoints", "copy", "r", copyTo).CombinedOutput()
 		if err != nil {
 			if time.Now().After(until) || made > 0 || !strings.Contains(string(out), "checkpoint not found") { // until the first is saved
@@ -124,7 +124,7 @@ func TestCopies(t *testing.T) {
 		if out, err := trainer("checkpoints", "verify", copyTo).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-		if made == 12 {
+		if made == 8 {
 			if out, err := trainer("eval", "copy").CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}

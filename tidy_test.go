@@ -1,0 +1,98 @@
+package berth_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+)
+
+// stepsOf are the steps of a run's checkpoints.
+func stepsOf(t *testing.T, dir string) (steps []int) {
+	t.Helper()
+	db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	list, _, err := db.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		steps = append(steps, m.Step)
+	}
+	return steps
+}
+
+// damageStep flips a bit of a weight in the checkpoint of a step.
+func damageStep(t *testing.T, dir string, step int) {
+	t.Helper()
+	was := contents(t, dir, step)["fc1.weight"][:64]
+	path := berth.CheckpointPath(dir)
+	b, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(b, was) {
+		t.Fatalf("the weights of step %d are not found: %v", step, err)
+	}
+	for at := bytes.Index(b, was); at >= 0; at = bytes.Index(b, was) {
+		b[at] ^= 1
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Damage of a checkpoint that would be kept is said once, the one before it is
+// kept as well, and the run goes on.
+func TestDamageIsSaidWhileTidying(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
+	damageStep(t, dir, 3)
+	var notes []string
+	o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 6, Observer: &berth.Observer{Note: func(text string) { notes = append(notes, text) }}}
+	train(t, open(t, everything, "checkpoint.every=1", "checkpoint.keep.last=4"), o)
+	if got := stepsOf(t, dir); len(got) != 5 || got[0] != 2 {
+		t.Errorf("checkpoints of steps %v are left", got)
+	}
+	said := 0
+	for _, text := range notes {
+		if strings.HasPrefix(text, "skipped checkpoint 3: ") && strings.Contains(text, "damaged") {
+			said++
+		}
+	}
+	if said != 1 {
+		t.Errorf("said %d times: %q", said, notes)
+	}
+}
+
+// A run that is to stop reads no old checkpoints before it ends; the next one
+// tidies up.
+func TestStoppingIsNotHeldUpByTidying(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o := berth.TrainOptions{Dir: dir, Resume: true, Observer: &berth.Observer{
+		Step: func(berth.Step) { cancel() },
+		Note: func(text string) {
+			if strings.Contains(text, "tidying") {
+				t.Error(text)
+			}
+		},
+	}}
+	if _, err := open(t, everything, "checkpoint.keep.last=3").Train(ctx, o); !errors.Is(err, berth.ErrStopped) {
+		t.Fatal(err)
+	}
+	if got := stepsOf(t, dir); len(got) != 5 {
+		t.Errorf("stopped: checkpoints of steps %v", got)
+	}
+	train(t, open(t, everything, "checkpoint.keep.last=3"), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 7})
+	if got := stepsOf(t, dir); len(got) != 3 || got[2] != 7 {
+		t.Errorf("then: checkpoints of steps %v", got)
+	}
+}
