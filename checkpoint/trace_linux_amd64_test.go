@@ -113,7 +113,7 @@ func (tr *tracer) follow(pid int) (code int, err error) {
 				return ws.ExitStatus(), nil
 			}
 		}
-		if signal, err = tr.stopped(thread, ws); err != nil {
+		if signal, err = tr.stopped(thread, ws); err != nil && err != unix.ESRCH { // the process ends
 			return 0, err
 		}
 	}
