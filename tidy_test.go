@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
@@ -94,5 +95,28 @@ func TestStoppingIsNotHeldUpByTidying(t *testing.T) {
 	train(t, open(t, everything, "checkpoint.keep.last=3"), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 7})
 	if got := stepsOf(t, dir); len(got) != 3 || got[2] != 7 {
 		t.Errorf("then: checkpoints of steps %v", got)
+	}
+}
+
+// A run that starts waits a moment for those who look at its checkpoints.
+func TestRunsWaitForReaders(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	for _, o := range []berth.TrainOptions{{Dir: dir, Resume: true, MaxSteps: 2}, {Dir: dir, Fresh: true, MaxSteps: 2}} {
+		db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error)
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			done <- db.Close()
+		}()
+		if rep := train(t, open(t, everything), o); rep.Steps != 2 {
+			t.Errorf("%d steps", rep.Steps)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	}
 }

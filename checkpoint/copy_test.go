@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -116,6 +117,11 @@ func TestCopyOfDamage(t *testing.T) {
 	}
 	if _, err := Copy(t.Context(), path, to, nil); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("copied over a file: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := Copy(ended, path, to+"2", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted: %v", err)
 	}
 	spoilStep(t, path, 1)
 	if _, err := Copy(t.Context(), path, to+"2", nil); !errors.Is(err, ErrDamaged) {

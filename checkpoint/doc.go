@@ -8,10 +8,10 @@
 // chunk is damaged.
 //
 // Writing goes through bbolt; reading does not. The package reads bbolt's pages
-// itself with bounds checked ([DB.Load], [DB.List], [DB.Verify]), so a damaged
-// or truncated file is an error and never a fault in a memory mapping, and a
-// file is walked whole before bbolt may write to it. The format is described in
-// docs/checkpoint-format.md.
+// itself with bounds checked ([DB.Load], [DB.List], [DB.Verify], and [Copy] of a
+// file that another process is writing), so a damaged or truncated file is an
+// error and never a fault in a memory mapping, and a file is walked whole before
+// bbolt may write to it. The format is described in docs/checkpoint-format.md.
 //
 // The types to know are [DB], [Manifest], [Source], [Snapshot] and [Keep].
 package checkpoint

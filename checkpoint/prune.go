@@ -291,8 +291,8 @@ func (db *DB) compact(ctx context.Context, tmp string) error {
 // leastWaste is the free room that is worth a compaction.
 const leastWaste = 8 << 20
 
-// Tidy compacts the file if more than half of it is free, and reports whether
-// it did. It is cheap to ask.
+// Tidy compacts the file if more than half of it, and at least 8 MiB, is free,
+// and reports whether it did. It is cheap to ask.
 func (db *DB) Tidy(ctx context.Context) (bool, error) {
 	free, size, err := db.free()
 	if err != nil || free < leastWaste || 2*free <= size {

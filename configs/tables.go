@@ -117,7 +117,7 @@ var checkpointSection = &section{
 }
 
 var keepSection = &section{
-	doc: "How many snapshots stay.",
+	doc: "How many snapshots stay; damaged ones do not count.",
 	pos: posOf(func(k *Keep) *Pos { return &k.Pos }),
 	keys: []*key{
 		{name: "last", kind: positive, at: at(func(k *Keep) *int { return &k.Last }), def: "3", doc: "the newest"},
