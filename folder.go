@@ -45,21 +45,42 @@ func (t *trainer) openDir(ctx context.Context) error {
 		t.claim, err = checkpoint.ClaimFile(CheckpointPath(t.opt.Dir), checkpoint.Options{Readers: lookers})
 		return err
 	}
+	if t.opt.Resume {
+		return t.openToResume(ctx)
+	}
 	t.db, err = t.openCheckpoints()
-	damaged := errors.Is(err, checkpoint.ErrDamaged)
-	if t.opt.Resume && damaged {
-		if err := t.recover(ctx); err != nil {
-			return err
-		}
-		t.db, err = t.openCheckpoints()
-	}
-	if damaged && !t.opt.Resume {
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged):
 		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
-	}
-	if err != nil || t.opt.Resume {
+	case err != nil:
 		return err
 	}
 	return t.mustBeEmpty()
+}
+
+// openToResume opens the checkpoints, and recovers what damage hides of them
+// first: that may be the newest.
+func (t *trainer) openToResume(ctx context.Context) (err error) {
+	t.db, err = t.openCheckpoints()
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged):
+		if err := t.recover(ctx); err != nil {
+			return err
+		}
+	case err == nil && t.db.Unreadable():
+		if err := t.db.Close(); err != nil {
+			return err
+		}
+		if err := t.recover(ctx); err != nil && ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			t.opt.Observer.note(fmt.Sprintf("%s stays as it is: %v", CheckpointPath(t.opt.Dir), err))
+		}
+	default:
+		return err
+	}
+	t.db, err = t.openCheckpoints()
+	return err
 }
 
 // mustBeEmpty refuses a file that holds checkpoints, or may have held one that

@@ -101,7 +101,7 @@ func TestFailedSaveEndsTheRun(t *testing.T) {
 	}
 	for _, staging := range []string{"whole", "1MiB"} {
 		dir := t.TempDir()
-		r := open(t, everything, "checkpoint.every=1", "checkpoint.staging="+staging)
+		r := open(t, everything, "checkpoint.every=1", "checkpoint.keep.last=99", "checkpoint.staging="+staging)
 		limited := false
 		o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Saved: func(s berth.Saved) {
 			if s.Step == 3 && !limited {
@@ -158,7 +158,7 @@ func TestVariableLargerThanTheStagingArea(t *testing.T) {
 func TestFolderWithADamagedCheckpointIsNotBegunAnew(t *testing.T) {
 	page := os.Getpagesize()
 	for name, spoil := range map[string]func(b []byte) int{
-		"manifest": func(b []byte) int { return bytes.LastIndex(b, []byte(`"fingerprints"`)) },
+		"manifest": func(b []byte) int { return manifestAt(b, 1) + 40 },
 		"meta": func(b []byte) int {
 			if binary.LittleEndian.Uint64(b[64:]) > binary.LittleEndian.Uint64(b[page+64:]) {
 				return 64
@@ -182,6 +182,52 @@ func TestFolderWithADamagedCheckpointIsNotBegunAnew(t *testing.T) {
 		}
 		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, b) {
 			t.Errorf("%s: the file has changed, %v", name, err)
+		}
+	}
+}
+
+// manifestAt is where a checkpoint's manifest is in a file: behind its key and
+// checksum.
+func manifestAt(b []byte, id uint64) int {
+	key, mark := binary.BigEndian.AppendUint64(nil, id), []byte(`{"format":`)
+	at := bytes.Index(b, mark)
+	for !bytes.Equal(b[at-24:at-16], key) {
+		at += 1 + bytes.Index(b[at+1:], mark)
+	}
+	return at
+}
+
+// A run goes on from its newest checkpoint also where damage hides that: the
+// pages that lead to all of them, or its manifest.
+func TestResumeFindsWhatDamageHides(t *testing.T) {
+	want := train(t, open(t, everything), berth.TrainOptions{})
+	for name, spoil := range map[string]func(b []byte) int{
+		"manifest": func(b []byte) int { return manifestAt(b, 2) + 40 },
+		"root": func(b []byte) int {
+			page := os.Getpagesize()
+			newest := b // of the two meta pages
+			if binary.LittleEndian.Uint64(b[page+64:]) > binary.LittleEndian.Uint64(b[64:]) {
+				newest = b[page:]
+			}
+			return int(binary.LittleEndian.Uint64(newest[32:]))*page + 8
+		},
+	} {
+		dir := t.TempDir()
+		train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
+		path := berth.CheckpointPath(dir)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b[spoil(b)] ^= 0x40
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		notes := ""
+		o := berth.TrainOptions{Dir: dir, Resume: true, Observer: &berth.Observer{Note: func(s string) { notes += s + "\n" }}}
+		got := train(t, open(t, everything), o)
+		if got.WeightsSHA256 != want.WeightsSHA256 || !strings.Contains(notes, "was damaged") || !strings.Contains(notes, "step 2") {
+			t.Errorf("%s: %s", name, notes)
 		}
 	}
 }

@@ -320,7 +320,7 @@ func (db *DB) reindex() error {
 	if err := db.inspect(); err != nil {
 		return err
 	}
-	db.chunks, db.keep = map[Hash]*stored{}, false
+	db.chunks, db.keep = map[Hash]*stored{}, db.im.note != nil // then a checkpoint that was saved last may be one that nothing leads to
 	err := db.im.each(bucketChunks, func(it item) error {
 		if len(it.key) != len(Hash{}) {
 			db.keep = true // a damaged key: the contents may be what a checkpoint misses
@@ -350,11 +350,29 @@ func (db *DB) reindex() error {
 			continue
 		}
 		db.count(m.Tensors, 1)
+		spares, err := db.im.spares(id)
+		if err != nil {
+			return err
+		}
+		for _, h := range spares {
+			if s := db.chunks[h]; s != nil {
+				s.refs++
+			}
+		}
 	}
 	h, err := db.im.readHead()
 	db.keep = db.keep || err != nil
 	db.head = head{Next: max(h.Next, next), IDs: ids}
 	return nil
+}
+
+// Unreadable reports whether the file, as it was when it was opened, had records
+// that could not be read. What they led to may still be in it: [Recover] finds it.
+// Until then, or until they are deleted, no room is reclaimed.
+func (db *DB) Unreadable() bool {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	return db.keep
 }
 
 // count adds by to the references of the chunks of ts.

@@ -24,7 +24,9 @@ func (s Skipped) String() string {
 
 // List gives the manifests of the checkpoints in order of saving, without
 // their tensors, and what could not be read.
-func (db *DB) List() ([]Manifest, []Skipped, error) {
+func (db *DB) List() ([]Manifest, []Skipped, error) { return db.list(context.Background()) }
+
+func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
 	im, unlock, err := db.reading()
 	if err != nil {
 		return nil, nil, err
@@ -43,6 +45,9 @@ func (db *DB) List() ([]Manifest, []Skipped, error) {
 	}
 	var ms []Manifest
 	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
 		m, err := im.manifest(id, false)
 		if err != nil {
 			skipped = append(skipped, Skipped{id, err})
@@ -76,7 +81,7 @@ func (db *DB) reading() (*image, func(), error) {
 // is in the second result; it is worth telling the user. ErrNotFound when no
 // checkpoint is whole or there is none.
 func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.List()
+	ms, skipped, err := db.list(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -88,7 +93,7 @@ func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
 // Best is the whole checkpoint with the best value of the metric that the
 // newest one watches; of equal ones the older. Otherwise it is like Latest.
 func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.List()
+	ms, skipped, err := db.list(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -156,13 +161,12 @@ func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipp
 // its contents are read and checked as Read asks for them.
 func (db *DB) Load(id uint64) (*Snapshot, error) {
 	var m *Manifest
-	err := db.read(func(im *image) error {
-		_, ok, err := im.lookup(bucketManifests, idKey(id))
-		if err == nil && !ok {
-			err = ErrNotFound
-		}
-		if err == nil {
-			m, err = im.manifest(id, true)
+	err := db.read(func(im *image) (err error) {
+		m, err = im.manifest(id, true)
+		if err != nil {
+			if _, ok, e := im.lookup(bucketManifests, idKey(id)); e == nil && !ok {
+				err = ErrNotFound
+			}
 		}
 		return err
 	})
@@ -296,7 +300,7 @@ func (db *DB) Verify(ctx context.Context, id uint64, report func(Skipped)) error
 	if id != 0 {
 		return db.verifyOne(ctx, id, report)
 	}
-	ms, skipped, err := db.List()
+	ms, skipped, err := db.list(ctx)
 	if err != nil {
 		return err
 	}
@@ -328,7 +332,43 @@ func (db *DB) verifyOne(ctx context.Context, id uint64, report func(Skipped)) er
 		report(Skipped{id, err})
 		return err
 	}
-	return s.verify(ctx, func(err error) { report(Skipped{id, err}) })
+	err = s.verify(ctx, func(err error) { report(Skipped{id, err}) })
+	if e := s.verifySpares(); e != nil {
+		report(Skipped{id, e})
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// verifySpares reads the second copies, where there are.
+func (s *Snapshot) verifySpares() error {
+	im, unlock, err := s.db.reading()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	hashes, err := im.spares(s.Manifest.ID)
+	if err != nil {
+		return err
+	}
+	for _, h := range hashes {
+		if _, ok, err := im.lookup(bucketChunks, h[:]); err != nil || !ok {
+			return err
+		}
+		c, err := im.chunkAt(h)
+		if err == nil && (c.packed || c.size > im.size) {
+			err = damaged("it has %d bytes", c.size)
+		}
+		if err == nil {
+			err = im.fill(make([]byte, c.size), h, c)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: checkpoint %d: a second copy (%v): %w: copy what is whole into a new file", s.db.path, s.Manifest.ID, h, err)
+		}
+	}
+	return nil
 }
 
 func (db *DB) verifyPages() error {

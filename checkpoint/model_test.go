@@ -106,6 +106,11 @@ func (m *model) check(t *rapid.T) {
 				uses[c.Hash]++
 			}
 		}
+		for _, h := range spares(t, m.db, man.ID) {
+			if h != (Hash{}) {
+				uses[h]++
+			}
+		}
 	}
 	if !slices.Equal(ids, m.ids()) {
 		t.Fatalf("checkpoints %v, want %v", ids, m.ids())

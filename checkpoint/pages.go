@@ -37,8 +37,9 @@ type image struct {
 	size int64 // bytes in the file
 	page int64 // bytes of a page
 	metaPage
-	format int   // of the file, once it has been checked
-	note   error // a meta page that could not be used, though the other could
+	format int    // of the file, once it has been checked
+	note   error  // a meta page that could not be used, though the other could
+	found  *found // by a scan of the whole file; nil: there was none
 }
 
 type metaPage struct {
@@ -263,33 +264,43 @@ func (im *image) open(it item) (*node, error) {
 // find looks a key up below a page.
 func (n *node) find(key []byte) (item, bool, error) {
 	for depth := 0; depth < maxDepth; depth++ {
-		var below item
-		for i := range n.count {
-			it, err := n.item(i)
-			if err != nil {
-				return it, false, err
-			}
-			c := bytes.Compare(it.key, key)
-			if n.flags == flagLeaf && c == 0 {
-				return it, true, nil
-			}
-			if c > 0 && i > 0 {
-				break
-			}
-			below = it
-		}
-		if n.flags == flagLeaf || n.count == 0 {
-			return item{}, false, nil
-		}
-		if n.flags != flagBranch {
+		if n.flags == flagFreelist {
 			return item{}, false, damaged("page %d is in a tree and is a free list", n.id)
 		}
-		var err error
-		if n, err = n.im.load(below.child); err != nil {
+		if n.count == 0 {
+			return item{}, false, nil
+		}
+		it, err := n.floor(key)
+		if err != nil {
+			return item{}, false, err
+		}
+		if n.flags == flagLeaf {
+			return it, bytes.Equal(it.key, key), nil
+		}
+		if n, err = n.im.load(it.child); err != nil {
 			return item{}, false, err
 		}
 	}
 	return item{}, false, damaged("page %d: the tree is too deep, or a circle", n.id)
+}
+
+// floor is the last of a page's items whose key is not above a key, or else the
+// first. The page has items.
+func (n *node) floor(key []byte) (item, error) {
+	lo, hi := 0, n.count // those before lo are not above the key, those from hi on are
+	for lo < hi {
+		mid := (lo + hi) / 2
+		it, err := n.item(mid)
+		if err != nil {
+			return it, err
+		}
+		if bytes.Compare(it.key, key) > 0 {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return n.item(max(lo-1, 0))
 }
 
 // lookup finds a path of keys, each but the last a bucket.

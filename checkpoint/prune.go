@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -187,35 +186,10 @@ func (db *DB) afterDelete(err error) error {
 	return db.reclaim()
 }
 
-// Salvage copies every whole checkpoint of from, which may be damaged, into a
-// new file at to, under the same ids, and hands report (which may be nil) what
-// it had to leave. It returns how many it copied.
-func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, error) {
-	if _, err := os.Lstat(to); err == nil {
-		return 0, fmt.Errorf("salvage into %s: %w: name a file that does not exist", to, fs.ErrExist)
-	}
-	src, err := Open(from, Options{ReadOnly: true})
-	if err != nil {
-		return 0, err
-	}
-	defer src.Close()
-	dst, err := Open(to, Options{})
-	if err != nil {
-		return 0, err
-	}
-	n, err := src.copyTo(ctx, dst, func(s Skipped) error {
-		if report != nil {
-			report(s)
-		}
-		return nil
-	})
-	return n, errors.Join(err, dst.Close())
-}
-
 // copyTo saves every checkpoint into dst. What cannot be read goes to skip,
 // whose error ends the copying.
 func (db *DB) copyTo(ctx context.Context, dst *DB, skip func(Skipped) error) (int, error) {
-	ms, skipped, err := db.List()
+	ms, skipped, err := db.list(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -103,8 +104,12 @@ func TestPruneReadsOnce(t *testing.T) {
 		if _, _, err := db.Prune(t.Context(), Keep{Last: 3}); err != nil {
 			t.Fatal(err)
 		}
+		var copies []Hash // which nothing reads
+		for _, id := range db.head.IDs {
+			copies = append(copies, spares(t, db, id)...)
+		}
 		for h, s := range db.chunks {
-			if s.refs > 0 && !s.good {
+			if s.refs > 0 && !s.good && !slices.Contains(copies, h) {
 				t.Errorf("step %d: chunk %v would be read again", step, h)
 			}
 		}

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"slices"
 )
 
@@ -32,17 +31,19 @@ func (im *image) record(bucket, key []byte) ([]byte, error) {
 func (im *image) readHead() (head, error) {
 	var h head
 	payload, err := im.record(bucketBerth, keyHead)
-	if err != nil {
-		return h, err
+	if err == nil {
+		h, err = decodeHead(payload)
 	}
-	if err := json.Unmarshal(payload, &h); err != nil {
-		return head{}, damaged("head: %w", err)
+	if err != nil && im.found != nil {
+		if other, ok := im.found.newestHead(); ok {
+			return other, nil
+		}
 	}
-	return h, nil
+	return h, err
 }
 
 // ids lists the checkpoints there are, and those that the head names and that
-// are not there, both ascending.
+// are not there, both ascending; 0 among the latter is one that nobody knows.
 func (im *image) ids() (ids, lost []uint64, err error) {
 	err = im.each(bucketManifests, func(it item) error {
 		if len(it.key) == 8 {
@@ -52,15 +53,18 @@ func (im *image) ids() (ids, lost []uint64, err error) {
 		}
 		return nil
 	})
-	if err != nil {
+	if err != nil && im.found == nil {
 		return nil, nil, err
 	}
 	h, err := im.readHead()
+	if im.found != nil {
+		ids = im.found.beside(ids, h, err == nil)
+	}
 	if err != nil {
 		return ids, append(lost, 0), nil // the head is damaged: something may be lost
 	}
 	for _, id := range h.IDs {
-		if !slices.Contains(ids, id) {
+		if _, ok := slices.BinarySearch(ids, id); !ok {
 			lost = append(lost, id)
 		}
 	}
@@ -71,10 +75,13 @@ func (im *image) ids() (ids, lost []uint64, err error) {
 // that the one belongs to the other.
 func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	payload, err := im.record(bucketManifests, idKey(id))
+	if err != nil && im.found != nil && im.found.manifests[id] != nil {
+		payload, err = im.found.manifests[id], nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	m, sum, err := decodeManifest(payload)
+	m, to, err := decodeManifest(payload)
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +91,9 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	if !full {
 		return m, nil
 	}
-	table, err := im.record(bucketTensors, idKey(id))
+	table, err := im.table(id, to.table)
 	if err != nil {
 		return nil, err
-	}
-	if hashOf(table) != sum {
-		return nil, damaged("the tensor table is not the one the manifest names")
 	}
 	if _, m.Tensors, err = decodeTable(table); err != nil {
 		return nil, err
@@ -102,6 +106,41 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 		}
 	}
 	return m, nil
+}
+
+// table reads the tensor table that a manifest names.
+func (im *image) table(id uint64, sum Hash) ([]byte, error) {
+	table, err := im.record(bucketTensors, idKey(id))
+	if err == nil && hashOf(table) != sum {
+		err = damaged("the tensor table is not the one the manifest names")
+	}
+	if err == nil || im.found == nil {
+		return table, err
+	}
+	other, ok := im.found.tables[sum]
+	if !ok {
+		return nil, err
+	}
+	table = make([]byte, other.size)
+	if _, e := im.r.ReadAt(table, other.at); e != nil || hashOf(table) != sum {
+		return nil, err
+	}
+	return table, nil
+}
+
+// spares are the hashes of a checkpoint's second copies. The file may lack
+// them, if an earlier version of this program wrote it.
+func (im *image) spares(id uint64) ([]Hash, error) {
+	manifest, err := im.record(bucketManifests, idKey(id))
+	if err != nil {
+		return nil, err
+	}
+	table, err := im.record(bucketTensors, idKey(id))
+	if err != nil {
+		return nil, err
+	}
+	_, to, err := decodeManifest(manifest)
+	return []Hash{hashOf(spareRecords(id, manifest, table)), to.small}, err
 }
 
 // contents is the item that holds the contents of a chunk, and whether they
@@ -125,18 +164,35 @@ func (im *image) contents(chunk item) (it item, packed bool, err error) {
 
 // chunk reads the contents of a chunk into dst, which has its size.
 func (im *image) chunk(h Hash, dst []byte) error {
+	c, err := im.chunkAt(h)
+	if err == nil {
+		err = im.fill(dst, h, c)
+	}
+	if err != nil && im.found != nil {
+		if other, ok := im.found.chunks[h]; ok && im.fill(dst, h, other) == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// chunkAt is where the pages say that a chunk's contents are.
+func (im *image) chunkAt(h Hash) (span, error) {
 	it, ok, err := im.lookup(bucketChunks, h[:])
 	if err != nil {
-		return err
+		return span{}, err
 	}
 	if !ok {
-		return damaged("the chunk is missing")
+		return span{}, damaged("the chunk is missing")
 	}
 	c, packed, err := im.contents(it)
+	return span{c.at, c.size, packed}, err
+}
+
+// fill reads contents from where they are, and checks them.
+func (im *image) fill(dst []byte, h Hash, c span) error {
 	switch {
-	case err != nil:
-		return err
-	case packed:
+	case c.packed:
 		if err := im.unpackInto(dst, c); err != nil {
 			return err
 		}
@@ -155,7 +211,7 @@ func (im *image) chunk(h Hash, dst []byte) error {
 
 // unpackInto reads compressed contents. They are smaller than what they
 // become, or they would not have been compressed.
-func (im *image) unpackInto(dst []byte, c item) error {
+func (im *image) unpackInto(dst []byte, c span) error {
 	if c.size >= int64(len(dst)) {
 		return damaged("the chunk has %d bytes compressed, and %d otherwise", c.size, len(dst))
 	}

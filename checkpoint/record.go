@@ -69,6 +69,19 @@ type head struct {
 	IDs  []uint64 `json:"ids"`  // of the checkpoints there are, ascending
 }
 
+func decodeHead(payload []byte) (head, error) {
+	var h head
+	if err := json.Unmarshal(payload, &h); err != nil {
+		return head{}, damaged("head: %w", err)
+	}
+	for i := 1; i < len(h.IDs); i++ {
+		if h.IDs[i] <= h.IDs[i-1] {
+			return head{}, damaged("head: the ids do not ascend")
+		}
+	}
+	return h, nil
+}
+
 type formatRecord struct {
 	Format int `json:"format"`
 }
@@ -110,6 +123,13 @@ type manifestJSON struct {
 	Fresh        int64             `json:"fresh,omitempty"` // where it is not Stored
 	Count        int               `json:"count"`
 	Table        Hash              `json:"table"`
+	Small        Hash              `json:"small,omitzero"`
+}
+
+// links are the hashes of what belongs to a manifest.
+type links struct {
+	table Hash // of the tensor table
+	small Hash // of the chunk that is a second copy of small contents; zero: there is none
 }
 
 type bestJSON struct {
@@ -119,9 +139,9 @@ type bestJSON struct {
 	Minimize bool   `json:"minimize"`
 }
 
-func encodeManifest(m *Manifest, table Hash) ([]byte, error) {
+func encodeManifest(m *Manifest, to links) ([]byte, error) {
 	w := manifestJSON{m.Format, m.ID, m.Time, m.Step, m.Epoch, m.Index, m.Fingerprints,
-		nil, nil, m.Extra, m.Config, m.Bytes, m.Stored, 0, m.Count, table}
+		nil, nil, m.Extra, m.Config, m.Bytes, m.Stored, 0, m.Count, to.table, to.small}
 	if m.Fresh != m.Stored {
 		w.Fresh = m.Fresh
 	}
@@ -137,13 +157,13 @@ func encodeManifest(m *Manifest, table Hash) ([]byte, error) {
 	return json.Marshal(w)
 }
 
-func decodeManifest(payload []byte) (*Manifest, Hash, error) {
+func decodeManifest(payload []byte) (*Manifest, links, error) {
 	var w manifestJSON
 	if err := json.Unmarshal(payload, &w); err != nil {
-		return nil, Hash{}, damaged("manifest: %w", err)
+		return nil, links{}, damaged("manifest: %w", err)
 	}
 	if !knownFormat(w.Format) {
-		return nil, Hash{}, fmt.Errorf("%w: checkpoint %d has format %d, this program reads %d to %d: use a matching version of berth", ErrFormat, w.ID, w.Format, Format, FormatPacked)
+		return nil, links{}, fmt.Errorf("%w: checkpoint %d has format %d, this program reads %d to %d: use a matching version of berth", ErrFormat, w.ID, w.Format, Format, FormatPacked)
 	}
 	m := &Manifest{Format: w.Format, ID: w.ID, Time: w.Time, Step: w.Step, Epoch: w.Epoch, Index: w.Index,
 		Fingerprints: w.Fingerprints, Extra: w.Extra, Config: w.Config, Bytes: w.Bytes, Stored: w.Stored, Fresh: cmp.Or(w.Fresh, w.Stored), Count: w.Count}
@@ -156,7 +176,30 @@ func decodeManifest(payload []byte) (*Manifest, Hash, error) {
 	if b := w.Best; b != nil {
 		m.Best = Best{b.Metric, float64(b.Value), b.Step, b.Minimize}
 	}
-	return m, w.Table, nil
+	return m, links{w.Table, w.Small}, nil
+}
+
+// Second copies are stored as chunks, and so on other pages, which later saves
+// do not write again. Nothing but a scan reads them.
+
+// spareRecords is a copy of a checkpoint's records.
+func spareRecords(id uint64, manifest, table []byte) []byte {
+	return append(seal(bucketManifests, idKey(id), manifest), table...)
+}
+
+// appendSmall adds to a copy of small contents, in the form they have on a
+// page of their own.
+func appendSmall(to, data []byte) []byte {
+	to = append(to, chunkMark(keyRaw)...)
+	to = native.AppendUint32(to, uint32(len(data)))
+	return append(append(to, keyRaw...), data...)
+}
+
+// chunkMark is what bbolt has before the size of a chunk's contents, which are the
+// only element of a page: the place of the key, and its size. After the size,
+// there are the key and the contents.
+func chunkMark(key []byte) []byte {
+	return native.AppendUint32(native.AppendUint32(nil, elemBytes), uint32(len(key)))
 }
 
 // tableJSON lists the tensors of a checkpoint. Chunk sizes follow from the

@@ -39,7 +39,7 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 	}
 	if err == nil {
 		m.Format = db.im.format
-		s := &saving{db: db, ctx: ctx, src: src, m: &m, fresh: map[Hash]bool{}}
+		s := &saving{db: db, ctx: ctx, src: src, m: &m, fresh: map[Hash]bool{}, copied: map[Hash]bool{}, share: int(db.im.page / 4)}
 		if err = s.run(); err != nil {
 			err = s.abort(err)
 		}
@@ -61,6 +61,11 @@ type saving struct {
 	src   Source
 	m     *Manifest
 	fresh map[Hash]bool // chunks this save writes
+
+	share  int    // bytes of contents that bbolt lets share a page with others
+	small  []byte // second copy of such contents
+	copied map[Hash]bool
+	spares []Chunk // second copies
 
 	left   int64      // contents not yet read
 	batch  batch      // being filled
@@ -127,6 +132,10 @@ func (s *saving) tensor(e *TensorEntry) error {
 		}
 		h := hashOf(data)
 		e.Chunks = append(e.Chunks, Chunk{h, n})
+		if n <= s.share && !s.copied[h] {
+			s.copied[h] = true
+			s.small = appendSmall(s.small, data)
+		}
 		s.queue(h, data, lent)
 		off += int64(n)
 		s.left -= int64(n)
@@ -199,6 +208,18 @@ func (s *saving) queue(h Hash, data []byte, lent bool) {
 	}
 	s.m.Stored += int64(len(p.data))
 	s.batch.pieces = append(s.batch.pieces, p)
+}
+
+// again adds a second copy to the last batch, as a chunk.
+func (s *saving) again(data []byte) Hash {
+	h := hashOf(data)
+	s.spares = append(s.spares, Chunk{h, len(data)})
+	old := s.db.chunks[h]
+	if !s.fresh[h] && (old == nil || !s.db.whole(h, old, len(data))) {
+		s.fresh[h] = true
+		s.batch.pieces = append(s.batch.pieces, piece{hash: h, data: data, replace: old != nil})
+	}
+	return h
 }
 
 // whole reports whether the stored chunk is what its hash says: it is read
@@ -280,10 +301,15 @@ func (s *saving) finish() error {
 	if err != nil {
 		return err
 	}
-	manifest, err := encodeManifest(s.m, hashOf(table))
+	to := links{table: hashOf(table)}
+	if s.small != nil {
+		to.small = s.again(s.small)
+	}
+	manifest, err := encodeManifest(s.m, to)
 	if err != nil {
 		return err
 	}
+	s.again(spareRecords(s.m.ID, manifest, table))
 	if err := s.wait(); err != nil {
 		return err
 	}
@@ -292,6 +318,7 @@ func (s *saving) finish() error {
 	}
 	key := idKey(s.m.ID)
 	h := head{Next: max(db.head.Next, s.m.ID+1), IDs: append(slices.Clone(db.head.IDs), s.m.ID)}
+	slices.Sort(h.IDs)
 	err = db.commit(func(tx *bbolt.Tx) error {
 		if err := putChunks(tx, s.batch.pieces); err != nil {
 			return err
@@ -314,19 +341,25 @@ func (s *saving) finish() error {
 
 // stored enters the checkpoint in the index.
 func (s *saving) stored() {
+	enter := func(c Chunk) {
+		if s.fresh[c.Hash] {
+			s.fresh[c.Hash] = false
+			refs := 0
+			if old := s.db.chunks[c.Hash]; old != nil {
+				refs = old.refs
+			}
+			s.db.chunks[c.Hash] = &stored{size: c.Size, refs: refs, good: true}
+		}
+		s.db.chunks[c.Hash].refs++
+	}
 	for _, t := range s.m.Tensors {
 		for _, c := range t.Chunks {
-			if s.fresh[c.Hash] {
-				s.fresh[c.Hash] = false
-				refs := 0
-				if old := s.db.chunks[c.Hash]; old != nil {
-					refs = old.refs
-				}
-				s.db.chunks[c.Hash] = &stored{size: c.Size, refs: refs, good: true}
-			}
+			enter(c)
 		}
 	}
-	s.db.count(s.m.Tensors, 1)
+	for _, c := range s.spares {
+		enter(c)
+	}
 }
 
 // abort gives back what the save had written. What the file holds is read

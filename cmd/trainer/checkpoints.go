@@ -25,7 +25,7 @@ func checkpointsCommand() *cobra.Command {
 	}
 	group(c)
 	c.AddCommand(lsCommand(), inspectCommand(), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
-		pruneCommand(), compactCommand(), copyCommand(), repairCommand())
+		pruneCommand(), deleteCommand(), compactCommand(), copyCommand(), repairCommand())
 	return c
 }
 
@@ -54,16 +54,16 @@ func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) 
 	}
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged) && o.ReadOnly:
-		return nil, lost(err)
+		return nil, repairable(err, path)
 	case errors.Is(err, checkpoint.ErrDamaged):
 		return nil, fmt.Errorf("%w; trainer checkpoints repair %s whole.db does that", err, path)
 	}
 	return db, err
 }
 
-// lost says what is left to do where a file is too damaged to be read at all.
-func lost(err error) error {
-	return fmt.Errorf("%w; nothing of it can be read: take a copy of the file, or begin the run anew with trainer train … --fresh", err)
+// repairable says what to do where a file is too damaged to be used as it is.
+func repairable(err error, path string) error {
+	return fmt.Errorf("%w; trainer checkpoints repair %s whole.db copies what is still whole in it", err, path)
 }
 
 // fileOf is the checkpoint file of a run folder, or the file itself.
@@ -163,7 +163,7 @@ func listJSON(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Sk
 func repairCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "repair RUN FILE.db", Short: "Copy what is whole of a damaged file into a new one",
-		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. The run's own file is left as it is.",
+		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. Those that damage hides are looked for in all of the file.\nThe run's own file is left as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := folderThere("", args[1]); err != nil {
@@ -172,13 +172,11 @@ func repairCommand() *cobra.Command {
 			n, err := checkpoint.Salvage(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
 			switch {
 			case errors.Is(err, checkpoint.ErrDamaged):
-				return lost(err)
+				return fmt.Errorf("%w: begin the run anew with trainer train … --fresh", err)
 			case errors.Is(err, fs.ErrExist):
 				return usageError{err}
 			case err != nil:
 				return missing(err)
-			case n == 0:
-				return errors.Join(fmt.Errorf("%w: no checkpoint of %s is whole: begin the run anew with trainer train … --fresh", checkpoint.ErrDamaged, args[0]), os.Remove(args[1]))
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
 			return err

@@ -95,6 +95,28 @@ func keepEvery(db *checkpoint.DB) (int, error) {
 	return cfg.Checkpoint.Keep.Every, nil
 }
 
+func deleteCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete RUN ID", Short: "Delete a checkpoint, also a damaged one",
+		Long: "Delete a checkpoint. While one cannot be read, no room is given up, since what it holds may still be salvaged; deleting it ends that.\n" +
+			"The room is used by later saves; trainer checkpoints compact gives it back.",
+		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints delete runs/digits 3", Args: exactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := checkpointID(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return change(args[0], func(db *checkpoint.DB) error {
+				if err := db.Delete(id); err != nil {
+					return missing(err)
+				}
+				_, err := fmt.Fprintf(c.OutOrStdout(), "checkpoint %d deleted\n", id)
+				return err
+			})
+		},
+	}
+}
+
 func compactCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "compact RUN", Short: "Make a checkpoint file as small as what it holds",

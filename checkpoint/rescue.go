@@ -1,0 +1,60 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// What a scan found, in place of what a damaged file's pages do not lead to.
+
+// rescue lets what lies anywhere in the file stand in for what its pages do not
+// lead to.
+func (im *image) rescue(ctx context.Context) error {
+	s, err := newScan(ctx, im.r, im.size)
+	if err != nil {
+		return err
+	}
+	im.found = &s.found
+	ids, _, err := im.ids()
+	if err != nil {
+		return err
+	}
+	wanted := map[Hash]int64{}
+	for _, id := range ids {
+		m, err := im.manifest(id, true)
+		if err != nil {
+			continue // whoever reads it is told
+		}
+		for _, t := range m.Tensors {
+			for _, c := range t.Chunks {
+				wanted[c.Hash] = int64(c.Size)
+			}
+		}
+	}
+	return s.resolve(wanted)
+}
+
+// beside adds the ids of manifests that were found to those that are known,
+// but for those that the head, if it is known, says were deleted.
+func (f *found) beside(ids []uint64, h head, known bool) []uint64 {
+	for id := range f.manifests {
+		_, there := slices.BinarySearch(h.IDs, id)
+		if there || !known || id >= h.Next {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// newestHead is the head that was written last of those that were found: a
+// save makes next larger, and between two saves the list only gets shorter.
+func (f *found) newestHead() (head, bool) {
+	if len(f.heads) == 0 {
+		return head{}, false
+	}
+	return slices.MaxFunc(f.heads, func(a, b head) int {
+		return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(len(b.IDs), len(a.IDs)))
+	}), true
+}

@@ -1,0 +1,244 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// This file finds records and chunks in a file whose pages do not lead to
+// them: by the marks they begin with, wherever they lie. Nothing is believed
+// of bbolt's numbers, and nothing is used that its own checksum or hash does
+// not confirm.
+
+// found is what a scan came upon.
+type found struct {
+	manifests map[uint64][]byte // id → payload
+	heads     []head
+	tables    map[Hash]span
+	chunks    map[Hash]span
+}
+
+// span is a part of a file.
+type span struct {
+	at, size int64
+	packed   bool // contents of a chunk, compressed
+}
+
+// scan is one reading of a file for what is in it.
+type scan struct {
+	found
+	ctx        context.Context
+	r          io.ReaderAt
+	size       int64
+	left       int64  // bytes that may still be read again, beyond the one reading
+	candidates []span // what may be chunks
+}
+
+const (
+	scanWindow = 1 << 20
+	scanAgain  = 16 // times the file that may be read for what the marks lead to: a hostile file has many
+	leastPlace = 32 // fewer bytes of the file than any chunk and what leads to it take, by half
+)
+
+// newScan reads a file and notes what may be records and chunks.
+func newScan(ctx context.Context, r io.ReaderAt, size int64) (*scan, error) {
+	s := &scan{ctx: ctx, r: r, size: size, left: scanAgain * size,
+		found: found{manifests: map[uint64][]byte{}, tables: map[Hash]span{}, chunks: map[Hash]span{}}}
+	const margin = 16
+	buf := make([]byte, scanWindow+margin)
+	for at := int64(0); at < size; at += scanWindow {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		// What cannot be read is passed over.
+		n, _ := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
+		s.window(buf[:n], at)
+	}
+	slices.SortFunc(s.candidates, func(a, b span) int { return cmp.Compare(a.at, b.at) })
+	s.candidates = slices.Compact(s.candidates)
+	return s, nil
+}
+
+// window looks for marks that begin in the first scanWindow bytes of b, which
+// lie at at.
+func (s *scan) window(b []byte, at int64) {
+	each := func(mark []byte, fn func(at int64)) {
+		part := b[:min(len(b), scanWindow+len(mark)-1)]
+		for off := 0; ; off++ {
+			i := bytes.Index(part[off:], mark)
+			if i < 0 {
+				return
+			}
+			off += i
+			fn(at + int64(off))
+		}
+	}
+	each([]byte(`{"format":`), s.manifest)
+	each([]byte(`{"next":`), s.head)
+	each([]byte(`{"chunk":`), s.table)
+	for _, key := range [][]byte{keyRaw, keyZstd} {
+		packed, n := bytes.Equal(key, keyZstd), int64(len(key))
+		each(key, func(at int64) { s.candidate(at-4, at+n, packed) })
+		each(chunkMark(key), func(at int64) { s.candidate(at+8, at+12+n, packed) })
+	}
+}
+
+// bytes reads n bytes, or nil where there are not so many or no more is to be
+// read.
+func (s *scan) bytes(at, n int64) []byte {
+	if at < 0 || n < 0 || at+n > s.size || n > s.left {
+		return nil
+	}
+	s.left -= n
+	b := make([]byte, n)
+	if _, err := s.r.ReadAt(b, at); err != nil {
+		return nil
+	}
+	return b
+}
+
+// metered reads on from a place, while a scan may read.
+type metered struct {
+	s  *scan
+	at int64
+}
+
+func (r *metered) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), r.s.size-r.at, r.s.left)
+	if n <= 0 {
+		return 0, io.EOF
+	}
+	k, err := r.s.r.ReadAt(p[:n], r.at)
+	r.at += int64(k)
+	r.s.left -= int64(k)
+	return k, err
+}
+
+// value is the JSON that begins at a place, nil where there is none.
+func (s *scan) value(at int64) []byte {
+	var raw json.RawMessage
+	if err := json.NewDecoder(&metered{s, at}).Decode(&raw); err != nil || len(raw) > maxRecord {
+		return nil
+	}
+	return raw
+}
+
+// sealed reports whether a payload at a place has its checksum before it.
+func (s *scan) sealed(at int64, bucket, key, payload []byte) bool {
+	sum := s.bytes(at-sumBytes, sumBytes)
+	return sum != nil && Hash(sum) == recordSum(bucket, key, payload)
+}
+
+// manifest notes a manifest. Of two of the same id, one is of a save that
+// power was lost in; the later one was saved in its place.
+func (s *scan) manifest(at int64) {
+	payload := s.value(at)
+	var m manifestJSON
+	if payload == nil || json.Unmarshal(payload, &m) != nil || !s.sealed(at, bucketManifests, idKey(m.ID), payload) {
+		return
+	}
+	if old, ok := s.manifests[m.ID]; ok {
+		var o manifestJSON
+		if json.Unmarshal(old, &o) != nil || !m.Time.After(o.Time) {
+			return
+		}
+	}
+	s.manifests[m.ID] = payload
+}
+
+func (s *scan) head(at int64) {
+	payload := s.value(at)
+	if payload == nil || !s.sealed(at, bucketBerth, keyHead, payload) {
+		return
+	}
+	if h, err := decodeHead(payload); err == nil {
+		s.heads = append(s.heads, h)
+	}
+}
+
+func (s *scan) table(at int64) {
+	if payload := s.value(at); payload != nil {
+		s.tables[hashOf(payload)] = span{at: at, size: int64(len(payload))}
+	}
+}
+
+// candidate notes contents that may be a chunk, whose size is stored at sizeAt.
+func (s *scan) candidate(sizeAt, at int64, packed bool) {
+	if b := s.bytes(sizeAt, 4); b != nil && int64(len(s.candidates)) < s.size/leastPlace {
+		s.candidates = append(s.candidates, span{at, int64(native.Uint32(b)), packed})
+	}
+}
+
+// resolve finds the contents of chunks: wanted has their sizes.
+func (s *scan) resolve(wanted map[Hash]int64) error {
+	sizes := map[int64]bool{}
+	for _, n := range wanted {
+		sizes[n] = true
+	}
+	var rest []span
+	for _, c := range s.candidates {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		if !s.try(c, sizes, wanted) && !c.packed {
+			rest = append(rest, c)
+		}
+	}
+	sizes = map[int64]bool{}
+	for h, n := range wanted {
+		if _, ok := s.chunks[h]; !ok {
+			sizes[n] = true
+		}
+	}
+	// The number that says how long the contents are may be what is damaged.
+	for _, n := range slices.Sorted(maps.Keys(sizes)) {
+		for _, c := range rest {
+			if err := s.ctx.Err(); err != nil {
+				return err
+			}
+			s.try(span{at: c.at, size: n}, sizes, wanted)
+		}
+	}
+	return nil
+}
+
+// try reports whether a candidate is a chunk that is wanted.
+func (s *scan) try(c span, sizes map[int64]bool, wanted map[Hash]int64) bool {
+	if !c.packed && !sizes[c.size] {
+		return false
+	}
+	data := s.bytes(c.at, c.size)
+	if c.packed && data != nil {
+		data = unpackAny(data, sizes)
+	}
+	if data == nil {
+		return false
+	}
+	h := hashOf(data)
+	if _, ok := wanted[h]; !ok {
+		return false
+	}
+	s.chunks[h] = c
+	return true
+}
+
+// unpackAny is what a frame holds that says it has one of the sizes; nil
+// where it does not.
+func unpackAny(frame []byte, sizes map[int64]bool) []byte {
+	var h zstd.Header
+	if err := h.Decode(frame); err != nil || !h.HasFCS || h.FrameContentSize > maxChunk || !sizes[int64(h.FrameContentSize)] {
+		return nil
+	}
+	data := make([]byte, h.FrameContentSize)
+	if unpack(data, frame) != nil {
+		return nil
+	}
+	return data
+}
