@@ -90,6 +90,9 @@ func (k *killer) run(name string) {
 			if got := k.weights(name); got != k.want {
 				k.t.Fatalf("%s: after %d kills the weights are %s, want %s", name, k.kills, got, k.want)
 			}
+			if left, err := filepath.Glob(filepath.Join(k.dir, name, "checkpoints.db?*")); err != nil || len(left) > 0 {
+				k.t.Errorf("%s: left %v, %v", name, left, err)
+			}
 			return
 		case c.ProcessState.ExitCode() == 2 && args[0] == "resume":
 			// Killed before there was a checkpoint: it has to begin again.
