@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
@@ -21,9 +20,6 @@ const (
 	checkpointName = "checkpoints.db"
 	reportName     = "report.json"
 )
-
-// lookers is how long a run waits for those who only look at its checkpoints.
-const lookers = 2 * time.Second
 
 // CheckpointPath is where a run folder keeps its checkpoints.
 func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointName) }
@@ -42,7 +38,7 @@ func (t *trainer) openDir(ctx context.Context) error {
 		return err
 	}
 	if t.opt.Fresh { // what is there is replaced once the new run can start
-		t.claim, err = checkpoint.ClaimFile(CheckpointPath(t.opt.Dir), checkpoint.Options{Readers: lookers})
+		t.claim, err = checkpoint.ClaimFile(CheckpointPath(t.opt.Dir), checkpoint.Options{Readers: checkpoint.WaitForReaders})
 		return err
 	}
 	if t.opt.Resume {
@@ -176,7 +172,7 @@ func (t *trainer) openCheckpoints() (*checkpoint.DB, error) {
 func (t *trainer) checkpointOptions() checkpoint.Options {
 	t.saves.bound = bounded(t.Config, t.stateBytes())
 	return checkpoint.Options{
-		Readers:  lookers,
+		Readers:  checkpoint.WaitForReaders,
 		Compress: t.Config.Checkpoint.Compress == "zstd", TxBytes: int(t.saves.txBytes()), ChunkBytes: t.saves.chunkBytes(),
 	}
 }

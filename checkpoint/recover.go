@@ -47,7 +47,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	f, err := openLocked(path, Options{Readers: waitForReaders})
+	f, err := openLocked(path, Options{Readers: WaitForReaders})
 	if err != nil {
 		return "", err
 	}
@@ -69,8 +69,9 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	return aside, syncDir(filepath.Dir(path))
 }
 
-// waitForReaders is how long Recover waits for who only looks at the file.
-const waitForReaders = 2 * time.Second
+// WaitForReaders is the Options.Readers of Recover, and of who means to write
+// and had better wait a moment for those who only look at the file.
+const WaitForReaders = 2 * time.Second
 
 // openDamaged is a locked file for reading what is left of it.
 func openDamaged(ctx context.Context, path string, f *os.File) (*DB, error) {

@@ -44,7 +44,7 @@ func changing(path string) (*checkpoint.DB, error) {
 	if err := db.Close(); err != nil {
 		return nil, err
 	}
-	return openCheckpoints(path, checkpoint.Options{Readers: 2 * time.Second})
+	return openCheckpoints(path, checkpoint.Options{Readers: checkpoint.WaitForReaders})
 }
 
 func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) {
