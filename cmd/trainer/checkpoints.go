@@ -178,8 +178,7 @@ func repairCommand() *cobra.Command {
 			case err != nil:
 				return missing(err)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
-			return err
+			return tellCopied(c, n, args[1])
 		},
 	}
 }

@@ -146,10 +146,19 @@ func copyCommand() *cobra.Command {
 			case err != nil:
 				return missing(err)
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "%d checkpoints in %s\n", n, args[1])
-			return err
+			return tellCopied(c, n, args[1])
 		},
 	}
+}
+
+// tellCopied says how many checkpoints are in a new file.
+func tellCopied(c *cobra.Command, n int, file string) error {
+	s := "s"
+	if n == 1 {
+		s = ""
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%d checkpoint%s in %s\n", n, s, file)
+	return err
 }
 
 // checkpointID reads an ID.
