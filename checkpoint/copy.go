@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 )
 
@@ -136,10 +135,11 @@ func (db *DB) stays(im *image) (bool, error) {
 	return err == nil && after.txid == im.txid, err
 }
 
-// idsNow is image.ids of one moment.
-func (db *DB) idsNow() (ids, lost []uint64, err error) {
-	err = db.follow(func(im *image) (err error) {
-		if ids, lost, err = im.ids(); err != nil {
+// steady is follow for what no checksum confirms: f is run until all that it
+// read is of one moment.
+func (db *DB) steady(f func(*image) error) error {
+	return db.follow(func(im *image) error {
+		if err := f(im); err != nil {
 			return err
 		}
 		if same, err := db.stays(im); err != nil || !same {
@@ -147,7 +147,6 @@ func (db *DB) idsNow() (ids, lost []uint64, err error) {
 		}
 		return nil
 	})
-	return ids, lost, err
 }
 
 // copyLive saves the checkpoints into dst that are there now, and if all of
@@ -183,7 +182,11 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 // copyNewer copies what is newer than a checkpoint, 0 for all. It returns the
 // newest there was, and whether any was deleted meanwhile.
 func (db *DB) copyNewer(ctx context.Context, dst *DB, than uint64, tell func(Skipped)) (newest uint64, deleted bool, err error) {
-	ids, lost, err := db.idsNow()
+	var ids, lost []uint64
+	err = db.steady(func(im *image) (err error) {
+		ids, lost, err = im.ids()
+		return err
+	})
 	if err != nil {
 		return 0, false, fmt.Errorf("%s: list of checkpoints: %w", db.path, err)
 	}
@@ -216,11 +219,12 @@ func (db *DB) copyUnless(ctx context.Context, dst *DB, id uint64, report func(Sk
 	if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) {
 		return false, err
 	}
-	ids, _, e := db.idsNow()
-	if e != nil {
-		return false, e
-	}
-	if !slices.Contains(ids, id) {
+	there := false
+	e := db.steady(func(im *image) (err error) {
+		_, there, err = im.lookup(bucketManifests, idKey(id))
+		return err
+	})
+	if e == nil && !there {
 		return true, nil
 	}
 	report(Skipped{id, err})

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // spoilStep flips a bit of what is stored of a step's own tensor.
@@ -155,4 +157,56 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	expect("replaced", 1)
 	db.Close()
 	expect("closed", 0)
+}
+
+// Whatever bits of a file are flipped, pruning it leaves the newest and the best
+// of its whole checkpoints.
+func TestPruneOfAnyDamage(t *testing.T) {
+	good := victim(t)
+	path := filepath.Join(t.TempDir(), "c.db")
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	tries, pruned := 200, 0
+	if testing.Short() {
+		tries = 40
+	}
+	for range tries {
+		b := bytes.Clone(good)
+		for range 1 + r.IntN(6) {
+			b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		db, err := Open(path, small)
+		if err != nil {
+			continue
+		}
+		newest, best := wholeIDs(db)
+		n, skipped, err := db.Prune(t.Context(), Keep{Last: 1, Best: 1})
+		if err != nil {
+			t.Errorf("pruning: %v", err)
+		}
+		pruned += n
+		if a, b := wholeIDs(db); a != newest || b != best {
+			t.Errorf("checkpoints %d and %d were the newest and the best, and are %d and %d; %d deleted, skipped %v", newest, best, a, b, n, skipped)
+		}
+		db.Close()
+	}
+	if pruned == 0 {
+		t.Error("nothing was pruned")
+	}
+}
+
+// wholeIDs are the newest and the best of the whole checkpoints; 0 if there is
+// none.
+func wholeIDs(db *DB) (newest, best uint64) {
+	if s, _, err := db.Latest(ctxForever); err == nil {
+		newest = s.Manifest.ID
+	}
+	if s, _, err := db.Best(ctxForever); err == nil {
+		best = s.Manifest.ID
+	}
+	return newest, best
 }
