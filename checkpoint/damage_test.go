@@ -44,7 +44,7 @@ func clear(err error) bool {
 	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrFormat) || errors.Is(err, ErrNotFound)
 }
 
-// probe opens a damaged file both ways and uses all of it. Every checkpoint
+// probe opens a damaged file both ways and uses all of it, and salvages it. Every checkpoint
 // gives the bits that were saved or a clear error, and when nothing is
 // reported, nothing is missing.
 func probe(path string) error {
@@ -57,6 +57,9 @@ func probe(path string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read-only: %w", err)
+	}
+	if err := probeSalvage(path); err != nil {
+		return fmt.Errorf("salvage: %w", err)
 	}
 	if db, err = Open(path, small); err != nil {
 		if clear(err) {
@@ -102,6 +105,43 @@ func probeReads(db *DB) error {
 		return fmt.Errorf("Latest is %d and nothing is said of 5", s.Manifest.ID)
 	}
 	return same(s, s.Manifest.Step)
+}
+
+// probeSalvage wants nothing but what was saved in what is salvaged, and all of
+// it where nothing is reported.
+func probeSalvage(path string) error {
+	out := path + ".out"
+	defer os.Remove(out)
+	said := 0
+	n, err := Salvage(ctxForever, path, out, func(Skipped) { said++ })
+	if err != nil {
+		if clear(err) {
+			return nil
+		}
+		return err
+	}
+	if n < 3 && said == 0 {
+		return fmt.Errorf("%d checkpoints are found and nothing is said of the rest", n)
+	}
+	db, err := Open(out, Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ms, skipped, err := db.List()
+	if err != nil || len(skipped) > 0 || len(ms) != n {
+		return fmt.Errorf("%d of %d are in the new file, %v, %v", len(ms), n, skipped, err)
+	}
+	for _, m := range ms {
+		s, err := db.Load(m.ID)
+		if err == nil {
+			err = same(s, m.Step)
+		}
+		if err != nil {
+			return fmt.Errorf("checkpoint %d: %w", m.ID, err)
+		}
+	}
+	return nil
 }
 
 func probeWrites(db *DB) error {

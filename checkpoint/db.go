@@ -344,25 +344,32 @@ func (db *DB) reindex() error {
 	next := uint64(1)
 	for _, id := range ids {
 		next = id + 1
-		m, err := db.im.manifest(id, true)
-		if err != nil {
+		if db.countUses(id) != nil {
 			db.keep = true
-			continue
-		}
-		db.count(m.Tensors, 1)
-		spares, err := db.im.spares(id)
-		if err != nil {
-			return err
-		}
-		for _, h := range spares {
-			if s := db.chunks[h]; s != nil {
-				s.refs++
-			}
 		}
 	}
 	h, err := db.im.readHead()
 	db.keep = db.keep || err != nil
 	db.head = head{Next: max(h.Next, next), IDs: ids}
+	return nil
+}
+
+// countUses counts a checkpoint among who uses its chunks, and its second copies.
+func (db *DB) countUses(id uint64) error {
+	m, err := db.im.manifest(id, true)
+	if err != nil {
+		return err
+	}
+	spares, err := db.im.spares(id)
+	if err != nil {
+		return err
+	}
+	db.count(m.Tensors)
+	for _, h := range spares {
+		if s := db.chunks[h]; s != nil {
+			s.refs++
+		}
+	}
 	return nil
 }
 
@@ -375,12 +382,12 @@ func (db *DB) Unreadable() bool {
 	return db.keep
 }
 
-// count adds by to the references of the chunks of ts.
-func (db *DB) count(ts []TensorEntry, by int) {
+// count adds to the references of the chunks of ts.
+func (db *DB) count(ts []TensorEntry) {
 	for _, t := range ts {
 		for _, c := range t.Chunks {
 			if s := db.chunks[c.Hash]; s != nil {
-				s.refs += by
+				s.refs++
 			}
 		}
 	}

@@ -144,13 +144,14 @@ func (db *DB) delete(ids []uint64) error {
 		return nil
 	}
 	for _, id := range ids {
-		if !slices.Contains(db.head.IDs, id) {
+		if _, ok := slices.BinarySearch(db.head.IDs, id); !ok {
 			return fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, ErrNotFound)
 		}
 	}
+	gone := slices.Sorted(slices.Values(ids))
 	h := head{Next: db.head.Next}
 	for _, id := range db.head.IDs {
-		if !slices.Contains(ids, id) {
+		if _, ok := slices.BinarySearch(gone, id); !ok {
 			h.IDs = append(h.IDs, id)
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -122,20 +124,64 @@ func TestSalvagePages(t *testing.T) {
 	}
 }
 
-// TestSalvageCut cuts a file anywhere.
+// TestSalvageCut cuts a file anywhere: what is whole before the cut is found.
 func TestSalvageCut(t *testing.T) {
 	for name, whole := range map[string][]byte{"saved": four(t, small, false), "pruned": four(t, small, true)} {
-		var got [5]int
-		first := 0
+		ends := ends(t, whole)
 		for n := range 60 {
-			k := salvaged(t, whole[:len(whole)*n/60+n%7])
-			got[k]++
-			if k > 0 && first == 0 {
-				first = n
+			cut := len(whole)*n/60 + n%7
+			want := 0
+			for _, end := range ends {
+				if end <= cut {
+					want++
+				}
+			}
+			if got := salvaged(t, whole[:cut]); got < want {
+				t.Errorf("%s: cut to %d of %d bytes, %d checkpoints are left of %d before it", name, cut, len(whole), got, want)
 			}
 		}
-		t.Logf("%s: of 60 cuts, 0..4 checkpoints are left after %v; the first with one at %d/60", name, got, first)
 	}
+}
+
+// ends are the places in a file that each checkpoint lies before, by its large
+// contents and the second copies of the rest.
+func ends(t *testing.T, b []byte) []int {
+	im, err := openImage(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, _, err := im.ids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []int
+	for _, id := range ids {
+		m, err := im.manifest(id, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes, err := im.spares(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range m.Tensors {
+			for _, c := range e.Chunks {
+				if int64(c.Size) > im.page/4 {
+					hashes = append(hashes, c.Hash)
+				}
+			}
+		}
+		end := int64(0)
+		for _, h := range hashes {
+			c, err := im.chunkAt(h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end = max(end, c.at+c.size)
+		}
+		ends = append(ends, int(end))
+	}
+	return ends
 }
 
 // spares are the hashes of a checkpoint's second copies.
@@ -226,20 +272,69 @@ func TestSalvageBringsBackNothingDeleted(t *testing.T) {
 	}
 }
 
-// Salvage that finds nothing leaves no file, and can be tried again.
+// Salvage that finds nothing leaves no file, can be tried again, and comes to
+// an end whatever the file is full of.
 func TestSalvageOfNothing(t *testing.T) {
+	element := append(chunkMark(keyRaw), 0, 0, 16, 0)
+	for _, text := range []string{"no checkpoint\n", `{"chunk":`, `{"format":1,"id":2}`, `{"next":[`, string(element) + "raw", "zstd"} {
+		dir := t.TempDir()
+		path, out := filepath.Join(dir, "c.db"), filepath.Join(dir, "out.db")
+		if err := os.WriteFile(path, bytes.Repeat([]byte(text), (1<<20)/len(text)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := Salvage(t.Context(), path, out, nil); !errors.Is(err, ErrDamaged) || !errors.Is(err, ErrNotFound) {
+				t.Errorf("%s: %v", text, err)
+			}
+			if left, _ := filepath.Glob(out + "*"); len(left) > 0 {
+				t.Errorf("%s: left behind: %v", text, left)
+			}
+		}
+	}
+}
+
+// Without room for it, a salvaged file is not left in part, the damaged one stays
+// as it is, and it can be tried again.
+func TestSalvageWithoutRoom(t *testing.T) {
+	const variable = "BERTH_TEST_LIMITED"
+	if os.Getenv(variable) == "" { // the limit is a process's
+		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+		c.Env = append(os.Environ(), variable+"=1")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return
+	}
+	limit := func(n uint64) {
+		var l syscall.Rlimit
+		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+		l.Cur = min(n, l.Max)
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+			t.Fatal(err)
+		}
+	}
 	dir := t.TempDir()
 	path, out := filepath.Join(dir, "c.db"), filepath.Join(dir, "out.db")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("no checkpoint\n"), 1000), 0o644); err != nil {
+	b := four(t, small, false)
+	b[3*4096+8] ^= 0x40
+	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		if _, err := Salvage(t.Context(), path, out, nil); !errors.Is(err, ErrDamaged) || !errors.Is(err, ErrNotFound) {
-			t.Error(err)
+	for n := uint64(4096); n < uint64(len(b)/2); n += 10_000 {
+		limit(n)
+		_, err := Salvage(t.Context(), path, out, nil)
+		_, rerr := Recover(t.Context(), path, nil)
+		limit(^uint64(0))
+		now, e := os.ReadFile(path)
+		all, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if !outOfSpace(err) || !outOfSpace(rerr) || e != nil || !bytes.Equal(now, b) || len(all) != 1 {
+			t.Fatalf("%d bytes: %v, %v, %v: %q", n, err, rerr, e, all)
 		}
-		if left, _ := filepath.Glob(out + "*"); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
-		}
+	}
+	if n := salvaged(t, b); n < 3 {
+		t.Errorf("%d checkpoints", n)
 	}
 }
 

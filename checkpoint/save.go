@@ -297,19 +297,10 @@ func putChunks(tx *bbolt.Tx, pieces []piece) error {
 // is a whole one.
 func (s *saving) finish() error {
 	db := s.db
-	table, err := encodeTable(db.opts.ChunkBytes, s.m.Tensors)
+	manifest, table, err := s.records()
 	if err != nil {
 		return err
 	}
-	to := links{table: hashOf(table)}
-	if s.small != nil {
-		to.small = s.again(s.small)
-	}
-	manifest, err := encodeManifest(s.m, to)
-	if err != nil {
-		return err
-	}
-	s.again(spareRecords(s.m.ID, manifest, table))
 	if err := s.wait(); err != nil {
 		return err
 	}
@@ -337,6 +328,23 @@ func (s *saving) finish() error {
 	db.head = h
 	s.stored()
 	return nil
+}
+
+// records are the payloads of the manifest and the tensor table; their second
+// copies go into the batch.
+func (s *saving) records() (manifest, table []byte, err error) {
+	if table, err = encodeTable(s.db.opts.ChunkBytes, s.m.Tensors); err != nil {
+		return nil, nil, err
+	}
+	to := links{table: hashOf(table)}
+	if s.small != nil {
+		to.small = s.again(s.small)
+	}
+	if manifest, err = encodeManifest(s.m, to); err != nil {
+		return nil, nil, err
+	}
+	s.again(spareRecords(s.m.ID, manifest, table))
+	return manifest, table, nil
 }
 
 // stored enters the checkpoint in the index.

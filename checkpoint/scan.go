@@ -111,6 +111,9 @@ type metered struct {
 }
 
 func (r *metered) Read(p []byte) (int, error) {
+	if err := r.s.ctx.Err(); err != nil {
+		return 0, err
+	}
 	n := min(int64(len(p)), r.s.size-r.at, r.s.left)
 	if n <= 0 {
 		return 0, io.EOF
