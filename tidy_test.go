@@ -120,3 +120,17 @@ func TestRunsWaitForReaders(t *testing.T) {
 		}
 	}
 }
+
+// Evaluating what is not the newest checkpoint says so.
+func TestEvalSaysWhatItSkipped(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
+	damageStep(t, dir, 2)
+	r := open(t, everything)
+	if _, err := r.Eval(t.Context(), berth.Weights{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Skipped) != 1 || r.Skipped[0].ID != 2 || !errors.Is(r.Skipped[0].Err, checkpoint.ErrDamaged) {
+		t.Errorf("skipped %v", r.Skipped)
+	}
+}

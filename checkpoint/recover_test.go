@@ -3,9 +3,12 @@ package checkpoint
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 )
 
 // TestRecover spoils the free list of a file with three checkpoints and a
@@ -30,9 +33,18 @@ func TestRecover(t *testing.T) {
 	}
 	for round := 1; round <= 2; round++ {
 		var skipped []Skipped
-		aside, err := Recover(t.Context(), path, func(s Skipped) { skipped = append(skipped, s) })
+		aside, err := Recover(t.Context(), path, func(s Skipped) {
+			skipped = append(skipped, s)
+			_, err := Open(path, Options{Readers: time.Hour})
+			if want := fmt.Sprintf("held by process %d", os.Getpid()); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
+				t.Errorf("meanwhile: %v", err)
+			}
+		})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if left, err := filepath.Glob(path + ".*"); err != nil || len(left) != round { // the damaged files
+			t.Errorf("round %d: left %v, %v", round, left, err)
 		}
 		if kept, err := os.ReadFile(aside); err != nil || round == 1 && !bytes.Equal(kept, b) {
 			t.Errorf("round %d: the damaged file is not kept: %v", round, err)
