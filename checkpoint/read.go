@@ -140,7 +140,7 @@ func (im *image) spares(id uint64) ([]Hash, error) {
 		return nil, err
 	}
 	_, to, err := decodeManifest(manifest)
-	return []Hash{hashOf(spareRecords(id, manifest, table)), to.small}, err
+	return []Hash{hashOf(im.spareRecords(id, manifest, table)), to.small}, err
 }
 
 // contents is the item that holds the contents of a chunk, and whether they

@@ -182,9 +182,17 @@ func decodeManifest(payload []byte) (*Manifest, links, error) {
 // Second copies are stored as chunks, and so on other pages, which later saves
 // do not write again. Nothing but a scan reads them.
 
+// share is the most bytes of contents that bbolt lets share a page with others.
+func (im *image) share() int { return int(im.page / 4) }
+
 // spareRecords is a copy of a checkpoint's records.
-func spareRecords(id uint64, manifest, table []byte) []byte {
-	return append(seal(bucketManifests, idKey(id), manifest), table...)
+func (im *image) spareRecords(id uint64, manifest, table []byte) []byte {
+	return im.apart(append(seal(bucketManifests, idKey(id), manifest), table...))
+}
+
+// apart makes a copy so long that it does not share its page.
+func (im *image) apart(b []byte) []byte {
+	return append(b, make([]byte, max(0, im.share()+1-len(b)))...)
 }
 
 // appendSmall adds to a copy of small contents, in the form they have on a

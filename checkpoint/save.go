@@ -39,7 +39,7 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 	}
 	if err == nil {
 		m.Format = db.im.format
-		s := &saving{db: db, ctx: ctx, src: src, m: &m, fresh: map[Hash]bool{}, copied: map[Hash]bool{}, share: int(db.im.page / 4)}
+		s := &saving{db: db, ctx: ctx, src: src, m: &m, fresh: map[Hash]bool{}, copied: map[Hash]bool{}, pages: db.im}
 		if err = s.run(); err != nil {
 			err = s.abort(err)
 		}
@@ -62,8 +62,8 @@ type saving struct {
 	m     *Manifest
 	fresh map[Hash]bool // chunks this save writes
 
-	share  int    // bytes of contents that bbolt lets share a page with others
-	small  []byte // second copy of such contents
+	pages  *image // of the file as it was; for their size
+	small  []byte // second copy of contents that may share pages
 	copied map[Hash]bool
 	spares []Chunk // second copies
 
@@ -132,7 +132,7 @@ func (s *saving) tensor(e *TensorEntry) error {
 		}
 		h := hashOf(data)
 		e.Chunks = append(e.Chunks, Chunk{h, n})
-		if n <= s.share && !s.copied[h] {
+		if n <= s.pages.share() && !s.copied[h] {
 			s.copied[h] = true
 			s.small = appendSmall(s.small, data)
 		}
@@ -338,12 +338,12 @@ func (s *saving) records() (manifest, table []byte, err error) {
 	}
 	to := links{table: hashOf(table)}
 	if s.small != nil {
-		to.small = s.again(s.small)
+		to.small = s.again(s.pages.apart(s.small))
 	}
 	if manifest, err = encodeManifest(s.m, to); err != nil {
 		return nil, nil, err
 	}
-	s.again(spareRecords(s.m.ID, manifest, table))
+	s.again(s.pages.spareRecords(s.m.ID, manifest, table))
 	return manifest, table, nil
 }
 
