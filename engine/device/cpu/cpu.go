@@ -139,6 +139,8 @@ func closeAll(devices []device.Device) (errs []error) {
 // core with each level.
 func flopsPerThread() float64 {
 	switch kernels.Using() {
+	case kernels.AMX:
+		return 400e9
 	case kernels.AVX512:
 		return 200e9
 	case kernels.AVX2:

@@ -52,7 +52,7 @@ type heads struct {
 func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
 	s, l := in(n, 0).Shape, Using()
 	k := heads{level: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
-	k.group, k.nr, k.depth = levelSizes[l].mr, levelSizes[l].nr, depthOf(k.hd)
+	k.group, k.nr, k.depth = levelSizes[l].mr, levelSizes[l].nr, levelSizes[l].depth(k.hd)
 	k.across = chunks(k.t, k.nr)
 	k.pieces = max(1, min(chunks(enoughChunks, max(1, k.b*k.h)), k.t/(2*k.block())))
 	k.ld = wide(k.t) + scoreAlign // never a power of two

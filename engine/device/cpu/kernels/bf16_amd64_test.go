@@ -1,10 +1,14 @@
 package kernels
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/cpu"
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/ops"
@@ -13,10 +17,14 @@ import (
 // TestBF16AllWays wants the reference's products in every form that the CPU
 // has.
 func TestBF16AllWays(t *testing.T) {
-	defer func(f func() form) { fastest = f }(fastest)
-	for _, f := range forms() {
-		fastest = func() form { return f }
-		t.Run(map[form]string{rounded: "rounded", pairs: "pairs", tiles: "tiles"}[f], func(t *testing.T) {
+	if Best() < AVX512 || !cpu.X86.HasAVX512BF16 {
+		return // then there is one way, which other tests go
+	}
+	defer func(pay bool, l Level) { pairsPay = pay; Use(l) }(pairsPay, Using())
+	for _, pay := range []bool{false, true} {
+		pairsPay = pay
+		Use(AVX512)
+		t.Run(fmt.Sprint("pairs ", pay), func(t *testing.T) {
 			t.Run("core", testCore)
 			t.Run("edges", TestNothingIsReadBeyondOperands)
 			t.Run("not finite", TestProductsOfNonFinite)
@@ -83,4 +91,77 @@ func TestPairsAreRounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestSplitsAreExact wants the parts of every number to add up to it, and the
+// numbers without parts to be found.
+func TestSplitsAreExact(t *testing.T) {
+	if Best() < AMX {
+		return // then nothing calls them
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSource(t)
+		rows, k := s.size("rows", 32), s.size("k", 200)
+		src := odd(s, rows*k)
+		if s.bool("even") {
+			for i, x := range src {
+				if isOdd(x) {
+					src[i] = s.rng.Float32()
+				}
+			}
+		}
+		dst := make([]float32, split.panel(k))
+		found := AMX.tilesOfRows(split, &dst[0], &src[0], k, rows, k)
+		if want := slices.ContainsFunc(src, isOdd); found != want {
+			t.Fatalf("found numbers without parts: %v, want %v", found, want)
+		}
+		halves := unsafe.Slice((*uint16)(unsafe.Pointer(&dst[0])), 2*len(dst))
+		for i, x := range src {
+			row, step := i/k, i%k
+			sum := float32(0)
+			for part := 2; part >= 0; part-- {
+				at := (step/tileSteps*3+part)*2*tilePlaces + row*16 + step%16
+				sum += math.Float32frombits(uint32(halves[2*at+step%tileSteps/16]) << 16)
+			}
+			if small := math.Abs(float64(x)) < 1e-33; !isOdd(x) && sum != x && !small {
+				t.Fatalf("the parts of %v (%#x) add up to %v", x, math.Float32bits(x), sum)
+			}
+		}
+	})
+}
+
+// TestSplitIsAsExactAsVectors compares how far both are from float64, in units of
+// the sums of magnitudes.
+func TestSplitIsAsExactAsVectors(t *testing.T) {
+	if Best() < AMX {
+		return
+	}
+	const m, n = 64, 64
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, k := range []int{64, 300, 4000} {
+		var worst, mean [2]float64
+		a, b := make([]float32, m*k), make([]float32, k*n)
+		for _, f := range [][]float32{a, b} {
+			for i := range f {
+				f[i] = float32(rng.NormFloat64() * math.Exp(3*rng.NormFloat64()))
+			}
+		}
+		for i, f := range []form{float, split} {
+			g := gemm{level: AMX, form: f, k: k, ldc: n, a: operand{a, k, 1}, b: operand{b, n, 1}, c: make([]float32, m*n)}
+			g.do(0, m, 0, n)
+			for e, v := range g.c {
+				sum, size := 0.0, 0.0
+				for l := range k {
+					p := float64(a[e/n*k+l]) * float64(b[l*n+e%n])
+					sum, size = sum+p, size+math.Abs(p)
+				}
+				off := math.Abs(float64(v)-sum) / size
+				worst[i], mean[i] = max(worst[i], off), mean[i]+off/(m*n)
+			}
+		}
+		t.Logf("K %d: off by %.3g at most, %.3g on average; by vectors %.3g, %.3g", k, worst[1], mean[1], worst[0], mean[0])
+		if worst[1] > worst[0] || mean[1] > mean[0] {
+			t.Error("vectors are more exact")
+		}
+	}
 }

@@ -2,7 +2,7 @@ package kernels
 
 // directPixels is how many pixels of a row the inner kernel of a direct
 // convolution computes at most; 0 where there is none.
-var directPixels = [...]int{Generic: 0, AVX2: 6, AVX512: 14}
+var directPixels = [...]int{Generic: 0, AVX2: 6, AVX512: 14, AMX: 14}
 
 // What a band of output rows takes of a workspace, which holds both its input
 // and its sums.
@@ -190,7 +190,7 @@ func (d *direct) multiply(ws *workspace, group, panel, rows int) {
 	x, sums := ws.b[:bandInput], ws.b[bandInput:][:bandSums]
 	w := d.packed[(group*d.panels+panel)*d.panelElems:][:d.panelElems]
 	k, ow := len(d.taps), d.im.ow
-	depth, pieces, add := depthOf(k), chunks(ow, directPixels[d.level]), 0
+	depth, pieces, add := levelSizes[d.level].depth(k), chunks(ow, directPixels[d.level]), 0
 	for k0 := 0; k0 < k; k0 += depth {
 		kn := min(depth, k-k0)
 		for r := range rows {

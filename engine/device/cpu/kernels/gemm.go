@@ -44,13 +44,19 @@ type sizes struct {
 	// caches run out, and a panel's short rows do not tell the hardware what to
 	// fetch next from farther away.
 	far, reach int
+
+	block, depthStep int // most steps of k in a block; of what blocks are multiples
+	cols             int // most columns that are packed together
 }
 
 var levelSizes = [...]sizes{
-	Generic: {genericRows, genericCols, 8, 1, genericRows, genericCols, true, 0, 0},
-	AVX2:    {6, 16, 8, 1, 8, 8, false, 256, 1 << 15},
-	AVX512:  {8, 32, 8, 1, 8, 16, false, 256, 1 << 15},
+	Generic: {genericRows, genericCols, 8, 1, genericRows, genericCols, true, 0, 0, blockK, depthStep, maxCols},
+	AVX2:    {6, 16, 8, 1, 8, 8, false, 256, 1 << 15, blockK, depthStep, maxCols},
+	AVX512:  vectorSizes,
+	AMX:     vectorSizes, // of what does not go in tiles
 }
+
+var vectorSizes = sizes{8, 32, 8, 1, 8, 16, false, 256, 1 << 15, blockK, depthStep, maxCols}
 
 // operand is a matrix in memory: element (i, j) is data[i*rs+j*cs]. One of the
 // strides is 1.
@@ -82,12 +88,15 @@ type gemm struct {
 	row   int       // of the whole output, at which c starts
 }
 
-// depthOf is how many steps of k each block has, the last one perhaps fewer:
+// depth is how many steps of k each block has, the last one perhaps fewer:
 // as few blocks as possible, of about the same size.
-func depthOf(k int) int {
-	blocks := max(1, chunks(k, blockK))
-	return max(1, chunks(chunks(k, blocks), depthStep)) * depthStep
+func (s *sizes) depth(k int) int {
+	blocks := max(1, chunks(k, s.block))
+	return max(1, chunks(chunks(k, blocks), s.depthStep)) * s.depthStep
 }
+
+// depth is that of g's blocks.
+func (g *gemm) depth() int { return g.level.sizes(g.form).depth(g.k) }
 
 // packsA reports whether A goes through a panel: where it is rounded, or
 // transposed and its columns are far apart.
@@ -131,7 +140,10 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		g.call(ws, i0, i1, j0, j1)
 		return
 	}
-	depth := depthOf(g.k)
+	if g.form == split {
+		ws.odd = g.whole != nil && g.whole.odd.Load()
+	}
+	depth := g.depth()
 	for k0 := 0; k0 < g.k; k0 += depth {
 		g.block(ws, i0, i1, j0, j1, k0, min(depth, g.k-k0), g.add || k0 > 0)
 	}
@@ -141,15 +153,16 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	g.a.check(i1, k0+kn)
 	_ = g.c[(i1-1)*g.ldc+j1-1]
-	for j := j0; j < j1; j += maxCols {
-		end := min(j+maxCols, j1)
+	most := g.level.sizes(g.form).cols
+	for j := j0; j < j1; j += most {
+		end := min(j+most, j1)
 		nr := g.level.sizes(g.form).nr
 		var b panels
 		switch {
 		case g.whole != nil && g.whole.lenB > 0:
 			b = g.panelsOfB(g.whole.b, k0, kn, j)
 		case g.packsB(i1 - i0):
-			b = panels{data: ws.b, step: nr * chunks(kn, depthStep) * depthStep, stride: nr, k: kn}
+			b = panels{data: ws.b, step: g.panelB(kn), stride: nr, k: kn}
 			g.packB(ws, b, k0, j, end)
 		default:
 			g.b.check(k0+kn, end)
@@ -174,7 +187,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		switch {
 		case g.whole != nil && g.whole.lenA > 0:
-			a, ars, acs = &g.whole.a[g.placeA(i, k0)], tileStride, 1
+			a = &g.whole.a[g.placeA(i, k0)]
 		case packs:
 			if p%s.groups == 0 {
 				g.packA(ws, i0, i1, p, groups, k0, b.k)
@@ -182,6 +195,9 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			a, ars, acs = g.panelA(ws, p)
 		}
 		g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
+		if g.form == split && ws.odd {
+			g.addOdd(i, end, j0, j1, k0, b.k)
+		}
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
 			(*g.then).After(g.row+done, g.row+end, j0, j1)
 			done = end
@@ -191,7 +207,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 
 // group is the rows of number p of that many groups.
 func (g *gemm) group(i0, i1, p, groups int) (i, end int) {
-	if mr := g.level.sizes(g.form).mr; g.form == tiles {
+	if mr := g.level.sizes(g.form).mr; g.form.tiled() {
 		return i0 + p*mr, min(i0+(p+1)*mr, i1)
 	}
 	return i0 + (i1-i0)*p/groups, i0 + (i1-i0)*(p+1)/groups

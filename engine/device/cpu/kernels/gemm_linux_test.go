@@ -45,11 +45,12 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 		rng := rand.New(rand.NewPCG(5, 6))
 		a, b, c := newCliff(t, 40*most), newCliff(t, most*most), newCliff(t, 40*most)
 		for round := range 200 {
+			forms := formsHere()
 			m, n, k := 1+rng.IntN(40), 1+rng.IntN(70), 1+rng.IntN(60)
 			if round%10 == 0 {
 				n, k = most, 1+rng.IntN(most)
 			}
-			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, form: Using().formOf(round%3 == 0)}
+			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, form: forms[round%len(forms)]}
 			if round%2 == 1 {
 				g.a.rs, g.a.cs = 1, m
 			}

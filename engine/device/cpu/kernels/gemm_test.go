@@ -21,7 +21,8 @@ func testCore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSource(t)
 		m, n, k := s.size("m", 40), s.size("n", 90), s.size("k", 900)
-		g := gemm{level: Using(), k: k, add: s.bool("add"), form: Using().formOf(s.bool("bf16")), ldc: n + s.rng.IntN(5)}
+		forms := formsHere()
+		g := gemm{level: Using(), k: k, add: s.bool("add"), form: forms[s.rng.IntN(len(forms))], ldc: n + s.rng.IntN(5)}
 		g.a, g.b = randomOperand(s, "transA", m, k), randomOperand(s, "transB", k, n)
 		g.c = randomFloats(s.rng, m*g.ldc+1)[1:]
 		old := append([]float32(nil), g.c...)
@@ -49,6 +50,16 @@ func testCore(t *testing.T) {
 	})
 }
 
+// formsHere are all forms of the level in use, also where they do not pay.
+func formsHere() []form {
+	l := Using()
+	forms := []form{float, l.formOf(true, 1, 1, 1)}
+	if l == AMX {
+		forms = append(forms, split)
+	}
+	return forms
+}
+
 // exact is element (i, j) in float64.
 func exact(g *gemm, i, j int, old float32) float64 {
 	sum := 0.0
@@ -57,7 +68,7 @@ func exact(g *gemm, i, j int, old float32) float64 {
 	}
 	for k := range g.k {
 		a, b := g.a.data[i*g.a.rs+k*g.a.cs], g.b.data[k*g.b.rs+j*g.b.cs]
-		if g.form != float {
+		if g.form != float && g.form != split {
 			a, b = ops.RoundBF16(a), ops.RoundBF16(b)
 		}
 		sum += float64(a) * float64(b)
@@ -92,8 +103,11 @@ func randomFloats(rng *rand.Rand, n int) []float32 {
 func TestProductsOfNonFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			for _, m := range []int{1, 7, 19} {
-				const n, k = 37, 21
+			for _, m := range []int{1, 7, 19, 150} {
+				n, k := 37, 21
+				if m > 100 {
+					n, k = 203, 133 // splitting pays
+				}
 				a, b := noise(m, k), noise(k, n)
 				row, col, at := m/2, n-2, k-1
 				a.F[row*k+at], b.F[at*n+col] = v, 0
@@ -112,11 +126,11 @@ func TestPartsGiveTheSameBits(t *testing.T) { atLevels(t, testParts) }
 func testParts(t *testing.T) {
 	const k = 5000
 	a, b := noise(64, k), noise(k, 512)
-	whole := productBits(t, a, b, 64, 512, k)
 	for _, s := range [][2]int{{1, 1}, {3, 9}, {16, 16}, {9, 70}} {
 		m, n := s[0], s[1]
 		t.Run(fmt.Sprint(m, "x", n), func(t *testing.T) {
 			part := productBits(t, a, b, m, n, k)
+			whole := coreBits(a, b, Using().formOf(false, m, n, k))
 			for i := range m * n {
 				if part[i] != whole[i/n*512+i%n] {
 					t.Fatalf("element (%d,%d) has other bits than in a larger product", i/n, i%n)
@@ -124,6 +138,15 @@ func testParts(t *testing.T) {
 			}
 		})
 	}
+}
+
+// coreBits is a*b by the core alone.
+func coreBits(a, b ref.Array, f form) []float32 {
+	m, k, n := a.Meta.Shape[0], a.Meta.Shape[1], b.Meta.Shape[1]
+	g := gemm{level: Using(), form: f, k: k, ldc: n, a: operand{rs: k, cs: 1}, b: operand{rs: n, cs: 1}, c: make([]float32, m*n)}
+	g.a.data, g.b.data = floats(load(a).mem, m*k), floats(load(b).mem, k*n)
+	g.do(0, m, 0, n)
+	return g.c
 }
 
 // TestSmallProductsAreShared wants several chunks of products with long sums,

@@ -26,7 +26,7 @@ type grid struct {
 // and rows not below leastM.
 func newGrid(s *sizes, count, m, n, k, leastM int, rowsFirst bool) grid {
 	g := grid{m: m, n: n, count: count}
-	g.cut(s, largestTileM, maxCols)
+	g.cut(s, largestTileM, s.cols)
 	work := func() int { return g.stepM * g.stepN * max(1, k) / s.rate }
 	for g.tiles() < enoughChunks && work() >= 2*leastWork {
 		switch rows, columns := g.stepM >= 2*leastM, g.stepN > s.nr; {
@@ -70,7 +70,7 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 	for i := range min(mostCuts, chunks(g.m, s.mr)) {
 		for j := range min(mostCuts, chunks(g.n, s.nr)) {
 			try := g
-			try.cut(s, chunks(g.m, chunks(g.m, largestTileM)+i), chunks(g.n, chunks(g.n, maxCols)+j))
+			try.cut(s, chunks(g.m, chunks(g.m, largestTileM)+i), chunks(g.n, chunks(g.n, s.cols)+j))
 			m, n := try.stepM, try.stepN
 			tile := k*(m*n/s.rate+m*a+n*b) + costChunk
 			// The threads' last tiles seldom end at once.

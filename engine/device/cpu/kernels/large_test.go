@@ -80,6 +80,9 @@ func testTiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		m, n := 1+rng.IntN(131), 1+rng.IntN(203)
+		if l := Using(); l.formOf(false, m, n, k) != l.formOf(false, 131, 203, k) {
+			continue
+		}
 		part := productBits(t, a, b, m, n, k)
 		for i := range m {
 			for j := range n {
@@ -100,7 +103,7 @@ func testPackedAsAWhole(t *testing.T) {
 	for i := range 8 {
 		op := ops.MatMul{TransA: i&1 > 0, TransB: i&2 > 0, BF16: i&4 > 0}
 		a, b := noise(m, k), noise(k, n)
-		g := gemm{level: Using(), k: k, ldc: n, c: make([]float32, m*n), form: Using().formOf(op.BF16), a: operand{nil, k, 1}, b: operand{nil, n, 1}}
+		g := gemm{level: Using(), k: k, ldc: n, c: make([]float32, m*n), form: Using().formOf(op.BF16, m, n, k), a: operand{nil, k, 1}, b: operand{nil, n, 1}}
 		if op.TransA {
 			a, g.a.rs, g.a.cs = noise(k, m), 1, m
 		}

@@ -15,9 +15,10 @@ const (
 	Generic Level = iota // plain Go
 	AVX2                 // AVX2, FMA and BMI2
 	AVX512               // AVX-512 F, VL, BW and DQ
+	AMX                  // and AMX, for the products of matrices
 )
 
-var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512"}
+var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", AMX: "amx"}
 
 func (l Level) String() string { return levelNames[l] }
 
@@ -42,7 +43,7 @@ func ParseLevel(name string) (Level, error) {
 	if name == "" {
 		return Best(), nil
 	}
-	for l := Generic; l <= AVX512; l++ {
+	for l := Generic; l <= AMX; l++ {
 		switch {
 		case l.String() != name:
 		case l > Best():
@@ -51,13 +52,13 @@ func ParseLevel(name string) (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("there is no level %q: take avx512, avx2 or generic, or leave it empty for the best one", name)
+	return 0, fmt.Errorf("there is no level %q: take amx, avx512, avx2 or generic, or leave it empty for the best one", name)
 }
 
 // vec are the functions over arrays.
 func (l Level) vec() *vec.Funcs {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		return &vec.AVX512
 	case AVX2:
 		return &vec.AVX2

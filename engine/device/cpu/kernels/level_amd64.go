@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"sync"
-
 	"golang.org/x/sys/cpu"
 
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
@@ -17,31 +15,20 @@ func detect() Level {
 		return Generic
 	case !x.HasAVX512F || !x.HasAVX512VL || !x.HasAVX512BW || !x.HasAVX512DQ:
 		return AVX2
+	case !x.HasAMXTile || !x.HasAMXBF16 || !allowTiles():
+		return AVX512
 	}
-	return AVX512
+	return AMX
 }
 
-// forms are those that products of bfloat16 can take at AVX512, from slow to
-// fast. CPUs with AMX multiply pairs at half the rate of float32 (112 against
-// 212 GFLOP/s on a core of a Sapphire Rapids).
-var forms = sync.OnceValue(func() []form {
-	switch amx := cpu.X86.HasAMXTile && cpu.X86.HasAMXBF16; {
-	case !cpu.X86.HasAVX512BF16:
-		return []form{rounded}
-	case !amx:
-		return []form{rounded, pairs}
-	case !allowTiles():
-		return []form{pairs, rounded}
-	}
-	return []form{pairs, rounded, tiles}
-})
-
-// fastest is the form that products of bfloat16 take at AVX512. Tests change it.
-var fastest = func() form { return forms()[len(forms())-1] }
+// pairsPay reports whether products of bfloat16 take AVX512_BF16 at AVX512. CPUs
+// with AMX multiply pairs at half the rate of float32 (112 against 212 GFLOP/s on
+// a core of a Sapphire Rapids). Tests change it.
+var pairsPay = cpu.X86.HasAVX512BF16 && !cpu.X86.HasAMXBF16
 
 // round rounds a row of numbers to bfloat16; dst may be src.
 func (l Level) round(dst, src []float32) {
-	if l == AVX512 && len(src) > 0 {
+	if l >= AVX512 && len(src) > 0 {
 		asm.Round512(&dst[:len(src)][0], &src[0], len(src))
 		return
 	}
@@ -53,23 +40,55 @@ func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *f
 	asm.GemmBF16(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 }
 
-// multiplyTiles computes 1 to 32 rows of a product with AMX: C = A*B, or where
-// sums has room for 32x32 numbers, C += A*B. B has panels of at most 32 columns
-// each, step places apart; k counts tileSteps.
-func (l Level) multiplyTiles(t *tileShapes, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols, panels, k int, sums *float32) {
+// multiplyTiles computes rows of a product with AMX, of the shapes that t holds:
+// C = A*B, or where sums has room for 32x32 numbers, C += A*B. a is a panel and b
+// some, step places apart; k counts tileSteps.
+func (l Level) multiplyTiles(t *tileShapes, f form, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
 	t.set(rows, cols)
 	shapes := &t.palette
-	switch {
-	case rows > 16 && cols > 16:
-		asm.Tiles22(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
-	case rows > 16:
-		asm.Tiles21(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
-	case cols > 16:
-		asm.Tiles12(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+	high, wide := rows > 16, cols > 16
+	switch { // calls through a table would make everything escape to the heap
+	case f == split && high && wide:
+		asm.Split22(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case f == split && high:
+		asm.Split21(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case f == split && wide:
+		asm.Split12(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case f == split:
+		asm.Split11(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case high && wide:
+		asm.Tiles22(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case high:
+		asm.Tiles21(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
+	case wide:
+		asm.Tiles12(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
 	default:
-		asm.Tiles11(shapes, c, ldc, a, ars, b, step, rows, cols, panels, k, sums)
+		asm.Tiles11(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
 	}
 }
+
+// tilesOfRows copies k numbers of at most 32 rows of A to a panel in form f. It
+// reports whether there were any that cannot be split.
+func (l Level) tilesOfRows(f form, dst, src *float32, srs, rows, k int) bool {
+	if f == split {
+		return asm.SplitRows(dst, src, srs, rows, k) != 0
+	}
+	asm.TilesRows(dst, src, srs, rows, k)
+	return false
+}
+
+// tilesOfColumns copies k rows of cols columns of B to panels in form f, step
+// places apart. It reports whether there were any that cannot be split.
+func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs, cols, k int) bool {
+	if f == split {
+		return asm.SplitColumns(dst, step, src, srs, cols, k) != 0
+	}
+	asm.TilesColumns(dst, step, src, srs, cols, k)
+	return false
+}
+
+// turnTiles makes a panel of A from one of B, and the other way round.
+func (l Level) turnTiles(data *float32, tiles int) { asm.TurnTiles512(data, tiles) }
 
 // spreadPairs rounds k rows of cols columns to bfloat16 and copies them to
 // panels of 32 columns, step places apart, two rows as one row of pairs.
@@ -88,7 +107,7 @@ func (l Level) pair(panel *float32, width, pairs int) { asm.Pair512(panel, width
 // C += A*B. Strides are in elements; step is from one panel of B to the next.
 func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		asm.Gemm512(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 	case AVX2:
 		asm.Gemm2(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
@@ -101,7 +120,7 @@ func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float3
 // columns. It may write dst on to a whole number of depthStep rows.
 func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		asm.Transpose512(dst, drs, src, srs, k)
 	case AVX2:
 		asm.Transpose2(dst, drs, src, srs, k)
@@ -125,7 +144,7 @@ func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
 // columns, step elements apart.
 func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		asm.Spread512(dst, step, src, srs, cols, k)
 	case AVX2:
 		asm.Spread2(dst, step, src, srs, cols, k)
@@ -139,7 +158,7 @@ func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 // this level can.
 func (l Level) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bool {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		asm.MaxPool512(y, idx, x, w, rows, cols)
 	case AVX2:
 		asm.MaxPool2(y, idx, x, w, rows, cols)
@@ -154,7 +173,7 @@ func (l Level) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bo
 // was in its window; what it wrote is no use otherwise.
 func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols int) bool {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		return asm.MaxPoolGrad512(dx, idx, dy, w, rows, cols) == 0
 	case AVX2:
 		return asm.MaxPoolGrad2(dx, idx, dy, w, rows, cols) == 0
@@ -166,7 +185,7 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 // padRows copies rows of cols numbers, srs elements apart, to rows of pitch
 // numbers: left zeros, the numbers, and zeros again.
 func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
-	if l == AVX512 && cols > 0 && rows > 0 {
+	if l >= AVX512 && cols > 0 && rows > 0 {
 		asm.PadRows512(&dst[:rows*pitch][0], pitch, &src[:(rows-1)*srs+cols][0], srs, cols, rows, left)
 		return
 	}
@@ -179,7 +198,7 @@ func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows,
 // vectors has it.
 func (l Level) direct(y, x *float32, taps *int, w *float32, pixels, k, add int) {
 	switch l {
-	case AVX512:
+	case AMX, AVX512:
 		asm.Conv512(y, x, taps, w, pixels, k, add)
 	case AVX2:
 		asm.Conv2(y, x, taps, w, pixels, k, add)

@@ -37,11 +37,23 @@ func (l Level) maxPoolGrad(_ *float32, _ *int32, _ *float32, _, _, _ int) bool {
 // round rounds a row of numbers to bfloat16; dst may be src.
 func (l Level) round(dst, src []float32) { roundTo(dst, src) }
 
-// fastest is not asked at levels without AVX-512.
-func fastest() form { return rounded }
+// pairsPay is not asked at levels without AVX-512.
+const pairsPay = false
 
-func (l Level) multiplyTiles(t *tileShapes, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols, panels, k int, sums *float32) {
+func (l Level) multiplyTiles(t *tileShapes, f form, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
 	panic("BUG: " + l.String() + " does not multiply tiles")
+}
+
+func (l Level) tilesOfRows(f form, dst, src *float32, srs, rows, k int) bool {
+	panic("BUG: " + l.String() + " does not make tiles")
+}
+
+func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs, cols, k int) bool {
+	panic("BUG: " + l.String() + " does not make tiles")
+}
+
+func (l Level) turnTiles(data *float32, tiles int) {
+	panic("BUG: " + l.String() + " does not make tiles")
 }
 
 func (l Level) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {

@@ -39,14 +39,14 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	l := Using()
-	form := l.formOf(op.BF16)
+	form := l.formOf(op.BF16, m, cols, k)
 	s := l.sizes(form)
 	g := newGrid(s, batch, m, cols, k, matmulM, op.TransA && m >= s.far)
 	mm := &matmul{
-		level: l, grid: g, parts: newParts(g, chunks(k, depthOf(k))), k: k, transA: op.TransA, transB: op.TransB, form: form,
+		level: l, grid: g, parts: newParts(g, chunks(k, s.depth(k))), k: k, transA: op.TransA, transB: op.TransB, form: form,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}
-	mm.packer = newPacker(mm)
+	mm.packer.set(mm)
 	return mm, nil
 }
 
@@ -84,7 +84,7 @@ func (k *matmul) Chunk(i int) {
 	}
 	if k.parts.count > 1 {
 		then = nil // once the parts are added up
-		depth := depthOf(k.k)
+		depth := k.level.sizes(k.form).depth(k.k)
 		k0, c = part*depth, k.parts.of(part)
 		kn = min(depth, k.k-k0)
 	}

@@ -14,10 +14,15 @@ type panels struct {
 func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
 	s := g.level.sizes(g.form)
 	n := min(s.groups, groups-p)
+	if g.form.tiled() {
+		i, end := g.group(i0, i1, p, groups)
+		ws.odd = g.tilesOfA(ws.a, i, end, k0, kn) || ws.odd
+		return
+	}
 	if g.rowsOfA() {
 		for q := range n {
 			i, end := g.group(i0, i1, p+q, groups)
-			g.roundRows(ws, ws.a[q*s.strip*g.rowStride():], i, end, k0, kn)
+			g.roundRows(ws.a[q*s.strip*blockK:], i, end, k0, kn)
 		}
 		return
 	}
@@ -39,7 +44,7 @@ func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
 	s := g.level.sizes(g.form)
 	q := p % s.groups * s.strip
 	if g.rowsOfA() {
-		return &ws.a[q*g.rowStride()], g.rowStride(), 1
+		return &ws.a[q*blockK], blockK, 1
 	}
 	return &ws.a[q*blockK], 1, s.strip
 }
@@ -50,7 +55,9 @@ func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
 func (g *gemm) packB(ws *workspace, p panels, k0, j0, j1 int) {
 	s, kn := g.level.sizes(g.form), p.k
 	switch {
-	case g.form.paired():
+	case g.form.tiled():
+		ws.odd = g.tilesOfB(p, k0, j0, j1) || ws.odd
+	case g.form == pairs:
 		g.pairB(ws, p, k0, j0, j1)
 	case g.im != nil && !g.im.transposed:
 		row := ws.rows[:j1-j0]

@@ -26,3 +26,10 @@ func Round512(dst *float32, src *float32, n int)
 //
 //go:noescape
 func Pair512(panel *float32, width int, pairs int)
+
+// SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,
+// step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is
+// the elements from row to row.
+//
+//go:noescape
+func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)

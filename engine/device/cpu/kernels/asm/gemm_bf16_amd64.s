@@ -4098,3 +4098,105 @@ columns:
 	JNE       pair
 	VZEROUPPER
 	RET
+
+// func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·SpreadPairs512(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         step+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         srs+24(FP), BX
+	MOVQ         k+40(FP), SI
+	MOVL         $0x00000001, DI
+	VPBROADCASTD DI, Z0
+	MOVL         $0x00007fff, DI
+	VPBROADCASTD DI, Z1
+	MOVL         $0x00400000, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0xffff0000, DI
+	VPBROADCASTD DI, Z3
+	MOVL         $0x0000ffff, R8
+	SHLQ         $0x02, CX
+	SHLQ         $0x02, BX
+
+rows:
+	MOVQ cols+32(FP), R9
+	MOVQ DX, R10
+	MOVQ AX, R11
+
+panel:
+	MOVQ      R9, DI
+	XORQ      R12, R12
+	TESTQ     DI, DI
+	CMOVQLT   R12, DI
+	CMPQ      DI, $0x10
+	MOVQ      $+16, R13
+	CMOVQGT   R13, DI
+	BZHIL     DI, R8, DI
+	KMOVW     DI, K1
+	CMPQ      SI, $0x02
+	CMOVLLT   R12, DI
+	KMOVW     DI, K2
+	VMOVUPS.Z (R10), K1, Z4
+	VMOVUPS.Z (R10)(BX*1), K2, Z5
+	VPSRLD    $0x10, Z4, Z6
+	VPANDD    Z0, Z6, Z6
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z4, Z6, Z6
+	VCMPPS    $0x03, Z4, Z4, K1
+	VPORD     Z2, Z4, Z4
+	VMOVDQA32 Z4, K1, Z6
+	VPSRLD    $0x10, Z5, Z4
+	VPANDD    Z0, Z4, Z4
+	VPADDD    Z1, Z4, Z4
+	VPADDD    Z5, Z4, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VPORD     Z2, Z5, Z5
+	VMOVDQA32 Z5, K1, Z4
+	VPSRLD    $0x10, Z6, Z6
+	VPANDD    Z3, Z4, Z4
+	VPORD     Z6, Z4, Z4
+	VMOVDQU32 Z4, (R11)
+	MOVQ      R9, DI
+	SUBQ      $0x10, DI
+	XORQ      R12, R12
+	TESTQ     DI, DI
+	CMOVQLT   R12, DI
+	CMPQ      DI, $0x10
+	MOVQ      $+16, R13
+	CMOVQGT   R13, DI
+	BZHIL     DI, R8, DI
+	KMOVW     DI, K1
+	CMPQ      SI, $0x02
+	CMOVLLT   R12, DI
+	KMOVW     DI, K2
+	VMOVUPS.Z 64(R10), K1, Z4
+	VMOVUPS.Z 64(R10)(BX*1), K2, Z5
+	VPSRLD    $0x10, Z4, Z6
+	VPANDD    Z0, Z6, Z6
+	VPADDD    Z1, Z6, Z6
+	VPADDD    Z4, Z6, Z6
+	VCMPPS    $0x03, Z4, Z4, K1
+	VPORD     Z2, Z4, Z4
+	VMOVDQA32 Z4, K1, Z6
+	VPSRLD    $0x10, Z5, Z4
+	VPANDD    Z0, Z4, Z4
+	VPADDD    Z1, Z4, Z4
+	VPADDD    Z5, Z4, Z4
+	VCMPPS    $0x03, Z5, Z5, K1
+	VPORD     Z2, Z5, Z5
+	VMOVDQA32 Z5, K1, Z4
+	VPSRLD    $0x10, Z6, Z6
+	VPANDD    Z3, Z4, Z4
+	VPORD     Z6, Z4, Z4
+	VMOVDQU32 Z4, 64(R11)
+	ADDQ      $0x80, R10
+	ADDQ      CX, R11
+	SUBQ      $0x20, R9
+	JGT       panel
+	ADDQ      $0x80, AX
+	LEAQ      (DX)(BX*2), DX
+	SUBQ      $0x02, SI
+	JGT       rows
+	VZEROUPPER
+	RET

@@ -2,41 +2,92 @@
 
 package asm
 
-// Tiles22 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns each:
-// C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A has pairs of steps of k in
-// rows, B in panels with rows of 32 pairs. Strides are in places of float32; k counts 32 steps. shapes configures
-// the tiles.
+// Tiles22 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
 //
 //go:noescape
-func Tiles22(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+func Tiles22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Tiles21 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of at most 16 columns each:
-// C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A has pairs of steps of k in
-// rows, B in panels with rows of 32 pairs. Strides are in places of float32; k counts 32 steps. shapes configures
-// the tiles.
+// Tiles21 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
 //
 //go:noescape
-func Tiles21(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+func Tiles21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Tiles12 computes at most 16 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns each:
-// C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A has pairs of steps of k in
-// rows, B in panels with rows of 32 pairs. Strides are in places of float32; k counts 32 steps. shapes configures
-// the tiles.
+// Tiles12 computes at most 16 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
 //
 //go:noescape
-func Tiles12(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+func Tiles12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Tiles11 computes at most 16 rows of a product of bfloat16 with AMX, and panels of at most 16 columns each:
-// C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A has pairs of steps of k in
-// rows, B in panels with rows of 32 pairs. Strides are in places of float32; k counts 32 steps. shapes configures
-// the tiles.
+// Tiles11 computes at most 16 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
 //
 //go:noescape
-func Tiles11(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+func Tiles11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,
-// step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is
-// the elements from row to row.
+// Split22 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
 //
 //go:noescape
-func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)
+func Split22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+
+// Split21 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+//
+//go:noescape
+func Split21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+
+// Split12 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+//
+//go:noescape
+func Split12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+
+// Split11 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
+// each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+//
+//go:noescape
+func Split11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+
+// TilesRows rounds k numbers of at most 32 rows to bfloat16 with AVX-512, for products with AMX:
+// row i becomes row i of the tiles of a panel of A. What k lacks to 32 is zero. srs is the elements from row to row.
+//
+//go:noescape
+func TilesRows(dst *float32, src *float32, srs int, rows int, k int)
+
+// TilesColumns rounds k rows of cols columns to bfloat16 with AVX-512, for products with AMX:
+// 32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.
+// srs is the elements from row to row.
+//
+//go:noescape
+func TilesColumns(dst *float32, step int, src *float32, srs int, cols int, k int)
+
+// SplitRows splits k numbers of at most 32 rows into three parts of bfloat16 with AVX-512, for products with AMX:
+// row i becomes row i of the tiles of a panel of A. What k lacks to 32 is zero. srs is the elements from row to row.
+// It returns 0 unless it met numbers that round to an infinity, or are none.
+//
+//go:noescape
+func SplitRows(dst *float32, src *float32, srs int, rows int, k int) uint32
+
+// SplitColumns splits k rows of cols columns into three parts of bfloat16 with AVX-512, for products with AMX:
+// 32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.
+// srs is the elements from row to row.
+// It returns 0 unless it met numbers that round to an infinity, or are none.
+//
+//go:noescape
+func SplitColumns(dst *float32, step int, src *float32, srs int, cols int, k int) uint32
+
+// TurnTiles512 transposes some tiles of 16x16 places in place with AVX-512: a panel of B, of which columns are
+// rows of A, becomes one of A, and a panel of A one of B.
+//
+//go:noescape
+func TurnTiles512(data *float32, tiles int)

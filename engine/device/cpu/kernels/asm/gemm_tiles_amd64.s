@@ -2,430 +2,1336 @@
 
 #include "textflag.h"
 
-// func Tiles22(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// func Tiles22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F, BMI2
-TEXT ·Tiles22(SB), NOSPLIT, $0-96
+TEXT ·Tiles22(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      c+8(FP), AX
-	MOVQ      b+40(FP), CX
+	MOVQ      b+32(FP), CX
 	MOVQ      ldc+16(FP), DX
-	MOVQ      ars+32(FP), BX
 	SHLQ      $0x02, DX
-	SHLQ      $0x02, BX
-	MOVQ      panels+72(FP), SI
-	MOVQ      $+128, DI
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
 
 panel:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // TILEZERO $0x03
-	MOVQ     a+24(FP), R8
-	MOVQ     k+80(FP), R11
-	MOVQ     BX, R9
-	SHLQ     $0x04, R9
-	ADDQ     R8, R9
-	MOVQ     CX, R10
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
 
 steps:
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x18 // TILELOADD  (R8)(BX*1), $0x04
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x3a // TILELOADD  (R10)(DI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x3a; BYTE $0x40 // TILELOADD  64(R10)(DI*1), $0x07
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x19 // TILELOADD  (R9)(BX*1), $0x05
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
-	ADDQ       $0x40, R8
-	ADDQ       $0x40, R9
-	ADDQ       $+2048, R10
-	DECQ       R11
+	ADDQ       $+2048, DI
+	ADDQ       $+2048, R8
+	DECQ       R9
 	JNE        steps
-	MOVQ       sums+88(FP), R9
-	TESTQ      R9, R9
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
 	JNE        add
-	MOVQ       DX, R8
-	SHLQ       $0x04, R8
-	ADDQ       AX, R8
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x01, 64(AX)(DX*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x10 // TILESTORED $0x02, (R8)(DX*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x03, 64(R8)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x17 // TILESTORED $0x02, (DI)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x17; BYTE $0x40 // TILESTORED $0x03, 64(DI)(DX*1)
 
 next:
 	ADDQ $+128, AX
-	MOVQ step+48(FP), R8
-	LEAQ (CX)(R8*4), CX
-	DECQ SI
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
 	JNE  panel
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	RET
 
 add:
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
-	ADDQ       R9, R8
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x39 // TILESTORED $0x00, (R9)(DI*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x39; BYTE $0x40 // TILESTORED $0x01, 64(R9)(DI*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x38 // TILESTORED $0x02, (R8)(DI*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x38; BYTE $0x40 // TILESTORED $0x03, 64(R8)(DI*1)
-	MOVQ       rows+56(FP), R8
-	MOVQ       cols+64(FP), R10
-	MOVQ       $-1, R11
-	BZHIQ      R10, R11, R10
-	KMOVW      R10, K1
-	SHRQ       $0x10, R10
-	KMOVW      R10, K2
-	SHRQ       $0x10, R10
-	MOVQ       AX, R10
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x30; BYTE $0x40 // TILESTORED $0x01, 64(R8)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x37 // TILESTORED $0x02, (DI)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x37; BYTE $0x40 // TILESTORED $0x03, 64(DI)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	KMOVW      R9, K2
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
 
 row:
-	VMOVUPS.Z (R10), K1, Z0
-	VADDPS    (R9), Z0, Z0
-	VMOVUPS   Z0, K1, (R10)
-	VMOVUPS.Z 64(R10), K2, Z0
-	VADDPS    64(R9), Z0, Z0
-	VMOVUPS   Z0, K2, 64(R10)
-	ADDQ      DX, R10
-	ADDQ      $0x80, R9
-	DECQ      R8
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	VMOVUPS.Z 64(R9), K2, Z0
+	VADDPS    64(R8), Z0, Z0
+	VMOVUPS   Z0, K2, 64(R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
 	JNE       row
 	VZEROUPPER
 	JMP       next
 
-// func Tiles21(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// func Tiles21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F, BMI2
-TEXT ·Tiles21(SB), NOSPLIT, $0-96
+TEXT ·Tiles21(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      c+8(FP), AX
-	MOVQ      b+40(FP), CX
+	MOVQ      b+32(FP), CX
 	MOVQ      ldc+16(FP), DX
-	MOVQ      ars+32(FP), BX
 	SHLQ      $0x02, DX
-	SHLQ      $0x02, BX
-	MOVQ      panels+72(FP), SI
-	MOVQ      $+128, DI
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
 
 panel:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
-	MOVQ     a+24(FP), R8
-	MOVQ     k+80(FP), R11
-	MOVQ     BX, R9
-	SHLQ     $0x04, R9
-	ADDQ     R8, R9
-	MOVQ     CX, R10
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
 
 steps:
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x18 // TILELOADD  (R8)(BX*1), $0x04
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x3a // TILELOADD  (R10)(DI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x19 // TILELOADD  (R9)(BX*1), $0x05
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
-	ADDQ       $0x40, R8
-	ADDQ       $0x40, R9
-	ADDQ       $+2048, R10
-	DECQ       R11
+	ADDQ       $+2048, DI
+	ADDQ       $+2048, R8
+	DECQ       R9
 	JNE        steps
-	MOVQ       sums+88(FP), R9
-	TESTQ      R9, R9
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
 	JNE        add
-	MOVQ       DX, R8
-	SHLQ       $0x04, R8
-	ADDQ       AX, R8
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x10 // TILESTORED $0x02, (R8)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x17 // TILESTORED $0x02, (DI)(DX*1)
 
 next:
 	ADDQ $+128, AX
-	MOVQ step+48(FP), R8
-	LEAQ (CX)(R8*4), CX
-	DECQ SI
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
 	JNE  panel
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	RET
 
 add:
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
-	ADDQ       R9, R8
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x39 // TILESTORED $0x00, (R9)(DI*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x38 // TILESTORED $0x02, (R8)(DI*1)
-	MOVQ       rows+56(FP), R8
-	MOVQ       cols+64(FP), R10
-	MOVQ       $-1, R11
-	BZHIQ      R10, R11, R10
-	KMOVW      R10, K1
-	SHRQ       $0x10, R10
-	MOVQ       AX, R10
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x37 // TILESTORED $0x02, (DI)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
 
 row:
-	VMOVUPS.Z (R10), K1, Z0
-	VADDPS    (R9), Z0, Z0
-	VMOVUPS   Z0, K1, (R10)
-	ADDQ      DX, R10
-	ADDQ      $0x80, R9
-	DECQ      R8
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
 	JNE       row
 	VZEROUPPER
 	JMP       next
 
-// func Tiles12(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// func Tiles12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F, BMI2
-TEXT ·Tiles12(SB), NOSPLIT, $0-96
+TEXT ·Tiles12(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      c+8(FP), AX
-	MOVQ      b+40(FP), CX
+	MOVQ      b+32(FP), CX
 	MOVQ      ldc+16(FP), DX
-	MOVQ      ars+32(FP), BX
 	SHLQ      $0x02, DX
-	SHLQ      $0x02, BX
-	MOVQ      panels+72(FP), SI
-	MOVQ      $+128, DI
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
 
 panel:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
-	MOVQ     a+24(FP), R8
-	MOVQ     k+80(FP), R11
-	MOVQ     BX, R9
-	SHLQ     $0x04, R9
-	ADDQ     R8, R9
-	MOVQ     CX, R10
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
 
 steps:
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x18 // TILELOADD  (R8)(BX*1), $0x04
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x3a // TILELOADD  (R10)(DI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x7c; BYTE $0x3a; BYTE $0x40 // TILELOADD  64(R10)(DI*1), $0x07
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
-	ADDQ       $0x40, R8
-	ADDQ       $0x40, R9
-	ADDQ       $+2048, R10
-	DECQ       R11
+	ADDQ       $+2048, DI
+	ADDQ       $+2048, R8
+	DECQ       R9
 	JNE        steps
-	MOVQ       sums+88(FP), R9
-	TESTQ      R9, R9
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
 	JNE        add
-	MOVQ       DX, R8
-	SHLQ       $0x04, R8
-	ADDQ       AX, R8
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x01, 64(AX)(DX*1)
 
 next:
 	ADDQ $+128, AX
-	MOVQ step+48(FP), R8
-	LEAQ (CX)(R8*4), CX
-	DECQ SI
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
 	JNE  panel
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	RET
 
 add:
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
-	ADDQ       R9, R8
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x39 // TILESTORED $0x00, (R9)(DI*1)
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x39; BYTE $0x40 // TILESTORED $0x01, 64(R9)(DI*1)
-	MOVQ       rows+56(FP), R8
-	MOVQ       cols+64(FP), R10
-	MOVQ       $-1, R11
-	BZHIQ      R10, R11, R10
-	KMOVW      R10, K1
-	SHRQ       $0x10, R10
-	KMOVW      R10, K2
-	SHRQ       $0x10, R10
-	MOVQ       AX, R10
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x30; BYTE $0x40 // TILESTORED $0x01, 64(R8)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	KMOVW      R9, K2
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
 
 row:
-	VMOVUPS.Z (R10), K1, Z0
-	VADDPS    (R9), Z0, Z0
-	VMOVUPS   Z0, K1, (R10)
-	VMOVUPS.Z 64(R10), K2, Z0
-	VADDPS    64(R9), Z0, Z0
-	VMOVUPS   Z0, K2, 64(R10)
-	ADDQ      DX, R10
-	ADDQ      $0x80, R9
-	DECQ      R8
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	VMOVUPS.Z 64(R9), K2, Z0
+	VADDPS    64(R8), Z0, Z0
+	VMOVUPS   Z0, K2, 64(R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
 	JNE       row
 	VZEROUPPER
 	JMP       next
 
-// func Tiles11(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// func Tiles11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F, BMI2
-TEXT ·Tiles11(SB), NOSPLIT, $0-96
+TEXT ·Tiles11(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      c+8(FP), AX
-	MOVQ      b+40(FP), CX
+	MOVQ      b+32(FP), CX
 	MOVQ      ldc+16(FP), DX
-	MOVQ      ars+32(FP), BX
 	SHLQ      $0x02, DX
-	SHLQ      $0x02, BX
-	MOVQ      panels+72(FP), SI
-	MOVQ      $+128, DI
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
 
 panel:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
-	MOVQ     a+24(FP), R8
-	MOVQ     k+80(FP), R11
-	MOVQ     BX, R9
-	SHLQ     $0x04, R9
-	ADDQ     R8, R9
-	MOVQ     CX, R10
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
 
 steps:
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x18 // TILELOADD  (R8)(BX*1), $0x04
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x3a // TILELOADD  (R10)(DI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
-	ADDQ       $0x40, R8
-	ADDQ       $0x40, R9
-	ADDQ       $+2048, R10
-	DECQ       R11
+	ADDQ       $+2048, DI
+	ADDQ       $+2048, R8
+	DECQ       R9
 	JNE        steps
-	MOVQ       sums+88(FP), R9
-	TESTQ      R9, R9
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
 	JNE        add
-	MOVQ       DX, R8
-	SHLQ       $0x04, R8
-	ADDQ       AX, R8
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
 
 next:
 	ADDQ $+128, AX
-	MOVQ step+48(FP), R8
-	LEAQ (CX)(R8*4), CX
-	DECQ SI
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
 	JNE  panel
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	RET
 
 add:
-	MOVQ       DI, R8
-	SHLQ       $0x04, R8
-	ADDQ       R9, R8
-	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x39 // TILESTORED $0x00, (R9)(DI*1)
-	MOVQ       rows+56(FP), R8
-	MOVQ       cols+64(FP), R10
-	MOVQ       $-1, R11
-	BZHIQ      R10, R11, R10
-	KMOVW      R10, K1
-	SHRQ       $0x10, R10
-	MOVQ       AX, R10
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
 
 row:
-	VMOVUPS.Z (R10), K1, Z0
-	VADDPS    (R9), Z0, Z0
-	VMOVUPS   Z0, K1, (R10)
-	ADDQ      DX, R10
-	ADDQ      $0x80, R9
-	DECQ      R8
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
 	JNE       row
 	VZEROUPPER
 	JMP       next
 
-// func SpreadPairs512(dst *float32, step int, src *float32, srs int, cols int, k int)
+// func Split22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// Requires: AMX_BF16, AVX, AVX512F, BMI2
+TEXT ·Split22(SB), NOSPLIT, $0-88
+	MOVQ      shapes+0(FP), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
+	MOVQ      c+8(FP), AX
+	MOVQ      b+32(FP), CX
+	MOVQ      ldc+16(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // TILEZERO $0x03
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
+
+steps:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00 // TILELOADD  5120(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00 // TILELOADD  3072(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00 // TILELOADD  3072(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00 // TILELOADD  5120(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS  $0x05, $0x07, $0x03
+	ADDQ       $+6144, DI
+	ADDQ       $+6144, R8
+	DECQ       R9
+	JNE        steps
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
+	JNE        add
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x01, 64(AX)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x17 // TILESTORED $0x02, (DI)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x17; BYTE $0x40 // TILESTORED $0x03, 64(DI)(DX*1)
+
+next:
+	ADDQ $+128, AX
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNE  panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	RET
+
+add:
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x30; BYTE $0x40 // TILESTORED $0x01, 64(R8)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x37 // TILESTORED $0x02, (DI)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x37; BYTE $0x40 // TILESTORED $0x03, 64(DI)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	KMOVW      R9, K2
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
+
+row:
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	VMOVUPS.Z 64(R9), K2, Z0
+	VADDPS    64(R8), Z0, Z0
+	VMOVUPS   Z0, K2, 64(R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	JMP       next
+
+// func Split21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// Requires: AMX_BF16, AVX, AVX512F, BMI2
+TEXT ·Split21(SB), NOSPLIT, $0-88
+	MOVQ      shapes+0(FP), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
+	MOVQ      c+8(FP), AX
+	MOVQ      b+32(FP), CX
+	MOVQ      ldc+16(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
+
+steps:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00 // TILELOADD  3072(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xac; BYTE $0x37; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00 // TILELOADD  5120(DI)(SI*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS  $0x05, $0x06, $0x02
+	ADDQ       $+6144, DI
+	ADDQ       $+6144, R8
+	DECQ       R9
+	JNE        steps
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
+	JNE        add
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x17 // TILESTORED $0x02, (DI)(DX*1)
+
+next:
+	ADDQ $+128, AX
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNE  panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	RET
+
+add:
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x37 // TILESTORED $0x02, (DI)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
+
+row:
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	JMP       next
+
+// func Split12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// Requires: AMX_BF16, AVX, AVX512F, BMI2
+TEXT ·Split12(SB), NOSPLIT, $0-88
+	MOVQ      shapes+0(FP), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
+	MOVQ      c+8(FP), AX
+	MOVQ      b+32(FP), CX
+	MOVQ      ldc+16(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
+
+steps:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00 // TILELOADD  5120(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00 // TILELOADD  3072(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x30; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD  1024(R8)(SI*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS  $0x04, $0x07, $0x01
+	ADDQ       $+6144, DI
+	ADDQ       $+6144, R8
+	DECQ       R9
+	JNE        steps
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
+	JNE        add
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x01, 64(AX)(DX*1)
+
+next:
+	ADDQ $+128, AX
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNE  panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	RET
+
+add:
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x30; BYTE $0x40 // TILESTORED $0x01, 64(R8)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	KMOVW      R9, K2
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
+
+row:
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	VMOVUPS.Z 64(R9), K2, Z0
+	VADDPS    64(R8), Z0, Z0
+	VMOVUPS   Z0, K2, 64(R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	JMP       next
+
+// func Split11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
+// Requires: AMX_BF16, AVX, AVX512F, BMI2
+TEXT ·Split11(SB), NOSPLIT, $0-88
+	MOVQ      shapes+0(FP), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
+	MOVQ      c+8(FP), AX
+	MOVQ      b+32(FP), CX
+	MOVQ      ldc+16(FP), DX
+	SHLQ      $0x02, DX
+	MOVQ      panels+64(FP), BX
+	MOVQ      $+64, SI
+
+panel:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
+	MOVQ     a+24(FP), DI
+	MOVQ     k+72(FP), R9
+	MOVQ     CX, R8
+
+steps:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x37 // TILELOADD  (DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x30; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD  2048(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x30 // TILELOADD  (R8)(SI*1), $0x06
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x4b; BYTE $0xa4; BYTE $0x37; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD  4096(DI)(SI*1), $0x04
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS  $0x04, $0x06, $0x00
+	ADDQ       $+6144, DI
+	ADDQ       $+6144, R8
+	DECQ       R9
+	JNE        steps
+	MOVQ       sums+80(FP), R8
+	TESTQ      R8, R8
+	JNE        add
+	MOVQ       DX, DI
+	SHLQ       $0x04, DI
+	ADDQ       AX, DI
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x10 // TILESTORED $0x00, (AX)(DX*1)
+
+next:
+	ADDQ $+128, AX
+	MOVQ step+40(FP), DI
+	LEAQ (CX)(DI*4), CX
+	DECQ BX
+	JNE  panel
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	RET
+
+add:
+	ADDQ       SI, SI
+	MOVQ       SI, DI
+	SHLQ       $0x04, DI
+	ADDQ       R8, DI
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x30 // TILESTORED $0x00, (R8)(SI*1)
+	SHRQ       $0x01, SI
+	MOVQ       rows+48(FP), DI
+	MOVQ       cols+56(FP), R9
+	MOVQ       $-1, R10
+	BZHIQ      R9, R10, R9
+	KMOVW      R9, K1
+	SHRQ       $0x10, R9
+	MOVQ       AX, R9
+
+row:
+	VMOVUPS.Z (R9), K1, Z0
+	VADDPS    (R8), Z0, Z0
+	VMOVUPS   Z0, K1, (R9)
+	ADDQ      DX, R9
+	ADDQ      $+128, R8
+	DECQ      DI
+	JNE       row
+	VZEROUPPER
+	JMP       next
+
+// func TilesRows(dst *float32, src *float32, srs int, rows int, k int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·TilesRows(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         srs+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         k+32(FP), SI
+	MOVL         $0xffff0000, DI
+	VPBROADCASTD DI, Z0
+	MOVL         $0x00000001, DI
+	VPBROADCASTD DI, Z1
+	MOVL         $0x00007fff, DI
+	VPBROADCASTD DI, Z2
+	MOVL         $0x00400000, DI
+	VPBROADCASTD DI, Z3
+	SHLQ         $0x02, DX
+	MOVL         SI, R8
+	ANDL         $0x1f, R8
+	MOVL         $0xffffffff, DI
+	BZHIL        R8, DI, DI
+	KMOVW        DI, K2
+	SHRL         $0x10, DI
+	KMOVW        DI, K3
+	MOVQ         SI, DI
+	SHRQ         $0x05, DI
+	ANDQ         $0x1f, SI
+
+row:
+	MOVQ  CX, R8
+	MOVQ  AX, R9
+	MOVQ  DI, R10
+	TESTQ R10, R10
+	JEQ   tail
+
+steps:
+	VMOVUPS    (R8), Z4
+	VMOVUPS    64(R8), Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, (R9)
+	ADDQ       $+128, R8
+	ADDQ       $+2048, R9
+	DECQ       R10
+	JNE        steps
+
+tail:
+	TESTQ      SI, SI
+	JEQ        next
+	VMOVUPS.Z  (R8), K2, Z4
+	VMOVUPS.Z  64(R8), K3, Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, (R9)
+
+next:
+	ADDQ DX, CX
+	ADDQ $+64, AX
+	DECQ BX
+	JNE  row
+	VZEROUPPER
+	RET
+
+// func TilesColumns(dst *float32, step int, src *float32, srs int, cols int, k int)
 // Requires: AVX, AVX512F, BMI2, CMOV
-TEXT ·SpreadPairs512(SB), NOSPLIT, $0-48
+TEXT ·TilesColumns(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
 	MOVQ         step+8(FP), CX
 	MOVQ         src+16(FP), DX
 	MOVQ         srs+24(FP), BX
-	MOVQ         k+40(FP), SI
-	MOVL         $0x00000001, DI
-	VPBROADCASTD DI, Z0
-	MOVL         $0x00007fff, DI
-	VPBROADCASTD DI, Z1
-	MOVL         $0x00400000, DI
-	VPBROADCASTD DI, Z2
-	MOVL         $0xffff0000, DI
-	VPBROADCASTD DI, Z3
-	MOVL         $0x0000ffff, R8
+	MOVQ         cols+32(FP), SI
+	MOVQ         k+40(FP), DI
+	MOVL         $0xffff0000, R8
+	VPBROADCASTD R8, Z0
+	MOVL         $0x00000001, R8
+	VPBROADCASTD R8, Z1
+	MOVL         $0x00007fff, R8
+	VPBROADCASTD R8, Z2
+	MOVL         $0x00400000, R8
+	VPBROADCASTD R8, Z3
 	SHLQ         $0x02, CX
 	SHLQ         $0x02, BX
+	MOVQ         BX, R8
+	SHLQ         $0x04, R8
+	MOVQ         SI, R9
+	SHRQ         $0x05, R9
+	ANDQ         $0x1f, SI
+	XORL         R12, R12
+	MOVL         $0xffffffff, R10
+	BZHIL        SI, R10, R10
 
-rows:
-	MOVQ cols+32(FP), R9
-	MOVQ DX, R10
-	MOVQ AX, R11
+steps:
+	XORQ R11, R11
+
+row:
+	MOVQ    R11, R14
+	MOVL    $0xffffffff, R13
+	CMPQ    R14, DI
+	CMOVLGE R12, R13
+	KMOVW   R13, K2
+	ANDL    R10, R13
+	KMOVW   R13, K4
+	SHRL    $0x10, R13
+	KMOVW   R13, K5
+	ADDQ    $0x10, R14
+	MOVL    $0xffffffff, R13
+	CMPQ    R14, DI
+	CMOVLGE R12, R13
+	KMOVW   R13, K3
+	ANDL    R10, R13
+	KMOVW   R13, K6
+	SHRL    $0x10, R13
+	KMOVW   R13, K7
+	ADDQ    $0x10, R14
+	MOVQ    DX, R13
+	MOVQ    AX, R14
+	MOVQ    R9, R15
+	TESTQ   R15, R15
+	JEQ     tail
 
 panel:
-	MOVQ      R9, DI
-	XORQ      R12, R12
-	TESTQ     DI, DI
-	CMOVQLT   R12, DI
-	CMPQ      DI, $0x10
-	MOVQ      $+16, R13
-	CMOVQGT   R13, DI
-	BZHIL     DI, R8, DI
-	KMOVW     DI, K1
-	CMPQ      SI, $0x02
-	CMOVLLT   R12, DI
-	KMOVW     DI, K2
-	VMOVUPS.Z (R10), K1, Z4
-	VMOVUPS.Z (R10)(BX*1), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, (R11)
-	MOVQ      R9, DI
-	SUBQ      $0x10, DI
-	XORQ      R12, R12
-	TESTQ     DI, DI
-	CMOVQLT   R12, DI
-	CMPQ      DI, $0x10
-	MOVQ      $+16, R13
-	CMOVQGT   R13, DI
-	BZHIL     DI, R8, DI
-	KMOVW     DI, K1
-	CMPQ      SI, $0x02
-	CMOVLLT   R12, DI
-	KMOVW     DI, K2
-	VMOVUPS.Z 64(R10), K1, Z4
-	VMOVUPS.Z 64(R10)(BX*1), K2, Z5
-	VPSRLD    $0x10, Z4, Z6
-	VPANDD    Z0, Z6, Z6
-	VPADDD    Z1, Z6, Z6
-	VPADDD    Z4, Z6, Z6
-	VCMPPS    $0x03, Z4, Z4, K1
-	VPORD     Z2, Z4, Z4
-	VMOVDQA32 Z4, K1, Z6
-	VPSRLD    $0x10, Z5, Z4
-	VPANDD    Z0, Z4, Z4
-	VPADDD    Z1, Z4, Z4
-	VPADDD    Z5, Z4, Z4
-	VCMPPS    $0x03, Z5, Z5, K1
-	VPORD     Z2, Z5, Z5
-	VMOVDQA32 Z5, K1, Z4
-	VPSRLD    $0x10, Z6, Z6
-	VPANDD    Z3, Z4, Z4
-	VPORD     Z6, Z4, Z4
-	VMOVDQU32 Z4, 64(R11)
-	ADDQ      $0x80, R10
-	ADDQ      CX, R11
-	SUBQ      $0x20, R9
-	JGT       panel
-	ADDQ      $0x80, AX
-	LEAQ      (DX)(BX*2), DX
-	SUBQ      $0x02, SI
-	JGT       rows
+	VMOVUPS.Z  (R13), K2, Z4
+	VMOVUPS.Z  (R13)(R8*1), K3, Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, (R14)
+	VMOVUPS.Z  64(R13), K2, Z4
+	VMOVUPS.Z  64(R13)(R8*1), K3, Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, 1024(R14)
+	ADDQ       $+128, R13
+	ADDQ       CX, R14
+	DECQ       R15
+	JNE        panel
+
+tail:
+	TESTQ      SI, SI
+	JEQ        next
+	VMOVUPS.Z  (R13), K4, Z4
+	VMOVUPS.Z  (R13)(R8*1), K6, Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, (R14)
+	VMOVUPS.Z  64(R13), K5, Z4
+	VMOVUPS.Z  64(R13)(R8*1), K7, Z5
+	VPSRLD     $0x10, Z4, Z6
+	VPANDD     Z1, Z6, Z6
+	VPADDD     Z2, Z6, Z6
+	VPADDD     Z4, Z6, Z6
+	VCMPPS     $0x03, Z4, Z4, K1
+	VPORD      Z3, Z4, Z4
+	VMOVDQA32  Z4, K1, Z6
+	VPSRLD     $0x10, Z5, Z4
+	VPANDD     Z1, Z4, Z4
+	VPADDD     Z2, Z4, Z4
+	VPADDD     Z5, Z4, Z4
+	VCMPPS     $0x03, Z5, Z5, K1
+	VPORD      Z3, Z5, Z5
+	VMOVDQA32  Z5, K1, Z4
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z4, Z6
+	VMOVDQU32  Z6, 1024(R14)
+
+next:
+	ADDQ BX, DX
+	ADDQ $+64, AX
+	INCQ R11
+	CMPQ R11, $0x10
+	JLT  row
+	ADDQ R8, DX
+	ADDQ $+1024, AX
+	SUBQ $0x20, DI
+	JGT  steps
+	VZEROUPPER
+	RET
+
+// func SplitRows(dst *float32, src *float32, srs int, rows int, k int) uint32
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·SplitRows(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         srs+16(FP), DX
+	MOVQ         rows+24(FP), BX
+	MOVQ         k+32(FP), SI
+	MOVL         $0xffff0000, DI
+	VPBROADCASTD DI, Z0
+	MOVL         $0x00008000, DI
+	VPBROADCASTD DI, Z1
+	VXORPS       Z2, Z2, Z2
+	SHLQ         $0x02, DX
+	MOVL         SI, R8
+	ANDL         $0x1f, R8
+	MOVL         $0xffffffff, DI
+	BZHIL        R8, DI, DI
+	KMOVW        DI, K1
+	SHRL         $0x10, DI
+	KMOVW        DI, K2
+	MOVQ         SI, DI
+	SHRQ         $0x05, DI
+	ANDQ         $0x1f, SI
+
+row:
+	MOVQ  CX, R8
+	MOVQ  AX, R9
+	MOVQ  DI, R10
+	TESTQ R10, R10
+	JEQ   tail
+
+steps:
+	VMOVUPS    (R8), Z3
+	VMOVUPS    64(R8), Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, (R9)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 2048(R9)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 4096(R9)
+	ADDQ       $+128, R8
+	ADDQ       $+6144, R9
+	DECQ       R10
+	JNE        steps
+
+tail:
+	TESTQ      SI, SI
+	JEQ        next
+	VMOVUPS.Z  (R8), K1, Z3
+	VMOVUPS.Z  64(R8), K2, Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, (R9)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 2048(R9)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 4096(R9)
+
+next:
+	ADDQ   DX, CX
+	ADDQ   $+64, AX
+	DECQ   BX
+	JNE    row
+	VCMPPS $0x03, Z2, Z2, K1
+	KMOVW  K1, AX
+	MOVL   AX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func SplitColumns(dst *float32, step int, src *float32, srs int, cols int, k int) uint32
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·SplitColumns(SB), NOSPLIT, $0-52
+	MOVQ         dst+0(FP), AX
+	MOVQ         step+8(FP), CX
+	MOVQ         src+16(FP), DX
+	MOVQ         srs+24(FP), BX
+	MOVQ         cols+32(FP), SI
+	MOVQ         k+40(FP), DI
+	MOVL         $0xffff0000, R8
+	VPBROADCASTD R8, Z0
+	MOVL         $0x00008000, R8
+	VPBROADCASTD R8, Z1
+	VXORPS       Z2, Z2, Z2
+	SHLQ         $0x02, CX
+	SHLQ         $0x02, BX
+	MOVQ         BX, R8
+	SHLQ         $0x04, R8
+	MOVQ         SI, R9
+	SHRQ         $0x05, R9
+	ANDQ         $0x1f, SI
+	XORL         R12, R12
+	MOVL         $0xffffffff, R10
+	BZHIL        SI, R10, R10
+
+steps:
+	XORQ R11, R11
+
+row:
+	MOVQ    R11, R14
+	MOVL    $0xffffffff, R13
+	CMPQ    R14, DI
+	CMOVLGE R12, R13
+	KMOVW   R13, K1
+	ANDL    R10, R13
+	KMOVW   R13, K3
+	SHRL    $0x10, R13
+	KMOVW   R13, K4
+	ADDQ    $0x10, R14
+	MOVL    $0xffffffff, R13
+	CMPQ    R14, DI
+	CMOVLGE R12, R13
+	KMOVW   R13, K2
+	ANDL    R10, R13
+	KMOVW   R13, K5
+	SHRL    $0x10, R13
+	KMOVW   R13, K6
+	ADDQ    $0x10, R14
+	MOVQ    DX, R13
+	MOVQ    AX, R14
+	MOVQ    R9, R15
+	TESTQ   R15, R15
+	JEQ     tail
+
+panel:
+	VMOVUPS.Z  (R13), K1, Z3
+	VMOVUPS.Z  (R13)(R8*1), K2, Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, (R14)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 2048(R14)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 4096(R14)
+	VMOVUPS.Z  64(R13), K1, Z3
+	VMOVUPS.Z  64(R13)(R8*1), K2, Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, 1024(R14)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 3072(R14)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 5120(R14)
+	ADDQ       $+128, R13
+	ADDQ       CX, R14
+	DECQ       R15
+	JNE        panel
+
+tail:
+	TESTQ      SI, SI
+	JEQ        next
+	VMOVUPS.Z  (R13), K3, Z3
+	VMOVUPS.Z  (R13)(R8*1), K5, Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, (R14)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 2048(R14)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 4096(R14)
+	VMOVUPS.Z  64(R13), K4, Z3
+	VMOVUPS.Z  64(R13)(R8*1), K6, Z4
+	VPADDD     Z1, Z3, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z3, Z6
+	VPADDD     Z1, Z6, Z3
+	VPANDD     Z0, Z3, Z3
+	VSUBPS     Z3, Z6, Z6
+	VADDPS     Z6, Z2, Z2
+	VPADDD     Z1, Z4, Z7
+	VPANDD     Z0, Z7, Z7
+	VSUBPS     Z7, Z4, Z8
+	VPADDD     Z1, Z8, Z4
+	VPANDD     Z0, Z4, Z4
+	VSUBPS     Z4, Z8, Z8
+	VADDPS     Z8, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z7, Z5
+	VMOVDQU32  Z5, 1024(R14)
+	VPSRLD     $0x10, Z3, Z3
+	VPTERNLOGD $0xf8, Z0, Z4, Z3
+	VMOVDQU32  Z3, 3072(R14)
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VMOVDQU32  Z6, 5120(R14)
+
+next:
+	ADDQ   BX, DX
+	ADDQ   $+64, AX
+	INCQ   R11
+	CMPQ   R11, $0x10
+	JLT    row
+	ADDQ   R8, DX
+	ADDQ   $+5120, AX
+	SUBQ   $0x20, DI
+	JGT    steps
+	VCMPPS $0x03, Z2, Z2, K1
+	KMOVW  K1, AX
+	MOVL   AX, ret+48(FP)
+	VZEROUPPER
+	RET
+
+// func TurnTiles512(data *float32, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·TurnTiles512(SB), NOSPLIT, $0-16
+	MOVQ data+0(FP), AX
+	MOVQ tiles+8(FP), CX
+
+tile:
+	VMOVUPS    (AX), Z0
+	VMOVUPS    64(AX), Z1
+	VMOVUPS    128(AX), Z2
+	VMOVUPS    192(AX), Z3
+	VMOVUPS    256(AX), Z4
+	VMOVUPS    320(AX), Z5
+	VMOVUPS    384(AX), Z6
+	VMOVUPS    448(AX), Z7
+	VMOVUPS    512(AX), Z8
+	VMOVUPS    576(AX), Z9
+	VMOVUPS    640(AX), Z10
+	VMOVUPS    704(AX), Z11
+	VMOVUPS    768(AX), Z12
+	VMOVUPS    832(AX), Z13
+	VMOVUPS    896(AX), Z14
+	VMOVUPS    960(AX), Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z0
+	VUNPCKLPS  Z3, Z2, Z1
+	VUNPCKHPS  Z3, Z2, Z2
+	VUNPCKLPS  Z5, Z4, Z3
+	VUNPCKHPS  Z5, Z4, Z4
+	VUNPCKLPS  Z7, Z6, Z5
+	VUNPCKHPS  Z7, Z6, Z6
+	VUNPCKLPS  Z9, Z8, Z7
+	VUNPCKHPS  Z9, Z8, Z8
+	VUNPCKLPS  Z11, Z10, Z9
+	VUNPCKHPS  Z11, Z10, Z10
+	VUNPCKLPS  Z13, Z12, Z11
+	VUNPCKHPS  Z13, Z12, Z12
+	VUNPCKLPS  Z15, Z14, Z13
+	VUNPCKHPS  Z15, Z14, Z14
+	VUNPCKLPD  Z1, Z16, Z15
+	VUNPCKHPD  Z1, Z16, Z1
+	VUNPCKLPD  Z2, Z0, Z16
+	VUNPCKHPD  Z2, Z0, Z0
+	VUNPCKLPD  Z5, Z3, Z2
+	VUNPCKHPD  Z5, Z3, Z3
+	VUNPCKLPD  Z6, Z4, Z5
+	VUNPCKHPD  Z6, Z4, Z4
+	VUNPCKLPD  Z9, Z7, Z6
+	VUNPCKHPD  Z9, Z7, Z7
+	VUNPCKLPD  Z10, Z8, Z9
+	VUNPCKHPD  Z10, Z8, Z8
+	VUNPCKLPD  Z13, Z11, Z10
+	VUNPCKHPD  Z13, Z11, Z11
+	VUNPCKLPD  Z14, Z12, Z13
+	VUNPCKHPD  Z14, Z12, Z12
+	VSHUFF32X4 $0x88, Z2, Z15, Z14
+	VSHUFF32X4 $0x88, Z10, Z6, Z17
+	VSHUFF32X4 $0xdd, Z2, Z15, Z2
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z17, Z14, Z10
+	VSHUFF32X4 $0xdd, Z17, Z14, Z14
+	VSHUFF32X4 $0x88, Z6, Z2, Z15
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z3, Z1, Z6
+	VSHUFF32X4 $0x88, Z11, Z7, Z17
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0xdd, Z11, Z7, Z3
+	VSHUFF32X4 $0x88, Z17, Z6, Z7
+	VSHUFF32X4 $0xdd, Z17, Z6, Z6
+	VSHUFF32X4 $0x88, Z3, Z1, Z11
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z5, Z16, Z3
+	VSHUFF32X4 $0x88, Z13, Z9, Z17
+	VSHUFF32X4 $0xdd, Z5, Z16, Z5
+	VSHUFF32X4 $0xdd, Z13, Z9, Z9
+	VSHUFF32X4 $0x88, Z17, Z3, Z13
+	VSHUFF32X4 $0xdd, Z17, Z3, Z3
+	VSHUFF32X4 $0x88, Z9, Z5, Z16
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z4, Z0, Z9
+	VSHUFF32X4 $0x88, Z12, Z8, Z17
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0xdd, Z12, Z8, Z4
+	VSHUFF32X4 $0x88, Z17, Z9, Z8
+	VSHUFF32X4 $0xdd, Z17, Z9, Z9
+	VSHUFF32X4 $0x88, Z4, Z0, Z12
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VMOVUPS    Z10, (AX)
+	VMOVUPS    Z7, 64(AX)
+	VMOVUPS    Z13, 128(AX)
+	VMOVUPS    Z8, 192(AX)
+	VMOVUPS    Z15, 256(AX)
+	VMOVUPS    Z11, 320(AX)
+	VMOVUPS    Z16, 384(AX)
+	VMOVUPS    Z12, 448(AX)
+	VMOVUPS    Z14, 512(AX)
+	VMOVUPS    Z6, 576(AX)
+	VMOVUPS    Z3, 640(AX)
+	VMOVUPS    Z9, 704(AX)
+	VMOVUPS    Z2, 768(AX)
+	VMOVUPS    Z1, 832(AX)
+	VMOVUPS    Z5, 896(AX)
+	VMOVUPS    Z0, 960(AX)
+	ADDQ       $+1024, AX
+	DECQ       CX
+	JNE        tile
 	VZEROUPPER
 	RET

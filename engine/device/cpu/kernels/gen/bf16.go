@@ -23,6 +23,7 @@ func emitBF16(c *build.Context) {
 	emitRow(c, true)
 	emitRow(c, false)
 	emitPair(c)
+	emitSpreadPairs(c)
 }
 
 // dot adds the products of both halves of b and x to sum. Neither the assembler
@@ -193,6 +194,69 @@ func emitPair(c *build.Context) {
 	c.ADDQ(stride, src)
 	c.DECQ(pairs)
 	c.JNE(LabelRef("pair"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// emitSpreadPairs writes the copy that makes panels of pairs.
+func emitSpreadPairs(c *build.Context) {
+	c.Function("SpreadPairs512")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, step int, src *float32, srs, cols, k int)")
+	c.Pragma("noescape")
+	c.Doc("SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,",
+		"step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is",
+		"the elements from row to row.")
+	t := tiles{Context: c}
+	dst, step, src, srs, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("k")
+	r, high, bits, ones := newRounder(c), c.ZMM(), c.GP32(), c.GP32()
+	c.MOVL(U32(0xffff0000), bits)
+	c.VPBROADCASTD(bits, high)
+	c.MOVL(U32(0xffff), ones)
+	c.SHLQ(Imm(2), step)
+	c.SHLQ(Imm(2), srs)
+	c.Label("rows")
+	cols, x, to, n := t.load("cols"), c.GP64(), c.GP64(), c.GP64()
+	first, second := c.K(), c.K()
+	c.MOVQ(src, x)
+	c.MOVQ(dst, to)
+	c.Label("panel")
+	for j := range 2 {
+		// Of this vector's columns, those that there are.
+		c.MOVQ(cols, n)
+		if j == 1 {
+			c.SUBQ(Imm(16), n)
+		}
+		zero := c.GP64()
+		c.XORQ(zero, zero)
+		c.TESTQ(n, n)
+		c.CMOVQLT(zero, n)
+		c.CMPQ(n, Imm(16))
+		sixteen := c.GP64()
+		c.MOVQ(I32(16), sixteen)
+		c.CMOVQGT(sixteen, n)
+		c.BZHIL(n.As32(), ones, bits)
+		c.KMOVW(bits, first)
+		c.CMPQ(k, Imm(2))
+		c.CMOVLLT(zero.As32(), bits)
+		c.KMOVW(bits, second)
+		a, b := c.ZMM(), c.ZMM()
+		c.VMOVUPS_Z(Mem{Base: x, Disp: j * tileRow}, first, a)
+		c.VMOVUPS_Z(Mem{Base: x, Index: srs, Scale: 1, Disp: j * tileRow}, second, b)
+		low, up := r.round(a), r.round(b)
+		c.VPSRLD(Imm(16), low, low)
+		c.VPANDD(high, up, up)
+		c.VPORD(low, up, up)
+		c.VMOVDQU32(up, Mem{Base: to, Disp: j * tileRow})
+	}
+	c.ADDQ(Imm(2*tileRow), x)
+	c.ADDQ(step, to)
+	c.SUBQ(Imm(32), cols)
+	c.JGT(LabelRef("panel"))
+	c.ADDQ(Imm(2*tileRow), dst)
+	c.LEAQ(Mem{Base: src, Index: srs, Scale: 2}, src)
+	c.SUBQ(Imm(2), k)
+	c.JGT(LabelRef("rows"))
 	c.VZEROUPPER()
 	c.RET()
 }

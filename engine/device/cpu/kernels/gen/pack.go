@@ -139,6 +139,19 @@ func emitTranspose512(c *build.Context) {
 		r[i] = c.ZMM()
 		c.VMOVUPS_Z(next(), mask, r[i])
 	}
+	for _, v := range transposed(c, r) {
+		c.VMOVUPS(v, Mem{Base: dst})
+		c.ADDQ(drs, dst)
+	}
+	c.ADDQ(Imm(64), src)
+	c.SUBQ(Imm(16), k)
+	c.JGT(LabelRef("block"))
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// transposed are the rows of a transposed block of 16x16.
+func transposed(c *build.Context, r []reg.VecVirtual) []reg.VecVirtual {
 	r = interleave(c, r, func() reg.VecVirtual { return c.ZMM() })
 	out := make([]reg.VecVirtual, 16)
 	for i := range 4 {
@@ -152,15 +165,7 @@ func emitTranspose512(c *build.Context) {
 		out[i], out[8+i] = mix(0x88, even0, even1), mix(0xdd, even0, even1)
 		out[4+i], out[12+i] = mix(0x88, odd0, odd1), mix(0xdd, odd0, odd1)
 	}
-	for _, v := range out {
-		c.VMOVUPS(v, Mem{Base: dst})
-		c.ADDQ(drs, dst)
-	}
-	c.ADDQ(Imm(64), src)
-	c.SUBQ(Imm(16), k)
-	c.JGT(LabelRef("block"))
-	c.VZEROUPPER()
-	c.RET()
+	return out
 }
 
 // emitTranspose2 moves blocks of 8x8 in the same way.

@@ -14,22 +14,36 @@ import (
 )
 
 // Tile registers of a product: sums first, by row and column of tiles, then the
-// factors. A tile has 16 rows of 64 bytes.
+// factors. A tile has 16 rows of 64 bytes. Factors lie in panels: for every 32
+// steps of k, for every part of the numbers, a tile of 16 rows of A or columns of
+// B, and another.
 const (
 	tileA, tileB = 4, 6
 	tileRows     = 16
-	tileBytes    = 64
+	tileRow      = 64
+	tileBytes    = tileRows * tileRow
 )
 
-// emitTiles writes the products of pairs of bfloat16 with AMX, for one or two
-// rows and columns of tiles, and the copy that makes panels of B for them.
+// splits are the parts of A and of B whose products make one of float32, out of
+// three each: those that reach the digits that float32 keeps.
+var splits = [][2]int{{0, 2}, {0, 0}, {0, 1}, {1, 1}, {1, 0}, {2, 0}}
+
+// emitTiles writes products with AMX, of bfloat16 and of float32 in three parts
+// of bfloat16, for one or two rows and columns of tiles, and the copies that make
+// panels for them.
 func emitTiles(c *build.Context) {
-	for _, rows := range []int{2, 1} {
-		for _, cols := range []int{2, 1} {
-			emitTileProduct(c, rows, cols)
+	for _, parts := range []int{1, 3} {
+		for _, rows := range []int{2, 1} {
+			for _, cols := range []int{2, 1} {
+				emitTileProduct(c, rows, cols, parts)
+			}
 		}
 	}
-	emitSpreadPairs(c)
+	for _, parts := range []int{1, 3} {
+		emitTilesOfRows(c, parts)
+		emitTilesOfColumns(c, parts)
+	}
+	emitTurnTiles(c)
 }
 
 // amx adds an instruction that neither the assembler library nor Go's assembler
@@ -44,17 +58,19 @@ func amx(c *build.Context, opcode string, operands ...Op) {
 	c.Instruction(&ir.Instruction{Opcode: opcode, Operands: operands, Inputs: in, ISA: []string{"AMX_BF16"}})
 }
 
-func emitTileProduct(c *build.Context, rows, cols int) {
-	name := fmt.Sprintf("Tiles%d%d", rows, cols)
+func emitTileProduct(c *build.Context, rows, cols, parts int) {
+	name, what := fmt.Sprintf("Tiles%d%d", rows, cols), "of bfloat16"
+	if parts > 1 {
+		name, what = fmt.Sprintf("Split%d%d", rows, cols), "of float32, each in three parts of bfloat16,"
+	}
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(shapes *byte, c *float32, ldc int, a *float32, ars int, b *float32, step, rows, cols, panels, k int, sums *float32)")
+	c.SignatureExpr("func(shapes *byte, c *float32, ldc int, a *float32, b *float32, step, rows, cols, panels, k int, sums *float32)")
 	c.Pragma("noescape")
-	c.Doc(fmt.Sprintf("%s computes %s rows of a product of bfloat16 with AMX, and panels of %s columns each:", name, upTo(rows), upTo(cols)),
-		"C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A has pairs of steps of k in",
-		"rows, B in panels with rows of 32 pairs. Strides are in places of float32; k counts 32 steps. shapes configures",
-		"the tiles.")
-	t := tiles{Context: c, rows: rows, cols: cols}
+	c.Doc(fmt.Sprintf("%s computes %s rows of a product %s with AMX, and panels of %s columns", name, upTo(rows), what, upTo(cols)),
+		"each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,",
+		"step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.")
+	t := tiles{Context: c, rows: rows, cols: cols, parts: parts}
 	t.product()
 }
 
@@ -68,8 +84,8 @@ func upTo(tiles int) string {
 // tiles is a product that is being written.
 type tiles struct {
 	*build.Context
-	rows, cols int
-	mask       [2]reg.OpmaskVirtual
+	rows, cols, parts int
+	mask              [2]reg.OpmaskVirtual
 }
 
 func (t *tiles) load(name string) reg.GPVirtual {
@@ -78,30 +94,28 @@ func (t *tiles) load(name string) reg.GPVirtual {
 	return r
 }
 
+// stepBytes is how much of a panel 32 steps of k take.
+func stepBytes(parts int) int { return parts * 2 * tileBytes }
+
 func (t *tiles) product() {
 	shapes := t.load("shapes")
 	amx(t.Context, "LDTILECFG", Mem{Base: shapes})
-	y, b, ldc, ars := t.load("c"), t.load("b"), t.load("ldc"), t.load("ars")
+	y, b, ldc := t.load("c"), t.load("b"), t.load("ldc")
 	t.SHLQ(Imm(2), ldc)
-	t.SHLQ(Imm(2), ars)
 	panels, line, below := t.load("panels"), t.GP64(), t.GP64()
-	t.MOVQ(I32(2*tileBytes), line)
+	t.MOVQ(I32(tileRow), line)
 	t.Label("panel")
 	for i := range t.rows * 2 {
 		if i%2 < t.cols {
 			amx(t.Context, "TILEZERO", U8(uint8(i)))
 		}
 	}
-	x, x2, at, k := t.load("a"), t.GP64(), t.GP64(), t.load("k")
-	t.MOVQ(ars, x2)
-	t.SHLQ(Imm(4), x2)
-	t.ADDQ(x, x2)
+	x, at, k := t.load("a"), t.GP64(), t.load("k")
 	t.MOVQ(b, at)
 	t.Label("steps")
-	t.multiply(x, x2, at, ars, line)
-	t.ADDQ(Imm(tileBytes), x)
-	t.ADDQ(Imm(tileBytes), x2)
-	t.ADDQ(I32(tileRows*2*tileBytes), at)
+	t.multiply(x, at, line)
+	t.ADDQ(I32(stepBytes(t.parts)), x)
+	t.ADDQ(I32(stepBytes(t.parts)), at)
 	t.DECQ(k)
 	t.JNE(LabelRef("steps"))
 	sums := t.load("sums")
@@ -109,7 +123,7 @@ func (t *tiles) product() {
 	t.JNE(LabelRef("add"))
 	t.store(y, ldc, below)
 	t.Label("next")
-	t.ADDQ(I32(2*tileBytes), y)
+	t.ADDQ(I32(2*tileRow), y)
 	step := t.load("step")
 	t.LEAQ(Mem{Base: b, Index: step, Scale: 4}, b)
 	t.DECQ(panels)
@@ -117,25 +131,35 @@ func (t *tiles) product() {
 	amx(t.Context, "TILERELEASE")
 	t.RET()
 	t.Label("add")
+	t.ADDQ(line, line)
 	t.store(sums, line, below)
+	t.SHRQ(Imm(1), line)
 	t.addSums(y, ldc, sums)
 	t.JMP(LabelRef("next"))
 }
 
-// multiply adds the products of 32 steps.
-func (t *tiles) multiply(x, x2, b, ars, line reg.GPVirtual) {
-	c := t.Context
-	amx(c, "TILELOADD", Mem{Base: x, Index: ars, Scale: 1}, U8(tileA))
-	for j := range t.cols {
-		amx(c, "TILELOADD", Mem{Base: b, Index: line, Scale: 1, Disp: j * tileBytes}, U8(uint8(tileB+j)))
-		amx(c, "TDPBF16PS", U8(tileA), U8(uint8(tileB+j)), U8(uint8(j)))
+// multiply adds the products of 32 steps. A part stays in its tiles as long as
+// it is wanted next.
+func (t *tiles) multiply(x, b, line reg.GPVirtual) {
+	turns := splits
+	if t.parts == 1 {
+		turns = [][2]int{{}}
 	}
-	if t.rows == 1 {
-		return
-	}
-	amx(c, "TILELOADD", Mem{Base: x2, Index: ars, Scale: 1}, U8(tileA+1))
-	for j := range t.cols {
-		amx(c, "TDPBF16PS", U8(tileA+1), U8(uint8(tileB+j)), U8(uint8(2+j)))
+	last := [2]int{-1, -1}
+	for _, parts := range turns {
+		factor := func(i, n, first int, base reg.GPVirtual) {
+			for j := 0; parts[i] != last[i] && j < n; j++ {
+				amx(t.Context, "TILELOADD", Mem{Base: base, Index: line, Scale: 1, Disp: (2*parts[i] + j) * tileBytes}, U8(uint8(first+j)))
+			}
+		}
+		factor(0, t.rows, tileA, x)
+		factor(1, t.cols, tileB, b)
+		for i := range t.rows {
+			for j := range t.cols {
+				amx(t.Context, "TDPBF16PS", U8(uint8(tileA+i)), U8(uint8(tileB+j)), U8(uint8(2*i+j)))
+			}
+		}
+		last = parts
 	}
 }
 
@@ -146,7 +170,7 @@ func (t *tiles) store(y, stride, below reg.GPVirtual) {
 	t.ADDQ(y, below)
 	for i, base := range []reg.GPVirtual{y, below}[:t.rows] {
 		for j := range t.cols {
-			amx(t.Context, "TILESTORED", U8(uint8(2*i+j)), Mem{Base: base, Index: stride, Scale: 1, Disp: j * tileBytes})
+			amx(t.Context, "TILESTORED", U8(uint8(2*i+j)), Mem{Base: base, Index: stride, Scale: 1, Disp: j * tileRow})
 		}
 	}
 }
@@ -164,79 +188,16 @@ func (t *tiles) addSums(y, ldc, sums reg.GPVirtual) {
 	t.MOVQ(y, at)
 	t.Label("row")
 	for j := range t.cols {
-		z, to := t.ZMM(), Mem{Base: at, Disp: j * tileBytes}
+		z, to := t.ZMM(), Mem{Base: at, Disp: j * tileRow}
 		t.VMOVUPS_Z(to, t.mask[j], z)
-		t.VADDPS(Mem{Base: sums, Disp: j * tileBytes}, z, z)
+		t.VADDPS(Mem{Base: sums, Disp: j * tileRow}, z, z)
 		t.VMOVUPS(z, t.mask[j], to)
 	}
 	t.ADDQ(ldc, at)
-	t.ADDQ(Imm(2*tileBytes), sums)
+	t.ADDQ(I32(2*tileRow), sums)
 	t.DECQ(rows)
 	t.JNE(LabelRef("row"))
 	t.VZEROUPPER()
-}
-
-// emitSpreadPairs writes the copy that makes panels of pairs.
-func emitSpreadPairs(c *build.Context) {
-	c.Function("SpreadPairs512")
-	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst *float32, step int, src *float32, srs, cols, k int)")
-	c.Pragma("noescape")
-	c.Doc("SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,",
-		"step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is",
-		"the elements from row to row.")
-	t := tiles{Context: c}
-	dst, step, src, srs, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("k")
-	r, high, bits, ones := newRounder(c), c.ZMM(), c.GP32(), c.GP32()
-	c.MOVL(U32(0xffff0000), bits)
-	c.VPBROADCASTD(bits, high)
-	c.MOVL(U32(0xffff), ones)
-	c.SHLQ(Imm(2), step)
-	c.SHLQ(Imm(2), srs)
-	c.Label("rows")
-	cols, x, to, n := t.load("cols"), c.GP64(), c.GP64(), c.GP64()
-	first, second := c.K(), c.K()
-	c.MOVQ(src, x)
-	c.MOVQ(dst, to)
-	c.Label("panel")
-	for j := range 2 {
-		// Of this vector's columns, those that there are.
-		c.MOVQ(cols, n)
-		if j == 1 {
-			c.SUBQ(Imm(16), n)
-		}
-		zero := c.GP64()
-		c.XORQ(zero, zero)
-		c.TESTQ(n, n)
-		c.CMOVQLT(zero, n)
-		c.CMPQ(n, Imm(16))
-		sixteen := c.GP64()
-		c.MOVQ(I32(16), sixteen)
-		c.CMOVQGT(sixteen, n)
-		c.BZHIL(n.As32(), ones, bits)
-		c.KMOVW(bits, first)
-		c.CMPQ(k, Imm(2))
-		c.CMOVLLT(zero.As32(), bits)
-		c.KMOVW(bits, second)
-		a, b := c.ZMM(), c.ZMM()
-		c.VMOVUPS_Z(Mem{Base: x, Disp: j * tileBytes}, first, a)
-		c.VMOVUPS_Z(Mem{Base: x, Index: srs, Scale: 1, Disp: j * tileBytes}, second, b)
-		low, up := r.round(a), r.round(b)
-		c.VPSRLD(Imm(16), low, low)
-		c.VPANDD(high, up, up)
-		c.VPORD(low, up, up)
-		c.VMOVDQU32(up, Mem{Base: to, Disp: j * tileBytes})
-	}
-	c.ADDQ(Imm(2*tileBytes), x)
-	c.ADDQ(step, to)
-	c.SUBQ(Imm(32), cols)
-	c.JGT(LabelRef("panel"))
-	c.ADDQ(Imm(2*tileBytes), dst)
-	c.LEAQ(Mem{Base: src, Index: srs, Scale: 2}, src)
-	c.SUBQ(Imm(2), k)
-	c.JGT(LabelRef("rows"))
-	c.VZEROUPPER()
-	c.RET()
 }
 
 var (
@@ -261,8 +222,11 @@ func encodeTiles(text []byte) []byte {
 		}
 		moved := func(pp, reg int) []int {
 			modrm := []int{reg<<3 | 4, index&7<<3 | base&7}
-			if disp != 0 || base&7 == 5 {
-				modrm = append([]int{1<<6 | modrm[0], modrm[1]}, disp)
+			switch {
+			case disp > 127:
+				modrm = []int{2<<6 | modrm[0], modrm[1], disp & 255, disp >> 8, 0, 0}
+			case disp != 0 || base&7 == 5:
+				modrm = []int{1<<6 | modrm[0], modrm[1], disp}
 			}
 			return append([]int{0xc4, 1<<7 | (^index>>3&1)<<6 | (^base>>3&1)<<5 | 2, 15<<3 | pp, 0x4b}, modrm...)
 		}

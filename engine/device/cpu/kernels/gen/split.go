@@ -1,0 +1,249 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// splitter turns numbers into parts of bfloat16: one, rounded, or three, whose
+// sum is the number.
+type splitter struct {
+	c          *build.Context
+	rounder    rounder
+	parts      int
+	high, half reg.VecVirtual
+	odd        reg.VecVirtual // NaN in lanes that met what cannot be split
+}
+
+func newSplitter(c *build.Context, parts int) splitter {
+	s := splitter{c: c, parts: parts, high: c.ZMM()}
+	bits := c.GP32()
+	c.MOVL(U32(0xffff0000), bits)
+	c.VPBROADCASTD(bits, s.high)
+	if parts == 1 {
+		s.rounder = newRounder(c)
+		return s
+	}
+	s.half, s.odd = c.ZMM(), c.ZMM()
+	c.MOVL(U32(0x8000), bits)
+	c.VPBROADCASTD(bits, s.half)
+	c.VXORPS(s.odd, s.odd, s.odd)
+	return s
+}
+
+// split leaves the parts of x in the high halves of what it returns; what is in
+// the low halves is undefined. A part is what is left, rounded to 8 bits of
+// precision, so the third is exact. What is left of numbers that round to an
+// infinity, or are none, is NaN.
+func (s *splitter) split(x reg.VecVirtual) []reg.VecVirtual {
+	if s.parts == 1 {
+		return []reg.VecVirtual{s.rounder.round(x)}
+	}
+	first, second, left, third := s.c.ZMM(), s.c.ZMM(), s.c.ZMM(), s.c.ZMM()
+	s.c.VPADDD(s.half, x, first)
+	s.c.VPANDD(s.high, first, first)
+	s.c.VSUBPS(first, x, left)
+	s.c.VPADDD(s.half, left, second)
+	s.c.VPANDD(s.high, second, second)
+	s.c.VSUBPS(second, left, third)
+	s.c.VADDPS(third, s.odd, s.odd)
+	return []reg.VecVirtual{first, second, third}
+}
+
+// pairs stores the parts of earlier and later, a pair in each place and the
+// earlier one in its low half.
+func (s *splitter) pairs(earlier, later reg.VecVirtual, to Mem) {
+	c := s.c
+	low, high := s.split(earlier), s.split(later)
+	for i := range low {
+		c.VPSRLD(Imm(16), low[i], low[i])
+		c.VPTERNLOGD(U8(0xf8), s.high, high[i], low[i]) // low or (high half of high)
+		c.VMOVDQU32(low[i], to.Offset(2*tileBytes*i))
+	}
+}
+
+// end returns whether there was anything that cannot be split.
+func (s *splitter) end() {
+	c := s.c
+	if s.parts > 1 {
+		nan, odd := c.K(), c.GP32()
+		c.VCMPPS(Imm(3), s.odd, s.odd, nan)
+		c.KMOVW(nan, odd)
+		c.Store(odd, c.ReturnIndex(0))
+	}
+	c.VZEROUPPER()
+	c.RET()
+}
+
+// declareTiles declares a copy that makes panels for products with AMX.
+func declareTiles(c *build.Context, parts int, from, params, what string, more ...string) tiles {
+	name, result, verb := "Tiles"+from, "", "rounds %s to bfloat16"
+	if parts > 1 {
+		name, result, verb = "Split"+from, " uint32", "splits %s into three parts of bfloat16"
+		more = append(more, "It returns 0 unless it met numbers that round to an infinity, or are none.")
+	}
+	c.Function(name)
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr(fmt.Sprintf("func(%s)%s", params, result))
+	c.Pragma("noescape")
+	c.Doc(append([]string{name + " " + fmt.Sprintf(verb, what) + " with AVX-512, for products with AMX:"}, more...)...)
+	return tiles{Context: c, parts: parts}
+}
+
+// emitTilesOfRows writes the copy of rows whose steps of k lie in order.
+func emitTilesOfRows(c *build.Context, parts int) {
+	t := declareTiles(c, parts, "Rows", "dst *float32, src *float32, srs, rows, k int", "k numbers of at most 32 rows",
+		"row i becomes row i of the tiles of a panel of A. What k lacks to 32 is zero. srs is the elements from row to row.")
+	dst, src, srs, rows, k := t.load("dst"), t.load("src"), t.load("srs"), t.load("rows"), t.load("k")
+	s := newSplitter(c, parts)
+	c.SHLQ(Imm(2), srs)
+	masks := tailMasks(c, k)
+	whole, from, to, n := c.GP64(), c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(k, whole)
+	c.SHRQ(Imm(5), whole)
+	c.ANDQ(Imm(31), k)
+	c.Label("row")
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.MOVQ(whole, n)
+	c.TESTQ(n, n)
+	c.JEQ(LabelRef("tail"))
+	c.Label("steps")
+	a, b := c.ZMM(), c.ZMM()
+	c.VMOVUPS(Mem{Base: from}, a)
+	c.VMOVUPS(Mem{Base: from, Disp: 64}, b)
+	s.pairs(a, b, Mem{Base: to})
+	c.ADDQ(I32(128), from)
+	c.ADDQ(I32(int32(stepBytes(parts))), to)
+	c.DECQ(n)
+	c.JNE(LabelRef("steps"))
+	c.Label("tail")
+	c.TESTQ(k, k)
+	c.JEQ(LabelRef("next"))
+	c.VMOVUPS_Z(Mem{Base: from}, masks[0], a)
+	c.VMOVUPS_Z(Mem{Base: from, Disp: 64}, masks[1], b)
+	s.pairs(a, b, Mem{Base: to})
+	c.Label("next")
+	c.ADDQ(srs, src)
+	c.ADDQ(I32(tileRow), dst)
+	c.DECQ(rows)
+	c.JNE(LabelRef("row"))
+	s.end()
+}
+
+// tailMasks are masks of the first n%32 lanes of two vectors.
+func tailMasks(c *build.Context, n reg.GPVirtual) [2]reg.OpmaskVirtual {
+	bits, rest, low, high := c.GP32(), c.GP32(), c.K(), c.K()
+	c.MOVL(n.As32(), rest)
+	c.ANDL(Imm(31), rest)
+	c.MOVL(U32(0xffffffff), bits)
+	c.BZHIL(rest, bits, bits)
+	c.KMOVW(bits, low)
+	c.SHRL(Imm(16), bits)
+	c.KMOVW(bits, high)
+	return [2]reg.OpmaskVirtual{low, high}
+}
+
+// emitTilesOfColumns writes the copy of columns, whose steps of k are rows.
+func emitTilesOfColumns(c *build.Context, parts int) {
+	t := declareTiles(c, parts, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
+		"32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.",
+		"srs is the elements from row to row.")
+	dst, step, src, srs, cols, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("cols"), t.load("k")
+	s := newSplitter(c, parts)
+	c.SHLQ(Imm(2), step)
+	c.SHLQ(Imm(2), srs)
+	below, panels, rest, row, zero := c.GP64(), c.GP64(), c.GP32(), c.GP64(), c.GP32()
+	c.MOVQ(srs, below)
+	c.SHLQ(Imm(4), below)
+	c.MOVQ(cols, panels)
+	c.SHRQ(Imm(5), panels)
+	c.ANDQ(Imm(31), cols)
+	c.XORL(zero, zero)
+	c.MOVL(U32(0xffffffff), rest)
+	c.BZHIL(cols.As32(), rest, rest)
+	c.Label("steps")
+	c.XORQ(row, row)
+	c.Label("row")
+	// Which of the two rows there are, and the lanes of the last panel in each.
+	bits, later := c.GP32(), c.GP64()
+	whole := [2]reg.OpmaskVirtual{c.K(), c.K()}
+	tail := [2][2]reg.OpmaskVirtual{{c.K(), c.K()}, {c.K(), c.K()}}
+	c.MOVQ(row, later)
+	for i := range 2 {
+		c.MOVL(U32(0xffffffff), bits)
+		c.CMPQ(later, k)
+		c.CMOVLGE(zero, bits)
+		c.KMOVW(bits, whole[i])
+		c.ANDL(rest, bits)
+		c.KMOVW(bits, tail[i][0])
+		c.SHRL(Imm(16), bits)
+		c.KMOVW(bits, tail[i][1])
+		c.ADDQ(Imm(tileRows), later)
+	}
+	from, to, n := c.GP64(), c.GP64(), c.GP64()
+	c.MOVQ(src, from)
+	c.MOVQ(dst, to)
+	c.MOVQ(panels, n)
+	move := func(mask func(row, j int) Op) {
+		for j := range 2 {
+			a, b := c.ZMM(), c.ZMM()
+			c.VMOVUPS_Z(Mem{Base: from, Disp: 64 * j}, mask(0, j), a)
+			c.VMOVUPS_Z(Mem{Base: from, Index: below, Scale: 1, Disp: 64 * j}, mask(1, j), b)
+			s.pairs(a, b, Mem{Base: to, Disp: j * tileBytes})
+		}
+	}
+	c.TESTQ(n, n)
+	c.JEQ(LabelRef("tail"))
+	c.Label("panel")
+	move(func(row, _ int) Op { return whole[row] })
+	c.ADDQ(I32(128), from)
+	c.ADDQ(step, to)
+	c.DECQ(n)
+	c.JNE(LabelRef("panel"))
+	c.Label("tail")
+	c.TESTQ(cols, cols)
+	c.JEQ(LabelRef("next"))
+	move(func(row, j int) Op { return tail[row][j] })
+	c.Label("next")
+	c.ADDQ(srs, src)
+	c.ADDQ(I32(tileRow), dst)
+	c.INCQ(row)
+	c.CMPQ(row, Imm(tileRows))
+	c.JLT(LabelRef("row"))
+	c.ADDQ(below, src)
+	c.ADDQ(I32(int32(stepBytes(parts)-tileBytes)), dst)
+	c.SUBQ(Imm(32), k)
+	c.JGT(LabelRef("steps"))
+	s.end()
+}
+
+// emitTurnTiles writes what makes panels of A from such of B, and back.
+func emitTurnTiles(c *build.Context) {
+	c.Function("TurnTiles512")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(data *float32, tiles int)")
+	c.Pragma("noescape")
+	c.Doc("TurnTiles512 transposes some tiles of 16x16 places in place with AVX-512: a panel of B, of which columns are",
+		"rows of A, becomes one of A, and a panel of A one of B.")
+	t := tiles{Context: c}
+	at, n := t.load("data"), t.load("tiles")
+	c.Label("tile")
+	r := make([]reg.VecVirtual, 16)
+	for i := range r {
+		r[i] = c.ZMM()
+		c.VMOVUPS(Mem{Base: at, Disp: i * tileRow}, r[i])
+	}
+	for i, v := range transposed(c, r) {
+		c.VMOVUPS(v, Mem{Base: at, Disp: i * tileRow})
+	}
+	c.ADDQ(I32(tileBytes), at)
+	c.DECQ(n)
+	c.JNE(LabelRef("tile"))
+	c.VZEROUPPER()
+	c.RET()
+}

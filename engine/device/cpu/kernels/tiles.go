@@ -1,0 +1,195 @@
+package kernels
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Products with AMX, whose registers hold 16 rows of 64 bytes, and whose one
+// instruction adds the products of 16 rows of 16 pairs of bfloat16 with as many
+// columns to 16x16 sums of float32, at sixteen times the rate of vectors.
+//
+// A float32 has 24 digits and is the sum of three numbers of 8, so float32 goes
+// the same way: of the nine products of parts, the six that matter to a float32
+// result are added up. What is left out is at most a quarter of the rounding of one
+// float32 product, and sums are on average nearer to the exact ones than those of
+// vectors (TestSplitIsAsExactAsVectors). Two things are not the same. Parts below
+// 2^-126 count as zeros, which is to say that numbers below 2^-110 have fewer
+// digits. And parts of an infinity cannot be added up: numbers that have no parts
+// are taken for zeros, and their products added one by one ([gemm.addOdd]).
+
+// tileSteps is how many steps of k a tile takes, and tilePlaces how many float32
+// would find room in one.
+const (
+	tileSteps  = 32
+	tilePlaces = 16 * 16
+)
+
+// tileSizes and splitSizes are the measures of the inner kernels for AMX. A panel
+// of A for one block of K takes half of the first cache.
+var (
+	tileSizes  = sizes{mr: 32, nr: 32, groups: 1, rate: 8, block: 384, depthStep: tileSteps, cols: maxCols}
+	splitSizes = sizes{mr: 32, nr: 32, groups: 1, rate: 2, block: 128, depthStep: tileSteps, cols: maxCols}
+)
+
+// splitPays reports whether a product of m x k and k x n numbers takes less time
+// split, packing included: an element of A is packed in the time of 30 multiply-adds
+// that splitting saves, one of B in that of 50.
+func splitPays(m, n, k int) bool { return k >= 64 && m*n >= 30*m+50*n }
+
+// tiled reports whether operands are packed as tiles.
+func (f form) tiled() bool { return f == tiles || f == split }
+
+// panel is the places that a panel of A or B takes, for k steps.
+func (f form) panel(k int) int {
+	n := 2 * tilePlaces * chunks(k, tileSteps)
+	if f == split {
+		n *= 3
+	}
+	return n
+}
+
+// tilesOfA writes rows i0..i1 of A, at most 32, as a panel of tiles. It reports
+// whether there were numbers without parts.
+func (g *gemm) tilesOfA(dst []float32, i0, i1, k0, kn int) bool {
+	g.a.check(i1, k0+kn)
+	a, rows := g.a.from(i0, k0), i1-i0
+	odd := g.tilesOfRows(dst, a, rows, kn)
+	if odd {
+		g.tilesOfRows(dst, a.withoutOdd(rows, kn), rows, kn)
+	}
+	return odd
+}
+
+// tilesOfRows writes the first rows of a, at most 32, as a panel.
+func (g *gemm) tilesOfRows(dst []float32, a operand, rows, k int) bool {
+	n := g.form.panel(k)
+	dst = dst[:n]
+	if a.cs == 1 {
+		return g.level.tilesOfRows(g.form, &dst[0], &a.data[0], a.rs, rows, k)
+	}
+	odd := g.level.tilesOfColumns(g.form, &dst[0], n, &a.data[0], a.cs, rows, k)
+	g.level.turnTiles(&dst[0], n/tilePlaces)
+	return odd
+}
+
+// tilesOfB writes columns j0..j1 of B as panels of tiles. It reports whether there
+// were numbers without parts.
+func (g *gemm) tilesOfB(p panels, k0, j0, j1 int) bool {
+	g.b.check(k0+p.k, j1)
+	b, cols := g.b.from(k0, j0), j1-j0
+	odd := g.tilesOfColumns(p, b, cols)
+	if odd {
+		g.tilesOfColumns(p, b.withoutOdd(p.k, cols), cols)
+	}
+	return odd
+}
+
+// tilesOfColumns writes the first columns of b as panels.
+func (g *gemm) tilesOfColumns(p panels, b operand, cols int) (odd bool) {
+	n, nr := g.form.panel(p.k), g.level.sizes(g.form).nr
+	_ = p.data[(chunks(cols, nr)-1)*p.step+n-1]
+	if b.cs == 1 {
+		return g.level.tilesOfColumns(g.form, &p.data[0], p.step, &b.data[0], b.rs, cols, p.k)
+	}
+	for j := 0; j < cols; j += nr {
+		panel := &p.data[j/nr*p.step]
+		odd = g.level.tilesOfRows(g.form, panel, &b.data[j*b.cs], b.cs, min(nr, cols-j), p.k) || odd
+		g.level.turnTiles(panel, n/tilePlaces)
+	}
+	return odd
+}
+
+// from is o from row i and column j on.
+func (o *operand) from(i, j int) operand { return operand{o.data[i*o.rs+j*o.cs:], o.rs, o.cs} }
+
+// isOdd reports whether x has no parts: it is infinite, or NaN, or so large that
+// it would round to an infinity.
+func isOdd(x float32) bool { return math.Float32bits(x)&^(1<<31) >= 0x7f7f8000 }
+
+// withoutOdd is a copy with zeros for numbers that have no parts.
+func (o *operand) withoutOdd(rows, cols int) operand {
+	c := operand{make([]float32, rows*cols), o.rs, o.cs}
+	if o.cs == 1 {
+		c.rs = cols
+	} else {
+		c.cs = rows
+	}
+	for i := range rows {
+		for j := range cols {
+			if x := o.data[i*o.rs+j*o.cs]; !isOdd(x) {
+				c.data[i*c.rs+j*c.cs] = x
+			}
+		}
+	}
+	return c
+}
+
+// addOdd adds to rows i0..i1 of C what k0..k0+kn contribute to it with numbers
+// that were packed as zeros: in the order of k, those of A first. An element so has
+// the same bits in every tile.
+func (g *gemm) addOdd(i0, i1, j0, j1, k0, kn int) {
+	for i := i0; i < i1; i++ {
+		row := g.c[i*g.ldc:][:j1]
+		for k := k0; k < k0+kn; k++ {
+			if x := g.a.data[i*g.a.rs+k*g.a.cs]; isOdd(x) {
+				for j := j0; j < j1; j++ {
+					row[j] += x * g.b.data[k*g.b.rs+j*g.b.cs]
+				}
+			}
+		}
+	}
+	for k := k0; k < k0+kn; k++ {
+		for j := j0; j < j1; j++ {
+			y := g.b.data[k*g.b.rs+j*g.b.cs]
+			for i := i0; isOdd(y) && i < i1; i++ {
+				if x := g.a.data[i*g.a.rs+k*g.a.cs]; !isOdd(x) {
+					g.c[i*g.ldc+j] += x * y
+				}
+			}
+		}
+	}
+}
+
+// multiplyTiles multiplies with whole panels of B, and then with what is left.
+func (g *gemm) multiplyTiles(ws *workspace, c, a *float32, b panels, rows, cols, add int) {
+	var sums *float32
+	if add != 0 {
+		sums = &ws.rows[0]
+	}
+	nr, k := g.level.sizes(g.form).nr, chunks(b.k, tileSteps)
+	if whole := cols / nr; whole > 0 {
+		g.level.multiplyTiles(&ws.shapes, g.form, c, g.ldc, a, &b.data[0], b.step, rows, nr, whole, k, sums)
+	}
+	if left := cols % nr; left > 0 {
+		last := unsafe.Add(unsafe.Pointer(c), (cols-left)*4)
+		g.level.multiplyTiles(&ws.shapes, g.form, (*float32)(last), g.ldc, a, &b.data[cols/nr*b.step], b.step, rows, left, 1, k, sums)
+	}
+}
+
+// tileShapes is what AMX reads its tiles' shapes from.
+type tileShapes struct {
+	palette, start uint8
+	_              [14]uint8
+	rowBytes       [16]uint16
+	rows           [16]uint8
+}
+
+// set makes the shapes of sums of rows x cols, at most 32 x 32, and their
+// factors, in tiles 0 to 3, 4 and 5, and 6 and 7.
+func (s *tileShapes) set(rows, cols int) {
+	s.palette = 1
+	for i := range 2 {
+		r, c := min(16, max(0, rows-16*i)), 4*min(16, max(0, cols-16*i))
+		for j := range 2 {
+			s.rows[2*i+j], s.rowBytes[2*j+i] = uint8(r), uint16(c)
+		}
+		s.rows[4+i], s.rowBytes[4+i] = uint8(r), 64
+		s.rows[6+i], s.rowBytes[6+i] = 16, uint16(c)
+	}
+	for i := range 8 {
+		if s.rows[i] == 0 || s.rowBytes[i] == 0 {
+			s.rows[i], s.rowBytes[i] = 0, 0 // not used
+		}
+	}
+}
