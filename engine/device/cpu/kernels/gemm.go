@@ -9,9 +9,9 @@ package kernels
 // first and the second cache.
 //
 // Each element of C is summed over k in order within a block of K, and the
-// blocks' sums are added in order; K alone decides where blocks end. Nothing
-// else decides an element's bits: not where the tile lies or how large it is,
-// not what is packed, and not how chunks share the work.
+// blocks' sums are added in order; K and the [form] decide where blocks end.
+// Nothing else decides an element's bits: not where the tile lies or how large it
+// is, not what is packed, and not how chunks share the work.
 const (
 	blockK    = 384 // most steps of k in a block
 	depthStep = 16  // blocks and panels are whole numbers of this many steps

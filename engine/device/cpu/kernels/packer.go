@@ -4,7 +4,7 @@ import "sync/atomic"
 
 // packer packs operands of a product once, before its tiles are computed, where
 // each tile would else pack its share again: B where several rows of tiles read
-// it, and with AMX, where packing costs as much as multiplying, A where several
+// it, and with AMX, where packing takes more beside multiplying, A where several
 // columns of tiles do.
 //
 // Packed, both are [panel][block of K], a panel being nr columns of B, or mr
