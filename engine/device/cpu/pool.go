@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -13,7 +12,8 @@ import (
 
 // How long a thread without work waits in which way: it spins, because the
 // next loop mostly comes within microseconds; then it yields to other
-// goroutines; then it sleeps, because waking costs less than burning a core.
+// goroutines and processes; then it sleeps, because waking costs less than
+// burning a core.
 const (
 	spinTime   = 20 * time.Microsecond
 	spinPauses = 24 // pauses between two looks at the clock
@@ -178,7 +178,7 @@ func patient(ready func() bool) bool {
 		if ready() {
 			return true
 		}
-		runtime.Gosched()
+		yield()
 	}
 	return ready()
 }
