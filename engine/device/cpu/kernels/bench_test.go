@@ -140,6 +140,28 @@ func BenchmarkConv(b *testing.B) {
 	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
 }
 
+// BenchmarkStride is convolutions with a stride: N, C, H, O, K, S and the
+// padding.
+func BenchmarkStride(b *testing.B) {
+	for _, s := range [][7]int{{16, 64, 32, 128, 3, 2, 1}, {16, 48, 16, 48, 3, 2, 1}, {2, 3, 224, 768, 16, 16, 0}, {32, 16, 16, 16, 4, 4, 0}} {
+		b.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", "x"), "[]"), func(b *testing.B) { benchConv(b, s, 1) })
+	}
+}
+
+// benchConv is a convolution and its gradients.
+func benchConv(b *testing.B, s [7]int, groups int) {
+	n, c, h, o, k, stride, pad := s[0], s[1], s[2], s[3], s[4], s[5], s[6]
+	out := (h+2*pad-k)/stride + 1
+	x, w, dy := noise(n, c, h, h), noise(o, c/groups, k, k), noise(n, o, out, out)
+	b.Run("y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, x, w) })
+	b.Run("dx", func(b *testing.B) {
+		bench(b, ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: h}, w, dy)
+	})
+	b.Run("dw", func(b *testing.B) {
+		bench(b, ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: k, KW: k}, x, dy)
+	})
+}
+
 // BenchmarkPool is the pools of the cnn workload.
 func BenchmarkPool(b *testing.B) {
 	for _, s := range [][2]int{{32, 28}, {64, 14}} {

@@ -30,6 +30,7 @@ type conv struct {
 	x, w, y         []float32 // or their gradients
 	then            *Epilogue // nil if nothing follows
 	direct          *direct   // instead of a product, if not nil
+	col2im          *col2im   // likewise
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
@@ -62,7 +63,7 @@ func newConv(n *graph.Node) (Kernel, error) {
 	x, w, y := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
-	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
+	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
 	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
 	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
@@ -110,8 +111,8 @@ func (k *convY) tile(p, i0, i1, j0, j1 int) {
 }
 
 // convX is dx[n,g] = w'[g] * im2col(dy[n,g]): C/G x HW over O/G*K*K, where w'
-// is w with its channels in and out exchanged, written to scratch first. With
-// a stride s, all but one in s*s of the window's elements are zeros.
+// is w with its channels in and out exchanged, written to scratch first. A
+// stride takes [col2im].
 type convX conv
 
 func newConvGradX(n *graph.Node) (Kernel, error) {
@@ -119,7 +120,11 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	w, y, x := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
-	k.im.mul, k.im.dir, k.im.off, k.im.div = 1, -1, op.Pad, op.Stride
+	k.im.mul, k.im.dir, k.im.off = 1, -1, op.Pad
+	if op.Stride > 1 {
+		k.col2im = newCol2im(&k, op.Stride, op.Pad)
+		return (*convX)(&k), nil
+	}
 	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
 	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
@@ -130,14 +135,21 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 func (k *convX) Then(e Epilogue) { (*conv)(k).follow(e) }
 
 func (k *convX) ScratchBytes() int64 {
-	if k.direct == nil {
-		return int64(k.c/k.groups*k.o*k.kk) * 4
+	switch {
+	case k.col2im != nil:
+		return 0
+	case k.direct != nil:
+		return int64(k.direct.scratch()) * 4
 	}
-	return int64(k.direct.scratch()) * 4
+	return int64(k.c/k.groups*k.o*k.kk) * 4
 }
 
 func (k *convX) Run(p Pool, a *Args) error {
 	(*conv)(k).bind(a.Out[0], a.In[0], a.In[1])
+	if k.col2im != nil {
+		k.col2im.run(p)
+		return nil
+	}
 	if d := k.direct; d != nil {
 		d.run(p, k.y, k.w, k.x, floats(a.Scratch, d.scratch()), k.then)
 		return nil
@@ -188,7 +200,7 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	x, y, w := in(n, 0).Shape, in(n, 1).Shape, out(n, 0).Shape
 	k := convW{conv: convOf(x, w, y, op.Groups)}
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
-	k.im.mul, k.im.dir, k.im.off, k.im.div = op.Stride, 1, -op.Pad, 1
+	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
 	k.im.transposed = true
 	k.grid = newGrid(&levelSizes[k.level], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
 	k.parts = newParts(k.grid, k.n)

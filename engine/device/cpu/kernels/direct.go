@@ -20,7 +20,7 @@ const (
 // s-th element, so that neighbouring pixels read neighbours.
 type direct struct {
 	level         Level
-	im            im2col // geometry: div is 1
+	im            im2col // geometry
 	count, cg, og int    // products, channels in and out of each
 	groups        int    // of the weights
 	taps          []int  // where each of K elements of a window is in the copy
@@ -42,7 +42,7 @@ type direct struct {
 func newDirect(l Level, im im2col, count, groups, cg, og, wo, wc int) *direct {
 	wide := 2 * levelSizes[l].lanes
 	kk := im.kh * im.kw
-	if directPixels[l] == 0 || im.div != 1 || kk == 1 || 10*og < 7*chunks(og, wide)*wide || 2*im.ow < directPixels[l]/2 || cg == 0 {
+	if directPixels[l] == 0 || kk == 1 || 10*og < 7*chunks(og, wide)*wide || 2*im.ow < directPixels[l]/2 || cg == 0 {
 		return nil
 	}
 	d := &direct{level: l, im: im, count: count, groups: groups, cg: cg, og: og, wide: wide, wo: wo, wc: wc}

@@ -3,32 +3,31 @@ package kernels
 // im2col reads an image as the matrix of its convolution windows without
 // writing that matrix down: row (c, kh, kw), column (h, w) of the output grid.
 // Window element (kh, kw) of output (h, w) is the pixel at
-// ((h*mul+kh*dir+off)/div, ...), zero where that is not whole or outside. The
-// convolution itself has mul = stride, dir = 1, off = -pad, div = 1; its
-// gradient for x reads dy with mul = 1, dir = -1, off = pad, div = stride. Zeros
-// are multiplied like pixels, so an infinite weight gives NaN at a padded edge.
+// (h*mul+kh*dir+off, ...), zero where that is outside. The convolution itself
+// has mul = stride, dir = 1, off = -pad; its gradient for x, without a stride,
+// reads dy with mul = 1, dir = -1, off = pad. Zeros are multiplied like pixels,
+// so an infinite weight gives NaN at a padded edge.
 type im2col struct {
-	src                []float32 // one group's channels of one sample, [C,H,W]
-	h, w               int       // of src
-	kh, kw             int       // of the kernel
-	oh, ow             int       // of the output grid
-	mul, dir, off, div int
-	transposed         bool // rows are output pixels, columns (c, kh, kw)
+	src           []float32 // one group's channels of one sample, [C,H,W]
+	h, w          int       // of src
+	kh, kw        int       // of the kernel
+	oh, ow        int       // of the output grid
+	mul, dir, off int
+	transposed    bool // rows are output pixels, columns (c, kh, kw)
 }
 
 // fill writes window element q = (c, kh, kw) of the output pixels from p on.
 func (m *im2col) fill(dst []float32, q, p int) {
 	kk := m.kh * m.kw
 	c, kh, kw := q/kk, q%kk/m.kw, q%m.kw
-	if m.mul == 1 && m.div == 1 && m.ow == m.w {
+	if m.mul == 1 && m.ow == m.w {
 		m.fillShifted(dst, m.src[c*m.h*m.w:][:m.h*m.w], p, kh*m.dir+m.off, kw*m.dir+m.off)
 		return
 	}
 	oh, ow := p/m.ow, p%m.ow
 	for len(dst) > 0 {
 		n := min(m.ow-ow, len(dst))
-		t := oh*m.mul + kh*m.dir + m.off
-		if ih := t / m.div; t < 0 || t%m.div != 0 || ih >= m.h {
+		if ih := oh*m.mul + kh*m.dir + m.off; ih < 0 || ih >= m.h {
 			clear(dst[:n])
 		} else {
 			m.fillRow(dst[:n], m.src[(c*m.h+ih)*m.w:][:m.w], ow*m.mul+kw*m.dir+m.off)
@@ -60,32 +59,26 @@ func (m *im2col) fillShifted(dst, image []float32, p, dh, dw int) {
 	}
 }
 
-// fillRow writes pixels t/div, (t+mul)/div, ... of one image row. Either mul or
-// div is 1.
+// fillRow writes pixels t, t+mul, ... of one image row.
 func (m *im2col) fillRow(dst, row []float32, t int) {
-	switch {
-	case m.mul == 1 && m.div == 1:
-		lo := min(max(0, -t), len(dst))
-		hi := max(lo, min(len(dst), len(row)-t))
-		clear(dst[:lo])
-		if lo < hi {
-			copy(dst[lo:hi], row[t+lo:t+hi])
-		}
-		clear(dst[hi:])
-	case m.div == 1:
-		for i := range dst {
-			dst[i] = 0
-			if t >= 0 && t < len(row) {
-				dst[i] = row[t]
-			}
-			t += m.mul
-		}
-	default:
-		clear(dst)
-		i := max(0, -t)
-		i += (m.div - (t+i)%m.div) % m.div // the first pixel that is whole
-		for iw := (t + i) / m.div; i < len(dst) && iw < len(row); i, iw = i+m.div, iw+1 {
-			dst[i] = row[iw]
-		}
+	lo := min(chunks(max(0, -t), m.mul), len(dst))
+	hi := max(lo, min(len(dst), chunks(max(0, len(row)-t), m.mul)))
+	clear(dst[:lo])
+	if lo < hi {
+		m.copyRow(dst[lo:hi], row[t+lo*m.mul:])
+	}
+	clear(dst[hi:])
+}
+
+// copyRow writes every pixel of a row that a stride comes to.
+func (m *im2col) copyRow(dst, row []float32) {
+	if m.mul == 1 {
+		copy(dst, row)
+		return
+	}
+	row = row[:(len(dst)-1)*m.mul+1]
+	for at := 0; at < len(row); at += m.mul {
+		dst[0] = row[at]
+		dst = dst[1:]
 	}
 }

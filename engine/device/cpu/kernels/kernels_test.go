@@ -264,6 +264,13 @@ func drawConv(s source, which string) sample {
 		c, o = groups*s.size("more c", 40), groups*s.size("more o", 40)
 	}
 	stride, pad := s.size("stride", 3), rapid.IntRange(0, 3).Draw(s.t, "pad")
+	switch s.size("kind", 4) {
+	case 1: // windows side by side
+		kw, stride, pad = kh, kh, 0
+	case 2: // each channel alone
+		groups = s.size("channels", 40)
+		c, o = groups, groups
+	}
 	h := max(1, kh-2*pad) + rapid.IntRange(0, 12).Draw(s.t, "h")
 	w := max(1, kw-2*pad) + rapid.IntRange(0, 40).Draw(s.t, "w")
 	x, f := s.normal(n, c, h, w), s.normal(o, c/groups, kh, kw)
@@ -273,6 +280,13 @@ func drawConv(s source, which string) sample {
 		s.t.Fatalf("%v", err)
 	}
 	dy := s.normal(y[0].Shape...)
+	odd := x // not the weights: padding is multiplied with them
+	if which == "x" {
+		odd = dy
+	}
+	if len(odd.F) > 0 && s.bool("not finite") {
+		odd.F[s.rng.IntN(len(odd.F))] = []float64{math.Inf(1), math.NaN()}[s.rng.IntN(2)]
+	}
 	switch which {
 	case "x":
 		return sample{ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, []ref.Array{f, dy}, 1e-4}
