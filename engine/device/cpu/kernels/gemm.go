@@ -141,7 +141,7 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		return
 	}
 	if g.form == split {
-		ws.odd = g.whole != nil && g.whole.odd.Load()
+		ws.odd = false
 	}
 	depth := g.depth()
 	for k0 := 0; k0 < g.k; k0 += depth {

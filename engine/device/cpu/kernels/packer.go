@@ -1,11 +1,10 @@
 package kernels
 
-import "sync/atomic"
-
 // packer packs operands of a product once, before its tiles are computed, where
 // each tile would else pack its share again: B where several rows of tiles read
 // it, and with AMX, where packing takes more beside multiplying, A where several
-// columns of tiles do.
+// columns of tiles do. Split operands, half as large again as they were, are packed
+// where they are wanted: they should not leave the second cache.
 //
 // Packed, both are [panel][block of K], a panel being nr columns of B, or mr
 // rows of A.
@@ -14,7 +13,6 @@ type packer struct {
 	panelsA, units int // units are packsA's and packsB's together
 	lenA, lenB     int // elements of scratch memory; 0 for what tiles pack
 	a, b           []float32
-	odd            atomic.Bool // of the run: there were numbers without parts
 }
 
 const (
@@ -28,7 +26,7 @@ func (p *packer) set(k *matmul) {
 	g, s := k.layout(), k.level.sizes(k.form)
 	depth := s.depth(k.k)
 	blocks := chunks(k.k, depth)
-	if k.parts.count > 1 || k.grid.count != 1 || library.Load() != nil {
+	if k.parts.count > 1 || k.grid.count != 1 || k.form == split || library.Load() != nil {
 		return
 	}
 	if n := chunks(k.grid.n, s.nr) * blocks * g.panelB(depth); k.grid.m > largestTileM && g.packsB(largestTileM) && n <= mostPacked {
@@ -47,7 +45,6 @@ func (p *packer) run(pool Pool, scratch []byte) {
 	if p.units > 0 {
 		all := floats(scratch, p.lenA+p.lenB)
 		p.a, p.b = all[:p.lenA], all[p.lenA:]
-		p.odd.Store(false)
 		do(pool, p.units, p)
 	}
 }
@@ -59,13 +56,10 @@ func (p *packer) Chunk(i int) {
 	k0 := i % blocks * depth
 	kn, mr := min(depth, g.k-k0), g.level.sizes(g.form).mr
 	if i /= blocks; i < p.panelsA {
-		ws.odd = g.tilesOfA(p.a[g.placeA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
+		g.tilesOfA(p.a[g.placeA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
 	} else {
 		j0, j1 := span(i-p.panelsA, unitCols, p.of.grid.n)
 		g.packB(ws, g.panelsOfB(p.b, k0, kn, j0), k0, j0, j1)
-	}
-	if g.form == split && ws.odd {
-		p.odd.Store(true)
 	}
 	ws.giveBack()
 }

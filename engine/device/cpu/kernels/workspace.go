@@ -14,7 +14,7 @@ type workspace struct {
 	a, b, rows, extra []float32
 	call              blas.Call
 	shapes            tileShapes
-	odd               bool // numbers were packed as zeros ([gemm.addOdd])
+	odd               bool // numbers of this tile were packed as zeros ([gemm.addOdd])
 	next              *workspace
 }
 
@@ -39,7 +39,6 @@ func takeWorkspace() *workspace {
 	if s == nil {
 		s = newWorkspace()
 	}
-	s.odd = false
 	return s
 }
 

@@ -698,7 +698,7 @@ row:
 	JMP       next
 
 // func TilesRows(dst *float32, src *float32, srs int, rows int, k int)
-// Requires: AVX, AVX512F, BMI2
+// Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·TilesRows(SB), NOSPLIT, $0-40
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -721,20 +721,23 @@ TEXT ·TilesRows(SB), NOSPLIT, $0-40
 	KMOVW        DI, K2
 	SHRL         $0x10, DI
 	KMOVW        DI, K3
-	MOVQ         SI, DI
-	SHRQ         $0x05, DI
+	IMUL3Q       $0x04, DX, DI
+	MOVQ         SI, R8
+	SHRQ         $0x05, R8
 	ANDQ         $0x1f, SI
 
 row:
-	MOVQ  CX, R8
-	MOVQ  AX, R9
-	MOVQ  DI, R10
-	TESTQ R10, R10
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  R8, R11
+	TESTQ R11, R11
 	JEQ   tail
 
 steps:
-	VMOVUPS    (R8), Z4
-	VMOVUPS    64(R8), Z5
+	PREFETCHT0 (R9)(DI*1)
+	PREFETCHT0 64(R9)(DI*1)
+	VMOVUPS    (R9), Z4
+	VMOVUPS    64(R9), Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -751,17 +754,17 @@ steps:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, (R9)
-	ADDQ       $+128, R8
-	ADDQ       $+2048, R9
-	DECQ       R10
+	VMOVDQU32  Z6, (R10)
+	ADDQ       $+128, R9
+	ADDQ       $+2048, R10
+	DECQ       R11
 	JNE        steps
 
 tail:
 	TESTQ      SI, SI
 	JEQ        next
-	VMOVUPS.Z  (R8), K2, Z4
-	VMOVUPS.Z  64(R8), K3, Z5
+	VMOVUPS.Z  (R9), K2, Z4
+	VMOVUPS.Z  64(R9), K3, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -778,7 +781,7 @@ tail:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, (R9)
+	VMOVDQU32  Z6, (R10)
 
 next:
 	ADDQ DX, CX
@@ -789,65 +792,68 @@ next:
 	RET
 
 // func TilesColumns(dst *float32, step int, src *float32, srs int, cols int, k int)
-// Requires: AVX, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
 TEXT ·TilesColumns(SB), NOSPLIT, $0-48
 	MOVQ         dst+0(FP), AX
-	MOVQ         step+8(FP), CX
-	MOVQ         src+16(FP), DX
-	MOVQ         srs+24(FP), BX
-	MOVQ         cols+32(FP), SI
-	MOVQ         k+40(FP), DI
-	MOVL         $0xffff0000, R8
-	VPBROADCASTD R8, Z0
-	MOVL         $0x00000001, R8
-	VPBROADCASTD R8, Z1
-	MOVL         $0x00007fff, R8
-	VPBROADCASTD R8, Z2
-	MOVL         $0x00400000, R8
-	VPBROADCASTD R8, Z3
-	SHLQ         $0x02, CX
-	SHLQ         $0x02, BX
-	MOVQ         BX, R8
-	SHLQ         $0x04, R8
-	MOVQ         SI, R9
-	SHRQ         $0x05, R9
-	ANDQ         $0x1f, SI
-	XORL         R12, R12
-	MOVL         $0xffffffff, R10
-	BZHIL        SI, R10, R10
+	MOVQ         src+16(FP), CX
+	MOVQ         srs+24(FP), DX
+	MOVQ         k+40(FP), BX
+	MOVL         $0xffff0000, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x00000001, SI
+	VPBROADCASTD SI, Z1
+	MOVL         $0x00007fff, SI
+	VPBROADCASTD SI, Z2
+	MOVL         $0x00400000, SI
+	VPBROADCASTD SI, Z3
+	SHLQ         $0x02, DX
+	MOVQ         DX, SI
+	SHLQ         $0x04, SI
+	IMUL3Q       $0x04, DX, DI
+	MOVQ         cols+32(FP), R8
+	ANDQ         $0x1f, R8
+	MOVL         $0xffffffff, R9
+	BZHIL        R8, R9, R9
 
 steps:
-	XORQ R11, R11
+	XORQ R8, R8
 
 row:
-	MOVQ    R11, R14
-	MOVL    $0xffffffff, R13
-	CMPQ    R14, DI
-	CMOVLGE R12, R13
-	KMOVW   R13, K2
-	ANDL    R10, R13
-	KMOVW   R13, K4
-	SHRL    $0x10, R13
-	KMOVW   R13, K5
-	ADDQ    $0x10, R14
-	MOVL    $0xffffffff, R13
-	CMPQ    R14, DI
-	CMOVLGE R12, R13
-	KMOVW   R13, K3
-	ANDL    R10, R13
-	KMOVW   R13, K6
-	SHRL    $0x10, R13
-	KMOVW   R13, K7
-	ADDQ    $0x10, R14
-	MOVQ    DX, R13
-	MOVQ    AX, R14
-	MOVQ    R9, R15
-	TESTQ   R15, R15
+	MOVQ    R8, R11
+	XORL    R12, R12
+	MOVL    $0xffffffff, R10
+	CMPQ    R11, BX
+	CMOVLGE R12, R10
+	KMOVW   R10, K2
+	ANDL    R9, R10
+	KMOVW   R10, K4
+	SHRL    $0x10, R10
+	KMOVW   R10, K5
+	ADDQ    $0x10, R11
+	MOVL    $0xffffffff, R10
+	CMPQ    R11, BX
+	CMOVLGE R12, R10
+	KMOVW   R10, K3
+	ANDL    R9, R10
+	KMOVW   R10, K6
+	SHRL    $0x10, R10
+	KMOVW   R10, K7
+	ADDQ    $0x10, R11
+	MOVQ    cols+32(FP), R11
+	MOVQ    step+8(FP), R12
+	MOVQ    CX, R13
+	LEAQ    (CX)(SI*1), R14
+	MOVQ    AX, R10
+	SHRQ    $0x05, R11
+	SHLQ    $0x02, R12
+	TESTQ   R11, R11
 	JEQ     tail
 
 panel:
+	PREFETCHT0 (R13)(DI*1)
 	VMOVUPS.Z  (R13), K2, Z4
-	VMOVUPS.Z  (R13)(R8*1), K3, Z5
+	PREFETCHT0 (R14)(DI*1)
+	VMOVUPS.Z  (R14), K3, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -864,9 +870,11 @@ panel:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, (R14)
+	VMOVDQU32  Z6, (R10)
+	PREFETCHT0 64(R13)(DI*1)
 	VMOVUPS.Z  64(R13), K2, Z4
-	VMOVUPS.Z  64(R13)(R8*1), K3, Z5
+	PREFETCHT0 64(R14)(DI*1)
+	VMOVUPS.Z  64(R14), K3, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -883,17 +891,20 @@ panel:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, 1024(R14)
+	VMOVDQU32  Z6, 1024(R10)
 	ADDQ       $+128, R13
-	ADDQ       CX, R14
-	DECQ       R15
+	ADDQ       $+128, R14
+	ADDQ       R12, R10
+	DECQ       R11
 	JNE        panel
 
 tail:
-	TESTQ      SI, SI
+	TESTL      R9, R9
 	JEQ        next
+	PREFETCHT0 (R13)(DI*1)
 	VMOVUPS.Z  (R13), K4, Z4
-	VMOVUPS.Z  (R13)(R8*1), K6, Z5
+	PREFETCHT0 (R14)(DI*1)
+	VMOVUPS.Z  (R14), K6, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -910,9 +921,11 @@ tail:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, (R14)
+	VMOVDQU32  Z6, (R10)
+	PREFETCHT0 64(R13)(DI*1)
 	VMOVUPS.Z  64(R13), K5, Z4
-	VMOVUPS.Z  64(R13)(R8*1), K7, Z5
+	PREFETCHT0 64(R14)(DI*1)
+	VMOVUPS.Z  64(R14), K7, Z5
 	VPSRLD     $0x10, Z4, Z6
 	VPANDD     Z1, Z6, Z6
 	VPADDD     Z2, Z6, Z6
@@ -929,23 +942,23 @@ tail:
 	VMOVDQA32  Z5, K1, Z4
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z4, Z6
-	VMOVDQU32  Z6, 1024(R14)
+	VMOVDQU32  Z6, 1024(R10)
 
 next:
-	ADDQ BX, DX
+	ADDQ DX, CX
 	ADDQ $+64, AX
-	INCQ R11
-	CMPQ R11, $0x10
+	INCQ R8
+	CMPQ R8, $0x10
 	JLT  row
-	ADDQ R8, DX
+	ADDQ SI, CX
 	ADDQ $+1024, AX
-	SUBQ $0x20, DI
+	SUBQ $0x20, BX
 	JGT  steps
 	VZEROUPPER
 	RET
 
 // func SplitRows(dst *float32, src *float32, srs int, rows int, k int) uint32
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·SplitRows(SB), NOSPLIT, $0-44
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
@@ -965,20 +978,23 @@ TEXT ·SplitRows(SB), NOSPLIT, $0-44
 	KMOVW        DI, K1
 	SHRL         $0x10, DI
 	KMOVW        DI, K2
-	MOVQ         SI, DI
-	SHRQ         $0x05, DI
+	IMUL3Q       $0x04, DX, DI
+	MOVQ         SI, R8
+	SHRQ         $0x05, R8
 	ANDQ         $0x1f, SI
 
 row:
-	MOVQ  CX, R8
-	MOVQ  AX, R9
-	MOVQ  DI, R10
-	TESTQ R10, R10
+	MOVQ  CX, R9
+	MOVQ  AX, R10
+	MOVQ  R8, R11
+	TESTQ R11, R11
 	JEQ   tail
 
 steps:
-	VMOVUPS    (R8), Z3
-	VMOVUPS    64(R8), Z4
+	PREFETCHT0 (R9)(DI*1)
+	PREFETCHT0 64(R9)(DI*1)
+	VMOVUPS    (R9), Z3
+	VMOVUPS    64(R9), Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -995,23 +1011,23 @@ steps:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, (R9)
+	VMOVDQU32  Z5, (R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 2048(R9)
+	VMOVDQU32  Z3, 2048(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 4096(R9)
-	ADDQ       $+128, R8
-	ADDQ       $+6144, R9
-	DECQ       R10
+	VMOVDQU32  Z6, 4096(R10)
+	ADDQ       $+128, R9
+	ADDQ       $+6144, R10
+	DECQ       R11
 	JNE        steps
 
 tail:
 	TESTQ      SI, SI
 	JEQ        next
-	VMOVUPS.Z  (R8), K1, Z3
-	VMOVUPS.Z  64(R8), K2, Z4
+	VMOVUPS.Z  (R9), K1, Z3
+	VMOVUPS.Z  64(R9), K2, Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -1028,13 +1044,13 @@ tail:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, (R9)
+	VMOVDQU32  Z5, (R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 2048(R9)
+	VMOVDQU32  Z3, 2048(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 4096(R9)
+	VMOVDQU32  Z6, 4096(R10)
 
 next:
 	ADDQ   DX, CX
@@ -1048,62 +1064,65 @@ next:
 	RET
 
 // func SplitColumns(dst *float32, step int, src *float32, srs int, cols int, k int) uint32
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, MMX+
 TEXT ·SplitColumns(SB), NOSPLIT, $0-52
 	MOVQ         dst+0(FP), AX
-	MOVQ         step+8(FP), CX
-	MOVQ         src+16(FP), DX
-	MOVQ         srs+24(FP), BX
-	MOVQ         cols+32(FP), SI
-	MOVQ         k+40(FP), DI
-	MOVL         $0xffff0000, R8
-	VPBROADCASTD R8, Z0
-	MOVL         $0x00008000, R8
-	VPBROADCASTD R8, Z1
+	MOVQ         src+16(FP), CX
+	MOVQ         srs+24(FP), DX
+	MOVQ         k+40(FP), BX
+	MOVL         $0xffff0000, SI
+	VPBROADCASTD SI, Z0
+	MOVL         $0x00008000, SI
+	VPBROADCASTD SI, Z1
 	VXORPS       Z2, Z2, Z2
-	SHLQ         $0x02, CX
-	SHLQ         $0x02, BX
-	MOVQ         BX, R8
-	SHLQ         $0x04, R8
-	MOVQ         SI, R9
-	SHRQ         $0x05, R9
-	ANDQ         $0x1f, SI
-	XORL         R12, R12
-	MOVL         $0xffffffff, R10
-	BZHIL        SI, R10, R10
+	SHLQ         $0x02, DX
+	MOVQ         DX, SI
+	SHLQ         $0x04, SI
+	IMUL3Q       $0x04, DX, DI
+	MOVQ         cols+32(FP), R8
+	ANDQ         $0x1f, R8
+	MOVL         $0xffffffff, R9
+	BZHIL        R8, R9, R9
 
 steps:
-	XORQ R11, R11
+	XORQ R8, R8
 
 row:
-	MOVQ    R11, R14
-	MOVL    $0xffffffff, R13
-	CMPQ    R14, DI
-	CMOVLGE R12, R13
-	KMOVW   R13, K1
-	ANDL    R10, R13
-	KMOVW   R13, K3
-	SHRL    $0x10, R13
-	KMOVW   R13, K4
-	ADDQ    $0x10, R14
-	MOVL    $0xffffffff, R13
-	CMPQ    R14, DI
-	CMOVLGE R12, R13
-	KMOVW   R13, K2
-	ANDL    R10, R13
-	KMOVW   R13, K5
-	SHRL    $0x10, R13
-	KMOVW   R13, K6
-	ADDQ    $0x10, R14
-	MOVQ    DX, R13
-	MOVQ    AX, R14
-	MOVQ    R9, R15
-	TESTQ   R15, R15
+	MOVQ    R8, R11
+	XORL    R12, R12
+	MOVL    $0xffffffff, R10
+	CMPQ    R11, BX
+	CMOVLGE R12, R10
+	KMOVW   R10, K1
+	ANDL    R9, R10
+	KMOVW   R10, K3
+	SHRL    $0x10, R10
+	KMOVW   R10, K4
+	ADDQ    $0x10, R11
+	MOVL    $0xffffffff, R10
+	CMPQ    R11, BX
+	CMOVLGE R12, R10
+	KMOVW   R10, K2
+	ANDL    R9, R10
+	KMOVW   R10, K5
+	SHRL    $0x10, R10
+	KMOVW   R10, K6
+	ADDQ    $0x10, R11
+	MOVQ    cols+32(FP), R11
+	MOVQ    step+8(FP), R12
+	MOVQ    CX, R13
+	LEAQ    (CX)(SI*1), R14
+	MOVQ    AX, R10
+	SHRQ    $0x05, R11
+	SHLQ    $0x02, R12
+	TESTQ   R11, R11
 	JEQ     tail
 
 panel:
+	PREFETCHT0 (R13)(DI*1)
 	VMOVUPS.Z  (R13), K1, Z3
-	VMOVUPS.Z  (R13)(R8*1), K2, Z4
+	PREFETCHT0 (R14)(DI*1)
+	VMOVUPS.Z  (R14), K2, Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -1120,15 +1139,17 @@ panel:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, (R14)
+	VMOVDQU32  Z5, (R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 2048(R14)
+	VMOVDQU32  Z3, 2048(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 4096(R14)
+	VMOVDQU32  Z6, 4096(R10)
+	PREFETCHT0 64(R13)(DI*1)
 	VMOVUPS.Z  64(R13), K1, Z3
-	VMOVUPS.Z  64(R13)(R8*1), K2, Z4
+	PREFETCHT0 64(R14)(DI*1)
+	VMOVUPS.Z  64(R14), K2, Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -1145,23 +1166,26 @@ panel:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, 1024(R14)
+	VMOVDQU32  Z5, 1024(R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 3072(R14)
+	VMOVDQU32  Z3, 3072(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 5120(R14)
+	VMOVDQU32  Z6, 5120(R10)
 	ADDQ       $+128, R13
-	ADDQ       CX, R14
-	DECQ       R15
+	ADDQ       $+128, R14
+	ADDQ       R12, R10
+	DECQ       R11
 	JNE        panel
 
 tail:
-	TESTQ      SI, SI
+	TESTL      R9, R9
 	JEQ        next
+	PREFETCHT0 (R13)(DI*1)
 	VMOVUPS.Z  (R13), K3, Z3
-	VMOVUPS.Z  (R13)(R8*1), K5, Z4
+	PREFETCHT0 (R14)(DI*1)
+	VMOVUPS.Z  (R14), K5, Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -1178,15 +1202,17 @@ tail:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, (R14)
+	VMOVDQU32  Z5, (R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 2048(R14)
+	VMOVDQU32  Z3, 2048(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 4096(R14)
+	VMOVDQU32  Z6, 4096(R10)
+	PREFETCHT0 64(R13)(DI*1)
 	VMOVUPS.Z  64(R13), K4, Z3
-	VMOVUPS.Z  64(R13)(R8*1), K6, Z4
+	PREFETCHT0 64(R14)(DI*1)
+	VMOVUPS.Z  64(R14), K6, Z4
 	VPADDD     Z1, Z3, Z5
 	VPANDD     Z0, Z5, Z5
 	VSUBPS     Z5, Z3, Z6
@@ -1203,23 +1229,23 @@ tail:
 	VADDPS     Z8, Z2, Z2
 	VPSRLD     $0x10, Z5, Z5
 	VPTERNLOGD $0xf8, Z0, Z7, Z5
-	VMOVDQU32  Z5, 1024(R14)
+	VMOVDQU32  Z5, 1024(R10)
 	VPSRLD     $0x10, Z3, Z3
 	VPTERNLOGD $0xf8, Z0, Z4, Z3
-	VMOVDQU32  Z3, 3072(R14)
+	VMOVDQU32  Z3, 3072(R10)
 	VPSRLD     $0x10, Z6, Z6
 	VPTERNLOGD $0xf8, Z0, Z8, Z6
-	VMOVDQU32  Z6, 5120(R14)
+	VMOVDQU32  Z6, 5120(R10)
 
 next:
-	ADDQ   BX, DX
+	ADDQ   DX, CX
 	ADDQ   $+64, AX
-	INCQ   R11
-	CMPQ   R11, $0x10
+	INCQ   R8
+	CMPQ   R8, $0x10
 	JLT    row
-	ADDQ   R8, DX
+	ADDQ   SI, CX
 	ADDQ   $+5120, AX
-	SUBQ   $0x20, DI
+	SUBQ   $0x20, BX
 	JGT    steps
 	VCMPPS $0x03, Z2, Z2, K1
 	KMOVW  K1, AX

@@ -102,6 +102,8 @@ func emitTilesOfRows(c *build.Context, parts int) {
 	s := newSplitter(c, parts)
 	c.SHLQ(Imm(2), srs)
 	masks := tailMasks(c, k)
+	next := c.GP64()
+	c.IMUL3Q(Imm(ahead), srs, next)
 	whole, from, to, n := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.MOVQ(k, whole)
 	c.SHRQ(Imm(5), whole)
@@ -113,6 +115,9 @@ func emitTilesOfRows(c *build.Context, parts int) {
 	c.TESTQ(n, n)
 	c.JEQ(LabelRef("tail"))
 	c.Label("steps")
+	for line := range 2 {
+		c.PREFETCHT0(Mem{Base: from, Index: next, Scale: 1, Disp: 64 * line})
+	}
 	a, b := c.ZMM(), c.ZMM()
 	c.VMOVUPS(Mem{Base: from}, a)
 	c.VMOVUPS(Mem{Base: from, Disp: 64}, b)
@@ -153,60 +158,67 @@ func emitTilesOfColumns(c *build.Context, parts int) {
 	t := declareTiles(c, parts, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
 		"32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.",
 		"srs is the elements from row to row.")
-	dst, step, src, srs, cols, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("cols"), t.load("k")
+	dst, src, srs, k := t.load("dst"), t.load("src"), t.load("srs"), t.load("k")
 	s := newSplitter(c, parts)
-	c.SHLQ(Imm(2), step)
 	c.SHLQ(Imm(2), srs)
-	below, panels, rest, row, zero := c.GP64(), c.GP64(), c.GP32(), c.GP64(), c.GP32()
+	below, next, row, rest, bits := c.GP64(), c.GP64(), c.GP64(), c.GP32(), c.GP32()
 	c.MOVQ(srs, below)
 	c.SHLQ(Imm(4), below)
-	c.MOVQ(cols, panels)
-	c.SHRQ(Imm(5), panels)
+	c.IMUL3Q(Imm(ahead), srs, next)
+	cols := t.load("cols")
 	c.ANDQ(Imm(31), cols)
-	c.XORL(zero, zero)
 	c.MOVL(U32(0xffffffff), rest)
 	c.BZHIL(cols.As32(), rest, rest)
 	c.Label("steps")
 	c.XORQ(row, row)
 	c.Label("row")
 	// Which of the two rows there are, and the lanes of the last panel in each.
-	bits, later := c.GP32(), c.GP64()
 	whole := [2]reg.OpmaskVirtual{c.K(), c.K()}
 	tail := [2][2]reg.OpmaskVirtual{{c.K(), c.K()}, {c.K(), c.K()}}
-	c.MOVQ(row, later)
+	at, none := c.GP64(), c.GP32()
+	c.MOVQ(row, at)
+	c.XORL(none, none)
 	for i := range 2 {
 		c.MOVL(U32(0xffffffff), bits)
-		c.CMPQ(later, k)
-		c.CMOVLGE(zero, bits)
+		c.CMPQ(at, k)
+		c.CMOVLGE(none, bits)
 		c.KMOVW(bits, whole[i])
 		c.ANDL(rest, bits)
 		c.KMOVW(bits, tail[i][0])
 		c.SHRL(Imm(16), bits)
 		c.KMOVW(bits, tail[i][1])
-		c.ADDQ(Imm(tileRows), later)
+		c.ADDQ(Imm(tileRows), at)
 	}
-	from, to, n := c.GP64(), c.GP64(), c.GP64()
-	c.MOVQ(src, from)
+	to, n, step := c.GP64(), t.load("cols"), t.load("step")
+	from := [2]reg.GPVirtual{c.GP64(), c.GP64()}
+	c.MOVQ(src, from[0])
+	c.LEAQ(Mem{Base: src, Index: below, Scale: 1}, from[1])
 	c.MOVQ(dst, to)
-	c.MOVQ(panels, n)
+	c.SHRQ(Imm(5), n)
+	c.SHLQ(Imm(2), step)
 	move := func(mask func(row, j int) Op) {
 		for j := range 2 {
-			a, b := c.ZMM(), c.ZMM()
-			c.VMOVUPS_Z(Mem{Base: from, Disp: 64 * j}, mask(0, j), a)
-			c.VMOVUPS_Z(Mem{Base: from, Index: below, Scale: 1, Disp: 64 * j}, mask(1, j), b)
-			s.pairs(a, b, Mem{Base: to, Disp: j * tileBytes})
+			var x [2]reg.VecVirtual
+			for i := range x {
+				x[i] = c.ZMM()
+				c.PREFETCHT0(Mem{Base: from[i], Index: next, Scale: 1, Disp: 64 * j})
+				c.VMOVUPS_Z(Mem{Base: from[i], Disp: 64 * j}, mask(i, j), x[i])
+			}
+			s.pairs(x[0], x[1], Mem{Base: to, Disp: j * tileBytes})
 		}
 	}
 	c.TESTQ(n, n)
 	c.JEQ(LabelRef("tail"))
 	c.Label("panel")
 	move(func(row, _ int) Op { return whole[row] })
-	c.ADDQ(I32(128), from)
+	for _, r := range from {
+		c.ADDQ(I32(128), r)
+	}
 	c.ADDQ(step, to)
 	c.DECQ(n)
 	c.JNE(LabelRef("panel"))
 	c.Label("tail")
-	c.TESTQ(cols, cols)
+	c.TESTL(rest, rest)
 	c.JEQ(LabelRef("next"))
 	move(func(row, j int) Op { return tail[row][j] })
 	c.Label("next")
