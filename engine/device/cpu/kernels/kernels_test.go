@@ -414,6 +414,16 @@ func drawLoss(s source, op graph.Op, more ...ref.Array) sample {
 }
 
 func drawChannels(s source) shape.Shape {
+	if s.bool("small planes") {
+		x := shape.Of(s.size("rows", 40), s.size("columns", 300))
+		if s.bool("many rows") { // so that rows are shared
+			x = shape.Of(500+s.size("more rows", 1000), s.size("columns", 200))
+		}
+		if s.bool("plane") {
+			x = append(shape.Of(x[0], max(1, x[1]/4)), s.shapeOf(1, 2, 4)...)
+		}
+		return x
+	}
 	return append(shape.Of(s.size("n", 9), s.size("c", 9)), s.shapeOf(0, 2, 12)...)
 }
 

@@ -177,15 +177,29 @@ type batchNorm struct {
 }
 
 func newBatchNorm(n *graph.Node) (Kernel, error) {
-	return &batchNorm{channels: channelsOf(n), eps: n.Op.(ops.BatchNorm).Eps}, nil
+	k := batchNorm{channels: channelsOf(n), eps: n.Op.(ops.BatchNorm).Eps}
+	if c, ok := newChannelColumns(k.channels); ok {
+		return &batchNormColumns{c, k}, nil
+	}
+	return &k, nil
 }
 
 func (k *batchNorm) ScratchBytes() int64 { return 0 }
 
-func (k *batchNorm) Run(p Pool, a *Args) error {
+func (k *batchNorm) bind(a *Args) {
 	k.x, k.gamma, k.beta = floats(a.In[0], k.elems()), floats(a.In[1], k.c), floats(a.In[2], k.c)
 	k.y, k.mean = floats(a.Out[0], k.elems()), floats(a.Out[1], k.c)
 	k.variance, k.rstds = floats(a.Out[2], k.c), floats(a.Out[3], k.c)
+}
+
+// finish writes the statistics of channel c.
+func (k *batchNorm) finish(c int, mean, variance float64) {
+	rstd := 1 / math.Sqrt(variance+k.eps)
+	k.mean[c], k.variance[c], k.rstds[c] = float32(mean), float32(variance), float32(rstd)
+}
+
+func (k *batchNorm) Run(p Pool, a *Args) error {
+	k.bind(a)
 	do(p, chunks(k.c, k.grain()), k)
 	return nil
 }
@@ -201,9 +215,7 @@ func (k *batchNorm) Chunk(i int) {
 		for n := range k.n {
 			ss += k.vec.SquaresFrom(k.plane(k.x, n, c), mean)
 		}
-		variance := ss / k.count()
-		rstd := 1 / math.Sqrt(variance+k.eps)
-		k.mean[c], k.variance[c], k.rstds[c] = float32(mean), float32(variance), float32(rstd)
+		k.finish(c, mean, ss/k.count())
 		k.normalise(k.y, k.x, c, mean, k.rstds[c], k.gamma[c], k.beta[c])
 	}
 }
@@ -216,15 +228,32 @@ type batchNormGrad struct {
 }
 
 func newBatchNormGrad(n *graph.Node) (Kernel, error) {
-	return &batchNormGrad{channels: channelsOf(n)}, nil
+	k := batchNormGrad{channels: channelsOf(n)}
+	if c, ok := newChannelColumns(k.channels); ok {
+		return &batchNormGradColumns{c, k}, nil
+	}
+	return &k, nil
 }
 
 func (k *batchNormGrad) ScratchBytes() int64 { return 0 }
 
-func (k *batchNormGrad) Run(p Pool, a *Args) error {
+func (k *batchNormGrad) bind(a *Args) {
 	k.x, k.gamma, k.dy = floats(a.In[0], k.elems()), floats(a.In[1], k.c), floats(a.In[4], k.elems())
 	k.mean, k.rstds = floats(a.In[2], k.c), floats(a.In[3], k.c)
 	k.dx, k.dgamma, k.dbeta = floats(a.Out[0], k.elems()), floats(a.Out[1], k.c), floats(a.Out[2], k.c)
+}
+
+// finish writes dgamma and dbeta of channel c, whose sums of dy (x-mean) and dy
+// these are, and returns what [vec.Rows].StandardizeGrad takes.
+func (k *batchNormGrad) finish(c int, dyx, dy float64) (level, slope, factor float32) {
+	rstd := k.rstds[c]
+	dg := dyx * float64(rstd)
+	k.dgamma[c], k.dbeta[c] = float32(dg), float32(dy)
+	return float32(dy / k.count()), float32(dg / k.count() * float64(rstd)), k.gamma[c] * rstd
+}
+
+func (k *batchNormGrad) Run(p Pool, a *Args) error {
+	k.bind(a)
 	do(p, chunks(k.c, k.grain()), k)
 	return nil
 }
@@ -232,18 +261,15 @@ func (k *batchNormGrad) Run(p Pool, a *Args) error {
 func (k *batchNormGrad) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
 	for c := lo; c < hi; c++ {
-		mean, rstd := k.mean[c], k.rstds[c]
-		var dg, db float64
+		var dyx, sum float64
 		for n := range k.n {
 			x, dy := k.plane(k.x, n, c), k.plane(k.dy, n, c)
-			dg += k.vec.DotFrom(x, dy, float64(mean))
-			db += k.vec.Sum(dy)
+			dyx += k.vec.DotFrom(x, dy, float64(k.mean[c]))
+			sum += k.vec.Sum(dy)
 		}
-		dg *= float64(rstd)
-		k.dgamma[c], k.dbeta[c] = float32(dg), float32(db)
-		d, slope := float32(db/k.count()), float32(dg/k.count()*float64(rstd))
+		level, slope, factor := k.finish(c, dyx, sum)
 		for n := range k.n {
-			k.vec.StandardizeGrad(k.plane(k.dx, n, c), k.plane(k.x, n, c), k.plane(k.dy, n, c), mean, d, slope, k.gamma[c]*rstd)
+			k.vec.StandardizeGrad(k.plane(k.dx, n, c), k.plane(k.x, n, c), k.plane(k.dy, n, c), k.mean[c], level, slope, factor)
 		}
 	}
 }
@@ -257,15 +283,28 @@ type batchNormEval struct {
 }
 
 func newBatchNormEval(n *graph.Node) (Kernel, error) {
-	return &batchNormEval{channels: channelsOf(n), eps: n.Op.(ops.BatchNormEval).Eps}, nil
+	k := batchNormEval{channels: channelsOf(n), eps: n.Op.(ops.BatchNormEval).Eps}
+	if c, ok := newChannelColumns(k.channels); ok {
+		return &batchNormEvalColumns{c, k}, nil
+	}
+	return &k, nil
 }
 
 func (k *batchNormEval) ScratchBytes() int64 { return 0 }
 
-func (k *batchNormEval) Run(p Pool, a *Args) error {
+func (k *batchNormEval) bind(a *Args) {
 	k.x, k.gamma, k.beta = floats(a.In[0], k.elems()), floats(a.In[1], k.c), floats(a.In[2], k.c)
 	k.mean, k.variance = floats(a.In[3], k.c), floats(a.In[4], k.c)
 	k.y = floats(a.Out[0], k.elems())
+}
+
+// rstd is that of channel c.
+func (k *batchNormEval) rstd(c int) float32 {
+	return float32(1 / math.Sqrt(float64(k.variance[c])+k.eps))
+}
+
+func (k *batchNormEval) Run(p Pool, a *Args) error {
+	k.bind(a)
 	do(p, chunks(k.c, k.grain()), k)
 	return nil
 }
@@ -273,7 +312,6 @@ func (k *batchNormEval) Run(p Pool, a *Args) error {
 func (k *batchNormEval) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
 	for c := lo; c < hi; c++ {
-		rstd := 1 / math.Sqrt(float64(k.variance[c])+k.eps)
-		k.normalise(k.y, k.x, c, float64(k.mean[c]), float32(rstd), k.gamma[c], k.beta[c])
+		k.normalise(k.y, k.x, c, float64(k.mean[c]), k.rstd(c), k.gamma[c], k.beta[c])
 	}
 }

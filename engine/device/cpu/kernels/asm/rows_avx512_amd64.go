@@ -37,11 +37,6 @@ func SquaredDistanceGrad512(y *float32, a *float32, b *float32, n int, s float32
 //go:noescape
 func LogisticLossGrad512(y *float32, a *float32, b *float32, n int, s float32)
 
-// SumRows512 adds rows of whole vectors, stride elements apart, to float64 sums. There is a row.
-//
-//go:noescape
-func SumRows512(sums *float64, x *float32, stride int, rows int, vectors int)
-
 // Normalize512 is y = (x-mean-rest)*rstd*gamma + beta for n elements.
 //
 //go:noescape

@@ -32,6 +32,8 @@ var files = []struct {
 	{"random_avx2_amd64", func(c *build.Context) { emitRandom(c, avx2()) }},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
 	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
+	{"columns_avx512_amd64", func(c *build.Context) { emitColumns(c, avx512()) }},
+	{"columns_avx2_amd64", func(c *build.Context) { emitColumns(c, avx2()) }},
 	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},
 	{"rows_avx2_amd64", func(c *build.Context) { emitRows(c, avx2()) }},
 }

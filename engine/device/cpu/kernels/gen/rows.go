@@ -1,22 +1,19 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitRows writes what softmax, losses, norms, sums of rows and attention do
-// to rows, for one width.
+// emitRows writes what softmax, losses, norms and attention do to rows, for one
+// width.
 func emitRows(c *build.Context, s simd) {
 	l := &lang{c, s, map[string]bool{}}
 	l.exponentials()
 	l.dotFrom()
 	l.losses()
 	l.lossGrads()
-	l.sumRows()
 	l.norms()
 	l.normGrads()
 	l.attend()
@@ -167,44 +164,6 @@ func (l *lang) lossGrads() {
 		l.loop(l.param("n"), f.unroll, func(_ int, c cursor) { l.put(l.mul(f.slope(l.get(a, c), l.get(b, c)), s), y, c) })
 		l.done()
 	}
-}
-
-// sumRows takes four vectors of columns at a time, then one, down all rows.
-func (l *lang) sumRows() {
-	l.define("SumRows", "func(sums *float64, x *float32, stride, rows, vectors int)",
-		"adds rows of whole vectors, stride elements apart, to float64 sums. There is a row.")
-	sums, x, stride, n, rows := l.param("sums"), l.param("x"), l.bytes("stride"), l.param("vectors"), l.param("rows")
-	for _, u := range []int{4, 1} {
-		block, row, end := fmt.Sprint("block", u), fmt.Sprint("row", u), fmt.Sprint("end", u)
-		l.Label(block)
-		l.CMPQ(n, count(u))
-		l.JLT(LabelRef(end))
-		acc := make([]value, 2*u)
-		for i := range acc {
-			acc[i] = l.in(Mem{Base: sums, Disp: i * l.lanes * 4})
-		}
-		at, left := l.GP64(), l.GP64()
-		l.MOVQ(x, at)
-		l.MOVQ(rows, left)
-		l.Label(row)
-		for i := range acc {
-			v := l.register(l.Context)
-			l.VCVTPS2PD(Mem{Base: at, Disp: i * l.lanes * 2}, v)
-			l.VADDPD(v, acc[i], acc[i])
-		}
-		l.ADDQ(stride, at)
-		l.DECQ(left)
-		l.JNE(LabelRef(row))
-		for i := range acc {
-			l.VMOVUPS(acc[i], Mem{Base: sums, Disp: i * l.lanes * 4})
-		}
-		l.ADDQ(count(u*l.lanes*4), x)
-		l.ADDQ(count(u*l.lanes*8), sums)
-		l.SUBQ(count(u), n)
-		l.JMP(LabelRef(block))
-		l.Label(end)
-	}
-	l.done()
 }
 
 // norms write the last step of layer norm and batch norm.

@@ -28,7 +28,8 @@ var Generic = Funcs{
 	DropFactors: dropFactors,
 	Adam:        adam, SGD: sgd, Momentum: momentum, Nesterov: nesterov,
 
-	Rows: &genericRows,
+	Rows:    &genericRows,
+	Columns: &genericColumns,
 }
 
 // each makes a loop of a function of one element.

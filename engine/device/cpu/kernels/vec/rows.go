@@ -5,19 +5,20 @@ import (
 	"unsafe"
 )
 
-// Rows are the functions of one level over rows: what softmax, losses, norms,
-// sums of rows and attention are made of besides [Funcs]. What is written may
-// be what is read. Those of a matrix take its first element and, in elements,
-// the stride from row to row; the caller sees to it that all of it is memory.
+// Rows are the functions of one level over rows: what softmax, losses, norms
+// and attention are made of besides [Funcs]. What is written may be what is
+// read. Those of a matrix take its first element and, in elements, the stride
+// from row to row; the caller sees to it that all of it is memory.
 type Rows struct {
-	SumExp              func(x []float32, shift float32) float64            // of e^(x-shift)
-	ExpScaled           func(y, x []float32, shift, scale float32)          // y = e^(x-shift)*scale
-	DotFrom             func(a, b []float32, c float64) float64             // of (a-c)*b
-	SquaredDistance     func(a, b []float32) float64                        // of (a-b)^2
-	LogisticLoss        func(a, b []float32) float64                        // of max(a,0) - a*b + log(1+e^-|a|)
-	SquaredDistanceGrad func(y, a, b []float32, s float32)                  // y = 2*(a-b)*s
-	LogisticLossGrad    func(y, a, b []float32, s float32)                  // y = (1/(1+e^-a) - b)*s
-	SumRows             func(sums []float64, x []float32, stride, rows int) // sums += each row
+	SumExp              func(x []float32, shift float32) float64   // of e^(x-shift)
+	ExpScaled           func(y, x []float32, shift, scale float32) // y = e^(x-shift)*scale
+	DotFrom             func(a, b []float32, c float64) float64    // of (a-c)*b
+	SquaredDistance     func(a, b []float32) float64               // of (a-b)^2
+	LogisticLoss        func(a, b []float32) float64               // of max(a,0) - a*b + log(1+e^-|a|)
+	SquaredDistanceGrad func(y, a, b []float32, s float32)         // y = 2*(a-b)*s
+	LogisticLossGrad    func(y, a, b []float32, s float32)         // y = (1/(1+e^-a) - b)*s
+	MaxOrNaN            func(x []float32) float32                  // the largest, NaN if one is; -Inf of nothing
+	MulFrom             func(y, a, b []float32, c float32)         // y = a*(b-c)
 
 	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
 	// the mean: it shows where the variance is small. With h = (x-mean)*rstd: dgamma += dy*h, dbeta += dy
@@ -46,7 +47,7 @@ type Rows struct {
 const AttendRows = 4
 
 var genericRows = Rows{
-	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, SumRows: sumRows,
+	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MaxOrNaN: maxOrNaN, MulFrom: mulFrom,
 	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
 	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
 	Standardize: standardize, StandardizeGrad: standardizeGrad,
@@ -115,14 +116,6 @@ func logisticLossGrad(y, a, b []float32, s float32) {
 	y, b = y[:len(a)], b[:len(a)]
 	for i, v := range a {
 		y[i] = float32((1/(1+Exp64(-float64(v))) - float64(b[i])) * float64(s))
-	}
-}
-
-func sumRows(sums []float64, x []float32, stride, rows int) {
-	for r := range rows {
-		for j, v := range x[r*stride:][:len(sums)] {
-			sums[j] += float64(v)
-		}
 	}
 }
 

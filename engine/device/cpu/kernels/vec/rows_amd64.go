@@ -3,7 +3,7 @@ package vec
 import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
 
 var avx512Rows = Rows{
-	SumExp: sumExpOf(asm.SumExp512), ExpScaled: linear(asm.ExpScaled512), DotFrom: dotFromOf(asm.DotFrom512), SumRows: sumRowsOf(asm.SumRows512, 16),
+	SumExp: sumExpOf(asm.SumExp512), ExpScaled: linear(asm.ExpScaled512), DotFrom: dotFromOf(asm.DotFrom512), MaxOrNaN: most(asm.MaxOrNaN512), MulFrom: blend(asm.MulFrom512),
 	SquaredDistance: total2(asm.SquaredDistance512), LogisticLoss: total2(asm.LogisticLoss512),
 	SquaredDistanceGrad: blend(asm.SquaredDistanceGrad512), LogisticLossGrad: blend(asm.LogisticLossGrad512),
 	Normalize: normalizeOf(asm.Normalize512), NormGradSums: normGradSumsOf(asm.NormGradSums512), NormGrad: normGradOf(asm.NormGrad512),
@@ -12,7 +12,7 @@ var avx512Rows = Rows{
 }
 
 var avx2Rows = Rows{
-	SumExp: sumExpOf(asm.SumExp2), ExpScaled: linear(asm.ExpScaled2), DotFrom: dotFromOf(asm.DotFrom2), SumRows: sumRowsOf(asm.SumRows2, 8),
+	SumExp: sumExpOf(asm.SumExp2), ExpScaled: linear(asm.ExpScaled2), DotFrom: dotFromOf(asm.DotFrom2), MaxOrNaN: most(asm.MaxOrNaN2), MulFrom: blend(asm.MulFrom2),
 	SquaredDistance: total2(asm.SquaredDistance2), LogisticLoss: total2(asm.LogisticLoss2),
 	SquaredDistanceGrad: blend(asm.SquaredDistanceGrad2), LogisticLossGrad: blend(asm.LogisticLossGrad2),
 	Normalize: normalizeOf(asm.Normalize2), NormGradSums: normGradSumsOf(asm.NormGradSums2), NormGrad: normGradOf(asm.NormGrad2),
@@ -35,23 +35,6 @@ func dotFromOf(f func(a, b *float32, n int, c float64) float64) func(a, b []floa
 			return 0
 		}
 		return f(&a[0], &b[:len(a)][0], len(a), c)
-	}
-}
-
-// sumRowsOf leaves columns that do not fill a vector to plain Go.
-func sumRowsOf(f func(sums *float64, x *float32, stride, rows, vectors int), lanes int) func(sums []float64, x []float32, stride, rows int) {
-	return func(sums []float64, x []float32, stride, rows int) {
-		if rows == 0 || len(sums) == 0 {
-			return
-		}
-		x = x[:(rows-1)*stride+len(sums)]
-		whole := len(sums) &^ (lanes - 1)
-		if whole > 0 {
-			f(&sums[0], &x[0], stride, rows, whole/lanes)
-		}
-		if whole < len(sums) {
-			sumRows(sums[whole:], x[whole:], stride, rows)
-		}
 	}
 }
 

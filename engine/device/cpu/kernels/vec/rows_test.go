@@ -11,10 +11,11 @@ import (
 
 func TestEveryTableOfRowsIsWhole(t *testing.T) {
 	for name, f := range tables() {
-		v := reflect.ValueOf(*f.Rows)
-		for i := range v.NumField() {
-			if v.Field(i).IsNil() {
-				t.Errorf("%s has no %s", name, v.Type().Field(i).Name)
+		for _, v := range []reflect.Value{reflect.ValueOf(*f.Rows), reflect.ValueOf(*f.Columns)} {
+			for i := range v.NumField() {
+				if v.Field(i).IsNil() {
+					t.Errorf("%s has no %s", name, v.Type().Field(i).Name)
+				}
 			}
 		}
 	}
@@ -68,6 +69,8 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 			{"LogisticLoss", func(f *Funcs, x [5][]float32) []float32 { return []float32{float32(f.LogisticLoss(x[0], x[1]))} }},
 			{"SquaredDistanceGrad", func(f *Funcs, x [5][]float32) []float32 { f.SquaredDistanceGrad(x[0], x[1], x[0], a); return x[0] }},
 			{"LogisticLossGrad", func(f *Funcs, x [5][]float32) []float32 { f.LogisticLossGrad(x[0], x[1], x[0], a); return x[0] }},
+			{"MaxOrNaN", func(f *Funcs, x [5][]float32) []float32 { return []float32{f.MaxOrNaN(x[0])} }},
+			{"MulFrom", func(f *Funcs, x [5][]float32) []float32 { f.MulFrom(x[0], x[1], x[0], a); return x[0] }},
 			{"ExpScaled", func(f *Funcs, x [5][]float32) []float32 { f.ExpScaled(x[0], x[0], a, b); return x[0] }},
 			{"Normalize", func(f *Funcs, x [5][]float32) []float32 { f.Normalize(x[0], x[1], x[2], x[3], a, b, c); return x[0] }},
 			{"NormGradSums", func(f *Funcs, x [5][]float32) []float32 {
@@ -88,27 +91,6 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 					t.Fatalf("%s: argument %d: wrote outside", call.name, i)
 				}
 				copy(got[i], want[i])
-			}
-		}
-	})
-}
-
-func TestSumRows(t *testing.T) {
-	eachTable(t, func(t *rapid.T, f *Funcs, rng *rand.Rand, n int) {
-		rows, stride := rng.IntN(9), n+rng.IntN(20)
-		x := ordinary(rng, rows*stride)
-		sums, want := make([]float64, n), make([]float64, n)
-		for j := range want {
-			sums[j] = float64(j)
-			want[j] = float64(j)
-			for r := range rows {
-				want[j] += float64(x[r*stride+j])
-			}
-		}
-		f.SumRows(sums, x, stride, rows)
-		for j := range want {
-			if sums[j] != want[j] {
-				t.Fatalf("column %d of %d: got %v, want %v", j, n, sums[j], want[j])
 			}
 		}
 	})

@@ -43,6 +43,7 @@ type Funcs struct {
 	Momentum, Nesterov func(w1, v1, w, v, g []float32, k *SGDFactors)
 
 	*Rows
+	*Columns
 }
 
 // Drop says which elements dropout keeps: those of whose random word the upper

@@ -49,7 +49,8 @@ var AVX512 = Funcs{
 	DropFactors: drops(asm.DropFactors512, 64),
 	Adam:        update3(asm.Adam512), SGD: update1(asm.SGD512), Momentum: update2(asm.Momentum512), Nesterov: update2(asm.Nesterov512),
 
-	Rows: &avx512Rows,
+	Rows:    &avx512Rows,
+	Columns: &avx512Columns,
 }
 
 // AVX2 needs AVX2 and FMA.
@@ -99,7 +100,8 @@ var AVX2 = Funcs{
 	DropFactors: drops(asm.DropFactors2, 32),
 	Adam:        update3(asm.Adam2), SGD: update1(asm.SGD2), Momentum: update2(asm.Momentum2), Nesterov: update2(asm.Nesterov2),
 
-	Rows: &avx2Rows,
+	Rows:    &avx2Rows,
+	Columns: &avx2Columns,
 }
 
 // Assembly takes addresses and does not check lengths: what follows does.

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// emitColumns writes what goes down the columns of a matrix for one width: a
+// few vectors of columns through all rows, then the next ones, and at last a
+// masked one.
+func emitColumns(c *build.Context, s simd) {
+	l := &lang{c, s, map[string]bool{}}
+	for _, f := range folds {
+		l.foldRows(f.name, f.doc, f.more, f.means, f.step)
+	}
+	l.scaleRows()
+	l.scaleGradRows()
+	l.maxOrNaN()
+	l.mulFrom()
+}
+
+// folds are the functions that combine the rows of each column, in float64.
+var folds = []struct {
+	name, doc, more string
+	means           bool // they take what differs from a number per column
+	step            func(l *lang, acc value, w []value)
+}{
+	{"SumRows", "adds rows to", "", false, func(l *lang, acc value, w []value) { l.VADDPD(w[0], acc, acc) }},
+	{"MaxRows", "replaces by what is larger in rows, and for good by NaN,", "", false, (*lang).maxWide},
+	{"SquaresRows", "adds rows of (x-mean)^2 to", "", true, func(l *lang, acc value, w []value) { l.VFMADD231PD(w[0], w[0], acc) }},
+	{"DotRows", "adds rows of (x-mean)*y to", "y", true, func(l *lang, acc value, w []value) { l.VFMADD231PD(w[1], w[0], acc) }},
+}
+
+// maxWide is the larger of two vectors of float64, or NaN if one is.
+func (l *lang) maxWide(acc value, w []value) {
+	const unordered = 3
+	l.VMAXPD(acc, w[0], acc) // the second source where either is NaN
+	if l.lanes == 16 {
+		k := l.K()
+		l.VCMPPD(Imm(unordered), w[0], w[0], k)
+		l.VMOVAPD(w[0], k, acc)
+		return
+	}
+	nan := l.register(l.Context)
+	l.VCMPPD(Imm(unordered), w[0], w[0], nan)
+	l.VBLENDVPD(nan, w[0], acc, acc)
+}
+
+// base is where an array is, and the bytes of its elements.
+type base struct {
+	at   reg.GPVirtual
+	size int
+}
+
+// down goes through n columns in groups of vectors; body goes down the rows of
+// one, whose name its labels need. bases advance, by so many bytes a column.
+func (l *lang) down(n reg.GPVirtual, most int, bases []base, body func(group string, vectors int, mask Op)) {
+	for _, u := range []int{most, 1} {
+		block, end := fmt.Sprint("block", u), fmt.Sprint("end", u)
+		l.Label(block)
+		l.CMPQ(n, count(u*l.lanes))
+		l.JLT(LabelRef(end))
+		body(fmt.Sprint(u), u, nil)
+		for _, b := range bases {
+			l.ADDQ(count(u*l.lanes*b.size), b.at)
+		}
+		l.SUBQ(count(u*l.lanes), n)
+		l.JMP(LabelRef(block))
+		l.Label(end)
+	}
+	l.TESTQ(n, n)
+	l.JEQ(LabelRef("none"))
+	body("rest", 1, l.masks(l.Context, n, 1)[0])
+	l.Label("none")
+}
+
+// through repeats body for each row, at which arrays are.
+func (l *lang) through(group string, rows, stride reg.GPVirtual, arrays []reg.GPVirtual, body func(at []reg.GPVirtual)) {
+	left := l.GP64()
+	l.MOVQ(rows, left)
+	at := make([]reg.GPVirtual, len(arrays))
+	for i, a := range arrays {
+		at[i] = l.GP64()
+		l.MOVQ(a, at[i])
+	}
+	l.Label("row" + group)
+	body(at)
+	for _, a := range at {
+		l.ADDQ(stride, a)
+	}
+	l.DECQ(left)
+	l.JNE(LabelRef("row" + group))
+}
+
+// wideMask is the mask of a half of a vector as float64, and nil of nil.
+func (l *lang) wideMask(mask Op, half int) Op {
+	if mask == nil {
+		return nil
+	}
+	if l.lanes == 16 {
+		k := l.K()
+		l.KSHIFTRW(Imm(uint64(8*half)), mask, k)
+		return k
+	}
+	m, v := mask.(Mem), l.register(l.Context)
+	m.Disp += 16 * half
+	l.VPMOVSXDQ(m, v)
+	return v
+}
+
+// getWide loads a vector of float64; lanes that a mask leaves out are 0.
+func (l *lang) getWide(m Mem, mask Op) value {
+	v := l.register(l.Context)
+	switch {
+	case mask == nil:
+		l.VMOVUPD(m, v)
+	case l.lanes == 16:
+		l.VMOVUPD_Z(m, mask, v)
+	default:
+		l.VMASKMOVPD(m, mask, v)
+	}
+	return v
+}
+
+// putWide stores a vector of float64 but for what a mask leaves out.
+func (l *lang) putWide(v value, m Mem, mask Op) {
+	switch {
+	case mask == nil:
+		l.VMOVUPD(v, m)
+	case l.lanes == 16:
+		l.VMOVUPD(v, mask, m)
+	default:
+		l.VMASKMOVPD(v, mask, m)
+	}
+}
+
+// halfAt is half i of the vectors at base as float64.
+func (l *lang) halfAt(base reg.GPVirtual, i int, mask Op) value {
+	if mask == nil {
+		v := l.register(l.Context)
+		l.VCVTPS2PD(Mem{Base: base, Disp: i * l.lanes * 2}, v)
+		return v
+	}
+	v := l.register(l.Context)
+	l.load(l.Context, Mem{Base: base}, mask, v, v)
+	return l.wide(v, i == 1)
+}
+
+// foldRows writes a function that combines rows. There is a row and a column.
+func (l *lang) foldRows(name, doc, more string, means bool, step func(l *lang, acc value, w []value)) {
+	params, most := "acc *float64", 4
+	if means {
+		params, most = "acc, means *float64", 2
+	}
+	names := append([]string{"x"}, strings.Fields(more)...)
+	l.define(name, "func("+params+", "+strings.Join(names, ", ")+" *float32, stride, rows, n int)",
+		doc+" a number for each of n columns.", "Rows are stride elements apart. There is a row.")
+	acc, mean := l.param("acc"), reg.GPVirtual(nil)
+	bases := []base{{acc, 8}}
+	if means {
+		mean = l.param("means")
+		bases = append(bases, base{mean, 8})
+	}
+	var arrays []reg.GPVirtual
+	for _, name := range names {
+		at := l.param(name)
+		arrays, bases = append(arrays, at), append(bases, base{at, 4})
+	}
+	stride, rows := l.bytes("stride"), l.param("rows")
+	l.down(l.param("n"), most, bases, func(group string, vectors int, mask Op) {
+		sums, from := make([]value, 2*vectors), make([]value, 2*vectors)
+		for i := range sums {
+			m := l.wideMask(mask, i)
+			sums[i] = l.getWide(Mem{Base: acc, Disp: i * l.lanes * 4}, m)
+			if means {
+				from[i] = l.getWide(Mem{Base: mean, Disp: i * l.lanes * 4}, m)
+			}
+		}
+		l.through(group, rows, stride, arrays, func(at []reg.GPVirtual) {
+			for i := range sums {
+				var w []value
+				for _, a := range at {
+					w = append(w, l.halfAt(a, i, mask))
+				}
+				if means {
+					l.VSUBPD(from[i], w[0], w[0])
+				}
+				step(l, sums[i], w)
+			}
+		})
+		for i, v := range sums {
+			l.putWide(v, Mem{Base: acc, Disp: i * l.lanes * 4}, l.wideMask(mask, i))
+		}
+	})
+	l.done()
+}
+
+// tables loads the vectors of arrays that have a number for each column.
+func (l *lang) tables(names []string, vectors int, mask Op, bases map[string]reg.GPVirtual) map[string][]value {
+	all := map[string][]value{}
+	for _, name := range names {
+		for u := range vectors {
+			v := l.register(l.Context)
+			l.load(l.Context, Mem{Base: bases[name], Disp: 4 * u * l.lanes}, mask, v, v)
+			all[name] = append(all[name], v)
+		}
+	}
+	return all
+}
+
+// mapRows writes a function from rows to rows of y, with a number of each table
+// for each column.
+func (l *lang) mapRows(name, doc string, rowsOf, tables []string, f func(row []value, t func(name string) value) value) {
+	l.define(name, "func(y, "+strings.Join(slices.Concat(rowsOf, tables), ", ")+" *float32, stride, rows, n int)",
+		doc+" for n columns of rows that are stride", "elements apart. There is a row. The other arrays have a number for each column.")
+	named := map[string]reg.GPVirtual{}
+	var arrays []reg.GPVirtual
+	var bases []base
+	for i, name := range slices.Concat([]string{"y"}, rowsOf, tables) {
+		at := l.param(name)
+		bases = append(bases, base{at, 4})
+		if named[name] = at; i <= len(rowsOf) {
+			arrays = append(arrays, at)
+		}
+	}
+	stride, rows := l.bytes("stride"), l.param("rows")
+	l.down(l.param("n"), 2, bases, func(group string, vectors int, mask Op) {
+		numbers := l.tables(tables, vectors, mask, named)
+		l.through(group, rows, stride, arrays, func(at []reg.GPVirtual) {
+			for u := range vectors {
+				var row []value
+				for _, a := range at[1:] {
+					v := l.register(l.Context)
+					l.load(l.Context, Mem{Base: a, Disp: 4 * u * l.lanes}, mask, v, v)
+					row = append(row, v)
+				}
+				v := f(row, func(name string) value { return numbers[name][u] })
+				var tmp value
+				if mask != nil && l.lanes == 8 {
+					tmp = l.register(l.Context)
+				}
+				l.store(l.Context, v, mask, tmp, Mem{Base: at[0], Disp: 4 * u * l.lanes})
+			}
+		})
+	})
+	l.done()
+}
+
+func (l *lang) scaleRows() {
+	l.mapRows("ScaleRows", "is y = (x-mean-rest)*factor + shift", []string{"x"}, []string{"mean", "rest", "factor", "shift"},
+		func(row []value, t func(string) value) value {
+			return l.fma(l.sub(l.sub(row[0], t("mean")), t("rest")), t("factor"), t("shift"))
+		})
+}
+
+func (l *lang) scaleGradRows() {
+	l.mapRows("ScaleGradRows", "is y = (dy - level - (x-mean)*slope)*factor", []string{"x", "dy"}, []string{"mean", "level", "slope", "factor"},
+		func(row []value, t func(string) value) value {
+			return l.mul(l.fnma(l.sub(row[0], t("mean")), t("slope"), l.sub(row[1], t("level"))), t("factor"))
+		})
+}
+
+// maxOrNaN compares each vector with itself besides: only NaN differs.
+func (l *lang) maxOrNaN() {
+	const unordered = 3
+	l.define("MaxOrNaN", "func(x *float32, n int) float32", "is the largest of n elements, -Inf of none, and NaN if one is NaN.")
+	x, lowest := l.param("x"), l.in(l.bits(0xff800000))
+	var most []value
+	for range short {
+		most = append(most, l.copy(lowest))
+	}
+	nan, wide := l.zero(), l.lanes == 16
+	all := l.K()
+	if wide {
+		l.KXORW(all, all, all)
+	}
+	l.loop(l.param("n"), short, func(u int, c cursor) {
+		v := l.get(x, c)
+		if c.mask != nil { // zeros beyond the end must not win
+			v = l.or(v, l.xor(lowest, l.only(lowest, c.mask)))
+		}
+		l.VMAXPS(most[u], v, most[u]) // the second source where v is NaN
+		if wide {
+			k := l.K()
+			l.VCMPPS(Imm(unordered), v, v, k)
+			l.KORW(k, all, all)
+			return
+		}
+		m := l.register(l.Context)
+		l.VCMPPS(Imm(unordered), v, v, m)
+		l.VORPS(m, nan, nan)
+	})
+	for i := 1; i < short; i++ {
+		l.VMAXPS(most[i], most[0], most[0])
+	}
+	found := l.GP32()
+	if wide {
+		l.KMOVW(all, found)
+	} else {
+		l.VMOVMSKPS(nan, found)
+	}
+	result := l.GP32()
+	l.VMOVD(l.across(most[0], l.VMAXPS, nil), result)
+	quiet := l.GP32()
+	l.MOVL(U32(0x7fc00000), quiet)
+	l.TESTL(found, found)
+	l.CMOVLNE(quiet, result)
+	bits := l.XMM()
+	l.VMOVD(result, bits)
+	l.Store(bits, l.ReturnIndex(0))
+	l.done()
+}
+
+// mulFrom is the last step of a softmax's gradient.
+func (l *lang) mulFrom() {
+	l.define("MulFrom", "func(y, a, b *float32, n int, c float32)", "is y = a*(b-c) for n elements.")
+	y, a, b, c0 := l.param("y"), l.param("a"), l.param("b"), l.spread("c")
+	l.loop(l.param("n"), short, func(_ int, c cursor) { l.put(l.mul(l.get(a, c), l.sub(l.get(b, c), c0)), y, c) })
+	l.done()
+}

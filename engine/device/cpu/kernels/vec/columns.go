@@ -1,0 +1,98 @@
+package vec
+
+import "math"
+
+// Columns are the functions of one level that go down the columns of a matrix,
+// whose rows are stride elements apart: sums for biases, and batch norm where a
+// channel is a column. Each column has a number in the other arrays, as long as
+// the matrix is wide; they combine rows one after the other.
+type Columns struct {
+	SumRows     func(acc []float64, x []float32, stride, rows int)                      // acc += each row
+	MaxRows     func(acc []float64, x []float32, stride, rows int)                      // the largest, or NaN if one is
+	SquaresRows func(acc, means []float64, x []float32, stride, rows int)               // acc += (x-mean)^2
+	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)            // acc += (x-mean)*y
+	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)       // y = (x-mean-rest)*factor + shift
+	ScaleGrad   func(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) // dx = (dy-level - (x-mean)*slope)*factor
+}
+
+var genericColumns = Columns{
+	SumRows: sumRows, MaxRows: maxRows, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows,
+}
+
+func sumRows(acc []float64, x []float32, stride, rows int) {
+	for r := range rows {
+		for j, v := range x[r*stride:][:len(acc)] {
+			acc[j] += float64(v)
+		}
+	}
+}
+
+func maxRows(acc []float64, x []float32, stride, rows int) {
+	for r := range rows {
+		for j, v := range x[r*stride:][:len(acc)] {
+			if w := float64(v); w > acc[j] || w != w {
+				acc[j] = w
+			}
+		}
+	}
+}
+
+func squaresRows(acc, means []float64, x []float32, stride, rows int) {
+	means = means[:len(acc)]
+	for r := range rows {
+		for j, v := range x[r*stride:][:len(acc)] {
+			d := float64(v) - means[j]
+			acc[j] += d * d
+		}
+	}
+}
+
+func dotRows(acc, means []float64, x, y []float32, stride, rows int) {
+	means = means[:len(acc)]
+	for r := range rows {
+		row := y[r*stride:][:len(acc)]
+		for j, v := range x[r*stride:][:len(acc)] {
+			acc[j] += (float64(v) - means[j]) * float64(row[j])
+		}
+	}
+}
+
+func scaleRows(y, x, mean, rest, factor, shift []float32, stride, rows int) {
+	n := len(mean)
+	rest, factor, shift = rest[:n], factor[:n], shift[:n]
+	for r := range rows {
+		out := y[r*stride:][:n]
+		for j, v := range x[r*stride:][:n] {
+			out[j] = (v-mean[j]-rest[j])*factor[j] + shift[j]
+		}
+	}
+}
+
+func scaleGradRows(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) {
+	n := len(mean)
+	level, slope, factor = level[:n], slope[:n], factor[:n]
+	for r := range rows {
+		out, d := dx[r*stride:][:n], dy[r*stride:][:n]
+		for j, v := range x[r*stride:][:n] {
+			out[j] = (d[j] - level[j] - (v-mean[j])*slope[j]) * factor[j]
+		}
+	}
+}
+
+// maxOrNaN is the largest element, -Inf of none, and NaN if one is.
+func maxOrNaN(x []float32) float32 {
+	m := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > m || v != v {
+			m = v
+		}
+	}
+	return m
+}
+
+func mulFrom(y, a, b []float32, c float32) {
+	y, b = y[:len(a)], b[:len(a)]
+	for i, v := range a {
+		y[i] = v * (b[i] - c)
+	}
+}
