@@ -148,6 +148,13 @@ func BenchmarkStride(b *testing.B) {
 	}
 }
 
+// BenchmarkFewChannels is convolutions whose output channels do not fill vectors.
+func BenchmarkFewChannels(b *testing.B) {
+	for _, s := range [][7]int{{64, 6, 14, 16, 5, 1, 0}, {16, 32, 32, 10, 3, 1, 1}, {16, 20, 32, 20, 3, 1, 1}, {16, 3, 64, 32, 3, 1, 1}} {
+		b.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", "x"), "[]"), func(b *testing.B) { benchConv(b, s, 1) })
+	}
+}
+
 // benchConv is a convolution and its gradients.
 func benchConv(b *testing.B, s [7]int, groups int) {
 	n, c, h, o, k, stride, pad := s[0], s[1], s[2], s[3], s[4], s[5], s[6]

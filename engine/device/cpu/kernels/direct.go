@@ -37,12 +37,25 @@ type direct struct {
 	then          *Epilogue
 }
 
+// directWide is how many of og output channels make a panel: one vector or two;
+// 0 where there is no inner kernel.
+func directWide(l Level, og int) int {
+	lanes := levelSizes[l].lanes
+	switch {
+	case directPixels[l] == 0:
+		return 0
+	case og <= lanes:
+		return lanes
+	}
+	return 2 * lanes
+}
+
 // newDirect returns nil where it would not pay or not fit. wo and wc are w's
 // strides from one output and input channel of the product to the next.
 func newDirect(l Level, im im2col, count, groups, cg, og, wo, wc int) *direct {
-	wide := 2 * levelSizes[l].lanes
+	wide := directWide(l, og)
 	kk := im.kh * im.kw
-	if directPixels[l] == 0 || kk == 1 || 10*og < 7*chunks(og, wide)*wide || 2*im.ow < directPixels[l]/2 || cg == 0 {
+	if wide == 0 || kk == 1 || 2*im.ow < directPixels[l]/2 || cg == 0 {
 		return nil
 	}
 	d := &direct{level: l, im: im, count: count, groups: groups, cg: cg, og: og, wide: wide, wo: wo, wc: wc}
@@ -197,7 +210,7 @@ func (d *direct) multiply(ws *workspace, group, panel, rows int) {
 			line := x[r*d.im.mul*d.im.mul*d.pitch:]
 			for i := range pieces {
 				p, end := ow*i/pieces, ow*(i+1)/pieces
-				d.level.direct(&sums[(r*ow+p)*d.wide], &line[p], &d.taps[k0], &w[k0*d.wide], end-p, kn, add)
+				d.level.direct(d.wide, &sums[(r*ow+p)*d.wide], &line[p], &d.taps[k0], &w[k0*d.wide], end-p, kn, add)
 			}
 		}
 		add = 1

@@ -30,13 +30,13 @@ const longestBand = 512
 func newDirectW(k *conv) *directW {
 	m := &k.im
 	cg, og := k.perGroup()
-	d := &directW{conv: k, vec: k.level.vec(), wide: 2 * levelSizes[k.level].lanes, mix: 1}
-	d.panels = chunks(og, d.wide)
-	if most := directPixels[k.level]; most == 0 || 10*og < 7*d.panels*d.wide || k.n == 0 || m.ow > longestBand {
+	d := &directW{conv: k, vec: k.level.vec(), wide: directWide(k.level, og), mix: 1}
+	if most := directPixels[k.level]; d.wide == 0 || k.n == 0 || m.ow > longestBand {
 		return nil
 	} else if m.kw*cg < most {
 		d.mix = m.kh
 	}
+	d.panels = chunks(og, d.wide)
 	d.pitch = (m.ow-1)*m.mul + m.kw
 	for d.bandRows = max(1, min(m.oh, longestBand/m.ow)); !d.fits(cg); d.bandRows-- {
 		if d.bandRows == 1 {
@@ -195,7 +195,7 @@ func (d *directW) multiply(ws *workspace, sums []float32, rows, add int) {
 		x := ws.b[row*d.pitch*cg:]
 		for i := range pieces {
 			e, end := run*i/pieces, run*(i+1)/pieces
-			d.level.direct(&sums[(row*run+e)*d.wide], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
+			d.level.direct(d.wide, &sums[(row*run+e)*d.wide], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
 		}
 	}
 }

@@ -193,14 +193,18 @@ func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows,
 }
 
 // direct adds up k taps for a few pixels of a row, at most those of
-// [directPixels]: y[p][c] = sum over t of x[taps[t]+p] * w[t][c] for the
-// channels c of two vectors, and with add not 0, that plus y. No level without
-// vectors has it.
-func (l Level) direct(y, x *float32, taps *int, w *float32, pixels, k, add int) {
-	switch l {
-	case AMX, AVX512:
+// [directPixels]: y[p][c] = sum over t of x[taps[t]+p] * w[t][c] for wide
+// channels c, one vector or two, and with add not 0, that plus y. No level
+// without vectors has it.
+func (l Level) direct(wide int, y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	switch narrow := wide == levelSizes[l].lanes; {
+	case l >= AVX512 && narrow:
+		asm.ConvNarrow512(y, x, taps, w, pixels, k, add)
+	case l >= AVX512:
 		asm.Conv512(y, x, taps, w, pixels, k, add)
-	case AVX2:
+	case l == AVX2 && narrow:
+		asm.ConvNarrow2(y, x, taps, w, pixels, k, add)
+	case l == AVX2:
 		asm.Conv2(y, x, taps, w, pixels, k, add)
 	default:
 		panic("BUG: a direct convolution without vectors")

@@ -75,6 +75,6 @@ func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows,
 }
 
 // direct is only called on levels with vectors.
-func (l Level) direct(_, _ *float32, _ *int, _ *float32, _, _, _ int) {
+func (l Level) direct(_ int, _, _ *float32, _ *int, _ *float32, _, _, _ int) {
 	panic("BUG: a direct convolution without vectors")
 }

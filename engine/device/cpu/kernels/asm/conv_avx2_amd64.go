@@ -8,3 +8,10 @@ package asm
 //
 //go:noescape
 func Conv2(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
+
+// ConvNarrow2 adds up k taps for 1 to 6 pixels of a row with AVX2 and FMA: y[p][c] = sum over t of
+// x[taps[t]+p] * w[t][c], or with add not 0, the sum is added to y. There are 8 channels c. k is at
+// least 1.
+//
+//go:noescape
+func ConvNarrow2(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)

@@ -311,3 +311,223 @@ pixels1write:
 	VMOVUPS Y1, 32(AX)
 	VZEROUPPER
 	RET
+
+// func ConvNarrow2(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
+// Requires: AVX, FMA3
+TEXT ·ConvNarrow2(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   taps+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   k+40(FP), SI
+	MOVQ   pixels+32(FP), DI
+	MOVQ   add+48(FP), R8
+	CMPQ   DI, $0x05
+	JEQ    pixels5
+	CMPQ   DI, $0x04
+	JEQ    pixels4
+	CMPQ   DI, $0x03
+	JEQ    pixels3
+	CMPQ   DI, $0x02
+	JEQ    pixels2
+	CMPQ   DI, $0x01
+	JEQ    pixels1
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+
+pixels6tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y6
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y0
+	VBROADCASTSS 4(CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS 8(CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS 12(CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS 16(CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y4
+	VBROADCASTSS 20(CX)(DI*4), Y7
+	VFMADD231PS  Y6, Y7, Y5
+	DECQ         SI
+	JNE          pixels6tap
+	TESTQ        R8, R8
+	JEQ          pixels6write
+	VADDPS       (AX), Y0, Y0
+	VADDPS       32(AX), Y1, Y1
+	VADDPS       64(AX), Y2, Y2
+	VADDPS       96(AX), Y3, Y3
+	VADDPS       128(AX), Y4, Y4
+	VADDPS       160(AX), Y5, Y5
+
+pixels6write:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VZEROUPPER
+	RET
+
+pixels5:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+
+pixels5tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y5
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y6
+	VFMADD231PS  Y5, Y6, Y0
+	VBROADCASTSS 4(CX)(DI*4), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS 8(CX)(DI*4), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS 12(CX)(DI*4), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS 16(CX)(DI*4), Y6
+	VFMADD231PS  Y5, Y6, Y4
+	DECQ         SI
+	JNE          pixels5tap
+	TESTQ        R8, R8
+	JEQ          pixels5write
+	VADDPS       (AX), Y0, Y0
+	VADDPS       32(AX), Y1, Y1
+	VADDPS       64(AX), Y2, Y2
+	VADDPS       96(AX), Y3, Y3
+	VADDPS       128(AX), Y4, Y4
+
+pixels5write:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VZEROUPPER
+	RET
+
+pixels4:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+pixels4tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y4
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y5
+	VFMADD231PS  Y4, Y5, Y0
+	VBROADCASTSS 4(CX)(DI*4), Y5
+	VFMADD231PS  Y4, Y5, Y1
+	VBROADCASTSS 8(CX)(DI*4), Y5
+	VFMADD231PS  Y4, Y5, Y2
+	VBROADCASTSS 12(CX)(DI*4), Y5
+	VFMADD231PS  Y4, Y5, Y3
+	DECQ         SI
+	JNE          pixels4tap
+	TESTQ        R8, R8
+	JEQ          pixels4write
+	VADDPS       (AX), Y0, Y0
+	VADDPS       32(AX), Y1, Y1
+	VADDPS       64(AX), Y2, Y2
+	VADDPS       96(AX), Y3, Y3
+
+pixels4write:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VZEROUPPER
+	RET
+
+pixels3:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+
+pixels3tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y3
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y4
+	VFMADD231PS  Y3, Y4, Y0
+	VBROADCASTSS 4(CX)(DI*4), Y4
+	VFMADD231PS  Y3, Y4, Y1
+	VBROADCASTSS 8(CX)(DI*4), Y4
+	VFMADD231PS  Y3, Y4, Y2
+	DECQ         SI
+	JNE          pixels3tap
+	TESTQ        R8, R8
+	JEQ          pixels3write
+	VADDPS       (AX), Y0, Y0
+	VADDPS       32(AX), Y1, Y1
+	VADDPS       64(AX), Y2, Y2
+
+pixels3write:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VZEROUPPER
+	RET
+
+pixels2:
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+
+pixels2tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y2
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y3
+	VFMADD231PS  Y2, Y3, Y0
+	VBROADCASTSS 4(CX)(DI*4), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	DECQ         SI
+	JNE          pixels2tap
+	TESTQ        R8, R8
+	JEQ          pixels2write
+	VADDPS       (AX), Y0, Y0
+	VADDPS       32(AX), Y1, Y1
+
+pixels2write:
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VZEROUPPER
+	RET
+
+pixels1:
+	VXORPS Y0, Y0, Y0
+
+pixels1tap:
+	MOVQ         (DX), DI
+	ADDQ         $0x08, DX
+	VMOVUPS      (BX), Y1
+	ADDQ         $0x20, BX
+	VBROADCASTSS (CX)(DI*4), Y2
+	VFMADD231PS  Y1, Y2, Y0
+	DECQ         SI
+	JNE          pixels1tap
+	TESTQ        R8, R8
+	JEQ          pixels1write
+	VADDPS       (AX), Y0, Y0
+
+pixels1write:
+	VMOVUPS Y0, (AX)
+	VZEROUPPER
+	RET

@@ -1219,3 +1219,682 @@ pixels1write:
 	VMOVUPS Z1, 64(AX)
 	VZEROUPPER
 	RET
+
+// func ConvNarrow512(y *float32, x *float32, taps *int, w *float32, pixels int, k int, add int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·ConvNarrow512(SB), NOSPLIT, $0-56
+	MOVQ   y+0(FP), AX
+	MOVQ   x+8(FP), CX
+	MOVQ   taps+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   k+40(FP), SI
+	MOVQ   pixels+32(FP), DI
+	MOVQ   add+48(FP), R8
+	CMPQ   DI, $0x0d
+	JEQ    pixels13
+	CMPQ   DI, $0x0c
+	JEQ    pixels12
+	CMPQ   DI, $0x0b
+	JEQ    pixels11
+	CMPQ   DI, $0x0a
+	JEQ    pixels10
+	CMPQ   DI, $0x09
+	JEQ    pixels9
+	CMPQ   DI, $0x08
+	JEQ    pixels8
+	CMPQ   DI, $0x07
+	JEQ    pixels7
+	CMPQ   DI, $0x06
+	JEQ    pixels6
+	CMPQ   DI, $0x05
+	JEQ    pixels5
+	CMPQ   DI, $0x04
+	JEQ    pixels4
+	CMPQ   DI, $0x03
+	JEQ    pixels3
+	CMPQ   DI, $0x02
+	JEQ    pixels2
+	CMPQ   DI, $0x01
+	JEQ    pixels1
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VXORPS Z12, Z12, Z12
+	VXORPS Z13, Z13, Z13
+
+pixels14tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z14
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z14, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z14, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z14, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z14, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z14, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z14, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z14, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z14, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z14, Z8
+	VFMADD231PS.BCST 36(CX)(DI*4), Z14, Z9
+	VFMADD231PS.BCST 40(CX)(DI*4), Z14, Z10
+	VFMADD231PS.BCST 44(CX)(DI*4), Z14, Z11
+	VFMADD231PS.BCST 48(CX)(DI*4), Z14, Z12
+	VFMADD231PS.BCST 52(CX)(DI*4), Z14, Z13
+	DECQ             SI
+	JNE              pixels14tap
+	TESTQ            R8, R8
+	JEQ              pixels14write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+	VADDPS           576(AX), Z9, Z9
+	VADDPS           640(AX), Z10, Z10
+	VADDPS           704(AX), Z11, Z11
+	VADDPS           768(AX), Z12, Z12
+	VADDPS           832(AX), Z13, Z13
+
+pixels14write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VMOVUPS Z12, 768(AX)
+	VMOVUPS Z13, 832(AX)
+	VZEROUPPER
+	RET
+
+pixels13:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+	VXORPS Z12, Z12, Z12
+
+pixels13tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z13
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z13, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z13, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z13, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z13, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z13, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z13, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z13, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z13, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z13, Z8
+	VFMADD231PS.BCST 36(CX)(DI*4), Z13, Z9
+	VFMADD231PS.BCST 40(CX)(DI*4), Z13, Z10
+	VFMADD231PS.BCST 44(CX)(DI*4), Z13, Z11
+	VFMADD231PS.BCST 48(CX)(DI*4), Z13, Z12
+	DECQ             SI
+	JNE              pixels13tap
+	TESTQ            R8, R8
+	JEQ              pixels13write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+	VADDPS           576(AX), Z9, Z9
+	VADDPS           640(AX), Z10, Z10
+	VADDPS           704(AX), Z11, Z11
+	VADDPS           768(AX), Z12, Z12
+
+pixels13write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VMOVUPS Z12, 768(AX)
+	VZEROUPPER
+	RET
+
+pixels12:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+	VXORPS Z11, Z11, Z11
+
+pixels12tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z12
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z12, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z12, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z12, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z12, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z12, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z12, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z12, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z12, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z12, Z8
+	VFMADD231PS.BCST 36(CX)(DI*4), Z12, Z9
+	VFMADD231PS.BCST 40(CX)(DI*4), Z12, Z10
+	VFMADD231PS.BCST 44(CX)(DI*4), Z12, Z11
+	DECQ             SI
+	JNE              pixels12tap
+	TESTQ            R8, R8
+	JEQ              pixels12write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+	VADDPS           576(AX), Z9, Z9
+	VADDPS           640(AX), Z10, Z10
+	VADDPS           704(AX), Z11, Z11
+
+pixels12write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VMOVUPS Z11, 704(AX)
+	VZEROUPPER
+	RET
+
+pixels11:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+	VXORPS Z10, Z10, Z10
+
+pixels11tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z11
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z11, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z11, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z11, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z11, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z11, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z11, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z11, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z11, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z11, Z8
+	VFMADD231PS.BCST 36(CX)(DI*4), Z11, Z9
+	VFMADD231PS.BCST 40(CX)(DI*4), Z11, Z10
+	DECQ             SI
+	JNE              pixels11tap
+	TESTQ            R8, R8
+	JEQ              pixels11write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+	VADDPS           576(AX), Z9, Z9
+	VADDPS           640(AX), Z10, Z10
+
+pixels11write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VMOVUPS Z10, 640(AX)
+	VZEROUPPER
+	RET
+
+pixels10:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+
+pixels10tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z10
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z10, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z10, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z10, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z10, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z10, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z10, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z10, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z10, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z10, Z8
+	VFMADD231PS.BCST 36(CX)(DI*4), Z10, Z9
+	DECQ             SI
+	JNE              pixels10tap
+	TESTQ            R8, R8
+	JEQ              pixels10write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+	VADDPS           576(AX), Z9, Z9
+
+pixels10write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VMOVUPS Z9, 576(AX)
+	VZEROUPPER
+	RET
+
+pixels9:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+
+pixels9tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z9
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z9, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z9, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z9, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z9, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z9, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z9, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z9, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z9, Z7
+	VFMADD231PS.BCST 32(CX)(DI*4), Z9, Z8
+	DECQ             SI
+	JNE              pixels9tap
+	TESTQ            R8, R8
+	JEQ              pixels9write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+	VADDPS           512(AX), Z8, Z8
+
+pixels9write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VMOVUPS Z8, 512(AX)
+	VZEROUPPER
+	RET
+
+pixels8:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+pixels8tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z8
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z8, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z8, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z8, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z8, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z8, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z8, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z8, Z6
+	VFMADD231PS.BCST 28(CX)(DI*4), Z8, Z7
+	DECQ             SI
+	JNE              pixels8tap
+	TESTQ            R8, R8
+	JEQ              pixels8write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+	VADDPS           448(AX), Z7, Z7
+
+pixels8write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	VZEROUPPER
+	RET
+
+pixels7:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+	VXORPS Z6, Z6, Z6
+
+pixels7tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z7
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z7, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z7, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z7, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z7, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z7, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z7, Z5
+	VFMADD231PS.BCST 24(CX)(DI*4), Z7, Z6
+	DECQ             SI
+	JNE              pixels7tap
+	TESTQ            R8, R8
+	JEQ              pixels7write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+	VADDPS           384(AX), Z6, Z6
+
+pixels7write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VZEROUPPER
+	RET
+
+pixels6:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+	VXORPS Z5, Z5, Z5
+
+pixels6tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z6
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z6, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z6, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z6, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z6, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z6, Z4
+	VFMADD231PS.BCST 20(CX)(DI*4), Z6, Z5
+	DECQ             SI
+	JNE              pixels6tap
+	TESTQ            R8, R8
+	JEQ              pixels6write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+	VADDPS           320(AX), Z5, Z5
+
+pixels6write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VZEROUPPER
+	RET
+
+pixels5:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	VXORPS Z4, Z4, Z4
+
+pixels5tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z5
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z5, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z5, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z5, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z5, Z3
+	VFMADD231PS.BCST 16(CX)(DI*4), Z5, Z4
+	DECQ             SI
+	JNE              pixels5tap
+	TESTQ            R8, R8
+	JEQ              pixels5write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+	VADDPS           256(AX), Z4, Z4
+
+pixels5write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VZEROUPPER
+	RET
+
+pixels4:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+
+pixels4tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z4
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z4, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z4, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z4, Z2
+	VFMADD231PS.BCST 12(CX)(DI*4), Z4, Z3
+	DECQ             SI
+	JNE              pixels4tap
+	TESTQ            R8, R8
+	JEQ              pixels4write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+	VADDPS           192(AX), Z3, Z3
+
+pixels4write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VZEROUPPER
+	RET
+
+pixels3:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+
+pixels3tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z3
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z3, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z3, Z1
+	VFMADD231PS.BCST 8(CX)(DI*4), Z3, Z2
+	DECQ             SI
+	JNE              pixels3tap
+	TESTQ            R8, R8
+	JEQ              pixels3write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+	VADDPS           128(AX), Z2, Z2
+
+pixels3write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VZEROUPPER
+	RET
+
+pixels2:
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+
+pixels2tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z2
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z2, Z0
+	VFMADD231PS.BCST 4(CX)(DI*4), Z2, Z1
+	DECQ             SI
+	JNE              pixels2tap
+	TESTQ            R8, R8
+	JEQ              pixels2write
+	VADDPS           (AX), Z0, Z0
+	VADDPS           64(AX), Z1, Z1
+
+pixels2write:
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VZEROUPPER
+	RET
+
+pixels1:
+	VXORPS Z0, Z0, Z0
+
+pixels1tap:
+	MOVQ             (DX), DI
+	ADDQ             $0x08, DX
+	VMOVUPS          (BX), Z1
+	ADDQ             $0x40, BX
+	VFMADD231PS.BCST (CX)(DI*4), Z1, Z0
+	DECQ             SI
+	JNE              pixels1tap
+	TESTQ            R8, R8
+	JEQ              pixels1write
+	VADDPS           (AX), Z0, Z0
+
+pixels1write:
+	VMOVUPS Z0, (AX)
+	VZEROUPPER
+	RET

@@ -18,24 +18,32 @@ func convPixels(s simd) int {
 	return s.rows
 }
 
-// emitConv writes the inner kernel of a convolution: channels lie in vectors,
-// and each pixel of a row is multiplied with the same weights. Each number of
-// pixels has its own loop.
+// emitConv writes the inner kernels of a convolution, for two vectors of
+// channels and for one.
 func emitConv(c *build.Context, s simd) {
-	name, most := "Conv"+s.suffix, convPixels(s)
+	emitDirect(c, s, "Conv", 2)
+	emitDirect(c, s, "ConvNarrow", 1)
+}
+
+// emitDirect writes an inner kernel: channels lie in vectors, and each pixel of
+// a row is multiplied with the same weights. Each number of pixels has its own
+// loop.
+func emitDirect(c *build.Context, s simd, name string, vectors int) {
+	most := convPixels(s)
+	name += s.suffix
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func(y, x *float32, taps *int, w *float32, pixels, k, add int)")
 	c.Pragma("noescape")
 	c.Doc(fmt.Sprintf("%s adds up k taps for 1 to %d pixels of a row with %s: y[p][c] = sum over t of", name, most, s.about),
-		"x[taps[t]+p] * w[t][c], or with add not 0, the sum is added to y. There are "+fmt.Sprint(2*s.lanes)+" channels c. k is at",
+		"x[taps[t]+p] * w[t][c], or with add not 0, the sum is added to y. There are "+fmt.Sprint(vectors*s.lanes)+" channels c. k is at",
 		"least 1.")
 	get := func(name string) reg.GPVirtual {
 		r := c.GP64()
 		c.Load(c.Param(name), r)
 		return r
 	}
-	t := convTile{c, s, get("y"), get("x"), get("taps"), get("w"), get("k")}
+	t := convTile{c, s, vectors, get("y"), get("x"), get("taps"), get("w"), get("k")}
 	pixels, add := get("pixels"), get("add")
 	for p := most - 1; p >= 1; p-- {
 		c.CMPQ(pixels, Imm(uint64(p)))
@@ -50,6 +58,7 @@ func emitConv(c *build.Context, s simd) {
 type convTile struct {
 	*build.Context
 	simd
+	vectors          int // of channels
 	y, x, taps, w, k reg.GPVirtual
 }
 
@@ -57,26 +66,32 @@ type convTile struct {
 func (t convTile) pixels(n int, add reg.GPVirtual) {
 	label := fmt.Sprint("pixels", n)
 	t.Label(label)
-	sums := make([][2]reg.VecVirtual, n)
+	sums := make([][]reg.VecVirtual, n)
 	for p := range sums {
-		for v := range 2 {
-			sums[p][v] = t.register(t.Context)
-			t.clear(t.Context, sums[p][v])
+		for range t.vectors {
+			v := t.register(t.Context)
+			t.clear(t.Context, v)
+			sums[p] = append(sums[p], v)
 		}
 	}
 	at := t.GP64()
 	t.Label(label + "tap")
 	t.MOVQ(Mem{Base: t.taps}, at)
 	t.ADDQ(Imm(8), t.taps)
-	var w [2]reg.VecVirtual
+	w := make([]reg.VecVirtual, t.vectors)
 	for v := range w {
 		w[v] = t.register(t.Context)
 		t.VMOVUPS(Mem{Base: t.w, Disp: 4 * t.lanes * v}, w[v])
 	}
-	t.ADDQ(Imm(uint64(8*t.lanes)), t.w)
+	t.ADDQ(Imm(uint64(4*t.vectors*t.lanes)), t.w)
 	for p := range sums {
+		m := Mem{Base: t.x, Index: at, Scale: 4, Disp: 4 * p}
+		if t.vectors == 1 && t.lanes == 16 {
+			t.VFMADD231PS_BCST(m, w[0], sums[p][0])
+			continue
+		}
 		x := t.register(t.Context)
-		t.broadcast(t.Context, Mem{Base: t.x, Index: at, Scale: 4, Disp: 4 * p}, x)
+		t.broadcast(t.Context, m, x)
 		for v := range w {
 			t.VFMADD231PS(w[v], x, sums[p][v])
 		}
@@ -93,10 +108,10 @@ func (t convTile) pixels(n int, add reg.GPVirtual) {
 }
 
 // each calls do with every sum and its place in y.
-func (t convTile) each(sums [][2]reg.VecVirtual, do func(sum reg.VecVirtual, m Mem)) {
-	for p, pair := range sums {
-		for v, sum := range pair {
-			do(sum, Mem{Base: t.y, Disp: 4 * t.lanes * (2*p + v)})
+func (t convTile) each(sums [][]reg.VecVirtual, do func(sum reg.VecVirtual, m Mem)) {
+	for p, vectors := range sums {
+		for v, sum := range vectors {
+			do(sum, Mem{Base: t.y, Disp: 4 * t.lanes * (t.vectors*p + v)})
 		}
 	}
 }
