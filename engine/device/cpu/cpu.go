@@ -19,7 +19,7 @@ const Kind = "cpu"
 func init() { device.Register(Kind, Open) }
 
 // LevelVariable is the environment variable that chooses which instructions
-// the kernels use: avx512, avx2 or generic. Empty is the best the CPU has.
+// the kernels use: amx, avx512, avx2 or generic. Empty is the best the CPU has.
 const LevelVariable = "BERTH_CPU"
 
 // LibraryVariable is the environment variable that chooses what computes the

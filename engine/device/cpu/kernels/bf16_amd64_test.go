@@ -41,8 +41,8 @@ func TestBF16AllWays(t *testing.T) {
 	}
 }
 
-// odd are numbers of every kind, among them ties and the largest.
-func odd(s source, n int) []float32 {
+// oddNumbers are numbers of every kind, among them ties and the largest.
+func oddNumbers(s source, n int) []float32 {
 	f := make([]float32, n)
 	for i := range f {
 		bits := s.rng.Uint32()
@@ -66,7 +66,7 @@ func TestPairsAreRounded(t *testing.T) {
 		s := newSource(t)
 		half := func(x float32) uint16 { return uint16(math.Float32bits(ops.RoundBF16(x)) >> 16) }
 		n := s.size("n", 100)
-		row, out := odd(s, n), make([]float32, chunks(n, 16)*8)
+		row, out := oddNumbers(s, n), make([]float32, chunks(n, 16)*8)
 		rounded := make([]float32, n)
 		AVX512.round(rounded, row)
 		for i, v := range rounded {
@@ -81,7 +81,7 @@ func TestPairsAreRounded(t *testing.T) {
 			}
 		}
 		width, pairs := []int{8, 32}[s.rng.IntN(2)], s.size("pairs", 20)
-		panel := odd(s, 2*pairs*width)
+		panel := oddNumbers(s, 2*pairs*width)
 		old := append([]float32(nil), panel...)
 		AVX512.pair(&panel[0], width, pairs)
 		for i, v := range unsafe.Slice((*[2]uint16)(unsafe.Pointer(&panel[0])), pairs*width) {
@@ -102,7 +102,7 @@ func TestSplitsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSource(t)
 		rows, k := s.size("rows", 32), s.size("k", 200)
-		src := odd(s, rows*k)
+		src := oddNumbers(s, rows*k)
 		if s.bool("even") {
 			for i, x := range src {
 				if isOdd(x) {

@@ -140,9 +140,6 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		g.call(ws, i0, i1, j0, j1)
 		return
 	}
-	if g.form == split {
-		ws.odd = false
-	}
 	depth := g.depth()
 	for k0 := 0; k0 < g.k; k0 += depth {
 		g.block(ws, i0, i1, j0, j1, k0, min(depth, g.k-k0), g.add || k0 > 0)
@@ -194,9 +191,13 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			}
 			a, ars, acs = g.panelA(ws, p)
 		}
+		again := g.form == split && ws.odd != odd{}
+		if again {
+			g.keep(ws, i, end, j0, j1)
+		}
 		g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
-		if g.form == split && ws.odd {
-			g.addOdd(i, end, j0, j1, k0, b.k)
+		if again {
+			g.again(ws, i, end, j0, j1, k0, b.k, add)
 		}
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
 			(*g.then).After(g.row+done, g.row+end, j0, j1)

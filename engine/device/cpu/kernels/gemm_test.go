@@ -102,7 +102,7 @@ func randomFloats(rng *rand.Rand, n int) []float32 {
 // them, at every place of a tile.
 func TestProductsOfNonFinite(t *testing.T) {
 	atLevels(t, func(t *testing.T) {
-		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32} {
 			for _, m := range []int{1, 7, 19, 150} {
 				n, k := 37, 21
 				if m > 100 {

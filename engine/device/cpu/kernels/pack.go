@@ -16,7 +16,7 @@ func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
 	n := min(s.groups, groups-p)
 	if g.form.tiled() {
 		i, end := g.group(i0, i1, p, groups)
-		ws.odd = g.tilesOfA(ws.a, i, end, k0, kn) || ws.odd
+		g.tilesOfA(ws, ws.a, i, end, k0, kn)
 		return
 	}
 	if g.rowsOfA() {
@@ -56,7 +56,7 @@ func (g *gemm) packB(ws *workspace, p panels, k0, j0, j1 int) {
 	s, kn := g.level.sizes(g.form), p.k
 	switch {
 	case g.form.tiled():
-		ws.odd = g.tilesOfB(p, k0, j0, j1) || ws.odd
+		g.tilesOfB(ws, p, k0, j0, j1)
 	case g.form == pairs:
 		g.pairB(ws, p, k0, j0, j1)
 	case g.im != nil && !g.im.transposed:

@@ -56,7 +56,7 @@ func (p *packer) Chunk(i int) {
 	k0 := i % blocks * depth
 	kn, mr := min(depth, g.k-k0), g.level.sizes(g.form).mr
 	if i /= blocks; i < p.panelsA {
-		g.tilesOfA(p.a[g.placeA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
+		g.tilesOfA(ws, p.a[g.placeA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
 	} else {
 		j0, j1 := span(i-p.panelsA, unitCols, p.of.grid.n)
 		g.packB(ws, g.panelsOfB(p.b, k0, kn, j0), k0, j0, j1)

@@ -13,10 +13,12 @@ import (
 // the same way: of the nine products of parts, the six that matter to a float32
 // result are added up. What is left out is at most a quarter of the rounding of one
 // float32 product, and sums are on average nearer to the exact ones than those of
-// vectors (TestSplitIsAsExactAsVectors). Two things are not the same. Parts below
-// 2^-126 count as zeros, which is to say that numbers below 2^-110 have fewer
-// digits. And parts of an infinity cannot be added up: numbers that have no parts
-// are taken for zeros, and their products added one by one ([gemm.addOdd]).
+// vectors (TestSplitIsAsExactAsVectors). Three things are not the same. What is
+// subnormal counts as zero, parts of numbers and of products, which is to say that
+// those below 2^-100 have fewer digits. Products of parts are added up in another
+// order, and above 2^127 may overflow earlier. And parts of an infinity cannot be added up: numbers that have no parts
+// are taken for zeros, and what they contribute to is computed again with vectors
+// ([gemm.again]).
 
 // tileSteps is how many steps of k a tile takes, and tilePlaces how many float32
 // would find room in one.
@@ -49,16 +51,14 @@ func (f form) panel(k int) int {
 	return n
 }
 
-// tilesOfA writes rows i0..i1 of A, at most 32, as a panel of tiles. It reports
-// whether there were numbers without parts.
-func (g *gemm) tilesOfA(dst []float32, i0, i1, k0, kn int) bool {
+// tilesOfA writes rows i0..i1 of A, at most 32, as a panel of tiles.
+func (g *gemm) tilesOfA(ws *workspace, dst []float32, i0, i1, k0, kn int) {
 	g.a.check(i1, k0+kn)
 	a, rows := g.a.from(i0, k0), i1-i0
-	odd := g.tilesOfRows(dst, a, rows, kn)
-	if odd {
-		g.tilesOfRows(dst, a.withoutOdd(rows, kn), rows, kn)
+	ws.odd.rows = g.tilesOfRows(dst, a, rows, kn)
+	if ws.odd.rows {
+		g.tilesOfRows(dst, a.withoutOdd(ws, rows, kn), rows, kn)
 	}
-	return odd
 }
 
 // tilesOfRows writes the first rows of a, at most 32, as a panel.
@@ -73,16 +73,14 @@ func (g *gemm) tilesOfRows(dst []float32, a operand, rows, k int) bool {
 	return odd
 }
 
-// tilesOfB writes columns j0..j1 of B as panels of tiles. It reports whether there
-// were numbers without parts.
-func (g *gemm) tilesOfB(p panels, k0, j0, j1 int) bool {
+// tilesOfB writes columns j0..j1 of B as panels of tiles.
+func (g *gemm) tilesOfB(ws *workspace, p panels, k0, j0, j1 int) {
 	g.b.check(k0+p.k, j1)
 	b, cols := g.b.from(k0, j0), j1-j0
-	odd := g.tilesOfColumns(p, b, cols)
-	if odd {
-		g.tilesOfColumns(p, b.withoutOdd(p.k, cols), cols)
+	ws.odd.cols = g.tilesOfColumns(p, b, cols)
+	if ws.odd.cols {
+		g.tilesOfColumns(p, b.withoutOdd(ws, p.k, cols), cols)
 	}
-	return odd
 }
 
 // tilesOfColumns writes the first columns of b as panels.
@@ -108,8 +106,8 @@ func (o *operand) from(i, j int) operand { return operand{o.data[i*o.rs+j*o.cs:]
 func isOdd(x float32) bool { return math.Float32bits(x)&^(1<<31) >= 0x7f7f8000 }
 
 // withoutOdd is a copy with zeros for numbers that have no parts.
-func (o *operand) withoutOdd(rows, cols int) operand {
-	c := operand{make([]float32, rows*cols), o.rs, o.cs}
+func (o *operand) withoutOdd(ws *workspace, rows, cols int) operand {
+	c := operand{ws.more(rows * cols), o.rs, o.cs}
 	if o.cs == 1 {
 		c.rs = cols
 	} else {
@@ -117,35 +115,66 @@ func (o *operand) withoutOdd(rows, cols int) operand {
 	}
 	for i := range rows {
 		for j := range cols {
-			if x := o.data[i*o.rs+j*o.cs]; !isOdd(x) {
-				c.data[i*c.rs+j*c.cs] = x
+			x := o.data[i*o.rs+j*o.cs]
+			if isOdd(x) {
+				x = 0
 			}
+			c.data[i*c.rs+j*c.cs] = x
 		}
 	}
 	return c
 }
 
-// addOdd adds to rows i0..i1 of C what k0..k0+kn contribute to it with numbers
-// that were packed as zeros: in the order of k, those of A first. An element so has
-// the same bits in every tile.
-func (g *gemm) addOdd(i0, i1, j0, j1, k0, kn int) {
-	for i := i0; i < i1; i++ {
-		row := g.c[i*g.ldc:][:j1]
-		for k := k0; k < k0+kn; k++ {
-			if x := g.a.data[i*g.a.rs+k*g.a.cs]; isOdd(x) {
-				for j := j0; j < j1; j++ {
-					row[j] += x * g.b.data[k*g.b.rs+j*g.b.cs]
-				}
+// odd says of the operands that a workspace holds whether there are numbers
+// without parts.
+type odd struct{ rows, cols bool }
+
+// keep copies what C holds, for again.
+func (g *gemm) keep(ws *workspace, i0, i1, j0, j1 int) {
+	rows, cols := i1-i0, j1-j0
+	old := ws.more(2 * rows * cols)
+	for i := range rows {
+		copy(old[i*cols:][:cols], g.c[(i0+i)*g.ldc+j0:])
+	}
+}
+
+// again computes what k0..k0+kn contribute to rows i0..i1 of C once more, with
+// vectors, and puts it where a row of A or a column of B has numbers without parts:
+// an element's bits so do not depend on its neighbours. With add, that is added to
+// what was kept.
+func (g *gemm) again(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
+	rows, cols := i1-i0, j1-j0
+	old := ws.more(2 * rows * cols)
+	sums := old[rows*cols:][:rows*cols]
+	v := gemm{level: g.level, a: g.a.from(i0, k0), b: g.b.from(k0, j0), c: sums, ldc: cols, k: kn}
+	v.do(0, rows, 0, cols)
+	oddColumn := func(j int) bool {
+		for k := range kn {
+			if isOdd(v.b.data[k*v.b.rs+j*v.b.cs]) {
+				return true
 			}
 		}
+		return false
 	}
-	for k := k0; k < k0+kn; k++ {
-		for j := j0; j < j1; j++ {
-			y := g.b.data[k*g.b.rs+j*g.b.cs]
-			for i := i0; isOdd(y) && i < i1; i++ {
-				if x := g.a.data[i*g.a.rs+k*g.a.cs]; !isOdd(x) {
-					g.c[i*g.ldc+j] += x * y
+	put := func(i, j int) {
+		x := sums[i*cols+j]
+		if add {
+			x += old[i*cols+j]
+		}
+		g.c[(i0+i)*g.ldc+j0+j] = x
+	}
+	for j := 0; ws.odd.cols && j < cols; j++ {
+		for i := 0; i < rows && (i > 0 || oddColumn(j)); i++ {
+			put(i, j)
+		}
+	}
+	for i := range rows {
+		for k := range kn {
+			if ws.odd.rows && isOdd(v.a.data[i*v.a.rs+k*v.a.cs]) {
+				for j := range cols {
+					put(i, j)
 				}
+				break
 			}
 		}
 	}

@@ -14,7 +14,7 @@ type workspace struct {
 	a, b, rows, extra []float32
 	call              blas.Call
 	shapes            tileShapes
-	odd               bool // numbers of this tile were packed as zeros ([gemm.addOdd])
+	odd               odd
 	next              *workspace
 }
 
