@@ -36,7 +36,10 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 		return 0, err
 	}
 	defer src.Close()
-	tmp := fmt.Sprintf("%s.copy-%d", to, os.Getpid())
+	tmp := fmt.Sprintf("%s.berth-copy-%d", to, os.Getpid())
+	if err := removeMade(tmp); err != nil { // of a process that was killed
+		return 0, err
+	}
 	dst, err := Open(tmp, Options{Compress: src.im.format >= FormatPacked})
 	if err != nil {
 		return 0, errors.Join(err, removeMade(tmp))
@@ -46,7 +49,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	}
 	n, err = src.copyLive(ctx, dst, report)
 	if err == nil {
-		err = os.Rename(tmp, to)
+		err = appear(tmp, to)
 	}
 	if err = errors.Join(err, removeMade(tmp), dst.Close()); err != nil {
 		return 0, err

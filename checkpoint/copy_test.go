@@ -137,3 +137,48 @@ func TestCopyOfDamage(t *testing.T) {
 		t.Errorf("left %v, %v", left, err)
 	}
 }
+
+// A file that gets the copy's name while it is made stays, what a killed copy of
+// the same process id left does not count, and a copy may have any name beside
+// the file that it is of.
+func TestCopyReplacesNothing(t *testing.T) {
+	dir := t.TempDir()
+	path, to := filepath.Join(dir, "c.db"), filepath.Join(dir, "copy.db")
+	db := open(t, path, small)
+	save(t, db, 1)
+	save(t, db, 2)
+	left := open(t, fmt.Sprintf("%s.berth-copy-%d", to, os.Getpid()), small)
+	save(t, left, 7)
+	left.Close()
+	spoilStep(t, path, 2)
+	for name, make := range map[string]func(context.Context, string, string, func(Skipped)) (int, error){"Copy": Copy, "Salvage": Salvage} {
+		if name == "Salvage" {
+			db.Close()
+		}
+		_, err := make(t.Context(), path, to, func(Skipped) {
+			if err := os.WriteFile(to, []byte("a run's"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if b, e := os.ReadFile(to); !errors.Is(err, fs.ErrExist) || string(b) != "a run's" {
+			t.Errorf("%s: %v, and the file is %q, %v", name, err, b, e)
+		}
+		if err := os.Remove(to); err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range []string{to, path + ".whole" + name, path + ".fresh" + name} {
+			if _, err := make(t.Context(), path, to, nil); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if ids := wantCopy(t, to); len(ids) != 1 || ids[0] != 1 {
+				t.Errorf("%s: copied %v", name, ids)
+			}
+		}
+		if err := os.Remove(to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.berth-*")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}

@@ -78,12 +78,27 @@ func writePid(path string) {
 	}
 }
 
-// What is put in a file's place is made beside it, under these names.
+// What is put in a file's place is made beside it, under these names, which nobody
+// gives to files of his own: they are removed.
 const (
-	compactSuffix = ".compact"
-	wholeSuffix   = ".whole"
-	freshSuffix   = ".fresh"
+	compactSuffix = ".berth-compact"
+	wholeSuffix   = ".berth-whole"
+	freshSuffix   = ".berth-fresh"
 )
+
+// appear gives a finished file its name, unless there is a file of that name by
+// now.
+func appear(tmp, name string) error {
+	err := os.Link(tmp, name)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return errors.Join(err, removeIfThere(tmp))
+	}
+	// Not every file system has links.
+	if _, e := os.Lstat(name); e == nil {
+		return fmt.Errorf("%s: %w", name, fs.ErrExist)
+	}
+	return os.Rename(tmp, name)
+}
 
 // sweep removes what processes that were killed had made to put in a file's
 // place. The caller has the file locked, so nobody is making any of it. What

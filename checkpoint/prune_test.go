@@ -124,7 +124,7 @@ func TestPruneReadsOnce(t *testing.T) {
 func TestLeftoversAreRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	leave := func() {
-		for _, suffix := range []string{".compact", ".whole", ".fresh"} {
+		for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
 			for _, name := range []string{path + suffix, path + suffix + ".pid"} {
 				if err := os.WriteFile(name, []byte("1"), 0o644); err != nil {
 					t.Fatal(err)

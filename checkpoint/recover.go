@@ -29,8 +29,8 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 		return 0, err
 	}
 	defer src.Close()
-	tmp := fmt.Sprintf("%s.repair-%d", to, os.Getpid())
-	n, err := src.salvage(ctx, tmp, report, func() error { return os.Rename(tmp, to) })
+	tmp := fmt.Sprintf("%s.berth-repair-%d", to, os.Getpid())
+	n, err := src.salvage(ctx, tmp, report, func() error { return appear(tmp, to) })
 	if err != nil {
 		return 0, err
 	}

@@ -88,7 +88,7 @@ func TestRecoverNothing(t *testing.T) {
 	if err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the file is not what it was: %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*.whole*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(dir, "*"+wholeSuffix+"*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
