@@ -38,8 +38,8 @@ func reduce(o ops.Reduce, in, out []Array) {
 		p := at(ix, st)
 		if o.Fn != "max" {
 			y.F[p] += x.F[i]
-		} else if !seen[p] || x.F[i] > y.F[p] {
-			y.F[p] = x.F[i]
+		} else if v := x.F[i]; !seen[p] || v > y.F[p] || v != v { // NaN stays
+			y.F[p] = v
 		}
 		seen[p] = true
 	})

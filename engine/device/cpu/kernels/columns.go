@@ -1,83 +1,164 @@
 package kernels
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
+import (
+	"unsafe"
 
-// columnSum is y[j] = scale * sum of x[i, j] over rows i, in float64: the
-// gradients of biases. A chunk sums some columns of some rows in scratch
-// memory; where rows are shared, their sums are added in order.
-type columnSum struct {
-	vec             *vec.Funcs
-	scale           float64
-	rows, n, stride int
-	width, height   int // columns and rows of a chunk
-	y, x            []float32
-	sums            []float64 // [parts of the rows, n]
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
+)
+
+// columnFold folds the rows of each of some matrices, batches of rows x n
+// elements, in float64: the gradients of biases, and reductions over an axis
+// that is not the last. A chunk folds some columns of some rows, or all those
+// of some small matrices, in scratch memory; where rows are shared, the results
+// are combined in order.
+type columnFold struct {
+	vec              *vec.Funcs
+	f                fold
+	scale            float64
+	batches, rows, n int
+	apart, stride    int // elements from matrix to matrix, and from row to row
+	width, height    int // columns and rows of a chunk
+	group            int // matrices of a chunk
+	y, x             []float32
+	acc              []float64 // [parts of the rows, batches, n]
 }
 
 const (
 	columnWidth = 512  // most columns of a chunk
 	columnBlock = 16   // rows that are gone through together, a few columns at a time
 	columnWork  = 8192 // least elements of a chunk where rows are shared
+	narrow      = 16   // columns below which rows are folded some at a time
+	wideColumns = 256  // most columns of some narrow rows
 )
 
-// newColumnSum takes over from a reduction of one run of columns over one axis.
-func newColumnSum(r *reduce) *columnSum {
-	k := &columnSum{vec: r.vec, scale: r.scale, rows: r.total, n: r.n, width: min(r.n, columnWidth)}
+// newColumnFold takes over from a reduction that [reduce.columns] describes, if
+// it folds one axis, and what it keeps is one run of columns for each of some
+// matrices.
+func newColumnFold(r *reduce) (k *columnFold, ok bool) {
+	last := len(r.outer.dims) - 1
+	if r.f == foldSquares || last > 1 || len(r.folded.dims) > 1 {
+		return nil, false
+	}
+	k = &columnFold{vec: r.vec, f: r.f, scale: r.scale, batches: 1, rows: r.total, n: r.outer.dims[last]}
+	if last > 0 {
+		k.batches, k.apart = r.outer.dims[0], r.outer.strides[0]
+	}
 	_, k.stride = r.folded.run()
-	parts := max(1, min(enoughChunks/chunks(k.n, k.width), k.rows*k.width/columnWork))
+	k.width = min(k.n, columnWidth)
+	k.group = max(1, min(k.batches, columnWork/max(1, k.rows*k.n)))
+	parts := max(1, min(enoughChunks/k.across(), k.rows*k.width*k.group/columnWork))
 	k.height = max(1, chunks(k.rows, parts))
-	return k
+	return k, true
 }
 
-// parts is into how many the rows are cut.
-func (k *columnSum) parts() int { return max(1, chunks(k.rows, k.height)) }
+// parts is into how many the rows are cut, and across the columns of all
+// matrices.
+func (k *columnFold) parts() int  { return max(1, chunks(k.rows, k.height)) }
+func (k *columnFold) across() int { return chunks(k.batches, k.group) * chunks(k.n, k.width) }
 
-func (k *columnSum) ScratchBytes() int64 { return int64(k.parts()) * int64(k.n) * 8 }
+func (k *columnFold) ScratchBytes() int64 { return int64(k.parts()) * int64(k.batches*k.n) * 8 }
 
-func (k *columnSum) Run(p Pool, a *Args) error {
-	across := chunks(k.n, k.width)
-	k.y, k.x, k.sums = floats(a.Out[0], k.n), floats(a.In[0], len(a.In[0])/4), doubles(a.Scratch, k.parts()*k.n)
-	do(p, across*k.parts(), k)
+func (k *columnFold) Run(p Pool, a *Args) error {
+	n := k.batches * k.n
+	k.y, k.x, k.acc = floats(a.Out[0], n), floats(a.In[0], len(a.In[0])/4), doubles(a.Scratch, k.parts()*n)
+	do(p, k.across()*k.parts(), k)
 	if k.parts() > 1 {
-		do(p, across, (*columnParts)(k))
+		do(p, k.across(), (*columnParts)(k))
 	}
 	return nil
 }
 
-func (k *columnSum) Chunk(i int) {
+// piece is matrices b0..b1 and columns lo..hi of piece i.
+func (k *columnFold) piece(i int) (b0, b1, lo, hi int) {
 	across := chunks(k.n, k.width)
-	part := i / across
-	lo, hi := span(i%across, k.width, k.n)
-	sums := k.sums[part*k.n+lo : part*k.n+hi]
-	clear(sums)
+	b0, b1 = span(i/across, k.group, k.batches)
+	lo, hi = span(i%across, k.width, k.n)
+	return b0, b1, lo, hi
+}
+
+// of is a part's results for columns of matrix b.
+func (k *columnFold) of(part, b, lo, hi int) []float64 {
+	return k.acc[(part*k.batches+b)*k.n:][lo:hi]
+}
+
+func (k *columnFold) Chunk(i int) {
+	part := i / k.across()
+	b0, b1, lo, hi := k.piece(i % k.across())
 	r0, r1 := span(part, k.height, k.rows)
-	for r := r0; r < r1; r += columnBlock {
-		k.vec.SumRows(sums, k.x[r*k.stride+lo:], k.stride, min(columnBlock, r1-r))
-	}
-	if k.parts() == 1 {
-		k.write(lo, sums)
+	for b := b0; b < b1; b++ {
+		acc := k.of(part, b, lo, hi)
+		for j := range acc {
+			acc[j] = k.f.start()
+		}
+		if r1 > r0 {
+			k.fold(acc, k.x[b*k.apart+r0*k.stride+lo:], r1-r0)
+		}
+		if k.parts() == 1 {
+			k.write(b, lo, acc)
+		}
 	}
 }
 
-// write rounds sums of columns from lo on.
-func (k *columnSum) write(lo int, sums []float64) {
-	y := k.y[lo:][:len(sums)]
-	for j, v := range sums {
+// fold folds rows of x.
+func (k *columnFold) fold(acc []float64, x []float32, rows int) {
+	if len(acc) < narrow && k.stride == len(acc) {
+		done := k.foldNarrow(acc, x, rows)
+		x, rows = x[done*k.stride:], rows-done
+	}
+	for r := 0; r < rows; r += columnBlock {
+		k.f.across(k.vec, acc, x[r*k.stride:], k.stride, min(columnBlock, rows-r))
+	}
+}
+
+// foldNarrow sees some rows side by side as one, so that vectors are full, and
+// says how many rows it folded.
+func (k *columnFold) foldNarrow(acc []float64, x []float32, rows int) int {
+	n, together := len(acc), 1
+	for n*together%narrow != 0 || n*together < wideColumns/4 {
+		together *= 2
+	}
+	if rows < 2*together {
+		return 0
+	}
+	r := takeRegisters()
+	wide := r.doubles()[:n*together]
+	for j := range wide {
+		wide[j] = k.f.start()
+	}
+	k.f.across(k.vec, wide, x, n*together, rows/together)
+	for j, v := range wide {
+		acc[j%n] = k.f.join(acc[j%n], v)
+	}
+	r.giveBack()
+	return rows / together * together
+}
+
+// doubles are the registers' memory as float64.
+func (r *registers) doubles() []float64 {
+	return unsafe.Slice((*float64)(unsafe.Pointer(&r.all[0])), len(r.all)/2)
+}
+
+// write rounds the results of columns of matrix b from lo on.
+func (k *columnFold) write(b, lo int, acc []float64) {
+	y := k.y[b*k.n+lo:][:len(acc)]
+	for j, v := range acc {
 		y[j] = float32(v * k.scale)
 	}
 }
 
-// columnParts adds up the parts of the rows.
-type columnParts columnSum
+// columnParts combines the parts of the rows.
+type columnParts columnFold
 
 func (k *columnParts) Chunk(i int) {
-	lo, hi := span(i, k.width, k.n)
-	sums := k.sums[lo:hi]
-	for at := k.n; at < len(k.sums); at += k.n {
-		more := k.sums[at+lo:][:len(sums)]
-		for j := range sums {
-			sums[j] += more[j]
+	f := (*columnFold)(k)
+	b0, b1, lo, hi := f.piece(i)
+	for b := b0; b < b1; b++ {
+		acc := f.of(0, b, lo, hi)
+		for part := 1; part < f.parts(); part++ {
+			for j, v := range f.of(part, b, lo, hi) {
+				acc[j] = f.f.join(acc[j], v)
+			}
 		}
+		f.write(b, lo, acc)
 	}
-	(*columnSum)(k).write(lo, sums)
 }

@@ -304,6 +304,16 @@ func (s source) normal(dims ...int) ref.Array {
 	return a
 }
 
+// odd puts NaN and infinities into some arrays.
+func (s source) odd(a ref.Array) ref.Array {
+	if s.rng.IntN(3) == 0 {
+		for range min(len(a.F), 1+s.rng.IntN(4)) {
+			a.F[s.rng.IntN(len(a.F))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[s.rng.IntN(3)]
+		}
+	}
+	return a
+}
+
 // ids are integers in [0, n).
 func (s source) ids(n int, dims ...int) ref.Array {
 	a := ref.New(shape.I32(dims...))

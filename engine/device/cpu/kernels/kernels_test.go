@@ -90,7 +90,14 @@ func drawReduce(s source, fn string) sample {
 	if fn != "sum" && x.Elems() == 0 {
 		x = shape.Of(3, 1)
 	}
-	return sample{ops.Reduce{Fn: fn, Axes: s.axes(x), Keep: s.bool("keep")}, []ref.Array{s.normal(x...)}, 1e-6}
+	if rapid.IntRange(0, 4).Draw(s.t, "large") == 0 {
+		x = rapid.SampledFrom([]shape.Shape{ // with rows that are narrow, many or shared
+			{s.size("rows", 30000), s.size("few", 17)}, {s.size("rows", 300), s.size("columns", 1500)},
+			{s.size("n", 90), s.size("c", 30), s.size("s", 90)}, {s.size("n", 9), s.size("rows", 3000), s.size("few", 20)},
+			{s.size("n", 9), s.size("c", 5), s.size("h", 40), s.size("w", 40)},
+		}).Draw(s.t, "shape")
+	}
+	return sample{ops.Reduce{Fn: fn, Axes: s.axes(x), Keep: s.bool("keep")}, []ref.Array{s.odd(s.normal(x...))}, 1e-6}
 }
 
 var movementCases = map[string]func(s source) sample{
@@ -125,6 +132,10 @@ var movementCases = map[string]func(s source) sample{
 	},
 	"sum_to": func(s source) sample {
 		x, to := drawStretch(s)
+		if rapid.IntRange(0, 4).Draw(s.t, "narrow") == 0 {
+			x, to = shape.Of(s.size("rows", 30000), s.size("columns", 40)), shape.Of(1)
+			to[0] = x[1]
+		}
 		return sample{ops.SumTo{Shape: to}, []ref.Array{s.normal(x...)}, 1e-6}
 	},
 	"broadcast_to": func(s source) sample {

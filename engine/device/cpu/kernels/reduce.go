@@ -20,7 +20,7 @@ var reduceKernels = map[string]constructor{
 }
 
 const (
-	reduceWidth = 64      // most output elements of a chunk: as many sums on its stack
+	reduceWidth = 64      // most output elements of a chunk
 	reducePart  = 1 << 16 // about the elements of x in one partial sum, where outputs are few
 )
 
@@ -92,8 +92,10 @@ func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
 	if run, _ := k.folded.run(); run > 0 && run < reducePart {
 		k.part = reducePart / run * run
 	}
-	if f == foldSum && k.columns() && len(k.outer.dims) == 1 && len(k.folded.dims) == 1 {
-		return newColumnSum(k)
+	if k.columns() {
+		if c, ok := newColumnFold(k); ok {
+			return c
+		}
 	}
 	narrow := 1
 	if k.columns() {
@@ -159,11 +161,11 @@ func (k *reduce) Chunk(i int) {
 		f0, f1 = span(part, k.part, k.total)
 	}
 	inner, stride := k.outer.run()
+	r := takeRegisters()
 	for lo < hi {
 		off := lo % inner
 		n := min(inner-off, hi-lo)
-		var sums [reduceWidth]float64
-		acc := sums[:n]
+		acc := r.doubles()[:n]
 		k.foldInto(acc, k.outer.at(lo/inner)+off*stride, stride, f0, f1)
 		if k.parts > 1 {
 			copy(k.partial[part*k.n+lo:], acc)
@@ -174,6 +176,7 @@ func (k *reduce) Chunk(i int) {
 		}
 		lo += n
 	}
+	r.giveBack()
 }
 
 // foldInto folds elements f0..f1 of each of len(acc) neighbouring outputs,
@@ -190,25 +193,12 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 		f0 += n
 		if !k.columns() {
 			for j := range acc {
-				acc[j] = k.along(acc[j], k.x[at+j*stride:], n, step)
+				acc[j] = k.f.along(k.vec, acc[j], k.x[at+j*stride:][:n])
 			}
 			continue
 		}
-		for r := range n {
-			k.f.across(acc, k.x[at+r*step:][:len(acc)])
-		}
+		k.f.across(k.vec, acc, k.x[at:], step, n)
 	}
-}
-
-// along folds n elements of x, step apart, into acc.
-func (k *reduce) along(acc float64, x []float32, n, step int) float64 {
-	switch {
-	case step == 1 && k.f == foldSum:
-		return acc + k.vec.Sum(x[:n])
-	case step == 1 && k.f == foldSquares:
-		return acc + k.vec.SquaresFrom(x[:n], 0)
-	}
-	return k.f.along(acc, x, n, step)
 }
 
 // start is what folding no elements gives.
@@ -235,35 +225,25 @@ func maxOf(a, b float64) float64 {
 	return a
 }
 
-// along folds n elements of x, step apart, into acc.
-func (f fold) along(acc float64, x []float32, n, step int) float64 {
-	for i := 0; i < n; i++ {
-		v := float64(x[i*step])
-		switch f {
-		case foldSum:
-			acc += v
-		case foldSquares:
-			acc += v * v
-		default:
-			acc = maxOf(acc, v)
-		}
-	}
-	return acc
-}
-
-// across folds one element into each of acc.
-func (f fold) across(acc []float64, x []float32) {
-	x = x[:len(acc)]
+// along folds neighbours into acc.
+func (f fold) along(v *vec.Funcs, acc float64, x []float32) float64 {
 	switch f {
 	case foldSum:
-		for j, v := range x {
-			acc[j] += float64(v)
-		}
-	default:
-		for j := range x {
-			acc[j] = f.along(acc[j], x[j:], 1, 1)
-		}
+		return acc + v.Sum(x)
+	case foldSquares:
+		return acc + v.SquaresFrom(x, 0)
 	}
+	return maxOf(acc, float64(v.MaxOrNaN(x)))
+}
+
+// across folds rows, stride elements apart, into acc. What is squared lies in
+// one row.
+func (f fold) across(v *vec.Funcs, acc []float64, x []float32, stride, rows int) {
+	if f == foldMax {
+		v.MaxRows(acc, x, stride, rows)
+		return
+	}
+	v.SumRows(acc, x, stride, rows)
 }
 
 // reduceMaxGrad gives dy to the first element of x that equals y.
