@@ -5,25 +5,31 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Rows are the last axis. Their sums are in float64.
+// Rows are the last axis. Their sums are in float64, but those of rows that fit
+// into one vector.
 var softmaxKernels = map[string]constructor{
-	"softmax(f32)->f32":              rowwise(softmaxRow),
-	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow),
-	"softmax_grad(f32,f32)->f32":     rowwise(softmaxGradRow),
-	"log_softmax_grad(f32,f32)->f32": rowwise(logSoftmaxGradRow),
+	"softmax(f32)->f32":              rowwise(softmaxRow, func(v *vec.Funcs) narrowFunc { return v.Softmax }),
+	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow, func(v *vec.Funcs) narrowFunc { return v.LogSoftmax }),
+	"softmax_grad(f32,f32)->f32":     rowwise(softmaxGradRow, func(v *vec.Funcs) narrowFunc { return v.SoftmaxGrad }),
+	"log_softmax_grad(f32,f32)->f32": rowwise(logSoftmaxGradRow, func(v *vec.Funcs) narrowFunc { return v.LogSoftmaxGrad }),
 }
 
-// rowKernel is y[r] = f(a[r], b[r]) for each row; b is a for one input.
+// narrowFunc is one of [vec.Narrow].
+type narrowFunc = func(y, a, b []float32, n int) bool
+
+// rowKernel is y[r] = f(a[r], b[r]) for each row; b is a for one input. narrow
+// takes all rows at once, or reports that they are too wide for that.
 type rowKernel struct {
 	vec     *vec.Funcs
 	r, c    int
 	f       func(v *vec.Funcs, y, a, b []float32)
+	narrow  narrowFunc
 	y, a, b []float32
 }
 
-func rowwise(f func(v *vec.Funcs, y, a, b []float32)) constructor {
+func rowwise(f func(v *vec.Funcs, y, a, b []float32), narrow func(*vec.Funcs) narrowFunc) constructor {
 	return func(n *graph.Node) (Kernel, error) {
-		k := &rowKernel{vec: Using().vec(), f: f}
+		k := &rowKernel{vec: Using().vec(), f: f, narrow: narrow(Using().vec())}
 		k.r, k.c = rows(out(n, 0).Shape)
 		return k, nil
 	}
@@ -43,6 +49,9 @@ func (k *rowKernel) Run(p Pool, a *Args) error {
 
 func (k *rowKernel) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.c), k.r)
+	if s, e := lo*k.c, hi*k.c; k.narrow(k.y[s:e], k.a[s:e], k.b[s:e], k.c) {
+		return
+	}
 	for ; lo < hi; lo++ {
 		s, e := lo*k.c, (lo+1)*k.c
 		k.f(k.vec, k.y[s:e], k.a[s:e], k.b[s:e])
@@ -55,19 +64,13 @@ func softmaxRow(v *vec.Funcs, y, x, _ []float32) {
 
 func logSoftmaxRow(v *vec.Funcs, y, x, _ []float32) {
 	lse := v.LogSumExp(x)
-	y = y[:len(x)]
-	for j, v := range x {
-		y[j] = float32(float64(v) - lse)
-	}
+	high := float32(lse)
+	v.Standardize(y, x, high, float32(lse-float64(high)), 1, 0)
 }
 
 // softmaxGradRow is dx = y (dy - sum(y dy)).
 func softmaxGradRow(v *vec.Funcs, dx, y, dy []float32) {
-	dx, dy = dx[:len(y)], dy[:len(y)]
-	sum := v.Dot(y, dy)
-	for j, v := range y {
-		dx[j] = float32(float64(v) * (float64(dy[j]) - sum))
-	}
+	v.MulFrom(dx, y, dy, float32(v.Dot(y, dy)))
 }
 
 // logSoftmaxGradRow is dx = dy - exp(y) sum(dy).

@@ -34,6 +34,8 @@ var files = []struct {
 	{"vec_avx2_amd64", func(c *build.Context) { emitVec(c, avx2()) }},
 	{"columns_avx512_amd64", func(c *build.Context) { emitColumns(c, avx512()) }},
 	{"columns_avx2_amd64", func(c *build.Context) { emitColumns(c, avx2()) }},
+	{"narrow_avx512_amd64", func(c *build.Context) { emitNarrow(c, avx512()) }},
+	{"narrow_avx2_amd64", func(c *build.Context) { emitNarrow(c, avx2()) }},
 	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},
 	{"rows_avx2_amd64", func(c *build.Context) { emitRows(c, avx2()) }},
 }

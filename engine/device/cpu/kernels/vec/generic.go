@@ -30,6 +30,7 @@ var Generic = Funcs{
 
 	Rows:    &genericRows,
 	Columns: &genericColumns,
+	Narrow:  &genericNarrow,
 }
 
 // each makes a loop of a function of one element.

@@ -11,7 +11,7 @@ import (
 
 func TestEveryTableOfRowsIsWhole(t *testing.T) {
 	for name, f := range tables() {
-		for _, v := range []reflect.Value{reflect.ValueOf(*f.Rows), reflect.ValueOf(*f.Columns)} {
+		for _, v := range []reflect.Value{reflect.ValueOf(*f.Rows), reflect.ValueOf(*f.Columns), reflect.ValueOf(*f.Narrow)} {
 			for i := range v.NumField() {
 				if v.Field(i).IsNil() {
 					t.Errorf("%s has no %s", name, v.Type().Field(i).Name)

@@ -44,6 +44,7 @@ type Funcs struct {
 
 	*Rows
 	*Columns
+	*Narrow
 }
 
 // Drop says which elements dropout keeps: those of whose random word the upper

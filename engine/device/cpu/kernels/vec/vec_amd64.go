@@ -51,6 +51,7 @@ var AVX512 = Funcs{
 
 	Rows:    &avx512Rows,
 	Columns: &avx512Columns,
+	Narrow:  &avx512Narrow,
 }
 
 // AVX2 needs AVX2 and FMA.
@@ -102,6 +103,7 @@ var AVX2 = Funcs{
 
 	Rows:    &avx2Rows,
 	Columns: &avx2Columns,
+	Narrow:  &avx2Narrow,
 }
 
 // Assembly takes addresses and does not check lengths: what follows does.
