@@ -164,7 +164,7 @@ func (db *DB) Load(id uint64) (*Snapshot, error) {
 	err := db.read(func(im *image) (err error) {
 		m, err = im.manifest(id, true)
 		if err != nil {
-			if _, ok, e := im.lookup(bucketManifests, idKey(id)); e == nil && !ok {
+			if _, ok, e := im.lookup(bucketManifests, idKey(id)); e == nil && !ok && !im.rescued(id) {
 				err = ErrNotFound
 			}
 		}

@@ -75,7 +75,7 @@ func (im *image) ids() (ids, lost []uint64, err error) {
 // that the one belongs to the other.
 func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	payload, err := im.record(bucketManifests, idKey(id))
-	if err != nil && im.found != nil && im.found.manifests[id] != nil {
+	if err != nil && im.rescued(id) {
 		payload, err = im.found.manifests[id], nil
 	}
 	if err != nil {
@@ -107,6 +107,9 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	}
 	return m, nil
 }
+
+// rescued reports whether a scan found the manifest.
+func (im *image) rescued(id uint64) bool { return im.found != nil && im.found.manifests[id] != nil }
 
 // table reads the tensor table that a manifest names.
 func (im *image) table(id uint64, sum Hash) ([]byte, error) {

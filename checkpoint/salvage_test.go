@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -382,5 +383,50 @@ func flip(t *testing.T, path string, at int64) {
 	b[at] ^= 0x40
 	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A checkpoint that only the scan finds, and of which the tensor table is lost, is
+// one more that is left out.
+func TestSalvageWithoutATable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := open(t, path, small)
+	for step := 1; step <= 3; step++ {
+		m, src := alone(step)
+		if _, err := db.Save(t.Context(), m, src); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := db.im.manifest(3, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := []byte(m.Tensors[1].Chunks[0].Hash.String())
+	db.Close()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The last commit is not seen, and its table is gone wherever it stands.
+	const page, meta, size = 4096, 16, 64
+	first, second := b[meta:meta+size], b[page+meta:page+meta+size]
+	if binary.LittleEndian.Uint64(first[48:]) > binary.LittleEndian.Uint64(second[48:]) {
+		first, second = second, first
+	}
+	copy(second, first)
+	for i := bytes.Index(b, mark); i >= 0; i = bytes.Index(b, mark) {
+		copy(b[i:], make([]byte, len(mark)))
+	}
+	_, src := alone(1)
+	b[bytes.Index(b, src.data["t0"][:64])] ^= 1
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := path + "2"
+	if n, err := Salvage(t.Context(), path, out, nil); err != nil || n != 1 {
+		t.Fatalf("salvaged %d, %v", n, err)
+	}
+	if _, err := open(t, out, Options{}).Load(2); err != nil {
+		t.Error(err)
 	}
 }
