@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition"
 )
@@ -46,8 +47,11 @@ const (
 )
 
 func (o Options) checked() (Options, error) {
-	if !(o.Seconds >= 0) || o.Threads < 0 {
-		return o, fmt.Errorf("%w: %v seconds, %d threads: give 0 for the default, or more", ErrOptions, o.Seconds, o.Threads)
+	if !(o.Seconds >= 0) {
+		return o, fmt.Errorf("%w: %v seconds: give 0 for the default, or more", ErrOptions, o.Seconds)
+	}
+	if o.Threads < 0 || o.Threads > configs.MaxThreads {
+		return o, fmt.Errorf("%w: %d threads: give 0 for all cores, or up to %d", ErrOptions, o.Threads, configs.MaxThreads)
 	}
 	if p := o.Precision; p != "" && p != float32Name && p != bf16Name {
 		return o, fmt.Errorf("%w: precision %q: write %s or %s", ErrOptions, p, float32Name, bf16Name)

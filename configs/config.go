@@ -176,6 +176,9 @@ type Partition struct {
 	Recompute string // none, cheap or block
 }
 
+// MaxThreads is the most worker threads that may be asked for.
+const MaxThreads = 4096
+
 // Devices says what the run may use.
 type Devices struct {
 	Pos     Pos

@@ -10,7 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/bench"
+	"github.com/berth-ml/berth/configs"
 )
+
+// quickest are the workloads that are measured if none is named.
+var quickest = []string{"mlp", "cnn", "gpt-nano"}
 
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -18,20 +22,21 @@ func benchCommand() *cobra.Command {
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches and print time per step, throughput, the model's\n" +
 			"arithmetic as a share of this machine's measured matrix product, allocations and memory.\n" +
-			"Rates follow from the median step; arena and resident memory are peaks.\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
+			"Rates follow from the median step; arena and resident memory are peaks. Without names, those\n" +
+			"of a few milliseconds a step are measured: " + strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
 	}
 	var o bench.Options
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least this long")
-	c.Flags().IntVar(&o.Threads, "threads", 0, "worker threads; 0 means all cores")
+	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("worker threads, at most %d; 0 means all cores", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "what backward computes again to save memory: none, cheap or block")
-	c.Flags().StringVar(&o.Precision, "precision", "float32", "float32, or bf16 for the products of dense layers")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "float32, or bf16 for the products of dense layers and of attention's projections")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			args = []string{"mlp", "cnn", "gpt-nano"}
+			args = quickest
 		}
 		rs, err := runBench(c, args, o)
 		if err != nil {
