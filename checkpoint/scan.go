@@ -104,17 +104,17 @@ func (s *scan) bytes(at, n int64) []byte {
 	return b
 }
 
-// metered reads on from a place, while a scan may read.
+// metered reads on from a place up to another, while a scan may read.
 type metered struct {
-	s  *scan
-	at int64
+	s       *scan
+	at, end int64
 }
 
 func (r *metered) Read(p []byte) (int, error) {
 	if err := r.s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	n := min(int64(len(p)), r.s.size-r.at, r.s.left)
+	n := min(int64(len(p)), r.end-r.at, r.s.left)
 	if n <= 0 {
 		return 0, io.EOF
 	}
@@ -124,10 +124,13 @@ func (r *metered) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// value is the JSON that begins at a place, nil where there is none.
+// value is the JSON that begins at a place, nil where there is none. A record has
+// a copy, so it takes at most half of a file, and what its decoder makes room for
+// stays below the file's size.
 func (s *scan) value(at int64) []byte {
 	var raw json.RawMessage
-	if err := json.NewDecoder(&metered{s, at}).Decode(&raw); err != nil || len(raw) > maxRecord {
+	end := min(s.size, at+min(max(s.size/2, scanWindow), maxRecord))
+	if err := json.NewDecoder(&metered{s, at, end}).Decode(&raw); err != nil {
 		return nil
 	}
 	return raw
