@@ -155,6 +155,13 @@ func BenchmarkFewChannels(b *testing.B) {
 	}
 }
 
+// BenchmarkDepthwise is convolutions in which each channel stands alone.
+func BenchmarkDepthwise(b *testing.B) {
+	for stride := 1; stride <= 2; stride++ {
+		b.Run(fmt.Sprint("stride=", stride), func(b *testing.B) { benchConv(b, [7]int{8, 64, 56, 64, 3, stride, 1}, 64) })
+	}
+}
+
 // benchConv is a convolution and its gradients.
 func benchConv(b *testing.B, s [7]int, groups int) {
 	n, c, h, o, k, stride, pad := s[0], s[1], s[2], s[3], s[4], s[5], s[6]

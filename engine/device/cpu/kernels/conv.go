@@ -31,6 +31,7 @@ type conv struct {
 	then            *Epilogue // nil if nothing follows
 	direct          *direct   // instead of a product, if not nil
 	col2im          *col2im   // likewise
+	depthwise       *depthwise
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
@@ -66,7 +67,9 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
 	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
-	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
+	if k.depthwise = newDepthwise(&k, 1); k.depthwise == nil {
+		k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
+	}
 	return (*convY)(&k), nil
 }
 
@@ -82,6 +85,10 @@ func (k *convY) ScratchBytes() int64 {
 
 func (k *convY) Run(p Pool, a *Args) error {
 	(*conv)(k).bind(a.In[0], a.In[1], a.Out[0])
+	if d := k.depthwise; d != nil {
+		d.run(p, k.x, k.w, k.y, k.then)
+		return nil
+	}
 	if d := k.direct; d != nil {
 		d.run(p, k.x, k.w, k.y, floats(a.Scratch, d.scratch()), k.then)
 		return nil
@@ -121,6 +128,9 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off = 1, -1, op.Pad
+	if k.depthwise = newDepthwise(&k, op.Stride); k.depthwise != nil {
+		return (*convX)(&k), nil
+	}
 	if op.Stride > 1 {
 		k.col2im = newCol2im(&k, op.Stride, op.Pad)
 		return (*convX)(&k), nil
@@ -136,7 +146,7 @@ func (k *convX) Then(e Epilogue) { (*conv)(k).follow(e) }
 
 func (k *convX) ScratchBytes() int64 {
 	switch {
-	case k.col2im != nil:
+	case k.col2im != nil || k.depthwise != nil:
 		return 0
 	case k.direct != nil:
 		return int64(k.direct.scratch()) * 4
@@ -146,11 +156,14 @@ func (k *convX) ScratchBytes() int64 {
 
 func (k *convX) Run(p Pool, a *Args) error {
 	(*conv)(k).bind(a.Out[0], a.In[0], a.In[1])
-	if k.col2im != nil {
+	switch d := k.direct; {
+	case k.depthwise != nil:
+		k.depthwise.run(p, k.y, k.w, k.x, k.then)
+		return nil
+	case k.col2im != nil:
 		k.col2im.run(p)
 		return nil
-	}
-	if d := k.direct; d != nil {
+	case d != nil:
 		d.run(p, k.y, k.w, k.x, floats(a.Scratch, d.scratch()), k.then)
 		return nil
 	}
@@ -192,7 +205,8 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 type convW struct {
 	conv
 	parts   parts
-	windows *directW // instead of products, if not nil
+	windows *directW    // instead of products, if not nil
+	alone   *depthwiseW // likewise
 }
 
 func newConvGradW(n *graph.Node) (Kernel, error) {
@@ -201,24 +215,33 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k := convW{conv: convOf(x, w, y, op.Groups)}
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
-	k.im.transposed = true
 	k.grid = newGrid(&levelSizes[k.level], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
 	k.parts = newParts(k.grid, k.n)
-	k.windows = newDirectW(&k.conv)
+	if k.alone = newDepthwiseW(&k.conv); k.alone == nil {
+		k.windows = newDirectW(&k.conv)
+	}
+	k.im.transposed = true
 	return &k, nil
 }
 
 func (k *convW) ScratchBytes() int64 {
-	if k.windows == nil {
-		return k.parts.bytes()
+	switch {
+	case k.alone != nil:
+		return int64(k.alone.scratch()) * 4
+	case k.windows != nil:
+		return int64(k.windows.scratch()) * 4
 	}
-	return int64(k.windows.scratch()) * 4
+	return k.parts.bytes()
 }
 
 func (k *convW) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.Out[0], a.In[1])
 	if k.n == 0 {
 		clear(k.w)
+		return nil
+	}
+	if d := k.alone; d != nil {
+		d.run(p, k.x, k.y, k.w, floats(a.Scratch, d.scratch()))
 		return nil
 	}
 	if d := k.windows; d != nil {

@@ -59,6 +59,19 @@ func newDirect(l Level, im im2col, count, groups, cg, og, wo, wc int) *direct {
 		return nil
 	}
 	d := &direct{level: l, im: im, count: count, groups: groups, cg: cg, og: og, wide: wide, wo: wo, wc: wc}
+	if !d.cut(wide) {
+		return nil
+	}
+	d.panels = chunks(og, wide)
+	d.panelElems = (cg*kk + depthStep) * wide
+	d.locate()
+	return d
+}
+
+// cut divides the output into bands of rows, for which a pixel takes so many
+// sums. It reports whether they fit.
+func (d *direct) cut(sums int) bool {
+	im := &d.im
 	d.baseH, d.baseW = im.off, im.off
 	if im.dir < 0 {
 		d.baseH, d.baseW = im.off-(im.kh-1), im.off-(im.kw-1)
@@ -67,19 +80,17 @@ func newDirect(l Level, im im2col, count, groups, cg, og, wo, wc int) *direct {
 	rowIn := func(rows int) int { return (rows-1)*im.mul + im.kh }
 	d.bandRows = im.oh
 	fits := func() bool {
-		return cg*rowIn(d.bandRows)*d.pitch*im.mul+directPixels[l] <= bandInput && d.bandRows*im.ow*wide <= bandSums
+		return d.cg*rowIn(d.bandRows)*d.pitch*im.mul+directPixels[d.level] <= bandInput && d.bandRows*im.ow*sums <= bandSums
 	}
-	for d.bandRows > 1 && (!fits() || count*chunks(im.oh, d.bandRows) < enoughChunks && d.bandRows*im.ow*og*cg*kk >= 2*leastWork) {
+	work := func() int { return d.bandRows * im.ow * d.og * d.cg * im.kh * im.kw }
+	for d.bandRows > 1 && (!fits() || d.count*chunks(im.oh, d.bandRows) < enoughChunks && work() >= 2*leastWork) {
 		d.bandRows = (d.bandRows + 1) / 2
 	}
 	if im.oh == 0 || !fits() {
-		return nil
+		return false
 	}
-	d.inRows = rowIn(d.bandRows)
-	d.bands, d.panels = chunks(im.oh, d.bandRows), chunks(og, wide)
-	d.panelElems = (cg*kk + depthStep) * wide
-	d.locate()
-	return d
+	d.inRows, d.bands = rowIn(d.bandRows), chunks(im.oh, d.bandRows)
+	return true
 }
 
 // locate finds each element of a window in the copy.

@@ -141,3 +141,36 @@ func spreadGeneric(dst *float32, step int, src *float32, srs, cols, k int) {
 		}
 	}
 }
+
+// depthGeneric goes through a plane tap by tap, a row at a time.
+func depthGeneric(y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
+	out, at, weights := unsafe.Slice(y, (rows-1)*yrs+cols), unsafe.Slice(taps, k), unsafe.Slice(w, k)
+	for i := range rows {
+		row := out[i*yrs:][:cols]
+		clear(row)
+		for t, v := range weights {
+			for j, e := range pixels(x, at[t]+i*xrs, cols) {
+				row[j] += v * e
+			}
+		}
+	}
+}
+
+// depthGradGeneric goes through rows tap by tap.
+func depthGradGeneric(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
+	in, at := unsafe.Slice(y, (rows-1)*yrs+cols), unsafe.Slice(taps, k)
+	all := unsafe.Slice((*[genericCols]float32)(unsafe.Pointer(sums)), k)
+	for i := range rows {
+		row := in[i*yrs:][:cols]
+		for t := range all {
+			for j, e := range pixels(x, at[t]+i*xrs, cols) {
+				all[t][j%genericCols] += row[j] * e
+			}
+		}
+	}
+}
+
+// pixels are n of x.
+func pixels(x *float32, at, n int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), at*4)), n)
+}

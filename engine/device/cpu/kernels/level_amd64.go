@@ -210,3 +210,30 @@ func (l Level) direct(wide int, y, x *float32, taps *int, w *float32, pixels, k,
 		panic("BUG: a direct convolution without vectors")
 	}
 }
+
+// depth adds up k taps for rows x cols pixels: y[i][j] = sum over t of
+// x[taps[t]+i*xrs+j] * w[t]. Rows of y are yrs elements apart. k is at least 1.
+func (l Level) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
+	switch l {
+	case AMX, AVX512:
+		asm.Depth512(y, yrs, x, xrs, taps, w, k, rows, cols)
+	case AVX2:
+		asm.Depth2(y, yrs, x, xrs, taps, w, k, rows, cols)
+	default:
+		depthGeneric(y, yrs, x, xrs, taps, w, k, rows, cols)
+	}
+}
+
+// depthGrad adds to k vectors of sums the products of rows x cols pixels of y
+// and of x: sums[t][j%lanes] += y[i][j] * x[taps[t]+i*xrs+j]. Rows of y are yrs
+// elements apart. k is at least 1.
+func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
+	switch l {
+	case AMX, AVX512:
+		asm.DepthGrad512(sums, y, yrs, x, xrs, taps, k, rows, cols)
+	case AVX2:
+		asm.DepthGrad2(sums, y, yrs, x, xrs, taps, k, rows, cols)
+	default:
+		depthGradGeneric(sums, y, yrs, x, xrs, taps, k, rows, cols)
+	}
+}

@@ -78,3 +78,15 @@ func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows,
 func (l Level) direct(_ int, _, _ *float32, _ *int, _ *float32, _, _, _ int) {
 	panic("BUG: a direct convolution without vectors")
 }
+
+// depth adds up k taps for rows x cols pixels: y[i][j] = sum over t of
+// x[taps[t]+i*xrs+j] * w[t]. Rows of y are yrs elements apart.
+func (l Level) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
+	depthGeneric(y, yrs, x, xrs, taps, w, k, rows, cols)
+}
+
+// depthGrad adds to k vectors of sums the products of rows x cols pixels of y
+// and of x: sums[t][j%lanes] += y[i][j] * x[taps[t]+i*xrs+j].
+func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
+	depthGradGeneric(sums, y, yrs, x, xrs, taps, k, rows, cols)
+}

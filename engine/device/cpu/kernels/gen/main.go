@@ -26,6 +26,8 @@ var files = []struct {
 	{"pack_amd64", emitPack},
 	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},
+	{"depth_avx512_amd64", func(c *build.Context) { emitDepth(c, avx512()) }},
+	{"depth_avx2_amd64", func(c *build.Context) { emitDepth(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
 	{"random_avx512_amd64", func(c *build.Context) { emitRandom(c, avx512()) }},
