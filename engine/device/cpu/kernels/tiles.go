@@ -11,9 +11,9 @@ import (
 //
 // A float32 has 24 digits and is the sum of three numbers of 8, so float32 goes
 // the same way: of the nine products of parts, the six that matter to a float32
-// result are added up. What is left out is at most a quarter of the rounding of one
-// float32 product, and sums are on average nearer to the exact ones than those of
-// vectors (TestSplitIsAsExactAsVectors). Three things are not the same. What is
+// result are added up. What is left out is at most what rounding one float32 product
+// leaves out, mostly far less, and sums are on average nearer to the exact ones than
+// those of vectors (TestSplitIsAsExactAsVectors). Three things are not the same. What is
 // subnormal counts as zero, parts of numbers and of products, which is to say that
 // those below 2^-100 have fewer digits. Products of parts are added up in another
 // order, and above 2^127 may overflow earlier. And parts of an infinity cannot be added up: numbers that have no parts
