@@ -182,6 +182,51 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 	}
 }
 
+// maxTap takes one place of rows x cols windows, step elements of x apart, into
+// account: y and idx, rows of ystride elements, are the largest so far. at is
+// where in its plane x begins. No level without vectors has it, nor the other taps.
+func (l Level) maxTap(step int, y []float32, idx []int32, ystride int, x []float32, xstride, rows, cols, at int) {
+	_, _, _ = y[(rows-1)*ystride+cols-1], idx[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
+	switch {
+	case l >= AVX512 && step == 1:
+		asm.MaxTapEach512(&y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
+	case l >= AVX512:
+		asm.MaxTapOther512(&y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
+	case step == 1:
+		asm.MaxTapEach2(&y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
+	default:
+		asm.MaxTapOther2(&y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
+	}
+}
+
+// addTap adds every step-th element of rows of x to cols of y.
+func (l Level) addTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
+	_, _ = y[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
+	switch {
+	case l >= AVX512 && step == 1:
+		asm.AddTapEach512(&y[0], ystride, &x[0], xstride, rows, cols)
+	case l >= AVX512:
+		asm.AddTapOther512(&y[0], ystride, &x[0], xstride, rows, cols)
+	case step == 1:
+		asm.AddTapEach2(&y[0], ystride, &x[0], xstride, rows, cols)
+	default:
+		asm.AddTapOther2(&y[0], ystride, &x[0], xstride, rows, cols)
+	}
+}
+
+// spreadTap adds cols elements of rows of x to every step-th of y.
+func (l Level) spreadTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
+	_, _ = y[(rows-1)*ystride+(cols-1)*step], x[(rows-1)*xstride+cols-1]
+	switch {
+	case step == 1:
+		l.addTap(1, y, ystride, x, xstride, rows, cols)
+	case l >= AVX512:
+		asm.SpreadTap512(&y[0], ystride, &x[0], xstride, rows, cols)
+	default:
+		asm.SpreadTap2(&y[0], ystride, &x[0], xstride, rows, cols)
+	}
+}
+
 // padRows copies rows of cols numbers, srs elements apart, to rows of pitch
 // numbers: left zeros, the numbers, and zeros again.
 func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {

@@ -34,6 +34,19 @@ func (l Level) maxPool(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { ret
 // maxPoolGrad reports that this level has no function for windows of 2x2.
 func (l Level) maxPoolGrad(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { return false }
 
+// maxTap and the other taps are only called on levels with vectors.
+func (l Level) maxTap(_ int, _ []float32, _ []int32, _ int, _ []float32, _, _, _, _ int) {
+	panic("BUG: a tap without vectors")
+}
+
+func (l Level) addTap(_ int, _ []float32, _ int, _ []float32, _, _, _ int) {
+	panic("BUG: a tap without vectors")
+}
+
+func (l Level) spreadTap(_ int, _ []float32, _ int, _ []float32, _, _, _ int) {
+	panic("BUG: a tap without vectors")
+}
+
 // round rounds a row of numbers to bfloat16; dst may be src.
 func (l Level) round(dst, src []float32) { roundTo(dst, src) }
 

@@ -23,14 +23,19 @@ type pool2d struct {
 	level                Level
 	x, y                 []float32
 	idx                  []int32
+	taps                 []tap    // nil where windows are gone through one by one
 	then                 Epilogue // of gradients
 }
 
 func pool2dOf(x, y shape.Shape, kernel, stride, pad int) pool2d {
-	return pool2d{
+	k := pool2d{
 		planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3],
 		kernel: kernel, stride: stride, pad: pad, level: Using(),
 	}
+	if kernel > 0 && k.takesTaps() {
+		k.taps = k.newTaps()
+	}
+	return k
 }
 
 func (k *pool2d) ScratchBytes() int64 { return 0 }
@@ -60,11 +65,18 @@ func (k *pool2d) window(o, n int) (lo, hi int) {
 	return max(0, lo), min(n, lo+k.kernel)
 }
 
-type maxPool struct{ pool2d }
+type maxPool struct {
+	pool2d
+	firsts []int32 // where windows begin, for taps
+}
 
 func newMaxPool(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.MaxPool2D)
-	return &maxPool{pool2dOf(in(n, 0).Shape, out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
+	k := &maxPool{pool2d: pool2dOf(in(n, 0).Shape, out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}
+	if k.taps != nil {
+		k.firsts = k.firstOf()
+	}
+	return k, nil
 }
 
 func (k *maxPool) Run(p Pool, a *Args) error {
@@ -79,8 +91,12 @@ func (k *maxPool) Chunk(i int) {
 	for p := lo; p < hi; p++ {
 		x, y := k.plane(p)
 		idx := k.idx[p*len(y):][:len(y)]
-		if k.kernel != 2 || k.stride != 2 || k.pad != 0 || len(y) == 0 ||
-			!k.level.maxPool(&y[0], &idx[0], &x[0], k.w, k.oh, k.ow) {
+		switch {
+		case k.kernel == 2 && k.stride == 2 && k.pad == 0 && len(y) > 0 &&
+			k.level.maxPool(&y[0], &idx[0], &x[0], k.w, k.oh, k.ow):
+		case k.taps != nil:
+			k.larger(x, y, idx)
+		default:
 			k.largestOf(x, y, idx)
 		}
 	}
@@ -195,18 +211,28 @@ func (k *avgPool) Chunk(i int) {
 	inv := 1 / float32(k.kernel*k.kernel)
 	for p := lo; p < hi; p++ {
 		x, y := k.plane(p)
-		for oh := range k.oh {
-			h0, h1 := k.window(oh, k.h)
-			for ow := range k.ow {
-				w0, w1 := k.window(ow, k.w)
-				s := float32(0)
-				for h := h0; h < h1; h++ {
-					for _, v := range x[h*k.w+w0 : h*k.w+w1] {
-						s += v
-					}
+		if k.taps != nil {
+			k.add(x, y)
+			k.level.vec().MulScalar(y, y, inv)
+			continue
+		}
+		k.average(x, y, inv)
+	}
+}
+
+// average goes through a plane window by window.
+func (k *avgPool) average(x, y []float32, inv float32) {
+	for oh := range k.oh {
+		h0, h1 := k.window(oh, k.h)
+		for ow := range k.ow {
+			w0, w1 := k.window(ow, k.w)
+			s := float32(0)
+			for h := h0; h < h1; h++ {
+				for _, v := range x[h*k.w+w0 : h*k.w+w1] {
+					s += v
 				}
-				y[oh*k.ow+ow] = s * inv
 			}
+			y[oh*k.ow+ow] = s * inv
 		}
 	}
 }
@@ -232,20 +258,30 @@ func (k *avgPoolGrad) Chunk(i int) {
 	inv := 1 / float32(k.kernel*k.kernel)
 	for p := lo; p < hi; p++ {
 		dx, dy := k.plane(p)
-		clear(dx)
-		for oh := range k.oh {
-			h0, h1 := k.window(oh, k.h)
-			for ow := range k.ow {
-				w0, w1 := k.window(ow, k.w)
-				d := dy[oh*k.ow+ow] * inv
-				for h := h0; h < h1; h++ {
-					row := dx[h*k.w+w0 : h*k.w+w1]
-					for j := range row {
-						row[j] += d
-					}
+		if k.taps != nil {
+			k.spread(dx, dy)
+			k.level.vec().MulScalar(dx, dx, inv)
+			continue
+		}
+		k.share(dx, dy, inv)
+	}
+	k.follow(lo, hi)
+}
+
+// share goes through a plane window by window.
+func (k *avgPoolGrad) share(dx, dy []float32, inv float32) {
+	clear(dx)
+	for oh := range k.oh {
+		h0, h1 := k.window(oh, k.h)
+		for ow := range k.ow {
+			w0, w1 := k.window(ow, k.w)
+			d := dy[oh*k.ow+ow] * inv
+			for h := h0; h < h1; h++ {
+				row := dx[h*k.w+w0 : h*k.w+w1]
+				for j := range row {
+					row[j] += d
 				}
 			}
 		}
 	}
-	k.follow(lo, hi)
 }

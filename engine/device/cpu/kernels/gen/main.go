@@ -30,6 +30,8 @@ var files = []struct {
 	{"depth_avx2_amd64", func(c *build.Context) { emitDepth(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},
 	{"pool_avx2_amd64", func(c *build.Context) { emitPool(c, avx2()) }},
+	{"taps_avx512_amd64", func(c *build.Context) { emitTaps(c, avx512()) }},
+	{"taps_avx2_amd64", func(c *build.Context) { emitTaps(c, avx2()) }},
 	{"random_avx512_amd64", func(c *build.Context) { emitRandom(c, avx512()) }},
 	{"random_avx2_amd64", func(c *build.Context) { emitRandom(c, avx2()) }},
 	{"vec_avx512_amd64", func(c *build.Context) { emitVec(c, avx512()) }},
