@@ -65,8 +65,8 @@ func (d *col2im) Chunk(i int) {
 	r1 := max(r0, min(d.oh, (h1-1+d.pad)/d.stride+1))
 	n := (r1 - r0) * d.ow
 	ws := takeWorkspace()
-	mem := ws.more((c1-c0)*d.kk*n + d.w)
-	cols, sums := mem.cut((c1-c0)*d.kk*n), mem.cut(d.w)
+	mem := ws.more((c1-c0)*d.kk*n + 2*d.w)
+	cols, sums := mem.cut((c1-c0)*d.kk*n), mem.cut(2*d.w)
 	g := gemm{
 		level: d.level, form: d.form, k: og, c: cols, ldc: n,
 		a: operand{d.conv.w[p%d.groups*og*cg*d.kk+c0*d.kk:], 1, cg * d.kk},
@@ -87,6 +87,11 @@ func (d *col2im) Chunk(i int) {
 
 // row writes row h of a plane from the windows r0..r1 of its channel.
 func (d *col2im) row(dst, cols, sums []float32, h, r0, r1 int) {
+	if d.stride == 2 && d.w > 1 {
+		even := d.phase(cols, sums[:chunks(d.w, 2)], 0, h, r0, r1)
+		d.level.zip(dst, even, d.phase(cols, sums[d.w:][:d.w/2], 1, h, r0, r1))
+		return
+	}
 	for phase := range min(d.stride, d.w) {
 		sum := d.phase(cols, sums[:chunks(d.w-phase, d.stride)], phase, h, r0, r1)
 		at := phase

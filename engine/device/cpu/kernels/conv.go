@@ -39,7 +39,7 @@ func convOf(x, w, y shape.Shape, groups int) conv {
 		n: x[0], c: x[1], o: y[1], groups: groups,
 		kk: w[2] * w[3], px: x[2] * x[3], py: y[2] * y[3],
 		level: Using(),
-		im:    im2col{kh: w[2], kw: w[3]},
+		im:    im2col{level: Using(), kh: w[2], kw: w[3]},
 	}
 }
 

@@ -129,6 +129,10 @@ func (d *depthwise) mix(y, sums []float32, first, rows int) {
 			return
 		}
 		row := y[(r*d.stride+first)*d.wid:][:d.wid]
+		if d.stride == 2 {
+			d.level.zip(row, sums[r*d.im.ow:], sums[(rows+r)*d.im.ow:])
+			continue
+		}
 		for b := range min(d.stride, d.wid) {
 			at := b
 			for _, v := range sums[(b*rows+r)*d.im.ow:][:chunks(d.wid-b, d.stride)] {

@@ -174,3 +174,19 @@ func depthGradGeneric(sums, y *float32, yrs int, x *float32, xrs int, taps *int,
 func pixels(x *float32, at, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), at*4)), n)
 }
+
+func unzip(dst, src []float32) {
+	for i := range dst {
+		dst[i] = src[2*i]
+	}
+}
+
+func zip(dst, a, b []float32) {
+	for i := range dst {
+		if i%2 == 0 {
+			dst[i] = a[i/2]
+		} else {
+			dst[i] = b[i/2]
+		}
+	}
+}

@@ -8,6 +8,7 @@ package kernels
 // reads dy with mul = 1, dir = -1, off = pad. Zeros are multiplied like pixels,
 // so an infinite weight gives NaN at a padded edge.
 type im2col struct {
+	level         Level
 	src           []float32 // one group's channels of one sample, [C,H,W]
 	h, w          int       // of src
 	kh, kw        int       // of the kernel
@@ -72,8 +73,12 @@ func (m *im2col) fillRow(dst, row []float32, t int) {
 
 // copyRow writes every pixel of a row that a stride comes to.
 func (m *im2col) copyRow(dst, row []float32) {
-	if m.mul == 1 {
+	switch m.mul {
+	case 1:
 		copy(dst, row)
+		return
+	case 2:
+		m.level.unzip(dst, row)
 		return
 	}
 	row = row[:(len(dst)-1)*m.mul+1]

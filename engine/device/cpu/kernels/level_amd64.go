@@ -282,3 +282,35 @@ func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *i
 		depthGradGeneric(sums, y, yrs, x, xrs, taps, k, rows, cols)
 	}
 }
+
+// unzip copies every other number: dst[i] = src[2*i].
+func (l Level) unzip(dst, src []float32) {
+	n := len(dst)
+	_ = src[2*n-2]
+	if l >= AVX512 {
+		asm.Unzip512(&dst[0], &src[0], n)
+		return
+	}
+	whole := 0
+	if l == AVX2 && n > 8 {
+		whole = (n - 1) / 8 * 8 // it reads one more
+		asm.Unzip2(&dst[0], &src[0], whole)
+	}
+	unzip(dst[whole:], src[2*whole:])
+}
+
+// zip writes the numbers of a and b in turns: dst[2*i] = a[i], dst[2*i+1] = b[i].
+func (l Level) zip(dst, a, b []float32) {
+	n := len(dst)
+	_, _ = a[:(n+1)/2], b[:n/2]
+	if l >= AVX512 && n > 1 {
+		asm.Zip512(&dst[0], &a[0], &b[0], n)
+		return
+	}
+	whole := 0
+	if l == AVX2 && n >= 16 {
+		whole = n / 16 * 16
+		asm.Zip2(&dst[0], &a[0], &b[0], whole)
+	}
+	zip(dst[whole:], a[whole/2:], b[whole/2:])
+}

@@ -103,3 +103,9 @@ func (l Level) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *flo
 func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
 	depthGradGeneric(sums, y, yrs, x, xrs, taps, k, rows, cols)
 }
+
+// unzip copies every other number: dst[i] = src[2*i].
+func (l Level) unzip(dst, src []float32) { unzip(dst, src) }
+
+// zip writes the numbers of a and b in turns: dst[2*i] = a[i], dst[2*i+1] = b[i].
+func (l Level) zip(dst, a, b []float32) { zip(dst, a, b) }

@@ -41,3 +41,24 @@ func Gather2(dst *float32, src *float32, cs int, rows int, k int)
 //
 //go:noescape
 func PadRows512(dst *float32, pitch int, src *float32, srs int, cols int, rows int, left int)
+
+// Unzip512 copies every other number with AVX-512: dst[i] = src[2*i] for i below n, which is at least 1. It reads 2*n-1
+// numbers.
+//
+//go:noescape
+func Unzip512(dst *float32, src *float32, n int)
+
+// Zip512 writes n numbers of a and b in turns with AVX-512: dst[2*i] = a[i], dst[2*i+1] = b[i].
+//
+//go:noescape
+func Zip512(dst *float32, a *float32, b *float32, n int)
+
+// Unzip2 copies every other number with AVX2: dst[i] = src[2*i] for i below n, a whole number of 8. It reads 2*n numbers.
+//
+//go:noescape
+func Unzip2(dst *float32, src *float32, n int)
+
+// Zip2 writes n numbers of a and b in turns with AVX2, n being a whole number of 16: dst[2*i] = a[i], dst[2*i+1] = b[i].
+//
+//go:noescape
+func Zip2(dst *float32, a *float32, b *float32, n int)

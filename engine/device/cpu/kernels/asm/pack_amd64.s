@@ -499,3 +499,197 @@ row:
 	JGT       columns
 	VZEROUPPER
 	RET
+
+// func Unzip512(dst *float32, src *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·Unzip512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPS evens<>+0(SB), Z0
+
+whole:
+	CMPQ      DX, $0x10
+	JLE       last
+	VMOVUPS   (CX), Z1
+	VPERMT2PS 64(CX), Z0, Z1
+	VMOVUPS   Z1, (AX)
+	ADDQ      $0x80, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x10, DX
+	JMP       whole
+
+last:
+	LEAQ      -1(DX)(DX*1), BX
+	MOVL      $0xffffffff, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K1
+	SHRL      $0x10, SI
+	KMOVW     SI, K2
+	MOVL      $0xffffffff, BX
+	BZHIL     DX, BX, BX
+	KMOVW     BX, K3
+	SHRL      $0x10, BX
+	KMOVW     BX, K4
+	VMOVUPS.Z (CX), K1, Z1
+	VMOVUPS.Z 64(CX), K2, Z2
+	VPERMT2PS Z2, Z0, Z1
+	VMOVUPS   Z1, K3, (AX)
+	VZEROUPPER
+	RET
+
+DATA evens<>+0(SB)/4, $0x00000000
+DATA evens<>+4(SB)/4, $0x00000002
+DATA evens<>+8(SB)/4, $0x00000004
+DATA evens<>+12(SB)/4, $0x00000006
+DATA evens<>+16(SB)/4, $0x00000008
+DATA evens<>+20(SB)/4, $0x0000000a
+DATA evens<>+24(SB)/4, $0x0000000c
+DATA evens<>+28(SB)/4, $0x0000000e
+DATA evens<>+32(SB)/4, $0x00000010
+DATA evens<>+36(SB)/4, $0x00000012
+DATA evens<>+40(SB)/4, $0x00000014
+DATA evens<>+44(SB)/4, $0x00000016
+DATA evens<>+48(SB)/4, $0x00000018
+DATA evens<>+52(SB)/4, $0x0000001a
+DATA evens<>+56(SB)/4, $0x0000001c
+DATA evens<>+60(SB)/4, $0x0000001e
+GLOBL evens<>(SB), RODATA|NOPTR, $64
+
+// func Zip512(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·Zip512(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    a+8(FP), CX
+	MOVQ    b+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPS lower<>+0(SB), Z0
+	VMOVUPS upper<>+0(SB), Z1
+
+whole:
+	CMPQ      BX, $0x20
+	JLT       last
+	VMOVUPS   (CX), Z2
+	VMOVUPS   (DX), Z3
+	VMOVUPS   Z2, Z4
+	VMOVUPS   Z2, Z2
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, (AX)
+	VMOVUPS   Z2, 64(AX)
+	ADDQ      $0x40, CX
+	ADDQ      $0x40, DX
+	SUBQ      $-128, AX
+	SUBQ      $0x20, BX
+	JMP       whole
+
+last:
+	MOVQ      BX, SI
+	SHRQ      $0x01, SI
+	MOVL      $0xffffffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	SHRL      $0x10, DI
+	KMOVW     DI, K2
+	LEAQ      1(BX), SI
+	SHRQ      $0x01, SI
+	MOVL      $0xffffffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K2
+	SHRL      $0x10, DI
+	KMOVW     DI, K3
+	MOVL      $0xffffffff, SI
+	BZHIL     BX, SI, SI
+	KMOVW     SI, K3
+	SHRL      $0x10, SI
+	KMOVW     SI, K4
+	VMOVUPS.Z (CX), K2, Z2
+	VMOVUPS.Z (DX), K1, Z3
+	VMOVUPS   Z2, Z4
+	VMOVUPS   Z2, Z2
+	VPERMT2PS Z3, Z0, Z4
+	VPERMT2PS Z3, Z1, Z2
+	VMOVUPS   Z4, K3, (AX)
+	VMOVUPS   Z2, K4, 64(AX)
+	VZEROUPPER
+	RET
+
+DATA lower<>+0(SB)/4, $0x00000000
+DATA lower<>+4(SB)/4, $0x00000010
+DATA lower<>+8(SB)/4, $0x00000001
+DATA lower<>+12(SB)/4, $0x00000011
+DATA lower<>+16(SB)/4, $0x00000002
+DATA lower<>+20(SB)/4, $0x00000012
+DATA lower<>+24(SB)/4, $0x00000003
+DATA lower<>+28(SB)/4, $0x00000013
+DATA lower<>+32(SB)/4, $0x00000004
+DATA lower<>+36(SB)/4, $0x00000014
+DATA lower<>+40(SB)/4, $0x00000005
+DATA lower<>+44(SB)/4, $0x00000015
+DATA lower<>+48(SB)/4, $0x00000006
+DATA lower<>+52(SB)/4, $0x00000016
+DATA lower<>+56(SB)/4, $0x00000007
+DATA lower<>+60(SB)/4, $0x00000017
+GLOBL lower<>(SB), RODATA|NOPTR, $64
+
+DATA upper<>+0(SB)/4, $0x00000008
+DATA upper<>+4(SB)/4, $0x00000018
+DATA upper<>+8(SB)/4, $0x00000009
+DATA upper<>+12(SB)/4, $0x00000019
+DATA upper<>+16(SB)/4, $0x0000000a
+DATA upper<>+20(SB)/4, $0x0000001a
+DATA upper<>+24(SB)/4, $0x0000000b
+DATA upper<>+28(SB)/4, $0x0000001b
+DATA upper<>+32(SB)/4, $0x0000000c
+DATA upper<>+36(SB)/4, $0x0000001c
+DATA upper<>+40(SB)/4, $0x0000000d
+DATA upper<>+44(SB)/4, $0x0000001d
+DATA upper<>+48(SB)/4, $0x0000000e
+DATA upper<>+52(SB)/4, $0x0000001e
+DATA upper<>+56(SB)/4, $0x0000000f
+DATA upper<>+60(SB)/4, $0x0000001f
+GLOBL upper<>(SB), RODATA|NOPTR, $64
+
+// func Unzip2(dst *float32, src *float32, n int)
+// Requires: AVX, AVX2
+TEXT ·Unzip2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+next:
+	VMOVUPS (CX), Y0
+	VSHUFPS $0x88, 32(CX), Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    $0x40, CX
+	ADDQ    $0x20, AX
+	SUBQ    $0x08, DX
+	JGT     next
+	VZEROUPPER
+	RET
+
+// func Zip2(dst *float32, a *float32, b *float32, n int)
+// Requires: AVX
+TEXT ·Zip2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ a+8(FP), CX
+	MOVQ b+16(FP), DX
+	MOVQ n+24(FP), BX
+
+next:
+	VMOVUPS    (CX), Y0
+	VMOVUPS    (DX), Y2
+	VUNPCKLPS  Y2, Y0, Y1
+	VUNPCKHPS  Y2, Y0, Y2
+	VPERM2F128 $0x20, Y2, Y1, Y0
+	VPERM2F128 $0x31, Y2, Y1, Y2
+	VMOVUPS    Y0, (AX)
+	VMOVUPS    Y2, 32(AX)
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, DX
+	ADDQ       $0x40, AX
+	SUBQ       $0x10, BX
+	JGT        next
+	VZEROUPPER
+	RET

@@ -19,6 +19,10 @@ func emitPack(c *build.Context) {
 	emitTranspose2(c)
 	emitGather2(c)
 	emitPad(c)
+	emitUnzip512(c)
+	emitZip512(c)
+	emitUnzip2(c)
+	emitZip2(c)
 }
 
 // emitPad writes the copy of an image's rows with zeros around them. It goes
