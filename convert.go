@@ -15,8 +15,8 @@ import (
 func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
 	s := datasets.Spec{
-		ScaleTarget: d.StandardizeTarget,
-		Source:      d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
+		ScaleTarget: d.StandardizeTarget, UnitTarget: c.Loss == "bce",
+		Source: d.Source, Path: d.Path, Seed: c.Seed, Split: d.Split, KeepOrder: !c.Train.Shuffle,
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
@@ -55,10 +56,13 @@ var ErrNonFinite = device.ErrNonFinite
 // IsUsage reports whether an error is about what was asked for, in a config or
 // a call, and not about what happened while doing it.
 func IsUsage(err error) bool {
+	if errors.Is(err, checkpoint.ErrDamaged) { // which may be why nothing was found
+		return false
+	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
 		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrEnvironment,
-		configs.ErrInvalid, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
+		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -158,17 +158,17 @@ func (r *Run) answer(ctx context.Context, rt *executor.Runtime, p *executor.Prog
 	if err != nil {
 		return err
 	}
-	per := len(v) / b.Samples
+	per, last := len(v)/b.Samples, out.Meta().Shape.Dim(-1)
 	for i := range b.Samples {
-		if err := emit(r.prediction(b.At.Index+i, v[i*per:(i+1)*per])); err != nil {
+		if err := emit(r.prediction(b.At.Index+i, v[i*per:(i+1)*per], last)); err != nil {
 			return err
 		}
 	}
 	return rt.Residency.Drop(out)
 }
 
-// prediction words one sample's output.
-func (r *Run) prediction(index int, v []float32) Prediction {
+// prediction words one sample's output, whose last axis is that long.
+func (r *Run) prediction(index int, v []float32, last int) Prediction {
 	info := &r.Data.Info
 	if !r.spec.Classifies() || info.Classes == 0 {
 		p := Prediction{Index: index, Values: slices.Clone(v)}
@@ -177,7 +177,7 @@ func (r *Run) prediction(index int, v []float32) Prediction {
 		}
 		return p
 	}
-	v = v[len(v)-info.Classes:] // the last position of a sequence
+	v = v[len(v)-last:] // the last position of a sequence
 	best := 0
 	for i := range v {
 		if v[i] > v[best] {

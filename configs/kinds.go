@@ -203,11 +203,16 @@ type text struct {
 	what    string // "a name of letters and digits"
 	pattern *regexp.Regexp
 	bare    bool // a number needs no quotes
+	tab     bool // \t is a tab also without quotes, which flags and variables do not have
 }
 
 func (t text) expect() string { return t.what }
 
 func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if t.tab && n.Kind == yaml.ScalarNode && n.Value == `\t` {
+		*dst.(*string) = "\t"
+		return
+	}
 	typed := n.ShortTag() == "!!str" || d.origin[n] != "" || t.bare && n.ShortTag() == "!!int"
 	if n.Kind != yaml.ScalarNode || !typed || t.pattern != nil && !t.pattern.MatchString(n.Value) {
 		d.mismatch(n, path, t.what)

@@ -43,7 +43,7 @@ var rootSection = &section{
 		{name: "data", kind: dataSection, at: at(func(c *Config) *Data { return &c.Data }), required: true},
 		{name: "model", kind: modelSection, at: at(func(c *Config) *Model { return &c.Model }), required: true},
 		{name: "loss", kind: losses, at: at(func(c *Config) *string { return &c.Loss }),
-			doc: "what is minimised; `cross_entropy` for classification and text, `mse` for regression, unless given; `bce`, on logits, for targets of 0 and 1, which need `data.task: regression`"},
+			doc: "what is minimised; `cross_entropy` for classification and text, `mse` for regression, unless given; `bce`, on logits, for targets of 0 and 1, or between, which need `data.task: regression`"},
 		{name: "precision", kind: precisions, at: at(func(c *Config) *string { return &c.Precision }), def: "float32",
 			doc: "of the factors in the matrix products of dense layers and of attention's projections, forward and backward: `bf16` rounds them to bfloat16; sums, weights, gradients and the optimizer's state are float32 always"},
 		{name: "train", kind: trainSection, at: at(func(c *Config) *Train { return &c.Train })},

@@ -43,7 +43,7 @@ var dataSection = chosen(&section{
 				doc: "the column of the target, by name or by number from 0, -1 the last; all others are features"},
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are neither, by name or number"},
-			{name: "delimiter", kind: text{what: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`)},
+			{name: "delimiter", kind: text{what: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
 				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "what stands between columns; a file with others than this is refused, not guessed at"},
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",

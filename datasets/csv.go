@@ -17,7 +17,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
-	c := &csvFile{path: s.Path, opt: s.CSV}
+	c := &csvFile{path: s.Path, opt: s.CSV, unit: s.UnitTarget}
 	if s.Like != nil {
 		c.like = s.Like.Features
 	}

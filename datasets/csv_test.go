@@ -110,6 +110,23 @@ func TestCSVErrors(t *testing.T) {
 }
 
 // Scaling is fitted on the training part alone, and prediction reuses it.
+// A loss of 0 and 1 has no use for other targets.
+func TestUnitTargets(t *testing.T) {
+	header := npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1)}\n", 0)
+	dir := folder(t, map[string][]byte{"input.npy": append(header, 0, 0, 0, 0, 0, 0, 0, 0), "target.npy": append(header, shape.Bytes([]float32{1, -7})...)})
+	for name, s := range map[string]Spec{
+		`x.csv:3:3 (column "y"): the target is 2, and the loss is bce`:           {Source: "csv", Path: write(t, "x.csv", "a,y\n1,0.5\n3,2\n"), CSV: CSVOptions{Task: TaskRegression}},
+		`"target": element 0 of sample 1: the target is -7, and the loss is bce`: {Source: "tensors", Path: dir},
+	} {
+		s.Split = 1
+		open(t, s)
+		s.UnitTarget = true
+		if _, err := Open(t.Context(), s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
 func TestCSVStandardize(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,const,b,k\n")

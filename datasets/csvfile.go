@@ -19,6 +19,7 @@ import (
 type csvFile struct {
 	path     string
 	opt      CSVOptions
+	unit     bool     // labels must lie from 0 to 1
 	like     []string // names of a model's features, to be read besides labels; nil: all columns
 	header   []string // nil if the file has none
 	width    int      // columns
@@ -365,6 +366,9 @@ func (c *csvFile) row(rec []string, at []fieldPos) error {
 			v, err := c.number(rec, at, j)
 			if err != nil {
 				return blame("task", err)
+			}
+			if c.unit && !(v >= 0 && v <= 1) {
+				return c.fieldError(at, j, notUnit(v))
 			}
 			c.targets = append(c.targets, v)
 			continue

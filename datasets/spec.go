@@ -68,6 +68,9 @@ type Spec struct {
 	// ScaleTarget, of csv and regression, brings targets to mean 0 and
 	// deviation 1 over the training part.
 	ScaleTarget bool
+	// UnitTarget, of csv and regression and of tensors, refuses targets that do
+	// not lie from 0 to 1.
+	UnitTarget bool
 
 	CSV     CSVOptions
 	Text    TextOptions

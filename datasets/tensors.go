@@ -36,6 +36,11 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 	if rows != n {
 		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q", ErrFormat, s.Path, rows, inName, n, outName)
 	}
+	if s.UnitTarget && target.field.Meta.DType == shape.Float32 {
+		if err := unit(shape.View[float32](target.data), target.field.Meta.Elems()); err != nil {
+			return nil, fmt.Errorf("%w: %s: %q: %w", ErrFormat, s.Path, outName, err)
+		}
+	}
 	if m := &target.field.Meta; m.DType == shape.Float32 && m.Shape.Rank() == 0 {
 		m.Shape = shape.Of(1)
 	}
@@ -173,6 +178,21 @@ func finite(values []float32, perSample int) error {
 		}
 	}
 	return nil
+}
+
+// unit refuses targets that do not lie from 0 to 1.
+func unit(values []float32, perSample int) error {
+	for i, v := range values {
+		if !(v >= 0 && v <= 1) {
+			return fmt.Errorf("element %d of sample %d: %s", i%perSample, i/perSample, notUnit(v))
+		}
+	}
+	return nil
+}
+
+// notUnit says what is wrong with a target outside 0 to 1.
+func notUnit(v float32) string {
+	return fmt.Sprintf("the target is %v, and the loss is bce, which is for targets of 0 and 1, or between: write it as one, or take another loss, such as mse", v)
 }
 
 // idCount is one more than the largest id of an int32 column, 0 for floats.

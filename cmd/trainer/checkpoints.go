@@ -74,14 +74,6 @@ func fileOf(path string) string {
 	return path
 }
 
-// missing makes a mistake of the user of a checkpoint that is not there.
-func missing(err error) error {
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return usageError{err}
-	}
-	return err
-}
-
 func lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls RUN", Short: "List checkpoints",
@@ -176,7 +168,7 @@ func repairCommand() *cobra.Command {
 			case errors.Is(err, fs.ErrExist):
 				return usageError{err}
 			case err != nil:
-				return missing(err)
+				return err
 			}
 			return tellCopied(c, n, args[1])
 		},

@@ -108,7 +108,7 @@ func deleteCommand() *cobra.Command {
 			}
 			return change(args[0], func(db *checkpoint.DB) error {
 				if err := db.Delete(id); err != nil {
-					return missing(err)
+					return err
 				}
 				_, err := fmt.Fprintf(c.OutOrStdout(), "checkpoint %d deleted\n", id)
 				return err

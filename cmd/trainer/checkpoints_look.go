@@ -66,7 +66,7 @@ func pick(c *cobra.Command, db *checkpoint.DB, w *berth.Weights) (*checkpoint.Sn
 	if err == nil {
 		tellSkipped(c, skipped)
 	}
-	return s, missing(err)
+	return s, err
 }
 
 // tellSkipped warns that what follows is not about the newest checkpoint.
@@ -144,7 +144,7 @@ func copyCommand() *cobra.Command {
 			case errors.Is(err, fs.ErrExist):
 				return usageError{err}
 			case err != nil:
-				return missing(err)
+				return err
 			}
 			return tellCopied(c, n, args[1])
 		},
@@ -181,7 +181,7 @@ func loadByID(run, id string) (s *checkpoint.Snapshot, done func() error, err er
 		return nil, nil, err
 	}
 	if s, err = db.Load(n); err != nil {
-		return nil, nil, errors.Join(missing(err), db.Close())
+		return nil, nil, errors.Join(err, db.Close())
 	}
 	return s, db.Close, nil
 }

@@ -67,7 +67,7 @@ func (f *configFlags) loadRun(c *cobra.Command, dir string) (*configs.Config, er
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
 		return nil, usageError{fmt.Errorf("%s is no run folder: there is no %s; trainer train makes one", dir, path)}
 	default:
-		return nil, missing(fmt.Errorf("%s is lost, and no checkpoint gives its contents: %w; trainer train CONFIG --run %s --resume takes the config from elsewhere", path, err, dir))
+		return nil, fmt.Errorf("%s is lost, and no checkpoint gives its contents: %w; trainer train CONFIG --run %s --resume takes the config from elsewhere", path, err, dir)
 	}
 	cfg, err := configs.Parse(path, saved, f.overlay(c))
 	if err != nil {

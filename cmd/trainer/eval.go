@@ -45,7 +45,7 @@ func openRun(c *cobra.Command, cf *configFlags, wf *weightFlags, dir string) (*b
 	if err == nil {
 		tellSkipped(c, run.Skipped)
 	}
-	return run, w, missing(err)
+	return run, w, err
 }
 
 // check refuses flags that exclude each other, and a checkpoint that cannot be.
@@ -81,7 +81,7 @@ func evalCommand() *cobra.Command {
 		defer func() { err = errors.Join(err, run.Close()) }()
 		res, err := run.Eval(c.Context(), w)
 		if err != nil {
-			return missing(err)
+			return err
 		}
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)

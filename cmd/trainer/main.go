@@ -18,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/berth-ml/berth"
-	"github.com/berth-ml/berth/configs"
 )
 
 // The exit codes.
@@ -140,7 +139,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, berth.ErrStopped):
 		return exitStopped
-	case errors.As(err, &usage), errors.Is(err, configs.ErrInvalid), errors.Is(err, configs.ErrNotFound), berth.IsUsage(err):
+	case errors.As(err, &usage), berth.IsUsage(err):
 		return exitUsage
 	}
 	return exitFailure

@@ -50,7 +50,7 @@ func predictCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, closeOut()) }()
-		return missing(run.Predict(c.Context(), w, path, writerOf(*format, out)))
+		return run.Predict(c.Context(), w, path, writerOf(*format, out))
 	}
 	return c
 }
