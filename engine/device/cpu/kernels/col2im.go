@@ -1,6 +1,6 @@
 package kernels
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
+import "slices"
 
 // col2im is dx of a convolution with a stride s: one product w'[g] * dy[n,g],
 // C/G*K*K x H'W' over O/G, gives what each window adds to the pixels under it,
@@ -11,13 +11,28 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 // A chunk is some channels of some rows of one sample's dx.
 type col2im struct {
 	*conv
-	vec            *vec.Funcs
 	form           form
 	stride, pad    int
 	h, w, oh, ow   int // of dx and dy
 	channels, rows int // of a chunk
 	bands          int // of rows in a plane
 	blocks         int // of channels in a group
+	shared         []band
+	ones           []float32
+}
+
+// band is what planes have in common of a band of their rows.
+type band struct {
+	h0, h1 int       // rows of dx
+	r0, r1 int       // rows of dy whose windows reach them
+	pieces [][]piece // of each s-th row from the first on, from the second on, ...
+}
+
+// piece is a part of a phase in which every pixel lies under the same elements
+// of its windows.
+type piece struct {
+	to, rows, cols int   // where it starts among sums
+	taps           []int // where its first pixel's windows are
 }
 
 const (
@@ -28,7 +43,7 @@ const (
 func newCol2im(k *conv, stride, pad int) *col2im {
 	cg, og := k.perGroup()
 	d := &col2im{
-		conv: k, vec: k.level.vec(), form: k.level.formOf(false, cg*k.kk, k.py, og), stride: stride, pad: pad,
+		conv: k, form: k.level.formOf(false, cg*k.kk, k.py, og), stride: stride, pad: pad,
 		h: k.im.oh, w: k.im.ow, oh: k.im.h, ow: k.im.w, channels: max(1, cg), rows: max(1, k.im.oh),
 	}
 	products := k.n * k.groups
@@ -39,15 +54,85 @@ func newCol2im(k *conv, stride, pad int) *col2im {
 		enough := products*d.bands*d.blocks >= enoughChunks || columns*og < 2*leastWork
 		switch {
 		case small && enough:
-			return d
+			return d.plan()
 		case d.channels > 1 && d.channels*k.kk >= 2*leastColumn:
 			d.channels = (d.channels + 1) / 2
 		case d.rows >= 2*k.im.kh && d.rows > 2*stride:
 			d.rows = (d.rows + 1) / 2
 		default:
-			return d
+			return d.plan()
 		}
 	}
+}
+
+// plan finds the pieces of all bands.
+func (d *col2im) plan() *col2im {
+	d.ones = make([]float32, d.kk)
+	for i := range d.ones {
+		d.ones[i] = 1
+	}
+	for i := range d.bands {
+		var b band
+		b.h0, b.h1 = span(i, d.rows, d.h)
+		b.r0 = chunks(max(0, b.h0+d.pad-d.im.kh+1), d.stride)
+		b.r1 = max(b.r0, min(d.oh, (b.h1-1+d.pad)/d.stride+1))
+		for a := range d.stride {
+			b.pieces = append(b.pieces, nil)
+			rows := runs(b.h0+a, b.h1, d.stride, d.pad, d.im.kh, b.r0, b.r1)
+			for phase := range min(d.stride, d.w) {
+				for _, w := range runs(phase, d.w, d.stride, d.pad, d.im.kw, 0, d.ow) {
+					for _, h := range rows {
+						b.pieces[a] = append(b.pieces[a], d.piece(&b, h, w, phase))
+					}
+				}
+			}
+		}
+		d.shared = append(d.shared, b)
+	}
+	return d
+}
+
+// piece is where rows h and columns w of a phase cross.
+func (d *col2im) piece(b *band, h, w run, phase int) piece {
+	rows, wide := chunks(b.h1-b.h0, d.stride), chunks(d.w, d.stride)
+	q := piece{to: (phase*rows+h.first)*wide + w.first, rows: h.n, cols: w.n}
+	for i, kh := range h.elements {
+		for j, kw := range w.elements {
+			at := (kh*d.im.kw+kw)*(b.r1-b.r0) + h.windows[i] - b.r0
+			q.taps = append(q.taps, at*d.ow+w.windows[j])
+		}
+	}
+	return q
+}
+
+// run is n rows or columns of a phase from one on that lie under the same
+// elements of their windows, and the first one's windows.
+type run struct {
+	first, n          int
+	elements, windows []int
+}
+
+// runs cuts a phase, pixels from, from+s, ... below end, into runs under windows
+// lo..hi of k elements.
+func runs(from, end, s, pad, k, lo, hi int) []run {
+	var all []run
+	for i := 0; from+i*s < end; i++ {
+		r := run{first: i, n: 1}
+		for e := (from + pad) % s; e < k; e += s {
+			at := from + i*s + pad - e
+			if window := at / s; at >= 0 && window >= lo && window < hi {
+				r.elements, r.windows = append(r.elements, e), append(r.windows, window)
+			}
+		}
+		switch last := len(all) - 1; {
+		case len(r.elements) == 0:
+		case last >= 0 && all[last].first+all[last].n == i && slices.Equal(all[last].elements, r.elements):
+			all[last].n++
+		default:
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // windows is the most rows of dy whose windows reach some rows of dx.
@@ -57,84 +142,42 @@ func (d *col2im) run(p Pool) { do(p, d.n*d.groups*d.blocks*d.bands, d) }
 
 func (d *col2im) Chunk(i int) {
 	cg, og := d.perGroup()
-	h0, h1 := span(i%d.bands, d.rows, d.h)
+	b := &d.shared[i%d.bands]
 	i /= d.bands
 	c0, c1 := span(i%d.blocks, d.channels, cg)
 	p := i / d.blocks
-	r0 := chunks(max(0, h0+d.pad-d.im.kh+1), d.stride)
-	r1 := max(r0, min(d.oh, (h1-1+d.pad)/d.stride+1))
-	n := (r1 - r0) * d.ow
+	n := (b.r1 - b.r0) * d.ow
 	ws := takeWorkspace()
-	mem := ws.more((c1-c0)*d.kk*n + 2*d.w)
-	cols, sums := mem.cut((c1-c0)*d.kk*n), mem.cut(2*d.w)
+	ofSums := d.stride * chunks(b.h1-b.h0, d.stride) * chunks(d.w, d.stride)
+	mem := ws.more((c1-c0)*d.kk*n + ofSums)
+	cols, sums := mem.cut((c1-c0)*d.kk*n), mem.cut(ofSums)
 	g := gemm{
 		level: d.level, form: d.form, k: og, c: cols, ldc: n,
 		a: operand{d.conv.w[p%d.groups*og*cg*d.kk+c0*d.kk:], 1, cg * d.kk},
-		b: operand{d.y[p*og*d.py+r0*d.ow:], d.py, 1},
+		b: operand{d.y[p*og*d.py+b.r0*d.ow:], d.py, 1},
 	}
 	g.tile(ws, 0, (c1-c0)*d.kk, 0, n)
 	for c := c0; c < c1; c++ {
 		plane := d.x[(p*cg+c)*d.px:][:d.px]
-		for h := h0; h < h1; h++ {
-			d.row(plane[h*d.w:][:d.w], cols[(c-c0)*d.kk*n:][:d.kk*n], sums, h, r0, r1)
-		}
+		d.place(plane[b.h0*d.w:b.h1*d.w], cols[(c-c0)*d.kk*n:], sums, b)
 	}
 	ws.giveBack()
 	if d.then != nil {
-		(*d.then).After(p*cg+c0, p*cg+c1, h0*d.w, h1*d.w)
+		(*d.then).After(p*cg+c0, p*cg+c1, b.h0*d.w, b.h1*d.w)
 	}
 }
 
-// row writes row h of a plane from the windows r0..r1 of its channel.
-func (d *col2im) row(dst, cols, sums []float32, h, r0, r1 int) {
-	if d.stride == 2 && d.w > 1 {
-		even := d.phase(cols, sums[:chunks(d.w, 2)], 0, h, r0, r1)
-		d.level.zip(dst, even, d.phase(cols, sums[d.w:][:d.w/2], 1, h, r0, r1))
-		return
-	}
-	for phase := range min(d.stride, d.w) {
-		sum := d.phase(cols, sums[:chunks(d.w-phase, d.stride)], phase, h, r0, r1)
-		at := phase
-		for _, v := range sum {
-			dst[at] = v
-			at += d.stride
+// place puts the pixels of a band of a plane in order, from its channel's
+// windows.
+func (d *col2im) place(dst, cols, sums []float32, b *band) {
+	s, wide := d.stride, chunks(d.w, d.stride)
+	rows := chunks(len(dst)/d.w, s)
+	for a := range s {
+		clear(sums[:s*rows*wide])
+		for i := range b.pieces[a] {
+			q := &b.pieces[a][i]
+			d.level.depth(&sums[q.to], wide, &cols[0], d.ow, &q.taps[0], &d.ones[0], len(q.taps), q.rows, q.cols)
 		}
+		mix(d.level, dst, sums, a, s, d.w, rows)
 	}
-}
-
-// phase adds up a phase of row h. What is only one row of windows it returns as
-// it is, else sums.
-func (d *col2im) phase(cols, sums []float32, phase, h, r0, r1 int) []float32 {
-	var sum []float32
-	for kh := (h + d.pad) % d.stride; kh < d.im.kh; kh += d.stride {
-		r := (h+d.pad-kh)/d.stride - r0
-		if h+d.pad < kh || r < 0 || r >= r1-r0 {
-			continue
-		}
-		for kw := (phase + d.pad) % d.stride; kw < d.im.kw; kw += d.stride {
-			windows := cols[((kh*d.im.kw+kw)*(r1-r0)+r)*d.ow:][:d.ow]
-			shift := (kw - d.pad - phase) / d.stride
-			lo := min(max(0, shift), len(sums))
-			hi := max(lo, min(len(sums), d.ow+shift))
-			switch {
-			case sum == nil && lo == 0 && hi == len(sums) && shift == 0:
-				sum = windows[:hi]
-				continue
-			case sum == nil:
-				clear(sums)
-				sum = sums
-			case &sum[0] != &sums[0]:
-				copy(sums, sum)
-				sum = sums
-			}
-			if lo < hi {
-				d.vec.Add(sums[lo:hi], sums[lo:hi], windows[lo-shift:])
-			}
-		}
-	}
-	if sum == nil {
-		clear(sums)
-		return sums
-	}
-	return sum
 }

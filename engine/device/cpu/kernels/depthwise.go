@@ -117,27 +117,26 @@ func (d *depthwise) mixPhases(ws *workspace, y, w []float32, rows int) {
 			d.level.depth(&part[0], d.im.ow, &ws.b[0], d.pitch, &p.taps[0], &ws.rows[0], len(p.taps), rows, d.im.ow)
 		}
 		if b == s-1 {
-			d.mix(y, sums, i/s, rows)
+			mix(d.level, y, sums, i/s, s, d.wid, rows)
 		}
 	}
 }
 
-// mix writes every s-th row of y from its phases.
-func (d *depthwise) mix(y, sums []float32, first, rows int) {
-	for r := range rows {
-		if (r*d.stride+first)*d.wid >= len(y) {
-			return
-		}
-		row := y[(r*d.stride+first)*d.wid:][:d.wid]
-		if d.stride == 2 {
-			d.level.zip(row, sums[r*d.im.ow:], sums[(rows+r)*d.im.ow:])
+// mix writes every s-th row of y, whose rows have w pixels, from its phases of so
+// many rows.
+func mix(l Level, y, sums []float32, first, s, w, rows int) {
+	wide := chunks(w, s)
+	for r := 0; r < rows && (r*s+first)*w < len(y); r++ {
+		row := y[(r*s+first)*w:][:w]
+		if s == 2 {
+			l.zip(row, sums[r*wide:], sums[(rows+r)*wide:])
 			continue
 		}
-		for b := range min(d.stride, d.wid) {
+		for b := range min(s, w) {
 			at := b
-			for _, v := range sums[(b*rows+r)*d.im.ow:][:chunks(d.wid-b, d.stride)] {
+			for _, v := range sums[(b*rows+r)*wide:][:chunks(w-b, s)] {
 				row[at] = v
-				at += d.stride
+				at += s
 			}
 		}
 	}
