@@ -1,11 +1,11 @@
 package berth
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,9 +17,15 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// dumper writes what a run was made of into a folder: graph.dot, plan.dot,
-// schedule.txt, schedule.svg, ledger.csv and trace.json. A nil dumper does
-// nothing.
+// dumped are the files of a dump.
+var dumped = []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName}
+
+const (
+	ledgerName = "ledger.csv"
+	traceName  = "trace.json"
+)
+
+// dumper writes what a run was made of into a folder. A nil dumper does nothing.
 type dumper struct {
 	dir    string
 	ledger *os.File
@@ -45,13 +51,17 @@ func (t *trainer) newDumper() (*dumper, error) {
 		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(t.opt.Dump, name), []byte(text), 0o644); err != nil {
+		err := WriteOutput(filepath.Join(t.opt.Dump, name), func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
 	t.trace.begin()
 	d := &dumper{dir: t.opt.Dump, trace: &t.trace}
-	if d.ledger, err = os.Create(filepath.Join(d.dir, "ledger.csv")); err != nil {
+	if d.ledger, err = os.Create(filepath.Join(d.dir, ledgerName)); err != nil {
 		return nil, err
 	}
 	d.rows = csv.NewWriter(d.ledger)
@@ -74,7 +84,7 @@ func (d *dumper) close() error {
 		return nil
 	}
 	d.rows.Flush()
-	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.trace.write(filepath.Join(d.dir, "trace.json")))
+	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.trace.write(filepath.Join(d.dir, traceName)))
 	d.ledger = nil
 	return err
 }
@@ -126,13 +136,9 @@ type traceEvent struct {
 func (t *tracer) write(path string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	err = json.NewEncoder(w).Encode(map[string]any{"traceEvents": t.events()})
-	return errors.Join(err, w.Flush(), f.Close())
+	return WriteOutput(path, func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(map[string]any{"traceEvents": t.events()})
+	})
 }
 
 func (t *tracer) events() []traceEvent {

@@ -23,6 +23,7 @@ var (
 	ErrNoCheckpoint  = errors.New("no checkpoint")
 	ErrChanged       = errors.New("the run has changed since the checkpoint")
 	ErrInit          = errors.New("the initial weights cannot be used")
+	ErrOutput        = errors.New("this is no file to write to")
 )
 
 // ErrClosed is returned by the methods of a closed Run.
@@ -62,7 +63,7 @@ func IsUsage(err error) bool {
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
 		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrEnvironment,
-		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit,
+		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit, ErrOutput,
 	} {
 		if errors.Is(err, cause) {
 			return true

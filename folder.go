@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,7 +28,7 @@ func CheckpointPath(dir string) string { return filepath.Join(dir, checkpointNam
 // openDir makes the run folder and opens its checkpoints. It deletes nothing,
 // and keeps a damaged file that it replaces.
 func (t *trainer) openDir(ctx context.Context) error {
-	err := t.opt.check()
+	err := errors.Join(t.opt.check(), t.checkOutputs())
 	if err != nil {
 		return err
 	}
@@ -227,27 +228,10 @@ func replaceFile(path string, text []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	next := path + ".new"
-	err := writeSynced(next, text)
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		_ = os.Remove(next) // or it is tried again the next time
-	}
-	return err
-}
-
-func writeSynced(path string, text []byte) error {
-	f, err := os.Create(path)
-	if err != nil {
+	return writeBeside(path, path+".new", func(w io.Writer) error {
+		_, err := w.Write(text)
 		return err
-	}
-	_, err = f.Write(text)
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
+	})
 }
 
 // SavedConfig is the config that the newest checkpoint of a run folder was made

@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -273,5 +274,8 @@ func (t *trainer) writeReport(rep *Report) error {
 	if t.opt.Report == "" {
 		return nil
 	}
-	return os.WriteFile(t.opt.Report, b, 0o644)
+	return WriteOutput(t.opt.Report, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }

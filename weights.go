@@ -55,12 +55,8 @@ func (r *Run) initial(init string) (*initialiser, error) {
 	if init == "" {
 		return c, nil
 	}
-	path := init
-	if _, err := os.Stat(path); err != nil {
-		if i := strings.LastIndexByte(init, ':'); i >= 0 {
-			path, c.prefix = init[:i], init[i+1:]
-		}
-	}
+	path, prefix := initFile(init)
+	c.prefix = prefix
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInit, err)
@@ -70,6 +66,16 @@ func (r *Run) initial(init string) (*initialiser, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), f.Close())
 	}
 	return c, nil
+}
+
+// initFile splits FILE[:PREFIX]; a file whose name has a colon comes first.
+func initFile(init string) (path, prefix string) {
+	if _, err := os.Stat(init); err != nil {
+		if i := strings.LastIndexByte(init, ':'); i >= 0 {
+			return init[:i], init[i+1:]
+		}
+	}
+	return init, ""
 }
 
 // check lists every parameter that the file lacks or has in another shape.

@@ -158,7 +158,7 @@ func repairCommand() *cobra.Command {
 		Long:    "Copy every checkpoint that is whole into a new file, and say which are not. Those that damage hides are looked for in all of the file.\nThe run's own file is left as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := folderThere("", args[1]); err != nil {
+			if err := newFile(args[1]); err != nil {
 				return err
 			}
 			n, err := checkpoint.Salvage(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s) })
@@ -215,13 +215,14 @@ func verifyCommand() *cobra.Command {
 func exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "export RUN FILE.safetensors", Short: "Write a checkpoint's weights as safetensors",
-		Long:    "Write a checkpoint's parameters and batchnorm statistics by name; the file loads as a PyTorch state_dict and with --init.",
+		Long: "Write a checkpoint's parameters and batchnorm statistics by name; the file loads as a PyTorch state_dict and with --init.\n" +
+			"A file that exists is left as it is: name another, or remove it first.",
 		Example: "  trainer checkpoints export runs/digits weights.safetensors", Args: exactArgs(2),
 	}
 	w := pickFlags(c)
 	all := c.Flags().Bool("all", false, "optimizer state too")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if err := folderThere("", args[1]); err != nil {
+		if err := newFile(args[1]); err != nil {
 			return err
 		}
 		db, err := checkpointsOf(args[0])

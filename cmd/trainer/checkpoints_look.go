@@ -134,7 +134,7 @@ func copyCommand() *cobra.Command {
 		Example: "  trainer checkpoints copy runs/digits now.db && trainer checkpoints ls now.db\n" +
 			"  mkdir now && trainer checkpoints copy runs/digits now/checkpoints.db && trainer eval now", Args: exactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := folderThere("", args[1]); err != nil {
+			if err := newFile(args[1]); err != nil {
 				return err
 			}
 			n, err := checkpoint.Copy(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { tellSkipped(c, []checkpoint.Skipped{s}) })

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -186,13 +186,12 @@ func expected(kind string) string {
 	return kind
 }
 
-// folderThere refuses a file to be written whose folder is not there.
-func folderThere(what, file string) error {
-	dir := filepath.Dir(file)
-	if st, err := os.Stat(dir); file != "" && (err != nil || !st.IsDir()) {
-		return usageError{fmt.Errorf("%s%s: %s is no folder; make it first", what, file, dir)}
+// newFile refuses a file to be made that is there already, or that cannot be.
+func newFile(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return usageError{fmt.Errorf("%s: %w: name a file that does not exist", path, fs.ErrExist)}
 	}
-	return nil
+	return berth.CheckOutput(path)
 }
 
 // group makes a command that only holds others: alone it prints its help, and

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -28,15 +28,12 @@ func predictCommand() *cobra.Command {
 	}
 	cf, wf := addConfigFlags(c), addWeightFlags(c)
 	format := c.Flags().String("format", "jsonl", "jsonl or csv")
-	file := c.Flags().String("out", "", "write to this file (default: standard output)")
+	file := c.Flags().String("out", "", "write to this file, in place of what it holds once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *format != "jsonl" && *format != "csv" {
 			return usageError{fmt.Errorf("--format %s: expected jsonl or csv", *format)}
 		}
-		if err := folderThere("--out ", *file); err != nil {
-			return err
-		}
-		run, w, err := openRun(c, cf, wf, args[0])
+		run, weights, err := openRun(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
@@ -45,28 +42,26 @@ func predictCommand() *cobra.Command {
 		if len(args) == 2 {
 			path = args[1]
 		}
-		out, closeOut, err := output(c.OutOrStdout(), *file)
-		if err != nil {
-			return err
+		predict := func(w io.Writer) error {
+			return run.Predict(c.Context(), weights, path, writerOf(*format, w))
 		}
-		defer func() { err = errors.Join(err, closeOut()) }()
-		return run.Predict(c.Context(), w, path, writerOf(*format, out))
+		return output(c.OutOrStdout(), *file, append(run.Reads(weights), path), predict)
 	}
 	return c
 }
 
-// output is a buffered file, or standard output.
-func output(stdout io.Writer, file string) (io.Writer, func() error, error) {
+// output has write write to a file, none of those that are read meanwhile, or
+// to standard output.
+func output(stdout io.Writer, file string, reads []string, write func(io.Writer) error) error {
 	if file == "" {
 		b := bufio.NewWriter(stdout)
-		return b, b.Flush, nil
+		err := write(b)
+		return cmp.Or(err, b.Flush())
 	}
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, nil, err
+	if err := berth.CheckOutput(file, reads...); err != nil {
+		return fmt.Errorf("--out %w", err)
 	}
-	b := bufio.NewWriter(f)
-	return b, func() error { return errors.Join(b.Flush(), f.Close()) }, nil
+	return berth.WriteOutput(file, write)
 }
 
 // writerOf writes predictions in a format, csv or jsonl.
