@@ -238,7 +238,7 @@ func TestTidyingThatFailsIsANote(t *testing.T) {
 	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 30000}\n    - {type: dense, units: 24}", 1)
 	dir := t.TempDir()
 	train(t, open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
-	inTheWay := filepath.Join(berth.CheckpointPath(dir)+".compact", "x")
+	inTheWay := filepath.Join(berth.CheckpointPath(dir)+".berth-compact", "x")
 	if err := os.MkdirAll(inTheWay, 0o755); err != nil {
 		t.Fatal(err)
 	}
