@@ -203,6 +203,9 @@ func (r *Run) changed(m *checkpoint.Manifest) (string, error) {
 			list = slices.DeleteFunc(list, func(line string) bool { return strings.HasPrefix(line, "data.path ") })
 		}
 	}
+	if len(list) > 0 {
+		list = []string{changesText(list)}
+	}
 	if !sameData {
 		list = append(list, fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints["data"]), short(prints["data"])))
 	}
@@ -223,54 +226,68 @@ func (r *Run) changes(m *checkpoint.Manifest) ([]string, error) {
 }
 
 // ConfigChanges lists the keys of a run's identity whose values differ between
-// two resolved configs. It is empty where one of them cannot be read.
+// two resolved configs, in the order of the config. Of a layer that is of
+// another type, that is all. It is empty where one of them cannot be read.
 func ConfigChanges(then, now []byte) []string {
 	before, after := identityOf(then), identityOf(now)
 	if before == nil || after == nil {
 		return nil
 	}
+	was, is := byKey(before), byKey(after)
 	var out []string
-	for k, v := range after {
-		if was, ok := before[k]; !ok || was != v {
-			out = append(out, fmt.Sprintf("%s was %s, is %s", k, cmp.Or(was, "not set"), v))
+	other := "\x00" // the layer that is of another type
+	for _, s := range slices.Concat(after, before) {
+		then, had := was[s.Key]
+		now, has := is[s.Key]
+		if then == now && had == has || strings.HasPrefix(s.Key, other) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s was %s, is %s", s.Key, cmp.Or(then, "not set"), cmp.Or(now, "not set")))
+		if layer, ok := strings.CutSuffix(s.Key, "].type"); ok {
+			other = layer + "]."
 		}
 	}
-	for k, was := range before {
-		if _, ok := after[k]; !ok {
-			out = append(out, fmt.Sprintf("%s was %s, is not set", k, was))
-		}
+	return unique(out)
+}
+
+// unique leaves the first of equal lines.
+func unique(lines []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(lines, func(line string) bool {
+		again := seen[line]
+		seen[line] = true
+		return again
+	})
+}
+
+// changesText words changes in one line, the first few of many.
+func changesText(list []string) string {
+	const most = 6
+	if len(list) > most {
+		list = append(list[:most:most], fmt.Sprintf("and %d more", len(list)-most))
 	}
-	slices.Sort(out)
+	return strings.Join(list, "; ")
+}
+
+func byKey(settings []configs.Setting) map[string]string {
+	out := make(map[string]string, len(settings))
+	for _, s := range settings {
+		out[s.Key] = s.Value
+	}
 	return out
 }
 
-// identityOf is the identity of a resolved config by key; nil if it cannot be
-// read.
-func identityOf(text []byte) map[string]string {
+// identityOf is the identity of a resolved config; nil if it cannot be read.
+func identityOf(text []byte) []configs.Setting {
 	c, err := configs.Parse("config", text, configs.Overlay{})
 	if err != nil {
 		return nil
 	}
-	id, err := c.Identity()
+	id, err := c.Settings()
 	if err != nil {
 		return nil
 	}
-	keys := map[string]string{}
-	var path []string // of the sections that a line is in
-	var indents []int
-	for line := range strings.Lines(string(id)) {
-		text := strings.TrimLeft(line, " ")
-		indent := len(line) - len(text)
-		for len(indents) > 0 && indents[len(indents)-1] >= indent {
-			path, indents = path[:len(path)-1], indents[:len(indents)-1]
-		}
-		k, v, _ := strings.Cut(strings.TrimSpace(text), ":")
-		path, indents = append(path, k), append(indents, indent)
-		if v != "" {
-			keys[strings.Join(path, ".")] = strings.TrimSpace(v)
-		}
-	}
-	return keys
+	return id
 }
 
 func short(s string) string { return s[:min(12, len(s))] }

@@ -136,7 +136,7 @@ func (r *Run) suits(m *checkpoint.Manifest) error {
 		return err
 	}
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, strings.Join(list, "; "))
+		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, changesText(list))
 	}
 	print := r.Data.Info.Fingerprint
 	if r.like != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,10 +18,41 @@ func (c *Config) YAML() ([]byte, error) {
 // Identity is the canonical text of what decides the numbers that a run
 // computes: two configs with the same identity, on the same data, compute the
 // same weights. Where and how it runs is left out (name, partition, devices,
-// checkpoint, early_stopping, train.log_every). One key stands on each line, so
-// that two can be compared.
-func (c *Config) Identity() ([]byte, error) {
-	return c.encode(func(k *key) bool { return !k.free })
+// checkpoint, early_stopping, train.log_every).
+func (c *Config) Identity() ([]byte, error) { return c.encode(decides) }
+
+// decides reports whether a key is part of the identity.
+func decides(k *key) bool { return !k.free }
+
+// A Setting is a key of a config, by its path such as model.layers[1].units, and
+// its value as YAML.
+type Setting struct{ Key, Value string }
+
+// Settings lists the identity key by key, so that two can be compared.
+func (c *Config) Settings() ([]Setting, error) {
+	return settings(rootSection.encode(c, decides), "", nil)
+}
+
+// settings appends what a tree holds. A list of mappings is taken apart, any
+// other is one value.
+func settings(n *yaml.Node, path string, out []Setting) (_ []Setting, err error) {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content) && err == nil; i += 2 {
+			out, err = settings(n.Content[i+1], join(path, n.Content[i].Value), out)
+		}
+		return out, err
+	case n.Kind == yaml.SequenceNode && len(n.Content) > 0 && n.Content[0].Kind == yaml.MappingNode:
+		for i := 0; i < len(n.Content) && err == nil; i++ {
+			out, err = settings(n.Content[i], fmt.Sprintf("%s[%d]", path, i), out)
+		}
+		return out, err
+	}
+	text, err := yaml.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", path, err)
+	}
+	return append(out, Setting{path, strings.TrimSpace(string(text))}), nil
 }
 
 func (c *Config) encode(keep func(*key) bool) ([]byte, error) {

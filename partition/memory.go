@@ -123,10 +123,20 @@ func checkMemory(idx *index, p *Plan) error {
 		if spec.MemoryBytes <= 0 || total(need) <= spec.MemoryBytes {
 			continue
 		}
-		return fmt.Errorf("%w: stage %s on %s needs %s (%s) and there are %s; %s; use more devices or a smaller microbatch, or give the device more memory",
-			ErrMemory, strings.Join(stages, "+"), spec.ID, bytesText(total(need)), usageText(need), bytesText(spec.MemoryBytes), largestLayer(idx))
+		return fmt.Errorf("%w: stage %s on %s needs %s (%s) and there are %s; %s; use more devices or a smaller microbatch, %sor give the device more memory",
+			ErrMemory, strings.Join(stages, "+"), spec.ID, bytesText(total(need)), usageText(need), bytesText(spec.MemoryBytes), largestLayer(idx), recomputeHint(p))
 	}
 	return nil
+}
+
+// recomputeHint offers to keep less for a backward pass, where there is one
+// that does not compute all it can again.
+func recomputeHint(p *Plan) string {
+	backward := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Phase == graph.Backward })
+	if !backward || p.options.Recompute == RecomputeBlock {
+		return ""
+	}
+	return "set partition.recompute to block, "
 }
 
 // Room is the bytes of all devices together; 0 where one of them has no limit.

@@ -205,10 +205,14 @@ func TestMemoryError(t *testing.T) {
 	if !errors.Is(err, ErrMemory) {
 		t.Fatal(err)
 	}
-	for _, w := range []string{"on cpu:", "weight 3", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use more devices"} {
+	for _, w := range []string{"on cpu:", "weight 3", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use more devices", "set partition.recompute to block"} {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("%v\nlacks %q", err, w)
 		}
+	}
+	_, err = New(g, Options{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: RecomputeBlock})
+	if !errors.Is(err, ErrMemory) || strings.Contains(err.Error(), "recompute") {
+		t.Errorf("%v\nadvises what is done already", err)
 	}
 }
 

@@ -26,8 +26,37 @@ func checkpointsCommand() *cobra.Command {
 	group(c)
 	c.AddCommand(lsCommand(), inspectCommand(), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
 		pruneCommand(), deleteCommand(), compactCommand(), copyCommand(), repairCommand())
+	for _, sub := range c.Commands() {
+		if sub.Name() != "repair" {
+			sub.RunE = advising(sub.RunE)
+		}
+	}
 	return c
 }
+
+// advising adds to damage, where nothing has yet, what to do about it.
+func advising(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		var told repairable
+		if errors.Is(err, checkpoint.ErrDamaged) && !errors.As(err, &told) {
+			return repairable{err, args[0]}
+		}
+		return err
+	}
+}
+
+// repairable is damage of a run's checkpoints, with what to do about it.
+type repairable struct {
+	error
+	run string
+}
+
+func (r repairable) Error() string {
+	return fmt.Sprintf("%v; trainer checkpoints repair %s whole.db copies what is still whole in it", r.error, r.run)
+}
+
+func (r repairable) Unwrap() error { return r.error }
 
 // checkpointsOf opens the checkpoints of a run folder, or a file, for reading.
 func checkpointsOf(path string) (*checkpoint.DB, error) {
@@ -52,18 +81,10 @@ func openCheckpoints(path string, o checkpoint.Options) (*checkpoint.DB, error) 
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		return nil, usageError{fmt.Errorf("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)}
 	}
-	switch {
-	case errors.Is(err, checkpoint.ErrDamaged) && o.ReadOnly:
-		return nil, repairable(err, path)
-	case errors.Is(err, checkpoint.ErrDamaged):
-		return nil, fmt.Errorf("%w; trainer checkpoints repair %s whole.db does that", err, path)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return nil, repairable{err, path}
 	}
 	return db, err
-}
-
-// repairable says what to do where a file is too damaged to be used as it is.
-func repairable(err error, path string) error {
-	return fmt.Errorf("%w; trainer checkpoints repair %s whole.db copies what is still whole in it", err, path)
 }
 
 // fileOf is the checkpoint file of a run folder, or the file itself.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
@@ -54,22 +55,21 @@ func importCommand() *cobra.Command {
 func pruneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune RUN", Short: "Delete checkpoints but the newest and the best",
-		Long:    "Delete the checkpoints that no rule keeps. The room is used by later saves; trainer checkpoints compact gives it back.",
+		Long: "Delete the checkpoints that no rule keeps. What the flags leave out is as in checkpoint.keep of the run's config.\n" +
+			"The room is used by later saves; trainer checkpoints compact gives it back.",
 		Example: "  trainer checkpoints prune runs/digits --last 1 --best 1", Args: exactArgs(1),
 	}
 	var k checkpoint.Keep
-	c.Flags().IntVar(&k.Last, "last", 1, "keep this many of the newest")
-	c.Flags().IntVar(&k.Best, "best", 1, "keep this many of the best")
-	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this; 0 for none (default: checkpoint.keep.every of the run's config)")
+	c.Flags().IntVar(&k.Last, "last", 0, "keep this many of the newest, at least 1")
+	c.Flags().IntVar(&k.Best, "best", 0, "keep this many of the best; 0 for none")
+	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this; 0 for none")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if k.Last < 1 || k.Best < 0 || k.Every < 0 {
+		if c.Flags().Changed("last") && k.Last < 1 || k.Best < 0 || k.Every < 0 {
 			return usageError{fmt.Errorf("--last %d --best %d --every %d: expected at least 1, 0 and 0", k.Last, k.Best, k.Every)}
 		}
 		return change(args[0], func(db *checkpoint.DB) (err error) {
-			if !c.Flags().Changed("every") {
-				if k.Every, err = keepEvery(db); err != nil {
-					return err
-				}
+			if err := keepRest(c.Flags(), &k, db); err != nil {
+				return err
 			}
 			n, skipped, err := db.Prune(c.Context(), k)
 			tellSkipped(c, skipped)
@@ -80,19 +80,32 @@ func pruneCommand() *cobra.Command {
 	return c
 }
 
-// keepEvery is checkpoint.keep.every of the config that the newest checkpoint
-// was made with.
-func keepEvery(db *checkpoint.DB) (int, error) {
+// keepRest takes what no flag gives from checkpoint.keep of the config that the
+// newest checkpoint was made with.
+func keepRest(flags *pflag.FlagSet, k *checkpoint.Keep, db *checkpoint.DB) error {
+	given := func(name string) bool { return flags.Changed(name) }
+	if given("last") && given("best") && given("every") {
+		return nil
+	}
 	list, _, err := db.List()
 	if err != nil || len(list) == 0 {
-		return 0, err
+		return err
 	}
 	newest := list[len(list)-1]
 	cfg, err := configs.Parse("config", newest.Config, configs.Overlay{})
 	if err != nil {
-		return 0, fmt.Errorf("checkpoint.keep.every is not known, since the config of checkpoint %d cannot be read (%w): give --every, 0 for none", newest.ID, err)
+		return fmt.Errorf("checkpoint.keep is not known, since the config of checkpoint %d cannot be read (%w): give --last, --best and --every", newest.ID, err)
 	}
-	return cfg.Checkpoint.Keep.Every, nil
+	keep := cfg.Checkpoint.Keep
+	for name, v := range map[string]struct {
+		to   *int
+		from int
+	}{"last": {&k.Last, keep.Last}, "best": {&k.Best, keep.Best}, "every": {&k.Every, keep.Every}} {
+		if !given(name) {
+			*v.to = v.from
+		}
+	}
+	return nil
 }
 
 func deleteCommand() *cobra.Command {

@@ -139,8 +139,6 @@ func copyCommand() *cobra.Command {
 			}
 			n, err := checkpoint.Copy(c.Context(), fileOf(args[0]), args[1], func(s checkpoint.Skipped) { tellSkipped(c, []checkpoint.Skipped{s}) })
 			switch {
-			case errors.Is(err, checkpoint.ErrDamaged):
-				return repairable(err, args[0])
 			case errors.Is(err, fs.ErrExist):
 				return usageError{err}
 			case err != nil:

@@ -64,6 +64,8 @@ func (f *configFlags) loadRun(c *cobra.Command, dir string) (*configs.Config, er
 	switch {
 	case err == nil:
 		fmt.Fprintf(c.ErrOrStderr(), "%s is lost: using the config of checkpoint %d\n", path, id)
+	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
+		return nil, usageError{fmt.Errorf("%s is lost, and no checkpoint gives its contents, since none has been saved: there is nothing to go on from; trainer train CONFIG --run %s begins the run", path, dir)}
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
 		return nil, usageError{fmt.Errorf("%s is no run folder: there is no %s; trainer train makes one", dir, path)}
 	default:
