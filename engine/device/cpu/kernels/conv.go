@@ -32,6 +32,7 @@ type conv struct {
 	direct          *direct   // instead of a product, if not nil
 	col2im          *col2im   // likewise
 	depthwise       *depthwise
+	patches         *patches // what the product is of, if not nil
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
@@ -67,7 +68,12 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
 	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
-	if k.depthwise = newDepthwise(&k, 1); k.depthwise == nil {
+	if k.depthwise = newDepthwise(&k, 1); k.depthwise != nil {
+		return (*convY)(&k), nil
+	}
+	if k.patches = newPatches(&k); k.patches != nil {
+		k.grid = newGrid(k.level.sizes(k.patches.form), k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
+	} else {
 		k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
 	}
 	return (*convY)(&k), nil
@@ -77,10 +83,13 @@ func newConv(n *graph.Node) (Kernel, error) {
 func (k *convY) Then(e Epilogue) { (*conv)(k).follow(e) }
 
 func (k *convY) ScratchBytes() int64 {
-	if k.direct == nil {
-		return 0
+	switch {
+	case k.patches != nil:
+		return int64(k.patches.scratch()) * 4
+	case k.direct != nil:
+		return int64(k.direct.scratch()) * 4
 	}
-	return int64(k.direct.scratch()) * 4
+	return 0
 }
 
 func (k *convY) Run(p Pool, a *Args) error {
@@ -92,6 +101,9 @@ func (k *convY) Run(p Pool, a *Args) error {
 	if d := k.direct; d != nil {
 		d.run(p, k.x, k.w, k.y, floats(a.Scratch, d.scratch()), k.then)
 		return nil
+	}
+	if d := k.patches; d != nil {
+		d.run(p, floats(a.Scratch, d.scratch()))
 	}
 	do(p, k.grid.chunks(), k)
 	return nil
@@ -105,6 +117,11 @@ func (k *convY) Chunk(i int) {
 
 // tile computes rows i0..i1 and columns j0..j1 of product p.
 func (k *convY) tile(p, i0, i1, j0, j1 int) {
+	if k.patches != nil {
+		g := k.patches.product(p)
+		g.do(i0, i1, j0, j1)
+		return
+	}
 	cg, og := (*conv)(k).perGroup()
 	im := k.im
 	im.src = k.x[p*cg*k.px:][:cg*k.px]

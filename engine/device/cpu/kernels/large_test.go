@@ -38,6 +38,8 @@ func testLargeShapes(t *testing.T) {
 		{ops.Conv2D{Stride: 2, Pad: 2, Groups: 1}, []ref.Array{noise(1, 1, 401, 302), noise(1, 1, 5, 4)}, 2e-5},
 		{ops.Conv2DGradX{Stride: 2, Pad: 1, Groups: 2, H: 401, W: 300}, []ref.Array{noise(2, 1, 3, 3), noise(1, 2, 201, 150)}, 2e-5},
 		{ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 2, KH: 3, KW: 3}, []ref.Array{noise(2, 2, 400, 301), noise(2, 2, 400, 301)}, 1e-4},
+		{ops.Conv2D{Stride: 8, Groups: 1}, []ref.Array{noise(2, 3, 65, 70), noise(100, 3, 8, 8)}, 5e-5},
+		{ops.Conv2D{Stride: 4, Groups: 2}, []ref.Array{noise(2, 40, 43, 45), noise(70, 20, 4, 4)}, 5e-5},
 		{ops.Conv2DGradX{Stride: 8, Groups: 1, H: 65, W: 70}, []ref.Array{noise(100, 3, 8, 8), noise(2, 100, 8, 8)}, 2e-5},
 		{ops.Conv2DGradW{Stride: 1, Pad: 2, Groups: 1, KH: 5, KW: 5}, []ref.Array{noise(2, 7, 20, 20), noise(2, 33, 20, 20)}, 2e-5},
 		{ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, []ref.Array{noise(1, 50, 61, 59), noise(65, 50, 3, 3)}, 2e-5},
