@@ -24,11 +24,13 @@ var binaryKernels = map[string]constructor{
 
 // binaryKernel is z = f(a, b), walked in runs along the innermost dimension
 // that the operands do not share as one. vv takes two vectors, vs a vector and
-// the scalar b, sv a vector b and the scalar a.
+// the scalar b, sv a vector b and the scalar a. Where that dimension is short,
+// stretched operands are written out a tile at a time.
 type binaryKernel struct {
 	n      int
 	dims   []int // of the output, neighbours merged
 	sa, sb []int // strides of a and b; 0 where they are stretched
+	va, vb view  // the same, each by itself
 	vv     pairFunc
 	vs, sv scalarFunc
 
@@ -39,7 +41,9 @@ func binary(of func(*vec.Funcs) (vv pairFunc, vs, sv scalarFunc)) constructor {
 	return func(n *graph.Node) (Kernel, error) {
 		k := &binaryKernel{n: out(n, 0).Elems()}
 		k.vv, k.vs, k.sv = of(Using().vec())
-		k.dims, k.sa, k.sb = mergeDims(out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape)
+		to, a, b := out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape
+		k.dims, k.sa, k.sb = mergeDims(to, a, b)
+		k.va, k.vb = viewOf(to, stretched(to, a), 0), viewOf(to, stretched(to, b), 0)
 		return k, nil
 	}
 }
@@ -56,6 +60,10 @@ func (k *binaryKernel) Chunk(i int) {
 	lo, hi := span(i, grain, k.n)
 	last := len(k.dims) - 1
 	inner := k.dims[last]
+	if last > 0 && inner < shortRun {
+		k.short(lo, hi)
+		return
+	}
 	for lo < hi {
 		outer, off := lo/inner, lo%inner
 		n := min(inner-off, hi-lo)
@@ -71,6 +79,29 @@ func (k *binaryKernel) Chunk(i int) {
 		}
 		lo += n
 	}
+}
+
+// shortRun is the length of a run below which it is not worth a call.
+const shortRun = 32
+
+// short computes elements lo..hi in tiles.
+func (k *binaryKernel) short(lo, hi int) {
+	r := takeRegisters()
+	for ; lo < hi; lo += tileElems {
+		n := min(tileElems, hi-lo)
+		k.vv(k.z[lo:lo+n], k.va.tile(r.all[:n], k.a, lo), k.vb.tile(r.all[tileElems:][:n], k.b, lo))
+	}
+	r.giveBack()
+}
+
+// tile is len(dst) elements that v shows of x from element i on: in place if
+// they lie side by side, otherwise in dst.
+func (v *view) tile(dst, x []float32, i int) []float32 {
+	if _, step := v.run(); len(v.dims) == 1 && step == 1 {
+		return x[i:][:len(dst)]
+	}
+	read(v, dst, x, i)
+	return dst
 }
 
 // offset2 is where the elements at linear index i of dims lie in two operands.

@@ -61,6 +61,9 @@ func drawDomain(s source, fn string) ref.Array {
 
 func drawBinary(s source, fn string) sample {
 	out := s.shape("x", 0, 4, 13)
+	if rapid.IntRange(0, 4).Draw(s.t, "narrow") == 0 {
+		out = shape.Of(s.size("n", 3), s.size("rows", 3000), s.size("few", 40))
+	}
 	shrink := func(name string) []int {
 		d := slices.Clone(out[rapid.IntRange(0, len(out)).Draw(s.t, name+" from"):])
 		for i := range d {
@@ -188,6 +191,9 @@ var movementCases = map[string]func(s source) sample{
 // drawStretch is a shape and one that broadcasts to it.
 func drawStretch(s source) (to, from shape.Shape) {
 	to = s.shape("x", 0, 4, 16)
+	if rapid.IntRange(0, 4).Draw(s.t, "narrow") == 0 {
+		to = shape.Of(s.size("n", 3), s.size("rows", 3000), s.size("few", 25))
+	}
 	from = to[rapid.IntRange(0, len(to)).Draw(s.t, "from"):].Clone()
 	for i := range from {
 		if s.bool("stretch") {
@@ -199,6 +205,9 @@ func drawStretch(s source) (to, from shape.Shape) {
 
 func drawSlice(s source) (x shape.Shape, start, stop []int) {
 	x = s.shape("x", 1, 4, 9)
+	if rapid.IntRange(0, 4).Draw(s.t, "narrow") == 0 {
+		x = shape.Of(s.size("n", 3), s.size("rows", 3000), s.size("few", 25))
+	}
 	for _, d := range x {
 		lo := rapid.IntRange(0, d).Draw(s.t, "start")
 		start, stop = append(start, lo), append(stop, rapid.IntRange(lo, d).Draw(s.t, "stop"))

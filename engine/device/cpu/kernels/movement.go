@@ -131,32 +131,7 @@ func (k *viewCopy) Run(p Pool, a *Args) error {
 
 func (k *viewCopy) Chunk(i int) {
 	lo, hi := span(i, copyGrain, k.n)
-	inner, stride := k.view.run()
-	for lo < hi {
-		off := lo % inner
-		n := min(inner-off, hi-lo)
-		copyRun(k.y[lo:lo+n], k.x[k.view.at(lo/inner)+off*stride:], stride)
-		lo += n
-	}
-}
-
-// copyRun reads every stride-th element.
-func copyRun(y, x []int32, stride int) {
-	switch stride {
-	case 1:
-		copy(y, x[:len(y)])
-	case 0:
-		v := x[0]
-		for i := range y {
-			y[i] = v
-		}
-	default:
-		p := 0
-		for i := range y {
-			y[i] = x[p]
-			p += stride
-		}
-	}
+	read(&k.view, k.y[lo:hi], k.x, lo)
 }
 
 // tiledCopy is a viewCopy whose last two dimensions are a transposed matrix. It
