@@ -740,14 +740,14 @@ single:
 	VBLENDVPS   Y3, c4b000000<>+0(SB), Y2, Y3
 	VCMPPS      $0x11, c00800000<>+0(SB), Y0, Y2
 	VBLENDVPS   Y2, c41b80000<>+0(SB), Y1, Y2
-	VMULPS      Y3, Y0, Y5
-	VPSUBD      c3f3504f3<>+0(SB), Y5, Y4
-	VPSRAD      $0x17, Y4, Y4
-	VPSLLD      $0x17, Y4, Y3
-	VPSUBD      Y3, Y5, Y5
-	VCVTDQ2PS   Y4, Y4
-	VSUBPS      Y2, Y4, Y2
-	VSUBPS      c3f800000<>+0(SB), Y5, Y3
+	VMULPS      Y3, Y0, Y3
+	VPSUBD      c3f3504f3<>+0(SB), Y3, Y5
+	VPSRAD      $0x17, Y5, Y5
+	VPSLLD      $0x17, Y5, Y4
+	VPSUBD      Y4, Y3, Y3
+	VCVTDQ2PS   Y5, Y5
+	VSUBPS      Y2, Y5, Y2
+	VSUBPS      c3f800000<>+0(SB), Y3, Y3
 	VMULPS      Y3, Y3, Y4
 	VMOVUPS     c3d8d9f62<>+0(SB), Y5
 	VFMADD213PS cbdf17402<>+0(SB), Y3, Y5
@@ -791,14 +791,14 @@ tail:
 	VBLENDVPS   Y3, c4b000000<>+0(SB), Y2, Y3
 	VCMPPS      $0x11, c00800000<>+0(SB), Y0, Y2
 	VBLENDVPS   Y2, c41b80000<>+0(SB), Y1, Y2
-	VMULPS      Y3, Y0, Y5
-	VPSUBD      c3f3504f3<>+0(SB), Y5, Y4
-	VPSRAD      $0x17, Y4, Y4
-	VPSLLD      $0x17, Y4, Y3
-	VPSUBD      Y3, Y5, Y5
-	VCVTDQ2PS   Y4, Y4
-	VSUBPS      Y2, Y4, Y2
-	VSUBPS      c3f800000<>+0(SB), Y5, Y3
+	VMULPS      Y3, Y0, Y3
+	VPSUBD      c3f3504f3<>+0(SB), Y3, Y5
+	VPSRAD      $0x17, Y5, Y5
+	VPSLLD      $0x17, Y5, Y4
+	VPSUBD      Y4, Y3, Y3
+	VCVTDQ2PS   Y5, Y5
+	VSUBPS      Y2, Y5, Y2
+	VSUBPS      c3f800000<>+0(SB), Y3, Y3
 	VMULPS      Y3, Y3, Y4
 	VMOVUPS     c3d8d9f62<>+0(SB), Y5
 	VFMADD213PS cbdf17402<>+0(SB), Y3, Y5

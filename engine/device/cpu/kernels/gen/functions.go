@@ -131,22 +131,32 @@ func (l *lang) absGrad(x, dy value) value {
 	return l.choose(x, less, zero, signed, positive)
 }
 
-// log is n ln 2 + log(1+f) with 1+f within sqrt(1/2) and sqrt 2, and
-// log(1+f) = f - f^2/2 + f^3 P(f), whose error is 7e-10.
+// log takes what has no bit for the 1 before the point up to where it has, and
+// sees to zero and what is below.
 func (l *lang) log(x value) value {
 	zero := l.zero()
-	small := l.k(0x1p-126) // below it, numbers have no bit for the 1 before the point
+	small := l.k(0x1p-126)
 	up := l.choose(x, less, small, l.k(0x1p23), l.in(l.k(1)))
 	back := l.choose(x, less, small, l.k(23), zero)
+	y := l.logOfNormal(x, l.mul(x, up), func(n value) value { return l.sub(n, back) })
+	rest := l.choose(x, less, zero, l.bits(quietNaN), l.in(l.k(math.Inf(-1))))
+	return l.choose(x, lessOrEqual, zero, rest, y)
+}
+
+// logOfNormal is n ln 2 + log(1+f) with 1+f within sqrt(1/2) and sqrt 2, and
+// log(1+f) = f - f^2/2 + f^3 P(f), whose error is 7e-10. It is for numbers v
+// that are positive and not subnormal, of which shift corrects n. Infinity and
+// NaN stay where x is.
+func (l *lang) logOfNormal(x, v value, shift func(n value) value) value {
 	whole, n := l.register(l.Context), l.register(l.Context)
-	v := l.mul(x, up)
 	l.VPSUBD(l.bits(rootHalf), v, n)
 	l.VPSRAD(Imm(23), n, n)
 	l.VPSLLD(Imm(23), n, whole)
-	l.VPSUBD(whole, v, v)
+	rest := l.register(l.Context)
+	l.VPSUBD(whole, v, rest)
 	l.VCVTDQ2PS(n, n)
-	n = l.sub(n, back)
-	f := l.sub(v, l.k(1))
+	n = shift(n)
+	f := l.sub(rest, l.k(1))
 	f2 := l.mul(f, f)
 	p := l.poly(f, 0.333333104, -0.249999866, 0.200022267, -0.166692496, 0.142186557,
 		-0.123843685, 0.118730129, -0.117897051, 0.0691516557)
@@ -154,9 +164,7 @@ func (l *lang) log(x value) value {
 	l.VFMADD231PS(l.k(ln2Low), n, y)
 	l.VFMADD231PS(l.k(-0.5), f2, y)
 	y = l.fma(n, l.k(ln2High), l.add(y, f))
-	y = l.choose(x, less, l.k(math.Inf(1)), y, x) // infinity and NaN stay
-	rest := l.choose(x, less, zero, l.bits(quietNaN), l.in(l.k(math.Inf(-1))))
-	return l.choose(x, lessOrEqual, zero, rest, y)
+	return l.choose(x, less, l.k(math.Inf(1)), y, x)
 }
 
 const (

@@ -20,7 +20,8 @@ func emitNarrow(c *build.Context, s simd) {
 	})
 	l.narrow("NarrowLogSoftmax", "y = a - log(sum of e^a)", func(a, _, outside value, mask Op) value {
 		from, e := exps(a, outside, mask)
-		return l.sub(from, l.log(l.every(e, l.VADDPS)))
+		sum := l.every(e, l.VADDPS) // at least 1, or NaN
+		return l.sub(from, l.logOfNormal(sum, sum, func(n value) value { return n }))
 	})
 	l.narrow("NarrowSoftmaxGrad", "y = a*(b - sum of a*b)", func(a, b, _ value, _ Op) value {
 		return l.mul(a, l.sub(b, l.every(l.mul(a, b), l.VADDPS)))
