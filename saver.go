@@ -165,7 +165,10 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 		return one
 	}
 	one.copy = time.Since(start)
-	if one.id, one.err = t.db.Save(ctx, m, src); one.err != nil {
+	if one.id, one.err = t.db.Save(ctx, m, src); one.err == nil {
+		one.err = t.db.InPlace() // or the run would go on for nothing
+	}
+	if one.err != nil {
 		return one
 	}
 	one.untidy = t.tidy(&one)

@@ -256,6 +256,33 @@ func TestTidyingThatFailsIsANote(t *testing.T) {
 	contents(t, dir, 7)
 }
 
+// A run whose folder is taken away ends with the next save, and says so; what
+// was saved in a folder that is only moved is whole.
+func TestRunFolderTakenAway(t *testing.T) {
+	for name, take := range map[string]func(dir string) error{
+		"deleted": os.RemoveAll,
+		"moved":   func(dir string) error { return os.Rename(dir, dir+"-moved") },
+	} {
+		dir := filepath.Join(t.TempDir(), "run")
+		saved := 0
+		o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Saved: func(berth.Saved) {
+			if saved++; saved == 1 {
+				if err := take(dir); err != nil {
+					t.Error(err)
+				}
+			}
+		}}}
+		r := open(t, everything, "checkpoint.every=1")
+		_, err := r.Train(t.Context(), o)
+		if !errors.Is(err, checkpoint.ErrMoved) || !strings.Contains(err.Error(), "was "+name) || saved != 1 {
+			t.Errorf("%s: after %d saves: %v", name, saved, err)
+		}
+		if name == "moved" {
+			contents(t, dir+"-moved", 2)
+		}
+	}
+}
+
 // limitFiles is a quota: no file may grow beyond the size that path has.
 func limitFiles(t *testing.T, path string) {
 	st, err := os.Stat(path)

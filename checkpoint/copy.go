@@ -68,7 +68,7 @@ func openLive(path string) (*DB, error) {
 	}
 	db := &DB{path: path, opts: Options{ReadOnly: true}, file: f, live: true}
 	if fresh, e := neverUsed(f); fresh && e == nil {
-		err = fmt.Errorf("%w: nothing has been saved in it yet", ErrNotFound)
+		err = errUnused
 	} else {
 		err = db.follow((*image).checkFormat)
 	}

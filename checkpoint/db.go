@@ -104,7 +104,7 @@ func (db *DB) look() error {
 		return err
 	}
 	if fresh, e := neverUsed(db.file); fresh && e == nil {
-		return fmt.Errorf("%w: nothing has been saved in it yet", ErrNotFound)
+		return errUnused
 	}
 	return err
 }
@@ -263,11 +263,26 @@ func (db *DB) guard(f func() error) (err error) {
 	defer func() {
 		debug.SetPanicOnFault(faults)
 		if p := recover(); p != nil {
-			db.broken = damaged("bbolt gave up: %v: the file must be opened again", p)
-			err = db.broken
+			if err = db.cutShort(); err == nil {
+				err = damaged("bbolt gave up: %v: the file must be opened again", p)
+			}
+			db.broken = err
 		}
 	}()
 	return f()
+}
+
+// cutShort tells a file that is shorter than its own writes left it: bbolt would
+// read, and write, beyond its end.
+func (db *DB) cutShort() error {
+	if db.im == nil {
+		return nil
+	}
+	st, err := db.file.Stat()
+	if err != nil || st.Size() >= db.im.size {
+		return err
+	}
+	return damaged("someone cut the file from %d bytes to %d while it was in use, and what was beyond is lost", db.im.size, st.Size())
 }
 
 // update runs one write transaction; readers wait while it commits.
@@ -281,6 +296,10 @@ func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
 	defer db.mu.Unlock()
 	if db.closed {
 		return ErrClosed
+	}
+	if err := db.cutShort(); err != nil {
+		db.broken = err
+		return err
 	}
 	run := func() error { return db.guard(func() error { return db.bolt.Update(f) }) }
 	past = past && !db.cached && setDirect(db.file, true)

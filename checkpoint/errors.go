@@ -17,6 +17,8 @@ var (
 	ErrFormat = errors.New("unknown checkpoint format")
 	// ErrReadOnly: a write to a file opened for reading.
 	ErrReadOnly = errors.New("checkpoint file is open for reading only")
+	// ErrMoved: the path that the file was opened at does not lead to it any more.
+	ErrMoved = errors.New("checkpoint file is not where it was")
 	// ErrClosed: use after Close.
 	ErrClosed = errors.New("checkpoint file is closed")
 )

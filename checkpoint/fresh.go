@@ -2,9 +2,13 @@ package checkpoint
 
 import (
 	"bytes"
+	"fmt"
 	"hash/fnv"
 	"os"
 )
+
+// errUnused is of a file that was never used, as far as it shows.
+var errUnused = fmt.Errorf("%w: the file is empty: nothing has been saved in it yet, or someone emptied it", ErrNotFound)
 
 // neverUsed reports whether the file is new, or its creation was cut short
 // before anything could be saved in it.

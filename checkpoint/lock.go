@@ -68,6 +68,24 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
+// InPlace is ErrMoved once the path that the file was opened at leads nowhere,
+// or to another file: nobody who looks there finds what is saved from then on.
+func (db *DB) InPlace() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed || sameFile(db.file, db.path) {
+		return nil
+	}
+	st, err := db.file.Stat()
+	if err != nil {
+		return err
+	}
+	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Nlink == 0 {
+		return fmt.Errorf("%w: %s was deleted while it was in use, and what was saved in it is lost", ErrMoved, db.path)
+	}
+	return fmt.Errorf("%w: %s was moved, or another put in its place, while it was in use: what was saved is in the file that was moved", ErrMoved, db.path)
+}
+
 func pidPath(path string) string { return path + ".pid" }
 
 // writePid leaves the writer's process id for those who find the file locked.
