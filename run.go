@@ -165,21 +165,17 @@ func (r *Run) Close() error {
 	return errors.Join(errs...)
 }
 
-// openDevices opens what a config's devices.use names: "cpu:2,null:1".
+// openDevices opens what a config's devices.use names.
 func (r *Run) openDevices() ([]device.Device, error) {
 	c := r.Config.Devices
+	kinds, err := deviceKinds(c.Use)
+	if err != nil {
+		return nil, err
+	}
 	var devs []device.Device
-	for _, item := range strings.Split(c.Use, ",") {
-		kind, count, given := strings.Cut(item, ":")
-		n := 1
-		if given {
-			var err error
-			if n, err = strconv.Atoi(count); err != nil {
-				return nil, fmt.Errorf("%q: %w", item, err)
-			}
-		}
-		more, err := device.Open(kind, device.Options{
-			Count: n, Threads: c.Threads, MemoryBytes: c.Memory, Sync: r.debug >= debugSync, OnSpan: r.trace.add,
+	for _, k := range kinds {
+		more, err := device.Open(k.name, device.Options{
+			Count: k.count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: r.debug >= debugSync, OnSpan: r.trace.add,
 		})
 		if err != nil {
 			for _, d := range devs {
@@ -190,6 +186,35 @@ func (r *Run) openDevices() ([]device.Device, error) {
 		devs = append(devs, more...)
 	}
 	return devs, nil
+}
+
+// deviceKind is how many devices of a kind there are to be.
+type deviceKind struct {
+	name  string
+	count int
+}
+
+// deviceKinds reads "cpu:2,null:1". A kind given twice is refused: its devices
+// are numbered from 0, and share its memory, each time they are opened.
+func deviceKinds(use string) ([]deviceKind, error) {
+	var kinds []deviceKind
+	for _, item := range strings.Split(use, ",") {
+		name, count, given := strings.Cut(item, ":")
+		n := 1
+		if given {
+			var err error
+			if n, err = strconv.Atoi(count); err != nil {
+				return nil, fmt.Errorf("%q: %w", item, err)
+			}
+		}
+		for _, k := range kinds {
+			if k.name == name {
+				return nil, fmt.Errorf("%w: %s names %s more than once: write %s:%d for so many of them", ErrOptions, use, name, name, k.count+n)
+			}
+		}
+		kinds = append(kinds, deviceKind{name, n})
+	}
+	return kinds, nil
 }
 
 // plan builds the graphs of a step and cuts them.

@@ -71,6 +71,20 @@ func (o Options) checked() (Options, error) {
 	return o, nil
 }
 
+// Check refuses options, and devices that cannot be opened, as Run would, before
+// anything is measured.
+func (o Options) Check() error {
+	o, err := o.checked()
+	if err != nil {
+		return err
+	}
+	devs, err := openDevices(o.Devices, device.Options{Threads: o.Threads})
+	for _, d := range devs {
+		err = errors.Join(err, d.Close())
+	}
+	return err
+}
+
 // Run measures a workload: it warms up and runs steps for at least o.Seconds.
 // Before and after it measures the devices' peak, so that a busy moment of the
 // machine does not spoil it; both take less than two seconds together. When

@@ -78,7 +78,7 @@ func benchList() string {
 }
 
 // runBench measures the named workloads one after the other. All names are
-// looked up before anything runs.
+// looked up, and the options tried, before anything runs.
 func runBench(c *cobra.Command, names []string, o bench.Options) ([]bench.Result, error) {
 	var ws []bench.Workload
 	for _, name := range names {
@@ -88,15 +88,17 @@ func runBench(c *cobra.Command, names []string, o bench.Options) ([]bench.Result
 		}
 		ws = append(ws, w)
 	}
+	if err := o.Check(); errors.Is(err, bench.ErrOptions) {
+		return nil, usageError{err}
+	} else if err != nil {
+		return nil, err
+	}
 	var rs []bench.Result
 	for _, w := range ws {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …", w.Name, w.About)
 		r, err := bench.Run(c.Context(), w, o)
 		if err != nil {
 			fmt.Fprintln(c.ErrOrStderr())
-			if errors.Is(err, bench.ErrOptions) {
-				err = usageError{err}
-			}
 			return nil, err
 		}
 		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)

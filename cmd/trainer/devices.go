@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"text/tabwriter"
 
@@ -18,10 +19,11 @@ func devicesCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
+			var errs []error
 			for _, kind := range device.Kinds() {
 				devs, err := device.Open(kind, device.Options{Count: 1})
 				if err != nil {
-					fmt.Fprintf(w, "%s\t\t\t\t\t%v\n", kind, err)
+					errs = append(errs, err)
 					continue
 				}
 				for _, d := range devs {
@@ -32,7 +34,7 @@ func devicesCommand() *cobra.Command {
 					}
 				}
 			}
-			return w.Flush()
+			return errors.Join(append(errs, w.Flush())...)
 		},
 	}
 }
