@@ -41,7 +41,7 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 	}
 	t.at.Last = e
 	t.watch(e)
-	err := t.metrics.write(epochLine{e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, e.SamplesPerS})
+	err := t.metrics.write(epochLine{e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, t.RMSE(e.ValLoss), e.SamplesPerS})
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ type epochLine struct {
 	TrainAccuracy *float64 `json:"train_accuracy,omitempty"`
 	ValLoss       *float64 `json:"val_loss,omitempty"`
 	ValAccuracy   *float64 `json:"val_accuracy,omitempty"`
+	RMSE          *float64 `json:"rmse,omitempty"` // of the validation
 	SamplesPerS   float64  `json:"samples_per_s"`
 }
 

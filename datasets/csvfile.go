@@ -2,6 +2,7 @@ package datasets
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -23,7 +24,7 @@ type csvFile struct {
 	like     []string // names of a model's features, to be read besides labels; nil: all columns
 	header   []string // nil if the file has none
 	width    int      // columns
-	first    string   // the first row's first field
+	first    string   // the first row's first field; the first line until it is known
 	features []int    // feature columns, in the order of values
 	labels   []int    // label columns; none when reading for prediction
 	rows     int
@@ -138,7 +139,7 @@ func (c *csvFile) next(rd *csv.Reader) ([]string, error) {
 // otherComma says what seems to stand between columns, if the first row is one
 // column and another sign than was given divides it.
 func (c *csvFile) otherComma() string {
-	if c.width != 1 {
+	if c.width > 1 || c.width == 0 && strings.ContainsRune(c.first, cmp.Or(c.opt.Comma, ',')) {
 		return ""
 	}
 	for _, comma := range []string{";", "\t", "|"} {
@@ -157,6 +158,8 @@ func (c *csvFile) reader(r io.Reader) (*csv.Reader, error) {
 			return nil, err
 		}
 	}
+	start, _ := b.Peek(b.Size()) // less at the file's end
+	c.first, _, _ = strings.Cut(string(start), "\n")
 	rd := csv.NewReader(b)
 	rd.ReuseRecord = true
 	rd.TrimLeadingSpace = true
@@ -181,6 +184,9 @@ func positions(rd *csv.Reader, n int, at []fieldPos) []fieldPos {
 func (c *csvFile) wrap(err error) error {
 	var p *csv.ParseError
 	if errors.As(err, &p) {
+		if hint := c.otherComma(); hint != "" {
+			return blame("delimiter", fmt.Errorf("%w: %s:%d:%d: the quotes do not fit the columns%s", ErrFormat, c.path, p.Line, p.Column, hint))
+		}
 		return fmt.Errorf("%w: %s:%d:%d: %v", ErrFormat, c.path, p.Line, p.Column, p.Err)
 	}
 	return fmt.Errorf("%s: %w", c.path, err)

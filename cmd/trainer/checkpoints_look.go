@@ -151,11 +151,7 @@ func copyCommand() *cobra.Command {
 
 // tellCopied says how many checkpoints are in a new file.
 func tellCopied(c *cobra.Command, n int, file string) error {
-	s := "s"
-	if n == 1 {
-		s = ""
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%d checkpoint%s in %s\n", n, s, file)
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", many(n, "checkpoint"), file)
 	return err
 }
 

@@ -86,7 +86,7 @@ func evalCommand() *cobra.Command {
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
 		}
-		fmt.Fprintf(c.OutOrStdout(), "%d samples%s, loss %s%s", res.Samples, map[string]string{"training": " trained on", "all": " of other data"}[res.Part], lossText(res.Loss), rmseText(", ", res.RMSE))
+		fmt.Fprintf(c.OutOrStdout(), "%s%s, loss %s%s", many(res.Samples, "sample"), map[string]string{"training": " trained on", "all": " of other data"}[res.Part], lossText(res.Loss), rmseText(", ", res.RMSE))
 		if res.Accuracy != nil {
 			fmt.Fprintf(c.OutOrStdout(), ", accuracy %.2f%%", 100**res.Accuracy)
 		}

@@ -84,7 +84,8 @@ func terminal(w io.Writer) *os.File {
 }
 
 // onSignal cancels at the first SIGINT, SIGTERM or SIGHUP, so that the run
-// saves and ends, and exits at the second. What nohup set to be ignored stays so. The returned function undoes it.
+// saves and ends, and exits at the second. What nohup set to be ignored stays
+// so. The returned function undoes it.
 func onSignal(ctx context.Context, cancel func(), stderr io.Writer) (undo func()) {
 	c, done := make(chan os.Signal, 2), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
@@ -105,6 +106,7 @@ func onSignal(ctx context.Context, cancel func(), stderr io.Writer) (undo func()
 			select {
 			case s := <-c:
 				if s != syscall.SIGHUP { // a closed terminal's may come twice: from the system and from the shell
+					fmt.Fprintf(stderr, "%s%s\n", overBar(stderr), atOnce(atSignal(ctx).Load()))
 					os.Exit(exitFailure)
 				}
 			case <-done:
@@ -116,6 +118,14 @@ func onSignal(ctx context.Context, cancel func(), stderr io.Writer) (undo func()
 		signal.Stop(c)
 		close(done)
 	}
+}
+
+// atOnce is what is said at the second signal, by what the first did.
+func atOnce(first any) string {
+	if first == saves {
+		return "stopped at once: the last checkpoint is whole, what came since is lost"
+	}
+	return "stopped at once"
 }
 
 // overBar is what takes a progress bar, and the ^C after it, off a terminal's

@@ -52,8 +52,9 @@ func (p *progress) started(s berth.Start) {
 	if n := len(p.run.Plan.Stages); n > 1 {
 		stages = fmt.Sprintf(" on %d stages", n)
 	}
-	p.line("%s: %s parameters%s, %s samples, %s steps an epoch\n", p.run.Config.Name,
-		counted(s.Parameters), stages, counted(int64(p.run.Data.Train.Len())), counted(int64(s.StepsPerEpoch)))
+	samples, steps := p.run.Data.Train.Len(), s.StepsPerEpoch
+	p.line("%s: %s parameters%s, %s %s, %s %s an epoch\n", p.run.Config.Name,
+		counted(s.Parameters), stages, counted(int64(samples)), plural(samples, "sample"), counted(int64(steps)), plural(steps, "step"))
 }
 
 // line prints in place of whatever bar there is; the next step draws it again.

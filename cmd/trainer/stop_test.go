@@ -38,3 +38,20 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 		f.options.Resume = err != nil && strings.Contains(err.Error(), "and saved")
 	}
 }
+
+// The second signal says what of the run stays.
+func TestStoppedAtOnce(t *testing.T) {
+	for first, want := range map[string]string{leaves: "stopped at once", saves: "stopped at once: the last checkpoint is whole, what came since is lost"} {
+		if got := atOnce(first); got != want {
+			t.Errorf("after %q: %q, want %q", first, got, want)
+		}
+	}
+}
+
+func TestMany(t *testing.T) {
+	for n, want := range map[int]string{0: "0 steps", 1: "1 step", 2: "2 steps", 12345: "12345 steps"} {
+		if got := many(n, "step"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

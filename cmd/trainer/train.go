@@ -204,7 +204,7 @@ func rmseText(before string, v *float64) string {
 }
 
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
-	fmt.Fprintf(out, "%d steps", r.Steps)
+	fmt.Fprint(out, many(r.Steps, "step"))
 	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
 		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
 	}
@@ -226,6 +226,17 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 		fmt.Fprintf(out, "allowed: %s\n", a)
 	}
 	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
+}
+
+// many is a number of things: 1 step, 2 steps.
+func many(n int, what string) string { return fmt.Sprintf("%d %s", n, plural(n, what)) }
+
+// plural is the word for that many.
+func plural(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return what + "s"
 }
 
 // bytesText is a size for people.
