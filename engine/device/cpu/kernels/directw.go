@@ -33,6 +33,8 @@ func newDirectW(k *conv) *directW {
 	d := &directW{conv: k, vec: k.level.vec(), wide: directWide(k.level, og), mix: 1}
 	if most := directPixels[k.level]; d.wide == 0 || k.n == 0 || m.ow > longestBand {
 		return nil
+	} else if cg == 1 && 2*og < d.wide && m.mul == 1 && m.ow == m.w {
+		return nil // windows that are the plane, moved, are made sooner than multiplied with empty lanes
 	} else if m.kw*cg < most {
 		d.mix = m.kh
 	}
@@ -166,12 +168,13 @@ func (d *directW) turnRow(dst, src []float32, n int) {
 	}
 }
 
-// turn writes some rows of dy as [pixel][channel of a panel].
+// turn writes some rows of dy as [pixel][channel of a panel]. What is in lanes
+// that no channel has is not used: they may get what follows in memory.
 func (d *directW) turn(dst []float32, product, panel, r0, rows int) {
 	og, lanes, o, n := d.o/d.groups, levelSizes[d.level].lanes, panel*d.wide, rows*d.im.ow
 	src := d.y[(product*og+o)*d.py+r0*d.im.ow:]
 	for v := 0; v < d.wide; v += lanes {
-		if o+v+lanes <= og {
+		if o+v < og && (v+lanes-1)*d.py+n <= len(src) {
 			d.level.transpose(&dst[v], d.wide, &src[v*d.py], d.py, n)
 			continue
 		}
