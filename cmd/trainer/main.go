@@ -123,7 +123,7 @@ func onSignal(ctx context.Context, cancel func(), stderr io.Writer) (undo func()
 // atOnce is what is said at the second signal, by what the first did.
 func atOnce(first any) string {
 	if first == saves {
-		return "stopped at once: the last checkpoint is whole, what came since is lost"
+		return "stopped at once: what was saved so far is whole, what came since is lost"
 	}
 	return "stopped at once"
 }

@@ -41,7 +41,7 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 
 // The second signal says what of the run stays.
 func TestStoppedAtOnce(t *testing.T) {
-	for first, want := range map[string]string{leaves: "stopped at once", saves: "stopped at once: the last checkpoint is whole, what came since is lost"} {
+	for first, want := range map[string]string{leaves: "stopped at once", saves: "stopped at once: what was saved so far is whole, what came since is lost"} {
 		if got := atOnce(first); got != want {
 			t.Errorf("after %q: %q, want %q", first, got, want)
 		}
