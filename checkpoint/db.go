@@ -329,6 +329,9 @@ func (db *DB) writable() error {
 	case db.broken != nil:
 		return fmt.Errorf("%s: %w", db.path, db.broken)
 	}
+	if err := db.cutShort(); err != nil {
+		return fmt.Errorf("%s: %w", db.path, err)
+	}
 	return nil
 }
 
