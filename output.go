@@ -37,13 +37,19 @@ func CheckOutput(path string, reads ...string) error {
 }
 
 // ofRun reports whether a path is of a file that a run keeps, in a folder that
-// holds a run.
+// holds a run, or of one beside its checkpoints that is named for them, such as
+// a copy.
 func ofRun(path string) bool {
 	dir, name := filepath.Split(path)
-	if name != configFile && name != metricsName && name != reportName && !strings.HasPrefix(name, checkpointName) {
+	if !there(filepath.Join(dir, checkpointName)) {
 		return false
 	}
-	_, err := os.Stat(filepath.Join(dir, checkpointName))
+	kept := name == configFile || name == metricsName || name == reportName
+	return kept || strings.HasPrefix(name, checkpointName) && there(path)
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }
 
