@@ -153,85 +153,107 @@ func tailMasks(c *build.Context, n reg.GPVirtual) [2]reg.OpmaskVirtual {
 	return [2]reg.OpmaskVirtual{low, high}
 }
 
+// columns is a copy of columns to panels that is being written.
+type columns struct {
+	tiles
+	s                splitter
+	dst, src, srs, k reg.GPVirtual // at the pair of rows, and k from the 32 steps on
+	below, next      reg.GPVirtual // from a row to the later one of its pair, and to one to ask for
+	row              reg.GPVirtual
+	rest, bits       reg.GPVirtual        // lanes of the last panel
+	present          [2]reg.OpmaskVirtual // all lanes, for each of the two rows that there is
+	tail             [2][2]reg.OpmaskVirtual
+}
+
 // emitTilesOfColumns writes the copy of columns, whose steps of k are rows.
 func emitTilesOfColumns(c *build.Context, parts int) {
-	t := declareTiles(c, parts, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
+	t := &columns{tiles: declareTiles(c, parts, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
 		"32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.",
-		"srs is the elements from row to row.")
-	dst, src, srs, k := t.load("dst"), t.load("src"), t.load("srs"), t.load("k")
-	s := newSplitter(c, parts)
-	c.SHLQ(Imm(2), srs)
-	below, next, row, rest, bits := c.GP64(), c.GP64(), c.GP64(), c.GP32(), c.GP32()
-	c.MOVQ(srs, below)
-	c.SHLQ(Imm(4), below)
-	c.IMUL3Q(Imm(ahead), srs, next)
+		"srs is the elements from row to row.")}
+	t.dst, t.src, t.srs, t.k = t.load("dst"), t.load("src"), t.load("srs"), t.load("k")
+	t.s = newSplitter(c, parts)
+	c.SHLQ(Imm(2), t.srs)
+	t.below, t.next, t.row, t.rest, t.bits = c.GP64(), c.GP64(), c.GP64(), c.GP32(), c.GP32()
+	c.MOVQ(t.srs, t.below)
+	c.SHLQ(Imm(4), t.below)
+	c.IMUL3Q(Imm(ahead), t.srs, t.next)
 	cols := t.load("cols")
 	c.ANDQ(Imm(31), cols)
-	c.MOVL(U32(0xffffffff), rest)
-	c.BZHIL(cols.As32(), rest, rest)
+	c.MOVL(U32(0xffffffff), t.rest)
+	c.BZHIL(cols.As32(), t.rest, t.rest)
 	c.Label("steps")
-	c.XORQ(row, row)
+	c.XORQ(t.row, t.row)
 	c.Label("row")
-	// Which of the two rows there are, and the lanes of the last panel in each.
-	whole := [2]reg.OpmaskVirtual{c.K(), c.K()}
-	tail := [2][2]reg.OpmaskVirtual{{c.K(), c.K()}, {c.K(), c.K()}}
-	at, none := c.GP64(), c.GP32()
-	c.MOVQ(row, at)
-	c.XORL(none, none)
+	t.masks()
+	t.pair()
+	c.ADDQ(t.srs, t.src)
+	c.ADDQ(I32(tileRow), t.dst)
+	c.INCQ(t.row)
+	c.CMPQ(t.row, Imm(tileRows))
+	c.JLT(LabelRef("row"))
+	c.ADDQ(t.below, t.src)
+	c.ADDQ(I32(int32(stepBytes(parts)-tileBytes)), t.dst)
+	c.SUBQ(Imm(32), t.k)
+	c.JGT(LabelRef("steps"))
+	t.s.end()
+}
+
+// masks finds which of the two rows there are, and the lanes of the last panel in
+// each.
+func (t *columns) masks() {
+	t.present = [2]reg.OpmaskVirtual{t.K(), t.K()}
+	t.tail = [2][2]reg.OpmaskVirtual{{t.K(), t.K()}, {t.K(), t.K()}}
+	at, none := t.GP64(), t.GP32()
+	t.MOVQ(t.row, at)
+	t.XORL(none, none)
 	for i := range 2 {
-		c.MOVL(U32(0xffffffff), bits)
-		c.CMPQ(at, k)
-		c.CMOVLGE(none, bits)
-		c.KMOVW(bits, whole[i])
-		c.ANDL(rest, bits)
-		c.KMOVW(bits, tail[i][0])
-		c.SHRL(Imm(16), bits)
-		c.KMOVW(bits, tail[i][1])
-		c.ADDQ(Imm(tileRows), at)
+		t.MOVL(U32(0xffffffff), t.bits)
+		t.CMPQ(at, t.k)
+		t.CMOVLGE(none, t.bits)
+		t.KMOVW(t.bits, t.present[i])
+		t.ANDL(t.rest, t.bits)
+		t.KMOVW(t.bits, t.tail[i][0])
+		t.SHRL(Imm(16), t.bits)
+		t.KMOVW(t.bits, t.tail[i][1])
+		t.ADDQ(Imm(tileRows), at)
 	}
-	to, n, step := c.GP64(), t.load("cols"), t.load("step")
-	from := [2]reg.GPVirtual{c.GP64(), c.GP64()}
-	c.MOVQ(src, from[0])
-	c.LEAQ(Mem{Base: src, Index: below, Scale: 1}, from[1])
-	c.MOVQ(dst, to)
-	c.SHRQ(Imm(5), n)
-	c.SHLQ(Imm(2), step)
+}
+
+// pair copies two rows, a panel at a time.
+func (t *columns) pair() {
+	to, n, step := t.GP64(), t.load("cols"), t.load("step")
+	from := [2]reg.GPVirtual{t.GP64(), t.GP64()}
+	t.MOVQ(t.src, from[0])
+	t.LEAQ(Mem{Base: t.src, Index: t.below, Scale: 1}, from[1])
+	t.MOVQ(t.dst, to)
+	t.SHRQ(Imm(5), n)
+	t.SHLQ(Imm(2), step)
 	move := func(mask func(row, j int) Op) {
 		for j := range 2 {
 			var x [2]reg.VecVirtual
 			for i := range x {
-				x[i] = c.ZMM()
-				c.PREFETCHT0(Mem{Base: from[i], Index: next, Scale: 1, Disp: 64 * j})
-				c.VMOVUPS_Z(Mem{Base: from[i], Disp: 64 * j}, mask(i, j), x[i])
+				x[i] = t.ZMM()
+				t.PREFETCHT0(Mem{Base: from[i], Index: t.next, Scale: 1, Disp: 64 * j})
+				t.VMOVUPS_Z(Mem{Base: from[i], Disp: 64 * j}, mask(i, j), x[i])
 			}
-			s.pairs(x[0], x[1], Mem{Base: to, Disp: j * tileBytes})
+			t.s.pairs(x[0], x[1], Mem{Base: to, Disp: j * tileBytes})
 		}
 	}
-	c.TESTQ(n, n)
-	c.JEQ(LabelRef("tail"))
-	c.Label("panel")
-	move(func(row, _ int) Op { return whole[row] })
+	t.TESTQ(n, n)
+	t.JEQ(LabelRef("tail"))
+	t.Label("panel")
+	move(func(row, _ int) Op { return t.present[row] })
 	for _, r := range from {
-		c.ADDQ(I32(128), r)
+		t.ADDQ(I32(128), r)
 	}
-	c.ADDQ(step, to)
-	c.DECQ(n)
-	c.JNE(LabelRef("panel"))
-	c.Label("tail")
-	c.TESTL(rest, rest)
-	c.JEQ(LabelRef("next"))
-	move(func(row, j int) Op { return tail[row][j] })
-	c.Label("next")
-	c.ADDQ(srs, src)
-	c.ADDQ(I32(tileRow), dst)
-	c.INCQ(row)
-	c.CMPQ(row, Imm(tileRows))
-	c.JLT(LabelRef("row"))
-	c.ADDQ(below, src)
-	c.ADDQ(I32(int32(stepBytes(parts)-tileBytes)), dst)
-	c.SUBQ(Imm(32), k)
-	c.JGT(LabelRef("steps"))
-	s.end()
+	t.ADDQ(step, to)
+	t.DECQ(n)
+	t.JNE(LabelRef("panel"))
+	t.Label("tail")
+	t.TESTL(t.rest, t.rest)
+	t.JEQ(LabelRef("next"))
+	move(func(row, j int) Op { return t.tail[row][j] })
+	t.Label("next")
 }
 
 // emitTurnTiles writes what makes panels of A from such of B, and back.
