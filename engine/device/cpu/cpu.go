@@ -168,8 +168,19 @@ func bind(p *pool, c *fuse.Cluster) (host.Kernel, error) {
 // ScratchBytes is the kernel's.
 func (b *bound) ScratchBytes() int64 { return b.kernel.ScratchBytes() }
 
+// Keeps implements [host.Keeper].
+func (b *bound) Keeps() (input int, bytes int64, layout string) {
+	if k, ok := b.kernel.(kernels.Keeper); ok {
+		return k.Keeps()
+	}
+	return 0, 0, ""
+}
+
+// Keep implements [host.Keeper].
+func (b *bound) Keep(memory []byte, made bool) { b.args.Kept, b.args.Made = memory, made }
+
 // Run runs the kernel on the device's threads.
 func (b *bound) Run(in, out [][]byte, scratch []byte) error {
-	b.args = kernels.Args{In: in, Out: out, Scratch: scratch}
+	b.args.In, b.args.Out, b.args.Scratch = in, out, scratch
 	return b.kernel.Run(b.pool, &b.args)
 }

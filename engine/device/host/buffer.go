@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -29,11 +30,16 @@ type buffer struct {
 	size  int64
 	data  []byte // nil where memory is only counted
 
+	// written names the contents: it is another number after each write, and 0
+	// before the first.
+	written atomic.Uint64
+
 	// The rest is under dev.mu.
 	state      state
 	pending    int          // queued operations that touch it
 	mark       uint64       // scratch for Launch, to find a buffer passed twice
 	ready      device.Event // of the last queued write
+	kept       *kept        // what kernels keep of the contents
 	prev, next *buffer      // in dev's list of buffers
 }
 
@@ -79,6 +85,10 @@ func (b *buffer) check() error {
 	}
 	return nil
 }
+
+// wrote says that the contents are new. Whatever waits for the write finds them
+// so.
+func (b *buffer) wrote() { b.written.Store(b.dev.writes.Add(1)) }
 
 // unpin ends one operation's use. It needs dev.mu.
 func (b *buffer) unpin() {

@@ -32,11 +32,13 @@ type command struct {
 func (c *command) run() error {
 	switch c.op {
 	case opCopyIn:
+		defer c.dst.wrote()
 		return c.copyHost(c.dst, false)
 	case opCopyOut:
 		return c.copyHost(c.src, true)
 	case opCopyPeer:
 		copy(c.dst.data, c.src.data)
+		c.dst.wrote()
 	case opLaunch:
 		return c.launch.run()
 	default:

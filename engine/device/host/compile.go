@@ -15,6 +15,7 @@ type instr struct {
 	cluster *fuse.Cluster // nil for a copy
 	kernel  Kernel        // nil for a copy
 	work    *device.Work  // what whoever times kernels is told
+	keep    *keeping      // nil where it keeps nothing
 	in, out [][]byte
 	first   []int // inputs whose memory nothing before it writes
 }
@@ -159,6 +160,7 @@ func (x *executable) bind(p *plan) (scratch int64, err error) {
 			}
 			in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
 			scratch = max(scratch, in.kernel.ScratchBytes())
+			x.keeps(&in, st)
 		}
 		for a, s := range st.in {
 			x.connect(p, s, &in.in[a])

@@ -52,6 +52,7 @@ type Device struct {
 	laid    int // how often scratch was laid out
 
 	launches atomic.Int64
+	writes   atomic.Uint64 // of buffers
 
 	mu      sync.Mutex
 	idle    sync.Cond // on mu: a buffer's pending reached 0 after Close
@@ -121,23 +122,37 @@ func (d *Device) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	return b, nil
 }
 
-// reserve takes and counts a block. It needs d.mu.
+// reserve takes and counts a block, if need be from what kernels keep. It needs
+// d.mu.
 func (d *Device) reserve(n int64, use device.Usage) (int64, error) {
 	s := &d.stats
-	var off int64
-	ok := s.Live+n <= d.spec.MemoryBytes
-	if ok {
-		off, ok = d.arena.take(n)
+	off, ok := d.take(n)
+	if !ok && d.dropKept() {
+		off, ok = d.take(n)
 	}
 	if !ok {
 		return 0, fmt.Errorf("%s: %w: needed %d bytes, used %d, free %d of a budget of %d: use smaller microbatches, more devices or a larger budget",
 			d.spec.ID, device.ErrOutOfMemory, n, s.Live, d.spec.MemoryBytes-s.Live, d.spec.MemoryBytes)
 	}
+	d.count(n, use)
+	return off, nil
+}
+
+// count counts a block that was taken. It needs d.mu.
+func (d *Device) count(n int64, use device.Usage) {
+	s := &d.stats
 	s.Live += n
 	s.LiveBy[use] += n
 	s.Peak = max(s.Peak, s.Live)
 	s.PeakBy[use] = max(s.PeakBy[use], s.LiveBy[use])
-	return off, nil
+}
+
+// take takes a block if there is room. It needs d.mu.
+func (d *Device) take(n int64) (off int64, ok bool) {
+	if d.stats.Live+n > d.spec.MemoryBytes {
+		return 0, false
+	}
+	return d.arena.take(n)
 }
 
 // unreserve is the opposite of reserve. It needs d.mu.
@@ -150,7 +165,12 @@ func (d *Device) unreserve(off, n int64, use device.Usage) {
 // free takes a buffer out of the device. It needs d.mu.
 func (d *Device) free(b *buffer) {
 	d.unreserve(b.off, b.size, b.usage)
-	b.data = nil
+	for e := b.kept; e != nil; e = e.next {
+		if e.held {
+			d.drop(e)
+		}
+	}
+	b.data, b.kept = nil, nil
 	if b.prev == nil {
 		d.buffers = b.next
 	} else {

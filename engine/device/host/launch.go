@@ -167,6 +167,7 @@ func (l *launch) run() (err error) {
 		return nil
 	}
 	x.point(l)
+	defer l.wrote()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%s: %s: BUG: kernel panicked: %v\n%s", x.dev.spec.ID, x.doing(), p, debug.Stack())
@@ -193,8 +194,31 @@ func (l *launch) run() (err error) {
 	return nil
 }
 
-// runKernel runs one kernel, and tells how long it took if anyone asks.
+// wrote says that the outputs are new.
+func (l *launch) wrote() {
+	for k, b := range l.out {
+		if b == nil {
+			b = l.in[l.x.alias[k]]
+		}
+		b.wrote()
+	}
+}
+
+// runKernel runs one kernel with what it keeps of its input.
 func (x *executable) runKernel(in *instr) error {
+	if in.keep == nil {
+		return x.timeKernel(in)
+	}
+	ended := false
+	in.keep.before(x.boundIn[in.keep.index])
+	defer func() { in.keep.after(ended) }()
+	err := x.timeKernel(in)
+	ended = err == nil
+	return err
+}
+
+// timeKernel runs one kernel, and tells how long it took if anyone asks.
+func (x *executable) timeKernel(in *instr) error {
 	tell := x.dev.config.OnKernel
 	if tell == nil {
 		return in.kernel.Run(in.in, in.out, x.scratch)

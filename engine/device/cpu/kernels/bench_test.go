@@ -114,6 +114,43 @@ func BenchmarkBF16(b *testing.B) {
 	}
 }
 
+// BenchmarkKept is products of bfloat16 with weights that come from memory, which
+// are packed by each run, or kept packed.
+func BenchmarkKept(b *testing.B) {
+	for _, rows := range []int{16, 64, 256, 1024} {
+		for _, kept := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dx3072x768/kept=%v", rows, kept), func(b *testing.B) { benchKept(b, rows, kept) })
+		}
+	}
+}
+
+func benchKept(b *testing.B, rows int, kept bool) {
+	var layers [16]*launch // together more than caches hold
+	for i := range layers {
+		l, err := prepare(ops.MatMul{BF16: true}, []ref.Array{noise(rows, 768), noise(768, 3072)}, nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, bytes, _ := l.kernel.(Keeper).Keeps(); kept {
+			l.args.Kept = newGuarded(int(bytes)).mem
+		}
+		if err := l.kernel.Run(serial{}, &l.args); err != nil {
+			b.Fatal(err)
+		}
+		l.args.Made = kept
+		layers[i] = l
+	}
+	i := 0
+	for b.Loop() {
+		l := layers[i%len(layers)]
+		i++
+		if err := l.kernel.Run(team{2}, &l.args); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(layers[0].node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+}
+
 func benchMatMul(b *testing.B, transA, transB bool, s []int) {
 	n := len(s) - 3
 	lead, x, y, z := s[:n], s[n], s[n+1], s[n+2]

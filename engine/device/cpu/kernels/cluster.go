@@ -101,6 +101,15 @@ func (k *cluster) Run(p Pool, a *Args) error {
 	return nil
 }
 
+// Keeps is what the head keeps.
+func (k *cluster) Keeps() (input int, bytes int64, layout string) {
+	if head, ok := k.head.(Keeper); ok {
+		input, bytes, layout = head.Keeps()
+		input = k.operands[input]
+	}
+	return input, bytes, layout
+}
+
 // compute runs the program for all elements.
 func (k *cluster) compute(p Pool, a *Args) error {
 	if k.head == nil {
@@ -113,7 +122,7 @@ func (k *cluster) compute(p Pool, a *Args) error {
 	for i, o := range k.results {
 		k.args.Out[i] = a.Out[o]
 	}
-	k.args.Scratch = a.Scratch[k.sumBytes():]
+	k.args.Scratch, k.args.Kept, k.args.Made = a.Scratch[k.sumBytes():], a.Kept, a.Made
 	return k.head.Run(p, &k.args)
 }
 

@@ -156,7 +156,7 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 		nr := g.level.sizes(g.form).nr
 		var b panels
 		switch {
-		case g.whole != nil && g.whole.lenB > 0:
+		case g.whole != nil && len(g.whole.b) > 0:
 			b = g.panelsOfB(g.whole.b, k0, kn, j)
 		case g.packsB(i1 - i0):
 			b = panels{data: ws.b, step: g.panelB(kn), stride: nr, k: kn}
@@ -183,7 +183,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 		i, end := g.group(i0, i1, p, groups)
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		switch {
-		case g.whole != nil && g.whole.lenA > 0:
+		case g.whole != nil && len(g.whole.a) > 0:
 			a = &g.whole.a[g.placeA(i, k0)]
 		case packs:
 			if p%s.groups == 0 {

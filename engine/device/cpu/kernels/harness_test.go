@@ -219,6 +219,7 @@ func checkAgainst(t failer, s sample, want []ref.Array, seed uint64) {
 			t.Fatalf("%v: %d threads give other bits than one in order", base.node, threads)
 		}
 	}
+	checkKept(t, s, base)
 	al, ok := s.op.(graph.Aliaser)
 	if !ok || !fits(base.node, al.Alias()) {
 		return
@@ -226,6 +227,38 @@ func checkAgainst(t failer, s sample, want []ref.Array, seed uint64) {
 	l := runSample(t, s, al.Alias(), shuffled{2, rand.New(rand.NewPCG(seed, 9))})
 	if l.bytes() != base.bytes() {
 		t.Fatalf("%v: other bits in place", base.node)
+	}
+}
+
+// checkKept runs a kernel that keeps an input twice with the same kept memory,
+// the second time without the input, and wants the bits of base.
+func checkKept(t failer, s sample, base *launch) {
+	t.Helper()
+	k, ok := base.kernel.(Keeper)
+	if !ok {
+		return
+	}
+	input, bytes, _ := k.Keeps()
+	if bytes == 0 {
+		return
+	}
+	l, err := prepare(s.op, s.in, nil)
+	if err != nil {
+		t.Fatalf("%v: %v", base.node, err)
+	}
+	kept := newGuarded(int(bytes))
+	for _, made := range []bool{false, true} {
+		l.args.Kept, l.args.Made = kept.mem, made
+		if err := l.run(shuffled{2, rand.New(rand.NewPCG(1, 1))}); err != nil {
+			t.Fatalf("%v: %v", l.node, err)
+		}
+		if !kept.intact() {
+			t.Fatalf("%v wrote outside kept memory", l.node)
+		}
+		if l.bytes() != base.bytes() {
+			t.Fatalf("%v: other bits with kept memory, made before: %v", l.node, made)
+		}
+		clear(l.args.In[input])
 	}
 }
 

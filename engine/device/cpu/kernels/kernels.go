@@ -27,10 +27,13 @@ type Pool interface {
 // Args is the memory of one run: the node's inputs and outputs in order and
 // ScratchBytes of working memory with undefined contents. Each is contiguous
 // and 64-byte aligned. An output may be the very memory of an input where the
-// op's Alias says so.
+// op's Alias says so. Kept is memory for what a [Keeper] keeps, or nil; Made
+// says that an earlier run has made that there, of the same input.
 type Args struct {
 	In, Out [][]byte
 	Scratch []byte
+	Kept    []byte
+	Made    bool
 }
 
 // Kernel runs one node. It keeps its arguments in its fields while it runs, so
@@ -41,6 +44,17 @@ type Kernel interface {
 	// Run computes the outputs. What the data does wrong (an id outside a
 	// table) is an error; the outputs are then undefined.
 	Run(p Pool, a *Args) error
+}
+
+// Keeper is a kernel that reads an input in an order of its own, and can keep it
+// in that order from run to run.
+type Keeper interface {
+	Kernel
+	// Keeps says which input that is, the bytes it takes in that order, and what
+	// the order is: kernels with equal layouts make the same of the same input.
+	// With 0 bytes nothing is kept. A run without Args.Kept gives the same
+	// results.
+	Keeps() (input int, bytes int64, layout string)
 }
 
 // constructor binds a node's attributes and shapes to a kernel.

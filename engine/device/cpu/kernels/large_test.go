@@ -128,7 +128,8 @@ func testPackedAsAWhole(t *testing.T) {
 				t.Fatalf("%v: element (%d,%d) is %v, want %v", op, j/n, j%n, v, g.c[j])
 			}
 		}
-		if packed := l.kernel.(*matmul).packer.units > 0; !packed && (op.BF16 || op.TransB && g.form != split) {
+		checkKept(t, sample{op, []ref.Array{a, b}, 0}, l)
+		if p := l.kernel.(*matmul).packer; p.lenA+p.lenB == 0 && (op.BF16 || op.TransB && g.form != split) {
 			t.Errorf("%v was not packed as a whole", op)
 		}
 	}

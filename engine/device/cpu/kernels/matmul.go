@@ -1,6 +1,8 @@
 package kernels
 
 import (
+	"fmt"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
@@ -12,7 +14,7 @@ var matmulKernels = map[string]constructor{"matmul(f32,f32)->f32": newMatMul}
 type matmul struct {
 	level          Level
 	grid           grid
-	threads        int   // that grid is cut for; 0 if it is not
+	cut            cut   // what grid is cut for; zero if it is not
 	parts          parts // of one block of K each
 	k              int
 	transA, transB bool
@@ -56,24 +58,37 @@ func (k *matmul) Then(e Epilogue) { k.parts.then = e }
 func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() + k.packer.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
-	if threads := p.Threads(); k.parts.count == 1 && k.threads != threads && library.Load() == nil {
-		k.cutFor(threads)
+	if c := (cut{p.Threads(), a.Kept != nil}); k.parts.count == 1 && k.cut != c && library.Load() == nil {
+		k.cutFor(c)
 	}
 	g := &k.grid
 	k.a, k.b = floats(a.In[0], k.lenA), floats(a.In[1], k.lenB)
 	k.c = floats(a.Out[0], g.count*g.m*g.n)
 	k.parts.bind(k.c, a.Scratch)
-	k.packer.run(p, a.Scratch)
+	k.packer.run(p, a)
 	do(p, g.chunks()*k.parts.count, k)
 	k.parts.sum(p)
 	return nil
 }
 
+// Keeps implements [Keeper].
+func (k *matmul) Keeps() (input int, bytes int64, layout string) {
+	return 1, int64(k.packer.keepB) * 4, fmt.Sprintf("%v %d x %d, transposed %v", k.form, k.k, k.grid.n, k.transB)
+}
+
+// cut is what the best way to cut a grid depends on, beside shapes.
+type cut struct {
+	threads int
+	kept    bool // B is packed in kept memory
+}
+
 // cutFor cuts the grid anew.
-func (k *matmul) cutFor(threads int) {
+func (k *matmul) cutFor(c cut) {
 	g := k.layout()
-	k.grid = k.grid.forThreads(k.level.sizes(k.form), threads, k.k, g.packsA() && k.packer.lenA == 0, g.packsB(min(k.grid.m, largestTileM)) && k.packer.lenB == 0)
-	k.threads = threads
+	packsA := g.packsA() && k.packer.lenA == 0
+	packsB := g.packsB(min(k.grid.m, largestTileM)) && k.packer.lenB == 0 && !c.kept
+	k.grid = k.grid.forThreads(k.level.sizes(k.form), c.threads, k.k, packsA, packsB)
+	k.cut = c
 }
 
 func (k *matmul) Chunk(i int) {
@@ -114,8 +129,6 @@ func (k *matmul) product(p int, c []float32) gemm {
 	g, size := k.layout(), k.grid.m*k.grid.n
 	g.a.data, g.b.data = k.a[p*k.strideA:][:k.strideA], k.b[p*k.strideB:][:k.strideB]
 	g.c = c[p*size:][:size]
-	if k.packer.units > 0 {
-		g.whole = &k.packer
-	}
+	g.whole = &k.packer
 	return g
 }

@@ -6,12 +6,19 @@ package kernels
 // columns of tiles do. Split operands, half as large again as they were, are packed
 // where they are wanted: they should not leave the second cache.
 //
+// A B of bfloat16 can also be kept packed from run to run ([Keeper]): packing takes
+// as long as multiplying with some hundred rows. One of float32 is not: it is no
+// smaller packed, and to read it packed from memory takes at least as long as to
+// pack what is read.
+//
 // Packed, both are [panel][block of K], a panel being nr columns of B, or mr
 // rows of A.
 type packer struct {
 	of             *matmul
-	panelsA, units int // units are packsA's and packsB's together
+	panelsA        int
+	unitsA, unitsB int
 	lenA, lenB     int // elements of scratch memory; 0 for what tiles pack
+	keepB          int // elements of kept memory; 0 for what is not kept
 	a, b           []float32
 }
 
@@ -29,23 +36,34 @@ func (p *packer) set(k *matmul) {
 	if k.parts.count > 1 || k.grid.count != 1 || k.form == split || library.Load() != nil {
 		return
 	}
-	if n := chunks(k.grid.n, s.nr) * blocks * g.panelB(depth); k.grid.m > largestTileM && g.packsB(largestTileM) && n <= mostPacked {
-		p.lenB, p.units = n, chunks(k.grid.n, unitCols)*blocks
+	n := chunks(k.grid.n, s.nr) * blocks * g.panelB(depth)
+	p.unitsB = chunks(k.grid.n, unitCols) * blocks
+	if k.form != float {
+		p.keepB = n
+	}
+	if k.grid.m > largestTileM && g.packsB(largestTileM) && n <= mostPacked {
+		p.lenB = n
 	}
 	if n := chunks(k.grid.m, s.mr) * blocks * k.form.panel(depth); k.form.tiled() && k.grid.n > s.cols && n <= mostPacked {
 		p.lenA, p.panelsA = n, chunks(k.grid.m, s.mr)
-		p.units += p.panelsA * blocks
+		p.unitsA = p.panelsA * blocks
 	}
 }
 
 func (p *packer) bytes() int64 { return int64(p.lenA+p.lenB) * 4 }
 
-// run packs into scratch memory.
-func (p *packer) run(pool Pool, scratch []byte) {
-	if p.units > 0 {
-		all := floats(scratch, p.lenA+p.lenB)
-		p.a, p.b = all[:p.lenA], all[p.lenA:]
-		do(pool, p.units, p)
+// run packs into scratch or kept memory what is not there yet.
+func (p *packer) run(pool Pool, a *Args) {
+	all, units := floats(a.Scratch, p.lenA+p.lenB), p.unitsA
+	p.a, p.b = all[:p.lenA], all[p.lenA:]
+	if a.Kept != nil {
+		p.b = floats(a.Kept, p.keepB)
+	}
+	if len(p.b) > 0 && !a.Made {
+		units += p.unitsB
+	}
+	if units > 0 {
+		do(pool, units, p)
 	}
 }
 
@@ -70,6 +88,9 @@ func (g *gemm) panelB(k int) int {
 		return g.form.panel(k)
 	}
 	s := g.level.sizes(g.form)
+	if g.form == pairs {
+		k = chunks(k, 2)
+	}
 	return s.nr * chunks(k, s.depthStep) * s.depthStep
 }
 

@@ -1,0 +1,279 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// turner negates its input by way of kept memory, where it gets some, and counts
+// how it was run.
+type turner struct {
+	memory []byte
+	made   bool
+	bytes  int64
+	fail   error
+	bare   int // runs without memory
+	making int // runs that made it
+	using  int // runs that found it made
+}
+
+func (*turner) ScratchBytes() int64             { return 0 }
+func (k *turner) Keep(memory []byte, made bool) { k.memory, k.made = memory, made }
+func (k *turner) Keeps() (input int, bytes int64, layout string) {
+	return 0, k.bytes, "negated"
+}
+
+func (k *turner) Run(in, out [][]byte, _ []byte) error {
+	if k.fail != nil {
+		return k.fail
+	}
+	from, to := in[0], out[0]
+	switch {
+	case k.memory == nil:
+		k.bare++
+	case k.made:
+		k.using++
+		copy(to, k.memory)
+		return nil
+	default:
+		k.making++
+		defer func() { copy(k.memory, to) }()
+	}
+	for i, v := range from {
+		to[i] = -v
+	}
+	return nil
+}
+
+// keepRig is a device with one weight and a launch that reads it.
+type keepRig struct {
+	t      *testing.T
+	k      *turner
+	d      *Device
+	s      device.Stream
+	x      device.Executable
+	w, out device.Buffer
+	host   device.HostBuffer
+	last   byte
+}
+
+const keepBytes = 64
+
+func newKeepRig(t *testing.T, budget int64) *keepRig {
+	r := &keepRig{t: t, k: &turner{bytes: keepBytes}}
+	var errs [6]error
+	r.d, errs[0] = New(Config{
+		Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: budget},
+		Bind: func(*fuse.Cluster) (Kernel, error) { return r.k, nil },
+	})
+	m := shape.F32(keepBytes / 4)
+	g := segment(t, func(b *graph.Builder) []*graph.Value {
+		return []*graph.Value{ops.Neg(b, b.Input("w", m))}
+	})
+	r.x, errs[1] = r.d.Compile(g, device.CompileOptions{})
+	r.w, errs[2] = r.d.Alloc(m, device.Weight)
+	r.out, errs[3] = r.d.Alloc(m, device.Activation)
+	r.host, errs[4] = r.d.AllocHost(keepBytes)
+	r.s, errs[5] = r.d.NewStream("s")
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// change gives the weight new contents.
+func (r *keepRig) change() {
+	r.t.Helper()
+	r.last++
+	r.host.Bytes()[0] = r.last
+	if err := r.s.CopyIn(r.w, r.host); err != nil {
+		r.t.Fatal(err)
+	}
+	r.wait()
+}
+
+// run launches once and wants the result of the weight as it is.
+func (r *keepRig) run() {
+	r.t.Helper()
+	e, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out})
+	if err == nil {
+		err = e.Wait(context.Background())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if got := r.out.(*buffer).data[0]; got != -r.last {
+		r.t.Fatalf("result %d, want %d", got, -r.last)
+	}
+}
+
+func (r *keepRig) wait() {
+	r.t.Helper()
+	if err := r.s.Record().Wait(context.Background()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// want compares the counts of runs so far, and what is kept now.
+func (r *keepRig) want(bare, making, using int, held int64) {
+	r.t.Helper()
+	got := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", r.k.bare, r.k.making, r.k.using, r.d.Stats().LiveBy[device.Scratch])
+	if want := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", bare, making, using, held); got != want {
+		r.t.Fatalf("%s; want %s", got, want)
+	}
+}
+
+// close frees everything, and wants nothing live.
+func (r *keepRig) close() {
+	r.t.Helper()
+	if err := errors.Join(r.s.Close(), r.w.Delete(), r.out.Delete(), r.host.Free()); err != nil {
+		r.t.Error(err)
+	}
+	if live := r.d.Stats().Live; live != 0 {
+		r.t.Errorf("%d bytes are live", live)
+	}
+	if err := r.d.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func TestKeptWhileUnchanged(t *testing.T) {
+	r := newKeepRig(t, 1<<16)
+	r.change()
+	r.run()
+	r.want(1, 0, 0, 0) // it may be read only once
+	r.run()
+	r.want(1, 1, 0, keepBytes)
+	r.run()
+	r.run()
+	r.want(1, 1, 2, keepBytes)
+	r.change()
+	r.run() // the last contents were read again: these will be
+	r.want(1, 2, 2, keepBytes)
+	r.run()
+	r.want(1, 2, 3, keepBytes)
+	r.change()
+	r.run()
+	r.change()
+	r.run() // the last ones were not
+	r.want(2, 3, 3, 0)
+	r.change()
+	r.run()
+	r.want(3, 3, 3, 0)
+	r.close()
+}
+
+func TestLaunchesAndPeerCopiesChangeContents(t *testing.T) {
+	r := newKeepRig(t, 1<<16)
+	r.change()
+	r.run()
+	r.run()
+	r.want(1, 1, 0, keepBytes)
+	if err := r.s.CopyPeer(r.w, r.out); err != nil { // the negative
+		t.Fatal(err)
+	}
+	r.last = -r.last
+	r.run()
+	r.run()
+	r.want(1, 2, 1, keepBytes)
+	if _, err := r.s.Launch(r.x, []device.Buffer{r.out}, []device.Buffer{r.w}); err != nil { // the negative of that
+		t.Fatal(err)
+	}
+	r.wait() // it ran with its own input's: nothing kept of r.out
+	r.want(2, 2, 1, keepBytes)
+	r.run()
+	r.want(2, 3, 1, keepBytes)
+	r.close()
+}
+
+func TestKeptGoesWhereMemoryIsShort(t *testing.T) {
+	r := newKeepRig(t, 4*keepBytes)
+	r.change()
+	r.run()
+	r.run()
+	r.want(1, 1, 0, keepBytes)
+	var more [2]device.Buffer
+	for i := range more {
+		b, err := r.d.Alloc(shape.F32(keepBytes/4), device.Activation)
+		if err != nil {
+			t.Fatal(err)
+		}
+		more[i] = b
+	}
+	r.want(1, 1, 0, 0)
+	if _, err := r.d.Alloc(shape.F32(1), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("a full device: %v", err)
+	}
+	r.run()
+	r.run()
+	for _, b := range more {
+		if err := b.Delete(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.run() // there is room, but it would be taken away again
+	r.want(4, 1, 0, 0)
+	r.close()
+}
+
+func TestNothingIsKeptWithoutRoom(t *testing.T) {
+	r := newKeepRig(t, 2*keepBytes)
+	r.change()
+	r.run()
+	r.run()
+	r.want(2, 0, 0, 0)
+	r.close()
+}
+
+// TestFailedRunKeepsNothing: what a kernel that failed left is not taken for
+// the real thing.
+func TestFailedRunKeepsNothing(t *testing.T) {
+	r := newKeepRig(t, 1<<16)
+	r.change()
+	r.run()
+	r.k.fail = errors.New("no")
+	s, err := r.d.NewStream("fails")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Wait(context.Background()); !errors.Is(err, r.k.fail) {
+		t.Errorf("error %v", err)
+	}
+	_ = s.Close() // the failure, again
+	r.k.fail = nil
+	r.run()
+	r.want(1, 1, 0, keepBytes)
+	r.run()
+	r.want(1, 1, 1, keepBytes)
+	r.close()
+}
+
+// TestSteadyStateOfKeptAllocatesNothing runs what microbatches do.
+func TestSteadyStateOfKeptAllocatesNothing(t *testing.T) {
+	r := newKeepRig(t, 1<<16)
+	k := &keeping{Keeper: r.k, layout: "negated", bytes: keepBytes}
+	b := r.w.(*buffer)
+	n := testing.AllocsPerRun(100, func() {
+		b.wrote()
+		for range 3 {
+			k.before(b)
+			k.after(true)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations a step", n)
+	}
+	r.close()
+}
