@@ -17,5 +17,8 @@
 // share one scratch region, as large as the largest executable needs, and the
 // device's threads. Copies do overlap with them.
 //
+// What a kernel makes of an input that does not change it can keep ([Keeper]), in
+// memory that the device takes back when it has no other.
+//
 // The types to know are [Device], [Config], [Kernel] and [Stream].
 package host

@@ -16,7 +16,12 @@ const (
 	blockK    = 384 // most steps of k in a block
 	depthStep = 16  // blocks and panels are whole numbers of this many steps
 
-	packRows = 64 // rows of A from which packing a B that lies in order pays
+	// Packing a B that lies in order pays from so many rows of A on; from fewer
+	// where each row of B is on a page of its own: as many as times the elements of
+	// such a row make packFar.
+	packRows = 64
+	packFar  = 12 << 10
+	page     = 1 << 10 // elements
 
 	packDepth = 32 // columns at a time in which several panels of A are packed
 
@@ -108,7 +113,8 @@ func (g *gemm) packsA() bool {
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
 	s := g.level.sizes(g.form)
-	return s.packs || g.form != float || g.im != nil || g.b.cs != 1 || rows >= packRows && g.b.rs*g.k >= s.reach
+	return s.packs || g.form != float || g.im != nil || g.b.cs != 1 ||
+		(rows >= packRows || g.b.rs >= page && rows*g.b.rs >= packFar) && g.b.rs*g.k >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
