@@ -6,15 +6,15 @@ import (
 )
 
 // Rows are the last axis. Their sums are in float64, but those of rows that fit
-// into one vector.
+// into a few vectors.
 var softmaxKernels = map[string]constructor{
 	"softmax(f32)->f32":              rowwise(softmaxRow, func(v *vec.Funcs) narrowFunc { return v.Softmax }),
-	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow, func(v *vec.Funcs) narrowFunc { return v.LogSoftmax }),
+	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow, narrowLogSoftmax),
 	"softmax_grad(f32,f32)->f32":     rowwise(softmaxGradRow, func(v *vec.Funcs) narrowFunc { return v.SoftmaxGrad }),
 	"log_softmax_grad(f32,f32)->f32": rowwise(logSoftmaxGradRow, func(v *vec.Funcs) narrowFunc { return v.LogSoftmaxGrad }),
 }
 
-// narrowFunc is one of [vec.Narrow].
+// narrowFunc is all rows of a chunk at once, by [vec.Narrow].
 type narrowFunc = func(y, a, b []float32, n int) bool
 
 // rowKernel is y[r] = f(a[r], b[r]) for each row; b is a for one input. narrow
@@ -66,6 +66,22 @@ func logSoftmaxRow(v *vec.Funcs, y, x, _ []float32) {
 	lse := v.LogSumExp(x)
 	high := float32(lse)
 	v.Standardize(y, x, high, float32(lse-float64(high)), 1, 0)
+}
+
+// narrowLogSoftmax takes the logarithms of the rows' sums together.
+func narrowLogSoftmax(v *vec.Funcs) narrowFunc {
+	return func(y, x, _ []float32, n int) bool {
+		r := takeRegisters()
+		rows := len(x) / n
+		most, sums := r.all[:rows], r.all[rows:2*rows]
+		ok := v.ExpSums(most, sums, x, n)
+		if ok {
+			v.Log(sums, sums)
+			v.Minus(y, x, most, sums, n)
+		}
+		r.giveBack()
+		return ok
+	}
 }
 
 // softmaxGradRow is dx = y (dy - sum(y dy)).

@@ -12,9 +12,9 @@ TEXT ·SumRows2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-block4:
+block:
 	CMPQ    SI, $0x20
-	JLT     end4
+	JLT     last4
 	VMOVUPD (AX), Y0
 	VMOVUPD 32(AX), Y1
 	VMOVUPD 64(AX), Y2
@@ -26,7 +26,7 @@ block4:
 	MOVQ    BX, DI
 	MOVQ    CX, R8
 
-row4:
+rowblock:
 	VCVTPS2PD (R8), Y8
 	VADDPD    Y8, Y0, Y0
 	VCVTPS2PD 16(R8), Y8
@@ -45,7 +45,7 @@ row4:
 	VADDPD    Y8, Y7, Y7
 	ADDQ      DX, R8
 	DECQ      DI
-	JNE       row4
+	JNE       rowblock
 	VMOVUPD   Y0, (AX)
 	VMOVUPD   Y1, 32(AX)
 	VMOVUPD   Y2, 64(AX)
@@ -57,35 +57,154 @@ row4:
 	ADDQ      $0x00000100, AX
 	ADDQ      $0x00000080, CX
 	SUBQ      $0x20, SI
-	JMP       block4
+	JNE       block
+	JMP       none
 
-end4:
-block1:
-	CMPQ    SI, $0x08
-	JLT     end1
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	MOVQ    BX, DI
-	MOVQ    CX, R8
+last4:
+	CMPQ       SI, $0x18
+	JLE        last3
+	SUBQ       $0x18, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    64(AX), Y2
+	VMOVUPD    96(AX), Y3
+	VMOVUPD    128(AX), Y4
+	VMOVUPD    160(AX), Y5
+	VPMOVSXDQ  (DI), Y6
+	VMASKMOVPD 192(AX), Y6, Y6
+	VPMOVSXDQ  16(DI), Y7
+	VMASKMOVPD 224(AX), Y7, Y7
+	MOVQ       CX, CX
 
-row1:
-	VCVTPS2PD (R8), Y2
-	VADDPD    Y2, Y0, Y0
-	VCVTPS2PD 16(R8), Y2
-	VADDPD    Y2, Y1, Y1
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       row1
-	VMOVUPD   Y0, (AX)
-	VMOVUPD   Y1, 32(AX)
-	ADDQ      $0x40, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, SI
-	JMP       block1
+rowlast4:
+	VCVTPS2PD    (CX), Y8
+	VADDPD       Y8, Y0, Y0
+	VCVTPS2PD    16(CX), Y8
+	VADDPD       Y8, Y1, Y1
+	VCVTPS2PD    32(CX), Y8
+	VADDPD       Y8, Y2, Y2
+	VCVTPS2PD    48(CX), Y8
+	VADDPD       Y8, Y3, Y3
+	VCVTPS2PD    64(CX), Y8
+	VADDPD       Y8, Y4, Y4
+	VCVTPS2PD    80(CX), Y8
+	VADDPD       Y8, Y5, Y5
+	VMOVUPS      (DI), Y8
+	VMASKMOVPS   96(CX), Y8, Y8
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y8, Y6, Y6
+	VMOVUPS      (DI), Y8
+	VMASKMOVPS   96(CX), Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VADDPD       Y8, Y7, Y7
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast4
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VMOVUPD      Y2, 64(AX)
+	VMOVUPD      Y3, 96(AX)
+	VMOVUPD      Y4, 128(AX)
+	VMOVUPD      Y5, 160(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y6, Y0, 192(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y7, Y0, 224(AX)
+	JMP          none
 
-end1:
-	TESTQ      SI, SI
-	JEQ        none
+last3:
+	CMPQ       SI, $0x10
+	JLE        last2
+	SUBQ       $0x10, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    64(AX), Y2
+	VMOVUPD    96(AX), Y3
+	VPMOVSXDQ  (DI), Y4
+	VMASKMOVPD 128(AX), Y4, Y4
+	VPMOVSXDQ  16(DI), Y5
+	VMASKMOVPD 160(AX), Y5, Y5
+	MOVQ       CX, CX
+
+rowlast3:
+	VCVTPS2PD    (CX), Y6
+	VADDPD       Y6, Y0, Y0
+	VCVTPS2PD    16(CX), Y6
+	VADDPD       Y6, Y1, Y1
+	VCVTPS2PD    32(CX), Y6
+	VADDPD       Y6, Y2, Y2
+	VCVTPS2PD    48(CX), Y6
+	VADDPD       Y6, Y3, Y3
+	VMOVUPS      (DI), Y6
+	VMASKMOVPS   64(CX), Y6, Y6
+	VCVTPS2PD    X6, Y6
+	VADDPD       Y6, Y4, Y4
+	VMOVUPS      (DI), Y6
+	VMASKMOVPS   64(CX), Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VADDPD       Y6, Y5, Y5
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast3
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VMOVUPD      Y2, 64(AX)
+	VMOVUPD      Y3, 96(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y4, Y0, 128(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y5, Y0, 160(AX)
+	JMP          none
+
+last2:
+	CMPQ       SI, $0x08
+	JLE        last1
+	SUBQ       $0x08, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VPMOVSXDQ  (DI), Y2
+	VMASKMOVPD 64(AX), Y2, Y2
+	VPMOVSXDQ  16(DI), Y3
+	VMASKMOVPD 96(AX), Y3, Y3
+	MOVQ       CX, CX
+
+rowlast2:
+	VCVTPS2PD    (CX), Y4
+	VADDPD       Y4, Y0, Y0
+	VCVTPS2PD    16(CX), Y4
+	VADDPD       Y4, Y1, Y1
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   32(CX), Y4, Y4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y2, Y2
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   32(CX), Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y4, Y3, Y3
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast2
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y2, Y0, 64(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y3, Y0, 96(AX)
+	JMP          none
+
+last1:
 	LEAQ       lanes<>+0(SB), DI
 	NEGQ       SI
 	LEAQ       64(DI)(SI*4), DI
@@ -95,7 +214,7 @@ end1:
 	VMASKMOVPD 32(AX), Y1, Y1
 	MOVQ       CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS      (DI), Y2
 	VMASKMOVPS   (CX), Y2, Y2
 	VCVTPS2PD    X2, Y2
@@ -107,7 +226,7 @@ rowrest:
 	VADDPD       Y2, Y1, Y1
 	ADDQ         DX, CX
 	DECQ         BX
-	JNE          rowrest
+	JNE          rowlast1
 	VPMOVSXDQ    (DI), Y2
 	VMASKMOVPD   Y0, Y2, (AX)
 	VPMOVSXDQ    16(DI), Y0
@@ -161,9 +280,9 @@ TEXT ·MaxRows2(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-block4:
+block:
 	CMPQ    SI, $0x20
-	JLT     end4
+	JLT     last4
 	VMOVUPD (AX), Y0
 	VMOVUPD 32(AX), Y1
 	VMOVUPD 64(AX), Y2
@@ -175,7 +294,7 @@ block4:
 	MOVQ    BX, DI
 	MOVQ    CX, R8
 
-row4:
+rowblock:
 	VCVTPS2PD (R8), Y8
 	VMAXPD    Y0, Y8, Y0
 	VCMPPD    $0x03, Y8, Y8, Y9
@@ -210,7 +329,7 @@ row4:
 	VBLENDVPD Y9, Y8, Y7, Y7
 	ADDQ      DX, R8
 	DECQ      DI
-	JNE       row4
+	JNE       rowblock
 	VMOVUPD   Y0, (AX)
 	VMOVUPD   Y1, 32(AX)
 	VMOVUPD   Y2, 64(AX)
@@ -222,39 +341,190 @@ row4:
 	ADDQ      $0x00000100, AX
 	ADDQ      $0x00000080, CX
 	SUBQ      $0x20, SI
-	JMP       block4
+	JNE       block
+	JMP       none
 
-end4:
-block1:
-	CMPQ    SI, $0x08
-	JLT     end1
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	MOVQ    BX, DI
-	MOVQ    CX, R8
+last4:
+	CMPQ       SI, $0x18
+	JLE        last3
+	SUBQ       $0x18, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    64(AX), Y2
+	VMOVUPD    96(AX), Y3
+	VMOVUPD    128(AX), Y4
+	VMOVUPD    160(AX), Y5
+	VPMOVSXDQ  (DI), Y6
+	VMASKMOVPD 192(AX), Y6, Y6
+	VPMOVSXDQ  16(DI), Y7
+	VMASKMOVPD 224(AX), Y7, Y7
+	MOVQ       CX, CX
 
-row1:
-	VCVTPS2PD (R8), Y2
-	VMAXPD    Y0, Y2, Y0
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VBLENDVPD Y3, Y2, Y0, Y0
-	VCVTPS2PD 16(R8), Y2
-	VMAXPD    Y1, Y2, Y1
-	VCMPPD    $0x03, Y2, Y2, Y3
-	VBLENDVPD Y3, Y2, Y1, Y1
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       row1
-	VMOVUPD   Y0, (AX)
-	VMOVUPD   Y1, 32(AX)
-	ADDQ      $0x40, AX
-	ADDQ      $0x20, CX
-	SUBQ      $0x08, SI
-	JMP       block1
+rowlast4:
+	VCVTPS2PD    (CX), Y8
+	VMAXPD       Y0, Y8, Y0
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y0, Y0
+	VCVTPS2PD    16(CX), Y8
+	VMAXPD       Y1, Y8, Y1
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y1, Y1
+	VCVTPS2PD    32(CX), Y8
+	VMAXPD       Y2, Y8, Y2
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y2, Y2
+	VCVTPS2PD    48(CX), Y8
+	VMAXPD       Y3, Y8, Y3
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y3, Y3
+	VCVTPS2PD    64(CX), Y8
+	VMAXPD       Y4, Y8, Y4
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y4, Y4
+	VCVTPS2PD    80(CX), Y8
+	VMAXPD       Y5, Y8, Y5
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y5, Y5
+	VMOVUPS      (DI), Y8
+	VMASKMOVPS   96(CX), Y8, Y8
+	VCVTPS2PD    X8, Y8
+	VMAXPD       Y6, Y8, Y6
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y6, Y6
+	VMOVUPS      (DI), Y8
+	VMASKMOVPS   96(CX), Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VMAXPD       Y7, Y8, Y7
+	VCMPPD       $0x03, Y8, Y8, Y9
+	VBLENDVPD    Y9, Y8, Y7, Y7
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast4
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VMOVUPD      Y2, 64(AX)
+	VMOVUPD      Y3, 96(AX)
+	VMOVUPD      Y4, 128(AX)
+	VMOVUPD      Y5, 160(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y6, Y0, 192(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y7, Y0, 224(AX)
+	JMP          none
 
-end1:
-	TESTQ      SI, SI
-	JEQ        none
+last3:
+	CMPQ       SI, $0x10
+	JLE        last2
+	SUBQ       $0x10, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VMOVUPD    64(AX), Y2
+	VMOVUPD    96(AX), Y3
+	VPMOVSXDQ  (DI), Y4
+	VMASKMOVPD 128(AX), Y4, Y4
+	VPMOVSXDQ  16(DI), Y5
+	VMASKMOVPD 160(AX), Y5, Y5
+	MOVQ       CX, CX
+
+rowlast3:
+	VCVTPS2PD    (CX), Y6
+	VMAXPD       Y0, Y6, Y0
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y0, Y0
+	VCVTPS2PD    16(CX), Y6
+	VMAXPD       Y1, Y6, Y1
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y1, Y1
+	VCVTPS2PD    32(CX), Y6
+	VMAXPD       Y2, Y6, Y2
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y2, Y2
+	VCVTPS2PD    48(CX), Y6
+	VMAXPD       Y3, Y6, Y3
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y3, Y3
+	VMOVUPS      (DI), Y6
+	VMASKMOVPS   64(CX), Y6, Y6
+	VCVTPS2PD    X6, Y6
+	VMAXPD       Y4, Y6, Y4
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y4, Y4
+	VMOVUPS      (DI), Y6
+	VMASKMOVPS   64(CX), Y6, Y6
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VMAXPD       Y5, Y6, Y5
+	VCMPPD       $0x03, Y6, Y6, Y7
+	VBLENDVPD    Y7, Y6, Y5, Y5
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast3
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VMOVUPD      Y2, 64(AX)
+	VMOVUPD      Y3, 96(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y4, Y0, 128(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y5, Y0, 160(AX)
+	JMP          none
+
+last2:
+	CMPQ       SI, $0x08
+	JLE        last1
+	SUBQ       $0x08, SI
+	LEAQ       lanes<>+0(SB), DI
+	NEGQ       SI
+	LEAQ       64(DI)(SI*4), DI
+	VMOVUPD    (AX), Y0
+	VMOVUPD    32(AX), Y1
+	VPMOVSXDQ  (DI), Y2
+	VMASKMOVPD 64(AX), Y2, Y2
+	VPMOVSXDQ  16(DI), Y3
+	VMASKMOVPD 96(AX), Y3, Y3
+	MOVQ       CX, CX
+
+rowlast2:
+	VCVTPS2PD    (CX), Y4
+	VMAXPD       Y0, Y4, Y0
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPD    Y5, Y4, Y0, Y0
+	VCVTPS2PD    16(CX), Y4
+	VMAXPD       Y1, Y4, Y1
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPD    Y5, Y4, Y1, Y1
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   32(CX), Y4, Y4
+	VCVTPS2PD    X4, Y4
+	VMAXPD       Y2, Y4, Y2
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPD    Y5, Y4, Y2, Y2
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   32(CX), Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VMAXPD       Y3, Y4, Y3
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPD    Y5, Y4, Y3, Y3
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast2
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y1, 32(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   Y2, Y0, 64(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   Y3, Y0, 96(AX)
+	JMP          none
+
+last1:
 	LEAQ       lanes<>+0(SB), DI
 	NEGQ       SI
 	LEAQ       64(DI)(SI*4), DI
@@ -264,7 +534,7 @@ end1:
 	VMASKMOVPD 32(AX), Y1, Y1
 	MOVQ       CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS      (DI), Y2
 	VMASKMOVPS   (CX), Y2, Y2
 	VCVTPS2PD    X2, Y2
@@ -280,7 +550,7 @@ rowrest:
 	VBLENDVPD    Y3, Y2, Y1, Y1
 	ADDQ         DX, CX
 	DECQ         BX
-	JNE          rowrest
+	JNE          rowlast1
 	VPMOVSXDQ    (DI), Y2
 	VMASKMOVPD   Y0, Y2, (AX)
 	VPMOVSXDQ    16(DI), Y0
@@ -301,9 +571,9 @@ TEXT ·SquaresRows2(SB), NOSPLIT, $0-48
 	MOVQ rows+32(FP), SI
 	MOVQ n+40(FP), DI
 
-block2:
+block:
 	CMPQ    DI, $0x10
-	JLT     end2
+	JLT     last2
 	VMOVUPD (AX), Y0
 	VMOVUPD (CX), Y1
 	VMOVUPD 32(AX), Y2
@@ -315,7 +585,7 @@ block2:
 	MOVQ    SI, R8
 	MOVQ    DX, R9
 
-row2:
+rowblock:
 	VCVTPS2PD   (R9), Y8
 	VSUBPD      Y1, Y8, Y8
 	VFMADD231PD Y8, Y8, Y0
@@ -330,7 +600,7 @@ row2:
 	VFMADD231PD Y8, Y8, Y6
 	ADDQ        BX, R9
 	DECQ        R8
-	JNE         row2
+	JNE         rowblock
 	VMOVUPD     Y0, (AX)
 	VMOVUPD     Y2, 32(AX)
 	VMOVUPD     Y4, 64(AX)
@@ -339,40 +609,58 @@ row2:
 	ADDQ        $0x00000080, CX
 	ADDQ        $0x40, DX
 	SUBQ        $0x10, DI
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    DI, $0x08
-	JLT     end1
-	VMOVUPD (AX), Y0
-	VMOVUPD (CX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 32(CX), Y3
-	MOVQ    SI, R8
-	MOVQ    DX, R9
+last2:
+	CMPQ       DI, $0x08
+	JLE        last1
+	SUBQ       $0x08, DI
+	LEAQ       lanes<>+0(SB), R8
+	NEGQ       DI
+	LEAQ       64(R8)(DI*4), R8
+	VMOVUPD    (AX), Y0
+	VMOVUPD    (CX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    32(CX), Y3
+	VPMOVSXDQ  (R8), Y4
+	VMASKMOVPD 64(AX), Y4, Y5
+	VMASKMOVPD 64(CX), Y4, Y4
+	VPMOVSXDQ  16(R8), Y6
+	VMASKMOVPD 96(AX), Y6, Y7
+	VMASKMOVPD 96(CX), Y6, Y6
+	MOVQ       SI, CX
 
-row1:
-	VCVTPS2PD   (R9), Y4
-	VSUBPD      Y1, Y4, Y4
-	VFMADD231PD Y4, Y4, Y0
-	VCVTPS2PD   16(R9), Y4
-	VSUBPD      Y3, Y4, Y4
-	VFMADD231PD Y4, Y4, Y2
-	ADDQ        BX, R9
-	DECQ        R8
-	JNE         row1
-	VMOVUPD     Y0, (AX)
-	VMOVUPD     Y2, 32(AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	ADDQ        $0x20, DX
-	SUBQ        $0x08, DI
-	JMP         block1
+rowlast2:
+	VCVTPS2PD    (DX), Y8
+	VSUBPD       Y1, Y8, Y8
+	VFMADD231PD  Y8, Y8, Y0
+	VCVTPS2PD    16(DX), Y8
+	VSUBPD       Y3, Y8, Y8
+	VFMADD231PD  Y8, Y8, Y2
+	VMOVUPS      (R8), Y8
+	VMASKMOVPS   32(DX), Y8, Y8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y4, Y8, Y8
+	VFMADD231PD  Y8, Y8, Y5
+	VMOVUPS      (R8), Y8
+	VMASKMOVPS   32(DX), Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VSUBPD       Y6, Y8, Y8
+	VFMADD231PD  Y8, Y8, Y7
+	ADDQ         BX, DX
+	DECQ         CX
+	JNE          rowlast2
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y2, 32(AX)
+	VPMOVSXDQ    (R8), Y0
+	VMASKMOVPD   Y5, Y0, 64(AX)
+	VPMOVSXDQ    16(R8), Y0
+	VMASKMOVPD   Y7, Y0, 96(AX)
+	JMP          none
 
-end1:
-	TESTQ      DI, DI
-	JEQ        none
+last1:
 	LEAQ       lanes<>+0(SB), R8
 	NEGQ       DI
 	LEAQ       64(R8)(DI*4), R8
@@ -384,7 +672,7 @@ end1:
 	VMASKMOVPD 32(CX), Y2, Y2
 	MOVQ       SI, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS      (R8), Y4
 	VMASKMOVPS   (DX), Y4, Y4
 	VCVTPS2PD    X4, Y4
@@ -398,7 +686,7 @@ rowrest:
 	VFMADD231PD  Y4, Y4, Y3
 	ADDQ         BX, DX
 	DECQ         CX
-	JNE          rowrest
+	JNE          rowlast1
 	VPMOVSXDQ    (R8), Y0
 	VMASKMOVPD   Y1, Y0, (AX)
 	VPMOVSXDQ    16(R8), Y0
@@ -420,9 +708,9 @@ TEXT ·DotRows2(SB), NOSPLIT, $0-56
 	MOVQ rows+40(FP), DI
 	MOVQ n+48(FP), R8
 
-block2:
+block:
 	CMPQ    R8, $0x10
-	JLT     end2
+	JLT     last2
 	VMOVUPD (AX), Y0
 	VMOVUPD (CX), Y1
 	VMOVUPD 32(AX), Y2
@@ -435,7 +723,7 @@ block2:
 	MOVQ    DX, R10
 	MOVQ    BX, R11
 
-row2:
+rowblock:
 	VCVTPS2PD   (R10), Y8
 	VCVTPS2PD   (R11), Y9
 	VSUBPD      Y1, Y8, Y8
@@ -455,7 +743,7 @@ row2:
 	ADDQ        SI, R10
 	ADDQ        SI, R11
 	DECQ        R9
-	JNE         row2
+	JNE         rowblock
 	VMOVUPD     Y0, (AX)
 	VMOVUPD     Y2, 32(AX)
 	VMOVUPD     Y4, 64(AX)
@@ -465,45 +753,69 @@ row2:
 	ADDQ        $0x40, DX
 	ADDQ        $0x40, BX
 	SUBQ        $0x10, R8
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    R8, $0x08
-	JLT     end1
-	VMOVUPD (AX), Y0
-	VMOVUPD (CX), Y1
-	VMOVUPD 32(AX), Y2
-	VMOVUPD 32(CX), Y3
-	MOVQ    DI, R9
-	MOVQ    DX, R10
-	MOVQ    BX, R11
+last2:
+	CMPQ       R8, $0x08
+	JLE        last1
+	SUBQ       $0x08, R8
+	LEAQ       lanes<>+0(SB), R9
+	NEGQ       R8
+	LEAQ       64(R9)(R8*4), R9
+	VMOVUPD    (AX), Y0
+	VMOVUPD    (CX), Y1
+	VMOVUPD    32(AX), Y2
+	VMOVUPD    32(CX), Y3
+	VPMOVSXDQ  (R9), Y4
+	VMASKMOVPD 64(AX), Y4, Y5
+	VMASKMOVPD 64(CX), Y4, Y4
+	VPMOVSXDQ  16(R9), Y6
+	VMASKMOVPD 96(AX), Y6, Y7
+	VMASKMOVPD 96(CX), Y6, Y6
+	MOVQ       DI, CX
+	MOVQ       BX, BX
 
-row1:
-	VCVTPS2PD   (R10), Y4
-	VCVTPS2PD   (R11), Y5
-	VSUBPD      Y1, Y4, Y4
-	VFMADD231PD Y5, Y4, Y0
-	VCVTPS2PD   16(R10), Y4
-	VCVTPS2PD   16(R11), Y5
-	VSUBPD      Y3, Y4, Y4
-	VFMADD231PD Y5, Y4, Y2
-	ADDQ        SI, R10
-	ADDQ        SI, R11
-	DECQ        R9
-	JNE         row1
-	VMOVUPD     Y0, (AX)
-	VMOVUPD     Y2, 32(AX)
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	ADDQ        $0x20, DX
-	ADDQ        $0x20, BX
-	SUBQ        $0x08, R8
-	JMP         block1
+rowlast2:
+	VCVTPS2PD    (DX), Y8
+	VCVTPS2PD    (BX), Y9
+	VSUBPD       Y1, Y8, Y8
+	VFMADD231PD  Y9, Y8, Y0
+	VCVTPS2PD    16(DX), Y8
+	VCVTPS2PD    16(BX), Y9
+	VSUBPD       Y3, Y8, Y8
+	VFMADD231PD  Y9, Y8, Y2
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   32(DX), Y8, Y8
+	VCVTPS2PD    X8, Y8
+	VMOVUPS      (R9), Y9
+	VMASKMOVPS   32(BX), Y9, Y9
+	VCVTPS2PD    X9, Y9
+	VSUBPD       Y4, Y8, Y8
+	VFMADD231PD  Y9, Y8, Y5
+	VMOVUPS      (R9), Y8
+	VMASKMOVPS   32(DX), Y8, Y8
+	VEXTRACTF128 $0x01, Y8, X8
+	VCVTPS2PD    X8, Y8
+	VMOVUPS      (R9), Y9
+	VMASKMOVPS   32(BX), Y9, Y9
+	VEXTRACTF128 $0x01, Y9, X9
+	VCVTPS2PD    X9, Y9
+	VSUBPD       Y6, Y8, Y8
+	VFMADD231PD  Y9, Y8, Y7
+	ADDQ         SI, DX
+	ADDQ         SI, BX
+	DECQ         CX
+	JNE          rowlast2
+	VMOVUPD      Y0, (AX)
+	VMOVUPD      Y2, 32(AX)
+	VPMOVSXDQ    (R9), Y0
+	VMASKMOVPD   Y5, Y0, 64(AX)
+	VPMOVSXDQ    16(R9), Y0
+	VMASKMOVPD   Y7, Y0, 96(AX)
+	JMP          none
 
-end1:
-	TESTQ      R8, R8
-	JEQ        none
+last1:
 	LEAQ       lanes<>+0(SB), R9
 	NEGQ       R8
 	LEAQ       64(R9)(R8*4), R9
@@ -516,7 +828,7 @@ end1:
 	MOVQ       DI, CX
 	MOVQ       BX, BX
 
-rowrest:
+rowlast1:
 	VMOVUPS      (R9), Y4
 	VMASKMOVPS   (DX), Y4, Y4
 	VCVTPS2PD    X4, Y4
@@ -538,7 +850,7 @@ rowrest:
 	ADDQ         SI, DX
 	ADDQ         SI, BX
 	DECQ         CX
-	JNE          rowrest
+	JNE          rowlast1
 	VPMOVSXDQ    (R9), Y0
 	VMASKMOVPD   Y1, Y0, (AX)
 	VPMOVSXDQ    16(R9), Y0
@@ -562,9 +874,9 @@ TEXT ·ScaleRows2(SB), NOSPLIT, $0-72
 	MOVQ rows+56(FP), R9
 	MOVQ n+64(FP), R10
 
-block2:
+block:
 	CMPQ    R10, $0x10
-	JLT     end2
+	JLT     last2
 	VMOVUPS (DX), Y0
 	VMOVUPS 32(DX), Y1
 	VMOVUPS (BX), Y2
@@ -577,7 +889,7 @@ block2:
 	MOVQ    AX, R12
 	MOVQ    CX, R13
 
-row2:
+rowblock:
 	VMOVUPS     (R13), Y8
 	VSUBPS      Y0, Y8, Y8
 	VSUBPS      Y2, Y8, Y8
@@ -593,7 +905,7 @@ row2:
 	ADDQ        R8, R12
 	ADDQ        R8, R13
 	DECQ        R11
-	JNE         row2
+	JNE         rowblock
 	ADDQ        $0x40, AX
 	ADDQ        $0x40, CX
 	ADDQ        $0x40, DX
@@ -601,43 +913,53 @@ row2:
 	ADDQ        $0x40, SI
 	ADDQ        $0x40, DI
 	SUBQ        $0x10, R10
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    R10, $0x08
-	JLT     end1
-	VMOVUPS (DX), Y0
-	VMOVUPS (BX), Y1
-	VMOVUPS (SI), Y2
-	VMOVUPS (DI), Y3
-	MOVQ    R9, R11
-	MOVQ    AX, R12
-	MOVQ    CX, R13
+last2:
+	CMPQ       R10, $0x08
+	JLE        last1
+	SUBQ       $0x08, R10
+	LEAQ       lanes<>+0(SB), R11
+	NEGQ       R10
+	LEAQ       64(R11)(R10*4), R11
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (R11), Y1
+	VMASKMOVPS 32(DX), Y1, Y1
+	VMOVUPS    (BX), Y2
+	VMOVUPS    (R11), Y3
+	VMASKMOVPS 32(BX), Y3, Y3
+	VMOVUPS    (SI), Y4
+	VMOVUPS    (R11), Y5
+	VMASKMOVPS 32(SI), Y5, Y5
+	VMOVUPS    (DI), Y6
+	VMOVUPS    (R11), Y7
+	VMASKMOVPS 32(DI), Y7, Y7
+	MOVQ       R9, DX
+	MOVQ       CX, CX
 
-row1:
-	VMOVUPS     (R13), Y4
-	VSUBPS      Y0, Y4, Y4
-	VSUBPS      Y1, Y4, Y4
-	VMOVUPS     Y3, Y5
-	VFMADD231PS Y2, Y4, Y5
-	VMOVUPS     Y5, (R12)
-	ADDQ        R8, R12
-	ADDQ        R8, R13
-	DECQ        R11
-	JNE         row1
-	ADDQ        $0x20, AX
-	ADDQ        $0x20, CX
-	ADDQ        $0x20, DX
-	ADDQ        $0x20, BX
-	ADDQ        $0x20, SI
-	ADDQ        $0x20, DI
-	SUBQ        $0x08, R10
-	JMP         block1
+rowlast2:
+	VMOVUPS     (CX), Y8
+	VSUBPS      Y0, Y8, Y8
+	VSUBPS      Y2, Y8, Y8
+	VMOVUPS     Y6, Y9
+	VFMADD231PS Y4, Y8, Y9
+	VMOVUPS     Y9, (AX)
+	VMOVUPS     (R11), Y8
+	VMASKMOVPS  32(CX), Y8, Y8
+	VSUBPS      Y1, Y8, Y8
+	VSUBPS      Y3, Y8, Y8
+	VMOVUPS     Y7, Y9
+	VFMADD231PS Y5, Y8, Y9
+	VMOVUPS     (R11), Y8
+	VMASKMOVPS  Y9, Y8, 32(AX)
+	ADDQ        R8, AX
+	ADDQ        R8, CX
+	DECQ        DX
+	JNE         rowlast2
+	JMP         none
 
-end1:
-	TESTQ      R10, R10
-	JEQ        none
+last1:
 	LEAQ       lanes<>+0(SB), R11
 	NEGQ       R10
 	LEAQ       64(R11)(R10*4), R11
@@ -652,7 +974,7 @@ end1:
 	MOVQ       R9, DX
 	MOVQ       CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS     (R11), Y4
 	VMASKMOVPS  (CX), Y4, Y4
 	VSUBPS      Y0, Y4, Y4
@@ -664,7 +986,7 @@ rowrest:
 	ADDQ        R8, AX
 	ADDQ        R8, CX
 	DECQ        DX
-	JNE         rowrest
+	JNE         rowlast1
 
 none:
 	VZEROUPPER
@@ -685,9 +1007,9 @@ TEXT ·ScaleGradRows2(SB), NOSPLIT, $0-80
 	MOVQ rows+64(FP), R10
 	MOVQ n+72(FP), R11
 
-block2:
+block:
 	CMPQ    R11, $0x10
-	JLT     end2
+	JLT     last2
 	VMOVUPS (BX), Y0
 	VMOVUPS 32(BX), Y1
 	VMOVUPS (SI), Y2
@@ -701,7 +1023,7 @@ block2:
 	MOVQ    CX, R14
 	MOVQ    DX, R15
 
-row2:
+rowblock:
 	VMOVUPS      (R14), Y8
 	VMOVUPS      (R15), Y9
 	VSUBPS       Y0, Y8, Y8
@@ -722,7 +1044,7 @@ row2:
 	ADDQ         R9, R14
 	ADDQ         R9, R15
 	DECQ         R12
-	JNE          row2
+	JNE          rowblock
 	ADDQ         $0x40, AX
 	ADDQ         $0x40, CX
 	ADDQ         $0x40, DX
@@ -731,48 +1053,59 @@ row2:
 	ADDQ         $0x40, DI
 	ADDQ         $0x40, R8
 	SUBQ         $0x10, R11
-	JMP          block2
+	JNE          block
+	JMP          none
 
-end2:
-block1:
-	CMPQ    R11, $0x08
-	JLT     end1
-	VMOVUPS (BX), Y0
-	VMOVUPS (SI), Y1
-	VMOVUPS (DI), Y2
-	VMOVUPS (R8), Y3
-	MOVQ    R10, R12
-	MOVQ    AX, R13
-	MOVQ    CX, R14
-	MOVQ    DX, R15
+last2:
+	CMPQ       R11, $0x08
+	JLE        last1
+	SUBQ       $0x08, R11
+	LEAQ       lanes<>+0(SB), R12
+	NEGQ       R11
+	LEAQ       64(R12)(R11*4), R12
+	VMOVUPS    (BX), Y0
+	VMOVUPS    (R12), Y1
+	VMASKMOVPS 32(BX), Y1, Y1
+	VMOVUPS    (SI), Y2
+	VMOVUPS    (R12), Y3
+	VMASKMOVPS 32(SI), Y3, Y3
+	VMOVUPS    (DI), Y4
+	VMOVUPS    (R12), Y5
+	VMASKMOVPS 32(DI), Y5, Y5
+	VMOVUPS    (R8), Y6
+	VMOVUPS    (R12), Y7
+	VMASKMOVPS 32(R8), Y7, Y7
+	MOVQ       R10, BX
+	MOVQ       CX, CX
 
-row1:
-	VMOVUPS      (R14), Y4
-	VMOVUPS      (R15), Y5
-	VSUBPS       Y0, Y4, Y4
-	VSUBPS       Y1, Y5, Y5
-	VMOVUPS      Y5, Y5
-	VFNMADD231PS Y2, Y4, Y5
-	VMULPS       Y3, Y5, Y4
-	VMOVUPS      Y4, (R13)
-	ADDQ         R9, R13
-	ADDQ         R9, R14
-	ADDQ         R9, R15
-	DECQ         R12
-	JNE          row1
-	ADDQ         $0x20, AX
-	ADDQ         $0x20, CX
-	ADDQ         $0x20, DX
-	ADDQ         $0x20, BX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	ADDQ         $0x20, R8
-	SUBQ         $0x08, R11
-	JMP          block1
+rowlast2:
+	VMOVUPS      (CX), Y8
+	VMOVUPS      (DX), Y9
+	VSUBPS       Y0, Y8, Y8
+	VSUBPS       Y2, Y9, Y9
+	VMOVUPS      Y9, Y9
+	VFNMADD231PS Y4, Y8, Y9
+	VMULPS       Y6, Y9, Y8
+	VMOVUPS      Y8, (AX)
+	VMOVUPS      (R12), Y8
+	VMASKMOVPS   32(CX), Y8, Y8
+	VMOVUPS      (R12), Y9
+	VMASKMOVPS   32(DX), Y9, Y9
+	VSUBPS       Y1, Y8, Y8
+	VSUBPS       Y3, Y9, Y9
+	VMOVUPS      Y9, Y9
+	VFNMADD231PS Y5, Y8, Y9
+	VMULPS       Y7, Y9, Y8
+	VMOVUPS      (R12), Y9
+	VMASKMOVPS   Y8, Y9, 32(AX)
+	ADDQ         R9, AX
+	ADDQ         R9, CX
+	ADDQ         R9, DX
+	DECQ         BX
+	JNE          rowlast2
+	JMP          none
 
-end1:
-	TESTQ      R11, R11
-	JEQ        none
+last1:
 	LEAQ       lanes<>+0(SB), R12
 	NEGQ       R11
 	LEAQ       64(R12)(R11*4), R12
@@ -787,7 +1120,7 @@ end1:
 	MOVQ       R10, BX
 	MOVQ       CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS      (R12), Y4
 	VMASKMOVPS   (CX), Y4, Y4
 	VMOVUPS      (R12), Y5
@@ -803,7 +1136,7 @@ rowrest:
 	ADDQ         R9, CX
 	ADDQ         R9, DX
 	DECQ         BX
-	JNE          rowrest
+	JNE          rowlast1
 
 none:
 	VZEROUPPER

@@ -12,9 +12,9 @@ TEXT ·SumRows512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-block4:
+block:
 	CMPQ    SI, $0x40
-	JLT     end4
+	JLT     last4
 	VMOVUPD (AX), Z0
 	VMOVUPD 64(AX), Z1
 	VMOVUPD 128(AX), Z2
@@ -26,7 +26,7 @@ block4:
 	MOVQ    BX, DI
 	MOVQ    CX, R8
 
-row4:
+rowblock:
 	VCVTPS2PD (R8), Z8
 	VADDPD    Z8, Z0, Z0
 	VCVTPS2PD 32(R8), Z8
@@ -45,7 +45,7 @@ row4:
 	VADDPD    Z8, Z7, Z7
 	ADDQ      DX, R8
 	DECQ      DI
-	JNE       row4
+	JNE       rowblock
 	VMOVUPD   Z0, (AX)
 	VMOVUPD   Z1, 64(AX)
 	VMOVUPD   Z2, 128(AX)
@@ -57,35 +57,148 @@ row4:
 	ADDQ      $0x00000200, AX
 	ADDQ      $0x00000100, CX
 	SUBQ      $0x40, SI
-	JMP       block4
+	JNE       block
+	JMP       none
 
-end4:
-block1:
-	CMPQ    SI, $0x10
-	JLT     end1
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	MOVQ    BX, DI
-	MOVQ    CX, R8
+last4:
+	CMPQ      SI, $0x30
+	JLE       last3
+	SUBQ      $0x30, SI
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	VMOVUPD   256(AX), Z4
+	VMOVUPD   320(AX), Z5
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 384(AX), K2, Z6
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 448(AX), K2, Z7
+	MOVQ      CX, CX
 
-row1:
-	VCVTPS2PD (R8), Z2
-	VADDPD    Z2, Z0, Z0
-	VCVTPS2PD 32(R8), Z2
-	VADDPD    Z2, Z1, Z1
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       row1
-	VMOVUPD   Z0, (AX)
-	VMOVUPD   Z1, 64(AX)
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x40, CX
+rowlast4:
+	VCVTPS2PD     (CX), Z8
+	VADDPD        Z8, Z0, Z0
+	VCVTPS2PD     32(CX), Z8
+	VADDPD        Z8, Z1, Z1
+	VCVTPS2PD     64(CX), Z8
+	VADDPD        Z8, Z2, Z2
+	VCVTPS2PD     96(CX), Z8
+	VADDPD        Z8, Z3, Z3
+	VCVTPS2PD     128(CX), Z8
+	VADDPD        Z8, Z4, Z4
+	VCVTPS2PD     160(CX), Z8
+	VADDPD        Z8, Z5, Z5
+	VMOVUPS.Z     192(CX), K1, Z8
+	VCVTPS2PD     Y8, Z8
+	VADDPD        Z8, Z6, Z6
+	VMOVUPS.Z     192(CX), K1, Z8
+	VEXTRACTF32X8 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VADDPD        Z8, Z7, Z7
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast4
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	VMOVUPD       Z2, 128(AX)
+	VMOVUPD       Z3, 192(AX)
+	VMOVUPD       Z4, 256(AX)
+	VMOVUPD       Z5, 320(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z6, K2, 384(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z7, K1, 448(AX)
+	JMP           none
+
+last3:
+	CMPQ      SI, $0x20
+	JLE       last2
+	SUBQ      $0x20, SI
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 256(AX), K2, Z4
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 320(AX), K2, Z5
+	MOVQ      CX, CX
+
+rowlast3:
+	VCVTPS2PD     (CX), Z6
+	VADDPD        Z6, Z0, Z0
+	VCVTPS2PD     32(CX), Z6
+	VADDPD        Z6, Z1, Z1
+	VCVTPS2PD     64(CX), Z6
+	VADDPD        Z6, Z2, Z2
+	VCVTPS2PD     96(CX), Z6
+	VADDPD        Z6, Z3, Z3
+	VMOVUPS.Z     128(CX), K1, Z6
+	VCVTPS2PD     Y6, Z6
+	VADDPD        Z6, Z4, Z4
+	VMOVUPS.Z     128(CX), K1, Z6
+	VEXTRACTF32X8 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VADDPD        Z6, Z5, Z5
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast3
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	VMOVUPD       Z2, 128(AX)
+	VMOVUPD       Z3, 192(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z4, K2, 256(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z5, K1, 320(AX)
+	JMP           none
+
+last2:
+	CMPQ      SI, $0x10
+	JLE       last1
 	SUBQ      $0x10, SI
-	JMP       block1
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 128(AX), K2, Z2
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 192(AX), K2, Z3
+	MOVQ      CX, CX
 
-end1:
-	TESTQ     SI, SI
-	JEQ       none
+rowlast2:
+	VCVTPS2PD     (CX), Z4
+	VADDPD        Z4, Z0, Z0
+	VCVTPS2PD     32(CX), Z4
+	VADDPD        Z4, Z1, Z1
+	VMOVUPS.Z     64(CX), K1, Z4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z2, Z2
+	VMOVUPS.Z     64(CX), K1, Z4
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z4, Z3, Z3
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast2
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z2, K2, 128(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z3, K1, 192(AX)
+	JMP           none
+
+last1:
 	MOVL      $0x0000ffff, DI
 	BZHIL     SI, DI, DI
 	KMOVW     DI, K1
@@ -95,7 +208,7 @@ end1:
 	VMOVUPD.Z 64(AX), K2, Z1
 	MOVQ      CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z     (CX), K1, Z2
 	VCVTPS2PD     Y2, Z2
 	VADDPD        Z2, Z0, Z0
@@ -105,7 +218,7 @@ rowrest:
 	VADDPD        Z2, Z1, Z1
 	ADDQ          DX, CX
 	DECQ          BX
-	JNE           rowrest
+	JNE           rowlast1
 	KSHIFTRW      $0x00, K1, K2
 	VMOVUPD       Z0, K2, (AX)
 	KSHIFTRW      $0x08, K1, K1
@@ -125,9 +238,9 @@ TEXT ·MaxRows512(SB), NOSPLIT, $0-40
 	MOVQ rows+24(FP), BX
 	MOVQ n+32(FP), SI
 
-block4:
+block:
 	CMPQ    SI, $0x40
-	JLT     end4
+	JLT     last4
 	VMOVUPD (AX), Z0
 	VMOVUPD 64(AX), Z1
 	VMOVUPD 128(AX), Z2
@@ -139,7 +252,7 @@ block4:
 	MOVQ    BX, DI
 	MOVQ    CX, R8
 
-row4:
+rowblock:
 	VCVTPS2PD (R8), Z8
 	VMAXPD    Z0, Z8, Z0
 	VCMPPD    $0x03, Z8, Z8, K1
@@ -174,7 +287,7 @@ row4:
 	VMOVAPD   Z8, K1, Z7
 	ADDQ      DX, R8
 	DECQ      DI
-	JNE       row4
+	JNE       rowblock
 	VMOVUPD   Z0, (AX)
 	VMOVUPD   Z1, 64(AX)
 	VMOVUPD   Z2, 128(AX)
@@ -186,39 +299,184 @@ row4:
 	ADDQ      $0x00000200, AX
 	ADDQ      $0x00000100, CX
 	SUBQ      $0x40, SI
-	JMP       block4
+	JNE       block
+	JMP       none
 
-end4:
-block1:
-	CMPQ    SI, $0x10
-	JLT     end1
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	MOVQ    BX, DI
-	MOVQ    CX, R8
+last4:
+	CMPQ      SI, $0x30
+	JLE       last3
+	SUBQ      $0x30, SI
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	VMOVUPD   256(AX), Z4
+	VMOVUPD   320(AX), Z5
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 384(AX), K2, Z6
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 448(AX), K2, Z7
+	MOVQ      CX, CX
 
-row1:
-	VCVTPS2PD (R8), Z2
-	VMAXPD    Z0, Z2, Z0
-	VCMPPD    $0x03, Z2, Z2, K1
-	VMOVAPD   Z2, K1, Z0
-	VCVTPS2PD 32(R8), Z2
-	VMAXPD    Z1, Z2, Z1
-	VCMPPD    $0x03, Z2, Z2, K1
-	VMOVAPD   Z2, K1, Z1
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       row1
-	VMOVUPD   Z0, (AX)
-	VMOVUPD   Z1, 64(AX)
-	ADDQ      $0x00000080, AX
-	ADDQ      $0x40, CX
+rowlast4:
+	VCVTPS2PD     (CX), Z8
+	VMAXPD        Z0, Z8, Z0
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z0
+	VCVTPS2PD     32(CX), Z8
+	VMAXPD        Z1, Z8, Z1
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z1
+	VCVTPS2PD     64(CX), Z8
+	VMAXPD        Z2, Z8, Z2
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z2
+	VCVTPS2PD     96(CX), Z8
+	VMAXPD        Z3, Z8, Z3
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z3
+	VCVTPS2PD     128(CX), Z8
+	VMAXPD        Z4, Z8, Z4
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z4
+	VCVTPS2PD     160(CX), Z8
+	VMAXPD        Z5, Z8, Z5
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z5
+	VMOVUPS.Z     192(CX), K1, Z8
+	VCVTPS2PD     Y8, Z8
+	VMAXPD        Z6, Z8, Z6
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z6
+	VMOVUPS.Z     192(CX), K1, Z8
+	VEXTRACTF32X8 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VMAXPD        Z7, Z8, Z7
+	VCMPPD        $0x03, Z8, Z8, K2
+	VMOVAPD       Z8, K2, Z7
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast4
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	VMOVUPD       Z2, 128(AX)
+	VMOVUPD       Z3, 192(AX)
+	VMOVUPD       Z4, 256(AX)
+	VMOVUPD       Z5, 320(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z6, K2, 384(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z7, K1, 448(AX)
+	JMP           none
+
+last3:
+	CMPQ      SI, $0x20
+	JLE       last2
+	SUBQ      $0x20, SI
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	VMOVUPD   128(AX), Z2
+	VMOVUPD   192(AX), Z3
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 256(AX), K2, Z4
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 320(AX), K2, Z5
+	MOVQ      CX, CX
+
+rowlast3:
+	VCVTPS2PD     (CX), Z6
+	VMAXPD        Z0, Z6, Z0
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z0
+	VCVTPS2PD     32(CX), Z6
+	VMAXPD        Z1, Z6, Z1
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z1
+	VCVTPS2PD     64(CX), Z6
+	VMAXPD        Z2, Z6, Z2
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z2
+	VCVTPS2PD     96(CX), Z6
+	VMAXPD        Z3, Z6, Z3
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z3
+	VMOVUPS.Z     128(CX), K1, Z6
+	VCVTPS2PD     Y6, Z6
+	VMAXPD        Z4, Z6, Z4
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z4
+	VMOVUPS.Z     128(CX), K1, Z6
+	VEXTRACTF32X8 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VMAXPD        Z5, Z6, Z5
+	VCMPPD        $0x03, Z6, Z6, K2
+	VMOVAPD       Z6, K2, Z5
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast3
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	VMOVUPD       Z2, 128(AX)
+	VMOVUPD       Z3, 192(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z4, K2, 256(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z5, K1, 320(AX)
+	JMP           none
+
+last2:
+	CMPQ      SI, $0x10
+	JLE       last1
 	SUBQ      $0x10, SI
-	JMP       block1
+	MOVL      $0x0000ffff, DI
+	BZHIL     SI, DI, DI
+	KMOVW     DI, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   64(AX), Z1
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 128(AX), K2, Z2
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 192(AX), K2, Z3
+	MOVQ      CX, CX
 
-end1:
-	TESTQ     SI, SI
-	JEQ       none
+rowlast2:
+	VCVTPS2PD     (CX), Z4
+	VMAXPD        Z0, Z4, Z0
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z0
+	VCVTPS2PD     32(CX), Z4
+	VMAXPD        Z1, Z4, Z1
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z1
+	VMOVUPS.Z     64(CX), K1, Z4
+	VCVTPS2PD     Y4, Z4
+	VMAXPD        Z2, Z4, Z2
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z2
+	VMOVUPS.Z     64(CX), K1, Z4
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VMAXPD        Z3, Z4, Z3
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z3
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast2
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z1, 64(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z2, K2, 128(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z3, K1, 192(AX)
+	JMP           none
+
+last1:
 	MOVL      $0x0000ffff, DI
 	BZHIL     SI, DI, DI
 	KMOVW     DI, K1
@@ -228,7 +486,7 @@ end1:
 	VMOVUPD.Z 64(AX), K2, Z1
 	MOVQ      CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z     (CX), K1, Z2
 	VCVTPS2PD     Y2, Z2
 	VMAXPD        Z0, Z2, Z0
@@ -242,7 +500,7 @@ rowrest:
 	VMOVAPD       Z2, K2, Z1
 	ADDQ          DX, CX
 	DECQ          BX
-	JNE           rowrest
+	JNE           rowlast1
 	KSHIFTRW      $0x00, K1, K2
 	VMOVUPD       Z0, K2, (AX)
 	KSHIFTRW      $0x08, K1, K1
@@ -263,9 +521,9 @@ TEXT ·SquaresRows512(SB), NOSPLIT, $0-48
 	MOVQ rows+32(FP), SI
 	MOVQ n+40(FP), DI
 
-block2:
+block:
 	CMPQ    DI, $0x20
-	JLT     end2
+	JLT     last2
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD 64(AX), Z2
@@ -277,7 +535,7 @@ block2:
 	MOVQ    SI, R8
 	MOVQ    DX, R9
 
-row2:
+rowblock:
 	VCVTPS2PD   (R9), Z8
 	VSUBPD      Z1, Z8, Z8
 	VFMADD231PD Z8, Z8, Z0
@@ -292,7 +550,7 @@ row2:
 	VFMADD231PD Z8, Z8, Z6
 	ADDQ        BX, R9
 	DECQ        R8
-	JNE         row2
+	JNE         rowblock
 	VMOVUPD     Z0, (AX)
 	VMOVUPD     Z2, 64(AX)
 	VMOVUPD     Z4, 128(AX)
@@ -301,40 +559,56 @@ row2:
 	ADDQ        $0x00000100, CX
 	ADDQ        $0x00000080, DX
 	SUBQ        $0x20, DI
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    DI, $0x10
-	JLT     end1
-	VMOVUPD (AX), Z0
-	VMOVUPD (CX), Z1
-	VMOVUPD 64(AX), Z2
-	VMOVUPD 64(CX), Z3
-	MOVQ    SI, R8
-	MOVQ    DX, R9
+last2:
+	CMPQ      DI, $0x10
+	JLE       last1
+	SUBQ      $0x10, DI
+	MOVL      $0x0000ffff, R8
+	BZHIL     DI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   (CX), Z1
+	VMOVUPD   64(AX), Z2
+	VMOVUPD   64(CX), Z3
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 128(AX), K2, Z4
+	VMOVUPD.Z 128(CX), K2, Z5
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 192(AX), K2, Z6
+	VMOVUPD.Z 192(CX), K2, Z7
+	MOVQ      SI, CX
 
-row1:
-	VCVTPS2PD   (R9), Z4
-	VSUBPD      Z1, Z4, Z4
-	VFMADD231PD Z4, Z4, Z0
-	VCVTPS2PD   32(R9), Z4
-	VSUBPD      Z3, Z4, Z4
-	VFMADD231PD Z4, Z4, Z2
-	ADDQ        BX, R9
-	DECQ        R8
-	JNE         row1
-	VMOVUPD     Z0, (AX)
-	VMOVUPD     Z2, 64(AX)
-	ADDQ        $0x00000080, AX
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x40, DX
-	SUBQ        $0x10, DI
-	JMP         block1
+rowlast2:
+	VCVTPS2PD     (DX), Z8
+	VSUBPD        Z1, Z8, Z8
+	VFMADD231PD   Z8, Z8, Z0
+	VCVTPS2PD     32(DX), Z8
+	VSUBPD        Z3, Z8, Z8
+	VFMADD231PD   Z8, Z8, Z2
+	VMOVUPS.Z     64(DX), K1, Z8
+	VCVTPS2PD     Y8, Z8
+	VSUBPD        Z5, Z8, Z8
+	VFMADD231PD   Z8, Z8, Z4
+	VMOVUPS.Z     64(DX), K1, Z8
+	VEXTRACTF32X8 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VSUBPD        Z7, Z8, Z8
+	VFMADD231PD   Z8, Z8, Z6
+	ADDQ          BX, DX
+	DECQ          CX
+	JNE           rowlast2
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z2, 64(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z4, K2, 128(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z6, K1, 192(AX)
+	JMP           none
 
-end1:
-	TESTQ     DI, DI
-	JEQ       none
+last1:
 	MOVL      $0x0000ffff, R8
 	BZHIL     DI, R8, R8
 	KMOVW     R8, K1
@@ -346,7 +620,7 @@ end1:
 	VMOVUPD.Z 64(CX), K2, Z3
 	MOVQ      SI, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z     (DX), K1, Z4
 	VCVTPS2PD     Y4, Z4
 	VSUBPD        Z1, Z4, Z4
@@ -358,7 +632,7 @@ rowrest:
 	VFMADD231PD   Z4, Z4, Z2
 	ADDQ          BX, DX
 	DECQ          CX
-	JNE           rowrest
+	JNE           rowlast1
 	KSHIFTRW      $0x00, K1, K2
 	VMOVUPD       Z0, K2, (AX)
 	KSHIFTRW      $0x08, K1, K1
@@ -380,9 +654,9 @@ TEXT ·DotRows512(SB), NOSPLIT, $0-56
 	MOVQ rows+40(FP), DI
 	MOVQ n+48(FP), R8
 
-block2:
+block:
 	CMPQ    R8, $0x20
-	JLT     end2
+	JLT     last2
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD 64(AX), Z2
@@ -395,7 +669,7 @@ block2:
 	MOVQ    DX, R10
 	MOVQ    BX, R11
 
-row2:
+rowblock:
 	VCVTPS2PD   (R10), Z8
 	VCVTPS2PD   (R11), Z9
 	VSUBPD      Z1, Z8, Z8
@@ -415,7 +689,7 @@ row2:
 	ADDQ        SI, R10
 	ADDQ        SI, R11
 	DECQ        R9
-	JNE         row2
+	JNE         rowblock
 	VMOVUPD     Z0, (AX)
 	VMOVUPD     Z2, 64(AX)
 	VMOVUPD     Z4, 128(AX)
@@ -425,45 +699,65 @@ row2:
 	ADDQ        $0x00000080, DX
 	ADDQ        $0x00000080, BX
 	SUBQ        $0x20, R8
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    R8, $0x10
-	JLT     end1
-	VMOVUPD (AX), Z0
-	VMOVUPD (CX), Z1
-	VMOVUPD 64(AX), Z2
-	VMOVUPD 64(CX), Z3
-	MOVQ    DI, R9
-	MOVQ    DX, R10
-	MOVQ    BX, R11
+last2:
+	CMPQ      R8, $0x10
+	JLE       last1
+	SUBQ      $0x10, R8
+	MOVL      $0x0000ffff, R9
+	BZHIL     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPD   (AX), Z0
+	VMOVUPD   (CX), Z1
+	VMOVUPD   64(AX), Z2
+	VMOVUPD   64(CX), Z3
+	KSHIFTRW  $0x00, K1, K2
+	VMOVUPD.Z 128(AX), K2, Z4
+	VMOVUPD.Z 128(CX), K2, Z5
+	KSHIFTRW  $0x08, K1, K2
+	VMOVUPD.Z 192(AX), K2, Z6
+	VMOVUPD.Z 192(CX), K2, Z7
+	MOVQ      DI, CX
+	MOVQ      BX, BX
 
-row1:
-	VCVTPS2PD   (R10), Z4
-	VCVTPS2PD   (R11), Z5
-	VSUBPD      Z1, Z4, Z4
-	VFMADD231PD Z5, Z4, Z0
-	VCVTPS2PD   32(R10), Z4
-	VCVTPS2PD   32(R11), Z5
-	VSUBPD      Z3, Z4, Z4
-	VFMADD231PD Z5, Z4, Z2
-	ADDQ        SI, R10
-	ADDQ        SI, R11
-	DECQ        R9
-	JNE         row1
-	VMOVUPD     Z0, (AX)
-	VMOVUPD     Z2, 64(AX)
-	ADDQ        $0x00000080, AX
-	ADDQ        $0x00000080, CX
-	ADDQ        $0x40, DX
-	ADDQ        $0x40, BX
-	SUBQ        $0x10, R8
-	JMP         block1
+rowlast2:
+	VCVTPS2PD     (DX), Z8
+	VCVTPS2PD     (BX), Z9
+	VSUBPD        Z1, Z8, Z8
+	VFMADD231PD   Z9, Z8, Z0
+	VCVTPS2PD     32(DX), Z8
+	VCVTPS2PD     32(BX), Z9
+	VSUBPD        Z3, Z8, Z8
+	VFMADD231PD   Z9, Z8, Z2
+	VMOVUPS.Z     64(DX), K1, Z8
+	VCVTPS2PD     Y8, Z8
+	VMOVUPS.Z     64(BX), K1, Z9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z5, Z8, Z8
+	VFMADD231PD   Z9, Z8, Z4
+	VMOVUPS.Z     64(DX), K1, Z8
+	VEXTRACTF32X8 $0x01, Z8, Y8
+	VCVTPS2PD     Y8, Z8
+	VMOVUPS.Z     64(BX), K1, Z9
+	VEXTRACTF32X8 $0x01, Z9, Y9
+	VCVTPS2PD     Y9, Z9
+	VSUBPD        Z7, Z8, Z8
+	VFMADD231PD   Z9, Z8, Z6
+	ADDQ          SI, DX
+	ADDQ          SI, BX
+	DECQ          CX
+	JNE           rowlast2
+	VMOVUPD       Z0, (AX)
+	VMOVUPD       Z2, 64(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD       Z4, K2, 128(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD       Z6, K1, 192(AX)
+	JMP           none
 
-end1:
-	TESTQ     R8, R8
-	JEQ       none
+last1:
 	MOVL      $0x0000ffff, R9
 	BZHIL     R8, R9, R9
 	KMOVW     R9, K1
@@ -476,7 +770,7 @@ end1:
 	MOVQ      DI, CX
 	MOVQ      BX, BX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z     (DX), K1, Z4
 	VCVTPS2PD     Y4, Z4
 	VMOVUPS.Z     (BX), K1, Z5
@@ -494,7 +788,7 @@ rowrest:
 	ADDQ          SI, DX
 	ADDQ          SI, BX
 	DECQ          CX
-	JNE           rowrest
+	JNE           rowlast1
 	KSHIFTRW      $0x00, K1, K2
 	VMOVUPD       Z0, K2, (AX)
 	KSHIFTRW      $0x08, K1, K1
@@ -518,9 +812,9 @@ TEXT ·ScaleRows512(SB), NOSPLIT, $0-72
 	MOVQ rows+56(FP), R9
 	MOVQ n+64(FP), R10
 
-block2:
+block:
 	CMPQ    R10, $0x20
-	JLT     end2
+	JLT     last2
 	VMOVUPS (DX), Z0
 	VMOVUPS 64(DX), Z1
 	VMOVUPS (BX), Z2
@@ -533,7 +827,7 @@ block2:
 	MOVQ    AX, R12
 	MOVQ    CX, R13
 
-row2:
+rowblock:
 	VMOVUPS     (R13), Z8
 	VSUBPS      Z0, Z8, Z8
 	VSUBPS      Z2, Z8, Z8
@@ -549,7 +843,7 @@ row2:
 	ADDQ        R8, R12
 	ADDQ        R8, R13
 	DECQ        R11
-	JNE         row2
+	JNE         rowblock
 	ADDQ        $0x00000080, AX
 	ADDQ        $0x00000080, CX
 	ADDQ        $0x00000080, DX
@@ -557,43 +851,47 @@ row2:
 	ADDQ        $0x00000080, SI
 	ADDQ        $0x00000080, DI
 	SUBQ        $0x20, R10
-	JMP         block2
+	JNE         block
+	JMP         none
 
-end2:
-block1:
-	CMPQ    R10, $0x10
-	JLT     end1
-	VMOVUPS (DX), Z0
-	VMOVUPS (BX), Z1
-	VMOVUPS (SI), Z2
-	VMOVUPS (DI), Z3
-	MOVQ    R9, R11
-	MOVQ    AX, R12
-	MOVQ    CX, R13
+last2:
+	CMPQ      R10, $0x10
+	JLE       last1
+	SUBQ      $0x10, R10
+	MOVL      $0x0000ffff, R11
+	BZHIL     R10, R11, R11
+	KMOVW     R11, K1
+	VMOVUPS   (DX), Z0
+	VMOVUPS.Z 64(DX), K1, Z1
+	VMOVUPS   (BX), Z2
+	VMOVUPS.Z 64(BX), K1, Z3
+	VMOVUPS   (SI), Z4
+	VMOVUPS.Z 64(SI), K1, Z5
+	VMOVUPS   (DI), Z6
+	VMOVUPS.Z 64(DI), K1, Z7
+	MOVQ      R9, DX
+	MOVQ      CX, CX
 
-row1:
-	VMOVUPS     (R13), Z4
-	VSUBPS      Z0, Z4, Z4
-	VSUBPS      Z1, Z4, Z4
-	VMOVUPS     Z3, Z5
-	VFMADD231PS Z2, Z4, Z5
-	VMOVUPS     Z5, (R12)
-	ADDQ        R8, R12
-	ADDQ        R8, R13
-	DECQ        R11
-	JNE         row1
-	ADDQ        $0x40, AX
-	ADDQ        $0x40, CX
-	ADDQ        $0x40, DX
-	ADDQ        $0x40, BX
-	ADDQ        $0x40, SI
-	ADDQ        $0x40, DI
-	SUBQ        $0x10, R10
-	JMP         block1
+rowlast2:
+	VMOVUPS     (CX), Z8
+	VSUBPS      Z0, Z8, Z8
+	VSUBPS      Z2, Z8, Z8
+	VMOVUPS     Z6, Z9
+	VFMADD231PS Z4, Z8, Z9
+	VMOVUPS     Z9, (AX)
+	VMOVUPS.Z   64(CX), K1, Z8
+	VSUBPS      Z1, Z8, Z8
+	VSUBPS      Z3, Z8, Z8
+	VMOVUPS     Z7, Z9
+	VFMADD231PS Z5, Z8, Z9
+	VMOVUPS     Z9, K1, 64(AX)
+	ADDQ        R8, AX
+	ADDQ        R8, CX
+	DECQ        DX
+	JNE         rowlast2
+	JMP         none
 
-end1:
-	TESTQ     R10, R10
-	JEQ       none
+last1:
 	MOVL      $0x0000ffff, R11
 	BZHIL     R10, R11, R11
 	KMOVW     R11, K1
@@ -604,7 +902,7 @@ end1:
 	MOVQ      R9, DX
 	MOVQ      CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z   (CX), K1, Z4
 	VSUBPS      Z0, Z4, Z4
 	VSUBPS      Z1, Z4, Z4
@@ -614,7 +912,7 @@ rowrest:
 	ADDQ        R8, AX
 	ADDQ        R8, CX
 	DECQ        DX
-	JNE         rowrest
+	JNE         rowlast1
 
 none:
 	VZEROUPPER
@@ -635,9 +933,9 @@ TEXT ·ScaleGradRows512(SB), NOSPLIT, $0-80
 	MOVQ rows+64(FP), R10
 	MOVQ n+72(FP), R11
 
-block2:
+block:
 	CMPQ    R11, $0x20
-	JLT     end2
+	JLT     last2
 	VMOVUPS (BX), Z0
 	VMOVUPS 64(BX), Z1
 	VMOVUPS (SI), Z2
@@ -651,7 +949,7 @@ block2:
 	MOVQ    CX, R14
 	MOVQ    DX, R15
 
-row2:
+rowblock:
 	VMOVUPS      (R14), Z8
 	VMOVUPS      (R15), Z9
 	VSUBPS       Z0, Z8, Z8
@@ -672,7 +970,7 @@ row2:
 	ADDQ         R9, R14
 	ADDQ         R9, R15
 	DECQ         R12
-	JNE          row2
+	JNE          rowblock
 	ADDQ         $0x00000080, AX
 	ADDQ         $0x00000080, CX
 	ADDQ         $0x00000080, DX
@@ -681,48 +979,52 @@ row2:
 	ADDQ         $0x00000080, DI
 	ADDQ         $0x00000080, R8
 	SUBQ         $0x20, R11
-	JMP          block2
+	JNE          block
+	JMP          none
 
-end2:
-block1:
-	CMPQ    R11, $0x10
-	JLT     end1
-	VMOVUPS (BX), Z0
-	VMOVUPS (SI), Z1
-	VMOVUPS (DI), Z2
-	VMOVUPS (R8), Z3
-	MOVQ    R10, R12
-	MOVQ    AX, R13
-	MOVQ    CX, R14
-	MOVQ    DX, R15
+last2:
+	CMPQ      R11, $0x10
+	JLE       last1
+	SUBQ      $0x10, R11
+	MOVL      $0x0000ffff, R12
+	BZHIL     R11, R12, R12
+	KMOVW     R12, K1
+	VMOVUPS   (BX), Z0
+	VMOVUPS.Z 64(BX), K1, Z1
+	VMOVUPS   (SI), Z2
+	VMOVUPS.Z 64(SI), K1, Z3
+	VMOVUPS   (DI), Z4
+	VMOVUPS.Z 64(DI), K1, Z5
+	VMOVUPS   (R8), Z6
+	VMOVUPS.Z 64(R8), K1, Z7
+	MOVQ      R10, BX
+	MOVQ      CX, CX
 
-row1:
-	VMOVUPS      (R14), Z4
-	VMOVUPS      (R15), Z5
-	VSUBPS       Z0, Z4, Z4
-	VSUBPS       Z1, Z5, Z5
-	VMOVUPS      Z5, Z5
-	VFNMADD231PS Z2, Z4, Z5
-	VMULPS       Z3, Z5, Z4
-	VMOVUPS      Z4, (R13)
-	ADDQ         R9, R13
-	ADDQ         R9, R14
-	ADDQ         R9, R15
-	DECQ         R12
-	JNE          row1
-	ADDQ         $0x40, AX
-	ADDQ         $0x40, CX
-	ADDQ         $0x40, DX
-	ADDQ         $0x40, BX
-	ADDQ         $0x40, SI
-	ADDQ         $0x40, DI
-	ADDQ         $0x40, R8
-	SUBQ         $0x10, R11
-	JMP          block1
+rowlast2:
+	VMOVUPS      (CX), Z8
+	VMOVUPS      (DX), Z9
+	VSUBPS       Z0, Z8, Z8
+	VSUBPS       Z2, Z9, Z9
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z4, Z8, Z9
+	VMULPS       Z6, Z9, Z8
+	VMOVUPS      Z8, (AX)
+	VMOVUPS.Z    64(CX), K1, Z8
+	VMOVUPS.Z    64(DX), K1, Z9
+	VSUBPS       Z1, Z8, Z8
+	VSUBPS       Z3, Z9, Z9
+	VMOVUPS      Z9, Z9
+	VFNMADD231PS Z5, Z8, Z9
+	VMULPS       Z7, Z9, Z8
+	VMOVUPS      Z8, K1, 64(AX)
+	ADDQ         R9, AX
+	ADDQ         R9, CX
+	ADDQ         R9, DX
+	DECQ         BX
+	JNE          rowlast2
+	JMP          none
 
-end1:
-	TESTQ     R11, R11
-	JEQ       none
+last1:
 	MOVL      $0x0000ffff, R12
 	BZHIL     R11, R12, R12
 	KMOVW     R12, K1
@@ -733,7 +1035,7 @@ end1:
 	MOVQ      R10, BX
 	MOVQ      CX, CX
 
-rowrest:
+rowlast1:
 	VMOVUPS.Z    (CX), K1, Z4
 	VMOVUPS.Z    (DX), K1, Z5
 	VSUBPS       Z0, Z4, Z4
@@ -746,7 +1048,7 @@ rowrest:
 	ADDQ         R9, CX
 	ADDQ         R9, DX
 	DECQ         BX
-	JNE          rowrest
+	JNE          rowlast1
 
 none:
 	VZEROUPPER

@@ -2,28 +2,463 @@
 
 #include "textflag.h"
 
-// func NarrowSoftmax2(y *float32, a *float32, b *float32, rows int, n int)
+// func NarrowSoftmax2(y *float32, x *float32, rows int, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·NarrowSoftmax2(SB), NOSPLIT, $0-40
+TEXT ·NarrowSoftmax2(SB), NOSPLIT, $0-32
 	MOVQ    y+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
-	MOVQ    rows+24(FP), BX
-	MOVQ    n+32(FP), SI
-	MOVQ    n+32(FP), DI
-	SHLQ    $0x02, DI
-	LEAQ    lanes<>+0(SB), R8
-	NEGQ    SI
-	LEAQ    64(R8)(SI*4), R8
+	MOVQ    x+8(FP), CX
+	MOVQ    rows+16(FP), DX
+	MOVQ    n+24(FP), BX
+	MOVQ    n+24(FP), SI
+	SHLQ    $0x02, SI
+	CMPQ    BX, $0x18
+	JLE     vectors3
+	SUBQ    $0x18, BX
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    BX
+	LEAQ    64(DI)(BX*4), DI
 	VMOVUPS cff800000<>+0(SB), Y0
-	VANDPS  (R8), Y0, Y1
+	VANDPS  (DI), Y0, Y1
 	VXORPS  Y1, Y0, Y0
 
-row:
-	VMOVUPS      (R8), Y1
+row4:
+	VMOVUPS      (CX), Y1
+	VMOVUPS      32(CX), Y2
+	VMOVUPS      64(CX), Y3
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   96(CX), Y4, Y4
+	VORPS        Y0, Y4, Y4
+	VMAXPS       Y2, Y1, Y5
+	VMAXPS       Y3, Y5, Y5
+	VMAXPS       Y4, Y5, Y5
+	VMOVUPS      Y5, Y5
+	VPERM2F128   $0x01, Y5, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPERMILPS    $0x4e, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPERMILPS    $0xb1, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VSUBPS       Y5, Y1, Y1
+	VSUBPS       Y5, Y2, Y2
+	VSUBPS       Y5, Y3, Y3
+	VSUBPS       Y5, Y4, Y4
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y1, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y5, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y2, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y5, Y2
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y3, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y5, Y3
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VANDPS       (DI), Y4, Y4
+	VADDPS       Y2, Y1, Y5
+	VADDPS       Y3, Y5, Y5
+	VADDPS       Y4, Y5, Y5
+	VMOVUPS      Y5, Y5
+	VPERM2F128   $0x01, Y5, Y5, Y6
+	VADDPS       Y6, Y5, Y5
+	VPERMILPS    $0x4e, Y5, Y6
+	VADDPS       Y6, Y5, Y5
+	VPERMILPS    $0xb1, Y5, Y6
+	VADDPS       Y6, Y5, Y5
+	VDIVPS       Y5, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VDIVPS       Y5, Y2, Y1
+	VMOVUPS      Y1, 32(AX)
+	VDIVPS       Y5, Y3, Y1
+	VMOVUPS      Y1, 64(AX)
+	VDIVPS       Y5, Y4, Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   Y1, Y2, 96(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ    BX, $0x10
+	JLE     vectors2
+	SUBQ    $0x10, BX
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    BX
+	LEAQ    64(DI)(BX*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (DI), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row3:
+	VMOVUPS      (CX), Y1
+	VMOVUPS      32(CX), Y2
+	VMOVUPS      (DI), Y3
+	VMASKMOVPS   64(CX), Y3, Y3
+	VORPS        Y0, Y3, Y3
+	VMAXPS       Y2, Y1, Y4
+	VMAXPS       Y3, Y4, Y4
+	VMOVUPS      Y4, Y4
+	VPERM2F128   $0x01, Y4, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPERMILPS    $0x4e, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPERMILPS    $0xb1, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VSUBPS       Y4, Y1, Y1
+	VSUBPS       Y4, Y2, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y4, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y2, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
+	VANDPS       (DI), Y3, Y3
+	VADDPS       Y2, Y1, Y4
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y4, Y4
+	VPERM2F128   $0x01, Y4, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VPERMILPS    $0x4e, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VPERMILPS    $0xb1, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VDIVPS       Y4, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VDIVPS       Y4, Y2, Y1
+	VMOVUPS      Y1, 32(AX)
+	VDIVPS       Y4, Y3, Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   Y1, Y2, 64(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ    BX, $0x08
+	JLE     vectors1
+	SUBQ    $0x08, BX
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    BX
+	LEAQ    64(DI)(BX*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (DI), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row2:
+	VMOVUPS      (CX), Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   32(CX), Y2, Y2
+	VORPS        Y0, Y2, Y2
+	VMAXPS       Y2, Y1, Y3
+	VMOVUPS      Y3, Y3
+	VPERM2F128   $0x01, Y3, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPERMILPS    $0x4e, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPERMILPS    $0xb1, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VSUBPS       Y3, Y1, Y1
+	VSUBPS       Y3, Y2, Y2
+	VMOVUPS      cc2a00000<>+0(SB), Y3
+	VMAXPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y3
+	VMAXPS       Y4, Y3, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y3, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y3
+	VMAXPS       Y4, Y3, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y3, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
+	VANDPS       (DI), Y2, Y2
+	VADDPS       Y2, Y1, Y3
+	VMOVUPS      Y3, Y3
+	VPERM2F128   $0x01, Y3, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VPERMILPS    $0x4e, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VPERMILPS    $0xb1, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VDIVPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (AX)
+	VDIVPS       Y3, Y2, Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   Y1, Y2, 32(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    BX
+	LEAQ    64(DI)(BX*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (DI), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row1:
+	VMOVUPS      (DI), Y1
 	VMASKMOVPS   (CX), Y1, Y1
-	VMOVUPS      (R8), Y2
-	VMASKMOVPS   (DX), Y2, Y2
 	VORPS        Y0, Y1, Y1
 	VMOVUPS      Y1, Y2
 	VPERM2F128   $0x01, Y2, Y2, Y3
@@ -64,7 +499,7 @@ row:
 	VMULPS       Y3, Y2, Y2
 	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
 	VANDPS       Y1, Y2, Y1
-	VANDPS       (R8), Y1, Y1
+	VANDPS       (DI), Y1, Y1
 	VMOVUPS      Y1, Y2
 	VPERM2F128   $0x01, Y2, Y2, Y3
 	VADDPS       Y3, Y2, Y2
@@ -72,14 +507,13 @@ row:
 	VADDPS       Y3, Y2, Y2
 	VPERMILPS    $0xb1, Y2, Y3
 	VADDPS       Y3, Y2, Y2
-	VDIVPS       Y2, Y1, Y2
-	VMOVUPS      (R8), Y1
-	VMASKMOVPS   Y2, Y1, (AX)
-	ADDQ         DI, AX
-	ADDQ         DI, CX
-	ADDQ         DI, DX
-	DECQ         BX
-	JNE          row
+	VDIVPS       Y2, Y1, Y1
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   Y1, Y2, (AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row1
 	VZEROUPPER
 	RET
 
@@ -369,16 +803,19 @@ DATA c0000007f<>+56(SB)/4, $0x0000007f
 DATA c0000007f<>+60(SB)/4, $0x0000007f
 GLOBL c0000007f<>(SB), RODATA|NOPTR, $64
 
-// func NarrowLogSoftmax2(y *float32, a *float32, b *float32, rows int, n int)
+// func NarrowExpSums2(x *float32, most *float32, sums *float32, rows int, n int)
 // Requires: AVX, AVX2, FMA3
-TEXT ·NarrowLogSoftmax2(SB), NOSPLIT, $0-40
-	MOVQ    y+0(FP), AX
-	MOVQ    a+8(FP), CX
-	MOVQ    b+16(FP), DX
+TEXT ·NarrowExpSums2(SB), NOSPLIT, $0-40
+	MOVQ    x+0(FP), AX
+	MOVQ    most+8(FP), CX
+	MOVQ    sums+16(FP), DX
 	MOVQ    rows+24(FP), BX
 	MOVQ    n+32(FP), SI
 	MOVQ    n+32(FP), DI
 	SHLQ    $0x02, DI
+	CMPQ    SI, $0x18
+	JLE     vectors3
+	SUBQ    $0x18, SI
 	LEAQ    lanes<>+0(SB), R8
 	NEGQ    SI
 	LEAQ    64(R8)(SI*4), R8
@@ -386,22 +823,124 @@ TEXT ·NarrowLogSoftmax2(SB), NOSPLIT, $0-40
 	VANDPS  (R8), Y0, Y1
 	VXORPS  Y1, Y0, Y0
 
-row:
-	VMOVUPS      (R8), Y1
-	VMASKMOVPS   (CX), Y1, Y1
-	VMOVUPS      (R8), Y2
-	VMASKMOVPS   (DX), Y2, Y2
-	VORPS        Y0, Y1, Y1
-	VMOVUPS      Y1, Y2
-	VPERM2F128   $0x01, Y2, Y2, Y3
-	VMAXPS       Y3, Y2, Y2
-	VPERMILPS    $0x4e, Y2, Y3
-	VMAXPS       Y3, Y2, Y2
-	VPERMILPS    $0xb1, Y2, Y3
-	VMAXPS       Y3, Y2, Y2
-	VSUBPS       Y2, Y1, Y1
+row4:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      64(AX), Y3
+	VMOVUPS      (R8), Y4
+	VMASKMOVPS   96(AX), Y4, Y4
+	VORPS        Y0, Y4, Y4
+	VMAXPS       Y2, Y1, Y5
+	VMAXPS       Y3, Y5, Y5
+	VMAXPS       Y4, Y5, Y5
+	VMOVUPS      Y5, Y5
+	VPERM2F128   $0x01, Y5, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPERMILPS    $0x4e, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VPERMILPS    $0xb1, Y5, Y6
+	VMAXPS       Y6, Y5, Y5
+	VSUBPS       Y5, Y1, Y1
+	VSUBPS       Y5, Y2, Y2
+	VSUBPS       Y5, Y3, Y3
+	VSUBPS       Y5, Y4, Y4
+	VMOVUPS      cc2a00000<>+0(SB), Y6
+	VMAXPS       Y1, Y6, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y6, Y7, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y6
+	VMAXPS       Y7, Y6, Y6
+	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
+	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
+	VMOVUPS      c3ab511a9<>+0(SB), Y8
+	VFMADD213PS  c3c091d36<>+0(SB), Y6, Y8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y6, Y8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y6, Y8
+	VFMADD213PS  c3efffffe<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VMOVUPS      Y6, Y6
+	VFMADD231PS  Y9, Y8, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y6, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y6
+	VMAXPS       Y2, Y6, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y6, Y7, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y6
+	VMAXPS       Y7, Y6, Y6
+	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
+	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
+	VMOVUPS      c3ab511a9<>+0(SB), Y8
+	VFMADD213PS  c3c091d36<>+0(SB), Y6, Y8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y6, Y8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y6, Y8
+	VFMADD213PS  c3efffffe<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VMOVUPS      Y6, Y6
+	VFMADD231PS  Y9, Y8, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y6, Y2
+	VADDPS       Y2, Y1, Y1
 	VMOVUPS      cc2a00000<>+0(SB), Y2
-	VMAXPS       Y1, Y2, Y2
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y2, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y6, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y7
+	VMULPS       Y2, Y2, Y8
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y8, Y7, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y2, Y2
+	VMULPS       Y6, Y2, Y2
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y2
+	VMAXPS       Y4, Y2, Y2
 	VMOVUPS      c42b20000<>+0(SB), Y3
 	VMINPS       Y2, Y3, Y3
 	VMOVUPS      cc2d00000<>+0(SB), Y2
@@ -411,288 +950,508 @@ row:
 	VMOVUPS      Y2, Y2
 	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
 	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
-	VMOVUPS      c3ab511a9<>+0(SB), Y4
-	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
-	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
-	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
-	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y6
+	VMULPS       Y2, Y2, Y7
 	VMOVUPS      Y2, Y2
-	VFMADD231PS  Y5, Y4, Y2
+	VFMADD231PS  Y7, Y6, Y2
 	VADDPS       c3f800000<>+0(SB), Y2, Y2
 	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       c0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y4, Y4
+	VPSRAD       $0x01, Y3, Y6
+	VPSUBD       Y6, Y3, Y3
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
 	VPADDD       c0000007f<>+0(SB), Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y4, Y2, Y2
+	VMULPS       Y6, Y2, Y2
 	VMULPS       Y3, Y2, Y2
-	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y4, Y3
 	VANDPS       Y3, Y2, Y2
 	VANDPS       (R8), Y2, Y2
-	VMOVUPS      Y2, Y2
-	VPERM2F128   $0x01, Y2, Y2, Y3
-	VADDPS       Y3, Y2, Y2
-	VPERMILPS    $0x4e, Y2, Y3
-	VADDPS       Y3, Y2, Y2
-	VPERMILPS    $0xb1, Y2, Y3
-	VADDPS       Y3, Y2, Y2
-	VPSUBD       c3f3504f3<>+0(SB), Y2, Y4
-	VPSRAD       $0x17, Y4, Y4
-	VPSLLD       $0x17, Y4, Y3
-	VPSUBD       Y3, Y2, Y3
-	VCVTDQ2PS    Y4, Y4
-	VSUBPS       c3f800000<>+0(SB), Y3, Y3
-	VMULPS       Y3, Y3, Y5
-	VMOVUPS      c3d8d9f62<>+0(SB), Y6
-	VFMADD213PS  cbdf17402<>+0(SB), Y3, Y6
-	VFMADD213PS  c3df328c8<>+0(SB), Y3, Y6
-	VFMADD213PS  cbdfda1c2<>+0(SB), Y3, Y6
-	VFMADD213PS  c3e11995a<>+0(SB), Y3, Y6
-	VFMADD213PS  cbe2ab170<>+0(SB), Y3, Y6
-	VFMADD213PS  c3e4cd2a3<>+0(SB), Y3, Y6
-	VFMADD213PS  cbe7ffff7<>+0(SB), Y3, Y6
-	VFMADD213PS  c3eaaaaa3<>+0(SB), Y3, Y6
-	VMULPS       Y3, Y6, Y6
-	VMULPS       Y5, Y6, Y6
-	VFMADD231PS  cb95e8083<>+0(SB), Y4, Y6
-	VFMADD231PS  cbf000000<>+0(SB), Y5, Y6
-	VADDPS       Y3, Y6, Y3
-	VMOVUPS      Y3, Y3
-	VFMADD231PS  c3f318000<>+0(SB), Y4, Y3
-	VCMPPS       $0x11, c7f800000<>+0(SB), Y2, Y4
-	VBLENDVPS    Y4, Y3, Y2, Y4
-	VSUBPS       Y4, Y1, Y2
-	VMOVUPS      (R8), Y1
-	VMASKMOVPS   Y2, Y1, (AX)
+	VADDPS       Y2, Y1, Y1
+	VMOVSS       X5, (CX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSS       X2, (DX)
 	ADDQ         DI, AX
-	ADDQ         DI, CX
-	ADDQ         DI, DX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
 	DECQ         BX
-	JNE          row
+	JNE          row4
 	VZEROUPPER
 	RET
 
-DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
-GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
+vectors3:
+	CMPQ    SI, $0x10
+	JLE     vectors2
+	SUBQ    $0x10, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c3d8d9f62<>+0(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+4(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+8(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+12(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+16(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+20(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+24(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+28(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+32(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+36(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+40(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+44(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+48(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+52(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+56(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+60(SB)/4, $0x3d8d9f62
-GLOBL c3d8d9f62<>(SB), RODATA|NOPTR, $64
+row3:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      32(AX), Y2
+	VMOVUPS      (R8), Y3
+	VMASKMOVPS   64(AX), Y3, Y3
+	VORPS        Y0, Y3, Y3
+	VMAXPS       Y2, Y1, Y4
+	VMAXPS       Y3, Y4, Y4
+	VMOVUPS      Y4, Y4
+	VPERM2F128   $0x01, Y4, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPERMILPS    $0x4e, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VPERMILPS    $0xb1, Y4, Y5
+	VMAXPS       Y5, Y4, Y4
+	VSUBPS       Y4, Y1, Y1
+	VSUBPS       Y4, Y2, Y2
+	VSUBPS       Y4, Y3, Y3
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y1, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y5, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y2, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y5, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y2
+	VMAXPS       Y3, Y2, Y2
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y2, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y2
+	VMAXPS       Y5, Y2, Y2
+	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y2, Y2
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y2
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y2
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y6
+	VMULPS       Y2, Y2, Y7
+	VMOVUPS      Y2, Y2
+	VFMADD231PS  Y7, Y6, Y2
+	VADDPS       c3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y2, Y2
+	VMULPS       Y5, Y2, Y2
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y2, Y2
+	VANDPS       (R8), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVSS       X4, (CX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSS       X2, (DX)
+	ADDQ         DI, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNE          row3
+	VZEROUPPER
+	RET
 
-DATA cbdf17402<>+0(SB)/4, $0xbdf17402
-DATA cbdf17402<>+4(SB)/4, $0xbdf17402
-DATA cbdf17402<>+8(SB)/4, $0xbdf17402
-DATA cbdf17402<>+12(SB)/4, $0xbdf17402
-DATA cbdf17402<>+16(SB)/4, $0xbdf17402
-DATA cbdf17402<>+20(SB)/4, $0xbdf17402
-DATA cbdf17402<>+24(SB)/4, $0xbdf17402
-DATA cbdf17402<>+28(SB)/4, $0xbdf17402
-DATA cbdf17402<>+32(SB)/4, $0xbdf17402
-DATA cbdf17402<>+36(SB)/4, $0xbdf17402
-DATA cbdf17402<>+40(SB)/4, $0xbdf17402
-DATA cbdf17402<>+44(SB)/4, $0xbdf17402
-DATA cbdf17402<>+48(SB)/4, $0xbdf17402
-DATA cbdf17402<>+52(SB)/4, $0xbdf17402
-DATA cbdf17402<>+56(SB)/4, $0xbdf17402
-DATA cbdf17402<>+60(SB)/4, $0xbdf17402
-GLOBL cbdf17402<>(SB), RODATA|NOPTR, $64
+vectors2:
+	CMPQ    SI, $0x08
+	JLE     vectors1
+	SUBQ    $0x08, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c3df328c8<>+0(SB)/4, $0x3df328c8
-DATA c3df328c8<>+4(SB)/4, $0x3df328c8
-DATA c3df328c8<>+8(SB)/4, $0x3df328c8
-DATA c3df328c8<>+12(SB)/4, $0x3df328c8
-DATA c3df328c8<>+16(SB)/4, $0x3df328c8
-DATA c3df328c8<>+20(SB)/4, $0x3df328c8
-DATA c3df328c8<>+24(SB)/4, $0x3df328c8
-DATA c3df328c8<>+28(SB)/4, $0x3df328c8
-DATA c3df328c8<>+32(SB)/4, $0x3df328c8
-DATA c3df328c8<>+36(SB)/4, $0x3df328c8
-DATA c3df328c8<>+40(SB)/4, $0x3df328c8
-DATA c3df328c8<>+44(SB)/4, $0x3df328c8
-DATA c3df328c8<>+48(SB)/4, $0x3df328c8
-DATA c3df328c8<>+52(SB)/4, $0x3df328c8
-DATA c3df328c8<>+56(SB)/4, $0x3df328c8
-DATA c3df328c8<>+60(SB)/4, $0x3df328c8
-GLOBL c3df328c8<>(SB), RODATA|NOPTR, $64
+row2:
+	VMOVUPS      (AX), Y1
+	VMOVUPS      (R8), Y2
+	VMASKMOVPS   32(AX), Y2, Y2
+	VORPS        Y0, Y2, Y2
+	VMAXPS       Y2, Y1, Y3
+	VMOVUPS      Y3, Y3
+	VPERM2F128   $0x01, Y3, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPERMILPS    $0x4e, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VPERMILPS    $0xb1, Y3, Y4
+	VMAXPS       Y4, Y3, Y3
+	VSUBPS       Y3, Y1, Y1
+	VSUBPS       Y3, Y2, Y2
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y1, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y4, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y2, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y4, Y2
+	VANDPS       (R8), Y2, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVSS       X3, (CX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSS       X2, (DX)
+	ADDQ         DI, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNE          row2
+	VZEROUPPER
+	RET
 
-DATA cbdfda1c2<>+0(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+4(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+8(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+12(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+16(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+20(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+24(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+28(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+32(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+36(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+40(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+44(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+48(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+52(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+56(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+60(SB)/4, $0xbdfda1c2
-GLOBL cbdfda1c2<>(SB), RODATA|NOPTR, $64
+vectors1:
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c3e11995a<>+0(SB)/4, $0x3e11995a
-DATA c3e11995a<>+4(SB)/4, $0x3e11995a
-DATA c3e11995a<>+8(SB)/4, $0x3e11995a
-DATA c3e11995a<>+12(SB)/4, $0x3e11995a
-DATA c3e11995a<>+16(SB)/4, $0x3e11995a
-DATA c3e11995a<>+20(SB)/4, $0x3e11995a
-DATA c3e11995a<>+24(SB)/4, $0x3e11995a
-DATA c3e11995a<>+28(SB)/4, $0x3e11995a
-DATA c3e11995a<>+32(SB)/4, $0x3e11995a
-DATA c3e11995a<>+36(SB)/4, $0x3e11995a
-DATA c3e11995a<>+40(SB)/4, $0x3e11995a
-DATA c3e11995a<>+44(SB)/4, $0x3e11995a
-DATA c3e11995a<>+48(SB)/4, $0x3e11995a
-DATA c3e11995a<>+52(SB)/4, $0x3e11995a
-DATA c3e11995a<>+56(SB)/4, $0x3e11995a
-DATA c3e11995a<>+60(SB)/4, $0x3e11995a
-GLOBL c3e11995a<>(SB), RODATA|NOPTR, $64
+row1:
+	VMOVUPS      (R8), Y1
+	VMASKMOVPS   (AX), Y1, Y1
+	VORPS        Y0, Y1, Y1
+	VMOVUPS      Y1, Y2
+	VPERM2F128   $0x01, Y2, Y2, Y3
+	VMAXPS       Y3, Y2, Y2
+	VPERMILPS    $0x4e, Y2, Y3
+	VMAXPS       Y3, Y2, Y2
+	VPERMILPS    $0xb1, Y2, Y3
+	VMAXPS       Y3, Y2, Y2
+	VSUBPS       Y2, Y1, Y1
+	VMOVUPS      cc2a00000<>+0(SB), Y3
+	VMAXPS       Y1, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y3
+	VMAXPS       Y4, Y3, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y3, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y1, Y1
+	VANDPS       Y1, Y3, Y1
+	VANDPS       (R8), Y1, Y1
+	VMOVSS       X2, (CX)
+	VEXTRACTF128 $0x01, Y1, X2
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0x4e, X2, X1
+	VADDPS       X1, X2, X2
+	VPERMILPS    $0xb1, X2, X1
+	VADDPS       X1, X2, X2
+	VMOVSS       X2, (DX)
+	ADDQ         DI, AX
+	ADDQ         $0x04, CX
+	ADDQ         $0x04, DX
+	DECQ         BX
+	JNE          row1
+	VZEROUPPER
+	RET
 
-DATA cbe2ab170<>+0(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+4(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+8(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+12(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+16(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+20(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+24(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+28(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+32(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+36(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+40(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+44(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+48(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+52(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+56(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+60(SB)/4, $0xbe2ab170
-GLOBL cbe2ab170<>(SB), RODATA|NOPTR, $64
+// func NarrowMinus2(y *float32, x *float32, most *float32, logs *float32, rows int, n int)
+// Requires: AVX
+TEXT ·NarrowMinus2(SB), NOSPLIT, $0-48
+	MOVQ    y+0(FP), AX
+	MOVQ    x+8(FP), CX
+	MOVQ    most+16(FP), DX
+	MOVQ    logs+24(FP), BX
+	MOVQ    rows+32(FP), SI
+	MOVQ    n+40(FP), DI
+	MOVQ    n+40(FP), R8
+	SHLQ    $0x02, R8
+	CMPQ    DI, $0x18
+	JLE     vectors3
+	SUBQ    $0x18, DI
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    DI
+	LEAQ    64(R9)(DI*4), R9
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R9), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c3e4cd2a3<>+0(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+4(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+8(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+12(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+16(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+20(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+24(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+28(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+32(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+36(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+40(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+44(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+48(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+52(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+56(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+60(SB)/4, $0x3e4cd2a3
-GLOBL c3e4cd2a3<>(SB), RODATA|NOPTR, $64
+row4:
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      (CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VMOVUPS      64(CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 64(AX)
+	VMOVUPS      (R9), Y2
+	VMASKMOVPS   96(CX), Y2, Y2
+	VSUBPS       Y0, Y2, Y0
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      (R9), Y1
+	VMASKMOVPS   Y0, Y1, 96(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row4
+	VZEROUPPER
+	RET
 
-DATA cbe7ffff7<>+0(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+4(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+8(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+12(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+16(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+20(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+24(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+28(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+32(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+36(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+40(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+44(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+48(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+52(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+56(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+60(SB)/4, $0xbe7ffff7
-GLOBL cbe7ffff7<>(SB), RODATA|NOPTR, $64
+vectors3:
+	CMPQ    DI, $0x10
+	JLE     vectors2
+	SUBQ    $0x10, DI
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    DI
+	LEAQ    64(R9)(DI*4), R9
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R9), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c3eaaaaa3<>+0(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+4(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+8(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+12(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+16(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+20(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+24(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+28(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+32(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+36(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+40(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+44(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+48(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+52(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+56(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+60(SB)/4, $0x3eaaaaa3
-GLOBL c3eaaaaa3<>(SB), RODATA|NOPTR, $64
+row3:
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      (CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      32(CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, 32(AX)
+	VMOVUPS      (R9), Y2
+	VMASKMOVPS   64(CX), Y2, Y2
+	VSUBPS       Y0, Y2, Y0
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      (R9), Y1
+	VMASKMOVPS   Y0, Y1, 64(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row3
+	VZEROUPPER
+	RET
 
-DATA cbf000000<>+0(SB)/4, $0xbf000000
-DATA cbf000000<>+4(SB)/4, $0xbf000000
-DATA cbf000000<>+8(SB)/4, $0xbf000000
-DATA cbf000000<>+12(SB)/4, $0xbf000000
-DATA cbf000000<>+16(SB)/4, $0xbf000000
-DATA cbf000000<>+20(SB)/4, $0xbf000000
-DATA cbf000000<>+24(SB)/4, $0xbf000000
-DATA cbf000000<>+28(SB)/4, $0xbf000000
-DATA cbf000000<>+32(SB)/4, $0xbf000000
-DATA cbf000000<>+36(SB)/4, $0xbf000000
-DATA cbf000000<>+40(SB)/4, $0xbf000000
-DATA cbf000000<>+44(SB)/4, $0xbf000000
-DATA cbf000000<>+48(SB)/4, $0xbf000000
-DATA cbf000000<>+52(SB)/4, $0xbf000000
-DATA cbf000000<>+56(SB)/4, $0xbf000000
-DATA cbf000000<>+60(SB)/4, $0xbf000000
-GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
+vectors2:
+	CMPQ    DI, $0x08
+	JLE     vectors1
+	SUBQ    $0x08, DI
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    DI
+	LEAQ    64(R9)(DI*4), R9
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R9), Y0, Y1
+	VXORPS  Y1, Y0, Y0
 
-DATA c7f800000<>+0(SB)/4, $0x7f800000
-DATA c7f800000<>+4(SB)/4, $0x7f800000
-DATA c7f800000<>+8(SB)/4, $0x7f800000
-DATA c7f800000<>+12(SB)/4, $0x7f800000
-DATA c7f800000<>+16(SB)/4, $0x7f800000
-DATA c7f800000<>+20(SB)/4, $0x7f800000
-DATA c7f800000<>+24(SB)/4, $0x7f800000
-DATA c7f800000<>+28(SB)/4, $0x7f800000
-DATA c7f800000<>+32(SB)/4, $0x7f800000
-DATA c7f800000<>+36(SB)/4, $0x7f800000
-DATA c7f800000<>+40(SB)/4, $0x7f800000
-DATA c7f800000<>+44(SB)/4, $0x7f800000
-DATA c7f800000<>+48(SB)/4, $0x7f800000
-DATA c7f800000<>+52(SB)/4, $0x7f800000
-DATA c7f800000<>+56(SB)/4, $0x7f800000
-DATA c7f800000<>+60(SB)/4, $0x7f800000
-GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
+row2:
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      (CX), Y2
+	VSUBPS       Y0, Y2, Y2
+	VSUBPS       Y1, Y2, Y2
+	VMOVUPS      Y2, (AX)
+	VMOVUPS      (R9), Y2
+	VMASKMOVPS   32(CX), Y2, Y2
+	VSUBPS       Y0, Y2, Y0
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      (R9), Y1
+	VMASKMOVPS   Y0, Y1, 32(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	LEAQ    lanes<>+0(SB), R9
+	NEGQ    DI
+	LEAQ    64(R9)(DI*4), R9
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R9), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row1:
+	VBROADCASTSS (DX), Y0
+	VBROADCASTSS (BX), Y1
+	VMOVUPS      (R9), Y2
+	VMASKMOVPS   (CX), Y2, Y2
+	VSUBPS       Y0, Y2, Y0
+	VSUBPS       Y1, Y0, Y0
+	VMOVUPS      (R9), Y1
+	VMASKMOVPS   Y0, Y1, (AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row1
+	VZEROUPPER
+	RET
 
 // func NarrowSoftmaxGrad2(y *float32, a *float32, b *float32, rows int, n int)
-// Requires: AVX
+// Requires: AVX, FMA3
 TEXT ·NarrowSoftmaxGrad2(SB), NOSPLIT, $0-40
 	MOVQ    y+0(FP), AX
 	MOVQ    a+8(FP), CX
@@ -701,6 +1460,9 @@ TEXT ·NarrowSoftmaxGrad2(SB), NOSPLIT, $0-40
 	MOVQ    n+32(FP), SI
 	MOVQ    n+32(FP), DI
 	SHLQ    $0x02, DI
+	CMPQ    SI, $0x18
+	JLE     vectors3
+	SUBQ    $0x18, SI
 	LEAQ    lanes<>+0(SB), R8
 	NEGQ    SI
 	LEAQ    64(R8)(SI*4), R8
@@ -708,28 +1470,203 @@ TEXT ·NarrowSoftmaxGrad2(SB), NOSPLIT, $0-40
 	VANDPS  (R8), Y0, Y1
 	VXORPS  Y1, Y0, Y0
 
-row:
+row4:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VMULPS      Y1, Y0, Y0
+	VMOVUPS     32(CX), Y1
+	VMOVUPS     32(DX), Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     64(CX), Y1
+	VMOVUPS     64(DX), Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  96(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  96(DX), Y2, Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, Y0
+	VPERM2F128  $0x01, Y0, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0x4e, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0xb1, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     32(CX), Y1
+	VMOVUPS     32(DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     64(CX), Y1
+	VMOVUPS     64(DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, 64(AX)
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  96(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  96(DX), Y2, Y2
+	VSUBPS      Y0, Y2, Y0
+	VMULPS      Y0, Y1, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  Y0, Y1, 96(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ    SI, $0x10
+	JLE     vectors2
+	SUBQ    $0x10, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row3:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VMULPS      Y1, Y0, Y0
+	VMOVUPS     32(CX), Y1
+	VMOVUPS     32(DX), Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  64(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  64(DX), Y2, Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, Y0
+	VPERM2F128  $0x01, Y0, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0x4e, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0xb1, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     32(CX), Y1
+	VMOVUPS     32(DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, 32(AX)
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  64(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  64(DX), Y2, Y2
+	VSUBPS      Y0, Y2, Y0
+	VMULPS      Y0, Y1, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  Y0, Y1, 64(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ    SI, $0x08
+	JLE     vectors1
+	SUBQ    $0x08, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row2:
+	VMOVUPS     (CX), Y0
+	VMOVUPS     (DX), Y1
+	VMULPS      Y1, Y0, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  32(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  32(DX), Y2, Y2
+	VMOVUPS     Y0, Y0
+	VFMADD231PS Y2, Y1, Y0
+	VMOVUPS     Y0, Y0
+	VPERM2F128  $0x01, Y0, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0x4e, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VPERMILPS   $0xb1, Y0, Y1
+	VADDPS      Y1, Y0, Y0
+	VMOVUPS     (CX), Y1
+	VMOVUPS     (DX), Y2
+	VSUBPS      Y0, Y2, Y2
+	VMULPS      Y2, Y1, Y1
+	VMOVUPS     Y1, (AX)
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  32(CX), Y1, Y1
+	VMOVUPS     (R8), Y2
+	VMASKMOVPS  32(DX), Y2, Y2
+	VSUBPS      Y0, Y2, Y0
+	VMULPS      Y0, Y1, Y0
+	VMOVUPS     (R8), Y1
+	VMASKMOVPS  Y0, Y1, 32(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row1:
 	VMOVUPS    (R8), Y0
 	VMASKMOVPS (CX), Y0, Y0
 	VMOVUPS    (R8), Y1
 	VMASKMOVPS (DX), Y1, Y1
-	VMULPS     Y1, Y0, Y2
-	VMOVUPS    Y2, Y2
-	VPERM2F128 $0x01, Y2, Y2, Y3
-	VADDPS     Y3, Y2, Y2
-	VPERMILPS  $0x4e, Y2, Y3
-	VADDPS     Y3, Y2, Y2
-	VPERMILPS  $0xb1, Y2, Y3
-	VADDPS     Y3, Y2, Y2
-	VSUBPS     Y2, Y1, Y1
-	VMULPS     Y1, Y0, Y1
-	VMOVUPS    (R8), Y0
-	VMASKMOVPS Y1, Y0, (AX)
+	VMULPS     Y1, Y0, Y0
+	VMOVUPS    Y0, Y0
+	VPERM2F128 $0x01, Y0, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0x4e, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VPERMILPS  $0xb1, Y0, Y1
+	VADDPS     Y1, Y0, Y0
+	VMOVUPS    (R8), Y1
+	VMASKMOVPS (CX), Y1, Y1
+	VMOVUPS    (R8), Y2
+	VMASKMOVPS (DX), Y2, Y2
+	VSUBPS     Y0, Y2, Y0
+	VMULPS     Y0, Y1, Y0
+	VMOVUPS    (R8), Y1
+	VMASKMOVPS Y0, Y1, (AX)
 	ADDQ       DI, AX
 	ADDQ       DI, CX
 	ADDQ       DI, DX
 	DECQ       BX
-	JNE        row
+	JNE        row1
 	VZEROUPPER
 	RET
 
@@ -743,6 +1680,9 @@ TEXT ·NarrowLogSoftmaxGrad2(SB), NOSPLIT, $0-40
 	MOVQ    n+32(FP), SI
 	MOVQ    n+32(FP), DI
 	SHLQ    $0x02, DI
+	CMPQ    SI, $0x18
+	JLE     vectors3
+	SUBQ    $0x18, SI
 	LEAQ    lanes<>+0(SB), R8
 	NEGQ    SI
 	LEAQ    64(R8)(SI*4), R8
@@ -750,57 +1690,474 @@ TEXT ·NarrowLogSoftmaxGrad2(SB), NOSPLIT, $0-40
 	VANDPS  (R8), Y0, Y1
 	VXORPS  Y1, Y0, Y0
 
-row:
+row4:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VMOVUPS      64(DX), Y2
+	VMOVUPS      (R8), Y3
+	VMASKMOVPS   96(DX), Y3, Y3
+	VADDPS       Y1, Y0, Y4
+	VADDPS       Y2, Y4, Y4
+	VADDPS       Y3, Y4, Y4
+	VMOVUPS      Y4, Y4
+	VPERM2F128   $0x01, Y4, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VPERMILPS    $0x4e, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VPERMILPS    $0xb1, Y4, Y5
+	VADDPS       Y5, Y4, Y4
+	VMOVUPS      (CX), Y5
+	VMOVUPS      cc2a00000<>+0(SB), Y6
+	VMAXPS       Y5, Y6, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y6, Y7, Y7
+	VMOVUPS      cc2d00000<>+0(SB), Y6
+	VMAXPS       Y7, Y6, Y6
+	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
+	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      Y6, Y6
+	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
+	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
+	VMOVUPS      c3ab511a9<>+0(SB), Y8
+	VFMADD213PS  c3c091d36<>+0(SB), Y6, Y8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y6, Y8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y6, Y8
+	VFMADD213PS  c3efffffe<>+0(SB), Y6, Y8
+	VMULPS       Y6, Y6, Y9
+	VMOVUPS      Y6, Y6
+	VFMADD231PS  Y9, Y8, Y6
+	VADDPS       c3f800000<>+0(SB), Y6, Y6
+	VCVTPS2DQ    Y7, Y7
+	VPSRAD       $0x01, Y7, Y8
+	VPSUBD       Y8, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y8, Y8
+	VPSLLD       $0x17, Y8, Y8
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VMULPS       Y8, Y6, Y6
+	VMULPS       Y7, Y6, Y6
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y6, Y5
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS Y4, Y5, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y0, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y5, Y0
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS Y4, Y0, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      64(CX), Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y1, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y5, Y1, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y1
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y1
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y1, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y1, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y1, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y1, Y6
+	VMULPS       Y1, Y1, Y7
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y7, Y6, Y1
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y1, Y1
+	VMULPS       Y5, Y1, Y1
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y2, Y1
+	VFNMADD231PS Y4, Y0, Y1
+	VMOVUPS      Y1, 64(AX)
 	VMOVUPS      (R8), Y0
-	VMASKMOVPS   (CX), Y0, Y0
-	VMOVUPS      (R8), Y1
-	VMASKMOVPS   (DX), Y1, Y1
-	VMOVUPS      cc2a00000<>+0(SB), Y2
-	VMAXPS       Y0, Y2, Y2
-	VMOVUPS      c42b20000<>+0(SB), Y3
-	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc2d00000<>+0(SB), Y2
-	VMAXPS       Y3, Y2, Y2
-	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VMOVUPS      Y2, Y2
-	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
-	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
-	VMOVUPS      c3ab511a9<>+0(SB), Y4
-	VFMADD213PS  c3c091d36<>+0(SB), Y2, Y4
-	VFMADD213PS  c3d2aac7a<>+0(SB), Y2, Y4
-	VFMADD213PS  c3e2aaa48<>+0(SB), Y2, Y4
-	VFMADD213PS  c3efffffe<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VMOVUPS      Y2, Y2
-	VFMADD231PS  Y5, Y4, Y2
-	VADDPS       c3f800000<>+0(SB), Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
+	VMASKMOVPS   96(CX), Y0, Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y2
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y2, Y1, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f318000<>+0(SB), Y2, Y1
+	VFNMADD231PS cb95e8083<>+0(SB), Y2, Y1
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y1, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y6, Y5, Y1
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VCVTPS2DQ    Y2, Y2
+	VPSRAD       $0x01, Y2, Y5
+	VPSUBD       Y5, Y2, Y2
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VMULPS       Y5, Y1, Y1
+	VMULPS       Y2, Y1, Y1
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y3, Y1
+	VFNMADD231PS Y4, Y0, Y1
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   Y1, Y0, 96(AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ    SI, $0x10
+	JLE     vectors2
+	SUBQ    $0x10, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row3:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      32(DX), Y1
+	VMOVUPS      (R8), Y2
+	VMASKMOVPS   64(DX), Y2, Y2
+	VADDPS       Y1, Y0, Y3
+	VADDPS       Y2, Y3, Y3
+	VMOVUPS      Y3, Y3
+	VPERM2F128   $0x01, Y3, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VPERMILPS    $0x4e, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VPERMILPS    $0xb1, Y3, Y4
+	VADDPS       Y4, Y3, Y3
+	VMOVUPS      (CX), Y4
+	VMOVUPS      cc2a00000<>+0(SB), Y5
+	VMAXPS       Y4, Y5, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      cc2d00000<>+0(SB), Y5
+	VMAXPS       Y6, Y5, Y5
+	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
+	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      Y5, Y5
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y5, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y5, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y5, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y5, Y7
+	VMULPS       Y5, Y5, Y8
+	VMOVUPS      Y5, Y5
+	VFMADD231PS  Y8, Y7, Y5
+	VADDPS       c3f800000<>+0(SB), Y5, Y5
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y5, Y5
+	VMULPS       Y6, Y5, Y5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y4, Y4
+	VANDPS       Y4, Y5, Y4
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS Y3, Y4, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      32(CX), Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y0, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y4, Y0
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS Y3, Y0, Y1
+	VMOVUPS      Y1, 32(AX)
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   64(CX), Y0, Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y1
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y1, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y1
+	VMAXPS       Y4, Y1, Y1
+	VMULPS       c3fb8aa3b<>+0(SB), Y1, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y1, Y1
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y1
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y1
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y1, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y1, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y1, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y1, Y5
+	VMULPS       Y1, Y1, Y6
+	VMOVUPS      Y1, Y1
+	VFMADD231PS  Y6, Y5, Y1
+	VADDPS       c3f800000<>+0(SB), Y1, Y1
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
 	VPADDD       c0000007f<>+0(SB), Y4, Y4
 	VPSLLD       $0x17, Y4, Y4
-	VPADDD       c0000007f<>+0(SB), Y3, Y3
-	VPSLLD       $0x17, Y3, Y3
-	VMULPS       Y4, Y2, Y2
-	VMULPS       Y3, Y2, Y2
+	VMULPS       Y5, Y1, Y1
+	VMULPS       Y4, Y1, Y1
 	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
-	VANDPS       Y0, Y2, Y0
-	VMOVUPS      Y1, Y2
+	VANDPS       Y0, Y1, Y0
+	VMOVUPS      Y2, Y1
+	VFNMADD231PS Y3, Y0, Y1
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   Y1, Y0, 64(AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ    SI, $0x08
+	JLE     vectors1
+	SUBQ    $0x08, SI
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row2:
+	VMOVUPS      (DX), Y0
+	VMOVUPS      (R8), Y1
+	VMASKMOVPS   32(DX), Y1, Y1
+	VADDPS       Y1, Y0, Y2
+	VMOVUPS      Y2, Y2
 	VPERM2F128   $0x01, Y2, Y2, Y3
 	VADDPS       Y3, Y2, Y2
 	VPERMILPS    $0x4e, Y2, Y3
 	VADDPS       Y3, Y2, Y2
 	VPERMILPS    $0xb1, Y2, Y3
 	VADDPS       Y3, Y2, Y2
+	VMOVUPS      (CX), Y3
+	VMOVUPS      cc2a00000<>+0(SB), Y4
+	VMAXPS       Y3, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y4, Y5, Y5
+	VMOVUPS      cc2d00000<>+0(SB), Y4
+	VMAXPS       Y5, Y4, Y4
+	VMULPS       c3fb8aa3b<>+0(SB), Y4, Y5
+	VROUNDPS     $0x08, Y5, Y5
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y5, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y5, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y6
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y6
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y6
+	VMULPS       Y4, Y4, Y7
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y7, Y6, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y5, Y5
+	VPSRAD       $0x01, Y5, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y5, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y3, Y3
+	VANDPS       Y3, Y4, Y3
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS Y2, Y3, Y0
+	VMOVUPS      Y0, (AX)
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   32(CX), Y0, Y0
+	VMOVUPS      cc2a00000<>+0(SB), Y3
+	VMAXPS       Y0, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y3
+	VMAXPS       Y4, Y3, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y3, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y0, Y0
+	VANDPS       Y0, Y3, Y0
 	VMOVUPS      Y1, Y1
 	VFNMADD231PS Y2, Y0, Y1
 	VMOVUPS      (R8), Y0
-	VMASKMOVPS   Y1, Y0, (AX)
+	VMASKMOVPS   Y1, Y0, 32(AX)
 	ADDQ         DI, AX
 	ADDQ         DI, CX
 	ADDQ         DI, DX
 	DECQ         BX
-	JNE          row
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	LEAQ    lanes<>+0(SB), R8
+	NEGQ    SI
+	LEAQ    64(R8)(SI*4), R8
+	VMOVUPS cff800000<>+0(SB), Y0
+	VANDPS  (R8), Y0, Y1
+	VXORPS  Y1, Y0, Y0
+
+row1:
+	VMOVUPS      (R8), Y0
+	VMASKMOVPS   (DX), Y0, Y0
+	VMOVUPS      Y0, Y1
+	VPERM2F128   $0x01, Y1, Y1, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERMILPS    $0x4e, Y1, Y2
+	VADDPS       Y2, Y1, Y1
+	VPERMILPS    $0xb1, Y1, Y2
+	VADDPS       Y2, Y1, Y1
+	VMOVUPS      (R8), Y2
+	VMASKMOVPS   (CX), Y2, Y2
+	VMOVUPS      cc2a00000<>+0(SB), Y3
+	VMAXPS       Y2, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y3, Y4, Y4
+	VMOVUPS      cc2d00000<>+0(SB), Y3
+	VMAXPS       Y4, Y3, Y3
+	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
+	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      Y3, Y3
+	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
+	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
+	VMOVUPS      c3ab511a9<>+0(SB), Y5
+	VFMADD213PS  c3c091d36<>+0(SB), Y3, Y5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y3, Y5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y3, Y5
+	VFMADD213PS  c3efffffe<>+0(SB), Y3, Y5
+	VMULPS       Y3, Y3, Y6
+	VMOVUPS      Y3, Y3
+	VFMADD231PS  Y6, Y5, Y3
+	VADDPS       c3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y4, Y4
+	VPSRAD       $0x01, Y4, Y5
+	VPSUBD       Y5, Y4, Y4
+	VPADDD       c0000007f<>+0(SB), Y5, Y5
+	VPSLLD       $0x17, Y5, Y5
+	VPADDD       c0000007f<>+0(SB), Y4, Y4
+	VPSLLD       $0x17, Y4, Y4
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y4, Y3, Y3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y2, Y2
+	VANDPS       Y2, Y3, Y2
+	VMOVUPS      Y0, Y0
+	VFNMADD231PS Y1, Y2, Y0
+	VMOVUPS      (R8), Y1
+	VMASKMOVPS   Y0, Y1, (AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row1
 	VZEROUPPER
 	RET

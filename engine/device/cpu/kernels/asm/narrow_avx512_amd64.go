@@ -2,26 +2,32 @@
 
 package asm
 
-// NarrowSoftmax512 is y = e^a / sum of e^a over each of the rows of n elements, which fit into a vector.
-// There is a row and an element. y may be a or b.
+// NarrowSoftmax512 is y = e^x / sum of e^x over each of the rows of n elements, which fit into
+// 4 vectors. There is a row and an element. y may be what is read.
 //
 //go:noescape
-func NarrowSoftmax512(y *float32, a *float32, b *float32, rows int, n int)
+func NarrowSoftmax512(y *float32, x *float32, rows int, n int)
 
-// NarrowLogSoftmax512 is y = a - log(sum of e^a) over each of the rows of n elements, which fit into a vector.
-// There is a row and an element. y may be a or b.
+// NarrowExpSums512 is most = the largest of x and sums = sum of e^(x-most) over each of the rows of n elements, which fit into
+// 4 vectors. There is a row and an element. y may be what is read.
 //
 //go:noescape
-func NarrowLogSoftmax512(y *float32, a *float32, b *float32, rows int, n int)
+func NarrowExpSums512(x *float32, most *float32, sums *float32, rows int, n int)
 
-// NarrowSoftmaxGrad512 is y = a*(b - sum of a*b) over each of the rows of n elements, which fit into a vector.
-// There is a row and an element. y may be a or b.
+// NarrowMinus512 is y = x - most - logs over each of the rows of n elements, which fit into
+// 4 vectors. There is a row and an element. y may be what is read.
+//
+//go:noescape
+func NarrowMinus512(y *float32, x *float32, most *float32, logs *float32, rows int, n int)
+
+// NarrowSoftmaxGrad512 is y = a*(b - sum of a*b) over each of the rows of n elements, which fit into
+// 4 vectors. There is a row and an element. y may be what is read.
 //
 //go:noescape
 func NarrowSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)
 
-// NarrowLogSoftmaxGrad512 is y = b - e^a * sum of b over each of the rows of n elements, which fit into a vector.
-// There is a row and an element. y may be a or b.
+// NarrowLogSoftmaxGrad512 is y = b - e^a * sum of b over each of the rows of n elements, which fit into
+// 4 vectors. There is a row and an element. y may be what is read.
 //
 //go:noescape
 func NarrowLogSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)

@@ -2,26 +2,396 @@
 
 #include "textflag.h"
 
-// func NarrowSoftmax512(y *float32, a *float32, b *float32, rows int, n int)
+// func NarrowSoftmax512(y *float32, x *float32, rows int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·NarrowSoftmax512(SB), NOSPLIT, $0-40
+TEXT ·NarrowSoftmax512(SB), NOSPLIT, $0-32
 	MOVQ      y+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      rows+24(FP), BX
-	MOVQ      n+32(FP), SI
-	MOVQ      n+32(FP), DI
-	SHLQ      $0x02, DI
-	MOVL      $0x0000ffff, R8
-	BZHIL     SI, R8, R8
-	KMOVW     R8, K1
+	MOVQ      x+8(FP), CX
+	MOVQ      rows+16(FP), DX
+	MOVQ      n+24(FP), BX
+	MOVQ      n+24(FP), SI
+	SHLQ      $0x02, SI
+	CMPQ      BX, $0x30
+	JLE       vectors3
+	SUBQ      $0x30, BX
+	MOVL      $0x0000ffff, DI
+	BZHIL     BX, DI, DI
+	KMOVW     DI, K1
 	VMOVUPS   cff800000<>+0(SB), Z0
 	VMOVAPS.Z Z0, K1, Z1
 	VXORPS    Z1, Z0, Z0
 
-row:
+row4:
+	VMOVUPS      (CX), Z1
+	VMOVUPS      64(CX), Z2
+	VMOVUPS      128(CX), Z3
+	VMOVUPS.Z    192(CX), K1, Z4
+	VORPS        Z0, Z4, Z4
+	VMAXPS       Z2, Z1, Z5
+	VMAXPS       Z3, Z5, Z5
+	VMAXPS       Z4, Z5, Z5
+	VMOVUPS      Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z6
+	VMAXPS       Z6, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z6
+	VMAXPS       Z6, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z6
+	VMAXPS       Z6, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z6
+	VMAXPS       Z6, Z5, Z5
+	VSUBPS       Z5, Z1, Z1
+	VSUBPS       Z5, Z2, Z2
+	VSUBPS       Z5, Z3, Z3
+	VSUBPS       Z5, Z4, Z4
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z1, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z    Z5, K2, Z1
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z2, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z    Z5, K2, Z2
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z3, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z3, K2
+	VMOVAPS.Z    Z5, K2, Z3
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z4, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z4, K2
+	VMOVAPS.Z    Z5, K2, Z4
+	VMOVAPS.Z    Z4, K1, Z4
+	VADDPS       Z2, Z1, Z5
+	VADDPS       Z3, Z5, Z5
+	VADDPS       Z4, Z5, Z5
+	VMOVUPS      Z5, Z5
+	VSHUFF32X4   $0x4e, Z5, Z5, Z6
+	VADDPS       Z6, Z5, Z5
+	VSHUFF32X4   $0xb1, Z5, Z5, Z6
+	VADDPS       Z6, Z5, Z5
+	VPERMILPS    $0x4e, Z5, Z6
+	VADDPS       Z6, Z5, Z5
+	VPERMILPS    $0xb1, Z5, Z6
+	VADDPS       Z6, Z5, Z5
+	VDIVPS       Z5, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VDIVPS       Z5, Z2, Z1
+	VMOVUPS      Z1, 64(AX)
+	VDIVPS       Z5, Z3, Z1
+	VMOVUPS      Z1, 128(AX)
+	VDIVPS       Z5, Z4, Z1
+	VMOVUPS      Z1, K1, 192(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ      BX, $0x20
+	JLE       vectors2
+	SUBQ      $0x20, BX
+	MOVL      $0x0000ffff, DI
+	BZHIL     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row3:
+	VMOVUPS      (CX), Z1
+	VMOVUPS      64(CX), Z2
+	VMOVUPS.Z    128(CX), K1, Z3
+	VORPS        Z0, Z3, Z3
+	VMAXPS       Z2, Z1, Z4
+	VMAXPS       Z3, Z4, Z4
+	VMOVUPS      Z4, Z4
+	VSHUFF32X4   $0x4e, Z4, Z4, Z5
+	VMAXPS       Z5, Z4, Z4
+	VSHUFF32X4   $0xb1, Z4, Z4, Z5
+	VMAXPS       Z5, Z4, Z4
+	VPERMILPS    $0x4e, Z4, Z5
+	VMAXPS       Z5, Z4, Z4
+	VPERMILPS    $0xb1, Z4, Z5
+	VMAXPS       Z5, Z4, Z4
+	VSUBPS       Z4, Z1, Z1
+	VSUBPS       Z4, Z2, Z2
+	VSUBPS       Z4, Z3, Z3
+	VMOVUPS      cc2a00000<>+0(SB), Z4
+	VMAXPS       Z1, Z4, Z4
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z4, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z4
+	VMAXPS       Z5, Z4, Z4
+	VMULPS       c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z4, Z4
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z4, Z6
+	VMULPS       Z4, Z4, Z7
+	VMOVUPS      Z4, Z4
+	VFMADD231PS  Z7, Z6, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS    Z5, Z4, Z4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z    Z4, K2, Z1
+	VMOVUPS      cc2a00000<>+0(SB), Z4
+	VMAXPS       Z2, Z4, Z4
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z4, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z4
+	VMAXPS       Z5, Z4, Z4
+	VMULPS       c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z4, Z4
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z4, Z6
+	VMULPS       Z4, Z4, Z7
+	VMOVUPS      Z4, Z4
+	VFMADD231PS  Z7, Z6, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS    Z5, Z4, Z4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z    Z4, K2, Z2
+	VMOVUPS      cc2a00000<>+0(SB), Z4
+	VMAXPS       Z3, Z4, Z4
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z4, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z4
+	VMAXPS       Z5, Z4, Z4
+	VMULPS       c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z4, Z4
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z4, Z6
+	VMULPS       Z4, Z4, Z7
+	VMOVUPS      Z4, Z4
+	VFMADD231PS  Z7, Z6, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS    Z5, Z4, Z4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z3, K2
+	VMOVAPS.Z    Z4, K2, Z3
+	VMOVAPS.Z    Z3, K1, Z3
+	VADDPS       Z2, Z1, Z4
+	VADDPS       Z3, Z4, Z4
+	VMOVUPS      Z4, Z4
+	VSHUFF32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFF32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPERMILPS    $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPERMILPS    $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VDIVPS       Z4, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VDIVPS       Z4, Z2, Z1
+	VMOVUPS      Z1, 64(AX)
+	VDIVPS       Z4, Z3, Z1
+	VMOVUPS      Z1, K1, 128(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ      BX, $0x10
+	JLE       vectors1
+	SUBQ      $0x10, BX
+	MOVL      $0x0000ffff, DI
+	BZHIL     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row2:
+	VMOVUPS      (CX), Z1
+	VMOVUPS.Z    64(CX), K1, Z2
+	VORPS        Z0, Z2, Z2
+	VMAXPS       Z2, Z1, Z3
+	VMOVUPS      Z3, Z3
+	VSHUFF32X4   $0x4e, Z3, Z3, Z4
+	VMAXPS       Z4, Z3, Z3
+	VSHUFF32X4   $0xb1, Z3, Z3, Z4
+	VMAXPS       Z4, Z3, Z3
+	VPERMILPS    $0x4e, Z3, Z4
+	VMAXPS       Z4, Z3, Z3
+	VPERMILPS    $0xb1, Z3, Z4
+	VMAXPS       Z4, Z3, Z3
+	VSUBPS       Z3, Z1, Z1
+	VSUBPS       Z3, Z2, Z2
+	VMOVUPS      cc2a00000<>+0(SB), Z3
+	VMAXPS       Z1, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z3, Z4, Z4
+	VMOVUPS      cc2d00000<>+0(SB), Z3
+	VMAXPS       Z4, Z3, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVUPS      Z3, Z3
+	VFNMADD231PS c3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS cb95e8083<>+0(SB), Z4, Z3
+	VMOVUPS      c3ab511a9<>+0(SB), Z5
+	VFMADD213PS  c3c091d36<>+0(SB), Z3, Z5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z3, Z5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z3, Z5
+	VFMADD213PS  c3efffffe<>+0(SB), Z3, Z5
+	VMULPS       Z3, Z3, Z6
+	VMOVUPS      Z3, Z3
+	VFMADD231PS  Z6, Z5, Z3
+	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VSCALEFPS    Z4, Z3, Z3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z    Z3, K2, Z1
+	VMOVUPS      cc2a00000<>+0(SB), Z3
+	VMAXPS       Z2, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z3, Z4, Z4
+	VMOVUPS      cc2d00000<>+0(SB), Z3
+	VMAXPS       Z4, Z3, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVUPS      Z3, Z3
+	VFNMADD231PS c3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS cb95e8083<>+0(SB), Z4, Z3
+	VMOVUPS      c3ab511a9<>+0(SB), Z5
+	VFMADD213PS  c3c091d36<>+0(SB), Z3, Z5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z3, Z5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z3, Z5
+	VFMADD213PS  c3efffffe<>+0(SB), Z3, Z5
+	VMULPS       Z3, Z3, Z6
+	VMOVUPS      Z3, Z3
+	VFMADD231PS  Z6, Z5, Z3
+	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VSCALEFPS    Z4, Z3, Z3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z    Z3, K2, Z2
+	VMOVAPS.Z    Z2, K1, Z2
+	VADDPS       Z2, Z1, Z3
+	VMOVUPS      Z3, Z3
+	VSHUFF32X4   $0x4e, Z3, Z3, Z4
+	VADDPS       Z4, Z3, Z3
+	VSHUFF32X4   $0xb1, Z3, Z3, Z4
+	VADDPS       Z4, Z3, Z3
+	VPERMILPS    $0x4e, Z3, Z4
+	VADDPS       Z4, Z3, Z3
+	VPERMILPS    $0xb1, Z3, Z4
+	VADDPS       Z4, Z3, Z3
+	VDIVPS       Z3, Z1, Z1
+	VMOVUPS      Z1, (AX)
+	VDIVPS       Z3, Z2, Z1
+	VMOVUPS      Z1, K1, 64(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	MOVL      $0x0000ffff, DI
+	BZHIL     BX, DI, DI
+	KMOVW     DI, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row1:
 	VMOVUPS.Z    (CX), K1, Z1
-	VMOVUPS.Z    (DX), K1, Z2
 	VORPS        Z0, Z1, Z1
 	VMOVUPS      Z1, Z2
 	VSHUFF32X4   $0x4e, Z2, Z2, Z3
@@ -68,11 +438,10 @@ row:
 	VADDPS       Z3, Z2, Z2
 	VDIVPS       Z2, Z1, Z1
 	VMOVUPS      Z1, K1, (AX)
-	ADDQ         DI, AX
-	ADDQ         DI, CX
-	ADDQ         DI, DX
-	DECQ         BX
-	JNE          row
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          row1
 	VZEROUPPER
 	RET
 
@@ -310,16 +679,19 @@ DATA c3f800000<>+56(SB)/4, $0x3f800000
 DATA c3f800000<>+60(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 
-// func NarrowLogSoftmax512(y *float32, a *float32, b *float32, rows int, n int)
+// func NarrowExpSums512(x *float32, most *float32, sums *float32, rows int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·NarrowLogSoftmax512(SB), NOSPLIT, $0-40
-	MOVQ      y+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
+TEXT ·NarrowExpSums512(SB), NOSPLIT, $0-40
+	MOVQ      x+0(FP), AX
+	MOVQ      most+8(FP), CX
+	MOVQ      sums+16(FP), DX
 	MOVQ      rows+24(FP), BX
 	MOVQ      n+32(FP), SI
 	MOVQ      n+32(FP), DI
 	SHLQ      $0x02, DI
+	CMPQ      SI, $0x30
+	JLE       vectors3
+	SUBQ      $0x30, SI
 	MOVL      $0x0000ffff, R8
 	BZHIL     SI, R8, R8
 	KMOVW     R8, K1
@@ -327,22 +699,1087 @@ TEXT ·NarrowLogSoftmax512(SB), NOSPLIT, $0-40
 	VMOVAPS.Z Z0, K1, Z1
 	VXORPS    Z1, Z0, Z0
 
-row:
-	VMOVUPS.Z    (CX), K1, Z1
-	VMOVUPS.Z    (DX), K1, Z3
-	VORPS        Z0, Z1, Z1
-	VMOVUPS      Z1, Z3
+row4:
+	VMOVUPS       (AX), Z1
+	VMOVUPS       64(AX), Z2
+	VMOVUPS       128(AX), Z3
+	VMOVUPS.Z     192(AX), K1, Z4
+	VORPS         Z0, Z4, Z4
+	VMAXPS        Z2, Z1, Z5
+	VMAXPS        Z3, Z5, Z5
+	VMAXPS        Z4, Z5, Z5
+	VMOVUPS       Z5, Z5
+	VSHUFF32X4    $0x4e, Z5, Z5, Z6
+	VMAXPS        Z6, Z5, Z5
+	VSHUFF32X4    $0xb1, Z5, Z5, Z6
+	VMAXPS        Z6, Z5, Z5
+	VPERMILPS     $0x4e, Z5, Z6
+	VMAXPS        Z6, Z5, Z5
+	VPERMILPS     $0xb1, Z5, Z6
+	VMAXPS        Z6, Z5, Z5
+	VSUBPS        Z5, Z1, Z1
+	VSUBPS        Z5, Z2, Z2
+	VSUBPS        Z5, Z3, Z3
+	VSUBPS        Z5, Z4, Z4
+	VMOVUPS       cc2a00000<>+0(SB), Z6
+	VMAXPS        Z1, Z6, Z6
+	VMOVUPS       c42b20000<>+0(SB), Z7
+	VMINPS        Z6, Z7, Z7
+	VMOVUPS       cc2d00000<>+0(SB), Z6
+	VMAXPS        Z7, Z6, Z6
+	VMULPS        c3fb8aa3b<>+0(SB), Z6, Z7
+	VRNDSCALEPS   $0x08, Z7, Z7
+	VMOVUPS       Z6, Z6
+	VFNMADD231PS  c3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS  cb95e8083<>+0(SB), Z7, Z6
+	VMOVUPS       c3ab511a9<>+0(SB), Z8
+	VFMADD213PS   c3c091d36<>+0(SB), Z6, Z8
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z6, Z8
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z6, Z8
+	VFMADD213PS   c3efffffe<>+0(SB), Z6, Z8
+	VMULPS        Z6, Z6, Z9
+	VMOVUPS       Z6, Z6
+	VFMADD231PS   Z9, Z8, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VSCALEFPS     Z7, Z6, Z6
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z     Z6, K2, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z6
+	VMAXPS        Z2, Z6, Z6
+	VMOVUPS       c42b20000<>+0(SB), Z7
+	VMINPS        Z6, Z7, Z7
+	VMOVUPS       cc2d00000<>+0(SB), Z6
+	VMAXPS        Z7, Z6, Z6
+	VMULPS        c3fb8aa3b<>+0(SB), Z6, Z7
+	VRNDSCALEPS   $0x08, Z7, Z7
+	VMOVUPS       Z6, Z6
+	VFNMADD231PS  c3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS  cb95e8083<>+0(SB), Z7, Z6
+	VMOVUPS       c3ab511a9<>+0(SB), Z8
+	VFMADD213PS   c3c091d36<>+0(SB), Z6, Z8
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z6, Z8
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z6, Z8
+	VFMADD213PS   c3efffffe<>+0(SB), Z6, Z8
+	VMULPS        Z6, Z6, Z9
+	VMOVUPS       Z6, Z6
+	VFMADD231PS   Z9, Z8, Z6
+	VADDPS        c3f800000<>+0(SB), Z6, Z6
+	VSCALEFPS     Z7, Z6, Z6
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z     Z6, K2, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z2
+	VMAXPS        Z3, Z2, Z2
+	VMOVUPS       c42b20000<>+0(SB), Z6
+	VMINPS        Z2, Z6, Z6
+	VMOVUPS       cc2d00000<>+0(SB), Z2
+	VMAXPS        Z6, Z2, Z2
+	VMULPS        c3fb8aa3b<>+0(SB), Z2, Z6
+	VRNDSCALEPS   $0x08, Z6, Z6
+	VMOVUPS       Z2, Z2
+	VFNMADD231PS  c3f318000<>+0(SB), Z6, Z2
+	VFNMADD231PS  cb95e8083<>+0(SB), Z6, Z2
+	VMOVUPS       c3ab511a9<>+0(SB), Z7
+	VFMADD213PS   c3c091d36<>+0(SB), Z2, Z7
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z2, Z7
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z2, Z7
+	VFMADD213PS   c3efffffe<>+0(SB), Z2, Z7
+	VMULPS        Z2, Z2, Z8
+	VMOVUPS       Z2, Z2
+	VFMADD231PS   Z8, Z7, Z2
+	VADDPS        c3f800000<>+0(SB), Z2, Z2
+	VSCALEFPS     Z6, Z2, Z2
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z3, K2
+	VMOVAPS.Z     Z2, K2, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z2
+	VMAXPS        Z4, Z2, Z2
+	VMOVUPS       c42b20000<>+0(SB), Z3
+	VMINPS        Z2, Z3, Z3
+	VMOVUPS       cc2d00000<>+0(SB), Z2
+	VMAXPS        Z3, Z2, Z2
+	VMULPS        c3fb8aa3b<>+0(SB), Z2, Z3
+	VRNDSCALEPS   $0x08, Z3, Z3
+	VMOVUPS       Z2, Z2
+	VFNMADD231PS  c3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS  cb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS       c3ab511a9<>+0(SB), Z6
+	VFMADD213PS   c3c091d36<>+0(SB), Z2, Z6
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z2, Z6
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z2, Z6
+	VFMADD213PS   c3efffffe<>+0(SB), Z2, Z6
+	VMULPS        Z2, Z2, Z7
+	VMOVUPS       Z2, Z2
+	VFMADD231PS   Z7, Z6, Z2
+	VADDPS        c3f800000<>+0(SB), Z2, Z2
+	VSCALEFPS     Z3, Z2, Z2
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z4, K2
+	VMOVAPS.Z     Z2, K2, Z2
+	VMOVAPS.Z     Z2, K1, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVSS        X5, (CX)
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0x4e, X1, X2
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0xb1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSS        X1, (DX)
+	ADDQ          DI, AX
+	ADDQ          $0x04, CX
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNE           row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ      SI, $0x20
+	JLE       vectors2
+	SUBQ      $0x20, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row3:
+	VMOVUPS       (AX), Z1
+	VMOVUPS       64(AX), Z2
+	VMOVUPS.Z     128(AX), K1, Z3
+	VORPS         Z0, Z3, Z3
+	VMAXPS        Z2, Z1, Z4
+	VMAXPS        Z3, Z4, Z4
+	VMOVUPS       Z4, Z4
+	VSHUFF32X4    $0x4e, Z4, Z4, Z5
+	VMAXPS        Z5, Z4, Z4
+	VSHUFF32X4    $0xb1, Z4, Z4, Z5
+	VMAXPS        Z5, Z4, Z4
+	VPERMILPS     $0x4e, Z4, Z5
+	VMAXPS        Z5, Z4, Z4
+	VPERMILPS     $0xb1, Z4, Z5
+	VMAXPS        Z5, Z4, Z4
+	VSUBPS        Z4, Z1, Z1
+	VSUBPS        Z4, Z2, Z2
+	VSUBPS        Z4, Z3, Z3
+	VMOVUPS       cc2a00000<>+0(SB), Z5
+	VMAXPS        Z1, Z5, Z5
+	VMOVUPS       c42b20000<>+0(SB), Z6
+	VMINPS        Z5, Z6, Z6
+	VMOVUPS       cc2d00000<>+0(SB), Z5
+	VMAXPS        Z6, Z5, Z5
+	VMULPS        c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS   $0x08, Z6, Z6
+	VMOVUPS       Z5, Z5
+	VFNMADD231PS  c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS  cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS       c3ab511a9<>+0(SB), Z7
+	VFMADD213PS   c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS   c3efffffe<>+0(SB), Z5, Z7
+	VMULPS        Z5, Z5, Z8
+	VMOVUPS       Z5, Z5
+	VFMADD231PS   Z8, Z7, Z5
+	VADDPS        c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS     Z6, Z5, Z5
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z     Z5, K2, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z5
+	VMAXPS        Z2, Z5, Z5
+	VMOVUPS       c42b20000<>+0(SB), Z6
+	VMINPS        Z5, Z6, Z6
+	VMOVUPS       cc2d00000<>+0(SB), Z5
+	VMAXPS        Z6, Z5, Z5
+	VMULPS        c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS   $0x08, Z6, Z6
+	VMOVUPS       Z5, Z5
+	VFNMADD231PS  c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS  cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS       c3ab511a9<>+0(SB), Z7
+	VFMADD213PS   c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS   c3efffffe<>+0(SB), Z5, Z7
+	VMULPS        Z5, Z5, Z8
+	VMOVUPS       Z5, Z5
+	VFMADD231PS   Z8, Z7, Z5
+	VADDPS        c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS     Z6, Z5, Z5
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z     Z5, K2, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z2
+	VMAXPS        Z3, Z2, Z2
+	VMOVUPS       c42b20000<>+0(SB), Z5
+	VMINPS        Z2, Z5, Z5
+	VMOVUPS       cc2d00000<>+0(SB), Z2
+	VMAXPS        Z5, Z2, Z2
+	VMULPS        c3fb8aa3b<>+0(SB), Z2, Z5
+	VRNDSCALEPS   $0x08, Z5, Z5
+	VMOVUPS       Z2, Z2
+	VFNMADD231PS  c3f318000<>+0(SB), Z5, Z2
+	VFNMADD231PS  cb95e8083<>+0(SB), Z5, Z2
+	VMOVUPS       c3ab511a9<>+0(SB), Z6
+	VFMADD213PS   c3c091d36<>+0(SB), Z2, Z6
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z2, Z6
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z2, Z6
+	VFMADD213PS   c3efffffe<>+0(SB), Z2, Z6
+	VMULPS        Z2, Z2, Z7
+	VMOVUPS       Z2, Z2
+	VFMADD231PS   Z7, Z6, Z2
+	VADDPS        c3f800000<>+0(SB), Z2, Z2
+	VSCALEFPS     Z5, Z2, Z2
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z3, K2
+	VMOVAPS.Z     Z2, K2, Z2
+	VMOVAPS.Z     Z2, K1, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVSS        X4, (CX)
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0x4e, X1, X2
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0xb1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSS        X1, (DX)
+	ADDQ          DI, AX
+	ADDQ          $0x04, CX
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNE           row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ      SI, $0x10
+	JLE       vectors1
+	SUBQ      $0x10, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row2:
+	VMOVUPS       (AX), Z1
+	VMOVUPS.Z     64(AX), K1, Z2
+	VORPS         Z0, Z2, Z2
+	VMAXPS        Z2, Z1, Z3
+	VMOVUPS       Z3, Z3
+	VSHUFF32X4    $0x4e, Z3, Z3, Z4
+	VMAXPS        Z4, Z3, Z3
+	VSHUFF32X4    $0xb1, Z3, Z3, Z4
+	VMAXPS        Z4, Z3, Z3
+	VPERMILPS     $0x4e, Z3, Z4
+	VMAXPS        Z4, Z3, Z3
+	VPERMILPS     $0xb1, Z3, Z4
+	VMAXPS        Z4, Z3, Z3
+	VSUBPS        Z3, Z1, Z1
+	VSUBPS        Z3, Z2, Z2
+	VMOVUPS       cc2a00000<>+0(SB), Z4
+	VMAXPS        Z1, Z4, Z4
+	VMOVUPS       c42b20000<>+0(SB), Z5
+	VMINPS        Z4, Z5, Z5
+	VMOVUPS       cc2d00000<>+0(SB), Z4
+	VMAXPS        Z5, Z4, Z4
+	VMULPS        c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS   $0x08, Z5, Z5
+	VMOVUPS       Z4, Z4
+	VFNMADD231PS  c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS  cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS       c3ab511a9<>+0(SB), Z6
+	VFMADD213PS   c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS   c3efffffe<>+0(SB), Z4, Z6
+	VMULPS        Z4, Z4, Z7
+	VMOVUPS       Z4, Z4
+	VFMADD231PS   Z7, Z6, Z4
+	VADDPS        c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS     Z5, Z4, Z4
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z     Z4, K2, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z4
+	VMAXPS        Z2, Z4, Z4
+	VMOVUPS       c42b20000<>+0(SB), Z5
+	VMINPS        Z4, Z5, Z5
+	VMOVUPS       cc2d00000<>+0(SB), Z4
+	VMAXPS        Z5, Z4, Z4
+	VMULPS        c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS   $0x08, Z5, Z5
+	VMOVUPS       Z4, Z4
+	VFNMADD231PS  c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS  cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS       c3ab511a9<>+0(SB), Z6
+	VFMADD213PS   c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS   c3efffffe<>+0(SB), Z4, Z6
+	VMULPS        Z4, Z4, Z7
+	VMOVUPS       Z4, Z4
+	VFMADD231PS   Z7, Z6, Z4
+	VADDPS        c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS     Z5, Z4, Z4
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z     Z4, K2, Z2
+	VMOVAPS.Z     Z2, K1, Z2
+	VADDPS        Z2, Z1, Z1
+	VMOVSS        X3, (CX)
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0x4e, X1, X2
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0xb1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSS        X1, (DX)
+	ADDQ          DI, AX
+	ADDQ          $0x04, CX
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNE           row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row1:
+	VMOVUPS.Z     (AX), K1, Z1
+	VORPS         Z0, Z1, Z1
+	VMOVUPS       Z1, Z2
+	VSHUFF32X4    $0x4e, Z2, Z2, Z3
+	VMAXPS        Z3, Z2, Z2
+	VSHUFF32X4    $0xb1, Z2, Z2, Z3
+	VMAXPS        Z3, Z2, Z2
+	VPERMILPS     $0x4e, Z2, Z3
+	VMAXPS        Z3, Z2, Z2
+	VPERMILPS     $0xb1, Z2, Z3
+	VMAXPS        Z3, Z2, Z2
+	VSUBPS        Z2, Z1, Z1
+	VMOVUPS       cc2a00000<>+0(SB), Z3
+	VMAXPS        Z1, Z3, Z3
+	VMOVUPS       c42b20000<>+0(SB), Z4
+	VMINPS        Z3, Z4, Z4
+	VMOVUPS       cc2d00000<>+0(SB), Z3
+	VMAXPS        Z4, Z3, Z3
+	VMULPS        c3fb8aa3b<>+0(SB), Z3, Z4
+	VRNDSCALEPS   $0x08, Z4, Z4
+	VMOVUPS       Z3, Z3
+	VFNMADD231PS  c3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS  cb95e8083<>+0(SB), Z4, Z3
+	VMOVUPS       c3ab511a9<>+0(SB), Z5
+	VFMADD213PS   c3c091d36<>+0(SB), Z3, Z5
+	VFMADD213PS   c3d2aac7a<>+0(SB), Z3, Z5
+	VFMADD213PS   c3e2aaa48<>+0(SB), Z3, Z5
+	VFMADD213PS   c3efffffe<>+0(SB), Z3, Z5
+	VMULPS        Z3, Z3, Z6
+	VMOVUPS       Z3, Z3
+	VFMADD231PS   Z6, Z5, Z3
+	VADDPS        c3f800000<>+0(SB), Z3, Z3
+	VSCALEFPS     Z4, Z3, Z3
+	VCMPPS        $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z     Z3, K2, Z1
+	VMOVAPS.Z     Z1, K1, Z1
+	VMOVSS        X2, (CX)
+	VEXTRACTF64X4 $0x01, Z1, Y2
+	VADDPS        Y2, Y1, Y2
+	VEXTRACTF128  $0x01, Y2, X1
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0x4e, X1, X2
+	VADDPS        X2, X1, X1
+	VPERMILPS     $0xb1, X1, X2
+	VADDPS        X2, X1, X1
+	VMOVSS        X1, (DX)
+	ADDQ          DI, AX
+	ADDQ          $0x04, CX
+	ADDQ          $0x04, DX
+	DECQ          BX
+	JNE           row1
+	VZEROUPPER
+	RET
+
+// func NarrowMinus512(y *float32, x *float32, most *float32, logs *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·NarrowMinus512(SB), NOSPLIT, $0-48
+	MOVQ      y+0(FP), AX
+	MOVQ      x+8(FP), CX
+	MOVQ      most+16(FP), DX
+	MOVQ      logs+24(FP), BX
+	MOVQ      rows+32(FP), SI
+	MOVQ      n+40(FP), DI
+	MOVQ      n+40(FP), R8
+	SHLQ      $0x02, R8
+	CMPQ      DI, $0x30
+	JLE       vectors3
+	SUBQ      $0x30, DI
+	MOVL      $0x0000ffff, R9
+	BZHIL     DI, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row4:
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	VMOVUPS      (CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      64(CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS      128(CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 128(AX)
+	VMOVUPS.Z    192(CX), K1, Z2
+	VSUBPS       Z0, Z2, Z0
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, 192(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ      DI, $0x20
+	JLE       vectors2
+	SUBQ      $0x20, DI
+	MOVL      $0x0000ffff, R9
+	BZHIL     DI, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row3:
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	VMOVUPS      (CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	VMOVUPS      64(CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, 64(AX)
+	VMOVUPS.Z    128(CX), K1, Z2
+	VSUBPS       Z0, Z2, Z0
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, 128(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ      DI, $0x10
+	JLE       vectors1
+	SUBQ      $0x10, DI
+	MOVL      $0x0000ffff, R9
+	BZHIL     DI, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row2:
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	VMOVUPS      (CX), Z2
+	VSUBPS       Z0, Z2, Z2
+	VSUBPS       Z1, Z2, Z2
+	VMOVUPS      Z2, (AX)
+	VMOVUPS.Z    64(CX), K1, Z2
+	VSUBPS       Z0, Z2, Z0
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, 64(AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	MOVL      $0x0000ffff, R9
+	BZHIL     DI, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row1:
+	VBROADCASTSS (DX), Z0
+	VBROADCASTSS (BX), Z1
+	VMOVUPS.Z    (CX), K1, Z2
+	VSUBPS       Z0, Z2, Z0
+	VSUBPS       Z1, Z0, Z0
+	VMOVUPS      Z0, K1, (AX)
+	ADDQ         R8, AX
+	ADDQ         R8, CX
+	ADDQ         $0x04, DX
+	ADDQ         $0x04, BX
+	DECQ         SI
+	JNE          row1
+	VZEROUPPER
+	RET
+
+// func NarrowSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·NarrowSoftmaxGrad512(SB), NOSPLIT, $0-40
+	MOVQ      y+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	MOVQ      rows+24(FP), BX
+	MOVQ      n+32(FP), SI
+	MOVQ      n+32(FP), DI
+	SHLQ      $0x02, DI
+	CMPQ      SI, $0x30
+	JLE       vectors3
+	SUBQ      $0x30, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row4:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z1
+	VMULPS      Z1, Z0, Z0
+	VMOVUPS     64(CX), Z1
+	VMOVUPS     64(DX), Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     128(CX), Z1
+	VMOVUPS     128(DX), Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS.Z   192(CX), K1, Z1
+	VMOVUPS.Z   192(DX), K1, Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     Z0, Z0
+	VSHUFF32X4  $0x4e, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VSHUFF32X4  $0xb1, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0x4e, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0xb1, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     (CX), Z1
+	VMOVUPS     (DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, (AX)
+	VMOVUPS     64(CX), Z1
+	VMOVUPS     64(DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS     128(CX), Z1
+	VMOVUPS     128(DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, 128(AX)
+	VMOVUPS.Z   192(CX), K1, Z1
+	VMOVUPS.Z   192(DX), K1, Z2
+	VSUBPS      Z0, Z2, Z0
+	VMULPS      Z0, Z1, Z0
+	VMOVUPS     Z0, K1, 192(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ      SI, $0x20
+	JLE       vectors2
+	SUBQ      $0x20, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row3:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z1
+	VMULPS      Z1, Z0, Z0
+	VMOVUPS     64(CX), Z1
+	VMOVUPS     64(DX), Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS.Z   128(CX), K1, Z1
+	VMOVUPS.Z   128(DX), K1, Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     Z0, Z0
+	VSHUFF32X4  $0x4e, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VSHUFF32X4  $0xb1, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0x4e, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0xb1, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     (CX), Z1
+	VMOVUPS     (DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, (AX)
+	VMOVUPS     64(CX), Z1
+	VMOVUPS     64(DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, 64(AX)
+	VMOVUPS.Z   128(CX), K1, Z1
+	VMOVUPS.Z   128(DX), K1, Z2
+	VSUBPS      Z0, Z2, Z0
+	VMULPS      Z0, Z1, Z0
+	VMOVUPS     Z0, K1, 128(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ      SI, $0x10
+	JLE       vectors1
+	SUBQ      $0x10, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row2:
+	VMOVUPS     (CX), Z0
+	VMOVUPS     (DX), Z1
+	VMULPS      Z1, Z0, Z0
+	VMOVUPS.Z   64(CX), K1, Z1
+	VMOVUPS.Z   64(DX), K1, Z2
+	VMOVUPS     Z0, Z0
+	VFMADD231PS Z2, Z1, Z0
+	VMOVUPS     Z0, Z0
+	VSHUFF32X4  $0x4e, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VSHUFF32X4  $0xb1, Z0, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0x4e, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VPERMILPS   $0xb1, Z0, Z1
+	VADDPS      Z1, Z0, Z0
+	VMOVUPS     (CX), Z1
+	VMOVUPS     (DX), Z2
+	VSUBPS      Z0, Z2, Z2
+	VMULPS      Z2, Z1, Z1
+	VMOVUPS     Z1, (AX)
+	VMOVUPS.Z   64(CX), K1, Z1
+	VMOVUPS.Z   64(DX), K1, Z2
+	VSUBPS      Z0, Z2, Z0
+	VMULPS      Z0, Z1, Z0
+	VMOVUPS     Z0, K1, 64(AX)
+	ADDQ        DI, AX
+	ADDQ        DI, CX
+	ADDQ        DI, DX
+	DECQ        BX
+	JNE         row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row1:
+	VMOVUPS.Z  (CX), K1, Z0
+	VMOVUPS.Z  (DX), K1, Z1
+	VMULPS     Z1, Z0, Z0
+	VMOVUPS    Z0, Z0
+	VSHUFF32X4 $0x4e, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VSHUFF32X4 $0xb1, Z0, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0x4e, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VPERMILPS  $0xb1, Z0, Z1
+	VADDPS     Z1, Z0, Z0
+	VMOVUPS.Z  (CX), K1, Z1
+	VMOVUPS.Z  (DX), K1, Z2
+	VSUBPS     Z0, Z2, Z0
+	VMULPS     Z0, Z1, Z0
+	VMOVUPS    Z0, K1, (AX)
+	ADDQ       DI, AX
+	ADDQ       DI, CX
+	ADDQ       DI, DX
+	DECQ       BX
+	JNE        row1
+	VZEROUPPER
+	RET
+
+// func NarrowLogSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·NarrowLogSoftmaxGrad512(SB), NOSPLIT, $0-40
+	MOVQ      y+0(FP), AX
+	MOVQ      a+8(FP), CX
+	MOVQ      b+16(FP), DX
+	MOVQ      rows+24(FP), BX
+	MOVQ      n+32(FP), SI
+	MOVQ      n+32(FP), DI
+	SHLQ      $0x02, DI
+	CMPQ      SI, $0x30
+	JLE       vectors3
+	SUBQ      $0x30, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row4:
+	VMOVUPS      (DX), Z0
+	VMOVUPS      64(DX), Z1
+	VMOVUPS      128(DX), Z2
+	VMOVUPS.Z    192(DX), K1, Z3
+	VADDPS       Z1, Z0, Z4
+	VADDPS       Z2, Z4, Z4
+	VADDPS       Z3, Z4, Z4
+	VMOVUPS      Z4, Z4
+	VSHUFF32X4   $0x4e, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VSHUFF32X4   $0xb1, Z4, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPERMILPS    $0x4e, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VPERMILPS    $0xb1, Z4, Z5
+	VADDPS       Z5, Z4, Z4
+	VMOVUPS      (CX), Z5
+	VMOVUPS      cc2a00000<>+0(SB), Z6
+	VMAXPS       Z5, Z6, Z6
+	VMOVUPS      c42b20000<>+0(SB), Z7
+	VMINPS       Z6, Z7, Z7
+	VMOVUPS      cc2d00000<>+0(SB), Z6
+	VMAXPS       Z7, Z6, Z6
+	VMULPS       c3fb8aa3b<>+0(SB), Z6, Z7
+	VRNDSCALEPS  $0x08, Z7, Z7
+	VMOVUPS      Z6, Z6
+	VFNMADD231PS c3f318000<>+0(SB), Z7, Z6
+	VFNMADD231PS cb95e8083<>+0(SB), Z7, Z6
+	VMOVUPS      c3ab511a9<>+0(SB), Z8
+	VFMADD213PS  c3c091d36<>+0(SB), Z6, Z8
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z6, Z8
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z6, Z8
+	VFMADD213PS  c3efffffe<>+0(SB), Z6, Z8
+	VMULPS       Z6, Z6, Z9
+	VMOVUPS      Z6, Z6
+	VFMADD231PS  Z9, Z8, Z6
+	VADDPS       c3f800000<>+0(SB), Z6, Z6
+	VSCALEFPS    Z7, Z6, Z6
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z5, K2
+	VMOVAPS.Z    Z6, K2, Z5
+	VMOVUPS      Z0, Z0
+	VFNMADD231PS Z4, Z5, Z0
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      64(CX), Z0
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z0, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
+	VMOVAPS.Z    Z5, K2, Z0
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS Z4, Z0, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS      128(CX), Z0
+	VMOVUPS      cc2a00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z1, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z5, Z1, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z1
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z1
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z1, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z1, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z1, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z1, Z6
+	VMULPS       Z1, Z1, Z7
+	VMOVUPS      Z1, Z1
+	VFMADD231PS  Z7, Z6, Z1
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VSCALEFPS    Z5, Z1, Z1
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
+	VMOVAPS.Z    Z1, K2, Z0
+	VMOVUPS      Z2, Z1
+	VFNMADD231PS Z4, Z0, Z1
+	VMOVUPS      Z1, 128(AX)
+	VMOVUPS.Z    192(CX), K1, Z0
+	VMOVUPS      cc2a00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z2
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z2, Z1, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS cb95e8083<>+0(SB), Z2, Z1
+	VMOVUPS      c3ab511a9<>+0(SB), Z5
+	VFMADD213PS  c3c091d36<>+0(SB), Z1, Z5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z1, Z5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z1, Z5
+	VFMADD213PS  c3efffffe<>+0(SB), Z1, Z5
+	VMULPS       Z1, Z1, Z6
+	VMOVUPS      Z1, Z1
+	VFMADD231PS  Z6, Z5, Z1
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VSCALEFPS    Z2, Z1, Z1
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
+	VMOVAPS.Z    Z1, K2, Z0
+	VMOVUPS      Z3, Z1
+	VFNMADD231PS Z4, Z0, Z1
+	VMOVUPS      Z1, K1, 192(AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row4
+	VZEROUPPER
+	RET
+
+vectors3:
+	CMPQ      SI, $0x20
+	JLE       vectors2
+	SUBQ      $0x20, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row3:
+	VMOVUPS      (DX), Z0
+	VMOVUPS      64(DX), Z1
+	VMOVUPS.Z    128(DX), K1, Z2
+	VADDPS       Z1, Z0, Z3
+	VADDPS       Z2, Z3, Z3
+	VMOVUPS      Z3, Z3
 	VSHUFF32X4   $0x4e, Z3, Z3, Z4
-	VMAXPS       Z4, Z3, Z3
+	VADDPS       Z4, Z3, Z3
 	VSHUFF32X4   $0xb1, Z3, Z3, Z4
-	VMAXPS       Z4, Z3, Z3
+	VADDPS       Z4, Z3, Z3
 	VPERMILPS    $0x4e, Z3, Z4
-	VMAXPS       Z4, Z3, Z3
+	VADDPS       Z4, Z3, Z3
 	VPERMILPS    $0xb1, Z3, Z4
-	VMAXPS       Z4, Z3, Z3
-	VSUBPS       Z3, Z1, Z1
+	VADDPS       Z4, Z3, Z3
+	VMOVUPS      (CX), Z4
+	VMOVUPS      cc2a00000<>+0(SB), Z5
+	VMAXPS       Z4, Z5, Z5
+	VMOVUPS      c42b20000<>+0(SB), Z6
+	VMINPS       Z5, Z6, Z6
+	VMOVUPS      cc2d00000<>+0(SB), Z5
+	VMAXPS       Z6, Z5, Z5
+	VMULPS       c3fb8aa3b<>+0(SB), Z5, Z6
+	VRNDSCALEPS  $0x08, Z6, Z6
+	VMOVUPS      Z5, Z5
+	VFNMADD231PS c3f318000<>+0(SB), Z6, Z5
+	VFNMADD231PS cb95e8083<>+0(SB), Z6, Z5
+	VMOVUPS      c3ab511a9<>+0(SB), Z7
+	VFMADD213PS  c3c091d36<>+0(SB), Z5, Z7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z5, Z7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z5, Z7
+	VFMADD213PS  c3efffffe<>+0(SB), Z5, Z7
+	VMULPS       Z5, Z5, Z8
+	VMOVUPS      Z5, Z5
+	VFMADD231PS  Z8, Z7, Z5
+	VADDPS       c3f800000<>+0(SB), Z5, Z5
+	VSCALEFPS    Z6, Z5, Z5
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z4, K2
+	VMOVAPS.Z    Z5, K2, Z4
+	VMOVUPS      Z0, Z0
+	VFNMADD231PS Z3, Z4, Z0
+	VMOVUPS      Z0, (AX)
+	VMOVUPS      64(CX), Z0
+	VMOVUPS      cc2a00000<>+0(SB), Z4
+	VMAXPS       Z0, Z4, Z4
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z4, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z4
+	VMAXPS       Z5, Z4, Z4
+	VMULPS       c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z4, Z4
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z4, Z6
+	VMULPS       Z4, Z4, Z7
+	VMOVUPS      Z4, Z4
+	VFMADD231PS  Z7, Z6, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS    Z5, Z4, Z4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
+	VMOVAPS.Z    Z4, K2, Z0
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS Z3, Z0, Z1
+	VMOVUPS      Z1, 64(AX)
+	VMOVUPS.Z    128(CX), K1, Z0
+	VMOVUPS      cc2a00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z1
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z1, Z4, Z4
+	VMOVUPS      cc2d00000<>+0(SB), Z1
+	VMAXPS       Z4, Z1, Z1
+	VMULPS       c3fb8aa3b<>+0(SB), Z1, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVUPS      Z1, Z1
+	VFNMADD231PS c3f318000<>+0(SB), Z4, Z1
+	VFNMADD231PS cb95e8083<>+0(SB), Z4, Z1
+	VMOVUPS      c3ab511a9<>+0(SB), Z5
+	VFMADD213PS  c3c091d36<>+0(SB), Z1, Z5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z1, Z5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z1, Z5
+	VFMADD213PS  c3efffffe<>+0(SB), Z1, Z5
+	VMULPS       Z1, Z1, Z6
+	VMOVUPS      Z1, Z1
+	VFMADD231PS  Z6, Z5, Z1
+	VADDPS       c3f800000<>+0(SB), Z1, Z1
+	VSCALEFPS    Z4, Z1, Z1
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
+	VMOVAPS.Z    Z1, K2, Z0
+	VMOVUPS      Z2, Z1
+	VFNMADD231PS Z3, Z0, Z1
+	VMOVUPS      Z1, K1, 128(AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row3
+	VZEROUPPER
+	RET
+
+vectors2:
+	CMPQ      SI, $0x10
+	JLE       vectors1
+	SUBQ      $0x10, SI
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row2:
+	VMOVUPS      (DX), Z0
+	VMOVUPS.Z    64(DX), K1, Z1
+	VADDPS       Z1, Z0, Z2
+	VMOVUPS      Z2, Z2
+	VSHUFF32X4   $0x4e, Z2, Z2, Z3
+	VADDPS       Z3, Z2, Z2
+	VSHUFF32X4   $0xb1, Z2, Z2, Z3
+	VADDPS       Z3, Z2, Z2
+	VPERMILPS    $0x4e, Z2, Z3
+	VADDPS       Z3, Z2, Z2
+	VPERMILPS    $0xb1, Z2, Z3
+	VADDPS       Z3, Z2, Z2
+	VMOVUPS      (CX), Z3
+	VMOVUPS      cc2a00000<>+0(SB), Z4
+	VMAXPS       Z3, Z4, Z4
+	VMOVUPS      c42b20000<>+0(SB), Z5
+	VMINPS       Z4, Z5, Z5
+	VMOVUPS      cc2d00000<>+0(SB), Z4
+	VMAXPS       Z5, Z4, Z4
+	VMULPS       c3fb8aa3b<>+0(SB), Z4, Z5
+	VRNDSCALEPS  $0x08, Z5, Z5
+	VMOVUPS      Z4, Z4
+	VFNMADD231PS c3f318000<>+0(SB), Z5, Z4
+	VFNMADD231PS cb95e8083<>+0(SB), Z5, Z4
+	VMOVUPS      c3ab511a9<>+0(SB), Z6
+	VFMADD213PS  c3c091d36<>+0(SB), Z4, Z6
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z4, Z6
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z4, Z6
+	VFMADD213PS  c3efffffe<>+0(SB), Z4, Z6
+	VMULPS       Z4, Z4, Z7
+	VMOVUPS      Z4, Z4
+	VFMADD231PS  Z7, Z6, Z4
+	VADDPS       c3f800000<>+0(SB), Z4, Z4
+	VSCALEFPS    Z5, Z4, Z4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z3, K2
+	VMOVAPS.Z    Z4, K2, Z3
+	VMOVUPS      Z0, Z0
+	VFNMADD231PS Z2, Z3, Z0
+	VMOVUPS      Z0, (AX)
+	VMOVUPS.Z    64(CX), K1, Z0
 	VMOVUPS      cc2a00000<>+0(SB), Z3
-	VMAXPS       Z1, Z3, Z3
+	VMAXPS       Z0, Z3, Z3
 	VMOVUPS      c42b20000<>+0(SB), Z4
 	VMINPS       Z3, Z4, Z4
 	VMOVUPS      cc2d00000<>+0(SB), Z3
@@ -362,369 +1799,69 @@ row:
 	VFMADD231PS  Z6, Z5, Z3
 	VADDPS       c3f800000<>+0(SB), Z3, Z3
 	VSCALEFPS    Z4, Z3, Z3
-	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K2
-	VMOVAPS.Z    Z3, K2, Z3
-	VMOVAPS.Z    Z3, K1, Z3
-	VMOVUPS      Z3, Z3
-	VSHUFF32X4   $0x4e, Z3, Z3, Z4
-	VADDPS       Z4, Z3, Z3
-	VSHUFF32X4   $0xb1, Z3, Z3, Z4
-	VADDPS       Z4, Z3, Z3
-	VPERMILPS    $0x4e, Z3, Z4
-	VADDPS       Z4, Z3, Z3
-	VPERMILPS    $0xb1, Z3, Z4
-	VADDPS       Z4, Z3, Z3
-	VPSUBD       c3f3504f3<>+0(SB), Z3, Z5
-	VPSRAD       $0x17, Z5, Z5
-	VPSLLD       $0x17, Z5, Z4
-	VPSUBD       Z4, Z3, Z4
-	VCVTDQ2PS    Z5, Z5
-	VSUBPS       c3f800000<>+0(SB), Z4, Z4
-	VMULPS       Z4, Z4, Z6
-	VMOVUPS      c3d8d9f62<>+0(SB), Z7
-	VFMADD213PS  cbdf17402<>+0(SB), Z4, Z7
-	VFMADD213PS  c3df328c8<>+0(SB), Z4, Z7
-	VFMADD213PS  cbdfda1c2<>+0(SB), Z4, Z7
-	VFMADD213PS  c3e11995a<>+0(SB), Z4, Z7
-	VFMADD213PS  cbe2ab170<>+0(SB), Z4, Z7
-	VFMADD213PS  c3e4cd2a3<>+0(SB), Z4, Z7
-	VFMADD213PS  cbe7ffff7<>+0(SB), Z4, Z7
-	VFMADD213PS  c3eaaaaa3<>+0(SB), Z4, Z7
-	VMULPS       Z4, Z7, Z7
-	VMULPS       Z6, Z7, Z7
-	VFMADD231PS  cb95e8083<>+0(SB), Z5, Z7
-	VFMADD231PS  cbf000000<>+0(SB), Z6, Z7
-	VADDPS       Z4, Z7, Z4
-	VMOVUPS      Z4, Z4
-	VFMADD231PS  c3f318000<>+0(SB), Z5, Z4
-	VCMPPS       $0x11, c7f800000<>+0(SB), Z3, K2
-	VBLENDMPS    Z4, Z3, K2, Z2
-	VSUBPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (AX)
-	ADDQ         DI, AX
-	ADDQ         DI, CX
-	ADDQ         DI, DX
-	DECQ         BX
-	JNE          row
-	VZEROUPPER
-	RET
-
-DATA c3f3504f3<>+0(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+4(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+8(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+12(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+16(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+20(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+24(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+28(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+32(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+36(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+40(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+44(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+48(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+52(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+56(SB)/4, $0x3f3504f3
-DATA c3f3504f3<>+60(SB)/4, $0x3f3504f3
-GLOBL c3f3504f3<>(SB), RODATA|NOPTR, $64
-
-DATA c3d8d9f62<>+0(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+4(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+8(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+12(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+16(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+20(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+24(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+28(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+32(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+36(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+40(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+44(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+48(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+52(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+56(SB)/4, $0x3d8d9f62
-DATA c3d8d9f62<>+60(SB)/4, $0x3d8d9f62
-GLOBL c3d8d9f62<>(SB), RODATA|NOPTR, $64
-
-DATA cbdf17402<>+0(SB)/4, $0xbdf17402
-DATA cbdf17402<>+4(SB)/4, $0xbdf17402
-DATA cbdf17402<>+8(SB)/4, $0xbdf17402
-DATA cbdf17402<>+12(SB)/4, $0xbdf17402
-DATA cbdf17402<>+16(SB)/4, $0xbdf17402
-DATA cbdf17402<>+20(SB)/4, $0xbdf17402
-DATA cbdf17402<>+24(SB)/4, $0xbdf17402
-DATA cbdf17402<>+28(SB)/4, $0xbdf17402
-DATA cbdf17402<>+32(SB)/4, $0xbdf17402
-DATA cbdf17402<>+36(SB)/4, $0xbdf17402
-DATA cbdf17402<>+40(SB)/4, $0xbdf17402
-DATA cbdf17402<>+44(SB)/4, $0xbdf17402
-DATA cbdf17402<>+48(SB)/4, $0xbdf17402
-DATA cbdf17402<>+52(SB)/4, $0xbdf17402
-DATA cbdf17402<>+56(SB)/4, $0xbdf17402
-DATA cbdf17402<>+60(SB)/4, $0xbdf17402
-GLOBL cbdf17402<>(SB), RODATA|NOPTR, $64
-
-DATA c3df328c8<>+0(SB)/4, $0x3df328c8
-DATA c3df328c8<>+4(SB)/4, $0x3df328c8
-DATA c3df328c8<>+8(SB)/4, $0x3df328c8
-DATA c3df328c8<>+12(SB)/4, $0x3df328c8
-DATA c3df328c8<>+16(SB)/4, $0x3df328c8
-DATA c3df328c8<>+20(SB)/4, $0x3df328c8
-DATA c3df328c8<>+24(SB)/4, $0x3df328c8
-DATA c3df328c8<>+28(SB)/4, $0x3df328c8
-DATA c3df328c8<>+32(SB)/4, $0x3df328c8
-DATA c3df328c8<>+36(SB)/4, $0x3df328c8
-DATA c3df328c8<>+40(SB)/4, $0x3df328c8
-DATA c3df328c8<>+44(SB)/4, $0x3df328c8
-DATA c3df328c8<>+48(SB)/4, $0x3df328c8
-DATA c3df328c8<>+52(SB)/4, $0x3df328c8
-DATA c3df328c8<>+56(SB)/4, $0x3df328c8
-DATA c3df328c8<>+60(SB)/4, $0x3df328c8
-GLOBL c3df328c8<>(SB), RODATA|NOPTR, $64
-
-DATA cbdfda1c2<>+0(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+4(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+8(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+12(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+16(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+20(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+24(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+28(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+32(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+36(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+40(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+44(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+48(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+52(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+56(SB)/4, $0xbdfda1c2
-DATA cbdfda1c2<>+60(SB)/4, $0xbdfda1c2
-GLOBL cbdfda1c2<>(SB), RODATA|NOPTR, $64
-
-DATA c3e11995a<>+0(SB)/4, $0x3e11995a
-DATA c3e11995a<>+4(SB)/4, $0x3e11995a
-DATA c3e11995a<>+8(SB)/4, $0x3e11995a
-DATA c3e11995a<>+12(SB)/4, $0x3e11995a
-DATA c3e11995a<>+16(SB)/4, $0x3e11995a
-DATA c3e11995a<>+20(SB)/4, $0x3e11995a
-DATA c3e11995a<>+24(SB)/4, $0x3e11995a
-DATA c3e11995a<>+28(SB)/4, $0x3e11995a
-DATA c3e11995a<>+32(SB)/4, $0x3e11995a
-DATA c3e11995a<>+36(SB)/4, $0x3e11995a
-DATA c3e11995a<>+40(SB)/4, $0x3e11995a
-DATA c3e11995a<>+44(SB)/4, $0x3e11995a
-DATA c3e11995a<>+48(SB)/4, $0x3e11995a
-DATA c3e11995a<>+52(SB)/4, $0x3e11995a
-DATA c3e11995a<>+56(SB)/4, $0x3e11995a
-DATA c3e11995a<>+60(SB)/4, $0x3e11995a
-GLOBL c3e11995a<>(SB), RODATA|NOPTR, $64
-
-DATA cbe2ab170<>+0(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+4(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+8(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+12(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+16(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+20(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+24(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+28(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+32(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+36(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+40(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+44(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+48(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+52(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+56(SB)/4, $0xbe2ab170
-DATA cbe2ab170<>+60(SB)/4, $0xbe2ab170
-GLOBL cbe2ab170<>(SB), RODATA|NOPTR, $64
-
-DATA c3e4cd2a3<>+0(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+4(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+8(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+12(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+16(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+20(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+24(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+28(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+32(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+36(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+40(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+44(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+48(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+52(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+56(SB)/4, $0x3e4cd2a3
-DATA c3e4cd2a3<>+60(SB)/4, $0x3e4cd2a3
-GLOBL c3e4cd2a3<>(SB), RODATA|NOPTR, $64
-
-DATA cbe7ffff7<>+0(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+4(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+8(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+12(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+16(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+20(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+24(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+28(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+32(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+36(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+40(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+44(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+48(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+52(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+56(SB)/4, $0xbe7ffff7
-DATA cbe7ffff7<>+60(SB)/4, $0xbe7ffff7
-GLOBL cbe7ffff7<>(SB), RODATA|NOPTR, $64
-
-DATA c3eaaaaa3<>+0(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+4(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+8(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+12(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+16(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+20(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+24(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+28(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+32(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+36(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+40(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+44(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+48(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+52(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+56(SB)/4, $0x3eaaaaa3
-DATA c3eaaaaa3<>+60(SB)/4, $0x3eaaaaa3
-GLOBL c3eaaaaa3<>(SB), RODATA|NOPTR, $64
-
-DATA cbf000000<>+0(SB)/4, $0xbf000000
-DATA cbf000000<>+4(SB)/4, $0xbf000000
-DATA cbf000000<>+8(SB)/4, $0xbf000000
-DATA cbf000000<>+12(SB)/4, $0xbf000000
-DATA cbf000000<>+16(SB)/4, $0xbf000000
-DATA cbf000000<>+20(SB)/4, $0xbf000000
-DATA cbf000000<>+24(SB)/4, $0xbf000000
-DATA cbf000000<>+28(SB)/4, $0xbf000000
-DATA cbf000000<>+32(SB)/4, $0xbf000000
-DATA cbf000000<>+36(SB)/4, $0xbf000000
-DATA cbf000000<>+40(SB)/4, $0xbf000000
-DATA cbf000000<>+44(SB)/4, $0xbf000000
-DATA cbf000000<>+48(SB)/4, $0xbf000000
-DATA cbf000000<>+52(SB)/4, $0xbf000000
-DATA cbf000000<>+56(SB)/4, $0xbf000000
-DATA cbf000000<>+60(SB)/4, $0xbf000000
-GLOBL cbf000000<>(SB), RODATA|NOPTR, $64
-
-DATA c7f800000<>+0(SB)/4, $0x7f800000
-DATA c7f800000<>+4(SB)/4, $0x7f800000
-DATA c7f800000<>+8(SB)/4, $0x7f800000
-DATA c7f800000<>+12(SB)/4, $0x7f800000
-DATA c7f800000<>+16(SB)/4, $0x7f800000
-DATA c7f800000<>+20(SB)/4, $0x7f800000
-DATA c7f800000<>+24(SB)/4, $0x7f800000
-DATA c7f800000<>+28(SB)/4, $0x7f800000
-DATA c7f800000<>+32(SB)/4, $0x7f800000
-DATA c7f800000<>+36(SB)/4, $0x7f800000
-DATA c7f800000<>+40(SB)/4, $0x7f800000
-DATA c7f800000<>+44(SB)/4, $0x7f800000
-DATA c7f800000<>+48(SB)/4, $0x7f800000
-DATA c7f800000<>+52(SB)/4, $0x7f800000
-DATA c7f800000<>+56(SB)/4, $0x7f800000
-DATA c7f800000<>+60(SB)/4, $0x7f800000
-GLOBL c7f800000<>(SB), RODATA|NOPTR, $64
-
-// func NarrowSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·NarrowSoftmaxGrad512(SB), NOSPLIT, $0-40
-	MOVQ      y+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      rows+24(FP), BX
-	MOVQ      n+32(FP), SI
-	MOVQ      n+32(FP), DI
-	SHLQ      $0x02, DI
-	MOVL      $0x0000ffff, R8
-	BZHIL     SI, R8, R8
-	KMOVW     R8, K1
-	VMOVUPS   cff800000<>+0(SB), Z0
-	VMOVAPS.Z Z0, K1, Z1
-	VXORPS    Z1, Z0, Z0
-
-row:
-	VMOVUPS.Z  (CX), K1, Z0
-	VMOVUPS.Z  (DX), K1, Z1
-	VMULPS     Z1, Z0, Z2
-	VMOVUPS    Z2, Z2
-	VSHUFF32X4 $0x4e, Z2, Z2, Z3
-	VADDPS     Z3, Z2, Z2
-	VSHUFF32X4 $0xb1, Z2, Z2, Z3
-	VADDPS     Z3, Z2, Z2
-	VPERMILPS  $0x4e, Z2, Z3
-	VADDPS     Z3, Z2, Z2
-	VPERMILPS  $0xb1, Z2, Z3
-	VADDPS     Z3, Z2, Z2
-	VSUBPS     Z2, Z1, Z1
-	VMULPS     Z1, Z0, Z0
-	VMOVUPS    Z0, K1, (AX)
-	ADDQ       DI, AX
-	ADDQ       DI, CX
-	ADDQ       DI, DX
-	DECQ       BX
-	JNE        row
-	VZEROUPPER
-	RET
-
-// func NarrowLogSoftmaxGrad512(y *float32, a *float32, b *float32, rows int, n int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·NarrowLogSoftmaxGrad512(SB), NOSPLIT, $0-40
-	MOVQ      y+0(FP), AX
-	MOVQ      a+8(FP), CX
-	MOVQ      b+16(FP), DX
-	MOVQ      rows+24(FP), BX
-	MOVQ      n+32(FP), SI
-	MOVQ      n+32(FP), DI
-	SHLQ      $0x02, DI
-	MOVL      $0x0000ffff, R8
-	BZHIL     SI, R8, R8
-	KMOVW     R8, K1
-	VMOVUPS   cff800000<>+0(SB), Z0
-	VMOVAPS.Z Z0, K1, Z1
-	VXORPS    Z1, Z0, Z0
-
-row:
-	VMOVUPS.Z    (CX), K1, Z0
-	VMOVUPS.Z    (DX), K1, Z1
-	VMOVUPS      cc2a00000<>+0(SB), Z2
-	VMAXPS       Z0, Z2, Z2
-	VMOVUPS      c42b20000<>+0(SB), Z3
-	VMINPS       Z2, Z3, Z3
-	VMOVUPS      cc2d00000<>+0(SB), Z2
-	VMAXPS       Z3, Z2, Z2
-	VMULPS       c3fb8aa3b<>+0(SB), Z2, Z3
-	VRNDSCALEPS  $0x08, Z3, Z3
-	VMOVUPS      Z2, Z2
-	VFNMADD231PS c3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS cb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      c3ab511a9<>+0(SB), Z4
-	VFMADD213PS  c3c091d36<>+0(SB), Z2, Z4
-	VFMADD213PS  c3d2aac7a<>+0(SB), Z2, Z4
-	VFMADD213PS  c3e2aaa48<>+0(SB), Z2, Z4
-	VFMADD213PS  c3efffffe<>+0(SB), Z2, Z4
-	VMULPS       Z2, Z2, Z5
-	VMOVUPS      Z2, Z2
-	VFMADD231PS  Z5, Z4, Z2
-	VADDPS       c3f800000<>+0(SB), Z2, Z2
-	VSCALEFPS    Z3, Z2, Z2
 	VCMPPS       $0x15, cc2a00000<>+0(SB), Z0, K2
-	VMOVAPS.Z    Z2, K2, Z0
-	VMOVUPS      Z1, Z2
-	VSHUFF32X4   $0x4e, Z2, Z2, Z3
-	VADDPS       Z3, Z2, Z2
-	VSHUFF32X4   $0xb1, Z2, Z2, Z3
-	VADDPS       Z3, Z2, Z2
-	VPERMILPS    $0x4e, Z2, Z3
-	VADDPS       Z3, Z2, Z2
-	VPERMILPS    $0xb1, Z2, Z3
-	VADDPS       Z3, Z2, Z2
+	VMOVAPS.Z    Z3, K2, Z0
 	VMOVUPS      Z1, Z1
 	VFNMADD231PS Z2, Z0, Z1
-	VMOVUPS      Z1, K1, (AX)
+	VMOVUPS      Z1, K1, 64(AX)
 	ADDQ         DI, AX
 	ADDQ         DI, CX
 	ADDQ         DI, DX
 	DECQ         BX
-	JNE          row
+	JNE          row2
+	VZEROUPPER
+	RET
+
+vectors1:
+	MOVL      $0x0000ffff, R8
+	BZHIL     SI, R8, R8
+	KMOVW     R8, K1
+	VMOVUPS   cff800000<>+0(SB), Z0
+	VMOVAPS.Z Z0, K1, Z1
+	VXORPS    Z1, Z0, Z0
+
+row1:
+	VMOVUPS.Z    (DX), K1, Z0
+	VMOVUPS      Z0, Z1
+	VSHUFF32X4   $0x4e, Z1, Z1, Z2
+	VADDPS       Z2, Z1, Z1
+	VSHUFF32X4   $0xb1, Z1, Z1, Z2
+	VADDPS       Z2, Z1, Z1
+	VPERMILPS    $0x4e, Z1, Z2
+	VADDPS       Z2, Z1, Z1
+	VPERMILPS    $0xb1, Z1, Z2
+	VADDPS       Z2, Z1, Z1
+	VMOVUPS.Z    (CX), K1, Z2
+	VMOVUPS      cc2a00000<>+0(SB), Z3
+	VMAXPS       Z2, Z3, Z3
+	VMOVUPS      c42b20000<>+0(SB), Z4
+	VMINPS       Z3, Z4, Z4
+	VMOVUPS      cc2d00000<>+0(SB), Z3
+	VMAXPS       Z4, Z3, Z3
+	VMULPS       c3fb8aa3b<>+0(SB), Z3, Z4
+	VRNDSCALEPS  $0x08, Z4, Z4
+	VMOVUPS      Z3, Z3
+	VFNMADD231PS c3f318000<>+0(SB), Z4, Z3
+	VFNMADD231PS cb95e8083<>+0(SB), Z4, Z3
+	VMOVUPS      c3ab511a9<>+0(SB), Z5
+	VFMADD213PS  c3c091d36<>+0(SB), Z3, Z5
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z3, Z5
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z3, Z5
+	VFMADD213PS  c3efffffe<>+0(SB), Z3, Z5
+	VMULPS       Z3, Z3, Z6
+	VMOVUPS      Z3, Z3
+	VFMADD231PS  Z6, Z5, Z3
+	VADDPS       c3f800000<>+0(SB), Z3, Z3
+	VSCALEFPS    Z4, Z3, Z3
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z2, K2
+	VMOVAPS.Z    Z3, K2, Z2
+	VMOVUPS      Z0, Z0
+	VFNMADD231PS Z1, Z2, Z0
+	VMOVUPS      Z0, K1, (AX)
+	ADDQ         DI, AX
+	ADDQ         DI, CX
+	ADDQ         DI, DX
+	DECQ         BX
+	JNE          row1
 	VZEROUPPER
 	RET

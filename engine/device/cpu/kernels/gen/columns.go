@@ -58,25 +58,48 @@ type base struct {
 }
 
 // down goes through n columns in groups of vectors; body goes down the rows of
-// one, whose name its labels need. bases advance, by so many bytes a column.
-func (l *lang) down(n reg.GPVirtual, most int, bases []base, body func(group string, vectors int, mask Op)) {
-	for _, u := range []int{most, 1} {
-		block, end := fmt.Sprint("block", u), fmt.Sprint("end", u)
-		l.Label(block)
-		l.CMPQ(n, count(u*l.lanes))
-		l.JLT(LabelRef(end))
-		body(fmt.Sprint(u), u, nil)
-		for _, b := range bases {
-			l.ADDQ(count(u*l.lanes*b.size), b.at)
-		}
-		l.SUBQ(count(u*l.lanes), n)
-		l.JMP(LabelRef(block))
-		l.Label(end)
+// one, whose name its labels need. The last group has as many vectors as it
+// takes, the last of which has a mask. bases advance, by so many bytes a column.
+func (l *lang) down(n reg.GPVirtual, most int, bases []base, body func(g columnGroup)) {
+	l.Label("block")
+	l.CMPQ(n, count(most*l.lanes))
+	l.JLT(LabelRef(fmt.Sprint("last", most)))
+	body(columnGroup{"block", most, nil})
+	for _, b := range bases {
+		l.ADDQ(count(most*l.lanes*b.size), b.at)
 	}
-	l.TESTQ(n, n)
-	l.JEQ(LabelRef("none"))
-	body("rest", 1, l.masks(l.Context, n, 1)[0])
+	l.SUBQ(count(most*l.lanes), n)
+	l.JNE(LabelRef("block"))
+	l.JMP(LabelRef("none"))
+	for u := most; u > 0; u-- {
+		name := fmt.Sprint("last", u)
+		l.Label(name)
+		if u > 1 {
+			l.CMPQ(n, count((u-1)*l.lanes))
+			l.JLE(LabelRef(fmt.Sprint("last", u-1)))
+			l.SUBQ(count((u-1)*l.lanes), n)
+		}
+		body(columnGroup{name, u, l.masks(l.Context, n, 1)[0]})
+		if u > 1 {
+			l.JMP(LabelRef("none"))
+		}
+	}
 	l.Label("none")
+}
+
+// columnGroup is some vectors, the last of which has a mask, or nil.
+type columnGroup struct {
+	name    string
+	vectors int
+	last    Op
+}
+
+// mask is that of vector i.
+func (g columnGroup) mask(i int) Op {
+	if i < g.vectors-1 {
+		return nil
+	}
+	return g.last
 }
 
 // through repeats body for each row, at which arrays are.
@@ -147,8 +170,8 @@ func (l *lang) halfAt(base reg.GPVirtual, i int, mask Op) value {
 		return v
 	}
 	v := l.register(l.Context)
-	l.load(l.Context, Mem{Base: base}, mask, v, v)
-	return l.wide(v, i == 1)
+	l.load(l.Context, Mem{Base: base, Disp: i / 2 * l.lanes * 4}, mask, v, v)
+	return l.wide(v, i%2 == 1)
 }
 
 // foldRows writes a function that combines rows. There is a row and a column.
@@ -172,20 +195,20 @@ func (l *lang) foldRows(name, doc, more string, means bool, step func(l *lang, a
 		arrays, bases = append(arrays, at), append(bases, base{at, 4})
 	}
 	stride, rows := l.bytes("stride"), l.param("rows")
-	l.down(l.param("n"), most, bases, func(group string, vectors int, mask Op) {
-		sums, from := make([]value, 2*vectors), make([]value, 2*vectors)
+	l.down(l.param("n"), most, bases, func(g columnGroup) {
+		sums, from := make([]value, 2*g.vectors), make([]value, 2*g.vectors)
 		for i := range sums {
-			m := l.wideMask(mask, i)
+			m := l.wideMask(g.mask(i/2), i%2)
 			sums[i] = l.getWide(Mem{Base: acc, Disp: i * l.lanes * 4}, m)
 			if means {
 				from[i] = l.getWide(Mem{Base: mean, Disp: i * l.lanes * 4}, m)
 			}
 		}
-		l.through(group, rows, stride, arrays, func(at []reg.GPVirtual) {
+		l.through(g.name, rows, stride, arrays, func(at []reg.GPVirtual) {
 			for i := range sums {
 				var w []value
 				for _, a := range at {
-					w = append(w, l.halfAt(a, i, mask))
+					w = append(w, l.halfAt(a, i, g.mask(i/2)))
 				}
 				if means {
 					l.VSUBPD(from[i], w[0], w[0])
@@ -194,19 +217,19 @@ func (l *lang) foldRows(name, doc, more string, means bool, step func(l *lang, a
 			}
 		})
 		for i, v := range sums {
-			l.putWide(v, Mem{Base: acc, Disp: i * l.lanes * 4}, l.wideMask(mask, i))
+			l.putWide(v, Mem{Base: acc, Disp: i * l.lanes * 4}, l.wideMask(g.mask(i/2), i%2))
 		}
 	})
 	l.done()
 }
 
 // tables loads the vectors of arrays that have a number for each column.
-func (l *lang) tables(names []string, vectors int, mask Op, bases map[string]reg.GPVirtual) map[string][]value {
+func (l *lang) tables(names []string, g columnGroup, bases map[string]reg.GPVirtual) map[string][]value {
 	all := map[string][]value{}
 	for _, name := range names {
-		for u := range vectors {
+		for u := range g.vectors {
 			v := l.register(l.Context)
-			l.load(l.Context, Mem{Base: bases[name], Disp: 4 * u * l.lanes}, mask, v, v)
+			l.load(l.Context, Mem{Base: bases[name], Disp: 4 * u * l.lanes}, g.mask(u), v, v)
 			all[name] = append(all[name], v)
 		}
 	}
@@ -229,10 +252,11 @@ func (l *lang) mapRows(name, doc string, rowsOf, tables []string, f func(row []v
 		}
 	}
 	stride, rows := l.bytes("stride"), l.param("rows")
-	l.down(l.param("n"), 2, bases, func(group string, vectors int, mask Op) {
-		numbers := l.tables(tables, vectors, mask, named)
-		l.through(group, rows, stride, arrays, func(at []reg.GPVirtual) {
-			for u := range vectors {
+	l.down(l.param("n"), 2, bases, func(g columnGroup) {
+		numbers := l.tables(tables, g, named)
+		l.through(g.name, rows, stride, arrays, func(at []reg.GPVirtual) {
+			for u := range g.vectors {
+				mask := g.mask(u)
 				var row []value
 				for _, a := range at[1:] {
 					v := l.register(l.Context)

@@ -1,60 +1,191 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
 )
 
+// narrowVectors is the most vectors of a narrow row. All stay in registers.
+const narrowVectors = 4
+
 // emitNarrow writes softmax, its logarithm and their gradients for rows that fit
-// into one vector, for one width. The sums of a row are in float32, by a tree.
+// into a few vectors, for one width. The sums of a row are in float32, by a tree.
 func emitNarrow(c *build.Context, s simd) {
 	l := &lang{c, s, map[string]bool{}}
-	exps := func(x, outside value, mask Op) (from, e value) {
-		x = l.or(x, outside)
-		from = l.sub(x, l.every(x, l.VMAXPS))
-		return from, l.only(l.expOrZero(from), mask)
-	}
-	l.narrow("NarrowSoftmax", "y = e^a / sum of e^a", func(a, _, outside value, mask Op) value {
-		_, e := exps(a, outside, mask)
-		return l.div(e, l.every(e, l.VADDPS))
+	l.narrow("NarrowSoftmax", "y = e^x / sum of e^x", "y x", "", func(r *narrowRow) {
+		from, _ := r.below()
+		for i, v := range from {
+			from[i] = r.inside(i, l.expOrZero(v))
+		}
+		sum := r.every(from, l.VADDPS)
+		for i, e := range from {
+			r.put(i, l.div(e, sum))
+		}
 	})
-	l.narrow("NarrowLogSoftmax", "y = a - log(sum of e^a)", func(a, _, outside value, mask Op) value {
-		from, e := exps(a, outside, mask)
-		sum := l.every(e, l.VADDPS) // at least 1, or NaN
-		return l.sub(from, l.logOfNormal(sum, sum, func(n value) value { return n }))
+	l.narrow("NarrowExpSums", "most = the largest of x and sums = sum of e^(x-most)", "x", "most sums", func(r *narrowRow) {
+		var sums value
+		from, most := r.below()
+		for i, v := range from {
+			e := r.inside(i, l.expOrZero(v))
+			if i > 0 {
+				e = l.add(sums, e)
+			}
+			sums = e
+		}
+		r.give("most", most.AsX())
+		r.give("sums", l.across(sums, l.VADDPS, nil))
 	})
-	l.narrow("NarrowSoftmaxGrad", "y = a*(b - sum of a*b)", func(a, b, _ value, _ Op) value {
-		return l.mul(a, l.sub(b, l.every(l.mul(a, b), l.VADDPS)))
+	l.narrow("NarrowMinus", "y = x - most - logs", "y x", "most logs", func(r *narrowRow) {
+		most, log := r.number("most"), r.number("logs")
+		for i := range r.vectors {
+			r.put(i, l.sub(l.sub(r.get("x", i), most), log))
+		}
 	})
-	l.narrow("NarrowLogSoftmaxGrad", "y = b - e^a * sum of b", func(a, b, _ value, _ Op) value {
-		return l.fnma(l.expOrZero(a), l.every(b, l.VADDPS), b)
+	l.narrow("NarrowSoftmaxGrad", "y = a*(b - sum of a*b)", "y a b", "", func(r *narrowRow) {
+		products := make([]value, 1)
+		for i := range r.vectors {
+			if i == 0 {
+				products[0] = l.mul(r.get("a", i), r.get("b", i))
+				continue
+			}
+			products[0] = l.fma(r.get("a", i), r.get("b", i), products[0])
+		}
+		sum := r.every(products, l.VADDPS)
+		for i := range r.vectors {
+			r.put(i, l.mul(r.get("a", i), l.sub(r.get("b", i), sum)))
+		}
+	})
+	l.narrow("NarrowLogSoftmaxGrad", "y = b - e^a * sum of b", "y a b", "", func(r *narrowRow) {
+		b := make([]value, r.vectors)
+		for i := range b {
+			b[i] = r.get("b", i)
+		}
+		sum := r.every(b, l.VADDPS)
+		for i, v := range b {
+			r.put(i, l.fnma(l.expOrZero(r.get("a", i)), sum, v))
+		}
 	})
 }
 
-// narrow writes a function of rows of a and b. outside has -Inf in the lanes
-// beyond the end of a row and 0 in the others; those of a and b are 0.
-func (l *lang) narrow(name, doc string, f func(a, b, outside value, mask Op) value) {
-	l.define(name, "func(y, a, b *float32, rows, n int)", "is "+doc+" over each of the rows of n elements, which fit into a vector.", "There is a row and an element. y may be a or b.")
-	y, a, b, rows, n := l.param("y"), l.param("a"), l.param("b"), l.param("rows"), l.param("n")
-	bytes := l.bytes("n")
-	mask := l.masks(l.Context, n, 1)[0]
-	lowest := l.in(l.bits(0xff800000))
-	outside := l.xor(lowest, l.only(lowest, mask))
-	l.Label("row")
-	v, w := l.register(l.Context), l.register(l.Context)
-	l.load(l.Context, Mem{Base: a}, mask, v, v)
-	l.load(l.Context, Mem{Base: b}, mask, w, w)
-	var tmp value
-	if l.lanes == 8 {
-		tmp = l.register(l.Context)
+// narrowRow is a row of a function: so many vectors, the last of which has a
+// mask. outside has -Inf in the lanes beyond the end of a row and 0 in the
+// others; what is read there is 0.
+type narrowRow struct {
+	*lang
+	vectors int
+	arrays  map[string]reg.GPVirtual
+	mask    Op
+	outside value
+}
+
+// narrow writes a function of rows, and of arrays that have a number for each.
+func (l *lang) narrow(name, doc, rowsOf, numbers string, f func(r *narrowRow)) {
+	names := strings.Fields(rowsOf + " " + numbers)
+	l.define(name, "func("+strings.Join(names, ", ")+" *float32, rows, n int)", "is "+doc+" over each of the rows of n elements, which fit into",
+		fmt.Sprintf("%d vectors. There is a row and an element. y may be what is read.", narrowVectors))
+	arrays := map[string]reg.GPVirtual{}
+	for _, array := range names {
+		arrays[array] = l.param(array)
 	}
-	l.store(l.Context, f(v, w, outside, mask), mask, tmp, Mem{Base: y})
-	l.ADDQ(bytes, y)
-	l.ADDQ(bytes, a)
-	l.ADDQ(bytes, b)
-	l.DECQ(rows)
-	l.JNE(LabelRef("row"))
-	l.done()
+	rows, n, bytes := l.param("rows"), l.param("n"), l.bytes("n")
+	for vectors := narrowVectors; vectors > 0; vectors-- {
+		size := fmt.Sprint(vectors)
+		l.Label("vectors" + size)
+		if vectors > 1 {
+			l.CMPQ(n, Imm(uint64((vectors-1)*l.lanes)))
+			l.JLE(LabelRef(fmt.Sprint("vectors", vectors-1)))
+			l.SUBQ(Imm(uint64((vectors-1)*l.lanes)), n)
+		}
+		mask := l.masks(l.Context, n, 1)[0]
+		lowest := l.in(l.bits(0xff800000))
+		outside := l.xor(lowest, l.only(lowest, mask))
+		l.Label("row" + size)
+		f(&narrowRow{l, vectors, arrays, mask, outside})
+		for _, array := range strings.Fields(rowsOf) {
+			l.ADDQ(bytes, arrays[array])
+		}
+		for _, array := range strings.Fields(numbers) {
+			l.ADDQ(Imm(4), arrays[array])
+		}
+		l.DECQ(rows)
+		l.JNE(LabelRef("row" + size))
+		l.done()
+	}
+}
+
+// at is where vector i of an array is, and its mask.
+func (r *narrowRow) at(array string, i int) (Mem, Op) {
+	m := Mem{Base: r.arrays[array], Disp: 4 * r.lanes * i}
+	if i < r.vectors-1 {
+		return m, nil
+	}
+	return m, r.mask
+}
+
+func (r *narrowRow) get(array string, i int) value {
+	m, mask := r.at(array, i)
+	v := r.register(r.Context)
+	r.load(r.Context, m, mask, v, v)
+	return v
+}
+
+// put stores vector i of y.
+func (r *narrowRow) put(i int, v value) {
+	m, mask := r.at("y", i)
+	var tmp value
+	if mask != nil && r.lanes == 8 {
+		tmp = r.register(r.Context)
+	}
+	r.store(r.Context, v, mask, tmp, m)
+}
+
+// number is a row's, in all lanes; give writes one.
+func (r *narrowRow) number(array string) value {
+	v := r.register(r.Context)
+	r.broadcast(r.Context, Mem{Base: r.arrays[array]}, v)
+	return v
+}
+
+func (r *narrowRow) give(array string, v reg.Register) {
+	r.VMOVSS(v, Mem{Base: r.arrays[array]})
+}
+
+// inside is vector i with zeros beyond the end.
+func (r *narrowRow) inside(i int, v value) value {
+	if i < r.vectors-1 {
+		return v
+	}
+	return r.only(v, r.mask)
+}
+
+// below is x less its largest.
+func (r *narrowRow) below() (v []value, most value) {
+	v = make([]value, r.vectors)
+	for i := range v {
+		v[i] = r.get("x", i)
+	}
+	last := r.vectors - 1
+	v[last] = r.or(v[last], r.outside)
+	most = r.every(v, r.VMAXPS)
+	for i := range v {
+		v[i] = r.sub(v[i], most)
+	}
+	return v, most
+}
+
+// every combines all lanes of vectors, and has the result in each.
+func (r *narrowRow) every(v []value, combine func(ops ...Op)) value {
+	all := v[0]
+	for _, w := range v[1:] {
+		sum := r.register(r.Context)
+		combine(w, all, sum)
+		all = sum
+	}
+	return r.lang.every(all, combine)
 }
 
 // every combines all lanes of v, and has the result in each.

@@ -1,16 +1,20 @@
 package vec
 
-// Narrow are the functions of one level over all rows of a and b, of n elements
-// each, at once. They report whether the level can: rows must fit into one
-// vector. y may be a or b.
+// Narrow are the functions of one level over all rows at once, of n elements
+// each. They report whether the level can: rows must fit into four vectors. y
+// may be what is read. most, sums and logs have a number for each row.
 type Narrow struct {
-	Softmax        func(y, a, _ []float32, n int) bool // y = e^a / sum of e^a
-	LogSoftmax     func(y, a, _ []float32, n int) bool // y = a - log(sum of e^a)
-	SoftmaxGrad    func(y, a, b []float32, n int) bool // y = a*(b - sum of a*b)
-	LogSoftmaxGrad func(y, a, b []float32, n int) bool // y = b - e^a * sum of b
+	Softmax        func(y, a, _ []float32, n int) bool          // y = e^a / sum of e^a
+	SoftmaxGrad    func(y, a, b []float32, n int) bool          // y = a*(b - sum of a*b)
+	LogSoftmaxGrad func(y, a, b []float32, n int) bool          // y = b - e^a * sum of b
+	ExpSums        func(most, sums, x []float32, n int) bool    // the largest of x, and the sum of e^(x-most)
+	Minus          func(y, x, most, logs []float32, n int) bool // y = x - most - logs
 }
 
-var genericNarrow = Narrow{Softmax: tooWide, LogSoftmax: tooWide, SoftmaxGrad: tooWide, LogSoftmaxGrad: tooWide}
+var genericNarrow = Narrow{
+	Softmax: tooWide, SoftmaxGrad: tooWide, LogSoftmaxGrad: tooWide, ExpSums: tooWide,
+	Minus: func(_, _, _, _ []float32, _ int) bool { return false },
+}
 
 // tooWide is for levels without vectors.
 func tooWide(_, _, _ []float32, _ int) bool { return false }
