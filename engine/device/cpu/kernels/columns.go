@@ -24,11 +24,11 @@ type columnFold struct {
 }
 
 const (
-	columnWidth = 512  // most columns of a chunk
-	columnBlock = 16   // rows that are gone through together, a few columns at a time
-	columnWork  = 8192 // least elements of a chunk where rows are shared
-	narrow      = 16   // columns below which rows are folded some at a time
-	wideColumns = 256  // most columns of some narrow rows
+	columnWidth = 512     // most columns of a chunk
+	columnBlock = 1 << 13 // most elements of rows that are gone through together, a few columns at a time
+	columnWork  = 8192    // least elements of a chunk where rows are shared
+	narrow      = 16      // columns below which rows are folded some at a time
+	wideColumns = 256     // most columns of some narrow rows
 )
 
 // newColumnFold takes over from a reduction that [reduce.columns] describes, if
@@ -105,8 +105,9 @@ func (k *columnFold) fold(acc []float64, x []float32, rows int) {
 		done := k.foldNarrow(acc, x, rows)
 		x, rows = x[done*k.stride:], rows-done
 	}
-	for r := 0; r < rows; r += columnBlock {
-		k.f.across(k.vec, acc, x[r*k.stride:], k.stride, min(columnBlock, rows-r))
+	block := max(1, columnBlock/len(acc))
+	for r := 0; r < rows; r += block {
+		k.f.across(k.vec, acc, x[r*k.stride:], k.stride, min(block, rows-r))
 	}
 }
 

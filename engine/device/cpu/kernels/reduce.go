@@ -192,9 +192,7 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 		at := base + k.folded.at(f0/run) + off*step
 		f0 += n
 		if !k.columns() {
-			for j := range acc {
-				acc[j] = k.f.along(k.vec, acc[j], k.x[at+j*stride:][:n])
-			}
+			k.f.along(k.vec, acc, k.x[at:], stride, n)
 			continue
 		}
 		k.f.across(k.vec, acc, k.x[at:], step, n)
@@ -225,15 +223,17 @@ func maxOf(a, b float64) float64 {
 	return a
 }
 
-// along folds neighbours into acc.
-func (f fold) along(v *vec.Funcs, acc float64, x []float32) float64 {
+// along folds n neighbours from each of some places, stride elements apart, into
+// acc. What is squared is at one place.
+func (f fold) along(v *vec.Funcs, acc []float64, x []float32, stride, n int) {
 	switch f {
 	case foldSum:
-		return acc + v.Sum(x)
+		v.SumEach(acc, x, stride, n)
+	case foldMax:
+		v.MaxEach(acc, x, stride, n)
 	case foldSquares:
-		return acc + v.SquaresFrom(x, 0)
+		acc[0] += v.SquaresFrom(x[:n], 0)
 	}
-	return maxOf(acc, float64(v.MaxOrNaN(x)))
 }
 
 // across folds rows, stride elements apart, into acc. What is squared lies in

@@ -8,12 +8,6 @@ package asm
 //go:noescape
 func SumRows2(acc *float64, x *float32, stride int, rows int, n int)
 
-// MaxRows2 replaces by what is larger in rows, and for good by NaN, a number for each of n columns.
-// Rows are stride elements apart. There is a row.
-//
-//go:noescape
-func MaxRows2(acc *float64, x *float32, stride int, rows int, n int)
-
 // SquaresRows2 adds rows of (x-mean)^2 to a number for each of n columns.
 // Rows are stride elements apart. There is a row.
 //
@@ -38,10 +32,23 @@ func ScaleRows2(y *float32, x *float32, mean *float32, rest *float32, factor *fl
 //go:noescape
 func ScaleGradRows2(y *float32, x *float32, dy *float32, mean *float32, level *float32, slope *float32, factor *float32, stride int, rows int, n int)
 
-// MaxOrNaN2 is the largest of n elements, -Inf of none, and NaN if one is NaN.
+// MaxRows2 replaces by what is larger in rows, and for good by NaN, a number for each of n columns.
+// Rows are stride elements apart. There is a row.
 //
 //go:noescape
-func MaxOrNaN2(x *float32, n int) float32
+func MaxRows2(acc *float64, x *float32, stride int, rows int, n int)
+
+// SumEach2 adds to acc the sum in float64 of each of rows of n elements, stride elements apart.
+// There is a row, and a number for each.
+//
+//go:noescape
+func SumEach2(acc *float64, x *float32, stride int, rows int, n int)
+
+// MaxEach2 replaces acc by what is larger, and for good by NaN, in each of rows of n elements, stride elements apart.
+// There is a row, and a number for each.
+//
+//go:noescape
+func MaxEach2(acc *float64, x *float32, stride int, rows int, n int)
 
 // MulFrom2 is y = a*(b-c) for n elements.
 //

@@ -270,296 +270,6 @@ DATA lanes<>+120(SB)/4, $0x00000000
 DATA lanes<>+124(SB)/4, $0x00000000
 GLOBL lanes<>(SB), RODATA|NOPTR, $128
 
-// func MaxRows2(acc *float64, x *float32, stride int, rows int, n int)
-// Requires: AVX, AVX2
-TEXT ·MaxRows2(SB), NOSPLIT, $0-40
-	MOVQ acc+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ stride+16(FP), DX
-	SHLQ $0x02, DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
-
-block:
-	CMPQ    SI, $0x20
-	JLT     last4
-	VMOVUPD (AX), Y0
-	VMOVUPD 32(AX), Y1
-	VMOVUPD 64(AX), Y2
-	VMOVUPD 96(AX), Y3
-	VMOVUPD 128(AX), Y4
-	VMOVUPD 160(AX), Y5
-	VMOVUPD 192(AX), Y6
-	VMOVUPD 224(AX), Y7
-	MOVQ    BX, DI
-	MOVQ    CX, R8
-
-rowblock:
-	VCVTPS2PD (R8), Y8
-	VMAXPD    Y0, Y8, Y0
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y0, Y0
-	VCVTPS2PD 16(R8), Y8
-	VMAXPD    Y1, Y8, Y1
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y1, Y1
-	VCVTPS2PD 32(R8), Y8
-	VMAXPD    Y2, Y8, Y2
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y2, Y2
-	VCVTPS2PD 48(R8), Y8
-	VMAXPD    Y3, Y8, Y3
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y3, Y3
-	VCVTPS2PD 64(R8), Y8
-	VMAXPD    Y4, Y8, Y4
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y4, Y4
-	VCVTPS2PD 80(R8), Y8
-	VMAXPD    Y5, Y8, Y5
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y5, Y5
-	VCVTPS2PD 96(R8), Y8
-	VMAXPD    Y6, Y8, Y6
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y6, Y6
-	VCVTPS2PD 112(R8), Y8
-	VMAXPD    Y7, Y8, Y7
-	VCMPPD    $0x03, Y8, Y8, Y9
-	VBLENDVPD Y9, Y8, Y7, Y7
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       rowblock
-	VMOVUPD   Y0, (AX)
-	VMOVUPD   Y1, 32(AX)
-	VMOVUPD   Y2, 64(AX)
-	VMOVUPD   Y3, 96(AX)
-	VMOVUPD   Y4, 128(AX)
-	VMOVUPD   Y5, 160(AX)
-	VMOVUPD   Y6, 192(AX)
-	VMOVUPD   Y7, 224(AX)
-	ADDQ      $0x00000100, AX
-	ADDQ      $0x00000080, CX
-	SUBQ      $0x20, SI
-	JNE       block
-	JMP       none
-
-last4:
-	CMPQ       SI, $0x18
-	JLE        last3
-	SUBQ       $0x18, SI
-	LEAQ       lanes<>+0(SB), DI
-	NEGQ       SI
-	LEAQ       64(DI)(SI*4), DI
-	VMOVUPD    (AX), Y0
-	VMOVUPD    32(AX), Y1
-	VMOVUPD    64(AX), Y2
-	VMOVUPD    96(AX), Y3
-	VMOVUPD    128(AX), Y4
-	VMOVUPD    160(AX), Y5
-	VPMOVSXDQ  (DI), Y6
-	VMASKMOVPD 192(AX), Y6, Y6
-	VPMOVSXDQ  16(DI), Y7
-	VMASKMOVPD 224(AX), Y7, Y7
-	MOVQ       CX, CX
-
-rowlast4:
-	VCVTPS2PD    (CX), Y8
-	VMAXPD       Y0, Y8, Y0
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y0, Y0
-	VCVTPS2PD    16(CX), Y8
-	VMAXPD       Y1, Y8, Y1
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y1, Y1
-	VCVTPS2PD    32(CX), Y8
-	VMAXPD       Y2, Y8, Y2
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y2, Y2
-	VCVTPS2PD    48(CX), Y8
-	VMAXPD       Y3, Y8, Y3
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y3, Y3
-	VCVTPS2PD    64(CX), Y8
-	VMAXPD       Y4, Y8, Y4
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y4, Y4
-	VCVTPS2PD    80(CX), Y8
-	VMAXPD       Y5, Y8, Y5
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y5, Y5
-	VMOVUPS      (DI), Y8
-	VMASKMOVPS   96(CX), Y8, Y8
-	VCVTPS2PD    X8, Y8
-	VMAXPD       Y6, Y8, Y6
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y6, Y6
-	VMOVUPS      (DI), Y8
-	VMASKMOVPS   96(CX), Y8, Y8
-	VEXTRACTF128 $0x01, Y8, X8
-	VCVTPS2PD    X8, Y8
-	VMAXPD       Y7, Y8, Y7
-	VCMPPD       $0x03, Y8, Y8, Y9
-	VBLENDVPD    Y9, Y8, Y7, Y7
-	ADDQ         DX, CX
-	DECQ         BX
-	JNE          rowlast4
-	VMOVUPD      Y0, (AX)
-	VMOVUPD      Y1, 32(AX)
-	VMOVUPD      Y2, 64(AX)
-	VMOVUPD      Y3, 96(AX)
-	VMOVUPD      Y4, 128(AX)
-	VMOVUPD      Y5, 160(AX)
-	VPMOVSXDQ    (DI), Y0
-	VMASKMOVPD   Y6, Y0, 192(AX)
-	VPMOVSXDQ    16(DI), Y0
-	VMASKMOVPD   Y7, Y0, 224(AX)
-	JMP          none
-
-last3:
-	CMPQ       SI, $0x10
-	JLE        last2
-	SUBQ       $0x10, SI
-	LEAQ       lanes<>+0(SB), DI
-	NEGQ       SI
-	LEAQ       64(DI)(SI*4), DI
-	VMOVUPD    (AX), Y0
-	VMOVUPD    32(AX), Y1
-	VMOVUPD    64(AX), Y2
-	VMOVUPD    96(AX), Y3
-	VPMOVSXDQ  (DI), Y4
-	VMASKMOVPD 128(AX), Y4, Y4
-	VPMOVSXDQ  16(DI), Y5
-	VMASKMOVPD 160(AX), Y5, Y5
-	MOVQ       CX, CX
-
-rowlast3:
-	VCVTPS2PD    (CX), Y6
-	VMAXPD       Y0, Y6, Y0
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y0, Y0
-	VCVTPS2PD    16(CX), Y6
-	VMAXPD       Y1, Y6, Y1
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y1, Y1
-	VCVTPS2PD    32(CX), Y6
-	VMAXPD       Y2, Y6, Y2
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y2, Y2
-	VCVTPS2PD    48(CX), Y6
-	VMAXPD       Y3, Y6, Y3
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y3, Y3
-	VMOVUPS      (DI), Y6
-	VMASKMOVPS   64(CX), Y6, Y6
-	VCVTPS2PD    X6, Y6
-	VMAXPD       Y4, Y6, Y4
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y4, Y4
-	VMOVUPS      (DI), Y6
-	VMASKMOVPS   64(CX), Y6, Y6
-	VEXTRACTF128 $0x01, Y6, X6
-	VCVTPS2PD    X6, Y6
-	VMAXPD       Y5, Y6, Y5
-	VCMPPD       $0x03, Y6, Y6, Y7
-	VBLENDVPD    Y7, Y6, Y5, Y5
-	ADDQ         DX, CX
-	DECQ         BX
-	JNE          rowlast3
-	VMOVUPD      Y0, (AX)
-	VMOVUPD      Y1, 32(AX)
-	VMOVUPD      Y2, 64(AX)
-	VMOVUPD      Y3, 96(AX)
-	VPMOVSXDQ    (DI), Y0
-	VMASKMOVPD   Y4, Y0, 128(AX)
-	VPMOVSXDQ    16(DI), Y0
-	VMASKMOVPD   Y5, Y0, 160(AX)
-	JMP          none
-
-last2:
-	CMPQ       SI, $0x08
-	JLE        last1
-	SUBQ       $0x08, SI
-	LEAQ       lanes<>+0(SB), DI
-	NEGQ       SI
-	LEAQ       64(DI)(SI*4), DI
-	VMOVUPD    (AX), Y0
-	VMOVUPD    32(AX), Y1
-	VPMOVSXDQ  (DI), Y2
-	VMASKMOVPD 64(AX), Y2, Y2
-	VPMOVSXDQ  16(DI), Y3
-	VMASKMOVPD 96(AX), Y3, Y3
-	MOVQ       CX, CX
-
-rowlast2:
-	VCVTPS2PD    (CX), Y4
-	VMAXPD       Y0, Y4, Y0
-	VCMPPD       $0x03, Y4, Y4, Y5
-	VBLENDVPD    Y5, Y4, Y0, Y0
-	VCVTPS2PD    16(CX), Y4
-	VMAXPD       Y1, Y4, Y1
-	VCMPPD       $0x03, Y4, Y4, Y5
-	VBLENDVPD    Y5, Y4, Y1, Y1
-	VMOVUPS      (DI), Y4
-	VMASKMOVPS   32(CX), Y4, Y4
-	VCVTPS2PD    X4, Y4
-	VMAXPD       Y2, Y4, Y2
-	VCMPPD       $0x03, Y4, Y4, Y5
-	VBLENDVPD    Y5, Y4, Y2, Y2
-	VMOVUPS      (DI), Y4
-	VMASKMOVPS   32(CX), Y4, Y4
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VMAXPD       Y3, Y4, Y3
-	VCMPPD       $0x03, Y4, Y4, Y5
-	VBLENDVPD    Y5, Y4, Y3, Y3
-	ADDQ         DX, CX
-	DECQ         BX
-	JNE          rowlast2
-	VMOVUPD      Y0, (AX)
-	VMOVUPD      Y1, 32(AX)
-	VPMOVSXDQ    (DI), Y0
-	VMASKMOVPD   Y2, Y0, 64(AX)
-	VPMOVSXDQ    16(DI), Y0
-	VMASKMOVPD   Y3, Y0, 96(AX)
-	JMP          none
-
-last1:
-	LEAQ       lanes<>+0(SB), DI
-	NEGQ       SI
-	LEAQ       64(DI)(SI*4), DI
-	VPMOVSXDQ  (DI), Y0
-	VMASKMOVPD (AX), Y0, Y0
-	VPMOVSXDQ  16(DI), Y1
-	VMASKMOVPD 32(AX), Y1, Y1
-	MOVQ       CX, CX
-
-rowlast1:
-	VMOVUPS      (DI), Y2
-	VMASKMOVPS   (CX), Y2, Y2
-	VCVTPS2PD    X2, Y2
-	VMAXPD       Y0, Y2, Y0
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VBLENDVPD    Y3, Y2, Y0, Y0
-	VMOVUPS      (DI), Y2
-	VMASKMOVPS   (CX), Y2, Y2
-	VEXTRACTF128 $0x01, Y2, X2
-	VCVTPS2PD    X2, Y2
-	VMAXPD       Y1, Y2, Y1
-	VCMPPD       $0x03, Y2, Y2, Y3
-	VBLENDVPD    Y3, Y2, Y1, Y1
-	ADDQ         DX, CX
-	DECQ         BX
-	JNE          rowlast1
-	VPMOVSXDQ    (DI), Y2
-	VMASKMOVPD   Y0, Y2, (AX)
-	VPMOVSXDQ    16(DI), Y0
-	VMASKMOVPD   Y1, Y0, 32(AX)
-
-none:
-	VZEROUPPER
-	RET
-
 // func SquaresRows2(acc *float64, means *float64, x *float32, stride int, rows int, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·SquaresRows2(SB), NOSPLIT, $0-48
@@ -1142,85 +852,353 @@ none:
 	VZEROUPPER
 	RET
 
-// func MaxOrNaN2(x *float32, n int) float32
-// Requires: AVX, CMOV, SSE
-TEXT ·MaxOrNaN2(SB), NOSPLIT, $0-20
-	MOVQ    x+0(FP), AX
+// func MaxRows2(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX, AVX2
+TEXT ·MaxRows2(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+block:
+	CMPQ    SI, $0x20
+	JLT     last4
 	VMOVUPS cff800000<>+0(SB), Y0
-	VMOVUPS Y0, Y1
-	VMOVUPS Y0, Y2
-	VMOVUPS Y0, Y3
-	VMOVUPS Y0, Y4
-	VXORPS  Y5, Y5, Y5
-	MOVQ    n+8(FP), CX
-	XORQ    DX, DX
+	VMOVUPS cff800000<>+0(SB), Y1
+	VMOVUPS cff800000<>+0(SB), Y2
+	VMOVUPS cff800000<>+0(SB), Y3
+	MOVQ    BX, DI
+	MOVQ    CX, R8
 
-unrolled:
-	CMPQ    CX, $0x20
-	JLT     single
-	VMOVUPS (AX)(DX*4), Y6
-	VMAXPS  Y1, Y6, Y1
-	VCMPPS  $0x03, Y6, Y6, Y6
-	VORPS   Y6, Y5, Y5
-	VMOVUPS 32(AX)(DX*4), Y6
-	VMAXPS  Y2, Y6, Y2
-	VCMPPS  $0x03, Y6, Y6, Y6
-	VORPS   Y6, Y5, Y5
-	VMOVUPS 64(AX)(DX*4), Y6
-	VMAXPS  Y3, Y6, Y3
-	VCMPPS  $0x03, Y6, Y6, Y6
-	VORPS   Y6, Y5, Y5
-	VMOVUPS 96(AX)(DX*4), Y6
-	VMAXPS  Y4, Y6, Y4
-	VCMPPS  $0x03, Y6, Y6, Y6
-	VORPS   Y6, Y5, Y5
-	ADDQ    $0x20, DX
-	SUBQ    $0x20, CX
-	JMP     unrolled
+rowblock:
+	VMOVUPS      (R8), Y4
+	VMAXPS       Y0, Y4, Y0
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y0, Y0
+	VMOVUPS      32(R8), Y4
+	VMAXPS       Y1, Y4, Y1
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y1, Y1
+	VMOVUPS      64(R8), Y4
+	VMAXPS       Y2, Y4, Y2
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y2, Y2
+	VMOVUPS      96(R8), Y4
+	VMAXPS       Y3, Y4, Y3
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	ADDQ         DX, R8
+	DECQ         DI
+	JNE          rowblock
+	VMOVUPD      (AX), Y4
+	VCVTPS2PD    X0, Y5
+	VMAXPD       Y4, Y5, Y4
+	VCMPPD       $0x03, Y5, Y5, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VMOVUPD      Y4, (AX)
+	VMOVUPD      32(AX), Y4
+	VEXTRACTF128 $0x01, Y0, X0
+	VCVTPS2PD    X0, Y0
+	VMAXPD       Y4, Y0, Y4
+	VCMPPD       $0x03, Y0, Y0, Y5
+	VBLENDVPS    Y5, Y0, Y4, Y4
+	VMOVUPD      Y4, 32(AX)
+	VMOVUPD      64(AX), Y0
+	VCVTPS2PD    X1, Y4
+	VMAXPD       Y0, Y4, Y0
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y0, Y0
+	VMOVUPD      Y0, 64(AX)
+	VMOVUPD      96(AX), Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y4
+	VBLENDVPS    Y4, Y1, Y0, Y0
+	VMOVUPD      Y0, 96(AX)
+	VMOVUPD      128(AX), Y0
+	VCVTPS2PD    X2, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y4
+	VBLENDVPS    Y4, Y1, Y0, Y0
+	VMOVUPD      Y0, 128(AX)
+	VMOVUPD      160(AX), Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPD      Y0, 160(AX)
+	VMOVUPD      192(AX), Y0
+	VCVTPS2PD    X3, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPD      Y0, 192(AX)
+	VMOVUPD      224(AX), Y0
+	VEXTRACTF128 $0x01, Y3, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPD      Y0, 224(AX)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000080, CX
+	SUBQ         $0x20, SI
+	JNE          block
+	JMP          none
 
-single:
-	CMPQ    CX, $0x08
-	JLT     tail
-	VMOVUPS (AX)(DX*4), Y6
-	VMAXPS  Y1, Y6, Y1
-	VCMPPS  $0x03, Y6, Y6, Y6
-	VORPS   Y6, Y5, Y5
-	ADDQ    $0x08, DX
-	SUBQ    $0x08, CX
-	JMP     single
+last4:
+	CMPQ    SI, $0x18
+	JLE     last3
+	SUBQ    $0x18, SI
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    SI
+	LEAQ    64(DI)(SI*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VMOVUPS cff800000<>+0(SB), Y1
+	VMOVUPS cff800000<>+0(SB), Y2
+	VMOVUPS cff800000<>+0(SB), Y3
+	MOVQ    CX, CX
 
-tail:
-	TESTQ      CX, CX
-	JEQ        done
-	LEAQ       lanes<>+0(SB), BX
-	NEGQ       CX
-	LEAQ       64(BX)(CX*4), BX
-	VMOVUPS    (BX), Y6
-	VMASKMOVPS (AX)(DX*4), Y6, Y6
-	VANDPS     (BX), Y0, Y7
-	VXORPS     Y7, Y0, Y0
-	VORPS      Y0, Y6, Y0
-	VMAXPS     Y1, Y0, Y1
-	VCMPPS     $0x03, Y0, Y0, Y0
-	VORPS      Y0, Y5, Y5
+rowlast4:
+	VMOVUPS      (CX), Y4
+	VMAXPS       Y0, Y4, Y0
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y0, Y0
+	VMOVUPS      32(CX), Y4
+	VMAXPS       Y1, Y4, Y1
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y1, Y1
+	VMOVUPS      64(CX), Y4
+	VMAXPS       Y2, Y4, Y2
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y2, Y2
+	VMOVUPS      (DI), Y4
+	VMASKMOVPS   96(CX), Y4, Y4
+	VMAXPS       Y3, Y4, Y3
+	VCMPPS       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast4
+	VMOVUPD      (AX), Y4
+	VCVTPS2PD    X0, Y5
+	VMAXPD       Y4, Y5, Y4
+	VCMPPD       $0x03, Y5, Y5, Y6
+	VBLENDVPS    Y6, Y5, Y4, Y4
+	VMOVUPD      Y4, (AX)
+	VMOVUPD      32(AX), Y4
+	VEXTRACTF128 $0x01, Y0, X0
+	VCVTPS2PD    X0, Y0
+	VMAXPD       Y4, Y0, Y4
+	VCMPPD       $0x03, Y0, Y0, Y5
+	VBLENDVPS    Y5, Y0, Y4, Y4
+	VMOVUPD      Y4, 32(AX)
+	VMOVUPD      64(AX), Y0
+	VCVTPS2PD    X1, Y4
+	VMAXPD       Y0, Y4, Y0
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y0, Y0
+	VMOVUPD      Y0, 64(AX)
+	VMOVUPD      96(AX), Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y4
+	VBLENDVPS    Y4, Y1, Y0, Y0
+	VMOVUPD      Y0, 96(AX)
+	VMOVUPD      128(AX), Y0
+	VCVTPS2PD    X2, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y4
+	VBLENDVPS    Y4, Y1, Y0, Y0
+	VMOVUPD      Y0, 128(AX)
+	VMOVUPD      160(AX), Y0
+	VEXTRACTF128 $0x01, Y2, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	VMOVUPD      Y0, 160(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   192(AX), Y0, Y1
+	VCVTPS2PD    X3, Y2
+	VMAXPD       Y1, Y2, Y1
+	VCMPPD       $0x03, Y2, Y2, Y4
+	VBLENDVPS    Y4, Y2, Y1, Y1
+	VMASKMOVPD   Y1, Y0, 192(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   224(AX), Y0, Y1
+	VEXTRACTF128 $0x01, Y3, X2
+	VCVTPS2PD    X2, Y2
+	VMAXPD       Y1, Y2, Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMASKMOVPD   Y1, Y0, 224(AX)
+	JMP          none
 
-done:
-	VMAXPS       Y2, Y1, Y1
-	VMAXPS       Y3, Y1, Y1
-	VMAXPS       Y4, Y1, Y1
-	VMOVMSKPS    Y5, AX
-	VEXTRACTF128 $0x01, Y1, X0
-	VMAXPS       X1, X0, X0
-	VPERMILPS    $0x4e, X0, X1
-	VMAXPS       X1, X0, X0
-	VPERMILPS    $0xb1, X0, X1
-	VMAXPS       X1, X0, X0
-	VMOVD        X0, CX
-	MOVL         $0x7fc00000, DX
-	TESTL        AX, AX
-	CMOVLNE      DX, CX
-	VMOVD        CX, X0
-	MOVSS        X0, ret+16(FP)
+last3:
+	CMPQ    SI, $0x10
+	JLE     last2
+	SUBQ    $0x10, SI
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    SI
+	LEAQ    64(DI)(SI*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VMOVUPS cff800000<>+0(SB), Y1
+	VMOVUPS cff800000<>+0(SB), Y2
+	MOVQ    CX, CX
+
+rowlast3:
+	VMOVUPS      (CX), Y3
+	VMAXPS       Y0, Y3, Y0
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y0
+	VMOVUPS      32(CX), Y3
+	VMAXPS       Y1, Y3, Y1
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y1, Y1
+	VMOVUPS      (DI), Y3
+	VMASKMOVPS   64(CX), Y3, Y3
+	VMAXPS       Y2, Y3, Y2
+	VCMPPS       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast3
+	VMOVUPD      (AX), Y3
+	VCVTPS2PD    X0, Y4
+	VMAXPD       Y3, Y4, Y3
+	VCMPPD       $0x03, Y4, Y4, Y5
+	VBLENDVPS    Y5, Y4, Y3, Y3
+	VMOVUPD      Y3, (AX)
+	VMOVUPD      32(AX), Y3
+	VEXTRACTF128 $0x01, Y0, X0
+	VCVTPS2PD    X0, Y0
+	VMAXPD       Y3, Y0, Y3
+	VCMPPD       $0x03, Y0, Y0, Y4
+	VBLENDVPS    Y4, Y0, Y3, Y3
+	VMOVUPD      Y3, 32(AX)
+	VMOVUPD      64(AX), Y0
+	VCVTPS2PD    X1, Y3
+	VMAXPD       Y0, Y3, Y0
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y0, Y0
+	VMOVUPD      Y0, 64(AX)
+	VMOVUPD      96(AX), Y0
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y0, Y1, Y0
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y0, Y0
+	VMOVUPD      Y0, 96(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   128(AX), Y0, Y1
+	VCVTPS2PD    X2, Y3
+	VMAXPD       Y1, Y3, Y1
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y1, Y1
+	VMASKMOVPD   Y1, Y0, 128(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   160(AX), Y0, Y1
+	VEXTRACTF128 $0x01, Y2, X2
+	VCVTPS2PD    X2, Y2
+	VMAXPD       Y1, Y2, Y1
+	VCMPPD       $0x03, Y2, Y2, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	VMASKMOVPD   Y1, Y0, 160(AX)
+	JMP          none
+
+last2:
+	CMPQ    SI, $0x08
+	JLE     last1
+	SUBQ    $0x08, SI
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    SI
+	LEAQ    64(DI)(SI*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VMOVUPS cff800000<>+0(SB), Y1
+	MOVQ    CX, CX
+
+rowlast2:
+	VMOVUPS      (CX), Y2
+	VMAXPS       Y0, Y2, Y0
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VBLENDVPS    Y3, Y2, Y0, Y0
+	VMOVUPS      (DI), Y2
+	VMASKMOVPS   32(CX), Y2, Y2
+	VMAXPS       Y1, Y2, Y1
+	VCMPPS       $0x03, Y2, Y2, Y3
+	VBLENDVPS    Y3, Y2, Y1, Y1
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast2
+	VMOVUPD      (AX), Y2
+	VCVTPS2PD    X0, Y3
+	VMAXPD       Y2, Y3, Y2
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMOVUPD      Y2, (AX)
+	VMOVUPD      32(AX), Y2
+	VEXTRACTF128 $0x01, Y0, X0
+	VCVTPS2PD    X0, Y0
+	VMAXPD       Y2, Y0, Y2
+	VCMPPD       $0x03, Y0, Y0, Y3
+	VBLENDVPS    Y3, Y0, Y2, Y2
+	VMOVUPD      Y2, 32(AX)
+	VPMOVSXDQ    (DI), Y0
+	VMASKMOVPD   64(AX), Y0, Y2
+	VCVTPS2PD    X1, Y3
+	VMAXPD       Y2, Y3, Y2
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMASKMOVPD   Y2, Y0, 64(AX)
+	VPMOVSXDQ    16(DI), Y0
+	VMASKMOVPD   96(AX), Y0, Y2
+	VEXTRACTF128 $0x01, Y1, X1
+	VCVTPS2PD    X1, Y1
+	VMAXPD       Y2, Y1, Y2
+	VCMPPD       $0x03, Y1, Y1, Y3
+	VBLENDVPS    Y3, Y1, Y2, Y2
+	VMASKMOVPD   Y2, Y0, 96(AX)
+	JMP          none
+
+last1:
+	LEAQ    lanes<>+0(SB), DI
+	NEGQ    SI
+	LEAQ    64(DI)(SI*4), DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	MOVQ    CX, CX
+
+rowlast1:
+	VMOVUPS      (DI), Y1
+	VMASKMOVPS   (CX), Y1, Y1
+	VMAXPS       Y0, Y1, Y0
+	VCMPPS       $0x03, Y1, Y1, Y2
+	VBLENDVPS    Y2, Y1, Y0, Y0
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          rowlast1
+	VPMOVSXDQ    (DI), Y1
+	VMASKMOVPD   (AX), Y1, Y2
+	VCVTPS2PD    X0, Y3
+	VMAXPD       Y2, Y3, Y2
+	VCMPPD       $0x03, Y3, Y3, Y4
+	VBLENDVPS    Y4, Y3, Y2, Y2
+	VMASKMOVPD   Y2, Y1, (AX)
+	VPMOVSXDQ    16(DI), Y1
+	VMASKMOVPD   32(AX), Y1, Y2
+	VEXTRACTF128 $0x01, Y0, X0
+	VCVTPS2PD    X0, Y0
+	VMAXPD       Y2, Y0, Y2
+	VCMPPD       $0x03, Y0, Y0, Y3
+	VBLENDVPS    Y3, Y0, Y2, Y2
+	VMASKMOVPD   Y2, Y1, 32(AX)
+
+none:
 	VZEROUPPER
 	RET
 
@@ -1241,6 +1219,178 @@ DATA cff800000<>+52(SB)/4, $0xff800000
 DATA cff800000<>+56(SB)/4, $0xff800000
 DATA cff800000<>+60(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+
+// func SumEach2(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX
+TEXT ·SumEach2(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+each:
+	MOVQ   SI, DI
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	XORQ   R8, R8
+
+unrolled:
+	CMPQ      DI, $0x10
+	JLT       single
+	VCVTPS2PD (CX)(R8*4), Y4
+	VCVTPS2PD 16(CX)(R8*4), Y5
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	VCVTPS2PD 32(CX)(R8*4), Y4
+	VCVTPS2PD 48(CX)(R8*4), Y5
+	VADDPD    Y4, Y2, Y2
+	VADDPD    Y5, Y3, Y3
+	ADDQ      $0x10, R8
+	SUBQ      $0x10, DI
+	JMP       unrolled
+
+single:
+	CMPQ      DI, $0x08
+	JLT       tail
+	VCVTPS2PD (CX)(R8*4), Y4
+	VCVTPS2PD 16(CX)(R8*4), Y5
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	ADDQ      $0x08, R8
+	SUBQ      $0x08, DI
+	JMP       single
+
+tail:
+	TESTQ        DI, DI
+	JEQ          done
+	LEAQ         lanes<>+0(SB), R9
+	NEGQ         DI
+	LEAQ         64(R9)(DI*4), R9
+	VMOVUPS      (R9), Y4
+	VMASKMOVPS   (CX)(R8*4), Y4, Y4
+	VCVTPS2PD    X4, Y5
+	VEXTRACTF128 $0x01, Y4, X4
+	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y0, Y0
+	VADDPD       Y4, Y1, Y1
+
+done:
+	VADDPD       Y1, Y0, Y0
+	VADDPD       Y3, Y2, Y2
+	VADDPD       Y2, Y0, Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VADDPD       X0, X1, X1
+	VUNPCKHPD    X1, X1, X0
+	VADDSD       X0, X1, X1
+	VADDSD       (AX), X1, X1
+	VMOVSD       X1, (AX)
+	ADDQ         $0x08, AX
+	ADDQ         DX, CX
+	DECQ         BX
+	JNE          each
+	VZEROUPPER
+	RET
+
+// func MaxEach2(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX
+TEXT ·MaxEach2(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+each:
+	MOVQ    SI, DI
+	VMOVUPS cff800000<>+0(SB), Y0
+	VXORPS  Y1, Y1, Y1
+	VMOVUPS Y0, Y2
+	VMOVUPS Y0, Y3
+	VMOVUPS Y0, Y4
+	VMOVUPS Y0, Y5
+	XORQ    R8, R8
+
+unrolled:
+	CMPQ    DI, $0x20
+	JLT     single
+	VMOVUPS (CX)(R8*4), Y6
+	VMAXPS  Y2, Y6, Y2
+	VCMPPS  $0x03, Y6, Y6, Y6
+	VORPS   Y6, Y1, Y1
+	VMOVUPS 32(CX)(R8*4), Y6
+	VMAXPS  Y3, Y6, Y3
+	VCMPPS  $0x03, Y6, Y6, Y6
+	VORPS   Y6, Y1, Y1
+	VMOVUPS 64(CX)(R8*4), Y6
+	VMAXPS  Y4, Y6, Y4
+	VCMPPS  $0x03, Y6, Y6, Y6
+	VORPS   Y6, Y1, Y1
+	VMOVUPS 96(CX)(R8*4), Y6
+	VMAXPS  Y5, Y6, Y5
+	VCMPPS  $0x03, Y6, Y6, Y6
+	VORPS   Y6, Y1, Y1
+	ADDQ    $0x20, R8
+	SUBQ    $0x20, DI
+	JMP     unrolled
+
+single:
+	CMPQ    DI, $0x08
+	JLT     tail
+	VMOVUPS (CX)(R8*4), Y6
+	VMAXPS  Y2, Y6, Y2
+	VCMPPS  $0x03, Y6, Y6, Y6
+	VORPS   Y6, Y1, Y1
+	ADDQ    $0x08, R8
+	SUBQ    $0x08, DI
+	JMP     single
+
+tail:
+	TESTQ      DI, DI
+	JEQ        done
+	LEAQ       lanes<>+0(SB), R9
+	NEGQ       DI
+	LEAQ       64(R9)(DI*4), R9
+	VMOVUPS    (R9), Y6
+	VMASKMOVPS (CX)(R8*4), Y6, Y6
+	VANDPS     (R9), Y0, Y7
+	VXORPS     Y7, Y0, Y0
+	VORPS      Y0, Y6, Y0
+	VMAXPS     Y2, Y0, Y2
+	VCMPPS     $0x03, Y0, Y0, Y0
+	VORPS      Y0, Y1, Y1
+
+done:
+	VMAXPS       Y3, Y2, Y2
+	VMAXPS       Y4, Y2, Y2
+	VMAXPS       Y5, Y2, Y2
+	VEXTRACTF128 $0x01, Y2, X0
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0x4e, X0, X2
+	VMAXPS       X2, X0, X0
+	VPERMILPS    $0xb1, X0, X2
+	VMAXPS       X2, X0, X0
+	VCVTSS2SD    X0, X0, X0
+	VMOVSD       (AX), X2
+	VMAXSD       X2, X0, X0
+	VMOVSD       X0, (AX)
+	VMOVMSKPS    Y1, DI
+	TESTL        DI, DI
+	JEQ          numbers
+	MOVQ         $0x7ff8000000000000, DI
+	MOVQ         DI, (AX)
+
+numbers:
+	ADDQ $0x08, AX
+	ADDQ DX, CX
+	DECQ BX
+	JNE  each
+	VZEROUPPER
+	RET
 
 // func MulFrom2(y *float32, a *float32, b *float32, n int, c float32)
 // Requires: AVX

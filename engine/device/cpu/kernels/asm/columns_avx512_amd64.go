@@ -8,12 +8,6 @@ package asm
 //go:noescape
 func SumRows512(acc *float64, x *float32, stride int, rows int, n int)
 
-// MaxRows512 replaces by what is larger in rows, and for good by NaN, a number for each of n columns.
-// Rows are stride elements apart. There is a row.
-//
-//go:noescape
-func MaxRows512(acc *float64, x *float32, stride int, rows int, n int)
-
 // SquaresRows512 adds rows of (x-mean)^2 to a number for each of n columns.
 // Rows are stride elements apart. There is a row.
 //
@@ -38,10 +32,23 @@ func ScaleRows512(y *float32, x *float32, mean *float32, rest *float32, factor *
 //go:noescape
 func ScaleGradRows512(y *float32, x *float32, dy *float32, mean *float32, level *float32, slope *float32, factor *float32, stride int, rows int, n int)
 
-// MaxOrNaN512 is the largest of n elements, -Inf of none, and NaN if one is NaN.
+// MaxRows512 replaces by what is larger in rows, and for good by NaN, a number for each of n columns.
+// Rows are stride elements apart. There is a row.
 //
 //go:noescape
-func MaxOrNaN512(x *float32, n int) float32
+func MaxRows512(acc *float64, x *float32, stride int, rows int, n int)
+
+// SumEach512 adds to acc the sum in float64 of each of rows of n elements, stride elements apart.
+// There is a row, and a number for each.
+//
+//go:noescape
+func SumEach512(acc *float64, x *float32, stride int, rows int, n int)
+
+// MaxEach512 replaces acc by what is larger, and for good by NaN, in each of rows of n elements, stride elements apart.
+// There is a row, and a number for each.
+//
+//go:noescape
+func MaxEach512(acc *float64, x *float32, stride int, rows int, n int)
 
 // MulFrom512 is y = a*(b-c) for n elements.
 //

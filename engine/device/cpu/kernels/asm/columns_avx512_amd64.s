@@ -228,288 +228,6 @@ none:
 	VZEROUPPER
 	RET
 
-// func MaxRows512(acc *float64, x *float32, stride int, rows int, n int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
-TEXT ·MaxRows512(SB), NOSPLIT, $0-40
-	MOVQ acc+0(FP), AX
-	MOVQ x+8(FP), CX
-	MOVQ stride+16(FP), DX
-	SHLQ $0x02, DX
-	MOVQ rows+24(FP), BX
-	MOVQ n+32(FP), SI
-
-block:
-	CMPQ    SI, $0x40
-	JLT     last4
-	VMOVUPD (AX), Z0
-	VMOVUPD 64(AX), Z1
-	VMOVUPD 128(AX), Z2
-	VMOVUPD 192(AX), Z3
-	VMOVUPD 256(AX), Z4
-	VMOVUPD 320(AX), Z5
-	VMOVUPD 384(AX), Z6
-	VMOVUPD 448(AX), Z7
-	MOVQ    BX, DI
-	MOVQ    CX, R8
-
-rowblock:
-	VCVTPS2PD (R8), Z8
-	VMAXPD    Z0, Z8, Z0
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z0
-	VCVTPS2PD 32(R8), Z8
-	VMAXPD    Z1, Z8, Z1
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z1
-	VCVTPS2PD 64(R8), Z8
-	VMAXPD    Z2, Z8, Z2
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z2
-	VCVTPS2PD 96(R8), Z8
-	VMAXPD    Z3, Z8, Z3
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z3
-	VCVTPS2PD 128(R8), Z8
-	VMAXPD    Z4, Z8, Z4
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z4
-	VCVTPS2PD 160(R8), Z8
-	VMAXPD    Z5, Z8, Z5
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z5
-	VCVTPS2PD 192(R8), Z8
-	VMAXPD    Z6, Z8, Z6
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z6
-	VCVTPS2PD 224(R8), Z8
-	VMAXPD    Z7, Z8, Z7
-	VCMPPD    $0x03, Z8, Z8, K1
-	VMOVAPD   Z8, K1, Z7
-	ADDQ      DX, R8
-	DECQ      DI
-	JNE       rowblock
-	VMOVUPD   Z0, (AX)
-	VMOVUPD   Z1, 64(AX)
-	VMOVUPD   Z2, 128(AX)
-	VMOVUPD   Z3, 192(AX)
-	VMOVUPD   Z4, 256(AX)
-	VMOVUPD   Z5, 320(AX)
-	VMOVUPD   Z6, 384(AX)
-	VMOVUPD   Z7, 448(AX)
-	ADDQ      $0x00000200, AX
-	ADDQ      $0x00000100, CX
-	SUBQ      $0x40, SI
-	JNE       block
-	JMP       none
-
-last4:
-	CMPQ      SI, $0x30
-	JLE       last3
-	SUBQ      $0x30, SI
-	MOVL      $0x0000ffff, DI
-	BZHIL     SI, DI, DI
-	KMOVW     DI, K1
-	VMOVUPD   (AX), Z0
-	VMOVUPD   64(AX), Z1
-	VMOVUPD   128(AX), Z2
-	VMOVUPD   192(AX), Z3
-	VMOVUPD   256(AX), Z4
-	VMOVUPD   320(AX), Z5
-	KSHIFTRW  $0x00, K1, K2
-	VMOVUPD.Z 384(AX), K2, Z6
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD.Z 448(AX), K2, Z7
-	MOVQ      CX, CX
-
-rowlast4:
-	VCVTPS2PD     (CX), Z8
-	VMAXPD        Z0, Z8, Z0
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z0
-	VCVTPS2PD     32(CX), Z8
-	VMAXPD        Z1, Z8, Z1
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z1
-	VCVTPS2PD     64(CX), Z8
-	VMAXPD        Z2, Z8, Z2
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z2
-	VCVTPS2PD     96(CX), Z8
-	VMAXPD        Z3, Z8, Z3
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z3
-	VCVTPS2PD     128(CX), Z8
-	VMAXPD        Z4, Z8, Z4
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z4
-	VCVTPS2PD     160(CX), Z8
-	VMAXPD        Z5, Z8, Z5
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z5
-	VMOVUPS.Z     192(CX), K1, Z8
-	VCVTPS2PD     Y8, Z8
-	VMAXPD        Z6, Z8, Z6
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z6
-	VMOVUPS.Z     192(CX), K1, Z8
-	VEXTRACTF32X8 $0x01, Z8, Y8
-	VCVTPS2PD     Y8, Z8
-	VMAXPD        Z7, Z8, Z7
-	VCMPPD        $0x03, Z8, Z8, K2
-	VMOVAPD       Z8, K2, Z7
-	ADDQ          DX, CX
-	DECQ          BX
-	JNE           rowlast4
-	VMOVUPD       Z0, (AX)
-	VMOVUPD       Z1, 64(AX)
-	VMOVUPD       Z2, 128(AX)
-	VMOVUPD       Z3, 192(AX)
-	VMOVUPD       Z4, 256(AX)
-	VMOVUPD       Z5, 320(AX)
-	KSHIFTRW      $0x00, K1, K2
-	VMOVUPD       Z6, K2, 384(AX)
-	KSHIFTRW      $0x08, K1, K1
-	VMOVUPD       Z7, K1, 448(AX)
-	JMP           none
-
-last3:
-	CMPQ      SI, $0x20
-	JLE       last2
-	SUBQ      $0x20, SI
-	MOVL      $0x0000ffff, DI
-	BZHIL     SI, DI, DI
-	KMOVW     DI, K1
-	VMOVUPD   (AX), Z0
-	VMOVUPD   64(AX), Z1
-	VMOVUPD   128(AX), Z2
-	VMOVUPD   192(AX), Z3
-	KSHIFTRW  $0x00, K1, K2
-	VMOVUPD.Z 256(AX), K2, Z4
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD.Z 320(AX), K2, Z5
-	MOVQ      CX, CX
-
-rowlast3:
-	VCVTPS2PD     (CX), Z6
-	VMAXPD        Z0, Z6, Z0
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z0
-	VCVTPS2PD     32(CX), Z6
-	VMAXPD        Z1, Z6, Z1
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z1
-	VCVTPS2PD     64(CX), Z6
-	VMAXPD        Z2, Z6, Z2
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z2
-	VCVTPS2PD     96(CX), Z6
-	VMAXPD        Z3, Z6, Z3
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z3
-	VMOVUPS.Z     128(CX), K1, Z6
-	VCVTPS2PD     Y6, Z6
-	VMAXPD        Z4, Z6, Z4
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z4
-	VMOVUPS.Z     128(CX), K1, Z6
-	VEXTRACTF32X8 $0x01, Z6, Y6
-	VCVTPS2PD     Y6, Z6
-	VMAXPD        Z5, Z6, Z5
-	VCMPPD        $0x03, Z6, Z6, K2
-	VMOVAPD       Z6, K2, Z5
-	ADDQ          DX, CX
-	DECQ          BX
-	JNE           rowlast3
-	VMOVUPD       Z0, (AX)
-	VMOVUPD       Z1, 64(AX)
-	VMOVUPD       Z2, 128(AX)
-	VMOVUPD       Z3, 192(AX)
-	KSHIFTRW      $0x00, K1, K2
-	VMOVUPD       Z4, K2, 256(AX)
-	KSHIFTRW      $0x08, K1, K1
-	VMOVUPD       Z5, K1, 320(AX)
-	JMP           none
-
-last2:
-	CMPQ      SI, $0x10
-	JLE       last1
-	SUBQ      $0x10, SI
-	MOVL      $0x0000ffff, DI
-	BZHIL     SI, DI, DI
-	KMOVW     DI, K1
-	VMOVUPD   (AX), Z0
-	VMOVUPD   64(AX), Z1
-	KSHIFTRW  $0x00, K1, K2
-	VMOVUPD.Z 128(AX), K2, Z2
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD.Z 192(AX), K2, Z3
-	MOVQ      CX, CX
-
-rowlast2:
-	VCVTPS2PD     (CX), Z4
-	VMAXPD        Z0, Z4, Z0
-	VCMPPD        $0x03, Z4, Z4, K2
-	VMOVAPD       Z4, K2, Z0
-	VCVTPS2PD     32(CX), Z4
-	VMAXPD        Z1, Z4, Z1
-	VCMPPD        $0x03, Z4, Z4, K2
-	VMOVAPD       Z4, K2, Z1
-	VMOVUPS.Z     64(CX), K1, Z4
-	VCVTPS2PD     Y4, Z4
-	VMAXPD        Z2, Z4, Z2
-	VCMPPD        $0x03, Z4, Z4, K2
-	VMOVAPD       Z4, K2, Z2
-	VMOVUPS.Z     64(CX), K1, Z4
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VMAXPD        Z3, Z4, Z3
-	VCMPPD        $0x03, Z4, Z4, K2
-	VMOVAPD       Z4, K2, Z3
-	ADDQ          DX, CX
-	DECQ          BX
-	JNE           rowlast2
-	VMOVUPD       Z0, (AX)
-	VMOVUPD       Z1, 64(AX)
-	KSHIFTRW      $0x00, K1, K2
-	VMOVUPD       Z2, K2, 128(AX)
-	KSHIFTRW      $0x08, K1, K1
-	VMOVUPD       Z3, K1, 192(AX)
-	JMP           none
-
-last1:
-	MOVL      $0x0000ffff, DI
-	BZHIL     SI, DI, DI
-	KMOVW     DI, K1
-	KSHIFTRW  $0x00, K1, K2
-	VMOVUPD.Z (AX), K2, Z0
-	KSHIFTRW  $0x08, K1, K2
-	VMOVUPD.Z 64(AX), K2, Z1
-	MOVQ      CX, CX
-
-rowlast1:
-	VMOVUPS.Z     (CX), K1, Z2
-	VCVTPS2PD     Y2, Z2
-	VMAXPD        Z0, Z2, Z0
-	VCMPPD        $0x03, Z2, Z2, K2
-	VMOVAPD       Z2, K2, Z0
-	VMOVUPS.Z     (CX), K1, Z2
-	VEXTRACTF32X8 $0x01, Z2, Y2
-	VCVTPS2PD     Y2, Z2
-	VMAXPD        Z1, Z2, Z1
-	VCMPPD        $0x03, Z2, Z2, K2
-	VMOVAPD       Z2, K2, Z1
-	ADDQ          DX, CX
-	DECQ          BX
-	JNE           rowlast1
-	KSHIFTRW      $0x00, K1, K2
-	VMOVUPD       Z0, K2, (AX)
-	KSHIFTRW      $0x08, K1, K1
-	VMOVUPD       Z1, K1, 64(AX)
-
-none:
-	VZEROUPPER
-	RET
-
 // func SquaresRows512(acc *float64, means *float64, x *float32, stride int, rows int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·SquaresRows512(SB), NOSPLIT, $0-48
@@ -1054,87 +772,349 @@ none:
 	VZEROUPPER
 	RET
 
-// func MaxOrNaN512(x *float32, n int) float32
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV, SSE
-TEXT ·MaxOrNaN512(SB), NOSPLIT, $0-20
-	MOVQ    x+0(FP), AX
+// func MaxRows512(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·MaxRows512(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+block:
+	CMPQ    SI, $0x40
+	JLT     last4
 	VMOVUPS cff800000<>+0(SB), Z0
-	VMOVUPS Z0, Z1
-	VMOVUPS Z0, Z2
-	VMOVUPS Z0, Z3
-	VMOVUPS Z0, Z4
-	VXORPS  Z5, Z5, Z5
-	KXORW   K1, K1, K1
-	MOVQ    n+8(FP), CX
-	XORQ    DX, DX
+	VMOVUPS cff800000<>+0(SB), Z1
+	VMOVUPS cff800000<>+0(SB), Z2
+	VMOVUPS cff800000<>+0(SB), Z3
+	MOVQ    BX, DI
+	MOVQ    CX, R8
 
-unrolled:
-	CMPQ    CX, $0x40
-	JLT     single
-	VMOVUPS (AX)(DX*4), Z5
-	VMAXPS  Z1, Z5, Z1
-	VCMPPS  $0x03, Z5, Z5, K2
-	KORW    K2, K1, K1
-	VMOVUPS 64(AX)(DX*4), Z5
-	VMAXPS  Z2, Z5, Z2
-	VCMPPS  $0x03, Z5, Z5, K2
-	KORW    K2, K1, K1
-	VMOVUPS 128(AX)(DX*4), Z5
-	VMAXPS  Z3, Z5, Z3
-	VCMPPS  $0x03, Z5, Z5, K2
-	KORW    K2, K1, K1
-	VMOVUPS 192(AX)(DX*4), Z5
-	VMAXPS  Z4, Z5, Z4
-	VCMPPS  $0x03, Z5, Z5, K2
-	KORW    K2, K1, K1
-	ADDQ    $0x40, DX
-	SUBQ    $0x40, CX
-	JMP     unrolled
+rowblock:
+	VMOVUPS       (R8), Z4
+	VMAXPS        Z0, Z4, Z0
+	VCMPPS        $0x03, Z4, Z4, K1
+	VMOVAPS       Z4, K1, Z0
+	VMOVUPS       64(R8), Z4
+	VMAXPS        Z1, Z4, Z1
+	VCMPPS        $0x03, Z4, Z4, K1
+	VMOVAPS       Z4, K1, Z1
+	VMOVUPS       128(R8), Z4
+	VMAXPS        Z2, Z4, Z2
+	VCMPPS        $0x03, Z4, Z4, K1
+	VMOVAPS       Z4, K1, Z2
+	VMOVUPS       192(R8), Z4
+	VMAXPS        Z3, Z4, Z3
+	VCMPPS        $0x03, Z4, Z4, K1
+	VMOVAPS       Z4, K1, Z3
+	ADDQ          DX, R8
+	DECQ          DI
+	JNE           rowblock
+	VMOVUPD       (AX), Z4
+	VCVTPS2PD     Y0, Z5
+	VMAXPD        Z4, Z5, Z4
+	VCMPPD        $0x03, Z5, Z5, K1
+	VMOVAPD       Z5, K1, Z4
+	VMOVUPD       Z4, (AX)
+	VMOVUPD       64(AX), Z4
+	VEXTRACTF32X8 $0x01, Z0, Y0
+	VCVTPS2PD     Y0, Z0
+	VMAXPD        Z4, Z0, Z4
+	VCMPPD        $0x03, Z0, Z0, K1
+	VMOVAPD       Z0, K1, Z4
+	VMOVUPD       Z4, 64(AX)
+	VMOVUPD       128(AX), Z0
+	VCVTPS2PD     Y1, Z4
+	VMAXPD        Z0, Z4, Z0
+	VCMPPD        $0x03, Z4, Z4, K1
+	VMOVAPD       Z4, K1, Z0
+	VMOVUPD       Z0, 128(AX)
+	VMOVUPD       192(AX), Z0
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMOVAPD       Z1, K1, Z0
+	VMOVUPD       Z0, 192(AX)
+	VMOVUPD       256(AX), Z0
+	VCVTPS2PD     Y2, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMOVAPD       Z1, K1, Z0
+	VMOVUPD       Z0, 256(AX)
+	VMOVUPD       320(AX), Z0
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMOVAPD       Z1, K1, Z0
+	VMOVUPD       Z0, 320(AX)
+	VMOVUPD       384(AX), Z0
+	VCVTPS2PD     Y3, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMOVAPD       Z1, K1, Z0
+	VMOVUPD       Z0, 384(AX)
+	VMOVUPD       448(AX), Z0
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K1
+	VMOVAPD       Z1, K1, Z0
+	VMOVUPD       Z0, 448(AX)
+	ADDQ          $0x00000200, AX
+	ADDQ          $0x00000100, CX
+	SUBQ          $0x40, SI
+	JNE           block
+	JMP           none
 
-single:
-	CMPQ    CX, $0x10
-	JLT     tail
-	VMOVUPS (AX)(DX*4), Z5
-	VMAXPS  Z1, Z5, Z1
-	VCMPPS  $0x03, Z5, Z5, K2
-	KORW    K2, K1, K1
-	ADDQ    $0x10, DX
-	SUBQ    $0x10, CX
-	JMP     single
+last4:
+	CMPQ    SI, $0x30
+	JLE     last3
+	SUBQ    $0x30, SI
+	MOVL    $0x0000ffff, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	VMOVUPS cff800000<>+0(SB), Z0
+	VMOVUPS cff800000<>+0(SB), Z1
+	VMOVUPS cff800000<>+0(SB), Z2
+	VMOVUPS cff800000<>+0(SB), Z3
+	MOVQ    CX, CX
 
-tail:
-	TESTQ     CX, CX
-	JEQ       done
-	MOVL      $0x0000ffff, BX
-	BZHIL     CX, BX, BX
-	KMOVW     BX, K2
-	VMOVUPS.Z (AX)(DX*4), K2, Z5
-	VMOVAPS.Z Z0, K2, Z6
-	VXORPS    Z6, Z0, Z0
-	VORPS     Z0, Z5, Z0
-	VMAXPS    Z1, Z0, Z1
-	VCMPPS    $0x03, Z0, Z0, K2
-	KORW      K2, K1, K1
+rowlast4:
+	VMOVUPS       (CX), Z4
+	VMAXPS        Z0, Z4, Z0
+	VCMPPS        $0x03, Z4, Z4, K2
+	VMOVAPS       Z4, K2, Z0
+	VMOVUPS       64(CX), Z4
+	VMAXPS        Z1, Z4, Z1
+	VCMPPS        $0x03, Z4, Z4, K2
+	VMOVAPS       Z4, K2, Z1
+	VMOVUPS       128(CX), Z4
+	VMAXPS        Z2, Z4, Z2
+	VCMPPS        $0x03, Z4, Z4, K2
+	VMOVAPS       Z4, K2, Z2
+	VMOVUPS.Z     192(CX), K1, Z4
+	VMAXPS        Z3, Z4, Z3
+	VCMPPS        $0x03, Z4, Z4, K2
+	VMOVAPS       Z4, K2, Z3
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast4
+	VMOVUPD       (AX), Z4
+	VCVTPS2PD     Y0, Z5
+	VMAXPD        Z4, Z5, Z4
+	VCMPPD        $0x03, Z5, Z5, K2
+	VMOVAPD       Z5, K2, Z4
+	VMOVUPD       Z4, (AX)
+	VMOVUPD       64(AX), Z4
+	VEXTRACTF32X8 $0x01, Z0, Y0
+	VCVTPS2PD     Y0, Z0
+	VMAXPD        Z4, Z0, Z4
+	VCMPPD        $0x03, Z0, Z0, K2
+	VMOVAPD       Z0, K2, Z4
+	VMOVUPD       Z4, 64(AX)
+	VMOVUPD       128(AX), Z0
+	VCVTPS2PD     Y1, Z4
+	VMAXPD        Z0, Z4, Z0
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z0
+	VMOVUPD       Z0, 128(AX)
+	VMOVUPD       192(AX), Z0
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, 192(AX)
+	VMOVUPD       256(AX), Z0
+	VCVTPS2PD     Y2, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, 256(AX)
+	VMOVUPD       320(AX), Z0
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, 320(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD.Z     384(AX), K2, Z0
+	VCVTPS2PD     Y3, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K3
+	VMOVAPD       Z1, K3, Z0
+	VMOVUPD       Z0, K2, 384(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD.Z     448(AX), K1, Z0
+	VEXTRACTF32X8 $0x01, Z3, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, K1, 448(AX)
+	JMP           none
 
-done:
-	VMAXPS        Z2, Z1, Z1
-	VMAXPS        Z3, Z1, Z1
-	VMAXPS        Z4, Z1, Z1
-	KMOVW         K1, AX
-	VEXTRACTF64X4 $0x01, Z1, Y0
-	VMAXPS        Y0, Y1, Y0
-	VEXTRACTF128  $0x01, Y0, X1
-	VMAXPS        X0, X1, X1
-	VPERMILPS     $0x4e, X1, X0
-	VMAXPS        X0, X1, X1
-	VPERMILPS     $0xb1, X1, X0
-	VMAXPS        X0, X1, X1
-	VMOVD         X1, CX
-	MOVL          $0x7fc00000, DX
-	TESTL         AX, AX
-	CMOVLNE       DX, CX
-	VMOVD         CX, X0
-	MOVSS         X0, ret+16(FP)
+last3:
+	CMPQ    SI, $0x20
+	JLE     last2
+	SUBQ    $0x20, SI
+	MOVL    $0x0000ffff, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	VMOVUPS cff800000<>+0(SB), Z0
+	VMOVUPS cff800000<>+0(SB), Z1
+	VMOVUPS cff800000<>+0(SB), Z2
+	MOVQ    CX, CX
+
+rowlast3:
+	VMOVUPS       (CX), Z3
+	VMAXPS        Z0, Z3, Z0
+	VCMPPS        $0x03, Z3, Z3, K2
+	VMOVAPS       Z3, K2, Z0
+	VMOVUPS       64(CX), Z3
+	VMAXPS        Z1, Z3, Z1
+	VCMPPS        $0x03, Z3, Z3, K2
+	VMOVAPS       Z3, K2, Z1
+	VMOVUPS.Z     128(CX), K1, Z3
+	VMAXPS        Z2, Z3, Z2
+	VCMPPS        $0x03, Z3, Z3, K2
+	VMOVAPS       Z3, K2, Z2
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast3
+	VMOVUPD       (AX), Z3
+	VCVTPS2PD     Y0, Z4
+	VMAXPD        Z3, Z4, Z3
+	VCMPPD        $0x03, Z4, Z4, K2
+	VMOVAPD       Z4, K2, Z3
+	VMOVUPD       Z3, (AX)
+	VMOVUPD       64(AX), Z3
+	VEXTRACTF32X8 $0x01, Z0, Y0
+	VCVTPS2PD     Y0, Z0
+	VMAXPD        Z3, Z0, Z3
+	VCMPPD        $0x03, Z0, Z0, K2
+	VMOVAPD       Z0, K2, Z3
+	VMOVUPD       Z3, 64(AX)
+	VMOVUPD       128(AX), Z0
+	VCVTPS2PD     Y1, Z3
+	VMAXPD        Z0, Z3, Z0
+	VCMPPD        $0x03, Z3, Z3, K2
+	VMOVAPD       Z3, K2, Z0
+	VMOVUPD       Z0, 128(AX)
+	VMOVUPD       192(AX), Z0
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, 192(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD.Z     256(AX), K2, Z0
+	VCVTPS2PD     Y2, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K3
+	VMOVAPD       Z1, K3, Z0
+	VMOVUPD       Z0, K2, 256(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD.Z     320(AX), K1, Z0
+	VEXTRACTF32X8 $0x01, Z2, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, K1, 320(AX)
+	JMP           none
+
+last2:
+	CMPQ    SI, $0x10
+	JLE     last1
+	SUBQ    $0x10, SI
+	MOVL    $0x0000ffff, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	VMOVUPS cff800000<>+0(SB), Z0
+	VMOVUPS cff800000<>+0(SB), Z1
+	MOVQ    CX, CX
+
+rowlast2:
+	VMOVUPS       (CX), Z2
+	VMAXPS        Z0, Z2, Z0
+	VCMPPS        $0x03, Z2, Z2, K2
+	VMOVAPS       Z2, K2, Z0
+	VMOVUPS.Z     64(CX), K1, Z2
+	VMAXPS        Z1, Z2, Z1
+	VCMPPS        $0x03, Z2, Z2, K2
+	VMOVAPS       Z2, K2, Z1
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast2
+	VMOVUPD       (AX), Z2
+	VCVTPS2PD     Y0, Z3
+	VMAXPD        Z2, Z3, Z2
+	VCMPPD        $0x03, Z3, Z3, K2
+	VMOVAPD       Z3, K2, Z2
+	VMOVUPD       Z2, (AX)
+	VMOVUPD       64(AX), Z2
+	VEXTRACTF32X8 $0x01, Z0, Y0
+	VCVTPS2PD     Y0, Z0
+	VMAXPD        Z2, Z0, Z2
+	VCMPPD        $0x03, Z0, Z0, K2
+	VMOVAPD       Z0, K2, Z2
+	VMOVUPD       Z2, 64(AX)
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD.Z     128(AX), K2, Z0
+	VCVTPS2PD     Y1, Z2
+	VMAXPD        Z0, Z2, Z0
+	VCMPPD        $0x03, Z2, Z2, K3
+	VMOVAPD       Z2, K3, Z0
+	VMOVUPD       Z0, K2, 128(AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD.Z     192(AX), K1, Z0
+	VEXTRACTF32X8 $0x01, Z1, Y1
+	VCVTPS2PD     Y1, Z1
+	VMAXPD        Z0, Z1, Z0
+	VCMPPD        $0x03, Z1, Z1, K2
+	VMOVAPD       Z1, K2, Z0
+	VMOVUPD       Z0, K1, 192(AX)
+	JMP           none
+
+last1:
+	MOVL    $0x0000ffff, DI
+	BZHIL   SI, DI, DI
+	KMOVW   DI, K1
+	VMOVUPS cff800000<>+0(SB), Z0
+	MOVQ    CX, CX
+
+rowlast1:
+	VMOVUPS.Z     (CX), K1, Z1
+	VMAXPS        Z0, Z1, Z0
+	VCMPPS        $0x03, Z1, Z1, K2
+	VMOVAPS       Z1, K2, Z0
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           rowlast1
+	KSHIFTRW      $0x00, K1, K2
+	VMOVUPD.Z     (AX), K2, Z1
+	VCVTPS2PD     Y0, Z2
+	VMAXPD        Z1, Z2, Z1
+	VCMPPD        $0x03, Z2, Z2, K3
+	VMOVAPD       Z2, K3, Z1
+	VMOVUPD       Z1, K2, (AX)
+	KSHIFTRW      $0x08, K1, K1
+	VMOVUPD.Z     64(AX), K1, Z1
+	VEXTRACTF32X8 $0x01, Z0, Y0
+	VCVTPS2PD     Y0, Z0
+	VMAXPD        Z1, Z0, Z1
+	VCMPPD        $0x03, Z0, Z0, K2
+	VMOVAPD       Z0, K2, Z1
+	VMOVUPD       Z1, K1, 64(AX)
+
+none:
 	VZEROUPPER
 	RET
 
@@ -1155,6 +1135,181 @@ DATA cff800000<>+52(SB)/4, $0xff800000
 DATA cff800000<>+56(SB)/4, $0xff800000
 DATA cff800000<>+60(SB)/4, $0xff800000
 GLOBL cff800000<>(SB), RODATA|NOPTR, $64
+
+// func SumEach512(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·SumEach512(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+each:
+	MOVQ   SI, DI
+	VXORPS Z0, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VXORPS Z2, Z2, Z2
+	VXORPS Z3, Z3, Z3
+	XORQ   R8, R8
+
+unrolled:
+	CMPQ      DI, $0x20
+	JLT       single
+	VCVTPS2PD (CX)(R8*4), Z4
+	VCVTPS2PD 32(CX)(R8*4), Z5
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VCVTPS2PD 64(CX)(R8*4), Z4
+	VCVTPS2PD 96(CX)(R8*4), Z5
+	VADDPD    Z4, Z2, Z2
+	VADDPD    Z5, Z3, Z3
+	ADDQ      $0x20, R8
+	SUBQ      $0x20, DI
+	JMP       unrolled
+
+single:
+	CMPQ      DI, $0x10
+	JLT       tail
+	VCVTPS2PD (CX)(R8*4), Z4
+	VCVTPS2PD 32(CX)(R8*4), Z5
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	ADDQ      $0x10, R8
+	SUBQ      $0x10, DI
+	JMP       single
+
+tail:
+	TESTQ         DI, DI
+	JEQ           done
+	MOVL          $0x0000ffff, R9
+	BZHIL         DI, R9, R9
+	KMOVW         R9, K1
+	VMOVUPS.Z     (CX)(R8*4), K1, Z4
+	VCVTPS2PD     Y4, Z5
+	VEXTRACTF32X8 $0x01, Z4, Y4
+	VCVTPS2PD     Y4, Z4
+	VADDPD        Z5, Z0, Z0
+	VADDPD        Z4, Z1, Z1
+
+done:
+	VADDPD        Z1, Z0, Z0
+	VADDPD        Z3, Z2, Z2
+	VADDPD        Z2, Z0, Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPD        Y1, Y0, Y1
+	VEXTRACTF128  $0x01, Y1, X0
+	VADDPD        X1, X0, X0
+	VUNPCKHPD     X0, X0, X1
+	VADDSD        X1, X0, X0
+	VADDSD        (AX), X0, X0
+	VMOVSD        X0, (AX)
+	ADDQ          $0x08, AX
+	ADDQ          DX, CX
+	DECQ          BX
+	JNE           each
+	VZEROUPPER
+	RET
+
+// func MaxEach512(acc *float64, x *float32, stride int, rows int, n int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
+TEXT ·MaxEach512(SB), NOSPLIT, $0-40
+	MOVQ acc+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ stride+16(FP), DX
+	SHLQ $0x02, DX
+	MOVQ rows+24(FP), BX
+	MOVQ n+32(FP), SI
+
+each:
+	MOVQ    SI, DI
+	VMOVUPS cff800000<>+0(SB), Z0
+	VXORPS  Z1, Z1, Z1
+	VMOVUPS Z0, Z1
+	VMOVUPS Z0, Z2
+	VMOVUPS Z0, Z3
+	VMOVUPS Z0, Z4
+	KXORW   K1, K1, K1
+	XORQ    R8, R8
+
+unrolled:
+	CMPQ    DI, $0x40
+	JLT     single
+	VMOVUPS (CX)(R8*4), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z5, K2
+	KORW    K2, K1, K1
+	VMOVUPS 64(CX)(R8*4), Z5
+	VMAXPS  Z2, Z5, Z2
+	VCMPPS  $0x03, Z5, Z5, K2
+	KORW    K2, K1, K1
+	VMOVUPS 128(CX)(R8*4), Z5
+	VMAXPS  Z3, Z5, Z3
+	VCMPPS  $0x03, Z5, Z5, K2
+	KORW    K2, K1, K1
+	VMOVUPS 192(CX)(R8*4), Z5
+	VMAXPS  Z4, Z5, Z4
+	VCMPPS  $0x03, Z5, Z5, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x40, R8
+	SUBQ    $0x40, DI
+	JMP     unrolled
+
+single:
+	CMPQ    DI, $0x10
+	JLT     tail
+	VMOVUPS (CX)(R8*4), Z5
+	VMAXPS  Z1, Z5, Z1
+	VCMPPS  $0x03, Z5, Z5, K2
+	KORW    K2, K1, K1
+	ADDQ    $0x10, R8
+	SUBQ    $0x10, DI
+	JMP     single
+
+tail:
+	TESTQ     DI, DI
+	JEQ       done
+	MOVL      $0x0000ffff, R9
+	BZHIL     DI, R9, R9
+	KMOVW     R9, K2
+	VMOVUPS.Z (CX)(R8*4), K2, Z5
+	VMOVAPS.Z Z0, K2, Z6
+	VXORPS    Z6, Z0, Z0
+	VORPS     Z0, Z5, Z0
+	VMAXPS    Z1, Z0, Z1
+	VCMPPS    $0x03, Z0, Z0, K2
+	KORW      K2, K1, K1
+
+done:
+	VMAXPS        Z2, Z1, Z1
+	VMAXPS        Z3, Z1, Z1
+	VMAXPS        Z4, Z1, Z1
+	VEXTRACTF64X4 $0x01, Z1, Y0
+	VMAXPS        Y0, Y1, Y0
+	VEXTRACTF128  $0x01, Y0, X1
+	VMAXPS        X0, X1, X1
+	VPERMILPS     $0x4e, X1, X0
+	VMAXPS        X0, X1, X1
+	VPERMILPS     $0xb1, X1, X0
+	VMAXPS        X0, X1, X1
+	VCVTSS2SD     X1, X1, X1
+	VMOVSD        (AX), X0
+	VMAXSD        X0, X1, X1
+	VMOVSD        X1, (AX)
+	KMOVW         K1, DI
+	TESTL         DI, DI
+	JEQ           numbers
+	MOVQ          $0x7ff8000000000000, DI
+	MOVQ          DI, (AX)
+
+numbers:
+	ADDQ $0x08, AX
+	ADDQ DX, CX
+	DECQ BX
+	JNE  each
+	VZEROUPPER
+	RET
 
 // func MulFrom512(y *float32, a *float32, b *float32, n int, c float32)
 // Requires: AVX, AVX512F, BMI2

@@ -482,54 +482,42 @@ TEXT ·DotFrom512(SB), NOSPLIT, $0-40
 	XORQ         BX, BX
 
 unrolled:
-	CMPQ          DX, $0x20
-	JLT           single
-	VMOVUPS       (AX)(BX*4), Z5
-	VMOVUPS       (CX)(BX*4), Z6
-	VCVTPS2PD     Y5, Z7
-	VSUBPD        Z4, Z7, Z7
-	VCVTPS2PD     Y6, Z8
-	VFMADD231PD   Z7, Z8, Z0
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VEXTRACTF32X8 $0x01, Z6, Y6
-	VCVTPS2PD     Y6, Z6
-	VFMADD231PD   Z5, Z6, Z1
-	VMOVUPS       64(AX)(BX*4), Z5
-	VMOVUPS       64(CX)(BX*4), Z6
-	VCVTPS2PD     Y5, Z7
-	VSUBPD        Z4, Z7, Z7
-	VCVTPS2PD     Y6, Z8
-	VFMADD231PD   Z7, Z8, Z2
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VEXTRACTF32X8 $0x01, Z6, Y6
-	VCVTPS2PD     Y6, Z6
-	VFMADD231PD   Z5, Z6, Z3
-	ADDQ          $0x20, BX
-	SUBQ          $0x20, DX
-	JMP           unrolled
+	CMPQ        DX, $0x20
+	JLT         single
+	VCVTPS2PD   (AX)(BX*4), Z5
+	VCVTPS2PD   32(AX)(BX*4), Z6
+	VCVTPS2PD   (CX)(BX*4), Z7
+	VCVTPS2PD   32(CX)(BX*4), Z8
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z7, Z0
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z8, Z1
+	VCVTPS2PD   64(AX)(BX*4), Z5
+	VCVTPS2PD   96(AX)(BX*4), Z6
+	VCVTPS2PD   64(CX)(BX*4), Z7
+	VCVTPS2PD   96(CX)(BX*4), Z8
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z7, Z2
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z8, Z3
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JMP         unrolled
 
 single:
-	CMPQ          DX, $0x10
-	JLT           tail
-	VMOVUPS       (AX)(BX*4), Z5
-	VMOVUPS       (CX)(BX*4), Z6
-	VCVTPS2PD     Y5, Z7
-	VSUBPD        Z4, Z7, Z7
-	VCVTPS2PD     Y6, Z8
-	VFMADD231PD   Z7, Z8, Z0
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VEXTRACTF32X8 $0x01, Z6, Y6
-	VCVTPS2PD     Y6, Z6
-	VFMADD231PD   Z5, Z6, Z1
-	ADDQ          $0x10, BX
-	SUBQ          $0x10, DX
-	JMP           single
+	CMPQ        DX, $0x10
+	JLT         tail
+	VCVTPS2PD   (AX)(BX*4), Z5
+	VCVTPS2PD   32(AX)(BX*4), Z6
+	VCVTPS2PD   (CX)(BX*4), Z7
+	VCVTPS2PD   32(CX)(BX*4), Z8
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z7, Z0
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z8, Z1
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JMP         single
 
 tail:
 	TESTQ         DX, DX
@@ -538,17 +526,17 @@ tail:
 	BZHIL         DX, SI, SI
 	KMOVW         SI, K1
 	VMOVUPS.Z     (AX)(BX*4), K1, Z5
-	VMOVUPS.Z     (CX)(BX*4), K1, Z6
-	VCVTPS2PD     Y5, Z7
-	VSUBPD        Z4, Z7, Z7
-	VCVTPS2PD     Y6, Z8
-	VFMADD231PD   Z7, Z8, Z0
+	VCVTPS2PD     Y5, Z6
 	VEXTRACTF32X8 $0x01, Z5, Y5
 	VCVTPS2PD     Y5, Z5
+	VMOVUPS.Z     (CX)(BX*4), K1, Z7
+	VCVTPS2PD     Y7, Z8
+	VEXTRACTF32X8 $0x01, Z7, Y7
+	VCVTPS2PD     Y7, Z7
+	VSUBPD        Z4, Z6, Z6
+	VFMADD231PD   Z6, Z8, Z0
 	VSUBPD        Z4, Z5, Z5
-	VEXTRACTF32X8 $0x01, Z6, Y4
-	VCVTPS2PD     Y4, Z4
-	VFMADD231PD   Z5, Z4, Z1
+	VFMADD231PD   Z5, Z7, Z1
 
 done:
 	VADDPD        Z1, Z0, Z0

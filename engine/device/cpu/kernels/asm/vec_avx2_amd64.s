@@ -4233,44 +4233,38 @@ done:
 // Requires: AVX, SSE2
 TEXT ·Sum2(SB), NOSPLIT, $0-24
 	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   n+8(FP), CX
 	XORQ   DX, DX
 
 unrolled:
-	CMPQ         CX, $0x10
-	JLT          single
-	VMOVUPS      (AX)(DX*4), Y4
-	VCVTPS2PD    X4, Y5
-	VADDPD       Y5, Y0, Y0
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VADDPD       Y4, Y1, Y1
-	VMOVUPS      32(AX)(DX*4), Y4
-	VCVTPS2PD    X4, Y5
-	VADDPD       Y5, Y2, Y2
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VADDPD       Y4, Y3, Y3
-	ADDQ         $0x10, DX
-	SUBQ         $0x10, CX
-	JMP          unrolled
+	CMPQ      CX, $0x10
+	JLT       single
+	VCVTPS2PD (AX)(DX*4), Y4
+	VCVTPS2PD 16(AX)(DX*4), Y5
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	VCVTPS2PD 32(AX)(DX*4), Y4
+	VCVTPS2PD 48(AX)(DX*4), Y5
+	VADDPD    Y4, Y2, Y2
+	VADDPD    Y5, Y3, Y3
+	ADDQ      $0x10, DX
+	SUBQ      $0x10, CX
+	JMP       unrolled
 
 single:
-	CMPQ         CX, $0x08
-	JLT          tail
-	VMOVUPS      (AX)(DX*4), Y4
-	VCVTPS2PD    X4, Y5
-	VADDPD       Y5, Y0, Y0
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VADDPD       Y4, Y1, Y1
-	ADDQ         $0x08, DX
-	SUBQ         $0x08, CX
-	JMP          single
+	CMPQ      CX, $0x08
+	JLT       tail
+	VCVTPS2PD (AX)(DX*4), Y4
+	VCVTPS2PD 16(AX)(DX*4), Y5
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y1, Y1
+	ADDQ      $0x08, DX
+	SUBQ      $0x08, CX
+	JMP       single
 
 tail:
 	TESTQ        CX, CX
@@ -4281,9 +4275,9 @@ tail:
 	VMOVUPS      (BX), Y4
 	VMASKMOVPS   (AX)(DX*4), Y4, Y4
 	VCVTPS2PD    X4, Y5
-	VADDPD       Y5, Y0, Y0
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTPS2PD    X4, Y4
+	VADDPD       Y5, Y0, Y0
 	VADDPD       Y4, Y1, Y1
 
 done:
@@ -4311,48 +4305,36 @@ TEXT ·Dot2(SB), NOSPLIT, $0-32
 	XORQ   BX, BX
 
 unrolled:
-	CMPQ         DX, $0x10
-	JLT          single
-	VMOVUPS      (AX)(BX*4), Y4
-	VMOVUPS      (CX)(BX*4), Y5
-	VCVTPS2PD    X4, Y6
-	VCVTPS2PD    X5, Y7
-	VFMADD231PD  Y6, Y7, Y0
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y4, Y5, Y1
-	VMOVUPS      32(AX)(BX*4), Y4
-	VMOVUPS      32(CX)(BX*4), Y5
-	VCVTPS2PD    X4, Y6
-	VCVTPS2PD    X5, Y7
-	VFMADD231PD  Y6, Y7, Y2
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y4, Y5, Y3
-	ADDQ         $0x10, BX
-	SUBQ         $0x10, DX
-	JMP          unrolled
+	CMPQ        DX, $0x10
+	JLT         single
+	VCVTPS2PD   (AX)(BX*4), Y4
+	VCVTPS2PD   16(AX)(BX*4), Y5
+	VCVTPS2PD   (CX)(BX*4), Y6
+	VCVTPS2PD   16(CX)(BX*4), Y7
+	VFMADD231PD Y4, Y6, Y0
+	VFMADD231PD Y5, Y7, Y1
+	VCVTPS2PD   32(AX)(BX*4), Y4
+	VCVTPS2PD   48(AX)(BX*4), Y5
+	VCVTPS2PD   32(CX)(BX*4), Y6
+	VCVTPS2PD   48(CX)(BX*4), Y7
+	VFMADD231PD Y4, Y6, Y2
+	VFMADD231PD Y5, Y7, Y3
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JMP         unrolled
 
 single:
-	CMPQ         DX, $0x08
-	JLT          tail
-	VMOVUPS      (AX)(BX*4), Y4
-	VMOVUPS      (CX)(BX*4), Y5
-	VCVTPS2PD    X4, Y6
-	VCVTPS2PD    X5, Y7
-	VFMADD231PD  Y6, Y7, Y0
-	VEXTRACTF128 $0x01, Y4, X4
-	VCVTPS2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y4, Y5, Y1
-	ADDQ         $0x08, BX
-	SUBQ         $0x08, DX
-	JMP          single
+	CMPQ        DX, $0x08
+	JLT         tail
+	VCVTPS2PD   (AX)(BX*4), Y4
+	VCVTPS2PD   16(AX)(BX*4), Y5
+	VCVTPS2PD   (CX)(BX*4), Y6
+	VCVTPS2PD   16(CX)(BX*4), Y7
+	VFMADD231PD Y4, Y6, Y0
+	VFMADD231PD Y5, Y7, Y1
+	ADDQ        $0x08, BX
+	SUBQ        $0x08, DX
+	JMP         single
 
 tail:
 	TESTQ        DX, DX
@@ -4362,16 +4344,16 @@ tail:
 	LEAQ         64(SI)(DX*4), SI
 	VMOVUPS      (SI), Y4
 	VMASKMOVPS   (AX)(BX*4), Y4, Y4
-	VMOVUPS      (SI), Y5
-	VMASKMOVPS   (CX)(BX*4), Y5, Y5
-	VCVTPS2PD    X4, Y6
-	VCVTPS2PD    X5, Y7
-	VFMADD231PD  Y6, Y7, Y0
+	VCVTPS2PD    X4, Y5
 	VEXTRACTF128 $0x01, Y4, X4
 	VCVTPS2PD    X4, Y4
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VFMADD231PD  Y4, Y5, Y1
+	VMOVUPS      (SI), Y6
+	VMASKMOVPS   (CX)(BX*4), Y6, Y6
+	VCVTPS2PD    X6, Y7
+	VEXTRACTF128 $0x01, Y6, X6
+	VCVTPS2PD    X6, Y6
+	VFMADD231PD  Y5, Y7, Y0
+	VFMADD231PD  Y4, Y6, Y1
 
 done:
 	VADDPD       Y1, Y0, Y0
@@ -4574,42 +4556,36 @@ TEXT ·SquaresFrom2(SB), NOSPLIT, $0-32
 	XORQ         DX, DX
 
 unrolled:
-	CMPQ         CX, $0x10
-	JLT          single
-	VMOVUPS      (AX)(DX*4), Y5
-	VCVTPS2PD    X5, Y6
-	VSUBPD       Y4, Y6, Y6
-	VFMADD231PD  Y6, Y6, Y0
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y4, Y5, Y5
-	VFMADD231PD  Y5, Y5, Y1
-	VMOVUPS      32(AX)(DX*4), Y5
-	VCVTPS2PD    X5, Y6
-	VSUBPD       Y4, Y6, Y6
-	VFMADD231PD  Y6, Y6, Y2
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y4, Y5, Y5
-	VFMADD231PD  Y5, Y5, Y3
-	ADDQ         $0x10, DX
-	SUBQ         $0x10, CX
-	JMP          unrolled
+	CMPQ        CX, $0x10
+	JLT         single
+	VCVTPS2PD   (AX)(DX*4), Y5
+	VCVTPS2PD   16(AX)(DX*4), Y6
+	VSUBPD      Y4, Y5, Y5
+	VFMADD231PD Y5, Y5, Y0
+	VSUBPD      Y4, Y6, Y6
+	VFMADD231PD Y6, Y6, Y1
+	VCVTPS2PD   32(AX)(DX*4), Y5
+	VCVTPS2PD   48(AX)(DX*4), Y6
+	VSUBPD      Y4, Y5, Y5
+	VFMADD231PD Y5, Y5, Y2
+	VSUBPD      Y4, Y6, Y6
+	VFMADD231PD Y6, Y6, Y3
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JMP         unrolled
 
 single:
-	CMPQ         CX, $0x08
-	JLT          tail
-	VMOVUPS      (AX)(DX*4), Y5
-	VCVTPS2PD    X5, Y6
-	VSUBPD       Y4, Y6, Y6
-	VFMADD231PD  Y6, Y6, Y0
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
-	VSUBPD       Y4, Y5, Y5
-	VFMADD231PD  Y5, Y5, Y1
-	ADDQ         $0x08, DX
-	SUBQ         $0x08, CX
-	JMP          single
+	CMPQ        CX, $0x08
+	JLT         tail
+	VCVTPS2PD   (AX)(DX*4), Y5
+	VCVTPS2PD   16(AX)(DX*4), Y6
+	VSUBPD      Y4, Y5, Y5
+	VFMADD231PD Y5, Y5, Y0
+	VSUBPD      Y4, Y6, Y6
+	VFMADD231PD Y6, Y6, Y1
+	ADDQ        $0x08, DX
+	SUBQ        $0x08, CX
+	JMP         single
 
 tail:
 	TESTQ        CX, CX
@@ -4620,12 +4596,12 @@ tail:
 	VMOVUPS      (BX), Y5
 	VMASKMOVPS   (AX)(DX*4), Y5, Y5
 	VCVTPS2PD    X5, Y6
+	VEXTRACTF128 $0x01, Y5, X5
+	VCVTPS2PD    X5, Y5
 	VSUBPD       Y4, Y6, Y6
 	VPMOVSXDQ    (BX), Y7
 	VANDPD       Y7, Y6, Y7
 	VFMADD231PD  Y7, Y7, Y0
-	VEXTRACTF128 $0x01, Y5, X5
-	VCVTPS2PD    X5, Y5
 	VSUBPD       Y4, Y5, Y5
 	VPMOVSXDQ    16(BX), Y4
 	VANDPD       Y4, Y5, Y4

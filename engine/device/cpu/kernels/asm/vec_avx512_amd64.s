@@ -3941,44 +3941,38 @@ done:
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, SSE2
 TEXT ·Sum512(SB), NOSPLIT, $0-24
 	MOVQ   x+0(FP), AX
+	MOVQ   n+8(FP), CX
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	VXORPS Z2, Z2, Z2
 	VXORPS Z3, Z3, Z3
-	MOVQ   n+8(FP), CX
 	XORQ   DX, DX
 
 unrolled:
-	CMPQ          CX, $0x20
-	JLT           single
-	VMOVUPS       (AX)(DX*4), Z4
-	VCVTPS2PD     Y4, Z5
-	VADDPD        Z5, Z0, Z0
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VADDPD        Z4, Z1, Z1
-	VMOVUPS       64(AX)(DX*4), Z4
-	VCVTPS2PD     Y4, Z5
-	VADDPD        Z5, Z2, Z2
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VADDPD        Z4, Z3, Z3
-	ADDQ          $0x20, DX
-	SUBQ          $0x20, CX
-	JMP           unrolled
+	CMPQ      CX, $0x20
+	JLT       single
+	VCVTPS2PD (AX)(DX*4), Z4
+	VCVTPS2PD 32(AX)(DX*4), Z5
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	VCVTPS2PD 64(AX)(DX*4), Z4
+	VCVTPS2PD 96(AX)(DX*4), Z5
+	VADDPD    Z4, Z2, Z2
+	VADDPD    Z5, Z3, Z3
+	ADDQ      $0x20, DX
+	SUBQ      $0x20, CX
+	JMP       unrolled
 
 single:
-	CMPQ          CX, $0x10
-	JLT           tail
-	VMOVUPS       (AX)(DX*4), Z4
-	VCVTPS2PD     Y4, Z5
-	VADDPD        Z5, Z0, Z0
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VADDPD        Z4, Z1, Z1
-	ADDQ          $0x10, DX
-	SUBQ          $0x10, CX
-	JMP           single
+	CMPQ      CX, $0x10
+	JLT       tail
+	VCVTPS2PD (AX)(DX*4), Z4
+	VCVTPS2PD 32(AX)(DX*4), Z5
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z1, Z1
+	ADDQ      $0x10, DX
+	SUBQ      $0x10, CX
+	JMP       single
 
 tail:
 	TESTQ         CX, CX
@@ -3988,9 +3982,9 @@ tail:
 	KMOVW         BX, K1
 	VMOVUPS.Z     (AX)(DX*4), K1, Z4
 	VCVTPS2PD     Y4, Z5
-	VADDPD        Z5, Z0, Z0
 	VEXTRACTF32X8 $0x01, Z4, Y4
 	VCVTPS2PD     Y4, Z4
+	VADDPD        Z5, Z0, Z0
 	VADDPD        Z4, Z1, Z1
 
 done:
@@ -4020,48 +4014,36 @@ TEXT ·Dot512(SB), NOSPLIT, $0-32
 	XORQ   BX, BX
 
 unrolled:
-	CMPQ          DX, $0x20
-	JLT           single
-	VMOVUPS       (AX)(BX*4), Z4
-	VMOVUPS       (CX)(BX*4), Z5
-	VCVTPS2PD     Y4, Z6
-	VCVTPS2PD     Y5, Z7
-	VFMADD231PD   Z6, Z7, Z0
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VFMADD231PD   Z4, Z5, Z1
-	VMOVUPS       64(AX)(BX*4), Z4
-	VMOVUPS       64(CX)(BX*4), Z5
-	VCVTPS2PD     Y4, Z6
-	VCVTPS2PD     Y5, Z7
-	VFMADD231PD   Z6, Z7, Z2
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VFMADD231PD   Z4, Z5, Z3
-	ADDQ          $0x20, BX
-	SUBQ          $0x20, DX
-	JMP           unrolled
+	CMPQ        DX, $0x20
+	JLT         single
+	VCVTPS2PD   (AX)(BX*4), Z4
+	VCVTPS2PD   32(AX)(BX*4), Z5
+	VCVTPS2PD   (CX)(BX*4), Z6
+	VCVTPS2PD   32(CX)(BX*4), Z7
+	VFMADD231PD Z4, Z6, Z0
+	VFMADD231PD Z5, Z7, Z1
+	VCVTPS2PD   64(AX)(BX*4), Z4
+	VCVTPS2PD   96(AX)(BX*4), Z5
+	VCVTPS2PD   64(CX)(BX*4), Z6
+	VCVTPS2PD   96(CX)(BX*4), Z7
+	VFMADD231PD Z4, Z6, Z2
+	VFMADD231PD Z5, Z7, Z3
+	ADDQ        $0x20, BX
+	SUBQ        $0x20, DX
+	JMP         unrolled
 
 single:
-	CMPQ          DX, $0x10
-	JLT           tail
-	VMOVUPS       (AX)(BX*4), Z4
-	VMOVUPS       (CX)(BX*4), Z5
-	VCVTPS2PD     Y4, Z6
-	VCVTPS2PD     Y5, Z7
-	VFMADD231PD   Z6, Z7, Z0
-	VEXTRACTF32X8 $0x01, Z4, Y4
-	VCVTPS2PD     Y4, Z4
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VFMADD231PD   Z4, Z5, Z1
-	ADDQ          $0x10, BX
-	SUBQ          $0x10, DX
-	JMP           single
+	CMPQ        DX, $0x10
+	JLT         tail
+	VCVTPS2PD   (AX)(BX*4), Z4
+	VCVTPS2PD   32(AX)(BX*4), Z5
+	VCVTPS2PD   (CX)(BX*4), Z6
+	VCVTPS2PD   32(CX)(BX*4), Z7
+	VFMADD231PD Z4, Z6, Z0
+	VFMADD231PD Z5, Z7, Z1
+	ADDQ        $0x10, BX
+	SUBQ        $0x10, DX
+	JMP         single
 
 tail:
 	TESTQ         DX, DX
@@ -4070,15 +4052,15 @@ tail:
 	BZHIL         DX, SI, SI
 	KMOVW         SI, K1
 	VMOVUPS.Z     (AX)(BX*4), K1, Z4
-	VMOVUPS.Z     (CX)(BX*4), K1, Z5
-	VCVTPS2PD     Y4, Z6
-	VCVTPS2PD     Y5, Z7
-	VFMADD231PD   Z6, Z7, Z0
+	VCVTPS2PD     Y4, Z5
 	VEXTRACTF32X8 $0x01, Z4, Y4
 	VCVTPS2PD     Y4, Z4
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VFMADD231PD   Z4, Z5, Z1
+	VMOVUPS.Z     (CX)(BX*4), K1, Z6
+	VCVTPS2PD     Y6, Z7
+	VEXTRACTF32X8 $0x01, Z6, Y6
+	VCVTPS2PD     Y6, Z6
+	VFMADD231PD   Z5, Z7, Z0
+	VFMADD231PD   Z4, Z6, Z1
 
 done:
 	VADDPD        Z1, Z0, Z0
@@ -4268,42 +4250,36 @@ TEXT ·SquaresFrom512(SB), NOSPLIT, $0-32
 	XORQ         DX, DX
 
 unrolled:
-	CMPQ          CX, $0x20
-	JLT           single
-	VMOVUPS       (AX)(DX*4), Z5
-	VCVTPS2PD     Y5, Z6
-	VSUBPD        Z4, Z6, Z6
-	VFMADD231PD   Z6, Z6, Z0
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VFMADD231PD   Z5, Z5, Z1
-	VMOVUPS       64(AX)(DX*4), Z5
-	VCVTPS2PD     Y5, Z6
-	VSUBPD        Z4, Z6, Z6
-	VFMADD231PD   Z6, Z6, Z2
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VFMADD231PD   Z5, Z5, Z3
-	ADDQ          $0x20, DX
-	SUBQ          $0x20, CX
-	JMP           unrolled
+	CMPQ        CX, $0x20
+	JLT         single
+	VCVTPS2PD   (AX)(DX*4), Z5
+	VCVTPS2PD   32(AX)(DX*4), Z6
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z5, Z0
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z6, Z1
+	VCVTPS2PD   64(AX)(DX*4), Z5
+	VCVTPS2PD   96(AX)(DX*4), Z6
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z5, Z2
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z6, Z3
+	ADDQ        $0x20, DX
+	SUBQ        $0x20, CX
+	JMP         unrolled
 
 single:
-	CMPQ          CX, $0x10
-	JLT           tail
-	VMOVUPS       (AX)(DX*4), Z5
-	VCVTPS2PD     Y5, Z6
-	VSUBPD        Z4, Z6, Z6
-	VFMADD231PD   Z6, Z6, Z0
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
-	VSUBPD        Z4, Z5, Z5
-	VFMADD231PD   Z5, Z5, Z1
-	ADDQ          $0x10, DX
-	SUBQ          $0x10, CX
-	JMP           single
+	CMPQ        CX, $0x10
+	JLT         tail
+	VCVTPS2PD   (AX)(DX*4), Z5
+	VCVTPS2PD   32(AX)(DX*4), Z6
+	VSUBPD      Z4, Z5, Z5
+	VFMADD231PD Z5, Z5, Z0
+	VSUBPD      Z4, Z6, Z6
+	VFMADD231PD Z6, Z6, Z1
+	ADDQ        $0x10, DX
+	SUBQ        $0x10, CX
+	JMP         single
 
 tail:
 	TESTQ         CX, CX
@@ -4313,12 +4289,12 @@ tail:
 	KMOVW         BX, K1
 	VMOVUPS.Z     (AX)(DX*4), K1, Z5
 	VCVTPS2PD     Y5, Z6
+	VEXTRACTF32X8 $0x01, Z5, Y5
+	VCVTPS2PD     Y5, Z5
 	VSUBPD        Z4, Z6, Z6
 	KSHIFTRW      $0x00, K1, K2
 	VMOVAPD.Z     Z6, K2, Z6
 	VFMADD231PD   Z6, Z6, Z0
-	VEXTRACTF32X8 $0x01, Z5, Y5
-	VCVTPS2PD     Y5, Z5
 	VSUBPD        Z4, Z5, Z5
 	KSHIFTRW      $0x08, K1, K1
 	VMOVAPD.Z     Z5, K1, Z4

@@ -20,7 +20,9 @@ func emitColumns(c *build.Context, s simd) {
 	}
 	l.scaleRows()
 	l.scaleGradRows()
-	l.maxOrNaN()
+	l.maxRows()
+	l.sumEach()
+	l.maxEach()
 	l.mulFrom()
 }
 
@@ -31,24 +33,8 @@ var folds = []struct {
 	step            func(l *lang, acc value, w []value)
 }{
 	{"SumRows", "adds rows to", "", false, func(l *lang, acc value, w []value) { l.VADDPD(w[0], acc, acc) }},
-	{"MaxRows", "replaces by what is larger in rows, and for good by NaN,", "", false, (*lang).maxWide},
 	{"SquaresRows", "adds rows of (x-mean)^2 to", "", true, func(l *lang, acc value, w []value) { l.VFMADD231PD(w[0], w[0], acc) }},
 	{"DotRows", "adds rows of (x-mean)*y to", "y", true, func(l *lang, acc value, w []value) { l.VFMADD231PD(w[1], w[0], acc) }},
-}
-
-// maxWide is the larger of two vectors of float64, or NaN if one is.
-func (l *lang) maxWide(acc value, w []value) {
-	const unordered = 3
-	l.VMAXPD(acc, w[0], acc) // the second source where either is NaN
-	if l.lanes == 16 {
-		k := l.K()
-		l.VCMPPD(Imm(unordered), w[0], w[0], k)
-		l.VMOVAPD(w[0], k, acc)
-		return
-	}
-	nan := l.register(l.Context)
-	l.VCMPPD(Imm(unordered), w[0], w[0], nan)
-	l.VBLENDVPD(nan, w[0], acc, acc)
 }
 
 // base is where an array is, and the bytes of its elements.
@@ -289,55 +275,125 @@ func (l *lang) scaleGradRows() {
 		})
 }
 
-// maxOrNaN compares each vector with itself besides: only NaN differs.
-func (l *lang) maxOrNaN() {
-	const unordered = 3
-	l.define("MaxOrNaN", "func(x *float32, n int) float32", "is the largest of n elements, -Inf of none, and NaN if one is NaN.")
-	x, lowest := l.param("x"), l.in(l.bits(0xff800000))
-	var most []value
-	for range short {
-		most = append(most, l.copy(lowest))
-	}
-	nan, wide := l.zero(), l.lanes == 16
-	all := l.K()
-	if wide {
-		l.KXORW(all, all, all)
-	}
-	l.loop(l.param("n"), short, func(u int, c cursor) {
-		v := l.get(x, c)
-		if c.mask != nil { // zeros beyond the end must not win
-			v = l.or(v, l.xor(lowest, l.only(lowest, c.mask)))
+// maxRows compares in float32, a group of columns at a time.
+func (l *lang) maxRows() {
+	l.define("MaxRows", "func(acc *float64, x *float32, stride, rows, n int)",
+		"replaces by what is larger in rows, and for good by NaN, a number for each of n columns.",
+		"Rows are stride elements apart. There is a row.")
+	acc, x, stride, rows := l.param("acc"), l.param("x"), l.bytes("stride"), l.param("rows")
+	l.down(l.param("n"), 4, []base{{acc, 8}, {x, 4}}, func(g columnGroup) {
+		most := make([]value, g.vectors)
+		for u := range most {
+			most[u] = l.in(l.bits(0xff800000))
 		}
-		l.VMAXPS(most[u], v, most[u]) // the second source where v is NaN
-		if wide {
-			k := l.K()
-			l.VCMPPS(Imm(unordered), v, v, k)
-			l.KORW(k, all, all)
-			return
+		l.through(g.name, rows, stride, []reg.GPVirtual{x}, func(at []reg.GPVirtual) {
+			for u, m := range most {
+				v := l.register(l.Context)
+				l.load(l.Context, Mem{Base: at[0], Disp: 4 * u * l.lanes}, g.mask(u), v, v)
+				l.larger(m, v, false)
+			}
+		})
+		for i := range 2 * g.vectors {
+			m, mask := Mem{Base: acc, Disp: i * l.lanes * 4}, l.wideMask(g.mask(i/2), i%2)
+			v := l.getWide(m, mask)
+			l.larger(v, l.wide(most[i/2], i%2 == 1), true)
+			l.putWide(v, m, mask)
 		}
-		m := l.register(l.Context)
-		l.VCMPPS(Imm(unordered), v, v, m)
-		l.VORPS(m, nan, nan)
 	})
-	for i := 1; i < short; i++ {
-		l.VMAXPS(most[i], most[0], most[0])
-	}
-	found := l.GP32()
-	if wide {
-		l.KMOVW(all, found)
-	} else {
-		l.VMOVMSKPS(nan, found)
-	}
-	result := l.GP32()
-	l.VMOVD(l.across(most[0], l.VMAXPS, nil), result)
-	quiet := l.GP32()
-	l.MOVL(U32(0x7fc00000), quiet)
-	l.TESTL(found, found)
-	l.CMOVLNE(quiet, result)
-	bits := l.XMM()
-	l.VMOVD(result, bits)
-	l.Store(bits, l.ReturnIndex(0))
 	l.done()
+}
+
+// larger makes acc the larger of two vectors of float32 or, wide, of float64,
+// or NaN if one is.
+func (l *lang) larger(acc, v value, wide bool) {
+	const unordered = 3
+	most, compare, move := l.VMAXPS, l.VCMPPS, l.VMOVAPS
+	if wide {
+		most, compare, move = l.VMAXPD, l.VCMPPD, l.VMOVAPD
+	}
+	most(acc, v, acc) // the second source where either is NaN
+	if l.lanes == 16 {
+		k := l.K()
+		compare(Imm(unordered), v, v, k)
+		move(v, k, acc)
+		return
+	}
+	nan := l.register(l.Context)
+	compare(Imm(unordered), v, v, nan)
+	l.VBLENDVPS(nan, v, acc, acc)
+}
+
+// each repeats body for each of rows, of which x is one and acc its number.
+func (l *lang) each(name, doc string, body func(acc, x, n reg.GPVirtual)) {
+	l.define(name, "func(acc *float64, x *float32, stride, rows, n int)",
+		doc+" each of rows of n elements, stride elements apart.", "There is a row, and a number for each.")
+	acc, x, stride, rows := l.param("acc"), l.param("x"), l.bytes("stride"), l.param("rows")
+	n, left := l.param("n"), l.GP64()
+	l.Label("each")
+	l.MOVQ(n, left)
+	body(acc, x, left)
+	l.ADDQ(Imm(8), acc)
+	l.ADDQ(stride, x)
+	l.DECQ(rows)
+	l.JNE(LabelRef("each"))
+	l.done()
+}
+
+func (l *lang) sumEach() {
+	l.each("SumEach", "adds to acc the sum in float64 of", func(acc, x, n reg.GPVirtual) {
+		sum := l.tree(l.sum(x, n))
+		l.VADDSD(Mem{Base: acc}, sum, sum)
+		l.VMOVSD(sum, Mem{Base: acc})
+	})
+}
+
+// maxEach compares each vector with itself besides: only NaN differs.
+func (l *lang) maxEach() {
+	const unordered = 3
+	l.each("MaxEach", "replaces acc by what is larger, and for good by NaN, in", func(acc, x, n reg.GPVirtual) {
+		lowest, nan, all, wide := l.in(l.bits(0xff800000)), l.zero(), l.K(), l.lanes == 16
+		var most []value
+		for range short {
+			most = append(most, l.copy(lowest))
+		}
+		if wide {
+			l.KXORW(all, all, all)
+		}
+		l.loop(n, short, func(u int, c cursor) {
+			v := l.get(x, c)
+			if c.mask != nil { // zeros beyond the end must not win
+				v = l.or(v, l.xor(lowest, l.only(lowest, c.mask)))
+			}
+			l.VMAXPS(most[u], v, most[u]) // the second source where v is NaN
+			if wide {
+				k := l.K()
+				l.VCMPPS(Imm(unordered), v, v, k)
+				l.KORW(k, all, all)
+				return
+			}
+			m := l.register(l.Context)
+			l.VCMPPS(Imm(unordered), v, v, m)
+			l.VORPS(m, nan, nan)
+		})
+		for i := 1; i < short; i++ {
+			l.VMAXPS(most[i], most[0], most[0])
+		}
+		v, old, found, quiet := l.across(most[0], l.VMAXPS, nil), l.XMM(), l.GP32(), l.GP64()
+		l.VCVTSS2SD(v, v, v)
+		l.VMOVSD(Mem{Base: acc}, old)
+		l.VMAXSD(old, v, v) // what was there if that is NaN
+		l.VMOVSD(v, Mem{Base: acc})
+		if wide {
+			l.KMOVW(all, found)
+		} else {
+			l.VMOVMSKPS(nan, found)
+		}
+		l.TESTL(found, found)
+		l.JEQ(LabelRef("numbers"))
+		l.MOVQ(U64(0x7ff8<<48), quiet)
+		l.MOVQ(quiet, Mem{Base: acc})
+		l.Label("numbers")
+	})
 }
 
 // mulFrom is the last step of a softmax's gradient.

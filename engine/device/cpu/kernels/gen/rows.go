@@ -103,11 +103,10 @@ func (l *lang) dotFrom() {
 	center := l.register(l.Context)
 	l.VBROADCASTSD(p.Addr, center)
 	l.loop(l.param("n"), sumParts/2, func(u int, c cursor) {
-		v, w := l.get(a, c), l.get(b, c)
-		for half := range 2 {
-			d := l.wide(v, half == 1)
+		v, w := l.halves(a, c), l.halves(b, c)
+		for half, d := range v {
 			l.VSUBPD(center, d, d)
-			l.VFMADD231PD(d, l.wide(w, half == 1), acc[2*u+half])
+			l.VFMADD231PD(d, w[half], acc[2*u+half])
 		}
 	})
 	l.fold(acc)

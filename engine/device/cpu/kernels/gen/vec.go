@@ -183,8 +183,29 @@ func (l *lang) wide(v value, upper bool) value {
 	return w
 }
 
-// fold adds the lanes of all accumulators to a result, by a tree.
+// halves are the vector of an array that a loop is at, as float64.
+func (l *lang) halves(base reg.GPVirtual, c cursor) [2]value {
+	if c.mask != nil {
+		v := l.get(base, c)
+		return [2]value{l.wide(v, false), l.wide(v, true)}
+	}
+	w := [2]value{l.register(l.Context), l.register(l.Context)}
+	for half, v := range w {
+		m := c.at(base)
+		m.Disp += half * l.lanes * 2
+		l.VCVTPS2PD(m, v)
+	}
+	return w
+}
+
+// fold makes the sum of all accumulators the result.
 func (l *lang) fold(s sums) {
+	l.Store(l.tree(s), l.ReturnIndex(0))
+	l.done()
+}
+
+// tree adds the lanes of all accumulators.
+func (l *lang) tree(s sums) reg.Register {
 	l.VADDPD(s[1], s[0], s[0])
 	l.VADDPD(s[3], s[2], s[2])
 	l.VADDPD(s[2], s[0], s[0])
@@ -203,28 +224,21 @@ func (l *lang) fold(s sums) {
 	other := l.XMM()
 	l.VUNPCKHPD(half, half, other)
 	l.VADDSD(other, half, half)
-	l.Store(half, l.ReturnIndex(0))
-	l.done()
+	return half
 }
 
 // reductions write the functions of arrays that are one number.
 func (l *lang) reductions() {
 	l.define("Sum", "func(x *float32, n int) float64", "is the sum of n elements in float64.")
-	x, acc := l.param("x"), l.sums()
-	l.loop(l.param("n"), sumParts/2, func(u int, c cursor) {
-		v := l.get(x, c)
-		for half := range 2 {
-			l.VADDPD(l.wide(v, half == 1), acc[2*u+half], acc[2*u+half])
-		}
-	})
-	l.fold(acc)
+	x := l.param("x")
+	l.fold(l.sum(x, l.param("n")))
 
 	l.define("Dot", "func(a, b *float32, n int) float64", "is the sum of n products in float64.")
 	a, b, acc := l.param("a"), l.param("b"), l.sums()
 	l.loop(l.param("n"), sumParts/2, func(u int, c cursor) {
-		v, w := l.get(a, c), l.get(b, c)
+		v, w := l.halves(a, c), l.halves(b, c)
 		for half := range 2 {
-			l.VFMADD231PD(l.wide(v, half == 1), l.wide(w, half == 1), acc[2*u+half])
+			l.VFMADD231PD(v[half], w[half], acc[2*u+half])
 		}
 	})
 	l.fold(acc)
@@ -232,6 +246,17 @@ func (l *lang) reductions() {
 	l.expSum()
 	l.maximum()
 	l.squaresFrom()
+}
+
+// sum adds up n elements of x. It changes n.
+func (l *lang) sum(x, n reg.GPVirtual) sums {
+	acc := l.sums()
+	l.loop(n, sumParts/2, func(u int, c cursor) {
+		for half, w := range l.halves(x, c) {
+			l.VADDPD(w, acc[2*u+half], acc[2*u+half])
+		}
+	})
+	return acc
 }
 
 // expSum masks what is beyond the end, where exp is not 0.
@@ -308,9 +333,7 @@ func (l *lang) squaresFrom() {
 	center := l.register(l.Context)
 	l.VBROADCASTSD(p.Addr, center)
 	l.loop(l.param("n"), sumParts/2, func(u int, c cursor) {
-		v := l.get(x, c)
-		for half := range 2 {
-			w := l.wide(v, half == 1)
+		for half, w := range l.halves(x, c) {
 			l.VSUBPD(center, w, w)
 			if c.mask != nil {
 				w = l.onlyWide(w, c.mask, half)

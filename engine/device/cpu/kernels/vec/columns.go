@@ -1,14 +1,15 @@
 package vec
 
-import "math"
-
 // Columns are the functions of one level that go down the columns of a matrix,
 // whose rows are stride elements apart: sums for biases, and batch norm where a
 // channel is a column. Each column has a number in the other arrays, as long as
-// the matrix is wide; they combine rows one after the other.
+// the matrix is wide; they combine rows one after the other. But for those of
+// each row, of which acc has a number for each.
 type Columns struct {
 	SumRows     func(acc []float64, x []float32, stride, rows int)                      // acc += each row
 	MaxRows     func(acc []float64, x []float32, stride, rows int)                      // the largest, or NaN if one is
+	SumEach     func(acc []float64, x []float32, stride, n int)                         // acc += the sum of each row's n elements
+	MaxEach     func(acc []float64, x []float32, stride, n int)                         // the largest, or NaN if one is
 	SquaresRows func(acc, means []float64, x []float32, stride, rows int)               // acc += (x-mean)^2
 	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)            // acc += (x-mean)*y
 	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)       // y = (x-mean-rest)*factor + shift
@@ -16,7 +17,7 @@ type Columns struct {
 }
 
 var genericColumns = Columns{
-	SumRows: sumRows, MaxRows: maxRows, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows,
+	SumRows: sumRows, MaxRows: maxRows, SumEach: sumEach, MaxEach: maxEach, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows,
 }
 
 func sumRows(acc []float64, x []float32, stride, rows int) {
@@ -79,15 +80,21 @@ func scaleGradRows(dx, x, dy, mean, level, slope, factor []float32, stride, rows
 	}
 }
 
-// maxOrNaN is the largest element, -Inf of none, and NaN if one is.
-func maxOrNaN(x []float32) float32 {
-	m := float32(math.Inf(-1))
-	for _, v := range x {
-		if v > m || v != v {
-			m = v
-		}
+func sumEach(acc []float64, x []float32, stride, n int) {
+	for r := range acc {
+		acc[r] += sum(x[r*stride:][:n])
 	}
-	return m
+}
+
+func maxEach(acc []float64, x []float32, stride, n int) {
+	for r, m := range acc {
+		for _, v := range x[r*stride:][:n] {
+			if w := float64(v); w > m || w != w {
+				m = w
+			}
+		}
+		acc[r] = m
+	}
 }
 
 func mulFrom(y, a, b []float32, c float32) {

@@ -4,12 +4,14 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
 
 var avx512Columns = Columns{
 	SumRows: foldRows(asm.SumRows512), MaxRows: foldRows(asm.MaxRows512),
+	SumEach: foldEach(asm.SumEach512), MaxEach: foldEach(asm.MaxEach512),
 	SquaresRows: squaresOf(asm.SquaresRows512), DotRows: dotRowsOf(asm.DotRows512),
 	ScaleRows: scaleOf(asm.ScaleRows512), ScaleGrad: scaleGradOf(asm.ScaleGradRows512),
 }
 
 var avx2Columns = Columns{
 	SumRows: foldRows(asm.SumRows2), MaxRows: foldRows(asm.MaxRows2),
+	SumEach: foldEach(asm.SumEach2), MaxEach: foldEach(asm.MaxEach2),
 	SquaresRows: squaresOf(asm.SquaresRows2), DotRows: dotRowsOf(asm.DotRows2),
 	ScaleRows: scaleOf(asm.ScaleRows2), ScaleGrad: scaleGradOf(asm.ScaleGradRows2),
 }
@@ -20,6 +22,14 @@ func matrix(x []float32, stride, rows, n int) []float32 { return x[:(rows-1)*str
 func foldRows(f func(acc *float64, x *float32, stride, rows, n int)) func(acc []float64, x []float32, stride, rows int) {
 	return func(acc []float64, x []float32, stride, rows int) {
 		if n := len(acc); rows > 0 && n > 0 {
+			f(&acc[0], &matrix(x, stride, rows, n)[0], stride, rows, n)
+		}
+	}
+}
+
+func foldEach(f func(acc *float64, x *float32, stride, rows, n int)) func(acc []float64, x []float32, stride, n int) {
+	return func(acc []float64, x []float32, stride, n int) {
+		if rows := len(acc); rows > 0 && n > 0 {
 			f(&acc[0], &matrix(x, stride, rows, n)[0], stride, rows, n)
 		}
 	}

@@ -37,6 +37,12 @@ func TestColumnsAgreeWithGeneric(t *testing.T) {
 		}{
 			{"SumRows", func(f *Funcs, acc, _ []float64, m [3][]float32, _ [4][]float32) { f.SumRows(acc, m[0], stride, rows) }},
 			{"MaxRows", func(f *Funcs, acc, _ []float64, m [3][]float32, _ [4][]float32) { f.MaxRows(acc, m[0], stride, rows) }},
+			{"SumEach", func(f *Funcs, acc, _ []float64, m [3][]float32, _ [4][]float32) {
+				f.SumEach(acc[:min(rows, n)], m[0], stride, n)
+			}},
+			{"MaxEach", func(f *Funcs, acc, _ []float64, m [3][]float32, _ [4][]float32) {
+				f.MaxEach(acc[:min(rows, n)], m[0], stride, n)
+			}},
 			{"SquaresRows", func(f *Funcs, acc, means []float64, m [3][]float32, _ [4][]float32) {
 				f.SquaresRows(acc, means, m[0], stride, rows)
 			}},

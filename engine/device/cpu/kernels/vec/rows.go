@@ -17,7 +17,6 @@ type Rows struct {
 	LogisticLoss        func(a, b []float32) float64               // of max(a,0) - a*b + log(1+e^-|a|)
 	SquaredDistanceGrad func(y, a, b []float32, s float32)         // y = 2*(a-b)*s
 	LogisticLossGrad    func(y, a, b []float32, s float32)         // y = (1/(1+e^-a) - b)*s
-	MaxOrNaN            func(x []float32) float32                  // the largest, NaN if one is; -Inf of nothing
 	MulFrom             func(y, a, b []float32, c float32)         // y = a*(b-c)
 
 	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
@@ -47,7 +46,7 @@ type Rows struct {
 const AttendRows = 4
 
 var genericRows = Rows{
-	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MaxOrNaN: maxOrNaN, MulFrom: mulFrom,
+	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MulFrom: mulFrom,
 	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
 	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
 	Standardize: standardize, StandardizeGrad: standardizeGrad,
