@@ -188,6 +188,10 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 func (l Level) maxTap(step int, y []float32, idx []int32, ystride int, x []float32, xstride, rows, cols, at int) {
 	_, _, _ = y[(rows-1)*ystride+cols-1], idx[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
 	switch {
+	case l >= AVX512 && step > 2:
+		asm.MaxTapApart512(step, &y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
+	case step > 2:
+		asm.MaxTapApart2(step, &y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
 	case l >= AVX512 && step == 1:
 		asm.MaxTapEach512(&y[0], &idx[0], ystride, &x[0], xstride, rows, cols, at)
 	case l >= AVX512:
@@ -203,6 +207,10 @@ func (l Level) maxTap(step int, y []float32, idx []int32, ystride int, x []float
 func (l Level) addTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
 	_, _ = y[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
 	switch {
+	case l >= AVX512 && step > 2:
+		asm.AddTapApart512(step, &y[0], ystride, &x[0], xstride, rows, cols)
+	case step > 2:
+		asm.AddTapApart2(step, &y[0], ystride, &x[0], xstride, rows, cols)
 	case l >= AVX512 && step == 1:
 		asm.AddTapEach512(&y[0], ystride, &x[0], xstride, rows, cols)
 	case l >= AVX512:
@@ -214,7 +222,8 @@ func (l Level) addTap(step int, y []float32, ystride int, x []float32, xstride, 
 	}
 }
 
-// spreadTap adds cols elements of rows of x to every step-th of y.
+// spreadTap adds cols elements of rows of x to every element of y, or to every
+// other one.
 func (l Level) spreadTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
 	_, _ = y[(rows-1)*ystride+(cols-1)*step], x[(rows-1)*xstride+cols-1]
 	switch {

@@ -73,6 +73,9 @@ type maxPool struct {
 func newMaxPool(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.MaxPool2D)
 	k := &maxPool{pool2d: pool2dOf(in(n, 0).Shape, out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}
+	if k.stride > closeStride && k.ow < leastWindows/2 {
+		k.taps = nil // most of what is gathered would be beyond the end
+	}
 	if k.taps != nil {
 		k.firsts = k.firstOf()
 	}
@@ -226,22 +229,57 @@ func (k *avgPool) average(x, y []float32, inv float32) {
 		h0, h1 := k.window(oh, k.h)
 		for ow := range k.ow {
 			w0, w1 := k.window(ow, k.w)
-			s := float32(0)
-			for h := h0; h < h1; h++ {
-				for _, v := range x[h*k.w+w0 : h*k.w+w1] {
-					s += v
-				}
-			}
-			y[oh*k.ow+ow] = s * inv
+			y[oh*k.ow+ow] = k.sum(x, h0, h1, w0, w1) * inv
 		}
 	}
 }
 
-type avgPoolGrad struct{ pool2d }
+// sum adds up a window.
+func (k *avgPool) sum(x []float32, h0, h1, w0, w1 int) float32 {
+	if w1-w0 == k.w && h1 > h0 {
+		return float32(k.level.vec().Sum(x[h0*k.w : h1*k.w]))
+	}
+	s := float32(0)
+	for h := h0; h < h1; h++ {
+		for _, v := range x[h*k.w+w0 : h*k.w+w1] {
+			s += v
+		}
+	}
+	return s
+}
+
+// avgPoolGrad goes tap by tap where windows are close, and row by row where they
+// are further apart.
+type avgPoolGrad struct {
+	pool2d
+	from [][]int32 // of each column, a window in which it lies, or ow: the first, the second and so on
+}
+
+// closeStride is the greatest stride of windows that are close.
+const closeStride = 2
 
 func newAvgPoolGrad(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.AvgPool2DGrad)
-	return &avgPoolGrad{pool2dOf(out(n, 0).Shape, in(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}, nil
+	k := &avgPoolGrad{pool2d: pool2dOf(out(n, 0).Shape, in(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}
+	if k.taps != nil && k.stride > closeStride {
+		k.from = k.newFrom()
+	}
+	return k, nil
+}
+
+func (k *avgPoolGrad) newFrom() [][]int32 {
+	from := make([][]int32, chunks(k.kernel, k.stride))
+	for i := range from {
+		from[i] = make([]int32, k.w)
+		for w := range from[i] {
+			o := chunks(max(0, w+k.pad-k.kernel+1), k.stride) + i
+			if o >= k.ow || o*k.stride > w+k.pad {
+				o = k.ow
+			}
+			from[i][w] = int32(o)
+		}
+	}
+	return from
 }
 
 // Then implements [Follower].
@@ -258,14 +296,50 @@ func (k *avgPoolGrad) Chunk(i int) {
 	inv := 1 / float32(k.kernel*k.kernel)
 	for p := lo; p < hi; p++ {
 		dx, dy := k.plane(p)
-		if k.taps != nil {
+		switch {
+		case k.from != nil:
+			k.stretch(dx, dy, inv)
+		case k.taps != nil:
 			k.spread(dx, dy)
 			k.level.vec().MulScalar(dx, dx, inv)
-			continue
+		default:
+			k.share(dx, dy, inv)
 		}
-		k.share(dx, dy, inv)
 	}
 	k.follow(lo, hi)
+}
+
+// stretch spreads each row of dy over the columns of its windows, and adds that
+// to the rows of these.
+func (k *avgPoolGrad) stretch(dx, dy []float32, inv float32) {
+	r := takeRegisters()
+	parts, spread := r.all[:k.ow+1], r.all[registerElems/2:][:k.w]
+	parts[k.ow] = 0 // for columns in no window
+	done := 0       // rows of dx
+	for o := range k.oh {
+		k.level.vec().MulScalar(parts[:k.ow], dy[o*k.ow:][:k.ow], inv)
+		for w, from := range k.from[0] {
+			spread[w] = parts[from]
+		}
+		for _, more := range k.from[1:] {
+			for w, from := range more {
+				spread[w] += parts[from]
+			}
+		}
+		h0, h1 := k.window(o, k.h)
+		clear(dx[done*k.w : max(done, h0)*k.w])
+		for h := h0; h < h1; h++ {
+			row := dx[h*k.w:][:k.w]
+			if h < done {
+				k.level.vec().Add(row, row, spread)
+			} else {
+				copy(row, spread)
+			}
+		}
+		done = max(done, h1)
+	}
+	clear(dx[done*k.w:])
+	r.giveBack()
 }
 
 // share goes through a plane window by window.

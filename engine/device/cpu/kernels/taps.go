@@ -14,7 +14,7 @@ const leastWindows = 16
 // takesTaps reports whether planes are better gone through tap by tap, all
 // windows at once, than window by window.
 func (k *pool2d) takesTaps() bool {
-	return k.level > Generic && k.stride <= 2 && k.oh*k.ow >= leastWindows && k.ow >= leastWindows/4
+	return k.level > Generic && k.oh*k.ow >= leastWindows && k.ow >= leastWindows/4 && k.w <= registerElems/2
 }
 
 // newTaps lists the taps of a window in the order of memory, but for those that
@@ -62,12 +62,30 @@ func (k *maxPool) larger(x, y []float32, idx []int32) {
 	}
 }
 
-// add adds up the windows of x.
+// add adds up the windows of x, some rows of them at a time: first down their
+// columns, then across.
 func (k *avgPool) add(x, y []float32) {
-	clear(y)
-	for _, t := range k.taps {
-		k.level.addTap(k.stride, y[t.oh*k.ow+t.ow:], k.ow, x[t.h*k.w+t.w:], k.stride*k.w, t.rows, t.cols)
+	r := takeRegisters()
+	per := registerElems / k.w
+	for o0 := 0; o0 < k.oh; o0 += per {
+		o1 := min(o0+per, k.oh)
+		sums, out := r.all[:(o1-o0)*k.w], y[o0*k.ow:o1*k.ow]
+		clear(sums)
+		for i := range k.kernel {
+			first, count := k.inside(i, k.oh, k.h)
+			lo, hi := max(first, o0), min(first+count, o1)
+			if lo < hi {
+				k.level.addTap(1, sums[(lo-o0)*k.w:], k.w, x[(lo*k.stride+i-k.pad)*k.w:], k.stride*k.w, hi-lo, k.w)
+			}
+		}
+		clear(out)
+		for i := range k.kernel {
+			if first, count := k.inside(i, k.ow, k.w); count > 0 {
+				k.level.addTap(k.stride, out[first:], k.ow, sums[first*k.stride+i-k.pad:], k.w, o1-o0, count)
+			}
+		}
 	}
+	r.giveBack()
 }
 
 // spread adds dy to the windows of dx.

@@ -26,6 +26,18 @@ func MaxTapOther2(y *float32, idx *int32, ystride int, x *float32, xstride int, 
 //go:noescape
 func AddTapOther2(y *float32, ystride int, x *float32, xstride int, rows int, cols int)
 
+// MaxTapApart2, with AVX2 and FMA, replaces, in rows x cols windows, y by an element of x
+// that is larger, or the first NaN, and idx by where it is: at for the first. There is a window.
+//
+//go:noescape
+func MaxTapApart2(step int, y *float32, idx *int32, ystride int, x *float32, xstride int, rows int, cols int, at int)
+
+// AddTapApart2, with AVX2 and FMA, adds an element of x to y in each of rows x cols windows.
+// There is a window.
+//
+//go:noescape
+func AddTapApart2(step int, y *float32, ystride int, x *float32, xstride int, rows int, cols int)
+
 // SpreadTap2, with AVX2 and FMA, adds cols elements of each of rows of x to every other
 // element of y. There is an element.
 //

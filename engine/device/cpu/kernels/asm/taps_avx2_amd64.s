@@ -382,6 +382,205 @@ next:
 	VZEROUPPER
 	RET
 
+// func MaxTapApart2(step int, y *float32, idx *int32, ystride int, x *float32, xstride int, rows int, cols int, at int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·MaxTapApart2(SB), NOSPLIT, $0-72
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	MOVQ         $0x00000001, SI
+	TESTQ        BX, BX
+	CMOVQEQ      SI, BX
+	LEAQ         lanes<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      64(SI)(BX*4), Y0
+	VMOVUPS      MaxTapApart2Lane<>+0(SB), Y1
+	VMOVUPS      MaxTapApart2Ahead<>+0(SB), Y2
+	MOVQ         step+0(FP), BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Y3
+	VPMULLD      Y3, Y1, Y1
+	VPMULLD      Y3, Y2, Y2
+	MOVQ         y+8(FP), BX
+	MOVQ         idx+16(FP), SI
+	MOVQ         x+32(FP), DI
+	MOVQ         at+64(FP), R8
+	MOVQ         ystride+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         xstride+40(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         xstride+40(FP), R11
+
+row:
+	MOVQ         BX, R12
+	MOVQ         SI, R13
+	MOVQ         DI, R14
+	VMOVUPS      Y1, Y3
+	VMOVD        R8, X4
+	VPBROADCASTD X4, Y4
+	VPADDD       Y4, Y1, Y4
+	MOVQ         CX, R15
+	TESTQ        R15, R15
+	JEQ          rest
+
+whole:
+	VMOVUPS    (R12), Y5
+	VMOVUPS    (R13), Y6
+	VXORPS     Y7, Y7, Y7
+	VPCMPEQD   Y8, Y8, Y8
+	VGATHERDPS Y8, (R14)(Y3*4), Y7
+	VPADDD     Y2, Y3, Y3
+	VCMPPS     $0x07, Y5, Y5, Y9
+	VCMPPS     $0x19, Y7, Y5, Y8
+	VANDPS     Y9, Y8, Y8
+	VBLENDVPS  Y8, Y7, Y5, Y5
+	VBLENDVPS  Y8, Y4, Y6, Y6
+	VMOVUPS    Y5, (R12)
+	VMOVUPS    Y6, (R13)
+	VPADDD     Y2, Y4, Y4
+	ADDQ       $0x20, R12
+	ADDQ       $0x20, R13
+	SUBQ       $0x08, R15
+	JNE        whole
+
+rest:
+	TESTQ      DX, DX
+	JEQ        next
+	VMASKMOVPS (R12), Y0, Y5
+	VMASKMOVPS (R13), Y0, Y6
+	VXORPS     Y7, Y7, Y7
+	VMOVUPS    Y0, Y8
+	VGATHERDPS Y8, (R14)(Y3*4), Y7
+	VPADDD     Y2, Y3, Y3
+	VCMPPS     $0x07, Y5, Y5, Y8
+	VCMPPS     $0x19, Y7, Y5, Y3
+	VANDPS     Y8, Y3, Y3
+	VBLENDVPS  Y3, Y7, Y5, Y5
+	VBLENDVPS  Y3, Y4, Y6, Y6
+	VMASKMOVPS Y5, Y0, (R12)
+	VMASKMOVPS Y6, Y0, (R13)
+
+next:
+	ADDQ R9, BX
+	ADDQ R9, SI
+	ADDQ R10, DI
+	ADDQ R11, R8
+	DECQ AX
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA MaxTapApart2Lane<>+0(SB)/4, $0x00000000
+DATA MaxTapApart2Lane<>+4(SB)/4, $0x00000001
+DATA MaxTapApart2Lane<>+8(SB)/4, $0x00000002
+DATA MaxTapApart2Lane<>+12(SB)/4, $0x00000003
+DATA MaxTapApart2Lane<>+16(SB)/4, $0x00000004
+DATA MaxTapApart2Lane<>+20(SB)/4, $0x00000005
+DATA MaxTapApart2Lane<>+24(SB)/4, $0x00000006
+DATA MaxTapApart2Lane<>+28(SB)/4, $0x00000007
+GLOBL MaxTapApart2Lane<>(SB), RODATA|NOPTR, $32
+
+DATA MaxTapApart2Ahead<>+0(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+4(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+8(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+12(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+16(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+20(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+24(SB)/4, $0x00000008
+DATA MaxTapApart2Ahead<>+28(SB)/4, $0x00000008
+GLOBL MaxTapApart2Ahead<>(SB), RODATA|NOPTR, $32
+
+// func AddTapApart2(step int, y *float32, ystride int, x *float32, xstride int, rows int, cols int)
+// Requires: AVX, AVX2, CMOV
+TEXT ·AddTapApart2(SB), NOSPLIT, $0-56
+	MOVQ         rows+40(FP), AX
+	MOVQ         cols+48(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x07, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	MOVQ         $0x00000001, SI
+	TESTQ        BX, BX
+	CMOVQEQ      SI, BX
+	LEAQ         lanes<>+0(SB), SI
+	NEGQ         BX
+	VMOVUPS      64(SI)(BX*4), Y0
+	VMOVUPS      AddTapApart2Lane<>+0(SB), Y1
+	VMOVUPS      AddTapApart2Ahead<>+0(SB), Y2
+	MOVQ         step+0(FP), BX
+	VMOVD        BX, X3
+	VPBROADCASTD X3, Y3
+	VPMULLD      Y3, Y1, Y1
+	VPMULLD      Y3, Y2, Y2
+	MOVQ         y+8(FP), BX
+	MOVQ         x+24(FP), SI
+	MOVQ         ystride+16(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         xstride+32(FP), R8
+	SHLQ         $0x02, R8
+
+row:
+	MOVQ    BX, R9
+	MOVQ    SI, R10
+	VMOVUPS Y1, Y3
+	MOVQ    CX, R11
+	TESTQ   R11, R11
+	JEQ     rest
+
+whole:
+	VXORPS     Y4, Y4, Y4
+	VPCMPEQD   Y5, Y5, Y5
+	VGATHERDPS Y5, (R10)(Y3*4), Y4
+	VPADDD     Y2, Y3, Y3
+	VMOVUPS    (R9), Y5
+	VADDPS     Y5, Y4, Y4
+	VMOVUPS    Y4, (R9)
+	ADDQ       $0x20, R9
+	SUBQ       $0x08, R11
+	JNE        whole
+
+rest:
+	TESTQ      DX, DX
+	JEQ        next
+	VXORPS     Y4, Y4, Y4
+	VMOVUPS    Y0, Y5
+	VGATHERDPS Y5, (R10)(Y3*4), Y4
+	VPADDD     Y2, Y3, Y3
+	VMASKMOVPS (R9), Y0, Y3
+	VADDPS     Y3, Y4, Y4
+	VMASKMOVPS Y4, Y0, (R9)
+
+next:
+	ADDQ DI, BX
+	ADDQ R8, SI
+	DECQ AX
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA AddTapApart2Lane<>+0(SB)/4, $0x00000000
+DATA AddTapApart2Lane<>+4(SB)/4, $0x00000001
+DATA AddTapApart2Lane<>+8(SB)/4, $0x00000002
+DATA AddTapApart2Lane<>+12(SB)/4, $0x00000003
+DATA AddTapApart2Lane<>+16(SB)/4, $0x00000004
+DATA AddTapApart2Lane<>+20(SB)/4, $0x00000005
+DATA AddTapApart2Lane<>+24(SB)/4, $0x00000006
+DATA AddTapApart2Lane<>+28(SB)/4, $0x00000007
+GLOBL AddTapApart2Lane<>(SB), RODATA|NOPTR, $32
+
+DATA AddTapApart2Ahead<>+0(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+4(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+8(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+12(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+16(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+20(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+24(SB)/4, $0x00000008
+DATA AddTapApart2Ahead<>+28(SB)/4, $0x00000008
+GLOBL AddTapApart2Ahead<>(SB), RODATA|NOPTR, $32
+
 // func SpreadTap2(y *float32, ystride int, x *float32, xstride int, rows int, cols int)
 // Requires: AVX, CMOV
 TEXT ·SpreadTap2(SB), NOSPLIT, $0-48

@@ -26,6 +26,18 @@ func MaxTapOther512(y *float32, idx *int32, ystride int, x *float32, xstride int
 //go:noescape
 func AddTapOther512(y *float32, ystride int, x *float32, xstride int, rows int, cols int)
 
+// MaxTapApart512, with AVX-512, replaces, in rows x cols windows, y by an element of x
+// that is larger, or the first NaN, and idx by where it is: at for the first. There is a window.
+//
+//go:noescape
+func MaxTapApart512(step int, y *float32, idx *int32, ystride int, x *float32, xstride int, rows int, cols int, at int)
+
+// AddTapApart512, with AVX-512, adds an element of x to y in each of rows x cols windows.
+// There is a window.
+//
+//go:noescape
+func AddTapApart512(step int, y *float32, ystride int, x *float32, xstride int, rows int, cols int)
+
 // SpreadTap512, with AVX-512, adds cols elements of each of rows of x to every other
 // element of y. There is an element.
 //

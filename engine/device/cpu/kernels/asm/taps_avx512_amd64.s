@@ -400,6 +400,232 @@ DATA AddTapOther512Even<>+56(SB)/4, $0x0000001c
 DATA AddTapOther512Even<>+60(SB)/4, $0x0000001e
 GLOBL AddTapOther512Even<>(SB), RODATA|NOPTR, $64
 
+// func MaxTapApart512(step int, y *float32, idx *int32, ystride int, x *float32, xstride int, rows int, cols int, at int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·MaxTapApart512(SB), NOSPLIT, $0-72
+	MOVQ         rows+48(FP), AX
+	MOVQ         cols+56(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x0f, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	MOVQ         $0x00000001, SI
+	TESTQ        BX, BX
+	CMOVQEQ      SI, BX
+	MOVL         $0x0000ffff, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS      MaxTapApart512Lane<>+0(SB), Z0
+	VMOVUPS      MaxTapApart512Ahead<>+0(SB), Z1
+	MOVQ         step+0(FP), BX
+	VPBROADCASTD BX, Z2
+	VPMULLD      Z2, Z0, Z0
+	VPMULLD      Z2, Z1, Z1
+	MOVQ         y+8(FP), BX
+	MOVQ         idx+16(FP), SI
+	MOVQ         x+32(FP), DI
+	MOVQ         at+64(FP), R8
+	MOVQ         ystride+24(FP), R9
+	SHLQ         $0x02, R9
+	MOVQ         xstride+40(FP), R10
+	SHLQ         $0x02, R10
+	MOVQ         xstride+40(FP), R11
+
+row:
+	MOVQ         BX, R12
+	MOVQ         SI, R13
+	MOVQ         DI, R14
+	VMOVUPS      Z0, Z2
+	VPBROADCASTD R8, Z3
+	VPADDD       Z3, Z0, Z3
+	MOVQ         CX, R15
+	TESTQ        R15, R15
+	JEQ          rest
+
+whole:
+	VMOVUPS    (R12), Z4
+	VMOVUPS    (R13), Z5
+	VXORPS     Z6, Z6, Z6
+	KXNORW     K2, K2, K2
+	VGATHERDPS (R14)(Z2*4), K2, Z6
+	VPADDD     Z1, Z2, Z2
+	VCMPPS     $0x07, Z4, Z4, K3
+	VCMPPS     $0x19, Z6, Z4, K3, K3
+	VMOVAPS    Z6, K3, Z4
+	VMOVDQA32  Z3, K3, Z5
+	VMOVUPS    Z4, (R12)
+	VMOVUPS    Z5, (R13)
+	VPADDD     Z1, Z3, Z3
+	ADDQ       $0x40, R12
+	ADDQ       $0x40, R13
+	SUBQ       $0x10, R15
+	JNE        whole
+
+rest:
+	TESTQ      DX, DX
+	JEQ        next
+	VMOVUPS.Z  (R12), K1, Z4
+	VMOVUPS.Z  (R13), K1, Z5
+	VXORPS     Z6, Z6, Z6
+	KMOVW      K1, K3
+	VGATHERDPS (R14)(Z2*4), K3, Z6
+	VPADDD     Z1, Z2, Z2
+	VCMPPS     $0x07, Z4, Z4, K3
+	VCMPPS     $0x19, Z6, Z4, K3, K3
+	VMOVAPS    Z6, K3, Z4
+	VMOVDQA32  Z3, K3, Z5
+	VMOVUPS    Z4, K1, (R12)
+	VMOVUPS    Z5, K1, (R13)
+
+next:
+	ADDQ R9, BX
+	ADDQ R9, SI
+	ADDQ R10, DI
+	ADDQ R11, R8
+	DECQ AX
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA MaxTapApart512Lane<>+0(SB)/4, $0x00000000
+DATA MaxTapApart512Lane<>+4(SB)/4, $0x00000001
+DATA MaxTapApart512Lane<>+8(SB)/4, $0x00000002
+DATA MaxTapApart512Lane<>+12(SB)/4, $0x00000003
+DATA MaxTapApart512Lane<>+16(SB)/4, $0x00000004
+DATA MaxTapApart512Lane<>+20(SB)/4, $0x00000005
+DATA MaxTapApart512Lane<>+24(SB)/4, $0x00000006
+DATA MaxTapApart512Lane<>+28(SB)/4, $0x00000007
+DATA MaxTapApart512Lane<>+32(SB)/4, $0x00000008
+DATA MaxTapApart512Lane<>+36(SB)/4, $0x00000009
+DATA MaxTapApart512Lane<>+40(SB)/4, $0x0000000a
+DATA MaxTapApart512Lane<>+44(SB)/4, $0x0000000b
+DATA MaxTapApart512Lane<>+48(SB)/4, $0x0000000c
+DATA MaxTapApart512Lane<>+52(SB)/4, $0x0000000d
+DATA MaxTapApart512Lane<>+56(SB)/4, $0x0000000e
+DATA MaxTapApart512Lane<>+60(SB)/4, $0x0000000f
+GLOBL MaxTapApart512Lane<>(SB), RODATA|NOPTR, $64
+
+DATA MaxTapApart512Ahead<>+0(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+4(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+8(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+12(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+16(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+20(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+24(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+28(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+32(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+36(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+40(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+44(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+48(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+52(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+56(SB)/4, $0x00000010
+DATA MaxTapApart512Ahead<>+60(SB)/4, $0x00000010
+GLOBL MaxTapApart512Ahead<>(SB), RODATA|NOPTR, $64
+
+// func AddTapApart512(step int, y *float32, ystride int, x *float32, xstride int, rows int, cols int)
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
+TEXT ·AddTapApart512(SB), NOSPLIT, $0-56
+	MOVQ         rows+40(FP), AX
+	MOVQ         cols+48(FP), CX
+	MOVQ         CX, DX
+	ANDQ         $0x0f, DX
+	SUBQ         DX, CX
+	MOVQ         DX, BX
+	MOVQ         $0x00000001, SI
+	TESTQ        BX, BX
+	CMOVQEQ      SI, BX
+	MOVL         $0x0000ffff, SI
+	BZHIL        BX, SI, SI
+	KMOVW        SI, K1
+	VMOVUPS      AddTapApart512Lane<>+0(SB), Z0
+	VMOVUPS      AddTapApart512Ahead<>+0(SB), Z1
+	MOVQ         step+0(FP), BX
+	VPBROADCASTD BX, Z2
+	VPMULLD      Z2, Z0, Z0
+	VPMULLD      Z2, Z1, Z1
+	MOVQ         y+8(FP), BX
+	MOVQ         x+24(FP), SI
+	MOVQ         ystride+16(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         xstride+32(FP), R8
+	SHLQ         $0x02, R8
+
+row:
+	MOVQ    BX, R9
+	MOVQ    SI, R10
+	VMOVUPS Z0, Z2
+	MOVQ    CX, R11
+	TESTQ   R11, R11
+	JEQ     rest
+
+whole:
+	VXORPS     Z3, Z3, Z3
+	KXNORW     K2, K2, K2
+	VGATHERDPS (R10)(Z2*4), K2, Z3
+	VPADDD     Z1, Z2, Z2
+	VMOVUPS    (R9), Z4
+	VADDPS     Z4, Z3, Z3
+	VMOVUPS    Z3, (R9)
+	ADDQ       $0x40, R9
+	SUBQ       $0x10, R11
+	JNE        whole
+
+rest:
+	TESTQ      DX, DX
+	JEQ        next
+	VXORPS     Z3, Z3, Z3
+	KMOVW      K1, K3
+	VGATHERDPS (R10)(Z2*4), K3, Z3
+	VPADDD     Z1, Z2, Z2
+	VMOVUPS.Z  (R9), K1, Z2
+	VADDPS     Z2, Z3, Z3
+	VMOVUPS    Z3, K1, (R9)
+
+next:
+	ADDQ DI, BX
+	ADDQ R8, SI
+	DECQ AX
+	JNE  row
+	VZEROUPPER
+	RET
+
+DATA AddTapApart512Lane<>+0(SB)/4, $0x00000000
+DATA AddTapApart512Lane<>+4(SB)/4, $0x00000001
+DATA AddTapApart512Lane<>+8(SB)/4, $0x00000002
+DATA AddTapApart512Lane<>+12(SB)/4, $0x00000003
+DATA AddTapApart512Lane<>+16(SB)/4, $0x00000004
+DATA AddTapApart512Lane<>+20(SB)/4, $0x00000005
+DATA AddTapApart512Lane<>+24(SB)/4, $0x00000006
+DATA AddTapApart512Lane<>+28(SB)/4, $0x00000007
+DATA AddTapApart512Lane<>+32(SB)/4, $0x00000008
+DATA AddTapApart512Lane<>+36(SB)/4, $0x00000009
+DATA AddTapApart512Lane<>+40(SB)/4, $0x0000000a
+DATA AddTapApart512Lane<>+44(SB)/4, $0x0000000b
+DATA AddTapApart512Lane<>+48(SB)/4, $0x0000000c
+DATA AddTapApart512Lane<>+52(SB)/4, $0x0000000d
+DATA AddTapApart512Lane<>+56(SB)/4, $0x0000000e
+DATA AddTapApart512Lane<>+60(SB)/4, $0x0000000f
+GLOBL AddTapApart512Lane<>(SB), RODATA|NOPTR, $64
+
+DATA AddTapApart512Ahead<>+0(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+4(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+8(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+12(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+16(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+20(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+24(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+28(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+32(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+36(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+40(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+44(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+48(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+52(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+56(SB)/4, $0x00000010
+DATA AddTapApart512Ahead<>+60(SB)/4, $0x00000010
+GLOBL AddTapApart512Ahead<>(SB), RODATA|NOPTR, $64
+
 // func SpreadTap512(y *float32, ystride int, x *float32, xstride int, rows int, cols int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2, CMOV
 TEXT ·SpreadTap512(SB), NOSPLIT, $0-48

@@ -8,15 +8,19 @@ import (
 
 // emitTaps writes pooling's functions for windows of any size, which overlap:
 // what one tap, a place in the window, does to all windows of a plane. Windows
-// are next to each other, or every other element begins one.
+// are next to each other, or every other element begins one, or they are any
+// step apart, and their elements are gathered.
 func emitTaps(c *build.Context, s simd) {
 	p := &pooler{Context: c, simd: s}
-	for _, step := range []int{1, 2} {
+	for _, step := range []int{1, 2, anyStep} {
 		p.maxTap(step)
 		p.addTap(step)
 	}
 	p.spreadTap()
 }
+
+// anyStep stands for a step that is an argument.
+const anyStep = 0
 
 // tap is what the functions of a tap share: masks of elements for the rest of a
 // row, and for whole vectors those of every other element, whose last is not
@@ -27,6 +31,8 @@ type tap struct {
 	one          Op    // of the rest
 	pair, whole  [2]Op // of every other element of the rest, and of all
 	even         reg.VecVirtual
+	lane, ahead  reg.VecVirtual // elements from the first window to each, and to the next vector's
+	places       reg.VecVirtual // of any step: where the windows' elements are
 	rows, cols   reg.GPVirtual
 	rest, filled reg.GPVirtual // columns in the last vector, and before it
 }
@@ -43,7 +49,12 @@ func (p *pooler) newTap(step int) *tap {
 	p.TESTQ(n, n)
 	p.CMOVQEQ(one, n)
 	t.one = p.mask(n)
-	if step == 1 {
+	switch step {
+	case 1:
+		return t
+	case anyStep:
+		t.setLanes()
+		t.places = p.register(p.Context)
 		return t
 	}
 	if !p.wide() {
@@ -67,6 +78,21 @@ func (p *pooler) newTap(step int) *tap {
 	return t
 }
 
+// setLanes makes lane and ahead.
+func (t *tap) setLanes() {
+	step := t.step
+	if step == anyStep {
+		step = 1
+	}
+	t.lane = t.table("Lane", func(i int) uint32 { return uint32(i * step) })
+	t.ahead = t.table("Ahead", func(int) uint32 { return uint32(t.lanes * step) })
+	if t.step == anyStep {
+		apart := t.spread(t.get("step"))
+		t.VPMULLD(apart, t.lane, t.lane)
+		t.VPMULLD(apart, t.ahead, t.ahead)
+	}
+}
+
 // masks are those of two vectors of neighbours, and that of their even elements.
 func (t *tap) masks(rest bool) (pair [2]Op, one Op) {
 	if rest {
@@ -78,8 +104,11 @@ func (t *tap) masks(rest bool) (pair [2]Op, one Op) {
 // read is the elements of a vector of windows, from an address on.
 func (t *tap) read(at reg.GPVirtual, rest bool) reg.VecVirtual {
 	pair, one := t.masks(rest)
-	if t.step == 1 {
+	switch t.step {
+	case 1:
 		return t.fetch(Mem{Base: at}, one)
+	case anyStep:
+		return t.gather(at, one)
 	}
 	a, b := t.fetch(Mem{Base: at}, pair[0]), t.fetch(Mem{Base: at, Disp: 4 * t.lanes}, pair[1])
 	if t.wide() {
@@ -89,6 +118,32 @@ func (t *tap) read(at reg.GPVirtual, rest bool) reg.VecVirtual {
 	v := t.register(t.Context)
 	t.VSHUFPS(Imm(0x88), b, a, v)
 	t.VPERMPD(Imm(0xd8), v, v)
+	return v
+}
+
+// gather is the elements of a vector of windows any step apart, of a row that
+// begins at an address.
+func (t *tap) gather(row reg.GPVirtual, one Op) reg.VecVirtual {
+	v, from := t.register(t.Context), Mem{Base: row, Index: t.places, Scale: 4}
+	t.clear(t.Context, v)
+	if t.wide() {
+		k := t.K()
+		if one == nil {
+			t.KXNORW(k, k, k)
+		} else {
+			t.KMOVW(one, k)
+		}
+		t.VGATHERDPS(from, k, v)
+	} else {
+		mask := t.register(t.Context)
+		if one == nil {
+			t.VPCMPEQD(mask, mask, mask)
+		} else {
+			t.VMOVUPS(one, mask)
+		}
+		t.VGATHERDPS(mask, from, v)
+	}
+	t.VPADDD(t.ahead, t.places, t.places)
 	return v
 }
 
@@ -104,6 +159,9 @@ func (t *tap) grid(arrays, strides []reg.GPVirtual, sizes []int, startRow func()
 	for i, a := range arrays {
 		t.MOVQ(a, at[i])
 	}
+	if t.step == anyStep {
+		t.VMOVUPS(t.lane, t.places)
+	}
 	startRow()
 	t.MOVQ(t.filled, left)
 	t.TESTQ(left, left)
@@ -111,7 +169,9 @@ func (t *tap) grid(arrays, strides []reg.GPVirtual, sizes []int, startRow func()
 	t.Label("whole")
 	body(at, false)
 	for i, a := range at {
-		t.ADDQ(count(4*t.lanes*sizes[i]), a)
+		if sizes[i] > 0 {
+			t.ADDQ(count(4*t.lanes*sizes[i]), a)
+		}
 	}
 	t.SUBQ(Imm(uint64(t.lanes)), left)
 	t.JNE(LabelRef("whole"))
@@ -138,21 +198,30 @@ func (t *tap) stride(name string) reg.GPVirtual {
 }
 
 // suffixOf names functions by the distance of windows.
-func suffixOf(step int) string { return []string{1: "Each", 2: "Other"}[step] }
+func suffixOf(step int) string { return []string{anyStep: "Apart", 1: "Each", 2: "Other"}[step] }
+
+// signatureOf has step in front where it is an argument.
+func signatureOf(step int, params string) string {
+	if step == anyStep {
+		params = "step int, " + params
+	}
+	return "func(" + params + ")"
+}
 
 // maxTap keeps what is larger, so that of equals the first tap's stays.
 func (p *pooler) maxTap(step int) {
-	p.begin("MaxTap"+suffixOf(step), "func(y *float32, idx *int32, ystride int, x *float32, xstride, rows, cols, at int)",
+	p.begin("MaxTap"+suffixOf(step), signatureOf(step, "y *float32, idx *int32, ystride int, x *float32, xstride, rows, cols, at int"),
 		"replaces, in rows x cols windows, y by an element of x",
 		"that is larger, or the first NaN, and idx by where it is: at for the first. There is a window.")
 	t := p.newTap(step)
 	y, idx, x, at := p.get("y"), p.get("idx"), p.get("x"), p.get("at")
 	ystride, xstride, columns := t.stride("ystride"), t.stride("xstride"), p.get("xstride")
-	lane := p.table("Lane", func(i int) uint32 { return uint32(i * step) })
-	ahead := p.table("Ahead", func(int) uint32 { return uint32(p.lanes * step) })
+	if step != anyStep {
+		t.setLanes()
+	}
 	pos := p.register(p.Context)
 	t.grid([]reg.GPVirtual{y, idx, x}, []reg.GPVirtual{ystride, ystride, xstride}, []int{1, 1, step}, func() {
-		p.VPADDD(p.spread(at), lane, pos)
+		p.VPADDD(p.spread(at), t.lane, pos)
 	}, func(at []reg.GPVirtual, rest bool) {
 		_, one := t.masks(rest)
 		best, places, e := p.fetch(Mem{Base: at[0]}, one), p.fetch(Mem{Base: at[1]}, one), t.read(at[2], rest)
@@ -160,13 +229,13 @@ func (p *pooler) maxTap(step int) {
 		p.put(best, Mem{Base: at[0]}, one)
 		p.put(places, Mem{Base: at[1]}, one)
 		if !rest {
-			p.VPADDD(ahead, pos, pos)
+			p.VPADDD(t.ahead, pos, pos)
 		}
 	}, func() { p.ADDQ(columns, at) })
 }
 
 func (p *pooler) addTap(step int) {
-	p.begin("AddTap"+suffixOf(step), "func(y *float32, ystride int, x *float32, xstride, rows, cols int)",
+	p.begin("AddTap"+suffixOf(step), signatureOf(step, "y *float32, ystride int, x *float32, xstride, rows, cols int"),
 		"adds an element of x to y in each of rows x cols windows.", "There is a window.")
 	t := p.newTap(step)
 	y, x, ystride, xstride := p.get("y"), p.get("x"), t.stride("ystride"), t.stride("xstride")
