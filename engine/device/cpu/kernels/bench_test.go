@@ -177,6 +177,13 @@ func BenchmarkConv(b *testing.B) {
 	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
 }
 
+// BenchmarkManyChannels is convolutions of residual networks.
+func BenchmarkManyChannels(b *testing.B) {
+	for _, s := range [][7]int{{64, 32, 14, 64, 3, 1, 1}, {8, 64, 56, 64, 3, 1, 1}, {16, 128, 28, 128, 3, 1, 1}, {16, 256, 14, 256, 3, 1, 1}, {16, 512, 7, 512, 3, 1, 1}, {8, 256, 56, 64, 1, 1, 0}, {16, 512, 7, 2048, 1, 1, 0}} {
+		b.Run(strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", "x"), "[]"), func(b *testing.B) { benchConv(b, s, 1) })
+	}
+}
+
 // BenchmarkStride is convolutions with a stride: N, C, H, O, K, S and the
 // padding.
 func BenchmarkStride(b *testing.B) {

@@ -29,7 +29,7 @@ type conv struct {
 	im              im2col
 	x, w, y         []float32 // or their gradients
 	then            *Epilogue // nil if nothing follows
-	direct          *direct   // instead of a product, if not nil
+	direct          planeConv // instead of a product, if not nil
 	col2im          *col2im   // likewise
 	depthwise       *depthwise
 	patches         *patches // what the product is of, if not nil
@@ -57,6 +57,25 @@ func (k *conv) follow(e Epilogue) {
 	}
 }
 
+// planeConv is a convolution of planes, without a matrix of windows.
+type planeConv interface {
+	// scratch is how many elements of scratch memory a run takes.
+	scratch() int
+	run(p Pool, src, w, y, scratch []float32, then *Epilogue)
+}
+
+// newPlaneConv is the fastest one for a shape, or nil. wo and wc are w's strides
+// from one output and input channel of the product to the next.
+func newPlaneConv(l Level, im im2col, count, groups, cg, og, wo, wc int) planeConv {
+	if d := newTileConv(l, im, count, groups, cg, og, wo, wc); d != nil {
+		return d
+	}
+	if d := newDirect(l, im, count, groups, cg, og, wo, wc); d != nil {
+		return d
+	}
+	return nil
+}
+
 // convY is y[n,g] = w[g] * im2col(x[n,g]): O/G x H'W' over C/G*K*K.
 type convY conv
 
@@ -74,7 +93,7 @@ func newConv(n *graph.Node) (Kernel, error) {
 	if k.patches = newPatches(&k); k.patches != nil {
 		k.grid = newGrid(k.level.sizes(k.patches.form), k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	} else {
-		k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
+		k.direct = newPlaneConv(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
 	}
 	return (*convY)(&k), nil
 }
@@ -154,7 +173,7 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	}
 	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
-	k.direct = newDirect(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
+	k.direct = newPlaneConv(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
 	return (*convX)(&k), nil
 }
 

@@ -10,7 +10,9 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 // With a stride s, dx has s*s phases, each one of every s-th pixel in both
 // directions: they are convolutions of dy with every s-th weight.
 type depthwise struct {
-	direct
+	banded
+	w, y    []float32
+	then    *Epilogue
 	kk, per int // weights of a channel, bands in a chunk
 	stride  int // of dx, else 1
 	h, wid  int // of the output
@@ -30,13 +32,13 @@ func newDepthwise(k *conv, stride int) *depthwise {
 		return nil
 	}
 	d := &depthwise{
-		direct: direct{level: k.level, im: k.im, count: k.n * k.groups, groups: k.groups, cg: 1, og: 1},
+		banded: banded{level: k.level, im: k.im, count: k.n * k.groups, groups: k.groups, cg: 1, og: 1},
 		kk:     k.kk, stride: stride, h: k.im.oh, wid: k.im.ow,
 	}
 	if stride > 1 {
 		d.intoPhases()
 	}
-	if d.kk > blockK || !d.cut(stride) {
+	if d.kk > blockK || !d.cut(d.inWorkspace(stride)) {
 		return nil
 	}
 	if stride > 1 {
@@ -83,8 +85,8 @@ func (d *depthwise) run(p Pool, src, w, y []float32, then *Epilogue) {
 func (d *depthwise) Chunk(i int) {
 	ws := takeWorkspace()
 	for at, end := span(i, d.per, d.count*d.bands); at < end; at++ {
-		plane, r0 := at/d.bands, at%d.bands*d.bandRows
-		r1 := min(r0+d.bandRows, d.im.oh)
+		plane := at / d.bands
+		r0, r1 := d.rows(at % d.bands)
 		d.copyBand(ws.b[:bandInput], plane, r0, r1)
 		w := d.w[plane%d.groups*d.kk:][:d.kk]
 		y := d.y[plane*d.h*d.wid:][:d.h*d.wid]
@@ -92,8 +94,7 @@ func (d *depthwise) Chunk(i int) {
 		if y = y[h0*d.wid : h1*d.wid]; d.stride > 1 {
 			d.mixPhases(ws, y, w, r1-r0)
 		} else {
-			row := d.im.mul * d.im.mul * d.pitch
-			d.level.depth(&y[0], d.wid, &ws.b[0], row, &d.taps[0], &w[0], d.kk, r1-r0, d.wid)
+			d.level.depth(&y[0], d.wid, &ws.b[0], d.line(), &d.taps[0], &w[0], d.kk, r1-r0, d.wid)
 		}
 		if d.then != nil {
 			(*d.then).After(plane, plane+1, h0*d.wid, h1*d.wid)

@@ -12,29 +12,19 @@ const (
 )
 
 // direct is a convolution that writes no matrix of windows: its input is copied
-// with its padding, and pixels are multiplied with vectors of weights of
+// with its padding ([banded]), and pixels are multiplied with vectors of weights of
 // consecutive output channels. It sums in the order of a product, in blocks
 // of K.
-//
-// With a stride s, every row of the copy is cut into s phases, one of every
-// s-th element, so that neighbouring pixels read neighbours.
 type direct struct {
-	level         Level
-	im            im2col // geometry
-	count, cg, og int    // products, channels in and out of each
-	groups        int    // of the weights
-	taps          []int  // where each of K elements of a window is in the copy
-	bandRows      int    // of output
-	bands, panels int
-	pitch, inRows int // of the copy: elements of a phase of a row, rows
-	baseH, baseW  int // input row and column at which the first output's window starts
-	wide          int // channels of a panel
-	panelElems    int // of packed weights
-	src, w, y     []float32
-	packed        []float32
-	wo, wc        int // strides of w: from output to output channel, and from input to input
-	packing       bool
-	then          *Epilogue
+	banded
+	panels     int
+	wide       int // channels of a panel
+	panelElems int // of packed weights
+	w, y       []float32
+	packed     []float32
+	wo, wc     int // strides of w: from output to output channel, and from input to input
+	packing    bool
+	then       *Epilogue
 }
 
 // directWide is how many of og output channels make a panel: one vector or two;
@@ -50,60 +40,22 @@ func directWide(l Level, og int) int {
 	return 2 * lanes
 }
 
-// newDirect returns nil where it would not pay or not fit. wo and wc are w's
-// strides from one output and input channel of the product to the next.
+// newDirect returns nil where it would not pay or not fit. wo and wc are as for
+// [newPlaneConv].
 func newDirect(l Level, im im2col, count, groups, cg, og, wo, wc int) *direct {
 	wide := directWide(l, og)
 	kk := im.kh * im.kw
 	if wide == 0 || kk == 1 || 2*im.ow < directPixels[l]/2 || cg == 0 {
 		return nil
 	}
-	d := &direct{level: l, im: im, count: count, groups: groups, cg: cg, og: og, wide: wide, wo: wo, wc: wc}
-	if !d.cut(wide) {
+	d := &direct{banded: banded{level: l, im: im, count: count, groups: groups, cg: cg, og: og}, wide: wide, wo: wo, wc: wc}
+	if !d.cut(d.inWorkspace(wide)) {
 		return nil
 	}
+	d.locate()
 	d.panels = chunks(og, wide)
 	d.panelElems = (cg*kk + depthStep) * wide
-	d.locate()
 	return d
-}
-
-// cut divides the output into bands of rows, for which a pixel takes so many
-// sums. It reports whether they fit.
-func (d *direct) cut(sums int) bool {
-	im := &d.im
-	d.baseH, d.baseW = im.off, im.off
-	if im.dir < 0 {
-		d.baseH, d.baseW = im.off-(im.kh-1), im.off-(im.kw-1)
-	}
-	d.pitch = im.ow + (im.kw-1)/im.mul
-	rowIn := func(rows int) int { return (rows-1)*im.mul + im.kh }
-	d.bandRows = im.oh
-	fits := func() bool {
-		return d.cg*rowIn(d.bandRows)*d.pitch*im.mul+directPixels[d.level] <= bandInput && d.bandRows*im.ow*sums <= bandSums
-	}
-	work := func() int { return d.bandRows * im.ow * d.og * d.cg * im.kh * im.kw }
-	for d.bandRows > 1 && (!fits() || d.count*chunks(im.oh, d.bandRows) < enoughChunks && work() >= 2*leastWork) {
-		d.bandRows = (d.bandRows + 1) / 2
-	}
-	if im.oh == 0 || !fits() {
-		return false
-	}
-	d.inRows, d.bands = rowIn(d.bandRows), chunks(im.oh, d.bandRows)
-	return true
-}
-
-// locate finds each element of a window in the copy.
-func (d *direct) locate() {
-	m := &d.im
-	for c := range d.cg {
-		for kh := range m.kh {
-			for kw := range m.kw {
-				h, w := kh*m.dir+m.off-d.baseH, kw*m.dir+m.off-d.baseW
-				d.taps = append(d.taps, ((c*d.inRows+h)*m.mul+w%m.mul)*d.pitch+w/m.mul)
-			}
-		}
-	}
 }
 
 // scratch is how many elements the packed weights take. Each panel has room for
@@ -126,8 +78,8 @@ func (d *direct) Chunk(i int) {
 		return
 	}
 	ws := takeWorkspace()
-	product, r0 := i/d.bands, i%d.bands*d.bandRows
-	r1 := min(r0+d.bandRows, d.im.oh)
+	product := i / d.bands
+	r0, r1 := d.rows(i % d.bands)
 	d.copyBand(ws.b[:bandInput], product, r0, r1)
 	for panel := range d.panels {
 		d.multiply(ws, product%d.groups, panel, r1-r0)
@@ -165,50 +117,6 @@ func (d *direct) pack(group, panel int) {
 	}
 }
 
-// copyBand copies the input rows of output rows r0..r1 with what is outside as
-// zeros.
-func (d *direct) copyBand(dst []float32, product, r0, r1 int) {
-	m, at := &d.im, 0
-	first := r0*m.mul + d.baseH
-	rows := (r1-r0-1)*m.mul + m.kh
-	for c := range d.cg {
-		image := d.src[(product*d.cg+c)*m.h*m.w:][:m.h*m.w]
-		at = c * d.inRows * m.mul * d.pitch
-		if m.mul == 1 {
-			d.copyRows(dst[at:], image, first, rows)
-			continue
-		}
-		for h := first; h < first+rows; h++ {
-			row := dst[at:][:m.mul*d.pitch]
-			at += len(row)
-			if h < 0 || h >= m.h {
-				clear(row)
-				continue
-			}
-			for phase := range m.mul {
-				m.fillRow(row[phase*d.pitch:][:d.pitch], image[h*m.w:][:m.w], d.baseW+phase)
-			}
-		}
-	}
-}
-
-// copyRows copies rows of an image, of which those outside are zeros.
-func (d *direct) copyRows(dst, image []float32, first, rows int) {
-	m := &d.im
-	left := min(max(0, -d.baseW), d.pitch)
-	cols := max(0, min(d.pitch-left, m.w-max(0, d.baseW)))
-	above := min(max(0, -first), rows)
-	inside := max(0, min(first+rows, m.h)-(first+above))
-	if cols == 0 {
-		inside = 0
-	}
-	clear(dst[:above*d.pitch])
-	if inside > 0 {
-		d.level.padRows(dst[above*d.pitch:], d.pitch, image[(first+above)*m.w+max(0, d.baseW):], m.w, cols, inside, left)
-	}
-	clear(dst[(above+inside)*d.pitch : rows*d.pitch])
-}
-
 // multiply computes the sums [pixel][channel] of a band of rows for a panel.
 func (d *direct) multiply(ws *workspace, group, panel, rows int) {
 	x, sums := ws.b[:bandInput], ws.b[bandInput:][:bandSums]
@@ -218,7 +126,7 @@ func (d *direct) multiply(ws *workspace, group, panel, rows int) {
 	for k0 := 0; k0 < k; k0 += depth {
 		kn := min(depth, k-k0)
 		for r := range rows {
-			line := x[r*d.im.mul*d.im.mul*d.pitch:]
+			line := x[r*d.line():]
 			for i := range pieces {
 				p, end := ow*i/pieces, ow*(i+1)/pieces
 				d.level.direct(d.wide, &sums[(r*ow+p)*d.wide], &line[p], &d.taps[k0], &w[k0*d.wide], end-p, kn, add)

@@ -7,6 +7,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // cliff is memory that ends where a page begins that nobody may touch: reading
@@ -66,6 +69,33 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 			g.a = operand{a.floats(32*far + rows), 1, far}
 			t.Log(fmt.Sprint(rows, " rows, gathered"))
 			g.do(0, rows, 0, 20)
+		}
+	})
+}
+
+// TestNothingIsReadBeyondImages does so with the operands of convolutions.
+func TestNothingIsReadBeyondImages(t *testing.T) {
+	atLevels(t, func(t *testing.T) {
+		const most = 1 << 17
+		in := [2]*cliff{newCliff(t, most), newCliff(t, most)}
+		rng := rand.New(rand.NewPCG(7, 8))
+		for range 60 {
+			k := convolution{n: 2, c: 1 + rng.IntN(70), o: 1 + rng.IntN(70), h: 3 + rng.IntN(12), w: 3 + rng.IntN(20), kh: 1 + rng.IntN(3), kw: 1 + rng.IntN(3), stride: 1 + rng.IntN(2), pad: rng.IntN(2), groups: 1}
+			x, w, dy := k.shapes()
+			for _, which := range convOps {
+				op, args := k.op(which, ref.New(shape.F32(x...)), ref.New(shape.F32(w...)), ref.New(shape.F32(dy...)))
+				l, err := prepare(op, args, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, mem := range l.args.In {
+					l.args.In[i] = in[i].mem[len(in[i].mem)-len(mem):]
+				}
+				t.Logf("%s of %+v", which, k)
+				if err := l.run(serial{}); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	})
 }

@@ -15,7 +15,7 @@ const (
 	Generic Level = iota // plain Go
 	AVX2                 // AVX2, FMA and BMI2
 	AVX512               // AVX-512 F, VL, BW and DQ
-	AMX                  // and AMX, for the products of matrices
+	AMX                  // and AMX, for products of matrices and convolutions
 )
 
 var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", AMX: "amx"}

@@ -87,6 +87,26 @@ func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs,
 	return false
 }
 
+// windows computes rows of a convolution with AMX, of the shapes that t holds, for
+// all pixels: the sums of some taps of x, a plane of pairs of channels being plane
+// places from the next and a part part, by a panel of weights a. With add not 0,
+// that plus y. sums has room for 32x32 numbers.
+func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, part int, taps, pixels []int, rows, add int, sums *float32) {
+	if rows > 16 {
+		asm.Windows2(&t.palette, y, py, a, x, plane, part, &taps[0], &pixels[0], rows, len(pixels)/8, len(taps), add, sums)
+		return
+	}
+	asm.Windows1(&t.palette, y, py, a, x, plane, part, &taps[0], &pixels[0], rows, len(pixels)/8, len(taps), add, sums)
+}
+
+// splitChannels splits two channels, of a whole number of cache lines, into planes
+// of pairs, part places apart. It reports whether there were any that cannot be
+// split.
+func (l Level) splitChannels(dst []float32, part int, first, second []float32) bool {
+	_, _ = dst[2*part+len(first)-1], second[len(first)-1]
+	return asm.SplitChannels(&dst[0], part, &first[0], &second[0], len(first)) != 0
+}
+
 // turnTiles makes a panel of A from one of B, and the other way round.
 func (l Level) turnTiles(data *float32, tiles int) { asm.TurnTiles512(data, tiles) }
 

@@ -69,6 +69,14 @@ func (l Level) turnTiles(data *float32, tiles int) {
 	panic("BUG: " + l.String() + " does not make tiles")
 }
 
+func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, part int, taps, pixels []int, rows, add int, sums *float32) {
+	panic("BUG: " + l.String() + " does not multiply tiles")
+}
+
+func (l Level) splitChannels(dst []float32, part int, first, second []float32) bool {
+	panic("BUG: " + l.String() + " does not make tiles")
+}
+
 func (l Level) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
 	panic("BUG: " + l.String() + " does not pair")
 }

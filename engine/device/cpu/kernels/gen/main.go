@@ -26,6 +26,7 @@ var files = []struct {
 	{"pack_amd64", emitPack},
 	{"conv_avx512_amd64", func(c *build.Context) { emitConv(c, avx512()) }},
 	{"conv_avx2_amd64", func(c *build.Context) { emitConv(c, avx2()) }},
+	{"conv_tiles_amd64", emitTileConv},
 	{"depth_avx512_amd64", func(c *build.Context) { emitDepth(c, avx512()) }},
 	{"depth_avx2_amd64", func(c *build.Context) { emitDepth(c, avx2()) }},
 	{"pool_avx512_amd64", func(c *build.Context) { emitPool(c, avx512()) }},

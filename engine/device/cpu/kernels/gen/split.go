@@ -54,15 +54,21 @@ func (s *splitter) split(x reg.VecVirtual) []reg.VecVirtual {
 	return []reg.VecVirtual{first, second, third}
 }
 
-// pairs stores the parts of earlier and later, a pair in each place and the
-// earlier one in its low half.
-func (s *splitter) pairs(earlier, later reg.VecVirtual, to Mem) {
-	c := s.c
+// joined are the parts of earlier and later, a pair in each place and the earlier
+// one in its low half.
+func (s *splitter) joined(earlier, later reg.VecVirtual) []reg.VecVirtual {
 	low, high := s.split(earlier), s.split(later)
 	for i := range low {
-		c.VPSRLD(Imm(16), low[i], low[i])
-		c.VPTERNLOGD(U8(0xf8), s.high, high[i], low[i]) // low or (high half of high)
-		c.VMOVDQU32(low[i], to.Offset(2*tileBytes*i))
+		s.c.VPSRLD(Imm(16), low[i], low[i])
+		s.c.VPTERNLOGD(U8(0xf8), s.high, high[i], low[i]) // low or (high half of high)
+	}
+	return low
+}
+
+// pairs stores what joined returns in tiles of a panel.
+func (s *splitter) pairs(earlier, later reg.VecVirtual, to Mem) {
+	for i, v := range s.joined(earlier, later) {
+		s.c.VMOVDQU32(v, to.Offset(2*tileBytes*i))
 	}
 }
 
