@@ -27,6 +27,7 @@ var binaryKernels = map[string]constructor{
 // the scalar b, sv a vector b and the scalar a. Where that dimension is short,
 // stretched operands are written out a tile at a time.
 type binaryKernel struct {
+	level  Level
 	n      int
 	dims   []int // of the output, neighbours merged
 	sa, sb []int // strides of a and b; 0 where they are stretched
@@ -39,7 +40,7 @@ type binaryKernel struct {
 
 func binary(of func(*vec.Funcs) (vv pairFunc, vs, sv scalarFunc)) constructor {
 	return func(n *graph.Node) (Kernel, error) {
-		k := &binaryKernel{n: out(n, 0).Elems()}
+		k := &binaryKernel{level: Using(), n: out(n, 0).Elems()}
 		k.vv, k.vs, k.sv = of(Using().vec())
 		to, a, b := out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape
 		k.dims, k.sa, k.sb = mergeDims(to, a, b)
@@ -89,18 +90,18 @@ func (k *binaryKernel) short(lo, hi int) {
 	r := takeRegisters()
 	for ; lo < hi; lo += tileElems {
 		n := min(tileElems, hi-lo)
-		k.vv(k.z[lo:lo+n], k.va.tile(r.all[:n], k.a, lo), k.vb.tile(r.all[tileElems:][:n], k.b, lo))
+		k.vv(k.z[lo:lo+n], k.va.tile(k.level, r.all[:n], k.a, lo), k.vb.tile(k.level, r.all[tileElems:][:n], k.b, lo))
 	}
 	r.giveBack()
 }
 
 // tile is len(dst) elements that v shows of x from element i on: in place if
 // they lie side by side, otherwise in dst.
-func (v *view) tile(dst, x []float32, i int) []float32 {
+func (v *view) tile(l Level, dst, x []float32, i int) []float32 {
 	if _, step := v.run(); len(v.dims) == 1 && step == 1 {
 		return x[i:][:len(dst)]
 	}
-	read(v, dst, x, i)
+	read(l, v, dst, x, i)
 	return dst
 }
 

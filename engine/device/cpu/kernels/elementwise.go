@@ -122,16 +122,17 @@ func newLerp(n *graph.Node) (Kernel, error) {
 
 // fillKernel writes one 4-byte word everywhere.
 type fillKernel struct {
-	n    int
-	word int32
-	y    []int32
+	level Level
+	n     int
+	word  [1]int32
+	y     []int32
 }
 
 func newFill(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.Fill)
-	k := &fillKernel{n: op.Meta.Elems(), word: int32(math.Float32bits(float32(op.Value)))}
+	k := &fillKernel{level: Using(), n: op.Meta.Elems(), word: [1]int32{int32(math.Float32bits(float32(op.Value)))}}
 	if op.Meta.DType == shape.Int32 {
-		k.word = int32(op.Value)
+		k.word[0] = int32(op.Value)
 	}
 	return k, nil
 }
@@ -146,8 +147,5 @@ func (k *fillKernel) Run(p Pool, a *Args) error {
 
 func (k *fillKernel) Chunk(i int) {
 	lo, hi := span(i, grain, k.n)
-	y := k.y[lo:hi]
-	for j := range y {
-		y[j] = k.word
-	}
+	stretchRows(k.level, k.y[lo:hi], k.word[:], 0, 0, 1, hi-lo)
 }

@@ -173,6 +173,46 @@ func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 	}
 }
 
+// copyRows copies rows of n elements; stretchRows one element for each of rows to
+// n. Strides are from row to row. They report whether this level can.
+func (l Level) copyRows(y, x *float32, ystride, xstride, rows, n int) bool {
+	switch l {
+	case AMX, AVX512:
+		asm.CopyRows512(y, x, ystride, xstride, rows, n)
+	case AVX2:
+		asm.CopyRows2(y, x, ystride, xstride, rows, n)
+	default:
+		return false
+	}
+	return true
+}
+
+func (l Level) stretchRows(y, x *float32, ystride, xstride, rows, n int) bool {
+	switch l {
+	case AMX, AVX512:
+		asm.StretchRows512(y, x, ystride, xstride, rows, n)
+	case AVX2:
+		asm.StretchRows2(y, x, ystride, xstride, rows, n)
+	default:
+		return false
+	}
+	return true
+}
+
+// turn writes the transpose of x, rows x cols elements. It reports whether this
+// level can.
+func (l Level) turn(y *float32, ystride int, x *float32, xstride, rows, cols int) bool {
+	switch l {
+	case AMX, AVX512:
+		asm.Turn512(y, ystride, x, xstride, rows, cols)
+	case AVX2:
+		asm.Turn2(y, ystride, x, xstride, rows, cols)
+	default:
+		return false
+	}
+	return true
+}
+
 // maxPool writes the largest elements of rows x cols windows of 2x2, side by
 // side in a plane x of w columns, and where in x they are. It reports whether
 // this level can.

@@ -28,6 +28,11 @@ func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 	spreadGeneric(dst, step, src, srs, cols, k)
 }
 
+// copyRows, stretchRows and turn report that this level cannot.
+func (l Level) copyRows(_, _ *float32, _, _, _, _ int) bool                  { return false }
+func (l Level) stretchRows(_, _ *float32, _, _, _, _ int) bool               { return false }
+func (l Level) turn(_ *float32, _ int, _ *float32, _ int, _ int, _ int) bool { return false }
+
 // maxPool reports that this level has no function for windows of 2x2.
 func (l Level) maxPool(_ *float32, _ *int32, _ *float32, _, _, _ int) bool { return false }
 

@@ -69,14 +69,15 @@ func (v *view) run() (n, stride int) {
 
 // viewCopy writes a view of its input as a contiguous output.
 type viewCopy struct {
-	n    int
-	view view
-	y, x []int32
+	level Level
+	n     int
+	view  view
+	y, x  []int32
 }
 
 func newViewCopy(n *graph.Node, strides []int, base int) (Kernel, error) {
 	s := out(n, 0).Shape
-	k := &viewCopy{n: s.Elems(), view: viewOf(s, strides, base)}
+	k := &viewCopy{level: Using(), n: s.Elems(), view: viewOf(s, strides, base)}
 	if r := len(k.view.dims); r >= 2 && k.view.strides[r-2] == 1 && k.view.strides[r-1] > 1 {
 		return (*tiledCopy)(k), nil
 	}
@@ -131,20 +132,14 @@ func (k *viewCopy) Run(p Pool, a *Args) error {
 
 func (k *viewCopy) Chunk(i int) {
 	lo, hi := span(i, copyGrain, k.n)
-	read(&k.view, k.y[lo:hi], k.x, lo)
+	read(k.level, &k.view, k.y[lo:hi], k.x, lo)
 }
 
-// tiledCopy is a viewCopy whose last two dimensions are a transposed matrix. It
-// goes through it in tiles, since whole columns of the input would each fetch
-// every cache line of the matrix again.
+// tiledCopy is a viewCopy whose last two dimensions are a transposed matrix.
 type tiledCopy viewCopy
 
-// A tile reads tileRows neighbours from each of tileCols places, and writes
-// a cache line per row.
-const (
-	tileRows = 256
-	tileCols = 16
-)
+// tileRows is how many rows of the output a chunk writes.
+const tileRows = 256
 
 func (k *tiledCopy) ScratchBytes() int64 { return 0 }
 
@@ -168,17 +163,14 @@ func (k *tiledCopy) Chunk(i int) {
 	per := chunks(rows, tileRows)
 	m := i / per
 	r0, r1 := span(i%per, tileRows, rows)
-	for c := 0; c < cols; c += tileCols {
-		n := min(tileCols, cols-c)
-		for r := r0; r < r1; r++ {
-			row := m*rows + r
-			copyRun(k.y[row*cols+c:][:n], k.x[k.view.at(row)+c*stride:], stride)
-		}
+	if first := m*rows + r0; cols > 0 {
+		turn(k.level, k.y[first*cols:], cols, k.x[k.view.at(first):], stride, cols, r1-r0)
 	}
 }
 
 // sliceGrad places its input inside zeros.
 type sliceGrad struct {
+	level   Level
 	n, m    int // elements of the output and of the input
 	view    view
 	y, x    []int32
@@ -189,7 +181,7 @@ func newSliceGrad(n *graph.Node) (Kernel, error) {
 	st := out(n, 0).Shape.Strides()
 	x := in(n, 0).Shape
 	return &sliceGrad{
-		n: out(n, 0).Elems(), m: x.Elems(), view: viewOf(x, st, dot(st, n.Op.(ops.SliceGrad).Start)),
+		level: Using(), n: out(n, 0).Elems(), m: x.Elems(), view: viewOf(x, st, dot(st, n.Op.(ops.SliceGrad).Start)),
 	}, nil
 }
 
@@ -212,19 +204,35 @@ func (k *sliceGrad) Chunk(i int) {
 	}
 	lo, hi := span(i, copyGrain, k.m)
 	inner, stride := k.view.run()
+	rows, apart := k.view.rows()
 	for lo < hi {
-		off := lo % inner
-		n := min(inner-off, hi-lo)
-		p := k.view.at(lo/inner) + off*stride
-		for j, v := range k.x[lo : lo+n] {
-			k.y[p+j*stride] = v
+		row, off := lo/inner, lo%inner
+		p := k.view.at(row) + off*stride
+		n := min(rows-row%rows, (hi-lo)/inner) * inner // whole rows
+		if off > 0 || n == 0 {
+			n = min(inner-off, hi-lo)
+			writeRun(k.y[p:], k.x[lo:lo+n], stride)
+		} else if stride == 1 {
+			copyRows(k.level, k.y[p:], k.x[lo:], apart, inner, n/inner, inner)
+		} else {
+			for i := range n / inner {
+				writeRun(k.y[p+i*apart:], k.x[lo+i*inner:][:inner], stride)
+			}
 		}
 		lo += n
 	}
 }
 
+// writeRun writes every stride-th element.
+func writeRun(y, x []int32, stride int) {
+	for j, v := range x {
+		y[j*stride] = v
+	}
+}
+
 // concat copies, for each index of the axes before Axis, one run per input.
 type concat struct {
+	level        Level
 	outer, width int
 	runs, starts []int // per input: length of a run and where it goes in the output's
 	y            []int32
@@ -233,7 +241,7 @@ type concat struct {
 
 func newConcat(n *graph.Node) (Kernel, error) {
 	axis, s := n.Op.(ops.Concat).Axis, out(n, 0).Shape
-	k := &concat{outer: s[:axis].Elems(), width: s[axis:].Elems(), x: make([][]int32, len(n.In))}
+	k := &concat{level: Using(), outer: s[:axis].Elems(), width: s[axis:].Elems(), x: make([][]int32, len(n.In))}
 	at := 0
 	for _, v := range n.In {
 		run := v.Meta.Shape[axis:].Elems()
@@ -250,18 +258,29 @@ func (k *concat) Run(p Pool, a *Args) error {
 	for i, run := range k.runs {
 		k.x[i] = ints(a.In[i], k.outer*run)
 	}
-	do(p, len(k.runs)*chunks(k.outer, k.step()), k)
+	do(p, chunks(k.outer, k.step())*chunks(len(k.runs), k.sources()), k)
 	return nil
 }
 
 // step is how many indices of the outer axes a chunk copies.
 func (k *concat) step() int { return max(1, copyGrain/max(1, k.width)) }
 
+// sources is how many inputs a chunk copies: all, so that no two write to the
+// same cache lines, or one where that is enough.
+func (k *concat) sources() int {
+	if k.width > copyGrain {
+		return 1
+	}
+	return len(k.runs)
+}
+
 func (k *concat) Chunk(i int) {
-	src := i % len(k.runs)
-	lo, hi := span(i/len(k.runs), k.step(), k.outer)
-	run, at := k.runs[src], k.starts[src]
-	for o := lo; o < hi; o++ {
-		copy(k.y[o*k.width+at:][:run], k.x[src][o*run:])
+	across := chunks(len(k.runs), k.sources())
+	lo, hi := span(i/across, k.step(), k.outer)
+	first, end := span(i%across, k.sources(), len(k.runs))
+	for src := first; src < end; src++ {
+		if run, at := k.runs[src], k.starts[src]; run > 0 {
+			copyRows(k.level, k.y[lo*k.width+at:], k.x[src][lo*run:], k.width, run, hi-lo, run)
+		}
 	}
 }

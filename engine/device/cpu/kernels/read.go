@@ -1,15 +1,14 @@
 package kernels
 
+import "unsafe"
+
 // word is an element that is moved bit for bit.
 type word interface{ int32 | float32 }
 
 // read writes to dst what v shows of x from its element i on.
-func read[T word](v *view, dst, x []T, i int) {
+func read[T word](l Level, v *view, dst, x []T, i int) {
 	inner, step := v.run()
-	rows, apart := 1, 0
-	if last := len(v.dims) - 1; last > 0 {
-		rows, apart = v.dims[last-1], v.strides[last-1]
-	}
+	rows, apart := v.rows()
 	for len(dst) > 0 {
 		row, off := i/inner, i%inner
 		at := v.at(row)
@@ -18,57 +17,88 @@ func read[T word](v *view, dst, x []T, i int) {
 			n = min(inner-off, len(dst))
 			copyRun(dst[:n], x[at+off*step:], step)
 		} else {
-			readRows(dst[:n], x[at:], inner, step, apart)
+			readRows(l, dst[:n], x[at:], inner, step, apart)
 		}
 		dst, i = dst[n:], i+n
 	}
 }
 
+// rows are how many runs are equally far apart, and how far.
+func (v *view) rows() (n, apart int) {
+	if last := len(v.dims) - 1; last > 0 {
+		return v.dims[last-1], v.strides[last-1]
+	}
+	return 1, 0
+}
+
 // readRows writes rows of n elements of x that are step apart; rows are apart
 // elements from each other.
-func readRows[T word](dst, x []T, n, step, apart int) {
-	at := 0
+func readRows[T word](l Level, dst, x []T, n, step, apart int) {
+	rows := len(dst) / n
 	switch {
-	case apart == 0:
+	case apart == 0: // the same row again and again
 		copyRun(dst[:n], x, step)
 		for ; n < len(dst); n *= 2 {
 			copy(dst[n:], dst[:n])
 		}
+	case step == 0:
+		stretchRows(l, dst, x, n, apart, rows, n)
+	case step == 1:
+		copyRows(l, dst, x, n, apart, rows, n)
+	default:
+		for r := range rows {
+			copyRun(dst[r*n:][:n], x[r*apart:], step)
+		}
+	}
+}
+
+// copyRows copies rows of n elements. Strides are from row to row.
+func copyRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
+	if rows == 0 || n == 0 {
 		return
-	case step == 1 && n <= shortRow:
-		done := copyShort(dst, x, n, apart)
-		dst, at = dst[done*n:], done*apart
-	case step == 0 && n <= fewWords:
-		for ; len(dst) >= fewWords; dst, at = dst[n:], at+apart {
-			v := x[at]
-			*(*[fewWords]T)(dst) = [fewWords]T{v, v, v, v}
-		}
 	}
-	for ; len(dst) > 0; dst, at = dst[n:], at+apart {
-		copyRun(dst[:n], x[at:], step)
+	_, _ = y[(rows-1)*ystride+n-1], x[(rows-1)*xstride+n-1]
+	if l.copyRows(bitsOf(y), bitsOf(x), ystride, xstride, rows, n) {
+		return
+	}
+	for r := range rows {
+		copy(y[r*ystride:][:n], x[r*xstride:])
 	}
 }
 
-// Short rows are copied a few words at a time; what goes beyond a row is
-// overwritten by the next one.
-const (
-	shortRow = 16
-	fewWords = 4
-)
-
-// copyShort copies rows but the last ones, beyond which there is no room for a
-// few words, and says how many.
-func copyShort[T word](dst, x []T, n, apart int) int {
-	room := (n + fewWords - 1) &^ (fewWords - 1)
-	p, q, rows := 0, 0, 0
-	for ; p+room <= len(dst) && q+room <= len(x); rows++ {
-		for j := 0; j < n; j += fewWords {
-			*(*[fewWords]T)(dst[p+j:]) = *(*[fewWords]T)(x[q+j:])
-		}
-		p, q = p+n, q+apart
+// stretchRows copies one element of x for each of rows to n elements.
+func stretchRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
+	if rows == 0 || n == 0 {
+		return
 	}
-	return rows
+	_, _ = y[(rows-1)*ystride+n-1], x[(rows-1)*xstride]
+	if l.stretchRows(bitsOf(y), bitsOf(x), ystride, xstride, rows, n) {
+		return
+	}
+	for r := range rows {
+		copyRun(y[r*ystride:][:n], x[r*xstride:], 0)
+	}
 }
+
+// turn writes the transpose of x, rows x cols elements: cols rows.
+func turn[T word](l Level, y []T, ystride int, x []T, xstride, rows, cols int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	_, _ = y[(cols-1)*ystride+rows-1], x[(rows-1)*xstride+cols-1]
+	if l.turn(bitsOf(y), ystride, bitsOf(x), xstride, rows, cols) {
+		return
+	}
+	const width = 16 // of a tile, which writes a cache line per row
+	for r := 0; r < rows; r += width {
+		for c := range cols {
+			copyRun(y[c*ystride+r:][:min(width, rows-r)], x[r*xstride+c:], xstride)
+		}
+	}
+}
+
+// bitsOf is the first element as what is moved on vectors.
+func bitsOf[T word](x []T) *float32 { return (*float32)(unsafe.Pointer(&x[0])) }
 
 // copyRun reads every stride-th element.
 func copyRun[T word](y, x []T, stride int) {

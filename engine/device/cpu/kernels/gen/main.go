@@ -41,6 +41,8 @@ var files = []struct {
 	{"columns_avx2_amd64", func(c *build.Context) { emitColumns(c, avx2()) }},
 	{"narrow_avx512_amd64", func(c *build.Context) { emitNarrow(c, avx512()) }},
 	{"narrow_avx2_amd64", func(c *build.Context) { emitNarrow(c, avx2()) }},
+	{"move_avx512_amd64", func(c *build.Context) { emitMove(c, avx512()) }},
+	{"move_avx2_amd64", func(c *build.Context) { emitMove(c, avx2()) }},
 	{"rows_avx512_amd64", func(c *build.Context) { emitRows(c, avx512()) }},
 	{"rows_avx2_amd64", func(c *build.Context) { emitRows(c, avx2()) }},
 }

@@ -192,14 +192,7 @@ func emitTranspose2(c *build.Context) {
 		r[i] = c.YMM()
 		c.VMASKMOVPS(next(), mask, r[i])
 	}
-	r = interleave(c, r, func() reg.VecVirtual { return c.YMM() })
-	out := make([]reg.VecVirtual, 8)
-	for i := range 4 {
-		out[i], out[4+i] = c.YMM(), c.YMM()
-		c.VPERM2F128(Imm(0x20), r[4+i], r[i], out[i])
-		c.VPERM2F128(Imm(0x31), r[4+i], r[i], out[4+i])
-	}
-	for _, v := range out {
+	for _, v := range transposed2(c, r) {
 		c.VMOVUPS(v, Mem{Base: dst})
 		c.ADDQ(drs, dst)
 	}
@@ -208,6 +201,18 @@ func emitTranspose2(c *build.Context) {
 	c.JGT(LabelRef("block"))
 	c.VZEROUPPER()
 	c.RET()
+}
+
+// transposed2 are the rows of a transposed block of 8x8.
+func transposed2(c *build.Context, r []reg.VecVirtual) []reg.VecVirtual {
+	r = interleave(c, r, func() reg.VecVirtual { return c.YMM() })
+	out := make([]reg.VecVirtual, 8)
+	for i := range 4 {
+		out[i], out[4+i] = c.YMM(), c.YMM()
+		c.VPERM2F128(Imm(0x20), r[4+i], r[i], out[i])
+		c.VPERM2F128(Imm(0x31), r[4+i], r[i], out[4+i])
+	}
+	return out
 }
 
 // interleave turns each four rows g..g+3 into four registers, of which number
