@@ -197,6 +197,9 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 			}
 			a, ars, acs = g.panelA(ws, p)
 		}
+		if g.form == split {
+			ws.shapes.ask = g.askFor(a, p, k0+b.k, j0)
+		}
 		again := g.form == split && ws.odd != odd{}
 		if again {
 			g.keep(ws, i, end, j0, j1)

@@ -202,6 +202,34 @@ type tileShapes struct {
 	_              [14]uint8
 	rowBytes       [16]uint16
 	rows           [16]uint8
+	ask            ask
+}
+
+// ask is what a split product fetches into the second cache while it multiplies:
+// pairs of lines, row bytes from one to the next, and four more after every
+// fourth; from panel to panel it moves on by panel bytes.
+type ask struct {
+	at               uintptr
+	row, four, panel int
+}
+
+// askGroups groups of rows fetch a block of B between them: 16 rows of each panel
+// each, or 4 columns.
+const askGroups = 8
+
+// askFor is what group p fetches of the block of B that is packed next, from k0
+// and column j on; if there is none, what it reads anyway, a.
+func (g *gemm) askFor(a *float32, p, k0, j int) ask {
+	if k0 >= g.k || p >= askGroups {
+		return ask{at: uintptr(unsafe.Pointer(a))}
+	}
+	at := uintptr(unsafe.Pointer(&g.b.data[k0*g.b.rs+j*g.b.cs]))
+	if g.b.cs == 1 {
+		row := g.b.rs * 4
+		return ask{at: at + uintptr(p*16*row), row: row, panel: 128}
+	}
+	column := g.b.cs * 4
+	return ask{at: at + uintptr(p*4*column), row: 128, four: column - 512, panel: 32 * column}
 }
 
 // set makes the shapes of sums of rows x cols, at most 32 x 32, and their

@@ -4,56 +4,72 @@ package asm
 
 // Tiles22 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Tiles22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Tiles21 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Tiles21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Tiles12 computes at most 16 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Tiles12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Tiles11 computes at most 16 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Tiles11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Split22 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Split21 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Split12 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
 // Split11 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.
+// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
+// one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)

@@ -69,7 +69,9 @@ func emitTileProduct(c *build.Context, rows, cols, parts int) {
 	c.Pragma("noescape")
 	c.Doc(fmt.Sprintf("%s computes %s rows of a product %s with AMX, and panels of %s columns", name, upTo(rows), what, upTo(cols)),
 		"each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,",
-		"step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles.")
+		"step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts",
+		"four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from",
+		"one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.")
 	t := tiles{Context: c, rows: rows, cols: cols, parts: parts}
 	t.product()
 }
@@ -86,6 +88,7 @@ type tiles struct {
 	*build.Context
 	rows, cols, parts int
 	mask              [2]reg.OpmaskVirtual
+	ask, askRow       reg.GPVirtual // the next lines to fetch, and from pair to pair
 }
 
 func (t *tiles) load(name string) reg.GPVirtual {
@@ -103,6 +106,12 @@ func (t *tiles) product() {
 	y, b, ldc := t.load("c"), t.load("b"), t.load("ldc")
 	t.SHLQ(Imm(2), ldc)
 	panels, line, below := t.load("panels"), t.GP64(), t.GP64()
+	asks := t.parts > 1
+	asked := Mem{Base: shapes, Disp: 64}
+	if asks {
+		t.ask, t.askRow = t.GP64(), t.GP64()
+		t.MOVQ(asked.Offset(8), t.askRow)
+	}
 	t.MOVQ(I32(tileRow), line)
 	t.Label("panel")
 	for i := range t.rows * 2 {
@@ -112,8 +121,14 @@ func (t *tiles) product() {
 	}
 	x, at, k := t.load("a"), t.GP64(), t.load("k")
 	t.MOVQ(b, at)
+	if asks {
+		t.MOVQ(asked, t.ask)
+	}
 	t.Label("steps")
 	t.multiply(x, at, line)
+	if asks {
+		t.ADDQ(asked.Offset(16), t.ask)
+	}
 	t.ADDQ(I32(stepBytes(t.parts)), x)
 	t.ADDQ(I32(stepBytes(t.parts)), at)
 	t.DECQ(k)
@@ -125,6 +140,10 @@ func (t *tiles) product() {
 	t.Label("next")
 	t.ADDQ(I32(2*tileRow), y)
 	step := t.load("step")
+	if asks {
+		t.MOVQ(asked.Offset(24), t.ask)
+		t.ADDQ(t.ask, asked)
+	}
 	t.LEAQ(Mem{Base: b, Index: step, Scale: 4}, b)
 	t.DECQ(panels)
 	t.JNE(LabelRef("panel"))
@@ -139,14 +158,17 @@ func (t *tiles) product() {
 }
 
 // multiply adds the products of 32 steps. A part stays in its tiles as long as
-// it is wanted next.
+// it is wanted next. Meanwhile the next 32 steps of B come to the first cache, and
+// what is asked for to the second.
 func (t *tiles) multiply(x, b, line reg.GPVirtual) {
 	turns := splits
 	if t.parts == 1 {
 		turns = [][2]int{{}}
 	}
+	ahead := stepBytes(t.parts)
+	lines := stepBytes(t.parts) / 64 / (len(turns) * t.rows * t.cols) // with each product of tiles
 	last := [2]int{-1, -1}
-	for _, parts := range turns {
+	for turn, parts := range turns {
 		factor := func(i, n, first int, base reg.GPVirtual) {
 			for j := 0; parts[i] != last[i] && j < n; j++ {
 				amx(t.Context, "TILELOADD", Mem{Base: base, Index: line, Scale: 1, Disp: (2*parts[i] + j) * tileBytes}, U8(uint8(first+j)))
@@ -157,7 +179,16 @@ func (t *tiles) multiply(x, b, line reg.GPVirtual) {
 		for i := range t.rows {
 			for j := range t.cols {
 				amx(t.Context, "TDPBF16PS", U8(uint8(tileA+i)), U8(uint8(tileB+j)), U8(uint8(2*i+j)))
+				for range lines {
+					t.PREFETCHT0(Mem{Base: b, Disp: ahead})
+					ahead += 64
+				}
 			}
+		}
+		if t.parts > 1 && turn < 4 {
+			t.PREFETCHT1(Mem{Base: t.ask})
+			t.PREFETCHT1(Mem{Base: t.ask, Disp: 64})
+			t.ADDQ(t.askRow, t.ask)
 		}
 		last = parts
 	}
