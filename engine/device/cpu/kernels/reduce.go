@@ -248,6 +248,7 @@ func (f fold) across(v *vec.Funcs, acc []float64, x []float32, stride, rows int)
 
 // reduceMaxGrad gives dy to the first element of x that equals y.
 type reduceMaxGrad struct {
+	vec           *vec.Funcs
 	n, total      int
 	outer, folded view
 	dx, x, y, dy  []float32
@@ -255,7 +256,7 @@ type reduceMaxGrad struct {
 
 func newReduceMaxGrad(n *graph.Node) (Kernel, error) {
 	s := in(n, 0).Shape
-	k := &reduceMaxGrad{}
+	k := &reduceMaxGrad{vec: Using().vec()}
 	k.outer, k.folded, k.n, k.total = splitAxes(s, keptAxes(s, n.Op.(ops.ReduceMaxGrad).Axes))
 	return k, nil
 }
@@ -272,16 +273,32 @@ func (k *reduceMaxGrad) Run(p Pool, a *Args) error {
 func (k *reduceMaxGrad) Chunk(i int) {
 	lo, hi := span(i, rowGrain(k.total), k.n)
 	inner, stride := k.outer.run()
+	_, step := k.folded.run()
+	columns := stride == 1 && len(k.folded.dims) == 1
+	for lo < hi {
+		off, n := lo%inner, 1
+		base := k.outer.at(lo/inner) + off*stride
+		if columns {
+			n = min(inner-off, hi-lo)
+			k.vec.FirstRows(k.dx[base:], k.x[base:], k.y[lo:lo+n], k.dy[lo:lo+n], step, k.total)
+		} else {
+			k.find(lo, base)
+		}
+		lo += n
+	}
+}
+
+// find writes what was folded into output o, from base on.
+func (k *reduceMaxGrad) find(o, base int) {
 	run, step := k.folded.run()
-	for o := lo; o < hi; o++ {
-		base, found := k.outer.at(o/inner)+o%inner*stride, false
-		for f := range k.total {
-			p := base + k.folded.at(f/run) + f%run*step
-			v := float32(0)
+	found := false
+	for f := 0; f < k.total; f += run {
+		p := base + k.folded.at(f/run)
+		for end := p + run*step; p < end; p += step {
+			k.dx[p] = 0
 			if !found && k.x[p] == k.y[o] {
-				v, found = k.dy[o], true
+				k.dx[p], found = k.dy[o], true
 			}
-			k.dx[p] = v
 		}
 	}
 }

@@ -852,6 +852,115 @@ none:
 	VZEROUPPER
 	RET
 
+// func FirstRows2(y *float32, x *float32, most *float32, dy *float32, stride int, rows int, n int)
+// Requires: AVX
+TEXT ·FirstRows2(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ most+16(FP), DX
+	MOVQ dy+24(FP), BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+40(FP), DI
+	MOVQ n+48(FP), R8
+
+block:
+	CMPQ    R8, $0x10
+	JLT     last2
+	VMOVUPS (DX), Y0
+	VMOVUPS 32(DX), Y1
+	VMOVUPS (BX), Y2
+	VMOVUPS 32(BX), Y3
+	MOVQ    DI, R9
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+
+rowblock:
+	VMOVUPS (R11), Y4
+	VCMPPS  $0x00, Y4, Y0, Y4
+	VORPS   Y4, Y0, Y0
+	VANDPS  Y4, Y2, Y4
+	VMOVUPS Y4, (R10)
+	VMOVUPS 32(R11), Y4
+	VCMPPS  $0x00, Y4, Y1, Y4
+	VORPS   Y4, Y1, Y1
+	VANDPS  Y4, Y3, Y4
+	VMOVUPS Y4, 32(R10)
+	ADDQ    SI, R10
+	ADDQ    SI, R11
+	DECQ    R9
+	JNE     rowblock
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	SUBQ    $0x10, R8
+	JNE     block
+	JMP     none
+
+last2:
+	CMPQ       R8, $0x08
+	JLE        last1
+	SUBQ       $0x08, R8
+	LEAQ       lanes<>+0(SB), R9
+	NEGQ       R8
+	LEAQ       64(R9)(R8*4), R9
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS 32(DX), Y1, Y1
+	VMOVUPS    (BX), Y2
+	VMOVUPS    (R9), Y3
+	VMASKMOVPS 32(BX), Y3, Y3
+	MOVQ       DI, DX
+	MOVQ       CX, CX
+
+rowlast2:
+	VMOVUPS    (CX), Y4
+	VCMPPS     $0x00, Y4, Y0, Y4
+	VORPS      Y4, Y0, Y0
+	VANDPS     Y4, Y2, Y4
+	VMOVUPS    Y4, (AX)
+	VMOVUPS    (R9), Y4
+	VMASKMOVPS 32(CX), Y4, Y4
+	VCMPPS     $0x00, Y4, Y1, Y4
+	VORPS      Y4, Y1, Y1
+	VANDPS     Y4, Y3, Y4
+	VMOVUPS    (R9), Y5
+	VMASKMOVPS Y4, Y5, 32(AX)
+	ADDQ       SI, AX
+	ADDQ       SI, CX
+	DECQ       DX
+	JNE        rowlast2
+	JMP        none
+
+last1:
+	LEAQ       lanes<>+0(SB), R9
+	NEGQ       R8
+	LEAQ       64(R9)(R8*4), R9
+	VMOVUPS    (R9), Y0
+	VMASKMOVPS (DX), Y0, Y0
+	VMOVUPS    (R9), Y1
+	VMASKMOVPS (BX), Y1, Y1
+	MOVQ       DI, DX
+	MOVQ       CX, CX
+
+rowlast1:
+	VMOVUPS    (R9), Y2
+	VMASKMOVPS (CX), Y2, Y2
+	VCMPPS     $0x00, Y2, Y0, Y2
+	VORPS      Y2, Y0, Y0
+	VANDPS     Y2, Y1, Y2
+	VMOVUPS    (R9), Y3
+	VMASKMOVPS Y2, Y3, (AX)
+	ADDQ       SI, AX
+	ADDQ       SI, CX
+	DECQ       DX
+	JNE        rowlast1
+
+none:
+	VZEROUPPER
+	RET
+
 // func MaxRows2(acc *float64, x *float32, stride int, rows int, n int)
 // Requires: AVX, AVX2
 TEXT ·MaxRows2(SB), NOSPLIT, $0-40

@@ -32,6 +32,12 @@ func ScaleRows512(y *float32, x *float32, mean *float32, rest *float32, factor *
 //go:noescape
 func ScaleGradRows512(y *float32, x *float32, dy *float32, mean *float32, level *float32, slope *float32, factor *float32, stride int, rows int, n int)
 
+// FirstRows512 is y = dy where x is most for the first time in its column, and 0 elsewhere, for n columns of rows that are stride
+// elements apart. There is a row. The other arrays have a number for each column.
+//
+//go:noescape
+func FirstRows512(y *float32, x *float32, most *float32, dy *float32, stride int, rows int, n int)
+
 // MaxRows512 replaces by what is larger in rows, and for good by NaN, a number for each of n columns.
 // Rows are stride elements apart. There is a row.
 //

@@ -772,6 +772,125 @@ none:
 	VZEROUPPER
 	RET
 
+// func FirstRows512(y *float32, x *float32, most *float32, dy *float32, stride int, rows int, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·FirstRows512(SB), NOSPLIT, $0-56
+	MOVQ y+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ most+16(FP), DX
+	MOVQ dy+24(FP), BX
+	MOVQ stride+32(FP), SI
+	SHLQ $0x02, SI
+	MOVQ rows+40(FP), DI
+	MOVQ n+48(FP), R8
+
+block:
+	CMPQ    R8, $0x20
+	JLT     last2
+	VMOVUPS (DX), Z0
+	VMOVUPS 64(DX), Z1
+	VMOVUPS (BX), Z2
+	VMOVUPS 64(BX), Z3
+	MOVQ    DI, R9
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+
+rowblock:
+	VMOVUPS      (R11), Z4
+	VCMPPS       $0x00, Z4, Z0, K1
+	VMOVAPS.Z    Z2, K1, Z4
+	VBROADCASTSS c7fc00000<>+0(SB), K1, Z0
+	VMOVUPS      Z4, (R10)
+	VMOVUPS      64(R11), Z4
+	VCMPPS       $0x00, Z4, Z1, K1
+	VMOVAPS.Z    Z3, K1, Z4
+	VBROADCASTSS c7fc00000<>+0(SB), K1, Z1
+	VMOVUPS      Z4, 64(R10)
+	ADDQ         SI, R10
+	ADDQ         SI, R11
+	DECQ         R9
+	JNE          rowblock
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DX
+	ADDQ         $0x00000080, BX
+	SUBQ         $0x20, R8
+	JNE          block
+	JMP          none
+
+last2:
+	CMPQ      R8, $0x10
+	JLE       last1
+	SUBQ      $0x10, R8
+	MOVL      $0x0000ffff, R9
+	BZHIL     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS   (DX), Z0
+	VMOVUPS.Z 64(DX), K1, Z1
+	VMOVUPS   (BX), Z2
+	VMOVUPS.Z 64(BX), K1, Z3
+	MOVQ      DI, DX
+	MOVQ      CX, CX
+
+rowlast2:
+	VMOVUPS      (CX), Z4
+	VCMPPS       $0x00, Z4, Z0, K2
+	VMOVAPS.Z    Z2, K2, Z4
+	VBROADCASTSS c7fc00000<>+0(SB), K2, Z0
+	VMOVUPS      Z4, (AX)
+	VMOVUPS.Z    64(CX), K1, Z4
+	VCMPPS       $0x00, Z4, Z1, K2
+	VMOVAPS.Z    Z3, K2, Z4
+	VBROADCASTSS c7fc00000<>+0(SB), K2, Z1
+	VMOVUPS      Z4, K1, 64(AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          rowlast2
+	JMP          none
+
+last1:
+	MOVL      $0x0000ffff, R9
+	BZHIL     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DX), K1, Z0
+	VMOVUPS.Z (BX), K1, Z1
+	MOVQ      DI, DX
+	MOVQ      CX, CX
+
+rowlast1:
+	VMOVUPS.Z    (CX), K1, Z2
+	VCMPPS       $0x00, Z2, Z0, K2
+	VMOVAPS.Z    Z1, K2, Z2
+	VBROADCASTSS c7fc00000<>+0(SB), K2, Z0
+	VMOVUPS      Z2, K1, (AX)
+	ADDQ         SI, AX
+	ADDQ         SI, CX
+	DECQ         DX
+	JNE          rowlast1
+
+none:
+	VZEROUPPER
+	RET
+
+DATA c7fc00000<>+0(SB)/4, $0x7fc00000
+DATA c7fc00000<>+4(SB)/4, $0x7fc00000
+DATA c7fc00000<>+8(SB)/4, $0x7fc00000
+DATA c7fc00000<>+12(SB)/4, $0x7fc00000
+DATA c7fc00000<>+16(SB)/4, $0x7fc00000
+DATA c7fc00000<>+20(SB)/4, $0x7fc00000
+DATA c7fc00000<>+24(SB)/4, $0x7fc00000
+DATA c7fc00000<>+28(SB)/4, $0x7fc00000
+DATA c7fc00000<>+32(SB)/4, $0x7fc00000
+DATA c7fc00000<>+36(SB)/4, $0x7fc00000
+DATA c7fc00000<>+40(SB)/4, $0x7fc00000
+DATA c7fc00000<>+44(SB)/4, $0x7fc00000
+DATA c7fc00000<>+48(SB)/4, $0x7fc00000
+DATA c7fc00000<>+52(SB)/4, $0x7fc00000
+DATA c7fc00000<>+56(SB)/4, $0x7fc00000
+DATA c7fc00000<>+60(SB)/4, $0x7fc00000
+GLOBL c7fc00000<>(SB), RODATA|NOPTR, $64
+
 // func MaxRows512(acc *float64, x *float32, stride int, rows int, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·MaxRows512(SB), NOSPLIT, $0-40

@@ -20,6 +20,7 @@ func emitColumns(c *build.Context, s simd) {
 	}
 	l.scaleRows()
 	l.scaleGradRows()
+	l.firstRows()
 	l.maxRows()
 	l.sumEach()
 	l.maxEach()
@@ -272,6 +273,25 @@ func (l *lang) scaleGradRows() {
 	l.mapRows("ScaleGradRows", "is y = (dy - level - (x-mean)*slope)*factor", []string{"x", "dy"}, []string{"mean", "level", "slope", "factor"},
 		func(row []value, t func(string) value) value {
 			return l.mul(l.fnma(l.sub(row[0], t("mean")), t("slope"), l.sub(row[1], t("level"))), t("factor"))
+		})
+}
+
+// firstRows lets nothing equal what has been found.
+func (l *lang) firstRows() {
+	const equal = 0
+	l.mapRows("FirstRows", "is y = dy where x is most for the first time in its column, and 0 elsewhere,", []string{"x"}, []string{"most", "dy"},
+		func(row []value, t func(string) value) value {
+			if l.lanes == 16 {
+				k, v := l.K(), l.register(l.Context)
+				l.VCMPPS(Imm(equal), row[0], t("most"), k)
+				l.VMOVAPS_Z(t("dy"), k, v)
+				l.VBROADCASTSS(l.bits(quietNaN), k, t("most"))
+				return v
+			}
+			m := l.register(l.Context)
+			l.VCMPPS(Imm(equal), row[0], t("most"), m)
+			l.VORPS(m, t("most"), t("most"))
+			return l.and(t("dy"), m)
 		})
 }
 

@@ -14,10 +14,11 @@ type Columns struct {
 	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)            // acc += (x-mean)*y
 	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)       // y = (x-mean-rest)*factor + shift
 	ScaleGrad   func(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) // dx = (dy-level - (x-mean)*slope)*factor
+	FirstRows   func(y, x, most, dy []float32, stride, rows int)                        // y = dy where x is most for the first time, else 0
 }
 
 var genericColumns = Columns{
-	SumRows: sumRows, MaxRows: maxRows, SumEach: sumEach, MaxEach: maxEach, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows,
+	SumRows: sumRows, MaxRows: maxRows, SumEach: sumEach, MaxEach: maxEach, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows, FirstRows: firstRows,
 }
 
 func sumRows(acc []float64, x []float32, stride, rows int) {
@@ -76,6 +77,19 @@ func scaleGradRows(dx, x, dy, mean, level, slope, factor []float32, stride, rows
 		out, d := dx[r*stride:][:n], dy[r*stride:][:n]
 		for j, v := range x[r*stride:][:n] {
 			out[j] = (d[j] - level[j] - (v-mean[j])*slope[j]) * factor[j]
+		}
+	}
+}
+
+func firstRows(y, x, most, dy []float32, stride, rows int) {
+	for j, m := range most {
+		found := false
+		for r := range rows {
+			at := r*stride + j
+			y[at] = 0
+			if !found && x[at] == m {
+				y[at], found = dy[j], true
+			}
 		}
 	}
 }

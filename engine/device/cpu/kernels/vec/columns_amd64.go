@@ -7,6 +7,7 @@ var avx512Columns = Columns{
 	SumEach: foldEach(asm.SumEach512), MaxEach: foldEach(asm.MaxEach512),
 	SquaresRows: squaresOf(asm.SquaresRows512), DotRows: dotRowsOf(asm.DotRows512),
 	ScaleRows: scaleOf(asm.ScaleRows512), ScaleGrad: scaleGradOf(asm.ScaleGradRows512),
+	FirstRows: firstOf(asm.FirstRows512),
 }
 
 var avx2Columns = Columns{
@@ -14,6 +15,7 @@ var avx2Columns = Columns{
 	SumEach: foldEach(asm.SumEach2), MaxEach: foldEach(asm.MaxEach2),
 	SquaresRows: squaresOf(asm.SquaresRows2), DotRows: dotRowsOf(asm.DotRows2),
 	ScaleRows: scaleOf(asm.ScaleRows2), ScaleGrad: scaleGradOf(asm.ScaleGradRows2),
+	FirstRows: firstOf(asm.FirstRows2),
 }
 
 // matrix is the elements of rows of n, stride apart: what must be memory.
@@ -65,6 +67,14 @@ func scaleGradOf(f func(dx, x, dy, mean, level, slope, factor *float32, stride, 
 		if n := len(mean); rows > 0 && n > 0 {
 			f(&matrix(dx, stride, rows, n)[0], &matrix(x, stride, rows, n)[0], &matrix(dy, stride, rows, n)[0],
 				&mean[0], &level[:n][0], &slope[:n][0], &factor[:n][0], stride, rows, n)
+		}
+	}
+}
+
+func firstOf(f func(y, x, most, dy *float32, stride, rows, n int)) func(y, x, most, dy []float32, stride, rows int) {
+	return func(y, x, most, dy []float32, stride, rows int) {
+		if n := len(most); rows > 0 && n > 0 {
+			f(&matrix(y, stride, rows, n)[0], &matrix(x, stride, rows, n)[0], &most[0], &dy[:n][0], stride, rows, n)
 		}
 	}
 }

@@ -55,6 +55,14 @@ func TestColumnsAgreeWithGeneric(t *testing.T) {
 			{"ScaleGrad", func(f *Funcs, _, _ []float64, m [3][]float32, t [4][]float32) {
 				f.ScaleGrad(m[2], m[0], m[1], t[0], t[1], t[2], t[3], stride, rows)
 			}},
+			{"FirstRows", func(f *Funcs, _, _ []float64, m [3][]float32, t [4][]float32) {
+				for j := range n {
+					if rows > 0 && j%3 > 0 {
+						t[0][j] = m[0][(j%rows)*stride+j] // so that some are found
+					}
+				}
+				f.FirstRows(m[2], m[0], t[0], t[1], stride, rows)
+			}},
 			{"ScaleGrad in place", func(f *Funcs, _, _ []float64, m [3][]float32, t [4][]float32) {
 				f.ScaleGrad(m[0], m[0], m[1], t[0], t[1], t[2], t[3], stride, rows)
 			}},
