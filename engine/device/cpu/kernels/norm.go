@@ -157,15 +157,31 @@ func (k *channels) plane(x []float32, n, c int) []float32 { return x[(n*k.c+c)*k
 func (k *channels) elems() int     { return k.n * k.c * k.s }
 func (k *channels) count() float64 { return float64(k.n * k.s) }
 
-// grain is how many channels make a chunk.
-func (k *channels) grain() int { return rowGrain(k.n * k.s) }
+// grain is how many channels make a chunk: where planes are small some, so that
+// what is read of a sample is worth fetching.
+func (k *channels) grain() int {
+	return max(rowGrain(k.n*k.s), min(channelGroup, chunks(512, k.s), k.c/enoughChunks))
+}
 
-// normalise is y = (x - mean) rstd gamma + beta for channel c.
-func (k *channels) normalise(y, x []float32, c int, mean float64, rstd, gamma, beta float32) {
+// channelGroup is the most channels that are gone through together, sample by
+// sample.
+const channelGroup = 8
+
+// scaling is what a channel is normalised with.
+type scaling struct{ mean, rest, factor, shift float32 }
+
+func scalingOf(mean float64, rstd, gamma, beta float32) scaling {
 	high := float32(mean)
-	rest := float32(mean - float64(high))
+	return scaling{high, float32(mean - float64(high)), rstd * gamma, beta}
+}
+
+// normalise is y = (x - mean) rstd gamma + beta for the channels of a group
+// from c on.
+func (k *channels) normalise(y, x []float32, c int, by []scaling) {
 	for n := range k.n {
-		k.vec.Standardize(k.plane(y, n, c), k.plane(x, n, c), high, rest, rstd*gamma, beta)
+		for i, s := range by {
+			k.vec.Standardize(k.plane(y, n, c+i), k.plane(x, n, c+i), s.mean, s.rest, s.factor, s.shift)
+		}
 	}
 }
 
@@ -206,18 +222,33 @@ func (k *batchNorm) Run(p Pool, a *Args) error {
 
 func (k *batchNorm) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
-	for c := lo; c < hi; c++ {
-		var s, ss float64
-		for n := range k.n {
-			s += k.vec.Sum(k.plane(k.x, n, c))
-		}
-		mean := s / k.count()
-		for n := range k.n {
-			ss += k.vec.SquaresFrom(k.plane(k.x, n, c), mean)
-		}
-		k.finish(c, mean, ss/k.count())
-		k.normalise(k.y, k.x, c, mean, k.rstds[c], k.gamma[c], k.beta[c])
+	for ; lo < hi; lo += channelGroup {
+		k.group(lo, min(channelGroup, hi-lo))
 	}
+}
+
+// group normalises some channels from c on.
+func (k *batchNorm) group(c, count int) {
+	var means, squares [channelGroup]float64
+	var by [channelGroup]scaling
+	for n := range k.n {
+		for i := range count {
+			means[i] += k.vec.Sum(k.plane(k.x, n, c+i))
+		}
+	}
+	for i := range count {
+		means[i] /= k.count()
+	}
+	for n := range k.n {
+		for i := range count {
+			squares[i] += k.vec.SquaresFrom(k.plane(k.x, n, c+i), means[i])
+		}
+	}
+	for i := range count {
+		k.finish(c+i, means[i], squares[i]/k.count())
+		by[i] = scalingOf(means[i], k.rstds[c+i], k.gamma[c+i], k.beta[c+i])
+	}
+	k.normalise(k.y, k.x, c, by[:count])
 }
 
 // batchNormGrad is, per channel, dx = gamma rstd (dy - mean(dy) - xhat mean(dy xhat)).
@@ -260,16 +291,29 @@ func (k *batchNormGrad) Run(p Pool, a *Args) error {
 
 func (k *batchNormGrad) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
-	for c := lo; c < hi; c++ {
-		var dyx, sum float64
-		for n := range k.n {
-			x, dy := k.plane(k.x, n, c), k.plane(k.dy, n, c)
-			dyx += k.vec.DotFrom(x, dy, float64(k.mean[c]))
-			sum += k.vec.Sum(dy)
+	for ; lo < hi; lo += channelGroup {
+		k.group(lo, min(channelGroup, hi-lo))
+	}
+}
+
+// group computes some channels from c on.
+func (k *batchNormGrad) group(c, count int) {
+	var dyx, sums [channelGroup]float64
+	var by [channelGroup]struct{ level, slope, factor float32 }
+	for n := range k.n {
+		for i := range count {
+			x, dy := k.plane(k.x, n, c+i), k.plane(k.dy, n, c+i)
+			dyx[i] += k.vec.DotFrom(x, dy, float64(k.mean[c+i]))
+			sums[i] += k.vec.Sum(dy)
 		}
-		level, slope, factor := k.finish(c, dyx, sum)
-		for n := range k.n {
-			k.vec.StandardizeGrad(k.plane(k.dx, n, c), k.plane(k.x, n, c), k.plane(k.dy, n, c), k.mean[c], level, slope, factor)
+	}
+	for i := range count {
+		b := &by[i]
+		b.level, b.slope, b.factor = k.finish(c+i, dyx[i], sums[i])
+	}
+	for n := range k.n {
+		for i, b := range by[:count] {
+			k.vec.StandardizeGrad(k.plane(k.dx, n, c+i), k.plane(k.x, n, c+i), k.plane(k.dy, n, c+i), k.mean[c+i], b.level, b.slope, b.factor)
 		}
 	}
 }
@@ -311,7 +355,13 @@ func (k *batchNormEval) Run(p Pool, a *Args) error {
 
 func (k *batchNormEval) Chunk(i int) {
 	lo, hi := span(i, k.grain(), k.c)
-	for c := lo; c < hi; c++ {
-		k.normalise(k.y, k.x, c, float64(k.mean[c]), k.rstd(c), k.gamma[c], k.beta[c])
+	for ; lo < hi; lo += channelGroup {
+		var by [channelGroup]scaling
+		count := min(channelGroup, hi-lo)
+		for i := range count {
+			c := lo + i
+			by[i] = scalingOf(float64(k.mean[c]), k.rstd(c), k.gamma[c], k.beta[c])
+		}
+		k.normalise(k.y, k.x, lo, by[:count])
 	}
 }
