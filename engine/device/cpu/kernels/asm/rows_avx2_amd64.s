@@ -19,14 +19,11 @@ unrolled:
 	JLT          single
 	VMOVUPS      (AX)(DX*4), Y5
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      cc2a00000<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y6
-	VMOVUPS      c42b20000<>+0(SB), Y7
-	VMINPS       Y6, Y7, Y7
-	VMOVUPS      cc2d00000<>+0(SB), Y6
-	VMAXPS       Y7, Y6, Y6
-	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
-	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      c4b400000<>+0(SB), Y7
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       c4b400000<>+0(SB), Y7, Y7
 	VMOVUPS      Y6, Y6
 	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
 	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
@@ -57,14 +54,11 @@ unrolled:
 	VADDPD       Y5, Y2, Y2
 	VMOVUPS      32(AX)(DX*4), Y5
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      cc2a00000<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y6
-	VMOVUPS      c42b20000<>+0(SB), Y7
-	VMINPS       Y6, Y7, Y7
-	VMOVUPS      cc2d00000<>+0(SB), Y6
-	VMAXPS       Y7, Y6, Y6
-	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
-	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      c4b400000<>+0(SB), Y7
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       c4b400000<>+0(SB), Y7, Y7
 	VMOVUPS      Y6, Y6
 	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
 	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
@@ -102,14 +96,11 @@ single:
 	JLT          tail
 	VMOVUPS      (AX)(DX*4), Y5
 	VSUBPS       Y0, Y5, Y5
-	VMOVUPS      cc2a00000<>+0(SB), Y6
-	VMAXPS       Y5, Y6, Y6
-	VMOVUPS      c42b20000<>+0(SB), Y7
-	VMINPS       Y6, Y7, Y7
-	VMOVUPS      cc2d00000<>+0(SB), Y6
-	VMAXPS       Y7, Y6, Y6
-	VMULPS       c3fb8aa3b<>+0(SB), Y6, Y7
-	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y6
+	VMINPS       Y5, Y6, Y6
+	VMOVUPS      c4b400000<>+0(SB), Y7
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y6, Y7
+	VSUBPS       c4b400000<>+0(SB), Y7, Y7
 	VMOVUPS      Y6, Y6
 	VFNMADD231PS c3f318000<>+0(SB), Y7, Y6
 	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y6
@@ -151,14 +142,11 @@ tail:
 	VMOVUPS      (BX), Y5
 	VMASKMOVPS   (AX)(DX*4), Y5, Y5
 	VSUBPS       Y0, Y5, Y0
-	VMOVUPS      cc2a00000<>+0(SB), Y5
-	VMAXPS       Y0, Y5, Y5
-	VMOVUPS      c42b20000<>+0(SB), Y6
-	VMINPS       Y5, Y6, Y6
-	VMOVUPS      cc2d00000<>+0(SB), Y5
-	VMAXPS       Y6, Y5, Y5
-	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y6
-	VROUNDPS     $0x08, Y6, Y6
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y0, Y5, Y5
+	VMOVUPS      c4b400000<>+0(SB), Y6
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y5, Y6
+	VSUBPS       c4b400000<>+0(SB), Y6, Y6
 	VMOVUPS      Y5, Y5
 	VFNMADD231PS c3f318000<>+0(SB), Y6, Y5
 	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y5
@@ -201,24 +189,6 @@ done:
 	VZEROUPPER
 	RET
 
-DATA cc2a00000<>+0(SB)/4, $0xc2a00000
-DATA cc2a00000<>+4(SB)/4, $0xc2a00000
-DATA cc2a00000<>+8(SB)/4, $0xc2a00000
-DATA cc2a00000<>+12(SB)/4, $0xc2a00000
-DATA cc2a00000<>+16(SB)/4, $0xc2a00000
-DATA cc2a00000<>+20(SB)/4, $0xc2a00000
-DATA cc2a00000<>+24(SB)/4, $0xc2a00000
-DATA cc2a00000<>+28(SB)/4, $0xc2a00000
-DATA cc2a00000<>+32(SB)/4, $0xc2a00000
-DATA cc2a00000<>+36(SB)/4, $0xc2a00000
-DATA cc2a00000<>+40(SB)/4, $0xc2a00000
-DATA cc2a00000<>+44(SB)/4, $0xc2a00000
-DATA cc2a00000<>+48(SB)/4, $0xc2a00000
-DATA cc2a00000<>+52(SB)/4, $0xc2a00000
-DATA cc2a00000<>+56(SB)/4, $0xc2a00000
-DATA cc2a00000<>+60(SB)/4, $0xc2a00000
-GLOBL cc2a00000<>(SB), RODATA|NOPTR, $64
-
 DATA c42b20000<>+0(SB)/4, $0x42b20000
 DATA c42b20000<>+4(SB)/4, $0x42b20000
 DATA c42b20000<>+8(SB)/4, $0x42b20000
@@ -237,24 +207,6 @@ DATA c42b20000<>+56(SB)/4, $0x42b20000
 DATA c42b20000<>+60(SB)/4, $0x42b20000
 GLOBL c42b20000<>(SB), RODATA|NOPTR, $64
 
-DATA cc2d00000<>+0(SB)/4, $0xc2d00000
-DATA cc2d00000<>+4(SB)/4, $0xc2d00000
-DATA cc2d00000<>+8(SB)/4, $0xc2d00000
-DATA cc2d00000<>+12(SB)/4, $0xc2d00000
-DATA cc2d00000<>+16(SB)/4, $0xc2d00000
-DATA cc2d00000<>+20(SB)/4, $0xc2d00000
-DATA cc2d00000<>+24(SB)/4, $0xc2d00000
-DATA cc2d00000<>+28(SB)/4, $0xc2d00000
-DATA cc2d00000<>+32(SB)/4, $0xc2d00000
-DATA cc2d00000<>+36(SB)/4, $0xc2d00000
-DATA cc2d00000<>+40(SB)/4, $0xc2d00000
-DATA cc2d00000<>+44(SB)/4, $0xc2d00000
-DATA cc2d00000<>+48(SB)/4, $0xc2d00000
-DATA cc2d00000<>+52(SB)/4, $0xc2d00000
-DATA cc2d00000<>+56(SB)/4, $0xc2d00000
-DATA cc2d00000<>+60(SB)/4, $0xc2d00000
-GLOBL cc2d00000<>(SB), RODATA|NOPTR, $64
-
 DATA c3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 DATA c3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
 DATA c3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
@@ -272,6 +224,24 @@ DATA c3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
 DATA c3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
 DATA c3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
 GLOBL c3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c4b400000<>+0(SB)/4, $0x4b400000
+DATA c4b400000<>+4(SB)/4, $0x4b400000
+DATA c4b400000<>+8(SB)/4, $0x4b400000
+DATA c4b400000<>+12(SB)/4, $0x4b400000
+DATA c4b400000<>+16(SB)/4, $0x4b400000
+DATA c4b400000<>+20(SB)/4, $0x4b400000
+DATA c4b400000<>+24(SB)/4, $0x4b400000
+DATA c4b400000<>+28(SB)/4, $0x4b400000
+DATA c4b400000<>+32(SB)/4, $0x4b400000
+DATA c4b400000<>+36(SB)/4, $0x4b400000
+DATA c4b400000<>+40(SB)/4, $0x4b400000
+DATA c4b400000<>+44(SB)/4, $0x4b400000
+DATA c4b400000<>+48(SB)/4, $0x4b400000
+DATA c4b400000<>+52(SB)/4, $0x4b400000
+DATA c4b400000<>+56(SB)/4, $0x4b400000
+DATA c4b400000<>+60(SB)/4, $0x4b400000
+GLOBL c4b400000<>(SB), RODATA|NOPTR, $64
 
 DATA c3f318000<>+0(SB)/4, $0x3f318000
 DATA c3f318000<>+4(SB)/4, $0x3f318000
@@ -417,6 +387,24 @@ DATA c3f800000<>+56(SB)/4, $0x3f800000
 DATA c3f800000<>+60(SB)/4, $0x3f800000
 GLOBL c3f800000<>(SB), RODATA|NOPTR, $64
 
+DATA cc2a00000<>+0(SB)/4, $0xc2a00000
+DATA cc2a00000<>+4(SB)/4, $0xc2a00000
+DATA cc2a00000<>+8(SB)/4, $0xc2a00000
+DATA cc2a00000<>+12(SB)/4, $0xc2a00000
+DATA cc2a00000<>+16(SB)/4, $0xc2a00000
+DATA cc2a00000<>+20(SB)/4, $0xc2a00000
+DATA cc2a00000<>+24(SB)/4, $0xc2a00000
+DATA cc2a00000<>+28(SB)/4, $0xc2a00000
+DATA cc2a00000<>+32(SB)/4, $0xc2a00000
+DATA cc2a00000<>+36(SB)/4, $0xc2a00000
+DATA cc2a00000<>+40(SB)/4, $0xc2a00000
+DATA cc2a00000<>+44(SB)/4, $0xc2a00000
+DATA cc2a00000<>+48(SB)/4, $0xc2a00000
+DATA cc2a00000<>+52(SB)/4, $0xc2a00000
+DATA cc2a00000<>+56(SB)/4, $0xc2a00000
+DATA cc2a00000<>+60(SB)/4, $0xc2a00000
+GLOBL cc2a00000<>(SB), RODATA|NOPTR, $64
+
 DATA c0000007f<>+0(SB)/4, $0x0000007f
 DATA c0000007f<>+4(SB)/4, $0x0000007f
 DATA c0000007f<>+8(SB)/4, $0x0000007f
@@ -484,14 +472,11 @@ single:
 	JLT          tail
 	VMOVUPS      (CX)(BX*4), Y2
 	VSUBPS       Y0, Y2, Y2
-	VMOVUPS      cc2a00000<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y3
-	VMOVUPS      c42b20000<>+0(SB), Y4
-	VMINPS       Y3, Y4, Y4
-	VMOVUPS      cc2d00000<>+0(SB), Y3
-	VMAXPS       Y4, Y3, Y3
-	VMULPS       c3fb8aa3b<>+0(SB), Y3, Y4
-	VROUNDPS     $0x08, Y4, Y4
+	VMOVUPS      c42b20000<>+0(SB), Y3
+	VMINPS       Y2, Y3, Y3
+	VMOVUPS      c4b400000<>+0(SB), Y4
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y3, Y4
+	VSUBPS       c4b400000<>+0(SB), Y4, Y4
 	VMOVUPS      Y3, Y3
 	VFNMADD231PS c3f318000<>+0(SB), Y4, Y3
 	VFNMADD231PS cb95e8083<>+0(SB), Y4, Y3
@@ -530,14 +515,11 @@ tail:
 	VMOVUPS      (SI), Y2
 	VMASKMOVPS   (CX)(BX*4), Y2, Y2
 	VSUBPS       Y0, Y2, Y0
-	VMOVUPS      cc2a00000<>+0(SB), Y2
-	VMAXPS       Y0, Y2, Y2
-	VMOVUPS      c42b20000<>+0(SB), Y3
-	VMINPS       Y2, Y3, Y3
-	VMOVUPS      cc2d00000<>+0(SB), Y2
-	VMAXPS       Y3, Y2, Y2
-	VMULPS       c3fb8aa3b<>+0(SB), Y2, Y3
-	VROUNDPS     $0x08, Y3, Y3
+	VMOVUPS      c42b20000<>+0(SB), Y2
+	VMINPS       Y0, Y2, Y2
+	VMOVUPS      c4b400000<>+0(SB), Y3
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y2, Y3
+	VSUBPS       c4b400000<>+0(SB), Y3, Y3
 	VMOVUPS      Y2, Y2
 	VFNMADD231PS c3f318000<>+0(SB), Y3, Y2
 	VFNMADD231PS cb95e8083<>+0(SB), Y3, Y2
@@ -932,6 +914,24 @@ DATA c80000000<>+52(SB)/4, $0x80000000
 DATA c80000000<>+56(SB)/4, $0x80000000
 DATA c80000000<>+60(SB)/4, $0x80000000
 GLOBL c80000000<>(SB), RODATA|NOPTR, $64
+
+DATA cc2d00000<>+0(SB)/4, $0xc2d00000
+DATA cc2d00000<>+4(SB)/4, $0xc2d00000
+DATA cc2d00000<>+8(SB)/4, $0xc2d00000
+DATA cc2d00000<>+12(SB)/4, $0xc2d00000
+DATA cc2d00000<>+16(SB)/4, $0xc2d00000
+DATA cc2d00000<>+20(SB)/4, $0xc2d00000
+DATA cc2d00000<>+24(SB)/4, $0xc2d00000
+DATA cc2d00000<>+28(SB)/4, $0xc2d00000
+DATA cc2d00000<>+32(SB)/4, $0xc2d00000
+DATA cc2d00000<>+36(SB)/4, $0xc2d00000
+DATA cc2d00000<>+40(SB)/4, $0xc2d00000
+DATA cc2d00000<>+44(SB)/4, $0xc2d00000
+DATA cc2d00000<>+48(SB)/4, $0xc2d00000
+DATA cc2d00000<>+52(SB)/4, $0xc2d00000
+DATA cc2d00000<>+56(SB)/4, $0xc2d00000
+DATA cc2d00000<>+60(SB)/4, $0xc2d00000
+GLOBL cc2d00000<>(SB), RODATA|NOPTR, $64
 
 DATA c00800000<>+0(SB)/4, $0x00800000
 DATA c00800000<>+4(SB)/4, $0x00800000
@@ -1830,87 +1830,189 @@ done:
 	RET
 
 // func Attend2(s *float32, ld int, rows int, n int, width int, scale float32, most *float32, sums *float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·Attend2(SB), NOSPLIT, $0-64
-	MOVQ         s+0(FP), AX
-	MOVQ         ld+8(FP), CX
-	SHLQ         $0x02, CX
-	MOVQ         width+32(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         n+24(FP), BX
-	MOVQ         rows+16(FP), SI
+	MOVQ         s+0(FP), DX
+	MOVQ         ld+8(FP), BX
+	SHLQ         $0x02, BX
+	MOVQ         width+32(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         n+24(FP), DI
+	MOVQ         rows+16(FP), R8
 	VBROADCASTSS scale+40(FP), Y0
-	MOVQ         most+48(FP), DI
-	MOVQ         sums+56(FP), R8
+	MOVQ         most+48(FP), R9
+	MOVQ         sums+56(FP), R10
 
 rows:
-	VMOVD        BX, X1
+	LEAQ         (DI), AX
+	ANDQ         $-8, AX
+	SHLQ         $0x02, AX
+	CMPQ         AX, SI
+	CMOVQGT      SI, AX
+	LEAQ         8(DI), CX
+	ANDQ         $-8, CX
+	SHLQ         $0x02, CX
+	CMPQ         CX, SI
+	CMOVQGT      SI, CX
+	VMOVD        DI, X1
 	VPBROADCASTD X1, Y1
 	VCVTDQ2PS    Y1, Y1
-	INCQ         BX
-	MOVQ         AX, R9
-	ADDQ         CX, AX
-	VMOVD        BX, X2
+	INCQ         DI
+	MOVQ         DX, R11
+	ADDQ         BX, DX
+	VMOVD        DI, X2
 	VPBROADCASTD X2, Y2
 	VCVTDQ2PS    Y2, Y2
-	INCQ         BX
-	MOVQ         AX, R10
-	ADDQ         CX, AX
+	INCQ         DI
+	MOVQ         DX, R12
+	ADDQ         BX, DX
 	VMOVUPS      cff800000<>+0(SB), Y3
 	VMOVUPS      cff800000<>+0(SB), Y4
-	XORQ         R11, R11
-	VMOVUPS      ascending<>+0(SB), Y5
+	XORQ         R13, R13
 
 max:
-	VMOVUPS      (R9)(R11*1), Y6
-	VCMPPS       $0x11, Y1, Y5, Y7
-	VMOVUPS      cff800000<>+0(SB), Y8
-	VBLENDVPS    Y7, Y6, Y8, Y7
-	VMAXPS       Y3, Y7, Y3
-	VMOVUPS      (R10)(R11*1), Y6
-	VCMPPS       $0x11, Y2, Y5, Y7
-	VMOVUPS      cff800000<>+0(SB), Y8
-	VBLENDVPS    Y7, Y6, Y8, Y7
-	VMAXPS       Y4, Y7, Y4
-	VADDPS       c41000000<>+0(SB), Y5, Y5
-	ADDQ         $0x20, R11
-	CMPQ         R11, DX
-	JLT          max
-	VEXTRACTF128 $0x01, Y3, X5
-	VMAXPS       X3, X5, X5
-	VPERMILPS    $0x4e, X5, X3
-	VMAXPS       X3, X5, X5
-	VPERMILPS    $0xb1, X5, X3
-	VMAXPS       X3, X5, X5
-	VBROADCASTSS X5, Y3
-	VMULPS       Y0, Y3, Y3
-	VMOVSS       X3, (DI)
-	VXORPS       Y5, Y5, Y5
-	VEXTRACTF128 $0x01, Y4, X6
-	VMAXPS       X4, X6, X6
-	VPERMILPS    $0x4e, X6, X4
-	VMAXPS       X4, X6, X6
-	VPERMILPS    $0xb1, X6, X4
-	VMAXPS       X4, X6, X6
-	VBROADCASTSS X6, Y4
-	VMULPS       Y0, Y4, Y4
-	VMOVSS       X4, 4(DI)
-	VXORPS       Y6, Y6, Y6
-	XORQ         R11, R11
-	VMOVUPS      ascending<>+0(SB), Y7
+	CMPQ    R13, AX
+	JGE     maxEdge
+	VMOVUPS (R11)(R13*1), Y5
+	VMAXPS  Y3, Y5, Y3
+	VMOVUPS (R12)(R13*1), Y5
+	VMAXPS  Y4, Y5, Y4
+	ADDQ    $0x20, R13
+	JMP     max
+
+maxEdge:
+	MOVQ         R13, R14
+	SHRQ         $0x02, R14
+	VMOVD        R14, X5
+	VPBROADCASTD X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       ascending<>+0(SB), Y5, Y5
+
+maxMasked:
+	CMPQ      R13, CX
+	JGE       maxDone
+	VMOVUPS   (R11)(R13*1), Y6
+	VCMPPS    $0x11, Y1, Y5, Y7
+	VMOVUPS   cff800000<>+0(SB), Y8
+	VBLENDVPS Y7, Y6, Y8, Y7
+	VMAXPS    Y3, Y7, Y3
+	VMOVUPS   (R12)(R13*1), Y6
+	VCMPPS    $0x11, Y2, Y5, Y7
+	VMOVUPS   cff800000<>+0(SB), Y8
+	VBLENDVPS Y7, Y6, Y8, Y7
+	VMAXPS    Y4, Y7, Y4
+	VADDPS    c41000000<>+0(SB), Y5, Y5
+	ADDQ      $0x20, R13
+	JMP       maxMasked
+
+maxDone:
+	VUNPCKLPS  Y4, Y3, Y5
+	VUNPCKHPS  Y4, Y3, Y3
+	VMAXPS     Y3, Y5, Y5
+	VUNPCKLPD  Y5, Y5, Y3
+	VUNPCKHPD  Y5, Y5, Y4
+	VMAXPS     Y4, Y3, Y3
+	VPERM2F128 $0x01, Y3, Y3, Y4
+	VMAXPS     Y4, Y3, Y3
+	VMULPS     Y0, Y3, Y3
+	VMOVLPS    X3, (R9)
+	VPERMILPS  $0x00, Y3, Y4
+	VXORPS     Y5, Y5, Y5
+	VPERMILPS  $0x55, Y3, Y3
+	VXORPS     Y6, Y6, Y6
+	XORQ       R13, R13
 
 exp:
-	VMOVUPS      (R9)(R11*1), Y8
-	VMOVUPS      Y3, Y9
+	CMPQ         R13, AX
+	JGE          expEdge
+	VMOVUPS      (R11)(R13*1), Y7
+	VMOVUPS      Y4, Y8
+	VFMSUB231PS  Y0, Y7, Y8
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y8, Y7, Y7
+	VMOVUPS      c4b400000<>+0(SB), Y9
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       c4b400000<>+0(SB), Y9, Y9
+	VMOVUPS      Y7, Y7
+	VFNMADD231PS c3f318000<>+0(SB), Y9, Y7
+	VFNMADD231PS cb95e8083<>+0(SB), Y9, Y7
+	VMOVUPS      c3ab511a9<>+0(SB), Y10
+	VFMADD213PS  c3c091d36<>+0(SB), Y7, Y10
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y7, Y10
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y7, Y10
+	VFMADD213PS  c3efffffe<>+0(SB), Y7, Y10
+	VMULPS       Y7, Y7, Y11
+	VMOVUPS      Y7, Y7
+	VFMADD231PS  Y11, Y10, Y7
+	VADDPS       c3f800000<>+0(SB), Y7, Y7
+	VCVTPS2DQ    Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y10, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       c0000007f<>+0(SB), Y9, Y9
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y10, Y7, Y7
+	VMULPS       Y9, Y7, Y7
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y8, Y8
+	VANDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y5, Y5
+	VMOVUPS      Y7, (R11)(R13*1)
+	VMOVUPS      (R12)(R13*1), Y7
+	VMOVUPS      Y3, Y8
+	VFMSUB231PS  Y0, Y7, Y8
+	VMOVUPS      c42b20000<>+0(SB), Y7
+	VMINPS       Y8, Y7, Y7
+	VMOVUPS      c4b400000<>+0(SB), Y9
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y7, Y9
+	VSUBPS       c4b400000<>+0(SB), Y9, Y9
+	VMOVUPS      Y7, Y7
+	VFNMADD231PS c3f318000<>+0(SB), Y9, Y7
+	VFNMADD231PS cb95e8083<>+0(SB), Y9, Y7
+	VMOVUPS      c3ab511a9<>+0(SB), Y10
+	VFMADD213PS  c3c091d36<>+0(SB), Y7, Y10
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y7, Y10
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y7, Y10
+	VFMADD213PS  c3efffffe<>+0(SB), Y7, Y10
+	VMULPS       Y7, Y7, Y11
+	VMOVUPS      Y7, Y7
+	VFMADD231PS  Y11, Y10, Y7
+	VADDPS       c3f800000<>+0(SB), Y7, Y7
+	VCVTPS2DQ    Y9, Y9
+	VPSRAD       $0x01, Y9, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPADDD       c0000007f<>+0(SB), Y10, Y10
+	VPSLLD       $0x17, Y10, Y10
+	VPADDD       c0000007f<>+0(SB), Y9, Y9
+	VPSLLD       $0x17, Y9, Y9
+	VMULPS       Y10, Y7, Y7
+	VMULPS       Y9, Y7, Y7
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y8, Y8
+	VANDPS       Y8, Y7, Y7
+	VADDPS       Y7, Y6, Y6
+	VMOVUPS      Y7, (R12)(R13*1)
+	ADDQ         $0x20, R13
+	JMP          exp
+
+expEdge:
+	MOVQ         R13, R14
+	SHRQ         $0x02, R14
+	VMOVD        R14, X7
+	VPBROADCASTD X7, Y7
+	VCVTDQ2PS    Y7, Y7
+	VADDPS       ascending<>+0(SB), Y7, Y7
+
+expMasked:
+	CMPQ         R13, CX
+	JGE          expDone
+	VMOVUPS      (R11)(R13*1), Y8
+	VMOVUPS      Y4, Y9
 	VFMSUB231PS  Y0, Y8, Y9
-	VMOVUPS      cc2a00000<>+0(SB), Y8
-	VMAXPS       Y9, Y8, Y8
-	VMOVUPS      c42b20000<>+0(SB), Y10
-	VMINPS       Y8, Y10, Y10
-	VMOVUPS      cc2d00000<>+0(SB), Y8
-	VMAXPS       Y10, Y8, Y8
-	VMULPS       c3fb8aa3b<>+0(SB), Y8, Y10
-	VROUNDPS     $0x08, Y10, Y10
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y9, Y8, Y8
+	VMOVUPS      c4b400000<>+0(SB), Y10
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y8, Y10
+	VSUBPS       c4b400000<>+0(SB), Y10, Y10
 	VMOVUPS      Y8, Y8
 	VFNMADD231PS c3f318000<>+0(SB), Y10, Y8
 	VFNMADD231PS cb95e8083<>+0(SB), Y10, Y8
@@ -1937,18 +2039,15 @@ exp:
 	VCMPPS       $0x11, Y1, Y7, Y9
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y5, Y5
-	VMOVUPS      Y8, (R9)(R11*1)
-	VMOVUPS      (R10)(R11*1), Y8
-	VMOVUPS      Y4, Y9
+	VMOVUPS      Y8, (R11)(R13*1)
+	VMOVUPS      (R12)(R13*1), Y8
+	VMOVUPS      Y3, Y9
 	VFMSUB231PS  Y0, Y8, Y9
-	VMOVUPS      cc2a00000<>+0(SB), Y8
-	VMAXPS       Y9, Y8, Y8
-	VMOVUPS      c42b20000<>+0(SB), Y10
-	VMINPS       Y8, Y10, Y10
-	VMOVUPS      cc2d00000<>+0(SB), Y8
-	VMAXPS       Y10, Y8, Y8
-	VMULPS       c3fb8aa3b<>+0(SB), Y8, Y10
-	VROUNDPS     $0x08, Y10, Y10
+	VMOVUPS      c42b20000<>+0(SB), Y8
+	VMINPS       Y9, Y8, Y8
+	VMOVUPS      c4b400000<>+0(SB), Y10
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y8, Y10
+	VSUBPS       c4b400000<>+0(SB), Y10, Y10
 	VMOVUPS      Y8, Y8
 	VFNMADD231PS c3f318000<>+0(SB), Y10, Y8
 	VFNMADD231PS cb95e8083<>+0(SB), Y10, Y8
@@ -1975,51 +2074,76 @@ exp:
 	VCMPPS       $0x11, Y2, Y7, Y9
 	VANDPS       Y9, Y8, Y8
 	VADDPS       Y8, Y6, Y6
-	VMOVUPS      Y8, (R10)(R11*1)
+	VMOVUPS      Y8, (R12)(R13*1)
 	VADDPS       c41000000<>+0(SB), Y7, Y7
-	ADDQ         $0x20, R11
-	CMPQ         R11, DX
-	JLT          exp
-	VEXTRACTF128 $0x01, Y5, X3
-	VADDPS       X5, X3, X3
-	VPERMILPS    $0x4e, X3, X4
-	VADDPS       X4, X3, X3
-	VPERMILPS    $0xb1, X3, X4
-	VADDPS       X4, X3, X3
-	VBROADCASTSS X3, Y3
-	VMOVSS       X3, (R8)
-	VMOVUPS      c3f800000<>+0(SB), Y4
-	VDIVPS       Y3, Y4, Y3
-	VEXTRACTF128 $0x01, Y6, X4
-	VADDPS       X6, X4, X4
-	VPERMILPS    $0x4e, X4, X5
-	VADDPS       X5, X4, X4
-	VPERMILPS    $0xb1, X4, X5
-	VADDPS       X5, X4, X4
-	VBROADCASTSS X4, Y4
-	VMOVSS       X4, 4(R8)
-	VMOVUPS      c3f800000<>+0(SB), Y5
-	VDIVPS       Y4, Y5, Y4
-	XORQ         R11, R11
-	VMOVUPS      ascending<>+0(SB), Y5
+	ADDQ         $0x20, R13
+	JMP          expMasked
+
+expDone:
+	VUNPCKLPS  Y6, Y5, Y3
+	VUNPCKHPS  Y6, Y5, Y4
+	VADDPS     Y4, Y3, Y3
+	VUNPCKLPD  Y3, Y3, Y4
+	VUNPCKHPD  Y3, Y3, Y3
+	VADDPS     Y3, Y4, Y4
+	VPERM2F128 $0x01, Y4, Y4, Y3
+	VADDPS     Y3, Y4, Y4
+	VMOVLPS    X4, (R10)
+	VMOVUPS    c3f800000<>+0(SB), Y3
+	VDIVPS     Y4, Y3, Y3
+	VPERMILPS  $0x00, Y3, Y4
+	VPERMILPS  $0x55, Y3, Y3
+	XORQ       R13, R13
 
 scale:
-	VMULPS  (R9)(R11*1), Y3, Y6
+	CMPQ    R13, AX
+	JGE     scaleEdge
+	VMULPS  (R11)(R13*1), Y4, Y5
+	VMOVUPS Y5, (R11)(R13*1)
+	VMULPS  (R12)(R13*1), Y3, Y5
+	VMOVUPS Y5, (R12)(R13*1)
+	ADDQ    $0x20, R13
+	JMP     scale
+
+scaleEdge:
+	MOVQ         R13, AX
+	SHRQ         $0x02, AX
+	VMOVD        AX, X5
+	VPBROADCASTD X5, Y5
+	VCVTDQ2PS    Y5, Y5
+	VADDPS       ascending<>+0(SB), Y5, Y5
+
+scaleMasked:
+	CMPQ    R13, CX
+	JGE     scaleDone
+	VMULPS  (R11)(R13*1), Y4, Y6
 	VCMPPS  $0x11, Y1, Y5, Y7
 	VANDPS  Y7, Y6, Y6
-	VMOVUPS Y6, (R9)(R11*1)
-	VMULPS  (R10)(R11*1), Y4, Y6
+	VMOVUPS Y6, (R11)(R13*1)
+	VMULPS  (R12)(R13*1), Y3, Y6
 	VCMPPS  $0x11, Y2, Y5, Y7
 	VANDPS  Y7, Y6, Y6
-	VMOVUPS Y6, (R10)(R11*1)
+	VMOVUPS Y6, (R12)(R13*1)
 	VADDPS  c41000000<>+0(SB), Y5, Y5
-	ADDQ    $0x20, R11
-	CMPQ    R11, DX
-	JLT     scale
-	ADDQ    $0x08, DI
-	ADDQ    $0x08, R8
-	SUBQ    $0x02, SI
-	JGT     rows
+	ADDQ    $0x20, R13
+	JMP     scaleMasked
+
+scaleDone:
+	VXORPS Y1, Y1, Y1
+
+clear:
+	CMPQ    R13, SI
+	JGE     cleared
+	VMOVUPS Y1, (R11)(R13*1)
+	VMOVUPS Y1, (R12)(R13*1)
+	ADDQ    $0x20, R13
+	JMP     clear
+
+cleared:
+	ADDQ $0x08, R9
+	ADDQ $0x08, R10
+	SUBQ $0x02, R8
+	JGT  rows
 	VZEROUPPER
 	RET
 
@@ -2060,45 +2184,104 @@ DATA c41000000<>+60(SB)/4, $0x41000000
 GLOBL c41000000<>(SB), RODATA|NOPTR, $64
 
 // func AttendGrad2(p *float32, d *float32, ld int, rows int, n int, width int, scale float32, stats *float32)
-// Requires: AVX, AVX2, FMA3
+// Requires: AVX, AVX2, CMOV, FMA3
 TEXT ·AttendGrad2(SB), NOSPLIT, $0-64
-	MOVQ         p+0(FP), AX
-	MOVQ         d+8(FP), CX
-	MOVQ         ld+16(FP), DX
-	SHLQ         $0x02, DX
-	MOVQ         width+40(FP), BX
-	SHLQ         $0x02, BX
-	MOVQ         n+32(FP), SI
-	MOVQ         rows+24(FP), DI
+	MOVQ         p+0(FP), DX
+	MOVQ         d+8(FP), BX
+	MOVQ         ld+16(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         width+40(FP), DI
+	SHLQ         $0x02, DI
+	MOVQ         n+32(FP), R8
+	MOVQ         rows+24(FP), R9
 	VBROADCASTSS scale+48(FP), Y0
-	MOVQ         stats+56(FP), R8
+	MOVQ         stats+56(FP), R10
 
 rows:
-	VMOVD        SI, X1
+	LEAQ         (R8), AX
+	ANDQ         $-8, AX
+	SHLQ         $0x02, AX
+	CMPQ         AX, DI
+	CMOVQGT      DI, AX
+	LEAQ         7(R8), CX
+	ANDQ         $-8, CX
+	SHLQ         $0x02, CX
+	CMPQ         CX, DI
+	CMOVQGT      DI, CX
+	VMOVD        R8, X1
 	VPBROADCASTD X1, Y1
 	VCVTDQ2PS    Y1, Y1
-	INCQ         SI
-	MOVQ         AX, R9
-	ADDQ         DX, AX
-	MOVQ         CX, R10
-	ADDQ         DX, CX
-	VBROADCASTSS (R8), Y2
-	VBROADCASTSS 4(R8), Y3
-	XORQ         R11, R11
-	VMOVUPS      ascending<>+0(SB), Y4
+	INCQ         R8
+	MOVQ         DX, R11
+	ADDQ         SI, DX
+	MOVQ         BX, R12
+	ADDQ         SI, BX
+	VBROADCASTSS (R10), Y2
+	VBROADCASTSS 4(R10), Y3
+	XORQ         R13, R13
 
 exp:
-	VMOVUPS      (R9)(R11*1), Y5
+	CMPQ         R13, AX
+	JGE          expEdge
+	VMOVUPS      (R11)(R13*1), Y4
+	VMOVUPS      Y2, Y5
+	VFMSUB231PS  Y0, Y4, Y5
+	VMOVUPS      c42b20000<>+0(SB), Y4
+	VMINPS       Y5, Y4, Y4
+	VMOVUPS      c4b400000<>+0(SB), Y6
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y4, Y6
+	VSUBPS       c4b400000<>+0(SB), Y6, Y6
+	VMOVUPS      Y4, Y4
+	VFNMADD231PS c3f318000<>+0(SB), Y6, Y4
+	VFNMADD231PS cb95e8083<>+0(SB), Y6, Y4
+	VMOVUPS      c3ab511a9<>+0(SB), Y7
+	VFMADD213PS  c3c091d36<>+0(SB), Y4, Y7
+	VFMADD213PS  c3d2aac7a<>+0(SB), Y4, Y7
+	VFMADD213PS  c3e2aaa48<>+0(SB), Y4, Y7
+	VFMADD213PS  c3efffffe<>+0(SB), Y4, Y7
+	VMULPS       Y4, Y4, Y8
+	VMOVUPS      Y4, Y4
+	VFMADD231PS  Y8, Y7, Y4
+	VADDPS       c3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y6, Y6
+	VPSRAD       $0x01, Y6, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPADDD       c0000007f<>+0(SB), Y7, Y7
+	VPSLLD       $0x17, Y7, Y7
+	VPADDD       c0000007f<>+0(SB), Y6, Y6
+	VPSLLD       $0x17, Y6, Y6
+	VMULPS       Y7, Y4, Y4
+	VMULPS       Y6, Y4, Y4
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Y5, Y5
+	VANDPS       Y5, Y4, Y4
+	VMOVUPS      Y4, (R11)(R13*1)
+	VMOVUPS      (R12)(R13*1), Y5
+	VSUBPS       Y3, Y5, Y5
+	VMULPS       Y5, Y4, Y4
+	VMULPS       Y0, Y4, Y4
+	VMOVUPS      Y4, (R12)(R13*1)
+	ADDQ         $0x20, R13
+	JMP          exp
+
+expEdge:
+	MOVQ         R13, AX
+	SHRQ         $0x02, AX
+	VMOVD        AX, X4
+	VPBROADCASTD X4, Y4
+	VCVTDQ2PS    Y4, Y4
+	VADDPS       ascending<>+0(SB), Y4, Y4
+
+expMasked:
+	CMPQ         R13, CX
+	JGE          expDone
+	VMOVUPS      (R11)(R13*1), Y5
 	VMOVUPS      Y2, Y6
 	VFMSUB231PS  Y0, Y5, Y6
-	VMOVUPS      cc2a00000<>+0(SB), Y5
-	VMAXPS       Y6, Y5, Y5
-	VMOVUPS      c42b20000<>+0(SB), Y7
-	VMINPS       Y5, Y7, Y7
-	VMOVUPS      cc2d00000<>+0(SB), Y5
-	VMAXPS       Y7, Y5, Y5
-	VMULPS       c3fb8aa3b<>+0(SB), Y5, Y7
-	VROUNDPS     $0x08, Y7, Y7
+	VMOVUPS      c42b20000<>+0(SB), Y5
+	VMINPS       Y6, Y5, Y5
+	VMOVUPS      c4b400000<>+0(SB), Y7
+	VFMADD231PS  c3fb8aa3b<>+0(SB), Y5, Y7
+	VSUBPS       c4b400000<>+0(SB), Y7, Y7
 	VMOVUPS      Y5, Y5
 	VFNMADD231PS c3f318000<>+0(SB), Y7, Y5
 	VFNMADD231PS cb95e8083<>+0(SB), Y7, Y5
@@ -2124,21 +2307,33 @@ exp:
 	VANDPS       Y6, Y5, Y5
 	VCMPPS       $0x11, Y1, Y4, Y6
 	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, (R9)(R11*1)
-	VMOVUPS      (R10)(R11*1), Y6
+	VMOVUPS      Y5, (R11)(R13*1)
+	VMOVUPS      (R12)(R13*1), Y6
 	VSUBPS       Y3, Y6, Y6
 	VMULPS       Y6, Y5, Y5
 	VMULPS       Y0, Y5, Y5
 	VCMPPS       $0x11, Y1, Y4, Y6
 	VANDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, (R10)(R11*1)
+	VMOVUPS      Y5, (R12)(R13*1)
 	VADDPS       c41000000<>+0(SB), Y4, Y4
-	ADDQ         $0x20, R11
-	CMPQ         R11, BX
-	JLT          exp
-	ADDQ         $0x08, R8
-	SUBQ         $0x01, DI
-	JGT          rows
+	ADDQ         $0x20, R13
+	JMP          expMasked
+
+expDone:
+	VXORPS Y1, Y1, Y1
+
+clear:
+	CMPQ    R13, DI
+	JGE     cleared
+	VMOVUPS Y1, (R11)(R13*1)
+	VMOVUPS Y1, (R12)(R13*1)
+	ADDQ    $0x20, R13
+	JMP     clear
+
+cleared:
+	ADDQ $0x08, R10
+	SUBQ $0x01, R9
+	JGT  rows
 	VZEROUPPER
 	RET
 

@@ -15,16 +15,17 @@ import (
 // attention is the state of a function over rows of scores.
 type attention struct {
 	*lang
-	matrices  []reg.GPVirtual
-	ld, width reg.GPVirtual // bytes
-	n, rows   reg.GPVirtual
-	together  int // rows
-	counts    []value
+	matrices    []reg.GPVirtual
+	ld, width   reg.GPVirtual // bytes
+	n, rows     reg.GPVirtual
+	together    int // rows
+	counts      []value
+	inside, end reg.GPVirtual // bytes up to which all elements count, and from which none do
 }
 
 // scores begins a function over rows of some matrices.
 func (l *lang) scores(together int, matrices ...string) *attention {
-	a := &attention{lang: l, together: together}
+	a := &attention{lang: l, together: together, inside: l.GP64(), end: l.GP64()}
 	for _, m := range matrices {
 		a.matrices = append(a.matrices, l.param(m))
 	}
@@ -36,6 +37,7 @@ func (l *lang) scores(together int, matrices ...string) *attention {
 // it where rows are taken together.
 func (a *attention) eachRows(body func(at [][]reg.GPVirtual)) {
 	a.Label("rows")
+	a.bounds()
 	a.counts = nil
 	at := make([][]reg.GPVirtual, a.together)
 	for r := range at {
@@ -54,6 +56,21 @@ func (a *attention) eachRows(body func(at [][]reg.GPVirtual)) {
 	a.done()
 }
 
+// bounds finds what all rows or none of those together have, in whole vectors, and
+// at most the width.
+func (a *attention) bounds() {
+	for _, b := range []struct {
+		at   reg.GPVirtual
+		more int
+	}{{a.inside, 0}, {a.end, a.together - 1 + a.lanes - 1}} {
+		a.LEAQ(Mem{Base: a.n, Disp: b.more}, b.at)
+		a.ANDQ(I32(int32(-a.lanes)), b.at)
+		a.SHLQ(Imm(2), b.at)
+		a.CMPQ(b.at, a.width)
+		a.CMOVQGT(a.width, b.at)
+	}
+}
+
 // number is a whole number as float32 in all lanes.
 func (l *lang) number(n reg.GPVirtual) value {
 	v := l.register(l.Context)
@@ -68,19 +85,49 @@ func (l *lang) number(n reg.GPVirtual) value {
 	return v
 }
 
-// span goes through the width of the rows. body gets the bytes from the start
+// span goes through the elements that count. body gets the bytes from the start
 // and a function that clears masked lanes of a row, or sets them to another
-// number.
-func (a *attention) span(name string, body func(i reg.GPVirtual, only func(r int, v value, other Op) value)) {
-	i := a.GP64()
+// number. It returns where it ends.
+func (a *attention) span(name string, body func(i reg.GPVirtual, only func(r int, v value, other Op) value)) reg.GPVirtual {
+	i, at := a.GP64(), a.GP64()
 	a.XORQ(i, i)
-	index := a.in(a.ascending())
+	step := func() { a.ADDQ(Imm(uint64(4*a.lanes)), i) }
 	a.Label(name)
+	a.CMPQ(i, a.inside)
+	a.JGE(LabelRef(name + "Edge"))
+	body(i, func(_ int, v value, _ Op) value { return v })
+	step()
+	a.JMP(LabelRef(name))
+	a.Label(name + "Edge")
+	a.MOVQ(i, at)
+	a.SHRQ(Imm(2), at)
+	index := a.number(at)
+	a.VADDPS(a.ascending(), index, index)
+	a.Label(name + "Masked")
+	a.CMPQ(i, a.end)
+	a.JGE(LabelRef(name + "Done"))
 	body(i, func(r int, v value, other Op) value { return a.keep(index, less, a.counts[r], v, other) })
 	a.VADDPS(a.k(float64(a.lanes)), index, index)
-	a.ADDQ(Imm(uint64(4*a.lanes)), i)
+	step()
+	a.JMP(LabelRef(name + "Masked"))
+	a.Label(name + "Done")
+	return i
+}
+
+// clearFrom writes zeros from byte i to the width.
+func (a *attention) clearFrom(i reg.GPVirtual, at [][]reg.GPVirtual) {
+	zero := a.zero()
+	a.Label("clear")
 	a.CMPQ(i, a.width)
-	a.JLT(LabelRef(name))
+	a.JGE(LabelRef("cleared"))
+	for _, row := range at {
+		for _, m := range row {
+			a.VMOVUPS(zero, byteOf(m, i))
+		}
+	}
+	a.ADDQ(Imm(uint64(4*a.lanes)), i)
+	a.JMP(LabelRef("clear"))
+	a.Label("cleared")
 }
 
 // ascending is 0, 1, 2, ... in memory.
@@ -123,10 +170,10 @@ func (l *lang) attend() {
 				l.VMAXPS(best[r], only(r, l.in(byteOf(at[r][0], i)), lowest), best[r])
 			}
 		})
-		for r, v := range best {
-			best[r] = l.mul(l.everywhere(v, l.VMAXPS), scale)
-			l.VMOVSS(best[r].AsX(), Mem{Base: most, Disp: 4 * r})
-			sums[r] = l.zero()
+		all := l.mul(l.everyRow(best, l.VMAXPS), scale)
+		l.storeRows(all, together, most)
+		for r := range best {
+			best[r], sums[r] = l.ofRow(all, r), l.zero()
 		}
 		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			for r, shift := range best {
@@ -136,27 +183,66 @@ func (l *lang) attend() {
 				l.VMOVUPS(e, m)
 			}
 		})
-		for r, v := range sums {
-			sums[r] = l.everywhere(v, l.VADDPS)
-			l.VMOVSS(sums[r].AsX(), Mem{Base: totals, Disp: 4 * r})
-			sums[r] = l.div(l.in(l.k(1)), sums[r])
+		all = l.everyRow(sums, l.VADDPS)
+		l.storeRows(all, together, totals)
+		all = l.div(l.in(l.k(1)), all)
+		for r := range sums {
+			sums[r] = l.ofRow(all, r)
 		}
-		a.span("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		end := a.span("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			for r, inverse := range sums {
 				m := byteOf(at[r][0], i)
 				l.VMOVUPS(only(r, l.mul(inverse, m), nil), m)
 			}
 		})
+		a.clearFrom(end, at)
 		l.ADDQ(Imm(uint64(4*together)), most)
 		l.ADDQ(Imm(uint64(4*together)), totals)
 	})
 }
 
-// everywhere combines the lanes of v and spreads the result.
-func (l *lang) everywhere(v value, combine func(ops ...Op)) value {
-	all := l.register(l.Context)
-	l.VBROADCASTSS(l.across(v, combine, nil), all)
+// everyRow combines the lanes of each of four rows, or two: lane r of each four
+// gets the result of row r.
+func (l *lang) everyRow(rows []value, combine func(ops ...Op)) value {
+	pairs := func(a, b value, low, high func(ops ...Op)) value {
+		v, w := l.register(l.Context), l.register(l.Context)
+		low(b, a, v)
+		high(b, a, w)
+		combine(w, v, v)
+		return v
+	}
+	first := pairs(rows[0], rows[1], l.VUNPCKLPS, l.VUNPCKHPS)
+	second := first
+	if len(rows) == 4 {
+		second = pairs(rows[2], rows[3], l.VUNPCKLPS, l.VUNPCKHPS)
+	}
+	all, turned := pairs(first, second, l.VUNPCKLPD, l.VUNPCKHPD), l.register(l.Context)
+	if l.lanes == 8 {
+		l.VPERM2F128(Imm(1), all, all, turned)
+		combine(turned, all, all)
+		return all
+	}
+	for _, order := range []uint64{0x4e, 0xb1} {
+		l.VSHUFF32X4(Imm(order), all, all, turned)
+		combine(turned, all, all)
+	}
 	return all
+}
+
+// storeRows stores the results of some rows.
+func (l *lang) storeRows(all value, rows int, to reg.GPVirtual) {
+	if rows == 4 {
+		l.VMOVUPS(all.AsX(), Mem{Base: to})
+		return
+	}
+	l.VMOVLPS(all.AsX(), Mem{Base: to})
+}
+
+// ofRow is row r's result in all lanes.
+func (l *lang) ofRow(all value, r int) value {
+	v := l.register(l.Context)
+	l.VPERMILPS(Imm(uint64(r*0x55)), all, v)
+	return v
 }
 
 func (l *lang) attendGrad() {
@@ -170,12 +256,13 @@ func (l *lang) attendGrad() {
 		lse, delta := l.register(l.Context), l.register(l.Context)
 		l.broadcast(l.Context, Mem{Base: stats}, lse)
 		l.broadcast(l.Context, Mem{Base: stats, Disp: 4}, delta)
-		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		end := a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			p, d := byteOf(at[0][0], i), byteOf(at[0][1], i)
 			e := only(0, l.expOrZero(l.fms(l.in(p), scale, lse)), nil)
 			l.VMOVUPS(e, p)
 			l.VMOVUPS(only(0, l.mul(l.mul(e, l.sub(l.in(d), delta)), scale), nil), d)
 		})
+		a.clearFrom(end, at)
 		l.ADDQ(Imm(8), stats)
 	})
 }

@@ -15,11 +15,16 @@ import (
 func (l *lang) exp(x value) value {
 	x = l.clamp(x, -104, 89)
 	n := l.whole(l.mul(x, l.k(math.Log2E)))
+	return l.scale(l.expNear(x, n), n)
+}
+
+// expNear is e^(x - n ln 2).
+func (l *lang) expNear(x, n value) value {
 	r := l.fnma(n, l.k(ln2High), x)
 	l.VFNMADD231PS(l.k(ln2Low), n, r)
 	p := l.poly(r, 0.499999934, 0.166665201, 0.0416683942, 0.00836878043, 0.00138144667)
 	p = l.fma(p, l.mul(r, r), r)
-	return l.scale(l.add(p, l.k(1)), n)
+	return l.add(p, l.k(1))
 }
 
 // ln 2 in two parts; the product of a whole number below 2^9 with the first is

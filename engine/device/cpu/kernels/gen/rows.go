@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -39,12 +41,21 @@ func count(n int) Op {
 
 // expOrZero is e^x where that is above 1e-35, and 0 below: what is next to
 // nothing in a sum of at least 1 is not worth the time that processors take
-// for numbers without a full mantissa.
+// for numbers without a full mantissa. It is exp without what x below -80 wants;
+// rounded is what is added to round to whole numbers.
 func (l *lang) expOrZero(x value) value {
-	const least = -80
-	at := l.in(l.k(least))
-	l.VMAXPS(x, at, at) // the second source where x is NaN
-	return l.keep(x, notLess, l.k(least), l.exp(at), nil)
+	const least, rounded = -80, 3 << 22
+	at := l.in(l.k(89))
+	l.VMINPS(x, at, at) // the second source where x is NaN
+	n := l.sub(l.fma(at, l.k(math.Log2E), l.k(rounded)), l.k(rounded))
+	e := l.expNear(at, n)
+	if l.lanes == 16 {
+		k, v := l.K(), l.register(l.Context)
+		l.VCMPPS(Imm(notLess), l.k(least), x, k)
+		l.VSCALEFPS_Z(n, e, k, v)
+		return v
+	}
+	return l.keep(x, notLess, l.k(least), l.scale(e, n), nil)
 }
 
 // keep is v in the lanes where a compares with b so, and other, or 0 if that is

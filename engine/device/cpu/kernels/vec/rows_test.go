@@ -122,7 +122,7 @@ func TestAttendRows(t *testing.T) {
 	eachTable(t, func(t *rapid.T, f *Funcs, rng *rand.Rand, n int) {
 		n++
 		rows := 1 + rng.IntN(8)
-		width := (n + rows - 1 + 15) &^ 15
+		width := (n+rows-1+15)&^15 + 16*rng.IntN(3)
 		ld := width + 16
 		const room = 2 * AttendRows
 		p, d := numbers(rng, room*ld), numbers(rng, rows*ld)
