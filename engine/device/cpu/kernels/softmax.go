@@ -91,6 +91,5 @@ func softmaxGradRow(v *vec.Funcs, dx, y, dy []float32) {
 
 // logSoftmaxGradRow is dx = dy - exp(y) sum(dy).
 func logSoftmaxGradRow(v *vec.Funcs, dx, y, dy []float32) {
-	v.ExpScaled(dx, y, 0, float32(v.Sum(dy)))
-	v.Sub(dx, dy, dx)
+	v.LessExp(dx, y, dy, float32(v.Sum(dy)))
 }

@@ -60,3 +60,8 @@ func MaxEach2(acc *float64, x *float32, stride int, rows int, n int)
 //
 //go:noescape
 func MulFrom2(y *float32, a *float32, b *float32, n int, c float32)
+
+// LessExp2 is y = b - e^a*c for n elements.
+//
+//go:noescape
+func LessExp2(y *float32, a *float32, b *float32, n int, c float32)

@@ -60,3 +60,8 @@ func MaxEach512(acc *float64, x *float32, stride int, rows int, n int)
 //
 //go:noescape
 func MulFrom512(y *float32, a *float32, b *float32, n int, c float32)
+
+// LessExp512 is y = b - e^a*c for n elements.
+//
+//go:noescape
+func LessExp512(y *float32, a *float32, b *float32, n int, c float32)

@@ -1494,3 +1494,303 @@ tail:
 done:
 	VZEROUPPER
 	RET
+
+// func LessExp512(y *float32, a *float32, b *float32, n int, c float32)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·LessExp512(SB), NOSPLIT, $0-36
+	MOVQ         y+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	VBROADCASTSS c+32(FP), Z0
+	MOVQ         n+24(FP), BX
+	XORQ         SI, SI
+
+single:
+	CMPQ         BX, $0x10
+	JLT          tail
+	VMOVUPS      (CX)(SI*4), Z1
+	VMOVUPS      cc2a00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z2
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMINPS       Z2, Z3, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z3, Z2, Z2
+	VMULPS       c3fb8aa3b<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVUPS      Z2, Z2
+	VFNMADD231PS c3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS cb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS      c3ab511a9<>+0(SB), Z4
+	VFMADD213PS  c3c091d36<>+0(SB), Z2, Z4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z2, Z4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z2, Z4
+	VFMADD213PS  c3efffffe<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VMOVUPS      Z2, Z2
+	VFMADD231PS  Z5, Z4, Z2
+	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VSCALEFPS    Z3, Z2, Z2
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K1
+	VMOVAPS.Z    Z2, K1, Z1
+	VMOVUPS      (DX)(SI*4), Z2
+	VMOVUPS      Z2, Z2
+	VFNMADD231PS Z0, Z1, Z2
+	VMOVUPS      Z2, (AX)(SI*4)
+	ADDQ         $0x10, SI
+	SUBQ         $0x10, BX
+	JMP          single
+
+tail:
+	TESTQ        BX, BX
+	JEQ          done
+	MOVL         $0x0000ffff, DI
+	BZHIL        BX, DI, DI
+	KMOVW        DI, K1
+	VMOVUPS.Z    (CX)(SI*4), K1, Z1
+	VMOVUPS      cc2a00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z2
+	VMOVUPS      c42b20000<>+0(SB), Z3
+	VMINPS       Z2, Z3, Z3
+	VMOVUPS      cc2d00000<>+0(SB), Z2
+	VMAXPS       Z3, Z2, Z2
+	VMULPS       c3fb8aa3b<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VMOVUPS      Z2, Z2
+	VFNMADD231PS c3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS cb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS      c3ab511a9<>+0(SB), Z4
+	VFMADD213PS  c3c091d36<>+0(SB), Z2, Z4
+	VFMADD213PS  c3d2aac7a<>+0(SB), Z2, Z4
+	VFMADD213PS  c3e2aaa48<>+0(SB), Z2, Z4
+	VFMADD213PS  c3efffffe<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z2, Z5
+	VMOVUPS      Z2, Z2
+	VFMADD231PS  Z5, Z4, Z2
+	VADDPS       c3f800000<>+0(SB), Z2, Z2
+	VSCALEFPS    Z3, Z2, Z2
+	VCMPPS       $0x15, cc2a00000<>+0(SB), Z1, K2
+	VMOVAPS.Z    Z2, K2, Z1
+	VMOVUPS.Z    (DX)(SI*4), K1, Z2
+	VMOVUPS      Z2, Z2
+	VFNMADD231PS Z0, Z1, Z2
+	VMOVUPS      Z2, K1, (AX)(SI*4)
+
+done:
+	VZEROUPPER
+	RET
+
+DATA cc2a00000<>+0(SB)/4, $0xc2a00000
+DATA cc2a00000<>+4(SB)/4, $0xc2a00000
+DATA cc2a00000<>+8(SB)/4, $0xc2a00000
+DATA cc2a00000<>+12(SB)/4, $0xc2a00000
+DATA cc2a00000<>+16(SB)/4, $0xc2a00000
+DATA cc2a00000<>+20(SB)/4, $0xc2a00000
+DATA cc2a00000<>+24(SB)/4, $0xc2a00000
+DATA cc2a00000<>+28(SB)/4, $0xc2a00000
+DATA cc2a00000<>+32(SB)/4, $0xc2a00000
+DATA cc2a00000<>+36(SB)/4, $0xc2a00000
+DATA cc2a00000<>+40(SB)/4, $0xc2a00000
+DATA cc2a00000<>+44(SB)/4, $0xc2a00000
+DATA cc2a00000<>+48(SB)/4, $0xc2a00000
+DATA cc2a00000<>+52(SB)/4, $0xc2a00000
+DATA cc2a00000<>+56(SB)/4, $0xc2a00000
+DATA cc2a00000<>+60(SB)/4, $0xc2a00000
+GLOBL cc2a00000<>(SB), RODATA|NOPTR, $64
+
+DATA c42b20000<>+0(SB)/4, $0x42b20000
+DATA c42b20000<>+4(SB)/4, $0x42b20000
+DATA c42b20000<>+8(SB)/4, $0x42b20000
+DATA c42b20000<>+12(SB)/4, $0x42b20000
+DATA c42b20000<>+16(SB)/4, $0x42b20000
+DATA c42b20000<>+20(SB)/4, $0x42b20000
+DATA c42b20000<>+24(SB)/4, $0x42b20000
+DATA c42b20000<>+28(SB)/4, $0x42b20000
+DATA c42b20000<>+32(SB)/4, $0x42b20000
+DATA c42b20000<>+36(SB)/4, $0x42b20000
+DATA c42b20000<>+40(SB)/4, $0x42b20000
+DATA c42b20000<>+44(SB)/4, $0x42b20000
+DATA c42b20000<>+48(SB)/4, $0x42b20000
+DATA c42b20000<>+52(SB)/4, $0x42b20000
+DATA c42b20000<>+56(SB)/4, $0x42b20000
+DATA c42b20000<>+60(SB)/4, $0x42b20000
+GLOBL c42b20000<>(SB), RODATA|NOPTR, $64
+
+DATA cc2d00000<>+0(SB)/4, $0xc2d00000
+DATA cc2d00000<>+4(SB)/4, $0xc2d00000
+DATA cc2d00000<>+8(SB)/4, $0xc2d00000
+DATA cc2d00000<>+12(SB)/4, $0xc2d00000
+DATA cc2d00000<>+16(SB)/4, $0xc2d00000
+DATA cc2d00000<>+20(SB)/4, $0xc2d00000
+DATA cc2d00000<>+24(SB)/4, $0xc2d00000
+DATA cc2d00000<>+28(SB)/4, $0xc2d00000
+DATA cc2d00000<>+32(SB)/4, $0xc2d00000
+DATA cc2d00000<>+36(SB)/4, $0xc2d00000
+DATA cc2d00000<>+40(SB)/4, $0xc2d00000
+DATA cc2d00000<>+44(SB)/4, $0xc2d00000
+DATA cc2d00000<>+48(SB)/4, $0xc2d00000
+DATA cc2d00000<>+52(SB)/4, $0xc2d00000
+DATA cc2d00000<>+56(SB)/4, $0xc2d00000
+DATA cc2d00000<>+60(SB)/4, $0xc2d00000
+GLOBL cc2d00000<>(SB), RODATA|NOPTR, $64
+
+DATA c3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
+DATA c3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
+GLOBL c3fb8aa3b<>(SB), RODATA|NOPTR, $64
+
+DATA c3f318000<>+0(SB)/4, $0x3f318000
+DATA c3f318000<>+4(SB)/4, $0x3f318000
+DATA c3f318000<>+8(SB)/4, $0x3f318000
+DATA c3f318000<>+12(SB)/4, $0x3f318000
+DATA c3f318000<>+16(SB)/4, $0x3f318000
+DATA c3f318000<>+20(SB)/4, $0x3f318000
+DATA c3f318000<>+24(SB)/4, $0x3f318000
+DATA c3f318000<>+28(SB)/4, $0x3f318000
+DATA c3f318000<>+32(SB)/4, $0x3f318000
+DATA c3f318000<>+36(SB)/4, $0x3f318000
+DATA c3f318000<>+40(SB)/4, $0x3f318000
+DATA c3f318000<>+44(SB)/4, $0x3f318000
+DATA c3f318000<>+48(SB)/4, $0x3f318000
+DATA c3f318000<>+52(SB)/4, $0x3f318000
+DATA c3f318000<>+56(SB)/4, $0x3f318000
+DATA c3f318000<>+60(SB)/4, $0x3f318000
+GLOBL c3f318000<>(SB), RODATA|NOPTR, $64
+
+DATA cb95e8083<>+0(SB)/4, $0xb95e8083
+DATA cb95e8083<>+4(SB)/4, $0xb95e8083
+DATA cb95e8083<>+8(SB)/4, $0xb95e8083
+DATA cb95e8083<>+12(SB)/4, $0xb95e8083
+DATA cb95e8083<>+16(SB)/4, $0xb95e8083
+DATA cb95e8083<>+20(SB)/4, $0xb95e8083
+DATA cb95e8083<>+24(SB)/4, $0xb95e8083
+DATA cb95e8083<>+28(SB)/4, $0xb95e8083
+DATA cb95e8083<>+32(SB)/4, $0xb95e8083
+DATA cb95e8083<>+36(SB)/4, $0xb95e8083
+DATA cb95e8083<>+40(SB)/4, $0xb95e8083
+DATA cb95e8083<>+44(SB)/4, $0xb95e8083
+DATA cb95e8083<>+48(SB)/4, $0xb95e8083
+DATA cb95e8083<>+52(SB)/4, $0xb95e8083
+DATA cb95e8083<>+56(SB)/4, $0xb95e8083
+DATA cb95e8083<>+60(SB)/4, $0xb95e8083
+GLOBL cb95e8083<>(SB), RODATA|NOPTR, $64
+
+DATA c3ab511a9<>+0(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+4(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+8(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+12(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+16(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+20(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+24(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+28(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+32(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+36(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+40(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+44(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+48(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+52(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+56(SB)/4, $0x3ab511a9
+DATA c3ab511a9<>+60(SB)/4, $0x3ab511a9
+GLOBL c3ab511a9<>(SB), RODATA|NOPTR, $64
+
+DATA c3c091d36<>+0(SB)/4, $0x3c091d36
+DATA c3c091d36<>+4(SB)/4, $0x3c091d36
+DATA c3c091d36<>+8(SB)/4, $0x3c091d36
+DATA c3c091d36<>+12(SB)/4, $0x3c091d36
+DATA c3c091d36<>+16(SB)/4, $0x3c091d36
+DATA c3c091d36<>+20(SB)/4, $0x3c091d36
+DATA c3c091d36<>+24(SB)/4, $0x3c091d36
+DATA c3c091d36<>+28(SB)/4, $0x3c091d36
+DATA c3c091d36<>+32(SB)/4, $0x3c091d36
+DATA c3c091d36<>+36(SB)/4, $0x3c091d36
+DATA c3c091d36<>+40(SB)/4, $0x3c091d36
+DATA c3c091d36<>+44(SB)/4, $0x3c091d36
+DATA c3c091d36<>+48(SB)/4, $0x3c091d36
+DATA c3c091d36<>+52(SB)/4, $0x3c091d36
+DATA c3c091d36<>+56(SB)/4, $0x3c091d36
+DATA c3c091d36<>+60(SB)/4, $0x3c091d36
+GLOBL c3c091d36<>(SB), RODATA|NOPTR, $64
+
+DATA c3d2aac7a<>+0(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+4(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+8(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+12(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+16(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+20(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+24(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+28(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+32(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+36(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+40(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+44(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+48(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+52(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+56(SB)/4, $0x3d2aac7a
+DATA c3d2aac7a<>+60(SB)/4, $0x3d2aac7a
+GLOBL c3d2aac7a<>(SB), RODATA|NOPTR, $64
+
+DATA c3e2aaa48<>+0(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+4(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+8(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+12(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+16(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+20(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+24(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+28(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+32(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+36(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+40(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+44(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+48(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+52(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+56(SB)/4, $0x3e2aaa48
+DATA c3e2aaa48<>+60(SB)/4, $0x3e2aaa48
+GLOBL c3e2aaa48<>(SB), RODATA|NOPTR, $64
+
+DATA c3efffffe<>+0(SB)/4, $0x3efffffe
+DATA c3efffffe<>+4(SB)/4, $0x3efffffe
+DATA c3efffffe<>+8(SB)/4, $0x3efffffe
+DATA c3efffffe<>+12(SB)/4, $0x3efffffe
+DATA c3efffffe<>+16(SB)/4, $0x3efffffe
+DATA c3efffffe<>+20(SB)/4, $0x3efffffe
+DATA c3efffffe<>+24(SB)/4, $0x3efffffe
+DATA c3efffffe<>+28(SB)/4, $0x3efffffe
+DATA c3efffffe<>+32(SB)/4, $0x3efffffe
+DATA c3efffffe<>+36(SB)/4, $0x3efffffe
+DATA c3efffffe<>+40(SB)/4, $0x3efffffe
+DATA c3efffffe<>+44(SB)/4, $0x3efffffe
+DATA c3efffffe<>+48(SB)/4, $0x3efffffe
+DATA c3efffffe<>+52(SB)/4, $0x3efffffe
+DATA c3efffffe<>+56(SB)/4, $0x3efffffe
+DATA c3efffffe<>+60(SB)/4, $0x3efffffe
+GLOBL c3efffffe<>(SB), RODATA|NOPTR, $64
+
+DATA c3f800000<>+0(SB)/4, $0x3f800000
+DATA c3f800000<>+4(SB)/4, $0x3f800000
+DATA c3f800000<>+8(SB)/4, $0x3f800000
+DATA c3f800000<>+12(SB)/4, $0x3f800000
+DATA c3f800000<>+16(SB)/4, $0x3f800000
+DATA c3f800000<>+20(SB)/4, $0x3f800000
+DATA c3f800000<>+24(SB)/4, $0x3f800000
+DATA c3f800000<>+28(SB)/4, $0x3f800000
+DATA c3f800000<>+32(SB)/4, $0x3f800000
+DATA c3f800000<>+36(SB)/4, $0x3f800000
+DATA c3f800000<>+40(SB)/4, $0x3f800000
+DATA c3f800000<>+44(SB)/4, $0x3f800000
+DATA c3f800000<>+48(SB)/4, $0x3f800000
+DATA c3f800000<>+52(SB)/4, $0x3f800000
+DATA c3f800000<>+56(SB)/4, $0x3f800000
+DATA c3f800000<>+60(SB)/4, $0x3f800000
+GLOBL c3f800000<>(SB), RODATA|NOPTR, $64

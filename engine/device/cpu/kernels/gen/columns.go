@@ -416,10 +416,16 @@ func (l *lang) maxEach() {
 	})
 }
 
-// mulFrom is the last step of a softmax's gradient.
+// mulFrom writes the last step of a softmax's gradient, and that of its
+// logarithm's.
 func (l *lang) mulFrom() {
 	l.define("MulFrom", "func(y, a, b *float32, n int, c float32)", "is y = a*(b-c) for n elements.")
 	y, a, b, c0 := l.param("y"), l.param("a"), l.param("b"), l.spread("c")
 	l.loop(l.param("n"), short, func(_ int, c cursor) { l.put(l.mul(l.get(a, c), l.sub(l.get(b, c), c0)), y, c) })
+	l.done()
+
+	l.define("LessExp", "func(y, a, b *float32, n int, c float32)", "is y = b - e^a*c for n elements.")
+	y, a, b, c0 = l.param("y"), l.param("a"), l.param("b"), l.spread("c")
+	l.loop(l.param("n"), long, func(_ int, c cursor) { l.put(l.fnma(l.expOrZero(l.get(a, c)), c0, l.get(b, c)), y, c) })
 	l.done()
 }

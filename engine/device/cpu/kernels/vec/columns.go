@@ -117,3 +117,10 @@ func mulFrom(y, a, b []float32, c float32) {
 		y[i] = v * (b[i] - c)
 	}
 }
+
+func lessExp(y, a, b []float32, c float32) {
+	y, b = y[:len(a)], b[:len(a)]
+	for i, v := range a {
+		y[i] = float32(float64(b[i]) - Exp64(float64(v))*float64(c))
+	}
+}

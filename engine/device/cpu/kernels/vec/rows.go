@@ -18,6 +18,7 @@ type Rows struct {
 	SquaredDistanceGrad func(y, a, b []float32, s float32)         // y = 2*(a-b)*s
 	LogisticLossGrad    func(y, a, b []float32, s float32)         // y = (1/(1+e^-a) - b)*s
 	MulFrom             func(y, a, b []float32, c float32)         // y = a*(b-c)
+	LessExp             func(y, a, b []float32, c float32)         // y = b - e^a*c
 
 	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
 	// the mean: it shows where the variance is small. With h = (x-mean)*rstd: dgamma += dy*h, dbeta += dy
@@ -46,7 +47,7 @@ type Rows struct {
 const AttendRows = 4
 
 var genericRows = Rows{
-	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MulFrom: mulFrom,
+	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MulFrom: mulFrom, LessExp: lessExp,
 	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
 	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
 	Standardize: standardize, StandardizeGrad: standardizeGrad,

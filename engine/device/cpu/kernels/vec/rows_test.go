@@ -70,6 +70,7 @@ func TestRowsAgreeWithGeneric(t *testing.T) {
 			{"SquaredDistanceGrad", func(f *Funcs, x [5][]float32) []float32 { f.SquaredDistanceGrad(x[0], x[1], x[0], a); return x[0] }},
 			{"LogisticLossGrad", func(f *Funcs, x [5][]float32) []float32 { f.LogisticLossGrad(x[0], x[1], x[0], a); return x[0] }},
 			{"MulFrom", func(f *Funcs, x [5][]float32) []float32 { f.MulFrom(x[0], x[1], x[0], a); return x[0] }},
+			{"LessExp", func(f *Funcs, x [5][]float32) []float32 { f.LessExp(x[0], x[1], x[0], a); return x[0] }},
 			{"ExpScaled", func(f *Funcs, x [5][]float32) []float32 { f.ExpScaled(x[0], x[0], a, b); return x[0] }},
 			{"Normalize", func(f *Funcs, x [5][]float32) []float32 { f.Normalize(x[0], x[1], x[2], x[3], a, b, c); return x[0] }},
 			{"NormGradSums", func(f *Funcs, x [5][]float32) []float32 {
