@@ -304,7 +304,10 @@ func (k *Cluster) readFull(v *graph.Value) bool {
 			if in != v {
 				continue
 			}
-			if s, ok := SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape); n == k.Head || !ok || !s.Full(k.Frame.Elems) {
+			if n == k.Head {
+				return false
+			}
+			if s, ok := SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape); !ok || !s.Full(k.Frame.Elems) {
 				return false
 			}
 		}

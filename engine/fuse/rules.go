@@ -43,6 +43,7 @@ var rules = map[string]rule{
 	"layer_norm":      {Head, "goes over each row several times", 1, true, false},
 	"layer_norm_grad": {Head, "goes over each row several times", 1, true, false},
 	"gather":          {Head, "reads rows by number", 1, true, false},
+	"scatter_add":     {Head, "reads rows by number", 1, true, false},
 
 	"reshape": {class: View},
 
@@ -59,7 +60,6 @@ var rules = map[string]rule{
 	"slice":                 {why: "moves elements"},
 	"slice_grad":            {why: "moves elements"},
 	"concat":                {why: "moves elements"},
-	"scatter_add":           {why: "writes rows by number, which may be wrong"},
 	"softmax":               {why: "goes over each row several times"},
 	"softmax_grad":          {why: "goes over each row several times"},
 	"log_softmax":           {why: "goes over each row several times"},

@@ -65,14 +65,15 @@ func (k *gather) Chunk(i int) {
 	}
 }
 
-// scatterChunks is into how many ranges of rows the output is cut. Each chunk
-// reads all ids and adds those of its own rows, in the order of the ids.
-const scatterChunks = 16
-
+// scatterAdd adds rows by id. Each chunk of the output takes those of its ids, in
+// their order.
 type scatterAdd struct {
 	lookup
 	add   pairFunc
 	y, dy []float32
+	ends  []int32 // of the chunks' ids
+	order []int32 // positions of ids, by chunk
+	then  Epilogue
 }
 
 func newScatterAdd(n *graph.Node) (Kernel, error) {
@@ -80,10 +81,12 @@ func newScatterAdd(n *graph.Node) (Kernel, error) {
 	return &scatterAdd{add: Using().vec().Add, lookup: lookup{n: in(n, 0).Elems(), d: t[1], vocabulary: t[0]}}, nil
 }
 
-func (k *scatterAdd) ScratchBytes() int64 { return 0 }
+// Then implements [Follower].
+func (k *scatterAdd) Then(e Epilogue) { k.then = e }
 
-// per is how many rows a chunk has.
-func (k *scatterAdd) per() int { return max(rowGrain(k.d), chunks(k.vocabulary, scatterChunks)) }
+func (k *scatterAdd) chunks() int { return chunks(k.vocabulary, rowGrain(k.d)) }
+
+func (k *scatterAdd) ScratchBytes() int64 { return int64(k.chunks()+k.n) * 4 }
 
 func (k *scatterAdd) Run(p Pool, a *Args) error {
 	k.ids = ints(a.In[0], k.n)
@@ -91,17 +94,44 @@ func (k *scatterAdd) Run(p Pool, a *Args) error {
 		return err
 	}
 	k.y, k.dy = floats(a.Out[0], k.vocabulary*k.d), floats(a.In[1], k.n*k.d)
-	do(p, chunks(k.vocabulary, k.per()), k)
+	k.sort(ints(a.Scratch, k.chunks()+k.n))
+	do(p, k.chunks(), k)
 	return nil
 }
 
-func (k *scatterAdd) Chunk(i int) {
-	lo, hi := span(i, k.per(), k.vocabulary)
-	clear(k.y[lo*k.d : hi*k.d])
+// sort orders the ids by chunk, by counting.
+func (k *scatterAdd) sort(scratch []int32) {
+	k.ends, k.order = scratch[:k.chunks()], scratch[k.chunks():]
+	clear(k.ends)
+	per := int32(rowGrain(k.d))
+	for _, id := range k.ids {
+		k.ends[id/per]++
+	}
+	sum := int32(0)
+	for c, n := range k.ends {
+		k.ends[c] = sum
+		sum += n
+	}
 	for i, id := range k.ids {
-		if r := int(id); r >= lo && r < hi {
-			y := k.y[r*k.d : (r+1)*k.d]
-			k.add(y, y, k.dy[i*k.d:(i+1)*k.d])
-		}
+		end := &k.ends[id/per]
+		k.order[*end] = int32(i)
+		*end++
+	}
+}
+
+func (k *scatterAdd) Chunk(c int) {
+	lo, hi := span(c, rowGrain(k.d), k.vocabulary)
+	clear(k.y[lo*k.d : hi*k.d])
+	start := int32(0)
+	if c > 0 {
+		start = k.ends[c-1]
+	}
+	for _, i := range k.order[start:k.ends[c]] {
+		r := int(k.ids[i])
+		y := k.y[r*k.d : (r+1)*k.d]
+		k.add(y, y, k.dy[int(i)*k.d:(int(i)+1)*k.d])
+	}
+	if k.then != nil {
+		k.then.After(lo, hi, 0, k.d)
 	}
 }
