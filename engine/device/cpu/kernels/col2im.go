@@ -156,7 +156,7 @@ func (d *col2im) Chunk(i int) {
 		a: operand{d.conv.w[p%d.groups*og*cg*d.kk+c0*d.kk:], 1, cg * d.kk},
 		b: operand{d.y[p*og*d.py+b.r0*d.ow:], d.py, 1},
 	}
-	g.tile(ws, 0, (c1-c0)*d.kk, 0, n)
+	g.do(0, (c1-c0)*d.kk, 0, n) // in a workspace of its own: in this one, cols would be in its way
 	for c := c0; c < c1; c++ {
 		plane := d.x[(p*cg+c)*d.px:][:d.px]
 		d.place(plane[b.h0*d.w:b.h1*d.w], cols[(c-c0)*d.kk*n:], sums, b)

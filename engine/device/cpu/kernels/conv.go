@@ -242,6 +242,7 @@ type convW struct {
 	conv
 	parts   parts
 	windows *directW    // instead of products, if not nil
+	tiles   *tileConvW  // likewise
 	alone   *depthwiseW // likewise
 }
 
@@ -254,7 +255,9 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k.grid = newGrid(&levelSizes[k.level], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
 	k.parts = newParts(k.grid, k.n)
 	if k.alone = newDepthwiseW(&k.conv); k.alone == nil {
-		k.windows = newDirectW(&k.conv)
+		if k.tiles = newTileConvW(&k.conv); k.tiles == nil {
+			k.windows = newDirectW(&k.conv)
+		}
 	}
 	k.im.transposed = true
 	return &k, nil
@@ -264,6 +267,8 @@ func (k *convW) ScratchBytes() int64 {
 	switch {
 	case k.alone != nil:
 		return int64(k.alone.scratch()) * 4
+	case k.tiles != nil:
+		return int64(k.tiles.scratch()) * 4
 	case k.windows != nil:
 		return int64(k.windows.scratch()) * 4
 	}
@@ -277,6 +282,10 @@ func (k *convW) Run(p Pool, a *Args) error {
 		return nil
 	}
 	if d := k.alone; d != nil {
+		d.run(p, k.x, k.y, k.w, floats(a.Scratch, d.scratch()))
+		return nil
+	}
+	if d := k.tiles; d != nil {
 		d.run(p, k.x, k.y, k.w, floats(a.Scratch, d.scratch()))
 		return nil
 	}

@@ -92,7 +92,7 @@ func (d *directW) run(p Pool, scratch []float32) {
 func (d *directW) Chunk(i int) {
 	switch d.stage {
 	case 1:
-		d.addParts(i)
+		addParts(d.vec, d.sums, d.parts, d.scratch()/d.parts, i)
 	case 2:
 		d.finish(i)
 	default:
@@ -203,13 +203,12 @@ func (d *directW) multiply(ws *workspace, sums []float32, rows, add int) {
 	}
 }
 
-// addParts adds up a piece of all parts.
-func (d *directW) addParts(i int) {
-	n := d.scratch() / d.parts
+// addParts adds up piece i of parts of n sums each.
+func addParts(v *vec.Funcs, sums []float32, parts, n, i int) {
 	lo, hi := span(i, grain, n)
-	sum := d.sums[lo:hi]
-	for part := 1; part < d.parts; part++ {
-		d.vec.Add(sum, sum, d.sums[part*n+lo:part*n+hi])
+	sum := sums[lo:hi]
+	for part := 1; part < parts; part++ {
+		v.Add(sum, sum, sums[part*n+lo:part*n+hi])
 	}
 }
 

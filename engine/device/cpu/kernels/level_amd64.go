@@ -107,6 +107,21 @@ func (l Level) splitChannels(dst []float32, part int, first, second []float32) b
 	return asm.SplitChannels(&dst[0], part, &first[0], &second[0], len(first)) != 0
 }
 
+// pixels adds to dw the gradient of weights with AMX: 32x32 sums over some steps of
+// 32 pixels for each two of at. x has planes of bfloat16, plane places apart, and
+// parts part places apart; at and steps are numbers of it. dy is a panel. sums has
+// room for 32x32 numbers.
+func (l Level) pixels(t *tileShapes, dw, x *float32, plane, part int, at, steps []int, dy, sums *float32) {
+	asm.Pixels(&t.palette, dw, x, plane, part, &at[0], &steps[0], dy, len(at)/2, len(steps), sums)
+}
+
+// splitPixels splits numbers in their order, rows of 32 step places apart and parts
+// part places. It reports whether there were any that cannot be split.
+func (l Level) splitPixels(dst []float32, part, step int, src []float32) bool {
+	_ = dst[2*part+(len(src)/tileSteps-1)*step+line-1]
+	return asm.SplitPixels(&dst[0], part, step, &src[0], len(src)) != 0
+}
+
 // turnTiles makes a panel of A from one of B, and the other way round.
 func (l Level) turnTiles(data *float32, tiles int) { asm.TurnTiles512(data, tiles) }
 

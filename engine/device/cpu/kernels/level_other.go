@@ -78,6 +78,14 @@ func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, 
 	panic("BUG: " + l.String() + " does not multiply tiles")
 }
 
+func (l Level) pixels(t *tileShapes, dw, x *float32, plane, part int, at, steps []int, dy, sums *float32) {
+	panic("BUG: " + l.String() + " does not multiply tiles")
+}
+
+func (l Level) splitPixels(dst []float32, part, step int, src []float32) bool {
+	panic("BUG: " + l.String() + " does not make tiles")
+}
+
 func (l Level) splitChannels(dst []float32, part int, first, second []float32) bool {
 	panic("BUG: " + l.String() + " does not make tiles")
 }

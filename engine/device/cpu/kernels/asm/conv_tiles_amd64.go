@@ -20,9 +20,24 @@ func Windows2(shapes *byte, y *float32, py int, a *float32, x *float32, plane in
 //go:noescape
 func Windows1(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
 
+// Pixels computes the gradient of a convolution's weights, of float32 in three parts of bfloat16 each, with AMX, and adds
+// it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x holds planes of bfloat16, plane places of float32
+// apart, and its parts, part places apart. at is which of its numbers 16 channels begin with, and steps where k times 32
+// pixels are from there. dy is a panel. sums is room for 32x32 numbers.
+//
+//go:noescape
+func Pixels(shapes *byte, dw *float32, x *float32, plane int, part int, at *int, steps *int, dy *float32, pairs int, k int, sums *float32)
+
 // SplitChannels splits n numbers of two channels each, n a multiple of 16, into three parts of bfloat16 with AVX-512: a
 // part is n pairs, and parts are part places of float32 apart. It returns 0 unless it met numbers that round to an
 // infinity, or are none.
 //
 //go:noescape
 func SplitChannels(dst *float32, part int, first *float32, second *float32, n int) uint32
+
+// SplitPixels splits n numbers, a multiple of 32, into three parts of bfloat16 with AVX-512, 32 numbers in a row: rows are
+// step places of float32 apart, and parts part places. It returns 0 unless it met numbers that round to an infinity, or
+// are none.
+//
+//go:noescape
+func SplitPixels(dst *float32, part int, step int, src *float32, n int) uint32

@@ -3,7 +3,7 @@
 #include "textflag.h"
 
 // func Windows2(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
-// Requires: AMX_BF16, AVX, AVX512F, MMX+
+// Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows2(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
@@ -115,11 +115,8 @@ row:
 	VMOVUPS.Z     (R10), K6, Z0
 	VADDPS        Z0, Z2, Z2
 	VMOVUPS       Z1, K2, (R8)
-	VMOVUPS       Z2, K5, (R10)
 	ADDQ          R13, R8
-	PREFETCHT0    (R10)
-	PREFETCHT0    64(R10)
-	PREFETCHT0    128(R10)
+	VMOVUPS       Z2, K5, (R10)
 	ADDQ          R13, R10
 	ADDQ          $+128, SI
 	DECQ          R14
@@ -155,7 +152,7 @@ done:
 	RET
 
 // func Windows1(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
-// Requires: AMX_BF16, AVX, AVX512F, MMX+
+// Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows1(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
@@ -249,11 +246,8 @@ row:
 	VMOVUPS.Z     (R10), K6, Z0
 	VADDPS        Z0, Z2, Z2
 	VMOVUPS       Z1, K2, (R8)
-	VMOVUPS       Z2, K5, (R10)
 	ADDQ          R13, R8
-	PREFETCHT0    (R10)
-	PREFETCHT0    64(R10)
-	PREFETCHT0    128(R10)
+	VMOVUPS       Z2, K5, (R10)
 	ADDQ          R13, R10
 	ADDQ          $+128, SI
 	DECQ          R14
@@ -278,6 +272,132 @@ next:
 	MOVQ       BX, SI
 	ADDQ       $0x40, BX
 	DECQ       pairs+80(FP)
+	JNE        pair
+	JMP        write
+
+done:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
+	VZEROUPPER
+	RET
+
+// func Pixels(shapes *byte, dw *float32, x *float32, plane int, part int, at *int, steps *int, dy *float32, pairs int, k int, sums *float32)
+// Requires: AMX_BF16, AVX, AVX512F
+TEXT ·Pixels(SB), NOSPLIT, $0-88
+	MOVQ      shapes+0(FP), AX
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
+	MOVQ      plane+24(FP), AX
+	MOVQ      part+32(FP), CX
+	SHLQ      $0x02, AX
+	SHLQ      $0x02, CX
+	MOVQ      $+64, DX
+	MOVQ      at+40(FP), BX
+	XORQ      SI, SI
+	MOVQ      steps+48(FP), DI
+	MOVQ      k+72(FP), R8
+	LEAQ      (DI)(R8*8), DI
+	MOVQ      DI, k+72(FP)
+
+pair:
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // TILEZERO $0x03
+	MOVQ     x+16(FP), DI
+	MOVQ     (BX), R8
+	LEAQ     (DI)(R8*2), DI
+	MOVQ     x+16(FP), R9
+	MOVQ     8(BX), R8
+	LEAQ     (R9)(R8*2), R9
+	MOVQ     dy+56(FP), R11
+	MOVQ     steps+48(FP), R12
+
+step:
+	MOVQ      (R12), R10
+	LEAQ      (DI)(R10*2), R8
+	LEAQ      (R9)(R10*2), R10
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // TILELOADD (R11)(DX*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x13; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD 1024(R11)(DX*1), $0x07
+	LEAQ      (R8)(CX*2), R13
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x64; BYTE $0x05; BYTE $0x00 // TILELOADD (R13)(AX*1), $0x04
+	LEAQ      (R10)(CX*2), R13
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x6c; BYTE $0x05; BYTE $0x00 // TILELOADD (R13)(AX*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	LEAQ      (R8)(CX*1), R13
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x64; BYTE $0x05; BYTE $0x00 // TILELOADD (R13)(AX*1), $0x04
+	LEAQ      (R10)(CX*1), R13
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x6c; BYTE $0x05; BYTE $0x00 // TILELOADD (R13)(AX*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x13; BYTE $0x00; BYTE $0x08; BYTE $0x00; BYTE $0x00 // TILELOADD 2048(R11)(DX*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x13; BYTE $0x00; BYTE $0x0c; BYTE $0x00; BYTE $0x00 // TILELOADD 3072(R11)(DX*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x24; BYTE $0x00 // TILELOADD (R8)(AX*1), $0x04
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x2c; BYTE $0x02 // TILELOADD (R10)(AX*1), $0x05
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xb4; BYTE $0x13; BYTE $0x00; BYTE $0x10; BYTE $0x00; BYTE $0x00 // TILELOADD 4096(R11)(DX*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x13; BYTE $0x00; BYTE $0x14; BYTE $0x00; BYTE $0x00 // TILELOADD 5120(R11)(DX*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0x34; BYTE $0x13 // TILELOADD (R11)(DX*1), $0x06
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7b; BYTE $0x4b; BYTE $0xbc; BYTE $0x13; BYTE $0x00; BYTE $0x04; BYTE $0x00; BYTE $0x00 // TILELOADD 1024(R11)(DX*1), $0x07
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xc4 // TDPBF16PS $0x04, $0x06, $0x00
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xcc // TDPBF16PS $0x04, $0x07, $0x01
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x4a; BYTE $0x5c; BYTE $0xd5 // TDPBF16PS $0x05, $0x06, $0x02
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x42; BYTE $0x5c; BYTE $0xdd // TDPBF16PS $0x05, $0x07, $0x03
+	TESTQ     SI, SI
+	JEQ       next
+
+write:
+	MOVQ sums+80(FP), R8
+	MOVQ $+32, R10
+
+row:
+	VMOVUPS (R8), Z0
+	VADDPS  (SI), Z0, Z0
+	VMOVUPS Z0, (SI)
+	VMOVUPS 64(R8), Z0
+	VADDPS  64(SI), Z0, Z0
+	VMOVUPS Z0, 64(SI)
+	ADDQ    $+128, R8
+	ADDQ    $+128, SI
+	DECQ    R10
+	JNE     row
+	XORQ    SI, SI
+	CMPQ    pairs+64(FP), $0x00
+	JEQ     done
+
+next:
+	ADDQ       $0x08, R12
+	ADDQ       $+6144, R11
+	CMPQ       R12, k+72(FP)
+	JNE        step
+	MOVQ       sums+80(FP), SI
+	ADDQ       DX, DX
+	MOVQ       DX, R8
+	SHLQ       $0x04, R8
+	ADDQ       SI, R8
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x04; BYTE $0x16 // TILESTORED $0x00, (SI)(DX*1)
+	BYTE $0xc4; BYTE $0xe2; BYTE $0x7a; BYTE $0x4b; BYTE $0x4c; BYTE $0x16; BYTE $0x40 // TILESTORED $0x01, 64(SI)(DX*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x14; BYTE $0x10 // TILESTORED $0x02, (R8)(DX*1)
+	BYTE $0xc4; BYTE $0xc2; BYTE $0x7a; BYTE $0x4b; BYTE $0x5c; BYTE $0x10; BYTE $0x40 // TILESTORED $0x03, 64(R8)(DX*1)
+	SHRQ       $0x01, DX
+	MOVQ       dw+8(FP), SI
+	ADDQ       $+4096, dw+8(FP)
+	ADDQ       $0x10, BX
+	DECQ       pairs+64(FP)
 	JNE        pair
 	JMP        write
 
@@ -337,3 +457,97 @@ pairs:
 	MOVL       AX, ret+40(FP)
 	VZEROUPPER
 	RET
+
+// func SplitPixels(dst *float32, part int, step int, src *float32, n int) uint32
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·SplitPixels(SB), NOSPLIT, $0-44
+	MOVQ         dst+0(FP), AX
+	MOVQ         part+8(FP), CX
+	MOVQ         step+16(FP), DX
+	MOVQ         src+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVL         $0xffff0000, DI
+	VPBROADCASTD DI, Z0
+	MOVL         $0x00008000, DI
+	VPBROADCASTD DI, Z1
+	VXORPS       Z2, Z2, Z2
+	SHLQ         $0x02, CX
+	SHLQ         $0x02, DX
+	VMOVDQU32    from0<>+0(SB), Z3
+	VMOVDQU32    from1<>+0(SB), Z4
+
+row:
+	VMOVUPS    (BX), Z5
+	VMOVUPS    64(BX), Z6
+	VMOVDQU32  Z3, Z7
+	VPERMI2PS  Z6, Z5, Z7
+	VMOVDQU32  Z4, Z8
+	VPERMI2PS  Z6, Z5, Z8
+	VPADDD     Z1, Z7, Z5
+	VPANDD     Z0, Z5, Z5
+	VSUBPS     Z5, Z7, Z7
+	VPADDD     Z1, Z7, Z6
+	VPANDD     Z0, Z6, Z6
+	VSUBPS     Z6, Z7, Z7
+	VADDPS     Z7, Z2, Z2
+	VPADDD     Z1, Z8, Z9
+	VPANDD     Z0, Z9, Z9
+	VSUBPS     Z9, Z8, Z10
+	VPADDD     Z1, Z10, Z8
+	VPANDD     Z0, Z8, Z8
+	VSUBPS     Z8, Z10, Z10
+	VADDPS     Z10, Z2, Z2
+	VPSRLD     $0x10, Z5, Z5
+	VPTERNLOGD $0xf8, Z0, Z9, Z5
+	VPSRLD     $0x10, Z6, Z6
+	VPTERNLOGD $0xf8, Z0, Z8, Z6
+	VPSRLD     $0x10, Z7, Z7
+	VPTERNLOGD $0xf8, Z0, Z10, Z7
+	VMOVDQU32  Z5, (AX)
+	VMOVDQU32  Z6, (AX)(CX*1)
+	VMOVDQU32  Z7, (AX)(CX*2)
+	ADDQ       $0x80, BX
+	ADDQ       DX, AX
+	SUBQ       $0x20, SI
+	JGT        row
+	VCMPPS     $0x03, Z2, Z2, K1
+	KMOVW      K1, AX
+	MOVL       AX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+DATA from0<>+0(SB)/4, $0x00000000
+DATA from0<>+4(SB)/4, $0x00000002
+DATA from0<>+8(SB)/4, $0x00000004
+DATA from0<>+12(SB)/4, $0x00000006
+DATA from0<>+16(SB)/4, $0x00000008
+DATA from0<>+20(SB)/4, $0x0000000a
+DATA from0<>+24(SB)/4, $0x0000000c
+DATA from0<>+28(SB)/4, $0x0000000e
+DATA from0<>+32(SB)/4, $0x00000010
+DATA from0<>+36(SB)/4, $0x00000012
+DATA from0<>+40(SB)/4, $0x00000014
+DATA from0<>+44(SB)/4, $0x00000016
+DATA from0<>+48(SB)/4, $0x00000018
+DATA from0<>+52(SB)/4, $0x0000001a
+DATA from0<>+56(SB)/4, $0x0000001c
+DATA from0<>+60(SB)/4, $0x0000001e
+GLOBL from0<>(SB), RODATA|NOPTR, $64
+
+DATA from1<>+0(SB)/4, $0x00000001
+DATA from1<>+4(SB)/4, $0x00000003
+DATA from1<>+8(SB)/4, $0x00000005
+DATA from1<>+12(SB)/4, $0x00000007
+DATA from1<>+16(SB)/4, $0x00000009
+DATA from1<>+20(SB)/4, $0x0000000b
+DATA from1<>+24(SB)/4, $0x0000000d
+DATA from1<>+28(SB)/4, $0x0000000f
+DATA from1<>+32(SB)/4, $0x00000011
+DATA from1<>+36(SB)/4, $0x00000013
+DATA from1<>+40(SB)/4, $0x00000015
+DATA from1<>+44(SB)/4, $0x00000017
+DATA from1<>+48(SB)/4, $0x00000019
+DATA from1<>+52(SB)/4, $0x0000001b
+DATA from1<>+56(SB)/4, $0x0000001d
+DATA from1<>+60(SB)/4, $0x0000001f
+GLOBL from1<>(SB), RODATA|NOPTR, $64

@@ -14,7 +14,9 @@ import (
 func emitTileConv(c *build.Context) {
 	emitWindows(c, 2)
 	emitWindows(c, 1)
+	emitPixels(c)
 	emitSplitChannels(c)
+	emitSplitPixels(c)
 }
 
 // pixelsBytes is what says of 16 pixels where they are.
@@ -37,11 +39,44 @@ func emitWindows(c *build.Context, rows int) {
 	t.emit()
 }
 
-// windows is an inner kernel of a convolution that is being written. The sums of a
-// pair are written while the tiles are busy with the next one's first tap.
+// windows is an inner kernel of a convolution that is being written. One factor is
+// a panel; the other one's tiles lie anywhere in planes. The sums of a pair of tiles
+// are written while the tiles are busy with the first step of the next pair.
 type windows struct {
 	tiles
 	plane, part, line reg.GPVirtual
+}
+
+// begin loads what stays in registers.
+func (t *windows) begin() {
+	shapes := t.load("shapes")
+	amx(t.Context, "LDTILECFG", Mem{Base: shapes})
+	t.plane, t.part, t.line = t.load("plane"), t.load("part"), t.GP64()
+	t.SHLQ(Imm(2), t.plane)
+	t.SHLQ(Imm(2), t.part)
+	t.MOVQ(I32(tileRow), t.line)
+}
+
+// clear makes all sums zero.
+func (t *windows) clear() {
+	for i := range t.rows * 2 {
+		amx(t.Context, "TILEZERO", U8(uint8(i)))
+	}
+}
+
+// keep stores the sums in the room for them.
+func (t *windows) keep(room string) {
+	sums, below := t.load(room), t.GP64()
+	t.ADDQ(t.line, t.line)
+	t.store(sums, t.line, below)
+	t.SHRQ(Imm(1), t.line)
+}
+
+// end leaves the tiles.
+func (t *windows) end() {
+	amx(t.Context, "TILERELEASE")
+	t.VZEROUPPER()
+	t.RET()
 }
 
 // slot is the memory of an argument, which is the callee's.
@@ -54,12 +89,7 @@ func (t *windows) slot(name string) Mem {
 }
 
 func (t *windows) emit() {
-	shapes := t.load("shapes")
-	amx(t.Context, "LDTILECFG", Mem{Base: shapes})
-	t.plane, t.part, t.line = t.load("plane"), t.load("part"), t.GP64()
-	t.SHLQ(Imm(2), t.plane)
-	t.SHLQ(Imm(2), t.part)
-	t.MOVQ(I32(tileRow), t.line)
+	t.begin()
 	at, last, end, left := t.load("at"), t.GP64(), t.slot("k"), t.slot("pairs")
 	t.XORQ(last, last)
 	ends, n := t.load("taps"), t.load("k")
@@ -67,23 +97,15 @@ func (t *windows) emit() {
 	t.MOVQ(ends, end)
 	t.NEGQ(t.slot("add")) // a mask
 	t.Label("pair")
-	for i := range t.rows * 2 {
-		amx(t.Context, "TILEZERO", U8(uint8(i)))
-	}
-	var x, p [2]reg.GPVirtual
-	for j := range x {
-		x[j], p[j] = t.load("x"), t.GP64()
-		from := t.GP64()
-		t.MOVQ(Mem{Base: at, Disp: j * pixelsBytes}, from)
-		t.LEAQ(Mem{Base: x[j], Index: from, Scale: 4}, x[j])
-	}
+	t.clear()
+	x, p := t.places(at, pixelsBytes, 4)
 	a, taps, tap := t.load("a"), t.load("taps"), t.GP64()
 	t.Label("tap")
 	t.MOVQ(Mem{Base: taps}, tap)
 	for j := range x {
 		t.LEAQ(Mem{Base: x[j], Index: tap, Scale: 4}, p[j])
 	}
-	t.step(a, p)
+	t.step(a, 1, p)
 	t.TESTQ(last, last)
 	t.JEQ(LabelRef("next"))
 	t.Label("write")
@@ -96,27 +118,39 @@ func (t *windows) emit() {
 	t.ADDQ(I32(stepBytes(3)), a)
 	t.CMPQ(taps, end)
 	t.JNE(LabelRef("tap"))
-	sums, below := t.load("sums"), t.GP64()
-	t.ADDQ(t.line, t.line)
-	t.store(sums, t.line, below)
-	t.SHRQ(Imm(1), t.line)
+	t.keep("sums")
 	t.MOVQ(at, last)
 	t.ADDQ(Imm(2*pixelsBytes), at)
 	t.DECQ(left)
 	t.JNE(LabelRef("pair"))
 	t.JMP(LabelRef("write"))
 	t.Label("done")
-	amx(t.Context, "TILERELEASE")
-	t.VZEROUPPER()
-	t.RET()
+	t.end()
 }
 
-// step adds the products of a tap of 32 channels of pixels that are at p.
-func (t *windows) step(a reg.GPVirtual, p [2]reg.GPVirtual) {
-	last := [2]int{-1, -1}
+// places are where in x two tiles begin, as at says for one and, bytes on, for the
+// other, and room for where they go on.
+func (t *windows) places(at reg.GPVirtual, bytes int, scale uint8) (x, p [2]reg.GPVirtual) {
+	for j := range x {
+		x[j], p[j] = t.load("x"), t.GP64()
+		from := t.GP64()
+		t.MOVQ(Mem{Base: at, Disp: j * bytes}, from)
+		t.LEAQ(Mem{Base: x[j], Index: from, Scale: scale}, x[j])
+	}
+	return x, p
+}
+
+// windowSplits are splits by part of the panel and of what lies in planes, in an
+// order that loads the latter, which is not aligned, the fewest times.
+var windowSplits = [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}}
+
+// step adds the products of 32 steps of k. Factor number moved, 0 for A and 1 for B,
+// is at p, the other one is the panel.
+func (t *windows) step(panel reg.GPVirtual, moved int, p [2]reg.GPVirtual) {
+	fixed, first, last := 1-moved, [2]int{tileA, tileB}, [2]int{-1, -1}
 	for _, parts := range windowSplits {
-		for i := 0; parts[0] != last[0] && i < t.rows; i++ {
-			amx(t.Context, "TILELOADD", Mem{Base: a, Index: t.line, Scale: 1, Disp: (2*parts[0] + i) * tileBytes}, U8(uint8(tileA+i)))
+		for i := 0; parts[0] != last[0] && i < [2]int{t.rows, 2}[fixed]; i++ {
+			amx(t.Context, "TILELOADD", Mem{Base: panel, Index: t.line, Scale: 1, Disp: (2*parts[0] + i) * tileBytes}, U8(uint8(first[fixed]+i)))
 		}
 		for j := 0; parts[1] != last[1] && j < 2; j++ {
 			from := p[j]
@@ -124,7 +158,7 @@ func (t *windows) step(a reg.GPVirtual, p [2]reg.GPVirtual) {
 				from = t.GP64()
 				t.LEAQ(Mem{Base: p[j], Index: t.part, Scale: uint8(parts[1])}, from)
 			}
-			amx(t.Context, "TILELOADD", Mem{Base: from, Index: t.plane, Scale: 1}, U8(uint8(tileB+j)))
+			amx(t.Context, "TILELOADD", Mem{Base: from, Index: t.plane, Scale: 1}, U8(uint8(first[moved]+j)))
 		}
 		for i := range t.rows {
 			for j := range 2 {
@@ -165,12 +199,8 @@ func (t *windows) write(at reg.GPVirtual) {
 	}
 	for j := range y {
 		t.VMOVUPS(z[j], low[j], Mem{Base: y[j]})
+		t.ADDQ(py, y[j])
 	}
-	t.ADDQ(py, y[0])
-	for ahead := range 3 {
-		t.PREFETCHT0(Mem{Base: y[1], Disp: ahead * tileRow})
-	}
-	t.ADDQ(py, y[1])
 	t.ADDQ(I32(2*tileRow), sums)
 	t.DECQ(rows)
 	t.JNE(LabelRef("row"))
@@ -208,6 +238,124 @@ func emitSplitChannels(c *build.Context) {
 	s.end()
 }
 
-// windowSplits are splits in an order that loads x, which is not aligned, the
-// fewest times.
-var windowSplits = [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}}
+// emitPixels writes the inner kernel for dw: rows are channels in at a tap, steps of
+// k are pixels, and columns are channels out.
+func emitPixels(c *build.Context) {
+	c.Function("Pixels")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(shapes *byte, dw *float32, x *float32, plane, part int, at, steps *int, dy *float32, pairs, k int, sums *float32)")
+	c.Pragma("noescape")
+	c.Doc("Pixels computes the gradient of a convolution's weights, of float32 in three parts of bfloat16 each, with AMX, and adds",
+		"it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x holds planes of bfloat16, plane places of float32",
+		"apart, and its parts, part places apart. at is which of its numbers 16 channels begin with, and steps where k times 32",
+		"pixels are from there. dy is a panel. sums is room for 32x32 numbers.")
+	t := windows{tiles: tiles{Context: c, rows: 2, cols: 2, parts: 3}}
+	t.begin()
+	at, last, left, dw := t.load("at"), t.GP64(), t.slot("pairs"), t.slot("dw")
+	c.XORQ(last, last)
+	ends, n, end := t.load("steps"), t.load("k"), t.slot("k")
+	c.LEAQ(Mem{Base: ends, Index: n, Scale: 8}, ends)
+	c.MOVQ(ends, end)
+	c.Label("pair")
+	t.clear()
+	x, p := t.places(at, 8, 2)
+	dy, steps, from := t.load("dy"), t.load("steps"), c.GP64()
+	c.Label("step")
+	c.MOVQ(Mem{Base: steps}, from)
+	for j := range x {
+		c.LEAQ(Mem{Base: x[j], Index: from, Scale: 2}, p[j])
+	}
+	t.step(dy, 0, p)
+	c.TESTQ(last, last)
+	c.JEQ(LabelRef("next"))
+	c.Label("write")
+	t.addTo(last)
+	c.XORQ(last, last)
+	c.CMPQ(left, Imm(0))
+	c.JEQ(LabelRef("done"))
+	c.Label("next")
+	c.ADDQ(Imm(8), steps)
+	c.ADDQ(I32(stepBytes(3)), dy)
+	c.CMPQ(steps, end)
+	c.JNE(LabelRef("step"))
+	t.keep("sums")
+	c.MOVQ(dw, last)
+	c.ADDQ(I32(4*tileBytes), dw)
+	c.ADDQ(Imm(16), at)
+	c.DECQ(left)
+	c.JNE(LabelRef("pair"))
+	c.JMP(LabelRef("write"))
+	c.Label("done")
+	t.end()
+}
+
+// addTo adds what was kept to 32x32 numbers.
+func (t *windows) addTo(to reg.GPVirtual) {
+	sums, left := t.load("sums"), t.GP64()
+	t.MOVQ(I32(4*tileBytes/128), left)
+	t.Label("row")
+	for j := range 2 {
+		z := t.ZMM()
+		t.VMOVUPS(Mem{Base: sums, Disp: j * tileRow}, z)
+		t.VADDPS(Mem{Base: to, Disp: j * tileRow}, z, z)
+		t.VMOVUPS(z, Mem{Base: to, Disp: j * tileRow})
+	}
+	t.ADDQ(I32(2*tileRow), sums)
+	t.ADDQ(I32(2*tileRow), to)
+	t.DECQ(left)
+	t.JNE(LabelRef("row"))
+}
+
+// emitSplitPixels writes the copy of a row in the order of memory.
+func emitSplitPixels(c *build.Context) {
+	c.Function("SplitPixels")
+	c.Attributes(attr.NOSPLIT)
+	c.SignatureExpr("func(dst *float32, part, step int, src *float32, n int) uint32")
+	c.Pragma("noescape")
+	c.Doc("SplitPixels splits n numbers, a multiple of 32, into three parts of bfloat16 with AVX-512, 32 numbers in a row: rows are",
+		"step places of float32 apart, and parts part places. It returns 0 unless it met numbers that round to an infinity, or",
+		"are none.")
+	t := tiles{Context: c, parts: 3}
+	dst, part, step, src, n := t.load("dst"), t.load("part"), t.load("step"), t.load("src"), t.load("n")
+	s := newSplitter(c, 3)
+	c.SHLQ(Imm(2), part)
+	c.SHLQ(Imm(2), step)
+	var order [2]reg.VecVirtual // of every other number, from the first and the second on
+	for i := range order {
+		order[i] = c.ZMM()
+		c.VMOVDQU32(everyOther(c, i), order[i])
+	}
+	c.Label("row")
+	a, b := c.ZMM(), c.ZMM()
+	c.VMOVUPS(Mem{Base: src}, a)
+	c.VMOVUPS(Mem{Base: src, Disp: 64}, b)
+	var halves [2]reg.VecVirtual
+	for i := range halves {
+		halves[i] = c.ZMM()
+		c.VMOVDQU32(order[i], halves[i])
+		c.VPERMI2PS(b, a, halves[i])
+	}
+	for i, v := range s.joined(halves[0], halves[1]) {
+		to := Mem{Base: dst}
+		if i > 0 {
+			to = Mem{Base: dst, Index: part, Scale: uint8(i)}
+		}
+		c.VMOVDQU32(v, to)
+	}
+	c.ADDQ(Imm(128), src)
+	c.ADDQ(step, dst)
+	c.SUBQ(Imm(32), n)
+	c.JGT(LabelRef("row"))
+	s.end()
+}
+
+// everyOther is the indices of every other one of 32 numbers.
+func everyOther(c *build.Context, first int) Mem {
+	name := fmt.Sprint("from", first)
+	c.StaticGlobal(name)
+	c.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := range 16 {
+		c.AddDatum(4*i, U32(uint32(2*i+first)))
+	}
+	return NewDataAddr(Symbol{Name: name, Static: true}, 0)
+}
