@@ -46,8 +46,17 @@ func readRows[T word](l Level, dst, x []T, n, step, apart int) {
 	case step == 1:
 		copyRows(l, dst, x, n, apart, rows, n)
 	default:
-		for r := range rows {
-			copyRun(dst[r*n:][:n], x[r*apart:], step)
+		readApart(dst, x, n, step, apart)
+	}
+}
+
+// readApart is readRows of elements that are not neighbours.
+func readApart[T word](dst, x []T, n, step, apart int) {
+	for at := 0; len(dst) > 0; dst, at = dst[n:], at+apart {
+		p := at
+		for i := range dst[:n] {
+			dst[i] = x[p]
+			p += step
 		}
 	}
 }
