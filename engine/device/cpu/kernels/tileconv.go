@@ -17,8 +17,9 @@ import "slices"
 type tileConv struct {
 	banded
 	panels, steps int // of 32 channels out, and of k
-	pairs         int // planes of a part of the copy
+	together      int // blocks of 32 channels in that are split together
 	samples       int // of a chunk
+	panelsOf      int // likewise
 	offsets       []int
 	pixels        [2][]int // of a whole band and of the last one
 	w, y, packed  []float32
@@ -30,7 +31,10 @@ type tileConv struct {
 
 const (
 	tileChannels = 2 * 16    // channels in of a step, and out of a panel
-	tileImage    = 160 << 10 // places of split input in a chunk
+	tileImage    = 160 << 10 // places of split input at a time
+	tileBlocks   = 4         // most blocks of channels that are split together
+	tileWeights  = 256 << 10 // most places of packed weights that stay in the second cache
+	leastPanels  = 4         // of a chunk, for which its input may be split once more
 	tileTaps     = 64        // most taps of a window
 	leastRows    = 8         // least channels out for which tiles pay
 	leastPixels  = 512       // least pixels of all samples that pay for splitting weights
@@ -38,7 +42,7 @@ const (
 )
 
 // stepPlaces is what a step of a panel of weights takes.
-var stepPlaces = split.panel(tileSteps)
+const stepPlaces = 3 * 2 * tilePlaces
 
 // newTileConv returns nil where it would not pay or not fit. wo and wc are as for
 // [newPlaneConv].
@@ -51,13 +55,13 @@ func newTileConv(l Level, im im2col, count, groups, cg, og, wo, wc int) *tileCon
 		return nil // for steps and tiles would be empty, or there is little to multiply
 	}
 	d := &tileConv{banded: banded{level: l, im: im, count: count, groups: groups, cg: cg, og: og}, wo: wo, wc: wc}
-	blocks := chunks(cg, tileChannels)
-	d.pairs, d.panels, d.steps = blocks*tileSteps/2, chunks(og, tileChannels), blocks*kk
+	d.panels, d.steps = chunks(og, tileChannels), d.blocks()*kk
+	d.together = min(d.blocks(), tileBlocks)
 	if !d.cut(d.fits) {
 		return nil
 	}
 	d.locate()
-	for block := range blocks {
+	for block := range d.together {
 		for _, at := range d.taps[:kk] {
 			d.offsets = append(d.offsets, block*tileSteps/2*d.apart()+at)
 		}
@@ -67,12 +71,27 @@ func newTileConv(l Level, im im2col, count, groups, cg, og, wo, wc int) *tileCon
 	if tiles := len(d.pixels[0]) / 4; 10*d.bandRows*im.ow < 6*16*tiles {
 		return nil
 	}
-	d.samples = 1
-	if d.bands == 1 {
-		d.samples = max(1, min(mostSamples, tileImage/d.image(), count/enoughChunks))
-	}
+	d.share()
 	d.odd = make([]bool, d.units()*tileChannels)
 	return d
+}
+
+// share decides what a chunk is: a band of some samples, and some panels of weights.
+// Weights that do not stay in the cache are read for as many samples as can be.
+func (d *tileConv) share() {
+	n := d.count / d.groups
+	d.samples, d.panelsOf = 1, d.panels
+	large := d.panels*d.steps*stepPlaces > tileWeights
+	if d.bands == 1 {
+		most := d.count / enoughChunks
+		if large {
+			most = n
+		}
+		d.samples = chunks(n, chunks(n, max(1, min(mostSamples, tileImage/d.image(), most))))
+	}
+	if few := chunks(n, d.samples) * d.groups * d.bands; large && few < enoughChunks {
+		d.panelsOf = min(d.panels, max(leastPanels, chunks(d.panels, chunks(enoughChunks, few))))
+	}
 }
 
 // fits is a [bandFits].
@@ -85,7 +104,10 @@ func (d *tileConv) fits(_, plane int) bool {
 func (d *tileConv) apart() int { return (chunks(d.plane(), line) | 1) * line }
 
 // image is the places of the split input of a band, with what tiles read beyond.
-func (d *tileConv) image() int { return 3*d.pairs*d.apart() + 2*line }
+func (d *tileConv) image() int { return 3*d.part() + 2*line }
+
+// part is the places of a part of it.
+func (d *tileConv) part() int { return d.together * tileSteps / 2 * d.apart() }
 
 // locatePixels cuts rows of output into 16 pixels each. Of them it lists where
 // they are in the copy, where in y the first that counts is, a mask of those that
@@ -138,7 +160,7 @@ func (d *tileConv) run(p Pool, src, w, y, scratch []float32, then *Epilogue) {
 	d.packing = true
 	do(p, d.units(), d)
 	d.packing = false
-	do(p, chunks(d.count/d.groups, d.samples)*d.groups*d.bands, d)
+	do(p, chunks(d.count/d.groups, d.samples)*d.groups*d.bands*chunks(d.panels, d.panelsOf), d)
 }
 
 func (d *tileConv) Chunk(i int) {
@@ -199,52 +221,69 @@ func (d *tileConv) takeApart(dst, w []float32, outer, stride, inner int) {
 	}
 }
 
-// compute computes a band of some samples.
+// compute computes some panels of a band of some samples.
 func (d *tileConv) compute(ws *workspace, i int) {
+	ranges := chunks(d.panels, d.panelsOf)
+	p0, p1 := span(i%ranges, d.panelsOf, d.panels)
+	i /= ranges
 	band := i % d.bands
 	i /= d.bands
-	group, n := i%d.groups, d.count/d.groups
-	s0, s1 := span(i/d.groups, d.samples, n)
-	r0, r1 := d.rows(band)
+	group := i % d.groups
+	s0, s1 := span(i/d.groups, d.samples, d.count/d.groups)
 	images := ws.more(d.samples * d.image())
 	var odd uint64 // samples with numbers without parts
-	for s := s0; s < s1; s++ {
-		if d.splitBand(ws, images[(s-s0)*d.image():], s*d.groups+group, r0, r1) {
-			odd |= 1 << (s - s0)
-		}
-	}
-	depth, pixels := splitSizes.depth(d.steps*tileSteps)/tileSteps, d.pixels[0]
-	if band == d.bands-1 {
-		pixels = d.pixels[1]
-	}
-	for panel := range d.panels {
-		o0, o1 := span(panel, tileChannels, d.og)
-		for k0 := 0; k0 < d.steps; k0 += depth {
-			a := &d.packed[((group*d.panels+panel)*d.steps+k0)*stepPlaces]
-			for s := s0; s < s1; s++ {
-				y := &d.y[((s*d.groups+group)*d.og+o0)*d.im.oh*d.im.ow+r0*d.im.ow]
-				d.windows(ws, y, a, &images[(s-s0)*d.image()], pixels, o1-o0, k0, min(depth, d.steps-k0))
+	for b0 := 0; b0 < d.blocks(); b0 += d.together {
+		b1 := min(b0+d.together, d.blocks())
+		for s := s0; s < s1; s++ {
+			if d.splitBand(ws, images[(s-s0)*d.image():], s*d.groups+group, band, b0, b1) {
+				odd |= 1 << (s - s0)
 			}
 		}
-		for s := s0; s < s1; s++ {
-			d.end(ws, s*d.groups+group, panel, r0, r1, odd>>(s-s0)&1 > 0)
+		for panel := p0; panel < p1; panel++ {
+			d.multiply(ws, images, group, s0, s1, panel, band, b0, b1)
+			for s := s0; s < s1 && b1 == d.blocks(); s++ {
+				d.end(ws, s*d.groups+group, panel, band, odd>>(s-s0)&1 > 0)
+			}
 		}
 	}
 }
 
-// splitBand splits the input of some rows of output. It reports whether there are
+// multiply adds up blocks b0..b1 of channels for a panel of a band of some samples.
+func (d *tileConv) multiply(ws *workspace, images []float32, group, s0, s1, panel, band, b0, b1 int) {
+	kk, pixels := d.im.kh*d.im.kw, d.pixels[0]
+	if band == d.bands-1 {
+		pixels = d.pixels[1]
+	}
+	o0, o1 := span(panel, tileChannels, d.og)
+	r0, _ := d.rows(band)
+	py := d.im.oh * d.im.ow
+	depth, steps := splitSizes.depth(d.together*kk*tileSteps)/tileSteps, (b1-b0)*kk
+	ws.shapes.set(o1-o0, tileChannels)
+	for k := 0; k < steps; k += depth {
+		a := &d.packed[((group*d.panels+panel)*d.steps+b0*kk+k)*stepPlaces]
+		taps := d.offsets[k:min(k+depth, steps)]
+		for s := s0; s < s1; s++ {
+			y := &d.y[((s*d.groups+group)*d.og+o0)*py+r0*d.im.ow]
+			x := &images[(s-s0)*d.image()]
+			d.level.windows(&ws.shapes, y, py, a, x, d.apart(), d.part(), taps, pixels, o1-o0, min(b0+k, 1), &ws.rows[0])
+		}
+	}
+}
+
+// splitBand splits blocks b0..b1 of the input of a band. It reports whether there are
 // numbers without parts.
-func (d *tileConv) splitBand(ws *workspace, dst []float32, product, r0, r1 int) (odd bool) {
+func (d *tileConv) splitBand(ws *workspace, dst []float32, product, band, b0, b1 int) (odd bool) {
 	const half = tileChannels / 2 // a pair is a channel and the one so much later, as in panels
+	r0, r1 := d.rows(band)
 	n := ((r1-r0-1)*d.im.mul + d.im.kh) * d.im.mul * d.pitch
-	whole, part := chunks(n, line)*line, d.pairs*d.apart()
+	whole, part := chunks(n, line)*line, d.part()
 	var planes [2][]float32
 	for i := range planes {
 		planes[i] = ws.a[i*whole:][:whole]
 		clear(planes[i][n:])
 	}
-	for pair := range d.pairs {
-		to, c := dst[pair*d.apart():], pair/half*tileChannels+pair%half
+	for pair := range (b1 - b0) * half {
+		to, c := dst[pair*d.apart():], (b0+pair/half)*tileChannels+pair%half
 		if c >= d.cg {
 			for i := range 3 {
 				clear(to[i*part:][:whole])
@@ -277,14 +316,9 @@ func dropOdd(x []float32) {
 	}
 }
 
-// windows adds up steps k0..k0+kn for a panel of rows.
-func (d *tileConv) windows(ws *workspace, y, a, x *float32, pixels []int, rows, k0, kn int) {
-	ws.shapes.set(rows, tileChannels)
-	d.level.windows(&ws.shapes, y, d.im.oh*d.im.ow, a, x, d.apart(), d.pairs*d.apart(), d.offsets[k0:k0+kn], pixels, rows, min(k0, 1), &ws.rows[0])
-}
-
 // end ends a panel of a band: what numbers without parts reach is computed again.
-func (d *tileConv) end(ws *workspace, product, panel, r0, r1 int, odd bool) {
+func (d *tileConv) end(ws *workspace, product, panel, band int, odd bool) {
+	r0, r1 := d.rows(band)
 	o0, o1 := span(panel, tileChannels, d.og)
 	at := (product%d.groups*d.panels + panel) * d.blocks() * tileChannels
 	if rows := d.odd[at:][:d.blocks()*tileChannels]; odd || slices.Contains(rows, true) {
