@@ -116,7 +116,10 @@ func (d *banded) copyRows(dst, image []float32, first, rows int) {
 		inside = 0
 	}
 	clear(dst[:above*d.pitch])
-	if inside > 0 {
+	switch {
+	case inside > 0 && cols == d.pitch && cols == m.w:
+		copy(dst[above*d.pitch:][:inside*cols], image[(first+above)*cols:])
+	case inside > 0:
 		d.level.padRows(dst[above*d.pitch:], d.pitch, image[(first+above)*m.w+max(0, d.baseW):], m.w, cols, inside, left)
 	}
 	clear(dst[(above+inside)*d.pitch : rows*d.pitch])

@@ -19,7 +19,8 @@
 //
 // A chunk of a product that packs its operands borrows a workspace of about
 // 820 KiB, of which as many exist as threads ever packed at the same time.
-// Attention keeps a head's packed keys and values there too.
+// Attention keeps a head's packed keys and values there too, and a convolution with
+// AMX up to 700 KiB of split images.
 //
 // The types to know are [Kernel], [Args], [Pool], [Task] and [Level].
 package kernels
