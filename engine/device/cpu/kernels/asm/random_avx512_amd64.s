@@ -18,16 +18,16 @@ group:
 	VBROADCASTSS k0+28(FP), Z5
 	VBROADCASTSS k1+32(FP), Z6
 	VPSRLQ       $0x20, Z1, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z1, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z1, Z1
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z1, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z1, Z1
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z3, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z3, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z3, Z3
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z3, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z3, Z3
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -35,19 +35,19 @@ group:
 	VXORPS       Z5, Z2, Z2
 	VXORPS       Z4, Z7, Z4
 	VXORPS       Z6, Z4, Z4
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z2, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z2, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z2, Z2
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z2, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z2, Z2
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z4, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z4, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z4, Z4
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z4, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z4, Z4
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -55,19 +55,19 @@ group:
 	VXORPS       Z5, Z3, Z3
 	VXORPS       Z1, Z7, Z1
 	VXORPS       Z6, Z1, Z1
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z3, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z3, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z3, Z3
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z3, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z3, Z3
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z1, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z1, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z1, Z1
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z1, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z1, Z1
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -75,19 +75,19 @@ group:
 	VXORPS       Z5, Z4, Z4
 	VXORPS       Z2, Z7, Z2
 	VXORPS       Z6, Z2, Z2
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z4, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z4, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z4, Z4
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z4, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z4, Z4
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z2, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z2, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z2, Z2
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z2, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z2, Z2
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -95,19 +95,19 @@ group:
 	VXORPS       Z5, Z1, Z1
 	VXORPS       Z3, Z7, Z3
 	VXORPS       Z6, Z3, Z3
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z1, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z1, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z1, Z1
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z1, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z1, Z1
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z3, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z3, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z3, Z3
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z3, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z3, Z3
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -115,19 +115,19 @@ group:
 	VXORPS       Z5, Z2, Z2
 	VXORPS       Z4, Z7, Z4
 	VXORPS       Z6, Z4, Z4
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z2, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z2, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z2, Z2
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z2, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z2, Z2
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z4, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z4, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z4, Z4
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z4, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z4, Z4
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -135,19 +135,19 @@ group:
 	VXORPS       Z5, Z3, Z3
 	VXORPS       Z1, Z7, Z1
 	VXORPS       Z6, Z1, Z1
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z3, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z3, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z3, Z3
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z3, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z3, Z3
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z1, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z1, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z1, Z1
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z1, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z1, Z1
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -155,19 +155,19 @@ group:
 	VXORPS       Z5, Z4, Z4
 	VXORPS       Z2, Z7, Z2
 	VXORPS       Z6, Z2, Z2
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z4, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z4, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z4, Z4
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z4, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z4, Z4
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z2, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z2, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z2, Z2
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z2, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z2, Z2
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -175,19 +175,19 @@ group:
 	VXORPS       Z5, Z1, Z1
 	VXORPS       Z3, Z7, Z3
 	VXORPS       Z6, Z3, Z3
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z1, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z1, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z1, Z1
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z1, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z1, Z1
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z3, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z3, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z3, Z3
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z3, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z3, Z3
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -195,19 +195,19 @@ group:
 	VXORPS       Z5, Z2, Z2
 	VXORPS       Z4, Z7, Z4
 	VXORPS       Z6, Z4, Z4
-	VPADDD       c9e3779b9<>+0(SB), Z5, Z5
-	VPADDD       cbb67ae85<>+0(SB), Z6, Z6
+	VPADDD.BCST c9e3779b9<>+0(SB), Z5, Z5
+	VPADDD.BCST cbb67ae85<>+0(SB), Z6, Z6
 	VPSRLQ       $0x20, Z2, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z8, Z8
-	VPMULUDQ     cd2511f53<>+0(SB), Z2, Z7
-	VPMULLD      cd2511f53<>+0(SB), Z2, Z2
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z8, Z8
+	VPMULUDQ.BCST cd2511f53<>+0(SB), Z2, Z7
+	VPMULLD.BCST cd2511f53<>+0(SB), Z2, Z2
 	VPSRLQ       $0x20, Z7, Z7
 	VANDPS       odd<>+0(SB), Z8, Z8
 	VORPS        Z8, Z7, Z7
 	VPSRLQ       $0x20, Z4, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z9, Z9
-	VPMULUDQ     ccd9e8d57<>+0(SB), Z4, Z8
-	VPMULLD      ccd9e8d57<>+0(SB), Z4, Z4
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z9, Z9
+	VPMULUDQ.BCST ccd9e8d57<>+0(SB), Z4, Z8
+	VPMULLD.BCST ccd9e8d57<>+0(SB), Z4, Z4
 	VPSRLQ       $0x20, Z8, Z8
 	VANDPS       odd<>+0(SB), Z9, Z9
 	VORPS        Z9, Z8, Z8
@@ -245,7 +245,7 @@ group:
 	VPSRAD       $0x1f, Z2, Z2
 	VANDNPS      Z6, Z2, Z2
 	VMOVUPS      Z2, 192(AX)
-	VPADDD       c00000010<>+0(SB), Z0, Z0
+	VPADDD.BCST c00000010<>+0(SB), Z0, Z0
 	ADDQ         $0x00000100, AX
 	DECQ         CX
 	JNE          group

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"regexp"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -48,6 +49,24 @@ func (l *lang) spread(name string) value {
 	v := l.register(l.Context)
 	l.broadcast(l.Context, p.Addr, v)
 	return v
+}
+
+// wholeConstant is an instruction on 16 lanes of 32 bits, or the even ones of these, that
+// reads a constant.
+var wholeConstant = regexp.MustCompile(`(?m)^\t(V\w+(?:PS|D|UDQ)) +((?:\$0x\w+, )?c[0-9a-f]{8}<>\+0\(SB\), (?:K\d, )?Z)`)
+
+// encodeConstants makes such instructions read one lane's constant and spread it.
+// The linker aligns a constant of 64 bytes to 32, so that in about every other program
+// all of them would lie across two lines of the cache and take twice as long to read.
+func encodeConstants(text []byte) []byte {
+	return wholeConstant.ReplaceAllFunc(text, func(line []byte) []byte {
+		m := wholeConstant.FindSubmatch(line)
+		name := string(m[1]) + ".BCST"
+		if name == "VMOVUPS.BCST" {
+			name = "VBROADCASTSS"
+		}
+		return []byte("\t" + name + " " + string(m[2]))
+	})
 }
 
 // bits is a constant word in all lanes, in memory.

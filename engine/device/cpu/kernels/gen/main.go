@@ -75,7 +75,7 @@ func write(dir, name string, c *build.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, name+ext), encodeTiles(encode(text)), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+ext), encodeConstants(encodeTiles(encode(text))), 0o644); err != nil {
 			return err
 		}
 	}
