@@ -93,10 +93,10 @@ func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs,
 // that plus y. sums has room for 32x32 numbers.
 func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, part int, taps, pixels []int, rows, add int, sums *float32) {
 	if rows > 16 {
-		asm.Windows2(&t.palette, y, py, a, x, plane, part, &taps[0], &pixels[0], rows, len(pixels)/8, len(taps), add, sums)
+		asm.Windows2(&t.palette, y, py, a, x, plane, part, &pixels[0], &taps[0], rows, len(pixels)/8, len(taps), add, sums)
 		return
 	}
-	asm.Windows1(&t.palette, y, py, a, x, plane, part, &taps[0], &pixels[0], rows, len(pixels)/8, len(taps), add, sums)
+	asm.Windows1(&t.palette, y, py, a, x, plane, part, &pixels[0], &taps[0], rows, len(pixels)/8, len(taps), add, sums)
 }
 
 // splitChannels splits two channels, of a whole number of cache lines, into planes
@@ -112,7 +112,7 @@ func (l Level) splitChannels(dst []float32, part int, first, second []float32) b
 // parts part places apart; at and steps are numbers of it. dy is a panel. sums has
 // room for 32x32 numbers.
 func (l Level) pixels(t *tileShapes, dw, x *float32, plane, part int, at, steps []int, dy, sums *float32) {
-	asm.Pixels(&t.palette, dw, x, plane, part, &at[0], &steps[0], dy, len(at)/2, len(steps), sums)
+	asm.Pixels(&t.palette, dw, dy, x, plane, part, &at[0], &steps[0], len(at)/2, len(steps), sums)
 }
 
 // splitPixels splits numbers in their order, rows of 32 step places apart and parts

@@ -3,30 +3,30 @@
 package asm
 
 // Windows2 computes 17 to 32 channels of a convolution of float32, each in three parts of bfloat16, with AMX, for
-// pairs of 16 pixels. a is a panel of weights for k taps of 32 channels of x. x holds pairs of channels, plane places
-// of float32 apart, and its parts, part places apart; taps is where in x taps are. at is four numbers for 16 pixels:
+// pairs of 16 pixels. panel is weights for k taps of 32 channels of x. x holds pairs of channels, plane places of
+// float32 apart, and its parts, part places apart; steps is where in x taps are. at is four numbers for 16 pixels:
 // where they are in x, where the first that counts is in y, a mask of those that count, and one of as many low bits.
 // A channel of y has py places. With add 1 and not 0, the results are added to y. sums is room for 32x32 numbers.
 //
 //go:noescape
-func Windows2(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
+func Windows2(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 
 // Windows1 computes at most 16 channels of a convolution of float32, each in three parts of bfloat16, with AMX, for
-// pairs of 16 pixels. a is a panel of weights for k taps of 32 channels of x. x holds pairs of channels, plane places
-// of float32 apart, and its parts, part places apart; taps is where in x taps are. at is four numbers for 16 pixels:
+// pairs of 16 pixels. panel is weights for k taps of 32 channels of x. x holds pairs of channels, plane places of
+// float32 apart, and its parts, part places apart; steps is where in x taps are. at is four numbers for 16 pixels:
 // where they are in x, where the first that counts is in y, a mask of those that count, and one of as many low bits.
 // A channel of y has py places. With add 1 and not 0, the results are added to y. sums is room for 32x32 numbers.
 //
 //go:noescape
-func Windows1(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
+func Windows1(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 
 // Pixels computes the gradient of a convolution's weights, of float32 in three parts of bfloat16 each, with AMX, and adds
 // it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x holds planes of bfloat16, plane places of float32
 // apart, and its parts, part places apart. at is which of its numbers 16 channels begin with, and steps where k times 32
-// pixels are from there. dy is a panel. sums is room for 32x32 numbers.
+// pixels are from there. panel is dy. sums is room for 32x32 numbers.
 //
 //go:noescape
-func Pixels(shapes *byte, dw *float32, x *float32, plane int, part int, at *int, steps *int, dy *float32, pairs int, k int, sums *float32)
+func Pixels(shapes *byte, dw *float32, panel *float32, x *float32, plane int, part int, at *int, steps *int, pairs int, k int, sums *float32)
 
 // SplitChannels splits n numbers of two channels each, n a multiple of 16, into three parts of bfloat16 with AVX-512: a
 // part is n pairs, and parts are part places of float32 apart. It returns 0 unless it met numbers that round to an

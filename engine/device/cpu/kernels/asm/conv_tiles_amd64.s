@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// func Windows2(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
+// func Windows2(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows2(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
@@ -12,13 +12,13 @@ TEXT ·Windows2(SB), NOSPLIT, $0-112
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
-	MOVQ      at+64(FP), BX
+	NEGQ      add+96(FP)
+	MOVQ      at+56(FP), BX
 	XORQ      SI, SI
-	MOVQ      taps+56(FP), DI
+	MOVQ      steps+64(FP), DI
 	MOVQ      k+88(FP), R8
 	LEAQ      (DI)(R8*8), DI
 	MOVQ      DI, k+88(FP)
-	NEGQ      add+96(FP)
 
 pair:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
@@ -31,10 +31,10 @@ pair:
 	MOVQ     x+32(FP), R9
 	MOVQ     32(BX), R8
 	LEAQ     (R9)(R8*4), R9
-	MOVQ     a+24(FP), R11
-	MOVQ     taps+56(FP), R12
+	MOVQ     panel+24(FP), R11
+	MOVQ     steps+64(FP), R12
 
-tap:
+step:
 	MOVQ      (R12), R10
 	LEAQ      (DI)(R10*4), R8
 	LEAQ      (R9)(R10*4), R10
@@ -123,13 +123,13 @@ row:
 	JNE           row
 	XORQ          SI, SI
 	CMPQ          pairs+80(FP), $0x00
-	JEQ           done
+	JEQ           end
 
 next:
 	ADDQ       $0x08, R12
 	ADDQ       $+6144, R11
 	CMPQ       R12, k+88(FP)
-	JNE        tap
+	JNE        step
 	MOVQ       sums+104(FP), SI
 	ADDQ       DX, DX
 	MOVQ       DX, R8
@@ -146,12 +146,12 @@ next:
 	JNE        pair
 	JMP        write
 
-done:
+end:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 
-// func Windows1(shapes *byte, y *float32, py int, a *float32, x *float32, plane int, part int, taps *int, at *int, rows int, pairs int, k int, add int, sums *float32)
+// func Windows1(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows1(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
@@ -161,13 +161,13 @@ TEXT ·Windows1(SB), NOSPLIT, $0-112
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
-	MOVQ      at+64(FP), BX
+	NEGQ      add+96(FP)
+	MOVQ      at+56(FP), BX
 	XORQ      SI, SI
-	MOVQ      taps+56(FP), DI
+	MOVQ      steps+64(FP), DI
 	MOVQ      k+88(FP), R8
 	LEAQ      (DI)(R8*8), DI
 	MOVQ      DI, k+88(FP)
-	NEGQ      add+96(FP)
 
 pair:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc0 // TILEZERO $0x00
@@ -178,10 +178,10 @@ pair:
 	MOVQ     x+32(FP), R9
 	MOVQ     32(BX), R8
 	LEAQ     (R9)(R8*4), R9
-	MOVQ     a+24(FP), R11
-	MOVQ     taps+56(FP), R12
+	MOVQ     panel+24(FP), R11
+	MOVQ     steps+64(FP), R12
 
-tap:
+step:
 	MOVQ      (R12), R10
 	LEAQ      (DI)(R10*4), R8
 	LEAQ      (R9)(R10*4), R10
@@ -254,13 +254,13 @@ row:
 	JNE           row
 	XORQ          SI, SI
 	CMPQ          pairs+80(FP), $0x00
-	JEQ           done
+	JEQ           end
 
 next:
 	ADDQ       $0x08, R12
 	ADDQ       $+6144, R11
 	CMPQ       R12, k+88(FP)
-	JNE        tap
+	JNE        step
 	MOVQ       sums+104(FP), SI
 	ADDQ       DX, DX
 	MOVQ       DX, R8
@@ -275,24 +275,24 @@ next:
 	JNE        pair
 	JMP        write
 
-done:
+end:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET
 
-// func Pixels(shapes *byte, dw *float32, x *float32, plane int, part int, at *int, steps *int, dy *float32, pairs int, k int, sums *float32)
+// func Pixels(shapes *byte, dw *float32, panel *float32, x *float32, plane int, part int, at *int, steps *int, pairs int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Pixels(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
-	MOVQ      plane+24(FP), AX
-	MOVQ      part+32(FP), CX
+	MOVQ      plane+32(FP), AX
+	MOVQ      part+40(FP), CX
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
-	MOVQ      at+40(FP), BX
+	MOVQ      at+48(FP), BX
 	XORQ      SI, SI
-	MOVQ      steps+48(FP), DI
+	MOVQ      steps+56(FP), DI
 	MOVQ      k+72(FP), R8
 	LEAQ      (DI)(R8*8), DI
 	MOVQ      DI, k+72(FP)
@@ -302,14 +302,14 @@ pair:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xc8 // TILEZERO $0x01
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd0 // TILEZERO $0x02
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x7b; BYTE $0x49; BYTE $0xd8 // TILEZERO $0x03
-	MOVQ     x+16(FP), DI
+	MOVQ     x+24(FP), DI
 	MOVQ     (BX), R8
 	LEAQ     (DI)(R8*2), DI
-	MOVQ     x+16(FP), R9
+	MOVQ     x+24(FP), R9
 	MOVQ     8(BX), R8
 	LEAQ     (R9)(R8*2), R9
-	MOVQ     dy+56(FP), R11
-	MOVQ     steps+48(FP), R12
+	MOVQ     panel+16(FP), R11
+	MOVQ     steps+56(FP), R12
 
 step:
 	MOVQ      (R12), R10
@@ -377,7 +377,7 @@ row:
 	JNE     row
 	XORQ    SI, SI
 	CMPQ    pairs+64(FP), $0x00
-	JEQ     done
+	JEQ     end
 
 next:
 	ADDQ       $0x08, R12
@@ -401,7 +401,7 @@ next:
 	JNE        pair
 	JMP        write
 
-done:
+end:
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0xc0 // TILERELEASE
 	VZEROUPPER
 	RET

@@ -28,15 +28,17 @@ func emitWindows(c *build.Context, rows int) {
 	name := fmt.Sprintf("Windows%d", rows)
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(shapes *byte, y *float32, py int, a *float32, x *float32, plane, part int, taps *int, at *int, rows, pairs, k, add int, sums *float32)")
+	c.SignatureExpr("func(shapes *byte, y *float32, py int, panel, x *float32, plane, part int, at, steps *int, rows, pairs, k, add int, sums *float32)")
 	c.Pragma("noescape")
 	c.Doc(fmt.Sprintf("%s computes %s channels of a convolution of float32, each in three parts of bfloat16, with AMX, for", name, upTo(rows)),
-		"pairs of 16 pixels. a is a panel of weights for k taps of 32 channels of x. x holds pairs of channels, plane places",
-		"of float32 apart, and its parts, part places apart; taps is where in x taps are. at is four numbers for 16 pixels:",
+		"pairs of 16 pixels. panel is weights for k taps of 32 channels of x. x holds pairs of channels, plane places of",
+		"float32 apart, and its parts, part places apart; steps is where in x taps are. at is four numbers for 16 pixels:",
 		"where they are in x, where the first that counts is in y, a mask of those that count, and one of as many low bits.",
 		"A channel of y has py places. With add 1 and not 0, the results are added to y. sums is room for 32x32 numbers.")
-	t := windows{tiles: tiles{Context: c, rows: rows, cols: 2, parts: 3}}
-	t.emit()
+	t := windows{tiles: tiles{Context: c, rows: rows, cols: 2, parts: 3}, moved: 1, scale: 4, atBytes: pixelsBytes}
+	t.begin()
+	t.NEGQ(t.slot("add")) // a mask
+	t.loop(t.write, func(at, done reg.GPVirtual) { t.MOVQ(at, done) })
 }
 
 // windows is an inner kernel of a convolution that is being written. One factor is
@@ -44,6 +46,9 @@ func emitWindows(c *build.Context, rows int) {
 // are written while the tiles are busy with the first step of the next pair.
 type windows struct {
 	tiles
+	moved             int   // the factor in planes: 0 for A and 1 for B
+	scale             uint8 // bytes of a place in a plane
+	atBytes           int   // what says of a tile where it is
 	plane, part, line reg.GPVirtual
 }
 
@@ -72,13 +77,6 @@ func (t *windows) keep(room string) {
 	t.SHRQ(Imm(1), t.line)
 }
 
-// end leaves the tiles.
-func (t *windows) end() {
-	amx(t.Context, "TILERELEASE")
-	t.VZEROUPPER()
-	t.RET()
-}
-
 // slot is the memory of an argument, which is the callee's.
 func (t *windows) slot(name string) Mem {
 	b, err := t.Param(name).Resolve()
@@ -88,54 +86,55 @@ func (t *windows) slot(name string) Mem {
 	return b.Addr
 }
 
-func (t *windows) emit() {
-	t.begin()
-	at, last, end, left := t.load("at"), t.GP64(), t.slot("k"), t.slot("pairs")
-	t.XORQ(last, last)
-	ends, n := t.load("taps"), t.load("k")
+// loop goes through pairs of tiles. write writes the sums that were kept, to what
+// next has put in done.
+func (t *windows) loop(write func(done reg.GPVirtual), next func(at, done reg.GPVirtual)) {
+	at, done, end, left := t.load("at"), t.GP64(), t.slot("k"), t.slot("pairs")
+	t.XORQ(done, done)
+	ends, n := t.load("steps"), t.load("k")
 	t.LEAQ(Mem{Base: ends, Index: n, Scale: 8}, ends)
 	t.MOVQ(ends, end)
-	t.NEGQ(t.slot("add")) // a mask
 	t.Label("pair")
 	t.clear()
-	x, p := t.places(at, pixelsBytes, 4)
-	a, taps, tap := t.load("a"), t.load("taps"), t.GP64()
-	t.Label("tap")
-	t.MOVQ(Mem{Base: taps}, tap)
+	x, p := t.places(at)
+	panel, steps, from := t.load("panel"), t.load("steps"), t.GP64()
+	t.Label("step")
+	t.MOVQ(Mem{Base: steps}, from)
 	for j := range x {
-		t.LEAQ(Mem{Base: x[j], Index: tap, Scale: 4}, p[j])
+		t.LEAQ(Mem{Base: x[j], Index: from, Scale: t.scale}, p[j])
 	}
-	t.step(a, 1, p)
-	t.TESTQ(last, last)
+	t.step(panel, p)
+	t.TESTQ(done, done)
 	t.JEQ(LabelRef("next"))
 	t.Label("write")
-	t.write(last)
-	t.XORQ(last, last)
+	write(done)
+	t.XORQ(done, done)
 	t.CMPQ(left, Imm(0))
-	t.JEQ(LabelRef("done"))
+	t.JEQ(LabelRef("end"))
 	t.Label("next")
-	t.ADDQ(Imm(8), taps)
-	t.ADDQ(I32(stepBytes(3)), a)
-	t.CMPQ(taps, end)
-	t.JNE(LabelRef("tap"))
+	t.ADDQ(Imm(8), steps)
+	t.ADDQ(I32(stepBytes(3)), panel)
+	t.CMPQ(steps, end)
+	t.JNE(LabelRef("step"))
 	t.keep("sums")
-	t.MOVQ(at, last)
-	t.ADDQ(Imm(2*pixelsBytes), at)
+	next(at, done)
+	t.ADDQ(Imm(uint64(2*t.atBytes)), at)
 	t.DECQ(left)
 	t.JNE(LabelRef("pair"))
 	t.JMP(LabelRef("write"))
-	t.Label("done")
-	t.end()
+	t.Label("end")
+	amx(t.Context, "TILERELEASE")
+	t.VZEROUPPER()
+	t.RET()
 }
 
-// places are where in x two tiles begin, as at says for one and, bytes on, for the
-// other, and room for where they go on.
-func (t *windows) places(at reg.GPVirtual, bytes int, scale uint8) (x, p [2]reg.GPVirtual) {
+// places are where two tiles are, at first and at a step.
+func (t *windows) places(at reg.GPVirtual) (x, p [2]reg.GPVirtual) {
 	for j := range x {
 		x[j], p[j] = t.load("x"), t.GP64()
 		from := t.GP64()
-		t.MOVQ(Mem{Base: at, Disp: j * bytes}, from)
-		t.LEAQ(Mem{Base: x[j], Index: from, Scale: scale}, x[j])
+		t.MOVQ(Mem{Base: at, Disp: j * t.atBytes}, from)
+		t.LEAQ(Mem{Base: x[j], Index: from, Scale: t.scale}, x[j])
 	}
 	return x, p
 }
@@ -144,10 +143,9 @@ func (t *windows) places(at reg.GPVirtual, bytes int, scale uint8) (x, p [2]reg.
 // order that loads the latter, which is not aligned, the fewest times.
 var windowSplits = [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}}
 
-// step adds the products of 32 steps of k. Factor number moved, 0 for A and 1 for B,
-// is at p, the other one is the panel.
-func (t *windows) step(panel reg.GPVirtual, moved int, p [2]reg.GPVirtual) {
-	fixed, first, last := 1-moved, [2]int{tileA, tileB}, [2]int{-1, -1}
+// step adds the products of 32 steps of k, of tiles at p and a panel.
+func (t *windows) step(panel reg.GPVirtual, p [2]reg.GPVirtual) {
+	fixed, first, last := 1-t.moved, [2]int{tileA, tileB}, [2]int{-1, -1}
 	for _, parts := range windowSplits {
 		for i := 0; parts[0] != last[0] && i < [2]int{t.rows, 2}[fixed]; i++ {
 			amx(t.Context, "TILELOADD", Mem{Base: panel, Index: t.line, Scale: 1, Disp: (2*parts[0] + i) * tileBytes}, U8(uint8(first[fixed]+i)))
@@ -158,7 +156,7 @@ func (t *windows) step(panel reg.GPVirtual, moved int, p [2]reg.GPVirtual) {
 				from = t.GP64()
 				t.LEAQ(Mem{Base: p[j], Index: t.part, Scale: uint8(parts[1])}, from)
 			}
-			amx(t.Context, "TILELOADD", Mem{Base: from, Index: t.plane, Scale: 1}, U8(uint8(first[moved]+j)))
+			amx(t.Context, "TILELOADD", Mem{Base: from, Index: t.plane, Scale: 1}, U8(uint8(first[t.moved]+j)))
 		}
 		for i := range t.rows {
 			for j := range 2 {
@@ -223,13 +221,7 @@ func emitSplitChannels(c *build.Context) {
 	a, b := c.ZMM(), c.ZMM()
 	c.VMOVUPS(Mem{Base: first}, a)
 	c.VMOVUPS(Mem{Base: second}, b)
-	for i, v := range s.joined(a, b) {
-		to := Mem{Base: dst}
-		if i > 0 {
-			to = Mem{Base: dst, Index: part, Scale: uint8(i)}
-		}
-		c.VMOVDQU32(v, to)
-	}
+	s.apart(a, b, dst, part)
 	c.ADDQ(Imm(64), first)
 	c.ADDQ(Imm(64), second)
 	c.ADDQ(Imm(64), dst)
@@ -243,50 +235,18 @@ func emitSplitChannels(c *build.Context) {
 func emitPixels(c *build.Context) {
 	c.Function("Pixels")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(shapes *byte, dw *float32, x *float32, plane, part int, at, steps *int, dy *float32, pairs, k int, sums *float32)")
+	c.SignatureExpr("func(shapes *byte, dw, panel, x *float32, plane, part int, at, steps *int, pairs, k int, sums *float32)")
 	c.Pragma("noescape")
 	c.Doc("Pixels computes the gradient of a convolution's weights, of float32 in three parts of bfloat16 each, with AMX, and adds",
 		"it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x holds planes of bfloat16, plane places of float32",
 		"apart, and its parts, part places apart. at is which of its numbers 16 channels begin with, and steps where k times 32",
-		"pixels are from there. dy is a panel. sums is room for 32x32 numbers.")
-	t := windows{tiles: tiles{Context: c, rows: 2, cols: 2, parts: 3}}
+		"pixels are from there. panel is dy. sums is room for 32x32 numbers.")
+	t := windows{tiles: tiles{Context: c, rows: 2, cols: 2, parts: 3}, scale: 2, atBytes: 8}
 	t.begin()
-	at, last, left, dw := t.load("at"), t.GP64(), t.slot("pairs"), t.slot("dw")
-	c.XORQ(last, last)
-	ends, n, end := t.load("steps"), t.load("k"), t.slot("k")
-	c.LEAQ(Mem{Base: ends, Index: n, Scale: 8}, ends)
-	c.MOVQ(ends, end)
-	c.Label("pair")
-	t.clear()
-	x, p := t.places(at, 8, 2)
-	dy, steps, from := t.load("dy"), t.load("steps"), c.GP64()
-	c.Label("step")
-	c.MOVQ(Mem{Base: steps}, from)
-	for j := range x {
-		c.LEAQ(Mem{Base: x[j], Index: from, Scale: 2}, p[j])
-	}
-	t.step(dy, 0, p)
-	c.TESTQ(last, last)
-	c.JEQ(LabelRef("next"))
-	c.Label("write")
-	t.addTo(last)
-	c.XORQ(last, last)
-	c.CMPQ(left, Imm(0))
-	c.JEQ(LabelRef("done"))
-	c.Label("next")
-	c.ADDQ(Imm(8), steps)
-	c.ADDQ(I32(stepBytes(3)), dy)
-	c.CMPQ(steps, end)
-	c.JNE(LabelRef("step"))
-	t.keep("sums")
-	c.MOVQ(dw, last)
-	c.ADDQ(I32(4*tileBytes), dw)
-	c.ADDQ(Imm(16), at)
-	c.DECQ(left)
-	c.JNE(LabelRef("pair"))
-	c.JMP(LabelRef("write"))
-	c.Label("done")
-	t.end()
+	t.loop(t.addTo, func(_, done reg.GPVirtual) {
+		t.MOVQ(t.slot("dw"), done)
+		t.ADDQ(I32(4*tileBytes), t.slot("dw"))
+	})
 }
 
 // addTo adds what was kept to 32x32 numbers.
@@ -304,6 +264,17 @@ func (t *windows) addTo(to reg.GPVirtual) {
 	t.ADDQ(I32(2*tileRow), to)
 	t.DECQ(left)
 	t.JNE(LabelRef("row"))
+}
+
+// apart stores what joined returns, parts so many bytes apart.
+func (s *splitter) apart(earlier, later reg.VecVirtual, dst, part reg.GPVirtual) {
+	for i, v := range s.joined(earlier, later) {
+		to := Mem{Base: dst}
+		if i > 0 {
+			to = Mem{Base: dst, Index: part, Scale: uint8(i)}
+		}
+		s.c.VMOVDQU32(v, to)
+	}
 }
 
 // emitSplitPixels writes the copy of a row in the order of memory.
@@ -335,13 +306,7 @@ func emitSplitPixels(c *build.Context) {
 		c.VMOVDQU32(order[i], halves[i])
 		c.VPERMI2PS(b, a, halves[i])
 	}
-	for i, v := range s.joined(halves[0], halves[1]) {
-		to := Mem{Base: dst}
-		if i > 0 {
-			to = Mem{Base: dst, Index: part, Scale: uint8(i)}
-		}
-		c.VMOVDQU32(v, to)
-	}
+	s.apart(halves[0], halves[1], dst, part)
 	c.ADDQ(Imm(128), src)
 	c.ADDQ(step, dst)
 	c.SUBQ(Imm(32), n)
