@@ -139,6 +139,40 @@ func TestConvolutionsOfNonFinite(t *testing.T) {
 	})
 }
 
+// TestProductsBesideTheirSums has numbers without parts in dx of a stride of two,
+// whose product is kept in a workspace until it is added up: computing them again must
+// not take that memory.
+func TestProductsBesideTheirSums(t *testing.T) {
+	defer Use(Using())
+	s := source{rng: rand.New(rand.NewPCG(1, 2))}
+	k := convolution{1, 45, 70, 21, 17, 2, 2, 2, 0, 1}
+	x, w, dy := k.shapes()
+	op, in := k.op("dx", s.floats(-1, 1, x...), s.floats(-1, 1, w...), s.floats(-1, 1, dy...))
+	in[1].F[s.rng.IntN(len(in[1].F))] = math.MaxFloat32
+	a := sample{op, in, 1e-4}
+	want := reference(t, a)
+	for l := Generic; l <= Best(); l++ {
+		Use(l)
+		checkAgainst(t, a, want, 4)
+	}
+}
+
+// TestHighKernels has a window so high that a band of one row of output reads more
+// than a workspace's panel of A has room for.
+func TestHighKernels(t *testing.T) {
+	defer Use(Using())
+	s := source{rng: rand.New(rand.NewPCG(1, 3))}
+	k := convolution{1, 16, 32, 64, 512, 64, 1, 1, 0, 1}
+	x, w, dy := k.shapes()
+	op, in := k.op("dw", s.floats(-1, 1, x...), s.floats(-1, 1, w...), s.floats(-1, 1, dy...))
+	a := sample{op, in, 2e-4}
+	want := reference(t, a)
+	for l := Generic; l <= Best(); l++ {
+		Use(l)
+		checkAgainst(t, a, want, 5)
+	}
+}
+
 // onlyOdd are inputs whose op is tiny but where a number without parts is
 // multiplied.
 func onlyOdd(in []ref.Array) []ref.Array {

@@ -58,7 +58,7 @@ func newTileConvW(k *conv) *tileConvW {
 	}
 	d.locate()
 	d.layOut()
-	if !d.pays() {
+	if d.length > maxRows*blockK || !d.pays() {
 		return nil
 	}
 	parts := min(k.n, chunks(enoughChunks, d.groups*d.ins*d.outs))
