@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // TestCore multiplies submatrices of larger, unaligned ones, in every layout,
@@ -169,5 +170,24 @@ func TestSmallProductsAreShared(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%v allocates %v times", s, n)
 		}
+	}
+}
+
+// TestLayoutsOfLevels: what a kernel of one level keeps is no use to one of another,
+// and they must not take it for theirs.
+func TestLayoutsOfLevels(t *testing.T) {
+	defer Use(Using())
+	seen := map[string]Level{}
+	for l := Generic; l <= Best(); l++ {
+		Use(l)
+		run, err := prepare(ops.MatMul{BF16: true}, []ref.Array{ref.New(shape.F32(40, 56)), ref.New(shape.F32(56, 72))}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, bytes, layout := run.kernel.(Keeper).Keeps()
+		if other, ok := seen[layout]; ok || bytes == 0 {
+			t.Errorf("%v keeps %d bytes as %q, like %v", l, bytes, layout, other)
+		}
+		seen[layout] = l
 	}
 }

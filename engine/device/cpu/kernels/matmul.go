@@ -73,7 +73,7 @@ func (k *matmul) Run(p Pool, a *Args) error {
 
 // Keeps implements [Keeper].
 func (k *matmul) Keeps() (input int, bytes int64, layout string) {
-	return 1, int64(k.packer.keepB) * 4, fmt.Sprintf("%v %d x %d, transposed %v", k.form, k.k, k.grid.n, k.transB)
+	return 1, int64(k.packer.keepB) * 4, fmt.Sprintf("%v %v %d x %d, transposed %v", k.level, k.form, k.k, k.grid.n, k.transB)
 }
 
 // cut is what the best way to cut a grid depends on, beside shapes.
