@@ -56,6 +56,7 @@ type Device struct {
 
 	mu      sync.Mutex
 	idle    sync.Cond // on mu: a buffer's pending reached 0 after Close
+	dropped sync.Cond // on mu: a kernel gave back what it kept
 	closed  bool
 	arena   *arena
 	stats   device.Stats
@@ -79,7 +80,7 @@ func New(c Config) (*Device, error) {
 	}
 	d := &Device{spec: c.Spec, config: c, arena: a, loaded: map[string]*executable{}}
 	d.spec.CopyOut = c.Bind != nil
-	d.idle.L = &d.mu
+	d.idle.L, d.dropped.L = &d.mu, &d.mu
 	return d, nil
 }
 
@@ -113,6 +114,10 @@ func (d *Device) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	if b.off, err = d.reserve(b.size, use); err != nil {
 		return nil, fmt.Errorf("%w, for a %s buffer %v", err, use, m)
 	}
+	if d.closed { // while reserve waited
+		d.unreserve(b.off, b.size, use)
+		return nil, fmt.Errorf("%s: %w", d.spec.ID, device.ErrClosed)
+	}
 	b.data = d.arena.bytes(b.off, b.size)
 	d.stats.Allocs++
 	if b.next = d.buffers; b.next != nil {
@@ -123,11 +128,11 @@ func (d *Device) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 }
 
 // reserve takes and counts a block, if need be from what kernels keep. It needs
-// d.mu.
+// d.mu, which it may give up for a while unless d.running is held.
 func (d *Device) reserve(n int64, use device.Usage) (int64, error) {
 	s := &d.stats
 	off, ok := d.take(n)
-	if !ok && d.dropKept() {
+	for !ok && d.dropKept(n) {
 		off, ok = d.take(n)
 	}
 	if !ok {

@@ -24,7 +24,7 @@ type kept struct {
 	layout string
 	span
 	held  bool   // span is memory
-	gone  bool   // its memory was needed for something else: it is not kept again
+	gone  bool   // its memory was needed for something else: it goes, and is not kept again
 	inUse bool   // a kernel runs with it
 	again bool   // the contents were read more than once
 	last  uint64 // the contents that the last run found
@@ -97,6 +97,10 @@ func (k *keeping) after(ok bool) {
 		e.made = e.last
 	}
 	e.inUse = false
+	if e.gone && e.held {
+		d.drop(e)
+		d.dropped.Broadcast()
+	}
 }
 
 // keptAs finds or begins what is kept of b in one layout. It needs dev.mu.
@@ -124,16 +128,33 @@ func (d *Device) drop(e *kept) {
 	e.held, e.made, e.again = false, 0, false
 }
 
-// dropKept gives back what is kept and not in use, and reports whether there
-// was anything. It needs d.mu.
-func (d *Device) dropKept() (any bool) {
+// dropKept gives back what is kept, if that makes room for n bytes, and reports
+// whether to try again. If nothing else is kept, it waits for the kernel that runs with
+// some. It needs d.mu.
+func (d *Device) dropKept(n int64) bool {
+	var all int64
 	for b := d.buffers; b != nil; b = b.next {
 		for e := b.kept; e != nil; e = e.next {
-			if e.held && !e.inUse {
-				d.drop(e)
-				e.gone, any = true, true
+			if e.held {
+				all += e.size
 			}
 		}
 	}
-	return any
+	if all == 0 || d.stats.Live-all+n > d.spec.MemoryBytes {
+		return false
+	}
+	used := true // all of it, by a kernel that runs
+	for b := d.buffers; b != nil; b = b.next {
+		for e := b.kept; e != nil; e = e.next {
+			e.gone = e.gone || e.held
+			if e.held && !e.inUse {
+				d.drop(e)
+				used = false
+			}
+		}
+	}
+	if used {
+		d.dropped.Wait()
+	}
+	return true
 }

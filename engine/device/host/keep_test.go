@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
@@ -23,6 +24,8 @@ type turner struct {
 	bare   int // runs without memory
 	making int // runs that made it
 	using  int // runs that found it made
+
+	started, goOn chan struct{} // if not nil, a run says so and waits
 }
 
 func (*turner) ScratchBytes() int64             { return 0 }
@@ -34,6 +37,10 @@ func (k *turner) Keeps() (input int, bytes int64, layout string) {
 func (k *turner) Run(in, out [][]byte, _ []byte) error {
 	if k.fail != nil {
 		return k.fail
+	}
+	if k.started != nil {
+		k.started <- struct{}{}
+		<-k.goOn
 	}
 	from, to := in[0], out[0]
 	switch {
@@ -199,7 +206,10 @@ func TestKeptGoesWhereMemoryIsShort(t *testing.T) {
 	r.change()
 	r.run()
 	r.run()
-	r.want(1, 1, 0, keepBytes)
+	if _, err := r.d.Alloc(shape.F32(keepBytes), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
+		t.Errorf("more than the device has: %v", err)
+	}
+	r.want(1, 1, 0, keepBytes) // it would not have been enough
 	var more [2]device.Buffer
 	for i := range more {
 		b, err := r.d.Alloc(shape.F32(keepBytes/4), device.Activation)
@@ -274,6 +284,45 @@ func TestSteadyStateOfKeptAllocatesNothing(t *testing.T) {
 	})
 	if n != 0 {
 		t.Errorf("%v allocations a step", n)
+	}
+	r.close()
+}
+
+// TestKeptGoesWhenItsKernelEnds: memory that a kernel runs with is given back to an
+// allocation that has no other room, once the kernel has ended.
+func TestKeptGoesWhenItsKernelEnds(t *testing.T) {
+	r := newKeepRig(t, 4*keepBytes)
+	r.change()
+	r.run()
+	r.run()
+	r.k.started, r.k.goOn = make(chan struct{}), make(chan struct{})
+	if _, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out}); err != nil {
+		t.Fatal(err)
+	}
+	<-r.k.started
+	type result struct {
+		b   device.Buffer
+		err error
+	}
+	got := make(chan result)
+	go func() {
+		b, err := r.d.Alloc(shape.F32(keepBytes/2), device.Activation)
+		got <- result{b, err}
+	}()
+	select {
+	case a := <-got:
+		t.Errorf("an allocation while the kernel ran: %v", a.err)
+		close(r.k.goOn)
+		r.wait()
+	case <-time.After(10 * time.Millisecond):
+		close(r.k.goOn)
+		a := <-got
+		if a.err != nil {
+			t.Fatal(a.err)
+		}
+		if err := a.b.Delete(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.close()
 }
