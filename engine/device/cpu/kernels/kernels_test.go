@@ -642,6 +642,16 @@ func TestNonFinite(t *testing.T) {
 	}
 }
 
+// TestBatchNormOfEmptyPlanes has channels without pixels.
+func TestBatchNormOfEmptyPlanes(t *testing.T) { atLevels(t, testEmptyPlanes) }
+
+func testEmptyPlanes(t *testing.T) {
+	of, each := func(dims ...int) ref.Array { return ref.New(shape.F32(dims...)) }, ref.New(shape.F32(24))
+	for _, x := range []ref.Array{of(2, 24, 0, 3), of(0, 24, 2, 2)} {
+		checkSample(t, sample{ops.BatchNormEval{Eps: 1e-5}, []ref.Array{x, each, each, each, each}, 0}, 1)
+	}
+}
+
 // TestMaxPoolOfNonFinite puts NaN, infinities and zeros of both signs into
 // windows side by side, and wants the first NaN, else the first largest.
 func TestMaxPoolOfNonFinite(t *testing.T) { atLevels(t, testMaxPoolOfNonFinite) }

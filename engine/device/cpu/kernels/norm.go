@@ -160,7 +160,7 @@ func (k *channels) count() float64 { return float64(k.n * k.s) }
 // grain is how many channels make a chunk: where planes are small some, so that
 // what is read of a sample is worth fetching.
 func (k *channels) grain() int {
-	return max(rowGrain(k.n*k.s), min(channelGroup, chunks(512, k.s), k.c/enoughChunks))
+	return max(rowGrain(k.n*k.s), min(channelGroup, chunks(512, max(1, k.s)), k.c/enoughChunks))
 }
 
 // channelGroup is the most channels that are gone through together, sample by
