@@ -33,6 +33,7 @@ type Options struct {
 
 const (
 	defaultSeconds = 3
+	mostSeconds    = 24 * 3600
 	// warmSteps are the least: later ones have nothing to set up any more.
 	warmSteps = 3
 	// warmShare is how much of the measured time is spent to warm up, so that
@@ -47,8 +48,8 @@ const (
 )
 
 func (o Options) checked() (Options, error) {
-	if !(o.Seconds >= 0) {
-		return o, fmt.Errorf("%w: %v seconds: give 0 for the default, or more", ErrOptions, o.Seconds)
+	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
+		return o, fmt.Errorf("%w: %v seconds: give 0 for the default, or up to %d", ErrOptions, o.Seconds, mostSeconds)
 	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
 		return o, fmt.Errorf("%w: %d threads: give 0 for all cores, or up to %d", ErrOptions, o.Threads, configs.MaxThreads)

@@ -188,7 +188,7 @@ func TestPeak(t *testing.T) {
 
 func TestRunFails(t *testing.T) {
 	mlp := workloads[0]
-	for _, o := range []Options{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Threads: 4097}, {Devices: "cpu:x"}} {
+	for _, o := range []Options{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Devices: "null"}} {
 		if _, err := Run(t.Context(), mlp, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -38,9 +39,10 @@ type Result struct {
 	ResidentBytes     int64   `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
 	PeakResidentBytes int64   `json:"peak_resident_bytes"` // of the process, setting up included; 0 if unknown
 
-	Devices []string `json:"devices"`
-	Threads int      `json:"threads"` // over all devices
-	Machine Machine  `json:"machine"`
+	Devices  []string `json:"devices"`
+	Threads  int      `json:"threads"`            // over all devices
+	Numerics string   `json:"numerics,omitempty"` // what the devices compute with: see device.Spec
+	Machine  Machine  `json:"machine"`
 }
 
 // StepMS is the time of a step in milliseconds, from the end of the one before
@@ -75,6 +77,7 @@ func newResult(s *session, m measurement) Result {
 		spec := d.Spec()
 		r.Devices = append(r.Devices, string(spec.ID))
 		r.Threads += spec.Threads
+		r.Numerics = spec.Numerics
 	}
 	return r
 }
@@ -105,7 +108,8 @@ func WriteTable(w io.Writer, rs []Result) error {
 		return nil
 	}
 	m := rs[0].Machine
-	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n\n", m.CPU, threads(rs[0].Threads), strings.Join(rs[0].Devices, " "), m.Go, m.Commit)
+	on := append(slices.Clone(rs[0].Devices), rs[0].Numerics)
+	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n\n", m.CPU, threads(rs[0].Threads), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "WORKLOAD\tSTEPS\tMEDIAN ms\tP95\tMIN\tSAMPLES/s\tTOKENS/s\tGFLOP/s\tOF PEAK\tALLOCS/STEP\tARENA MiB\tRESIDENT MiB\t")
 	for _, r := range rs {

@@ -88,11 +88,19 @@ func openDevices(name string, o device.Options) ([]device.Device, error) {
 	o.Count = 1
 	if given {
 		var err error
-		if o.Count, err = strconv.Atoi(count); err != nil {
+		if o.Count, err = strconv.Atoi(count); err != nil || o.Count < 1 {
 			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, name)
 		}
 	}
-	return device.Open(kind, o)
+	devs, err := device.Open(kind, o)
+	if err == nil && !devs[0].Spec().CopyOut {
+		err = fmt.Errorf("%w: devices %q compute nothing: take others, such as cpu", ErrOptions, name)
+		for _, d := range devs {
+			err = errors.Join(err, d.Close())
+		}
+		return nil, err
+	}
+	return devs, err
 }
 
 func specs(devs []device.Device) []device.Spec {
