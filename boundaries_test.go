@@ -42,6 +42,8 @@ var mayImport = map[string][]string{
 	"datasets":                  {"engine/shape", "engine/rng", "engine/safetensors"},
 	"configs":                   {},
 
+	"internal/golden": {},
+
 	"engine/device/cpu/blas":        {},
 	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
 	"engine/device/cpu/kernels/asm": {},

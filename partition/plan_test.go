@@ -2,40 +2,19 @@ package partition
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
-	"pgregory.net/rapid"
+	"github.com/berth-ml/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares with testdata/name.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: run go test -update", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, run go test -update if that is right; got:\n%s", path, got)
-	}
-}
 
 // mustPlan plans a net.
 func mustPlan(t testing.TB, s net, o Options) *Plan {
@@ -62,12 +41,12 @@ func tiedNet(microbatches int) net {
 func TestGoldenPlans(t *testing.T) {
 	byHand := Options{Devices: specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
 	p := mustPlan(t, tiedNet(2), byHand)
-	golden(t, "tied.txt", p.Dump())
-	golden(t, "tied.dot", p.DOT())
-	golden(t, "tied_one_microbatch.txt", mustPlan(t, tiedNet(1), byHand).Dump())
+	golden.Check(t, "testdata/tied.txt", p.Dump())
+	golden.Check(t, "testdata/tied.dot", p.DOT())
+	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, tiedNet(1), byHand).Dump())
 	s := chain(7, 16, 8, 4)
 	s.adam, s.stats, s.dropout = true, true, true
-	golden(t, "chain.txt", mustPlan(t, s, Options{Devices: specs(2, 0), Count: 3}).Table())
+	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, Options{Devices: specs(2, 0), Count: 3}).Table())
 }
 
 // TestPlaces checks the rules of placement on the tied net.

@@ -3,17 +3,14 @@ package residency
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 func short(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -433,17 +430,7 @@ func TestLedgerGolden(t *testing.T) {
 	check(r.m.PullBack(short(t), Epoch, loss))
 	check(r.m.PullBack(short(t), Checkpoint, w, loss))
 	r.m.Ledger().Boundary()
-	got := r.m.Ledger().String()
-	const path = "testdata/ledger.txt"
-	if *update {
-		check(os.MkdirAll("testdata", 0o755))
-		check(os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	check(err)
-	if got != string(want) {
-		t.Errorf("ledger is\n%swant\n%s", got, want)
-	}
+	golden.Check(t, "testdata/ledger.txt", r.m.Ledger().String())
 	s := r.m.Ledger().SteadyState()
 	flat := func(n int64) Series { return Series{n, n, n, n} }
 	if want := (Steady{2, flat(16), flat(32), flat(0)}); s != want {

@@ -2,37 +2,16 @@ package schedule
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/internal/golden"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares with testdata/name.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatalf("%v: run go test -update", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs, run go test -update if that is right; got:\n%s", path, got)
-	}
-}
 
 func TestGolden(t *testing.T) {
 	for _, name := range Names() {
@@ -44,12 +23,12 @@ func TestGolden(t *testing.T) {
 			}
 			fmt.Fprintf(&b, "%v%v\n", s, s.Simulate(TypicalCost))
 		}
-		golden(t, name+".txt", b.String())
+		golden.Check(t, "testdata/"+name+".txt", b.String())
 	}
 }
 
 func TestSVG(t *testing.T) {
-	golden(t, "1f1b.svg", OneFOneB(2, 3).Simulate(TypicalCost).SVG())
+	golden.Check(t, "testdata/1f1b.svg", OneFOneB(2, 3).Simulate(TypicalCost).SVG())
 }
 
 // draw makes one of the named schedules.
