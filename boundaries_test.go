@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +20,7 @@ const module = "github.com/berth-ml/berth"
 // that ends in ... stands for everything below it.
 var mayImport = map[string][]string{
 	"engine/shape":              {},
+	"engine/hosttensor":         {"engine/shape"},
 	"engine/rng":                {"engine/shape"},
 	"engine/safetensors":        {"engine/shape"},
 	"engine/graph":              {"engine/shape"},
@@ -73,6 +75,30 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 // registry.
 func isKind(pkg string) bool {
 	return strings.HasPrefix(pkg, "engine/device/cpu") || pkg == "engine/device/null"
+}
+
+// edges are the packages through which Go programs pass host tensors in and
+// get them back. They and hosttensor alone import gorgonia.
+var edges = []string{"residency", "executor/eager"}
+
+// A package depends on gorgonia only if it depends on one of the edges.
+func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {
+	const gorgonia = "gorgonia.org/tensor"
+	out, err := exec.Command("go", "list", "-f", "{{.ImportPath}}|{{.Imports}}|{{.Deps}}", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	for line := range strings.Lines(strings.NewReplacer("[", " ", "]", " ").Replace(string(out))) {
+		part := strings.Split(line, "|")
+		pkg, imports, deps := strings.TrimPrefix(part[0], module+"/"), strings.Fields(part[1]), strings.Fields(part[2])
+		if pkg == "engine/hosttensor" || slices.Contains(edges, pkg) {
+			continue
+		}
+		above := slices.ContainsFunc(edges, func(e string) bool { return slices.Contains(deps, module+"/"+e) })
+		if slices.Contains(imports, gorgonia) || slices.Contains(deps, gorgonia) && !above {
+			t.Errorf("%s depends on gorgonia, which only hosttensor and the edges %v may import", pkg, edges)
+		}
+	}
 }
 
 func allows(allowed []string, pkg string) bool {

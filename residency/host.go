@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/engine/hosttensor"
 )
 
 // hostMem is a tensor's bytes on the host.
@@ -176,11 +176,11 @@ func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
 // otherwise ErrStale: it never transfers. A scalar is a tensor of one element.
 // It waits for a spill or pull-back of t that is under way.
 func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
-	dense, err := shape.NewDense(t.meta)
+	dense, err := hosttensor.New(t.meta)
 	if err != nil {
 		return nil, fmt.Errorf("host tensor of %s: %w", t.name, err)
 	}
-	_, to, err := shape.FromDense(dense)
+	_, to, err := hosttensor.Bytes(dense)
 	if err != nil {
 		return nil, fmt.Errorf("host tensor of %s: %w", t.name, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"gorgonia.org/tensor"
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -76,63 +75,11 @@ func TestValidateRefusesWhatDoesNotFit(t *testing.T) {
 	}
 }
 
-func TestDenseRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := shape.Shape(rapid.SliceOfN(rapid.IntRange(1, 5), 1, 3).Draw(t, "shape"))
-		d := rapid.SampledFrom([]shape.DType{shape.Float32, shape.Float64, shape.Int32, shape.Int64, shape.Uint8}).Draw(t, "type")
-		want := shape.Meta{DType: d, Shape: s}
-		dense, err := shape.NewDense(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, b, err := shape.FromDense(dense)
-		if err != nil || !got.Equal(want) || int64(len(b)) != want.Bytes() {
-			t.Fatalf("%v comes back as %v with %d bytes, %v", want, got, len(b), err)
-		}
-	})
-}
-
-func TestFromDenseSeesTheBytesThemselves(t *testing.T) {
-	dense := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float32{1, 2, 3, 4}))
-	_, b, err := shape.FromDense(dense)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shape.View[float32](b)[3] = 9
-	if got := dense.Data().([]float32)[3]; got != 9 {
-		t.Errorf("a write through the bytes left %v", got)
-	}
-}
-
-func TestFromDenseRefusesWhatIsNotContiguousGoMemory(t *testing.T) {
-	m := tensor.New(tensor.WithShape(3, 4), tensor.WithBacking(make([]float32, 12)))
-	column, err := m.Slice(nil, tensor.S(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, d := range map[string]*tensor.Dense{
-		"nil": nil, "a column": column.(*tensor.Dense),
-		"strings": tensor.New(tensor.WithShape(2), tensor.WithBacking([]string{"a", "b"})),
-	} {
-		if _, _, err := shape.FromDense(d); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
-	}
-}
-
 func TestViewCutsAPartialElementOff(t *testing.T) {
 	if got := len(shape.View[int32](make([]byte, 11))); got != 2 {
 		t.Errorf("11 bytes view as %d int32, want 2", got)
 	}
 	if shape.View[int32](nil) != nil || shape.Bytes[int32](nil) != nil {
 		t.Error("nothing should view as nil")
-	}
-}
-
-func TestNewDenseRefuses(t *testing.T) {
-	for _, m := range []shape.Meta{{DType: shape.Invalid, Shape: shape.Of(1)}, shape.F32(-1)} {
-		if _, err := shape.NewDense(m); err == nil {
-			t.Errorf("%v is accepted", m)
-		}
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hosttensor"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // FromHost copies a host tensor to a device of the context, "" for the first.
 // The tensor is the caller's again when FromHost returns.
 func (c *Context) FromHost(d *tensor.Dense, to device.ID) *Tensor {
-	m, data, err := shape.FromDense(d)
+	m, data, err := hosttensor.Bytes(d)
 	return c.upload(m, data, err, to, Caller(1))
 }
 
@@ -142,11 +143,11 @@ func (l *lane) write(t *Tensor, queue func(device.Buffer) error) error {
 
 // read copies contents out, and waits for it.
 func (l *lane) read(t *Tensor) (*tensor.Dense, error) {
-	d, err := shape.NewDense(t.meta)
+	d, err := hosttensor.New(t.meta)
 	if err != nil {
 		return nil, err
 	}
-	_, to, err := shape.FromDense(d)
+	_, to, err := hosttensor.Bytes(d)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,76 @@
+package hosttensor
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// New makes a zeroed host tensor of the given metadata. gorgonia has neither
+// scalars nor empty tensors: both become a tensor of one element.
+func New(m shape.Meta) (*tensor.Dense, error) {
+	if err := m.Shape.Validate(); err != nil {
+		return nil, err
+	}
+	switch m.DType {
+	case shape.Float32:
+		return zeroed[float32](m.Shape), nil
+	case shape.Float64:
+		return zeroed[float64](m.Shape), nil
+	case shape.Int32:
+		return zeroed[int32](m.Shape), nil
+	case shape.Int64:
+		return zeroed[int64](m.Shape), nil
+	case shape.Uint8:
+		return zeroed[uint8](m.Shape), nil
+	}
+	return nil, fmt.Errorf("no host tensor has elements of type %v: use f32, f64, i32, i64 or u8", m.DType)
+}
+
+// zeroed makes a tensor with zeroed elements.
+func zeroed[T float32 | float64 | int32 | int64 | uint8](s shape.Shape) *tensor.Dense {
+	if s.Rank() == 0 || s.Elems() == 0 {
+		s = shape.Of(1)
+	}
+	return tensor.New(tensor.WithShape(s...), tensor.WithBacking(make([]T, s.Elems())))
+}
+
+// Bytes is the metadata of a host tensor and its memory, without a copy. It
+// refuses a tensor that is not row-major and contiguous in Go memory: its
+// memory would not be its elements in order.
+func Bytes(t *tensor.Dense) (shape.Meta, []byte, error) {
+	if t == nil {
+		return shape.Meta{}, nil, fmt.Errorf("host tensor is nil")
+	}
+	if !t.IsNativelyAccessible() || t.IsManuallyManaged() {
+		return shape.Meta{}, nil, fmt.Errorf("tensor %v is not in Go memory: copy it to the host first", t.Shape())
+	}
+	if t.RequiresIterator() || !t.DataOrder().IsRowMajor() || !t.DataOrder().IsContiguous() {
+		return shape.Meta{}, nil, fmt.Errorf("tensor %v is not contiguous and row-major: Materialize it first", t.Shape())
+	}
+	d, b := elements(t.Data())
+	if d == shape.Invalid {
+		return shape.Meta{}, nil, fmt.Errorf("host tensor %v has elements of type %v: use float32, float64, int32, int64 or uint8", t.Shape(), t.Dtype())
+	}
+	return shape.Meta{DType: d, Shape: shape.Shape(t.Shape().Clone())}, b, nil
+}
+
+// elements is the type and memory of a slice, [shape.Invalid] if it has no
+// type of ours.
+func elements(slice any) (shape.DType, []byte) {
+	switch s := slice.(type) {
+	case []float32:
+		return shape.Float32, shape.Bytes(s)
+	case []float64:
+		return shape.Float64, shape.Bytes(s)
+	case []int32:
+		return shape.Int32, shape.Bytes(s)
+	case []int64:
+		return shape.Int64, shape.Bytes(s)
+	case []uint8:
+		return shape.Uint8, shape.Bytes(s)
+	}
+	return shape.Invalid, nil
+}
