@@ -84,8 +84,8 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 		return nil, err
 	}
 	d := newDecoder(file)
-	d.overlay(root, o)
-	c := d.parse(root)
+	applyOverlay(d, root, o)
+	c := decodeConfig(d, root)
 	if c.Name == "" {
 		c.Name = nameOf(file)
 	}
@@ -95,12 +95,8 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	return c, nil
 }
 
-func newDecoder(file string) *decoder {
-	return &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
-}
-
-// parse makes a config of a tree, and collects what is wrong with it.
-func (d *decoder) parse(root *yaml.Node) *Config {
+// decodeConfig makes a config of a tree. Faults collect in d.
+func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	c := &Config{where: d.where}
 	rootSection.decode(d, root, "", c)
 	if len(d.faults) == 0 {
@@ -123,7 +119,7 @@ func (c *Config) Check() error {
 		return err
 	}
 	d := newDecoder("")
-	d.parse(root)
+	decodeConfig(d, root)
 	for _, f := range d.faults {
 		f.Pos = Pos{} // of a text that nobody sees
 	}

@@ -1,9 +1,14 @@
 package configs
 
 import (
-	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/golden"
 )
 
 const small = "data: {source: digits}\nmodel: {preset: mlp}\ntrain: {batch: 2}\ndevices: {threads: 2}\n"
@@ -83,89 +88,40 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestIdentity: what decides the numbers changes it, nothing else does.
-func TestIdentity(t *testing.T) {
-	identity := func(set ...string) []byte {
-		id, err := parse(t, small, Overlay{Set: set}).Identity()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
+func TestOverlayMessages(t *testing.T) {
+	cases := []struct {
+		name string
+		over Overlay
+	}{
+		{"set", Overlay{Set: []string{"train.batch=abc", "train.bacth=3", "train=3", "train.epochs", "zebra=1", "optimizer.betas=[0.9", "train.log_every="}}},
+		{"env", Overlay{Env: []string{"BERTH_SEED=-1", "BERTH_TRIAN_BATCH=3", "BERTH_TRAIN_SIZE=3", "BERTH_DEBUG=2", "BERTH_DUMP=x", "PATH=/bin"}}},
+		{"flags", Overlay{Flags: map[string]string{"devices": "GPU", "threads": "-1", "thread": "2"}}},
+		{"variant", Overlay{Set: []string{"data.source=csv", "model.heads=4"}}},
+		{"layers", Overlay{Set: []string{"model.layers=[reelu, {units: 3}, {type: dense}]"}}},
+		{"rule", Overlay{Set: []string{"train.microbatches=7"}}},
 	}
-	base := identity()
-	for _, free := range []string{"name=other", "devices.use=cpu:3", "devices.threads=1", "devices.memory=1GiB", "partition.stages=2",
-		"partition.schedule=gpipe", "checkpoint.every=5", "checkpoint.keep.last=9", "train.log_every=7"} {
-		if !bytes.Equal(identity(free), base) {
-			t.Errorf("%s changes the identity", free)
+	var out strings.Builder
+	for _, c := range cases {
+		from := "digits"
+		if c.name == "layers" {
+			from = "digits-cnn"
 		}
-	}
-	for _, bound := range []string{"seed=2", "data.split=0.7", "model.hidden=[3]", "train.epochs=11", "train.batch=4",
-		"train.microbatches=2", "train.shuffle=false", "optimizer.lr=0.1", "optimizer.freeze=[a]", "schedule.warmup=3"} {
-		if bytes.Equal(identity(bound), base) {
-			t.Errorf("%s leaves the identity as it was", bound)
+		_, err := Load(from, c.over)
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: got %v", c.name, err)
 		}
+		fmt.Fprintf(&out, "-- %s --\n%v\n", c.name, err)
 	}
+	golden.Check(t, filepath.Join("testdata", "overlay.golden"), out.String())
 }
 
-func TestResolved(t *testing.T) {
-	c := parse(t, `
-data: {source: text, path: builtin:shakespeare, context: 32}
-model: {preset: gpt}
-`, Overlay{})
-	if c.Model.Context != 32 || c.Data.Context != 32 || c.Loss != "cross_entropy" || c.Data.Task != "classification" || c.Data.Split != 0.9 {
-		t.Errorf("text: %+v %+v %s", c.Data, c.Model, c.Loss)
-	}
-	c = parse(t, `
-data: {source: text, path: builtin:shakespeare}
-model: {preset: gpt, context: 48}
-`, Overlay{})
-	if c.Data.Context != 48 {
-		t.Errorf("the windows have %d characters, want the model's 48", c.Data.Context)
-	}
-	c = parse(t, `
-data: {source: csv, path: a.csv, task: regression, label: 3, delimiter: "\t"}
-model:
-  layers: [{type: conv2d, channels: 4, kernel: 5, padding: same}, {type: max_pool, kernel: 3}, relu, {type: relu, name: relu_1}, {type: dense, units: 1}]
-devices: {memory: 1.5GiB}
-`, Overlay{})
-	l := c.Model.Layers
-	if c.Loss != "mse" || c.Data.Label != "3" || c.Data.Delimiter != "\t" || c.Devices.Memory != 3<<29 {
-		t.Errorf("%s, %+v, %d", c.Loss, c.Data, c.Devices.Memory)
-	}
-	if l[0].Padding != 2 || l[0].Groups != 1 || !l[0].Bias || l[1].Stride != 3 || l[2].Name != "relu_2" || l[0].Name != "conv2d_1" {
-		t.Errorf("%+v", l)
-	}
-	roundTrip(t, c)
-}
-
-func TestAliases(t *testing.T) {
-	c := parse(t, `
-data: {source: digits}
-model:
-  layers:
-    - &block {type: residual, layers: [relu, {type: dense, units: 64}]}
-    - *block
-train: {epochs: &n 3, batch: *n}
-`, Overlay{})
-	if len(c.Model.Layers) != 2 || c.Model.Layers[1].Body[1].Units != 64 || c.Train.Batch != 3 {
-		t.Errorf("%+v %+v", c.Model.Layers, c.Train)
-	}
-	roundTrip(t, c)
-}
-
-func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{
-		"0": 0, "1000": 1000, "512MiB": 512 << 20, "2GB": 2e9, "1.5KiB": 1536, "7 B": 7, "9007199254740993": 9007199254740993,
-	} {
-		c := parse(t, small, Overlay{Set: []string{"devices.memory=" + text}})
-		if c.Devices.Memory != want {
-			t.Errorf("%s is %d bytes, want %d", text, c.Devices.Memory, want)
+// TestVariablesAreUnambiguous: no two keys share an environment variable.
+func TestVariablesAreUnambiguous(t *testing.T) {
+	owner := map[string]string{}
+	for path, l := range rootSection.leaves("", map[string]leaf{}) {
+		if other, ok := owner[variable(path)]; ok && other != l.path {
+			t.Errorf("%s is the variable of %s and %s", variable(path), other, l.path)
 		}
-		roundTrip(t, c)
-	}
-	for _, text := range []string{"-1", "1.5.2", "3 parsecs", "99999999TiB", "1e9", "[1]"} {
-		if c, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{"devices.memory=" + text}}); err == nil {
-			t.Errorf("%s is taken for %d bytes", text, c.Devices.Memory)
-		}
+		owner[variable(path)] = l.path
 	}
 }

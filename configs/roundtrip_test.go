@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -160,4 +161,53 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%v is not ErrInvalid", err)
 		}
 	})
+}
+
+// withoutPos gives the config with every position cleared, so that two can be
+// compared.
+func withoutPos(c *Config) *Config {
+	out := *c
+	out.Model.Layers = append([]Layer(nil), c.Model.Layers...)
+	out.where = nil
+	clearPos(reflect.ValueOf(&out).Elem())
+	return &out
+}
+
+func clearPos(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[Pos]() {
+			v.SetZero()
+			return
+		}
+		for i := range v.NumField() {
+			clearPos(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			clearPos(v.Index(i))
+		}
+	}
+}
+
+// roundTrip checks that YAML and Parse are each other's inverse on c.
+func roundTrip(t interface{ Fatalf(string, ...any) }, c *Config) {
+	if err := c.Check(); err != nil {
+		t.Fatalf("a config that was read is refused: %v", err)
+	}
+	text, err := c.YAML()
+	if err != nil {
+		t.Fatalf("YAML: %v", err)
+	}
+	back, err := Parse("other.yaml", text, Overlay{})
+	if err != nil {
+		t.Fatalf("the resolved config is refused: %v\n%s", err, text)
+	}
+	if a, b := withoutPos(c), withoutPos(back); !reflect.DeepEqual(a, b) {
+		t.Fatalf("came back different:\n%+v\n%+v\n%s", a, b, text)
+	}
+	again, err := back.YAML()
+	if err != nil || string(again) != string(text) {
+		t.Fatalf("written differently the second time: %v\n%s\n%s", err, text, again)
+	}
 }

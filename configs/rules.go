@@ -13,19 +13,6 @@ var rules = []func(*decoder, *Config){
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
 }
 
-// against reports that a key does not fit another; the line is the first of
-// the paths that was given.
-func (d *decoder) against(paths []string, format string, args ...any) {
-	at := Pos{File: d.file}
-	for _, p := range paths {
-		if given, ok := d.where[p]; ok {
-			at = given
-			break
-		}
-	}
-	d.fail(at, paths[0], format, args...)
-}
-
 // resolveTask: sources without the key classify.
 func resolveTask(_ *decoder, c *Config) {
 	if c.Data.Task == "" {

@@ -1,6 +1,16 @@
 package configs
 
-import "strings"
+import "go.yaml.in/yaml/v3"
+
+// A kind is a type of value: how it is read, written and described.
+type kind interface {
+	// decode checks the node and stores it in *dst, or reports what is wrong.
+	decode(d *decoder, n *yaml.Node, path string, dst any)
+	// encode gives the node that decode turns into the same value.
+	encode(src any, keep func(*key) bool) *yaml.Node
+	// expect describes the values, as in "expected a whole number".
+	expect() string
+}
 
 // A section is a mapping of the config: its keys, and keys that depend on the
 // value of one of them, the selector. Decoding, defaults, checks, YAML, the
@@ -33,21 +43,16 @@ type key struct {
 	doc      string
 }
 
-// expect says what to give where the key is missing.
-func (k *key) expect() string {
-	if e, ok := k.kind.(enum); ok {
-		return e.expectNear("")
-	}
-	if k.doc == "" {
-		return k.kind.expect()
-	}
-	return k.kind.expect() + ": " + k.doc
+// with gives the key a text of its own.
+func with(k key, doc string) *key {
+	k.doc = doc
+	return &k
 }
 
-// chosen gives a section's selector its kind: the names of the variants.
-func chosen(s *section) *section {
-	s.selector.kind = enum(s.choices())
-	return s
+// optional gives the key a default.
+func optional(k key, def string) *key {
+	k.def, k.required = def, false
+	return &k
 }
 
 // at binds a key to a field.
@@ -160,9 +165,4 @@ func names(keys []*key) []string {
 		out[i] = k.name
 	}
 	return out
-}
-
-// variable names the environment variable of a path.
-func variable(path string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }

@@ -10,18 +10,6 @@ var (
 		doc: "what the target is: `classification` of classes, `regression` for numbers"}
 )
 
-// with gives the key a text of its own.
-func with(k key, doc string) *key {
-	k.doc = doc
-	return &k
-}
-
-// optional gives the key a default.
-func optional(k key, def string) *key {
-	k.def, k.required = def, false
-	return &k
-}
-
 var dataSection = chosen(&section{
 	doc:       "What is trained on. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
 	pos:       posOf(func(d *Data) *Pos { return &d.Pos }),

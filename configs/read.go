@@ -123,28 +123,3 @@ func (c *copier) fail(n *yaml.Node, format string, args ...any) {
 		c.err = &Error{Pos: Pos{c.file, n.Line}, Msg: fmt.Sprintf(format, args...)}
 	}
 }
-
-// describe says what a node is, for "got …".
-func describe(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.SequenceNode && len(n.Content) == 0:
-		return "an empty list"
-	case n.Kind == yaml.SequenceNode:
-		return fmt.Sprintf("a list of %d", len(n.Content))
-	case isNull(n):
-		return "nothing"
-	}
-	const longest = 60
-	v := n.Value
-	if r := []rune(v); len(r) > longest {
-		v = string(r[:longest]) + "…"
-	}
-	if n.ShortTag() == "!!str" {
-		return strconv.Quote(v)
-	}
-	return v
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

@@ -24,14 +24,3 @@ func TestLayersUnderTheirTypeAlone(t *testing.T) {
 		t.Errorf("got %v, want the line of the wrong key", err)
 	}
 }
-
-// A flag has no quotes that would make a tab of \t.
-func TestDelimiterAsATab(t *testing.T) {
-	const text = "data: {source: csv, path: a.csv}\nmodel: {preset: mlp, hidden: [4]}\n"
-	for set, want := range map[string]string{`\t`: "\t", ";": ";"} {
-		c, err := Parse("a.yaml", []byte(text), Overlay{Set: []string{"data.delimiter=" + set}})
-		if err != nil || c.Data.Delimiter != want {
-			t.Errorf("%q: got %+v, %v", set, c, err)
-		}
-	}
-}

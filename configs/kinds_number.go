@@ -3,26 +3,13 @@ package configs
 import (
 	"fmt"
 	"math"
-	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
 // maxDim bounds every size that a config can ask for.
 const maxDim = math.MaxInt32
-
-// A kind is a type of value: how it is read, written and described.
-type kind interface {
-	// decode checks the node and stores it in *dst, or reports what is wrong.
-	decode(d *decoder, n *yaml.Node, path string, dst any)
-	// encode gives the node that decode turns into the same value.
-	encode(src any, keep func(*key) bool) *yaml.Node
-	// expect describes the values, as in "expected a whole number".
-	expect() string
-}
 
 // whole is an int from min to max.
 type whole struct{ min, max int }
@@ -180,111 +167,25 @@ func (ints) encode(src any, _ func(*key) bool) *yaml.Node {
 	return out
 }
 
-// boolean is true or false.
-type boolean struct{}
+// samePadding stands for `same` until the kernel is known.
+const samePadding = -1
 
-func (boolean) expect() string { return "true or false" }
+// padding is an int, or `same`.
+type padding struct{}
 
-func (b boolean) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	var v bool
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(&v) != nil {
-		d.mismatch(n, path, b.expect())
+func (padding) expect() string { return "a whole number of at least 0, or same" }
+
+func (p padding) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind == yaml.ScalarNode && n.Value == "same" {
+		*dst.(*int) = samePadding
 		return
 	}
-	*dst.(*bool) = v
-}
-
-func (boolean) encode(src any, _ func(*key) bool) *yaml.Node {
-	return plain(strconv.FormatBool(*src.(*bool)))
-}
-
-// text is a string, of a pattern if there is one.
-type text struct {
-	what    string // "a name of letters and digits"
-	pattern *regexp.Regexp
-	bare    bool // a number needs no quotes
-	tab     bool // \t is a tab also without quotes, which flags and variables do not have
-}
-
-func (t text) expect() string { return t.what }
-
-func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	if t.tab && n.Kind == yaml.ScalarNode && n.Value == `\t` {
-		*dst.(*string) = "\t"
+	v, ok := whole{0, maxDim}.parse(n)
+	if !ok {
+		d.mismatch(n, path, p.expect())
 		return
 	}
-	typed := n.ShortTag() == "!!str" || d.origin[n] != "" || t.bare && n.ShortTag() == "!!int"
-	if n.Kind != yaml.ScalarNode || !typed || t.pattern != nil && !t.pattern.MatchString(n.Value) {
-		d.mismatch(n, path, t.what)
-		return
-	}
-	*dst.(*string) = n.Value
+	*dst.(*int) = v
 }
 
-func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }
-
-// enum is one of a few words.
-type enum []string
-
-func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }
-
-// expectNear adds the nearest word, in place of the others where they are many.
-func (e enum) expectNear(word string) string {
-	near := nearest(word, e)
-	switch {
-	case near == "":
-		return "one of " + listNear(word, e)
-	case len(e) > 8:
-		return fmt.Sprintf("one of %d words; did you mean %q?", len(e), near)
-	}
-	return fmt.Sprintf("%s; did you mean %q?", e.expect(), near)
-}
-
-func (e enum) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	if n.Kind != yaml.ScalarNode || !slices.Contains(e, n.Value) {
-		d.mismatch(n, path, e.expectNear(n.Value))
-		return
-	}
-	*dst.(*string) = n.Value
-}
-
-func (enum) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*string)) }
-
-// texts is a list of strings, each as the kind says (a text or an enum).
-type texts struct{ each kind }
-
-func (l texts) expect() string { return "a list, each " + l.each.expect() }
-
-func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	if n.Kind != yaml.SequenceNode {
-		d.mismatch(n, path, l.expect())
-		return
-	}
-	out := make([]string, len(n.Content))
-	for i, c := range n.Content {
-		l.each.decode(d, c, fmt.Sprintf("%s[%d]", path, i), &out[i])
-	}
-	*dst.(*[]string) = out
-}
-
-func (texts) encode(src any, _ func(*key) bool) *yaml.Node { return strs(*src.(*[]string)) }
-
-// The nodes that encode writes.
-
-func plain(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: v} }
-
-func str(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v} }
-
-func float(v float64) *yaml.Node { return plain(strconv.FormatFloat(v, 'g', -1, 64)) }
-
-func flow(items ...*yaml.Node) *yaml.Node {
-	return &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle, Content: items}
-}
-
-func strs(words []string) *yaml.Node {
-	out := flow()
-	for _, w := range words {
-		out.Content = append(out.Content, str(w))
-	}
-	return out
-}
+func (padding) encode(src any, keep func(*key) bool) *yaml.Node { return whole{}.encode(src, keep) }

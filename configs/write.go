@@ -3,7 +3,6 @@ package configs
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -66,19 +65,4 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
 	return out.Bytes(), nil
-}
-
-// encode gives the mapping of a struct. Keys that have no default and were not
-// given are left out.
-func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
-	out := &yaml.Node{Kind: yaml.MappingNode}
-	keys, _ := s.active(s.choice(src))
-	for _, k := range keys {
-		field := k.at(src)
-		absent := k.def == "" && !k.required && reflect.ValueOf(field).Elem().IsZero()
-		if _, nested := k.kind.(*section); keep(k) && (nested || !absent) {
-			out.Content = append(out.Content, plain(k.name), k.kind.encode(field, keep))
-		}
-	}
-	return out
 }

@@ -1,0 +1,66 @@
+package configs
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A decoder holds the state of reading one tree into structs: the origin of
+// every node, and the faults found so far.
+type decoder struct {
+	file   string
+	origin map[*yaml.Node]string // the flag or variable that gave a node; no entry for the file's own
+	where  map[string]Pos        // of every key that was given, by its dotted path
+	faults []*Error
+}
+
+func newDecoder(file string) *decoder {
+	return &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
+}
+
+// pos gives the position of a node.
+func (d *decoder) pos(n *yaml.Node) Pos {
+	if o := d.origin[n]; o != "" {
+		return Pos{File: o}
+	}
+	return Pos{File: d.file, Line: n.Line}
+}
+
+// mark sets the origin of a node and of all below it.
+func (d *decoder) mark(n *yaml.Node, origin string) {
+	d.origin[n] = origin
+	for _, c := range n.Content {
+		d.mark(c, origin)
+	}
+}
+
+func (d *decoder) fail(p Pos, path, format string, args ...any) {
+	d.faults = append(d.faults, &Error{Pos: p, Key: path, Msg: fmt.Sprintf(format, args...)})
+}
+
+// mismatch reports a value that its kind does not take.
+func (d *decoder) mismatch(n *yaml.Node, path, expected string) {
+	d.fail(d.pos(n), path, "got %s, expected %s", describe(n), expected)
+}
+
+// against reports a key that does not fit another, at the first of the paths
+// that was given.
+func (d *decoder) against(paths []string, format string, args ...any) {
+	at := Pos{File: d.file}
+	for _, p := range paths {
+		if given, ok := d.where[p]; ok {
+			at = given
+			break
+		}
+	}
+	d.fail(at, paths[0], format, args...)
+}
+
+// join appends a name to a dotted path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

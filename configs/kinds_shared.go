@@ -1,0 +1,33 @@
+package configs
+
+import (
+	"math"
+	"regexp"
+)
+
+// Kinds that several keys share.
+var (
+	anyText   = text{what: "text"}
+	pathText  = text{what: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
+	runName   = text{what: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
+	layerName = text{what: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
+	blockName = layerName
+	device    = text{what: `devices such as cpu:2 ("cpu:2,null:1" for several kinds)`, pattern: regexp.MustCompile(
+		`^[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?(,[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?)*$`)}
+	column = text{what: "a column's name, or its number from 0", bare: true, pattern: regexp.MustCompile(`.`)}
+
+	counting   = whole{0, maxDim}
+	positive   = whole{1, maxDim}
+	anyReal    = real{min: -math.MaxFloat64, max: math.MaxFloat64}
+	nonNeg     = real{min: 0, max: math.MaxFloat64}
+	aboveZero  = real{min: 0, max: math.MaxFloat64, over: true}
+	fraction   = real{min: 0, max: 1, over: true}
+	belowOne   = real{min: 0, max: 1, under: true}
+	activation = enum{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
+	metric     = enum{"val_loss", "val_accuracy"}
+	task       = enum{"classification", "regression"}
+	losses     = enum{"cross_entropy", "mse", "bce"}
+	precisions = enum{"float32", "bf16"}
+
+	namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)
+)

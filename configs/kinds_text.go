@@ -1,0 +1,157 @@
+package configs
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// boolean is true or false.
+type boolean struct{}
+
+func (boolean) expect() string { return "true or false" }
+
+func (b boolean) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	var v bool
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || n.Decode(&v) != nil {
+		d.mismatch(n, path, b.expect())
+		return
+	}
+	*dst.(*bool) = v
+}
+
+func (boolean) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(strconv.FormatBool(*src.(*bool)))
+}
+
+// text is a string, of a pattern if there is one.
+type text struct {
+	what    string // "a name of letters and digits"
+	pattern *regexp.Regexp
+	bare    bool // a number needs no quotes
+	tab     bool // \t is a tab also without quotes, which flags and variables do not have
+}
+
+func (t text) expect() string { return t.what }
+
+func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if t.tab && n.Kind == yaml.ScalarNode && n.Value == `\t` {
+		*dst.(*string) = "\t"
+		return
+	}
+	typed := n.ShortTag() == "!!str" || d.origin[n] != "" || t.bare && n.ShortTag() == "!!int"
+	if n.Kind != yaml.ScalarNode || !typed || t.pattern != nil && !t.pattern.MatchString(n.Value) {
+		d.mismatch(n, path, t.what)
+		return
+	}
+	*dst.(*string) = n.Value
+}
+
+func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }
+
+// enum is one of a few words.
+type enum []string
+
+func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }
+
+// expectNear adds the nearest word, in place of the others where they are many.
+func (e enum) expectNear(word string) string {
+	near := nearest(word, e)
+	switch {
+	case near == "":
+		return "one of " + listNear(word, e)
+	case len(e) > 8:
+		return fmt.Sprintf("one of %d words; did you mean %q?", len(e), near)
+	}
+	return fmt.Sprintf("%s; did you mean %q?", e.expect(), near)
+}
+
+func (e enum) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind != yaml.ScalarNode || !slices.Contains(e, n.Value) {
+		d.mismatch(n, path, e.expectNear(n.Value))
+		return
+	}
+	*dst.(*string) = n.Value
+}
+
+func (enum) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*string)) }
+
+// chosen gives a section's selector its kind: the names of the variants.
+func chosen(s *section) *section {
+	s.selector.kind = enum(s.choices())
+	return s
+}
+
+// texts is a list of strings, each as the kind says (a text or an enum).
+type texts struct{ each kind }
+
+func (l texts) expect() string { return "a list, each " + l.each.expect() }
+
+func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind != yaml.SequenceNode {
+		d.mismatch(n, path, l.expect())
+		return
+	}
+	out := make([]string, len(n.Content))
+	for i, c := range n.Content {
+		l.each.decode(d, c, fmt.Sprintf("%s[%d]", path, i), &out[i])
+	}
+	*dst.(*[]string) = out
+}
+
+func (texts) encode(src any, _ func(*key) bool) *yaml.Node { return strs(*src.(*[]string)) }
+
+// cut is a Stages: auto, a number, or lists of block names.
+type cut struct {
+	block text // of each block name
+}
+
+func (cut) expect() string {
+	return "auto, a number of stages, or a list of lists of block names such as [[embed, block0], [block1, head]]"
+}
+
+func (c cut) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	out := dst.(*Stages)
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Value == "auto":
+		*out = Stages{}
+	case n.Kind == yaml.ScalarNode:
+		v, ok := whole{1, maxDim}.parse(n)
+		if !ok {
+			d.mismatch(n, path, c.expect())
+			return
+		}
+		*out = Stages{Count: v}
+	case n.Kind == yaml.SequenceNode && len(n.Content) > 0:
+		*out = Stages{Blocks: make([][]string, len(n.Content))}
+		for i, stage := range n.Content {
+			at := fmt.Sprintf("%s[%d]", path, i)
+			if stage.Kind != yaml.SequenceNode || len(stage.Content) == 0 {
+				d.mismatch(stage, at, "a list of at least one block name")
+				continue
+			}
+			texts{c.block}.decode(d, stage, at, &out.Blocks[i])
+		}
+	default:
+		d.mismatch(n, path, c.expect())
+	}
+}
+
+func (cut) encode(src any, _ func(*key) bool) *yaml.Node {
+	s := src.(*Stages)
+	switch {
+	case len(s.Blocks) > 0:
+		out := flow()
+		for _, blocks := range s.Blocks {
+			out.Content = append(out.Content, strs(blocks))
+		}
+		return out
+	case s.Count > 0:
+		return plain(strconv.Itoa(s.Count))
+	}
+	return plain("auto")
+}

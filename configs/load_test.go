@@ -1,0 +1,55 @@
+package configs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestLoadFindsFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "my run.yaml")
+	if err := os.WriteFile(file, []byte("data: {source: digits}\nmodel: {preset: mlp}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(file, Overlay{})
+	if err != nil || c.Name != "my-run" || c.Pos.File != file {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	if _, err := Load(dir, Overlay{}); err == nil || !strings.Contains(err.Error(), "folder") {
+		t.Errorf("a folder: %v", err)
+	}
+	for path, want := range map[string]string{
+		"digit":                         `did you mean "digits"?`,
+		filepath.Join(dir, "none.yaml"): "there is no file",
+	} {
+		if _, err := Load(path, Overlay{}); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if _, err := Source("mnist-mpl"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), `"mnist-mlp"`) {
+		t.Errorf("Source: %v", err)
+	}
+}
+
+func TestShippedConfigsLoad(t *testing.T) {
+	want := []string{"digits", "digits-cnn", "mnist-cnn", "mnist-mlp", "shakespeare"}
+	if got := Names(); !reflect.DeepEqual(got, want) {
+		t.Fatalf("Names() = %v, want %v", got, want)
+	}
+	for _, name := range Names() {
+		t.Run(name, func(t *testing.T) {
+			c, err := Load(name, Overlay{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Name != name || c.Data.Pos.Line == 0 || c.Model.Pos.File != "configs/"+name+".yaml" {
+				t.Errorf("name %q, data at %v, model at %v", c.Name, c.Data.Pos, c.Model.Pos)
+			}
+			roundTrip(t, c)
+		})
+	}
+}

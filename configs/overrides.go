@@ -1,0 +1,85 @@
+package configs
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// An override is a value from outside the file.
+type override struct {
+	text   string // as it was given
+	origin string // the flag or variable, as messages name it
+}
+
+// put writes an override into the tree, where decoding finds it.
+func put(d *decoder, root *yaml.Node, lf leaf, from override) {
+	parts := strings.Split(lf.path, ".")
+	last := len(parts) - 1
+	in := descend(root, parts[:last], func() *yaml.Node {
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		d.origin[n] = from.origin
+		return n
+	})
+	value, err := parseOverride(lf.key, from.text)
+	if err != nil {
+		d.fail(Pos{File: from.origin}, lf.path, "%v", err)
+		return
+	}
+	if in == nil {
+		return
+	}
+	d.mark(value, from.origin)
+	if old := lookUp(in, parts[last]); old != nil {
+		*old = *value
+		d.origin[old] = from.origin
+		return
+	}
+	name := str(parts[last])
+	d.origin[name] = from.origin
+	in.Content = append(in.Content, name, value)
+}
+
+// descend gives the mapping at a path of sections. On the way it expands
+// shorthands in place. A section that is not there is made by make; without
+// make, descend gives nil. It gives nil too where a section's value is no
+// mapping, which decoding reports.
+func descend(root *yaml.Node, path []string, make func() *yaml.Node) *yaml.Node {
+	n, s := root, rootSection
+	for _, name := range path {
+		s = s.child(name)
+		next := lookUp(n, name)
+		if next == nil {
+			if make == nil {
+				return nil
+			}
+			next = make()
+			n.Content = append(n.Content, strAt(name, next.Line), next)
+		}
+		if next.Kind == yaml.ScalarNode {
+			alone := *next
+			*next = *s.expand(&alone)
+		}
+		if next.Kind != yaml.MappingNode {
+			return nil
+		}
+		n = next
+	}
+	return n
+}
+
+// parseOverride reads an override's text: as it is for a text, else as YAML.
+func parseOverride(k *key, given string) (*yaml.Node, error) {
+	if _, ok := k.kind.(text); ok {
+		return str(given), nil
+	}
+	if strings.TrimSpace(given) == "" {
+		return nil, fmt.Errorf("has no value, expected %s", k.kind.expect())
+	}
+	n, err := readYAML("", []byte(given))
+	if err != nil {
+		return nil, fmt.Errorf("got %q, expected %s", given, k.kind.expect())
+	}
+	return n, nil
+}

@@ -1,0 +1,43 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestHostileFiles(t *testing.T) {
+	laughs := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
+	for c := 'b'; c <= 'j'; c++ {
+		laughs += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+",", 10), ","))
+	}
+	cases := []struct{ name, text, want string }{
+		{"laughs", laughs, "more than 100000 values"},
+		{"deep", "data: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "nested more than 64 deep"},
+		{"huge", strings.Repeat("# long\n", maxFile/7+1), "more than 1048576 bytes"},
+		{"latin-1", "name: x\ndata: \xe9t\xe9\n", "a.yaml:2: the file is not UTF-8"},
+		{"zero byte", "name: \x00\n", "not YAML"},
+	}
+	for _, c := range cases {
+		_, err := Parse("a.yaml", []byte(c.text), Overlay{})
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %.300v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+func TestAliases(t *testing.T) {
+	c := parse(t, `
+data: {source: digits}
+model:
+  layers:
+    - &block {type: residual, layers: [relu, {type: dense, units: 64}]}
+    - *block
+train: {epochs: &n 3, batch: *n}
+`, Overlay{})
+	if len(c.Model.Layers) != 2 || c.Model.Layers[1].Body[1].Units != 64 || c.Train.Batch != 3 {
+		t.Errorf("%+v %+v", c.Model.Layers, c.Train)
+	}
+	roundTrip(t, c)
+}

@@ -1,0 +1,187 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A section is a kind of value too: a mapping, or the scalar it is short for.
+
+func (s *section) expect() string {
+	out := "a mapping"
+	if s.shorthand != "" {
+		out += " or its " + s.shorthand
+	}
+	keys := s.keys
+	if s.selector != nil {
+		keys, _ = s.active(noChoice)
+	}
+	return out + " with keys such as " + keys[0].name
+}
+
+// noChoice is no variant's name.
+const noChoice = "\x00"
+
+// encode gives the mapping of a struct. Keys that have no default and were not
+// given are left out.
+func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode}
+	keys, _ := s.active(s.choice(src))
+	for _, k := range keys {
+		field := k.at(src)
+		absent := k.def == "" && !k.required && reflect.ValueOf(field).Elem().IsZero()
+		if _, nested := k.kind.(*section); keep(k) && (nested || !absent) {
+			out.Content = append(out.Content, plain(k.name), k.kind.encode(field, keep))
+		}
+	}
+	return out
+}
+
+// decode fills the struct from a mapping; a nil node gives the defaults.
+func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	given := map[string]entry{}
+	if n != nil {
+		*s.pos(dst) = d.pos(n)
+		full := s.expand(n)
+		d.origin[full], n = d.origin[n], full
+		if n.Kind != yaml.MappingNode {
+			d.mismatch(n, path, s.expect())
+			return
+		}
+		given = entries(d, n, path)
+	}
+	choice, ok := s.decodeSelector(d, given, path, dst, n)
+	if !ok {
+		return
+	}
+	keys, _ := s.active(choice)
+	for _, k := range keys {
+		if k != s.selector {
+			decodeKey(d, k, given, path, dst, n)
+		}
+	}
+	s.refuseUnknown(d, keys, choice, given, path)
+}
+
+// entry is a key of a mapping and its value.
+type entry struct{ key, value *yaml.Node }
+
+// entries reads a mapping's keys; a key given twice counts once.
+func entries(d *decoder, n *yaml.Node, path string) map[string]entry {
+	out := make(map[string]entry, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode {
+			d.fail(d.pos(k), path, "a key must be a word, got %s", describe(k))
+			continue
+		}
+		if first, twice := out[k.Value]; twice {
+			d.fail(d.pos(k), join(path, k.Value), "given twice, first on line %d; remove one", first.key.Line)
+			continue
+		}
+		out[k.Value] = entry{k, v}
+	}
+	return out
+}
+
+// expand gives the mapping that a lone scalar or nothing stands for.
+func (s *section) expand(n *yaml.Node) *yaml.Node {
+	switch {
+	case n == nil || n.Kind != yaml.ScalarNode:
+		return n
+	case isNull(n):
+		return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+	case s.shorthand != "":
+		return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Content: []*yaml.Node{strAt(s.shorthand, n.Line), n}}
+	}
+	return n
+}
+
+// decodeSelector decodes the selector and gives the variant's name. If the
+// selector is wrong, no other key can be judged, and ok is false.
+func (s *section) decodeSelector(d *decoder, given map[string]entry, path string, dst any, n *yaml.Node) (choice string, ok bool) {
+	if s.selector == nil {
+		return "", true
+	}
+	before := len(d.faults)
+	decodeKey(d, s.selector, given, path, dst, n)
+	return s.choice(dst), len(d.faults) == before
+}
+
+// decodeKey decodes the value that was given for a key, or its default.
+func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any, n *yaml.Node) {
+	at := join(path, k.name)
+	e, ok := given[k.name]
+	_, nested := k.kind.(*section)
+	switch {
+	case ok && isNull(e.value) && !nested:
+		d.fail(d.pos(e.key), at, "has no value, expected %s", k.kind.expect())
+	case ok:
+		d.where[at] = d.pos(e.value)
+		k.kind.decode(d, e.value, at, k.at(dst))
+	case k.required && n != nil:
+		d.fail(d.pos(n), at, "missing, expected %s", missing(k))
+	case nested:
+		k.kind.decode(d, nil, at, k.at(dst))
+	case k.def != "":
+		k.kind.decode(d, defaultNode(k.def), at, k.at(dst))
+	}
+}
+
+// defaultNode parses a key's default. Every default is valid YAML.
+func defaultNode(def string) *yaml.Node {
+	var doc yaml.Node
+	if err := yaml.Unmarshal([]byte(def), &doc); err != nil {
+		panic("BUG: default " + def + ": " + err.Error())
+	}
+	return doc.Content[0]
+}
+
+// refuseUnknown reports the given keys that the variant does not have.
+func (s *section) refuseUnknown(d *decoder, keys []*key, choice string, given map[string]entry, path string) {
+	var extra []entry
+	for name, e := range given {
+		if !slices.ContainsFunc(keys, func(k *key) bool { return k.name == name }) {
+			extra = append(extra, e)
+		}
+	}
+	slices.SortFunc(extra, func(a, b entry) int { return (a.key.Line-b.key.Line)<<20 + a.key.Column - b.key.Column })
+	for _, e := range extra {
+		name := e.key.Value
+		d.fail(d.pos(e.key), join(path, name), "%s", s.whyUnknown(name, keys, choice))
+	}
+}
+
+// whyUnknown tells a key of another variant from one that does not exist.
+func (s *section) whyUnknown(name string, keys []*key, choice string) string {
+	if s.selector == nil {
+		return "unknown key" + didYouMean(name, names(keys))
+	}
+	for _, v := range s.variants {
+		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
+			return fmt.Sprintf("%s cannot stand beside %s; give one of the two", name, s.selector.name)
+		}
+	}
+	now := s.selector.name + " is " + choice
+	if choice == "" {
+		now = s.selector.name + " is not given"
+	}
+	if owners := s.owners(name); len(owners) > 0 {
+		return fmt.Sprintf("goes with %s: %s, but %s; expected one of %s", s.selector.name, list(owners), now, list(names(keys)))
+	}
+	return fmt.Sprintf("unknown key where %s%s", now, didYouMean(name, names(keys)))
+}
+
+// missing says what to give for a key that is required.
+func missing(k *key) string {
+	if e, ok := k.kind.(enum); ok {
+		return e.expectNear("")
+	}
+	if k.doc == "" {
+		return k.kind.expect()
+	}
+	return k.kind.expect() + ": " + k.doc
+}

@@ -1,0 +1,30 @@
+package configs
+
+import (
+	"bytes"
+	"testing"
+)
+
+// TestIdentity: what decides the numbers changes it, nothing else does.
+func TestIdentity(t *testing.T) {
+	identity := func(set ...string) []byte {
+		id, err := parse(t, small, Overlay{Set: set}).Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	base := identity()
+	for _, free := range []string{"name=other", "devices.use=cpu:3", "devices.threads=1", "devices.memory=1GiB", "partition.stages=2",
+		"partition.schedule=gpipe", "checkpoint.every=5", "checkpoint.keep.last=9", "train.log_every=7"} {
+		if !bytes.Equal(identity(free), base) {
+			t.Errorf("%s changes the identity", free)
+		}
+	}
+	for _, bound := range []string{"seed=2", "data.split=0.7", "model.hidden=[3]", "train.epochs=11", "train.batch=4",
+		"train.microbatches=2", "train.shuffle=false", "optimizer.lr=0.1", "optimizer.freeze=[a]", "schedule.warmup=3"} {
+		if bytes.Equal(identity(bound), base) {
+			t.Errorf("%s leaves the identity as it was", bound)
+		}
+	}
+}
