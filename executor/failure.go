@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +28,11 @@ func (p *Program) failed(f *flight, t *task, err error) error {
 	return &TaskError{Step: f.ticket, Task: t.name, Device: p.rt.Devices[t.dev].ID(), Microbatch: t.microbatch, Err: err}
 }
 
-// abort undoes a step that could not be queued whole. What was queued of it is
-// waited for, so that nothing uses the batch any more and the answer does not
-// depend on timing: a task that failed meanwhile is the cause. The step can be
-// taken again unless a queue failed or a part of the update was queued.
+// abort undoes a step that could not be queued whole. It waits for the tasks and
+// copies that were queued, so that nothing uses the batch any more and the
+// answer does not depend on timing: a task that failed meanwhile is the cause.
+// The step can be taken again unless a queue failed or a part of the update was
+// queued.
 func (p *Program) abort(f *flight, err error) error {
 	slot := f.ticket % ahead
 	half := slices.ContainsFunc(f.e.tasks, func(t *task) bool {
@@ -41,7 +41,7 @@ func (p *Program) abort(f *flight, err error) error {
 	if half {
 		err = fmt.Errorf("%w; a part of the update ran already: begin again from saved variables", err)
 	}
-	if p.rt.settle() != nil || half {
+	if len(p.rt.settle()) > 0 || half {
 		err = p.rt.fail(err)
 	}
 	errs := []error{err}
@@ -63,25 +63,39 @@ func (p *Program) abort(f *flight, err error) error {
 	return errors.Join(errs...)
 }
 
-// settle waits for everything that is queued. Its error is what queues failed
-// with.
-func (r *Runtime) settle() error {
-	var errs []error
+// settle waits for all queued work and copies. It returns what queues failed
+// with, compute queues first: such a queue fails whatever comes later.
+func (r *Runtime) settle() (failures []error) {
 	for _, s := range r.compute {
-		errs = append(errs, s.Record().Wait(context.Background()))
+		if err := s.Record().Wait(context.Background()); err != nil {
+			failures = append(failures, err)
+		}
 	}
-	return errors.Join(errs...)
+	return append(failures, r.Residency.Settle()...)
 }
 
 // fail makes the runtime unusable, because of the first failure of a task that
-// is under way, or else err, and returns what did. A runtime fails once.
+// is under way, or else err, and returns that cause. A runtime fails once.
 func (r *Runtime) fail(err error) error {
 	if r.failure == nil {
 		failures := r.settle()
-		r.failure = cmp.Or(r.firstFailure(), err)
-		r.known = errors.Join(r.failure, failures)
+		r.failure = r.firstFailure()
+		if r.failure == nil {
+			r.failure = explain(err, failures)
+		}
+		r.known = errors.Join(append(failures, r.failure)...)
 	}
 	return r.failure
+}
+
+// explain adds to err why no further step can succeed, unless err says it: no
+// task waited for the copy that failed.
+func explain(err error, failures []error) error {
+	says := func(f error) bool { return errors.Is(err, f) }
+	if len(failures) == 0 || slices.ContainsFunc(failures, says) {
+		return err
+	}
+	return fmt.Errorf("%w; a copy before it failed: %w", err, failures[0])
 }
 
 // firstFailure finds the task under way that failed first, nil if none did.

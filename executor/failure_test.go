@@ -243,6 +243,82 @@ func TestFaultsOfCopiesAreNamed(t *testing.T) {
 	}
 }
 
+// A copy that failed ends the run at once, though no task waits for it yet: a
+// later step fails alike, also where its own copies are still under way.
+func TestFailedCopyEndsTheRun(t *testing.T) {
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fault := &fault{kind: "copy-in", late: true, met: true}
+	devs = withFaults(devs, fault)
+	r, err := newRig(faultJob(), devs, "1f1b", residency.Options{})
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	step(t, r, r.prog, 0, r.batch()) // copies the variables
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	fault.next()
+	b, err := r.feed(1, r.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var task *executor.TaskError
+	_, first := r.prog.Step(short(t), b)
+	if !errors.As(first, &task) || !errors.Is(first, errBoom) {
+		t.Fatalf("got %v, want a task whose copy failed", first)
+	}
+	lag := newGate()
+	devs[0].(*faulty).lag = lag
+	_, under := r.prog.Step(short(t), b)
+	lag.open()
+	_, after := r.prog.Step(short(t), b)
+	if under != first || after != first {
+		t.Errorf("steps after %v give %v while copies are under way, %v afterwards", first, under, after)
+	}
+}
+
+// A step that fails for another reason says so and names the failed copy, as
+// all later ones do.
+func TestFailedCopyThatNoTaskWaitsForIsNamed(t *testing.T) {
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := errors.New("later")
+	devs = withFaults(devs, &fault{kind: "copy-in", n: 1, late: true}, &fault{kind: "copy-in", n: 2, err: later})
+	r, err := newRig(faultJob(), devs, "1f1b", residency.Options{})
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.feed(0, r.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var task *executor.TaskError
+	_, first := r.prog.Step(short(t), b)
+	if !errors.As(first, &task) || !errors.Is(first, later) || !errors.Is(first, errBoom) {
+		t.Errorf("got %v, want a task, what it met and the copy that failed", first)
+	}
+	for range 2 {
+		if _, err := r.prog.Step(short(t), b); err != first {
+			t.Errorf("a step after %v gives %v", first, err)
+		}
+	}
+}
+
 // The failure that comes first in order is reported, not the one that comes
 // first in time, whoever is asked.
 func TestFirstErrorWins(t *testing.T) {

@@ -20,6 +20,7 @@ type fault struct {
 	gate *gate  // what the operation waits for besides
 	err  error  // errBoom unless given; see also pass
 	pass bool   // it does not fail, it only waits
+	met  bool   // a copy-in is queued when it has failed, not before
 	then func() // called besides, if there is one
 
 	mu    sync.Mutex
@@ -45,7 +46,14 @@ func (f *fault) hit(kind string, on device.ID, where string) bool {
 func (f *fault) fired() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.seen >= f.n
+	return f.n > 0 && f.seen >= f.n
+}
+
+// next makes the next operation fail.
+func (f *fault) next() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n = f.seen + 1
 }
 
 func (f *fault) cause() error {
@@ -59,13 +67,14 @@ func (f *fault) cause() error {
 type faulty struct {
 	device.Device
 	faults []*fault
+	lag    *gate // until it opens, nobody sees how copies to the device end
 }
 
 // withFaults wraps devices, whose operations are counted together.
 func withFaults(devs []device.Device, faults ...*fault) []device.Device {
 	out := make([]device.Device, len(devs))
 	for i, d := range devs {
-		out[i] = &faulty{d, faults}
+		out[i] = &faulty{Device: d, faults: faults}
 	}
 	return out
 }
@@ -81,12 +90,21 @@ func (d *faulty) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 
 func (d *faulty) NewStream(name string) (device.Stream, error) {
 	s, err := d.Device.NewStream(name)
-	return &faultyStream{s, d}, err
+	return &faultyStream{s, d, name}, err
 }
 
 type faultyStream struct {
 	device.Stream
-	dev *faulty
+	dev  *faulty
+	name string
+}
+
+func (s *faultyStream) Record() device.Event {
+	e := s.Stream.Record()
+	if s.name == "copy-in" && s.dev.lag != nil {
+		e.Queue = lagging{e.Queue, s.dev.lag}
+	}
+	return e
 }
 
 // meet makes an operation fail now, or the queue once it comes to it.
@@ -122,7 +140,13 @@ func (s *faultyStream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 	if err := s.meet("copy-in", what); err != nil {
 		return err
 	}
-	return s.Stream.CopyIn(dst, src)
+	err := s.Stream.CopyIn(dst, src)
+	for _, f := range s.dev.faults {
+		if f.met && f.fired() {
+			_ = s.Stream.Record().Wait(context.Background()) // it is the fault
+		}
+	}
+	return err
 }
 
 func (s *faultyStream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
@@ -178,4 +202,26 @@ func (g *gate) Await(ctx context.Context, _ uint64) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// lagging is a queue whose operations seem to go on until a gate is opened.
+type lagging struct {
+	device.Queue
+	gate *gate
+}
+
+func (l lagging) Finished(seq uint64) bool { return l.gate.Finished(seq) && l.Queue.Finished(seq) }
+
+func (l lagging) Err(seq uint64) error {
+	if !l.Finished(seq) {
+		return nil
+	}
+	return l.Queue.Err(seq)
+}
+
+func (l lagging) Await(ctx context.Context, seq uint64) error {
+	if err := l.gate.Await(ctx, seq); err != nil {
+		return err
+	}
+	return l.Queue.Await(ctx, seq)
 }

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -166,4 +167,18 @@ func (c *devCopy) follow(s device.Stream, e device.Event) error {
 func (c *devCopy) arrive(version uint64, ready device.Event) {
 	c.version, c.ready = version, ready
 	c.readers = c.readers[:0]
+}
+
+// Settle waits until all queued copies have ended. It returns what copy streams
+// have failed with: everything queued on them later fails alike.
+func (m *Manager) Settle() (failures []error) {
+	for i := range m.places {
+		p := &m.places[i]
+		for _, s := range []device.Stream{p.in, p.peer, p.out} {
+			if err := s.Record().Wait(context.Background()); err != nil {
+				failures = append(failures, err)
+			}
+		}
+	}
+	return failures
 }
