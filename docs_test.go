@@ -1,0 +1,88 @@
+package berth_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	pageLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	pageHeading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	codeBlock   = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+// TestLinksOfPages: every link from a page to a file, or to a heading, has its
+// target. Links to other sites are not followed.
+func TestLinksOfPages(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range pageLink.FindAllStringSubmatch(prose(t, page), -1) {
+			file, heading, _ := strings.Cut(m[1], "#")
+			if strings.Contains(file, "://") {
+				continue
+			}
+			target := page
+			if file != "" {
+				target = filepath.Join(filepath.Dir(page), filepath.FromSlash(file))
+			}
+			if filepath.IsAbs(file) || !filepath.IsLocal(target) {
+				t.Errorf("%s links to %s, outside the repository", page, m[1])
+			} else if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s, which is not there", page, m[1])
+			} else if heading != "" && !anchors(t, target)[heading] {
+				t.Errorf("%s links to %s: there is no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+// pages lists the Markdown files of the repository.
+func pages(t *testing.T) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && d.Name() == ".git" {
+			return fs.SkipDir
+		}
+		if err == nil && filepath.Ext(path) == ".md" {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// prose is a page without its blocks of code.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return codeBlock.ReplaceAllString(string(b), "")
+}
+
+// anchors are the names by which headings of a page are linked to: lower case,
+// a hyphen for each space, and no punctuation.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	names := map[string]bool{}
+	for _, m := range pageHeading.FindAllStringSubmatch(prose(t, page), -1) {
+		names[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])] = true
+	}
+	return names
+}
