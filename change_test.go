@@ -118,7 +118,7 @@ func TestOtherKernelsAreSaid(t *testing.T) {
 	best := numerics()
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	for step, level := range []string{"", "generic", "generic", ""} {
-		t.Setenv(cpu.LevelVariable, level)
+		t.Setenv(cpu.ISAVariable, level)
 		said := ""
 		o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: step + 2, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}}
 		train(t, open(t, everything), o)

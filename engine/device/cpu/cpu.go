@@ -18,9 +18,9 @@ const Kind = "cpu"
 
 func init() { device.Register(Kind, Open) }
 
-// LevelVariable is the environment variable that chooses which instructions
+// ISAVariable is the environment variable that chooses which instructions
 // the kernels use: amx, avx512, avx2 or generic. Empty is the best the CPU has.
-const LevelVariable = "BERTH_CPU"
+const ISAVariable = "BERTH_CPU"
 
 // LibraryVariable is the environment variable that chooses what computes the
 // products of matrices: openblas, or these kernels if it is empty.
@@ -68,9 +68,9 @@ func Open(o device.Options) ([]device.Device, error) {
 
 // choose follows the environment variables.
 func choose() error {
-	level, err := kernels.ParseLevel(os.Getenv(LevelVariable))
+	level, err := kernels.ParseISA(os.Getenv(ISAVariable))
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LevelVariable, err)
+		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, ISAVariable, err)
 	}
 	lib, err := library(os.Getenv(LibraryVariable))
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *bound) Keeps() (input int, bytes int64, layout string) {
 }
 
 // Keep implements [host.Keeper].
-func (b *bound) Keep(memory []byte, made bool) { b.args.Kept, b.args.Made = memory, made }
+func (b *bound) Keep(memory []byte, made bool) { b.args.Cache, b.args.Cached = memory, made }
 
 // Run runs the kernel on the device's threads.
 func (b *bound) Run(in, out [][]byte, scratch []byte) error {

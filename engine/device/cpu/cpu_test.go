@@ -13,7 +13,7 @@ func TestConformance(t *testing.T) {
 	defer kernels.Use(kernels.Using())
 	for l := kernels.Generic; l <= kernels.Best(); l++ {
 		t.Run(l.String(), func(t *testing.T) {
-			t.Setenv(LevelVariable, l.String())
+			t.Setenv(ISAVariable, l.String())
 			testConformance(t)
 		})
 	}
@@ -32,7 +32,7 @@ func testConformance(t *testing.T) {
 
 func TestOpenChoosesTheLevel(t *testing.T) {
 	defer kernels.Use(kernels.Using())
-	t.Setenv(LevelVariable, "generic")
+	t.Setenv(ISAVariable, "generic")
 	devs, err := Open(device.Options{Count: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestOpenChoosesTheLevel(t *testing.T) {
 	if err := devs[0].Close(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(LevelVariable, "fast")
+	t.Setenv(ISAVariable, "fast")
 	if _, err := Open(device.Options{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no level "fast": take`) {
 		t.Errorf("got %v", err)
 	}

@@ -19,7 +19,7 @@ func TestWeightsStayPacked(t *testing.T) {
 	defer kernels.Use(kernels.Using())
 	for l := kernels.Generic; l <= kernels.Best(); l++ {
 		t.Run(l.String(), func(t *testing.T) {
-			t.Setenv(LevelVariable, l.String())
+			t.Setenv(ISAVariable, l.String())
 			testWeightsStayPacked(t)
 		})
 	}

@@ -36,13 +36,13 @@ const (
 
 // heads is what forward and gradient share.
 type heads struct {
-	level          Level
+	isa            ISA
 	vec            *vec.Funcs
 	b, t, d, h, hd int
 	group          int     // rows of a group
 	depth, nr      int     // of packed panels: rows of a block of D/H, and columns
 	across         int     // panels of T columns
-	pieces         int     // that a head's queries are cut into
+	ranges         int     // that a head's queries are cut into
 	ld             int     // elements of a row of scores
 	scale          float32 // of scores, 1/sqrt(D/H)
 	drop           dropper
@@ -51,10 +51,10 @@ type heads struct {
 
 func headsOf(n *graph.Node, op ops.CausalSelfAttention) heads {
 	s, l := in(n, 0).Shape, Using()
-	k := heads{level: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
-	k.group, k.nr, k.depth = levelSizes[l].mr, levelSizes[l].nr, levelSizes[l].depth(k.hd)
-	k.across = chunks(k.t, k.nr)
-	k.pieces = max(1, min(chunks(enoughChunks, max(1, k.b*k.h)), k.t/(2*k.block())))
+	k := heads{isa: l, vec: l.vec(), b: s[0], t: s[1], d: s[2] / 3, h: op.Heads, hd: s[2] / 3 / op.Heads, drop: newDropper(op.Key(), op.P)}
+	k.group, k.nr, k.depth = isaSizes[l].mr, isaSizes[l].nr, isaSizes[l].depth(k.hd)
+	k.across = ceilDiv(k.t, k.nr)
+	k.ranges = max(1, min(ceilDiv(enoughChunks, max(1, k.b*k.h)), k.t/(2*k.block())))
 	k.ld = wide(k.t) + scoreAlign // never a power of two
 	k.scale = float32(1 / math.Sqrt(float64(k.hd)))
 	return k
@@ -75,32 +75,32 @@ func (k *heads) block() int { return gradRows / k.group * k.group }
 // run shares the pieces of all heads.
 func (k *heads) run(p Pool, t Task) {
 	if k.t > 0 {
-		do(p, k.b*k.h*k.pieces, t)
+		do(p, k.b*k.h*k.ranges, t)
 	}
 }
 
 // piece is the head of chunk i and its queries.
-func (k *heads) piece(i int) (c, lo, hi int) {
-	return i / k.pieces, k.start(i % k.pieces), k.start(i%k.pieces + 1)
+func (k *heads) rangeOf(i int) (c, lo, hi int) {
+	return i / k.ranges, k.start(i % k.ranges), k.start(i%k.ranges + 1)
 }
 
 // start is the first query of piece p. Work grows with the position, so the
 // bounds grow with the root of p.
 func (k *heads) start(p int) int {
-	if p == k.pieces {
+	if p == k.ranges {
 		return k.t
 	}
-	return int(float64(k.t)*math.Sqrt(float64(p)/float64(k.pieces))) / k.block() * k.block()
+	return int(float64(k.t)*math.Sqrt(float64(p)/float64(k.ranges))) / k.block() * k.block()
 }
 
 // part is queries (0), keys (1) or values (2) of chunk c in a tensor laid out
 // like qkv, rows q0 on.
-func (k *heads) part(x []float32, c, which, q0 int) operand {
+func (k *heads) qkvOf(x []float32, c, which, q0 int) operand {
 	return operand{x[(c/k.h*k.t+q0)*3*k.d+which*k.d+c%k.h*k.hd:], 3 * k.d, 1}
 }
 
 // of is the head of chunk c in a tensor laid out like y, rows q0 on.
-func (k *heads) of(x []float32, c, q0 int) operand {
+func (k *heads) rowsOf(x []float32, c, q0 int) operand {
 	return operand{x[(c/k.h*k.t+q0)*k.d+c%k.h*k.hd:], k.d, 1}
 }
 
@@ -120,13 +120,13 @@ func (k *heads) index(c, q int) uint64 {
 
 // packedSize is how many elements a head's packed keys or values have.
 func (k *heads) packedSize() int {
-	return k.across * k.nr * chunks(k.hd, k.depth) * k.depth
+	return k.across * k.nr * ceilDiv(k.hd, k.depth) * k.depth
 }
 
 // pack writes the transpose of a head's first n keys or values as panels, a
 // block of D/H after another.
 func (k *heads) pack(ws *workspace, dst []float32, o operand, n int) {
-	g := gemm{level: k.level, b: o.transposed(), k: k.hd}
+	g := gemm{isa: k.isa, b: o.transposed(), k: k.hd}
 	for k0 := 0; k0 < k.hd; k0 += k.depth {
 		p := panels{data: dst, step: k.nr * k.depth, stride: k.nr, k: min(k.depth, k.hd-k0)}
 		g.packColumns(ws, p, k0, 0, n)
@@ -138,7 +138,7 @@ func (k *heads) pack(ws *workspace, dst []float32, o operand, n int) {
 func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32, rows, n int) {
 	a.check(rows, k.hd)
 	_ = s[(rows-1)*k.ld+n-1]
-	g := gemm{level: k.level, a: a, c: s, ldc: k.ld, k: k.hd}
+	g := gemm{isa: k.isa, a: a, c: s, ldc: k.ld, k: k.hd}
 	for k0 := 0; k0 < k.hd; k0 += k.depth {
 		p := panels{data: packed, step: k.nr * k.depth, stride: k.nr, k: min(k.depth, k.hd-k0)}
 		g.sweep(ws, p, 0, rows, 0, n, k0, k0 > 0)
@@ -151,16 +151,16 @@ func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32,
 func (k *heads) packRows(dst []float32, o operand, n int) {
 	o.check(n, k.hd)
 	_ = dst[k.rowsSize()-1]
-	k.level.spread(&dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, n)
+	k.isa.spread(&dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, n)
 }
 
 // rowsSize is how many elements packRows writes.
-func (k *heads) rowsSize() int { return chunks(k.hd, k.nr) * k.nr * k.t }
+func (k *heads) rowsSize() int { return ceilDiv(k.hd, k.nr) * k.nr * k.t }
 
 // weigh writes rows of weights times the first n rows of what packRows packed.
 func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, rows, n int) {
 	_, _ = weights[(rows-1)*k.ld+n-1], out.data[(rows-1)*out.rs+k.hd-1]
-	g := gemm{level: k.level, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
+	g := gemm{isa: k.isa, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
 	for k0 := 0; k0 < n; k0 += blockK {
 		p := panels{data: packed[k0*k.nr:], step: k.nr * k.t, stride: k.nr, k: min(blockK, n-k0)}
 		g.sweep(ws, p, 0, rows, 0, k.hd, k0, k0 > 0)
@@ -168,7 +168,7 @@ func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, row
 }
 
 // wide is how far rows are gone through whose last has n elements.
-func wide(n int) int { return chunks(n, scoreAlign) * scoreAlign }
+func wide(n int) int { return ceilDiv(n, scoreAlign) * scoreAlign }
 
 type attention struct{ heads }
 
@@ -185,31 +185,31 @@ func (k *attention) Run(p Pool, a *Args) error {
 }
 
 func (k *attention) Chunk(i int) {
-	c, lo, hi := k.piece(i)
+	c, lo, hi := k.rangeOf(i)
 	if lo == hi {
 		return
 	}
 	ws := takeWorkspace()
 	defer ws.giveBack()
-	room := chunks(k.group, vec.AttendRows) * vec.AttendRows
-	mem := ws.more(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room))
+	room := ceilDiv(k.group, vec.AttendRows) * vec.AttendRows
+	mem := ws.arena(k.packedSize() + k.rowsSize() + room*k.ld + 2*(k.t+room))
 	keys, values, s := mem.cut(k.packedSize()), mem.cut(k.rowsSize()), mem.cut(room*k.ld)
 	most, sums := mem.cut(k.t+room), mem.cut(k.t+room)
-	k.pack(ws, keys, k.part(k.qkv, c, 1, 0), hi)
-	k.packRows(values, k.part(k.qkv, c, 2, 0), hi)
+	k.pack(ws, keys, k.qkvOf(k.qkv, c, 1, 0), hi)
+	k.packRows(values, k.qkvOf(k.qkv, c, 2, 0), hi)
 	group := k.group
-	if !k.finite(k.part(k.qkv, c, 2, 0), hi) {
+	if !k.finite(k.qkvOf(k.qkv, c, 2, 0), hi) {
 		group = 1
 	}
 	for q0 := lo; q0 < hi; q0 += group {
 		q1 := min(q0+group, hi)
 		n := q1 - q0
-		k.against(ws, s, k.part(k.qkv, c, 0, q0), keys, n, q1)
+		k.against(ws, s, k.qkvOf(k.qkv, c, 0, q0), keys, n, q1)
 		k.vec.Attend(&s[0], k.ld, n, q0+1, wide(q1), k.scale, &most[q0], &sums[q0])
 		for i := 0; i < n && k.drop.p > 0; i++ {
 			k.drop.apply(s[i*k.ld:][:q0+i+1], k.index(c, q0+i))
 		}
-		k.weigh(ws, k.of(k.y, c, q0), s, values, n, q1)
+		k.weigh(ws, k.rowsOf(k.y, c, q0), s, values, n, q1)
 	}
 	k.vec.Log(sums[lo:hi], sums[lo:hi])
 	k.vec.Add(k.lse[c*k.t+lo:c*k.t+hi], most[lo:hi], sums[lo:hi])

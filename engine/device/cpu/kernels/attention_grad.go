@@ -22,15 +22,15 @@ func newAttentionGrad(n *graph.Node) (Kernel, error) {
 	return &attentionGrad{heads: headsOf(n, op)}, nil
 }
 
-func (k *attentionGrad) ScratchBytes() int64 { return int64(k.b*k.h*(k.pieces-1)*k.t*2*k.hd) * 4 }
+func (k *attentionGrad) ScratchBytes() int64 { return int64(k.b*k.h*(k.ranges-1)*k.t*2*k.hd) * 4 }
 
 func (k *attentionGrad) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.In[1], a.In[2], a.In[4:])
 	k.dqkv, k.dy = floats(a.Out[0], len(k.qkv)), floats(a.In[3], len(k.y))
 	k.more = floats(a.Scratch, int(k.ScratchBytes()/4))
 	k.run(p, k)
-	if k.pieces > 1 {
-		do(p, k.b*k.h*chunks(k.t, gradRows), (*attentionPieces)(k))
+	if k.ranges > 1 {
+		do(p, k.b*k.h*ceilDiv(k.t, gradRows), (*attentionRanges)(k))
 	}
 	return nil
 }
@@ -38,19 +38,19 @@ func (k *attentionGrad) Run(p Pool, a *Args) error {
 // beyond is the dk (1) or dv (2) that piece p > 0 of head c has for the
 // positions before it.
 func (k *attentionGrad) beyond(c, p, which int) operand {
-	return operand{k.more[(c*(k.pieces-1)+p-1)*k.t*2*k.hd+(which-1)*k.hd:], 2 * k.hd, 1}
+	return operand{k.more[(c*(k.ranges-1)+p-1)*k.t*2*k.hd+(which-1)*k.hd:], 2 * k.hd, 1}
 }
 
 // attentionPieces adds the pieces up, a chunk for some positions of a head.
-type attentionPieces attentionGrad
+type attentionRanges attentionGrad
 
-func (k *attentionPieces) Chunk(i int) {
+func (k *attentionRanges) Chunk(i int) {
 	g := (*attentionGrad)(k)
-	blocks := chunks(k.t, gradRows)
-	lo, hi := span(i%blocks, gradRows, k.t)
-	for p := 1; p < k.pieces; p++ {
+	blocks := ceilDiv(k.t, gradRows)
+	lo, hi := interval(i%blocks, gradRows, k.t)
+	for p := 1; p < k.ranges; p++ {
 		for which := 1; which <= 2; which++ {
-			out, more := g.part(k.dqkv, i/blocks, which, 0), g.beyond(i/blocks, p, which)
+			out, more := g.qkvOf(k.dqkv, i/blocks, which, 0), g.beyond(i/blocks, p, which)
 			for t := lo; t < min(hi, k.start(p)); t++ {
 				y := out.data[t*out.rs:][:k.hd]
 				k.vec.Add(y, y, more.data[t*more.rs:][:k.hd])
@@ -71,34 +71,34 @@ type gradHead struct {
 }
 
 func (k *attentionGrad) head(ws *workspace, i int) gradHead {
-	c, lo, hi := k.piece(i)
+	c, lo, hi := k.rangeOf(i)
 	block, drops := k.block(), 0
 	if k.drop.p > 0 {
 		drops = block * k.ld
 	}
-	mem := ws.more(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops)
-	h := gradHead{ws: ws, c: c, p: i % k.pieces, lo: lo, hi: hi, group: k.group}
+	mem := ws.arena(2*k.packedSize() + k.rowsSize() + 2*block*k.ld + 2*k.t + drops)
+	h := gradHead{ws: ws, c: c, p: i % k.ranges, lo: lo, hi: hi, group: k.group}
 	h.keys, h.values, h.plain = mem.cut(k.packedSize()), mem.cut(k.packedSize()), mem.cut(k.rowsSize())
 	h.pm, h.ds, h.drops = mem.cut(block*k.ld), mem.cut(block*k.ld), mem.cut(drops)
 	h.stats = mem.cut(2 * hi)
-	k.pack(ws, h.keys, k.part(k.qkv, c, 1, 0), hi)
-	k.pack(ws, h.values, k.part(k.qkv, c, 2, 0), hi)
-	k.packRows(h.plain, k.part(k.qkv, c, 1, 0), hi)
-	y, dy := k.of(k.y, c, 0), k.of(k.dy, c, 0)
+	k.pack(ws, h.keys, k.qkvOf(k.qkv, c, 1, 0), hi)
+	k.pack(ws, h.values, k.qkvOf(k.qkv, c, 2, 0), hi)
+	k.packRows(h.plain, k.qkvOf(k.qkv, c, 1, 0), hi)
+	y, dy := k.rowsOf(k.y, c, 0), k.rowsOf(k.dy, c, 0)
 	y.check(hi, k.hd)
 	k.vec.RowDots(&h.stats[1], 2, &y.data[0], &dy.data[0], k.d, hi, k.hd)
 	for q, v := range k.lse[c*k.t:][:hi] {
 		h.stats[2*q] = v
 	}
 	// Where dy is not finite, neither is its delta.
-	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) != 0 || !k.finite(k.part(k.qkv, c, 0, 0), hi) || !k.finite(k.part(k.qkv, c, 1, 0), hi) {
+	if k.vec.Zeros(&h.stats[0], 0, 1, len(h.stats)) != 0 || !k.finite(k.qkvOf(k.qkv, c, 0, 0), hi) || !k.finite(k.qkvOf(k.qkv, c, 1, 0), hi) {
 		h.group = 1
 	}
 	return h
 }
 
 func (k *attentionGrad) Chunk(i int) {
-	if _, lo, hi := k.piece(i); lo == hi {
+	if _, lo, hi := k.rangeOf(i); lo == hi {
 		return
 	}
 	ws := takeWorkspace()
@@ -117,8 +117,8 @@ func (k *attentionGrad) Chunk(i int) {
 func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 	n, at := q1-q, (q-q0)*k.ld
 	pm, ds := h.pm[at:], h.ds[at:]
-	k.against(h.ws, pm, k.part(k.qkv, h.c, 0, q), h.keys, n, q1)
-	k.against(h.ws, ds, k.of(k.dy, h.c, q), h.values, n, q1)
+	k.against(h.ws, pm, k.qkvOf(k.qkv, h.c, 0, q), h.keys, n, q1)
+	k.against(h.ws, ds, k.rowsOf(k.dy, h.c, q), h.values, n, q1)
 	if k.drop.p > 0 {
 		for i := range n {
 			m, x := h.drops[at+i*k.ld:][:q+i+1], ds[i*k.ld:]
@@ -133,7 +133,7 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 			k.vec.Mul(x[:len(m)], x[:len(m)], m)
 		}
 	}
-	k.weigh(h.ws, k.part(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
+	k.weigh(h.ws, k.qkvOf(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
 }
 
 // add adds what queries q0..q1 give to dk and dv. Keys among them see only
@@ -143,21 +143,21 @@ func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 		weights []float32
 		from    operand
 		which   int
-	}{{h.ds, k.part(k.qkv, h.c, 0, q0), 1}, {h.pm, k.of(k.dy, h.c, q0), 2}} {
-		g := gemm{level: k.level, a: operand{p.weights, 1, k.ld}, b: p.from, k: q1 - q0}
+	}{{h.ds, k.qkvOf(k.qkv, h.c, 0, q0), 1}, {h.pm, k.rowsOf(k.dy, h.c, q0), 2}} {
+		g := gemm{isa: k.isa, a: operand{p.weights, 1, k.ld}, b: p.from, k: q1 - q0}
 		if h.lo > 0 {
 			out := k.beyond(h.c, h.p, p.which)
 			g.c, g.ldc, g.add = out.data, out.rs, q0 > h.lo
-			g.tile(h.ws, 0, h.lo, 0, k.hd)
+			g.doIn(h.ws, 0, h.lo, 0, k.hd)
 		}
-		out := k.part(k.dqkv, h.c, p.which, 0)
+		out := k.qkvOf(k.dqkv, h.c, p.which, 0)
 		g.c, g.ldc, g.add = out.data, out.rs, true
-		g.tile(h.ws, h.lo, q0, 0, k.hd)
+		g.doIn(h.ws, h.lo, q0, 0, k.hd)
 		g.add = false
 		for i := q0; i < q1; i += h.group {
 			g.a.data, g.b.data = p.weights[(i-q0)*k.ld:], p.from.data[(i-q0)*p.from.rs:]
 			g.k = q1 - i
-			g.tile(h.ws, i, min(i+h.group, q1), 0, k.hd)
+			g.doIn(h.ws, i, min(i+h.group, q1), 0, k.hd)
 		}
 	}
 }

@@ -26,14 +26,14 @@ func runLoop(l loop, p Pool, a *Args) error {
 // batch runs the chunks of several kernels in one loop: one kernel's after the
 // other's, or, in lockstep, chunk by chunk.
 type batch struct {
-	parts    []part
+	members  []member
 	lockstep bool
 	ends     []int // the chunks of all parts up to each
 	scratch  int64
 }
 
 // part is a kernel of a batch, and which of the batch's arguments are its own.
-type part struct {
+type member struct {
 	loop
 	in, out []int // what it reads counts on from inputs to outputs
 	scratch int64 // where its scratch memory begins
@@ -41,7 +41,7 @@ type part struct {
 }
 
 func newBatch(c *fuse.Cluster) (Kernel, error) {
-	b := &batch{parts: make([]part, len(c.Nodes)), lockstep: c.Lockstep, ends: make([]int, len(c.Nodes))}
+	b := &batch{members: make([]member, len(c.Nodes)), lockstep: c.Lockstep, ends: make([]int, len(c.Nodes))}
 	for i, n := range c.Nodes {
 		k, err := New(n)
 		if err != nil {
@@ -51,7 +51,7 @@ func newBatch(c *fuse.Cluster) (Kernel, error) {
 		if !ok {
 			return nil, fmt.Errorf("BUG: %s is in a batch, and is no loop", n.Op.Kind())
 		}
-		p := &b.parts[i]
+		p := &b.members[i]
 		p.loop = l
 		for _, v := range c.Reads[i] {
 			p.in = append(p.in, slices.Index(slices.Concat(c.In, c.Out), v))
@@ -60,7 +60,7 @@ func newBatch(c *fuse.Cluster) (Kernel, error) {
 			p.out = append(p.out, slices.Index(c.Out, v))
 		}
 		p.scratch = b.scratch
-		b.scratch += int64(chunks(int(l.ScratchBytes()), cacheLine)) * cacheLine
+		b.scratch += int64(ceilDiv(int(l.ScratchBytes()), cacheLine)) * cacheLine
 		p.args = Args{In: make([][]byte, len(p.in)), Out: make([][]byte, len(p.out))}
 	}
 	return b, nil
@@ -70,8 +70,8 @@ func (b *batch) ScratchBytes() int64 { return b.scratch }
 
 func (b *batch) Run(pool Pool, a *Args) error {
 	total := 0
-	for i := range b.parts {
-		p := &b.parts[i]
+	for i := range b.members {
+		p := &b.members[i]
 		for k, j := range p.in {
 			if j < len(a.In) {
 				p.args.In[k] = a.In[j]
@@ -90,8 +90,8 @@ func (b *batch) Run(pool Pool, a *Args) error {
 		total = b.ends[0]
 	}
 	do(pool, total, b)
-	for i := range b.parts {
-		if err := b.parts[i].end(&b.parts[i].args); err != nil {
+	for i := range b.members {
+		if err := b.members[i].end(&b.members[i].args); err != nil {
 			return err
 		}
 	}
@@ -100,8 +100,8 @@ func (b *batch) Run(pool Pool, a *Args) error {
 
 func (b *batch) Chunk(i int) {
 	if b.lockstep {
-		for k := range b.parts {
-			b.parts[k].Chunk(i)
+		for k := range b.members {
+			b.members[k].Chunk(i)
 		}
 		return
 	}
@@ -109,5 +109,5 @@ func (b *batch) Chunk(i int) {
 	if at > 0 {
 		i -= b.ends[at-1]
 	}
-	b.parts[at].Chunk(i)
+	b.members[at].Chunk(i)
 }

@@ -132,12 +132,12 @@ func benchKept(b *testing.B, rows int, kept bool) {
 			b.Fatal(err)
 		}
 		if _, bytes, _ := l.kernel.(Keeper).Keeps(); kept {
-			l.args.Kept = newGuarded(int(bytes)).mem
+			l.args.Cache = newGuarded(int(bytes)).mem
 		}
 		if err := l.kernel.Run(serial{}, &l.args); err != nil {
 			b.Fatal(err)
 		}
-		l.args.Made = kept
+		l.args.Cached = kept
 		layers[i] = l
 	}
 	i := 0

@@ -27,7 +27,7 @@ var binaryKernels = map[string]constructor{
 // the scalar b, sv a vector b and the scalar a. Where that dimension is short,
 // stretched operands are written out a tile at a time.
 type binaryKernel struct {
-	level  Level
+	isa    ISA
 	n      int
 	dims   []int // of the output, neighbours merged
 	sa, sb []int // strides of a and b; 0 where they are stretched
@@ -40,7 +40,7 @@ type binaryKernel struct {
 
 func binary(of func(*vec.Funcs) (vv pairFunc, vs, sv scalarFunc)) constructor {
 	return func(n *graph.Node) (Kernel, error) {
-		k := &binaryKernel{level: Using(), n: out(n, 0).Elems()}
+		k := &binaryKernel{isa: Using(), n: out(n, 0).Elems()}
 		k.vv, k.vs, k.sv = of(Using().vec())
 		to, a, b := out(n, 0).Shape, in(n, 0).Shape, in(n, 1).Shape
 		k.dims, k.sa, k.sb = mergeDims(to, a, b)
@@ -53,15 +53,15 @@ func (k *binaryKernel) ScratchBytes() int64 { return 0 }
 
 func (k *binaryKernel) Run(p Pool, a *Args) error {
 	k.z, k.a, k.b = floats(a.Out[0], k.n), shape.View[float32](a.In[0]), shape.View[float32](a.In[1])
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *binaryKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
+	lo, hi := interval(i, grain, k.n)
 	last := len(k.dims) - 1
 	inner := k.dims[last]
-	if last > 0 && inner < shortRun {
+	if last > 0 && inner < shortInner {
 		k.short(lo, hi)
 		return
 	}
@@ -83,22 +83,22 @@ func (k *binaryKernel) Chunk(i int) {
 }
 
 // shortRun is the length of a run below which it is not worth a call.
-const shortRun = 32
+const shortInner = 32
 
 // short computes elements lo..hi in tiles.
 func (k *binaryKernel) short(lo, hi int) {
 	r := takeRegisters()
-	for ; lo < hi; lo += tileElems {
-		n := min(tileElems, hi-lo)
-		k.vv(k.z[lo:lo+n], k.va.tile(k.level, r.all[:n], k.a, lo), k.vb.tile(k.level, r.all[tileElems:][:n], k.b, lo))
+	for ; lo < hi; lo += stripElems {
+		n := min(stripElems, hi-lo)
+		k.vv(k.z[lo:lo+n], k.va.contiguous(k.isa, r.all[:n], k.a, lo), k.vb.contiguous(k.isa, r.all[stripElems:][:n], k.b, lo))
 	}
 	r.giveBack()
 }
 
 // tile is len(dst) elements that v shows of x from element i on: in place if
 // they lie side by side, otherwise in dst.
-func (v *view) tile(l Level, dst, x []float32, i int) []float32 {
-	if _, step := v.run(); len(v.dims) == 1 && step == 1 {
+func (v *view) contiguous(l ISA, dst, x []float32, i int) []float32 {
+	if _, step := v.inner(); len(v.dims) == 1 && step == 1 {
 		return x[i:][:len(dst)]
 	}
 	read(l, v, dst, x, i)

@@ -84,7 +84,7 @@ func (k *cluster) ScratchBytes() int64 {
 
 // sumBytes is a number per row and sum, in whole cache lines.
 func (k *cluster) sumBytes() int64 {
-	return int64(chunks(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
+	return int64(ceilDiv(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
 }
 
 func (k *cluster) Run(p Pool, a *Args) error {
@@ -113,7 +113,7 @@ func (k *cluster) Keeps() (input int, bytes int64, layout string) {
 // compute runs the program for all elements.
 func (k *cluster) compute(p Pool, a *Args) error {
 	if k.head == nil {
-		do(p, chunks(k.rows, rowGrain(k.cols))*chunks(k.cols, grain), k)
+		do(p, ceilDiv(k.rows, rowGrain(k.cols))*ceilDiv(k.cols, grain), k)
 		return nil
 	}
 	for i, j := range k.operands {
@@ -122,21 +122,21 @@ func (k *cluster) compute(p Pool, a *Args) error {
 	for i, o := range k.results {
 		k.args.Out[i] = a.Out[o]
 	}
-	k.args.Scratch, k.args.Kept, k.args.Made = a.Scratch[k.sumBytes():], a.Kept, a.Made
+	k.args.Scratch, k.args.Cache, k.args.Cached = a.Scratch[k.sumBytes():], a.Cache, a.Cached
 	return k.head.Run(p, &k.args)
 }
 
 // Chunk computes some rows, or part of one.
 func (k *cluster) Chunk(i int) {
-	across := chunks(k.cols, grain)
-	i0, i1 := span(i/across, rowGrain(k.cols), k.rows)
-	j0, j1 := span(i%across, grain, k.cols)
+	across := ceilDiv(k.cols, grain)
+	i0, i1 := interval(i/across, rowGrain(k.cols), k.rows)
+	j0, j1 := interval(i%across, grain, k.cols)
 	k.After(i0, i1, j0, j1)
 }
 
 // After implements [Epilogue].
 func (k *cluster) After(i0, i1, j0, j1 int) {
-	k.run(area{i0, i1, j0, j1})
+	k.run(rect{i0, i1, j0, j1})
 	for _, s := range k.sums {
 		s.take(k.memory, k.cols, i0, i1)
 	}

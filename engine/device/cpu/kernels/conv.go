@@ -24,23 +24,23 @@ type conv struct {
 	n, c, o, groups int // samples, channels in, channels out
 	kk              int // elements of the kernel's window, KH*KW
 	px, py          int // pixels of x and of y
-	level           Level
+	isa             ISA
 	grid            grid
 	im              im2col
-	x, w, y         []float32 // or their gradients
-	then            *Epilogue // nil if nothing follows
-	direct          planeConv // instead of a product, if not nil
-	col2im          *col2im   // likewise
-	depthwise       *depthwise
-	patches         *patches // what the product is of, if not nil
+	x, w, y         []float32   // or their gradients
+	then            *Epilogue   // nil if nothing follows
+	direct          planeConv   // instead of a product, if not nil
+	col2im          *convCol2im // likewise
+	depthwise       *convDepthwise
+	patches         *convPatches // what the product is of, if not nil
 }
 
 func convOf(x, w, y shape.Shape, groups int) conv {
 	return conv{
 		n: x[0], c: x[1], o: y[1], groups: groups,
 		kk: w[2] * w[3], px: x[2] * x[3], py: y[2] * y[3],
-		level: Using(),
-		im:    im2col{level: Using(), kh: w[2], kw: w[3]},
+		isa: Using(),
+		im:  im2col{isa: Using(), kh: w[2], kw: w[3]},
 	}
 }
 
@@ -66,11 +66,11 @@ type planeConv interface {
 
 // newPlaneConv is the fastest one for a shape, or nil. wo and wc are w's strides
 // from one output and input channel of the product to the next.
-func newPlaneConv(l Level, im im2col, count, groups, cg, og, wo, wc int) planeConv {
-	if d := newTileConv(l, im, count, groups, cg, og, wo, wc); d != nil {
+func newPlaneConv(l ISA, im im2col, count, groups, cg, og, wo, wc int) planeConv {
+	if d := newConvAMX(l, im, count, groups, cg, og, wo, wc); d != nil {
 		return d
 	}
-	if d := newDirect(l, im, count, groups, cg, og, wo, wc); d != nil {
+	if d := newConvDirect(l, im, count, groups, cg, og, wo, wc); d != nil {
 		return d
 	}
 	return nil
@@ -85,15 +85,15 @@ func newConv(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
-	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
+	k.grid = newGrid(&isaSizes[k.isa], k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
-	if k.depthwise = newDepthwise(&k, 1); k.depthwise != nil {
+	if k.depthwise = newConvDepthwise(&k, 1); k.depthwise != nil {
 		return (*convY)(&k), nil
 	}
-	if k.patches = newPatches(&k); k.patches != nil {
-		k.grid = newGrid(k.level.sizes(k.patches.form), k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
+	if k.patches = newConvPatches(&k); k.patches != nil {
+		k.grid = newGrid(k.isa.sizes(k.patches.format), k.n*op.Groups, k.o/op.Groups, k.py, k.c/op.Groups*k.kk, convM, false)
 	} else {
-		k.direct = newPlaneConv(k.level, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
+		k.direct = newPlaneConv(k.isa, k.im, k.n*op.Groups, op.Groups, cg, og, cg*k.kk, k.kk)
 	}
 	return (*convY)(&k), nil
 }
@@ -129,8 +129,8 @@ func (k *convY) Run(p Pool, a *Args) error {
 }
 
 func (k *convY) Chunk(i int) {
-	for t, end := k.grid.of(i); t < end; t++ {
-		k.tile(k.grid.at(t))
+	for t, end := k.grid.cellsOf(i); t < end; t++ {
+		k.tile(k.grid.cell(t))
 	}
 }
 
@@ -145,9 +145,9 @@ func (k *convY) tile(p, i0, i1, j0, j1 int) {
 	im := k.im
 	im.src = k.x[p*cg*k.px:][:cg*k.px]
 	g := gemm{
-		level: k.level,
-		a:     operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
-		im:    &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
+		isa: k.isa,
+		a:   operand{k.w[p%k.groups*og*cg*k.kk:], cg * k.kk, 1},
+		im:  &im, c: k.y[p*og*k.py:], ldc: k.py, k: cg * k.kk,
 		then: k.then, row: p * og,
 	}
 	g.do(i0, i1, j0, j1)
@@ -164,16 +164,16 @@ func newConvGradX(n *graph.Node) (Kernel, error) {
 	k := convOf(x, w, y, op.Groups)
 	k.im.h, k.im.w, k.im.oh, k.im.ow = y[2], y[3], x[2], x[3]
 	k.im.mul, k.im.dir, k.im.off = 1, -1, op.Pad
-	if k.depthwise = newDepthwise(&k, op.Stride); k.depthwise != nil {
+	if k.depthwise = newConvDepthwise(&k, op.Stride); k.depthwise != nil {
 		return (*convX)(&k), nil
 	}
 	if op.Stride > 1 {
-		k.col2im = newCol2im(&k, op.Stride, op.Pad)
+		k.col2im = newConvCol2im(&k, op.Stride, op.Pad)
 		return (*convX)(&k), nil
 	}
-	k.grid = newGrid(&levelSizes[k.level], k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
+	k.grid = newGrid(&isaSizes[k.isa], k.n*op.Groups, k.c/op.Groups, k.px, k.o/op.Groups*k.kk, convM, false)
 	cg, og := k.perGroup()
-	k.direct = newPlaneConv(k.level, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
+	k.direct = newPlaneConv(k.isa, k.im, k.n*op.Groups, op.Groups, og, cg, k.kk, cg*k.kk)
 	return (*convX)(&k), nil
 }
 
@@ -216,8 +216,8 @@ func (k *convX) Run(p Pool, a *Args) error {
 }
 
 func (k *convX) Chunk(i int) {
-	for t, end := k.grid.of(i); t < end; t++ {
-		k.tile(k.grid.at(t))
+	for t, end := k.grid.cellsOf(i); t < end; t++ {
+		k.tile(k.grid.cell(t))
 	}
 }
 
@@ -227,9 +227,9 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 	im := k.im
 	im.src = k.y[p*og*k.py:][:og*k.py]
 	g := gemm{
-		level: k.level,
-		a:     operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
-		im:    &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
+		isa: k.isa,
+		a:   operand{k.w[p%k.groups*og*cg*k.kk:], og * k.kk, 1},
+		im:  &im, c: k.x[p*cg*k.px:], ldc: k.px, k: og * k.kk,
 		then: k.then, row: p * cg,
 	}
 	g.do(i0, i1, j0, j1)
@@ -240,10 +240,10 @@ func (k *convX) tile(p, i0, i1, j0, j1 int) {
 // themselves, or where those are too few to share, as sums in scratch memory.
 type convW struct {
 	conv
-	parts   parts
-	windows *directW    // instead of products, if not nil
-	tiles   *tileConvW  // likewise
-	alone   *depthwiseW // likewise
+	partials partials
+	windows  *convDirectWGrad    // instead of products, if not nil
+	tiles    *convAMXWGrad       // likewise
+	alone    *convDepthwiseWGrad // likewise
 }
 
 func newConvGradW(n *graph.Node) (Kernel, error) {
@@ -252,11 +252,11 @@ func newConvGradW(n *graph.Node) (Kernel, error) {
 	k := convW{conv: convOf(x, w, y, op.Groups)}
 	k.im.h, k.im.w, k.im.oh, k.im.ow = x[2], x[3], y[2], y[3]
 	k.im.mul, k.im.dir, k.im.off = op.Stride, 1, -op.Pad
-	k.grid = newGrid(&levelSizes[k.level], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
-	k.parts = newParts(k.grid, k.n)
-	if k.alone = newDepthwiseW(&k.conv); k.alone == nil {
-		if k.tiles = newTileConvW(&k.conv); k.tiles == nil {
-			k.windows = newDirectW(&k.conv)
+	k.grid = newGrid(&isaSizes[k.isa], op.Groups, k.o/op.Groups, k.c/op.Groups*k.kk, k.n*k.py, convM, false)
+	k.partials = newPartials(k.grid, k.n)
+	if k.alone = newConvDepthwiseWGrad(&k.conv); k.alone == nil {
+		if k.tiles = newConvAMXWGrad(&k.conv); k.tiles == nil {
+			k.windows = newConvDirectWGrad(&k.conv)
 		}
 	}
 	k.im.transposed = true
@@ -272,7 +272,7 @@ func (k *convW) ScratchBytes() int64 {
 	case k.windows != nil:
 		return int64(k.windows.scratch()) * 4
 	}
-	return k.parts.bytes()
+	return k.partials.bytes()
 }
 
 func (k *convW) Run(p Pool, a *Args) error {
@@ -293,26 +293,26 @@ func (k *convW) Run(p Pool, a *Args) error {
 		d.run(p, floats(a.Scratch, d.scratch()))
 		return nil
 	}
-	k.parts.bind(k.w, a.Scratch)
-	do(p, k.grid.chunks()*k.parts.count, k)
-	k.parts.sum(p)
+	k.partials.bind(k.w, a.Scratch)
+	do(p, k.grid.chunks()*k.partials.count, k)
+	k.partials.sum(p)
 	return nil
 }
 
 func (k *convW) Chunk(i int) {
-	part, i := i%k.parts.count, i/k.parts.count
+	part, i := i%k.partials.count, i/k.partials.count
 	first, end, w := 0, k.n, k.w
-	if k.parts.count > 1 {
-		first, end, w = part, part+1, k.parts.of(part)
+	if k.partials.count > 1 {
+		first, end, w = part, part+1, k.partials.of(part)
 	}
 	ws := takeWorkspace()
-	for t, last := k.grid.of(i); t < last; t++ {
-		group, i0, i1, j0, j1 := k.grid.at(t)
+	for t, last := k.grid.cellsOf(i); t < last; t++ {
+		group, i0, i1, j0, j1 := k.grid.cell(t)
 		for s := first; s < end; s++ {
 			im := k.im
 			g := k.product(w, &im, group, s)
 			g.add = s > first
-			g.tile(ws, i0, i1, j0, j1)
+			g.doIn(ws, i0, i1, j0, j1)
 		}
 	}
 	ws.giveBack()
@@ -324,8 +324,8 @@ func (k *convW) product(w []float32, im *im2col, group, s int) gemm {
 	at := s*k.groups + group
 	im.src = k.x[at*cg*k.px:][:cg*k.px]
 	return gemm{
-		level: k.level,
-		a:     operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
-		im:    im, c: w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py,
+		isa: k.isa,
+		a:   operand{k.y[at*og*k.py:][:og*k.py], k.py, 1},
+		im:  im, c: w[group*og*cg*k.kk:], ldc: cg * k.kk, k: k.py,
 	}
 }

@@ -71,12 +71,12 @@ func (k *unaryKernel) ScratchBytes() int64 { return 0 }
 
 func (k *unaryKernel) Run(p Pool, a *Args) error {
 	k.y, k.x = floats(a.Out[0], k.n), floats(a.In[0], k.n)
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *unaryKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
+	lo, hi := interval(i, grain, k.n)
 	k.f(k.y[lo:hi], k.x[lo:hi])
 }
 
@@ -100,12 +100,12 @@ func (k *pairKernel) ScratchBytes() int64 { return 0 }
 
 func (k *pairKernel) Run(p Pool, a *Args) error {
 	k.y, k.a, k.b = floats(a.Out[0], k.n), floats(a.In[0], k.n), floats(a.In[1], k.n)
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *pairKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
+	lo, hi := interval(i, grain, k.n)
 	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi])
 }
 
@@ -122,15 +122,15 @@ func newLerp(n *graph.Node) (Kernel, error) {
 
 // fillKernel writes one 4-byte word everywhere.
 type fillKernel struct {
-	level Level
-	n     int
-	word  [1]int32
-	y     []int32
+	isa  ISA
+	n    int
+	word [1]int32
+	y    []int32
 }
 
 func newFill(n *graph.Node) (Kernel, error) {
 	op := n.Op.(ops.Fill)
-	k := &fillKernel{level: Using(), n: op.Meta.Elems(), word: [1]int32{int32(math.Float32bits(float32(op.Value)))}}
+	k := &fillKernel{isa: Using(), n: op.Meta.Elems(), word: [1]int32{int32(math.Float32bits(float32(op.Value)))}}
 	if op.Meta.DType == shape.Int32 {
 		k.word[0] = int32(op.Value)
 	}
@@ -141,11 +141,11 @@ func (k *fillKernel) ScratchBytes() int64 { return 0 }
 
 func (k *fillKernel) Run(p Pool, a *Args) error {
 	k.y = ints(a.Out[0], k.n)
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *fillKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
-	stretchRows(k.level, k.y[lo:hi], k.word[:], 0, 0, 1, hi-lo)
+	lo, hi := interval(i, grain, k.n)
+	stretchRows(k.isa, k.y[lo:hi], k.word[:], 0, 0, 1, hi-lo)
 }

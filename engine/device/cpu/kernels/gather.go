@@ -51,12 +51,12 @@ func (k *gather) Run(p Pool, a *Args) error {
 		return err
 	}
 	k.y, k.table = floats(a.Out[0], k.n*k.d), floats(a.In[0], k.vocabulary*k.d)
-	do(p, chunks(k.n, rowGrain(k.d)), k)
+	do(p, ceilDiv(k.n, rowGrain(k.d)), k)
 	return nil
 }
 
 func (k *gather) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.d), k.n)
+	lo, hi := interval(i, rowGrain(k.d), k.n)
 	for row := lo; row < hi; row++ {
 		copy(k.y[row*k.d:(row+1)*k.d], k.table[int(k.ids[row])*k.d:])
 	}
@@ -84,7 +84,7 @@ func newScatterAdd(n *graph.Node) (Kernel, error) {
 // Then implements [Follower].
 func (k *scatterAdd) Then(e Epilogue) { k.then = e }
 
-func (k *scatterAdd) chunks() int { return chunks(k.vocabulary, rowGrain(k.d)) }
+func (k *scatterAdd) chunks() int { return ceilDiv(k.vocabulary, rowGrain(k.d)) }
 
 func (k *scatterAdd) ScratchBytes() int64 { return int64(k.chunks()+k.n) * 4 }
 
@@ -120,7 +120,7 @@ func (k *scatterAdd) sort(scratch []int32) {
 }
 
 func (k *scatterAdd) Chunk(c int) {
-	lo, hi := span(c, rowGrain(k.d), k.vocabulary)
+	lo, hi := interval(c, rowGrain(k.d), k.vocabulary)
 	clear(k.y[lo*k.d : hi*k.d])
 	start := int32(0)
 	if c > 0 {

@@ -54,7 +54,7 @@ type sizes struct {
 	cols             int // most columns that are packed together
 }
 
-var levelSizes = [...]sizes{
+var isaSizes = [...]sizes{
 	Generic: {genericRows, genericCols, 8, 1, genericRows, genericCols, true, 0, 0, blockK, depthStep, maxCols},
 	AVX2:    {6, 16, 8, 1, 8, 8, false, 256, 1 << 15, blockK, depthStep, maxCols},
 	AVX512:  vectorSizes,
@@ -80,56 +80,56 @@ func (o *operand) check(rows, cols int) {
 
 // gemm is one product. b is read through im where that is not nil.
 type gemm struct {
-	level Level
-	a, b  operand
-	im    *im2col
-	c     []float32
-	ldc   int
-	k     int
-	form  form
-	whole *packer   // of operands that are packed already; may be nil
-	add   bool      // to what c holds
-	then  *Epilogue // nil if nothing follows; behind a pointer, or im would escape
-	row   int       // of the whole output, at which c starts
+	isa    ISA
+	a, b   operand
+	im     *im2col
+	c      []float32
+	ldc    int
+	k      int
+	format format
+	packed *prepacker // of operands that are packed already; may be nil
+	add    bool       // to what c holds
+	then   *Epilogue  // nil if nothing follows; behind a pointer, or im would escape
+	row    int        // of the whole output, at which c starts
 }
 
 // depth is how many steps of k each block has, the last one perhaps fewer:
 // as few blocks as possible, of about the same size.
 func (s *sizes) depth(k int) int {
-	blocks := max(1, chunks(k, s.block))
-	return max(1, chunks(chunks(k, blocks), s.depthStep)) * s.depthStep
+	blocks := max(1, ceilDiv(k, s.block))
+	return max(1, ceilDiv(ceilDiv(k, blocks), s.depthStep)) * s.depthStep
 }
 
 // depth is that of g's blocks.
-func (g *gemm) depth() int { return g.level.sizes(g.form).depth(g.k) }
+func (g *gemm) depth() int { return g.isa.sizes(g.format).depth(g.k) }
 
 // packsA reports whether A goes through a panel: where it is rounded, or
 // transposed and its columns are far apart.
 func (g *gemm) packsA() bool {
-	s := g.level.sizes(g.form)
-	return s.packs || g.form != float || g.a.cs >= s.far
+	s := g.isa.sizes(g.format)
+	return s.packs || g.format != formatFloat || g.a.cs >= s.far
 }
 
 // packsB reports whether B goes through panels, for so many rows of A.
 func (g *gemm) packsB(rows int) bool {
-	s := g.level.sizes(g.form)
-	return s.packs || g.form != float || g.im != nil || g.b.cs != 1 ||
+	s := g.isa.sizes(g.format)
+	return s.packs || g.format != formatFloat || g.im != nil || g.b.cs != 1 ||
 		(rows >= packRows || g.b.rs >= page && rows*g.b.rs >= packFar) && g.b.rs*g.k >= s.reach
 }
 
 // do computes rows i0..i1 and columns j0..j1 of C.
 func (g *gemm) do(i0, i1, j0, j1 int) {
-	if !g.packsA() && !g.packsB(i1-i0) && !g.takesLibrary() {
-		g.tile(nil, i0, i1, j0, j1)
+	if !g.packsA() && !g.packsB(i1-i0) && !g.usesLibrary() {
+		g.doIn(nil, i0, i1, j0, j1)
 		return
 	}
 	ws := takeWorkspace()
-	g.tile(ws, i0, i1, j0, j1)
+	g.doIn(ws, i0, i1, j0, j1)
 	ws.giveBack()
 }
 
 // tile is do with a workspace, which may be nil if nothing is packed.
-func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
+func (g *gemm) doIn(ws *workspace, i0, i1, j0, j1 int) {
 	if i0 >= i1 || j0 >= j1 {
 		return
 	}
@@ -142,8 +142,8 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 		}
 		return
 	}
-	if g.takesLibrary() {
-		g.call(ws, i0, i1, j0, j1)
+	if g.usesLibrary() {
+		g.callLibrary(ws, i0, i1, j0, j1)
 		return
 	}
 	depth := g.depth()
@@ -156,14 +156,14 @@ func (g *gemm) tile(ws *workspace, i0, i1, j0, j1 int) {
 func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	g.a.check(i1, k0+kn)
 	_ = g.c[(i1-1)*g.ldc+j1-1]
-	most := g.level.sizes(g.form).cols
+	most := g.isa.sizes(g.format).cols
 	for j := j0; j < j1; j += most {
 		end := min(j+most, j1)
-		nr := g.level.sizes(g.form).nr
+		nr := g.isa.sizes(g.format).nr
 		var b panels
 		switch {
-		case g.whole != nil && len(g.whole.b) > 0:
-			b = g.panelsOfB(g.whole.b, k0, kn, j)
+		case g.packed != nil && len(g.packed.b) > 0:
+			b = g.panelsOfB(g.packed.b, k0, kn, j)
 		case g.packsB(i1 - i0):
 			b = panels{data: ws.b, step: g.panelB(kn), stride: nr, k: kn}
 			g.packB(ws, b, k0, j, end)
@@ -179,34 +179,34 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 // because an inner kernel of few rows has too few sums to fill the pipeline;
 // but one of AMX takes time by the row.
 func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) {
-	s, adds := g.level.sizes(g.form), 0
+	s, adds := g.isa.sizes(g.format), 0
 	if add {
 		adds = 1
 	}
-	groups := chunks(i1-i0, s.mr)
+	groups := ceilDiv(i1-i0, s.mr)
 	packs, last, done := g.packsA(), g.then != nil && k0+b.k == g.k, i0
 	for p := range groups {
 		i, end := g.group(i0, i1, p, groups)
 		a, ars, acs := &g.a.data[i*g.a.rs+k0*g.a.cs], g.a.rs, g.a.cs
 		switch {
-		case g.whole != nil && len(g.whole.a) > 0:
-			a = &g.whole.a[g.placeA(i, k0)]
+		case g.packed != nil && len(g.packed.a) > 0:
+			a = &g.packed.a[g.offsetA(i, k0)]
 		case packs:
 			if p%s.groups == 0 {
 				g.packA(ws, i0, i1, p, groups, k0, b.k)
 			}
 			a, ars, acs = g.panelA(ws, p)
 		}
-		if g.form == split {
-			ws.shapes.ask = g.askFor(a, p, k0+b.k, j0)
+		if g.format == formatSplit {
+			ws.config.prefetch = g.prefetchFor(a, p, k0+b.k, j0)
 		}
-		again := g.form == split && ws.odd != odd{}
+		again := g.format == formatSplit && ws.unsplittable != unsplittable{}
 		if again {
-			g.keep(ws, i, end, j0, j1)
+			g.saveC(ws, i, end, j0, j1)
 		}
 		g.multiply(ws, &g.c[i*g.ldc+j0], a, ars, acs, b, end-i, j1-j0, adds)
 		if again {
-			g.again(ws, i, end, j0, j1, k0, b.k, add)
+			g.recompute(ws, i, end, j0, j1, k0, b.k, add)
 		}
 		if last && (end == i1 || (end-done)*(j1-j0) >= epilogueElems) {
 			(*g.then).After(g.row+done, g.row+end, j0, j1)
@@ -217,7 +217,7 @@ func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) 
 
 // group is the rows of number p of that many groups.
 func (g *gemm) group(i0, i1, p, groups int) (i, end int) {
-	if mr := g.level.sizes(g.form).mr; g.form.tiled() {
+	if mr := g.isa.sizes(g.format).mr; g.format.inTiles() {
 		return i0 + p*mr, min(i0+(p+1)*mr, i1)
 	}
 	return i0 + (i1-i0)*p/groups, i0 + (i1-i0)*(p+1)/groups

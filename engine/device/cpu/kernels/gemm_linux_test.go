@@ -19,7 +19,7 @@ type cliff struct{ mem []byte }
 func newCliff(t *testing.T, floats int) *cliff {
 	t.Helper()
 	page := unix.Getpagesize()
-	size := chunks(floats*4, page) * page
+	size := ceilDiv(floats*4, page) * page
 	mem, err := unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 			if round%10 == 0 {
 				n, k = most, 1+rng.IntN(most)
 			}
-			g := gemm{level: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, form: forms[round%len(forms)]}
+			g := gemm{isa: Using(), k: k, ldc: n, c: c.floats(m * n), a: operand{a.floats(m * k), k, 1}, b: operand{b.floats(k * n), n, 1}, format: forms[round%len(forms)]}
 			if round%2 == 1 {
 				g.a.rs, g.a.cs = 1, m
 			}
@@ -65,7 +65,7 @@ func TestNothingIsReadBeyondOperands(t *testing.T) {
 		}
 		// Transposed and far apart, so that panels are gathered.
 		for _, rows := range []int{1, 5, 6, 7, 8, 13} {
-			g := gemm{level: Using(), k: 33, ldc: 20, c: c.floats(rows * 20), b: operand{b.floats(33 * 20), 20, 1}}
+			g := gemm{isa: Using(), k: 33, ldc: 20, c: c.floats(rows * 20), b: operand{b.floats(33 * 20), 20, 1}}
 			g.a = operand{a.floats(32*far + rows), 1, far}
 			t.Log(fmt.Sprint(rows, " rows, gathered"))
 			g.do(0, rows, 0, 20)

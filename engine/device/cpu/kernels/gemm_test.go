@@ -23,7 +23,7 @@ func testCore(t *testing.T) {
 		s := newSource(t)
 		m, n, k := s.size("m", 40), s.size("n", 90), s.size("k", 900)
 		forms := formsHere()
-		g := gemm{level: Using(), k: k, add: s.bool("add"), form: forms[s.rng.IntN(len(forms))], ldc: n + s.rng.IntN(5)}
+		g := gemm{isa: Using(), k: k, add: s.bool("add"), format: forms[s.rng.IntN(len(forms))], ldc: n + s.rng.IntN(5)}
 		g.a, g.b = randomOperand(s, "transA", m, k), randomOperand(s, "transB", k, n)
 		g.c = randomFloats(s.rng, m*g.ldc+1)[1:]
 		old := append([]float32(nil), g.c...)
@@ -52,11 +52,11 @@ func testCore(t *testing.T) {
 }
 
 // formsHere are all forms of the level in use, also where they do not pay.
-func formsHere() []form {
+func formsHere() []format {
 	l := Using()
-	forms := []form{float, l.formOf(true, 1, 1, 1)}
+	forms := []format{formatFloat, l.formatOf(true, 1, 1, 1)}
 	if l == AMX {
-		forms = append(forms, split)
+		forms = append(forms, formatSplit)
 	}
 	return forms
 }
@@ -69,7 +69,7 @@ func exact(g *gemm, i, j int, old float32) float64 {
 	}
 	for k := range g.k {
 		a, b := g.a.data[i*g.a.rs+k*g.a.cs], g.b.data[k*g.b.rs+j*g.b.cs]
-		if g.form != float && g.form != split {
+		if g.format != formatFloat && g.format != formatSplit {
 			a, b = ops.RoundBF16(a), ops.RoundBF16(b)
 		}
 		sum += float64(a) * float64(b)
@@ -82,7 +82,7 @@ func exact(g *gemm, i, j int, old float32) float64 {
 func randomOperand(s source, trans string, rows, cols int) operand {
 	wide, far := max(rows, cols)+s.rng.IntN(4), 0
 	if s.bool(trans + " far") {
-		far = levelSizes[AVX512].reach / 256
+		far = isaSizes[AVX512].reach / 256
 	}
 	data := randomFloats(s.rng, (wide+far)*max(rows, cols)+3)[3:]
 	if s.bool(trans) {
@@ -131,7 +131,7 @@ func testParts(t *testing.T) {
 		m, n := s[0], s[1]
 		t.Run(fmt.Sprint(m, "x", n), func(t *testing.T) {
 			part := productBits(t, a, b, m, n, k)
-			whole := coreBits(a, b, Using().formOf(false, m, n, k))
+			whole := coreBits(a, b, Using().formatOf(false, m, n, k))
 			for i := range m * n {
 				if part[i] != whole[i/n*512+i%n] {
 					t.Fatalf("element (%d,%d) has other bits than in a larger product", i/n, i%n)
@@ -142,9 +142,9 @@ func testParts(t *testing.T) {
 }
 
 // coreBits is a*b by the core alone.
-func coreBits(a, b ref.Array, f form) []float32 {
+func coreBits(a, b ref.Array, f format) []float32 {
 	m, k, n := a.Meta.Shape[0], a.Meta.Shape[1], b.Meta.Shape[1]
-	g := gemm{level: Using(), form: f, k: k, ldc: n, a: operand{rs: k, cs: 1}, b: operand{rs: n, cs: 1}, c: make([]float32, m*n)}
+	g := gemm{isa: Using(), format: f, k: k, ldc: n, a: operand{rs: k, cs: 1}, b: operand{rs: n, cs: 1}, c: make([]float32, m*n)}
 	g.a.data, g.b.data = floats(load(a).mem, m*k), floats(load(b).mem, k*n)
 	g.do(0, m, 0, n)
 	return g.c
@@ -159,7 +159,7 @@ func TestSmallProductsAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := l.kernel.(*matmul)
-		if c := k.grid.chunks() * k.parts.count; c < 4 {
+		if c := k.grid.chunks() * k.partials.count; c < 4 {
 			t.Errorf("%v makes %d chunks", s, c)
 		}
 		n := testing.AllocsPerRun(3, func() {
@@ -177,7 +177,7 @@ func TestSmallProductsAreShared(t *testing.T) {
 // and they must not take it for theirs.
 func TestLayoutsOfLevels(t *testing.T) {
 	defer Use(Using())
-	seen := map[string]Level{}
+	seen := map[string]ISA{}
 	for l := Generic; l <= Best(); l++ {
 		Use(l)
 		run, err := prepare(ops.MatMul{BF16: true}, []ref.Array{ref.New(shape.F32(40, 56)), ref.New(shape.F32(56, 72))}, nil)

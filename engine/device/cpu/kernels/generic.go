@@ -15,7 +15,7 @@ const (
 func multiplyGeneric(c *float32, ldc int, a, b *float32, step, rows, cols, k, add int) {
 	x := unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(a)), k)
 	out := unsafe.Slice(c, (rows-1)*ldc+cols)
-	panels := unsafe.Slice(b, (chunks(cols, genericCols)-1)*step+k*genericCols)
+	panels := unsafe.Slice(b, (ceilDiv(cols, genericCols)-1)*step+k*genericCols)
 	var sums [genericRows * genericCols]float32
 	for j := 0; j < cols; j += genericCols {
 		y := panels[j/genericCols*step:]
@@ -129,7 +129,7 @@ func gatherGeneric(dst, src *float32, rs, cs, rows, k int) {
 
 // spreadGeneric copies rows to panels of four columns.
 func spreadGeneric(dst *float32, step int, src *float32, srs, cols, k int) {
-	d, s := unsafe.Slice(dst, (chunks(cols, genericCols)-1)*step+k*genericCols), unsafe.Slice(src, (k-1)*srs+cols)
+	d, s := unsafe.Slice(dst, (ceilDiv(cols, genericCols)-1)*step+k*genericCols), unsafe.Slice(src, (k-1)*srs+cols)
 	for i := range k {
 		row, at := s[i*srs:][:cols], i*genericCols
 		for ; len(row) >= genericCols; at += step {

@@ -7,17 +7,17 @@ import "math"
 // one.
 const (
 	enoughChunks = 16
-	leastWork    = 1 << 18
-	largestTileM = 512
+	minChunkWork = 1 << 18
+	maxCellRows  = 512
 )
 
 // grid is how the m x n elements of each of count products are cut into tiles,
 // and how many tiles in a row make a chunk.
 type grid struct {
-	m, n, count    int
-	stepM, stepN   int
-	tilesM, tilesN int
-	perChunk       int
+	m, n, count        int
+	cellRows, cellCols int
+	cellsM, cellsN     int
+	perChunk           int
 }
 
 // newGrid prefers large tiles, which share packed panels. Columns are cut
@@ -26,19 +26,19 @@ type grid struct {
 // and rows not below leastM.
 func newGrid(s *sizes, count, m, n, k, leastM int, rowsFirst bool) grid {
 	g := grid{m: m, n: n, count: count}
-	g.cut(s, largestTileM, s.cols)
-	work := func() int { return g.stepM * g.stepN * max(1, k) / s.rate }
-	for g.tiles() < enoughChunks && work() >= 2*leastWork {
-		switch rows, columns := g.stepM >= 2*leastM, g.stepN > s.nr; {
+	g.cut(s, maxCellRows, s.cols)
+	work := func() int { return g.cellRows * g.cellCols * max(1, k) / s.rate }
+	for g.cells() < enoughChunks && work() >= 2*minChunkWork {
+		switch rows, columns := g.cellRows >= 2*leastM, g.cellCols > s.nr; {
 		case columns && !(rows && rowsFirst):
-			g.cut(s, g.stepM, g.stepN/2)
+			g.cut(s, g.cellRows, g.cellCols/2)
 		case rows:
-			g.cut(s, g.stepM/2, g.stepN)
+			g.cut(s, g.cellRows/2, g.cellCols)
 		default:
 			return g
 		}
 	}
-	g.perChunk = max(1, min(leastWork/max(1, work()), g.tiles()/enoughChunks))
+	g.perChunk = max(1, min(minChunkWork/max(1, work()), g.cells()/enoughChunks))
 	return g
 }
 
@@ -53,7 +53,7 @@ const (
 )
 
 // mostCuts is how many ways to cut rows, and columns, are compared.
-const mostCuts = 32
+const maxCuts = 32
 
 // forThreads is g cut in the way that should take that many threads the least
 // time, where one product of k steps packs A or B, or does not: large tiles
@@ -67,19 +67,19 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 	if packsB {
 		b = costPack
 	}
-	for i := range min(mostCuts, chunks(g.m, s.mr)) {
-		for j := range min(mostCuts, chunks(g.n, s.nr)) {
+	for i := range min(maxCuts, ceilDiv(g.m, s.mr)) {
+		for j := range min(maxCuts, ceilDiv(g.n, s.nr)) {
 			try := g
-			try.cut(s, chunks(g.m, chunks(g.m, largestTileM)+i), chunks(g.n, chunks(g.n, s.cols)+j))
-			m, n := try.stepM, try.stepN
+			try.cut(s, ceilDiv(g.m, ceilDiv(g.m, maxCellRows)+i), ceilDiv(g.n, ceilDiv(g.n, s.cols)+j))
+			m, n := try.cellRows, try.cellCols
 			tile := k*(m*n/s.rate+m*a+n*b) + costChunk
 			// The threads' last tiles seldom end at once.
-			if cost := (float64(chunks(try.tiles(), threads)) + lateness) * float64(tile); cost < least {
+			if cost := (float64(ceilDiv(try.cells(), threads)) + lateness) * float64(tile); cost < least {
 				best, least = try, cost
 			}
 		}
 	}
-	best.perChunk = max(1, min(leastWork/max(1, best.stepM*best.stepN*k/s.rate), best.tiles()/(4*threads)))
+	best.perChunk = max(1, min(minChunkWork/max(1, best.cellRows*best.cellCols*k/s.rate), best.cells()/(4*threads)))
 	return best
 }
 
@@ -88,26 +88,26 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 func (g *grid) cut(s *sizes, stepM, stepN int) {
 	even := func(n, step, unit int) (int, int) {
 		step = max(unit, step)
-		step = chunks(chunks(n, max(1, chunks(n, step))), unit) * unit
+		step = ceilDiv(ceilDiv(n, max(1, ceilDiv(n, step))), unit) * unit
 		step = max(unit, step)
-		return step, chunks(n, step)
+		return step, ceilDiv(n, step)
 	}
-	g.stepM, g.tilesM = even(g.m, stepM, s.mr)
-	g.stepN, g.tilesN = even(g.n, stepN, s.nr)
+	g.cellRows, g.cellsM = even(g.m, stepM, s.mr)
+	g.cellCols, g.cellsN = even(g.n, stepN, s.nr)
 	g.perChunk = 1
 }
 
 // tiles is the number of tiles of all products, and chunks that of chunks.
-func (g *grid) tiles() int  { return g.count * g.tilesM * g.tilesN }
-func (g *grid) chunks() int { return chunks(g.tiles(), g.perChunk) }
+func (g *grid) cells() int  { return g.count * g.cellsM * g.cellsN }
+func (g *grid) chunks() int { return ceilDiv(g.cells(), g.perChunk) }
 
 // of are the tiles of chunk i.
-func (g *grid) of(i int) (first, end int) { return span(i, g.perChunk, g.tiles()) }
+func (g *grid) cellsOf(i int) (first, end int) { return interval(i, g.perChunk, g.cells()) }
 
 // at is tile i: which product, rows and columns.
-func (g *grid) at(i int) (p, i0, i1, j0, j1 int) {
-	j0, j1 = span(i%g.tilesN, g.stepN, g.n)
-	i /= g.tilesN
-	i0, i1 = span(i%g.tilesM, g.stepM, g.m)
-	return i / g.tilesM, i0, i1, j0, j1
+func (g *grid) cell(i int) (p, i0, i1, j0, j1 int) {
+	j0, j1 = interval(i%g.cellsN, g.cellCols, g.n)
+	i /= g.cellsN
+	i0, i1 = interval(i%g.cellsM, g.cellRows, g.m)
+	return i / g.cellsM, i0, i1, j0, j1
 }

@@ -248,7 +248,7 @@ func checkKept(t failer, s sample, base *launch) {
 	}
 	kept := newGuarded(int(bytes))
 	for _, made := range []bool{false, true} {
-		l.args.Kept, l.args.Made = kept.mem, made
+		l.args.Cache, l.args.Cached = kept.mem, made
 		if err := l.run(shuffled{2, rand.New(rand.NewPCG(1, 1))}); err != nil {
 			t.Fatalf("%v: %v", l.node, err)
 		}

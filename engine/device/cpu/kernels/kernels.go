@@ -32,8 +32,8 @@ type Pool interface {
 type Args struct {
 	In, Out [][]byte
 	Scratch []byte
-	Kept    []byte
-	Made    bool
+	Cache   []byte
+	Cached  bool
 }
 
 // Kernel runs one node. It keeps its arguments in its fields while it runs, so

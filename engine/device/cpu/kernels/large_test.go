@@ -93,7 +93,7 @@ func testTiles(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
 		m, n := 1+rng.IntN(131), 1+rng.IntN(203)
-		if l := Using(); l.formOf(false, m, n, k) != l.formOf(false, 131, 203, k) {
+		if l := Using(); l.formatOf(false, m, n, k) != l.formatOf(false, 131, 203, k) {
 			continue
 		}
 		part := productBits(t, a, b, m, n, k)
@@ -116,7 +116,7 @@ func testPackedAsAWhole(t *testing.T) {
 	for i := range 8 {
 		op := ops.MatMul{TransA: i&1 > 0, TransB: i&2 > 0, BF16: i&4 > 0}
 		a, b := noise(m, k), noise(k, n)
-		g := gemm{level: Using(), k: k, ldc: n, c: make([]float32, m*n), form: Using().formOf(op.BF16, m, n, k), a: operand{nil, k, 1}, b: operand{nil, n, 1}}
+		g := gemm{isa: Using(), k: k, ldc: n, c: make([]float32, m*n), format: Using().formatOf(op.BF16, m, n, k), a: operand{nil, k, 1}, b: operand{nil, n, 1}}
 		if op.TransA {
 			a, g.a.rs, g.a.cs = noise(k, m), 1, m
 		}
@@ -132,7 +132,7 @@ func testPackedAsAWhole(t *testing.T) {
 			}
 		}
 		checkKept(t, sample{op, []ref.Array{a, b}, 0}, l)
-		if p := l.kernel.(*matmul).packer; p.lenA+p.lenB == 0 && (op.BF16 || op.TransB && g.form != split) {
+		if p := l.kernel.(*matmul).prepacker; p.lenA+p.lenB == 0 && (op.BF16 || op.TransB && g.format != formatSplit) {
 			t.Errorf("%v was not packed as a whole", op)
 		}
 	}

@@ -21,10 +21,12 @@ func UseLibrary(l *blas.Library) { library.Store(l) }
 func UsingLibrary() *blas.Library { return library.Load() }
 
 // takesLibrary reports whether a library computes g.
-func (g *gemm) takesLibrary() bool { return g.im == nil && g.form == float && library.Load() != nil }
+func (g *gemm) usesLibrary() bool {
+	return g.im == nil && g.format == formatFloat && library.Load() != nil
+}
 
 // call computes a tile with the library.
-func (g *gemm) call(ws *workspace, i0, i1, j0, j1 int) {
+func (g *gemm) callLibrary(ws *workspace, i0, i1, j0, j1 int) {
 	g.a.check(i1, g.k)
 	g.b.check(g.k, j1)
 	_ = g.c[(i1-1)*g.ldc+j1-1]

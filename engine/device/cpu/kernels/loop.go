@@ -12,10 +12,10 @@ import (
 const grain = 4096
 
 // chunks is how many pieces of size g n elements make.
-func chunks(n, g int) int { return (n + g - 1) / g }
+func ceilDiv(n, g int) int { return (n + g - 1) / g }
 
 // span is piece i of n elements cut into pieces of size g.
-func span(i, g, n int) (lo, hi int) { return i * g, min(i*g+g, n) }
+func interval(i, g, n int) (lo, hi int) { return i * g, min(i*g+g, n) }
 
 // do runs a task, without the pool when there is nothing to share.
 func do(p Pool, n int, t Task) {
@@ -60,13 +60,13 @@ func rowGrain(c int) int { return max(1, grain/max(1, c)) }
 
 // first remembers the lowest position at which something was wrong, whichever
 // chunk reports first.
-type first struct{ pos int64 }
+type lowest struct{ pos int64 }
 
 // reset forgets; it must precede every run.
-func (f *first) reset() { atomic.StoreInt64(&f.pos, -1) }
+func (f *lowest) reset() { atomic.StoreInt64(&f.pos, -1) }
 
 // report records a position unless a lower one is known.
-func (f *first) report(pos int) {
+func (f *lowest) report(pos int) {
 	for {
 		old := atomic.LoadInt64(&f.pos)
 		if old >= 0 && old <= int64(pos) {
@@ -79,7 +79,7 @@ func (f *first) report(pos int) {
 }
 
 // get is the lowest position reported, -1 if there was none.
-func (f *first) get() int { return int(atomic.LoadInt64(&f.pos)) }
+func (f *lowest) position() int { return int(atomic.LoadInt64(&f.pos)) }
 
 // sameMemory reports whether two buffers are one.
 func sameMemory(a, b []byte) bool {

@@ -35,7 +35,7 @@ func total(partial []float64) float32 {
 type classRows struct {
 	vec     *vec.Funcs
 	r, c    int
-	bad     first // the first row whose target is no class
+	bad     lowest // the first row whose target is no class
 	logits  []float32
 	targets []int32
 	partial []float64 // one sum per chunk
@@ -52,7 +52,7 @@ func (k *classRows) take(a *Args) {
 	k.logits, k.targets = floats(a.In[0], k.r*k.c), ints(a.In[1], k.r)
 }
 
-func (k *classRows) chunks() int { return chunks(k.r, rowGrain(k.c)) }
+func (k *classRows) chunks() int { return ceilDiv(k.r, rowGrain(k.c)) }
 
 // row is the logits of row r and its target. An impossible target is
 // remembered, and 0 returned in its place.
@@ -67,7 +67,7 @@ func (k *classRows) row(r int) (x []float32, target int) {
 
 // err is about the first impossible target, if there was one.
 func (k *classRows) err() error {
-	r := k.bad.get()
+	r := k.bad.position()
 	if r < 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (k *crossEntropy) end(a *Args) error {
 }
 
 func (k *crossEntropy) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.c), k.r)
+	lo, hi := interval(i, rowGrain(k.c), k.r)
 	sum := 0.0
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
@@ -135,7 +135,7 @@ func (k *crossEntropyGrad) bind(a *Args) int {
 func (k *crossEntropyGrad) end(*Args) error { return k.err() }
 
 func (k *crossEntropyGrad) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.c), k.r)
+	lo, hi := interval(i, rowGrain(k.c), k.r)
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
 		lse, xt := k.lse[lo], float64(x[t])
@@ -166,7 +166,7 @@ func (k *correct) end(a *Args) error {
 }
 
 func (k *correct) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.c), k.r)
+	lo, hi := interval(i, rowGrain(k.c), k.r)
 	sum := 0.0
 	for ; lo < hi; lo++ {
 		x, t := k.row(lo)
@@ -207,10 +207,10 @@ func bce(v *vec.Funcs) func(a, b []float32) float64 { return v.LogisticLoss }
 
 func binaryCorrect(*vec.Funcs) func(a, b []float32) float64 { return countCorrect }
 
-func (k *pairSumKernel) ScratchBytes() int64 { return int64(chunks(k.n, grain)) * 8 }
+func (k *pairSumKernel) ScratchBytes() int64 { return int64(ceilDiv(k.n, grain)) * 8 }
 
 func (k *pairSumKernel) Run(p Pool, a *Args) error {
-	c := chunks(k.n, grain)
+	c := ceilDiv(k.n, grain)
 	k.a, k.b, k.partial = floats(a.In[0], k.n), floats(a.In[1], k.n), doubles(a.Scratch, c)
 	do(p, c, k)
 	floats(a.Out[0], 1)[0] = total(k.partial)
@@ -218,7 +218,7 @@ func (k *pairSumKernel) Run(p Pool, a *Args) error {
 }
 
 func (k *pairSumKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
+	lo, hi := interval(i, grain, k.n)
 	k.partial[i] = k.f(k.a[lo:hi], k.b[lo:hi])
 }
 
@@ -250,12 +250,12 @@ func (k *scaledPairKernel) ScratchBytes() int64 { return 0 }
 
 func (k *scaledPairKernel) Run(p Pool, a *Args) error {
 	k.y, k.a, k.b, k.d = floats(a.Out[0], k.n), floats(a.In[0], k.n), floats(a.In[1], k.n), scalar(a.In[2])
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *scaledPairKernel) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
+	lo, hi := interval(i, grain, k.n)
 	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi], k.d)
 }
 

@@ -12,14 +12,14 @@ var matmulKernels = map[string]constructor{"matmul(f32,f32)->f32": newMatMul}
 // matmul is a batch of products, each cut into tiles of the output, and where
 // those are too few to share, also into blocks of K.
 type matmul struct {
-	level          Level
+	isa            ISA
 	grid           grid
-	cut            cut   // what grid is cut for; zero if it is not
-	parts          parts // of one block of K each
+	fitted         gridKey  // what grid is cut for; zero if it is not
+	partials       partials // of one block of K each
 	k              int
 	transA, transB bool
-	form           form
-	packer         packer
+	format         format
+	prepacker      prepacker
 	lenA, lenB     int // elements of a whole operand
 	strideA        int // elements from one product's operand to the next
 	strideB        int
@@ -41,70 +41,70 @@ func newMatMul(n *graph.Node) (Kernel, error) {
 		m, batch = m*batch, 1
 	}
 	l := Using()
-	form := l.formOf(op.BF16, m, cols, k)
+	form := l.formatOf(op.BF16, m, cols, k)
 	s := l.sizes(form)
 	g := newGrid(s, batch, m, cols, k, matmulM, op.TransA && m >= s.far)
 	mm := &matmul{
-		level: l, grid: g, parts: newParts(g, chunks(k, s.depth(k))), k: k, transA: op.TransA, transB: op.TransB, form: form,
+		isa: l, grid: g, partials: newPartials(g, ceilDiv(k, s.depth(k))), k: k, transA: op.TransA, transB: op.TransB, format: form,
 		lenA: sa.Elems(), lenB: sb.Elems(), strideA: m * k, strideB: k * cols,
 	}
-	mm.packer.set(mm)
+	mm.prepacker.set(mm)
 	return mm, nil
 }
 
 // Then implements [Follower].
-func (k *matmul) Then(e Epilogue) { k.parts.then = e }
+func (k *matmul) Then(e Epilogue) { k.partials.then = e }
 
-func (k *matmul) ScratchBytes() int64 { return k.parts.bytes() + k.packer.bytes() }
+func (k *matmul) ScratchBytes() int64 { return k.partials.bytes() + k.prepacker.bytes() }
 
 func (k *matmul) Run(p Pool, a *Args) error {
-	if c := (cut{p.Threads(), a.Kept != nil}); k.parts.count == 1 && k.cut != c && library.Load() == nil {
-		k.cutFor(c)
+	if c := (gridKey{p.Threads(), a.Cache != nil}); k.partials.count == 1 && k.fitted != c && library.Load() == nil {
+		k.fitGrid(c)
 	}
 	g := &k.grid
 	k.a, k.b = floats(a.In[0], k.lenA), floats(a.In[1], k.lenB)
 	k.c = floats(a.Out[0], g.count*g.m*g.n)
-	k.parts.bind(k.c, a.Scratch)
-	k.packer.run(p, a)
-	do(p, g.chunks()*k.parts.count, k)
-	k.parts.sum(p)
+	k.partials.bind(k.c, a.Scratch)
+	k.prepacker.run(p, a)
+	do(p, g.chunks()*k.partials.count, k)
+	k.partials.sum(p)
 	return nil
 }
 
 // Keeps implements [Keeper].
 func (k *matmul) Keeps() (input int, bytes int64, layout string) {
-	return 1, int64(k.packer.keepB) * 4, fmt.Sprintf("%v %v %d x %d, transposed %v", k.level, k.form, k.k, k.grid.n, k.transB)
+	return 1, int64(k.prepacker.cacheB) * 4, fmt.Sprintf("%v %v %d x %d, transposed %v", k.isa, k.format, k.k, k.grid.n, k.transB)
 }
 
 // cut is what the best way to cut a grid depends on, beside shapes.
-type cut struct {
+type gridKey struct {
 	threads int
-	kept    bool // B is packed in kept memory
+	cached  bool // B is packed in kept memory
 }
 
 // cutFor cuts the grid anew.
-func (k *matmul) cutFor(c cut) {
+func (k *matmul) fitGrid(c gridKey) {
 	g := k.layout()
-	packsA := g.packsA() && k.packer.lenA == 0
-	packsB := g.packsB(min(k.grid.m, largestTileM)) && k.packer.lenB == 0 && !c.kept
-	k.grid = k.grid.forThreads(k.level.sizes(k.form), c.threads, k.k, packsA, packsB)
-	k.cut = c
+	packsA := g.packsA() && k.prepacker.lenA == 0
+	packsB := g.packsB(min(k.grid.m, maxCellRows)) && k.prepacker.lenB == 0 && !c.cached
+	k.grid = k.grid.forThreads(k.isa.sizes(k.format), c.threads, k.k, packsA, packsB)
+	k.fitted = c
 }
 
 func (k *matmul) Chunk(i int) {
-	part, i := i%k.parts.count, i/k.parts.count
+	part, i := i%k.partials.count, i/k.partials.count
 	k0, kn, c, then := 0, k.k, k.c, (*Epilogue)(nil)
-	if k.parts.then != nil {
-		then = &k.parts.then
+	if k.partials.then != nil {
+		then = &k.partials.then
 	}
-	if k.parts.count > 1 {
+	if k.partials.count > 1 {
 		then = nil // once the parts are added up
-		depth := k.level.sizes(k.form).depth(k.k)
-		k0, c = part*depth, k.parts.of(part)
+		depth := k.isa.sizes(k.format).depth(k.k)
+		k0, c = part*depth, k.partials.of(part)
 		kn = min(depth, k.k-k0)
 	}
-	for t, end := k.grid.of(i); t < end; t++ {
-		p, i0, i1, j0, j1 := k.grid.at(t)
+	for t, end := k.grid.cellsOf(i); t < end; t++ {
+		p, i0, i1, j0, j1 := k.grid.cell(t)
 		g := k.product(p, c)
 		g.a.data, g.b.data, g.k = g.a.data[k0*g.a.cs:], g.b.data[k0*g.b.rs:], kn
 		g.then, g.row = then, p*k.grid.m
@@ -114,7 +114,7 @@ func (k *matmul) Chunk(i int) {
 
 // layout is a product without its memory.
 func (k *matmul) layout() gemm {
-	g := gemm{level: k.level, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k, form: k.form}
+	g := gemm{isa: k.isa, a: operand{rs: k.k, cs: 1}, b: operand{rs: k.grid.n, cs: 1}, ldc: k.grid.n, k: k.k, format: k.format}
 	if k.transA {
 		g.a.rs, g.a.cs = 1, k.grid.m
 	}
@@ -129,6 +129,6 @@ func (k *matmul) product(p int, c []float32) gemm {
 	g, size := k.layout(), k.grid.m*k.grid.n
 	g.a.data, g.b.data = k.a[p*k.strideA:][:k.strideA], k.b[p*k.strideB:][:k.strideB]
 	g.c = c[p*size:][:size]
-	g.whole = &k.packer
+	g.packed = &k.prepacker
 	return g
 }

@@ -62,24 +62,24 @@ func (v *view) at(i int) int {
 }
 
 // run is the length of the innermost dimension and its stride.
-func (v *view) run() (n, stride int) {
+func (v *view) inner() (n, stride int) {
 	last := len(v.dims) - 1
 	return v.dims[last], v.strides[last]
 }
 
 // viewCopy writes a view of its input as a contiguous output.
 type viewCopy struct {
-	level Level
-	n     int
-	view  view
-	y, x  []int32
+	isa  ISA
+	n    int
+	view view
+	y, x []int32
 }
 
 func newViewCopy(n *graph.Node, strides []int, base int) (Kernel, error) {
 	s := out(n, 0).Shape
-	k := &viewCopy{level: Using(), n: s.Elems(), view: viewOf(s, strides, base)}
+	k := &viewCopy{isa: Using(), n: s.Elems(), view: viewOf(s, strides, base)}
 	if r := len(k.view.dims); r >= 2 && k.view.strides[r-2] == 1 && k.view.strides[r-1] > 1 {
-		return (*tiledCopy)(k), nil
+		return (*transposeCopy)(k), nil
 	}
 	return k, nil
 }
@@ -126,51 +126,51 @@ func (k *viewCopy) Run(p Pool, a *Args) error {
 		return nil // a reshape in place
 	}
 	k.y, k.x = ints(a.Out[0], k.n), shape.View[int32](a.In[0])
-	do(p, chunks(k.n, copyGrain), k)
+	do(p, ceilDiv(k.n, copyGrain), k)
 	return nil
 }
 
 func (k *viewCopy) Chunk(i int) {
-	lo, hi := span(i, copyGrain, k.n)
-	read(k.level, &k.view, k.y[lo:hi], k.x, lo)
+	lo, hi := interval(i, copyGrain, k.n)
+	read(k.isa, &k.view, k.y[lo:hi], k.x, lo)
 }
 
 // tiledCopy is a viewCopy whose last two dimensions are a transposed matrix.
-type tiledCopy viewCopy
+type transposeCopy viewCopy
 
 // tileRows is how many rows of the output a chunk writes.
-const tileRows = 256
+const transposeRows = 256
 
-func (k *tiledCopy) ScratchBytes() int64 { return 0 }
+func (k *transposeCopy) ScratchBytes() int64 { return 0 }
 
 // matrix is the last two dimensions, and how many matrices there are.
-func (k *tiledCopy) matrix() (count, rows, cols int) {
+func (k *transposeCopy) matrix() (count, rows, cols int) {
 	last := len(k.view.dims) - 1
 	rows, cols = k.view.dims[last-1], k.view.dims[last]
 	return k.n / max(1, rows*cols), rows, cols
 }
 
-func (k *tiledCopy) Run(p Pool, a *Args) error {
+func (k *transposeCopy) Run(p Pool, a *Args) error {
 	k.y, k.x = ints(a.Out[0], k.n), shape.View[int32](a.In[0])
 	count, rows, _ := k.matrix()
-	do(p, count*chunks(rows, tileRows), k)
+	do(p, count*ceilDiv(rows, transposeRows), k)
 	return nil
 }
 
-func (k *tiledCopy) Chunk(i int) {
+func (k *transposeCopy) Chunk(i int) {
 	_, rows, cols := k.matrix()
-	_, stride := k.view.run()
-	per := chunks(rows, tileRows)
+	_, stride := k.view.inner()
+	per := ceilDiv(rows, transposeRows)
 	m := i / per
-	r0, r1 := span(i%per, tileRows, rows)
+	r0, r1 := interval(i%per, transposeRows, rows)
 	if first := m*rows + r0; cols > 0 {
-		turn(k.level, k.y[first*cols:], cols, k.x[k.view.at(first):], stride, cols, r1-r0)
+		turn(k.isa, k.y[first*cols:], cols, k.x[k.view.at(first):], stride, cols, r1-r0)
 	}
 }
 
 // sliceGrad places its input inside zeros.
 type sliceGrad struct {
-	level   Level
+	isa     ISA
 	n, m    int // elements of the output and of the input
 	view    view
 	y, x    []int32
@@ -181,7 +181,7 @@ func newSliceGrad(n *graph.Node) (Kernel, error) {
 	st := out(n, 0).Shape.Strides()
 	x := in(n, 0).Shape
 	return &sliceGrad{
-		level: Using(), n: out(n, 0).Elems(), m: x.Elems(), view: viewOf(x, st, dot(st, n.Op.(ops.SliceGrad).Start)),
+		isa: Using(), n: out(n, 0).Elems(), m: x.Elems(), view: viewOf(x, st, dot(st, n.Op.(ops.SliceGrad).Start)),
 	}, nil
 }
 
@@ -190,20 +190,20 @@ func (k *sliceGrad) ScratchBytes() int64 { return 0 }
 func (k *sliceGrad) Run(p Pool, a *Args) error {
 	k.y, k.x = ints(a.Out[0], k.n), ints(a.In[0], k.m)
 	k.placing = false
-	do(p, chunks(k.n, copyGrain), k)
+	do(p, ceilDiv(k.n, copyGrain), k)
 	k.placing = true
-	do(p, chunks(k.m, copyGrain), k)
+	do(p, ceilDiv(k.m, copyGrain), k)
 	return nil
 }
 
 func (k *sliceGrad) Chunk(i int) {
 	if !k.placing {
-		lo, hi := span(i, copyGrain, k.n)
+		lo, hi := interval(i, copyGrain, k.n)
 		clear(k.y[lo:hi])
 		return
 	}
-	lo, hi := span(i, copyGrain, k.m)
-	inner, stride := k.view.run()
+	lo, hi := interval(i, copyGrain, k.m)
+	inner, stride := k.view.inner()
 	rows, apart := k.view.rows()
 	for lo < hi {
 		row, off := lo/inner, lo%inner
@@ -211,12 +211,12 @@ func (k *sliceGrad) Chunk(i int) {
 		n := min(rows-row%rows, (hi-lo)/inner) * inner // whole rows
 		if off > 0 || n == 0 {
 			n = min(inner-off, hi-lo)
-			writeRun(k.y[p:], k.x[lo:lo+n], stride)
+			writeStrided(k.y[p:], k.x[lo:lo+n], stride)
 		} else if stride == 1 {
-			copyRows(k.level, k.y[p:], k.x[lo:], apart, inner, n/inner, inner)
+			copyRows(k.isa, k.y[p:], k.x[lo:], apart, inner, n/inner, inner)
 		} else {
 			for i := range n / inner {
-				writeRun(k.y[p+i*apart:], k.x[lo+i*inner:][:inner], stride)
+				writeStrided(k.y[p+i*apart:], k.x[lo+i*inner:][:inner], stride)
 			}
 		}
 		lo += n
@@ -224,7 +224,7 @@ func (k *sliceGrad) Chunk(i int) {
 }
 
 // writeRun writes every stride-th element.
-func writeRun(y, x []int32, stride int) {
+func writeStrided(y, x []int32, stride int) {
 	for j, v := range x {
 		y[j*stride] = v
 	}
@@ -232,20 +232,20 @@ func writeRun(y, x []int32, stride int) {
 
 // concat copies, for each index of the axes before Axis, one run per input.
 type concat struct {
-	level        Level
-	outer, width int
-	runs, starts []int // per input: length of a run and where it goes in the output's
-	y            []int32
-	x            [][]int32
+	isa             ISA
+	outer, width    int
+	lengths, starts []int // per input: length of a run and where it goes in the output's
+	y               []int32
+	x               [][]int32
 }
 
 func newConcat(n *graph.Node) (Kernel, error) {
 	axis, s := n.Op.(ops.Concat).Axis, out(n, 0).Shape
-	k := &concat{level: Using(), outer: s[:axis].Elems(), width: s[axis:].Elems(), x: make([][]int32, len(n.In))}
+	k := &concat{isa: Using(), outer: s[:axis].Elems(), width: s[axis:].Elems(), x: make([][]int32, len(n.In))}
 	at := 0
 	for _, v := range n.In {
 		run := v.Meta.Shape[axis:].Elems()
-		k.runs, k.starts = append(k.runs, run), append(k.starts, at)
+		k.lengths, k.starts = append(k.lengths, run), append(k.starts, at)
 		at += run
 	}
 	return k, nil
@@ -255,10 +255,10 @@ func (k *concat) ScratchBytes() int64 { return 0 }
 
 func (k *concat) Run(p Pool, a *Args) error {
 	k.y = ints(a.Out[0], k.outer*k.width)
-	for i, run := range k.runs {
+	for i, run := range k.lengths {
 		k.x[i] = ints(a.In[i], k.outer*run)
 	}
-	do(p, chunks(k.outer, k.step())*chunks(len(k.runs), k.sources()), k)
+	do(p, ceilDiv(k.outer, k.step())*ceilDiv(len(k.lengths), k.sources()), k)
 	return nil
 }
 
@@ -271,16 +271,16 @@ func (k *concat) sources() int {
 	if k.width > copyGrain {
 		return 1
 	}
-	return len(k.runs)
+	return len(k.lengths)
 }
 
 func (k *concat) Chunk(i int) {
-	across := chunks(len(k.runs), k.sources())
-	lo, hi := span(i/across, k.step(), k.outer)
-	first, end := span(i%across, k.sources(), len(k.runs))
+	across := ceilDiv(len(k.lengths), k.sources())
+	lo, hi := interval(i/across, k.step(), k.outer)
+	first, end := interval(i%across, k.sources(), len(k.lengths))
 	for src := first; src < end; src++ {
-		if run, at := k.runs[src], k.starts[src]; run > 0 {
-			copyRows(k.level, k.y[lo*k.width+at:], k.x[src][lo*run:], k.width, run, hi-lo, run)
+		if run, at := k.lengths[src], k.starts[src]; run > 0 {
+			copyRows(k.isa, k.y[lo*k.width+at:], k.x[src][lo*run:], k.width, run, hi-lo, run)
 		}
 	}
 }

@@ -39,12 +39,12 @@ func (k *layerNorm) ScratchBytes() int64 { return 0 }
 func (k *layerNorm) Run(p Pool, a *Args) error {
 	k.x, k.gamma, k.beta = floats(a.In[0], k.r*k.d), floats(a.In[1], k.d), floats(a.In[2], k.d)
 	k.y, k.mean, k.rstds = floats(a.Out[0], k.r*k.d), floats(a.Out[1], k.r), floats(a.Out[2], k.r)
-	do(p, chunks(k.r, rowGrain(k.d)), k)
+	do(p, ceilDiv(k.r, rowGrain(k.d)), k)
 	return nil
 }
 
 func (k *layerNorm) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.d), k.r)
+	lo, hi := interval(i, rowGrain(k.d), k.r)
 	for r := lo; r < hi; r++ {
 		x, y := k.x[r*k.d:][:k.d], k.y[r*k.d:][:k.d]
 		n := float64(k.d)
@@ -67,7 +67,7 @@ type layerNormGrad struct {
 	x, gamma, mean, rstds, dy []float32
 	dx, dgamma, dbeta         []float32
 	sums                      []float64 // [d]
-	parts                     []float32 // [chunks, 2, d]
+	partials                  []float32 // [chunks, 2, d]
 	then                      Epilogue
 }
 
@@ -81,13 +81,13 @@ func newLayerNormGrad(n *graph.Node) (Kernel, error) {
 }
 
 // grain is how many rows a chunk has.
-func (k *layerNormGrad) grain() int { return max(8, min(normRows, chunks(k.r, 2*enoughChunks))) }
+func (k *layerNormGrad) grain() int { return max(8, min(normRows, ceilDiv(k.r, 2*enoughChunks))) }
 
 // Then implements [Follower].
 func (k *layerNormGrad) Then(e Epilogue) { k.then = e }
 
 func (k *layerNormGrad) ScratchBytes() int64 {
-	return int64(1+chunks(k.r, k.grain())) * int64(k.d) * 8
+	return int64(1+ceilDiv(k.r, k.grain())) * int64(k.d) * 8
 }
 
 func (k *layerNormGrad) Run(p Pool, a *Args) error {
@@ -95,16 +95,16 @@ func (k *layerNormGrad) Run(p Pool, a *Args) error {
 	k.x, k.gamma, k.dy = floats(a.In[0], n), floats(a.In[1], k.d), floats(a.In[4], n)
 	k.mean, k.rstds = floats(a.In[2], k.r), floats(a.In[3], k.r)
 	k.dx, k.dgamma, k.dbeta = floats(a.Out[0], n), floats(a.Out[1], k.d), floats(a.Out[2], k.d)
-	c := chunks(k.r, k.grain())
-	k.sums, k.parts = doubles(a.Scratch, k.d), floats(a.Scratch[k.d*8:], c*2*k.d)
+	c := ceilDiv(k.r, k.grain())
+	k.sums, k.partials = doubles(a.Scratch, k.d), floats(a.Scratch[k.d*8:], c*2*k.d)
 	do(p, c, k)
-	do(p, chunks(k.d, normColumns), (*layerNormColumns)(k))
+	do(p, ceilDiv(k.d, normColumns), (*layerNormColumns)(k))
 	return nil
 }
 
 func (k *layerNormGrad) Chunk(i int) {
-	lo, hi := span(i, k.grain(), k.r)
-	part := k.parts[i*2*k.d:][:2*k.d]
+	lo, hi := interval(i, k.grain(), k.r)
+	part := k.partials[i*2*k.d:][:2*k.d]
 	clear(part)
 	dgamma, dbeta := part[:k.d], part[k.d:]
 	for r := lo; r < hi; r++ {
@@ -126,12 +126,12 @@ type layerNormColumns layerNormGrad
 const normColumns = 128
 
 func (k *layerNormColumns) Chunk(i int) {
-	lo, hi := span(i, normColumns, k.d)
+	lo, hi := interval(i, normColumns, k.d)
 	sums := k.sums[lo:hi]
 	for which, out := range [2][]float32{k.dgamma, k.dbeta} {
 		clear(sums)
-		if len(k.parts) > 0 {
-			k.vec.SumRows(sums, k.parts[which*k.d+lo:], 2*k.d, len(k.parts)/(2*k.d))
+		if len(k.partials) > 0 {
+			k.vec.SumRows(sums, k.partials[which*k.d+lo:], 2*k.d, len(k.partials)/(2*k.d))
 		}
 		for j, v := range sums {
 			out[lo+j] = float32(v)
@@ -160,7 +160,7 @@ func (k *channels) count() float64 { return float64(k.n * k.s) }
 // grain is how many channels make a chunk: where planes are small some, so that
 // what is read of a sample is worth fetching.
 func (k *channels) grain() int {
-	return max(rowGrain(k.n*k.s), min(channelGroup, chunks(512, max(1, k.s)), k.c/enoughChunks))
+	return max(rowGrain(k.n*k.s), min(channelGroup, ceilDiv(512, max(1, k.s)), k.c/enoughChunks))
 }
 
 // channelGroup is the most channels that are gone through together, sample by
@@ -216,12 +216,12 @@ func (k *batchNorm) finish(c int, mean, variance float64) {
 
 func (k *batchNorm) Run(p Pool, a *Args) error {
 	k.bind(a)
-	do(p, chunks(k.c, k.grain()), k)
+	do(p, ceilDiv(k.c, k.grain()), k)
 	return nil
 }
 
 func (k *batchNorm) Chunk(i int) {
-	lo, hi := span(i, k.grain(), k.c)
+	lo, hi := interval(i, k.grain(), k.c)
 	for ; lo < hi; lo += channelGroup {
 		k.group(lo, min(channelGroup, hi-lo))
 	}
@@ -285,12 +285,12 @@ func (k *batchNormGrad) finish(c int, dyx, dy float64) (level, slope, factor flo
 
 func (k *batchNormGrad) Run(p Pool, a *Args) error {
 	k.bind(a)
-	do(p, chunks(k.c, k.grain()), k)
+	do(p, ceilDiv(k.c, k.grain()), k)
 	return nil
 }
 
 func (k *batchNormGrad) Chunk(i int) {
-	lo, hi := span(i, k.grain(), k.c)
+	lo, hi := interval(i, k.grain(), k.c)
 	for ; lo < hi; lo += channelGroup {
 		k.group(lo, min(channelGroup, hi-lo))
 	}
@@ -349,12 +349,12 @@ func (k *batchNormEval) rstd(c int) float32 {
 
 func (k *batchNormEval) Run(p Pool, a *Args) error {
 	k.bind(a)
-	do(p, chunks(k.c, k.grain()), k)
+	do(p, ceilDiv(k.c, k.grain()), k)
 	return nil
 }
 
 func (k *batchNormEval) Chunk(i int) {
-	lo, hi := span(i, k.grain(), k.c)
+	lo, hi := interval(i, k.grain(), k.c)
 	for ; lo < hi; lo += channelGroup {
 		var by [channelGroup]scaling
 		count := min(channelGroup, hi-lo)

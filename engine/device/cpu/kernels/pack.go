@@ -12,9 +12,9 @@ type panels struct {
 // goes through few columns of all panels at a time: what columns that are far
 // apart have in a page or a cache line is then read together.
 func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
-	s := g.level.sizes(g.form)
+	s := g.isa.sizes(g.format)
 	n := min(s.groups, groups-p)
-	if g.form.tiled() {
+	if g.format.inTiles() {
 		i, end := g.group(i0, i1, p, groups)
 		g.tilesOfA(ws, ws.a, i, end, k0, kn)
 		return
@@ -31,17 +31,17 @@ func (g *gemm) packA(ws *workspace, i0, i1, p, groups, k0, kn int) {
 		for q := range n {
 			i, end := g.group(i0, i1, p+q, groups)
 			src := &g.a.data[i*g.a.rs+(k0+k)*g.a.cs]
-			g.level.gather(&ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
+			g.isa.gather(&ws.a[(q*blockK+k)*strip], src, g.a.rs, g.a.cs, end-i, min(packDepth, kn-k))
 		}
 	}
-	for q := 0; g.form != float && q < n; q++ {
+	for q := 0; g.format != formatFloat && q < n; q++ {
 		g.roundPanel(ws.a[q*blockK*strip:], strip, kn)
 	}
 }
 
 // panelA is the panel of group p, with its strides.
 func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
-	s := g.level.sizes(g.form)
+	s := g.isa.sizes(g.format)
 	q := p % s.groups * s.strip
 	if g.rowsOfA() {
 		return &ws.a[q*blockK], blockK, 1
@@ -53,41 +53,41 @@ func (g *gemm) panelA(ws *workspace, p int) (a *float32, rs, cs int) {
 // columns. What a last, narrower panel is filled up with does not matter: a
 // column of B only reaches its own column of C.
 func (g *gemm) packB(ws *workspace, p panels, k0, j0, j1 int) {
-	s, kn := g.level.sizes(g.form), p.k
+	s, kn := g.isa.sizes(g.format), p.k
 	switch {
-	case g.form.tiled():
+	case g.format.inTiles():
 		g.tilesOfB(ws, p, k0, j0, j1)
-	case g.form == pairs:
+	case g.format == formatPairs:
 		g.pairB(ws, p, k0, j0, j1)
 	case g.im != nil && !g.im.transposed:
 		row := ws.rows[:j1-j0]
 		for k := range kn {
 			g.im.fill(row, k0+k, j0)
-			g.level.spread(&p.data[k*s.nr], p.step, &row[0], 0, len(row), 1)
+			g.isa.spread(&p.data[k*s.nr], p.step, &row[0], 0, len(row), 1)
 		}
 	case g.im == nil && g.b.cs == 1:
 		g.b.check(k0+kn, j1)
-		g.level.spread(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, kn)
+		g.isa.spread(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, kn)
 	default:
 		g.packColumns(ws, p, k0, j0, j1)
 	}
-	for j := j0; g.form == rounded && j < j1; j += s.nr {
+	for j := j0; g.format == formatRounded && j < j1; j += s.nr {
 		panel := p.data[(j-j0)/s.nr*p.step:][:kn*s.nr]
-		g.level.round(panel, panel)
+		g.isa.round(panel, panel)
 	}
 }
 
 // packColumns packs a B whose columns lie in order, or can be read in order
 // from an image, by transposing some of them at a time.
 func (g *gemm) packColumns(ws *workspace, p panels, k0, j0, j1 int) {
-	s := levelSizes[g.level]
+	s := isaSizes[g.isa]
 	if g.im == nil {
 		g.b.check(k0+p.k, j1)
 	}
 	for j := j0; j < j1; j += s.lanes {
 		dst := &p.data[(j-j0)/s.nr*p.step+(j-j0)%s.nr]
 		if g.im == nil && j+s.lanes <= j1 {
-			g.level.transpose(dst, s.nr, &g.b.data[j*g.b.cs+k0], g.b.cs, p.k)
+			g.isa.transpose(dst, s.nr, &g.b.data[j*g.b.cs+k0], g.b.cs, p.k)
 			continue
 		}
 		for l := range min(s.lanes, j1-j) {
@@ -98,7 +98,7 @@ func (g *gemm) packColumns(ws *workspace, p panels, k0, j0, j1 int) {
 				copy(column, g.b.data[(j+l)*g.b.cs+k0:])
 			}
 		}
-		g.level.transpose(dst, s.nr, &ws.rows[0], blockK, p.k)
+		g.isa.transpose(dst, s.nr, &ws.rows[0], blockK, p.k)
 	}
 }
 

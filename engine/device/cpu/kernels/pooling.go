@@ -20,7 +20,7 @@ var poolingKernels = map[string]constructor{
 type pool2d struct {
 	planes, h, w, oh, ow int
 	kernel, stride, pad  int
-	level                Level
+	isa                  ISA
 	x, y                 []float32
 	idx                  []int32
 	taps                 []tap    // nil where windows are gone through one by one
@@ -30,7 +30,7 @@ type pool2d struct {
 func pool2dOf(x, y shape.Shape, kernel, stride, pad int) pool2d {
 	k := pool2d{
 		planes: x[0] * x[1], h: x[2], w: x[3], oh: y[2], ow: y[3],
-		kernel: kernel, stride: stride, pad: pad, level: Using(),
+		kernel: kernel, stride: stride, pad: pad, isa: Using(),
 	}
 	if kernel > 0 && k.takesTaps() {
 		k.taps = k.newTaps()
@@ -85,18 +85,18 @@ func newMaxPool(n *graph.Node) (Kernel, error) {
 func (k *maxPool) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.Out[0])
 	k.idx = ints(a.Out[1], len(k.y))
-	do(p, chunks(k.planes, k.per()), k)
+	do(p, ceilDiv(k.planes, k.per()), k)
 	return nil
 }
 
 func (k *maxPool) Chunk(i int) {
-	lo, hi := span(i, k.per(), k.planes)
+	lo, hi := interval(i, k.per(), k.planes)
 	for p := lo; p < hi; p++ {
 		x, y := k.plane(p)
 		idx := k.idx[p*len(y):][:len(y)]
 		switch {
 		case k.kernel == 2 && k.stride == 2 && k.pad == 0 && len(y) > 0 &&
-			k.level.maxPool(&y[0], &idx[0], &x[0], k.w, k.oh, k.ow):
+			k.isa.maxPool(&y[0], &idx[0], &x[0], k.w, k.oh, k.ow):
 		case k.taps != nil:
 			k.larger(x, y, idx)
 		default:
@@ -134,7 +134,7 @@ func largest(x []float32, w, h0, h1, w0, w1 int) int {
 
 type maxPoolGrad struct {
 	pool2d
-	bad first
+	bad lowest
 }
 
 func newMaxPoolGrad(n *graph.Node) (Kernel, error) {
@@ -148,8 +148,8 @@ func (k *maxPoolGrad) Run(p Pool, a *Args) error {
 	k.bind(a.Out[0], a.In[1])
 	k.idx = ints(a.In[0], len(k.y))
 	k.bad.reset()
-	do(p, chunks(k.planes, k.per()), k)
-	if i := k.bad.get(); i >= 0 {
+	do(p, ceilDiv(k.planes, k.per()), k)
+	if i := k.bad.position(); i >= 0 {
 		return fmt.Errorf("index %d at position %d is outside its plane of %d elements: pass the idx that max_pool2d gave",
 			k.idx[i], i, k.h*k.w)
 	}
@@ -157,11 +157,11 @@ func (k *maxPoolGrad) Run(p Pool, a *Args) error {
 }
 
 func (k *maxPoolGrad) Chunk(i int) {
-	lo, hi := span(i, k.per(), k.planes)
+	lo, hi := interval(i, k.per(), k.planes)
 	for p := lo; p < hi; p++ {
 		dx, dy := k.plane(p)
 		idx := k.idx[p*len(dy):][:len(dy)]
-		if !k.place(dx, dy, idx) {
+		if !k.sideBySide(dx, dy, idx) {
 			k.scatter(p*len(dy), dx, dy, idx)
 		}
 	}
@@ -170,8 +170,8 @@ func (k *maxPoolGrad) Chunk(i int) {
 
 // place writes a plane as windows of 2x2 side by side. It fails where the sides
 // or an index show that they were others.
-func (k *maxPoolGrad) place(dx, dy []float32, idx []int32) bool {
-	if len(dy) == 0 || k.h/2 != k.oh || k.w/2 != k.ow || !k.level.maxPoolGrad(&dx[0], &idx[0], &dy[0], k.w, k.oh, k.ow) {
+func (k *maxPoolGrad) sideBySide(dx, dy []float32, idx []int32) bool {
+	if len(dy) == 0 || k.h/2 != k.oh || k.w/2 != k.ow || !k.isa.maxPoolGrad(&dx[0], &idx[0], &dy[0], k.w, k.oh, k.ow) {
 		return false
 	}
 	clear(dx[2*k.oh*k.w:])
@@ -205,18 +205,18 @@ func newAvgPool(n *graph.Node) (Kernel, error) {
 
 func (k *avgPool) Run(p Pool, a *Args) error {
 	k.bind(a.In[0], a.Out[0])
-	do(p, chunks(k.planes, k.per()), k)
+	do(p, ceilDiv(k.planes, k.per()), k)
 	return nil
 }
 
 func (k *avgPool) Chunk(i int) {
-	lo, hi := span(i, k.per(), k.planes)
+	lo, hi := interval(i, k.per(), k.planes)
 	inv := 1 / float32(k.kernel*k.kernel)
 	for p := lo; p < hi; p++ {
 		x, y := k.plane(p)
 		if k.taps != nil {
 			k.add(x, y)
-			k.level.vec().MulScalar(y, y, inv)
+			k.isa.vec().MulScalar(y, y, inv)
 			continue
 		}
 		k.average(x, y, inv)
@@ -237,7 +237,7 @@ func (k *avgPool) average(x, y []float32, inv float32) {
 // sum adds up a window.
 func (k *avgPool) sum(x []float32, h0, h1, w0, w1 int) float32 {
 	if w1-w0 == k.w && h1 > h0 {
-		return float32(k.level.vec().Sum(x[h0*k.w : h1*k.w]))
+		return float32(k.isa.vec().Sum(x[h0*k.w : h1*k.w]))
 	}
 	s := float32(0)
 	for h := h0; h < h1; h++ {
@@ -268,11 +268,11 @@ func newAvgPoolGrad(n *graph.Node) (Kernel, error) {
 }
 
 func (k *avgPoolGrad) newFrom() [][]int32 {
-	from := make([][]int32, chunks(k.kernel, k.stride))
+	from := make([][]int32, ceilDiv(k.kernel, k.stride))
 	for i := range from {
 		from[i] = make([]int32, k.w)
 		for w := range from[i] {
-			o := chunks(max(0, w+k.pad-k.kernel+1), k.stride) + i
+			o := ceilDiv(max(0, w+k.pad-k.kernel+1), k.stride) + i
 			if o >= k.ow || o*k.stride > w+k.pad {
 				o = k.ow
 			}
@@ -287,12 +287,12 @@ func (k *avgPoolGrad) Then(e Epilogue) { k.then = e }
 
 func (k *avgPoolGrad) Run(p Pool, a *Args) error {
 	k.bind(a.Out[0], a.In[0])
-	do(p, chunks(k.planes, k.per()), k)
+	do(p, ceilDiv(k.planes, k.per()), k)
 	return nil
 }
 
 func (k *avgPoolGrad) Chunk(i int) {
-	lo, hi := span(i, k.per(), k.planes)
+	lo, hi := interval(i, k.per(), k.planes)
 	inv := 1 / float32(k.kernel*k.kernel)
 	for p := lo; p < hi; p++ {
 		dx, dy := k.plane(p)
@@ -301,7 +301,7 @@ func (k *avgPoolGrad) Chunk(i int) {
 			k.stretch(dx, dy, inv)
 		case k.taps != nil:
 			k.spread(dx, dy)
-			k.level.vec().MulScalar(dx, dx, inv)
+			k.isa.vec().MulScalar(dx, dx, inv)
 		default:
 			k.share(dx, dy, inv)
 		}
@@ -317,7 +317,7 @@ func (k *avgPoolGrad) stretch(dx, dy []float32, inv float32) {
 	parts[k.ow] = 0 // for columns in no window
 	done := 0       // rows of dx
 	for o := range k.oh {
-		k.level.vec().MulScalar(parts[:k.ow], dy[o*k.ow:][:k.ow], inv)
+		k.isa.vec().MulScalar(parts[:k.ow], dy[o*k.ow:][:k.ow], inv)
 		for w, from := range k.from[0] {
 			spread[w] = parts[from]
 		}
@@ -331,7 +331,7 @@ func (k *avgPoolGrad) stretch(dx, dy []float32, inv float32) {
 		for h := h0; h < h1; h++ {
 			row := dx[h*k.w:][:k.w]
 			if h < done {
-				k.level.vec().Add(row, row, spread)
+				k.isa.vec().Add(row, row, spread)
 			} else {
 				copy(row, spread)
 			}

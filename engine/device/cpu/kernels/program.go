@@ -13,14 +13,14 @@ import (
 // cache. Each node uses the function of its own kernel, which is why fusing
 // changes no bit.
 const (
-	tileElems     = 1024 // most elements of a tile
+	stripElems    = 1024 // most elements of a tile
 	registerElems = 8192 // elements of all registers, together 32 KiB
 )
 
 // tileFunc is what a node does to a run of elements. Exactly one of one, two, vv,
 // scaled, drop and spread is set; vs and sv are vv for a second or first operand
 // that is one number.
-type tileFunc struct {
+type pointwise struct {
 	one    unaryFunc
 	two    pairFunc
 	vv     pairFunc
@@ -31,39 +31,39 @@ type tileFunc struct {
 }
 
 // tiled is a kernel that can be part of a program.
-type tiled interface{ tileFunc() tileFunc }
+type fusible interface{ pointwise() pointwise }
 
-func (k *unaryKernel) tileFunc() tileFunc  { return tileFunc{one: k.f} }
-func (k *pairKernel) tileFunc() tileFunc   { return tileFunc{two: k.f} }
-func (k *binaryKernel) tileFunc() tileFunc { return tileFunc{vv: k.vv, vs: k.vs, sv: k.sv} }
+func (k *unaryKernel) pointwise() pointwise  { return pointwise{one: k.f} }
+func (k *pairKernel) pointwise() pointwise   { return pointwise{two: k.f} }
+func (k *binaryKernel) pointwise() pointwise { return pointwise{vv: k.vv, vs: k.vs, sv: k.sv} }
 
-func (k *scaledPairKernel) tileFunc() tileFunc { return tileFunc{scaled: k.f} }
-func (k *dropout) tileFunc() tileFunc          { return tileFunc{drop: k} }
-func (k broadcast) tileFunc() tileFunc         { return tileFunc{spread: true} }
+func (k *scaledPairKernel) pointwise() pointwise { return pointwise{scaled: k.f} }
+func (k *dropout) pointwise() pointwise          { return pointwise{drop: k} }
+func (k broadcast) pointwise() pointwise         { return pointwise{spread: true} }
 
 // place is where an instruction finds or puts a value: memory of the cluster, or
 // a register.
-type place struct {
-	how   how
+type location struct {
+	kind  locationKind
 	index int // of the memory or the register
 	// Row i of the frame reads row, or number, i/each mod count.
 	each, count int
 }
 
 // how says how a value lies in the frame.
-type how uint8
+type locationKind uint8
 
 const (
-	whole    how = iota // memory, element by element
-	register            // the tile alone
-	row                 // rows, the same ones again and again
-	number              // one number for each row
+	locMemory   locationKind = iota // memory, element by element
+	locRegister                     // the tile alone
+	locRow                          // rows, the same ones again and again
+	locScalar                       // one number for each row
 )
 
 // instr computes one node.
 type instr struct {
-	tileFunc
-	y, a, b, c place
+	pointwise
+	y, a, b, c location
 	flat       bool // no operand is stretched over rows
 }
 
@@ -72,7 +72,7 @@ type program struct {
 	code       []instr
 	rows, cols int
 	registers  int
-	tile       int         // elements of a tile and of a register
+	strip      int         // elements of a tile and of a register
 	memory     [][]float32 // the cluster's inputs and then its outputs, while it runs
 }
 
@@ -106,7 +106,7 @@ func newProgram(c *fuse.Cluster) (*program, error) {
 		}
 		p.code = append(p.code, in)
 	}
-	p.registers, p.tile = a.most, min(tileElems, registerElems/max(1, a.most))
+	p.registers, p.strip = a.most, min(stripElems, registerElems/max(1, a.most))
 	return p, nil
 }
 
@@ -125,12 +125,12 @@ func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
 	if err != nil {
 		return instr{}, err
 	}
-	t, ok := k.(tiled)
+	t, ok := k.(fusible)
 	if !ok {
 		return instr{}, fmt.Errorf("BUG: %s is in a cluster, and has no function for tiles", n.Op.Kind())
 	}
-	in := instr{tileFunc: t.tileFunc(), flat: true}
-	for o, operand := range []*place{&in.a, &in.b, &in.c}[:len(n.In)] {
+	in := instr{pointwise: t.pointwise(), flat: true}
+	for o, operand := range []*location{&in.a, &in.b, &in.c}[:len(n.In)] {
 		*operand = a.find(at, o)
 		in.flat = in.flat && operand.flat()
 	}
@@ -141,10 +141,10 @@ func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
 
 // flat tells values of which a run of elements, or one number, serves a tile of
 // several rows.
-func (p *place) flat() bool { return p.how <= register || p.how == number && p.count == 1 }
+func (p *location) flat() bool { return p.kind <= locRegister || p.kind == locScalar && p.count == 1 }
 
 // find is where the node at a position reads operand o.
-func (a *allocator) find(at, o int) place {
+func (a *allocator) find(at, o int) location {
 	n, cols := a.c.Nodes[at], a.c.Frame.Cols()
 	p := a.locate(a.c.Reads[at][o])
 	s, ok := fuse.SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape)
@@ -153,20 +153,20 @@ func (a *allocator) find(at, o int) place {
 		panic(fmt.Sprintf("BUG: %v is in a cluster and stretches operand %d unevenly", n, o))
 	case s.Full(a.c.Frame.Elems):
 	case s.Inner == 1 && s.Count > 1:
-		p.how, p.each, p.count = row, 1, s.Count/cols
+		p.kind, p.each, p.count = locRow, 1, s.Count/cols
 	default:
-		p.how, p.each, p.count = number, max(1, s.Inner/cols), s.Count
+		p.kind, p.each, p.count = locScalar, max(1, s.Inner/cols), s.Count
 	}
 	return p
 }
 
 // locate is where a value stands.
-func (a *allocator) locate(v *graph.Value) place {
+func (a *allocator) locate(v *graph.Value) location {
 	if r, ok := a.register[v]; ok {
-		return place{how: register, index: r}
+		return location{kind: locRegister, index: r}
 	}
 	if j := slices.Index(a.c.In, v); j >= 0 {
-		return place{index: j}
+		return location{index: j}
 	}
 	o := slices.Index(a.c.Out, v)
 	if a.c.Head != nil && v == a.c.Head.Out[0] {
@@ -175,7 +175,7 @@ func (a *allocator) locate(v *graph.Value) place {
 	if o < 0 {
 		panic(fmt.Sprintf("BUG: %v is nowhere in %s", v, a.c.Name()))
 	}
-	return place{index: len(a.c.In) + o}
+	return location{index: len(a.c.In) + o}
 }
 
 // release frees the registers of what the node at a position reads last.
@@ -188,11 +188,11 @@ func (a *allocator) release(at int) {
 }
 
 // put is where a value is written: its memory, or a register.
-func (a *allocator) put(v *graph.Value) place {
+func (a *allocator) put(v *graph.Value) location {
 	if o := slices.Index(a.c.Out, v); o >= 0 {
-		return place{index: len(a.c.In) + o}
+		return location{index: len(a.c.In) + o}
 	}
-	p := place{how: register, index: a.most}
+	p := location{kind: locRegister, index: a.most}
 	if n := len(a.free); n > 0 {
 		p.index, a.free = a.free[n-1], a.free[:n-1]
 	} else {
@@ -203,19 +203,19 @@ func (a *allocator) put(v *graph.Value) place {
 }
 
 // area is rows i0..i1 and columns j0..j1 of the frame.
-type area struct{ i0, i1, j0, j1 int }
+type rect struct{ i0, i1, j0, j1 int }
 
 // run computes an area, tile by tile.
-func (p *program) run(a area) {
+func (p *program) run(a rect) {
 	var r *registers
 	if p.registers > 0 {
 		r = takeRegisters()
 	}
-	width := min(a.j1-a.j0, p.tile)
-	height := max(1, p.tile/max(1, width))
+	width := min(a.j1-a.j0, p.strip)
+	height := max(1, p.strip/max(1, width))
 	for i := a.i0; i < a.i1; i += height {
 		for j := a.j0; j < a.j1; j += width {
-			p.runTile(r, area{i, min(i+height, a.i1), j, min(j+width, a.j1)})
+			p.runStrip(r, rect{i, min(i+height, a.i1), j, min(j+width, a.j1)})
 		}
 	}
 	if r != nil {
@@ -224,7 +224,7 @@ func (p *program) run(a area) {
 }
 
 // runTile computes a tile, one node after the other.
-func (p *program) runTile(r *registers, t area) {
+func (p *program) runStrip(r *registers, t rect) {
 	connected := t.i1-t.i0 == 1 || t.j1-t.j0 == p.cols
 	for k := range p.code {
 		in := &p.code[k]
@@ -239,7 +239,7 @@ func (p *program) runTile(r *registers, t area) {
 }
 
 // apply computes n elements of one node, from the start of row i of a tile on.
-func (in *instr) apply(p *program, r *registers, t area, i, n int) {
+func (in *instr) apply(p *program, r *registers, t rect, i, n int) {
 	y := in.y.slice(p, r, t, i, n)
 	switch {
 	case in.one != nil:
@@ -247,17 +247,17 @@ func (in *instr) apply(p *program, r *registers, t area, i, n int) {
 	case in.two != nil:
 		in.two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
 	case in.scaled != nil:
-		in.scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.number(p, i))
+		in.scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.scalar(p, i))
 	case in.drop != nil:
-		in.drop.tile(y, in.a.slice(p, r, t, i, n), i*p.cols+t.j0)
-	case in.spread && in.a.how == number:
-		fill(y, in.a.number(p, i))
+		in.drop.dropFrom(y, in.a.slice(p, r, t, i, n), i*p.cols+t.j0)
+	case in.spread && in.a.kind == locScalar:
+		fill(y, in.a.scalar(p, i))
 	case in.spread:
 		copy(y, in.a.slice(p, r, t, i, n))
-	case in.b.how == number:
-		in.vs(y, in.a.slice(p, r, t, i, n), in.b.number(p, i))
-	case in.a.how == number:
-		in.sv(y, in.b.slice(p, r, t, i, n), in.a.number(p, i))
+	case in.b.kind == locScalar:
+		in.vs(y, in.a.slice(p, r, t, i, n), in.b.scalar(p, i))
+	case in.a.kind == locScalar:
+		in.sv(y, in.b.slice(p, r, t, i, n), in.a.scalar(p, i))
 	default:
 		in.vv(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
 	}
@@ -271,7 +271,7 @@ func fill(y []float32, v float32) {
 }
 
 // number is the one that row i reads.
-func (l *place) number(p *program, i int) float32 {
+func (l *location) scalar(p *program, i int) float32 {
 	if l.count <= 1 {
 		return p.memory[l.index][0]
 	}
@@ -279,11 +279,11 @@ func (l *place) number(p *program, i int) float32 {
 }
 
 // slice is n elements of a value, from the start of row i of a tile on.
-func (l *place) slice(p *program, r *registers, t area, i, n int) []float32 {
+func (l *location) slice(p *program, r *registers, t rect, i, n int) []float32 {
 	switch {
-	case l.how == register:
-		return r.all[l.index*p.tile+(i-t.i0)*(t.j1-t.j0):][:n]
-	case l.how == whole:
+	case l.kind == locRegister:
+		return r.all[l.index*p.strip+(i-t.i0)*(t.j1-t.j0):][:n]
+	case l.kind == locMemory:
 		return p.memory[l.index][i*p.cols+t.j0:][:n]
 	case l.count == 1:
 		return p.memory[l.index][t.j0:][:n]

@@ -46,18 +46,18 @@ func (d *dropper) factors(dst []float32, i uint64) {
 		return
 	}
 	if lane := i & 3; lane > 0 {
-		n := d.part(dst, i>>2, int(lane))
+		n := d.oneBlock(dst, i>>2, int(lane))
 		dst, i = dst[n:], i+uint64(n)
 	}
 	d.blocks(dst, i>>2, &d.rule)
 	if rest := len(dst) &^ 3; rest < len(dst) {
-		d.part(dst[rest:], (i+uint64(rest))>>2, 0)
+		d.oneBlock(dst[rest:], (i+uint64(rest))>>2, 0)
 	}
 }
 
 // part writes what dst has room for of one block's factors from a lane on, and
 // returns how many that are.
-func (d *dropper) part(dst []float32, block uint64, lane int) int {
+func (d *dropper) oneBlock(dst []float32, block uint64, lane int) int {
 	words := d.rule.Key.At(block, d.rule.Step)
 	n := min(len(dst), 4-lane)
 	for j := range n {
@@ -99,17 +99,17 @@ func (k *dropout) ScratchBytes() int64 { return 0 }
 func (k *dropout) Run(p Pool, a *Args) error {
 	k.y, k.x = floats(a.Out[0], k.n), floats(a.In[0], k.n)
 	k.drop.bind(a.In[1], a.In[2], k.size)
-	do(p, chunks(k.n, grain), k)
+	do(p, ceilDiv(k.n, grain), k)
 	return nil
 }
 
 func (k *dropout) Chunk(i int) {
-	lo, hi := span(i, grain, k.n)
-	k.tile(k.y[lo:hi], k.x[lo:hi], lo)
+	lo, hi := interval(i, grain, k.n)
+	k.dropFrom(k.y[lo:hi], k.x[lo:hi], lo)
 }
 
 // tile drops elements of x, of which the first is number at.
-func (k *dropout) tile(y, x []float32, at int) {
+func (k *dropout) dropFrom(y, x []float32, at int) {
 	copy(y, x)
 	k.drop.apply(y, k.drop.first+uint64(at))
 }

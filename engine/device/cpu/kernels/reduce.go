@@ -20,23 +20,23 @@ var reduceKernels = map[string]constructor{
 }
 
 const (
-	reduceWidth = 64      // most output elements of a chunk
-	reducePart  = 1 << 16 // about the elements of x in one partial sum, where outputs are few
+	reduceWidth  = 64      // most output elements of a chunk
+	partialElems = 1 << 16 // about the elements of x in one partial sum, where outputs are few
 )
 
 // reduce folds x over some axes in float64, in the order in which x lies in
 // memory. Where there are few outputs of many elements each, the folded
 // elements are cut into parts, whose results are folded in order.
 type reduce struct {
-	vec           *vec.Funcs
-	f             fold
-	scale         float64
-	n, total      int  // outputs, and elements folded into each
-	width         int  // outputs of a chunk
-	parts, part   int  // partial results of each output, and elements folded into one
-	outer, folded view // the kept and the folded axes
-	y, x          []float32
-	partial       []float64 // [parts, n]
+	vec                  *vec.Funcs
+	f                    fold
+	scale                float64
+	n, total             int  // outputs, and elements folded into each
+	width                int  // outputs of a chunk
+	partials, perPartial int  // partial results of each output, and elements folded into one
+	outer, folded        view // the kept and the folded axes
+	y, x                 []float32
+	sums                 []float64 // [parts, n]
 }
 
 // fold says how elements are combined.
@@ -87,13 +87,13 @@ func newSumSquares(n *graph.Node) (Kernel, error) {
 
 // reduceOf plans the walk over a tensor of shape s.
 func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
-	k := &reduce{vec: Using().vec(), f: f, scale: scale, parts: 1, part: reducePart}
+	k := &reduce{vec: Using().vec(), f: f, scale: scale, partials: 1, perPartial: partialElems}
 	k.outer, k.folded, k.n, k.total = splitAxes(s, keep)
-	if run, _ := k.folded.run(); run > 0 && run < reducePart {
-		k.part = reducePart / run * run
+	if run, _ := k.folded.inner(); run > 0 && run < partialElems {
+		k.perPartial = partialElems / run * run
 	}
 	if k.columns() {
-		if c, ok := newColumnFold(k); ok {
+		if c, ok := newRowFold(k); ok {
 			return c
 		}
 	}
@@ -101,9 +101,9 @@ func reduceOf(s shape.Shape, keep []bool, f fold, scale float64) Kernel {
 	if k.columns() {
 		narrow = 16
 	}
-	k.width = min(reduceWidth, max(narrow, reducePart/max(1, k.total)))
-	if chunks(k.n, k.width) < 8 {
-		k.parts = max(1, chunks(k.total, k.part))
+	k.width = min(reduceWidth, max(narrow, partialElems/max(1, k.total)))
+	if ceilDiv(k.n, k.width) < 8 {
+		k.partials = max(1, ceilDiv(k.total, k.perPartial))
 	}
 	return k
 }
@@ -124,28 +124,28 @@ func splitAxes(s shape.Shape, keep []bool) (outer, folded view, n, total int) {
 
 // columns tells whether outputs lie side by side and what is folded does not.
 func (k *reduce) columns() bool {
-	_, so := k.outer.run()
-	_, sf := k.folded.run()
+	_, so := k.outer.inner()
+	_, sf := k.folded.inner()
 	return k.n > 1 && so == 1 && (sf != 1 || k.total == 1)
 }
 
 func (k *reduce) ScratchBytes() int64 {
-	if k.parts == 1 {
+	if k.partials == 1 {
 		return 0
 	}
-	return int64(k.parts) * int64(k.n) * 8
+	return int64(k.partials) * int64(k.n) * 8
 }
 
 func (k *reduce) Run(p Pool, a *Args) error {
 	k.y, k.x = floats(a.Out[0], k.n), shape.View[float32](a.In[0])
-	if k.parts > 1 {
-		k.partial = doubles(a.Scratch, k.parts*k.n)
+	if k.partials > 1 {
+		k.sums = doubles(a.Scratch, k.partials*k.n)
 	}
-	do(p, k.parts*chunks(k.n, k.width), k)
-	for i := 0; k.parts > 1 && i < k.n; i++ {
+	do(p, k.partials*ceilDiv(k.n, k.width), k)
+	for i := 0; k.partials > 1 && i < k.n; i++ {
 		acc := k.f.start()
-		for part := range k.parts {
-			acc = k.f.join(acc, k.partial[part*k.n+i])
+		for part := range k.partials {
+			acc = k.f.join(acc, k.sums[part*k.n+i])
 		}
 		k.y[i] = float32(acc * k.scale)
 	}
@@ -153,22 +153,22 @@ func (k *reduce) Run(p Pool, a *Args) error {
 }
 
 func (k *reduce) Chunk(i int) {
-	per := chunks(k.n, k.width)
+	per := ceilDiv(k.n, k.width)
 	part := i / per
-	lo, hi := span(i%per, k.width, k.n)
+	lo, hi := interval(i%per, k.width, k.n)
 	f0, f1 := 0, k.total
-	if k.parts > 1 {
-		f0, f1 = span(part, k.part, k.total)
+	if k.partials > 1 {
+		f0, f1 = interval(part, k.perPartial, k.total)
 	}
-	inner, stride := k.outer.run()
+	inner, stride := k.outer.inner()
 	r := takeRegisters()
 	for lo < hi {
 		off := lo % inner
 		n := min(inner-off, hi-lo)
 		acc := r.doubles()[:n]
 		k.foldInto(acc, k.outer.at(lo/inner)+off*stride, stride, f0, f1)
-		if k.parts > 1 {
-			copy(k.partial[part*k.n+lo:], acc)
+		if k.partials > 1 {
+			copy(k.sums[part*k.n+lo:], acc)
 		} else {
 			for j, v := range acc {
 				k.y[lo+j] = float32(v * k.scale)
@@ -185,7 +185,7 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 	for j := range acc {
 		acc[j] = k.f.start()
 	}
-	run, step := k.folded.run()
+	run, step := k.folded.inner()
 	for f0 < f1 {
 		off := f0 % run
 		n := min(run-off, f1-f0)
@@ -266,14 +266,14 @@ func (k *reduceMaxGrad) ScratchBytes() int64 { return 0 }
 func (k *reduceMaxGrad) Run(p Pool, a *Args) error {
 	k.dx, k.x = floats(a.Out[0], k.n*k.total), floats(a.In[0], k.n*k.total)
 	k.y, k.dy = floats(a.In[1], k.n), floats(a.In[2], k.n)
-	do(p, chunks(k.n, rowGrain(k.total)), k)
+	do(p, ceilDiv(k.n, rowGrain(k.total)), k)
 	return nil
 }
 
 func (k *reduceMaxGrad) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.total), k.n)
-	inner, stride := k.outer.run()
-	_, step := k.folded.run()
+	lo, hi := interval(i, rowGrain(k.total), k.n)
+	inner, stride := k.outer.inner()
+	_, step := k.folded.inner()
 	columns := stride == 1 && len(k.folded.dims) == 1
 	for lo < hi {
 		off, n := lo%inner, 1
@@ -290,7 +290,7 @@ func (k *reduceMaxGrad) Chunk(i int) {
 
 // find writes what was folded into output o, from base on.
 func (k *reduceMaxGrad) find(o, base int) {
-	run, step := k.folded.run()
+	run, step := k.folded.inner()
 	found := false
 	for f := 0; f < k.total; f += run {
 		p := base + k.folded.at(f/run)

@@ -13,11 +13,11 @@ import (
 // adds the sums up as the node's own kernel does: row i goes to output i mod n,
 // in parts of so many rows each.
 type rowSum struct {
-	vec  *vec.Funcs
-	x, y int // in the cluster's memory
-	n    int // outputs
-	part int // rows of an output in a part
-	rows []float64
+	vec        *vec.Funcs
+	x, y       int // in the cluster's memory
+	n          int // outputs
+	perPartial int // rows of an output in a part
+	rows       []float64
 }
 
 // newRowSum is a node of a cluster's Sums.
@@ -30,10 +30,10 @@ func newRowSum(c *fuse.Cluster, n *graph.Node) (*rowSum, error) {
 	if !ok {
 		return nil, fmt.Errorf("BUG: %v does not sum rows", n)
 	}
-	run, _ := r.folded.run()
-	s := &rowSum{vec: r.vec, n: r.n, part: r.total / run}
-	if r.parts > 1 {
-		s.part = r.part / run
+	run, _ := r.folded.inner()
+	s := &rowSum{vec: r.vec, n: r.n, perPartial: r.total / run}
+	if r.partials > 1 {
+		s.perPartial = r.perPartial / run
 	}
 	s.x = len(c.In) + slices.Index(c.Out, c.Reads[slices.Index(c.Nodes, n)][0])
 	s.y = len(c.In) + slices.Index(c.Out, n.Out[0])
@@ -53,9 +53,9 @@ func (s *rowSum) finish(memory [][]float32) {
 	each := len(s.rows) / s.n
 	for o, y := 0, memory[s.y]; o < s.n; o++ {
 		sum := 0.0
-		for lo := 0; lo < each; lo += s.part {
+		for lo := 0; lo < each; lo += s.perPartial {
 			part := 0.0
-			for i := lo; i < min(lo+s.part, each); i++ {
+			for i := lo; i < min(lo+s.perPartial, each); i++ {
 				part += s.rows[i*s.n+o]
 			}
 			sum += part

@@ -43,12 +43,12 @@ func (k *rowKernel) Run(p Pool, a *Args) error {
 		return nil
 	}
 	k.y, k.a, k.b = floats(a.Out[0], n), floats(a.In[0], n), floats(a.In[len(a.In)-1], n)
-	do(p, chunks(k.r, rowGrain(k.c)), k)
+	do(p, ceilDiv(k.r, rowGrain(k.c)), k)
 	return nil
 }
 
 func (k *rowKernel) Chunk(i int) {
-	lo, hi := span(i, rowGrain(k.c), k.r)
+	lo, hi := interval(i, rowGrain(k.c), k.r)
 	if s, e := lo*k.c, hi*k.c; k.narrow(k.y[s:e], k.a[s:e], k.b[s:e], k.c) {
 		return
 	}

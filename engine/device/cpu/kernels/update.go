@@ -57,7 +57,7 @@ func (k *sgd) bind(a *Args) int {
 		k.v, k.v1 = floats(a.In[3], k.n), floats(a.Out[1], k.n)
 	}
 	k.factors.Grad = gradScale(k.op.Scale, k.op.Clip, a)
-	return chunks(k.n, updateGrain)
+	return ceilDiv(k.n, updateGrain)
 }
 
 // gradScale is Scale*clip; clip is the last input where there is one.
@@ -71,7 +71,7 @@ func gradScale(scale float64, clip bool, a *Args) float32 {
 func (k *sgd) end(*Args) error { return nil }
 
 func (k *sgd) Chunk(i int) {
-	lo, hi := span(i, updateGrain, k.n)
+	lo, hi := interval(i, updateGrain, k.n)
 	if k.op.Momentum == 0 {
 		k.plain(k.w1[lo:hi], k.w[lo:hi], k.g[lo:hi], &k.factors)
 		return
@@ -113,13 +113,13 @@ func (k *adam) bind(a *Args) int {
 	if k.op.Decoupled {
 		f.Decay, f.Shrink = 0, float32(1-lr*k.op.WeightDecay)
 	}
-	return chunks(k.n, updateGrain)
+	return ceilDiv(k.n, updateGrain)
 }
 
 func (k *adam) end(*Args) error { return nil }
 
 func (k *adam) Chunk(i int) {
-	lo, hi := span(i, updateGrain, k.n)
+	lo, hi := interval(i, updateGrain, k.n)
 	k.update(k.w1[lo:hi], k.m1[lo:hi], k.v1[lo:hi], k.w[lo:hi], k.m[lo:hi], k.v[lo:hi], k.g[lo:hi], &k.factors)
 }
 

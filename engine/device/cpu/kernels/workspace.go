@@ -13,8 +13,8 @@ import (
 type workspace struct {
 	a, b, rows, extra []float32
 	call              blas.Call
-	shapes            tileShapes
-	odd               odd
+	config            tileConfig
+	unsplittable      unsplittable
 	next              *workspace
 }
 
@@ -69,11 +69,11 @@ func aligned(n int) []float32 {
 }
 
 // spare is memory to cut pieces from.
-type spare []float32
+type arena []float32
 
 // more is memory for some pieces, at most eight, of n elements in all. It
 // stays with the workspace and only grows.
-func (s *workspace) more(n int) spare {
+func (s *workspace) arena(n int) arena {
 	n += 8 * line
 	if len(s.extra) < n {
 		s.extra = aligned(n)
@@ -82,8 +82,8 @@ func (s *workspace) more(n int) spare {
 }
 
 // cut takes a piece of n elements that starts at a cache line.
-func (s *spare) cut(n int) []float32 {
+func (s *arena) cut(n int) []float32 {
 	piece := (*s)[:n:n]
-	*s = (*s)[chunks(n, line)*line:]
+	*s = (*s)[ceilDiv(n, line)*line:]
 	return piece
 }

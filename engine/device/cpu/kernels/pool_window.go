@@ -14,7 +14,7 @@ const leastWindows = 16
 // takesTaps reports whether planes are better gone through tap by tap, all
 // windows at once, than window by window.
 func (k *pool2d) takesTaps() bool {
-	return k.level > Generic && k.oh*k.ow >= leastWindows && k.ow >= leastWindows/4 && k.w <= registerElems/2
+	return k.isa > Generic && k.oh*k.ow >= leastWindows && k.ow >= leastWindows/4 && k.w <= registerElems/2
 }
 
 // newTaps lists the taps of a window in the order of memory, but for those that
@@ -36,8 +36,8 @@ func (k *pool2d) newTaps() []tap {
 // inside is the first of n windows whose element i is inside size elements, and
 // in how many it is.
 func (k *pool2d) inside(i, n, size int) (first, count int) {
-	first = chunks(max(0, k.pad-i), k.stride)
-	end := min(n, chunks(max(0, size+k.pad-i), k.stride))
+	first = ceilDiv(max(0, k.pad-i), k.stride)
+	end := min(n, ceilDiv(max(0, size+k.pad-i), k.stride))
 	return first, end - first
 }
 
@@ -58,7 +58,7 @@ func (k *maxPool) larger(x, y []float32, idx []int32) {
 	fill(y, float32(math.Inf(-1)))
 	for _, t := range k.taps {
 		o, at := t.oh*k.ow+t.ow, t.h*k.w+t.w
-		k.level.maxTap(k.stride, y[o:], idx[o:], k.ow, x[at:], k.stride*k.w, t.rows, t.cols, at)
+		k.isa.maxTap(k.stride, y[o:], idx[o:], k.ow, x[at:], k.stride*k.w, t.rows, t.cols, at)
 	}
 }
 
@@ -75,13 +75,13 @@ func (k *avgPool) add(x, y []float32) {
 			first, count := k.inside(i, k.oh, k.h)
 			lo, hi := max(first, o0), min(first+count, o1)
 			if lo < hi {
-				k.level.addTap(1, sums[(lo-o0)*k.w:], k.w, x[(lo*k.stride+i-k.pad)*k.w:], k.stride*k.w, hi-lo, k.w)
+				k.isa.addTap(1, sums[(lo-o0)*k.w:], k.w, x[(lo*k.stride+i-k.pad)*k.w:], k.stride*k.w, hi-lo, k.w)
 			}
 		}
 		clear(out)
 		for i := range k.kernel {
 			if first, count := k.inside(i, k.ow, k.w); count > 0 {
-				k.level.addTap(k.stride, out[first:], k.ow, sums[first*k.stride+i-k.pad:], k.w, o1-o0, count)
+				k.isa.addTap(k.stride, out[first:], k.ow, sums[first*k.stride+i-k.pad:], k.w, o1-o0, count)
 			}
 		}
 	}
@@ -92,6 +92,6 @@ func (k *avgPool) add(x, y []float32) {
 func (k *avgPoolGrad) spread(dx, dy []float32) {
 	clear(dx)
 	for _, t := range k.taps {
-		k.level.spreadTap(k.stride, dx[t.h*k.w+t.w:], k.stride*k.w, dy[t.oh*k.ow+t.ow:], k.ow, t.rows, t.cols)
+		k.isa.spreadTap(k.stride, dx[t.h*k.w+t.w:], k.stride*k.w, dy[t.oh*k.ow+t.ow:], k.ow, t.rows, t.cols)
 	}
 }

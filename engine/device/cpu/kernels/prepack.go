@@ -13,53 +13,53 @@ package kernels
 //
 // Packed, both are [panel][block of K], a panel being nr columns of B, or mr
 // rows of A.
-type packer struct {
+type prepacker struct {
 	of             *matmul
 	panelsA        int
 	unitsA, unitsB int
 	lenA, lenB     int // elements of scratch memory; 0 for what tiles pack
-	keepB          int // elements of kept memory; 0 for what is not kept
+	cacheB         int // elements of kept memory; 0 for what is not kept
 	a, b           []float32
 }
 
 const (
-	mostPacked = 4 << 20     // places that are worth it: they should stay in a cache
-	unitCols   = maxCols / 4 // columns of B that are packed together
+	maxPackedWords = 4 << 20     // places that are worth it: they should stay in a cache
+	unitCols       = maxCols / 4 // columns of B that are packed together
 )
 
 // set makes the packer of k.
-func (p *packer) set(k *matmul) {
+func (p *prepacker) set(k *matmul) {
 	p.of = k
-	g, s := k.layout(), k.level.sizes(k.form)
+	g, s := k.layout(), k.isa.sizes(k.format)
 	depth := s.depth(k.k)
-	blocks := chunks(k.k, depth)
-	if k.parts.count > 1 || k.grid.count != 1 || k.form == split || library.Load() != nil {
+	blocks := ceilDiv(k.k, depth)
+	if k.partials.count > 1 || k.grid.count != 1 || k.format == formatSplit || library.Load() != nil {
 		return
 	}
-	n := chunks(k.grid.n, s.nr) * blocks * g.panelB(depth)
-	p.unitsB = chunks(k.grid.n, unitCols) * blocks
-	if k.form != float {
-		p.keepB = n
+	n := ceilDiv(k.grid.n, s.nr) * blocks * g.panelB(depth)
+	p.unitsB = ceilDiv(k.grid.n, unitCols) * blocks
+	if k.format != formatFloat {
+		p.cacheB = n
 	}
-	if k.grid.m > largestTileM && g.packsB(largestTileM) && n <= mostPacked {
+	if k.grid.m > maxCellRows && g.packsB(maxCellRows) && n <= maxPackedWords {
 		p.lenB = n
 	}
-	if n := chunks(k.grid.m, s.mr) * blocks * k.form.panel(depth); k.form.tiled() && k.grid.n > s.cols && n <= mostPacked {
-		p.lenA, p.panelsA = n, chunks(k.grid.m, s.mr)
+	if n := ceilDiv(k.grid.m, s.mr) * blocks * k.format.panelWords(depth); k.format.inTiles() && k.grid.n > s.cols && n <= maxPackedWords {
+		p.lenA, p.panelsA = n, ceilDiv(k.grid.m, s.mr)
 		p.unitsA = p.panelsA * blocks
 	}
 }
 
-func (p *packer) bytes() int64 { return int64(p.lenA+p.lenB) * 4 }
+func (p *prepacker) bytes() int64 { return int64(p.lenA+p.lenB) * 4 }
 
 // run packs into scratch or kept memory what is not there yet.
-func (p *packer) run(pool Pool, a *Args) {
+func (p *prepacker) run(pool Pool, a *Args) {
 	all, units := floats(a.Scratch, p.lenA+p.lenB), p.unitsA
 	p.a, p.b = all[:p.lenA], all[p.lenA:]
-	if a.Kept != nil {
-		p.b = floats(a.Kept, p.keepB)
+	if a.Cache != nil {
+		p.b = floats(a.Cache, p.cacheB)
 	}
-	if len(p.b) > 0 && !a.Made {
+	if len(p.b) > 0 && !a.Cached {
 		units += p.unitsB
 	}
 	if units > 0 {
@@ -67,16 +67,16 @@ func (p *packer) run(pool Pool, a *Args) {
 	}
 }
 
-func (p *packer) Chunk(i int) {
+func (p *prepacker) Chunk(i int) {
 	g, ws := p.of.product(0, p.of.c), takeWorkspace()
 	depth := g.depth()
-	blocks := chunks(g.k, depth)
+	blocks := ceilDiv(g.k, depth)
 	k0 := i % blocks * depth
-	kn, mr := min(depth, g.k-k0), g.level.sizes(g.form).mr
+	kn, mr := min(depth, g.k-k0), g.isa.sizes(g.format).mr
 	if i /= blocks; i < p.panelsA {
-		g.tilesOfA(ws, p.a[g.placeA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
+		g.tilesOfA(ws, p.a[g.offsetA(i*mr, k0):], i*mr, min((i+1)*mr, p.of.grid.m), k0, kn)
 	} else {
-		j0, j1 := span(i-p.panelsA, unitCols, p.of.grid.n)
+		j0, j1 := interval(i-p.panelsA, unitCols, p.of.grid.n)
 		g.packB(ws, g.panelsOfB(p.b, k0, kn, j0), k0, j0, j1)
 	}
 	ws.giveBack()
@@ -84,27 +84,27 @@ func (p *packer) Chunk(i int) {
 
 // panelB is the places that a panel of k steps of B takes.
 func (g *gemm) panelB(k int) int {
-	if g.form.tiled() {
-		return g.form.panel(k)
+	if g.format.inTiles() {
+		return g.format.panelWords(k)
 	}
-	s := g.level.sizes(g.form)
-	if g.form == pairs {
-		k = chunks(k, 2)
+	s := g.isa.sizes(g.format)
+	if g.format == formatPairs {
+		k = ceilDiv(k, 2)
 	}
-	return s.nr * chunks(k, s.depthStep) * s.depthStep
+	return s.nr * ceilDiv(k, s.depthStep) * s.depthStep
 }
 
 // placeA is where a block of the panel that begins at row i is.
-func (g *gemm) placeA(i, k0 int) int {
+func (g *gemm) offsetA(i, k0 int) int {
 	depth := g.depth()
-	return (i/g.level.sizes(g.form).mr*chunks(g.k, depth) + k0/depth) * g.form.panel(depth)
+	return (i/g.isa.sizes(g.format).mr*ceilDiv(g.k, depth) + k0/depth) * g.format.panelWords(depth)
 }
 
 // panelsOfB are the panels from column j on of a block of a B that is packed as a
 // whole.
 func (g *gemm) panelsOfB(packed []float32, k0, kn, j int) panels {
-	s, depth := g.level.sizes(g.form), g.depth()
-	blocks, panel := chunks(g.k, depth), g.panelB(depth)
+	s, depth := g.isa.sizes(g.format), g.depth()
+	blocks, panel := ceilDiv(g.k, depth), g.panelB(depth)
 	at := (j/s.nr*blocks + k0/depth) * panel
 	return panels{data: packed[at:], step: blocks * panel, stride: s.nr, k: kn}
 }

@@ -8,7 +8,7 @@ package kernels
 // reads dy with mul = 1, dir = -1, off = pad. Zeros are multiplied like pixels,
 // so an infinite weight gives NaN at a padded edge.
 type im2col struct {
-	level         Level
+	isa           ISA
 	src           []float32 // one group's channels of one sample, [C,H,W]
 	h, w          int       // of src
 	kh, kw        int       // of the kernel
@@ -62,8 +62,8 @@ func (m *im2col) fillShifted(dst, image []float32, p, dh, dw int) {
 
 // fillRow writes pixels t, t+mul, ... of one image row.
 func (m *im2col) fillRow(dst, row []float32, t int) {
-	lo := min(chunks(max(0, -t), m.mul), len(dst))
-	hi := max(lo, min(len(dst), chunks(max(0, len(row)-t), m.mul)))
+	lo := min(ceilDiv(max(0, -t), m.mul), len(dst))
+	hi := max(lo, min(len(dst), ceilDiv(max(0, len(row)-t), m.mul)))
 	clear(dst[:lo])
 	if lo < hi {
 		m.copyRow(dst[lo:hi], row[t+lo*m.mul:])
@@ -78,7 +78,7 @@ func (m *im2col) copyRow(dst, row []float32) {
 		copy(dst, row)
 		return
 	case 2:
-		m.level.unzip(dst, row)
+		m.isa.unzip(dst, row)
 		return
 	}
 	row = row[:(len(dst)-1)*m.mul+1]

@@ -4,31 +4,31 @@ package kernels
 // its kernel's side, and there is no padding. They are written down first, one
 // a row of C/G*K*K, for x is only put in another order by that; then y is an
 // ordinary product with them.
-type patches struct {
+type convPatches struct {
 	*conv
-	form form
-	all  []float32 // [N, G, H'W', C/G*K*K]
+	format format
+	all    []float32 // [N, G, H'W', C/G*K*K]
 }
 
 // newPatches returns nil where windows do not lie side by side.
-func newPatches(k *conv) *patches {
+func newConvPatches(k *conv) *convPatches {
 	m := &k.im
 	cg, og := k.perGroup()
 	if m.off != 0 || m.kh != m.mul || m.kw != m.mul || m.mul == 1 || cg == 0 {
 		return nil
 	}
-	return &patches{conv: k, form: k.level.formOf(false, og, k.py, cg*k.kk)}
+	return &convPatches{conv: k, format: k.isa.formatOf(false, og, k.py, cg*k.kk)}
 }
 
-func (d *patches) scratch() int { return d.n * d.py * d.c * d.kk }
+func (d *convPatches) scratch() int { return d.n * d.py * d.c * d.kk }
 
-func (d *patches) run(p Pool, scratch []float32) {
+func (d *convPatches) run(p Pool, scratch []float32) {
 	d.all = scratch
 	do(p, d.n*d.groups*d.im.oh, d)
 }
 
 // Chunk writes a row of windows.
-func (d *patches) Chunk(i int) {
+func (d *convPatches) Chunk(i int) {
 	m := &d.im
 	cg, _ := d.perGroup()
 	p, r, step := i/m.oh, i%m.oh, cg*d.kk
@@ -53,11 +53,11 @@ func (d *patches) Chunk(i int) {
 }
 
 // product is y of product p.
-func (d *patches) product(p int) gemm {
+func (d *convPatches) product(p int) gemm {
 	cg, og := d.perGroup()
 	k := cg * d.kk
 	return gemm{
-		level: d.level, form: d.form, k: k,
+		isa: d.isa, format: d.format, k: k,
 		a: operand{d.w[p%d.groups*og*k:][:og*k], k, 1},
 		b: operand{d.all[p*d.py*k:][:d.py*k], 1, k},
 		c: d.y[p*og*d.py:], ldc: d.py, then: d.then, row: p * og,

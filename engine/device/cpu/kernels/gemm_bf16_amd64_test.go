@@ -20,7 +20,7 @@ func TestBF16AllWays(t *testing.T) {
 	if Best() < AVX512 || !cpu.X86.HasAVX512BF16 {
 		return // then there is one way, which other tests go
 	}
-	defer func(pay bool, l Level) { pairsPay = pay; Use(l) }(pairsPay, Using())
+	defer func(pay bool, l ISA) { pairsPay = pay; Use(l) }(pairsPay, Using())
 	for _, pay := range []bool{false, true} {
 		pairsPay = pay
 		Use(AVX512)
@@ -66,7 +66,7 @@ func TestPairsAreRounded(t *testing.T) {
 		s := newSource(t)
 		half := func(x float32) uint16 { return uint16(math.Float32bits(ops.RoundBF16(x)) >> 16) }
 		n := s.size("n", 100)
-		row, out := oddNumbers(s, n), make([]float32, chunks(n, 16)*8)
+		row, out := oddNumbers(s, n), make([]float32, ceilDiv(n, 16)*8)
 		rounded := make([]float32, n)
 		AVX512.round(rounded, row)
 		for i, v := range rounded {
@@ -105,14 +105,14 @@ func TestSplitsAreExact(t *testing.T) {
 		src := oddNumbers(s, rows*k)
 		if s.bool("even") {
 			for i, x := range src {
-				if isOdd(x) {
+				if isUnsplittable(x) {
 					src[i] = s.rng.Float32()
 				}
 			}
 		}
-		dst := make([]float32, split.panel(k))
-		found := AMX.tilesOfRows(split, &dst[0], &src[0], k, rows, k)
-		if want := slices.ContainsFunc(src, isOdd); found != want {
+		dst := make([]float32, formatSplit.panelWords(k))
+		found := AMX.tilesOfRows(formatSplit, &dst[0], &src[0], k, rows, k)
+		if want := slices.ContainsFunc(src, isUnsplittable); found != want {
 			t.Fatalf("found numbers without parts: %v, want %v", found, want)
 		}
 		halves := unsafe.Slice((*uint16)(unsafe.Pointer(&dst[0])), 2*len(dst))
@@ -120,10 +120,10 @@ func TestSplitsAreExact(t *testing.T) {
 			row, step := i/k, i%k
 			sum := float32(0)
 			for part := 2; part >= 0; part-- {
-				at := (step/tileSteps*3+part)*2*tilePlaces + row*16 + step%16
+				at := (step/tileSteps*3+part)*2*tileWords + row*16 + step%16
 				sum += math.Float32frombits(uint32(halves[2*at+step%tileSteps/16]) << 16)
 			}
-			if small := math.Abs(float64(x)) < 1e-33; !isOdd(x) && sum != x && !small {
+			if small := math.Abs(float64(x)) < 1e-33; !isUnsplittable(x) && sum != x && !small {
 				t.Fatalf("the parts of %v (%#x) add up to %v", x, math.Float32bits(x), sum)
 			}
 		}
@@ -146,8 +146,8 @@ func TestSplitIsAsExactAsVectors(t *testing.T) {
 				f[i] = float32(rng.NormFloat64() * math.Exp(3*rng.NormFloat64()))
 			}
 		}
-		for i, f := range []form{float, split} {
-			g := gemm{level: AMX, form: f, k: k, ldc: n, a: operand{a, k, 1}, b: operand{b, n, 1}, c: make([]float32, m*n)}
+		for i, f := range []format{formatFloat, formatSplit} {
+			g := gemm{isa: AMX, format: f, k: k, ldc: n, a: operand{a, k, 1}, b: operand{b, n, 1}, c: make([]float32, m*n)}
 			g.do(0, m, 0, n)
 			for e, v := range g.c {
 				sum, size := 0.0, 0.0

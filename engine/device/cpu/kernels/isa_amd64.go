@@ -8,7 +8,7 @@ import (
 
 var best = detect()
 
-func detect() Level {
+func detect() ISA {
 	x := &cpu.X86
 	switch {
 	case !x.HasAVX2 || !x.HasFMA || !x.HasBMI2:
@@ -27,7 +27,7 @@ func detect() Level {
 var pairsPay = cpu.X86.HasAVX512BF16 && !cpu.X86.HasAMXBF16
 
 // round rounds a row of numbers to bfloat16; dst may be src.
-func (l Level) round(dst, src []float32) {
+func (l ISA) round(dst, src []float32) {
 	if l >= AVX512 && len(src) > 0 {
 		asm.Round512(&dst[:len(src)][0], &src[0], len(src))
 		return
@@ -36,25 +36,25 @@ func (l Level) round(dst, src []float32) {
 }
 
 // multiplyPairs is multiply for pairs of bfloat16.
-func (l Level) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
+func (l ISA) multiplyPairs(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	asm.GemmBF16(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
 }
 
 // multiplyTiles computes rows of a product with AMX, of the shapes that t holds:
 // C = A*B, or where sums has room for 32x32 numbers, C += A*B. a is a panel and b
 // some, step places apart; k counts tileSteps.
-func (l Level) multiplyTiles(t *tileShapes, f form, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
+func (l ISA) multiplyTiles(t *tileConfig, f format, c *float32, ldc int, a, b *float32, step, rows, cols, panels, k int, sums *float32) {
 	t.set(rows, cols)
 	shapes := &t.palette
 	high, wide := rows > 16, cols > 16
 	switch { // calls through a table would make everything escape to the heap
-	case f == split && high && wide:
+	case f == formatSplit && high && wide:
 		asm.Split22(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
-	case f == split && high:
+	case f == formatSplit && high:
 		asm.Split21(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
-	case f == split && wide:
+	case f == formatSplit && wide:
 		asm.Split12(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
-	case f == split:
+	case f == formatSplit:
 		asm.Split11(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
 	case high && wide:
 		asm.Tiles22(shapes, c, ldc, a, b, step, rows, cols, panels, k, sums)
@@ -69,8 +69,8 @@ func (l Level) multiplyTiles(t *tileShapes, f form, c *float32, ldc int, a, b *f
 
 // tilesOfRows copies k numbers of at most 32 rows of A to a panel in form f. It
 // reports whether there were any that cannot be split.
-func (l Level) tilesOfRows(f form, dst, src *float32, srs, rows, k int) bool {
-	if f == split {
+func (l ISA) tilesOfRows(f format, dst, src *float32, srs, rows, k int) bool {
+	if f == formatSplit {
 		return asm.SplitRows(dst, src, srs, rows, k) != 0
 	}
 	asm.TilesRows(dst, src, srs, rows, k)
@@ -79,8 +79,8 @@ func (l Level) tilesOfRows(f form, dst, src *float32, srs, rows, k int) bool {
 
 // tilesOfColumns copies k rows of cols columns of B to panels in form f, step
 // places apart. It reports whether there were any that cannot be split.
-func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs, cols, k int) bool {
-	if f == split {
+func (l ISA) tilesOfColumns(f format, dst *float32, step int, src *float32, srs, cols, k int) bool {
+	if f == formatSplit {
 		return asm.SplitColumns(dst, step, src, srs, cols, k) != 0
 	}
 	asm.TilesColumns(dst, step, src, srs, cols, k)
@@ -91,7 +91,7 @@ func (l Level) tilesOfColumns(f form, dst *float32, step int, src *float32, srs,
 // all pixels: the sums of some taps of x, a plane of pairs of channels being plane
 // places from the next and a part part, by a panel of weights a. With add not 0,
 // that plus y. sums has room for 32x32 numbers.
-func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, part int, taps, pixels []int, rows, add int, sums *float32) {
+func (l ISA) windows(t *tileConfig, y *float32, py int, a, x *float32, plane, part int, taps, pixels []int, rows, add int, sums *float32) {
 	if rows > 16 {
 		asm.Windows2(&t.palette, y, py, a, x, plane, part, &pixels[0], &taps[0], rows, len(pixels)/8, len(taps), add, sums)
 		return
@@ -102,7 +102,7 @@ func (l Level) windows(t *tileShapes, y *float32, py int, a, x *float32, plane, 
 // splitChannels splits two channels, of a whole number of cache lines, into planes
 // of pairs, part places apart. It reports whether there were any that cannot be
 // split.
-func (l Level) splitChannels(dst []float32, part int, first, second []float32) bool {
+func (l ISA) splitChannels(dst []float32, part int, first, second []float32) bool {
 	_, _ = dst[2*part+len(first)-1], second[len(first)-1]
 	return asm.SplitChannels(&dst[0], part, &first[0], &second[0], len(first)) != 0
 }
@@ -111,36 +111,36 @@ func (l Level) splitChannels(dst []float32, part int, first, second []float32) b
 // 32 pixels for each two of at. x has planes of bfloat16, plane places apart, and
 // parts part places apart; at and steps are numbers of it. dy is a panel. sums has
 // room for 32x32 numbers.
-func (l Level) pixels(t *tileShapes, dw, x *float32, plane, part int, at, steps []int, dy, sums *float32) {
+func (l ISA) pixels(t *tileConfig, dw, x *float32, plane, part int, at, steps []int, dy, sums *float32) {
 	asm.Pixels(&t.palette, dw, dy, x, plane, part, &at[0], &steps[0], len(at)/2, len(steps), sums)
 }
 
 // splitPixels splits numbers in their order, rows of 32 step places apart and parts
 // part places. It reports whether there were any that cannot be split.
-func (l Level) splitPixels(dst []float32, part, step int, src []float32) bool {
+func (l ISA) splitPixels(dst []float32, part, step int, src []float32) bool {
 	_ = dst[2*part+(len(src)/tileSteps-1)*step+line-1]
 	return asm.SplitPixels(&dst[0], part, step, &src[0], len(src)) != 0
 }
 
 // turnTiles makes a panel of A from one of B, and the other way round.
-func (l Level) turnTiles(data *float32, tiles int) { asm.TurnTiles512(data, tiles) }
+func (l ISA) turnTiles(data *float32, tiles int) { asm.TurnTiles512(data, tiles) }
 
 // spreadPairs rounds k rows of cols columns to bfloat16 and copies them to
 // panels of 32 columns, step places apart, two rows as one row of pairs.
-func (l Level) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
+func (l ISA) spreadPairs(dst *float32, step int, src *float32, srs, cols, k int) {
 	asm.SpreadPairs512(dst, step, src, srs, cols, k)
 }
 
 // halve rounds a row of k numbers to bfloat16, two in the place of one, and
 // fills dst up with zeros to a whole number of 8 places.
-func (l Level) halve(dst, src *float32, k int) { asm.Halve512(dst, src, k) }
+func (l ISA) halve(dst, src *float32, k int) { asm.Halve512(dst, src, k) }
 
 // pair rounds a panel of so many pairs of rows in place: a pair becomes a row.
-func (l Level) pair(panel *float32, width, pairs int) { asm.Pair512(panel, width, pairs) }
+func (l ISA) pair(panel *float32, width, pairs int) { asm.Pair512(panel, width, pairs) }
 
 // multiply computes at most mr rows of a product: C = A*B, and with add not 0,
 // C += A*B. Strides are in elements; step is from one panel of B to the next.
-func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
+func (l ISA) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float32, brs, step, rows, cols, k, add int) {
 	switch l {
 	case AMX, AVX512:
 		asm.Gemm512(c, ldc, a, ars, acs, b, brs, step, rows, cols, k, add)
@@ -153,7 +153,7 @@ func (l Level) multiply(c *float32, ldc int, a *float32, ars, acs int, b *float3
 
 // transpose writes column i of src to row i of dst, lanes elements each, for k
 // columns. It may write dst on to a whole number of depthStep rows.
-func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
+func (l ISA) transpose(dst *float32, drs int, src *float32, srs, k int) {
 	switch l {
 	case AMX, AVX512:
 		asm.Transpose512(dst, drs, src, srs, k)
@@ -167,7 +167,7 @@ func (l Level) transpose(dst *float32, drs int, src *float32, srs, k int) {
 // gather copies k columns of at most mr rows of A: row i of column j is
 // src[i*rs+j*cs] and becomes dst[j*strip+i], strip being the level's. Vectors
 // only gather rows that are together: rs is 1.
-func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
+func (l ISA) gather(dst, src *float32, rs, cs, rows, k int) {
 	if l == Generic {
 		gatherGeneric(dst, src, rs, cs, rows, k)
 		return
@@ -177,7 +177,7 @@ func (l Level) gather(dst, src *float32, rs, cs, rows, k int) {
 
 // spread copies k rows of cols columns, srs elements apart, to panels of nr
 // columns, step elements apart.
-func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
+func (l ISA) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 	switch l {
 	case AMX, AVX512:
 		asm.Spread512(dst, step, src, srs, cols, k)
@@ -190,7 +190,7 @@ func (l Level) spread(dst *float32, step int, src *float32, srs, cols, k int) {
 
 // copyRows copies rows of n elements; stretchRows one element for each of rows to
 // n. Strides are from row to row. They report whether this level can.
-func (l Level) copyRows(y, x *float32, ystride, xstride, rows, n int) bool {
+func (l ISA) copyRows(y, x *float32, ystride, xstride, rows, n int) bool {
 	switch l {
 	case AMX, AVX512:
 		asm.CopyRows512(y, x, ystride, xstride, rows, n)
@@ -202,7 +202,7 @@ func (l Level) copyRows(y, x *float32, ystride, xstride, rows, n int) bool {
 	return true
 }
 
-func (l Level) stretchRows(y, x *float32, ystride, xstride, rows, n int) bool {
+func (l ISA) stretchRows(y, x *float32, ystride, xstride, rows, n int) bool {
 	switch l {
 	case AMX, AVX512:
 		asm.StretchRows512(y, x, ystride, xstride, rows, n)
@@ -216,7 +216,7 @@ func (l Level) stretchRows(y, x *float32, ystride, xstride, rows, n int) bool {
 
 // turn writes the transpose of x, rows x cols elements. It reports whether this
 // level can.
-func (l Level) turn(y *float32, ystride int, x *float32, xstride, rows, cols int) bool {
+func (l ISA) turn(y *float32, ystride int, x *float32, xstride, rows, cols int) bool {
 	switch l {
 	case AMX, AVX512:
 		asm.Turn512(y, ystride, x, xstride, rows, cols)
@@ -231,7 +231,7 @@ func (l Level) turn(y *float32, ystride int, x *float32, xstride, rows, cols int
 // maxPool writes the largest elements of rows x cols windows of 2x2, side by
 // side in a plane x of w columns, and where in x they are. It reports whether
 // this level can.
-func (l Level) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bool {
+func (l ISA) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bool {
 	switch l {
 	case AMX, AVX512:
 		asm.MaxPool512(y, idx, x, w, rows, cols)
@@ -246,7 +246,7 @@ func (l Level) maxPool(y *float32, idx *int32, x *float32, w, rows, cols int) bo
 // maxPoolGrad writes rows x cols windows of 2x2 of a plane dx of w columns: dy
 // where idx says, else zeros. It reports whether this level can and every idx
 // was in its window; what it wrote is no use otherwise.
-func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols int) bool {
+func (l ISA) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols int) bool {
 	switch l {
 	case AMX, AVX512:
 		return asm.MaxPoolGrad512(dx, idx, dy, w, rows, cols) == 0
@@ -260,7 +260,7 @@ func (l Level) maxPoolGrad(dx *float32, idx *int32, dy *float32, w, rows, cols i
 // maxTap takes one place of rows x cols windows, step elements of x apart, into
 // account: y and idx, rows of ystride elements, are the largest so far. at is
 // where in its plane x begins. No level without vectors has it, nor the other taps.
-func (l Level) maxTap(step int, y []float32, idx []int32, ystride int, x []float32, xstride, rows, cols, at int) {
+func (l ISA) maxTap(step int, y []float32, idx []int32, ystride int, x []float32, xstride, rows, cols, at int) {
 	_, _, _ = y[(rows-1)*ystride+cols-1], idx[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
 	switch {
 	case l >= AVX512 && step > 2:
@@ -279,7 +279,7 @@ func (l Level) maxTap(step int, y []float32, idx []int32, ystride int, x []float
 }
 
 // addTap adds every step-th element of rows of x to cols of y.
-func (l Level) addTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
+func (l ISA) addTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
 	_, _ = y[(rows-1)*ystride+cols-1], x[(rows-1)*xstride+(cols-1)*step]
 	switch {
 	case l >= AVX512 && step > 2:
@@ -299,7 +299,7 @@ func (l Level) addTap(step int, y []float32, ystride int, x []float32, xstride, 
 
 // spreadTap adds cols elements of rows of x to every element of y, or to every
 // other one.
-func (l Level) spreadTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
+func (l ISA) spreadTap(step int, y []float32, ystride int, x []float32, xstride, rows, cols int) {
 	_, _ = y[(rows-1)*ystride+(cols-1)*step], x[(rows-1)*xstride+cols-1]
 	switch {
 	case step == 1:
@@ -313,7 +313,7 @@ func (l Level) spreadTap(step int, y []float32, ystride int, x []float32, xstrid
 
 // padRows copies rows of cols numbers, srs elements apart, to rows of pitch
 // numbers: left zeros, the numbers, and zeros again.
-func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
+func (l ISA) padRows(dst []float32, pitch int, src []float32, srs, cols, rows, left int) {
 	if l >= AVX512 && cols > 0 && rows > 0 {
 		asm.PadRows512(&dst[:rows*pitch][0], pitch, &src[:(rows-1)*srs+cols][0], srs, cols, rows, left)
 		return
@@ -325,8 +325,8 @@ func (l Level) padRows(dst []float32, pitch int, src []float32, srs, cols, rows,
 // [directPixels]: y[p][c] = sum over t of x[taps[t]+p] * w[t][c] for wide
 // channels c, one vector or two, and with add not 0, that plus y. No level
 // without vectors has it.
-func (l Level) direct(wide int, y, x *float32, taps *int, w *float32, pixels, k, add int) {
-	switch narrow := wide == levelSizes[l].lanes; {
+func (l ISA) direct(wide int, y, x *float32, taps *int, w *float32, pixels, k, add int) {
+	switch narrow := wide == isaSizes[l].lanes; {
 	case l >= AVX512 && narrow:
 		asm.ConvNarrow512(y, x, taps, w, pixels, k, add)
 	case l >= AVX512:
@@ -342,7 +342,7 @@ func (l Level) direct(wide int, y, x *float32, taps *int, w *float32, pixels, k,
 
 // depth adds up k taps for rows x cols pixels: y[i][j] = sum over t of
 // x[taps[t]+i*xrs+j] * w[t]. Rows of y are yrs elements apart. k is at least 1.
-func (l Level) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
+func (l ISA) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *float32, k, rows, cols int) {
 	switch l {
 	case AMX, AVX512:
 		asm.Depth512(y, yrs, x, xrs, taps, w, k, rows, cols)
@@ -356,7 +356,7 @@ func (l Level) depth(y *float32, yrs int, x *float32, xrs int, taps *int, w *flo
 // depthGrad adds to k vectors of sums the products of rows x cols pixels of y
 // and of x: sums[t][j%lanes] += y[i][j] * x[taps[t]+i*xrs+j]. Rows of y are yrs
 // elements apart. k is at least 1.
-func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
+func (l ISA) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *int, k, rows, cols int) {
 	switch l {
 	case AMX, AVX512:
 		asm.DepthGrad512(sums, y, yrs, x, xrs, taps, k, rows, cols)
@@ -368,7 +368,7 @@ func (l Level) depthGrad(sums, y *float32, yrs int, x *float32, xrs int, taps *i
 }
 
 // unzip copies every other number: dst[i] = src[2*i].
-func (l Level) unzip(dst, src []float32) {
+func (l ISA) unzip(dst, src []float32) {
 	n := len(dst)
 	_ = src[2*n-2]
 	if l >= AVX512 {
@@ -384,7 +384,7 @@ func (l Level) unzip(dst, src []float32) {
 }
 
 // zip writes the numbers of a and b in turns: dst[2*i] = a[i], dst[2*i+1] = b[i].
-func (l Level) zip(dst, a, b []float32) {
+func (l ISA) zip(dst, a, b []float32) {
 	n := len(dst)
 	_, _ = a[:(n+1)/2], b[:n/2]
 	if l >= AVX512 && n > 1 {

@@ -9,18 +9,18 @@ import (
 
 // Level is which instructions the kernels use. Results are the same bits for
 // every number of threads at one level, and differ between levels.
-type Level int32
+type ISA int32
 
 const (
-	Generic Level = iota // plain Go
-	AVX2                 // AVX2, FMA and BMI2
-	AVX512               // AVX-512 F, VL, BW and DQ
-	AMX                  // and AMX, for products of matrices and convolutions
+	Generic ISA = iota // plain Go
+	AVX2               // AVX2, FMA and BMI2
+	AVX512             // AVX-512 F, VL, BW and DQ
+	AMX                // and AMX, for products of matrices and convolutions
 )
 
-var levelNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", AMX: "amx"}
+var isaNames = [...]string{Generic: "generic", AVX2: "avx2", AVX512: "avx512", AMX: "amx"}
 
-func (l Level) String() string { return levelNames[l] }
+func (l ISA) String() string { return isaNames[l] }
 
 // active is the level of kernels that are made from now on.
 var active atomic.Int32
@@ -29,17 +29,17 @@ func init() { Use(Best()) }
 
 // Use sets the level of the kernels that [New] makes from now on, for the
 // whole process. Until it is called, that is [Best].
-func Use(l Level) { active.Store(int32(l)) }
+func Use(l ISA) { active.Store(int32(l)) }
 
 // Using is the level that was set last.
-func Using() Level { return Level(active.Load()) }
+func Using() ISA { return ISA(active.Load()) }
 
 // Best is the highest level this CPU has.
-func Best() Level { return best }
+func Best() ISA { return best }
 
 // ParseLevel is the level of that name, and [Best] for "". It fails for other
 // names and for levels this CPU does not have.
-func ParseLevel(name string) (Level, error) {
+func ParseISA(name string) (ISA, error) {
 	if name == "" {
 		return Best(), nil
 	}
@@ -56,7 +56,7 @@ func ParseLevel(name string) (Level, error) {
 }
 
 // vec are the functions over arrays.
-func (l Level) vec() *vec.Funcs {
+func (l ISA) vec() *vec.Funcs {
 	switch l {
 	case AMX, AVX512:
 		return &vec.AVX512

@@ -19,24 +19,24 @@ func atLevels(t *testing.T, test func(t *testing.T)) {
 
 func TestParseLevel(t *testing.T) {
 	for l := Generic; l <= Best(); l++ {
-		if got, err := ParseLevel(l.String()); err != nil || got != l {
+		if got, err := ParseISA(l.String()); err != nil || got != l {
 			t.Errorf("%v is parsed as %v, %v", l, got, err)
 		}
 	}
-	if got, err := ParseLevel(""); err != nil || got != Best() {
+	if got, err := ParseISA(""); err != nil || got != Best() {
 		t.Errorf("nothing is parsed as %v, %v", got, err)
 	}
-	if _, err := ParseLevel("sse9"); err == nil || !strings.Contains(err.Error(), "amx, avx512, avx2 or generic") {
+	if _, err := ParseISA("sse9"); err == nil || !strings.Contains(err.Error(), "amx, avx512, avx2 or generic") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestParseLevelOfAnotherCPU(t *testing.T) {
 	if Best() >= AVX512 {
-		defer func(l Level) { best = l }(best)
+		defer func(l ISA) { best = l }(best)
 		best = AVX2
 	}
-	if _, err := ParseLevel("avx512"); err == nil || !strings.Contains(err.Error(), "does not have avx512: take "+Best().String()) {
+	if _, err := ParseISA("avx512"); err == nil || !strings.Contains(err.Error(), "does not have avx512: take "+Best().String()) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -6,8 +6,8 @@ import "unsafe"
 type word interface{ int32 | float32 }
 
 // read writes to dst what v shows of x from its element i on.
-func read[T word](l Level, v *view, dst, x []T, i int) {
-	inner, step := v.run()
+func read[T word](l ISA, v *view, dst, x []T, i int) {
+	inner, step := v.inner()
 	rows, apart := v.rows()
 	for len(dst) > 0 {
 		row, off := i/inner, i%inner
@@ -15,7 +15,7 @@ func read[T word](l Level, v *view, dst, x []T, i int) {
 		n := min(rows-row%rows, len(dst)/inner) * inner // whole rows
 		if off > 0 || n == 0 {
 			n = min(inner-off, len(dst))
-			copyRun(dst[:n], x[at+off*step:], step)
+			copyStrided(dst[:n], x[at+off*step:], step)
 		} else {
 			readRows(l, dst[:n], x[at:], inner, step, apart)
 		}
@@ -33,11 +33,11 @@ func (v *view) rows() (n, apart int) {
 
 // readRows writes rows of n elements of x that are step apart; rows are apart
 // elements from each other.
-func readRows[T word](l Level, dst, x []T, n, step, apart int) {
+func readRows[T word](l ISA, dst, x []T, n, step, apart int) {
 	rows := len(dst) / n
 	switch {
 	case apart == 0: // the same row again and again
-		copyRun(dst[:n], x, step)
+		copyStrided(dst[:n], x, step)
 		for ; n < len(dst); n *= 2 {
 			copy(dst[n:], dst[:n])
 		}
@@ -62,7 +62,7 @@ func readApart[T word](dst, x []T, n, step, apart int) {
 }
 
 // copyRows copies rows of n elements. Strides are from row to row.
-func copyRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
+func copyRows[T word](l ISA, y, x []T, ystride, xstride, rows, n int) {
 	if rows == 0 || n == 0 {
 		return
 	}
@@ -76,7 +76,7 @@ func copyRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
 }
 
 // stretchRows copies one element of x for each of rows to n elements.
-func stretchRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
+func stretchRows[T word](l ISA, y, x []T, ystride, xstride, rows, n int) {
 	if rows == 0 || n == 0 {
 		return
 	}
@@ -85,12 +85,12 @@ func stretchRows[T word](l Level, y, x []T, ystride, xstride, rows, n int) {
 		return
 	}
 	for r := range rows {
-		copyRun(y[r*ystride:][:n], x[r*xstride:], 0)
+		copyStrided(y[r*ystride:][:n], x[r*xstride:], 0)
 	}
 }
 
 // turn writes the transpose of x, rows x cols elements: cols rows.
-func turn[T word](l Level, y []T, ystride int, x []T, xstride, rows, cols int) {
+func turn[T word](l ISA, y []T, ystride int, x []T, xstride, rows, cols int) {
 	if rows == 0 || cols == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func turn[T word](l Level, y []T, ystride int, x []T, xstride, rows, cols int) {
 	const width = 16 // of a tile, which writes a cache line per row
 	for r := 0; r < rows; r += width {
 		for c := range cols {
-			copyRun(y[c*ystride+r:][:min(width, rows-r)], x[r*xstride+c:], xstride)
+			copyStrided(y[c*ystride+r:][:min(width, rows-r)], x[r*xstride+c:], xstride)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func turn[T word](l Level, y []T, ystride int, x []T, xstride, rows, cols int) {
 func bitsOf[T word](x []T) *float32 { return (*float32)(unsafe.Pointer(&x[0])) }
 
 // copyRun reads every stride-th element.
-func copyRun[T word](y, x []T, stride int) {
+func copyStrided[T word](y, x []T, stride int) {
 	switch stride {
 	case 1:
 		copy(y, x[:len(y)])

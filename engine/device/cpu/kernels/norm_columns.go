@@ -43,26 +43,26 @@ func newChannelColumns(c channels) (k channelColumns, ok bool) {
 	if k.s > smallPlane || k.elems() == 0 {
 		return k, false
 	}
-	k.per = min(max(chunks(k.c, enoughChunks/2), chunks(64, k.s)), chunks(256, k.s))
+	k.per = min(max(ceilDiv(k.c, enoughChunks/2), ceilDiv(64, k.s)), ceilDiv(256, k.s))
 	parts := max(1, min(enoughChunks/k.across(), k.n*k.per*k.s/normWork))
-	k.height = chunks(k.n, parts)
+	k.height = ceilDiv(k.n, parts)
 	return k, true
 }
 
 // across is into how many groups channels are cut, and parts the rows; width
 // is the columns.
-func (k *channelColumns) across() int { return chunks(k.c, k.per) }
-func (k *channelColumns) parts() int  { return chunks(k.n, k.height) }
-func (k *channelColumns) width() int  { return k.c * k.s }
+func (k *channelColumns) across() int   { return ceilDiv(k.c, k.per) }
+func (k *channelColumns) partials() int { return ceilDiv(k.n, k.height) }
+func (k *channelColumns) width() int    { return k.c * k.s }
 
 func (k *channelColumns) ScratchBytes() int64 {
-	return int64(k.width()) * int64(8*(2*k.parts()+1)+4*len(k.tables))
+	return int64(k.width()) * int64(8*(2*k.partials()+1)+4*len(k.tables))
 }
 
 // bind cuts scratch memory into pieces.
 func (k *channelColumns) bind(steps columnSteps, scratch []byte) {
 	k.steps = steps
-	w, parts := k.width(), k.parts()
+	w, parts := k.width(), k.partials()
 	d := doubles(scratch, (2*parts+1)*w)
 	k.sums[0], k.sums[1], k.means = d[:parts*w], d[parts*w:2*parts*w], d[2*parts*w:]
 	f := floats(scratch[len(d)*8:], len(k.tables)*w)
@@ -75,14 +75,14 @@ func (k *channelColumns) bind(steps columnSteps, scratch []byte) {
 // step after the other.
 func (k *channelColumns) run(p Pool, first columnStep) {
 	k.at = first
-	if k.parts() == 1 {
+	if k.partials() == 1 {
 		do(p, k.across(), k)
 		return
 	}
 	for ; k.at <= stepScale; k.at++ {
 		n := k.across()
 		if k.at%2 == 0 {
-			n *= k.parts()
+			n *= k.partials()
 		}
 		do(p, n, k)
 	}
@@ -90,10 +90,10 @@ func (k *channelColumns) run(p Pool, first columnStep) {
 
 func (k *channelColumns) Chunk(i int) {
 	part := i / k.across()
-	c0, c1 := span(i%k.across(), k.per, k.c)
-	r0, r1 := span(part, k.height, k.n)
+	c0, c1 := interval(i%k.across(), k.per, k.c)
+	r0, r1 := interval(part, k.height, k.n)
 	last := k.at
-	if k.parts() == 1 {
+	if k.partials() == 1 {
 		last = stepScale
 	}
 	for s := k.at; s <= last; s++ {
@@ -112,7 +112,7 @@ func (k *channelColumns) acc(which, part, c0, c1 int) []float64 {
 // total is the sum of a channel's columns over all parts.
 func (k *channelColumns) total(which, c int) float64 {
 	sum := 0.0
-	for part := range k.parts() {
+	for part := range k.partials() {
 		for _, v := range k.acc(which, part, c, c+1) {
 			sum += v
 		}

@@ -23,8 +23,8 @@ import (
 // tileSteps is how many steps of k a tile takes, and tilePlaces how many float32
 // would find room in one.
 const (
-	tileSteps  = 32
-	tilePlaces = 16 * 16
+	tileSteps = 32
+	tileWords = 16 * 16
 )
 
 // tileSizes and splitSizes are the measures of the inner kernels for AMX. A panel
@@ -40,12 +40,12 @@ var (
 func splitPays(m, n, k int) bool { return k >= 64 && m*n >= 30*m+50*n }
 
 // tiled reports whether operands are packed as tiles.
-func (f form) tiled() bool { return f == tiles || f == split }
+func (f format) inTiles() bool { return f == formatTiles || f == formatSplit }
 
 // panel is the places that a panel of A or B takes, for k steps.
-func (f form) panel(k int) int {
-	n := 2 * tilePlaces * chunks(k, tileSteps)
-	if f == split {
+func (f format) panelWords(k int) int {
+	n := 2 * tileWords * ceilDiv(k, tileSteps)
+	if f == formatSplit {
 		n *= 3
 	}
 	return n
@@ -55,21 +55,21 @@ func (f form) panel(k int) int {
 func (g *gemm) tilesOfA(ws *workspace, dst []float32, i0, i1, k0, kn int) {
 	g.a.check(i1, k0+kn)
 	a, rows := g.a.from(i0, k0), i1-i0
-	ws.odd.rows = g.tilesOfRows(dst, a, rows, kn)
-	if ws.odd.rows {
-		g.tilesOfRows(dst, a.withoutOdd(ws, rows, kn), rows, kn)
+	ws.unsplittable.rows = g.tilesOfRows(dst, a, rows, kn)
+	if ws.unsplittable.rows {
+		g.tilesOfRows(dst, a.withoutUnsplittable(ws, rows, kn), rows, kn)
 	}
 }
 
 // tilesOfRows writes the first rows of a, at most 32, as a panel.
 func (g *gemm) tilesOfRows(dst []float32, a operand, rows, k int) bool {
-	n := g.form.panel(k)
+	n := g.format.panelWords(k)
 	dst = dst[:n]
 	if a.cs == 1 {
-		return g.level.tilesOfRows(g.form, &dst[0], &a.data[0], a.rs, rows, k)
+		return g.isa.tilesOfRows(g.format, &dst[0], &a.data[0], a.rs, rows, k)
 	}
-	odd := g.level.tilesOfColumns(g.form, &dst[0], n, &a.data[0], a.cs, rows, k)
-	g.level.turnTiles(&dst[0], n/tilePlaces)
+	odd := g.isa.tilesOfColumns(g.format, &dst[0], n, &a.data[0], a.cs, rows, k)
+	g.isa.turnTiles(&dst[0], n/tileWords)
 	return odd
 }
 
@@ -77,23 +77,23 @@ func (g *gemm) tilesOfRows(dst []float32, a operand, rows, k int) bool {
 func (g *gemm) tilesOfB(ws *workspace, p panels, k0, j0, j1 int) {
 	g.b.check(k0+p.k, j1)
 	b, cols := g.b.from(k0, j0), j1-j0
-	ws.odd.cols = g.tilesOfColumns(p, b, cols)
-	if ws.odd.cols {
-		g.tilesOfColumns(p, b.withoutOdd(ws, p.k, cols), cols)
+	ws.unsplittable.cols = g.tilesOfColumns(p, b, cols)
+	if ws.unsplittable.cols {
+		g.tilesOfColumns(p, b.withoutUnsplittable(ws, p.k, cols), cols)
 	}
 }
 
 // tilesOfColumns writes the first columns of b as panels.
 func (g *gemm) tilesOfColumns(p panels, b operand, cols int) (odd bool) {
-	n, nr := g.form.panel(p.k), g.level.sizes(g.form).nr
-	_ = p.data[(chunks(cols, nr)-1)*p.step+n-1]
+	n, nr := g.format.panelWords(p.k), g.isa.sizes(g.format).nr
+	_ = p.data[(ceilDiv(cols, nr)-1)*p.step+n-1]
 	if b.cs == 1 {
-		return g.level.tilesOfColumns(g.form, &p.data[0], p.step, &b.data[0], b.rs, cols, p.k)
+		return g.isa.tilesOfColumns(g.format, &p.data[0], p.step, &b.data[0], b.rs, cols, p.k)
 	}
 	for j := 0; j < cols; j += nr {
 		panel := &p.data[j/nr*p.step]
-		odd = g.level.tilesOfRows(g.form, panel, &b.data[j*b.cs], b.cs, min(nr, cols-j), p.k) || odd
-		g.level.turnTiles(panel, n/tilePlaces)
+		odd = g.isa.tilesOfRows(g.format, panel, &b.data[j*b.cs], b.cs, min(nr, cols-j), p.k) || odd
+		g.isa.turnTiles(panel, n/tileWords)
 	}
 	return odd
 }
@@ -103,11 +103,11 @@ func (o *operand) from(i, j int) operand { return operand{o.data[i*o.rs+j*o.cs:]
 
 // isOdd reports whether x has no parts: it is infinite, or NaN, or so large that
 // it would round to an infinity.
-func isOdd(x float32) bool { return math.Float32bits(x)&^(1<<31) >= 0x7f7f8000 }
+func isUnsplittable(x float32) bool { return math.Float32bits(x)&^(1<<31) >= 0x7f7f8000 }
 
 // withoutOdd is a copy with zeros for numbers that have no parts.
-func (o *operand) withoutOdd(ws *workspace, rows, cols int) operand {
-	c := operand{ws.more(rows * cols), o.rs, o.cs}
+func (o *operand) withoutUnsplittable(ws *workspace, rows, cols int) operand {
+	c := operand{ws.arena(rows * cols), o.rs, o.cs}
 	if o.cs == 1 {
 		c.rs = cols
 	} else {
@@ -116,7 +116,7 @@ func (o *operand) withoutOdd(ws *workspace, rows, cols int) operand {
 	for i := range rows {
 		for j := range cols {
 			x := o.data[i*o.rs+j*o.cs]
-			if isOdd(x) {
+			if isUnsplittable(x) {
 				x = 0
 			}
 			c.data[i*c.rs+j*c.cs] = x
@@ -127,12 +127,12 @@ func (o *operand) withoutOdd(ws *workspace, rows, cols int) operand {
 
 // odd says of the operands that a workspace holds whether there are numbers
 // without parts.
-type odd struct{ rows, cols bool }
+type unsplittable struct{ rows, cols bool }
 
 // keep copies what C holds, for again.
-func (g *gemm) keep(ws *workspace, i0, i1, j0, j1 int) {
+func (g *gemm) saveC(ws *workspace, i0, i1, j0, j1 int) {
 	rows, cols := i1-i0, j1-j0
-	old := ws.more(2 * rows * cols)
+	old := ws.arena(2 * rows * cols)
 	for i := range rows {
 		copy(old[i*cols:][:cols], g.c[(i0+i)*g.ldc+j0:])
 	}
@@ -142,15 +142,15 @@ func (g *gemm) keep(ws *workspace, i0, i1, j0, j1 int) {
 // vectors, and puts it where a row of A or a column of B has numbers without parts:
 // an element's bits so do not depend on its neighbours. With add, that is added to
 // what was kept.
-func (g *gemm) again(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
+func (g *gemm) recompute(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	rows, cols := i1-i0, j1-j0
-	old := ws.more(2 * rows * cols)
+	old := ws.arena(2 * rows * cols)
 	sums := old[rows*cols:][:rows*cols]
-	v := gemm{level: g.level, a: g.a.from(i0, k0), b: g.b.from(k0, j0), c: sums, ldc: cols, k: kn}
+	v := gemm{isa: g.isa, a: g.a.from(i0, k0), b: g.b.from(k0, j0), c: sums, ldc: cols, k: kn}
 	v.do(0, rows, 0, cols)
 	oddColumn := func(j int) bool {
 		for k := range kn {
-			if isOdd(v.b.data[k*v.b.rs+j*v.b.cs]) {
+			if isUnsplittable(v.b.data[k*v.b.rs+j*v.b.cs]) {
 				return true
 			}
 		}
@@ -163,14 +163,14 @@ func (g *gemm) again(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 		}
 		g.c[(i0+i)*g.ldc+j0+j] = x
 	}
-	for j := 0; ws.odd.cols && j < cols; j++ {
+	for j := 0; ws.unsplittable.cols && j < cols; j++ {
 		for i := 0; i < rows && (i > 0 || oddColumn(j)); i++ {
 			put(i, j)
 		}
 	}
 	for i := range rows {
 		for k := range kn {
-			if ws.odd.rows && isOdd(v.a.data[i*v.a.rs+k*v.a.cs]) {
+			if ws.unsplittable.rows && isUnsplittable(v.a.data[i*v.a.rs+k*v.a.cs]) {
 				for j := range cols {
 					put(i, j)
 				}
@@ -186,55 +186,55 @@ func (g *gemm) multiplyTiles(ws *workspace, c, a *float32, b panels, rows, cols,
 	if add != 0 {
 		sums = &ws.rows[0]
 	}
-	nr, k := g.level.sizes(g.form).nr, chunks(b.k, tileSteps)
+	nr, k := g.isa.sizes(g.format).nr, ceilDiv(b.k, tileSteps)
 	if whole := cols / nr; whole > 0 {
-		g.level.multiplyTiles(&ws.shapes, g.form, c, g.ldc, a, &b.data[0], b.step, rows, nr, whole, k, sums)
+		g.isa.multiplyTiles(&ws.config, g.format, c, g.ldc, a, &b.data[0], b.step, rows, nr, whole, k, sums)
 	}
 	if left := cols % nr; left > 0 {
 		last := unsafe.Add(unsafe.Pointer(c), (cols-left)*4)
-		g.level.multiplyTiles(&ws.shapes, g.form, (*float32)(last), g.ldc, a, &b.data[cols/nr*b.step], b.step, rows, left, 1, k, sums)
+		g.isa.multiplyTiles(&ws.config, g.format, (*float32)(last), g.ldc, a, &b.data[cols/nr*b.step], b.step, rows, left, 1, k, sums)
 	}
 }
 
 // tileShapes is what AMX reads its tiles' shapes from.
-type tileShapes struct {
+type tileConfig struct {
 	palette, start uint8
 	_              [14]uint8
 	rowBytes       [16]uint16
 	rows           [16]uint8
-	ask            ask
+	prefetch       prefetch
 }
 
 // ask is what a split product fetches into the second cache while it multiplies:
 // pairs of lines, row bytes from one to the next, and four more after every
 // fourth; from panel to panel it moves on by panel bytes.
-type ask struct {
+type prefetch struct {
 	at               uintptr
 	row, four, panel int
 }
 
 // askGroups groups of rows fetch a block of B between them: 16 rows of each panel
 // each, or 4 columns.
-const askGroups = 8
+const prefetchGroups = 8
 
 // askFor is what group p fetches of the block of B that is packed next, from k0
 // and column j on; if there is none, what it reads anyway, a.
-func (g *gemm) askFor(a *float32, p, k0, j int) ask {
-	if k0 >= g.k || p >= askGroups {
-		return ask{at: uintptr(unsafe.Pointer(a))}
+func (g *gemm) prefetchFor(a *float32, p, k0, j int) prefetch {
+	if k0 >= g.k || p >= prefetchGroups {
+		return prefetch{at: uintptr(unsafe.Pointer(a))}
 	}
 	at := uintptr(unsafe.Pointer(&g.b.data[k0*g.b.rs+j*g.b.cs]))
 	if g.b.cs == 1 {
 		row := g.b.rs * 4
-		return ask{at: at + uintptr(p*16*row), row: row, panel: 128}
+		return prefetch{at: at + uintptr(p*16*row), row: row, panel: 128}
 	}
 	column := g.b.cs * 4
-	return ask{at: at + uintptr(p*4*column), row: 128, four: column - 512, panel: 32 * column}
+	return prefetch{at: at + uintptr(p*4*column), row: 128, four: column - 512, panel: 32 * column}
 }
 
 // set makes the shapes of sums of rows x cols, at most 32 x 32, and their
 // factors, in tiles 0 to 3, 4 and 5, and 6 and 7.
-func (s *tileShapes) set(rows, cols int) {
+func (s *tileConfig) set(rows, cols int) {
 	s.palette = 1
 	for i := range 2 {
 		r, c := min(16, max(0, rows-16*i)), 4*min(16, max(0, cols-16*i))

@@ -9,14 +9,14 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 //
 // With a stride s, dx has s*s phases, each one of every s-th pixel in both
 // directions: they are convolutions of dy with every s-th weight.
-type depthwise struct {
-	banded
-	w, y    []float32
-	then    *Epilogue
-	kk, per int // weights of a channel, bands in a chunk
-	stride  int // of dx, else 1
-	h, wid  int // of the output
-	phases  []phase
+type convDepthwise struct {
+	paddedBands
+	w, y              []float32
+	then              *Epilogue
+	kk, bandsPerChunk int // weights of a channel, bands in a chunk
+	stride            int // of dx, else 1
+	h, w2             int // of the output
+	phases            []phase
 }
 
 // phase is what the pixels of a phase add up.
@@ -27,13 +27,13 @@ type phase struct {
 
 // newDepthwise returns nil where a channel does not stand alone or a plane does
 // not fit. stride is 1 but for dx.
-func newDepthwise(k *conv, stride int) *depthwise {
+func newConvDepthwise(k *conv, stride int) *convDepthwise {
 	if cg, og := k.perGroup(); cg != 1 || og != 1 || k.n == 0 {
 		return nil
 	}
-	d := &depthwise{
-		banded: banded{level: k.level, im: k.im, count: k.n * k.groups, groups: k.groups, cg: 1, og: 1},
-		kk:     k.kk, stride: stride, h: k.im.oh, wid: k.im.ow,
+	d := &convDepthwise{
+		paddedBands: paddedBands{isa: k.isa, im: k.im, count: k.n * k.groups, groups: k.groups, cg: 1, og: 1},
+		kk:          k.kk, stride: stride, h: k.im.oh, w2: k.im.ow,
 	}
 	if stride > 1 {
 		d.intoPhases()
@@ -46,23 +46,23 @@ func newDepthwise(k *conv, stride int) *depthwise {
 	} else {
 		d.locate()
 	}
-	d.per = max(1, min(leastWork/(d.bandRows*k.im.ow*k.kk), d.count*d.bands/enoughChunks))
+	d.bandsPerChunk = max(1, min(minChunkWork/(d.bandRows*k.im.ow*k.kk), d.count*d.bands/enoughChunks))
 	return d
 }
 
 // intoPhases makes d's geometry that of one phase: pixel i of any phase reads
 // dy from i+off to i+last.
-func (d *depthwise) intoPhases() {
+func (d *convDepthwise) intoPhases() {
 	m, s, pad := &d.im, d.stride, d.im.off
 	off, last := -max(0, (max(m.kh, m.kw)-1-pad)/s), (s-1+pad)/s
 	m.kh, m.kw = last-off+1, last-off+1
-	m.oh, m.ow = chunks(m.oh, s), chunks(m.ow, s)
+	m.oh, m.ow = ceilDiv(m.oh, s), ceilDiv(m.ow, s)
 	m.off, m.dir = off, 1
 }
 
 // locatePhases finds the windows of each phase in the copy. from is the geometry
 // of dx.
-func (d *depthwise) locatePhases(from im2col) {
+func (d *convDepthwise) locatePhases(from im2col) {
 	s, pad := d.stride, from.off
 	for i := range s * s {
 		var p phase
@@ -77,34 +77,34 @@ func (d *depthwise) locatePhases(from im2col) {
 	}
 }
 
-func (d *depthwise) run(p Pool, src, w, y []float32, then *Epilogue) {
+func (d *convDepthwise) run(p Pool, src, w, y []float32, then *Epilogue) {
 	d.src, d.w, d.y, d.then = src, w, y, then
-	do(p, chunks(d.count*d.bands, d.per), d)
+	do(p, ceilDiv(d.count*d.bands, d.bandsPerChunk), d)
 }
 
-func (d *depthwise) Chunk(i int) {
+func (d *convDepthwise) Chunk(i int) {
 	ws := takeWorkspace()
-	for at, end := span(i, d.per, d.count*d.bands); at < end; at++ {
+	for at, end := interval(i, d.bandsPerChunk, d.count*d.bands); at < end; at++ {
 		plane := at / d.bands
 		r0, r1 := d.rows(at % d.bands)
 		d.copyBand(ws.b[:bandInput], plane, r0, r1)
 		w := d.w[plane%d.groups*d.kk:][:d.kk]
-		y := d.y[plane*d.h*d.wid:][:d.h*d.wid]
+		y := d.y[plane*d.h*d.w2:][:d.h*d.w2]
 		h0, h1 := r0*d.stride, min(r1*d.stride, d.h)
-		if y = y[h0*d.wid : h1*d.wid]; d.stride > 1 {
-			d.mixPhases(ws, y, w, r1-r0)
+		if y = y[h0*d.w2 : h1*d.w2]; d.stride > 1 {
+			d.interleavePhases(ws, y, w, r1-r0)
 		} else {
-			d.level.depth(&y[0], d.wid, &ws.b[0], d.line(), &d.taps[0], &w[0], d.kk, r1-r0, d.wid)
+			d.isa.depth(&y[0], d.w2, &ws.b[0], d.line(), &d.taps[0], &w[0], d.kk, r1-r0, d.w2)
 		}
 		if d.then != nil {
-			(*d.then).After(plane, plane+1, h0*d.wid, h1*d.wid)
+			(*d.then).After(plane, plane+1, h0*d.w2, h1*d.w2)
 		}
 	}
 	ws.giveBack()
 }
 
 // mixPhases computes the phases of some rows and puts their pixels in order.
-func (d *depthwise) mixPhases(ws *workspace, y, w []float32, rows int) {
+func (d *convDepthwise) interleavePhases(ws *workspace, y, w []float32, rows int) {
 	s, sums := d.stride, ws.b[bandInput:]
 	for i := range d.phases {
 		p, b := &d.phases[i], i%s
@@ -115,18 +115,18 @@ func (d *depthwise) mixPhases(ws *workspace, y, w []float32, rows int) {
 			for t, at := range p.weights {
 				ws.rows[t] = w[at]
 			}
-			d.level.depth(&part[0], d.im.ow, &ws.b[0], d.pitch, &p.taps[0], &ws.rows[0], len(p.taps), rows, d.im.ow)
+			d.isa.depth(&part[0], d.im.ow, &ws.b[0], d.pitch, &p.taps[0], &ws.rows[0], len(p.taps), rows, d.im.ow)
 		}
 		if b == s-1 {
-			mix(d.level, y, sums, i/s, s, d.wid, rows)
+			interleave(d.isa, y, sums, i/s, s, d.w2, rows)
 		}
 	}
 }
 
 // mix writes every s-th row of y, whose rows have w pixels, from its phases of so
 // many rows.
-func mix(l Level, y, sums []float32, first, s, w, rows int) {
-	wide := chunks(w, s)
+func interleave(l ISA, y, sums []float32, first, s, w, rows int) {
+	wide := ceilDiv(w, s)
 	for r := 0; r < rows && (r*s+first)*w < len(y); r++ {
 		row := y[(r*s+first)*w:][:w]
 		if s == 2 {
@@ -135,7 +135,7 @@ func mix(l Level, y, sums []float32, first, s, w, rows int) {
 		}
 		for b := range min(s, w) {
 			at := b
-			for _, v := range sums[(b*rows+r)*wide:][:chunks(w-b, s)] {
+			for _, v := range sums[(b*rows+r)*wide:][:ceilDiv(w-b, s)] {
 				row[at] = v
 				at += s
 			}
@@ -147,52 +147,52 @@ func mix(l Level, y, sums []float32, first, s, w, rows int) {
 // channel and part of the samples, in scratch memory. A plane's sums are added
 // to those of the planes before it, and at last parts and lanes to one another,
 // in order.
-type depthwiseW struct {
-	*depthwise
-	vec        *vec.Funcs
-	n          int
-	parts, per int // of the samples
-	sums, dw   []float32
-	dy         []float32
-	finish     bool
+type convDepthwiseWGrad struct {
+	*convDepthwise
+	vec                         *vec.Funcs
+	n                           int
+	partials, samplesPerPartial int // of the samples
+	sums, dw                    []float32
+	dy                          []float32
+	finish                      bool
 }
 
-func newDepthwiseW(k *conv) *depthwiseW {
-	of := newDepthwise(k, 1)
+func newConvDepthwiseWGrad(k *conv) *convDepthwiseWGrad {
+	of := newConvDepthwise(k, 1)
 	if of == nil {
 		return nil
 	}
-	d := &depthwiseW{depthwise: of, vec: k.level.vec(), n: k.n}
-	d.per = chunks(k.n, min(k.n, chunks(enoughChunks, k.groups)))
-	d.parts = chunks(k.n, d.per)
+	d := &convDepthwiseWGrad{convDepthwise: of, vec: k.isa.vec(), n: k.n}
+	d.samplesPerPartial = ceilDiv(k.n, min(k.n, ceilDiv(enoughChunks, k.groups)))
+	d.partials = ceilDiv(k.n, d.samplesPerPartial)
 	return d
 }
 
 // elems is how many sums a channel has.
-func (d *depthwiseW) elems() int { return d.kk * levelSizes[d.level].lanes }
+func (d *convDepthwiseWGrad) elems() int { return d.kk * isaSizes[d.isa].lanes }
 
-func (d *depthwiseW) scratch() int { return d.groups * d.parts * d.elems() }
+func (d *convDepthwiseWGrad) scratch() int { return d.groups * d.partials * d.elems() }
 
-func (d *depthwiseW) run(p Pool, x, dy, dw, scratch []float32) {
+func (d *convDepthwiseWGrad) run(p Pool, x, dy, dw, scratch []float32) {
 	d.src, d.dy, d.dw, d.sums = x, dy, dw, scratch
 	d.finish = false
-	do(p, d.groups*d.parts, d)
+	do(p, d.groups*d.partials, d)
 	d.finish = true
-	do(p, chunks(d.groups, chunks(grain, d.parts*d.elems())), d)
+	do(p, ceilDiv(d.groups, ceilDiv(grain, d.partials*d.elems())), d)
 }
 
-func (d *depthwiseW) Chunk(i int) {
+func (d *convDepthwiseWGrad) Chunk(i int) {
 	if !d.finish {
-		d.part(i)
+		d.sumPartial(i)
 		return
 	}
-	lo, hi := span(i, chunks(grain, d.parts*d.elems()), d.groups)
-	lanes := levelSizes[d.level].lanes
+	lo, hi := interval(i, ceilDiv(grain, d.partials*d.elems()), d.groups)
+	lanes := isaSizes[d.isa].lanes
 	for c := lo; c < hi; c++ {
 		dw := d.dw[c*d.kk:][:d.kk]
 		clear(dw)
-		for part := range d.parts {
-			sums := d.sums[(c*d.parts+part)*d.elems():]
+		for part := range d.partials {
+			sums := d.sums[(c*d.partials+part)*d.elems():]
 			for t := range dw {
 				for _, v := range sums[t*lanes:][:lanes] {
 					dw[t] += v
@@ -203,20 +203,20 @@ func (d *depthwiseW) Chunk(i int) {
 }
 
 // part adds up a part of the samples for a channel.
-func (d *depthwiseW) part(i int) {
+func (d *convDepthwiseWGrad) sumPartial(i int) {
 	ws := takeWorkspace()
-	c, first := i/d.parts, i%d.parts*d.per
+	c, first := i/d.partials, i%d.partials*d.samplesPerPartial
 	all, sums := d.sums[i*d.elems():][:d.elems()], ws.rows[:d.elems()]
 	clear(all)
 	row := d.im.mul * d.im.mul * d.pitch
-	for s := first; s < min(first+d.per, d.n); s++ {
+	for s := first; s < min(first+d.samplesPerPartial, d.n); s++ {
 		plane := s*d.groups + c
 		for r := 0; r < d.im.oh; r += d.bandRows {
 			rows := min(d.bandRows, d.im.oh-r)
 			d.copyBand(ws.b[:bandInput], plane, r, r+rows)
 			clear(sums)
-			y := d.dy[plane*d.h*d.wid+r*d.wid:][:rows*d.wid]
-			d.level.depthGrad(&sums[0], &y[0], d.wid, &ws.b[0], row, &d.taps[0], d.kk, rows, d.wid)
+			y := d.dy[plane*d.h*d.w2+r*d.w2:][:rows*d.w2]
+			d.isa.depthGrad(&sums[0], &y[0], d.w2, &ws.b[0], row, &d.taps[0], d.kk, rows, d.w2)
 			d.vec.Add(all, all, sums)
 		}
 	}

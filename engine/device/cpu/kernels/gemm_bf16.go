@@ -9,55 +9,55 @@ import (
 // steps of k lie in the place of one float32. The product of two bfloat16 is
 // exact in float32, so forms of bfloat16 differ only in how sums are rounded, and
 // in that hardware takes subnormal factors for zeros.
-type form uint8
+type format uint8
 
 const (
-	float   form = iota // as they are
-	rounded             // to bfloat16, by the float32 kernels
-	pairs               // of bfloat16, by AVX512_BF16
-	tiles               // of bfloat16, by AMX
-	split               // into three parts of bfloat16 each, by AMX: float32
+	formatFloat   format = iota // as they are
+	formatRounded               // to bfloat16, by the float32 kernels
+	formatPairs                 // of bfloat16, by AVX512_BF16
+	formatTiles                 // of bfloat16, by AMX
+	formatSplit                 // into three parts of bfloat16 each, by AMX: float32
 )
 
 // formOf is what a product of m x k and k x n numbers takes.
-func (l Level) formOf(bf16 bool, m, n, k int) form {
+func (l ISA) formatOf(bf16 bool, m, n, k int) format {
 	switch {
 	case bf16 && l == AMX:
-		return tiles
+		return formatTiles
 	case bf16 && l == AVX512 && pairsPay:
-		return pairs
+		return formatPairs
 	case bf16:
-		return rounded
+		return formatRounded
 	case l == AMX && splitPays(m, n, k) && library.Load() == nil:
-		return split
+		return formatSplit
 	}
-	return float
+	return formatFloat
 }
 
-func (l Level) sizes(f form) *sizes {
+func (l ISA) sizes(f format) *sizes {
 	switch f {
-	case tiles:
+	case formatTiles:
 		return &tileSizes
-	case split:
+	case formatSplit:
 		return &splitSizes
 	}
-	return &levelSizes[l]
+	return &isaSizes[l]
 }
 
 // rowsOfA reports whether a packed A keeps its rows: a row in order needs only
 // rounding.
 func (g *gemm) rowsOfA() bool {
-	return g.form != float && g.a.cs == 1 && !levelSizes[g.level].packs
+	return g.format != formatFloat && g.a.cs == 1 && !isaSizes[g.isa].packs
 }
 
 // roundRows writes rows i0..i1 of A as a panel.
 func (g *gemm) roundRows(dst []float32, i0, i1, k0, kn int) {
 	for i := i0; i < i1; i++ {
 		row := dst[(i-i0)*blockK:]
-		if g.form == rounded {
-			g.level.round(row[:kn], g.a.data[i*g.a.rs+k0:][:kn])
+		if g.format == formatRounded {
+			g.isa.round(row[:kn], g.a.data[i*g.a.rs+k0:][:kn])
 		} else {
-			g.level.halve(&row[0], &g.a.data[i*g.a.rs+k0], kn)
+			g.isa.halve(&row[0], &g.a.data[i*g.a.rs+k0], kn)
 		}
 	}
 }
@@ -65,31 +65,31 @@ func (g *gemm) roundRows(dst []float32, i0, i1, k0, kn int) {
 // pairB writes columns j0..j1 of B, k0..k0+kn, as panels of pairs.
 func (g *gemm) pairB(ws *workspace, p panels, k0, j0, j1 int) {
 	g.b.check(k0+p.k, j1)
-	s := g.level.sizes(pairs)
+	s := g.isa.sizes(formatPairs)
 	if g.b.cs == 1 {
-		g.level.spreadPairs(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, p.k)
+		g.isa.spreadPairs(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, p.k)
 		return
 	}
 	for j := j0; j < j1; j += s.lanes {
 		for l := range min(s.lanes, j1-j) {
-			g.level.halve(&ws.rows[l*blockK/2], &g.b.data[(j+l)*g.b.cs+k0], p.k)
+			g.isa.halve(&ws.rows[l*blockK/2], &g.b.data[(j+l)*g.b.cs+k0], p.k)
 		}
 		dst := &p.data[(j-j0)/s.nr*p.step+(j-j0)%s.nr]
-		g.level.transpose(dst, s.nr, &ws.rows[0], blockK/2, chunks(p.k, 2))
+		g.isa.transpose(dst, s.nr, &ws.rows[0], blockK/2, ceilDiv(p.k, 2))
 	}
 }
 
 // roundPanel rounds a panel of k rows of A in place: two rows become one where
 // they are paired.
 func (g *gemm) roundPanel(panel []float32, width, k int) {
-	if g.form == rounded {
-		g.level.round(panel[:k*width], panel[:k*width])
+	if g.format == formatRounded {
+		g.isa.round(panel[:k*width], panel[:k*width])
 		return
 	}
 	if k%2 == 1 {
 		clear(panel[k*width:][:width])
 	}
-	g.level.pair(&panel[0], width, (k+1)/2)
+	g.isa.pair(&panel[0], width, (k+1)/2)
 }
 
 func roundTo(dst, src []float32) {
@@ -100,12 +100,12 @@ func roundTo(dst, src []float32) {
 
 // multiply calls the inner kernel for what g packs.
 func (g *gemm) multiply(ws *workspace, c, a *float32, ars, acs int, b panels, rows, cols, add int) {
-	switch g.form {
-	case tiles, split:
+	switch g.format {
+	case formatTiles, formatSplit:
 		g.multiplyTiles(ws, c, a, b, rows, cols, add)
-	case pairs:
-		g.level.multiplyPairs(c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, (b.k+1)/2, add)
+	case formatPairs:
+		g.isa.multiplyPairs(c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, (b.k+1)/2, add)
 	default:
-		g.level.multiply(c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, b.k, add)
+		g.isa.multiply(c, g.ldc, a, ars, acs, &b.data[0], b.stride, b.step, rows, cols, b.k, add)
 	}
 }

@@ -181,7 +181,7 @@ func onlyOdd(in []ref.Array) []ref.Array {
 		marks[i] = ref.New(a.Meta)
 		for j, v := range a.F {
 			marks[i].F[j] = 1e-20
-			if isOdd(float32(v)) {
+			if isUnsplittable(float32(v)) {
 				marks[i].F[j] = 1
 			}
 		}
@@ -213,8 +213,8 @@ func TestConvolutionsAreAsExactAsVectors(t *testing.T) {
 			op, args := k.op(which, in[0], in[1], in[2])
 			_, sizes := k.op(which, size[0], size[1], size[2])
 			want, unit := reference(t, sample{op, args, 0})[0].F, reference(t, sample{op, sizes, 0})[0].F
-			mean := map[Level]float64{}
-			for _, l := range []Level{AVX512, AMX} {
+			mean := map[ISA]float64{}
+			for _, l := range []ISA{AVX512, AMX} {
 				Use(l)
 				for i, v := range shape.View[float32](runSample(t, sample{op, args, 0}, nil, serial{}).out[0].mem) {
 					mean[l] += math.Abs(float64(v)-want[i]) / unit[i] / float64(len(want))

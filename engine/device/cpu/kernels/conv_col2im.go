@@ -9,9 +9,9 @@ import "slices"
 // are a phase, and are added together.
 //
 // A chunk is some channels of some rows of one sample's dx.
-type col2im struct {
+type convCol2im struct {
 	*conv
-	form           form
+	format         format
 	stride, pad    int
 	h, w, oh, ow   int // of dx and dy
 	channels, rows int // of a chunk
@@ -36,26 +36,26 @@ type piece struct {
 }
 
 const (
-	mostColumns = 1 << 17 // elements of windows in a chunk, if there is a choice
-	leastColumn = 64      // elements of a column that are worth packing dy once more
+	maxWindowElems = 1 << 17 // elements of windows in a chunk, if there is a choice
+	minColumn      = 64      // elements of a column that are worth packing dy once more
 )
 
-func newCol2im(k *conv, stride, pad int) *col2im {
+func newConvCol2im(k *conv, stride, pad int) *convCol2im {
 	cg, og := k.perGroup()
-	d := &col2im{
-		conv: k, form: k.level.formOf(false, cg*k.kk, k.py, og), stride: stride, pad: pad,
+	d := &convCol2im{
+		conv: k, format: k.isa.formatOf(false, cg*k.kk, k.py, og), stride: stride, pad: pad,
 		h: k.im.oh, w: k.im.ow, oh: k.im.h, ow: k.im.w, channels: max(1, cg), rows: max(1, k.im.oh),
 	}
 	products := k.n * k.groups
 	for {
-		d.bands, d.blocks = chunks(d.h, d.rows), chunks(cg, d.channels)
+		d.bands, d.blocks = ceilDiv(d.h, d.rows), ceilDiv(cg, d.channels)
 		columns := d.channels * k.kk * min(d.oh, d.windows(d.rows)) * d.ow
-		small := columns <= mostColumns
-		enough := products*d.bands*d.blocks >= enoughChunks || columns*og < 2*leastWork
+		small := columns <= maxWindowElems
+		enough := products*d.bands*d.blocks >= enoughChunks || columns*og < 2*minChunkWork
 		switch {
 		case small && enough:
 			return d.plan()
-		case d.channels > 1 && d.channels*k.kk >= 2*leastColumn:
+		case d.channels > 1 && d.channels*k.kk >= 2*minColumn:
 			d.channels = (d.channels + 1) / 2
 		case d.rows >= 2*k.im.kh && d.rows > 2*stride:
 			d.rows = (d.rows + 1) / 2
@@ -66,21 +66,21 @@ func newCol2im(k *conv, stride, pad int) *col2im {
 }
 
 // plan finds the pieces of all bands.
-func (d *col2im) plan() *col2im {
+func (d *convCol2im) plan() *convCol2im {
 	d.ones = make([]float32, d.kk)
 	for i := range d.ones {
 		d.ones[i] = 1
 	}
 	for i := range d.bands {
 		var b band
-		b.h0, b.h1 = span(i, d.rows, d.h)
-		b.r0 = chunks(max(0, b.h0+d.pad-d.im.kh+1), d.stride)
+		b.h0, b.h1 = interval(i, d.rows, d.h)
+		b.r0 = ceilDiv(max(0, b.h0+d.pad-d.im.kh+1), d.stride)
 		b.r1 = max(b.r0, min(d.oh, (b.h1-1+d.pad)/d.stride+1))
 		for a := range d.stride {
 			b.pieces = append(b.pieces, nil)
-			rows := runs(b.h0+a, b.h1, d.stride, d.pad, d.im.kh, b.r0, b.r1)
+			rows := segments(b.h0+a, b.h1, d.stride, d.pad, d.im.kh, b.r0, b.r1)
 			for phase := range min(d.stride, d.w) {
-				for _, w := range runs(phase, d.w, d.stride, d.pad, d.im.kw, 0, d.ow) {
+				for _, w := range segments(phase, d.w, d.stride, d.pad, d.im.kw, 0, d.ow) {
 					for _, h := range rows {
 						b.pieces[a] = append(b.pieces[a], d.piece(&b, h, w, phase))
 					}
@@ -93,8 +93,8 @@ func (d *col2im) plan() *col2im {
 }
 
 // piece is where rows h and columns w of a phase cross.
-func (d *col2im) piece(b *band, h, w run, phase int) piece {
-	rows, wide := chunks(b.h1-b.h0, d.stride), chunks(d.w, d.stride)
+func (d *convCol2im) piece(b *band, h, w segment, phase int) piece {
+	rows, wide := ceilDiv(b.h1-b.h0, d.stride), ceilDiv(d.w, d.stride)
 	q := piece{to: (phase*rows+h.first)*wide + w.first, rows: h.n, cols: w.n}
 	for i, kh := range h.elements {
 		for j, kw := range w.elements {
@@ -107,17 +107,17 @@ func (d *col2im) piece(b *band, h, w run, phase int) piece {
 
 // run is n rows or columns of a phase from one on that lie under the same
 // elements of their windows, and the first one's windows.
-type run struct {
+type segment struct {
 	first, n          int
 	elements, windows []int
 }
 
 // runs cuts a phase, pixels from, from+s, ... below end, into runs under windows
 // lo..hi of k elements.
-func runs(from, end, s, pad, k, lo, hi int) []run {
-	var all []run
+func segments(from, end, s, pad, k, lo, hi int) []segment {
+	var all []segment
 	for i := 0; from+i*s < end; i++ {
-		r := run{first: i, n: 1}
+		r := segment{first: i, n: 1}
 		for e := (from + pad) % s; e < k; e += s {
 			at := from + i*s + pad - e
 			if window := at / s; at >= 0 && window >= lo && window < hi {
@@ -136,30 +136,30 @@ func runs(from, end, s, pad, k, lo, hi int) []run {
 }
 
 // windows is the most rows of dy whose windows reach some rows of dx.
-func (d *col2im) windows(rows int) int { return (rows+d.im.kh-2)/d.stride + 1 }
+func (d *convCol2im) windows(rows int) int { return (rows+d.im.kh-2)/d.stride + 1 }
 
-func (d *col2im) run(p Pool) { do(p, d.n*d.groups*d.blocks*d.bands, d) }
+func (d *convCol2im) run(p Pool) { do(p, d.n*d.groups*d.blocks*d.bands, d) }
 
-func (d *col2im) Chunk(i int) {
+func (d *convCol2im) Chunk(i int) {
 	cg, og := d.perGroup()
 	b := &d.shared[i%d.bands]
 	i /= d.bands
-	c0, c1 := span(i%d.blocks, d.channels, cg)
+	c0, c1 := interval(i%d.blocks, d.channels, cg)
 	p := i / d.blocks
 	n := (b.r1 - b.r0) * d.ow
 	ws := takeWorkspace()
-	ofSums := d.stride * chunks(b.h1-b.h0, d.stride) * chunks(d.w, d.stride)
-	mem := ws.more((c1-c0)*d.kk*n + ofSums)
+	ofSums := d.stride * ceilDiv(b.h1-b.h0, d.stride) * ceilDiv(d.w, d.stride)
+	mem := ws.arena((c1-c0)*d.kk*n + ofSums)
 	cols, sums := mem.cut((c1-c0)*d.kk*n), mem.cut(ofSums)
 	g := gemm{
-		level: d.level, form: d.form, k: og, c: cols, ldc: n,
+		isa: d.isa, format: d.format, k: og, c: cols, ldc: n,
 		a: operand{d.conv.w[p%d.groups*og*cg*d.kk+c0*d.kk:], 1, cg * d.kk},
 		b: operand{d.y[p*og*d.py+b.r0*d.ow:], d.py, 1},
 	}
 	g.do(0, (c1-c0)*d.kk, 0, n) // in a workspace of its own: in this one, cols would be in its way
 	for c := c0; c < c1; c++ {
 		plane := d.x[(p*cg+c)*d.px:][:d.px]
-		d.place(plane[b.h0*d.w:b.h1*d.w], cols[(c-c0)*d.kk*n:], sums, b)
+		d.assemble(plane[b.h0*d.w:b.h1*d.w], cols[(c-c0)*d.kk*n:], sums, b)
 	}
 	ws.giveBack()
 	if d.then != nil {
@@ -169,15 +169,15 @@ func (d *col2im) Chunk(i int) {
 
 // place puts the pixels of a band of a plane in order, from its channel's
 // windows.
-func (d *col2im) place(dst, cols, sums []float32, b *band) {
-	s, wide := d.stride, chunks(d.w, d.stride)
-	rows := chunks(len(dst)/d.w, s)
+func (d *convCol2im) assemble(dst, cols, sums []float32, b *band) {
+	s, wide := d.stride, ceilDiv(d.w, d.stride)
+	rows := ceilDiv(len(dst)/d.w, s)
 	for a := range s {
 		clear(sums[:s*rows*wide])
 		for i := range b.pieces[a] {
 			q := &b.pieces[a][i]
-			d.level.depth(&sums[q.to], wide, &cols[0], d.ow, &q.taps[0], &d.ones[0], len(q.taps), q.rows, q.cols)
+			d.isa.depth(&sums[q.to], wide, &cols[0], d.ow, &q.taps[0], &d.ones[0], len(q.taps), q.rows, q.cols)
 		}
-		mix(d.level, dst, sums, a, s, d.w, rows)
+		interleave(d.isa, dst, sums, a, s, d.w, rows)
 	}
 }

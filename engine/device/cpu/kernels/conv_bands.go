@@ -4,8 +4,8 @@ package kernels
 // output is cut into bands of rows, and the input of a band is copied with
 // its padding. With a stride s, every row of the copy is cut into s phases, one of
 // every s-th element, so that neighbouring pixels read neighbours.
-type banded struct {
-	level         Level
+type paddedBands struct {
+	isa           ISA
 	im            im2col
 	count, cg, og int   // products, channels in and out of each
 	groups        int   // of the weights
@@ -23,7 +23,7 @@ type bandFits func(rows, plane int) bool
 
 // cut makes bands as large as fit. It reports whether they do. Where there would be
 // few, and enough work, they are smaller.
-func (d *banded) cut(fits bandFits) bool {
+func (d *paddedBands) cut(fits bandFits) bool {
 	im := &d.im
 	d.baseH, d.baseW = im.off, im.off
 	if im.dir < 0 {
@@ -36,31 +36,31 @@ func (d *banded) cut(fits bandFits) bool {
 		return fits(d.bandRows, d.plane())
 	}
 	work := func() int { return d.bandRows * im.ow * d.og * d.cg * im.kh * im.kw }
-	for d.bandRows > 1 && (!fit() || d.count*chunks(im.oh, d.bandRows) < enoughChunks && work() >= 2*leastWork) {
+	for d.bandRows > 1 && (!fit() || d.count*ceilDiv(im.oh, d.bandRows) < enoughChunks && work() >= 2*minChunkWork) {
 		d.bandRows = (d.bandRows + 1) / 2
 	}
 	if im.oh == 0 || !fit() {
 		return false
 	}
-	d.bands = chunks(im.oh, d.bandRows)
+	d.bands = ceilDiv(im.oh, d.bandRows)
 	return true
 }
 
 // inWorkspace is what fits a workspace's two halves: the copy, and so many sums of
 // each pixel.
-func (d *banded) inWorkspace(sums int) bandFits {
+func (d *paddedBands) inWorkspace(sums int) bandFits {
 	return func(rows, plane int) bool {
-		return d.cg*plane+directPixels[d.level] <= bandInput && rows*d.im.ow*sums <= bandSums
+		return d.cg*plane+maxDirectPixels[d.isa] <= bandInput && rows*d.im.ow*sums <= bandSums
 	}
 }
 
 // plane is the elements of a channel of the copy, and line those between the
 // rows that two rows of output start at.
-func (d *banded) plane() int { return d.inRows * d.im.mul * d.pitch }
-func (d *banded) line() int  { return d.im.mul * d.im.mul * d.pitch }
+func (d *paddedBands) plane() int { return d.inRows * d.im.mul * d.pitch }
+func (d *paddedBands) line() int  { return d.im.mul * d.im.mul * d.pitch }
 
 // locate finds each element of a window in the copy.
-func (d *banded) locate() {
+func (d *paddedBands) locate() {
 	m := &d.im
 	for c := range d.cg {
 		for kh := range m.kh {
@@ -73,17 +73,17 @@ func (d *banded) locate() {
 }
 
 // rows are the output rows of a band.
-func (d *banded) rows(band int) (r0, r1 int) { return span(band, d.bandRows, d.im.oh) }
+func (d *paddedBands) rows(band int) (r0, r1 int) { return interval(band, d.bandRows, d.im.oh) }
 
 // copyBand copies the input of output rows r0..r1 with what is outside as zeros.
-func (d *banded) copyBand(dst []float32, product, r0, r1 int) {
+func (d *paddedBands) copyBand(dst []float32, product, r0, r1 int) {
 	for c := range d.cg {
 		d.copyChannel(dst[c*d.plane():], product, c, r0, r1)
 	}
 }
 
 // copyChannel is copyBand of one channel.
-func (d *banded) copyChannel(dst []float32, product, c, r0, r1 int) {
+func (d *paddedBands) copyChannel(dst []float32, product, c, r0, r1 int) {
 	m, at := &d.im, 0
 	first := r0*m.mul + d.baseH
 	rows := (r1-r0-1)*m.mul + m.kh
@@ -106,7 +106,7 @@ func (d *banded) copyChannel(dst []float32, product, c, r0, r1 int) {
 }
 
 // copyRows copies rows of an image, of which those outside are zeros.
-func (d *banded) copyRows(dst, image []float32, first, rows int) {
+func (d *paddedBands) copyRows(dst, image []float32, first, rows int) {
 	m := &d.im
 	left := min(max(0, -d.baseW), d.pitch)
 	cols := max(0, min(d.pitch-left, m.w-max(0, d.baseW)))
@@ -120,7 +120,7 @@ func (d *banded) copyRows(dst, image []float32, first, rows int) {
 	case inside > 0 && cols == d.pitch && cols == m.w:
 		copy(dst[above*d.pitch:][:inside*cols], image[(first+above)*cols:])
 	case inside > 0:
-		d.level.padRows(dst[above*d.pitch:], d.pitch, image[(first+above)*m.w+max(0, d.baseW):], m.w, cols, inside, left)
+		d.isa.padRows(dst[above*d.pitch:], d.pitch, image[(first+above)*m.w+max(0, d.baseW):], m.w, cols, inside, left)
 	}
 	clear(dst[(above+inside)*d.pitch : rows*d.pitch])
 }

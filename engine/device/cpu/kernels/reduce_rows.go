@@ -11,7 +11,7 @@ import (
 // that is not the last. A chunk folds some columns of some rows, or all those
 // of some small matrices, in scratch memory; where rows are shared, the results
 // are combined in order.
-type columnFold struct {
+type rowFold struct {
 	vec              *vec.Funcs
 	f                fold
 	scale            float64
@@ -24,67 +24,67 @@ type columnFold struct {
 }
 
 const (
-	columnWidth = 512     // most columns of a chunk
-	columnBlock = 1 << 13 // most elements of rows that are gone through together, a few columns at a time
-	columnWork  = 8192    // least elements of a chunk where rows are shared
+	foldWidth   = 512     // most columns of a chunk
+	foldBlock   = 1 << 13 // most elements of rows that are gone through together, a few columns at a time
+	foldWork    = 8192    // least elements of a chunk where rows are shared
 	narrow      = 16      // columns below which rows are folded some at a time
-	wideColumns = 256     // most columns of some narrow rows
+	foldColumns = 256     // most columns of some narrow rows
 )
 
 // newColumnFold takes over from a reduction that [reduce.columns] describes, if
 // it folds one axis, and what it keeps is one run of columns for each of some
 // matrices.
-func newColumnFold(r *reduce) (k *columnFold, ok bool) {
+func newRowFold(r *reduce) (k *rowFold, ok bool) {
 	last := len(r.outer.dims) - 1
 	if r.f == foldSquares || last > 1 || len(r.folded.dims) > 1 {
 		return nil, false
 	}
-	k = &columnFold{vec: r.vec, f: r.f, scale: r.scale, batches: 1, rows: r.total, n: r.outer.dims[last]}
+	k = &rowFold{vec: r.vec, f: r.f, scale: r.scale, batches: 1, rows: r.total, n: r.outer.dims[last]}
 	if last > 0 {
 		k.batches, k.apart = r.outer.dims[0], r.outer.strides[0]
 	}
-	_, k.stride = r.folded.run()
-	k.width = min(k.n, columnWidth)
-	k.group = max(1, min(k.batches, columnWork/max(1, k.rows*k.n)))
-	parts := max(1, min(enoughChunks/k.across(), k.rows*k.width*k.group/columnWork))
-	k.height = max(1, chunks(k.rows, parts))
+	_, k.stride = r.folded.inner()
+	k.width = min(k.n, foldWidth)
+	k.group = max(1, min(k.batches, foldWork/max(1, k.rows*k.n)))
+	parts := max(1, min(enoughChunks/k.across(), k.rows*k.width*k.group/foldWork))
+	k.height = max(1, ceilDiv(k.rows, parts))
 	return k, true
 }
 
 // parts is into how many the rows are cut, and across the columns of all
 // matrices.
-func (k *columnFold) parts() int  { return max(1, chunks(k.rows, k.height)) }
-func (k *columnFold) across() int { return chunks(k.batches, k.group) * chunks(k.n, k.width) }
+func (k *rowFold) partials() int { return max(1, ceilDiv(k.rows, k.height)) }
+func (k *rowFold) across() int   { return ceilDiv(k.batches, k.group) * ceilDiv(k.n, k.width) }
 
-func (k *columnFold) ScratchBytes() int64 { return int64(k.parts()) * int64(k.batches*k.n) * 8 }
+func (k *rowFold) ScratchBytes() int64 { return int64(k.partials()) * int64(k.batches*k.n) * 8 }
 
-func (k *columnFold) Run(p Pool, a *Args) error {
+func (k *rowFold) Run(p Pool, a *Args) error {
 	n := k.batches * k.n
-	k.y, k.x, k.acc = floats(a.Out[0], n), floats(a.In[0], len(a.In[0])/4), doubles(a.Scratch, k.parts()*n)
-	do(p, k.across()*k.parts(), k)
-	if k.parts() > 1 {
-		do(p, k.across(), (*columnParts)(k))
+	k.y, k.x, k.acc = floats(a.Out[0], n), floats(a.In[0], len(a.In[0])/4), doubles(a.Scratch, k.partials()*n)
+	do(p, k.across()*k.partials(), k)
+	if k.partials() > 1 {
+		do(p, k.across(), (*rowFoldPartials)(k))
 	}
 	return nil
 }
 
 // piece is matrices b0..b1 and columns lo..hi of piece i.
-func (k *columnFold) piece(i int) (b0, b1, lo, hi int) {
-	across := chunks(k.n, k.width)
-	b0, b1 = span(i/across, k.group, k.batches)
-	lo, hi = span(i%across, k.width, k.n)
+func (k *rowFold) piece(i int) (b0, b1, lo, hi int) {
+	across := ceilDiv(k.n, k.width)
+	b0, b1 = interval(i/across, k.group, k.batches)
+	lo, hi = interval(i%across, k.width, k.n)
 	return b0, b1, lo, hi
 }
 
 // of is a part's results for columns of matrix b.
-func (k *columnFold) of(part, b, lo, hi int) []float64 {
+func (k *rowFold) of(part, b, lo, hi int) []float64 {
 	return k.acc[(part*k.batches+b)*k.n:][lo:hi]
 }
 
-func (k *columnFold) Chunk(i int) {
+func (k *rowFold) Chunk(i int) {
 	part := i / k.across()
 	b0, b1, lo, hi := k.piece(i % k.across())
-	r0, r1 := span(part, k.height, k.rows)
+	r0, r1 := interval(part, k.height, k.rows)
 	for b := b0; b < b1; b++ {
 		acc := k.of(part, b, lo, hi)
 		for j := range acc {
@@ -93,19 +93,19 @@ func (k *columnFold) Chunk(i int) {
 		if r1 > r0 {
 			k.fold(acc, k.x[b*k.apart+r0*k.stride+lo:], r1-r0)
 		}
-		if k.parts() == 1 {
+		if k.partials() == 1 {
 			k.write(b, lo, acc)
 		}
 	}
 }
 
 // fold folds rows of x.
-func (k *columnFold) fold(acc []float64, x []float32, rows int) {
+func (k *rowFold) fold(acc []float64, x []float32, rows int) {
 	if len(acc) < narrow && k.stride == len(acc) {
 		done := k.foldNarrow(acc, x, rows)
 		x, rows = x[done*k.stride:], rows-done
 	}
-	block := max(1, columnBlock/len(acc))
+	block := max(1, foldBlock/len(acc))
 	for r := 0; r < rows; r += block {
 		k.f.across(k.vec, acc, x[r*k.stride:], k.stride, min(block, rows-r))
 	}
@@ -113,9 +113,9 @@ func (k *columnFold) fold(acc []float64, x []float32, rows int) {
 
 // foldNarrow sees some rows side by side as one, so that vectors are full, and
 // says how many rows it folded.
-func (k *columnFold) foldNarrow(acc []float64, x []float32, rows int) int {
+func (k *rowFold) foldNarrow(acc []float64, x []float32, rows int) int {
 	n, together := len(acc), 1
-	for n*together%narrow != 0 || n*together < wideColumns/4 {
+	for n*together%narrow != 0 || n*together < foldColumns/4 {
 		together *= 2
 	}
 	if rows < 2*together {
@@ -140,7 +140,7 @@ func (r *registers) doubles() []float64 {
 }
 
 // write rounds the results of columns of matrix b from lo on.
-func (k *columnFold) write(b, lo int, acc []float64) {
+func (k *rowFold) write(b, lo int, acc []float64) {
 	y := k.y[b*k.n+lo:][:len(acc)]
 	for j, v := range acc {
 		y[j] = float32(v * k.scale)
@@ -148,14 +148,14 @@ func (k *columnFold) write(b, lo int, acc []float64) {
 }
 
 // columnParts combines the parts of the rows.
-type columnParts columnFold
+type rowFoldPartials rowFold
 
-func (k *columnParts) Chunk(i int) {
-	f := (*columnFold)(k)
+func (k *rowFoldPartials) Chunk(i int) {
+	f := (*rowFold)(k)
 	b0, b1, lo, hi := f.piece(i)
 	for b := b0; b < b1; b++ {
 		acc := f.of(0, b, lo, hi)
-		for part := 1; part < f.parts(); part++ {
+		for part := 1; part < f.partials(); part++ {
 			for j, v := range f.of(part, b, lo, hi) {
 				acc[j] = f.f.join(acc[j], v)
 			}
