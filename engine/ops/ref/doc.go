@@ -1,7 +1,6 @@
-// Package ref has a plain kernel for every op, in float64: the formula of the
-// op as loops, written to be read and to be right, not to be fast. Tests hold
-// gradients and the kernels of devices against it. Integers are int32.
+// Package ref has a plain kernel for every op, in float64: the op's formula as
+// loops, written to be read and to be right rather than fast. Tests compare
+// gradients and the kernels of devices with it. Integers are int32.
 //
-// The types and functions to know are [Array], [Run] for one op and [Eval] for
-// a graph.
+// The names to know are [Array], [Run] for one op and [Eval] for a graph.
 package ref

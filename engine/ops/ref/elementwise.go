@@ -44,8 +44,8 @@ var unaries = map[string]func(x float64) float64{
 	"abs":       math.Abs,
 }
 
-// slopes are the derivatives, in terms of the function's output y or input x
-// as ops.UnaryGrad has it.
+// slopes are the derivatives, in terms of the function's output y or its input
+// x, whichever ops.UnaryGrad takes.
 var slopes = map[string]func(a float64) float64{
 	"relu":    func(y float64) float64 { return step(y) },
 	"sigmoid": func(y float64) float64 { return y * (1 - y) },

@@ -11,7 +11,7 @@ var gathers = map[string]kernel{
 	"scatter_add": scatterAdd,
 }
 
-// row is row id of a table [V,D].
+// row is the row of a table [V,D] that an id selects.
 func row(table Array, id int32) ([]float64, error) {
 	n, d := table.Meta.Shape[0], table.Meta.Shape[1]
 	if id < 0 || int(id) >= n {

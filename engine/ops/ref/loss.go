@@ -20,7 +20,7 @@ var losses = map[string]kernel{
 	"check_finite":       checkFinite,
 }
 
-// class checks a target against the number of classes.
+// class is the target t of a row, if it is one of the classes.
 func class(t int32, row, classes int) (int, error) {
 	if t < 0 || int(t) >= classes {
 		return 0, fmt.Errorf("target %d of row %d is outside the %d classes", t, row, classes)

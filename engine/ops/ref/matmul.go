@@ -10,7 +10,8 @@ func matmul(o ops.MatMul, in, out []Array) {
 		a, b = roundBF16(a), roundBF16(b)
 	}
 	m, n, k := o.Dims(a.Meta.Shape, b.Meta.Shape)
-	ai, ak := k, 1 // strides of a's row and of what is summed over
+	// Element (i, l) of a is at i*ai + l*ak, element (l, j) of b at l*bk + j*bj.
+	ai, ak := k, 1
 	if o.TransA {
 		ai, ak = 1, m
 	}
@@ -18,24 +19,26 @@ func matmul(o ops.MatMul, in, out []Array) {
 	if o.TransB {
 		bk, bj = 1, k
 	}
-	weight := b.Meta.Shape.Rank() < a.Meta.Shape.Rank()
+	shared := b.Meta.Shape.Rank() < a.Meta.Shape.Rank() // one b for all batches
 	batches := a.Meta.Shape[:a.Meta.Shape.Rank()-2].Elems()
 	for p := range batches {
 		pa, pb, pc := p*m*k, p*k*n, p*m*n
-		if weight {
+		if shared {
 			pb = 0
 		}
 		for i := range m {
 			for j := range n {
+				sum := 0.0
 				for l := range k {
-					c.F[pc+i*n+j] += a.F[pa+i*ai+l*ak] * b.F[pb+l*bk+j*bj]
+					sum += a.F[pa+i*ai+l*ak] * b.F[pb+l*bk+j*bj]
 				}
+				c.F[pc+i*n+j] = sum
 			}
 		}
 	}
 }
 
-// roundBF16 is a copy in bfloat16.
+// roundBF16 is a copy, rounded to bfloat16.
 func roundBF16(a Array) Array {
 	r := New(a.Meta)
 	for i, v := range a.F {

@@ -14,7 +14,7 @@ var norms = map[string]kernel{
 	"batch_norm_eval": of(batchNormEval),
 }
 
-// moments are the mean and the biased variance of the elements listed.
+// moments are the mean and the biased variance of the members.
 func moments(x []float64, members []int) (mean, variance float64) {
 	for _, i := range members {
 		mean += x[i]
@@ -93,8 +93,8 @@ func batchNormGrad(_ ops.BatchNormGrad, in, out []Array) {
 	}
 }
 
-// normalisedGrad is the gradient through h = (x-mean) rstd of one group, with
-// g = dy*weight: dx = rstd (g - mean(g) - h mean(g h)).
+// normalisedGrad is the gradient through h = (x-mean) rstd of one group. With
+// g = dy*weight, dx = rstd (g - mean(g) - h mean(g h)).
 func normalisedGrad(x, dy, dx []float64, members []int, mean, rstd float64, weight func(k int) float64) {
 	n := float64(len(members))
 	var g, gh float64

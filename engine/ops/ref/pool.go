@@ -55,8 +55,8 @@ func avgPoolGrad(o ops.AvgPool2DGrad, in, out []Array) {
 	})
 }
 
-// eachInWindow calls f with the position in the [H,W] plane of x of each
-// element of the window of output p, padding left out.
+// eachInWindow calls f for each element of the window of output p, padding left
+// out, with its position in the plane [H,W] of x.
 func eachInWindow(x shape.Shape, p []int, kernel, stride, pad int, f func(at int)) {
 	for i := range kernel {
 		for j := range kernel {

@@ -18,7 +18,7 @@ var reductions = map[string]kernel{
 	"sum_squares":     of(sumSquares),
 }
 
-// over is s with the reduced axes of size 1.
+// over is s with its reduced axes, all if none are named, of size 1.
 func over(s shape.Shape, axes []int) shape.Shape {
 	keep := s.Clone()
 	for i := range keep {
@@ -76,13 +76,4 @@ func sumSquares(_ ops.SumSquares, in, out []Array) {
 	for _, x := range in[0].F {
 		out[0].F[0] += x * x
 	}
-}
-
-// move copies one element, of either type.
-func move(dst Array, i int, src Array, j int) {
-	if dst.I != nil {
-		dst.I[i] = src.I[j]
-		return
-	}
-	dst.F[i] = src.F[j]
 }

@@ -14,15 +14,8 @@ var softmaxes = map[string]kernel{
 	"log_softmax_grad": of(logSoftmaxGrad),
 }
 
-// rows splits an array along its last axis.
-func rows(a Array) [][]float64 {
-	if len(a.F) == 0 {
-		return nil
-	}
-	return slices.Collect(slices.Chunk(a.F, a.Meta.Shape.Dim(-1)))
-}
-
-// logSumExp is log sum exp(x), shifted by the largest so that it stays finite.
+// logSumExp is log sum exp(x). It subtracts the largest element before exp,
+// so that no exp overflows.
 func logSumExp(x []float64) float64 {
 	largest, sum := slices.Max(x), 0.0
 	for _, v := range x {

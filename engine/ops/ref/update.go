@@ -15,8 +15,8 @@ var updates = map[string]kernel{
 	"ring_write":    of(ringWrite),
 }
 
-// last is the clip factor, the last input where there is one, else 1.
-func last(clip bool, in []Array) float64 {
+// factor is the clip factor, the last input of an op that clips; otherwise 1.
+func factor(clip bool, in []Array) float64 {
 	if !clip {
 		return 1
 	}
@@ -24,7 +24,7 @@ func last(clip bool, in []Array) float64 {
 }
 
 func sgd(o ops.SGD, in, out []Array) {
-	lr, clip := in[2].F[0], last(o.Clip, in)
+	lr, clip := in[2].F[0], factor(o.Clip, in)
 	for i, w := range in[0].F {
 		d := in[1].F[i]*o.Scale*clip + o.WeightDecay*w
 		if o.Momentum > 0 {
@@ -41,7 +41,7 @@ func sgd(o ops.SGD, in, out []Array) {
 }
 
 func adam(o ops.Adam, in, out []Array) {
-	t, lr, clip := float64(in[4].I[0])+1, in[5].F[0], last(o.Clip, in)
+	t, lr, clip := float64(in[4].I[0])+1, in[5].F[0], factor(o.Clip, in)
 	bias1, bias2 := 1-math.Pow(o.Beta1, t), 1-math.Pow(o.Beta2, t)
 	for i, w := range in[0].F {
 		d := in[1].F[i] * o.Scale * clip
