@@ -62,7 +62,7 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 	if err := t.rt.Close(); err != nil && !errors.Is(err, device.ErrNonFinite) {
 		return err
 	}
-	if t.rt, err = executor.NewRuntime(t.devs, residency.Options{}); err != nil {
+	if t.rt, err = executor.NewRuntime(t.devs, residency.ManagerOptions{}); err != nil {
 		return err
 	}
 	o, err := t.forward(ctx)
@@ -89,7 +89,7 @@ func (t *trainer) diagnose(failed executor.Ticket) error {
 }
 
 // forward is what the executor needs to run the forward pass and check it.
-func (t *trainer) forward(ctx context.Context) (o executor.Options, err error) {
+func (t *trainer) forward(ctx context.Context) (o executor.LoadOptions, err error) {
 	o = t.program(ctx)
 	o.Net, o.CheckFinite, o.Schedule = "diagnosis", true, ""
 	if o.Full, err = o.Full.Forward(); err != nil || o.Tail == nil {

@@ -58,7 +58,7 @@ func (r *Run) newEvaluator(ctx context.Context, rt *executor.Runtime, part *data
 	if err != nil {
 		return nil, err
 	}
-	o := executor.Options{Net: "eval", Full: full, LastMicrobatches: 1, Stop: stopOf(ctx)}
+	o := executor.LoadOptions{Net: "eval", Full: full, LastMicrobatches: 1, Stop: stopOf(ctx)}
 	if rest := part.Len() % batch; rest > 0 {
 		if o.Tail, err = r.evalRest(full, rest); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
 	default:
 		part, name = data.Train, "training"
 	}
-	rt, err := executor.NewRuntime(r.devs, residency.Options{})
+	rt, err := executor.NewRuntime(r.devs, residency.ManagerOptions{})
 	if err != nil {
 		return Evaluation{}, err
 	}
@@ -75,7 +75,7 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 	}
 	first := 0
 	for _, part := range parts {
-		rt, err := executor.NewRuntime(r.devs, residency.Options{})
+		rt, err := executor.NewRuntime(r.devs, residency.ManagerOptions{})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (r *Run) loadPredict(ctx context.Context, rt *executor.Runtime, part *datas
 	if err != nil {
 		return nil, err
 	}
-	o := executor.Options{Net: "predict", Fetch: true, LastMicrobatches: 1, Stop: stopOf(ctx)}
+	o := executor.LoadOptions{Net: "predict", Fetch: true, LastMicrobatches: 1, Stop: stopOf(ctx)}
 	if o.Full, err = r.sameCut(ctx, g); err != nil {
 		return nil, err
 	}

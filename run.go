@@ -265,9 +265,9 @@ func stopOf(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
 
-func (r *Run) planOptions() partition.Options {
+func (r *Run) planOptions() partition.PlanOptions {
 	p := r.Config.Partition
-	return partition.Options{
+	return partition.PlanOptions{
 		Devices: deviceSpecs(r.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: r.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
 		InFlight: func(stages, stage int) int {
@@ -290,7 +290,7 @@ func (r *Run) sameCut(ctx context.Context, g *graph.Graph) (*partition.Plan, err
 			blocks[n.Layer.Block] = true
 		}
 	}
-	o := partition.Options{
+	o := partition.PlanOptions{
 		Devices: deviceSpecs(r.devs), Microbatches: 1,
 		InFlight: func(int, int) int { return 1 }, Stop: stopOf(ctx),
 	}

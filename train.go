@@ -167,7 +167,7 @@ func (t *trainer) open(ctx context.Context) error {
 	if t.dump, err = t.newDumper(); err != nil {
 		return err
 	}
-	ro := residency.Options{Strict: t.opt.AssertResident, OnTransfer: t.onTransfer()}
+	ro := residency.ManagerOptions{Strict: t.opt.AssertResident, OnTransfer: t.onTransfer()}
 	if t.rt, err = executor.NewRuntime(t.devs, ro); err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (t *trainer) open(ctx context.Context) error {
 }
 
 // program is what the executor needs to train.
-func (t *trainer) program(ctx context.Context) executor.Options {
-	return executor.Options{
+func (t *trainer) program(ctx context.Context) executor.LoadOptions {
+	return executor.LoadOptions{
 		Net: "train", Full: t.Plan, Tail: t.tail, LastMicrobatches: t.sizes.lastMicrobatches(),
 		Schedule: t.Config.Partition.Schedule, Constant: t.constant, Stop: stopOf(ctx),
 	}

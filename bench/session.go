@@ -61,15 +61,15 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 	if s.graph, err = s.w.Graph(o.Precision == bf16Name); err != nil {
 		return err
 	}
-	plan, err := partition.New(s.graph, partition.Options{Devices: specs(s.devs), Microbatches: 1, Recompute: o.Recompute})
+	plan, err := partition.New(s.graph, partition.PlanOptions{Devices: specs(s.devs), Microbatches: 1, Recompute: o.Recompute})
 	if err != nil {
 		return err
 	}
 	s.ends.follow(plan, s.devs)
-	if s.rt, err = executor.NewRuntime(s.devs, residency.Options{}); err != nil {
+	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{}); err != nil {
 		return err
 	}
-	s.prog, err = s.rt.Load(executor.Options{Net: "bench", Full: plan, LastMicrobatches: 1, Schedule: "1f1b", Constant: constant})
+	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: 1, Schedule: "1f1b", Constant: constant})
 	if err != nil {
 		return err
 	}

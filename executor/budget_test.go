@@ -14,7 +14,7 @@ import (
 
 // least is the smallest budget per device that the tasks of a job can run in:
 // what the largest of them leases at once.
-func least(o executor.Options, devices int) []int64 {
+func least(o executor.LoadOptions, devices int) []int64 {
 	most := make([]int64, devices)
 	for _, plan := range []*partition.Plan{o.Full, o.Tail} {
 		if plan == nil {
@@ -59,7 +59,7 @@ func TestSameWeightsInLittleMemory(t *testing.T) {
 		for i := range budgets {
 			budgets[i] += more
 		}
-		got, err := trained(j, devs, w.schedule, residency.Options{Budgets: budgets})
+		got, err := trained(j, devs, w.schedule, residency.ManagerOptions{Budgets: budgets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestTooLittleMemorySaysSo(t *testing.T) {
 			}
 			budgets := least(o, devices)
 			budgets[short]--
-			_, err = trained(gptJob(3), devs, "1f1b", residency.Options{Budgets: budgets})
+			_, err = trained(gptJob(3), devs, "1f1b", residency.ManagerOptions{Budgets: budgets})
 			var task *executor.TaskError
 			if !errors.Is(err, residency.ErrBudget) || !errors.As(err, &task) {
 				t.Fatalf("got %v, want a task's ErrBudget", err)
@@ -124,7 +124,7 @@ func spilled(t *testing.T, devices int, known bool) int64 {
 	for i := range budgets {
 		budgets[i] += budgets[i] / 8
 	}
-	r, err := newRig(j, devs, "gpipe", residency.Options{Budgets: budgets})
+	r, err := newRig(j, devs, "gpipe", residency.ManagerOptions{Budgets: budgets})
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)

@@ -24,7 +24,7 @@ type outcome struct {
 
 // survive runs an epoch on devices with a fault and takes every step that
 // fails again, as long as that can succeed.
-func survive(t *testing.T, j job, devs []device.Device, o residency.Options) (out outcome) {
+func survive(t *testing.T, j job, devs []device.Device, o residency.ManagerOptions) (out outcome) {
 	t.Helper()
 	ctx := short(t)
 	r, err := newRig(j, devs, "1f1b", o)
@@ -114,7 +114,7 @@ func (r *rig) stayFailed(t *testing.T, ctx context.Context, b executor.Batch, ca
 
 // sweep lets each operation of a kind fail in turn and hands the outcome to
 // check.
-func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency.Options, check func(f *fault, out outcome)) {
+func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency.ManagerOptions, check func(f *fault, out outcome)) {
 	t.Helper()
 	n := 1
 	for ; ; n++ {
@@ -165,14 +165,14 @@ func TestFaultsWhileQueueingAreUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tight := residency.Options{Budgets: least(o, 2)}
+	tight := residency.ManagerOptions{Budgets: least(o, 2)}
 	for _, d := range devs {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, kind := range []string{"alloc", "launch", "copy-in", "peer", "copy-out"} {
-		budgets := residency.Options{}
+		budgets := residency.ManagerOptions{}
 		if kind == "copy-out" {
 			budgets = tight // so that there are spills
 		}
@@ -204,7 +204,7 @@ func TestFaultsWhileQueueingAreUndone(t *testing.T) {
 // A task that fails when it runs ends the run, and is named.
 func TestFaultsOfTasksAreNamed(t *testing.T) {
 	for devices := 1; devices <= 3; devices++ {
-		sweep(t, faultJob(), devices, "launch", true, residency.Options{}, func(f *fault, out outcome) {
+		sweep(t, faultJob(), devices, "launch", true, residency.ManagerOptions{}, func(f *fault, out outcome) {
 			var task *executor.TaskError
 			if !errors.As(out.err, &task) || !out.ended {
 				t.Fatalf("launch %d: got %v, want the end of the run by a task", f.n, out.err)
@@ -226,7 +226,7 @@ func TestFaultsOfCopiesAreNamed(t *testing.T) {
 	for _, kind := range []string{"copy-in", "peer"} {
 		names := map[int]string{}
 		for range 2 {
-			sweep(t, faultJob(), 2, kind, true, residency.Options{}, func(f *fault, out outcome) {
+			sweep(t, faultJob(), 2, kind, true, residency.ManagerOptions{}, func(f *fault, out outcome) {
 				var task *executor.TaskError
 				if !errors.As(out.err, &task) {
 					t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
@@ -252,7 +252,7 @@ func TestFailedCopyEndsTheRun(t *testing.T) {
 	}
 	fault := &fault{kind: "copy-in", late: true, met: true}
 	devs = withFaults(devs, fault)
-	r, err := newRig(faultJob(), devs, "1f1b", residency.Options{})
+	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
@@ -294,7 +294,7 @@ func TestFailedCopyThatNoTaskWaitsForIsNamed(t *testing.T) {
 	}
 	later := errors.New("later")
 	devs = withFaults(devs, &fault{kind: "copy-in", n: 1, late: true}, &fault{kind: "copy-in", n: 2, err: later})
-	r, err := newRig(faultJob(), devs, "1f1b", residency.Options{})
+	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
@@ -338,7 +338,7 @@ func firstError(t *testing.T, one, two int) {
 	}
 	first := &fault{kind: "launch", n: one, late: true, gate: newGate()}
 	later := &fault{kind: "launch", n: two, late: true, err: errors.New("later")}
-	r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.Options{})
+	r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.ManagerOptions{})
 	if err != nil {
 		t.Fatal(errors.Join(err, r.close()))
 	}
@@ -383,7 +383,7 @@ func TestCancelAtAnyTask(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &fault{kind: "launch", n: n, pass: true, then: cancel}
-		r, err := newRig(j, withFaults(devs, f), "1f1b", residency.Options{})
+		r, err := newRig(j, withFaults(devs, f), "1f1b", residency.ManagerOptions{})
 		for i, samples := range j.epoch() {
 			b, ferr := r.feed(i, samples)
 			if ferr != nil {
@@ -427,7 +427,7 @@ func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		copied := &fault{kind: "copy-in", n: n, pass: true, gate: newGate()}
-		r, err := newRig(faultJob(), withFaults(devs, copied, &fault{kind: "copy-in", n: n + 1}), "1f1b", residency.Options{})
+		r, err := newRig(faultJob(), withFaults(devs, copied, &fault{kind: "copy-in", n: n + 1}), "1f1b", residency.ManagerOptions{})
 		if err != nil {
 			t.Fatal(errors.Join(err, r.close()))
 		}
@@ -464,7 +464,7 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fault{kind: "launch", n: 8, late: true, gate: newGate()}
-	r, err := newRig(faultJob(), withFaults(devs, f), "gpipe", residency.Options{})
+	r, err := newRig(faultJob(), withFaults(devs, f), "gpipe", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
@@ -487,7 +487,7 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 }
 
 // gated is a rig whose nth operation of a kind waits for a gate.
-func gated(t *testing.T, j job, kind string, n int, o residency.Options) (*rig, *gate) {
+func gated(t *testing.T, j job, kind string, n int, o residency.ManagerOptions) (*rig, *gate) {
 	t.Helper()
 	devs, err := openDevices("cpu", 1, 1)
 	if err != nil {
@@ -509,7 +509,7 @@ func gated(t *testing.T, j job, kind string, n int, o residency.Options) (*rig, 
 func TestCancelWhileWaiting(t *testing.T) {
 	j := faultJob()
 	j.last = 0
-	r, g := gated(t, j, "launch", 3, residency.Options{})
+	r, g := gated(t, j, "launch", 3, residency.ManagerOptions{})
 	for i := range 2 {
 		step(t, r, r.prog, i, j.batch())
 	}
@@ -565,7 +565,7 @@ func TestCancelWhileQueueing(t *testing.T) {
 	if err := errors.Join(err, devs[0].Close()); err != nil {
 		t.Fatal(err)
 	}
-	r, g := gated(t, j, "copy-out", 1, residency.Options{Budgets: least(o, 1)})
+	r, g := gated(t, j, "copy-out", 1, residency.ManagerOptions{Budgets: least(o, 1)})
 	time.AfterFunc(40*time.Millisecond, g.open)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -110,13 +110,13 @@ func (j job) train(microbatch, samples int) (*graph.Graph, error) {
 func (j job) tail() int { return (j.last+j.microbatch-1)%j.microbatch + 1 }
 
 // options plans the job for devices.
-func (j job) options(devs []device.Device, schedule string) (executor.Options, error) {
-	o := executor.Options{Net: "train", Schedule: schedule, Constant: j.constant, LastMicrobatches: 1}
+func (j job) options(devs []device.Device, schedule string) (executor.LoadOptions, error) {
+	o := executor.LoadOptions{Net: "train", Schedule: schedule, Constant: j.constant, LastMicrobatches: 1}
 	g, err := j.train(j.microbatch, j.batch())
 	if err != nil {
 		return o, err
 	}
-	if o.Full, err = partition.New(g, partition.Options{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
+	if o.Full, err = partition.New(g, partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {
@@ -171,7 +171,7 @@ func openDevices(kind string, count, threads int) ([]device.Device, error) {
 }
 
 // newRig loads the job, with its variables' first contents.
-func newRig(j job, devs []device.Device, schedule string, o residency.Options) (*rig, error) {
+func newRig(j job, devs []device.Device, schedule string, o residency.ManagerOptions) (*rig, error) {
 	r := &rig{job: j, devs: devs}
 	opt, err := j.options(devs, schedule)
 	if err != nil {
@@ -204,7 +204,7 @@ func first(v *graph.Value, dst []byte) error {
 }
 
 // mustRig is a rig that the test closes at its end.
-func mustRig(t *testing.T, j job, kind string, count int, schedule string, o residency.Options) *rig {
+func mustRig(t *testing.T, j job, kind string, count int, schedule string, o residency.ManagerOptions) *rig {
 	t.Helper()
 	devs, err := openDevices(kind, count, 1)
 	if err != nil {
@@ -330,7 +330,7 @@ func (r *rig) close() error {
 }
 
 // trained is the variables after an epoch.
-func trained(j job, devs []device.Device, schedule string, o residency.Options) (map[string][]byte, error) {
+func trained(j job, devs []device.Device, schedule string, o residency.ManagerOptions) (map[string][]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := newRig(j, devs, schedule, o)

@@ -16,8 +16,8 @@ import (
 // ErrOptions is the cause of errors about options that no program can have.
 var ErrOptions = errors.New("program cannot be loaded")
 
-// Options says what to run.
-type Options struct {
+// LoadOptions says what to run.
+type LoadOptions struct {
 	// Net prefixes the names of tensors that belong to this program alone. No
 	// two programs of a runtime have the same.
 	Net string
@@ -49,7 +49,7 @@ type Options struct {
 // Program is a plan compiled for a runtime.
 type Program struct {
 	rt      *Runtime
-	opt     Options
+	opt     LoadOptions
 	exes    map[exeKey]device.Executable
 	tensors map[residency.Key]*residency.Tensor
 	lasting map[*residency.Tensor]bool // variables and constants: they outlive a step
@@ -67,7 +67,7 @@ type exeKey struct {
 }
 
 // Load compiles a plan and declares its tensors. Nothing is copied yet.
-func (r *Runtime) Load(o Options) (*Program, error) {
+func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph),
 		exes:    map[exeKey]device.Executable{},
@@ -231,7 +231,7 @@ func (p *Program) lastingNeeds() map[*residency.Tensor][]residency.Need {
 }
 
 // Output is the tensor of one of the graph's outputs after a step of that many
-// samples, of its last microbatch, which Options.Fetch kept. The next step
+// samples, of its last microbatch, which LoadOptions.Fetch kept. The next step
 // overwrites it.
 func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 	e, err := p.sized(samples)
@@ -243,7 +243,7 @@ func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 			return p.tensor(v, e.microbatches-1, e.tail)
 		}
 	}
-	return nil, fmt.Errorf("%s keeps no output %q: load it with Options.Fetch, and name an output of its graph", p.Graph().Name, name)
+	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
 }
 
 func (p *Program) plan(tail bool) *partition.Plan {
@@ -285,7 +285,7 @@ func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.
 // fillConstant gives a per-microbatch constant its contents.
 func (p *Program) fillConstant(t *residency.Tensor, v *graph.Value, microbatch int) error {
 	if p.opt.Constant == nil {
-		return fmt.Errorf("%w: %s: %s has no contents: give Options.Constant", ErrOptions, p.Graph().Name, v.Name)
+		return fmt.Errorf("%w: %s: %s has no contents: give LoadOptions.Constant", ErrOptions, p.Graph().Name, v.Name)
 	}
 	return p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch))
 }

@@ -28,7 +28,7 @@ type Runtime struct {
 }
 
 // NewRuntime starts the streams.
-func NewRuntime(devs []device.Device, o residency.Options) (*Runtime, error) {
+func NewRuntime(devs []device.Device, o residency.ManagerOptions) (*Runtime, error) {
 	r := &Runtime{Devices: devs}
 	for _, d := range devs {
 		s, err := d.NewStream("compute")

@@ -31,7 +31,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 		return nil, err
 	}
 	j.apart, j.recompute = w.apart, w.recompute
-	return trained(j, devs, w.schedule, residency.Options{})
+	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 
 func ways() (all []way) {

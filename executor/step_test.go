@@ -29,7 +29,7 @@ func TestEpochOnNullDevices(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			j := gptJob(4)
 			j.last = 3
-			r := mustRig(t, j, "null", n, s, residency.Options{Strict: true})
+			r := mustRig(t, j, "null", n, s, residency.ManagerOptions{Strict: true})
 			if err := r.prog.Init(short(t), first); err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestLedgerOfManySteps(t *testing.T) {
 	const steps = 100
 	for _, s := range []string{"gpipe", "1f1b"} {
 		for devices := 1; devices <= 3; devices++ {
-			r := mustRig(t, gptJob(3), "cpu", devices, s, residency.Options{})
+			r := mustRig(t, gptJob(3), "cpu", devices, s, residency.ManagerOptions{})
 			if err := r.prog.Init(short(t), first); err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 func TestBatchesThatDoNotFit(t *testing.T) {
 	j := mlpJob(2)
 	j.last = 4
-	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
 	good, err := r.feed(0, r.batch())
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func TestBatchesThatDoNotFit(t *testing.T) {
 }
 
 func TestTicketsInAnyOrder(t *testing.T) {
-	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.Options{})
+	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.ManagerOptions{})
 	var tickets []executor.Ticket
 	for i := range 6 {
 		b, err := r.feed(i, r.batch())
@@ -221,11 +221,11 @@ func TestProgramsShareWeights(t *testing.T) {
 func evaluated(t *testing.T, devices int, together bool) (losses []float32) {
 	t.Helper()
 	const steps = 4
-	r := mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.Options{})
+	r := mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.ManagerOptions{})
 	eval := loadEval(t, r)
 	for i := range steps {
 		if !together {
-			r = mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.Options{})
+			r = mustRig(t, gptJob(2), "cpu", devices, "1f1b", residency.ManagerOptions{})
 			eval = loadEval(t, r)
 		}
 		for k := range i + 1 {
@@ -269,11 +269,11 @@ func loadEval(t *testing.T, r *rig) *executor.Program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
+	plan, err := partition.New(g, partition.PlanOptions{Devices: specs(r.devs), Microbatches: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := r.rt.Load(executor.Options{Net: "eval", Full: plan})
+	p, err := r.rt.Load(executor.LoadOptions{Net: "eval", Full: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,12 +300,12 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
-	plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+	plan, err := partition.New(g, partition.PlanOptions{Devices: specs(r.devs), Microbatches: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := r.rt.Load(executor.Options{Net: "fetch", Full: plan, Fetch: true})
+	p, err := r.rt.Load(executor.LoadOptions{Net: "fetch", Full: plan, Fetch: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,13 +344,13 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 func TestOptionsThatCannotBe(t *testing.T) {
 	j := mlpJob(3)
 	j.last = 4
-	r := mustRig(t, j, "cpu", 2, "1f1b", residency.Options{})
-	for name, change := range map[string]func(o *executor.Options){
-		"the same name":          func(o *executor.Options) { o.Net = "train" },
-		"no schedule":            func(o *executor.Options) { o.Schedule = "" },
-		"no constants":           func(o *executor.Options) { o.Constant = nil },
-		"no last microbatch":     func(o *executor.Options) { o.LastMicrobatches = 0 },
-		"many last microbatches": func(o *executor.Options) { o.LastMicrobatches = 4 },
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+	for name, change := range map[string]func(o *executor.LoadOptions){
+		"the same name":          func(o *executor.LoadOptions) { o.Net = "train" },
+		"no schedule":            func(o *executor.LoadOptions) { o.Schedule = "" },
+		"no constants":           func(o *executor.LoadOptions) { o.Constant = nil },
+		"no last microbatch":     func(o *executor.LoadOptions) { o.LastMicrobatches = 0 },
+		"many last microbatches": func(o *executor.LoadOptions) { o.LastMicrobatches = 4 },
 	} {
 		o, err := j.options(r.devs, "gpipe")
 		if err != nil {
@@ -375,11 +375,11 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := partition.New(g, partition.Options{Devices: specs(r.devs), Microbatches: 1})
+		plan, err := partition.New(g, partition.PlanOptions{Devices: specs(r.devs), Microbatches: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.rt.Load(executor.Options{Net: name, Full: plan}); !errors.Is(err, executor.ErrOptions) {
+		if _, err := r.rt.Load(executor.LoadOptions{Net: name, Full: plan}); !errors.Is(err, executor.ErrOptions) {
 			t.Errorf("%s: got %v, want ErrOptions", name, err)
 		}
 	}
@@ -397,7 +397,7 @@ func TestOptionsThatCannotBe(t *testing.T) {
 // nothing.
 func TestStepsAllocateNothing(t *testing.T) {
 	for devices := 1; devices <= 3; devices++ {
-		r := mustRig(t, gptJob(4), "cpu", devices, "1f1b", residency.Options{})
+		r := mustRig(t, gptJob(4), "cpu", devices, "1f1b", residency.ManagerOptions{})
 		ctx := context.Background()
 		b, err := r.feed(0, r.batch())
 		if err != nil {
@@ -430,7 +430,7 @@ func (g *goBuffer) Free() error   { return nil }
 
 // Feeders come and go; nothing of them is kept once later steps have run.
 func TestBatchesAreNotKept(t *testing.T) {
-	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.Options{})
+	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.ManagerOptions{})
 	var gone []weak.Pointer[goBuffer]
 	for i := range 8 {
 		b := executor.Batch{Samples: r.batch()}
@@ -461,7 +461,7 @@ func TestBatchesAreNotKept(t *testing.T) {
 // Memory that is only kept for reuse gives way to what a program needs to be
 // compiled.
 func TestLoadTakesBackPooledMemory(t *testing.T) {
-	r := mustRig(t, mlpJob(1), "cpu", 1, "1f1b", residency.Options{}) // on 16 MiB
+	r := mustRig(t, mlpJob(1), "cpu", 1, "1f1b", residency.ManagerOptions{}) // on 16 MiB
 	load := func(name string, floats int) *executor.Program {
 		t.Helper()
 		b := graph.NewBuilder(name, 1)
@@ -475,11 +475,11 @@ func TestLoadTakesBackPooledMemory(t *testing.T) {
 		}
 		roomy := specs(r.devs) // planning is not what is tested
 		roomy[0].MemoryBytes = 1 << 30
-		plan, err := partition.New(g, partition.Options{Devices: roomy, Microbatches: 1})
+		plan, err := partition.New(g, partition.PlanOptions{Devices: roomy, Microbatches: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := r.rt.Load(executor.Options{Net: name, Full: plan})
+		p, err := r.rt.Load(executor.LoadOptions{Net: name, Full: plan})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -502,7 +502,7 @@ func TestLoadTakesBackPooledMemory(t *testing.T) {
 func TestCheckFiniteNamesTheLayer(t *testing.T) {
 	for devices := 1; devices <= 3; devices++ {
 		j := mlpJob(2)
-		r := mustRig(t, j, "cpu", devices, "1f1b", residency.Options{})
+		r := mustRig(t, j, "cpu", devices, "1f1b", residency.ManagerOptions{})
 		o, err := j.options(r.devs, "1f1b")
 		if err != nil {
 			t.Fatal(err)
@@ -542,7 +542,7 @@ func TestCheckFiniteNamesTheLayer(t *testing.T) {
 }
 
 func TestScheduleIsTheFullStepsOne(t *testing.T) {
-	r := mustRig(t, gptJob(4), "cpu", 2, "gpipe", residency.Options{})
+	r := mustRig(t, gptJob(4), "cpu", 2, "gpipe", residency.ManagerOptions{})
 	want := schedule.GPipe(2, 4)
 	if got := r.prog.Schedule(); got.String() != want.String() {
 		t.Errorf("got\n%v\nwant\n%v", got, want)
@@ -558,7 +558,7 @@ func TestScheduleIsTheFullStepsOne(t *testing.T) {
 }
 
 func TestClosedRuntime(t *testing.T) {
-	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.Options{})
+	r := mustRig(t, mlpJob(2), "cpu", 2, "1f1b", residency.ManagerOptions{})
 	b, err := r.feed(0, r.batch())
 	if err != nil {
 		t.Fatal(err)
@@ -576,7 +576,7 @@ func TestClosedRuntime(t *testing.T) {
 		t.Errorf("the step that Close has waited for: %v", err)
 	}
 	_, err = r.prog.Step(t.Context(), b)
-	_, loadErr := r.rt.Load(executor.Options{Full: &partition.Plan{Graph: r.prog.Graph()}})
+	_, loadErr := r.rt.Load(executor.LoadOptions{Full: &partition.Plan{Graph: r.prog.Graph()}})
 	for _, err := range []error{err, loadErr, r.prog.Init(t.Context(), nil)} {
 		if !errors.Is(err, executor.ErrClosed) {
 			t.Errorf("got %v, want ErrClosed", err)
@@ -590,7 +590,7 @@ func TestClosedRuntime(t *testing.T) {
 func TestFailedLossChangesNothing(t *testing.T) {
 	for name, j := range map[string]job{"mlp": mlpJob(1), "cnn": cnnJob(1), "cnn of 2": cnnJob(2)} {
 		for devices := 1; devices <= 3; devices++ {
-			r := mustRig(t, j, "cpu", devices, "1f1b", residency.Options{})
+			r := mustRig(t, j, "cpu", devices, "1f1b", residency.ManagerOptions{})
 			step(t, r, r.prog, 0, j.batch())
 			before, err := r.vars(short(t))
 			if err != nil {

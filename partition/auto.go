@@ -12,7 +12,7 @@ import (
 // stage that fits the devices, and of those the one where the fewest bytes
 // cross. Where nothing fits it balances time alone, and the memory check says
 // what is missing.
-func cutAutomatically(idx *index, blocks []string, o Options, stop func() error) (cut, error) {
+func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
 	}
@@ -77,7 +77,7 @@ func allowedCuts(idx *index, pl *placement) []bool {
 }
 
 // stageCount is how many stages there can be, and why fewer than asked.
-func stageCount(blocks []string, allowed []bool, o Options) (n int, why string) {
+func stageCount(blocks []string, allowed []bool, o PlanOptions) (n int, why string) {
 	n = o.Count
 	if n == 0 {
 		n = len(o.Devices)
@@ -103,7 +103,7 @@ func stageCount(blocks []string, allowed []bool, o Options) (n int, why string) 
 
 // search is the dynamic program over (blocks placed, stages used).
 type search struct {
-	o       Options
+	o       PlanOptions
 	idx     *index
 	pl      *placement
 	stages  int

@@ -50,14 +50,14 @@ func dealDevices(n, devices int) []int {
 }
 
 // chooseCut is pass 3: by hand as asked, or automatic.
-func chooseCut(idx *index, blocks []string, o Options, stop func() error) (cut, error) {
+func chooseCut(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
 	if o.Stages != nil {
 		return cutByHand(blocks, o)
 	}
 	return cutAutomatically(idx, blocks, o, stop)
 }
 
-func cutByHand(blocks []string, o Options) (cut, error) {
+func cutByHand(blocks []string, o PlanOptions) (cut, error) {
 	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: dealDevices(len(o.Stages), len(o.Devices))}
 	for i := range c.stageOf {
 		c.stageOf[i] = -1

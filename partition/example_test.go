@@ -25,7 +25,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	p, err := partition.New(g, partition.Options{
+	p, err := partition.New(g, partition.PlanOptions{
 		Devices: []device.Spec{{ID: "cpu:0", MemoryBytes: 1 << 20}, {ID: "cpu:1", MemoryBytes: 1 << 20}},
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ type index struct {
 }
 
 // newIndex reads a graph, and refuses what no plan can run.
-func newIndex(g *graph.Graph, o Options) (*index, error) {
+func newIndex(g *graph.Graph, o PlanOptions) (*index, error) {
 	idx := &index{
 		g: g, microbatches: o.Microbatches, apart: o.Apart,
 		readers:  map[*graph.Value][]*graph.Node{},

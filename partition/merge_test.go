@@ -15,14 +15,14 @@ func TestMerging(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		net  net
-		o    Options
+		o    PlanOptions
 		want string
 	}{
-		{"one stage", clipped, Options{}, "FBU"},
-		{"apart", clipped, Options{Apart: true}, "F B U"},
-		{"two microbatches", tiedNet(2), Options{}, "F B U"},
-		{"three stages, of which the last knows the norm", clipped, Options{Stages: three}, "F BU U, F BU U, FBU U"},
-		{"three stages without clipping", plain, Options{Stages: three}, "F BU, F BU, FBU"},
+		{"one stage", clipped, PlanOptions{}, "FBU"},
+		{"apart", clipped, PlanOptions{Apart: true}, "F B U"},
+		{"two microbatches", tiedNet(2), PlanOptions{}, "F B U"},
+		{"three stages, of which the last knows the norm", clipped, PlanOptions{Stages: three}, "F BU U, F BU U, FBU U"},
+		{"three stages without clipping", plain, PlanOptions{Stages: three}, "F BU, F BU, FBU"},
 	} {
 		c.o.Devices = specs(3, 0)
 		if c.o.Stages == nil {
@@ -42,7 +42,7 @@ func TestMerging(t *testing.T) {
 // TestUpdatesFollowTheCheck: in a merged segment no update comes before the
 // node that refuses a loss, and each comes right behind what it waits for.
 func TestUpdatesFollowTheCheck(t *testing.T) {
-	p := mustPlan(t, tiedNet(1), Options{Devices: specs(1, 0)})
+	p := mustPlan(t, tiedNet(1), PlanOptions{Devices: specs(1, 0)})
 	checked, last := false, graph.Forward
 	early := 0
 	for _, n := range p.Segments[0].First.Graph.Nodes {
@@ -63,7 +63,7 @@ func TestUpdatesFollowTheCheck(t *testing.T) {
 // TestForward: the plan of the forward phase has nothing else.
 func TestForward(t *testing.T) {
 	for _, microbatches := range []int{1, 3} {
-		p, err := mustPlan(t, tiedNet(microbatches), Options{Devices: specs(3, 0)}).Forward()
+		p, err := mustPlan(t, tiedNet(microbatches), PlanOptions{Devices: specs(3, 0)}).Forward()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestModels(t *testing.T) {
 		for i := range 12 {
 			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
 			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
-				p, err := New(g, Options{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
+				p, err := New(g, PlanOptions{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,7 +10,7 @@ import (
 // New cuts a graph. It fails with ErrStages when the options do not fit the
 // graph, with ErrMemory when a device is too small, and with ErrGraph when the
 // graph itself cannot be cut into phases.
-func New(g *graph.Graph, o Options) (*Plan, error) {
+func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	o, err := o.checked()
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (p *Plan) Forward() (*Plan, error) {
 }
 
 // assemble runs the passes after the cut.
-func assemble(idx *index, o Options, c cut, pl *placement) (*Plan, error) {
+func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, options: o, cut: c, place: pl, idx: idx}
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func assemble(idx *index, o Options, c cut, pl *placement) (*Plan, error) {
 }
 
 // checked fills in defaults.
-func (o Options) checked() (Options, error) {
+func (o PlanOptions) checked() (PlanOptions, error) {
 	switch {
 	case len(o.Devices) == 0:
 		return o, fmt.Errorf("%w: there is no device; give at least one", ErrStages)

@@ -58,7 +58,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, Options{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p, err := New(g, PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 }
 
 func TestAccessors(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), Options{Devices: specs(2, 0)})
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0)})
 	g := p.Graph
 	for name, want := range map[string]device.Usage{
 		"input": device.Input, "b0.weight": device.Weight, "b0.weight/momentum": device.OptState, "step": device.OptState, "ring": device.OptState,
@@ -119,7 +119,7 @@ func TestForwardOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, Options{Devices: specs(2, 0), Microbatches: 3})
+	p, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,17 +138,17 @@ func TestNoBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, Options{Devices: specs(3, 0)})
+	p, err := New(g, PlanOptions{Devices: specs(3, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
 		t.Error(p.Table())
 	}
-	if _, err := New(g, Options{Devices: specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
+	if _, err := New(g, PlanOptions{Devices: specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
 		t.Error(err)
 	}
-	if _, err := New(g, Options{Devices: specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
+	if _, err := New(g, PlanOptions{Devices: specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
 		t.Error(err)
 	}
 }

@@ -14,8 +14,8 @@ var (
 	ErrGraph  = errors.New("the graph cannot be partitioned")
 )
 
-// Options says how to cut.
-type Options struct {
+// PlanOptions says how to cut.
+type PlanOptions struct {
 	Devices      []device.Spec
 	Stages       [][]string                  // block names by hand, per stage; nil places automatically
 	Count        int                         // number of stages; 0 means one per device, at most one per block
@@ -35,7 +35,7 @@ type Plan struct {
 	Transfers    []Transfer
 	Microbatches int
 
-	options Options
+	options PlanOptions
 	cut     cut
 	place   *placement
 	idx     *index
@@ -44,7 +44,7 @@ type Plan struct {
 // Stage is a partition in pipeline order.
 type Stage struct {
 	Index      int
-	Device     int // index in Options.Devices
+	Device     int // index in PlanOptions.Devices
 	Blocks     []string
 	Layers     []*graph.Layer // by model position
 	Parameters int64          // elements of the parameters that live here
@@ -61,7 +61,7 @@ type Segment struct {
 	ID     int    // index in Plan.Segments
 	Name   string // "s1.F", "s1.BU", "s0.U1"
 	Stage  int
-	Device int         // index in Options.Devices
+	Device int         // index in PlanOptions.Devices
 	Phase  graph.Phase // when it runs: the first of Phases
 	Phases Phases      // what it has nodes of
 	Level  int         // where Phase is Update, from 0

@@ -17,7 +17,7 @@ import (
 )
 
 // mustPlan plans a net.
-func mustPlan(t testing.TB, s net, o Options) *Plan {
+func mustPlan(t testing.TB, s net, o PlanOptions) *Plan {
 	t.Helper()
 	g, err := s.build()
 	if err != nil {
@@ -39,19 +39,19 @@ func tiedNet(microbatches int) net {
 }
 
 func TestGoldenPlans(t *testing.T) {
-	byHand := Options{Devices: specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
+	byHand := PlanOptions{Devices: specs(3, 1<<20), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}}
 	p := mustPlan(t, tiedNet(2), byHand)
 	golden.Check(t, "testdata/tied.txt", p.Dump())
 	golden.Check(t, "testdata/tied.dot", p.DOT())
 	golden.Check(t, "testdata/tied_one_microbatch.txt", mustPlan(t, tiedNet(1), byHand).Dump())
 	s := chain(7, 16, 8, 4)
 	s.adam, s.stats, s.dropout = true, true, true
-	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, Options{Devices: specs(2, 0), Count: 3}).Table())
+	golden.Check(t, "testdata/chain.txt", mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Count: 3}).Table())
 }
 
 // TestPlaces checks the rules of placement on the tied net.
 func TestPlaces(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), Options{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	for name, want := range map[string]int{
 		"b0.weight": 0, "b0.weight/momentum": 0, "b1.weight": 1, "b1.bias/momentum": 1, "b2.bias": 2, "step": 2, "ring": 2,
 	} {
@@ -78,7 +78,7 @@ func TestPlaces(t *testing.T) {
 }
 
 func TestOneStageHasNoTransfers(t *testing.T) {
-	p := mustPlan(t, tiedNet(3), Options{Devices: specs(1, 0)})
+	p := mustPlan(t, tiedNet(3), PlanOptions{Devices: specs(1, 0)})
 	if len(p.Transfers) != 0 || len(p.Segments) != 3 || p.Stages[0].BytesIn != 0 {
 		t.Errorf("transfers %v, %d segments", p.Transfers, len(p.Segments))
 	}
@@ -87,7 +87,7 @@ func TestOneStageHasNoTransfers(t *testing.T) {
 // TestTransfers checks the rates, and that the totals of the stages agree with
 // the list.
 func TestTransfers(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), Options{Devices: specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	rates := map[string]Rate{}
 	var in, out, listed int64
 	for _, tr := range p.Transfers {
@@ -110,7 +110,7 @@ func TestTransfers(t *testing.T) {
 	}
 	s := tiedNet(2)
 	s.blocks[0].frozen = true
-	p = mustPlan(t, s, Options{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	p = mustPlan(t, s, PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
 	for _, tr := range p.Transfers {
 		if tr.Value.Name == "b0.weight" && tr.Rate != PerRun {
 			t.Errorf("the frozen weight moves once per %v", tr.Rate)
@@ -127,14 +127,14 @@ func TestDevicesAreShared(t *testing.T) {
 			t.Errorf("%d stages on %d devices: %v, want %v", c.stages, c.devices, got, c.want)
 		}
 	}
-	p := mustPlan(t, chain(3, 4, 2, 2), Options{Devices: specs(2, 0), Count: 3})
+	p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Count: 3})
 	if !strings.Contains(p.Stages[0].Cause, "shares cpu:0 with stage 1") {
 		t.Error(p.Stages[0].Cause)
 	}
 }
 
 func TestMoreDevicesThanBlocks(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 1), Options{Devices: specs(5, 0)})
+	p := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: specs(5, 0)})
 	if len(p.Stages) != 2 || !strings.Contains(p.Stages[0].Cause, "5 devices but only 2 blocks") {
 		t.Errorf("%d stages: %s", len(p.Stages), p.Stages[0].Cause)
 	}
@@ -156,7 +156,7 @@ func TestByHandErrors(t *testing.T) {
 		{[][]string{}, []string{"empty"}},
 		{[][]string{{"b1", "b2"}, {"b0"}}, []string{`layer 0 (dense "b0") of stage 1`, `layer 1 (dense "b1") of stage 0`}},
 	} {
-		_, err := New(g, Options{Devices: specs(2, 0), Stages: c.stages})
+		_, err := New(g, PlanOptions{Devices: specs(2, 0), Stages: c.stages})
 		if !errors.Is(err, ErrStages) {
 			t.Errorf("%v: %v", c.stages, err)
 			continue
@@ -167,7 +167,7 @@ func TestByHandErrors(t *testing.T) {
 			}
 		}
 	}
-	for _, o := range []Options{{}, {Devices: specs(1, 0), Count: -1}, {Devices: specs(1, 0), Count: 2, Stages: [][]string{{"b0"}}}} {
+	for _, o := range []PlanOptions{{}, {Devices: specs(1, 0), Count: -1}, {Devices: specs(1, 0), Count: 2, Stages: [][]string{{"b0"}}}} {
 		if _, err := New(g, o); !errors.Is(err, ErrStages) {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -180,7 +180,7 @@ func TestMemoryError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(g, Options{Devices: specs(2, 40<<10), Microbatches: 2})
+	_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2})
 	if !errors.Is(err, ErrMemory) {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMemoryError(t *testing.T) {
 			t.Errorf("%v\nlacks %q", err, w)
 		}
 	}
-	_, err = New(g, Options{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: RecomputeBlock})
+	_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: RecomputeBlock})
 	if !errors.Is(err, ErrMemory) || strings.Contains(err.Error(), "recompute") {
 		t.Errorf("%v\nadvises what is done already", err)
 	}
@@ -198,13 +198,13 @@ func TestMemoryError(t *testing.T) {
 // TestMemoryMovesTheCut gives the first device too little for its half.
 func TestMemoryMovesTheCut(t *testing.T) {
 	s := chain(4, 32, 4, 1)
-	free := mustPlan(t, s, Options{Devices: specs(2, 0)})
+	free := mustPlan(t, s, PlanOptions{Devices: specs(2, 0)})
 	if got := len(free.Stages[0].Blocks); got != 2 {
 		t.Fatalf("%d blocks on the first of two equal devices", got)
 	}
 	devices := specs(2, 0)
 	devices[0].MemoryBytes = total(free.Stages[0].Memory) - 1
-	tight := mustPlan(t, s, Options{Devices: devices})
+	tight := mustPlan(t, s, PlanOptions{Devices: devices})
 	if got := len(tight.Stages[0].Blocks); got != 1 {
 		t.Errorf("%d blocks on a device that is too small for 2", got)
 	}
@@ -214,7 +214,7 @@ func TestMemoryMovesTheCut(t *testing.T) {
 func TestFastDeviceGetsMore(t *testing.T) {
 	devices := specs(2, 0)
 	devices[1].FlopsPerSecond = 3e9
-	p := mustPlan(t, chain(8, 8, 4, 1), Options{Devices: devices})
+	p := mustPlan(t, chain(8, 8, 4, 1), PlanOptions{Devices: devices})
 	if got := len(p.Stages[0].Blocks); got != 2 {
 		t.Errorf("%d of 8 blocks on the device with a quarter of the speed", got)
 	}
@@ -223,7 +223,7 @@ func TestFastDeviceGetsMore(t *testing.T) {
 // TestCutIsTheBest compares the search with trying every cut.
 func TestCutIsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &search{o: Options{InFlight: func(stages, stage int) int { return stages - stage }}}
+		s := &search{o: PlanOptions{InFlight: func(stages, stage int) int { return stages - stage }}}
 		blocks := rapid.IntRange(1, 6).Draw(t, "blocks")
 		s.stages = rapid.IntRange(1, blocks).Draw(t, "stages")
 		s.o.Devices = specs(rapid.IntRange(1, 3).Draw(t, "devices"), int64(rapid.IntRange(20, 80).Draw(t, "memory")))
@@ -297,14 +297,14 @@ func TestNoCutWhereValuesGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := New(g, Options{Devices: specs(3, 0)})
+	p, err := New(g, PlanOptions{Devices: specs(3, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.Stages) != 2 || !slices.Equal(p.Stages[0].Blocks, []string{"a", "b"}) || !strings.Contains(p.Stages[0].Cause, "can be cut in 1 places only") {
 		t.Error(p.Table())
 	}
-	if _, err = New(g, Options{Devices: specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, ErrStages) {
+	if _, err = New(g, PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, ErrStages) {
 		t.Error(err)
 	}
 }
@@ -351,14 +351,14 @@ func TestGraphErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = New(g, Options{Devices: specs(1, 0), Microbatches: 2}); !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), c.want) {
+		if _, err = New(g, PlanOptions{Devices: specs(1, 0), Microbatches: 2}); !errors.Is(err, ErrGraph) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }
 
 func TestRebindRefusesAnotherGraph(t *testing.T) {
-	p := mustPlan(t, chain(2, 4, 2, 2), Options{Devices: specs(1, 0)})
+	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
 	for _, s := range []net{chain(3, 4, 2, 2), chain(2, 4, 2, 1)} {
 		g, err := s.build()
 		if err != nil {
@@ -382,7 +382,7 @@ func TestSmallLastMicrobatch(t *testing.T) {
 	}
 	var results []state
 	for n := 1; n <= 3; n++ {
-		p := mustPlan(t, s, Options{Devices: specs(n, 0)})
+		p := mustPlan(t, s, PlanOptions{Devices: specs(n, 0)})
 		q, err := p.Rebind(h)
 		if err != nil {
 			t.Fatal(err)
@@ -428,7 +428,7 @@ func runMixed(p, q *Plan) (state, error) {
 // are counted per microbatch in flight.
 func TestActivationsFollowInFlight(t *testing.T) {
 	memory := func(flight int) [device.NumUsages]int64 {
-		return mustPlan(t, chain(2, 8, 4, 4), Options{Devices: specs(2, 0), InFlight: func(int, int) int { return flight }}).Stages[0].Memory
+		return mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0), InFlight: func(int, int) int { return flight }}).Stages[0].Memory
 	}
 	one, two, three := memory(1), memory(2), memory(3)
 	for u := range one {

@@ -10,8 +10,8 @@ import (
 )
 
 // drawOptions places by hand, by count, or automatically.
-func drawOptions(t *rapid.T, s net) Options {
-	o := Options{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
+func drawOptions(t *rapid.T, s net) PlanOptions {
+	o := PlanOptions{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
 	o.Apart = rapid.Bool().Draw(t, "apart")
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {

@@ -77,11 +77,11 @@ func TestEviction(t *testing.T) {
 	}
 	limits := []struct {
 		name   string
-		o      Options
+		o      ManagerOptions
 		change func(int, *fakeDev)
 	}{
-		{"budget", Options{Budgets: []int64{24}}, func(int, *fakeDev) {}},
-		{"device", Options{}, func(i int, d *fakeDev) { d.capacity = 24 }},
+		{"budget", ManagerOptions{Budgets: []int64{24}}, func(int, *fakeDev) {}},
+		{"device", ManagerOptions{}, func(i int, d *fakeDev) { d.capacity = 24 }},
 	}
 	for _, limit := range limits {
 		for _, c := range cases {
@@ -127,7 +127,7 @@ func (c choosy) Victim(cs []Candidate) int {
 func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
 	r := &rig{T: t, devs: []*fakeDev{d}}
-	m, err := New([]device.Device{choosy{d}}, Options{Budgets: []int64{32}, OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+	m, err := New([]device.Device{choosy{d}}, ManagerOptions{Budgets: []int64{32}, OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,9 +181,9 @@ func TestErrBudget(t *testing.T) {
 		}
 		r.mustRead(v, 0, 'v')
 	}
-	t.Run("budget", func(t *testing.T) { check(t, newRig(t, 1, Options{Budgets: []int64{20}})) })
+	t.Run("budget", func(t *testing.T) { check(t, newRig(t, 1, ManagerOptions{Budgets: []int64{20}})) })
 	t.Run("device", func(t *testing.T) {
-		r := newRig(t, 1, Options{}, func(_ int, d *fakeDev) { d.capacity = 20 })
+		r := newRig(t, 1, ManagerOptions{}, func(_ int, d *fakeDev) { d.capacity = 20 })
 		w, v := r.declare("w", 16, device.Weight), r.declare("v", 8, device.Weight)
 		r.fill(w, 'w')
 		r.fill(v, 'v')
@@ -204,9 +204,9 @@ func TestErrBudget(t *testing.T) {
 func TestWaitsForMemory(t *testing.T) {
 	for _, limit := range []string{"budget", "device"} {
 		t.Run(limit, func(t *testing.T) {
-			o, change := Options{Budgets: []int64{16}}, func(int, *fakeDev) {}
+			o, change := ManagerOptions{Budgets: []int64{16}}, func(int, *fakeDev) {}
 			if limit == "device" {
-				o, change = Options{}, func(_ int, d *fakeDev) { d.capacity = 16 }
+				o, change = ManagerOptions{}, func(_ int, d *fakeDev) { d.capacity = 16 }
 			}
 			r := newRig(t, 1, o, change)
 			a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Grad)
@@ -231,7 +231,7 @@ func TestWaitsForMemory(t *testing.T) {
 
 // TestWaitsForOtherLeases: a lease of another stream is waited for.
 func TestWaitsForOtherLeases(t *testing.T) {
-	r := newRig(t, 1, Options{Budgets: []int64{16}})
+	r := newRig(t, 1, ManagerOptions{Budgets: []int64{16}})
 	a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Activation)
 	second, err := r.devs[0].NewStream("second")
 	if err != nil {
@@ -271,7 +271,7 @@ func TestWaitsForOtherLeases(t *testing.T) {
 }
 
 func TestSeal(t *testing.T) {
-	r := newRig(t, 2, Options{Strict: true, Budgets: []int64{40}}, func(i int, d *fakeDev) {
+	r := newRig(t, 2, ManagerOptions{Strict: true, Budgets: []int64{40}}, func(i int, d *fakeDev) {
 		if i == 1 {
 			d.peers = false
 		}
@@ -311,7 +311,7 @@ func TestSeal(t *testing.T) {
 
 // TestSealCollects: what was allowed is told.
 func TestSealCollects(t *testing.T) {
-	r := newRig(t, 1, Options{Strict: true})
+	r := newRig(t, 1, ManagerOptions{Strict: true})
 	w, x := r.declare("w", 16, device.Weight), r.declare("x", 8, device.Input)
 	r.write(w, 0, 'w')
 	r.m.Seal()
@@ -339,7 +339,7 @@ func TestSealCollects(t *testing.T) {
 	if got != want {
 		t.Errorf("allowed %s, want %s", got, want)
 	}
-	loose := newRig(t, 1, Options{})
+	loose := newRig(t, 1, ManagerOptions{})
 	v := loose.declare("v", 8, device.Weight)
 	loose.fill(v, 'v')
 	loose.m.Seal()
@@ -362,7 +362,7 @@ func (s *shelf) Read(name string, dst []byte) error {
 }
 
 func TestStore(t *testing.T) {
-	r := newRig(t, 2, Options{Budgets: []int64{16}, StagingBytes: 8})
+	r := newRig(t, 2, ManagerOptions{Budgets: []int64{16}, StagingBytes: 8})
 	s := &shelf{reads: map[string]int{}}
 	var ts []*Tensor
 	for _, n := range []string{"a", "b", "c"} {
@@ -409,7 +409,7 @@ func TestStore(t *testing.T) {
 
 // TestStagingBound: no more is read from a store than may be on its way.
 func TestStagingBound(t *testing.T) {
-	r := newRig(t, 1, Options{StagingBytes: 12})
+	r := newRig(t, 1, ManagerOptions{StagingBytes: 12})
 	s := &shelf{reads: map[string]int{}}
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	for _, x := range []*Tensor{a, b} {
@@ -459,7 +459,7 @@ func (s *tape) Read(dst []byte) error {
 
 // TestSequence reads a store that cannot go back.
 func TestSequence(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	s := &tape{names: []string{"a", "x", "b", "c"}, sizes: []int64{8, 8, 8, 9}}
 	ts := map[string]*Tensor{}
 	for _, n := range []string{"a", "b", "c", "d"} {
@@ -494,7 +494,7 @@ func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
 	for _, op := range []string{"copyin", "copypeer", "copyout", "alloc", "host", "launch", "wait"} {
 		t.Run("call/"+op, func(t *testing.T) {
-			r := newRig(t, 2, Options{})
+			r := newRig(t, 2, ManagerOptions{})
 			w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 			r.fill(w, 'a')
 			r.write(v, 0, 'v')
@@ -523,7 +523,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, op := range []string{"copyin", "copypeer", "copyout", "launch"} {
 		t.Run("later/"+op, func(t *testing.T) {
-			r := newRig(t, 2, Options{})
+			r := newRig(t, 2, ManagerOptions{})
 			w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 			r.fill(w, 'a')
 			r.write(v, 0, 'v')
@@ -563,7 +563,7 @@ func TestFailures(t *testing.T) {
 // TestMoveIn: what was moved in is on its device alone, the host holds no more
 // than may be on its way, and what finds no room stays where it was.
 func TestMoveIn(t *testing.T) {
-	r := newRig(t, 1, Options{Budgets: []int64{16}, StagingBytes: 12})
+	r := newRig(t, 1, ManagerOptions{Budgets: []int64{16}, StagingBytes: 12})
 	var ts []*Tensor
 	for _, name := range []string{"a", "b", "c"} {
 		x := r.declare(name, 8, device.Weight)
@@ -598,7 +598,7 @@ func TestMoveIn(t *testing.T) {
 }
 
 func TestFillWith(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	x := r.declare("x", 4, device.Weight)
 	if err := r.m.FillWith(x, func(dst []byte) error { dst[1] = 7; return nil }); err != nil {
 		t.Fatal(err)

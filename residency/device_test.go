@@ -13,7 +13,7 @@ import (
 
 // open opens devices of a kind, a compute stream on each, and a manager; all
 // are closed, and must be empty, at the end of the test.
-func open(t testing.TB, kind string, count int, o residency.Options) (*residency.Manager, []device.Device, []device.Stream) {
+func open(t testing.TB, kind string, count int, o residency.ManagerOptions) (*residency.Manager, []device.Device, []device.Stream) {
 	t.Helper()
 	devs, err := device.Open(kind, device.Options{Count: count, MemoryBytes: 1 << 20})
 	if err != nil {
@@ -51,7 +51,7 @@ func open(t testing.TB, kind string, count int, o residency.Options) (*residency
 
 // TestOnDevices moves one tensor all the ways there are on real devices.
 func TestOnDevices(t *testing.T) {
-	m, _, streams := open(t, "cpu", 2, residency.Options{Budgets: []int64{1 << 12, 1 << 12}})
+	m, _, streams := open(t, "cpu", 2, residency.ManagerOptions{Budgets: []int64{1 << 12, 1 << 12}})
 	ctx := context.Background()
 	data := make([]float32, 512)
 	for i := range data {
@@ -113,7 +113,7 @@ type step struct {
 }
 
 func newStep(t testing.TB, weights int) *step {
-	m, devs, streams := open(t, "cpu", 1, residency.Options{})
+	m, devs, streams := open(t, "cpu", 1, residency.ManagerOptions{})
 	s := &step{t: t, m: m, devs: devs, streams: streams}
 	declare := func(v string, u device.Usage) *residency.Tensor {
 		x, err := m.Declare(residency.Key{Value: v}, shape.F32(64), u)
@@ -250,7 +250,7 @@ func TestDropsAllocateNothing(t *testing.T) {
 
 // TestNullDeviceThroughSteps: nothing comes out, on a device that would refuse.
 func TestNullDeviceThroughSteps(t *testing.T) {
-	m, _, streams := open(t, "null", 1, residency.Options{})
+	m, _, streams := open(t, "null", 1, residency.ManagerOptions{})
 	w, err := m.Declare(residency.Key{Value: "w"}, shape.F32(64), device.Weight)
 	if err != nil {
 		t.Fatal(err)

@@ -470,7 +470,7 @@ type rig struct {
 
 // newRig makes n devices, lets the caller change them and opens a manager. At
 // the end of the test all must be freed.
-func newRig(t *testing.T, n int, o Options, change ...func(i int, d *fakeDev)) *rig {
+func newRig(t *testing.T, n int, o ManagerOptions, change ...func(i int, d *fakeDev)) *rig {
 	t.Helper()
 	r := &rig{T: t}
 	devs := make([]device.Device, n)

@@ -13,7 +13,7 @@ import (
 
 // TestWriterWaitsForPeerCopy: a writer waits for a peer copy of the old version.
 func TestWriterWaitsForPeerCopy(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[1].stream("peer").hold()
@@ -28,7 +28,7 @@ func TestWriterWaitsForPeerCopy(t *testing.T) {
 
 // TestWriterWaitsForCopyOut: a writer waits for a copy-out.
 func TestWriterWaitsForCopyOut(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[0].stream("copy-out").hold()
@@ -75,7 +75,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 
 // TestHostMemoryOutlivesCopyOut: host memory outlives the copy-out to it.
 func TestHostMemoryOutlivesCopyOut(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[0].stream("copy-out").hold()
@@ -99,7 +99,7 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 
 // TestLastCopyOfFedBuffer: the last copy of a fed buffer stands for all.
 func TestLastCopyOfFedBuffer(t *testing.T) {
-	r := newRig(t, 2, Options{}, noPeers)
+	r := newRig(t, 2, ManagerOptions{}, noPeers)
 	x := r.declare("x", 8, device.Input)
 	if err := r.m.Feed(x, r.hostBuffer(8, 'a')); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestLastCopyOfFedBuffer(t *testing.T) {
 
 // TestNewInputSparesReaders: new input spares what a task reads.
 func TestNewInputSparesReaders(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	x := r.declare("x", 8, device.Input)
 	r.fill(x, 'a')
 	second, err := r.devs[0].NewStream("second")
@@ -143,7 +143,7 @@ func TestNewInputSparesReaders(t *testing.T) {
 
 // TestViewOutlivesWrite: a view outlives a write.
 func TestViewOutlivesWrite(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	err := r.m.View(w, func(b []byte) error {
@@ -163,7 +163,7 @@ func TestViewOutlivesWrite(t *testing.T) {
 
 // TestLeasedForWritingIsNotRead: what is leased for writing is not read.
 func TestLeasedForWritingIsNotRead(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	r.kinds()
@@ -198,7 +198,7 @@ func TestLeasedForWritingIsNotRead(t *testing.T) {
 
 // TestNewInputSparesLease: new input spares a lease of the old.
 func TestNewInputSparesLease(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	x := r.declare("x", 8, device.Input)
 	r.fill(x, 'a')
 	var l Lease
@@ -222,7 +222,7 @@ func TestNewInputSparesLease(t *testing.T) {
 
 // TestReaderWaitsForCopyIn: a reader waits for its copy-in, not the host.
 func TestReaderWaitsForCopyIn(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	free := r.devs[0].stream("copy-in").hold()

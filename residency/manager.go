@@ -26,8 +26,8 @@ var (
 // DefaultStaging bounds the host memory of what is on its way to a device.
 const DefaultStaging = 64 << 20
 
-// Options changes how a Manager works.
-type Options struct {
+// ManagerOptions changes how a Manager works.
+type ManagerOptions struct {
 	// Budgets are bytes per device over all usages. None, or 0, leaves it to
 	// the device to run out of memory.
 	Budgets []int64
@@ -96,7 +96,7 @@ type Memory struct {
 
 // New makes a manager of devices, which stay the caller's and must outlive it.
 // It opens three streams on each: copy-in, peer and copy-out.
-func New(devs []device.Device, o Options) (*Manager, error) {
+func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("residency needs at least one device")
 	}

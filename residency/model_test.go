@@ -304,7 +304,7 @@ func TestModel(t *testing.T) {
 		s := &model{t: rt, r: &rig{T: t}, budgets: make([]int64, n)}
 		peers := rapid.Bool().Draw(rt, "peers")
 		physical := rapid.Bool().Draw(rt, "physical")
-		o := Options{Budgets: make([]int64, n), StagingBytes: 16}
+		o := ManagerOptions{Budgets: make([]int64, n), StagingBytes: 16}
 		var devs []device.Device
 		for i := range n {
 			d := newFake(i)
@@ -370,7 +370,7 @@ func TestModel(t *testing.T) {
 // devices too small for all, beside pull-backs.
 func TestNetworksAtOnce(t *testing.T) {
 	const networks, steps = 4, 60
-	r := newRig(t, 2, Options{Budgets: []int64{40, 40}, OnTransfer: func(Row) {}})
+	r := newRig(t, 2, ManagerOptions{Budgets: []int64{40, 40}, OnTransfer: func(Row) {}})
 	shared := r.declare("shared", 8, device.Weight)
 	r.fill(shared, 's')
 	var wg sync.WaitGroup

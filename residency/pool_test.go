@@ -49,7 +49,7 @@ func (r *rig) on(d int, s device.Stream, f func()) {
 // TestPoolHandsOn: equal metadata and usage takes the buffer at once, on the
 // same stream without any wait; anything else does not get it.
 func TestPoolHandsOn(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Activation), r.declare("b", 8, device.Activation)
 	free := r.compute[0].(*fakeStream).hold()
 	r.write(a, 0, 'a')
@@ -82,7 +82,7 @@ func TestPoolHandsOn(t *testing.T) {
 // TestPoolOrdersByEvents: who takes a buffer waits for its old uses in its
 // stream, not on the host.
 func TestPoolOrdersByEvents(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Activation), r.declare("b", 8, device.Activation)
 	second := r.addStream(0)
 	free := r.compute[0].(*fakeStream).hold()
@@ -100,7 +100,7 @@ func TestPoolOrdersByEvents(t *testing.T) {
 
 // TestPoolPrefersWhatIsFree: a task gets a buffer that it need not wait for.
 func TestPoolPrefersWhatIsFree(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	a, b, c := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("c", 8, device.Grad)
 	second := r.addStream(0)
 	free := r.compute[0].(*fakeStream).hold()
@@ -130,7 +130,7 @@ func TestPoolPrefersWhatIsFree(t *testing.T) {
 // TestPoolKeptThroughWaits: what an attempt took from the pool is still there
 // after it has waited for something else.
 func TestPoolKeptThroughWaits(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	a, b, w := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("w", 8, device.Weight)
 	if err := r.m.FromStore(w, &shelf{reads: map[string]int{}}, "w"); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestPoolSparesCopies(t *testing.T) {
 			if change == nil {
 				change = func(int, *fakeDev) {}
 			}
-			r := newRig(t, 1, Options{Budgets: []int64{c.budget}}, change)
+			r := newRig(t, 1, ManagerOptions{Budgets: []int64{c.budget}}, change)
 			x := r.declare("x", 8, device.Input)
 			free := r.compute[0].(*fakeStream).hold()
 			for i, b := range []byte("ab") {
@@ -212,9 +212,9 @@ func TestPoolSparesCopies(t *testing.T) {
 func TestPoolGivesWayFirst(t *testing.T) {
 	for _, limit := range []string{"budget", "device"} {
 		t.Run(limit, func(t *testing.T) {
-			o, change := Options{Budgets: []int64{32}}, func(int, *fakeDev) {}
+			o, change := ManagerOptions{Budgets: []int64{32}}, func(int, *fakeDev) {}
 			if limit == "device" {
-				o, change = Options{}, func(_ int, d *fakeDev) { d.capacity = 32 }
+				o, change = ManagerOptions{}, func(_ int, d *fakeDev) { d.capacity = 32 }
 			}
 			r := newRig(t, 1, o, change)
 			w := r.declare("w", 8, device.Weight)
@@ -263,7 +263,7 @@ func TestPoolGivesWayFirst(t *testing.T) {
 // TestPoolForgets: what nobody asks for is deleted.
 func TestPoolForgets(t *testing.T) {
 	t.Run("marks", func(t *testing.T) {
-		r := newRig(t, 1, Options{})
+		r := newRig(t, 1, ManagerOptions{})
 		a, b := r.declare("a", 8, device.Grad), r.declare("b", 16, device.Grad)
 		r.write(a, 0, 'a')
 		r.write(b, 0, 'b')
@@ -295,7 +295,7 @@ func TestPoolForgets(t *testing.T) {
 		}
 	})
 	t.Run("bytes", func(t *testing.T) {
-		r := newRig(t, 1, Options{})
+		r := newRig(t, 1, ManagerOptions{})
 		for n := 8; n < 16; n++ {
 			x := r.declare(string(rune('a'+n)), n, device.Grad)
 			r.write(x, 0, 'x')
@@ -309,7 +309,7 @@ func TestPoolForgets(t *testing.T) {
 		}
 	})
 	t.Run("trim", func(t *testing.T) {
-		r := newRig(t, 1, Options{})
+		r := newRig(t, 1, ManagerOptions{})
 		a := r.declare("a", 8, device.Grad)
 		free := r.compute[0].(*fakeStream).hold()
 		r.write(a, 0, 'a')
@@ -331,7 +331,7 @@ func TestPoolForgets(t *testing.T) {
 // TestPoolAfterFailedAcquire: what an attempt took from the pool goes back, with
 // the uses that are still to be waited for.
 func TestPoolAfterFailedAcquire(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad)
 	never := r.declare("never", 4, device.Grad)
 	second := r.addStream(0)

@@ -38,7 +38,7 @@ func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 // MoveIn is Prefetch for contents that the host need not keep: the truth moves
 // to the device, and the host's bytes are given back when they have been
 // copied. It returns before that, but waits while more than
-// Options.StagingBytes are on their way. What found no room stays on the host.
+// ManagerOptions.StagingBytes are on their way. What found no room stays on the host.
 func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 	if err := m.Prefetch(ctx, needs); err != nil {
 		return err

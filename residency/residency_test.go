@@ -113,7 +113,7 @@ func TestProtocol(t *testing.T) {
 			if change == nil {
 				change = func(int, *fakeDev) {}
 			}
-			r := newRig(t, 2, Options{}, change)
+			r := newRig(t, 2, ManagerOptions{}, change)
 			w := r.declare("w", 8, device.Weight)
 			c.do(r, w)
 			if got := r.kinds(); got != c.moved {
@@ -127,7 +127,7 @@ func TestProtocol(t *testing.T) {
 }
 
 func TestRecord(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	k := Key{Net: "eval", Value: "x", Microbatch: 2, Replica: 1}
 	x, err := r.m.Declare(k, shape.F32(2, 3), device.Activation)
 	if err != nil {
@@ -157,7 +157,7 @@ func TestRecord(t *testing.T) {
 }
 
 func TestUndefined(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)
 	err := r.read(w, 0, 'a')
 	if !errors.Is(err, ErrUndefined) || !strings.Contains(err.Error(), "w") {
@@ -177,7 +177,7 @@ func TestUndefined(t *testing.T) {
 // TestHostIsNeverImplicit: a stale host read fails, a pull-back mends it, and
 // a second one moves nothing.
 func TestHostIsNeverImplicit(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w, err := r.m.Declare(Key{Value: "w"}, shape.F32(2), device.Weight)
 	if err != nil {
 		t.Fatal(err)
@@ -215,7 +215,7 @@ func TestHostIsNeverImplicit(t *testing.T) {
 
 // TestTwice leases a tensor twice in one task.
 func TestTwice(t *testing.T) {
-	r := newRig(t, 1, Options{Budgets: []int64{8}})
+	r := newRig(t, 1, ManagerOptions{Budgets: []int64{8}})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	var l Lease
@@ -245,7 +245,7 @@ func TestTwice(t *testing.T) {
 
 // TestAbandon: what was not queued did not happen.
 func TestAbandon(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'a')
 	var l Lease
@@ -267,7 +267,7 @@ func TestAbandon(t *testing.T) {
 // TestFeedDoubleBuffers: new input is copied while the old one is computed on,
 // to a second buffer; when the old one is free it is reused.
 func TestFeedDoubleBuffers(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	x := r.declare("x", 8, device.Input)
 	hb := []device.HostBuffer{r.hostBuffer(8, 'a'), r.hostBuffer(8, 'b')}
 	feed := func(i int) {
@@ -311,7 +311,7 @@ func TestFeedDoubleBuffers(t *testing.T) {
 
 // TestFeedGoesInOnce: a second device gets the batch from the first.
 func TestFeedGoesInOnce(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	x := r.declare("x", 8, device.Input)
 	if err := r.m.Feed(x, r.hostBuffer(8, 'a')); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestFeedGoesInOnce(t *testing.T) {
 }
 
 func TestPrefetch(t *testing.T) {
-	r := newRig(t, 1, Options{Budgets: []int64{12}})
+	r := newRig(t, 1, ManagerOptions{Budgets: []int64{12}})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.fill(w, 'a')
 	r.fill(v, 'b')
@@ -350,7 +350,7 @@ func TestPrefetch(t *testing.T) {
 
 func TestCloseReportsLeases(t *testing.T) {
 	d := newFake(0)
-	m, err := New([]device.Device{d}, Options{})
+	m, err := New([]device.Device{d}, ManagerOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,23 +384,23 @@ func TestNewFails(t *testing.T) {
 	d := newFake(0)
 	boom := errors.New("boom")
 	d.failNow["stream"] = boom
-	if _, err := New([]device.Device{d}, Options{}); !errors.Is(err, boom) {
+	if _, err := New([]device.Device{d}, ManagerOptions{}); !errors.Is(err, boom) {
 		t.Errorf("no stream: %v", err)
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := New(nil, Options{}); err == nil {
+	if _, err := New(nil, ManagerOptions{}); err == nil {
 		t.Error("no devices were accepted")
 	}
-	if _, err := New([]device.Device{d}, Options{Budgets: []int64{1, 2}}); err == nil {
+	if _, err := New([]device.Device{d}, ManagerOptions{Budgets: []int64{1, 2}}); err == nil {
 		t.Error("too many budgets were accepted")
 	}
 }
 
 // TestLedgerGolden runs three steps of training by hand and compares the table.
 func TestLedgerGolden(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	w, a := r.declare("w", 64, device.Weight), r.declare("a", 32, device.Activation)
 	x, loss := r.declare("x", 16, device.Input), r.declare("loss", 4, device.Scratch)
 	r.fill(w, 'w')

@@ -9,7 +9,7 @@ import (
 
 // TestSalvage: what a failed task left can be looked at, and nothing else can.
 func TestSalvage(t *testing.T) {
-	r := newRig(t, 1, Options{})
+	r := newRig(t, 1, ManagerOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'a')
 	r.fill(v, 'v')

@@ -21,7 +21,7 @@ func (r *rig) staged(s *Stage, i int, b byte) {
 // TestStageKeepsTheMoment: writes after a copy was queued do not show in it,
 // and a writer waits for the copy of its own tensor only.
 func TestStageKeepsTheMoment(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	r.write(a, 0, 'a')
 	r.write(b, 1, 'b')
@@ -52,7 +52,7 @@ func TestStageKeepsTheMoment(t *testing.T) {
 // TestStageIsUsedAgain: the memory of one copy is that of the next, also where
 // a tensor has moved or is on the host.
 func TestStageIsUsedAgain(t *testing.T) {
-	r := newRig(t, 2, Options{})
+	r := newRig(t, 2, ManagerOptions{})
 	a := r.declare("a", 8, device.Weight)
 	s := r.m.NewStage(a)
 	queue := func() {

@@ -73,7 +73,7 @@ func newStageWorld(rt *rapid.T, devices, tensors int) *stageWorld {
 		}
 	}})
 	w.fail(err)
-	w.m, err = residency.New(w.devs, residency.Options{})
+	w.m, err = residency.New(w.devs, residency.ManagerOptions{})
 	w.fail(err)
 	for _, d := range w.devs {
 		s, err := d.NewStream("compute")

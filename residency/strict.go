@@ -34,7 +34,7 @@ type seal struct {
 
 // Seal says that all is resident: from now on only fed inputs come in, nothing
 // is spilled or streamed, and nothing comes out. What does fails with
-// ErrNotResident, naming tensor and cause. Without Options.Strict it does
+// ErrNotResident, naming tensor and cause. Without ManagerOptions.Strict it does
 // nothing.
 func (m *Manager) Seal() {
 	m.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Options is how a context is opened.
-type Options struct {
+// ContextOptions is how a context is opened.
+type ContextOptions struct {
 	// Diagnose is told of each failure once, where it arose; not of calls that
 	// only depend on it, nor of canceled ones. It runs on the caller's or on a
 	// lane's goroutine and must neither wait for tensors nor execute.
@@ -49,7 +49,7 @@ func newEra() *era {
 
 // New opens a context on devices, of which the first is where ops without
 // arguments run. The caller closes it before the devices.
-func New(devs []device.Device, o Options) (*Context, error) {
+func New(devs []device.Device, o ContextOptions) (*Context, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("an eager context needs at least one device: open one with device.Open")
 	}

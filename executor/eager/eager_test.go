@@ -31,7 +31,7 @@ type rig struct {
 
 // open opens a rig; at the end of the test everything must have been given
 // back and every goroutine have ended.
-func open(t testing.TB, count int, o Options) *rig {
+func open(t testing.TB, count int, o ContextOptions) *rig {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
 	devs, err := device.Open("cpu", device.Options{Count: count, Threads: count, MemoryBytes: 1 << 22})
@@ -138,7 +138,7 @@ func (r *rig) badGather() *Tensor {
 }
 
 func TestExecute(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats([]float32{1, -2, 3, -4}, 2, 2)
 	y := r.One(ops.AddOp, x.Ref(), x)
 	if !y.Meta().Equal(shape.F32(2, 2)) || y.Device() != "cpu:0" {
@@ -156,7 +156,7 @@ func TestExecute(t *testing.T) {
 
 // TestOutputs checks ops with several outputs and the first only.
 func TestOutputs(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats([]float32{1, 5, 2, 3}, 1, 1, 2, 2)
 	out := r.Execute(ops.MaxPool2D{Kernel: 2, Stride: 2}, x.Ref())
 	if len(out) != 2 {
@@ -169,7 +169,7 @@ func TestOutputs(t *testing.T) {
 // TestMetadataIsPartOfTheKey calls one op with many shapes, types and numbers
 // of inputs.
 func TestMetadataIsPartOfTheKey(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	for range 2 {
 		for n := 1; n < 5; n++ {
 			data := []float32{1, 2, 3, 4}[:n]
@@ -192,7 +192,7 @@ func TestMetadataIsPartOfTheKey(t *testing.T) {
 }
 
 func TestAttributesAreCachedByPrint(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats([]float32{1, 2}, 2)
 	for range 3 {
 		for _, scale := range []float64{2, 3} {
@@ -206,7 +206,7 @@ func TestAttributesAreCachedByPrint(t *testing.T) {
 }
 
 func TestShapeErrorAtTheCall(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	open := r.gate() // nothing needs to run for the error to be known
 	x, y := r.floats([]float32{1, 2}, 2), r.floats([]float32{1, 2, 3}, 3)
 	z := r.One(ops.AddOp, x, y)
@@ -237,7 +237,7 @@ func TestShapeErrorAtTheCall(t *testing.T) {
 }
 
 func TestConsumed(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats([]float32{1, 2}, 2)
 	r.expect(r.One(ops.Unary{Fn: "neg"}, x.Ref()), -1, -2)
 	r.expect(r.One(ops.Unary{Fn: "neg"}, x), -1, -2)
@@ -252,7 +252,7 @@ func TestConsumed(t *testing.T) {
 }
 
 func TestPoisonOnlyDependents(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	open := r.gate() // everything is queued before the failure is known
 	x := r.floats([]float32{1, 2}, 1, 2)
 	bad := r.badGather()
@@ -282,7 +282,7 @@ func TestPoisonOnlyDependents(t *testing.T) {
 // TestOutOfMemory checks that memory is taken at launch, that a failure to get
 // it is the op's, and that it works again when there is room.
 func TestOutOfMemory(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	big := ops.Fill{Meta: shape.F32(1 << 18), Value: 1} // a quarter of the budget
 	held := []*Tensor{r.One(big), r.One(big), r.One(big)}
 	bad := r.One(ops.Fill{Meta: shape.F32(1 << 19), Value: 1})
@@ -309,7 +309,7 @@ func TestOutOfMemory(t *testing.T) {
 }
 
 func TestDonation(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats(make([]float32, 1<<16), 1<<16)
 	if err := x.Wait(bg); err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestDonation(t *testing.T) {
 }
 
 func TestCancelAndRestart(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	x := r.floats([]float32{1, 2}, 2)
 	if err := x.Wait(bg); err != nil {
 		t.Fatal(err)
@@ -374,7 +374,7 @@ func TestCancelAndRestart(t *testing.T) {
 }
 
 func TestChain(t *testing.T) {
-	r := open(t, 2, Options{})
+	r := open(t, 2, ContextOptions{})
 	var got []float32
 	note := func(ds []*tensor.Dense) error {
 		got = append(got, ds[0].Data().([]float32)...)
@@ -412,7 +412,7 @@ func TestChain(t *testing.T) {
 }
 
 func TestDevices(t *testing.T) {
-	r := open(t, 2, Options{})
+	r := open(t, 2, ContextOptions{})
 	x := r.floats([]float32{1, 2}, 2)
 	y := x.CopyTo("cpu:1")
 	if y.Device() != "cpu:1" {
@@ -447,7 +447,7 @@ func (h composite) Execute(inv *Invocation) {
 
 func TestHandlers(t *testing.T) {
 	var log strings.Builder
-	r := open(t, 1, Options{Handler: func(devices Handler) Handler { return composite{Logging(devices, &log)} }})
+	r := open(t, 1, ContextOptions{Handler: func(devices Handler) Handler { return composite{Logging(devices, &log)} }})
 	r.expect(r.One(ops.Lerp{T: 0.5}, r.floats([]float32{1, 2}, 2), r.floats([]float32{3, 6}, 2)), 2, 4)
 	r.One(ops.AddOp, r.floats([]float32{1}, 1), nil)
 	for _, want := range []string{
@@ -464,7 +464,7 @@ func TestHandlers(t *testing.T) {
 }
 
 func TestWaitIsBounded(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	open := r.gate()
 	x := r.floats([]float32{1}, 1)
 	ctx, cancel := context.WithCancel(bg)
@@ -489,7 +489,7 @@ func TestClose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(devs, Options{})
+	c, err := New(devs, ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,8 +505,8 @@ func TestClose(t *testing.T) {
 	if err := devs[0].Close(); err != nil {
 		t.Errorf("closing the device: %v", err)
 	}
-	_, err = New(devs, Options{})
+	_, err = New(devs, ContextOptions{})
 	fails(t, err, device.ErrClosed)
-	_, err = New(nil, Options{})
+	_, err = New(nil, ContextOptions{})
 	fails(t, err, nil, "at least one device")
 }

@@ -18,7 +18,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c, err := eager.New(devs, eager.Options{})
+	c, err := eager.New(devs, eager.ContextOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
 // TestSameBitsAsGraph: op by op, with donation wherever it is possible, gives
 // what the graph gives.
 func TestSameBitsAsGraph(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -166,7 +166,7 @@ func bits(f []float32) []int32 { return shape.View[int32](shape.Bytes(f)) }
 // TestHammer runs goroutines on one context that share a tensor; some of what
 // they do fails, and nobody else may notice.
 func TestHammer(t *testing.T) {
-	r := open(t, 2, Options{})
+	r := open(t, 2, ContextOptions{})
 	const goroutines, rounds = 8, 60
 	shared := r.floats([]float32{1, 2, 3, 4}, 2, 2)
 	elsewhere := shared.CopyTo("cpu:1")
@@ -203,7 +203,7 @@ func TestHammer(t *testing.T) {
 
 // TestHammerCancel cancels and restarts while others call, chain and release.
 func TestHammerCancel(t *testing.T) {
-	r := open(t, 1, Options{})
+	r := open(t, 1, ContextOptions{})
 	stop := make(chan struct{})
 	var callers, canceler sync.WaitGroup
 	canceler.Go(func() {
@@ -260,7 +260,7 @@ func BenchmarkExecute(b *testing.B) {
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := open(b, 1, Options{})
+			r := open(b, 1, ContextOptions{})
 			x, y := r.floats(make([]float32, 16), 4, 4), r.floats(make([]float32, 16), 4, 4)
 			b.ReportAllocs()
 			for b.Loop() {
@@ -276,7 +276,7 @@ func BenchmarkExecute(b *testing.B) {
 
 // BenchmarkRoundTrip is one call and the wait for it.
 func BenchmarkRoundTrip(b *testing.B) {
-	r := open(b, 1, Options{})
+	r := open(b, 1, ContextOptions{})
 	x := r.floats(make([]float32, 16), 4, 4)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -290,7 +290,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 
 // BenchmarkFromHost is a copy-in of 4 KiB through pinned memory.
 func BenchmarkFromHost(b *testing.B) {
-	r := open(b, 1, Options{})
+	r := open(b, 1, ContextOptions{})
 	data := make([]float32, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
