@@ -44,7 +44,14 @@ var mayImport = map[string][]string{
 	"datasets":                  {"engine/shape", "engine/rng", "engine/safetensors"},
 	"configs":                   {},
 
-	"internal/golden": {},
+	"internal/golden":                  {},
+	"cmd/trainer/internal/text":        {},
+	"cmd/trainer/internal/console":     {},
+	"cmd/trainer/internal/cli":         {},
+	"cmd/trainer/internal/signals":     {"cmd/trainer/internal/cli", "cmd/trainer/internal/console"},
+	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
+	"cmd/trainer/internal/runs":        {"checkpoint", "configs", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress"},
+	"cmd/trainer/internal/checkpoints": {"checkpoint", "configs", "engine/graph", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/runs", "cmd/trainer/internal/text"},
 
 	"engine/device/cpu/blas":        {},
 	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},

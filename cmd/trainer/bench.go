@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/bench"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -84,12 +85,12 @@ func runBench(c *cobra.Command, names []string, o bench.Options) ([]bench.Result
 	for _, name := range names {
 		w, err := bench.Lookup(name)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, cli.Usage(err)
 		}
 		ws = append(ws, w)
 	}
 	if err := o.Check(); errors.Is(err, bench.ErrOptions) {
-		return nil, usageError{err}
+		return nil, cli.Usage(err)
 	} else if err != nil {
 		return nil, err
 	}

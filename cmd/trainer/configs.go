@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -15,10 +16,10 @@ func configsCommand() *cobra.Command {
 		Short:   "List and show the configs that ship inside",
 		Example: "  trainer configs list\n  trainer configs show digits > my.yaml",
 	}
-	group(c)
+	cli.Group(c)
 	c.AddCommand(
 		&cobra.Command{
-			Use: "list", Short: "List the shipped configs", Example: "  trainer configs list", Args: exactArgs(0),
+			Use: "list", Short: "List the shipped configs", Example: "  trainer configs list", Args: cli.Args(0),
 			RunE: func(c *cobra.Command, _ []string) error {
 				for _, name := range configs.Names() {
 					text, err := configs.Source(name)
@@ -31,18 +32,18 @@ func configsCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "show NAME", Short: "Print a shipped config", Example: "  trainer configs show digits", Args: exactArgs(1),
+			Use: "show NAME", Short: "Print a shipped config", Example: "  trainer configs show digits", Args: cli.Args(1),
 			RunE: func(c *cobra.Command, args []string) error {
 				text, err := configs.Source(args[0])
 				if err != nil {
-					return usageError{err}
+					return cli.Usage(err)
 				}
 				_, err = c.OutOrStdout().Write(text)
 				return err
 			},
 		},
 		&cobra.Command{
-			Use: "reference", Short: "Print every key that a config may have", Example: "  trainer configs reference", Args: exactArgs(0),
+			Use: "reference", Short: "Print every key that a config may have", Example: "  trainer configs reference", Args: cli.Args(0),
 			RunE: func(c *cobra.Command, _ []string) error {
 				_, err := fmt.Fprint(c.OutOrStdout(), configs.Reference())
 				return err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/engine/device"
 )
 
@@ -15,7 +17,7 @@ func devicesCommand() *cobra.Command {
 		Use:     "devices",
 		Short:   "List the kinds of devices and what each offers",
 		Example: "  trainer devices",
-		Args:    exactArgs(0),
+		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
@@ -28,7 +30,7 @@ func devicesCommand() *cobra.Command {
 				}
 				for _, d := range devs {
 					s := d.Spec()
-					fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, bytesText(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
+					fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, text.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
 					if err := d.Close(); err != nil {
 						return err
 					}

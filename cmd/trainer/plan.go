@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/partition"
 )
@@ -18,20 +21,20 @@ func planCommand() *cobra.Command {
 		Short:   "Show how a model is split before anything runs",
 		Long:    "Print, per stage: its device, layers, parameters, arithmetic, bytes in and out, and peak memory by usage; then the schedule.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
-		Args:    exactArgs(1),
+		Args:    cli.Args(1),
 	}
-	cf := addConfigFlags(c)
+	cf := runs.AddConfigFlags(c)
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
 	clusters := c.Flags().Bool("clusters", false, "print which ops each segment computes together, and why others are apart")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *dot && *clusters {
-			return usageError{errors.New("--dot and --clusters exclude each other; give one")}
+			return cli.Usagef("--dot and --clusters exclude each other; give one")
 		}
-		cfg, err := cf.load(c, args[0])
+		cfg, err := cf.Load(c, args[0])
 		if err != nil {
 			return err
 		}
-		done := waiting(c.Context(), c.ErrOrStderr(), "planning")
+		done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
 		run, err := berth.Open(c.Context(), cfg)
 		done()
 		if err != nil {

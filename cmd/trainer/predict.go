@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
 
 func predictCommand() *cobra.Command {
@@ -24,16 +26,16 @@ func predictCommand() *cobra.Command {
 			"class's probability (values); of regression, the numbers (values); of a text, the character after each window of\n" +
 			"data.context characters, the last of which may be shorter.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --format csv --out answers.csv",
-		Args:    oneOrTwoArgs,
+		Args:    cli.ArgsBetween(1, 2),
 	}
-	cf, wf := addConfigFlags(c), addWeightFlags(c)
+	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
 	format := c.Flags().String("format", "jsonl", "jsonl or csv")
 	file := c.Flags().String("out", "", "write to this file, in place of what it holds once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *format != "jsonl" && *format != "csv" {
-			return usageError{fmt.Errorf("--format %s: expected jsonl or csv", *format)}
+			return cli.Usagef("--format %s: expected jsonl or csv", *format)
 		}
-		run, weights, err := openRun(c, cf, wf, args[0])
+		run, weights, err := runs.OpenTrained(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}

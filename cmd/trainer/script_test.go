@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -21,6 +23,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/safetensors"
 )
 
@@ -204,7 +207,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: damage RUN")
 	}
 	path := berth.CheckpointPath(ts.MkAbs(args[0]))
-	db, err := checkpointsOf(path)
+	db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
 	ts.Check(err)
 	snap, _, err := db.Latest(context.Background())
 	ts.Check(err)

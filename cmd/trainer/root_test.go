@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
 func TestEveryCommandHasAnExample(t *testing.T) {
-	root := newRoot()
+	root := newRoot(&signals.Stop{})
 	var visit func(c *cobra.Command)
 	visit = func(c *cobra.Command) {
 		if c.Short == "" || !strings.Contains(c.Example, c.CommandPath()) {
@@ -29,7 +32,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 
 func TestTrainHelpListsItsFlags(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run([]string{"train", "--help"}, &out, &errs); code != exitOK {
+	if code := run([]string{"train", "--help"}, &out, &errs); code != cli.ExitOK {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	for _, flag := range []string{"set", "devices", "threads", "run", "resume", "fresh", "init", "max-steps", "report", "assert-resident", "dump", "quiet"} {

@@ -1,0 +1,87 @@
+package checkpoints
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+)
+
+func diffCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "diff RUN A B", Short: "Compare two checkpoints of a run",
+		Long: "Compare the checkpoints with the IDs A and B. Prints the config keys that changed and, for each tensor whose bits differ,\n" +
+			"the number of elements that differ and the largest difference. Exits with 1 if anything differs.",
+		Example: "  trainer checkpoints diff runs/digits 2 3\n  trainer checkpoints diff runs/a 5 5 --with runs/b", Args: cli.Args(3),
+	}
+	with := c.Flags().String("with", "", "the run that has B (default: RUN)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		other := *with
+		if other == "" {
+			other = args[0]
+		}
+		return loading(args[0], args[1], func(a *checkpoint.Snapshot) error {
+			return loading(other, args[2], func(b *checkpoint.Snapshot) error { return diff(c, a, b) })
+		})
+	}
+	return c
+}
+
+// loading opens one checkpoint of a run by its ID, for f to read.
+func loading(run, id string, f func(*checkpoint.Snapshot) error) error {
+	n, err := parseID(run, id)
+	if err != nil {
+		return err
+	}
+	return reading(run, func(db *checkpoint.DB) error {
+		s, err := db.Load(n)
+		if err != nil {
+			return err
+		}
+		return f(s)
+	})
+}
+
+// diff prints how two checkpoints differ, and fails if they do.
+func diff(c *cobra.Command, a, b *checkpoint.Snapshot) error {
+	ds, err := checkpoint.Diff(c.Context(), a, b)
+	if err != nil {
+		return err
+	}
+	changes := berth.ConfigChanges(a.Manifest.Config, b.Manifest.Config)
+	for _, line := range changes {
+		fmt.Fprintf(c.OutOrStdout(), "config: %s\n", line)
+	}
+	if len(ds)+len(changes) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "the same")
+		return nil
+	}
+	if err := printDiff(c.OutOrStdout(), ds); err != nil {
+		return err
+	}
+	return fmt.Errorf("%d of %d tensors and %d config keys differ", len(ds), len(a.Manifest.Tensors), len(changes))
+}
+
+func printDiff(w io.Writer, ds []checkpoint.Difference) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TENSOR\tA\tB\tELEMENTS\tLARGEST DIFFERENCE")
+	side := func(x *checkpoint.Tensor) string {
+		if x == nil {
+			return "-"
+		}
+		return x.Meta.String()
+	}
+	for _, d := range ds {
+		if d.Count == 0 {
+			fmt.Fprintf(t, "%s\t%s\t%s\t\t\n", d.Name, side(d.A), side(d.B))
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.4g\n", d.Name, side(d.A), side(d.B), d.Count, d.Largest)
+	}
+	return t.Flush()
+}

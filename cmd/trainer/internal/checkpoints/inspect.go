@@ -1,0 +1,58 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+)
+
+func inspectCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "inspect RUN [ID]", Short: "Show a checkpoint's tensors and their statistics",
+		Long: "List a checkpoint's tensors: type, shape and role; the range, mean and standard deviation of the finite elements;\n" +
+			"how many elements are zero, NaN or infinite.",
+		Example: "  trainer checkpoints inspect runs/digits\n  trainer checkpoints inspect runs/digits 3", Args: cli.ArgsBetween(1, 2),
+	}
+	w := &berth.Weights{}
+	c.Flags().BoolVar(&w.Best, "best", false, "the best checkpoint (default: the newest)")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if len(args) == 2 {
+			if w.Best {
+				return cli.Usagef("--best and an ID exclude each other; give one")
+			}
+			if w.ID, err = parseID(args[0], args[1]); err != nil {
+				return err
+			}
+		}
+		return reading(args[0], func(db *checkpoint.DB) error {
+			s, err := pick(c, db, w)
+			if err != nil {
+				return err
+			}
+			return printTensors(c, s)
+		})
+	}
+	return c
+}
+
+func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
+	m := &s.Manifest
+	fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), text.Bytes(m.Bytes))
+	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "TENSOR\tTYPE\tROLE\tMIN\tMAX\tMEAN\tSTD\tZERO\tNAN\tINF")
+	for _, x := range s.Tensors() {
+		st, err := s.Stats(c.Context(), x.Name)
+		if err != nil {
+			return errors.Join(t.Flush(), err)
+		}
+		fmt.Fprintf(t, "%s\t%v\t%s\t%.4g\t%.4g\t%.4g\t%.4g\t%d\t%d\t%d\n", x.Name, x.Meta, x.Role, st.Min, st.Max, st.Mean, st.Std, st.Zero, st.NaN, st.Inf)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,98 @@
+package checkpoints
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+)
+
+func lsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "ls RUN", Short: "List checkpoints",
+		Long:    "List checkpoints. SIZE is a checkpoint's whole size, SHARED the part that it shares with earlier ones.",
+		Example: "  trainer checkpoints ls runs/digits", Args: cli.Args(1),
+	}
+	asJSON := c.Flags().Bool("json", false, "print a JSON array; a damaged checkpoint has an \"id\" and an \"error\" alone")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return reading(args[0], func(db *checkpoint.DB) error {
+			list, skipped, err := db.List()
+			switch {
+			case err != nil:
+				return err
+			case *asJSON:
+				return listJSON(c.OutOrStdout(), list, skipped)
+			}
+			return listTable(c.OutOrStdout(), list, skipped)
+		})
+	}
+	return c
+}
+
+func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\tVAL ACCURACY\tSIZE\tSHARED\tTIME\t")
+	best := checkpoint.BestOf(list)
+	for _, m := range list {
+		mark := ""
+		if m.ID == best {
+			mark = "best"
+		}
+		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
+			metric(m, "val_accuracy"), text.Bytes(m.Bytes), text.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
+	}
+	for _, s := range skipped {
+		fmt.Fprintf(w, "%v\n", s)
+	}
+	return w.Flush()
+}
+
+func metric(m checkpoint.Manifest, name string) string {
+	if v, ok := m.Metrics[name]; ok {
+		return text.Loss(v)
+	}
+	return "-"
+}
+
+// listed is a checkpoint as ls --json prints it.
+type listed struct {
+	ID      uint64             `json:"id"`
+	Step    int                `json:"step"`
+	Epoch   int                `json:"epoch"`
+	Metrics map[string]float64 `json:"metrics"`
+	Bytes   int64              `json:"bytes"`
+	Shared  int64              `json:"shared_bytes"`
+	Time    time.Time          `json:"time"`
+	Best    bool               `json:"best"`
+}
+
+// unusable is a checkpoint that cannot be read; its ID is 0 where that is not
+// known.
+type unusable struct {
+	ID    uint64 `json:"id"`
+	Error string `json:"error"`
+}
+
+func listJSON(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
+	all := []any{}
+	best := checkpoint.BestOf(list)
+	for _, m := range list {
+		if m.Metrics == nil { // saved within an epoch
+			m.Metrics = map[string]float64{}
+		}
+		all = append(all, listed{m.ID, m.Step, m.Epoch, m.Metrics, m.Bytes, m.Bytes - m.Fresh, m.Time, m.ID == best})
+	}
+	for _, s := range skipped {
+		all = append(all, unusable{s.ID, s.Err.Error()})
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(all)
+}

@@ -1,0 +1,29 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+)
+
+// toNewFile has write make a file of checkpoints that does not exist, and
+// prints how many checkpoints it has.
+func toNewFile(c *cobra.Command, path string, write func(path string) (checkpoints int, err error)) error {
+	if err := cli.NewFile(path); err != nil {
+		return err
+	}
+	n, err := write(path)
+	switch {
+	case errors.Is(err, fs.ErrExist): // someone else made it meanwhile
+		return cli.Usage(err)
+	case err != nil:
+		return err
+	}
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), path)
+	return err
+}

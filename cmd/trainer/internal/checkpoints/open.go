@@ -1,0 +1,80 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+)
+
+// reading opens the checkpoints of a run folder, or a file of them, for f to
+// read.
+func reading(path string, f func(db *checkpoint.DB) error) error {
+	db, err := open(path, checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+// changing opens the checkpoints of a run folder, or a file of them, for f to
+// change. It makes no file.
+func changing(path string, f func(db *checkpoint.DB) error) error {
+	if err := reading(path, func(*checkpoint.DB) error { return nil }); err != nil {
+		return err
+	}
+	db, err := open(path, checkpoint.Options{Readers: checkpoint.WaitForReaders})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+func open(path string, o checkpoint.Options) (*checkpoint.DB, error) {
+	db, err := checkpoint.Open(fileOf(path), o)
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return nil, cli.Usagef("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)
+	}
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return nil, repairable{err, path}
+	}
+	return db, err
+}
+
+// fileOf is the checkpoint file of a run folder, or the file itself.
+func fileOf(path string) string {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return berth.CheckpointPath(path)
+	}
+	return path
+}
+
+// advising adds to an error about damage the way to repair it, unless the error
+// says it already.
+func advising(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		var told repairable
+		if errors.Is(err, checkpoint.ErrDamaged) && !errors.As(err, &told) {
+			return repairable{err, args[0]}
+		}
+		return err
+	}
+}
+
+// repairable is damage of a run's checkpoints, with the way to repair it.
+type repairable struct {
+	error
+	run string
+}
+
+func (r repairable) Error() string {
+	return fmt.Sprintf("%v; trainer checkpoints repair %s whole.db copies the checkpoints in it that are whole", r.error, r.run)
+}
+
+func (r repairable) Unwrap() error { return r.error }

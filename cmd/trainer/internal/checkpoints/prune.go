@@ -1,0 +1,81 @@
+package checkpoints
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/configs"
+)
+
+func pruneCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "prune RUN", Short: "Delete all checkpoints but the newest and the best",
+		Long: "Delete the checkpoints that no rule keeps. A rule that no flag gives is taken from checkpoint.keep in the run's config.\n" +
+			"Later saves use the room; trainer checkpoints compact gives it back.",
+		Example: "  trainer checkpoints prune runs/digits --last 1 --best 1", Args: cli.Args(1),
+	}
+	var k checkpoint.Keep
+	c.Flags().IntVar(&k.Last, "last", 0, "keep this many of the newest, at least 1")
+	c.Flags().IntVar(&k.Best, "best", 0, "keep this many of the best; 0: none")
+	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this; 0: none")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := checkKeep(c.Flags(), k); err != nil {
+			return err
+		}
+		return changing(args[0], func(db *checkpoint.DB) error {
+			if err := keepRest(c.Flags(), &k, db); err != nil {
+				return err
+			}
+			n, skipped, err := db.Prune(c.Context(), k)
+			runs.TellSkipped(c, skipped)
+			fmt.Fprintf(c.OutOrStdout(), "%d deleted\n", n)
+			return err
+		})
+	}
+	return c
+}
+
+// checkKeep refuses numbers that no rule can have.
+func checkKeep(flags *pflag.FlagSet, k checkpoint.Keep) error {
+	switch {
+	case flags.Changed("last") && k.Last < 1:
+		return cli.Usagef("--last %d: expected a whole number of at least 1", k.Last)
+	case k.Best < 0:
+		return cli.Usagef("--best %d: expected a whole number of at least 0", k.Best)
+	case k.Every < 0:
+		return cli.Usagef("--every %d: expected a whole number of at least 0", k.Every)
+	}
+	return nil
+}
+
+// keepRest takes the rules that no flag gives from checkpoint.keep in the
+// newest checkpoint's config.
+func keepRest(flags *pflag.FlagSet, k *checkpoint.Keep, db *checkpoint.DB) error {
+	if flags.Changed("last") && flags.Changed("best") && flags.Changed("every") {
+		return nil
+	}
+	list, _, err := db.List()
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	newest := list[len(list)-1]
+	cfg, err := configs.Parse("config", newest.Config, configs.Overlay{})
+	if err != nil {
+		return fmt.Errorf("checkpoint.keep is not known, since the config of checkpoint %d cannot be read (%w): give --last, --best and --every", newest.ID, err)
+	}
+	keep := cfg.Checkpoint.Keep
+	for name, rule := range map[string]struct {
+		to   *int
+		from int
+	}{"last": {&k.Last, keep.Last}, "best": {&k.Best, keep.Best}, "every": {&k.Every, keep.Every}} {
+		if !flags.Changed(name) {
+			*rule.to = rule.from
+		}
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+)
+
+func repairCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "repair RUN FILE.db", Short: "Copy the whole checkpoints of a damaged file into a new one",
+		Long: "Copy every whole checkpoint into a new file, and name those that are not whole. The entire file is searched for\n" +
+			"checkpoints that the damage hides. The run's own file stays as it is.",
+		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: cli.Args(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			err := toNewFile(c, args[1], func(path string) (int, error) {
+				return checkpoint.Salvage(c.Context(), fileOf(args[0]), path, func(s checkpoint.Skipped) {
+					fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s)
+				})
+			})
+			if errors.Is(err, checkpoint.ErrDamaged) {
+				return fmt.Errorf("%w: begin the run anew with trainer train … --fresh", err)
+			}
+			return err
+		},
+	}
+}

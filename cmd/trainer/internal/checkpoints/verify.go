@@ -1,0 +1,40 @@
+package checkpoints
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+)
+
+func verifyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "verify RUN", Short: "Read every byte of the checkpoints and check it",
+		Example: "  trainer checkpoints verify runs/digits", Args: cli.Args(1),
+	}
+	id := c.Flags().Uint64("id", 0, "only the checkpoint with this ID")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return reading(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
+	}
+	return c
+}
+
+func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
+	found := 0
+	err := db.Verify(c.Context(), id, func(s checkpoint.Skipped) {
+		found++
+		fmt.Fprintln(c.OutOrStdout(), s)
+	})
+	switch {
+	case err == nil:
+		fmt.Fprintln(c.OutOrStdout(), "all whole")
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return cli.Usage(err)
+	case found > 0:
+		return fmt.Errorf("%w: %d found, listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, found)
+	}
+	return err
+}

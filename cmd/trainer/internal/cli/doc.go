@@ -1,0 +1,3 @@
+// Package cli holds the habits that all commands share: exit codes, mistakes on
+// the command line, the number of arguments, groups of commands.
+package cli

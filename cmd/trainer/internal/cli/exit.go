@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth"
+)
+
+// The exit codes.
+const (
+	ExitOK      = 0
+	ExitFailure = 1
+	ExitUsage   = 2  // a mistake on the command line or in a config
+	ExitStopped = 75 // stopped by a signal or --max-time; saved, if there was anything to save
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Usage marks an error as a mistake on the command line.
+func Usage(err error) error { return usageError{err} }
+
+// Usagef is a mistake on the command line, worded like fmt.Errorf.
+func Usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// ExitCode is the exit code for a command's error.
+func ExitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, berth.ErrStopped):
+		return ExitStopped
+	case errors.As(err, &usage), berth.IsUsage(err):
+		return ExitUsage
+	}
+	return ExitFailure
+}

@@ -1,0 +1,43 @@
+package console
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// Terminal is the terminal that w prints to, nil where w prints elsewhere.
+func Terminal(w io.Writer) *os.File {
+	for {
+		outer, ok := w.(interface{ unwrap() io.Writer })
+		if !ok {
+			break
+		}
+		w = outer.unwrap()
+	}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// Width is how many columns the terminal has that w prints to, 80 where that
+// is not known.
+func Width(w io.Writer) int {
+	if f := Terminal(w); f != nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 80
+}
+
+// ClearLine is the text that takes a progress bar, and the ^C behind it, off a
+// terminal's line; "" where w prints elsewhere.
+func ClearLine(w io.Writer) string {
+	if Terminal(w) != nil {
+		return "\r\x1b[K"
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package runs
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+)
+
+// WeightFlags are the flags that choose weights, of every command that uses
+// what was trained.
+type WeightFlags struct {
+	best bool
+	id   uint64
+	init string
+}
+
+// AddWeightFlags gives c those flags.
+func AddWeightFlags(c *cobra.Command) *WeightFlags {
+	f := &WeightFlags{}
+	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, not the newest")
+	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this ID, not the newest")
+	c.Flags().StringVar(&f.init, "init", "", "use FILE.safetensors[:PREFIX] in place of a checkpoint")
+	return f
+}
+
+// check refuses flags that exclude each other, and a checkpoint that cannot be.
+func (f *WeightFlags) check(c *cobra.Command) error {
+	given := c.Flags().Changed("checkpoint")
+	switch {
+	case given && f.id == 0:
+		return cli.Usagef("--checkpoint 0: IDs begin at 1; trainer checkpoints ls lists them")
+	case f.best && given:
+		return cli.Usagef("--best and --checkpoint exclude each other; give one")
+	case f.init != "" && (f.best || given):
+		return cli.Usagef("--init takes the place of a checkpoint; leave out --best and --checkpoint")
+	}
+	return nil
+}
+
+// OpenTrained opens the run in a folder to use what was trained. The caller
+// closes it.
+func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Run, berth.Weights, error) {
+	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
+	if err := wf.check(c); err != nil {
+		return nil, w, err
+	}
+	cfg, err := cf.LoadRun(c, dir)
+	if err != nil {
+		return nil, w, err
+	}
+	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
+	run, err := berth.OpenTrained(c.Context(), cfg, w)
+	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) { // the data it is configured with must do
+		run, err = berth.Open(c.Context(), cfg)
+	}
+	done()
+	if err == nil {
+		TellSkipped(c, run.Skipped)
+	}
+	return run, w, err
+}
+
+// TellSkipped warns of checkpoints that are not whole, and were passed over.
+func TellSkipped(c *cobra.Command, skipped []checkpoint.Skipped) {
+	for _, s := range skipped {
+		fmt.Fprintf(c.ErrOrStderr(), "skipped %v\n", s)
+	}
+}

@@ -1,0 +1,3 @@
+// Package signals turns signals into requests: [Stop] to stop, [SaveNow] to save
+// a checkpoint.
+package signals

@@ -1,0 +1,75 @@
+package signals
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+)
+
+// Stop turns SIGINT, SIGTERM and SIGHUP into requests to stop.
+type Stop struct{ saves atomic.Bool }
+
+// Saves says whether a stop saves from now on: a training under way does, and
+// nothing else has anything to save. What the user is told depends on it.
+func (s *Stop) Saves(saves bool) { s.saves.Store(saves) }
+
+// Watch returns a context that ends with the first signal, and ends the process
+// at the second. A signal that is ignored, as nohup has SIGHUP ignored, stays
+// so. The caller calls undo.
+func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Context, undo func()) {
+	watched, cancel := context.WithCancel(ctx)
+	c, done := make(chan os.Signal, 2), make(chan struct{})
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+	go func() {
+		select {
+		case <-c:
+			fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
+			cancel()
+		case <-done:
+			return
+		}
+		for {
+			select {
+			case sig := <-c:
+				if sig != syscall.SIGHUP { // a closed terminal's may come twice: from the system and from the shell
+					fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
+					os.Exit(cli.ExitFailure)
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return watched, func() {
+		signal.Stop(c)
+		close(done)
+		cancel()
+	}
+}
+
+// first is the message at the first signal.
+func (s *Stop) first() string {
+	if s.saves.Load() {
+		return "stopping once the step under way is finished and saved; a second signal stops at once"
+	}
+	return "stopping; a second signal stops at once"
+}
+
+// second is the message at the second signal.
+func (s *Stop) second() string {
+	if s.saves.Load() {
+		return "stopped at once: the checkpoints so far are whole, the steps since the newest are lost"
+	}
+	return "stopped at once"
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package signals
+
+import (
+	"syscall"
+	"testing"
+)
+
+// heard is a writer whose writes can be waited for.
+type heard struct{ to chan string }
+
+func (l heard) Write(b []byte) (int, error) {
+	l.to <- string(b)
+	return len(b), nil
+}
+
+// A signal promises to save only where there is something to save.
+func TestFirstSignal(t *testing.T) {
+	for saves, want := range map[bool]string{
+		false: "stopping; a second signal stops at once\n",
+		true:  "stopping once the step under way is finished and saved; a second signal stops at once\n",
+	} {
+		var stop Stop
+		stop.Saves(saves)
+		said := heard{make(chan string, 4)}
+		ctx, undo := stop.Watch(t.Context(), said)
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		undo()
+		got := ""
+		for len(said.to) > 0 {
+			got += <-said.to
+		}
+		if got != want {
+			t.Errorf("saves %v: it says %q, want %q", saves, got, want)
+		}
+	}
+}
+
+// The second signal says what of the run stays.
+func TestSecondSignal(t *testing.T) {
+	for saves, want := range map[bool]string{
+		false: "stopped at once",
+		true:  "stopped at once: the checkpoints so far are whole, the steps since the newest are lost",
+	} {
+		var stop Stop
+		stop.Saves(saves)
+		if got := stop.second(); got != want {
+			t.Errorf("saves %v: %q, want %q", saves, got, want)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package text words numbers for people: counts, sizes, losses, durations.
+package text

@@ -1,0 +1,66 @@
+package text
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Count is a number of things: 1 step, 2 steps.
+func Count(n int, what string) string { return fmt.Sprintf("%d %s", n, Plural(n, what)) }
+
+// Plural is the word for n things: step, steps.
+func Plural(n int, what string) string {
+	if n == 1 {
+		return what
+	}
+	return what + "s"
+}
+
+// Commas is a number with its thousands apart: 535,818.
+func Commas(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// Bytes is a size in the unit that leaves it short: 67.3 KiB.
+func Bytes(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d B", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	case n < 10<<30:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// Loss is a loss with four decimals, or with four digits where it is too large
+// or too small for them.
+func Loss(v float64) string {
+	if a := math.Abs(v); a >= 1e5 || a < 1e-4 && a > 0 {
+		return fmt.Sprintf("%.4g", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
+
+// RMSE is a root mean squared error after the text before it, "" for nil.
+func RMSE(before string, v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf("%srmse %.4g", before, *v)
+}
+
+// Clock is a duration as 0:07 or 1:02:03.
+func Clock(d time.Duration) string {
+	s := int(min(d, 1000*time.Hour).Round(time.Second).Seconds())
+	if s < 3600 {
+		return fmt.Sprintf("%d:%02d", s/60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+)
+
+// printReport prints what a run came to.
+func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
+	fmt.Fprint(out, text.Count(r.Steps, "step"))
+	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
+		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+	}
+	if v := r.Final.ValLoss; v != nil {
+		fmt.Fprintf(out, ", val loss %s%s", text.Loss(*v), text.RMSE(", ", run.RMSE(v)))
+	}
+	if v := r.Final.ValAccuracy; v != nil {
+		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
+	}
+	fmt.Fprintln(out)
+	printMoved(out, r)
+	for _, a := range r.Allowed {
+		fmt.Fprintf(out, "allowed: %s\n", a)
+	}
+	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
+}
+
+// printMoved prints the bytes that went in and came out.
+func printMoved(out io.Writer, r *berth.Report) {
+	l := r.Ledger
+	in, perStep := "", ""
+	if s := l.SteadyState; s.CopyInBytesPerStep > 0 { // there was more than one step
+		in = fmt.Sprintf(", %s a step (the batch has %s)", text.Bytes(s.CopyInBytesPerStep), text.Bytes(s.BatchBytesPerStep))
+		perStep = fmt.Sprintf("%s in the median step, ", text.Bytes(s.PullBackBytesPerStep))
+	}
+	fmt.Fprintf(out, "in: weights %s once%s\nout: %s%s in all\n", text.Bytes(l.CopyInWeightBytes), in, perStep, text.Bytes(l.PullBackBytes))
+}

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+)
+
+// newRoot is the command trainer. Commands that save tell stop.
+func newRoot(stop *signals.Stop) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "trainer",
+		Short: "Train models with weights that stay where they are used",
+		Long: "trainer reads a YAML config, builds the model, splits it over the devices it finds,\n" +
+			"copies the weights in once and trains with everything resident there.",
+		Example:       "  trainer train digits\n  trainer plan shakespeare --devices cpu:2",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(cli.FlagError)
+	cli.Group(root)
+	root.AddCommand(trainCommand(stop), resumeCommand(stop), evalCommand(), predictCommand(), planCommand(),
+		configsCommand(), devicesCommand(), checkpoints.Command(), benchCommand())
+	return root
+}

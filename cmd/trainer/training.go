@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
+)
+
+// started is when the process began: --max-time counts from then.
+var started = time.Now()
+
+// training is the common part of train and resume.
+type training struct {
+	options berth.TrainOptions
+	quiet   bool
+	stop    *signals.Stop
+}
+
+// addTraining gives c the flags that train and resume share.
+func addTraining(c *cobra.Command, stop *signals.Stop) *training {
+	t := &training{stop: stop}
+	o := &t.options
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after this many steps, counted from the run's beginning")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this time is over, such as 55m, and exit with 75")
+	c.Flags().StringVar(&o.Report, "report", "", "write the report to this file, too; replaces it")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if between epochs anything but the batch is copied in, or anything comes out unasked")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into this folder")
+	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
+	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
+	return t
+}
+
+// check refuses flags that exclude each other, and numbers out of range.
+func (t *training) check() error {
+	o := &t.options
+	switch {
+	case o.Resume && o.Fresh:
+		return cli.Usagef("--resume and --fresh exclude each other; give one")
+	case o.Resume && o.Init != "":
+		return cli.Usagef("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
+	case o.AllowChanged && !o.Resume:
+		return cli.Usagef("--allow-changed is for --resume; give both, or neither")
+	case o.MaxTime < 0:
+		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
+	case o.MaxSteps < 0:
+		return cli.Usagef("--max-steps %d: expected a whole number of at least 0; 0: the config's epochs", o.MaxSteps)
+	}
+	return nil
+}
+
+// run trains and prints the outcome.
+func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.Config) (err error) {
+	if err := t.check(); err != nil {
+		return err
+	}
+	o := t.options
+	o.Began = started
+	if t.quiet {
+		out, notes = io.Discard, nil
+	}
+	done := progress.Wait(ctx, notes, "planning")
+	run, err := openInTime(ctx, cfg, o)
+	done()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	bar := progress.New(out, progressOf(run))
+	done = progress.Wait(ctx, notes, "compiling")
+	o.Observer = t.savesOnceStarted(bar.Observer(), done)
+	saveNow, undo := signals.SaveNow()
+	defer undo()
+	o.SaveNow = saveNow
+	rep, err := run.Train(ctx, o)
+	done()
+	t.stop.Saves(false)
+	bar.Clear()
+	if rep != nil {
+		printReport(out, run, rep, o.Dir)
+	}
+	return goOn(err, rep, o.Dir)
+}
+
+// progressOf is the part of a run that its progress tells.
+func progressOf(run *berth.Run) progress.Run {
+	return progress.Run{
+		Name: run.Config.Name, Stages: len(run.Plan.Stages), Samples: run.Data.Train.Len(),
+		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, RMSE: run.RMSE,
+	}
+}
+
+// nothingSaved ends the error of a run that was stopped before its first step.
+const nothingSaved = "there was nothing to save; continue with the same command"
+
+// goOn adds to the error of a stopped run the command that continues it.
+func goOn(err error, rep *berth.Report, dir string) error {
+	switch {
+	case !errors.Is(err, berth.ErrStopped):
+		return err
+	case rep == nil:
+		return fmt.Errorf("%w; %s", err, nothingSaved)
+	}
+	return fmt.Errorf("%w and saved; continue with: trainer resume %s", err, dir)
+}
+
+// savesOnceStarted has a signal save once the run has started. The first thing
+// to tell ends waiting.
+func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Observer {
+	started, note := o.Started, o.Note
+	o.Started = func(s berth.Start) {
+		waited()
+		t.stop.Saves(true)
+		started(s)
+	}
+	o.Note = func(text string) {
+		waited()
+		note(text)
+	}
+	return o
+}
+
+// openInTime opens a run. Where a signal or --max-time ends that, the run is
+// stopped like any other: it has lost nothing.
+func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions) (*berth.Run, error) {
+	if o.MaxTime > 0 {
+		var cancel func()
+		ctx, cancel = context.WithDeadline(ctx, o.Began.Add(o.MaxTime))
+		defer cancel()
+	}
+	run, err := berth.Open(ctx, cfg)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved)
+	}
+	return run, err
+}
