@@ -13,10 +13,11 @@ type decoder struct {
 	origin map[*yaml.Node]string // the flag or variable that gave a node; no entry for the file's own
 	where  map[string]Pos        // of every key that was given, by its dotted path
 	faults []*Error
+	paths  func() []string // the dotted paths of all keys, to name one in a message
 }
 
-func newDecoder(file string) *decoder {
-	return &decoder{file: file, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
+func newDecoder(file string, paths func() []string) *decoder {
+	return &decoder{file: file, paths: paths, origin: map[*yaml.Node]string{}, where: map[string]Pos{}}
 }
 
 // pos gives the position of a node.

@@ -25,10 +25,24 @@ func (w whole) expect() string {
 
 func (w whole) parse(n *yaml.Node) (int, bool) {
 	var v int64
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&v) != nil {
+	if n.Kind != yaml.ScalarNode {
+		return 0, false
+	}
+	if f, ok := wholeFloat(n); ok {
+		v = int64(f)
+	} else if n.ShortTag() != "!!int" || n.Decode(&v) != nil {
 		return 0, false
 	}
 	return int(v), v >= int64(w.min) && v <= int64(w.max)
+}
+
+// wholeFloat reads a whole number that is written with a point or an exponent,
+// such as 1e3. Beyond 2^53 not every whole number is a float64, and none is read.
+func wholeFloat(n *yaml.Node) (f float64, ok bool) {
+	if n.ShortTag() != "!!float" || n.Decode(&f) != nil {
+		return 0, false
+	}
+	return f, f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }
 
 func (w whole) decode(d *decoder, n *yaml.Node, path string, dst any) {
@@ -55,7 +69,11 @@ func (seed) expect() string { return "a whole number from 0 to 2^64-1" }
 
 func (s seed) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	var v uint64
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&v) != nil {
+	f, ok := wholeFloat(n)
+	switch {
+	case ok && f >= 0:
+		v = uint64(f)
+	case n.Kind != yaml.ScalarNode, n.ShortTag() != "!!int", n.Decode(&v) != nil:
 		d.mismatch(n, path, s.expect())
 		return
 	}

@@ -5,6 +5,10 @@ import (
 	"regexp"
 )
 
+// leastMemory is the smallest budget of a device in bytes. No model fits in
+// less: a smaller number lacks its unit.
+const leastMemory = 64 << 10
+
 // Kinds that several keys share.
 var (
 	anyText   = text{what: "text"}

@@ -8,8 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// size is a number of bytes, an int64, plain or with a unit.
-type size struct{}
+// size is a number of bytes, an int64, plain or with a unit: 0, or at least
+// least.
+type size struct{ least int64 }
 
 var (
 	sizePattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
@@ -23,39 +24,67 @@ var (
 	}
 )
 
-func (size) expect() string { return "a number of bytes such as 512MiB or 2GB" }
+func (s size) expect() string {
+	if s.least == 0 {
+		return "a number of bytes such as 512MiB or 2GB"
+	}
+	return "a number of bytes: 0, or at least " + s.format(s.least) + ", such as 512MiB or 2GB"
+}
 
 func (s size) decode(d *decoder, n *yaml.Node, path string, dst any) {
-	m := sizePattern.FindStringSubmatch(n.Value)
-	if n.Kind != yaml.ScalarNode || m == nil {
-		d.mismatch(n, path, s.expect())
+	v, ok := parseSize(n.Value)
+	if n.Kind != yaml.ScalarNode || !ok || v != 0 && v < s.least {
+		d.mismatch(n, path, s.expect()+fractionHint(n.Value))
 		return
 	}
-	v, err := strconv.ParseFloat(m[1], 64)
+	*dst.(*int64) = v
+}
+
+// parseSize reads a number of bytes with or without a unit. A fraction needs a
+// unit, and no number but 0 is rounded to 0.
+func parseSize(text string) (bytes int64, ok bool) {
+	m := sizePattern.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
 	for _, u := range sizeUnits {
 		if u.name != m[2] {
 			continue
 		}
+		v, err := strconv.ParseFloat(m[1], 64)
 		if err != nil || v*float64(u.bytes) > math.MaxInt64/2 {
-			break
+			return 0, false
 		}
-		*dst.(*int64) = int64(math.Round(v * float64(u.bytes)))
 		if whole, err := strconv.ParseInt(m[1], 10, 64); err == nil {
-			*dst.(*int64) = whole * u.bytes // exact beyond 2^53
+			return whole * u.bytes, true // exact beyond 2^53
 		}
-		return
+		bytes = int64(math.Round(v * float64(u.bytes)))
+		return bytes, u.bytes > 1 && bytes > 0
 	}
-	d.mismatch(n, path, s.expect())
+	return 0, false
 }
 
-func (size) encode(src any, _ func(*key) bool) *yaml.Node {
-	v := *src.(*int64)
+// fractionHint says what a fraction of a byte lacks.
+func fractionHint(text string) string {
+	if v, err := strconv.ParseFloat(text, 64); err != nil || v == math.Trunc(v) {
+		return ""
+	}
+	return "; a fraction needs a unit, such as 0.5GiB"
+}
+
+func (s size) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(s.format(*src.(*int64)))
+}
+
+// format writes a number of bytes with the largest unit that it is a multiple
+// of.
+func (size) format(v int64) string {
 	for _, u := range sizeUnits {
 		if v != 0 && u.bytes > 1 && v%u.bytes == 0 {
-			return plain(strconv.FormatInt(v/u.bytes, 10) + u.name)
+			return strconv.FormatInt(v/u.bytes, 10) + u.name
 		}
 	}
-	return plain(strconv.FormatInt(v, 10))
+	return strconv.FormatInt(v, 10)
 }
 
 // staging is an int64: auto, whole, or a size.
@@ -68,19 +97,15 @@ func (staging) expect() string { return "auto, whole, or at least 1MiB, such as 
 
 func (s staging) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	out := dst.(*int64)
-	switch n.Value {
-	case "auto":
+	switch v, ok := parseSize(n.Value); {
+	case n.Value == "auto":
 		*out = 0
-	case "whole":
+	case n.Value == "whole":
 		*out = StageWhole
+	case n.Kind == yaml.ScalarNode && ok && v >= leastStaging:
+		*out = v
 	default:
-		if !sizePattern.MatchString(n.Value) {
-			d.mismatch(n, path, s.expect())
-			return
-		}
-		if (size{}).decode(d, n, path, dst); *out < leastStaging {
-			d.mismatch(n, path, s.expect())
-		}
+		d.mismatch(n, path, s.expect()+fractionHint(n.Value))
 	}
 }
 

@@ -1,10 +1,36 @@
 package configs
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
-func TestSizes(t *testing.T) {
+func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "1000": 1000, "512MiB": 512 << 20, "2GB": 2e9, "1.5KiB": 1536, "7 B": 7, "9007199254740993": 9007199254740993,
+		"0": 0, "1000": 1000, "512MiB": 512 << 20, "2GB": 2e9, "1.5KiB": 1536, "7 B": 7, "9007199254740993": 9007199254740993, "0.0MiB": -1,
+	} {
+		got, ok := parseSize(text)
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%s is %d bytes, want %d", text, got, want)
+		}
+		if back, ok := parseSize(size{}.format(got)); want >= 0 && (!ok || back != got) {
+			t.Errorf("%s comes back from %s as %d bytes", text, size{}.format(got), back)
+		}
+	}
+	for _, text := range []string{"-1", "1.5.2", "3 parsecs", "99999999TiB", "1e9", "[1]", "0.5", "1.5", "0.5B", "0.0001KiB"} {
+		if bytes, ok := parseSize(text); ok {
+			t.Errorf("%s is taken for %d bytes", text, bytes)
+		}
+	}
+}
+
+// TestMemory: the budget of a device is 0 or large enough to be meant.
+func TestMemory(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "65536": 64 << 10, "512MiB": 512 << 20, "2GB": 2e9, "0.5GiB": 512 << 20, "9007199254740993": 9007199254740993,
 	} {
 		c := parse(t, small, Overlay{Set: []string{"devices.memory=" + text}})
 		if c.Devices.Memory != want {
@@ -12,9 +38,10 @@ func TestSizes(t *testing.T) {
 		}
 		roundTrip(t, c)
 	}
-	for _, text := range []string{"-1", "1.5.2", "3 parsecs", "99999999TiB", "1e9", "[1]"} {
-		if c, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{"devices.memory=" + text}}); err == nil {
-			t.Errorf("%s is taken for %d bytes", text, c.Devices.Memory)
+	for _, text := range []string{"-1", "1.5.2", "3 parsecs", "99999999TiB", "1e9", "[1]", "0.5", "1", "7 B", "512", "1.5KiB", "65535"} {
+		c, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{"devices.memory=" + text}})
+		if !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: got %v, %+v", text, err, c)
 		}
 	}
 }

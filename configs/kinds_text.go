@@ -63,7 +63,7 @@ func (e enum) expectNear(word string) string {
 	near := nearest(word, e)
 	switch {
 	case near == "":
-		return "one of " + listNear(word, e)
+		return e.expect()
 	case len(e) > 8:
 		return fmt.Sprintf("one of %d words; did you mean %q?", len(e), near)
 	}

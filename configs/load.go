@@ -83,7 +83,7 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := newDecoder(file)
+	d := newDecoder(file, keyPaths)
 	applyOverlay(d, root, o)
 	c := decodeConfig(d, root)
 	if c.Name == "" {
@@ -118,7 +118,7 @@ func (c *Config) Check() error {
 	if err != nil {
 		return err
 	}
-	d := newDecoder("")
+	d := newDecoder("", keyPaths)
 	decodeConfig(d, root)
 	for _, f := range d.faults {
 		f.Pos = Pos{} // of a text that nobody sees

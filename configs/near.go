@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -19,14 +20,53 @@ func didYouMean(word string, candidates []string) string {
 	return "; expected one of " + listNear(word, candidates)
 }
 
+// keysNear gives the keys that a name may mean: those whose last part it is,
+// or else the one that is nearest as a whole or in its last part.
+func keysNear(name string, keys []string) []string {
+	byLast := map[string][]string{} // the keys by their last part
+	for _, k := range keys {
+		last := k[strings.LastIndexByte(k, '.')+1:]
+		byLast[last] = append(byLast[last], k)
+	}
+	if same := byLast[strings.ToLower(name)]; same != nil {
+		return same
+	}
+	if near := nearest(name, keys); near != "" {
+		return []string{near}
+	}
+	return byLast[nearest(name, slices.Sorted(maps.Keys(byLast)))]
+}
+
+// didYouMeanOneOf is didYouMean for a few words that fit equally well.
+func didYouMeanOneOf(words []string) string {
+	if len(words) == 1 {
+		return fmt.Sprintf("; did you mean %q?", words[0])
+	}
+	return "; did you mean one of " + list(words) + "?"
+}
+
 // longestWord bounds the words that are compared: no key is that long, and
 // comparing is quadratic.
 const longestWord = 64
 
-// nearest gives the candidate with the fewest edits from the word, "" where
-// that is more than a third of its letters (at least two).
+// nearest gives the candidate that a misspelt word most likely means: the one
+// with the fewest edits, or else the shortest that starts with the word. It
+// gives "" if none is near.
 func nearest(word string, candidates []string) string {
-	return nearestWithin(max(2, len(word)/3), word, candidates)
+	edits := max(2, len(word)/3)
+	if len(word) < 5 {
+		edits = 1 // two edits make another word of a short one: lstm, sum
+	}
+	if near := nearestWithin(edits, word, candidates); near != "" || len(word) < 3 {
+		return near
+	}
+	best := ""
+	for _, c := range candidates {
+		if strings.HasPrefix(strings.ToLower(c), strings.ToLower(word)) && (best == "" || len(c) < len(best)) {
+			best = c
+		}
+	}
+	return best
 }
 
 // nearestWithin gives the candidate with the fewest edits, at most edits; ""

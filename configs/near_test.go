@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,29 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := nearest(word, words); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+// TestNearestOfShortWords: two edits turn a short word into another word.
+func TestNearestOfShortWords(t *testing.T) {
+	types := layerSection.choices()
+	for word, want := range map[string]string{
+		"lstm": "", "gru": "", "rnn": "", "conv": "conv2d", "drop": "dropout", "layer_norm": "layernorm", "reul": "relu", "ma": "max",
+	} {
+		if got := nearest(word, types); got != want {
+			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestKeysNear(t *testing.T) {
+	for name, want := range map[string][]string{
+		"lr": {"optimizer.lr"}, "LR": {"optimizer.lr"}, "epoch": {"train.epochs"}, "train.bacth": {"train.batch"},
+		"every": {"checkpoint.every", "checkpoint.keep.every", "schedule.every"}, "zebra": nil, "": nil,
+	} {
+		if got := KeysNear(name); !slices.Equal(got, want) {
+			t.Errorf("KeysNear(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

@@ -45,6 +45,23 @@ func Flags() []Flag {
 // allLeaves maps the path of each key that can be overridden to it.
 func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf{}) }
 
+// KeysNear lists the keys that a word may mean which is no key: those whose
+// last part it is (optimizer.lr for lr), or else the nearest one. It is empty
+// if none is near.
+func KeysNear(name string) []string { return keysNear(name, keyPaths()) }
+
+// keyPaths lists the dotted paths of all keys that can be overridden, sorted.
+func keyPaths() []string {
+	var paths []string
+	for path, l := range allLeaves() {
+		if path == l.path {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
 // A layering finds the override that wins for each key. The rules of
 // precedence are viper's: it is told which keys the file gives, and is given
 // the overrides of the environment, --set and flags.
@@ -181,8 +198,8 @@ func (l *layering) hint(name string) string {
 	if len(below) > 0 {
 		return "; it is a section, set one of " + list(below)
 	}
-	if near := nearest(name, known); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
+	if near := KeysNear(name); len(near) > 0 {
+		return didYouMeanOneOf(near)
 	}
 	return "; `trainer configs show digits` prints what there is"
 }

@@ -59,7 +59,7 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 	case text:
 		return str(drawText(t, k, at))
 	case size:
-		return plain(fmt.Sprint(rapid.Int64Range(0, 1<<40).Draw(t, at)))
+		return plain(fmt.Sprint(rapid.Int64Range(k.least, 1<<40).Draw(t, at)))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case padding:

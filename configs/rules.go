@@ -3,13 +3,14 @@ package configs
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
 // rules are the checks and defaults that take more than one key. They run in
 // order, on a config whose every key is valid by itself.
 var rules = []func(*decoder, *Config){
-	resolveTask, resolveLoss, resolveContext, resolveLayers,
+	resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
 }
 
@@ -128,6 +129,23 @@ func resolveWindow(d *decoder, l *Layer, path string) {
 		if l.Start[i] >= l.Stop[i] {
 			d.against([]string{path + ".stop"}, "axis %d would be empty: it starts at %d and stops at %d", i, l.Start[i], l.Stop[i])
 		}
+	}
+}
+
+// checkLastLayer refuses a last layer that computes what the loss begins with.
+func checkLastLayer(d *decoder, c *Config) {
+	applied := map[string][]string{"cross_entropy": {"softmax"}, "bce": {"sigmoid", "softmax"}}[c.Loss]
+	for i := len(c.Model.Layers) - 1; i >= 0; i-- {
+		l, path := &c.Model.Layers[i], fmt.Sprintf("model.layers[%d]", i)
+		switch {
+		case slices.Contains(applied, l.Type):
+			d.fail(l.Pos, path, "%s before loss %s: the loss applies %s itself; leave this layer out (predict still gives probabilities)", l.Type, c.Loss, applied[0])
+		case slices.Contains(applied, l.Activation):
+			d.fail(l.Pos, path+".activation", "%s before loss %s: the loss applies %s itself; leave the activation out (predict still gives probabilities)", l.Activation, c.Loss, applied[0])
+		case slices.Contains([]string{"flatten", "reshape", "transpose", "slice"}, l.Type):
+			continue // the numbers come from the layer before
+		}
+		return
 	}
 }
 

@@ -1,6 +1,9 @@
 package configs
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestResolved(t *testing.T) {
 	c := parse(t, `
@@ -31,4 +34,24 @@ devices: {memory: 1.5GiB}
 		t.Errorf("%+v", l)
 	}
 	roundTrip(t, c)
+}
+
+// TestLastLayer: a layer that the loss applies itself is refused where it
+// stands, and accepted where it does something else.
+func TestLastLayer(t *testing.T) {
+	const classes, numbers = "data: {source: digits}\n", "data: {source: csv, path: a.csv, task: regression}\n"
+	for _, c := range []struct{ text, want string }{
+		{classes + "model:\n  layers:\n    - {type: dense, units: 10}\n    - softmax\n", "a.yaml:5: model.layers[1]: softmax before loss cross_entropy"},
+		{classes + "model: {layers: [{type: dense, units: 10}, softmax, relu, {type: dense, units: 10}]}\n", ""},
+		{classes + "model: {layers: [{type: dense, units: 10}, log_softmax]}\n", ""}, // changes nothing
+		{classes + "model: {layers: [{type: residual, layers: [softmax]}]}\n", ""},
+		{numbers + "loss: bce\nmodel:\n  layers:\n    - {type: dense, units: 1}\n    - sigmoid\n    - flatten\n", "a.yaml:6: model.layers[1]: sigmoid before loss bce"},
+		{numbers + "loss: bce\nmodel: {layers: [{type: dense, units: 1, activation: sigmoid}]}\n", "a.yaml:3: model.layers[0].activation: sigmoid before"},
+		{numbers + "loss: mse\nmodel: {layers: [{type: dense, units: 1}, sigmoid]}\n", ""},
+	} {
+		_, err := Parse("a.yaml", []byte(c.text), Overlay{})
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s\ngot %v, want %q", c.text, err, c.want)
+		}
+	}
 }

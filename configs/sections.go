@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -151,14 +152,14 @@ func (s *section) refuseUnknown(d *decoder, keys []*key, choice string, given ma
 	slices.SortFunc(extra, func(a, b entry) int { return (a.key.Line-b.key.Line)<<20 + a.key.Column - b.key.Column })
 	for _, e := range extra {
 		name := e.key.Value
-		d.fail(d.pos(e.key), join(path, name), "%s", s.whyUnknown(name, keys, choice))
+		d.fail(d.pos(e.key), join(path, name), "%s", s.whyUnknown(d, name, keys, choice))
 	}
 }
 
 // whyUnknown tells a key of another variant from one that does not exist.
-func (s *section) whyUnknown(name string, keys []*key, choice string) string {
+func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string) string {
 	if s.selector == nil {
-		return "unknown key" + didYouMean(name, names(keys))
+		return "unknown key" + suggest(d, name, keys)
 	}
 	for _, v := range s.variants {
 		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
@@ -172,7 +173,24 @@ func (s *section) whyUnknown(name string, keys []*key, choice string) string {
 	if owners := s.owners(name); len(owners) > 0 {
 		return fmt.Sprintf("goes with %s: %s, but %s; expected one of %s", s.selector.name, list(owners), now, list(names(keys)))
 	}
-	return fmt.Sprintf("unknown key where %s%s", now, didYouMean(name, names(keys)))
+	return fmt.Sprintf("unknown key where %s%s", now, suggest(d, name, keys))
+}
+
+// suggest names the key that an unknown one may mean: of the same name in
+// another section, or else near it here, or else near it anywhere. If none is
+// near it lists the keys that are known here.
+func suggest(d *decoder, name string, here []*key) string {
+	paths := d.paths()
+	same := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !strings.HasSuffix(path, "."+name) })
+	if len(same) > 0 {
+		return didYouMeanOneOf(same)
+	}
+	if nearest(name, names(here)) == "" {
+		if near := keysNear(name, paths); len(near) > 0 {
+			return didYouMeanOneOf(near)
+		}
+	}
+	return didYouMean(name, names(here))
 }
 
 // missing says what to give for a key that is required.

@@ -63,7 +63,7 @@ var devicesSection = &section{
 			doc: "a kind of device and how many of them: cpu, or cpu:2"},
 		{name: "threads", kind: whole{0, MaxThreads}, at: at(func(d *Devices) *int { return &d.Threads }), def: "0", flag: "threads",
 			doc: "worker threads over all devices, so that 4 are two for each of cpu:2; 0: one for each core"},
-		{name: "memory", kind: size{}, at: at(func(d *Devices) *int64 { return &d.Memory }), def: "0",
+		{name: "memory", kind: size{least: leastMemory}, at: at(func(d *Devices) *int64 { return &d.Memory }), def: "0",
 			doc: "budget of each device, in bytes or as `512MiB`; 0: what the device has"},
 	},
 }
