@@ -108,7 +108,7 @@ func TestChangedLayersAreSaid(t *testing.T) {
 func TestOtherKernelsAreSaid(t *testing.T) {
 	dir := t.TempDir()
 	numerics := func() string {
-		devs, err := device.Open("cpu", device.Options{Count: 1})
+		devs, err := device.Open("cpu", device.OpenOptions{Count: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -174,7 +174,7 @@ func (r *Run) openDevices() ([]device.Device, error) {
 	}
 	var devs []device.Device
 	for _, k := range kinds {
-		more, err := device.Open(k.name, device.Options{
+		more, err := device.Open(k.name, device.OpenOptions{
 			Count: k.count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: r.debug >= debugSync, OnSpan: r.trace.add,
 		})
 		if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// ErrOptions is the cause of errors about [Options].
+// ErrOptions is the cause of errors about [RunOptions].
 var ErrOptions = errors.New("bench options")
 
-// Options says how to measure.
-type Options struct {
+// RunOptions says how to measure.
+type RunOptions struct {
 	Seconds float64 // measure at least that long; 0 means 3
 	Threads int     // worker threads over all devices; 0 means all the machine has
 	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
@@ -47,7 +47,7 @@ const (
 	bf16Name    = "bf16"
 )
 
-func (o Options) checked() (Options, error) {
+func (o RunOptions) checked() (RunOptions, error) {
 	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
 		return o, fmt.Errorf("%w: %v seconds: give 0 for the default, or up to %d", ErrOptions, o.Seconds, mostSeconds)
 	}
@@ -74,12 +74,12 @@ func (o Options) checked() (Options, error) {
 
 // Check refuses options, and devices that cannot be opened, as Run would, before
 // anything is measured.
-func (o Options) Check() error {
+func (o RunOptions) Check() error {
 	o, err := o.checked()
 	if err != nil {
 		return err
 	}
-	devs, err := openDevices(o.Devices, device.Options{Threads: o.Threads})
+	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
 	for _, d := range devs {
 		err = errors.Join(err, d.Close())
 	}
@@ -91,7 +91,7 @@ func (o Options) Check() error {
 // machine does not spoil it; both take less than two seconds together. When
 // ctx is done Run stops and returns ctx's error. Memory and allocations are
 // the process's: nothing else should run in it meanwhile.
-func Run(ctx context.Context, w Workload, o Options) (Result, error) {
+func Run(ctx context.Context, w Workload, o RunOptions) (Result, error) {
 	o, err := o.checked()
 	if err != nil {
 		return Result{}, err
@@ -117,7 +117,7 @@ func Run(ctx context.Context, w Workload, o Options) (Result, error) {
 }
 
 // train is the result but for the peak.
-func train(ctx context.Context, w Workload, o Options) (res Result, err error) {
+func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error) {
 	debug.FreeOSMemory() // what an earlier workload left
 	resetPeakResident()
 	s, err := open(ctx, w, o)

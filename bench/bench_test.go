@@ -71,7 +71,7 @@ func openSession(t testing.TB, name string) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := open(t.Context(), w, Options{Devices: "cpu"})
+	s, err := open(t.Context(), w, RunOptions{Devices: "cpu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(t.Context(), w, Options{Seconds: 0.1, Threads: 2, Devices: devices})
+			r, err := Run(t.Context(), w, RunOptions{Seconds: 0.1, Threads: 2, Devices: devices})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -180,7 +180,7 @@ func checkResult(t *testing.T, r Result) {
 }
 
 func TestPeak(t *testing.T) {
-	p, err := measurePeak(t.Context(), Options{Devices: "cpu", Threads: 1})
+	p, err := measurePeak(t.Context(), RunOptions{Devices: "cpu", Threads: 1})
 	if err != nil || p.gflops <= 0 || p.side < peakStart || p.side > peakSide {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -188,17 +188,17 @@ func TestPeak(t *testing.T) {
 
 func TestRunFails(t *testing.T) {
 	mlp := workloads[0]
-	for _, o := range []Options{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Devices: "null"}} {
+	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Devices: "null"}} {
 		if _, err := Run(t.Context(), mlp, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}
 	}
-	if _, err := Run(t.Context(), mlp, Options{Devices: "abacus"}); err == nil || !strings.Contains(err.Error(), "cpu") {
+	if _, err := Run(t.Context(), mlp, RunOptions{Devices: "abacus"}); err == nil || !strings.Contains(err.Error(), "cpu") {
 		t.Errorf("%v, want an error that lists the kinds", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, mlp, Options{Seconds: 60}); !errors.Is(err, context.Canceled) {
+	if _, err := Run(ctx, mlp, RunOptions{Seconds: 60}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want a cancelled run", err)
 	}
 	if _, err := Lookup("nope"); !errors.Is(err, ErrWorkload) {

@@ -8,9 +8,9 @@
 // which a [Result] states the workload's. What is counted as a workload's arithmetic is the
 // model's alone: see [Flops].
 //
-// With Options.Profile every kernel is timed, and [WriteProfile] prints the sum
+// With RunOptions.Profile every kernel is timed, and [WriteProfile] prints the sum
 // of each kind. The folder peers, a module of its own, measures other programs
 // on the same workloads.
 //
-// The types to know are [Workload], [Options], [Result] and [KernelTime].
+// The types to know are [Workload], [RunOptions], [Result] and [KernelTime].
 package bench

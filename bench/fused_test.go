@@ -25,7 +25,7 @@ func TestFusedStepsEqualPlainOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			devs, err := openDevices("cpu", device.Options{Threads: 2})
+			devs, err := openDevices("cpu", device.OpenOptions{Threads: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

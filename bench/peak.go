@@ -32,8 +32,8 @@ type peak struct {
 
 // measurePeak is the fastest product seen on all devices at once. The side is
 // 1024, or smaller where a device is so slow that this would take too long.
-func measurePeak(ctx context.Context, o Options) (p peak, err error) {
-	devs, err := openDevices(o.Devices, device.Options{Threads: o.Threads})
+func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
+	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
 	if err != nil {
 		return p, err
 	}

@@ -95,7 +95,7 @@ func BenchmarkProducts(b *testing.B) {
 func benchProducts(b *testing.B, w Workload, threads int) {
 	ctx := b.Context()
 	p := &productTimes{shapes: map[string]*productTime{}}
-	s, err := open(ctx, w, Options{Devices: "cpu", Threads: threads, onKernel: p.add})
+	s, err := open(ctx, w, RunOptions{Devices: "cpu", Threads: threads, onKernel: p.add})
 	if err != nil {
 		b.Fatal(err)
 	}

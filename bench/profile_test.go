@@ -17,7 +17,7 @@ import (
 // TestProfileAddsUp checks that every kernel of every step is there once: a
 // device never runs two at a time, and together they do the model's arithmetic.
 func TestProfileAddsUp(t *testing.T) {
-	s, m := measured(t, Options{Devices: "cpu", Threads: 1, Profile: true})
+	s, m := measured(t, RunOptions{Devices: "cpu", Threads: 1, Profile: true})
 	var steps time.Duration
 	for _, d := range m.times {
 		steps += d
@@ -45,7 +45,7 @@ func TestProfileAddsUp(t *testing.T) {
 // allocates now and then.
 func TestStepsAllocateNothing(t *testing.T) {
 	for _, profile := range []bool{false, true} {
-		s, m := measured(t, Options{Devices: "cpu", Threads: 2, Profile: profile})
+		s, m := measured(t, RunOptions{Devices: "cpu", Threads: 2, Profile: profile})
 		if m.allocsPerStep > 1 {
 			t.Errorf("profile %v: %v allocations a step", profile, m.allocsPerStep)
 		}
@@ -56,7 +56,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 }
 
 // measured runs mlp for a moment.
-func measured(t *testing.T, o Options) (*session, measurement) {
+func measured(t *testing.T, o RunOptions) (*session, measurement) {
 	t.Helper()
 	w, err := Lookup("mlp")
 	if err != nil {

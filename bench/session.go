@@ -42,7 +42,7 @@ type session struct {
 
 // open loads a workload and starts copying its weights in. The caller closes
 // the session.
-func open(ctx context.Context, w Workload, o Options) (*session, error) {
+func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
 	s := &session{w: w}
 	if err := s.load(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close())
@@ -50,8 +50,8 @@ func open(ctx context.Context, w Workload, o Options) (*session, error) {
 	return s, nil
 }
 
-func (s *session) load(ctx context.Context, o Options) (err error) {
-	do := device.Options{Threads: o.Threads, OnSpan: s.ends.add, OnKernel: o.onKernel}
+func (s *session) load(ctx context.Context, o RunOptions) (err error) {
+	do := device.OpenOptions{Threads: o.Threads, OnSpan: s.ends.add, OnKernel: o.onKernel}
 	if o.Profile {
 		do.OnKernel = s.kernels.add
 	}
@@ -83,7 +83,7 @@ func (s *session) load(ctx context.Context, o Options) (err error) {
 }
 
 // openDevices opens "cpu" or "cpu:2".
-func openDevices(name string, o device.Options) ([]device.Device, error) {
+func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {
 	kind, count, given := strings.Cut(name, ":")
 	o.Count = 1
 	if given {

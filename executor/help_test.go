@@ -167,7 +167,7 @@ type rig struct {
 
 // open opens devices of a kind for a job, each with threads.
 func openDevices(kind string, count, threads int) ([]device.Device, error) {
-	return device.Open(kind, device.Options{Count: count, Threads: count * threads, MemoryBytes: 16 << 20})
+	return device.Open(kind, device.OpenOptions{Count: count, Threads: count * threads, MemoryBytes: 16 << 20})
 }
 
 // newRig loads the job, with its variables' first contents.

@@ -15,7 +15,7 @@ import (
 // are closed, and must be empty, at the end of the test.
 func open(t testing.TB, kind string, count int, o residency.ManagerOptions) (*residency.Manager, []device.Device, []device.Stream) {
 	t.Helper()
-	devs, err := device.Open(kind, device.Options{Count: count, MemoryBytes: 1 << 20})
+	devs, err := device.Open(kind, device.OpenOptions{Count: count, MemoryBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

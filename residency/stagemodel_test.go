@@ -67,7 +67,7 @@ func newStageWorld(rt *rapid.T, devices, tensors int) *stageWorld {
 	}
 	pause := time.Duration(rapid.IntRange(0, 300).Draw(rt, "microseconds a copy takes")) * time.Microsecond
 	var err error
-	w.devs, err = device.Open("cpu", device.Options{Count: devices, Threads: 1, MemoryBytes: 1 << 20, OnSpan: func(s device.Span) {
+	w.devs, err = device.Open("cpu", device.OpenOptions{Count: devices, Threads: 1, MemoryBytes: 1 << 20, OnSpan: func(s device.Span) {
 		if s.What == "copy-out" {
 			time.Sleep(pause)
 		}

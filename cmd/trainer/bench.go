@@ -27,7 +27,7 @@ func benchCommand() *cobra.Command {
 			"of a few milliseconds a step are measured: " + strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
 	}
-	var o bench.Options
+	var o bench.RunOptions
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least this long")
 	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("worker threads, at most %d; 0 means all cores", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
@@ -80,7 +80,7 @@ func benchList() string {
 
 // runBench measures the named workloads one after the other. All names are
 // looked up, and the options tried, before anything runs.
-func runBench(c *cobra.Command, names []string, o bench.Options) ([]bench.Result, error) {
+func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
 	var ws []bench.Workload
 	for _, name := range names {
 		w, err := bench.Lookup(name)

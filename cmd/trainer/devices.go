@@ -23,7 +23,7 @@ func devicesCommand() *cobra.Command {
 			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
 			var errs []error
 			for _, kind := range device.Kinds() {
-				devs, err := device.Open(kind, device.Options{Count: 1})
+				devs, err := device.Open(kind, device.OpenOptions{Count: 1})
 				if err != nil {
 					errs = append(errs, err)
 					continue

@@ -12,20 +12,20 @@ import (
 
 func TestRegistry(t *testing.T) {
 	called := false
-	device.Register("registry-test", func(o device.Options) ([]device.Device, error) {
+	device.Register("registry-test", func(o device.OpenOptions) ([]device.Device, error) {
 		called = o.Count == 3
 		return nil, nil
 	})
 	if !slices.Contains(device.Kinds(), "registry-test") {
 		t.Errorf("kinds are %v", device.Kinds())
 	}
-	if _, err := device.Open("registry-test", device.Options{Count: 3}); err != nil || !called {
+	if _, err := device.Open("registry-test", device.OpenOptions{Count: 3}); err != nil || !called {
 		t.Errorf("the opener was not called with the options: %v", err)
 	}
-	if _, err := device.Open("registry-test", device.Options{}); err == nil {
+	if _, err := device.Open("registry-test", device.OpenOptions{}); err == nil {
 		t.Error("no devices were asked for, and that is no error")
 	}
-	_, err := device.Open("nosuch", device.Options{Count: 1})
+	_, err := device.Open("nosuch", device.OpenOptions{Count: 1})
 	if err == nil || !strings.Contains(err.Error(), "registry-test") {
 		t.Errorf("%v does not say which kinds there are", err)
 	}

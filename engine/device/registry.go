@@ -10,8 +10,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Options is how a kind's devices are opened.
-type Options struct {
+// OpenOptions is how a kind's devices are opened.
+type OpenOptions struct {
 	Count       int        // how many devices of the kind, at least 1
 	Threads     int        // worker threads over all of them; 0 means all the machine has
 	MemoryBytes int64      // byte budget of each; 0 means what the machine has, divided
@@ -40,7 +40,7 @@ type Span struct {
 }
 
 // Opener opens devices of one kind, numbered from 0.
-type Opener func(o Options) ([]Device, error)
+type Opener func(o OpenOptions) ([]Device, error)
 
 var (
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ func Kinds() []string {
 }
 
 // Open opens devices of a kind. The caller closes each.
-func Open(kind string, o Options) ([]Device, error) {
+func Open(kind string, o OpenOptions) ([]Device, error) {
 	mu.Lock()
 	open := kinds[kind]
 	mu.Unlock()

@@ -34,7 +34,7 @@ type rig struct {
 func open(t testing.TB, count int, o ContextOptions) *rig {
 	t.Helper()
 	before := goleak.IgnoreCurrent()
-	devs, err := device.Open("cpu", device.Options{Count: count, Threads: count, MemoryBytes: 1 << 22})
+	devs, err := device.Open("cpu", device.OpenOptions{Count: count, Threads: count, MemoryBytes: 1 << 22})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -485,7 +485,7 @@ func TestWaitIsBounded(t *testing.T) {
 }
 
 func TestClose(t *testing.T) {
-	devs, err := device.Open("cpu", device.Options{Count: 1, Threads: 1, MemoryBytes: 1 << 20})
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, Threads: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func Example() {
-	devs, err := device.Open("cpu", device.Options{Count: 1, MemoryBytes: 1 << 20})
+	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func BenchmarkLaunch(b *testing.B) {
 }
 
 func benchLaunch(b *testing.B, nodes int, wait bool) {
-	devs, err := Open(device.Options{Count: 1, MemoryBytes: 1 << 20})
+	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -33,7 +33,7 @@ const memoryBandwidth = 10e9
 // Open opens o.Count devices. Threads are divided over them, each having at
 // least one; without a budget, each gets its part of 80% of the memory that is
 // available.
-func Open(o device.Options) ([]device.Device, error) {
+func Open(o device.OpenOptions) ([]device.Device, error) {
 	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
 		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
 	}
@@ -93,7 +93,7 @@ func library(name string) (*blas.Library, error) {
 }
 
 // open opens one device.
-func open(number, threads int, budget int64, o device.Options) (device.Device, error) {
+func open(number, threads int, budget int64, o device.OpenOptions) (device.Device, error) {
 	p := newPool(threads)
 	d, err := host.New(host.Config{
 		Spec: device.Spec{

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 }
 
 func testConformance(t *testing.T) {
-	devicetest.Run(t, func(t *testing.T, o device.Options) []device.Device {
+	devicetest.Run(t, func(t *testing.T, o device.OpenOptions) []device.Device {
 		t.Helper()
 		devs, err := device.Open(Kind, o)
 		if err != nil {
@@ -33,7 +33,7 @@ func testConformance(t *testing.T) {
 func TestOpenChoosesTheLevel(t *testing.T) {
 	defer kernels.Use(kernels.Using())
 	t.Setenv(ISAVariable, "generic")
-	devs, err := Open(device.Options{Count: 1, MemoryBytes: 1 << 20})
+	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestOpenChoosesTheLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(ISAVariable, "fast")
-	if _, err := Open(device.Options{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no level "fast": take`) {
+	if _, err := Open(device.OpenOptions{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no level "fast": take`) {
 		t.Errorf("got %v", err)
 	}
 }

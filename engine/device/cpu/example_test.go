@@ -21,7 +21,7 @@ func Example() {
 }
 
 func double() error {
-	devs, err := device.Open(cpu.Kind, device.Options{Count: 1, MemoryBytes: 1 << 20})
+	devs, err := device.Open(cpu.Kind, device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if err != nil {
 		return err
 	}

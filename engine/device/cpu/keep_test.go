@@ -27,7 +27,7 @@ func TestWeightsStayPacked(t *testing.T) {
 
 func testWeightsStayPacked(t *testing.T) {
 	const m, n, k = 40, 72, 56
-	devs, err := Open(device.Options{Count: 1, Threads: 2, MemoryBytes: 1 << 24})
+	devs, err := Open(device.OpenOptions{Count: 1, Threads: 2, MemoryBytes: 1 << 24})
 	if err != nil {
 		t.Fatal(err)
 	}

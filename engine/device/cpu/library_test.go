@@ -15,7 +15,7 @@ import (
 func TestLibrary(t *testing.T) {
 	defer kernels.UseLibrary(nil)
 	t.Setenv(LibraryVariable, "openblas")
-	devs, err := Open(device.Options{Count: 1, MemoryBytes: 1 << 20})
+	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if _, missing := blas.Open(); missing != nil {
 		if !errors.Is(err, blas.ErrNotFound) || !strings.Contains(err.Error(), "BERTH_BLAS") {
 			t.Errorf("got %v", err)
@@ -35,7 +35,7 @@ func TestLibrary(t *testing.T) {
 
 func TestUnknownLibrary(t *testing.T) {
 	t.Setenv(LibraryVariable, "mkl")
-	if _, err := Open(device.Options{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_BLAS: there is no library "mkl": take openblas`) {
+	if _, err := Open(device.OpenOptions{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_BLAS: there is no library "mkl": take openblas`) {
 		t.Errorf("got %v", err)
 	}
 }

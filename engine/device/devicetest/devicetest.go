@@ -16,13 +16,13 @@ import (
 )
 
 // Opener opens devices for one test. The suite closes them.
-type Opener func(t *testing.T, o device.Options) []device.Device
+type Opener func(t *testing.T, o device.OpenOptions) []device.Device
 
 // patience is how long the suite waits for what must come.
 const patience = 30 * time.Second
 
 // Run checks that a kind of device keeps the contract of package device.
-func Run(t *testing.T, open func(t *testing.T, o device.Options) []device.Device) {
+func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.Device) {
 	for _, c := range []struct {
 		name string
 		test func(t *testing.T, open Opener)
@@ -80,7 +80,7 @@ type rig struct {
 
 // with opens o.Count devices and a stream on the first, runs f, and checks
 // that everything f made was given back.
-func with(t *testing.T, open Opener, o device.Options, f func(r *rig)) {
+func with(t *testing.T, open Opener, o device.OpenOptions, f func(r *rig)) {
 	t.Helper()
 	if o.Count == 0 {
 		o.Count = 1

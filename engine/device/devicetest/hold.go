@@ -11,7 +11,7 @@ import (
 // testHold: a launch waits for what is held where it writes that in place, and
 // for no other reason; it ends well also if the event fails.
 func testHold(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		h, ok := r.s.(device.Holder)
 		if !ok {
 			return

@@ -11,7 +11,7 @@ import (
 )
 
 func testLaunch(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x, w, c := b.Input("x", shape.F32(2, 2)), b.Input("w", shape.F32(2, 3)), b.Input("c", shape.F32(3))
 			h := ops.Add(b, ops.MatMulOf(b, ops.Relu(b, x), w, false, false), c)
@@ -40,7 +40,7 @@ func testLaunch(t *testing.T, open Opener) {
 }
 
 func testLaunchMistakes(t *testing.T, open Opener) {
-	with(t, open, device.Options{Count: 2}, func(r *rig) {
+	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
 		x := r.compile(affine(t, 2), device.CompileOptions{})
 		there, err := r.others[0].Compile(affine(t, 2), device.CompileOptions{})
 		r.ok(err)
@@ -69,7 +69,7 @@ func testLaunchMistakes(t *testing.T, open Opener) {
 }
 
 func testCompileCache(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		a := r.compile(affine(t, 2), device.CompileOptions{})
 		b := r.compile(affine(t, 2), device.CompileOptions{})
 		c := r.compile(affine(t, 3), device.CompileOptions{})
@@ -95,7 +95,7 @@ type strange struct{ ops.Affine }
 func (strange) Kind() string { return "strange" }
 
 func testCompileMistakes(t *testing.T, open Opener) {
-	with(t, open, device.Options{MemoryBytes: 1 << 16}, func(r *rig) {
+	with(t, open, device.OpenOptions{MemoryBytes: 1 << 16}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			return []*graph.Value{b.One(strange{}, b.Input("x", shape.F32(2)))}
 		})
@@ -128,7 +128,7 @@ func testCompileMistakes(t *testing.T, open Opener) {
 }
 
 func testDonation(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x, y := b.Input("x", shape.F32(2)), b.Input("y", shape.F32(2))
 			return []*graph.Value{ops.Add(b, x, y)}
@@ -168,7 +168,7 @@ func testDonation(t *testing.T, open Opener) {
 // testDonationOrder checks what happens when an input is read besides by the
 // node whose output takes it over.
 func testDonationOrder(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		// new is computed first, but w is read after that: the reader must be
 		// moved before it.
 		g := build(t, func(b *graph.Builder) []*graph.Value {
@@ -217,7 +217,7 @@ func testScratch(t *testing.T, open Opener) {
 			return []*graph.Value{ops.Sub(b, ops.ScaleBy(b, y, 2), y)}
 		})
 	}
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		const n = 256
 		x := r.compile(chain(n), device.CompileOptions{})
 		a, b := r.upload(ramp(n, 1), n), r.alloc(shape.F32(n))
@@ -279,7 +279,7 @@ func sortByNeed(g *graph.Graph) {
 // place, one of them, the step counter, read by all.
 func testUpdate(t *testing.T, open Opener) {
 	const n = 5000
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			step, lr := b.Input("step", shape.I32()), b.Input("lr", shape.F32())
 			next := b.One(ops.Increment{}, step)
@@ -320,7 +320,7 @@ func ramp(n int, by float32) []float32 {
 }
 
 func testViews(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(2, 3))
 			flat := ops.ReshapeTo(b, x, 6)
@@ -348,7 +348,7 @@ func testViews(t *testing.T, open Opener) {
 }
 
 func testPassThrough(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x, y := b.Input("x", shape.F32(2)), b.Input("y", shape.F32(2))
 			s := ops.Add(b, x, y)
@@ -369,7 +369,7 @@ func testPassThrough(t *testing.T, open Opener) {
 }
 
 func testEmpty(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(0, 3))
 			y := ops.Relu(b, ops.Exp(b, x))
@@ -389,7 +389,7 @@ func testEmpty(t *testing.T, open Opener) {
 }
 
 func testCheckFinite(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		if !r.computes() {
 			return
 		}

@@ -15,7 +15,7 @@ import (
 // testHammer uses one device from many goroutines at once.
 func testHammer(t *testing.T, open Opener) {
 	const goroutines, rounds, n = 6, 60, 3000
-	with(t, open, device.Options{Threads: 3}, func(r *rig) {
+	with(t, open, device.OpenOptions{Threads: 3}, func(r *rig) {
 		errs := make(chan error, goroutines)
 		var all sync.WaitGroup
 		for i := range goroutines {
@@ -116,7 +116,7 @@ func hammerOnce(d device.Device, feed, work device.Stream, h device.HostBuffer, 
 // once. A launch that saw anything of another would leave a trace in the sum.
 func testTwoStreams(t *testing.T, open Opener) {
 	const n, launches = 4096, 300
-	with(t, open, device.Options{Threads: 2}, func(r *rig) {
+	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			sum, x := b.Input("sum", shape.F32(n)), b.Input("x", shape.F32(n))
 			y := ops.AddConst(b, x, 1)
@@ -152,7 +152,7 @@ func testTwoStreams(t *testing.T, open Opener) {
 
 // testSteadyState checks that a step allocates no Go memory.
 func testSteadyState(t *testing.T, open Opener) {
-	with(t, open, device.Options{Threads: 2}, func(r *rig) {
+	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {
 		const n = 64
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x, w := b.Input("x", shape.F32(n, n)), b.Input("w", shape.F32(n, n))

@@ -9,7 +9,7 @@ import (
 )
 
 func testSpec(t *testing.T, open Opener) {
-	with(t, open, device.Options{Count: 2, Threads: 3, MemoryBytes: 1 << 20}, func(r *rig) {
+	with(t, open, device.OpenOptions{Count: 2, Threads: 3, MemoryBytes: 1 << 20}, func(r *rig) {
 		threads := 0
 		for i, d := range append([]device.Device{r.d}, r.others...) {
 			s := d.Spec()
@@ -25,7 +25,7 @@ func testSpec(t *testing.T, open Opener) {
 			t.Errorf("%d threads in all, at most 3 were allowed", threads)
 		}
 	})
-	with(t, open, device.Options{Count: 3, Threads: 1}, func(r *rig) {
+	with(t, open, device.OpenOptions{Count: 3, Threads: 1}, func(r *rig) {
 		for _, d := range append([]device.Device{r.d}, r.others...) {
 			if d.Spec().Threads != 1 {
 				t.Errorf("%s has %d threads, expected 1", d.ID(), d.Spec().Threads)
@@ -35,7 +35,7 @@ func testSpec(t *testing.T, open Opener) {
 }
 
 func testMemory(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		b, err := r.d.Alloc(shape.F32(3, 5), device.Weight)
 		r.ok(err)
 		if b.Device() != r.d.ID() || !b.Meta().Equal(shape.F32(3, 5)) || b.Usage() != device.Weight || !b.Ready().Done() {
@@ -74,7 +74,7 @@ func testMemory(t *testing.T, open Opener) {
 }
 
 func testOutOfMemory(t *testing.T, open Opener) {
-	with(t, open, device.Options{MemoryBytes: 4096}, func(r *rig) {
+	with(t, open, device.OpenOptions{MemoryBytes: 4096}, func(r *rig) {
 		a := r.alloc(shape.F32(1000)) // 4000 bytes
 		_, err := r.d.Alloc(shape.F32(100), device.Grad)
 		r.fails(err, device.ErrOutOfMemory, string(r.d.ID()), "400", "4000", "96", "4096", "grad")
@@ -90,7 +90,7 @@ func testOutOfMemory(t *testing.T, open Opener) {
 // testReuse allocates in patterns that fragment a simple allocator.
 func testReuse(t *testing.T, open Opener) {
 	const budget = 1 << 20
-	with(t, open, device.Options{MemoryBytes: budget}, func(r *rig) {
+	with(t, open, device.OpenOptions{MemoryBytes: budget}, func(r *rig) {
 		for _, size := range []int{1 << 10, 3 << 10, 1 << 14, 1 << 18, 1 << 9} {
 			var bs []device.Buffer
 			for range budget / size {
@@ -113,7 +113,7 @@ func testReuse(t *testing.T, open Opener) {
 }
 
 func testLeaks(t *testing.T, open Opener) {
-	r := &rig{t: t, d: open(t, device.Options{Count: 1, MemoryBytes: 1 << 20})[0]}
+	r := &rig{t: t, d: open(t, device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})[0]}
 	r.s = r.stream("forgotten")
 	r.upload(make([]float32, 6), 2, 3)
 	h := r.host(10)
@@ -123,7 +123,7 @@ func testLeaks(t *testing.T, open Opener) {
 }
 
 func testClosed(t *testing.T, open Opener) {
-	r := &rig{t: t, d: open(t, device.Options{Count: 1, MemoryBytes: 1 << 20})[0]}
+	r := &rig{t: t, d: open(t, device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})[0]}
 	s := r.stream("main")
 	r.ok(s.Close())
 	r.fails(s.Close(), device.ErrClosed)

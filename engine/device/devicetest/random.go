@@ -17,7 +17,7 @@ import (
 // testRandomGraphs compares random graphs, with random outputs and donations,
 // with the reference kernels in float64.
 func testRandomGraphs(t *testing.T, open Opener) {
-	with(t, open, device.Options{Threads: 2, MemoryBytes: 1 << 22}, func(r *rig) {
+	with(t, open, device.OpenOptions{Threads: 2, MemoryBytes: 1 << 22}, func(r *rig) {
 		rapid.Check(t, func(rt *rapid.T) {
 			b := graph.NewBuilder("random", 1)
 			values := randomValues(rt, b)

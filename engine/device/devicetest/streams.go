@@ -24,7 +24,7 @@ func affine(t *testing.T, n int) *graph.Graph {
 }
 
 func testCopies(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		b := r.upload([]float32{1, 2, 3}, 3)
 		r.expect(b, 1, 2, 3)
 		r.put(b, []float32{4, 5, 6})
@@ -49,7 +49,7 @@ func testCopies(t *testing.T, open Opener) {
 }
 
 func testCopyMistakes(t *testing.T, open Opener) {
-	with(t, open, device.Options{Count: 2}, func(r *rig) {
+	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
 		b, other := r.alloc(shape.F32(3)), r.allocOn(r.others[0], shape.F32(3))
 		h, ok := r.host(16), r.host(12)
 		r.fails(r.s.CopyIn(b, h), nil, "16", "12")
@@ -73,7 +73,7 @@ func testCopyMistakes(t *testing.T, open Opener) {
 }
 
 func testPeers(t *testing.T, open Opener) {
-	with(t, open, device.Options{Count: 2}, func(r *rig) {
+	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
 		if !r.d.Spec().PeerCopy {
 			return
 		}
@@ -99,7 +99,7 @@ func testPeers(t *testing.T, open Opener) {
 }
 
 func testOrder(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 2), device.CompileOptions{})
 		a, b := r.alloc(shape.F32(2)), r.alloc(shape.F32(2))
 		g := newGate()
@@ -131,7 +131,7 @@ func testOrder(t *testing.T, open Opener) {
 }
 
 func testCrossStream(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 2), device.CompileOptions{})
 		compute := r.stream("compute")
 		g := newGate()
@@ -158,7 +158,7 @@ func testCrossStream(t *testing.T, open Opener) {
 }
 
 func testFailure(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 2), device.CompileOptions{})
 		s, other, third := r.stream("fails"), r.stream("follows"), r.stream("quiet")
 		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
@@ -196,7 +196,7 @@ func testFailure(t *testing.T, open Opener) {
 }
 
 func testKernelFailure(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		if !r.computes() {
 			return
 		}
@@ -221,7 +221,7 @@ func testKernelFailure(t *testing.T, open Opener) {
 
 // testBacklog queues more than any ring holds.
 func testBacklog(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 1), device.CompileOptions{Alias: []int{0}})
 		a := r.upload([]float32{-1}, 1)
 		g := newGate()
@@ -240,7 +240,7 @@ func testBacklog(t *testing.T, open Opener) {
 }
 
 func testCancel(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		g := newGate()
 		r.ok(r.s.WaitFor(g.event()))
 		e := r.s.Record()
@@ -257,7 +257,7 @@ func testCancel(t *testing.T, open Opener) {
 }
 
 func testSync(t *testing.T, open Opener) {
-	with(t, open, device.Options{Sync: true}, func(r *rig) {
+	with(t, open, device.OpenOptions{Sync: true}, func(r *rig) {
 		x := r.compile(affine(t, 1<<16), device.CompileOptions{})
 		a, b := r.upload(make([]float32, 1<<16), 1<<16), r.alloc(shape.F32(1<<16))
 		for range 10 {
@@ -270,7 +270,7 @@ func testSync(t *testing.T, open Opener) {
 }
 
 func testDeleteInFlight(t *testing.T, open Opener) {
-	with(t, open, device.Options{}, func(r *rig) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 64), device.CompileOptions{})
 		a, b, c := r.upload(make([]float32, 64), 64), r.alloc(shape.F32(64)), r.alloc(shape.F32(64))
 		g := newGate()

@@ -19,7 +19,7 @@ const speed = 1e12
 
 // Open opens o.Count devices. Without a budget each gets what a cpu device
 // would; none of it is touched.
-func Open(o device.Options) ([]device.Device, error) {
+func Open(o device.OpenOptions) ([]device.Device, error) {
 	if o.Count < 1 || o.MemoryBytes < 0 {
 		return nil, fmt.Errorf("null: %d devices, %d bytes: at least 1 and 0 are needed", o.Count, o.MemoryBytes)
 	}
@@ -46,7 +46,7 @@ func Open(o device.Options) ([]device.Device, error) {
 }
 
 // open opens one device. Without kernels the machinery only counts.
-func open(number int, budget int64, o device.Options) (device.Device, error) {
+func open(number int, budget int64, o device.OpenOptions) (device.Device, error) {
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),

@@ -8,7 +8,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	devicetest.Run(t, func(t *testing.T, o device.Options) []device.Device {
+	devicetest.Run(t, func(t *testing.T, o device.OpenOptions) []device.Device {
 		t.Helper()
 		devs, err := device.Open(Kind, o)
 		if err != nil {
