@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Pos is where a value of a config was written. Line counts from 1; it is 0
-// for what no file says, and File is then empty or names the flag or variable.
+// Pos is the position of a value. Line counts from 1. A default has neither File
+// nor Line; a flag or variable has its text as File, and Line 0.
 type Pos struct {
 	File string
 	Line int
 }
 
-// String gives "file:line", or what is known of it.
+// String gives "file:line", or the file alone where Line is 0.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -20,8 +20,8 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d", p.File, p.Line)
 }
 
-// Config is one run, resolved: every default is filled in, every value is in
-// range, and keys that depend on each other agree.
+// Config describes one run. Every default is filled in, every value is in range,
+// and keys that depend on each other agree.
 type Config struct {
 	Pos           Pos
 	Name          string // names the run folder; the file's base name by default
@@ -41,8 +41,8 @@ type Config struct {
 	where map[string]Pos
 }
 
-// Where is the place of a key, by its dotted path: the key itself if it was
-// given, else the nearest section around it that was.
+// Where gives the position of a key, by its dotted path. For a key that was not
+// given, it is the position of the innermost section around it that was.
 func (c *Config) Where(path string) Pos {
 	for path != "" {
 		if p, ok := c.where[path]; ok {
@@ -53,25 +53,25 @@ func (c *Config) Where(path string) Pos {
 	return c.Pos
 }
 
-// Data says what is trained on. Fields that the source has no key for are zero,
-// but Task, which is always set.
+// Data describes the training data. Fields that the source has no key for are
+// zero, except Task, which is always set.
 type Data struct {
 	Pos         Pos
 	Source      string   // digits, mnist, csv, text or tensors
 	Path        string   // a file or folder, or "builtin:NAME"
-	Split       float64  // the part trained on, in [0, 1]; 1 leaves nothing to validate with, 0 (mnist) is the files' own
+	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
 	Header      string   // csv: auto, true or false
-	Label       string   // csv: a column's name, or its number from 0 (from the end if negative)
-	Ignore      []string // csv: columns left out, as Label names them
+	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end)
+	Ignore      []string // csv: columns that are not read, by name or number as Label
 	Delimiter   string   // csv: one character
 	Task        string   // classification or regression
-	Standardize bool     // csv
-	// StandardizeTarget is of csv and regression.
+	Standardize bool     // csv: features to mean 0 and deviation 1
+	// StandardizeTarget does the same to the target (csv, task regression).
 	StandardizeTarget bool
 	Context           int    // text: characters in a window
 	Input             string // tensors: a tensor's name in Path, or a .npy file
-	Target            string // tensors: the same
-	Prefix            string // tensors: put before both names
+	Target            string // tensors: likewise
+	Prefix            string // tensors: written before both names
 }
 
 // Model is a preset with its parameters (Preset != "") or a list of layers.
@@ -79,28 +79,28 @@ type Model struct {
 	Pos        Pos
 	Preset     string // mlp, cnn, gpt, or "" for Layers
 	Layers     []Layer
-	Hidden     []int   // mlp, cnn: widths of the dense layers before the last
-	Channels   []int   // cnn: one block of convolution, activation and 2x2 max pooling each
-	Kernel     int     // cnn
-	Outputs    int     // mlp, cnn: width of the last layer; 0 takes it from the data
+	Hidden     []int   // mlp, cnn: outputs of the dense layers before the last
+	Channels   []int   // cnn: output channels of each block of convolution, activation and 2x2 max pooling
+	Kernel     int     // cnn: side of the convolutions' windows
+	Outputs    int     // mlp, cnn: outputs of the last layer; 0: from the data
 	Activation string  // relu, gelu, gelu_tanh, silu, sigmoid or tanh
-	Dropout    float64 // gpt
-	Blocks     int     // gpt, key "layers": how many transformer blocks
-	Heads      int
-	Width      int
-	Context    int // gpt: rows of the table of positions
-	Vocab      int // gpt: rows of the table of tokens; 0 takes it from the data
-	Tied       bool
+	Dropout    float64 // gpt: probability that a number is dropped in training
+	Blocks     int     // gpt: number of transformer blocks; the key is "layers"
+	Heads      int     // gpt: attention heads
+	Width      int     // gpt: numbers that represent a token
+	Context    int     // gpt: rows of the table of positions
+	Vocab      int     // gpt: rows of the table of tokens; 0: from the data
+	Tied       bool    // gpt: the head uses the table of tokens as its weight
 }
 
-// Layer is an entry of Model.Layers. Type says which of the other fields mean
-// something; `Reference` lists them.
+// Layer is an entry of Model.Layers. Type decides which of the other fields are
+// used; [Reference] lists them by type.
 type Layer struct {
 	Pos        Pos
 	Type       string
 	Name       string // unique in the model
 	Units      int
-	In         int // 0: whatever comes in
+	In         int // 0: not checked
 	Channels   int
 	Kernel     int
 	Stride     int
@@ -127,48 +127,49 @@ type Layer struct {
 	Body       []Layer
 }
 
-// Train says how long and in what pieces.
+// Train describes the length of training and the size of a step.
 type Train struct {
 	Pos          Pos
 	Epochs       int
-	Batch        int // samples in a step, over all microbatches
+	Batch        int // samples in a step, over all its microbatches
 	Microbatches int // divides Batch
 	Shuffle      bool
-	LogEvery     int // 0: losses come out at the epoch's end
+	LogEvery     int // steps between losses read from the device; 0: at the epoch's end only
 }
 
-// Optimizer says how weights are updated.
+// Optimizer describes the update of the weights.
 type Optimizer struct {
 	Pos         Pos
 	Name        string // sgd, momentum, nesterov, adam or adamw
 	LR          float64
 	WeightDecay float64
-	ClipNorm    float64  // 0: no clipping
-	NoDecay     []string // of bias, norm, embedding
-	Freeze      []string // patterns of parameter names, * matches anything
-	Momentum    float64  // momentum, nesterov
-	Betas       [2]float64
-	Eps         float64
+	ClipNorm    float64    // largest norm of all gradients together; 0: no clipping
+	NoDecay     []string   // groups of parameters without weight decay: bias, norm, embedding
+	Freeze      []string   // patterns of the names of parameters that are not trained; * matches anything
+	Momentum    float64    // momentum, nesterov
+	Betas       [2]float64 // adam, adamw
+	Eps         float64    // adam, adamw
 }
 
-// Schedule says how the learning rate moves; all counts are in steps.
+// Schedule describes the learning rate over the steps of a run. Counts are in
+// steps.
 type Schedule struct {
 	Pos    Pos
-	Name   string // constant, step, cosine or linear
-	Warmup int
-	Every  int     // step
+	Name   string  // constant, step, cosine or linear
+	Warmup int     // steps over which the rate rises to Optimizer.LR
+	Every  int     // step: steps between multiplications by Gamma
 	Gamma  float64 // step
-	MinLR  float64 // cosine, linear
+	MinLR  float64 // cosine, linear: the rate at the end
 }
 
-// Stages is how a model is cut: by hand where Blocks is not empty, into Count
-// stages otherwise, and Count 0 leaves the number open.
+// Stages describes the cut of a model: stage i holds the blocks Blocks[i]. With
+// no Blocks there are Count stages, and with Count 0 one for each device.
 type Stages struct {
 	Count  int
 	Blocks [][]string
 }
 
-// Partition says how the model is spread over devices.
+// Partition describes how the model is distributed over devices.
 type Partition struct {
 	Pos       Pos
 	Stages    Stages
@@ -176,45 +177,44 @@ type Partition struct {
 	Recompute string // none, cheap or block
 }
 
-// MaxThreads is the most worker threads that may be asked for.
+// MaxThreads is the largest value of Devices.Threads.
 const MaxThreads = 4096
 
-// Devices says what the run may use.
+// Devices describes the hardware that a run may use.
 type Devices struct {
 	Pos     Pos
-	Use     string // "cpu:2"
-	Threads int    // 0: all cores
-	Memory  int64  // bytes on each device; 0: as much as it has
+	Use     string // kinds and counts: "cpu:2"
+	Threads int    // worker threads of all devices together; 0: one for each core
+	Memory  int64  // bytes on each device; 0: all it has
 }
 
-// Keep says how many snapshots stay in the run folder.
+// Keep decides which snapshots stay in the run folder.
 type Keep struct {
 	Pos   Pos
-	Last  int
-	Best  int
-	Every int // steps; 0: none for that
+	Last  int // number of newest snapshots
+	Best  int // number of best snapshots, by Checkpoint.Best
+	Every int // a snapshot at a multiple of this many steps stays for good; 0: none
 }
 
-// StageWhole as Checkpoint.Staging has the whole state copied at once.
+// StageWhole is the Checkpoint.Staging that copies the whole state at once.
 const StageWhole = -1
 
-// Checkpoint says when snapshots are taken and which stay.
+// Checkpoint decides when snapshots are taken and which of them stay.
 type Checkpoint struct {
-	Pos   Pos
-	Every int // steps; 0: at epoch ends only
-	Keep  Keep
-	Best  string // val_loss or val_accuracy
-	// Compress is none or zstd.
-	Compress string
-	// Staging is the host memory that a save goes through, in bytes: StageWhole
-	// for a copy of the whole state; 0 for that where there is room, or little.
+	Pos      Pos
+	Every    int // steps between snapshots within an epoch; 0: at epoch ends only
+	Keep     Keep
+	Best     string // the metric that ranks snapshots: val_loss or val_accuracy
+	Compress string // none or zstd
+	// Staging is the host memory of a save in bytes. StageWhole copies the whole
+	// state; 0 does so where memory is free, and uses a small area otherwise.
 	Staging int64
 }
 
-// EarlyStopping ends a run whose metric no longer improves. Patience 0 is off.
+// EarlyStopping ends a run whose metric no longer improves.
 type EarlyStopping struct {
 	Pos      Pos
-	Metric   string // val_loss or val_accuracy
-	Patience int    // epochs
-	MinDelta float64
+	Metric   string  // val_loss or val_accuracy
+	Patience int     // epochs without improvement before the run ends; 0: never
+	MinDelta float64 // smallest change that counts as an improvement
 }

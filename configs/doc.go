@@ -1,12 +1,15 @@
 // Package configs reads the YAML that describes a run.
 //
-// [Load] takes a path or the name of a shipped config and gives a [Config],
-// every default filled in; an [Overlay] lays environment variables and flags
-// over it. What is wrong is reported all at once, each fault an [*Error] with
-// its file, line and key, what was expected and the nearest valid key.
-// [Config.YAML] writes a config out again, [Config.Identity] the part of it
-// that decides the numbers.
+// [Load] takes a path or the name of a shipped config and gives a [Config] with
+// every default filled in. An [Overlay] holds the values of flags and
+// environment variables, which replace the file's. Load reports all mistakes at
+// once: each is an [*Error] with its file, line and key, the values expected
+// and the nearest valid key. [Config.YAML] writes a config out again;
+// [Config.Identity] writes only the keys that decide the computed numbers.
 //
-// The keys are tables (tables*.go): decoding, defaults, ranges, messages,
-// flags, YAML and [Reference], the page docs/config.md, all come from them.
+// The keys are declared once, in the tables of tables*.go. Decoding, defaults,
+// ranges, messages, flags, YAML and [Reference] (the page docs/config.md) read
+// them there. The layers, from the bottom: nodes and read (a YAML tree),
+// decoder (positions and mistakes), schema (sections and keys), kinds and
+// sections (values), tables, rules (over several keys), overlay, load.
 package configs

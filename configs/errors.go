@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// ErrInvalid is wrapped by every error about what a config says: what is
-// written in it, in a flag or in an environment variable.
+// ErrInvalid is wrapped by every error about the contents of a config: about a
+// key of the file, a flag or an environment variable.
 var ErrInvalid = errors.New("invalid config")
 
-// ErrNotFound is wrapped when there is no such file nor shipped config.
+// ErrNotFound is wrapped when neither a file nor a shipped config has the name.
 var ErrNotFound = errors.New("no such config")
 
-// maxErrors is how many faults are reported at once.
+// maxErrors is the most faults that are reported at once.
 const maxErrors = 10
 
 // Error is one fault of a config.
 type Error struct {
 	Pos Pos    // the file and line, or the flag or variable
-	Key string // dotted path of the key, "" for the file as a whole
-	Msg string // what was wrong, what was expected
+	Key string // dotted path of the key; "" for the file as a whole
+	Msg string // the value given, the values expected, the nearest valid one
 }
 
 // Error gives "file:line: key: message".
@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is(err, ErrInvalid) true.
 func (e *Error) Unwrap() error { return ErrInvalid }
 
-// joinFaults makes one error of many in the order of their lines, nil of none.
+// joinFaults joins faults in the order of their lines; none make nil.
 func joinFaults(faults []*Error) error {
 	slices.SortStableFunc(faults, func(a, b *Error) int { return a.Pos.Line - b.Pos.Line })
 	errs := make([]error, 0, maxErrors+1)

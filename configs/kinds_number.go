@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDim bounds every size that a config can ask for.
+// maxDim is the largest whole number that a key takes, unless it says less.
 const maxDim = math.MaxInt32
 
 // whole is an int from min to max.
@@ -84,11 +84,11 @@ func (seed) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(strconv.FormatUint(*src.(*uint64), 10))
 }
 
-// real is a finite float64 of an interval.
+// real is a finite float64 from min to max.
 type real struct {
 	min, max float64
-	over     bool // min itself is out
-	under    bool // max itself is out
+	over     bool // min itself is refused
+	under    bool // max itself is refused
 }
 
 func (r real) expect() string {
@@ -130,7 +130,7 @@ func (r real) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (real) encode(src any, _ func(*key) bool) *yaml.Node { return float(*src.(*float64)) }
 
-// pair is two numbers, each of the interval.
+// pair is a list of two numbers.
 type pair struct{ each real }
 
 func (p pair) expect() string {
@@ -152,7 +152,7 @@ func (p pair) encode(src any, _ func(*key) bool) *yaml.Node {
 	return flow(float(v[0]), float(v[1]))
 }
 
-// ints is a list of ints, each of the range.
+// ints is a list of whole numbers.
 type ints struct {
 	each whole
 	some bool // an empty list is refused
@@ -185,7 +185,7 @@ func (ints) encode(src any, _ func(*key) bool) *yaml.Node {
 	return out
 }
 
-// samePadding stands for `same` until the kernel is known.
+// samePadding stands for `same` until resolveWindow knows the kernel.
 const samePadding = -1
 
 // padding is an int, or `same`.

@@ -8,13 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// size is a number of bytes, an int64, plain or with a unit: 0, or at least
-// least.
+// size is a number of bytes in an int64: 0, or at least least.
 type size struct{ least int64 }
 
 var (
 	sizePattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
-	// sizeUnits holds the units from the largest exact one down.
+	// sizeUnits are in the order in which format tries them.
 	sizeUnits = []struct {
 		name  string
 		bytes int64
@@ -40,8 +39,8 @@ func (s size) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	*dst.(*int64) = v
 }
 
-// parseSize reads a number of bytes with or without a unit. A fraction needs a
-// unit, and no number but 0 is rounded to 0.
+// parseSize reads a number with a unit, or a whole number of bytes. Only 0 gives
+// 0 bytes.
 func parseSize(text string) (bytes int64, ok bool) {
 	m := sizePattern.FindStringSubmatch(text)
 	if m == nil {
@@ -64,7 +63,7 @@ func parseSize(text string) (bytes int64, ok bool) {
 	return 0, false
 }
 
-// fractionHint says what a fraction of a byte lacks.
+// fractionHint is the advice for a fraction without unit, "" for other texts.
 func fractionHint(text string) string {
 	if v, err := strconv.ParseFloat(text, 64); err != nil || v == math.Trunc(v) {
 		return ""
@@ -87,10 +86,11 @@ func (size) format(v int64) string {
 	return strconv.FormatInt(v, 10)
 }
 
-// staging is an int64: auto, whole, or a size.
+// staging is a number of bytes in an int64: auto (0), whole (StageWhole), or a
+// size.
 type staging struct{}
 
-// leastStaging is the smallest area that is worth streaming through.
+// leastStaging is the smallest area in bytes that a save can stream through.
 const leastStaging = 1 << 20
 
 func (staging) expect() string { return "auto, whole, or at least 1MiB, such as 256MiB" }

@@ -28,12 +28,12 @@ func (boolean) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(strconv.FormatBool(*src.(*bool)))
 }
 
-// text is a string, of a pattern if there is one.
+// text is a string that matches the pattern, if there is one.
 type text struct {
-	what    string // "a name of letters and digits"
+	what    string // describes the valid strings: "a name of letters and digits"
 	pattern *regexp.Regexp
-	bare    bool // a number needs no quotes
-	tab     bool // \t is a tab also without quotes, which flags and variables do not have
+	bare    bool // a whole number needs no quotes
+	tab     bool // the two characters \t mean a tab; flags have no quotes that would make one of them
 }
 
 func (t text) expect() string { return t.what }
@@ -53,12 +53,13 @@ func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (text) encode(src any, _ func(*key) bool) *yaml.Node { return str(*src.(*string)) }
 
-// enum is one of a few words.
+// enum is one of the words.
 type enum []string
 
 func (e enum) expect() string { return "one of " + strings.Join(e, ", ") }
 
-// expectNear adds the nearest word, in place of the others where they are many.
+// expectNear is expect with the nearest word. Of many words it names only that
+// one; if none is near, it lists them all.
 func (e enum) expectNear(word string) string {
 	near := nearest(word, e)
 	switch {
@@ -86,7 +87,7 @@ func chosen(s *section) *section {
 	return s
 }
 
-// texts is a list of strings, each as the kind says (a text or an enum).
+// texts is a list of strings. each is a text or an enum.
 type texts struct{ each kind }
 
 func (l texts) expect() string { return "a list, each " + l.each.expect() }

@@ -40,8 +40,8 @@ func Source(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Load reads a config by path or, for a bare word, a shipped one by name. What
-// is wrong with it comes back all at once, as errors.Join of [*Error]s.
+// Load reads the shipped config of that name, or else the file at that path. All
+// mistakes come back at once, as errors.Join of [*Error]s.
 func Load(path string, o Overlay) (*Config, error) {
 	if slices.Contains(Names(), path) {
 		data, err := Source(path)
@@ -63,7 +63,8 @@ func Load(path string, o Overlay) (*Config, error) {
 	return Parse(path, data, o)
 }
 
-// readFile reads at most one byte more than a config may have.
+// readFile reads a file, and of a large one no more than shows that it is too
+// large.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,13 +72,13 @@ func readFile(path string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; name a file in it", path)
+		return nil, fmt.Errorf("%s is a folder; give the path of a config file", path)
 	}
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 
-// Parse reads a config from memory; file is what messages call it, and its
-// base name is the default of the config's name.
+// Parse reads a config from memory. Messages name it file, whose base name is
+// the default of the config's name.
 func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	root, err := readConfig(file, data)
 	if err != nil {
@@ -95,7 +96,7 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	return c, nil
 }
 
-// decodeConfig makes a config of a tree. Faults collect in d.
+// decodeConfig turns a tree into a config. Faults collect in d.
 func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	c := &Config{where: d.where}
 	rootSection.decode(d, root, "", c)
@@ -107,8 +108,8 @@ func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	return c
 }
 
-// Check finds what is wrong with a config that was changed, or made, in code:
-// what Load would find in a file that says the same.
+// Check reports the mistakes of a config that code has changed or made: those
+// that Load would report for a file with the same values.
 func (c *Config) Check() error {
 	text, err := c.YAML()
 	if err != nil {
@@ -121,14 +122,14 @@ func (c *Config) Check() error {
 	d := newDecoder("", keyPaths)
 	decodeConfig(d, root)
 	for _, f := range d.faults {
-		f.Pos = Pos{} // of a text that nobody sees
+		f.Pos = Pos{} // the text has lines, but no reader
 	}
 	return joinFaults(d.faults)
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// nameOf makes a run's name of a file's.
+// nameOf derives a run's name from a file's.
 func nameOf(file string) string {
 	base := filepath.Base(file)
 	base = strings.Trim(notInName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-"), ".-")

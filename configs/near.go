@@ -20,8 +20,8 @@ func didYouMean(word string, candidates []string) string {
 	return "; expected one of " + listNear(word, candidates)
 }
 
-// keysNear gives the keys that a name may mean: those whose last part it is,
-// or else the one that is nearest as a whole or in its last part.
+// keysNear gives the keys that a name may mean: those with that last part, or
+// else the nearest by its whole path, or else the nearest by last part.
 func keysNear(name string, keys []string) []string {
 	byLast := map[string][]string{} // the keys by their last part
 	for _, k := range keys {
@@ -37,7 +37,8 @@ func keysNear(name string, keys []string) []string {
 	return byLast[nearest(name, slices.Sorted(maps.Keys(byLast)))]
 }
 
-// didYouMeanOneOf is didYouMean for a few words that fit equally well.
+// didYouMeanOneOf gives `; did you mean "x"?`, or the list of several words that
+// fit equally well.
 func didYouMeanOneOf(words []string) string {
 	if len(words) == 1 {
 		return fmt.Sprintf("; did you mean %q?", words[0])

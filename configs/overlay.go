@@ -45,9 +45,9 @@ func Flags() []Flag {
 // allLeaves maps the path of each key that can be overridden to it.
 func allLeaves() map[string]leaf { return rootSection.leaves("", map[string]leaf{}) }
 
-// KeysNear lists the keys that a word may mean which is no key: those whose
-// last part it is (optimizer.lr for lr), or else the nearest one. It is empty
-// if none is near.
+// KeysNear lists the keys that an unknown name may mean: those with that last
+// part (optimizer.lr for lr), or else the nearest ones. It is empty if none is
+// near.
 func KeysNear(name string) []string { return keysNear(name, keyPaths()) }
 
 // keyPaths lists the dotted paths of all keys that can be overridden, sorted.

@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds on what a file may hold. None is near what a config needs; together
-// they bound the time and memory that any file takes.
+// Limits on a file. A real config is far below each of them; together they bound
+// the time and memory that any file takes.
 const (
 	maxFile  = 1 << 20 // bytes
-	maxNodes = 100_000 // keys and values, aliases written out
+	maxNodes = 100_000 // keys and values, aliases expanded
 	maxDepth = 64
 )
 
@@ -30,14 +30,14 @@ func readConfig(file string, data []byte) (*yaml.Node, error) {
 	return root, err
 }
 
-// readYAML parses one document into a tree of mappings, lists and scalars,
-// without aliases.
+// readYAML parses one document into a tree of mappings, lists and scalars, with
+// aliases expanded.
 func readYAML(file string, data []byte) (*yaml.Node, error) {
 	fault := func(line int, format string, args ...any) error {
 		return &Error{Pos: Pos{file, line}, Msg: fmt.Sprintf(format, args...)}
 	}
 	if len(data) > maxFile {
-		return nil, fault(0, "the file has more than %d bytes, the most a config may have; is it the right file?", maxFile)
+		return nil, fault(0, "the file has more than %d bytes, the limit for a config; is it the right file?", maxFile)
 	}
 	if !utf8.Valid(data) {
 		return nil, fault(badLine(data), "the file is not UTF-8 text; save it as UTF-8")
@@ -78,16 +78,16 @@ func badLine(data []byte) int {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 
-// syntaxFault turns "yaml: line 3: what" into an Error of that line.
+// syntaxFault turns the error "yaml: line 3: …" into an Error at that line.
 func syntaxFault(file string, err error) error {
 	msg := err.Error()
 	m := yamlLine.FindStringSubmatch(msg)
-	line, _ := strconv.Atoi(m[1]) // 0 where there is none
-	what := strings.TrimPrefix(msg, m[0])
-	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + what + "; check indentation, colons and quotes near here"}
+	line, _ := strconv.Atoi(m[1]) // 0 if the error names no line
+	cause := strings.TrimPrefix(msg, m[0])
+	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + cause + "; check indentation, colons and quotes near here"}
 }
 
-// A copier copies a tree with aliases written out, within the bounds.
+// A copier copies a tree, expanding aliases, within the limits.
 type copier struct {
 	file  string
 	nodes int
@@ -100,10 +100,10 @@ func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
 	case c.err != nil:
 		return n
 	case depth > maxDepth:
-		c.fail(n, "nested more than %d deep", maxDepth)
+		c.fail(n, "nested more than %d deep; write it flatter, with no alias inside its own value", maxDepth)
 		return n
 	case c.nodes > maxNodes:
-		c.fail(n, "more than %d values, aliases written out", maxNodes)
+		c.fail(n, "more than %d values with aliases expanded; remove some", maxNodes)
 		return n
 	case n.Kind == yaml.AliasNode:
 		return c.copy(n.Alias, depth+1)

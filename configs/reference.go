@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// referenceHead opens the reference page. What follows comes from the tables.
+// referenceHead is the start of the reference page. The rest comes from the
+// tables.
 const referenceHead = `# Config reference
 
-A config is one YAML file. ` + "`data` and `model`" + ` must be given, everything else has a default. ` + "`trainer configs list`" + ` names
-the configs that ship inside, ` + "`trainer configs show NAME`" + ` prints one.
+A config is one YAML file. ` + "`data` and `model`" + ` are required; every other key has a default. ` + "`trainer configs list`" + ` names the
+configs inside the binary, and ` + "`trainer configs show NAME`" + ` prints one.
 
-Each key can be set from outside: by a flag where the table names one, by ` + "`--set train.batch=64`" + ` (lists as
-` + "`--set model.hidden=[64,32]`" + `), or by an environment variable, ` + "`BERTH_TRAIN_BATCH=64`" + `. A flag wins over ` + "`--set`" + `, that over
-the environment, that over the file, the file over the default.
+Each key can be set outside the file: by its flag, if the table names one; by ` + "`--set train.batch=64`" + ` (lists as
+` + "`--set model.hidden=[64,32]`" + `); or by an environment variable, ` + "`BERTH_TRAIN_BATCH=64`" + `. A flag wins over ` + "`--set`, `--set`" + ` over the
+environment, the environment over the file, the file over the default.
 
-Keys that can change without changing what is computed are marked *free*: a run can be resumed with other values of them.
+The computed numbers do not depend on keys marked *free*: a run can be resumed with other values of them.
 
 This page is generated from the tables of package configs: ` + "`go test ./configs -run Reference -update`" + `.
 `
@@ -29,7 +30,7 @@ func Reference() string {
 	return b.String()
 }
 
-// reference writes a section's tables, then those of the sections below it.
+// reference writes a section's tables, then those of the sections in it.
 func (s *section) reference(b *strings.Builder, path string, free bool) {
 	title := path
 	if path == "" {

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// rules are the checks and defaults that take more than one key. They run in
-// order, on a config whose every key is valid by itself.
+// rules are the checks and defaults over more than one key. They run in order,
+// on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
 	resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
 }
 
-// resolveTask: sources without the key classify.
+// resolveTask sets the task of sources that have no such key.
 func resolveTask(_ *decoder, c *Config) {
 	if c.Data.Task == "" {
 		c.Data.Task = "classification"
 	}
 }
 
-// resolveLoss fills the loss in, and refuses one that the target cannot have.
+// resolveLoss sets the default loss, and refuses a loss that does not fit the
+// target.
 func resolveLoss(d *decoder, c *Config) {
 	regression := c.Data.Task == "regression"
 	if c.Loss == "" {
@@ -31,23 +32,25 @@ func resolveLoss(d *decoder, c *Config) {
 		}
 	}
 	if c.Data.StandardizeTarget && c.Loss != "mse" {
-		d.against([]string{"data.standardize_target"}, "true is for numbers that are predicted, with data.task: regression and loss: mse; leave it out")
+		d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
 	}
 	at := []string{"loss", "data.task", "data.source"}
-	free := c.Data.Source == "csv" || c.Data.Source == "tensors"
+	either := c.Data.Source == "csv" || c.Data.Source == "tensors" // both tasks are possible
 	switch {
 	case c.Loss == "cross_entropy" && regression:
-		d.against(at, "cross_entropy needs classes, and data.task is regression; use mse or bce, or data.task: classification")
-	case c.Loss == "bce" && !regression && free:
-		d.against(at, "bce needs a target of 0 and 1 as numbers, and data.task is classification; use cross_entropy, or data.task: regression")
-	case c.Loss == "mse" && !regression && free:
-		d.against(at, "mse needs numbers, and data.task is classification; use cross_entropy, or data.task: regression")
-	case c.Loss != "cross_entropy" && !free:
-		d.against(at, "%s does not fit the classes of source %s; use cross_entropy", c.Loss, c.Data.Source)
+		d.against(at, "cross_entropy needs classes, but data.task is regression; use mse or bce, or data.task: classification")
+	case c.Loss == "bce" && !regression && either:
+		d.against(at, "bce needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression")
+	case c.Loss == "mse" && !regression && either:
+		d.against(at, "mse needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression")
+	case c.Loss != "cross_entropy" && !either:
+		d.against(at, "%s does not fit source %s, whose targets are classes; use cross_entropy", c.Loss, c.Data.Source)
 	}
 }
 
-// resolveContext makes the window of a text and the positions of a gpt agree.
+// resolveContext sets the length of a text's windows and the positions of a gpt,
+// each from the other if only one is given, and refuses windows that are too
+// long.
 func resolveContext(d *decoder, c *Config) {
 	const usual = 64
 	data, model := &c.Data.Context, &c.Model.Context
@@ -68,11 +71,12 @@ func resolveContext(d *decoder, c *Config) {
 	}
 	if *data > *model {
 		d.against([]string{"data.context", "model.context"},
-			"windows of %d characters do not fit model.context, %d; raise that or lower this", *data, *model)
+			"windows of %d characters do not fit a model.context of %d; lower data.context or raise model.context", *data, *model)
 	}
 }
 
-// resolveLayers names the layers and fills in what depends on the kernel.
+// resolveLayers names the layers that have no name, and sets their strides and
+// paddings.
 func resolveLayers(d *decoder, c *Config) {
 	taken := map[string]Pos{}
 	eachLayer(c.Model.Layers, "model.layers", func(l *Layer, path string) {
@@ -80,7 +84,7 @@ func resolveLayers(d *decoder, c *Config) {
 			return
 		}
 		if first, ok := taken[l.Name]; ok {
-			d.against([]string{path + ".name"}, "%q names two layers, the other is at %s; a name must be unique", l.Name, first)
+			d.against([]string{path + ".name"}, "%q is also the name of the layer at %s; give each layer its own", l.Name, first)
 		}
 		taken[l.Name] = l.Pos
 	})
@@ -97,7 +101,7 @@ func resolveLayers(d *decoder, c *Config) {
 	})
 }
 
-// eachLayer visits layers and those inside them, in the order they are written.
+// eachLayer visits layers, and the layers inside them, in the order of the file.
 func eachLayer(layers []Layer, path string, visit func(*Layer, string)) {
 	for i := range layers {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -106,28 +110,30 @@ func eachLayer(layers []Layer, path string, visit func(*Layer, string)) {
 	}
 }
 
+// resolveWindow sets the stride and padding of a convolution or pool, and checks
+// the keys of one layer that depend on each other.
 func resolveWindow(d *decoder, l *Layer, path string) {
 	if l.Stride == 0 {
-		l.Stride = l.Kernel // of pools; others have no kernel
+		l.Stride = l.Kernel // a pool; other layers without stride have no kernel either
 	}
 	switch {
 	case l.Padding == samePadding && l.Kernel%2 == 0:
-		d.against([]string{path + ".padding"}, "same needs an odd kernel, and it is %d", l.Kernel)
+		d.against([]string{path + ".padding"}, "same needs an odd kernel, but it is %d; use an odd kernel, or a number", l.Kernel)
 	case l.Padding == samePadding:
 		l.Padding = l.Kernel / 2
 	case strings.HasSuffix(l.Type, "_pool") && l.Padding > l.Kernel/2:
-		d.against([]string{path + ".padding"}, "%d is more than half the kernel, %d", l.Padding, l.Kernel)
+		d.against([]string{path + ".padding"}, "%d is more than half the kernel of %d; lower it", l.Padding, l.Kernel)
 	}
 	if l.Groups > 0 && l.Channels%l.Groups != 0 {
-		d.against([]string{path + ".groups"}, "%d groups do not divide %d channels", l.Groups, l.Channels)
+		d.against([]string{path + ".groups"}, "%d groups do not divide %d channels; use a divisor", l.Groups, l.Channels)
 	}
 	if len(l.Start) != len(l.Stop) {
-		d.against([]string{path + ".stop"}, "has %d, and start has %d; both need one for each axis", len(l.Stop), len(l.Start))
+		d.against([]string{path + ".stop"}, "stop has %s and start has %s; give one for each axis in both", counted(len(l.Stop), "number"), counted(len(l.Start), "number"))
 		return
 	}
 	for i := range l.Start {
 		if l.Start[i] >= l.Stop[i] {
-			d.against([]string{path + ".stop"}, "axis %d would be empty: it starts at %d and stops at %d", i, l.Start[i], l.Stop[i])
+			d.against([]string{path + ".stop"}, "axis %d would be empty: it starts at %d and stops at %d; raise stop", i, l.Start[i], l.Stop[i])
 		}
 	}
 }
@@ -160,60 +166,68 @@ func checkModel(d *decoder, c *Config) {
 	m := c.Model
 	switch {
 	case m.Preset == "gpt" && m.Width%m.Heads != 0:
-		d.against([]string{"model.heads", "model.width"}, "%d heads do not divide a width of %d", m.Heads, m.Width)
+		d.against([]string{"model.heads", "model.width"}, "%d heads do not divide a width of %d; use a divisor", m.Heads, m.Width)
 	case m.Preset == "cnn" && m.Kernel%2 == 0:
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
 	switch characters := c.Data.Source == "text"; {
 	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors":
-		d.against([]string{"model.preset"}, "gpt takes tokens, and source %s has none; use source text or tensors, or another preset", c.Data.Source)
+		d.against([]string{"model.preset"}, "gpt takes tokens, but source %s has none; use source text or tensors, or another preset", c.Data.Source)
 	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
-		d.against([]string{"model.preset"}, "%s takes numbers, and source text has characters; use preset gpt, or layers that start with an embedding", m.Preset)
+		d.against([]string{"model.preset"}, "%s takes numbers, but source text has characters; use preset gpt, or layers that start with an embedding", m.Preset)
 	}
 }
 
 func checkSchedule(d *decoder, c *Config) {
 	if c.Schedule.MinLR > c.Optimizer.LR {
-		d.against([]string{"schedule.min_lr", "optimizer.lr"}, "%v is more than optimizer.lr, %v", c.Schedule.MinLR, c.Optimizer.LR)
+		d.against([]string{"schedule.min_lr", "optimizer.lr"}, "%v is more than the optimizer.lr of %v; lower it", c.Schedule.MinLR, c.Optimizer.LR)
 	}
 }
 
-// checkFreeze: a pattern is one of path.Match.
+// checkFreeze refuses patterns that path.Match does not take.
 func checkFreeze(d *decoder, c *Config) {
 	for i, p := range c.Optimizer.Freeze {
 		if _, err := path.Match(p, ""); err != nil {
-			d.against([]string{"optimizer.freeze"}, "item %d, %q, is no pattern; write a name, with * for any characters", i, p)
+			d.against([]string{"optimizer.freeze"}, "item %d, %q, is no pattern; write a parameter's name, with * for any characters", i, p)
 		}
 	}
 }
 
-// checkValidation: what watches a metric needs a part to measure it on.
+// checkValidation refuses a metric that the run does not measure.
 func checkValidation(d *decoder, c *Config) {
 	accuracy := c.Loss != "mse"
 	if !accuracy && c.Checkpoint.Best == "val_accuracy" {
-		d.against([]string{"checkpoint.best"}, "regression has no val_accuracy; use val_loss")
+		d.against([]string{"checkpoint.best"}, "loss mse has no val_accuracy; use val_loss")
 	}
 	stop := c.EarlyStopping
 	if stop.Patience == 0 {
 		return
 	}
 	if !accuracy && stop.Metric == "val_accuracy" {
-		d.against([]string{"early_stopping.metric"}, "regression has no val_accuracy; use val_loss")
+		d.against([]string{"early_stopping.metric"}, "loss mse has no val_accuracy; use val_loss")
 	}
 	if c.Data.Split == 1 {
-		d.against([]string{"early_stopping", "early_stopping.patience"}, "data.split is 1, so nothing validates; lower data.split, or leave early_stopping out")
+		d.against([]string{"early_stopping", "early_stopping.patience"}, "with data.split: 1 no samples validate; lower data.split, or leave early_stopping out")
 	}
 }
 
-// checkStages: a block stands on one stage.
+// checkStages refuses a block on two stages.
 func checkStages(d *decoder, c *Config) {
 	seen := map[string]bool{}
 	for _, blocks := range c.Partition.Stages.Blocks {
 		for _, b := range blocks {
 			if seen[b] {
-				d.against([]string{"partition.stages"}, "block %q stands twice; a block is on one stage", b)
+				d.against([]string{"partition.stages"}, "block %q is listed twice; a block is on one stage", b)
 			}
 			seen[b] = true
 		}
 	}
+}
+
+// counted is "1 number" or "2 numbers".
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -2,31 +2,33 @@ package configs
 
 import "go.yaml.in/yaml/v3"
 
-// A kind is a type of value: how it is read, written and described.
+// A kind is a type of value. It reads, writes and describes its values.
 type kind interface {
-	// decode checks the node and stores it in *dst, or reports what is wrong.
+	// decode checks the node and stores its value in *dst, or reports a fault.
 	decode(d *decoder, n *yaml.Node, path string, dst any)
-	// encode gives the node that decode turns into the same value.
+	// encode gives the node that decode turns back into *src; of a struct, only
+	// the keys that keep accepts.
 	encode(src any, keep func(*key) bool) *yaml.Node
-	// expect describes the values, as in "expected a whole number".
+	// expect describes the valid values, as in "expected a whole number".
 	expect() string
 }
 
-// A section is a mapping of the config: its keys, and keys that depend on the
-// value of one of them, the selector. Decoding, defaults, checks, YAML, the
-// reference page, flags and the nearest key all read these tables.
+// A section is a mapping of the config. It has keys of its own and, if it has a
+// selector, the keys of the variant that the selector's value names. Decoding,
+// defaults, checks, YAML, the reference page, flags and suggestions all read
+// these tables.
 type section struct {
 	doc       string
-	pos       func(any) *Pos // of the struct that this section fills
-	selector  *key           // nil, or the key whose value picks the variant
-	keys      []*key         // of every variant
+	pos       func(any) *Pos // the position field of the struct that this section fills
+	selector  *key           // the key whose value names the variant; nil for none
+	keys      []*key         // the keys that every variant has
 	variants  []variant
-	shorthand string // the key that a lone scalar stands for, "" for none
+	shorthand string // the key that a lone scalar stands for; "" for none
 }
 
-// A variant is the keys that come with one value of the selector.
+// A variant holds the keys that come with one value of the selector.
 type variant struct {
-	name string // "" where the selector is not given
+	name string // "" for a selector that is not given
 	doc  string
 	keys []*key
 }
@@ -35,21 +37,21 @@ type variant struct {
 type key struct {
 	name     string
 	kind     kind
-	at       func(any) any // pointer to the struct's field
+	at       func(any) any // gives a pointer to the field of the section's struct
 	def      string        // default as YAML; "" leaves the zero value
 	required bool
-	free     bool   // does not decide the numbers a run computes
-	flag     string // the flag of the trainer that sets it
+	free     bool   // the numbers of a run do not depend on it
+	flag     string // the trainer's flag that sets it; "" for none
 	doc      string
 }
 
-// with gives the key a text of its own.
+// with gives the key with another doc.
 func with(k key, doc string) *key {
 	k.doc = doc
 	return &k
 }
 
-// optional gives the key a default.
+// optional gives the key with another default.
 func optional(k key, def string) *key {
 	k.def, k.required = def, false
 	return &k
@@ -60,13 +62,14 @@ func at[S, F any](f func(*S) *F) func(any) any {
 	return func(s any) any { return f(s.(*S)) }
 }
 
-// posOf binds a section to the field that says where it was written.
+// posOf binds a section to its struct's position field.
 func posOf[S any](f func(*S) *Pos) func(any) *Pos {
 	return func(s any) *Pos { return f(s.(*S)) }
 }
 
-// active gives the keys that may stand beside the selector's value, in the
-// order in which they are written. ok is false where no variant has the name.
+// active lists the keys of the chosen variant in the order in which they are
+// written: the selector, the section's own, the variant's. ok is false if no
+// variant has the name; the list is then without the variant's.
 func (s *section) active(choice string) (keys []*key, ok bool) {
 	if s.selector == nil {
 		return s.keys, true
@@ -81,7 +84,7 @@ func (s *section) active(choice string) (keys []*key, ok bool) {
 	return keys, false
 }
 
-// choices lists the variants that the selector can name.
+// choices lists the values of the selector.
 func (s *section) choices() []string {
 	var names []string
 	for _, v := range s.variants {
@@ -105,7 +108,7 @@ func (s *section) owners(name string) []string {
 	return names
 }
 
-// all gives every key of every variant; a name may come more than once.
+// all lists the keys of all variants; a name may occur more than once.
 func (s *section) all() []*key {
 	keys, _ := s.active("")
 	for _, v := range s.variants {
@@ -116,7 +119,7 @@ func (s *section) all() []*key {
 	return keys
 }
 
-// choice reads the selector's value out of the struct.
+// choice gives the selector's value in the struct.
 func (s *section) choice(src any) string {
 	if s.selector == nil {
 		return ""
@@ -124,14 +127,15 @@ func (s *section) choice(src any) string {
 	return *s.selector.at(src).(*string)
 }
 
-// A leaf is a key that flags and variables can set, with its dotted path.
+// A leaf is a key that is no section, with its dotted path. Flags and variables
+// set leaves.
 type leaf struct {
 	path string
 	key  *key
 }
 
-// leaves maps the dotted path of each key below the section to it, and the
-// path of a section with a shorthand to the key that this stands for.
+// leaves adds the leaves of the section to out, by dotted path. The path of a
+// section with a shorthand maps to the key that the shorthand stands for.
 func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	for _, k := range s.all() {
 		path := prefix + k.name
@@ -147,7 +151,7 @@ func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	return out
 }
 
-// child gives the section of a key, nil where it is none.
+// child gives the section of that name, nil if the key is no section.
 func (s *section) child(name string) *section {
 	for _, k := range s.all() {
 		if k.name == name {

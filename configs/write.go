@@ -8,32 +8,32 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// YAML writes the config out, every key that means something given. Parse
-// makes an equal config of it, but for the positions.
+// YAML writes the config with every key that applies to it. Parse turns the text
+// into an equal config, except for the positions.
 func (c *Config) YAML() ([]byte, error) {
 	return c.encode(func(*key) bool { return true })
 }
 
-// Identity is the canonical text of what decides the numbers that a run
-// computes: two configs with the same identity, on the same data, compute the
-// same weights. Where and how it runs is left out (name, partition, devices,
-// checkpoint, early_stopping, train.log_every).
+// Identity is the canonical text of the keys that decide the numbers of a run.
+// Two configs with the same identity, on the same data, compute the same
+// weights. Keys that only decide where and how it runs are not in it: name,
+// partition, devices, checkpoint, early_stopping, train.log_every.
 func (c *Config) Identity() ([]byte, error) { return c.encode(decides) }
 
 // decides reports whether a key is part of the identity.
 func decides(k *key) bool { return !k.free }
 
-// A Setting is a key of a config, by its path such as model.layers[1].units, and
-// its value as YAML.
+// A Setting is a key of a config, by its path such as model.layers[1].units,
+// with its value as YAML.
 type Setting struct{ Key, Value string }
 
-// Settings lists the identity key by key, so that two can be compared.
+// Settings lists the identity key by key, so that two identities can be compared.
 func (c *Config) Settings() ([]Setting, error) {
 	return settings(rootSection.encode(c, decides), "", nil)
 }
 
-// settings appends what a tree holds. A list of mappings is taken apart, any
-// other is one value.
+// settings appends the keys of a tree. The mappings in a list are entered; any
+// other list is one value.
 func settings(n *yaml.Node, path string, out []Setting) (_ []Setting, err error) {
 	switch {
 	case n.Kind == yaml.MappingNode:
