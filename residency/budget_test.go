@@ -508,7 +508,7 @@ func TestFailures(t *testing.T) {
 			if !errors.Is(err, boom) {
 				t.Fatalf("error is %v", err)
 			}
-			if n := len(r.m.active); n != 0 {
+			if n := len(r.m.leases); n != 0 {
 				t.Errorf("%d leases stay", n)
 			}
 			free()
@@ -553,7 +553,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("host read of a failed pull-back: %v", err)
 				}
 			}
-			if n := len(r.m.active); n != 0 {
+			if n := len(r.m.leases); n != 0 {
 				t.Errorf("%d leases stay", n)
 			}
 		})

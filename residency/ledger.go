@@ -110,7 +110,7 @@ type Ledger struct {
 	devices []counters
 	onRow   func(Row)
 	steps   int64
-	marks   int64    // steps and boundaries
+	ticks   int64    // steps and boundaries
 	now     [3]int64 // bytes of the open step: in, peer, out
 	past    [3]series
 }
@@ -177,7 +177,7 @@ func (l *Ledger) Step() {
 		}
 	}
 	l.steps++
-	l.marks++
+	l.ticks++
 	l.now = [3]int64{}
 }
 
@@ -186,15 +186,15 @@ func (l *Ledger) Step() {
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.marks++
+	l.ticks++
 	l.now = [3]int64{}
 }
 
-// marked is how many steps and boundaries there were.
-func (l *Ledger) marked() int64 {
+// ticked is how many steps and boundaries there were.
+func (l *Ledger) ticked() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.marks
+	return l.ticks
 }
 
 // Steps is how many were closed.

@@ -233,7 +233,7 @@ func (s *model) setUses(t *rapid.T) {
 
 // mark ages what is pooled.
 func (s *model) mark(t *rapid.T) {
-	for range rapid.IntRange(1, keepMarks).Draw(t, "marks") {
+	for range rapid.IntRange(1, keepTicks).Draw(t, "marks") {
 		s.r.m.Ledger().Step()
 	}
 }
@@ -244,7 +244,7 @@ func (s *model) trim(t *rapid.T) { s.r.m.Trim() }
 func (s *model) accounts(t *rapid.T, d int) {
 	s.r.m.mu.Lock()
 	defer s.r.m.mu.Unlock()
-	p := &s.r.m.places[d]
+	p := &s.r.m.devs[d]
 	var held, pooled int64
 	seen := map[device.Buffer]bool{}
 	note := func(b device.Buffer, x *int64) {
@@ -262,7 +262,7 @@ func (s *model) accounts(t *rapid.T, d int) {
 	for sort, l := range p.pool.lists {
 		for _, e := range l {
 			note(e.buf, &pooled)
-			if k := e.buf.Meta().String() + " " + e.buf.Usage().String(); s.r.m.sorts[k] != sort {
+			if k := e.buf.Meta().String() + " " + e.buf.Usage().String(); s.r.m.classes[k] != sort {
 				t.Fatalf("%s pooled %s as sort %d", p.id, k, sort)
 			}
 		}

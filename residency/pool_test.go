@@ -268,7 +268,7 @@ func TestPoolForgets(t *testing.T) {
 		r.write(a, 0, 'a')
 		r.write(b, 0, 'b')
 		r.drop(a, b)
-		for range keepMarks - 1 {
+		for range keepTicks - 1 {
 			r.write(a, 0, 'a')
 			r.drop(a)
 			r.m.Ledger().Step()
@@ -280,11 +280,11 @@ func TestPoolForgets(t *testing.T) {
 		r.drop(a)
 		r.m.Ledger().Boundary()
 		r.write(a, 0, 'a')
-		if got := r.m.places[0].pool.bytes; got != 0 {
+		if got := r.m.devs[0].pool.bytes; got != 0 {
 			t.Errorf("too late, %d bytes are pooled", got)
 		}
 		r.drop(a)
-		for range keepMarks {
+		for range keepTicks {
 			r.m.Ledger().Step()
 		}
 		if mem := r.m.Memory(0); mem.Pooled != 0 {

@@ -16,24 +16,25 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 		return fmt.Errorf("pull-back: no reason %q: there are %v", r, Reasons())
 	}
 	events := make([]device.Event, len(ts))
-	m.mu.Lock()
-	for i := 0; i < len(ts); {
-		p, err := m.pull(ts[i], r, &events[i])
-		if err == nil && p.kind != none {
-			err = m.sitOut(ctx, p)
-		} else {
-			i++
-		}
-		if err != nil {
-			m.mu.Unlock()
-			return err
-		}
+	if err := m.queuePulls(ctx, r, ts, events); err != nil {
+		return err
 	}
-	m.mu.Unlock()
 	for i, e := range events {
 		if err := e.Wait(ctx); err != nil {
 			m.lost(ts[i], e)
 			return fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
+		}
+	}
+	return nil
+}
+
+// queuePulls queues the copies of tensors and notes their events.
+func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready []device.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, t := range ts {
+		if err := m.retry(ctx, func() (pause, error) { return m.pull(t, r, &ready[i]) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -49,8 +50,8 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) 
 	case t.hostCurrent():
 		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "pull-back"})
 	case t.truth == inStore:
-		return pause{kind: forStore, stage: t}, nil
-	case t.copies[t.truth].writing:
+		return pause{kind: forStore, t: t}, nil
+	case t.beingWritten():
 		return pause{kind: forRelease}, nil
 	default:
 		if err := m.copyOut(t, PullBack, r, string(r)); err != nil {
@@ -66,7 +67,7 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) 
 func (m *Manager) lost(t *Tensor, e device.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.Done() && t.truth >= 0 && t.host != nil && t.host.ready == e {
-		m.loseHost(t)
+	if e.Done() && t.onDevice() && t.host != nil && t.host.ready == e {
+		m.dropHost(t)
 	}
 }

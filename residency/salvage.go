@@ -15,14 +15,14 @@ import (
 // t has ended. f must not keep the bytes.
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
-	for t.truth >= 0 && !t.copies[t.truth].ready.Done() {
+	for t.onDevice() && !t.copies[t.truth].ready.Done() {
 		err := m.sitOut(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready})
 		if err != nil {
 			m.mu.Unlock()
 			return fmt.Errorf("salvage %s: %w", t.name, err)
 		}
 	}
-	if t.truth < 0 {
+	if !t.onDevice() {
 		m.mu.Unlock()
 		return m.View(t, f)
 	}
@@ -34,8 +34,7 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.graves = append(m.graves, h)
-		m.sweepHost()
+		m.host.drop(h)
 	}()
 	if err := done.Wait(ctx); err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
@@ -45,25 +44,25 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 
 // salvage queues the copy without passing on the failure of what wrote t.
 func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
-	d := t.truth
-	c, p := &t.copies[d], &m.places[d]
+	d := &m.devs[t.truth]
+	c := d.copy(t)
 	if m.closed {
 		return nil, device.Event{}, ErrClosed
 	}
 	if c.writing {
-		return nil, device.Event{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, p.id)
+		return nil, device.Event{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, d.id)
 	}
-	h, err := m.allocHost(t, d)
+	h, err := m.host.alloc(d.dev, t.bytes, t.name)
 	if err != nil {
 		return nil, device.Event{}, err
 	}
-	done, err := p.out.CopyOut(h.buf, c.buf)
+	done, err := d.out.CopyOut(h.buf, c.buf)
 	if err != nil {
-		m.freeHost(h)
+		m.host.free(h)
 		return nil, device.Event{}, err
 	}
 	c.readers.add(done)
 	h.uses.add(done)
-	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: d, from: p.id, to: "host", cause: "salvage"})
+	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: d.index, from: d.id, to: "host", cause: "salvage"})
 	return h, done, nil
 }

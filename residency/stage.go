@@ -18,12 +18,12 @@ var pageBytes = os.Getpagesize()
 // another may look at what was queued. Make with [Manager.NewStage]; Close it
 // before the manager.
 type Stage struct {
-	m     *Manager
-	parts []part
+	m      *Manager
+	copies []staged
 }
 
-// part is the copy of one tensor.
-type part struct {
+// staged is the copy of one tensor.
+type staged struct {
 	t     *Tensor
 	buf   device.HostBuffer // kept for the next copy; nil when there is none
 	dev   int               // whose buffer it is
@@ -33,9 +33,9 @@ type part struct {
 
 // NewStage makes a stage of tensors, without memory.
 func (m *Manager) NewStage(ts ...*Tensor) *Stage {
-	s := &Stage{m: m, parts: make([]part, len(ts))}
+	s := &Stage{m: m, copies: make([]staged, len(ts))}
 	for i, t := range ts {
-		s.parts[i].t = t
+		s.copies[i].t = t
 	}
 	return s
 }
@@ -43,15 +43,15 @@ func (m *Manager) NewStage(ts ...*Tensor) *Stage {
 // Reserve gets the memory for copies of what is on a device now: the system
 // gives pages when they are touched, and a first copy would be slow.
 func (s *Stage) Reserve() error {
-	for i := range s.parts {
-		x := &s.parts[i]
+	for i := range s.copies {
+		x := &s.copies[i]
 		s.m.mu.Lock()
 		d := x.t.truth
-		if x.buf != nil || d < 0 || x.t.hostCurrent() {
+		if x.buf != nil || !x.t.onDevice() || x.t.hostCurrent() {
 			s.m.mu.Unlock()
 			continue
 		}
-		err := x.alloc(s.m, d)
+		err := x.alloc(&s.m.devs[d])
 		s.m.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("staging of %s: %w", x.t.name, err)
@@ -72,21 +72,15 @@ func (s *Stage) Queue(ctx context.Context, r Reason, i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
-	for {
-		p, err := s.queue(r, &s.parts[i])
-		if err == nil && p.kind != none {
-			err = s.m.sitOut(ctx, p)
-		} else if err == nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("staging of %s: %w", s.parts[i].t.name, err)
-		}
+	x := &s.copies[i]
+	if err := s.m.retry(ctx, func() (pause, error) { return s.queue(r, x) }); err != nil {
+		return fmt.Errorf("staging of %s: %w", x.t.name, err)
 	}
+	return nil
 }
 
 // queue makes one attempt.
-func (s *Stage) queue(r Reason, x *part) (pause, error) {
+func (s *Stage) queue(r Reason, x *staged) (pause, error) {
 	m, t := s.m, x.t
 	switch {
 	case m.closed:
@@ -101,42 +95,42 @@ func (s *Stage) queue(r Reason, x *part) (pause, error) {
 		x.host.pins++
 		return pause{}, nil
 	case t.truth == inStore:
-		return pause{kind: forStore, stage: t}, nil
-	case t.copies[t.truth].writing:
+		return pause{kind: forStore, t: t}, nil
+	case t.beingWritten():
 		return pause{kind: forRelease}, nil
 	}
 	return pause{}, s.copyOut(r, x)
 }
 
 // copyOut queues the copy from the device that has the truth.
-func (s *Stage) copyOut(r Reason, x *part) error {
+func (s *Stage) copyOut(r Reason, x *staged) error {
 	m, t := s.m, x.t
-	d := t.truth
-	c, p := &t.copies[d], &m.places[d]
+	d := &m.devs[t.truth]
+	c := d.copy(t)
 	if err := m.seal.transfer(t, PullBack, r, string(r), false); err != nil {
 		return err
 	}
-	if x.buf != nil && x.dev != d {
+	if x.buf != nil && x.dev != d.index {
 		if err := x.free(); err != nil {
 			return err
 		}
 	}
-	if err := x.alloc(m, d); err != nil {
+	if err := x.alloc(d); err != nil {
 		return err
 	}
-	ev, err := p.queueOut(x.buf, c)
+	ev, err := d.queueOut(x.buf, c)
 	if err != nil {
-		return fmt.Errorf("copy from %s: %w", p.id, err)
+		return fmt.Errorf("copy from %s: %w", d.id, err)
 	}
 	x.ready = ev
 	c.readers.add(ev)
-	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d, from: p.id, to: "host", cause: string(r)})
+	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: string(r)})
 	return nil
 }
 
 // Wait waits for the copy of tensor i.
 func (s *Stage) Wait(ctx context.Context, i int) error {
-	x := &s.parts[i]
+	x := &s.copies[i]
 	if err := x.ready.Wait(ctx); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
 	}
@@ -146,7 +140,7 @@ func (s *Stage) Wait(ctx context.Context, i int) error {
 // Bytes is the copy of tensor i, once it has been waited for. It is not to be
 // changed, and valid until it is queued again or let go.
 func (s *Stage) Bytes(i int) []byte {
-	if x := &s.parts[i]; x.host != nil {
+	if x := &s.copies[i]; x.host != nil {
 		return x.host.buf.Bytes()
 	} else if x.buf != nil {
 		return x.buf.Bytes()
@@ -159,32 +153,32 @@ func (s *Stage) Free(i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
-	return s.parts[i].free()
+	return s.copies[i].free()
 }
 
 // unpin gives the host's own memory of tensor i back.
 func (s *Stage) unpin(i int) {
-	if h := s.parts[i].host; h != nil {
+	if h := s.copies[i].host; h != nil {
 		h.pins--
-		s.parts[i].host = nil
-		s.m.sweepHost()
+		s.copies[i].host = nil
+		s.m.host.sweep()
 	}
 }
 
-// alloc gets memory of device d, unless there is some.
-func (x *part) alloc(m *Manager, d int) error {
+// alloc gets memory that a device copies fastest to, unless there is some.
+func (x *staged) alloc(d *devState) error {
 	if x.buf != nil {
 		return nil
 	}
-	buf, err := m.places[d].dev.AllocHost(x.t.bytes)
+	buf, err := d.dev.AllocHost(x.t.bytes)
 	if err != nil {
 		return fmt.Errorf("%d bytes of host memory: %w", x.t.bytes, err)
 	}
-	x.buf, x.dev = buf, d
+	x.buf, x.dev = buf, d.index
 	return nil
 }
 
-func (x *part) free() error {
+func (x *staged) free() error {
 	if x.buf == nil {
 		return nil
 	}
@@ -195,7 +189,7 @@ func (x *part) free() error {
 
 // Close frees all memory. Copies that are queued are waited for by the device.
 func (s *Stage) Close() error {
-	for i := range s.parts {
+	for i := range s.copies {
 		if err := s.Free(i); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ func (r *rig) staged(s *Stage, i int, b byte) {
 	if err := s.Wait(short(r.T), i); err != nil {
 		r.Fatal(err)
 	}
-	if got := string(s.Bytes(i)); got != string(pattern(s.parts[i].t.bytes, b)) {
+	if got := string(s.Bytes(i)); got != string(pattern(s.copies[i].t.bytes, b)) {
 		r.Errorf("the copy of tensor %d is %q, not of %q", i, got, b)
 	}
 }

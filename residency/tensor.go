@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -39,17 +40,36 @@ const (
 	inStore
 )
 
+// books is what the tensors of a manager share.
+type books struct {
+	mu      sync.Mutex // guards all records, and all that the manager knows
+	devices []string   // device IDs
+}
+
+// where is a truth for people.
+func (b *books) where(truth int) string {
+	switch truth {
+	case nowhere:
+		return "nowhere"
+	case onHost:
+		return "host"
+	case inStore:
+		return "store"
+	}
+	return b.devices[truth]
+}
+
 // Tensor is the record of one tensor: what it is and where its contents are.
 // It belongs to one Manager, which moves them; Drop frees what it holds. Its
 // methods are safe for concurrent use.
 type Tensor struct {
-	m     *Manager
+	books *books
 	key   Key
 	name  string
 	meta  shape.Meta
 	usage device.Usage
 	bytes int64
-	sort  int // which pooled buffers will do
+	class int // of pooled buffers that will do
 
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore
@@ -59,36 +79,34 @@ type Tensor struct {
 	fedDone device.Event // of the last copy-in from a fed buffer
 }
 
-// devCopy is a tensor's copy on one device.
-type devCopy struct {
-	buf     device.Buffer // nil when there is none
-	version uint64        // of its contents; 0 when undefined
-	ready   device.Event  // of the last write or copy into it
-	readers fence         // reads since, or what used the buffer before, one event per stream
-	leased  int           // leases held
-	writing bool          // one of them writes
-	used    uint64        // the clock at its last use
-	slot    int           // index in the device's list of residents
-	wanted  uint64        // the attempt that wants it
-	want    int           // its index among the attempt's wants
-	moved   uint64        // the Acquire that last moved contents here
-	uses    []int         // positions in the known order of uses
-}
-
 // current reports whether c holds the truth's version of t.
 func (t *Tensor) current(c *devCopy) bool {
 	return c.buf != nil && c.version != 0 && c.version == t.version
 }
 
-// busy reports whether queued work still uses contents that c had. A buffer
-// that never had any waits for its former uses in stream order.
-func (c *devCopy) busy() bool {
-	return c.buf != nil && c.version != 0 && !(c.ready.Done() && c.readers.done())
-}
-
 // hostCurrent reports whether the host's bytes are the truth's version.
 func (t *Tensor) hostCurrent() bool {
 	return t.host != nil && t.truth != nowhere && t.host.version == t.version
+}
+
+// onDevice reports whether the truth is on a device, copies[truth].
+func (t *Tensor) onDevice() bool { return t.truth >= 0 }
+
+// beingWritten reports whether a lease writes the truth.
+func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].writing }
+
+// otherTruth is where current contents of t are besides device d: devices
+// first, because from there nothing needs to come in.
+func (t *Tensor) otherTruth(d int) int {
+	for i := range t.copies {
+		if i != d && t.current(&t.copies[i]) {
+			return i
+		}
+	}
+	if t.hostCurrent() {
+		return onHost
+	}
+	return nowhere
 }
 
 // Key identifies the tensor.
@@ -105,26 +123,26 @@ func (t *Tensor) Name() string { return t.name }
 
 // Version counts its contents: it grows with every Fill, Feed and write.
 func (t *Tensor) Version() uint64 {
-	t.m.mu.Lock()
-	defer t.m.mu.Unlock()
+	t.books.mu.Lock()
+	defer t.books.mu.Unlock()
 	return t.version
 }
 
 // Location says for people where the contents are: "cpu:0", "cpu:1, clean on
 // host", "nowhere".
 func (t *Tensor) Location() string {
-	t.m.mu.Lock()
-	defer t.m.mu.Unlock()
+	t.books.mu.Lock()
+	defer t.books.mu.Unlock()
 	var clean []string
 	for d := range t.copies {
 		if d != t.truth && t.current(&t.copies[d]) {
-			clean = append(clean, t.m.placeName(d))
+			clean = append(clean, t.books.where(d))
 		}
 	}
 	if t.truth != onHost && t.hostCurrent() {
 		clean = append(clean, "host")
 	}
-	s := t.m.placeName(t.truth)
+	s := t.books.where(t.truth)
 	if len(clean) > 0 {
 		s += ", clean on " + strings.Join(clean, ", ")
 	}

@@ -8,29 +8,6 @@ import (
 	"sync"
 )
 
-// Store holds contents of tensors that are resident nowhere. Read fills dst
-// with all bytes of the named one; any order, and from any goroutine.
-type Store interface {
-	Read(name string, dst []byte) error
-}
-
-// Sequence is a store that can only be read from front to back, such as a
-// network stream. It is used by one goroutine at a time.
-type Sequence interface {
-	// Next moves to the next tensor and tells its name and size; io.EOF ends.
-	Next() (name string, bytes int64, err error)
-	// Read fills dst with the contents of the tensor that Next told of. Without
-	// it, Next passes over them.
-	Read(dst []byte) error
-}
-
-// source is where a tensor streams from.
-type source struct {
-	name  string
-	store Store
-	seq   *sequence
-}
-
 // sequence is a Sequence with the tensors that wait for it.
 type sequence struct {
 	mu     sync.Mutex // held while reading, never with the manager's
@@ -57,7 +34,7 @@ func (m *Manager) FromSequence(t *Tensor, s Sequence, name string) error {
 	}
 	q.wanted[name] = t
 	m.mu.Unlock()
-	return m.from(t, &source{name: name, seq: q})
+	return m.from(t, &source{name: name, seq: s})
 }
 
 // from makes a store the truth of t.
@@ -72,17 +49,21 @@ func (m *Manager) from(t *Tensor, src *source) error {
 	return nil
 }
 
-// stage brings the contents of t from its store to the host, from where device
-// d copies. It reads without the manager's lock.
-func (m *Manager) stage(ctx context.Context, t *Tensor, d int) error {
+// streamIn reads the contents of t from its store to the host, to memory that
+// device d copies from. It reads without the manager's lock.
+func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 	m.mu.Lock()
 	src, version := t.src, t.version
+	var seq *sequence
+	if src != nil && src.seq != nil {
+		seq = m.seqs[src.seq]
+	}
 	m.mu.Unlock()
 	if src == nil {
 		return nil // written or dropped meanwhile: the next attempt sees it
 	}
-	if src.seq != nil {
-		return m.readUpTo(src.seq, t, src.name)
+	if seq != nil {
+		return m.readUpTo(seq, t, src.name)
 	}
 	if err := m.awaitStaging(ctx, t.bytes); err != nil {
 		return err
@@ -93,8 +74,7 @@ func (m *Manager) stage(ctx context.Context, t *Tensor, d int) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h.staged = true
-	m.staged += h.bytes
+	m.host.stage(h)
 	m.install(t, h, version)
 	return nil
 }
@@ -102,7 +82,7 @@ func (m *Manager) stage(ctx context.Context, t *Tensor, d int) error {
 // readStore reads into fresh host memory.
 func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem, error) {
 	m.mu.Lock()
-	h, err := m.allocHost(t, d)
+	h, err := m.host.alloc(m.devs[d].dev, t.bytes, t.name)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -110,7 +90,7 @@ func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem
 	if err := read(h.buf.Bytes()); err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.freeHost(h)
+		m.host.free(h)
 		return nil, err
 	}
 	return h, nil
@@ -121,10 +101,10 @@ func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem
 func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 	h.version = version
 	if m.closed || t.truth != inStore || t.version != version || t.hostCurrent() {
-		m.freeHost(h)
+		m.host.free(h)
 		return
 	}
-	m.loseHost(t)
+	m.dropHost(t)
 	t.host = h
 }
 
@@ -132,21 +112,12 @@ func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 func (m *Manager) awaitStaging(ctx context.Context, bytes int64) error {
 	for {
 		m.mu.Lock()
-		m.sweepHost()
-		var wait fence
-		if m.staged+bytes > m.staging {
-			for _, h := range m.graves {
-				if h.staged && h.pins == 0 {
-					wait = append(wait, h.uses...)
-					break
-				}
-			}
-		}
+		copies := m.host.crowded(bytes)
 		m.mu.Unlock()
-		if len(wait) == 0 {
+		if len(copies) == 0 {
 			return nil
 		}
-		for _, e := range wait {
+		for _, e := range copies {
 			if err := ended(ctx, e); err != nil {
 				return err
 			}
@@ -172,15 +143,15 @@ func (m *Manager) readUpTo(q *sequence, t *Tensor, name string) error {
 		if err != nil {
 			return fmt.Errorf("stream-in of %s: %w", t.name, err)
 		}
-		if err := m.keep(q, at, bytes); err != nil {
+		if err := m.keepNext(q, at, bytes); err != nil {
 			return err
 		}
 	}
 }
 
-// keep reads the entry that a sequence is at, if a tensor waits for it, and
+// keepNext reads the entry that a sequence is at, if a tensor waits for it, and
 // makes the host its truth, since it cannot be read again.
-func (m *Manager) keep(q *sequence, name string, bytes int64) error {
+func (m *Manager) keepNext(q *sequence, name string, bytes int64) error {
 	m.mu.Lock()
 	t := q.wanted[name]
 	delete(q.wanted, name)
@@ -188,7 +159,7 @@ func (m *Manager) keep(q *sequence, name string, bytes int64) error {
 	if t != nil {
 		version = t.version
 	}
-	waits := t != nil && t.truth == inStore && t.src.seq == q && t.src.name == name
+	waits := t != nil && t.truth == inStore && t.src.seq == q.s && t.src.name == name
 	m.mu.Unlock()
 	if !waits {
 		return nil

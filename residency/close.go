@@ -1,0 +1,71 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Close waits for the copies that were queued, deletes every buffer, frees
+// every host buffer and closes the streams. Work of the caller's streams that
+// the copies wait for must have been queued. Leases still held are an error
+// that names their tensors; their memory is freed all the same. A second call
+// does nothing.
+func (m *Manager) Close() error {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil
+	}
+	m.closed = true
+	m.wake()
+	m.mu.Unlock()
+	// No copy is queued after closed was set, so streams can be ended unlocked.
+	errs := []error{m.endStreams()}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	errs = append(errs, m.leaks())
+	for _, t := range m.tensors {
+		for i := range m.devs {
+			d := &m.devs[i]
+			d.copy(t).leased = 0
+			errs = append(errs, d.discard(t, "closed"))
+		}
+		m.dropHost(t)
+		t.truth = nowhere
+	}
+	for i := range m.devs {
+		m.devs[i].trim()
+		errs = append(errs, m.devs[i].freeErr)
+	}
+	return errors.Join(append(errs, m.freeHost())...)
+}
+
+// leaks is an error naming what is still leased, or nil.
+func (m *Manager) leaks() error {
+	if len(m.leases) == 0 {
+		return nil
+	}
+	var names []string
+	for _, l := range m.leases {
+		for _, n := range l.needs {
+			names = append(names, n.Tensor.name+" on "+m.devs[n.Device].id)
+		}
+	}
+	return fmt.Errorf("close: %d lease(s) not released: %w: %s", len(m.leases), ErrLeased, strings.Join(names, ", "))
+}
+
+// freeHost frees all host memory whose copies have ended, as they have when
+// the streams are closed; what is being viewed is freed by its viewer.
+func (m *Manager) freeHost() error {
+	for _, h := range m.host.dropped {
+		for _, e := range h.uses {
+			if err := ended(context.Background(), e); err != nil {
+				m.host.freeErr = errors.Join(m.host.freeErr, err)
+			}
+		}
+	}
+	m.host.sweep()
+	return m.host.freeErr
+}

@@ -1,0 +1,97 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Fill makes a copy of data the contents of t; the truth is then on the host.
+// data has as many bytes as t's metadata says and stays the caller's.
+func (m *Manager) Fill(t *Tensor, data []byte) error {
+	if int64(len(data)) != t.bytes {
+		return fmt.Errorf("fill %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, len(data), t.meta, t.bytes)
+	}
+	return m.FillWith(t, func(dst []byte) error {
+		copy(dst, data)
+		return nil
+	})
+}
+
+// FillWith makes what write leaves in dst the contents of t; the truth is then
+// on the host. dst comes zeroed, and what write does not touch of it takes no
+// memory there; an error of write leaves t as it was.
+func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
+	buf, err := m.devs[0].dev.AllocHost(t.bytes)
+	if err != nil {
+		return fmt.Errorf("fill %s: %w", t.name, err)
+	}
+	if err := write(buf.Bytes()); err != nil {
+		return errors.Join(fmt.Errorf("fill %s: %w", t.name, err), buf.Free())
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.refill(t, "fill"); err != nil {
+		return errors.Join(err, buf.Free())
+	}
+	m.recycleStale(t, "stale")
+	t.host = m.host.record(buf, t.bytes, false)
+	t.host.version = t.version
+	return nil
+}
+
+// Feed makes the bytes of hb the contents of t, for inputs: the truth is then
+// in the caller's buffer until t is fed again or dropped. hb must not change
+// until FeedDone says so. The next Acquire or Prefetch copies it in, to a
+// fresh device buffer if the previous contents are still in use.
+func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
+	if n := int64(len(hb.Bytes())); n != t.bytes {
+		return fmt.Errorf("feed %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, n, t.meta, t.bytes)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.refill(t, "feed"); err != nil {
+		return err
+	}
+	t.host = m.host.record(hb, t.bytes, true)
+	t.host.version = t.version
+	return nil
+}
+
+// refill readies t for new contents on the host.
+func (m *Manager) refill(t *Tensor, what string) error {
+	if m.closed {
+		return fmt.Errorf("%s %s: %w", what, t.name, ErrClosed)
+	}
+	for d := range t.copies {
+		if t.copies[d].writing {
+			return fmt.Errorf("%s %s: %w for writing on %s: release it first", what, t.name, ErrLeased, m.devs[d].id)
+		}
+	}
+	m.dropHost(t)
+	t.src = nil
+	t.version++
+	t.truth = onHost
+	return nil
+}
+
+// FeedDone hands the buffer last fed to t back: after the event it may be
+// refilled, and the manager will not read it again; the truth is with the
+// device that has it. It is false while the buffer holds the only contents;
+// acquire or prefetch t first, or drop it. Ask before feeding t again.
+func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.host == nil || !t.host.fed {
+		return t.fedDone, true
+	}
+	for d := range t.copies {
+		if t.current(&t.copies[d]) {
+			t.truth = d
+			m.dropHost(t)
+			return t.fedDone, true
+		}
+	}
+	return device.Event{}, false
+}

@@ -1,0 +1,65 @@
+package residency
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Mode is how a task uses a tensor.
+type Mode uint8
+
+// The modes. Write leaves the old contents undefined; ReadWrite changes them in
+// place.
+const (
+	Read Mode = 1 << iota
+	Write
+	ReadWrite = Read | Write
+)
+
+func (m Mode) reads() bool  { return m&Read != 0 }
+func (m Mode) writes() bool { return m&Write != 0 }
+
+// String is "read", "write" or "read-write".
+func (m Mode) String() string {
+	switch m {
+	case Read:
+		return "read"
+	case Write:
+		return "write"
+	case ReadWrite:
+		return "read-write"
+	}
+	return fmt.Sprintf("mode(%d)", uint8(m))
+}
+
+// Need is a tensor that a task needs on a device, given by its index. The same
+// tensor may be needed twice on one device: both get the same buffer, and the
+// modes add up.
+type Need struct {
+	Tensor *Tensor
+	Device int
+	Mode   Mode
+}
+
+// copy is the tensor's copy on the device.
+func (n *Need) copy() *devCopy { return &n.Tensor.copies[n.Device] }
+
+// Lease keeps a task's tensors where they are, from Acquire to Release. The
+// zero Lease is ready for use, and it is reused without allocating. It belongs
+// to one goroutine.
+type Lease struct {
+	Buffers []device.Buffer // per need, valid until Release
+
+	held   bool
+	stream device.Stream
+	needs  []Need
+}
+
+// want is a distinct tensor and device among the needs of an attempt.
+type want struct {
+	t    *Tensor
+	d    *devState
+	c    *devCopy // of t on d
+	mode Mode
+}

@@ -1,0 +1,71 @@
+package residency
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Release ends a lease. done marks the end of the task's work: each tensor that
+// it wrote has its truth on the task's device from then on, a version later,
+// and its other copies are stale.
+func (m *Manager) Release(l *Lease, done device.Event) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.unlist(l); err != nil {
+		return err
+	}
+	for i := range l.needs {
+		n := &l.needs[i]
+		c := n.copy()
+		c.leased--
+		c.readers.add(done)
+	}
+	for i := range l.needs {
+		n := &l.needs[i]
+		t := n.Tensor
+		if c := n.copy(); c.writing {
+			t.version++
+			c.writing = false
+			c.arrive(t.version, done)
+			t.truth, t.src = n.Device, nil
+			m.dropHost(t)
+		}
+		m.recycleStale(t, "stale")
+	}
+	return nil
+}
+
+// Abandon ends a lease whose task was not queued: nothing counts as used or
+// written. Contents that were to be written keep what they had.
+func (m *Manager) Abandon(l *Lease) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.unlist(l); err != nil {
+		return err
+	}
+	for i := range l.needs {
+		n := &l.needs[i]
+		c := n.copy()
+		c.leased--
+		c.writing = false
+	}
+	for i := range l.needs {
+		m.recycleStale(l.needs[i].Tensor, "abandoned")
+	}
+	return nil
+}
+
+// unlist takes l off the list of held leases.
+func (m *Manager) unlist(l *Lease) error {
+	i := slices.Index(m.leases, l)
+	if i < 0 {
+		return fmt.Errorf("release: %w", ErrNotHeld)
+	}
+	m.leases = slices.Delete(m.leases, i, i+1)
+	l.held, l.stream = false, nil
+	l.Buffers = l.Buffers[:0]
+	m.wake()
+	return nil
+}

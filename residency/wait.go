@@ -1,0 +1,70 @@
+package residency
+
+import (
+	"context"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// pause says what an attempt must wait for, without the lock, before it is
+// made again.
+type pause struct {
+	kind  pauseKind
+	event device.Event // forEvent
+	t     *Tensor      // forStore: what to read
+	d     int          // forStore: for which device
+}
+
+type pauseKind uint8
+
+const (
+	none pauseKind = iota
+	forEvent
+	forRelease
+	forStore
+)
+
+// retry makes attempts, with the lock, until one succeeds or fails, and waits
+// between them, without the lock.
+func (m *Manager) retry(ctx context.Context, attempt func() (pause, error)) error {
+	for {
+		p, err := attempt()
+		if err != nil || p.kind == none {
+			return err
+		}
+		if err := m.sitOut(ctx, p); err != nil {
+			return err
+		}
+	}
+}
+
+// sitOut waits for p with the lock given up, and takes it again.
+func (m *Manager) sitOut(ctx context.Context, p pause) error {
+	if p.kind == forRelease && m.freed == nil {
+		m.freed = make(chan struct{})
+	}
+	freed := m.freed
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	switch p.kind {
+	case forEvent:
+		return ended(ctx, p.event)
+	case forRelease:
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	case forStore:
+		return m.streamIn(ctx, p.t, p.d)
+	}
+	return nil
+}
+
+// wake lets those go on who wait for a lease to end.
+func (m *Manager) wake() {
+	if m.freed != nil {
+		close(m.freed)
+		m.freed = nil
+	}
+}
