@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
@@ -21,6 +22,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := console.NewStream(stdout), console.NewStream(stderr)
 	stop := &signals.Stop{}
+	defer signals.FailOnClosedPipe()()
 	ctx, undo := stop.Watch(context.Background(), errs)
 	defer undo()
 	cmd := newRoot(stop)
@@ -33,6 +35,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	code := cli.ExitCode(err)
 	switch {
+	case errors.Is(err, syscall.EPIPE) && errors.Is(out.Err(), syscall.EPIPE):
+		return cli.ExitPipe // as when "| head" has seen enough: no error to print
 	case code == cli.ExitFailure && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "trainer: interrupted")
 	case err != nil:

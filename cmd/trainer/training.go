@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
@@ -68,6 +69,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	if t.quiet {
 		out, notes = io.Discard, nil
 	}
+	out = console.NewProgress(out, func(err error) {
+		fmt.Fprintf(notes, "standard output: %v: printing ends, the run goes on\n", err)
+	})
 	done := progress.Wait(ctx, notes, "planning")
 	run, err := openInTime(ctx, cfg, o)
 	done()

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -75,6 +78,44 @@ func TestSignalPromisesToSave(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("started %v: it says %q, want %q", started, got, want)
+		}
+	}
+}
+
+// Once nobody reads what a run prints, a signal still has it save, as after
+// Ctrl-C in trainer train … | tee log.
+func TestStopsWithoutReaders(t *testing.T) {
+	for _, both := range []bool{false, true} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "long.yaml"), []byte("data: digits\nmodel: {preset: mlp, hidden: [32]}\ntrain: {epochs: 100000, log_every: 1}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		trainer := exec.Command("trainer", "train", "long.yaml", "--run", "r")
+		trainer.Dir = dir
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trainer.Stdout = write
+		if both {
+			trainer.Stderr = write
+		}
+		if err := errors.Join(trainer.Start(), write.Close()); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(read)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "step 3 ") {
+		}
+		if err := errors.Join(lines.Err(), read.Close(), trainer.Process.Signal(syscall.SIGINT)); err != nil {
+			t.Fatal(err)
+		}
+		if err := trainer.Wait(); trainer.ProcessState.ExitCode() != cli.ExitStopped {
+			t.Errorf("stderr closed, too: %v: %v, want exit code %d", both, err, cli.ExitStopped)
+		}
+		verify := exec.Command("trainer", "checkpoints", "verify", "r")
+		verify.Dir = dir
+		if out, err := verify.CombinedOutput(); err != nil || !strings.Contains(string(out), "all whole") {
+			t.Errorf("stderr closed, too: %v: %v: %s", both, err, out)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 const (
 	ExitOK      = 0
 	ExitFailure = 1
-	ExitUsage   = 2  // a mistake on the command line or in a config
-	ExitStopped = 75 // stopped by a signal or --max-time; saved, if there was anything to save
+	ExitUsage   = 2   // a mistake on the command line or in a config
+	ExitStopped = 75  // stopped by a signal or --max-time; saved, if there was anything to save
+	ExitPipe    = 141 // nobody reads standard output any more, as a shell reports it
 )
 
 // usageError is a mistake on the command line.
