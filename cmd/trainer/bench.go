@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,10 @@ func benchList() string {
 // looked up, and the options tried, before anything runs.
 func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
 	var ws []bench.Workload
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, cli.Usagef("%s is named twice: a workload is measured once; --seconds measures it longer", name)
+		}
 		w, err := bench.Lookup(name)
 		if err != nil {
 			return nil, cli.Usage(err)
