@@ -47,7 +47,7 @@ var mayImport = map[string][]string{
 	"internal/golden":                  {},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},
-	"cmd/trainer/internal/cli":         {},
+	"cmd/trainer/internal/cli":         {"configs"},
 	"cmd/trainer/internal/signals":     {"cmd/trainer/internal/cli", "cmd/trainer/internal/console"},
 	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
 	"cmd/trainer/internal/runs":        {"checkpoint", "configs", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress"},

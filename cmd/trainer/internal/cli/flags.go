@@ -3,16 +3,27 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/berth-ml/berth/configs"
 )
 
 // FlagError words a mistake about a flag of c.
 func FlagError(c *cobra.Command, err error) error {
 	var bad *pflag.InvalidValueError
-	if errors.As(err, &bad) {
-		err = fmt.Errorf("--%s %s: expected %s", bad.GetFlag().Name, bad.GetValue(), expected(bad.GetFlag().Value.Type()))
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &bad):
+		f := bad.GetFlag()
+		err = fmt.Errorf("--%s %s: expected %s", f.Name, bad.GetValue(), expected(f.Value.Type()))
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name := unknown.GetSpecifiedName()
+		if meant := meantBy(c, name); meant != "" {
+			return Usagef("unknown flag: --%s; did you mean %s?", name, meant)
+		}
 	}
 	return Usagef("%w: see %s --help", err, c.CommandPath())
 }
@@ -32,4 +43,30 @@ func expected(kind string) string {
 		return "true or false"
 	}
 	return kind
+}
+
+// meantBy names the flag or the config's key that an unknown flag of c may
+// stand for; "" for none.
+func meantBy(c *cobra.Command, name string) string {
+	var keys []string
+	if c.Flags().Lookup("set") != nil {
+		keys = configs.KeysNear(name)
+	}
+	if flag := nearest(name, flagNames(c)); flag != "" && !exact(name, keys) {
+		return "--" + flag
+	}
+	for i, k := range keys {
+		keys[i] = "--set " + k + "=…"
+	}
+	return strings.Join(keys, " or ")
+}
+
+// exact reports whether the keys end in a name, and do not only resemble it.
+func exact(name string, keys []string) bool {
+	return len(keys) > 0 && (keys[0] == name || strings.HasSuffix(keys[0], "."+name))
+}
+
+func flagNames(c *cobra.Command) (names []string) {
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
 }
