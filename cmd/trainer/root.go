@@ -22,7 +22,8 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(cli.FlagError)
 	cli.Group(root)
+	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), evalCommand(), predictCommand(), planCommand(),
-		configsCommand(), devicesCommand(), checkpoints.Command(), benchCommand())
+		configsCommand(), devicesCommand(), checkpoints.Command(), benchCommand(), versionCommand())
 	return root
 }

@@ -23,7 +23,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 		}
 	}
 	visit(root)
-	for _, name := range []string{"train", "resume", "eval", "predict", "plan", "configs", "devices", "checkpoints", "bench"} {
+	for _, name := range []string{"train", "resume", "eval", "predict", "plan", "configs", "devices", "checkpoints", "bench", "version"} {
 		if c, _, err := root.Find([]string{name}); err != nil || c.Name() != name {
 			t.Errorf("there is no command %s", name)
 		}
