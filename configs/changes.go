@@ -1,0 +1,97 @@
+package configs
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Change is a key of the identity whose value differs between two configs. An
+// empty value stands for a key that is not set.
+type Change struct{ Key, Then, Now string }
+
+// String is "train.batch was 32, is 64".
+func (c Change) String() string {
+	return fmt.Sprintf("%s was %s, is %s", c.Key, cmp.Or(c.Then, "not set"), cmp.Or(c.Now, "not set"))
+}
+
+// Changes compares the identities of two resolved configs, key by key in the
+// order of the config. For a layer whose type changed, the type stands for all
+// its keys. The error is ErrInvalid where one of the texts is no config.
+func Changes(then, now []byte) ([]Change, error) {
+	before, err := identityOf(then)
+	if err != nil {
+		return nil, err
+	}
+	after, err := identityOf(now)
+	if err != nil {
+		return nil, err
+	}
+	was, is := byKey(before), byKey(after)
+	seen := map[string]bool{}
+	var out []Change
+	other := "\x00" // prefix of the layer whose type changed; no key begins with this one
+	for _, s := range slices.Concat(after, before) {
+		then, had := was[s.Key]
+		now, has := is[s.Key]
+		if then == now && had == has || strings.HasPrefix(s.Key, other) {
+			continue
+		}
+		if !seen[s.Key] {
+			out = append(out, Change{s.Key, then, now})
+		}
+		seen[s.Key] = true
+		if layer, ok := strings.CutSuffix(s.Key, "].type"); ok {
+			other = layer + "]."
+		}
+	}
+	return out, nil
+}
+
+// Summary joins changes into one line: the first six, and the number of the
+// rest.
+func Summary(list []Change) string {
+	const most = 6
+	var lines []string
+	for _, c := range list[:min(most, len(list))] {
+		lines = append(lines, c.String())
+	}
+	if more := len(list) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func byKey(settings []Setting) map[string]string {
+	out := make(map[string]string, len(settings))
+	for _, s := range settings {
+		out[s.Key] = s.Value
+	}
+	return out
+}
+
+func identityOf(text []byte) ([]Setting, error) {
+	c, err := Parse("config", text, Overlay{})
+	if err != nil {
+		return nil, err
+	}
+	return c.Settings()
+}
+
+// Rooted is the config with its paths absolute, so that it means the same data
+// from any working directory. Data inside the binary ("builtin:…") has no path.
+func (c *Config) Rooted() (*Config, error) {
+	path := c.Data.Path
+	if path == "" || strings.HasPrefix(path, "builtin:") {
+		return c, nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data.path %s: %w", path, err)
+	}
+	out := *c
+	out.Data.Path = full
+	return &out, nil
+}

@@ -1,0 +1,71 @@
+package configs_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/configs"
+)
+
+// A change of layers is told by their places.
+func TestChangesOfLayers(t *testing.T) {
+	const head = "data: digits\nmodel:\n  layers:\n    - flatten\n    - residual:\n        - {type: dense, units: 64}\n"
+	text := func(units string, more ...string) []byte {
+		c, err := configs.Parse("x.yaml", []byte(strings.Replace(head, "units: 64", units, 1)+strings.Join(more, "")+"    - {type: dense, name: last, units: 10}\n"), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	for want, now := range map[string][]byte{
+		"": text("units: 64"),
+		"model.layers[1].layers[0].units was 64, is 32":                                       text("units: 32"),
+		"model.layers[2].type was dense, is relu; model.layers[3].type was not set, is dense": text("units: 64", "    - relu\n"),
+	} {
+		list, err := configs.Changes(text("units: 64"), now)
+		if got := configs.Summary(list); err != nil || got != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	if _, err := configs.Changes([]byte("data: {"), text("units: 64")); err == nil {
+		t.Error("a text that is no config is compared")
+	}
+}
+
+// Of many changes the first few are told, and how many more there are.
+func TestSummary(t *testing.T) {
+	list := make([]configs.Change, 9)
+	for i := range list {
+		list[i] = configs.Change{Key: string(rune('a' + i)), Then: "1", Now: "2"}
+	}
+	if got := configs.Summary(list); strings.Count(got, " was ") != 6 || !strings.HasSuffix(got, "; and 3 more") {
+		t.Errorf("got %q", got)
+	}
+	if got := configs.Summary(list[:6]); strings.Count(got, " was ") != 6 || strings.Contains(got, "more") {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestRooted(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"":                           "",
+		"a/b.csv":                    filepath.Join(here, "a/b.csv"),
+		filepath.Join(here, "b.csv"): filepath.Join(here, "b.csv"),
+		"builtin:shakespeare":        "builtin:shakespeare",
+	} {
+		c := &configs.Config{Data: configs.Data{Path: path}}
+		got, err := c.Rooted()
+		if err != nil || got.Data.Path != want || c.Data.Path != path {
+			t.Errorf("%q: got %q, want %q; the config has %q now; %v", path, got.Data.Path, want, c.Data.Path, err)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package partition
+
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// SameCut cuts another graph of a model, such as its evaluation, into the
+// stages of a plan, for one microbatch at a time. A block without a node in the
+// graph, such as dropout outside training, is left out. Stop is asked now and
+// then, and ends the planning with its error; nil means never.
+func SameCut(p *Plan, g *graph.Graph, devices []device.Spec, stop func() error) (*Plan, error) {
+	blocks := map[string]bool{}
+	for _, n := range g.Nodes {
+		if n.Layer != nil {
+			blocks[n.Layer.Block] = true
+		}
+	}
+	o := Options{Devices: devices, Microbatches: 1, InFlight: func(int, int) int { return 1 }, Stop: stop}
+	for _, s := range p.Stages {
+		var stage []string
+		for _, b := range s.Blocks {
+			if blocks[b] {
+				stage = append(stage, b)
+			}
+		}
+		if len(stage) > 0 {
+			o.Stages = append(o.Stages, stage)
+		}
+	}
+	return New(g, o)
+}
