@@ -20,6 +20,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -263,7 +264,7 @@ func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
 		t.Errorf("eval gives %v, %v, training had %v, %v", res.Loss, *res.Accuracy, *rep.Final.ValLoss, *rep.Final.ValAccuracy)
 	}
 	n := 0
-	err = r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
+	_, err = r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
 		if p.Index != n || p.Class == nil || len(p.Values) != 10 {
 			return fmt.Errorf("prediction %d is %+v", n, p)
 		}
@@ -312,7 +313,7 @@ func TestAFreshRunThatCannotStartDeletesNothing(t *testing.T) {
 // gets at the checkpoints that it deletes, nor at those that it begins.
 func TestAFreshRunLetsNobodyIn(t *testing.T) {
 	dir := t.TempDir()
-	path := berth.CheckpointPath(dir)
+	path := rundir.CheckpointPath(dir)
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	for range 10 {
 		var began atomic.Bool
@@ -372,7 +373,7 @@ func TestPredictNeedsNoTrainingData(t *testing.T) {
 		t.Fatal(err)
 	}
 	var labels []string
-	err = r.Predict(t.Context(), w, file, func(p berth.Prediction) error {
+	_, err = r.Predict(t.Context(), file, func(p berth.Prediction) error {
 		labels = append(labels, p.Label)
 		return nil
 	})

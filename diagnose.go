@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -36,13 +35,13 @@ func (t *trainer) explain(err error) error {
 
 // lastGood says where to go on from.
 func (t *trainer) lastGood() string {
-	list, _, err := t.db.List()
+	list, _, err := t.dir.DB.List()
 	if err != nil || len(list) == 0 {
 		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
 	}
 	m := list[len(list)-1]
 	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it, and begin a run from it (--init) with a lower learning rate or with optimizer.clip_norm",
-		m.Step, t.db.Path())
+		m.Step, t.dir.DB.Path())
 }
 
 // diagnose runs the failed step's forward pass again, checking every value.
@@ -50,11 +49,10 @@ func (t *trainer) lastGood() string {
 // those of the step's beginning, since no update ran after the failure.
 func (t *trainer) diagnose(failed executor.Ticket) error {
 	ctx := context.Background()
-	i := slices.IndexFunc(t.queued, func(q queued) bool { return q.ticket == failed })
-	if i < 0 {
+	batch, ok := t.feed.Failed(failed)
+	if !ok {
 		return fmt.Errorf("BUG: step %d is not under way", failed)
 	}
-	batch := t.feed.batch(t.queued[i].batch)
 	weights, err := t.pullVars(ctx)
 	if err != nil {
 		return err

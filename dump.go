@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
@@ -51,7 +52,7 @@ func (t *trainer) newDumper() (*dumper, error) {
 		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),
 	}
 	for name, text := range files {
-		err := WriteOutput(filepath.Join(t.opt.Dump, name), func(w io.Writer) error {
+		err := rundir.WriteOutput(filepath.Join(t.opt.Dump, name), func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})
@@ -136,7 +137,7 @@ type traceEvent struct {
 func (t *tracer) write(path string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return WriteOutput(path, func(w io.Writer) error {
+	return rundir.WriteOutput(path, func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(map[string]any{"traceEvents": t.events()})
 	})
 }

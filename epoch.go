@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -39,39 +41,30 @@ func (t *trainer) endEpoch(ctx context.Context, epoch int) error {
 		}
 		e.ValLoss, e.ValAccuracy = &res.Loss, res.Accuracy
 	}
-	t.at.Last = e
-	t.watch(e)
-	err := t.metrics.write(epochLine{e.Epoch, e.Step, e.TrainLoss, e.TrainAccuracy, e.ValLoss, e.ValAccuracy, t.RMSE(e.ValLoss), e.SamplesPerS})
+	t.at.EndEpoch(runstate.Epoch(e), t.Config)
+	err := t.dir.Metrics.Write(rundir.EpochLine{
+		Epoch: e.Epoch, Step: e.Step, TrainLoss: e.TrainLoss, TrainAccuracy: e.TrainAccuracy,
+		ValLoss: e.ValLoss, ValAccuracy: e.ValAccuracy, RMSE: t.RMSE(e.ValLoss), SamplesPerS: e.SamplesPerS,
+	})
 	if err != nil {
 		return err
 	}
-	t.flushMetrics()
+	t.dir.Metrics.Flush()
 	t.opt.Observer.epoch(e)
+	if t.stoppedEarly() {
+		t.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", t.at.Watched.Metric, t.at.Watched.Bad))
+	}
 	return t.save(ctx)
 }
 
 // evaluate goes over the validation part. Where the loss is not finite, hint
 // says what to do.
-func (t *trainer) evaluate(ctx context.Context, hint func() string) (Evaluation, error) {
-	res, err := t.eval.run(ctx)
+func (t *trainer) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
+	res, err := t.eval.Run(ctx)
 	if err == nil && (math.IsNaN(res.Loss) || math.IsInf(res.Loss, 0)) {
 		err = fmt.Errorf("step %d: the validation loss is %v, %w; %s", t.at.Step, res.Loss, ErrNonFinite, hint())
 	}
 	return res, err
-}
-
-// metrics are the epoch's values by name.
-func (e Epoch) metrics() map[string]float64 {
-	m := map[string]float64{}
-	for name, v := range map[string]*float64{
-		"train_loss": e.TrainLoss, "train_accuracy": e.TrainAccuracy,
-		"val_loss": e.ValLoss, "val_accuracy": e.ValAccuracy,
-	} {
-		if v != nil {
-			m[name] = *v
-		}
-	}
-	return m
 }
 
 // trainMetrics logs the epoch's steps and takes their mean.
@@ -95,7 +88,7 @@ func (t *trainer) meanOfRing(ctx context.Context, name string) (*float64, error)
 	if x == nil {
 		return nil, nil
 	}
-	v, err := floats(ctx, t.rt.Residency, residency.Epoch, x)
+	v, err := t.rt.Floats(ctx, residency.Epoch, x)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +107,7 @@ func (t *trainer) meanOfRing(ctx context.Context, name string) (*float64, error)
 // all of them at an epoch's end when log_every is 0, otherwise those that are
 // due.
 func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) error {
-	ring, err := floats(ctx, t.rt.Residency, why, t.prog.Var(models.LossRing))
+	ring, err := t.rt.Floats(ctx, why, t.prog.Var(models.LossRing))
 	if err != nil {
 		return err
 	}
@@ -126,60 +119,16 @@ func (t *trainer) log(ctx context.Context, why residency.Reason, epoch int) erro
 		}
 		loss := float64(ring[(step-1)%len(ring)])
 		t.losses = append(t.losses, loss)
-		if err := t.metrics.write(stepLine{Step: step, Epoch: epoch, Loss: loss}); err != nil {
+		if err := t.dir.Metrics.Write(rundir.StepLine{Step: step, Epoch: epoch, Loss: loss}); err != nil {
 			return err
 		}
 		t.opt.Observer.logged(Step{Step: step, Epoch: epoch, InEpoch: step - t.at.Began, Loss: loss})
 	}
 	t.at.Logged = t.at.Step
-	t.flushMetrics()
+	t.dir.Metrics.Flush()
 	return nil
-}
-
-// watch keeps the best value of the watched metrics and decides on early
-// stopping.
-func (t *trainer) watch(e Epoch) {
-	c, metrics := t.Config, e.metrics()
-	best := c.Checkpoint.Best
-	if v, ok := metrics[best]; ok && improves(best, v, t.at.Best.Value, 0, t.at.Best.Metric == best) {
-		t.at.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
-	}
-	es := c.EarlyStopping
-	v, ok := metrics[es.Metric]
-	if es.Patience == 0 || !ok {
-		return
-	}
-	w := &t.at.Watched
-	if w.Metric != es.Metric || w.Best == nil || improves(es.Metric, v, *w.Best, es.MinDelta, true) {
-		*w = watched{Metric: es.Metric, Best: &v}
-		return
-	}
-	w.Bad++
-	if t.stoppedEarly() {
-		t.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", es.Metric, w.Bad))
-	}
 }
 
 // stoppedEarly reports whether the watched metric has not improved for as many
 // epochs as the config is patient.
-func (t *trainer) stoppedEarly() bool {
-	es, w := t.Config.EarlyStopping, t.at.Watched
-	return es.Patience > 0 && w.Metric == es.Metric && w.Bad >= es.Patience
-}
-
-// minimized tells whether less of a metric is better.
-func minimized(metric string) bool { return metric == "val_loss" }
-
-// improves tells whether a value is better than the best by more than delta.
-// The first value that is a number always is.
-func improves(metric string, v, best, delta float64, have bool) bool {
-	switch {
-	case math.IsNaN(v):
-		return false
-	case !have:
-		return true
-	case minimized(metric):
-		return v < best-delta
-	}
-	return v > best+delta
-}
+func (t *trainer) stoppedEarly() bool { return t.at.StoppedEarly(t.Config.EarlyStopping) }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
@@ -19,11 +21,12 @@ import (
 var (
 	ErrOptions       = errors.New("these options do not go together")
 	ErrData          = errors.New("the data cannot be used")
-	ErrHasCheckpoint = errors.New("the run folder holds a checkpoint")
-	ErrNoCheckpoint  = errors.New("no checkpoint")
-	ErrChanged       = errors.New("the run has changed since the checkpoint")
-	ErrInit          = errors.New("the initial weights cannot be used")
-	ErrOutput        = errors.New("this is no file to write to")
+	ErrHasCheckpoint = rundir.ErrHasCheckpoint
+	ErrNoCheckpoint  = rundir.ErrNoCheckpoint
+	ErrFolder        = rundir.ErrFolder
+	ErrOutput        = rundir.ErrOutput
+	ErrChanged       = initial.ErrChanged
+	ErrInit          = initial.ErrInit
 )
 
 // ErrClosed is returned by the methods of a closed Run.
@@ -62,25 +65,13 @@ func IsUsage(err error) bool {
 	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrEnvironment,
-		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrChanged, ErrInit, ErrOutput,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrEnvironment,
+		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
+		rundir.ErrPick, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {
 		if errors.Is(err, cause) {
 			return true
 		}
 	}
 	return false
-}
-
-// usable refuses a closed run, and devices that give no results back.
-func (r *Run) usable() error {
-	if len(r.devs) == 0 {
-		return ErrClosed
-	}
-	for _, s := range r.Plan.Stages {
-		if spec := r.devs[s.Device].Spec(); !spec.CopyOut {
-			return fmt.Errorf("%w: %s (%s) gives nothing back, neither losses nor weights: it is for planning and tests", ErrOptions, spec.ID, spec.Description)
-		}
-	}
-	return nil
 }

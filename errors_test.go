@@ -53,7 +53,7 @@ func TestPredictGivesEveryProbability(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, text)
 	train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 1})
-	err := r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
+	_, err := r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
 		var sum float32
 		for _, v := range p.Values {
 			sum += v

@@ -38,7 +38,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	classes := 0
-	err = run.Predict(ctx, best, "", func(p berth.Prediction) error {
+	_, err = run.Predict(ctx, best, "", func(p berth.Prediction) error {
 		classes = len(p.Values)
 		return nil
 	})

@@ -6,13 +6,15 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 )
 
 // imported adds to the run in dir a checkpoint that is its newest with the
 // weights of its oldest.
 func imported(t *testing.T, dir string) {
 	t.Helper()
-	db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func imported(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	was := base.Manifest
-	id, err := berth.ImportWeights(t.Context(), db, base, file, "")
+	id, err := runstate.Import(t.Context(), db, base, file, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
@@ -120,7 +119,7 @@ func (t *trainer) saveReport() SaveReport {
 func (t *trainer) finish() (*Report, error) {
 	ctx := context.Background()
 	t.rt.Residency.Unseal()
-	hash, err := weightsHash(ctx, t.rt, t.prog)
+	hash, err := t.prog.WeightsHash(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -152,12 +151,8 @@ func (t *trainer) finish() (*Report, error) {
 
 // reportBefore is the report that the run folder has, nil if there is none.
 func (t *trainer) reportBefore() *Report {
-	b, err := os.ReadFile(filepath.Join(t.opt.Dir, reportName))
-	if err != nil {
-		return nil
-	}
 	rep := &Report{}
-	if json.Unmarshal(b, rep) != nil {
+	if json.Unmarshal(t.dir.Report(), rep) != nil {
 		return nil
 	}
 	return rep
@@ -268,13 +263,13 @@ func (t *trainer) writeReport(rep *Report) error {
 		return err
 	}
 	b = append(b, '\n')
-	if err := replaceFile(filepath.Join(t.opt.Dir, reportName), b); err != nil {
+	if err := t.dir.SetReport(b); err != nil {
 		return err
 	}
 	if t.opt.Report == "" {
 		return nil
 	}
-	return WriteOutput(t.opt.Report, func(w io.Writer) error {
+	return rundir.WriteOutput(t.opt.Report, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
@@ -142,18 +143,18 @@ func (s *saver) byNeed(g *graph.Graph) {
 
 // manifest says where the run stands.
 func (t *trainer) manifest() (m checkpoint.Manifest, err error) {
-	extra, err := json.Marshal(savedState{t.at, t.Data.Info})
+	extra, err := json.Marshal(runstate.State{Progress: t.at, Data: t.Data.Info})
 	if err != nil {
 		return m, err
 	}
-	text, err := t.Config.YAML()
+	text, err := rootedText(t.Config)
 	if err != nil {
 		return m, err
 	}
 	prints, err := t.fingerprints()
 	return checkpoint.Manifest{
 		Step: t.at.Step, Epoch: t.at.Epoch, Index: t.at.Index, Fingerprints: prints,
-		Metrics: t.metricsNow(), Best: t.at.Best, Extra: extra, Config: text,
+		Metrics: t.at.Metrics(), Best: t.at.Best, Extra: extra, Config: text,
 	}, err
 }
 
@@ -165,8 +166,8 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 		return one
 	}
 	one.copy = time.Since(start)
-	if one.id, one.err = t.db.Save(ctx, m, src); one.err == nil {
-		one.err = t.db.InPlace() // or the run would go on for nothing
+	if one.id, one.err = t.dir.DB.Save(ctx, m, src); one.err == nil {
+		one.err = t.dir.DB.InPlace() // or the run would go on for nothing
 	}
 	if one.err != nil {
 		return one
@@ -180,9 +181,9 @@ func (t *trainer) write(ctx context.Context, m checkpoint.Manifest, src *stagedS
 // damaged. What goes wrong with that costs room, and no checkpoint.
 func (t *trainer) tidy(one *savedOne) (err error) {
 	k, ctx := t.Config.Checkpoint.Keep, t.leisure
-	_, one.damaged, err = t.db.Prune(ctx, checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every})
+	_, one.damaged, err = t.dir.DB.Prune(ctx, checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every})
 	if err == nil && !t.saves.untidy {
-		one.tidied, err = t.db.Tidy(ctx)
+		one.tidied, err = t.dir.DB.Tidy(ctx)
 	}
 	if err != nil && errors.Is(err, ctx.Err()) { // the run is to end now: the next one tidies up
 		one.tidied, err = false, nil
@@ -227,7 +228,7 @@ func (t *trainer) saved(one savedOne) error {
 		s.untidy = true
 		t.opt.Observer.note(fmt.Sprintf("checkpoint at step %d is saved, though tidying up after it failed, and its file stays larger than it need be: %v", one.step, one.untidy))
 	case one.tidied && one.untidy == nil:
-		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.db.Path()))
+		t.opt.Observer.note(fmt.Sprintf("compacted %s", t.dir.DB.Path()))
 	}
 	t.opt.Observer.saved(Saved{Step: one.step, ID: one.id, Bytes: one.bytes, Time: one.save})
 	return nil

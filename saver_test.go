@@ -15,12 +15,13 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
 // contents reads all of a run's newest checkpoint, or of that of a step.
 func contents(t *testing.T, dir string, step int) map[string][]byte {
 	t.Helper()
-	db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func TestFailedSaveEndsTheRun(t *testing.T) {
 		o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Saved: func(s berth.Saved) {
 			if s.Step == 3 && !limited {
 				limited = true
-				limitFiles(t, berth.CheckpointPath(dir))
+				limitFiles(t, rundir.CheckpointPath(dir))
 			}
 		}}}
 		_, err := r.Train(t.Context(), o)
@@ -168,7 +169,7 @@ func TestFolderWithADamagedCheckpointIsNotBegunAnew(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
-		path := berth.CheckpointPath(dir)
+		path := rundir.CheckpointPath(dir)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +215,7 @@ func TestResumeFindsWhatDamageHides(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
-		path := berth.CheckpointPath(dir)
+		path := rundir.CheckpointPath(dir)
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -238,7 +239,7 @@ func TestTidyingThatFailsIsANote(t *testing.T) {
 	wide := strings.Replace(everything, "units: 24, activation: tanh}", "units: 24, activation: tanh}\n    - {type: dense, units: 30000}\n    - {type: dense, units: 24}", 1)
 	dir := t.TempDir()
 	train(t, open(t, wide, "checkpoint.every=1", "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
-	inTheWay := filepath.Join(berth.CheckpointPath(dir)+".berth-compact", "x")
+	inTheWay := filepath.Join(rundir.CheckpointPath(dir)+".berth-compact", "x")
 	if err := os.MkdirAll(inTheWay, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,13 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
 // stepsOf are the steps of a run's checkpoints.
 func stepsOf(t *testing.T, dir string) (steps []int) {
 	t.Helper()
-	db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func stepsOf(t *testing.T, dir string) (steps []int) {
 func damageStep(t *testing.T, dir string, step int) {
 	t.Helper()
 	was := contents(t, dir, step)["fc1.weight"][:64]
-	path := berth.CheckpointPath(dir)
+	path := rundir.CheckpointPath(dir)
 	b, err := os.ReadFile(path)
 	if err != nil || !bytes.Contains(b, was) {
 		t.Fatalf("the weights of step %d are not found: %v", step, err)
@@ -103,7 +104,7 @@ func TestRunsWaitForReaders(t *testing.T) {
 	dir := t.TempDir()
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	for _, o := range []berth.TrainOptions{{Dir: dir, Resume: true, MaxSteps: 2}, {Dir: dir, Fresh: true, MaxSteps: 2}} {
-		db, err := checkpoint.Open(berth.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+		db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,10 +128,14 @@ func TestEvalSaysWhatItSkipped(t *testing.T) {
 	train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
 	damageStep(t, dir, 2)
 	r := open(t, everything)
-	if _, err := r.Eval(t.Context(), berth.Weights{Dir: dir}); err != nil {
+	res, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Skipped) != 1 || r.Skipped[0].ID != 2 || !errors.Is(r.Skipped[0].Err, checkpoint.ErrDamaged) {
-		t.Errorf("skipped %v", r.Skipped)
+	if s := res.Weights.Skipped; len(s) != 1 || s[0].ID != 2 || !errors.Is(s[0].Err, checkpoint.ErrDamaged) {
+		t.Errorf("skipped %v", s)
+	}
+	if res.Weights.ID != 1 || res.Weights.Step != 1 {
+		t.Errorf("used %+v", res.Weights)
 	}
 }

@@ -5,15 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -73,30 +81,22 @@ func (o TrainOptions) check() error {
 // trainer is one call of Train.
 type trainer struct {
 	*Run
+	*setup
 	opt     TrainOptions
+	dir     *rundir.Folder
 	rt      *executor.Runtime
 	prog    *executor.Program
-	eval    *evaluator // nil without a validation part
-	feed    *feeder
-	db      *checkpoint.DB
-	claim   *checkpoint.Claim // of a run that begins anew, until it has replaced the file
-	metrics *metricsFile
+	eval    *infer.Evaluator // nil without a validation part
+	feed    *feed.Feeder
 	dump    *dumper
-	given   *initialiser // of a run that begins
-	at      progress
+	given   *initial.Values // of a run that begins
+	at      runstate.Progress
 	losses  []float64 // of every logged step
 	clock   stepClock
 	saves   saver
 	between time.Duration   // the longest that evaluating and saving took
 	first   int             // steps taken before this call
 	leisure context.Context // ends when someone wants the run to end soon
-	queued  []queued        // steps whose slots are not yet returned
-}
-
-// queued is a step under way.
-type queued struct {
-	ticket executor.Ticket
-	batch  datasets.Batch
 }
 
 // Train trains until the config's epochs, MaxSteps or early stopping, and
@@ -106,7 +106,7 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
 	if o.Began.IsZero() {
 		o.Began = time.Now()
 	}
-	t := &trainer{Run: r, opt: o}
+	t := &trainer{Run: r, setup: r.setup, opt: o}
 	rep, err := t.run(ctx)
 	return rep, errors.Join(err, t.close())
 }
@@ -179,12 +179,12 @@ func (t *trainer) open(ctx context.Context) error {
 		return err
 	}
 	if t.Data.Val != nil {
-		if t.eval, err = t.newEvaluator(ctx, t.rt, t.Data.Val); err != nil {
+		if t.eval, err = infer.NewEvaluator(ctx, t.rt, t.model(), t.Data.Val); err != nil {
 			return err
 		}
 	}
-	t.feed, err = newFeeder(t.devs[t.Plan.Stages[0].Device], t.prog, t.Data.Train, datasets.LoaderOptions{
-		Batch: t.sizes.batch, Start: t.at.cursor(), Epochs: t.Config.Train.Epochs - t.at.Epoch,
+	t.feed, err = feed.New(t.devs[t.Plan.Stages[0].Device], t.prog, t.Data.Train, datasets.LoaderOptions{
+		Batch: t.sizes.batch, Start: t.at.Cursor(), Epochs: t.Config.Train.Epochs - t.at.Epoch,
 	})
 	if err != nil {
 		return err
@@ -192,7 +192,103 @@ func (t *trainer) open(ctx context.Context) error {
 	if err := t.fill(ctx, snap); err != nil {
 		return err
 	}
-	return t.begin()
+	text, err := rootedText(t.Config)
+	if err != nil {
+		return err
+	}
+	t.losses, t.at.Logged, err = t.dir.Start(text, t.at.Step)
+	return err
+}
+
+// openDir makes the run folder and opens its checkpoints.
+func (t *trainer) openDir(ctx context.Context) error {
+	err := errors.Join(t.opt.check(), t.checkOutputs())
+	if err != nil {
+		return err
+	}
+	if t.given, err = initial.Open(t.opt.Init, t.Config.Seed, t.Plan.Graph.Vars); err != nil {
+		return err
+	}
+	mode := rundir.Begin
+	switch {
+	case t.opt.Fresh:
+		mode = rundir.Fresh
+	case t.opt.Resume:
+		mode = rundir.Resume
+	}
+	t.dir, err = rundir.Open(ctx, t.opt.Dir, rundir.OpenOptions{Mode: mode, Checkpoints: t.checkpointOptions(), Note: t.opt.Observer.note})
+	return err
+}
+
+// checkOutputs refuses paths that the report and the dump should not be written to.
+func (t *trainer) checkOutputs() error {
+	reads := readsOf(t.Config, Weights{Dir: t.opt.Dir, Init: t.opt.Init})
+	if to := t.opt.Report; to != "" && !rundir.SameFile(to, filepath.Join(t.opt.Dir, rundir.ReportName)) {
+		if err := rundir.CheckOutput(to, reads...); err != nil {
+			return fmt.Errorf("report %w", err)
+		}
+	}
+	dir := t.opt.Dump
+	if st, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil // or it is made
+	} else if err != nil || !st.IsDir() {
+		return fmt.Errorf("dump %s: %w: a folder is needed", dir, ErrOutput)
+	}
+	for _, name := range dumped {
+		if err := rundir.CheckOutput(filepath.Join(dir, name), reads...); err != nil {
+			return fmt.Errorf("dump %w", err)
+		}
+	}
+	return nil
+}
+
+func (t *trainer) checkpointOptions() checkpoint.Options {
+	t.saves.bound = bounded(t.Config, t.stateBytes())
+	return checkpoint.Options{
+		Compress: t.Config.Checkpoint.Compress == "zstd", TxBytes: int(t.saves.txBytes()), ChunkBytes: t.saves.chunkBytes(),
+	}
+}
+
+// restore finds what the variables begin with, and where the run then stands:
+// the newest whole checkpoint, or (nil) the initialisation.
+func (t *trainer) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
+	if !t.opt.Resume {
+		return nil, nil
+	}
+	snap, skipped, err := t.dir.Newest(ctx)
+	t.tellSkipped(skipped)
+	if err != nil {
+		return nil, err
+	}
+	from, err := t.resume(snap, t.opt.AllowChanged, t.opt.Observer.note)
+	if err != nil {
+		return nil, err
+	}
+	t.at, t.sizes.total = from.at, from.total
+	t.opt.Observer.note(t.standing())
+	return snap, nil
+}
+
+// standing says where a resumed run stands, and what is left of it.
+func (t *trainer) standing() string {
+	step, total := t.at.Step, t.sizes.total
+	switch {
+	case t.stoppedEarly():
+		return fmt.Sprintf("the run in %s is complete: it stopped early, at step %d of %d", t.opt.Dir, step, total)
+	case step >= total:
+		return fmt.Sprintf("the run in %s is complete: %d steps", t.opt.Dir, step)
+	case t.done():
+		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and --max-steps %d asks for no more; leave it out to complete the run", t.opt.Dir, step, total, t.opt.MaxSteps)
+	}
+	return fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", step, total, t.at.Epoch+1, rundir.CheckpointPath(t.opt.Dir))
+}
+
+// fill copies the variables' first contents to their devices.
+func (t *trainer) fill(ctx context.Context, snap *checkpoint.Snapshot) error {
+	if snap != nil {
+		return t.prog.Init(ctx, initial.FromSnapshot(snap))
+	}
+	return errors.Join(t.prog.Init(ctx, t.given.Read), t.given.Close())
 }
 
 // program is what the executor needs to train.
@@ -218,7 +314,7 @@ func (t *trainer) loop(ctx context.Context) (stopped bool, err error) {
 			hurry()
 			return true, t.pause(work)
 		}
-		b, err := t.feed.loader.Next(work)
+		b, err := t.feed.Next(work)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -274,11 +370,10 @@ func (t *trainer) asked() bool {
 
 // step queues one step and settles the one before it.
 func (t *trainer) step(ctx context.Context, b datasets.Batch) error {
-	t.queued = append(t.queued, queued{t.prog.Next(), b})
-	if _, err := t.prog.Step(ctx, t.feed.batch(b)); err != nil {
+	if err := t.feed.Step(ctx, b); err != nil {
 		return err
 	}
-	t.at.advance(b)
+	t.at.Advance(b)
 	if t.at.Step == t.first+1 {
 		if err := t.reserve(); err != nil {
 			return err
@@ -289,27 +384,19 @@ func (t *trainer) step(ctx context.Context, b datasets.Batch) error {
 		Step: t.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/t.sizes.batch + 1,
 		Samples: b.Samples, Loss: math.NaN(),
 	})
-	if len(t.queued) > 1 {
+	if t.feed.Queued() > 1 {
 		return t.settle(ctx, 1)
 	}
 	return nil
 }
 
-// settle waits for queued steps until only that many are left, and gives
-// their slots back to the loader.
+// settle waits for queued steps until only that many are left.
 func (t *trainer) settle(ctx context.Context, left int) error {
-	for len(t.queued) > left {
-		q := t.queued[0]
-		if err := t.prog.Wait(ctx, q.ticket); err != nil {
-			return err
-		}
-		t.clock.tick(q.batch.Samples, t.rt.Worked())
-		t.debugStep(t.at.Step - len(t.queued) + 1)
-		t.feed.loader.Return(q.batch.Slot)
-		copy(t.queued, t.queued[1:])
-		t.queued = t.queued[:len(t.queued)-1]
-	}
-	return nil
+	return t.feed.Settle(ctx, left, func(b datasets.Batch) error {
+		t.clock.tick(b.Samples, t.rt.Worked())
+		t.debugStep(t.at.Step - t.feed.Queued() + 1)
+		return nil
+	})
 }
 
 // afterStep does what is due after a step: log, save, end the epoch.
@@ -361,7 +448,7 @@ func (t *trainer) pause(ctx context.Context) error {
 		return nil
 	}
 	t.rt.Residency.Unseal() // the run ends here, so its losses come out
-	if err := t.log(ctx, residency.Epoch, t.at.lastEpoch()); err != nil {
+	if err := t.log(ctx, residency.Epoch, t.at.LastEpoch()); err != nil {
 		return err
 	}
 	if err := t.save(ctx); err != nil {
@@ -394,19 +481,13 @@ func (t *trainer) close() error {
 	}
 	errs = append(errs, t.dump.close())
 	if t.feed != nil {
-		errs = append(errs, t.feed.close())
+		errs = append(errs, t.feed.Close())
 	}
-	if t.db != nil {
-		errs = append(errs, t.db.Close())
-	}
-	if t.claim != nil {
-		errs = append(errs, t.claim.Close())
-	}
-	if t.metrics != nil {
-		errs = append(errs, t.closeMetrics())
+	if t.dir != nil {
+		errs = append(errs, t.dir.Close())
 	}
 	if t.given != nil {
-		errs = append(errs, t.given.close())
+		errs = append(errs, t.given.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -4,156 +4,313 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Weights says which weights to use: a run folder's checkpoint, or a file.
 type Weights struct {
 	Dir  string // run folder
 	Best bool   // its best checkpoint by the watched metric, not its newest
-	ID   uint64 // that checkpoint, not the newest; 0 for none in particular; not with Best
-	Init string // FILE.safetensors[:PREFIX] in place of a run folder
+	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
+	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
 }
 
-// use fills a program's variables and copies them in. A checkpoint must be of the run's
-// model, and of data with its scaling and classes, which are part of the model.
-func (r *Run) use(ctx context.Context, w Weights, p *executor.Program) error {
-	if w.Init != "" {
-		c, err := r.initial(w.Init)
-		if err != nil {
-			return err
-		}
-		return errors.Join(p.Init(ctx, c.read), c.close())
-	}
-	if w == r.asked {
-		w.Best, w.ID = false, r.found // which was read and found whole
-	}
-	return withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, skipped []checkpoint.Skipped) error {
-		if err := r.suits(&s.Manifest); err != nil {
-			return err
-		}
-		if w.ID == 0 {
-			r.Skipped = skipped
-		}
-		return p.Init(ctx, snapshotContents(s))
-	})
+// Used says which weights a result is of.
+type Used struct {
+	ID      uint64               `json:"checkpoint,omitempty"`      // 0: the weights are File's
+	Step    int                  `json:"step,omitempty"`            // of the checkpoint
+	Best    bool                 `json:"best,omitempty"`            // it is the folder's best by the watched metric
+	BestID  uint64               `json:"best_checkpoint,omitempty"` // the folder's best; 0: no checkpoint has the metric
+	File    string               `json:"file,omitempty"`            // Weights.Init
+	Skipped []checkpoint.Skipped `json:"-"`                         // damaged checkpoints passed over to find a whole one
 }
 
-// withCheckpoint opens the checkpoint that w means, for reading, and says which
-// had to be skipped.
-func withCheckpoint(ctx context.Context, w Weights, f func(*checkpoint.Snapshot, []checkpoint.Skipped) error) error {
-	db, err := checkpoint.Open(CheckpointPath(w.Dir), checkpoint.Options{ReadOnly: true})
-	if err != nil {
-		return advised(w.Dir, err)
-	}
-	snap, skipped, err := PickCheckpoint(ctx, db, w)
-	if err != nil {
-		return errors.Join(advised(w.Dir, err), db.Close())
-	}
-	return errors.Join(f(snap, skipped), db.Close())
+// Trained is a trained model on devices: it evaluates and predicts with the
+// weights that it was opened for. One goroutine uses it at a time.
+type Trained struct {
+	setup   *setup
+	weights Weights
+	used    Used
+	like    *datasets.Info    // description of the data that the checkpoint was trained on; nil: that of the run's own data
+	data    *datasets.Dataset // nil until it is read
 }
 
-// OpenTrained opens a run for using what was trained: for predicting from
-// files, and for evaluating on any data. What must be known of the data that it
-// was trained on is in the checkpoint; the config's data is read once it is
-// asked for. Keys of the config that neither decide what the model computes nor
-// what validates may be others than in training; so may the data.
-func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Run, error) {
+// OpenTrained opens a trained model: for predicting from files, and for
+// evaluating on any data. The checkpoint describes the data that it was trained
+// on; the config's data is read once it is asked for. The config may differ
+// from training's in keys that decide neither what the model computes nor what
+// validates; so may the data. With w.Init and no checkpoint in w.Dir, the
+// config's data is what the weights were trained on. The caller closes it.
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
+	}
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	r := &Run{Config: c, Data: &datasets.Dataset{Name: c.Data.Source}, sizes: newSizes(c, c.Train.Batch)}
-	err := withCheckpoint(ctx, w, func(s *checkpoint.Snapshot, skipped []checkpoint.Skipped) error {
-		st, err := stateOf(&s.Manifest)
-		r.Data.Info, r.Skipped = st.Data, skipped
-		r.asked, r.found = w, s.Manifest.ID
+	t := &Trained{setup: &setup{config: c, sizes: newSizes(c, c.Train.Batch)}, weights: w}
+	if err := t.find(ctx); err != nil {
+		return nil, err
+	}
+	s := t.setup
+	s.spec = modelSpec(c, s.info)
+	err := s.open(func() error {
+		g, err := models.Eval(s.spec, s.sizes.microbatch)
+		if err != nil {
+			return err
+		}
+		o := s.options(ctx)
+		o.Microbatches = 1
+		s.plan, err = partition.New(g, o)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.like = &r.Data.Info
-	r.spec = modelSpec(c, r.like)
-	return r.opened(func() error {
-		g, err := models.Eval(r.spec, r.sizes.microbatch)
-		if err != nil {
-			return err
-		}
-		o := r.planOptions()
-		o.Microbatches, o.Stop = 1, stopOf(ctx)
-		r.Plan, err = partition.New(g, o)
-		return err
-	})
+	return t, nil
 }
 
-// advised adds to damage what can be done about it.
-func advised(dir string, err error) error {
-	if errors.Is(err, checkpoint.ErrDamaged) {
-		return nothingWhole(dir, err)
+// find reads the description of the data that the model was trained on, and
+// which checkpoint is meant.
+func (t *Trained) find(ctx context.Context) error {
+	w := t.weights
+	err := rundir.View(ctx, w.Dir, w.Best, w.ID, func(f rundir.Found) error {
+		st, err := runstate.Of(&f.Snapshot.Manifest)
+		t.setup.info, t.like = &st.Data, &st.Data
+		t.used = usedOf(w, f)
+		return err
+	})
+	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) {
+		t.used = Used{File: w.Init}
+		if t.data, err = openData(ctx, t.setup.config, nil); err == nil {
+			t.setup.info = &t.data.Info
+		}
 	}
 	return err
 }
 
-// PickCheckpoint finds the checkpoint that w means among those of a run folder.
-// What had to be skipped is the second result. It fails with
-// checkpoint.ErrDamaged where there are some and none is whole.
-func PickCheckpoint(ctx context.Context, db *checkpoint.DB, w Weights) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
-	switch {
-	case w.ID != 0 && w.Best:
-		return nil, nil, fmt.Errorf("%w: the best checkpoint and checkpoint %d are asked for: give one", ErrOptions, w.ID)
-	case w.ID != 0:
-		s, err := db.Load(w.ID)
-		return s, nil, err
+// usedOf words a checkpoint that was found for w.
+func usedOf(w Weights, f rundir.Found) Used {
+	if w.Init != "" {
+		return Used{File: w.Init, Skipped: f.Skipped}
 	}
-	pick := db.Latest
-	if w.Best {
-		pick = db.Best
-	}
-	s, skipped, err := pick(ctx)
-	switch {
-	case !errors.Is(err, checkpoint.ErrNotFound):
-		return s, skipped, err
-	case len(skipped) > 0:
-		return nil, skipped, noneWhole(db.Path(), skipped)
-	case w.Best:
-		return nil, nil, fmt.Errorf("%s: %w: none has a value of the metric that the best is chosen by, as those of an epoch's end with a validation part have; take the newest", db.Path(), checkpoint.ErrNotFound)
-	}
-	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
+	m := &f.Snapshot.Manifest
+	return Used{ID: m.ID, Step: m.Step, Best: f.BestID == m.ID, BestID: f.BestID, Skipped: f.Skipped}
 }
 
-// suits refuses a checkpoint that the run's model and data are not of.
-func (r *Run) suits(m *checkpoint.Manifest) error {
-	list, err := r.changes(m)
+// trained is the run's model with weights that it was trained to, on the run's
+// data.
+func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
+	if err := r.setup.usable(); err != nil {
+		return nil, err
+	}
+	t := &Trained{setup: r.setup, weights: w, used: Used{File: w.Init}, data: r.Data}
+	if w.Init != "" {
+		return t, nil
+	}
+	err := rundir.View(ctx, w.Dir, w.Best, w.ID, func(f rundir.Found) error {
+		t.used = usedOf(w, f)
+		return t.suits(&f.Snapshot.Manifest)
+	})
+	return t, err
+}
+
+// Eval computes loss and accuracy over the validation part, or over the
+// training part where there is no other, with a checkpoint of this run's model
+// and data, or a file of weights.
+func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
+	t, err := r.trained(ctx, w)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	return t.Eval(ctx)
+}
+
+// Predict is [Trained.Predict] with a checkpoint of this run's model and data,
+// or a file of weights.
+func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Prediction) error) (Used, error) {
+	t, err := r.trained(ctx, w)
+	if err != nil {
+		return Used{}, err
+	}
+	return t.Predict(ctx, path, emit)
+}
+
+// Used says which weights the model has.
+func (t *Trained) Used() Used { return t.used }
+
+// Info describes the data that the model was trained on: its classes, for
+// example.
+func (t *Trained) Info() *datasets.Info { return t.setup.info }
+
+// Close closes the devices. It fails if anything on them was not freed.
+func (t *Trained) Close() error { return t.setup.close() }
+
+// Reads are the files that the model and its data are read from, so that
+// nothing is written over them.
+func (t *Trained) Reads() []string { return readsOf(t.setup.config, t.weights) }
+
+// readsOf are the files that a config's data and weights are read from.
+func readsOf(c *configs.Config, w Weights) []string {
+	d := c.Data
+	reads := []string{c.Pos.File, d.Path}
+	if d.Source == "tensors" {
+		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
+	}
+	if w.Init != "" {
+		file, _ := initial.SplitPath(w.Init)
+		reads = append(reads, file)
+	}
+	if w.Dir != "" {
+		for _, name := range []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName} {
+			reads = append(reads, filepath.Join(w.Dir, name))
+		}
+	}
+	return reads
+}
+
+// Eval computes loss and accuracy over the validation part, or over the
+// training part where there is no other. Data that the model was not trained on
+// is gone over whole.
+func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
+	if err := t.setup.usable(); err != nil {
+		return Evaluation{}, err
+	}
+	data, err := t.read(ctx)
+	if err != nil {
+		return Evaluation{}, err
+	}
+	res := Evaluation{Part: "validation", Weights: t.used}
+	part := data.Val
+	switch {
+	case part != nil:
+	case t.elsewhere(data):
+		part, res.Part = data.Train, "all"
+	default:
+		part, res.Part = data.Train, "training"
+	}
+	res.Samples = part.Len()
+	var score infer.Score
+	err = t.on(func(rt *executor.Runtime) error {
+		e, err := infer.NewEvaluator(ctx, rt, t.setup.model(), part)
+		if err == nil {
+			err = t.load(ctx, e)
+		}
+		if err == nil {
+			score, err = e.Run(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return Evaluation{}, err
+	}
+	res.Loss, res.Accuracy, res.RMSE = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss)
+	return res, nil
+}
+
+// Predict runs the model on the samples of a file in the format of the run's
+// data, or on the validation part for an empty path, and hands over each
+// answer in order. emit's error ends it.
+func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction) error) (Used, error) {
+	if err := t.setup.usable(); err != nil {
+		return t.used, err
+	}
+	parts, err := t.samples(ctx, path)
+	if err != nil {
+		return t.used, err
+	}
+	first := 0
+	for _, part := range parts {
+		err := t.on(func(rt *executor.Runtime) error {
+			p, err := infer.NewPredictor(ctx, rt, t.setup.model(), part)
+			if err == nil {
+				err = t.load(ctx, p)
+			}
+			if err != nil {
+				return err
+			}
+			return p.Run(ctx, func(a infer.Answer) error {
+				a.Index += first
+				return emit(predictionOf(a, t.setup))
+			})
+		})
+		if err != nil {
+			return t.used, err
+		}
+		first += part.Len()
+	}
+	return t.used, nil
+}
+
+// on runs f on a runtime of its own.
+func (t *Trained) on(f func(*executor.Runtime) error) error {
+	rt, err := executor.NewRuntime(t.setup.devs, residency.ManagerOptions{})
 	if err != nil {
 		return err
 	}
+	return errors.Join(f(rt), rt.Close())
+}
+
+// load copies the weights in. A checkpoint must be of the run's model, and of
+// data with its scaling and classes, which are part of the model.
+func (t *Trained) load(ctx context.Context, to interface {
+	Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error
+}) error {
+	w := t.weights
+	if w.Init != "" {
+		x, err := initial.Open(w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars)
+		if err != nil {
+			return err
+		}
+		return errors.Join(to.Init(ctx, x.Read), x.Close())
+	}
+	return rundir.View(ctx, w.Dir, false, t.used.ID, func(f rundir.Found) error {
+		if err := t.suits(&f.Snapshot.Manifest); err != nil {
+			return err
+		}
+		return to.Init(ctx, initial.FromSnapshot(f.Snapshot))
+	})
+}
+
+// suits refuses a checkpoint of another model, or of other data.
+func (t *Trained) suits(m *checkpoint.Manifest) error {
+	list, err := changesSince(t.setup.config, m)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrChanged, err)
+	}
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, changesText(list))
+		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.Summary(list))
 	}
-	print := r.Data.Info.Fingerprint
-	if r.like != nil {
-		print = r.like.Fingerprint
+	print := t.setup.info.Fingerprint
+	if t.like != nil {
+		print = t.like.Fingerprint
 	}
-	if then := m.Fingerprints["data"]; then != print {
+	if then := m.Fingerprints[dataPrint]; then != print {
 		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): open the run with OpenTrained to use it on other data",
 			ErrChanged, m.ID, short(then), short(print))
 	}
 	return nil
 }
 
-// harmless tells a change that a trained model can be used in spite of: where
-// and how data is written, and how it was trained.
-func harmless(change string) bool {
-	key, _, _ := strings.Cut(change, " ")
-	section, name, _ := strings.Cut(key, ".")
+// harmless reports whether a trained model can be used in spite of a change: of
+// where and how data is written, or of how the model was trained.
+func harmless(c configs.Change) bool {
+	section, name, _ := strings.Cut(c.Key, ".")
 	switch section {
 	case "precision", "optimizer", "schedule":
 		return true
@@ -165,17 +322,38 @@ func harmless(change string) bool {
 	return false
 }
 
-// data is the run's data: that of a trained run is read now.
-func (r *Run) data(ctx context.Context) (*datasets.Dataset, error) {
-	if r.Data.Train != nil {
-		return r.Data, nil
+// read is the config's data.
+func (t *Trained) read(ctx context.Context) (*datasets.Dataset, error) {
+	if t.data != nil {
+		return t.data, nil
 	}
-	s := datasetSpec(r.Config)
-	s.Like = r.like
-	data, err := datasets.Open(ctx, s)
-	if err != nil {
-		return nil, badData(ctx, r.Config, err)
+	data, err := openData(ctx, t.setup.config, t.like)
+	t.data = data
+	return data, err
+}
+
+// elsewhere reports whether data is other than the model was trained on.
+func (t *Trained) elsewhere(data *datasets.Dataset) bool {
+	return t.like != nil && t.like.Fingerprint != data.Info.Fingerprint
+}
+
+// samples are those to predict from, a part for each shape of them.
+func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
+	if path != "" {
+		parts, err := datasets.OpenInputs(ctx, datasetSpec(t.setup.config), t.setup.info, path)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", ErrData, err)
+		}
+		return parts, err
 	}
-	r.Data = data
-	return data, nil
+	data, err := t.read(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case data.Val != nil:
+		return []*datasets.Part{data.Val}, nil
+	case t.elsewhere(data):
+		return []*datasets.Part{data.Train}, nil
+	}
+	return nil, fmt.Errorf("%w: there is no validation part: name a file to predict from", ErrData)
 }

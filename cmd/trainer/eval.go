@@ -26,12 +26,12 @@ func evalCommand() *cobra.Command {
 	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		run, w, err := runs.OpenTrained(c, cf, wf, args[0])
+		run, err := runs.OpenTrained(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		res, err := run.Eval(c.Context(), w)
+		res, err := run.Eval(c.Context())
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -34,7 +34,7 @@ func predictCommand() *cobra.Command {
 		if *file == "" && console.Closed(c.OutOrStdout()) {
 			return errors.New("standard output is closed: the answers would be lost; give --out FILE")
 		}
-		run, weights, err := runs.OpenTrained(c, cf, wf, args[0])
+		run, err := runs.OpenTrained(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func predictCommand() *cobra.Command {
 		if len(args) == 2 {
 			path = args[1]
 		}
-		if err := checkOut(*file, append(run.Reads(weights), path)); err != nil {
+		if err := checkOut(*file, append(run.Reads(), path)); err != nil {
 			return err
 		}
 		format, err := answerFormat(*given, *file)
@@ -51,7 +51,8 @@ func predictCommand() *cobra.Command {
 			return err
 		}
 		return output(c.OutOrStdout(), *file, func(w io.Writer) error {
-			return run.Predict(c.Context(), weights, path, answerWriter(format, w, &run.Data.Info))
+			_, err := run.Predict(c.Context(), path, answerWriter(format, w, run.Info()))
+			return err
 		})
 	}
 	return c
@@ -62,7 +63,7 @@ func checkOut(file string, reads []string) error {
 	if file == "" {
 		return nil
 	}
-	if err := berth.CheckOutput(file, reads...); err != nil {
+	if err := rundir.CheckOutput(file, reads...); err != nil {
 		return fmt.Errorf("--out %w", err)
 	}
 	return nil
@@ -75,5 +76,5 @@ func output(stdout io.Writer, file string, write func(io.Writer) error) error {
 		err := write(b)
 		return cmp.Or(err, b.Flush())
 	}
-	return berth.WriteOutput(file, write)
+	return rundir.WriteOutput(file, write)
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/zeebo/xxh3"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/engine/safetensors"
 )
 
@@ -206,7 +206,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: damage RUN")
 	}
-	path := berth.CheckpointPath(ts.MkAbs(args[0]))
+	path := rundir.CheckpointPath(ts.MkAbs(args[0]))
 	db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
 	ts.Check(err)
 	snap, _, err := db.Latest(context.Background())

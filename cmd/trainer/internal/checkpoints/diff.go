@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/configs"
 )
 
 func diffCommand() *cobra.Command {
@@ -53,7 +53,7 @@ func diff(c *cobra.Command, a, b *checkpoint.Snapshot) error {
 	if err != nil {
 		return err
 	}
-	changes := berth.ConfigChanges(a.Manifest.Config, b.Manifest.Config)
+	changes, _ := configs.Changes(a.Manifest.Config, b.Manifest.Config) // none where one cannot be read
 	for _, line := range changes {
 		fmt.Fprintf(c.OutOrStdout(), "config: %s\n", line)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/safetensors"
 )
@@ -32,7 +32,7 @@ func importCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			id, err := berth.ImportWeights(c.Context(), db, base, path, prefix)
+			id, err := runstate.Import(c.Context(), db, base, path, prefix)
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, safetensors.ErrFormat) {
 				return cli.Usage(err)
 			}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 )
 
@@ -49,7 +49,7 @@ func open(path string, o checkpoint.Options) (*checkpoint.DB, error) {
 // fileOf is the checkpoint file of a run folder, or the file itself.
 func fileOf(path string) string {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		return berth.CheckpointPath(path)
+		return rundir.CheckpointPath(path)
 	}
 	return path
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 )
@@ -25,7 +26,7 @@ func pick(c *cobra.Command, db *checkpoint.DB, w *berth.Weights) (*checkpoint.Sn
 	if c.Flags().Changed("id") && w.ID == 0 {
 		return nil, cli.Usagef("--id 0: IDs begin at 1; trainer checkpoints ls lists them")
 	}
-	s, skipped, err := berth.PickCheckpoint(c.Context(), db, *w)
+	s, skipped, err := rundir.Pick(c.Context(), db, w.Best, w.ID)
 	if err == nil {
 		runs.TellSkipped(c, skipped)
 	}

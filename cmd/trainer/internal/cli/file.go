@@ -4,7 +4,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
 // NewFile refuses to make a file that exists, or that cannot be made.
@@ -12,5 +12,5 @@ func NewFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return Usagef("%s: %w: name a file that does not exist", path, fs.ErrExist)
 	}
-	return berth.CheckOutput(path)
+	return rundir.CheckOutput(path)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
 )
@@ -62,7 +63,7 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 	if len(bytes.Trim(text, " \r\n\x00")) > 0 {
 		return f.Load(c, path)
 	}
-	saved, id, err := berth.SavedConfig(dir)
+	saved, id, err := rundir.SavedConfig(dir)
 	if err != nil {
 		return nil, lostConfig(dir, path, unread, err)
 	}

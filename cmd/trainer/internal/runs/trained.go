@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -45,25 +44,22 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 
 // OpenTrained opens the run in a folder to use what was trained. The caller
 // closes it.
-func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Run, berth.Weights, error) {
+func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
-		return nil, w, err
+		return nil, err
 	}
 	cfg, err := cf.LoadRun(c, dir)
 	if err != nil {
-		return nil, w, err
+		return nil, err
 	}
 	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
-	run, err := berth.OpenTrained(c.Context(), cfg, w)
-	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) { // the data it is configured with must do
-		run, err = berth.Open(c.Context(), cfg)
-	}
+	t, err := berth.OpenTrained(c.Context(), cfg, w)
 	done()
 	if err == nil {
-		TellSkipped(c, run.Skipped)
+		TellSkipped(c, t.Used().Skipped)
 	}
-	return run, w, err
+	return t, err
 }
 
 // TellSkipped warns of checkpoints that are not whole, and were passed over.

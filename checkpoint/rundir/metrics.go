@@ -1,4 +1,4 @@
-package berth
+package rundir
 
 import (
 	"bytes"
@@ -9,22 +9,15 @@ import (
 	"os"
 )
 
-// metricsFile is metrics.jsonl: a line per logged step and a line per epoch.
-type metricsFile struct {
-	f       *os.File
-	waiting []byte // lines to write
-	failed  bool   // the newest attempt to
-}
-
-// stepLine is a logged step.
-type stepLine struct {
+// StepLine is a logged step in metrics.jsonl.
+type StepLine struct {
 	Step  int     `json:"step"`
 	Epoch int     `json:"epoch"`
 	Loss  float64 `json:"loss"`
 }
 
-// epochLine is an epoch's end.
-type epochLine struct {
+// EpochLine is an epoch's end in metrics.jsonl.
+type EpochLine struct {
 	Epoch         int      `json:"epoch"`
 	Step          int      `json:"step"`
 	TrainLoss     *float64 `json:"train_loss,omitempty"`
@@ -35,17 +28,26 @@ type epochLine struct {
 	SamplesPerS   float64  `json:"samples_per_s"`
 }
 
-// openMetrics opens the file for appending after dropping what lies beyond a
-// step: a resumed run does those steps again. It returns the losses that stay,
-// never nil, and the last step of them.
-func openMetrics(path string, upTo int) (m *metricsFile, losses []float64, logged int, err error) {
+// Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
+// does not end where it cannot be written: lines wait for the next Flush.
+type Metrics struct {
+	f       *os.File
+	note    func(string)
+	waiting []byte // lines to write
+	failed  bool   // the newest Flush did, which was said
+}
+
+// openMetrics opens the file for appending, without the lines beyond a step: a
+// resumed run does those steps again. It returns the losses that stay, never
+// nil, and the last step of them.
+func openMetrics(path string, upTo int, note func(string)) (m *Metrics, losses []float64, logged int, err error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, err
 	}
 	kept, losses, logged := keepMetrics(old, upTo)
 	if !bytes.HasPrefix(old, kept) {
-		if err := replaceFile(path, kept); err != nil {
+		if err := replace(path, kept); err != nil {
 			return nil, nil, 0, err
 		}
 	}
@@ -56,11 +58,11 @@ func openMetrics(path string, upTo int) (m *metricsFile, losses []float64, logge
 	if err := f.Truncate(int64(len(kept))); err != nil { // which a full disk allows
 		return nil, nil, 0, errors.Join(err, f.Close())
 	}
-	return &metricsFile{f: f}, losses, logged, nil
+	return &Metrics{f: f, note: note}, losses, logged, nil
 }
 
-// keepMetrics keeps the lines of steps up to a step. A line that was cut off
-// by a crash is dropped.
+// keepMetrics keeps the lines of steps up to a step. A line that a crash cut
+// off is dropped.
 func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64, logged int) {
 	losses = []float64{}
 	for line := range bytes.Lines(old) {
@@ -79,8 +81,8 @@ func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64, logged in
 	return kept, losses, logged
 }
 
-// write appends a line; flush makes it visible.
-func (m *metricsFile) write(line any) error {
+// Write appends a StepLine or an EpochLine; Flush makes it visible.
+func (m *Metrics) Write(line any) error {
 	b, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -89,27 +91,25 @@ func (m *metricsFile) write(line any) error {
 	return nil
 }
 
-// flush writes the lines out. What could not be written waits.
-func (m *metricsFile) flush() error {
+// Flush writes the lines out. Where that fails they wait, which is noted once.
+func (m *Metrics) Flush() {
+	err := m.flush()
+	if err != nil && !m.failed {
+		m.note(fmt.Sprintf("%s cannot be written for now, training goes on: %v", MetricsName, err))
+	}
+	m.failed = err != nil
+}
+
+func (m *Metrics) flush() error {
 	n, err := m.f.Write(m.waiting)
 	m.waiting = append(m.waiting[:0], m.waiting[n:]...)
 	return err
 }
 
-// flushMetrics makes the metrics visible. A run does not end where they cannot
-// be written, which is said once: it tries again the next time.
-func (t *trainer) flushMetrics() {
-	err := t.metrics.flush()
-	if err != nil && !t.metrics.failed {
-		t.opt.Observer.note(fmt.Sprintf("%s cannot be written for now, training goes on: %v", metricsName, err))
+// close writes the lines that wait, and notes how many are lost.
+func (m *Metrics) close() error {
+	if err := m.flush(); err != nil {
+		m.note(fmt.Sprintf("%s lacks its last %d lines: %v", MetricsName, bytes.Count(m.waiting, []byte{'\n'}), err))
 	}
-	t.metrics.failed = err != nil
-}
-
-// closeMetrics writes what waits, and says what is lost.
-func (t *trainer) closeMetrics() error {
-	if err := t.metrics.flush(); err != nil {
-		t.opt.Observer.note(fmt.Sprintf("%s lacks its last %d lines: %v", metricsName, bytes.Count(t.metrics.waiting, []byte{'\n'}), err))
-	}
-	return t.metrics.f.Close()
+	return m.f.Close()
 }

@@ -1,18 +1,18 @@
-package berth
+package rundir
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 )
 
 // CheckOutput refuses, with ErrOutput, a path that should not be written to: a
-// folder, a file whose folder is not there, a file of a run folder, or one of
+// folder, a file whose folder is missing, a file of a run folder, or one of
 // those that are read meanwhile. Empty names among reads are passed over.
 func CheckOutput(path string, reads ...string) error {
 	refuse := func(format string, args ...any) error {
@@ -25,37 +25,35 @@ func CheckOutput(path string, reads ...string) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return refuse("it is a folder; name a file in it")
 	}
-	if ofRun(followed(path)) {
-		return refuse("it belongs to the run in %s; name another file", filepath.Dir(followed(path)))
+	if real := followed(path); ofRun(real) {
+		return refuse("it belongs to the run in %s; name another file", filepath.Dir(real))
 	}
 	for _, r := range reads {
-		if r != "" && samePlace(path, r) {
+		if r != "" && SameFile(path, r) {
 			return refuse("%s is needed; name another file", r)
 		}
 	}
 	return nil
 }
 
-// ofRun reports whether a path is of a file that a run keeps, in a folder that
-// holds a run, or of one beside its checkpoints that is named for them, such as
-// a copy.
+// ofRun reports whether a path is a file of a run folder, or one beside its
+// checkpoints that is named for them, such as a copy.
 func ofRun(path string) bool {
 	dir, name := filepath.Split(path)
-	if !there(filepath.Join(dir, checkpointName)) {
+	if !exists(CheckpointPath(dir)) {
 		return false
 	}
-	kept := name == configFile || name == metricsName || name == reportName
-	return kept || strings.HasPrefix(name, checkpointName) && there(path)
+	kept := name == ConfigName || name == MetricsName || name == ReportName
+	return kept || strings.HasPrefix(name, CheckpointsName) && exists(path)
 }
 
-func there(path string) bool {
+func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// samePlace reports whether two paths lead to one file, or would if it were
-// there.
-func samePlace(a, b string) bool {
+// SameFile reports whether two paths lead to one file, or would if it existed.
+func SameFile(a, b string) bool {
 	x, errX := os.Stat(a)
 	y, errY := os.Stat(b)
 	if errX == nil || errY == nil {
@@ -80,51 +78,10 @@ func followed(path string) string {
 	return path
 }
 
-// checkOutputs refuses what the report and the dump should not be written to.
-func (t *trainer) checkOutputs() error {
-	reads := t.Reads(Weights{Dir: t.opt.Dir, Init: t.opt.Init})
-	if to := t.opt.Report; to != "" && !samePlace(to, filepath.Join(t.opt.Dir, reportName)) {
-		if err := CheckOutput(to, reads...); err != nil {
-			return fmt.Errorf("report %w", err)
-		}
-	}
-	dir := t.opt.Dump
-	if st, err := os.Stat(dir); dir == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil // or it is made
-	} else if err != nil || !st.IsDir() {
-		return fmt.Errorf("dump %s: %w: a folder is needed", dir, ErrOutput)
-	}
-	for _, name := range dumped {
-		if err := CheckOutput(filepath.Join(dir, name), reads...); err != nil {
-			return fmt.Errorf("dump %w", err)
-		}
-	}
-	return nil
-}
-
-// Reads are the files that the run and weights for it are read from, so that
-// nothing is written over them.
-func (r *Run) Reads(w Weights) []string {
-	d := r.Config.Data
-	reads := []string{r.Config.Pos.File, d.Path}
-	if d.Source == "tensors" {
-		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
-	}
-	if w.Init != "" {
-		file, _ := initFile(w.Init)
-		reads = append(reads, file)
-	}
-	if w.Dir != "" {
-		for _, name := range []string{configFile, metricsName, checkpointName} {
-			reads = append(reads, filepath.Join(w.Dir, name))
-		}
-	}
-	return reads
-}
-
-// WriteOutput gives a file what write writes. It is written beside it, and put
-// in its place once it is whole: on an error the file stays as it was. What is
-// no regular file, such as a pipe, is written to as it is.
+// WriteOutput gives a file the contents that write writes. They go to a file
+// beside it, which takes its name once it is whole: on an error the file stays
+// as it was. A path that is no regular file, such as a pipe, is written to
+// directly.
 func WriteOutput(path string, write func(io.Writer) error) error {
 	real := followed(path)
 	st, err := os.Stat(path)
@@ -138,8 +95,20 @@ func WriteOutput(path string, write func(io.Writer) error) error {
 	return writeBeside(real, fmt.Sprintf("%s.berth-%d", real, os.Getpid()), write)
 }
 
-// writeBeside writes a file under another name first, next, which nobody else
-// uses, and leaves nothing of it where that fails.
+// replace gives a file of the run folder new contents: stopped at any moment,
+// it has all of them or the old ones.
+func replace(path string, text []byte) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	return writeBeside(path, path+".new", func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// writeBeside writes to next first, a name that nobody else uses, and then
+// renames it to path. On an error nothing of next is left.
 func writeBeside(path, next string, write func(io.Writer) error) error {
 	err := writeSynced(next, write)
 	if st, e := os.Stat(path); err == nil && e == nil {
@@ -166,7 +135,7 @@ func writeSynced(path string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// buffered has write write to w in large pieces, and hands on the first error.
+// buffered has write write to w in large pieces, and returns the first error.
 func buffered(w io.Writer, write func(io.Writer) error) error {
 	b := bufio.NewWriter(w)
 	err := write(b)

@@ -1,0 +1,55 @@
+package berth
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/executor/infer"
+)
+
+// Evaluation is a model's loss and accuracy over a part of the data.
+type Evaluation struct {
+	Samples  int      `json:"samples"`
+	Part     string   `json:"part"` // the part gone over: validation, training, or all of other data
+	Loss     float64  `json:"loss"`
+	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
+	RMSE     *float64 `json:"rmse,omitempty"`     // see [Run.RMSE]
+	Weights  Used     `json:"weights"`
+}
+
+// Prediction is the model's answer for one sample. For classes, Values are
+// their probabilities, Class the likeliest one, and Label its name; a text's
+// answer is about the character after the sample's last one. For regression,
+// Values are the numbers in their own unit.
+type Prediction struct {
+	Index  int       `json:"index"`
+	Class  *int      `json:"class,omitempty"`
+	Label  string    `json:"label,omitempty"`
+	Values []float32 `json:"values"`
+}
+
+// predictionOf words a model's output for one sample.
+func predictionOf(a infer.Answer, s *setup) Prediction {
+	v, info := a.Values, s.info
+	if !s.spec.Classifies() || info.Classes == 0 {
+		p := Prediction{Index: a.Index, Values: slices.Clone(v)}
+		if info.TargetScaling != nil {
+			info.TargetScaling.Undo(p.Values)
+		}
+		return p
+	}
+	v = v[len(v)-a.Last:] // the last position of a sequence
+	best := 0
+	for i := range v {
+		if v[i] > v[best] {
+			best = i
+		}
+	}
+	p := Prediction{Index: a.Index, Class: &best, Values: slices.Clone(v)}
+	switch {
+	case info.Vocab != nil:
+		p.Label = string(info.Vocab.Decode([]int32{int32(best)}))
+	case best < len(info.ClassNames):
+		p.Label = info.ClassNames[best]
+	}
+	return p
+}

@@ -1,0 +1,127 @@
+package initial
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// The causes of errors about first contents.
+var (
+	// ErrInit: a file of weights that cannot be read, or does not fit the model.
+	ErrInit = errors.New("the initial weights cannot be used")
+	// ErrChanged: a checkpoint of another model, or of another run.
+	ErrChanged = errors.New("the run has changed since the checkpoint")
+)
+
+// Contents fills dst, which is zeroed, with a variable's bytes.
+type Contents func(v *graph.Value, dst []byte) error
+
+// FromSnapshot reads a checkpoint. Every variable of the graph must be in it
+// with the same shape, except metrics: an epoch's losses are of no use to a
+// run whose epochs are different.
+func FromSnapshot(s *checkpoint.Snapshot) Contents {
+	return func(v *graph.Value, dst []byte) error {
+		have, ok := s.Tensor(v.Name)
+		switch {
+		case ok && have.Meta.Equal(v.Meta):
+			return s.Read(v.Name, 0, dst)
+		case v.Role == graph.Metric:
+			return nil
+		case ok:
+			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, v.Name, have.Meta, v.Meta)
+		}
+		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, v.Name)
+	}
+}
+
+// Values are first contents by the layers' rules, and from a file of weights
+// where there is one.
+type Values struct {
+	seed   uint64
+	file   *safetensors.File // nil: there is none
+	prefix string
+}
+
+// Open opens FILE[:PREFIX], which must have every parameter among vars, in its
+// shape, under its name after the prefix. With "" all contents are by rule. The
+// caller closes the values.
+func Open(init string, seed uint64, vars []*graph.Value) (*Values, error) {
+	x := &Values{seed: seed}
+	if init == "" {
+		return x, nil
+	}
+	path, prefix := SplitPath(init)
+	f, err := safetensors.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInit, err)
+	}
+	x.file, x.prefix = f, prefix
+	if err := x.check(vars); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), f.Close())
+	}
+	return x, nil
+}
+
+// SplitPath splits FILE[:PREFIX]; a file whose name has a colon comes first.
+func SplitPath(init string) (path, prefix string) {
+	if _, err := os.Stat(init); err != nil {
+		if i := strings.LastIndexByte(init, ':'); i >= 0 {
+			return init[:i], init[i+1:]
+		}
+	}
+	return init, ""
+}
+
+// check lists every parameter that the file lacks or has in another shape.
+func (x *Values) check(vars []*graph.Value) error {
+	var wrong []string
+	for _, v := range vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		have, err := x.file.Lookup(x.prefix + v.Name)
+		switch {
+		case err != nil:
+			wrong = append(wrong, fmt.Sprintf("%s%s is missing", x.prefix, v.Name))
+		case !have.Shape.Equal(v.Meta.Shape):
+			wrong = append(wrong, fmt.Sprintf("%s%s is %v, the model has %v", x.prefix, v.Name, have.Shape, v.Meta.Shape))
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(wrong, "; "))
+}
+
+// Read fills dst with a variable's first contents. Statistics are taken from
+// the file if it has them.
+func (x *Values) Read(v *graph.Value, dst []byte) error {
+	given := v.Role == graph.Parameter
+	if x.file != nil && v.Role == graph.Statistic {
+		_, err := x.file.Lookup(x.prefix + v.Name)
+		given = err == nil
+	}
+	if x.file == nil || !given {
+		models.Fill(v, x.seed, dst)
+		return nil
+	}
+	return x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst))
+}
+
+// Close closes the file. A second call does nothing.
+func (x *Values) Close() error {
+	if x.file == nil {
+		return nil
+	}
+	f := x.file
+	x.file = nil
+	return f.Close()
+}

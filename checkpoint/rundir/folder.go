@@ -1,0 +1,245 @@
+package rundir
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+)
+
+// Mode is what a run does with the contents of its folder.
+type Mode uint8
+
+// The modes.
+const (
+	Begin  Mode = iota // begins; refuses a folder that holds a checkpoint
+	Resume             // goes on from the newest whole checkpoint
+	Fresh              // begins, and deletes an earlier run once it can start
+)
+
+// OpenOptions are how a folder is opened.
+type OpenOptions struct {
+	Mode        Mode
+	Checkpoints checkpoint.Options // for writing
+	Note        func(string)       // is told what a user should know; nil for nobody
+}
+
+// Folder is the folder of a run that trains. One goroutine uses it at a time.
+type Folder struct {
+	// DB holds the run's checkpoints. In Fresh mode it is nil until Start.
+	DB *checkpoint.DB
+	// Metrics is metrics.jsonl, nil until Start.
+	Metrics *Metrics
+
+	dir   string
+	opt   OpenOptions
+	claim *checkpoint.Claim // in Fresh mode, until it has replaced the file
+}
+
+// Open makes the folder and opens its checkpoints. It deletes nothing, and
+// keeps a damaged file that it replaces. The caller closes the folder.
+func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
+	f := &Folder{dir: dir, opt: o}
+	f.opt.Checkpoints.Readers = checkpoint.WaitForReaders
+	if o.Note == nil {
+		f.opt.Note = func(string) {}
+	}
+	if err := f.make(); err != nil {
+		return nil, err
+	}
+	var err error
+	switch o.Mode {
+	case Fresh:
+		f.claim, err = checkpoint.ClaimFile(f.path(), f.opt.Checkpoints)
+	case Resume:
+		err = f.openToResume(ctx)
+	default:
+		err = f.openToBegin()
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func (f *Folder) path() string { return CheckpointPath(f.dir) }
+
+// make makes the folder, unless it is to hold a run to resume and does not, or
+// another's config.yaml, which the run's would replace.
+func (f *Folder) make() error {
+	if _, err := os.Stat(f.path()); errors.Is(err, fs.ErrNotExist) {
+		if f.opt.Mode == Resume {
+			return nothingToResume(f.dir)
+		}
+		path := filepath.Join(f.dir, ConfigName)
+		if text, err := os.ReadFile(path); err == nil && !resolved(text) {
+			return fmt.Errorf("%w: %s is not of a run, and a run keeps its own config under that name: choose another run folder, or move the file", ErrFolder, path)
+		}
+	}
+	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+		return fmt.Errorf("run folder %s: %w", f.dir, err)
+	}
+	return nil
+}
+
+// resolved reports whether a config is just as a run writes it, so that
+// nobody's own words are in it.
+func resolved(text []byte) bool {
+	if len(bytes.Trim(text, " \r\n\x00")) == 0 {
+		return true // a crash left it so
+	}
+	c, err := configs.Parse(ConfigName, text, configs.Overlay{})
+	if err != nil {
+		return false
+	}
+	again, err := c.YAML()
+	return err == nil && bytes.Equal(text, again)
+}
+
+func (f *Folder) openDB() (err error) {
+	f.DB, err = checkpoint.Open(f.path(), f.opt.Checkpoints)
+	return err
+}
+
+// openToBegin refuses a file that holds checkpoints, or may have held one that
+// can no longer be read.
+func (f *Folder) openToBegin() error {
+	err := f.openDB()
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
+	}
+	if err != nil {
+		return err
+	}
+	list, skipped, err := f.DB.List()
+	if err != nil || len(list)+len(skipped) == 0 {
+		return err
+	}
+	what := f.dir
+	if len(list) == 0 {
+		what = fmt.Sprintf("%s, though a damaged one: %v", what, skipped[0])
+	}
+	return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, what)
+}
+
+// openToResume opens the checkpoints. It first recovers those that damage
+// hides: the newest may be among them.
+func (f *Folder) openToResume(ctx context.Context) error {
+	err := f.openDB()
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged):
+		if err := f.recover(ctx); err != nil {
+			return err
+		}
+	case err == nil && f.DB.Unreadable():
+		if err := f.DB.Close(); err != nil {
+			return err
+		}
+		if err := f.recover(ctx); err != nil && ctx.Err() != nil {
+			return err
+		} else if err != nil {
+			f.opt.Note(fmt.Sprintf("%s stays as it is: %v", f.path(), err))
+		}
+	default:
+		return err
+	}
+	return f.openDB()
+}
+
+// recover makes a damaged file one that can be written to, and notes the loss.
+func (f *Folder) recover(ctx context.Context) error {
+	aside, err := checkpoint.Recover(ctx, f.path(), func(s checkpoint.Skipped) {
+		f.opt.Note(fmt.Sprintf("skipped %v", s))
+	})
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		err = fmt.Errorf("%w: %s: no checkpoint in it is whole", checkpoint.ErrDamaged, f.path())
+	}
+	if err != nil {
+		return advised(f.dir, err)
+	}
+	f.opt.Note(fmt.Sprintf("%s was damaged: it now holds what of it is whole, and %s is the file as it was", f.path(), aside))
+	return nil
+}
+
+// Newest is the newest whole checkpoint, in Resume mode. Damaged ones passed
+// over are the second result, also beside an error.
+func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
+	snap, skipped, err := f.DB.Latest(ctx)
+	switch {
+	case !errors.Is(err, checkpoint.ErrNotFound):
+		return snap, skipped, err
+	case len(skipped) == 0:
+		return nil, nil, nothingToResume(f.dir)
+	}
+	return nil, skipped, advised(f.dir, noneWhole(f.path(), skipped))
+}
+
+// Start makes the files those of this run, whose config is given and which has
+// taken upTo steps. It comes after everything that can go wrong before the
+// first step, since a fresh run deletes an earlier one's files. It returns the
+// losses logged so far, never nil, and the last step of them.
+func (f *Folder) Start(config []byte, upTo int) (losses []float64, logged int, err error) {
+	if f.claim != nil {
+		if err := f.forget(); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := replace(filepath.Join(f.dir, ConfigName), config); err != nil {
+		if f.opt.Mode != Resume {
+			return nil, 0, err
+		}
+		// It needs no room for this: its checkpoints hold the config, too.
+		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
+	}
+	f.Metrics, losses, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Note)
+	return losses, logged, err
+}
+
+// forget deletes an earlier run's checkpoints, metrics and report. Nobody else
+// gets the folder meanwhile.
+func (f *Folder) forget() (err error) {
+	if f.DB, err = f.claim.Replace(f.opt.Checkpoints); err != nil {
+		return err
+	}
+	for _, name := range []string{MetricsName, ReportName} {
+		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Report is report.json as an earlier call left it, nil if there is none.
+func (f *Folder) Report() []byte {
+	text, err := os.ReadFile(filepath.Join(f.dir, ReportName))
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// SetReport writes report.json.
+func (f *Folder) SetReport(text []byte) error {
+	return replace(filepath.Join(f.dir, ReportName), text)
+}
+
+// Close closes all files.
+func (f *Folder) Close() error {
+	var errs []error
+	if f.DB != nil {
+		errs = append(errs, f.DB.Close())
+	}
+	if f.claim != nil {
+		errs = append(errs, f.claim.Close())
+	}
+	if f.Metrics != nil {
+		errs = append(errs, f.Metrics.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,91 @@
+package rundir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint"
+)
+
+// Pick finds the checkpoint that is meant: the one with the ID, or without one
+// (0) the best by the watched metric, or the newest. Damaged ones passed over
+// are the second result. It fails with checkpoint.ErrDamaged where there are
+// checkpoints and none is whole.
+func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkpoint.Snapshot, []checkpoint.Skipped, error) {
+	switch {
+	case id != 0 && best:
+		return nil, nil, fmt.Errorf("%w: the best, and checkpoint %d; give one", ErrPick, id)
+	case id != 0:
+		s, err := db.Load(id)
+		return s, nil, err
+	}
+	find := db.Latest
+	if best {
+		find = db.Best
+	}
+	s, skipped, err := find(ctx)
+	switch {
+	case !errors.Is(err, checkpoint.ErrNotFound):
+		return s, skipped, err
+	case len(skipped) > 0:
+		return nil, skipped, noneWhole(db.Path(), skipped)
+	case best:
+		return nil, nil, fmt.Errorf("%s: %w: no checkpoint has checkpoint.best's metric (it is recorded at epoch ends, with validation data); use the newest", db.Path(), checkpoint.ErrNotFound)
+	}
+	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
+}
+
+// Found is a checkpoint to use. Snapshot can be read until View returns.
+type Found struct {
+	Snapshot *checkpoint.Snapshot
+	BestID   uint64               // the folder's best by the watched metric; 0: none has one
+	Skipped  []checkpoint.Skipped // damaged ones passed over
+}
+
+// View opens the checkpoints of a run folder for reading, and hands use the one
+// that is meant (see [Pick]).
+func View(ctx context.Context, dir string, best bool, id uint64, use func(Found) error) error {
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return advised(dir, err)
+	}
+	snap, skipped, err := Pick(ctx, db, best, id)
+	if err != nil {
+		return errors.Join(advised(dir, err), db.Close())
+	}
+	all, _, err := db.List()
+	if err == nil {
+		err = use(Found{snap, checkpoint.BestOf(all), skipped})
+	}
+	return errors.Join(err, db.Close())
+}
+
+// newest gives the manifest of a folder's newest checkpoint to f.
+func newest(dir string, f func(*checkpoint.DB, checkpoint.Manifest) error) error {
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	list, skipped, err := db.List()
+	switch {
+	case err != nil:
+	case len(list) > 0:
+		err = f(db, list[len(list)-1])
+	case len(skipped) > 0:
+		err = noneWhole(db.Path(), skipped)
+	default:
+		err = fmt.Errorf("%w in %s", ErrNoCheckpoint, dir)
+	}
+	return errors.Join(err, db.Close())
+}
+
+// SavedConfig is the config that the newest checkpoint of a run folder was made
+// with, as the run resolved it, and that checkpoint's ID.
+func SavedConfig(dir string) (text []byte, id uint64, err error) {
+	err = newest(dir, func(_ *checkpoint.DB, m checkpoint.Manifest) error {
+		text, id = m.Config, m.ID
+		return nil
+	})
+	return text, id, err
+}

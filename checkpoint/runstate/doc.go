@@ -1,0 +1,14 @@
+// Package runstate is where a run stands: steps taken, the place in the data,
+// and the metrics that decide which checkpoint is best and whether to stop
+// early. With the variables on the devices it is all the state of a run.
+//
+// A checkpoint keeps it as a [State] in its manifest, which [Of] reads back:
+//
+//	st, err := runstate.Of(&snapshot.Manifest)
+//	…
+//	at := st.Progress
+//	at.Advance(batch)           // after each step
+//	at.EndEpoch(metrics, cfg)   // after an epoch's evaluation
+//
+// The types to know are [Progress], [Epoch] and [State].
+package runstate

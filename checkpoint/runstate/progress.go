@@ -1,0 +1,68 @@
+package runstate
+
+import "github.com/berth-ml/berth/checkpoint"
+import "github.com/berth-ml/berth/datasets"
+
+// Progress is where a run stands. Fields without a JSON name are part of the
+// checkpoint format.
+type Progress struct {
+	Step         int // steps taken
+	Epoch, Index int // data cursor: the epoch, and samples of it already read
+	Saved        int `json:"-"` // step of the newest checkpoint
+	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
+	Began        int `json:"-"` // steps taken when this epoch began, had it always had today's batches
+	Lost         int // the device's rings hold no losses of steps up to this one
+	Imported     int // newest step whose weights were replaced by a file's; 0: none
+	Best         checkpoint.Best
+	Watched      Watched
+	Last         Epoch // the newest epoch that ended
+}
+
+// Cursor is the place in the data.
+func (p *Progress) Cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Epoch, Index: p.Index} }
+
+// Advance counts the step that took a batch.
+func (p *Progress) Advance(b datasets.Batch) {
+	if b.At.Index == 0 {
+		p.Began = p.Step
+	}
+	p.Step++
+	p.Epoch, p.Index = b.Next.Epoch, b.Next.Index
+}
+
+// LastEpoch is the epoch of the last step, from 0.
+func (p *Progress) LastEpoch() int {
+	if p.Index > 0 {
+		return p.Epoch
+	}
+	return max(0, p.Epoch-1)
+}
+
+// Resume places the run in epochs of steps of batch samples. It returns the
+// steps that the whole run takes.
+func (p *Progress) Resume(epochs, steps, batch int) (total int) {
+	done := p.Index / batch // steps of this epoch
+	p.Began = p.Step - done
+	return p.Step + max(0, epochs-p.Epoch)*steps - done
+}
+
+// Realign moves the run to the next epoch where its place is not the beginning
+// of a batch, and reports whether it did. A run on other data has no place in
+// an epoch that began.
+func (p *Progress) Realign(sameData bool, batch, samples int) bool {
+	fits := sameData && p.Index%batch == 0 && p.Index < samples
+	if p.Index == 0 || fits {
+		return false
+	}
+	p.Epoch, p.Index = p.Epoch+1, 0
+	return true
+}
+
+// Metrics are those of the weights as they are: of the epoch that has just
+// ended, or none.
+func (p *Progress) Metrics() map[string]float64 {
+	if p.Last.Step != p.Step {
+		return nil
+	}
+	return p.Last.Metrics()
+}

@@ -1,0 +1,160 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor"
+)
+
+// slots is how many batches are in memory: one running, one queued, one being
+// read.
+const slots = 3
+
+// Feeder reads batches ahead and hands them to a program. One goroutine uses
+// it at a time.
+type Feeder struct {
+	prog   *executor.Program
+	loader *datasets.Loader
+	slots  [slots]executor.Batch
+	pinned []device.HostBuffer
+	queued []queued
+}
+
+// queued is a step that is not settled.
+type queued struct {
+	ticket executor.Ticket
+	batch  datasets.Batch
+}
+
+// New reads part from o.Start on, into host memory from which dev copies
+// fastest. A program's target is fed from the last field of a sample, its other
+// inputs from the first. The caller closes the feeder.
+func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
+	f := &Feeder{prog: p}
+	fields := part.Fields()
+	dst := make([][][]byte, slots)
+	for i := range f.slots {
+		for _, field := range fields {
+			hb, err := dev.AllocHost(int64(o.Batch) * field.Meta.Bytes())
+			if err != nil {
+				return nil, errors.Join(err, f.Close())
+			}
+			f.pinned = append(f.pinned, hb)
+			dst[i] = append(dst[i], hb.Bytes())
+		}
+		all := f.pinned[i*len(fields):]
+		for _, v := range p.Inputs() {
+			f.slots[i].Fields = append(f.slots[i].Fields, all[fieldOf(v, fields)])
+		}
+	}
+	var err error
+	if f.loader, err = datasets.NewLoader(part, dst, o); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// fieldOf is the field of a sample that feeds an input.
+func fieldOf(v *graph.Value, fields []datasets.Field) int {
+	if v.Name == models.TargetName {
+		return len(fields) - 1
+	}
+	return 0
+}
+
+// Next waits for the next batch; io.EOF says that there is none.
+func (f *Feeder) Next(ctx context.Context) (datasets.Batch, error) { return f.loader.Next(ctx) }
+
+// Step queues a step on a batch that Next gave. A step that fails at once
+// counts as queued, so that Failed finds its batch.
+func (f *Feeder) Step(ctx context.Context, b datasets.Batch) error {
+	f.queued = append(f.queued, queued{f.prog.Next(), b})
+	_, err := f.prog.Step(ctx, f.fed(b))
+	return err
+}
+
+// Queued is the number of steps that are not settled.
+func (f *Feeder) Queued() int { return len(f.queued) }
+
+// Settle waits for queued steps until only left of them remain. After each,
+// done is called, and its batch's memory goes back to the reader.
+func (f *Feeder) Settle(ctx context.Context, left int, done func(datasets.Batch) error) error {
+	for len(f.queued) > left {
+		q := f.queued[0]
+		if err := f.prog.Wait(ctx, q.ticket); err != nil {
+			return err
+		}
+		if err := done(q.batch); err != nil {
+			return err
+		}
+		f.loader.Return(q.batch.Slot)
+		copy(f.queued, f.queued[1:])
+		f.queued = f.queued[:len(f.queued)-1]
+	}
+	return nil
+}
+
+// Failed is the batch of a queued step, which is still in memory.
+func (f *Feeder) Failed(t executor.Ticket) (b executor.Batch, ok bool) {
+	for _, q := range f.queued {
+		if q.ticket == t {
+			return f.fed(q.batch), true
+		}
+	}
+	return b, false
+}
+
+// fed is a batch as the program takes it.
+func (f *Feeder) fed(b datasets.Batch) executor.Batch {
+	x := f.slots[b.Slot]
+	x.Samples = b.Samples
+	return x
+}
+
+// Close ends the reading and frees the memory; no queued step may use it.
+func (f *Feeder) Close() error {
+	if f.loader != nil {
+		f.loader.Close()
+	}
+	var errs []error
+	for _, hb := range f.pinned {
+		errs = append(errs, hb.Free())
+	}
+	f.pinned = nil
+	return errors.Join(errs...)
+}
+
+// Each runs a program over a part, sample by sample in order, and calls done
+// after each step. Reading runs ahead of the steps. When it returns, nothing is
+// queued any more, however it ends.
+func Each(ctx context.Context, dev device.Device, p *executor.Program, part *datasets.Part, done func(datasets.Batch) error) (err error) {
+	f, err := New(dev, p, part, datasets.LoaderOptions{Batch: p.Inputs()[0].Meta.Shape[0], Epochs: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	// A queued step is waited for even if ctx ends meanwhile: its batch must
+	// stay in memory until then.
+	work := context.WithoutCancel(ctx)
+	for {
+		b, err := f.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := f.Step(work, b); err != nil {
+			return err
+		}
+		if err := f.Settle(work, 0, done); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package infer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Score is a model's loss and accuracy over a part.
+type Score struct {
+	Loss     float64
+	Accuracy *float64 // from 0 to 1; nil for regression
+}
+
+// Evaluator computes scores over a part. Sums stay on the device until the end.
+type Evaluator struct {
+	pass  *pass
+	terms int // that the sums are of: samples, times positions of a sequence
+}
+
+// NewEvaluator compiles the evaluation of a part.
+func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval"}, func(samples int) (*graph.Graph, error) {
+		return models.Eval(m.Spec, samples)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Evaluator{p, part.Len() * m.Spec.Terms()}, nil
+}
+
+// Init gives the variables their contents, where no program of the runtime has
+// them.
+func (e *Evaluator) Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
+	return e.pass.prog.Init(ctx, contents)
+}
+
+// Run evaluates the whole part.
+func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
+	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)
+	zero := make([]byte, 4)
+	for _, t := range []*residency.Tensor{loss, correct} {
+		if t == nil {
+			continue
+		}
+		if err := e.pass.rt.Residency.Fill(t, zero); err != nil {
+			return s, err
+		}
+	}
+	if err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); err != nil {
+		return s, fmt.Errorf("evaluation: %w", err)
+	}
+	if s.Loss, err = e.mean(ctx, loss); err != nil || correct == nil {
+		return s, err
+	}
+	share, err := e.mean(ctx, correct)
+	s.Accuracy = &share
+	return s, err
+}
+
+// mean is a sum on the device over the number of its terms.
+func (e *Evaluator) mean(ctx context.Context, sum *residency.Tensor) (float64, error) {
+	v, err := e.pass.rt.Floats(ctx, residency.Epoch, sum)
+	if err != nil {
+		return 0, err
+	}
+	return float64(v[0]) / float64(e.terms), nil
+}

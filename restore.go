@@ -1,0 +1,129 @@
+package berth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/models"
+)
+
+// The fingerprints of a checkpoint.
+const (
+	configPrint   = "config"
+	dataPrint     = "data"
+	numericsPrint = "numerics" // whose change is said and no more
+)
+
+// fingerprints tell whether a resumed run is the same run.
+func (s *setup) fingerprints() (map[string]string, error) {
+	text, err := s.config.Identity()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	return map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: s.info.Fingerprint, numericsPrint: s.numerics()}, nil
+}
+
+// short is the beginning of a fingerprint.
+func short(print string) string { return print[:min(12, len(print))] }
+
+// resumed is a place in a run to go on from.
+type resumed struct {
+	at    runstate.Progress
+	total int // steps of the whole run
+}
+
+// resume finds where a run with these settings goes on from a checkpoint. A
+// change of config or data since is refused, or, if allowed, noted.
+func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string)) (resumed, error) {
+	m := &snap.Manifest
+	what, err := s.changed(m)
+	if err != nil {
+		return resumed{}, err
+	}
+	if what != "" && !allowed {
+		return resumed{}, fmt.Errorf("%w: %s: restore it, begin another run, or give --allow-changed", ErrChanged, what)
+	}
+	st, err := runstate.Of(m)
+	if err != nil {
+		return resumed{}, err
+	}
+	at := st.Progress
+	at.Step, at.Epoch, at.Index, at.Saved = m.Step, m.Epoch, m.Index, m.Step
+	if then, now := m.Fingerprints[numericsPrint], s.numerics(); then != "" && then != now {
+		note(fmt.Sprintf("checkpoint %d was computed with %s, and the run goes on with %s: its weights will differ in their last bits from those of a run all by one", m.ID, then, now))
+	}
+	if what != "" {
+		note("going on although " + what)
+		if at.Realign(m.Fingerprints[dataPrint] == s.info.Fingerprint, s.sizes.batch, s.sizes.samples) {
+			note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", at.Epoch))
+		}
+		if !s.sameRings(snap) {
+			at.Lost = m.Step
+		}
+	}
+	total := at.Resume(s.config.Train.Epochs, s.sizes.steps, s.sizes.batch)
+	return resumed{at, total}, nil
+}
+
+// sameRings reports whether the losses that a checkpoint's steps recorded are at
+// the places of this run's steps, and of as many samples.
+func (s *setup) sameRings(snap *checkpoint.Snapshot) bool {
+	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
+	ring, ok := snap.Tensor(models.LossRing)
+	return err == nil && ok && then.Train.Batch == s.sizes.batch && ring.Meta.Bytes() == int64(4*s.sizes.steps)
+}
+
+// changed says how the run's config or data differ from a checkpoint's; ""
+// where they do not. The same data may lie under another path.
+func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
+	prints, err := s.fingerprints()
+	if err != nil {
+		return "", err
+	}
+	sameData := m.Fingerprints[dataPrint] == prints[dataPrint]
+	var said []string
+	if m.Fingerprints[configPrint] != prints[configPrint] {
+		list, err := changesSince(s.config, m)
+		if sameData {
+			list = withoutPath(list)
+		}
+		if err != nil {
+			said = append(said, err.Error())
+		} else if len(list) > 0 {
+			said = append(said, configs.Summary(list))
+		}
+	}
+	if !sameData {
+		said = append(said, fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints[dataPrint]), short(prints[dataPrint])))
+	}
+	return strings.Join(said, "; "), nil
+}
+
+// withoutPath leaves out where the data lies.
+func withoutPath(list []configs.Change) (left []configs.Change) {
+	for _, c := range list {
+		if c.Key != "data.path" {
+			left = append(left, c)
+		}
+	}
+	return left
+}
+
+// changesSince compares the config that a checkpoint was made with to now's.
+func changesSince(c *configs.Config, m *checkpoint.Manifest) ([]configs.Change, error) {
+	now, err := rootedText(c)
+	if err != nil {
+		return nil, err
+	}
+	list, err := configs.Changes(m.Config, now)
+	if err != nil {
+		return nil, fmt.Errorf("the config of checkpoint %d cannot be read", m.ID)
+	}
+	return list, nil
+}

@@ -1,0 +1,202 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
+
+	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+)
+
+// setup is a model on devices: what training it and using it afterwards have
+// in common.
+type setup struct {
+	config *configs.Config
+	info   *datasets.Info // of the data that the model is trained on
+	spec   models.Spec
+	sizes  sizes
+	devs   []device.Device // nil once it is closed
+	plan   *partition.Plan // the cut that every graph of the model has
+	trace  tracer
+	debug  int // level
+}
+
+// open opens the devices, and plans with them.
+func (s *setup) open(plan func() error) error {
+	var err error
+	if s.debug, err = debugLevel(); err != nil {
+		return err
+	}
+	if err = s.openDevices(); err != nil {
+		return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
+	}
+	if err := plan(); err != nil {
+		return errors.Join(s.placed(err), s.close())
+	}
+	return nil
+}
+
+// openDevices opens the devices that devices.use names.
+func (s *setup) openDevices() error {
+	c := s.config.Devices
+	list, err := device.ParseList(c.Use)
+	if err != nil {
+		return err
+	}
+	for _, x := range list {
+		more, err := device.Open(x.Kind, device.OpenOptions{
+			Count: x.Count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: s.debug >= debugSync, OnSpan: s.trace.add,
+		})
+		if err != nil {
+			return errors.Join(err, s.close())
+		}
+		s.devs = append(s.devs, more...)
+	}
+	return nil
+}
+
+// close closes the devices. It fails if anything on them was not freed.
+func (s *setup) close() error {
+	var errs []error
+	for _, d := range s.devs {
+		errs = append(errs, d.Close())
+	}
+	s.devs = nil
+	return errors.Join(errs...)
+}
+
+// usable refuses a closed run, and devices that give no results back.
+func (s *setup) usable() error {
+	if len(s.devs) == 0 {
+		return ErrClosed
+	}
+	for _, x := range s.plan.Stages {
+		if spec := s.devs[x.Device].Spec(); !spec.CopyOut {
+			return fmt.Errorf("%w: %s (%s) gives nothing back, neither losses nor weights: it is for planning and tests", ErrOptions, spec.ID, spec.Description)
+		}
+	}
+	return nil
+}
+
+// placed says where in the config a mistake is that only planning found, and
+// whose message does not say so.
+func (s *setup) placed(err error) error {
+	c := s.config
+	switch {
+	case errors.Is(err, optim.ErrSpec):
+		return at(c.Optimizer.Pos, err)
+	case errors.Is(err, partition.ErrStages):
+		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
+	}
+	return err
+}
+
+// at puts the place of a mistake, where it has one, before its text.
+func at(p configs.Pos, err error) error {
+	if p == (configs.Pos{}) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", p, err)
+}
+
+// rootedText is a config as a run folder and a checkpoint keep it: its paths
+// hold from any working directory.
+func rootedText(c *configs.Config) ([]byte, error) {
+	rooted, err := c.Rooted()
+	if err != nil {
+		return nil, err
+	}
+	return rooted.YAML()
+}
+
+// openData reads the config's data. Like is the description of the data that a
+// model was trained on, nil before training.
+func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*datasets.Dataset, error) {
+	s := datasetSpec(c)
+	s.Like = like
+	data, err := datasets.Open(ctx, s)
+	switch {
+	case err == nil:
+		return data, nil
+	case ctx.Err() != nil: // the data may well be good
+		return nil, fmt.Errorf("reading the data: %w", context.Cause(ctx))
+	}
+	return nil, at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
+}
+
+// options are those of cutting the model as the config asks.
+func (s *setup) options(ctx context.Context) partition.PlanOptions {
+	p := s.config.Partition
+	return partition.PlanOptions{
+		Devices: deviceSpecs(s.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
+		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
+		InFlight: func(stages, stage int) int {
+			x, err := schedule.New(p.Schedule, stages, s.sizes.microbatches)
+			if err != nil {
+				panic(fmt.Sprintf("BUG: a loaded config has %v", err))
+			}
+			return x.InFlight(stage)
+		},
+		Stop: stopOf(ctx),
+	}
+}
+
+// model is the model and its cut, for using its weights.
+func (s *setup) model() infer.Model {
+	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch}
+}
+
+// stopOf ends what asks it once ctx has ended.
+func stopOf(ctx context.Context) func() error {
+	return func() error { return context.Cause(ctx) }
+}
+
+func deviceSpecs(devs []device.Device) []device.Spec {
+	specs := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		specs[i] = d.Spec()
+	}
+	return specs
+}
+
+// numerics is what results depend on to the bit, beside config and data: the
+// kernels of the devices that have stages.
+func (s *setup) numerics() string {
+	var all []string
+	for _, x := range s.plan.Stages {
+		spec := s.devs[x.Device].Spec()
+		all = append(all, strings.TrimSpace(spec.Kind+" "+spec.Numerics))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " and ")
+}
+
+// rmse is the root of a mean squared error in the unit of the numbers that are
+// predicted. It is nil where the loss is another, or each of several numbers
+// was scaled to its own unit.
+func (s *setup) rmse(loss *float64) *float64 {
+	if loss == nil || s.spec.Loss != "mse" {
+		return nil
+	}
+	v := math.Sqrt(*loss)
+	if x := s.info.TargetScaling; x != nil {
+		if len(x.Std) > 1 {
+			return nil
+		}
+		v *= x.Std[0]
+	}
+	return &v
+}
