@@ -7,11 +7,11 @@ import (
 
 // Flops is the model's arithmetic in one step of a graph with one microbatch:
 // the multiplications and additions of every matrix product, convolution and
-// attention in Forward and Backward, from their ops' costs. Not counted are
-// elementwise work, norms, softmax and the update, nor what a kernel computes
-// twice to save memory: attention counts two products forward and four
-// backward over the scores that the causal mask leaves. So it is what cannot
-// be avoided, and its share of the peak is comparable between programs.
+// attention in Forward and Backward, from their ops' costs. Attention counts
+// two products forward and four backward, over the scores that the causal mask
+// leaves. Elementwise work, norms, softmax, the update and recomputed values
+// do not count. No program can avoid this arithmetic, so its share of the peak
+// is comparable between programs.
 func Flops(g *graph.Graph) int64 {
 	var sum int64
 	for _, n := range g.Nodes {
@@ -22,6 +22,7 @@ func Flops(g *graph.Graph) int64 {
 	return sum
 }
 
+// nodeFlops is the part of a node in Flops.
 func nodeFlops(n *graph.Node) int64 {
 	switch n.Op.(type) {
 	case ops.MatMul, ops.Conv2D, ops.Conv2DGradX, ops.Conv2DGradW:
@@ -34,8 +35,8 @@ func nodeFlops(n *graph.Node) int64 {
 	return 0
 }
 
-// attentionProduct is one product over the lower triangle of all heads' T×T
-// scores; the input is qkv[B,T,3D].
+// attentionProduct is the arithmetic of one product over the lower triangles of
+// all heads' T×T scores. The input is qkv[B,T,3D].
 func attentionProduct(n *graph.Node) int64 {
 	s := n.In[0].Meta.Shape
 	b, t, d := int64(s[0]), int64(s[1]), int64(s[2]/3)

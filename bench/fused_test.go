@@ -103,7 +103,7 @@ func runOnce(t *testing.T, w Workload, d device.Device, g *graph.Graph, o device
 // among them, and numbers of classes.
 func makeUp(w Workload, v *graph.Value, dst []byte) {
 	if v.Meta.DType == shape.Int32 {
-		w.fill(v, rng.Named(seed, v.Name), dst)
+		fill(w, v, rng.Named(seed, v.Name), dst)
 		return
 	}
 	x := shape.View[float32](dst)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// unknown stands for what the system does not tell.
+// unknown stands for a fact that the system does not tell.
 const unknown = "unknown"
 
-// Machine names what was measured.
+// Machine describes the machine and the program that were measured.
 type Machine struct {
 	CPU    string `json:"cpu"`   // model, from /proc/cpuinfo
 	Cores  int    `json:"cores"` // usable by this process
@@ -20,8 +20,8 @@ type Machine struct {
 	Commit string `json:"commit"` // of this program; ends in "+changes" if its tree was not clean
 }
 
-// ThisMachine describes the machine and the program. What is not known reads
-// "unknown".
+// ThisMachine describes this machine and program. Facts that the system does
+// not tell read "unknown".
 func ThisMachine() Machine {
 	return Machine{
 		CPU: procField("/proc/cpuinfo", "model name", unknown), Cores: runtime.NumCPU(),
@@ -29,7 +29,7 @@ func ThisMachine() Machine {
 	}
 }
 
-// commit is the revision that the go command built from.
+// commit is the revision from which the go command built this program.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -49,8 +49,8 @@ func commit() string {
 	return rev
 }
 
-// procField is the first value of a key in a file of "key : value" lines, or
-// otherwise where there is none.
+// procField is the first value of a key in a file of "key : value" lines;
+// otherwise if there is none.
 func procField(file, key, otherwise string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -72,7 +72,7 @@ func readResident() resident {
 	return resident{now: statusBytes("VmRSS"), peak: statusBytes("VmHWM")}
 }
 
-// statusBytes is a field of /proc/self/status, which are in kB.
+// statusBytes is a field of /proc/self/status, which states kB, in bytes.
 func statusBytes(key string) int64 {
 	text, ok := strings.CutSuffix(procField("/proc/self/status", key, ""), " kB")
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -82,8 +82,8 @@ func statusBytes(key string) int64 {
 	return n << 10
 }
 
-// resetPeakResident makes the peak count from now on. Where the system does
-// not allow that, the peak is the process's since it began.
+// resetPeakResident makes the peak start from now. Where the system does not
+// allow that, the peak covers the whole life of the process.
 func resetPeakResident() {
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // see proc_pid_clear_refs(5)
 }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// peakSide is the side of the product that counts as the peak.
+	// peakSide is the side of the matrices whose product counts as the peak.
 	peakSide = 1024
-	// peakStart is the side to begin with: it tells how long larger ones take.
+	// peakStart is the first side tried. It tells how long larger ones take.
 	peakStart = 256
-	// peakTime is how long products are repeated, and peakLimit what a
-	// measurement may take, of which there are two.
-	peakTime  = 350 * time.Millisecond
+	// peakTime is the time for which products of peakSide are repeated.
+	peakTime = 350 * time.Millisecond
+	// peakLimit bounds one measurement; Run makes two.
 	peakLimit = 900 * time.Millisecond
 )
 
@@ -30,8 +30,9 @@ type peak struct {
 	side   int
 }
 
-// measurePeak is the fastest product seen on all devices at once. The side is
-// 1024, or smaller where a device is so slow that this would take too long.
+// measurePeak finds the rate of the fastest product, run on all devices at
+// once. The side is 1024, or less on devices so slow that 1024 would exceed
+// peakLimit.
 func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
 	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
 	if err != nil {
@@ -50,15 +51,15 @@ func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
 		}
 		n := float64(p.side)
 		p.gflops = 2 * n * n * n * float64(len(devs)) / best.Seconds() / 1e9
-		// Twice the side takes eight times as long, and the first run longer.
+		// Twice the side takes eight times as long, and a first run twice that.
 		if p.side == peakSide || time.Since(start)+2*8*best > peakLimit {
 			return p, nil
 		}
 	}
 }
 
-// measureSquare is the shortest time of a product of that side, run on every
-// device at once. Only the largest side is repeated for long.
+// measureSquare is the shortest time of a product of that side, run on all
+// devices at once. Only the largest side is repeated for peakTime.
 func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 bool, start time.Time) (best time.Duration, err error) {
 	ps := make([]*product, 0, len(devs))
 	defer func() {
@@ -73,11 +74,11 @@ func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 boo
 		}
 		ps = append(ps, p)
 	}
-	span := peakTime
+	repeat := peakTime
 	if side < peakSide {
-		span = 0
+		repeat = 0
 	}
-	for begin := time.Now(); best == 0 || time.Since(begin) < span && time.Since(start)+best < peakLimit; {
+	for begin := time.Now(); best == 0 || time.Since(begin) < repeat && time.Since(start)+best < peakLimit; {
 		t, err := runAll(ctx, ps)
 		if err != nil {
 			return 0, err
@@ -89,7 +90,8 @@ func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 boo
 	return best, nil
 }
 
-// runAll runs a product on each device and is how long that took.
+// runAll runs a product on each device at once and returns the time until all
+// have ended.
 func runAll(ctx context.Context, ps []*product) (time.Duration, error) {
 	start := time.Now()
 	for _, p := range ps {

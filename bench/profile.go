@@ -2,26 +2,23 @@ package bench
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// KernelTime is what the kernels of one kind took in a step. Rates follow from
-// the costs that their ops state.
+// KernelTime is the time of the kernels of one kind in a step. The rates follow
+// from the costs that their ops state.
 type KernelTime struct {
 	Kind       string  `json:"kind"`
 	Calls      float64 `json:"calls_per_step"`
 	MS         float64 `json:"ms_per_step"`
 	Share      float64 `json:"share"` // of the time of all kernels
 	Gflops     float64 `json:"gflops"`
-	GBytesPerS float64 `json:"gbytes_per_s"` // of what must be read and written
+	GBytesPerS float64 `json:"gbytes_per_s"` // of the bytes that must be read and written
 }
 
 // kernelTimes sums up the time of every kernel.
@@ -30,14 +27,14 @@ type kernelTimes struct {
 	sums map[*device.Work]*kernelSum
 }
 
-// kernelSum is what one kernel took, or those of a kind.
+// kernelSum sums up the runs of one kernel, or of all kernels of a kind.
 type kernelSum struct {
 	calls int
 	took  time.Duration
-	cost  graph.Cost // of all calls
+	cost  graph.Cost // of all calls; set by byKind
 }
 
-// add is told of every kernel, by the goroutines of streams.
+// add counts one run of a kernel. The goroutines of streams call it.
 func (k *kernelTimes) add(w *device.Work, took time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +50,8 @@ func (k *kernelTimes) add(w *device.Work, took time.Duration) {
 	s.took += took
 }
 
-// restart forgets all times, and no kernel.
+// restart forgets all times, but keeps the kernels: a known kernel allocates
+// nothing in add.
 func (k *kernelTimes) restart() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,8 +82,8 @@ func (k *kernelTimes) byKind() map[string]*kernelSum {
 	return kinds
 }
 
-// perStep is each kind's part in one of so many steps, what took longest first;
-// nil if nothing was timed.
+// perStep is the times of each kind in one step, given the number of steps, the
+// longest first; nil if nothing was timed.
 func (k *kernelTimes) perStep(steps int) []KernelTime {
 	var ts []KernelTime
 	var all time.Duration
@@ -100,15 +98,4 @@ func (k *kernelTimes) perStep(steps int) []KernelTime {
 	}
 	slices.SortFunc(ts, func(a, b KernelTime) int { return cmp.Or(cmp.Compare(b.MS, a.MS), cmp.Compare(a.Kind, b.Kind)) })
 	return ts
-}
-
-// WriteProfile prints where a step's time goes, a line for each kind of kernel.
-func WriteProfile(w io.Writer, r Result) error {
-	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "KERNEL\tCALLS\tms\tSHARE\tGFLOP/s\tGB/s\t")
-	for _, k := range r.Profile {
-		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.1f%%\t%.1f\t%.1f\t\n", k.Kind, k.Calls, k.MS, 100*k.Share, k.Gflops, k.GBytesPerS)
-	}
-	return t.Flush()
 }

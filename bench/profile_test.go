@@ -1,12 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +68,7 @@ func measured(t *testing.T, o RunOptions) (*session, measurement) {
 			t.Error(err)
 		}
 	}()
-	m, err := s.measure(t.Context(), 0.1)
+	m, err := measure(t.Context(), s, 0.1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,27 +98,5 @@ func TestKernelTimes(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { k.add(product, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations for a kernel that is known", n)
-	}
-}
-
-func TestProfileOutput(t *testing.T) {
-	r := Result{Name: "mlp", StepMS: StepMS{Median: 2}, Profile: []KernelTime{{Kind: "matmul+relu", Calls: 3, MS: 1.5, Share: 0.75}}}
-	var text bytes.Buffer
-	if err := WriteProfile(&text, r); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"mlp: 2.00 ms a step", "matmul+relu", "1.500", "75.0%"} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in\n%s", want, &text)
-		}
-	}
-	for _, profile := range []bool{true, false} {
-		if !profile {
-			r.Profile = nil
-		}
-		b, err := json.Marshal(r)
-		if err != nil || strings.Contains(string(b), `"profile":[{"kind":"matmul+relu"`) != profile {
-			t.Errorf("profile %v: %v, %s", profile, err, b)
-		}
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -15,17 +13,14 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
-
-	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
-	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
 )
 
-// batches is how many different ones there are. A step's batch must not change
+// batches is the number of different batches. A step's batch must not change
 // until the step is over, and two steps can be under way.
 const batches = 2
 
-// session is a workload loaded on devices, ready to step. One goroutine uses
-// it.
+// session is a workload loaded on devices, ready to step. One goroutine at a
+// time uses it.
 type session struct {
 	w       Workload
 	graph   *graph.Graph
@@ -33,11 +28,11 @@ type session struct {
 	rt      *executor.Runtime
 	prog    *executor.Program
 	batch   [batches]executor.Batch
-	pinned  []device.HostBuffer
-	ends    stepEnds
-	kernels kernelTimes
-	last    executor.Ticket // the newest step; 0 before the first
-	stepped int
+	fields  []device.HostBuffer // of all batches
+	ends    stepEnds            // fed by the streams
+	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
+	last    executor.Ticket     // the newest step; 0 before the first
+	stepped int                 // steps so far
 }
 
 // open loads a workload and starts copying its weights in. The caller closes
@@ -50,6 +45,7 @@ func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
 	return s, nil
 }
 
+// load opens the devices, plans the workload and fills its batches.
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	do := device.OpenOptions{Threads: o.Threads, OnSpan: s.ends.add, OnKernel: o.onKernel}
 	if o.Profile {
@@ -82,37 +78,8 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	})
 }
 
-// openDevices opens "cpu" or "cpu:2".
-func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {
-	kind, count, given := strings.Cut(name, ":")
-	o.Count = 1
-	if given {
-		var err error
-		if o.Count, err = strconv.Atoi(count); err != nil || o.Count < 1 {
-			return nil, fmt.Errorf("%w: devices %q: write a kind, or a kind and a number as in cpu:2", ErrOptions, name)
-		}
-	}
-	devs, err := device.Open(kind, o)
-	if err == nil && !devs[0].Spec().CopyOut {
-		err = fmt.Errorf("%w: devices %q compute nothing: take others, such as cpu", ErrOptions, name)
-		for _, d := range devs {
-			err = errors.Join(err, d.Close())
-		}
-		return nil, err
-	}
-	return devs, err
-}
-
-func specs(devs []device.Device) []device.Spec {
-	out := make([]device.Spec, len(devs))
-	for i, d := range devs {
-		out[i] = d.Spec()
-	}
-	return out
-}
-
-// constant is the bytes of a per-microbatch constant: the only microbatch
-// begins with sample 0.
+// constant gives the contents of a per-microbatch constant. There is one such
+// constant, the first sample's number, and one microbatch, which begins at 0.
 func constant(v *graph.Value, microbatch int) []byte {
 	if v.Name != models.BaseName || microbatch != 0 {
 		panic(fmt.Sprintf("BUG: constant %s of microbatch %d", v.Name, microbatch))
@@ -120,8 +87,7 @@ func constant(v *graph.Value, microbatch int) []byte {
 	return shape.Bytes([]int32{0})
 }
 
-// fillBatches makes the batches in memory that is pinned for the device that
-// reads them.
+// fillBatches makes the batches, in host memory of the device that reads them.
 func (s *session) fillBatches(dev device.Device) error {
 	for i := range s.batch {
 		b := &s.batch[i]
@@ -131,17 +97,17 @@ func (s *session) fillBatches(dev device.Device) error {
 			if err != nil {
 				return err
 			}
-			s.pinned = append(s.pinned, hb)
+			s.fields = append(s.fields, hb)
 			b.Fields = append(b.Fields, hb)
-			s.w.fill(v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
+			fill(s.w, v, rng.Named(seed, fmt.Sprintf("%s batch %d", v.Name, i)), hb.Bytes())
 		}
 	}
 	return nil
 }
 
-// fill writes an input: floats from a normal distribution, numbers of tokens
-// and classes evenly.
-func (w Workload) fill(v *graph.Value, k rng.Key, dst []byte) {
+// fill writes an input: floats from a normal distribution, tokens and classes
+// evenly from those of the workload.
+func fill(w Workload, v *graph.Value, k rng.Key, dst []byte) {
 	if v.Meta.DType == shape.Float32 {
 		rng.Normal(shape.View[float32](dst), k, 1)
 		return
@@ -153,8 +119,8 @@ func (w Workload) fill(v *graph.Value, k rng.Key, dst []byte) {
 	}
 }
 
-// step queues a step and waits for the one before it, as training does. It
-// allocates nothing itself.
+// step queues a step and waits for the step before it, as training does. It
+// allocates no Go memory.
 func (s *session) step(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -172,7 +138,7 @@ func (s *session) step(ctx context.Context) error {
 // finish waits for the newest step.
 func (s *session) finish(ctx context.Context) error { return s.prog.Wait(ctx, s.last) }
 
-// loss is the newest step's mean loss. The session has been finished.
+// loss is the mean loss of the newest step. Call finish first.
 func (s *session) loss(ctx context.Context) (float64, error) {
 	t := s.prog.Var(models.LossRing)
 	if err := s.rt.Residency.PullBack(ctx, residency.Log, t); err != nil {
@@ -192,7 +158,7 @@ func (s *session) close() error {
 	if s.rt != nil {
 		errs = append(errs, s.rt.Close())
 	}
-	for _, hb := range s.pinned {
+	for _, hb := range s.fields {
 		errs = append(errs, hb.Free())
 	}
 	for _, d := range s.devs {

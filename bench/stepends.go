@@ -9,18 +9,22 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// stepEnds notes when steps end on a device: the time of a step is from one
-// end to the next. A host that waits would learn of an end late whenever the
-// machine's cores are busy, and then find the next step done already.
+// executorStream is the name of the stream on which the executor launches.
+const executorStream = "compute"
+
+// stepEnds notes when steps end on a device. The time of a step is from one end
+// to the next. The device's own clock is exact; a goroutine that waits for a
+// step wakes late when all cores are busy.
 type stepEnds struct {
 	mu       sync.Mutex
 	device   device.ID // the first stage's, where every step begins and the backward pass ends
-	launches int       // of a step on that device
-	seen     int
+	launches int       // of one step on that device
+	seen     int       // launches of the step under way that have ended
 	at       []time.Time
 }
 
-// follow begins, before anything was launched.
+// follow sets the device and its launches per step. Call it before the first
+// launch.
 func (e *stepEnds) follow(p *partition.Plan, devs []device.Device) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,7 +37,7 @@ func (e *stepEnds) follow(p *partition.Plan, devs []device.Device) {
 	}
 }
 
-// add is told of everything that streams do, by their goroutines.
+// add takes one operation of a stream. The goroutines of streams call it.
 func (e *stepEnds) add(s device.Span) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,7 +50,8 @@ func (e *stepEnds) add(s device.Span) {
 	}
 }
 
-// restart forgets all ends but the newest, and makes room for n more.
+// restart forgets all ends but the newest, and makes room for n more, so that
+// add does not allocate.
 func (e *stepEnds) restart(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +59,7 @@ func (e *stepEnds) restart(n int) {
 	e.at = append(make([]time.Time, 0, n+1), newest)
 }
 
-// times is how long each step took since the restart, shortest first.
+// times are the durations of the steps since the restart, shortest first.
 func (e *stepEnds) times() []time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -65,6 +70,3 @@ func (e *stepEnds) times() []time.Duration {
 	slices.Sort(ds)
 	return ds
 }
-
-// executorStream is the name of the stream that the executor launches on.
-const executorStream = "compute"

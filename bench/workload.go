@@ -13,27 +13,27 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// ErrWorkload is the cause when a workload is asked for that is not there.
+// ErrWorkload is the cause of an error about a workload that does not exist.
 var ErrWorkload = errors.New("no such workload")
 
-// Workload is a model and a batch size. All train by AdamW, one microbatch a
-// step.
+// Workload is a model and a batch size. It trains by AdamW, with one microbatch
+// a step.
 type Workload struct {
 	Name       string
-	About      string // in one line
+	About      string // the model, in one line
 	Batch      int    // samples in a step
-	Tokens     int    // in a sample; 0 where samples have none
-	Classes    int    // targets are 0 to Classes-1, and so are tokens
-	Parameters int64  // elements
+	Tokens     int    // tokens in a sample; 0 if samples are not made of tokens
+	Classes    int    // targets and tokens are 0 to Classes-1
+	Parameters int64  // elements of all weights
 	Input      shape.Meta
 	Target     shape.Meta
 	Layers     []models.Layer
 }
 
-// seed is that of the weights and the batches.
+// seed is the seed of weights and batches.
 const seed = 1
 
-// ring is how many steps' losses the device keeps.
+// ring is the number of losses, one a step, that the device keeps.
 const ring = 64
 
 var workloads = []Workload{
@@ -52,7 +52,7 @@ var workloads = []Workload{
 	gpt("gpt2", 4, 64, 124_439_808, models.GPTOptions{Layers: 12, Heads: 12, Width: 768, Context: 1024, Vocab: 50257}),
 }
 
-// gpt is a workload of a GPT-2 with a tied head, on that many positions.
+// gpt is a workload of a GPT-2 with a tied head, on samples of tokens.
 func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) Workload {
 	return Workload{
 		Name:  name,
@@ -63,8 +63,8 @@ func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) 
 	}
 }
 
-// Workloads lists them all, small ones first. The caller may change the list,
-// but not the layers in it.
+// Workloads lists all workloads, small ones first. The caller may change the
+// list, but not the layers in it.
 func Workloads() []Workload { return slices.Clone(workloads) }
 
 // Lookup finds a workload by name.
@@ -76,7 +76,7 @@ func Lookup(name string) (Workload, error) {
 		}
 		names = append(names, w.Name)
 	}
-	return Workload{}, fmt.Errorf("%w: %q; there are %s", ErrWorkload, name, strings.Join(names, ", "))
+	return Workload{}, fmt.Errorf("%w: %q: take one of %s", ErrWorkload, name, strings.Join(names, ", "))
 }
 
 // Graph is one training step of the workload, in float32 or with bfloat16 in
@@ -86,8 +86,8 @@ func (w Workload) Graph(bf16 bool) (*graph.Graph, error) {
 	return models.Train(s, adamW, models.Size{Microbatch: w.Batch, Microbatches: 1, Batch: w.Batch, Ring: ring})
 }
 
-// adamW learns slowly: a net that knows its few batches by heart has gradients
-// too small for normal floats, and arithmetic on those takes another time.
+// adamW learns slowly. A model that has learned its few batches by heart has
+// gradients too small for normal floats, and arithmetic on those takes longer.
 var adamW = optim.Spec{
 	Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
 	Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-5},

@@ -1,0 +1,43 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+
+	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+)
+
+// openDevices opens the devices that "cpu" or "cpu:2" names.
+func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {
+	kind, count, given := strings.Cut(name, ":")
+	o.Count = 1
+	if given {
+		var err error
+		if o.Count, err = strconv.Atoi(count); err != nil || o.Count < 1 {
+			return nil, fmt.Errorf("%w: devices %q: write a kind, as in cpu, or a kind and a count, as in cpu:2", ErrOptions, name)
+		}
+	}
+	devs, err := device.Open(kind, o)
+	if err == nil && !devs[0].Spec().CopyOut {
+		err = fmt.Errorf("%w: devices %q compute nothing: measure devices that do, such as cpu", ErrOptions, name)
+		for _, d := range devs {
+			err = errors.Join(err, d.Close())
+		}
+		return nil, err
+	}
+	return devs, err
+}
+
+// specs lists what the devices say of themselves.
+func specs(devs []device.Device) []device.Spec {
+	out := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		out[i] = d.Spec()
+	}
+	return out
+}

@@ -1,0 +1,67 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
+)
+
+// ErrOptions is the cause of errors about [RunOptions].
+var ErrOptions = errors.New("bench options")
+
+// RunOptions says how to measure.
+type RunOptions struct {
+	Seconds float64 // the least time to measure for; 0 means 3
+	Threads int     // worker threads over all devices; 0 means one per core
+	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
+	Profile bool    // time every kernel; this slows short kernels a little
+	// Recompute selects the values that the backward pass computes again to
+	// save memory: none, cheap or block; empty means none.
+	Recompute partition.Recompute
+	Precision string // float32 or bf16, as in a config; empty means float32
+
+	onKernel func(w *device.Work, took time.Duration) // for tests; takes the profile's place
+}
+
+// The default and the longest measurement, in seconds.
+const (
+	defaultSeconds = 3
+	mostSeconds    = 24 * 3600
+)
+
+// The precisions.
+const (
+	float32Name = "float32"
+	bf16Name    = "bf16"
+)
+
+// checked is o with its defaults filled in.
+func (o RunOptions) checked() (RunOptions, error) {
+	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
+		return o, fmt.Errorf("%w: %v seconds: give at most %d, or 0 for the default", ErrOptions, o.Seconds, mostSeconds)
+	}
+	if o.Threads < 0 || o.Threads > configs.MaxThreads {
+		return o, fmt.Errorf("%w: %d threads: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)
+	}
+	if p := o.Precision; p != "" && p != float32Name && p != bf16Name {
+		return o, fmt.Errorf("%w: precision %q: write %s or %s", ErrOptions, p, float32Name, bf16Name)
+	}
+	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
+		return o, fmt.Errorf("%w: recompute %q: write none, cheap or block", ErrOptions, r)
+	}
+	if o.Precision == "" {
+		o.Precision = float32Name
+	}
+	if o.Seconds == 0 {
+		o.Seconds = defaultSeconds
+	}
+	if o.Devices == "" {
+		o.Devices = "cpu"
+	}
+	return o, nil
+}

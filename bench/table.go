@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// WriteTable prints results as a table, a line each, under a line that names the
+// machine and the devices.
+func WriteTable(w io.Writer, rs []Result) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	m := rs[0].Machine
+	on := append(slices.Clone(rs[0].Devices), rs[0].Numerics)
+	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n\n", m.CPU, threads(rs[0].Threads), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "WORKLOAD\tSTEPS\tMEDIAN ms\tP95\tMIN\tSAMPLES/s\tTOKENS/s\tGFLOP/s\tOF PEAK\tALLOCS/STEP\tARENA MiB\tRESIDENT MiB\t")
+	for _, r := range rs {
+		tokens := "-"
+		if r.TokensPerS > 0 {
+			tokens = fmt.Sprintf("%.0f", r.TokensPerS)
+		}
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%.1f\t%.0f%%\t%.1f\t%.1f\t%.1f\t\n",
+			r.Name, r.Steps, r.StepMS.Median, r.StepMS.P95, r.StepMS.Min, r.SamplesPerS, tokens,
+			r.Gflops, 100*r.PeakFraction, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))
+	}
+	return t.Flush()
+}
+
+func threads(n int) string {
+	if n == 1 {
+		return "1 thread"
+	}
+	return fmt.Sprintf("%d threads", n)
+}
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+// WriteProfile prints a step's time by kinds of kernels, a line each.
+func WriteProfile(w io.Writer, r Result) error {
+	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "KERNEL\tCALLS\tms\tSHARE\tGFLOP/s\tGB/s\t")
+	for _, k := range r.Profile {
+		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.1f%%\t%.1f\t%.1f\t\n", k.Kind, k.Calls, k.MS, 100*k.Share, k.Gflops, k.GBytesPerS)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestOutput(t *testing.T) {
+	r := Result{Name: "gpt-nano", Steps: 7, StepMS: StepMS{Median: 12.345}, TokensPerS: 768, PeakFraction: 0.5, Threads: 1, Devices: []string{"cpu:0"}}
+	var text bytes.Buffer
+	if err := WriteTable(&text, []Result{r, {Name: "mlp"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"gpt-nano", "12.35", "768", "50%", "1 thread on cpu:0"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	text.Reset()
+	if err := WriteTable(&text, nil); err != nil || text.Len() > 0 {
+		t.Errorf("%v and %q for no results", err, &text)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"step_ms":{"median":12.345`, `"allocs_per_step":0`, `"arena_peak_bytes":`} {
+		if !strings.Contains(string(b), want) {
+			t.Errorf("no %s in %s", want, b)
+		}
+	}
+}
+
+func TestProfileOutput(t *testing.T) {
+	r := Result{Name: "mlp", StepMS: StepMS{Median: 2}, Profile: []KernelTime{{Kind: "matmul+relu", Calls: 3, MS: 1.5, Share: 0.75}}}
+	var text bytes.Buffer
+	if err := WriteProfile(&text, r); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"mlp: 2.00 ms a step", "matmul+relu", "1.500", "75.0%"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	for _, profile := range []bool{true, false} {
+		if !profile {
+			r.Profile = nil
+		}
+		b, err := json.Marshal(r)
+		if err != nil || strings.Contains(string(b), `"profile":[{"kind":"matmul+relu"`) != profile {
+			t.Errorf("profile %v: %v, %s", profile, err, b)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// TestGraphs checks every workload's size and arithmetic against formulas that
+// know nothing of graphs.
+func TestGraphs(t *testing.T) {
+	gpt := func(layers, width, context, vocab int64) int64 {
+		block := 2*2*width + (3*width*width + 3*width) + (width*width + width) + (4*width*width + 4*width) + (4*width*width + width)
+		return vocab*width + context*width + layers*block + 2*width
+	}
+	// gptFlops: each weight of a product meets each token once forward and
+	// twice backward; six products over the scores below the diagonal.
+	gptFlops := func(layers, width, positions, batch, vocab int64) int64 {
+		weights := layers*12*width*width + vocab*width
+		return 6*weights*batch*positions + layers*6*batch*width*positions*(positions+1)
+	}
+	// The first layer of mlp and cnn has no gradient of its input.
+	mlp := 2*128*3*(784*512+512*256+256*10) - int64(2*128*784*512)
+	conv1, conv2 := 9*32*28*28, 32*9*64*14*14
+	cnn := int64(2 * 64 * (2*conv1 + 3*(conv2+64*7*7*128+128*10)))
+	want := map[string]struct{ parameters, flops int64 }{
+		"mlp":       {784*512 + 512 + 512*256 + 256 + 256*10 + 10, mlp},
+		"cnn":       {9*32 + 32 + 32*9*64 + 64 + 64*7*7*128 + 128 + 128*10 + 10, cnn},
+		"gpt-nano":  {gpt(4, 128, 64, 65), gptFlops(4, 128, 64, 12, 65)},
+		"gpt-small": {gpt(6, 384, 256, 65), gptFlops(6, 384, 256, 8, 65)},
+		"gpt2":      {124_439_808, gptFlops(12, 768, 64, 4, 50257)},
+	}
+	if got := len(Workloads()); got != len(want) {
+		t.Errorf("%d workloads, want %d", got, len(want))
+	}
+	for _, w := range Workloads() {
+		g, err := w.Graph(false)
+		if err != nil {
+			t.Errorf("%s: %v", w.Name, err)
+			continue
+		}
+		var parameters int64
+		for _, v := range g.Vars {
+			if v.Role == graph.Parameter {
+				parameters += int64(v.Meta.Elems())
+			}
+		}
+		if x := want[w.Name]; parameters != x.parameters || w.Parameters != x.parameters {
+			t.Errorf("%s has %d parameters and says %d, want %d", w.Name, parameters, w.Parameters, x.parameters)
+		}
+		if x := want[w.Name]; Flops(g) != x.flops {
+			t.Errorf("%s: %d flops a step, want %d", w.Name, Flops(g), x.flops)
+		}
+	}
+	if g, _ := workloads[4].Graph(false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
+		t.Error("gpt2 should keep all 1024 positions")
+	}
+}
+
+func ExampleLookup() {
+	w, err := Lookup("gpt2")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(w.About)
+	fmt.Println(w.Parameters, "parameters, batch", w.Batch)
+	// Output:
+	// gpt of 12 layers, 12 heads, width 768, 64 of 1024 positions, vocabulary 50257
+	// 124439808 parameters, batch 4
+}
