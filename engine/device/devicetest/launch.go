@@ -165,8 +165,8 @@ func testDonation(t *testing.T, open Opener) {
 	})
 }
 
-// testDonationOrder checks what happens when an input is read besides by the
-// node whose output takes it over.
+// testDonationOrder donates inputs that other nodes read too, not only the node
+// whose output takes them over.
 func testDonationOrder(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		// new is computed first, but w is read after that: the reader must be
@@ -246,8 +246,9 @@ func testScratch(t *testing.T, open Opener) {
 	})
 }
 
-// sortByNeed puts nodes behind what they read, the last ones first where it is
-// free to choose: the opposite of the order in which they were built.
+// sortByNeed puts nodes behind those that they read. Among nodes that are ready
+// it takes the last built first: the opposite of the order in which they were
+// built.
 func sortByNeed(g *graph.Graph) {
 	known := map[*graph.Value]bool{}
 	for _, v := range g.Inputs {
@@ -308,15 +309,6 @@ func testUpdate(t *testing.T, open Opener) {
 		r.sync(r.s)
 		r.drop(in...)
 	})
-}
-
-// ramp is 0, by, 2by, ...
-func ramp(n int, by float32) []float32 {
-	data := make([]float32, n)
-	for i := range data {
-		data[i] = float32(i) * by
-	}
-	return data
 }
 
 func testViews(t *testing.T, open Opener) {

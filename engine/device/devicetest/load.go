@@ -28,8 +28,8 @@ func testHammer(t *testing.T, open Opener) {
 	})
 }
 
-// hammer feeds, computes and fetches on two streams of its own, with buffers
-// made and deleted while they are in use.
+// hammer copies in, computes and copies out on two streams of its own. It
+// allocates buffers and deletes them while queued work uses them.
 func hammer(t *testing.T, d device.Device, who, rounds, n int) error {
 	feed, err := d.NewStream(fmt.Sprintf("feed%d", who))
 	if err != nil {
@@ -63,6 +63,7 @@ func hammer(t *testing.T, d device.Device, who, rounds, n int) error {
 	return nil
 }
 
+// hammerOnce is one round of hammer: y = 2v+2 for all elements.
 func hammerOnce(d device.Device, feed, work device.Stream, h device.HostBuffer, g *graph.Graph, v float32) error {
 	x, err := d.Compile(g, device.CompileOptions{})
 	if err != nil {
@@ -113,7 +114,7 @@ func hammerOnce(d device.Device, feed, work device.Stream, h device.HostBuffer, 
 }
 
 // testTwoStreams launches one executable with temporaries from two streams at
-// once. A launch that saw anything of another would leave a trace in the sum.
+// once. A launch that read another's temporaries would change its sum.
 func testTwoStreams(t *testing.T, open Opener) {
 	const n, launches = 4096, 300
 	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {

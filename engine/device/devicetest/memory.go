@@ -87,7 +87,7 @@ func testOutOfMemory(t *testing.T, open Opener) {
 	})
 }
 
-// testReuse allocates in patterns that fragment a simple allocator.
+// testReuse allocates in patterns that fragment a simple allocator's memory.
 func testReuse(t *testing.T, open Opener) {
 	const budget = 1 << 20
 	with(t, open, device.OpenOptions{MemoryBytes: budget}, func(r *rig) {

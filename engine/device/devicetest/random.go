@@ -14,8 +14,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// testRandomGraphs compares random graphs, with random outputs and donations,
-// with the reference kernels in float64.
+// testRandomGraphs runs random graphs with random outputs and donations, and
+// compares the results with those of the reference kernels in float64.
 func testRandomGraphs(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Threads: 2, MemoryBytes: 1 << 22}, func(r *rig) {
 		rapid.Check(t, func(rt *rapid.T) {
@@ -97,8 +97,8 @@ func randomAlias(rt *rapid.T, g *graph.Graph) []int {
 	return alias
 }
 
-// compare runs g on the device and by the reference. A donation for which no
-// order of the nodes exists is left out.
+// compare runs g on the device and with the reference kernels. It leaves the
+// donations out if no order of the nodes allows them.
 func (r *rig) compare(rt *rapid.T, g *graph.Graph, alias []int) error {
 	x, err := r.d.Compile(g, device.CompileOptions{Alias: alias})
 	if err != nil {
@@ -135,7 +135,8 @@ func (r *rig) compare(rt *rapid.T, g *graph.Graph, alias []int) error {
 	return err
 }
 
-// checkAgainst compares outputs, and that what was not donated is unchanged.
+// checkAgainst compares the outputs with the reference, and checks that inputs
+// that were not donated are unchanged.
 func (r *rig) checkAgainst(g *graph.Graph, feed map[*graph.Value]ref.Array, alias []int, in, out []device.Buffer) error {
 	if !r.computes() {
 		return nil
@@ -164,6 +165,7 @@ func (r *rig) checkAgainst(g *graph.Graph, feed map[*graph.Value]ref.Array, alia
 	return nil
 }
 
+// widen is data in float64.
 func widen(data []float32) []float64 {
 	w := make([]float64, len(data))
 	for i, v := range data {
@@ -172,7 +174,7 @@ func widen(data []float32) []float64 {
 	return w
 }
 
-// near allows the rounding of float32 in a few dozen steps.
+// near compares with a tolerance for float32's rounding in a few dozen nodes.
 func near(got []float32, want []float64) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d elements, expected %d", len(got), len(want))

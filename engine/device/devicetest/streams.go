@@ -2,7 +2,6 @@ package devicetest
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -11,17 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
-
-var errGate = errors.New("the gate failed")
-
-// affine is y = 2x+1 over n numbers.
-func affine(t *testing.T, n int) *graph.Graph {
-	t.Helper()
-	return build(t, func(b *graph.Builder) []*graph.Value {
-		x := b.Input("x", shape.F32(n))
-		return []*graph.Value{b.One(ops.Affine{Scale: 2, Shift: 1}, x)}
-	})
-}
 
 func testCopies(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
@@ -219,7 +207,7 @@ func testKernelFailure(t *testing.T, open Opener) {
 	})
 }
 
-// testBacklog queues more than any ring holds.
+// testBacklog queues more operations than any ring has room for.
 func testBacklog(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		x := r.compile(affine(t, 1), device.CompileOptions{Alias: []int{0}})
