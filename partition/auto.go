@@ -1,17 +1,13 @@
 package partition
 
 import (
-	"fmt"
-	"math"
-
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// cutAutomatically finds the contiguous cut with the least time of the slowest
-// stage that fits the devices, and of those the one where the fewest bytes
-// cross. Where nothing fits it balances time alone, and the memory check says
-// what is missing.
+// cutAutomatically finds the contiguous cut that fits the devices and has the
+// fastest slowest stage; among equals, the one where the fewest bytes cross.
+// Where nothing fits it balances time alone, and checkMemory reports the
+// missing bytes.
 func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
@@ -19,9 +15,9 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() er
 	if err := stop(); err != nil {
 		return cut{}, err
 	}
-	pl := place(idx, len(blocks), identity(blocks))
+	pl := place(idx, len(blocks), oneGroupEach(blocks))
 	allowed := allowedCuts(idx, pl)
-	want, why := stageCount(blocks, allowed, o)
+	want, fewer := stageCount(blocks, allowed, o)
 	s := &search{
 		o: o, idx: idx, pl: pl, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
 		flops: flopsBefore(idx, pl), foot: map[[2]int]footprint{}, stop: stop,
@@ -30,7 +26,7 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() er
 	if s.stopped != nil {
 		return cut{}, s.stopped
 	}
-	return s.result(blocks, best, why), nil
+	return s.result(blocks, best, fewer), nil
 }
 
 // flopsBefore[i] is the arithmetic of all blocks before block i.
@@ -47,8 +43,8 @@ func flopsBefore(idx *index, pl *placement) []int64 {
 	return sum
 }
 
-// identity makes each block its own group.
-func identity(blocks []string) map[string]int {
+// oneGroupEach makes each block its own group.
+func oneGroupEach(blocks []string) map[string]int {
 	m := map[string]int{}
 	for i, b := range blocks {
 		m[b] = i
@@ -76,223 +72,27 @@ func allowedCuts(idx *index, pl *placement) []bool {
 	return allowed
 }
 
-// stageCount is how many stages there can be, and why fewer than asked.
-func stageCount(blocks []string, allowed []bool, o PlanOptions) (n int, why string) {
-	n = o.Count
-	if n == 0 {
-		n = len(o.Devices)
+// stageCount is the number of stages, and why it is not the one asked for.
+func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
+	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(blocks)}
+	if f.Devices = o.Count == 0; f.Devices {
+		f.Asked = len(o.Devices)
 	}
-	most := 1
 	for _, ok := range allowed[1:len(blocks)] {
 		if ok {
-			most++
+			f.Stages++
 		}
 	}
-	if n <= most {
-		return n, ""
+	if f.Asked <= f.Stages {
+		return f.Asked, nil
 	}
-	noun := "devices"
-	if o.Count != 0 {
-		noun = "stages asked for"
-	}
-	if most < len(blocks) {
-		return most, fmt.Sprintf("; %d %s but the blocks can be cut in %d places only", n, noun, most-1)
-	}
-	return most, fmt.Sprintf("; %d %s but only %d blocks", n, noun, most)
+	return f.Stages, f
 }
 
-// search is the dynamic program over (blocks placed, stages used).
-type search struct {
-	o       PlanOptions
-	idx     *index
-	pl      *placement
-	stages  int
-	device  []int
-	allowed []bool
-	flops   []int64              // before each block
-	foot    map[[2]int]footprint // by first block and block after the last; made when first needed
-	stop    func() error
-	stopped error // what stop said: nothing found since counts
-}
-
-// label is one way to place the first blocks on the first stages. Ways are
-// compared in three numbers, so each state keeps every way that no other
-// beats in all of them.
-type label struct {
-	time  float64 // seconds of the slowest stage
-	cross int64   // bytes that cross cuts
-	mem   int64   // bytes on the last device, if the next stage shares it
-	from  int     // first block of the last stage
-	prev  *label
-}
-
-// best is the way with the least time that fits, or where none fits the one
-// with the least time. Measuring a stage costs much more than its time alone,
-// so ways are looked for within a bound on the slowest stage: first the least
-// there can be, then wider, which leaves nothing out that could win.
-func (s *search) best() *label {
-	least := s.leastTime()
-	for _, slack := range []float64{1, 1.05, 1.2, 1.5, 2, 4, math.Inf(1)} {
-		if w := s.run(true, least*slack); w != nil {
-			return w
-		}
+// chooseCut is pass 3: by hand as asked, or automatic.
+func chooseCut(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
+	if o.Stages != nil {
+		return cutByHand(blocks, o)
 	}
-	return s.run(false, least)
-}
-
-// leastTime is the time of the slowest stage where memory does not matter.
-func (s *search) leastTime() float64 {
-	blocks := len(s.flops) - 1
-	least := make([]float64, blocks+1) // of the first blocks, on the stages so far
-	for i := range least[1:] {
-		least[i+1] = math.Inf(1)
-	}
-	for stage := range s.stages {
-		next := make([]float64, blocks+1)
-		for hi := range next {
-			next[hi] = math.Inf(1)
-			for lo := stage; s.allowed[hi] && lo < hi; lo++ {
-				next[hi] = min(next[hi], max(least[lo], s.time(stage, lo, hi)))
-			}
-		}
-		least = next
-	}
-	return least[blocks]
-}
-
-// time is the seconds that a stage of blocks lo to hi-1 takes.
-func (s *search) time(stage, lo, hi int) float64 {
-	return seconds(s.flops[hi]-s.flops[lo], s.o.Devices[s.device[stage]])
-}
-
-// hopeless reports whether the stages after this one cannot take the blocks
-// from hi on within the bound, or have too few or too many of them.
-func (s *search) hopeless(stage, hi int, bound float64) bool {
-	after, blocks := s.stages-1-stage, len(s.flops)-1
-	if blocks-hi < after || after == 0 && hi < blocks {
-		return true
-	}
-	var room float64
-	for i := stage + 1; i < s.stages; i++ {
-		room += bound * max(s.o.Devices[s.device[i]].FlopsPerSecond, 1)
-	}
-	return float64(s.flops[blocks]-s.flops[hi]) > room*(1+1e-9)
-}
-
-// run returns the best way to place all blocks with no stage slower than the
-// bound, nil if there is none.
-func (s *search) run(fit bool, bound float64) *label {
-	blocks := len(s.flops) - 1
-	ways := make([][]*label, blocks+1)
-	ways[0] = []*label{{}}
-	for stage := range s.stages {
-		next := make([][]*label, blocks+1)
-		for hi := stage + 1; hi <= blocks; hi++ {
-			if !s.allowed[hi] || s.hopeless(stage, hi, bound) {
-				continue
-			}
-			for lo := stage; lo < hi; lo++ {
-				if len(ways[lo]) > 0 && s.time(stage, lo, hi) <= bound {
-					next[hi] = s.extendAll(next[hi], ways[lo], stage, lo, hi, fit)
-				}
-			}
-		}
-		ways = next
-	}
-	var best *label
-	for _, w := range ways[blocks] {
-		if best == nil || w.time < best.time || w.time == best.time && w.cross < best.cross {
-			best = w
-		}
-	}
-	return best
-}
-
-func (s *search) extendAll(to, ways []*label, stage, lo, hi int, fit bool) []*label {
-	for _, w := range ways {
-		if l := s.extend(w, stage, lo, hi, fit); l != nil {
-			to = keep(to, l)
-		}
-	}
-	return to
-}
-
-// footprint measures blocks lo to hi-1 once.
-func (s *search) footprint(lo, hi int) footprint {
-	k := [2]int{lo, hi}
-	f, ok := s.foot[k]
-	if ok || s.stopped != nil {
-		return f
-	}
-	if s.stopped = s.stop(); s.stopped == nil {
-		f = measure(s.idx, s.pl, lo, hi, nil)
-		s.foot[k] = f
-	}
-	return f
-}
-
-// extend adds a stage of blocks lo to hi-1, nil if it does not fit.
-func (s *search) extend(w *label, stage, lo, hi int, fit bool) *label {
-	f := s.footprint(lo, hi)
-	spec := s.o.Devices[s.device[stage]]
-	mem := total(f.memory(s.o.InFlight(s.stages, stage)))
-	if stage > 0 && s.device[stage] == s.device[stage-1] {
-		mem += w.mem
-	}
-	if fit && spec.MemoryBytes > 0 && mem > spec.MemoryBytes {
-		return nil
-	}
-	l := &label{time: max(w.time, s.time(stage, lo, hi)), cross: w.cross + f.bytesIn, from: lo, prev: w}
-	if stage+1 < s.stages && s.device[stage+1] == s.device[stage] {
-		l.mem = mem
-	}
-	return l
-}
-
-// seconds is the rough time of flops on a device.
-func seconds(flops int64, spec device.Spec) float64 {
-	if spec.FlopsPerSecond <= 0 {
-		return float64(flops)
-	}
-	return float64(flops) / spec.FlopsPerSecond
-}
-
-// keep adds a label unless another is as good in everything, and drops those
-// that it is as good as in everything.
-func keep(ways []*label, l *label) []*label {
-	for _, w := range ways {
-		if w.beats(l) {
-			return ways
-		}
-	}
-	kept := ways[:0]
-	for _, w := range ways {
-		if !l.beats(w) {
-			kept = append(kept, w)
-		}
-	}
-	return append(kept, l)
-}
-
-func (l *label) beats(o *label) bool {
-	return l.time <= o.time && l.cross <= o.cross && l.mem <= o.mem
-}
-
-// result spells a way out as a cut.
-func (s *search) result(blocks []string, best *label, why string) cut {
-	if best == nil {
-		panic("BUG: there is no way to cut the blocks")
-	}
-	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: s.device, cause: make([]string, s.stages)}
-	all := s.flops[len(blocks)]
-	hi := len(blocks)
-	for stage, w := s.stages-1, best; stage >= 0; stage, w = stage-1, w.prev {
-		for i := w.from; i < hi; i++ {
-			c.stageOf[i] = stage
-		}
-		flops := s.flops[hi] - s.flops[w.from]
-		c.cause[stage] = fmt.Sprintf("automatic: %.0f%% of the flops%s%s", 100*float64(flops)/max(1, float64(all)), sharing(s.device, stage, s.o.Devices), why)
-		hi = w.from
-	}
-	return c
+	return cutAutomatically(idx, blocks, o, stop)
 }

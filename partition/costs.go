@@ -5,44 +5,36 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// footprint is what a run of groups costs on its device.
+// footprint is the cost of neighbouring groups, as one stage, on its device.
 type footprint struct {
 	flops      int64                   // F and B, per microbatch
-	again      int64                   // of these, to compute something again
+	recomputed int64                   // of these, in nodes that compute a value a second time
 	parameters int64                   // elements of the parameters owned
 	bytesIn    int64                   // per microbatch, made by other groups
 	fixed      [device.NumUsages]int64 // bytes whatever is in flight
-	held       int64                   // bytes of activations per microbatch in flight
+	perFlight  int64                   // bytes of activations per microbatch in flight
 }
 
 // memory is bytes by usage with that many microbatches in flight.
 func (f footprint) memory(inFlight int) [device.NumUsages]int64 {
 	m := f.fixed
-	m[device.Activation] += f.held * int64(inFlight)
+	m[device.Activation] += f.perFlight * int64(inFlight)
 	return m
 }
 
-func total(m [device.NumUsages]int64) int64 {
-	var t int64
-	for _, b := range m {
-		t += b
-	}
-	return t
-}
-
-// span is the nodes of groups lo to hi-1, by phase, in graph order, and as what
-// they run.
-type span struct {
+// trialStage is groups lo to hi-1 as if they were one stage: its nodes by phase,
+// in graph order, and its units.
+type trialStage struct {
 	idx    *index
 	pl     *placement
 	lo, hi int
 	nodes  [3][]*graph.Node
-	runs   []run
-	inside map[*graph.Value]bool // made and read within one run
+	units  []unit
+	inside map[*graph.Value]bool // made and read within one unit
 }
 
-func newSpan(idx *index, pl *placement, lo, hi int) *span {
-	s := &span{idx: idx, pl: pl, lo: lo, hi: hi, runs: idx.runs(pl, lo, hi), inside: map[*graph.Value]bool{}}
+func newTrial(idx *index, pl *placement, lo, hi int) *trialStage {
+	s := &trialStage{idx: idx, pl: pl, lo: lo, hi: hi, units: idx.units(pl, lo, hi), inside: map[*graph.Value]bool{}}
 	for _, n := range idx.g.Nodes {
 		if s.has(pl.node[n.ID]) {
 			s.nodes[n.Phase] = append(s.nodes[n.Phase], n)
@@ -51,26 +43,26 @@ func newSpan(idx *index, pl *placement, lo, hi int) *span {
 	return s
 }
 
-func (s *span) has(group int) bool { return group >= s.lo && group < s.hi }
+func (s *trialStage) has(group int) bool { return group >= s.lo && group < s.hi }
 
-func (s *span) makes(v *graph.Value) bool {
+func (s *trialStage) makes(v *graph.Value) bool {
 	return v.Kind == graph.Computed && s.has(s.pl.node[v.Node.ID])
 }
 
-// measure is pass 2: what groups lo to hi-1 cost together. skip holds the
+// measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
 // variables and inputs that the device has already for another stage.
 func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) footprint {
-	s := newSpan(idx, pl, lo, hi)
+	s := newTrial(idx, pl, lo, hi)
 	var f footprint
 	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
 		for _, n := range s.nodes[phase] {
 			f.flops += n.Cost().Flops
 			if n.Again {
-				f.again += n.Cost().Flops
+				f.recomputed += n.Cost().Flops
 			}
 		}
 	}
-	for _, r := range s.runs {
+	for _, r := range s.units {
 		f.fixed[device.Scratch] = max(f.fixed[device.Scratch], s.scratch(r.nodes))
 	}
 	s.variables(&f, skip)
@@ -79,9 +71,9 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 	return f
 }
 
-// variables counts what is read or assigned here, wherever it is owned, and
-// the inputs of a whole step.
-func (s *span) variables(f *footprint, skip map[*graph.Value]bool) {
+// variables counts the variables read or assigned here, wherever they are
+// owned, and the inputs of a whole step.
+func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value) {
 		if seen[v] {
@@ -102,7 +94,7 @@ func (s *span) variables(f *footprint, skip map[*graph.Value]bool) {
 				count(v)
 			}
 			for _, v := range n.Out {
-				if h := s.idx.holder[v]; h != nil {
+				if h := s.idx.variable[v]; h != nil {
 					count(h)
 				}
 			}
@@ -115,33 +107,9 @@ func (s *span) variables(f *footprint, skip map[*graph.Value]bool) {
 	}
 }
 
-// usage is what a value's memory counts as.
-func (x *index) usage(v *graph.Value) device.Usage {
-	switch {
-	case v.Kind == graph.Input:
-		return device.Input
-	case v.Kind == graph.Variable && (v.Role == graph.Parameter || v.Role == graph.Statistic):
-		return device.Weight
-	case v.Kind == graph.Variable:
-		return device.OptState
-	case v.Kind == graph.Summed, x.lastPhase(v) == graph.Update:
-		return device.Grad
-	}
-	return device.Activation
-}
-
-// lastPhase is the latest phase that reads v.
-func (x *index) lastPhase(v *graph.Value) graph.Phase {
-	last := v.Node.Phase
-	for _, r := range x.readers[v] {
-		last = max(last, r.Phase)
-	}
-	return last
-}
-
-// activations counts what forward makes for backward, once per microbatch in
-// flight, and what crosses to and from other groups.
-func (s *span) activations(f *footprint) {
+// activations counts the values that forward makes for backward, once per
+// microbatch in flight, and the values that cross to and from other groups.
+func (s *trialStage) activations(f *footprint) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value, crosses bool) {
 		if seen[v] || v.Kind != graph.Computed || s.inside[v] {
@@ -150,7 +118,7 @@ func (s *span) activations(f *footprint) {
 		seen[v] = true
 		switch last := s.idx.lastPhase(v); {
 		case v.Node.Phase == graph.Forward && last == graph.Backward:
-			f.held += v.Meta.Bytes()
+			f.perFlight += v.Meta.Bytes()
 		case crosses && last != graph.Update:
 			f.fixed[device.Activation] += v.Meta.Bytes()
 		}
@@ -175,7 +143,7 @@ func (s *span) activations(f *footprint) {
 }
 
 // leaves reports whether another group reads v.
-func (s *span) leaves(v *graph.Value) bool {
+func (s *trialStage) leaves(v *graph.Value) bool {
 	for _, r := range s.idx.readers[v] {
 		if !s.has(s.pl.node[r.ID]) {
 			return true
@@ -184,9 +152,9 @@ func (s *span) leaves(v *graph.Value) bool {
 	return false
 }
 
-// gradients counts the sums kept here, and what the update reads from other
-// segments.
-func (s *span) gradients(f *footprint) {
+// gradients counts the sums kept here, and the values that the update reads
+// from other segments.
+func (s *trialStage) gradients(f *footprint) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value) {
 		if !seen[v] && !s.inside[v] {
@@ -209,18 +177,22 @@ func (s *span) gradients(f *footprint) {
 		}
 	}
 	for _, v := range read(s.nodes[graph.Update]) {
-		if v.Kind == graph.Summed || v.Kind == graph.Computed && s.idx.holder[v] == nil {
+		if v.Kind == graph.Summed || v.Kind == graph.Computed && s.idx.variable[v] == nil {
 			count(v)
 		}
 	}
 }
 
-// scratch is the most bytes live at once of what the nodes of a run make and
-// use only among themselves. Reshaped values share memory, and what an op may
-// compute in place of an input that ends there takes none.
-func (s *span) scratch(nodes []*graph.Node) int64 {
+// scratch is the most bytes live at once of the values that nodes of a unit
+// make and use only among themselves. Reshaped values share memory. An op that
+// may compute in place of its input takes over that memory, if the input's last
+// use is this one.
+//
+// Going through the nodes, live is the bytes in use and ends[i] the bytes that
+// die after node i.
+func (s *trialStage) scratch(nodes []*graph.Node) int64 {
 	memory, last := s.memories(nodes)
-	ends := make([]int64, len(nodes)+1) // bytes that die after each node
+	ends := make([]int64, len(nodes)+1)
 	var live, peak int64
 	for i, n := range nodes {
 		at := aliasOf(n)
@@ -244,9 +216,9 @@ func (s *span) scratch(nodes []*graph.Node) int64 {
 	return peak
 }
 
-// memories is whose memory each value inside a run stands in, and the place of
-// that memory's last use.
-func (s *span) memories(nodes []*graph.Node) (memory map[*graph.Value]*graph.Value, last map[*graph.Value]int) {
+// memories is, for each value inside a unit, the value whose memory it is in,
+// and for each memory the index of the node that uses it last.
+func (s *trialStage) memories(nodes []*graph.Node) (memory map[*graph.Value]*graph.Value, last map[*graph.Value]int) {
 	here := map[*graph.Node]int{}
 	for i, n := range nodes {
 		here[n] = i
@@ -270,7 +242,7 @@ func (s *span) memories(nodes []*graph.Node) (memory map[*graph.Value]*graph.Val
 }
 
 // once reports whether a node reads that memory by one input only.
-func (s *span) once(n *graph.Node, mem *graph.Value, memory map[*graph.Value]*graph.Value) bool {
+func (s *trialStage) once(n *graph.Node, mem *graph.Value, memory map[*graph.Value]*graph.Value) bool {
 	count := 0
 	for _, v := range n.In {
 		if memory[v] == mem {
@@ -291,10 +263,10 @@ func aliasOf(n *graph.Node) []int {
 	return nil
 }
 
-// lastUse is the place of the last reader of v, made at place i; inside is
+// lastUse is the index of the last reader of v, which node i makes; inside is
 // false if v is visible outside these nodes.
-func (s *span) lastUse(v *graph.Value, i int, here map[*graph.Node]int) (last int, inside bool) {
-	if s.idx.output[v] || s.idx.holder[v] != nil {
+func (s *trialStage) lastUse(v *graph.Value, i int, here map[*graph.Node]int) (last int, inside bool) {
+	if s.idx.output[v] || s.idx.variable[v] != nil {
 		return 0, false
 	}
 	for _, r := range s.idx.readers[v] {

@@ -1,41 +1,22 @@
 package partition
 
 import (
-	"strings"
-
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Phases is a set of phases.
-type Phases uint8
-
-// Has reports whether p is in the set.
-func (s Phases) Has(p graph.Phase) bool { return s>>p&1 != 0 }
-
-// String is the phases' letters in running order: "FBU".
-func (s Phases) String() string {
-	var b strings.Builder
-	for p, letter := range []string{"F", "B", "U"} {
-		if s.Has(graph.Phase(p)) {
-			b.WriteString(letter)
-		}
-	}
-	return b.String()
-}
-
-// run is nodes of one stage that run as one, in order.
-type run struct {
+// unit is the nodes of a stage that become one segment, in running order.
+type unit struct {
 	phase  graph.Phase // when: the first of phases
 	phases Phases
 	nodes  []*graph.Node
 }
 
-// runs is what groups lo to hi-1, as one stage, do in one go each. What two
-// runs share outlives both, so as few as possible are best: with one
-// microbatch the last stage goes back as soon as it has gone forward, and an
-// update runs behind its gradient where nothing stands against it. With
-// several, the phases are apart.
-func (x *index) runs(pl *placement, lo, hi int) []run {
+// units is the units of groups lo to hi-1 as one stage. A value that two units
+// share outlives both, so the fewer the better. With one microbatch, the last
+// stage goes backward as soon as it has gone forward, and an update runs behind
+// its gradient wherever early allows it. With several microbatches every phase
+// is a unit.
+func (x *index) units(pl *placement, lo, hi int) []unit {
 	last := hi == pl.groups
 	early := x.early(pl, lo, hi)
 	var forward, backward, soon, late []*graph.Node
@@ -63,17 +44,17 @@ func (x *index) runs(pl *placement, lo, hi int) []run {
 	} else {
 		backward = x.weave(backward, soon)
 	}
-	var rs []run
+	var rs []unit
 	for p, nodes := range [][]*graph.Node{forward, backward, late} {
 		if len(nodes) > 0 {
-			rs = append(rs, newRun(graph.Phase(p), nodes))
+			rs = append(rs, newUnit(graph.Phase(p), nodes))
 		}
 	}
 	return rs
 }
 
-func newRun(phase graph.Phase, nodes []*graph.Node) run {
-	r := run{phase: phase, nodes: nodes}
+func newUnit(phase graph.Phase, nodes []*graph.Node) unit {
+	r := unit{phase: phase, nodes: nodes}
 	for _, n := range nodes {
 		r.phases |= 1 << n.Phase
 	}
@@ -84,8 +65,9 @@ func (x *index) merging() bool { return x.microbatches == 1 && !x.apart }
 
 // early marks the update nodes that can run together with the backward pass of
 // their stage, groups lo to hi-1 being one stage and every other group one of
-// its own. Backward goes down the stages: what a node needs, and who needs what
-// it overwrites, must not be on a lower one. The loss has been checked by then.
+// its own. Backward goes down the stages, so a node must wait only for nodes on
+// its own stage or a higher one: those whose results it reads, and those that
+// read what it overwrites. The loss has been checked by then.
 func (x *index) early(pl *placement, lo, hi int) map[*graph.Node]bool {
 	if !x.merging() {
 		return nil
@@ -131,7 +113,7 @@ func (x *index) behind(n *graph.Node) []*graph.Node {
 		}
 	}
 	for _, out := range n.Out {
-		v := x.holder[out]
+		v := x.variable[out]
 		if v == nil {
 			continue
 		}
@@ -145,7 +127,8 @@ func (x *index) behind(n *graph.Node) []*graph.Node {
 }
 
 // weave puts each update node behind the last node that it must wait for, and
-// behind all of the forward pass, where a step may fail.
+// behind all of the forward pass, where a step may fail. Slot i is behind
+// nodes[i-1]; at is the slot behind a node, and behind[i] the updates of slot i.
 func (x *index) weave(nodes, updates []*graph.Node) []*graph.Node {
 	if len(updates) == 0 {
 		return nodes
@@ -159,12 +142,12 @@ func (x *index) weave(nodes, updates []*graph.Node) []*graph.Node {
 	}
 	behind := make([][]*graph.Node, len(nodes)+1)
 	for _, n := range updates {
-		place := start
+		slot := start
 		for _, b := range append(x.behind(n), x.before[n]...) {
-			place = max(place, at[b])
+			slot = max(slot, at[b])
 		}
-		at[n] = place
-		behind[place] = append(behind[place], n)
+		at[n] = slot
+		behind[slot] = append(behind[slot], n)
 	}
 	woven := behind[0]
 	for i, n := range nodes {

@@ -3,11 +3,12 @@ package partition
 import (
 	"fmt"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
-	"pgregory.net/rapid"
 )
 
 // net describes a training graph for tests: blocks b0, b1, … of one dense

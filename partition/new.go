@@ -56,8 +56,8 @@ func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
 	return assemble(idx, p.options, p.cut, p.place)
 }
 
-// Forward is the plan of the forward phase alone, cut alike. Nothing that it
-// computes outlives its segments but what other stages read.
+// Forward is the plan of the forward phase alone, cut alike. A value that it
+// computes outlives its segment only if another stage reads it.
 func (p *Plan) Forward() (*Plan, error) {
 	g := *p.Graph
 	g.Nodes, g.Vars, g.Outputs, g.Assigns, g.Accums = nil, nil, nil, nil, nil
@@ -85,7 +85,7 @@ func (p *Plan) Forward() (*Plan, error) {
 
 // assemble runs the passes after the cut.
 func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
-	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, options: o, cut: c, place: pl, idx: idx}
+	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
 	}
@@ -97,27 +97,6 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
 	p.Stages = describeStages(idx, p)
 	return p, checkMemory(idx, p)
-}
-
-// checked fills in defaults.
-func (o PlanOptions) checked() (PlanOptions, error) {
-	switch {
-	case len(o.Devices) == 0:
-		return o, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
-	case o.Count < 0:
-		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
-	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
-		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
-	}
-	o.Microbatches = max(1, o.Microbatches)
-	if o.Stop == nil {
-		o.Stop = func() error { return nil }
-	}
-	if o.InFlight == nil {
-		m := o.Microbatches
-		o.InFlight = func(stages, stage int) int { return min(m, stages-stage) }
-	}
-	return o, nil
 }
 
 // sameNodes checks that two graphs differ in metadata only.

@@ -90,11 +90,11 @@ func TestAccessors(t *testing.T) {
 		}
 	}
 	for _, a := range g.Assigns {
-		if p.Holder(a.New) != a.Var {
-			t.Errorf("%v is held by %v", a.New, p.Holder(a.New))
+		if p.Identity(a.New) != a.Var {
+			t.Errorf("%v is held by %v", a.New, p.Identity(a.New))
 		}
 	}
-	if v := g.Find("b0.tanh"); p.Holder(v) != v {
+	if v := g.Find("b0.tanh"); p.Identity(v) != v {
 		t.Error("an activation is held by another value")
 	}
 	if s := p.Segment(1, graph.Backward); s == nil || s.Name != "s1.B" {

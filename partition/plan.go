@@ -1,44 +1,52 @@
 package partition
 
 import (
-	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// The causes of this package's errors.
-var (
-	ErrStages = errors.New("cannot place the stages as asked") // wrong names, counts or order
-	ErrMemory = errors.New("the model does not fit in device memory")
-	ErrGraph  = errors.New("the graph cannot be partitioned")
-)
-
-// PlanOptions says how to cut.
-type PlanOptions struct {
-	Devices      []device.Spec
-	Stages       [][]string                  // block names by hand, per stage; nil places automatically
-	Count        int                         // number of stages; 0 means one per device, at most one per block
-	Microbatches int                         // of a step, at least 1
-	InFlight     func(stages, stage int) int // microbatches a stage holds between F and B; nil means as 1F1B does
-	Apart        bool                        // merge no phases, also where a step has one microbatch
-	Recompute    Recompute                   // what Backward computes again; empty means nothing
-	Stop         func() error                // asked between passes of New, which ends with its error; nil means never
-}
-
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
 // use.
 type Plan struct {
-	Graph        *graph.Graph // what was cut: with the nodes that compute something again
+	Graph        *graph.Graph // the graph that was cut: with the nodes that recompute values
 	Stages       []Stage
-	Segments     []Segment // by when they run: F by stage ascending, B by stage descending, U by level, then stage
+	Segments     []Segment // in running order: F by stage ascending, B by stage descending, U by level, then stage
 	Transfers    []Transfer
 	Microbatches int
+	Fewer        *Fewer // nil where there are as many stages as asked for
 
 	options PlanOptions
 	cut     cut
 	place   *placement
 	idx     *index
+}
+
+// Fewer says why a plan has fewer stages than asked for: the blocks cannot be
+// cut so often.
+type Fewer struct {
+	Asked   int  // stages: PlanOptions.Count, or the number of devices
+	Devices bool // one per device was asked for, by no number of stages
+	Stages  int  // as many as there are
+	Blocks  int  // of the model; more than Stages where some cannot be cut apart
+}
+
+// String is for people: "3 stages asked for but only 2 blocks".
+func (f *Fewer) String() string {
+	noun := "stages asked for"
+	if f.Devices {
+		noun = "devices"
+	}
+	switch {
+	case f.Blocks == 1:
+		return fmt.Sprintf("%d %s but only 1 block", f.Asked, noun)
+	case f.Stages == 1:
+		return fmt.Sprintf("%d %s but the blocks cannot be cut apart", f.Asked, noun)
+	case f.Stages < f.Blocks:
+		return fmt.Sprintf("%d %s but the blocks can only be cut into %d stages", f.Asked, noun, f.Stages)
+	}
+	return fmt.Sprintf("%d %s but only %d blocks", f.Asked, noun, f.Blocks)
 }
 
 // Stage is a partition in pipeline order.
@@ -49,21 +57,21 @@ type Stage struct {
 	Layers     []*graph.Layer // by model position
 	Parameters int64          // elements of the parameters that live here
 	Flops      int64          // per microbatch, F and B
-	Again      int64          // of these, to compute something again
+	Recomputed int64          // of these, in nodes that compute a value a second time
 	BytesIn    int64          // per microbatch, read from other stages
 	BytesOut   int64          // per microbatch, read by other stages, once per reader
 	Memory     [device.NumUsages]int64
 	Cause      string // why these blocks are here
 }
 
-// Segment is what one stage does in one go.
+// Segment is nodes of one stage that a device compiles and launches as one.
 type Segment struct {
 	ID     int    // index in Plan.Segments
 	Name   string // "s1.F", "s1.BU", "s0.U1"
 	Stage  int
 	Device int         // index in PlanOptions.Devices
 	Phase  graph.Phase // when it runs: the first of Phases
-	Phases Phases      // what it has nodes of
+	Phases Phases      // of its nodes
 	Level  int         // where Phase is Update, from 0
 
 	// First runs for a step's first microbatch, Later for the others. They are
@@ -74,8 +82,8 @@ type Segment struct {
 
 	// Frees lists the instances that no later segment reads, in plan order: of
 	// this microbatch in F and B, of this step in U. Graph outputs are among
-	// them: who wants to fetch one must keep it. Variables and per-microbatch
-	// constants never are.
+	// them: a caller who fetches one must not free it. Variables and
+	// per-microbatch constants never are.
 	Frees []*graph.Value
 	// Unread lists the graph outputs that this segment writes and no segment
 	// reads. They are in no Frees list.
@@ -102,7 +110,7 @@ type Slot struct {
 	Mode  Mode
 }
 
-// Mode is what a segment does to a slot's tensor.
+// Mode is how a segment uses a slot's tensor.
 type Mode uint8
 
 // The modes.
@@ -129,10 +137,10 @@ const (
 
 var rateNames = [...]string{"microbatch", "step", "run"}
 
-// String is what it happens once per: "microbatch".
+// String is the period: "microbatch".
 func (r Rate) String() string { return rateNames[r] }
 
-// Transfer is a value that one stage makes, or holds, and another reads. On
+// Transfer is a value that one stage makes or owns and another reads. On
 // stages that share a device nothing moves.
 type Transfer struct {
 	Value    *graph.Value
@@ -146,16 +154,12 @@ type Transfer struct {
 // a step; otherwise it has one for the step.
 func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
 
-func perMicrobatch(v *graph.Value) bool {
-	return v.Kind == graph.Input || v.Kind == graph.Computed && v.Node.Phase != graph.Update
-}
-
-// Holder is the value that residency knows v by: for a value that is assigned
+// Identity is the value that residency knows v by: for a value that is assigned
 // to a variable that variable, otherwise v itself.
-func (p *Plan) Holder(v *graph.Value) *graph.Value { return p.idx.held(v) }
+func (p *Plan) Identity(v *graph.Value) *graph.Value { return p.idx.identity(v) }
 
-// Usage is what the memory of a value counts as: Weight for parameters and
-// statistics, OptState for all other variables, Input, Grad for what the
+// Usage is the usage that a value's memory counts as: Weight for parameters and
+// statistics, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
 func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
 
@@ -182,12 +186,4 @@ func (p *Plan) Updates() []Segment {
 		}
 	}
 	return nil
-}
-
-// cut says which stage each block is on, and each stage's device.
-type cut struct {
-	blocks  []string // all, by first appearance
-	stageOf []int    // by block
-	device  []int    // by stage
-	cause   []string // by stage
 }

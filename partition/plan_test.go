@@ -138,6 +138,9 @@ func TestMoreDevicesThanBlocks(t *testing.T) {
 	if len(p.Stages) != 2 || !strings.Contains(p.Stages[0].Cause, "5 devices but only 2 blocks") {
 		t.Errorf("%d stages: %s", len(p.Stages), p.Stages[0].Cause)
 	}
+	if want := (Fewer{Asked: 5, Devices: true, Stages: 2, Blocks: 2}); p.Fewer == nil || *p.Fewer != want {
+		t.Errorf("fewer stages: %+v, want %+v", p.Fewer, want)
+	}
 }
 
 func TestByHandErrors(t *testing.T) {
@@ -235,7 +238,7 @@ func TestCutIsTheBest(t *testing.T) {
 		}
 		for lo := range blocks {
 			for hi := lo + 1; hi <= blocks; hi++ {
-				f := footprint{bytesIn: int64(rapid.IntRange(0, 5).Draw(t, "in")), held: int64(rapid.IntRange(0, 5).Draw(t, "held"))}
+				f := footprint{bytesIn: int64(rapid.IntRange(0, 5).Draw(t, "in")), perFlight: int64(rapid.IntRange(0, 5).Draw(t, "held"))}
 				f.fixed[device.Weight] = int64(rapid.IntRange(0, 20).Draw(t, "weight"))
 				s.foot[[2]int{lo, hi}] = f
 			}
@@ -274,12 +277,37 @@ func judge(s *search, cuts []int) *label {
 		f := s.foot[[2]int{cuts[stage], cuts[stage+1]}]
 		l.time = max(l.time, s.time(stage, cuts[stage], cuts[stage+1]))
 		l.cross += f.bytesIn
-		used[s.device[stage]] += f.held*int64(s.stages-stage) + f.fixed[device.Weight]
+		used[s.device[stage]] += f.perFlight*int64(s.stages-stage) + f.fixed[device.Weight]
 	}
 	if slices.Max(used) > s.o.Devices[0].MemoryBytes {
 		return nil
 	}
 	return l
+}
+
+// TestFewerStagesThanAskedFor has a plan say it, and one that has enough not.
+func TestFewerStagesThanAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		blocks, count int
+		want          string
+	}{
+		{3, 5, "5 stages asked for but only 3 blocks"},
+		{1, 2, "2 stages asked for but only 1 block"},
+		{3, 3, "<nil>"},
+		{3, 1, "<nil>"},
+	} {
+		p := mustPlan(t, chain(c.blocks, 16, 8, 1), PlanOptions{Devices: specs(1, 0), Count: c.count})
+		if got := fmt.Sprint(p.Fewer); got != c.want {
+			t.Errorf("%d stages of %d blocks: %s, want %s", c.count, c.blocks, got, c.want)
+		}
+		f, err := p.Forward()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Fewer != p.Fewer {
+			t.Errorf("the plan of the forward phase says %v, the whole plan %v", f.Fewer, p.Fewer)
+		}
+	}
 }
 
 // TestNoCutWhereValuesGoBack has a block whose layer is used again at the end:
@@ -301,7 +329,7 @@ func TestNoCutWhereValuesGoBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Stages) != 2 || !slices.Equal(p.Stages[0].Blocks, []string{"a", "b"}) || !strings.Contains(p.Stages[0].Cause, "can be cut in 1 places only") {
+	if len(p.Stages) != 2 || !slices.Equal(p.Stages[0].Blocks, []string{"a", "b"}) || !strings.Contains(p.Stages[0].Cause, "can only be cut into 2 stages") {
 		t.Error(p.Table())
 	}
 	if _, err = New(g, PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"a"}, {"b", "c"}}}); !errors.Is(err, ErrStages) {

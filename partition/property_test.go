@@ -5,8 +5,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/graph"
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 // drawOptions places by hand, by count, or automatically.

@@ -7,15 +7,16 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// Recompute says what a step computes a second time in the backward pass, so
-// that the forward pass need not keep it: memory for time, never other bits.
+// Recompute names the values that a step computes a second time in the backward
+// pass, so that the forward pass need not keep them: less memory for more time,
+// and the same bits.
 type Recompute string
 
-// What can be computed again.
+// The values that can be computed again.
 const (
-	RecomputeNone  Recompute = "none"  // nothing; also what "" means
-	RecomputeCheap Recompute = "cheap" // what follows by cheap ops from what is kept
-	RecomputeBlock Recompute = "block" // all of a block but what other blocks read
+	RecomputeNone  Recompute = "none"  // none; also the meaning of ""
+	RecomputeCheap Recompute = "cheap" // those that cheap ops compute from values that are kept
+	RecomputeBlock Recompute = "block" // all of a block but those that other blocks read
 )
 
 // apply is pass 0.
@@ -24,7 +25,7 @@ func (r Recompute) apply(g *graph.Graph) (*graph.Graph, error) {
 	case "", RecomputeNone:
 		return g, nil
 	case RecomputeCheap:
-		return graph.Recompute(g, newCheap(g).again), nil
+		return graph.Recompute(g, newCheap(g).decide), nil
 	case RecomputeBlock:
 		blocks := findBlocks(g)
 		return graph.Recompute(g, func(n *graph.Node) bool {
@@ -35,9 +36,9 @@ func (r Recompute) apply(g *graph.Graph) (*graph.Graph, error) {
 	return nil, fmt.Errorf("%w: recompute %q: give none, cheap or block", ErrGraph, r)
 }
 
-// cheap finds the nodes whose op is cheap and whose inputs are there in the
-// backward pass whatever is decided here: kept, or cheap to compute again
-// themselves. Keeping another value in place of one gains nothing.
+// cheap finds the nodes whose op is cheap and whose inputs exist in the backward
+// pass anyway: they are kept, or recomputed themselves. Keeping an input for
+// this alone would gain nothing.
 type cheap struct {
 	backward map[*graph.Value]bool // read in the backward pass
 	decided  map[*graph.Node]bool
@@ -53,8 +54,8 @@ func newCheap(g *graph.Graph) *cheap {
 	return c
 }
 
-// again is asked of nodes in graph order.
-func (c *cheap) again(n *graph.Node) bool {
+// decide is asked of nodes in graph order.
+func (c *cheap) decide(n *graph.Node) bool {
 	ok := isCheap(n.Op)
 	for _, v := range n.In {
 		if v.Kind != graph.Computed {

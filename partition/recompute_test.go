@@ -39,7 +39,7 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 			p := mustCut(t, g, PlanOptions{Devices: specs(1, 0), Apart: apart, Recompute: r})
 			s := p.Stages[0]
 			bytes = append(bytes, s.Memory[device.Activation]+s.Memory[device.Scratch])
-			again = append(again, s.Again)
+			again = append(again, s.Recomputed)
 		}
 		if again[0] != 0 || again[1] == 0 || again[2] < 2*again[1] {
 			t.Errorf("apart %v: operations computed again are %v", apart, again)

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// bindSlots is pass 6: what a segment reads from and writes to residency.
+// bindSlots is pass 6: the tensors that a segment reads and writes.
 func bindSlots(idx *index, l *nodeList) Segment {
 	s := Segment{ID: l.id, Name: l.name(), Stage: l.stage, Device: l.device, Phase: l.phase, Phases: l.phases, Level: l.level}
 	outs := findOuts(idx, l)
@@ -19,16 +19,16 @@ func bindSlots(idx *index, l *nodeList) Segment {
 	return s
 }
 
-// out is one thing that a segment writes.
+// out is one tensor that a segment writes.
 type out struct {
-	value *graph.Value // of the whole graph
-	accum int          // the accum whose sum it adds to, or -1
-	again bool         // the same value is an earlier out too
+	value  *graph.Value // of the whole graph
+	accum  int          // the accum whose sum it adds to, or -1
+	copied bool         // the same value is an earlier out too, so this is a copy
 }
 
-// findOuts lists what others read of a segment, in the order in which it is
-// made. A value that is both read and summed, or summed twice, is written
-// twice.
+// findOuts lists the values of a segment that others read, in the order in which
+// they are made. A value that is both read and summed, or summed twice, is
+// written twice.
 func findOuts(idx *index, l *nodeList) []out {
 	inside := map[*graph.Node]bool{}
 	for _, n := range l.nodes {
@@ -37,7 +37,7 @@ func findOuts(idx *index, l *nodeList) []out {
 	var outs []out
 	for _, n := range l.nodes {
 		for _, v := range n.Out {
-			visible := idx.output[v] || idx.holder[v] != nil
+			visible := idx.output[v] || idx.variable[v] != nil
 			for _, r := range idx.readers[v] {
 				visible = visible || !inside[r]
 			}
@@ -45,23 +45,24 @@ func findOuts(idx *index, l *nodeList) []out {
 				outs = append(outs, out{value: v, accum: -1})
 			}
 			for i, a := range idx.accums[v] {
-				outs = append(outs, out{value: v, accum: a, again: visible || i > 0})
+				outs = append(outs, out{value: v, accum: a, copied: visible || i > 0})
 			}
 		}
 	}
 	return outs
 }
 
-// newVariant builds the graph that a device compiles: a segment's nodes, and
-// behind what makes a summed part either the addition to its sum (later) or,
-// where the part is wanted for itself too, its copy.
+// newVariant builds the graph that a device compiles: a segment's nodes, and for
+// each summed part a node behind the one that makes it. In later microbatches
+// that node adds the part to its sum. In the first one, it copies the part where
+// others read it too; else the part itself is written as the sum.
 func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
 	g := &graph.Graph{Name: l.name()}
 	v := Variant{Graph: g}
 	extra := map[*graph.Node][]*graph.Node{}
 	var sums []*graph.Value
 	for _, o := range outs {
-		result, slot := o.value, Slot{idx.held(o.value), Write}
+		result, slot := o.value, Slot{idx.identity(o.value), Write}
 		if o.accum >= 0 {
 			a := idx.g.Accums[o.accum]
 			slot.Value = a.Sum
@@ -70,7 +71,7 @@ func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
 			case later:
 				n = extraNode(idx, o.accum, a.Add, "next(", a.Sum, a.Part)
 				sums = append(sums, a.Sum)
-			case o.again:
+			case o.copied:
 				n = extraNode(idx, o.accum, ops.BroadcastTo{Shape: a.Part.Meta.Shape}, "copy(", a.Part)
 			}
 			if n != nil {
@@ -85,7 +86,7 @@ func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
 	}
 	g.Inputs = append(read(l.nodes), sums...)
 	for _, in := range g.Inputs {
-		v.In = append(v.In, Slot{idx.held(in), Read})
+		v.In = append(v.In, Slot{idx.identity(in), Read})
 	}
 	v.alias()
 	return v
@@ -106,7 +107,7 @@ func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.V
 	return n
 }
 
-// alias pairs each output with the input that holds its old contents.
+// alias pairs each output with the input that has its old contents.
 func (v *Variant) alias() {
 	v.Alias = make([]int, len(v.Out))
 	in := make(map[*graph.Value]int, len(v.In))

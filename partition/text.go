@@ -8,25 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// scaled prints n in the largest of units that is at most n, step apart.
-func scaled(n int64, step float64, units ...string) string {
-	x, u := float64(n), 0
-	for x >= step && u < len(units)-1 {
-		x /= step
-		u++
-	}
-	if u == 0 {
-		return fmt.Sprintf("%d%s", n, units[0])
-	}
-	return fmt.Sprintf("%.1f%s", x, units[u])
-}
-
-func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " GiB", " TiB") }
-func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
-
-// Table is the plan as an aligned table, a line per stage: what it holds, what
-// it runs, a word per segment with the letters of its phases, what it does per
-// microbatch and how much of that a second time, and its memory by usage.
+// Table is the plan as an aligned table, a line per stage: its blocks; its
+// segments, each as the letters of its phases; its arithmetic per microbatch and
+// how much of that is recomputation; its traffic; and its memory by usage.
 func (p *Plan) Table() string {
 	rows := [][]string{{"stage", "device", "layers", "runs", "parameters", "flops", "again", "in", "out"}}
 	for u := range device.NumUsages {
@@ -35,7 +19,7 @@ func (p *Plan) Table() string {
 	rows[0] = append(rows[0], "peak", "of", "cause")
 	for _, s := range p.Stages {
 		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Again), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
 		for _, b := range s.Memory {
 			row = append(row, bytesText(b))
 		}
@@ -146,7 +130,7 @@ func dumpVariant(b *strings.Builder, label string, v *Variant) {
 	}
 }
 
-// slotText says what a slot adds to its value: another identity, a mode.
+// slotText is what a slot adds to its value: another identity, a mode.
 func slotText(v *graph.Value, s Slot) string {
 	text := ""
 	if s.Value != v {
@@ -167,7 +151,7 @@ func namesText(vs []*graph.Value) string {
 }
 
 // DOT is the plan for Graphviz: a cluster per stage, a box per segment, an
-// edge for what one segment reads of another.
+// edge for the bytes that one segment reads of another.
 func (p *Plan) DOT() string {
 	var b strings.Builder
 	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n")

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// placeUpdates places the nodes of the update, the surest first: what assigns
-// a variable that has an owner; what leads there; what makes little of much
-// (a norm) where the much is; scalars where they are read; and last the
+// placeUpdates places the nodes of the update, the surest first: nodes that
+// assign a variable with an owner; the tensors that lead there; reductions (a
+// norm) where their large input is; scalars where they are read; and last the
 // counters and rings that all stages share.
 func (p *placer) placeUpdates() {
 	p.placeAssigning()
@@ -19,8 +19,8 @@ func (p *placer) placeUpdates() {
 	p.placeShared()
 }
 
-// updates calls f for the update nodes without a place, first to last or last
-// to first; f returns false to leave a node for later.
+// updates calls f for the update nodes that are not placed, first to last or
+// last to first; f returns false to leave a node for later.
 func (p *placer) updates(backwards bool, f func(n *graph.Node) (group int, ok bool)) {
 	nodes := p.idx.g.Nodes
 	for i := range nodes {
@@ -40,7 +40,7 @@ func (p *placer) updates(backwards bool, f func(n *graph.Node) (group int, ok bo
 // shared reports whether n assigns a counter or a metric.
 func (p *placer) shared(n *graph.Node) bool {
 	for _, out := range n.Out {
-		if v := p.idx.holder[out]; v != nil && (v.Role == graph.Counter || v.Role == graph.Metric) {
+		if v := p.idx.variable[out]; v != nil && (v.Role == graph.Counter || v.Role == graph.Metric) {
 			return true
 		}
 	}
@@ -58,12 +58,12 @@ func scalars(vs []*graph.Value) bool {
 	return true
 }
 
-// placeAssigning puts what assigns a parameter or statistic on its owner's
-// group; the optimizer state that it also assigns goes with it.
+// placeAssigning puts a node that assigns a parameter or statistic on its
+// owner's group; the optimizer state that it also assigns goes with it.
 func (p *placer) placeAssigning() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		for _, out := range n.Out {
-			v := p.idx.holder[out]
+			v := p.idx.variable[out]
 			if v == nil || p.shared(n) {
 				continue
 			}
@@ -76,7 +76,7 @@ func (p *placer) placeAssigning() {
 }
 
 // placeLeading puts tensors (gradients being summed, momentum) on the group of
-// what reads them, where those readers agree.
+// their readers, where these agree.
 func (p *placer) placeLeading() {
 	p.updates(true, func(n *graph.Node) (int, bool) {
 		if scalars(n.Out) || p.shared(n) {
@@ -94,7 +94,7 @@ func (p *placer) placeLeading() {
 	})
 }
 
-// placeReducing puts what reads tensors on the group that holds most of them.
+// placeReducing puts readers of tensors on the group with most of their bytes.
 func (p *placer) placeReducing() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		if scalars(n.In) || p.shared(n) {
@@ -116,8 +116,9 @@ func (p *placer) placeReducing() {
 	})
 }
 
-// placeScalars puts what is left and not shared where its readers are if they
-// agree, else on the last group; what has no reader goes by its inputs.
+// placeScalars puts the other nodes that are not shared where their readers are
+// if these agree, else on the last group; a node without a reader goes by its
+// inputs.
 func (p *placer) placeScalars() {
 	p.updates(true, func(n *graph.Node) (int, bool) {
 		if p.shared(n) {
@@ -147,14 +148,14 @@ func (p *placer) inputs(n *graph.Node, groups *agreement) {
 	}
 }
 
-// placeShared puts what assigns a counter or metric where all other readers of
-// it are if they agree, else on the last group.
+// placeShared puts a node that assigns a counter or metric where all other
+// readers of it are if these agree, else on the last group.
 func (p *placer) placeShared() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		groups := newAgreement()
 		for _, out := range n.Out {
 			readers := p.idx.readers[out]
-			if v := p.idx.holder[out]; v != nil {
+			if v := p.idx.variable[out]; v != nil {
 				readers = append(readers[:len(readers):len(readers)], p.idx.readers[v]...)
 			}
 			for _, r := range readers {

@@ -1,0 +1,50 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// cut says which stage each block is on, and each stage's device.
+type cut struct {
+	blocks  []string // all, by first appearance
+	stageOf []int    // by block
+	device  []int    // by stage
+	cause   []string // by stage
+	fewer   *Fewer   // why there are fewer stages than asked for, or nil
+}
+
+// groups is the stage of each block by name.
+func (c cut) groups() map[string]int {
+	m := map[string]int{}
+	for i, b := range c.blocks {
+		m[b] = c.stageOf[i]
+	}
+	return m
+}
+
+// dealDevices gives each of n stages a device; neighbours share one where
+// there are fewer devices than stages.
+func dealDevices(n, devices int) []int {
+	d := make([]int, n)
+	for s := range d {
+		d[s] = s * min(n, devices) / n
+	}
+	return d
+}
+
+// sharing says which other stages are on the device of stage s.
+func sharing(devices []int, s int, specs []device.Spec) string {
+	var with []string
+	for t, d := range devices {
+		if t != s && d == devices[s] {
+			with = append(with, fmt.Sprint(t))
+		}
+	}
+	if len(with) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", shares %s with stage %s", specs[devices[s]].ID, strings.Join(with, ", "))
+}

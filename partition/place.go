@@ -1,0 +1,104 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// place is pass 4: the group of every node and variable, given the group of
+// each block.
+func place(idx *index, groups int, blocks map[string]int) *placement {
+	p := &placer{&placement{groups, map[int]int{}, map[string]int{}}, idx, blocks}
+	p.placeLayers()
+	p.placeSources(graph.Forward)
+	p.placeGradients()
+	p.placeSources(graph.Backward)
+	p.placeRest()
+	p.ownParameters()
+	p.placeUpdates()
+	p.ownRest()
+	return p.placement
+}
+
+// placeRest puts forward and backward nodes that nothing ties to a layer on
+// the last group, where the loss is.
+func (p *placer) placeRest() {
+	for _, n := range p.idx.g.Nodes {
+		if _, has := p.node[n.ID]; !has && n.Phase != graph.Update {
+			p.node[n.ID] = p.last()
+		}
+	}
+}
+
+// ownParameters gives parameters and statistics to the group that reads them
+// first, else to their layer's.
+func (p *placer) ownParameters() {
+	for _, v := range p.idx.g.Vars {
+		if v.Role != graph.Parameter && v.Role != graph.Statistic {
+			continue
+		}
+		best, ok := 0, false
+		for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
+			for _, r := range p.idx.readers[v] {
+				if g := p.node[r.ID]; r.Phase == phase && (!ok || g < best) {
+					best, ok = g, true
+				}
+			}
+			if ok {
+				break
+			}
+		}
+		if !ok {
+			best, ok = p.blocks[blockOf(v.Layer)]
+		}
+		if ok {
+			p.owner[v.Name] = best
+		}
+	}
+}
+
+// ownRest gives every other variable to the node that assigns it, else to its
+// readers where they agree, else to the last group.
+func (p *placer) ownRest() {
+	for _, v := range p.idx.g.Vars {
+		if _, has := p.owner[v.Name]; has {
+			continue
+		}
+		if n := p.idx.assigned[v]; n != nil {
+			p.owner[v.Name] = p.node[n.ID]
+			continue
+		}
+		groups := newAgreement()
+		for _, r := range p.idx.readers[v] {
+			groups.add(p.node[r.ID])
+		}
+		p.owner[v.Name] = groups.or(p.last())
+	}
+}
+
+// checkEdges makes sure that forward values only go to the same or a later
+// stage, and gradients the other way.
+func checkEdges(idx *index, pl *placement) error {
+	for _, n := range idx.g.Nodes {
+		for _, v := range n.In {
+			if v.Kind != graph.Computed || n.Phase == graph.Update || v.Node.Phase != n.Phase {
+				continue
+			}
+			from, to := pl.node[v.Node.ID], pl.node[n.ID]
+			if n.Phase == graph.Forward && from > to || n.Phase == graph.Backward && from < to {
+				return fmt.Errorf("%w: in the %v, %s of stage %d makes %s, which %s of stage %d reads, but the %v runs the stages in the other order; put both in one stage",
+					ErrStages, n.Phase, describe(v.Node), from, v.Name, describe(n), to, n.Phase)
+			}
+		}
+	}
+	return nil
+}
+
+// describe names a node by its layer.
+func describe(n *graph.Node) string {
+	if n.Layer == nil {
+		return n.Op.Kind()
+	}
+	return n.Layer.String()
+}

@@ -1,0 +1,102 @@
+package partition
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// placeLayers puts a forward node on its block's group, or, without a layer,
+// on the latest group among its inputs.
+func (p *placer) placeLayers() {
+	for _, n := range p.idx.g.Nodes {
+		if n.Phase != graph.Forward {
+			continue
+		}
+		g, ok := p.blocks[blockOf(n.Layer)]
+		if !ok {
+			g, ok = p.latest(n, graph.Forward)
+		}
+		if ok {
+			p.node[n.ID] = g
+		}
+	}
+}
+
+// latest is the last group among the inputs of n that a phase made, or that
+// are variables.
+func (p *placer) latest(n *graph.Node, phase graph.Phase) (group int, ok bool) {
+	for _, v := range n.In {
+		if v.Kind == graph.Computed && v.Node.Phase != phase {
+			continue
+		}
+		if g, has := p.at(v); has && (!ok || g > group) {
+			group, ok = g, true
+		}
+	}
+	return group, ok
+}
+
+// placeSources puts nodes without a placed input (constants and what follows
+// from them) where their first reader of that phase is.
+func (p *placer) placeSources(phase graph.Phase) {
+	for i := len(p.idx.g.Nodes) - 1; i >= 0; i-- {
+		n := p.idx.g.Nodes[i]
+		if _, has := p.node[n.ID]; has || n.Phase > phase {
+			continue
+		}
+		best, ok := 0, false
+		for _, out := range n.Out {
+			for _, r := range p.idx.readers[out] {
+				g, has := p.node[r.ID]
+				if !has || r.Phase != phase {
+					continue
+				}
+				// The first to run: forward goes up the groups, backward down.
+				if !ok || phase == graph.Forward && g < best || phase == graph.Backward && g > best {
+					best, ok = g, true
+				}
+			}
+		}
+		if ok {
+			p.node[n.ID] = best
+		}
+	}
+}
+
+// placeGradients puts a backward node where the node is that it
+// differentiates, else on its layer's group, else on the earliest group among
+// the gradients it reads, else on the latest among the forward values.
+func (p *placer) placeGradients() {
+	for _, n := range p.idx.g.Nodes {
+		if n.Phase != graph.Backward {
+			continue
+		}
+		g, ok := 0, false
+		if n.Of != nil {
+			g, ok = p.node[n.Of.ID]
+		}
+		if !ok {
+			g, ok = p.blocks[blockOf(n.Layer)]
+		}
+		if !ok {
+			g, ok = p.earliestGradient(n)
+		}
+		if !ok {
+			g, ok = p.latest(n, graph.Forward)
+		}
+		if ok {
+			p.node[n.ID] = g
+		}
+	}
+}
+
+func (p *placer) earliestGradient(n *graph.Node) (group int, ok bool) {
+	for _, v := range n.In {
+		if v.Kind != graph.Computed || v.Node.Phase != graph.Backward {
+			continue
+		}
+		if g, has := p.node[v.Node.ID]; has && (!ok || g < group) {
+			group, ok = g, true
+		}
+	}
+	return group, ok
+}

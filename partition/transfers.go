@@ -1,0 +1,49 @@
+package partition
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// findTransfers lists the values that one stage reads of another, once per value
+// and reading stage, in plan order.
+func findTransfers(idx *index, pl *placement, segments []Segment, devices []int) []Transfer {
+	type key struct {
+		v  *graph.Value
+		to int
+	}
+	seen := map[key]bool{}
+	var ts []Transfer
+	for _, s := range segments {
+		for i, in := range s.First.In {
+			v := s.First.Graph.Inputs[i]
+			from, ok := source(idx, pl, v)
+			if !ok || from == s.Stage || seen[key{in.Value, s.Stage}] {
+				continue
+			}
+			seen[key{in.Value, s.Stage}] = true
+			t := Transfer{Value: in.Value, From: from, To: s.Stage, Bytes: v.Meta.Bytes(), Rate: PerStep, Local: devices[from] == devices[s.Stage]}
+			switch {
+			case perMicrobatch(v) && s.Phase != graph.Update:
+				t.Rate = PerMicrobatch
+			case v.Kind == graph.Variable && idx.assigned[v] == nil:
+				t.Rate = PerRun
+			}
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// source is the stage that makes or owns v; ok is false for inputs.
+func source(idx *index, pl *placement, v *graph.Value) (stage int, ok bool) {
+	if part := idx.part[v]; part != nil {
+		v = part
+	}
+	switch v.Kind {
+	case graph.Computed:
+		return pl.node[v.Node.ID], true
+	case graph.Variable:
+		return pl.owner[v.Name], true
+	}
+	return 0, false
+}

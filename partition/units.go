@@ -1,0 +1,44 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// scaled prints n in the largest of units that is at most n, step apart.
+func scaled(n int64, step float64, units ...string) string {
+	x, u := float64(n), 0
+	for x >= step && u < len(units)-1 {
+		x /= step
+		u++
+	}
+	if u == 0 {
+		return fmt.Sprintf("%d%s", n, units[0])
+	}
+	return fmt.Sprintf("%.1f%s", x, units[u])
+}
+
+func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " GiB", " TiB") }
+
+func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
+
+func total(m [device.NumUsages]int64) int64 {
+	var t int64
+	for _, b := range m {
+		t += b
+	}
+	return t
+}
+
+// usageText lists the usages that are not zero.
+func usageText(m [device.NumUsages]int64) string {
+	var s []string
+	for u, b := range m {
+		if b > 0 {
+			s = append(s, fmt.Sprintf("%v %s", device.Usage(u), bytesText(b)))
+		}
+	}
+	return strings.Join(s, ", ")
+}
