@@ -2,13 +2,13 @@ package datasets
 
 import "embed"
 
-// builtin is the data inside the binary; data/README.md tells where each file
-// is from.
+// builtin is the data inside the binary. data/README.md names the origin of each
+// file.
 //
 //go:embed data/*.gz
 var builtin embed.FS
 
-// readBuiltin unpacks a file of the binary.
+// readBuiltin unpacks a file inside the binary.
 func readBuiltin(name string) ([]byte, error) {
 	data, err := builtin.ReadFile("data/" + name)
 	if err != nil {

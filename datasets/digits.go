@@ -19,7 +19,7 @@ var digitField = Field{"input", shape.F32(1, 8, 8)}
 // openDigits reads the handwritten digits inside the binary.
 func openDigits(_ context.Context, s Spec) (*Dataset, error) {
 	if s.Path != "" {
-		return nil, fmt.Errorf("%w: digits are inside the binary and take no path: use csv for %s", ErrSpec, s.Path)
+		return nil, fmt.Errorf("%w: digits are inside the binary and take no path: use source csv for %s", ErrSpec, s.Path)
 	}
 	raw, err := readBuiltin("digits.csv.gz")
 	if err != nil {
@@ -36,8 +36,8 @@ func openDigits(_ context.Context, s Spec) (*Dataset, error) {
 	return imageDataset("digits", s, t, nil)
 }
 
-// digitsInputs reads digits from a file of 64 numbers a line, from 0 to 16; a
-// label after them is left out.
+// digitsInputs reads digits from a file with 64 numbers from 0 to 16 on each
+// line. It ignores a label after them.
 func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, error) {
 	raw, err := readFile(ctx, path)
 	if err != nil {
@@ -50,7 +50,7 @@ func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, er
 	return imageTable(digitField, pixels, s.Images.scale(digitMax), nil), nil
 }
 
-// parseDigits reads lines of 64 pixels and, on every line or on none, a label.
+// parseDigits reads lines of 64 pixels and, on all lines or on none, a label.
 func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err error) {
 	for line, rest := 1, raw; len(rest) > 0; line++ {
 		var text []byte
@@ -67,19 +67,19 @@ func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err er
 			labels = append(labels, label)
 		}
 		if first := len(pixels) == digitPixels; !first && labelled != (label >= 0) {
-			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none", ErrFormat, name, line)
+			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give all or none one", ErrFormat, name, line)
 		}
 	}
 	if len(pixels) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s has no lines", ErrTooFew, name)
+		return nil, nil, fmt.Errorf("%w: %s has no lines: put a sample on each", ErrTooFew, name)
 	}
 	return pixels, labels, nil
 }
 
 var errEndOfLine = errors.New("end of line")
 
-// parseDigit appends the pixels of one line to dst; the label is -1 if the line
-// has none. Its errors begin with the column.
+// parseDigit appends the pixels of one line to dst. The label is -1 if the line
+// has none. Errors begin with the column.
 func parseDigit(dst, text []byte) ([]byte, int32, error) {
 	l := numberLine{text: text}
 	for i := range digitPixels {
@@ -102,14 +102,13 @@ func parseDigit(dst, text []byte) ([]byte, int32, error) {
 	return dst, int32(label), err
 }
 
-// numberLine reads whole numbers with commas between them. at is past the end
-// of the text once the last one was read.
+// numberLine reads whole numbers with commas between them.
 type numberLine struct {
 	text []byte
-	at   int
+	at   int // of the next number; past the end of text after the last
 }
 
-// next reads a number up to limit.
+// next reads a number of at most limit.
 func (l *numberLine) next(limit int) (int, error) {
 	if l.at > len(l.text) {
 		return 0, errEndOfLine
@@ -129,26 +128,4 @@ func (l *numberLine) next(limit int) (int, error) {
 	}
 	l.at++
 	return v, nil
-}
-
-// scale is what pixels of 0 to top read as.
-func (o ImageOptions) scale(top int) *[256]float32 {
-	var t [256]float32
-	for i := range t {
-		v := float64(i) / float64(top)
-		if o.Std != 0 {
-			v = (v - o.Mean) / o.Std
-		}
-		t[i] = float32(v)
-	}
-	return &t
-}
-
-// imageTable is the table of images and, unless labels is nil, their classes.
-func imageTable(f Field, pixels []byte, scale *[256]float32, labels []int32) *table {
-	t := &table{rows: len(pixels) / f.Meta.Elems(), columns: []column{pixelColumn(f, pixels, scale)}}
-	if labels != nil {
-		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(labels)))
-	}
-	return t
 }

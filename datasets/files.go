@@ -11,27 +11,28 @@ import (
 	"os"
 )
 
-// Compressed data may unpack to this many times its size, or to unpackFloor
-// bytes if that is more. Deflate reaches a factor of 1032 on zeros; real data
-// stays far below the limit.
+// Limits on unpacking: unpackFactor times the packed size, or unpackFloor bytes
+// if that is more. Deflate reaches a factor of 1032 on zeros; real data stays far
+// below the limit.
 const (
 	unpackFactor = 64
 	unpackFloor  = 16 << 20
 )
 
+// unpackLimit is the most bytes that so many packed bytes may unpack to.
 func unpackLimit(packed int64) int64 { return max(packed*unpackFactor, unpackFloor) }
 
-// stream is a file's contents, unpacked if they are gzip's.
+// stream reads the contents of a file. It unpacks a gzip file.
 type stream struct {
 	io.Reader
 	file io.Closer
-	size int64 // of the contents if they are not packed, else 0
+	size int64 // bytes of the contents, if they are not packed; else 0
 }
 
 func (s *stream) Close() error { return s.file.Close() }
 
 // openStream opens a regular file. Reading fails once ctx is done, and once a
-// packed file turns out larger than its size justifies.
+// packed file exceeds its unpackLimit.
 func openStream(ctx context.Context, path string) (*stream, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -39,7 +40,7 @@ func openStream(ctx context.Context, path string) (*stream, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is not a file", ErrFormat, path)
+		err = fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
 	}
 	var s *stream
 	if err == nil {
@@ -52,7 +53,7 @@ func openStream(ctx context.Context, path string) (*stream, error) {
 	return s, nil
 }
 
-// newStream is the contents of size bytes read from r.
+// newStream is the stream of a file of size bytes, which r reads.
 func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stream, error) {
 	b := bufio.NewReaderSize(&contextReader{ctx, r}, 1<<16)
 	if magic, _ := b.Peek(2); string(magic) != "\x1f\x8b" {
@@ -65,7 +66,7 @@ func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stre
 	return &stream{Reader: &limitReader{z, unpackLimit(size), name}}, nil
 }
 
-// readFile reads a file whole, unpacked if it is gzip's.
+// readFile reads a whole file. It unpacks a gzip file.
 func readFile(ctx context.Context, path string) ([]byte, error) {
 	s, err := openStream(ctx, path)
 	if err != nil {
@@ -75,7 +76,7 @@ func readFile(ctx context.Context, path string) ([]byte, error) {
 	return data, errors.Join(err, s.Close())
 }
 
-// unpack is readFile for data that is in memory.
+// unpack is readFile for a file in memory.
 func unpack(name string, data []byte) ([]byte, error) {
 	s, err := newStream(context.Background(), name, bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -84,6 +85,7 @@ func unpack(name string, data []byte) ([]byte, error) {
 	return s.readAll(name)
 }
 
+// readAll reads to the end; name is the file's, for errors.
 func (s *stream) readAll(name string) ([]byte, error) {
 	var b bytes.Buffer
 	b.Grow(int(s.size) + bytes.MinRead)
@@ -106,7 +108,7 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// limitReader fails, rather than ends, after left bytes.
+// limitReader fails after left bytes: what it has read is incomplete.
 type limitReader struct {
 	r    io.Reader
 	left int64

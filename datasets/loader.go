@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// Batch says what a slot holds.
+// Batch describes the samples in a slot.
 type Batch struct {
 	Slot    int    // index into the loader's slots
-	Samples int    // rows filled; fewer than a batch only at an epoch's end
+	Samples int    // samples in the slot; fewer than LoaderOptions.Batch only at an epoch's end
 	At      Cursor // of the first sample
-	Next    Cursor // of the sample after the last: where to resume once this batch is done
+	Next    Cursor // of the sample after the last: the position to resume at after this batch
 }
 
 // LoaderOptions configure NewLoader.
 type LoaderOptions struct {
 	Batch  int    // samples per batch
-	Start  Cursor // where to begin
+	Start  Cursor // of the first sample
 	Epochs int    // end before epoch Start.Epoch+Epochs; 0 means never
 }
 
-// Loader reads batches ahead of their consumer on a goroutine of its own. No
-// batch spans two epochs. It allocates nothing per batch.
+// Loader reads batches ahead of their consumer, on its own goroutine. No batch
+// contains samples of two epochs. It allocates nothing per batch.
 type Loader struct {
 	part   *Part
 	opt    LoaderOptions
@@ -33,22 +33,22 @@ type Loader struct {
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
-	err    error // why filled was closed; set before
+	err    error // the reason for which filled was closed; set before that
 }
 
-// NewLoader starts reading part into slots, each of which is one set of
-// destinations as Part.Read takes them, for opt.Batch samples. The memory is
-// the caller's, who may touch a slot between Next and Return only; two slots
-// read one batch ahead. The caller must Close the loader before it frees them.
+// NewLoader starts reading part into slots. Each slot is a set of destinations
+// for Part.Read with room for opt.Batch samples; with two slots the loader reads
+// one batch ahead. The caller owns the memory, may touch a slot only between
+// Next and Return, and must Close the loader before it frees the slots.
 func NewLoader(part *Part, slots [][][]byte, opt LoaderOptions) (*Loader, error) {
 	if len(slots) == 0 {
 		return nil, fmt.Errorf("%w: a loader needs at least one slot", ErrDst)
 	}
-	if err := part.holds(opt.Start); err != nil {
+	if err := part.checkCursor(opt.Start); err != nil {
 		return nil, err
 	}
 	for i, s := range slots {
-		if err := part.fits(opt.Batch, s); err != nil {
+		if err := part.checkRoom(opt.Batch, s); err != nil {
 			return nil, fmt.Errorf("slot %d: %w", i, err)
 		}
 	}
@@ -66,7 +66,7 @@ func NewLoader(part *Part, slots [][][]byte, opt LoaderOptions) (*Loader, error)
 func (l *Loader) run() {
 	defer close(l.done)
 	defer close(l.filled)
-	at := l.part.Next(l.opt.Start, 0) // an epoch's end is the next one's start
+	at := l.part.Next(l.opt.Start, 0) // the end of an epoch is the start of the next
 	for l.opt.Epochs == 0 || at.Epoch < l.opt.Start.Epoch+l.opt.Epochs {
 		var slot int
 		select {
@@ -80,14 +80,15 @@ func (l *Loader) run() {
 			return
 		}
 		next := l.part.Next(at, n)
-		l.filled <- Batch{Slot: slot, Samples: n, At: at, Next: next} // has room for every slot
+		l.filled <- Batch{Slot: slot, Samples: n, At: at, Next: next} // never blocks: filled has room for every slot
 		at = next
 	}
 	l.err = io.EOF
 }
 
-// Next waits for the next filled slot, in order. It fails with io.EOF after the
-// last batch, with ctx's cause, with ErrClosed after Close, or with what went wrong in reading.
+// Next waits for the next batch, in order. It fails with io.EOF after the last
+// batch, with ctx's cause, with ErrClosed after Close, or with an error of
+// reading.
 func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	select {
 	case b, ok := <-l.filled:
@@ -103,8 +104,8 @@ func (l *Loader) Next(ctx context.Context) (Batch, error) {
 	}
 }
 
-// Return gives a slot back to be filled again. Each slot that Next handed out
-// is returned once, in any order. It does not block.
+// Return gives a slot back to be filled again. The caller returns each slot that
+// Next gave it once, in any order. Return does not block.
 func (l *Loader) Return(slot int) {
 	select {
 	case l.free <- slot:
@@ -113,8 +114,8 @@ func (l *Loader) Return(slot int) {
 	}
 }
 
-// Close ends the goroutine and waits for it; the slots are the caller's alone
-// then. More calls do nothing.
+// Close ends the goroutine and waits for it. After that the loader no longer
+// touches the slots. Further calls do nothing.
 func (l *Loader) Close() {
 	l.once.Do(func() { close(l.stop) })
 	<-l.done

@@ -7,8 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/shape"
 	"go.uber.org/goleak"
+
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,10 +1,7 @@
 package datasets
 
 import (
-	"archive/zip"
-	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,21 +12,15 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// array is a dense array as a file holds it: row-major, little-endian.
-type array struct {
-	dtype safetensors.DType
-	shape shape.Shape
-	data  []byte
-}
-
-// npyTypes are the element types of NumPy that are read, without byte order.
+// npyTypes are the element types that are read, by NumPy's names without byte
+// order.
 var npyTypes = map[string]safetensors.DType{
 	"f8": safetensors.F64, "f4": safetensors.F32, "f2": safetensors.F16,
 	"i8": safetensors.I64, "i4": safetensors.I32, "i2": safetensors.I16, "i1": safetensors.I8,
 	"u4": safetensors.U32, "u2": safetensors.U16, "u1": safetensors.U8, "b1": safetensors.Bool,
 }
 
-// maxNpyHeader bounds the header's text, as NumPy does.
+// maxNpyHeader is the most bytes of a header's text, as in NumPy.
 const maxNpyHeader = 10000
 
 func badNpy(format string, args ...any) error {
@@ -41,18 +32,18 @@ func badNpy(format string, args ...any) error {
 // dictionary, then the elements. Big-endian elements are swapped in place.
 func parseNpy(file []byte) (*array, error) {
 	if len(file) < 10 || string(file[:6]) != "\x93NUMPY" {
-		return nil, badNpy("no magic string")
+		return nil, badNpy("no magic string: is it a .npy file?")
 	}
 	length, start := int(binary.LittleEndian.Uint16(file[8:])), 10
 	switch file[6] {
 	case 1:
 	case 2, 3:
 		if len(file) < 12 {
-			return nil, badNpy("the header is cut off")
+			return nil, badNpy("the header is cut off: save the file again")
 		}
 		length, start = int(binary.LittleEndian.Uint32(file[8:])), 12
 	default:
-		return nil, badNpy("version %d is unknown", file[6])
+		return nil, badNpy("version %d is unknown: save as version 1, 2 or 3", file[6])
 	}
 	if length > maxNpyHeader || length > len(file)-start {
 		return nil, badNpy("a header of %d bytes in a file of %d (at most %d are allowed)", length, len(file), maxNpyHeader)
@@ -66,12 +57,12 @@ func parseNpy(file []byte) (*array, error) {
 
 // npyHeader is the header's dictionary.
 type npyHeader struct {
-	descr   string
-	fortran bool
+	descr   string // byte order and type: "<f4"
+	fortran bool   // column-major
 	shape   shape.Shape
 }
 
-// array checks the contents against the header.
+// array checks the elements against the header.
 func (h *npyHeader) array(data []byte) (*array, error) {
 	order := h.descr[0]
 	dtype, ok := npyTypes[h.descr[1:]]
@@ -85,7 +76,7 @@ func (h *npyHeader) array(data []byte) (*array, error) {
 		return nil, badNpy("%v", err)
 	}
 	if want := h.shape.Elems() * dtype.Size(); want != len(data) {
-		return nil, badNpy("%s%v takes %d bytes, %d follow the header", h.descr, h.shape, want, len(data))
+		return nil, badNpy("%s%v takes %d bytes, but %d follow the header: save the file again", h.descr, h.shape, want, len(data))
 	}
 	if order == '>' {
 		for at := 0; at < len(data); at += dtype.Size() {
@@ -95,7 +86,7 @@ func (h *npyHeader) array(data []byte) (*array, error) {
 	return &array{dtype, h.shape, data}, nil
 }
 
-// parseNpyHeader reads the one form of dictionary that NumPy writes.
+// parseNpyHeader reads a dictionary as NumPy writes it.
 func parseNpyHeader(text string) (*npyHeader, error) {
 	s := scanner{strings.TrimRight(text, " \n")}
 	h := &npyHeader{}
@@ -134,12 +125,13 @@ func parseNpyHeader(text string) (*npyHeader, error) {
 // scanner reads tokens of a Python literal. After a failure every call fails.
 type scanner struct{ rest string }
 
+// scanFailed is the rest after a failure; no token begins with it.
 const scanFailed = "\x00"
 
 func (s *scanner) failed() bool { return s.rest == scanFailed }
 func (s *scanner) fail()        { s.rest = scanFailed }
 
-// take consumes a token and the spaces around it, if it comes next.
+// take reads a token and the spaces around it, if it comes next.
 func (s *scanner) take(token string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(s.rest, " "), token)
 	if ok {
@@ -148,6 +140,7 @@ func (s *scanner) take(token string) bool {
 	return ok
 }
 
+// expect takes a token that must come next.
 func (s *scanner) expect(token string) {
 	if !s.take(token) {
 		s.fail()
@@ -193,43 +186,4 @@ func (s *scanner) tuple() shape.Shape {
 		}
 	}
 	return dims
-}
-
-// readNpz reads one array of a zip archive of .npy files.
-func readNpz(file []byte, name string) (*array, error) {
-	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		return nil, fmt.Errorf("%w: npz: %v", ErrFormat, err)
-	}
-	var names []string
-	for _, f := range z.File {
-		if f.Name != name+".npy" {
-			names = append(names, strings.TrimSuffix(f.Name, ".npy"))
-			continue
-		}
-		data, err := unzip(f, int64(len(file)))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		return parseNpy(data)
-	}
-	return nil, fmt.Errorf("%w: npz: there is no array %q among %.200q", ErrFormat, name, names)
-}
-
-// unzip reads a member of an archive of size bytes, within the limit that size
-// sets, whatever the archive says of the member.
-func unzip(f *zip.File, size int64) ([]byte, error) {
-	r, err := f.Open()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
-	}
-	var b bytes.Buffer
-	_, err = b.ReadFrom(&limitReader{r, unpackLimit(size), f.Name})
-	if err = errors.Join(err, r.Close()); err != nil {
-		if !errors.Is(err, ErrFormat) {
-			err = fmt.Errorf("%w: %v", ErrFormat, err)
-		}
-		return nil, err
-	}
-	return b.Bytes(), nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/rng"
 )
 
-// Cursor is a place in the endless sequence of samples that training reads:
-// all the state there is.
+// Cursor is a position in the endless sequence of samples that training reads.
+// It is the whole state of reading.
 type Cursor struct {
 	Epoch int // from 0
 	Index int // samples of the epoch already read
@@ -17,26 +17,24 @@ type Cursor struct {
 // String is "epoch 2, sample 128".
 func (c Cursor) String() string { return fmt.Sprintf("epoch %d, sample %d", c.Epoch, c.Index) }
 
-// Part is a dataset's training or validation samples, in an order that depends
-// on the epoch if it shuffles. It never changes: it is safe for concurrent use
-// and its methods neither allocate nor block.
+// Part holds the training or the validation samples of a dataset. A training
+// part has another order in each epoch if it shuffles. A Part never changes: it
+// is safe for concurrent use. Read and Next neither allocate nor block.
 type Part struct {
 	table   *table
-	split   rng.Permutation // of the table's rows, if isSplit
+	split   rng.Permutation // of the table's rows; valid if isSplit
 	isSplit bool
-	first   int // of the part's positions in the split
-	count   int
+	first   int // position in the split of the part's first row
+	count   int // rows of the part
 	shuffle bool
-	seed    uint64
+	seed    uint64 // of the orders; valid if shuffle
 }
-
-func (p *Part) shuffleBy(s Spec) { p.shuffle, p.seed = !s.KeepOrder, s.Seed }
 
 // Len is the number of samples in an epoch.
 func (p *Part) Len() int { return p.count }
 
-// Fields are the tensors of a sample in the order of Read's destinations: the
-// inputs, then the target where there is one.
+// Fields lists the tensors of a sample in the order of Read's destinations: the
+// inputs, then the target if there is one.
 func (p *Part) Fields() []Field {
 	fields := make([]Field, len(p.table.columns))
 	for i, c := range p.table.columns {
@@ -54,16 +52,15 @@ func (p *Part) Alloc(n int) [][]byte {
 	return dst
 }
 
-// Read fills dst with up to n samples in the order of epoch c.Epoch, from its
-// sample c.Index on, and returns how many: fewer than n only at the epoch's
-// end, and 0 with io.EOF there. dst has one slice per field, at least n samples
-// long and aligned for its elements; samples lie one after another. It costs
-// the same from any cursor.
+// Read fills dst with up to n samples of epoch c.Epoch, from sample c.Index on,
+// and returns how many. It returns fewer than n only before the epoch's end, and
+// 0 with io.EOF at the end. dst has one slice for each field, aligned for its
+// elements and at least n samples long. Reading costs the same from any cursor.
 func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
-	if err := p.holds(c); err != nil {
+	if err := p.checkCursor(c); err != nil {
 		return 0, err
 	}
-	if err := p.fits(n, dst); err != nil {
+	if err := p.checkRoom(n, dst); err != nil {
 		return 0, err
 	}
 	if c.Index == p.count {
@@ -82,8 +79,8 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 	return n, nil
 }
 
-// Next is the cursor after n samples were read at c: the start of the next
-// epoch if they were the last.
+// Next is the cursor after n samples were read at c. After the last sample it is
+// the start of the next epoch.
 func (p *Part) Next(c Cursor, n int) Cursor {
 	if c.Index += n; c.Index >= p.count {
 		return Cursor{Epoch: c.Epoch + 1}
@@ -91,6 +88,7 @@ func (p *Part) Next(c Cursor, n int) Cursor {
 	return c
 }
 
+// epochOrder is the order of an epoch; valid if p shuffles.
 func (p *Part) epochOrder(epoch int) rng.Permutation {
 	if !p.shuffle {
 		return rng.Permutation{}
@@ -115,23 +113,23 @@ func (p *Part) splitRow(i int) int {
 	return i
 }
 
-// holds checks that c is a place in this part.
-func (p *Part) holds(c Cursor) error {
+// checkCursor checks that c is a position in this part.
+func (p *Part) checkCursor(c Cursor) error {
 	if c.Epoch < 0 || c.Index < 0 || c.Index > p.count {
-		return fmt.Errorf("%w: %v is outside a part of %d samples: it belongs to other data", ErrSpec, c, p.count)
+		return fmt.Errorf("%w: %v is outside a part of %d samples: use a cursor of this data", ErrSpec, c, p.count)
 	}
 	return nil
 }
 
-// fits checks that dst has room for n samples.
-func (p *Part) fits(n int, dst [][]byte) error {
+// checkRoom checks that dst has room for n samples.
+func (p *Part) checkRoom(n int, dst [][]byte) error {
 	if n < 1 || len(dst) != len(p.table.columns) {
-		return fmt.Errorf("%w: %d samples into %d fields, of %d", ErrDst, n, len(dst), len(p.table.columns))
+		return fmt.Errorf("%w: %d samples into %d slices: read at least 1 sample, into a slice for each of the %d fields", ErrDst, n, len(dst), len(p.table.columns))
 	}
 	for i := range dst {
 		col := &p.table.columns[i]
 		if need := n * int(col.field.Meta.Bytes()); len(dst[i]) < need {
-			return fmt.Errorf("%w: field %q has room for %d bytes, %d samples of %v need %d",
+			return fmt.Errorf("%w: the slice of field %q has %d bytes, but %d samples of %v need %d",
 				ErrDst, col.field.Name, len(dst[i]), n, col.field.Meta, need)
 		}
 	}

@@ -2,14 +2,14 @@ package datasets
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"slices"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/shape"
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // numbered is a part of n samples whose input and target are their number.
@@ -65,45 +65,6 @@ func TestReadFromAnyCursor(t *testing.T) {
 	})
 }
 
-// Every epoch has every sample once; the parts are disjoint and complete; the
-// split depends on the seed alone, the order on seed and epoch.
-func TestSplitAndOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(10, 500).Draw(t, "n")
-		s := Spec{Seed: rapid.Uint64().Draw(t, "seed")}
-		fraction := rapid.Float64Range(0.2, 0.8).Draw(t, "fraction")
-		epoch := rapid.IntRange(0, 1000).Draw(t, "epoch")
-		ids := make([]int32, n)
-		tab := &table{rows: n, columns: []column{newColumn(Field{"target", shape.I32()}, shape.Bytes(ids))}}
-		for i := range ids {
-			ids[i] = int32(i)
-		}
-		train, val, err := splitRandomly(tab, s, fraction)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pass := func(p *Part, epoch int) []int32 {
-			dst := p.Alloc(p.Len())
-			if _, err := p.Read(Cursor{Epoch: epoch}, p.Len(), dst); err != nil {
-				t.Fatal(err)
-			}
-			return shape.View[int32](dst[0])
-		}
-		all := slices.Sorted(slices.Values(append(slices.Clone(pass(train, epoch)), pass(val, epoch)...)))
-		for i, v := range all {
-			if int(v) != i || len(all) != n {
-				t.Fatalf("%d samples of %d, number %d at %d", len(all), n, v, i)
-			}
-		}
-		if !slices.Equal(slices.Sorted(slices.Values(pass(train, epoch+1))), slices.Sorted(slices.Values(pass(train, epoch)))) {
-			t.Fatal("another epoch has other samples")
-		}
-		if !slices.Equal(pass(val, epoch), pass(val, epoch+1)) {
-			t.Fatal("the validation part was shuffled")
-		}
-	})
-}
-
 func TestOrderChanges(t *testing.T) {
 	train, _ := numbered(t, 100, 0.8, Spec{Seed: 1})
 	other, _ := numbered(t, 100, 0.8, Spec{Seed: 2})
@@ -121,15 +82,6 @@ func TestOrderChanges(t *testing.T) {
 	kept, none := numbered(t, 50, 1, Spec{KeepOrder: true})
 	if none != nil || !slices.IsSorted(targets(t, kept, 7)) {
 		t.Error("split 1 without shuffling is not the file's order")
-	}
-}
-
-func TestSplitRefusesEmptyPart(t *testing.T) {
-	for _, f := range []float64{0.01, 0.2} {
-		tab := &table{rows: 4}
-		if _, _, err := splitRandomly(tab, Spec{}, f); !errors.Is(err, ErrTooFew) {
-			t.Errorf("split %v: %v", f, err)
-		}
 	}
 }
 
@@ -176,37 +128,6 @@ func TestReadAllocatesNothing(t *testing.T) {
 		c = p.Next(c, n)
 	}); a != 0 {
 		t.Errorf("%v allocations a batch", a)
-	}
-}
-
-func TestOpenRefuses(t *testing.T) {
-	cases := []Spec{
-		{}, {Source: "digit"}, {Source: "csv"}, {Source: "digits", Split: 1.5}, {Source: "digits", Split: -1},
-		{Source: "digits", Path: "x"}, {Source: "digits", Images: ImageOptions{Std: -1}},
-		{Source: "text", Path: BuiltinShakespeare},
-		{Source: "csv", Path: "x", CSV: CSVOptions{Header: "maybe"}}, {Source: "csv", Path: "x", CSV: CSVOptions{Task: "guess"}},
-		{Source: "csv", Path: "x", CSV: CSVOptions{Labels: []string{"a", "b"}}},
-	}
-	for _, s := range cases {
-		if _, err := Open(context.Background(), s); !errors.Is(err, ErrSpec) {
-			t.Errorf("%+v: %v", s, err)
-		}
-	}
-}
-
-func TestFingerprint(t *testing.T) {
-	seen := map[string]Spec{}
-	for _, s := range []Spec{
-		{Source: "digits"}, {Source: "digits", Seed: 1}, {Source: "digits", Split: 0.5}, {Source: "digits", KeepOrder: true},
-		{Source: "digits", Images: ImageOptions{Mean: 0.5, Std: 0.5}},
-		{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 64}},
-		{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 65}},
-	} {
-		a, b := open(t, s).Info.Fingerprint, open(t, s).Info.Fingerprint
-		if other, dup := seen[a]; dup || a != b || len(a) != 64 {
-			t.Errorf("%+v: fingerprints %s and %s, as %+v", s, a, b, other)
-		}
-		seen[a] = s
 	}
 }
 

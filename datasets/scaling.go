@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// Scaling is a standardisation fitted on a training part: feature i becomes
+// Scaling is a standardisation, measured on a training part: feature i becomes
 // (x-Mean[i])/Std[i]. A constant feature has Std 1 and becomes 0.
 type Scaling struct {
 	Mean, Std []float64
 }
 
-// fitScaling takes the mean and the deviation of each feature over train's
-// samples, in the order of the split, which makes the sums reproducible.
+// fitScaling measures the mean and the deviation of each feature over train's
+// samples. values is [rows, features], by the rows of the table. The sums follow
+// the order of the split, so that they are reproducible.
 func fitScaling(train *Part, values []float32, features int) *Scaling {
 	s := &Scaling{make([]float64, features), make([]float64, features)}
 	n := float64(train.count)
@@ -35,14 +36,14 @@ func fitScaling(train *Part, values []float32, features int) *Scaling {
 	}
 	for j := range s.Std {
 		if s.Std[j] = math.Sqrt(s.Std[j]); constant[j] {
-			// Exactly, not up to what rounding left of the sums.
+			// The exact value: the mean has rounding errors of the sum.
 			s.Mean[j], s.Std[j] = float64(values[first+j]), 1
 		}
 	}
 	return s
 }
 
-// apply scales rows of features in place.
+// apply scales values, rows of features, in place.
 func (s *Scaling) apply(values []float32) {
 	for i := range values {
 		j := i % len(s.Mean)
@@ -50,7 +51,7 @@ func (s *Scaling) apply(values []float32) {
 	}
 }
 
-// Undo scales rows back in place.
+// Undo turns scaled values, rows of features, back in place.
 func (s *Scaling) Undo(values []float32) {
 	for i := range values {
 		j := i % len(s.Mean)
@@ -58,10 +59,10 @@ func (s *Scaling) Undo(values []float32) {
 	}
 }
 
-// check makes sure of a Scaling that was read from somewhere.
+// check checks a Scaling that was decoded, against the number of features.
 func (s *Scaling) check(features int) error {
 	if len(s.Mean) != features || len(s.Std) != features {
-		return fmt.Errorf("%w: scaling of %d means and %d deviations for %d features", ErrSpec, len(s.Mean), len(s.Std), features)
+		return fmt.Errorf("%w: the scaling has %d means and %d deviations, for %d features", ErrSpec, len(s.Mean), len(s.Std), features)
 	}
 	return nil
 }

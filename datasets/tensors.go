@@ -12,9 +12,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// openTensors reads two arrays whose first dimension is the sample: one of
-// inputs, one of targets. Floats become float32, integers int32; bytes are
-// pixels among inputs and classes among targets.
+// openTensors reads an array of inputs and an array of targets. The first
+// dimension of each is the sample. Floats become float32 and integers int32;
+// bytes become float32 among inputs and classes among targets.
 func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 	inName, outName := s.Tensors.names()
 	in, err := loadArray(ctx, s.Path, inName)
@@ -34,7 +34,7 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %q: %w", s.Path, outName, err)
 	}
 	if rows != n {
-		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q", ErrFormat, s.Path, rows, inName, n, outName)
+		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, s.Path, rows, inName, n, outName)
 	}
 	if s.UnitTarget && target.field.Meta.DType == shape.Float32 {
 		if err := unit(shape.View[float32](target.data), target.field.Meta.Elems()); err != nil {
@@ -53,12 +53,11 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, fmt.Errorf("%s: %q: %w", s.Path, outName, err)
 	}
 	ds.Info.Fingerprint = fingerprint(s, nil, t)
-	ds.Train, ds.Val, err = splitRandomly(t, s, s.part(ds.Info.Fingerprint, 1))
+	ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(ds.Info.Fingerprint, 1))
 	return ds, err
 }
 
-// tensorsInputs reads the input array alone; of a .npy file, whatever it is
-// called.
+// tensorsInputs reads the input array alone. A .npy file may have any name.
 func tensorsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, error) {
 	name, _ := s.Tensors.names()
 	if strings.HasSuffix(path, ".npy") {
@@ -75,6 +74,7 @@ func tensorsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, e
 	return &table{rows: rows, columns: []column{c}}, nil
 }
 
+// names gives the names of the two arrays.
 func (o TensorOptions) names() (input, target string) {
 	input, target = o.Input, o.Target
 	if input == "" {
@@ -86,8 +86,8 @@ func (o TensorOptions) names() (input, target string) {
 	return input, target
 }
 
-// loadArray reads the array of a name from a .safetensors or .npz file, or
-// from name.npy in a folder or beside a .npy file.
+// loadArray reads the named array of a .safetensors or .npz file. From a folder,
+// or the folder of a .npy file, it reads the file name.npy.
 func loadArray(ctx context.Context, path, name string) (*array, error) {
 	switch filepath.Ext(path) {
 	case ".safetensors":
@@ -140,72 +140,4 @@ func loadSafetensor(path, name string) (_ *array, err error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return a, nil
-}
-
-// column is the array as float32 or int32 samples, and how many there are.
-func (a *array) column(name string, float bool) (column, int, error) {
-	if a.shape.Rank() == 0 || a.shape.Elems() == 0 {
-		return column{}, 0, fmt.Errorf("%w: an array of shape %v holds no samples", ErrFormat, a.shape)
-	}
-	meta := shape.Meta{DType: shape.Int32, Shape: a.shape[1:].Clone()}
-	n := a.shape.Elems()
-	var data []byte
-	var err error
-	if float {
-		meta.DType = shape.Float32
-		values := make([]float32, n)
-		if err = safetensors.DecodeFloat32(a.dtype, a.data, values); err == nil {
-			err = finite(values, n/a.shape[0])
-		}
-		data = shape.Bytes(values)
-	} else {
-		values := make([]int32, n)
-		err = safetensors.DecodeInt32(a.dtype, a.data, values)
-		data = shape.Bytes(values)
-	}
-	if err != nil {
-		return column{}, 0, fmt.Errorf("%w: %w", ErrFormat, err)
-	}
-	return newColumn(Field{name, meta}, data), a.shape[0], nil
-}
-
-// finite refuses NaN and infinities: training on one ends in weights that are
-// none.
-func finite(values []float32, perSample int) error {
-	for i, v := range values {
-		if v-v != 0 { // NaN for NaN and for both infinities
-			return fmt.Errorf("element %d of sample %d is %v: take the sample out, or replace the number", i%perSample, i/perSample, v)
-		}
-	}
-	return nil
-}
-
-// unit refuses targets that do not lie from 0 to 1.
-func unit(values []float32, perSample int) error {
-	for i, v := range values {
-		if !(v >= 0 && v <= 1) {
-			return fmt.Errorf("element %d of sample %d: %s", i%perSample, i/perSample, notUnit(v))
-		}
-	}
-	return nil
-}
-
-// notUnit says what is wrong with a target outside 0 to 1.
-func notUnit(v float32) string {
-	return fmt.Sprintf("the target is %v, and the loss is bce, which is for targets of 0 and 1, or between: write it as one, or take another loss, such as mse", v)
-}
-
-// idCount is one more than the largest id of an int32 column, 0 for floats.
-func idCount(c column) (int, error) {
-	if c.field.Meta.DType != shape.Int32 {
-		return 0, nil
-	}
-	count := 0
-	for i, v := range shape.View[int32](c.data) {
-		if v < 0 {
-			return 0, fmt.Errorf("%w: element %d is %d: ids begin at 0; save numbers to predict as floats", ErrFormat, i, v)
-		}
-		count = max(count, int(v)+1)
-	}
-	return count, nil
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // openText reads a text as characters. A sample is a window of Context
-// characters and, as its target, the same window one character later. An epoch
-// is every window that begins at a multiple of Context: each character is read
+// characters; its target is the window one character later. The windows of a
+// part begin at multiples of Context, so that an epoch reads each character
 // once. The validation part is the end of the text.
 func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	text, err := readText(ctx, s, s.Path)
@@ -25,14 +25,14 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Path, err)
 	}
-	ds, err := splitText(s, vocab, ids, s.split(0.9))
+	ds, err := splitText(s, vocab, ids, s.splitOr(0.9))
 	if s.Like != nil && (err != nil || ds.Info.Fingerprint != s.Like.Fingerprint) {
 		return splitText(s, vocab, ids, 1)
 	}
 	return ds, err
 }
 
-// splitText makes the parts of a text.
+// splitText makes the dataset of a text's ids, the first of them for training.
 func splitText(s Spec, vocab *Vocabulary, ids []int32, fraction float64) (*Dataset, error) {
 	n := trainCount(len(ids), fraction)
 	train, err := windows(s, "training", ids[:n])
@@ -40,7 +40,7 @@ func splitText(s Spec, vocab *Vocabulary, ids []int32, fraction float64) (*Datas
 		return nil, err
 	}
 	ds := &Dataset{Name: "text " + s.Path, Train: &Part{table: train, count: train.rows}}
-	ds.Train.shuffleBy(s)
+	shuffle(ds.Train, s)
 	tables := []*table{train}
 	if fraction < 1 {
 		val, err := windows(s, "validation", ids[n:])
@@ -55,7 +55,7 @@ func splitText(s Spec, vocab *Vocabulary, ids []int32, fraction float64) (*Datas
 	return ds, nil
 }
 
-// readText reads a text and makes sure of what the rest relies on.
+// readText reads a text and checks the context and the encoding.
 func readText(ctx context.Context, s Spec, path string) (string, error) {
 	if s.Text.Context < 1 {
 		return "", fmt.Errorf("%w: text needs a context of at least 1 character, not %d", ErrSpec, s.Text.Context)
@@ -73,12 +73,12 @@ func readText(ctx context.Context, s Spec, path string) (string, error) {
 	text := string(data)
 	if !utf8.ValidString(text) {
 		line, column := position(text, invalidAt(text))
-		return "", fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file", ErrFormat, path, line, column)
+		return "", fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file to UTF-8", ErrFormat, path, line, column)
 	}
 	return text, nil
 }
 
-// invalidAt is the first byte of a text that is not UTF-8.
+// invalidAt is the position of the first byte of a text that is not UTF-8.
 func invalidAt(text string) int {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRuneInString(text[at:])
@@ -90,38 +90,38 @@ func invalidAt(text string) int {
 	return len(text)
 }
 
-// windows is the table of a text's windows and their targets, which are views
-// of the same ids.
+// windows is the table of a text's windows and their targets. Both columns are
+// views of ids; the targets begin one id later.
 func windows(s Spec, part string, ids []int32) (*table, error) {
 	t := s.Text.Context
 	rows := (len(ids) - 1) / t
 	if len(ids) < 2 || rows < 1 {
-		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d characters, a window of %d and its target need %d: shorten the context or change the split",
+		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d characters, but a window of %d and its target need %d: shorten the context or change the split",
 			ErrTooFew, part, s.Path, len(ids), t, t+1))
 	}
 	input := newColumn(Field{"input", shape.I32(t)}, shape.Bytes(ids))
 	target := input
 	target.field.Name = "target"
-	target.offset = 4
+	target.offset = 4 // bytes of an id
 	return &table{rows: rows, columns: []column{input, target}}, nil
 }
 
-// textInputs reads the windows of a text in the vocabulary of training. The
-// last one is a table of its own where it is shorter.
+// textInputs reads the windows of a text, in the vocabulary of training. A
+// shorter last window has a table of its own.
 func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table, error) {
 	text, err := readText(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
 	if info.Vocab == nil {
-		return nil, fmt.Errorf("%w: the model was not trained on text", ErrSpec)
+		return nil, fmt.Errorf("%w: the model was not trained on text: use the source that it was trained on", ErrSpec)
 	}
 	ids, err := info.Vocab.Encode(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%w: %s is empty", ErrTooFew, path)
+		return nil, fmt.Errorf("%w: %s is empty: put text in it", ErrTooFew, path)
 	}
 	rows := len(ids) / s.Text.Context
 	whole, rest := ids[:rows*s.Text.Context], ids[rows*s.Text.Context:]
@@ -135,7 +135,7 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table,
 	return ts, nil
 }
 
-// idTable is the table of so many windows, one behind the other.
+// idTable is the table of consecutive windows; rows is their number.
 func idTable(rows int, ids []int32) *table {
 	f := Field{"input", shape.I32(len(ids) / rows)}
 	return &table{rows: rows, columns: []column{newColumn(f, shape.Bytes(ids))}}

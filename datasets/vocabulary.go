@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// Vocabulary numbers the distinct characters of a text in code point order. It
-// never changes. As JSON it is the string of its characters.
+// Vocabulary numbers the distinct characters of a text in the order of their
+// code points. It never changes. In JSON it is the string of its characters.
 type Vocabulary struct {
 	runes []rune
 	ids   map[rune]int32
 }
 
-// NewVocabulary is the vocabulary of a text, which must be UTF-8.
+// NewVocabulary makes the vocabulary of a UTF-8 text.
 func NewVocabulary(text string) *Vocabulary {
 	v := &Vocabulary{ids: map[rune]int32{}}
 	for _, r := range text {
@@ -33,8 +33,8 @@ func NewVocabulary(text string) *Vocabulary {
 // Len is the number of characters: ids are in [0, Len()).
 func (v *Vocabulary) Len() int { return len(v.runes) }
 
-// Encode is the ids of a text's characters. It fails with ErrFormat, and says
-// where, at a character the vocabulary does not have.
+// Encode gives the ids of a text's characters. A character that is not in the
+// vocabulary is an ErrFormat with its line and column.
 func (v *Vocabulary) Encode(text string) ([]int32, error) {
 	ids := make([]int32, 0, utf8.RuneCountInString(text))
 	for at, r := range text {
@@ -48,14 +48,15 @@ func (v *Vocabulary) Encode(text string) ([]int32, error) {
 	return ids, nil
 }
 
-// position is the line and column, in characters from 1, of a byte of a text.
+// position gives the line, and the column in characters, of byte at of a text.
+// Both count from 1.
 func position(text string, at int) (line, column int) {
 	before := text[:at]
 	line = strings.Count(before, "\n") + 1
 	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 }
 
-// Decode is the text of ids; an id outside the vocabulary becomes U+FFFD.
+// Decode gives the text of ids. An id outside the vocabulary becomes U+FFFD.
 func (v *Vocabulary) Decode(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
@@ -68,13 +69,13 @@ func (v *Vocabulary) Decode(ids []int32) string {
 	return b.String()
 }
 
-// MarshalText is the vocabulary's characters.
+// MarshalText gives the vocabulary's characters.
 func (v *Vocabulary) MarshalText() ([]byte, error) { return []byte(string(v.runes)), nil }
 
-// UnmarshalText reads what MarshalText wrote.
+// UnmarshalText makes the vocabulary of the characters in b.
 func (v *Vocabulary) UnmarshalText(b []byte) error {
 	if !utf8.Valid(b) {
-		return fmt.Errorf("%w: a vocabulary that is not UTF-8", ErrFormat)
+		return fmt.Errorf("%w: the vocabulary is not UTF-8", ErrFormat)
 	}
 	*v = *NewVocabulary(string(b))
 	return nil

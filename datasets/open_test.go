@@ -4,12 +4,43 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
+
+func open(t testing.TB, s Spec) *Dataset {
+	t.Helper()
+	ds, err := Open(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ds
+}
+
+// readAll is an epoch of a part, read at once.
+func readAll(t testing.TB, p *Part, epoch int) [][]byte {
+	t.Helper()
+	dst := p.Alloc(p.Len())
+	if n, err := p.Read(Cursor{Epoch: epoch}, p.Len(), dst); err != nil || n != p.Len() {
+		t.Fatalf("read %d of %d: %v", n, p.Len(), err)
+	}
+	return dst
+}
+
+func countClasses(t testing.TB, ds *Dataset) []int {
+	count := make([]int, ds.Info.Classes)
+	for _, p := range []*Part{ds.Train, ds.Val} {
+		for _, v := range shape.View[int32](readAll(t, p, 0)[1]) {
+			count[v]++
+		}
+	}
+	return count
+}
 
 // saved is an Info as it comes back from a checkpoint.
 func saved(t testing.TB, info Info) *Info {
@@ -81,37 +112,21 @@ func TestLikeOtherData(t *testing.T) {
 	}
 }
 
-func TestScaledTarget(t *testing.T) {
-	s := Spec{Source: "csv", Path: write(t, "a.csv", "a,y\n1,100\n2,200\n3,300\n"), Split: 1, KeepOrder: true,
-		ScaleTarget: true, CSV: CSVOptions{Task: TaskRegression}}
-	ds := open(t, s)
-	got := slices.Clone(shape.View[float32](readAll(t, ds.Train, 0)[1]))
-	if got[1] != 0 || got[2] != -got[0] {
-		t.Errorf("targets %v", got)
+// openOne is OpenInputs where all samples are of one shape.
+func openOne(ctx context.Context, s Spec, info *Info, path string) (*Part, error) {
+	parts, err := OpenInputs(ctx, s, info, path)
+	if err != nil {
+		return nil, err
 	}
-	ds.Info.TargetScaling.Undo(got)
-	if !near(got, []float32{100, 200, 300}) {
-		t.Errorf("scaled back: %v", got)
+	if len(parts) != 1 {
+		return nil, fmt.Errorf("%d parts", len(parts))
 	}
-	s.Like, s.Path = saved(t, ds.Info), write(t, "b.csv", "a,y\n9,300\n")
-	if v := shape.View[float32](readAll(t, open(t, s).Train, 0)[1]); !near(v, []float32{1.2247449}) {
-		t.Errorf("other data: %v", v)
-	}
+	return parts[0], nil
 }
 
-func TestBlame(t *testing.T) {
-	path := write(t, "a.csv", "a,b\n1,x\n2,y\n")
-	for want, s := range map[string]Spec{
-		"path":      {Path: "nowhere.csv"},
-		"label":     {Path: path, CSV: CSVOptions{Labels: []string{"c"}}},
-		"ignore":    {Path: path, CSV: CSVOptions{Ignore: []string{"c"}}},
-		"task":      {Path: path, CSV: CSVOptions{Task: TaskRegression}},
-		"delimiter": {Path: write(t, "b.csv", "a;b\n1;2\n")},
-		"split":     {Path: path, Split: 0.1},
-	} {
-		s.Source = "csv"
-		if _, err := Open(context.Background(), s); err == nil || Blame(err) != want {
-			t.Errorf("want %s, got %s of %v", want, Blame(err), err)
-		}
+// TestSources: each source that Spec lists has a format.
+func TestSources(t *testing.T) {
+	if got := slices.Sorted(maps.Keys(formats)); !slices.Equal(got, slices.Sorted(slices.Values(Sources()))) {
+		t.Errorf("there are formats for %v, and sources %v", got, Sources())
 	}
 }

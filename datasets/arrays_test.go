@@ -1,4 +1,4 @@
-package datasets_test
+package datasets
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -22,8 +21,8 @@ func TestTensorsThatAreNotFiniteAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = datasets.Open(t.Context(), datasets.Spec{Source: "tensors", Path: path})
-		if !errors.Is(err, datasets.ErrFormat) || !strings.Contains(err.Error(), "element 1 of sample 2") {
+		_, err = Open(t.Context(), Spec{Source: "tensors", Path: path})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "element 1 of sample 2") {
 			t.Errorf("%s: got %v, want ErrFormat naming the element", name, err)
 		}
 	}

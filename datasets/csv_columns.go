@@ -1,0 +1,194 @@
+package datasets
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// csvColumns tells the columns of a CSV file apart.
+type csvColumns struct {
+	path     string   // for errors
+	header   []string // the names of all columns; nil if the file has no header
+	width    int      // number of columns
+	features []int    // feature columns
+	labels   []int    // label columns; none when reading for prediction
+}
+
+// isHeader reports whether the first row names the columns. It does if Header
+// says so, if it has a name that an option or wanted names, if it has a word
+// above a number, or if it is the only row and has no number.
+func isHeader(first, second []string, o CSVOptions, wanted []string) bool {
+	switch o.Header {
+	case HeaderYes:
+		return true
+	case HeaderNo:
+		return false
+	}
+	if second == nil && !slices.ContainsFunc(trimmed(first), isNumber) {
+		return true
+	}
+	for i, name := range trimmed(first) {
+		if isNumber(name) {
+			continue
+		}
+		if slices.Contains(o.Labels, name) || slices.Contains(o.Ignore, name) || slices.Contains(wanted, name) {
+			return true
+		}
+		if second != nil && i < len(second) && isNumber(strings.TrimSpace(second[i])) {
+			return true
+		}
+	}
+	return false
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}
+
+func trimmed(fields []string) []string {
+	out := make([]string, len(fields))
+	for i, f := range fields {
+		out[i] = strings.TrimSpace(f)
+	}
+	return out
+}
+
+// checkHeader refuses a name that two columns have.
+func (c *csvColumns) checkHeader() error {
+	for i, name := range c.header {
+		if slices.Contains(c.header[:i], name) {
+			return fmt.Errorf("%w: %s: column name %q appears twice in the header: rename one", ErrFormat, c.path, name)
+		}
+	}
+	return nil
+}
+
+// choose decides which columns are labels and which are features. like lists
+// the features of a model to evaluate; nil takes all columns as features that
+// are no labels and not ignored.
+func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
+	labels := o.Labels
+	if len(labels) == 0 {
+		labels = []string{"-1"}
+	}
+	if c.labels, err = c.find("label", "label", labels); err != nil {
+		return err
+	}
+	ignored, err := c.find("ignored", "ignore", o.Ignore)
+	if err != nil {
+		return err
+	}
+	for i, j := range ignored {
+		if slices.Contains(c.labels, j) {
+			return blame("ignore", fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
+				ErrSpec, c.path, o.Ignore[i]))
+		}
+	}
+	for i := range c.width {
+		if !slices.Contains(c.labels, i) && !slices.Contains(ignored, i) {
+			c.features = append(c.features, i)
+		}
+	}
+	if err := c.chooseLike(like); err != nil {
+		return err
+	}
+	if len(c.features) == 0 {
+		return fmt.Errorf("%w: %s: no feature column is left of %d: ignore fewer", ErrFormat, c.path, c.width)
+	}
+	return nil
+}
+
+// chooseLike takes a model's features by name, if both have names. Otherwise it
+// checks that there are as many.
+func (c *csvColumns) chooseLike(like []string) error {
+	if like == nil {
+		return nil
+	}
+	if c.header != nil && hasNames(like) {
+		return c.chooseNamed(like)
+	}
+	if len(c.features) != len(like) {
+		return fmt.Errorf("%w: %s has %d features, the model was trained on %d", ErrFormat, c.path, len(c.features), len(like))
+	}
+	return nil
+}
+
+// chooseInputs takes the features to predict from: by name, if both have names;
+// all columns, if there are as many as wanted; else as choose.
+func (c *csvColumns) chooseInputs(o CSVOptions, wanted []string) error {
+	if c.header != nil && hasNames(wanted) {
+		return c.chooseNamed(wanted)
+	}
+	if c.width != len(wanted) {
+		err := c.choose(o, nil)
+		c.labels = nil
+		return err
+	}
+	for i := range c.width {
+		c.features = append(c.features, i)
+	}
+	return nil
+}
+
+// hasNames reports whether features have names; those of a file without header
+// are numbers.
+func hasNames(features []string) bool {
+	return slices.ContainsFunc(features, func(name string) bool { return !isNumber(name) })
+}
+
+// chooseNamed takes the features of those names.
+func (c *csvColumns) chooseNamed(names []string) error {
+	c.features = nil
+	for _, name := range names {
+		i := slices.Index(c.header, name)
+		if i < 0 {
+			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, c.path, name, c.describe())
+		}
+		c.features = append(c.features, i)
+	}
+	return nil
+}
+
+// find turns names and numbers into columns. use and option describe them in
+// errors.
+func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
+	var found []int
+	for _, name := range names {
+		i := slices.Index(c.header, name)
+		if n, err := strconv.Atoi(name); i < 0 && err == nil {
+			if i = n; i < 0 {
+				i += c.width
+			}
+		}
+		if i < 0 || i >= c.width {
+			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, use, name, c.describe()))
+		}
+		if slices.Contains(found, i) {
+			return nil, blame(option, fmt.Errorf("%w: %s: %s column %q is named twice: name it once", ErrSpec, c.path, use, name))
+		}
+		found = append(found, i)
+	}
+	return found, nil
+}
+
+// describe lists the columns, for errors.
+func (c *csvColumns) describe() string {
+	if c.header == nil {
+		return fmt.Sprintf("%d columns (the file has no header)", c.width)
+	}
+	return strings.Join(c.header, ", ")
+}
+
+// names gives the names of columns; those of a file without header are numbers.
+func (c *csvColumns) names(columns []int) []string {
+	names := make([]string, len(columns))
+	for i, j := range columns {
+		if names[i] = strconv.Itoa(j); c.header != nil {
+			names[i] = c.header[j]
+		}
+	}
+	return names
+}

@@ -1,0 +1,203 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// csvData holds the contents of a CSV file.
+type csvData struct {
+	csvColumns
+	regression bool // labels are numbers; else classes
+	unit       bool // numbers to predict must lie from 0 to 1
+	rows       int
+	values     []float32 // [rows, features]
+	targets    []float32 // [rows, labels], for regression
+	classes    []string  // [rows], for classification
+}
+
+// csvInput describes a CSV file to read.
+type csvInput struct {
+	path string
+	opt  CSVOptions
+	unit bool
+	// like lists the features of a model to evaluate; nil reads all columns.
+	like []string
+	// predict reads the features alone: those named wanted.
+	predict bool
+	wanted  []string
+}
+
+// readCSV reads a file.
+func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
+	s, err := openStream(ctx, in.path)
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseCSV(s, in)
+	return c, errors.Join(err, s.Close())
+}
+
+// parseCSV reads rows to the end. Its memory grows with the rows it has read,
+// whatever the file's size.
+func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
+	rows, err := newCSVRows(r, in.path, in.opt.Comma)
+	if err != nil {
+		return nil, err
+	}
+	head, err := firstTwo(rows)
+	if err != nil {
+		return nil, err
+	}
+	c := &csvData{regression: in.opt.Task == TaskRegression, unit: in.unit}
+	c.path, c.width = in.path, rows.width
+	if isHeader(head[0].fields, head[1].fields, in.opt, in.wanted) {
+		c.header, head[0].fields = trimmed(head[0].fields), nil
+	}
+	if hint := rows.otherComma(); hint != "" && len(in.wanted) != 1 {
+		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, hint))
+	}
+	if err := c.chooseColumns(in); err != nil {
+		return nil, err
+	}
+	for _, row := range head {
+		if row.fields == nil {
+			continue
+		}
+		if err := c.add(row); err != nil {
+			return nil, err
+		}
+	}
+	return c, c.addRest(rows)
+}
+
+// firstTwo reads the first two rows: only the second shows whether the first is
+// a header. The second may have nil fields.
+func firstTwo(rows *csvRows) (head [2]csvRow, err error) {
+	for i := range head {
+		err := rows.next(&head[i])
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return head, err
+		}
+		head[i].fields = slices.Clone(head[i].fields)
+	}
+	if head[0].fields == nil {
+		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, rows.path)
+	}
+	return head, nil
+}
+
+// chooseColumns decides which columns are read.
+func (c *csvData) chooseColumns(in csvInput) error {
+	if err := c.checkHeader(); err != nil {
+		return err
+	}
+	if in.predict {
+		return c.chooseInputs(in.opt, in.wanted)
+	}
+	return c.choose(in.opt, in.like)
+}
+
+// addRest adds the rows after the first two.
+func (c *csvData) addRest(rows *csvRows) error {
+	var row csvRow
+	for {
+		err := rows.next(&row)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.add(row); err != nil {
+			return err
+		}
+	}
+	if c.rows == 0 {
+		return fmt.Errorf("%w: %s has a header but no rows: put samples below it", ErrTooFew, c.path)
+	}
+	return nil
+}
+
+// add adds one row.
+func (c *csvData) add(row csvRow) error {
+	for _, j := range c.features {
+		v, err := c.number(row, j)
+		if err != nil {
+			return err
+		}
+		c.values = append(c.values, v)
+	}
+	for _, j := range c.labels {
+		if err := c.addLabel(row, j); err != nil {
+			return err
+		}
+	}
+	c.rows++
+	return nil
+}
+
+func (c *csvData) addLabel(row csvRow, j int) error {
+	if !c.regression {
+		name := strings.TrimSpace(row.fields[j])
+		if name == "" {
+			return c.fieldError(row, j, "empty label: fill it in or take the row out")
+		}
+		c.classes = append(c.classes, strings.Clone(name))
+		return nil
+	}
+	v, err := c.number(row, j)
+	if err != nil {
+		return blame("task", err)
+	}
+	if c.unit && !(v >= 0 && v <= 1) {
+		return c.fieldError(row, j, notUnit(v))
+	}
+	c.targets = append(c.targets, v)
+	return nil
+}
+
+// number reads the number in column j.
+func (c *csvData) number(row csvRow, j int) (float32, error) {
+	text := strings.TrimSpace(row.fields[j])
+	if text == "" {
+		return 0, c.fieldError(row, j, "empty field: fill it in or ignore the column")
+	}
+	v, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		advice := "ignore the column, or name it as the label"
+		if slices.Contains(c.labels, j) {
+			advice = "the column is the label, and the task is regression: set data.task to " + TaskClassification + " to tell classes apart, or take another column as the label"
+		}
+		return 0, c.fieldError(row, j, fmt.Sprintf("%.40q is not a number: %s", text, advice))
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0, c.fieldError(row, j, fmt.Sprintf("%q is not finite: take the row out, or replace the number", text))
+	}
+	return float32(v), nil
+}
+
+// fieldError names the position of the field in column j.
+func (c *csvData) fieldError(row csvRow, j int, msg string) error {
+	name := ""
+	if c.header != nil {
+		name = fmt.Sprintf(" (column %q)", c.header[j])
+	}
+	return fmt.Errorf("%w: %s:%d:%d%s: %s", ErrFormat, c.path, row.at[j].line, row.at[j].column, name, msg)
+}
+
+// featureColumn is the table's column of inputs.
+func (c *csvData) featureColumn() column {
+	return newColumn(Field{"input", shape.F32(len(c.features))}, shape.Bytes(c.values))
+}

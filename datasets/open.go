@@ -1,0 +1,104 @@
+package datasets
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// A format opens the data of one source.
+type format struct {
+	open func(context.Context, Spec) (*Dataset, error)
+	// inputs reads the inputs at a path, a table for each shape of sample.
+	inputs func(context.Context, Spec, *Info, string) ([]*table, error)
+}
+
+// formats are the formats of [Sources].
+var formats = map[string]format{
+	"digits":  {openDigits, oneTable(digitsInputs)},
+	"mnist":   {openMNIST, oneTable(mnistInputs)},
+	"csv":     {openCSV, oneTable(csvInputs)},
+	"text":    {openText, textInputs},
+	"tensors": {openTensors, oneTable(tensorsInputs)},
+}
+
+// oneTable adapts a format whose samples have one shape.
+func oneTable(f func(context.Context, Spec, *Info, string) (*table, error)) func(context.Context, Spec, *Info, string) ([]*table, error) {
+	return func(ctx context.Context, s Spec, info *Info, path string) ([]*table, error) {
+		t, err := f(ctx, s, info, path)
+		return []*table{t}, err
+	}
+}
+
+// Open reads the data that s describes. It blocks; ctx can end it early. The
+// data stays in memory as long as the Dataset is referenced.
+func Open(ctx context.Context, s Spec) (*Dataset, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	ds, err := formats[s.Source].open(ctx, s)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %s", err, s.pathAdvice())
+	}
+	if err == nil && s.Like != nil {
+		err = ds.follow(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return ds, nil
+}
+
+// follow checks that the data has the shapes of s.Like and no more classes or
+// tokens, and replaces its Info, except for the fingerprint.
+func (ds *Dataset) follow(s Spec) error {
+	like, have := s.Like, &ds.Info
+	for _, f := range [][2]Field{{have.Inputs[0], like.Inputs[0]}, {have.Target, like.Target}} {
+		if !f[0].Meta.Equal(f[1].Meta) {
+			return fmt.Errorf("%w: %s: the %s of a sample is %v, the model was trained on %v", ErrFormat, s.Path, f[0].Name, f[0].Meta, f[1].Meta)
+		}
+	}
+	if have.Classes > like.Classes {
+		return fmt.Errorf("%w: %s: has %d classes, the model was trained on %d", ErrFormat, s.Path, have.Classes, like.Classes)
+	}
+	if have.Tokens > like.Tokens {
+		return fmt.Errorf("%w: %s: has %d tokens, the model was trained on %d", ErrFormat, s.Path, have.Tokens, like.Tokens)
+	}
+	print := have.Fingerprint
+	ds.Info = *like
+	ds.Info.Fingerprint = print
+	return nil
+}
+
+// OpenInputs reads the samples at path, in the format of s, for a model to
+// predict from. They have no targets and keep their order; targets in the file
+// are ignored. info describes the data that the model was trained on: its
+// scaling, vocabulary and shapes apply. Each part holds samples of one shape;
+// the last window of a text has a part of its own if it is shorter.
+func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	ts, err := formats[s.Source].inputs(ctx, s, info, path)
+	if err != nil {
+		return nil, err
+	}
+	var parts []*Part
+	for _, t := range ts {
+		have, want := t.columns[0].field.Meta, info.Inputs[0].Meta
+		if len(t.columns) != len(info.Inputs) || !have.Equal(want) && !shorter(have, want) {
+			return nil, fmt.Errorf("%w: %s: a sample is %v, the model was trained on %v", ErrFormat, path, have, want)
+		}
+		parts = append(parts, &Part{table: t, count: t.rows})
+	}
+	return parts, nil
+}
+
+// shorter reports whether a sample is the beginning of a window of ids.
+func shorter(have, window shape.Meta) bool {
+	ids := have.DType == shape.Int32 && window.DType == shape.Int32
+	return ids && have.Shape.Rank() == 1 && window.Shape.Rank() == 1 && have.Shape[0] < window.Shape[0]
+}

@@ -1,0 +1,48 @@
+package datasets
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/rng"
+)
+
+// splitRandomly divides the rows of t into a training and a validation part.
+// Which row goes where depends on the seed and the number of rows alone.
+func splitRandomly(t *table, s Spec, fraction float64) (train, val *Part, err error) {
+	n := trainCount(t.rows, fraction)
+	if n == 0 || (fraction < 1 && n == t.rows) {
+		return nil, nil, blame("split", fmt.Errorf("%w: %d cannot be split by %v: add samples or use split 1", ErrTooFew, t.rows, fraction))
+	}
+	train = &Part{table: t, count: n}
+	if n < t.rows {
+		order := rng.NewPermutation(t.rows, rng.Named(s.Seed, "split"))
+		train.split, train.isSplit = order, true
+		val = &Part{table: t, split: order, isSplit: true, first: n, count: t.rows - n}
+	}
+	shuffle(train, s)
+	return train, val, nil
+}
+
+// trainCount is the number of rows to train on, rounded down.
+func trainCount(rows int, fraction float64) int {
+	return min(rows, int(float64(rows)*fraction))
+}
+
+// shuffle gives a training part the order that s asks for.
+func shuffle(p *Part, s Spec) { p.shuffle, p.seed = !s.KeepOrder, s.Seed }
+
+// fingerprint hashes the options of s that decide its samples and their order,
+// and the columns of each table.
+func fingerprint(s Spec, options any, tables ...*table) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v\n", s.Source, s.Split, s.Seed, s.KeepOrder, options)
+	for _, t := range tables {
+		fmt.Fprintf(h, "%d rows\n", t.rows)
+		for i := range t.columns {
+			t.columns[i].hash(h)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
