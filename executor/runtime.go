@@ -9,27 +9,24 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// ErrClosed is the answer of a runtime that was closed.
-var ErrClosed = errors.New("runtime is closed")
-
-// Runtime is what programs run on: devices, one compute stream on each, and
-// the residency of their tensors. It does not own the devices. Use it and its
+// Runtime runs programs on devices: it has one compute stream on each, and the
+// residency of their tensors. It does not own the devices. Use it and its
 // programs from one goroutine.
 type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Manager
 	compute   []device.Stream
-	programs  []*Program
-	steps     uint64     // of all programs, so that what is under way has an order
-	expected  *expansion // whose uses residency knows
-	failure   error      // what made the runtime unusable
-	known     error      // that, and what other queues failed with until then
+	flights   map[string]*flights // of each program, by LoadOptions.Net
+	steps     uint64              // of all programs, to order those under way
+	expected  *expansion          // whose uses residency knows
+	failure   error               // what made the runtime unusable
+	known     error               // that, and what other queues failed with until then
 	closed    bool
 }
 
 // NewRuntime starts the streams.
 func NewRuntime(devs []device.Device, o residency.ManagerOptions) (*Runtime, error) {
-	r := &Runtime{Devices: devs}
+	r := &Runtime{Devices: devs, flights: map[string]*flights{}}
 	for _, d := range devs {
 		s, err := d.NewStream("compute")
 		if err != nil {
@@ -54,8 +51,9 @@ func (r *Runtime) usable() error {
 }
 
 // Close waits for queued work and frees streams and tensors. After a failure
-// that Step or Wait reported, it repeats neither that nor what else had failed
-// by then, nor how these spread to other streams. A second call does nothing.
+// that Step or Wait reported, it repeats neither that failure, nor others that
+// had happened by then, nor their spreading to other streams. A second call does
+// nothing.
 func (r *Runtime) Close() error {
 	if r.closed {
 		return nil
@@ -71,7 +69,7 @@ func (r *Runtime) Close() error {
 	return errors.Join(r.unknown(errs)...)
 }
 
-// unknown leaves out of errs what is known of the runtime's failure.
+// unknown is errs without the failures that are known.
 func (r *Runtime) unknown(errs []error) (left []error) {
 	for _, err := range errs {
 		joined, ok := err.(interface{ Unwrap() []error })
@@ -87,9 +85,9 @@ func (r *Runtime) unknown(errs []error) (left []error) {
 	return left
 }
 
-// expect tells residency in which order a step uses tensors, so that what it
-// gives up under pressure is what is needed last. It takes the steps to come
-// to be the same.
+// expect tells residency in which order a step uses tensors, so that under
+// pressure it gives up the one needed last. It assumes that the steps to come
+// are like this one.
 func (r *Runtime) expect(e *expansion) {
 	if r.expected != e {
 		r.Residency.SetUses(e.uses)

@@ -9,9 +9,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// ErrBatch is the cause of errors about a batch's size.
-var ErrBatch = errors.New("batch does not fit the program")
-
 // Batch is what one step trains on: per input of the program, in the order of
 // [Program.Inputs], its rows side by side; a buffer may have room for more.
 // The buffers must stay as they are until the step's ticket was waited for.
@@ -19,21 +16,6 @@ type Batch struct {
 	Samples int
 	Fields  []device.HostBuffer
 }
-
-// Ticket stands for a queued step. They count from 1.
-type Ticket uint64
-
-// flight is a step that was queued and not yet waited for.
-type flight struct {
-	ticket Ticket
-	order  uint64 // among the steps of all programs
-	e      *expansion
-	done   []device.Event // per device
-}
-
-// ahead is how many steps of a program may be under way: one may be queued
-// while the one before it runs, no more.
-const ahead = 2
 
 // Next is the ticket that the next call of Step will give.
 func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
@@ -53,13 +35,15 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 		return 0, err
 	}
 	ticket := p.Next()
-	f := &p.inflight[ticket%ahead]
+	f := p.inflight.of(ticket)
 	if f.e != nil {
 		if err := p.Wait(ctx, f.ticket); err != nil {
 			return 0, err
 		}
 	}
-	p.depart(f, ticket, e)
+	p.rt.steps++
+	p.rt.expect(e)
+	f.depart(ticket, p.rt.steps, e)
 	if err := p.queueAll(ctx, f, b); err != nil {
 		return 0, p.abort(f, err)
 	}
@@ -70,22 +54,12 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	return ticket, nil
 }
 
-// depart enters a step among those under way.
-func (p *Program) depart(f *flight, ticket Ticket, e *expansion) {
-	p.rt.steps++
-	p.rt.expect(e)
-	f.ticket, f.order, f.e, f.done = ticket, p.rt.steps, e, f.done[:0]
-	for _, t := range e.tasks {
-		t.events[ticket%ahead] = device.Event{}
-	}
-}
-
 // queueAll feeds the batch and queues every task. The Update phase is not
 // interrupted: half an update would be worse than waiting.
 func (p *Program) queueAll(ctx context.Context, f *flight, b Batch) error {
 	for i := range f.e.feeds {
 		feed := &f.e.feeds[i]
-		view := &feed.views[f.ticket%ahead]
+		view := &feed.views[f.slot()]
 		*view = *device.NewHostView(b.Fields[feed.field], feed.from, feed.bytes)
 		if err := p.rt.Residency.Feed(feed.tensor, view); err != nil {
 			return err
@@ -94,46 +68,12 @@ func (p *Program) queueAll(ctx context.Context, f *flight, b Batch) error {
 	for _, t := range f.e.tasks {
 		if t.updates {
 			if err := ctx.Err(); err != nil {
-				return p.failed(f, t, err)
+				return f.failed(t, err)
 			}
 			ctx = context.Background()
 		}
 		if err := p.queue(ctx, f, t); err != nil {
-			return p.failed(f, t, err)
-		}
-	}
-	return nil
-}
-
-// Wait blocks until a step is over. If it failed, the error names the first
-// task that did, of this step or of one before it. A ticket that was waited
-// for already, or never given, returns at once. If ctx ends first, the step
-// goes on, and can be waited for again.
-func (p *Program) Wait(ctx context.Context, t Ticket) error {
-	f := &p.inflight[t%ahead]
-	if f.ticket != t || f.e == nil {
-		return nil
-	}
-	for _, ev := range f.done {
-		if err := ev.Wait(ctx); err != nil {
-			if !ev.Done() {
-				return err
-			}
-			return p.rt.fail(err)
-		}
-	}
-	f.e = nil
-	return nil
-}
-
-// Drain waits for everything that was queued, the older step first.
-func (p *Program) Drain(ctx context.Context) error {
-	next := p.Next()
-	for i := range Ticket(ahead) {
-		if f := &p.inflight[(next+i)%ahead]; f.e != nil {
-			if err := p.Wait(ctx, f.ticket); err != nil {
-				return err
-			}
+			return f.failed(t, err)
 		}
 	}
 	return nil
@@ -160,16 +100,31 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 	return e, nil
 }
 
-// sized finds the step that takes that many samples.
-func (p *Program) sized(samples int) (*expansion, error) {
-	for _, e := range p.sizes {
-		if e.samples == samples {
-			return e, nil
+// queue acquires, launches and releases one task. It does not wait for the
+// device.
+func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
+	s, m := p.rt.compute[t.dev], p.rt.Residency
+	if err := m.Acquire(ctx, s, t.needs, &t.lease); err != nil {
+		return err
+	}
+	for i, n := range t.inNeed {
+		t.in[i] = t.lease.Buffers[n]
+	}
+	for i, n := range t.outNeed {
+		t.out[i] = t.lease.Buffers[n]
+	}
+	done, err := s.Launch(t.exe, t.in, t.out)
+	if err != nil {
+		return errors.Join(err, m.Abandon(&t.lease))
+	}
+	t.events[f.slot()] = done
+	if err := m.Release(&t.lease, done); err != nil {
+		return err
+	}
+	for _, x := range t.drops {
+		if err := m.Drop(x); err != nil {
+			return err
 		}
 	}
-	text := fmt.Sprint(p.sizes[0].samples)
-	if len(p.sizes) > 1 {
-		text += fmt.Sprintf(", an epoch's last %d", p.sizes[1].samples)
-	}
-	return nil, fmt.Errorf("%w: %d samples; a step takes %s", ErrBatch, samples, text)
+	return nil
 }

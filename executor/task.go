@@ -1,17 +1,17 @@
 package executor
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
-	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
+
+// Ticket stands for a queued step. They count from 1.
+type Ticket uint64
+
+// ahead is how many steps of a program may be under way: one may be queued
+// while the one before it runs, no more.
+const ahead = 2
 
 // task is one launch of a step: a segment for a microbatch. Everything that
 // does not change from step to step is worked out once.
@@ -19,10 +19,11 @@ type task struct {
 	name       string // "s0.F2"
 	updates    bool   // it writes variables
 	microbatch int
-	dev        int
+	dev        int // index in Runtime.Devices
+	device     device.ID
 	exe        device.Executable
 	needs      []residency.Need
-	inNeed     []int // per input of the executable, its place in needs
+	inNeed     []int // per input of the executable, its index in needs
 	outNeed    []int
 	in, out    []device.Buffer
 	lease      residency.Lease
@@ -35,224 +36,19 @@ type task struct {
 type expansion struct {
 	schedule     schedule.Schedule
 	microbatches int
-	tail         bool // the last microbatch is of the tail's size, and so is the update
+	tail         bool // the last microbatch has the tail's size, and the update is for it
 	samples      int
 	tasks        []*task
 	feeds        []feed
 	bytes        []int64             // of a batch, per field
 	uses         []residency.Use     // of all tasks, in order
-	passing      []*residency.Tensor // what does not outlive the step
+	passing      []*residency.Tensor // not used after the step
 }
 
-// feed is one input of one microbatch: a part of a batch's field.
+// feed is one input of one microbatch: rows of a batch's field.
 type feed struct {
 	field       int
-	from, bytes int64
+	from, bytes int64 // in the field
 	tensor      *residency.Tensor
 	views       [ahead]device.HostView // of the last steps' batches
-}
-
-// expand works a step out: schedule, tasks, feeds.
-func (p *Program) expand(microbatches int, tail bool) error {
-	s, err := p.schedule(microbatches)
-	if err != nil {
-		return err
-	}
-	e := &expansion{schedule: s, microbatches: microbatches, tail: tail}
-	for _, a := range s.Order() {
-		if a.Kind == schedule.Update {
-			continue // the Update phase follows, level by level over all stages
-		}
-		if err := p.addTasks(e, phaseOf(a.Kind), a.Stage, a.Microbatch); err != nil {
-			return err
-		}
-	}
-	if err := p.addTasks(e, graph.Update, -1, microbatches-1); err != nil {
-		return err
-	}
-	if err := p.addFeeds(e); err != nil {
-		return err
-	}
-	p.addUses(e)
-	p.sizes = append(p.sizes, e)
-	return nil
-}
-
-func (p *Program) schedule(microbatches int) (schedule.Schedule, error) {
-	stages := len(p.opt.Full.Stages)
-	if p.opt.Schedule == "" {
-		return schedule.ForwardOnly(stages, microbatches), nil
-	}
-	return schedule.New(p.opt.Schedule, stages, microbatches)
-}
-
-func phaseOf(k schedule.Kind) graph.Phase {
-	if k == schedule.Backward {
-		return graph.Backward
-	}
-	return graph.Forward
-}
-
-// addTasks appends the segments of a phase, of one stage or (stage < 0) all.
-func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch int) error {
-	tail := e.tail && microbatch == e.microbatches-1
-	plan := p.plan(tail)
-	for i := range plan.Segments {
-		seg := &plan.Segments[i]
-		if seg.Phase != phase || stage >= 0 && seg.Stage != stage {
-			continue
-		}
-		t, err := p.task(seg, microbatch, tail)
-		if err != nil {
-			return err
-		}
-		e.tasks = append(e.tasks, t)
-	}
-	return nil
-}
-
-func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task, error) {
-	if stop := p.opt.Stop; stop != nil {
-		if err := stop(); err != nil {
-			return nil, err
-		}
-	}
-	later := microbatch > 0 && seg.Phase != graph.Update
-	x, err := p.executable(seg, later, tail)
-	if err != nil {
-		return nil, err
-	}
-	v := variant(seg, later)
-	t := &task{
-		name: taskName(seg, microbatch), updates: seg.Phases.Has(graph.Update), microbatch: microbatch, dev: seg.Device, exe: x,
-		in: make([]device.Buffer, len(v.In)), out: make([]device.Buffer, len(v.Out)),
-	}
-	at := map[*residency.Tensor]int{} // in t.needs
-	for _, s := range v.In {
-		if err := p.need(t, at, s, microbatch, tail, &t.inNeed); err != nil {
-			return nil, err
-		}
-	}
-	for _, s := range v.Out {
-		if err := p.need(t, at, s, microbatch, tail, &t.outNeed); err != nil {
-			return nil, err
-		}
-	}
-	for _, v := range p.over(seg, tail) {
-		x, err := p.tensor(v, microbatch, tail)
-		if err != nil {
-			return nil, err
-		}
-		t.drops = append(t.drops, x)
-	}
-	return t, nil
-}
-
-// over lists what nobody will ask for once a segment has run.
-func (p *Program) over(seg *partition.Segment, tail bool) []*graph.Value {
-	if !p.opt.Fetch {
-		return slices.Concat(seg.Frees, seg.Unread)
-	}
-	kept := p.plan(tail).Graph.Outputs
-	return slices.DeleteFunc(slices.Clone(seg.Frees), func(v *graph.Value) bool { return slices.Contains(kept, v) })
-}
-
-func taskName(seg *partition.Segment, microbatch int) string {
-	if seg.Phase == graph.Update {
-		return seg.Name
-	}
-	return fmt.Sprintf("%s%d", seg.Name, microbatch)
-}
-
-// need adds a slot's tensor to what the task leases, joining the modes of a
-// tensor that is both read and written.
-func (p *Program) need(t *task, at map[*residency.Tensor]int, s partition.Slot, microbatch int, tail bool, args *[]int) error {
-	x, err := p.tensor(s.Value, microbatch, tail)
-	if err != nil {
-		return err
-	}
-	mode := modeOf(s.Mode)
-	i, known := at[x]
-	if !known {
-		i = len(t.needs)
-		at[x] = i
-		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: mode})
-	} else if t.needs[i].Mode != mode {
-		t.needs[i].Mode = residency.ReadWrite
-	}
-	*args = append(*args, i)
-	return nil
-}
-
-func modeOf(m partition.Mode) residency.Mode {
-	switch m {
-	case partition.Write:
-		return residency.Write
-	case partition.ReadWrite:
-		return residency.ReadWrite
-	}
-	return residency.Read
-}
-
-// addFeeds cuts a batch into microbatches.
-func (p *Program) addFeeds(e *expansion) error {
-	e.bytes = make([]int64, len(p.inputs))
-	for k := range e.microbatches {
-		tail := e.tail && k == e.microbatches-1
-		in := fedInputs(p.plan(tail).Graph)
-		for i, v := range in {
-			t, err := p.tensor(v, k, tail)
-			if err != nil {
-				return err
-			}
-			e.feeds = append(e.feeds, feed{field: i, from: e.bytes[i], bytes: v.Meta.Bytes(), tensor: t})
-			e.bytes[i] += v.Meta.Bytes()
-		}
-		e.samples += in[0].Meta.Shape[0]
-	}
-	return nil
-}
-
-// addUses lists which tensors the tasks use, and which of them no later step
-// does.
-func (p *Program) addUses(e *expansion) {
-	seen := map[*residency.Tensor]bool{}
-	for _, t := range e.tasks {
-		for _, n := range t.needs {
-			e.uses = append(e.uses, residency.Use{Tensor: n.Tensor, Device: n.Device})
-			if !seen[n.Tensor] && !p.lasting[n.Tensor] {
-				seen[n.Tensor] = true
-				e.passing = append(e.passing, n.Tensor)
-			}
-		}
-	}
-}
-
-// queue acquires, launches and releases one task. It does not wait for the
-// device.
-func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
-	s, m := p.rt.compute[t.dev], p.rt.Residency
-	if err := m.Acquire(ctx, s, t.needs, &t.lease); err != nil {
-		return err
-	}
-	for i, n := range t.inNeed {
-		t.in[i] = t.lease.Buffers[n]
-	}
-	for i, n := range t.outNeed {
-		t.out[i] = t.lease.Buffers[n]
-	}
-	done, err := s.Launch(t.exe, t.in, t.out)
-	if err != nil {
-		return errors.Join(err, m.Abandon(&t.lease))
-	}
-	t.events[f.ticket%ahead] = done
-	if err := m.Release(&t.lease, done); err != nil {
-		return err
-	}
-	for _, x := range t.drops {
-		if err := m.Drop(x); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,0 +1,39 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// abort undoes a step that could not be queued whole. It waits for the tasks and
+// copies that were queued, so that nothing uses the batch any more and the
+// answer does not depend on timing: a task that failed meanwhile is the cause.
+// The step can be taken again unless a queue failed or a part of the update was
+// queued.
+func (p *Program) abort(f *flight, err error) error {
+	half := f.halfUpdated()
+	if half {
+		err = fmt.Errorf("%w; a part of the update ran already: begin again from saved variables", err)
+	}
+	if len(p.rt.settle()) > 0 || half {
+		err = p.rt.fail(err)
+	}
+	errs := []error{err}
+	for _, t := range f.e.passing {
+		if e := p.rt.Residency.Drop(t); e != nil {
+			errs = append(errs, e)
+		}
+	}
+	for i := range f.e.feeds {
+		copied, _ := p.rt.Residency.FeedDone(f.e.feeds[i].tensor)
+		// Its failure was reported, or concerns nobody any more.
+		_ = copied.Wait(context.Background())
+	}
+	p.rt.expected = nil // residency stands in the midst of the step
+	f.e = nil
+	if len(errs) == 1 {
+		return err
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,55 @@
+package executor
+
+import (
+	"context"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Init gives every variable its contents, and starts copying variables and
+// constants to the devices that use them. write gets dst zeroed. It is called
+// for one variable after the other, and the host's bytes of each are given back
+// as soon as they have been copied, so that the host has a few of them at most.
+// A tensor that finds no room on its device stays on the host.
+func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
+	if err := p.rt.usable(); err != nil {
+		return err
+	}
+	needs := p.lastingNeeds()
+	for _, v := range p.Graph().Vars {
+		t := p.Var(v.Name)
+		if err := p.rt.Residency.FillWith(t, func(dst []byte) error { return write(v, dst) }); err != nil {
+			return err
+		}
+		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+			return err
+		}
+		delete(needs, t)
+	}
+	for _, t := range p.tensors {
+		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastingNeeds is the variables and constants that tasks read, and where.
+func (p *Program) lastingNeeds() map[*residency.Tensor][]residency.Need {
+	needs := map[*residency.Tensor][]residency.Need{}
+	for _, e := range p.sizes {
+		for _, t := range e.tasks {
+			for _, n := range t.needs {
+				if !p.lasting[n.Tensor] || n.Mode&residency.Read == 0 {
+					continue
+				}
+				if n.Mode = residency.Read; !slices.Contains(needs[n.Tensor], n) {
+					needs[n.Tensor] = append(needs[n.Tensor], n)
+				}
+			}
+		}
+	}
+	return needs
+}

@@ -1,0 +1,86 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Load compiles a plan and declares its tensors. Nothing is copied yet.
+func (r *Runtime) Load(o LoadOptions) (*Program, error) {
+	p := &Program{
+		rt: r, opt: o, inputs: fedInputs(o.Full.Graph),
+		exes:    map[exeKey]device.Executable{},
+		tensors: map[residency.Key]*residency.Tensor{},
+		lasting: map[*residency.Tensor]bool{},
+	}
+	if err := p.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
+	}
+	for _, v := range o.Full.Graph.Vars {
+		if _, err := p.tensor(v, 0, false); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.expand(o.Full.Microbatches, false); err != nil {
+		return nil, err
+	}
+	if o.Tail != nil {
+		if err := p.expand(o.LastMicrobatches, true); err != nil {
+			return nil, err
+		}
+	}
+	r.flights[o.Net] = &p.inflight
+	return p, nil
+}
+
+// check refuses options that no program can have.
+func (p *Program) check() error {
+	o := &p.opt
+	if err := p.rt.usable(); err != nil {
+		return err
+	}
+	if p.rt.flights[o.Net] != nil {
+		return fmt.Errorf("the runtime has a program %q: give this one another name", o.Net)
+	}
+	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
+		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
+	}
+	for i := range o.Full.Segments {
+		seg := &o.Full.Segments[i]
+		if seg.Device >= len(p.rt.Devices) {
+			return fmt.Errorf("%s is for device %d of %d: plan with the devices of the runtime", seg.Name, seg.Device, len(p.rt.Devices))
+		}
+		if seg.Phases.Has(graph.Backward) && o.Schedule == "" {
+			return fmt.Errorf("%s needs a schedule: give one of %v", seg.Name, schedule.Names())
+		}
+	}
+	return checkInputs(p.inputs)
+}
+
+// checkInputs refuses inputs whose rows are not the samples of a microbatch.
+func checkInputs(in []*graph.Value) error {
+	if len(in) == 0 {
+		return errors.New("it has no inputs: there is nothing to step through")
+	}
+	for _, v := range in {
+		if v.Meta.Shape.Rank() == 0 || v.Meta.Shape[0] != in[0].Meta.Shape[0] {
+			return fmt.Errorf("input %s is %v, %s is %v: the first axis of each must be the samples", v.Name, v.Meta, in[0].Name, in[0].Meta)
+		}
+	}
+	return nil
+}
+
+func fedInputs(g *graph.Graph) []*graph.Value {
+	var in []*graph.Value
+	for _, v := range g.Inputs {
+		if !v.PerMicrobatch {
+			in = append(in, v)
+		}
+	}
+	return in
+}

@@ -1,0 +1,46 @@
+package executor
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/residency"
+)
+
+// tensor is the record of a value's instance. Variables are shared by all
+// programs. Sums, and values that the Update phase computes, exist once per step.
+// All others exist once per microbatch, and apart for the two sizes of
+// microbatch.
+func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.Tensor, error) {
+	plan := p.plan(tail)
+	k := residency.Key{Net: p.opt.Net, Value: v.Name, Microbatch: microbatch}
+	switch {
+	case v.Kind == graph.Variable:
+		k = residency.Key{Value: v.Name}
+	case !plan.PerMicrobatch(v):
+		k.Microbatch = 0
+	case tail:
+		k.Net += ".tail"
+	}
+	if t := p.tensors[k]; t != nil {
+		return t, nil
+	}
+	t, err := p.rt.Residency.Declare(k, v.Meta, plan.Usage(v))
+	if err != nil {
+		return nil, err
+	}
+	p.tensors[k] = t
+	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch
+	if v.PerMicrobatch {
+		return t, p.fillConstant(t, v, microbatch)
+	}
+	return t, nil
+}
+
+// fillConstant gives a per-microbatch constant its contents.
+func (p *Program) fillConstant(t *residency.Tensor, v *graph.Value, microbatch int) error {
+	if p.opt.Constant == nil {
+		return fmt.Errorf("%w: %s: %s has no contents: give LoadOptions.Constant", ErrOptions, p.Graph().Name, v.Name)
+	}
+	return p.rt.Residency.Fill(t, p.opt.Constant(v, microbatch))
+}

@@ -1,0 +1,39 @@
+package executor
+
+import (
+	"context"
+)
+
+// Wait blocks until a step is over. If it failed, the error names the first
+// task that did, of this step or of one before it. A ticket that was waited
+// for already, or never given, returns at once. If ctx ends first, the step
+// goes on, and can be waited for again.
+func (p *Program) Wait(ctx context.Context, t Ticket) error {
+	f := p.inflight.of(t)
+	if f.ticket != t || f.e == nil {
+		return nil
+	}
+	for _, ev := range f.done {
+		if err := ev.Wait(ctx); err != nil {
+			if !ev.Done() {
+				return err
+			}
+			return p.rt.fail(err)
+		}
+	}
+	f.e = nil
+	return nil
+}
+
+// Drain waits for everything that was queued, the older step first.
+func (p *Program) Drain(ctx context.Context) error {
+	next := p.Next()
+	for i := range Ticket(ahead) {
+		if f := p.inflight.of(next + i); f.e != nil {
+			if err := p.Wait(ctx, f.ticket); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
