@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -83,6 +84,54 @@ func anchors(t *testing.T, page string) map[string]bool {
 			}
 			return -1
 		}, m[1])] = true
+	}
+	return names
+}
+
+var (
+	testCommand = regexp.MustCompile("go test (\\./\\S*) [^`\n]*-(run|bench) ([A-Za-z]\\w*|'\\^Benchmark[^']*')")
+	testName    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	testFunc    = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+)
+
+// TestTestsThatPagesName: tests and benchmarks that pages name, or tell readers
+// to run, exist.
+func TestTestsThatPagesName(t *testing.T) {
+	for _, page := range pages(t) {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testCommand.FindAllSubmatch(b, -1) {
+			pattern := regexp.MustCompile(strings.Trim(string(m[3]), "'"))
+			if !slices.ContainsFunc(testsBelow(t, string(m[1])), pattern.MatchString) {
+				t.Errorf("%s: %s: no test there is called so", page, m[0])
+			}
+		}
+		for _, m := range testName.FindAllSubmatch(b, -1) {
+			if !slices.Contains(testsBelow(t, "."), string(m[1])) {
+				t.Errorf("%s: there is no %s", page, m[1])
+			}
+		}
+	}
+}
+
+// testsBelow lists the tests, fuzz targets and benchmarks in a folder and the
+// folders in it.
+func testsBelow(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(strings.TrimSuffix(folder, "/..."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		for _, m := range testFunc.FindAllSubmatch(b, -1) {
+			names = append(names, string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return names
 }
