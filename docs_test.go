@@ -135,3 +135,17 @@ func testsBelow(t *testing.T, folder string) (names []string) {
 	}
 	return names
 }
+
+// TestArchitecturePage: docs/architecture.md says what each package is for.
+func TestArchitecturePage(t *testing.T) {
+	const page = "docs/architecture.md"
+	b, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range importsOf(t) {
+		if pkg != "" && !strings.HasPrefix(pkg, "cmd/trainer/internal/") && !strings.Contains(string(b), "`"+pkg+"`") {
+			t.Errorf("%s does not say what package %s is for", page, pkg)
+		}
+	}
+}
