@@ -8,6 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// attentionOps are the rows of the op table that are in this file.
+var attentionOps = []graph.Op{CausalSelfAttention{}, CausalSelfAttentionGrad{}}
+
 // CausalSelfAttention is multi-head attention in which position t sees
 // positions up to t: qkv [B,T,3D], queries, keys and values side by side as
 // GPT-2 lays them out, to y [B,T,D] and lse f32 [B,Heads,T], the log sum exp

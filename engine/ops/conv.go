@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// convOps are the rows of the op table that are in this file.
+var convOps = []graph.Op{Conv2D{}, Conv2DGradX{}, Conv2DGradW{}}
+
 // Conv2D correlates x [N,C,H,W] with w [O,C/Groups,K,K'] to y [N,O,H',W'],
 // H' = (H + 2 Pad - K)/Stride + 1 rounded down. With groups, output channels
 // of one group see the input channels of that group only.

@@ -7,6 +7,20 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// elementwiseOps lists the rows of the op table that are in this file: the
+// binary and unary functions, the gradients that have an op of their own, and
+// the rest.
+func elementwiseOps() []graph.Op {
+	all := []graph.Op{AddOp, Binary{"sub"}, Binary{"mul"}, Binary{"div"}, Affine{}, Lerp{}, Fill{}}
+	for fn := range unaries {
+		all = append(all, Unary{fn})
+		if fn != "neg" {
+			all = append(all, UnaryGrad{fn})
+		}
+	}
+	return all
+}
+
 // Binary is y = a Fn b with NumPy's broadcasting; Fn is add, sub, mul or div
 // and is the op's kind.
 type Binary struct{ Fn string }

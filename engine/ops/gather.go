@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// gatherOps are the rows of the op table that are in this file.
+var gatherOps = []graph.Op{Gather{}, ScatterAdd{}}
+
 // Gather takes rows of a table: (table f32 [V,D], ids i32 [...]) to [...,D].
 // An id outside [0,V) fails at run time, naming it.
 type Gather struct{}

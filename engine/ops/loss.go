@@ -7,6 +7,12 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// lossOps are the rows of the op table that are in this file.
+var lossOps = []graph.Op{
+	CrossEntropy{}, CrossEntropyGrad{}, MSE{}, MSEGrad{}, BCE{}, BCEGrad{},
+	Correct{}, BinaryCorrect{}, CheckFinite{},
+}
+
 // CrossEntropy is the sum over rows of log sum exp(logits) - logits[target],
 // from (logits [...,C], targets i32 [...]) to loss f32[] and lse f32 [...],
 // which is log sum exp of each row, kept for the gradient.

@@ -8,6 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// matmulOps are the rows of the op table that are in this file.
+var matmulOps = []graph.Op{MatMul{}}
+
 // MatMul is c [...,M,N] = a [...,M,K] b [...,K,N]; the last two dimensions of
 // a or b are stored the other way round where TransA or TransB is set. Leading
 // dimensions are a batch of products and must be equal; or b has two

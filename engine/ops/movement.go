@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// movementOps are the rows of the op table that are in this file.
+var movementOps = []graph.Op{Reshape{}, Transpose{}, Slice{}, SliceGrad{}, Concat{}}
+
 // Reshape gives the same elements other dimensions. It never moves bytes: its
 // output is its input's memory.
 type Reshape struct{ Shape shape.Shape }

@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// normOps are the rows of the op table that are in this file.
+var normOps = []graph.Op{LayerNorm{}, LayerNormGrad{}, BatchNorm{}, BatchNormGrad{}, BatchNormEval{}}
+
 // LayerNorm is y = (x - mean) rstd gamma + beta with mean and variance over
 // the last axis, rstd = 1/sqrt(var + Eps): (x [...,D], gamma [D], beta [D]) to
 // y, mean [...] and rstd [...].

@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// poolOps are the rows of the op table that are in this file.
+var poolOps = []graph.Op{MaxPool2D{}, MaxPool2DGrad{}, AvgPool2D{}, AvgPool2DGrad{}}
+
 // MaxPool2D takes the largest element of each window of x [N,C,H,W], to
 // y [N,C,H',W'] and idx i32 of the same shape: where in its plane the element
 // was, h*W+w; the first of equals.

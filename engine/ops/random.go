@@ -8,6 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// randomOps are the rows of the op table that are in this file.
+var randomOps = []graph.Op{Dropout{}}
+
 // Dropout zeroes elements of x with probability P and scales the others by
 // 1/(1-P), from (x, step i32[], base i32[]). Dimension 0 of x counts samples;
 // base is the index in the global batch of the microbatch's first. Which

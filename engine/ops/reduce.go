@@ -8,6 +8,12 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// reduceOps are the rows of the op table that are in this file.
+var reduceOps = []graph.Op{
+	Reduce{Fn: "sum"}, Reduce{Fn: "mean"}, Reduce{Fn: "max"}, ReduceMaxGrad{},
+	SumTo{}, BroadcastTo{}, SumSquares{},
+}
+
 // Reduce takes the sum, mean or max (Fn) over axes, which are counted from the
 // front and ascending; none means all. With Keep the axes stay, of size 1.
 type Reduce struct {

@@ -7,6 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// softmaxOps are the rows of the op table that are in this file.
+var softmaxOps = []graph.Op{Softmax{}, SoftmaxGrad{}, LogSoftmax{}, LogSoftmaxGrad{}}
+
 // Softmax is exp(x)/sum exp(x) over the last axis.
 type Softmax struct{}
 

@@ -8,6 +8,9 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// updateOps are the rows of the op table that are in this file.
+var updateOps = []graph.Op{SGD{}, Adam{}, ClipFactor{}, LearningRate{}, Increment{}, RingWrite{}}
+
 // The ops of this file run once per step, after the backward passes of all
 // microbatches. Nothing flows back through them. A gradient g is the sum over
 // the step's samples; g*Scale*clip is what an optimizer sees, Scale being
