@@ -11,6 +11,44 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// Layer is one layer as it was asked for. Which fields matter depends on Type.
+type Layer struct {
+	Type  string
+	Name  string // unique; the prefix of its variables. Empty: type and index
+	Block string // the top-level layer it belongs to; empty: its own
+	Pos   graph.Pos
+
+	Units       int     // dense: outputs
+	In          int     // dense: inputs, checked against what arrives; 0 means infer
+	Channels    int     // conv2d: outputs
+	Kernel      int     // conv2d and pools: side of the window
+	Stride      int     // conv2d and pools; 0 means 1 for conv2d, Kernel for pools
+	Padding     int     // conv2d and pools: zeros on each side
+	Groups      int     // conv2d; 0 means 1
+	NoBias      bool    // dense, conv2d
+	Activation  string  // dense, conv2d: applied to the output; empty means none
+	Rate        float64 // dropout, attention: share dropped in training
+	Eps         float64 // layernorm, batchnorm: added to the variance; 0 means 1e-5
+	Momentum    float64 // batchnorm: weight of the newest statistics; 0 means 0.1
+	Heads       int     // attention
+	Vocab       int     // embedding: rows
+	Width       int     // embedding: columns
+	Context     int     // positional_embedding: rows
+	Tied        string  // dense: name of the variable whose transpose is the weight
+	InOut       bool    // dense: weight is [in,out], as GPT-2 publishes it, not [out,in]
+	Std         float64 // dense, attention, embeddings: normal initialisation, bias zero; 0 means PyTorch's
+	ResidualStd float64 // attention: the same for its output projection; 0 means Std
+	Shape       []int   // reshape: per sample; -1 infers one
+	Perm        []int   // transpose: axes per sample, from 0
+	Start, Stop []int   // slice: per sample
+	Axes        []int   // sum, mean, max: of a sample, from 0
+	Keep        bool    // sum, mean, max: leave reduced axes as 1
+	Axis        int     // concat: of a sample, from 0
+	Scale       float64 // affine
+	Shift       float64 // affine
+	Body        []Layer // residual, concat
+}
+
 // layerType is what a type of layer accepts, and what appends one layer's nodes
 // to x and returns its output.
 type layerType struct {
