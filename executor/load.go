@@ -74,13 +74,3 @@ func checkInputs(in []*graph.Value) error {
 	}
 	return nil
 }
-
-func fedInputs(g *graph.Graph) []*graph.Value {
-	var in []*graph.Value
-	for _, v := range g.Inputs {
-		if !v.PerMicrobatch {
-			in = append(in, v)
-		}
-	}
-	return in
-}

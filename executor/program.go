@@ -72,22 +72,6 @@ func (p *Program) Var(name string) *residency.Tensor {
 	return p.tensors[residency.Key{Value: name}]
 }
 
-// Output is the tensor of one of the graph's outputs after a step of that many
-// samples, of its last microbatch, which LoadOptions.Fetch kept. The next step
-// overwrites it.
-func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
-	e, err := p.sized(samples)
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range p.plan(e.tail).Graph.Outputs {
-		if v.Name == name && p.opt.Fetch {
-			return p.tensor(v, e.microbatches-1, e.tail)
-		}
-	}
-	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
-}
-
 func (p *Program) plan(tail bool) *partition.Plan {
 	if tail {
 		return p.opt.Tail
@@ -110,4 +94,14 @@ func (p *Program) sized(samples int) (*expansion, error) {
 		text += fmt.Sprintf(", an epoch's last %d", p.sizes[1].samples)
 	}
 	return nil, fmt.Errorf("%w: %d samples; a step takes %s", ErrBatch, samples, text)
+}
+
+func fedInputs(g *graph.Graph) []*graph.Value {
+	var in []*graph.Value
+	for _, v := range g.Inputs {
+		if !v.PerMicrobatch {
+			in = append(in, v)
+		}
+	}
+	return in
 }

@@ -17,9 +17,6 @@ type Batch struct {
 	Fields  []device.HostBuffer
 }
 
-// Next is the ticket that the next call of Step will give.
-func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
-
 // Step queues one step and returns before it ran. At most two steps are under
 // way: the one before the last is waited for first. ctx bounds that, and
 // waiting for memory, up to the step's Update phase.

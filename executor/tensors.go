@@ -7,6 +7,22 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
+// Output is the tensor of one of the graph's outputs after a step of that many
+// samples, of its last microbatch, which LoadOptions.Fetch kept. The next step
+// overwrites it.
+func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
+	e, err := p.sized(samples)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range p.plan(e.tail).Graph.Outputs {
+		if v.Name == name && p.opt.Fetch {
+			return p.tensor(v, e.microbatches-1, e.tail)
+		}
+	}
+	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
+}
+
 // tensor is the record of a value's instance. Variables are shared by all
 // programs. Sums, and values that the Update phase computes, exist once per step.
 // All others exist once per microbatch, and apart for the two sizes of

@@ -37,3 +37,6 @@ func (p *Program) Drain(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Next is the ticket that the next call of Step will give.
+func (p *Program) Next() Ticket { return Ticket(p.steps + 1) }
