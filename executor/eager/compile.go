@@ -3,13 +3,15 @@ package eager
 import (
 	"encoding/binary"
 	"fmt"
+	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// entry is what is known of an op at given input metadata on one device.
+// entry is an op at given input metadata on one device: its graph and
+// executables.
 type entry struct {
 	graph *graph.Graph // of one node
 	outs  []shape.Meta
@@ -24,27 +26,34 @@ type variant struct {
 	exe     device.Executable
 }
 
+// cache finds the entries of a device.
+type cache struct {
+	dev     device.Device
+	mu      sync.RWMutex
+	entries map[string]*entry
+}
+
 // lookup finds or makes the entry of a call; a new one is checked against the
 // op's metadata rule and the device.
-func (l *lane) lookup(w *work) (*entry, error) {
+func (c *cache) lookup(op graph.Op, args []*Tensor) (*entry, error) {
 	var room [192]byte
-	key := appendKey(room[:0], w.op, w.args)
-	l.entriesMu.RLock()
-	e := l.entries[string(key)]
-	l.entriesMu.RUnlock()
+	key := appendKey(room[:0], op, args)
+	c.mu.RLock()
+	e := c.entries[string(key)]
+	c.mu.RUnlock()
 	if e != nil {
 		return e, nil
 	}
-	e, err := newEntry(w.op, w.args, l.dev)
+	e, err := newEntry(op, args, c.dev)
 	if err != nil {
 		return nil, err
 	}
-	l.entriesMu.Lock()
-	defer l.entriesMu.Unlock()
-	if known := l.entries[string(key)]; known != nil {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.entries[string(key)]; known != nil {
 		return known, nil
 	}
-	l.entries[string(key)] = e
+	c.entries[string(key)] = e
 	return e, nil
 }
 

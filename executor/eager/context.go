@@ -1,7 +1,6 @@
 package eager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,44 +28,10 @@ type Context struct {
 	handler  Handler
 	diagnose func(*Error)
 
-	liveTensors, liveBytes atomic.Int64
+	live live
 
 	mu  sync.Mutex
 	era atomic.Pointer[era]
-}
-
-// era is the time between two Restarts: what was called in it is canceled
-// together.
-type era struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-func newEra() *era {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	return &era{ctx, cancel}
-}
-
-// New opens a context on devices, of which the first is where ops without
-// arguments run. The caller closes it before the devices.
-func New(devs []device.Device, o ContextOptions) (*Context, error) {
-	if len(devs) == 0 {
-		return nil, errors.New("an eager context needs at least one device: open one with device.Open")
-	}
-	c := &Context{diagnose: o.Diagnose}
-	c.era.Store(newEra())
-	c.handler = &deviceHandler{c}
-	if o.Handler != nil {
-		c.handler = o.Handler(c.handler)
-	}
-	for _, d := range devs {
-		l, err := newLane(c, d)
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		c.lanes = append(c.lanes, l)
-	}
-	return c, nil
 }
 
 // Execute calls an op on the device of its arguments, which it consumes, and
@@ -129,16 +94,10 @@ func (c *Context) Close() error {
 		errs = append(errs, l.close())
 	}
 	c.era.Load().cancel(ErrClosed)
-	if n := c.liveTensors.Load(); n != 0 {
-		errs = append(errs, fmt.Errorf("eager context: %d tensors with %d bytes are still held: consume or Release every handle", n, c.liveBytes.Load()))
+	if n := c.live.tensors.Load(); n != 0 {
+		errs = append(errs, fmt.Errorf("eager context: %d tensors with %d bytes are still held: consume or Release every handle", n, c.live.bytes.Load()))
 	}
 	return errors.Join(errs...)
-}
-
-// held counts tensors with memory.
-func (c *Context) held(tensors, bytes int64) {
-	c.liveTensors.Add(tensors)
-	c.liveBytes.Add(bytes)
 }
 
 // lane finds a device's lane; "" is the first.
@@ -149,6 +108,16 @@ func (c *Context) lane(id device.ID) (*lane, error) {
 		}
 	}
 	return nil, fmt.Errorf("no device %q in this context: pass it to New", id)
+}
+
+// laneOf finds the lane of a tensor, nil if it belongs to another context.
+func (c *Context) laneOf(t *Tensor) *lane {
+	for _, l := range c.lanes {
+		if t.made.home == &l.home {
+			return l
+		}
+	}
+	return nil
 }
 
 // report tells the diagnostic handler of a failure that arose here.

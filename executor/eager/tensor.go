@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gorgonia.org/tensor"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -16,7 +18,7 @@ import (
 // reference, Ref adds one, Execute and Release take one away. All methods are
 // safe for concurrent use.
 type Tensor struct {
-	work  *work // what computes it
+	made  *outcome // of the call that computes it
 	meta  shape.Meta
 	count atomic.Int64 // references, in units of oneRef, and uses by calls not yet launched
 
@@ -38,25 +40,43 @@ func (t *Tensor) Device() device.ID {
 	if t.failed() {
 		return ""
 	}
-	return t.work.lane.dev.ID()
+	return t.made.home.dev.ID()
 }
 
 // Done reports, without blocking, whether the contents are there or failed.
-func (t *Tensor) Done() bool { return t.work.done() }
+func (t *Tensor) Done() bool { return t.made.done() }
 
 // Err is why there are no contents: nil while that is not known.
-func (t *Tensor) Err() error { return t.work.failure() }
+func (t *Tensor) Err() error { return t.made.failure() }
 
 // Wait blocks until the contents are there and returns their failure, or
 // ctx's error if that came first.
-func (t *Tensor) Wait(ctx context.Context) error { return t.work.wait(ctx) }
+func (t *Tensor) Wait(ctx context.Context) error { return t.made.wait(ctx) }
 
 // failed tells the handle of a call that failed at the call. It is not counted
 // and has neither metadata nor a device.
-func (t *Tensor) failed() bool { return t.work.lane == nil }
+func (t *Tensor) failed() bool { return t.made.home == nil }
 
 // failure is such a handle.
-func failure(err error) *Tensor { return &Tensor{work: &work{err: err}} }
+func failure(err error) *Tensor { return &Tensor{made: &outcome{err: err}} }
+
+// CopyTo copies the tensor to another device of the same kind, without the
+// host. It does not consume.
+func (t *Tensor) CopyTo(to device.ID) *Tensor {
+	if t.failed() {
+		return t
+	}
+	return t.made.home.context.copyTo(t, to, Caller(1))
+}
+
+// ToHost waits for the contents and copies them into a new host tensor. It
+// does not consume. If ctx ends first, so does the wait, not the copy.
+func (t *Tensor) ToHost(ctx context.Context) (*tensor.Dense, error) {
+	if t.failed() {
+		return nil, t.Err()
+	}
+	return t.made.home.context.toHost(ctx, t, Caller(1))
+}
 
 // Ref adds a reference and returns the handle: Execute(op, x.Ref()) leaves x
 // usable. The Ref of a consumed tensor is the handle of a failed call.
@@ -110,12 +130,12 @@ func (t *Tensor) consumed() error {
 	return fmt.Errorf("%v: %w: pass x.Ref() to the calls before the last one", t.meta, ErrConsumed)
 }
 
-// hold gives the tensor its memory.
-func (t *Tensor) hold(b device.Buffer) {
+// attach gives the tensor its memory.
+func (t *Tensor) attach(b device.Buffer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = b
-	t.work.lane.context.held(1, t.meta.Bytes())
+	t.made.home.live.add(1, t.meta.Bytes())
 }
 
 // take takes the memory away, for whoever deletes it or gives it to another
@@ -126,7 +146,7 @@ func (t *Tensor) take() device.Buffer {
 	b := t.buf
 	if b != nil {
 		t.buf = nil
-		t.work.lane.context.held(-1, -t.meta.Bytes())
+		t.made.home.live.add(-1, -t.meta.Bytes())
 	}
 	return b
 }
@@ -142,15 +162,3 @@ func (t *Tensor) free() {
 		panic(fmt.Sprintf("BUG: deleting a tensor: %v", err))
 	}
 }
-
-// Chain orders calls with side effects: a call that is given a chain runs
-// when what the chain stands for has ended, and fails if that failed. The zero
-// Chain has always ended. Unlike tensors, chains are not counted.
-type Chain struct{ work *work }
-
-// Wait blocks until the call that made the chain has ended and returns its
-// failure, or ctx's error if that came first.
-func (c *Chain) Wait(ctx context.Context) error { return c.work.wait(ctx) }
-
-// Err is the failure, nil while it is not known.
-func (c *Chain) Err() error { return c.work.failure() }

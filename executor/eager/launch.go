@@ -1,0 +1,89 @@
+package eager
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// blocked is why the call must not run, if that is known. It waits for what
+// other lanes do first.
+func (l *lane) blocked(w *work) error {
+	for _, a := range w.args {
+		if err := l.known(a.made); err != nil {
+			return err
+		}
+	}
+	if w.after != nil {
+		if err := l.known(w.after.made); err != nil {
+			return err
+		}
+	}
+	if err := context.Cause(w.era); err != nil {
+		return &Error{Op: w.what, Loc: w.loc, Err: err}
+	}
+	if l.broken != nil {
+		return &Error{Op: w.what, Loc: w.loc, Err: l.broken}
+	}
+	return nil
+}
+
+// known waits for a call of another lane to end; of this one it takes what is
+// known.
+func (l *lane) known(o *outcome) error {
+	if o != nil && o.home != &l.home {
+		return o.wait(context.Background())
+	}
+	return o.failure()
+}
+
+// launch takes memory for the results and queues the op on the stream. An
+// argument to which this call has the last claim gives its memory where the op
+// can use it.
+func (l *lane) launch(w *work) error {
+	e := w.entry
+	var donated uint64
+	for k, j := range e.alias {
+		if j >= 0 && w.args[j].last() {
+			donated |= 1 << k
+		}
+	}
+	exe, err := e.executable(l.dev, donated)
+	if err != nil {
+		return err
+	}
+	l.in, l.out = l.in[:0], l.out[:0]
+	for _, a := range w.args {
+		l.in = append(l.in, a.buf)
+	}
+	for k, m := range e.outs {
+		var b device.Buffer
+		if donated>>k&1 == 1 {
+			b = l.in[e.alias[k]]
+		} else if b, err = l.dev.Alloc(m, device.Activation); err != nil {
+			return l.undo(donated, err)
+		}
+		l.out = append(l.out, b)
+	}
+	if w.event, err = l.stream.Launch(exe, l.in, l.out); err != nil {
+		return l.undo(donated, err)
+	}
+	for k, b := range l.out {
+		if donated>>k&1 == 1 {
+			w.args[e.alias[k]].take()
+		}
+		w.results[k].attach(b)
+	}
+	return nil
+}
+
+// undo deletes what launch has allocated so far.
+func (l *lane) undo(donated uint64, err error) error {
+	for k, b := range l.out {
+		if donated>>k&1 == 0 {
+			err = errors.Join(err, b.Delete())
+		}
+	}
+	return err
+}

@@ -1,0 +1,47 @@
+package eager
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// logging writes a line per call.
+type logging struct {
+	next Handler
+	mu   sync.Mutex
+	w    io.Writer
+}
+
+// Logging is a handler that passes calls on and writes a line for each to w:
+// where it was made, the op, and the metadata that goes in and comes out.
+func Logging(next Handler, w io.Writer) Handler { return &logging{next: next, w: w} }
+
+// Execute passes the call on, then writes.
+func (l *logging) Execute(inv *Invocation) {
+	l.next.Execute(inv)
+	line := fmt.Sprintf("%v: %s(%s) -> ", inv.Loc.Pos(), graph.OpString(inv.Op), list(inv.Args))
+	if t := inv.Results[0]; t.failed() {
+		line += fmt.Sprintf("error: %v\n", t.Err())
+	} else {
+		line += fmt.Sprintf("%s on %s\n", list(inv.Results), t.Device())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = io.WriteString(l.w, line) // a log that cannot be written stops no work
+}
+
+func list(ts []*Tensor) string {
+	s := make([]string, len(ts))
+	for i, t := range ts {
+		if t == nil {
+			s[i] = "nil"
+		} else {
+			s[i] = t.meta.String()
+		}
+	}
+	return strings.Join(s, ", ")
+}

@@ -1,0 +1,126 @@
+package eager
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// run is the lane's goroutine.
+func (l *lane) run() {
+	defer close(l.stopped)
+	for w := l.next(); w != nil; w = l.next() {
+		l.perform(w)
+	}
+}
+
+// next is the next call; nil when the lane is closed and everything has
+// ended. While none is queued it retires what is in flight.
+func (l *lane) next() *work {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.taken == l.queued {
+		switch {
+		case len(l.inFlight) > 0:
+			l.mu.Unlock()
+			l.retireOldest()
+			l.mu.Lock()
+		case l.closed:
+			return nil
+		default:
+			l.work.Wait()
+		}
+	}
+	l.taken++
+	at := &l.ring[l.taken%laneSize]
+	w := *at
+	*at = nil
+	l.room.Signal()
+	return w
+}
+
+// perform runs one call. A launch may join what is in flight if it depends on
+// the last of it, and so on all of it: then the stream's rule, that what is
+// behind a failure is skipped, is what is wanted. Everything else waits for
+// what is in flight to end, well or not.
+func (l *lane) perform(w *work) {
+	for len(l.inFlight) > 0 && l.inFlight[0].event.Done() {
+		l.retireOldest()
+	}
+	if n := len(l.inFlight); n > 0 && (w.do != nil || !w.follows(l.inFlight[n-1])) {
+		l.drain()
+	}
+	err := l.start(w)
+	if errors.Is(err, device.ErrOutOfMemory) && len(l.inFlight) > 0 {
+		l.drain() // which may give memory back
+		err = l.start(w)
+	}
+	w.unuse()
+	if err == nil && w.do == nil {
+		l.inFlight = append(l.inFlight, w)
+	} else {
+		l.drain()
+		l.retire(w, err)
+	}
+	for _, t := range w.results {
+		t.unuse()
+	}
+}
+
+// start launches or does a call unless something is against it. A failure
+// that arises here is reported.
+func (l *lane) start(w *work) error {
+	if err := l.blocked(w); err != nil {
+		return err
+	}
+	var err error
+	if w.do != nil {
+		err = w.do()
+	} else {
+		err = l.launch(w)
+	}
+	if err == nil || errors.Is(err, device.ErrOutOfMemory) && len(l.inFlight) > 0 {
+		return err
+	}
+	return l.failed(w, err)
+}
+
+func (l *lane) drain() {
+	for len(l.inFlight) > 0 {
+		l.retireOldest()
+	}
+}
+
+// retireOldest waits for the oldest call in flight. If it failed, the others
+// depend on it: they fail with it, and the stream is replaced.
+func (l *lane) retireOldest() {
+	w := l.inFlight[0]
+	err := w.event.Wait(context.Background())
+	if err == nil {
+		n := copy(l.inFlight, l.inFlight[1:])
+		l.inFlight[n] = nil
+		l.inFlight = l.inFlight[:n]
+		l.retire(w, nil)
+		return
+	}
+	err = l.failed(w, err)
+	l.renew()
+	for i, w := range l.inFlight {
+		l.inFlight[i] = nil
+		l.retire(w, err)
+	}
+	l.inFlight = l.inFlight[:0]
+}
+
+// retire makes a call count as ended. Results of a failed one need no memory.
+func (l *lane) retire(w *work, err error) {
+	w.err = err
+	if err != nil {
+		for _, t := range w.results {
+			t.free()
+		}
+	}
+	w.after, w.do = nil, nil // so that a handle does not keep all its ancestors
+	l.progress.end(w.seq)
+}
