@@ -59,7 +59,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 
 // openLive opens a file for reading without its lock. One goroutine uses it.
 func openLive(path string) (*DB, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -155,9 +154,7 @@ func checkAfterKill(t *testing.T, path string, said int) int {
 
 // childLimited runs into a limit on the file's size, as into a full disk.
 func childLimited(path string) error {
-	signal.Ignore(syscall.SIGXFSZ)
-	const limit = 1 << 20
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+	if err := limitFileSize(1 << 20); err != nil {
 		return err
 	}
 	db, err := Open(path, Options{ChunkBytes: 4096, TxBytes: 64 << 10})

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -153,10 +152,8 @@ func (im *image) checkFormat() error {
 	return nil
 }
 
-const (
-	mapAhead = (8 << 30) & (1<<(strconv.IntSize-1) - 1) // 8 GiB of addresses; none where an int has 32 bits
-	growBy   = 256 << 10                                // what the file grows by beyond what it needs
-)
+// growBy is how many bytes the file grows by beyond what it needs.
+const growBy = 256 << 10
 
 // openBolt prepares the locked file for writing.
 func (db *DB) openBolt() error {
@@ -225,15 +222,6 @@ func (db *DB) create() error {
 		return err
 	}
 	return syncDir(filepath.Dir(db.path))
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
 
 func putFormat(tx *bbolt.Tx, format int) error {

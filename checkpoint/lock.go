@@ -1,5 +1,3 @@
-//go:build unix
-
 package checkpoint
 
 import (
@@ -18,32 +16,32 @@ import (
 const lockRetry = 20 * time.Millisecond
 
 // openLocked opens the file and locks it, for one writer or many readers, for
-// as long as it is open. The lock is bbolt's own (flock on the file).
+// as long as it is open.
 func openLocked(path string, o Options) (*os.File, error) {
-	flag, how := os.O_RDWR|os.O_CREATE, syscall.LOCK_EX
+	flag := os.O_RDWR | os.O_CREATE
 	if o.ReadOnly {
-		flag, how = os.O_RDONLY, syscall.LOCK_SH
+		flag = os.O_RDONLY
 	}
 	for began := time.Now(); ; {
-		f, err := os.OpenFile(path, flag, 0o644)
+		f, err := openFile(path, flag)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint file: %w", err)
 		}
-		err = syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if err == nil && sameFile(f, path) {
+		got, err := lock(f, !o.ReadOnly)
+		if got && sameFile(f, path) {
 			return f, nil
 		}
 		f.Close()
-		if err != nil && err != syscall.EWOULDBLOCK && err != syscall.EINTR {
+		if err != nil {
 			return nil, fmt.Errorf("checkpoint file %s: cannot be locked: %w", path, err)
 		}
-		if err == syscall.EWOULDBLOCK && time.Since(began) >= o.patience(path) {
+		if !got && time.Since(began) >= o.patience(path) {
 			return nil, fmt.Errorf("%w: %s is held by %s: stop it, or work on a copy: trainer checkpoints copy makes one meanwhile", ErrHeld, path, holder(path))
 		}
-		if err != nil {
+		if !got {
 			time.Sleep(lockRetry)
 		}
 	}
@@ -76,11 +74,11 @@ func (db *DB) InPlace() error {
 	if db.closed || sameFile(db.file, db.path) {
 		return nil
 	}
-	st, err := db.file.Stat()
+	gone, err := deleted(db.file)
 	if err != nil {
 		return err
 	}
-	if sys, ok := st.Sys().(*syscall.Stat_t); ok && sys.Nlink == 0 {
+	if gone {
 		return fmt.Errorf("%w: %s was deleted while it was in use, and what was saved in it is lost", ErrMoved, db.path)
 	}
 	return fmt.Errorf("%w: %s was moved, or another put in its place, while it was in use: what was saved is in the file that was moved", ErrMoved, db.path)
@@ -115,7 +113,7 @@ func appear(tmp, name string) error {
 	if _, e := os.Lstat(name); e == nil {
 		return fmt.Errorf("%s: %w", name, fs.ErrExist)
 	}
-	return os.Rename(tmp, name)
+	return rename(tmp, name)
 }
 
 // sweep removes what processes that were killed had made to put in a file's
@@ -154,8 +152,7 @@ func writer(path string) (pid int, alive bool) {
 	if !ok {
 		return 0, false
 	}
-	err := syscall.Kill(pid, 0)
-	return pid, err == nil || err == syscall.EPERM
+	return pid, processExists(pid)
 }
 
 // holder names who has the file.
@@ -173,12 +170,8 @@ func holder(path string) string {
 // release closes the file and lets go of its lock, which closing alone does not
 // do while a mapping of the file is left.
 func release(f *os.File) error {
-	return errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_UN), f.Close())
+	return errors.Join(unlock(f), f.Close())
 }
-
-// noRoom are the errors of a write that failed for want of room, which say
-// nothing bad of the file.
-var noRoom = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
 func outOfSpace(err error) bool {
 	return slices.ContainsFunc(noRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -301,7 +300,7 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
 		return err
 	}
-	if err := os.Rename(dst.path, db.path); err != nil {
+	if err := rename(dst.path, db.path); err != nil {
 		return err
 	}
 	removePid(dst.path)

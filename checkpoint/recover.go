@@ -61,7 +61,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	tmp := path + wholeSuffix
 	_, err = src.salvage(ctx, tmp, report, func() (err error) {
 		if aside, err = keepAside(path); err == nil {
-			err = os.Rename(tmp, path)
+			err = rename(tmp, path)
 		}
 		return err
 	})
@@ -157,7 +157,7 @@ func keepAside(path string) (string, error) {
 }
 
 func copyFile(from, to string) (err error) {
-	src, err := os.Open(from)
+	src, err := openFile(from, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (c *Claim) Replace(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, removeMade(fresh)))
 	}
-	if err := os.Rename(fresh, c.path); err != nil {
+	if err := rename(fresh, c.path); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))
 	}
 	removePid(fresh)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -311,12 +310,7 @@ func TestSalvageWithoutRoom(t *testing.T) {
 		return
 	}
 	limit := func(n uint64) {
-		var l syscall.Rlimit
-		if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
-			t.Fatal(err)
-		}
-		l.Cur = min(n, l.Max)
-		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+		if err := limitFileSize(n); err != nil {
 			t.Fatal(err)
 		}
 	}

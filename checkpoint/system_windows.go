@@ -1,0 +1,125 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// mapAhead is the address space that bbolt maps at once: none, because on
+// Windows bbolt enlarges the file to what it maps.
+const mapAhead = 0
+
+// noRoom are the errors of a write that failed for want of room, which say
+// nothing bad of the file.
+var noRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL,
+	windows.ERROR_DISK_QUOTA_EXCEEDED, windows.ERROR_FILE_TOO_LARGE}
+
+const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+
+// openFile opens a file that may be renamed or replaced while it is open, which
+// os.OpenFile does not let others do. Of the flags, it heeds os.O_RDWR and
+// os.O_CREATE.
+func openFile(path string, flag int) (*os.File, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	access, how := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
+	if flag&os.O_RDWR != 0 {
+		access |= windows.GENERIC_WRITE
+	}
+	if flag&os.O_CREATE != 0 {
+		how = windows.OPEN_ALWAYS
+	}
+	var h windows.Handle
+	if err == nil {
+		h, err = windows.CreateFile(name, access, shareAll, nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	}
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(h), path), nil
+}
+
+// lockedByte is the byte that is locked: far beyond any file's end, and not the
+// byte that bbolt locks, because Windows refuses to lock a byte twice, even to
+// the same file.
+func lockedByte() *windows.Overlapped {
+	return &windows.Overlapped{OffsetHigh: 1<<31 - 1, Offset: 1<<32 - 1}
+}
+
+// lock tries to lock f for one writer or for many readers, and reports whether
+// it did.
+func lock(f *os.File, write bool) (bool, error) {
+	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if write {
+		how |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how, 0, 1, 0, lockedByte())
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func unlock(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockedByte())
+}
+
+// rename puts a file in the place of another of the same folder, which may be
+// open. os.Rename does not replace an open file; a folder's Rename follows the
+// rules of Unix where the file system can.
+func rename(from, to string) error {
+	dir, err := os.OpenRoot(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Rename(filepath.Base(from), filepath.Base(to))
+}
+
+// syncDir makes names in a folder, new or changed, survive a loss of power. A
+// file system that cannot be asked to, such as a network's, is not: there is
+// no other way.
+func syncDir(dir string) error {
+	name, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return err
+	}
+	h, err := windows.CreateFile(name, windows.GENERIC_WRITE, shareAll, nil, windows.OPEN_EXISTING, windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) {
+		return nil
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	err = windows.FlushFileBuffers(h)
+	if errors.Is(err, windows.ERROR_ACCESS_DENIED) || errors.Is(err, windows.ERROR_INVALID_FUNCTION) || errors.Is(err, windows.ERROR_INVALID_HANDLE) {
+		err = nil
+	}
+	return errors.Join(err, windows.CloseHandle(h))
+}
+
+// deleted reports whether an open file has no name any more.
+func deleted(f *os.File) (bool, error) {
+	var info struct { // FILE_STANDARD_INFO
+		allocated, size int64
+		links           uint32
+		deleting, isDir bool
+	}
+	err := windows.GetFileInformationByHandleEx(windows.Handle(f.Fd()), windows.FileStandardInfo, (*byte)(unsafe.Pointer(&info)), uint32(unsafe.Sizeof(info)))
+	return info.links == 0 || info.deleting, err
+}
+
+func processExists(pid int) bool {
+	const stillActive = 259
+	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
+	if err != nil {
+		return errors.Is(err, windows.ERROR_ACCESS_DENIED)
+	}
+	defer windows.CloseHandle(h)
+	var code uint32
+	return windows.GetExitCodeProcess(h, &code) != nil || code == stillActive
+}
