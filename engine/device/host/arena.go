@@ -3,8 +3,6 @@ package host
 import (
 	"cmp"
 	"slices"
-
-	"golang.org/x/sys/unix"
 )
 
 // alignment of every block, in bytes: a cache line, and the widest vector.
@@ -36,10 +34,10 @@ func newArena(budget int64, mapped bool) (*arena, error) {
 	a := &arena{budget: roundUp(budget, alignment), cached: map[int64][]int64{}}
 	size := a.budget * spread
 	if mapped {
-		mem, err := mapAnonymous(size)
+		mem, err := reserve(size)
 		if err != nil { // limited address space: do with what the budget needs
 			size = a.budget
-			mem, err = mapAnonymous(size)
+			mem, err = reserve(size)
 		}
 		if err != nil {
 			return nil, err
@@ -58,7 +56,7 @@ func (a *arena) close() error {
 	}
 	mem := a.mem
 	a.mem = nil
-	return unix.Munmap(mem)
+	return unmap(mem)
 }
 
 // bytes views a block; nil where memory is only counted.
@@ -114,6 +112,9 @@ func (a *arena) carve(size int64) (int64, bool) {
 	}
 	s := &a.free[best]
 	off := s.off
+	if a.mem != nil && !backPages(a.mem, off, size) {
+		return 0, false
+	}
 	s.off += size
 	s.size -= size
 	if s.size == 0 {

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -171,5 +169,5 @@ func (h *hostBuffer) unmapIfUnused() error {
 	}
 	mapped := h.mapped
 	h.mapped = nil
-	return unix.Munmap(mapped)
+	return unmap(mapped)
 }

@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -171,38 +169,8 @@ func TestCloseWhileQueueing(t *testing.T) {
 	}
 }
 
-func TestAvailable(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	mem := write("meminfo", "MemTotal: 100 kB\nMemAvailable:     8 kB\n")
-	if n, err := memAvailable(mem); n != 8192 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if _, err := memAvailable(write("short", "MemTotal: 100 kB\n")); err == nil {
-		t.Error("no error without MemAvailable")
-	}
-	write("v2/a/b/memory.max", "max\n")
-	write("v2/a/b/memory.current", "10\n")
-	write("v2/a/memory.max", "1000\n")
-	write("v2/a/memory.current", "400\n")
-	if n := groupAvailable(write("own2", "0::/a/b\n"), filepath.Join(dir, "v2")); n != 600 {
-		t.Errorf("version 2: %d bytes, expected 600", n)
-	}
-	write("v1/memory/memory.limit_in_bytes", "500\n")
-	write("v1/memory/memory.usage_in_bytes", "600\n")
-	if n := groupAvailable(write("own1", "4:memory:/not/there\n2:cpu:/\n"), filepath.Join(dir, "v1")); n != 0 {
-		t.Errorf("version 1: %d bytes, expected 0", n)
-	}
+// Two devices share what one would have.
+func TestDefaultBudget(t *testing.T) {
 	one, err := DefaultBudget(1)
 	if err != nil {
 		t.Fatal(err)

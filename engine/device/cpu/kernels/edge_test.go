@@ -6,8 +6,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -18,21 +16,16 @@ type cliff struct{ mem []byte }
 
 func newCliff(t *testing.T, floats int) *cliff {
 	t.Helper()
-	page := unix.Getpagesize()
-	size := ceilDiv(floats*4, page) * page
-	mem, err := unix.Mmap(-1, 0, size+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	mem, unmap, err := mapCliff(floats * 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Mprotect(mem[size:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		if err := unix.Munmap(mem); err != nil {
+		if err := unmap(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &cliff{mem[:size]}
+	return &cliff{mem}
 }
 
 // floats are the last n elements.

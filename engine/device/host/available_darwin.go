@@ -1,0 +1,17 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// available is the share of the machine's memory that memory_pressure(1) calls
+// free: what no program uses, and what can be taken back at once.
+func available() (int64, error) {
+	all, err := unix.SysctlUint64("hw.memsize")
+	if err != nil {
+		return 0, err
+	}
+	percent, err := unix.SysctlUint32("kern.memorystatus_level")
+	if err != nil {
+		return 0, err
+	}
+	return int64(all / 100 * uint64(min(percent, 100))), nil
+}

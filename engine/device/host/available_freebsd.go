@@ -1,0 +1,17 @@
+package host
+
+import "golang.org/x/sys/unix"
+
+// available counts the pages that are free, and those that hold what was not
+// used of late and can be read again.
+func available() (int64, error) {
+	var pages int64
+	for _, kind := range []string{"vm.stats.vm.v_free_count", "vm.stats.vm.v_inactive_count"} {
+		n, err := unix.SysctlUint32(kind)
+		if err != nil {
+			return 0, err
+		}
+		pages += int64(n)
+	}
+	return pages * pageBytes, nil
+}

@@ -1,0 +1,86 @@
+package host
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+func available() (int64, error) {
+	free, err := memAvailable("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
+}
+
+// memAvailable reads MemAvailable, in bytes.
+func memAvailable(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no MemAvailable", path)
+}
+
+// groupAvailable is the least that a limit of the process's control groups,
+// version 2 or 1, leaves; without a limit, math.MaxInt64.
+func groupAvailable(list, root string) int64 {
+	text, err := os.ReadFile(list)
+	if err != nil {
+		return math.MaxInt64 // no control groups
+	}
+	least := int64(math.MaxInt64)
+	for line := range strings.Lines(string(text)) {
+		// hierarchy:controllers:path; version 2 has no controllers
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(part) < 3 {
+			continue
+		}
+		switch part[1] {
+		case "":
+			least = min(least, climb(root, part[2], "memory.max", "memory.current"))
+		case "memory":
+			least = min(least, climb(filepath.Join(root, "memory"), part[2], "memory.limit_in_bytes", "memory.usage_in_bytes"))
+		}
+	}
+	return least
+}
+
+// climb looks at a group and all above it. In a container the path may be that
+// of the host and not be there: then the root is what counts.
+func climb(root, path, limit, used string) int64 {
+	least := int64(math.MaxInt64)
+	for {
+		l, err1 := readInt(filepath.Join(root, path, limit))
+		u, err2 := readInt(filepath.Join(root, path, used))
+		if err1 == nil && err2 == nil {
+			least = min(least, max(0, l-u))
+		}
+		if path == "/" || path == "." || path == "" {
+			return least
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// readInt reads a file with one number; "max" is no number.
+func readInt(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}
