@@ -297,12 +297,7 @@ func limitFiles(t *testing.T, path string) {
 func allowFiles(t *testing.T) { setFileLimit(t, ^uint64(0)) }
 
 func setFileLimit(t *testing.T, n uint64) {
-	var l syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
-		t.Fatal(err)
-	}
-	l.Cur = min(n, l.Max)
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &l); err != nil {
+	if err := limitFileSize(n); err != nil {
 		t.Fatal(err)
 	}
 }

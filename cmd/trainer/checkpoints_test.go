@@ -48,6 +48,7 @@ func TestHeld(t *testing.T) {
 	training := trainer("resume", "r")
 	var log bytes.Buffer
 	training.Stdout, training.Stderr = &log, &log
+	training.SysProcAttr = signalled
 	if err := training.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,7 @@ func TestHeld(t *testing.T) {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
-	if err := training.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := send(training.Process, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := training.Wait(); training.ProcessState.ExitCode() != 75 {
@@ -109,6 +110,7 @@ func TestCopies(t *testing.T) {
 	training := trainer("train", "saving.yaml", "--run", "r")
 	var log bytes.Buffer
 	training.Stdout, training.Stderr = &log, &log
+	training.SysProcAttr = signalled
 	if err := training.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := training.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := send(training.Process, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := training.Wait(); training.ProcessState.ExitCode() != 75 {

@@ -3,10 +3,7 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -20,11 +17,8 @@ func TestMain(m *testing.M) {
 }
 
 func unprivileged() {
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
-			panic(err)
-		}
+	if err := dropPrivileges(); err != nil {
+		panic(err)
 	}
 	main()
 }

@@ -69,7 +69,7 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 4 {
 		ts.Fatalf("usage: stopping SIGNAL CODE RUN PROGRAM ARGS…")
 	}
-	signal, ok := map[string]syscall.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "HUP": syscall.SIGHUP}[args[0]]
+	signal, ok := signalsByName[args[0]]
 	want, err := strconv.Atoi(args[1])
 	if !ok || err != nil {
 		ts.Fatalf("signal %s, code %s", args[0], args[1])
@@ -79,6 +79,7 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	var out bytes.Buffer
 	cmd := exec.Command(program, args[4:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &out, &out
+	cmd.SysProcAttr = signalled
 	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
 	ts.Check(cmd.Start())
 	deadline := time.Now().Add(time.Minute)
@@ -90,9 +91,9 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	ts.Check(cmd.Process.Signal(signal))
+	ts.Check(send(cmd.Process, signal))
 	if signal == syscall.SIGHUP {
-		if err := cmd.Process.Signal(signal); !errors.Is(err, os.ErrProcessDone) {
+		if err := send(cmd.Process, signal); !errors.Is(err, os.ErrProcessDone) {
 			ts.Check(err)
 		}
 	}

@@ -67,7 +67,7 @@ func TestSignalPromisesToSave(t *testing.T) {
 		}
 		said := heard{make(chan string, 4)}
 		ctx, undo := r.stop.Watch(t.Context(), said)
-		if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
+		if err := sendSelf(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done()
@@ -91,7 +91,7 @@ func TestStopsWithoutReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		trainer := exec.Command("trainer", "train", "long.yaml", "--run", "r")
-		trainer.Dir = dir
+		trainer.Dir, trainer.SysProcAttr = dir, signalled
 		read, write, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -106,7 +106,7 @@ func TestStopsWithoutReaders(t *testing.T) {
 		lines := bufio.NewScanner(read)
 		for lines.Scan() && !strings.HasPrefix(lines.Text(), "step 3 ") {
 		}
-		if err := errors.Join(lines.Err(), read.Close(), trainer.Process.Signal(syscall.SIGINT)); err != nil {
+		if err := errors.Join(lines.Err(), read.Close(), send(trainer.Process, syscall.SIGINT)); err != nil {
 			t.Fatal(err)
 		}
 		if err := trainer.Wait(); trainer.ProcessState.ExitCode() != cli.ExitStopped {
