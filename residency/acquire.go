@@ -45,16 +45,6 @@ func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l 
 	}
 }
 
-// attempt is one call of Acquire, made again after each pause. Copies and
-// buffers that an attempt got stay for the next one.
-type attempt struct {
-	m     *Manager
-	s     device.Stream
-	queue device.Queue // of s
-	needs []Need
-	call  uint64 // the manager's clock
-}
-
 // try makes the attempt: it collects the wants, reuses pooled buffers for them,
 // makes room for the rest and allocates, queues copies, and makes the stream
 // wait. The lease is then for grant to fill in. Or it fails, or says what to

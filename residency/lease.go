@@ -17,7 +17,8 @@ const (
 	ReadWrite = Read | Write
 )
 
-func (m Mode) reads() bool  { return m&Read != 0 }
+func (m Mode) reads() bool { return m&Read != 0 }
+
 func (m Mode) writes() bool { return m&Write != 0 }
 
 // String is "read", "write" or "read-write".

@@ -3,6 +3,7 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -217,4 +218,11 @@ func (m *Manager) Trim() {
 	for i := range m.devs {
 		m.devs[i].trim()
 	}
+}
+
+// sequence is a Sequence with the tensors that wait for it.
+type sequence struct {
+	mu     sync.Mutex // held while reading, never with the manager's
+	s      Sequence
+	wanted map[string]*Tensor // guarded by the manager's lock
 }

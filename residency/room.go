@@ -132,3 +132,13 @@ func (d *devState) tryRoom(t *Tensor) (bool, error) {
 	}
 	return err == nil, err
 }
+
+// attempt is one call of Acquire, made again after each pause. Copies and
+// buffers that an attempt got stay for the next one.
+type attempt struct {
+	m     *Manager
+	s     device.Stream
+	queue device.Queue // of s
+	needs []Need
+	call  uint64 // the manager's clock
+}

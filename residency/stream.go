@@ -5,15 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 )
-
-// sequence is a Sequence with the tensors that wait for it.
-type sequence struct {
-	mu     sync.Mutex // held while reading, never with the manager's
-	s      Sequence
-	wanted map[string]*Tensor // guarded by the manager's lock
-}
 
 // FromStore says that the contents of t are in s under a name. They stream in
 // when they are needed, and again after they were evicted; the host keeps
