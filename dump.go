@@ -47,6 +47,7 @@ func (t *trainer) newDumper() (*dumper, error) {
 		return nil, err
 	}
 	line := s.Simulate(t.stageCost)
+	line.Unit = "flops"
 	files := map[string]string{
 		"graph.dot": t.Plan.Graph.DOT(), "plan.dot": t.Plan.DOT(), "plan.txt": t.Plan.Table(),
 		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),

@@ -27,6 +27,20 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// The unit of a makespan is the unit of its costs.
+func TestMakespanHasAUnit(t *testing.T) {
+	line := OneFOneB(2, 3).Simulate(TypicalCost)
+	for unit, want := range map[string]string{
+		"":      "makespan 12.5 (relative cost), bubble 25.0%",
+		"flops": "makespan 12.5 flops, bubble 25.0%",
+	} {
+		line.Unit = unit
+		if !strings.Contains(line.String(), want+"\n") || !strings.Contains(line.SVG(), ">"+want+"<") {
+			t.Errorf("unit %q: want %q in\n%s%s", unit, want, line, line.SVG())
+		}
+	}
+}
+
 func TestSVG(t *testing.T) {
 	golden.Check(t, "testdata/1f1b.svg", OneFOneB(2, 3).Simulate(TypicalCost).SVG())
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// Simulate runs the schedule with the given costs: each stage does its actions
-// one after the other, each as early as what it depends on allows; costs are
-// in any unit and not negative. Actions that can never run (a deadlock) are in
+// Simulate plays the schedule with the given costs: each stage does its actions
+// one after the other, each as soon as the actions that it depends on are done.
+// Costs are not negative, and in any unit, which becomes that of the timeline:
+// set [Timeline.Unit] to name it. Actions that can never run (a deadlock) are in
 // the timeline's Stuck list and have no span.
 func (s Schedule) Simulate(cost func(Action) float64) Timeline {
-	r := s.run(cost)
+	r := s.play(cost)
 	t := NewTimeline(s.Stages, r.spans)
 	for stage, row := range s.PerStage {
 		t.Stuck = append(t.Stuck, row[r.next[stage]:]...)
@@ -18,20 +19,20 @@ func (s Schedule) Simulate(cost func(Action) float64) Timeline {
 	return t
 }
 
-// run is a simulation.
-type run struct {
+// simulation is a schedule in the course of being played.
+type simulation struct {
 	s     Schedule
 	next  []int              // per row: its next action
 	free  []float64          // per row: when it can start
 	done  map[Action]float64 // when it ended
 	spans []Span
-	rows  []int // per span: the row it stands in, which is its stage if the schedule is valid
+	rows  []int // per span: its row, which is its stage if the schedule is valid
 }
 
-// run simulates until nothing more can start.
-func (s Schedule) run(cost func(Action) float64) *run {
+// play simulates until no action can start any more.
+func (s Schedule) play(cost func(Action) float64) *simulation {
 	n := len(s.PerStage)
-	r := &run{s: s, next: make([]int, n), free: make([]float64, n), done: map[Action]float64{}}
+	r := &simulation{s: s, next: make([]int, n), free: make([]float64, n), done: map[Action]float64{}}
 	for progress := true; progress; {
 		progress = false
 		for row := range s.PerStage {
@@ -43,8 +44,8 @@ func (s Schedule) run(cost func(Action) float64) *run {
 	return r
 }
 
-// step runs a row's next action if what it depends on is done.
-func (r *run) step(row int, cost func(Action) float64) bool {
+// step does a row's next action if the actions that it depends on are done.
+func (r *simulation) step(row int, cost func(Action) float64) bool {
 	if r.next[row] == len(r.s.PerStage[row]) {
 		return false
 	}
@@ -66,7 +67,7 @@ func (r *run) step(row int, cost func(Action) float64) bool {
 	return true
 }
 
-// depends lists what must be done before a can start.
+// depends lists the actions that must be done before a can start.
 func (s Schedule) depends(a Action) []Action {
 	var d []Action
 	switch a.Kind {
@@ -92,8 +93,8 @@ func (s Schedule) depends(a Action) []Action {
 	return d
 }
 
-// TypicalCost takes a backward pass to be twice a forward pass, and an update
-// half of one.
+// TypicalCost counts in forward passes: a backward pass costs two of them, an
+// update half of one.
 func TypicalCost(a Action) float64 {
 	switch a.Kind {
 	case Backward:

@@ -42,7 +42,7 @@ func (s Schedule) Grid(marked ...Action) string {
 	return b.String()
 }
 
-// cell is a place of the grid; without an action the stage waits.
+// cell is a cell of the grid; without an action the stage waits.
 type cell struct {
 	busy   bool
 	action Action
@@ -60,7 +60,7 @@ func (c cell) text(marked []Action) string {
 
 // cells lays the actions out in time, each taking one column.
 func (s Schedule) cells() [][]cell {
-	r := s.run(func(Action) float64 { return 1 })
+	r := s.play(func(Action) float64 { return 1 })
 	columns := 0
 	for _, sp := range r.spans {
 		columns = max(columns, int(sp.End))

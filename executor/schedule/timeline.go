@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Span is an action with the time it took, in any unit from any origin.
+// Span is an action with its time, in the timeline's unit from any origin.
 type Span struct {
 	Action     Action
 	Start, End float64
@@ -17,8 +17,11 @@ type Span struct {
 // Timeline is a step in time, simulated or measured.
 type Timeline struct {
 	Stages   int
-	Spans    []Span // by start, then stage
-	Makespan float64
+	Spans    []Span  // by start, then stage
+	Makespan float64 // from the first start to the last end
+	// Unit names the unit of all times, such as "s" or "flops". Empty means a
+	// relative cost: only ratios of times have a meaning.
+	Unit string
 	// Bubble is the share of idle time of the stages from the first F to the
 	// end of the last F or B: 1 - busy/(stages × that window). Updates are left
 	// out, for they are the same without a pipeline.
@@ -83,11 +86,20 @@ func (t Timeline) Text(marked ...Action) string {
 		}
 		fmt.Fprintf(&b, "stage %-2d %s\n", stage, line)
 	}
-	fmt.Fprintf(&b, "makespan %.4g, bubble %.1f%%\n", t.Makespan, 100*t.Bubble)
+	fmt.Fprintln(&b, t.summary())
 	if len(t.Stuck) > 0 {
 		fmt.Fprintf(&b, "never ran: %v\n", t.Stuck)
 	}
 	return b.String()
+}
+
+// summary is the makespan with its unit, and the bubble.
+func (t Timeline) summary() string {
+	unit := t.Unit
+	if unit == "" {
+		unit = "(relative cost)"
+	}
+	return fmt.Sprintf("makespan %.4g %s, bubble %.1f%%", t.Makespan, unit, 100*t.Bubble)
 }
 
 // scale is columns per unit of time: enough for the label of the shortest
@@ -146,6 +158,6 @@ func (t Timeline) SVG() string {
 			x, y, (sp.End-sp.Start)*scale, lane-6, color[sp.Action.Kind], sp.Action, sp.Start, sp.End)
 		fmt.Fprintf(&b, "<text x=\"%.2f\" y=\"%g\">%v</text>\n", x+2, y+15, sp.Action)
 	}
-	fmt.Fprintf(&b, "<text x=\"0\" y=\"%g\">makespan %.4g, bubble %.1f%%</text>\n</svg>\n", lane*float64(t.Stages)+14, t.Makespan, 100*t.Bubble)
+	fmt.Fprintf(&b, "<text x=\"0\" y=\"%g\">%s</text>\n</svg>\n", lane*float64(t.Stages)+14, t.summary())
 	return b.String()
 }
