@@ -2,6 +2,7 @@ package models
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/rng"
@@ -29,4 +30,10 @@ func Fill(v *graph.Value, seed uint64, dst []byte) {
 	case graph.Normal:
 		rng.Normal(f, key, float32(v.Init.A))
 	}
+}
+
+// kaiming is PyTorch's default for dense and conv layers: uniform within
+// 1/sqrt(fan-in) (He et al., "Delving Deep into Rectifiers", 2015, with a=√5).
+func kaiming(fanIn int) graph.Init {
+	return graph.Init{Kind: graph.Uniform, A: 1 / math.Sqrt(float64(max(1, fanIn)))}
 }

@@ -8,6 +8,12 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+// movementLayers are the rows of this file in the table of layer types.
+var movementLayers = map[string]layerType{
+	"flatten": {anything, flatten}, "reshape": {anything, reshape}, "transpose": {anything, transpose},
+	"slice": {anything, slice}, "broadcast": {anything, broadcast},
+}
+
 // flatten is [B,N] from [B,…].
 func flatten(c *context, _ *Layer, x *graph.Value) *graph.Value {
 	return ops.ReshapeTo(c.b, x, x.Meta.Shape[0], sample(x).Elems())
@@ -67,4 +73,19 @@ func slice(c *context, l *Layer, x *graph.Value) *graph.Value {
 		}
 	}
 	return ops.SliceOf(c.b, x, append([]int{0}, l.Start...), append([]int{x.Meta.Shape[0]}, l.Stop...))
+}
+
+// broadcast repeats each sample along axes of 1, or along new ones in front.
+func broadcast(c *context, l *Layer, x *graph.Value) *graph.Value {
+	have, want := sample(x), shape.Shape(l.Shape)
+	to, err := shape.Broadcast(have.Shape, want)
+	if err != nil || !to.Equal(want) {
+		c.fail("a sample is %v, which does not stretch to %v: only axes of 1, and new ones in front, do", have, want)
+		return x
+	}
+	s := []int{x.Meta.Shape[0]}
+	for range want.Rank() - have.Shape.Rank() {
+		s = append(s, 1)
+	}
+	return ops.Broadcast(c.b, ops.ReshapeTo(c.b, x, append(s, have.Shape...)...), append(shape.Of(s[0]), want...))
 }

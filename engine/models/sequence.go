@@ -5,6 +5,11 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
+// sequenceLayers are the rows of this file in the table of layer types.
+var sequenceLayers = map[string]layerType{
+	"embedding": {tokens, embedding}, "positional_embedding": {sequence, positional}, "attention": {sequence, attention},
+}
+
 // embedding looks rows up: [B,T,D] from tokens [B,T] and a table [V,D].
 func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
 	if !c.positive("vocab", l.Vocab) || !c.positive("width", l.Width) {
@@ -14,11 +19,12 @@ func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
 		c.fail("its table has %d rows, the data %d tokens: set vocab to %d or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
 		return x
 	}
-	table := c.param("weight", []int{l.Vocab, l.Width}, l.tableInit(), "weight", "embedding")
+	table := c.param("weight", []int{l.Vocab, l.Width}, tableInit(l), "weight", "embedding")
 	return ops.EmbeddingOf(c.b, table, x)
 }
 
-func (l *Layer) tableInit() graph.Init {
+// tableInit is the first contents of a table of rows.
+func tableInit(l *Layer) graph.Init {
 	if l.Std > 0 {
 		return graph.Init{Kind: graph.Normal, A: l.Std}
 	}
@@ -32,7 +38,7 @@ func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 		c.fail("its input has %d positions, its context is %d: raise context or shorten the samples", s[1], l.Context)
 		return x
 	}
-	table := c.param("weight", []int{l.Context, s[2]}, l.tableInit(), "weight", "embedding")
+	table := c.param("weight", []int{l.Context, s[2]}, tableInit(l), "weight", "embedding")
 	if s[1] < l.Context {
 		table = ops.SliceOf(c.b, table, []int{0, 0}, []int{s[1], s[2]})
 	}
@@ -49,22 +55,22 @@ func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 		c.fail("%d heads do not divide a width of %d: choose heads that do", l.Heads, s[2])
 		return x
 	}
-	qkv := c.projection("c_attn", x, s[2], 3*s[2], l.Std)
+	qkv := projection(c, "c_attn", x, s[2], 3*s[2], l.Std)
 	op := ops.CausalSelfAttention{Heads: l.Heads}
 	in := []*graph.Value{qkv}
 	if c.training && l.Rate > 0 {
-		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, c.id()
-		in = append(in, c.step, c.sampleBase())
+		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c)
+		in = append(in, c.step, sampleBase(c))
 	}
 	std := l.ResidualStd
 	if std == 0 {
 		std = l.Std
 	}
-	return c.projection("c_proj", c.b.One(op, in...), s[2], s[2], std)
+	return projection(c, "c_proj", c.b.One(op, in...), s[2], s[2], std)
 }
 
 // projection is x·W + b with W [in,out], as GPT-2 publishes it.
-func (c *context) projection(name string, x *graph.Value, in, out int, std float64) *graph.Value {
+func projection(c *context, name string, x *graph.Value, in, out int, std float64) *graph.Value {
 	wInit, bInit := kaiming(in), kaiming(in)
 	if std > 0 {
 		wInit, bInit = graph.Init{Kind: graph.Normal, A: std}, graph.Init{}

@@ -12,29 +12,29 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// ErrSpec is the cause of errors about what an optimizer was asked to do.
+// ErrSpec is the cause of errors about a Spec.
 var ErrSpec = errors.New("optimizer")
 
-// Spec says how variables are trained.
+// Spec describes the update of variables.
 type Spec struct {
 	Name         string  // sgd, momentum, nesterov, adam or adamw
-	Momentum     float64 // of sgd, momentum and nesterov; 0 means none
-	Beta1, Beta2 float64
-	Eps          float64
+	Momentum     float64 // sgd, momentum, nesterov: share of the last update that is kept; 0: none
+	Beta1, Beta2 float64 // adam, adamw: decay of the averages of the gradient and of its square
+	Eps          float64 // adam, adamw: added to the root of the average square
 	WeightDecay  float64
-	ClipNorm     float64          // bound on the global gradient norm; 0 means none
+	ClipNorm     float64          // largest norm of all gradients together; 0: no limit
 	NoDecay      []string         // tags (bias, norm, embedding) of variables without weight decay
-	Freeze       []string         // patterns (path.Match) of variables that are not trained
+	Freeze       []string         // patterns (path.Match) of the names of variables that are not trained
 	Schedule     ops.LearningRate // learning rate by step
 }
 
-// The names that a [Spec] may use.
+// The valid values of Spec.Name and the valid items of Spec.NoDecay.
 var (
 	optimizers = []string{"sgd", "momentum", "nesterov", "adam", "adamw"}
 	tags       = []string{"bias", "norm", "embedding"}
 )
 
-// validate reports a name that does not exist.
+// validate refuses unknown names.
 func (s Spec) validate() error {
 	if !slices.Contains(optimizers, s.Name) {
 		return fmt.Errorf("%w: no optimizer %q: there are %s", ErrSpec, s.Name, strings.Join(optimizers, ", "))
@@ -47,10 +47,10 @@ func (s Spec) validate() error {
 	return nil
 }
 
-// trained lists the parameters that s trains, in the order they were declared.
-// A freeze pattern that matches nothing is an error, and so is training none.
+// trained lists the parameters that s trains, in the order of declaration. It
+// refuses a freeze pattern that matches no parameter, and to train none.
 func (s Spec) trained(vars []*graph.Value) ([]*graph.Value, error) {
-	hit := make([]bool, len(s.Freeze))
+	hit := make([]bool, len(s.Freeze)) // the patterns that match a parameter
 	var out []*graph.Value
 	for _, v := range vars {
 		if v.Role != graph.Parameter {
@@ -81,6 +81,7 @@ func (s Spec) trained(vars []*graph.Value) ([]*graph.Value, error) {
 	return nil, fmt.Errorf("%w: the model has no parameters to train: give it a layer that has, such as dense", ErrSpec)
 }
 
+// parameterNames lists the parameters, for errors.
 func parameterNames(vars []*graph.Value) string {
 	var names []string
 	for _, v := range vars {
@@ -97,10 +98,9 @@ func parameterNames(vars []*graph.Value) string {
 	return strings.Join(names, ", ")
 }
 
-// Append differentiates loss, a sum over terms, and appends the update of
-// every trained variable among vars. terms is how many terms the losses of the
-// whole step have, so that the update follows their mean. step is the counter
-// of steps taken so far.
+// Append differentiates loss, a sum over terms, and appends the update of every
+// trained variable among vars. terms is the number of terms of the whole step;
+// the update follows their mean. step counts the steps taken so far.
 func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) {
 	b.Fail(s.validate())
 	trained, err := s.trained(vars)
@@ -109,8 +109,8 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 		return
 	}
 	seed := seedOf(b)
-	parts := b.Gradients(loss, seed, trained, ops.AddOp)
-	grads := totals(b, trained, parts)
+	uses := b.Gradients(loss, seed, trained, ops.AddOp)
+	grads := totals(b, trained, uses)
 	defer b.InPhase(graph.Update)()
 	u := updater{Spec: s, b: b, step: step, scale: 1 / float64(terms)}
 	u.lr = b.One(s.Schedule, step)
@@ -130,14 +130,14 @@ func seedOf(b *graph.Builder) *graph.Value {
 	return ops.Const(b, shape.F32(), 1)
 }
 
-// totals sums each variable's contributions: over microbatches first, each
-// use by itself, and then over uses in graph order.
-func totals(b *graph.Builder, vars []*graph.Value, parts map[*graph.Value][]*graph.Value) map[*graph.Value]*graph.Value {
+// totals sums each variable's gradients. uses has one for each use of the
+// variable, in graph order: each is summed over microbatches, then all are added.
+func totals(b *graph.Builder, vars []*graph.Value, uses map[*graph.Value][]*graph.Value) map[*graph.Value]*graph.Value {
 	defer b.InPhase(graph.Update)()
 	grads := map[*graph.Value]*graph.Value{}
 	for _, v := range vars {
 		restore := b.In(v.Layer)
-		for _, p := range parts[v] {
+		for _, p := range uses[v] {
 			p = b.Accumulate(p, ops.AddOp)
 			if grads[v] != nil {
 				p = ops.Add(b, grads[v], p)
@@ -149,10 +149,10 @@ func totals(b *graph.Builder, vars []*graph.Value, parts map[*graph.Value][]*gra
 	return grads
 }
 
-// clipFactor is what gradients are multiplied by so that their global norm is
-// at most maxNorm (Pascanu et al., "On the difficulty of training recurrent
-// neural networks", 2013). Partial sums are joined in name order, so that no
-// cut into stages changes the result.
+// clipFactor is the factor that limits the norm of all gradients together to
+// maxNorm (Pascanu et al., "On the difficulty of training recurrent neural
+// networks", 2013). The sums of squares are added in the order of names, so that
+// the cut into stages does not change the result. scale is that of the mean.
 func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, grads map[*graph.Value]*graph.Value) *graph.Value {
 	byName := slices.Clone(vars)
 	slices.SortFunc(byName, func(x, y *graph.Value) int { return strings.Compare(x.Name, y.Name) })
@@ -171,14 +171,15 @@ func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, g
 	return b.One(ops.ClipFactor{MaxNorm: maxNorm, Scale: scale}, squares...)
 }
 
-// updater appends one variable's update at a time.
+// updater appends the updates of variables, one by one.
 type updater struct {
 	Spec
 	b              *graph.Builder
-	step, lr, clip *graph.Value
-	scale          float64
+	step, lr, clip *graph.Value // clip is nil without ClipNorm
+	scale          float64      // turns gradients of the sum over terms into those of the mean
 }
 
+// update appends the update of v by its gradient g.
 func (u *updater) update(v, g *graph.Value) {
 	defer u.b.In(v.Layer)()
 	decay := u.WeightDecay
@@ -221,13 +222,13 @@ func (u *updater) withClip(in []*graph.Value) []*graph.Value {
 	return append(in, u.clip)
 }
 
-// state declares an optimizer variable of v, zero at first.
+// state declares an optimizer variable of v, which is zero at first.
 func (u *updater) state(v *graph.Value, kind string) *graph.Value {
 	return u.b.Var(v.Name+"/"+kind, v.Meta, graph.OptState, graph.Init{})
 }
 
-// assign appends op; its outputs are the new values of v and of the optimizer
-// variables among its inputs, in order.
+// assign appends op. Its outputs are the new values of v and of the optimizer
+// variables among its inputs, in that order.
 func (u *updater) assign(op graph.Op, in []*graph.Value, v *graph.Value) {
 	out := u.b.Apply(op, in...)
 	if u.b.Err() != nil {

@@ -8,6 +8,25 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
+func TestTermsAndAccuracy(t *testing.T) {
+	for _, c := range []struct {
+		target   shape.Meta
+		loss     string
+		terms    int
+		classify bool
+	}{
+		{shape.I32(), "cross_entropy", 1, true},
+		{shape.I32(16), "cross_entropy", 16, true},
+		{shape.F32(3), "mse", 3, false},
+		{shape.F32(1), "bce", 1, true},
+	} {
+		s := models.Spec{Target: c.target, Loss: c.loss}
+		if s.Terms() != c.terms || s.Classifies() != c.classify {
+			t.Errorf("%s of %v has %d terms and classifies: %v", c.loss, c.target, s.Terms(), s.Classifies())
+		}
+	}
+}
+
 // What the data holds must fit the model before anything runs.
 func TestModelsHaveRoomForTheData(t *testing.T) {
 	class := models.Spec{Input: shape.F32(4), Target: shape.I32(), Loss: "cross_entropy", Classes: 10, Layers: models.MLP(nil, "relu", 7, at)}

@@ -1,17 +1,14 @@
 package models
 
 import (
-	"fmt"
-
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// intake is what a layer type accepts as its input.
+// intake describes the input that a layer type accepts.
 type intake struct {
 	dtype    shape.DType // Invalid: any
-	min, max int         // dimensions, that of the batch included; a max of 0 is none
-	words    string      // what it takes, and what to do where something else arrives
+	min, max int         // dimensions, with that of the batch; a max of 0 is no limit
+	words    string      // the input in words, and the advice for another
 }
 
 // The intakes of the layer types.
@@ -26,7 +23,7 @@ var (
 	tokens   = intake{shape.Int32, 1, 0, "tokens, which are whole numbers (i32); use a dense layer for measured numbers, or data of tokens"}
 )
 
-// accepts reports whether x may enter the current layer, and fails if not.
+// accepts reports whether x may enter the current layer; if not, it fails.
 func (c *context) accepts(in intake, x shape.Meta) bool {
 	rank := x.Shape.Rank()
 	switch {
@@ -40,7 +37,7 @@ func (c *context) accepts(in intake, x shape.Meta) bool {
 	return false
 }
 
-// positive checks a size that the layer cannot do without.
+// positive checks a size that must be given.
 func (c *context) positive(key string, n int) bool {
 	if n < 1 {
 		c.fail("%s is %d: give it a number of at least 1", key, n)
@@ -60,25 +57,4 @@ func (c *context) windowed(l *Layer, x shape.Shape) bool {
 		}
 	}
 	return true
-}
-
-// mistake is an ErrModel that reads as it is worded, since a layer's name
-// stands before it.
-type mistake struct{ text string }
-
-// Error is the text.
-func (m mistake) Error() string { return m.text }
-
-// Unwrap makes it ErrModel.
-func (m mistake) Unwrap() error { return ErrModel }
-
-// fail reports a mistake in the current layer.
-func (c *context) fail(format string, args ...any) {
-	c.b.Fail(mistake{fmt.Sprintf(format, args...)})
-}
-
-// sample is the metadata of one sample of a batch x, as configs speak of it. x
-// must not be what a failed builder returns.
-func sample(x *graph.Value) shape.Meta {
-	return shape.Meta{DType: x.Meta.DType, Shape: x.Meta.Shape[1:]}
 }

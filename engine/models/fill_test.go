@@ -1,0 +1,89 @@
+package models_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestInitialisationOfGPT(t *testing.T) {
+	g := train(t, gpt(models.GPTOptions{Vocab: 300, Context: 128, Layers: 3, Heads: 4, Width: 64}), adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	for name, a := range fresh(g, 5) {
+		v := g.Find(name)
+		if v.Role != graph.Parameter {
+			continue
+		}
+		mean, std, largest := moments(a.F)
+		switch {
+		case strings.HasSuffix(name, ".bias"):
+			if largest != 0 {
+				t.Errorf("%s is not 0 but up to %v", name, largest)
+			}
+		case strings.Contains(name, "ln_"):
+			if mean != 1 || std != 0 {
+				t.Errorf("%s is %v±%v, expected 1", name, mean, std)
+			}
+		default:
+			want := 0.02
+			if strings.HasSuffix(name, "c_proj.weight") {
+				want = 0.02 / math.Sqrt(2*3)
+			}
+			n := float64(len(a.F)) // four standard errors of mean and standard deviation
+			if math.Abs(mean) > 4*want/math.Sqrt(n) || math.Abs(std-want) > 4*want/math.Sqrt(2*n) || largest > 7*want {
+				t.Errorf("%s is %.2g±%.4g up to %.2g, expected 0±%.4g", name, mean, std, largest, want)
+			}
+		}
+	}
+}
+
+func TestInitialisationAsPyTorchs(t *testing.T) {
+	s := models.Spec{Input: shape.F32(4, 8, 8), Target: shape.I32(), Loss: "cross_entropy", Layers: []models.Layer{
+		{Type: "conv2d", Name: "conv", Channels: 256, Kernel: 3, Groups: 2, Padding: 1},
+		{Type: "batchnorm", Name: "bn"}, {Type: "global_avg_pool", Name: "pool"},
+		{Type: "dense", Name: "fc", Units: 400},
+	}}
+	g := train(t, s, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	st := fresh(g, 5)
+	for name, fanIn := range map[string]float64{"conv.weight": 2 * 9, "conv.bias": 2 * 9, "fc.weight": 256, "fc.bias": 256} {
+		mean, std, largest := moments(st[name].F)
+		bound, n := 1/math.Sqrt(fanIn), float64(len(st[name].F))
+		if largest > bound || largest < bound*(1-10/n) || math.Abs(mean) > 4*bound/math.Sqrt(3*n) || math.Abs(std-bound/math.Sqrt(3)) > 2*bound/math.Sqrt(n) {
+			t.Errorf("%s is %.2g±%.4g up to %.4g, expected uniform within %.4g", name, mean, std, largest, bound)
+		}
+	}
+	for name, want := range map[string]float64{"bn.weight": 1, "bn.bias": 0, "bn.running_mean": 0, "bn.running_var": 1} {
+		if mean, std, _ := moments(st[name].F); mean != want || std != 0 {
+			t.Errorf("%s is %v±%v, expected %v", name, mean, std, want)
+		}
+	}
+}
+
+func TestSeedDecidesTheBits(t *testing.T) {
+	g := train(t, references()["mlp-sgd"].spec, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	a, b, c := fresh(g, 1), fresh(g, 1), fresh(g, 2)
+	for _, name := range []string{"layers.0.weight", "layers.0.bias", "layers.1.weight"} {
+		if !slices.Equal(a[name].F, b[name].F) {
+			t.Errorf("%s differs for one seed", name)
+		}
+		if slices.Equal(a[name].F, c[name].F) {
+			t.Errorf("%s is the same for two seeds", name)
+		}
+	}
+	if slices.Equal(a["layers.0.weight"].F[:16], a["layers.1.weight"].F[:16]) {
+		t.Error("two weights have the same numbers")
+	}
+}
+
+func TestFillRefusesAnotherSize(t *testing.T) {
+	defer func() {
+		if msg, _ := recover().(string); !strings.HasPrefix(msg, "BUG: ") {
+			t.Errorf("got panic %q", msg)
+		}
+	}()
+	models.Fill(&graph.Value{Name: "w", Meta: shape.F32(3)}, 1, make([]byte, 8))
+}

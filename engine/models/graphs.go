@@ -1,0 +1,84 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func newContext(name string, s Spec, microbatches, microbatch int) *context {
+	return &context{
+		b: graph.NewBuilder(name, microbatches), spec: s, types: types, microbatch: microbatch,
+		byName: map[string]*graph.Value{}, named: map[string]bool{},
+	}
+}
+
+// Train builds the graph of a training step: one microbatch forward and
+// backward, and the update. Errors name the layer and its config line.
+func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
+	c := newContext("train", s, z.Microbatches, z.Microbatch)
+	c.training, c.batch = true, z.Batch
+	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})
+	logits := c.forward()
+	if err := c.checkRoom(z.Room); err != nil {
+		return nil, err
+	}
+	loss, correct := c.loss(logits)
+	terms := z.Batch * s.Terms()
+	optim.Append(c.b, o, loss, c.step, c.vars, terms)
+	finishStep(c, z, loss, correct, terms)
+	return c.b.Graph()
+}
+
+// Eval builds the graph that adds a batch's loss and right answers to the
+// variables [EvalLoss] and [EvalCorrect].
+func Eval(s Spec, microbatch int) (*graph.Graph, error) {
+	c := newContext("eval", s, 1, microbatch)
+	loss, correct := c.loss(c.forward())
+	defer c.b.InPhase(graph.Update)()
+	addTo(c, EvalLoss, loss)
+	if correct != nil {
+		addTo(c, EvalCorrect, correct)
+	}
+	return c.b.Graph()
+}
+
+// Predict builds the graph whose output [PredictOutput] is the model's answer:
+// probabilities for classes, numbers otherwise.
+func Predict(s Spec, microbatch int) (*graph.Graph, error) {
+	c := newContext("predict", s, 1, microbatch)
+	logits := c.forward()
+	c.b.Output(PredictOutput, c.answer(logits))
+	return c.b.Graph()
+}
+
+// finishStep appends the rest of a step: running statistics, the rings that
+// collect its loss, and its counter.
+func finishStep(c *context, z Size, loss, correct *graph.Value, terms int) {
+	if c.b.Err() != nil {
+		return
+	}
+	defer c.b.InPhase(graph.Update)()
+	for _, f := range c.updates {
+		f()
+	}
+	writeRing(c, LossRing, z.Ring, loss, terms)
+	if correct != nil {
+		writeRing(c, CorrectRing, z.Ring, correct, terms)
+	}
+	c.b.Assign(c.step, c.b.One(ops.Increment{}, c.step))
+}
+
+// writeRing writes the mean of x over terms into a ring, at the step's index.
+func writeRing(c *context, name string, length int, x *graph.Value, terms int) {
+	v := c.b.Var(name, shape.F32(max(1, length)), graph.Metric, graph.Init{})
+	x = c.b.Accumulate(x, ops.AddOp)
+	c.b.Assign(v, c.b.One(ops.RingWrite{Scale: 1 / float64(terms)}, v, c.step, x))
+}
+
+// addTo adds x to a metric variable.
+func addTo(c *context, name string, x *graph.Value) {
+	v := c.b.Var(name, shape.F32(), graph.Metric, graph.Init{})
+	c.b.Assign(v, ops.Add(c.b, v, x))
+}

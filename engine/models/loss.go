@@ -1,0 +1,77 @@
+package models
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// loss appends the loss of the model's output against the target. It gives the
+// loss summed over terms, and the number of right answers, which is nil for
+// regression.
+func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
+	if c.b.Err() != nil {
+		return logits, nil
+	}
+	defer c.b.In(c.lossLayer())()
+	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
+	if !c.comparable(logits) {
+		return logits, nil
+	}
+	switch c.spec.Loss {
+	case "cross_entropy":
+		loss = c.b.One(ops.CrossEntropy{}, logits, target)
+		correct = c.b.One(ops.Correct{}, logits, target)
+	case "mse":
+		loss = c.b.One(ops.MSE{}, logits, target)
+	case "bce":
+		loss = c.b.One(ops.BCE{}, logits, target)
+		correct = c.b.One(ops.BinaryCorrect{}, logits, target)
+	}
+	loss = c.b.One(ops.CheckFinite{}, loss)
+	return loss, correct
+}
+
+// lossLayer stands for the loss in errors and plans. It belongs to the last
+// block.
+func (c *context) lossLayer() *graph.Layer {
+	end := c.spec.Layers[len(c.spec.Layers)-1]
+	return &graph.Layer{Index: c.layers, Type: "loss", Name: c.spec.Loss, Block: c.lastBlock, Pos: end.Pos}
+}
+
+// comparable reports whether the loss is known and can compare the model's
+// output with the targets; if not, it fails.
+func (c *context) comparable(logits *graph.Value) bool {
+	out, target := sample(logits), c.spec.Target
+	given, wanted := out.Shape, "that shape"
+	classes := c.spec.Loss == "cross_entropy"
+	if classes {
+		given, wanted = given[:max(0, given.Rank()-1)], "that shape and, last, an axis of classes"
+	}
+	switch {
+	case !slices.Contains([]string{"cross_entropy", "mse", "bce"}, c.spec.Loss):
+		c.fail("no loss %q: there are cross_entropy, mse and bce", c.spec.Loss)
+	case classes != (target.DType == shape.Int32):
+		c.fail("the targets are %v: cross_entropy takes classes (i32), mse and bce take numbers (f32); choose the loss that fits", target)
+	case out.DType != shape.Float32, classes && out.Shape.Rank() == 0, !given.Equal(target.Shape):
+		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
+	case classes && out.Shape.Dim(-1) < c.spec.Classes:
+		c.fail("the model tells %d classes apart, the data has %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
+	default:
+		return true
+	}
+	return false
+}
+
+// answer turns logits into the output of a prediction.
+func (c *context) answer(logits *graph.Value) *graph.Value {
+	switch c.spec.Loss {
+	case "cross_entropy":
+		return ops.SoftmaxOf(c.b, logits)
+	case "bce":
+		return ops.Sigmoid(c.b, logits)
+	}
+	return logits
+}

@@ -1,0 +1,82 @@
+package models
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// layerType is a type of layer: the input it accepts, and a function that
+// appends the nodes of one such layer to x and gives its output.
+type layerType struct {
+	takes intake
+	build func(c *context, l *Layer, x *graph.Value) *graph.Value
+}
+
+// forward appends the model and gives its output.
+func (c *context) forward() *graph.Value {
+	if len(c.spec.Layers) == 0 {
+		c.fail("the model has no layers: list at least one")
+	}
+	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
+	return c.stack(c.spec.Layers, "", x)
+}
+
+// stack applies layers in order. block is the top-level layer that they are in;
+// "" for top-level layers.
+func (c *context) stack(layers []Layer, block string, x *graph.Value) *graph.Value {
+	for i := range layers {
+		if c.b.Err() != nil {
+			return x
+		}
+		x = c.layer(&layers[i], block, x)
+	}
+	return x
+}
+
+// layer applies one layer.
+func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
+	ref := &graph.Layer{Index: c.layers, Type: l.Type, Name: l.Name, Pos: l.Pos}
+	c.layers++
+	if ref.Name == "" {
+		ref.Name = fmt.Sprintf("%s%d", l.Type, ref.Index)
+	}
+	switch {
+	case block != "":
+		ref.Block = block
+	case l.Block != "":
+		ref.Block = l.Block
+	default:
+		ref.Block = ref.Name
+	}
+	c.lastBlock = ref.Block
+	defer c.b.In(ref)()
+	t, ok := c.types[l.Type]
+	switch {
+	case !ok:
+		c.fail("no layer type %q: there are %s", l.Type, listed(c.types))
+	case c.named[ref.Name]:
+		c.fail("another layer has that name: give each its own")
+	case c.accepts(t.takes, x.Meta):
+		c.named[ref.Name] = true
+		return t.build(c, l, x)
+	}
+	return x
+}
+
+// body applies the layers inside the layer l.
+func (c *context) body(l *Layer, x *graph.Value) *graph.Value {
+	if len(l.Body) == 0 {
+		c.fail("it has no layers: list at least one")
+		return x
+	}
+	return c.stack(l.Body, c.b.Layer().Block, x)
+}
+
+// listed is the names of a table in alphabetical order.
+func listed[T any](table map[string]T) string {
+	return strings.Join(slices.Sorted(maps.Keys(table)), ", ")
+}
