@@ -5,24 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // A format opens the data of one source.
 type format struct {
-	open func(context.Context, Spec) (*Dataset, error)
+	source string
+	open   func(context.Context, Spec) (*Dataset, error)
 	// inputs reads the inputs at a path, a table for each shape of sample.
 	inputs func(context.Context, Spec, *Info, string) ([]*table, error)
 }
 
-// formats are the formats of [Sources].
-var formats = map[string]format{
-	"digits":  {openDigits, oneTable(digitsInputs)},
-	"mnist":   {openMNIST, oneTable(mnistInputs)},
-	"csv":     {openCSV, oneTable(csvInputs)},
-	"text":    {openText, textInputs},
-	"tensors": {openTensors, oneTable(tensorsInputs)},
+// formats lists the formats, one for each source.
+var formats = []format{
+	{"digits", openDigits, oneTable(digitsInputs)},
+	{"mnist", openMNIST, oneTable(mnistInputs)},
+	{"csv", openCSV, oneTable(csvInputs)},
+	{"text", openText, textInputs},
+	{"tensors", openTensors, oneTable(tensorsInputs)},
+}
+
+// Sources lists the valid values of Spec.Source.
+func Sources() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.source
+	}
+	return names
+}
+
+// formatOf gives the format of a spec that can be followed.
+func formatOf(s Spec) (format, error) {
+	for _, f := range formats {
+		if f.source == s.Source {
+			return f, s.check()
+		}
+	}
+	return format{}, fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(Sources(), ", "))
 }
 
 // oneTable adapts a format whose samples have one shape.
@@ -36,10 +57,11 @@ func oneTable(f func(context.Context, Spec, *Info, string) (*table, error)) func
 // Open reads the data that s describes. It blocks; ctx can end it early. The
 // data stays in memory as long as the Dataset is referenced.
 func Open(ctx context.Context, s Spec) (*Dataset, error) {
-	if err := s.check(); err != nil {
+	f, err := formatOf(s)
+	if err != nil {
 		return nil, err
 	}
-	ds, err := formats[s.Source].open(ctx, s)
+	ds, err := f.open(ctx, s)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %s", err, s.pathAdvice())
 	}
@@ -79,10 +101,11 @@ func (ds *Dataset) follow(s Spec) error {
 // scaling, vocabulary and shapes apply. Each part holds samples of one shape;
 // the last window of a text has a part of its own if it is shorter.
 func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, error) {
-	if err := s.check(); err != nil {
+	f, err := formatOf(s)
+	if err != nil {
 		return nil, err
 	}
-	ts, err := formats[s.Source].inputs(ctx, s, info, path)
+	ts, err := f.inputs(ctx, s, info, path)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -122,11 +121,4 @@ func openOne(ctx context.Context, s Spec, info *Info, path string) (*Part, error
 		return nil, fmt.Errorf("%d parts", len(parts))
 	}
 	return parts[0], nil
-}
-
-// TestSources: each source that Spec lists has a format.
-func TestSources(t *testing.T) {
-	if got := slices.Sorted(maps.Keys(formats)); !slices.Equal(got, slices.Sorted(slices.Values(Sources()))) {
-		t.Errorf("there are formats for %v, and sources %v", got, Sources())
-	}
 }
