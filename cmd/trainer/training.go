@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 	"github.com/berth-ml/berth/configs"
 )
@@ -24,6 +25,7 @@ var started = time.Now()
 type training struct {
 	options berth.TrainOptions
 	quiet   bool
+	note    string // printed first
 	stop    *signals.Stop
 }
 
@@ -31,26 +33,42 @@ type training struct {
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	t := &training{stop: stop}
 	o := &t.options
-	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after this many steps, counted from the run's beginning")
-	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this time is over, such as 55m, and exit with 75")
-	c.Flags().StringVar(&o.Report, "report", "", "write the report to this file, too; replaces it")
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
+	c.Flags().StringVar(&o.Report, "report", "", "write the report to `FILE`, too; replaces it")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if between epochs anything but the batch is copied in, or anything comes out unasked")
-	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into this folder")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }
 
-// check refuses flags that exclude each other, and numbers out of range.
+// place chooses the run folder for a run of that name that begins, or for what
+// --fresh or --resume ask for.
+func (t *training) place(name string, m runs.Mode) error {
+	o := &t.options
+	switch {
+	case m != runs.Begin && o.Fresh:
+		return cli.Usagef("--resume and --fresh exclude each other; give one")
+	case m == runs.Resume && o.Init != "":
+		return cli.Usagef("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
+	case o.AllowChanged && m == runs.Begin:
+		return cli.Usagef("--allow-changed is for --resume; give both, or neither")
+	case o.Fresh:
+		m = runs.Fresh
+	}
+	f, err := runs.ChooseFolder(o.Dir, name, m)
+	o.Dir, o.Resume, t.note = f.Dir, f.Resume, f.Note
+	if o.Resume {
+		o.Init = "" // given for a run that begins
+	}
+	return err
+}
+
+// check refuses numbers out of range.
 func (t *training) check() error {
 	o := &t.options
 	switch {
-	case o.Resume && o.Fresh:
-		return cli.Usagef("--resume and --fresh exclude each other; give one")
-	case o.Resume && o.Init != "":
-		return cli.Usagef("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
-	case o.AllowChanged && !o.Resume:
-		return cli.Usagef("--allow-changed is for --resume; give both, or neither")
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
@@ -72,6 +90,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	out = console.NewProgress(out, func(err error) {
 		fmt.Fprintf(notes, "standard output: %v: printing ends, the run goes on\n", err)
 	})
+	if t.note != "" {
+		fmt.Fprintln(out, t.note)
+	}
 	done := progress.Wait(ctx, notes, "planning")
 	run, err := openInTime(ctx, cfg, o)
 	done()

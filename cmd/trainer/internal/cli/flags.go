@@ -18,7 +18,7 @@ func FlagError(c *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &bad):
 		f := bad.GetFlag()
-		err = fmt.Errorf("--%s %s: expected %s", f.Name, bad.GetValue(), expected(f.Value.Type()))
+		err = fmt.Errorf("--%s %s: expected %s", f.Name, bad.GetValue(), expected(f.Value))
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
 		if meant := meantBy(c, name); meant != "" {
@@ -28,9 +28,12 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
-// expected words the values of a flag's type.
-func expected(kind string) string {
-	switch kind {
+// expected words the values that a flag takes: by itself, or by its type.
+func expected(v pflag.Value) string {
+	if own, ok := v.(interface{ Expected() string }); ok {
+		return own.Expected()
+	}
+	switch v.Type() {
 	case "int":
 		return "a whole number"
 	case "uint64":
@@ -42,7 +45,7 @@ func expected(kind string) string {
 	case "bool":
 		return "true or false"
 	}
-	return kind
+	return v.Type()
 }
 
 // meantBy names the flag or the config's key that an unknown flag of c may
