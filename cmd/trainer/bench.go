@@ -22,19 +22,19 @@ func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench [NAME...]",
 		Short: "Measure how fast this machine trains",
-		Long: "Train workloads on fixed random batches and print time per step, throughput, the model's\n" +
-			"arithmetic as a share of this machine's measured matrix product, allocations and memory.\n" +
-			"Rates follow from the median step; arena and resident memory are peaks. Without names, those\n" +
-			"of a few milliseconds a step are measured: " + strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Long: "Train workloads on fixed random batches. Prints time per step, throughput, the share of this machine's measured\n" +
+			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
+			"arena and resident memory are peaks. Without names, it measures the workloads of a few milliseconds a step:\n" +
+			strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
 	}
 	var o bench.RunOptions
-	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least this long")
-	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("worker threads, at most %d; 0 means all cores", configs.MaxThreads))
-	c.Flags().StringVar(&o.Devices, "devices", "cpu", "devices to use: cpu, or cpu:2 for two stages")
+	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
+	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("worker threads, at most %d; 0: one for each core", configs.MaxThreads))
+	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
-	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "what backward computes again to save memory: none, cheap or block")
-	c.Flags().StringVar(&o.Precision, "precision", "float32", "float32, or bf16 for the products of dense layers and of attention's projections")
+	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {

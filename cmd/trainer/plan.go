@@ -17,15 +17,16 @@ import (
 
 func planCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "plan CONFIG|NAME",
-		Short:   "Show how a model is split before anything runs",
-		Long:    "Print, per stage: its device, layers, parameters, arithmetic, bytes in and out, and peak memory by usage; then the schedule.",
+		Use:   "plan CONFIG|NAME",
+		Short: "Show how a model is split before anything runs",
+		Long: "Print for each stage its device, layers, parameters, arithmetic, bytes in and out, and peak memory by usage; then the\n" +
+			"schedule. Nothing is trained, and no run folder is made.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}
 	cf := runs.AddConfigFlags(c)
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
-	clusters := c.Flags().Bool("clusters", false, "print which ops each segment computes together, and why others are apart")
+	clusters := c.Flags().Bool("clusters", false, "print the ops that each segment computes in one pass, and why others are not")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *dot && *clusters {
 			return cli.Usagef("--dot and --clusters exclude each other; give one")

@@ -28,8 +28,8 @@ func predictCommand() *cobra.Command {
 		Args:    cli.ArgsBetween(1, 2),
 	}
 	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
-	given := c.Flags().String("format", "", "jsonl or csv (default: by --out's suffix, jsonl without one)")
-	file := c.Flags().String("out", "", "write to this file, and replace it once all answers are there (default: standard output)")
+	given := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
+	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *file == "" && console.Closed(c.OutOrStdout()) {
 			return errors.New("standard output is closed: the answers would be lost; give --out FILE")

@@ -19,7 +19,7 @@ func diffCommand() *cobra.Command {
 			"the number of elements that differ and the largest difference. Exits with 1 if anything differs.",
 		Example: "  trainer checkpoints diff runs/digits 2 3\n  trainer checkpoints diff runs/a 5 5 --with runs/b", Args: cli.Args(3),
 	}
-	with := c.Flags().String("with", "", "the run that has B (default: RUN)")
+	with := c.Flags().String("with", "", "the `RUN` that has B (default: the run that has A)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		other := *with
 		if other == "" {

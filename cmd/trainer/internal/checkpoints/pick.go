@@ -15,7 +15,7 @@ import (
 // addPickFlags gives c the flags that choose a checkpoint.
 func addPickFlags(c *cobra.Command) *berth.Weights {
 	w := &berth.Weights{}
-	c.Flags().Uint64Var(&w.ID, "id", 0, "the checkpoint with this ID (default: the newest)")
+	c.Flags().Uint64Var(&w.ID, "id", 0, "the checkpoint with this `ID` (default: the newest)")
 	c.Flags().BoolVar(&w.Best, "best", false, "the best checkpoint")
 	return w
 }

@@ -20,9 +20,9 @@ func pruneCommand() *cobra.Command {
 		Example: "  trainer checkpoints prune runs/digits --last 1 --best 1", Args: cli.Args(1),
 	}
 	var k checkpoint.Keep
-	c.Flags().IntVar(&k.Last, "last", 0, "keep this many of the newest, at least 1")
-	c.Flags().IntVar(&k.Best, "best", 0, "keep this many of the best; 0: none")
-	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of this; 0: none")
+	c.Flags().IntVar(&k.Last, "last", 0, "keep the `N` newest, at least 1")
+	c.Flags().IntVar(&k.Best, "best", 0, "keep the `N` best; 0: none")
+	c.Flags().IntVar(&k.Every, "every", 0, "keep those at steps that are multiples of `N`; 0: none")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkKeep(c.Flags(), k); err != nil {
 			return err

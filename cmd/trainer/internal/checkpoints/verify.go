@@ -15,7 +15,7 @@ func verifyCommand() *cobra.Command {
 		Use: "verify RUN", Short: "Read every byte of the checkpoints and check it",
 		Example: "  trainer checkpoints verify runs/digits", Args: cli.Args(1),
 	}
-	id := c.Flags().Uint64("id", 0, "only the checkpoint with this ID")
+	id := c.Flags().Uint64("id", 0, "only the checkpoint with this `ID`")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return reading(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
 	}

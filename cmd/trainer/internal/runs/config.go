@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -27,12 +28,16 @@ type ConfigFlags struct {
 // AddConfigFlags gives c those flags.
 func AddConfigFlags(c *cobra.Command) *ConfigFlags {
 	f := &ConfigFlags{values: map[string]*string{}}
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: --set train.batch=64 (repeatable)")
+	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config, such as train.batch=64: `KEY=VALUE`; may be given again for other keys")
 	for _, flag := range configs.Flags() {
-		f.values[flag.Name] = c.Flags().String(flag.Name, "", flag.Usage)
+		f.values[flag.Name] = c.Flags().String(flag.Name, "", plain(flag.Usage))
 	}
 	return f
 }
+
+// plain is a text of docs/config.md without its marks of code, which a flag's
+// usage would take for the name of its value.
+func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // Load reads a config file, or a shipped config by name. Environment variables
 // and flags win over it.

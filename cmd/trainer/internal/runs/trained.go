@@ -22,9 +22,9 @@ type WeightFlags struct {
 // AddWeightFlags gives c those flags.
 func AddWeightFlags(c *cobra.Command) *WeightFlags {
 	f := &WeightFlags{}
-	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint, not the newest")
-	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this ID, not the newest")
-	c.Flags().StringVar(&f.init, "init", "", "use FILE.safetensors[:PREFIX] in place of a checkpoint")
+	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint by checkpoint.best's metric, not the newest")
+	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this `ID`, not the newest")
+	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, not of a checkpoint")
 	return f
 }
 
@@ -42,8 +42,8 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// OpenTrained opens the run in a folder to use what was trained. The caller
-// closes it.
+// OpenTrained opens the run in a folder to use what was trained, and says on
+// standard error which weights that are. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
@@ -56,10 +56,28 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
 	t, err := berth.OpenTrained(c.Context(), cfg, w)
 	done()
-	if err == nil {
-		TellSkipped(c, t.Used().Skipped)
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	TellSkipped(c, t.Used().Skipped)
+	fmt.Fprintln(c.ErrOrStderr(), usedText(t.Used(), wf.id != 0))
+	return t, nil
+}
+
+// usedText says which weights are used and, unless they were chosen, that
+// others are better.
+func usedText(u berth.Used, chosen bool) string {
+	if u.ID == 0 {
+		return "using the weights of " + u.File
+	}
+	used := fmt.Sprintf("using checkpoint %d of step %d", u.ID, u.Step)
+	switch {
+	case u.Best:
+		return used + ", the best"
+	case u.BestID != 0 && !chosen:
+		return fmt.Sprintf("%s; the best is checkpoint %d: --best uses it", used, u.BestID)
+	}
+	return used
 }
 
 // TellSkipped warns of checkpoints that are not whole, and were passed over.
