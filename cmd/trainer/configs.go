@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,27 +21,11 @@ func configsCommand() *cobra.Command {
 	c.AddCommand(
 		&cobra.Command{
 			Use: "list", Short: "List the shipped configs", Example: "  trainer configs list", Args: cli.Args(0),
-			RunE: func(c *cobra.Command, _ []string) error {
-				for _, name := range configs.Names() {
-					text, err := configs.Source(name)
-					if err != nil {
-						return err
-					}
-					fmt.Fprintf(c.OutOrStdout(), "%-14s %s\n", name, firstComment(string(text)))
-				}
-				return nil
-			},
+			RunE: func(c *cobra.Command, _ []string) error { return listConfigs(c.OutOrStdout()) },
 		},
 		&cobra.Command{
 			Use: "show NAME", Short: "Print a shipped config", Example: "  trainer configs show digits", Args: cli.Args(1),
-			RunE: func(c *cobra.Command, args []string) error {
-				text, err := configs.Source(args[0])
-				if err != nil {
-					return cli.Usage(err)
-				}
-				_, err = c.OutOrStdout().Write(text)
-				return err
-			},
+			RunE: func(c *cobra.Command, args []string) error { return showConfig(c.OutOrStdout(), args[0]) },
 		},
 		&cobra.Command{
 			Use: "reference", Short: "Print every key that a config may have", Example: "  trainer configs reference", Args: cli.Args(0),
@@ -52,7 +37,30 @@ func configsCommand() *cobra.Command {
 	return c
 }
 
-// firstComment is the sentence that a shipped config begins with.
+// listConfigs prints each shipped config's name and first sentence.
+func listConfigs(w io.Writer) error {
+	for _, name := range configs.Names() {
+		text, err := configs.Source(name)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%-14s %s\n", name, firstComment(string(text))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showConfig(w io.Writer, name string) error {
+	text, err := configs.Source(name)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// firstComment is the first sentence of the comment that a config begins with.
 func firstComment(text string) string {
 	var words []string
 	for line := range strings.Lines(text) {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -15,7 +16,7 @@ import (
 func devicesCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "devices",
-		Short:   "List the kinds of devices and what each offers",
+		Short:   "List the kinds of devices: threads, memory, copies, description",
 		Example: "  trainer devices",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -23,20 +24,20 @@ func devicesCommand() *cobra.Command {
 			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
 			var errs []error
 			for _, kind := range device.Kinds() {
-				devs, err := device.Open(kind, device.OpenOptions{Count: 1})
-				if err != nil {
-					errs = append(errs, err)
-					continue
-				}
-				for _, d := range devs {
-					s := d.Spec()
-					fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, text.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
-					if err := d.Close(); err != nil {
-						return err
-					}
-				}
+				errs = append(errs, printKind(w, kind))
 			}
 			return errors.Join(append(errs, w.Flush())...)
 		},
 	}
+}
+
+// printKind prints the row of a kind's first device.
+func printKind(w io.Writer, kind string) error {
+	devs, err := device.Open(kind, device.OpenOptions{Count: 1})
+	if err != nil {
+		return err
+	}
+	s := devs[0].Spec()
+	fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, text.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
+	return devs[0].Close()
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the commands of the scripts and of TestKills out of this
-// binary: trainer, and unprivileged, which is trainer for whom permissions
-// count.
+// TestMain makes this binary the programs that scripts and tests run: trainer,
+// and unprivileged, which is trainer run by a user without root's rights.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"trainer": main, "unprivileged": unprivileged})
 }

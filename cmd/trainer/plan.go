@@ -42,25 +42,31 @@ func planCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		if *dot {
-			fmt.Fprintln(c.OutOrStdout(), run.Plan.DOT())
-			return nil
+		switch out := c.OutOrStdout(); {
+		case *dot:
+			fmt.Fprintln(out, run.Plan.DOT())
+		case *clusters:
+			printClusters(out, run.Plan)
+		default:
+			return printPlan(out, run)
 		}
-		if *clusters {
-			printClusters(c.OutOrStdout(), run.Plan)
-			return nil
-		}
-		s, err := run.Schedule()
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(c.OutOrStdout(), "%s\n%s", run.Plan.Table(), s)
 		return nil
 	}
 	return c
 }
 
-// printClusters prints each segment's clusters, as a device fuses them.
+// printPlan prints the stages and the schedule.
+func printPlan(w io.Writer, run *berth.Run) error {
+	s, err := run.Schedule()
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n%s", run.Plan.Table(), s)
+	return err
+}
+
+// printClusters prints each segment's clusters: the ops that a device computes
+// in one pass.
 func printClusters(w io.Writer, p *partition.Plan) {
 	for i := range p.Segments {
 		s := &p.Segments[i]

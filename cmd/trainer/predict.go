@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
@@ -28,34 +29,40 @@ func predictCommand() *cobra.Command {
 		Args:    cli.ArgsBetween(1, 2),
 	}
 	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
-	given := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
+	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
 	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if *file == "" && console.Closed(c.OutOrStdout()) {
-			return errors.New("standard output is closed: the answers would be lost; give --out FILE")
+			return errors.New("standard output is closed: the answers would be lost; give --out FILE (/dev/null to discard them)")
 		}
 		run, err := runs.OpenTrained(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		path := ""
+		samples := ""
 		if len(args) == 2 {
-			path = args[1]
+			samples = args[1]
 		}
-		if err := checkOut(*file, append(run.Reads(), path)); err != nil {
-			return err
-		}
-		format, err := answerFormat(*given, *file)
-		if err != nil {
-			return err
-		}
-		return output(c.OutOrStdout(), *file, func(w io.Writer) error {
-			_, err := run.Predict(c.Context(), path, answerWriter(format, w, run.Info()))
-			return err
-		})
+		return answer(c, run, samples, *file, *format)
 	}
 	return c
+}
+
+// answer writes a run's answers for the samples of a file, or for the
+// validation part (""), to the file out or standard output.
+func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) error {
+	if err := checkOut(out, append(run.Reads(), samples)); err != nil {
+		return err
+	}
+	format, err := answerFormat(format, out)
+	if err != nil {
+		return err
+	}
+	return output(c.OutOrStdout(), out, func(w io.Writer) error {
+		_, err := run.Predict(c.Context(), samples, answerWriter(format, w, run.Info()))
+		return err
+	})
 }
 
 // checkOut refuses a file that is read meanwhile, or that cannot be written.

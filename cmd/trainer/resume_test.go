@@ -17,8 +17,8 @@ import (
 // killsVariable says how often TestKills kills, where that is not the default.
 const killsVariable = "BERTH_KILLS"
 
-// killed trains with mid-epoch checkpoints, dropout and two stages' worth of
-// state: whatever a resume must restore.
+// killed trains with checkpoints within epochs, dropout and an optimizer with
+// state: all that a resume must restore.
 const killed = `
 data: {source: digits}
 model:
@@ -32,9 +32,9 @@ checkpoint: {every: 7, keep: {last: 2}}
 optimizer: {name: adamw, lr: 0.002}
 `
 
-// TestKills kills a training at random moments, resumes it, kills it again, and
-// wants the weights of the run that nobody killed, again and again until it
-// has killed often enough. BERTH_KILLS=500 makes it long.
+// TestKills kills a training at random moments and resumes it until it is
+// finished. Its weights must be those of a run that nobody killed. It repeats
+// that until it has killed often enough: BERTH_KILLS=500 makes it long.
 func TestKills(t *testing.T) {
 	kills := 12
 	if testing.Short() {

@@ -27,7 +27,7 @@ import (
 	"github.com/berth-ml/berth/engine/safetensors"
 )
 
-// scriptCommands are what the scripts have beyond testscript's own.
+// scriptCommands are the commands that scripts have beyond testscript's own.
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"exits":    exits,
 	"stopping": stopping,
@@ -201,8 +201,8 @@ func referenceLosses(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// damage RUN breaks the contents of the newest checkpoint: it is cut into
-// chunks under their hashes, so that one of its own chunks has to be found.
+// damage RUN breaks the contents of the newest checkpoint. The file holds them
+// in chunks: it searches the file for the bytes that one of them begins with.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: damage RUN")
@@ -235,8 +235,8 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, data, 0o644))
 }
 
-// spoil FILE puts noise into a checkpoint file's list of free pages, which is
-// none of a checkpoint's contents.
+// spoil FILE puts noise into a checkpoint file's list of free pages, which
+// belongs to no checkpoint.
 func spoil(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: spoil FILE")
@@ -257,8 +257,8 @@ func spoil(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(path, data, 0o644))
 }
 
-// format FILE N makes a checkpoint file one of another format version: it
-// writes that record anew, as docs/checkpoint-format.md says.
+// format FILE N gives a checkpoint file the format version N: it rewrites the
+// record that docs/checkpoint-format.md describes.
 func format(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: format FILE N")

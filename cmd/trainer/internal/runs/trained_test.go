@@ -1,0 +1,25 @@
+package runs
+
+import (
+	"testing"
+
+	"github.com/berth-ml/berth"
+)
+
+func TestUsedText(t *testing.T) {
+	for _, c := range []struct {
+		used   berth.Used
+		chosen bool
+		want   string
+	}{
+		{berth.Used{ID: 3, Step: 90, Best: true, BestID: 3}, false, "using checkpoint 3 of step 90, the best"},
+		{berth.Used{ID: 3, Step: 90, BestID: 2}, false, "using checkpoint 3 of step 90; the best is checkpoint 2: --best uses it"},
+		{berth.Used{ID: 3, Step: 90, BestID: 2}, true, "using checkpoint 3 of step 90"},
+		{berth.Used{ID: 3, Step: 90}, false, "using checkpoint 3 of step 90"},
+		{berth.Used{File: "w.safetensors"}, false, "using the weights of w.safetensors"},
+	} {
+		if got := usedText(c.used, c.chosen); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.used, got, c.want)
+		}
+	}
+}
