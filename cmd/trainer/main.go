@@ -30,12 +30,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	cmd.SetOut(out)
 	cmd.SetErr(errs)
 	err := cmd.ExecuteContext(ctx)
-	if err == nil && out.Err() != nil {
-		err = fmt.Errorf("standard output: %w", out.Err())
+	if lost := out.Err(); lost != nil && (err == nil || errors.Is(err, lost)) {
+		err = fmt.Errorf("standard output: %w", console.Cause(lost))
 	}
 	code := cli.ExitCode(err)
 	switch {
-	case errors.Is(err, syscall.EPIPE) && errors.Is(out.Err(), syscall.EPIPE):
+	case out.Err() != nil && errors.Is(err, syscall.EPIPE):
 		return cli.ExitPipe // as when "| head" has seen enough: no error to print
 	case code == cli.ExitFailure && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "trainer: interrupted")

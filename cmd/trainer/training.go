@@ -88,7 +88,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 		out, notes = io.Discard, nil
 	}
 	out = console.NewProgress(out, func(err error) {
-		fmt.Fprintf(notes, "standard output: %v: printing ends, the run goes on\n", err)
+		fmt.Fprintf(notes, "standard output: %v: nothing more is printed there, the run is not affected\n", console.Cause(err))
 	})
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)

@@ -1,6 +1,10 @@
 package console
 
-import "io"
+import (
+	"errors"
+	"io"
+	"io/fs"
+)
 
 // Progress prints to a writer what may be lost. Its first failed write is its
 // last: later ones print nothing, and all report success. One goroutine uses it
@@ -30,6 +34,16 @@ func (p *Progress) Write(b []byte) (int, error) {
 		p.failed(err)
 	}
 	return len(b), nil
+}
+
+// Cause is the error of a failed write without the file's name, which for a
+// stream nobody gave.
+func Cause(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // unwrap is the writer below.
