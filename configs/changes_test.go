@@ -8,7 +8,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// A change of layers is told by their places.
+// A changed layer is named by its position.
 func TestChangesOfLayers(t *testing.T) {
 	const head = "data: digits\nmodel:\n  layers:\n    - flatten\n    - residual:\n        - {type: dense, units: 64}\n"
 	text := func(units string, more ...string) []byte {
@@ -37,7 +37,7 @@ func TestChangesOfLayers(t *testing.T) {
 	}
 }
 
-// Of many changes the first few are told, and how many more there are.
+// Of many changes, the first few are named and the others counted.
 func TestSummary(t *testing.T) {
 	list := make([]configs.Change, 9)
 	for i := range list {

@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/internal/golden"
 )
 
-// TestErrorMessages holds what is said about each broken config of
-// testdata/errors.in to testdata/errors.golden.
+// TestErrorMessages compares the messages about each broken config of
+// testdata/errors.in with testdata/errors.golden.
 func TestErrorMessages(t *testing.T) {
 	in, err := os.ReadFile("testdata/errors.in")
 	if err != nil {

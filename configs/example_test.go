@@ -31,17 +31,15 @@ func ExampleKeysNear() {
 	// [train.batch]
 }
 
-// Settings tell two runs apart, key by key.
-func ExampleConfig_Settings() {
-	text := []byte("data: digits\nmodel: {preset: mlp}\n")
-	a, _ := configs.Parse("mine.yaml", text, configs.Overlay{})
-	b, _ := configs.Parse("mine.yaml", text, configs.Overlay{Set: []string{"optimizer.lr=0.01"}})
-	before, _ := a.Settings()
-	after, _ := b.Settings()
-	for i := range before {
-		if before[i] != after[i] {
-			fmt.Println(before[i].Key, before[i].Value, "->", after[i].Value)
-		}
+// Two configs are compared key by key, over the keys that decide the numbers.
+func ExampleChanges() {
+	then := []byte("data: digits\nmodel: {preset: mlp}\n")
+	now := []byte("data: digits\nmodel: {preset: mlp}\noptimizer: {lr: 0.01}\ndevices: cpu:2\n")
+	changes, err := configs.Changes(then, now)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
-	// Output: optimizer.lr 0.001 -> 0.01
+	fmt.Println(configs.Summary(changes))
+	// Output: optimizer.lr was 0.001, is 0.01
 }

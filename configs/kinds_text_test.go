@@ -2,7 +2,7 @@ package configs
 
 import "testing"
 
-// A flag has no quotes that would make a tab of \t.
+// A flag gives the two characters \t, since it has no quotes to make a tab.
 func TestDelimiterAsATab(t *testing.T) {
 	const text = "data: {source: csv, path: a.csv}\nmodel: {preset: mlp, hidden: [4]}\n"
 	for set, want := range map[string]string{`\t`: "\t", ";": ";"} {

@@ -201,7 +201,7 @@ func (l *layering) hint(name string) string {
 	if near := KeysNear(name); len(near) > 0 {
 		return didYouMeanOneOf(near)
 	}
-	return "; `trainer configs show digits` prints what there is"
+	return "; `trainer configs reference` lists all keys"
 }
 
 // flags takes the flags that [Flags] lists.

@@ -71,7 +71,7 @@ func (v variant) reference(b *strings.Builder, selector, path string, free bool)
 
 // table writes a row for each key.
 func table(b *strings.Builder, keys []*key, path string, free bool) {
-	b.WriteString("\n| key | what it takes | default | meaning |\n|---|---|---|---|\n")
+	b.WriteString("\n| key | values | default | meaning |\n|---|---|---|---|\n")
 	for _, k := range keys {
 		expect, doc := k.kind.expect(), k.doc
 		if sub, ok := k.kind.(*section); ok {

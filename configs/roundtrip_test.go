@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawSection draws a mapping of the section's keys, each value one that its
-// kind takes; keys with a default are left out at random.
+// drawSection draws a mapping of the section's keys with valid values. Keys with
+// a default are left out at random.
 func drawSection(t *rapid.T, s *section, path string, depth int) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
 	choice := ""
@@ -89,7 +89,7 @@ func drawReal(t *rapid.T, r real, at string) float64 {
 	return v
 }
 
-// drawText draws words that YAML could take for something else.
+// drawText draws words that YAML could read as another type.
 func drawText(t *rapid.T, k text, at string) string {
 	words := []string{"true", "1", "-1", "null", "a b", "x: y", "# no", "~", "cpu:2", "*", "é", ";", "\t", "layers.0", "line\nline", "[", "0x10", "1e3", ""}
 	return rapid.SampledFrom(words).Filter(func(w string) bool {
@@ -108,7 +108,7 @@ func drawStages(t *rapid.T, at string) *yaml.Node {
 }
 
 // TestRoundTrip: a config drawn from the tables is either refused by a rule
-// over several keys, with a place and a key, or comes back from YAML equal.
+// over several keys, with a position and a key, or comes back from YAML equal.
 func TestRoundTrip(t *testing.T) {
 	good := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,7 +132,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzParse: no file and no setting makes Parse panic or hang, and what it
+// FuzzParse: no file and no override makes Parse panic or hang. A config that it
 // accepts comes back from YAML equal.
 func FuzzParse(f *testing.F) {
 	for _, name := range Names() {

@@ -163,7 +163,7 @@ func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string
 	}
 	for _, v := range s.variants {
 		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
-			return fmt.Sprintf("%s cannot stand beside %s; give one of the two", name, s.selector.name)
+			return fmt.Sprintf("%s and %s exclude each other; give one of the two", name, s.selector.name)
 		}
 	}
 	now := s.selector.name + " is " + choice

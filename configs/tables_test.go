@@ -2,7 +2,7 @@ package configs
 
 import "testing"
 
-// TestTables holds the tables to what the code that reads them relies on.
+// TestTables checks the rules that the readers of the tables rely on.
 func TestTables(t *testing.T) {
 	seen := map[*section]bool{}
 	var check func(s *section, at string)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestIdentity: what decides the numbers changes it, nothing else does.
+// TestIdentity: keys that decide the numbers change it, free keys do not.
 func TestIdentity(t *testing.T) {
 	identity := func(set ...string) []byte {
 		id, err := parse(t, small, Overlay{Set: set}).Identity()

@@ -109,8 +109,7 @@ func TestCSVErrors(t *testing.T) {
 	}
 }
 
-// Scaling is fitted on the training part alone, and prediction reuses it.
-// A loss of 0 and 1 has no use for other targets.
+// Targets outside 0 to 1 are refused for a loss that needs them there.
 func TestUnitTargets(t *testing.T) {
 	header := npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1)}\n", 0)
 	dir := folder(t, map[string][]byte{"input.npy": append(header, 0, 0, 0, 0, 0, 0, 0, 0), "target.npy": append(header, shape.Bytes([]float32{1, -7})...)})

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Batch 3 of epoch 2 is read at once, without the batches before it.
+// Batch 3 of epoch 2 is read directly, without the batches before it.
 func Example() {
 	ds, err := datasets.Open(context.Background(), datasets.Spec{Source: "digits", Seed: 1})
 	if err != nil {

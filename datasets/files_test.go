@@ -30,7 +30,7 @@ func folder(t testing.TB, files map[string][]byte) string {
 	return dir
 }
 
-// A small gzip file that unpacks to much is refused before it is in memory.
+// A small gzip file that unpacks to much is refused before all of it is in memory.
 func TestUnpackLimit(t *testing.T) {
 	bomb := packed(make([]byte, unpackFloor+1))
 	if _, err := unpack("bomb.gz", bomb); !errors.Is(err, ErrFormat) {

@@ -22,7 +22,7 @@ func slotsFor(p *Part, count, batch int) [][][]byte {
 	return slots
 }
 
-// The loader hands out what Read gives, in order, over epochs, from any start.
+// The loader gives the batches of Read, in order, over epochs, from any start.
 func TestLoaderEqualsRead(t *testing.T) {
 	p, _ := numbered(t, 50, 1, Spec{Seed: 4})
 	for _, start := range []Cursor{{}, {0, 16}, {2, 49}, {1, 50}} {

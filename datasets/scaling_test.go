@@ -31,6 +31,7 @@ func TestScaledTarget(t *testing.T) {
 	}
 }
 
+// Scaling is measured on the training part alone, and prediction reuses it.
 func TestCSVStandardize(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("a,const,b,k\n")

@@ -83,8 +83,8 @@ func dropped(seed uint64) models.Spec {
 	}}
 }
 
-// masks are what layers a and b multiply samples [base, base+n) by; that of b
-// is 0 where a's is.
+// masks are the factors of layers a and b for samples [base, base+n). Those of b
+// are 0 where those of a are.
 func masks(t *testing.T, seed uint64, n, base, step int) (a, b []float64) {
 	t.Helper()
 	g := train(t, dropped(seed), adamW(), models.Size{Microbatch: n, Microbatches: 1, Batch: n})

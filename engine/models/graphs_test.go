@@ -25,8 +25,8 @@ func small() map[string]models.Spec {
 	}
 }
 
-// cut computes a step in microbatches of the sizes given, all but the last of
-// which are of full, and the last of tail; tail has the update.
+// cut computes a step in microbatches of the given sizes: the last by the graph
+// tail, which has the update, the others by the graph full.
 func cut(t *testing.T, st state, full, tail *graph.Graph, in state, sizes []int) {
 	t.Helper()
 	sums := make([]ref.Array, len(tail.Accums))
@@ -105,8 +105,8 @@ func compare(t *testing.T, got, want state) {
 	}
 }
 
-// TestGradientsOfMicrobatchesAddUp compares what the optimizer reads, before
-// it divides by roots.
+// TestGradientsOfMicrobatchesAddUp compares the gradients that the optimizer
+// reads: its own results are divided by roots.
 func TestGradientsOfMicrobatchesAddUp(t *testing.T) {
 	for name, s := range small() {
 		whole := train(t, s, adamW(), models.Size{Microbatch: 8, Microbatches: 1, Batch: 8})
@@ -157,8 +157,8 @@ func near(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// TestGraphsOfAllSizesAreOne: what the runtime keeps for a graph is looked up
-// by node and value, so both sizes must have the same.
+// TestGraphsOfAllSizesAreOne: the runtime finds state by node and value, so the
+// graphs of both sizes must have the same ones.
 func TestGraphsOfAllSizesAreOne(t *testing.T) {
 	specs := small()
 	for _, c := range cases() {

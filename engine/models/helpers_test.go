@@ -39,7 +39,7 @@ func train(t *testing.T, s models.Spec, o optim.Spec, z models.Size) *graph.Grap
 // state is the contents of variables by name.
 type state map[string]ref.Array
 
-// fresh is what variables hold at first.
+// fresh is the first contents of the variables.
 func fresh(g *graph.Graph, seed uint64) state {
 	st := state{}
 	for _, v := range g.Vars {
@@ -75,14 +75,14 @@ func (st state) run(t *testing.T, g *graph.Graph, in state, sums map[*graph.Valu
 	return vals
 }
 
-// assign ends a step.
+// assign gives the variables their new values.
 func (st state) assign(g *graph.Graph, vals map[*graph.Value]ref.Array) {
 	for _, a := range g.Assigns {
 		st[a.Var.Name] = vals[a.New]
 	}
 }
 
-// step is one of a single microbatch.
+// step computes a step of one microbatch.
 func (st state) step(t *testing.T, g *graph.Graph, in state) map[*graph.Value]ref.Array {
 	t.Helper()
 	vals := st.run(t, g, in, nil)
@@ -129,7 +129,7 @@ func open(t *testing.T, name string) file {
 	return file{t, f}
 }
 
-// array reads a tensor as what a value of that element type holds.
+// array reads a tensor as an array of that element type.
 func (f file) array(name string, d shape.DType) ref.Array {
 	f.t.Helper()
 	info, err := f.Lookup(name)
@@ -180,7 +180,7 @@ func noise(seed uint64, m shape.Meta) ref.Array {
 	return a
 }
 
-// batch puts a batch in front of a sample's metadata.
+// batch puts a batch dimension in front of a sample's metadata.
 func batch(n int, m shape.Meta) shape.Meta {
 	return shape.Meta{DType: m.DType, Shape: append(shape.Of(n), m.Shape...)}
 }

@@ -207,7 +207,7 @@ func moments(f []float64) (mean, std, largest float64) {
 	return mean, math.Sqrt(std), largest
 }
 
-// TestPrecisionIsThatOfAllProducts, of a step's gradients too.
+// TestPrecisionIsThatOfAllProducts: bf16 is that of the gradients' products too.
 func TestPrecisionIsThatOfAllProducts(t *testing.T) {
 	for name, layers := range map[string][]models.Layer{
 		"mlp": models.MLP([]int{8}, "relu", 4, graph.Pos{}),

@@ -27,7 +27,7 @@ func TestTermsAndAccuracy(t *testing.T) {
 	}
 }
 
-// What the data holds must fit the model before anything runs.
+// A model without room for the data's classes and tokens is refused when it is built.
 func TestModelsHaveRoomForTheData(t *testing.T) {
 	class := models.Spec{Input: shape.F32(4), Target: shape.I32(), Loss: "cross_entropy", Classes: 10, Layers: models.MLP(nil, "relu", 7, at)}
 	text := models.Spec{Input: shape.I32(3), Target: shape.I32(3), Loss: "cross_entropy", Tokens: 9,

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// layerCase is a layer, what goes in and what comes out of it, a sample each.
+// layerCase is a layer, with a sample of its input and of its output.
 type layerCase struct {
 	layer   models.Layer
 	in, out shape.Meta
@@ -61,7 +61,7 @@ func cases() []layerCase {
 		layerCase{models.Layer{Type: "sqrt"}, f(3), f(3)})
 }
 
-// around is a trainable model with the layer in it: what comes before gives
+// around is a trainable model with the layer in it. The layers before it give
 // positive numbers, so that any layer has a gradient.
 func around(c layerCase) models.Spec {
 	l := c.layer
@@ -125,7 +125,7 @@ func allTypes(t *testing.T) []string {
 	return strings.Split(list, ", ")
 }
 
-// mistake is a layer that cannot take an input, and what the error says.
+// mistake is a layer that cannot take an input, with the text of the error.
 type mistake struct {
 	layer models.Layer
 	in    shape.Meta
