@@ -17,42 +17,30 @@ import (
 // bytes become float32 among inputs and classes among targets.
 func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 	inName, outName := s.Tensors.names()
-	in, err := loadArray(ctx, s.Path, inName)
+	input, err := readColumn(ctx, s.Path, inName, "input")
 	if err != nil {
 		return nil, err
 	}
-	out, err := loadArray(ctx, s.Path, outName)
+	target, err := readColumn(ctx, s.Path, outName, "target")
 	if err != nil {
 		return nil, err
 	}
-	input, rows, err := in.column("input", in.dtype.Float() || in.dtype == safetensors.U8)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", s.Path, inName, err)
+	if input.rows != target.rows {
+		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, s.Path, input.rows, inName, target.rows, outName)
 	}
-	target, n, err := out.column("target", out.dtype.Float())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", s.Path, outName, err)
-	}
-	if rows != n {
-		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, s.Path, rows, inName, n, outName)
-	}
-	if s.UnitTarget && target.field.Meta.DType == shape.Float32 {
-		if err := unit(shape.View[float32](target.data), target.field.Meta.Elems()); err != nil {
-			return nil, fmt.Errorf("%w: %s: %q: %w", ErrFormat, s.Path, outName, err)
+	if m := &target.field.Meta; m.DType == shape.Float32 {
+		if s.UnitTarget {
+			if err := unit(shape.View[float32](target.data), m.Elems()); err != nil {
+				return nil, fmt.Errorf("%w: %s: %q: %w", ErrFormat, s.Path, outName, err)
+			}
+		}
+		if m.Shape.Rank() == 0 {
+			m.Shape = shape.Of(1)
 		}
 	}
-	if m := &target.field.Meta; m.DType == shape.Float32 && m.Shape.Rank() == 0 {
-		m.Shape = shape.Of(1)
-	}
-	t := &table{rows: rows, columns: []column{input, target}}
-	ds := &Dataset{Name: "tensors " + s.Path, Info: Info{Inputs: []Field{input.field}, Target: target.field}}
-	if ds.Info.Tokens, err = idCount(input); err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", s.Path, inName, err)
-	}
-	if ds.Info.Classes, err = idCount(target); err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", s.Path, outName, err)
-	}
-	ds.Info.Fingerprint = fingerprint(s, nil, t)
+	t := &table{rows: input.rows, columns: []column{input.column, target.column}}
+	ds := &Dataset{Name: "tensors " + s.Path, Info: Info{
+		Inputs: []Field{input.field}, Tokens: input.ids, Target: target.field, Classes: target.ids, Fingerprint: fingerprint(s, nil, t)}}
 	ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(ds.Info.Fingerprint, 1))
 	return ds, err
 }
@@ -63,15 +51,34 @@ func tensorsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, e
 	if strings.HasSuffix(path, ".npy") {
 		name = strings.TrimSuffix(filepath.Base(path), ".npy")
 	}
-	a, err := loadArray(ctx, path, name)
+	c, err := readColumn(ctx, path, name, "input")
 	if err != nil {
 		return nil, err
 	}
-	c, rows, err := a.column("input", a.dtype.Float() || a.dtype == safetensors.U8)
+	return &table{rows: c.rows, columns: []column{c.column}}, nil
+}
+
+// arrayColumn is a column that was an array.
+type arrayColumn struct {
+	column
+	rows int
+	ids  int // one more than the largest id of an int32 column; 0 for floats
+}
+
+// readColumn reads an array as the column of a field, input or target.
+func readColumn(ctx context.Context, path, name, field string) (c arrayColumn, err error) {
+	a, err := loadArray(ctx, path, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %q: %w", path, name, err)
+		return c, err
 	}
-	return &table{rows: rows, columns: []column{c}}, nil
+	float := a.dtype.Float() || field == "input" && a.dtype == safetensors.U8
+	if c.column, c.rows, err = a.column(field, float); err == nil {
+		c.ids, err = idCount(c.column)
+	}
+	if err != nil {
+		return c, fmt.Errorf("%s: %q: %w", path, name, err)
+	}
+	return c, nil
 }
 
 // names gives the names of the two arrays.

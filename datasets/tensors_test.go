@@ -2,6 +2,8 @@ package datasets
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -63,5 +65,20 @@ func TestTensorsErrors(t *testing.T) {
 		if _, err := Open(context.Background(), Spec{Source: "tensors", Path: c.path, Tensors: c.opt}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
+	}
+}
+
+// Ids begin at 0, among the samples to train on and among those to predict from.
+func TestTensorsRefuseNegativeIDs(t *testing.T) {
+	header := npy("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 1)}\n", 0)
+	good, bad := append(slices.Clone(header), shape.Bytes([]int32{0, 1})...), append(slices.Clone(header), shape.Bytes([]int32{3, -1})...)
+	dir := folder(t, map[string][]byte{"input.npy": good, "target.npy": bad, "ask.npy": bad})
+	const want = "element 1 is -1, but ids begin at 0"
+	if _, err := Open(t.Context(), Spec{Source: "tensors", Path: dir}); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+		t.Errorf("targets: %v, want %q", err, want)
+	}
+	info := &Info{Inputs: []Field{{"input", shape.I32(1)}}, Tokens: 4}
+	if _, err := OpenInputs(t.Context(), Spec{Source: "tensors", Path: dir}, info, filepath.Join(dir, "ask.npy")); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+		t.Errorf("inputs: %v, want %q", err, want)
 	}
 }
