@@ -223,7 +223,7 @@ func (a *attempt) fetch() (stream pause, err error) {
 func (a *attempt) follow() error {
 	m := a.m
 	waits := m.scratch.waits[:0]
-	holder, _ := a.s.(device.Holder)
+	delayer, _ := a.s.(device.WriteDelayer)
 	for i := range m.scratch.wants {
 		w := &m.scratch.wants[i]
 		if !w.c.ready.Done() {
@@ -240,8 +240,8 @@ func (a *attempt) follow() error {
 		for _, e := range w.c.readers {
 			switch {
 			case e.Done():
-			case holder != nil && e.Queue == copiesOut:
-				holder.Hold(w.c.buf, e)
+			case delayer != nil && e.Queue == copiesOut:
+				delayer.DelayWrite(w.c.buf, e)
 			default:
 				waits.add(e)
 			}

@@ -182,13 +182,13 @@ type Stream interface {
 	Close() error
 }
 
-// Holder is a Stream whose launches can wait for an event half-way.
-type Holder interface {
-	// Hold makes the next Launch wait for e, but only where it first writes b:
-	// what it does before, it does meanwhile, and it goes on also if e fails.
-	// Where it does not write b in place, it waits before it begins, as after
+// WriteDelayer is a Stream whose launches can wait for an event half-way.
+type WriteDelayer interface {
+	// DelayWrite makes the next Launch wait for e before it first overwrites b
+	// in place; it runs up to there meanwhile. A failure of e does not stop it.
+	// A launch that does not overwrite b waits before it begins, as after
 	// WaitFor.
-	Hold(b Buffer, e Event)
+	DelayWrite(b Buffer, e Event)
 }
 
 // Queue is what an Event refers to.

@@ -168,16 +168,16 @@ func bind(p *pool, c *fuse.Cluster) (host.Kernel, error) {
 // ScratchBytes is the kernel's.
 func (b *bound) ScratchBytes() int64 { return b.kernel.ScratchBytes() }
 
-// Keeps implements [host.Keeper].
-func (b *bound) Keeps() (input int, bytes int64, layout string) {
+// Packs implements [host.Packer].
+func (b *bound) Packs() (input int, bytes int64, layout string) {
 	if k, ok := b.kernel.(kernels.Keeper); ok {
 		return k.Keeps()
 	}
 	return 0, 0, ""
 }
 
-// Keep implements [host.Keeper].
-func (b *bound) Keep(memory []byte, made bool) { b.args.Cache, b.args.Cached = memory, made }
+// UsePacked implements [host.Packer].
+func (b *bound) UsePacked(memory []byte, valid bool) { b.args.Cache, b.args.Cached = memory, valid }
 
 // Run runs the kernel on the device's threads.
 func (b *bound) Run(in, out [][]byte, scratch []byte) error {

@@ -37,7 +37,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.De
 		{"CompileMistakes", testCompileMistakes},
 		{"Donation", testDonation},
 		{"DonationOrder", testDonationOrder},
-		{"Hold", testHold},
+		{"DelayWrite", testDelayWrite},
 		{"Update", testUpdate},
 		{"Scratch", testScratch},
 		{"Views", testViews},

@@ -8,34 +8,35 @@ import (
 // alignment of every block, in bytes: a cache line, and the widest vector.
 const alignment = 64
 
-// spread is how much more address space than its budget an arena reserves.
-// Address space is free; what it buys is that fragmentation does not make an
-// allocation fail that the budget allows.
+// spread is the address space of an arena, in budgets. Address space costs
+// nothing, and with plenty of it an allocation within the budget does not fail
+// because free memory lies in pieces.
 const spread = 4
 
-// span is a range of the arena, in bytes.
-type span struct{ off, size int64 }
+// block is a range of the arena, in bytes.
+type block struct{ off, size int64 }
 
 // arena hands out blocks of one mapping. It is not safe for concurrent use.
 //
-// A block is in use, cached (free, in the list of its exact size, its pages
-// kept) or part of a free span (its pages given back). Blocks in use and
-// cached ones together stay within the budget.
+// A block is in use; or cached, which is free with its pages kept, in the list
+// of its exact size; or part of a free range, its pages given back. Blocks in
+// use and cached blocks together stay within the budget.
 type arena struct {
-	mem    []byte // nil where memory is only counted
-	budget int64
-	held   int64 // bytes of the blocks in use and cached
-	cached map[int64][]int64
-	free   []span // by offset, merged
+	mem    []byte            // nil if memory is only counted
+	budget int64             // bytes
+	taken  int64             // bytes of blocks in use and cached
+	cached map[int64][]int64 // offsets by size
+	free   []block           // by offset; neighbours are merged
 }
 
-// newArena reserves address space for a budget; none unless mapped.
+// newArena reserves address space for a budget, or none if memory is only
+// counted.
 func newArena(budget int64, mapped bool) (*arena, error) {
 	a := &arena{budget: roundUp(budget, alignment), cached: map[int64][]int64{}}
 	size := a.budget * spread
 	if mapped {
 		mem, err := reserve(size)
-		if err != nil { // limited address space: do with what the budget needs
+		if err != nil { // address space is limited: make do with the budget
 			size = a.budget
 			mem, err = reserve(size)
 		}
@@ -45,11 +46,11 @@ func newArena(budget int64, mapped bool) (*arena, error) {
 		adviseHuge(mem)
 		a.mem = mem
 	}
-	a.free = []span{{0, size}}
+	a.free = []block{{0, size}}
 	return a, nil
 }
 
-// close unmaps the arena: no block may be touched afterwards.
+// close unmaps the arena. No block may be touched afterwards.
 func (a *arena) close() error {
 	if a.mem == nil {
 		return nil
@@ -59,7 +60,7 @@ func (a *arena) close() error {
 	return unmap(mem)
 }
 
-// bytes views a block; nil where memory is only counted.
+// bytes is the memory of a block; nil if memory is only counted.
 func (a *arena) bytes(off, size int64) []byte {
 	if a.mem == nil {
 		return nil
@@ -67,8 +68,8 @@ func (a *arena) bytes(off, size int64) []byte {
 	return a.mem[off : off+size : off+size]
 }
 
-// take finds a block of at least size bytes; it must be given back with the
-// same size. An empty block is at offset 0.
+// take finds a block of at least size bytes, with undefined contents. It must be
+// given back with the same size. An empty block is at offset 0.
 func (a *arena) take(size int64) (off int64, ok bool) {
 	size = roundUp(size, alignment)
 	if size == 0 {
@@ -79,7 +80,7 @@ func (a *arena) take(size int64) (off int64, ok bool) {
 		a.cached[size] = list[:len(list)-1]
 		return off, true
 	}
-	if a.held+size > a.budget {
+	if a.taken+size > a.budget {
 		a.flush()
 	}
 	if off, ok = a.carve(size); !ok {
@@ -87,7 +88,7 @@ func (a *arena) take(size int64) (off int64, ok bool) {
 		off, ok = a.carve(size)
 	}
 	if ok {
-		a.held += size
+		a.taken += size
 	}
 	return off, ok
 }
@@ -99,7 +100,7 @@ func (a *arena) give(off, size int64) {
 	}
 }
 
-// carve cuts size bytes from the smallest free span that has them.
+// carve cuts size bytes from the smallest free range that has them.
 func (a *arena) carve(size int64) (int64, bool) {
 	best := -1
 	for i, s := range a.free {
@@ -123,20 +124,20 @@ func (a *arena) carve(size int64) (int64, bool) {
 	return off, true
 }
 
-// flush gives the pages of cached blocks back and merges them with the free
-// spans.
+// flush gives the pages of all cached blocks back and merges the blocks with the
+// free ranges.
 func (a *arena) flush() {
 	for size, list := range a.cached {
 		for _, off := range list {
 			if a.mem != nil {
 				giveBackPages(a.mem, off, size)
 			}
-			a.held -= size
-			a.free = append(a.free, span{off, size})
+			a.taken -= size
+			a.free = append(a.free, block{off, size})
 		}
 		delete(a.cached, size)
 	}
-	slices.SortFunc(a.free, func(x, y span) int { return cmp.Compare(x.off, y.off) })
+	slices.SortFunc(a.free, func(x, y block) int { return cmp.Compare(x.off, y.off) })
 	merged := a.free[:0]
 	for _, s := range a.free {
 		if n := len(merged); n > 0 && merged[n-1].off+merged[n-1].size == s.off {

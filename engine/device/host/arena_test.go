@@ -16,11 +16,11 @@ func TestArenaRandom(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		type block struct {
+		type owned struct {
 			off, size int64
 			fill      byte
 		}
-		var blocks []block
+		var blocks []owned
 		used := int64(0)
 		for i := range rapid.IntRange(1, 200).Draw(rt, "operations") {
 			size := rapid.SampledFrom([]int64{0, 1, 64, 100, 1000, 4096, 5000, 20000, 60000}).Draw(rt, "size")
@@ -37,7 +37,7 @@ func TestArenaRandom(t *testing.T) {
 						rt.Fatalf("block [%d,%d) overlaps [%d,%d)", off, off+size, b.off, b.off+b.size)
 					}
 				}
-				b := block{off, size, byte(i + 1)}
+				b := owned{off, size, byte(i + 1)}
 				for j := range a.bytes(off, size) {
 					a.mem[off+int64(j)] = b.fill
 				}
@@ -53,16 +53,16 @@ func TestArenaRandom(t *testing.T) {
 				a.give(b.off, b.size)
 				blocks, used = append(blocks[:j], blocks[j+1:]...), used-roundUp(b.size, alignment)
 			}
-			if a.held > budget {
-				rt.Fatalf("%d bytes are held, over the budget of %d", a.held, budget)
+			if a.taken > budget {
+				rt.Fatalf("%d bytes are held, over the budget of %d", a.taken, budget)
 			}
 		}
 		for _, b := range blocks {
 			a.give(b.off, b.size)
 		}
 		a.flush()
-		if a.held != 0 || len(a.free) != 1 || a.free[0] != (span{0, budget * spread}) {
-			rt.Fatalf("at the end %d bytes are held and %v is free", a.held, a.free)
+		if a.taken != 0 || len(a.free) != 1 || a.free[0] != (block{0, budget * spread}) {
+			rt.Fatalf("at the end %d bytes are held and %v is free", a.taken, a.free)
 		}
 		if err := a.close(); err != nil {
 			rt.Fatal(err)
@@ -92,45 +92,4 @@ func TestArenaSteadyState(t *testing.T) {
 	if err := a.close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// TestLayoutRandom checks that storages whose lives overlap never share bytes,
-// and that the region is no larger than it must be for the worst instant by
-// more than a factor of two.
-func TestLayoutRandom(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		const steps = 30
-		var temps []*storage
-		for range rapid.IntRange(0, 40).Draw(rt, "temporaries") {
-			first := rapid.IntRange(0, steps-1).Draw(rt, "first")
-			temps = append(temps, &storage{place: inTemp, first: first,
-				last: rapid.IntRange(first, min(first+8, steps-1)).Draw(rt, "last"),
-				size: rapid.SampledFrom([]int64{0, 4, 64, 100, 500, 1024, 3000}).Draw(rt, "size")})
-		}
-		total := layout(temps)
-		var worst int64
-		for i := range steps {
-			var now int64
-			for _, s := range temps {
-				if s.first <= i && i <= s.last {
-					now += roundUp(s.size, alignment)
-				}
-			}
-			worst = max(worst, now)
-		}
-		if total < worst || total > 2*worst {
-			rt.Fatalf("%d bytes, the worst instant needs %d", total, worst)
-		}
-		for i, a := range temps {
-			if a.off%alignment != 0 || a.off+a.size > total {
-				rt.Fatalf("storage at [%d,%d) of %d", a.off, a.off+a.size, total)
-			}
-			for _, b := range temps[:i] {
-				together := a.first <= b.last && b.first <= a.last && a.size > 0 && b.size > 0
-				if together && a.off < b.off+b.size && b.off < a.off+a.size {
-					rt.Fatalf("%+v and %+v overlap", *a, *b)
-				}
-			}
-		}
-	})
 }

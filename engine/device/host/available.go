@@ -2,21 +2,20 @@ package host
 
 import "fmt"
 
-// shareOfMemory is the part of the available memory that devices take when no
-// budget is given; the rest is for the Go heap and pinned host buffers.
+// shareOfMemory is the share of the available memory that devices take if no
+// budget is given. The rest is for the Go heap and host buffers.
 const shareOfMemory = 0.8
 
-// DefaultBudget is the byte budget of each of count devices when none is
-// asked for: a share of what the system and the process's control group have
-// left.
+// DefaultBudget is the budget in bytes of each of count devices if none is
+// given: together they take a share of the available memory.
 func DefaultBudget(count int) (int64, error) {
 	free, err := Available()
 	if err != nil {
-		return 0, fmt.Errorf("how much memory is available is not known: %w: set the device's memory budget", err)
+		return 0, fmt.Errorf("the available memory is not known (%w): set the device's memory budget", err)
 	}
 	return max(1, int64(float64(free)*shareOfMemory)/int64(max(1, count))), nil
 }
 
-// Available is how many bytes the system, and the process's control group where
-// there are such, have left.
+// Available is the memory in bytes that the system has left, within the limits
+// of the process's control group if there is one.
 func Available() (int64, error) { return available() }

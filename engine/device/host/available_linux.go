@@ -10,6 +10,7 @@ import (
 	"strings"
 )
 
+// available is the least of the system's memory and the control groups' limits.
 func available() (int64, error) {
 	free, err := memAvailable("/proc/meminfo")
 	if err != nil {
@@ -18,7 +19,7 @@ func available() (int64, error) {
 	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
 }
 
-// memAvailable reads MemAvailable, in bytes.
+// memAvailable is MemAvailable of a file like /proc/meminfo, in bytes.
 func memAvailable(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -35,8 +36,9 @@ func memAvailable(path string) (int64, error) {
 	return 0, fmt.Errorf("%s has no MemAvailable", path)
 }
 
-// groupAvailable is the least that a limit of the process's control groups,
-// version 2 or 1, leaves; without a limit, math.MaxInt64.
+// groupAvailable is the memory that the limits of the process's control groups,
+// version 2 or 1, leave: the least of them, or math.MaxInt64 without a limit.
+// list is the file that lists the groups, root the folder that holds them.
 func groupAvailable(list, root string) int64 {
 	text, err := os.ReadFile(list)
 	if err != nil {
@@ -44,7 +46,7 @@ func groupAvailable(list, root string) int64 {
 	}
 	least := int64(math.MaxInt64)
 	for line := range strings.Lines(string(text)) {
-		// hierarchy:controllers:path; version 2 has no controllers
+		// a line is hierarchy:controllers:path; version 2 names no controllers
 		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(part) < 3 {
 			continue
@@ -59,8 +61,9 @@ func groupAvailable(list, root string) int64 {
 	return least
 }
 
-// climb looks at a group and all above it. In a container the path may be that
-// of the host and not be there: then the root is what counts.
+// climb is the least memory that the limits of a group and of all groups above
+// it leave. In a container the path may be the host's and lead nowhere; the
+// limits of the root then count.
 func climb(root, path, limit, used string) int64 {
 	least := int64(math.MaxInt64)
 	for {
@@ -76,7 +79,7 @@ func climb(root, path, limit, used string) int64 {
 	}
 }
 
-// readInt reads a file with one number; "max" is no number.
+// readInt reads a file with one number. "max", which means no limit, is none.
 func readInt(path string) (int64, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

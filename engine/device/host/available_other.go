@@ -7,6 +7,7 @@ import (
 	"runtime"
 )
 
+// available is not known: each system tells it in another way.
 func available() (int64, error) {
-	return 0, fmt.Errorf("%s is not asked for it", runtime.GOOS)
+	return 0, fmt.Errorf("%s is not asked", runtime.GOOS)
 }

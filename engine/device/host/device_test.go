@@ -101,7 +101,7 @@ func TestForeignHostBuffer(t *testing.T) {
 	if err := e.Wait(context.Background()); err != nil || string(out.data) != "\x01\x02\x03\x04" {
 		t.Errorf("%v, %v", out.data, err)
 	}
-	hold := &queue{end: make(chan struct{})}
+	hold := &stuck{end: make(chan struct{})}
 	if err := s.WaitFor(device.Event{Queue: hold, Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,12 @@ func TestForeignHostBuffer(t *testing.T) {
 	}
 }
 
-// queue ends when its channel is closed.
-type queue struct{ end chan struct{} }
+// stuck is a queue whose operations end when its channel is closed.
+type stuck struct{ end chan struct{} }
 
-func (*queue) Finished(uint64) bool { return false }
-func (*queue) Err(uint64) error     { return nil }
-func (q *queue) Await(context.Context, uint64) error {
+func (*stuck) Finished(uint64) bool { return false }
+func (*stuck) Err(uint64) error     { return nil }
+func (q *stuck) Await(context.Context, uint64) error {
 	<-q.end
 	return nil
 }
@@ -166,16 +166,5 @@ func TestCloseWhileQueueing(t *testing.T) {
 	}
 	if err := b.Ready().Wait(context.Background()); err != nil {
 		t.Error(err)
-	}
-}
-
-// Two devices share what one would have.
-func TestDefaultBudget(t *testing.T) {
-	one, err := DefaultBudget(1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if two, _ := DefaultBudget(2); one < 1<<20 || two > one*3/4 {
-		t.Errorf("budgets %d for one device and %d for each of two", one, two)
 	}
 }

@@ -2,45 +2,55 @@ package host
 
 import (
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// launch is one queued run of an executable: its buffers, pinned. An ended
-// launch is kept for the executable's next one.
-type launch struct {
-	x       *executable
-	in, out []*buffer      // out[k] is nil where it aliases an input
-	next    *launch        // in x.idle
-	held    []device.Event // per input: what its first write waits for
-	holding bool           // held is not all zero
-	waited  time.Duration  // for that
+// routine is a program with the buffers that a launch of it must pass.
+type routine struct {
+	heap      *heap
+	workspace *workspace
+	graph     *graph.Graph
+	alias     []int    // per output: the input that it aliases, or -1
+	donated   []bool   // per input
+	program   *program // nil on a device that computes nothing
+	idle      *launch  // launches that have ended, for reuse; under heap.mu
 }
 
-// prepare checks the arguments of a launch and pins them. Outputs become
-// ready at event.
-func (x *executable) prepare(in, out []device.Buffer, event device.Event) (*launch, error) {
-	if len(in) != len(x.donated) || len(out) != len(x.alias) {
-		return nil, fmt.Errorf("%d inputs and %d outputs were passed: %d and %d are needed", len(in), len(out), len(x.donated), len(x.alias))
+// launch is one queued run of a routine. Its buffers are pinned.
+type launch struct {
+	*routine
+	in, out []*buffer // out[k] is nil if output k aliases an input
+	next    *launch   // in idle
+
+	delays  []device.Event // per input: what its first overwriting waits for
+	delayed bool           // some of delays is not zero
+	waited  time.Duration  // time that the run spent waiting for delays
+}
+
+// prepare checks the buffers of a launch and pins them. Outputs become ready at
+// event.
+func (r *routine) prepare(in, out []device.Buffer, event device.Event) (*launch, error) {
+	if len(in) != len(r.donated) || len(out) != len(r.alias) {
+		return nil, fmt.Errorf("%d inputs and %d outputs were passed: %d inputs and %d outputs are needed", len(in), len(out), len(r.donated), len(r.alias))
 	}
-	d := x.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l := x.idle
+	r.heap.mu.Lock()
+	defer r.heap.mu.Unlock()
+	l := r.idle
 	if l == nil {
-		l = &launch{x: x, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), held: make([]device.Event, len(in))}
+		l = &launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), delays: make([]device.Event, len(in))}
 	} else {
-		x.idle = l.next
+		r.idle = l.next
 	}
-	err := x.resolve(l, in, out)
+	err := l.resolve(in, out)
 	if err == nil {
-		err = x.distinct(l)
+		err = l.distinct()
 	}
 	if err != nil {
-		x.putBack(l)
+		l.putBack()
 		return nil, err
 	}
 	for _, b := range l.in {
@@ -48,7 +58,7 @@ func (x *executable) prepare(in, out []device.Buffer, event device.Event) (*laun
 	}
 	for k, b := range l.out {
 		if b == nil {
-			b = l.in[x.alias[k]]
+			b = l.in[r.alias[k]]
 			if out[k] == nil {
 				b.state = donated
 			}
@@ -60,24 +70,24 @@ func (x *executable) prepare(in, out []device.Buffer, event device.Event) (*laun
 	return l, nil
 }
 
-// resolve turns handles into buffers and checks each. It needs d.mu.
-func (x *executable) resolve(l *launch, in, out []device.Buffer) error {
-	for j, v := range x.graph.Inputs {
-		b, err := x.buffer(in[j], v.Meta)
+// resolve checks each handle and finds its buffer. It needs heap.mu.
+func (l *launch) resolve(in, out []device.Buffer) error {
+	for j, v := range l.graph.Inputs {
+		b, err := l.buffer(in[j], v.Meta)
 		if err != nil {
 			return fmt.Errorf("input %d (%s): %w", j, v.Name, err)
 		}
 		l.in[j] = b
 	}
-	for k, v := range x.graph.Outputs {
+	for k, v := range l.graph.Outputs {
 		l.out[k] = nil
-		if j := x.alias[k]; j >= 0 {
+		if j := l.alias[k]; j >= 0 {
 			if out[k] != nil && out[k] != in[j] {
 				return fmt.Errorf("output %d (%s) takes over input %d: pass that buffer or nil", k, v.Name, j)
 			}
 			continue
 		}
-		b, err := x.buffer(out[k], v.Meta)
+		b, err := l.buffer(out[k], v.Meta)
 		if err != nil {
 			return fmt.Errorf("output %d (%s): %w", k, v.Name, err)
 		}
@@ -86,9 +96,9 @@ func (x *executable) resolve(l *launch, in, out []device.Buffer) error {
 	return nil
 }
 
-// buffer is the usable buffer of that metadata behind a handle.
-func (x *executable) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
-	b, err := x.dev.own(h)
+// buffer is the usable buffer behind a handle, if it has the metadata m.
+func (l *launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
+	b, err := l.heap.own(h)
 	if err != nil {
 		return nil, err
 	}
@@ -102,13 +112,13 @@ func (x *executable) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
 }
 
 // distinct refuses a buffer that would be read and written, or written twice.
-// It needs d.mu.
-func (x *executable) distinct(l *launch) error {
-	d := x.dev
-	written, read := d.stamp+1, d.stamp+2
-	d.stamp += 2
+// It marks the buffers to find those passed twice. It needs heap.mu.
+func (l *launch) distinct() error {
+	h := l.heap
+	written, read := h.mark+1, h.mark+2
+	h.mark += 2
 	for j, b := range l.in {
-		if x.donated[j] {
+		if l.donated[j] {
 			if b.mark == written {
 				return fmt.Errorf("input %d is donated, and passed twice", j)
 			}
@@ -116,7 +126,7 @@ func (x *executable) distinct(l *launch) error {
 		}
 	}
 	for j, b := range l.in {
-		if x.donated[j] {
+		if l.donated[j] {
 			continue
 		}
 		if b.mark == written {
@@ -136,135 +146,30 @@ func (x *executable) distinct(l *launch) error {
 	return nil
 }
 
-// putBack keeps a launch for the next one. It needs d.mu.
-func (x *executable) putBack(l *launch) {
-	l.next, x.idle = x.idle, l
+// delay makes the run wait for e before it first overwrites input j.
+func (l *launch) delay(j int, e device.Event) {
+	l.delays[j], l.delayed = e, true
 }
 
-// release unpins the buffers; those that were donated and not taken over go
-// back to the arena.
+// release unpins the buffers. Donated buffers that no output took over go back
+// to the heap.
 func (l *launch) release() {
-	d := l.x.dev
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	l.heap.mu.Lock()
+	defer l.heap.mu.Unlock()
 	for _, b := range l.in {
-		b.unpin()
+		b.unpinLocked()
 	}
 	for _, b := range l.out {
 		if b != nil {
-			b.unpin()
+			b.unpinLocked()
 		}
 	}
-	l.letGo()
-	l.x.putBack(l)
+	if l.delayed {
+		clear(l.delays)
+		l.delayed, l.waited = false, 0
+	}
+	l.putBack()
 }
 
-// run executes the code. It needs dev.running.
-func (l *launch) run() (err error) {
-	x := l.x
-	defer x.dev.launches.Add(1)
-	if x.dev.config.Bind == nil {
-		return nil
-	}
-	x.point(l)
-	defer l.wrote()
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%s: %s: BUG: kernel panicked: %v\n%s", x.dev.spec.ID, x.doing(), p, debug.Stack())
-		}
-	}()
-	for x.at = range x.code {
-		in := &x.code[x.at]
-		if l.holding {
-			l.await(in)
-		}
-		if in.kernel == nil {
-			copy(in.out[0], in.in[0])
-			continue
-		}
-		if err := x.runKernel(in); err != nil {
-			return fmt.Errorf("%s: %s: %w", x.dev.spec.ID, x.doing(), err)
-		}
-		if x.finite {
-			if err := nonFinite(in); err != nil {
-				return fmt.Errorf("%s: %w", x.dev.spec.ID, err)
-			}
-		}
-	}
-	return nil
-}
-
-// wrote says that the outputs are new.
-func (l *launch) wrote() {
-	for k, b := range l.out {
-		if b == nil {
-			b = l.in[l.x.alias[k]]
-		}
-		b.wrote()
-	}
-}
-
-// runKernel runs one kernel with what it keeps of its input.
-func (x *executable) runKernel(in *instr) error {
-	if in.keep == nil {
-		return x.timeKernel(in)
-	}
-	ended := false
-	in.keep.before(x.boundIn[in.keep.index])
-	defer func() { in.keep.after(ended) }()
-	err := x.timeKernel(in)
-	ended = err == nil
-	return err
-}
-
-// timeKernel runs one kernel, and tells how long it took if anyone asks.
-func (x *executable) timeKernel(in *instr) error {
-	tell := x.dev.config.OnKernel
-	if tell == nil {
-		return in.kernel.Run(in.in, in.out, x.scratch)
-	}
-	start := time.Now()
-	err := in.kernel.Run(in.in, in.out, x.scratch)
-	tell(in.work, time.Since(start))
-	return err
-}
-
-// doing names what runs, for an error.
-func (x *executable) doing() string {
-	if x.at < len(x.code) && x.code[x.at].cluster != nil {
-		return where(x.code[x.at].cluster)
-	}
-	return "copy of an output of " + x.graph.Name
-}
-
-// point makes the arguments of the code point to l's buffers and the scratch
-// region. What is the same as last time is left.
-func (x *executable) point(l *launch) {
-	for j, b := range l.in {
-		if x.boundIn[j] != b {
-			x.boundIn[j] = b
-			assign(x.inArgs[j], b.data)
-		}
-	}
-	for k, b := range l.out {
-		if b != nil && x.boundOut[k] != b {
-			x.boundOut[k] = b
-			assign(x.outArgs[k], b.data)
-		}
-	}
-	d := x.dev
-	if x.laid == d.laid {
-		return
-	}
-	x.laid = d.laid
-	for _, t := range x.temps {
-		*t.arg = d.arena.bytes(d.scratch.off+t.off, t.size)
-	}
-	x.scratch = d.arena.bytes(d.scratch.off+x.arena, x.memory.Temporary-x.arena)
-}
-
-func assign(args []*[]byte, data []byte) {
-	for _, a := range args {
-		*a = data
-	}
-}
+// putBack keeps a launch for reuse. It needs heap.mu.
+func (l *launch) putBack() { l.next, l.idle = l.idle, l }

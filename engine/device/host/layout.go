@@ -7,54 +7,53 @@ import (
 )
 
 // layout gives every temporary an offset such that two that are live at once
-// never overlap, and returns the bytes that takes. Large ones are placed first,
-// each in the smallest gap that holds it between those placed already whose
-// lives overlap its own (Pisarchyk and Lee, "Efficient Memory Management for
-// Deep Neural Net Inference", 2020, §5.2).
+// never overlap, and returns the bytes that they take together. It takes the
+// largest first. Each goes to the smallest gap that fits it, between those with
+// an offset whose lives overlap its own (Pisarchyk and Lee, "Efficient Memory
+// Management for Deep Neural Net Inference", 2020, §5.2).
 func layout(temps []*storage) int64 {
 	total, _ := layOut(temps)
 	return total
 }
 
-// layOut is layout; it also says how many looks that took.
+// layOut is layout. It also counts the looks at rows and storages.
 func layOut(temps []*storage) (total int64, looks int) {
 	order := slices.Clone(temps)
 	slices.SortStableFunc(order, func(a, b *storage) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
 	})
-	placed := shelf{most: max(64, int(math.Sqrt(float64(len(temps)))))}
+	done := shelf{most: max(64, int(math.Sqrt(float64(len(temps)))))}
 	for _, s := range order {
 		if s.size == 0 {
 			continue
 		}
-		s.off = placed.bestGap(s)
+		s.off = done.bestGap(s)
 		total = max(total, s.end())
-		placed.add(s)
+		done.add(s)
 	}
-	return total, placed.looks
+	return total, done.looks
 }
 
-// end is where the next storage may begin.
-func (s *storage) end() int64 { return s.off + roundUp(s.size, alignment) }
-
-// shelf is the storages that are placed, by offset, in short rows. In a deep
-// model thousands of them are live at once, and mostly the same ones as for the
-// storage placed before; a row of which that is so is gone over in one look.
+// shelf is the storages that have an offset, by offset, in short rows. In a deep
+// model thousands of storages are live at once, and they are mostly the same
+// for one search as for the next. A row remembers a summary of its live
+// storages, so most searches pass it with one look.
 type shelf struct {
 	rows  []*row
 	most  int // storages in a row
 	looks int // at rows and storages, by all searches
 }
 
-// row is neighbours on the shelf, and what is known of those that are live
-// together with some storage: they are the same for each one that begins from
-// minFirst to maxFirst and ends from minLast to maxLast.
+// row is neighbours on the shelf, with a summary of those that are live
+// together with the storage of the last search. The summary also holds for
+// every storage that begins from minFirst to maxFirst and ends from minLast to
+// maxLast.
 type row struct {
 	all                []*storage
-	minFirst, maxFirst int
-	minLast, maxLast   int
-	off, end           int64 // where they begin, -1 if there are none, and end
-	gap                int64 // the widest between them
+	minFirst, maxFirst int   // steps; minFirst > maxFirst if there is no summary
+	minLast, maxLast   int   // steps
+	off, end           int64 // bytes: the range of the live storages; off is -1 if there are none
+	gap                int64 // bytes: the widest gap between them
 }
 
 // add puts s on the shelf.
@@ -83,14 +82,14 @@ func (h *shelf) add(s *storage) {
 	}
 }
 
-// bestGap is the offset of the smallest gap that holds s, the first of equals.
+// bestGap is the offset of the smallest gap that fits s, the first of equals.
 func (h *shelf) bestGap(s *storage) int64 {
 	g := gaps{need: roundUp(s.size, alignment), best: -1}
 	for _, r := range h.rows {
 		h.looks++
 		if s.first < r.minFirst || s.first > r.maxFirst || s.last < r.minLast || s.last > r.maxLast {
 			h.looks += len(r.all)
-			r.know(s)
+			r.summarize(s)
 		}
 		switch {
 		case r.off < 0:
@@ -114,11 +113,12 @@ func (h *shelf) bestGap(s *storage) int64 {
 	return g.best
 }
 
-// forget makes nothing known of a row.
+// forget drops the summary of a row.
 func (r *row) forget() { r.minFirst, r.maxFirst = math.MaxInt, math.MinInt }
 
-// know finds which of the row are live together with s.
-func (r *row) know(s *storage) {
+// summarize notes which storages of the row are live together with s. Each
+// storage narrows the lives for which that is so.
+func (r *row) summarize(s *storage) {
 	*r = row{all: r.all, minFirst: math.MinInt, maxFirst: math.MaxInt, minLast: math.MinInt, maxLast: math.MaxInt, off: -1}
 	for _, t := range r.all {
 		switch {
@@ -138,13 +138,14 @@ func (r *row) know(s *storage) {
 	}
 }
 
-// gaps is the smallest gap so far of those that are wide enough.
+// gaps finds the smallest gap of at least need bytes.
 type gaps struct {
-	need, end  int64 // end: up to where everything is met
-	best, size int64 // best is -1 while there is none
+	need       int64
+	end        int64 // offset before which everything was met
+	best, size int64 // the best gap so far; best is -1 if there is none
 }
 
-// meet goes past what lies from off to end.
+// meet passes a range that is taken. Ranges come by offset.
 func (g *gaps) meet(off, end int64) {
 	if gap := off - g.end; gap >= g.need && (g.best < 0 || gap < g.size) {
 		g.best, g.size = g.end, gap

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // plainLayout is layout, with every storage looked at for every other one.
@@ -91,4 +93,45 @@ func TestLayoutOfDeepModels(t *testing.T) {
 	if ratio := float64(more) / float64(once); ratio > 10 {
 		t.Errorf("%d looks at 2000 layers and %d at 8000, %.1f times as many: 4 layers for 1 should take less than 10 for 1", once, more, ratio)
 	}
+}
+
+// TestLayoutRandom checks that storages whose lives overlap never share bytes,
+// and that the region is no larger than it must be for the worst instant by
+// more than a factor of two.
+func TestLayoutRandom(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		const steps = 30
+		var temps []*storage
+		for range rapid.IntRange(0, 40).Draw(rt, "temporaries") {
+			first := rapid.IntRange(0, steps-1).Draw(rt, "first")
+			temps = append(temps, &storage{class: ofTemp, first: first,
+				last: rapid.IntRange(first, min(first+8, steps-1)).Draw(rt, "last"),
+				size: rapid.SampledFrom([]int64{0, 4, 64, 100, 500, 1024, 3000}).Draw(rt, "size")})
+		}
+		total := layout(temps)
+		var worst int64
+		for i := range steps {
+			var now int64
+			for _, s := range temps {
+				if s.first <= i && i <= s.last {
+					now += roundUp(s.size, alignment)
+				}
+			}
+			worst = max(worst, now)
+		}
+		if total < worst || total > 2*worst {
+			rt.Fatalf("%d bytes, the worst instant needs %d", total, worst)
+		}
+		for i, a := range temps {
+			if a.off%alignment != 0 || a.off+a.size > total {
+				rt.Fatalf("storage at [%d,%d) of %d", a.off, a.off+a.size, total)
+			}
+			for _, b := range temps[:i] {
+				together := a.first <= b.last && b.first <= a.last && a.size > 0 && b.size > 0
+				if together && a.off < b.off+b.size && b.off < a.off+a.size {
+					rt.Fatalf("%+v and %+v overlap", *a, *b)
+				}
+			}
+		}
+	})
 }

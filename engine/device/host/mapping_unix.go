@@ -13,4 +13,5 @@ func reservePages(n int) ([]byte, error) {
 // backPages has nothing to do: touching a page backs it.
 func backPages([]byte, int64, int64) bool { return true }
 
+// unmap gives a mapping back.
 func unmap(mem []byte) error { return unix.Munmap(mem) }

@@ -32,8 +32,10 @@ func discard(pages []byte) error {
 	return windows.VirtualFree(address(pages), uintptr(len(pages)), windows.MEM_DECOMMIT)
 }
 
+// unmap gives a mapping back.
 func unmap(mem []byte) error { return windows.VirtualFree(address(mem), 0, windows.MEM_RELEASE) }
 
+// address is the address of mem's first byte.
 func address(mem []byte) uintptr { return uintptr(unsafe.Pointer(&mem[0])) }
 
 // adviseHuge does nothing: Windows gives large pages only to accounts with the

@@ -25,14 +25,14 @@ func segment(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph
 	return g
 }
 
-// text shows a plan: one line per step, its storages by place and, for
+// text shows a plan: one line per step, its storages by class and, for
 // temporaries, by offset in units of 64 bytes.
 func (p *plan) text() string {
 	name := func(s *storage) string {
-		if s.place == inTemp {
+		if s.class == ofTemp {
 			return fmt.Sprintf("t%d", s.off/alignment)
 		}
-		return fmt.Sprintf("%c%d", "io"[s.place], s.index)
+		return fmt.Sprintf("%c%d", "io"[s.class], s.index)
 	}
 	var lines []string
 	for _, st := range p.steps {
@@ -118,8 +118,8 @@ func TestPlans(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.text(); got != c.want || p.arena != c.arena {
-				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.arena, got, c.arena, c.want)
+			if got := p.text(); got != c.want || p.tempBytes != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.tempBytes, got, c.arena, c.want)
 			}
 		})
 	}
@@ -166,8 +166,8 @@ func TestPlansOfClusters(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.text(); got != c.want || p.arena != c.arena {
-				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.arena, got, c.arena, c.want)
+			if got := p.text(); got != c.want || p.tempBytes != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.tempBytes, got, c.arena, c.want)
 			}
 		})
 	}

@@ -1,299 +1,188 @@
 package host
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// ringSize is how many commands may be queued before a queueing call waits for
-// room. Waiting cannot deadlock: a command depends only on what was queued
-// before it.
-const ringSize = 512
-
-// idleSpins is how often an idle stream yields before it sleeps: waking a
-// sleeper costs more than most pauses between two commands.
-const idleSpins = 32
-
-// Stream implements device.Stream and device.Queue. Command number n stands in
-// ring[n%ringSize] from when it is queued until it has ended.
+// Stream implements device.Stream and device.WriteDelayer.
 type Stream struct {
-	dev  *Device
-	name string
-	ring [ringSize]command
-
-	holds  []hold        // for the next launch; of the goroutine that queues
-	queued atomic.Uint64 // number of the last command queued
-	ended  atomic.Uint64 // number of the last command that has ended
-	busy   atomic.Int64  // nanoseconds
-
-	mu       sync.Mutex
-	work     sync.Cond // something was queued, or the stream is closing
-	room     sync.Cond // a command has ended
-	asleep   bool      // the goroutine waits on work
-	closed   bool
-	waiters  []*waiter
-	spare    []*waiter
-	failed   uint64 // number of the first command that failed, or 0
-	err      error  // its error
-	reported bool   // err was given to someone
-
-	stopped chan struct{} // closed when the goroutine has ended
+	queue
+	base   *base
+	forget func()  // takes the stream out of the device
+	delays []delay // of the next launch; used by the goroutine that queues
 }
 
-// waiter is a goroutine in Await.
-type waiter struct {
-	seq  uint64
-	wake chan struct{}
+// delay is an event that the next launch waits for before it first overwrites a
+// buffer.
+type delay struct {
+	buffer device.Buffer
+	event  device.Event
 }
 
-// NewStream starts a queue; the goroutine behind it ends in Close.
-func (d *Device) NewStream(name string) (device.Stream, error) {
-	s := &Stream{dev: d, name: name, stopped: make(chan struct{})}
-	s.work.L, s.room.L = &s.mu, &s.mu
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.closed {
-		return nil, fmt.Errorf("%s: stream %q: %w", d.spec.ID, name, device.ErrClosed)
-	}
-	d.streams = append(d.streams, s)
-	go s.run()
-	return s, nil
+// newStream starts a stream. Its goroutine ends in Close.
+func newStream(b *base, name string) *Stream {
+	s := &Stream{base: b}
+	s.device, s.name, s.sync, s.onSpan = b.spec.ID, name, b.config.Sync, b.config.OnSpan
+	s.start()
+	return s
 }
 
 // Close waits for the queue to end.
 func (s *Stream) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return s.closedError()
-	}
-	s.closed = true
-	s.work.Signal()
-	s.mu.Unlock()
-	<-s.stopped
-	d := s.dev
-	d.mu.Lock()
-	d.streams = slices.DeleteFunc(d.streams, func(o *Stream) bool { return o == s })
-	d.mu.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finish(math.MaxUint64) // nobody shall wait for what was never queued
-	if s.reported {
-		return nil
-	}
-	s.reported = true
-	return s.err
-}
-
-func (s *Stream) closedError() error {
-	return fmt.Errorf("%s: stream %q: %w", s.dev.spec.ID, s.name, device.ErrClosed)
-}
-
-// Busy is how long commands have run.
-func (s *Stream) Busy() int64 { return s.busy.Load() }
-
-// Record is the event of everything queued so far.
-func (s *Stream) Record() device.Event {
-	return device.Event{Queue: s, Seq: s.queued.Load()}
-}
-
-// Finished reports whether command seq has ended.
-func (s *Stream) Finished(seq uint64) bool { return s.ended.Load() >= seq }
-
-// Err is the failure that command seq met.
-func (s *Stream) Err(seq uint64) error {
-	if !s.Finished(seq) {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == 0 || seq < s.failed {
-		return nil
-	}
-	s.reported = true
-	return s.err
-}
-
-// Await blocks until command seq has ended.
-func (s *Stream) Await(ctx context.Context, seq uint64) error {
-	if err := s.block(ctx, seq); err != nil {
-		return err
-	}
-	return s.Err(seq)
-}
-
-// block waits for command seq; its error is ctx's.
-func (s *Stream) block(ctx context.Context, seq uint64) error {
-	s.mu.Lock()
-	if s.Finished(seq) {
-		s.mu.Unlock()
-		return nil
-	}
-	var w *waiter
-	if n := len(s.spare); n > 0 {
-		w, s.spare = s.spare[n-1], s.spare[:n-1]
-	} else {
-		w = &waiter{wake: make(chan struct{}, 1)}
-	}
-	w.seq = seq
-	s.waiters = append(s.waiters, w)
-	s.mu.Unlock()
-	var err error
-	select {
-	case <-w.wake:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		s.waiters = slices.DeleteFunc(s.waiters, func(o *waiter) bool { return o == w })
-		select { // it may have been woken meanwhile
-		case <-w.wake:
-		default:
-		}
-	}
-	s.spare = append(s.spare, w)
+	err := s.close()
+	s.forget()
 	return err
 }
 
-// reserve waits for room and returns the number of the next command.
-func (s *Stream) reserve() (uint64, error) {
-	seq := s.queued.Load() + 1
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for !s.closed && seq-s.ended.Load() > ringSize {
-		s.room.Wait()
+// CopyIn queues a copy to the device.
+func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
+	seq, err := s.reserve()
+	if err != nil {
+		return err
 	}
-	if s.closed {
-		return 0, s.closedError()
+	b, err := s.base.heap.own(dst)
+	if err != nil {
+		return s.wrap("copy-in", err)
 	}
-	return seq, nil
+	if err := pinHost(src, b.size); err != nil {
+		return s.wrap("copy-in", err)
+	}
+	if err := b.pin(s.event(seq)); err != nil {
+		unpinHost(src)
+		return s.wrap("copy-in", err)
+	}
+	return s.commit(seq, command{op: opCopyIn, dst: b, host: src})
 }
 
-// commit queues a command under the number that reserve gave. If the device
-// closed the stream meanwhile, the command is released.
-func (s *Stream) commit(seq uint64, c command) error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		c.release()
-		return s.closedError()
+// CopyOut queues a copy to the host.
+func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
+	if !s.base.spec.CopyOut {
+		return device.Event{}, s.wrap("copy-out", fmt.Errorf("%w: a device of kind %q computes nothing", device.ErrUnsupported, s.base.spec.Kind))
 	}
-	s.ring[seq%ringSize] = c
-	s.queued.Store(seq)
-	if s.asleep {
-		s.work.Signal()
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
 	}
-	s.mu.Unlock()
-	if s.dev.config.Sync {
-		// The failure, if any, is reported by the event, as without Sync.
-		_ = s.block(context.Background(), seq)
+	b, err := s.base.heap.own(src)
+	if err != nil {
+		return device.Event{}, s.wrap("copy-out", err)
 	}
+	if err := pinHost(dst, b.size); err != nil {
+		return device.Event{}, s.wrap("copy-out", err)
+	}
+	if err := b.pin(device.Event{}); err != nil {
+		unpinHost(dst)
+		return device.Event{}, s.wrap("copy-out", err)
+	}
+	return s.event(seq), s.commit(seq, command{op: opCopyOut, src: b, host: dst})
+}
+
+// CopyPeer queues a copy from another device of the same kind, or from another
+// buffer of this device, once src is ready.
+func (s *Stream) CopyPeer(dst, src device.Buffer) error {
+	to, err := s.base.heap.own(dst)
+	if err != nil {
+		return s.wrap("peer copy", err)
+	}
+	from, ok := src.(*buffer)
+	if !ok || from == nil || from.heap.kind != s.base.spec.Kind {
+		return s.wrap("peer copy", fmt.Errorf("the source is not on a device of kind %q: copy through the host", s.base.spec.Kind))
+	}
+	if !to.meta.Equal(from.meta) || to == from {
+		return s.wrap("peer copy", fmt.Errorf("from %v to %v: two buffers of equal metadata are needed", from.meta, to.meta))
+	}
+	if err := s.WaitFor(from.Ready()); err != nil {
+		return err
+	}
+	seq, err := s.reserve()
+	if err != nil {
+		return err
+	}
+	if err := from.pin(device.Event{}); err != nil {
+		return s.wrap("peer copy", err)
+	}
+	if err := to.pin(s.event(seq)); err != nil {
+		from.unpin()
+		return s.wrap("peer copy", err)
+	}
+	return s.commit(seq, command{op: opCopyPeer, dst: to, src: from})
+}
+
+// WaitFor makes what is queued later wait for e, and fail if e failed.
+func (s *Stream) WaitFor(e device.Event) error {
+	seq, err := s.reserve()
+	if err != nil {
+		return err
+	}
+	if e.Queue == nil || e.Queue == device.Queue(&s.queue) || e.Done() && e.Err() == nil {
+		return nil
+	}
+	return s.commit(seq, command{op: opWait, event: e})
+}
+
+// Launch queues an executable.
+func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+	e, ok := x.(*executable)
+	if !ok || e == nil || e.heap != s.base.heap {
+		return device.Event{}, s.wrap("launch", fmt.Errorf("the executable was not compiled by this device"))
+	}
+	if err := s.settleDelays(e, in); err != nil {
+		return device.Event{}, err
+	}
+	seq, err := s.reserve()
+	if err != nil {
+		return device.Event{}, err
+	}
+	event := s.event(seq)
+	l, err := e.prepare(in, out, event)
+	if err != nil {
+		return device.Event{}, s.wrap("launch of "+e.graph.Name, err)
+	}
+	for _, d := range s.delays {
+		l.delay(slices.Index(in, d.buffer), d.event)
+	}
+	s.delays = s.delays[:0]
+	return event, s.commit(seq, command{op: opLaunch, launch: l})
+}
+
+// DelayWrite implements device.WriteDelayer.
+func (s *Stream) DelayWrite(b device.Buffer, e device.Event) {
+	if !e.Done() {
+		s.delays = append(s.delays, delay{b, e})
+	}
+}
+
+// settleDelays leaves in s.delays those that a launch of x can wait for where it
+// writes. The stream waits for the others before the launch begins.
+//
+// A launch that waits keeps all other launches from the device. So it must not
+// wait for one of them: if all launches come from one stream, whatever an event
+// depends on was queued before.
+func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
+	alone := s.base.alone(&s.queue) && s.base.config.Bind != nil
+	kept := s.delays[:0]
+	for _, d := range s.delays {
+		if j := slices.Index(in, d.buffer); alone && j >= 0 && x.donated[j] && d.event.Queue != device.Queue(&s.queue) {
+			kept = append(kept, d)
+			continue
+		}
+		if err := s.WaitFor(d.event); err != nil {
+			return err
+		}
+	}
+	clear(s.delays[len(kept):])
+	s.delays = kept
 	return nil
 }
 
-// run is the stream's goroutine: it ends when the stream is closed and
-// everything queued has ended.
-func (s *Stream) run() {
-	defer close(s.stopped)
-	for seq := uint64(1); s.await(seq); seq++ {
-		c := &s.ring[seq%ringSize]
-		s.mu.Lock()
-		err := s.err
-		s.mu.Unlock()
-		if err == nil {
-			err = s.do(c)
-		}
-		c.release()
-		*c = command{}
-		s.end(seq, err)
-	}
-}
-
-// do runs one command and counts its time.
-func (s *Stream) do(c *command) error {
-	if c.op == opWait {
-		return c.event.Wait(context.Background())
-	}
-	if c.op == opLaunch {
-		s.dev.running.Lock()
-		defer s.dev.running.Unlock()
-	}
-	start := time.Now()
-	err := c.run()
-	end := time.Now()
-	busy := end.Sub(start)
-	if c.op == opLaunch {
-		busy -= c.launch.waited
-	}
-	s.busy.Add(int64(busy))
-	if tell := s.dev.config.OnSpan; tell != nil {
-		tell(device.Span{Device: s.dev.spec.ID, Stream: s.name, What: c.what(), Start: start, End: end})
-	}
-	return err
-}
-
-// await waits until command seq is queued; false means it never will be.
-func (s *Stream) await(seq uint64) bool {
-	for i := 0; i < idleSpins; i++ {
-		if s.queued.Load() >= seq {
-			return true
-		}
-		runtime.Gosched()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.queued.Load() < seq {
-		if s.closed {
-			return false
-		}
-		s.asleep = true
-		s.work.Wait()
-		s.asleep = false
-	}
-	return true
-}
-
-// end makes command seq count as ended and wakes who waits for it.
-func (s *Stream) end(seq uint64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil && s.failed == 0 {
-		s.failed, s.err = seq, err
-	}
-	s.finish(seq)
-}
-
-// finish marks commands up to seq as ended. It needs s.mu.
-func (s *Stream) finish(seq uint64) {
-	s.ended.Store(seq)
-	s.room.Signal()
-	kept := s.waiters[:0]
-	for _, w := range s.waiters {
-		if w.seq > seq {
-			kept = append(kept, w)
-			continue
-		}
-		w.wake <- struct{}{} // has room: one wake per wait
-	}
-	clear(s.waiters[len(kept):])
-	s.waiters = kept
-}
-
-// wrap puts what failed in front of an error.
+// wrap puts the stream and the operation in front of an error.
 func (s *Stream) wrap(what string, err error) error {
 	if errors.Is(err, device.ErrClosed) {
 		return err
 	}
-	return fmt.Errorf("%s: stream %q: %s: %w", s.dev.spec.ID, s.name, what, err)
+	return fmt.Errorf("%s: stream %q: %s: %w", s.device, s.name, what, err)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// turner negates its input by way of kept memory, where it gets some, and counts
-// how it was run.
+// turner negates its input, by way of a packed copy if it gets memory for one,
+// and counts its runs.
 type turner struct {
 	memory []byte
 	made   bool
@@ -28,9 +28,9 @@ type turner struct {
 	started, goOn chan struct{} // if not nil, a run says so and waits
 }
 
-func (*turner) ScratchBytes() int64             { return 0 }
-func (k *turner) Keep(memory []byte, made bool) { k.memory, k.made = memory, made }
-func (k *turner) Keeps() (input int, bytes int64, layout string) {
+func (*turner) ScratchBytes() int64                   { return 0 }
+func (k *turner) UsePacked(memory []byte, valid bool) { k.memory, k.made = memory, valid }
+func (k *turner) Packs() (input int, bytes int64, layout string) {
 	return 0, k.bytes, "negated"
 }
 
@@ -60,8 +60,8 @@ func (k *turner) Run(in, out [][]byte, _ []byte) error {
 	return nil
 }
 
-// keepRig is a device with one weight and a launch that reads it.
-type keepRig struct {
+// packRig is a device with one weight and a launch that reads it.
+type packRig struct {
 	t      *testing.T
 	k      *turner
 	d      *Device
@@ -72,23 +72,23 @@ type keepRig struct {
 	last   byte
 }
 
-const keepBytes = 64
+const packBytes = 64
 
-func newKeepRig(t *testing.T, budget int64) *keepRig {
-	r := &keepRig{t: t, k: &turner{bytes: keepBytes}}
+func newPackRig(t *testing.T, budget int64) *packRig {
+	r := &packRig{t: t, k: &turner{bytes: packBytes}}
 	var errs [6]error
 	r.d, errs[0] = New(Config{
 		Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: budget},
 		Bind: func(*fuse.Cluster) (Kernel, error) { return r.k, nil },
 	})
-	m := shape.F32(keepBytes / 4)
+	m := shape.F32(packBytes / 4)
 	g := segment(t, func(b *graph.Builder) []*graph.Value {
 		return []*graph.Value{ops.Neg(b, b.Input("w", m))}
 	})
 	r.x, errs[1] = r.d.Compile(g, device.CompileOptions{})
 	r.w, errs[2] = r.d.Alloc(m, device.Weight)
 	r.out, errs[3] = r.d.Alloc(m, device.Activation)
-	r.host, errs[4] = r.d.AllocHost(keepBytes)
+	r.host, errs[4] = r.d.AllocHost(packBytes)
 	r.s, errs[5] = r.d.NewStream("s")
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func newKeepRig(t *testing.T, budget int64) *keepRig {
 }
 
 // change gives the weight new contents.
-func (r *keepRig) change() {
+func (r *packRig) change() {
 	r.t.Helper()
 	r.last++
 	r.host.Bytes()[0] = r.last
@@ -108,7 +108,7 @@ func (r *keepRig) change() {
 }
 
 // run launches once and wants the result of the weight as it is.
-func (r *keepRig) run() {
+func (r *packRig) run() {
 	r.t.Helper()
 	e, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out})
 	if err == nil {
@@ -122,15 +122,15 @@ func (r *keepRig) run() {
 	}
 }
 
-func (r *keepRig) wait() {
+func (r *packRig) wait() {
 	r.t.Helper()
 	if err := r.s.Record().Wait(context.Background()); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// want compares the counts of runs so far, and what is kept now.
-func (r *keepRig) want(bare, making, using int, held int64) {
+// want compares the counts of runs so far, and the bytes of packed copies.
+func (r *packRig) want(bare, making, using int, held int64) {
 	r.t.Helper()
 	got := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", r.k.bare, r.k.making, r.k.using, r.d.Stats().LiveBy[device.Scratch])
 	if want := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", bare, making, using, held); got != want {
@@ -139,7 +139,7 @@ func (r *keepRig) want(bare, making, using int, held int64) {
 }
 
 // close frees everything, and wants nothing live.
-func (r *keepRig) close() {
+func (r *packRig) close() {
 	r.t.Helper()
 	if err := errors.Join(r.s.Close(), r.w.Delete(), r.out.Delete(), r.host.Free()); err != nil {
 		r.t.Error(err)
@@ -152,21 +152,21 @@ func (r *keepRig) close() {
 	}
 }
 
-func TestKeptWhileUnchanged(t *testing.T) {
-	r := newKeepRig(t, 1<<16)
+func TestPackedWhileUnchanged(t *testing.T) {
+	r := newPackRig(t, 1<<16)
 	r.change()
 	r.run()
 	r.want(1, 0, 0, 0) // it may be read only once
 	r.run()
-	r.want(1, 1, 0, keepBytes)
+	r.want(1, 1, 0, packBytes)
 	r.run()
 	r.run()
-	r.want(1, 1, 2, keepBytes)
+	r.want(1, 1, 2, packBytes)
 	r.change()
 	r.run() // the last contents were read again: these will be
-	r.want(1, 2, 2, keepBytes)
+	r.want(1, 2, 2, packBytes)
 	r.run()
-	r.want(1, 2, 3, keepBytes)
+	r.want(1, 2, 3, packBytes)
 	r.change()
 	r.run()
 	r.change()
@@ -179,40 +179,40 @@ func TestKeptWhileUnchanged(t *testing.T) {
 }
 
 func TestLaunchesAndPeerCopiesChangeContents(t *testing.T) {
-	r := newKeepRig(t, 1<<16)
+	r := newPackRig(t, 1<<16)
 	r.change()
 	r.run()
 	r.run()
-	r.want(1, 1, 0, keepBytes)
+	r.want(1, 1, 0, packBytes)
 	if err := r.s.CopyPeer(r.w, r.out); err != nil { // the negative
 		t.Fatal(err)
 	}
 	r.last = -r.last
 	r.run()
 	r.run()
-	r.want(1, 2, 1, keepBytes)
+	r.want(1, 2, 1, packBytes)
 	if _, err := r.s.Launch(r.x, []device.Buffer{r.out}, []device.Buffer{r.w}); err != nil { // the negative of that
 		t.Fatal(err)
 	}
-	r.wait() // it ran with its own input's: nothing kept of r.out
-	r.want(2, 2, 1, keepBytes)
+	r.wait() // it packed its own input: nothing is kept of r.out
+	r.want(2, 2, 1, packBytes)
 	r.run()
-	r.want(2, 3, 1, keepBytes)
+	r.want(2, 3, 1, packBytes)
 	r.close()
 }
 
-func TestKeptGoesWhereMemoryIsShort(t *testing.T) {
-	r := newKeepRig(t, 4*keepBytes)
+func TestPackedIsEvictedWhenMemoryIsShort(t *testing.T) {
+	r := newPackRig(t, 4*packBytes)
 	r.change()
 	r.run()
 	r.run()
-	if _, err := r.d.Alloc(shape.F32(keepBytes), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
+	if _, err := r.d.Alloc(shape.F32(packBytes), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
 		t.Errorf("more than the device has: %v", err)
 	}
-	r.want(1, 1, 0, keepBytes) // it would not have been enough
+	r.want(1, 1, 0, packBytes) // it would not have been enough
 	var more [2]device.Buffer
 	for i := range more {
-		b, err := r.d.Alloc(shape.F32(keepBytes/4), device.Activation)
+		b, err := r.d.Alloc(shape.F32(packBytes/4), device.Activation)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,8 +234,8 @@ func TestKeptGoesWhereMemoryIsShort(t *testing.T) {
 	r.close()
 }
 
-func TestNothingIsKeptWithoutRoom(t *testing.T) {
-	r := newKeepRig(t, 2*keepBytes)
+func TestNothingIsPackedWithoutRoom(t *testing.T) {
+	r := newPackRig(t, 2*packBytes)
 	r.change()
 	r.run()
 	r.run()
@@ -243,10 +243,10 @@ func TestNothingIsKeptWithoutRoom(t *testing.T) {
 	r.close()
 }
 
-// TestFailedRunKeepsNothing: what a kernel that failed left is not taken for
-// the real thing.
-func TestFailedRunKeepsNothing(t *testing.T) {
-	r := newKeepRig(t, 1<<16)
+// TestFailedRunLeavesNoPackedCopy: the memory that a failed kernel leaves does
+// not count as a packed copy.
+func TestFailedRunLeavesNoPackedCopy(t *testing.T) {
+	r := newPackRig(t, 1<<16)
 	r.change()
 	r.run()
 	r.k.fail = errors.New("no")
@@ -264,16 +264,16 @@ func TestFailedRunKeepsNothing(t *testing.T) {
 	_ = s.Close() // the failure, again
 	r.k.fail = nil
 	r.run()
-	r.want(1, 1, 0, keepBytes)
+	r.want(1, 1, 0, packBytes)
 	r.run()
-	r.want(1, 1, 1, keepBytes)
+	r.want(1, 1, 1, packBytes)
 	r.close()
 }
 
-// TestSteadyStateOfKeptAllocatesNothing runs what microbatches do.
-func TestSteadyStateOfKeptAllocatesNothing(t *testing.T) {
-	r := newKeepRig(t, 1<<16)
-	k := &keeping{Keeper: r.k, layout: "negated", bytes: keepBytes}
+// TestSteadyStateOfPackingAllocatesNothing packs as the microbatches of a step do.
+func TestSteadyStateOfPackingAllocatesNothing(t *testing.T) {
+	r := newPackRig(t, 1<<16)
+	k := &packing{Packer: r.k, layout: "negated", bytes: packBytes}
 	b := r.w.(*buffer)
 	n := testing.AllocsPerRun(100, func() {
 		b.wrote()
@@ -288,10 +288,10 @@ func TestSteadyStateOfKeptAllocatesNothing(t *testing.T) {
 	r.close()
 }
 
-// TestKeptGoesWhenItsKernelEnds: memory that a kernel runs with is given back to an
-// allocation that has no other room, once the kernel has ended.
-func TestKeptGoesWhenItsKernelEnds(t *testing.T) {
-	r := newKeepRig(t, 4*keepBytes)
+// TestPackedIsEvictedWhenItsKernelEnds: an allocation that has no other room
+// gets the memory that a kernel runs with once the kernel has ended.
+func TestPackedIsEvictedWhenItsKernelEnds(t *testing.T) {
+	r := newPackRig(t, 4*packBytes)
 	r.change()
 	r.run()
 	r.run()
@@ -306,7 +306,7 @@ func TestKeptGoesWhenItsKernelEnds(t *testing.T) {
 	}
 	got := make(chan result)
 	go func() {
-		b, err := r.d.Alloc(shape.F32(keepBytes/2), device.Activation)
+		b, err := r.d.Alloc(shape.F32(packBytes/2), device.Activation)
 		got <- result{b, err}
 	}()
 	select {

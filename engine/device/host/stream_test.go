@@ -34,9 +34,9 @@ func (d door) Await(ctx context.Context, _ uint64) error {
 	}
 }
 
-// TestHoldIsPerBuffer: each of three updates in one launch waits for its own
+// TestDelayIsPerBuffer: each of three updates in one launch waits for its own
 // buffer, and what comes before for none.
-func TestHoldIsPerBuffer(t *testing.T) {
+func TestDelayIsPerBuffer(t *testing.T) {
 	ran := make(chan int, 8)
 	d := toy(t, func(in, _ [][]byte) error {
 		ran <- len(in[0])
@@ -66,7 +66,7 @@ func TestHoldIsPerBuffer(t *testing.T) {
 		}
 		in, out = append(in, b), append(out, b)
 		if i > 0 {
-			s.(*Stream).Hold(b, device.Event{Queue: doors[i], Seq: 1})
+			s.(*Stream).DelayWrite(b, device.Event{Queue: doors[i], Seq: 1})
 		}
 	}
 	if out[0], err = d.Alloc(shape.F32(1), device.Weight); err != nil {

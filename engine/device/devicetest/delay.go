@@ -8,11 +8,11 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// testHold: a launch waits for what is held where it writes that in place, and
+// testDelayWrite: a launch waits for what is held where it writes that in place, and
 // for no other reason; it ends well also if the event fails.
-func testHold(t *testing.T, open Opener) {
+func testDelayWrite(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		h, ok := r.s.(device.Holder)
+		s, ok := r.s.(device.WriteDelayer)
 		if !ok {
 			return
 		}
@@ -21,10 +21,10 @@ func testHold(t *testing.T, open Opener) {
 		for i, failure := range []error{nil, errGate} {
 			before := r.s.Busy()
 			g := newGate()
-			h.Hold(w, g.event())
+			s.DelayWrite(w, g.event())
 			e := r.launch(x, []device.Buffer{w}, []device.Buffer{w})
-			const held = 20 * time.Millisecond
-			time.Sleep(held)
+			const delay = 20 * time.Millisecond
+			time.Sleep(delay)
 			if e.Done() {
 				t.Error("a launch did not wait for what it overwrites")
 			}
@@ -34,27 +34,27 @@ func testHold(t *testing.T, open Opener) {
 				break
 			}
 			r.expect(w, [][]float32{{7, 9}, {15, 19}}[i]...)
-			if busy := r.s.Busy() - before; busy >= int64(held) {
+			if busy := r.s.Busy() - before; busy >= int64(delay) {
 				t.Errorf("busy for %v: waiting is counted", time.Duration(busy))
 			}
 		}
 		if r.computes() {
-			testHeldElsewhere(r, w)
+			testDelayBeforeLaunch(r, w)
 		}
 		r.drop(w)
 	})
 }
 
-// testHeldElsewhere: what the launch does not write in place is waited for
+// testDelayBeforeLaunch: what the launch does not write in place is waited for
 // before it begins, and so is everything once other streams launch, too: those
 // may have to go first.
-func testHeldElsewhere(r *rig, w device.Buffer) {
-	h := r.s.(device.Holder)
+func testDelayBeforeLaunch(r *rig, w device.Buffer) {
+	s := r.s.(device.WriteDelayer)
 	plain := r.compile(affine(r.t, 2), device.CompileOptions{})
 	inPlace := r.compile(affine(r.t, 2), device.CompileOptions{Alias: []int{0}})
 	out := r.alloc(shape.F32(2))
 	g := newGate()
-	h.Hold(out, g.event())
+	s.DelayWrite(out, g.event())
 	e := r.launch(plain, []device.Buffer{w}, []device.Buffer{out})
 	time.Sleep(time.Millisecond)
 	if e.Done() {
@@ -68,7 +68,7 @@ func testHeldElsewhere(r *rig, w device.Buffer) {
 	r.ok(other.WaitFor(g.event()))
 	first, err := other.Launch(plain, []device.Buffer{w}, []device.Buffer{out})
 	r.ok(err)
-	h.Hold(w, first)
+	s.DelayWrite(w, first)
 	e = r.launch(inPlace, []device.Buffer{w}, []device.Buffer{w})
 	g.open(nil)
 	r.ok(r.wait(e))

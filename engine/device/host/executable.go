@@ -1,0 +1,79 @@
+package host
+
+import (
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// executable implements device.Executable.
+type executable struct {
+	routine
+	signature string
+	memory    device.Memory
+}
+
+// Memory states the bytes that running takes.
+func (x *executable) Memory() device.Memory { return x.memory }
+
+// Signature is equal for equal work.
+func (x *executable) Signature() string { return x.signature }
+
+// Graph is the graph that was compiled.
+func (x *executable) Graph() *graph.Graph { return x.graph }
+
+// compile makes an executable and room for its temporaries.
+func (b *base) compile(g *graph.Graph, o device.CompileOptions) (*executable, error) {
+	p, err := newPlan(g, o)
+	if err != nil {
+		return nil, err
+	}
+	x := &executable{memory: memoryOf(g, p.alias)}
+	x.routine = routine{heap: b.heap, workspace: &b.workspace, graph: g, alias: p.alias, donated: make([]bool, len(g.Inputs))}
+	for _, j := range p.alias {
+		if j >= 0 {
+			x.donated[j] = true
+		}
+	}
+	x.memory.Temporary = p.tempBytes
+	if b.config.Bind != nil {
+		if x.program, err = bindPlan(p, b.config.Bind); err != nil {
+			return nil, err
+		}
+		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel
+		x.memory.Temporary = x.program.bytes
+	}
+	return x, b.workspace.grow(x.memory.Temporary)
+}
+
+// memoryOf counts arguments and outputs.
+func memoryOf(g *graph.Graph, alias []int) device.Memory {
+	var m device.Memory
+	for _, v := range g.Inputs {
+		m.Arguments += v.Meta.Bytes()
+	}
+	for k, v := range g.Outputs {
+		m.Outputs += v.Meta.Bytes()
+		if alias[k] >= 0 {
+			m.Aliased += v.Meta.Bytes()
+		}
+	}
+	return m
+}
+
+// signatureOf is equal for work that can share an executable. Names do not
+// count, unless failures are to name the layer.
+func signatureOf(g *graph.Graph, o device.CompileOptions) string {
+	s := fmt.Sprintf("%s alias=%v", graph.Signature(g), o.Alias)
+	if !o.CheckFinite {
+		return s
+	}
+	h := sha256.New()
+	for _, n := range g.Nodes {
+		fmt.Fprintln(h, describe(fuse.Single(n)), n)
+	}
+	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16])
+}

@@ -1,0 +1,148 @@
+package host
+
+import (
+	priority "container/heap"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// orderer orders the steps of a plan.
+type orderer struct {
+	graph *graph.Graph
+	alias []int      // as in plan
+	ins   []*storage // as in plan
+	steps []step
+}
+
+// order moves the steps that overwrite a donated input behind all steps that
+// read the input, and behind those that may end the launch: a launch that ends
+// early leaves donated inputs as they were. Otherwise steps keep their order.
+func (o *orderer) order() ([]step, error) {
+	ends, readers := o.mustPrecede()
+	before := make([][]int, len(o.steps)) // before[i]: steps that must come first
+	moved := false
+	for i := range o.steps {
+		for _, out := range o.steps[i].out {
+			j := out.overwrites(o.alias)
+			if j < 0 {
+				continue
+			}
+			for _, list := range [][]int{ends, readers[o.ins[j]]} {
+				for _, r := range list {
+					if r != i {
+						before[i] = append(before[i], r)
+						moved = moved || r > i
+					}
+				}
+			}
+		}
+	}
+	if !moved {
+		return o.steps, nil
+	}
+	return o.sort(before)
+}
+
+// mustPrecede lists the steps that may end the launch, and the readers of each
+// donated input.
+func (o *orderer) mustPrecede() (ends []int, readers map[*storage][]int) {
+	donated := map[*storage]bool{}
+	for _, j := range o.alias {
+		if j >= 0 {
+			donated[o.ins[j]] = true
+		}
+	}
+	readers = map[*storage][]int{}
+	for i := range o.steps {
+		if o.steps[i].ends() {
+			ends = append(ends, i)
+		}
+		for _, s := range o.steps[i].in {
+			if donated[s] {
+				readers[s] = append(readers[s], i)
+			}
+		}
+	}
+	return ends, readers
+}
+
+// sort is Kahn's topological sort, the earliest free step first.
+func (o *orderer) sort(before [][]int) ([]step, error) {
+	after, missing := o.edges(before)
+	var free ints
+	for i, n := range missing {
+		if n == 0 {
+			free = append(free, i)
+		}
+	}
+	var sorted []step
+	for len(free) > 0 {
+		i := priority.Pop(&free).(int)
+		sorted = append(sorted, o.steps[i])
+		for _, a := range after[i] {
+			if missing[a]--; missing[a] == 0 {
+				priority.Push(&free, a)
+			}
+		}
+	}
+	if len(sorted) < len(o.steps) {
+		return nil, o.cycle(missing)
+	}
+	return sorted, nil
+}
+
+// edges adds to before the writers of each step's inputs. It returns the steps
+// that come after each step, and the number of those that come before it.
+func (o *orderer) edges(before [][]int) (after [][]int, missing []int) {
+	written := map[*storage]int{}
+	for i, st := range o.steps {
+		for _, s := range st.out {
+			written[s] = i
+		}
+	}
+	after, missing = make([][]int, len(o.steps)), make([]int, len(o.steps))
+	for i, st := range o.steps {
+		for _, s := range st.in {
+			if w, ok := written[s]; ok {
+				before[i] = append(before[i], w)
+			}
+		}
+		for _, b := range before[i] {
+			after[b] = append(after[b], i)
+			missing[i]++
+		}
+	}
+	return after, missing
+}
+
+// cycle is the error about a donated input that would be read after it was
+// overwritten, given the number of steps that each step still waits for.
+func (o *orderer) cycle(missing []int) error {
+	for i, n := range missing {
+		if n == 0 {
+			continue
+		}
+		for _, s := range o.steps[i].out {
+			if j := s.overwrites(o.alias); j >= 0 {
+				return fmt.Errorf("BUG: output %v takes over input %v, which is read after the output is known: do not donate it",
+					o.graph.Outputs[s.index], o.graph.Inputs[j])
+			}
+		}
+	}
+	return fmt.Errorf("BUG: the nodes of %s are not in topological order", o.graph.Name)
+}
+
+// ints is a heap of numbers, the least first.
+type ints []int
+
+func (h ints) Len() int           { return len(h) }
+func (h ints) Less(i, j int) bool { return h[i] < h[j] }
+func (h ints) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *ints) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *ints) Pop() any {
+	n := len(*h) - 1
+	x := (*h)[n]
+	*h = (*h)[:n]
+	return x
+}

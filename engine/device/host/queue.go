@@ -1,0 +1,284 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// ringSize is the number of commands that may be queued before a queueing call
+// waits for room. Waiting cannot deadlock: a command depends only on commands
+// queued before it.
+const ringSize = 512
+
+// idleSpins is the number of times that an idle queue yields before it sleeps.
+// Waking a sleeper costs more than most pauses between two commands.
+const idleSpins = 32
+
+// queue runs commands in the order in which they were queued. It implements
+// device.Queue. Command number n is in ring[n%ringSize] from when it is queued
+// until it has ended.
+type queue struct {
+	device device.ID
+	name   string
+	sync   bool              // wait for each command that is queued
+	onSpan func(device.Span) // told of every operation as it ends; may be nil
+	ring   [ringSize]command
+
+	queued atomic.Uint64 // number of the last command queued
+	ended  atomic.Uint64 // number of the last command that has ended
+	busy   atomic.Int64  // nanoseconds that commands took, waiting excluded
+
+	mu       sync.Mutex
+	work     sync.Cond // something was queued, or the queue is closing
+	room     sync.Cond // a command has ended
+	asleep   bool      // the goroutine waits on work
+	closed   bool
+	waiters  []*waiter
+	spare    []*waiter // for reuse
+	failed   uint64    // number of the first command that failed, or 0
+	err      error     // its error
+	reported bool      // err was given to a caller
+
+	stopped chan struct{} // closed when the goroutine has ended
+}
+
+// waiter is a goroutine in Await.
+type waiter struct {
+	seq  uint64
+	wake chan struct{}
+}
+
+// start starts the goroutine, which ends in close. The fields above ring are
+// set.
+func (q *queue) start() {
+	q.stopped = make(chan struct{})
+	q.work.L, q.room.L = &q.mu, &q.mu
+	go q.run()
+}
+
+// close waits for the commands that are queued. Its error is the first failure,
+// if nobody was told of it.
+func (q *queue) close() error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return q.errClosed()
+	}
+	q.closed = true
+	q.work.Signal()
+	q.mu.Unlock()
+	<-q.stopped
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.finish(math.MaxUint64) // nobody shall wait for a command that was never queued
+	if q.reported {
+		return nil
+	}
+	q.reported = true
+	return q.err
+}
+
+func (q *queue) errClosed() error {
+	return fmt.Errorf("%s: stream %q: %w", q.device, q.name, device.ErrClosed)
+}
+
+// Busy is the time that commands took, in nanoseconds.
+func (q *queue) Busy() int64 { return q.busy.Load() }
+
+// Record is the event of everything queued so far.
+func (q *queue) Record() device.Event { return q.event(q.queued.Load()) }
+
+// event is the event of a command.
+func (q *queue) event(seq uint64) device.Event { return device.Event{Queue: q, Seq: seq} }
+
+// Finished tells whether command seq has ended.
+func (q *queue) Finished(seq uint64) bool { return q.ended.Load() >= seq }
+
+// Err is the failure that command seq met.
+func (q *queue) Err(seq uint64) error {
+	if !q.Finished(seq) {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failed == 0 || seq < q.failed {
+		return nil
+	}
+	q.reported = true
+	return q.err
+}
+
+// Await blocks until command seq has ended.
+func (q *queue) Await(ctx context.Context, seq uint64) error {
+	if err := q.block(ctx, seq); err != nil {
+		return err
+	}
+	return q.Err(seq)
+}
+
+// block waits for command seq; its error is ctx's.
+func (q *queue) block(ctx context.Context, seq uint64) error {
+	q.mu.Lock()
+	if q.Finished(seq) {
+		q.mu.Unlock()
+		return nil
+	}
+	var w *waiter
+	if n := len(q.spare); n > 0 {
+		w, q.spare = q.spare[n-1], q.spare[:n-1]
+	} else {
+		w = &waiter{wake: make(chan struct{}, 1)}
+	}
+	w.seq = seq
+	q.waiters = append(q.waiters, w)
+	q.mu.Unlock()
+	var err error
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil {
+		q.waiters = slices.DeleteFunc(q.waiters, func(o *waiter) bool { return o == w })
+		select { // it may have been woken meanwhile
+		case <-w.wake:
+		default:
+		}
+	}
+	q.spare = append(q.spare, w)
+	return err
+}
+
+// reserve waits for room and returns the number of the next command.
+func (q *queue) reserve() (uint64, error) {
+	seq := q.queued.Load() + 1
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.closed && seq-q.ended.Load() > ringSize {
+		q.room.Wait()
+	}
+	if q.closed {
+		return 0, q.errClosed()
+	}
+	return seq, nil
+}
+
+// commit queues a command under the number that reserve gave. If the queue was
+// closed meanwhile, it releases the command.
+func (q *queue) commit(seq uint64, c command) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		c.release()
+		return q.errClosed()
+	}
+	q.ring[seq%ringSize] = c
+	q.queued.Store(seq)
+	if q.asleep {
+		q.work.Signal()
+	}
+	q.mu.Unlock()
+	if q.sync {
+		// The event reports a failure, as without sync.
+		_ = q.block(context.Background(), seq)
+	}
+	return nil
+}
+
+// run is the queue's goroutine. It ends when the queue is closed and everything
+// queued has ended.
+func (q *queue) run() {
+	defer close(q.stopped)
+	for seq := uint64(1); q.await(seq); seq++ {
+		c := &q.ring[seq%ringSize]
+		q.mu.Lock()
+		err := q.err
+		q.mu.Unlock()
+		if err == nil {
+			err = q.do(c)
+		}
+		c.release()
+		*c = command{}
+		q.end(seq, err)
+	}
+}
+
+// do runs one command and counts its time.
+func (q *queue) do(c *command) error {
+	if c.op == opWait {
+		return c.event.Wait(context.Background())
+	}
+	if lock := c.exclusive(); lock != nil {
+		lock.Lock()
+		defer lock.Unlock()
+	}
+	start := time.Now()
+	err := c.run()
+	end := time.Now()
+	busy := end.Sub(start)
+	if c.op == opLaunch {
+		busy -= c.launch.waited
+	}
+	q.busy.Add(int64(busy))
+	if q.onSpan != nil {
+		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end})
+	}
+	return err
+}
+
+// await waits until command seq is queued; false means that it never will be.
+func (q *queue) await(seq uint64) bool {
+	for i := 0; i < idleSpins; i++ {
+		if q.queued.Load() >= seq {
+			return true
+		}
+		runtime.Gosched()
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.queued.Load() < seq {
+		if q.closed {
+			return false
+		}
+		q.asleep = true
+		q.work.Wait()
+		q.asleep = false
+	}
+	return true
+}
+
+// end makes command seq count as ended, and wakes those who wait for it.
+func (q *queue) end(seq uint64, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err != nil && q.failed == 0 {
+		q.failed, q.err = seq, err
+	}
+	q.finish(seq)
+}
+
+// finish marks commands up to seq as ended. It needs mu.
+func (q *queue) finish(seq uint64) {
+	q.ended.Store(seq)
+	q.room.Signal()
+	kept := q.waiters[:0]
+	for _, w := range q.waiters {
+		if w.seq > seq {
+			kept = append(kept, w)
+			continue
+		}
+		w.wake <- struct{}{} // has room: one wake per wait
+	}
+	clear(q.waiters[len(kept):])
+	q.waiters = kept
+}

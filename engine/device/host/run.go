@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// run executes the program. It needs the workspace's lock.
+func (l *launch) run() (err error) {
+	defer l.workspace.launches.Add(1)
+	p := l.program
+	if p == nil {
+		return nil
+	}
+	p.point(l.in, l.out, l.workspace)
+	defer l.wrote()
+	at := 0
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: %s: BUG: kernel panicked: %v\n%s", l.heap.id, l.doing(at), r, debug.Stack())
+		}
+	}()
+	for at = range p.code {
+		in := &p.code[at]
+		if l.delayed {
+			l.await(in)
+		}
+		if in.kernel == nil {
+			copy(in.out[0], in.in[0])
+			continue
+		}
+		if err := p.runPacking(in); err != nil {
+			return fmt.Errorf("%s: %s: %w", l.heap.id, l.doing(at), err)
+		}
+		if p.checkFinite {
+			if err := nonFinite(in); err != nil {
+				return fmt.Errorf("%s: %w", l.heap.id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// wrote gives the contents of the outputs new numbers.
+func (l *launch) wrote() {
+	for k, b := range l.out {
+		if b == nil {
+			b = l.in[l.alias[k]]
+		}
+		b.wrote()
+	}
+}
+
+// await waits for the delays of what an instruction overwrites. A failure does
+// not matter here: it is told to whoever reads the buffer.
+func (l *launch) await(in *instr) {
+	for _, j := range in.overwrites {
+		e := l.delays[j]
+		if e.Done() {
+			continue
+		}
+		start := time.Now()
+		_ = e.Wait(context.Background())
+		l.waited += time.Since(start)
+	}
+}
+
+// doing names an instruction for an error.
+func (l *launch) doing(at int) string {
+	if code := l.program.code; at < len(code) && code[at].cluster != nil {
+		return describe(code[at].cluster)
+	}
+	return "copy of an output of " + l.graph.Name
+}
+
+// runPacking runs a kernel, with the packed copy of its input if it packs one.
+func (p *program) runPacking(in *instr) error {
+	if in.packing == nil {
+		return p.runKernel(in)
+	}
+	ok := false
+	in.packing.before(p.boundIn[in.packing.index])
+	defer func() { in.packing.after(ok) }() // also if the kernel panics
+	err := p.runKernel(in)
+	ok = err == nil
+	return err
+}
+
+// runKernel runs a kernel, and tells its time if anyone asks.
+func (p *program) runKernel(in *instr) error {
+	if p.onKernel == nil {
+		return in.kernel.Run(in.in, in.out, p.scratch)
+	}
+	start := time.Now()
+	err := in.kernel.Run(in.in, in.out, p.scratch)
+	p.onKernel(in.work, time.Since(start))
+	return err
+}
+
+// nonFinite finds the first NaN or Inf among the float outputs of an
+// instruction.
+func nonFinite(in *instr) error {
+	for o, v := range in.cluster.Out {
+		if v.Meta.DType != shape.Float32 {
+			continue
+		}
+		for i, f := range shape.View[float32](in.out[o]) {
+			if f-f != 0 { // NaN for NaN and for both infinities
+				return &device.NonFiniteError{Node: v.Node, Value: v.Name, Index: i}
+			}
+		}
+	}
+	return nil
+}
