@@ -39,6 +39,7 @@ func least(o executor.LoadOptions, devices int) []int64 {
 // With the least memory there can be, all but what runs is spilled, and the
 // weights are the same.
 func TestSameWeightsInLittleMemory(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")

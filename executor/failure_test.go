@@ -152,6 +152,7 @@ func faultJob() job {
 
 // A step that fails while it is queued is undone; taken again, nothing shows.
 func TestFaultsWhileQueueingAreUndone(t *testing.T) {
+	t.Parallel()
 	j := faultJob()
 	want, err := plain.trained(j)
 	if err != nil {
@@ -203,6 +204,7 @@ func TestFaultsWhileQueueingAreUndone(t *testing.T) {
 
 // A task that fails when it runs ends the run, and is named.
 func TestFaultsOfTasksAreNamed(t *testing.T) {
+	t.Parallel()
 	for devices := 1; devices <= 3; devices++ {
 		sweep(t, faultJob(), devices, "launch", true, residency.ManagerOptions{}, func(f *fault, out outcome) {
 			var task *executor.TaskError
@@ -223,6 +225,7 @@ func TestFaultsOfTasksAreNamed(t *testing.T) {
 // A copy that fails when it runs is the failure of the first task that needs
 // it, whenever the executor comes to know.
 func TestFaultsOfCopiesAreNamed(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"copy-in", "peer"} {
 		names := map[int]string{}
 		for range 2 {
@@ -322,6 +325,7 @@ func TestFailedCopyThatNoTaskWaitsForIsNamed(t *testing.T) {
 // The failure that comes first in order is reported, not the one that comes
 // first in time, whoever is asked.
 func TestFirstErrorWins(t *testing.T) {
+	t.Parallel()
 	for one := 1; one <= 6; one++ {
 		for _, two := range []int{one + 1, one + 2, one + 5, 20} {
 			firstError(t, one, two)
@@ -370,6 +374,7 @@ func firstError(t *testing.T, one, two int) {
 
 // A context that ends while a step is queued never leaves half an update.
 func TestCancelAtAnyTask(t *testing.T) {
+	t.Parallel()
 	j := faultJob()
 	want, err := plain.trained(j)
 	if err != nil {

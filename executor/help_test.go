@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,9 +110,27 @@ func (j job) train(microbatch, samples int) (*graph.Graph, error) {
 // tail is the size of the last batch's last microbatch.
 func (j job) tail() int { return (j.last+j.microbatch-1)%j.microbatch + 1 }
 
-// options plans the job for devices.
+// plans are those that tests have made, by job and devices.
+var plans sync.Map
+
+// options plans the job for devices, once for all tests.
 func (j job) options(devs []device.Device, schedule string) (executor.LoadOptions, error) {
-	o := executor.LoadOptions{Net: "train", Schedule: schedule, Constant: j.constant, LastMicrobatches: 1}
+	key := fmt.Sprintf("%+v %+v", j, specs(devs))
+	made, ok := plans.Load(key)
+	if !ok {
+		o, err := j.plan(devs)
+		if err != nil {
+			return o, err
+		}
+		made, _ = plans.LoadOrStore(key, o)
+	}
+	o := made.(executor.LoadOptions)
+	o.Schedule = schedule
+	return o, nil
+}
+
+func (j job) plan(devs []device.Device) (executor.LoadOptions, error) {
+	o := executor.LoadOptions{Net: "train", Constant: j.constant, LastMicrobatches: 1}
 	g, err := j.train(j.microbatch, j.batch())
 	if err != nil {
 		return o, err
@@ -238,8 +257,8 @@ func (r *rig) feed(i, samples int) (executor.Batch, error) {
 	return b, nil
 }
 
-// plan of an epoch: full batches with a smaller one among them, so that every
-// change of size is met.
+// epoch is the sizes of an epoch's batches: full ones with smaller ones among
+// them, so that every change of size is met.
 func (j job) epoch() []int {
 	if j.last == 0 {
 		return []int{j.batch(), j.batch(), j.batch()}

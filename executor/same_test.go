@@ -49,6 +49,7 @@ func ways() (all []way) {
 // Every number of stages, thread count and schedule, for every number of
 // microbatches and every remainder of the last batch.
 func TestSameWeightsEveryWay(t *testing.T) {
+	t.Parallel()
 	for name, make := range map[string]func(int) job{"mlp": mlpJob, "gpt": gptJob, "cnn": cnnJob} {
 		for m := 1; m <= 5; m++ {
 			t.Run(fmt.Sprintf("%s/%d", name, m), func(t *testing.T) {
@@ -73,6 +74,7 @@ func TestSameWeightsEveryWay(t *testing.T) {
 }
 
 func TestSameWeightsForEveryRemainder(t *testing.T) {
+	t.Parallel()
 	j := cnnJob(3)
 	for j.last = range j.batch() {
 		want, err := plain.trained(j)
@@ -90,6 +92,7 @@ func TestSameWeightsForEveryRemainder(t *testing.T) {
 }
 
 func TestSameWeightsForRandomJobs(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
@@ -109,6 +112,7 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 
 // Training in float64 by the plain kernels gives nearly the same.
 func TestWeightsAgreeWithTheReference(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
