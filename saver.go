@@ -27,7 +27,7 @@ const defaultStaging = 256 << 20
 // One save is under way at a time.
 type saver struct {
 	bound   int64 // of the staging area; 0: the whole state is staged
-	stage   *residency.Stage
+	stage   *residency.Staging
 	list    []checkpoint.Tensor
 	order   []int // in which variables are copied
 	bytes   int64
@@ -118,7 +118,7 @@ func (t *trainer) newStage() {
 		s.bytes += v.Meta.Bytes()
 		all = append(all, t.prog.Var(v.Name))
 	}
-	s.stage = t.rt.Residency.NewStage(all...)
+	s.stage = t.rt.Residency.NewStaging(all...)
 	s.order = make([]int, len(s.list))
 	for i := range s.order {
 		s.order[i] = i

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// settle waits for all queued work and copies. It returns what queues failed
-// with, compute queues first: such a queue fails whatever comes later.
+// settle waits for all queued work and copies. It returns the failures of
+// queues, compute queues first: a queue that failed skips all later work.
 func (r *Runtime) settle() (failures []error) {
 	for _, s := range r.compute {
 		if err := s.Record().Wait(context.Background()); err != nil {
@@ -43,7 +43,7 @@ func explain(err error, failures []error) error {
 }
 
 // firstFailure finds the task under way that failed first, nil if none did.
-// Tasks were queued so that whoever produces comes before whoever consumes,
+// Tasks were queued so that a value's producer comes before its consumers,
 // and a failure poisons all that follows: the first in that order is the cause.
 func (r *Runtime) firstFailure() error {
 	var first error

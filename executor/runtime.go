@@ -19,8 +19,8 @@ type Runtime struct {
 	flights   map[string]*flights // of each program, by LoadOptions.Net
 	steps     uint64              // of all programs, to order those under way
 	expected  *expansion          // whose uses residency knows
-	failure   error               // what made the runtime unusable
-	known     error               // that, and what other queues failed with until then
+	failure   error               // made the runtime unusable
+	known     error               // failure, and those of all queues until then
 	closed    bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Batch is what one step trains on: per input of the program, in the order of
+// Batch is the samples of one step: per input of the program, in the order of
 // [Program.Inputs], its rows side by side; a buffer may have room for more.
 // The buffers must stay as they are until the step's ticket was waited for.
 type Batch struct {

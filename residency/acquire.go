@@ -8,15 +8,15 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Acquire leases all needs at once, or none. Copies that are missing are
-// queued, and stream s, on which the task will run, is made to wait for them
-// and for the readers and writers of what the task overwrites. It blocks only
-// for memory, for a store, or for a lease of another stream that conflicts.
-// Copies that fail later make s fail, through its events.
+// Acquire leases all needs at once, or none. It queues missing copies, and makes
+// stream s, on which the task will run, wait for them and for the readers and
+// writers of each buffer that the task overwrites. It blocks only for memory,
+// for a store, or for a lease of another stream that conflicts. Copies that fail
+// later make s fail, through its events.
 //
-// Errors: ErrUndefined for reading what was never written, ErrBudget when the
-// needs cannot fit, ErrLeased when s itself has a conflicting lease,
-// ErrNotResident under a seal, and what devices and stores answer.
+// Errors: ErrUndefined for reading a tensor that was never written, ErrBudget
+// when the needs cannot fit, ErrLeased when s itself has a conflicting lease,
+// ErrNotResident under a seal, and the errors of devices and stores.
 func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l *Lease) error {
 	if l.held {
 		return fmt.Errorf("acquire: %w: release this lease before reusing it", ErrLeased)
@@ -47,8 +47,8 @@ func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l 
 
 // try makes the attempt: it collects the wants, reuses pooled buffers for them,
 // makes room for the rest and allocates, queues copies, and makes the stream
-// wait. The lease is then for grant to fill in. Or it fails, or says what to
-// wait for.
+// wait. Then grant can fill the lease in. Otherwise the attempt fails, or
+// returns a pause.
 func (a *attempt) try() (pause, error) {
 	m := a.m
 	if m.closed {
@@ -124,8 +124,9 @@ func (a *attempt) checkLeases() (pause, error) {
 	return pause{}, nil
 }
 
-// conflicts reports whether a lease writes what w reads, or uses a buffer that
-// w overwrites: nothing is queued for it yet that could be waited for.
+// conflicts reports whether a lease writes the contents that w reads, or uses a
+// buffer that w overwrites: its task is not queued yet, so that no event could
+// be waited for.
 func (w *want) conflicts() bool {
 	overwrites := w.mode.writes() || !w.t.current(w.c)
 	return overwrites && w.c.leased > 0 || w.c.writing || w.t.beingWritten()
@@ -166,7 +167,7 @@ func (a *attempt) reuse() error {
 	return nil
 }
 
-// makeRoom makes room on every device for what is missing there.
+// makeRoom makes room on every device for the bytes that are missing there.
 func (a *attempt) makeRoom() (pause, error) {
 	for i := range a.m.devs {
 		d := &a.m.devs[i]
@@ -196,8 +197,8 @@ func (a *attempt) allocate() (pause, error) {
 	return pause{}, nil
 }
 
-// fetch queues the copies of what is read and not there. What must be read
-// from a store comes last, one tensor an attempt.
+// fetch queues the copies of tensors that are read and not there. Tensors that
+// must be read from a store come last, one an attempt.
 func (a *attempt) fetch() (stream pause, err error) {
 	wants := a.m.scratch.wants
 	for i := range wants {
@@ -218,8 +219,9 @@ func (a *attempt) fetch() (stream pause, err error) {
 	return stream, nil
 }
 
-// follow makes the stream wait for the contents that it reads and for all uses
-// of what it overwrites; for copies to the host, only where the task does so.
+// follow makes the stream wait for the contents that the task reads, and for all
+// uses of the buffers that it overwrites. For copies to the host, the task waits
+// only where it first writes the buffer, if the stream can do that.
 func (a *attempt) follow() error {
 	m := a.m
 	waits := m.scratch.waits[:0]

@@ -165,7 +165,7 @@ func TestErrBudget(t *testing.T) {
 				t.Errorf("%q does not say %q", err, part)
 			}
 		}
-		if held := r.m.Memory(0).Held; held != 8 {
+		if held := r.m.Memory(0).Used; held != 8 {
 			t.Errorf("%d bytes held after the failure, want u's 8", held)
 		}
 		r.mustRead(w, 0, 'w') // still works
@@ -192,7 +192,7 @@ func TestErrBudget(t *testing.T) {
 		if !errors.Is(err, ErrBudget) || !errors.Is(err, device.ErrOutOfMemory) {
 			t.Fatalf("error is %v", err)
 		}
-		if held := r.m.Memory(0).Held; held != 0 {
+		if held := r.m.Memory(0).Used; held != 0 {
 			t.Errorf("%d bytes held after the failure", held)
 		}
 		r.mustRead(v, 0, 'v')

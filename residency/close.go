@@ -42,7 +42,7 @@ func (m *Manager) Close() error {
 	return errors.Join(append(errs, m.freeHost())...)
 }
 
-// leaks is an error naming what is still leased, or nil.
+// leaks is an error naming the tensors that are still leased, or nil.
 func (m *Manager) leaks() error {
 	if len(m.leases) == 0 {
 		return nil
@@ -57,7 +57,7 @@ func (m *Manager) leaks() error {
 }
 
 // freeHost frees all host memory whose copies have ended, as they have when
-// the streams are closed; what is being viewed is freed by its viewer.
+// the streams are closed. A viewer frees the memory that it still views.
 func (m *Manager) freeHost() error {
 	for _, h := range m.host.dropped {
 		for _, e := range h.uses {

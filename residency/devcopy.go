@@ -33,7 +33,7 @@ func (c *devCopy) pending() *fence {
 	return &c.readers
 }
 
-// follow makes s wait for e and for what used c's buffer before.
+// follow makes s wait for e and for former uses of c's buffer.
 func (c *devCopy) follow(s device.Stream, e device.Event) error {
 	for _, r := range c.readers {
 		if r.Done() {
@@ -52,7 +52,7 @@ func (c *devCopy) arrive(version uint64, ready device.Event) {
 	c.readers = c.readers[:0]
 }
 
-// follow makes s wait for e, which it depends on: a failure is passed on.
+// follow makes s wait for e, and passes a failure of e on.
 func follow(s device.Stream, e device.Event) error {
 	if !e.Done() {
 		return s.WaitFor(e)

@@ -1,13 +1,13 @@
-// Package residency knows where every tensor lives and is the only place from
-// which bytes move between the host and devices, or between devices.
+// Package residency knows where every tensor lives, and it alone moves bytes
+// between the host and devices, or between devices.
 //
 // A [Tensor] is a record: key, metadata, usage, and where its contents are. It
 // has one truth (the host, one device, or a store it streams from) and any
 // number of clean copies, told apart by version. A task leases all it needs at
 // once with [Manager.Acquire]; missing copies are queued on the manager's own
 // copy streams, and the task's stream is made to wait for them, while the host
-// goes on. [Manager.Release] marks what the task wrote: the truth moves to its
-// device and all other copies are stale. Nothing comes back to the host except
+// goes on. [Manager.Release] notes what the task wrote: the truth moves to the
+// task's device and all other copies are stale. Nothing comes back to the host except
 // by [Manager.PullBack], which has a [Reason], and by spilling when a device is
 // over its budget. The [Ledger] counts every byte.
 //

@@ -15,7 +15,7 @@ type fence []device.Event
 // and the three copy streams.
 const fenceSize = 4
 
-// add puts e in, in the place of an earlier event of the same queue.
+// add puts e in, instead of an earlier event of the same queue.
 func (f *fence) add(e device.Event) {
 	if e.Queue == nil {
 		return
@@ -42,8 +42,8 @@ func (f fence) done() bool {
 	return true
 }
 
-// before reports whether all has ended or will have, for what is queued in q
-// from now on. No queue is nil.
+// before reports whether all has ended, or will have ended when work runs that
+// is queued in q from now on. A nil q stands for any queue.
 func (f fence) before(q device.Queue) bool {
 	for _, e := range f {
 		if e.Queue != q && !e.Done() {
@@ -53,7 +53,7 @@ func (f fence) before(q device.Queue) bool {
 	return true
 }
 
-// left is f, in its memory, without what has ended.
+// left is f, in its memory, without the events that have happened.
 func (f fence) left() fence {
 	n := 0
 	for _, e := range f {

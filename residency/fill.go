@@ -19,9 +19,9 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 	})
 }
 
-// FillWith makes what write leaves in dst the contents of t; the truth is then
-// on the host. dst comes zeroed, and what write does not touch of it takes no
-// memory there; an error of write leaves t as it was.
+// FillWith lets write make the contents of t, in dst; the truth is then on the
+// host. dst is zeroed, and pages of it that write does not touch take no memory.
+// An error of write leaves t as it was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	buf, err := m.devs[0].dev.AllocHost(t.bytes)
 	if err != nil {
@@ -78,7 +78,7 @@ func (m *Manager) refill(t *Tensor, what string) error {
 
 // FeedDone hands the buffer last fed to t back: after the event it may be
 // refilled, and the manager will not read it again; the truth is with the
-// device that has it. It is false while the buffer holds the only contents;
+// device that has it. It is false while the only contents are in the buffer;
 // acquire or prefetch t first, or drop it. Ask before feeding t again.
 func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
 	m.mu.Lock()

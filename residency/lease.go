@@ -46,7 +46,7 @@ type Need struct {
 // copy is the tensor's copy on the device.
 func (n *Need) copy() *devCopy { return &n.Tensor.copies[n.Device] }
 
-// Lease keeps a task's tensors where they are, from Acquire to Release. The
+// Lease keeps a task's tensors on its device, from Acquire to Release. The
 // zero Lease is ready for use, and it is reused without allocating. It belongs
 // to one goroutine.
 type Lease struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Kind is what happened to bytes.
+// Kind is how bytes moved, or that they did not.
 type Kind uint8
 
 // The kinds of entries. A Hit and a Drop move nothing.
@@ -44,7 +44,7 @@ const (
 	Transit     Reason = "transit"
 )
 
-// reasons indexes the counters; the first is for what needs no reason.
+// reasons indexes the counters; the first is for kinds without a reason.
 var reasons = [...]Reason{"", Epoch, Checkpoint, Log, Fetch, SpillReason, Debug, Transit}
 
 // Reasons lists the reasons for which bytes come back.
@@ -68,7 +68,7 @@ type Row struct {
 	Usage    device.Usage
 	From, To string // device ID, "host", "store", or empty
 	Bytes    int64
-	Cause    string // what led to it: a mode, "evicted", "stale", "dropped"
+	Cause    string // a mode, "evicted", "stale", "dropped"
 }
 
 // Count is a number of entries and their bytes.
@@ -79,7 +79,7 @@ func (c *Count) add(o Count) {
 	c.Bytes += o.Bytes
 }
 
-// Sum is a Count with what it is of.
+// Sum is the Count of entries that agree in all other fields.
 type Sum struct {
 	Kind   Kind
 	Reason Reason
@@ -181,8 +181,8 @@ func (l *Ledger) Step() {
 	l.now = [3]int64{}
 }
 
-// Boundary says that what moved since the last Step belongs to no step: what
-// an epoch's end pulls back, what an evaluation feeds. Totals keep it.
+// Boundary says that the bytes moved since the last Step belong to no step, as
+// those that an epoch's end pulls back or an evaluation feeds. Totals keep them.
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +272,7 @@ func (l *Ledger) OfReason(r Reason) Count {
 	return l.total(func(s Sum) bool { return s.Reason == r && (s.Kind == PullBack || s.Kind == Spill) })
 }
 
-// total adds up what is picked.
+// total adds up the sums that are picked.
 func (l *Ledger) total(pick func(Sum) bool) (c Count) {
 	for _, s := range l.Sums() {
 		if pick(s) {

@@ -9,7 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// DefaultStaging bounds the host memory of what is on its way to a device.
+// DefaultStaging bounds the host memory of tensors on their way to a device, in
+// bytes.
 const DefaultStaging = 64 << 20
 
 // ManagerOptions changes how a Manager works.
@@ -58,10 +59,10 @@ type scratch struct {
 // Memory is a device's memory as residency sees it, in bytes.
 type Memory struct {
 	Budget  int64 // 0: none
-	Held    int64 // buffers of tensors
+	Used    int64 // buffers of tensors
 	Pooled  int64 // kept for the next tensors, free for anything else
 	Pending int64 // deleted, still in use by queued work
-	Peak    int64 // most of Held + Pooled + Pending
+	Peak    int64 // most of Used + Pooled + Pending
 }
 
 // New makes a manager of devices, which stay the caller's and must outlive it.
@@ -136,7 +137,8 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 	return t, nil
 }
 
-// classOf numbers what buffers must agree in to stand for each other.
+// classOf numbers metadata and usages: buffers of a class can stand for each
+// other.
 func (m *Manager) classOf(meta shape.Meta, u device.Usage) int {
 	k := meta.String() + " " + u.String()
 	n, ok := m.classes[k]
@@ -157,10 +159,10 @@ func (m *Manager) Memory(d int) Memory {
 	m.expire()
 	s := &m.devs[d]
 	s.sweep()
-	return Memory{Budget: s.budget, Held: s.used, Pooled: s.pool.bytes, Pending: s.pending, Peak: s.peak}
+	return Memory{Budget: s.budget, Used: s.used, Pooled: s.pool.bytes, Pending: s.pending, Peak: s.peak}
 }
 
-// Ledger counts what moved. It lives as long as the manager.
+// Ledger counts the bytes that moved. It lives as long as the manager.
 func (m *Manager) Ledger() *Ledger { return m.ledger }
 
 // Drop says that the contents are no longer needed: the buffer of every copy

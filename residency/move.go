@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// This file queues every copy there is, but those of a Stage and of Salvage;
+// This file queues every copy there is, but those of a Staging and of Salvage;
 // nothing else touches a copy stream. A copy goes to a buffer without contents
 // that queued work uses (attempt.reuse and prefetch see to that); it waits for
 // its source, and for former uses of a pooled buffer.
@@ -154,8 +154,8 @@ func (d *devState) queueOut(dst device.HostBuffer, c *devCopy) (device.Event, er
 	return d.out.CopyOut(dst, c.buf)
 }
 
-// Settle waits until all queued copies have ended. It returns what copy streams
-// have failed with: everything queued on them later fails alike.
+// Settle waits until all queued copies have ended. It returns the failures of
+// copy streams: a stream that failed skips all later copies.
 func (m *Manager) Settle() (failures []error) {
 	for i := range m.devs {
 		for _, s := range m.devs[i].streams() {

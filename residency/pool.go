@@ -13,19 +13,18 @@ const keepTicks = 8
 // pool keeps the buffers of a device whose contents are no longer needed, for
 // the next tensor of equal metadata and usage: handing one on costs neither an
 // allocation nor a wait of the host. Queued work may still use such a buffer;
-// its events go with it, and who writes it next waits for them in its stream.
-// Should that work fail, so does who waited for it, as with any overwriting.
+// its events go with it, and the stream that writes it next waits for them. If
+// that work fails, so does the stream that waited, as with any overwriting.
 //
 // To every decision on memory, pooled bytes are free: they are deleted before
-// anything is evicted, spilled or waited for. Two rules keep the pool from
-// holding what nobody asks for: what was not taken for keepTicks marks is
-// deleted, and it never holds more bytes than tensors and queued work had in
-// use at once.
+// anything is evicted, spilled or waited for. Two rules keep the pool small. A
+// buffer that was not taken for keepTicks ticks is deleted. And the pool never
+// has more bytes than tensors and queued work had in use at once.
 type pool struct {
 	lists [][]pooled // per class, in the order of pooling
 	bytes int64
 	most  int64  // of the bytes in use when a buffer was allocated
-	turn  uint64 // counts what was pooled
+	turn  uint64 // counts the buffers that were pooled
 	tick  int64  // the ledger's ticks when the pool was last looked through
 }
 
@@ -33,7 +32,7 @@ type pool struct {
 type pooled struct {
 	buf   device.Buffer
 	bytes int64
-	uses  fence  // what was queued that touches it
+	uses  fence  // queued work that touches it
 	turn  uint64 // grows with the time of pooling
 	tick  int64  // the ledger's ticks at that time
 }
@@ -46,7 +45,8 @@ func (o *pool) add(class int, b device.Buffer, bytes int64, uses fence) {
 	o.bytes += bytes
 }
 
-// grow notes what is in use, others bytes besides what is pooled.
+// grow notes the bytes in use: others, and those of pooled buffers that queued
+// work still uses.
 func (o *pool) grow(others int64) {
 	for _, l := range o.lists {
 		for i := range l {

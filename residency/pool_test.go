@@ -54,7 +54,7 @@ func TestPoolHandsOn(t *testing.T) {
 	free := r.compute[0].(*fakeStream).hold()
 	r.write(a, 0, 'a')
 	r.drop(a)
-	if mem := r.m.Memory(0); mem.Held != 0 || mem.Pooled != 8 || mem.Pending != 0 {
+	if mem := r.m.Memory(0); mem.Used != 0 || mem.Pooled != 8 || mem.Pending != 0 {
 		t.Errorf("after the drop memory is %+v", mem)
 	}
 	r.allocs(0)
@@ -233,7 +233,7 @@ func TestPoolGivesWayFirst(t *testing.T) {
 			if got := r.kinds(); got != "" {
 				t.Errorf("moved %q", got)
 			}
-			if mem := r.m.Memory(0); mem.Held != 21 || mem.Pooled != 11 {
+			if mem := r.m.Memory(0); mem.Used != 21 || mem.Pooled != 11 {
 				t.Errorf("memory is %+v: b and a were to go, c to stay", mem)
 			}
 			r.allocs(0)
@@ -253,7 +253,7 @@ func TestPoolGivesWayFirst(t *testing.T) {
 			if err := r.m.Prefetch(short(t), []Need{{x, 0, Read}}); err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := r.m.FeedDone(x); !ok || r.m.Memory(0).Held != 28 {
+			if _, ok := r.m.FeedDone(x); !ok || r.m.Memory(0).Used != 28 {
 				t.Errorf("not prefetched in place of c, memory is %+v", r.m.Memory(0))
 			}
 		})

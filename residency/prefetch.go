@@ -7,8 +7,9 @@ import (
 
 // Prefetch queues the copies that reading the needs will take, as far as there
 // is room without giving anything up: the batch of the next step, while this
-// one computes. It takes no lease, waits for no memory, and passes over what
-// is being written. What streams from a store is read before it returns.
+// one computes. It takes no lease, waits for no memory, and passes over tensors
+// that are being written. It reads those that stream from a store before it
+// returns.
 func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 )
 
 // PullBack makes the host's bytes of the tensors current: it queues the copies
-// of all, then waits for them. What is current already moves nothing and
-// counts as a hit. The device stays the truth; the host's copy is clean until
+// of all, then waits for them. Bytes that are current already do not move and
+// count as a hit. The device stays the truth; the host's copy is clean until
 // the next write.
 func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {

@@ -38,7 +38,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 }
 
 // Abandon ends a lease whose task was not queued: nothing counts as used or
-// written. Contents that were to be written keep what they had.
+// written. Tensors that were to be written keep their contents.
 func (m *Manager) Abandon(l *Lease) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -77,7 +77,7 @@ func TestProtocol(t *testing.T) {
 			if err := r.m.Drop(w); err != nil {
 				r.Fatal(err)
 			}
-			if n := r.m.Memory(0).Held; n != 0 {
+			if n := r.m.Memory(0).Used; n != 0 {
 				r.Errorf("%d bytes held after the drop", n)
 			}
 		}, "drop w fake:0>", "nowhere"},
@@ -259,7 +259,7 @@ func TestAbandon(t *testing.T) {
 	if got := v.Location(); got != "nowhere" {
 		t.Errorf("v is at %s", got)
 	}
-	if b := r.m.Memory(0).Held; b != 8 {
+	if b := r.m.Memory(0).Used; b != 8 {
 		t.Errorf("%d bytes held, want w's 8", b)
 	}
 }
@@ -293,7 +293,7 @@ func TestFeedDoubleBuffers(t *testing.T) {
 	if ev, ok := r.m.FeedDone(x); !ok || ev.Wait(short(t)) != nil {
 		t.Fatal("the prefetch waited for the task that reads the old input")
 	}
-	if mem := r.m.Memory(0); mem.Held != 8 || mem.Pooled != 8 || mem.Pending != 0 {
+	if mem := r.m.Memory(0); mem.Used != 8 || mem.Pooled != 8 || mem.Pending != 0 {
 		t.Errorf("memory is %+v", mem)
 	}
 	r.mustRead(x, 0, 'b')

@@ -71,7 +71,7 @@ func (d *devState) shrink(bytes int64, idle bool) {
 	}
 }
 
-// roomy reports whether bytes more fit, once what has ended is swept and idle
+// roomy reports whether bytes more fit, once pending bytes are swept and idle
 // pooled buffers are deleted.
 func (d *devState) roomy(bytes int64) bool {
 	if d.fits(bytes) {
@@ -82,7 +82,7 @@ func (d *devState) roomy(bytes int64) bool {
 	return d.fits(bytes)
 }
 
-// expire deletes what was not taken for keepTicks ticks of the ledger.
+// expire deletes buffers that were not taken for keepTicks ticks of the ledger.
 func (d *devState) expire() {
 	now := d.ledger.ticked()
 	if now == d.pool.tick {

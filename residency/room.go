@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// makeRoomOn makes room within a device's budget for what the attempt misses
-// there. In this order: it takes pooled buffers, even if copies must then wait
+// makeRoomOn makes room within a device's budget for the bytes that the attempt
+// misses there. In this order: it takes pooled buffers, even if copies must then wait
 // for old uses; it deletes the pool; it gives copies up; and it waits for
 // deleted memory.
 func (a *attempt) makeRoomOn(d *devState) (pause, error) {

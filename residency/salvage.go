@@ -7,12 +7,12 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Salvage hands f the bytes that a device, or the host, holds of t, even where
+// Salvage calls f with the bytes of t on its device, or on the host, even where
 // the task that was to write them failed or was skipped: a skipped task leaves
-// what was there before. It is for finding out what went wrong after a
-// failure; the copy counts as a pull-back for debug, and a seal does not stop
-// it, for the run has failed already. It blocks until what was queued to write
-// t has ended. f must not keep the bytes.
+// the bytes from before. It is for finding the cause of a failure. The copy
+// counts as a pull-back for debug, and no seal stops it, since the run has failed
+// already. It blocks until queued writes of t have ended. f must not keep the
+// bytes.
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	for t.onDevice() && !t.copies[t.truth].ready.Done() {
@@ -42,7 +42,7 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 	return f(h.buf.Bytes())
 }
 
-// salvage queues the copy without passing on the failure of what wrote t.
+// salvage queues the copy, without passing on a failure of the task that wrote t.
 func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
 	d := &m.devs[t.truth]
 	c := d.copy(t)

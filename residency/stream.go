@@ -14,9 +14,9 @@ func (m *Manager) FromStore(t *Tensor, s Store, name string) error {
 	return m.from(t, &source{name: name, store: s})
 }
 
-// FromSequence is FromStore for a store that can only be read in order. What is
-// passed on the way to a tensor that is needed now is kept on the host for the
-// tensors that were declared to come from there; so is what was read.
+// FromSequence is FromStore for a store that can only be read in order. Entries
+// that are passed on the way to a tensor needed now are kept on the host, for the
+// tensors that were declared to come from there; so is the entry itself.
 func (m *Manager) FromSequence(t *Tensor, s Sequence, name string) error {
 	m.mu.Lock()
 	q := m.seqs[s]

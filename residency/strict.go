@@ -3,7 +3,7 @@ package residency
 import "slices"
 
 // Seal says that all is resident: from now on only fed inputs come in, nothing
-// is spilled or streamed, and nothing comes out. What does fails with
+// is spilled or streamed, and nothing comes out. Any other transfer fails with
 // ErrNotResident, naming tensor and cause. Without ManagerOptions.Strict it does
 // nothing.
 func (m *Manager) Seal() {
@@ -23,7 +23,7 @@ func (m *Manager) Unseal(reasons ...Reason) {
 	m.seal.reasons = append(m.seal.reasons, reasons...)
 }
 
-// Allowed lists what was moved between host and devices under a seal, in the
+// Allowed lists the transfers between host and devices under a seal, in the
 // order of first appearance.
 func (m *Manager) Allowed() []Allowance {
 	m.mu.Lock()

@@ -59,8 +59,8 @@ func (b *books) where(truth int) string {
 	return b.devices[truth]
 }
 
-// Tensor is the record of one tensor: what it is and where its contents are.
-// It belongs to one Manager, which moves them; Drop frees what it holds. Its
+// Tensor is the record of one tensor: its metadata and where its contents are.
+// It belongs to one Manager, which moves them; Drop frees its memory. Its
 // methods are safe for concurrent use.
 type Tensor struct {
 	books *books
@@ -74,7 +74,7 @@ type Tensor struct {
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore
 	copies  []devCopy    // one per device
-	host    *hostMem     // nil when the host holds nothing
+	host    *hostMem     // nil when the host has no bytes
 	src     *source      // where to stream from while truth is inStore
 	fedDone device.Event // of the last copy-in from a fed buffer
 }

@@ -29,8 +29,8 @@ func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 
 // View calls f with the host's bytes of t, without copying them, if they are
 // current; otherwise it fails with ErrStale. f must neither change nor keep
-// them; other goroutines may go on meanwhile, and what they write to t does
-// not show.
+// them. Other goroutines may go on meanwhile; f does not see what they write to
+// t.
 func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	if !t.hostCurrent() {

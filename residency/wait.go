@@ -6,12 +6,12 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// pause says what an attempt must wait for, without the lock, before it is
-// made again.
+// pause is what an attempt must wait for, without the lock, before it is made
+// again.
 type pause struct {
 	kind  pauseKind
 	event device.Event // forEvent
-	t     *Tensor      // forStore: what to read
+	t     *Tensor      // forStore: the tensor to read
 	d     int          // forStore: for which device
 }
 
@@ -61,7 +61,7 @@ func (m *Manager) sitOut(ctx context.Context, p pause) error {
 	return nil
 }
 
-// wake lets those go on who wait for a lease to end.
+// wake wakes all who wait for a lease to end.
 func (m *Manager) wake() {
 	if m.freed != nil {
 		close(m.freed)

@@ -57,8 +57,8 @@ func (c *cache) lookup(op graph.Op, args []*Tensor) (*entry, error) {
 	return e, nil
 }
 
-// appendKey appends what identifies a call: the op as graph.OpString prints
-// it, and the metadata of its inputs.
+// appendKey appends the identity of a call: the op as graph.OpString prints it,
+// and the metadata of its inputs.
 func appendKey(key []byte, op graph.Op, args []*Tensor) []byte {
 	key = append(key, op.Kind()...)
 	key = fmt.Appendf(key, "%+v", op)

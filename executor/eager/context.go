@@ -86,8 +86,8 @@ func (c *Context) Restart() {
 	}
 }
 
-// Close waits for what was called and ends the lanes. It fails if tensors are
-// still held, and says how many; they can still be released.
+// Close waits for all calls and ends the lanes. It fails if tensors still have
+// memory, and says how many; they can still be released.
 func (c *Context) Close() error {
 	var errs []error
 	for _, l := range c.lanes {

@@ -8,12 +8,12 @@
 // outside a table) by the handles of the op that met it and of all that depend
 // on it. Everything else goes on.
 //
-// Arguments are consumed: who wants to use a tensor again passes x.Ref(). An
+// Arguments are consumed: pass x.Ref() to use x again. An
 // op that consumes the last reference may compute in its memory. A handle that
 // is not consumed must be released.
 //
-// Each device has a lane: a goroutine that takes calls in order, checks what
-// they depend on and launches them on the device's stream. A stream skips
+// Each device has a lane: a goroutine that takes calls in order, checks their
+// dependencies and launches them on the device's stream. A stream skips
 // everything behind a failure. So an op is queued behind unfinished work only
 // if it depends on all of it; otherwise the lane lets that work end first, and
 // a failed stream is replaced before anything else runs. Memory is taken when

@@ -19,7 +19,7 @@ var (
 // Error is the failure of a call. What depends on the call fails with the
 // same Error, which so always names the call to look at.
 type Error struct {
-	Op  string // the op's kind, or what else was asked for: "to host"
+	Op  string // the op's kind, or another request: "to host"
 	Loc Location
 	Err error
 }

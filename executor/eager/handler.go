@@ -16,8 +16,8 @@ type Invocation struct {
 	Args   []*Tensor // consumed
 	Device device.ID // "" for the device of the arguments, or the first
 	Loc    Location
-	// Chain, if not nil, orders the call behind what made it; afterwards it is
-	// the chain of this call.
+	// Chain, if not nil, orders the call behind the one that made it; afterwards
+	// it is the chain of this call.
 	Chain   *Chain
 	Results []*Tensor // set by the handler
 
@@ -28,8 +28,8 @@ type Invocation struct {
 // own.
 func (inv *Invocation) Context() *Context { return inv.context }
 
-// Fail is what a handler does with a call that it cannot make: the results
-// and the chain carry the error, and the diagnostic handler is told.
+// Fail ends a call that a handler cannot make: the results and the chain carry
+// the error, and the diagnostic handler is told.
 func (inv *Invocation) Fail(err error) {
 	err = &Error{Op: inv.Op.Kind(), Loc: inv.Loc, Err: err}
 	inv.context.report(err)

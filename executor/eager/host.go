@@ -93,7 +93,7 @@ func (c *Context) toHost(ctx context.Context, t *Tensor, loc Location) (*tensor.
 
 // Call runs a host function on the contents of args, for its side effects: it
 // consumes args, runs when they and the chain are there, and returns the chain
-// to pass to what must come after. after may be nil. The device's lane waits
+// to pass to calls that must come after it. after may be nil. The device's lane waits
 // for f, which therefore must not make calls or wait for tensors itself.
 func (c *Context) Call(after *Chain, f func(args []*tensor.Dense) error, args ...*Tensor) *Chain {
 	return c.call("call", Caller(1), after, true, args, f)

@@ -32,7 +32,7 @@ type lane struct {
 	in, out  []device.Buffer
 }
 
-// close waits for what was queued and ends the goroutine.
+// close waits for queued calls and ends the goroutine.
 func (l *lane) close() error {
 	l.mu.Lock()
 	again := l.closed

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// blocked is why the call must not run, if that is known. It waits for what
-// other lanes do first.
+// blocked is why the call must not run, nil if nothing is against it. It waits
+// for calls of other lanes.
 func (l *lane) blocked(w *work) error {
 	for _, a := range w.args {
 		if err := l.known(a.made); err != nil {
@@ -29,8 +29,8 @@ func (l *lane) blocked(w *work) error {
 	return nil
 }
 
-// known waits for a call of another lane to end; of this one it takes what is
-// known.
+// known is the failure of a call: of another lane once it has ended, of this
+// lane if it has ended already.
 func (l *lane) known(o *outcome) error {
 	if o != nil && o.home != &l.home {
 		return o.wait(context.Background())
@@ -78,7 +78,7 @@ func (l *lane) launch(w *work) error {
 	return nil
 }
 
-// undo deletes what launch has allocated so far.
+// undo deletes the buffers that launch has allocated so far.
 func (l *lane) undo(donated uint64, err error) error {
 	for k, b := range l.out {
 		if donated>>k&1 == 0 {

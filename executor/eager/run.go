@@ -16,7 +16,7 @@ func (l *lane) run() {
 }
 
 // next is the next call; nil when the lane is closed and everything has
-// ended. While none is queued it retires what is in flight.
+// ended. While none is queued it retires calls in flight.
 func (l *lane) next() *work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,10 +40,10 @@ func (l *lane) next() *work {
 	return w
 }
 
-// perform runs one call. A launch may join what is in flight if it depends on
-// the last of it, and so on all of it: then the stream's rule, that what is
-// behind a failure is skipped, is what is wanted. Everything else waits for
-// what is in flight to end, well or not.
+// perform runs one call. A launch may join the calls in flight if it depends on
+// the last of them, and so on all of them: then it is right that the stream
+// skips it after a failure. Any other call waits until those in flight have
+// ended, well or not.
 func (l *lane) perform(w *work) {
 	for len(l.inFlight) > 0 && l.inFlight[0].event.Done() {
 		l.retireOldest()

@@ -138,8 +138,8 @@ func (t *Tensor) attach(b device.Buffer) {
 	t.made.home.live.add(1, t.meta.Bytes())
 }
 
-// take takes the memory away, for whoever deletes it or gives it to another
-// tensor; nil if there is none.
+// take takes the memory away, to be deleted or given to another tensor; nil if
+// there is none.
 func (t *Tensor) take() device.Buffer {
 	t.mu.Lock()
 	defer t.mu.Unlock()

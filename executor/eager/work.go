@@ -14,7 +14,7 @@ import (
 type work struct {
 	outcome
 	era     *era
-	what    string // for errors
+	what    string // the op's kind or "to host", for errors
 	loc     Location
 	op      graph.Op
 	entry   *entry

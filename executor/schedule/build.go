@@ -36,7 +36,7 @@ func New(name string, stages, microbatches int) (Schedule, error) {
 }
 
 // GPipe runs every forward pass, then every backward pass (Huang et al.,
-// "GPipe", 2019). Every stage holds all microbatches at once.
+// "GPipe", 2019). Every stage has all microbatches in flight at once.
 func GPipe(stages, microbatches int) Schedule {
 	return build("gpipe", stages, microbatches, func(s int) []Action {
 		var row []Action
@@ -52,8 +52,8 @@ func GPipe(stages, microbatches int) Schedule {
 
 // OneFOneB alternates forward and backward passes as soon as the last stage
 // has its first microbatch (Narayanan et al., "PipeDream", 2019; the flushing
-// variant). Its bubble is GPipe's, but a stage holds at most as many
-// microbatches as there are stages from it to the end.
+// variant). Its bubble is GPipe's, but a stage has at most as many microbatches
+// in flight as there are stages from it to the end.
 func OneFOneB(stages, microbatches int) Schedule {
 	return build("1f1b", stages, microbatches, func(s int) []Action {
 		ahead := min(stages-1-s, microbatches) // forward passes before the first backward pass, less one

@@ -1,4 +1,4 @@
-// Package schedule holds pipeline schedules as data: which stage does what for
+// Package schedule is pipeline schedules as data: which stage does what for
 // which microbatch, in which order. A schedule prints as a grid and parses
 // back, is checked for deadlocks before anything runs, and can be simulated
 // with any cost to see its bubble.

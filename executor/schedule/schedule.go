@@ -14,7 +14,7 @@ var (
 	ErrUnknown = errors.New("unknown schedule")
 )
 
-// Kind is what an action does.
+// Kind is a pass over a microbatch, or the update.
 type Kind byte
 
 // The kinds of actions, by the letter they print as.
@@ -95,9 +95,9 @@ func (s Schedule) backward() bool {
 	return false
 }
 
-// InFlight is the most microbatches that a stage holds between their F and
-// their B, which decides how many copies of its activations live at once. It
-// is 1 where there is no backward pass.
+// InFlight is the most microbatches of a stage that are between their F and
+// their B at once: so many copies of its activations are alive. It is 1 where
+// there is no backward pass.
 func (s Schedule) InFlight(stage int) int {
 	live, most, back := 0, 0, false
 	for _, a := range s.PerStage[stage] {

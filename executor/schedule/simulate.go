@@ -105,8 +105,8 @@ func TypicalCost(a Action) float64 {
 	return 1
 }
 
-// Order is one order of all actions in which each comes after what it depends
-// on: the order in which to submit them. Actions are sorted by their simulated
+// Order is one order of all actions in which each comes after those that it
+// depends on: the order in which to submit them. Actions are sorted by their simulated
 // start at typical cost, then by stage. Updates come last of all: a variable
 // may be read by the backward passes of other stages than its own, and those
 // must see the value from before the step. The schedule must be valid.

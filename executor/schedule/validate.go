@@ -83,8 +83,8 @@ func (s Schedule) complete(stage int, have map[Kind]int, back, updated bool) err
 	return nil
 }
 
-// blocked finds the action that holds up a deadlocked schedule first, and what
-// it waits for.
+// blocked finds the first action that is stuck in a deadlock, and the one that it
+// waits for.
 func (s Schedule) blocked(t Timeline) (a, waits Action) {
 	ran := map[Action]bool{}
 	for _, sp := range t.Spans {

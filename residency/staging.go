@@ -11,13 +11,13 @@ import (
 // pageBytes is the unit in which the system gives memory.
 var pageBytes = os.Getpagesize()
 
-// Stage holds host memory for copies of the same tensors, taken again and
-// again: what they held at one moment, however they are written afterwards. A
-// task queued later that overwrites a tensor waits, on its stream, for that
-// tensor's copy and no other; the host does not wait. One goroutine queues;
-// another may look at what was queued. Make with [Manager.NewStage]; Close it
+// Staging is host memory for copies of the same tensors, taken again and again:
+// their contents at one moment, however they are written afterwards. A task
+// queued later that overwrites a tensor waits, on its stream, for that tensor's
+// copy and no other; the host does not wait. One goroutine queues; another may
+// look at the copies that were queued. Make with [Manager.NewStaging]; Close it
 // before the manager.
-type Stage struct {
+type Staging struct {
 	m      *Manager
 	copies []staged
 }
@@ -31,18 +31,19 @@ type staged struct {
 	ready device.Event
 }
 
-// NewStage makes a stage of tensors, without memory.
-func (m *Manager) NewStage(ts ...*Tensor) *Stage {
-	s := &Stage{m: m, copies: make([]staged, len(ts))}
+// NewStaging makes a Staging of tensors, without memory.
+func (m *Manager) NewStaging(ts ...*Tensor) *Staging {
+	s := &Staging{m: m, copies: make([]staged, len(ts))}
 	for i, t := range ts {
 		s.copies[i].t = t
 	}
 	return s
 }
 
-// Reserve gets the memory for copies of what is on a device now: the system
-// gives pages when they are touched, and a first copy would be slow.
-func (s *Stage) Reserve() error {
+// Reserve gets the memory for copies of tensors that are on a device now, and
+// touches its pages: the system gives them when they are touched, and a first
+// copy would be slow.
+func (s *Staging) Reserve() error {
 	for i := range s.copies {
 		x := &s.copies[i]
 		s.m.mu.Lock()
@@ -63,11 +64,11 @@ func (s *Stage) Reserve() error {
 	return nil
 }
 
-// Queue queues a copy of what tensor i now holds; nobody may still look at the
+// Queue queues a copy of tensor i as it is now; nobody may still look at the
 // copy before. It waits only for a store, or a lease that writes the tensor.
-func (s *Stage) Queue(ctx context.Context, r Reason, i int) error {
+func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
-		return fmt.Errorf("stage: no reason %q: there are %v", r, Reasons())
+		return fmt.Errorf("staging: no reason %q: there are %v", r, Reasons())
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -80,7 +81,7 @@ func (s *Stage) Queue(ctx context.Context, r Reason, i int) error {
 }
 
 // queue makes one attempt.
-func (s *Stage) queue(r Reason, x *staged) (pause, error) {
+func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 	m, t := s.m, x.t
 	switch {
 	case m.closed:
@@ -103,7 +104,7 @@ func (s *Stage) queue(r Reason, x *staged) (pause, error) {
 }
 
 // copyOut queues the copy from the device that has the truth.
-func (s *Stage) copyOut(r Reason, x *staged) error {
+func (s *Staging) copyOut(r Reason, x *staged) error {
 	m, t := s.m, x.t
 	d := &m.devs[t.truth]
 	c := d.copy(t)
@@ -129,7 +130,7 @@ func (s *Stage) copyOut(r Reason, x *staged) error {
 }
 
 // Wait waits for the copy of tensor i.
-func (s *Stage) Wait(ctx context.Context, i int) error {
+func (s *Staging) Wait(ctx context.Context, i int) error {
 	x := &s.copies[i]
 	if err := x.ready.Wait(ctx); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
@@ -139,7 +140,7 @@ func (s *Stage) Wait(ctx context.Context, i int) error {
 
 // Bytes is the copy of tensor i, once it has been waited for. It is not to be
 // changed, and valid until it is queued again or let go.
-func (s *Stage) Bytes(i int) []byte {
+func (s *Staging) Bytes(i int) []byte {
 	if x := &s.copies[i]; x.host != nil {
 		return x.host.buf.Bytes()
 	} else if x.buf != nil {
@@ -149,7 +150,7 @@ func (s *Stage) Bytes(i int) []byte {
 }
 
 // Free lets the copy of tensor i go, and its memory.
-func (s *Stage) Free(i int) error {
+func (s *Staging) Free(i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
@@ -157,7 +158,7 @@ func (s *Stage) Free(i int) error {
 }
 
 // unpin gives the host's own memory of tensor i back.
-func (s *Stage) unpin(i int) {
+func (s *Staging) unpin(i int) {
 	if h := s.copies[i].host; h != nil {
 		h.pins--
 		s.copies[i].host = nil
@@ -188,7 +189,7 @@ func (x *staged) free() error {
 }
 
 // Close frees all memory. Copies that are queued are waited for by the device.
-func (s *Stage) Close() error {
+func (s *Staging) Close() error {
 	for i := range s.copies {
 		if err := s.Free(i); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 )
 
 // staged waits for the copy of tensor i and compares it.
-func (r *rig) staged(s *Stage, i int, b byte) {
+func (r *rig) staged(s *Staging, i int, b byte) {
 	r.Helper()
 	if err := s.Wait(short(r.T), i); err != nil {
 		r.Fatal(err)
@@ -25,7 +25,7 @@ func TestStageKeepsTheMoment(t *testing.T) {
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	r.write(a, 0, 'a')
 	r.write(b, 1, 'b')
-	s := r.m.NewStage(a, b)
+	s := r.m.NewStaging(a, b)
 	free := r.devs[1].stream("copy-out").hold()
 	for i := range 2 {
 		if err := s.Queue(short(t), Checkpoint, i); err != nil {
@@ -54,7 +54,7 @@ func TestStageKeepsTheMoment(t *testing.T) {
 func TestStageIsUsedAgain(t *testing.T) {
 	r := newRig(t, 2, ManagerOptions{})
 	a := r.declare("a", 8, device.Weight)
-	s := r.m.NewStage(a)
+	s := r.m.NewStaging(a)
 	queue := func() {
 		t.Helper()
 		if err := s.Queue(short(t), Checkpoint, 0); err != nil {

@@ -49,7 +49,7 @@ type stageWorld struct {
 	streams []device.Stream
 	exes    map[string]device.Executable
 	tensors []*residency.Tensor
-	stage   *residency.Stage
+	stage   *residency.Staging
 	holds   [][]float32
 	staged  [][]float32 // nil: nothing is
 	fail    func(error)
@@ -91,7 +91,7 @@ func newStageWorld(rt *rapid.T, devices, tensors int) *stageWorld {
 		w.tensors, w.holds = append(w.tensors, x), append(w.holds, v)
 	}
 	w.staged = make([][]float32, tensors)
-	w.stage = w.m.NewStage(w.tensors...)
+	w.stage = w.m.NewStaging(w.tensors...)
 	return w
 }
 
