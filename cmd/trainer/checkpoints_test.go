@@ -1,9 +1,8 @@
-//go:build unix
-
 package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,6 +69,12 @@ func TestHeld(t *testing.T) {
 		if err == nil || !strings.Contains(string(out), held) {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "runs"), 0o755), os.Symlink("../r", filepath.Join(dir, "runs", "slow"))); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := trainer("train", "slow.yaml").CombinedOutput(); err == nil || !strings.Contains(string(out), held) || !strings.Contains(string(out), "--run DIR") {
+		t.Errorf("%v: %s", err, out)
 	}
 	if out, err := trainer("checkpoints", "copy", "r", "copy.db").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
