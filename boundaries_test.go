@@ -31,8 +31,8 @@ var mayImport = map[string][]string{
 	"engine/fuse":               {"engine/shape", "engine/graph"},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device"},
-	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/blas"},
-	"engine/device/cpu/kernels": {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/fuse", "engine/device", "engine/device/cpu/blas", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/asm"},
+	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},
+	"engine/device/cpu/kernels": {"engine/graph", "engine/fuse", "engine/device/cpu/kernels/elem", "engine/device/cpu/kernels/pooling", "engine/device/cpu/kernels/product", "engine/device/cpu/kernels/rows", "engine/device/cpu/kernels/work"},
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
 	"residency":                 {"engine/..."},
@@ -59,8 +59,18 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/rundir", "checkpoint/runstate", "configs", "engine/graph", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/runs", "cmd/trainer/internal/text"},
 
 	"engine/device/cpu/blas":        {},
-	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
 	"engine/device/cpu/kernels/asm": {},
+	"engine/device/cpu/kernels/vec": {"engine/rng", "engine/device/cpu/kernels/asm"},
+
+	"engine/device/cpu/kernels/isa":         {"engine/device/cpu/kernels/vec"},
+	"engine/device/cpu/kernels/work":        {"engine/shape", "engine/graph", "engine/device", "engine/device/cpu/blas", "engine/device/cpu/kernels/isa"},
+	"engine/device/cpu/kernels/strided":     {"engine/shape", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/isa"},
+	"engine/device/cpu/kernels/dropout":     {"engine/rng", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work"},
+	"engine/device/cpu/kernels/elem":        {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided", "engine/device/cpu/kernels/dropout"},
+	"engine/device/cpu/kernels/pooling":     {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
+	"engine/device/cpu/kernels/product":     {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/blas", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/dropout"},
+	"engine/device/cpu/kernels/rows":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided"},
+	"engine/device/cpu/kernels/kernelstest": {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
 }
 
 // top are the packages that may import all of ours.

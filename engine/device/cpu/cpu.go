@@ -9,6 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/blas"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/fuse"
 )
@@ -18,12 +20,12 @@ const Kind = "cpu"
 
 func init() { device.Register(Kind, Open) }
 
-// ISAVariable is the environment variable that chooses which instructions
-// the kernels use: amx, avx512, avx2 or generic. Empty is the best the CPU has.
+// ISAVariable is the environment variable that chooses the instruction set of the
+// kernels: amx, avx512, avx2 or generic. Empty is the best the CPU has.
 const ISAVariable = "BERTH_CPU"
 
-// LibraryVariable is the environment variable that chooses what computes the
-// products of matrices: openblas, or these kernels if it is empty.
+// LibraryVariable is the environment variable that chooses a library for the products of
+// matrices: openblas, or Berth's own kernels if it is empty.
 const LibraryVariable = "BERTH_BLAS"
 
 // memoryBandwidth is a rough figure for copies within a machine, in bytes per
@@ -37,7 +39,8 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
 		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
 	}
-	if err := choose(); err != nil {
+	on, err := target()
+	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	threads := o.Threads
@@ -46,7 +49,6 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	}
 	budget := o.MemoryBytes
 	if budget == 0 {
-		var err error
 		if budget, err = host.DefaultBudget(o.Count); err != nil {
 			return nil, fmt.Errorf("cpu: %w", err)
 		}
@@ -57,7 +59,7 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 		if o.Count <= threads && i < threads%o.Count {
 			share++
 		}
-		d, err := open(i, share, budget, o)
+		d, err := open(i, share, budget, on, o)
 		if err != nil {
 			return nil, errors.Join(append(closeAll(devices), err)...)
 		}
@@ -66,19 +68,17 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	return devices, nil
 }
 
-// choose follows the environment variables.
-func choose() error {
-	level, err := kernels.ParseISA(os.Getenv(ISAVariable))
+// target is what the environment variables choose.
+func target() (on work.Target, err error) {
+	set, err := isa.Parse(os.Getenv(ISAVariable))
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, ISAVariable, err)
+		return on, fmt.Errorf("%w: %s: %w", device.ErrEnvironment, ISAVariable, err)
 	}
-	lib, err := library(os.Getenv(LibraryVariable))
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LibraryVariable, err)
+	on = work.TargetOf(set)
+	if on.Library, err = library(os.Getenv(LibraryVariable)); err != nil {
+		return on, fmt.Errorf("%w: %s: %w", device.ErrEnvironment, LibraryVariable, err)
 	}
-	kernels.Use(level)
-	kernels.UseLibrary(lib)
-	return nil
+	return on, nil
 }
 
 // library is the one of that name, nil for "".
@@ -93,23 +93,23 @@ func library(name string) (*blas.Library, error) {
 }
 
 // open opens one device.
-func open(number, threads int, budget int64, o device.OpenOptions) (device.Device, error) {
+func open(number, threads int, budget int64, on work.Target, o device.OpenOptions) (device.Device, error) {
 	p := newPool(threads)
 	d, err := host.New(host.Config{
 		Spec: device.Spec{
 			ID:             device.ID(fmt.Sprintf("%s:%d", Kind, number)),
 			Kind:           Kind,
-			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), numerics()),
-			Numerics:       numerics(),
+			Description:    fmt.Sprintf("%d of %d cores, %s", threads, runtime.NumCPU(), numerics(on)),
+			Numerics:       numerics(on),
 			Threads:        threads,
 			MemoryBytes:    budget,
-			FlopsPerSecond: float64(threads) * flopsPerThread(),
+			FlopsPerSecond: float64(threads) * flopsPerThread(on.ISA),
 			LinkBytesPerS:  memoryBandwidth,
 			PeerCopy:       true,
 			HostVisible:    true,
 		},
 		Sync: o.Sync, OnSpan: o.OnSpan, OnKernel: o.OnKernel,
-		Bind: func(c *fuse.Cluster) (host.Kernel, error) { return bind(p, c) },
+		Bind: func(c *fuse.Cluster) (host.Kernel, error) { return bind(p, c, on) },
 		Stop: p.close,
 	})
 	if err != nil {
@@ -119,10 +119,10 @@ func open(number, threads int, budget int64, o device.OpenOptions) (device.Devic
 	return d, nil
 }
 
-// numerics says what a device computes with.
-func numerics() string {
-	s := kernels.Using().String()
-	if l := kernels.UsingLibrary(); l != nil {
+// numerics names the instructions and the library that a device computes with.
+func numerics(on work.Target) string {
+	s := on.ISA.String()
+	if l := on.Library; l != nil {
 		s += ", products by " + l.Name()
 	}
 	return s
@@ -136,14 +136,14 @@ func closeAll(devices []device.Device) (errs []error) {
 }
 
 // flopsPerThread is the order of magnitude that float32 products reach on one
-// core with each level.
-func flopsPerThread() float64 {
-	switch kernels.Using() {
-	case kernels.AMX:
+// core with an instruction set.
+func flopsPerThread(set isa.ISA) float64 {
+	switch set {
+	case isa.AMX:
 		return 400e9
-	case kernels.AVX512:
+	case isa.AVX512:
 		return 200e9
-	case kernels.AVX2:
+	case isa.AVX2:
 		return 100e9
 	}
 	return 5e9
@@ -152,13 +152,13 @@ func flopsPerThread() float64 {
 // bound is a kernel with the pool it runs on. It is used under the device's
 // launch lock, which is why the arguments can live in it.
 type bound struct {
-	kernel kernels.Kernel
+	kernel work.Kernel
 	pool   *pool
-	args   kernels.Args
+	args   work.Args
 }
 
-func bind(p *pool, c *fuse.Cluster) (host.Kernel, error) {
-	k, err := kernels.NewCluster(c)
+func bind(p *pool, c *fuse.Cluster, on work.Target) (host.Kernel, error) {
+	k, err := kernels.NewCluster(c, on)
 	if err != nil {
 		return nil, err
 	}
@@ -170,10 +170,8 @@ func (b *bound) ScratchBytes() int64 { return b.kernel.ScratchBytes() }
 
 // Packs implements [host.Packer].
 func (b *bound) Packs() (input int, bytes int64, layout string) {
-	if k, ok := b.kernel.(kernels.Keeper); ok {
-		return k.Keeps()
-	}
-	return 0, 0, ""
+	c := kernels.PackCacheOf(b.kernel)
+	return c.Input, c.Bytes, c.Layout
 }
 
 // UsePacked implements [host.Packer].

@@ -7,13 +7,11 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/cpu/blas"
-	"github.com/berth-ml/berth/engine/device/cpu/kernels"
 )
 
 // TestLibrary takes OpenBLAS where it is installed and says what is missing
 // where it is not.
 func TestLibrary(t *testing.T) {
-	defer kernels.UseLibrary(nil)
 	t.Setenv(LibraryVariable, "openblas")
 	devs, err := Open(device.OpenOptions{Count: 1, MemoryBytes: 1 << 20})
 	if _, missing := blas.Open(); missing != nil {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/berth-ml/berth/engine/device/cpu/kernels"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
 // How long a thread without work waits in which way: it spins, because the
@@ -28,7 +28,7 @@ type pool struct {
 
 	// The loop that runs. task and chunks are written before state and read
 	// only by who has claimed a chunk of it, so they cannot change meanwhile.
-	task   kernels.Task
+	task   work.Task
 	chunks uint64
 
 	_ [64]byte // what threads write is kept on lines of its own
@@ -72,7 +72,7 @@ func (p *pool) Threads() int { return p.threads }
 
 // Do runs every chunk and returns when all are done. A panic in a chunk
 // becomes the caller's, after the others have ended.
-func (p *pool) Do(chunks int, t kernels.Task) {
+func (p *pool) Do(chunks int, t work.Task) {
 	if p.threads == 1 || chunks <= 1 {
 		for i := range chunks {
 			t.Chunk(i)

@@ -4,24 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/fuse"
 )
-
-// loop is a kernel whose run is one parallel loop.
-type loop interface {
-	Kernel
-	Task
-	// bind takes the arguments of a run and says how many chunks it has.
-	bind(a *Args) int
-	// end ends the run after all chunks.
-	end(a *Args) error
-}
-
-// runLoop is a loop's run alone.
-func runLoop(l loop, p Pool, a *Args) error {
-	do(p, l.bind(a), l)
-	return l.end(a)
-}
 
 // batch runs the chunks of several kernels in one loop: one kernel's after the
 // other's, or, in lockstep, chunk by chunk.
@@ -34,25 +19,25 @@ type batch struct {
 
 // part is a kernel of a batch, and which of the batch's arguments are its own.
 type member struct {
-	loop
+	work.Loop
 	in, out []int // what it reads counts on from inputs to outputs
 	scratch int64 // where its scratch memory begins
-	args    Args
+	args    work.Args
 }
 
-func newBatch(c *fuse.Cluster) (Kernel, error) {
+func newBatch(on work.Target, c *fuse.Cluster) (work.Kernel, error) {
 	b := &batch{members: make([]member, len(c.Nodes)), lockstep: c.Lockstep, ends: make([]int, len(c.Nodes))}
 	for i, n := range c.Nodes {
-		k, err := New(n)
+		k, err := New(n, on)
 		if err != nil {
 			return nil, err
 		}
-		l, ok := k.(loop)
+		l, ok := k.(work.Loop)
 		if !ok {
 			return nil, fmt.Errorf("BUG: %s is in a batch, and is no loop", n.Op.Kind())
 		}
 		p := &b.members[i]
-		p.loop = l
+		p.Loop = l
 		for _, v := range c.Reads[i] {
 			p.in = append(p.in, slices.Index(slices.Concat(c.In, c.Out), v))
 		}
@@ -60,15 +45,15 @@ func newBatch(c *fuse.Cluster) (Kernel, error) {
 			p.out = append(p.out, slices.Index(c.Out, v))
 		}
 		p.scratch = b.scratch
-		b.scratch += int64(ceilDiv(int(l.ScratchBytes()), cacheLine)) * cacheLine
-		p.args = Args{In: make([][]byte, len(p.in)), Out: make([][]byte, len(p.out))}
+		b.scratch += int64(work.CeilDiv(int(l.ScratchBytes()), cacheLine)) * cacheLine
+		p.args = work.Args{In: make([][]byte, len(p.in)), Out: make([][]byte, len(p.out))}
 	}
 	return b, nil
 }
 
 func (b *batch) ScratchBytes() int64 { return b.scratch }
 
-func (b *batch) Run(pool Pool, a *Args) error {
+func (b *batch) Run(pool work.Pool, a *work.Args) error {
 	total := 0
 	for i := range b.members {
 		p := &b.members[i]
@@ -83,15 +68,15 @@ func (b *batch) Run(pool Pool, a *Args) error {
 			p.args.Out[k] = a.Out[j]
 		}
 		p.args.Scratch = a.Scratch[p.scratch:]
-		total += p.bind(&p.args)
+		total += p.Bind(&p.args)
 		b.ends[i] = total
 	}
 	if b.lockstep {
 		total = b.ends[0]
 	}
-	do(pool, total, b)
+	work.Do(pool, total, b)
 	for i := range b.members {
-		if err := b.members[i].end(&b.members[i].args); err != nil {
+		if err := b.members[i].End(&b.members[i].args); err != nil {
 			return err
 		}
 	}

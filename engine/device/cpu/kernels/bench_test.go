@@ -2,69 +2,33 @@ package kernels
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device/cpu/blas"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// team shares chunks between threads by a counter, as a device does.
-type team struct{ threads int }
-
-func (p team) Threads() int { return p.threads }
-
-func (p team) Do(chunks int, t Task) {
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		next int
-	)
-	for range p.threads {
-		wg.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= chunks {
-					return
-				}
-				t.Chunk(i)
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func noise(dims ...int) ref.Array {
-	rng := rand.New(rand.NewPCG(1, 1))
-	a := ref.New(shape.F32(dims...))
-	for i := range a.F {
-		a.F[i] = float64(rng.Float32() - 0.5)
-	}
-	return a
-}
-
 // bench reports GFLOP/s by the op's own cost.
-func bench(b *testing.B, op graph.Op, in ...ref.Array) {
-	l, err := prepare(op, in, nil)
+func bench(b *testing.B, r kernelstest.Rig, op graph.Op, in ...ref.Array) {
+	l, err := r.Prepare(op, in, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for threads := 1; threads <= 2; threads++ {
 		b.Run(fmt.Sprintf("threads=%d", threads), func(b *testing.B) {
 			for b.Loop() {
-				if err := l.kernel.Run(team{threads}, &l.args); err != nil {
+				if err := l.Kernel.Run(kernelstest.Team{N: threads}, &l.Args); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(l.node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+			b.ReportMetric(float64(l.Node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 		})
 	}
 }
@@ -73,25 +37,25 @@ func bench(b *testing.B, op graph.Op, in ...ref.Array) {
 // with a batch in front where there is one. OpenBLAS, where it is installed, gets
 // the tiles that threads share.
 func BenchmarkMatMul(b *testing.B) {
-	for l := Generic; l <= Best(); l++ {
-		b.Run(l.String(), func(b *testing.B) {
-			defer Use(Using())
-			Use(l)
-			benchMatMuls(b)
-		})
+	for set := isa.Generic; set <= isa.Best(); set++ {
+		b.Run(set.String(), func(b *testing.B) { benchMatMuls(b, rig.With(set)) })
 	}
-	withLibrary(func() { b.Run("openblas", benchMatMuls) })
+	if l, err := blas.Open(); err == nil {
+		r := rig
+		r.On.Library = l
+		b.Run("openblas", func(b *testing.B) { benchMatMuls(b, r) })
+	}
 }
 
-func benchMatMuls(b *testing.B) {
+func benchMatMuls(b *testing.B, r kernelstest.Rig) {
 	for _, s := range [][]int{
 		{256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {128, 512, 784}, {768, 512, 128}, {128, 10, 256}, {10, 256, 128}, {48, 64, 64, 32},
 	} {
-		benchMatMul(b, false, false, s)
+		benchMatMul(b, r, false, false, s)
 	}
 	for _, s := range [][]int{{256, 256, 256}, {768, 512, 128}, {128, 256, 512}, {384, 1536, 2048}} {
-		benchMatMul(b, false, true, s)
-		benchMatMul(b, true, false, s)
+		benchMatMul(b, r, false, true, s)
+		benchMatMul(b, r, true, false, s)
 	}
 }
 
@@ -108,50 +72,50 @@ func BenchmarkBF16(b *testing.B) {
 				if op.TransB {
 					slices.Reverse(y)
 				}
-				bench(b, op, noise(x...), noise(y...))
+				bench(b, rig, op, kernelstest.Noise(x...), kernelstest.Noise(y...))
 			})
 		}
 	}
 }
 
-// BenchmarkKept is products of bfloat16 with weights that come from memory, which
-// are packed by each run, or kept packed.
-func BenchmarkKept(b *testing.B) {
+// BenchmarkPackCache is products of bfloat16 with weights that come from memory, which
+// are packed by each run, or stay packed.
+func BenchmarkPackCache(b *testing.B) {
 	for _, rows := range []int{16, 64, 256, 1024} {
-		for _, kept := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%dx3072x768/kept=%v", rows, kept), func(b *testing.B) { benchKept(b, rows, kept) })
+		for _, cached := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%dx3072x768/cached=%v", rows, cached), func(b *testing.B) { benchPackCache(b, rows, cached) })
 		}
 	}
 }
 
-func benchKept(b *testing.B, rows int, kept bool) {
-	var layers [16]*launch // together more than caches hold
+func benchPackCache(b *testing.B, rows int, cached bool) {
+	var layers [16]*kernelstest.Launch // together more than caches hold
 	for i := range layers {
-		l, err := prepare(ops.MatMul{BF16: true}, []ref.Array{noise(rows, 768), noise(768, 3072)}, nil)
+		l, err := rig.Prepare(ops.MatMul{BF16: true}, []ref.Array{kernelstest.Noise(rows, 768), kernelstest.Noise(768, 3072)}, nil)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, bytes, _ := l.kernel.(Keeper).Keeps(); kept {
-			l.args.Cache = newGuarded(int(bytes)).mem
+		if cached {
+			l.Args.Cache = kernelstest.NewGuarded(int(PackCacheOf(l.Kernel).Bytes)).Mem
 		}
-		if err := l.kernel.Run(serial{}, &l.args); err != nil {
+		if err := l.Kernel.Run(kernelstest.Serial{}, &l.Args); err != nil {
 			b.Fatal(err)
 		}
-		l.args.Cached = kept
+		l.Args.Cached = cached
 		layers[i] = l
 	}
 	i := 0
 	for b.Loop() {
 		l := layers[i%len(layers)]
 		i++
-		if err := l.kernel.Run(team{2}, &l.args); err != nil {
+		if err := l.Kernel.Run(kernelstest.Team{N: 2}, &l.Args); err != nil {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(layers[0].node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+	b.ReportMetric(float64(layers[0].Node.Cost().Flops)*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
-func benchMatMul(b *testing.B, transA, transB bool, s []int) {
+func benchMatMul(b *testing.B, r kernelstest.Rig, transA, transB bool, s []int) {
 	n := len(s) - 3
 	lead, x, y, z := s[:n], s[n], s[n+1], s[n+2]
 	a, w, name := []int{x, z}, []int{z, y}, strings.Trim(strings.ReplaceAll(fmt.Sprint(s), " ", "x"), "[]")
@@ -162,19 +126,19 @@ func benchMatMul(b *testing.B, transA, transB bool, s []int) {
 		w, name = []int{y, z}, name+"/transB"
 	}
 	b.Run(name, func(b *testing.B) {
-		bench(b, ops.MatMul{TransA: transA, TransB: transB}, noise(append(slices.Clone(lead), a...)...), noise(append(slices.Clone(lead), w...)...))
+		bench(b, r, ops.MatMul{TransA: transA, TransB: transB}, kernelstest.Noise(append(slices.Clone(lead), a...)...), kernelstest.Noise(append(slices.Clone(lead), w...)...))
 	})
 }
 
 // BenchmarkConv is the second convolution of the cnn workload.
 func BenchmarkConv(b *testing.B) {
-	x, w, dy := noise(64, 32, 14, 14), noise(64, 32, 3, 3), noise(64, 64, 14, 14)
-	b.Run("y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("dx", func(b *testing.B) { bench(b, ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: 14, W: 14}, w, dy) })
-	b.Run("dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
-	x, w, dy = noise(64, 1, 28, 28), noise(32, 1, 3, 3), noise(64, 32, 28, 28)
-	b.Run("first y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
-	b.Run("first dw", func(b *testing.B) { bench(b, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+	x, w, dy := kernelstest.Noise(64, 32, 14, 14), kernelstest.Noise(64, 32, 3, 3), kernelstest.Noise(64, 64, 14, 14)
+	b.Run("y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
+	b.Run("dx", func(b *testing.B) { bench(b, rig, ops.Conv2DGradX{Stride: 1, Pad: 1, Groups: 1, H: 14, W: 14}, w, dy) })
+	b.Run("dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
+	x, w, dy = kernelstest.Noise(64, 1, 28, 28), kernelstest.Noise(32, 1, 3, 3), kernelstest.Noise(64, 32, 28, 28)
+	b.Run("first y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: 1, Pad: 1, Groups: 1}, x, w) })
+	b.Run("first dw", func(b *testing.B) { bench(b, rig, ops.Conv2DGradW{Stride: 1, Pad: 1, Groups: 1, KH: 3, KW: 3}, x, dy) })
 }
 
 // BenchmarkManyChannels is convolutions of residual networks.
@@ -210,74 +174,74 @@ func BenchmarkDepthwise(b *testing.B) {
 func benchConv(b *testing.B, s [7]int, groups int) {
 	n, c, h, o, k, stride, pad := s[0], s[1], s[2], s[3], s[4], s[5], s[6]
 	out := (h+2*pad-k)/stride + 1
-	x, w, dy := noise(n, c, h, h), noise(o, c/groups, k, k), noise(n, o, out, out)
-	b.Run("y", func(b *testing.B) { bench(b, ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, x, w) })
+	x, w, dy := kernelstest.Noise(n, c, h, h), kernelstest.Noise(o, c/groups, k, k), kernelstest.Noise(n, o, out, out)
+	b.Run("y", func(b *testing.B) { bench(b, rig, ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}, x, w) })
 	b.Run("dx", func(b *testing.B) {
-		bench(b, ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: h}, w, dy)
+		bench(b, rig, ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: h}, w, dy)
 	})
 	b.Run("dw", func(b *testing.B) {
-		bench(b, ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: k, KW: k}, x, dy)
+		bench(b, rig, ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: k, KW: k}, x, dy)
 	})
 }
 
 // BenchmarkPool is the pools of the cnn workload.
 func BenchmarkPool(b *testing.B) {
 	for _, s := range [][2]int{{32, 28}, {64, 14}} {
-		x, dy, idx := noise(64, s[0], s[1], s[1]), noise(64, s[0], s[1]/2, s[1]/2), ref.New(shape.I32(64, s[0], s[1]/2, s[1]/2))
+		x, dy, idx := kernelstest.Noise(64, s[0], s[1], s[1]), kernelstest.Noise(64, s[0], s[1]/2, s[1]/2), ref.New(shape.I32(64, s[0], s[1]/2, s[1]/2))
 		for i := range idx.I {
 			half := s[1] / 2
 			idx.I[i] = int32(i/half%half*2*s[1] + i%half*2)
 		}
-		b.Run(fmt.Sprint("max/", s[1]), func(b *testing.B) { bench(b, ops.MaxPool2D{Kernel: 2, Stride: 2}, x) })
-		b.Run(fmt.Sprint("max_grad/", s[1]), func(b *testing.B) { bench(b, ops.MaxPool2DGrad{H: s[1], W: s[1]}, idx, dy) })
+		b.Run(fmt.Sprint("max/", s[1]), func(b *testing.B) { bench(b, rig, ops.MaxPool2D{Kernel: 2, Stride: 2}, x) })
+		b.Run(fmt.Sprint("max_grad/", s[1]), func(b *testing.B) { bench(b, rig, ops.MaxPool2DGrad{H: s[1], W: s[1]}, idx, dy) })
 	}
 }
 
 // BenchmarkAttention is the gpt-nano and gpt-small workloads' attention.
 func BenchmarkAttention(b *testing.B) {
 	for _, s := range [][4]int{{12, 64, 128, 4}, {8, 256, 384, 6}} {
-		qkv := noise(s[0], s[1], 3*s[2])
+		qkv := kernelstest.Noise(s[0], s[1], 3*s[2])
 		op := ops.CausalSelfAttention{Heads: s[3]}
-		b.Run(fmt.Sprintf("forward/T%d", s[1]), func(b *testing.B) { bench(b, op, qkv) })
-		y, lse, dy := noise(s[0], s[1], s[2]), noise(s[0], s[3], s[1]), noise(s[0], s[1], s[2])
+		b.Run(fmt.Sprintf("forward/T%d", s[1]), func(b *testing.B) { bench(b, rig, op, qkv) })
+		y, lse, dy := kernelstest.Noise(s[0], s[1], s[2]), kernelstest.Noise(s[0], s[3], s[1]), kernelstest.Noise(s[0], s[1], s[2])
 		b.Run(fmt.Sprintf("backward/T%d", s[1]), func(b *testing.B) {
-			bench(b, ops.CausalSelfAttentionGrad(op), qkv, y, lse, dy)
+			bench(b, rig, ops.CausalSelfAttentionGrad(op), qkv, y, lse, dy)
 		})
 	}
 }
 
 // BenchmarkElementwise is one million elements.
 func BenchmarkElementwise(b *testing.B) {
-	x := noise(1 << 20)
+	x := kernelstest.Noise(1 << 20)
 	for _, fn := range []string{"relu", "gelu_tanh", "gelu_erf", "tanh", "exp", "log"} {
-		b.Run(fn, func(b *testing.B) { bench(b, ops.Unary{Fn: fn}, x) })
+		b.Run(fn, func(b *testing.B) { bench(b, rig, ops.Unary{Fn: fn}, x) })
 	}
 	for _, fn := range []string{"relu", "gelu_tanh"} {
-		b.Run(fn+"_grad", func(b *testing.B) { bench(b, ops.UnaryGrad{Fn: fn}, x, x) })
+		b.Run(fn+"_grad", func(b *testing.B) { bench(b, rig, ops.UnaryGrad{Fn: fn}, x, x) })
 	}
-	b.Run("add", func(b *testing.B) { bench(b, ops.Binary{Fn: "add"}, x, x) })
-	b.Run("sum_squares", func(b *testing.B) { bench(b, ops.SumSquares{}, x) })
+	b.Run("add", func(b *testing.B) { bench(b, rig, ops.Binary{Fn: "add"}, x, x) })
+	b.Run("sum_squares", func(b *testing.B) { bench(b, rig, ops.SumSquares{}, x) })
 	b.Run("dropout", func(b *testing.B) {
-		bench(b, ops.Dropout{P: 0.1}, x, ref.Ints([]int32{1}), ref.Ints([]int32{0}))
+		bench(b, rig, ops.Dropout{P: 0.1}, x, ref.Ints([]int32{1}), ref.Ints([]int32{0}))
 	})
 	b.Run("adam", func(b *testing.B) {
-		bench(b, ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Scale: 1}, x, x, x, x, ref.Ints([]int32{1}), noise())
+		bench(b, rig, ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, Scale: 1}, x, x, x, x, ref.Ints([]int32{1}), kernelstest.Noise())
 	})
 	b.Run("layer_norm_grad", func(b *testing.B) {
-		bench(b, ops.LayerNormGrad{}, noise(2048, 384), noise(384), noise(2048), noise(2048), noise(2048, 384))
+		bench(b, rig, ops.LayerNormGrad{}, kernelstest.Noise(2048, 384), kernelstest.Noise(384), kernelstest.Noise(2048), kernelstest.Noise(2048), kernelstest.Noise(2048, 384))
 	})
 	b.Run("cross_entropy", func(b *testing.B) {
-		bench(b, ops.CrossEntropy{}, noise(2048, 65), ref.Ints(make([]int32, 2048), 2048))
+		bench(b, rig, ops.CrossEntropy{}, kernelstest.Noise(2048, 65), ref.Ints(make([]int32, 2048), 2048))
 	})
 	b.Run("cross_entropy_large", func(b *testing.B) {
-		bench(b, ops.CrossEntropy{}, noise(64, 50257), ref.Ints(make([]int32, 64), 64))
+		bench(b, rig, ops.CrossEntropy{}, kernelstest.Noise(64, 50257), ref.Ints(make([]int32, 64), 64))
 	})
 	b.Run("cross_entropy_grad_large", func(b *testing.B) {
-		bench(b, ops.CrossEntropyGrad{}, noise(64, 50257), ref.Ints(make([]int32, 64), 64), noise(64), noise())
+		bench(b, rig, ops.CrossEntropyGrad{}, kernelstest.Noise(64, 50257), ref.Ints(make([]int32, 64), 64), kernelstest.Noise(64), kernelstest.Noise())
 	})
 	b.Run("layer_norm", func(b *testing.B) {
-		bench(b, ops.LayerNorm{Eps: 1e-5}, noise(2048, 384), noise(384), noise(384))
+		bench(b, rig, ops.LayerNorm{Eps: 1e-5}, kernelstest.Noise(2048, 384), kernelstest.Noise(384), kernelstest.Noise(384))
 	})
-	b.Run("sum_rows", func(b *testing.B) { bench(b, ops.SumTo{Shape: shape.Of(1536)}, noise(2048, 1536)) })
-	b.Run("transpose", func(b *testing.B) { bench(b, ops.Transpose{Perm: []int{1, 0}}, noise(1024, 1024)) })
+	b.Run("sum_rows", func(b *testing.B) { bench(b, rig, ops.SumTo{Shape: shape.Of(1536)}, kernelstest.Noise(2048, 1536)) })
+	b.Run("transpose", func(b *testing.B) { bench(b, rig, ops.Transpose{Perm: []int{1, 0}}, kernelstest.Noise(1024, 1024)) })
 }

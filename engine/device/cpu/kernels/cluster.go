@@ -4,27 +4,31 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/product"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/rows"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 const cacheLine = 64 // bytes
 
 // NewCluster makes the kernel of a cluster. Its arguments are the cluster's In
 // and Out. It fails as [New] does.
-func NewCluster(c *fuse.Cluster) (Kernel, error) {
+func NewCluster(c *fuse.Cluster, on work.Target) (work.Kernel, error) {
 	if len(c.Nodes) == 1 {
-		return New(c.Nodes[0])
+		return New(c.Nodes[0], on)
 	}
 	if c.Batch || c.Lockstep {
-		return newBatch(c)
+		return newBatch(on, c)
 	}
-	p, err := newProgram(c)
+	p, err := newProgram(on, c)
 	if err != nil {
 		return nil, err
 	}
 	k := &cluster{program: p}
 	for _, n := range c.Sums {
-		s, err := newRowSum(c, n)
+		s, err := newClusterSum(c, n, on)
 		if err != nil {
 			return nil, err
 		}
@@ -33,19 +37,19 @@ func NewCluster(c *fuse.Cluster) (Kernel, error) {
 	if c.Head == nil {
 		return k, nil
 	}
-	if err := k.follow(c); err != nil {
+	if err := k.follow(c, on); err != nil {
 		return nil, err
 	}
 	return k, nil
 }
 
 // follow puts k behind the cluster's head.
-func (k *cluster) follow(c *fuse.Cluster) error {
-	first, err := New(c.Head)
+func (k *cluster) follow(c *fuse.Cluster, on work.Target) error {
+	first, err := New(c.Head, on)
 	if err != nil {
 		return err
 	}
-	f, ok := first.(Follower)
+	f, ok := first.(work.Follower)
 	if !ok {
 		return fmt.Errorf("BUG: nothing can follow %s", c.Head.Op.Kind())
 	}
@@ -57,20 +61,42 @@ func (k *cluster) follow(c *fuse.Cluster) error {
 	for _, v := range c.Head.Out[1:] {
 		k.results = append(k.results, slices.Index(c.Out, v))
 	}
-	k.args = Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, len(k.results))}
+	k.args = work.Args{In: make([][]byte, len(k.operands)), Out: make([][]byte, len(k.results))}
 	f.Then(k)
 	return nil
+}
+
+// clusterSum is the sum of rows of an output of a cluster.
+type clusterSum struct {
+	*rows.RowSum
+	x, y int // in the cluster's memory
+}
+
+func newClusterSum(c *fuse.Cluster, n *graph.Node, on work.Target) (clusterSum, error) {
+	k, err := New(n, on)
+	if err != nil {
+		return clusterSum{}, err
+	}
+	s, ok := rows.RowSumOf(k)
+	if !ok {
+		return clusterSum{}, fmt.Errorf("BUG: %v does not sum rows", n)
+	}
+	return clusterSum{
+		RowSum: s,
+		x:      len(c.In) + slices.Index(c.Out, c.Reads[slices.Index(c.Nodes, n)][0]),
+		y:      len(c.In) + slices.Index(c.Out, n.Out[0]),
+	}, nil
 }
 
 // cluster is a tile program, over all elements or behind a head, and sums of
 // rows that it writes.
 type cluster struct {
 	*program
-	sums     []*rowSum
-	head     Follower // nil without one
-	operands []int    // which inputs it reads
-	results  []int    // which outputs it writes
-	args     Args
+	sums     []clusterSum
+	head     work.Follower // nil without one
+	operands []int         // which inputs it reads
+	results  []int         // which outputs it writes
+	args     work.Args
 }
 
 // ScratchBytes is what the sums need, and behind that what the head needs.
@@ -84,36 +110,44 @@ func (k *cluster) ScratchBytes() int64 {
 
 // sumBytes is a number per row and sum, in whole cache lines.
 func (k *cluster) sumBytes() int64 {
-	return int64(ceilDiv(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
+	return int64(work.CeilDiv(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
 }
 
-func (k *cluster) Run(p Pool, a *Args) error {
+func (k *cluster) Run(p work.Pool, a *work.Args) error {
 	k.bind(a)
 	for i, s := range k.sums {
-		s.rows = doubles(a.Scratch[i*k.program.rows*8:], k.program.rows)
+		s.Bind(work.Doubles(a.Scratch[i*k.program.rows*8:], k.program.rows))
 	}
 	if err := k.compute(p, a); err != nil {
 		return err
 	}
 	for _, s := range k.sums {
-		s.finish(k.memory)
+		s.Finish(k.memory[s.y])
 	}
 	return nil
 }
 
-// Keeps is what the head keeps.
-func (k *cluster) Keeps() (input int, bytes int64, layout string) {
-	if head, ok := k.head.(Keeper); ok {
-		input, bytes, layout = head.Keeps()
-		input = k.operands[input]
+// PackCacheOf describes the input that k can keep packed. Its Bytes are 0 where there is
+// none.
+func PackCacheOf(k work.Kernel) work.PackCache {
+	c, ok := k.(*cluster)
+	if !ok {
+		return product.MatMulPackCache(k)
 	}
-	return input, bytes, layout
+	if c.head == nil {
+		return work.PackCache{}
+	}
+	of := PackCacheOf(c.head)
+	if of.Bytes > 0 {
+		of.Input = c.operands[of.Input]
+	}
+	return of
 }
 
 // compute runs the program for all elements.
-func (k *cluster) compute(p Pool, a *Args) error {
+func (k *cluster) compute(p work.Pool, a *work.Args) error {
 	if k.head == nil {
-		do(p, ceilDiv(k.rows, rowGrain(k.cols))*ceilDiv(k.cols, grain), k)
+		work.Do(p, work.CeilDiv(k.rows, work.RowGrain(k.cols))*work.CeilDiv(k.cols, work.Grain), k)
 		return nil
 	}
 	for i, j := range k.operands {
@@ -128,9 +162,9 @@ func (k *cluster) compute(p Pool, a *Args) error {
 
 // Chunk computes some rows, or part of one.
 func (k *cluster) Chunk(i int) {
-	across := ceilDiv(k.cols, grain)
-	i0, i1 := interval(i/across, rowGrain(k.cols), k.rows)
-	j0, j1 := interval(i%across, grain, k.cols)
+	across := work.CeilDiv(k.cols, work.Grain)
+	i0, i1 := work.Interval(i/across, work.RowGrain(k.cols), k.rows)
+	j0, j1 := work.Interval(i%across, work.Grain, k.cols)
 	k.After(i0, i1, j0, j1)
 }
 
@@ -138,6 +172,6 @@ func (k *cluster) Chunk(i int) {
 func (k *cluster) After(i0, i1, j0, j1 int) {
 	k.run(rect{i0, i1, j0, j1})
 	for _, s := range k.sums {
-		s.take(k.memory, k.cols, i0, i1)
+		s.Take(k.memory[s.x], k.cols, i0, i1)
 	}
 }

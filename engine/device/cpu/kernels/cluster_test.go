@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -180,7 +182,7 @@ func drawUpdates(t *rapid.T) *graph.Graph {
 
 // runCuts runs clusters one after the other, each in place where place says so,
 // and returns the graph's outputs.
-func runCuts(t failer, g *graph.Graph, cuts *fuse.Cuts, in map[*graph.Value][]byte, p Pool, place func() bool) [][]byte {
+func runCuts(t kernelstest.Failer, on work.Target, g *graph.Graph, cuts *fuse.Cuts, in map[*graph.Value][]byte, p work.Pool, place func() bool) [][]byte {
 	t.Helper()
 	at := map[*graph.Value][]byte{}
 	for v, b := range in {
@@ -191,34 +193,34 @@ func runCuts(t failer, g *graph.Graph, cuts *fuse.Cuts, in map[*graph.Value][]by
 			at[c.Out[0]] = at[c.In[0]]
 			continue
 		}
-		k, err := NewCluster(c)
+		k, err := NewCluster(c, on)
 		if err != nil {
 			t.Fatalf("%s: %v", c.Name(), err)
 		}
-		scratch := newGuarded(int(k.ScratchBytes()))
-		a, used := Args{Scratch: scratch.mem}, []guarded{scratch}
+		scratch := kernelstest.NewGuarded(int(k.ScratchBytes()))
+		a, used := work.Args{Scratch: scratch.Mem}, []kernelstest.Guarded{scratch}
 		for _, v := range c.In {
-			m := newGuarded(len(at[v]))
-			copy(m.mem, at[v])
-			a.In, used = append(a.In, m.mem), append(used, m)
+			m := kernelstest.NewGuarded(len(at[v]))
+			copy(m.Mem, at[v])
+			a.In, used = append(a.In, m.Mem), append(used, m)
 		}
 		taken := map[int]bool{}
 		for o, v := range c.Out {
-			m := newGuarded(int(v.Meta.Bytes()))
+			m := kernelstest.NewGuarded(int(v.Meta.Bytes()))
 			for _, j := range c.Alias[o] {
-				if !taken[j] && len(a.In[j]) == len(m.mem) && count(c.In, c.In[j]) == 1 && place() {
+				if !taken[j] && len(a.In[j]) == len(m.Mem) && count(c.In, c.In[j]) == 1 && place() {
 					m, taken[j] = used[1+j], true
 					break
 				}
 			}
-			a.Out, used = append(a.Out, m.mem), append(used, m)
-			at[v] = m.mem
+			a.Out, used = append(a.Out, m.Mem), append(used, m)
+			at[v] = m.Mem
 		}
 		if err := k.Run(p, &a); err != nil {
 			t.Fatalf("%s: %v", c.Name(), err)
 		}
 		for _, m := range used {
-			if !m.intact() {
+			if !m.Intact() {
 				t.Fatalf("%s wrote outside its memory", c.Name())
 			}
 		}
@@ -242,9 +244,9 @@ func count(vs []*graph.Value, v *graph.Value) int {
 
 // TestClustersEqualTheirNodes runs random graphs node by node and fused, on
 // several threads and in place, and wants the same bits.
-func TestClustersEqualTheirNodes(t *testing.T) { atLevels(t, testClusters) }
+func TestClustersEqualTheirNodes(t *testing.T) { rig.EachISA(t, testClusters) }
 
-func testClusters(t *testing.T) {
+func testClusters(t *testing.T, r kernelstest.Rig) {
 	fused := 0
 	rapid.Check(t, func(t *rapid.T) {
 		g := rapid.SampledFrom([]func(*rapid.T) *graph.Graph{drawCluster, drawCluster, drawHead, drawUpdates, drawSums, drawTargets}).Draw(t, "sort")(t)
@@ -261,13 +263,13 @@ func testClusters(t *testing.T) {
 					a.F[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0}[rng.IntN(4)]
 				}
 			}
-			in[v] = load(a).mem
+			in[v] = kernelstest.Load(a).Mem
 		}
-		want := runCuts(t, g, fuse.Alone(g), in, serial{}, func() bool { return false })
+		want := runCuts(t, r.On, g, fuse.Alone(g), in, kernelstest.Serial{}, func() bool { return false })
 		cuts := fuse.Cut(g, nil)
 		fused += len(g.Nodes) - len(cuts.Clusters)
 		for threads := 1; threads <= 3; threads++ {
-			got := runCuts(t, g, cuts, in, shuffled{threads, rng}, func() bool { return rng.IntN(2) == 0 })
+			got := runCuts(t, r.On, g, cuts, in, kernelstest.Shuffled{N: threads, Rng: rng}, func() bool { return rng.IntN(2) == 0 })
 			for i, v := range g.Outputs {
 				if !sameBits(got[i], want[i]) {
 					t.Fatalf("%d threads: %v has other bits when fused:\n%v", threads, v, cuts)
@@ -303,19 +305,19 @@ func TestClusterAllocatesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := fuse.Cut(g, nil).Clusters[0]
-	k, err := NewCluster(c)
+	k, err := NewCluster(c, rig.On)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := Args{Scratch: make([]byte, k.ScratchBytes())}
+	a := work.Args{Scratch: make([]byte, k.ScratchBytes())}
 	for _, v := range c.In {
-		a.In = append(a.In, newGuarded(int(v.Meta.Bytes())).mem)
+		a.In = append(a.In, kernelstest.NewGuarded(int(v.Meta.Bytes())).Mem)
 	}
 	for _, v := range c.Out {
-		a.Out = append(a.Out, newGuarded(int(v.Meta.Bytes())).mem)
+		a.Out = append(a.Out, kernelstest.NewGuarded(int(v.Meta.Bytes())).Mem)
 	}
 	if n := testing.AllocsPerRun(5, func() {
-		if err := k.Run(serial{}, &a); err != nil {
+		if err := k.Run(kernelstest.Serial{}, &a); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 || c.Name() != "matmul+add+gelu_tanh" {

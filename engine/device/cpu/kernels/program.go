@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/elem"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -13,33 +15,8 @@ import (
 // cache. Each node uses the function of its own kernel, which is why fusing
 // changes no bit.
 const (
-	stripElems    = 1024 // most elements of a tile
-	registerElems = 8192 // elements of all registers, together 32 KiB
+	stripElems = 1024 // most elements of a tile
 )
-
-// tileFunc is what a node does to a run of elements. Exactly one of one, two, vv,
-// scaled, drop and spread is set; vs and sv are vv for a second or first operand
-// that is one number.
-type pointwise struct {
-	one    unaryFunc
-	two    pairFunc
-	vv     pairFunc
-	vs, sv scalarFunc
-	scaled func(y, a, b []float32, s float32)
-	drop   *dropout
-	spread bool // it copies its operand
-}
-
-// tiled is a kernel that can be part of a program.
-type fusible interface{ pointwise() pointwise }
-
-func (k *unaryKernel) pointwise() pointwise  { return pointwise{one: k.f} }
-func (k *pairKernel) pointwise() pointwise   { return pointwise{two: k.f} }
-func (k *binaryKernel) pointwise() pointwise { return pointwise{vv: k.vv, vs: k.vs, sv: k.sv} }
-
-func (k *scaledPairKernel) pointwise() pointwise { return pointwise{scaled: k.f} }
-func (k *dropout) pointwise() pointwise          { return pointwise{drop: k} }
-func (k broadcast) pointwise() pointwise         { return pointwise{spread: true} }
 
 // place is where an instruction finds or puts a value: memory of the cluster, or
 // a register.
@@ -62,7 +39,7 @@ const (
 
 // instr computes one node.
 type instr struct {
-	pointwise
+	elem.Pointwise
 	y, a, b, c location
 	flat       bool // no operand is stretched over rows
 }
@@ -77,23 +54,23 @@ type program struct {
 }
 
 // bind takes the arguments of a run.
-func (p *program) bind(a *Args) {
+func (p *program) bind(a *work.Args) {
 	for i, b := range a.In {
-		p.memory[i] = floats(b, len(b)/4)
+		p.memory[i] = work.Floats(b, len(b)/4)
 	}
 	for i, b := range a.Out {
-		p.memory[len(a.In)+i] = floats(b, len(b)/4)
+		p.memory[len(a.In)+i] = work.Floats(b, len(b)/4)
 	}
 	for i := range p.code {
-		if in := &p.code[i]; in.drop != nil {
-			in.drop.drop.bind(a.In[in.b.index], a.In[in.c.index], in.drop.size)
+		if in := &p.code[i]; in.Drop != nil {
+			in.Drop.Bind(a.In[in.b.index], a.In[in.c.index])
 		}
 	}
 }
 
 // newProgram compiles all nodes of a cluster but its head and sums.
-func newProgram(c *fuse.Cluster) (*program, error) {
-	a := allocator{c: c, register: map[*graph.Value]int{}}
+func newProgram(on work.Target, c *fuse.Cluster) (*program, error) {
+	a := allocator{on: on, c: c, register: map[*graph.Value]int{}}
 	cols := c.Frame.Cols()
 	p := &program{rows: c.Frame.Elems / cols, cols: cols, memory: make([][]float32, len(c.In)+len(c.Out))}
 	for at, n := range c.Nodes {
@@ -106,13 +83,14 @@ func newProgram(c *fuse.Cluster) (*program, error) {
 		}
 		p.code = append(p.code, in)
 	}
-	p.registers, p.strip = a.most, min(stripElems, registerElems/max(1, a.most))
+	p.registers, p.strip = a.most, min(stripElems, work.RegisterElems/max(1, a.most))
 	return p, nil
 }
 
 // allocator gives values that stay inside a cluster registers, which it uses
 // again when nothing reads them any more.
 type allocator struct {
+	on       work.Target
 	c        *fuse.Cluster
 	register map[*graph.Value]int
 	free     []int
@@ -121,15 +99,15 @@ type allocator struct {
 
 // instr compiles the node at a position of the cluster.
 func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
-	k, err := New(n)
+	k, err := New(n, a.on)
 	if err != nil {
 		return instr{}, err
 	}
-	t, ok := k.(fusible)
+	f, ok := elem.PointwiseOf(k)
 	if !ok {
-		return instr{}, fmt.Errorf("BUG: %s is in a cluster, and has no function for tiles", n.Op.Kind())
+		return instr{}, fmt.Errorf("BUG: %s is in a cluster, and is not pointwise", n.Op.Kind())
 	}
-	in := instr{pointwise: t.pointwise(), flat: true}
+	in := instr{Pointwise: f, flat: true}
 	for o, operand := range []*location{&in.a, &in.b, &in.c}[:len(n.In)] {
 		*operand = a.find(at, o)
 		in.flat = in.flat && operand.flat()
@@ -207,9 +185,9 @@ type rect struct{ i0, i1, j0, j1 int }
 
 // run computes an area, tile by tile.
 func (p *program) run(a rect) {
-	var r *registers
+	var r *work.Registers
 	if p.registers > 0 {
-		r = takeRegisters()
+		r = work.TakeRegisters()
 	}
 	width := min(a.j1-a.j0, p.strip)
 	height := max(1, p.strip/max(1, width))
@@ -219,12 +197,12 @@ func (p *program) run(a rect) {
 		}
 	}
 	if r != nil {
-		r.giveBack()
+		r.GiveBack()
 	}
 }
 
 // runTile computes a tile, one node after the other.
-func (p *program) runStrip(r *registers, t rect) {
+func (p *program) runStrip(r *work.Registers, t rect) {
 	connected := t.i1-t.i0 == 1 || t.j1-t.j0 == p.cols
 	for k := range p.code {
 		in := &p.code[k]
@@ -239,34 +217,27 @@ func (p *program) runStrip(r *registers, t rect) {
 }
 
 // apply computes n elements of one node, from the start of row i of a tile on.
-func (in *instr) apply(p *program, r *registers, t rect, i, n int) {
+func (in *instr) apply(p *program, r *work.Registers, t rect, i, n int) {
 	y := in.y.slice(p, r, t, i, n)
 	switch {
-	case in.one != nil:
-		in.one(y, in.a.slice(p, r, t, i, n))
-	case in.two != nil:
-		in.two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
-	case in.scaled != nil:
-		in.scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.scalar(p, i))
-	case in.drop != nil:
-		in.drop.dropFrom(y, in.a.slice(p, r, t, i, n), i*p.cols+t.j0)
-	case in.spread && in.a.kind == locScalar:
-		fill(y, in.a.scalar(p, i))
-	case in.spread:
+	case in.One != nil:
+		in.One(y, in.a.slice(p, r, t, i, n))
+	case in.Two != nil:
+		in.Two(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
+	case in.Scaled != nil:
+		in.Scaled(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n), in.c.scalar(p, i))
+	case in.Drop != nil:
+		in.Drop.DropFrom(y, in.a.slice(p, r, t, i, n), i*p.cols+t.j0)
+	case in.Copies && in.a.kind == locScalar:
+		work.Fill(y, in.a.scalar(p, i))
+	case in.Copies:
 		copy(y, in.a.slice(p, r, t, i, n))
 	case in.b.kind == locScalar:
-		in.vs(y, in.a.slice(p, r, t, i, n), in.b.scalar(p, i))
+		in.VS(y, in.a.slice(p, r, t, i, n), in.b.scalar(p, i))
 	case in.a.kind == locScalar:
-		in.sv(y, in.b.slice(p, r, t, i, n), in.a.scalar(p, i))
+		in.SV(y, in.b.slice(p, r, t, i, n), in.a.scalar(p, i))
 	default:
-		in.vv(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
-	}
-}
-
-// fill writes one number everywhere.
-func fill(y []float32, v float32) {
-	for i := range y {
-		y[i] = v
+		in.VV(y, in.a.slice(p, r, t, i, n), in.b.slice(p, r, t, i, n))
 	}
 }
 
@@ -279,10 +250,10 @@ func (l *location) scalar(p *program, i int) float32 {
 }
 
 // slice is n elements of a value, from the start of row i of a tile on.
-func (l *location) slice(p *program, r *registers, t rect, i, n int) []float32 {
+func (l *location) slice(p *program, r *work.Registers, t rect, i, n int) []float32 {
 	switch {
 	case l.kind == locRegister:
-		return r.all[l.index*p.strip+(i-t.i0)*(t.j1-t.j0):][:n]
+		return r.All[l.index*p.strip+(i-t.i0)*(t.j1-t.j0):][:n]
 	case l.kind == locMemory:
 		return p.memory[l.index][i*p.cols+t.j0:][:n]
 	case l.count == 1:

@@ -7,4 +7,4 @@
 // its own: change it there and run go generate.
 package asm
 
-//go:generate go run -C ../gen . -dir ../asm
+//go:generate go run -C ../gen . -dir ..

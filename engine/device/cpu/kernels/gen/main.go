@@ -1,6 +1,8 @@
-// Command gen writes the vector kernels of package asm: assembly and the Go
-// declarations that go with it. It is a module of its own, so that the project
-// does not depend on the assembler library. go generate in package asm runs it.
+// Command gen writes the vector kernels of package asm, assembly and the Go
+// declarations that go with it, and for the packages that call them the functions
+// that choose between instruction sets. It is a module of its own, so that the
+// project does not depend on the assembler library. go generate in package asm runs
+// it.
 package main
 
 import (
@@ -49,14 +51,17 @@ var files = []struct {
 
 func main() {
 	log.SetFlags(0)
-	dir := flag.String("dir", ".", "where package asm is")
+	dir := flag.String("dir", ".", "where package kernels is")
 	flag.Parse()
 	for _, f := range files {
 		c := build.NewContext()
 		f.emit(c)
-		if err := write(*dir, f.name, c); err != nil {
+		if err := write(filepath.Join(*dir, "asm"), f.name, c); err != nil {
 			log.Fatalf("gen: %s: %v", f.name, err)
 		}
+	}
+	if err := writeDispatch(*dir); err != nil {
+		log.Fatalf("gen: %v", err)
 	}
 }
 

@@ -1,7 +1,0 @@
-//go:build !linux
-
-package kernels
-
-// allowTiles reports that AMX is not used: how to ask this system for it is not
-// known.
-func allowTiles() bool { return false }

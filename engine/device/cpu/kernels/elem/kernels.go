@@ -1,0 +1,6 @@
+package elem
+
+import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+
+// Kernels are the constructors of this package's kernels.
+var Kernels = work.Merge(elementwiseKernels, binaryKernels, scaledPairKernels, movementKernels, updateKernels, dropoutKernels)

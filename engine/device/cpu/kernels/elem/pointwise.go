@@ -1,0 +1,36 @@
+package elem
+
+import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+
+// pointwise is the function of a kernel that computes each element from elements of the
+// same place. Exactly one of one, two, vv, scaled, drop and copies is set; vs and sv are
+// vv for a second or first operand that is one number.
+type Pointwise struct {
+	One    unaryFunc
+	Two    pairFunc
+	VV     pairFunc
+	VS, SV scalarFunc
+	Scaled func(y, a, b []float32, s float32)
+	Drop   *Dropout
+	Copies bool // it copies its operand
+}
+
+// pointwiseOf is the function of k, if k computes each element from elements of the same
+// place.
+func PointwiseOf(k work.Kernel) (Pointwise, bool) {
+	switch k := k.(type) {
+	case *unaryKernel:
+		return Pointwise{One: k.f}, true
+	case *pairKernel:
+		return Pointwise{Two: k.f}, true
+	case *binaryKernel:
+		return Pointwise{VV: k.vv, VS: k.vs, SV: k.sv}, true
+	case *scaledPairKernel:
+		return Pointwise{Scaled: k.f}, true
+	case *Dropout:
+		return Pointwise{Drop: k}, true
+	case broadcast:
+		return Pointwise{Copies: true}, true
+	}
+	return Pointwise{}, false
+}

@@ -1,0 +1,8 @@
+//go:build !amd64
+
+package isa
+
+const (
+	best     = Generic
+	pairsPay = false
+)

@@ -1,0 +1,497 @@
+package kernelstest
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Cases draw one application per kind of op.
+var Cases = map[string]func(s Source) Sample{}
+
+func init() {
+	for _, fn := range []string{"add", "sub", "mul", "div"} {
+		Cases[fn] = func(s Source) Sample { return drawBinary(s, fn) }
+	}
+	for _, fn := range []string{"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs"} {
+		Cases[fn] = func(s Source) Sample {
+			return Sample{ops.Unary{Fn: fn}, []ref.Array{drawDomain(s, fn)}, 1e-6}
+		}
+		if fn == "neg" {
+			continue
+		}
+		Cases[fn+"_grad"] = func(s Source) Sample {
+			a := drawDomain(s, fn)
+			return Sample{ops.UnaryGrad{Fn: fn}, []ref.Array{a, s.Normal(a.Meta.Shape...)}, 2e-6}
+		}
+	}
+	for _, fn := range []string{"sum", "mean", "max"} {
+		Cases["reduce_"+fn] = func(s Source) Sample { return drawReduce(s, fn) }
+	}
+	maps.Copy(Cases, movementCases)
+	maps.Copy(Cases, productCases)
+	maps.Copy(Cases, rowCases)
+	maps.Copy(Cases, updateCases)
+}
+
+// drawDomain is inputs (or outputs, where the gradient takes those) of an
+// elementwise function.
+func drawDomain(s Source, fn string) ref.Array {
+	dims := s.Shape("x", 0, 3, 40)
+	switch fn {
+	case "log", "sqrt", "rsqrt":
+		return s.Floats(0.2, 4, dims...)
+	case "sigmoid", "tanh", "exp":
+		return s.Floats(-1, 1, dims...)
+	}
+	return s.Floats(-6, 6, dims...)
+}
+
+func drawBinary(s Source, fn string) Sample {
+	out := s.Shape("x", 0, 4, 13)
+	if rapid.IntRange(0, 4).Draw(s.T, "narrow") == 0 {
+		out = shape.Of(s.Size("n", 3), s.Size("rows", 3000), s.Size("few", 40))
+	}
+	shrink := func(name string) []int {
+		d := slices.Clone(out[rapid.IntRange(0, len(out)).Draw(s.T, name+" from"):])
+		for i := range d {
+			if rapid.IntRange(0, 3).Draw(s.T, name) == 0 {
+				d[i] = 1
+			}
+		}
+		return d
+	}
+	b := s.Floats(0.5, 2, shrink("b")...)
+	return Sample{ops.Binary{Fn: fn}, []ref.Array{s.Normal(shrink("a")...), b}, 1e-6}
+}
+
+// axes draws some axes of a shape, ascending.
+func (s Source) Axes(x shape.Shape) []int {
+	var axes []int
+	for i := range x {
+		if s.Bool("axis") {
+			axes = append(axes, i)
+		}
+	}
+	return axes
+}
+
+func drawReduce(s Source, fn string) Sample {
+	x := s.Shape("x", 0, 4, 20)
+	if fn != "sum" && x.Elems() == 0 {
+		x = shape.Of(3, 1)
+	}
+	if rapid.IntRange(0, 4).Draw(s.T, "large") == 0 {
+		x = rapid.SampledFrom([]shape.Shape{ // with rows that are narrow, many or shared
+			{s.Size("rows", 30000), s.Size("few", 17)}, {s.Size("rows", 300), s.Size("columns", 1500)},
+			{s.Size("n", 90), s.Size("c", 30), s.Size("s", 90)}, {s.Size("n", 9), s.Size("rows", 3000), s.Size("few", 20)},
+			{s.Size("n", 9), s.Size("c", 5), s.Size("h", 40), s.Size("w", 40)},
+		}).Draw(s.T, "shape")
+	}
+	return Sample{ops.Reduce{Fn: fn, Axes: s.Axes(x), Keep: s.Bool("keep")}, []ref.Array{s.NonFinite(s.Normal(x...))}, 1e-6}
+}
+
+var movementCases = map[string]func(s Source) Sample{
+	"affine": func(s Source) Sample {
+		return Sample{ops.Affine{Scale: 1.5, Shift: -0.3}, []ref.Array{s.Normal(s.Shape("x", 0, 2, 90)...)}, 1e-6}
+	},
+	"lerp": func(s Source) Sample {
+		x := s.Shape("x", 0, 2, 90)
+		return Sample{ops.Lerp{T: 0.1}, []ref.Array{s.Normal(x...), s.Normal(x...)}, 1e-6}
+	},
+	"fill": func(s Source) Sample {
+		m := shape.Meta{DType: shape.Float32, Shape: s.Shape("x", 0, 2, 90)}
+		if s.Bool("int") {
+			m.DType = shape.Int32
+		}
+		return Sample{ops.Fill{Meta: m, Value: 7}, nil, 0}
+	},
+	"reduce_max_grad": func(s Source) Sample {
+		x := s.Normal(s.Shape("x", 1, 3, 9)...)
+		if x.Meta.Elems() == 0 {
+			x = s.Normal(2, 3)
+		}
+		for i := range x.F {
+			x.F[i] = math.Round(x.F[i]) // so that equals occur
+		}
+		op := ops.Reduce{Fn: "max", Axes: s.Axes(x.Meta.Shape), Keep: true}
+		y, err := ref.Run(op, []ref.Array{x})
+		if err != nil {
+			s.T.Fatalf("%v", err)
+		}
+		return Sample{ops.ReduceMaxGrad{Axes: op.Axes}, []ref.Array{x, y[0], s.Normal(y[0].Meta.Shape...)}, 0}
+	},
+	"sum_to": func(s Source) Sample {
+		x, to := drawStretch(s)
+		if rapid.IntRange(0, 4).Draw(s.T, "narrow") == 0 {
+			x, to = shape.Of(s.Size("rows", 30000), s.Size("columns", 40)), shape.Of(1)
+			to[0] = x[1]
+		}
+		return Sample{ops.SumTo{Shape: to}, []ref.Array{s.Normal(x...)}, 1e-6}
+	},
+	"broadcast_to": func(s Source) Sample {
+		to, x := drawStretch(s)
+		if s.Bool("int") {
+			return Sample{ops.BroadcastTo{Shape: to}, []ref.Array{s.IDs(99, x...)}, 0}
+		}
+		return Sample{ops.BroadcastTo{Shape: to}, []ref.Array{s.Normal(x...)}, 0}
+	},
+	"sum_squares": func(s Source) Sample {
+		return Sample{ops.SumSquares{}, []ref.Array{s.Normal(s.Shape("x", 0, 2, 500)...)}, 1e-6}
+	},
+	"reshape": func(s Source) Sample {
+		x := s.Shape("x", 2, 3, 30)
+		return Sample{ops.Reshape{Shape: shape.Of(x[1:].Elems(), x[0])}, []ref.Array{s.Normal(x...)}, 0}
+	},
+	"transpose": func(s Source) Sample {
+		x := s.Shape("x", 1, 4, 12)
+		perm := make([]int, len(x))
+		for i := range perm {
+			perm[i] = i
+		}
+		return Sample{ops.Transpose{Perm: rapid.Permutation(perm).Draw(s.T, "perm")}, []ref.Array{s.Normal(x...)}, 0}
+	},
+	"slice": func(s Source) Sample {
+		x, start, stop := drawSlice(s)
+		return Sample{ops.Slice{Start: start, Stop: stop}, []ref.Array{s.Normal(x...)}, 0}
+	},
+	"slice_grad": func(s Source) Sample {
+		x, start, stop := drawSlice(s)
+		d := make([]int, len(x))
+		for i := range d {
+			d[i] = stop[i] - start[i]
+		}
+		return Sample{ops.SliceGrad{Start: start, Shape: x}, []ref.Array{s.Normal(d...)}, 0}
+	},
+	"concat": func(s Source) Sample {
+		x := s.Shape("x", 1, 3, 9)
+		axis := rapid.IntRange(0, len(x)-1).Draw(s.T, "axis")
+		var in []ref.Array
+		for range s.Size("inputs", 4) {
+			d := slices.Clone(x)
+			d[axis] = s.Dim("part", 9)
+			in = append(in, s.Normal(d...))
+		}
+		return Sample{ops.Concat{Axis: axis}, in, 0}
+	},
+}
+
+// drawStretch is a shape and one that broadcasts to it.
+func drawStretch(s Source) (to, from shape.Shape) {
+	to = s.Shape("x", 0, 4, 16)
+	if rapid.IntRange(0, 4).Draw(s.T, "narrow") == 0 {
+		to = shape.Of(s.Size("n", 3), s.Size("rows", 3000), s.Size("few", 25))
+	}
+	from = to[rapid.IntRange(0, len(to)).Draw(s.T, "from"):].Clone()
+	for i := range from {
+		if s.Bool("stretch") {
+			from[i] = 1
+		}
+	}
+	return to, from
+}
+
+func drawSlice(s Source) (x shape.Shape, start, stop []int) {
+	x = s.Shape("x", 1, 4, 9)
+	if rapid.IntRange(0, 4).Draw(s.T, "narrow") == 0 {
+		x = shape.Of(s.Size("n", 3), s.Size("rows", 3000), s.Size("few", 25))
+	}
+	for _, d := range x {
+		lo := rapid.IntRange(0, d).Draw(s.T, "start")
+		start, stop = append(start, lo), append(stop, rapid.IntRange(lo, d).Draw(s.T, "stop"))
+	}
+	return x, start, stop
+}
+
+var productCases = map[string]func(s Source) Sample{
+	"matmul":        DrawMatMul,
+	"conv2d":        func(s Source) Sample { return drawConv(s, "y") },
+	"conv2d_grad_x": func(s Source) Sample { return drawConv(s, "x") },
+	"conv2d_grad_w": func(s Source) Sample { return drawConv(s, "w") },
+	"max_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Sample{p, []ref.Array{x}, 0} },
+	"avg_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Sample{ops.AvgPool2D(p), []ref.Array{x}, 1e-6} },
+	"avg_pool2d_grad": func(s Source) Sample {
+		x, p := drawPool(s)
+		y := mustRun(s, p, x)
+		h, w := x.Meta.Shape[2], x.Meta.Shape[3]
+		return Sample{ops.AvgPool2DGrad{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, H: h, W: w}, []ref.Array{s.Normal(y[0].Meta.Shape...)}, 1e-6}
+	},
+	"max_pool2d_grad": func(s Source) Sample {
+		x, p := drawPool(s)
+		y := mustRun(s, p, x)
+		return Sample{ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, []ref.Array{y[1], s.Normal(y[1].Meta.Shape...)}, 1e-6}
+	},
+	"causal_attention": func(s Source) Sample {
+		op, in := drawAttention(s)
+		return Sample{op, in, 2e-5}
+	},
+	"causal_attention_grad": func(s Source) Sample {
+		op, in := drawAttention(s)
+		y := mustRun(s, op, in...)
+		for i := range y { // what the device would hold
+			for j, v := range y[i].F {
+				y[i].F[j] = float64(float32(v))
+			}
+		}
+		all := append([]ref.Array{in[0], y[0], y[1], s.Normal(y[0].Meta.Shape...)}, in[1:]...)
+		return Sample{ops.CausalSelfAttentionGrad(op), all, 5e-5}
+	},
+}
+
+func mustRun(s Source, op graph.Op, in ...ref.Array) []ref.Array {
+	y, err := ref.Run(op, in)
+	if err != nil {
+		s.T.Fatalf("reference: %v", err)
+	}
+	return y
+}
+
+func DrawMatMul(s Source) Sample {
+	op := ops.MatMul{TransA: s.Bool("transA"), TransB: s.Bool("transB"), BF16: s.Bool("bf16")}
+	m, n, k := s.Dim("m", 70), s.Dim("n", 130), s.Dim("k", 300)
+	batch := s.Shape("batch", 0, 2, 3)
+	a, b := []int{m, k}, []int{k, n}
+	if op.TransA {
+		a = []int{k, m}
+	}
+	if op.TransB {
+		b = []int{n, k}
+	}
+	a = append(batch.Clone(), a...)
+	if op.TransA || s.Bool("both") {
+		b = append(batch.Clone(), b...)
+	}
+	return Sample{op, []ref.Array{s.Normal(a...), s.Normal(b...)}, 1e-4}
+}
+
+func drawConv(s Source, which string) Sample {
+	groups := s.Size("groups", 3)
+	n, c, o := s.Dim("n", 3), groups*s.Size("c", 4), groups*s.Size("o", 5)
+	kh, kw := s.Size("kh", 4), s.Size("kw", 4)
+	if s.Bool("many channels") {
+		c, o = groups*s.Size("more c", 40), groups*s.Size("more o", 40)
+	}
+	stride, pad := s.Size("stride", 3), rapid.IntRange(0, 3).Draw(s.T, "pad")
+	switch s.Size("kind", 4) {
+	case 1: // windows side by side
+		kw, stride, pad = kh, kh, 0
+	case 2: // each channel alone
+		groups = s.Size("channels", 40)
+		c, o = groups, groups
+	}
+	h := max(1, kh-2*pad) + rapid.IntRange(0, 12).Draw(s.T, "h")
+	w := max(1, kw-2*pad) + rapid.IntRange(0, 40).Draw(s.T, "w")
+	x, f := s.Normal(n, c, h, w), s.Normal(o, c/groups, kh, kw)
+	op := ops.Conv2D{Stride: stride, Pad: pad, Groups: groups}
+	y, err := op.Infer([]shape.Meta{x.Meta, f.Meta})
+	if err != nil {
+		s.T.Fatalf("%v", err)
+	}
+	dy := s.Normal(y[0].Shape...)
+	odd := x // not the weights: padding is multiplied with them
+	if which == "x" {
+		odd = dy
+	}
+	if len(odd.F) > 0 && s.Bool("not finite") {
+		odd.F[s.Rng.IntN(len(odd.F))] = []float64{math.Inf(1), math.NaN()}[s.Rng.IntN(2)]
+	}
+	switch which {
+	case "x":
+		return Sample{ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, []ref.Array{f, dy}, 1e-4}
+	case "w":
+		return Sample{ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, []ref.Array{x, dy}, 2e-4}
+	}
+	return Sample{op, []ref.Array{x, f}, 1e-4}
+}
+
+func drawPool(s Source) (ref.Array, ops.MaxPool2D) {
+	k := s.Size("kernel", 4)
+	p := ops.MaxPool2D{Kernel: k, Stride: s.Size("stride", 5), Pad: rapid.IntRange(0, k/2).Draw(s.T, "pad")}
+	if s.Bool("side by side") {
+		k, p = 2, ops.MaxPool2D{Kernel: 2, Stride: 2}
+	}
+	h, w := k+rapid.IntRange(0, 9).Draw(s.T, "h"), k+rapid.IntRange(0, 70).Draw(s.T, "w")
+	if s.Bool("low") { // as high as the windows must have, with padding
+		h = max(1, k-2*p.Pad) + rapid.IntRange(0, 2).Draw(s.T, "more h")
+	}
+	x := s.Normal(s.Dim("n", 3), s.Dim("c", 3), h, w)
+	for i := range x.F {
+		x.F[i] = math.Round(4*x.F[i]) / 4 // so that equals occur
+	}
+	return x, p
+}
+
+func drawAttention(s Source) (ops.CausalSelfAttention, []ref.Array) {
+	op := ops.CausalSelfAttention{Heads: s.Size("heads", 3), Seed: 5, ID: 8}
+	in := []ref.Array{s.Normal(s.Dim("b", 3), s.Dim("t", 70), 3*op.Heads*s.Size("width", 9))}
+	if s.Bool("dropout") {
+		op.P = 0.3
+		in = append(in, s.IDs(100), s.IDs(1000))
+	}
+	return op, in
+}
+
+var rowCases = map[string]func(s Source) Sample{
+	"softmax":          func(s Source) Sample { return Sample{ops.Softmax{}, []ref.Array{drawRows(s)}, 1e-6} },
+	"log_softmax":      func(s Source) Sample { return Sample{ops.LogSoftmax{}, []ref.Array{drawRows(s)}, 1e-6} },
+	"softmax_grad":     func(s Source) Sample { return drawRowGrad(s, ops.Softmax{}, ops.SoftmaxGrad{}) },
+	"log_softmax_grad": func(s Source) Sample { return drawRowGrad(s, ops.LogSoftmax{}, ops.LogSoftmaxGrad{}) },
+	"cross_entropy": func(s Source) Sample {
+		x, t := drawClasses(s)
+		return Sample{ops.CrossEntropy{}, []ref.Array{x, t}, 1e-6}
+	},
+	"cross_entropy_grad": func(s Source) Sample {
+		x, t := drawClasses(s)
+		lse := mustRun(s, ops.CrossEntropy{}, x, t)[1]
+		for i, v := range lse.F {
+			lse.F[i] = float64(float32(v))
+		}
+		return Sample{ops.CrossEntropyGrad{}, []ref.Array{x, t, lse, s.Normal()}, 2e-6}
+	},
+	"correct": func(s Source) Sample {
+		x, t := drawClasses(s)
+		return Sample{ops.Correct{}, []ref.Array{x, t}, 0}
+	},
+	"mse":            func(s Source) Sample { return drawLoss(s, ops.MSE{}) },
+	"bce":            func(s Source) Sample { return drawLoss(s, ops.BCE{}) },
+	"binary_correct": func(s Source) Sample { return drawLoss(s, ops.BinaryCorrect{}) },
+	"mse_grad":       func(s Source) Sample { return drawLoss(s, ops.MSEGrad{}, s.Normal()) },
+	"bce_grad":       func(s Source) Sample { return drawLoss(s, ops.BCEGrad{}, s.Normal()) },
+	"check_finite":   func(s Source) Sample { return Sample{ops.CheckFinite{}, []ref.Array{s.Normal()}, 0} },
+	"layer_norm": func(s Source) Sample {
+		x := s.Normal(append(s.Shape("x", 0, 2, 40), s.Size("d", 90))...)
+		d := x.Meta.Shape.Dim(-1)
+		return Sample{ops.LayerNorm{Eps: 1e-5}, []ref.Array{x, s.Normal(d), s.Normal(d)}, 2e-5}
+	},
+	"layer_norm_grad": func(s Source) Sample {
+		lead, d := s.Shape("x", 0, 2, 30), s.Size("d", 90)
+		x := append(lead.Clone(), d)
+		return Sample{ops.LayerNormGrad{}, []ref.Array{
+			s.Normal(x...), s.Normal(d), s.Normal(lead...), s.Floats(0.5, 2, lead...), s.Normal(x...),
+		}, 5e-5}
+	},
+	"batch_norm": func(s Source) Sample {
+		x := drawChannels(s)
+		return Sample{ops.BatchNorm{Eps: 1e-5}, []ref.Array{s.Normal(x...), s.Normal(x[1]), s.Normal(x[1])}, 1e-4}
+	},
+	"batch_norm_grad": func(s Source) Sample {
+		x := drawChannels(s)
+		return Sample{ops.BatchNormGrad{}, []ref.Array{
+			s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]), s.Floats(0.5, 2, x[1]), s.Normal(x...),
+		}, 5e-5}
+	},
+	"batch_norm_eval": func(s Source) Sample {
+		x := drawChannels(s)
+		return Sample{ops.BatchNormEval{Eps: 1e-5}, []ref.Array{
+			s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]), s.Normal(x[1]), s.Floats(0.5, 2, x[1]),
+		}, 1e-5}
+	},
+	"dropout": func(s Source) Sample {
+		op := ops.Dropout{P: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(s.T, "p"), Seed: 3, ID: 4}
+		return Sample{op, []ref.Array{s.Normal(s.Shape("x", 1, 3, 40)...), s.IDs(100), s.IDs(1000)}, 1e-6}
+	},
+	"gather": func(s Source) Sample {
+		v := s.Size("v", 50)
+		return Sample{ops.Gather{}, []ref.Array{s.Normal(v, s.Dim("d", 40)), s.IDs(v, s.Shape("ids", 0, 2, 20)...)}, 0}
+	},
+	"scatter_add": func(s Source) Sample {
+		v := s.Size("v", 50)
+		ids := s.IDs(v, s.Shape("ids", 0, 2, 20)...)
+		return Sample{ops.ScatterAdd{Rows: v}, []ref.Array{ids, s.Normal(append(ids.Meta.Shape.Clone(), s.Dim("d", 200))...)}, 2e-5}
+	},
+}
+
+func drawRows(s Source) ref.Array {
+	most := rapid.SampledFrom([]int{90, 17}).Draw(s.T, "most columns")
+	return s.NonFinite(s.Floats(-9, 9, append(s.Shape("x", 0, 2, 30), s.Size("c", most))...))
+}
+
+func drawRowGrad(s Source, f, grad graph.Op) Sample {
+	y := mustRun(s, f, drawRows(s))[0]
+	for i, v := range y.F {
+		y.F[i] = float64(float32(v))
+	}
+	return Sample{grad, []ref.Array{y, s.Normal(y.Meta.Shape...)}, 2e-6}
+}
+
+func drawClasses(s Source) (logits, targets ref.Array) {
+	x := drawRows(s)
+	lead := x.Meta.Shape[:x.Meta.Shape.Rank()-1]
+	return x, s.IDs(x.Meta.Shape.Dim(-1), lead...)
+}
+
+func drawLoss(s Source, op graph.Op, more ...ref.Array) Sample {
+	x := s.Shape("x", 0, 2, 120)
+	return Sample{op, append([]ref.Array{s.Normal(x...), s.Floats(0, 1, x...)}, more...), 2e-6}
+}
+
+func drawChannels(s Source) shape.Shape {
+	if s.Bool("small planes") {
+		x := shape.Of(s.Size("rows", 40), s.Size("columns", 300))
+		if s.Bool("many rows") { // so that rows are shared
+			x = shape.Of(500+s.Size("more rows", 1000), s.Size("columns", 200))
+		}
+		if s.Bool("plane") {
+			x = append(shape.Of(x[0], max(1, x[1]/4)), s.shapeOf(1, 2, 4)...)
+		}
+		return x
+	}
+	return append(shape.Of(s.Size("n", 9), s.Size("c", 9)), s.shapeOf(0, 2, 12)...)
+}
+
+// shapeOf draws dimensions of at least 1.
+func (s Source) shapeOf(minRank, maxRank, most int) shape.Shape {
+	out := make(shape.Shape, rapid.IntRange(minRank, maxRank).Draw(s.T, "rank"))
+	for i := range out {
+		out[i] = s.Size("dim", most)
+	}
+	return out
+}
+
+var updateCases = map[string]func(s Source) Sample{
+	"sgd": func(s Source) Sample {
+		op := ops.SGD{WeightDecay: 0.1, Scale: 0.25, Clip: s.Bool("clip")}
+		x := s.Shape("x", 0, 2, 90)
+		in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Floats(0, 1)}
+		if s.Bool("momentum") {
+			op.Momentum, op.Nesterov = 0.9, s.Bool("nesterov")
+			in = append(in, s.Normal(x...))
+		}
+		if op.Clip {
+			in = append(in, s.Floats(0, 1))
+		}
+		return Sample{op, in, 1e-6}
+	},
+	"adam": func(s Source) Sample {
+		op := ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Decoupled: s.Bool("decoupled"), Clip: s.Bool("clip")}
+		x := s.Shape("x", 0, 2, 90)
+		in := []ref.Array{s.Normal(x...), s.Normal(x...), s.Normal(x...), s.Floats(0.01, 1, x...), s.IDs(1000), s.Floats(0, 0.1)}
+		if op.Clip {
+			in = append(in, s.Floats(0, 1))
+		}
+		return Sample{op, in, 5e-6}
+	},
+	"clip_factor": func(s Source) Sample {
+		in := []ref.Array{s.Floats(0, 9)}
+		for range s.Dim("more", 3) {
+			in = append(in, s.Floats(0, 9))
+		}
+		return Sample{ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, in, 1e-6}
+	},
+	"learning_rate": func(s Source) Sample {
+		schedule := rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(s.T, "schedule")
+		op := ops.LearningRate{Schedule: schedule, Base: 1, Min: 0.1, Gamma: 0.5, Warmup: 10, Total: 100, Every: 7}
+		return Sample{op, []ref.Array{s.IDs(130)}, 1e-6}
+	},
+	"increment": func(s Source) Sample { return Sample{ops.Increment{}, []ref.Array{s.IDs(99)}, 0} },
+	"ring_write": func(s Source) Sample {
+		return Sample{ops.RingWrite{Scale: 0.5}, []ref.Array{s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal()}, 1e-6}
+	},
+}

@@ -1,0 +1,66 @@
+package product
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// TestAttentionKeepsNonFiniteInPlace puts NaN or Inf into one position and
+// checks that positions that do not see it have the bits they have without.
+func TestAttentionKeepsNonFiniteInPlace(t *testing.T) { rig.EachISA(t, testNonFiniteAttention) }
+
+func testNonFiniteAttention(t *testing.T, r kernelstest.Rig) {
+	const steps, width, heads = 260, 20, 2 // two pieces
+	op := ops.CausalSelfAttention{Heads: heads}
+	run := func(which, at int, bad float64) (y, dqkv []float32) {
+		qkv, dy := kernelstest.Noise(1, steps, 3*width), kernelstest.Noise(1, steps, width)
+		out, err := ref.Run(op, []ref.Array{qkv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case which >= 0 && which < 3:
+			qkv.F[at*3*width+which*width+3] = bad
+		case which == 3:
+			dy.F[at*width+3] = bad
+		}
+		forward := r.Run(t, kernelstest.Of(op, 0, qkv), nil, kernelstest.Team{N: 2})
+		back := r.Run(t, kernelstest.Of(ops.CausalSelfAttentionGrad(op), 0, qkv, out[0], out[1], dy), nil, kernelstest.Team{N: 2})
+		return shape.View[float32](forward.Out[0].Mem), shape.View[float32](back.Out[0].Mem)
+	}
+	y, dqkv := run(-1, 0, 0)
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for _, at := range []int{1, 13, 64, 200, 258} {
+			for which, name := range []string{"query", "key", "value", "dy"} {
+				got, grad := run(which, at, bad)
+				where := fmt.Sprintf("%v in %s %d", bad, name, at)
+				for q := range steps {
+					if q < at || which == 0 && q != at || which == 3 {
+						sameRow(t, where+": y", q, got[q*width:][:width], y[q*width:][:width])
+					}
+					if q < at || (which == 0 || which == 3) && q != at {
+						sameRow(t, where+": dq", q, grad[q*3*width:][:width], dqkv[q*3*width:][:width])
+					}
+					if (which == 0 || which == 3) && q > at {
+						sameRow(t, where+": dk and dv", q, grad[(q*3+1)*width:][:2*width], dqkv[(q*3+1)*width:][:2*width])
+					}
+				}
+			}
+		}
+	}
+}
+
+func sameRow(t *testing.T, where string, q int, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s of position %d, element %d is %v, and %v without", where, q, i, got[i], want[i])
+		}
+	}
+}

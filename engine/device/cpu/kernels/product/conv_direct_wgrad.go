@@ -1,0 +1,242 @@
+package product
+
+import (
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+)
+
+// convDirectWGrad is dw without windows in memory, by the inner kernel of a direct
+// convolution. That kernel multiplies pixels with vectors of channels out, tap by tap;
+// here the elements of a window stand for the pixels, and pixels for the taps:
+//
+//  1. A band of x is copied with its padding, channels innermost, so that the elements
+//     of a row of a window are neighbours.
+//  2. dy is transposed, so that vectors hold channels out.
+//  3. Their products are added to sums [panel][element of the window][channel out].
+//
+// Some samples have such sums of their own, in scratch memory. These partial sums are
+// added in order, and the weights written from them.
+type convDirectWGrad struct {
+	*convShape
+	vec               *vec.Funcs
+	panelChannels     int // channels out of a panel
+	panels            int // of a group
+	rowsMixed         int // rows of the window that are interleaved in the copy: 1, or all
+	pitch             int // columns of the copy
+	bandRows          int // rows of output in a band
+	partials          int // partial sums of a group
+	samplesPerPartial int
+	taps              []int // offset in the copy of each pixel of a band
+	x, dy, dw         []float32
+	sums              []float32
+}
+
+// maxBandPixels is the most pixels that are summed before their sum is added to
+// another.
+const maxBandPixels = 512
+
+// newConvDirectWGrad returns nil where the way would not pay, or a band would not fit.
+func newConvDirectWGrad(s *convShape) *convDirectWGrad {
+	cg, og := s.cg(), s.og()
+	d := &convDirectWGrad{convShape: s, vec: s.on.ISA.Vec(), panelChannels: channelsPerPanel(s.on.ISA, og), rowsMixed: 1}
+	if most := maxDirectPixels[s.on.ISA]; d.panelChannels == 0 || s.n == 0 || s.ow > maxBandPixels {
+		return nil
+	} else if cg == 1 && 2*og < d.panelChannels && s.stride == 1 && s.ow == s.w {
+		return nil // windows that are the plane, moved, are made sooner than multiplied with empty lanes
+	} else if s.kw*cg < most {
+		d.rowsMixed = s.kh
+	}
+	d.panels = work.CeilDiv(og, d.panelChannels)
+	d.pitch = (s.ow-1)*s.stride + s.kw
+	for d.bandRows = max(1, min(s.oh, maxBandPixels/s.ow)); !d.fits(cg); d.bandRows-- {
+		if d.bandRows == 1 {
+			return nil
+		}
+	}
+	d.samplesPerPartial = work.CeilDiv(s.n, min(s.n, work.CeilDiv(work.EnoughChunks, s.groups)))
+	d.partials = work.CeilDiv(s.n, d.samplesPerPartial)
+	d.locate()
+	return d
+}
+
+// locate finds each pixel of a band in the copy.
+func (d *convDirectWGrad) locate() {
+	for r := range d.bandRows {
+		for w := range d.ow {
+			line := r * d.stride
+			if d.rowsMixed > 1 {
+				line = r
+			}
+			d.taps = append(d.taps, (line*d.pitch+w*d.stride)*d.rowsMixed*d.cg())
+		}
+	}
+}
+
+// lines is the lines of the copy of a band: a row of x each, or, where the rows of a
+// window are interleaved, all rows of a row of windows.
+func (d *convDirectWGrad) lines(rows int) int {
+	if d.rowsMixed > 1 {
+		return rows
+	}
+	return (rows-1)*d.stride + d.kh
+}
+
+func (d *convDirectWGrad) fits(cg int) bool {
+	lanes := isaSizes[d.on.ISA].lanes
+	return (d.lines(d.bandRows)+1)*(d.pitch+lanes)*d.rowsMixed*cg <= bandInput && d.pitch <= blockK
+}
+
+// panelSums is the sums of a panel.
+func (d *convDirectWGrad) panelSums() int { return d.cg() * d.kk() * d.panelChannels }
+
+func (d *convDirectWGrad) scratch() int { return d.partials * d.groups * d.panels * d.panelSums() }
+
+func (d *convDirectWGrad) run(p work.Pool, x, dy, dw, scratch []float32, _ *work.Epilogue) {
+	d.x, d.dy, d.dw, d.sums = x, dy, dw, scratch
+	work.Do(p, d.partials*d.groups, d)
+	if d.partials > 1 {
+		work.Do(p, work.CeilDiv(d.scratch()/d.partials, work.Grain), (*convDirectWGradAdd)(d))
+	}
+	work.Do(p, d.o, (*convDirectWGradWrite)(d))
+}
+
+// convDirectWGradAdd adds up the partial sums.
+type convDirectWGradAdd convDirectWGrad
+
+func (d *convDirectWGradAdd) Chunk(i int) {
+	addPartials(d.vec, d.sums, d.partials, (*convDirectWGrad)(d).scratch()/d.partials, i)
+}
+
+// addPartials adds up interval i of partial sums, of n elements each.
+func addPartials(v *vec.Funcs, sums []float32, partials, n, i int) {
+	lo, hi := work.Interval(i, work.Grain, n)
+	sum := sums[lo:hi]
+	for part := 1; part < partials; part++ {
+		v.Add(sum, sum, sums[part*n+lo:part*n+hi])
+	}
+}
+
+// convDirectWGradWrite writes the weights, a channel out at a time.
+type convDirectWGradWrite convDirectWGrad
+
+func (d *convDirectWGradWrite) Chunk(o int) {
+	kk, cg, og, channels := d.kk(), d.cg(), d.og(), d.panelChannels
+	elems := (*convDirectWGrad)(d).panelSums()
+	sums := d.sums[(o/og*d.panels+o%og/channels)*elems:][:elems]
+	lane, w := o%og%channels, d.dw[o*cg*kk:][:cg*kk]
+	for c := range cg {
+		for kh := range d.kh {
+			for kw := range d.kw {
+				e := kh*d.kw + kw
+				if d.rowsMixed > 1 {
+					e = kw*d.kh + kh
+				}
+				w[c*kk+kh*d.kw+kw] = sums[(e*cg+c)*channels+lane]
+			}
+		}
+	}
+}
+
+// Chunk computes a group's sums over the samples of one partial sum.
+func (d *convDirectWGrad) Chunk(i int) {
+	ws := takeWorkspace()
+	part, group, add := i/d.groups, i%d.groups, 0
+	for s := part * d.samplesPerPartial; s < min(d.n, (part+1)*d.samplesPerPartial); s++ {
+		for r := 0; r < d.oh; r += d.bandRows {
+			rows := min(d.bandRows, d.oh-r)
+			d.copyBand(ws, s*d.groups+group, r, rows)
+			for panel := range d.panels {
+				d.transposeDY(ws.b[bandInput:], s*d.groups+group, panel, r, rows)
+				d.multiply(ws, d.sums[(i*d.panels+panel)*d.panelSums():][:d.panelSums()], rows, add)
+			}
+			add = 1
+		}
+	}
+	ws.giveBack()
+}
+
+// copyBand copies the input of some output rows as [line][column][row of the window,
+// where they are interleaved][channel]. What is outside the image becomes zeros.
+func (d *convDirectWGrad) copyBand(ws *workspace, product, r0, rows int) {
+	cg, off := d.cg(), -d.pad
+	src := d.x[product*cg*d.px():][:cg*d.px()]
+	first, step := max(0, -off), d.rowsMixed*cg // first column of the copy that is inside
+	n := max(0, min(d.pitch-first, d.w-max(0, off)))
+	for line := range d.lines(rows) {
+		for row := range d.rowsMixed {
+			h := r0*d.stride + off + line
+			if d.rowsMixed > 1 {
+				h = (r0+line)*d.stride + off + row
+			}
+			dst := ws.b[line*d.pitch*step+row*cg:]
+			if h < 0 || h >= d.h || n == 0 {
+				zeroPixels(dst, d.pitch, step, cg)
+				continue
+			}
+			zeroPixels(dst, first, step, cg)
+			d.transposeX(dst[first*step:], src[h*d.w+max(0, off):], n)
+			zeroPixels(dst[(first+n)*step:], d.pitch-first-n, step, cg)
+		}
+	}
+}
+
+// zeroPixels clears some channels of n pixels.
+func zeroPixels(dst []float32, n, step, channels int) {
+	for i := range n {
+		clear(dst[i*step:][:channels])
+	}
+}
+
+// transposeX writes n pixels of a row of all channels, channels innermost. It may
+// write on to a whole vector of pixels: they belong to the end of the line and to the
+// next one, and both are written later.
+func (d *convDirectWGrad) transposeX(dst, src []float32, n int) {
+	cg, lanes := d.cg(), isaSizes[d.on.ISA].lanes
+	step, c := d.rowsMixed*cg, 0
+	for ; c+lanes <= cg; c += lanes {
+		transpose(d.on.ISA, &dst[c], step, &src[c*d.px()], d.px(), n)
+	}
+	for ; c < cg; c++ {
+		at := c
+		for _, v := range src[c*d.px():][:n] {
+			dst[at] = v
+			at += step
+		}
+	}
+}
+
+// transposeDY writes some rows of dy as [pixel][channel of a panel]. Lanes that no
+// channel has are not used: they may get what follows in memory.
+func (d *convDirectWGrad) transposeDY(dst []float32, product, panel, r0, rows int) {
+	og, lanes, channels, py := d.og(), isaSizes[d.on.ISA].lanes, d.panelChannels, d.py()
+	o, n := panel*channels, rows*d.ow
+	src := d.dy[(product*og+o)*py+r0*d.ow:]
+	for v := 0; v < channels; v += lanes {
+		if o+v < og && (v+lanes-1)*py+n <= len(src) {
+			transpose(d.on.ISA, &dst[v], channels, &src[v*py], py, n)
+			continue
+		}
+		for l := v; l < v+lanes; l++ {
+			for i := range n {
+				dst[i*channels+l] = 0
+				if o+l < og {
+					dst[i*channels+l] = src[l*py+i]
+				}
+			}
+		}
+	}
+}
+
+// multiply adds a band's products to the sums, or with add 0 makes them the sums.
+func (d *convDirectWGrad) multiply(ws *workspace, sums []float32, rows, add int) {
+	cg, channels := d.cg(), d.panelChannels
+	elems, most := d.kw*d.rowsMixed*cg, maxDirectPixels[d.on.ISA]
+	pieces, n := work.CeilDiv(elems, most), rows*d.ow
+	for row := range d.kh / d.rowsMixed {
+		x := ws.b[row*d.pitch*cg:]
+		for i := range pieces {
+			e, end := elems*i/pieces, elems*(i+1)/pieces
+			convVectors(d.on.ISA, channels, &sums[(row*elems+e)*channels], &x[e], &d.taps[0], &ws.b[bandInput], end-e, n, add)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package product
+
+import (
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// convShape is the sizes of a convolution between x [N,C,H,W], w [O,C/G,KH,KW]
+// and y [N,O,H',W'], where C and O are channels in and out, and G is groups.
+type convShape struct {
+	on              work.Target
+	n, c, o, groups int
+	kh, kw          int
+	h, w            int // pixels of x
+	oh, ow          int // pixels of y
+	stride, pad     int
+}
+
+func convShapeOf(on work.Target, x, w, y shape.Shape, stride, pad, groups int) *convShape {
+	return &convShape{
+		on: on, n: x[0], c: x[1], o: y[1], groups: groups, kh: w[2], kw: w[3],
+		h: x[2], w: x[3], oh: y[2], ow: y[3], stride: stride, pad: pad,
+	}
+}
+
+// kk is the elements of a window; px and py are the pixels of x and of y.
+func (s *convShape) kk() int { return s.kh * s.kw }
+func (s *convShape) px() int { return s.h * s.w }
+func (s *convShape) py() int { return s.oh * s.ow }
+
+// cg and og are the channels in and out of a group.
+func (s *convShape) cg() int { return s.c / s.groups }
+func (s *convShape) og() int { return s.o / s.groups }
+
+// lenX, lenW and lenY are the elements of the three tensors.
+func (s *convShape) lenX() int { return s.n * s.c * s.px() }
+func (s *convShape) lenW() int { return s.cg() * s.o * s.kk() }
+func (s *convShape) lenY() int { return s.n * s.o * s.py() }
+
+// windowsOfX is how y and dw read x.
+func (s *convShape) windowsOfX() im2col {
+	return im2col{
+		isa: s.on.ISA, h: s.h, w: s.w, kh: s.kh, kw: s.kw, oh: s.oh, ow: s.ow,
+		mul: s.stride, dir: 1, off: -s.pad,
+	}
+}
+
+// windowsOfY is how dx reads dy where the stride is 1.
+func (s *convShape) windowsOfY() im2col {
+	return im2col{
+		isa: s.on.ISA, h: s.oh, w: s.ow, kh: s.kh, kw: s.kw, oh: s.h, ow: s.w,
+		mul: 1, dir: -1, off: s.pad,
+	}
+}
+
+// planes is a convolution that reads one tensor of planes and writes another: y
+// from x, or dx from dy. "In" and "out" are seen from it: for dx, the channels
+// in are those of y.
+type planes struct {
+	isa    isa.ISA
+	im     im2col
+	count  int // products: samples times groups
+	groups int
+	cg, og int // channels in and out of a group
+	wc, wo int // elements of w from one channel in to the next, and from one channel out
+}
+
+// forward is y from x.
+func (s *convShape) forward() planes {
+	return planes{
+		isa: s.on.ISA, im: s.windowsOfX(), count: s.n * s.groups, groups: s.groups,
+		cg: s.cg(), og: s.og(), wc: s.kk(), wo: s.cg() * s.kk(),
+	}
+}
+
+// backward is dx from dy, where the stride is 1.
+func (s *convShape) backward() planes {
+	return planes{
+		isa: s.on.ISA, im: s.windowsOfY(), count: s.n * s.groups, groups: s.groups,
+		cg: s.og(), og: s.cg(), wc: s.cg() * s.kk(), wo: s.kk(),
+	}
+}
+
+// kk is the elements of a window.
+func (s *planes) kk() int { return s.im.kh * s.im.kw }

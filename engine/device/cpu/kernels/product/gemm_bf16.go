@@ -1,0 +1,51 @@
+package product
+
+import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+
+// rowsOfA reports whether a packed A keeps its rows: a row in order needs only
+// rounding.
+func (g *gemm) rowsOfA() bool {
+	return g.format != formatFloat && g.a.cs == 1 && !isaSizes[g.isa].packs
+}
+
+// roundRows writes rows i0..i1 of A as a panel.
+func (g *gemm) roundRows(dst []float32, i0, i1, k0, kn int) {
+	for i := i0; i < i1; i++ {
+		row := dst[(i-i0)*blockK:]
+		if g.format == formatRounded {
+			round(g.isa, row[:kn], g.a.data[i*g.a.rs+k0:][:kn])
+		} else {
+			halve(&row[0], &g.a.data[i*g.a.rs+k0], kn)
+		}
+	}
+}
+
+// pairB writes columns j0..j1 of B, steps k0..k0+p.k, as panels of pairs.
+func (g *gemm) pairB(ws *workspace, p panels, k0, j0, j1 int) {
+	g.b.check(k0+p.k, j1)
+	s := sizesOf(g.isa, formatPairs)
+	if g.b.cs == 1 {
+		spreadPairs(&p.data[0], p.step, &g.b.data[k0*g.b.rs+j0], g.b.rs, j1-j0, p.k)
+		return
+	}
+	for j := j0; j < j1; j += s.lanes {
+		for l := range min(s.lanes, j1-j) {
+			halve(&ws.rows[l*blockK/2], &g.b.data[(j+l)*g.b.cs+k0], p.k)
+		}
+		dst := &p.data[(j-j0)/s.nr*p.step+(j-j0)%s.nr]
+		transpose(g.isa, dst, s.nr, &ws.rows[0], blockK/2, work.CeilDiv(p.k, 2))
+	}
+}
+
+// roundPanel rounds a panel of k rows of A in place: two rows become one where
+// they are paired.
+func (g *gemm) roundPanel(panel []float32, width, k int) {
+	if g.format == formatRounded {
+		round(g.isa, panel[:k*width], panel[:k*width])
+		return
+	}
+	if k%2 == 1 {
+		clear(panel[k*width:][:width])
+	}
+	pairRows(&panel[0], width, (k+1)/2)
+}

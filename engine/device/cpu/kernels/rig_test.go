@@ -1,0 +1,10 @@
+package kernels
+
+import (
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
+)
+
+// rig makes all kernels.
+var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: New, PackCache: PackCacheOf}

@@ -1,0 +1,3 @@
+// Package strided reads tensors with strides ([View]): transposed, sliced and broadcast
+// ones. Elements are moved bit for bit.
+package strided

@@ -1,0 +1,65 @@
+package strided
+
+import "github.com/berth-ml/berth/engine/shape"
+
+// view walks memory with strides: a transposed, sliced or stretched tensor.
+type View struct {
+	Dims, Strides []int // neighbours merged, at least one
+	base          int
+}
+
+// viewOf drops dimensions of 1 and merges neighbours that are one run.
+func ViewOf(dims, strides []int, base int) View {
+	v := View{base: base}
+	for d, size := range dims {
+		if size == 1 {
+			continue
+		}
+		if m := len(v.Dims) - 1; m >= 0 && v.Strides[m] == size*strides[d] {
+			v.Dims[m] *= size
+			v.Strides[m] = strides[d]
+			continue
+		}
+		v.Dims, v.Strides = append(v.Dims, size), append(v.Strides, strides[d])
+	}
+	if len(v.Dims) == 0 {
+		v.Dims, v.Strides = []int{1}, []int{1}
+	}
+	return v
+}
+
+// at is where the elements at linear index i of all but the last dimension
+// start.
+func (v *View) At(i int) int {
+	p := v.base
+	for d := len(v.Dims) - 2; d >= 0; d-- {
+		p += i % v.Dims[d] * v.Strides[d]
+		i /= v.Dims[d]
+	}
+	return p
+}
+
+// run is the length of the innermost dimension and its stride.
+func (v *View) Inner() (n, stride int) {
+	last := len(v.Dims) - 1
+	return v.Dims[last], v.Strides[last]
+}
+
+// rows are how many runs are equally far apart, and how far.
+func (v *View) Rows() (n, apart int) {
+	if last := len(v.Dims) - 1; last > 0 {
+		return v.Dims[last-1], v.Strides[last-1]
+	}
+	return 1, 0
+}
+
+// stretched are the strides of a tensor of shape s seen as one of shape out.
+func Stretched(out, s shape.Shape) []int {
+	st, own := make([]int, len(out)), s.Strides()
+	for d := range s {
+		if s[d] != 1 {
+			st[len(out)-len(s)+d] = own[d]
+		}
+	}
+	return st
+}
