@@ -14,7 +14,7 @@ import (
 func (p *Program) abort(f *flight, err error) error {
 	half := f.halfUpdated()
 	if half {
-		err = fmt.Errorf("%w; a part of the update ran already: begin again from saved variables", err)
+		err = fmt.Errorf("%w; the update had begun: make a new runtime and fill its variables from a checkpoint", err)
 	}
 	if len(p.rt.settle()) > 0 || half {
 		err = p.rt.fail(err)

@@ -31,7 +31,7 @@ func TestMerging(t *testing.T) {
 		p := mustPlan(t, c.net, c.o)
 		var got []string
 		for s := range p.Stages {
-			got = append(got, p.runsText(s))
+			got = append(got, p.segmentsText(s))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
@@ -68,7 +68,7 @@ func TestForward(t *testing.T) {
 			t.Fatal(err)
 		}
 		for s := range p.Stages {
-			if got := p.runsText(s); got != "F" {
+			if got := p.segmentsText(s); got != "F" {
 				t.Errorf("stage %d runs %s", s, got)
 			}
 		}

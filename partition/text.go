@@ -12,14 +12,14 @@ import (
 // segments, each as the letters of its phases; its arithmetic per microbatch and
 // how much of that is recomputation; its traffic; and its memory by usage.
 func (p *Plan) Table() string {
-	rows := [][]string{{"stage", "device", "layers", "runs", "parameters", "flops", "again", "in", "out"}}
+	rows := [][]string{{"stage", "device", "layers", "segments", "parameters", "flops", "recomputed", "in", "out"}}
 	for u := range device.NumUsages {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "peak", "of", "cause")
 	for _, s := range p.Stages {
 		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.runsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.segmentsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
 		for _, b := range s.Memory {
 			row = append(row, bytesText(b))
 		}
@@ -33,8 +33,8 @@ func (p *Plan) Table() string {
 	return align(rows, left)
 }
 
-// runsText is "F BU U": the phases of each segment of a stage.
-func (p *Plan) runsText(stage int) string {
+// segmentsText is "F BU U": the phases of each segment of a stage.
+func (p *Plan) segmentsText(stage int) string {
 	var words []string
 	for _, s := range p.Segments {
 		if s.Stage == stage {
