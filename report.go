@@ -1,15 +1,15 @@
 package berth
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"strconv"
 	"time"
 
-	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -96,102 +96,57 @@ type SaveReport struct {
 	Slowdown    float64 `json:"slowdown"` // of the steps meanwhile: 0.1 is a tenth longer than the median of the others
 }
 
-// saveReport is the mean of this call's saves.
-func (t *trainer) saveReport() SaveReport {
-	s, c, devices := &t.saves, &t.clock.save, t.clock.devices
-	r := SaveReport{Count: s.count, Staging: "whole", Bytes: t.stateBytes(), StepsBeside: c.nBeside}
-	if s.bound > 0 {
-		r.Staging = strconv.FormatInt(s.bound, 10)
+// repeat takes the measurements of an earlier call's report, if that has the same
+// steps and weights.
+func (r *Report) repeat(text []byte) {
+	var old Report
+	if json.Unmarshal(text, &old) != nil || old.Steps != r.Steps || old.WeightsSHA256 != r.WeightsSHA256 {
+		return
 	}
-	if s.count == 0 {
+	r.Throughput, r.Bubble, r.Ledger, r.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Checkpoints
+}
+
+// meanOf is the mean of some losses.
+func meanOf(losses []float64) (mean float64) {
+	for _, l := range losses {
+		mean += l / float64(len(losses))
+	}
+	return mean
+}
+
+// throughputOf reports a clock; terms is the number of a sample's targets.
+func throughputOf(c *trace.Clock, terms int) Throughput {
+	perS := c.Throughput()
+	return Throughput{
+		SamplesPerS: perS, TokensPerS: perS * float64(terms),
+		StepMSP50: c.Percentile(0.5), StepMSP95: c.Percentile(0.95),
+	}
+}
+
+// bubbleOf compares a schedule with a clock.
+func bubbleOf(c *trace.Clock, order schedule.Schedule, p *partition.Plan) Bubble {
+	return Bubble{Simulated: order.Simulate(trace.StageCost(p)).Bubble, Measured: c.Bubble()}
+}
+
+// savesOf is the mean of a call's saves of a state of so many bytes.
+func savesOf(s saver.Stats, c trace.Saves, bound saver.Bound, state int64) SaveReport {
+	r := SaveReport{Count: s.Count, Staging: "whole", Bytes: state, StepsBeside: c.Beside}
+	if bound > 0 {
+		r.Staging = strconv.FormatInt(int64(bound), 10)
+	}
+	if s.Count == 0 {
 		return r
 	}
-	mean := func(d time.Duration, n int) float64 { return d.Seconds() * 1e3 / float64(n) }
-	r.SaveMS, r.CopyMS, r.StallMS = mean(s.sums.save, s.count), mean(s.sums.copy, s.count), mean(s.sums.stall, s.count)
+	mean := func(d time.Duration) float64 { return d.Seconds() * 1e3 / float64(s.Count) }
+	r.SaveMS, r.CopyMS, r.StallMS = mean(s.Time), mean(s.Copy), mean(s.Stall)
 	r.MBPerS = float64(r.Bytes) / 1e3 / r.SaveMS
-	r.StallMS += c.stall(devices) * float64(c.nFirst) / float64(s.count)
-	r.Slowdown = c.slowdown(devices)
+	r.StallMS += c.StallMS * float64(c.First) / float64(s.Count)
+	r.Slowdown = c.Slowdown
 	return r
 }
 
-// finish pulls the weights back, and writes the report. A call that found
-// nothing to do has measured nothing, and repeats what the one before it did.
-func (t *trainer) finish() (*Report, error) {
-	ctx := context.Background()
-	t.rt.Residency.Unseal()
-	hash, err := t.prog.WeightsHash(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s, err := t.Run.Schedule()
-	if err != nil {
-		return nil, err
-	}
-	final, err := t.final(ctx)
-	if err != nil {
-		return nil, err
-	}
-	rep := &Report{
-		Steps: t.at.Step, Epochs: t.at.Epoch, Parameters: t.parameters(), Losses: t.losses,
-		Final:      final,
-		Throughput: t.throughput(), Ledger: t.ledger(), Devices: t.deviceReports(),
-		Stages: len(t.Plan.Stages), Microbatches: t.sizes.microbatches, Schedule: s.Name,
-		Bubble:        Bubble{s.Simulate(t.stageCost).Bubble, t.clock.bubble(t.usedDevices())},
-		Checkpoints:   t.saveReport(),
-		WeightsSHA256: hash,
-	}
-	for _, a := range t.rt.Residency.Allowed() {
-		rep.Allowed = append(rep.Allowed, a.String())
-	}
-	if old := t.reportBefore(); t.at.Step == t.first && old != nil && old.Steps == rep.Steps && old.WeightsSHA256 == hash {
-		rep.Throughput, rep.Bubble, rep.Ledger, rep.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Checkpoints
-	}
-	return rep, t.writeReport(rep)
-}
-
-// reportBefore is the report that the run folder has, nil if there is none.
-func (t *trainer) reportBefore() *Report {
-	rep := &Report{}
-	if json.Unmarshal(t.dir.Report(), rep) != nil {
-		return nil
-	}
-	return rep
-}
-
-// final is what the report says of the run's end. Weights that were imported,
-// and not trained since, are evaluated now.
-func (t *trainer) final(ctx context.Context) (Final, error) {
-	f := Final{t.at.Last.TrainLoss, t.at.Last.ValLoss, t.at.Last.ValAccuracy}
-	if imported := t.at.Imported > 0 && t.at.Last.Step == 0; imported { // its losses so far are of other weights, too
-		if t.eval == nil || t.at.Imported < t.at.Step {
-			return f, nil
-		}
-		res, err := t.evaluate(ctx, func() string {
-			return "import other weights, or export an older checkpoint and begin a run from it (--init)"
-		})
-		f.ValLoss, f.ValAccuracy = &res.Loss, res.Accuracy
-		return f, err
-	}
-	if f.TrainLoss == nil && len(t.losses) > 0 {
-		var mean float64
-		for _, l := range t.losses {
-			mean += l / float64(len(t.losses))
-		}
-		f.TrainLoss = &mean
-	}
-	return f, nil
-}
-
-func (t *trainer) throughput() Throughput {
-	perS := t.clock.throughput()
-	return Throughput{
-		SamplesPerS: perS, TokensPerS: perS * float64(t.spec.Terms()),
-		StepMSP50: t.clock.percentile(0.5), StepMSP95: t.clock.percentile(0.95),
-	}
-}
-
-func (t *trainer) ledger() LedgerReport {
-	l := t.rt.Residency.Ledger()
+// ledgerOf reports a ledger; batch is the size of a full step's batch.
+func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 	steady := l.SteadyState()
 	rep := LedgerReport{
 		CopyInBytes:       l.Total(residency.CopyIn).Bytes + l.Total(residency.StreamIn).Bytes,
@@ -202,7 +157,7 @@ func (t *trainer) ledger() LedgerReport {
 		ByReason:          map[string]int64{},
 		SteadyState: SteadyState{
 			CopyInBytesPerStep: steady.CopyIn.Median, PullBackBytesPerStep: steady.PullBack.Median,
-			BatchBytesPerStep: t.batchBytes(),
+			BatchBytesPerStep: batch,
 		},
 	}
 	for _, r := range residency.Reasons() {
@@ -213,18 +168,10 @@ func (t *trainer) ledger() LedgerReport {
 	return rep
 }
 
-// batchBytes is the size of what a full step is fed.
-func (t *trainer) batchBytes() int64 {
-	var n int64
-	for _, v := range t.prog.Inputs() {
-		n += v.Meta.Bytes() * int64(t.sizes.microbatches)
-	}
-	return n
-}
-
-func (t *trainer) deviceReports() []DeviceReport {
+// devicesOf reports the memory of devices.
+func devicesOf(devs []device.Device) []DeviceReport {
 	var out []DeviceReport
-	for _, d := range t.devs {
+	for _, d := range devs {
 		spec, st := d.Spec(), d.Stats()
 		r := DeviceReport{ID: spec.ID, Threads: spec.Threads, BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{}}
 		for u := range device.NumUsages {
@@ -233,44 +180,4 @@ func (t *trainer) deviceReports() []DeviceReport {
 		out = append(out, r)
 	}
 	return out
-}
-
-// usedDevices is how many devices have a stage.
-func (t *trainer) usedDevices() int {
-	used := map[int]bool{}
-	for _, s := range t.Plan.Stages {
-		used[s.Device] = true
-	}
-	return len(used)
-}
-
-// stageCost is what an action takes by its stage's arithmetic: a third of it
-// forward, two thirds backward.
-func (t *trainer) stageCost(a schedule.Action) float64 {
-	flops := float64(t.Plan.Stages[a.Stage].Flops)
-	switch a.Kind {
-	case schedule.Forward:
-		return flops / 3
-	case schedule.Backward:
-		return flops * 2 / 3
-	}
-	return 0
-}
-
-func (t *trainer) writeReport(rep *Report) error {
-	b, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if err := t.dir.SetReport(b); err != nil {
-		return err
-	}
-	if t.opt.Report == "" {
-		return nil
-	}
-	return rundir.WriteOutput(t.opt.Report, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
 }

@@ -32,28 +32,23 @@ func (s *setup) fingerprints() (map[string]string, error) {
 // short is the beginning of a fingerprint.
 func short(print string) string { return print[:min(12, len(print))] }
 
-// resumed is a place in a run to go on from.
-type resumed struct {
-	at    runstate.Progress
-	total int // steps of the whole run
-}
-
-// resume finds where a run with these settings goes on from a checkpoint. A
-// change of config or data since is refused, or, if allowed, noted.
-func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string)) (resumed, error) {
+// resume finds where a run goes on from a checkpoint, and the steps that the
+// whole run takes. A change of config or data since is refused or, if allowed,
+// noted.
+func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string)) (at runstate.Progress, total int, err error) {
 	m := &snap.Manifest
 	what, err := s.changed(m)
 	if err != nil {
-		return resumed{}, err
+		return at, 0, err
 	}
 	if what != "" && !allowed {
-		return resumed{}, fmt.Errorf("%w: %s: restore it, begin another run, or give --allow-changed", ErrChanged, what)
+		return at, 0, fmt.Errorf("%w: %s: restore it, begin another run, or give --allow-changed", ErrChanged, what)
 	}
 	st, err := runstate.Of(m)
 	if err != nil {
-		return resumed{}, err
+		return at, 0, err
 	}
-	at := st.Progress
+	at = st.Progress
 	at.Step, at.Epoch, at.Index, at.Saved = m.Step, m.Epoch, m.Index, m.Step
 	if then, now := m.Fingerprints[numericsPrint], s.numerics(); then != "" && then != now {
 		note(fmt.Sprintf("checkpoint %d was computed with %s, and the run goes on with %s: its weights will differ in their last bits from those of a run all by one", m.ID, then, now))
@@ -67,8 +62,8 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 			at.Lost = m.Step
 		}
 	}
-	total := at.Resume(s.config.Train.Epochs, s.sizes.steps, s.sizes.batch)
-	return resumed{at, total}, nil
+	total = at.Resume(s.config.Train.Epochs, s.sizes.steps, s.sizes.batch)
+	return at, total, nil
 }
 
 // sameRings reports whether the losses that a checkpoint's steps recorded are at

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 
 	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
@@ -30,16 +32,17 @@ type setup struct {
 	sizes  sizes
 	devs   []device.Device // nil once it is closed
 	plan   *partition.Plan // the cut that every graph of the model has
-	trace  tracer
-	debug  int // level
+	spans  trace.Spans
+	debug  trace.Debug
 }
 
 // open opens the devices, and plans with them.
 func (s *setup) open(plan func() error) error {
-	var err error
-	if s.debug, err = debugLevel(); err != nil {
+	level, err := trace.LevelAsked()
+	if err != nil {
 		return err
 	}
+	s.debug = trace.Debug{Level: level, Out: os.Stderr}
 	if err = s.openDevices(); err != nil {
 		return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
 	}
@@ -58,7 +61,7 @@ func (s *setup) openDevices() error {
 	}
 	for _, x := range list {
 		more, err := device.Open(x.Kind, device.OpenOptions{
-			Count: x.Count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: s.debug >= debugSync, OnSpan: s.trace.add,
+			Count: x.Count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: s.debug.Level >= trace.Sync, OnSpan: s.spans.Add,
 		})
 		if err != nil {
 			return errors.Join(err, s.close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,24 +20,6 @@ import (
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
-
-// Weights says which weights to use: a run folder's checkpoint, or a file.
-type Weights struct {
-	Dir  string // run folder
-	Best bool   // its best checkpoint by the watched metric, not its newest
-	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
-	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
-}
-
-// Used says which weights a result is of.
-type Used struct {
-	ID      uint64               `json:"checkpoint,omitempty"`      // 0: the weights are File's
-	Step    int                  `json:"step,omitempty"`            // of the checkpoint
-	Best    bool                 `json:"best,omitempty"`            // it is the folder's best by the watched metric
-	BestID  uint64               `json:"best_checkpoint,omitempty"` // the folder's best; 0: no checkpoint has the metric
-	File    string               `json:"file,omitempty"`            // Weights.Init
-	Skipped []checkpoint.Skipped `json:"-"`                         // damaged checkpoints passed over to find a whole one
-}
 
 // Trained is a trained model on devices: it evaluates and predicts with the
 // weights that it was opened for. One goroutine uses it at a time.
@@ -104,15 +85,6 @@ func (t *Trained) find(ctx context.Context) error {
 	return err
 }
 
-// usedOf words a checkpoint that was found for w.
-func usedOf(w Weights, f rundir.Found) Used {
-	if w.Init != "" {
-		return Used{File: w.Init, Skipped: f.Skipped}
-	}
-	m := &f.Snapshot.Manifest
-	return Used{ID: m.ID, Step: m.Step, Best: f.BestID == m.ID, BestID: f.BestID, Skipped: f.Skipped}
-}
-
 // trained is the run's model with weights that it was trained to, on the run's
 // data.
 func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
@@ -164,25 +136,6 @@ func (t *Trained) Close() error { return t.setup.close() }
 // Reads are the files that the model and its data are read from, so that
 // nothing is written over them.
 func (t *Trained) Reads() []string { return readsOf(t.setup.config, t.weights) }
-
-// readsOf are the files that a config's data and weights are read from.
-func readsOf(c *configs.Config, w Weights) []string {
-	d := c.Data
-	reads := []string{c.Pos.File, d.Path}
-	if d.Source == "tensors" {
-		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
-	}
-	if w.Init != "" {
-		file, _ := initial.SplitPath(w.Init)
-		reads = append(reads, file)
-	}
-	if w.Dir != "" {
-		for _, name := range []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName} {
-			reads = append(reads, filepath.Join(w.Dir, name))
-		}
-	}
-	return reads
-}
 
 // Eval computes loss and accuracy over the validation part, or over the
 // training part where there is no other. Data that the model was not trained on

@@ -1,0 +1,71 @@
+package saver
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// defaultStaging is the size of the area where memory is short, in bytes.
+const defaultStaging = 256 << 20
+
+// Bound is the most host memory that a save may take, in bytes; 0: as much as
+// the whole state.
+type Bound int64
+
+// BoundOf decides for a state of so many bytes. asked is the config's bound in
+// bytes, of which 0 leaves the choice to this function; whole asks for all.
+func BoundOf(asked int64, whole bool, state int64) Bound {
+	switch {
+	case whole:
+		return 0
+	case asked > 0:
+		return Bound(asked)
+	}
+	// There must be room on the devices, too, for as much and for what
+	// training adds to it.
+	if free, err := host.Available(); err == nil && state <= free/4 {
+		return 0
+	}
+	return defaultStaging
+}
+
+// TxBytes is the size of a checkpoint file's transactions, of which saving holds
+// up to three; 0: the checkpoint package's own.
+func (b Bound) TxBytes() int64 {
+	if b == 0 {
+		return 0
+	}
+	return max(1, int64(b)/8)
+}
+
+// ChunkBytes is the size of a checkpoint's chunks: small enough for the
+// transactions, and such that no element is cut; 0: the checkpoint package's
+// own.
+func (b Bound) ChunkBytes() int {
+	if b == 0 {
+		return 0
+	}
+	return int(min(4<<20, b.TxBytes()&^63))
+}
+
+// room is the part of the area that saving itself does not take.
+func (b Bound) room() int64 { return int64(b) - 3*b.TxBytes() }
+
+// Exceeded says that one variable alone takes more than the area, since a
+// device copies it whole; "" where none does.
+func (b Bound) Exceeded(vars []*graph.Value) string {
+	if b == 0 || len(vars) == 0 {
+		return ""
+	}
+	v := slices.MaxFunc(vars, func(x, y *graph.Value) int { return cmp.Compare(x.Meta.Bytes(), y.Meta.Bytes()) })
+	takes := v.Meta.Bytes() + int64(b) - b.room()
+	if takes <= int64(b) {
+		return ""
+	}
+	mib := func(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
+	return fmt.Sprintf("a save takes up to %d MiB of host memory and not checkpoint.staging's %d, since %s is copied whole", mib(takes), mib(int64(b)), v.Name)
+}

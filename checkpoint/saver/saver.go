@@ -1,0 +1,183 @@
+package saver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Options are how a run's checkpoints are saved.
+type Options struct {
+	DB      *checkpoint.DB
+	Bound   Bound
+	Keep    checkpoint.Keep            // the checkpoints that are kept
+	Saved   func(Saved)                // is told of each checkpoint, by the goroutine that trains
+	Damaged func([]checkpoint.Skipped) // is told of damage found in other checkpoints
+	Note    func(string)               // is told what a user should know
+}
+
+// Saved is a checkpoint that was written.
+type Saved struct {
+	Step  int
+	ID    uint64
+	Bytes int64 // of all tensors
+	Time  time.Duration
+}
+
+// Saver takes a run's checkpoints, one at a time. The goroutine that trains
+// uses it.
+type Saver struct {
+	opt    Options
+	state  *state
+	done   chan result // of the save under way; nil: none is
+	stats  Stats
+	untidy bool // tidying failed once: not worth another attempt at every save
+}
+
+// Stats are the saves so far.
+type Stats struct {
+	Count             int
+	Stall, Copy, Time time.Duration // sums: training stood at boundaries; until the state was copied; until it was on the disk, pruned and tidied
+	Longest           time.Duration // of Time
+}
+
+// result is how a save ended.
+type result struct {
+	saved   Saved
+	copy    time.Duration
+	tidied  bool
+	untidy  error // tidying failed, once it was saved
+	damaged []checkpoint.Skipped
+	err     error
+}
+
+// New makes a saver of the variables of a graph, whose tensors are known by
+// name. The caller closes it before the manager.
+func New(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, o Options) *Saver {
+	return &Saver{opt: o, state: newState(m, g, tensor, o.Bound)}
+}
+
+// Reserve gets the memory that a whole state is staged in: the first save would
+// be slow otherwise.
+func (s *Saver) Reserve() error {
+	if s.opt.Bound > 0 {
+		return nil
+	}
+	return s.state.staging.Reserve()
+}
+
+// Save takes a checkpoint of the variables as they are; nothing may be queued.
+// It waits for the save before. With the whole state staged it does not wait
+// for the disk. Tidying up ends where leisure does.
+func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error {
+	asked := time.Now()
+	if err := s.Await(); err != nil {
+		return err
+	}
+	start := time.Now()
+	src := &source{state: s.state, ctx: ctx}
+	if err := src.queue(); err != nil {
+		return failed(m.Step, err)
+	}
+	done, tidy := make(chan result, 1), !s.untidy
+	s.done = done
+	go func() { done <- s.write(ctx, leisure, m, src, start, tidy) }()
+	var err error
+	if s.opt.Bound > 0 {
+		err = s.Await()
+	}
+	s.stats.Stall += time.Since(asked)
+	return err
+}
+
+func failed(step int, err error) error { return fmt.Errorf("checkpoint at step %d: %w", step, err) }
+
+// write saves the staged state, and deletes the checkpoints that are not to be
+// kept. It runs beside training.
+func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, start time.Time, tidy bool) (r result) {
+	r.saved = Saved{Step: m.Step, Bytes: src.bytes}
+	if r.err = src.wait(); r.err != nil {
+		return r
+	}
+	r.copy = time.Since(start)
+	db := s.opt.DB
+	if r.saved.ID, r.err = db.Save(ctx, m, src); r.err == nil {
+		r.err = db.InPlace() // or the run would go on for nothing
+	}
+	if r.err != nil {
+		return r
+	}
+	// A failure from here on costs room, and no checkpoint.
+	_, r.damaged, r.untidy = db.Prune(leisure, s.opt.Keep)
+	if r.untidy == nil && tidy {
+		r.tidied, r.untidy = db.Tidy(leisure)
+	}
+	if r.untidy != nil && errors.Is(r.untidy, leisure.Err()) { // the run is to end now: the next one tidies up
+		r.tidied, r.untidy = false, nil
+	}
+	r.saved.Time = time.Since(start)
+	return r
+}
+
+// Poll reports a save that has ended meanwhile; it does not wait.
+func (s *Saver) Poll() error {
+	select {
+	case r := <-s.done: // of a nil channel: never
+		return s.ended(r)
+	default:
+		return nil
+	}
+}
+
+// Await waits for the save under way.
+func (s *Saver) Await() error {
+	if s.done == nil {
+		return nil
+	}
+	return s.ended(<-s.done)
+}
+
+// Busy reports whether a save is under way.
+func (s *Saver) Busy() bool { return s.done != nil }
+
+// ended takes the result of a save in.
+func (s *Saver) ended(r result) error {
+	s.done = nil
+	if r.err != nil {
+		return failed(r.saved.Step, r.err)
+	}
+	s.stats.Count++
+	s.stats.Longest = max(s.stats.Longest, r.saved.Time)
+	s.stats.Copy += r.copy
+	s.stats.Time += r.saved.Time
+	s.opt.Damaged(r.damaged)
+	switch {
+	case r.untidy != nil && !s.untidy:
+		s.untidy = true
+		s.opt.Note(fmt.Sprintf("checkpoint at step %d is saved, though tidying up after it failed, and its file stays larger than it need be: %v", r.saved.Step, r.untidy))
+	case r.tidied && r.untidy == nil:
+		s.opt.Note(fmt.Sprintf("compacted %s", s.opt.DB.Path()))
+	}
+	s.opt.Saved(r.saved)
+	return nil
+}
+
+// Stats measures the saves so far.
+func (s *Saver) Stats() Stats { return s.stats }
+
+// Close waits for the save under way and frees the staging memory. A second
+// call does nothing.
+func (s *Saver) Close() error {
+	err := s.Await()
+	if s.state == nil {
+		return err
+	}
+	err = errors.Join(err, s.state.staging.Close())
+	s.state = nil
+	return err
+}

@@ -1,0 +1,104 @@
+package trace
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+const (
+	ledgerName = "ledger.csv"
+	traceName  = "trace.json"
+)
+
+// DumpFiles lists the names of a dump's files.
+func DumpFiles() []string {
+	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName}
+}
+
+// Write gives a file the contents that write writes.
+type Write func(path string, write func(io.Writer) error) error
+
+// Dump is a folder for a run's graph, plan, schedule, transfers and operations.
+// A nil Dump does nothing.
+type Dump struct {
+	dir    string
+	write  Write
+	spans  *Spans
+	ledger *os.File // nil once closed
+	rows   *csv.Writer
+}
+
+// NewDump makes the folder, writes graph, plan and schedule, and starts
+// collecting the rest. The caller closes the dump.
+func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, write Write) (*Dump, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	line := s.Simulate(StageCost(p))
+	line.Unit = "flops"
+	files := map[string]string{
+		"graph.dot": p.Graph.DOT(), "plan.dot": p.DOT(), "plan.txt": p.Table(),
+		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),
+	}
+	for name, text := range files {
+		err := write(filepath.Join(dir, name), func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	spans.Begin()
+	d := &Dump{dir: dir, write: write, spans: spans}
+	var err error
+	if d.ledger, err = os.Create(filepath.Join(dir, ledgerName)); err != nil {
+		return nil, err
+	}
+	d.rows = csv.NewWriter(d.ledger)
+	return d, d.rows.Write([]string{"step", "kind", "reason", "value", "usage", "from", "to", "bytes", "cause"})
+}
+
+// Transfer adds a row to the ledger.
+func (d *Dump) Transfer(r residency.Row) {
+	if d != nil {
+		d.rows.Write([]string{
+			strconv.FormatInt(r.Step, 10), r.Kind.String(), string(r.Reason), r.Value, r.Usage.String(),
+			r.From, r.To, strconv.FormatInt(r.Bytes, 10), r.Cause,
+		})
+	}
+}
+
+// Close ends the ledger and writes the operations. More calls do nothing.
+func (d *Dump) Close() error {
+	if d == nil || d.ledger == nil {
+		return nil
+	}
+	d.rows.Flush()
+	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.write(filepath.Join(d.dir, traceName), d.spans.Write))
+	d.ledger = nil
+	return err
+}
+
+// StageCost is the cost of a schedule's actions by a stage's arithmetic: a
+// third of it forward, two thirds backward.
+func StageCost(p *partition.Plan) func(schedule.Action) float64 {
+	return func(a schedule.Action) float64 {
+		flops := float64(p.Stages[a.Stage].Flops)
+		switch a.Kind {
+		case schedule.Forward:
+			return flops / 3
+		case schedule.Backward:
+			return flops * 2 / 3
+		}
+		return 0
+	}
+}

@@ -1,0 +1,84 @@
+package trace
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// Level is how much is printed for debugging.
+type Level int
+
+// The levels of BERTH_DEBUG; each includes the ones below it.
+const (
+	Plan  Level = 1 // devices and plan
+	Steps Level = 2 // each step's time, bytes and memory
+	Sync  Level = 3 // every operation ends before the next is queued, so that a failure names itself
+	Moves Level = 4 // every copy and its cause
+)
+
+// LevelAsked is the level that BERTH_DEBUG asks for, 0 without it.
+func LevelAsked() (Level, error) {
+	const name = "BERTH_DEBUG"
+	text := os.Getenv(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > int(Moves) {
+		return 0, fmt.Errorf("%w: %s=%s: expected a whole number from 0 to %d", device.ErrEnvironment, name, text, Moves)
+	}
+	return Level(n), nil
+}
+
+// Debug prints what its level asks for.
+type Debug struct {
+	Level Level
+	Out   io.Writer
+}
+
+// Plan prints devices and plan.
+func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
+	if d.Level < Plan {
+		return
+	}
+	for _, x := range devs {
+		s := x.Spec()
+		fmt.Fprintf(d.Out, "%s: %s, %d threads, %d bytes\n", s.ID, s.Description, s.Threads, s.MemoryBytes)
+	}
+	fmt.Fprintln(d.Out, p.Table())
+}
+
+// Step prints what a step took, in milliseconds, and the memory in use.
+func (d Debug) Step(step int, took float32, l *residency.Ledger, devs []device.Device) {
+	if d.Level < Steps {
+		return
+	}
+	fmt.Fprintf(d.Out, "step %d: %.3f ms; so far %d bytes in, %d out", step, took,
+		l.Total(residency.CopyIn).Bytes, l.Total(residency.PullBack).Bytes)
+	for _, x := range devs {
+		fmt.Fprintf(d.Out, ", %s %d bytes live", x.ID(), x.Stats().Live)
+	}
+	fmt.Fprintln(d.Out)
+}
+
+// Transfers is the function to tell of each transfer, for the dump and this
+// level; nil where neither wants to know.
+func (d Debug) Transfers(dump *Dump) func(residency.Row) {
+	loud := d.Level >= Moves
+	if dump == nil && !loud {
+		return nil
+	}
+	return func(r residency.Row) {
+		dump.Transfer(r)
+		if loud {
+			fmt.Fprintf(d.Out, "step %d: %v %s %v %s->%s %d bytes, cause: %s\n",
+				r.Step, r.Kind, r.Value, r.Usage, r.From, r.To, r.Bytes, r.Cause)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+package berth
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+)
+
+// journal records a run's losses and metrics: for the report, in the metrics
+// file and with the observer.
+type journal struct {
+	observer *Observer
+	metrics  *rundir.Metrics
+	losses   []float64       // of every logged step
+	told     map[string]bool // damage that was noted
+}
+
+// step records the loss of a step that is due to be logged.
+func (j *journal) step(s Step) error {
+	j.losses = append(j.losses, s.Loss)
+	if err := j.metrics.Write(rundir.StepLine{Step: s.Step, Epoch: s.Epoch, Loss: s.Loss}); err != nil {
+		return err
+	}
+	j.observer.logged(s)
+	return nil
+}
+
+// epoch records an epoch's end.
+func (j *journal) epoch(e Epoch, rmse *float64) error {
+	err := j.metrics.Write(rundir.EpochLine{
+		Epoch: e.Epoch, Step: e.Step, TrainLoss: e.TrainLoss, TrainAccuracy: e.TrainAccuracy,
+		ValLoss: e.ValLoss, ValAccuracy: e.ValAccuracy, RMSE: rmse, SamplesPerS: e.SamplesPerS,
+	})
+	if err != nil {
+		return err
+	}
+	j.metrics.Flush()
+	j.observer.epoch(e)
+	return nil
+}
+
+// damaged notes damage once.
+func (j *journal) damaged(list []checkpoint.Skipped) {
+	for _, d := range list {
+		text := fmt.Sprintf("skipped %v", d)
+		if j.told[text] {
+			continue
+		}
+		if j.told == nil {
+			j.told = map[string]bool{}
+		}
+		j.told[text] = true
+		j.observer.note(text)
+	}
+}

@@ -1,0 +1,204 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/residency"
+)
+
+// loop is the steps of one call of Train. A step is queued while the one before
+// it runs; logging, saving and evaluating wait for both.
+type loop struct {
+	*session
+	clock   trace.Clock
+	first   int             // steps taken before this call
+	between time.Duration   // the longest that a boundary took: logging, evaluating and saving
+	leisure context.Context // ends when someone wants the run to end soon
+}
+
+// run takes steps until there are no more, or someone wants to stop: ctx, or
+// the time that is left.
+func (l *loop) run(ctx context.Context) (stopped bool, err error) {
+	// A cancelled ctx ends the run between steps: the one under way is finished.
+	work := context.WithoutCancel(ctx)
+	var hurry func()
+	l.leisure, hurry = context.WithCancel(ctx)
+	defer hurry()
+	l.first = l.at.Step
+	l.seal()
+	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	for !l.goal.reached(&l.at) {
+		if ctx.Err() != nil || l.goal.lacks(l.nextStep()) {
+			hurry()
+			return true, l.end(work)
+		}
+		b, err := l.feed.Next(work)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = l.step(work, b)
+		}
+		if err == nil {
+			err = l.afterStep(work, b)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, l.end(work)
+}
+
+// seal begins an epoch's steps: only the batch goes in, and only what the
+// config asks for comes out.
+func (l *loop) seal() { boundary.Seal(l.rt.Residency, l.config.Train.LogEvery > 0) }
+
+// nextStep is the time that another step and a save after it may take.
+func (l *loop) nextStep() time.Duration {
+	const unknown = 100e6 // bytes a second that a first save is taken to reach
+	save := time.Duration(float64(l.stateBytes()) / unknown * float64(time.Second))
+	return 2*l.clock.Longest() + max(2*l.between, 2*l.saves.Stats().Longest, save)
+}
+
+// step queues one step and settles the one before it.
+func (l *loop) step(ctx context.Context, b datasets.Batch) error {
+	if err := l.feed.Step(ctx, b); err != nil {
+		return err
+	}
+	l.at.Advance(b)
+	if l.at.Step == l.first+1 { // the first step runs meanwhile
+		if err := l.saves.Reserve(); err != nil {
+			return err
+		}
+	}
+	l.rt.Residency.Ledger().Step()
+	l.opt.Observer.step(Step{
+		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
+		Samples: b.Samples, Loss: math.NaN(),
+	})
+	return l.settle(ctx, 1)
+}
+
+// settle waits for queued steps until only left of them remain.
+func (l *loop) settle(ctx context.Context, left int) error {
+	return l.feed.Settle(ctx, left, func(b datasets.Batch) error {
+		l.clock.Tick(b.Samples, l.rt.Worked())
+		l.debug.Step(l.at.Step-l.feed.Queued()+1, l.clock.Newest(), l.rt.Residency.Ledger(), l.devs)
+		return nil
+	})
+}
+
+// afterStep does what is due after a step: log, save, or end the epoch, which
+// does both.
+func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
+	if err := l.saves.Poll(); err != nil {
+		return err
+	}
+	if !l.saves.Busy() {
+		l.clock.Saving(false)
+	}
+	c := l.config
+	ends := b.Next.Epoch > b.At.Epoch
+	logs := c.Train.LogEvery > 0 && l.at.Step%c.Train.LogEvery == 0
+	saves := l.asked() || c.Checkpoint.Every > 0 && l.at.Step%c.Checkpoint.Every == 0
+	if !ends && !logs && !saves {
+		return nil
+	}
+	if err := l.settle(ctx, 0); err != nil {
+		return err
+	}
+	l.clock.Stop(l.rt.Busy())
+	start := time.Now()
+	var err error
+	switch {
+	case ends:
+		err = l.endEpoch(ctx, b.At.Epoch)
+	default:
+		if logs {
+			err = l.log(ctx, residency.Log, b.At.Epoch)
+		}
+		if saves && err == nil {
+			err = l.save(ctx)
+		}
+	}
+	l.between = max(l.between, time.Since(start))
+	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	return err
+}
+
+// asked reports whether someone wants a checkpoint now.
+func (l *loop) asked() bool {
+	select {
+	case _, ok := <-l.opt.SaveNow:
+		if !ok {
+			l.opt.SaveNow = nil
+			return false
+		}
+		l.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.at.Step))
+		return true
+	default:
+		return false
+	}
+}
+
+// endEpoch brings out the epoch's losses, evaluates, keeps the best, and saves.
+// Everything queued is settled.
+func (l *loop) endEpoch(ctx context.Context, epoch int) error {
+	boundary.Unseal(l.rt.Residency)
+	defer l.seal()
+	e := Epoch{Epoch: epoch, Step: l.at.Step}
+	e.SamplesPerS, e.Time = l.clock.Lap()
+	if err := l.measure(ctx, &e); err != nil {
+		return err
+	}
+	l.at.EndEpoch(runstate.Epoch(e), l.config)
+	if err := l.journal.epoch(e, l.rmse(e.ValLoss)); err != nil {
+		return err
+	}
+	if w := l.at.Watched; l.at.StoppedEarly(l.config.EarlyStopping) {
+		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", w.Metric, w.Bad))
+	}
+	return l.save(ctx)
+}
+
+// save takes a checkpoint of where the run stands. All queued work is settled.
+func (l *loop) save(ctx context.Context) error {
+	m, err := l.manifest()
+	if err == nil {
+		err = l.saves.Save(ctx, l.leisure, m)
+	}
+	l.clock.Saving(l.saves.Busy())
+	return err
+}
+
+// end settles, and logs and saves where the run stands, unless that was just
+// done.
+func (l *loop) end(ctx context.Context) error {
+	if err := l.settle(ctx, 0); err != nil {
+		return err
+	}
+	l.clock.Stop(l.rt.Busy())
+	if err := l.saves.Await(); err != nil {
+		return err
+	}
+	if l.at.Saved == l.at.Step && l.at.Step > 0 {
+		return nil
+	}
+	boundary.Unseal(l.rt.Residency) // the run ends here, so its losses come out
+	if err := l.log(ctx, residency.Epoch, l.at.LastEpoch()); err != nil {
+		return err
+	}
+	if err := l.save(ctx); err != nil {
+		return err
+	}
+	return l.saves.Await()
+}

@@ -1,0 +1,99 @@
+package berth
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/executor/trace"
+)
+
+// TrainOptions says how to train, beyond the config.
+type TrainOptions struct {
+	// Dir is the run folder: config.yaml, metrics.jsonl, checkpoints.db and
+	// report.json. It is made where it is missing.
+	Dir string
+	// Resume continues from the newest whole checkpoint in Dir; Fresh begins
+	// anew and forgets what Dir holds. With neither, a Dir that holds a
+	// checkpoint is an error.
+	Resume, Fresh bool
+	// Init names a safetensors file, FILE[:PREFIX], with the parameters' first
+	// values by name, after the prefix.
+	Init string
+	// MaxSteps ends the run, saved, after that many steps since its beginning;
+	// 0 means the config's epochs. The learning rate's schedule ignores it.
+	MaxSteps int
+	// MaxTime ends the call, saved, before it has taken that long, as far as
+	// the time of a step and of a save can be foreseen; 0 means no limit. The
+	// error is ErrStopped where the run was not complete by then.
+	MaxTime time.Duration
+	// Began is when MaxTime begins to count; zero: with the call.
+	Began time.Time
+	// SaveNow asks for a checkpoint after the step that is under way, for each
+	// value received; nil for never.
+	SaveNow <-chan struct{}
+	// AllowChanged resumes although the config or the data is not what the
+	// checkpoint was made with, and says what changed. Weights must still fit.
+	AllowChanged bool
+	// AssertResident fails the run if between epoch boundaries anything but
+	// the batch is copied in, or anything comes out that was not asked for.
+	AssertResident bool
+	// Dump is a folder for the run's graph, plan, schedule, ledger and trace.
+	// Empty means none.
+	Dump string
+	// Report is a further file that the report is written to.
+	Report string
+	// Observer is told of the run; nil for nobody.
+	Observer *Observer
+}
+
+// check refuses options that exclude each other.
+func (o TrainOptions) check() error {
+	switch {
+	case o.Dir == "":
+		return fmt.Errorf("%w: no run folder is given", ErrOptions)
+	case o.Resume && o.Fresh:
+		return fmt.Errorf("%w: resume and fresh exclude each other", ErrOptions)
+	case o.Resume && o.Init != "":
+		return fmt.Errorf("%w: a resumed run takes its weights from the checkpoint, not from %s", ErrOptions, o.Init)
+	case o.MaxSteps < 0 || o.MaxTime < 0:
+		return fmt.Errorf("%w: at most %d steps and %v: give 0 for no limit, or more", ErrOptions, o.MaxSteps, o.MaxTime)
+	}
+	return nil
+}
+
+// checkOutputs refuses paths that the report and the dump should not be written
+// to; reads are the files that the run reads.
+func (o TrainOptions) checkOutputs(reads []string) error {
+	if o.Report != "" && !rundir.SameFile(o.Report, filepath.Join(o.Dir, rundir.ReportName)) {
+		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
+			return fmt.Errorf("report %w", err)
+		}
+	}
+	if st, err := os.Stat(o.Dump); o.Dump == "" || errors.Is(err, fs.ErrNotExist) {
+		return nil // or it is made
+	} else if err != nil || !st.IsDir() {
+		return fmt.Errorf("dump %s: %w: a folder is needed", o.Dump, ErrOutput)
+	}
+	for _, name := range trace.DumpFiles() {
+		if err := rundir.CheckOutput(filepath.Join(o.Dump, name), reads...); err != nil {
+			return fmt.Errorf("dump %w", err)
+		}
+	}
+	return nil
+}
+
+// mode is what becomes of the run folder's contents.
+func (o TrainOptions) mode() rundir.Mode {
+	switch {
+	case o.Fresh:
+		return rundir.Fresh
+	case o.Resume:
+		return rundir.Resume
+	}
+	return rundir.Begin
+}

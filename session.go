@@ -1,0 +1,280 @@
+package berth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// session is what one call of Train holds open.
+type session struct {
+	*setup
+	opt     TrainOptions
+	goal    goal
+	at      runstate.Progress
+	journal journal
+	folder  *rundir.Folder
+	bound   saver.Bound
+	dump    *trace.Dump
+	rt      *executor.Runtime
+	load    executor.LoadOptions // of the training program
+	prog    *executor.Program
+	eval    *infer.Evaluator // nil without a validation part
+	feed    *feed.Feeder
+	saves   *saver.Saver
+}
+
+// open readies everything a run needs, in the order in which mistakes are
+// cheapest to report. The caller closes the session, also after an error.
+func (s *session) open(ctx context.Context, r *Run) error {
+	if err := s.usable(); err != nil {
+		return err
+	}
+	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}))); err != nil {
+		return err
+	}
+	values, err := initial.Open(s.opt.Init, s.config.Seed, s.plan.Graph.Vars)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.openWith(ctx, r, values), values.Close())
+}
+
+// openWith is open, once there are first values.
+func (s *session) openWith(ctx context.Context, r *Run, values *initial.Values) error {
+	if err := s.openFolder(ctx); err != nil {
+		return err
+	}
+	if err := s.openProgram(ctx, r); err != nil {
+		return err
+	}
+	contents := initial.Contents(values.Read)
+	if s.opt.Resume {
+		snap, err := s.restore(ctx)
+		if err != nil {
+			return err
+		}
+		contents = initial.FromSnapshot(snap)
+	}
+	if err := s.openData(ctx, r.Data); err != nil {
+		return err
+	}
+	if err := s.prog.Init(ctx, contents); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+func (s *session) openFolder(ctx context.Context) (err error) {
+	c := s.config.Checkpoint
+	s.bound = saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes())
+	s.folder, err = rundir.Open(ctx, s.opt.Dir, rundir.OpenOptions{
+		Mode: s.opt.mode(), Note: s.opt.Observer.note,
+		Checkpoints: checkpoint.Options{
+			Compress: c.Compress == "zstd", TxBytes: int(s.bound.TxBytes()), ChunkBytes: s.bound.ChunkBytes(),
+		},
+	})
+	return err
+}
+
+// openProgram compiles the training program, and opens the dump.
+func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
+	s.debug.Plan(s.devs, s.plan)
+	if s.opt.Dump != "" {
+		order, err := r.Schedule()
+		if err != nil {
+			return err
+		}
+		if s.dump, err = trace.NewDump(s.opt.Dump, s.plan, order, &s.spans, rundir.WriteOutput); err != nil {
+			return err
+		}
+	}
+	o := residency.ManagerOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)}
+	if s.rt, err = executor.NewRuntime(s.devs, o); err != nil {
+		return err
+	}
+	s.load = executor.LoadOptions{
+		Net: "train", Full: s.plan, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
+		Schedule: s.config.Partition.Schedule, Constant: s.constant, Stop: stopOf(ctx),
+	}
+	s.prog, err = s.rt.Load(s.load)
+	return err
+}
+
+// constant is the bytes of a per-microbatch constant of the training graph.
+func (s *session) constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName {
+		panic("BUG: unknown constant " + v.Name)
+	}
+	return shape.Bytes([]int32{int32(microbatch * s.sizes.microbatch)})
+}
+
+// restore finds the checkpoint to go on from, and where the run then stands.
+func (s *session) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
+	snap, skipped, err := s.folder.Newest(ctx)
+	s.journal.damaged(skipped)
+	if err != nil {
+		return nil, err
+	}
+	if s.at, s.goal.steps, err = s.resume(snap, s.opt.AllowChanged, s.opt.Observer.note); err != nil {
+		return nil, err
+	}
+	s.opt.Observer.note(s.goal.standing(&s.at, s.opt.Dir))
+	return snap, nil
+}
+
+// openData begins to read the training part from where the run stands.
+func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err error) {
+	if data.Val != nil {
+		if s.eval, err = infer.NewEvaluator(ctx, s.rt, s.model(), data.Val); err != nil {
+			return err
+		}
+	}
+	s.feed, err = feed.New(s.devs[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
+		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.config.Train.Epochs - s.at.Epoch,
+	})
+	return err
+}
+
+// start makes the folder's files those of this run, and readies saving.
+func (s *session) start() error {
+	text, err := rootedText(s.config)
+	if err != nil {
+		return err
+	}
+	if s.journal.losses, s.at.Logged, err = s.folder.Start(text, s.at.Step); err != nil {
+		return err
+	}
+	s.journal.metrics = s.folder.Metrics
+	k := s.config.Checkpoint.Keep
+	s.saves = saver.New(s.rt.Residency, s.plan.Graph, s.prog.Var, saver.Options{
+		DB: s.folder.DB, Bound: s.bound, Keep: checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every},
+		Damaged: s.journal.damaged, Note: s.opt.Observer.note,
+		Saved: func(x saver.Saved) {
+			s.at.Saved = x.Step
+			s.opt.Observer.saved(Saved(x))
+		},
+	})
+	return nil
+}
+
+// manifest says where the run stands.
+func (s *session) manifest() (m checkpoint.Manifest, err error) {
+	extra, err := json.Marshal(runstate.State{Progress: s.at, Data: *s.info})
+	if err != nil {
+		return m, err
+	}
+	text, err := rootedText(s.config)
+	if err != nil {
+		return m, err
+	}
+	prints, err := s.fingerprints()
+	return checkpoint.Manifest{
+		Step: s.at.Step, Epoch: s.at.Epoch, Index: s.at.Index, Fingerprints: prints,
+		Metrics: s.at.Metrics(), Best: s.at.Best, Extra: extra, Config: text,
+	}, err
+}
+
+// notes say how the run is other than its user may expect.
+func (s *session) notes() (list []string) {
+	if text := s.sizes.oneStep(); text != "" {
+		list = append(list, text)
+	}
+	if f := s.plan.Fewer; f != nil {
+		list = append(list, fewerText(f))
+	}
+	if text := s.bound.Exceeded(s.plan.Graph.Vars); text != "" {
+		list = append(list, text)
+	}
+	return list
+}
+
+// fewerText is a note on a plan with fewer stages than asked for.
+func fewerText(f *partition.Fewer) string {
+	asked, cuts := fmt.Sprintf("asked for %d stages", f.Asked), fmt.Sprintf("the model has %d blocks", f.Blocks)
+	if f.Devices {
+		asked = fmt.Sprintf("there are %d devices", f.Asked)
+	}
+	if f.Stages < f.Blocks {
+		cuts = fmt.Sprintf("the model's %d blocks can be cut in %d places only", f.Blocks, f.Stages-1)
+	}
+	return fmt.Sprintf("%s, %s: %d stages are used", asked, cuts, f.Stages)
+}
+
+// stateBytes is the size of a checkpoint's tensors.
+func (s *session) stateBytes() (n int64) {
+	for _, v := range s.plan.Graph.Vars {
+		n += v.Meta.Bytes()
+	}
+	return n
+}
+
+// parameters is the number of the model's parameters.
+func (s *session) parameters() (n int64) {
+	for _, x := range s.plan.Stages {
+		n += x.Parameters
+	}
+	return n
+}
+
+// usedDevices is the number of devices that have a stage.
+func (s *session) usedDevices() int {
+	used := map[int]bool{}
+	for _, x := range s.plan.Stages {
+		used[x.Device] = true
+	}
+	return len(used)
+}
+
+// lastGood says where to go on from after a failure.
+func (s *session) lastGood() string {
+	list, _, err := s.folder.DB.List()
+	if err != nil || len(list) == 0 {
+		return "there is no checkpoint yet: lower the learning rate or set optimizer.clip_norm"
+	}
+	m := list[len(list)-1]
+	return fmt.Sprintf("the last good checkpoint is of step %d in %s: export it, and begin a run from it (--init) with a lower learning rate or with optimizer.clip_norm",
+		m.Step, s.folder.DB.Path())
+}
+
+// endSaves waits for the save under way, and frees the staging memory.
+func (s *session) endSaves() error {
+	if s.saves == nil {
+		return nil
+	}
+	return s.saves.Close()
+}
+
+// close frees everything, however far opening came.
+func (s *session) close() error {
+	errs := []error{s.endSaves()}
+	if s.rt != nil {
+		errs = append(errs, s.rt.Close())
+	}
+	errs = append(errs, s.dump.Close())
+	if s.feed != nil {
+		errs = append(errs, s.feed.Close())
+	}
+	if s.folder != nil {
+		errs = append(errs, s.folder.Close())
+	}
+	return errors.Join(errs...)
+}

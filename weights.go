@@ -1,0 +1,56 @@
+package berth
+
+import (
+	"path/filepath"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+)
+
+// Weights says which weights to use: a run folder's checkpoint, or a file.
+type Weights struct {
+	Dir  string // run folder
+	Best bool   // its best checkpoint by the watched metric, not its newest
+	ID   uint64 // the checkpoint with this ID; 0: the newest, or the best
+	Init string // FILE.safetensors[:PREFIX] in place of a checkpoint
+}
+
+// Used says which weights a result is of.
+type Used struct {
+	ID      uint64               `json:"checkpoint,omitempty"`      // 0: the weights are File's
+	Step    int                  `json:"step,omitempty"`            // of the checkpoint
+	Best    bool                 `json:"best,omitempty"`            // it is the folder's best by the watched metric
+	BestID  uint64               `json:"best_checkpoint,omitempty"` // the folder's best; 0: no checkpoint has the metric
+	File    string               `json:"file,omitempty"`            // Weights.Init
+	Skipped []checkpoint.Skipped `json:"-"`                         // damaged checkpoints passed over to find a whole one
+}
+
+// usedOf words a checkpoint that was found for w.
+func usedOf(w Weights, f rundir.Found) Used {
+	if w.Init != "" {
+		return Used{File: w.Init, Skipped: f.Skipped}
+	}
+	m := &f.Snapshot.Manifest
+	return Used{ID: m.ID, Step: m.Step, Best: f.BestID == m.ID, BestID: f.BestID, Skipped: f.Skipped}
+}
+
+// readsOf are the files that a config's data and weights are read from.
+func readsOf(c *configs.Config, w Weights) []string {
+	d := c.Data
+	reads := []string{c.Pos.File, d.Path}
+	if d.Source == "tensors" {
+		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
+	}
+	if w.Init != "" {
+		file, _ := initial.SplitPath(w.Init)
+		reads = append(reads, file)
+	}
+	if w.Dir != "" {
+		for _, name := range []string{rundir.ConfigName, rundir.MetricsName, rundir.CheckpointsName} {
+			reads = append(reads, filepath.Join(w.Dir, name))
+		}
+	}
+	return reads
+}
