@@ -71,15 +71,14 @@ func (l *loop) nextStep() time.Duration {
 
 // step queues one step and settles the one before it.
 func (l *loop) step(ctx context.Context, b datasets.Batch) error {
-	if err := l.feed.Step(ctx, b); err != nil {
+	err := l.feed.Step(ctx, b)
+	if err == nil && l.at.Step == l.first { // it runs meanwhile
+		err = l.saves.Reserve()
+	}
+	if err != nil {
 		return err
 	}
 	l.at.Advance(b)
-	if l.at.Step == l.first+1 { // the first step runs meanwhile
-		if err := l.saves.Reserve(); err != nil {
-			return err
-		}
-	}
 	l.rt.Residency.Ledger().Step()
 	l.opt.Observer.step(Step{
 		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
@@ -119,16 +118,13 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	l.clock.Stop(l.rt.Busy())
 	start := time.Now()
 	var err error
-	switch {
-	case ends:
+	if ends {
 		err = l.endEpoch(ctx, b.At.Epoch)
-	default:
-		if logs {
-			err = l.log(ctx, residency.Log, b.At.Epoch)
-		}
-		if saves && err == nil {
-			err = l.save(ctx)
-		}
+	} else if logs {
+		err = l.log(ctx, residency.Log, b.At.Epoch)
+	}
+	if saves && !ends && err == nil {
+		err = l.save(ctx)
 	}
 	l.between = max(l.between, time.Since(start))
 	l.clock.Begin(l.usedDevices(), l.rt.Busy())
@@ -139,12 +135,12 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 func (l *loop) asked() bool {
 	select {
 	case _, ok := <-l.opt.SaveNow:
-		if !ok {
+		if ok {
+			l.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.at.Step))
+		} else {
 			l.opt.SaveNow = nil
-			return false
 		}
-		l.opt.Observer.note(fmt.Sprintf("saving at step %d, as asked", l.at.Step))
-		return true
+		return ok
 	default:
 		return false
 	}

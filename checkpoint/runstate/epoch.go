@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 )
 
@@ -42,31 +41,13 @@ type Watched struct {
 	Bad    int // epochs since it last improved
 }
 
-// EndEpoch takes an epoch's metrics in: the best value so far, and that of
-// early stopping.
-func (p *Progress) EndEpoch(e Epoch, c *configs.Config) {
-	p.Last = e
-	metrics, best := e.Metrics(), c.Checkpoint.Best
-	if v, ok := metrics[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
-		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
-	}
-	es := c.EarlyStopping
-	v, ok := metrics[es.Metric]
-	if es.Patience == 0 || !ok {
-		return
-	}
-	w := &p.Watched
+// end takes the metric of an epoch in.
+func (w *Watched) end(es configs.EarlyStopping, v float64) {
 	if w.Metric != es.Metric || w.Best == nil || improves(es.Metric, v, *w.Best, es.MinDelta, true) {
 		*w = Watched{Metric: es.Metric, Best: &v}
 		return
 	}
 	w.Bad++
-}
-
-// StoppedEarly reports whether the watched metric has not improved for as many
-// epochs as the config is patient.
-func (p *Progress) StoppedEarly(es configs.EarlyStopping) bool {
-	return es.Patience > 0 && p.Watched.Metric == es.Metric && p.Watched.Bad >= es.Patience
 }
 
 // minimized reports whether a lower value of a metric is better.

@@ -1,7 +1,10 @@
 package runstate
 
-import "github.com/berth-ml/berth/checkpoint"
-import "github.com/berth-ml/berth/datasets"
+import (
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+)
 
 // Progress is where a run stands. Fields without a JSON name are part of the
 // checkpoint format.
@@ -65,4 +68,24 @@ func (p *Progress) Metrics() map[string]float64 {
 		return nil
 	}
 	return p.Last.Metrics()
+}
+
+// EndEpoch takes an epoch's metrics in: the best value so far, and that of
+// early stopping.
+func (p *Progress) EndEpoch(e Epoch, c *configs.Config) {
+	p.Last = e
+	metrics, best := e.Metrics(), c.Checkpoint.Best
+	if v, ok := metrics[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
+		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
+	}
+	es := c.EarlyStopping
+	if v, ok := metrics[es.Metric]; ok && es.Patience > 0 {
+		p.Watched.end(es, v)
+	}
+}
+
+// StoppedEarly reports whether the watched metric has not improved for as many
+// epochs as the config is patient.
+func (p *Progress) StoppedEarly(es configs.EarlyStopping) bool {
+	return es.Patience > 0 && p.Watched.Metric == es.Metric && p.Watched.Bad >= es.Patience
 }
