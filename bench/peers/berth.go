@@ -3,15 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-)
-
-const (
-	berthName = "Berth"
-	bf16Name  = "Berth in bf16" // products of dense layers alone: it competes with nobody
 )
 
 // newBerth builds this tree's trainer into dir.
@@ -26,7 +20,7 @@ func newBerth(ctx context.Context, o options, dir string) ([]program, error) {
 			c := exec.CommandContext(ctx, bin, "bench", workload, "--json", "--threads", strconv.Itoa(o.threads),
 				"--seconds", fmt.Sprint(o.seconds), "--precision", precision)
 			// The command measures its own memory: it also multiplies large
-			// matrices, before and after, which is no part of training.
+			// matrices, which is no part of training.
 			err := output(c, &ss, &ss[0].PeakResidentBytes)
 			return ss[0], err
 		}
@@ -35,14 +29,4 @@ func newBerth(ctx context.Context, o options, dir string) ([]program, error) {
 		{family: berthName, does: every, run: in("float32")},
 		{family: bf16Name, does: func(w string) bool { return w != "cnn" }, run: in("bf16")},
 	}, nil
-}
-
-// goBuild builds a package of the module in a folder, without cgo.
-func goBuild(ctx context.Context, folder, bin, pkg string, env ...string) error {
-	c := exec.CommandContext(ctx, "go", "-C", folder, "build", "-buildvcs=auto", "-o", bin, pkg)
-	c.Env = append(append(os.Environ(), "CGO_ENABLED=0"), env...)
-	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", c, err, out)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -10,8 +9,8 @@ import (
 	"time"
 )
 
-// usage is the processor time taken so far: by the whole machine, and by this
-// process and those it waited for.
+// usage is the processor time taken up to a moment: by the whole machine, and by
+// this process and the processes that it waited for.
 type usage struct {
 	at       time.Time
 	all, own time.Duration
@@ -20,6 +19,7 @@ type usage struct {
 // ticksPerSecond is the unit of /proc/stat, the same on every Linux.
 const ticksPerSecond = 100
 
+// readUsage reads the usage up to now.
 func readUsage() usage {
 	u := usage{at: time.Now()}
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
@@ -37,7 +37,8 @@ func readUsage() usage {
 	return u
 }
 
-// busyTime is of the line "cpu user nice system idle iowait irq softirq steal …".
+// busyTime is the time that the machine was busy, from the line
+// "cpu user nice system idle iowait irq softirq steal …" of /proc/stat.
 func busyTime(line string) time.Duration {
 	const idle, iowait, last = 4, 5, 8
 	var ticks int64
@@ -56,17 +57,4 @@ func (u usage) othersSince(before usage) float64 {
 	there := u.at.Sub(before.at).Seconds() * float64(runtime.NumCPU())
 	others := (u.all - before.all) - (u.own - before.own)
 	return max(0, others.Seconds()) / there
-}
-
-// disturbed is a sentence if other programs took much of the machine: then a
-// median says little.
-func (r report) disturbed() string {
-	var shares []float64
-	for _, t := range r.Turns {
-		shares = append(shares, t.Others)
-	}
-	if m := median(shares); m > 0.05 {
-		return fmt.Sprintf("Other programs took %.0f%% of the processors in the median turn: compare the columns *least*.\n\n", 100*m)
-	}
-	return ""
 }

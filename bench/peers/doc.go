@@ -4,20 +4,20 @@
 //	cd bench/peers
 //	go run .                     # everything that is installed: about 10 minutes
 //	go run . -only mlp -rounds 1 # a quick look
-//	go run . -from ../../docs/performance.json # tables and picture again, without measuring
+//	go run . -from ../../docs/performance.json # tables and chart again, without measuring
 //
-// It writes performance.json, performance.svg and, between two marks, the tables
-// of performance.md into docs/. What is missing it names, says how to get it,
-// and leaves out.
+// It writes performance.json and performance.svg into docs/, and the tables of
+// performance.md between two marks. It leaves out programs that are missing,
+// names them, and says how to get them.
 //
 // Programs take turns, a fresh process each time, so that a busy moment of the
-// machine meets all alike. PyTorch runs as Debian installs it and once more with
-// everything that was found to make it faster; of each, the fastest variant is
-// what counts.
+// machine hits all alike. PyTorch runs as Debian installs it, and also with
+// every setting that was found to make it faster. Of each family the fastest
+// variant counts.
 //
-// Command precision, in the folder of that name, draws the losses in float32
-// and in bf16.
+// Command precision, in the folder of that name, draws losses in float32 and in
+// bf16. Command saves measures what checkpoints cost the training.
 //
-// The types to know are [program], one of those that take turns, [sample], what
-// it measured in one of them, and [report], all of it.
+// The types to know are [program], which takes turns, [sample], its measurement
+// in a turn, and [report], all measurements.
 package main

@@ -8,10 +8,8 @@ import (
 	"strconv"
 )
 
-const gomlxName = "GoMLX"
-
-// newGoMLX builds the twin into dir, with vectors where this Go can: its matrix
-// products are several times as fast so.
+// newGoMLX builds the twin into dir, with SIMD if this Go has it: that makes
+// GoMLX's matrix products several times as fast.
 func newGoMLX(ctx context.Context, o options, dir string) ([]program, error) {
 	twin := filepath.Join(o.root, "bench", "peers", "gomlx")
 	bin := filepath.Join(dir, "gomlx")
@@ -19,7 +17,7 @@ func newGoMLX(ctx context.Context, o options, dir string) ([]program, error) {
 	if err := goBuild(ctx, twin, bin, ".", "GOEXPERIMENT=simd"); err != nil {
 		variant = "pure Go"
 		if err := goBuild(ctx, twin, bin, "."); err != nil {
-			return nil, fmt.Errorf("the go command fetches it, which did not work: %w", err)
+			return nil, fmt.Errorf("the go command could not fetch and build it: %w", err)
 		}
 	}
 	run := func(ctx context.Context, _ string) (s sample, err error) {

@@ -16,9 +16,8 @@ import (
 	"strconv"
 )
 
-const llmcName = "llm.c"
-
-// llmcWarm is how many of its steps do not count: in the first it gets memory.
+// llmcWarm is the number of its first steps that do not count: in the first it
+// allocates memory.
 const llmcWarm = 2
 
 // newLLMC prepares a folder in which llm.c's train_gpt2 finds a model and text.
@@ -42,16 +41,16 @@ func newLLMC(o options, dir string) ([]program, error) {
 	return []program{{family: llmcName, does: only("gpt2"), run: run}}, nil
 }
 
-// runLLMC lets it train until the time is over: it would go on for 41 steps, and
-// write text in between.
+// runLLMC lets it train until the time is over. By itself it would train 41
+// steps, and write text in between.
 func runLLMC(ctx context.Context, bin, folder string, o options) (s sample, err error) {
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	c := exec.CommandContext(ctx, bin)
 	c.Dir = folder
 	c.Env = append(os.Environ(), "OMP_NUM_THREADS="+strconv.Itoa(o.threads))
-	// Its output goes through a terminal's line buffer or not at all until it
-	// ends, so stdbuf asks for lines.
+	// Into a pipe it would print nothing until it ends; stdbuf makes it print
+	// line by line.
 	if stdbuf, err := exec.LookPath("stdbuf"); err == nil {
 		c.Path, c.Args = stdbuf, []string{stdbuf, "-oL", bin}
 	}
@@ -74,8 +73,8 @@ func runLLMC(ctx context.Context, bin, folder string, o options) (s sample, err 
 	}, nil
 }
 
-// readLLMC reads "step 3: train loss 5.1 (took 900.2 ms)" lines until steps took
-// enough ms together. It is each step's time and the last loss.
+// readLLMC reads lines like "step 3: train loss 5.1 (took 900.2 ms)" until the
+// steps took enough ms together. It returns each step's time and the last loss.
 func readLLMC(r io.Reader, enough float64) (times []float64, loss float64) {
 	lines, sum := bufio.NewScanner(r), 0.0
 	for sum < enough && lines.Scan() {
@@ -121,7 +120,7 @@ func writeLLMC(folder string) error {
 	return nil
 }
 
-// writeHeaded writes a header and n items, each of which is appended to a slice.
+// writeHeaded writes a header and n items; item appends one to a slice.
 func writeHeaded(file string, header []int32, n int, item func([]byte) []byte) (err error) {
 	f, err := os.Create(file)
 	if err != nil {

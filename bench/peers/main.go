@@ -13,32 +13,18 @@ import (
 	"strings"
 )
 
-// options are the command's flags.
-type options struct {
-	rounds  int
-	seconds float64
-	threads int
-	only    string // workloads, with commas; empty means all
-	root    string // of Berth's source
-	docs    string
-	from    string // read the results from there rather than measure
-	python  string
-	llmc    string
-	lock    string
-}
-
 func main() {
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each program has its turn")
-	flag.Float64Var(&o.seconds, "seconds", 3, "measure for that long in each turn")
+	flag.IntVar(&o.rounds, "rounds", 3, "number of turns of each program")
+	flag.Float64Var(&o.seconds, "seconds", 3, "time to measure for in each turn")
 	flag.IntVar(&o.threads, "threads", 2, "threads of every program")
 	flag.StringVar(&o.only, "only", "", "workloads, separated by commas (default all)")
 	flag.StringVar(&o.root, "root", "../..", "folder of Berth's source")
-	flag.StringVar(&o.docs, "docs", "", "folder that results are written to (default docs in -root)")
-	flag.StringVar(&o.from, "from", "", "file of results to write tables and picture from, instead of measuring")
+	flag.StringVar(&o.docs, "docs", "", "folder to write results to (default docs in -root)")
+	flag.StringVar(&o.from, "from", "", "file of earlier results to write tables and chart from, instead of measuring")
 	flag.StringVar(&o.python, "python", "", "a Python that has PyTorch (default python3 or /usr/bin/python3)")
 	flag.StringVar(&o.llmc, "llmc", "", "llm.c's train_gpt2, built for the CPU")
-	flag.StringVar(&o.lock, "lock", "", "file to hold a lock on during each turn, where others measure on this machine too")
+	flag.StringVar(&o.lock, "lock", "", "file to lock during each turn, if others measure on this machine too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -48,7 +34,7 @@ func main() {
 	}
 }
 
-// run measures, or reads, and writes.
+// run measures, or reads earlier results, and writes tables and chart.
 func run(ctx context.Context, o options, log io.Writer) error {
 	if o.docs == "" {
 		o.docs = filepath.Join(o.root, "docs")
@@ -69,7 +55,7 @@ func run(ctx context.Context, o options, log io.Writer) error {
 	return rep.write(o.docs)
 }
 
-// compare builds what is there and gives everyone their turns.
+// compare builds the programs that are there and gives them their turns.
 func compare(ctx context.Context, o options, log io.Writer) (rep report, err error) {
 	names, err := o.workloads()
 	if err != nil {
@@ -89,7 +75,7 @@ func compare(ctx context.Context, o options, log io.Writer) (rep report, err err
 		for _, w := range names {
 			err := t.all(ctx, w, round)
 			if ctx.Err() != nil && len(t.measured) > 0 {
-				fmt.Fprintln(log, "interrupted: what was measured until now is written")
+				fmt.Fprintln(log, "interrupted: writing the turns until now")
 				return newReport(t), nil
 			}
 			if err != nil {
@@ -121,7 +107,8 @@ func (o options) workloads() ([]string, error) {
 	return names, nil
 }
 
-// programs is everyone that can run here; Berth must. Who can't is logged.
+// programs are the programs that can run here. Berth must be one of them. The
+// others that cannot run are logged.
 func programs(ctx context.Context, o options, dir string, names []string, log io.Writer) ([]program, error) {
 	berth, err := newBerth(ctx, o, dir)
 	if err != nil {

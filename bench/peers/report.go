@@ -3,16 +3,14 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// report is a whole run: what everyone measured, and on what.
+// report is the result of a run: all turns, and the machine.
 type report struct {
 	Machine machine `json:"machine"`
 	Threads int     `json:"threads"`
@@ -28,7 +26,7 @@ func newReport(t turns) report {
 			r.Machine = m.Machine
 		}
 	}
-	// The go command does not know the commit of every kind of checkout.
+	// The go command does not find the commit in every kind of checkout.
 	out, err := exec.Command("git", "-C", t.root, "describe", "--always", "--dirty").Output()
 	if err == nil {
 		r.Machine.Commit = strings.TrimSpace(string(out))
@@ -50,11 +48,11 @@ func readReport(file string) (r report, err error) {
 	return r, nil
 }
 
-// entry is a family on a workload: its fastest variant.
+// entry is the fastest variant of a family on a workload.
 type entry struct {
 	family, variant  string
 	median, min      float64 // ms; the median of the rounds' medians, the least of all
-	slower, slowerBy float64 // than Berth: the median of the rounds' ratios, and that of the minima
+	slower, slowerBy float64 // times as slow as Berth: the median of the rounds' ratios; the ratio of the minima
 	resident         int64   // bytes; the median of the rounds' peaks
 }
 
@@ -70,7 +68,7 @@ func (r report) byRound(workload, family, variant string) []turn {
 	return ts
 }
 
-// entries is every family that was measured on a workload, Berth first.
+// entries lists the families that were measured on a workload, Berth first.
 func (r report) entries(workload string) []entry {
 	berth := r.byRound(workload, berthName, "")
 	if len(berth) == 0 {
@@ -92,14 +90,13 @@ func (r report) entries(workload string) []entry {
 			es[i] = e
 		}
 	}
-	order := []string{berthName, bf16Name, torchName, tunedName, gomlxName, llmcName}
 	slices.SortFunc(es, func(a, b entry) int {
-		return cmp.Compare(slices.Index(order, a.family), slices.Index(order, b.family))
+		return cmp.Compare(slices.Index(families, a.family), slices.Index(families, b.family))
 	})
 	return es
 }
 
-// newEntry sums up a variant's turns; Berth had one in every round.
+// newEntry sums up a variant's turns. Berth had a turn in every round.
 func newEntry(berth, ts []turn) entry {
 	e := entry{family: ts[0].Family, variant: ts[0].Variant}
 	var ratios []float64
@@ -126,7 +123,7 @@ func collect(ts []turn, what func(turn) float64) []float64 {
 	return xs
 }
 
-// median of at least one; of two in the middle the larger.
+// median is the middle of at least one number; the larger of two in the middle.
 func median(xs []float64) float64 {
 	xs = slices.Sorted(slices.Values(xs))
 	return xs[len(xs)/2]
@@ -142,47 +139,4 @@ func (r report) versions() string {
 	}
 	slices.Sort(vs)
 	return strings.Join(vs, ", ")
-}
-
-// The tables of performance.md stand between these lines.
-const (
-	tablesBegin = "<!-- tables: written by bench/peers -->"
-	tablesEnd   = "<!-- end of tables -->"
-)
-
-// write puts the results into a folder: performance.json, performance.svg, and
-// the tables into performance.md.
-func (r report) write(folder string) error {
-	page := filepath.Join(folder, "performance.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		return err
-	}
-	var tables strings.Builder
-	if err := r.markdown(&tables); err != nil {
-		return err
-	}
-	text, err = between(text, tables.String())
-	if err != nil {
-		return fmt.Errorf("%s: %w", page, err)
-	}
-	results, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		os.WriteFile(filepath.Join(folder, "performance.json"), append(results, '\n'), 0o644),
-		os.WriteFile(page, text, 0o644),
-		r.chart(filepath.Join(folder, "performance.svg")),
-	)
-}
-
-// between replaces what stands between the marks.
-func between(text []byte, tables string) ([]byte, error) {
-	before, rest, begins := strings.Cut(string(text), tablesBegin+"\n")
-	_, after, ends := strings.Cut(rest, tablesEnd)
-	if !begins || !ends {
-		return nil, fmt.Errorf("the lines %q and %q are not there", tablesBegin, tablesEnd)
-	}
-	return []byte(before + tablesBegin + "\n" + tables + tablesEnd + after), nil
 }

@@ -6,31 +6,6 @@ import (
 	"strings"
 )
 
-// target is what Berth is meant to reach on a workload. 0 is no target.
-type target struct {
-	workload string
-	torch    float64            // as fast as the fastest PyTorch
-	others   map[string]float64 // as fast as another family
-	memory   float64            // resident, at most this share of PyTorch's as installed
-	ofPeak   float64            // of the measured matrix product
-}
-
-var targets = []target{
-	{workload: "mlp", torch: 2.5, others: map[string]float64{gomlxName: 6}, memory: 0.25},
-	{workload: "cnn", torch: 3},
-	{workload: "gpt-nano", torch: 3},
-	{workload: "gpt-small", torch: 3, memory: 0.5, ofPeak: 0.65},
-	{workload: "gpt2", torch: 3, others: map[string]float64{llmcName: 4}, memory: 0.75, ofPeak: 0.65},
-}
-
-// of is the target against a family, 0 if there is none.
-func (t target) of(family string) float64 {
-	if family == torchName || family == tunedName {
-		return t.torch
-	}
-	return t.others[family]
-}
-
 // markdown writes the tables.
 func (r report) markdown(w io.Writer) error {
 	m := r.Machine
@@ -39,7 +14,20 @@ func (r report) markdown(w io.Writer) error {
 	return err
 }
 
-// timeTable is a line for each program on each workload.
+// disturbed is a warning if other programs took much of the machine: medians say
+// little then.
+func (r report) disturbed() string {
+	var shares []float64
+	for _, t := range r.Turns {
+		shares = append(shares, t.Others)
+	}
+	if m := median(shares); m > 0.05 {
+		return fmt.Sprintf("Other programs took %.0f%% of the processors in the median turn: compare the columns *least*.\n\n", 100*m)
+	}
+	return ""
+}
+
+// timeTable has a line for each program on each workload.
 func (r report) timeTable() string {
 	var b strings.Builder
 	b.WriteString("| workload | program | step ms, median | least | takes longer than Berth, median | least | target |\n|---|---|--:|--:|--:|--:|--:|\n")
@@ -58,8 +46,8 @@ func (r report) timeTable() string {
 
 func (e entry) name() string { return program{family: e.family, variant: e.variant}.name() }
 
-// floorTable sets steps against the time that the model's arithmetic alone takes
-// at the speed of this machine's matrix product.
+// floorTable compares steps with their floor: the time of the model's arithmetic
+// alone, at the rate of this machine's matrix product.
 func (r report) floorTable() string {
 	var b strings.Builder
 	b.WriteString("| workload | arithmetic of a step, Gflop | matrix product, Gflop/s | floor ms | Berth ms | floor / Berth | target | PyTorch / floor | PyTorch tuned / floor |\n" +
@@ -84,8 +72,8 @@ func (r report) floorTable() string {
 	return b.String()
 }
 
-// peak is the fastest float32 product that any turn saw: another program on the
-// machine only makes it slower.
+// peak is the rate of the fastest float32 product in any turn, in Gflop/s: other
+// programs on the machine can only lower it.
 func (r report) peak() float64 {
 	peak := 0.0
 	for _, t := range r.Turns {
@@ -96,15 +84,15 @@ func (r report) peak() float64 {
 	return peak
 }
 
-// memoryTable is each program's peak resident memory.
+// memoryTable lists each program's peak resident memory.
 func (r report) memoryTable() string {
 	var b strings.Builder
 	b.WriteString("| workload | Berth, peak MiB |")
-	families := []string{torchName, tunedName, gomlxName, llmcName}
-	for _, f := range families {
+	others := []string{torchName, tunedName, gomlxName, llmcName}
+	for _, f := range others {
 		fmt.Fprintf(&b, " %s |", f)
 	}
-	b.WriteString(" Berth / PyTorch | target |\n|---|" + strings.Repeat("--:|", len(families)+3) + "\n")
+	b.WriteString(" Berth / PyTorch | target |\n|---|" + strings.Repeat("--:|", len(others)+3) + "\n")
 	for _, t := range targets {
 		resident := map[string]int64{}
 		for _, e := range r.entries(t.workload) {
@@ -114,7 +102,7 @@ func (r report) memoryTable() string {
 			continue
 		}
 		fmt.Fprintf(&b, "| %s | %s |", t.workload, mib(resident[berthName]))
-		for _, f := range families {
+		for _, f := range others {
 			fmt.Fprintf(&b, " %s |", mib(resident[f]))
 		}
 		share, want := "", ""
@@ -129,7 +117,7 @@ func (r report) memoryTable() string {
 	return b.String()
 }
 
-// ms has three digits where that says something.
+// ms is a time with three digits, or with all digits before the point.
 func ms(x float64) string {
 	switch {
 	case x < 10:
@@ -147,7 +135,7 @@ func mib(n int64) string {
 	return fmt.Sprintf("%d", n>>20)
 }
 
-// times is a ratio, or nothing where there is none.
+// times is a ratio; empty if it is 0.
 func times(x float64) string {
 	if x == 0 {
 		return ""

@@ -12,11 +12,6 @@ import (
 	"strings"
 )
 
-const (
-	torchName = "PyTorch"
-	tunedName = "PyTorch tuned"
-)
-
 // variant is a way to run PyTorch.
 type variant struct {
 	family, name string
@@ -24,9 +19,9 @@ type variant struct {
 	flags        map[string][]string // of the twin, by workload
 }
 
-// newTorch is PyTorch as it is installed and tuned, each with the matrix
-// products that OpenBLAS takes by itself and, where the CPU has AVX-512, those
-// for Skylake-X.
+// newTorch makes the programs that run PyTorch, as installed and tuned. On a CPU
+// with AVX-512 each also runs with OpenBLAS's products for Skylake-X, which
+// OpenBLAS does not always take by itself.
 func newTorch(ctx context.Context, o options, log io.Writer) ([]program, error) {
 	python, err := findPython(ctx, o.python)
 	if err != nil {
@@ -77,7 +72,8 @@ func variants(avx512 bool, openMP string) []variant {
 	}
 }
 
-// openMP is the folder of the OpenBLAS that uses PyTorch's threads, or empty.
+// openMP is the folder of the OpenBLAS that uses PyTorch's threads; empty if it
+// is not installed.
 func openMP(log io.Writer) string {
 	libs, _ := filepath.Glob("/usr/lib/*/openblas-openmp/libopenblas.so.0") // the pattern is well formed
 	if len(libs) == 0 {
@@ -87,7 +83,8 @@ func openMP(log io.Writer) string {
 	return filepath.Dir(libs[0])
 }
 
-// findPython is a Python that has PyTorch: the given one, or one of the usual.
+// findPython is a Python that has PyTorch: the given one, or one of the usual
+// ones.
 func findPython(ctx context.Context, given string) (string, error) {
 	candidates := []string{"python3", "/usr/bin/python3"}
 	if given != "" {
@@ -102,7 +99,7 @@ func findPython(ctx context.Context, given string) (string, error) {
 		strings.Join(candidates, " and ")))
 }
 
-// hasAVX512 says whether the CPU can run code made for Skylake-X.
+// hasAVX512 tells whether the CPU can run code for Skylake-X.
 func hasAVX512() bool {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	return err == nil && strings.Contains(string(text), " avx512vl")

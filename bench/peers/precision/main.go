@@ -25,14 +25,14 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// runs are the configs, and every how many steps a step's loss is logged.
+// runs are the configs to train, and the steps from one logged loss to the next.
 var runs = []struct {
 	config string
 	every  int
 }{{"digits", 45}, {"shakespeare", 50}}
 
-// precisions have their colours; the first is drawn wide, or the second would
-// hide it.
+// precisions have their colours. The first is drawn wide, so that the second
+// does not hide it.
 var precisions = []struct {
 	name  string
 	width vg.Length
@@ -90,8 +90,8 @@ func run(root, folder string) error {
 	return save(filepath.Join(root, "docs", "precision.svg"), plots)
 }
 
-// losses are those that a run logged. It is run unless its report, which is
-// written last, is there.
+// losses reads the losses that a run logged. It starts the run first, unless the
+// run's report is there, which is written last.
 func losses(root, dir, config, precision string, every int) (plotter.XYs, error) {
 	if _, err := os.Stat(filepath.Join(dir, "report.json")); errors.Is(err, fs.ErrNotExist) {
 		c := exec.Command("go", "-C", root, "run", "./cmd/trainer", "train", config, "--run", dir, "--fresh", "--quiet",

@@ -1,12 +1,12 @@
 // Command saves measures what checkpoints of a gpt2 with AdamW, 1.49 GB, cost
-// the training: for how long it stands still, how much slower its steps are
-// meanwhile, and how much memory a save takes beyond the training's own.
+// the training: the time for which it stands still, the slowdown of steps
+// during a save, and the memory of a save beside the training's own.
 //
 //	cd bench/peers
 //	go run ./saves            # some three minutes
 //	go run ./saves -dir /mnt  # on another disk than that of temporary files
 //
-// How fast a save is beside PyTorch's, BenchmarkSaveGPT2 in checkpoint/ says.
+// BenchmarkSaveGPT2 in checkpoint/ compares the speed of a save with PyTorch's.
 package main
 
 import (
@@ -28,7 +28,7 @@ train: {epochs: 1, batch: 4}
 optimizer: {name: adamw, lr: 0.00001}
 `
 
-// least bounds a save's memory so far that what is left is the training's.
+// least bounds a save's memory so tightly that the peak is the training's own.
 const least = "1MiB"
 
 func main() {
@@ -73,7 +73,7 @@ func run(root, dir string, steps, every int) (err error) {
 	return nil
 }
 
-// measured is what a run's report says, and its peak memory in bytes.
+// measured is a part of a run's report, and its peak memory in bytes.
 type measured struct {
 	Checkpoints struct {
 		Count    int     `json:"count"`
@@ -85,7 +85,7 @@ type measured struct {
 	peak int64
 }
 
-// train runs some steps, and saves every so many of them and at the end.
+// train runs some steps. It saves every so many steps, and at the end.
 func train(dir, staging string, steps, every int) (m measured, err error) {
 	c := exec.Command("./trainer", "train", "gpt2.yaml", "--run", "run", "--fresh", "--quiet", "--max-steps", strconv.Itoa(steps), "--report", "report.json",
 		"--set", "checkpoint.staging="+staging, "--set", "checkpoint.every="+strconv.Itoa(every))
