@@ -32,6 +32,7 @@ checkpoint: {every: 1, keep: {last: 3}}
 // them is said at once, nothing is waited for or changed, and a copy can be
 // read.
 func TestHeld(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {
 		c := exec.Command("trainer", args...)
@@ -98,6 +99,7 @@ func TestHeld(t *testing.T) {
 // TestCopies takes copies of a run that saves at every step. All are whole, and can be
 // used.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {
 		c := exec.Command("trainer", args...)

@@ -29,7 +29,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := t.place(cfg.Name, resume.mode); err != nil {
+		if err := t.chooseFolder(cfg.Name, resume.mode); err != nil {
 			return err
 		}
 		return t.run(c.Context(), c.OutOrStdout(), c.ErrOrStderr(), cfg)

@@ -43,9 +43,11 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	return t
 }
 
-// place chooses the run folder for a run of that name that begins, or for what
-// --fresh or --resume ask for.
-func (t *training) place(name string, m runs.Mode) error {
+// chooseFolder chooses the run folder of train for a config of that name.
+func (t *training) chooseFolder(name string, m runs.Mode) error {
+	if err := t.check(); err != nil {
+		return err
+	}
 	o := &t.options
 	switch {
 	case m != runs.Begin && o.Fresh:

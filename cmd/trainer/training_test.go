@@ -83,6 +83,7 @@ func TestSignalPromisesToSave(t *testing.T) {
 // Once nobody reads what a run prints, a signal still has it save, as after
 // Ctrl-C in trainer train … | tee log.
 func TestStopsWithoutReaders(t *testing.T) {
+	t.Parallel()
 	for _, both := range []bool{false, true} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "long.yaml"), []byte("data: digits\nmodel: {preset: mlp, hidden: [32]}\ntrain: {epochs: 100000, log_every: 1}\n"), 0o644); err != nil {
