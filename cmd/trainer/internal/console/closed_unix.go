@@ -12,7 +12,8 @@ import (
 
 // Closed reports whether w prints to a standard output that was closed before
 // the program began (>&-). Go opens the null device in its place, for reading
-// and writing; a shell opens it for writing alone.
+// and writing; >/dev/null opens it for writing alone. A parent process that
+// gives its child the null device for both cannot be told from that.
 func Closed(w io.Writer) bool {
 	if s, ok := w.(*Stream); ok {
 		w = s.to

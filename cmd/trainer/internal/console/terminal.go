@@ -26,7 +26,7 @@ func Terminal(w io.Writer) *os.File {
 // is not known.
 func Width(w io.Writer) int {
 	if f := Terminal(w); f != nil {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width
 		}
 	}
