@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 const (
@@ -54,12 +56,12 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	if err = errors.Join(err, removeMade(tmp), dst.Close()); err != nil {
 		return 0, err
 	}
-	return n, syncDir(filepath.Dir(to))
+	return n, osfile.SyncDir(filepath.Dir(to))
 }
 
 // openLive opens a file for reading without its lock. One goroutine uses it.
 func openLive(path string) (*DB, error) {
-	f, err := openFile(path, os.O_RDONLY)
+	f, err := osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}

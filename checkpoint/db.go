@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Options say how to open a file. The zero value is right for training.
@@ -152,6 +156,16 @@ func (im *image) checkFormat() error {
 	return nil
 }
 
+// mapAhead is how many bytes of addresses bbolt maps at once. None where an int
+// has 32 bits, nor on Windows, where bbolt enlarges the file to what it maps.
+func mapAhead() int {
+	if strconv.IntSize == 32 || runtime.GOOS == "windows" {
+		return 0
+	}
+	ahead := int64(8) << 30
+	return int(ahead)
+}
+
 // growBy is how many bytes the file grows by beyond what it needs.
 const growBy = 256 << 10
 
@@ -175,7 +189,7 @@ func (db *DB) openBolt() error {
 			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return db.file, nil },
 			// Address space to grow into: when bbolt must map the file anew
 			// within a transaction, it first copies all that the transaction holds.
-			InitialMmapSize: mapAhead,
+			InitialMmapSize: mapAhead(),
 		})
 		if err == nil {
 			db.bolt.AllocSize = growBy
@@ -221,7 +235,7 @@ func (db *DB) create() error {
 	if err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(db.path))
+	return osfile.SyncDir(filepath.Dir(db.path))
 }
 
 func putFormat(tx *bbolt.Tx, format int) error {

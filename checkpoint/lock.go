@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // lockRetry is the pause between attempts to get the lock.
@@ -23,14 +25,14 @@ func openLocked(path string, o Options) (*os.File, error) {
 		flag = os.O_RDONLY
 	}
 	for began := time.Now(); ; {
-		f, err := openFile(path, flag)
+		f, err := osfile.Open(path, flag)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint file: %w", err)
 		}
-		got, err := lock(f, !o.ReadOnly)
+		got, err := osfile.Lock(f, !o.ReadOnly)
 		if got && sameFile(f, path) {
 			return f, nil
 		}
@@ -74,7 +76,7 @@ func (db *DB) InPlace() error {
 	if db.closed || sameFile(db.file, db.path) {
 		return nil
 	}
-	gone, err := deleted(db.file)
+	gone, err := osfile.Deleted(db.file)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func appear(tmp, name string) error {
 	if _, e := os.Lstat(name); e == nil {
 		return fmt.Errorf("%s: %w", name, fs.ErrExist)
 	}
-	return rename(tmp, name)
+	return osfile.Rename(tmp, name)
 }
 
 // sweep removes what processes that were killed had made to put in a file's
@@ -152,7 +154,7 @@ func writer(path string) (pid int, alive bool) {
 	if !ok {
 		return 0, false
 	}
-	return pid, processExists(pid)
+	return pid, osfile.ProcessExists(pid)
 }
 
 // holder names who has the file.
@@ -170,11 +172,11 @@ func holder(path string) string {
 // release closes the file and lets go of its lock, which closing alone does not
 // do while a mapping of the file is left.
 func release(f *os.File) error {
-	return errors.Join(unlock(f), f.Close())
+	return errors.Join(osfile.Unlock(f), f.Close())
 }
 
 func outOfSpace(err error) bool {
-	return slices.ContainsFunc(noRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
+	return slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
 // withErrno gives an error of bbolt's back the cause that bbolt keeps only as
@@ -183,7 +185,7 @@ func withErrno(err error) error {
 	if err == nil || outOfSpace(err) {
 		return err
 	}
-	for _, e := range noRoom {
+	for _, e := range osfile.NoRoom {
 		if strings.HasSuffix(err.Error(), ": "+e.Error()) {
 			return fmt.Errorf("%s: %w", strings.TrimSuffix(err.Error(), ": "+e.Error()), e)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Keep says which checkpoints Prune keeps: those that any of its rules names.
@@ -300,7 +302,7 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
 		return err
 	}
-	if err := rename(dst.path, db.path); err != nil {
+	if err := osfile.Rename(dst.path, db.path); err != nil {
 		return err
 	}
 	removePid(dst.path)
@@ -312,5 +314,5 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if err := db.guard(old.Close); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(db.path))
+	return osfile.SyncDir(filepath.Dir(db.path))
 }

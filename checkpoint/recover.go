@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Salvage copies every whole checkpoint of from, which may be damaged, into a
@@ -34,7 +36,7 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 	if err != nil {
 		return 0, err
 	}
-	return n, syncDir(filepath.Dir(to))
+	return n, osfile.SyncDir(filepath.Dir(to))
 }
 
 // Recover puts a file in place of one that is damaged, so that it can be opened
@@ -61,14 +63,14 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	tmp := path + wholeSuffix
 	_, err = src.salvage(ctx, tmp, report, func() (err error) {
 		if aside, err = keepAside(path); err == nil {
-			err = rename(tmp, path)
+			err = osfile.Rename(tmp, path)
 		}
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	return aside, syncDir(filepath.Dir(path))
+	return aside, osfile.SyncDir(filepath.Dir(path))
 }
 
 // WaitForReaders is the Options.Readers of Recover, and of who means to write
@@ -157,7 +159,7 @@ func keepAside(path string) (string, error) {
 }
 
 func copyFile(from, to string) (err error) {
-	src, err := openFile(from, os.O_RDONLY)
+	src, err := osfile.Open(from, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Claim is the lock on a file that a new one is to take the place of, whatever
@@ -40,12 +42,12 @@ func (c *Claim) Replace(o Options) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, removeMade(fresh)))
 	}
-	if err := rename(fresh, c.path); err != nil {
+	if err := osfile.Rename(fresh, c.path); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))
 	}
 	removePid(fresh)
 	db.path = c.path
-	err = errors.Join(release(c.file), syncDir(filepath.Dir(c.path)))
+	err = errors.Join(release(c.file), osfile.SyncDir(filepath.Dir(c.path)))
 	c.file = nil
 	if err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close()))

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -78,16 +79,7 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes a rename in dir outlast a power loss.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return osfile.SyncDir(dir)
 }
 
 // layout checks entries and puts them in file order.

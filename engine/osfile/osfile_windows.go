@@ -1,4 +1,4 @@
-package checkpoint
+package osfile
 
 import (
 	"errors"
@@ -10,21 +10,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// mapAhead is the address space that bbolt maps at once: none, because on
-// Windows bbolt enlarges the file to what it maps.
-const mapAhead = 0
-
-// noRoom are the errors of a write that failed for want of room, which say
-// nothing bad of the file.
-var noRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL,
+// NoRoom lists the errors of a write that found no room: the file is as sound as
+// before.
+var NoRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL,
 	windows.ERROR_DISK_QUOTA_EXCEEDED, windows.ERROR_FILE_TOO_LARGE}
 
 const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 
-// openFile opens a file that may be renamed or replaced while it is open, which
-// os.OpenFile does not let others do. Of the flags, it heeds os.O_RDWR and
-// os.O_CREATE.
-func openFile(path string, flag int) (*os.File, error) {
+// Open opens a file that may be renamed or replaced while it is open, which
+// os.OpenFile does not allow. Of the flags it takes os.O_RDWR and os.O_CREATE.
+func Open(path string, flag int) (*os.File, error) {
 	name, err := windows.UTF16PtrFromString(path)
 	access, how := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
 	if flag&os.O_RDWR != 0 {
@@ -33,6 +28,7 @@ func openFile(path string, flag int) (*os.File, error) {
 	if flag&os.O_CREATE != 0 {
 		how = windows.OPEN_ALWAYS
 	}
+	putBack(path)
 	var h windows.Handle
 	if err == nil {
 		h, err = windows.CreateFile(name, access, shareAll, nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
@@ -50,9 +46,9 @@ func lockedByte() *windows.Overlapped {
 	return &windows.Overlapped{OffsetHigh: 1<<31 - 1, Offset: 1<<32 - 1}
 }
 
-// lock tries to lock f for one writer or for many readers, and reports whether
+// Lock tries to lock f for one writer or for many readers, and reports whether
 // it did.
-func lock(f *os.File, write bool) (bool, error) {
+func Lock(f *os.File, write bool) (bool, error) {
 	how := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if write {
 		how |= windows.LOCKFILE_EXCLUSIVE_LOCK
@@ -64,26 +60,52 @@ func lock(f *os.File, write bool) (bool, error) {
 	return err == nil, err
 }
 
-func unlock(f *os.File) error {
+// Unlock ends Lock.
+func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockedByte())
 }
 
-// rename puts a file in the place of another of the same folder, which may be
-// open. os.Rename does not replace an open file; a folder's Rename follows the
-// rules of Unix where the file system can.
-func rename(from, to string) error {
+// replacedSuffix is added to the name of a file while another takes its place.
+const replacedSuffix = ".berth-replaced"
+
+// Rename puts a file in the place of another of the same folder, which may be
+// open. Where the file system follows the rules of Unix it is one step.
+// Elsewhere an open file cannot be replaced: it gets another name first, and if
+// the process ends before the new one has its name, Open gives it back.
+func Rename(from, to string) error {
 	dir, err := os.OpenRoot(filepath.Dir(to))
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	return dir.Rename(filepath.Base(from), filepath.Base(to))
+	if err = dir.Rename(filepath.Base(from), filepath.Base(to)); err == nil {
+		return nil
+	}
+	if os.Rename(to, to+replacedSuffix) != nil {
+		return err
+	}
+	if err := os.Rename(from, to); err != nil {
+		return errors.Join(err, os.Rename(to+replacedSuffix, to))
+	}
+	_ = os.Remove(to + replacedSuffix) // or later, once it is closed
+	return nil
 }
 
-// syncDir makes names in a folder, new or changed, survive a loss of power. A
+// putBack ends what a Rename left that was cut short.
+func putBack(path string) {
+	_, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		_ = os.Rename(path+replacedSuffix, path)
+	case err == nil:
+		_ = os.Remove(path + replacedSuffix)
+	}
+}
+
+// SyncDir makes names in a folder, new or changed, survive a loss of power. A
 // file system that cannot be asked to, such as a network's, is not: there is
 // no other way.
-func syncDir(dir string) error {
+func SyncDir(dir string) error {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return err
@@ -102,8 +124,8 @@ func syncDir(dir string) error {
 	return errors.Join(err, windows.CloseHandle(h))
 }
 
-// deleted reports whether an open file has no name any more.
-func deleted(f *os.File) (bool, error) {
+// Deleted reports whether an open file has no name any more.
+func Deleted(f *os.File) (bool, error) {
 	var info struct { // FILE_STANDARD_INFO
 		allocated, size int64
 		links           uint32
@@ -113,7 +135,8 @@ func deleted(f *os.File) (bool, error) {
 	return info.links == 0 || info.deleting, err
 }
 
-func processExists(pid int) bool {
+// ProcessExists reports whether there is a process of that id.
+func ProcessExists(pid int) bool {
 	const stillActive = 259
 	h, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
 	if err != nil {
