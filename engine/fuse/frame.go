@@ -6,27 +6,28 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Span says where an operand lies in a frame: element i of the frame reads
-// element (i/Inner) mod Count of the operand.
-type Span struct{ Inner, Count int }
+// Stretch says how an operand fills a frame: element i of the frame reads element
+// (i/Inner) mod Count of the operand.
+type Stretch struct{ Inner, Count int }
 
-// full is an operand that has as many elements as the frame.
-func full(elems int) Span { return Span{1, elems} }
+// full is the stretch of an operand with as many elements as the frame.
+func full(elems int) Stretch { return Stretch{1, elems} }
 
-// Full tells an operand that is read element by element.
-func (s Span) Full(elems int) bool { return s.Inner == 1 && s.Count == elems }
+// Full tells whether the operand is read element by element.
+func (s Stretch) Full(elems int) bool { return s.Inner == 1 && s.Count == elems }
 
-// SpanOf is how a tensor of shape s lies in one of shape to, which it
-// broadcasts to. It is false where s is stretched in two places.
-func SpanOf(s, to shape.Shape) (Span, bool) {
+// StretchOf is the stretch of a tensor of shape s that broadcasts to shape to. It
+// is false if broadcasting stretches s in two places.
+func StretchOf(s, to shape.Shape) (Stretch, bool) {
 	n, elems := s.Elems(), to.Elems()
 	if n == elems {
 		return full(elems), true
 	}
 	if n == 1 {
-		return Span{max(1, elems), 1}, true
+		return Stretch{max(1, elems), 1}, true
 	}
-	// What s has of its own must be neighbours: [inner stretched] own [stretched].
+	// The dimensions that s has itself must be neighbours: from the last
+	// dimension on, inner stretched ones, then its own, then stretched ones.
 	inner, own := 1, 1
 	d := len(s) - 1
 	at := func(d int) int { return to[len(to)-len(s)+d] }
@@ -36,18 +37,18 @@ func SpanOf(s, to shape.Shape) (Span, bool) {
 	for ; d >= 0 && s[d] == at(d); d-- {
 		own *= s[d]
 	}
-	return Span{inner, own}, own == n
+	return Stretch{inner, own}, own == n
 }
 
-// Frame is what a cluster runs over: Elems elements in rows of Cols.
+// Frame is the elements that a cluster runs over: Elems elements in rows of Cols.
 type Frame struct {
 	Elems int
-	rows  int // exactly that many columns, 0 for any number
-	even  int // a number of columns that divides this, 0 for any number
+	rows  int // the number of columns; 0 for any
+	even  int // a multiple of the number of columns; 0 for any
 }
 
-// Cols is how long a row is. Operands are either stretched over rows, or over
-// whole rows, or not at all.
+// Cols is the number of columns, the length of a row. Operands are stretched over
+// rows, or over whole rows, or not at all.
 func (f Frame) Cols() int {
 	switch {
 	case f.rows > 0:
@@ -66,8 +67,8 @@ func (f Frame) String() string {
 	return fmt.Sprintf("%d elements", f.Elems)
 }
 
-// with is the frame in which an operand can be stretched too.
-func (f Frame) with(s Span) (Frame, bool) {
+// with is the frame that suits a stretched operand too; false if there is none.
+func (f Frame) with(s Stretch) (Frame, bool) {
 	if s.Count <= 1 || s.Full(f.Elems) {
 		return f, true
 	}
@@ -78,8 +79,8 @@ func (f Frame) with(s Span) (Frame, bool) {
 	return f.join(Frame{Elems: f.Elems, even: own})
 }
 
-// join is the frame that suits both. The number of columns must be one of
-// theirs: shorter rows would cost more than fusing saves.
+// join is the frame that suits both; false if there is none. Its number of
+// columns is that of one of them: shorter rows would cost more than fusing saves.
 func (f Frame) join(o Frame) (Frame, bool) {
 	switch {
 	case f.Elems != o.Elems || f.rows > 0 && o.rows > 0 && f.rows != o.rows:

@@ -8,13 +8,14 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Groups have ranks, which go up along every way from one group to another, so
-// that a search between two groups looks at what lies between their ranks only.
-// Where merging groups makes some others rank too low or too high they are moved
-// into the room that is left for this around each rank.
+// rankRoom is the room around each rank. Ranks go up along every way from one
+// group to another, so a search between two groups looks only at groups ranked
+// between them. When a merge makes other groups rank too low or too high, they
+// move into this room.
 const rankRoom = 1 << 32
 
-// rank gives the groups their ranks, the one that begins first in the graph first.
+// rank gives the groups their ranks. Among those that are free, the group that
+// begins first in the graph goes first.
 func (c *cutter) rank() {
 	missing := map[*group]int{}
 	all := c.groups()
@@ -58,30 +59,8 @@ func (c *cutter) groups() groups {
 	return all
 }
 
-// next goes over the groups that must run after g, some of them repeatedly.
-func (g *group) next(yield func(*group) bool) {
-	for _, it := range g.items {
-		for _, r := range it.after {
-			if r.group != g && !yield(r.group) {
-				return
-			}
-		}
-	}
-}
-
-// previous goes over the groups that must run before g, some of them repeatedly.
-func (g *group) previous(yield func(*group) bool) {
-	for _, it := range g.items {
-		for _, r := range it.before {
-			if r.group != g && !yield(r.group) {
-				return
-			}
-		}
-	}
-}
-
-// number walks over what comes after what, depth first. The walk takes the
-// earliest way first, and so goes along chains of layers to their ends.
+// number numbers the items by a depth-first walk along after. The walk takes the
+// earliest way first, so it goes along chains of layers to their ends.
 func (c *cutter) number() {
 	type visit struct {
 		it   *item
@@ -111,13 +90,13 @@ func (c *cutter) number() {
 	}
 }
 
-// sweep goes over what comes after a group, or before it.
+// sweep goes over the groups that come after a group, or before it.
 type sweep struct {
 	c     *cutter
-	back  bool
-	mark  int   // of groups that it has met
-	limit int64 // the last rank that it goes to
-	todo  groups
+	back  bool   // it goes over those before
+	mark  int    // on groups that it has met
+	limit int64  // the last rank that it goes to
+	todo  groups // met, and not yet left
 	met   groups
 }
 
@@ -128,8 +107,8 @@ func (c *cutter) newSweep(g *group, back bool, limit int64) *sweep {
 	return &sweep{c: c, back: back, mark: c.search, limit: limit, todo: groups{g}}
 }
 
-// step visits the neighbours of a group that was met. It stops at one that meet
-// says yes to.
+// step visits the neighbours of a group that was met. It stops, and returns true,
+// at the first neighbour for which meet does.
 func (s *sweep) step(meet func(from, to *group) bool) bool {
 	from := s.todo[len(s.todo)-1]
 	s.todo = s.todo[:len(s.todo)-1]
@@ -153,9 +132,9 @@ func (s *sweep) step(meet func(from, to *group) bool) bool {
 	return false
 }
 
-// linked tells whether there is a way from one group to another by a third. It
-// looks from both ends in turn, and so for about as long as the end takes that
-// has less around it.
+// linked tells whether a way leads from one group to another by a third. It looks
+// from both ends in turn, so it takes about as long as the end with fewer groups
+// around it.
 func (c *cutter) linked(a, b *group) bool {
 	if a.rank > b.rank {
 		a, b = b, a
@@ -173,8 +152,9 @@ func (c *cutter) linked(a, b *group) bool {
 	return false
 }
 
-// detour finds a node between two groups that is in neither: fused, they would
-// have to run both before and after it.
+// detour finds a node that is in neither group and lies on a way from one to the
+// other; nil if there is none. The groups cannot be fused if there is one: they
+// would have to run both before and after it.
 func (c *cutter) detour(a, b *group) *graph.Node {
 	if !c.cyclic && !c.linked(a, b) {
 		return nil
@@ -192,8 +172,8 @@ func (c *cutter) detour(a, b *group) *graph.Node {
 	return nil
 }
 
-// reaches tells whether a or b comes after g. It visits each group once in a
-// search.
+// reaches tells whether a way leads from g to a or b. A search visits each group
+// once.
 func (c *cutter) reaches(g, a, b *group) bool {
 	if g == a || g == b {
 		return true
@@ -209,19 +189,6 @@ func (c *cutter) reaches(g, a, b *group) bool {
 	for r := range g.next {
 		if c.reaches(r, a, b) {
 			return true
-		}
-	}
-	return false
-}
-
-// precedes tells whether the walk that numbered items came from g to b. Other
-// ways there may be all the same.
-func (g *group) precedes(b *group) bool {
-	for _, x := range g.items {
-		for _, y := range b.items {
-			if x.pre < y.pre && y.pre < x.end {
-				return true
-			}
 		}
 	}
 	return false
@@ -244,10 +211,10 @@ func (c *cutter) merge(a, b *group) {
 	}
 }
 
-// settle gives a group that was merged of two their higher rank, and makes what
-// comes after it rank above, or their lower rank, and makes what comes before rank
-// below: whichever takes less. What was moved next to these ranks earlier is moved
-// along.
+// settle ranks a group merged of two. It takes the higher of their ranks and moves
+// the groups that come after above it, or it takes the lower rank and moves the
+// groups that come before below it: whichever moves fewer. Groups that earlier
+// merges moved next to these ranks move along.
 func (c *cutter) settle(g *group, low, high int64) {
 	up, down := c.newSweep(g, false, high|(rankRoom-1)), c.newSweep(g, true, low&^(rankRoom-1))
 	none := func(_, _ *group) bool { return false }

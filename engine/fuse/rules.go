@@ -1,36 +1,36 @@
 package fuse
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Class says how an op goes through its data, which decides what it can be
-// fused with.
+// Class is the way in which an op goes through its data. It decides with which
+// others the op can be fused.
 type Class uint8
 
 // The classes.
 const (
 	Solo  Class = iota // reads or writes in an order of its own
 	Map                // element i of the output takes element i of each operand, perhaps stretched
-	Head               // makes its first output tile by tile, each of which can be gone on with
+	Head               // makes its first output tile by tile; others can go on with each tile
 	Rows               // goes row by row, with others of its class that go over the same rows
-	Small              // goes with others of its class that do not depend on it, where it has little to do
-	Sum                // sums whole rows, in an order that does not depend on when each is there
+	Small              // has little to do; goes with others of its class that do not depend on it
+	Sum                // sums whole rows, in an order that does not depend on when each row is ready
 	View               // moves no bytes
 )
 
-// rule is what the table knows of an op.
+// rule is an op's line in the table.
 type rule struct {
 	class Class
-	why   string // an op takes nothing tile by tile
-	row   int    // of a head: how many dimensions make a row of the frame
-	whole bool   // of a head: its tiles are whole rows
-	lean  bool   // of a head: its tiles are small parts of rows, of which other memory should not be read or written
+	why   string // the reason why the op takes nothing tile by tile; follows its name in texts
+
+	// For heads.
+	row   int  // number of last dimensions that make a row of the frame
+	whole bool // its tiles are whole rows
+	lean  bool // its tiles are small parts of rows: see cutter.streams
 }
 
 // rules is the table of ops by kind.
@@ -99,86 +99,13 @@ func init() {
 	}
 }
 
-// item is a node as the pass sees it.
-type item struct {
-	node   *graph.Node
-	at     int // its position in the graph
-	rule   rule
-	frame  Frame
-	after  []*item // what must run after it
-	before []*item // what must run before it
-	group  *group
-
-	// A walk over after numbers items: what it meets first by way of this one
-	// has numbers from pre to before end, and so runs after it.
-	pre, end int
-}
-
-// newItem applies the table. A node that its class does not fit computes alone.
-func newItem(n *graph.Node, at int) *item {
-	it := &item{node: n, at: at, rule: rules[n.Op.Kind()]}
-	if it.rule == (rule{}) {
-		it.alone("has no rule")
-	}
-	switch it.rule.class {
-	case Map:
-		it.asMap()
-	case Head:
-		s := n.Out[0].Meta.Shape
-		it.frame = Frame{Elems: s.Elems(), rows: s[len(s)-it.rule.row:].Elems()}
-		if n.Out[0].Meta.DType != shape.Float32 {
-			it.alone(fmt.Sprintf("is of %v", n.Out[0].Meta.DType))
-		}
-	case Sum:
-		it.asSum()
-	case Rows:
-		x := n.In[0].Meta.Shape
-		it.frame = Frame{Elems: x.Elems(), rows: x.Dim(-1)}
-	case Small:
-		it.frame.Elems = n.Out[0].Meta.Elems()
-	}
-	if it.frame.Elems == 0 && it.rule.class != Solo {
-		it.alone("has no elements")
-	}
-	return it
-}
-
-func (it *item) alone(why string) { it.rule = rule{why: why} }
-
-// asMap finds how the operands lie in the frame of the output.
-func (it *item) asMap() {
-	out := it.node.Out[0].Meta
-	it.frame = Frame{Elems: out.Elems()}
-	if out.DType != shape.Float32 {
-		it.alone(fmt.Sprintf("is of %v", out.DType))
-		return
-	}
-	for _, v := range it.node.In {
-		s, ok := SpanOf(v.Meta.Shape, out.Shape)
-		if ok {
-			it.frame, ok = it.frame.with(s)
-		}
-		if !ok {
-			it.alone(fmt.Sprintf("stretches %v to %v, which is not by rows", v.Meta.Shape, out.Shape))
-			return
-		}
-	}
-}
-
 // Kinds lists the kinds of ops that have a rule, in alphabetical order.
 func Kinds() []string { return slices.Sorted(maps.Keys(rules)) }
 
-// mostSummed is the most elements of a row that is summed while in the cache.
-const mostSummed = 1 << 12
+// IsView tells whether a node moves no bytes: its output is its input under
+// another shape.
+func IsView(n *graph.Node) bool { return rules[n.Op.Kind()].class == View }
 
-// asSum finds the rows that are summed: the output has one number for each, or
-// for each of some that are apart by the same distance.
-func (it *item) asSum() {
-	in := it.node.In[0].Meta
-	s, ok := SpanOf(it.node.Out[0].Meta.Shape, in.Shape)
-	if !ok || s.Inner == 1 || s.Inner > mostSummed || s.Count <= 1 {
-		it.alone("is known only at the end of a sum")
-		return
-	}
-	it.frame = Frame{Elems: in.Elems(), rows: s.Inner}
-}
+// Ends tells whether a node ends the step when something went wrong. Donated inputs
+// must still be as they were then.
+func Ends(n *graph.Node) bool { return n.Op.Kind() == "check_finite" }

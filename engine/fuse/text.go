@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// String says what is fused, a line per sort of cluster, and then, a line per
-// sort of edge, what is not and why.
+// String lists the clusters, a line per sort, and then the edges between them, a
+// line per sort with its reason.
 func (c *Cuts) String() string {
 	var b strings.Builder
 	fused := tally{}

@@ -125,7 +125,7 @@ func (p *location) flat() bool { return p.kind <= locRegister || p.kind == locSc
 func (a *allocator) find(at, o int) location {
 	n, cols := a.c.Nodes[at], a.c.Frame.Cols()
 	p := a.locate(a.c.Reads[at][o])
-	s, ok := fuse.SpanOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape)
+	s, ok := fuse.StretchOf(n.In[o].Meta.Shape, n.Out[0].Meta.Shape)
 	switch {
 	case !ok:
 		panic(fmt.Sprintf("BUG: %v is in a cluster and stretches operand %d unevenly", n, o))
