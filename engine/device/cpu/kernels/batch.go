@@ -8,20 +8,20 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 )
 
-// batch runs the chunks of several kernels in one loop: one kernel's after the
-// other's, or, in lockstep, chunk by chunk.
+// batch runs the chunks of several kernels in one loop: one kernel's after the other's,
+// or, in lockstep, chunk by chunk.
 type batch struct {
 	members  []member
 	lockstep bool
-	ends     []int // the chunks of all parts up to each
+	ends     []int // chunks of all members up to each
 	scratch  int64
 }
 
-// part is a kernel of a batch, and which of the batch's arguments are its own.
+// member is a kernel of a batch, and which of the batch's arguments are its own.
 type member struct {
 	work.Loop
-	in, out []int // what it reads counts on from inputs to outputs
-	scratch int64 // where its scratch memory begins
+	in, out []int // indices in the batch's arguments; in counts on from inputs to outputs
+	scratch int64 // offset of its scratch memory
 	args    work.Args
 }
 

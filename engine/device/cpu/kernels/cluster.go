@@ -43,7 +43,7 @@ func NewCluster(c *fuse.Cluster, on work.Target) (work.Kernel, error) {
 	return k, nil
 }
 
-// follow puts k behind the cluster's head.
+// follow makes k the epilogue of the cluster's head.
 func (k *cluster) follow(c *fuse.Cluster, on work.Target) error {
 	first, err := New(c.Head, on)
 	if err != nil {
@@ -88,18 +88,18 @@ func newClusterSum(c *fuse.Cluster, n *graph.Node, on work.Target) (clusterSum, 
 	}, nil
 }
 
-// cluster is a tile program, over all elements or behind a head, and sums of
+// cluster is a program, over all elements or as the epilogue of a head, and sums of
 // rows that it writes.
 type cluster struct {
 	*program
 	sums     []clusterSum
 	head     work.Follower // nil without one
-	operands []int         // which inputs it reads
-	results  []int         // which outputs it writes
+	operands []int         // the inputs that it reads
+	results  []int         // the outputs that it writes
 	args     work.Args
 }
 
-// ScratchBytes is what the sums need, and behind that what the head needs.
+// ScratchBytes is for the sums, and behind them for the head.
 func (k *cluster) ScratchBytes() int64 {
 	n := k.sumBytes()
 	if k.head != nil {
@@ -108,7 +108,7 @@ func (k *cluster) ScratchBytes() int64 {
 	return n
 }
 
-// sumBytes is a number per row and sum, in whole cache lines.
+// sumBytes is a number for each row and sum, in whole cache lines.
 func (k *cluster) sumBytes() int64 {
 	return int64(work.CeilDiv(len(k.sums)*k.rows*8, cacheLine)) * cacheLine
 }
@@ -160,7 +160,7 @@ func (k *cluster) compute(p work.Pool, a *work.Args) error {
 	return k.head.Run(p, &k.args)
 }
 
-// Chunk computes some rows, or part of one.
+// Chunk computes some rows, or some columns of one.
 func (k *cluster) Chunk(i int) {
 	across := work.CeilDiv(k.cols, work.Grain)
 	i0, i1 := work.Interval(i/across, work.RowGrain(k.cols), k.rows)
@@ -168,7 +168,7 @@ func (k *cluster) Chunk(i int) {
 	k.After(i0, i1, j0, j1)
 }
 
-// After implements [Epilogue].
+// After implements [work.Epilogue].
 func (k *cluster) After(i0, i1, j0, j1 int) {
 	k.run(rect{i0, i1, j0, j1})
 	for _, s := range k.sums {

@@ -10,38 +10,35 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// A tile program computes elementwise nodes one after the other on a tile of
-// some thousand elements, so that what passes between them stays in the first
-// cache. Each node uses the function of its own kernel, which is why fusing
-// changes no bit.
-const (
-	stripElems = 1024 // most elements of a tile
-)
+// A program computes pointwise nodes one after the other on a strip of some thousand
+// elements, so that values between them stay in the first cache. Each node uses the
+// function of its own kernel: so fusing changes no bit.
+const stripElems = 1024 // most elements of a strip
 
-// place is where an instruction finds or puts a value: memory of the cluster, or
-// a register.
+// location is where an instruction finds or puts a value: memory of the cluster, or a
+// register.
 type location struct {
 	kind  locationKind
 	index int // of the memory or the register
-	// Row i of the frame reads row, or number, i/each mod count.
+	// Row i of the frame reads row, or scalar, i/each mod count.
 	each, count int
 }
 
-// how says how a value lies in the frame.
+// locationKind says how a value lies in the frame.
 type locationKind uint8
 
 const (
 	locMemory   locationKind = iota // memory, element by element
-	locRegister                     // the tile alone
-	locRow                          // rows, the same ones again and again
-	locScalar                       // one number for each row
+	locRegister                     // a register, for the strip alone
+	locRow                          // memory, rows that are read several times
+	locScalar                       // memory, one number for each row
 )
 
 // instr computes one node.
 type instr struct {
 	elem.Pointwise
 	y, a, b, c location
-	flat       bool // no operand is stretched over rows
+	flat       bool // no operand is one number, or row, for several rows
 }
 
 // program is a cluster's instructions over rows of cols elements.
@@ -49,7 +46,7 @@ type program struct {
 	code       []instr
 	rows, cols int
 	registers  int
-	strip      int         // elements of a tile and of a register
+	strip      int         // elements of a strip and of a register
 	memory     [][]float32 // the cluster's inputs and then its outputs, while it runs
 }
 
@@ -87,8 +84,8 @@ func newProgram(on work.Target, c *fuse.Cluster) (*program, error) {
 	return p, nil
 }
 
-// allocator gives values that stay inside a cluster registers, which it uses
-// again when nothing reads them any more.
+// allocator gives registers to values that stay inside a cluster. It uses a register
+// again once no later node reads it.
 type allocator struct {
 	on       work.Target
 	c        *fuse.Cluster
@@ -117,8 +114,8 @@ func (a *allocator) instr(n *graph.Node, at int) (instr, error) {
 	return in, nil
 }
 
-// flat tells values of which a run of elements, or one number, serves a tile of
-// several rows.
+// flat reports whether neighbouring elements, or one number, serve a strip of several
+// rows.
 func (p *location) flat() bool { return p.kind <= locRegister || p.kind == locScalar && p.count == 1 }
 
 // find is where the node at a position reads operand o.
@@ -138,7 +135,7 @@ func (a *allocator) find(at, o int) location {
 	return p
 }
 
-// locate is where a value stands.
+// locate is where a value lies.
 func (a *allocator) locate(v *graph.Value) location {
 	if r, ok := a.register[v]; ok {
 		return location{kind: locRegister, index: r}
@@ -156,7 +153,7 @@ func (a *allocator) locate(v *graph.Value) location {
 	return location{index: len(a.c.In) + o}
 }
 
-// release frees the registers of what the node at a position reads last.
+// release frees the registers of values that the node at a position reads last.
 func (a *allocator) release(at int) {
 	for _, v := range a.c.Reads[at] {
 		if r, ok := a.register[v]; ok && a.c.LastReader(v) == at && !slices.Contains(a.free, r) {
@@ -180,10 +177,10 @@ func (a *allocator) put(v *graph.Value) location {
 	return p
 }
 
-// area is rows i0..i1 and columns j0..j1 of the frame.
+// rect is rows i0..i1 and columns j0..j1 of the frame.
 type rect struct{ i0, i1, j0, j1 int }
 
-// run computes an area, tile by tile.
+// run computes a rect, strip by strip.
 func (p *program) run(a rect) {
 	var r *work.Registers
 	if p.registers > 0 {
@@ -201,7 +198,8 @@ func (p *program) run(a rect) {
 	}
 }
 
-// runTile computes a tile, one node after the other.
+// runStrip computes a strip, one node after the other: all rows at once where its
+// operands allow that.
 func (p *program) runStrip(r *work.Registers, t rect) {
 	connected := t.i1-t.i0 == 1 || t.j1-t.j0 == p.cols
 	for k := range p.code {
@@ -216,7 +214,7 @@ func (p *program) runStrip(r *work.Registers, t rect) {
 	}
 }
 
-// apply computes n elements of one node, from the start of row i of a tile on.
+// apply computes n elements of one node, from the start of row i of a strip on.
 func (in *instr) apply(p *program, r *work.Registers, t rect, i, n int) {
 	y := in.y.slice(p, r, t, i, n)
 	switch {
@@ -241,7 +239,7 @@ func (in *instr) apply(p *program, r *work.Registers, t rect, i, n int) {
 	}
 }
 
-// number is the one that row i reads.
+// scalar is the number that row i reads.
 func (l *location) scalar(p *program, i int) float32 {
 	if l.count <= 1 {
 		return p.memory[l.index][0]
@@ -249,7 +247,7 @@ func (l *location) scalar(p *program, i int) float32 {
 	return p.memory[l.index][i/l.each%l.count]
 }
 
-// slice is n elements of a value, from the start of row i of a tile on.
+// slice is n elements of a value, from the start of row i of a strip on.
 func (l *location) slice(p *program, r *work.Registers, t rect, i, n int) []float32 {
 	switch {
 	case l.kind == locRegister:

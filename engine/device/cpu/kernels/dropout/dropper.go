@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/rng"
 )
 
-// dropper decides which elements survive, by their index in the global batch.
+// Dropper decides which elements dropout keeps, by their index in the global batch.
 type Dropper struct {
 	p      float64
 	rule   vec.Drop
@@ -19,6 +19,7 @@ type Dropper struct {
 	first  uint64 // index of the microbatch's first element
 }
 
+// NewDropper drops elements with probability p, by the random numbers of key.
 func NewDropper(set isa.ISA, key rng.Key, p float64) Dropper {
 	return Dropper{p: p, blocks: set.Vec().DropFactors, mul: set.Vec().Mul, rule: vec.Drop{
 		Key:    key,
@@ -27,15 +28,15 @@ func NewDropper(set isa.ISA, key rng.Key, p float64) Dropper {
 	}}
 }
 
-// bind reads the scalars step and base for samples of size elements.
+// Bind reads the scalars step and base for samples of size elements.
 func (d *Dropper) Bind(step, base []byte, size int) {
 	d.rule.Step, d.size = uint32(work.ScalarInt(step)), uint64(size)
 	d.first = uint64(int64(work.ScalarInt(base)) * int64(size))
 }
 
-// factors writes the factor of elements i, i+1, ...: 0 or 1/(1-P). It decides
-// as [ops.Kept] does, but on the word's upper 24 bits as an integer and without
-// a branch, which random words would mispredict.
+// Factors writes the factor of elements i, i+1, ...: 0 or 1/(1-p). It decides as
+// [ops.Kept] does, but on the word's upper 24 bits as an integer, and without a branch,
+// which random words would mispredict.
 func (d *Dropper) Factors(dst []float32, i uint64) {
 	if d.p == 0 {
 		for j := range dst {
@@ -53,8 +54,8 @@ func (d *Dropper) Factors(dst []float32, i uint64) {
 	}
 }
 
-// part writes what dst has room for of one block's factors from a lane on, and
-// returns how many that are.
+// oneBlock writes one block's factors from a lane on, as many as dst has room for, and
+// returns how many those are.
 func (d *Dropper) oneBlock(dst []float32, block uint64, lane int) int {
 	words := d.rule.Key.At(block, d.rule.Step)
 	n := min(len(dst), 4-lane)
@@ -64,8 +65,8 @@ func (d *Dropper) oneBlock(dst []float32, block uint64, lane int) int {
 	return n
 }
 
-// apply drops elements of x in place. NaN and infinities stay visible: dropped,
-// they are NaN.
+// Apply drops elements of x in place. NaN and infinities stay visible: dropped, they
+// are NaN.
 func (d *Dropper) Apply(x []float32, i uint64) {
 	if d.p == 0 {
 		return
@@ -80,10 +81,10 @@ func (d *Dropper) Apply(x []float32, i uint64) {
 	r.GiveBack()
 }
 
-// index is the random index of element at of a sample of the microbatch.
+// Index is the random index of element at of a sample of the microbatch.
 func (d *Dropper) Index(sample, at int) uint64 {
 	return d.first + uint64(sample)*d.size + uint64(at)
 }
 
-// drops reports whether any element can be dropped.
+// Drops reports whether any element can be dropped.
 func (d *Dropper) Drops() bool { return d.p > 0 }

@@ -25,16 +25,16 @@ var binaryKernels = work.Table{
 	}),
 }
 
-// binaryKernel is z = f(a, b), walked in runs along the innermost dimension
-// that the operands do not share as one. vv takes two vectors, vs a vector and
-// the scalar b, sv a vector b and the scalar a. Where that dimension is short,
-// stretched operands are written out a tile at a time.
+// binaryKernel is z = f(a, b). It walks along the innermost dimension that the operands
+// share as one: with vv for two vectors, vs for a vector and the scalar b, sv for a
+// vector b and the scalar a. Where that dimension is short, broadcast operands are
+// written out a tile at a time.
 type binaryKernel struct {
 	isa    isa.ISA
 	n      int
 	dims   []int        // of the output, neighbours merged
-	sa, sb []int        // strides of a and b; 0 where they are stretched
-	va, vb strided.View // the same, each by itself
+	sa, sb []int        // strides of a and b; 0 where they are broadcast
+	va, vb strided.View // each operand by itself
 	vv     pairFunc
 	vs, sv scalarFunc
 
@@ -88,7 +88,8 @@ func (k *binaryKernel) Chunk(i int) {
 // shortElems is the most elements of a tile of operands that are written out.
 const shortElems = 1024
 
-// shortRun is the length of a run below which it is not worth a call.
+// shortInner is the length of an innermost dimension below which it is not worth a
+// call.
 const shortInner = 32
 
 // short computes elements lo..hi in tiles.
@@ -112,9 +113,9 @@ func offset2(i int, dims, sa, sb []int) (a, b int) {
 	return a, b
 }
 
-// mergeDims writes a broadcast of a and b to out with as few dimensions as
-// possible: dimensions of 1 go, and neighbours along which both operands move
-// in the same way become one. There is always at least one.
+// mergeDims writes a broadcast of a and b to out with as few dimensions as possible,
+// and at least one: dimensions of 1 go, and neighbours along which both operands move
+// in the same way become one.
 func mergeDims(out, a, b shape.Shape) (dims, sa, sb []int) {
 	ta, tb := strided.Stretched(out, a), strided.Stretched(out, b)
 	for d, size := range out {

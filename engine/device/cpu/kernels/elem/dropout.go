@@ -9,7 +9,7 @@ import (
 
 var dropoutKernels = work.Table{"dropout(f32,i32,i32)->f32": newDropout}
 
-// dropout copies and drops.
+// Dropout copies its input and drops elements.
 type Dropout struct {
 	n, size int
 	drop    dropout.Dropper
@@ -23,7 +23,7 @@ func newDropout(n *graph.Node, on work.Target) (work.Kernel, error) {
 
 func (k *Dropout) ScratchBytes() int64 { return 0 }
 
-// bind reads the scalars of a run.
+// Bind reads the scalars of a run.
 func (k *Dropout) Bind(step, base []byte) { k.drop.Bind(step, base, k.size) }
 
 func (k *Dropout) Run(p work.Pool, a *work.Args) error {
@@ -38,7 +38,7 @@ func (k *Dropout) Chunk(i int) {
 	k.DropFrom(k.y[lo:hi], k.x[lo:hi], lo)
 }
 
-// tile drops elements of x, of which the first is number at.
+// DropFrom writes y from x, whose first element is number at of the microbatch.
 func (k *Dropout) DropFrom(y, x []float32, at int) {
 	copy(y, x)
 	k.drop.Apply(y, k.drop.Index(0, at))

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// elementwiseKernels holds what computes each element from the elements at the
-// same place. All may run in place.
+// elementwiseKernels compute each element from the elements at the same place. All may
+// run in place.
 var elementwiseKernels = work.Table{
 	"neg(f32)->f32":       unary(func(f *vec.Funcs) unaryFunc { return f.Neg }),
 	"relu(f32)->f32":      unary(func(f *vec.Funcs) unaryFunc { return f.Relu }),
@@ -61,7 +61,7 @@ type unaryKernel struct {
 	y, x []float32
 }
 
-// unary makes kernels of one of the functions of the level in use.
+// unary makes kernels of one of the functions of an instruction set.
 func unary(of func(*vec.Funcs) unaryFunc) work.Constructor {
 	return func(n *graph.Node, on work.Target) (work.Kernel, error) { return newUnary(n, of(on.ISA.Vec())), nil }
 }
@@ -90,7 +90,7 @@ type pairKernel struct {
 	y, a, b []float32
 }
 
-// pair makes kernels of one of the functions of the level in use.
+// pair makes kernels of one of the functions of an instruction set.
 func pair(of func(*vec.Funcs) pairFunc) work.Constructor {
 	return func(n *graph.Node, on work.Target) (work.Kernel, error) { return newPair(n, of(on.ISA.Vec())), nil }
 }
@@ -123,7 +123,7 @@ func newLerp(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return newPair(n, func(y, a, b []float32) { f(y, a, b, t) }), nil
 }
 
-// fillKernel writes one 4-byte word everywhere.
+// fillKernel writes one word of four bytes everywhere.
 type fillKernel struct {
 	isa  isa.ISA
 	n    int

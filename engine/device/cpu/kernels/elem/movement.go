@@ -24,7 +24,7 @@ var movementKernels = work.Table{
 	"concat(i32...)->i32":    newConcat,
 }
 
-// copyGrain is how many elements a copying chunk moves.
+// copyGrain is the elements that a copying chunk moves.
 const copyGrain = 16384
 
 // viewCopy writes a view of its input as a contiguous output.
@@ -62,7 +62,7 @@ func newSlice(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return newViewCopy(on, n, st, dot(st, n.Op.(ops.Slice).Start))
 }
 
-// broadcast is a copy that stretches.
+// broadcast is a copy that repeats elements.
 type broadcast struct{ work.Kernel }
 
 func newBroadcast(n *graph.Node, on work.Target) (work.Kernel, error) {
@@ -95,10 +95,10 @@ func (k *viewCopy) Chunk(i int) {
 	strided.Read(k.isa, &k.view, k.y[lo:hi], k.x, lo)
 }
 
-// tiledCopy is a viewCopy whose last two dimensions are a transposed matrix.
+// transposeCopy is a viewCopy whose last two dimensions are a transposed matrix.
 type transposeCopy viewCopy
 
-// tileRows is how many rows of the output a chunk writes.
+// transposeRows is how many rows of the output a chunk writes.
 const transposeRows = 256
 
 func (k *transposeCopy) ScratchBytes() int64 { return 0 }
@@ -184,18 +184,19 @@ func (k *sliceGrad) Chunk(i int) {
 	}
 }
 
-// writeRun writes every stride-th element.
+// writeStrided writes every stride-th element.
 func writeStrided(y, x []int32, stride int) {
 	for j, v := range x {
 		y[j*stride] = v
 	}
 }
 
-// concat copies, for each index of the axes before Axis, one run per input.
+// concat copies, for each index of the axes before Axis, neighbouring elements of one
+// input after the other.
 type concat struct {
 	isa             isa.ISA
 	outer, width    int
-	lengths, starts []int // per input: length of a run and where it goes in the output's
+	lengths, starts []int // of each input: how many elements, and where in the output's they go
 	y               []int32
 	x               [][]int32
 }

@@ -2,9 +2,9 @@ package elem
 
 import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 
-// pointwise is the function of a kernel that computes each element from elements of the
-// same place. Exactly one of one, two, vv, scaled, drop and copies is set; vs and sv are
-// vv for a second or first operand that is one number.
+// Pointwise is the function of a kernel that computes each element from elements of the
+// same place. Exactly one of One, Two, VV, Scaled, Drop and Copies is set; VS and SV
+// are VV for a second or first operand that is one number.
 type Pointwise struct {
 	One    unaryFunc
 	Two    pairFunc
@@ -12,11 +12,11 @@ type Pointwise struct {
 	VS, SV scalarFunc
 	Scaled func(y, a, b []float32, s float32)
 	Drop   *Dropout
-	Copies bool // it copies its operand
+	Copies bool // the operand as it is
 }
 
-// pointwiseOf is the function of k, if k computes each element from elements of the same
-// place.
+// PointwiseOf is the function of k, if k computes each element from elements of the
+// same place.
 func PointwiseOf(k work.Kernel) (Pointwise, bool) {
 	switch k := k.(type) {
 	case *unaryKernel:

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// All updates may run in place. Scalar factors are computed in float64 and
-// rounded once; the elements are in float32.
+// All updates may run in place. Scalar factors are computed in float64 and rounded
+// once; the elements are in float32.
 var updateKernels = work.Table{
 	"sgd(f32...)->f32":                               newSGD,
 	"sgd(f32...)->f32,f32":                           newSGD,
@@ -22,8 +22,8 @@ var updateKernels = work.Table{
 	"ring_write(f32,i32,f32)->f32":                   newRingWrite,
 }
 
-// updateGrain is how many elements a chunk of an update holds. They are read
-// once, so that it matters most that few chunks are handed out.
+// updateGrain is the elements of a chunk of an update. They are read once, so it
+// matters most that few chunks are handed out.
 const updateGrain = 16 << 10
 
 // sgd is v' = Momentum v + d, w' = w - lr (v', d + Momentum v', or d).

@@ -295,12 +295,12 @@ func drawConv(s Source, which string) Sample {
 		s.T.Fatalf("%v", err)
 	}
 	dy := s.Normal(y[0].Shape...)
-	odd := x // not the weights: padding is multiplied with them
+	bad := x // not the weights: padding is multiplied with them
 	if which == "x" {
-		odd = dy
+		bad = dy
 	}
-	if len(odd.F) > 0 && s.Bool("not finite") {
-		odd.F[s.Rng.IntN(len(odd.F))] = []float64{math.Inf(1), math.NaN()}[s.Rng.IntN(2)]
+	if len(bad.F) > 0 && s.Bool("not finite") {
+		bad.F[s.Rng.IntN(len(bad.F))] = []float64{math.Inf(1), math.NaN()}[s.Rng.IntN(2)]
 	}
 	switch which {
 	case "x":

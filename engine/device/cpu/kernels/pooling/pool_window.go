@@ -6,23 +6,22 @@ import (
 	"math"
 )
 
-// tap is a place in the windows of a plane, and those windows in which it lies
-// inside the plane: rows x cols from window (oh, ow) on, where it is at element
-// (h, w).
+// tap is one element of every window, and the windows in which it lies inside the
+// plane: rows x cols of them from window (oh, ow) on. In that first window it is
+// element (h, w) of the plane.
 type tap struct{ oh, ow, rows, cols, h, w int }
 
-// leastWindows is the least windows of a plane, and a quarter of it of a row,
-// for which taps are worth their calls.
+// leastWindows is the fewest windows of a plane for which taps are worth their calls;
+// of a row, a quarter of that.
 const leastWindows = 16
 
-// takesTaps reports whether planes are better gone through tap by tap, all
-// windows at once, than window by window.
+// takesTaps reports whether planes are better gone through tap by tap, all windows at
+// once, than window by window.
 func (k *pool2d) takesTaps() bool {
 	return k.isa > isa.Generic && k.oh*k.ow >= leastWindows && k.ow >= leastWindows/4 && k.w <= work.RegisterElems/2
 }
 
-// newTaps lists the taps of a window in the order of memory, but for those that
-// never lie inside.
+// newTaps lists the taps of a window that ever lie inside, in the order of memory.
 func (k *pool2d) newTaps() []tap {
 	var taps []tap
 	for kh := range k.kernel {
@@ -37,8 +36,8 @@ func (k *pool2d) newTaps() []tap {
 	return taps
 }
 
-// inside is the first of n windows whose element i is inside size elements, and
-// in how many it is.
+// inside is the first of n windows whose element i is inside size elements, and the
+// number of such windows.
 func (k *pool2d) inside(i, n, size int) (first, count int) {
 	first = work.CeilDiv(max(0, k.pad-i), k.stride)
 	end := min(n, work.CeilDiv(max(0, size+k.pad-i), k.stride))

@@ -54,14 +54,14 @@ func (k *pool2d) plane(p int) (x, y []float32) {
 	return k.x[p*k.h*k.w:][:k.h*k.w], k.y[p*k.oh*k.ow:][:k.oh*k.ow]
 }
 
-// follow goes on with planes lo..hi of dx.
+// follow calls the epilogue for planes lo..hi of dx.
 func (k *pool2d) follow(lo, hi int) {
 	if k.then != nil {
 		k.then.After(lo, hi, 0, k.h*k.w)
 	}
 }
 
-// window is the part of window o that lies inside n elements.
+// window is the elements of window o that lie inside n elements.
 func (k *pool2d) window(o, n int) (lo, hi int) {
 	lo = o*k.stride - k.pad
 	return max(0, lo), min(n, lo+k.kernel)
@@ -69,14 +69,14 @@ func (k *pool2d) window(o, n int) (lo, hi int) {
 
 type maxPool struct {
 	pool2d
-	firsts []int32 // where windows begin, for taps
+	firsts []int32 // where each window's first element is, for taps
 }
 
 func newMaxPool(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.MaxPool2D)
 	k := &maxPool{pool2d: pool2dOf(on, work.In(n, 0).Shape, work.Out(n, 0).Shape, op.Kernel, op.Stride, op.Pad)}
 	if k.stride > closeStride && k.ow < leastWindows/2 {
-		k.taps = nil // most of what is gathered would be beyond the end
+		k.taps = nil // most lanes would gather from beyond the end
 	}
 	if k.taps != nil {
 		k.firsts = k.firstOf()
@@ -119,8 +119,7 @@ func (k *maxPool) largestOf(x, y []float32, idx []int32) {
 	}
 }
 
-// largest is the index of the first largest element of a window, or of its
-// first NaN.
+// largest is the index of the first largest element of a window, or of its first NaN.
 func largest(x []float32, w, h0, h1, w0, w1 int) int {
 	best := h0*w + w0
 	v := x[best]
@@ -143,7 +142,7 @@ func newMaxPoolGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return &maxPoolGrad{pool2d: pool2dOf(on, work.Out(n, 0).Shape, work.In(n, 1).Shape, 0, 0, 0)}, nil
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *maxPoolGrad) Then(e work.Epilogue) { k.then = e }
 
 func (k *maxPoolGrad) Run(p work.Pool, a *work.Args) error {
@@ -170,8 +169,8 @@ func (k *maxPoolGrad) Chunk(i int) {
 	k.follow(lo, hi)
 }
 
-// place writes a plane as windows of 2x2 side by side. It fails where the sides
-// or an index show that they were others.
+// sideBySide writes a plane as windows of 2x2 side by side. It reports false where the
+// sides or an index show that windows were others.
 func (k *maxPoolGrad) sideBySide(dx, dy []float32, idx []int32) bool {
 	if len(dy) == 0 || k.h/2 != k.oh || k.w/2 != k.ow || !maxPoolGrad2x2(k.isa, &dx[0], &idx[0], &dy[0], k.w, k.oh, k.ow) {
 		return false
@@ -185,7 +184,8 @@ func (k *maxPoolGrad) sideBySide(dx, dy []float32, idx []int32) bool {
 	return true
 }
 
-// scatter adds to a plane element by element. dy is at position first of all.
+// scatter adds to a plane element by element. first is the position of dy among all
+// gradients.
 func (k *maxPoolGrad) scatter(first int, dx, dy []float32, idx []int32) {
 	clear(dx)
 	for j, v := range dy {
@@ -250,11 +250,12 @@ func (k *avgPool) sum(x []float32, h0, h1, w0, w1 int) float32 {
 	return s
 }
 
-// avgPoolGrad goes tap by tap where windows are close, and row by row where they
-// are further apart.
+// avgPoolGrad goes tap by tap where windows are close, and row by row where they are
+// further apart.
 type avgPoolGrad struct {
 	pool2d
-	from [][]int32 // of each column, a window in which it lies, or ow: the first, the second and so on
+	// from[i] is the i-th window in which each column lies, or ow where there is none.
+	from [][]int32
 }
 
 // closeStride is the greatest stride of windows that are close.
@@ -284,7 +285,7 @@ func (k *avgPoolGrad) newFrom() [][]int32 {
 	return from
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *avgPoolGrad) Then(e work.Epilogue) { k.then = e }
 
 func (k *avgPoolGrad) Run(p work.Pool, a *work.Args) error {
@@ -311,8 +312,8 @@ func (k *avgPoolGrad) Chunk(i int) {
 	k.follow(lo, hi)
 }
 
-// stretch spreads each row of dy over the columns of its windows, and adds that
-// to the rows of these.
+// stretch spreads each row of dy over the columns of its windows, and adds it to the
+// rows of these.
 func (k *avgPoolGrad) stretch(dx, dy []float32, inv float32) {
 	r := work.TakeRegisters()
 	parts, spread := r.All[:k.ow+1], r.All[work.RegisterElems/2:][:k.w]

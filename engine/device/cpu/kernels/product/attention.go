@@ -12,18 +12,20 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// Letters: B samples, T positions, D width, H heads of width D/H. One chunk is
-// one head of one sample, or where these are few, a piece of its queries. It
-// packs the keys and values that they see once, and goes through its queries in groups of as many rows as the
-// inner kernel of products has. A group's scores with the keys up to its last
-// query are a few rows in the cache; no [T,T] is anywhere. The gradient
-// computes the probabilities again from lse, for a block of queries, of which
-// it then adds what they give to the keys and values.
+// Letters: B samples, T positions, D width, H heads of width D/H.
 //
-// Scores beyond a row's own position are overwritten, not multiplied. What is
-// left of them are products of the zeros in their place with later positions'
-// values; where anything in a head is not finite, groups are of one row, so
-// that these are not even computed.
+// A chunk is one head of one sample, or where these are few, a range of its queries:
+//
+//  1. It packs the keys and values that its queries see.
+//  2. It goes through its queries in groups of as many rows as the inner kernel of
+//     products has. A group's scores, with the keys up to its last query, are a few
+//     rows in the cache; no [T,T] is anywhere.
+//  3. The gradient computes the probabilities again from lse, for a block of queries,
+//     and then adds what the block gives to the keys and values.
+//
+// Scores beyond a row's own position are overwritten with zeros, and those are
+// multiplied with later positions' values. Where anything in a head is not finite,
+// groups are of one row, so that there are no such products.
 var attentionKernels = work.Table{
 	"causal_attention(f32)->f32,f32":                      newAttention,
 	"causal_attention(f32,i32,i32)->f32,f32":              newAttention,
@@ -34,7 +36,7 @@ var attentionKernels = work.Table{
 const (
 	scoreAlign = 16 // rows of scores are whole numbers of this many elements
 
-	// gradRows is about how many queries the gradient takes together.
+	// gradRows is about how many queries make a block of the gradient.
 	gradRows = 64
 )
 
@@ -45,9 +47,9 @@ type heads struct {
 	vec            *vec.Funcs
 	b, t, d, h, hd int
 	group          int     // rows of a group
-	depth, nr      int     // of packed panels: rows of a block of D/H, and columns
-	across         int     // panels of T columns
-	ranges         int     // that a head's queries are cut into
+	depth, nr      int     // of a packed panel: rows of a block of D/H, and columns
+	across         int     // panels that T columns make
+	ranges         int     // of a head's queries
 	ld             int     // elements of a row of scores
 	scale          float32 // of scores, 1/sqrt(D/H)
 	drop           dropout.Dropper
@@ -73,24 +75,24 @@ func (k *heads) bind(qkv, y, lse []byte, scalars [][]byte) {
 	}
 }
 
-// block is how many queries the gradient takes together, whole groups. Pieces
-// are whole numbers of it.
+// block is the queries that the gradient takes together, whole groups. Ranges are whole
+// blocks.
 func (k *heads) block() int { return gradRows / k.group * k.group }
 
-// run shares the pieces of all heads.
+// run shares the ranges of all heads.
 func (k *heads) run(p work.Pool, t work.Task) {
 	if k.t > 0 {
 		work.Do(p, k.b*k.h*k.ranges, t)
 	}
 }
 
-// piece is the head of chunk i and its queries.
+// rangeOf is the head of chunk i, and its queries.
 func (k *heads) rangeOf(i int) (c, lo, hi int) {
 	return i / k.ranges, k.start(i % k.ranges), k.start(i%k.ranges + 1)
 }
 
-// start is the first query of piece p. Work grows with the position, so the
-// bounds grow with the root of p.
+// start is the first query of range p. Work grows with the position, so the bounds grow
+// with the root of p.
 func (k *heads) start(p int) int {
 	if p == k.ranges {
 		return k.t
@@ -98,35 +100,35 @@ func (k *heads) start(p int) int {
 	return int(float64(k.t)*math.Sqrt(float64(p)/float64(k.ranges))) / k.block() * k.block()
 }
 
-// part is queries (0), keys (1) or values (2) of chunk c in a tensor laid out
-// like qkv, rows q0 on.
+// qkvOf is queries (0), keys (1) or values (2) of head c in a tensor laid out like qkv,
+// rows q0 on.
 func (k *heads) qkvOf(x []float32, c, which, q0 int) operand {
 	return operand{x[(c/k.h*k.t+q0)*3*k.d+which*k.d+c%k.h*k.hd:], 3 * k.d, 1}
 }
 
-// of is the head of chunk c in a tensor laid out like y, rows q0 on.
+// rowsOf is head c in a tensor laid out like y, rows q0 on.
 func (k *heads) rowsOf(x []float32, c, q0 int) operand {
 	return operand{x[(c/k.h*k.t+q0)*k.d+c%k.h*k.hd:], k.d, 1}
 }
 
-// finite tells whether n rows of a head's operand are finite.
+// finite reports whether n rows of a head's operand are finite.
 func (k *heads) finite(o operand, n int) bool {
 	o.check(n, k.hd)
 	return k.vec.Zeros(&o.data[0], o.rs, n, k.hd) == 0
 }
 
-// index is the random index of key 0 for query q of chunk c.
+// index is the random index of key 0 for query q of head c.
 func (k *heads) index(c, q int) uint64 {
 	return k.drop.Index(c/k.h, (c%k.h*k.t+q)*k.t)
 }
 
-// packedSize is how many elements a head's packed keys or values have.
+// packedSize is the elements of a head's packed keys or values.
 func (k *heads) packedSize() int {
 	return k.across * k.nr * work.CeilDiv(k.hd, k.depth) * k.depth
 }
 
-// pack writes the transpose of a head's first n keys or values as panels, a
-// block of D/H after another.
+// pack writes the transpose of a head's first n keys or values as panels, a block of
+// D/H after another.
 func (k *heads) pack(ws *workspace, dst []float32, o operand, n int) {
 	g := gemm{isa: k.isa, b: o.transposed(), k: k.hd}
 	for k0 := 0; k0 < k.hd; k0 += k.depth {
@@ -136,7 +138,8 @@ func (k *heads) pack(ws *workspace, dst []float32, o operand, n int) {
 	}
 }
 
-// against writes rows of a times the first n columns of what pack packed to s.
+// against writes to s rows of a times the first n columns of keys or values that pack
+// packed.
 func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32, rows, n int) {
 	a.check(rows, k.hd)
 	_ = s[(rows-1)*k.ld+n-1]
@@ -148,18 +151,19 @@ func (k *heads) against(ws *workspace, s []float32, a operand, packed []float32,
 	}
 }
 
-// packRows writes a head's first n keys or values as panels, T rows of some
-// columns after another.
+// packRows writes a head's first n keys or values as panels, T rows of some columns
+// after another.
 func (k *heads) packRows(dst []float32, o operand, n int) {
 	o.check(n, k.hd)
 	_ = dst[k.rowsSize()-1]
 	spread(k.isa, &dst[0], k.nr*k.t, &o.data[0], o.rs, k.hd, n)
 }
 
-// rowsSize is how many elements packRows writes.
+// rowsSize is the elements that packRows writes.
 func (k *heads) rowsSize() int { return work.CeilDiv(k.hd, k.nr) * k.nr * k.t }
 
-// weigh writes rows of weights times the first n rows of what packRows packed.
+// weigh writes rows of weights times the first n rows of keys or values that packRows
+// packed.
 func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, rows, n int) {
 	_, _ = weights[(rows-1)*k.ld+n-1], out.data[(rows-1)*out.rs+k.hd-1]
 	g := gemm{isa: k.isa, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
@@ -169,7 +173,8 @@ func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, row
 	}
 }
 
-// wide is how far rows are gone through whose last has n elements.
+// wide is n rounded up to whole vectors: how far a row of scores of n elements is gone
+// through.
 func wide(n int) int { return work.CeilDiv(n, scoreAlign) * scoreAlign }
 
 type attention struct{ heads }

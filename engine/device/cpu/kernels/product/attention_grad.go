@@ -6,16 +6,16 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// attentionGrad: with P the probabilities, M the dropout factors, and
-// delta[q] = dy[q].y[q] = sum over k of P M (dy v^T):
-// dv = (P M)^T dy, ds = P (M (dy v^T) - delta), dq = ds k scale, dk = ds^T q scale.
+// attentionGrad is the gradient. With P the probabilities, M the dropout factors, and
+// delta[q] = dy[q].y[q] = sum over k of P M (dy v^T), it is dv = (P M)^T dy, ds = P (M
+// (dy v^T) - delta), dq = ds k scale, dk = ds^T q scale.
 //
-// Of two pieces of a head, the later one adds to dk and dv of the earlier one's
-// positions: it does so in scratch memory, and pieces are added in order.
+// Of two ranges of a head, the later one adds to dk and dv of the earlier one's
+// positions. It does so in scratch memory, and ranges are added in order.
 type attentionGrad struct {
 	heads
 	dqkv, dy []float32
-	more     []float32 // [B*H, pieces-1, T, 2, D/H]
+	more     []float32 // [B*H, ranges-1, T, 2, D/H]
 }
 
 func newAttentionGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
@@ -36,13 +36,13 @@ func (k *attentionGrad) Run(p work.Pool, a *work.Args) error {
 	return nil
 }
 
-// beyond is the dk (1) or dv (2) that piece p > 0 of head c has for the
-// positions before it.
+// beyond is the dk (1) or dv (2) that range p > 0 of head c has for the positions
+// before it.
 func (k *attentionGrad) beyond(c, p, which int) operand {
 	return operand{k.more[(c*(k.ranges-1)+p-1)*k.t*2*k.hd+(which-1)*k.hd:], 2 * k.hd, 1}
 }
 
-// attentionPieces adds the pieces up, a chunk for some positions of a head.
+// attentionRanges adds the ranges up, a chunk for some positions of a head.
 type attentionRanges attentionGrad
 
 func (k *attentionRanges) Chunk(i int) {
@@ -60,12 +60,11 @@ func (k *attentionRanges) Chunk(i int) {
 	}
 }
 
-// gradHead is the memory of one chunk of the gradient: packed keys and values,
-// and for a block of queries P M, the gradient of the scores, M, and lse and
-// delta.
+// gradHead is the memory of one chunk of the gradient: packed keys and values; and for
+// a block of queries P M, the gradient of the scores, M, and pairs of lse and delta.
 type gradHead struct {
 	ws                   *workspace
-	c, p, lo, hi         int // head, piece and its queries
+	c, p, lo, hi         int // head, range and its queries
 	group                int
 	keys, values, plain  []float32 // plain are the keys not transposed
 	pm, ds, drops, stats []float32
@@ -137,8 +136,8 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 	k.weigh(h.ws, k.qkvOf(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
 }
 
-// add adds what queries q0..q1 give to dk and dv. Keys among them see only
-// the queries from their own group on, which are the first to reach them.
+// add adds what queries q0..q1 give to dk and dv. Keys among them are first seen by the
+// queries of their own group, and only by those and later ones.
 func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 	for _, p := range [2]struct {
 		weights []float32

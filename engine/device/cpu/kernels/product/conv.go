@@ -42,7 +42,7 @@ type conv struct {
 	then *work.Epilogue // nil if nothing follows
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *conv) Then(e work.Epilogue) {
 	if k.then = nil; e != nil {
 		k.then = &e

@@ -47,7 +47,7 @@ const (
 	amxMaxSamples  = 64        // most samples of a chunk
 )
 
-// stepPlaces is what a step of a panel of weights takes.
+// stepWords is the words of a step of a panel of weights.
 const stepWords = 3 * 2 * tileWords
 
 // newConvAMX returns nil where the way would not pay, or a band would not fit.

@@ -68,7 +68,7 @@ func TestConvolutionsOfManyChannels(t *testing.T) {
 		x, w, dy := k.shapes()
 		op, in := k.op(rapid.SampledFrom(convOps).Draw(t, "op"), s.Normal(x...), s.Normal(w...), s.Normal(dy...))
 		a := kernelstest.Of(op, 2e-4, in...)
-		want := a.Reference(t) // which takes longer than all levels
+		want := a.Reference(t) // which takes longer than all instruction sets
 		for l := isa.Generic; l <= isa.Best(); l++ {
 			r := rig.With(l)
 			r.CheckAgainst(t, a, want, s.Rng.Uint64())
@@ -100,11 +100,11 @@ func checkFollower(t kernelstest.Failer, r kernelstest.Rig, a kernelstest.Sample
 	}
 }
 
-// oddFloats have no parts. The last one is finite.
-var oddFloats = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32}
+// unsplittableFloats cannot be split. The last one is finite.
+var unsplittableFloats = []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat32}
 
-// TestConvolutionsOfNonFinite puts numbers without parts into the inputs: what
-// they reach has IEEE's results, and the rest has the bits that it has without them.
+// TestConvolutionsOfNonFinite puts unsplittable values into the inputs: outputs that they
+// reach have IEEE's results, and the others have the bits that they have without them.
 func TestConvolutionsOfNonFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := kernelstest.NewSource(t)
@@ -117,15 +117,15 @@ func TestConvolutionsOfNonFinite(t *testing.T) {
 		for i := range in {
 			copy(clean[i].F, in[i].F)
 		}
-		for range s.Size("odd", 3) {
+		for range s.Size("unsplittable", 3) {
 			f := in[rapid.IntRange(0, 1).Draw(t, "where")].F
 			if which == "dx" {
 				f = in[1].F // dy is padded
 			}
-			f[s.Rng.IntN(len(f))] = oddFloats[s.Rng.IntN(len(oddFloats))]
+			f[s.Rng.IntN(len(f))] = unsplittableFloats[s.Rng.IntN(len(unsplittableFloats))]
 		}
 		a := kernelstest.Of(op, 1e-4, in...)
-		want, reached := a.Reference(t), kernelstest.Of(op, 0, onlyOdd(in)...).Reference(t)[0].F
+		want, reached := a.Reference(t), kernelstest.Of(op, 0, marks(in)...).Reference(t)[0].F
 		for l := isa.Generic; l <= isa.Best(); l++ {
 			r := rig.With(l)
 			r.CheckAgainst(t, a, want, 3)
@@ -133,14 +133,14 @@ func TestConvolutionsOfNonFinite(t *testing.T) {
 			got := shape.View[float32](r.Run(t, a, nil, kernelstest.Serial{}).Out[0].Mem)
 			for i, v := range shape.View[float32](even.Out[0].Mem) {
 				if reached[i] < 1e-30 && math.Float32bits(got[i]) != math.Float32bits(v) {
-					t.Fatalf("%v %v: element %d is %v, and %v without odd numbers elsewhere", l, even.Node, i, got[i], v)
+					t.Fatalf("%v %v: element %d is %v, and %v without unsplittable values elsewhere", l, even.Node, i, got[i], v)
 				}
 			}
 		}
 	})
 }
 
-// TestProductsBesideTheirSums has numbers without parts in dx of a stride of two,
+// TestProductsBesideTheirSums has unsplittable values in dx of a stride of two,
 // whose product is kept in a workspace until it is added up: computing them again must
 // not take that memory.
 func TestProductsBesideTheirSums(t *testing.T) {
@@ -172,20 +172,19 @@ func TestHighKernels(t *testing.T) {
 	}
 }
 
-// onlyOdd are inputs whose op is tiny but where a number without parts is
-// multiplied.
-func onlyOdd(in []ref.Array) []ref.Array {
-	marks := make([]ref.Array, len(in))
+// marks are inputs whose op is tiny, except where an unsplittable value is multiplied.
+func marks(in []ref.Array) []ref.Array {
+	marked := make([]ref.Array, len(in))
 	for i, a := range in {
-		marks[i] = ref.New(a.Meta)
+		marked[i] = ref.New(a.Meta)
 		for j, v := range a.F {
-			marks[i].F[j] = 1e-20
+			marked[i].F[j] = 1e-20
 			if isUnsplittable(float32(v)) {
-				marks[i].F[j] = 1
+				marked[i].F[j] = 1
 			}
 		}
 	}
-	return marks
+	return marked
 }
 
 // TestConvolutionsAreAsExactAsVectors compares how far both are from float64, in

@@ -5,16 +5,16 @@ import (
 	"unsafe"
 )
 
-// Without vectors, an inner kernel keeps 2x4 sums, which is what the Go compiler holds in
-// registers without spilling. Its operands are always packed, so that the
-// inner loop reads both in order and checks no bounds.
+// Without vectors, an inner kernel keeps 2x4 sums, as many as the Go compiler holds in
+// registers without spilling. Its operands are always packed, so that the inner loop
+// reads both in order and checks no bounds.
 const (
 	genericRows = 2
 	genericCols = 4
 )
 
-// gemmGeneric computes two rows, of which the second may be missing, from a
-// panel of A and panels of four columns of B, step elements apart.
+// gemmGeneric computes two rows, of which the second may be missing, from a panel of A
+// and panels of four columns of B, step elements apart.
 func gemmGeneric(c *float32, ldc int, a *float32, _, _ int, b *float32, _, step, rows, cols, k, add int) {
 	x := unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(a)), k)
 	out := unsafe.Slice(c, (rows-1)*ldc+cols)
@@ -112,8 +112,8 @@ func transposeGeneric(dst *float32, drs int, src *float32, srs, k int) {
 	}
 }
 
-// gatherGeneric copies two rows of k columns, of which the second may be
-// missing: its sums are not used then.
+// gatherGeneric copies two rows of k columns. The second row may be missing; its sums
+// are not used then.
 func gatherGeneric(dst, src *float32, rs, cs, rows, k int) {
 	d := unsafe.Slice((*[genericRows]float32)(unsafe.Pointer(dst)), k)
 	s := unsafe.Slice(src, (rows-1)*rs+(k-1)*cs+1)
@@ -173,7 +173,7 @@ func depthGradGeneric(sums, y *float32, yrs int, x *float32, xrs int, taps *int,
 	}
 }
 
-// pixelsAt are n of x, from element at on.
+// pixelsAt is n elements of x, from element at on.
 func pixelsAt(x *float32, at, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), at*4)), n)
 }

@@ -10,8 +10,8 @@ const (
 	maxCellRows  = 512     // most rows of a cell
 )
 
-// grid is how the m x n elements of each of count products are cut into tiles,
-// and how many tiles in a row make a chunk.
+// grid is how the m x n elements of each of count products are cut into cells, and how
+// many cells in a row make a chunk.
 type grid struct {
 	m, n, count        int
 	cellRows, cellCols int
@@ -19,16 +19,16 @@ type grid struct {
 	perChunk           int
 }
 
-// newGrid prefers large tiles, which share packed panels. Columns are cut
-// first, because no two of their tiles read the same part of B, unless
-// rowsFirst says that A is what is read at a cost; columns not below a panel,
-// and rows not below leastM.
-func newGrid(s *sizes, count, m, n, k, leastM int, rowsFirst bool) grid {
+// newGrid prefers large cells, which share packed panels, until there are enough
+// chunks. It cuts columns first, because no two of their cells read the same columns of
+// B; with rowsFirst, where A is the operand that is costly to read, it cuts rows first.
+// A cell has at least a panel of columns, and minRows rows.
+func newGrid(s *sizes, count, m, n, k, minRows int, rowsFirst bool) grid {
 	g := grid{m: m, n: n, count: count}
 	g.cut(s, maxCellRows, s.cols)
 	cellWork := func() int { return g.cellRows * g.cellCols * max(1, k) / s.rate }
 	for g.cells() < work.EnoughChunks && cellWork() >= 2*minChunkWork {
-		switch rows, columns := g.cellRows >= 2*leastM, g.cellCols > s.nr; {
+		switch rows, columns := g.cellRows >= 2*minRows, g.cellCols > s.nr; {
 		case columns && !(rows && rowsFirst):
 			g.cut(s, g.cellRows, g.cellCols/2)
 		case rows:
@@ -41,22 +41,20 @@ func newGrid(s *sizes, count, m, n, k, leastM int, rowsFirst bool) grid {
 	return g
 }
 
-// What a product costs beside its multiply-adds, each of which counts as one:
-// the handing out of a chunk, and for an element of an operand, reading it again
-// in place or packing it.
+// The cost of a product beside its multiply-adds, each of which counts as one.
 const (
-	costChunk = 80_000
-	costRead  = 4
-	costPack  = 18
-	lateness  = 0.15 // of a tile
+	costChunk = 80_000 // of handing out a chunk
+	costRead  = 4      // of reading an element of an operand again in place
+	costPack  = 18     // of packing it
+	lateness  = 0.15   // of a cell: threads' last cells seldom end at once
 )
 
-// mostCuts is how many ways to cut rows, and columns, are compared.
+// maxCuts is how many ways to cut rows, and columns, are compared.
 const maxCuts = 32
 
-// forThreads is g cut in the way that should take that many threads the least
-// time, where one product of k steps packs A or B, or does not: large tiles
-// are packed once and read from less often, but threads should end together.
+// forThreads is g cut in the way that should take so many threads the least time, where
+// a product of k steps packs A, or B, or does not. Large cells are packed once and read
+// from less often; but threads should end together.
 func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 	best, least := g, math.Inf(1)
 	a, b := costRead, costRead
@@ -71,9 +69,8 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 			try := g
 			try.cut(s, work.CeilDiv(g.m, work.CeilDiv(g.m, maxCellRows)+i), work.CeilDiv(g.n, work.CeilDiv(g.n, s.cols)+j))
 			m, n := try.cellRows, try.cellCols
-			tile := k*(m*n/s.rate+m*a+n*b) + costChunk
-			// The threads' last tiles seldom end at once.
-			if cost := (float64(work.CeilDiv(try.cells(), threads)) + lateness) * float64(tile); cost < least {
+			cellCost := k*(m*n/s.rate+m*a+n*b) + costChunk
+			if cost := (float64(work.CeilDiv(try.cells(), threads)) + lateness) * float64(cellCost); cost < least {
 				best, least = try, cost
 			}
 		}
@@ -82,8 +79,8 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 	return best
 }
 
-// cut divides rows and columns evenly into steps of at most so many, rounded
-// up to whole tiles of the inner kernel.
+// cut divides rows and columns evenly into cells of at most so many, rounded up to
+// whole tiles of the inner kernel.
 func (g *grid) cut(s *sizes, stepM, stepN int) {
 	even := func(n, step, unit int) (int, int) {
 		step = max(unit, step)
@@ -96,14 +93,14 @@ func (g *grid) cut(s *sizes, stepM, stepN int) {
 	g.perChunk = 1
 }
 
-// tiles is the number of tiles of all products, and chunks that of chunks.
+// cells is the number of cells of all products, and chunks that of chunks.
 func (g *grid) cells() int  { return g.count * g.cellsM * g.cellsN }
 func (g *grid) chunks() int { return work.CeilDiv(g.cells(), g.perChunk) }
 
-// of are the tiles of chunk i.
+// cellsOf is the cells of chunk i.
 func (g *grid) cellsOf(i int) (first, end int) { return work.Interval(i, g.perChunk, g.cells()) }
 
-// at is tile i: which product, rows and columns.
+// cell is the product, rows and columns of cell i.
 func (g *grid) cell(i int) (p, i0, i1, j0, j1 int) {
 	j0, j1 = work.Interval(i%g.cellsN, g.cellCols, g.n)
 	i /= g.cellsN

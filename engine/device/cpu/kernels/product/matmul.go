@@ -55,7 +55,7 @@ func newMatMul(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return mm, nil
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *matmul) Then(e work.Epilogue) { k.partials.then = e }
 
 func (k *matmul) ScratchBytes() int64 { return k.partials.bytes() + k.prepacker.bytes() }

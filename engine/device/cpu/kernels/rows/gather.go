@@ -41,7 +41,7 @@ func newGather(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return &gather{lookup: lookup{n: work.In(n, 1).Elems(), d: t[1], vocabulary: t[0]}}, nil
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *gather) Then(e work.Epilogue) { k.then = e }
 
 func (k *gather) ScratchBytes() int64 { return 0 }
@@ -66,13 +66,13 @@ func (k *gather) Chunk(i int) {
 	}
 }
 
-// scatterAdd adds rows by id. Each chunk of the output takes those of its ids, in
+// scatterAdd adds rows by id. Each chunk of the output takes the rows with its ids, in
 // their order.
 type scatterAdd struct {
 	lookup
 	add   func(y, a, b []float32)
 	y, dy []float32
-	ends  []int32 // of the chunks' ids
+	ends  []int32 // where in order each chunk's ids end
 	order []int32 // positions of ids, by chunk
 	then  work.Epilogue
 }
@@ -82,7 +82,7 @@ func newScatterAdd(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return &scatterAdd{add: on.ISA.Vec().Add, lookup: lookup{n: work.In(n, 0).Elems(), d: t[1], vocabulary: t[0]}}, nil
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *scatterAdd) Then(e work.Epilogue) { k.then = e }
 
 func (k *scatterAdd) chunks() int { return work.CeilDiv(k.vocabulary, work.RowGrain(k.d)) }

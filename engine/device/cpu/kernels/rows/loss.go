@@ -9,8 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Each loss is a sum of float64 terms, chunk by chunk, the chunks' sums added
-// in order and rounded once.
+// Each loss is a sum of float64 terms: the chunks' sums are added in order and rounded
+// once.
 var lossKernels = work.Table{
 	"cross_entropy(f32,i32)->f32,f32":          newCrossEntropy,
 	"cross_entropy_grad(f32,i32,f32,f32)->f32": newCrossEntropyGrad,
@@ -53,8 +53,8 @@ func (k *classRows) take(a *work.Args) {
 
 func (k *classRows) chunks() int { return work.CeilDiv(k.r, work.RowGrain(k.c)) }
 
-// row is the logits of row r and its target. An impossible target is
-// remembered, and 0 returned in its place.
+// row is the logits of row r and its target. An impossible target is remembered, and
+// counts as 0.
 func (k *classRows) row(r int) (x []float32, target int) {
 	t := int(k.targets[r])
 	if t < 0 || t >= k.c {
@@ -178,8 +178,8 @@ func (k *correct) Chunk(i int) {
 	k.partial[i] = sum
 }
 
-// firstLargest tells whether element t is the first of the largest. NaN is
-// larger than nothing, and nothing is larger than a first element that is NaN.
+// firstLargest reports whether element t is the first of the largest. NaN is larger
+// than nothing, and nothing is larger than a first element that is NaN.
 func firstLargest(v *vec.Funcs, x []float32, t int) bool {
 	if t == 0 && x[0] != x[0] {
 		return true
@@ -203,7 +203,7 @@ func pairSum(f func(v *vec.Funcs) func(a, b []float32) float64) work.Constructor
 
 func mse(v *vec.Funcs) func(a, b []float32) float64 { return v.SquaredDistance }
 
-// bce has sigmoid and logarithm in one, so that neither overflows.
+// bce joins sigmoid and logarithm, so that neither overflows.
 func bce(v *vec.Funcs) func(a, b []float32) float64 { return v.LogisticLoss }
 
 func binaryCorrect(*vec.Funcs) func(a, b []float32) float64 { return countCorrect }

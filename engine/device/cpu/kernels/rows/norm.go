@@ -32,7 +32,7 @@ func newLayerNorm(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return k, nil
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *layerNorm) Then(e work.Epilogue) { k.then = e }
 
 func (k *layerNorm) ScratchBytes() int64 { return 0 }
@@ -59,9 +59,9 @@ func (k *layerNorm) Chunk(i int) {
 	}
 }
 
-// layerNormGrad is, per row, dx = rstd (g - mean(g) - xhat mean(g xhat)) with
-// g = dy gamma. A chunk of rows sums its part of dgamma and dbeta in scratch
-// memory; these are added in order.
+// layerNormGrad is, per row, dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy
+// gamma. A chunk of rows has partial sums of dgamma and dbeta in scratch memory; these
+// are added in order.
 type layerNormGrad struct {
 	vec                       *vec.Funcs
 	r, d                      int
@@ -72,7 +72,7 @@ type layerNormGrad struct {
 	then                      work.Epilogue
 }
 
-// normRows is the most rows of which a chunk sums dgamma and dbeta in float32.
+// normRows is the most rows that a chunk sums dgamma and dbeta over in float32.
 const normRows = 64
 
 func newLayerNormGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
@@ -81,12 +81,12 @@ func newLayerNormGrad(n *graph.Node, on work.Target) (work.Kernel, error) {
 	return k, nil
 }
 
-// grain is how many rows a chunk has.
+// grain is the rows of a chunk.
 func (k *layerNormGrad) grain() int {
 	return max(8, min(normRows, work.CeilDiv(k.r, 2*work.EnoughChunks)))
 }
 
-// Then implements [Follower].
+// Then implements [work.Follower].
 func (k *layerNormGrad) Then(e work.Epilogue) { k.then = e }
 
 func (k *layerNormGrad) ScratchBytes() int64 {
@@ -122,7 +122,7 @@ func (k *layerNormGrad) Chunk(i int) {
 	}
 }
 
-// layerNormColumns adds up the parts of dgamma and dbeta, a chunk for some
+// layerNormColumns adds up the partial sums of dgamma and dbeta, a chunk for some
 // columns.
 type layerNormColumns layerNormGrad
 
@@ -160,17 +160,16 @@ func (k *channels) plane(x []float32, n, c int) []float32 { return x[(n*k.c+c)*k
 func (k *channels) elems() int     { return k.n * k.c * k.s }
 func (k *channels) count() float64 { return float64(k.n * k.s) }
 
-// grain is how many channels make a chunk: where planes are small some, so that
-// what is read of a sample is worth fetching.
+// grain is the channels of a chunk: where planes are small, several, so that a sample's
+// planes of them are worth fetching.
 func (k *channels) grain() int {
 	return max(work.RowGrain(k.n*k.s), min(channelGroup, work.CeilDiv(512, max(1, k.s)), k.c/work.EnoughChunks))
 }
 
-// channelGroup is the most channels that are gone through together, sample by
-// sample.
+// channelGroup is the most channels that are gone through together, sample by sample.
 const channelGroup = 8
 
-// scaling is what a channel is normalised with.
+// scaling is the numbers that a channel is normalised with.
 type scaling struct{ mean, rest, factor, shift float32 }
 
 func scalingOf(mean float64, rstd, gamma, beta float32) scaling {
@@ -277,9 +276,9 @@ func (k *batchNormGrad) bind(a *work.Args) {
 	k.dx, k.dgamma, k.dbeta = work.Floats(a.Out[0], k.elems()), work.Floats(a.Out[1], k.c), work.Floats(a.Out[2], k.c)
 }
 
-// finish writes dgamma and dbeta of channel c, whose sums of dy (x-mean) and dy
-// these are, and returns what [vec.Rows].StandardizeGrad takes.
-func (k *batchNormGrad) finish(c int, dyx, dy float64) (level, slope, factor float32) {
+// finish writes dgamma and dbeta of channel c from its sums of dy (x-mean) and of dy.
+// It returns the arguments of [vec.Rows].StandardizeGrad.
+func (k *batchNormGrad) finish(c int, dyx, dy float64) (offset, slope, factor float32) {
 	rstd := k.rstds[c]
 	dg := dyx * float64(rstd)
 	k.dgamma[c], k.dbeta[c] = float32(dg), float32(dy)
@@ -302,7 +301,7 @@ func (k *batchNormGrad) Chunk(i int) {
 // group computes some channels from c on.
 func (k *batchNormGrad) group(c, count int) {
 	var dyx, sums [channelGroup]float64
-	var by [channelGroup]struct{ level, slope, factor float32 }
+	var by [channelGroup]struct{ offset, slope, factor float32 }
 	for n := range k.n {
 		for i := range count {
 			x, dy := k.plane(k.x, n, c+i), k.plane(k.dy, n, c+i)
@@ -312,11 +311,11 @@ func (k *batchNormGrad) group(c, count int) {
 	}
 	for i := range count {
 		b := &by[i]
-		b.level, b.slope, b.factor = k.finish(c+i, dyx[i], sums[i])
+		b.offset, b.slope, b.factor = k.finish(c+i, dyx[i], sums[i])
 	}
 	for n := range k.n {
 		for i, b := range by[:count] {
-			k.vec.StandardizeGrad(k.plane(k.dx, n, c+i), k.plane(k.x, n, c+i), k.plane(k.dy, n, c+i), k.mean[c+i], b.level, b.slope, b.factor)
+			k.vec.StandardizeGrad(k.plane(k.dx, n, c+i), k.plane(k.x, n, c+i), k.plane(k.dy, n, c+i), k.mean[c+i], b.offset, b.slope, b.factor)
 		}
 	}
 }

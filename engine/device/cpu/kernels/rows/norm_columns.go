@@ -2,41 +2,41 @@ package rows
 
 import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 
-// channelColumns is channels of small planes seen as a matrix of n rows: the
-// plane of a channel is s columns. A chunk is some channels and all rows or,
-// where that makes too few chunks, some of them; sums over rows are in float64,
-// and those of parts of the rows are added in order.
+// channelColumns is channels of small planes seen as a matrix of n rows, in which the
+// plane of a channel is s columns. A chunk is some channels and all rows; where that
+// makes too few chunks, some rows. Sums over rows are in float64, and partial sums are
+// added in order.
 type channelColumns struct {
 	channels
 	per, height int          // channels and rows of a chunk
-	sums        [2][]float64 // each [parts, c*s]
+	sums        [2][]float64 // each [partials, c*s]
 	means       []float64    // [c*s]
-	tables      [4][]float32 // each [c*s]: what rows are scaled with
+	tables      [4][]float32 // each [c*s]: the numbers that rows are scaled with
 	steps       columnSteps
-	at          columnStep // that is running, where rows are shared
+	at          columnStep // the step that is running, where rows are shared
 }
 
-// columnStep is a pass over the columns. Those over rows have all chunks; the
-// others, over channels alone, only those of the first part.
+// columnStep is a pass over the columns. Those over rows have all chunks; the others,
+// over channels alone, only as many as there are groups of channels.
 type columnStep int
 
 const (
-	stepSums    columnStep = iota // over rows: what the means need
+	stepSums    columnStep = iota // over rows: sums for the means
 	stepMeans                     // over channels
-	stepSquares                   // over rows: what else the factors need
+	stepSquares                   // over rows: the other sums for the factors
 	stepFactors                   // over channels
 	stepScale                     // over rows: the output
 )
 
-// columnSteps does step s for channels c0..c1 and, in a pass over rows, for
-// rows r0..r1 as well, which are a part.
+// columnSteps does step s for channels c0..c1, and in a pass over rows for rows r0..r1,
+// which are those of partial sum part.
 type columnSteps interface {
 	step(s columnStep, part, c0, c1, r0, r1 int)
 }
 
 const (
 	smallPlane = 32      // most elements of a plane that is better seen as columns
-	normWork   = 1 << 15 // least elements of a chunk where rows are shared
+	normWork   = 1 << 15 // fewest elements of a chunk where rows are shared
 )
 
 // newChannelColumns reports whether the planes of channels are small.
@@ -51,8 +51,8 @@ func newChannelColumns(c channels) (k channelColumns, ok bool) {
 	return k, true
 }
 
-// across is into how many groups channels are cut, and parts the rows; width
-// is the columns.
+// across is the groups that channels are cut into, and partials the ranges that rows
+// are cut into; width is the columns.
 func (k *channelColumns) across() int   { return work.CeilDiv(k.c, k.per) }
 func (k *channelColumns) partials() int { return work.CeilDiv(k.n, k.height) }
 func (k *channelColumns) width() int    { return k.c * k.s }
@@ -73,8 +73,8 @@ func (k *channelColumns) bind(steps columnSteps, scratch []byte) {
 	}
 }
 
-// run does all steps from one on: chunk by chunk, or where rows are shared one
-// step after the other.
+// run does all steps from one on: chunk by chunk, or where rows are shared one step
+// after the other.
 func (k *channelColumns) run(p work.Pool, first columnStep) {
 	k.at = first
 	if k.partials() == 1 {
@@ -106,12 +106,12 @@ func (k *channelColumns) Chunk(i int) {
 // rowsAt is a matrix from row r of the columns of channel c on.
 func (k *channelColumns) rowsAt(x []float32, r, c int) []float32 { return x[r*k.width()+c*k.s:] }
 
-// acc is a part's sums of the columns of some channels.
+// acc is a partial sum of the columns of some channels.
 func (k *channelColumns) acc(which, part, c0, c1 int) []float64 {
 	return k.sums[which][part*k.width():][c0*k.s : c1*k.s]
 }
 
-// total is the sum of a channel's columns over all parts.
+// total is the sum of a channel's columns over all partial sums.
 func (k *channelColumns) total(which, c int) float64 {
 	sum := 0.0
 	for part := range k.partials() {
@@ -142,7 +142,7 @@ func (k *channelColumns) scale(y, x []float32, c0, c1, r0, r1 int) {
 	k.vec.ScaleRows(k.rowsAt(y, r0, c0), k.rowsAt(x, r0, c0), t[0][a:b], t[1][a:b], t[2][a:b], t[3][a:b], k.width(), r1-r0)
 }
 
-// setScale is what scale needs of channel c.
+// setScale sets the tables of channel c for scale.
 func (k *channelColumns) setScale(c int, mean float64, rstd, gamma, beta float32) {
 	high := float32(mean)
 	k.set(c, [4]float32{high, float32(mean - float64(high)), rstd * gamma, beta})
@@ -215,8 +215,8 @@ func (k *batchNormGradColumns) step(s columnStep, part, c0, c1, r0, r1 int) {
 		k.vec.SumRows(sum, k.rowsAt(n.dy, r0, c0), k.width(), r1-r0)
 	case stepFactors:
 		for c := c0; c < c1; c++ {
-			level, slope, factor := n.finish(c, k.total(0, c), k.total(1, c))
-			k.set(c, [4]float32{n.mean[c], level, slope, factor})
+			offset, slope, factor := n.finish(c, k.total(0, c), k.total(1, c))
+			k.set(c, [4]float32{n.mean[c], offset, slope, factor})
 		}
 	case stepScale:
 		t, a, b := &k.tables, c0*k.s, c1*k.s

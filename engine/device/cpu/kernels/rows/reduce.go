@@ -26,19 +26,19 @@ const (
 	partialElems = 1 << 16 // about the elements of x in one partial sum, where outputs are few
 )
 
-// reduce folds x over some axes in float64, in the order in which x lies in
-// memory. Where there are few outputs of many elements each, the folded
-// elements are cut into parts, whose results are folded in order.
+// reduce folds x over some axes in float64, in the order in which x lies in memory.
+// Where there are few outputs of many elements each, an output has partial results,
+// which are folded in order.
 type reduce struct {
 	vec                  *vec.Funcs
 	f                    fold
 	scale                float64
 	n, total             int          // outputs, and elements folded into each
 	width                int          // outputs of a chunk
-	partials, perPartial int          // partial results of each output, and elements folded into one
+	partials, perPartial int          // partial results of each output, and elements folded into each of these
 	outer, folded        strided.View // the kept and the folded axes
 	y, x                 []float32
-	sums                 []float64 // [parts, n]
+	sums                 []float64 // [partials, n]
 }
 
 // fold says how elements are combined.
@@ -110,7 +110,7 @@ func reduceOf(on work.Target, s shape.Shape, keep []bool, f fold, scale float64)
 	return k
 }
 
-// splitAxes views a tensor of shape s as kept by folded elements.
+// splitAxes views a tensor of shape s as kept axes by folded axes.
 func splitAxes(s shape.Shape, keep []bool) (outer, folded strided.View, n, total int) {
 	st := s.Strides()
 	var kd, ks, fd, fs []int
@@ -124,7 +124,8 @@ func splitAxes(s shape.Shape, keep []bool) (outer, folded strided.View, n, total
 	return strided.ViewOf(kd, ks, 0), strided.ViewOf(fd, fs, 0), shape.Shape(kd).Elems(), shape.Shape(fd).Elems()
 }
 
-// columns tells whether outputs lie side by side and what is folded does not.
+// columns reports whether outputs lie side by side and the elements folded into one do
+// not.
 func (k *reduce) columns() bool {
 	_, so := k.outer.Inner()
 	_, sf := k.folded.Inner()
@@ -181,8 +182,8 @@ func (k *reduce) Chunk(i int) {
 	r.GiveBack()
 }
 
-// foldInto folds elements f0..f1 of each of len(acc) neighbouring outputs,
-// the first of which starts at base.
+// foldInto folds elements f0..f1 of each of len(acc) neighbouring outputs. The first
+// output's elements start at base.
 func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 	for j := range acc {
 		acc[j] = k.f.start()
@@ -201,7 +202,7 @@ func (k *reduce) foldInto(acc []float64, base, stride, f0, f1 int) {
 	}
 }
 
-// start is what folding no elements gives.
+// start is the result of folding no elements.
 func (f fold) start() float64 {
 	if f == foldMax {
 		return math.Inf(-1)
@@ -225,8 +226,8 @@ func maxOf(a, b float64) float64 {
 	return a
 }
 
-// along folds n neighbours from each of some places, stride elements apart, into
-// acc. What is squared is at one place.
+// along folds n neighbours into each of acc, whose elements start stride apart. Squares
+// are folded into one.
 func (f fold) along(v *vec.Funcs, acc []float64, x []float32, stride, n int) {
 	switch f {
 	case foldSum:
@@ -238,8 +239,7 @@ func (f fold) along(v *vec.Funcs, acc []float64, x []float32, stride, n int) {
 	}
 }
 
-// across folds rows, stride elements apart, into acc. What is squared lies in
-// one row.
+// across folds rows, stride elements apart, into acc. Squares never come this way.
 func (f fold) across(v *vec.Funcs, acc []float64, x []float32, stride, rows int) {
 	if f == foldMax {
 		v.MaxRows(acc, x, stride, rows)
@@ -290,7 +290,7 @@ func (k *reduceMaxGrad) Chunk(i int) {
 	}
 }
 
-// find writes what was folded into output o, from base on.
+// find writes the elements that were folded into output o, from base on.
 func (k *reduceMaxGrad) find(o, base int) {
 	run, step := k.folded.Inner()
 	found := false

@@ -5,11 +5,10 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
-// columnFold folds the rows of each of some matrices, batches of rows x n
-// elements, in float64: the gradients of biases, and reductions over an axis
-// that is not the last. A chunk folds some columns of some rows, or all those
-// of some small matrices, in scratch memory; where rows are shared, the results
-// are combined in order.
+// rowFold folds the rows of each of some matrices, batches of rows x n elements, in
+// float64: the gradients of biases, and reductions over an axis that is not the last. A
+// chunk folds some columns of some rows, or all those of some small matrices, in
+// scratch memory. Where rows are shared, partial results are combined in order.
 type rowFold struct {
 	vec              *vec.Funcs
 	f                fold
@@ -19,20 +18,19 @@ type rowFold struct {
 	width, height    int // columns and rows of a chunk
 	group            int // matrices of a chunk
 	y, x             []float32
-	acc              []float64 // [parts of the rows, batches, n]
+	acc              []float64 // [partials, batches, n]
 }
 
 const (
 	foldWidth   = 512     // most columns of a chunk
 	foldBlock   = 1 << 13 // most elements of rows that are gone through together, a few columns at a time
-	foldWork    = 8192    // least elements of a chunk where rows are shared
-	narrow      = 16      // columns below which rows are folded some at a time
-	foldColumns = 256     // most columns of some narrow rows
+	foldWork    = 8192    // fewest elements of a chunk where rows are shared
+	narrow      = 16      // columns below which several rows are folded as one
+	foldColumns = 256     // most columns of several narrow rows
 )
 
-// newColumnFold takes over from a reduction that [reduce.columns] describes, if
-// it folds one axis, and what it keeps is one run of columns for each of some
-// matrices.
+// newRowFold takes over from a reduction that [reduce.columns] describes, if it folds
+// one axis and its outputs are neighbouring columns of each of some matrices.
 func newRowFold(r *reduce) (k *rowFold, ok bool) {
 	last := len(r.outer.Dims) - 1
 	if r.f == foldSquares || last > 1 || len(r.folded.Dims) > 1 {
@@ -50,8 +48,8 @@ func newRowFold(r *reduce) (k *rowFold, ok bool) {
 	return k, true
 }
 
-// parts is into how many the rows are cut, and across the columns of all
-// matrices.
+// partials is the ranges that rows are cut into, and across the groups that the columns
+// of all matrices are cut into.
 func (k *rowFold) partials() int { return max(1, work.CeilDiv(k.rows, k.height)) }
 func (k *rowFold) across() int   { return work.CeilDiv(k.batches, k.group) * work.CeilDiv(k.n, k.width) }
 
@@ -67,7 +65,7 @@ func (k *rowFold) Run(p work.Pool, a *work.Args) error {
 	return nil
 }
 
-// piece is matrices b0..b1 and columns lo..hi of piece i.
+// piece is matrices b0..b1 and columns lo..hi of group i.
 func (k *rowFold) piece(i int) (b0, b1, lo, hi int) {
 	across := work.CeilDiv(k.n, k.width)
 	b0, b1 = work.Interval(i/across, k.group, k.batches)
@@ -75,7 +73,7 @@ func (k *rowFold) piece(i int) (b0, b1, lo, hi int) {
 	return b0, b1, lo, hi
 }
 
-// of is a part's results for columns of matrix b.
+// of is a partial result for columns of matrix b.
 func (k *rowFold) of(part, b, lo, hi int) []float64 {
 	return k.acc[(part*k.batches+b)*k.n:][lo:hi]
 }
@@ -110,8 +108,8 @@ func (k *rowFold) fold(acc []float64, x []float32, rows int) {
 	}
 }
 
-// foldNarrow sees some rows side by side as one, so that vectors are full, and
-// says how many rows it folded.
+// foldNarrow folds several rows as one wider row, so that vectors are full. It returns
+// how many rows it folded.
 func (k *rowFold) foldNarrow(acc []float64, x []float32, rows int) int {
 	n, together := len(acc), 1
 	for n*together%narrow != 0 || n*together < foldColumns/4 {
@@ -141,7 +139,7 @@ func (k *rowFold) write(b, lo int, acc []float64) {
 	}
 }
 
-// columnParts combines the parts of the rows.
+// rowFoldPartials combines the partial results.
 type rowFoldPartials rowFold
 
 func (k *rowFoldPartials) Chunk(i int) {

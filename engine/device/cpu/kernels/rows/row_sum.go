@@ -5,7 +5,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
-// rowSum sums rows that another kernel writes, each as soon as it is written, and adds
+// RowSum sums rows that another kernel writes, each as soon as it is written, and adds
 // the sums up as the node's own kernel does: row i goes to output i mod the number of
 // outputs, in partial sums of so many rows each.
 type RowSum struct {
@@ -15,7 +15,7 @@ type RowSum struct {
 	rows       []float64 // their sums, while it runs
 }
 
-// rowSumOf is the sum of rows that k computes; it reports whether k is one.
+// RowSumOf is the sum of rows that k computes. It reports whether k is one.
 func RowSumOf(k work.Kernel) (*RowSum, bool) {
 	r, ok := k.(*reduce)
 	if !ok {
@@ -29,17 +29,17 @@ func RowSumOf(k work.Kernel) (*RowSum, bool) {
 	return s, true
 }
 
-// bind takes memory for a number per row.
+// Bind takes memory for a number per row.
 func (s *RowSum) Bind(rows []float64) { s.rows = rows }
 
-// take sums rows i0..i1 of x.
+// Take sums rows i0..i1 of x.
 func (s *RowSum) Take(x []float32, cols, i0, i1 int) {
 	for i := i0; i < i1; i++ {
 		s.rows[i] = s.vec.Sum(x[i*cols:][:cols])
 	}
 }
 
-// finish adds up.
+// Finish adds the sums up.
 func (s *RowSum) Finish(y []float32) {
 	each := len(s.rows) / s.outputs
 	for o := 0; o < s.outputs; o++ {

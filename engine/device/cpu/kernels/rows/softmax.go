@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Rows are the last axis. Their sums are in float64, but those of rows that fit
-// into a few vectors.
+// Rows are the last axis. Their sums are in float64, except those of rows that fit into
+// a few vectors.
 var softmaxKernels = work.Table{
 	"softmax(f32)->f32":              rowwise(softmaxRow, func(v *vec.Funcs) narrowFunc { return v.Softmax }),
 	"log_softmax(f32)->f32":          rowwise(logSoftmaxRow, narrowLogSoftmax),
@@ -15,11 +15,11 @@ var softmaxKernels = work.Table{
 	"log_softmax_grad(f32,f32)->f32": rowwise(logSoftmaxGradRow, func(v *vec.Funcs) narrowFunc { return v.LogSoftmaxGrad }),
 }
 
-// narrowFunc is all rows of a chunk at once, by [vec.Narrow].
+// narrowFunc computes all rows of a chunk at once, by [vec.Narrow].
 type narrowFunc = func(y, a, b []float32, n int) bool
 
-// rowKernel is y[r] = f(a[r], b[r]) for each row; b is a for one input. narrow
-// takes all rows at once, or reports that they are too wide for that.
+// rowKernel is y[r] = f(a[r], b[r]) for each row; b is a where there is one input.
+// narrow takes all rows at once, or reports that they are too wide for that.
 type rowKernel struct {
 	vec     *vec.Funcs
 	r, c    int

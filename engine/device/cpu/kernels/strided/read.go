@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// word is an element that is moved bit for bit.
+// word is an element of four bytes that is moved bit for bit.
 type word interface{ int32 | float32 }
 
-// tile is len(dst) elements that v shows of x from element i on: in place if
+// Contiguous is len(dst) elements of x as v shows them, from element i on: in place if
 // they lie side by side, otherwise in dst.
 func (v *View) Contiguous(l isa.ISA, dst, x []float32, i int) []float32 {
 	if _, step := v.Inner(); len(v.Dims) == 1 && step == 1 {
@@ -18,7 +18,7 @@ func (v *View) Contiguous(l isa.ISA, dst, x []float32, i int) []float32 {
 	return dst
 }
 
-// read writes to dst what v shows of x from its element i on.
+// Read writes to dst the elements of x as v shows them, from element i on.
 func Read[T word](l isa.ISA, v *View, dst, x []T, i int) {
 	inner, step := v.Inner()
 	rows, apart := v.Rows()
@@ -36,12 +36,12 @@ func Read[T word](l isa.ISA, v *View, dst, x []T, i int) {
 	}
 }
 
-// readRows writes rows of n elements of x that are step apart; rows are apart
-// elements from each other.
+// readRows writes rows of n elements of x that are step apart. Rows are apart elements
+// from each other.
 func readRows[T word](l isa.ISA, dst, x []T, n, step, apart int) {
 	rows := len(dst) / n
 	switch {
-	case apart == 0: // the same row again and again
+	case apart == 0: // one row, repeated
 		copyStrided(dst[:n], x, step)
 		for ; n < len(dst); n *= 2 {
 			copy(dst[n:], dst[:n])
@@ -66,7 +66,7 @@ func readApart[T word](dst, x []T, n, step, apart int) {
 	}
 }
 
-// copyRows copies rows of n elements. Strides are from row to row.
+// CopyRows copies rows of n elements. Strides are from row to row.
 func CopyRows[T word](l isa.ISA, y, x []T, ystride, xstride, rows, n int) {
 	if rows == 0 || n == 0 {
 		return
@@ -80,7 +80,7 @@ func CopyRows[T word](l isa.ISA, y, x []T, ystride, xstride, rows, n int) {
 	}
 }
 
-// stretchRows copies one element of x for each of rows to n elements.
+// StretchRows copies one element of x for each of rows to n elements.
 func StretchRows[T word](l isa.ISA, y, x []T, ystride, xstride, rows, n int) {
 	if rows == 0 || n == 0 {
 		return
@@ -94,7 +94,7 @@ func StretchRows[T word](l isa.ISA, y, x []T, ystride, xstride, rows, n int) {
 	}
 }
 
-// turn writes the transpose of x, rows x cols elements: cols rows.
+// Transpose writes the transpose of x, rows x cols elements: cols rows.
 func Transpose[T word](l isa.ISA, y []T, ystride int, x []T, xstride, rows, cols int) {
 	if rows == 0 || cols == 0 {
 		return
@@ -103,7 +103,7 @@ func Transpose[T word](l isa.ISA, y []T, ystride int, x []T, xstride, rows, cols
 	if transposeVectors(l, bitsOf(y), ystride, bitsOf(x), xstride, rows, cols) {
 		return
 	}
-	const width = 16 // of a tile, which writes a cache line per row
+	const width = 16 // columns of a cache line
 	for r := 0; r < rows; r += width {
 		for c := range cols {
 			copyStrided(y[c*ystride+r:][:min(width, rows-r)], x[r*xstride+c:], xstride)
@@ -111,10 +111,10 @@ func Transpose[T word](l isa.ISA, y []T, ystride int, x []T, xstride, rows, cols
 	}
 }
 
-// bitsOf is the first element as what is moved on vectors.
+// bitsOf is the first element, as vectors take it.
 func bitsOf[T word](x []T) *float32 { return (*float32)(unsafe.Pointer(&x[0])) }
 
-// copyRun reads every stride-th element.
+// copyStrided reads every stride-th element.
 func copyStrided[T word](y, x []T, stride int) {
 	switch stride {
 	case 1:

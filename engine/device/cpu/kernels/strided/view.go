@@ -2,13 +2,14 @@ package strided
 
 import "github.com/berth-ml/berth/engine/shape"
 
-// view walks memory with strides: a transposed, sliced or stretched tensor.
+// View walks memory with strides: a transposed, sliced or broadcast tensor.
 type View struct {
 	Dims, Strides []int // neighbours merged, at least one
 	base          int
 }
 
-// viewOf drops dimensions of 1 and merges neighbours that are one run.
+// ViewOf drops dimensions of 1, and merges neighbours that are equally far apart
+// throughout.
 func ViewOf(dims, strides []int, base int) View {
 	v := View{base: base}
 	for d, size := range dims {
@@ -28,8 +29,7 @@ func ViewOf(dims, strides []int, base int) View {
 	return v
 }
 
-// at is where the elements at linear index i of all but the last dimension
-// start.
+// At is where the elements at linear index i of all but the innermost dimension start.
 func (v *View) At(i int) int {
 	p := v.base
 	for d := len(v.Dims) - 2; d >= 0; d-- {
@@ -39,13 +39,14 @@ func (v *View) At(i int) int {
 	return p
 }
 
-// run is the length of the innermost dimension and its stride.
+// Inner is the length of the innermost dimension, and its stride.
 func (v *View) Inner() (n, stride int) {
 	last := len(v.Dims) - 1
 	return v.Dims[last], v.Strides[last]
 }
 
-// rows are how many runs are equally far apart, and how far.
+// Rows is how many rows, each an innermost dimension, are equally far apart, and how
+// far.
 func (v *View) Rows() (n, apart int) {
 	if last := len(v.Dims) - 1; last > 0 {
 		return v.Dims[last-1], v.Strides[last-1]
@@ -53,7 +54,8 @@ func (v *View) Rows() (n, apart int) {
 	return 1, 0
 }
 
-// stretched are the strides of a tensor of shape s seen as one of shape out.
+// Stretched is the strides of a tensor of shape s seen as one of shape out: 0 where it
+// is broadcast.
 func Stretched(out, s shape.Shape) []int {
 	st, own := make([]int, len(out)), s.Strides()
 	for d := range s {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAccuracy compares each level with float64 over floats of all magnitudes at
+// TestAccuracy compares each set with float64 over floats of all magnitudes at
 // which a function is neither saturated nor undefined, and holds it to what the
 // package's documentation says. -v prints the largest errors.
 func TestAccuracy(t *testing.T) {
@@ -38,7 +38,7 @@ func TestAccuracy(t *testing.T) {
 				x[i] *= float32(math.Exp(-40 * rng.Float64()))
 			}
 		}
-		for level, f := range tables() {
+		for set, f := range tables() {
 			c.of(f)(y, x)
 			worst, at := 0.0, 0
 			for i, v := range x {
@@ -46,18 +46,18 @@ func TestAccuracy(t *testing.T) {
 					worst, at = u, i
 				}
 			}
-			t.Logf("%s %s: %.2f ulp at %v", level, c.name, worst, x[at])
+			t.Logf("%s %s: %.2f ulp at %v", set, c.name, worst, x[at])
 			if worst > c.ulps {
-				t.Errorf("%s %s(%v) = %v, want %v: off by %.2f ulp, more than %v", level, c.name, x[at], y[at], c.want(float64(x[at])), worst, c.ulps)
+				t.Errorf("%s %s(%v) = %v, want %v: off by %.2f ulp, more than %v", set, c.name, x[at], y[at], c.want(float64(x[at])), worst, c.ulps)
 			}
 		}
 	}
 }
 
-// TestEdges holds every level to the values at which functions saturate.
+// TestEdges holds every set to the values at which functions saturate.
 func TestEdges(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
-	for level, f := range tables() {
+	for set, f := range tables() {
 		for _, c := range []struct {
 			name    string
 			f       func(y, x []float32)
@@ -78,7 +78,7 @@ func TestEdges(t *testing.T) {
 			c.f(y, x)
 			for i, v := range y {
 				if d := distance(v, c.want); d > 1 && !(c.want == 0 && v == 0) {
-					t.Errorf("%s %s(%v)[%d] = %v, want %v", level, c.name, c.x, i, v, c.want)
+					t.Errorf("%s %s(%v)[%d] = %v, want %v", set, c.name, c.x, i, v, c.want)
 					break
 				}
 			}

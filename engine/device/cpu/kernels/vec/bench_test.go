@@ -8,7 +8,7 @@ import (
 // BenchmarkFuncs runs what training needs most, in the first cache and beyond
 // the caches. A float of a result is an element.
 func BenchmarkFuncs(b *testing.B) {
-	for level, f := range tables() {
+	for set, f := range tables() {
 		for _, size := range []struct {
 			name string
 			n    int
@@ -25,7 +25,7 @@ func BenchmarkFuncs(b *testing.B) {
 				"exp_sum":        func() { f.ExpSum(z, x, 0) },
 				"adam":           func() { f.Adam(z, z, z, z, z, z, x, &AdamFactors{Root: 1, Epsilon: 1}) },
 			} {
-				b.Run(level+"/"+name+"/"+size.name, func(b *testing.B) {
+				b.Run(set+"/"+name+"/"+size.name, func(b *testing.B) {
 					b.SetBytes(int64(size.n))
 					for b.Loop() {
 						run()

@@ -1,20 +1,20 @@
 package vec
 
-// Columns are the functions of one level that go down the columns of a matrix,
-// whose rows are stride elements apart: sums for biases, and batch norm where a
-// channel is a column. Each column has a number in the other arrays, as long as
-// the matrix is wide; they combine rows one after the other. But for those of
-// each row, of which acc has a number for each.
+// Columns are the functions of one instruction set that go down the columns of a
+// matrix, whose rows are stride elements apart: sums for biases, and batch norm where a
+// channel is a column. The other arrays have a number for each column, and rows are
+// combined one after the other. SumEach and MaxEach are the exception: their acc has a
+// number for each row.
 type Columns struct {
-	SumRows     func(acc []float64, x []float32, stride, rows int)                      // acc += each row
-	MaxRows     func(acc []float64, x []float32, stride, rows int)                      // the largest, or NaN if one is
-	SumEach     func(acc []float64, x []float32, stride, n int)                         // acc += the sum of each row's n elements
-	MaxEach     func(acc []float64, x []float32, stride, n int)                         // the largest, or NaN if one is
-	SquaresRows func(acc, means []float64, x []float32, stride, rows int)               // acc += (x-mean)^2
-	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)            // acc += (x-mean)*y
-	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)       // y = (x-mean-rest)*factor + shift
-	ScaleGrad   func(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) // dx = (dy-level - (x-mean)*slope)*factor
-	FirstRows   func(y, x, most, dy []float32, stride, rows int)                        // y = dy where x is most for the first time, else 0
+	SumRows     func(acc []float64, x []float32, stride, rows int)                       // acc += each row
+	MaxRows     func(acc []float64, x []float32, stride, rows int)                       // the largest, or NaN if one is
+	SumEach     func(acc []float64, x []float32, stride, n int)                          // acc += the sum of each row's n elements
+	MaxEach     func(acc []float64, x []float32, stride, n int)                          // the largest, or NaN if one is
+	SquaresRows func(acc, means []float64, x []float32, stride, rows int)                // acc += (x-mean)^2
+	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)             // acc += (x-mean)*y
+	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)        // y = (x-mean-rest)*factor + shift
+	ScaleGrad   func(dx, x, dy, mean, offset, slope, factor []float32, stride, rows int) // dx = (dy-offset - (x-mean)*slope)*factor
+	FirstRows   func(y, x, most, dy []float32, stride, rows int)                         // y = dy where x is most for the first time, else 0
 }
 
 var genericColumns = Columns{
@@ -70,13 +70,13 @@ func scaleRows(y, x, mean, rest, factor, shift []float32, stride, rows int) {
 	}
 }
 
-func scaleGradRows(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) {
+func scaleGradRows(dx, x, dy, mean, offset, slope, factor []float32, stride, rows int) {
 	n := len(mean)
-	level, slope, factor = level[:n], slope[:n], factor[:n]
+	offset, slope, factor = offset[:n], slope[:n], factor[:n]
 	for r := range rows {
 		out, d := dx[r*stride:][:n], dy[r*stride:][:n]
 		for j, v := range x[r*stride:][:n] {
-			out[j] = (d[j] - level[j] - (v-mean[j])*slope[j]) * factor[j]
+			out[j] = (d[j] - offset[j] - (v-mean[j])*slope[j]) * factor[j]
 		}
 	}
 }

@@ -62,11 +62,11 @@ func scaleOf(f func(y, x, mean, rest, factor, shift *float32, stride, rows, n in
 	}
 }
 
-func scaleGradOf(f func(dx, x, dy, mean, level, slope, factor *float32, stride, rows, n int)) func(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) {
-	return func(dx, x, dy, mean, level, slope, factor []float32, stride, rows int) {
+func scaleGradOf(f func(dx, x, dy, mean, offset, slope, factor *float32, stride, rows, n int)) func(dx, x, dy, mean, offset, slope, factor []float32, stride, rows int) {
+	return func(dx, x, dy, mean, offset, slope, factor []float32, stride, rows int) {
 		if n := len(mean); rows > 0 && n > 0 {
 			f(&matrix(dx, stride, rows, n)[0], &matrix(x, stride, rows, n)[0], &matrix(dy, stride, rows, n)[0],
-				&mean[0], &level[:n][0], &slope[:n][0], &factor[:n][0], stride, rows, n)
+				&mean[0], &offset[:n][0], &slope[:n][0], &factor[:n][0], stride, rows, n)
 		}
 	}
 }

@@ -181,8 +181,7 @@ func affine(y, x []float32, scale, shift float32) {
 	}
 }
 
-// sum has four interleaved parts, so that additions overlap, as have the
-// other sums.
+// sum has four interleaved sums, so that additions overlap, as the other sums have.
 func sum(x []float32) float64 {
 	var a, b, c, d float64
 	for ; len(x) >= 4; x = x[4:] {

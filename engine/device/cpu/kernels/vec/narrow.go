@@ -1,8 +1,8 @@
 package vec
 
-// Narrow are the functions of one level over all rows at once, of n elements
-// each. They report whether the level can: rows must fit into four vectors. y
-// may be what is read. most, sums and logs have a number for each row.
+// Narrow are the functions of one instruction set over all rows at once, of n elements
+// each. They report whether they can: rows must fit into four vectors. y may be an
+// array that is read. most, sums and logs have a number for each row.
 type Narrow struct {
 	Softmax        func(y, a, _ []float32, n int) bool          // y = e^a / sum of e^a
 	SoftmaxGrad    func(y, a, b []float32, n int) bool          // y = a*(b - sum of a*b)
@@ -16,5 +16,5 @@ var genericNarrow = Narrow{
 	Minus: func(_, _, _, _ []float32, _ int) bool { return false },
 }
 
-// tooWide is for levels without vectors.
+// tooWide is all functions without vectors.
 func tooWide(_, _, _ []float32, _ int) bool { return false }

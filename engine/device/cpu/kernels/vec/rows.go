@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// Rows are the functions of one level over rows: what softmax, losses, norms
-// and attention are made of besides [Funcs]. What is written may be what is
-// read. Those of a matrix take its first element and, in elements, the stride
-// from row to row; the caller sees to it that all of it is memory.
+// Rows are the functions of one instruction set over rows, which softmax, losses, norms
+// and attention use besides [Funcs]. The array that is written may be one that is read.
+// Functions of a matrix take its first element and, in elements, the stride from row to
+// row; the caller sees to it that all of it is memory.
 type Rows struct {
 	SumExp              func(x []float32, shift float32) float64   // of e^(x-shift)
 	ExpScaled           func(y, x []float32, shift, scale float32) // y = e^(x-shift)*scale
@@ -20,22 +20,25 @@ type Rows struct {
 	MulFrom             func(y, a, b []float32, c float32)         // y = a*(b-c)
 	LessExp             func(y, a, b []float32, c float32)         // y = b - e^a*c
 
-	// y = (x-mean-rest)*rstd*gamma + beta. rest is what float32 does not hold of
-	// the mean: it shows where the variance is small. With h = (x-mean)*rstd: dgamma += dy*h, dbeta += dy
-	// and the sums of dy*gamma and dy*gamma*h; dx = (dy*gamma - level - h*slope)*rstd.
+	// Normalize is y = (x-mean-rest)*rstd*gamma + beta. rest is the part of the mean that
+	// float32 does not hold: it matters where the variance is small. With h =
+	// (x-mean)*rstd, NormGradSums is dgamma += dy*h, dbeta += dy, and the sums of dy*gamma
+	// and of dy*gamma*h; NormGrad is dx = (dy*gamma - offset - h*slope)*rstd.
 	Normalize    func(y, x, gamma, beta []float32, mean, rest, rstd float32)
 	NormGradSums func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64)
-	NormGrad     func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32)
+	NormGrad     func(dx, x, dy, gamma []float32, mean, rstd, offset, slope float32)
 
-	Standardize     func(y, x []float32, mean, rest, factor, shift float32)       // y = (x-mean-rest)*factor + shift
-	StandardizeGrad func(dx, x, dy []float32, mean, level, slope, factor float32) // dx = (dy - level - (x-mean)*slope)*factor
+	Standardize     func(y, x []float32, mean, rest, factor, shift float32)        // y = (x-mean-rest)*factor + shift
+	StandardizeGrad func(dx, x, dy []float32, mean, offset, slope, factor float32) // dx = (dy - offset - (x-mean)*slope)*factor
 
-	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements
-	// count; the others up to width, a multiple of 16, become 0. most and
-	// sums get each row's largest scaled score and sum of exponentials. All have
-	// room for a multiple of AttendRows rows, which are overwritten. AttendGrad turns scores p into probabilities
-	// exp(p*scale-lse) and d, the gradient of these, into that of the scores,
-	// p*(d-delta)*scale; stats has each row's lse and delta.
+	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements count; the
+	// others up to width, a multiple of 16, become 0. most and sums get each row's largest
+	// scaled score and sum of exponentials. All have room for a multiple of AttendRows
+	// rows, which are overwritten.
+	//
+	// AttendGrad turns scores p into probabilities exp(p*scale-lse), and d, the gradient of
+	// these, into that of the scores, p*(d-delta)*scale. stats has each row's lse and
+	// delta.
 	Attend     func(s *float32, ld, rows, n, width int, scale float32, most, sums *float32)
 	AttendGrad func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)
 
@@ -69,7 +72,7 @@ func expScaled(y, x []float32, shift, scale float32) {
 	}
 }
 
-// dotFrom adds in four parts so that additions overlap.
+// dotFrom adds in four sums, so that additions overlap.
 func dotFrom(x, y []float32, c float64) float64 {
 	var s [4]float64
 	y = y[:len(x)]
@@ -139,10 +142,10 @@ func normGradSums(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (su
 	return sum, sumh
 }
 
-func normGrad(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
+func normGrad(dx, x, dy, gamma []float32, mean, rstd, offset, slope float32) {
 	dx, dy, gamma = dx[:len(x)], dy[:len(x)], gamma[:len(x)]
 	for i, v := range x {
-		dx[i] = (dy[i]*gamma[i] - level - (v-mean)*rstd*slope) * rstd
+		dx[i] = (dy[i]*gamma[i] - offset - (v-mean)*rstd*slope) * rstd
 	}
 }
 
@@ -153,14 +156,14 @@ func standardize(y, x []float32, mean, rest, factor, shift float32) {
 	}
 }
 
-func standardizeGrad(dx, x, dy []float32, mean, level, slope, factor float32) {
+func standardizeGrad(dx, x, dy []float32, mean, offset, slope, factor float32) {
 	dx, dy = dx[:len(x)], dy[:len(x)]
 	for i, v := range x {
-		dx[i] = (dy[i] - level - (v-mean)*slope) * factor
+		dx[i] = (dy[i] - offset - (v-mean)*slope) * factor
 	}
 }
 
-// row is n elements from row r of a matrix on.
+// row is n elements of row r of a matrix.
 func row(x *float32, stride, r, n int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(x), r*stride*4)), n)
 }

@@ -56,10 +56,10 @@ func normGradSumsOf(f func(dgamma, dbeta, x, dy, gamma *float32, n int, mean, rs
 	}
 }
 
-func normGradOf(f func(dx, x, dy, gamma *float32, n int, mean, rstd, level, slope float32)) func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
-	return func(dx, x, dy, gamma []float32, mean, rstd, level, slope float32) {
+func normGradOf(f func(dx, x, dy, gamma *float32, n int, mean, rstd, offset, slope float32)) func(dx, x, dy, gamma []float32, mean, rstd, offset, slope float32) {
+	return func(dx, x, dy, gamma []float32, mean, rstd, offset, slope float32) {
 		if n := len(x); n > 0 {
-			f(&dx[:n][0], &x[0], &dy[:n][0], &gamma[:n][0], n, mean, rstd, level, slope)
+			f(&dx[:n][0], &x[0], &dy[:n][0], &gamma[:n][0], n, mean, rstd, offset, slope)
 		}
 	}
 }
@@ -72,10 +72,10 @@ func standardizeOf(f func(y, x *float32, n int, mean, rest, factor, shift float3
 	}
 }
 
-func standardizeGradOf(f func(dx, x, dy *float32, n int, mean, level, slope, factor float32)) func(dx, x, dy []float32, mean, level, slope, factor float32) {
-	return func(dx, x, dy []float32, mean, level, slope, factor float32) {
+func standardizeGradOf(f func(dx, x, dy *float32, n int, mean, offset, slope, factor float32)) func(dx, x, dy []float32, mean, offset, slope, factor float32) {
+	return func(dx, x, dy []float32, mean, offset, slope, factor float32) {
 		if n := len(x); n > 0 {
-			f(&dx[:n][0], &x[0], &dy[:n][0], n, mean, level, slope, factor)
+			f(&dx[:n][0], &x[0], &dy[:n][0], n, mean, offset, slope, factor)
 		}
 	}
 }

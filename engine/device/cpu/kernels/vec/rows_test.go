@@ -21,10 +21,10 @@ func TestEveryTableOfRowsIsWhole(t *testing.T) {
 	}
 }
 
-// eachTable runs a check at every level with random sizes.
+// eachTable runs a check with every set with random sizes.
 func eachTable(t *testing.T, check func(t *rapid.T, f *Funcs, rng *rand.Rand, n int)) {
-	for level, f := range tables() {
-		t.Run(level, func(t *testing.T) {
+	for set, f := range tables() {
+		t.Run(set, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 				check(t, f, rng, rapid.IntRange(0, 150).Draw(t, "n"))

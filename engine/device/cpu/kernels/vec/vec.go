@@ -6,9 +6,9 @@ import (
 	"github.com/berth-ml/berth/engine/rng"
 )
 
-// Funcs are the functions of one level. y and the arrays that are read have
-// the same length, any alignment, and may be the very same memory; they must
-// not overlap otherwise.
+// Funcs are the functions of one instruction set. y and the arrays that are read have
+// the same length, any alignment, and may be the very same memory; they must not
+// overlap otherwise.
 type Funcs struct {
 	// y[i] = f(x[i]).
 	Neg, Abs, Square, Sqrt, Rsqrt, Relu, Exp, Log, Tanh, Sigmoid, Silu, GeluTanh, GeluErf func(y, x []float32)
@@ -47,9 +47,8 @@ type Funcs struct {
 	*Narrow
 }
 
-// Drop says which elements dropout keeps: those of whose random word the upper
-// 24 bits are at least Least. Factor is the bits of what they are multiplied
-// with.
+// Drop says which elements dropout keeps: those whose random word has upper 24 bits of
+// at least Least. Factor is the bits of the number that they are multiplied with.
 type Drop struct {
 	Key           rng.Key
 	Step          uint32

@@ -106,7 +106,7 @@ var AVX2 = Funcs{
 	Narrow:  &avx2Narrow,
 }
 
-// Assembly takes addresses and does not check lengths: what follows does.
+// Assembly takes addresses and does not check lengths: the functions here do.
 
 func unary(f func(y, x *float32, n int)) func(y, x []float32) {
 	return func(y, x []float32) {

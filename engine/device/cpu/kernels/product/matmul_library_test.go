@@ -38,7 +38,7 @@ func TestLibraryAgrees(t *testing.T) {
 }
 
 // TestLargeProductsMeetTheLibrary compares products that would take the
-// reference too long, in all layouts and at all levels.
+// reference too long, in all layouts and with all instruction sets.
 func TestLargeProductsMeetTheLibrary(t *testing.T) {
 	for _, s := range [][3]int{{300, 700, 900}, {129, 65, 2000}, {512, 1030, 384}, {31, 3000, 70}} {
 		for _, op := range []ops.MatMul{{}, {TransA: true}, {TransB: true}, {TransA: true, TransB: true}} {
