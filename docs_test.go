@@ -88,6 +88,30 @@ func anchors(t *testing.T, page string) map[string]bool {
 	return names
 }
 
+// goFile is a Go file that a page names in code type, without placeholders.
+var goFile = regexp.MustCompile("`([a-z0-9_./]+\\.go)`")
+
+// TestFilesThatPagesName: Go files that pages name exist, at the path or, for a
+// name alone, anywhere.
+func TestFilesThatPagesName(t *testing.T) {
+	names := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		path = filepath.ToSlash(path)
+		names[path], names[filepath.Base(path)] = true, true
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages(t) {
+		for _, m := range goFile.FindAllStringSubmatch(prose(t, page), -1) {
+			if !names[m[1]] {
+				t.Errorf("%s names %s, which is not there", page, m[1])
+			}
+		}
+	}
+}
+
 var (
 	testCommand = regexp.MustCompile("go test (\\./\\S*) [^`\n]*-(run|bench) ([A-Za-z]\\w*|'\\^Benchmark[^']*')")
 	testName    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
