@@ -121,21 +121,3 @@ func TestRunsWaitForReaders(t *testing.T) {
 		}
 	}
 }
-
-// Evaluating what is not the newest checkpoint says so.
-func TestEvalSaysWhatItSkipped(t *testing.T) {
-	dir := t.TempDir()
-	train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
-	damageStep(t, dir, 2)
-	r := open(t, everything)
-	res, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := res.Weights.Skipped; len(s) != 1 || s[0].ID != 2 || !errors.Is(s[0].Err, checkpoint.ErrDamaged) {
-		t.Errorf("skipped %v", s)
-	}
-	if res.Weights.ID != 1 || res.Weights.Step != 1 {
-		t.Errorf("used %+v", res.Weights)
-	}
-}

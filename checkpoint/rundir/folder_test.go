@@ -1,0 +1,108 @@
+package rundir_test
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+)
+
+// A folder is opened in the mode that fits its contents, or left as it is.
+func TestOpenModes(t *testing.T) {
+	empty := func(string) {}
+	run := func(dir string) { save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32}) }
+	foreign := func(dir string) {
+		if err := os.WriteFile(filepath.Join(dir, rundir.ConfigName), []byte("# my own words\ndata: digits\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		fill func(dir string)
+		mode rundir.Mode
+		want error
+	}{
+		{"begin in an empty folder", empty, rundir.Begin, nil},
+		{"begin over a run", run, rundir.Begin, rundir.ErrHasCheckpoint},
+		{"begin over a config of one's own", foreign, rundir.Begin, rundir.ErrFolder},
+		{"resume nothing", empty, rundir.Resume, rundir.ErrNoCheckpoint},
+		{"resume a run", run, rundir.Resume, nil},
+		{"begin anew over a run", run, rundir.Fresh, nil},
+		{"begin anew over a config of one's own", foreign, rundir.Fresh, rundir.ErrFolder},
+	} {
+		dir := t.TempDir()
+		c.fill(dir)
+		before := files(t, dir)
+		f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: c.mode})
+		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		if err == nil {
+			err = f.Close()
+		} else if !maps.Equal(files(t, dir), before) {
+			t.Errorf("%s: files have changed", c.name)
+		}
+		if c.want == nil && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// A fresh run deletes an earlier one's files when it starts, and not before.
+func TestFreshDeletesAtTheStart(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+	if err := os.WriteFile(filepath.Join(dir, rundir.ReportName), []byte("{}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Fresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Report() == nil {
+		t.Error("the report is gone before the run starts")
+	}
+	if _, _, err := f.Start(configText(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	list, skipped, err := f.DB.List()
+	if err != nil || len(list)+len(skipped) > 0 || f.Report() != nil {
+		t.Errorf("%d checkpoints, report %q, %v", len(list), f.Report(), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, rundir.MetricsName)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Damage that hides a checkpoint is repaired before a run goes on, which is
+// noted. Where no checkpoint is whole, the error says what can be done.
+func TestResumeRepairs(t *testing.T) {
+	dir := t.TempDir()
+	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+	save(t, dir, runstate.Progress{Step: 4, Index: 4 * 32})
+	damage(t, dir, `{"Step":4,`)
+	var said notes
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume, Note: said.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	snap, _, err := f.Newest(t.Context())
+	if err := errors.Join(err, f.Close()); err != nil || snap.Manifest.Step != 3 || len(said) == 0 || !strings.Contains(said[len(said)-1], "was damaged") {
+		t.Errorf("step %d, notes %q, %v", snap.Manifest.Step, said, err)
+	}
+	if err := os.WriteFile(rundir.CheckpointPath(dir), bytes.Repeat([]byte("not a checkpoint"), 1<<10), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume})
+	if !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "trainer checkpoints repair") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package rundir_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+)
+
+func TestCheckOutput(t *testing.T) {
+	dir, run := t.TempDir(), t.TempDir()
+	save(t, run, runstate.Progress{Step: 3, Index: 3 * 32})
+	data := filepath.Join(dir, "data.csv")
+	if err := os.WriteFile(data, []byte("a\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "link.csv")
+	if err := os.Symlink(data, link); err != nil {
+		t.Skip(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "new.csv"):         "",
+		filepath.Join(run, "new.csv"):         "",
+		filepath.Join(dir, "none", "new.csv"): "is no folder; make it first",
+		dir:                                   "name a file in it",
+		data:                                  "is needed; name another file",
+		link:                                  "is needed; name another file",
+		filepath.Join(run, "config.yaml"):     "belongs to the run",
+		filepath.Join(run, "checkpoints.db"):  "belongs to the run",
+		filepath.Join(dir, "checkpoints.db"):  "",
+	} {
+		err := rundir.CheckOutput(path, "", data)
+		if want == "" && err != nil || want != "" && (!errors.Is(err, rundir.ErrOutput) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+}
+
+// On an error the file stays as it was, and nothing is left beside it.
+func TestWriteOutput(t *testing.T) {
+	dir := t.TempDir()
+	path, failure := filepath.Join(dir, "out"), errors.New("no more")
+	for _, c := range []struct {
+		text string
+		err  error
+		want string
+	}{{"one", nil, "one"}, {"two", failure, "one"}, {"three", nil, "three"}} {
+		err := rundir.WriteOutput(path, func(w io.Writer) error {
+			if _, err := io.WriteString(w, c.text); err != nil {
+				return err
+			}
+			return c.err
+		})
+		if got := files(t, dir); !errors.Is(err, c.err) || len(got) != 1 || got["out"] != c.want {
+			t.Errorf("%s: %q, %v", c.text, got, err)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package runstate_test
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+)
+
+// cursor is a place in the data.
+func cursor(epoch, index int) datasets.Cursor { return datasets.Cursor{Epoch: epoch, Index: index} }
+
+func TestAdvance(t *testing.T) {
+	var p runstate.Progress
+	for i, next := range []datasets.Cursor{cursor(0, 32), cursor(0, 64), cursor(1, 0), cursor(1, 32)} {
+		p.Advance(datasets.Batch{At: p.Cursor(), Next: next})
+		if p.Step != i+1 || p.Cursor() != next {
+			t.Errorf("after step %d: %+v", i+1, p)
+		}
+	}
+	if p.Began != 3 || p.LastEpoch() != 1 {
+		t.Errorf("the epoch began at step %d, the last step was of epoch %d", p.Began, p.LastEpoch())
+	}
+	p.Index = 0
+	if p.LastEpoch() != 0 {
+		t.Errorf("at an epoch's end, the last step was of epoch %d", p.LastEpoch())
+	}
+}
+
+func TestResume(t *testing.T) {
+	p := runstate.Progress{Step: 14, Epoch: 1, Index: 4 * 32}
+	if total := p.Resume(3, 10, 32); total != 30 || p.Began != 10 {
+		t.Errorf("%d steps in all, the epoch began at %d", total, p.Began)
+	}
+	p = runstate.Progress{Step: 30, Epoch: 3}
+	if total := p.Resume(2, 10, 32); total != 30 { // the config has fewer epochs now
+		t.Errorf("%d steps in all", total)
+	}
+}
+
+func TestRealign(t *testing.T) {
+	for _, c := range []struct {
+		index, batch, samples int
+		sameData, moves       bool
+	}{
+		{0, 32, 320, false, false},
+		{64, 32, 320, true, false},
+		{64, 16, 320, true, false},
+		{64, 48, 320, true, true},
+		{64, 32, 64, true, true},
+		{64, 32, 320, false, true},
+	} {
+		p := runstate.Progress{Step: 12, Epoch: 1, Index: c.index}
+		if moved := p.Realign(c.sameData, c.batch, c.samples); moved != c.moves || moved && p.Cursor() != cursor(2, 0) {
+			t.Errorf("%+v: moved %v, to %v", c, moved, p.Cursor())
+		}
+	}
+}
+
+// Early stopping counts the epochs since the metric improved by more than
+// min_delta; a value that is not a number never improves.
+func TestEarlyStopping(t *testing.T) {
+	c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: "val_loss", Patience: 2, MinDelta: 0.1}}
+	c.Checkpoint.Best = "val_accuracy"
+	var p runstate.Progress
+	for i, x := range []struct {
+		loss, accuracy float64
+		bad            int
+		best           float64
+	}{{1, 0.5, 0, 0.5}, {0.95, 0.7, 1, 0.7}, {0.5, 0.6, 0, 0.7}, {math.NaN(), 0.7, 1, 0.7}, {0.45, 0.8, 2, 0.8}} {
+		p.Step += 10
+		p.EndEpoch(runstate.Epoch{Epoch: i, Step: p.Step, ValLoss: &x.loss, ValAccuracy: &x.accuracy}, c)
+		if p.Watched.Bad != x.bad || p.Best.Value != x.best || p.StoppedEarly(c.EarlyStopping) != (x.bad >= 2) {
+			t.Errorf("epoch %d: %+v, best %+v", i, p.Watched, p.Best)
+		}
+	}
+	if m := p.Metrics(); m["val_accuracy"] != 0.8 {
+		t.Errorf("metrics now: %v", m)
+	}
+	p.Step++
+	if m := p.Metrics(); m != nil {
+		t.Errorf("metrics of other weights: %v", m)
+	}
+}
+
+// A checkpoint keeps these fields under these names.
+func TestStateFormat(t *testing.T) {
+	const text = `{"Progress":{"Step":14,"Epoch":1,"Index":128,"Lost":3,"Imported":4,` +
+		`"Best":{"Metric":"val_loss","Value":0.5,"Step":10,"Minimize":true},"Watched":{"Metric":"val_loss","Best":0.5,"Bad":1},` +
+		`"Last":{"Epoch":0,"Step":10,"TrainLoss":0.6,"ValLoss":0.5,"SamplesPerS":9,"Time":7}},"Data":{"Classes":3}}`
+	st, err := runstate.Of(&checkpoint.Manifest{Extra: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss, train := 0.5, 0.6
+	want := runstate.Progress{
+		Step: 14, Epoch: 1, Index: 128, Lost: 3, Imported: 4,
+		Best:    checkpoint.Best{Metric: "val_loss", Value: 0.5, Step: 10, Minimize: true},
+		Watched: runstate.Watched{Metric: "val_loss", Best: &loss, Bad: 1},
+		Last:    runstate.Epoch{Step: 10, TrainLoss: &train, ValLoss: &loss, SamplesPerS: 9, Time: 7},
+	}
+	if !reflect.DeepEqual(st.Progress, want) || st.Data.Classes != 3 {
+		t.Errorf("got %+v", st)
+	}
+	again, err := json.Marshal(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	twice, err := runstate.Of(&checkpoint.Manifest{Extra: again})
+	if err != nil || !reflect.DeepEqual(twice, st) {
+		t.Errorf("written and read: %+v, %v", twice, err)
+	}
+}

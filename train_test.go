@@ -1,0 +1,315 @@
+package berth_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+)
+
+func TestOptionsAreChecked(t *testing.T) {
+	r := open(t, everything)
+	for _, o := range []berth.TrainOptions{
+		{},
+		{Dir: "x", MaxSteps: -3},
+		{Dir: "x", MaxTime: -1},
+		{Dir: "x", Resume: true, Fresh: true},
+		{Dir: "x", Resume: true, Init: "w"},
+	} {
+		if _, err := r.Train(t.Context(), o); !errors.Is(err, berth.ErrOptions) {
+			t.Errorf("%+v: got %v", o, err)
+		}
+	}
+}
+
+func TestStoppedByItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := open(t, everything)
+	o := &berth.Observer{Step: func(berth.Step) { cancel() }}
+	rep, err := r.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), Observer: o})
+	if !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.Canceled) || rep == nil {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelStopsAfterTheStepAndSaves(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	o := berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Step: func(s berth.Step) {
+		if s.Step == 7 {
+			cancel()
+		}
+	}}}
+	rep, err := open(t, everything).Train(ctx, o)
+	if !errors.Is(err, berth.ErrStopped) || rep == nil || rep.Steps != 7 {
+		t.Fatalf("got %v and report %+v, want ErrStopped after 7 steps", err, rep)
+	}
+	got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true})
+	want := train(t, open(t, everything), berth.TrainOptions{})
+	if got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("other weights after a stop")
+	}
+}
+
+// What ends a run before its first step is no mistake in its data, and the run
+// is stopped like any other.
+func TestStoppedBeforeTheFirstStep(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := filepath.Join(t.TempDir(), "data.csv")
+	if err := os.WriteFile(path, []byte("a,kind\n1,x\n2,y\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("test.yaml", []byte("data: {source: csv, path: "+path+", label: kind}\nmodel: {preset: mlp, hidden: [8]}\n"), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := berth.Open(over, c); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
+		t.Errorf("while reading the data: %v", err)
+	}
+	dir := t.TempDir()
+	want := train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	late := berth.TrainOptions{Dir: dir, Resume: true, MaxTime: time.Hour, Began: time.Now().Add(-2 * time.Hour)}
+	for name, try := range map[string]func() (*berth.Report, error){
+		"context": func() (*berth.Report, error) {
+			return open(t, everything).Train(over, berth.TrainOptions{Dir: dir, Resume: true})
+		},
+		"time": func() (*berth.Report, error) { return open(t, everything).Train(t.Context(), late) },
+	} {
+		rep, err := try()
+		if rep != nil || !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "before the first step") {
+			t.Errorf("%s: got %v, report %v", name, err, rep)
+		}
+	}
+	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("the run is not what it was")
+	}
+}
+
+func TestEarlyStoppingSurvivesAResume(t *testing.T) {
+	set := []string{"early_stopping.metric=val_loss", "early_stopping.patience=2", "early_stopping.min_delta=100", "train.epochs=9"}
+	want := train(t, open(t, everything, set...), berth.TrainOptions{})
+	if want.Epochs != 3 {
+		t.Errorf("stopped after %d epochs, want 3: one that counts and two without improvement", want.Epochs)
+	}
+	dir := t.TempDir()
+	train(t, open(t, everything, set...), berth.TrainOptions{Dir: dir, MaxSteps: 25})
+	for range 2 { // the second finds the run stopped
+		got := train(t, open(t, everything, set...), berth.TrainOptions{Dir: dir, Resume: true})
+		if got.Steps != want.Steps || got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("resumed: %d steps, want %d, or other weights", got.Steps, want.Steps)
+		}
+	}
+}
+
+func TestLossThatIsNotFiniteNamesStepLayerAndCheckpoint(t *testing.T) {
+	for _, devices := range []string{"cpu:1", "cpu:2"} {
+		r := open(t, everything, "devices="+devices, "optimizer.lr=1e30", "schedule=constant", "checkpoint.every=1")
+		_, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if !errors.Is(err, berth.ErrNonFinite) {
+			t.Fatalf("got %v, want ErrNonFinite", err)
+		}
+		for _, part := range []string{"step 2", "first in layer", "the last good checkpoint is of step 1"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q lacks %q", devices, err, part)
+			}
+		}
+	}
+}
+
+func TestAFreshRunThatCannotStartDeletesNothing(t *testing.T) {
+	dir := t.TempDir()
+	want := train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	_, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: dir, Fresh: true, Init: "nosuch.safetensors"})
+	if !errors.Is(err, berth.ErrInit) {
+		t.Fatalf("got %v, want ErrInit", err)
+	}
+	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("the earlier run is gone")
+	}
+}
+
+// A fresh run holds the folder from the moment it has claimed it: nobody else
+// gets at the checkpoints that it deletes, nor at those that it begins.
+func TestAFreshRunLetsNobodyIn(t *testing.T) {
+	dir := t.TempDir()
+	path := rundir.CheckpointPath(dir)
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	for range 10 {
+		var began atomic.Bool
+		var all sync.WaitGroup
+		all.Go(func() {
+			for {
+				if _, err := os.Stat(path + ".pid"); err == nil || began.Load() {
+					break
+				}
+			}
+			for !began.Load() {
+				db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+				if err == nil {
+					t.Error("another got the checkpoints of a run that begins anew")
+					err = db.Close()
+				}
+				if err != nil && !errors.Is(err, checkpoint.ErrHeld) && !errors.Is(err, checkpoint.ErrNotFound) {
+					t.Error(err)
+				}
+			}
+		})
+		o := berth.TrainOptions{Dir: dir, Fresh: true, MaxSteps: 1, Observer: &berth.Observer{Started: func(berth.Start) { began.Store(true) }}}
+		_, err := open(t, everything).Train(t.Context(), o)
+		began.Store(true)
+		all.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestRunFolderThatHoldsACheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	if _, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: dir}); !errors.Is(err, berth.ErrHasCheckpoint) {
+		t.Errorf("got %v, want ErrHasCheckpoint", err)
+	}
+	changed := open(t, everything, "optimizer.lr=0.5")
+	if _, err := changed.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true}); !errors.Is(err, berth.ErrChanged) {
+		t.Errorf("got %v, want ErrChanged", err)
+	}
+	if rep := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Fresh: true, MaxSteps: 2}); rep.Steps != 2 {
+		t.Errorf("a fresh run took %d steps, want 2", rep.Steps)
+	}
+	if _, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Resume: true}); !errors.Is(err, berth.ErrNoCheckpoint) {
+		t.Errorf("got %v, want ErrNoCheckpoint", err)
+	}
+}
+
+// A resume never leaves less than a whole config.yaml: it writes another file
+// and renames it.
+func TestConfigIsReplacedWhole(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	path, other := filepath.Join(dir, "config.yaml"), filepath.Join(dir, "other.yaml")
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, changed := range []bool{false, true} {
+		set := "checkpoint.keep.last=3"
+		if changed {
+			set = "checkpoint.keep.last=5"
+		}
+		train(t, open(t, everything, set), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 2})
+		now, err := os.ReadFile(path)
+		old, err2 := os.ReadFile(other)
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(old, before) || bytes.Equal(now, before) == changed {
+			t.Errorf("changed %v: the file's earlier contents are now %d bytes of %d", changed, len(old), len(before))
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "*.new")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// Early stopping is told after the line of its epoch, and once.
+func TestEarlyStoppingIsToldAfterItsEpoch(t *testing.T) {
+	set := []string{"early_stopping.metric=val_loss", "early_stopping.patience=1", "early_stopping.min_delta=100", "train.epochs=9"}
+	var told []string
+	train(t, open(t, everything, set...), berth.TrainOptions{Observer: &berth.Observer{
+		Epoch: func(e berth.Epoch) { told = append(told, fmt.Sprint("epoch ", e.Epoch)) },
+		Note:  func(text string) { told = append(told, text) },
+	}})
+	want := []string{"epoch 0", "epoch 1", "early stopping: val_loss has not improved for 1 epochs"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// A run says that it has fewer stages than asked for.
+func TestFewerStagesAreSaid(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8, 8]}\ntrain: {batch: 32}\n"
+	for _, c := range []struct{ set, want string }{
+		{"partition.stages=9", "asked for 9 stages, the model has 3 blocks: 3 stages are used"},
+		{"devices=cpu:4", "there are 4 devices, the model has 3 blocks: 3 stages are used"},
+		{"partition.stages=3", ""},
+	} {
+		said := ""
+		train(t, open(t, text, c.set), berth.TrainOptions{MaxSteps: 1, Observer: &berth.Observer{Note: func(s string) { said += s }}})
+		if said != c.want {
+			t.Errorf("%s: %q, want %q", c.set, said, c.want)
+		}
+	}
+}
+
+// A run folder's config finds its data from any working directory. The path is
+// no part of the run's identity: both spellings resume, and so does a folder
+// that has the path as it was given.
+func TestPathsOfARunFolderAreAbsolute(t *testing.T) {
+	home := t.TempDir()
+	rows := "a,b,kind\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("%d,%d,%s\n", i, i*7%13, []string{"low", "high"}[i/30])
+	}
+	if err := os.WriteFile(filepath.Join(home, "data.csv"), []byte(rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const text = "data: {source: csv, path: data.csv, label: kind}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 2, batch: 8}\n"
+	dir := filepath.Join(home, "run")
+	t.Chdir(home)
+	train(t, open(t, text), berth.TrainOptions{Dir: dir, MaxSteps: 2})
+	config := filepath.Join(dir, "config.yaml")
+	was, err := os.ReadFile(config)
+	if err != nil || !bytes.Contains(was, []byte("path: "+filepath.Join(home, "data.csv"))) {
+		t.Fatalf("%v:\n%s", err, was)
+	}
+	resume := func(text string, steps int) {
+		t.Helper()
+		said := ""
+		o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: steps, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}}
+		if rep := train(t, open(t, text), o); rep.Steps != steps || strings.Contains(said, "although") {
+			t.Errorf("%d steps: %s", rep.Steps, said)
+		}
+	}
+	t.Chdir(t.TempDir())
+	resume(string(was), 3)
+	c, err := configs.Load(config, configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Eval(t.Context())
+	if err := errors.Join(err, m.Close()); err != nil {
+		t.Error(err)
+	}
+	t.Chdir(home)
+	resume(text, 4)
+	before := bytes.Replace(was, []byte(filepath.Join(home, "data.csv")), []byte("data.csv"), 1)
+	if err := os.WriteFile(config, before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	resume(string(before), 5)
+	if now, err := os.ReadFile(config); err != nil || !bytes.Equal(now, was) {
+		t.Errorf("%v, the config is now:\n%s", err, now)
+	}
+}

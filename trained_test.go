@@ -1,0 +1,225 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
+)
+
+func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	rep := train(t, open(t, everything), berth.TrainOptions{Dir: dir})
+	r := open(t, everything, "devices=cpu:2")
+	res, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Loss != *rep.Final.ValLoss || *res.Accuracy != *rep.Final.ValAccuracy {
+		t.Errorf("eval gives %v, %v, training had %v, %v", res.Loss, *res.Accuracy, *rep.Final.ValLoss, *rep.Final.ValAccuracy)
+	}
+	n := 0
+	_, err = r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
+		if p.Index != n || p.Class == nil || len(p.Values) != 10 {
+			return fmt.Errorf("prediction %d is %+v", n, p)
+		}
+		var sum float64
+		for _, v := range p.Values {
+			sum += float64(v)
+		}
+		if math.Abs(sum-1) > 1e-5 {
+			return fmt.Errorf("probabilities of sample %d sum to %v", n, sum)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != res.Samples {
+		t.Errorf("%d predictions of %d, %v", n, res.Samples, err)
+	}
+}
+
+func TestEvalMayBeCancelledAtAnyTime(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	r := open(t, everything, "devices=cpu:2")
+	for i := range 40 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+		_, err := r.Eval(ctx, berth.Weights{Dir: dir})
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPredictNeedsNoTrainingData(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "train.csv")
+	file := filepath.Join(t.TempDir(), "new.csv")
+	rows := "a,b,kind\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("%d,%d,%s\n", i, i*7%13, []string{"low", "high"}[i/30])
+	}
+	for path, text := range map[string]string{data: rows, file: "a,b\n3,4\n55,4\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "data: {source: csv, path: " + data + ", label: kind, standardize: true}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 20, batch: 8}\noptimizer: {name: adam, lr: 0.05}\n"
+	dir := t.TempDir()
+	train(t, open(t, text), berth.TrainOptions{Dir: dir})
+	if err := os.Remove(data); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := berth.Weights{Dir: dir}
+	r, err := berth.OpenTrained(t.Context(), c, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var labels []string
+	_, err = r.Predict(t.Context(), file, func(p berth.Prediction) error {
+		labels = append(labels, p.Label)
+		return nil
+	})
+	if err := errors.Join(err, r.Close()); err != nil || !slices.Equal(labels, []string{"low", "high"}) {
+		t.Errorf("got %v, %v", labels, err)
+	}
+}
+
+// Evaluating what is not the newest checkpoint says so.
+func TestEvalSaysWhatItSkipped(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "checkpoint.every=1"), berth.TrainOptions{Dir: dir, MaxSteps: 2})
+	damageStep(t, dir, 2)
+	r := open(t, everything)
+	res, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := res.Weights.Skipped; len(s) != 1 || s[0].ID != 2 || !errors.Is(s[0].Err, checkpoint.ErrDamaged) {
+		t.Errorf("skipped %v", s)
+	}
+	if res.Weights.ID != 1 || res.Weights.Step != 1 {
+		t.Errorf("used %+v", res.Weights)
+	}
+}
+
+// A model with room for more classes than the data has answers for all of them.
+func TestPredictGivesEveryProbability(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8], outputs: 13}\ntrain: {batch: 32}\n"
+	dir := t.TempDir()
+	r := open(t, text)
+	train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	_, err := r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
+		var sum float32
+		for _, v := range p.Values {
+			sum += v
+		}
+		if len(p.Values) != 13 || sum < 0.999 || sum > 1.001 {
+			return fmt.Errorf("%d values with sum %v", len(p.Values), sum)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A trained model is opened to be used: it says which checkpoint it has, and is
+// refused once it is closed.
+func TestTrained(t *testing.T) {
+	dir := t.TempDir()
+	rep := train(t, open(t, everything, "checkpoint.keep.last=9"), berth.TrainOptions{Dir: dir})
+	c, err := configs.Parse("test.yaml", []byte(everything), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		w    berth.Weights
+		want berth.Used
+	}{
+		{berth.Weights{Dir: dir}, berth.Used{ID: 3, Step: 33}},
+		{berth.Weights{Dir: dir, ID: 1}, berth.Used{ID: 1, Step: 11}},
+		{berth.Weights{Dir: dir, Best: true}, berth.Used{}},
+	} {
+		m, err := berth.OpenTrained(t.Context(), c, x.w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := m.Eval(t.Context())
+		n := 0
+		used, err2 := m.Predict(t.Context(), "", func(berth.Prediction) error { n++; return nil })
+		if err := errors.Join(err, err2, m.Close()); err != nil {
+			t.Fatal(err)
+		}
+		got := res.Weights
+		if got.ID != used.ID || got.ID != m.Used().ID || n != res.Samples {
+			t.Errorf("%+v: eval used %+v, predict %+v on %d samples", x.w, got, used, n)
+		}
+		if got.BestID == 0 || got.Best != (got.ID == got.BestID) || x.w.Best && !got.Best {
+			t.Errorf("%+v: used %+v", x.w, got)
+		}
+		if x.want.ID != 0 && (got.ID != x.want.ID || got.Step != x.want.Step) {
+			t.Errorf("%+v: used %+v", x.w, got)
+		}
+		if got.ID == 3 && res.Loss != *rep.Final.ValLoss {
+			t.Errorf("loss %v, in training %v", res.Loss, *rep.Final.ValLoss)
+		}
+		if _, err := m.Eval(t.Context()); !errors.Is(err, berth.ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+	if _, ok := any(&berth.Trained{}).(interface {
+		Train(context.Context, berth.TrainOptions) (*berth.Report, error)
+	}); ok {
+		t.Error("a trained model can be trained, without data")
+	}
+}
+
+// Without a checkpoint, weights of a file are used with the config's data.
+func TestTrainedOfAFile(t *testing.T) {
+	dir := t.TempDir()
+	rep := train(t, open(t, everything), berth.TrainOptions{Dir: dir})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := db.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := errors.Join(db.Export(list[len(list)-1].ID, file, "parameter", "statistic"), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := configs.Parse("test.yaml", []byte(everything), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{t.TempDir(), dir} {
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: folder, Init: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := m.Eval(t.Context())
+		if err := errors.Join(err, m.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if u := res.Weights; res.Loss != *rep.Final.ValLoss || u.File != file || u.ID != 0 {
+			t.Errorf("loss %v of %+v, in training %v", res.Loss, u, *rep.Final.ValLoss)
+		}
+	}
+}
