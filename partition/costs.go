@@ -57,7 +57,7 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
 		for _, n := range s.nodes[phase] {
 			f.flops += n.Cost().Flops
-			if n.Again {
+			if n.Recomputed {
 				f.recomputed += n.Cost().Flops
 			}
 		}

@@ -67,7 +67,7 @@ func TestRecomputeSpares(t *testing.T) {
 		p := mustCut(t, g, PlanOptions{Devices: specs(1, 0), Recompute: r})
 		seen := map[*graph.Node]bool{}
 		for _, n := range p.Graph.Nodes {
-			if !n.Again {
+			if !n.Recomputed {
 				continue
 			}
 			if slices.Contains(never, n.Op.Kind()) || n.Layer.Block == "head" && r == RecomputeBlock {

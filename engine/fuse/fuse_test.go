@@ -254,23 +254,23 @@ func reads(c *fuse.Cluster, i int) []*graph.Value {
 	return c.Nodes[i].In
 }
 
-// What is computed again is so in order not to be kept from the forward pass
-// on: it stays apart from that.
-func TestAgainStaysApart(t *testing.T) {
+// Recomputed nodes stay apart from the forward pass: fused with it, their values
+// would be kept from there on.
+func TestRecomputedStaysApart(t *testing.T) {
 	m := shape.F32(4, 8)
-	for _, again := range []bool{false, true} {
+	for _, recomputed := range []bool{false, true} {
 		g := build(t, func(b *graph.Builder) []*graph.Value {
 			x := ops.Tanh(b, b.Input("x", m))
 			defer b.InPhase(graph.Backward)()
 			return []*graph.Value{ops.Neg(b, ops.Exp(b, x))}
 		})
-		g.Nodes[1].Again = again
+		g.Nodes[1].Recomputed = recomputed
 		want := 1
-		if again {
+		if recomputed {
 			want = 2
 		}
 		if c := fuse.Cut(g, nil); c.Kernels() != want {
-			t.Errorf("again %v: %d kernels, want %d\n%s", again, c.Kernels(), want, text(c))
+			t.Errorf("recomputed %v: %d kernels, want %d\n%s", recomputed, c.Kernels(), want, text(c))
 		}
 	}
 }

@@ -25,7 +25,7 @@ func (c *cutter) refusal(a, b *group) string {
 		return b.head.node.Op.Kind() + " " + b.head.rule.why
 	case b.head != nil && a.head != nil:
 		return fmt.Sprintf("%s and %s both make tiles of their own", a.head.node.Op.Kind(), b.head.node.Op.Kind())
-	case a.items[0].node.Phase == graph.Forward && slices.ContainsFunc(b.items, func(it *item) bool { return it.node.Again }):
+	case a.items[0].node.Phase == graph.Forward && slices.ContainsFunc(b.items, func(it *item) bool { return it.node.Recomputed }):
 		return "it is recomputed so that it need not be kept"
 	case !fits:
 		return fmt.Sprintf("%v do not go with %v", a.frame, b.frame)

@@ -16,11 +16,11 @@ var ErrShape = errors.New("shapes do not fit")
 type Builder struct {
 	g            *Graph
 	microbatches int
-	phase        Phase
-	layer        *Layer
-	of           *Node
-	used         map[string]int
-	err          error
+	phase        Phase          // of nodes to come
+	layer        *Layer         // of nodes to come; nil outside a layer
+	of           *Node          // the node that nodes to come differentiate
+	used         map[string]int // how often each name was asked for
+	err          error          // the first error
 }
 
 // NewBuilder starts a graph for a step of that many microbatches (at least 1).
@@ -28,14 +28,14 @@ func NewBuilder(name string, microbatches int) *Builder {
 	return &Builder{g: &Graph{Name: name}, microbatches: max(1, microbatches), used: map[string]int{}}
 }
 
-// Microbatches is how many the step has.
+// Microbatches is the number of microbatches of a step.
 func (b *Builder) Microbatches() int { return b.microbatches }
 
 // Err is the first error.
 func (b *Builder) Err() error { return b.err }
 
-// Fail records an error, in the current layer's name and at its config line,
-// unless one was recorded before.
+// Fail records an error, with the current layer and its config line, unless an
+// error was recorded before.
 func (b *Builder) Fail(err error) {
 	if b.err != nil || err == nil {
 		return
@@ -50,14 +50,15 @@ func (b *Builder) Fail(err error) {
 	}
 }
 
-// In sets the layer of what is appended until the returned function is called.
+// In sets the layer of the nodes and variables appended until the returned
+// function is called.
 func (b *Builder) In(l *Layer) (restore func()) {
 	old := b.layer
 	b.layer = l
 	return func() { b.layer = old }
 }
 
-// InPhase sets the phase of what is appended until the returned function is
+// InPhase sets the phase of the nodes appended until the returned function is
 // called.
 func (b *Builder) InPhase(p Phase) (restore func()) {
 	old := b.phase
@@ -84,8 +85,8 @@ func (b *Builder) MicrobatchConstant(name string, m shape.Meta) *Value {
 	return v
 }
 
-// Var declares a variable. Its name must be unique; tags are what parameter
-// groups select by.
+// Var declares a variable. Its name must be unique. Parameter groups select by
+// tags.
 func (b *Builder) Var(name string, m shape.Meta, role Role, init Init, tags ...string) *Value {
 	if b.used[name] > 0 {
 		b.Fail(fmt.Errorf("variable %q is declared twice", name))
@@ -115,7 +116,8 @@ func (b *Builder) Apply(op Op, in ...*Value) []*Value {
 	return n.Out
 }
 
-// One is Apply for ops with one output, or where only the first matters.
+// One is Apply for ops with one output, or of whose outputs only the first is
+// needed.
 func (b *Builder) One(op Op, in ...*Value) *Value { return b.Apply(op, in...)[0] }
 
 // Assign makes a variable take a value when the step ends.
@@ -130,8 +132,8 @@ func (b *Builder) Assign(variable, v *Value) {
 	b.g.Assigns = append(b.g.Assigns, Assign{variable, v})
 }
 
-// Accumulate returns what the Update phase reads as the sum of part over the
-// step's microbatches; part itself where there is only one.
+// Accumulate is the sum of part over the step's microbatches, for the Update phase
+// to read. With one microbatch it is part itself.
 func (b *Builder) Accumulate(part *Value, add Op) *Value {
 	if b.microbatches == 1 || b.err != nil {
 		return part
@@ -142,7 +144,7 @@ func (b *Builder) Accumulate(part *Value, add Op) *Value {
 	return sum
 }
 
-// Output names what a caller may fetch.
+// Output names a value that a caller may fetch.
 func (b *Builder) Output(name string, v *Value) {
 	if b.err != nil {
 		return
@@ -154,7 +156,8 @@ func (b *Builder) Output(name string, v *Value) {
 	b.g.Outputs = append(b.g.Outputs, v)
 }
 
-// Graph ends building: the graph without unused nodes, or the first error.
+// Graph ends building. It returns the graph without unused nodes, or the first
+// error.
 func (b *Builder) Graph() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err
@@ -162,6 +165,7 @@ func (b *Builder) Graph() (*Graph, error) {
 	return Prune(b.g), nil
 }
 
+// infer is the metadata of an op's outputs.
 func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 	for i, v := range in {
 		if v == nil {
@@ -183,8 +187,8 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 	return out, nil
 }
 
-// shapeError is a metadata rule's error. In a layer it reads as the rule words
-// it, since the layer says what was asked for; outside one the op does.
+// shapeError is a metadata rule's error. In a layer it reads as the rule words it,
+// since the layer is named; outside a layer it names the op.
 func (b *Builder) shapeError(op Op, err error) error {
 	if b.layer == nil {
 		err = fmt.Errorf("%s: %w", op.Kind(), err)
@@ -198,8 +202,8 @@ type ruleError struct{ error }
 // Unwrap makes it ErrShape as well as what it wraps.
 func (e ruleError) Unwrap() []error { return []error{ErrShape, e.error} }
 
-// broken stands in for the outputs of a node that could not be appended; the
-// most outputs that any op has is eight.
+// broken stands in for the outputs of a node that could not be appended. No op has
+// more than eight outputs.
 func (b *Builder) broken(op Op) []*Value {
 	vs := make([]*Value, 8)
 	for i := range vs {
@@ -208,12 +212,14 @@ func (b *Builder) broken(op Op) []*Value {
 	return vs
 }
 
+// value appends a value of a name like that, made unique.
 func (b *Builder) value(name string, m shape.Meta) *Value {
 	v := &Value{ID: len(b.g.Values), Name: b.unique(name), Meta: m}
 	b.g.Values = append(b.g.Values, v)
 	return v
 }
 
+// unique is the name, with a number behind it if it is taken.
 func (b *Builder) unique(name string) string {
 	b.used[name]++
 	if k := b.used[name]; k > 1 {
@@ -222,6 +228,7 @@ func (b *Builder) unique(name string) string {
 	return name
 }
 
+// outName is the name of output i of an op: "fc.matmul", "backward/fc.matmul:1".
 func (b *Builder) outName(op Op, i int) string {
 	name := op.Kind()
 	if b.layer != nil {

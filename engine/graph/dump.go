@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Text lists the graph for reading: inputs, variables, one line per node in
-// order, grouped by phase, then sums, assignments and outputs.
+// Text lists the graph for people: inputs, variables, one line per node in order
+// and by phase, then sums, assignments and outputs.
 func (g *Graph) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "graph %s: %d nodes\n", g.Name, len(g.Nodes))
@@ -83,10 +83,10 @@ func (g *Graph) DOT() string {
 	return b.String()
 }
 
-// drawing is the text of a DOT graph and where in it each value comes from.
+// drawing is the text of a DOT graph.
 type drawing struct {
 	b  *strings.Builder
-	at map[*Value]string
+	at map[*Value]string // the box or ellipse from which each value comes
 }
 
 // leaf draws a value that no node produces, once.
@@ -100,6 +100,7 @@ func (d drawing) leaf(v *Value, colour string) string {
 	return id
 }
 
+// node draws a box, with edges from its inputs.
 func (d drawing) node(i int, n *Node) {
 	id := fmt.Sprintf("n%d", i)
 	label := n.Op.Kind()
@@ -115,8 +116,8 @@ func (d drawing) node(i int, n *Node) {
 	}
 }
 
-// edge joins a value's origin to a node. What was not declared, as the sums
-// that a part of a graph reads, is drawn as it is met.
+// edge joins a value's origin to a node. Values that were not declared, such as
+// the sums that a segment reads, are drawn when they are met.
 func (d drawing) edge(v *Value, to, style string) {
 	from := d.leaf(v, "lightgrey")
 	fmt.Fprintf(d.b, "  %s -> %s [label=%q%s];\n", from, to, v.Meta.String(), style)

@@ -2,15 +2,15 @@ package graph
 
 import "fmt"
 
-// Gradients appends the backward pass of loss, seeded with the value seed of
-// the same shape, and returns for each variable in wrt the contributions to
-// its gradient: one per use, in graph order. They are kept apart so that a
-// variable that is used in two places (tied weights) is summed in the same
-// order however the graph is cut into stages. add is the op that adds two
-// gradients of an intermediate value.
+// Gradients appends the backward pass of loss. seed is the gradient of loss, of
+// the same shape. For each variable in wrt it returns the parts of the gradient:
+// one per use, in graph order. The parts stay apart so that those of a variable
+// with two uses (tied weights) are summed in the same order however the graph is
+// cut into stages. add is the op that adds two gradients of an intermediate
+// value.
 //
 // This is reverse-mode accumulation (Griewank and Walther, "Evaluating
-// Derivatives", 2008, §3.2): nodes are visited last to first.
+// Derivatives", 2008, §3.2): it visits nodes last to first.
 func (b *Builder) Gradients(loss, seed *Value, wrt []*Value, add Op) map[*Value][]*Value {
 	grads := map[*Value][]*Value{}
 	if b.err != nil {
@@ -26,15 +26,15 @@ func (b *Builder) Gradients(loss, seed *Value, wrt []*Value, add Op) map[*Value]
 	for _, v := range wrt {
 		p := parts[v]
 		for l, r := 0, len(p)-1; l < r; l, r = l+1, r-1 {
-			p[l], p[r] = p[r], p[l] // nodes were visited last to first
+			p[l], p[r] = p[r], p[l] // from last to first into graph order
 		}
 		grads[v] = p
 	}
 	return grads
 }
 
-// differentiate asks n's op for the gradient of its inputs, and files what
-// comes back under each input that needs one.
+// differentiate asks n's op for the gradients of its inputs, and adds each to the
+// parts of an input that needs it.
 func (b *Builder) differentiate(n *Node, needed map[*Value]bool, parts map[*Value][]*Value, add Op) {
 	defer b.In(n.Layer)()
 	old := b.of
@@ -78,7 +78,7 @@ func (b *Builder) total(parts []*Value, add Op) *Value {
 	return sum
 }
 
-// dependsOn marks the values that some root reaches.
+// dependsOn marks the roots and all values computed from them.
 func dependsOn(nodes []*Node, roots []*Value) map[*Value]bool {
 	m := map[*Value]bool{}
 	for _, r := range roots {

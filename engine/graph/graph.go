@@ -22,7 +22,7 @@ var phaseNames = [...]string{"forward", "backward", "update"}
 // String is the phase's name in lower case.
 func (p Phase) String() string { return phaseNames[p] }
 
-// Pos is where in a config file something was asked for.
+// Pos is a line of a config file.
 type Pos struct {
 	File string
 	Line int
@@ -42,7 +42,7 @@ type Layer struct {
 	Index int    // position in the model, from 0
 	Type  string // "dense"
 	Name  string // "fc2"; unique in the model, and the prefix of its variables
-	Block string // name of the top-level layer it stands in: the unit of partitioning
+	Block string // name of the top-level layer that it is in: the unit of partitioning
 	Pos   Pos
 }
 
@@ -51,7 +51,7 @@ func (l *Layer) String() string {
 	return fmt.Sprintf("layer %d (%s %q)", l.Index, l.Type, l.Name)
 }
 
-// Kind says where a value comes from.
+// Kind is the origin of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -59,11 +59,11 @@ const (
 	Computed Kind = iota // produced by a node
 	Input                // fed: the batch, and constants of a microbatch
 	Variable             // lives on a device from step to step
-	Summed               // the sum over a step's microbatches of another value, see Accum
+	Summed               // the sum of another value over a step's microbatches: see Accum
 )
 
-// Role says what a variable is for. It decides where it is counted, saved and
-// hashed.
+// Role is the purpose of a variable. It decides how the variable is counted, and
+// whether it is saved and hashed.
 type Role uint8
 
 // The roles of variables.
@@ -73,7 +73,7 @@ const (
 	Statistic        // batchnorm's running averages; saved, hashed, exported
 	OptState         // momentum and the like; saved
 	Counter          // the step; saved
-	Metric           // rings and sums that leave at an epoch's end; saved, so that a resume mid-epoch keeps them
+	Metric           // rings and sums that are read at an epoch's end; saved, so that a resume within an epoch keeps them
 )
 
 var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric"}
@@ -81,29 +81,32 @@ var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "co
 // String is the role in words.
 func (r Role) String() string { return roleNames[r] }
 
-// Value is a tensor of the graph: its metadata and where it comes from. Values
-// are immutable once the graph is built.
+// Value is a tensor of the graph: its metadata and its origin. Values are
+// immutable once the graph is built.
 type Value struct {
 	ID   int    // index in Graph.Values
 	Name string // unique in the graph; the same for every microbatch size
 	Meta shape.Meta
 	Kind Kind
 	Node *Node // the producer of a Computed value
-	Out  int   // which of its outputs
+	Out  int   // its number among the producer's outputs
+
+	// For inputs only: it is a constant of the microbatch, resident for the whole
+	// run.
+	PerMicrobatch bool
 
 	// For variables only.
-	Role          Role
-	Init          Init     // first contents
-	Layer         *Layer   // the layer it belongs to; nil for counters and metrics
-	Tags          []string // "weight", "bias", "norm", "embedding": what parameter groups select by
-	PerMicrobatch bool     // for inputs: a constant of the microbatch, resident for the whole run
+	Role  Role
+	Init  Init     // first contents
+	Layer *Layer   // nil for counters and metrics
+	Tags  []string // by which parameter groups select: "weight", "bias", "norm", "embedding"
 }
 
 // String is "name f32[2,3]".
 func (v *Value) String() string { return v.Name + " " + v.Meta.String() }
 
-// Init is how a variable is filled before its first copy-in. Random fills draw
-// from the run's seed and the variable's name.
+// Init is the first contents of a variable. Random fills depend on the run's seed
+// and the variable's name.
 type Init struct {
 	Kind InitKind
 	A    float64 // Constant: the value; Uniform: the bound a of [-a,a); Normal: the standard deviation
@@ -120,7 +123,7 @@ const (
 	Normal
 )
 
-// Cost is what one application of an op takes.
+// Cost is the work of one application of an op.
 type Cost struct {
 	Flops int64 // arithmetic operations, a multiply-add counted as two
 	Bytes int64 // bytes read and written, each tensor once
@@ -132,12 +135,13 @@ type Cost struct {
 type Op interface {
 	// Kind names the operation, "matmul". Devices look kernels up by it.
 	Kind() string
-	// Infer is the metadata rule: outputs from inputs, or an error in the
-	// words of whoever passed the inputs. It does not see names or lines.
+	// Infer is the metadata rule: the outputs' metadata from the inputs', or an
+	// error in the words of the layer's author. It sees no names or lines.
 	Infer(in []shape.Meta) ([]shape.Meta, error)
-	// Grad appends what computes the gradient of n's inputs given those of its
-	// outputs (dy[i] is nil where nothing flows), and returns one value per
-	// input, nil where none flows. Unused results are pruned later.
+	// Grad appends the nodes that compute the gradients of n's inputs from dy,
+	// those of its outputs; dy[i] is nil if output i has none. It returns one
+	// gradient per input, nil if the input has none. Unused nodes are pruned
+	// later.
 	Grad(b *Builder, n *Node, dy []*Value) []*Value
 	// Cost counts arithmetic and memory traffic.
 	Cost(in, out []shape.Meta) Cost
@@ -151,7 +155,7 @@ type Aliaser interface {
 	Alias() []int
 }
 
-// OpString is an op with its attributes, "matmul{TransA:false TransB:true BF16:false}".
+// OpString is the text of an op with its attributes, "matmul{TransA:false TransB:true BF16:false}".
 func OpString(op Op) string { return fmt.Sprintf("%s%+v", op.Kind(), op) }
 
 // Node is one application of an op.
@@ -161,9 +165,10 @@ type Node struct {
 	In    []*Value
 	Out   []*Value
 	Phase Phase
-	Layer *Layer // nil for what belongs to no layer: counters, the loss ring
-	Of    *Node  // for Backward: the forward node it differentiates, or is Again
-	Again bool   // it computes what Of did, see Recompute
+	Layer *Layer // nil for nodes of no layer: counters, the loss ring
+	Of    *Node  // for Backward: the forward node that it differentiates, or recomputes
+
+	Recomputed bool // it computes the values of Of a second time: see Recompute
 }
 
 // String is "softmax(a, b) -> c".
@@ -182,15 +187,14 @@ func names(vs []*Value) string {
 	return s
 }
 
-// Assign says that a variable takes the value New when the step ends. The
-// device does it in place.
+// Assign makes a variable take the value New when the step ends, in place.
 type Assign struct {
 	Var, New *Value
 }
 
-// Accum says that Sum, which the Update phase reads, is the sum of Part over
-// the step's microbatches, in microbatch order. Add is the op that adds two
-// parts. A graph built for one microbatch has none.
+// Accum declares Sum, which the Update phase reads, as the sum of Part over the
+// step's microbatches, in their order. Add is the op that adds two parts. A graph
+// built for one microbatch has none.
 type Accum struct {
 	Part, Sum *Value
 	Add       Op
@@ -201,14 +205,14 @@ type Graph struct {
 	Name    string
 	Nodes   []*Node
 	Values  []*Value // nil in a segment
-	Inputs  []*Value // Input values; of a segment: everything it reads from outside, in order
+	Inputs  []*Value // Input values; of a segment: all values that it reads from outside, in order
 	Vars    []*Value
-	Outputs []*Value // what a caller may ask for; of a segment: everything others read, in order
+	Outputs []*Value // values that a caller may fetch; of a segment: all values that others read, in order
 	Assigns []Assign
 	Accums  []Accum
 }
 
-// Find returns the value of that name, or nil.
+// Find is the value of that name; nil if there is none.
 func (g *Graph) Find(name string) *Value {
 	for _, v := range g.Values {
 		if v.Name == name {

@@ -2,25 +2,26 @@ package graph
 
 import "slices"
 
-// Recompute is g with values that the backward pass reads computed a second
-// time there, so that the first ones need not be kept. again says of a forward
-// node whether it may be; what it reads is computed again too where again says
-// so. A node is computed again for its own block only, and not where what it
-// made is kept anyway: for another block, for the update, or as an output. The
-// same op on the same values gives the same bits, random numbers included,
-// which depend on the op's attributes alone. g stays as it is.
-func Recompute(g *Graph, again func(n *Node) bool) *Graph {
+// Recompute is a copy of g whose backward pass computes forward values a second
+// time, so that the first ones need not be kept in memory. may selects the
+// forward nodes that may be recomputed.
+//
+// A node is recomputed for the backward pass of its own block only. It is not
+// recomputed if its values are kept anyway: for another block, for the update,
+// or as an output. The values are the same to the bit, those of random ops too:
+// an op and its inputs determine them.
+func Recompute(g *Graph, may func(n *Node) bool) *Graph {
 	kept := keptAnyway(g)
 	redo := map[*Node]bool{}
 	for _, n := range g.Nodes {
 		if n.Phase == Forward && n.Layer != nil && !slices.ContainsFunc(n.Out, func(v *Value) bool { return kept[v] }) {
-			redo[n] = again(n)
+			redo[n] = may(n)
 		}
 	}
 	c := newCopier(g)
 	r := &recomputer{g: c.g, copies: map[*Value]*Value{}, redo: map[*Node]bool{}, next: len(g.Values)}
 	for _, n := range c.g.Nodes {
-		r.next = max(r.next, n.ID+1) // an ID that no node has, pruned ones included
+		r.next = max(r.next, n.ID+1) // beyond the IDs of all nodes, pruned ones included
 		r.redo[n] = redo[c.origin[n]]
 	}
 	nodes := c.g.Nodes
@@ -34,8 +35,8 @@ func Recompute(g *Graph, again func(n *Node) bool) *Graph {
 	return c.g
 }
 
-// keptAnyway marks what outlives the forward pass of its block whatever the
-// block's own backward pass does.
+// keptAnyway marks the forward values that must be kept for others than the
+// backward pass of their own block.
 func keptAnyway(g *Graph) map[*Value]bool {
 	kept := map[*Value]bool{}
 	for _, v := range g.Outputs {
@@ -51,7 +52,8 @@ func keptAnyway(g *Graph) map[*Value]bool {
 	return kept
 }
 
-// blockOf is the block of a node: of what it differentiates, if it does.
+// blockOf is the block of a node; for a node of the backward pass, the block of the
+// forward node that it differentiates.
 func blockOf(n *Node) string {
 	if n.Of != nil {
 		n = n.Of
@@ -62,35 +64,35 @@ func blockOf(n *Node) string {
 	return n.Layer.Block
 }
 
-// recomputer appends nodes to a graph as they are needed.
+// recomputer appends recomputed nodes to a graph as they are needed.
 type recomputer struct {
 	g      *Graph
-	redo   map[*Node]bool
-	copies map[*Value]*Value
-	next   int // ID of the next node
+	redo   map[*Node]bool    // the nodes to recompute
+	copies map[*Value]*Value // the recomputed value of each value that has one
+	next   int               // ID of the next node
 }
 
-// replace puts values computed again in the place of those of a block that are.
+// replace replaces the inputs that are to be recomputed for a block.
 func (r *recomputer) replace(in []*Value, block string) {
 	for i, v := range in {
 		if v.Kind != Computed || !r.redo[v.Node] || blockOf(v.Node) != block {
 			continue
 		}
 		if r.copies[v] == nil {
-			r.again(v.Node, block)
+			r.recompute(v.Node, block)
 		}
 		in[i] = r.copies[v]
 	}
 }
 
-// again appends n once more, in the backward pass.
-func (r *recomputer) again(n *Node, block string) {
-	m := &Node{Op: n.Op, In: slices.Clone(n.In), Phase: Backward, Layer: n.Layer, Of: n, Again: true}
+// recompute appends n once more, in the backward pass.
+func (r *recomputer) recompute(n *Node, block string) {
+	m := &Node{Op: n.Op, In: slices.Clone(n.In), Phase: Backward, Layer: n.Layer, Of: n, Recomputed: true}
 	r.replace(m.In, block)
 	m.ID = r.next
 	r.next++
 	for _, v := range n.Out {
-		w := &Value{ID: len(r.g.Values), Name: "again/" + v.Name, Meta: v.Meta, Node: m, Out: v.Out}
+		w := &Value{ID: len(r.g.Values), Name: "recomputed/" + v.Name, Meta: v.Meta, Node: m, Out: v.Out}
 		r.g.Values = append(r.g.Values, w)
 		m.Out = append(m.Out, w)
 		r.copies[v] = w
@@ -100,10 +102,10 @@ func (r *recomputer) again(n *Node, block string) {
 
 // copier copies a graph, so that the copy's nodes may be changed.
 type copier struct {
-	g      *Graph
-	values map[*Value]*Value
-	nodes  map[*Node]*Node
-	origin map[*Node]*Node
+	g      *Graph            // the copy
+	values map[*Value]*Value // copies by their origins
+	nodes  map[*Node]*Node   // copies by their origins
+	origin map[*Node]*Node   // origins by their copies
 }
 
 func newCopier(g *Graph) *copier {

@@ -1,7 +1,7 @@
 package graph
 
-// Prune removes the nodes that nothing needs: neither an output, an assigned
-// variable nor a sum over microbatches. Node IDs stay as they were built.
+// Prune is the graph without unused nodes: those that no output, assigned variable
+// or sum over microbatches depends on. Nodes keep their IDs.
 func Prune(g *Graph) *Graph {
 	keep, live := needed(g)
 	out := *g

@@ -7,11 +7,11 @@ import (
 	"hash"
 )
 
-// Signature identifies what a graph computes: two graphs with one signature
-// can share one executable. It covers the ops with their attributes, how
-// values are joined, all metadata, and the order of inputs, variables,
-// outputs, sums and assignments; it does not cover names, layers, phases or
-// config lines. It is 32 hexadecimal digits of a SHA-256.
+// Signature identifies the computation of a graph: two graphs with equal
+// signatures can share an executable. It covers the ops with their attributes, the
+// connections, all metadata, and the order of inputs, variables, outputs, sums and
+// assignments. It does not cover names, layers, phases or config lines. It is 32
+// hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
 	s := signer{h: sha256.New(), number: map[*Value]int{}}
 	s.list("in", g.Inputs)
@@ -37,7 +37,7 @@ type signer struct {
 	number map[*Value]int
 }
 
-// list hashes values by number; a value's metadata follows its first mention.
+// list hashes values by number. The metadata of a value follows its first mention.
 func (s *signer) list(what string, vs []*Value) {
 	fmt.Fprintf(s.h, "%s %d", what, len(vs))
 	for _, v := range vs {
