@@ -173,3 +173,35 @@ func TestArchitecturePage(t *testing.T) {
 		}
 	}
 }
+
+var drawnPackage = regexp.MustCompile(`font-family="ui-monospace[^>]*>([a-z/]+)<`)
+
+// TestDrawnLayers: docs/architecture.svg draws packages in layers, the highest
+// first, and no package imports one of a higher layer.
+func TestDrawnLayers(t *testing.T) {
+	b, err := os.ReadFile("docs/architecture.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers := map[string]int{}
+	for i, part := range strings.Split(string(b), `<g class="layer">`)[1:] {
+		part, _, _ = strings.Cut(part, "</g>")
+		for _, m := range drawnPackage.FindAllStringSubmatch(part, -1) {
+			layers[m[1]] = i
+		}
+	}
+	if len(layers) < 30 {
+		t.Fatalf("only %d packages were found in the drawing", len(layers))
+	}
+	imports := importsOf(t)
+	for pkg, layer := range layers {
+		if _, there := imports[pkg]; !there {
+			t.Errorf("the drawing has %q, which is no package", pkg)
+		}
+		for _, i := range imports[pkg] {
+			if of, drawn := layers[i]; drawn && of < layer {
+				t.Errorf("the drawing has %s below %s, which it imports", pkg, i)
+			}
+		}
+	}
+}
