@@ -3,13 +3,12 @@ package configs
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // Change is a key of the identity whose value differs between two configs. An
-// empty value stands for a key that is not set.
+// key that is not set has an empty value.
 type Change struct{ Key, Then, Now string }
 
 // String is "train.batch was 32, is 64".
@@ -32,11 +31,11 @@ func Changes(then, now []byte) ([]Change, error) {
 	was, is := byKey(before), byKey(after)
 	seen := map[string]bool{}
 	var out []Change
-	other := "\x00" // prefix of the layer whose type changed; no key begins with this one
+	changed := "\x00" // the prefix of keys of the layer whose type changed; first one that no key has
 	for _, s := range slices.Concat(after, before) {
 		then, had := was[s.Key]
 		now, has := is[s.Key]
-		if then == now && had == has || strings.HasPrefix(s.Key, other) {
+		if then == now && had == has || strings.HasPrefix(s.Key, changed) {
 			continue
 		}
 		if !seen[s.Key] {
@@ -44,7 +43,7 @@ func Changes(then, now []byte) ([]Change, error) {
 		}
 		seen[s.Key] = true
 		if layer, ok := strings.CutSuffix(s.Key, "].type"); ok {
-			other = layer + "]."
+			changed = layer + "]."
 		}
 	}
 	return out, nil
@@ -78,20 +77,4 @@ func identityOf(text []byte) ([]Setting, error) {
 		return nil, err
 	}
 	return c.Settings()
-}
-
-// Rooted is the config with its paths absolute, so that it means the same data
-// from any working directory. Data inside the binary ("builtin:…") has no path.
-func (c *Config) Rooted() (*Config, error) {
-	path := c.Data.Path
-	if path == "" || strings.HasPrefix(path, "builtin:") {
-		return c, nil
-	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("data.path %s: %w", path, err)
-	}
-	out := *c
-	out.Data.Path = full
-	return &out, nil
 }

@@ -1,7 +1,6 @@
 package configs_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -48,24 +47,5 @@ func TestSummary(t *testing.T) {
 	}
 	if got := configs.Summary(list[:6]); strings.Count(got, " was ") != 6 || strings.Contains(got, "more") {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestRooted(t *testing.T) {
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"":                           "",
-		"a/b.csv":                    filepath.Join(here, "a/b.csv"),
-		filepath.Join(here, "b.csv"): filepath.Join(here, "b.csv"),
-		"builtin:shakespeare":        "builtin:shakespeare",
-	} {
-		c := &configs.Config{Data: configs.Data{Path: path}}
-		got, err := c.Rooted()
-		if err != nil || got.Data.Path != want || c.Data.Path != path {
-			t.Errorf("%q: got %q, want %q; the config has %q now; %v", path, got.Data.Path, want, c.Data.Path, err)
-		}
 	}
 }

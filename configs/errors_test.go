@@ -35,7 +35,7 @@ func TestErrorMessages(t *testing.T) {
 	golden.Check(t, filepath.Join("testdata", "errors.golden"), out.String())
 }
 
-func TestErrorHasItsPlace(t *testing.T) {
+func TestErrorHasItsPosition(t *testing.T) {
 	_, err := Parse("a.yaml", []byte("data: {source: digits}\nmodel: {preset: mlp}\ntrain:\n  batch: 0\n"), Overlay{})
 	var e *Error
 	if !errors.As(err, &e) || e.Pos != (Pos{"a.yaml", 4}) || e.Key != "train.batch" {

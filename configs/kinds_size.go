@@ -39,8 +39,8 @@ func (s size) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	*dst.(*int64) = v
 }
 
-// parseSize reads a number with a unit, or a whole number of bytes. Only 0 gives
-// 0 bytes.
+// parseSize reads a number of bytes, with or without a unit. It refuses fractions
+// of a byte and numbers that round to no byte, except for 0 itself.
 func parseSize(text string) (bytes int64, ok bool) {
 	m := sizePattern.FindStringSubmatch(text)
 	if m == nil {
@@ -58,14 +58,18 @@ func parseSize(text string) (bytes int64, ok bool) {
 			return whole * u.bytes, true // exact beyond 2^53
 		}
 		bytes = int64(math.Round(v * float64(u.bytes)))
-		return bytes, u.bytes > 1 && bytes > 0
+		return bytes, bytes > 0 && (u.bytes > 1 || v == math.Trunc(v))
 	}
 	return 0, false
 }
 
-// fractionHint is the advice for a fraction without unit, "" for other texts.
+// fractionHint is the advice for a fraction without a unit; "" for other texts.
 func fractionHint(text string) string {
-	if v, err := strconv.ParseFloat(text, 64); err != nil || v == math.Trunc(v) {
+	m := sizePattern.FindStringSubmatch(text)
+	if m == nil || m[2] != "" {
+		return ""
+	}
+	if v, err := strconv.ParseFloat(m[1], 64); err != nil || v == math.Trunc(v) {
 		return ""
 	}
 	return "; a fraction needs a unit, such as 0.5GiB"

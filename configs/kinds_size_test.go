@@ -7,7 +7,7 @@ import (
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "1000": 1000, "512MiB": 512 << 20, "2GB": 2e9, "1.5KiB": 1536, "7 B": 7, "9007199254740993": 9007199254740993, "0.0MiB": -1,
+		"0": 0, "1000": 1000, "512MiB": 512 << 20, "2GB": 2e9, "1.5KiB": 1536, "7 B": 7, "9007199254740993": 9007199254740993, "65536.0": 65536, "0.0MiB": -1,
 	} {
 		got, ok := parseSize(text)
 		if !ok {
@@ -23,6 +23,17 @@ func TestParseSize(t *testing.T) {
 	for _, text := range []string{"-1", "1.5.2", "3 parsecs", "99999999TiB", "1e9", "[1]", "0.5", "1.5", "0.5B", "0.0001KiB"} {
 		if bytes, ok := parseSize(text); ok {
 			t.Errorf("%s is taken for %d bytes", text, bytes)
+		}
+	}
+}
+
+// TestFractionHint: only a fraction without a unit lacks one.
+func TestFractionHint(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0.5": true, "1.5": true, "nan": false, ".nan": false, "inf": false, "-0.5": false, "1": false, "0.5B": false, "x": false, "": false,
+	} {
+		if got := fractionHint(text) != ""; got != want {
+			t.Errorf("%q: advises a unit: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func (s *section) refuseUnknown(d *decoder, keys []*key, choice string, given ma
 // whyUnknown tells a key of another variant from one that does not exist.
 func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string) string {
 	if s.selector == nil {
-		return "unknown key" + suggest(d, name, keys)
+		return "unknown key" + s.suggest(d, name, keys)
 	}
 	for _, v := range s.variants {
 		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
@@ -173,19 +173,25 @@ func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string
 	if owners := s.owners(name); len(owners) > 0 {
 		return fmt.Sprintf("goes with %s: %s, but %s; expected one of %s", s.selector.name, list(owners), now, list(names(keys)))
 	}
-	return fmt.Sprintf("unknown key where %s%s", now, suggest(d, name, keys))
+	return fmt.Sprintf("unknown key where %s%s", now, s.suggest(d, name, keys))
 }
 
-// suggest names the key that an unknown one may mean: of the same name in
-// another section, or else near it here, or else near it anywhere. If none is
-// near it lists the keys that are known here.
-func suggest(d *decoder, name string, here []*key) string {
-	paths := d.paths()
+// suggest names the key that an unknown one may mean. In this order: the keys of
+// that name in other sections; a near key here; a near key of another variant;
+// a near key anywhere. If none is near, it lists the keys that are known here.
+func (s *section) suggest(d *decoder, name string, here []*key) string {
+	var paths []string // of the keys that can be meant in other sections
+	if !s.listed {
+		paths = d.paths()
+	}
 	same := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !strings.HasSuffix(path, "."+name) })
 	if len(same) > 0 {
 		return didYouMeanOneOf(same)
 	}
 	if nearest(name, names(here)) == "" {
+		if near := nearest(name, names(s.all())); len(s.owners(near)) > 0 {
+			return fmt.Sprintf("; did you mean %q, which goes with %s: %s?", near, s.selector.name, list(s.owners(near)))
+		}
 		if near := keysNear(name, paths); len(near) > 0 {
 			return didYouMeanOneOf(near)
 		}
@@ -193,7 +199,7 @@ func suggest(d *decoder, name string, here []*key) string {
 	return didYouMean(name, names(here))
 }
 
-// missing says what to give for a key that is required.
+// missing describes the value to give for a required key.
 func missing(k *key) string {
 	if e, ok := k.kind.(enum); ok {
 		return e.expectNear("")

@@ -77,6 +77,7 @@ var layerSection = chosen(&section{
 	doc:       "An entry of `model.layers`. Axes count from 0 within a sample. `- relu` is short for `- {type: relu}`, `- dense: {units: 3}` for `- {type: dense, units: 3}`, and `- residual: [...]` for `- {type: residual, layers: [...]}`.",
 	pos:       posOf(func(l *Layer) *Pos { return &l.Pos }),
 	shorthand: "type",
+	listed:    true,
 	selector:  &key{name: "type", at: at(func(l *Layer) *string { return &l.Type }), required: true, doc: "it decides the other keys"},
 	keys: []*key{{name: "name", kind: layerName, at: at(func(l *Layer) *string { return &l.Name }),
 		doc: "prefix of its parameters' names, and its name in `partition.stages`; the type and a number unless given"}},

@@ -3,6 +3,7 @@ package configs
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -65,4 +66,20 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
 	return out.Bytes(), nil
+}
+
+// Rooted is the config with absolute paths: it means the same data from any
+// working directory. Data inside the binary ("builtin:…") has no path.
+func (c *Config) Rooted() (*Config, error) {
+	path := c.Data.Path
+	if path == "" || strings.HasPrefix(path, "builtin:") {
+		return c, nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("data.path %s: %w", path, err)
+	}
+	out := *c
+	out.Data.Path = full
+	return &out, nil
 }

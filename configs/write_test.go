@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"path/filepath"
 	"testing"
 )
 
@@ -25,6 +26,25 @@ func TestIdentity(t *testing.T) {
 		"train.microbatches=2", "train.shuffle=false", "optimizer.lr=0.1", "optimizer.freeze=[a]", "schedule.warmup=3"} {
 		if bytes.Equal(identity(bound), base) {
 			t.Errorf("%s leaves the identity as it was", bound)
+		}
+	}
+}
+
+func TestRooted(t *testing.T) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"":                           "",
+		"a/b.csv":                    filepath.Join(here, "a/b.csv"),
+		filepath.Join(here, "b.csv"): filepath.Join(here, "b.csv"),
+		"builtin:shakespeare":        "builtin:shakespeare",
+	} {
+		c := &Config{Data: Data{Path: path}}
+		got, err := c.Rooted()
+		if err != nil || got.Data.Path != want || c.Data.Path != path {
+			t.Errorf("%q: got %q, want %q; the config has %q now; %v", path, got.Data.Path, want, c.Data.Path, err)
 		}
 	}
 }
