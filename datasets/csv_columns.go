@@ -96,7 +96,7 @@ func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
 		return err
 	}
 	if len(c.features) == 0 {
-		return fmt.Errorf("%w: %s: no feature column is left of %d: ignore fewer", ErrFormat, c.path, c.width)
+		return fmt.Errorf("%w: %s: no feature column is left of %d: ignore fewer, or add one beside the label", ErrFormat, c.path, c.width)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ const memoryBandwidth = 10e9
 // available.
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
-		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes: at least 1, 0 and 0 are needed", o.Count, o.Threads, o.MemoryBytes)
+		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes of memory: give at least 1 device, and 0 (the default) or more threads and bytes", o.Count, o.Threads, o.MemoryBytes)
 	}
 	on, err := target()
 	if err != nil {

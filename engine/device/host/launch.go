@@ -35,7 +35,7 @@ type launch struct {
 // event.
 func (r *routine) prepare(in, out []device.Buffer, event device.Event) (*launch, error) {
 	if len(in) != len(r.donated) || len(out) != len(r.alias) {
-		return nil, fmt.Errorf("%d inputs and %d outputs were passed: %d inputs and %d outputs are needed", len(in), len(out), len(r.donated), len(r.alias))
+		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(r.donated), len(r.alias))
 	}
 	r.heap.mu.Lock()
 	defer r.heap.mu.Unlock()

@@ -21,7 +21,7 @@ const speed = 1e12
 // would; none of it is touched.
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if o.Count < 1 || o.MemoryBytes < 0 {
-		return nil, fmt.Errorf("null: %d devices, %d bytes: at least 1 and 0 are needed", o.Count, o.MemoryBytes)
+		return nil, fmt.Errorf("null: %d devices, %d bytes of memory: give at least 1 device, and 0 (the default) or more bytes", o.Count, o.MemoryBytes)
 	}
 	budget := o.MemoryBytes
 	if budget == 0 {
