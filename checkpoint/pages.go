@@ -144,15 +144,18 @@ func (im *image) load(id uint64) (*node, error) {
 	return n, n.readTable()
 }
 
-// inline is the page inside the value of a bucket.
-func (im *image) inline(at, size int64) (*node, error) {
+// inline is the page inside the value of a small bucket, after the bucket's root
+// and sequence number.
+func (im *image) inline(it item) (*node, error) {
+	at, size := it.at+16, it.size-16
 	if size < pageHeader {
 		return nil, damaged("bucket at byte %d has no page", at)
 	}
-	n := &node{im: im, at: at, bytes: size, buf: make([]byte, min(size, im.page))}
-	if _, err := im.r.ReadAt(n.buf, at); err != nil {
+	b, err := im.start(it, 16+min(size, im.page))
+	if err != nil {
 		return nil, damaged("bucket at byte %d: %w", at, err)
 	}
+	n := &node{im: im, at: at, bytes: size, buf: b[16:]}
 	if err := n.header(); err != nil {
 		return nil, err
 	}
@@ -213,6 +216,7 @@ type item struct {
 	size   int64
 	begin  int64 // key and value, in the page
 	end    int64
+	value  []byte // leaf: the value, where it was read together with the page
 }
 
 func (n *node) item(i int) (item, error) {
@@ -237,6 +241,9 @@ func (n *node) item(i int) (item, error) {
 		return it, damaged("page %d element %d lies outside the page", n.id, i)
 	}
 	it.at, it.size = n.at+it.begin+ksize, vsize
+	if it.end <= int64(len(n.buf)) {
+		it.value = n.buf[it.begin+ksize : it.end]
+	}
 	var err error
 	it.key, err = n.read(it.begin, ksize)
 	return it, err
@@ -251,14 +258,24 @@ func (im *image) open(it item) (*node, error) {
 	if !it.bucket || it.size < 16 {
 		return nil, damaged("%q is not a bucket", it.key)
 	}
-	var b [16]byte
-	if _, err := im.r.ReadAt(b[:], it.at); err != nil {
+	b, err := im.start(it, 16)
+	if err != nil {
 		return nil, damaged("bucket %q: %w", it.key, err)
 	}
-	if root := native.Uint64(b[:]); root != 0 {
+	if root := native.Uint64(b); root != 0 {
 		return im.load(root)
 	}
-	return im.inline(it.at+16, it.size-16)
+	return im.inline(it)
+}
+
+// start is the first n bytes of an item's value, which has that many.
+func (im *image) start(it item, n int64) ([]byte, error) {
+	if it.value != nil {
+		return it.value[:n], nil
+	}
+	b := make([]byte, n)
+	_, err := im.r.ReadAt(b, it.at)
+	return b, err
 }
 
 // find looks a key up below a page.
@@ -340,8 +357,8 @@ func (im *image) value(it item) ([]byte, error) {
 	if it.bucket || it.size > maxRecord {
 		return nil, damaged("%q is not a record", it.key)
 	}
-	b := make([]byte, it.size)
-	if _, err := im.r.ReadAt(b, it.at); err != nil {
+	b, err := im.start(it, it.size)
+	if err != nil {
 		return nil, damaged("record %q: %w", it.key, err)
 	}
 	return b, nil

@@ -52,7 +52,7 @@ func newScan(ctx context.Context, r io.ReaderAt, size int64) (*scan, error) {
 	s := &scan{ctx: ctx, r: r, size: size, left: scanAgain * size,
 		found: found{manifests: map[uint64][]byte{}, tables: map[Hash]span{}, chunks: map[Hash]span{}}}
 	const margin = 16
-	buf := make([]byte, scanWindow+margin)
+	buf := make([]byte, min(scanWindow, size)+margin)
 	for at := int64(0); at < size; at += scanWindow {
 		if err := ctx.Err(); err != nil {
 			return nil, err
