@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,17 +41,34 @@ func (s *mem) Read(name string, off int64, dst []byte) error {
 }
 
 func (s *mem) add(name string, elems int, seed uint64) {
-	m := shape.F32(elems)
-	b := make([]byte, m.Bytes())
+	s.tensors = append(s.tensors, Tensor{name, shape.F32(elems), "parameter"})
+	if s.data == nil {
+		s.data = map[string][]byte{}
+	}
+	s.data[name] = noise(elems, seed)
+}
+
+// noises are the contents made so far, which nobody changes.
+var noises sync.Map
+
+// noise is the contents of a tensor: random bytes, the same for the same seed.
+func noise(elems int, seed uint64) []byte {
+	type made struct {
+		elems int
+		seed  uint64
+	}
+	if b, ok := noises.Load(made{elems, seed}); ok {
+		return b.([]byte)
+	}
+	b := make([]byte, 4*elems)
 	r := rand.New(rand.NewPCG(seed, 7))
 	for i := range b {
 		b[i] = byte(r.Uint32())
 	}
-	s.tensors = append(s.tensors, Tensor{name, m, "parameter"})
-	if s.data == nil {
-		s.data = map[string][]byte{}
+	if len(b) <= 64<<10 { // larger ones are of one test each
+		noises.Store(made{elems, seed}, b)
 	}
-	s.data[name] = b
+	return b
 }
 
 // at is what a run would save at a step: one frozen tensor, three that change.

@@ -102,6 +102,7 @@ func TestCompressedDamage(t *testing.T) {
 
 // TestFileSizeIsBounded saves a thousand times.
 func TestFileSizeIsBounded(t *testing.T) {
+	t.Parallel()
 	saves := 1000
 	if testing.Short() {
 		saves = 100

@@ -38,6 +38,7 @@ func wantCopy(t *testing.T, path string) (ids []uint64) {
 // Copies that are made while another writes the file as fast as it can, and
 // deletes and compacts, are whole, and none is older than what had been saved.
 func TestCopyBesideSaves(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]Options{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "c.db")

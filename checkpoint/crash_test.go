@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,7 +40,8 @@ func TestMain(m *testing.M) {
 		if err := flag.Set("rapid.checks", "25"); err != nil {
 			panic(err)
 		}
-		os.Exit(m.Run())
+		debug.SetGCPercent(400) // each test makes little, and all of it garbage
+		os.Exit(inMemory(m.Run))
 	case "save":
 		err = childSaves(path)
 	case "limit":
@@ -56,6 +58,35 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// inMemory runs tests whose files lie in memory where the system has a folder
+// for that: what they show does not depend on the disk, and each waits for
+// hundreds of syncs. Those that are about the disk ask for diskDir.
+func inMemory(run func() int) int {
+	const memory = "/dev/shm"
+	dir, err := os.MkdirTemp(memory, "berth-checkpoint-")
+	if err != nil {
+		return run()
+	}
+	defer os.RemoveAll(dir)
+	onDisk = os.TempDir()
+	os.Setenv("TMPDIR", dir)
+	return run()
+}
+
+// onDisk is the folder for temporary files on the disk.
+var onDisk = os.TempDir()
+
+// diskDir is a folder on the disk, which is removed when the test ends.
+func diskDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(onDisk, "berth-checkpoint-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func child(mode, path string) *exec.Cmd {
@@ -96,6 +127,7 @@ func childSaves(path string) error {
 // TestKill kills a saving process at random moments. What it said it had
 // saved is there, whole, and the file needs no repair.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -194,6 +226,7 @@ func childLimited(path string) error {
 }
 
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.db")
 	out, err := child("limit", path).Output()
 	if err != nil {

@@ -195,6 +195,7 @@ func timed(path string) (err error) {
 // TestDamage flips, cuts, overwrites and swaps at random, with the same
 // weight for pages that hold structure as for those that hold contents.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	whole := victim(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -12,7 +12,8 @@ import (
 // TestLargeSaves: what is written past the system's cache is what is read,
 // also where pages that had been read before are written again.
 func TestLargeSaves(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
+	t.Parallel()
+	path := filepath.Join(diskDir(t), "c.db")
 	db := open(t, path, Options{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
 	for step := range 5 {
 		m, src := at(step)
@@ -46,7 +47,7 @@ func TestLargeSaves(t *testing.T) {
 // TestDiskThatWantsAlignment: a disk that refuses to be written to past the
 // cache is written to through it.
 func TestDiskThatWantsAlignment(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "c.db"), Options{})
+	db := open(t, filepath.Join(diskDir(t), "c.db"), Options{})
 	calls := 0
 	try := func() error {
 		calls = 0

@@ -18,12 +18,12 @@ import (
 // says so in a line that names file and cause; what it said it had saved before
 // or saves after it is there, whole, and the file can be written to again.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	writes := []uint64{unix.SYS_WRITE, unix.SYS_PWRITE64}
 	syncs := []uint64{unix.SYS_FSYNC, unix.SYS_FDATASYNC}
 	truncates := []uint64{unix.SYS_FTRUNCATE}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
 	for name, f := range map[string]fault{
 		"a write fails":            {calls: writes, errno: syscall.EIO},
 		"writes fail":              {calls: writes, errno: syscall.EIO, stays: true},
@@ -35,6 +35,8 @@ func TestFaults(t *testing.T) {
 		"a file cannot be resized": {calls: truncates, errno: syscall.EIO},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
 			for f.at = 0; ; f.at++ {
 				if testing.Short() && r.IntN(8) > 0 {
 					f.at += r.IntN(16)

@@ -130,6 +130,7 @@ func (m *model) check(t *rapid.T) {
 
 // TestModel runs random sequences of changes against a map.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	round := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -160,6 +161,7 @@ func TestModel(t *testing.T) {
 
 // Loads run beside saves and prunes.
 func TestConcurrentLoads(t *testing.T) {
+	t.Parallel()
 	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
 	save(t, db, 1)
 	stop := make(chan struct{})

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/zeebo/xxh3"
 )
 
 // TestPowerLoss records what a process that saves, prunes and compacts asks of
@@ -19,11 +20,12 @@ import (
 // the newest checkpoint that the process said it had saved is there, whole, or
 // the next one, and the file can be opened for writing.
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	from := t.TempDir()
 	ops := record(t, "record", filepath.Join(from, "c.db"), from)
-	d := &disk{r: rand.New(rand.NewPCG(seed, 0)), files: map[string]*diskFile{}, more: 3, to: t.TempDir(), seen: map[[32]byte]bool{}}
+	d := &disk{r: rand.New(rand.NewPCG(seed, 0)), files: map[string]*diskFile{}, more: 3, to: t.TempDir(), seen: map[Hash]bool{}}
 	if testing.Short() {
 		d.more = 1
 	}
@@ -58,7 +60,7 @@ type disk struct {
 	old   map[string]*diskFile // by the name that is on the disk
 	more  int                  // random images at each moment
 	to    string               // where images are checked
-	seen  map[[32]byte]bool
+	seen  map[Hash]bool
 }
 
 // diskFile is a file: what is on the disk, and what is not there yet.
@@ -188,7 +190,7 @@ func (d *disk) image(names map[string]*diskFile, keep func(op, sector int) bool)
 
 // check writes an image and opens it as a run that goes on would.
 func (d *disk) check(files map[string][]byte, said int) error {
-	h := sha256.New()
+	h := xxh3.New()
 	fmt.Fprint(h, said)
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
 		for name := range files {
@@ -200,7 +202,7 @@ func (d *disk) check(files map[string][]byte, said int) error {
 		fmt.Fprintf(h, "%s %d ", name, len(files[name]))
 		h.Write(files[name])
 	}
-	sum := [32]byte(h.Sum(nil))
+	sum := Hash(h.Sum128().Bytes())
 	if d.seen[sum] {
 		return nil
 	}

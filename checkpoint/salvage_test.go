@@ -98,6 +98,7 @@ func salvaged(t *testing.T, b []byte) int {
 // nothing, a number that is wrong costs none or one, and a page that is lost
 // never all.
 func TestSalvagePages(t *testing.T) {
+	t.Parallel()
 	every := 1
 	if testing.Short() {
 		every = 4
@@ -130,6 +131,7 @@ func TestSalvagePages(t *testing.T) {
 
 // TestSalvageCut cuts a file anywhere: what is whole before the cut is found.
 func TestSalvageCut(t *testing.T) {
+	t.Parallel()
 	for name, whole := range map[string][]byte{"saved": four(t, small, false), "pruned": four(t, small, true)} {
 		ends := ends(t, whole)
 		for n := range 60 {
@@ -279,6 +281,7 @@ func TestSalvageBringsBackNothingDeleted(t *testing.T) {
 // Salvage that finds nothing leaves no file, can be tried again, and comes to
 // an end whatever the file is full of.
 func TestSalvageOfNothing(t *testing.T) {
+	t.Parallel()
 	element := append(chunkMark(keyRaw), 0, 0, 16, 0)
 	for _, text := range []string{"no checkpoint\n", `{"chunk":`, `{"format":1,"id":2}`, `{"next":[`, string(element) + "raw", "zstd"} {
 		dir := t.TempDir()
@@ -300,6 +303,7 @@ func TestSalvageOfNothing(t *testing.T) {
 // Without room for it, a salvaged file is not left in part, the damaged one stays
 // as it is, and it can be tried again.
 func TestSalvageWithoutRoom(t *testing.T) {
+	t.Parallel()
 	const variable = "BERTH_TEST_LIMITED"
 	if os.Getenv(variable) == "" { // the limit is a process's
 		c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
@@ -340,6 +344,7 @@ func TestSalvageWithoutRoom(t *testing.T) {
 // A head that names ids in disorder is damaged, and however many it names, the
 // list is soon there.
 func TestManyIDs(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	save(t, db, 1)

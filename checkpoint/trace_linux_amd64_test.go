@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +36,52 @@ const (
 	opSay // to its standard output
 )
 
-// tracer follows a process and its threads from system call to system call.
+// recorded are the system calls that a traced process stops at: those that
+// change files or their names, and those that tell which file is meant. The last
+// ones are not expected, and are refused.
+var recorded = []uint32{
+	unix.SYS_OPENAT, unix.SYS_CLOSE, unix.SYS_WRITE, unix.SYS_PWRITE64, unix.SYS_FTRUNCATE, unix.SYS_FSYNC, unix.SYS_FDATASYNC,
+	unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2, unix.SYS_UNLINKAT,
+	unix.SYS_WRITEV, unix.SYS_PWRITEV, unix.SYS_PWRITEV2, unix.SYS_COPY_FILE_RANGE, unix.SYS_FALLOCATE,
+}
+
+// tracedEnv is set in the environment of a traced process.
+const tracedEnv = childEnv + "_TRACED"
+
+func init() {
+	if os.Getenv(tracedEnv) != "" {
+		if err := stopAtRecorded(); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// stopAtRecorded makes this process stop for its tracer at the recorded calls
+// alone: at every call, the stops would take most of the time.
+func stopAtRecorded() error {
+	load := unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS} // the call's number
+	filter := []unix.SockFilter{load}
+	for i, call := range recorded {
+		left := uint8(len(recorded) - 1 - i)
+		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jt: left + 1})
+	}
+	filter = append(filter,
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_TRACE})
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// tracer follows a process and its threads from recorded call to recorded call.
 type tracer struct {
 	dir     string // what happens to files elsewhere does not matter
 	mem     *os.File
@@ -71,6 +117,7 @@ func traced(t *testing.T, mode, path, dir string, f *fault) *tracer {
 	runtime.LockOSThread() // a thread traces, not a process
 	defer runtime.UnlockOSThread()
 	c := child(mode, path)
+	c.Env = append(c.Env, tracedEnv+"=1")
 	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -94,16 +141,16 @@ func (tr *tracer) follow(pid int) (code int, err error) {
 		return 0, err
 	}
 	defer tr.mem.Close()
-	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
+	if err := unix.PtraceSetOptions(pid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACESECCOMP|unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_EXITKILL); err != nil {
 		return 0, err
 	}
 	for thread, signal := pid, 0; ; {
 		// A thread that has ended meanwhile is no mistake.
-		if err := unix.PtraceSyscall(thread, signal); err != nil && err != unix.ESRCH {
+		if err := tr.resume(thread, signal); err != nil && err != unix.ESRCH {
 			return 0, err
 		}
 		for {
-			if thread, err = unix.Wait4(-1, &ws, unix.WALL, nil); err != nil {
+			if thread, err = unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil); err != nil {
 				return 0, err
 			}
 			if !ws.Exited() && !ws.Signaled() {
@@ -119,20 +166,34 @@ func (tr *tracer) follow(pid int) (code int, err error) {
 	}
 }
 
+// resume lets a thread run to the end of the call that it is in, or else to the
+// next recorded one.
+func (tr *tracer) resume(thread, signal int) error {
+	if _, in := tr.entered[thread]; in {
+		return unix.PtraceSyscall(thread, signal)
+	}
+	return unix.PtraceCont(thread, signal)
+}
+
 // stopped is told of every stop, and returns the signal to go on with.
 func (tr *tracer) stopped(thread int, ws unix.WaitStatus) (signal int, err error) {
-	const systemCall = unix.SIGTRAP | 0x80
+	const afterCall = unix.SIGTRAP | 0x80
 	switch s := ws.StopSignal(); s {
-	case systemCall:
+	case afterCall:
 		return 0, tr.call(thread)
-	case unix.SIGTRAP, unix.SIGSTOP: // a thread was made, or begins
+	case unix.SIGTRAP:
+		if ws.TrapCause() == unix.PTRACE_EVENT_SECCOMP {
+			return 0, tr.call(thread)
+		}
+		return 0, nil // a thread was made
+	case unix.SIGSTOP: // a thread begins
 		return 0, nil
 	default:
 		return int(s), nil
 	}
 }
 
-// call is told twice of each system call: before and after.
+// call is told twice of each recorded call: before and after.
 func (tr *tracer) call(thread int) error {
 	var after unix.PtraceRegs
 	if err := unix.PtraceGetRegs(thread, &after); err != nil {
