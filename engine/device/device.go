@@ -18,13 +18,13 @@ var (
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")
-	ErrEnvironment = errors.New("environment") // a variable in it that cannot be followed
+	ErrEnvironment = errors.New("environment") // an environment variable has a wrong value
 )
 
 // ID names a device: its kind and its number within the kind, "cpu:0".
 type ID string
 
-// Usage is what memory is for. Peaks and budgets are reported by it.
+// Usage is the purpose of memory. Peaks and budgets are reported by it.
 type Usage uint8
 
 // The usages.
@@ -43,14 +43,15 @@ var usageNames = [NumUsages]string{"weight", "opt_state", "grad", "activation", 
 // String is the usage's name as reports print it.
 func (u Usage) String() string { return usageNames[u] }
 
-// Spec is what a device says of itself. It does not change while it is open.
+// Spec is a device's description of itself. It does not change while the device
+// is open.
 type Spec struct {
 	ID             ID
 	Kind           string
 	Description    string  // "2 of 16 cores, AVX-512"
-	Numerics       string  // what its results depend on to the bit, beside the kind: "AVX-512"; empty where it has one way
-	Threads        int     // worker threads; 1 where that means nothing
-	MemoryBytes    int64   // its byte budget
+	Numerics       string  // the instructions that its results depend on to the bit: "AVX-512"; empty if the kind has one way
+	Threads        int     // worker threads; 1 if that means nothing
+	MemoryBytes    int64   // its budget, in bytes
 	FlopsPerSecond float64 // rough, for balancing stages; never a measurement of record
 	LinkBytesPerS  float64 // host link
 	PeerCopy       bool    // it can copy from another device of its kind without the host
@@ -99,11 +100,11 @@ type Device interface {
 // Buffer is device memory. A handle may be used from any goroutine; the order
 // of what happens to its contents is the order of the streams.
 type Buffer interface {
-	// Device is where it lives.
+	// Device is the device that it is on.
 	Device() ID
-	// Meta is what it holds. A pooled buffer keeps its metadata for life.
+	// Meta is the metadata of its contents. A pooled buffer keeps it for life.
 	Meta() shape.Meta
-	// Usage is what it was allocated for.
+	// Usage is the usage for which it was allocated.
 	Usage() Usage
 	// Ready is the event of the last queued operation that writes it; the zero
 	// Event when nothing was queued.
@@ -121,7 +122,7 @@ type HostBuffer interface {
 	Free() error
 }
 
-// CompileOptions changes what Compile makes of a graph.
+// CompileOptions says how Compile treats a graph.
 type CompileOptions struct {
 	// Alias lists, per output of the graph, the index of the input whose
 	// memory it takes over, or -1; nil means none. That input is donated.
@@ -140,16 +141,16 @@ type Executable interface {
 	Memory() Memory
 	// Signature is equal for equal work.
 	Signature() string
-	// Graph is what was compiled.
+	// Graph is the graph that was compiled.
 	Graph() *graph.Graph
 }
 
-// Memory states what running an executable takes, in bytes.
+// Memory states the memory that a run of an executable takes, in bytes.
 type Memory struct {
 	Arguments, Outputs, Aliased, Temporary int64
 }
 
-// Peak is what is live at once while it runs.
+// Peak is the memory that is live at once during a run.
 func (m Memory) Peak() int64 { return m.Arguments + m.Outputs - m.Aliased + m.Temporary }
 
 // Stream is a queue of work on one device: everything runs in the order in
@@ -191,7 +192,7 @@ type WriteDelayer interface {
 	DelayWrite(b Buffer, e Event)
 }
 
-// Queue is what an Event refers to.
+// Queue is the queue that an Event refers to.
 type Queue interface {
 	// Finished reports whether operation seq has ended, well or not.
 	Finished(seq uint64) bool
@@ -228,14 +229,14 @@ func (e Event) Wait(ctx context.Context) error {
 	return e.Queue.Await(ctx, e.Seq)
 }
 
-// NonFiniteError says where a number stopped being finite.
+// NonFiniteError names the value in which a number stopped being finite.
 type NonFiniteError struct {
 	Node  *graph.Node
 	Value string // name of the value
 	Index int    // of its first element that is NaN or Inf
 }
 
-// Error names the layer where there is one.
+// Error names the layer, if the node has one.
 func (e *NonFiniteError) Error() string {
 	if e.Node != nil && e.Node.Layer != nil {
 		return fmt.Sprintf("%v: %s has a value that is not finite (element %d)", e.Node.Layer, e.Value, e.Index)

@@ -53,3 +53,19 @@ func TestNonFiniteErrorNamesLayerAndValue(t *testing.T) {
 		t.Errorf("got %q, want %q", err, want)
 	}
 }
+
+// Each wrong number is named with its value and its remedy.
+func TestOpenOptionsAreChecked(t *testing.T) {
+	for want, o := range map[string]device.OpenOptions{
+		"0 devices: open at least 1":         {},
+		"-1 threads: give a positive number": {Count: 1, Threads: -1},
+		"a budget of -2 bytes: give":         {Count: 1, MemoryBytes: -2},
+	} {
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: error %v, expected %q", o, err, want)
+		}
+	}
+	if err := (device.OpenOptions{Count: 1}).Check(); err != nil {
+		t.Error(err)
+	}
+}

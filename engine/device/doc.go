@@ -1,6 +1,6 @@
-// Package device is the contract between the runtime and what computes: the
-// interfaces a kind of device implements, and the registry through which it is
-// found. No kind imports another, and adding one touches no op.
+// Package device is the contract between the runtime and the devices that
+// compute: the interfaces that a kind of device implements, and the registry
+// that finds it. No kind imports another, and a new kind touches no op.
 //
 // Everything that takes time is asynchronous: it is queued on a [Stream], and
 // an [Event] tells when it is done and whether it failed. Memory is a [Buffer],

@@ -10,32 +10,47 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// OpenOptions is how a kind's devices are opened.
+// OpenOptions says which devices of a kind to open.
 type OpenOptions struct {
-	Count       int        // how many devices of the kind, at least 1
-	Threads     int        // worker threads over all of them; 0 means all the machine has
-	MemoryBytes int64      // byte budget of each; 0 means what the machine has, divided
-	Sync        bool       // finish each operation before the next is queued: for debugging
-	OnSpan      func(Span) // told of every operation of every stream as it ends, from the stream's goroutine; nil for none
+	Count       int   // number of devices, at least 1
+	Threads     int   // worker threads over all of them; 0 means one per core
+	MemoryBytes int64 // budget of each in bytes; 0 means an equal part of a share of the available memory
+	Sync        bool  // finish each operation before the next is queued: for debugging
 
-	// OnKernel is told of every kernel as it ends, from the stream's goroutine,
-	// by devices that run kernels one after the other; nil for none.
+	// OnSpan, if not nil, is told of every operation of every stream as it ends,
+	// from the stream's goroutine.
+	OnSpan func(Span)
+	// OnKernel, if not nil, is told of every kernel as it ends, from the stream's
+	// goroutine, by devices that run kernels one after the other.
 	OnKernel func(w *Work, took time.Duration)
 }
 
-// Work is what a kernel computes: one node, or several in one pass. It is the
-// same one whenever the kernel runs, and nobody changes it.
+// Check refuses numbers that no kind can follow. Open and the kinds call it.
+func (o OpenOptions) Check() error {
+	switch {
+	case o.Count < 1:
+		return fmt.Errorf("%d devices: open at least 1", o.Count)
+	case o.Threads < 0:
+		return fmt.Errorf("%d threads: give a positive number, or 0 for one per core", o.Threads)
+	case o.MemoryBytes < 0:
+		return fmt.Errorf("a budget of %d bytes: give a positive number, or 0 for a share of the available memory", o.MemoryBytes)
+	}
+	return nil
+}
+
+// Work is the work of a kernel: one node, or several in one pass. A kernel has
+// the same Work whenever it runs, and nobody changes it.
 type Work struct {
 	Name  string // "matmul+add+relu"
 	Nodes []*graph.Node
-	Cost  graph.Cost // bytes are those that enter or leave it
+	Cost  graph.Cost // with the bytes that enter or leave the kernel
 }
 
-// Span is when one queued operation ran.
+// Span is the time of one queued operation.
 type Span struct {
 	Device     ID
 	Stream     string
-	What       string // "copy-in", "copy-out", "peer", or the name of what was launched
+	What       string // "copy-in", "copy-out", "peer", or the name of the graph that was launched
 	Start, End time.Time
 }
 
@@ -57,7 +72,7 @@ func Register(kind string, open Opener) {
 	kinds[kind] = open
 }
 
-// Kinds lists the registered kinds in order.
+// Kinds lists the registered kinds in alphabetical order.
 func Kinds() []string {
 	mu.Lock()
 	defer mu.Unlock()
@@ -75,10 +90,10 @@ func Open(kind string, o OpenOptions) ([]Device, error) {
 	open := kinds[kind]
 	mu.Unlock()
 	if open == nil {
-		return nil, fmt.Errorf("%w: %q: there are %s", ErrKind, kind, strings.Join(Kinds(), ", "))
+		return nil, fmt.Errorf("%w: %q: take one of %s", ErrKind, kind, strings.Join(Kinds(), ", "))
 	}
-	if o.Count < 1 {
-		return nil, fmt.Errorf("device count %d: at least 1 is needed", o.Count)
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", kind, err)
 	}
 	return open(o)
 }

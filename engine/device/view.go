@@ -1,15 +1,15 @@
 package device
 
 // HostView is a part of a host buffer, such as one microbatch's rows of a
-// batch. Devices copy from and to it like from a buffer of its own, and keep
-// the whole buffer while they do. Freeing a view does nothing: who owns the
-// buffer frees that.
+// batch. Devices copy from and to it as with a host buffer; meanwhile they keep
+// the whole buffer. Freeing a view does nothing: the owner of the buffer frees
+// the buffer.
 type HostView struct {
 	of   HostBuffer
 	part []byte
 }
 
-// NewHostView is n bytes of a buffer from an offset on.
+// NewHostView is the view of n bytes of a buffer, from an offset on.
 func NewHostView(of HostBuffer, from, n int64) *HostView {
 	return &HostView{of, of.Bytes()[from : from+n]}
 }
@@ -20,7 +20,7 @@ func (v *HostView) Bytes() []byte { return v.part }
 // Free does nothing.
 func (v *HostView) Free() error { return nil }
 
-// Whole is the buffer that h is, or is a part of.
+// Whole is the host buffer of which h is a view; h itself if it is no view.
 func Whole(h HostBuffer) HostBuffer {
 	if v, ok := h.(*HostView); ok {
 		return v.of

@@ -223,7 +223,7 @@ func TestWhatOnlyOpsNotice(t *testing.T) {
 	dropping.Rate = 1.5
 	for _, c := range []mistake{
 		{models.Layer{Type: "dropout", Rate: 1}, shape.F32(4), `layer 0 (dropout "it"): dropout of 1 is outside [0,1)`},
-		{models.Layer{Type: "conv2d", Channels: 2, Kernel: 3, Padding: -1}, shape.F32(1, 9, 9), `layer 0 (conv2d "it"): kernel 3, stride 1, padding -1: expected at least 1, 1 and 0`},
+		{models.Layer{Type: "conv2d", Channels: 2, Kernel: 3, Padding: -1}, shape.F32(1, 9, 9), `layer 0 (conv2d "it"): kernel 3, stride 1, padding -1: the kernel and the stride must be at least 1, the padding at least 0`},
 		{dropping, shape.F32(4, 6), `layer 0 (attention "it"): dropout of 1.5 is outside [0,1)`},
 		{clash, shape.F32(4, 6), `layer 2 (attention "a"): variable "a.c_attn.weight" is declared twice`},
 	} {

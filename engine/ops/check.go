@@ -8,7 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// ErrNoGradient is the cause when a gradient is asked of what has none.
+// ErrNoGradient is the cause of an error about an op or output without gradient.
 var ErrNoGradient = errors.New("no gradient")
 
 // arity checks the number of inputs.
@@ -32,7 +32,7 @@ func floats(in []shape.Meta, n int) error {
 	return nil
 }
 
-// expect checks one input against what it must be.
+// expect checks that one input has the metadata that it must have.
 func expect(what string, got, want shape.Meta) error {
 	if !got.Equal(want) {
 		return fmt.Errorf("%s is %v, expected %v", what, got, want)
@@ -86,8 +86,8 @@ func perElem(flops, n int, in, out []shape.Meta) graph.Cost {
 	return graph.Cost{Flops: max(1, int64(flops)*int64(n)), Bytes: traffic(in, out)}
 }
 
-// noGrad is the gradient of ops through which nothing flows: counts, checks of
-// labels and everything in the Update phase.
+// noGrad is the gradients of ops through which nothing flows: counts, and all ops
+// of the Update phase.
 func noGrad(n *graph.Node) []*graph.Value { return make([]*graph.Value, len(n.In)) }
 
 // noSecond is the gradient of ops that are themselves gradients: the builder
@@ -98,13 +98,13 @@ func noSecond(b *graph.Builder, n *graph.Node) []*graph.Value {
 	return noGrad(n)
 }
 
-// onlyFirst reports whether a gradient flows into the first output alone. The
-// other outputs are kept for the backward pass or are statistics; where one of
-// them was used in the loss the builder fails.
+// onlyFirst tells whether the first output has a gradient. The other outputs are
+// for the backward pass or statistics: if one of them has a gradient, because a
+// loss depends on it, the builder fails.
 func onlyFirst(b *graph.Builder, n *graph.Node, dy []*graph.Value) bool {
 	for i, d := range dy[1:] {
 		if d != nil {
-			b.Fail(fmt.Errorf("%w: output %d of %s is for the backward pass or for statistics: compute it with other ops where a loss depends on it",
+			b.Fail(fmt.Errorf("%w: output %d of %s is for the backward pass or for statistics: compute it with other ops if a loss depends on it",
 				ErrNoGradient, i+1, n.Op.Kind()))
 			return false
 		}

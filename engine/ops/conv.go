@@ -134,7 +134,7 @@ func convFits(o Conv2D, x, w, dy shape.Meta) error {
 // window is the number of windows of size k over n elements with padding.
 func window(what string, n, k, stride, pad int) (int, error) {
 	if k < 1 || stride < 1 || pad < 0 {
-		return 0, fmt.Errorf("kernel %d, stride %d, padding %d: expected at least 1, 1 and 0", k, stride, pad)
+		return 0, fmt.Errorf("kernel %d, stride %d, padding %d: the kernel and the stride must be at least 1, the padding at least 0", k, stride, pad)
 	}
 	if n+2*pad < k {
 		return 0, fmt.Errorf("kernel of %d does not fit into %s %d with padding %d", k, what, n, pad)

@@ -25,7 +25,7 @@ func elementwiseOps() []graph.Op {
 // and is the op's kind.
 type Binary struct{ Fn string }
 
-// AddOp adds; it is what sums gradients and microbatches.
+// AddOp adds. Gradients and microbatches are summed with it.
 var AddOp = Binary{"add"}
 
 // Kind is Fn.
@@ -48,7 +48,7 @@ func (o Binary) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(f32(s)), nil
 }
 
-// Grad sums each side's gradient over what broadcasting stretched.
+// Grad sums each side's gradient over the dimensions that broadcasting stretched.
 func (o Binary) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, y, d := n.In[0], n.In[1], dy[0]
 	dx, dz := d, d
@@ -67,16 +67,16 @@ func (o Binary) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*grap
 // Cost is one operation per element.
 func (o Binary) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, out[0].Elems(), in, out) }
 
-// Alias lets y take over a's memory; a device must check that a was not
-// stretched, since only then do the sizes agree.
+// Alias lets y take over a's memory. A device must check that a was not stretched:
+// only then do the sizes agree.
 func (o Binary) Alias() []int { return []int{0} }
 
 // Unary is y = Fn(x); Fn is neg, relu, gelu_tanh, gelu_erf, silu, sigmoid,
 // tanh, exp, log, sqrt, rsqrt, square or abs and is the op's kind.
 type Unary struct{ Fn string }
 
-// unaries says for each unary function what it costs and which of its tensors
-// its gradient reads: the output where that is enough, else the input.
+// unaries has the cost of each unary function, and whether its gradient reads the
+// output; otherwise it reads the input.
 var unaries = map[string]struct {
 	flops  int
 	output bool

@@ -36,7 +36,7 @@ func (o Gather) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*grap
 	return []*graph.Value{b.One(ScatterAdd{n.In[0].Meta.Shape[0]}, n.In[1], dy[0]), nil}
 }
 
-// Cost counts what is copied, not what is left in the table.
+// Cost counts the rows that are copied, not the rest of the table.
 func (o Gather) Cost(in, out []shape.Meta) graph.Cost {
 	return graph.Cost{Flops: 1, Bytes: in[1].Bytes() + 2*out[0].Bytes()}
 }
@@ -73,7 +73,7 @@ func (o ScatterAdd) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*g
 // Cost is an addition per element of dy.
 func (o ScatterAdd) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, in[1].Elems(), in, out) }
 
-// EmbeddingOf takes the rows of table that ids name.
+// EmbeddingOf takes the rows of table that ids select.
 func EmbeddingOf(b *graph.Builder, table, ids *graph.Value) *graph.Value {
 	return b.One(Gather{}, table, ids)
 }

@@ -172,7 +172,8 @@ func (o Correct) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*grap
 // Cost is a comparison per element.
 func (o Correct) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, in[0].Elems(), in, out) }
 
-// BinaryCorrect counts where logit > 0 agrees with target > 0.5; f32[].
+// BinaryCorrect counts the elements for which logit > 0 agrees with target > 0.5;
+// f32[].
 type BinaryCorrect struct{}
 
 // Kind is "binary_correct".
@@ -191,8 +192,8 @@ func (o BinaryCorrect) Cost(in, out []shape.Meta) graph.Cost {
 	return perElem(2, in[0].Elems(), in, out)
 }
 
-// CheckFinite passes a scalar x f32[] on; at run time it fails where x is not
-// finite, which is how a diverged run is stopped.
+// CheckFinite passes a scalar x f32[] on. At run time it fails if x is not finite:
+// this stops a run that diverged.
 type CheckFinite struct{}
 
 // Kind is "check_finite".

@@ -11,19 +11,19 @@ import (
 // matmulOps are the rows of the op table that are in this file.
 var matmulOps = []graph.Op{MatMul{}}
 
-// MatMul is c [...,M,N] = a [...,M,K] b [...,K,N]; the last two dimensions of
-// a or b are stored the other way round where TransA or TransB is set. Leading
-// dimensions are a batch of products and must be equal; or b has two
-// dimensions only and a's leading ones are more rows of one product (not with
-// TransA). With BF16 each element of a and b is rounded to bfloat16 first
-// ([RoundBF16]); products and sums are in float32 all the same.
+// MatMul is c [...,M,N] = a [...,M,K] b [...,K,N]. With TransA the last two
+// dimensions of a are exchanged, with TransB those of b. Leading dimensions are a
+// batch of products and must be equal. Without TransA, b may have just two
+// dimensions: a's leading dimensions are then more rows of one product. With
+// BF16 each element of a and b is rounded to bfloat16 first ([RoundBF16]);
+// products and sums are in float32 all the same.
 type MatMul struct{ TransA, TransB, BF16 bool }
 
 // Kind is "matmul".
 func (o MatMul) Kind() string { return "matmul" }
 
-// Dims are M, N and K for these inputs, without checks; rows of the leading
-// dimensions are not in M.
+// Dims are M, N and K for these inputs, without checks. M does not count the rows
+// of the leading dimensions.
 func (o MatMul) Dims(a, b shape.Shape) (m, n, k int) {
 	m, k = a.Dim(-2), a.Dim(-1)
 	if o.TransA {
@@ -63,8 +63,8 @@ func (o MatMul) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(f32(append(a[:a.Rank()-2].Clone(), m, n))), nil
 }
 
-// Grad is two products, rounded as this one is. Where b is a weight under more than one leading
-// dimension, the rows are flattened so that its gradient is one product.
+// Grad is two products, rounded as this one. If a has more dimensions than the
+// weight b, its rows are flattened, so that b's gradient is one product.
 func (o MatMul) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x, w, d := n.In[0], n.In[1], dy[0]
 	if x.Meta.Shape.Rank() > w.Meta.Shape.Rank() {
@@ -106,9 +106,9 @@ func MatMulOf(b *graph.Builder, a, c *graph.Value, transA, transB bool) *graph.V
 	return b.One(MatMul{TransA: transA, TransB: transB}, a, c)
 }
 
-// RoundBF16 is x rounded to the nearest bfloat16, which has float32's exponent
-// and 8 bits of precision; to the even one between two. NaN stays NaN, and what
-// is beyond the largest finite one becomes infinite.
+// RoundBF16 is x rounded to the nearest bfloat16, which has float32's exponent and
+// 8 bits of precision; half-way between two, to the even one. NaN stays NaN.
+// Numbers beyond the largest finite bfloat16 become infinite.
 func RoundBF16(x float32) float32 {
 	bits := math.Float32bits(x)
 	if x != x {

@@ -110,7 +110,7 @@ func (o Slice) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph
 	return []*graph.Value{b.One(SliceGrad{o.Start, n.In[0].Meta.Shape}, dy[0])}
 }
 
-// Cost counts what is copied, not what is left.
+// Cost counts the elements that are copied, not the rest of the input.
 func (o Slice) Cost(_, out []shape.Meta) graph.Cost { return perElem(0, 0, out, out) }
 
 // SliceGrad is dx of Shape: zeros, with dy from Start on.
@@ -190,8 +190,8 @@ func (o Concat) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*grap
 // Cost counts the copying.
 func (o Concat) Cost(in, out []shape.Meta) graph.Cost { return perElem(0, 0, in, out) }
 
-// ReshapeTo gives x other dimensions, one of which may be -1: what is left. It
-// is x itself where they agree.
+// ReshapeTo gives x other dimensions. One of them may be -1: it follows from the
+// others. It is x itself if the dimensions agree.
 func ReshapeTo(b *graph.Builder, x *graph.Value, dims ...int) *graph.Value {
 	s, rest, free := shape.Of(dims...).Clone(), 1, -1
 	for i, d := range s {
@@ -218,7 +218,8 @@ func ReshapeTo(b *graph.Builder, x *graph.Value, dims ...int) *graph.Value {
 	return b.One(Reshape{s}, x)
 }
 
-// TransposeTo reorders dimensions: dimension i becomes what perm[i] was.
+// TransposeTo reorders dimensions: dimension i of the result is dimension perm[i]
+// of x.
 func TransposeTo(b *graph.Builder, x *graph.Value, perm ...int) *graph.Value {
 	return b.One(Transpose{perm}, x)
 }

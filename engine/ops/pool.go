@@ -27,7 +27,7 @@ func (o MaxPool2D) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return []shape.Meta{f32(y), {DType: shape.Int32, Shape: y}}, nil
 }
 
-// Grad sends dy to where the largest elements were.
+// Grad adds dy at the positions of the largest elements.
 func (o MaxPool2D) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	if !onlyFirst(b, n, dy) {
 		return noGrad(n)

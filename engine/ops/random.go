@@ -19,7 +19,7 @@ var randomOps = []graph.Op{Dropout{}}
 // batch is cut, and the op is its own gradient.
 //
 // Element j of sample n has index i = (base+n)*size + j, size being the
-// elements of a sample. It is kept where [Kept] says so of word i%4 of
+// elements of a sample. It is kept if [Kept] is true for word i%4 of
 // Key().At(i/4, step).
 type Dropout struct {
 	P        float64
@@ -54,7 +54,7 @@ func (o Dropout) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*gra
 // Cost counts Philox as about ten operations per number.
 func (o Dropout) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
 
-// Kept reports whether an element that drew this word survives dropout of p.
+// Kept tells whether dropout of rate p keeps an element that drew this word.
 func Kept(p float64, word uint32) bool { return rng.Float32(word) >= float32(p) }
 
 // probability checks a dropout rate.
@@ -65,7 +65,7 @@ func probability(p float64) error {
 	return nil
 }
 
-// drawn checks the two scalars that random numbers depend on.
+// drawn checks the two scalars on which random numbers depend.
 func drawn(step, base shape.Meta) error {
 	if err := expect("step", step, shape.I32()); err != nil {
 		return err

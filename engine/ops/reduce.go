@@ -52,7 +52,8 @@ func (o Reduce) Infer(in []shape.Meta) ([]shape.Meta, error) {
 	return one(f32(out)), nil
 }
 
-// Grad stretches dy over what was reduced; of a max the first of equals gets it.
+// Grad stretches dy over the reduced axes. For a max the first of equal elements
+// gets it.
 func (o Reduce) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
 	x := n.In[0]
 	keep := kept(x.Meta.Shape, o.Axes)
@@ -226,8 +227,8 @@ func Max(b *graph.Builder, x *graph.Value, keep bool, axes ...int) *graph.Value 
 	return reduceOf(b, "max", x, keep, axes)
 }
 
-// SumToShape sums x over what broadcasting from s stretched; x itself where
-// the shapes agree.
+// SumToShape sums x over the dimensions that broadcasting from s stretched. It is x
+// itself if the shapes agree.
 func SumToShape(b *graph.Builder, x *graph.Value, s shape.Shape) *graph.Value {
 	if x.Meta.Shape.Equal(s) {
 		return x
@@ -235,7 +236,7 @@ func SumToShape(b *graph.Builder, x *graph.Value, s shape.Shape) *graph.Value {
 	return b.One(SumTo{s}, x)
 }
 
-// Broadcast stretches x to s; x itself where the shapes agree.
+// Broadcast stretches x to s. It is x itself if the shapes agree.
 func Broadcast(b *graph.Builder, x *graph.Value, s shape.Shape) *graph.Value {
 	if x.Meta.Shape.Equal(s) {
 		return x

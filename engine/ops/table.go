@@ -2,13 +2,13 @@ package ops
 
 import "slices"
 
-// table has every op that needs a kernel, with no attributes but those that
-// name it. Each file holds the rows of its ops.
+// table has every op that needs a kernel, with only the attributes that are part
+// of its name. Each file holds the rows of its ops.
 var table = slices.Concat(elementwiseOps(), matmulOps, convOps, poolOps, reduceOps, movementOps, softmaxOps,
 	lossOps, normOps, randomOps, gatherOps, attentionOps, updateOps)
 
-// Kinds lists the kinds of all ops in alphabetical order: what a device that
-// runs everything has kernels for.
+// Kinds lists the kinds of all ops in alphabetical order. A device that runs
+// everything has a kernel for each.
 func Kinds() []string {
 	kinds := make([]string, len(table))
 	for i, op := range table {

@@ -12,15 +12,14 @@ import (
 var updateOps = []graph.Op{SGD{}, Adam{}, ClipFactor{}, LearningRate{}, Increment{}, RingWrite{}}
 
 // The ops of this file run once per step, after the backward passes of all
-// microbatches. Nothing flows back through them. A gradient g is the sum over
-// the step's samples; g*Scale*clip is what an optimizer sees, Scale being
-// 1/(terms of the loss in the batch) and clip an input f32[] that is absent
-// without clipping.
+// microbatches. They have no gradient. A gradient g is the sum over the step's
+// samples. An optimizer takes g*Scale*clip, where Scale is 1/(terms of the loss
+// in the batch), and clip is an input f32[], absent without clipping.
 
-// SGD is PyTorch's: with d = g*Scale*clip + WeightDecay*w and
+// SGD is PyTorch's. With d = g*Scale*clip + WeightDecay*w and
 // v' = Momentum*v + d, w' = w - lr v', or w - lr (d + Momentum v') with
-// Nesterov, or w - lr d without momentum. From (w, g, lr f32[] [, v where
-// Momentum > 0] [, clip where Clip]) to w' [, v'].
+// Nesterov, or w - lr d without momentum. From (w, g, lr f32[] [, v if
+// Momentum > 0] [, clip if Clip]) to w' [, v'].
 type SGD struct {
 	Momentum           float64
 	Nesterov           bool
@@ -75,12 +74,12 @@ func (o SGD) Alias() []int {
 	return []int{0}
 }
 
-// Adam is PyTorch's Adam, or AdamW where Decoupled. With t = step+1 and
+// Adam is PyTorch's Adam, or AdamW if Decoupled. With t = step+1 and
 // d = g*Scale*clip (+ WeightDecay*w unless Decoupled, which scales w by
 // 1 - lr*WeightDecay first instead): m' = Beta1 m + (1-Beta1) d,
 // v' = Beta2 v + (1-Beta2) d², and
 // w' = w - lr/(1-Beta1^t) m' / (sqrt(v')/sqrt(1-Beta2^t) + Eps).
-// From (w, g, m, v, step i32[], lr f32[] [, clip where Clip]) to w', m', v'.
+// From (w, g, m, v, step i32[], lr f32[] [, clip if Clip]) to w', m', v'.
 // (Kingma and Ba 2015; Loshchilov and Hutter 2019.)
 type Adam struct {
 	Beta1, Beta2, Eps, WeightDecay float64
@@ -251,8 +250,8 @@ func (o Increment) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, 1, 
 func (o Increment) Alias() []int { return []int{0} }
 
 // RingWrite is (ring f32[L], step i32[], x f32[]) to ring with
-// ring[step mod L] = x*Scale, in place: where the losses of steps wait until
-// they are asked for.
+// ring[step mod L] = x*Scale, in place. Losses of steps wait in it until they are
+// read.
 type RingWrite struct{ Scale float64 }
 
 // Kind is "ring_write".

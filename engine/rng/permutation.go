@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// rounds is how often each half of an index is mixed into the other. Four make
-// a Feistel network pseudorandom in theory; eight leave nothing to see in
+// rounds is the number of times that one half of an index is mixed into the other.
+// Four make a Feistel network pseudorandom in theory; eight leave no pattern in
 // domains of a few bits either.
 const rounds = 8
 
@@ -16,7 +16,7 @@ const rounds = 8
 type Permutation struct {
 	key         Key
 	n           int
-	loBits      uint
+	loBits      uint // bits of the low half
 	loMask, hiM uint64
 }
 
@@ -37,7 +37,7 @@ func NewPermutation(n int, key Key) Permutation {
 // Len is the number of elements.
 func (p Permutation) Len() int { return p.n }
 
-// At is where the permutation sends i, which must be in [0, Len()).
+// At is the image of i, which must be in [0, Len()).
 //
 // The network permutes the smallest power of two that holds n, less than 2n;
 // walking its cycle until it comes back below n makes a bijection of [0, n),

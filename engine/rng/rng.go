@@ -1,7 +1,7 @@
-// Package rng gives random numbers as a function of what they are for, not of
-// what was drawn before: Philox4x32-10 (Salmon et al., "Parallel Random
-// Numbers: As Easy as 1, 2, 3", SC11). There is no state to save, and the same
-// numbers come out however work is split over threads, devices or time.
+// Package rng gives random numbers as a function of their purpose, not of earlier
+// draws: Philox4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2,
+// 3", SC11). There is no state to save, and the numbers are the same however work
+// is split over threads, devices or time.
 //
 // The types to know are [Key] and [Permutation].
 package rng

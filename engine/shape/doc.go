@@ -1,5 +1,5 @@
-// Package shape holds what is known of a tensor without its contents: element
-// type, dimensions, and the metadata that combines the two.
+// Package shape describes tensors without their contents: by element type, by
+// dimensions, and by metadata, which combines the two.
 //
 // The types to know are [DType], [Shape] and [Meta].
 package shape

@@ -147,7 +147,7 @@ func Broadcast(a, b Shape) (Shape, error) {
 	return out, nil
 }
 
-// Meta is a tensor's metadata: what is known of it without its bytes.
+// Meta is a tensor's metadata: element type and dimensions.
 type Meta struct {
 	DType DType
 	Shape Shape

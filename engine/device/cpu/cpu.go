@@ -36,8 +36,8 @@ const memoryBandwidth = 10e9
 // least one; without a budget, each gets its part of 80% of the memory that is
 // available.
 func Open(o device.OpenOptions) ([]device.Device, error) {
-	if o.Count < 1 || o.Threads < 0 || o.MemoryBytes < 0 {
-		return nil, fmt.Errorf("cpu: %d devices, %d threads, %d bytes of memory: give at least 1 device, and 0 (the default) or more threads and bytes", o.Count, o.Threads, o.MemoryBytes)
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	on, err := target()
 	if err != nil {

@@ -13,15 +13,15 @@ const Kind = "null"
 
 func init() { device.Register(Kind, Open) }
 
-// speed is what a null device says of its arithmetic and its link: equal for
-// all, so that stages are balanced as on equal devices.
+// speed is the speed that a null device states for its arithmetic and its link.
+// It is equal for all, so that stages are balanced as on equal devices.
 const speed = 1e12
 
-// Open opens o.Count devices. Without a budget each gets what a cpu device
-// would; none of it is touched.
+// Open opens o.Count devices. Without a budget each gets that of a cpu device; it
+// touches no memory.
 func Open(o device.OpenOptions) ([]device.Device, error) {
-	if o.Count < 1 || o.MemoryBytes < 0 {
-		return nil, fmt.Errorf("null: %d devices, %d bytes of memory: give at least 1 device, and 0 (the default) or more bytes", o.Count, o.MemoryBytes)
+	if err := o.Check(); err != nil {
+		return nil, fmt.Errorf("null: %w", err)
 	}
 	budget := o.MemoryBytes
 	if budget == 0 {

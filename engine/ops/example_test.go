@@ -1,0 +1,48 @@
+package ops_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// A layer reads like its formula. The reference kernels compute the graph.
+func Example() {
+	b := graph.NewBuilder("dense", 1)
+	x := b.Input("x", shape.F32(1, 2))
+	w := b.Input("w", shape.F32(2, 2))
+	bias := b.Input("bias", shape.F32(2))
+	y := ops.Relu(b, ops.Add(b, ops.MatMulOf(b, x, w, false, false), bias))
+	b.Output("y", y)
+	g, err := b.Graph()
+	if err != nil {
+		log.Fatal(err)
+	}
+	values, err := ref.Eval(g, map[*graph.Value]ref.Array{
+		x:    ref.Floats([]float64{1, 2}, 1, 2),
+		w:    ref.Floats([]float64{1, 2, 3, -4}, 2, 2),
+		bias: ref.Floats([]float64{0.5, 0.5}, 2),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(y, values[y].F)
+	// Output: y f32[1,2] [7.5 0]
+}
+
+// An op states its metadata rule and its cost.
+func ExampleConv2D() {
+	x, w := shape.F32(1, 3, 32, 32), shape.F32(16, 3, 5, 5)
+	o := ops.Conv2D{Stride: 1, Pad: 2, Groups: 1}
+	y, err := o.Infer([]shape.Meta{x, w})
+	fmt.Println(y[0], err, o.Cost([]shape.Meta{x, w}, y).Flops)
+	_, err = o.Infer([]shape.Meta{shape.F32(1, 4, 32, 32), w})
+	fmt.Println(err)
+	// Output:
+	// f32[1,16,32,32] <nil> 2457600
+	// input has 4 channels, weight expects 3 (3 in each of 1 groups)
+}
