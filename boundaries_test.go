@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"configs":                   {},
 
 	"internal/golden":                  {},
+	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},
 	"cmd/trainer/internal/cli":         {"checkpoint/rundir", "configs"},

@@ -1,0 +1,173 @@
+package initial_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/initial"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+const seed = 7
+
+// variables are those of a model with a layer of so many units.
+func variables(t *testing.T, units int) []*graph.Value {
+	t.Helper()
+	spec := models.Spec{
+		Input: shape.F32(4), Target: shape.I32(), Loss: "cross_entropy", Seed: seed, Classes: 3,
+		Layers: models.MLP([]int{units}, "relu", 3, graph.Pos{}),
+	}
+	o := optim.Spec{Name: "momentum", Momentum: 0.9, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.1}}
+	g, err := models.Train(spec, o, models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Vars
+}
+
+// marked is a source in which each byte of a variable is its number.
+type marked []*graph.Value
+
+func (m marked) Tensors() (list []checkpoint.Tensor) {
+	for _, v := range m {
+		list = append(list, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
+	}
+	return list
+}
+
+func (m marked) Read(name string, _ int64, dst []byte) error {
+	for i, v := range m {
+		if v.Name == name {
+			copy(dst, bytes.Repeat([]byte{byte(i + 1)}, len(dst)))
+		}
+	}
+	return nil
+}
+
+// saved is a checkpoint file with one checkpoint of variables.
+func saved(t *testing.T, vars []*graph.Value) (*checkpoint.DB, *checkpoint.Snapshot) {
+	t.Helper()
+	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	id, err := db.Save(t.Context(), checkpoint.Manifest{Step: 1}, marked(vars))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := db.Load(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, s
+}
+
+// Without a file all contents are by rule.
+func TestByRule(t *testing.T) {
+	x, err := initial.Open("", seed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range variables(t, 5) {
+		got, want := make([]byte, v.Meta.Bytes()), make([]byte, v.Meta.Bytes())
+		models.Fill(v, seed, want)
+		if err := x.Read(v, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file gives parameters, and the rule the rest.
+func TestFromAFile(t *testing.T) {
+	vars := variables(t, 5)
+	db, s := saved(t, vars)
+	file := filepath.Join(t.TempDir(), "w:1.safetensors")
+	if err := db.Export(s.Manifest.ID, file, "parameter"); err != nil {
+		t.Fatal(err)
+	}
+	x, err := initial.Open(file, seed, vars)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	for i, v := range vars {
+		got, want := make([]byte, v.Meta.Bytes()), make([]byte, v.Meta.Bytes())
+		models.Fill(v, seed, want)
+		if v.Role == graph.Parameter {
+			want = bytes.Repeat([]byte{byte(i + 1)}, len(want))
+		}
+		if err := x.Read(v, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+	for init, want := range map[string]string{
+		file + ":model.":        "is missing",
+		file + ".none":          "no such file",
+		os.TempDir():            "",
+		"nowhere.safetensors:a": "no such file",
+	} {
+		if _, err := initial.Open(init, seed, vars); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", init, err)
+		}
+	}
+	if _, err := initial.Open(file, seed, variables(t, 6)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "the model has") {
+		t.Errorf("another model: %v", err)
+	}
+}
+
+func TestSplitPath(t *testing.T) {
+	colon := filepath.Join(t.TempDir(), "a:b")
+	if err := os.WriteFile(colon, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for init, want := range map[string][2]string{
+		"w.safetensors":        {"w.safetensors", ""},
+		"w.safetensors:model.": {"w.safetensors", "model."},
+		colon:                  {colon, ""},
+		colon + ":x.":          {colon, "x."},
+	} {
+		if path, prefix := initial.SplitPath(init); path != want[0] || prefix != want[1] {
+			t.Errorf("%s: %q, %q", init, path, prefix)
+		}
+	}
+}
+
+// A checkpoint gives every variable in its shape; of losses it may have others.
+func TestFromSnapshot(t *testing.T) {
+	vars := variables(t, 5)
+	_, s := saved(t, vars)
+	read := initial.FromSnapshot(s)
+	for i, v := range vars {
+		got := make([]byte, v.Meta.Bytes())
+		if err := read(v, got); err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(i + 1)}, len(got))) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+	for _, v := range variables(t, 6) {
+		have, _ := s.Tensor(v.Name)
+		err := read(v, make([]byte, v.Meta.Bytes()))
+		if same := have.Meta.Equal(v.Meta); same && err != nil || !same && !errors.Is(err, initial.ErrChanged) {
+			t.Errorf("%s of another model: %v", v.Name, err)
+		}
+	}
+	ring := &graph.Value{Name: models.LossRing, Meta: shape.F32(99), Role: graph.Metric}
+	if err := read(ring, make([]byte, ring.Meta.Bytes())); err != nil {
+		t.Errorf("losses of other epochs: %v", err)
+	}
+	if err := read(&graph.Value{Name: "none", Meta: shape.F32(1), Role: graph.Parameter}, make([]byte, 4)); !errors.Is(err, initial.ErrChanged) {
+		t.Errorf("a variable that the checkpoint lacks: %v", err)
+	}
+}

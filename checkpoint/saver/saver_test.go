@@ -1,0 +1,142 @@
+package saver_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/internal/smallrun"
+)
+
+// told is what a saver told.
+type told struct {
+	saved []saver.Saved
+	notes []string
+}
+
+// open makes a saver of a run, into a new file.
+func open(t *testing.T, r *smallrun.Run, bound saver.Bound, keep int) (*saver.Saver, *checkpoint.DB, *told) {
+	t.Helper()
+	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.Options{TxBytes: int(bound.TxBytes()), ChunkBytes: bound.ChunkBytes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &told{}
+	s := saver.New(r.Runtime.Residency, r.Plan.Graph, r.Program.Var, saver.Options{
+		DB: db, Bound: bound, Keep: checkpoint.Keep{Last: keep},
+		Saved:   func(one saver.Saved) { x.saved = append(x.saved, one) },
+		Damaged: func([]checkpoint.Skipped) {},
+		Note:    func(text string) { x.notes = append(x.notes, text) },
+	})
+	t.Cleanup(func() {
+		for range 2 {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, db, x
+}
+
+// A checkpoint has the variables as they were when Save was called, however
+// they are staged and whatever steps run meanwhile.
+func TestSaveIsOfItsMoment(t *testing.T) {
+	for _, bound := range []saver.Bound{0, 1 << 20} {
+		r := smallrun.New(t, "cpu")
+		s, db, x := open(t, r, bound, 9)
+		if err := s.Reserve(); err != nil {
+			t.Fatal(err)
+		}
+		want, err := boundary.Salvage(t.Context(), r.Runtime, r.Program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Save(t.Context(), t.Context(), checkpoint.Manifest{Step: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if s.Busy() && bound > 0 {
+			t.Error("a bounded save does not wait")
+		}
+		if err := feed.Each(t.Context(), r.Devices[0], r.Program, r.Data.Train, func(datasets.Batch) error { return s.Poll() }); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Await(); err != nil {
+			t.Fatal(err)
+		}
+		snap, _, err := db.Latest(t.Context())
+		if err != nil || len(x.saved) != 1 || x.saved[0].ID != snap.Manifest.ID || x.saved[0].Step != 1 {
+			t.Fatalf("told %+v, %v", x.saved, err)
+		}
+		for _, v := range r.Plan.Graph.Vars {
+			got := make([]byte, v.Meta.Bytes())
+			if err := snap.Read(v.Name, 0, got); err != nil || !bytes.Equal(got, want[v.Name]) {
+				t.Errorf("bound %d: %s is not what it was, %v", bound, v.Name, err)
+			}
+		}
+		if st := s.Stats(); st.Count != 1 || st.Time <= 0 || st.Longest != st.Time || st.Copy > st.Time {
+			t.Errorf("%+v", st)
+		}
+	}
+}
+
+// Old checkpoints are deleted as far as they are not to be kept.
+func TestSaveKeeps(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	s, db, x := open(t, r, 0, 2)
+	for step := range 4 {
+		if err := s.Save(t.Context(), t.Context(), checkpoint.Manifest{Step: step}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Await(); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := db.List()
+	if err != nil || len(list) != 2 || list[1].Step != 3 || len(x.saved) != 4 {
+		t.Errorf("%d checkpoints, told of %d, %v", len(list), len(x.saved), err)
+	}
+}
+
+// Parameters that are not finite are not saved, which the error locates.
+func TestSaveRefusesWhatIsNotFinite(t *testing.T) {
+	for _, bound := range []saver.Bound{0, 1 << 20} {
+		r := smallrun.New(t, "cpu")
+		s, db, x := open(t, r, bound, 2)
+		name := ""
+		err := r.Program.Init(t.Context(), func(v *graph.Value, dst []byte) error {
+			if name == "" && v.Role == graph.Parameter && len(dst) >= 8 {
+				name = v.Name
+				binary.LittleEndian.PutUint32(dst[4:], math.Float32bits(float32(math.Inf(1))))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Save(t.Context(), t.Context(), checkpoint.Manifest{Step: 5})
+		if err == nil {
+			err = s.Await()
+		}
+		if !errors.Is(err, device.ErrNonFinite) || !strings.Contains(err.Error(), "checkpoint at step 5: ") || !strings.Contains(err.Error(), name+"[1] is +Inf") {
+			t.Errorf("bound %d: %v", bound, err)
+		}
+		if list, _, err := db.List(); err != nil || len(list)+len(x.saved) > 0 {
+			t.Errorf("bound %d: %d checkpoints, %v", bound, len(list), err)
+		}
+	}
+}

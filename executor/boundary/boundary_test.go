@@ -1,0 +1,105 @@
+package boundary_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets"
+	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/residency"
+)
+
+// epoch takes an epoch's steps.
+func epoch(t *testing.T, r *smallrun.Run) {
+	t.Helper()
+	err := feed.Each(t.Context(), r.Devices[0], r.Program, r.Data.Train, func(datasets.Batch) error {
+		r.Runtime.Residency.Ledger().Step()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Rings hold the losses of the steps asked for, and their mean over samples.
+func TestRings(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	epoch(t, r)
+	rings := boundary.Rings{Runtime: r.Runtime, Program: r.Program}
+	var losses []float64
+	err := rings.Each(t.Context(), residency.Epoch, models.LossRing, 0, smallrun.Steps, func(step int, loss float64) error {
+		if losses = append(losses, loss); step != len(losses) || loss < 1 || loss > 5 {
+			t.Errorf("loss %v of step %d", loss, step)
+		}
+		return nil
+	})
+	if err != nil || len(losses) != smallrun.Steps {
+		t.Fatalf("%v, %v", losses, err)
+	}
+	samples := func(step int) int { return 10 * step }
+	mean, err := rings.Mean(t.Context(), models.LossRing, 1, 3, samples)
+	if want := (20*losses[1] + 30*losses[2]) / 50; err != nil || math.Abs(*mean-want) > 1e-12 {
+		t.Errorf("mean %v, want %v, %v", *mean, want, err)
+	}
+	if mean, err := rings.Mean(t.Context(), "no_such_ring", 0, 3, samples); mean != nil || err != nil {
+		t.Errorf("a ring that is missing: %v, %v", mean, err)
+	}
+}
+
+// Between Seal and Unseal losses come out only if they are logged, and a
+// boundary's pull-back counts for no step.
+func TestSeal(t *testing.T) {
+	r := smallrun.NewWith(t, "cpu", residency.ManagerOptions{Strict: true})
+	m := r.Runtime.Residency
+	epoch(t, r)
+	pull := func(why residency.Reason) error {
+		_, err := r.Runtime.Floats(t.Context(), why, r.Program.Var(models.LossRing))
+		return err
+	}
+	if err := pull(residency.Epoch); err != nil {
+		t.Fatal(err)
+	}
+	for _, logs := range []bool{false, true} {
+		boundary.Seal(m, logs)
+		epoch(t, r) // the ring is on the device again
+		if err := pull(residency.Epoch); !errors.Is(err, residency.ErrNotResident) {
+			t.Errorf("logs %v: the epoch's losses: %v", logs, err)
+		}
+		if err := pull(residency.Log); logs && err != nil || !logs && !errors.Is(err, residency.ErrNotResident) {
+			t.Errorf("logs %v: logging: %v", logs, err)
+		}
+	}
+	boundary.Unseal(m)
+	epoch(t, r)
+	if err := pull(residency.Epoch); err != nil {
+		t.Error(err)
+	}
+	if got := m.Ledger().SteadyState().PullBack; got.Median != 0 {
+		t.Errorf("the median step pulls %d bytes back", got.Median)
+	}
+}
+
+// Salvage has the variables as the program has them.
+func TestSalvage(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	all, err := boundary.Salvage(t.Context(), r.Runtime, r.Program)
+	if err != nil || len(all) != len(r.Plan.Graph.Vars) {
+		t.Fatalf("%d variables, %v", len(all), err)
+	}
+	for _, v := range r.Plan.Graph.Vars {
+		want := make([]byte, v.Meta.Bytes())
+		if err := r.First(v, want); err != nil {
+			t.Fatal(err)
+		}
+		if v.Role == graph.Parameter && !bytes.Equal(all[v.Name], want) {
+			t.Errorf("%s is not what it was", v.Name)
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package infer_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/berth-ml/berth/datasets"
+	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/internal/smallrun"
+)
+
+// The score of a part is that of its answers, whatever the batch and the cut.
+func TestScoreIsOfTheAnswers(t *testing.T) {
+	var want infer.Score
+	for i, c := range []struct {
+		devices    string
+		microbatch int
+	}{{"cpu", 479}, {"cpu:2", 479}, {"cpu", 100}} {
+		r := smallrun.New(t, c.devices)
+		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: c.microbatch}
+		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		score, err := e.Run(t.Context())
+		if err != nil || score.Accuracy == nil {
+			t.Fatalf("%+v: %+v, %v", c, score, err)
+		}
+		p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := e.Run(t.Context()); err != nil || again.Loss != score.Loss {
+			t.Errorf("%+v: a second evaluation gives %v, then %v, %v", c, score.Loss, again.Loss, err)
+		}
+		targets := r.Data.Val.Alloc(r.Data.Val.Len())
+		if _, err := r.Data.Val.Read(datasets.Cursor{}, r.Data.Val.Len(), targets); err != nil {
+			t.Fatal(err)
+		}
+		class := shape.View[int32](targets[1])
+		loss, correct, n := 0.0, 0, 0
+		err = p.Run(t.Context(), func(a infer.Answer) error {
+			if a.Index != n || len(a.Values) != 10 || a.Last != 10 {
+				t.Fatalf("answer %d is %+v", n, a)
+			}
+			best := 0
+			for k, v := range a.Values {
+				if v > a.Values[best] {
+					best = k
+				}
+			}
+			if best == int(class[n]) {
+				correct++
+			}
+			loss -= math.Log(float64(a.Values[class[n]]))
+			n++
+			return nil
+		})
+		if err != nil || n != r.Data.Val.Len() {
+			t.Fatalf("%+v: %d answers, %v", c, n, err)
+		}
+		if math.Abs(loss/float64(n)-score.Loss) > 1e-5 || math.Abs(float64(correct)/float64(n)-*score.Accuracy) > 1e-9 {
+			t.Errorf("%+v: score %v, %v; of the answers %v, %v", c, score.Loss, *score.Accuracy, loss/float64(n), float64(correct)/float64(n))
+		}
+		if i == 0 {
+			want = score
+		} else if math.Abs(score.Loss-want.Loss) > 1e-6 || *score.Accuracy != *want.Accuracy {
+			t.Errorf("%+v: %v, %v, want %v, %v", c, score.Loss, *score.Accuracy, want.Loss, *want.Accuracy)
+		}
+	}
+}
+
+// What ends an evaluation or a prediction is its error.
+func TestInferenceEnds(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 100}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := infer.NewEvaluator(over, r.Runtime, m, r.Data.Val); !errors.Is(err, context.Canceled) {
+		t.Errorf("planning: %v", err)
+	}
+	e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Run(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("evaluation: %v", err)
+	}
+	p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failure, n := errors.New("enough"), 0
+	err = p.Run(t.Context(), func(infer.Answer) error {
+		if n++; n == 150 {
+			return failure
+		}
+		return nil
+	})
+	if !errors.Is(err, failure) || n != 150 {
+		t.Errorf("%d answers, %v", n, err)
+	}
+}

@@ -1,0 +1,66 @@
+package trace_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/executor/trace"
+)
+
+// busy is the busy time of two devices, so far.
+func busy(a, b time.Duration) []time.Duration { return []time.Duration{a, b} }
+
+func TestClock(t *testing.T) {
+	var c trace.Clock
+	if c.Throughput() != 0 || c.Bubble() != 0 || c.Percentile(0.5) != 0 || c.Saves() != (trace.Saves{}) {
+		t.Error("a clock that never ran has measured something")
+	}
+	c.Begin(2, busy(0, 0))
+	for i := range 4 {
+		time.Sleep(2 * time.Millisecond)
+		c.Tick(10, time.Duration(i)*time.Millisecond)
+	}
+	c.Stop(busy(4*time.Millisecond, 0))
+	ran := 40 / c.Throughput() // seconds
+	if ran < 0.008 || c.Longest().Seconds() < 0.002 || c.Newest() < 2 || c.Percentile(0) < 2 || c.Percentile(1) < c.Percentile(0.5) {
+		t.Errorf("%v samples/s, steps of %v to %v ms", c.Throughput(), c.Percentile(0), c.Percentile(1))
+	}
+	if want := 1 - 0.004/(2*ran); c.Bubble() < want-1e-6 || c.Bubble() > want+1e-6 {
+		t.Errorf("bubble %v, want %v", c.Bubble(), want)
+	}
+	perSecond, d := c.Lap()
+	if perSecond != c.Throughput() || d.Seconds() < ran-1e-6 {
+		t.Errorf("the lap has %v samples/s, %v", perSecond, d)
+	}
+	if perSecond, d := c.Lap(); perSecond != 0 || d != 0 {
+		t.Errorf("a second lap has %v samples/s, %v", perSecond, d)
+	}
+	time.Sleep(5 * time.Millisecond) // between Stop and Begin: not measured
+	c.Begin(2, busy(0, 0))
+	if got := 40 / c.Throughput(); got != ran {
+		t.Errorf("the clock ran while it was stopped: %v s, then %v", ran, got)
+	}
+}
+
+// Steps beside a save are counted apart.
+func TestClockOfSaves(t *testing.T) {
+	var c trace.Clock
+	c.Begin(1, busy(0, 0)[:1])
+	step := func(d time.Duration) {
+		time.Sleep(d)
+		c.Tick(1, 0)
+	}
+	for range 5 {
+		step(time.Millisecond)
+	}
+	c.Saving(true)
+	for range 3 {
+		step(20 * time.Millisecond)
+	}
+	c.Saving(false)
+	step(time.Millisecond)
+	s := c.Saves()
+	if s.Beside != 3 || s.First != 1 || s.StallMS < 5 || s.Slowdown <= 0 {
+		t.Errorf("%+v", s)
+	}
+}

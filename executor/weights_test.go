@@ -1,0 +1,36 @@
+package executor_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/smallrun"
+)
+
+// The hash is of parameters and statistics alone, by name, on any devices.
+func TestWeightsHash(t *testing.T) {
+	for _, devices := range []string{"cpu", "cpu:2"} {
+		r := smallrun.New(t, devices)
+		vars := slices.Clone(r.Plan.Graph.Vars)
+		slices.SortFunc(vars, func(a, b *graph.Value) int { return strings.Compare(a.Name, b.Name) })
+		h := sha256.New()
+		for _, v := range vars {
+			if v.Role != graph.Parameter && v.Role != graph.Statistic {
+				continue
+			}
+			b := make([]byte, v.Meta.Bytes())
+			if err := r.First(v, b); err != nil {
+				t.Fatal(err)
+			}
+			h.Write([]byte(v.Name))
+			h.Write(b)
+		}
+		if got, err := r.Program.WeightsHash(t.Context()); err != nil || got != hex.EncodeToString(h.Sum(nil)) {
+			t.Errorf("%s: %s, %v", devices, got, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package partition_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Another graph of a model has the stages of the model's plan; planning it can
+// be stopped.
+func TestSameCut(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	var specs []device.Spec
+	for _, d := range r.Devices {
+		specs = append(specs, d.Spec())
+	}
+	g, err := models.Eval(r.Spec, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := partition.SameCut(r.Plan, g, specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Stages) != 2 || p.Microbatches != 1 {
+		t.Errorf("%d stages, %d microbatches", len(p.Stages), p.Microbatches)
+	}
+	for i, s := range p.Stages {
+		if want := r.Plan.Stages[i]; !slices.Equal(s.Blocks, want.Blocks) || s.Device != want.Device {
+			t.Errorf("stage %d is %v on device %d, want %v on %d", i, s.Blocks, s.Device, want.Blocks, want.Device)
+		}
+	}
+	enough := errors.New("enough")
+	if _, err := partition.SameCut(r.Plan, g, specs, func() error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("stopped: %v", err)
+	}
+}
