@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/partition"
