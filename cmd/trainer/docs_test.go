@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,7 +23,9 @@ import (
 )
 
 const (
+	readme      = "../../README.md"
 	commandPage = "../../docs/cli.md"
+	devicePage  = "../../docs/devices.md"
 	reportPage  = "../../docs/report.md"
 
 	// generated begins the part of the page that the commands themselves write.
@@ -185,4 +189,46 @@ func metricNames(t *testing.T) (names []string) {
 		}
 	}
 	return names
+}
+
+// A shown command is a block of a page with one command, and its whole output
+// or the last lines of it.
+var (
+	shownCommand = regexp.MustCompile("(?m)^```\n\\$ trainer ([^\n|]*?)( \\| tail -\\d+)?\n([^`$]*)^```$")
+	shownConfig  = regexp.MustCompile("(?ms)^```yaml\n(# my\\.yaml\n.*?)^```$")
+)
+
+// TestShownCommands: commands that pages show with their output print it.
+func TestShownCommands(t *testing.T) {
+	dir := t.TempDir()
+	shown := 0
+	for _, page := range []string{readme, devicePage} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := shownConfig.FindSubmatch(b); m != nil {
+			if err := os.WriteFile(filepath.Join(dir, "my.yaml"), m[1], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range shownCommand.FindAllStringSubmatch(string(b), -1) {
+			args := strings.Fields(m[1])
+			for i, a := range args {
+				if a == "my.yaml" {
+					args[i] = filepath.Join(dir, a)
+				}
+			}
+			var out bytes.Buffer
+			run(args, &out, &out)
+			got := strings.ReplaceAll(out.String(), dir+string(filepath.Separator), "")
+			if want := m[3]; got != want && (m[2] == "" || !strings.HasSuffix(got, "\n"+want)) {
+				t.Errorf("%s shows of trainer %s\n%swhich prints\n%s", page, m[1], want, got)
+			}
+			shown++
+		}
+	}
+	if shown < 3 {
+		t.Errorf("only %d commands were found", shown)
+	}
 }
