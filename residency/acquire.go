@@ -79,7 +79,7 @@ func (a *attempt) try() (pause, error) {
 	return pause{}, a.follow()
 }
 
-// collect checks the needs and joins those of the same tensor and device.
+// collect checks the needs and merges needs of the same tensor and device.
 func (a *attempt) collect() error {
 	m, x := a.m, &a.m.scratch
 	x.attempt++
@@ -100,13 +100,13 @@ func (a *attempt) collect() error {
 	return nil
 }
 
-// knows reports whether a need is of the manager's tensors and devices.
+// knows reports whether a need's tensor and device belong to the manager.
 func (m *Manager) knows(n *Need) bool {
 	return n.Tensor != nil && n.Tensor.books == &m.books && n.Device >= 0 && n.Device < len(m.devs)
 }
 
-// checkLeases waits for leases of other streams that conflict; s cannot wait
-// for its own.
+// checkLeases pauses while a lease of another stream conflicts. It fails if a
+// lease of s itself does: that one ends only after this call.
 func (a *attempt) checkLeases() (pause, error) {
 	m := a.m
 	for i := range m.scratch.wants {
@@ -125,20 +125,22 @@ func (a *attempt) checkLeases() (pause, error) {
 }
 
 // conflicts reports whether a lease writes the contents that w reads, or uses a
-// buffer that w overwrites: its task is not queued yet, so that no event could
-// be waited for.
+// buffer that w overwrites. The lease's task is not queued yet, so there is no
+// event to wait for.
 func (w *want) conflicts() bool {
 	overwrites := w.mode.writes() || !w.t.current(w.c)
 	return overwrites && w.c.leased > 0 || w.c.writing || w.t.beingWritten()
 }
 
-// reuse checks that there are contents to read, gives up stale buffers that
-// are still in use, so that new contents need not wait for old readers, takes
-// buffers from the pool, and sums up the bytes that are missing on each device.
+// reuse gets the wants buffers that exist already, and sums up the bytes that
+// are missing on each device. For each want:
+//   - contents to read must exist;
+//   - a stale buffer that is still in use goes to the pool, so that new contents
+//     need not wait for the readers of the old ones;
+//   - a want without a buffer takes one from the pool.
 //
-// A task is given any pooled buffer. A copy is given only one that nothing
-// uses, as long as there is room: else it would keep the copies behind it from
-// running beside the tasks.
+// A task may get any pooled buffer. A copy gets only one that nothing uses: if
+// it waited for old uses, the copies queued after it would wait too.
 func (a *attempt) reuse() error {
 	m := a.m
 	for i := range m.devs {
@@ -197,8 +199,8 @@ func (a *attempt) allocate() (pause, error) {
 	return pause{}, nil
 }
 
-// fetch queues the copies of tensors that are read and not there. Tensors that
-// must be read from a store come last, one an attempt.
+// fetch queues copies of the tensors that the task reads and that are not on its
+// device. If some must be read from a store, it pauses for the first of them.
 func (a *attempt) fetch() (stream pause, err error) {
 	wants := a.m.scratch.wants
 	for i := range wants {
@@ -220,8 +222,8 @@ func (a *attempt) fetch() (stream pause, err error) {
 }
 
 // follow makes the stream wait for the contents that the task reads, and for all
-// uses of the buffers that it overwrites. For copies to the host, the task waits
-// only where it first writes the buffer, if the stream can do that.
+// uses of the buffers that it overwrites. A copy to the host delays only the
+// task's first write to the buffer, if the stream is a device.WriteDelayer.
 func (a *attempt) follow() error {
 	m := a.m
 	waits := m.scratch.waits[:0]
@@ -261,7 +263,7 @@ func (a *attempt) follow() error {
 	return nil
 }
 
-// grant fills the lease in.
+// grant fills in the lease.
 func (a *attempt) grant(l *Lease) {
 	m := a.m
 	l.held, l.stream = true, a.s
@@ -284,8 +286,8 @@ func (a *attempt) grant(l *Lease) {
 	m.leases = append(m.leases, l)
 }
 
-// undo gives up the buffers that a failed Acquire got and did not fill. It also
-// ends the attempt's claim on the others.
+// undo pools the buffers that a failed Acquire got and did not fill. It also
+// unlocks the copies that the attempt wanted.
 func (a *attempt) undo() {
 	m := a.m
 	m.scratch.attempt++

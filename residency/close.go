@@ -10,8 +10,8 @@ import (
 // Close waits for the copies that were queued, deletes every buffer, frees
 // every host buffer and closes the streams. Work of the caller's streams that
 // the copies wait for must have been queued. Leases still held are an error
-// that names their tensors; their memory is freed all the same. A second call
-// does nothing.
+// that names their tensors, and their memory is freed too. A second call does
+// nothing.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -56,8 +56,8 @@ func (m *Manager) leaks() error {
 	return fmt.Errorf("close: %d lease(s) not released: %w: %s", len(m.leases), ErrLeased, strings.Join(names, ", "))
 }
 
-// freeHost frees all host memory whose copies have ended, as they have when
-// the streams are closed. A viewer frees the memory that it still views.
+// freeHost frees all host memory after its copies have ended. Memory that View
+// still lends out is freed when View returns.
 func (m *Manager) freeHost() error {
 	for _, h := range m.host.dropped {
 		for _, e := range h.uses {

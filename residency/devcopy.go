@@ -24,8 +24,8 @@ func (c *devCopy) busy() bool {
 	return c.buf != nil && c.version != 0 && !(c.ready.Done() && c.readers.done())
 }
 
-// pending is every queued use of c's buffer, its last write among them. The
-// caller takes the fence over.
+// pending is the fence of all queued uses of c's buffer, with its last write. The
+// caller takes it over.
 func (c *devCopy) pending() *fence {
 	if !c.ready.Done() {
 		c.readers.add(c.ready)
@@ -52,7 +52,7 @@ func (c *devCopy) arrive(version uint64, ready device.Event) {
 	c.readers = c.readers[:0]
 }
 
-// follow makes s wait for e, and passes a failure of e on.
+// follow makes s wait for e. It fails if e has failed already.
 func follow(s device.Stream, e device.Event) error {
 	if !e.Done() {
 		return s.WaitFor(e)

@@ -22,10 +22,10 @@ type devState struct {
 	budget    int64 // bytes; 0: none
 	used      int64 // bytes of tensors' copies
 	pool      pool
-	pending   int64 // bytes deleted whose last use has not ended yet
+	pending   int64 // deleted bytes whose last use has not ended yet
 	deleted   []pendingBytes
 	sweepAt   int       // sweep deleted when it has that many entries
-	peak      int64     // most of taken
+	peak      int64     // largest value of taken so far
 	residents []*Tensor // tensors with a buffer here
 	missing   int64     // bytes that the attempt under way must allocate
 	freeErr   error     // of pooled buffers, for Close to report
@@ -81,7 +81,7 @@ func (d *devState) taken() int64 { return d.used + d.pool.bytes + d.pending }
 // fits reports whether the budget has room for bytes more.
 func (d *devState) fits(bytes int64) bool { return d.budget <= 0 || d.taken()+bytes <= d.budget }
 
-// attach makes b the buffer of t's copy here, without contents.
+// attach makes b the buffer of t's copy here. The copy has no contents yet.
 func (d *devState) attach(t *Tensor, b device.Buffer) {
 	c := d.copy(t)
 	c.buf, c.version, c.ready, c.readers = b, 0, device.Event{}, c.readers[:0]
@@ -91,7 +91,8 @@ func (d *devState) attach(t *Tensor, b device.Buffer) {
 	d.peak = max(d.peak, d.taken())
 }
 
-// detach takes t's copy here out of the records; its buffer has gone elsewhere.
+// detach removes t's copy here from the records. Its buffer belongs to the pool
+// by then, or is deleted.
 func (d *devState) detach(t *Tensor, cause string) {
 	c, last := d.copy(t), len(d.residents)-1
 	moved := d.residents[last] // takes the free slot
@@ -115,15 +116,15 @@ func (d *devState) allocate(t *Tensor) error {
 	return nil
 }
 
-// discard deletes t's copy, if there is one. The device keeps the memory until
-// queued work with it has ended; so long it counts as pending.
+// discard deletes t's copy, if there is one. Its bytes count as pending until
+// queued work with them has ended.
 func (d *devState) discard(t *Tensor, cause string) error {
 	c := d.copy(t)
 	if c.buf == nil {
 		return nil
 	}
 	err := c.buf.Delete()
-	d.await(t.bytes, c.pending())
+	d.addPending(t.bytes, c.pending())
 	d.detach(t, cause)
 	if err != nil {
 		return fmt.Errorf("delete %s on %s: %w", t.name, d.id, err)
@@ -131,9 +132,9 @@ func (d *devState) discard(t *Tensor, cause string) error {
 	return nil
 }
 
-// await counts bytes as pending until uses have ended. It takes the memory of
-// uses and leaves its own.
-func (d *devState) await(bytes int64, uses *fence) {
+// addPending counts bytes as pending until uses have ended. It swaps the memory of
+// uses for a spare one, so that neither is allocated again.
+func (d *devState) addPending(bytes int64, uses *fence) {
 	if uses.done() {
 		return
 	}
@@ -153,7 +154,7 @@ func (d *devState) await(bytes int64, uses *fence) {
 	d.pending += bytes
 }
 
-// sweep counts the bytes as free whose uses have ended.
+// sweep stops counting pending bytes whose uses have ended.
 func (d *devState) sweep() {
 	n := 0
 	for i := range d.deleted {
@@ -168,8 +169,8 @@ func (d *devState) sweep() {
 	d.deleted = d.deleted[:n]
 }
 
-// oldest is an event that must happen before pending bytes are free, the zero
-// Event if all has ended.
+// oldest returns the event to wait for until the bytes deleted longest ago are
+// free. It is the zero Event if all uses have ended.
 func (d *devState) oldest() device.Event {
 	for i := range d.deleted {
 		for _, e := range d.deleted[i].uses {

@@ -8,7 +8,7 @@ type Candidate struct {
 	Bytes   int64
 	Clean   bool   // other current contents exist: giving it up moves nothing
 	NextUse int    // uses until it is used again, or Never
-	LastUse uint64 // grows with time
+	LastUse uint64 // counts calls of Acquire; greater is later
 }
 
 // before reports whether c is given up before o.
@@ -31,19 +31,18 @@ type Evictor interface {
 	Victim(c []Candidate) int
 }
 
-// SetUses tells the order of uses to come, need by need as Acquire will be
-// called, so that the victim can be the copy used furthest in the future. The
-// order repeats from its start after its end, until it is set again; nil
-// forgets it. Acquire advances through it; needs that are not in it are
-// passed over.
+// SetUses sets the order of uses to come, need by need as Acquire will be called.
+// With it, eviction can choose the copy used furthest in the future. The order
+// repeats until it is set again; nil removes it. Acquire advances through it and
+// skips needs that are not in it.
 func (m *Manager) SetUses(uses []Use) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.order.set(uses)
 }
 
-// evict gives up one copy on a device, spilling it to the host if it is the
-// only one. It reports false when all are locked.
+// evict deletes one copy on a device, and spills it to the host first if there is
+// no other. It reports false if all copies are locked.
 func (m *Manager) evict(d *devState) (bool, error) {
 	t := m.victim(d)
 	if t == nil {
@@ -62,7 +61,8 @@ func (m *Manager) evict(d *devState) (bool, error) {
 	return true, d.discard(t, "evicted")
 }
 
-// victim is the tensor whose copy on a device is given up next, or nil.
+// victim chooses the tensor whose copy on a device is evicted next; nil if all
+// are locked.
 func (m *Manager) victim(d *devState) *Tensor {
 	if e, ok := d.dev.(Evictor); ok {
 		return m.deviceVictim(d, e)
@@ -79,7 +79,7 @@ func (m *Manager) victim(d *devState) *Tensor {
 	return best.Tensor
 }
 
-// deviceVictim asks the device.
+// deviceVictim lets the device choose.
 func (m *Manager) deviceVictim(d *devState, e Evictor) *Tensor {
 	var cs []Candidate
 	for _, t := range d.residents {

@@ -11,11 +11,11 @@ import (
 // emptied, so that steady state allocates nothing.
 type fence []device.Event
 
-// fenceSize is how many queues a fence has room for from the start: a compute
-// and the three copy streams.
+// fenceSize is the initial capacity of a fence: a compute stream and the three
+// copy streams.
 const fenceSize = 4
 
-// add puts e in, instead of an earlier event of the same queue.
+// add adds e in place of an earlier event of the same queue.
 func (f *fence) add(e device.Event) {
 	if e.Queue == nil {
 		return
@@ -32,7 +32,7 @@ func (f *fence) add(e device.Event) {
 	*f = append(*f, e)
 }
 
-// done reports whether all has ended.
+// done reports whether all events have ended.
 func (f fence) done() bool {
 	for _, e := range f {
 		if !e.Done() {
@@ -42,8 +42,8 @@ func (f fence) done() bool {
 	return true
 }
 
-// before reports whether all has ended, or will have ended when work runs that
-// is queued in q from now on. A nil q stands for any queue.
+// before reports whether all events will have ended before work that is queued
+// in q from now on runs. A nil q stands for any queue.
 func (f fence) before(q device.Queue) bool {
 	for _, e := range f {
 		if e.Queue != q && !e.Done() {
@@ -53,7 +53,7 @@ func (f fence) before(q device.Queue) bool {
 	return true
 }
 
-// left is f, in its memory, without the events that have happened.
+// left is f without the events that have ended, in the same memory.
 func (f fence) left() fence {
 	n := 0
 	for _, e := range f {
@@ -66,7 +66,7 @@ func (f fence) left() fence {
 	return f[:n]
 }
 
-// ended waits on the host until e has ended, well or not. Its error is ctx's.
+// ended waits on the host until e has succeeded or failed. Its error is ctx's.
 func ended(ctx context.Context, e device.Event) error {
 	if e.Wait(ctx) != nil && !e.Done() {
 		return ctx.Err()

@@ -8,7 +8,7 @@ import (
 )
 
 // Fill makes a copy of data the contents of t; the truth is then on the host.
-// data has as many bytes as t's metadata says and stays the caller's.
+// data must have exactly the bytes of t's metadata. It stays the caller's.
 func (m *Manager) Fill(t *Tensor, data []byte) error {
 	if int64(len(data)) != t.bytes {
 		return fmt.Errorf("fill %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, len(data), t.meta, t.bytes)
@@ -19,9 +19,9 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 	})
 }
 
-// FillWith lets write make the contents of t, in dst; the truth is then on the
+// FillWith calls write to make the contents of t in dst; the truth is then on the
 // host. dst is zeroed, and pages of it that write does not touch take no memory.
-// An error of write leaves t as it was.
+// If write fails, t stays as it was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	buf, err := m.devs[0].dev.AllocHost(t.bytes)
 	if err != nil {

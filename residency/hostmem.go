@@ -14,23 +14,23 @@ type hostMem struct {
 	ready    device.Event // of the copy-out that fills it
 	uses     fence        // queued copies from and to it
 	pins     int          // readers on the host
-	fed      bool         // the caller's, not ours to free
-	staged   bool         // dropped once copied in: a store keeps it, or the truth moved in
-	streamed bool         // from a store, not copied in yet
+	fed      bool         // the buffer is the caller's and is not freed here
+	staged   bool         // to be dropped once copied in: a store or the device keeps the contents
+	streamed bool         // read from a sequence and not copied in yet
 	bytes    int64
 }
 
-// hostMemory allocates the host's bytes of tensors and frees them when the last
-// copy has ended. The manager's lock guards it.
+// hostMemory allocates host memory for tensors and frees it when the last copy
+// has ended. The manager's lock guards it.
 type hostMemory struct {
 	dropped []*hostMem // to free once copies and readers have ended
 	spare   []*hostMem // records for reuse
 	staged  int64      // bytes of staged records, until they are freed
-	limit   int64      // of staged
+	limit   int64      // most bytes in staged, though one record may exceed it
 	freeErr error      // for Close to report
 }
 
-// record is a new record for buf, which may be the caller's.
+// record makes a record for buf. With fed, buf is the caller's.
 func (x *hostMemory) record(buf device.HostBuffer, bytes int64, fed bool) *hostMem {
 	var h *hostMem
 	if n := len(x.spare); n > 0 {
@@ -57,13 +57,13 @@ func (x *hostMemory) stage(h *hostMem) {
 	x.staged += h.bytes
 }
 
-// drop frees h once queued copies of it and readers on the host are done.
+// drop frees h once queued copies and readers on the host are done with it.
 func (x *hostMemory) drop(h *hostMem) {
 	x.dropped = append(x.dropped, h)
 	x.sweep()
 }
 
-// sweep frees the dropped memory that nobody uses any more.
+// sweep frees the dropped memory that is no longer in use.
 func (x *hostMemory) sweep() {
 	kept := x.dropped[:0]
 	for _, h := range x.dropped {
@@ -77,7 +77,7 @@ func (x *hostMemory) sweep() {
 	x.dropped = kept
 }
 
-// free frees h now and keeps its record.
+// free frees the memory of h now and keeps h itself as a spare.
 func (x *hostMemory) free(h *hostMem) {
 	if h.staged {
 		x.staged -= h.bytes
@@ -91,8 +91,8 @@ func (x *hostMemory) free(h *hostMem) {
 	x.spare = append(x.spare, h)
 }
 
-// crowded is the copies to wait for before bytes more may be staged, none if
-// they may be now.
+// crowded lists the copies to wait for before bytes more may be staged. It is
+// empty if they may be staged now.
 func (x *hostMemory) crowded(bytes int64) (copies fence) {
 	x.sweep()
 	if x.staged+bytes <= x.limit {

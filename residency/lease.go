@@ -34,12 +34,11 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", uint8(m))
 }
 
-// Need is a tensor that a task needs on a device, given by its index. The same
-// tensor may be needed twice on one device: both get the same buffer, and the
-// modes add up.
+// Need is a tensor that a task needs on a device. The same tensor may be needed
+// twice on one device: both get the same buffer, and the modes add up.
 type Need struct {
 	Tensor *Tensor
-	Device int
+	Device int // index in the list given to New
 	Mode   Mode
 }
 

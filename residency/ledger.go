@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Kind is how bytes moved, or that they did not.
+// Kind is the kind of an entry: how bytes moved, if they did.
 type Kind uint8
 
 // The kinds of entries. A Hit and a Drop move nothing.
@@ -29,7 +29,7 @@ var kindNames = [NumKinds]string{"copy-in", "peer", "hit", "pull-back", "spill",
 // String is the kind as reports print it.
 func (k Kind) String() string { return kindNames[k] }
 
-// Reason is why bytes came back to the host.
+// Reason is the reason for which bytes came back to the host.
 type Reason string
 
 // The reasons. SpillReason and Transit are the manager's own: room is needed,
@@ -124,13 +124,13 @@ const (
 
 var tracks = [NumKinds]int{CopyIn: trackIn, StreamIn: trackIn, Peer: trackPeer, PullBack: trackOut, Spill: trackOut, Hit: -1, Drop: -1}
 
-// series counts how often each number of bytes was met: few distinct ones are.
+// series counts how often each number of bytes occurred. Few are distinct.
 type series struct {
 	times map[int64]int64
 	last  int64
 }
 
-// entry is a Row before it is one.
+// entry is a Row without its step, value, usage and bytes, which t has.
 type entry struct {
 	kind     Kind
 	reason   Reason
@@ -181,8 +181,8 @@ func (l *Ledger) Step() {
 	l.now = [3]int64{}
 }
 
-// Boundary says that the bytes moved since the last Step belong to no step, as
-// those that an epoch's end pulls back or an evaluation feeds. Totals keep them.
+// Boundary takes the bytes moved since the last Step out of the steps' series:
+// the pull-backs of an epoch's end, the batches of an evaluation. Totals keep them.
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -190,14 +190,14 @@ func (l *Ledger) Boundary() {
 	l.now = [3]int64{}
 }
 
-// ticked is how many steps and boundaries there were.
+// ticked counts the steps and boundaries so far.
 func (l *Ledger) ticked() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.ticks
 }
 
-// Steps is how many were closed.
+// Steps counts the steps that were closed.
 func (l *Ledger) Steps() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,8 @@ func (l *Ledger) SteadyState() Steady {
 	}
 }
 
-// summary finds the median as the lower one of an even number.
+// summary describes the series. Of an even number of values, the median is the
+// lower of the two in the middle.
 func (s *series) summary() Series {
 	var values []int64
 	var n int64
@@ -257,7 +258,7 @@ func (l *Ledger) Sums() []Sum {
 	return out
 }
 
-// Total is the sum over all devices, reasons and usages of a kind.
+// Total is the sum of a kind over all devices, reasons and usages.
 func (l *Ledger) Total(k Kind) Count {
 	return l.total(func(s Sum) bool { return s.Kind == k })
 }
@@ -272,7 +273,7 @@ func (l *Ledger) OfReason(r Reason) Count {
 	return l.total(func(s Sum) bool { return s.Reason == r && (s.Kind == PullBack || s.Kind == Spill) })
 }
 
-// total adds up the sums that are picked.
+// total adds up the sums for which pick is true.
 func (l *Ledger) total(pick func(Sum) bool) (c Count) {
 	for _, s := range l.Sums() {
 		if pick(s) {

@@ -39,8 +39,8 @@ type Manager struct {
 	tensors map[Key]*Tensor
 	classes map[string]int // number of each metadata and usage, for pools
 	seqs    map[Sequence]*sequence
-	leases  []*Lease      // the held ones
-	freed   chan struct{} // closed at the next Release, while someone waits
+	leases  []*Lease      // not released yet
+	freed   chan struct{} // closed at the next Release; nil if no one waits for it
 	clock   uint64        // counts calls of Acquire, for the least recently used
 	scratch scratch
 	order   order
@@ -48,8 +48,8 @@ type Manager struct {
 	closed  bool
 }
 
-// scratch is the state of the attempt under way, of which there is one at a
-// time. Its memory is kept.
+// scratch is the state of the attempt under way. There is one attempt at a time,
+// and the next one reuses its memory.
 type scratch struct {
 	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
 	wants   []want
@@ -60,12 +60,12 @@ type scratch struct {
 type Memory struct {
 	Budget  int64 // 0: none
 	Used    int64 // buffers of tensors
-	Pooled  int64 // kept for the next tensors, free for anything else
-	Pending int64 // deleted, still in use by queued work
-	Peak    int64 // most of Used + Pooled + Pending
+	Pooled  int64 // buffers kept for the next tensors, deleted if anything else needs room
+	Pending int64 // deleted buffers that queued work still uses
+	Peak    int64 // largest sum of Used, Pooled and Pending so far
 }
 
-// New makes a manager of devices, which stay the caller's and must outlive it.
+// New makes a manager for devices. They stay the caller's and must outlive it.
 // It opens three streams on each: copy-in, peer and copy-out.
 func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
@@ -137,7 +137,7 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 	return t, nil
 }
 
-// classOf numbers metadata and usages: buffers of a class can stand for each
+// classOf numbers each metadata and usage. Buffers of one class can replace each
 // other.
 func (m *Manager) classOf(meta shape.Meta, u device.Usage) int {
 	k := meta.String() + " " + u.String()
@@ -152,7 +152,7 @@ func (m *Manager) classOf(meta shape.Meta, u device.Usage) int {
 	return n
 }
 
-// Memory is what the manager has on device d.
+// Memory counts the manager's bytes on device d.
 func (m *Manager) Memory(d int) Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -165,9 +165,9 @@ func (m *Manager) Memory(d int) Memory {
 // Ledger counts the bytes that moved. It lives as long as the manager.
 func (m *Manager) Ledger() *Ledger { return m.ledger }
 
-// Drop says that the contents are no longer needed: the buffer of every copy
-// goes to its device's pool, and the host's bytes are given back. The record
-// stays, without contents. A leased tensor is refused.
+// Drop discards the contents: the buffer of every copy goes to its device's
+// pool, and the host's bytes are freed. The record stays, without contents. It
+// fails with ErrLeased for a leased tensor.
 func (m *Manager) Drop(t *Tensor) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +186,7 @@ func (m *Manager) Drop(t *Tensor) error {
 	return nil
 }
 
-// dropHost gives up the host's bytes of t.
+// dropHost drops the host's bytes of t, if there are any.
 func (m *Manager) dropHost(t *Tensor) {
 	if t.host != nil {
 		m.host.drop(t.host)
@@ -194,7 +194,7 @@ func (m *Manager) dropHost(t *Tensor) {
 	}
 }
 
-// recycleStale gives up the copies of t that are stale and not leased.
+// recycleStale pools the buffers of t's copies that are stale and not leased.
 func (m *Manager) recycleStale(t *Tensor, cause string) {
 	for i := range m.devs {
 		d := &m.devs[i]
@@ -204,16 +204,16 @@ func (m *Manager) recycleStale(t *Tensor, cause string) {
 	}
 }
 
-// expire deletes the pooled buffers that nobody has taken for long.
+// expire deletes the buffers that have been pooled for keepTicks ticks.
 func (m *Manager) expire() {
 	for i := range m.devs {
 		m.devs[i].expire()
 	}
 }
 
-// Trim deletes all pooled buffers, for callers who need device memory in other
-// ways than by Acquire, such as compiling, and did not get it. Memory that
-// queued work still uses is free when that work has ended.
+// Trim deletes all pooled buffers. It is for callers who ran out of device memory
+// outside Acquire, such as in compiling. Memory that queued work still uses is
+// free when that work has ended.
 func (m *Manager) Trim() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

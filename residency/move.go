@@ -7,10 +7,10 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// This file queues every copy there is, but those of a Staging and of Salvage;
-// nothing else touches a copy stream. A copy goes to a buffer without contents
-// that queued work uses (attempt.reuse and prefetch see to that); it waits for
-// its source, and for former uses of a pooled buffer.
+// This file queues all copies, except for those of Staging and Salvage. Nothing
+// else touches a copy stream. Each copy waits for its source, and for the former
+// uses of its buffer if that came from the pool. The buffer's own contents are no
+// longer in use: attempt.reuse and prefetch replace buffers whose contents are.
 
 // peerPath reports whether device i can be copied to device j directly.
 func (m *Manager) peerPath(i, j int) bool {
@@ -18,9 +18,10 @@ func (m *Manager) peerPath(i, j int) bool {
 	return i != j && a.Kind == b.Kind && a.PeerCopy && b.PeerCopy
 }
 
-// peerSource is a device with current contents of t from which d can be
-// reached, the truth first, or -1. Only a host truth is preferred to peers, but
-// not one that was fed: the batch goes in once, and its buffer is free soonest.
+// peerSource chooses a device with current contents of t that can copy them to d:
+// the truth's device first, then any; -1 if there is none. A truth on the host
+// comes before clean copies on other devices, unless it was fed: a batch is
+// copied in once and on from there, and its host buffer is free sooner.
 func (m *Manager) peerSource(t *Tensor, d *devState) int {
 	if t.onDevice() && m.peerPath(t.truth, d.index) {
 		return t.truth
@@ -90,8 +91,8 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 	return nil
 }
 
-// queueIn queues the copy itself. That of a fed buffer waits for the one before
-// it, so that the last stands for all.
+// queueIn queues the copy itself. A copy from a fed buffer waits for the one
+// before it: when the last one has ended, all have.
 func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
 	if err := c.follow(d.in, h.ready); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (o *order) set(uses []Use) {
 	}
 }
 
-// next is the number of uses until c is used, or Never.
+// next counts the uses until c is used; Never if it is not in the order.
 func (o *order) next(c *devCopy) int {
 	if len(c.uses) == 0 {
 		return Never

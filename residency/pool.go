@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// keepTicks is for how many ticks of the ledger (steps, and boundaries between
-// phases of the work) a pooled buffer is kept that nobody takes.
+// keepTicks is the number of ledger ticks after which a pooled buffer is deleted.
+// A tick is a step, or a boundary between phases of the work.
 const keepTicks = 8
 
 // pool keeps the buffers of a device whose contents are no longer needed, for
@@ -23,7 +23,7 @@ const keepTicks = 8
 type pool struct {
 	lists [][]pooled // per class, in the order of pooling
 	bytes int64
-	most  int64  // of the bytes in use when a buffer was allocated
+	most  int64  // bound on bytes: the most bytes in use when a buffer was allocated
 	turn  uint64 // counts the buffers that were pooled
 	tick  int64  // the ledger's ticks when the pool was last looked through
 }
@@ -37,7 +37,7 @@ type pooled struct {
 	tick  int64  // the ledger's ticks at that time
 }
 
-// add pools a buffer, whose former uses go with it.
+// add pools a buffer together with the events of its former uses.
 func (o *pool) add(class int, b device.Buffer, bytes int64, uses fence) {
 	o.turn++
 	l := &o.lists[class]
@@ -45,8 +45,8 @@ func (o *pool) add(class int, b device.Buffer, bytes int64, uses fence) {
 	o.bytes += bytes
 }
 
-// grow notes the bytes in use: others, and those of pooled buffers that queued
-// work still uses.
+// grow raises the bound of the pool to the bytes in use: others, plus the pooled
+// buffers that queued work still uses.
 func (o *pool) grow(others int64) {
 	for _, l := range o.lists {
 		for i := range l {
@@ -68,9 +68,10 @@ func (o *pool) idle(class int) bool {
 	return false
 }
 
-// find is the index of the buffer of a class that was pooled last among those
-// whose uses have ended or stand in the queue of the writer to come; or else,
-// if that one is to wait, of the oldest; -1 if there is none.
+// find chooses a buffer of a class for the queue writer, which may be nil, and
+// returns its index. First choice is the newest buffer whose uses have ended or
+// come earlier in the same queue. If there is none and wait is set, it is the
+// oldest buffer of the class. Otherwise find returns -1.
 func (o *pool) find(class int, writer device.Queue, wait bool) int {
 	l := o.lists[class]
 	i := len(l) - 1
@@ -83,8 +84,8 @@ func (o *pool) find(class int, writer device.Queue, wait bool) int {
 	return i
 }
 
-// oldest finds the buffer pooled longest ago, among those that nothing queued
-// uses if idle is set; class is -1 if there is none.
+// oldest finds the buffer pooled longest ago; class is -1 if there is none. With
+// idle, it considers only buffers that no queued work uses.
 func (o *pool) oldest(idle bool) (class, at int) {
 	class = -1
 	var turn uint64

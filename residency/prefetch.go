@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// Prefetch queues the copies that reading the needs will take, as far as there
-// is room without giving anything up: the batch of the next step, while this
-// one computes. It takes no lease, waits for no memory, and passes over tensors
-// that are being written. It reads those that stream from a store before it
-// returns.
+// Prefetch queues copies for needs to come, such as the batch of the next step
+// while this one computes. It copies only what fits without evicting anything.
+// It takes no lease, waits for no memory, and skips tensors that are being
+// written. Tensors from a store are read before it returns.
 func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,7 +49,8 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 	return m.awaitStaging(ctx, 0)
 }
 
-// prefetch queues the copies of one need, or says what to read first.
+// prefetch queues the copies of one need. It pauses if a store must be read
+// first.
 func (m *Manager) prefetch(n Need) (pause, error) {
 	t, d, c := n.Tensor, &m.devs[n.Device], n.copy()
 	if !n.Mode.reads() || t.current(c) || c.leased > 0 || t.beingWritten() {

@@ -40,7 +40,7 @@ func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready 
 	return nil
 }
 
-// pull queues the copy of one tensor, or says what to wait for first.
+// pull queues the copy of one tensor, or pauses.
 func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) {
 	switch {
 	case m.closed:
@@ -62,8 +62,8 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) 
 	return pause{}, nil
 }
 
-// lost gives up the host's bytes of t if the copy-out e, which was to fill
-// them, has failed, and the truth is elsewhere.
+// lost drops the host's bytes of t if e, the copy-out that was to fill them, has
+// failed and the truth is on a device.
 func (m *Manager) lost(t *Tensor, e device.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

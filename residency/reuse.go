@@ -9,7 +9,7 @@ import (
 
 // This file moves buffers between tensors' copies and a device's pool.
 
-// recycle gives up t's copy here, if there is one, and pools its buffer.
+// recycle drops t's copy here, if there is one, and pools its buffer.
 func (d *devState) recycle(t *Tensor, cause string) {
 	c := d.copy(t)
 	if c.buf == nil {
@@ -23,8 +23,9 @@ func (d *devState) recycle(t *Tensor, cause string) {
 	}
 }
 
-// take finds t a pooled buffer that writer, a queue or nil, can write without
-// waiting; or, if wait is set, any. It reports whether there was one.
+// take gives t a pooled buffer and reports whether there was one. Work in the
+// queue writer must be able to write it without waiting, unless wait is set. A
+// nil writer stands for any queue.
 func (d *devState) take(t *Tensor, writer device.Queue, wait bool) bool {
 	i := d.pool.find(t.class, writer, wait)
 	if i < 0 {
@@ -36,8 +37,8 @@ func (d *devState) take(t *Tensor, writer device.Queue, wait bool) bool {
 	return true
 }
 
-// drain deletes the buffer pooled longest ago, among those that nothing queued
-// uses if idle is set. It reports whether there was one.
+// drain deletes the buffer pooled longest ago and reports whether there was one.
+// With idle, it considers only buffers that no queued work uses.
 func (d *devState) drain(idle bool) bool {
 	class, at := d.pool.oldest(idle)
 	if class >= 0 {
@@ -58,12 +59,12 @@ func (d *devState) unpool(class, i int) {
 	if err := e.buf.Delete(); err != nil {
 		d.freeErr = errors.Join(d.freeErr, fmt.Errorf("delete a pooled buffer on %s: %w", d.id, err))
 	}
-	d.await(e.bytes, &e.uses)
+	d.addPending(e.bytes, &e.uses)
 }
 
-// shrink deletes pooled buffers until bytes more fit or none is left; if idle
-// is set, only those that nothing queued uses. These go first in any case: the
-// memory of others is free only when that work has ended.
+// shrink deletes pooled buffers until bytes more fit or none is left. Buffers
+// that no queued work uses go first, since their memory is free at once; with
+// idle, it deletes only these.
 func (d *devState) shrink(bytes int64, idle bool) {
 	for !d.fits(bytes) && d.drain(true) {
 	}

@@ -7,10 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// makeRoomOn makes room within a device's budget for the bytes that the attempt
-// misses there. In this order: it takes pooled buffers, even if copies must then wait
-// for old uses; it deletes the pool; it gives copies up; and it waits for
-// deleted memory.
+// makeRoomOn makes room within a device's budget for the attempt's missing
+// bytes. In this order, it takes pooled buffers even if copies must then wait
+// for old uses, deletes the pool, evicts copies, and waits for deleted memory.
 func (a *attempt) makeRoomOn(d *devState) (pause, error) {
 	d.sweep()
 	wants := a.m.scratch.wants
@@ -40,8 +39,8 @@ func (a *attempt) makeRoomOn(d *devState) (pause, error) {
 }
 
 // allocateOn gets t a buffer on a device. When the device itself is out of
-// memory, it takes a pooled buffer, deletes the pool, waits for deleted memory
-// and gives copies up, in this order.
+// memory, it takes a pooled buffer, deletes the pool, waits for deleted memory,
+// and evicts copies, in this order.
 func (a *attempt) allocateOn(d *devState, t *Tensor) (pause, error) {
 	for {
 		err := d.allocate(t)
@@ -71,8 +70,8 @@ func (a *attempt) allocateOn(d *devState, t *Tensor) (pause, error) {
 	}
 }
 
-// lockedBytes is the bytes on a device that are leased or wanted by this
-// attempt.
+// lockedBytes counts the bytes on a device that are leased or that this attempt
+// wants.
 func (m *Manager) lockedBytes(d *devState) (bytes int64) {
 	for _, t := range d.residents {
 		if m.locked(d.copy(t)) {
@@ -82,9 +81,9 @@ func (m *Manager) lockedBytes(d *devState) (bytes int64) {
 	return bytes
 }
 
-// stuck is for when leases leave no room on a device: wait for a lease of
-// another stream, or fail, because a stream's own leases end only after this
-// call. cause is the device's answer, nil if the budget is the limit.
+// stuck answers when leases leave no room on a device. It pauses if another
+// stream has a lease there. Otherwise it fails: the stream's own leases end only
+// after this call. cause is the device's error, nil if the budget is the limit.
 func (a *attempt) stuck(d *devState, cause error) (pause, error) {
 	m := a.m
 	for _, l := range m.leases {
@@ -117,8 +116,8 @@ func (a *attempt) largest(d *devState) (big *Tensor) {
 	return big
 }
 
-// tryRoom gets t a buffer on a device that nothing uses, without giving
-// anything up. It reports false where there is no memory.
+// tryRoom gets t an unused buffer without evicting anything. It reports false if
+// there is no memory.
 func (d *devState) tryRoom(t *Tensor) (bool, error) {
 	if d.take(t, nil, false) {
 		return true, nil
@@ -133,8 +132,8 @@ func (d *devState) tryRoom(t *Tensor) (bool, error) {
 	return err == nil, err
 }
 
-// attempt is one call of Acquire, made again after each pause. Copies and
-// buffers that an attempt got stay for the next one.
+// attempt is one call of Acquire. It is tried again after each pause; copies and
+// buffers that it got by then are kept.
 type attempt struct {
 	m     *Manager
 	s     device.Stream

@@ -42,7 +42,7 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 	return f(h.buf.Bytes())
 }
 
-// salvage queues the copy, without passing on a failure of the task that wrote t.
+// salvage queues the copy even if the task that wrote t failed.
 func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
 	d := &m.devs[t.truth]
 	c := d.copy(t)

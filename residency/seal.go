@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Allowance is a sum of transfers that were allowed under a seal.
+// Allowance counts transfers of one kind, reason and usage that a seal allowed.
 type Allowance struct {
 	Kind   Kind
 	Reason Reason // of a pull-back
 	Usage  string
 	Count  int64
 	Bytes  int64
-	First  string // the first tensor of them
+	First  string // name of the first tensor
 }
 
 // String is one line for people.
@@ -32,7 +32,8 @@ type seal struct {
 	allowed []Allowance
 }
 
-// transfer asks whether t may move between host and device now.
+// transfer fails if t may not move between host and device now; otherwise it
+// counts the transfer.
 func (s *seal) transfer(t *Tensor, k Kind, r Reason, cause string, fed bool) error {
 	if !s.on {
 		return nil

@@ -11,12 +11,11 @@ import (
 // pageBytes is the unit in which the system gives memory.
 var pageBytes = os.Getpagesize()
 
-// Staging is host memory for copies of the same tensors, taken again and again:
-// their contents at one moment, however they are written afterwards. A task
-// queued later that overwrites a tensor waits, on its stream, for that tensor's
-// copy and no other; the host does not wait. One goroutine queues; another may
-// look at the copies that were queued. Make with [Manager.NewStaging]; Close it
-// before the manager.
+// Staging is host memory that is reused for copies of the same tensors. A copy
+// has a tensor's contents at the moment it was queued. A later task that
+// overwrites the tensor waits, on its stream, for that tensor's copy alone; the
+// host does not wait. One goroutine queues copies; another may read them. Make
+// with [Manager.NewStaging]; Close it before the manager.
 type Staging struct {
 	m      *Manager
 	copies []staged
@@ -26,8 +25,8 @@ type Staging struct {
 type staged struct {
 	t     *Tensor
 	buf   device.HostBuffer // kept for the next copy; nil when there is none
-	dev   int               // whose buffer it is
-	host  *hostMem          // instead of a copy: the host had the contents
+	dev   int               // index of the device that allocated buf
+	host  *hostMem          // set instead of buf if the host had the contents already
 	ready device.Event
 }
 
@@ -40,9 +39,9 @@ func (m *Manager) NewStaging(ts ...*Tensor) *Staging {
 	return s
 }
 
-// Reserve gets the memory for copies of tensors that are on a device now, and
-// touches its pages: the system gives them when they are touched, and a first
-// copy would be slow.
+// Reserve allocates the memory for copies of tensors that are on a device now. It
+// touches every page: the system supplies pages at the first touch, which would
+// slow the first copy down.
 func (s *Staging) Reserve() error {
 	for i := range s.copies {
 		x := &s.copies[i]
@@ -64,8 +63,8 @@ func (s *Staging) Reserve() error {
 	return nil
 }
 
-// Queue queues a copy of tensor i as it is now; nobody may still look at the
-// copy before. It waits only for a store, or a lease that writes the tensor.
+// Queue queues a copy of tensor i as it is now, over the copy before. It blocks
+// only for a store, or for a lease that writes the tensor.
 func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
 		return fmt.Errorf("staging: no reason %q: there are %v", r, Reasons())
@@ -138,8 +137,8 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 	return nil
 }
 
-// Bytes is the copy of tensor i, once it has been waited for. It is not to be
-// changed, and valid until it is queued again or let go.
+// Bytes is the copy of tensor i. It is valid from Wait until the next Queue or
+// Free of i, and must not be changed.
 func (s *Staging) Bytes(i int) []byte {
 	if x := &s.copies[i]; x.host != nil {
 		return x.host.buf.Bytes()
@@ -149,7 +148,7 @@ func (s *Staging) Bytes(i int) []byte {
 	return nil
 }
 
-// Free lets the copy of tensor i go, and its memory.
+// Free frees the copy of tensor i and its memory.
 func (s *Staging) Free(i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -157,7 +156,7 @@ func (s *Staging) Free(i int) error {
 	return s.copies[i].free()
 }
 
-// unpin gives the host's own memory of tensor i back.
+// unpin stops using the host's own memory of tensor i.
 func (s *Staging) unpin(i int) {
 	if h := s.copies[i].host; h != nil {
 		h.pins--
@@ -166,7 +165,7 @@ func (s *Staging) unpin(i int) {
 	}
 }
 
-// alloc gets memory that a device copies fastest to, unless there is some.
+// alloc gets memory that a device copies to fastest, if there is none yet.
 func (x *staged) alloc(d *devState) error {
 	if x.buf != nil {
 		return nil

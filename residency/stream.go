@@ -7,16 +7,15 @@ import (
 	"io"
 )
 
-// FromStore says that the contents of t are in s under a name. They stream in
-// when they are needed, and again after they were evicted; the host keeps
-// none of them.
+// FromStore makes an entry of s the contents of t. They stream in when they are
+// needed, and again after eviction. The host does not keep them.
 func (m *Manager) FromStore(t *Tensor, s Store, name string) error {
 	return m.from(t, &source{name: name, store: s})
 }
 
-// FromSequence is FromStore for a store that can only be read in order. Entries
-// that are passed on the way to a tensor needed now are kept on the host, for the
-// tensors that were declared to come from there; so is the entry itself.
+// FromSequence is FromStore for a store that can only be read in order. To reach
+// the entry that is needed, it reads all entries before it. It keeps on the host
+// that entry, and each of the others that a tensor was given by FromSequence.
 func (m *Manager) FromSequence(t *Tensor, s Sequence, name string) error {
 	m.mu.Lock()
 	q := m.seqs[s]
@@ -88,8 +87,8 @@ func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem
 	return h, nil
 }
 
-// install makes h the host's bytes of t, unless t has changed since version or
-// someone was faster.
+// install makes h the host's bytes of t. It frees h instead if t has changed
+// since version, or has host bytes by now.
 func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 	h.version = version
 	if m.closed || t.truth != inStore || t.version != version || t.hostCurrent() {

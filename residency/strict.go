@@ -2,18 +2,17 @@ package residency
 
 import "slices"
 
-// Seal says that all is resident: from now on only fed inputs come in, nothing
-// is spilled or streamed, and nothing comes out. Any other transfer fails with
-// ErrNotResident, naming tensor and cause. Without ManagerOptions.Strict it does
-// nothing.
+// Seal forbids transfers between host and devices, except that fed inputs still
+// come in. A forbidden transfer fails with ErrNotResident and names the tensor
+// and the cause. Without ManagerOptions.Strict, Seal does nothing.
 func (m *Manager) Seal() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seal.on, m.seal.reasons = m.seal.strict, m.seal.reasons[:0]
 }
 
-// Unseal allows pull-backs for the given reasons until the next Seal; with no
-// reason, it allows everything.
+// Unseal allows pull-backs for the given reasons until the next Seal. Without
+// reasons it allows all transfers.
 func (m *Manager) Unseal(reasons ...Reason) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

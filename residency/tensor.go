@@ -17,8 +17,8 @@ type Key struct {
 	Microbatch, Replica int
 }
 
-// String is "net/value#2@1": microbatch 2 of replica 1, parts that are zero
-// left out.
+// String is "net/value#2@1" for microbatch 2 of replica 1. It leaves out numbers
+// that are zero.
 func (k Key) String() string {
 	s := k.Value
 	if k.Net != "" {
@@ -40,13 +40,13 @@ const (
 	inStore
 )
 
-// books is what the tensors of a manager share.
+// books is the part of a manager that its tensors refer to.
 type books struct {
-	mu      sync.Mutex // guards all records, and all that the manager knows
+	mu      sync.Mutex // guards all tensors' records and the manager's own
 	devices []string   // device IDs
 }
 
-// where is a truth for people.
+// where names a truth, for people.
 func (b *books) where(truth int) string {
 	switch truth {
 	case nowhere:
@@ -69,7 +69,7 @@ type Tensor struct {
 	meta  shape.Meta
 	usage device.Usage
 	bytes int64
-	class int // of pooled buffers that will do
+	class int // number of its metadata and usage: the pooled buffers it can take
 
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore
@@ -95,8 +95,9 @@ func (t *Tensor) onDevice() bool { return t.truth >= 0 }
 // beingWritten reports whether a lease writes the truth.
 func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].writing }
 
-// otherTruth is where current contents of t are besides device d: devices
-// first, because from there nothing needs to come in.
+// otherTruth finds current contents of t elsewhere than on device d; nowhere if
+// there are none. Devices come before the host: from there, nothing needs to be
+// copied in.
 func (t *Tensor) otherTruth(d int) int {
 	for i := range t.copies {
 		if i != d && t.current(&t.copies[i]) {
@@ -115,21 +116,21 @@ func (t *Tensor) Key() Key { return t.key }
 // Meta is its element type and shape.
 func (t *Tensor) Meta() shape.Meta { return t.meta }
 
-// Usage is what its memory is for.
+// Usage is the usage that its memory counts as.
 func (t *Tensor) Usage() device.Usage { return t.usage }
 
 // Name is its key as text.
 func (t *Tensor) Name() string { return t.name }
 
-// Version counts its contents: it grows with every Fill, Feed and write.
+// Version grows with every Fill, Feed and write.
 func (t *Tensor) Version() uint64 {
 	t.books.mu.Lock()
 	defer t.books.mu.Unlock()
 	return t.version
 }
 
-// Location says for people where the contents are: "cpu:0", "cpu:1, clean on
-// host", "nowhere".
+// Location names the devices with the contents, for people: "cpu:0", "cpu:1,
+// clean on host", "nowhere".
 func (t *Tensor) Location() string {
 	t.books.mu.Lock()
 	defer t.books.mu.Unlock()

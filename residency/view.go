@@ -9,9 +9,9 @@ import (
 	"github.com/berth-ml/berth/engine/hosttensor"
 )
 
-// Host is a copy of the contents of t, if the host's bytes are current;
-// otherwise ErrStale: it never transfers. A scalar is a tensor of one element.
-// It waits for a spill or pull-back of t that is under way.
+// Host copies the host's bytes of t to a new tensor. It never transfers: it fails
+// with ErrStale if the bytes are not current, and waits for a spill or pull-back
+// that is under way. A scalar becomes a tensor of one element.
 func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 	dense, err := hosttensor.New(t.meta)
 	if err != nil {
@@ -27,10 +27,9 @@ func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 	return dense, nil
 }
 
-// View calls f with the host's bytes of t, without copying them, if they are
-// current; otherwise it fails with ErrStale. f must neither change nor keep
-// them. Other goroutines may go on meanwhile; f does not see what they write to
-// t.
+// View calls f with the host's bytes of t, without copying them. It fails with
+// ErrStale if they are not current. f must neither change nor keep them, and
+// does not see later writes to t by other goroutines.
 func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	if !t.hostCurrent() {
@@ -53,8 +52,7 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	return f(h.buf.Bytes())
 }
 
-// EnsureHost is PullBack and then Host: for callers who want the contents
-// wherever they are.
+// EnsureHost is PullBack and then Host.
 func (m *Manager) EnsureHost(ctx context.Context, r Reason, t *Tensor) (*tensor.Dense, error) {
 	if err := m.PullBack(ctx, r, t); err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// pause is what an attempt must wait for, without the lock, before it is made
+// pause names the thing to wait for, without the lock, before an attempt is made
 // again.
 type pause struct {
 	kind  pauseKind
@@ -24,8 +24,8 @@ const (
 	forStore
 )
 
-// retry makes attempts, with the lock, until one succeeds or fails, and waits
-// between them, without the lock.
+// retry makes attempts until one succeeds or fails. It holds the lock during an
+// attempt and gives it up to wait between two.
 func (m *Manager) retry(ctx context.Context, attempt func() (pause, error)) error {
 	for {
 		p, err := attempt()
@@ -61,7 +61,7 @@ func (m *Manager) sitOut(ctx context.Context, p pause) error {
 	return nil
 }
 
-// wake wakes all who wait for a lease to end.
+// wake wakes all goroutines that wait for a lease to end.
 func (m *Manager) wake() {
 	if m.freed != nil {
 		close(m.freed)
