@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// abort undoes a step that could not be queued whole. It waits for the tasks and
-// copies that were queued, so that nothing uses the batch any more and the
-// answer does not depend on timing: a task that failed meanwhile is the cause.
-// The step can be taken again unless a queue failed or a part of the update was
-// queued.
+// abort undoes a step that could not be queued whole, because of err. It waits for
+// the tasks and copies that were queued: the batch is then unused, and the cause
+// does not depend on timing, since a task that failed meanwhile takes the place
+// of err. The step can be tried again unless a queue failed or a part of the
+// update was queued.
 func (p *Program) abort(f *flight, err error) error {
 	half := f.halfUpdated()
 	if half {
@@ -27,10 +27,10 @@ func (p *Program) abort(f *flight, err error) error {
 	}
 	for i := range f.e.feeds {
 		copied, _ := p.rt.Residency.FeedDone(f.e.feeds[i].tensor)
-		// Its failure was reported, or concerns nobody any more.
+		// A failure was reported already, or no task needs the copy any more.
 		_ = copied.Wait(context.Background())
 	}
-	p.rt.expected = nil // residency stands in the midst of the step
+	p.rt.expected = nil // residency stopped in the middle of the order of uses
 	f.e = nil
 	if len(errs) == 1 {
 		return err

@@ -5,18 +5,18 @@
 //
 // One goroutine walks the tasks of a step in the schedule's global order. For
 // each it acquires every tensor from residency, launches the segment and
-// releases. Nothing of that waits for a device, so the host runs ahead while
+// releases. None of this waits for a device, so the host runs ahead while
 // streams keep the order. [Program.Wait] tells when a step is over, or that it
 // failed.
 //
-// A step is queued whole or not at all: a step that cannot be is undone, and may
-// be tried again. When a task or a copy fails on its device, everything after it
-// is skipped, and the runtime answers with the [TaskError] of the first task
-// that met the failure from then on. A step after one of its size allocates
-// nothing.
+// A step is queued whole or not at all: a step that cannot be queued is undone,
+// and may be tried again. When a task or a copy fails on its device, everything
+// after it is skipped. From then on the runtime answers with the [TaskError] of
+// the first task that met the failure. A step allocates nothing if one of its
+// size came before.
 //
-// Files use each other downwards only: load.go and step.go are on top, for before
-// and during training; below are the program's tables (expand.go, compile.go,
+// Files use each other downwards only. On top are load.go (before training) and
+// step.go (during it). Below are a program's tables (expand.go, compile.go,
 // tensors.go), failures, the runtime, and the steps under way (flight.go).
 //
 // The types to know are [Runtime], [Program], [Batch] and [Ticket].

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// The causes of errors that are not a task's.
+// The causes of errors other than a task's failure.
 var (
 	ErrBatch   = errors.New("batch does not fit the program")
 	ErrOptions = errors.New("program cannot be loaded")

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// expand works a step out: its schedule, tasks and feeds.
+// expand prepares a step of that many microbatches: its schedule, tasks and feeds.
 func (p *Program) expand(microbatches int, tail bool) error {
 	s, err := p.schedule(microbatches)
 	if err != nil {
@@ -52,7 +52,8 @@ func phaseOf(k schedule.Kind) graph.Phase {
 	return graph.Forward
 }
 
-// addTasks appends the segments of a phase, of one stage or (stage < 0) all.
+// addTasks appends a task for each segment of a phase, of one stage or, if stage
+// is negative, of all.
 func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch int) error {
 	tail := e.tail && microbatch == e.microbatches-1
 	plan := p.plan(tail)
@@ -108,7 +109,7 @@ func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task
 	return t, nil
 }
 
-// over lists the values that nobody will ask for once a segment has run.
+// over lists the values that are no longer needed once a segment has run.
 func (p *Program) over(seg *partition.Segment, tail bool) []*graph.Value {
 	if !p.opt.Fetch {
 		return slices.Concat(seg.Frees, seg.Unread)
@@ -124,9 +125,9 @@ func taskName(seg *partition.Segment, microbatch int) string {
 	return fmt.Sprintf("%s%d", seg.Name, microbatch)
 }
 
-// need adds a slot's tensor to the needs of the task, and its index there to
-// args. A tensor that is both read and written is one need. at is the index of
-// each tensor in t.needs.
+// need adds a slot's tensor to t.needs, and its index there to args. A tensor that
+// is both read and written is one need. at has the index of each tensor in
+// t.needs.
 func (p *Program) need(t *task, at map[*residency.Tensor]int, s partition.Slot, microbatch int, tail bool, args *[]int) error {
 	x, err := p.tensor(s.Value, microbatch, tail)
 	if err != nil {
@@ -174,8 +175,8 @@ func (p *Program) addFeeds(e *expansion) error {
 	return nil
 }
 
-// addUses lists the tensors that the tasks use, and those that no later step
-// uses.
+// addUses lists the tensors that the tasks use, and among them the ones that no
+// later step uses.
 func (p *Program) addUses(e *expansion) {
 	seen := map[*residency.Tensor]bool{}
 	for _, t := range e.tasks {

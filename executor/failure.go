@@ -8,7 +8,7 @@ import (
 )
 
 // settle waits for all queued work and copies. It returns the failures of
-// queues, compute queues first: a queue that failed skips all later work.
+// queues, compute queues first. A queue that failed skips all later work.
 func (r *Runtime) settle() (failures []error) {
 	for _, s := range r.compute {
 		if err := s.Record().Wait(context.Background()); err != nil {
@@ -18,8 +18,8 @@ func (r *Runtime) settle() (failures []error) {
 	return append(failures, r.Residency.Settle()...)
 }
 
-// fail makes the runtime unusable, because of the first failure of a task that
-// is under way, or else err, and returns that cause. A runtime fails once.
+// fail makes the runtime unusable and returns the cause: the first failure of a
+// task under way, or err if no task failed. Later calls return the same cause.
 func (r *Runtime) fail(err error) error {
 	if r.failure == nil {
 		failures := r.settle()
@@ -32,8 +32,8 @@ func (r *Runtime) fail(err error) error {
 	return r.failure
 }
 
-// explain adds to err why no further step can succeed, unless err says it: no
-// task waited for the copy that failed.
+// explain adds to err the failure of a copy that no task waited for, unless err
+// names it: because of it, no further step can succeed.
 func explain(err error, failures []error) error {
 	says := func(f error) bool { return errors.Is(err, f) }
 	if len(failures) == 0 || slices.ContainsFunc(failures, says) {
@@ -42,9 +42,10 @@ func explain(err error, failures []error) error {
 	return fmt.Errorf("%w; a copy before it failed: %w", err, failures[0])
 }
 
-// firstFailure finds the task under way that failed first, nil if none did.
-// Tasks were queued so that a value's producer comes before its consumers,
-// and a failure poisons all that follows: the first in that order is the cause.
+// firstFailure is the failure of the first task under way that failed, nil if
+// none did. A value's producer was queued before its consumers, and a failure
+// spreads to all consumers, so the first one in the order of queueing is the
+// cause.
 func (r *Runtime) firstFailure() error {
 	var first error
 	order := r.steps + 1

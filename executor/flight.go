@@ -2,7 +2,7 @@ package executor
 
 import "github.com/berth-ml/berth/engine/device"
 
-// flight is a step that was queued and not yet waited for.
+// flight is a step that has been queued and not been waited for yet.
 type flight struct {
 	ticket Ticket
 	order  uint64 // among the steps of all programs
@@ -10,17 +10,17 @@ type flight struct {
 	done   []device.Event // of everything queued, per device
 }
 
-// flights are the steps of a program that are under way; e is nil in those that
-// are over.
+// flights are the last steps of a program. A step that is over has no e.
 type flights [ahead]flight
 
-// of is where the step of a ticket is, or the one ahead steps before it.
+// of is the flight of a ticket. Until the step departs, it is still that of the
+// step with the ticket t-ahead.
 func (f *flights) of(t Ticket) *flight { return &f[t%ahead] }
 
-// slot is the index of the step among the last ones that ran a task.
+// slot is the index of the step in lists of ahead entries, such as task.events.
 func (f *flight) slot() int { return int(f.ticket % ahead) }
 
-// depart begins a step.
+// depart begins a step. Nothing of it is queued yet.
 func (f *flight) depart(t Ticket, order uint64, e *expansion) {
 	f.ticket, f.order, f.e, f.done = t, order, e, f.done[:0]
 	for _, t := range e.tasks {
@@ -28,7 +28,7 @@ func (f *flight) depart(t Ticket, order uint64, e *expansion) {
 	}
 }
 
-// failed is the failure of a task of the step.
+// failed is the error for the failure err of a task of the step.
 func (f *flight) failed(t *task, err error) error {
 	return &TaskError{Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch, Err: err}
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // Init gives every variable its contents, and starts copying variables and
-// constants to the devices that use them. write gets dst zeroed. It is called
-// for one variable after the other, and the host's bytes of each are given back
-// as soon as they have been copied, so that the host has a few of them at most.
-// A tensor that finds no room on its device stays on the host.
+// constants to the devices that use them. It calls write for one variable after
+// the other, with a zeroed dst. The host's bytes of each are freed as soon as
+// they have been copied, so the host has few of them at a time. A tensor that
+// finds no room on its device stays on the host.
 func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
 	if err := p.rt.usable(); err != nil {
 		return err
@@ -36,7 +36,8 @@ func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byt
 	return nil
 }
 
-// lastingNeeds is the variables and constants that tasks read, and where.
+// lastingNeeds lists, per variable or constant, the devices on which tasks read
+// it.
 func (p *Program) lastingNeeds() map[*residency.Tensor][]residency.Need {
 	needs := map[*residency.Tensor][]residency.Need{}
 	for _, e := range p.sizes {

@@ -12,8 +12,8 @@ import (
 
 // LoadOptions is the plan of a program and how its steps are made.
 type LoadOptions struct {
-	// Net prefixes the names of tensors that belong to this program alone. No
-	// two programs of a runtime have the same.
+	// Net prefixes the names of tensors that belong to this program alone. It
+	// is unique among the programs of a runtime.
 	Net string
 	// Full is the plan of a microbatch of full size; its Update phase is for a
 	// full batch.
@@ -21,11 +21,11 @@ type LoadOptions struct {
 	// Tail is the same cut for an epoch's last batch: its Forward and Backward
 	// are for that batch's last, smaller microbatch. Nil if every batch is full.
 	Tail *partition.Plan
-	// LastMicrobatches is how many microbatches an epoch's last batch has, the
-	// one of the tail's size included. Without a Tail it means nothing.
+	// LastMicrobatches is the number of microbatches in an epoch's last batch,
+	// with the one of the tail's size. It is unused without a Tail.
 	LastMicrobatches int
-	// Schedule names how microbatches are ordered: gpipe or 1f1b; empty runs
-	// Forward (and Update) only.
+	// Schedule names the order of microbatches: gpipe or 1f1b. "" is for plans
+	// without a Backward phase.
 	Schedule string
 	// Constant gives the bytes of a per-microbatch constant.
 	Constant func(v *graph.Value, microbatch int) []byte
@@ -82,7 +82,7 @@ func (p *Program) plan(tail bool) *partition.Plan {
 // Schedule is the order in which a full step's microbatches run.
 func (p *Program) Schedule() schedule.Schedule { return p.sizes[0].schedule }
 
-// sized finds the step that takes that many samples.
+// sized finds the step for that many samples.
 func (p *Program) sized(samples int) (*expansion, error) {
 	for _, e := range p.sizes {
 		if e.samples == samples {

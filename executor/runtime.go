@@ -19,8 +19,8 @@ type Runtime struct {
 	flights   map[string]*flights // of each program, by LoadOptions.Net
 	steps     uint64              // of all programs, to order those under way
 	expected  *expansion          // whose uses residency knows
-	failure   error               // made the runtime unusable
-	known     error               // failure, and those of all queues until then
+	failure   error               // the cause that made the runtime unusable; nil before
+	known     error               // failure, and the failures of all queues at that time
 	closed    bool
 }
 
@@ -42,7 +42,7 @@ func NewRuntime(devs []device.Device, o residency.ManagerOptions) (*Runtime, err
 	return r, nil
 }
 
-// usable is nil, or why nothing can be queued any more.
+// usable is nil while steps can be queued, else the reason why not.
 func (r *Runtime) usable() error {
 	if r.closed {
 		return ErrClosed
@@ -50,10 +50,9 @@ func (r *Runtime) usable() error {
 	return r.failure
 }
 
-// Close waits for queued work and frees streams and tensors. After a failure
-// that Step or Wait reported, it repeats neither that failure, nor others that
-// had happened by then, nor their spreading to other streams. A second call does
-// nothing.
+// Close waits for queued work and frees streams and tensors. It does not repeat a
+// failure that Step or Wait reported, nor other failures from before that report,
+// nor their consequences on other streams. A second call does nothing.
 func (r *Runtime) Close() error {
 	if r.closed {
 		return nil
@@ -69,7 +68,7 @@ func (r *Runtime) Close() error {
 	return errors.Join(r.unknown(errs)...)
 }
 
-// unknown is errs without the failures that are known.
+// unknown leaves the errors that are not in known.
 func (r *Runtime) unknown(errs []error) (left []error) {
 	for _, err := range errs {
 		joined, ok := err.(interface{ Unwrap() []error })
@@ -85,9 +84,9 @@ func (r *Runtime) unknown(errs []error) (left []error) {
 	return left
 }
 
-// expect tells residency in which order a step uses tensors, so that under
-// pressure it gives up the one needed last. It assumes that the steps to come
-// are like this one.
+// expect tells residency the order in which a step uses tensors. When memory is
+// short, residency can then evict the one needed last. It assumes that the steps
+// to come are like this one.
 func (r *Runtime) expect(e *expansion) {
 	if r.expected != e {
 		r.Residency.SetUses(e.uses)
@@ -95,7 +94,7 @@ func (r *Runtime) expect(e *expansion) {
 	}
 }
 
-// Worked is how long all compute streams have worked so far, together.
+// Worked is the time that all compute streams together have worked so far.
 func (r *Runtime) Worked() (total time.Duration) {
 	for _, s := range r.compute {
 		total += time.Duration(s.Busy())
@@ -103,7 +102,7 @@ func (r *Runtime) Worked() (total time.Duration) {
 	return total
 }
 
-// Busy is how long each device's compute stream has worked so far.
+// Busy is the time that each device's compute stream has worked so far.
 func (r *Runtime) Busy() []time.Duration {
 	busy := make([]time.Duration, len(r.compute))
 	for i, s := range r.compute {

@@ -24,8 +24,8 @@ type Batch struct {
 // A step is queued whole or not at all: after an error nothing uses the batch
 // any more, and Next gives the same ticket. An error of a task is a
 // [*TaskError]. After the failure of a device, or half an update, the runtime
-// is unusable, and all further steps fail likewise; otherwise Step may be
-// called again.
+// is unusable, and all further steps fail with the same error; otherwise Step
+// may be called again.
 func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	e, err := p.fit(b)
 	if err = cmp.Or(err, p.rt.usable(), ctx.Err()); err != nil {

@@ -6,15 +6,14 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Ticket stands for a queued step. They count from 1.
+// Ticket numbers a queued step, from 1.
 type Ticket uint64
 
-// ahead is how many steps of a program may be under way: one may be queued
-// while the one before it runs, no more.
+// ahead is the most steps of a program under way: one runs, the next is queued.
 const ahead = 2
 
-// task is one launch of a step: a segment for a microbatch. Everything that
-// does not change from step to step is worked out once.
+// task is one launch of a step: a segment for a microbatch. Only lease, in, out
+// and events change from step to step.
 type task struct {
 	name       string // "s0.F2"
 	updates    bool   // it writes variables
@@ -31,7 +30,7 @@ type task struct {
 	events     [ahead]device.Event // of the last steps that ran it
 }
 
-// expansion is a step of a given number of microbatches as tasks in the order
+// expansion is a step of a given number of microbatches: its tasks, in the order
 // in which they are queued.
 type expansion struct {
 	schedule     schedule.Schedule

@@ -7,9 +7,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Output is the tensor of one of the graph's outputs after a step of that many
-// samples, of its last microbatch, which LoadOptions.Fetch kept. The next step
-// overwrites it.
+// Output is the tensor of a graph's output for the last microbatch of a step of
+// that many samples. LoadOptions.Fetch must be set. The next step overwrites it.
 func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 	e, err := p.sized(samples)
 	if err != nil {
@@ -25,7 +24,7 @@ func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 
 // tensor is the record of a value's instance. Variables are shared by all
 // programs. Sums, and values that the Update phase computes, exist once per step.
-// All others exist once per microbatch, and apart for the two sizes of
+// All others exist once per microbatch, separately for the two sizes of
 // microbatch.
 func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.Tensor, error) {
 	plan := p.plan(tail)

@@ -4,10 +4,10 @@ import (
 	"context"
 )
 
-// Wait blocks until a step is over. If it failed, the error names the first
-// task that did, of this step or of one before it. A ticket that was waited
-// for already, or never given, returns at once. If ctx ends first, the step
-// goes on, and can be waited for again.
+// Wait blocks until a step is over. If the step failed, the error names the first
+// task that failed, in this step or one before it. Wait returns at once for a
+// ticket that was waited for already or was never given. If ctx ends first, the
+// step goes on and can be waited for again.
 func (p *Program) Wait(ctx context.Context, t Ticket) error {
 	f := p.inflight.of(t)
 	if f.ticket != t || f.e == nil {

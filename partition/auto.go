@@ -4,10 +4,10 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// cutAutomatically finds the contiguous cut that fits the devices and has the
-// fastest slowest stage; among equals, the one where the fewest bytes cross.
-// Where nothing fits it balances time alone, and checkMemory reports the
-// missing bytes.
+// cutAutomatically finds the contiguous cut that fits the devices and whose
+// slowest stage is fastest; among equals, the one where the fewest bytes cross.
+// If no cut fits, it balances time alone, and checkMemory reports the missing
+// bytes.
 func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
@@ -72,7 +72,8 @@ func allowedCuts(idx *index, pl *placement) []bool {
 	return allowed
 }
 
-// stageCount is the number of stages, and why it is not the one asked for.
+// stageCount is the number of stages. The second result is nil if it is the number
+// asked for.
 func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
 	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(blocks)}
 	if f.Devices = o.Count == 0; f.Devices {

@@ -4,8 +4,8 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// findBlocks is pass 1: the names of the top-level layers, by first
-// appearance.
+// findBlocks is pass 1: the names of the top-level layers, in the order of their
+// first nodes.
 func findBlocks(g *graph.Graph) []string {
 	var blocks []string
 	seen := map[string]bool{}

@@ -46,7 +46,7 @@ func missingBlocks(c cut) error {
 	return nil
 }
 
-// nearest suggests the name that is fewest edits away, if it is near.
+// nearest suggests the name with the fewest edits, "" if none is near.
 func nearest(name string, names []string) string {
 	best, at := "", len(name)/2+2
 	for _, n := range names {

@@ -5,7 +5,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// footprint is the cost of neighbouring groups, as one stage, on its device.
+// footprint is the cost of neighbouring groups as one stage of a device.
 type footprint struct {
 	flops      int64                   // F and B, per microbatch
 	recomputed int64                   // of these, in nodes that compute a value a second time
@@ -22,8 +22,8 @@ func (f footprint) memory(inFlight int) [device.NumUsages]int64 {
 	return m
 }
 
-// trialStage is groups lo to hi-1 as if they were one stage: its nodes by phase,
-// in graph order, and its units.
+// trialStage is a stage on trial, made of groups lo to hi-1: its nodes by phase, in
+// graph order, and its units.
 type trialStage struct {
 	idx    *index
 	pl     *placement
@@ -71,8 +71,8 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 	return f
 }
 
-// variables counts the variables read or assigned here, wherever they are
-// owned, and the inputs of a whole step.
+// variables counts the variables that are read or assigned here, even if another
+// stage owns them, and the inputs of a whole step.
 func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
 	seen := map[*graph.Value]bool{}
 	count := func(v *graph.Value) {
@@ -241,7 +241,7 @@ func (s *trialStage) memories(nodes []*graph.Node) (memory map[*graph.Value]*gra
 	return memory, last
 }
 
-// once reports whether a node reads that memory by one input only.
+// once reports whether a node reads the memory mem by exactly one input.
 func (s *trialStage) once(n *graph.Node, mem *graph.Value, memory map[*graph.Value]*graph.Value) bool {
 	count := 0
 	for _, v := range n.In {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// cut says which stage each block is on, and each stage's device.
+// cut has the stage of each block, and the device of each stage.
 type cut struct {
 	blocks  []string // all, by first appearance
 	stageOf []int    // by block
@@ -35,7 +35,7 @@ func dealDevices(n, devices int) []int {
 	return d
 }
 
-// sharing says which other stages are on the device of stage s.
+// sharing names the other stages on the device of stage s, for its cause.
 func sharing(devices []int, s int, specs []device.Spec) string {
 	var with []string
 	for t, d := range devices {

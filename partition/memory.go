@@ -32,8 +32,8 @@ func checkMemory(idx *index, p *Plan) error {
 	return nil
 }
 
-// recomputeHint suggests to recompute activations in the backward pass, if there
-// is one that does not recompute all it can.
+// recomputeHint suggests recomputing activations, if the plan has a backward pass
+// that does not recompute all it can.
 func recomputeHint(p *Plan) string {
 	backward := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Phase == graph.Backward })
 	if !backward || p.options.Recompute == RecomputeBlock {
@@ -42,7 +42,7 @@ func recomputeHint(p *Plan) string {
 	return "set partition.recompute to block, "
 }
 
-// Room is the bytes of all devices together; 0 where one of them has no limit.
+// Room is the memory of all devices together in bytes; 0 if one has no limit.
 func Room(devices []device.Spec) (bytes int64) {
 	for _, d := range devices {
 		if d.MemoryBytes <= 0 {
@@ -53,9 +53,9 @@ func Room(devices []device.Spec) (bytes int64) {
 	return bytes
 }
 
-// TooLarge is ErrMemory for parameters that have no room on all devices
-// together, which is known before anything is planned; largest is the layer with
-// the most bytes of them.
+// TooLarge is the ErrMemory for parameters that do not fit on all devices
+// together, which is known before planning. largest is the layer with the most
+// bytes of parameters.
 func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
 	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
 		ErrMemory, bytesText(parameters), bytesText(room), largest, bytesText(bytes))

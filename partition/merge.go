@@ -11,11 +11,11 @@ type unit struct {
 	nodes  []*graph.Node
 }
 
-// units is the units of groups lo to hi-1 as one stage. A value that two units
-// share outlives both, so the fewer the better. With one microbatch, the last
-// stage goes backward as soon as it has gone forward, and an update runs behind
-// its gradient wherever early allows it. With several microbatches every phase
-// is a unit.
+// units lists the units of groups lo to hi-1 as one stage. Values that two units
+// share stay in memory between them, so fewer units need less. With one
+// microbatch, the last stage goes backward as soon as it has gone forward, and an
+// update runs right after its gradient wherever early allows it. With several
+// microbatches, every phase is a unit.
 func (x *index) units(pl *placement, lo, hi int) []unit {
 	last := hi == pl.groups
 	early := x.early(pl, lo, hi)
@@ -64,10 +64,10 @@ func newUnit(phase graph.Phase, nodes []*graph.Node) unit {
 func (x *index) merging() bool { return x.microbatches == 1 && !x.apart }
 
 // early marks the update nodes that can run together with the backward pass of
-// their stage, groups lo to hi-1 being one stage and every other group one of
-// its own. Backward goes down the stages, so a node must wait only for nodes on
-// its own stage or a higher one: those whose results it reads, and those that
-// read what it overwrites. The loss has been checked by then.
+// their stage. Groups lo to hi-1 are one stage; every other group is a stage of
+// its own. Backward goes down the stages. So a node can run early if the nodes
+// that it must run after (see behind) are on its own stage or a higher one. The
+// loss has been checked by then.
 func (x *index) early(pl *placement, lo, hi int) map[*graph.Node]bool {
 	if !x.merging() {
 		return nil
@@ -104,7 +104,7 @@ func (x *index) early(pl *placement, lo, hi int) map[*graph.Node]bool {
 }
 
 // behind lists the forward and backward nodes that must run before an update
-// node: those whose results it reads, and those that read what it overwrites.
+// node: it reads their results, or overwrites a variable that they read.
 func (x *index) behind(n *graph.Node) []*graph.Node {
 	var ns []*graph.Node
 	for _, v := range n.In {
@@ -126,9 +126,10 @@ func (x *index) behind(n *graph.Node) []*graph.Node {
 	return ns
 }
 
-// weave puts each update node behind the last node that it must wait for, and
-// behind all of the forward pass, where a step may fail. Slot i is behind
-// nodes[i-1]; at is the slot behind a node, and behind[i] the updates of slot i.
+// weave inserts the update nodes into a list of nodes. Each comes after the last
+// node that it must wait for, and after the forward pass, in which a step may
+// fail. Slot i is the gap after nodes[i-1]. at has the slot after each node, and
+// behind[i] the updates that go into slot i.
 func (x *index) weave(nodes, updates []*graph.Node) []*graph.Node {
 	if len(updates) == 0 {
 		return nodes

@@ -95,9 +95,9 @@ func (x *index) checkPhases() error {
 	return nil
 }
 
-// orderUpdates sorts the update nodes: each comes after the nodes whose results
-// it reads, and the node that makes a variable's new value comes after every
-// other reader of the old one, for the new value is written in place.
+// orderUpdates sorts the update nodes. Each comes after the nodes whose results it
+// reads. The node that makes a variable's new value comes after every other
+// reader of the old one, since it writes in place.
 func (x *index) orderUpdates() error {
 	x.before = map[*graph.Node][]*graph.Node{}
 	o := &updateOrder{idx: x, done: map[*graph.Node]bool{}, open: map[*graph.Node]bool{}}

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// PlanOptions says how to cut.
+// PlanOptions changes how New cuts a graph.
 type PlanOptions struct {
 	Devices      []device.Spec
 	Stages       [][]string                  // block names by hand, per stage; nil places automatically
@@ -18,7 +18,7 @@ type PlanOptions struct {
 	Stop         func() error                // asked between passes of New, which ends with its error; nil means never
 }
 
-// checked fills in defaults.
+// checked refuses options that no graph can follow, and fills in defaults.
 func (o PlanOptions) checked() (PlanOptions, error) {
 	switch {
 	case len(o.Devices) == 0:
@@ -39,8 +39,8 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	return o, nil
 }
 
-// Fewer says why a plan has fewer stages than asked for: the blocks cannot be
-// cut so often.
+// Fewer tells why a plan has fewer stages than asked for: there are not enough
+// blocks, or not enough boundaries between them where a stage can end.
 type Fewer struct {
 	Asked   int  // stages: PlanOptions.Count, or the number of devices
 	Devices bool // one per device was asked for, by no number of stages

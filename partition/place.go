@@ -32,7 +32,7 @@ func (p *placer) placeRest() {
 }
 
 // ownParameters gives parameters and statistics to the group that reads them
-// first, else to their layer's.
+// first, else to the group of their layer.
 func (p *placer) ownParameters() {
 	for _, v := range p.idx.g.Vars {
 		if v.Role != graph.Parameter && v.Role != graph.Statistic {
@@ -58,8 +58,8 @@ func (p *placer) ownParameters() {
 	}
 }
 
-// ownRest gives every other variable to the node that assigns it, else to its
-// readers where they agree, else to the last group.
+// ownRest gives every other variable to the group of the node that assigns it,
+// else to the group of its readers if they agree, else to the last group.
 func (p *placer) ownRest() {
 	for _, v := range p.idx.g.Vars {
 		if _, has := p.owner[v.Name]; has {

@@ -21,8 +21,8 @@ func (p *placer) placeLayers() {
 	}
 }
 
-// latest is the last group among the inputs of n that a phase made, or that
-// are variables.
+// latest is the last group among the inputs of n that a node of the phase made, or
+// that are variables.
 func (p *placer) latest(n *graph.Node, phase graph.Phase) (group int, ok bool) {
 	for _, v := range n.In {
 		if v.Kind == graph.Computed && v.Node.Phase != phase {
@@ -62,7 +62,7 @@ func (p *placer) placeSources(phase graph.Phase) {
 	}
 }
 
-// placeGradients puts a backward node where the node is that it
+// placeGradients puts a backward node on the group of the node that it
 // differentiates, else on its layer's group, else on the earliest group among
 // the gradients it reads, else on the latest among the forward values.
 func (p *placer) placeGradients() {

@@ -22,8 +22,8 @@ type placer struct {
 
 func (p *placer) last() int { return p.groups - 1 }
 
-// at is the group of the node that makes v, or of the variable v; ok is false
-// for inputs, and for what is not placed yet.
+// at is the group of the node that makes v, or of the variable v. ok is false for
+// inputs, and for values that are not placed yet.
 func (p *placer) at(v *graph.Value) (group int, ok bool) {
 	if part := p.idx.part[v]; part != nil {
 		v = part
@@ -40,7 +40,7 @@ func (p *placer) at(v *graph.Value) (group int, ok bool) {
 	return group, ok
 }
 
-// agreement collects groups and tells whether they are one.
+// agreement collects groups, to tell whether all are the same.
 type agreement struct {
 	group int
 	state int // how many different ones were seen: 0, 1, or 2 for more
@@ -57,7 +57,7 @@ func (a *agreement) add(g int) {
 	}
 }
 
-// or is the one group, or the given one where there is none or several.
+// or is the group if exactly one was collected, else the given one.
 func (a *agreement) or(g int) int {
 	if a.state == 1 {
 		return a.group

@@ -7,9 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// placeUpdates places the nodes of the update, the surest first: nodes that
-// assign a variable with an owner; the tensors that lead there; reductions (a
-// norm) where their large input is; scalars where they are read; and last the
+// placeUpdates places the nodes of the update, in this order: nodes that assign a
+// variable with an owner; the tensors that lead there; reductions, such as a
+// norm, where their large input is; scalars where they are read; and last the
 // counters and rings that all stages share.
 func (p *placer) placeUpdates() {
 	p.placeAssigning()

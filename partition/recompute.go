@@ -15,8 +15,8 @@ type Recompute string
 // The values that can be computed again.
 const (
 	RecomputeNone  Recompute = "none"  // none; also the meaning of ""
-	RecomputeCheap Recompute = "cheap" // those that cheap ops compute from values that are kept
-	RecomputeBlock Recompute = "block" // all of a block but those that other blocks read
+	RecomputeCheap Recompute = "cheap" // results of cheap ops on values that are kept
+	RecomputeBlock Recompute = "block" // all values of a block, except for those that other blocks read
 )
 
 // apply is pass 0.
@@ -54,7 +54,7 @@ func newCheap(g *graph.Graph) *cheap {
 	return c
 }
 
-// decide is asked of nodes in graph order.
+// decide reports whether to recompute n. Nodes are asked about in graph order.
 func (c *cheap) decide(n *graph.Node) bool {
 	ok := isCheap(n.Op)
 	for _, v := range n.In {
@@ -68,7 +68,7 @@ func (c *cheap) decide(n *graph.Node) bool {
 	return ok
 }
 
-// isCheap tells the ops whose time is that of going through memory.
+// isCheap reports whether an op spends its time on reading and writing memory.
 func isCheap(op graph.Op) bool {
 	switch op.(type) {
 	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.BroadcastTo, ops.Reshape, ops.Dropout,

@@ -7,8 +7,8 @@ import (
 
 // SameCut cuts another graph of a model, such as its evaluation, into the
 // stages of a plan, for one microbatch at a time. A block without a node in the
-// graph, such as dropout outside training, is left out. Stop is asked now and
-// then, and ends the planning with its error; nil means never.
+// graph, such as dropout outside training, is left out. stop is called now and
+// then; its error ends the planning. Nil means never.
 func SameCut(p *Plan, g *graph.Graph, devices []device.Spec, stop func() error) (*Plan, error) {
 	blocks := map[string]bool{}
 	for _, n := range g.Nodes {

@@ -32,10 +32,11 @@ type label struct {
 	prev  *label
 }
 
-// best is the way with the least time that fits, or where none fits the one
-// with the least time. Measuring a stage costs much more than its time alone,
-// so ways are looked for within a bound on the slowest stage: first the least
-// there can be, then wider, which leaves nothing out that could win.
+// best is the fastest way that fits, or the fastest of all if none fits.
+// Measuring the memory of a stage costs much more than its time. So best looks
+// for ways within a bound on the slowest stage: first the least possible one,
+// then wider ones. A way that fits within a bound is at least as fast as all ways
+// beyond it.
 func (s *search) best() *label {
 	least := s.leastTime()
 	for _, slack := range []float64{1, 1.05, 1.2, 1.5, 2, 4, math.Inf(1)} {
@@ -46,7 +47,8 @@ func (s *search) best() *label {
 	return s.within(false, least)
 }
 
-// leastTime is the time of the slowest stage where memory does not matter.
+// leastTime is the time of the slowest stage in the fastest way, whatever memory
+// it needs.
 func (s *search) leastTime() float64 {
 	blocks := len(s.flops) - 1
 	least := make([]float64, blocks+1) // of the first blocks, on the stages so far
@@ -184,7 +186,7 @@ func (l *label) beats(o *label) bool {
 	return l.time <= o.time && l.cross <= o.cross && l.mem <= o.mem
 }
 
-// result spells a way out as a cut.
+// result turns a way into a cut.
 func (s *search) result(blocks []string, best *label, fewer *Fewer) cut {
 	if best == nil {
 		panic("BUG: there is no way to cut the blocks")

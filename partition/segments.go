@@ -49,8 +49,8 @@ func listSegments(idx *index, pl *placement) []*nodeList {
 	return lists
 }
 
-// listUpdates makes segments of the update nodes that run when all gradients
-// are there. The level of a node counts how often the way to it changes stages.
+// listUpdates makes segments of the update nodes that run after all gradients. The
+// level of a node is the largest number of changes of stage on a way to it.
 func listUpdates(idx *index, pl *placement, late map[*graph.Node]bool) []*nodeList {
 	type key struct{ stage, level int }
 	byKey := map[key]*nodeList{}

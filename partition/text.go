@@ -130,7 +130,8 @@ func dumpVariant(b *strings.Builder, label string, v *Variant) {
 	}
 }
 
-// slotText is what a slot adds to its value: another identity, a mode.
+// slotText describes a slot beside its value: its identity, if that is another,
+// and its mode.
 func slotText(v *graph.Value, s Slot) string {
 	text := ""
 	if s.Value != v {

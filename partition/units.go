@@ -7,7 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// scaled prints n in the largest of units that is at most n, step apart.
+// scaled prints n in the largest unit that is at most n. Each unit is step times
+// the one before.
 func scaled(n int64, step float64, units ...string) string {
 	x, u := float64(n), 0
 	for x >= step && u < len(units)-1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// deviceHandler makes calls on devices.
+// deviceHandler is the handler that runs calls on devices.
 type deviceHandler struct{ context *Context }
 
 // Execute checks the call and queues it.
@@ -35,8 +35,9 @@ func (h *deviceHandler) Execute(inv *Invocation) {
 	}
 }
 
-// begin takes the arguments and finds the lane. It consumes all of them, also
-// when it fails. Its error is an *Error, and reported if it arose here.
+// begin takes the arguments and finds the lane. With consume, it consumes all of
+// them, even if it fails. Its error is an *Error. An error that arose here is
+// reported; one that an argument has was reported before.
 func (c *Context) begin(w *work, id device.ID, args []*Tensor, consume bool) (l *lane, err error) {
 	by := oneUse
 	if consume {
@@ -90,7 +91,7 @@ func (c *Context) findLane(w *work, id device.ID) (l *lane, err error) {
 	return l, nil
 }
 
-// abandon ends a call that was not queued and returns its error, reported.
+// abandon ends a call that was not queued. It reports and returns its error.
 func (c *Context) abandon(w *work, cause error) error {
 	w.unuse()
 	err := &Error{Op: w.what, Loc: w.loc, Err: cause}

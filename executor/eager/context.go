@@ -12,16 +12,17 @@ import (
 
 // ContextOptions is how a context is opened.
 type ContextOptions struct {
-	// Diagnose is told of each failure once, where it arose; not of calls that
-	// only depend on it, nor of canceled ones. It runs on the caller's or on a
-	// lane's goroutine and must neither wait for tensors nor execute.
+	// Diagnose is called once for each failure, with the call in which it arose;
+	// not for calls that depend on that one, nor for canceled ones. It runs on
+	// the caller's or on a lane's goroutine and must neither wait for tensors nor
+	// execute.
 	Diagnose func(*Error)
 	// Handler wraps the handler that runs ops on devices; nil leaves it bare.
 	Handler func(devices Handler) Handler
 }
 
-// Context owns one lane (a queue with its stream) and the executables of each
-// of its devices. The devices stay their opener's. All methods are safe for
+// Context owns a lane (a queue and its stream) and a cache of executables for
+// each of its devices. It does not own the devices. All methods are safe for
 // concurrent use.
 type Context struct {
 	lanes    []*lane
@@ -36,36 +37,35 @@ type Context struct {
 
 // Execute calls an op on the device of its arguments, which it consumes, and
 // returns handles of its outputs. It does not wait for the device. If the call
-// itself is wrong (shapes, a consumed argument, a canceled context), there are
-// maxOutputs copies of one handle, whose Err says so: using any output of the
-// op passes the error on.
+// itself is wrong (shapes, a consumed argument, a canceled context), it returns
+// maxOutputs copies of one handle whose Err is the error: the use of any output
+// passes it on.
 func (c *Context) Execute(op graph.Op, args ...*Tensor) []*Tensor {
 	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
 	c.Run(inv)
 	return inv.Results
 }
 
-// One is Execute for ops with one output, or where only the first matters; the
-// others are released.
+// One is Execute that returns the first output and releases the others.
 func (c *Context) One(op graph.Op, args ...*Tensor) *Tensor {
 	inv := &Invocation{Op: op, Args: args, Loc: Caller(1)}
 	c.Run(inv)
 	for _, t := range inv.Results[1:] {
-		_ = t.Release() // fails only for a handle that is somebody else's, and these are new
+		_ = t.Release() // fails only for a consumed handle; these are new
 	}
 	return inv.Results[0]
 }
 
-// Run is Execute with everything that can be said of a call. It sets
-// inv.Results, and inv.Chain if it was set.
+// Run is Execute with all options of a call. It sets inv.Results, and replaces
+// inv.Chain unless it is nil.
 func (c *Context) Run(inv *Invocation) {
 	inv.context = c
 	c.handler.Execute(inv)
 }
 
-// Cancel makes calls that were not launched yet, and all later ones until
-// Restart, fail with ErrCanceled and the cause. What was launched goes on to
-// its end. Canceling twice keeps the first cause.
+// Cancel makes calls that are not launched yet, and all later ones until Restart,
+// fail with ErrCanceled and the cause. Launched calls finish. A second Cancel
+// keeps the first cause.
 func (c *Context) Cancel(cause error) {
 	err := ErrCanceled
 	if cause != nil {
@@ -76,8 +76,8 @@ func (c *Context) Cancel(cause error) {
 	c.era.Load().cancel(err)
 }
 
-// Restart ends cancellation for calls from now on. Tensors that had been
-// computed are as good as before.
+// Restart ends cancellation for later calls. Tensors that were computed before
+// Cancel stay valid.
 func (c *Context) Restart() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *Context) Restart() {
 }
 
 // Close waits for all calls and ends the lanes. It fails if tensors still have
-// memory, and says how many; they can still be released.
+// memory, and counts them in the error; they can still be released.
 func (c *Context) Close() error {
 	var errs []error
 	for _, l := range c.lanes {

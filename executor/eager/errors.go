@@ -16,8 +16,8 @@ var (
 	ErrDevice   = errors.New("tensor is on another device")
 )
 
-// Error is the failure of a call. What depends on the call fails with the
-// same Error, which so always names the call to look at.
+// Error is the failure of a call. Calls that depend on it fail with the same
+// Error, so it always names the call to look at.
 type Error struct {
 	Op  string // the op's kind, or another request: "to host"
 	Loc Location
@@ -50,7 +50,7 @@ func Caller(skip int) Location {
 	return Location{pc: pcs[0]}
 }
 
-// At is a location known otherwise, such as a line of a script.
+// At is a location that the caller names, such as a line of a script.
 func At(p graph.Pos) Location { return Location{pos: p} }
 
 // Pos is the file and line.

@@ -24,12 +24,11 @@ type Invocation struct {
 	context *Context
 }
 
-// Context is where the call was made, for handlers that make calls of their
-// own.
+// Context is the context of the call, for handlers that make calls of their own.
 func (inv *Invocation) Context() *Context { return inv.context }
 
-// Fail ends a call that a handler cannot make: the results and the chain carry
-// the error, and the diagnostic handler is told.
+// Fail ends a call that a handler cannot make. The results and the chain carry
+// the error, and it is reported to ContextOptions.Diagnose.
 func (inv *Invocation) Fail(err error) {
 	err = &Error{Op: inv.Op.Kind(), Loc: inv.Loc, Err: err}
 	inv.context.report(err)
@@ -45,8 +44,8 @@ func (inv *Invocation) poison(err error) {
 	}
 }
 
-// Handler makes calls. Execute consumes inv.Args and sets inv.Results; it may
-// pass the invocation on to another handler. It is called from any goroutine.
+// Handler runs calls. Execute consumes inv.Args and sets inv.Results; it may pass
+// the invocation on to another handler. It is called from any goroutine.
 type Handler interface {
 	Execute(inv *Invocation)
 }

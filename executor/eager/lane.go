@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// laneSize is how many calls may wait in a lane before a call waits for room.
+// laneSize is the number of calls that can wait in a lane. Further calls block.
 const laneSize = 1024
 
 // lane runs the calls of one device in order. Its goroutine ends in close.
@@ -25,9 +25,9 @@ type lane struct {
 	closed  bool
 	stopped chan struct{} // closed when the goroutine has ended
 
-	// The goroutine's own.
+	// Only the goroutine uses the fields below.
 	stream   device.Stream
-	broken   error   // why there is no stream
+	broken   error   // the failure to open a stream; nil if there is one
 	inFlight []*work // launched, not ended; each depends on the one before
 	in, out  []device.Buffer
 }
@@ -67,15 +67,15 @@ func (l *lane) queue(w *work) error {
 	return nil
 }
 
-// failed is the error of a call that met err, reported.
+// failed reports and returns the error of a call that failed with err.
 func (l *lane) failed(w *work, err error) error {
 	err = &Error{Op: w.what, Loc: w.loc, Err: err}
 	l.report(err)
 	return err
 }
 
-// renew replaces a stream that failed. The failure has been handed on, so
-// that of Close is the same one.
+// renew replaces a stream that failed. It ignores the error of Close: that is the
+// same failure, which the calls have reported.
 func (l *lane) renew() {
 	_ = l.stream.Close()
 	l.stream, l.broken = l.dev.NewStream("eager")

@@ -7,8 +7,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// blocked is why the call must not run, nil if nothing is against it. It waits
-// for calls of other lanes.
+// blocked is the reason why the call must not run, nil if it may. It waits for
+// arguments from other lanes.
 func (l *lane) blocked(w *work) error {
 	for _, a := range w.args {
 		if err := l.known(a.made); err != nil {
@@ -29,8 +29,8 @@ func (l *lane) blocked(w *work) error {
 	return nil
 }
 
-// known is the failure of a call: of another lane once it has ended, of this
-// lane if it has ended already.
+// known is the failure of a call. It waits for a call of another lane. A call of
+// this lane that has not ended has no failure yet.
 func (l *lane) known(o *outcome) error {
 	if o != nil && o.home != &l.home {
 		return o.wait(context.Background())
@@ -38,9 +38,9 @@ func (l *lane) known(o *outcome) error {
 	return o.failure()
 }
 
-// launch takes memory for the results and queues the op on the stream. An
-// argument to which this call has the last claim gives its memory where the op
-// can use it.
+// launch allocates memory for the results and queues the op on the stream. A
+// result takes over an argument's memory if the op can compute there and nothing
+// else will use the argument.
 func (l *lane) launch(w *work) error {
 	e := w.entry
 	var donated uint64

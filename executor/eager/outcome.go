@@ -9,14 +9,15 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// outcome is the end of a call, as its results and chain know it.
+// outcome is the part of a call that its results and chain keep: how to wait for
+// it, and its error.
 type outcome struct {
-	home *home  // nil if the call failed at the call
+	home *home  // nil if the call was refused and never queued
 	seq  uint64 // its number in the lane, from 1
 	err  error  // valid once it has ended
 }
 
-// home is a lane as tensors know it.
+// home is the part of a lane that tensors refer to.
 type home struct {
 	dev      device.Device
 	progress progress
@@ -30,7 +31,7 @@ type copier interface {
 	toHost(ctx context.Context, t *Tensor, loc Location) (*tensor.Dense, error)
 }
 
-// live counts tensors with memory.
+// live counts the tensors that have memory, and their bytes.
 type live struct{ tensors, bytes atomic.Int64 }
 
 func (l *live) add(tensors, bytes int64) {

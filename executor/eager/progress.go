@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// progress is how far a lane has come: its calls end in their order.
+// progress counts the calls of a lane that have ended. They end in order.
 type progress struct {
 	ended atomic.Uint64 // number of the last call that has ended; written under mu
 

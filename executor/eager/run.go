@@ -15,8 +15,8 @@ func (l *lane) run() {
 	}
 }
 
-// next is the next call; nil when the lane is closed and everything has
-// ended. While none is queued it retires calls in flight.
+// next waits for the next call; it is nil once the lane is closed and all calls
+// have ended. While none is queued, it retires calls in flight.
 func (l *lane) next() *work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,9 +41,8 @@ func (l *lane) next() *work {
 }
 
 // perform runs one call. A launch may join the calls in flight if it depends on
-// the last of them, and so on all of them: then it is right that the stream
-// skips it after a failure. Any other call waits until those in flight have
-// ended, well or not.
+// the last of them, and so on all of them: if one fails, the stream rightly skips
+// it. Any other call waits until all calls in flight have succeeded or failed.
 func (l *lane) perform(w *work) {
 	for len(l.inFlight) > 0 && l.inFlight[0].event.Done() {
 		l.retireOldest()
@@ -68,8 +67,8 @@ func (l *lane) perform(w *work) {
 	}
 }
 
-// start launches or does a call unless something is against it. A failure
-// that arises here is reported.
+// start launches or does a call unless it is blocked. It reports a failure that
+// arises here.
 func (l *lane) start(w *work) error {
 	if err := l.blocked(w); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (l *lane) retireOldest() {
 	l.inFlight = l.inFlight[:0]
 }
 
-// retire makes a call count as ended. Results of a failed one need no memory.
+// retire makes a call count as ended, and frees the results of a failed one.
 func (l *lane) retire(w *work, err error) {
 	w.err = err
 	if err != nil {

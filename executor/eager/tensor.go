@@ -31,11 +31,10 @@ const (
 	oneRef int64 = 1 << 32
 )
 
-// Meta is known at once. The handle of a call that failed at the call has the
-// zero Meta.
+// Meta is known at once. The handle of a refused call has the zero Meta.
 func (t *Tensor) Meta() shape.Meta { return t.meta }
 
-// Device is where the tensor is; "" for the handle of a call that failed.
+// Device is the tensor's device; "" for the handle of a refused call.
 func (t *Tensor) Device() device.ID {
 	if t.failed() {
 		return ""
@@ -46,18 +45,19 @@ func (t *Tensor) Device() device.ID {
 // Done reports, without blocking, whether the contents are there or failed.
 func (t *Tensor) Done() bool { return t.made.done() }
 
-// Err is why there are no contents: nil while that is not known.
+// Err is the failure of the call that computes the contents, nil while none is
+// known.
 func (t *Tensor) Err() error { return t.made.failure() }
 
 // Wait blocks until the contents are there and returns their failure, or
 // ctx's error if that came first.
 func (t *Tensor) Wait(ctx context.Context) error { return t.made.wait(ctx) }
 
-// failed tells the handle of a call that failed at the call. It is not counted
-// and has neither metadata nor a device.
+// failed reports whether t is the handle of a refused call. Such a handle is not
+// counted and has neither metadata nor a device.
 func (t *Tensor) failed() bool { return t.made.home == nil }
 
-// failure is such a handle.
+// failure is the handle of a call that was refused with err.
 func failure(err error) *Tensor { return &Tensor{made: &outcome{err: err}} }
 
 // CopyTo copies the tensor to another device of the same kind, without the
@@ -79,7 +79,7 @@ func (t *Tensor) ToHost(ctx context.Context) (*tensor.Dense, error) {
 }
 
 // Ref adds a reference and returns the handle: Execute(op, x.Ref()) leaves x
-// usable. The Ref of a consumed tensor is the handle of a failed call.
+// usable. The Ref of a consumed tensor is the handle of a refused call.
 func (t *Tensor) Ref() *Tensor {
 	if !t.failed() && !t.move(oneRef) {
 		return failure(&Error{Op: "ref", Loc: Caller(1), Err: t.consumed()})
@@ -87,8 +87,8 @@ func (t *Tensor) Ref() *Tensor {
 	return t
 }
 
-// Release gives one reference back. The memory is freed with the last one,
-// after everything that was called with it. It does not block.
+// Release gives one reference back. With the last one, the memory is freed after
+// all calls that use it. It does not block.
 func (t *Tensor) Release() error {
 	if !t.failed() && !t.move(-oneRef) {
 		return &Error{Op: "release", Loc: Caller(1), Err: t.consumed()}
@@ -96,8 +96,8 @@ func (t *Tensor) Release() error {
 	return nil
 }
 
-// move changes the count of a tensor that has a reference, and frees it if
-// nothing is left. It fails where there is no reference.
+// move changes the count of a tensor, and frees the tensor if the count becomes
+// 0. It reports false, and changes nothing, if there is no reference.
 func (t *Tensor) move(by int64) bool {
 	for {
 		n := t.count.Load()
@@ -123,7 +123,7 @@ func (t *Tensor) unuse() {
 	}
 }
 
-// last reports whether the one use left is the only claim on the tensor.
+// last reports whether one use is left and no reference.
 func (t *Tensor) last() bool { return t.count.Load() == oneUse }
 
 func (t *Tensor) consumed() error {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// work is one call in a lane: an op to launch, or a copy or host function to
-// do. Its results' handles point to it.
+// work is one call in a lane: an op to launch, or a copy or host function to do.
+// The handles of its results point to its outcome.
 type work struct {
 	outcome
 	era     *era

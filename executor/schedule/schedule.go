@@ -65,8 +65,7 @@ func ParseAction(text string) (Action, error) {
 	return a, nil
 }
 
-// number reads a decimal without sign or leading zeros, so that every text has
-// one reading and every reading one text.
+// number reads a decimal without sign or leading zeros: each number has one text.
 func number(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || strconv.Itoa(n) != s {
@@ -96,8 +95,8 @@ func (s Schedule) backward() bool {
 }
 
 // InFlight is the most microbatches of a stage that are between their F and
-// their B at once: so many copies of its activations are alive. It is 1 where
-// there is no backward pass.
+// their B at once, which is the number of copies of its activations in memory. It
+// is 1 without a backward pass.
 func (s Schedule) InFlight(stage int) int {
 	live, most, back := 0, 0, false
 	for _, a := range s.PerStage[stage] {

@@ -7,9 +7,9 @@ import (
 
 // Simulate plays the schedule with the given costs: each stage does its actions
 // one after the other, each as soon as the actions that it depends on are done.
-// Costs are not negative, and in any unit, which becomes that of the timeline:
-// set [Timeline.Unit] to name it. Actions that can never run (a deadlock) are in
-// the timeline's Stuck list and have no span.
+// Costs are not negative and in any unit, which is then the timeline's; set
+// [Timeline.Unit] to name it. Actions that can never run, because of a deadlock,
+// are in the timeline's Stuck list and have no span.
 func (s Schedule) Simulate(cost func(Action) float64) Timeline {
 	r := s.play(cost)
 	t := NewTimeline(s.Stages, r.spans)
@@ -19,7 +19,7 @@ func (s Schedule) Simulate(cost func(Action) float64) Timeline {
 	return t
 }
 
-// simulation is a schedule in the course of being played.
+// simulation is the state of playing a schedule.
 type simulation struct {
 	s     Schedule
 	next  []int              // per row: its next action
@@ -105,11 +105,10 @@ func TypicalCost(a Action) float64 {
 	return 1
 }
 
-// Order is one order of all actions in which each comes after those that it
-// depends on: the order in which to submit them. Actions are sorted by their simulated
-// start at typical cost, then by stage. Updates come last of all: a variable
-// may be read by the backward passes of other stages than its own, and those
-// must see the value from before the step. The schedule must be valid.
+// Order is the order in which to submit all actions: each comes after the actions
+// that it depends on. It sorts by simulated start at typical cost, then by stage.
+// Updates come last: the backward pass of another stage may read a variable, and
+// must see its value from before the step. The schedule must be valid.
 func (s Schedule) Order() []Action {
 	t := s.Simulate(TypicalCost)
 	if len(t.Stuck) > 0 {

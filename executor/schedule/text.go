@@ -20,7 +20,7 @@ const idle = "."
 func (s Schedule) String() string { return s.Grid() }
 
 // Grid is String with the cells of some actions in brackets. Actions that can
-// never run, because of a deadlock, stand after those that can.
+// never run, because of a deadlock, come last in their row.
 func (s Schedule) Grid(marked ...Action) string {
 	rows := s.cells()
 	width := 1

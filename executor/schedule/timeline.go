@@ -14,7 +14,7 @@ type Span struct {
 	Start, End float64
 }
 
-// Timeline is a step in time, simulated or measured.
+// Timeline shows when each action of a step ran, simulated or measured.
 type Timeline struct {
 	Stages   int
 	Spans    []Span  // by start, then stage
@@ -26,7 +26,7 @@ type Timeline struct {
 	// end of the last F or B: 1 - busy/(stages × that window). Updates are left
 	// out, for they are the same without a pipeline.
 	Bubble float64
-	Stuck  []Action // what never ran
+	Stuck  []Action // actions that never ran
 }
 
 // NewTimeline makes a timeline of spans, such as those measured in a run.
@@ -102,8 +102,8 @@ func (t Timeline) summary() string {
 	return fmt.Sprintf("makespan %.4g %s, bubble %.1f%%", t.Makespan, unit, 100*t.Bubble)
 }
 
-// scale is columns per unit of time: enough for the label of the shortest
-// span, within maxColumns.
+// scale is the number of columns per unit of time. The label of the shortest span
+// fits, unless the line would then be longer than maxColumns.
 func (t Timeline) scale() float64 {
 	short, label := math.Inf(1), 1
 	for _, sp := range t.Spans {

@@ -53,7 +53,7 @@ func (s Schedule) validateStage(stage int, back bool) error {
 	return s.complete(stage, next, back, updated)
 }
 
-// misplaced says what is wrong with an action by itself, "" if nothing.
+// misplaced describes the fault of an action by itself; "" if it has none.
 func (s Schedule) misplaced(a Action, stage int) string {
 	switch {
 	case a.Stage != stage:
