@@ -389,10 +389,13 @@ func TestCancelAtAnyTask(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		f := &fault{kind: "launch", n: n, pass: true, then: cancel}
 		r, err := newRig(j, withFaults(devs, f), "1f1b", residency.ManagerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for i, samples := range j.epoch() {
-			b, ferr := r.feed(i, samples)
-			if ferr != nil {
-				t.Fatal(ferr)
+			b, err := r.feed(i, samples)
+			if err != nil {
+				t.Fatal(err)
 			}
 			_, err = r.prog.Step(ctx, b)
 			if errors.Is(err, context.Canceled) {

@@ -16,7 +16,6 @@ type sample struct {
 	op   graph.Op
 	in   []ref.Array
 	diff []int // inputs with a gradient
-	outs int   // how many outputs a loss may depend on; 0 means 1
 }
 
 // draws makes random samples, by kind; kinds that are gradients of others are

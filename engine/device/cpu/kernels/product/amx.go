@@ -23,11 +23,11 @@ import "math"
 // tileConfig is what AMX reads the shapes of its tiles from; the fields of prefetch
 // follow it for the assembly of split products.
 type tileConfig struct {
-	palette, start uint8
-	_              [14]uint8
-	rowBytes       [16]uint16
-	rows           [16]uint8
-	prefetch       prefetch
+	palette  uint8
+	_        [15]uint8 // first the row to start at: always 0
+	rowBytes [16]uint16
+	rows     [16]uint8
+	prefetch prefetch
 }
 
 // prefetch is what a split product fetches into the second cache while it multiplies:
