@@ -68,7 +68,7 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	return devices, nil
 }
 
-// target is what the environment variables choose.
+// target is the instruction set and the library that the environment variables choose.
 func target() (on work.Target, err error) {
 	set, err := isa.Parse(os.Getenv(ISAVariable))
 	if err != nil {

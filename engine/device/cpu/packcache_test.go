@@ -13,8 +13,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// TestWeightsStayPacked runs a product of bfloat16 with a bias again and again, and
-// wants its weights kept packed, and always the same result.
+// TestWeightsStayPacked runs a product of bfloat16 with a bias several times, and wants
+// its weights to stay packed, and always the same result.
 func TestWeightsStayPacked(t *testing.T) {
 	for l := isa.Generic; l <= isa.Best(); l++ {
 		t.Run(l.String(), func(t *testing.T) {
@@ -74,9 +74,9 @@ func testWeightsStayPacked(t *testing.T) {
 		if same := slices.Equal(y, want); same == (step == 3 || step == 4) {
 			t.Fatalf("launch %d: the same result as at first: %v", step, same)
 		}
-		kept := d.Stats().LiveBy[device.Scratch] - before
-		if step == 0 && kept != 0 || step > 0 && kept < 2*n*k {
-			t.Errorf("launch %d: %d bytes are kept", step, kept)
+		packed := d.Stats().LiveBy[device.Scratch] - before
+		if step == 0 && packed != 0 || step > 0 && packed < 2*n*k {
+			t.Errorf("launch %d: %d bytes stay packed", step, packed)
 		}
 	}
 	errs := []error{s.Close()}

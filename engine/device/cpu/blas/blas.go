@@ -2,6 +2,7 @@ package blas
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
 	"sync"
 	"unsafe"
@@ -20,11 +21,17 @@ type Library struct {
 // CPU: "libopenblas.so.0 (SkylakeX)".
 func (l *Library) Name() string { return l.name }
 
-// Open loads OpenBLAS; later calls return what the first one did. It fails with
-// [ErrNotFound] and the names that were tried.
+// Open loads OpenBLAS; later calls return the same. It fails with [ErrNotFound] and the
+// names that were tried.
 func Open() (*Library, error) { return open() }
 
-var open = sync.OnceValues(load)
+var open = sync.OnceValues(func() (*Library, error) {
+	name, sgemm, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	return &Library{name: name, sgemm: sgemm}, nil
+})
 
 // Matrix is a matrix in row-major order, or in column-major order if Trans is
 // set. Stride is from one row, or column, to the next, and not below its length.

@@ -2,10 +2,10 @@
 
 package blas
 
-import "fmt"
+import "errors"
 
-func load() (*Library, error) {
-	return nil, fmt.Errorf("%w: this program was built without it: build for linux on amd64 without the tag static, or do without", ErrNotFound)
+func load() (name string, sgemm uintptr, err error) {
+	return "", 0, errors.New("this program was built without it: build for linux on amd64 without the tag static, or do without")
 }
 
 // call is for libraries, of which there are none.

@@ -170,7 +170,7 @@ func (k *cluster) Chunk(i int) {
 
 // After implements [work.Epilogue].
 func (k *cluster) After(i0, i1, j0, j1 int) {
-	k.run(rect{i0, i1, j0, j1})
+	k.run(rect{i0: i0, i1: i1, j0: j0, j1: j1})
 	for _, s := range k.sums {
 		s.Take(k.memory[s.x], k.cols, i0, i1)
 	}

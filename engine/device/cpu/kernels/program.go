@@ -190,7 +190,7 @@ func (p *program) run(a rect) {
 	height := max(1, p.strip/max(1, width))
 	for i := a.i0; i < a.i1; i += height {
 		for j := a.j0; j < a.j1; j += width {
-			p.runStrip(r, rect{i, min(i+height, a.i1), j, min(j+width, a.j1)})
+			p.runStrip(r, rect{i0: i, i1: min(i+height, a.i1), j0: j, j1: min(j+width, a.j1)})
 		}
 	}
 	if r != nil {

@@ -60,8 +60,10 @@ func main() {
 			log.Fatalf("gen: %s: %v", f.name, err)
 		}
 	}
-	if err := writeDispatch(*dir); err != nil {
-		log.Fatalf("gen: %v", err)
+	for _, write := range []func(dir string) error{writeDispatch, writeVecTables} {
+		if err := write(*dir); err != nil {
+			log.Fatalf("gen: %v", err)
+		}
 	}
 }
 

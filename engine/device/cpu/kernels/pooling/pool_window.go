@@ -29,7 +29,9 @@ func (k *pool2d) newTaps() []tap {
 		for kw := range k.kernel {
 			ow, cols := k.inside(kw, k.ow, k.w)
 			if rows > 0 && cols > 0 {
-				taps = append(taps, tap{oh, ow, rows, cols, oh*k.stride + kh - k.pad, ow*k.stride + kw - k.pad})
+				taps = append(taps, tap{
+					oh: oh, ow: ow, rows: rows, cols: cols, h: oh*k.stride + kh - k.pad, w: ow*k.stride + kw - k.pad,
+				})
 			}
 		}
 	}

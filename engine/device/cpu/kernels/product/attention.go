@@ -103,12 +103,12 @@ func (k *heads) start(p int) int {
 // qkvOf is queries (0), keys (1) or values (2) of head c in a tensor laid out like qkv,
 // rows q0 on.
 func (k *heads) qkvOf(x []float32, c, which, q0 int) operand {
-	return operand{x[(c/k.h*k.t+q0)*3*k.d+which*k.d+c%k.h*k.hd:], 3 * k.d, 1}
+	return operand{data: x[(c/k.h*k.t+q0)*3*k.d+which*k.d+c%k.h*k.hd:], rs: 3 * k.d, cs: 1}
 }
 
 // rowsOf is head c in a tensor laid out like y, rows q0 on.
 func (k *heads) rowsOf(x []float32, c, q0 int) operand {
-	return operand{x[(c/k.h*k.t+q0)*k.d+c%k.h*k.hd:], k.d, 1}
+	return operand{data: x[(c/k.h*k.t+q0)*k.d+c%k.h*k.hd:], rs: k.d, cs: 1}
 }
 
 // finite reports whether n rows of a head's operand are finite.
@@ -166,7 +166,7 @@ func (k *heads) rowsSize() int { return work.CeilDiv(k.hd, k.nr) * k.nr * k.t }
 // packed.
 func (k *heads) weigh(ws *workspace, out operand, weights, packed []float32, rows, n int) {
 	_, _ = weights[(rows-1)*k.ld+n-1], out.data[(rows-1)*out.rs+k.hd-1]
-	g := gemm{isa: k.isa, a: operand{weights, k.ld, 1}, c: out.data, ldc: out.rs, k: n}
+	g := gemm{isa: k.isa, a: operand{data: weights, rs: k.ld, cs: 1}, c: out.data, ldc: out.rs, k: n}
 	for k0 := 0; k0 < n; k0 += blockK {
 		p := panels{data: packed[k0*k.nr:], step: k.nr * k.t, stride: k.nr, k: min(blockK, n-k0)}
 		g.sweep(ws, p, 0, rows, 0, k.hd, k0, k0 > 0)

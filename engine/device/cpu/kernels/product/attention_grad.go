@@ -39,7 +39,7 @@ func (k *attentionGrad) Run(p work.Pool, a *work.Args) error {
 // beyond is the dk (1) or dv (2) that range p > 0 of head c has for the positions
 // before it.
 func (k *attentionGrad) beyond(c, p, which int) operand {
-	return operand{k.more[(c*(k.ranges-1)+p-1)*k.t*2*k.hd+(which-1)*k.hd:], 2 * k.hd, 1}
+	return operand{data: k.more[(c*(k.ranges-1)+p-1)*k.t*2*k.hd+(which-1)*k.hd:], rs: 2 * k.hd, cs: 1}
 }
 
 // attentionRanges adds the ranges up, a chunk for some positions of a head.
@@ -144,7 +144,7 @@ func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 		from    operand
 		which   int
 	}{{h.ds, k.qkvOf(k.qkv, h.c, 0, q0), 1}, {h.pm, k.rowsOf(k.dy, h.c, q0), 2}} {
-		g := gemm{isa: k.isa, library: k.library, a: operand{p.weights, 1, k.ld}, b: p.from, k: q1 - q0}
+		g := gemm{isa: k.isa, library: k.library, a: operand{data: p.weights, rs: 1, cs: k.ld}, b: p.from, k: q1 - q0}
 		if h.lo > 0 {
 			out := k.beyond(h.c, h.p, p.which)
 			g.c, g.ldc, g.add = out.data, out.rs, q0 > h.lo

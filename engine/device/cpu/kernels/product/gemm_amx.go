@@ -58,7 +58,7 @@ func (g *gemm) tilesOfColumns(p panels, b operand, cols int) (found bool) {
 
 // withoutUnsplittable is a copy with zeros for unsplittable values.
 func (o *operand) withoutUnsplittable(ws *workspace, rows, cols int) operand {
-	c := operand{ws.arena(rows * cols), o.rs, o.cs}
+	c := operand{data: ws.arena(rows * cols), rs: o.rs, cs: o.cs}
 	if o.cs == 1 {
 		c.rs = cols
 	} else {

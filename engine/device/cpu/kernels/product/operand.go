@@ -18,10 +18,12 @@ func (o *operand) check(rows, cols int) {
 }
 
 // from is o from row i and column j on.
-func (o *operand) from(i, j int) operand { return operand{o.data[i*o.rs+j*o.cs:], o.rs, o.cs} }
+func (o *operand) from(i, j int) operand {
+	return operand{data: o.data[i*o.rs+j*o.cs:], rs: o.rs, cs: o.cs}
+}
 
 // transposed swaps rows and columns.
-func (o operand) transposed() operand { return operand{o.data, o.cs, o.rs} }
+func (o operand) transposed() operand { return operand{data: o.data, rs: o.cs, cs: o.rs} }
 
 // matrix is rows x cols elements of o from element at on. Where there is a single row
 // or column, the stride that is never taken can be anything; the library wants one that

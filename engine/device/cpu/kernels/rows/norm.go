@@ -150,7 +150,7 @@ type channels struct {
 
 func channelsOf(on work.Target, n *graph.Node) channels {
 	s := work.In(n, 0).Shape
-	return channels{on.ISA.Vec(), s[0], s[1], s[2:].Elems()}
+	return channels{vec: on.ISA.Vec(), n: s[0], c: s[1], s: s[2:].Elems()}
 }
 
 // plane is the elements of channel c of sample n.
@@ -174,7 +174,7 @@ type scaling struct{ mean, rest, factor, shift float32 }
 
 func scalingOf(mean float64, rstd, gamma, beta float32) scaling {
 	high := float32(mean)
-	return scaling{high, float32(mean - float64(high)), rstd * gamma, beta}
+	return scaling{mean: high, rest: float32(mean - float64(high)), factor: rstd * gamma, shift: beta}
 }
 
 // normalise is y = (x - mean) rstd gamma + beta for the channels of a group

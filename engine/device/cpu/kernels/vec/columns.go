@@ -1,26 +1,5 @@
 package vec
 
-// Columns are the functions of one instruction set that go down the columns of a
-// matrix, whose rows are stride elements apart: sums for biases, and batch norm where a
-// channel is a column. The other arrays have a number for each column, and rows are
-// combined one after the other. SumEach and MaxEach are the exception: their acc has a
-// number for each row.
-type Columns struct {
-	SumRows     func(acc []float64, x []float32, stride, rows int)                       // acc += each row
-	MaxRows     func(acc []float64, x []float32, stride, rows int)                       // the largest, or NaN if one is
-	SumEach     func(acc []float64, x []float32, stride, n int)                          // acc += the sum of each row's n elements
-	MaxEach     func(acc []float64, x []float32, stride, n int)                          // the largest, or NaN if one is
-	SquaresRows func(acc, means []float64, x []float32, stride, rows int)                // acc += (x-mean)^2
-	DotRows     func(acc, means []float64, x, y []float32, stride, rows int)             // acc += (x-mean)*y
-	ScaleRows   func(y, x, mean, rest, factor, shift []float32, stride, rows int)        // y = (x-mean-rest)*factor + shift
-	ScaleGrad   func(dx, x, dy, mean, offset, slope, factor []float32, stride, rows int) // dx = (dy-offset - (x-mean)*slope)*factor
-	FirstRows   func(y, x, most, dy []float32, stride, rows int)                         // y = dy where x is most for the first time, else 0
-}
-
-var genericColumns = Columns{
-	SumRows: sumRows, MaxRows: maxRows, SumEach: sumEach, MaxEach: maxEach, SquaresRows: squaresRows, DotRows: dotRows, ScaleRows: scaleRows, ScaleGrad: scaleGradRows, FirstRows: firstRows,
-}
-
 func sumRows(acc []float64, x []float32, stride, rows int) {
 	for r := range rows {
 		for j, v := range x[r*stride:][:len(acc)] {

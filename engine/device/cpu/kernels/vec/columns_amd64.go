@@ -1,23 +1,5 @@
 package vec
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
-
-var avx512Columns = Columns{
-	SumRows: foldRows(asm.SumRows512), MaxRows: foldRows(asm.MaxRows512),
-	SumEach: foldEach(asm.SumEach512), MaxEach: foldEach(asm.MaxEach512),
-	SquaresRows: squaresOf(asm.SquaresRows512), DotRows: dotRowsOf(asm.DotRows512),
-	ScaleRows: scaleOf(asm.ScaleRows512), ScaleGrad: scaleGradOf(asm.ScaleGradRows512),
-	FirstRows: firstOf(asm.FirstRows512),
-}
-
-var avx2Columns = Columns{
-	SumRows: foldRows(asm.SumRows2), MaxRows: foldRows(asm.MaxRows2),
-	SumEach: foldEach(asm.SumEach2), MaxEach: foldEach(asm.MaxEach2),
-	SquaresRows: squaresOf(asm.SquaresRows2), DotRows: dotRowsOf(asm.DotRows2),
-	ScaleRows: scaleOf(asm.ScaleRows2), ScaleGrad: scaleGradOf(asm.ScaleGradRows2),
-	FirstRows: firstOf(asm.FirstRows2),
-}
-
 // matrix is the elements of rows of n, stride apart: what must be memory.
 func matrix(x []float32, stride, rows, n int) []float32 { return x[:(rows-1)*stride+n] }
 

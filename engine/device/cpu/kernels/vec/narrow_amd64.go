@@ -1,19 +1,5 @@
 package vec
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
-
-var avx512Narrow = Narrow{
-	Softmax: narrowOne(asm.NarrowSoftmax512, 4*16), SoftmaxGrad: narrowTwo(asm.NarrowSoftmaxGrad512, 4*16),
-	LogSoftmaxGrad: narrowTwo(asm.NarrowLogSoftmaxGrad512, 4*16),
-	ExpSums:        narrowSums(asm.NarrowExpSums512, 4*16), Minus: narrowMinus(asm.NarrowMinus512, 4*16),
-}
-
-var avx2Narrow = Narrow{
-	Softmax: narrowOne(asm.NarrowSoftmax2, 4*8), SoftmaxGrad: narrowTwo(asm.NarrowSoftmaxGrad2, 4*8),
-	LogSoftmaxGrad: narrowTwo(asm.NarrowLogSoftmaxGrad2, 4*8),
-	ExpSums:        narrowSums(asm.NarrowExpSums2, 4*8), Minus: narrowMinus(asm.NarrowMinus2, 4*8),
-}
-
 func narrowOne(f func(y, x *float32, rows, n int), widest int) func(y, x, _ []float32, n int) bool {
 	return func(y, x, _ []float32, n int) bool {
 		if size := len(y); size > 0 && n <= widest {

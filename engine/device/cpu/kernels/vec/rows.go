@@ -5,58 +5,6 @@ import (
 	"unsafe"
 )
 
-// Rows are the functions of one instruction set over rows, which softmax, losses, norms
-// and attention use besides [Funcs]. The array that is written may be one that is read.
-// Functions of a matrix take its first element and, in elements, the stride from row to
-// row; the caller sees to it that all of it is memory.
-type Rows struct {
-	SumExp              func(x []float32, shift float32) float64   // of e^(x-shift)
-	ExpScaled           func(y, x []float32, shift, scale float32) // y = e^(x-shift)*scale
-	DotFrom             func(a, b []float32, c float64) float64    // of (a-c)*b
-	SquaredDistance     func(a, b []float32) float64               // of (a-b)^2
-	LogisticLoss        func(a, b []float32) float64               // of max(a,0) - a*b + log(1+e^-|a|)
-	SquaredDistanceGrad func(y, a, b []float32, s float32)         // y = 2*(a-b)*s
-	LogisticLossGrad    func(y, a, b []float32, s float32)         // y = (1/(1+e^-a) - b)*s
-	MulFrom             func(y, a, b []float32, c float32)         // y = a*(b-c)
-	LessExp             func(y, a, b []float32, c float32)         // y = b - e^a*c
-
-	// Normalize is y = (x-mean-rest)*rstd*gamma + beta. rest is the part of the mean that
-	// float32 does not hold: it matters where the variance is small. With h =
-	// (x-mean)*rstd, NormGradSums is dgamma += dy*h, dbeta += dy, and the sums of dy*gamma
-	// and of dy*gamma*h; NormGrad is dx = (dy*gamma - offset - h*slope)*rstd.
-	Normalize    func(y, x, gamma, beta []float32, mean, rest, rstd float32)
-	NormGradSums func(dgamma, dbeta, x, dy, gamma []float32, mean, rstd float32) (sum, sumh float64)
-	NormGrad     func(dx, x, dy, gamma []float32, mean, rstd, offset, slope float32)
-
-	Standardize     func(y, x []float32, mean, rest, factor, shift float32)        // y = (x-mean-rest)*factor + shift
-	StandardizeGrad func(dx, x, dy []float32, mean, offset, slope, factor float32) // dx = (dy - offset - (x-mean)*slope)*factor
-
-	// Attend turns rows of scores into softmax(s*scale). Of row r, n+r elements count; the
-	// others up to width, a multiple of 16, become 0. most and sums get each row's largest
-	// scaled score and sum of exponentials. All have room for a multiple of AttendRows
-	// rows, which are overwritten.
-	//
-	// AttendGrad turns scores p into probabilities exp(p*scale-lse), and d, the gradient of
-	// these, into that of the scores, p*(d-delta)*scale. stats has each row's lse and
-	// delta.
-	Attend     func(s *float32, ld, rows, n, width int, scale float32, most, sums *float32)
-	AttendGrad func(p, d *float32, ld, rows, n, width int, scale float32, stats *float32)
-
-	RowDots func(out *float32, step int, x, y *float32, stride, rows, n int) // of each row of x with that of y
-	Zeros   func(x *float32, stride, rows, n int) float32                    // the sum of 0*x: NaN unless all are finite
-}
-
-// AttendRows is how many rows [Rows].Attend takes together, at most.
-const AttendRows = 4
-
-var genericRows = Rows{
-	SumExp: sumExp, ExpScaled: expScaled, DotFrom: dotFrom, MulFrom: mulFrom, LessExp: lessExp,
-	SquaredDistance: squaredDistance, LogisticLoss: logisticLoss, SquaredDistanceGrad: squaredDistanceGrad, LogisticLossGrad: logisticLossGrad,
-	Normalize: normalize, NormGradSums: normGradSums, NormGrad: normGrad,
-	Standardize: standardize, StandardizeGrad: standardizeGrad,
-	Attend: attend, AttendGrad: attendGrad, RowDots: rowDots, Zeros: zeros,
-}
-
 func sumExp(x []float32, shift float32) float64 {
 	sum := 0.0
 	for _, v := range x {
@@ -213,11 +161,4 @@ func zeros(x *float32, stride, rows, n int) float32 {
 		}
 	}
 	return sum
-}
-
-// LogSumExp is log(sum(e^x)), shifted by the maximum so that it cannot
-// overflow.
-func (f *Funcs) LogSumExp(x []float32) float64 {
-	m := f.Max(x)
-	return float64(m) + math.Log(f.SumExp(x, m))
 }

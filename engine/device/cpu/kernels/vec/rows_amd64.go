@@ -1,25 +1,5 @@
 package vec
 
-import "github.com/berth-ml/berth/engine/device/cpu/kernels/asm"
-
-var avx512Rows = Rows{
-	SumExp: sumExpOf(asm.SumExp512), ExpScaled: linear(asm.ExpScaled512), DotFrom: dotFromOf(asm.DotFrom512), MulFrom: blend(asm.MulFrom512), LessExp: blend(asm.LessExp512),
-	SquaredDistance: total2(asm.SquaredDistance512), LogisticLoss: total2(asm.LogisticLoss512),
-	SquaredDistanceGrad: blend(asm.SquaredDistanceGrad512), LogisticLossGrad: blend(asm.LogisticLossGrad512),
-	Normalize: normalizeOf(asm.Normalize512), NormGradSums: normGradSumsOf(asm.NormGradSums512), NormGrad: normGradOf(asm.NormGrad512),
-	Standardize: standardizeOf(asm.Standardize512), StandardizeGrad: standardizeGradOf(asm.StandardizeGrad512),
-	Attend: asm.Attend512, AttendGrad: asm.AttendGrad512, RowDots: asm.RowDots512, Zeros: asm.Zeros512,
-}
-
-var avx2Rows = Rows{
-	SumExp: sumExpOf(asm.SumExp2), ExpScaled: linear(asm.ExpScaled2), DotFrom: dotFromOf(asm.DotFrom2), MulFrom: blend(asm.MulFrom2), LessExp: blend(asm.LessExp2),
-	SquaredDistance: total2(asm.SquaredDistance2), LogisticLoss: total2(asm.LogisticLoss2),
-	SquaredDistanceGrad: blend(asm.SquaredDistanceGrad2), LogisticLossGrad: blend(asm.LogisticLossGrad2),
-	Normalize: normalizeOf(asm.Normalize2), NormGradSums: normGradSumsOf(asm.NormGradSums2), NormGrad: normGradOf(asm.NormGrad2),
-	Standardize: standardizeOf(asm.Standardize2), StandardizeGrad: standardizeGradOf(asm.StandardizeGrad2),
-	Attend: asm.Attend2, AttendGrad: asm.AttendGrad2, RowDots: asm.RowDots2, Zeros: asm.Zeros2,
-}
-
 func sumExpOf(f func(x *float32, n int, shift float32) float64) func(x []float32, shift float32) float64 {
 	return func(x []float32, shift float32) float64 {
 		if len(x) == 0 {
