@@ -26,11 +26,11 @@ func DotRows2(acc *float64, means *float64, x *float32, y *float32, stride int, 
 //go:noescape
 func ScaleRows2(y *float32, x *float32, mean *float32, rest *float32, factor *float32, shift *float32, stride int, rows int, n int)
 
-// ScaleGradRows2 is y = (dy - level - (x-mean)*slope)*factor for n columns of rows that are stride
+// ScaleGradRows2 is y = (dy - offset - (x-mean)*slope)*factor for n columns of rows that are stride
 // elements apart. There is a row. The other arrays have a number for each column.
 //
 //go:noescape
-func ScaleGradRows2(y *float32, x *float32, dy *float32, mean *float32, level *float32, slope *float32, factor *float32, stride int, rows int, n int)
+func ScaleGradRows2(y *float32, x *float32, dy *float32, mean *float32, offset *float32, slope *float32, factor *float32, stride int, rows int, n int)
 
 // FirstRows2 is y = dy where x is most for the first time in its column, and 0 elsewhere, for n columns of rows that are stride
 // elements apart. There is a row. The other arrays have a number for each column.

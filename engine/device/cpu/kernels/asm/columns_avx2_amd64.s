@@ -702,14 +702,14 @@ none:
 	VZEROUPPER
 	RET
 
-// func ScaleGradRows2(y *float32, x *float32, dy *float32, mean *float32, level *float32, slope *float32, factor *float32, stride int, rows int, n int)
+// func ScaleGradRows2(y *float32, x *float32, dy *float32, mean *float32, offset *float32, slope *float32, factor *float32, stride int, rows int, n int)
 // Requires: AVX, FMA3
 TEXT ·ScaleGradRows2(SB), NOSPLIT, $0-80
 	MOVQ y+0(FP), AX
 	MOVQ x+8(FP), CX
 	MOVQ dy+16(FP), DX
 	MOVQ mean+24(FP), BX
-	MOVQ level+32(FP), SI
+	MOVQ offset+32(FP), SI
 	MOVQ slope+40(FP), DI
 	MOVQ factor+48(FP), R8
 	MOVQ stride+56(FP), R9

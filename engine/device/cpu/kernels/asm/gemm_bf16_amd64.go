@@ -10,8 +10,8 @@ package asm
 //go:noescape
 func GemmBF16(c *float32, ldc int, a *float32, ars int, acs int, b *float32, brs int, step int, rows int, cols int, k int, add int)
 
-// Halve512 rounds n numbers to bfloat16 with AVX-512 and writes them two to a float32's place. Behind
-// them, dst is filled up with zeros to a whole number of 8 places.
+// Halve512 rounds n numbers to bfloat16 with AVX-512 and writes two to a word. Behind
+// them, dst is filled up with zeros to a whole number of 8 words.
 //
 //go:noescape
 func Halve512(dst *float32, src *float32, n int)
@@ -22,13 +22,13 @@ func Halve512(dst *float32, src *float32, n int)
 func Round512(dst *float32, src *float32, n int)
 
 // Pair512 rounds a panel of so many pairs of rows to bfloat16 with AVX-512, in place: rows 2i and 2i+1
-// become row i, each place of which holds one number of either. Rows have 8 or a multiple of 16 columns.
+// become row i, each word of which holds one number of either. Rows have 8 or a multiple of 16 columns.
 //
 //go:noescape
 func Pair512(panel *float32, width int, pairs int)
 
 // SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,
-// step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is
+// step words apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is
 // the elements from row to row.
 //
 //go:noescape

@@ -53,15 +53,15 @@ func Standardize2(y *float32, x *float32, n int, mean float32, rest float32, fac
 //go:noescape
 func NormGradSums2(dgamma *float32, dbeta *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32) (sum float64, sumx float64)
 
-// NormGrad2 is dx = (dy*gamma - level - h*slope)*rstd for n elements, with h = (x-mean)*rstd.
+// NormGrad2 is dx = (dy*gamma - offset - h*slope)*rstd for n elements, with h = (x-mean)*rstd.
 //
 //go:noescape
-func NormGrad2(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, level float32, slope float32)
+func NormGrad2(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, offset float32, slope float32)
 
-// StandardizeGrad2 is dx = (dy - level - (x-mean)*slope)*factor for n elements.
+// StandardizeGrad2 is dx = (dy - offset - (x-mean)*slope)*factor for n elements.
 //
 //go:noescape
-func StandardizeGrad2(dx *float32, x *float32, dy *float32, n int, mean float32, level float32, slope float32, factor float32)
+func StandardizeGrad2(dx *float32, x *float32, dy *float32, n int, mean float32, offset float32, slope float32, factor float32)
 
 // Attend2 turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements
 // count, the others up to width, a multiple of 16, become 0. most and sums get each row's

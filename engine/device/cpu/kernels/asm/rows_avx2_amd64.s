@@ -1669,7 +1669,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func NormGrad2(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, level float32, slope float32)
+// func NormGrad2(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, offset float32, slope float32)
 // Requires: AVX, FMA3
 TEXT ·NormGrad2(SB), NOSPLIT, $0-56
 	MOVQ         dx+0(FP), AX
@@ -1678,7 +1678,7 @@ TEXT ·NormGrad2(SB), NOSPLIT, $0-56
 	MOVQ         gamma+24(FP), BX
 	VBROADCASTSS mean+40(FP), Y0
 	VBROADCASTSS rstd+44(FP), Y1
-	VBROADCASTSS level+48(FP), Y2
+	VBROADCASTSS offset+48(FP), Y2
 	VBROADCASTSS slope+52(FP), Y3
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
@@ -1756,14 +1756,14 @@ done:
 	VZEROUPPER
 	RET
 
-// func StandardizeGrad2(dx *float32, x *float32, dy *float32, n int, mean float32, level float32, slope float32, factor float32)
+// func StandardizeGrad2(dx *float32, x *float32, dy *float32, n int, mean float32, offset float32, slope float32, factor float32)
 // Requires: AVX, FMA3
 TEXT ·StandardizeGrad2(SB), NOSPLIT, $0-48
 	MOVQ         dx+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         dy+16(FP), DX
 	VBROADCASTSS mean+32(FP), Y0
-	VBROADCASTSS level+36(FP), Y1
+	VBROADCASTSS offset+36(FP), Y1
 	VBROADCASTSS slope+40(FP), Y2
 	VBROADCASTSS factor+44(FP), Y3
 	MOVQ         n+24(FP), BX

@@ -53,15 +53,15 @@ func Standardize512(y *float32, x *float32, n int, mean float32, rest float32, f
 //go:noescape
 func NormGradSums512(dgamma *float32, dbeta *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32) (sum float64, sumx float64)
 
-// NormGrad512 is dx = (dy*gamma - level - h*slope)*rstd for n elements, with h = (x-mean)*rstd.
+// NormGrad512 is dx = (dy*gamma - offset - h*slope)*rstd for n elements, with h = (x-mean)*rstd.
 //
 //go:noescape
-func NormGrad512(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, level float32, slope float32)
+func NormGrad512(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, offset float32, slope float32)
 
-// StandardizeGrad512 is dx = (dy - level - (x-mean)*slope)*factor for n elements.
+// StandardizeGrad512 is dx = (dy - offset - (x-mean)*slope)*factor for n elements.
 //
 //go:noescape
-func StandardizeGrad512(dx *float32, x *float32, dy *float32, n int, mean float32, level float32, slope float32, factor float32)
+func StandardizeGrad512(dx *float32, x *float32, dy *float32, n int, mean float32, offset float32, slope float32, factor float32)
 
 // Attend512 turns rows of scores, ld elements apart, into softmax(s*scale). Of row r, n+r elements
 // count, the others up to width, a multiple of 16, become 0. most and sums get each row's

@@ -1515,7 +1515,7 @@ done:
 	VZEROUPPER
 	RET
 
-// func NormGrad512(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, level float32, slope float32)
+// func NormGrad512(dx *float32, x *float32, dy *float32, gamma *float32, n int, mean float32, rstd float32, offset float32, slope float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·NormGrad512(SB), NOSPLIT, $0-56
 	MOVQ         dx+0(FP), AX
@@ -1524,7 +1524,7 @@ TEXT ·NormGrad512(SB), NOSPLIT, $0-56
 	MOVQ         gamma+24(FP), BX
 	VBROADCASTSS mean+40(FP), Z0
 	VBROADCASTSS rstd+44(FP), Z1
-	VBROADCASTSS level+48(FP), Z2
+	VBROADCASTSS offset+48(FP), Z2
 	VBROADCASTSS slope+52(FP), Z3
 	MOVQ         n+32(FP), SI
 	XORQ         DI, DI
@@ -1598,14 +1598,14 @@ done:
 	VZEROUPPER
 	RET
 
-// func StandardizeGrad512(dx *float32, x *float32, dy *float32, n int, mean float32, level float32, slope float32, factor float32)
+// func StandardizeGrad512(dx *float32, x *float32, dy *float32, n int, mean float32, offset float32, slope float32, factor float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·StandardizeGrad512(SB), NOSPLIT, $0-48
 	MOVQ         dx+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         dy+16(FP), DX
 	VBROADCASTSS mean+32(FP), Z0
-	VBROADCASTSS level+36(FP), Z1
+	VBROADCASTSS offset+36(FP), Z1
 	VBROADCASTSS slope+40(FP), Z2
 	VBROADCASTSS factor+44(FP), Z3
 	MOVQ         n+24(FP), BX

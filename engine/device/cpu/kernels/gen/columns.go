@@ -270,9 +270,9 @@ func (l *lang) scaleRows() {
 }
 
 func (l *lang) scaleGradRows() {
-	l.mapRows("ScaleGradRows", "is y = (dy - level - (x-mean)*slope)*factor", []string{"x", "dy"}, []string{"mean", "level", "slope", "factor"},
+	l.mapRows("ScaleGradRows", "is y = (dy - offset - (x-mean)*slope)*factor", []string{"x", "dy"}, []string{"mean", "offset", "slope", "factor"},
 		func(row []value, t func(string) value) value {
-			return l.mul(l.fnma(l.sub(row[0], t("mean")), t("slope"), l.sub(row[1], t("level"))), t("factor"))
+			return l.mul(l.fnma(l.sub(row[0], t("mean")), t("slope"), l.sub(row[1], t("offset"))), t("factor"))
 		})
 }
 

@@ -224,23 +224,23 @@ func (l *lang) normGrads() {
 	}
 	l.done()
 
-	l.define("NormGrad", "func(dx, x, dy, gamma *float32, n int, mean, rstd, level, slope float32)",
-		"is dx = (dy*gamma - level - h*slope)*rstd for n elements, with h = (x-mean)*rstd.")
+	l.define("NormGrad", "func(dx, x, dy, gamma *float32, n int, mean, rstd, offset, slope float32)",
+		"is dx = (dy*gamma - offset - h*slope)*rstd for n elements, with h = (x-mean)*rstd.")
 	dx, x, dy, gamma := l.param("dx"), l.param("x"), l.param("dy"), l.param("gamma")
-	mean, rstd, level, slope := l.spread("mean"), l.spread("rstd"), l.spread("level"), l.spread("slope")
+	mean, rstd, offset, slope := l.spread("mean"), l.spread("rstd"), l.spread("offset"), l.spread("slope")
 	l.loop(l.param("n"), 2, func(_ int, c cursor) {
 		h := l.mul(l.sub(l.get(x, c), mean), rstd)
-		l.put(l.mul(l.fnma(h, slope, l.fms(l.get(dy, c), l.get(gamma, c), level)), rstd), dx, c)
+		l.put(l.mul(l.fnma(h, slope, l.fms(l.get(dy, c), l.get(gamma, c), offset)), rstd), dx, c)
 	})
 	l.done()
 
-	l.define("StandardizeGrad", "func(dx, x, dy *float32, n int, mean, level, slope, factor float32)",
-		"is dx = (dy - level - (x-mean)*slope)*factor for n elements.")
+	l.define("StandardizeGrad", "func(dx, x, dy *float32, n int, mean, offset, slope, factor float32)",
+		"is dx = (dy - offset - (x-mean)*slope)*factor for n elements.")
 	dx, x, dy, mean = l.param("dx"), l.param("x"), l.param("dy"), l.spread("mean")
-	level, slope, factor := l.spread("level"), l.spread("slope"), l.spread("factor")
+	offset, slope, factor := l.spread("offset"), l.spread("slope"), l.spread("factor")
 	l.loop(l.param("n"), 2, func(_ int, c cursor) {
 		d := l.sub(l.get(x, c), mean)
-		l.put(l.mul(l.fnma(d, slope, l.sub(l.get(dy, c), level)), factor), dx, c)
+		l.put(l.mul(l.fnma(d, slope, l.sub(l.get(dy, c), offset)), factor), dx, c)
 	})
 	l.done()
 }

@@ -9,38 +9,38 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// splitter turns numbers into parts of bfloat16: one, rounded, or three, whose
-// sum is the number.
+// splitter turns numbers into terms of bfloat16: one, rounded, or three, whose sum is
+// the number.
 type splitter struct {
-	c          *build.Context
-	rounder    rounder
-	parts      int
-	high, half reg.VecVirtual
-	odd        reg.VecVirtual // NaN in lanes that met what cannot be split
+	c            *build.Context
+	rounder      rounder
+	terms        int
+	high, half   reg.VecVirtual
+	unsplittable reg.VecVirtual // NaN in lanes that met what cannot be split
 }
 
-func newSplitter(c *build.Context, parts int) splitter {
-	s := splitter{c: c, parts: parts, high: c.ZMM()}
+func newSplitter(c *build.Context, terms int) splitter {
+	s := splitter{c: c, terms: terms, high: c.ZMM()}
 	bits := c.GP32()
 	c.MOVL(U32(0xffff0000), bits)
 	c.VPBROADCASTD(bits, s.high)
-	if parts == 1 {
+	if terms == 1 {
 		s.rounder = newRounder(c)
 		return s
 	}
-	s.half, s.odd = c.ZMM(), c.ZMM()
+	s.half, s.unsplittable = c.ZMM(), c.ZMM()
 	c.MOVL(U32(0x8000), bits)
 	c.VPBROADCASTD(bits, s.half)
-	c.VXORPS(s.odd, s.odd, s.odd)
+	c.VXORPS(s.unsplittable, s.unsplittable, s.unsplittable)
 	return s
 }
 
-// split leaves the parts of x in the high halves of what it returns; what is in
-// the low halves is undefined. A part is what is left, rounded to 8 bits of
-// precision, so the third is exact. What is left of numbers that round to an
-// infinity, or are none, is NaN.
+// split returns the terms of x, in the high halves of vectors; the low halves are
+// undefined. Each term is the rest so far, rounded to 8 bits of precision, so the third
+// is exact. The rest of an unsplittable value (one that rounds to an infinity, or is
+// none) is NaN.
 func (s *splitter) split(x reg.VecVirtual) []reg.VecVirtual {
-	if s.parts == 1 {
+	if s.terms == 1 {
 		return []reg.VecVirtual{s.rounder.round(x)}
 	}
 	first, second, left, third := s.c.ZMM(), s.c.ZMM(), s.c.ZMM(), s.c.ZMM()
@@ -50,12 +50,12 @@ func (s *splitter) split(x reg.VecVirtual) []reg.VecVirtual {
 	s.c.VPADDD(s.half, left, second)
 	s.c.VPANDD(s.high, second, second)
 	s.c.VSUBPS(second, left, third)
-	s.c.VADDPS(third, s.odd, s.odd)
+	s.c.VADDPS(third, s.unsplittable, s.unsplittable)
 	return []reg.VecVirtual{first, second, third}
 }
 
-// joined are the parts of earlier and later, a pair in each place and the earlier
-// one in its low half.
+// joined is the terms of earlier and later, a pair in each word and the earlier one in
+// its low half.
 func (s *splitter) joined(earlier, later reg.VecVirtual) []reg.VecVirtual {
 	low, high := s.split(earlier), s.split(later)
 	for i := range low {
@@ -65,47 +65,47 @@ func (s *splitter) joined(earlier, later reg.VecVirtual) []reg.VecVirtual {
 	return low
 }
 
-// pairs stores what joined returns in tiles of a panel.
+// pairs stores joined terms in tiles of a panel.
 func (s *splitter) pairs(earlier, later reg.VecVirtual, to Mem) {
 	for i, v := range s.joined(earlier, later) {
 		s.c.VMOVDQU32(v, to.Offset(2*tileBytes*i))
 	}
 }
 
-// end returns whether there was anything that cannot be split.
+// end returns 1 bits for lanes that met unsplittable values, and ends the function.
 func (s *splitter) end() {
 	c := s.c
-	if s.parts > 1 {
-		nan, odd := c.K(), c.GP32()
-		c.VCMPPS(Imm(3), s.odd, s.odd, nan)
-		c.KMOVW(nan, odd)
-		c.Store(odd, c.ReturnIndex(0))
+	if s.terms > 1 {
+		nan, unsplittable := c.K(), c.GP32()
+		c.VCMPPS(Imm(3), s.unsplittable, s.unsplittable, nan)
+		c.KMOVW(nan, unsplittable)
+		c.Store(unsplittable, c.ReturnIndex(0))
 	}
 	c.VZEROUPPER()
 	c.RET()
 }
 
 // declareTiles declares a copy that makes panels for products with AMX.
-func declareTiles(c *build.Context, parts int, from, params, what string, more ...string) tiles {
+func declareTiles(c *build.Context, terms int, from, params, what string, more ...string) tiles {
 	name, result, verb := "Tiles"+from, "", "rounds %s to bfloat16"
-	if parts > 1 {
-		name, result, verb = "Split"+from, " uint32", "splits %s into three parts of bfloat16"
-		more = append(more, "It returns 0 unless it met numbers that round to an infinity, or are none.")
+	if terms > 1 {
+		name, result, verb = "Split"+from, " uint32", "splits %s into three terms of bfloat16"
+		more = append(more, "It returns 0 unless it met unsplittable values: those that round to an infinity, or are none.")
 	}
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr(fmt.Sprintf("func(%s)%s", params, result))
 	c.Pragma("noescape")
 	c.Doc(append([]string{name + " " + fmt.Sprintf(verb, what) + " with AVX-512, for products with AMX:"}, more...)...)
-	return tiles{Context: c, parts: parts}
+	return tiles{Context: c, terms: terms}
 }
 
 // emitTilesOfRows writes the copy of rows whose steps of k lie in order.
-func emitTilesOfRows(c *build.Context, parts int) {
-	t := declareTiles(c, parts, "Rows", "dst *float32, src *float32, srs, rows, k int", "k numbers of at most 32 rows",
+func emitTilesOfRows(c *build.Context, terms int) {
+	t := declareTiles(c, terms, "Rows", "dst *float32, src *float32, srs, rows, k int", "k numbers of at most 32 rows",
 		"row i becomes row i of the tiles of a panel of A. What k lacks to 32 is zero. srs is the elements from row to row.")
 	dst, src, srs, rows, k := t.load("dst"), t.load("src"), t.load("srs"), t.load("rows"), t.load("k")
-	s := newSplitter(c, parts)
+	s := newSplitter(c, terms)
 	c.SHLQ(Imm(2), srs)
 	masks := tailMasks(c, k)
 	next := c.GP64()
@@ -129,7 +129,7 @@ func emitTilesOfRows(c *build.Context, parts int) {
 	c.VMOVUPS(Mem{Base: from, Disp: 64}, b)
 	s.pairs(a, b, Mem{Base: to})
 	c.ADDQ(I32(128), from)
-	c.ADDQ(I32(int32(stepBytes(parts))), to)
+	c.ADDQ(I32(int32(stepBytes(terms))), to)
 	c.DECQ(n)
 	c.JNE(LabelRef("steps"))
 	c.Label("tail")
@@ -172,12 +172,12 @@ type columns struct {
 }
 
 // emitTilesOfColumns writes the copy of columns, whose steps of k are rows.
-func emitTilesOfColumns(c *build.Context, parts int) {
-	t := &columns{tiles: declareTiles(c, parts, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
-		"32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.",
+func emitTilesOfColumns(c *build.Context, terms int) {
+	t := &columns{tiles: declareTiles(c, terms, "Columns", "dst *float32, step int, src *float32, srs, cols, k int", "k rows of cols columns",
+		"32 columns each become the tiles of a panel of B, step words from panel to panel. What k lacks to 32 is zero.",
 		"srs is the elements from row to row.")}
 	t.dst, t.src, t.srs, t.k = t.load("dst"), t.load("src"), t.load("srs"), t.load("k")
-	t.s = newSplitter(c, parts)
+	t.s = newSplitter(c, terms)
 	c.SHLQ(Imm(2), t.srs)
 	t.below, t.next, t.row, t.rest, t.bits = c.GP64(), c.GP64(), c.GP64(), c.GP32(), c.GP32()
 	c.MOVQ(t.srs, t.below)
@@ -198,7 +198,7 @@ func emitTilesOfColumns(c *build.Context, parts int) {
 	c.CMPQ(t.row, Imm(tileRows))
 	c.JLT(LabelRef("row"))
 	c.ADDQ(t.below, t.src)
-	c.ADDQ(I32(int32(stepBytes(parts)-tileBytes)), t.dst)
+	c.ADDQ(I32(int32(stepBytes(terms)-tileBytes)), t.dst)
 	c.SUBQ(Imm(32), t.k)
 	c.JGT(LabelRef("steps"))
 	t.s.end()
@@ -262,13 +262,13 @@ func (t *columns) pair() {
 	t.Label("next")
 }
 
-// emitTurnTiles writes what makes panels of A from such of B, and back.
+// emitTurnTiles writes the copy that makes panels of A of panels of B, and back.
 func emitTurnTiles(c *build.Context) {
 	c.Function("TurnTiles512")
 	c.Attributes(attr.NOSPLIT)
 	c.SignatureExpr("func(data *float32, tiles int)")
 	c.Pragma("noescape")
-	c.Doc("TurnTiles512 transposes some tiles of 16x16 places in place with AVX-512: a panel of B, of which columns are",
+	c.Doc("TurnTiles512 transposes some tiles of 16x16 words in place with AVX-512: a panel of B, of which columns are",
 		"rows of A, becomes one of A, and a panel of A one of B.")
 	t := tiles{Context: c}
 	at, n := t.load("data"), t.load("tiles")

@@ -14,9 +14,8 @@ import (
 )
 
 // Tile registers of a product: sums first, by row and column of tiles, then the
-// factors. A tile has 16 rows of 64 bytes. Factors lie in panels: for every 32
-// steps of k, for every part of the numbers, a tile of 16 rows of A or columns of
-// B, and another.
+// factors. A tile has 16 rows of 64 bytes. Factors lie in panels: for every 32 steps of
+// k and every term of the numbers, two tiles of 16 rows of A or columns of B.
 const (
 	tileA, tileB = 4, 6
 	tileRows     = 16
@@ -24,24 +23,24 @@ const (
 	tileBytes    = tileRows * tileRow
 )
 
-// splits are the parts of A and of B whose products make one of float32, out of
-// three each: those that reach the digits that float32 keeps.
+// splits are the terms of A and of B, out of three each, whose products make one of
+// float32: those that reach the digits that float32 keeps.
 var splits = [][2]int{{0, 2}, {0, 0}, {0, 1}, {1, 1}, {1, 0}, {2, 0}}
 
-// emitTiles writes products with AMX, of bfloat16 and of float32 in three parts
-// of bfloat16, for one or two rows and columns of tiles, and the copies that make
-// panels for them.
-func emitTiles(c *build.Context) {
-	for _, parts := range []int{1, 3} {
+// emitGemmAMX writes products with AMX, of bfloat16 and of float32 as three terms of
+// bfloat16, for one or two rows and columns of tiles, and the copies that make panels
+// for them.
+func emitGemmAMX(c *build.Context) {
+	for _, terms := range []int{1, 3} {
 		for _, rows := range []int{2, 1} {
 			for _, cols := range []int{2, 1} {
-				emitTileProduct(c, rows, cols, parts)
+				emitTileProduct(c, rows, cols, terms)
 			}
 		}
 	}
-	for _, parts := range []int{1, 3} {
-		emitTilesOfRows(c, parts)
-		emitTilesOfColumns(c, parts)
+	for _, terms := range []int{1, 3} {
+		emitTilesOfRows(c, terms)
+		emitTilesOfColumns(c, terms)
 	}
 	emitTurnTiles(c)
 }
@@ -58,10 +57,10 @@ func amx(c *build.Context, opcode string, operands ...Op) {
 	c.Instruction(&ir.Instruction{Opcode: opcode, Operands: operands, Inputs: in, ISA: []string{"AMX_BF16"}})
 }
 
-func emitTileProduct(c *build.Context, rows, cols, parts int) {
+func emitTileProduct(c *build.Context, rows, cols, terms int) {
 	name, what := fmt.Sprintf("Tiles%d%d", rows, cols), "of bfloat16"
-	if parts > 1 {
-		name, what = fmt.Sprintf("Split%d%d", rows, cols), "of float32, each in three parts of bfloat16,"
+	if terms > 1 {
+		name, what = fmt.Sprintf("Split%d%d", rows, cols), "of float32, each as three terms of bfloat16,"
 	}
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -69,10 +68,10 @@ func emitTileProduct(c *build.Context, rows, cols, parts int) {
 	c.Pragma("noescape")
 	c.Doc(fmt.Sprintf("%s computes %s rows of a product %s with AMX, and panels of %s columns", name, upTo(rows), what, upTo(cols)),
 		"each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,",
-		"step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts",
+		"step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms",
 		"four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from",
 		"one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.")
-	t := tiles{Context: c, rows: rows, cols: cols, parts: parts}
+	t := tiles{Context: c, rows: rows, cols: cols, terms: terms}
 	t.product()
 }
 
@@ -86,9 +85,9 @@ func upTo(tiles int) string {
 // tiles is a product that is being written.
 type tiles struct {
 	*build.Context
-	rows, cols, parts int
+	rows, cols, terms int
 	mask              [2]reg.OpmaskVirtual
-	ask, askRow       reg.GPVirtual // the next lines to fetch, and from pair to pair
+	fetch, fetchRow   reg.GPVirtual // the next lines to fetch, and from pair to pair
 }
 
 func (t *tiles) load(name string) reg.GPVirtual {
@@ -97,8 +96,8 @@ func (t *tiles) load(name string) reg.GPVirtual {
 	return r
 }
 
-// stepBytes is how much of a panel 32 steps of k take.
-func stepBytes(parts int) int { return parts * 2 * tileBytes }
+// stepBytes is the bytes of a panel for 32 steps of k.
+func stepBytes(terms int) int { return terms * 2 * tileBytes }
 
 func (t *tiles) product() {
 	shapes := t.load("shapes")
@@ -106,11 +105,11 @@ func (t *tiles) product() {
 	y, b, ldc := t.load("c"), t.load("b"), t.load("ldc")
 	t.SHLQ(Imm(2), ldc)
 	panels, line, below := t.load("panels"), t.GP64(), t.GP64()
-	asks := t.parts > 1
-	asked := Mem{Base: shapes, Disp: 64}
-	if asks {
-		t.ask, t.askRow = t.GP64(), t.GP64()
-		t.MOVQ(asked.Offset(8), t.askRow)
+	fetches := t.terms > 1
+	fetched := Mem{Base: shapes, Disp: 64}
+	if fetches {
+		t.fetch, t.fetchRow = t.GP64(), t.GP64()
+		t.MOVQ(fetched.Offset(8), t.fetchRow)
 	}
 	t.MOVQ(I32(tileRow), line)
 	t.Label("panel")
@@ -121,16 +120,16 @@ func (t *tiles) product() {
 	}
 	x, at, k := t.load("a"), t.GP64(), t.load("k")
 	t.MOVQ(b, at)
-	if asks {
-		t.MOVQ(asked, t.ask)
+	if fetches {
+		t.MOVQ(fetched, t.fetch)
 	}
 	t.Label("steps")
 	t.multiply(x, at, line)
-	if asks {
-		t.ADDQ(asked.Offset(16), t.ask)
+	if fetches {
+		t.ADDQ(fetched.Offset(16), t.fetch)
 	}
-	t.ADDQ(I32(stepBytes(t.parts)), x)
-	t.ADDQ(I32(stepBytes(t.parts)), at)
+	t.ADDQ(I32(stepBytes(t.terms)), x)
+	t.ADDQ(I32(stepBytes(t.terms)), at)
 	t.DECQ(k)
 	t.JNE(LabelRef("steps"))
 	sums := t.load("sums")
@@ -140,9 +139,9 @@ func (t *tiles) product() {
 	t.Label("next")
 	t.ADDQ(I32(2*tileRow), y)
 	step := t.load("step")
-	if asks {
-		t.MOVQ(asked.Offset(24), t.ask)
-		t.ADDQ(t.ask, asked)
+	if fetches {
+		t.MOVQ(fetched.Offset(24), t.fetch)
+		t.ADDQ(t.fetch, fetched)
 	}
 	t.LEAQ(Mem{Base: b, Index: step, Scale: 4}, b)
 	t.DECQ(panels)
@@ -157,21 +156,21 @@ func (t *tiles) product() {
 	t.JMP(LabelRef("next"))
 }
 
-// multiply adds the products of 32 steps. A part stays in its tiles as long as
-// it is wanted next. Meanwhile the next 32 steps of B come to the first cache, and
-// what is asked for to the second.
+// multiply adds the products of 32 steps. A term stays in its tiles while the next
+// products want it. Meanwhile the next 32 steps of B are fetched into the first cache,
+// and the lines of tileConfig's prefetch into the second.
 func (t *tiles) multiply(x, b, line reg.GPVirtual) {
 	turns := splits
-	if t.parts == 1 {
+	if t.terms == 1 {
 		turns = [][2]int{{}}
 	}
-	ahead := stepBytes(t.parts)
-	lines := stepBytes(t.parts) / 64 / (len(turns) * t.rows * t.cols) // with each product of tiles
+	ahead := stepBytes(t.terms)
+	lines := stepBytes(t.terms) / 64 / (len(turns) * t.rows * t.cols) // with each product of tiles
 	last := [2]int{-1, -1}
-	for turn, parts := range turns {
+	for turn, terms := range turns {
 		factor := func(i, n, first int, base reg.GPVirtual) {
-			for j := 0; parts[i] != last[i] && j < n; j++ {
-				amx(t.Context, "TILELOADD", Mem{Base: base, Index: line, Scale: 1, Disp: (2*parts[i] + j) * tileBytes}, U8(uint8(first+j)))
+			for j := 0; terms[i] != last[i] && j < n; j++ {
+				amx(t.Context, "TILELOADD", Mem{Base: base, Index: line, Scale: 1, Disp: (2*terms[i] + j) * tileBytes}, U8(uint8(first+j)))
 			}
 		}
 		factor(0, t.rows, tileA, x)
@@ -185,12 +184,12 @@ func (t *tiles) multiply(x, b, line reg.GPVirtual) {
 				}
 			}
 		}
-		if t.parts > 1 && turn < 4 {
-			t.PREFETCHT1(Mem{Base: t.ask})
-			t.PREFETCHT1(Mem{Base: t.ask, Disp: 64})
-			t.ADDQ(t.askRow, t.ask)
+		if t.terms > 1 && turn < 4 {
+			t.PREFETCHT1(Mem{Base: t.fetch})
+			t.PREFETCHT1(Mem{Base: t.fetch, Disp: 64})
+			t.ADDQ(t.fetchRow, t.fetch)
 		}
-		last = parts
+		last = terms
 	}
 }
 
@@ -232,19 +231,19 @@ func (t *tiles) addSums(y, ldc, sums reg.GPVirtual) {
 }
 
 var (
-	tileLines = regexp.MustCompile(`(?m)^\t(LDTILECFG|TILERELEASE|TILEZERO|TDPBF16PS|TILELOADD|TILESTORED)\b(.*)$`)
-	tileParts = regexp.MustCompile(`\$0x0(\d)|(\d*)\((\w+)\)(?:\((\w+)\*1\))?`)
-	gpNumbers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SP": 4, "BP": 5, "SI": 6, "DI": 7}
+	tileLines    = regexp.MustCompile(`(?m)^\t(LDTILECFG|TILERELEASE|TILEZERO|TDPBF16PS|TILELOADD|TILESTORED)\b(.*)$`)
+	tileOperands = regexp.MustCompile(`\$0x0(\d)|(\d*)\((\w+)\)(?:\((\w+)\*1\))?`)
+	gpNumbers    = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SP": 4, "BP": 5, "SI": 6, "DI": 7}
 )
 
-// encodeTiles replaces AMX's instructions by their bytes: VEX.128.0F38.W0 with
-// a prefix and an opcode each, memory always with an index where tiles move.
+// encodeTiles replaces AMX's instructions by their bytes: VEX.128.0F38.W0 with a prefix
+// and an opcode each. Memory always has an index where tiles move.
 func encodeTiles(text []byte) []byte {
 	return tileLines.ReplaceAllFunc(text, func(line []byte) []byte {
 		m := tileLines.FindSubmatch(line)
 		var tmm []int
 		var base, index, disp int
-		for _, p := range tileParts.FindAllStringSubmatch(string(m[2]), -1) {
+		for _, p := range tileOperands.FindAllStringSubmatch(string(m[2]), -1) {
 			if p[1] != "" {
 				tmm = append(tmm, atoi(p[1]))
 				continue

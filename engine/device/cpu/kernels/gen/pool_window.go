@@ -6,11 +6,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitTaps writes pooling's functions for windows of any size, which overlap:
+// emitPoolWindow writes pooling's functions for windows of any size, which overlap:
 // what one tap, a place in the window, does to all windows of a plane. Windows
 // are next to each other, or every other element begins one, or they are any
 // step apart, and their elements are gathered.
-func emitTaps(c *build.Context, s simd) {
+func emitPoolWindow(c *build.Context, s simd) {
 	p := &pooler{Context: c, simd: s}
 	for _, step := range []int{1, 2, anyStep} {
 		p.maxTap(step)

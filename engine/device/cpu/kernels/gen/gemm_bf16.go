@@ -14,7 +14,7 @@ import (
 )
 
 // emitBF16 writes the product of pairs of bfloat16 and the copies that round to
-// them. A pair takes the place of a float32: the earlier step of k is in its
+// them. A pair takes the word of a float32: the earlier step of k is in its
 // low half.
 func emitBF16(c *build.Context) {
 	s := avx512()
@@ -103,8 +103,8 @@ func emitRow(c *build.Context, halve bool) {
 	doc := []string{"Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src."}
 	if halve {
 		name, step = "Halve512", 32
-		doc = []string{"Halve512 rounds n numbers to bfloat16 with AVX-512 and writes them two to a float32's place. Behind",
-			"them, dst is filled up with zeros to a whole number of 8 places."}
+		doc = []string{"Halve512 rounds n numbers to bfloat16 with AVX-512 and writes two to a word. Behind",
+			"them, dst is filled up with zeros to a whole number of 8 words."}
 	}
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
@@ -158,7 +158,7 @@ func emitPair(c *build.Context) {
 	c.SignatureExpr("func(panel *float32, width, pairs int)")
 	c.Pragma("noescape")
 	c.Doc("Pair512 rounds a panel of so many pairs of rows to bfloat16 with AVX-512, in place: rows 2i and 2i+1",
-		"become row i, each place of which holds one number of either. Rows have 8 or a multiple of 16 columns.")
+		"become row i, each word of which holds one number of either. Rows have 8 or a multiple of 16 columns.")
 	dst, src, width, pairs := c.GP64(), c.GP64(), c.GP64(), c.GP64()
 	c.Load(c.Param("panel"), dst)
 	c.Load(c.Param("width"), width)
@@ -205,7 +205,7 @@ func emitSpreadPairs(c *build.Context) {
 	c.SignatureExpr("func(dst *float32, step int, src *float32, srs, cols, k int)")
 	c.Pragma("noescape")
 	c.Doc("SpreadPairs512 rounds k rows of cols columns to bfloat16 with AVX-512 and copies them to panels of 32 columns,",
-		"step places of float32 apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is",
+		"step words apart. Rows 2i and 2i+1 become row i of pairs; what is missing of either is zero. srs is",
 		"the elements from row to row.")
 	t := tiles{Context: c}
 	dst, step, src, srs, k := t.load("dst"), t.load("step"), t.load("src"), t.load("srs"), t.load("k")

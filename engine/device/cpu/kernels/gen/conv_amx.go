@@ -9,9 +9,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitTileConv writes the inner kernels of convolutions with AMX, of float32 in
-// three parts of bfloat16, and the copies that split their operands.
-func emitTileConv(c *build.Context) {
+// emitConvAMX writes the inner kernels of convolutions with AMX, on float32 as three
+// terms of bfloat16, and the copies that split their operands.
+func emitConvAMX(c *build.Context) {
 	emitWindows(c, 2)
 	emitWindows(c, 1)
 	emitPixels(c)
@@ -19,46 +19,47 @@ func emitTileConv(c *build.Context) {
 	emitSplitPixels(c)
 }
 
-// pixelsBytes is what says of 16 pixels where they are.
+// pixelsBytes is the bytes of one tile's entry in a table of pixels.
 const pixelsBytes = 32
 
-// emitWindows writes the inner kernel for y: rows are channels out, steps of k are
-// taps of 32 channels in, and columns are pixels.
+// emitWindows writes the inner kernel of y: rows are channels out, steps of k are taps
+// of 32 channels in, and columns are pixels.
 func emitWindows(c *build.Context, rows int) {
 	name := fmt.Sprintf("Windows%d", rows)
 	c.Function(name)
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(shapes *byte, y *float32, py int, panel, x *float32, plane, part int, at, steps *int, rows, pairs, k, add int, sums *float32)")
+	c.SignatureExpr("func(shapes *byte, y *float32, py int, panel, x *float32, plane, term int, at, steps *int, rows, pairs, k, add int, sums *float32)")
 	c.Pragma("noescape")
-	c.Doc(fmt.Sprintf("%s computes %s channels of a convolution of float32, each in three parts of bfloat16, with AMX, for", name, upTo(rows)),
-		"pairs of 16 pixels. panel is weights for k taps of 32 channels of x. x holds pairs of channels, plane places of",
-		"float32 apart, and its parts, part places apart; steps is where in x taps are. at is four numbers for 16 pixels:",
-		"where they are in x, where the first that counts is in y, a mask of those that count, and one of as many low bits.",
-		"A channel of y has py places. With add 1 and not 0, the results are added to y. sums is room for 32x32 numbers.")
-	t := windows{tiles: tiles{Context: c, rows: rows, cols: 2, parts: 3}, moved: 1, scale: 4, atBytes: pixelsBytes}
+	c.Doc(fmt.Sprintf("%s computes %s channels of a convolution of float32, each as three terms of bfloat16, with AMX, for", name, upTo(rows)),
+		"pairs of tiles of 16 pixels. panel is weights for k taps of 32 channels of x. x has planes of pairs of channels,",
+		"plane words apart, and three terms, term words apart; steps is the offsets of taps in x. at has four numbers for a",
+		"tile: the offset of its pixels in x, the offset in y of the first pixel that counts, a mask of the pixels that",
+		"count, and a mask of as many low bits. A channel of y has py words. With add 1, not 0, the results are added to y.",
+		"sums has room for 32x32 numbers.")
+	t := windows{tiles: tiles{Context: c, rows: rows, cols: 2, terms: 3}, moved: 1, scale: 4, atBytes: pixelsBytes}
 	t.begin()
 	t.NEGQ(t.slot("add")) // a mask
 	t.loop(t.write, func(at, done reg.GPVirtual) { t.MOVQ(at, done) })
 }
 
-// windows is an inner kernel of a convolution that is being written. One factor is
-// a panel; the other one's tiles lie anywhere in planes. The sums of a pair of tiles
-// are written while the tiles are busy with the first step of the next pair.
+// windows is an inner kernel of a convolution that is being written. One factor is a
+// panel; the other one's tiles lie anywhere in planes. The sums of a pair of tiles are
+// written while the tiles are busy with the first step of the next pair.
 type windows struct {
 	tiles
 	moved             int   // the factor in planes: 0 for A and 1 for B
-	scale             uint8 // bytes of a place in a plane
-	atBytes           int   // what says of a tile where it is
-	plane, part, line reg.GPVirtual
+	scale             uint8 // bytes that an offset in a plane counts
+	atBytes           int   // bytes of a tile's entry in the table at
+	plane, term, line reg.GPVirtual
 }
 
 // begin loads what stays in registers.
 func (t *windows) begin() {
 	shapes := t.load("shapes")
 	amx(t.Context, "LDTILECFG", Mem{Base: shapes})
-	t.plane, t.part, t.line = t.load("plane"), t.load("part"), t.GP64()
+	t.plane, t.term, t.line = t.load("plane"), t.load("term"), t.GP64()
 	t.SHLQ(Imm(2), t.plane)
-	t.SHLQ(Imm(2), t.part)
+	t.SHLQ(Imm(2), t.term)
 	t.MOVQ(I32(tileRow), t.line)
 }
 
@@ -69,7 +70,7 @@ func (t *windows) clear() {
 	}
 }
 
-// keep stores the sums in the room for them.
+// keep stores the sums in the memory for them.
 func (t *windows) keep(room string) {
 	sums, below := t.load(room), t.GP64()
 	t.ADDQ(t.line, t.line)
@@ -86,8 +87,8 @@ func (t *windows) slot(name string) Mem {
 	return b.Addr
 }
 
-// loop goes through pairs of tiles. write writes the sums that were kept, to what
-// next has put in done.
+// loop goes through pairs of tiles. write writes the kept sums to the address in done,
+// which next has set.
 func (t *windows) loop(write func(done reg.GPVirtual), next func(at, done reg.GPVirtual)) {
 	at, done, end, left := t.load("at"), t.GP64(), t.slot("k"), t.slot("pairs")
 	t.XORQ(done, done)
@@ -96,7 +97,7 @@ func (t *windows) loop(write func(done reg.GPVirtual), next func(at, done reg.GP
 	t.MOVQ(ends, end)
 	t.Label("pair")
 	t.clear()
-	x, p := t.places(at)
+	x, p := t.starts(at)
 	panel, steps, from := t.load("panel"), t.load("steps"), t.GP64()
 	t.Label("step")
 	t.MOVQ(Mem{Base: steps}, from)
@@ -128,8 +129,8 @@ func (t *windows) loop(write func(done reg.GPVirtual), next func(at, done reg.GP
 	t.RET()
 }
 
-// places are where two tiles are, at first and at a step.
-func (t *windows) places(at reg.GPVirtual) (x, p [2]reg.GPVirtual) {
+// starts is the addresses of two tiles: of their pair, and of a step of it.
+func (t *windows) starts(at reg.GPVirtual) (x, p [2]reg.GPVirtual) {
 	for j := range x {
 		x[j], p[j] = t.load("x"), t.GP64()
 		from := t.GP64()
@@ -139,22 +140,22 @@ func (t *windows) places(at reg.GPVirtual) (x, p [2]reg.GPVirtual) {
 	return x, p
 }
 
-// windowSplits are splits by part of the panel and of what lies in planes, in an
-// order that loads the latter, which is not aligned, the fewest times.
+// windowSplits are the terms of the panel and of the tiles in planes whose products are
+// added, in the order that loads the latter, which are not aligned, the fewest times.
 var windowSplits = [][2]int{{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}}
 
 // step adds the products of 32 steps of k, of tiles at p and a panel.
 func (t *windows) step(panel reg.GPVirtual, p [2]reg.GPVirtual) {
 	fixed, first, last := 1-t.moved, [2]int{tileA, tileB}, [2]int{-1, -1}
-	for _, parts := range windowSplits {
-		for i := 0; parts[0] != last[0] && i < [2]int{t.rows, 2}[fixed]; i++ {
-			amx(t.Context, "TILELOADD", Mem{Base: panel, Index: t.line, Scale: 1, Disp: (2*parts[0] + i) * tileBytes}, U8(uint8(first[fixed]+i)))
+	for _, terms := range windowSplits {
+		for i := 0; terms[0] != last[0] && i < [2]int{t.rows, 2}[fixed]; i++ {
+			amx(t.Context, "TILELOADD", Mem{Base: panel, Index: t.line, Scale: 1, Disp: (2*terms[0] + i) * tileBytes}, U8(uint8(first[fixed]+i)))
 		}
-		for j := 0; parts[1] != last[1] && j < 2; j++ {
+		for j := 0; terms[1] != last[1] && j < 2; j++ {
 			from := p[j]
-			if parts[1] > 0 {
+			if terms[1] > 0 {
 				from = t.GP64()
-				t.LEAQ(Mem{Base: p[j], Index: t.part, Scale: uint8(parts[1])}, from)
+				t.LEAQ(Mem{Base: p[j], Index: t.term, Scale: uint8(terms[1])}, from)
 			}
 			amx(t.Context, "TILELOADD", Mem{Base: from, Index: t.plane, Scale: 1}, U8(uint8(first[t.moved]+j)))
 		}
@@ -163,11 +164,11 @@ func (t *windows) step(panel reg.GPVirtual, p [2]reg.GPVirtual) {
 				amx(t.Context, "TDPBF16PS", U8(uint8(tileA+i)), U8(uint8(tileB+j)), U8(uint8(2*i+j)))
 			}
 		}
-		last = parts
+		last = terms
 	}
 }
 
-// write writes the sums of a pair of 16 pixels, or adds them to y.
+// write writes the sums of a pair of tiles of 16 pixels, or adds them to y.
 func (t *windows) write(at reg.GPVirtual) {
 	var y [2]reg.GPVirtual
 	var count, low, old [2]reg.OpmaskVirtual
@@ -208,20 +209,19 @@ func (t *windows) write(at reg.GPVirtual) {
 func emitSplitChannels(c *build.Context) {
 	c.Function("SplitChannels")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst *float32, part int, first, second *float32, n int) uint32")
+	c.SignatureExpr("func(dst *float32, term int, first, second *float32, n int) uint32")
 	c.Pragma("noescape")
-	c.Doc("SplitChannels splits n numbers of two channels each, n a multiple of 16, into three parts of bfloat16 with AVX-512: a",
-		"part is n pairs, and parts are part places of float32 apart. It returns 0 unless it met numbers that round to an",
-		"infinity, or are none.")
-	t := tiles{Context: c, parts: 3}
-	dst, part, first, second, n := t.load("dst"), t.load("part"), t.load("first"), t.load("second"), t.load("n")
+	c.Doc("SplitChannels splits n numbers of two channels each, n a multiple of 16, into three terms of bfloat16 with AVX-512: a",
+		"term is n pairs, and terms are term words apart. It returns 0 unless it met unsplittable values.")
+	t := tiles{Context: c, terms: 3}
+	dst, term, first, second, n := t.load("dst"), t.load("term"), t.load("first"), t.load("second"), t.load("n")
 	s := newSplitter(c, 3)
-	c.SHLQ(Imm(2), part)
+	c.SHLQ(Imm(2), term)
 	c.Label("pairs")
 	a, b := c.ZMM(), c.ZMM()
 	c.VMOVUPS(Mem{Base: first}, a)
 	c.VMOVUPS(Mem{Base: second}, b)
-	s.apart(a, b, dst, part)
+	s.apart(a, b, dst, term)
 	c.ADDQ(Imm(64), first)
 	c.ADDQ(Imm(64), second)
 	c.ADDQ(Imm(64), dst)
@@ -230,18 +230,18 @@ func emitSplitChannels(c *build.Context) {
 	s.end()
 }
 
-// emitPixels writes the inner kernel for dw: rows are channels in at a tap, steps of
-// k are pixels, and columns are channels out.
+// emitPixels writes the inner kernel of dw: rows are channels in at a tap, steps of k
+// are pixels, and columns are channels out.
 func emitPixels(c *build.Context) {
 	c.Function("Pixels")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(shapes *byte, dw, panel, x *float32, plane, part int, at, steps *int, pairs, k int, sums *float32)")
+	c.SignatureExpr("func(shapes *byte, dw, panel, x *float32, plane, term int, at, steps *int, pairs, k int, sums *float32)")
 	c.Pragma("noescape")
-	c.Doc("Pixels computes the gradient of a convolution's weights, of float32 in three parts of bfloat16 each, with AMX, and adds",
-		"it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x holds planes of bfloat16, plane places of float32",
-		"apart, and its parts, part places apart. at is which of its numbers 16 channels begin with, and steps where k times 32",
-		"pixels are from there. panel is dy. sums is room for 32x32 numbers.")
-	t := windows{tiles: tiles{Context: c, rows: 2, cols: 2, parts: 3}, scale: 2, atBytes: 8}
+	c.Doc("Pixels computes the gradient of a convolution's weights, of float32 as three terms of bfloat16 each, with AMX, and adds",
+		"it to dw: for pairs of 16 channels of x at a tap, 32x32 numbers each. x has planes of bfloat16, plane words apart, and",
+		"three terms, term words apart. at has the offset of each 16 channels at a tap, and steps the offset from there of k",
+		"times 32 pixels, both in bfloat16 numbers. panel is dy. sums has room for 32x32 numbers.")
+	t := windows{tiles: tiles{Context: c, rows: 2, cols: 2, terms: 3}, scale: 2, atBytes: 8}
 	t.begin()
 	t.loop(t.addTo, func(_, done reg.GPVirtual) {
 		t.MOVQ(t.slot("dw"), done)
@@ -249,7 +249,7 @@ func emitPixels(c *build.Context) {
 	})
 }
 
-// addTo adds what was kept to 32x32 numbers.
+// addTo adds the kept sums to 32x32 numbers.
 func (t *windows) addTo(to reg.GPVirtual) {
 	sums, left := t.load("sums"), t.GP64()
 	t.MOVQ(I32(4*tileBytes/128), left)
@@ -266,12 +266,12 @@ func (t *windows) addTo(to reg.GPVirtual) {
 	t.JNE(LabelRef("row"))
 }
 
-// apart stores what joined returns, parts so many bytes apart.
-func (s *splitter) apart(earlier, later reg.VecVirtual, dst, part reg.GPVirtual) {
+// apart stores the terms of two vectors, joined, so many bytes apart.
+func (s *splitter) apart(earlier, later reg.VecVirtual, dst, term reg.GPVirtual) {
 	for i, v := range s.joined(earlier, later) {
 		to := Mem{Base: dst}
 		if i > 0 {
-			to = Mem{Base: dst, Index: part, Scale: uint8(i)}
+			to = Mem{Base: dst, Index: term, Scale: uint8(i)}
 		}
 		s.c.VMOVDQU32(v, to)
 	}
@@ -281,15 +281,15 @@ func (s *splitter) apart(earlier, later reg.VecVirtual, dst, part reg.GPVirtual)
 func emitSplitPixels(c *build.Context) {
 	c.Function("SplitPixels")
 	c.Attributes(attr.NOSPLIT)
-	c.SignatureExpr("func(dst *float32, part, step int, src *float32, n int) uint32")
+	c.SignatureExpr("func(dst *float32, term, step int, src *float32, n int) uint32")
 	c.Pragma("noescape")
-	c.Doc("SplitPixels splits n numbers, a multiple of 32, into three parts of bfloat16 with AVX-512, 32 numbers in a row: rows are",
-		"step places of float32 apart, and parts part places. It returns 0 unless it met numbers that round to an infinity, or",
-		"are none.")
-	t := tiles{Context: c, parts: 3}
-	dst, part, step, src, n := t.load("dst"), t.load("part"), t.load("step"), t.load("src"), t.load("n")
+	c.Doc("SplitPixels splits n numbers, a multiple of 32, into three terms of bfloat16 with AVX-512, 32 numbers in a row: rows are",
+		"step words apart, and terms term words. It returns 0 unless it met unsplittable",
+		"values.")
+	t := tiles{Context: c, terms: 3}
+	dst, term, step, src, n := t.load("dst"), t.load("term"), t.load("step"), t.load("src"), t.load("n")
 	s := newSplitter(c, 3)
-	c.SHLQ(Imm(2), part)
+	c.SHLQ(Imm(2), term)
 	c.SHLQ(Imm(2), step)
 	var order [2]reg.VecVirtual // of every other number, from the first and the second on
 	for i := range order {
@@ -306,7 +306,7 @@ func emitSplitPixels(c *build.Context) {
 		c.VMOVDQU32(order[i], halves[i])
 		c.VPERMI2PS(b, a, halves[i])
 	}
-	s.apart(halves[0], halves[1], dst, part)
+	s.apart(halves[0], halves[1], dst, term)
 	c.ADDQ(Imm(128), src)
 	c.ADDQ(step, dst)
 	c.SUBQ(Imm(32), n)

@@ -2,13 +2,13 @@
 
 #include "textflag.h"
 
-// func Windows2(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
+// func Windows2(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, term int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows2(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      plane+40(FP), AX
-	MOVQ      part+48(FP), CX
+	MOVQ      term+48(FP), CX
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
@@ -151,13 +151,13 @@ end:
 	VZEROUPPER
 	RET
 
-// func Windows1(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, part int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
+// func Windows1(shapes *byte, y *float32, py int, panel *float32, x *float32, plane int, term int, at *int, steps *int, rows int, pairs int, k int, add int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Windows1(SB), NOSPLIT, $0-112
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      plane+40(FP), AX
-	MOVQ      part+48(FP), CX
+	MOVQ      term+48(FP), CX
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
@@ -280,13 +280,13 @@ end:
 	VZEROUPPER
 	RET
 
-// func Pixels(shapes *byte, dw *float32, panel *float32, x *float32, plane int, part int, at *int, steps *int, pairs int, k int, sums *float32)
+// func Pixels(shapes *byte, dw *float32, panel *float32, x *float32, plane int, term int, at *int, steps *int, pairs int, k int, sums *float32)
 // Requires: AMX_BF16, AVX, AVX512F
 TEXT ·Pixels(SB), NOSPLIT, $0-88
 	MOVQ      shapes+0(FP), AX
 	BYTE $0xc4; BYTE $0xe2; BYTE $0x78; BYTE $0x49; BYTE $0x04; BYTE $0x20 // LDTILECFG (AX)
 	MOVQ      plane+32(FP), AX
-	MOVQ      part+40(FP), CX
+	MOVQ      term+40(FP), CX
 	SHLQ      $0x02, AX
 	SHLQ      $0x02, CX
 	MOVQ      $+64, DX
@@ -406,11 +406,11 @@ end:
 	VZEROUPPER
 	RET
 
-// func SplitChannels(dst *float32, part int, first *float32, second *float32, n int) uint32
+// func SplitChannels(dst *float32, term int, first *float32, second *float32, n int) uint32
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·SplitChannels(SB), NOSPLIT, $0-44
 	MOVQ         dst+0(FP), AX
-	MOVQ         part+8(FP), CX
+	MOVQ         term+8(FP), CX
 	MOVQ         first+16(FP), DX
 	MOVQ         second+24(FP), BX
 	MOVQ         n+32(FP), SI
@@ -458,11 +458,11 @@ pairs:
 	VZEROUPPER
 	RET
 
-// func SplitPixels(dst *float32, part int, step int, src *float32, n int) uint32
+// func SplitPixels(dst *float32, term int, step int, src *float32, n int) uint32
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·SplitPixels(SB), NOSPLIT, $0-44
 	MOVQ         dst+0(FP), AX
-	MOVQ         part+8(FP), CX
+	MOVQ         term+8(FP), CX
 	MOVQ         step+16(FP), DX
 	MOVQ         src+24(FP), BX
 	MOVQ         n+32(FP), SI

@@ -4,7 +4,7 @@ package asm
 
 // Tiles22 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
@@ -13,7 +13,7 @@ func Tiles22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int
 
 // Tiles21 computes 17 to 32 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
@@ -22,7 +22,7 @@ func Tiles21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int
 
 // Tiles12 computes at most 16 rows of a product of bfloat16 with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
@@ -31,43 +31,43 @@ func Tiles12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int
 
 // Tiles11 computes at most 16 rows of a product of bfloat16 with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Tiles11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Split22 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
+// Split22 computes 17 to 32 rows of a product of float32, each as three terms of bfloat16, with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split22(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Split21 computes 17 to 32 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
+// Split21 computes 17 to 32 rows of a product of float32, each as three terms of bfloat16, with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split21(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Split12 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of 17 to 32 columns
+// Split12 computes at most 16 rows of a product of float32, each as three terms of bfloat16, with AMX, and panels of 17 to 32 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
 //go:noescape
 func Split12(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int, rows int, cols int, panels int, k int, sums *float32)
 
-// Split11 computes at most 16 rows of a product of float32, each in three parts of bfloat16, with AMX, and panels of at most 16 columns
+// Split11 computes at most 16 rows of a product of float32, each as three terms of bfloat16, with AMX, and panels of at most 16 columns
 // each: C = A*B, and if sums is not nil, which has room for 32x32 numbers, C += A*B. A is a panel, and B are some,
-// step places of float32 apart. ldc counts such places, k 32 steps. shapes configures the tiles; for numbers in parts
+// step words apart. ldc counts words, k 32 steps. shapes configures the tiles; for numbers in terms
 // four of 64 bits follow it: an address to fetch lines into the second cache from, two at a time, and the bytes from
 // one pair to the next, to add after every fourth, and from panel to panel. Every 32 steps ask for eight lines.
 //
@@ -81,28 +81,28 @@ func Split11(shapes *byte, c *float32, ldc int, a *float32, b *float32, step int
 func TilesRows(dst *float32, src *float32, srs int, rows int, k int)
 
 // TilesColumns rounds k rows of cols columns to bfloat16 with AVX-512, for products with AMX:
-// 32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.
+// 32 columns each become the tiles of a panel of B, step words from panel to panel. What k lacks to 32 is zero.
 // srs is the elements from row to row.
 //
 //go:noescape
 func TilesColumns(dst *float32, step int, src *float32, srs int, cols int, k int)
 
-// SplitRows splits k numbers of at most 32 rows into three parts of bfloat16 with AVX-512, for products with AMX:
+// SplitRows splits k numbers of at most 32 rows into three terms of bfloat16 with AVX-512, for products with AMX:
 // row i becomes row i of the tiles of a panel of A. What k lacks to 32 is zero. srs is the elements from row to row.
-// It returns 0 unless it met numbers that round to an infinity, or are none.
+// It returns 0 unless it met unsplittable values: those that round to an infinity, or are none.
 //
 //go:noescape
 func SplitRows(dst *float32, src *float32, srs int, rows int, k int) uint32
 
-// SplitColumns splits k rows of cols columns into three parts of bfloat16 with AVX-512, for products with AMX:
-// 32 columns each become the tiles of a panel of B, step places from panel to panel. What k lacks to 32 is zero.
+// SplitColumns splits k rows of cols columns into three terms of bfloat16 with AVX-512, for products with AMX:
+// 32 columns each become the tiles of a panel of B, step words from panel to panel. What k lacks to 32 is zero.
 // srs is the elements from row to row.
-// It returns 0 unless it met numbers that round to an infinity, or are none.
+// It returns 0 unless it met unsplittable values: those that round to an infinity, or are none.
 //
 //go:noescape
 func SplitColumns(dst *float32, step int, src *float32, srs int, cols int, k int) uint32
 
-// TurnTiles512 transposes some tiles of 16x16 places in place with AVX-512: a panel of B, of which columns are
+// TurnTiles512 transposes some tiles of 16x16 words in place with AVX-512: a panel of B, of which columns are
 // rows of A, becomes one of A, and a panel of A one of B.
 //
 //go:noescape
