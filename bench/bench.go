@@ -25,7 +25,7 @@ func (o RunOptions) Check() error {
 
 // Run measures a workload: it warms up, then runs steps for at least o.Seconds.
 // It measures the devices' peak twice, before and after, and takes the better
-// figure, so that a busy moment of the machine does not count; this takes less
+// figure, so that a busy moment of the machine does not count. This takes less
 // than two seconds in all. Memory and allocations are those of the process, so
 // nothing else should run in it meanwhile. When ctx is done, Run stops and
 // returns ctx's error.

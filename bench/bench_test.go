@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMain makes benchmarks run a single step under -short.
@@ -86,7 +87,7 @@ func TestRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Run(t.Context(), w, RunOptions{Seconds: 0.1, Threads: 2, Devices: devices})
+			r, err := Run(t.Context(), w, RunOptions{Seconds: 0.1, Threads: 2, Devices: devices, peakTime: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}

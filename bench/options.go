@@ -25,7 +25,9 @@ type RunOptions struct {
 	Recompute partition.Recompute
 	Precision string // float32 or bf16, as in a config; empty means float32
 
-	onKernel func(w *device.Work, took time.Duration) // for tests; takes the profile's place
+	// For tests.
+	onKernel func(w *device.Work, took time.Duration) // takes the profile's place
+	peakTime time.Duration                            // instead of defaultPeakTime; 0 means that
 }
 
 // The default and the longest measurement, in seconds.
@@ -62,6 +64,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if o.Devices == "" {
 		o.Devices = "cpu"
+	}
+	if o.peakTime == 0 {
+		o.peakTime = defaultPeakTime
 	}
 	return o, nil
 }

@@ -18,8 +18,8 @@ const (
 	peakSide = 1024
 	// peakStart is the first side tried. It tells how long larger ones take.
 	peakStart = 256
-	// peakTime is the time for which products of peakSide are repeated.
-	peakTime = 350 * time.Millisecond
+	// defaultPeakTime is the time for which products of peakSide are repeated.
+	defaultPeakTime = 350 * time.Millisecond
 	// peakLimit bounds one measurement; Run makes two.
 	peakLimit = 900 * time.Millisecond
 )
@@ -45,7 +45,11 @@ func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
 	}()
 	start := time.Now()
 	for p.side = peakStart; ; p.side *= 2 {
-		best, err := measureSquare(ctx, devs, p.side, o.Precision == bf16Name, start)
+		repeat := o.peakTime
+		if p.side < peakSide {
+			repeat = 0
+		}
+		best, err := measureSquare(ctx, devs, square{p.side, o.Precision == bf16Name, repeat}, start)
 		if err != nil {
 			return p, fmt.Errorf("measuring the peak: %w", err)
 		}
@@ -58,9 +62,16 @@ func measurePeak(ctx context.Context, o RunOptions) (p peak, err error) {
 	}
 }
 
-// measureSquare is the shortest time of a product of that side, run on all
-// devices at once. Only the largest side is repeated for peakTime.
-func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 bool, start time.Time) (best time.Duration, err error) {
+// square is a product of two side×side matrices to measure.
+type square struct {
+	side   int
+	bf16   bool
+	repeat time.Duration // time to repeat it for; 0 means once
+}
+
+// measureSquare is the shortest time of a product run on all devices at once. It
+// stops before peakLimit from start.
+func measureSquare(ctx context.Context, devs []device.Device, s square, start time.Time) (best time.Duration, err error) {
 	ps := make([]*product, 0, len(devs))
 	defer func() {
 		for _, p := range ps {
@@ -68,17 +79,13 @@ func measureSquare(ctx context.Context, devs []device.Device, side int, bf16 boo
 		}
 	}()
 	for _, d := range devs {
-		p, err := newProduct(d, side, bf16)
+		p, err := newProduct(d, s.side, s.bf16)
 		if err != nil {
 			return 0, err
 		}
 		ps = append(ps, p)
 	}
-	repeat := peakTime
-	if side < peakSide {
-		repeat = 0
-	}
-	for begin := time.Now(); best == 0 || time.Since(begin) < repeat && time.Since(start)+best < peakLimit; {
+	for begin := time.Now(); best == 0 || time.Since(begin) < s.repeat && time.Since(start)+best < peakLimit; {
 		t, err := runAll(ctx, ps)
 		if err != nil {
 			return 0, err

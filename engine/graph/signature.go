@@ -3,8 +3,7 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"hash"
+	"strconv"
 )
 
 // Signature identifies the computation of a graph: two graphs with equal
@@ -13,11 +12,11 @@ import (
 // assignments. It does not cover names, layers, phases or config lines. It is 32
 // hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
-	s := signer{h: sha256.New(), number: map[*Value]int{}}
+	s := signer{number: map[*Value]int{}}
 	s.list("in", g.Inputs)
 	s.list("var", g.Vars)
 	for _, n := range g.Nodes {
-		fmt.Fprintln(s.h, OpString(n.Op))
+		s.text = append(s.text, OpString(n.Op)+"\n"...)
 		s.list("read", n.In)
 		s.list("write", n.Out)
 	}
@@ -28,27 +27,31 @@ func Signature(g *Graph) string {
 		s.list("assign", []*Value{a.Var, a.New})
 	}
 	s.list("out", g.Outputs)
-	return hex.EncodeToString(s.h.Sum(nil)[:16])
+	sum := sha256.Sum256(s.text)
+	return hex.EncodeToString(sum[:16])
 }
 
-// signer numbers values in the order in which it meets them.
+// signer writes the text that is hashed. It numbers values in the order in which
+// it meets them.
 type signer struct {
-	h      hash.Hash
+	text   []byte
 	number map[*Value]int
 }
 
-// list hashes values by number. The metadata of a value follows its first mention.
+// list writes values by number. The metadata of a value follows its first mention.
 func (s *signer) list(what string, vs []*Value) {
-	fmt.Fprintf(s.h, "%s %d", what, len(vs))
+	s.text = append(append(s.text, what...), ' ')
+	s.text = strconv.AppendInt(s.text, int64(len(vs)), 10)
 	for _, v := range vs {
 		k, known := s.number[v]
 		if !known {
 			k = len(s.number)
 			s.number[v] = k
-			fmt.Fprintf(s.h, " %d:%v", k, v.Meta)
-			continue
 		}
-		fmt.Fprintf(s.h, " %d", k)
+		s.text = strconv.AppendInt(append(s.text, ' '), int64(k), 10)
+		if !known {
+			s.text = append(append(s.text, ':'), v.Meta.String()...)
+		}
 	}
-	fmt.Fprintln(s.h)
+	s.text = append(s.text, '\n')
 }
