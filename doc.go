@@ -2,9 +2,9 @@
 //
 // [Open] turns a config into a [Run]: it opens the data, builds the model's
 // graphs and plans them over devices; nothing is allocated on a device yet.
-// [Run.Train] copies the weights in once and trains; [Run.Eval] and
-// [Run.Predict] use what was trained. The command trainer is a thin shell over
-// this package.
+// [Run.Train] copies the weights in once and trains. [OpenTrained] opens a
+// checkpoint as a [Trained], which evaluates and predicts. The command trainer
+// is a thin shell over this package.
 //
 //	cfg, err := configs.Load("digits", configs.Overlay{})
 //	…
@@ -12,6 +12,12 @@
 //	…
 //	defer run.Close()
 //	report, err := run.Train(ctx, berth.TrainOptions{Dir: "runs/digits"})
+//	…
+//	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: "runs/digits", Best: true})
+//	…
+//	defer best.Close()
+//	evaluation, err := best.Eval(ctx)
 //
-// The types to know are [Run], [TrainOptions], [Observer] and [Report].
+// The types to know are [Run], [TrainOptions], [Observer], [Report] and
+// [Trained].
 package berth

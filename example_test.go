@@ -32,13 +32,17 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	best := berth.Weights{Dir: dir, Best: true}
-	answer, err := run.Eval(ctx, best)
+	best, err := berth.OpenTrained(ctx, cfg, berth.Weights{Dir: dir, Best: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer best.Close()
+	answer, err := best.Eval(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
 	classes := 0
-	_, err = run.Predict(ctx, best, "", func(p berth.Prediction) error {
+	_, err = best.Predict(ctx, "", func(p berth.Prediction) error {
 		classes = len(p.Values)
 		return nil
 	})

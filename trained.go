@@ -27,7 +27,7 @@ type Trained struct {
 	setup   *setup
 	weights Weights
 	used    Used
-	like    *datasets.Info    // description of the data that the checkpoint was trained on; nil: that of the run's own data
+	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
 }
 
@@ -138,8 +138,8 @@ func (t *Trained) Close() error { return t.setup.close() }
 func (t *Trained) Reads() []string { return readsOf(t.setup.config, t.weights) }
 
 // Eval computes loss and accuracy over the validation part, or over the
-// training part where there is no other. Data that the model was not trained on
-// is gone over whole.
+// training part where there is no other. Of data that the model was not trained
+// on, every sample counts.
 func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
 	if err := t.setup.usable(); err != nil {
 		return Evaluation{}, err
@@ -249,13 +249,9 @@ func (t *Trained) suits(m *checkpoint.Manifest) error {
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
 		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.Summary(list))
 	}
-	print := t.setup.info.Fingerprint
-	if t.like != nil {
-		print = t.like.Fingerprint
-	}
-	if then := m.Fingerprints[dataPrint]; then != print {
+	if then, now := m.Fingerprints[dataPrint], t.setup.info.Fingerprint; then != now {
 		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): open the run with OpenTrained to use it on other data",
-			ErrChanged, m.ID, short(then), short(print))
+			ErrChanged, m.ID, short(then), short(now))
 	}
 	return nil
 }
