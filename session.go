@@ -88,7 +88,7 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 	s.bound = saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes())
 	s.folder, err = rundir.Open(ctx, s.opt.Dir, rundir.OpenOptions{
 		Mode: s.opt.mode(), Note: s.opt.Observer.note,
-		Checkpoints: checkpoint.Options{
+		Checkpoints: checkpoint.OpenOptions{
 			Compress: c.Compress == "zstd", TxBytes: int(s.bound.TxBytes()), ChunkBytes: s.bound.ChunkBytes(),
 		},
 	})

@@ -14,7 +14,7 @@ import (
 // weights of its oldest.
 func imported(t *testing.T, dir string) {
 	t.Helper()
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // contents reads all of a run's newest checkpoint, or of that of a step.
 func contents(t *testing.T, dir string, step int) map[string][]byte {
 	t.Helper()
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

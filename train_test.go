@@ -158,7 +158,7 @@ func TestAFreshRunLetsNobodyIn(t *testing.T) {
 				}
 			}
 			for !began.Load() {
-				db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+				db, err := checkpoint.Open(path, checkpoint.OpenOptions{ReadOnly: true})
 				if err == nil {
 					t.Error("another got the checkpoints of a run that begins anew")
 					err = db.Close()

@@ -17,7 +17,7 @@ import (
 // stepsOf are the steps of a run's checkpoints.
 func stepsOf(t *testing.T, dir string) (steps []int) {
 	t.Helper()
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestRunsWaitForReaders(t *testing.T) {
 	dir := t.TempDir()
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
 	for _, o := range []berth.TrainOptions{{Dir: dir, Resume: true, MaxSteps: 2}, {Dir: dir, Fresh: true, MaxSteps: 2}} {
-		db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+		db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

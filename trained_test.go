@@ -193,7 +193,7 @@ func TestTrained(t *testing.T) {
 func TestTrainedOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	rep := train(t, open(t, everything), berth.TrainOptions{Dir: dir})
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

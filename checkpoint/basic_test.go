@@ -87,9 +87,9 @@ func at(step int) (Manifest, *mem) {
 	return m, s
 }
 
-var small = Options{ChunkBytes: 4096, TxBytes: 16384}
+var small = OpenOptions{ChunkBytes: 4096, TxBytes: 16384}
 
-func open(t testing.TB, path string, o Options) *DB {
+func open(t testing.TB, path string, o OpenOptions) *DB {
 	t.Helper()
 	db, err := Open(path, o)
 	if err != nil {
@@ -148,7 +148,7 @@ func TestSaveLoadReopen(t *testing.T) {
 			t.Fatalf("id %d at step %d", id, step)
 		}
 	}
-	for _, o := range []Options{small, {ReadOnly: true}} {
+	for _, o := range []OpenOptions{small, {ReadOnly: true}} {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +322,7 @@ func TestSaveAllOrNothing(t *testing.T) {
 func TestHeld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
-	for _, o := range []Options{{}, {ReadOnly: true}} {
+	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
 		start := time.Now()
 		_, err := Open(path, o)
 		if !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("held by process %d", os.Getpid())) {
@@ -333,29 +333,29 @@ func TestHeld(t *testing.T) {
 		}
 	}
 	db.Close()
-	a := open(t, path, Options{ReadOnly: true})
-	open(t, path, Options{ReadOnly: true})
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrHeld) {
+	a := open(t, path, OpenOptions{ReadOnly: true})
+	open(t, path, OpenOptions{ReadOnly: true})
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
 		t.Fatalf("writer beside readers: %v", err)
 	}
 	a.Close()
 	db = open(t, path+"2", small)
-	for _, o := range []Options{{Readers: time.Hour}, {ReadOnly: true, Readers: time.Hour}} {
+	for _, o := range []OpenOptions{{Readers: time.Hour}, {ReadOnly: true, Readers: time.Hour}} {
 		if _, err := Open(path+"2", o); !errors.Is(err, ErrHeld) { // at once: it is no reader
 			t.Fatalf("beside a writer: %v", err)
 		}
 	}
 	db.Close()
-	r := open(t, path+"2", Options{ReadOnly: true})
+	r := open(t, path+"2", OpenOptions{ReadOnly: true})
 	time.AfterFunc(50*time.Millisecond, func() { r.Close() })
-	open(t, path+"2", Options{Readers: time.Minute})
+	open(t, path+"2", OpenOptions{Readers: time.Minute})
 	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
 		t.Errorf("the process id was left behind: %v", err)
 	}
-	if _, err := Open(path+".no", Options{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "cuts no element") {
+	if _, err := Open(path+".no", OpenOptions{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "cuts no element") {
 		t.Errorf("chunks of 1001 bytes: %v", err)
 	}
-	if _, err := Open(path+".no", Options{ReadOnly: true}); !errors.Is(err, ErrNotFound) {
+	if _, err := Open(path+".no", OpenOptions{ReadOnly: true}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("missing file: %v", err)
 	}
 }
@@ -408,7 +408,7 @@ func TestPruneAndCompact(t *testing.T) {
 	if id := save(t, db, 13); id != 13 {
 		t.Errorf("id %d after compacting", id)
 	}
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrHeld) {
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
 		t.Errorf("after compacting the file is not held: %v", err)
 	}
 	if err := db.Verify(t.Context(), 0, nil); err != nil {

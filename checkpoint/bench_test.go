@@ -46,7 +46,7 @@ func BenchmarkSaveLoad(b *testing.B) {
 		b.SetBytes(total)
 		for i := range b.N {
 			b.StopTimer()
-			db := open(b, filepath.Join(b.TempDir(), "c.db"), Options{})
+			db := open(b, filepath.Join(b.TempDir(), "c.db"), OpenOptions{})
 			src.salt = byte(i)
 			b.StartTimer()
 			if _, err := db.Save(ctxForever, Manifest{}, src); err != nil {
@@ -57,7 +57,7 @@ func BenchmarkSaveLoad(b *testing.B) {
 			b.StartTimer()
 		}
 	})
-	db := open(b, filepath.Join(b.TempDir(), "c.db"), Options{})
+	db := open(b, filepath.Join(b.TempDir(), "c.db"), OpenOptions{})
 	id, err := db.Save(ctxForever, Manifest{}, src)
 	if err != nil {
 		b.Fatal(err)

@@ -23,7 +23,7 @@ func smooth(step int) *mem {
 	return s
 }
 
-var packing = Options{ChunkBytes: 4096, TxBytes: 16384, Compress: true}
+var packing = OpenOptions{ChunkBytes: 4096, TxBytes: 16384, Compress: true}
 
 func TestCompressed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
@@ -43,7 +43,7 @@ func TestCompressed(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close()
-	db = open(t, path, Options{ReadOnly: true})
+	db = open(t, path, OpenOptions{ReadOnly: true})
 	for id, want := range map[uint64]struct{ format, step int }{first: {1, 1}, second: {2, 2}, third: {2, 2}} {
 		s, err := db.Load(id)
 		if err != nil {
@@ -108,7 +108,7 @@ func TestFileSizeIsBounded(t *testing.T) {
 		saves = 100
 	}
 	path := filepath.Join(t.TempDir(), "c.db")
-	db := open(t, path, Options{ChunkBytes: 64 << 10})
+	db := open(t, path, OpenOptions{ChunkBytes: 64 << 10})
 	const elems = 64 << 10
 	state := make([]float32, elems)
 	largest := int64(0)
@@ -139,7 +139,7 @@ func TestFileSizeIsBounded(t *testing.T) {
 
 func TestTidyGivesRoomBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
-	db := open(t, path, Options{})
+	db := open(t, path, OpenOptions{})
 	var last uint64
 	for step := range 4 {
 		src := &mem{}

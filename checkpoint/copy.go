@@ -42,7 +42,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	if err := removeMade(tmp); err != nil { // of a process that was killed
 		return 0, err
 	}
-	dst, err := Open(tmp, Options{Compress: src.im.format >= FormatPacked})
+	dst, err := Open(tmp, OpenOptions{Compress: src.im.format >= FormatPacked})
 	if err != nil {
 		return 0, errors.Join(err, removeMade(tmp))
 	}
@@ -68,7 +68,7 @@ func openLive(path string) (*DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint file: %w", err)
 	}
-	db := &DB{path: path, opts: Options{ReadOnly: true}, file: f, live: true}
+	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f, live: true}
 	if fresh, e := neverUsed(f); fresh && e == nil {
 		err = errUnused
 	} else {

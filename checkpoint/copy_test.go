@@ -17,7 +17,7 @@ import (
 // that it says.
 func wantCopy(t *testing.T, path string) (ids []uint64) {
 	t.Helper()
-	db, err := Open(path, Options{ReadOnly: true})
+	db, err := Open(path, OpenOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func wantCopy(t *testing.T, path string) (ids []uint64) {
 // deletes and compacts, are whole, and none is older than what had been saved.
 func TestCopyBesideSaves(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]Options{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
+	for name, o := range map[string]OpenOptions{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "c.db")
 		db := open(t, path, o)

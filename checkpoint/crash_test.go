@@ -168,7 +168,7 @@ func checkAfterKill(t *testing.T, path string, said int) int {
 	if said == 0 {
 		return 0
 	}
-	db := open(t, path, Options{ReadOnly: true})
+	db := open(t, path, OpenOptions{ReadOnly: true})
 	defer db.Close()
 	s, skipped, err := db.Latest(t.Context())
 	if err != nil || len(skipped) > 0 {
@@ -191,7 +191,7 @@ func childLimited(path string) error {
 	if err := limitFileSize(1 << 20); err != nil {
 		return err
 	}
-	db, err := Open(path, Options{ChunkBytes: 4096, TxBytes: 64 << 10})
+	db, err := Open(path, OpenOptions{ChunkBytes: 4096, TxBytes: 64 << 10})
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Logf("%s", out)
-	db := open(t, path, Options{ReadOnly: true})
+	db := open(t, path, OpenOptions{ReadOnly: true})
 	if err := db.Verify(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func childFaulty(path string) {
 		}
 		return err == nil
 	}
-	db, err := Open(path, Options{ChunkBytes: 32 << 10, TxBytes: 32 << 10})
+	db, err := Open(path, OpenOptions{ChunkBytes: 32 << 10, TxBytes: 32 << 10})
 	if !said("open", err) {
 		return
 	}
@@ -296,7 +296,7 @@ func childFaulty(path string) {
 }
 
 func childHolds(path string) error {
-	if _, err := Open(path, Options{}); err != nil {
+	if _, err := Open(path, OpenOptions{}); err != nil {
 		return err
 	}
 	fmt.Println("open")
@@ -320,17 +320,17 @@ func TestHeldByProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	bufio.NewScanner(out).Scan()
-	_, err = Open(path, Options{})
+	_, err = Open(path, OpenOptions{})
 	if want := fmt.Sprintf("held by process %d:", c.Process.Pid); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
 		t.Errorf("want %q: %v", want, err)
 	}
 	c.Process.Kill()
 	c.Wait()
 	in.Close()
-	r := open(t, path, Options{ReadOnly: true})
-	if _, err := Open(path, Options{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "held by another process") {
+	r := open(t, path, OpenOptions{ReadOnly: true})
+	if _, err := Open(path, OpenOptions{}); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "held by another process") {
 		t.Errorf("after its death: %v", err)
 	}
 	r.Close()
-	save(t, open(t, path, Options{Timeout: time.Second}), 1)
+	save(t, open(t, path, OpenOptions{Timeout: time.Second}), 1)
 }

@@ -49,7 +49,7 @@ func clear(err error) bool {
 // gives the bits that were saved or a clear error, and when nothing is
 // reported, nothing is missing.
 func probe(path string) error {
-	db, err := Open(path, Options{ReadOnly: true})
+	db, err := Open(path, OpenOptions{ReadOnly: true})
 	if err == nil {
 		err = probeReads(db)
 		db.Close()
@@ -124,7 +124,7 @@ func probeSalvage(path string) error {
 	if n < 3 && said == 0 {
 		return fmt.Errorf("%d checkpoints are found and nothing is said of the rest", n)
 	}
-	db, err := Open(out, Options{ReadOnly: true})
+	db, err := Open(out, OpenOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -374,7 +374,7 @@ func TestFallBackAndSalvage(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	db = open(t, path, Options{ReadOnly: true})
+	db = open(t, path, OpenOptions{ReadOnly: true})
 	s, skipped, err := db.Latest(t.Context())
 	if err != nil || s.Manifest.Step != 2 || len(skipped) != 1 || skipped[0].ID != 3 {
 		t.Fatalf("Latest: %+v %v %v", s, skipped, err)
@@ -391,7 +391,7 @@ func TestFallBackAndSalvage(t *testing.T) {
 	if err != nil || n != 2 || len(left) != 1 || left[0].ID != 3 {
 		t.Fatalf("Salvage: %d %v %v", n, left, err)
 	}
-	good := open(t, out, Options{ReadOnly: true})
+	good := open(t, out, OpenOptions{ReadOnly: true})
 	if err := good.Verify(t.Context(), 0, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestForeignFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, ro := range []bool{false, true} {
-			if _, err := Open(path, Options{ReadOnly: ro}); !errors.Is(err, ErrDamaged) {
+			if _, err := Open(path, OpenOptions{ReadOnly: ro}); !errors.Is(err, ErrDamaged) {
 				t.Errorf("%s, read-only %v: %v", name, ro, err)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Options say how to open a file. The zero value is right for training.
-type Options struct {
+// OpenOptions says how to open a file. The zero value is right for training.
+type OpenOptions struct {
 	ReadOnly   bool          // many may read at a time; the file must exist
 	ChunkBytes int           // chunk size of what is saved, a multiple of 8; 0: 4 MiB
 	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
@@ -33,7 +33,7 @@ type Options struct {
 // saves and other changes run one at a time, and loads run beside them.
 type DB struct {
 	path string
-	opts Options
+	opts OpenOptions
 
 	writer sync.Mutex // held by whoever changes the file; guards the four below
 	bolt   *bbolt.DB  // nil when read-only
@@ -62,7 +62,7 @@ type stored struct {
 // first and what an interrupted save or compaction left is removed. ErrHeld names the
 // process that has the file open; ErrDamaged leaves the way of opening it
 // read-only and of [Salvage].
-func Open(path string, o Options) (*DB, error) {
+func Open(path string, o OpenOptions) (*DB, error) {
 	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 || o.TxBytes < 0 {
 		return nil, fmt.Errorf("checkpoint options: chunk size %d must be in 0..%d and a multiple of 8, so that it cuts no element; transaction size %d not negative", o.ChunkBytes, maxChunk, o.TxBytes)
 	}

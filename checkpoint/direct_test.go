@@ -14,7 +14,7 @@ import (
 func TestLargeSaves(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(diskDir(t), "c.db")
-	db := open(t, path, Options{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
+	db := open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
 	for step := range 5 {
 		m, src := at(step)
 		src.add("large", 4<<20+step, uint64(step)) // 16 MiB, and no whole number of pages
@@ -36,7 +36,7 @@ func TestLargeSaves(t *testing.T) {
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
-			db = open(t, path, Options{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
+			db = open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
 		}
 		if err := db.Verify(ctxForever, 0, nil); err != nil {
 			t.Fatal(err)
@@ -47,7 +47,7 @@ func TestLargeSaves(t *testing.T) {
 // TestDiskThatWantsAlignment: a disk that refuses to be written to past the
 // cache is written to through it.
 func TestDiskThatWantsAlignment(t *testing.T) {
-	db := open(t, filepath.Join(diskDir(t), "c.db"), Options{})
+	db := open(t, filepath.Join(diskDir(t), "c.db"), OpenOptions{})
 	calls := 0
 	try := func() error {
 		calls = 0

@@ -29,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	db, err := checkpoint.Open(filepath.Join(dir, "checkpoints.db"), checkpoint.Options{})
+	db, err := checkpoint.Open(filepath.Join(dir, "checkpoints.db"), checkpoint.OpenOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func faulty(t *testing.T, f fault) int {
 // afterFault opens the file as a run that goes on would, wants the checkpoint of
 // a step or of a later one in it, and saves another.
 func afterFault(path string, last int) error {
-	db, err := Open(path, Options{})
+	db, err := Open(path, OpenOptions{})
 	if err != nil {
 		return err
 	}

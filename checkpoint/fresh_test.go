@@ -20,7 +20,7 @@ func TestFirstPages(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{ReadOnly: true}); !errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) {
+	if _, err := Open(path, OpenOptions{ReadOnly: true}); !errors.Is(err, ErrNotFound) || errors.Is(err, ErrDamaged) {
 		t.Errorf("reading what was never saved in: %v", err)
 	}
 	want, err := os.ReadFile(path)

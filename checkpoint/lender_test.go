@@ -31,7 +31,7 @@ func (l *lender) Read(name string, off int64, dst []byte) error {
 
 // TestLender: what is lent and what is read come to the same file.
 func TestLender(t *testing.T) {
-	for _, o := range []Options{small, {ChunkBytes: 4096, TxBytes: 4096}, {ChunkBytes: 4096, TxBytes: 16384, Compress: true}, {}} {
+	for _, o := range []OpenOptions{small, {ChunkBytes: 4096, TxBytes: 4096}, {ChunkBytes: 4096, TxBytes: 16384, Compress: true}, {}} {
 		db := open(t, filepath.Join(t.TempDir(), "c.db"), o)
 		for step := 1; step <= 3; step++ {
 			m, src := at(step)

@@ -19,7 +19,7 @@ const lockRetry = 20 * time.Millisecond
 
 // openLocked opens the file and locks it, for one writer or many readers, for
 // as long as it is open.
-func openLocked(path string, o Options) (*os.File, error) {
+func openLocked(path string, o OpenOptions) (*os.File, error) {
 	flag := os.O_RDWR | os.O_CREATE
 	if o.ReadOnly {
 		flag = os.O_RDONLY
@@ -50,7 +50,7 @@ func openLocked(path string, o Options) (*os.File, error) {
 }
 
 // patience is how long to wait for whoever has the file.
-func (o Options) patience(path string) time.Duration {
+func (o OpenOptions) patience(path string) time.Duration {
 	if _, alive := writer(path); alive || o.ReadOnly {
 		return o.Timeout
 	}

@@ -80,7 +80,7 @@ func (m *model) reopen(t *rapid.T) {
 		t.Fatal(err)
 	}
 	var err error
-	if m.db, err = Open(m.path, Options{ChunkBytes: rapid.SampledFrom([]int{1000, 4096}).Draw(t, "chunk"), TxBytes: 8192}); err != nil {
+	if m.db, err = Open(m.path, OpenOptions{ChunkBytes: rapid.SampledFrom([]int{1000, 4096}).Draw(t, "chunk"), TxBytes: 8192}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -218,7 +218,7 @@ func TestGolden(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{{ReadOnly: true}, {}} {
+	for _, o := range []OpenOptions{{ReadOnly: true}, {}} {
 		db := open(t, path, o)
 		for _, id := range []uint64{2, 4, 5} {
 			s, err := db.Load(id)
@@ -290,7 +290,7 @@ func TestUnknownFormat(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close()
-	for _, o := range []Options{{}, {ReadOnly: true}} {
+	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
 		_, err := Open(path, o)
 		if !errors.Is(err, ErrFormat) || !containsAll(err.Error(), "format 3", "reads 1 to 2") {
 			t.Errorf("format 3: %v", err)

@@ -145,9 +145,9 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	db.Close()
 	expect("closed", 0)
 	leave()
-	open(t, path, Options{ReadOnly: true}).Close()
+	open(t, path, OpenOptions{ReadOnly: true}).Close()
 	expect("read", 6)
-	c, err := ClaimFile(path, Options{})
+	c, err := ClaimFile(path, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

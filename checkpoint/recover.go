@@ -22,7 +22,7 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 	if _, err := os.Lstat(to); err == nil {
 		return 0, fmt.Errorf("salvage into %s: %w: name a file that does not exist", to, fs.ErrExist)
 	}
-	f, err := openLocked(from, Options{ReadOnly: true})
+	f, err := openLocked(from, OpenOptions{ReadOnly: true})
 	if err != nil {
 		return 0, err
 	}
@@ -49,7 +49,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	f, err := openLocked(path, Options{Readers: WaitForReaders})
+	f, err := openLocked(path, OpenOptions{Readers: WaitForReaders})
 	if err != nil {
 		return "", err
 	}
@@ -73,13 +73,13 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	return aside, osfile.SyncDir(filepath.Dir(path))
 }
 
-// WaitForReaders is the Options.Readers of Recover, and of who means to write
+// WaitForReaders is the OpenOptions.Readers of Recover, and of who means to write
 // and had better wait a moment for those who only look at the file.
 const WaitForReaders = 2 * time.Second
 
 // openDamaged is a locked file for reading what is left of it.
 func openDamaged(ctx context.Context, path string, f *os.File) (*DB, error) {
-	db := &DB{path: path, opts: Options{ReadOnly: true}, file: f}
+	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f}
 	err := db.look()
 	if err == nil {
 		err = db.Verify(ctx, 0, nil)
@@ -112,7 +112,7 @@ func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), pla
 	if err != nil {
 		return 0, err
 	}
-	dst, err := Open(tmp, Options{})
+	dst, err := Open(tmp, OpenOptions{})
 	if err != nil {
 		return 0, errors.Join(err, removeMade(tmp))
 	}

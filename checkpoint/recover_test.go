@@ -35,7 +35,7 @@ func TestRecover(t *testing.T) {
 		var skipped []Skipped
 		aside, err := Recover(t.Context(), path, func(s Skipped) {
 			skipped = append(skipped, s)
-			_, err := Open(path, Options{Readers: time.Hour})
+			_, err := Open(path, OpenOptions{Readers: time.Hour})
 			if want := fmt.Sprintf("held by process %d", os.Getpid()); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), want) {
 				t.Errorf("meanwhile: %v", err)
 			}

@@ -20,7 +20,7 @@ type Claim struct {
 // ClaimFile locks a file for replacing it; it makes an empty file where there
 // is none. Of o, it heeds how long to wait for other processes. Nothing in the
 // file is read or changed. ErrHeld names the process that has it open.
-func ClaimFile(path string, o Options) (*Claim, error) {
+func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 	o.ReadOnly = false
 	f, err := openLocked(path, o)
 	if err != nil {
@@ -32,7 +32,7 @@ func ClaimFile(path string, o Options) (*Claim, error) {
 
 // Replace puts a new file without checkpoints in the claimed one's place, and
 // opens it. No other process gets at either before the new one is closed.
-func (c *Claim) Replace(o Options) (*DB, error) {
+func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	sweep(c.path)
 	fresh := c.path + freshSuffix
 	if err := removeMade(fresh); err != nil {

@@ -18,7 +18,7 @@ func TestReplaceLetsNobodyIn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		c, err := ClaimFile(path, Options{})
+		c, err := ClaimFile(path, OpenOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestReplaceLetsNobodyIn(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				for !stop.Load() {
-					db, err := Open(path, Options{ReadOnly: true})
+					db, err := Open(path, OpenOptions{ReadOnly: true})
 					if err == nil {
 						err = db.Close()
 					}
@@ -38,7 +38,7 @@ func TestReplaceLetsNobodyIn(t *testing.T) {
 				}
 			})
 		}
-		db, err := c.Replace(Options{})
+		db, err := c.Replace(OpenOptions{})
 		stop.Store(true)
 		all.Wait()
 		if err != nil {
@@ -62,11 +62,11 @@ func TestClaimChangesNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte("whatever"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c, err := ClaimFile(path, Options{})
+	c, err := ClaimFile(path, OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ClaimFile(path, Options{}); !errors.Is(err, ErrHeld) {
+	if _, err := ClaimFile(path, OpenOptions{}); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second claim: %v", err)
 	}
 	if err := c.Close(); err != nil {

@@ -28,7 +28,7 @@ func alone(step int) (Manifest, *mem) {
 
 // four is a file of four checkpoints, as a run leaves it that keeps that many
 // of six, or that saved four.
-func four(t *testing.T, o Options, pruned bool) []byte {
+func four(t *testing.T, o OpenOptions, pruned bool) []byte {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "four.db")
 	db := open(t, path, o)
@@ -75,7 +75,7 @@ func salvaged(t *testing.T, b []byte) int {
 		}
 		return 0
 	}
-	db := open(t, out, Options{ReadOnly: true})
+	db := open(t, out, OpenOptions{ReadOnly: true})
 	defer db.Close()
 	ms, skipped, err := db.List()
 	if err != nil || len(skipped) > 0 || len(ms) != n {
@@ -273,7 +273,7 @@ func TestSalvageBringsBackNothingDeleted(t *testing.T) {
 	if n, err := Salvage(t.Context(), path, out, nil); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
-	if _, err := open(t, out, Options{}).Load(2); err != nil {
+	if _, err := open(t, out, OpenOptions{}).Load(2); err != nil {
 		t.Error(err)
 	}
 }
@@ -429,7 +429,7 @@ func TestSalvageWithoutATable(t *testing.T) {
 	if n, err := Salvage(t.Context(), path, out, nil); err != nil || n != 1 {
 		t.Fatalf("salvaged %d, %v", n, err)
 	}
-	if _, err := open(t, out, Options{}).Load(2); err != nil {
+	if _, err := open(t, out, OpenOptions{}).Load(2); err != nil {
 		t.Error(err)
 	}
 }

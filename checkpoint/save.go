@@ -17,7 +17,7 @@ import (
 // checkpoint is on the disk.
 //
 // Of m, the fields that Save sets (see Manifest) are ignored. Save holds at most
-// three times Options.TxBytes in memory. It blocks while another change runs.
+// three times OpenOptions.TxBytes in memory. It blocks while another change runs.
 func (db *DB) Save(ctx context.Context, m Manifest, src Source) (uint64, error) {
 	db.writer.Lock()
 	defer db.writer.Unlock()

@@ -120,7 +120,7 @@ func (s *gpt2) Lend(name string, off int64, n int) ([]byte, error) {
 
 // save makes a file of one checkpoint, and deletes it.
 func (s *gpt2) save(path string) error {
-	db, err := Open(path, Options{})
+	db, err := Open(path, OpenOptions{})
 	if err != nil {
 		return err
 	}

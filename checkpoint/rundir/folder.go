@@ -26,8 +26,8 @@ const (
 // OpenOptions are how a folder is opened.
 type OpenOptions struct {
 	Mode        Mode
-	Checkpoints checkpoint.Options // for writing
-	Note        func(string)       // is told what a user should know; nil for nobody
+	Checkpoints checkpoint.OpenOptions // for writing
+	Note        func(string)           // is told what a user should know; nil for nobody
 }
 
 // Folder is the folder of a run that trains. One goroutine uses it at a time.

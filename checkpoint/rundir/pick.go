@@ -46,7 +46,7 @@ type Found struct {
 // View opens the checkpoints of a run folder for reading, and hands use the one
 // that is meant (see [Pick]).
 func View(ctx context.Context, dir string, best bool, id uint64, use func(Found) error) error {
-	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		return advised(dir, err)
 	}
@@ -63,7 +63,7 @@ func View(ctx context.Context, dir string, best bool, id uint64, use func(Found)
 
 // newest gives the manifest of a folder's newest checkpoint to f.
 func newest(dir string, f func(*checkpoint.DB, checkpoint.Manifest) error) error {
-	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func configText(t *testing.T, set ...string) []byte {
 // where an epoch has ten.
 func save(t *testing.T, dir string, at runstate.Progress, set ...string) {
 	t.Helper()
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

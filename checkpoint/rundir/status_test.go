@@ -47,7 +47,7 @@ func TestStatusOfNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := t.TempDir()
-	db, err := checkpoint.Open(rundir.CheckpointPath(begun), checkpoint.Options{})
+	db, err := checkpoint.Open(rundir.CheckpointPath(begun), checkpoint.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestStatusOfNone(t *testing.T) {
 func TestStatusOfHeldOrDamaged(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
-	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.Options{})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -206,7 +206,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: damage RUN")
 	}
 	path := rundir.CheckpointPath(ts.MkAbs(args[0]))
-	db, err := checkpoint.Open(path, checkpoint.Options{ReadOnly: true})
+	db, err := checkpoint.Open(path, checkpoint.OpenOptions{ReadOnly: true})
 	ts.Check(err)
 	snap, _, err := db.Latest(context.Background())
 	ts.Check(err)

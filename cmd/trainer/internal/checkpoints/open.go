@@ -15,7 +15,7 @@ import (
 // reading opens the checkpoints of a run folder, or a file of them, for f to
 // read.
 func reading(path string, f func(db *checkpoint.DB) error) error {
-	db, err := open(path, checkpoint.Options{ReadOnly: true})
+	db, err := open(path, checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func changing(path string, f func(db *checkpoint.DB) error) error {
 	if err := reading(path, func(*checkpoint.DB) error { return nil }); err != nil {
 		return err
 	}
-	db, err := open(path, checkpoint.Options{Readers: checkpoint.WaitForReaders})
+	db, err := open(path, checkpoint.OpenOptions{Readers: checkpoint.WaitForReaders})
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(db), db.Close())
 }
 
-func open(path string, o checkpoint.Options) (*checkpoint.DB, error) {
+func open(path string, o checkpoint.OpenOptions) (*checkpoint.DB, error) {
 	db, err := checkpoint.Open(fileOf(path), o)
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		return nil, cli.Usagef("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)
