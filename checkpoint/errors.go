@@ -3,6 +3,11 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // The kinds of failure; test for them with errors.Is.
@@ -26,4 +31,22 @@ var (
 // damaged makes an ErrDamaged with what was found.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+}
+
+func outOfSpace(err error) bool {
+	return slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// withErrno gives an error of bbolt's back the cause that bbolt keeps only as
+// text when it cannot enlarge the file.
+func withErrno(err error) error {
+	if err == nil || outOfSpace(err) {
+		return err
+	}
+	for _, e := range osfile.NoRoom {
+		if strings.HasSuffix(err.Error(), ": "+e.Error()) {
+			return fmt.Errorf("%s: %w", strings.TrimSuffix(err.Error(), ": "+e.Error()), e)
+		}
+	}
+	return err
 }

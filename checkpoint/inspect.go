@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"encoding/binary"
-	"fmt"
 	"math"
 
 	"github.com/berth-ml/berth/engine/shape"
@@ -57,25 +56,16 @@ func (s *Snapshot) Stats(ctx context.Context, name string) (Stats, error) {
 func (s *Snapshot) pieces(ctx context.Context, name string, f func(d shape.DType, b []byte) error) error {
 	i, ok := s.byName[name]
 	if !ok {
-		return fmt.Errorf("%s: checkpoint %d: tensor %q: %w", s.db.path, s.Manifest.ID, name, ErrNotFound)
+		return s.noTensor(name)
 	}
 	t := &s.Manifest.Tensors[i]
-	var buf []byte
-	for k, c := range t.Chunks {
-		if err := ctx.Err(); err != nil {
+	return s.eachChunk(ctx, t, func(_ Chunk, read func() ([]byte, error)) error {
+		b, err := read()
+		if err != nil {
 			return err
 		}
-		if len(buf) < c.Size {
-			buf = make([]byte, c.Size)
-		}
-		if err := s.chunk(t, k, 0, buf[:c.Size]); err != nil {
-			return err
-		}
-		if err := f(t.Meta.DType, buf[:c.Size]); err != nil {
-			return err
-		}
-	}
-	return nil
+		return f(t.Meta.DType, b)
+	})
 }
 
 // eachElement decodes little-endian elements.

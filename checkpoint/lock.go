@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/berth-ml/berth/engine/osfile"
@@ -96,42 +94,6 @@ func writePid(path string) {
 	}
 }
 
-// What is put in a file's place is made beside it, under these names, which nobody
-// gives to files of his own: they are removed.
-const (
-	compactSuffix = ".berth-compact"
-	wholeSuffix   = ".berth-whole"
-	freshSuffix   = ".berth-fresh"
-)
-
-// appear gives a finished file its name, unless there is a file of that name by
-// now.
-func appear(tmp, name string) error {
-	err := os.Link(tmp, name)
-	if err == nil || errors.Is(err, fs.ErrExist) {
-		return errors.Join(err, removeIfThere(tmp))
-	}
-	// Not every file system has links.
-	if _, e := os.Lstat(name); e == nil {
-		return fmt.Errorf("%s: %w", name, fs.ErrExist)
-	}
-	return osfile.Rename(tmp, name)
-}
-
-// sweep removes what processes that were killed had made to put in a file's
-// place. The caller has the file locked, so nobody is making any of it. What
-// cannot be removed is in the way only of the next to make it, who says so.
-func sweep(path string) {
-	for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
-		_ = removeMade(path + suffix)
-	}
-}
-
-// removeMade removes a file that was being made, and the process id beside it.
-func removeMade(path string) error {
-	return errors.Join(removeIfThere(path), removeIfThere(pidPath(path)))
-}
-
 func removePid(path string) {
 	if pid, ok := readPid(path); ok && pid == os.Getpid() {
 		_ = os.Remove(pidPath(path))
@@ -173,22 +135,4 @@ func holder(path string) string {
 // do while a mapping of the file is left.
 func release(f *os.File) error {
 	return errors.Join(osfile.Unlock(f), f.Close())
-}
-
-func outOfSpace(err error) bool {
-	return slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
-}
-
-// withErrno gives an error of bbolt's back the cause that bbolt keeps only as
-// text when it cannot enlarge the file.
-func withErrno(err error) error {
-	if err == nil || outOfSpace(err) {
-		return err
-	}
-	for _, e := range osfile.NoRoom {
-		if strings.HasSuffix(err.Error(), ": "+e.Error()) {
-			return fmt.Errorf("%s: %w", strings.TrimSuffix(err.Error(), ": "+e.Error()), e)
-		}
-	}
-	return err
 }

@@ -3,6 +3,8 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"slices"
 )
 
@@ -26,6 +28,35 @@ func (im *image) record(bucket, key []byte) ([]byte, error) {
 		return nil, err
 	}
 	return unseal(bucket, key, b)
+}
+
+// checkFormat learns the format of the file, and refuses one that this program
+// does not know.
+func (im *image) checkFormat() error {
+	it, ok, err := im.lookup(bucketBerth, keyFormat)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return damaged("no format record: this is not a checkpoint file of berth")
+	}
+	record, err := im.value(it)
+	if err != nil {
+		return err
+	}
+	payload, err := unseal(bucketBerth, keyFormat, record)
+	if err != nil {
+		return err
+	}
+	var f formatRecord
+	if err := json.Unmarshal(payload, &f); err != nil {
+		return damaged("format record: %w", err)
+	}
+	if !knownFormat(f.Format) {
+		return fmt.Errorf("%w: the file has format %d, this program reads %d to %d: use a matching version of berth", ErrFormat, f.Format, Format, FormatPacked)
+	}
+	im.format = f.Format
+	return nil
 }
 
 func (im *image) readHead() (head, error) {

@@ -1,0 +1,110 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"syscall"
+
+	"go.etcd.io/bbolt"
+)
+
+// writable is nil when changes can be made. The caller holds db.writer.
+func (db *DB) writable() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	switch {
+	case db.closed:
+		return fmt.Errorf("%s: %w", db.path, ErrClosed)
+	case db.opts.ReadOnly:
+		return fmt.Errorf("%s: %w", db.path, ErrReadOnly)
+	case db.broken != nil:
+		return fmt.Errorf("%s: %w", db.path, db.broken)
+	}
+	if err := db.cutShort(); err != nil {
+		return fmt.Errorf("%s: %w", db.path, err)
+	}
+	return nil
+}
+
+// update runs one write transaction; readers wait while it commits.
+func (db *DB) update(f func(*bbolt.Tx) error) error { return db.commit(f, false) }
+
+// commit is update; with past, where the system allows it, by writes past the
+// system's cache. For large values those are twice as fast: nothing is copied
+// once more, and the disk works from the first byte on. f may run twice.
+func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closed {
+		return ErrClosed
+	}
+	if err := db.cutShort(); err != nil {
+		db.broken = err
+		return err
+	}
+	run := func() error { return db.guard(func() error { return db.bolt.Update(f) }) }
+	past = past && !db.cached && setDirect(db.file, true)
+	err := run()
+	if past {
+		setDirect(db.file, false)
+		if errors.Is(err, syscall.EINVAL) { // the disk wants more alignment than bbolt's memory has
+			db.cached = true
+			err = run()
+		}
+	}
+	if err != nil {
+		return withErrno(err)
+	}
+	return db.view()
+}
+
+// guard runs f, which calls bbolt, and turns a panic or a fault in bbolt's
+// mapping into an error. bbolt is not called again after one: it may have
+// left its locks held.
+func (db *DB) guard(f func() error) (err error) {
+	if db.broken != nil {
+		return db.broken
+	}
+	faults := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(faults)
+		if p := recover(); p != nil {
+			if err = db.cutShort(); err == nil {
+				err = damaged("bbolt gave up: %v: the file must be opened again", p)
+			}
+			db.broken = err
+		}
+	}()
+	return f()
+}
+
+// cutShort tells a file that is shorter than its own writes left it: bbolt would
+// read, and write, beyond its end.
+func (db *DB) cutShort() error {
+	if db.im == nil {
+		return nil
+	}
+	st, err := db.file.Stat()
+	if err != nil || st.Size() >= db.im.size {
+		return err
+	}
+	return damaged("someone cut the file from %d bytes to %d while it was in use, and what was beyond is lost", db.im.size, st.Size())
+}
+
+func putFormat(tx *bbolt.Tx, format int) error {
+	payload, err := json.Marshal(formatRecord{format})
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketBerth).Put(keyFormat, seal(bucketBerth, keyFormat, payload))
+}
+
+func putHead(tx *bbolt.Tx, h head) error {
+	payload, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketBerth).Put(keyHead, seal(bucketBerth, keyHead, payload))
+}

@@ -1,0 +1,140 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/engine/osfile"
+	"go.etcd.io/bbolt"
+)
+
+// Compact writes what the file holds into a new one and puts that in its
+// place, giving back the room of what was deleted. A damaged checkpoint is an
+// error, and leaves the file as it is. Snapshots stay valid.
+func (db *DB) Compact(ctx context.Context) error {
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	if err := db.writable(); err != nil {
+		return err
+	}
+	if err := db.compact(ctx, db.path+compactSuffix); err != nil {
+		return fmt.Errorf("compacting %s: %w", db.path, err)
+	}
+	return nil
+}
+
+// compact is Compact by way of a file that is left only by a killed process.
+func (db *DB) compact(ctx context.Context, tmp string) error {
+	if err := removeMade(tmp); err != nil {
+		return err
+	}
+	dst, err := Open(tmp, db.opts)
+	if err == nil {
+		if err = db.compactInto(ctx, dst); err == nil {
+			return nil
+		}
+	}
+	after := removeMade(tmp) // before it is closed: nobody else gets it
+	if dst != nil {
+		after = errors.Join(after, dst.Close())
+	}
+	if after != nil {
+		err = fmt.Errorf("%w; after it: %w", err, after)
+	}
+	return err
+}
+
+// leastWaste is the free room that is worth a compaction.
+const leastWaste = 8 << 20
+
+// Tidy compacts the file if more than half of it, and at least 8 MiB, is free,
+// and reports whether it did. It is cheap to ask.
+func (db *DB) Tidy(ctx context.Context) (bool, error) {
+	free, size, err := db.free()
+	if err != nil || free < leastWaste || 2*free <= size {
+		return false, err
+	}
+	return true, db.Compact(ctx)
+}
+
+// free is the room in the file that nothing uses, and its size.
+func (db *DB) free() (free, size int64, err error) {
+	im, unlock, err := db.reading()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer unlock()
+	_, ids, err := im.freelist()
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s: %w", db.path, err)
+	}
+	// What bbolt has not used of the file yet is free, too.
+	return int64(len(ids)/8)*im.page + max(0, im.size-int64(im.high)*im.page), im.size, nil
+}
+
+// compactInto fills dst and takes its place. dst is locked already, so nobody
+// comes between.
+func (db *DB) compactInto(ctx context.Context, dst *DB) error {
+	if _, err := db.copyTo(ctx, dst, func(s Skipped) error { return s.Err }); err != nil {
+		return err
+	}
+	dst.head.Next = max(dst.head.Next, db.head.Next)
+	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
+		return err
+	}
+	if err := osfile.Rename(dst.path, db.path); err != nil {
+		return err
+	}
+	removePid(dst.path)
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	old := db.bolt
+	db.bolt, db.file, db.im, db.chunks, db.head, db.keep = dst.bolt, dst.file, dst.im, dst.chunks, dst.head, dst.keep
+	dst.closed = true
+	if err := db.guard(old.Close); err != nil {
+		return err
+	}
+	return osfile.SyncDir(filepath.Dir(db.path))
+}
+
+// copyTo saves every checkpoint into dst. What cannot be read goes to skip,
+// whose error ends the copying.
+func (db *DB) copyTo(ctx context.Context, dst *DB, skip func(Skipped) error) (int, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range skipped {
+		if err := skip(s); err != nil {
+			return 0, err
+		}
+	}
+	n := 0
+	for _, m := range ms {
+		err := db.copyOne(ctx, dst, m.ID)
+		if err == nil {
+			n++
+			continue
+		}
+		if ctx.Err() != nil || !errors.Is(err, ErrDamaged) {
+			return n, err
+		}
+		if err := skip(Skipped{m.ID, err}); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (db *DB) copyOne(ctx context.Context, dst *DB, id uint64) error {
+	s, err := db.Load(id)
+	if err != nil {
+		return err
+	}
+	dst.writer.Lock()
+	defer dst.writer.Unlock()
+	_, err = dst.save(ctx, s.Manifest, s, id)
+	return err
+}

@@ -1,0 +1,157 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Skipped is a checkpoint that could not be used, and why. ID 0 stands for
+// damage that is not of one checkpoint.
+type Skipped struct {
+	ID  uint64
+	Err error
+}
+
+// String is "checkpoint 7: …".
+func (s Skipped) String() string {
+	if s.ID == 0 {
+		return s.Err.Error()
+	}
+	return fmt.Sprintf("checkpoint %d: %v", s.ID, s.Err)
+}
+
+// List gives the manifests of the checkpoints in order of saving, without
+// their tensors, and what could not be read.
+func (db *DB) List() ([]Manifest, []Skipped, error) { return db.list(context.Background()) }
+
+func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
+	im, unlock, err := db.reading()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	var skipped []Skipped
+	if im.note != nil {
+		skipped = append(skipped, Skipped{0, im.note})
+	}
+	ids, lost, err := im.ids()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: list of checkpoints: %w", db.path, err)
+	}
+	for _, id := range lost {
+		skipped = append(skipped, lostCheckpoint(id))
+	}
+	var ms []Manifest
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		m, err := im.manifest(id, false)
+		if err != nil {
+			skipped = append(skipped, Skipped{id, err})
+			continue
+		}
+		ms = append(ms, *m)
+	}
+	return ms, skipped, nil
+}
+
+// lostCheckpoint is one that the head names, or any with 0.
+func lostCheckpoint(id uint64) Skipped {
+	if id == 0 {
+		return Skipped{0, damaged("the record of what checkpoints there are: one may be missing")}
+	}
+	return Skipped{id, damaged("it is named in the head and is not there")}
+}
+
+// reading takes the lock for reading and gives the state to read.
+func (db *DB) reading() (*image, func(), error) {
+	db.mu.RLock()
+	if db.closed || db.im == nil {
+		db.mu.RUnlock()
+		return nil, nil, fmt.Errorf("%s: %w", db.path, ErrClosed)
+	}
+	return db.im, db.mu.RUnlock, nil
+}
+
+// Latest is the newest whole checkpoint: every chunk of it has been read and
+// found as it was written. What is newer, or whatever else could not be read,
+// is in the second result; it is worth telling the user. ErrNotFound when no
+// checkpoint is whole or there is none.
+func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Reverse(ms)
+	s, bad, err := db.firstWhole(ctx, ms)
+	return s, append(skipped, bad...), err
+}
+
+// Best is the whole checkpoint with the best value of the metric that the
+// newest one watches; of equal ones the older. Otherwise it is like Latest.
+func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, bad, err := db.firstWhole(ctx, byRank(ms))
+	return s, append(skipped, bad...), err
+}
+
+// BestOf is the id of the checkpoint with the best value of the metric that
+// the newest watches, of those that List gave; 0 where none has one.
+func BestOf(ms []Manifest) uint64 {
+	if r := byRank(ms); len(r) > 0 {
+		return r[0].ID
+	}
+	return 0
+}
+
+// byRank gives the checkpoints that have a value of the metric the newest
+// watches, best first.
+func byRank(ms []Manifest) []Manifest {
+	if len(ms) == 0 {
+		return nil
+	}
+	by := ms[len(ms)-1].Best
+	var ranked []Manifest
+	for _, m := range ms {
+		if _, ok := m.ranks(by); ok {
+			ranked = append(ranked, m)
+		}
+	}
+	slices.SortStableFunc(ranked, func(a, b Manifest) int {
+		x, _ := a.ranks(by)
+		y, _ := b.ranks(by)
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return ranked
+}
+
+func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipped, error) {
+	var skipped []Skipped
+	for _, m := range ms {
+		s, err := db.Load(m.ID)
+		if err == nil {
+			if err = s.verify(ctx, nil); err == nil {
+				return s, skipped, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, skipped, ctx.Err()
+		}
+		skipped = append(skipped, Skipped{m.ID, err})
+	}
+	if len(ms) == 0 {
+		return nil, skipped, fmt.Errorf("%s: %w: none that fits has been saved", db.path, ErrNotFound)
+	}
+	return nil, skipped, fmt.Errorf("%s: %w: none of %d is whole", db.path, ErrNotFound, len(ms))
+}

@@ -1,0 +1,97 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Salvage copies every whole checkpoint of from, which may be damaged, into a
+// new file at to, under the same ids, and hands report (which may be nil) what
+// it had to leave. What the file's pages do not lead to any more is looked for in
+// all of the file. It returns how many checkpoints it copied. ErrNotFound, and no
+// file, when none is whole; with ErrDamaged, when there may have been one.
+func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, error) {
+	if _, err := os.Lstat(to); err == nil {
+		return 0, fmt.Errorf("salvage into %s: %w: name a file that does not exist", to, fs.ErrExist)
+	}
+	f, err := openLocked(from, OpenOptions{ReadOnly: true})
+	if err != nil {
+		return 0, err
+	}
+	src, err := openDamaged(ctx, from, f)
+	if err != nil {
+		return 0, err
+	}
+	defer src.Close()
+	tmp := fmt.Sprintf("%s.berth-repair-%d", to, os.Getpid())
+	n, err := src.salvage(ctx, tmp, report, func() error { return appear(tmp, to) })
+	if err != nil {
+		return 0, err
+	}
+	return n, osfile.SyncDir(filepath.Dir(to))
+}
+
+// openDamaged is a locked file for reading what is left of it.
+func openDamaged(ctx context.Context, path string, f *os.File) (*DB, error) {
+	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f}
+	err := db.look()
+	if err == nil {
+		err = db.Verify(ctx, 0, nil)
+	}
+	if errors.Is(err, ErrDamaged) {
+		err = db.rescue(ctx, err)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), db.Close())
+	}
+	return db, nil
+}
+
+// rescue looks for what the pages do not lead to, and why.
+func (db *DB) rescue(ctx context.Context, why error) error {
+	if db.im == nil { // not even a first page
+		st, err := db.file.Stat()
+		if err != nil {
+			return err
+		}
+		db.im = &image{r: db.file, size: st.Size(), note: why}
+	}
+	return db.im.rescue(ctx)
+}
+
+// salvage copies what is whole into a new file at tmp, which place then moves,
+// before anybody else gets it. On an error there is none.
+func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), place func() error) (int, error) {
+	err := removeMade(tmp)
+	if err != nil {
+		return 0, err
+	}
+	dst, err := Open(tmp, OpenOptions{})
+	if err != nil {
+		return 0, errors.Join(err, removeMade(tmp))
+	}
+	left := 0
+	n, err := db.copyTo(ctx, dst, func(s Skipped) error {
+		left++
+		if report != nil {
+			report(s)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+	case n > 0:
+		err = place()
+	case left > 0:
+		err = fmt.Errorf("%s: %w: %w: none is whole", db.path, ErrDamaged, ErrNotFound)
+	default:
+		err = fmt.Errorf("%s: %w: it holds none", db.path, ErrNotFound)
+	}
+	return n, errors.Join(err, removeMade(tmp), dst.Close())
+}
