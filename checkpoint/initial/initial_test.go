@@ -56,7 +56,7 @@ func (m marked) Read(name string, _ int64, dst []byte) error {
 // saved is a checkpoint file with one checkpoint of variables.
 func saved(t *testing.T, vars []*graph.Value) (*checkpoint.DB, *checkpoint.Snapshot) {
 	t.Helper()
-	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.Options{})
+	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.OpenOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type told struct {
 // open makes a saver of a run, into a new file.
 func open(t *testing.T, r *smallrun.Run, bound saver.Bound, keep int) (*saver.Saver, *checkpoint.DB, *told) {
 	t.Helper()
-	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.Options{TxBytes: int(bound.TxBytes()), ChunkBytes: bound.ChunkBytes()})
+	db, err := checkpoint.Open(filepath.Join(t.TempDir(), "x.db"), checkpoint.OpenOptions{TxBytes: int(bound.TxBytes()), ChunkBytes: bound.ChunkBytes()})
 	if err != nil {
 		t.Fatal(err)
 	}
