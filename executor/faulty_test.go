@@ -173,8 +173,10 @@ func (s *faultyStream) Launch(x device.Executable, in, out []device.Buffer) (dev
 // broken is a queue whose operations have failed.
 type broken struct{ err error }
 
-func (b broken) Finished(uint64) bool                { return true }
-func (b broken) Err(uint64) error                    { return b.err }
+func (b broken) Finished(uint64) bool { return true }
+
+func (b broken) Err(uint64) error { return b.err }
+
 func (b broken) Await(context.Context, uint64) error { return b.err }
 
 // gate is a queue whose operations end when it is opened.

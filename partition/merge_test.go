@@ -59,23 +59,3 @@ func TestUpdatesFollowTheCheck(t *testing.T) {
 		t.Errorf("updates stand in front of the backward pass %d times", early)
 	}
 }
-
-// TestForward: the plan of the forward phase has nothing else.
-func TestForward(t *testing.T) {
-	for _, microbatches := range []int{1, 3} {
-		p, err := mustPlan(t, tiedNet(microbatches), PlanOptions{Devices: specs(3, 0)}).Forward()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s := range p.Stages {
-			if got := p.segmentsText(s); got != "F" {
-				t.Errorf("stage %d runs %s", s, got)
-			}
-		}
-		for _, v := range p.Graph.Vars {
-			if v.Role != graph.Parameter {
-				t.Errorf("the forward pass has %v", v)
-			}
-		}
-	}
-}

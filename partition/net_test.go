@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"testing"
 
 	"pgregory.net/rapid"
 
@@ -201,5 +202,27 @@ func specs(n int, bytes int64) []device.Spec {
 	for i := range s {
 		s[i] = device.Spec{ID: device.ID(fmt.Sprintf("cpu:%d", i)), Kind: "cpu", MemoryBytes: bytes, FlopsPerSecond: 1e9}
 	}
+	return s
+}
+
+// mustPlan plans a net.
+func mustPlan(t testing.TB, s net, o PlanOptions) *Plan {
+	t.Helper()
+	g, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Microbatches = s.microbatches
+	p, err := New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tiedNet has a skip over a stage, a weight used in two, and clipping.
+func tiedNet(microbatches int) net {
+	s := chain(3, 4, 2, microbatches)
+	s.blocks[2].skip, s.blocks[2].tied, s.clip, s.readLoss = 0, 0, true, true
 	return s
 }

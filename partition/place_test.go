@@ -1,11 +1,8 @@
 package partition
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -78,77 +75,30 @@ func TestNodesWithoutLayers(t *testing.T) {
 	}
 }
 
-func TestAccessors(t *testing.T) {
-	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0)})
-	g := p.Graph
-	for name, want := range map[string]device.Usage{
-		"input": device.Input, "b0.weight": device.Weight, "b0.weight/momentum": device.OptState, "step": device.OptState, "ring": device.OptState,
-		"b0.tanh": device.Activation, "backward/b1.matmul": device.Activation, "sum(loss)": device.Grad, "update/sum_squares": device.Grad,
+// TestPlaces checks the rules of placement on the tied net.
+func TestPlaces(t *testing.T) {
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	for name, want := range map[string]int{
+		"b0.weight": 0, "b0.weight/momentum": 0, "b1.weight": 1, "b1.bias/momentum": 1, "b2.bias": 2, "step": 2, "ring": 2,
 	} {
-		if got := p.Usage(g.Find(name)); got != want {
-			t.Errorf("%s counts as %v, want %v", name, got, want)
+		if got := p.Owner(p.Graph.Find(name)); got != want {
+			t.Errorf("%s lives on stage %d, want %d", name, got, want)
 		}
 	}
-	for _, a := range g.Assigns {
-		if p.Identity(a.New) != a.Var {
-			t.Errorf("%v is held by %v", a.New, p.Identity(a.New))
+	for _, n := range p.Graph.Nodes {
+		got := p.place.node[n.ID]
+		switch n.Op.Kind() {
+		case "clip_factor", "learning_rate", "mse", "ring_write", "increment":
+			if got != 2 {
+				t.Errorf("%v is on stage %d, want 2", n, got)
+			}
+		case "sum_squares": // where the gradient is: one number crosses, not a tensor
+			if want := p.place.node[p.idx.readers[n.In[0]][0].ID]; got != want {
+				t.Errorf("%v is on stage %d, its gradient is used on %d", n, got, want)
+			}
 		}
-	}
-	if v := g.Find("b0.tanh"); p.Identity(v) != v {
-		t.Error("an activation is held by another value")
-	}
-	if s := p.Segment(1, graph.Backward); s == nil || s.Name != "s1.B" {
-		t.Errorf("segment %v", s)
-	}
-	for _, u := range p.Updates() {
-		if u.Phase != graph.Update {
-			t.Errorf("%s is among the updates", u.Name)
+		if n.Phase == graph.Backward && n.Of != nil && got != p.place.node[n.Of.ID] {
+			t.Errorf("%v is on stage %d, the node it differentiates on %d", n, got, p.place.node[n.Of.ID])
 		}
-	}
-}
-
-// TestForwardOnly plans a graph without backward pass or update.
-func TestForwardOnly(t *testing.T) {
-	b := graph.NewBuilder("predict", 1)
-	x := b.Input("x", shape.F32(2))
-	for _, name := range []string{"a", "b"} {
-		x = in(b, name, func() *graph.Value { return ops.Tanh(b, x) })
-	}
-	b.Output("y", x)
-	g, err := b.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.Segments) != 2 || p.Segment(0, graph.Backward) != nil || len(p.Updates()) != 0 {
-		t.Error(p.Dump())
-	}
-	if u := p.Segments[1].Unread; len(u) != 1 || u[0].Name != "y" {
-		t.Errorf("unread %v", u)
-	}
-}
-
-func TestNoBlocks(t *testing.T) {
-	b := graph.NewBuilder("bare", 1)
-	b.Output("y", ops.Tanh(b, b.Input("x", shape.F32(2))))
-	g, err := b.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := New(g, PlanOptions{Devices: specs(3, 0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.Stages) != 1 || len(p.Segments) != 1 || !strings.Contains(p.Table(), "no layers to cut at") {
-		t.Error(p.Table())
-	}
-	if _, err := New(g, PlanOptions{Devices: specs(1, 0), Stages: [][]string{{"head"}}}); !errors.Is(err, ErrStages) {
-		t.Error(err)
-	}
-	if _, err := New(g, PlanOptions{Devices: specs(1, 1)}); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "has no layers") {
-		t.Error(err)
 	}
 }

@@ -379,3 +379,22 @@ func short(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// step queues a step without waiting for it.
+func step(t *testing.T, r *rig, p *executor.Program, number, samples int) {
+	t.Helper()
+	b, err := r.feed(number, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Step(short(t), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// faultJob has few operations of every kind.
+func faultJob() job {
+	j := mlpJob(3)
+	j.last = 4
+	return j
+}

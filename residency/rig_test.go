@@ -47,13 +47,17 @@ func newFake(i int) *fakeDev {
 }
 
 func (d *fakeDev) ID() device.ID { return device.ID(d.id) }
+
 func (d *fakeDev) Spec() device.Spec {
 	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, MemoryBytes: d.capacity}
 }
+
 func (d *fakeDev) Supports(*graph.Node) error { return nil }
+
 func (d *fakeDev) Compile(*graph.Graph, device.CompileOptions) (device.Executable, error) {
 	return nil, device.ErrUnsupported
 }
+
 func (d *fakeDev) Stats() device.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,10 +158,14 @@ type fakeBuf struct {
 	deleted bool
 }
 
-func (b *fakeBuf) Device() device.ID   { return b.d.ID() }
-func (b *fakeBuf) Meta() shape.Meta    { return b.meta }
+func (b *fakeBuf) Device() device.ID { return b.d.ID() }
+
+func (b *fakeBuf) Meta() shape.Meta { return b.meta }
+
 func (b *fakeBuf) Usage() device.Usage { return b.usage }
+
 func (b *fakeBuf) Ready() device.Event { return device.Event{} } // residency keeps its own
+
 func (b *fakeBuf) poison() {
 	for i := range b.data {
 		b.data[i] = 0xDD
@@ -204,6 +212,7 @@ type fakeHost struct {
 }
 
 func (h *fakeHost) Bytes() []byte { return h.data }
+
 func (h *fakeHost) Free() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,8 +233,10 @@ func (h *fakeHost) Free() error {
 type fakeExe struct{ f func(in, out [][]byte) error }
 
 func (x *fakeExe) Memory() device.Memory { return device.Memory{} }
-func (x *fakeExe) Signature() string     { return "" }
-func (x *fakeExe) Graph() *graph.Graph   { return nil }
+
+func (x *fakeExe) Signature() string { return "" }
+
+func (x *fakeExe) Graph() *graph.Graph { return nil }
 
 type fakeOp struct {
 	name     string
@@ -409,7 +420,8 @@ func (s *fakeStream) Record() device.Event {
 }
 
 func (s *fakeStream) WaitFor(e device.Event) error { return s.put(fakeOp{name: "wait", event: e}) }
-func (s *fakeStream) Busy() int64                  { return 0 }
+
+func (s *fakeStream) Busy() int64 { return 0 }
 
 func (s *fakeStream) Close() error {
 	s.mu.Lock()
@@ -594,3 +606,11 @@ func (r *rig) kinds() string {
 	r.rows = nil
 	return strings.TrimSuffix(b.String(), "; ")
 }
+
+func short(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func noPeers(_ int, d *fakeDev) { d.peers = false }

@@ -286,3 +286,27 @@ func differ(want, got state) string {
 	}
 	return ""
 }
+
+// runMixed runs a step of three microbatches, the last by q's segments.
+func runMixed(p, q *Plan) (state, error) {
+	vars, in := start(p.Graph, 3, 5)
+	_, last := start(q.Graph, 3, 6)
+	in[2] = last[2]
+	k := newMachine(p, vars, in)
+	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
+		for m := range 3 {
+			plan := p
+			if m == 2 {
+				plan = q
+			}
+			for i := range plan.Segments {
+				if s := &plan.Segments[i]; s.Phase == phase {
+					if err := k.run(s, m); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+	}
+	return k.runPlan(0) // the updates
+}

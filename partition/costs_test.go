@@ -1,0 +1,29 @@
+package partition
+
+import (
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// TestActivationsFollowInFlight checks that held activations, and only those,
+// are counted per microbatch in flight.
+func TestActivationsFollowInFlight(t *testing.T) {
+	memory := func(flight int) [device.NumUsages]int64 {
+		return mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0), InFlight: func(int, int) int { return flight }}).Stages[0].Memory
+	}
+	one, two, three := memory(1), memory(2), memory(3)
+	for u := range one {
+		d := two[u] - one[u]
+		if three[u]-two[u] != d || (d > 0) != (device.Usage(u) == device.Activation) {
+			t.Errorf("%v: %d, %d, %d", device.Usage(u), one[u], two[u], three[u])
+		}
+	}
+	// Stage 0 holds what tanh gave, [4,8] of four bytes, and nothing else.
+	if d := two[device.Activation] - one[device.Activation]; d != 4*8*4 {
+		t.Errorf("a microbatch in flight holds %d bytes", d)
+	}
+	if w := one[device.Weight]; w != (64+8)*4 {
+		t.Errorf("weights take %d bytes", w)
+	}
+}

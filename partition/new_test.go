@@ -1,0 +1,236 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// TestForward: the plan of the forward phase has nothing else.
+func TestForward(t *testing.T) {
+	for _, microbatches := range []int{1, 3} {
+		p, err := mustPlan(t, tiedNet(microbatches), PlanOptions{Devices: specs(3, 0)}).Forward()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s := range p.Stages {
+			if got := p.segmentsText(s); got != "F" {
+				t.Errorf("stage %d runs %s", s, got)
+			}
+		}
+		for _, v := range p.Graph.Vars {
+			if v.Role != graph.Parameter {
+				t.Errorf("the forward pass has %v", v)
+			}
+		}
+	}
+}
+
+// TestForwardOnly plans a graph without backward pass or update.
+func TestForwardOnly(t *testing.T) {
+	b := graph.NewBuilder("predict", 1)
+	x := b.Input("x", shape.F32(2))
+	for _, name := range []string{"a", "b"} {
+		x = in(b, name, func() *graph.Value { return ops.Tanh(b, x) })
+	}
+	b.Output("y", x)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Segments) != 2 || p.Segment(0, graph.Backward) != nil || len(p.Updates()) != 0 {
+		t.Error(p.Dump())
+	}
+	if u := p.Segments[1].Unread; len(u) != 1 || u[0].Name != "y" {
+		t.Errorf("unread %v", u)
+	}
+}
+
+func TestRebindRefusesAnotherGraph(t *testing.T) {
+	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
+	for _, s := range []net{chain(3, 4, 2, 2), chain(2, 4, 2, 1)} {
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Rebind(g); !errors.Is(err, ErrGraph) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestSmallLastMicrobatch runs a step of which the last microbatch is smaller,
+// cut in three and whole.
+func TestSmallLastMicrobatch(t *testing.T) {
+	s := tiedNet(3)
+	small := s
+	small.batch = 1
+	h, err := small.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results []state
+	for n := 1; n <= 3; n++ {
+		p := mustPlan(t, s, PlanOptions{Devices: specs(n, 0)})
+		q, err := p.Rebind(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := runMixed(p, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, after)
+	}
+	for _, r := range results[1:] {
+		if d := differ(results[0], r); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// TestAnyPartitionIsTheWholeGraph trains three steps whole and cut.
+func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(g, drawOptions(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, p)
+		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
+		got := want
+		for range 3 {
+			if want, err = runWhole(g, want, in); err != nil {
+				t.Fatal(err)
+			}
+			k := newMachine(p, got, in)
+			if got, err = k.runPlan(s.microbatches); err != nil {
+				t.Fatalf("%v\n%s", err, p.Dump())
+			}
+			if d := differ(want, got); d != "" {
+				t.Fatalf("%s\n%s", d, p.Dump())
+			}
+			if left := k.left(); len(left) > 0 {
+				t.Fatalf("never freed: %v\n%s", left, p.Dump())
+			}
+		}
+	})
+}
+
+// TestSamePlanTwice builds everything twice.
+func TestSamePlanTwice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		o := drawOptions(t, s)
+		var text [2]string
+		for i := range text {
+			g, err := s.build()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := New(g, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text[i] = p.Dump() + p.DOT()
+		}
+		if text[0] != text[1] {
+			t.Fatalf("two plans of one graph:\n%s\n%s", text[0], text[1])
+		}
+	})
+}
+
+// TestRebind runs a step whose last microbatch is smaller: every segment of
+// the other graph must fit between those of the first.
+func TestRebind(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		small := s
+		small.batch = 1
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := small.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(g, drawOptions(t, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := p.Rebind(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, q)
+		if len(p.Segments) != len(q.Segments) {
+			t.Fatalf("%d segments became %d", len(p.Segments), len(q.Segments))
+		}
+		for i := range p.Segments {
+			a, b := &p.Segments[i], &q.Segments[i]
+			if a.Name != b.Name || !slices.Equal(slotNames(a.Later), slotNames(b.Later)) || !slices.Equal(slotNames(a.First), slotNames(b.First)) {
+				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.Dump(), q.Dump())
+			}
+		}
+	})
+}
+
+// TestModels cuts a small GPT with a tied head, and a convolutional net, in
+// every number of stages: the step must be that of the whole graph.
+func TestModels(t *testing.T) {
+	gpt := models.Spec{
+		Input: shape.I32(4), Target: shape.I32(4), Loss: "cross_entropy", Seed: 3,
+		Layers: models.GPT(models.GPTOptions{Vocab: 7, Context: 4, Layers: 2, Heads: 2, Width: 8, Dropout: 0.1}, graph.Pos{}),
+	}
+	cnn := models.Spec{
+		Input: shape.F32(1, 6, 6), Target: shape.I32(), Loss: "cross_entropy", Seed: 3,
+		Layers: append([]models.Layer{{Type: "batchnorm", Name: "norm", Momentum: 0.1, Eps: 1e-5}}, models.CNN([]int{3}, 3, []int{5}, "relu", 7, graph.Pos{})...),
+	}
+	o := optim.Spec{Name: "adamw", Beta1: 0.9, Beta2: 0.99, Eps: 1e-8, WeightDecay: 0.1, ClipNorm: 1, Schedule: ops.LearningRate{Schedule: "constant", Base: 0.01}}
+	for name, spec := range map[string]models.Spec{"gpt": gpt, "cnn": cnn} {
+		g, err := models.Train(spec, o, models.Size{Microbatch: 2, Microbatches: 3, Batch: 6, Ring: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vars, in := start(g, 3, 11)
+		want, err := runWhole(g, vars, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 12 {
+			n, again := 1+i/3, []Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}[i%3]
+			t.Run(fmt.Sprintf("%s/%d/%s", name, n, again), func(t *testing.T) {
+				p, err := New(g, PlanOptions{Devices: specs(n, 0), Microbatches: 3, Recompute: again})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := newMachine(p, vars, in).runPlan(3)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, p.Dump())
+				}
+				if d := differ(want, got); d != "" {
+					t.Error(d)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package partition
+
+import (
+	"fmt"
+	"testing"
+)
+
+func TestOneStageHasNoTransfers(t *testing.T) {
+	p := mustPlan(t, tiedNet(3), PlanOptions{Devices: specs(1, 0)})
+	if len(p.Transfers) != 0 || len(p.Segments) != 3 || p.Stages[0].BytesIn != 0 {
+		t.Errorf("transfers %v, %d segments", p.Transfers, len(p.Segments))
+	}
+}
+
+// TestTransfers checks the rates, and that the totals of the stages agree with
+// the list.
+func TestTransfers(t *testing.T) {
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	rates := map[string]Rate{}
+	var in, out, listed int64
+	for _, tr := range p.Transfers {
+		rates[fmt.Sprintf("%s %d-%d", tr.Value.Name, tr.From, tr.To)] = tr.Rate
+		if tr.Local != (tr.From < 2 && tr.To < 2) {
+			t.Errorf("%v is local: %v", tr, tr.Local)
+		}
+		if tr.Rate == PerMicrobatch {
+			listed += tr.Bytes
+		}
+	}
+	for _, s := range p.Stages {
+		in, out = in+s.BytesIn, out+s.BytesOut
+	}
+	if in != listed || out != listed || listed == 0 {
+		t.Errorf("in %d, out %d, listed %d", in, out, listed)
+	}
+	if r, ok := rates["b0.weight 0-2"]; !ok || r != PerStep {
+		t.Errorf("the tied weight moves once per %v (%v): %v", r, ok, rates)
+	}
+	s := tiedNet(2)
+	s.blocks[0].frozen = true
+	p = mustPlan(t, s, PlanOptions{Devices: specs(3, 0), Stages: [][]string{{"b0"}, {"b1"}, {"b2"}}})
+	for _, tr := range p.Transfers {
+		if tr.Value.Name == "b0.weight" && tr.Rate != PerRun {
+			t.Errorf("the frozen weight moves once per %v", tr.Rate)
+		}
+	}
+}

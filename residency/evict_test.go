@@ -1,0 +1,145 @@
+package residency
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// TestEviction compares what is given up for a fourth tensor when three fit.
+func TestEviction(t *testing.T) {
+	cases := []struct {
+		name string
+		do   func(r *rig, ts []*Tensor)
+		want string // evicted
+	}{
+		{"least recently used", func(r *rig, ts []*Tensor) {
+			for _, i := range []int{1, 0, 2} {
+				r.mustRead(ts[i], 0, 'a')
+			}
+		}, "drop t1 fake:0>"},
+		{"clean before dirty", func(r *rig, ts []*Tensor) {
+			r.write(ts[0], 0, 'a')
+			r.mustRead(ts[1], 0, 'a')
+			r.mustRead(ts[2], 0, 'a')
+		}, "drop t1 fake:0>"},
+		{"dirty ones spill", func(r *rig, ts []*Tensor) {
+			for _, i := range []int{2, 0, 1} {
+				r.write(ts[i], 0, 'a')
+			}
+		}, "spill t2 fake:0>host; drop t2 fake:0>"},
+		{"dirty ones with a clean host copy do not", func(r *rig, ts []*Tensor) {
+			for _, i := range []int{2, 0, 1} {
+				r.write(ts[i], 0, 'a')
+			}
+			if err := r.m.PullBack(context.Background(), Epoch, ts[0]); err != nil {
+				r.Fatal(err)
+			}
+		}, "drop t0 fake:0>"},
+		{"dirty ones with a peer do not", func(r *rig, ts []*Tensor) {
+			for _, i := range []int{2, 0, 1} {
+				r.write(ts[i], 0, 'a')
+			}
+			r.mustRead(ts[1], 1, 'a')
+		}, "drop t1 fake:0>"},
+		{"furthest next use", func(r *rig, ts []*Tensor) {
+			r.m.SetUses([]Use{{ts[0], 0}, {ts[1], 0}, {ts[2], 0}, {ts[3], 0}, {ts[0], 0}, {ts[2], 0}, {ts[1], 0}})
+			for i := range 3 {
+				r.mustRead(ts[i], 0, 'a')
+			}
+		}, "drop t1 fake:0>"},
+		{"the order repeats", func(r *rig, ts []*Tensor) {
+			r.m.SetUses([]Use{{ts[0], 0}, {ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			for i := range 3 {
+				r.mustRead(ts[i], 0, 'a')
+			}
+		}, "drop t2 fake:0>"},
+		{"never used again goes first", func(r *rig, ts []*Tensor) {
+			r.m.SetUses([]Use{{ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			for i := range 3 {
+				r.mustRead(ts[i], 0, 'a')
+			}
+		}, "drop t0 fake:0>"},
+		{"a forgotten order is least recently used", func(r *rig, ts []*Tensor) {
+			r.m.SetUses([]Use{{ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			r.m.SetUses(nil)
+			for _, i := range []int{1, 0, 2} {
+				r.mustRead(ts[i], 0, 'a')
+			}
+		}, "drop t1 fake:0>"},
+	}
+	limits := []struct {
+		name   string
+		o      ManagerOptions
+		change func(int, *fakeDev)
+	}{
+		{"budget", ManagerOptions{Budgets: []int64{24}}, func(int, *fakeDev) {}},
+		{"device", ManagerOptions{}, func(i int, d *fakeDev) { d.capacity = 24 }},
+	}
+	for _, limit := range limits {
+		for _, c := range cases {
+			t.Run(limit.name+"/"+c.name, func(t *testing.T) {
+				r := newRig(t, 2, limit.o, limit.change)
+				var ts []*Tensor
+				for i := range 4 {
+					x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
+					r.fill(x, 'a')
+					ts = append(ts, x)
+				}
+				c.do(r, ts)
+				r.kinds()
+				r.mustRead(ts[3], 0, 'a')
+				if got, want := r.kinds(), c.want+"; copy-in t3 host>fake:0"; got != want {
+					t.Errorf("moved %q, want %q", got, want)
+				}
+				for _, x := range ts {
+					r.mustRead(x, 0, 'a')
+				}
+				if peak := r.devs[0].Stats().Peak; peak > 24 {
+					t.Errorf("peak is %d of 24", peak)
+				}
+				conserved(t, r)
+			})
+		}
+	}
+}
+
+func TestDevicePolicy(t *testing.T) {
+	d := newFake(0)
+	r := &rig{T: t, devs: []*fakeDev{d}}
+	m, err := New([]device.Device{choosy{d}}, ManagerOptions{Budgets: []int64{32}, OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.m = m
+	s, err := d.NewStream("compute")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.compute = append(r.compute, s)
+	defer r.close()
+	for i, n := range []int{8, 16, 4, 8} {
+		x := r.declare(fmt.Sprint("t", i), n, device.Weight)
+		r.fill(x, 'a')
+		r.mustRead(x, 0, 'a')
+	}
+	if got := r.kinds(); !strings.HasSuffix(got, "drop t1 fake:0>; copy-in t3 host>fake:0") {
+		t.Errorf("moved %q: the biggest, t1, was to go", got)
+	}
+}
+
+// choosy is a device with its own eviction policy: the biggest.
+type choosy struct{ *fakeDev }
+
+func (c choosy) Victim(cs []Candidate) int {
+	best := 0
+	for i := range cs {
+		if cs[i].Bytes > cs[best].Bytes {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,155 @@
+package residency
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+func TestStore(t *testing.T) {
+	r := newRig(t, 2, ManagerOptions{Budgets: []int64{16}, StagingBytes: 8})
+	s := &shelf{reads: map[string]int{}}
+	var ts []*Tensor
+	for _, n := range []string{"a", "b", "c"} {
+		x := r.declare(n, 8, device.Weight)
+		if err := r.m.FromStore(x, s, n); err != nil {
+			t.Fatal(err)
+		}
+		ts = append(ts, x)
+	}
+	nop := func([][]byte) error { return nil }
+	if err := r.task(0, nop, Need{ts[0], 0, Read}, Need{ts[1], 0, Read}); err != nil {
+		t.Fatal(err)
+	}
+	r.mustRead(ts[2], 0, 'c')
+	r.mustRead(ts[2], 1, 'c')
+	r.mustRead(ts[0], 0, 'a')
+	want := "stream-in a store>fake:0; stream-in b store>fake:0; drop a fake:0>; stream-in c store>fake:0; " +
+		"peer c fake:0>fake:1; drop b fake:0>; stream-in a store>fake:0"
+	if got := r.kinds(); got != want {
+		t.Errorf("moved %q, want %q", got, want)
+	}
+	if got := ts[0].Location(); got != "store, clean on fake:0" {
+		t.Errorf("a is at %s", got)
+	}
+	if d, err := r.m.EnsureHost(short(t), Fetch, ts[1]); err != nil || d.Data().([]uint8)[0] != 'b' {
+		t.Errorf("pulled from the store: %v, %v", d, err)
+	}
+	r.write(ts[1], 0, 'z')
+	r.mustRead(ts[1], 0, 'z')
+	s.err = errors.New("disk on fire")
+	if err := r.m.Drop(ts[0]); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.m.FromStore(ts[0], s, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.read(ts[0], 0, 'a'); !errors.Is(err, s.err) || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("failing store: %v", err)
+	}
+	s.err = nil
+	r.mustRead(ts[0], 0, 'a')
+	conserved(t, r)
+}
+
+// TestStagingBound: no more is read from a store than may be on its way.
+func TestStagingBound(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{StagingBytes: 12})
+	s := &shelf{reads: map[string]int{}}
+	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
+	for _, x := range []*Tensor{a, b} {
+		if err := r.m.FromStore(x, s, x.Name()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	free := r.devs[0].stream("copy-in").hold()
+	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	needs := []Need{{a, 0, Read}, {b, 0, Read}}
+	if err := r.m.Acquire(soon, r.compute[0], needs, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error is %v", err)
+	}
+	if s.reads["a"] != 1 || s.reads["b"] != 0 || hosts(r.devs[0]) != 1 {
+		t.Errorf("reads are %v, host buffers %d", s.reads, hosts(r.devs[0]))
+	}
+	free()
+	r.mustRead(b, 0, 'b')
+	r.mustRead(a, 0, 'a')
+	if s.reads["a"] != 1 {
+		t.Errorf("a was read %d times", s.reads["a"])
+	}
+}
+
+// TestSequence reads a store that cannot go back.
+func TestSequence(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{})
+	s := &tape{names: []string{"a", "x", "b", "c"}, sizes: []int64{8, 8, 8, 9}}
+	ts := map[string]*Tensor{}
+	for _, n := range []string{"a", "b", "c", "d"} {
+		ts[n] = r.declare(n, 8, device.Weight)
+		if err := r.m.FromSequence(ts[n], s, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.mustRead(ts["b"], 0, 'b')
+	r.mustRead(ts["a"], 0, 'a')
+	if got := s.read.String(); got != "ab" {
+		t.Errorf("read %q, want a kept on the way to b, x passed over", got)
+	}
+	if err := r.read(ts["c"], 0, 'c'); !errors.Is(err, ErrMismatch) {
+		t.Errorf("wrong size: %v", err)
+	}
+	if err := r.read(ts["d"], 0, 'd'); !errors.Is(err, ErrUndefined) || !strings.Contains(err.Error(), `"d"`) {
+		t.Errorf("not on the tape: %v", err)
+	}
+	want := "stream-in b store>fake:0; stream-in a store>fake:0"
+	if got := r.kinds(); !strings.HasPrefix(got, want) {
+		t.Errorf("moved %q, want %q", got, want)
+	}
+	if c := r.m.Ledger().Total(CopyIn); c.Count != 0 {
+		t.Errorf("%v counted as copy-in", c)
+	}
+}
+
+// shelf is a Store of patterns; it counts its reads.
+type shelf struct {
+	reads map[string]int
+	err   error
+}
+
+func (s *shelf) Read(name string, dst []byte) error {
+	s.reads[name]++
+	if s.err != nil {
+		return s.err
+	}
+	copy(dst, pattern(int64(len(dst)), name[0]))
+	return nil
+}
+
+// tape is a Sequence of patterns, one tensor a name.
+type tape struct {
+	names []string
+	sizes []int64
+	at    int
+	read  bytes.Buffer
+}
+
+func (s *tape) Next() (string, int64, error) {
+	if s.at == len(s.names) {
+		return "", 0, io.EOF
+	}
+	s.at++
+	return s.names[s.at-1], s.sizes[s.at-1], nil
+}
+
+func (s *tape) Read(dst []byte) error {
+	s.read.WriteString(s.names[s.at-1])
+	copy(dst, pattern(int64(len(dst)), s.names[s.at-1][0]))
+	return nil
+}

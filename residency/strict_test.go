@@ -1,0 +1,86 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+func TestSeal(t *testing.T) {
+	r := newRig(t, 2, ManagerOptions{Strict: true, Budgets: []int64{40}}, func(i int, d *fakeDev) {
+		if i == 1 {
+			d.peers = false
+		}
+	})
+	w, v, x := r.declare("w", 16, device.Weight), r.declare("v", 8, device.Weight), r.declare("x", 16, device.Input)
+	r.fill(w, 'w')
+	r.fill(v, 'v')
+	r.write(w, 0, 'w')
+	r.m.Seal()
+	refused := func(err error, parts ...string) {
+		t.Helper()
+		if !errors.Is(err, ErrNotResident) {
+			t.Fatalf("error is %v", err)
+		}
+		for _, p := range parts {
+			if !strings.Contains(err.Error(), p) {
+				t.Errorf("%q does not say %q", err, p)
+			}
+		}
+	}
+	if err := r.m.Feed(x, r.hostBuffer(16, 'x')); err != nil {
+		t.Fatal(err)
+	}
+	r.mustRead(x, 0, 'x')
+	refused(r.read(v, 0, 'v'), "copy-in", "v u8[8]", "read")
+	refused(r.read(w, 1, 'w'), "transit", "w")
+	refused(r.m.PullBack(short(t), Checkpoint, w), "checkpoint", "w")
+	big := r.declare("big", 24, device.Activation)
+	refused(r.task(0, func([][]byte) error { return nil }, Need{big, 0, Write}, Need{x, 0, Read}), "spill", "w", "over budget")
+	r.m.Unseal(Checkpoint)
+	if err := r.m.PullBack(short(t), Checkpoint, w); err != nil {
+		t.Fatal(err)
+	}
+	r.write(w, 0, 'v')
+	refused(r.m.PullBack(short(t), Log, w), "log", "w")
+}
+
+// TestSealCollects: what was allowed is told.
+func TestSealCollects(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{Strict: true})
+	w, x := r.declare("w", 16, device.Weight), r.declare("x", 8, device.Input)
+	r.write(w, 0, 'w')
+	r.m.Seal()
+	for range 2 {
+		if err := r.m.Feed(x, r.hostBuffer(8, 'x')); err != nil {
+			t.Fatal(err)
+		}
+		r.mustRead(x, 0, 'x')
+	}
+	r.m.Unseal(Log)
+	if err := r.m.PullBack(short(t), Log, w); err != nil {
+		t.Fatal(err)
+	}
+	r.m.Seal()
+	r.write(w, 0, 'v')
+	if err := r.m.PullBack(short(t), Log, w); !errors.Is(err, ErrNotResident) {
+		t.Errorf("after the next seal: %v", err)
+	}
+	r.m.Unseal()
+	if err := r.m.PullBack(short(t), Debug, w); err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(r.m.Allowed())
+	want := "[copy-in of input: 2 transfers, 16 bytes, first x pull-back (log) of weight: 1 transfers, 16 bytes, first w]"
+	if got != want {
+		t.Errorf("allowed %s, want %s", got, want)
+	}
+	loose := newRig(t, 1, ManagerOptions{})
+	v := loose.declare("v", 8, device.Weight)
+	loose.fill(v, 'v')
+	loose.m.Seal()
+	loose.mustRead(v, 0, 'v')
+}
