@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/internal/edit"
 )
 
 // didYouMean gives `; did you mean "x"?` for the nearest of the candidates, or
@@ -78,39 +80,14 @@ func nearestWithin(edits int, word string, candidates []string) string {
 	}
 	best, least := "", edits+1
 	for _, c := range candidates {
-		if d := distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(c) {
+		if d := edit.Distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(c) {
 			best, least = c, d
 		}
 	}
 	return best
 }
 
-// distance counts the insertions, deletions, substitutions and swaps of
-// neighbours that turn a into b.
-func distance(a, b string) int {
-	// Rows i-2, i-1 and i of the table of distances between a[:i] and b[:j].
-	before, prev, cur := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			substitution := 1
-			if a[i-1] == b[j-1] {
-				substitution = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+substitution)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], before[j-2]+1)
-			}
-		}
-		before, prev, cur = prev, cur, before
-	}
-	return prev[len(b)]
-}
-
-// most is how many words a message lists.
+// most is the number of words that a message lists.
 const most = 16
 
 // list writes words with commas, the first few of many.
@@ -129,7 +106,7 @@ func listNear(word string, words []string) string {
 	}
 	far := map[string]float64{} // the share of letters that differ
 	for _, w := range words {
-		far[w] = float64(distance(word, strings.ToLower(w))) / float64(max(len(word), len(w)))
+		far[w] = float64(edit.Distance(word, strings.ToLower(w))) / float64(max(len(word), len(w)))
 	}
 	sorted := slices.Clone(words)
 	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(far[a], far[b]) })

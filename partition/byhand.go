@@ -4,8 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/internal/edit"
 )
 
+// cutByHand is the cut that PlanOptions.Stages lists. Every block must be in
+// exactly one stage.
 func cutByHand(blocks []string, o PlanOptions) (cut, error) {
 	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: dealDevices(len(o.Stages), len(o.Devices))}
 	for i := range c.stageOf {
@@ -46,11 +50,11 @@ func missingBlocks(c cut) error {
 	return nil
 }
 
-// nearest suggests the name with the fewest edits, "" if none is near.
+// nearest suggests the name with the smallest distance, "" if none is near.
 func nearest(name string, names []string) string {
 	best, at := "", len(name)/2+2
 	for _, n := range names {
-		if d := edits(name, n); d < at {
+		if d := edit.Distance(name, n); d < at {
 			best, at = n, d
 		}
 	}
@@ -58,24 +62,4 @@ func nearest(name string, names []string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (nearest: %q)", best)
-}
-
-// edits is the Levenshtein distance.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
