@@ -56,7 +56,7 @@ func Run(ctx context.Context, w Workload, o RunOptions) (Result, error) {
 
 // train measures all of the result but the peak.
 func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error) {
-	debug.FreeOSMemory() // what an earlier workload left
+	debug.FreeOSMemory() // of an earlier workload
 	resetPeakResident()
 	s, err := open(ctx, w, o)
 	if err != nil {

@@ -33,7 +33,7 @@ func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {
 	return devs, err
 }
 
-// specs lists what the devices say of themselves.
+// specs lists the devices' descriptions.
 func specs(devs []device.Device) []device.Spec {
 	out := make([]device.Spec, len(devs))
 	for i, d := range devs {

@@ -17,7 +17,7 @@ const (
 	warmShare = 0.2
 )
 
-// measurement is what measure found out about the steps.
+// measurement is the result of measure.
 type measurement struct {
 	times         []time.Duration // of the steps, at least one, shortest first
 	allocsPerStep float64

@@ -18,8 +18,8 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-// productTimes collects how long each run of a matrix product took, with what
-// is fused to it, by shape.
+// productTimes collects the time of each run of a matrix product, with the ops
+// fused to it, by shape.
 type productTimes struct {
 	mu     sync.Mutex
 	shapes map[string]*productTime
@@ -49,7 +49,7 @@ func (p *productTimes) add(w *device.Work, took time.Duration) {
 	s.took = append(s.took, took)
 }
 
-// mark is what a transposed operand is marked with.
+// mark is the mark of a transposed operand.
 func mark(transposed bool) string {
 	if transposed {
 		return "ᵀ"

@@ -78,8 +78,9 @@ func (c *cutter) fuse() (some bool) {
 }
 
 // pair merges groups that go over the same rows, such as a loss and its gradient,
-// so that a row is read from memory once. A node may take from another only what
-// is there row by row, and so not a first output, which is a sum over all rows.
+// so that a row is read from memory once. A node may take from another only
+// outputs made row by row, and so not a first output, which is a sum over all
+// rows.
 func (c *cutter) pair() {
 	open := map[*graph.Value]*group{}
 	for _, it := range c.items {

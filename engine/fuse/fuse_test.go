@@ -20,7 +20,7 @@ func TestEveryOpHasARule(t *testing.T) {
 	}
 }
 
-// build makes a graph whose outputs are what f returns.
+// build makes a graph. Its outputs are the values that f returns.
 func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 	t.Helper()
 	b := graph.NewBuilder("test", 1)
@@ -34,8 +34,8 @@ func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 	return g
 }
 
-// text is a cluster per line: its name, what it reads, writes and keeps inside,
-// and what may be computed in place.
+// text is a cluster per line: its name, the values that it reads, writes and keeps
+// inside, and those that may be computed in place.
 func text(c *fuse.Cuts) string {
 	names := func(vs []*graph.Value) string {
 		var s []string
@@ -200,8 +200,8 @@ func drawGraph(t *rapid.T) *graph.Graph {
 	return g
 }
 
-// TestClustersCanRun checks random graphs: every node is in one cluster, what a
-// cluster reads is there, and what is read later or asked for is written.
+// TestClustersCanRun checks random graphs: every node is in one cluster, the values
+// that a cluster reads are there, and values that are read later are written.
 func TestClustersCanRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t)
@@ -243,13 +243,13 @@ func TestClustersCanRun(t *testing.T) {
 	})
 }
 
-// reads is what node i of a cluster reads.
+// reads are the values that node i of a cluster reads.
 func reads(c *fuse.Cluster, i int) []*graph.Value {
 	switch {
 	case c.Reads != nil:
 		return c.Reads[i]
 	case fuse.IsView(c.Nodes[i]):
-		return nil // perhaps of what stays inside another cluster
+		return nil // its value may live inside another cluster
 	}
 	return c.Nodes[i].In
 }
@@ -275,8 +275,8 @@ func TestRecomputedStaysApart(t *testing.T) {
 	}
 }
 
-// A node that may end the step is not in the way of what writes in donated
-// memory, but before it.
+// A node that may end the step does not keep nodes apart that write in donated
+// memory; it runs before them.
 func TestDonatedMemoryWaitsForChecks(t *testing.T) {
 	m := shape.F32(4)
 	g := build(t, func(b *graph.Builder) []*graph.Value {

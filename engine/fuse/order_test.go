@@ -49,7 +49,7 @@ func TestWorkGrowsWithDepth(t *testing.T) {
 	looks := func(layers int) (looks, kernels int) {
 		g, alias := deep(t, layers)
 		cuts := Cut(g, alias)
-		cuts.Edges() // what was refused is looked at again
+		cuts.Edges() // looks at refused edges once more
 		return cuts.cutter.looks, cuts.Kernels()
 	}
 	once, kernels := looks(100)
@@ -163,8 +163,8 @@ func checkRanks(t *testing.T, c *cutter) {
 	}
 }
 
-// What runs after itself, because donated memory is read too late, is fused as
-// by a plain search: whoever donated it is told later.
+// Nodes that would run after themselves, because donated memory is read too late,
+// are fused as by a plain search. Planning reports the donation later.
 func TestRanksOfCycles(t *testing.T) {
 	b := graph.NewBuilder("cycle", 1)
 	w := b.Input("w", shape.F32(4))

@@ -199,7 +199,7 @@ func (b *Builder) shapeError(op Op, err error) error {
 // ruleError is an ErrShape that reads as the rule words it.
 type ruleError struct{ error }
 
-// Unwrap makes it ErrShape as well as what it wraps.
+// Unwrap gives both of its causes: ErrShape and the error that it wraps.
 func (e ruleError) Unwrap() []error { return []error{ErrShape, e.error} }
 
 // broken stands in for the outputs of a node that could not be appended. No op has

@@ -238,7 +238,7 @@ func TestGradientsOfAnIntermediateValueAreAdded(t *testing.T) {
 	}
 }
 
-// The gradient of what needs none is not even built.
+// A value that needs no gradient has none built.
 func TestGradientsFlowOnlyToWhatIsAskedFor(t *testing.T) {
 	b := graph.NewBuilder("net", 1)
 	x, w := b.Input("x", shape.F32(2)), b.Var("w", shape.F32(2), graph.Parameter, graph.Init{})

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// probe is a graph whose loss is a weighted sum of an op's first output, and
-// what to feed it.
+// probe is a graph whose loss is a weighted sum of an op's first output, with its
+// inputs.
 type probe struct {
 	g     *graph.Graph
 	in    []*graph.Value

@@ -46,8 +46,8 @@ func aliases(op graph.Op) []int {
 	return nil
 }
 
-// checkAlias holds what an op declares against the list, and against sizes: a
-// binary op alone may have a smaller input, which the device checks.
+// checkAlias compares the aliases that an op declares with the list, and the sizes
+// with each other. Only a binary op may have a smaller input, which devices check.
 func checkAlias(t *rapid.T, op graph.Op, in, out []shape.Meta) {
 	want := aliases(op)
 	a, ok := op.(graph.Aliaser)
@@ -148,8 +148,8 @@ func TestEveryOpTypeIsInTheTable(t *testing.T) {
 	}
 }
 
-// The metadata rule accepts every sample, and the reference kernel fills what
-// it promises.
+// The metadata rule accepts every sample, and the reference kernel's outputs have
+// the metadata that the rule promises.
 func TestGoodInputs(t *testing.T) {
 	for kind, draw := range draws {
 		t.Run(kind, rapid.MakeCheck(func(t *rapid.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// testDelayWrite: a launch waits for what is held where it writes that in place, and
-// for no other reason; it ends well also if the event fails.
+// testDelayWrite: a launch waits for the event before it overwrites the buffer in
+// place. The launch succeeds even if the event fails.
 func testDelayWrite(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		s, ok := r.s.(device.WriteDelayer)
@@ -45,9 +45,9 @@ func testDelayWrite(t *testing.T, open Opener) {
 	})
 }
 
-// testDelayBeforeLaunch: what the launch does not write in place is waited for
-// before it begins, and so is everything once other streams launch, too: those
-// may have to go first.
+// testDelayBeforeLaunch: a launch that does not overwrite the buffer in place waits
+// for the event before it begins. So does every launch once other streams launch
+// too, since theirs may have to go first.
 func testDelayBeforeLaunch(r *rig, w device.Buffer) {
 	s := r.s.(device.WriteDelayer)
 	plain := r.compile(affine(r.t, 2), device.CompileOptions{})

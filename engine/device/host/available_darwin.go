@@ -3,7 +3,7 @@ package host
 import "golang.org/x/sys/unix"
 
 // available is the share of the machine's memory that memory_pressure(1) calls
-// free: what no program uses, and what can be taken back at once.
+// free: memory that no program uses, or that can be taken back at once.
 func available() (int64, error) {
 	all, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {

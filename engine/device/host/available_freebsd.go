@@ -2,8 +2,7 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// available counts the pages that are free, and those that hold what was not
-// used of late and can be read again.
+// available counts the free pages and the inactive ones, which can be taken back.
 func available() (int64, error) {
 	var pages int64
 	for _, kind := range []string{"vm.stats.vm.v_free_count", "vm.stats.vm.v_inactive_count"} {

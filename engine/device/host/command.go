@@ -71,7 +71,7 @@ func (c *command) copyHost(b *buffer, out bool) error {
 	return nil
 }
 
-// what names the command, as in device.Span.
+// what is the name of the command, as in device.Span.
 func (c *command) what() string {
 	switch c.op {
 	case opCopyIn:

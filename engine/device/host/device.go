@@ -133,8 +133,8 @@ func (d *Device) Stats() device.Stats {
 	return s
 }
 
-// Close stops the device. It releases what is still open, and names it in the
-// error.
+// Close stops the device. It releases the buffers and streams that are still
+// open, and names them in its error.
 func (d *Device) Close() error {
 	h := d.heap
 	h.mu.Lock()

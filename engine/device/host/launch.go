@@ -26,7 +26,7 @@ type launch struct {
 	in, out []*buffer // out[k] is nil if output k aliases an input
 	next    *launch   // in idle
 
-	delays  []device.Event // per input: what its first overwriting waits for
+	delays  []device.Event // per input: the event before which it must not be overwritten
 	delayed bool           // some of delays is not zero
 	waited  time.Duration  // time that the run spent waiting for delays
 }

@@ -36,7 +36,7 @@ func plainLayout(temps []*storage) (total int64) {
 	return total
 }
 
-// deepTemps is what a model of that many layers keeps: per layer, values of
+// deepTemps is the temporaries of a model of that many layers: per layer, values of
 // several sizes that backward reads, and others that die at once.
 func deepTemps(layers int) []*storage {
 	var temps []*storage

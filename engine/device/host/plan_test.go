@@ -11,7 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// segment builds a graph whose outputs are what f returns.
+// segment builds a graph. Its outputs are the values that f returns.
 func segment(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 	t.Helper()
 	b := graph.NewBuilder("test", 1)
@@ -125,7 +125,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestPlansOfClusters plans what is fused.
+// TestPlansOfClusters plans fused graphs.
 func TestPlansOfClusters(t *testing.T) {
 	m := shape.F32(16) // 64 bytes
 	for _, c := range []struct {

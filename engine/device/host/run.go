@@ -56,8 +56,9 @@ func (l *launch) wrote() {
 	}
 }
 
-// await waits for the delays of what an instruction overwrites. A failure does
-// not matter here: it is told to whoever reads the buffer.
+// await waits for the delays of the inputs that an instruction overwrites. A
+// failure of the event does not matter here: the readers of the buffer learn of
+// it.
 func (l *launch) await(in *instr) {
 	for _, j := range in.overwrites {
 		e := l.delays[j]

@@ -112,7 +112,7 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 	return s.commit(seq, command{op: opCopyPeer, dst: to, src: from})
 }
 
-// WaitFor makes what is queued later wait for e, and fail if e failed.
+// WaitFor makes later operations of the stream wait for e, and fail if e failed.
 func (s *Stream) WaitFor(e device.Event) error {
 	seq, err := s.reserve()
 	if err != nil {

@@ -35,7 +35,7 @@ func (d door) Await(ctx context.Context, _ uint64) error {
 }
 
 // TestDelayIsPerBuffer: each of three updates in one launch waits for its own
-// buffer, and what comes before for none.
+// buffer; the launch runs up to there.
 func TestDelayIsPerBuffer(t *testing.T) {
 	ran := make(chan int, 8)
 	d := toy(t, func(in, _ [][]byte) error {
