@@ -74,7 +74,7 @@ func (h *heap) alloc(m shape.Meta, use device.Usage) (*buffer, error) {
 func (h *heap) free(b *buffer) {
 	h.unreserve(b.block, b.usage)
 	for c := b.packed; c != nil; c = c.next {
-		if c.held {
+		if c.stored {
 			h.release(c)
 		}
 	}

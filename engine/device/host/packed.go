@@ -13,15 +13,15 @@ import "github.com/berth-ml/berth/engine/device"
 //
 // All fields are under heap.mu.
 type packed struct {
-	layout string
-	block         // valid while held
-	held   bool   // block is memory
-	gone   bool   // evicted: give the memory back, and take none again
-	inUse  bool   // a kernel runs with the memory
-	reread bool   // the contents that the last run found were read before
-	last   uint64 // number of the contents that the last run found; 0 for none
-	made   uint64 // number of the contents of which this is a copy; 0 for none
-	next   *packed
+	layout  string
+	block          // valid while stored
+	stored  bool   // block is memory
+	evicted bool   // evicted: give the memory back, and take none again
+	inUse   bool   // a kernel runs with the memory
+	reread  bool   // the contents that the last run found were read before
+	last    uint64 // number of the contents that the last run found; 0 for none
+	made    uint64 // number of the contents of which this is a copy; 0 for none
+	next    *packed
 }
 
 // packing is a kernel that packs one input of the graph.
@@ -48,16 +48,16 @@ func (k *packing) before(b *buffer) {
 	switch {
 	case unchanged:
 		c.reread = true
-		if !c.held && !c.gone {
-			c.off, c.held = h.tryReserve(c.size, device.Scratch)
+		if !c.stored && !c.evicted {
+			c.off, c.stored = h.tryReserve(c.size, device.Scratch)
 		}
-	case c.held && !c.reread:
+	case c.stored && !c.reread:
 		h.release(c)
 	default:
 		c.reread = false
 	}
 	c.last = now
-	if !c.held {
+	if !c.stored {
 		k.UsePacked(nil, false)
 		return
 	}
@@ -70,11 +70,11 @@ func (k *packing) after(ok bool) {
 	h, c := k.buffer.heap, k.copy
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c.made = 0; ok && c.held {
+	if c.made = 0; ok && c.stored {
 		c.made = c.last
 	}
 	c.inUse = false
-	if c.gone && c.held {
+	if c.evicted && c.stored {
 		h.release(c)
 		h.evicted.Broadcast()
 	}
@@ -95,7 +95,7 @@ func (b *buffer) packedAs(layout string, bytes int64) *packed {
 // release gives the memory of a packed copy back. It needs mu.
 func (h *heap) release(c *packed) {
 	h.unreserve(c.block, device.Scratch)
-	c.held, c.made, c.reread = false, 0, false
+	c.stored, c.made, c.reread = false, 0, false
 }
 
 // evict gives back the memory of all packed copies, if that makes room for n
@@ -105,7 +105,7 @@ func (h *heap) evict(n int64) bool {
 	var all int64
 	for b := h.buffers; b != nil; b = b.next {
 		for c := b.packed; c != nil; c = c.next {
-			if c.held {
+			if c.stored {
 				all += c.size
 			}
 		}
@@ -116,8 +116,8 @@ func (h *heap) evict(n int64) bool {
 	released := false
 	for b := h.buffers; b != nil; b = b.next {
 		for c := b.packed; c != nil; c = c.next {
-			c.gone = c.gone || c.held
-			if c.held && !c.inUse {
+			c.evicted = c.evicted || c.stored
+			if c.stored && !c.inUse {
 				h.release(c)
 				released = true
 			}
