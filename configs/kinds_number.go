@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDim is the largest whole number that a key takes, unless it says less.
+// maxDim is the largest whole number of most keys.
 const maxDim = math.MaxInt32
 
 // whole is an int from min to max.

@@ -11,14 +11,14 @@ const leastMemory = 64 << 10
 
 // Kinds that several keys share.
 var (
-	anyText   = text{what: "text"}
-	pathText  = text{what: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
-	runName   = text{what: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
-	layerName = text{what: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
+	anyText   = text{valid: "text"}
+	pathText  = text{valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
+	runName   = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
+	layerName = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	blockName = layerName
-	device    = text{what: `devices such as cpu:2 ("cpu:2,null:1" for several kinds)`, pattern: regexp.MustCompile(
+	device    = text{valid: `devices such as cpu:2 ("cpu:2,null:1" for several kinds)`, pattern: regexp.MustCompile(
 		`^[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?(,[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?)*$`)}
-	column = text{what: "a column's name, or its number from 0", bare: true, pattern: regexp.MustCompile(`.`)}
+	column = text{valid: "a column's name, or its number from 0", bare: true, pattern: regexp.MustCompile(`.`)}
 
 	counting   = whole{0, maxDim}
 	positive   = whole{1, maxDim}

@@ -30,13 +30,13 @@ func (boolean) encode(src any, _ func(*key) bool) *yaml.Node {
 
 // text is a string that matches the pattern, if there is one.
 type text struct {
-	what    string // describes the valid strings: "a name of letters and digits"
+	valid   string // describes the valid strings: "a name of letters and digits"
 	pattern *regexp.Regexp
 	bare    bool // a whole number needs no quotes
-	tab     bool // the two characters \t mean a tab; flags have no quotes that would make one of them
+	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
 }
 
-func (t text) expect() string { return t.what }
+func (t text) expect() string { return t.valid }
 
 func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	if t.tab && n.Kind == yaml.ScalarNode && n.Value == `\t` {
@@ -45,7 +45,7 @@ func (t text) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 	typed := n.ShortTag() == "!!str" || d.origin[n] != "" || t.bare && n.ShortTag() == "!!int"
 	if n.Kind != yaml.ScalarNode || !typed || t.pattern != nil && !t.pattern.MatchString(n.Value) {
-		d.mismatch(n, path, t.what)
+		d.mismatch(n, path, t.valid)
 		return
 	}
 	*dst.(*string) = n.Value

@@ -39,8 +39,8 @@ func keysNear(name string, keys []string) []string {
 	return byLast[nearest(name, slices.Sorted(maps.Keys(byLast)))]
 }
 
-// didYouMeanOneOf gives `; did you mean "x"?`, or the list of several words that
-// fit equally well.
+// didYouMeanOneOf gives `; did you mean "x"?`, or lists the words if there are
+// several.
 func didYouMeanOneOf(words []string) string {
 	if len(words) == 1 {
 		return fmt.Sprintf("; did you mean %q?", words[0])
@@ -90,7 +90,7 @@ func nearestWithin(edits int, word string, candidates []string) string {
 // most is the number of words that a message lists.
 const most = 16
 
-// list writes words with commas, the first few of many.
+// list writes words with commas, at most the first few.
 func list(words []string) string {
 	if len(words) > most {
 		return strings.Join(words[:most], ", ") + ", …"
@@ -98,7 +98,7 @@ func list(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// listNear is list; of many words it lists those nearest to word.
+// listNear is list with the words nearest to word first, if there are many.
 func listNear(word string, words []string) string {
 	word = strings.ToLower(word[:min(len(word), longestWord)])
 	if word == "" || len(words) <= most {

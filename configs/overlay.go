@@ -157,8 +157,8 @@ func inSection(name string, known []string) []string {
 	return out
 }
 
-// setFlag hands a --set to viper, where bound flags win over the environment
-// and lose to Set, which the trainer's own flags use.
+// setFlag hands a --set to viper as a bound flag. Bound flags win over the
+// environment, and viper's Set, which layering.flags uses, wins over them.
 type setFlag struct{ path, text string }
 
 func (f setFlag) HasChanged() bool    { return true }

@@ -36,8 +36,8 @@ devices: {memory: 1.5GiB}
 	roundTrip(t, c)
 }
 
-// TestLastLayer: a layer that the loss applies itself is refused where it
-// stands, and accepted where it does something else.
+// TestLastLayer: a last layer that the loss applies itself is refused, with its
+// line. Elsewhere it is accepted.
 func TestLastLayer(t *testing.T) {
 	const classes, numbers = "data: {source: digits}\n", "data: {source: csv, path: a.csv, task: regression}\n"
 	for _, c := range []struct{ text, want string }{

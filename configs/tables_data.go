@@ -31,7 +31,7 @@ var dataSection = chosen(&section{
 				doc: "the column of the target, by name or by number from 0; -1 is the last. All other columns are features"},
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are not read, by name or number"},
-			{name: "delimiter", kind: text{what: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
+			{name: "delimiter", kind: text{valid: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
 				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "the character between columns; it is never guessed"},
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",

@@ -28,7 +28,7 @@ var optimizerSection = chosen(&section{
 			doc: "largest norm of all gradients together; larger ones are scaled down; 0: no limit"},
 		{name: "no_decay", kind: texts{noDecay}, at: at(func(o *Optimizer) *[]string { return &o.NoDecay }), def: "[]",
 			doc: "groups of parameters without weight decay: any of `bias`, `norm`, `embedding`"},
-		{name: "freeze", kind: texts{text{what: "a pattern of parameter names such as conv1.*"}}, at: at(func(o *Optimizer) *[]string { return &o.Freeze }), def: "[]",
+		{name: "freeze", kind: texts{text{valid: "a pattern of parameter names such as conv1.*"}}, at: at(func(o *Optimizer) *[]string { return &o.Freeze }), def: "[]",
 			doc: "patterns of the names of parameters that are not trained; `*` matches anything"},
 	},
 	variants: []variant{

@@ -93,7 +93,7 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 		return nil, err
 	}
 	if len(c.features) != len(info.Features) {
-		return nil, fmt.Errorf("%w: %s has %d features, the model was trained on %d", ErrFormat, path, len(c.features), len(info.Features))
+		return nil, fmt.Errorf("%w: %s has %d features, but the model was trained on %d: use a file with the columns of the training data", ErrFormat, path, len(c.features), len(info.Features))
 	}
 	if info.Scaling != nil {
 		if err := info.Scaling.check(len(c.features)); err != nil {

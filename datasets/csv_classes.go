@@ -45,7 +45,7 @@ func wholeNumbers(names []string) map[string]int {
 	return values
 }
 
-// classIDs numbers labels as a model does that knows the classes names.
+// classIDs numbers labels as a model whose classes are names does.
 func classIDs(path string, labels, names []string) ([]int32, error) {
 	index := map[string]int32{}
 	for i, name := range names {

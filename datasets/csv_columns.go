@@ -67,8 +67,8 @@ func (c *csvColumns) checkHeader() error {
 }
 
 // choose decides which columns are labels and which are features. like lists
-// the features of a model to evaluate; nil takes all columns as features that
-// are no labels and not ignored.
+// the features of a model to evaluate. If it is nil, every column is a feature
+// that is neither a label nor ignored.
 func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
 	labels := o.Labels
 	if len(labels) == 0 {
@@ -111,13 +111,14 @@ func (c *csvColumns) chooseLike(like []string) error {
 		return c.chooseNamed(like)
 	}
 	if len(c.features) != len(like) {
-		return fmt.Errorf("%w: %s has %d features, the model was trained on %d", ErrFormat, c.path, len(c.features), len(like))
+		return fmt.Errorf("%w: %s has %d features, but the model was trained on %d: use a file with the columns of the training data", ErrFormat, c.path, len(c.features), len(like))
 	}
 	return nil
 }
 
-// chooseInputs takes the features to predict from: by name, if both have names;
-// all columns, if there are as many as wanted; else as choose.
+// chooseInputs takes the features to predict from: the wanted ones by name, if
+// both have names; else all columns, if there are as many as wanted; else the
+// features that choose takes.
 func (c *csvColumns) chooseInputs(o CSVOptions, wanted []string) error {
 	if c.header != nil && hasNames(wanted) {
 		return c.chooseNamed(wanted)
@@ -133,8 +134,8 @@ func (c *csvColumns) chooseInputs(o CSVOptions, wanted []string) error {
 	return nil
 }
 
-// hasNames reports whether features have names; those of a file without header
-// are numbers.
+// hasNames reports whether features have names. In a file without a header they
+// have numbers instead.
 func hasNames(features []string) bool {
 	return slices.ContainsFunc(features, func(name string) bool { return !isNumber(name) })
 }
@@ -182,7 +183,7 @@ func (c *csvColumns) describe() string {
 	return strings.Join(c.header, ", ")
 }
 
-// names gives the names of columns; those of a file without header are numbers.
+// names gives the names of columns, or their numbers in a file without a header.
 func (c *csvColumns) names(columns []int) []string {
 	names := make([]string, len(columns))
 	for i, j := range columns {

@@ -67,7 +67,7 @@ func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err er
 			labels = append(labels, label)
 		}
 		if first := len(pixels) == digitPixels; !first && labelled != (label >= 0) {
-			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give all or none one", ErrFormat, name, line)
+			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give a label to all lines or to none", ErrFormat, name, line)
 		}
 	}
 	if len(pixels) == 0 {

@@ -19,7 +19,7 @@ const (
 	unpackFloor  = 16 << 20
 )
 
-// unpackLimit is the most bytes that so many packed bytes may unpack to.
+// unpackLimit is the limit in bytes on the unpacked size of that many packed bytes.
 func unpackLimit(packed int64) int64 { return max(packed*unpackFactor, unpackFloor) }
 
 // stream reads the contents of a file. It unpacks a gzip file.

@@ -46,7 +46,7 @@ func parseNpy(file []byte) (*array, error) {
 		return nil, badNpy("version %d is unknown: save as version 1, 2 or 3", file[6])
 	}
 	if length > maxNpyHeader || length > len(file)-start {
-		return nil, badNpy("a header of %d bytes in a file of %d (at most %d are allowed)", length, len(file), maxNpyHeader)
+		return nil, badNpy("the header has %d bytes, but the file has %d and the limit is %d: save the file again", length, len(file), maxNpyHeader)
 	}
 	h, err := parseNpyHeader(string(file[start : start+length]))
 	if err != nil {

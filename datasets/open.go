@@ -80,14 +80,14 @@ func (ds *Dataset) follow(s Spec) error {
 	like, have := s.Like, &ds.Info
 	for _, f := range [][2]Field{{have.Inputs[0], like.Inputs[0]}, {have.Target, like.Target}} {
 		if !f[0].Meta.Equal(f[1].Meta) {
-			return fmt.Errorf("%w: %s: the %s of a sample is %v, the model was trained on %v", ErrFormat, s.Path, f[0].Name, f[0].Meta, f[1].Meta)
+			return fmt.Errorf("%w: %s: the %s of a sample is %v, but the model was trained on %v: use samples of that shape", ErrFormat, s.Path, f[0].Name, f[0].Meta, f[1].Meta)
 		}
 	}
 	if have.Classes > like.Classes {
-		return fmt.Errorf("%w: %s: has %d classes, the model was trained on %d", ErrFormat, s.Path, have.Classes, like.Classes)
+		return fmt.Errorf("%w: %s has %d classes, but the model was trained on %d: take the samples of other classes out", ErrFormat, s.Path, have.Classes, like.Classes)
 	}
 	if have.Tokens > like.Tokens {
-		return fmt.Errorf("%w: %s: has %d tokens, the model was trained on %d", ErrFormat, s.Path, have.Tokens, like.Tokens)
+		return fmt.Errorf("%w: %s has %d tokens, but the model was trained on %d: take the samples with other tokens out", ErrFormat, s.Path, have.Tokens, like.Tokens)
 	}
 	print := have.Fingerprint
 	ds.Info = *like
@@ -113,7 +113,7 @@ func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, 
 	for _, t := range ts {
 		have, want := t.columns[0].field.Meta, info.Inputs[0].Meta
 		if len(t.columns) != len(info.Inputs) || !have.Equal(want) && !shorter(have, want) {
-			return nil, fmt.Errorf("%w: %s: a sample is %v, the model was trained on %v", ErrFormat, path, have, want)
+			return nil, fmt.Errorf("%w: %s: a sample is %v, but the model was trained on %v: use samples of that shape", ErrFormat, path, have, want)
 		}
 		parts = append(parts, &Part{table: t, count: t.rows})
 	}

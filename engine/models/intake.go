@@ -7,7 +7,7 @@ import (
 // intake describes the input that a layer type accepts.
 type intake struct {
 	dtype    shape.DType // Invalid: any
-	min, max int         // dimensions, with that of the batch; a max of 0 is no limit
+	min, max int         // number of dimensions, the batch included; a max of 0 is no limit
 	words    string      // the input in words, and the advice for another
 }
 

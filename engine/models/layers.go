@@ -14,7 +14,7 @@ type Layer struct {
 	Pos   graph.Pos
 
 	Units       int     // dense: outputs
-	In          int     // dense: inputs, checked against those that arrive; 0: not checked
+	In          int     // dense: expected number of inputs; 0: not checked
 	Channels    int     // conv2d: outputs
 	Kernel      int     // conv2d and pools: side of the window
 	Stride      int     // conv2d and pools; 0: 1 for conv2d, Kernel for pools
@@ -83,7 +83,7 @@ func denseProduct(c *context, l *Layer, x *graph.Value, in int) *graph.Value {
 			return x
 		}
 		if l.Units != w.Meta.Shape[0] {
-			c.fail("tied to %v, which gives %d outputs: set units to that, not %d", w, w.Meta.Shape[0], l.Units)
+			c.fail("tied to %v, which gives %d outputs: set units to that number, not %d", w, w.Meta.Shape[0], l.Units)
 			return x
 		}
 		return c.matmul(x, w, true)

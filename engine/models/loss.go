@@ -58,7 +58,7 @@ func (c *context) comparable(logits *graph.Value) bool {
 	case out.DType != shape.Float32, classes && out.Shape.Rank() == 0, !given.Equal(target.Shape):
 		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
 	case classes && out.Shape.Dim(-1) < c.spec.Classes:
-		c.fail("the model tells %d classes apart, the data has %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
+		c.fail("the model tells %d classes apart, but the data has %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
 	default:
 		return true
 	}

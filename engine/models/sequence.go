@@ -16,7 +16,7 @@ func embedding(c *context, l *Layer, x *graph.Value) *graph.Value {
 		return x
 	}
 	if x.Kind == graph.Input && l.Vocab < c.spec.Tokens {
-		c.fail("its table has %d rows, the data %d tokens: set vocab to %d or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
+		c.fail("its table has %d rows, but the data has %d tokens: set vocab to %d, or leave it out", l.Vocab, c.spec.Tokens, c.spec.Tokens)
 		return x
 	}
 	table := c.param("weight", []int{l.Vocab, l.Width}, tableInit(l), "weight", "embedding")
@@ -35,7 +35,7 @@ func tableInit(l *Layer) graph.Init {
 func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 	s := x.Meta.Shape
 	if s[1] > l.Context {
-		c.fail("its input has %d positions, its context is %d: raise context or shorten the samples", s[1], l.Context)
+		c.fail("its input has %d positions, but its context is %d: raise context or shorten the samples", s[1], l.Context)
 		return x
 	}
 	table := c.param("weight", []int{l.Context, s[2]}, tableInit(l), "weight", "embedding")
@@ -52,7 +52,7 @@ func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 	s := x.Meta.Shape
 	if l.Heads < 1 || s[2]%l.Heads != 0 {
-		c.fail("%d heads do not divide a width of %d: choose heads that do", l.Heads, s[2])
+		c.fail("%d heads do not divide a width of %d: use a divisor", l.Heads, s[2])
 		return x
 	}
 	qkv := projection(c, "c_attn", x, s[2], 3*s[2], l.Std)

@@ -33,8 +33,8 @@ func TestModelsHaveRoomForTheData(t *testing.T) {
 	text := models.Spec{Input: shape.I32(3), Target: shape.I32(3), Loss: "cross_entropy", Tokens: 9,
 		Layers: models.GPT(models.GPTOptions{Vocab: 5, Context: 3, Layers: 1, Heads: 1, Width: 4}, at)}
 	for want, s := range map[string]models.Spec{
-		"the model tells 7 classes apart, the data has 10: give its last layer 10 outputs": class,
-		"its table has 5 rows, the data 9 tokens: set vocab to 9 or leave it out":          text,
+		"the model tells 7 classes apart, but the data has 10: give its last layer 10 outputs": class,
+		"its table has 5 rows, but the data has 9 tokens: set vocab to 9, or leave it out":     text,
 	} {
 		if _, err := models.Eval(s, 2); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

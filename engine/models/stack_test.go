@@ -22,7 +22,7 @@ func TestMistakesInAModel(t *testing.T) {
 	}{
 		{nil, shape.F32(2), shape.F32(2), "mse", "train: the model has no layers: list at least one"},
 		{[]models.Layer{dense("fc"), dense("fc")}, shape.F32(2), shape.F32(2), "mse", `configs/x.yaml:14: layer 1 (dense "fc"): another layer has that name: give each its own`},
-		{[]models.Layer{dense("fc"), tied}, shape.F32(2), shape.F32(2), "mse", `configs/x.yaml:14: layer 1 (dense "head"): tied to fc.weight f32[2,2], which gives 2 outputs: set units to that, not 3`},
+		{[]models.Layer{dense("fc"), tied}, shape.F32(2), shape.F32(2), "mse", `configs/x.yaml:14: layer 1 (dense "head"): tied to fc.weight f32[2,2], which gives 2 outputs: set units to that number, not 3`},
 		{[]models.Layer{dense("fc")}, shape.F32(2), shape.F32(2), "hinge", `configs/x.yaml:14: layer 1 (loss "hinge"): no loss "hinge": there are cross_entropy, mse and bce`},
 		{[]models.Layer{dense("fc")}, shape.F32(2), shape.F32(2), "cross_entropy", `configs/x.yaml:14: layer 1 (loss "cross_entropy"): the targets are f32[2]: cross_entropy takes classes (i32), mse and bce take numbers (f32); choose the loss that fits`},
 		{[]models.Layer{dense("fc")}, shape.F32(2), shape.I32(), "bce", `configs/x.yaml:14: layer 1 (loss "bce"): the targets are i32[]: cross_entropy takes classes (i32), mse and bce take numbers (f32); choose the loss that fits`},

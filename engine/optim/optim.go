@@ -48,7 +48,7 @@ func (s Spec) validate() error {
 }
 
 // trained lists the parameters that s trains, in the order of declaration. It
-// refuses a freeze pattern that matches no parameter, and to train none.
+// fails if a freeze pattern matches no parameter, or if none is left to train.
 func (s Spec) trained(vars []*graph.Value) ([]*graph.Value, error) {
 	hit := make([]bool, len(s.Freeze)) // the patterns that match a parameter
 	var out []*graph.Value
@@ -151,8 +151,9 @@ func totals(b *graph.Builder, vars []*graph.Value, uses map[*graph.Value][]*grap
 
 // clipFactor is the factor that limits the norm of all gradients together to
 // maxNorm (Pascanu et al., "On the difficulty of training recurrent neural
-// networks", 2013). The sums of squares are added in the order of names, so that
-// the cut into stages does not change the result. scale is that of the mean.
+// networks", 2013). The sums of squares are added in the order of names, so the
+// cut into stages does not change the result. scale turns sums over terms into
+// means.
 func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, grads map[*graph.Value]*graph.Value) *graph.Value {
 	byName := slices.Clone(vars)
 	slices.SortFunc(byName, func(x, y *graph.Value) int { return strings.Compare(x.Name, y.Name) })
@@ -176,7 +177,7 @@ type updater struct {
 	Spec
 	b              *graph.Builder
 	step, lr, clip *graph.Value // clip is nil without ClipNorm
-	scale          float64      // turns gradients of the sum over terms into those of the mean
+	scale          float64      // factor that turns the gradient of the sum over terms into that of the mean
 }
 
 // update appends the update of v by its gradient g.
