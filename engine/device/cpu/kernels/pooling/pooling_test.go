@@ -3,16 +3,19 @@ package pooling
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/kernelstest"
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 // rig makes this package's kernels.
-var rig = kernelstest.Rig{New: Kernels.New}
+var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: Kernels.New}
 
 // TestMaxPoolOfNonFinite puts NaN, infinities and zeros of both signs into
 // windows side by side, and wants the first NaN, else the first largest.
@@ -54,4 +57,15 @@ func testMaxPoolGradOfOtherWindows(t *testing.T, r kernelstest.Rig) {
 		idx.I[i] = int32(i * i % (10 * 41))
 	}
 	r.Check(t, kernelstest.Of(ops.MaxPool2DGrad{H: 10, W: 41}, 1e-6, idx, kernelstest.Noise(1, 2, 5, 20)), 5)
+}
+
+// TestMaxPoolGradOfImpossibleIndex names an index outside its plane.
+func TestMaxPoolGradOfImpossibleIndex(t *testing.T) {
+	l, err := rig.Prepare(ops.MaxPool2DGrad{H: 2, W: 2}, []ref.Array{ref.Ints([]int32{4}, 1, 1, 1, 1), ref.Floats([]float64{1}, 1, 1, 1, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Run(kernelstest.Serial{}); err == nil || !strings.Contains(err.Error(), "index 4 at position 0") {
+		t.Errorf("got %v", err)
+	}
 }
