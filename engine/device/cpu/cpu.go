@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 )
 
-// Kind is the name of the kind.
+// Kind is the name of this device kind.
 const Kind = "cpu"
 
 func init() { device.Register(Kind, Open) }
@@ -32,9 +32,8 @@ const LibraryVariable = "BERTH_BLAS"
 // second.
 const memoryBandwidth = 10e9
 
-// Open opens o.Count devices. Threads are divided over them, each having at
-// least one; without a budget, each gets its part of 80% of the memory that is
-// available.
+// Open opens o.Count devices. Threads are divided over them, at least one each. Without
+// a budget, each device gets its share of 80% of the memory that is available.
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
@@ -81,7 +80,7 @@ func target() (on work.Target, err error) {
 	return on, nil
 }
 
-// library is the one of that name, nil for "".
+// library is the library of that name, or nil for "".
 func library(name string) (*blas.Library, error) {
 	switch name {
 	case "":
@@ -135,8 +134,7 @@ func closeAll(devices []device.Device) (errs []error) {
 	return errs
 }
 
-// flopsPerThread is the order of magnitude that float32 products reach on one
-// core with an instruction set.
+// flopsPerThread is the order of magnitude of float32 products on one core.
 func flopsPerThread(set isa.ISA) float64 {
 	switch set {
 	case isa.AMX:
@@ -149,8 +147,8 @@ func flopsPerThread(set isa.ISA) float64 {
 	return 5e9
 }
 
-// bound is a kernel with the pool it runs on. It is used under the device's
-// launch lock, which is why the arguments can live in it.
+// bound is a kernel with the pool it runs on. It runs under the device's launch lock,
+// so its arguments can live in it.
 type bound struct {
 	kernel work.Kernel
 	pool   *pool
@@ -165,7 +163,7 @@ func bind(p *pool, c *fuse.Cluster, on work.Target) (host.Kernel, error) {
 	return &bound{kernel: k, pool: p}, nil
 }
 
-// ScratchBytes is the kernel's.
+// ScratchBytes implements [host.Kernel].
 func (b *bound) ScratchBytes() int64 { return b.kernel.ScratchBytes() }
 
 // Packs implements [host.Packer].

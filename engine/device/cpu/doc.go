@@ -3,8 +3,8 @@
 // the Go heap, so that several of them behave like several accelerators.
 // Importing the package registers the kind.
 //
-// Kernels are in [kernels]; memory, streams and planning in package host. What
-// is here joins them: the thread pool of a device ([pool]), and the binding of
-// a kernel to it. Results never depend on the number of threads: kernels cut
+// Kernels are in package kernels; memory, streams and planning are in package host. This
+// package joins them: it holds the thread pool of a device ([pool]), and binds kernels to
+// it. Results never depend on the number of threads: kernels cut
 // their work into the same chunks whatever it is.
 package cpu

@@ -10,13 +10,12 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
-// How long a thread without work waits in which way: it spins, because the
-// next loop mostly comes within microseconds; then it yields to other
-// goroutines and processes; then it sleeps, because waking costs less than
-// burning a core.
+// A thread without work first spins, because the next loop mostly comes within
+// microseconds; then it yields to other goroutines and processes; then it sleeps,
+// because waking costs less than burning a core.
 const (
 	spinTime   = 20 * time.Microsecond
-	spinPauses = 24 // pauses between two looks at the clock
+	spinPauses = 24 // pauses between two readings of the clock
 	yields     = 16
 )
 
@@ -26,15 +25,15 @@ const (
 type pool struct {
 	threads int
 
-	// The loop that runs. task and chunks are written before state and read
-	// only by who has claimed a chunk of it, so they cannot change meanwhile.
+	// The loop that runs. task and chunks are written before state and read only by threads
+	// that have claimed a chunk, so they cannot change meanwhile.
 	task   work.Task
 	chunks uint64
 
-	_ [64]byte // what threads write is kept on lines of its own
-	// state is the number of the loop in the high half and how many of its
-	// chunks nobody has claimed in the low half. A claim is a compare-and-swap,
-	// so a worker that is late by a loop cannot claim from the wrong one.
+	_ [64]byte // fields that threads write are on cache lines of their own
+	// state is the number of the loop in the high half, and the number of its unclaimed
+	// chunks in the low half. A claim is a compare-and-swap, so a worker that is late by a
+	// loop cannot claim from the wrong one.
 	state atomic.Uint64
 	_     [56]byte
 	done  atomic.Uint64 // chunks that have ended
@@ -144,11 +143,11 @@ func (p *pool) wait(chunks uint64) {
 		if finished() && p.waiting.Swap(false) {
 			return // nobody will wake us
 		}
-		<-p.ended // perhaps a late word about the loop before: look again
+		<-p.ended // perhaps a late signal of the loop before: look again
 	}
 }
 
-// work is a worker's life.
+// work runs chunks until the pool is closed.
 func (p *pool) work() {
 	due := func() bool { return p.state.Load()&(1<<32-1) != 0 || p.closing.Load() }
 	for !p.closing.Load() {
@@ -163,8 +162,8 @@ func (p *pool) work() {
 	}
 }
 
-// patient waits a little for ready, in a way that suits ever longer waits, and
-// reports whether it came.
+// patient waits a little for ready: spinning, then yielding. It reports whether ready
+// came.
 func patient(ready func() bool) bool {
 	for start := time.Now(); time.Since(start) < spinTime; {
 		for range spinPauses {

@@ -12,8 +12,8 @@ import (
 // names are the files that are tried, as the system's loader finds them.
 var names = []string{"libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0"}
 
-// load finds a library that has all that is used, and makes it compute in the thread
-// that calls it. It fails with what is missing.
+// load finds a library that has all functions that are used, and makes it compute in
+// the thread that calls it. Its error names the missing files or function.
 func load() (name string, sgemm uintptr, err error) {
 	for _, file := range names {
 		handle, err := purego.Dlopen(file, purego.RTLD_NOW|purego.RTLD_LOCAL)

@@ -14,7 +14,7 @@
 //	asm       assembly, written by the generator in gen
 //	vec       functions over arrays, a table for each instruction set
 //	isa       the instruction sets of a CPU
-//	work      what a kernel is: tasks, pools, arguments, epilogues, tables
+//	work      kernels, tasks, pools, arguments, epilogues, tables
 //	strided   tensors read with strides
 //	dropout   which elements dropout keeps
 //	elem      elementwise ops, copies, optimizers

@@ -28,7 +28,7 @@ var binaryKernels = work.Table{
 // binaryKernel is z = f(a, b). It walks along the innermost dimension that the operands
 // share as one: with vv for two vectors, vs for a vector and the scalar b, sv for a
 // vector b and the scalar a. Where that dimension is short, broadcast operands are
-// written out a tile at a time.
+// written out a strip at a time.
 type binaryKernel struct {
 	isa    isa.ISA
 	n      int
@@ -85,14 +85,14 @@ func (k *binaryKernel) Chunk(i int) {
 	}
 }
 
-// shortElems is the most elements of a tile of operands that are written out.
+// shortElems is the most elements of a strip of operands that are written out.
 const shortElems = 1024
 
 // shortInner is the length of an innermost dimension below which it is not worth a
 // call.
 const shortInner = 32
 
-// short computes elements lo..hi in tiles.
+// short computes elements lo..hi in strips.
 func (k *binaryKernel) short(lo, hi int) {
 	r := work.TakeRegisters()
 	for ; lo < hi; lo += shortElems {

@@ -9,7 +9,7 @@ import "math"
 // Products of float32 take it too. A float32 has 24 binary digits; it is split into
 // three terms of bfloat16, of 8 digits each, whose sum it is. Of the nine products of two
 // numbers' terms, the six that matter to a float32 result are added up. The other three
-// are at most what rounding one float32 product leaves out, and mostly far less; on
+// are at most as large as the rounding of one float32 product, and mostly far less; on
 // average sums are nearer to the exact ones than those of vectors
 // (TestSplitIsAsExactAsVectors). Three things differ from vectors:
 //
@@ -20,8 +20,8 @@ import "math"
 //   - Inf, NaN and values that overflow cannot be split. They enter as zero; every output
 //     they touch is recomputed with vector code ([gemm.recompute]).
 
-// tileConfig is what AMX reads the shapes of its tiles from; the fields of prefetch
-// follow it for the assembly of split products.
+// tileConfig is the shapes of AMX's tiles, as its instruction reads them. The fields of
+// prefetch follow it for the assembly of split products.
 type tileConfig struct {
 	palette  uint8
 	_        [15]uint8 // first the row to start at: always 0
@@ -30,9 +30,9 @@ type tileConfig struct {
 	prefetch prefetch
 }
 
-// prefetch is what a split product fetches into the second cache while it multiplies:
-// pairs of cache lines from address at on, row bytes apart, and four bytes more after
-// every fourth pair; with each panel, at moves on by panel bytes.
+// prefetch is the lines that a split product fetches into the second cache while it
+// multiplies: pairs of cache lines from address at on, row bytes apart, and four bytes
+// more after every fourth pair; with each panel, at moves on by panel bytes.
 type prefetch struct {
 	at               uintptr
 	row, four, panel int

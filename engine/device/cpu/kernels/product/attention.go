@@ -21,7 +21,7 @@ import (
 //     products has. A group's scores, with the keys up to its last query, are a few
 //     rows in the cache; no [T,T] is anywhere.
 //  3. The gradient computes the probabilities again from lse, for a block of queries,
-//     and then adds what the block gives to the keys and values.
+//     and then adds the block's contributions to dk and dv.
 //
 // Scores beyond a row's own position are overwritten with zeros, and those are
 // multiplied with later positions' values. Where anything in a head is not finite,
@@ -40,7 +40,7 @@ const (
 	gradRows = 64
 )
 
-// heads is what forward and gradient share.
+// heads is shared by forward and gradient.
 type heads struct {
 	isa            isa.ISA
 	library        *blas.Library

@@ -136,8 +136,8 @@ func (k *attentionGrad) queries(h *gradHead, q0, q, q1 int) {
 	k.weigh(h.ws, k.qkvOf(k.dqkv, h.c, 0, q), ds, h.plain, n, q1)
 }
 
-// add adds what queries q0..q1 give to dk and dv. Keys among them are first seen by the
-// queries of their own group, and only by those and later ones.
+// add adds the contributions of queries q0..q1 to dk and dv. Keys among them are first
+// seen by the queries of their own group, and only by those and later ones.
 func (k *attentionGrad) add(h *gradHead, q0, q1 int) {
 	for _, p := range [2]struct {
 		weights []float32

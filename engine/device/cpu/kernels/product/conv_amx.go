@@ -108,7 +108,8 @@ func (d *convAMX) fits(_, plane int) bool {
 // that the rows of a tile are in different sets of the cache.
 func (d *convAMX) planeWords() int { return (work.CeilDiv(d.plane(), line) | 1) * line }
 
-// imageWords is the words of the split input of a band, with what tiles read beyond.
+// imageWords is the words of the split input of a band, and of the lines that tiles
+// read beyond it.
 func (d *convAMX) imageWords() int { return 3*d.termWords() + 2*line }
 
 // termWords is the words of one of its three terms.

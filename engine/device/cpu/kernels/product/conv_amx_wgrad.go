@@ -13,8 +13,8 @@ import (
 // of k is 32 pixels.
 //
 //  1. Some rows of a sample, or some samples, are split together: x as it lies, with its
-//     padding, so that a tap is the same plane, moved; and dy with zeros for what lies
-//     between the rows there.
+//     padding, so that a tap is the same plane, moved; and dy with zeros for the
+//     padding between rows.
 //  2. Tiles sum a few steps of them, and are added to sums in scratch memory: [32 channels
 //     out][16 channels in][tap] of 16x32 each. A chunk has a range of the weights, and the
 //     samples of one partial sum.
@@ -44,7 +44,7 @@ type convAMXWGrad struct {
 const (
 	amxRange  = 128 // most channels in, and out, of a chunk
 	amxPixels = 512 // most pixels that are split together, and of more than one sample half of it
-	amxSteps  = 3   // steps of a block of k: what they take of x and dy fits the first cache
+	amxSteps  = 3   // steps of a block of k: their x and dy fit the first cache
 	unitWords = 16 * 32
 )
 
@@ -113,7 +113,7 @@ func (d *convAMXWGrad) chunks() int { return d.partials * d.groups * d.ins * d.o
 func (d *convAMXWGrad) panel() int { return 2 * d.pairs(min(d.cg, amxRange)) * unitWords }
 func (d *convAMXWGrad) elems() int { return work.CeilDiv(min(d.og, amxRange), 32) * d.panel() }
 
-// scratch has room for what write reads beyond.
+// scratch has room for the sums that write reads beyond the last ones.
 func (d *convAMXWGrad) scratch() int { return d.chunks()*d.elems() + maxLanes*unitWords }
 
 func (d *convAMXWGrad) run(p work.Pool, x, dy, dw, scratch []float32, _ *work.Epilogue) {
@@ -237,7 +237,7 @@ func (d *convAMXWGrad) write(i int) {
 	if kk == 1 {
 		transpose(d.isa, &ws.b[0], row, &sums[0], 32, 32)
 	} else {
-		for c := range n { // the next copy overwrites what this one writes beyond its taps
+		for c := range n { // the next copy overwrites the elements that this one writes beyond its taps
 			for t := 0; t < kk; t += maxLanes {
 				transpose(d.isa, &ws.b[c*kk+t], row, &sums[t*unitWords+c*32], unitWords, 32)
 			}

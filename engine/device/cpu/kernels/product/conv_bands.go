@@ -48,8 +48,8 @@ func (d *paddedBands) cut(fits bandFits) bool {
 	return true
 }
 
-// inWorkspace reports what fits the two halves of a workspace: the copy, and so many
-// sums for each pixel.
+// inWorkspace fits bands to the two halves of a workspace: the copy, and so many sums
+// for each pixel.
 func (d *paddedBands) inWorkspace(sums int) bandFits {
 	return func(rows, plane int) bool {
 		return d.cg*plane+maxDirectPixels[d.isa] <= bandInput && rows*d.im.ow*sums <= bandSums

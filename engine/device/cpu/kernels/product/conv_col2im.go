@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// convCol2im is dx of a convolution with a stride s. One product for a sample and group,
-// w'[g] * dy[n,g], of CG*KH*KW x H'W' elements over OG steps, gives what each window adds
-// to the pixels under it; and each pixel adds up its windows in the order of (kh, kw).
+// convCol2im is dx of a convolution with a stride s. One product for a sample and
+// group, w'[g] * dy[n,g], of CG*KH*KW x H'W' elements over OG steps, gives each
+// window's contributions to the pixels under it; and each pixel adds up its windows in
+// the order of (kh, kw).
 //
 // Pixels in a row that are s apart are a phase: they lie under the same elements of
 // neighbouring windows, and are added up together.

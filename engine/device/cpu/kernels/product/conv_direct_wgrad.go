@@ -206,7 +206,7 @@ func (d *convDirectWGrad) transposeX(dst, src []float32, n int) {
 }
 
 // transposeDY writes some rows of dy as [pixel][channel of a panel]. Lanes that no
-// channel has are not used: they may get what follows in memory.
+// channel has are not used: they may get any numbers that follow in memory.
 func (d *convDirectWGrad) transposeDY(dst []float32, product, panel, r0, rows int) {
 	og, lanes, channels, py := d.og(), isaSizes[d.on.ISA].lanes, d.panelChannels, d.py()
 	o, n := panel*channels, rows*d.ow

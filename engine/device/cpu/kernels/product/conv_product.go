@@ -120,7 +120,7 @@ func (k *convProductWGrad) Chunk(i int) {
 	ws.giveBack()
 }
 
-// product is what sample s, read through im, contributes to a group of dw.
+// product is the contribution of sample s, read through im, to a group of dw.
 func (k *convProductWGrad) product(dw []float32, im *im2col, group, s int) gemm {
 	at, steps := s*k.groups+group, k.cg()*k.kk()
 	im.src = k.x[at*k.cg()*k.px():][:k.cg()*k.px()]

@@ -1,12 +1,12 @@
-// Package product multiplies matrices, and computes what is made of products:
-// convolutions and attention.
+// Package product multiplies matrices, and computes convolutions and attention, which
+// are made of products.
 //
 // Files build on each other in this order:
 //
 //	isa_amd64.go, vectors.go, generic.go   inner kernels and copies, by instruction set
 //	sizes.go                               formats of factors, measures of inner kernels
 //	operand.go, workspace.go, amx.go       matrices, packing memory, tiles
-//	gemm.go                                one product, and what of it is packed
+//	gemm.go                                one product, and which operands it packs
 //	pack.go, gemm_bf16.go, gemm_amx.go     the packing, by format
 //	multiply.go                            the product itself
 //	grid.go, partials.go, prepack.go       how products are cut, shared and packed as a whole

@@ -14,8 +14,7 @@ import (
 //
 // Each element of C is summed over k in order within a block of K, and the blocks' sums
 // are added in order. K and the [format] alone decide where blocks end, and so an
-// element's bits: not where in C it lies, not what is packed, and not how chunks share
-// the work.
+// element's bits: its place in C, the packing, and the sharing among chunks do not.
 type gemm struct {
 	isa     isa.ISA
 	format  format
@@ -24,7 +23,7 @@ type gemm struct {
 	c       []float32
 	ldc     int             // elements of a row of C
 	k       int             // steps
-	add     bool            // to what C holds
+	add     bool            // to the elements of C
 	packed  *packedOperands // operands that are packed already; may be nil
 	library *blas.Library   // computes float32 products of matrices in memory, if not nil
 	then    *work.Epilogue  // nil if nothing follows; behind a pointer, or im would escape

@@ -80,7 +80,7 @@ func (o *operand) withoutUnsplittable(ws *workspace, rows, cols int) operand {
 // panel, or 4 columns.
 const prefetchGroups = 8
 
-// prefetchFor is what group p fetches: its share of the block of B that is packed next,
+// prefetchFor is the share of group p in fetching the block of B that is packed next,
 // from k0 and column j on. If there is none, it fetches a, which it reads anyway.
 func (g *gemm) prefetchFor(a *float32, p, k0, j int) prefetch {
 	if k0 >= g.k || p >= prefetchGroups {

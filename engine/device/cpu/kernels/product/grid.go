@@ -80,7 +80,7 @@ func (g grid) forThreads(s *sizes, threads, k int, packsA, packsB bool) grid {
 }
 
 // cut divides rows and columns evenly into cells of at most so many, rounded up to
-// whole tiles of the inner kernel.
+// whole steps of the inner kernel.
 func (g *grid) cut(s *sizes, stepM, stepN int) {
 	even := func(n, step, unit int) (int, int) {
 		step = max(unit, step)

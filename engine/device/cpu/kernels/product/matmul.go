@@ -93,13 +93,13 @@ func (k *matmul) packCache() work.PackCache {
 	}
 }
 
-// gridFit is what the best way to cut a grid depends on, beside shapes.
+// gridFit is the conditions, beside shapes, that the best way to cut a grid depends on.
 type gridFit struct {
 	threads int
 	cached  bool // B is packed in cache memory
 }
 
-// fitGrid cuts the grid anew.
+// fitGrid cuts the grid for new conditions.
 func (k *matmul) fitGrid(f gridFit) {
 	g := k.layout()
 	packsA := g.packsA() && k.prepacker.lenA == 0

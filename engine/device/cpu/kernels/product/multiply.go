@@ -58,7 +58,7 @@ func (g *gemm) callLibrary(ws *workspace, i0, i1, j0, j1 int) {
 	}
 }
 
-// block adds what steps k0..k0+kn contribute.
+// block adds the contributions of steps k0..k0+kn.
 func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	g.a.check(i1, k0+kn)
 	_ = g.c[(i1-1)*g.ldc+j1-1]
@@ -81,12 +81,13 @@ func (g *gemm) block(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	}
 }
 
-// sweep multiplies rows i0..i1 of A, a group at a time, with panels of B. For each group:
+// sweep multiplies rows i0..i1 of A, a group at a time, with panels of B. For each
+// group:
 //
-//  1. take its panel of A: packed before, packed now, or rows in place;
-//  2. multiply;
-//  3. where it met unsplittable values, recompute what they touch;
-//  4. after the last block of K, call the epilogue for the rows that are final.
+//  1. Take its panel of A: packed before, packed now, or rows in place.
+//  2. Multiply.
+//  3. Where it met unsplittable values, recompute the elements that they touch.
+//  4. After the last block of K, call the epilogue for the rows that are final.
 func (g *gemm) sweep(ws *workspace, b panels, i0, i1, j0, j1, k0 int, add bool) {
 	s, adds := g.sizes(), 0
 	if add {
@@ -153,7 +154,7 @@ func (g *gemm) multiplyPanels(ws *workspace, c, a *float32, b panels, rows, cols
 	}
 }
 
-// saveC copies what C holds, for recompute.
+// saveC copies elements of C before they are multiplied, for recompute.
 func (g *gemm) saveC(ws *workspace, i0, i1, j0, j1 int) {
 	rows, cols := i1-i0, j1-j0
 	old := ws.arena(2 * rows * cols)
@@ -162,9 +163,10 @@ func (g *gemm) saveC(ws *workspace, i0, i1, j0, j1 int) {
 	}
 }
 
-// recompute computes with vector code what steps k0..k0+kn contribute to rows i0..i1 of
-// C. It replaces the elements whose row of A or column of B has an unsplittable value, so
-// that no element's bits depend on its neighbours. With add, the saved element is added.
+// recompute computes with vector code the contributions of steps k0..k0+kn to rows
+// i0..i1 of C. It replaces the elements whose row of A or column of B has an
+// unsplittable value, so that no element's bits depend on its neighbours. With add, the
+// saved element is added.
 func (g *gemm) recompute(ws *workspace, i0, i1, j0, j1, k0, kn int, add bool) {
 	rows, cols := i1-i0, j1-j0
 	old := ws.arena(2 * rows * cols)

@@ -10,13 +10,12 @@ import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 //
 // A B of bfloat16 can also stay packed from run to run ([PackCache]): packing takes as long
 // as multiplying with some hundred rows. One of float32 is packed by each run: it is no
-// smaller packed, and reading it packed from memory takes at least as long as packing what
-// is read.
+// smaller packed, and reading it packed from memory takes at least as long as packing it.
 type prepacker struct {
 	m, n           int // sides of C
 	panelsA        int
 	unitsA, unitsB int // chunks of packing
-	lenA, lenB     int // words of scratch memory; 0 for what cells pack
+	lenA, lenB     int // words of scratch memory; 0 where cells pack
 	cacheB         int // words of cache memory; 0 where B is not cached
 	packed         packedOperands
 	g              gemm
@@ -54,7 +53,7 @@ func newPrepacker(g gemm, cells grid, shared bool) (p prepacker) {
 func (p *prepacker) bytes() int64 { return int64(p.lenA+p.lenB) * 4 }
 
 // bind takes the memory of a run, and returns how many chunks of packing it needs: none
-// for what the cache has.
+// for operands that the cache has.
 func (p *prepacker) bind(a *work.Args) (units int) {
 	all := work.Floats(a.Scratch, p.lenA+p.lenB)
 	p.packed.a, p.packed.b = all[:p.lenA], all[p.lenA:]

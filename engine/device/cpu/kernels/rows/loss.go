@@ -30,7 +30,7 @@ func total(partial []float64) float32 {
 	return float32(sum)
 }
 
-// classRows is what the kernels over logits [rows, classes] share.
+// classRows is shared by the kernels over logits [rows, classes].
 type classRows struct {
 	vec     *vec.Funcs
 	r, c    int

@@ -1,6 +1,7 @@
 package vec
 
-// matrix is the elements of rows of n, stride apart: what must be memory.
+// matrix is all elements from the first of rows of n, stride apart, to the last: all of
+// them must be memory.
 func matrix(x []float32, stride, rows, n int) []float32 { return x[:(rows-1)*stride+n] }
 
 func foldRows(f func(acc *float64, x *float32, stride, rows, n int)) func(acc []float64, x []float32, stride, rows int) {

@@ -34,8 +34,8 @@ func absGradf(x, dy float32) float32 {
 	return 0
 }
 
-// relu keeps NaN: only what is known to be negative becomes 0. The sign bit
-// clears the whole word, so that random signs cost no mispredicted branches.
+// relu keeps NaN: only numbers known to be negative become 0. The sign bit clears the
+// whole word, so that random signs cost no mispredicted branches.
 func relu(y, x []float32) {
 	y = y[:len(x)]
 	for i, v := range x {

@@ -7,7 +7,7 @@ import "math"
 // float32 needs is three to five times as fast as package math.
 
 // Exp64 is e^x to a relative error of about 2e-10, for any x: it saturates
-// outside what float32 can tell from 0 and infinity, and keeps NaN. x is
+// where float32 cannot tell the result from 0 or infinity, and keeps NaN. x is
 // split into k*ln 2 + r with |r| <= ln 2 / 2; e^r is its Taylor series to the
 // eighth power, and 2^k is put together from its bits.
 func Exp64(x float64) float64 {

@@ -13,9 +13,8 @@ type Funcs struct {
 	// y[i] = f(x[i]).
 	Neg, Abs, Square, Sqrt, Rsqrt, Relu, Exp, Log, Tanh, Sigmoid, Silu, GeluTanh, GeluErf func(y, x []float32)
 
-	// y[i] = f(a[i], b[i]). A Grad takes what its op's gradient takes (the
-	// op's input, or its output where that is enough) and the gradient of the
-	// output.
+	// y[i] = f(a[i], b[i]). A Grad takes the inputs of its op's gradient: the
+	// op's input, or its output where that is enough, and the gradient of the output.
 	Add, Sub, Mul, Div                                               func(y, a, b []float32)
 	ReluGrad, AbsGrad, SquareGrad, SqrtGrad, RsqrtGrad               func(y, a, b []float32)
 	ExpGrad, LogGrad, TanhGrad, SigmoidGrad, SiluGrad                func(y, a, b []float32)
@@ -30,11 +29,11 @@ type Funcs struct {
 	Dot         func(a, b []float32) float64
 	SquaresFrom func(x []float32, c float64) float64        // of (x-c)^2
 	ExpSum      func(y, x []float32, shift float32) float64 // y = e^(x-shift), summed
-	Max         func(x []float32) float32                   // of what is not NaN; -Inf of nothing
+	Max         func(x []float32) float32                   // of the numbers; -Inf where there are none
 
 	// DropFactors writes the factors of elements whose random words are those
-	// of whole blocks of four, from a block on; what is beyond a multiple of
-	// four is left.
+	// of whole blocks of four, from a block on; elements beyond a multiple of
+	// four are left.
 	DropFactors func(dst []float32, block uint64, d *Drop)
 
 	// Optimizers: the numbers are in k, see [AdamFactors] and [SGDFactors].

@@ -1,4 +1,4 @@
-// Package work says what a kernel is, and holds what all kernels share: tasks and pools,
+// Package work defines kernels, and holds the parts that all kernels share: tasks and pools,
 // the arguments of a run, how work is cut into chunks, and the tables in which kernels
 // are found.
 //
