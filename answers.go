@@ -9,7 +9,7 @@ import (
 // Evaluation is a model's loss and accuracy over a part of the data.
 type Evaluation struct {
 	Samples  int      `json:"samples"`
-	Part     string   `json:"part"` // the part gone over: validation, training, or all of other data
+	Part     string   `json:"part"` // validation, training, or all (of other data)
 	Loss     float64  `json:"loss"`
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
 	RMSE     *float64 `json:"rmse,omitempty"`     // see [Run.RMSE]
@@ -27,7 +27,7 @@ type Prediction struct {
 	Values []float32 `json:"values"`
 }
 
-// predictionOf words a model's output for one sample.
+// predictionOf is a model's output for one sample, in words of the data.
 func predictionOf(a infer.Answer, s *setup) Prediction {
 	v, info := a.Values, s.info
 	if !s.spec.Classifies() || info.Classes == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 )
 
-// The packages below know nothing of configs: this file says in their words
-// what a config asked for.
+// The packages below know nothing of configs: this file turns a config into
+// their specifications.
 
 func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
@@ -44,7 +44,7 @@ func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 
 func position(p configs.Pos) graph.Pos { return graph.Pos{File: p.File, Line: p.Line} }
 
-// outputs is how many numbers the last layer must give.
+// outputs is the number of outputs of the last layer.
 func outputs(info *datasets.Info) int {
 	if info.Classes > 0 {
 		return info.Classes
@@ -70,7 +70,7 @@ func modelLayers(c *configs.Config, info *datasets.Info) []models.Layer {
 	return layers(m.Layers, info)
 }
 
-// window is how many positions a sample has.
+// window is the number of positions of a sample.
 func window(info *datasets.Info) int {
 	if s := info.Inputs[0].Meta.Shape; s.Rank() > 0 {
 		return s[0]
@@ -101,7 +101,7 @@ func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
 	return out
 }
 
-// optimSpec plans the learning rate over the whole run: total steps.
+// optimSpec plans the learning rate over the total steps of the run.
 func optimSpec(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{

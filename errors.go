@@ -17,27 +17,29 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// The causes of errors about what was asked for.
+// The causes of errors about a config or a call.
 var (
-	ErrOptions       = errors.New("these options do not go together")
-	ErrData          = errors.New("the data cannot be used")
-	ErrHasCheckpoint = rundir.ErrHasCheckpoint
-	ErrNoCheckpoint  = rundir.ErrNoCheckpoint
-	ErrFolder        = rundir.ErrFolder
-	ErrOutput        = rundir.ErrOutput
-	ErrChanged       = initial.ErrChanged
-	ErrInit          = initial.ErrInit
+	ErrOptions = errors.New("these options cannot be used") // alone, or not with each other
+	ErrData    = errors.New("the data cannot be used")
+	ErrInit    = initial.ErrInit    // a file of weights, or its fit to the model
+	ErrChanged = initial.ErrChanged // a checkpoint of another config, model or data
+
+	ErrHasCheckpoint = rundir.ErrHasCheckpoint // a run that is to begin finds another's
+	ErrNoCheckpoint  = rundir.ErrNoCheckpoint  // a run that is to go on finds none
+	ErrFolder        = rundir.ErrFolder        // a run would replace files of the folder
+	ErrOutput        = rundir.ErrOutput        // a file must not be written to
 )
 
-// ErrClosed is returned by the methods of a closed Run.
+// ErrClosed is returned by the methods of a closed Run or Trained.
 var ErrClosed = errors.New("the run is closed")
 
-// ErrStopped is returned by Train when its context was cancelled, along with
-// the context's error, or its time was up: the step under way was finished and
-// saved. Before the first step there is nothing to save, and no report.
+// ErrStopped is returned by Train when its time was up or its context was
+// cancelled, then together with the context's error. The step under way was
+// finished and saved. Before the first step there is nothing to save, and no
+// report.
 var ErrStopped = errors.New("stopped")
 
-// stoppedError is ErrStopped that also is what ended the context.
+// stoppedError is ErrStopped together with the cause that ended the context.
 type stoppedError struct {
 	error
 	cause error
@@ -45,7 +47,7 @@ type stoppedError struct {
 
 func (e *stoppedError) Unwrap() []error { return []error{e.error, e.cause} }
 
-// beforeFirstStep is ErrStopped where an error is that ctx has ended.
+// beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
 func beforeFirstStep(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
 		return &stoppedError{fmt.Errorf("%w before the first step", ErrStopped), cause}
@@ -57,8 +59,8 @@ func beforeFirstStep(ctx context.Context, err error) error {
 // infinite.
 var ErrNonFinite = device.ErrNonFinite
 
-// IsUsage reports whether an error is about what was asked for, in a config or
-// a call, and not about what happened while doing it.
+// IsUsage reports whether an error is a mistake in a config or a call, and not a
+// failure while following it.
 func IsUsage(err error) bool {
 	if errors.Is(err, checkpoint.ErrDamaged) { // which may be why nothing was found
 		return false

@@ -2,20 +2,20 @@ package berth
 
 import "time"
 
-// Observer is told what a run does; nil functions are skipped. Calls come from
-// the goroutine that trains, which waits for them.
+// Observer is told of a run's progress; nil functions are skipped. Calls come
+// from the goroutine that trains, which waits for them.
 type Observer struct {
 	// Started is called once, before the first step.
 	Started func(Start)
 	// Step is called when a step has been queued.
 	Step func(Step)
-	// Logged is called when the losses of steps came out of the device.
+	// Logged is called for each logged step, once its loss came out of the device.
 	Logged func(Step)
 	// Epoch is called at an epoch's end, after evaluation.
 	Epoch func(Epoch)
 	// Saved is called after a checkpoint.
 	Saved func(Saved)
-	// Note is called for what a user should know: "resumed at step 120".
+	// Note is called with a line that a user should read: "resuming at step 120".
 	Note func(text string)
 }
 
@@ -26,16 +26,16 @@ type Start struct {
 	Parameters            int64
 }
 
-// Step is one training step. Loss is NaN where it has not left the device.
+// Step is one training step.
 type Step struct {
-	Step    int // from 1
-	Epoch   int // from 0
-	InEpoch int // from 1
-	Samples int
-	Loss    float64
+	Step    int     // from 1
+	Epoch   int     // from 0
+	InEpoch int     // from 1
+	Samples int     // 0 for Logged
+	Loss    float64 // NaN for Observer.Step: it has not left the device
 }
 
-// Epoch is what one pass over the training part came to. Values that do not
+// Epoch is the outcome of one pass over the training part. Metrics that do not
 // exist, such as accuracy in regression, are nil.
 type Epoch struct {
 	Epoch         int // from 0

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Report is what a run came to: report.json. Its names are stable.
+// Report is the outcome of a run: report.json. Its names are stable.
 type Report struct {
 	Steps         int            `json:"steps"`
 	Epochs        int            `json:"epochs"` // finished
@@ -29,19 +29,19 @@ type Report struct {
 	Bubble        Bubble         `json:"bubble"`
 	Checkpoints   SaveReport     `json:"checkpoints"`
 	WeightsSHA256 string         `json:"weights_sha256"`
-	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: what moved between host and devices
+	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: the transfers between host and devices
 }
 
-// Final are the newest epoch's metrics, nil where there is none. Before the
-// first epoch ended, the training loss is the mean of the losses so far. Of
-// imported weights there is the validation's alone, until an epoch ends.
+// Final are the newest epoch's metrics; nil where there is none. Before the
+// first epoch ends, the training loss is the mean of the losses so far. Imported
+// weights have the validation's metrics alone, until an epoch ends.
 type Final struct {
 	TrainLoss   *float64 `json:"train_loss"`
 	ValLoss     *float64 `json:"val_loss"`
 	ValAccuracy *float64 `json:"val_accuracy"`
 }
 
-// Throughput is over all training steps, evaluation and checkpoints left out.
+// Throughput is over all training steps, without evaluation and checkpoints.
 type Throughput struct {
 	SamplesPerS float64 `json:"samples_per_s"`
 	TokensPerS  float64 `json:"tokens_per_s"` // samples times the targets of a sample
@@ -49,7 +49,7 @@ type Throughput struct {
 	StepMSP95   float64 `json:"step_ms_p95"`
 }
 
-// LedgerReport is the bytes that moved.
+// LedgerReport counts the bytes that moved.
 type LedgerReport struct {
 	CopyInBytes       int64            `json:"copy_in_bytes"`
 	CopyInWeightBytes int64            `json:"copy_in_weight_bytes"`
@@ -60,7 +60,7 @@ type LedgerReport struct {
 	SteadyState       SteadyState      `json:"steady_state"`
 }
 
-// SteadyState is what the median step moves, the first left out.
+// SteadyState is the median of bytes per step, over all steps but the first.
 type SteadyState struct {
 	CopyInBytesPerStep   int64 `json:"copy_in_bytes_per_step"`
 	BatchBytesPerStep    int64 `json:"batch_bytes_per_step"`
@@ -76,24 +76,23 @@ type DeviceReport struct {
 	ByUsage     map[string]int64 `json:"by_usage"` // each usage's own peak
 }
 
-// Bubble is the share of time that devices idle in a step: by the schedule,
-// and as it was.
+// Bubble is the share of time, from 0 to 1, that devices idle in a step.
 type Bubble struct {
-	Simulated float64 `json:"simulated"`
+	Simulated float64 `json:"simulated"` // by the schedule
 	Measured  float64 `json:"measured"`
 }
 
-// SaveReport is what this call's checkpoints took, on average.
+// SaveReport measures this call's checkpoints, on average.
 type SaveReport struct {
 	Count       int     `json:"count"`
-	Staging     string  `json:"staging"` // whole, or the bytes of the area
+	Staging     string  `json:"staging"` // "whole", or the bound in bytes
 	Bytes       int64   `json:"bytes"`   // of the state
-	SaveMS      float64 `json:"save_ms"` // from the step boundary until it was on the disk, pruned and tidied
+	SaveMS      float64 `json:"save_ms"` // from the step boundary until the checkpoint was on the disk and old ones were deleted
 	MBPerS      float64 `json:"mb_per_s"`
-	CopyMS      float64 `json:"copy_ms"`  // until the state was copied
-	StallMS     float64 `json:"stall_ms"` // training stood: at the boundary, and waiting for copies in the step behind it
+	CopyMS      float64 `json:"copy_ms"`  // from the step boundary until the state was copied
+	StallMS     float64 `json:"stall_ms"` // training stood still: at the boundary, and for copies in the step after it
 	StepsBeside int     `json:"steps_beside"`
-	Slowdown    float64 `json:"slowdown"` // of the steps meanwhile: 0.1 is a tenth longer than the median of the others
+	Slowdown    float64 `json:"slowdown"` // of the steps beside a save: 0.1 is a tenth longer than the median of the others
 }
 
 // repeat takes the measurements of an earlier call's report, if that has the same

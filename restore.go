@@ -16,7 +16,7 @@ import (
 const (
 	configPrint   = "config"
 	dataPrint     = "data"
-	numericsPrint = "numerics" // whose change is said and no more
+	numericsPrint = "numerics" // its change is noted, and allowed
 )
 
 // fingerprints tell whether a resumed run is the same run.
@@ -75,7 +75,7 @@ func (s *setup) sameRings(snap *checkpoint.Snapshot) bool {
 }
 
 // changed says how the run's config or data differ from a checkpoint's; ""
-// where they do not. The same data may lie under another path.
+// where they do not. Moving the data is no change.
 func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	prints, err := s.fingerprints()
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-// withoutPath leaves out where the data lies.
+// withoutPath leaves out a change of the data's path.
 func withoutPath(list []configs.Change) (left []configs.Change) {
 	for _, c := range list {
 		if c.Key != "data.path" {
@@ -110,7 +110,7 @@ func withoutPath(list []configs.Change) (left []configs.Change) {
 	return left
 }
 
-// changesSince compares the config that a checkpoint was made with to now's.
+// changesSince compares a checkpoint's config with the one now.
 func changesSince(c *configs.Config, m *checkpoint.Manifest) ([]configs.Change, error) {
 	now, err := rootedText(c)
 	if err != nil {

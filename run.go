@@ -98,10 +98,10 @@ func (r *Run) Schedule() (schedule.Schedule, error) {
 	return schedule.New(r.Config.Partition.Schedule, len(r.Plan.Stages), r.setup.sizes.microbatches)
 }
 
-// StepsPerEpoch is how many steps one pass over the training part takes.
+// StepsPerEpoch is the number of steps of one pass over the training part.
 func (r *Run) StepsPerEpoch() int { return r.setup.sizes.steps }
 
-// TotalSteps is how many steps the whole run takes.
+// TotalSteps is the number of steps of the whole run.
 func (r *Run) TotalSteps() int { return r.setup.sizes.total }
 
 // RMSE is the root of a mean squared error: how far off predictions are, in

@@ -23,8 +23,8 @@ import (
 	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
 )
 
-// setup is a model on devices: what training it and using it afterwards have
-// in common.
+// setup is a model on devices. Training it and using it afterwards have it in
+// common.
 type setup struct {
 	config *configs.Config
 	info   *datasets.Info // of the data that the model is trained on
@@ -33,7 +33,7 @@ type setup struct {
 	devs   []device.Device // nil once it is closed
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
-	debug  trace.Debug
+	debug  trace.Debug // as BERTH_DEBUG asks
 }
 
 // open opens the devices, and plans with them.
@@ -88,14 +88,13 @@ func (s *setup) usable() error {
 	}
 	for _, x := range s.plan.Stages {
 		if spec := s.devs[x.Device].Spec(); !spec.CopyOut {
-			return fmt.Errorf("%w: %s (%s) gives nothing back, neither losses nor weights: it is for planning and tests", ErrOptions, spec.ID, spec.Description)
+			return fmt.Errorf("%w: %s (%s) gives neither losses nor weights back: it is for planning and tests; train on another kind of device", ErrOptions, spec.ID, spec.Description)
 		}
 	}
 	return nil
 }
 
-// placed says where in the config a mistake is that only planning found, and
-// whose message does not say so.
+// placed adds its place in the config to a mistake that planning found.
 func (s *setup) placed(err error) error {
 	c := s.config
 	switch {
@@ -107,7 +106,7 @@ func (s *setup) placed(err error) error {
 	return err
 }
 
-// at puts the place of a mistake, where it has one, before its text.
+// at puts a place, where it is known, before a mistake.
 func at(p configs.Pos, err error) error {
 	if p == (configs.Pos{}) {
 		return err
@@ -125,8 +124,8 @@ func rootedText(c *configs.Config) ([]byte, error) {
 	return rooted.YAML()
 }
 
-// openData reads the config's data. Like is the description of the data that a
-// model was trained on, nil before training.
+// openData reads the config's data. like describes the data that a model was
+// trained on; it is nil before training.
 func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
 	s.Like = like
@@ -140,7 +139,7 @@ func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*dat
 	return nil, at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
 }
 
-// options are those of cutting the model as the config asks.
+// options cut the model as the config asks.
 func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	p := s.config.Partition
 	return partition.PlanOptions{
@@ -162,7 +161,7 @@ func (s *setup) model() infer.Model {
 	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch}
 }
 
-// stopOf ends what asks it once ctx has ended.
+// stopOf is the cause of ctx's end, once it has ended.
 func stopOf(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
@@ -175,8 +174,8 @@ func deviceSpecs(devs []device.Device) []device.Spec {
 	return specs
 }
 
-// numerics is what results depend on to the bit, beside config and data: the
-// kernels of the devices that have stages.
+// numerics names the kernels of the devices that have stages: results depend on
+// them to the bit, beside config and data.
 func (s *setup) numerics() string {
 	var all []string
 	for _, x := range s.plan.Stages {

@@ -6,12 +6,12 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// sizes is how an epoch is cut into steps.
+// sizes are the steps of an epoch, and of the run.
 type sizes struct {
-	samples      int // of the training part
-	batch        int // of a full step
-	microbatch   int
-	microbatches int
+	samples      int // in the training part
+	batch        int // samples in a full step
+	microbatch   int // samples in a full microbatch
+	microbatches int // in a full step
 	steps        int // in an epoch
 	last         int // samples in the last step
 	total        int // steps in the whole run
@@ -26,8 +26,8 @@ func newSizes(c *configs.Config, samples int) sizes {
 	return z
 }
 
-// oneStep says that a batch larger than the training part makes each epoch one
-// step; "" where it is not.
+// oneStep is a note that the batch is larger than the training part, so that an
+// epoch is one step; "" where it is not.
 func (z sizes) oneStep() string {
 	if z.batch <= z.samples {
 		return ""
@@ -35,7 +35,7 @@ func (z sizes) oneStep() string {
 	return fmt.Sprintf("train.batch, %d, is more than the %d samples there are to train on: an epoch is one step", z.batch, z.samples)
 }
 
-// tailMicrobatch is the size of the last microbatch of the last step.
+// tailMicrobatch is the samples of an epoch's last microbatch.
 func (z sizes) tailMicrobatch() int {
 	if r := z.last % z.microbatch; r > 0 {
 		return r
@@ -43,7 +43,7 @@ func (z sizes) tailMicrobatch() int {
 	return z.microbatch
 }
 
-// lastMicrobatches is how many microbatches an epoch's last step has.
+// lastMicrobatches is the microbatches of an epoch's last step.
 func (z sizes) lastMicrobatches() int { return (z.last + z.microbatch - 1) / z.microbatch }
 
 // of is the samples of step i of an epoch, from 0.
