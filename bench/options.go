@@ -30,6 +30,9 @@ type RunOptions struct {
 	peakTime time.Duration                            // instead of defaultPeakTime; 0 means that
 }
 
+// defaultPeakTime is the time for which products of peakSide are repeated.
+const defaultPeakTime = 350 * time.Millisecond
+
 // The default and the longest measurement, in seconds.
 const (
 	defaultSeconds = 3

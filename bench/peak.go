@@ -18,8 +18,6 @@ const (
 	peakSide = 1024
 	// peakStart is the first side tried. It tells how long larger ones take.
 	peakStart = 256
-	// defaultPeakTime is the time for which products of peakSide are repeated.
-	defaultPeakTime = 350 * time.Millisecond
 	// peakLimit bounds one measurement; Run makes two.
 	peakLimit = 900 * time.Millisecond
 )

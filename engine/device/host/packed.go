@@ -16,7 +16,7 @@ type packed struct {
 	layout  string
 	block          // valid while stored
 	stored  bool   // block is memory
-	evicted bool   // evicted: give the memory back, and take none again
+	evicted bool   // its memory is given back, and none is taken again
 	inUse   bool   // a kernel runs with the memory
 	reread  bool   // the contents that the last run found were read before
 	last    uint64 // number of the contents that the last run found; 0 for none
