@@ -3,8 +3,6 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 
@@ -14,15 +12,12 @@ import (
 
 // openDevices opens the devices that "cpu" or "cpu:2" names.
 func openDevices(name string, o device.OpenOptions) ([]device.Device, error) {
-	kind, count, given := strings.Cut(name, ":")
-	o.Count = 1
-	if given {
-		var err error
-		if o.Count, err = strconv.Atoi(count); err != nil || o.Count < 1 {
-			return nil, fmt.Errorf("%w: devices %q: write a kind, as in cpu, or a kind and a count, as in cpu:2", ErrOptions, name)
-		}
+	list, err := device.ParseList(name)
+	if err != nil || len(list) != 1 || list[0].Count < 1 {
+		return nil, fmt.Errorf("%w: devices %q: write a kind, as in cpu, or a kind and a count, as in cpu:2", ErrOptions, name)
 	}
-	devs, err := device.Open(kind, o)
+	o.Count = list[0].Count
+	devs, err := device.Open(list[0].Kind, o)
 	if err == nil && !devs[0].Spec().CopyOut {
 		err = fmt.Errorf("%w: devices %q compute nothing: measure devices that do, such as cpu", ErrOptions, name)
 		for _, d := range devs {

@@ -4,11 +4,12 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
-	"pgregory.net/rapid"
 )
 
 // sample is one application of an op, with its inputs.

@@ -12,11 +12,12 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
-	"pgregory.net/rapid"
 )
 
 // aliases says which inputs' memory the outputs of an op may take over. Ops

@@ -1,10 +1,7 @@
 package rng
 
 import (
-	"math"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // The known answers of philox4x32-10 that the paper's authors publish with
@@ -46,117 +43,6 @@ func TestKeysDiffer(t *testing.T) {
 			seen[k] = name
 		}
 	}
-}
-
-func TestPermutationIsABijection(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 3000).Draw(t, "n")
-		key := Key{rapid.Uint32().Draw(t, "lo"), rapid.Uint32().Draw(t, "hi")}
-		p := NewPermutation(n, key)
-		seen := make([]bool, n)
-		for i := range n {
-			j := p.At(i)
-			if j < 0 || j >= n || seen[j] {
-				t.Fatalf("At(%d) = %d of %d is out of range or repeated", i, j, n)
-			}
-			seen[j] = true
-		}
-	})
-}
-
-func TestPermutationOfHugeRange(t *testing.T) {
-	const n = math.MaxInt
-	p := NewPermutation(n, Key{3, 4})
-	if p.At(0) == p.At(1) || p.At(n-1) == p.At(0) {
-		t.Error("collision in a permutation of MaxInt elements")
-	}
-}
-
-// Each of the 24 orders of four elements must come up about equally often:
-// chi-squared with 23 degrees of freedom, 49.7 at one in a thousand.
-func TestPermutationIsUniform(t *testing.T) {
-	const draws = 24 * 400
-	count := map[[4]int]int{}
-	for i := range draws {
-		p := NewPermutation(4, NewKey(9, uint64(i)))
-		count[[4]int{p.At(0), p.At(1), p.At(2), p.At(3)}]++
-	}
-	chi := 0.0
-	for _, c := range count {
-		chi += (float64(c) - 400) * (float64(c) - 400) / 400
-	}
-	chi += float64(24-len(count)) * 400
-	if chi > 49.7 {
-		t.Errorf("chi-squared %.1f over %d orders", chi, len(count))
-	}
-}
-
-// A shuffled epoch must not keep neighbours together: the correlation between
-// a position and its place, and between successive places, is near zero.
-func TestPermutationMixes(t *testing.T) {
-	const n = 4001
-	p := NewPermutation(n, NewKey(1, 2))
-	var place, next float64
-	for i := range n {
-		x := float64(p.At(i)) - (n-1)/2.0
-		place += (float64(i) - (n-1)/2.0) * x
-		next += x * (float64(p.At((i+1)%n)) - (n-1)/2.0)
-	}
-	variance := float64(n) * (n*n - 1) / 12
-	if r := place / variance; math.Abs(r) > 0.06 {
-		t.Errorf("correlation of position and place %.3f", r)
-	}
-	if r := next / variance; math.Abs(r) > 0.06 {
-		t.Errorf("correlation of successive places %.3f", r)
-	}
-}
-
-func TestPermutationAllocatesNothing(t *testing.T) {
-	p := NewPermutation(1797, Key{5, 6})
-	if a := testing.AllocsPerRun(100, func() { p.At(1000) }); a != 0 {
-		t.Errorf("%v allocations", a)
-	}
-}
-
-func TestFillsAreElementwise(t *testing.T) {
-	fills := map[string]func([]float32){
-		"uniform": func(d []float32) { Uniform(d, Key{1, 2}, -0.5, 0.5) },
-		"normal":  func(d []float32) { Normal(d, Key{1, 2}, 0.02) },
-	}
-	for name, fill := range fills {
-		long := make([]float32, 103)
-		fill(long)
-		for n := range 20 {
-			short := make([]float32, n)
-			fill(short)
-			for i := range short {
-				if short[i] != long[i] {
-					t.Fatalf("%s: element %d depends on the length", name, i)
-				}
-			}
-		}
-	}
-}
-
-func TestMoments(t *testing.T) {
-	const n = 200000
-	x := make([]float32, n)
-	check := func(name string, mean, std, max float64) {
-		var s, ss, top float64
-		for _, v := range x {
-			s += float64(v)
-			ss += float64(v) * float64(v)
-			top = math.Max(top, math.Abs(float64(v)))
-		}
-		m := s / n
-		if sd := math.Sqrt(ss/n - m*m); math.Abs(m-mean) > 0.01*std || math.Abs(sd-std) > 0.01*std || top > max {
-			t.Errorf("%s: mean %.4f, deviation %.4f, largest %.2f; want %.4f, %.4f, at most %.2f", name, m, sd, top, mean, std, max)
-		}
-	}
-	Uniform(x, NewKey(1, 1), 1, 3)
-	check("uniform", 2, 2/math.Sqrt(12), 3)
-	Normal(x, NewKey(1, 2), 2)
-	check("normal", 0, 2, 14)
 }
 
 func BenchmarkPermutationAt(b *testing.B) {

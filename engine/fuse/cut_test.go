@@ -14,12 +14,6 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-func TestEveryOpHasARule(t *testing.T) {
-	if got, want := fuse.Kinds(), ops.Kinds(); !slices.Equal(got, want) {
-		t.Errorf("rules are for\n%v\nops are\n%v", got, want)
-	}
-}
-
 // build makes a graph. Its outputs are the values that f returns.
 func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 	t.Helper()
