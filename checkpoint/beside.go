@@ -10,16 +10,15 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// What is put in a file's place is made beside it, under these names, which nobody
-// gives to files of his own: they are removed.
+// A file that will replace another is made beside it, with one of these suffixes.
+// Files with such names are removed: see sweep.
 const (
 	compactSuffix = ".berth-compact"
 	wholeSuffix   = ".berth-whole"
 	freshSuffix   = ".berth-fresh"
 )
 
-// appear gives a finished file its name, unless there is a file of that name by
-// now.
+// appear gives a finished file its name. It fails if there is a file of that name.
 func appear(tmp, name string) error {
 	err := os.Link(tmp, name)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -32,16 +31,16 @@ func appear(tmp, name string) error {
 	return osfile.Rename(tmp, name)
 }
 
-// sweep removes what processes that were killed had made to put in a file's
-// place. The caller has the file locked, so nobody is making any of it. What
-// cannot be removed is in the way only of the next to make it, who says so.
+// sweep removes unfinished replacements of a file, left by killed processes. The
+// caller has the file locked, so no process is making one. One that cannot be
+// removed is an error later, when another is made.
 func sweep(path string) {
 	for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
 		_ = removeMade(path + suffix)
 	}
 }
 
-// removeMade removes a file that was being made, and the process id beside it.
+// removeMade removes an unfinished file, and the process id beside it.
 func removeMade(path string) error {
 	return errors.Join(removeIfThere(path), removeIfThere(pidPath(path)))
 }
@@ -53,8 +52,8 @@ func removeIfThere(path string) error {
 	return nil
 }
 
-// keepAside gives a file a second name that is free, or a copy of that name
-// where the file system has no links.
+// keepAside gives a file a second name that is free; without links on the file
+// system, it copies the file to that name.
 func keepAside(path string) (string, error) {
 	for i := 1; ; i++ {
 		aside := fmt.Sprintf("%s.damaged-%d", path, i)

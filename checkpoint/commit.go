@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// writable is nil when changes can be made. The caller holds db.writer.
+// writable is nil if the file can be changed. The caller holds db.writer.
 func (db *DB) writable() error {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
@@ -28,12 +28,12 @@ func (db *DB) writable() error {
 	return nil
 }
 
-// update runs one write transaction; readers wait while it commits.
+// update runs a write transaction; readers wait while it commits.
 func (db *DB) update(f func(*bbolt.Tx) error) error { return db.commit(f, false) }
 
-// commit is update; with past, where the system allows it, by writes past the
-// system's cache. For large values those are twice as fast: nothing is copied
-// once more, and the disk works from the first byte on. f may run twice.
+// commit is update. With past, the writes go past the system's cache where the
+// system allows it. Large values are written twice as fast so: they are not
+// copied once more, and the disk works from the first byte on. f may run twice.
 func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
@@ -61,8 +61,8 @@ func (db *DB) commit(f func(*bbolt.Tx) error, past bool) error {
 }
 
 // guard runs f, which calls bbolt, and turns a panic or a fault in bbolt's
-// mapping into an error. bbolt is not called again after one: it may have
-// left its locks held.
+// mapping into an error. After that bbolt is not called again: its locks may be
+// held.
 func (db *DB) guard(f func() error) (err error) {
 	if db.broken != nil {
 		return db.broken
@@ -80,8 +80,8 @@ func (db *DB) guard(f func() error) (err error) {
 	return f()
 }
 
-// cutShort tells a file that is shorter than its own writes left it: bbolt would
-// read, and write, beyond its end.
+// cutShort is an error if the file is shorter than after our last write: bbolt
+// would read and write beyond its end.
 func (db *DB) cutShort() error {
 	if db.im == nil {
 		return nil
@@ -90,7 +90,7 @@ func (db *DB) cutShort() error {
 	if err != nil || st.Size() >= db.im.size {
 		return err
 	}
-	return damaged("someone cut the file from %d bytes to %d while it was in use, and what was beyond is lost", db.im.size, st.Size())
+	return damaged("the file was cut from %d bytes to %d while it was in use: the contents beyond are lost", db.im.size, st.Size())
 }
 
 func putFormat(tx *bbolt.Tx, format int) error {

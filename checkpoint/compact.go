@@ -10,9 +10,9 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Compact writes what the file holds into a new one and puts that in its
-// place, giving back the room of what was deleted. A damaged checkpoint is an
-// error, and leaves the file as it is. Snapshots stay valid.
+// Compact copies the checkpoints into a new file and puts it in the place of the
+// old one, which gives back the room of deleted ones. If a checkpoint is damaged,
+// Compact fails and leaves the file as it is. Snapshots stay valid.
 func (db *DB) Compact(ctx context.Context) error {
 	db.writer.Lock()
 	defer db.writer.Unlock()
@@ -25,7 +25,8 @@ func (db *DB) Compact(ctx context.Context) error {
 	return nil
 }
 
-// compact is Compact by way of a file that is left only by a killed process.
+// compact is Compact by way of a file at tmp. Only a killed process leaves it
+// behind.
 func (db *DB) compact(ctx context.Context, tmp string) error {
 	if err := removeMade(tmp); err != nil {
 		return err
@@ -36,7 +37,7 @@ func (db *DB) compact(ctx context.Context, tmp string) error {
 			return nil
 		}
 	}
-	after := removeMade(tmp) // before it is closed: nobody else gets it
+	after := removeMade(tmp) // while it is locked: no other process can open it
 	if dst != nil {
 		after = errors.Join(after, dst.Close())
 	}
@@ -46,7 +47,7 @@ func (db *DB) compact(ctx context.Context, tmp string) error {
 	return err
 }
 
-// leastWaste is the free room that is worth a compaction.
+// leastWaste is the free room, in bytes, that is worth a compaction.
 const leastWaste = 8 << 20
 
 // Tidy compacts the file if more than half of it, and at least 8 MiB, is free,
@@ -59,7 +60,7 @@ func (db *DB) Tidy(ctx context.Context) (bool, error) {
 	return true, db.Compact(ctx)
 }
 
-// free is the room in the file that nothing uses, and its size.
+// free is the bytes of the file that nothing uses, and its size.
 func (db *DB) free() (free, size int64, err error) {
 	im, unlock, err := db.reading()
 	if err != nil {
@@ -70,12 +71,12 @@ func (db *DB) free() (free, size int64, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("%s: %w", db.path, err)
 	}
-	// What bbolt has not used of the file yet is free, too.
+	// The end of the file, which bbolt has not used yet, is free, too.
 	return int64(len(ids)/8)*im.page + max(0, im.size-int64(im.high)*im.page), im.size, nil
 }
 
-// compactInto fills dst and takes its place. dst is locked already, so nobody
-// comes between.
+// compactInto fills dst, renames it to the path of db, and makes db use it. dst is
+// locked already, so no other process can open it between.
 func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if _, err := db.copyTo(ctx, dst, func(s Skipped) error { return s.Err }); err != nil {
 		return err
@@ -99,8 +100,8 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	return osfile.SyncDir(filepath.Dir(db.path))
 }
 
-// copyTo saves every checkpoint into dst. What cannot be read goes to skip,
-// whose error ends the copying.
+// copyTo saves every checkpoint into dst. One that cannot be read goes to skip; an
+// error of skip ends the copying.
 func (db *DB) copyTo(ctx context.Context, dst *DB, skip func(Skipped) error) (int, error) {
 	ms, skipped, err := db.list(ctx)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Both may be used by any number of goroutines at a time.
+// Any number of goroutines may use both at a time.
 var (
 	packer = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithEncoderCRC(false),    // chunks have a hash
@@ -19,8 +19,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// pack is the contents of a chunk compressed by zstd, or nil where that would
-// not make it smaller by a twentieth.
+// pack compresses the contents of a chunk with zstd. It is nil if that saves less
+// than a twentieth.
 func pack(data []byte) []byte {
 	out := packer.EncodeAll(data, make([]byte, 0, len(data)))
 	if len(out) > len(data)-len(data)/20 {
@@ -29,15 +29,15 @@ func pack(data []byte) []byte {
 	return out
 }
 
-// unpack fills dst, which has the size of the contents. A frame that says it
-// has another size is not decoded, so nothing beyond dst is ever allocated.
+// unpack decompresses into dst, which must have the size of the contents. A frame
+// that states another size is refused, so nothing beyond dst is allocated.
 func unpack(dst, packed []byte) error {
 	var h zstd.Header
 	if err := h.Decode(packed); err != nil {
 		return damaged("compressed chunk: %w", err)
 	}
 	if !h.HasFCS || h.FrameContentSize != uint64(len(dst)) || h.WindowSize > maxChunk {
-		return damaged("compressed chunk: it says that it has %d bytes, not %d", h.FrameContentSize, len(dst))
+		return damaged("compressed chunk: it states a size of %d bytes, not %d", h.FrameContentSize, len(dst))
 	}
 	out, err := unpacker.DecodeAll(packed, dst[:0:len(dst)])
 	if err != nil {

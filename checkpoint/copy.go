@@ -13,22 +13,24 @@ import (
 )
 
 const (
-	followFor  = 2 * time.Second      // how long a change of the file is waited out
+	followFor  = 2 * time.Second      // longest that reading is tried again while the file changes
 	followEach = 2 * time.Millisecond // pause between attempts
-	metaTries  = 10                   // times that neither meta page is found valid, of which only one is written at a time
-	copyRounds = 8                    // times that all checkpoints may be deleted under Copy
+	metaTries  = 10                   // attempts to find a valid meta page; only one of the two is written at a time
+	copyRounds = 8                    // attempts to copy anything while all checkpoints are deleted meanwhile
 )
 
-// errMoved says that what was read may be of no one moment.
-var errMoved = errors.New("the file changed meanwhile")
+// errChanged: the parts that were read may not belong to one state of the file.
+var errChanged = errors.New("the file changed meanwhile")
 
-// Copy copies the whole checkpoints of a file into a new one at to, under the
-// same ids, while another process may be writing to the file: it takes no lock.
-// Everything is checked as it is read, so the copy is whole, and it appears as
-// a whole or not at all. What is deleted meanwhile is left out; what is damaged
-// is left out and handed to report, which may be nil. It returns how many were
-// copied: ErrNotFound if there is none to copy, ErrHeld if they are deleted faster than
-// they are copied.
+// Copy copies the checkpoints of a file into a new file at to, under the same
+// ids. It takes no lock: another process may write to the file meanwhile.
+//
+// Everything is checked as it is read. The copy appears at to once it is
+// complete, or not at all. Checkpoints that are deleted meanwhile are left out;
+// damaged ones are left out and handed to report, which may be nil.
+//
+// It returns the number of checkpoints copied. The error is ErrNotFound if there
+// is none to copy, and ErrHeld if they are deleted faster than they are copied.
 func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return 0, fmt.Errorf("copy into %s: %w: name a file that does not exist", to, fs.ErrExist)
@@ -39,7 +41,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	}
 	defer src.Close()
 	tmp := fmt.Sprintf("%s.berth-copy-%d", to, os.Getpid())
-	if err := removeMade(tmp); err != nil { // of a process that was killed
+	if err := removeMade(tmp); err != nil { // left by a killed process
 		return 0, err
 	}
 	dst, err := Open(tmp, OpenOptions{Compress: src.im.format >= FormatPacked})
@@ -80,7 +82,7 @@ func openLive(path string) (*DB, error) {
 	return db, nil
 }
 
-// now looks at the file's meta pages.
+// now reads the file's meta pages: the newest state.
 func (db *DB) now() (*image, error) {
 	st, err := db.file.Stat()
 	if err != nil {
@@ -89,7 +91,7 @@ func (db *DB) now() (*image, error) {
 	return openImage(db.file, st.Size())
 }
 
-// read runs f on the state of the file that is to be read.
+// read runs f on the current state of the file.
 func (db *DB) read(f func(*image) error) error {
 	if db.live {
 		return db.follow(f)
@@ -103,11 +105,13 @@ func (db *DB) read(f func(*image) error) error {
 }
 
 // follow runs f on the newest state of a file that another process may be
-// writing, again until it succeeds, or fails while that state stays the newest.
-// A transaction overwrites only what the one before it had given up, so
-// nothing of a state is overwritten before there is a newer one: an error that
-// nothing newer explains is the file's. Nor does success come by chance, where f
-// checks what it reads against checksums.
+// writing. If f fails and there is a newer state by then, it runs f again on
+// that one.
+//
+// A transaction overwrites only pages that the state before it does not use. So
+// while a state is the newest, all its pages are in the file, and an error of f
+// is damage. Success needs no such proof where f checks all that it reads
+// against checksums: see steady for the rest.
 func (db *DB) follow(f func(*image) error) error {
 	unread := 0
 	for began := time.Now(); ; time.Sleep(followEach) {
@@ -129,33 +133,33 @@ func (db *DB) follow(f func(*image) error) error {
 			return err
 		}
 		if time.Since(began) > followFor {
-			return fmt.Errorf("%w: try again, or stop who is writing to the file", err)
+			return fmt.Errorf("%w: try again, or stop the process that writes to the file", err)
 		}
 	}
 }
 
-// stays reports whether the state that was read is still the newest.
+// stays reports whether a state is still the newest.
 func (db *DB) stays(im *image) (bool, error) {
 	after, err := db.now()
 	return err == nil && after.txid == im.txid, err
 }
 
-// steady is follow for what no checksum confirms: f is run until all that it
-// read is of one moment.
+// steady is follow for reads that no checksum confirms. It retries f until the
+// file did not change while f read it.
 func (db *DB) steady(f func(*image) error) error {
 	return db.follow(func(im *image) error {
 		if err := f(im); err != nil {
 			return err
 		}
 		if same, err := db.stays(im); err != nil || !same {
-			return errors.Join(errMoved, err)
+			return errors.Join(errChanged, err)
 		}
 		return nil
 	})
 }
 
-// copyLive saves the checkpoints into dst that are there now, and if all of
-// them are deleted meanwhile, those that are there then.
+// copyLive copies the checkpoints that the file has now into dst. If all of them
+// are deleted before they are copied, it tries again with those that it has then.
 func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int, error) {
 	damaged := false
 	tell := func(s Skipped) {
@@ -177,15 +181,15 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 	}
 	switch {
 	case deleted:
-		return 0, fmt.Errorf("%w: %s: every checkpoint was deleted before it was copied: keep more of them (checkpoint.keep.last), save less often, or stop the run", ErrHeld, db.path)
+		return 0, fmt.Errorf("%w: %s: each checkpoint was deleted before it was copied: keep more of them (checkpoint.keep.last), save less often, or stop the run", ErrHeld, db.path)
 	case damaged:
 		return 0, fmt.Errorf("%s: %w: none of its checkpoints is whole", db.path, ErrDamaged)
 	}
 	return 0, fmt.Errorf("%s: %w: it holds none yet", db.path, ErrNotFound)
 }
 
-// copyNewer copies what is newer than a checkpoint, 0 for all. It returns the
-// newest there was, and whether any was deleted meanwhile.
+// copyNewer copies the checkpoints whose id is above than. It returns the highest
+// id it met, and whether a checkpoint was deleted before it was copied.
 func (db *DB) copyNewer(ctx context.Context, dst *DB, than uint64, tell func(Skipped)) (newest uint64, deleted bool, err error) {
 	var ids, lost []uint64
 	err = db.steady(func(im *image) (err error) {
@@ -214,8 +218,8 @@ func (db *DB) copyNewer(ctx context.Context, dst *DB, than uint64, tell func(Ski
 	return newest, deleted, nil
 }
 
-// copyUnless copies a checkpoint unless it is deleted meanwhile (gone), or
-// damaged, which is reported.
+// copyUnless copies a checkpoint. One that was deleted meanwhile is gone; a damaged
+// one is reported.
 func (db *DB) copyUnless(ctx context.Context, dst *DB, id uint64, report func(Skipped)) (gone bool, err error) {
 	err = db.copyOne(ctx, dst, id)
 	if err == nil || ctx.Err() != nil {

@@ -38,9 +38,8 @@ func wantCopy(t *testing.T, path string) (ids []uint64) {
 // Copies that are made while another writes the file as fast as it can, and
 // deletes and compacts, are whole, and none is older than what had been saved.
 func TestCopyBesideSaves(t *testing.T) {
-	t.Parallel()
 	for name, o := range map[string]OpenOptions{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
-		dir := t.TempDir()
+		dir := diskDir(t) // in memory, saves are so fast that copies may give up
 		path := filepath.Join(dir, "c.db")
 		db := open(t, path, o)
 		save(t, db, 1)

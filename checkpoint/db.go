@@ -13,18 +13,18 @@ type DB struct {
 	path string
 	opts OpenOptions
 
-	writer sync.Mutex // held by whoever changes the file; guards the four below
+	writer sync.Mutex // held while the file is changed; guards the fields up to keep
 	bolt   *bbolt.DB  // nil when read-only
 	chunks map[Hash]*stored
 	head   head
-	cached bool // the disk does not take writes past the cache
-	keep   bool // a damaged checkpoint may need chunks that nothing else names: reclaim none
+	cached bool // the disk refuses writes past the system's cache
+	keep   bool // reclaim no chunks: a damaged checkpoint may need some that nothing else names
 
-	mu     sync.RWMutex // held while reading, and exclusively while a transaction commits; guards the rest
+	mu     sync.RWMutex // held while reading, exclusively while a transaction commits; guards the fields below
 	file   *os.File
-	live   bool // it is not locked: another process may be writing to it
+	live   bool // the file is not locked: another process may write to it
 	im     *image
-	broken error // set when bbolt panicked: its locks may be held, so it is not called again
+	broken error // set once bbolt panicked: its locks may be held, so it is not called again
 	closed bool
 }
 
@@ -45,10 +45,10 @@ func (db *DB) view() error {
 	return nil
 }
 
-// Path is where the file is.
+// Path is the path that the file was opened at.
 func (db *DB) Path() string { return db.path }
 
-// Close waits for a save in progress and lets go of the file.
+// Close waits for a save in progress, unlocks the file and closes it.
 func (db *DB) Close() error {
 	db.writer.Lock()
 	defer db.writer.Unlock()
@@ -62,8 +62,7 @@ func (db *DB) Close() error {
 		removePid(db.path)
 	}
 	if db.bolt == nil || db.broken != nil {
-		// After a panic bbolt's Close could wait for ever; the mapping is
-		// given up.
+		// After a panic, bbolt's Close could wait for ever: its mapping stays.
 		return release(db.file)
 	}
 	return db.guard(db.bolt.Close)

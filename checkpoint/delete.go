@@ -15,8 +15,8 @@ func (db *DB) Delete(ids ...uint64) error {
 	return db.delete(ids)
 }
 
-// delete takes the checkpoints out in one transaction, and their chunks in
-// later ones: were it cut short between, the next Open finishes it.
+// delete deletes the checkpoints in one transaction, and their chunks in later
+// ones. If it is cut short between them, the next Open deletes the chunks.
 func (db *DB) delete(ids []uint64) error {
 	if err := db.writable(); err != nil {
 		return err
@@ -52,6 +52,8 @@ func (db *DB) delete(ids []uint64) error {
 	return nil
 }
 
+// afterDelete reads the index again, and reclaims chunks. A chunk that was known
+// to be whole still is: no transaction of delete writes over one.
 func (db *DB) afterDelete(err error) error {
 	if db.broken != nil {
 		return err
@@ -61,7 +63,7 @@ func (db *DB) afterDelete(err error) error {
 		return errors.Join(err, e)
 	}
 	for h, s := range db.chunks {
-		if old := known[h]; old != nil { // nothing was written over it
+		if old := known[h]; old != nil {
 			s.good, s.size = old.good, old.size
 		}
 	}

@@ -1,17 +1,29 @@
 // Package checkpoint keeps snapshots of a training run in one bbolt file.
 //
-// A snapshot is a [Manifest] (where the run stood, and what it was run with)
-// and named tensors. Tensors are cut into chunks that are stored under the
-// hash of their contents, so a tensor that did not change between two
-// checkpoints is stored once. Everything carries a checksum: reading gives the
-// bits that were saved, or an error that says which checkpoint, tensor and
-// chunk is damaged.
+// A snapshot is a [Manifest] (the step and epoch, the run's configuration, its
+// metrics) and named tensors. Tensors are cut into chunks, stored under the hash
+// of their contents: a tensor that did not change between two checkpoints is
+// stored once. Everything carries a checksum. Reading gives the bits that were
+// saved, or an error that names the damaged checkpoint, tensor and chunk.
 //
 // Writing goes through bbolt; reading does not. The package reads bbolt's pages
-// itself with bounds checked ([DB.Load], [DB.List], [DB.Verify], and [Copy] of a
-// file that another process is writing), so a damaged or truncated file is an
-// error and never a fault in a memory mapping, and a file is walked whole before
-// bbolt may write to it. The format is described in docs/checkpoint-format.md.
+// itself and checks every bound, so a damaged or truncated file is an error and
+// never a fault in a memory mapping. Before bbolt may write to a file, the whole
+// structure of the file is checked. docs/checkpoint-format.md describes the
+// format.
 //
 // The types to know are [DB], [Manifest], [Source], [Snapshot] and [Keep].
+//
+// Where to read on, from the caller's side down to the bytes:
+//
+//   - manifest.go: the types that a run saves; open.go, lock.go: opening a file
+//   - save.go; snapshot.go, list.go, verify.go: reading, in whole or in part
+//   - prune.go, delete.go, compact.go: making room
+//   - copy.go: copying while another process saves
+//   - salvage.go, recover.go, replace.go: going on after damage
+//   - export.go, import.go, inspect.go: safetensors; numbers about tensors
+//   - db.go, index.go, commit.go: the state of an open file, and its transactions
+//   - read.go, record.go, compress.go: records and chunks
+//   - pages.go, walk.go, fresh.go: bbolt's pages; scan.go, rescue.go: contents
+//     that no page leads to any more
 package checkpoint

@@ -14,31 +14,32 @@ import (
 var (
 	// ErrHeld: another process has the file open.
 	ErrHeld = errors.New("checkpoint file is held")
-	// ErrDamaged: the file's contents are not what was written.
+	// ErrDamaged: the file's contents are not those that were written.
 	ErrDamaged = errors.New("checkpoint file is damaged")
 	// ErrNotFound: no such file, checkpoint or tensor.
 	ErrNotFound = errors.New("checkpoint not found")
-	// ErrFormat: the file is of a format version this program does not know.
+	// ErrFormat: the file has a format version that this program does not know.
 	ErrFormat = errors.New("unknown checkpoint format")
 	// ErrReadOnly: a write to a file opened for reading.
 	ErrReadOnly = errors.New("checkpoint file is open for reading only")
-	// ErrMoved: the path that the file was opened at does not lead to it any more.
+	// ErrMoved: the path that the file was opened at no longer leads to it.
 	ErrMoved = errors.New("checkpoint file is not where it was")
 	// ErrClosed: use after Close.
 	ErrClosed = errors.New("checkpoint file is closed")
 )
 
-// damaged makes an ErrDamaged with what was found.
+// damaged makes an ErrDamaged with its cause.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }
 
+// outOfSpace reports whether a write failed because there was no room.
 func outOfSpace(err error) bool {
 	return slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
 }
 
-// withErrno gives an error of bbolt's back the cause that bbolt keeps only as
-// text when it cannot enlarge the file.
+// withErrno wraps the cause of an error of bbolt's again: where bbolt cannot
+// enlarge the file, it keeps the cause only as text.
 func withErrno(err error) error {
 	if err == nil || outOfSpace(err) {
 		return err

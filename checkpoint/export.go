@@ -8,10 +8,10 @@ import (
 	"github.com/berth-ml/berth/engine/safetensors"
 )
 
-// Export writes a checkpoint's tensors as a safetensors file, which appears
-// whole or not at all. With roles, only tensors of those roles are written:
-// Export(id, path, "parameter") gives what PyTorch loads as a state_dict. The
-// file's metadata says which step the tensors are of.
+// Export writes a checkpoint's tensors as a safetensors file, which appears whole
+// or not at all. With roles, it writes the tensors of those roles alone:
+// Export(id, path, "parameter") makes a file that PyTorch loads as a state_dict.
+// The file's metadata has the step and epoch of the checkpoint.
 func (db *DB) Export(id uint64, path string, roles ...string) error {
 	s, err := db.Load(id)
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"os"
 )
 
-// errUnused is of a file that was never used, as far as it shows.
-var errUnused = fmt.Errorf("%w: the file is empty: nothing has been saved in it yet, or someone emptied it", ErrNotFound)
+// errUnused is the error for a file that was never used.
+var errUnused = fmt.Errorf("%w: the file is empty: nothing has been saved in it yet, or it was emptied", ErrNotFound)
 
-// neverUsed reports whether the file is new, or its creation was cut short
-// before anything could be saved in it.
+// neverUsed reports whether the file is new, or its creation was cut short before
+// anything could be saved in it.
 //
-// Transactions 0 and 1 are what bbolt writes into an empty file, and 2 makes the
-// buckets. Meta pages take turns, so while the newer valid one is of
-// transaction 0 or 1, no later one than 2 can have been committed.
+// bbolt writes transactions 0 and 1 into an empty file; transaction 2 makes the
+// buckets. The two meta pages take turns. So if the newer valid one is of
+// transaction 0 or 1, no transaction after 2 was committed.
 func neverUsed(f *os.File) (bool, error) {
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 {
@@ -34,8 +34,8 @@ func neverUsed(f *os.File) (bool, error) {
 	return tornStart(b), nil
 }
 
-// tornStart tells contents that a first write into an empty file, of which
-// only some sectors reached the disk, could have left.
+// tornStart reports whether contents can be those of bbolt's first write into an
+// empty file, of which only some sectors reached the disk.
 func tornStart(b []byte) bool {
 	const sector = 512
 	first := firstPages(os.Getpagesize())
@@ -49,8 +49,8 @@ func tornStart(b []byte) bool {
 	return true
 }
 
-// firstPages is what bbolt writes into an empty file: two meta pages, an empty
-// free list and an empty leaf.
+// firstPages are the pages that bbolt writes into an empty file: two meta pages, an
+// empty free list and an empty leaf.
 func firstPages(page int) []byte {
 	b := make([]byte, 4*page)
 	for id := range uint64(4) {

@@ -11,13 +11,15 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Import saves a new checkpoint that is base with the tensors of a safetensors
-// file in place of its own: each tensor of the file whose name begins with
-// prefix, less the prefix. It must give every tensor of the given roles, and
-// none that base does not have, with base's shapes; float16, bfloat16 and
-// float64 are converted where base has float32. The new one stands where base
-// does. Base's Metrics do not hold for it, and are left out; what of its Extra
-// does not is for the caller to leave out, in base.Manifest.
+// Import saves a new checkpoint: base, with tensors of a safetensors file in the
+// place of its own. It takes the tensors whose names in the file begin with
+// prefix, and removes the prefix.
+//
+// The file must have every tensor of the given roles, and none that base lacks,
+// with base's shapes. Float16, bfloat16 and float64 are converted where base has
+// float32. The new checkpoint has base's step and data cursor, and no Metrics,
+// because base's do not hold for it. The caller removes from base.Manifest.Extra
+// what does not hold either.
 func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, roles ...string) (uint64, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
@@ -33,17 +35,18 @@ func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, r
 	return db.Save(ctx, m, src)
 }
 
-// imported is a checkpoint, with some of its tensors from a file.
+// imported is a checkpoint with some of its tensors taken from a file.
 type imported struct {
 	*Snapshot
 	file   *safetensors.File
 	prefix string
-	given  map[string]bool
-	name   string // of the tensor that was read last
-	data   []byte
+	given  map[string]bool // names of the tensors that the file gives
+	name   string          // of the tensor that was read last
+	data   []byte          // its contents
 }
 
-// check lists what the file has too much, too little, or in another shape.
+// check refuses a file with tensors that base lacks, without tensors that it must
+// have, or with tensors of other shapes, and lists them.
 func (s *imported) check(roles []string) error {
 	var wrong []string
 	named := map[string]bool{}

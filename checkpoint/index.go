@@ -9,22 +9,23 @@ import (
 
 // stored is a chunk in the file.
 type stored struct {
-	size int  // of the contents; -1: it has none, or they are compressed and not read yet
-	refs int  // tensors of checkpoints that use it
-	good bool // written, or read back and found whole, since the file was opened
+	size int  // bytes of the contents; -1: unknown, as they are missing, or compressed and not read yet
+	refs int  // uses by tensors and second copies
+	good bool // written, or read and found whole, since the file was opened
 }
 
-// reindex learns from the file what it holds, and who uses it.
+// reindex reads from the file which chunks and checkpoints it has, and counts
+// the uses of each chunk.
 func (db *DB) reindex() error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if err := db.inspect(); err != nil {
 		return err
 	}
-	db.chunks, db.keep = map[Hash]*stored{}, db.im.note != nil // then a checkpoint that was saved last may be one that nothing leads to
+	db.chunks, db.keep = map[Hash]*stored{}, db.im.note != nil // the lost meta page may have led to one more checkpoint
 	err := db.im.each(bucketChunks, func(it item) error {
 		if len(it.key) != len(Hash{}) {
-			db.keep = true // a damaged key: the contents may be what a checkpoint misses
+			db.keep = true // a damaged key: a checkpoint may need these contents
 			return nil
 		}
 		size := -1
@@ -55,7 +56,7 @@ func (db *DB) reindex() error {
 	return nil
 }
 
-// countUses counts a checkpoint among who uses its chunks, and its second copies.
+// countUses counts the uses of chunks by a checkpoint, and by its second copies.
 func (db *DB) countUses(id uint64) error {
 	m, err := db.im.manifest(id, true)
 	if err != nil {
@@ -74,7 +75,7 @@ func (db *DB) countUses(id uint64) error {
 	return nil
 }
 
-// count adds to the references of the chunks of ts.
+// count adds the uses of chunks by tensors.
 func (db *DB) count(ts []TensorEntry) {
 	for _, t := range ts {
 		for _, c := range t.Chunks {
@@ -85,16 +86,16 @@ func (db *DB) count(ts []TensorEntry) {
 	}
 }
 
-// Unreadable reports whether the file, as it was when it was opened, had records
-// that could not be read. What they led to may still be in it: [Recover] finds it.
-// Until then, or until they are deleted, no room is reclaimed.
+// Unreadable reports whether the file had damaged records when it was opened.
+// [Recover] finds the contents that they led to, if they are still there. Until
+// then, or until the damaged checkpoints are deleted, no room is reclaimed.
 func (db *DB) Unreadable() bool {
 	db.writer.Lock()
 	defer db.writer.Unlock()
 	return db.keep
 }
 
-// reclaimAtOnce is the most chunks deleted in one transaction.
+// reclaimAtOnce is the most chunks that one transaction deletes.
 const reclaimAtOnce = 1024
 
 // reclaim deletes the chunks that no checkpoint uses.

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Stats sums up the elements of a tensor. Min, Max, Mean and Std are over the
-// finite ones; they are 0 where there are none.
+// Stats sums up the elements of a tensor. Min, Max, Mean and Std are of the finite
+// elements; they are 0 if there are none. The other fields count elements.
 type Stats struct {
 	Min, Max, Mean, Std float64
 	Zero, NaN, Inf      int64
@@ -91,18 +91,16 @@ func eachElement(d shape.DType, b []byte, f func(v float64)) error {
 	return nil
 }
 
-// Difference is how a tensor of one checkpoint differs from that of the same
-// name in another.
+// Difference is the difference between tensors of the same name in two checkpoints.
 type Difference struct {
 	Name    string
-	A, B    *Tensor // nil where a checkpoint has none of that name
-	Count   int64   // elements whose bits differ, where both have the same metadata
-	Largest float64 // difference of two finite elements
+	A, B    *Tensor // nil if the checkpoint has none of that name
+	Count   int64   // elements whose bits differ; 0 unless both have the same type and shape
+	Largest float64 // largest difference of two finite elements
 }
 
-// Diff lists the tensors of which two checkpoints do not hold the same bits:
-// those of a in its order, then those that only b has. What they store under
-// the same hashes is not read.
+// Diff lists the tensors whose bits differ between two checkpoints: those of a in
+// its order, then those that only b has. Chunks that both share are not read.
 func Diff(ctx context.Context, a, b *Snapshot) ([]Difference, error) {
 	var ds []Difference
 	for i := range a.Manifest.Tensors {

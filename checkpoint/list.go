@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Skipped is a checkpoint that could not be used, and why. ID 0 stands for
-// damage that is not of one checkpoint.
+// Skipped is a checkpoint that was left out, and the reason. ID 0 stands for damage
+// that belongs to no single checkpoint.
 type Skipped struct {
 	ID  uint64
 	Err error
@@ -21,8 +21,8 @@ func (s Skipped) String() string {
 	return fmt.Sprintf("checkpoint %d: %v", s.ID, s.Err)
 }
 
-// List gives the manifests of the checkpoints in order of saving, without
-// their tensors, and what could not be read.
+// List returns the manifests of the checkpoints in order of saving, without their
+// tensors, and the checkpoints that could not be read.
 func (db *DB) List() ([]Manifest, []Skipped, error) { return db.list(context.Background()) }
 
 func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
@@ -57,15 +57,16 @@ func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
 	return ms, skipped, nil
 }
 
-// lostCheckpoint is one that the head names, or any with 0.
+// lostCheckpoint reports a checkpoint that the head names and the file lacks; with
+// 0, one whose id is unknown.
 func lostCheckpoint(id uint64) Skipped {
 	if id == 0 {
-		return Skipped{0, damaged("the record of what checkpoints there are: one may be missing")}
+		return Skipped{0, damaged("the record that lists the checkpoints is damaged: one may be missing")}
 	}
-	return Skipped{id, damaged("it is named in the head and is not there")}
+	return Skipped{id, damaged("the file's list of checkpoints names it, but its records are missing")}
 }
 
-// reading takes the lock for reading and gives the state to read.
+// reading takes the lock for reading, and returns the state to read and the unlock.
 func (db *DB) reading() (*image, func(), error) {
 	db.mu.RLock()
 	if db.closed || db.im == nil {
@@ -75,10 +76,10 @@ func (db *DB) reading() (*image, func(), error) {
 	return db.im, db.mu.RUnlock, nil
 }
 
-// Latest is the newest whole checkpoint: every chunk of it has been read and
-// found as it was written. What is newer, or whatever else could not be read,
-// is in the second result; it is worth telling the user. ErrNotFound when no
-// checkpoint is whole or there is none.
+// Latest is the newest whole checkpoint: it has read every chunk of it and found
+// it as it was written. The second result lists newer checkpoints that are damaged,
+// and others that could not be read: tell the user. The error is ErrNotFound if
+// there is no whole checkpoint.
 func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
 	ms, skipped, err := db.list(ctx)
 	if err != nil {
@@ -89,8 +90,8 @@ func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
 	return s, append(skipped, bad...), err
 }
 
-// Best is the whole checkpoint with the best value of the metric that the
-// newest one watches; of equal ones the older. Otherwise it is like Latest.
+// Best is the whole checkpoint with the best value of the metric that the newest
+// one watches; of equal ones, the oldest. Otherwise it is like Latest.
 func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
 	ms, skipped, err := db.list(ctx)
 	if err != nil {
@@ -100,8 +101,8 @@ func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
 	return s, append(skipped, bad...), err
 }
 
-// BestOf is the id of the checkpoint with the best value of the metric that
-// the newest watches, of those that List gave; 0 where none has one.
+// BestOf is the id of the best of the checkpoints that List returned, by the metric
+// that the newest one watches; 0 if none has a value of it.
 func BestOf(ms []Manifest) uint64 {
 	if r := byRank(ms); len(r) > 0 {
 		return r[0].ID
@@ -109,7 +110,7 @@ func BestOf(ms []Manifest) uint64 {
 	return 0
 }
 
-// byRank gives the checkpoints that have a value of the metric the newest
+// byRank sorts the checkpoints that have a value of the metric that the newest one
 // watches, best first.
 func byRank(ms []Manifest) []Manifest {
 	if len(ms) == 0 {
@@ -151,7 +152,7 @@ func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipp
 		skipped = append(skipped, Skipped{m.ID, err})
 	}
 	if len(ms) == 0 {
-		return nil, skipped, fmt.Errorf("%s: %w: none that fits has been saved", db.path, ErrNotFound)
+		return nil, skipped, fmt.Errorf("%s: %w: no checkpoint that fits has been saved", db.path, ErrNotFound)
 	}
 	return nil, skipped, fmt.Errorf("%s: %w: none of %d is whole", db.path, ErrNotFound, len(ms))
 }

@@ -47,7 +47,7 @@ func openLocked(path string, o OpenOptions) (*os.File, error) {
 	}
 }
 
-// patience is how long to wait for whoever has the file.
+// patience is the longest wait for the process that has the file.
 func (o OpenOptions) patience(path string) time.Duration {
 	if _, alive := writer(path); alive || o.ReadOnly {
 		return o.Timeout
@@ -55,8 +55,8 @@ func (o OpenOptions) patience(path string) time.Duration {
 	return max(o.Timeout, o.Readers)
 }
 
-// sameFile reports whether the path still leads to the open file: compacting
-// puts another in its place.
+// sameFile reports whether the path still leads to the open file. Compaction
+// puts another one there.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -66,8 +66,8 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// InPlace is ErrMoved once the path that the file was opened at leads nowhere,
-// or to another file: nobody who looks there finds what is saved from then on.
+// InPlace is ErrMoved once the path that the file was opened at leads nowhere, or
+// to another file: later saves cannot be found there.
 func (db *DB) InPlace() error {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
@@ -79,18 +79,18 @@ func (db *DB) InPlace() error {
 		return err
 	}
 	if gone {
-		return fmt.Errorf("%w: %s was deleted while it was in use, and what was saved in it is lost", ErrMoved, db.path)
+		return fmt.Errorf("%w: %s was deleted while it was in use, and its checkpoints are lost", ErrMoved, db.path)
 	}
-	return fmt.Errorf("%w: %s was moved, or another put in its place, while it was in use: what was saved is in the file that was moved", ErrMoved, db.path)
+	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
 }
 
 func pidPath(path string) string { return path + ".pid" }
 
-// writePid leaves the writer's process id for those who find the file locked.
-// It is a courtesy: the lock does not depend on it.
+// writePid leaves the writer's process id for processes that find the file
+// locked. The lock does not depend on it.
 func writePid(path string) {
 	if os.WriteFile(pidPath(path), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644) != nil {
-		_ = os.Remove(pidPath(path)) // which may be there, empty
+		_ = os.Remove(pidPath(path)) // it may be there, empty
 	}
 }
 
@@ -109,8 +109,8 @@ func readPid(path string) (int, bool) {
 	return pid, err == nil && pid > 0
 }
 
-// writer is the process that left its id as the file's writer, and whether it
-// is there. Where it is gone, someone else, such as a reader, holds the lock.
+// writer is the process that last opened the file for writing, and whether it
+// still runs. If not, another process, such as a reader, holds the lock.
 func writer(path string) (pid int, alive bool) {
 	pid, ok := readPid(path)
 	if !ok {
@@ -119,7 +119,7 @@ func writer(path string) (pid int, alive bool) {
 	return pid, osfile.ProcessExists(pid)
 }
 
-// holder names who has the file.
+// holder names the process that has the file.
 func holder(path string) string {
 	pid, alive := writer(path)
 	switch {
@@ -131,8 +131,8 @@ func holder(path string) string {
 	return fmt.Sprintf("process %d", pid)
 }
 
-// release closes the file and lets go of its lock, which closing alone does not
-// do while a mapping of the file is left.
+// release unlocks the file and closes it. Closing alone does not unlock a file
+// while a mapping of it is left.
 func release(f *os.File) error {
 	return errors.Join(osfile.Unlock(f), f.Close())
 }

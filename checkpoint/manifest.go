@@ -11,8 +11,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// The versions of the file format. This package reads both, and writes the
-// first until something is compressed.
+// The versions of the file format. This package reads both. A file has the first
+// until something is compressed.
 const (
 	Format       = 1
 	FormatPacked = 2 // there may be compressed chunks
@@ -20,52 +20,52 @@ const (
 
 func knownFormat(f int) bool { return f == Format || f == FormatPacked }
 
-// Tensor is what a Source says of one tensor.
+// Tensor names and describes one tensor of a Source.
 type Tensor struct {
 	Name string
 	Meta shape.Meta
-	Role string // what it is for: "parameter", "optimizer state", …; free text to this package
+	Role string // the tensor's use: "parameter", "optimizer state", …; free text to this package
 }
 
-// Source is what Save takes a snapshot from. Save calls it from one goroutine,
-// and not after it has returned.
+// Source is the state that Save takes a snapshot of. Save calls it from one
+// goroutine, and never after it has returned.
 type Source interface {
-	// Tensors lists what to save. Names are unique and not empty; the order
-	// is kept.
+	// Tensors lists the tensors to save. Names are unique and not empty. The
+	// order is kept.
 	Tensors() []Tensor
-	// Read fills dst with the little-endian bytes of the named tensor from
-	// byte offset off on. A tensor is read once, in ascending order, in pieces
-	// of at most the chunk size.
+	// Read fills dst with the little-endian bytes of the named tensor, from
+	// byte off on. A tensor is read once, in ascending order, in pieces of at
+	// most the chunk size.
 	Read(name string, off int64, dst []byte) error
 }
 
-// Lender is a Source that has contents in memory, which need not be copied.
+// Lender is a Source whose contents are in memory and need not be copied.
 type Lender interface {
 	Source
-	// Lend is in place of Read: n bytes, which stay as they are until Save has
-	// returned; nil, without an error, where Read is to be called.
+	// Lend is called in place of Read. It returns n bytes that do not change
+	// until Save has returned. If it returns nil without an error, Read is called.
 	Lend(name string, off int64, n int) ([]byte, error)
 }
 
-// Manifest says where a run stood at a checkpoint.
+// Manifest describes a checkpoint: the state of the run, and its size.
 type Manifest struct {
-	Format int       // of the file; set by Save
+	Format int       // format version of the file; set by Save
 	ID     uint64    // ascending in order of saving, never used twice; set by Save
 	Time   time.Time // of the save, UTC; set by Save when zero
 
 	Step  int // optimizer steps done
 	Epoch int // data cursor: the epoch the next batch is from
-	Index int // data cursor: the place in that epoch
+	Index int // data cursor: the position of that batch in the epoch
 
-	Fingerprints map[string]string  // what the run was made from; free text to this package
+	Fingerprints map[string]string  // of the data, the model, …, to notice changes; free text to this package
 	Metrics      map[string]float64 // values at this checkpoint
 	Best         Best               // the best seen up to this checkpoint
 	Extra        json.RawMessage    // further state of the run, any JSON
 	Config       []byte             // the resolved configuration
 
-	Bytes   int64         // contents of all tensors; set by Save
-	Fresh   int64         // of these, what was not in the file yet; set by Save
-	Stored  int64         // what this save wrote of them: less than Fresh where it compressed; set by Save
+	Bytes   int64         // of all tensors; set by Save
+	Fresh   int64         // bytes of these that the file did not have yet; set by Save
+	Stored  int64         // bytes that this save wrote for them, below Fresh if it compressed; set by Save
 	Count   int           // number of tensors; set by Save
 	Tensors []TensorEntry // set by Load; nil in what List returns
 }
@@ -78,7 +78,7 @@ type Best struct {
 	Minimize bool // smaller is better
 }
 
-// TensorEntry is a tensor as stored.
+// TensorEntry is a stored tensor.
 type TensorEntry struct {
 	Tensor
 	Chunks []Chunk // contents in order
@@ -111,8 +111,8 @@ func (h *Hash) UnmarshalText(b []byte) error {
 	return err
 }
 
-// ranks reports whether the manifest has a value to rank it by, and the value
-// turned so that larger is better.
+// ranks is the value of the watched metric, negated if smaller is better, and
+// whether the manifest has one.
 func (m *Manifest) ranks(by Best) (float64, bool) {
 	v, ok := m.Metrics[by.Metric]
 	if !ok || by.Metric == "" || math.IsNaN(v) {
@@ -124,7 +124,7 @@ func (m *Manifest) ranks(by Best) (float64, bool) {
 	return v, true
 }
 
-// checkTensors refuses what cannot be stored and read back by name.
+// checkTensors refuses tensors that cannot be stored and read back by name.
 func checkTensors(ts []Tensor) error {
 	seen := make(map[string]bool, len(ts))
 	for i, t := range ts {
@@ -144,7 +144,7 @@ func checkTensors(ts []Tensor) error {
 
 func checkMeta(m shape.Meta) error {
 	if m.DType.Size() == 0 {
-		return fmt.Errorf("element type %v is not one that can be stored", m.DType)
+		return fmt.Errorf("elements of type %v cannot be stored", m.DType)
 	}
 	return m.Shape.Validate()
 }

@@ -14,24 +14,27 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// OpenOptions says how to open a file. The zero value is right for training.
+// OpenOptions says how to open a file. The zero value suits training.
 type OpenOptions struct {
-	ReadOnly   bool          // many may read at a time; the file must exist
-	ChunkBytes int           // chunk size of what is saved, a multiple of 8; 0: 4 MiB
-	TxBytes    int           // most contents in one transaction; a save holds up to three times this in memory; 0: 64 MiB
-	Compress   bool          // with zstd, chunks that this makes smaller; the file is of FormatPacked from the first save on
-	Timeout    time.Duration // how long to wait for another process to let go; 0: not at all
-	Readers    time.Duration // how long to wait, for writing, for processes that only read, if that is longer
+	ReadOnly   bool          // share the file with other readers; it must exist
+	ChunkBytes int           // size of new chunks, a multiple of 8; 0: 4 MiB
+	TxBytes    int           // most contents in one transaction; a save holds up to three times as much in memory; 0: 64 MiB
+	Compress   bool          // compress chunks with zstd where that makes them smaller; the file has FormatPacked from the first save on
+	Timeout    time.Duration // longest wait for another process to close the file; 0: none
+	Readers    time.Duration // the same, for writing, where the other process only reads; the longer of the two counts
 }
 
-// Open opens the file, creating it when it is not there and o is not
-// read-only. Opened for writing, the whole structure of the file is checked
-// first and what an interrupted save or compaction left is removed. ErrHeld names the
-// process that has the file open; ErrDamaged leaves the way of opening it
-// read-only and of [Salvage].
+// Open opens a file, and creates it where there is none unless o is read-only.
+// For writing, it first checks the whole structure of the file, and removes
+// the leftovers of interrupted saves and compactions. The error ErrHeld names
+// the process that has the file open. A file with ErrDamaged can still be opened
+// read-only, and be salvaged: see [Salvage].
 func Open(path string, o OpenOptions) (*DB, error) {
-	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 || o.TxBytes < 0 {
-		return nil, fmt.Errorf("checkpoint options: chunk size %d must be in 0..%d and a multiple of 8, so that it cuts no element; transaction size %d not negative", o.ChunkBytes, maxChunk, o.TxBytes)
+	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 {
+		return nil, fmt.Errorf("checkpoint options: ChunkBytes is %d: it must be 0 to %d, and a multiple of 8 so that no element is cut", o.ChunkBytes, maxChunk)
+	}
+	if o.TxBytes < 0 {
+		return nil, fmt.Errorf("checkpoint options: TxBytes is %d: it must be 0 or more", o.TxBytes)
 	}
 	if o.ChunkBytes == 0 {
 		o.ChunkBytes = defaultCut
@@ -61,13 +64,13 @@ func Open(path string, o OpenOptions) (*DB, error) {
 
 func openHint(err error, readOnly bool) string {
 	if errors.Is(err, ErrDamaged) && !readOnly {
-		return ": open it read-only and copy what is whole into a new file"
+		return ": open it read-only and copy the whole checkpoints into a new file"
 	}
 	return ""
 }
 
-// look is view for reading alone: a file whose creation was cut short is not
-// damaged, as it is not for writing.
+// look is view for files that are only read: a file whose creation was cut
+// short counts as unused, not as damaged.
 func (db *DB) look() error {
 	err := db.view()
 	if !errors.Is(err, ErrDamaged) {

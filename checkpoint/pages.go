@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// This file reads bbolt's pages without bbolt: bbolt trusts its memory mapping
-// and panics or faults where the file is damaged. Layout: bbolt's
-// internal/common, version 2 of its format; numbers in the machine's order.
+// This file reads bbolt's pages without bbolt, which trusts its memory mapping and
+// panics or faults where a file is damaged. The layout is that of bbolt's
+// internal/common, version 2; numbers are in the machine's byte order.
 const (
 	boltMagic   = 0xED0CDAED
 	boltVersion = 2
@@ -31,19 +31,20 @@ const (
 
 var native = binary.NativeEndian
 
-// image is the state of a file as of one committed transaction.
+// image is the state of a file after one committed transaction.
 type image struct {
 	r    io.ReaderAt
 	size int64 // bytes in the file
 	page int64 // bytes of a page
 	metaPage
-	format int    // of the file, once it has been checked
-	note   error  // a meta page that could not be used, though the other could
-	found  *found // by a scan of the whole file; nil: there was none
+	format int    // format version of the file; set by checkFormat
+	note   error  // set if one of the two meta pages is damaged
+	found  *found // results of a scan of the whole file; nil: it was not scanned
 }
 
 type metaPage struct {
-	root, free, high, txid uint64 // pages of the root bucket and the free list; number of pages; transaction
+	root, free uint64 // pages of the root bucket and the free list
+	high, txid uint64 // number of pages, of the transaction
 }
 
 // openImage reads the meta pages and takes the newer valid one, as bbolt does.
@@ -111,17 +112,17 @@ func readMeta(r io.ReaderAt, size, at int64) (metaPage, int64, error) {
 // page inside the value of a small bucket.
 type node struct {
 	im       *image
-	id       uint64 // 0: inline
-	at       int64  // in the file
-	bytes    int64  // with overflow
+	id       uint64 // 0: inside a bucket's value
+	at       int64  // offset in the file
+	bytes    int64  // size, with its overflow pages
 	flags    uint16
 	count    int
 	overflow uint32
 	buf      []byte // the first bytes
 }
 
-// load reads a page's header and elements and checks that they are of a page
-// of this file.
+// load reads a page's header and elements, and checks that the page can be one of
+// this file.
 func (im *image) load(id uint64) (*node, error) {
 	if id < 2 || id >= im.high || int64(id) >= im.size/im.page {
 		return nil, damaged("page %d is not in the file (%d pages, %d bytes)", id, im.high, im.size)
@@ -175,7 +176,7 @@ func (n *node) header() error {
 	return nil
 }
 
-// readTable has all elements in buf.
+// readTable reads the elements that buf lacks.
 func (n *node) readTable() error {
 	if n.flags == flagFreelist {
 		return nil
@@ -195,7 +196,7 @@ func (n *node) readTable() error {
 // start is the offset at which keys and values begin.
 func (n *node) start() int64 { return pageHeader + elemBytes*int64(n.count) }
 
-// read gives bytes of the page; callers have checked that they are in it.
+// read is size bytes of the page from offset off. Callers have checked the bounds.
 func (n *node) read(off, size int64) ([]byte, error) {
 	if off+size <= int64(len(n.buf)) {
 		return n.buf[off : off+size], nil
@@ -212,11 +213,11 @@ type item struct {
 	key    []byte
 	child  uint64 // branch: the page below
 	bucket bool   // leaf: the value is a bucket
-	at     int64  // leaf: the value, in the file
-	size   int64
-	begin  int64 // key and value, in the page
+	at     int64  // leaf: offset of the value in the file
+	size   int64  // leaf: bytes of the value
+	begin  int64  // key and value, as offsets in the page
 	end    int64
-	value  []byte // leaf: the value, where it was read together with the page
+	value  []byte // leaf: the value, if it was read together with the page; else nil
 }
 
 func (n *node) item(i int) (item, error) {
@@ -249,8 +250,8 @@ func (n *node) item(i int) (item, error) {
 	return it, err
 }
 
-// open is the root page of the bucket that is an item's value, or of the
-// file's root bucket for an item without key.
+// open loads the root page of the bucket in an item's value. An item without key
+// stands for the file's root bucket.
 func (im *image) open(it item) (*node, error) {
 	if it.key == nil {
 		return im.load(im.root)
@@ -301,10 +302,10 @@ func (n *node) find(key []byte) (item, bool, error) {
 	return item{}, false, damaged("page %d: the tree is too deep, or a circle", n.id)
 }
 
-// floor is the last of a page's items whose key is not above a key, or else the
-// first. The page has items.
+// floor is the last item of a page whose key is not above key; if there is none,
+// the first item. The page must have items.
 func (n *node) floor(key []byte) (item, error) {
-	lo, hi := 0, n.count // those before lo are not above the key, those from hi on are
+	lo, hi := 0, n.count // items before lo have keys not above key; items from hi on have keys above it
 	for lo < hi {
 		mid := (lo + hi) / 2
 		it, err := n.item(mid)
@@ -352,7 +353,7 @@ func (im *image) each(bucket []byte, fn func(item) error) error {
 	return (&walk{im: im, fn: fn}).tree(n, nil, 0)
 }
 
-// value reads an item's value, which must be small enough to be a record.
+// value reads an item's value. One that is too large for a record is damage.
 func (im *image) value(it item) ([]byte, error) {
 	if it.bucket || it.size > maxRecord {
 		return nil, damaged("%q is not a record", it.key)

@@ -7,22 +7,25 @@ import (
 )
 
 // Keep says which checkpoints Prune keeps: those that any of its rules names.
-// What is damaged does not count for Last and Best.
+// Damaged checkpoints do not count for Last and Best.
 type Keep struct {
-	Last  int // this many of the newest; at least one is always kept
-	Best  int // this many with the best value of the metric that the newest watches
-	Every int // those at a step that is a multiple of it; 0: none for that
+	Last  int // the number of newest ones; at least one is always kept
+	Best  int // the number of best ones, by the metric that the newest one watches
+	Every int // those at steps that are multiples of this; 0: the rule is off
 }
 
-// Prune deletes the checkpoints that k does not keep, and the chunks that no
-// other uses; it returns how many checkpoints it deleted. Those kept as the
-// newest and the best are whole: where there is something to delete, what of them was not
-// written or read since the file was opened is read, unless ctx has ended.
-// Checkpoints that cannot be read are left alone, as are damaged ones that are
-// newer or better than those; they are the second result. While a
-// checkpoint's records cannot be read, no chunks are deleted: take it out with
-// [DB.Delete] once nothing can be salvaged from it. The room is used by later
-// saves; [DB.Compact] gives it back.
+// Prune deletes the checkpoints that k does not keep, and the chunks that no other
+// uses. It returns the number of checkpoints deleted. Later saves use the room;
+// [DB.Compact] gives it back.
+//
+// The checkpoints kept as the newest and the best are whole. To make sure, Prune
+// reads those of their chunks that were neither written nor read since the file
+// was opened; it does so only if there is something to delete, and until ctx ends.
+//
+// Prune leaves checkpoints alone that cannot be read, and damaged ones that are
+// newer or better than those it keeps: the second result lists them. While the
+// records of a checkpoint cannot be read, it deletes no chunks: delete such a
+// checkpoint with [DB.Delete] once nothing can be salvaged from it.
 func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	db.writer.Lock()
 	defer db.writer.Unlock()
@@ -45,8 +48,9 @@ func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	return len(gone), skipped, db.delete(gone)
 }
 
-// drops are the checkpoints that k does not keep, and those that it would keep
-// were they whole, which whole tells: ErrDamaged, or an error that ends it.
+// drops are the checkpoints that k does not keep (gone), and the damaged ones that
+// it leaves alone (bad). whole tells whether a checkpoint is whole; an error of it
+// other than ErrDamaged ends the search.
 func (k Keep) drops(ms []Manifest, whole func(id uint64) error) (gone []uint64, bad []Skipped, err error) {
 	newest := slices.Clone(ms)
 	slices.Reverse(newest)
@@ -69,8 +73,8 @@ func (k Keep) drops(ms []Manifest, whole func(id uint64) error) (gone []uint64, 
 	return gone, bad, nil
 }
 
-// keepWhole keeps the first of ms up to the n-th whole one. It returns the
-// damaged ones that were not kept already.
+// keepWhole keeps the first checkpoints of ms, up to the n-th whole one. It returns
+// the damaged ones among them that were not kept already.
 func keepWhole(ms []Manifest, n int, kept map[uint64]bool, whole func(id uint64) error) (bad []Skipped, err error) {
 	for _, m := range ms {
 		if n <= 0 {

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// modest is a size of chunks that is believed of a small file: compressed, they
-// may be larger than it.
-const modest = 2 * defaultCut
+// This file reads records and chunks of an image.
 
-// The reading side of an image: records and chunks.
+// modest is a chunk size, in bytes, that is accepted even if the file is smaller:
+// compressed chunks may be larger than their file.
+const modest = 2 * defaultCut
 
 // record reads and checks a record.
 func (im *image) record(bucket, key []byte) ([]byte, error) {
@@ -73,8 +73,9 @@ func (im *image) readHead() (head, error) {
 	return h, err
 }
 
-// ids lists the checkpoints there are, and those that the head names and that
-// are not there, both ascending; 0 among the latter is one that nobody knows.
+// ids lists the checkpoints in the file, and the lost ones, which the head names
+// and the file lacks. Both ascend. A lost id of 0 is a checkpoint whose id is
+// unknown.
 func (im *image) ids() (ids, lost []uint64, err error) {
 	err = im.each(bucketManifests, func(it item) error {
 		if len(it.key) == 8 {
@@ -102,8 +103,8 @@ func (im *image) ids() (ids, lost []uint64, err error) {
 	return ids, lost, nil
 }
 
-// manifest reads a checkpoint's manifest, and with full its tensors, and checks
-// that the one belongs to the other.
+// manifest reads a checkpoint's manifest. With full it reads the tensor table, too,
+// and checks that the two belong together.
 func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	payload, err := im.record(bucketManifests, idKey(id))
 	if err != nil && im.rescued(id) {
@@ -131,7 +132,7 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	}
 	for _, t := range m.Tensors {
 		for k, c := range t.Chunks {
-			if int64(c.Size) > max(im.size, modest) { // so that nobody makes room for it
+			if int64(c.Size) > max(im.size, modest) { // so that no caller allocates that much
 				return nil, damaged("tensor %q: chunk %d has %d bytes, more than the file", t.Name, k, c.Size)
 			}
 		}
@@ -139,7 +140,7 @@ func (im *image) manifest(id uint64, full bool) (*Manifest, error) {
 	return m, nil
 }
 
-// rescued reports whether a scan found the manifest.
+// rescued reports whether a scan found a manifest of that id.
 func (im *image) rescued(id uint64) bool { return im.found != nil && im.found.manifests[id] != nil }
 
 // table reads the tensor table that a manifest names.
@@ -162,8 +163,9 @@ func (im *image) table(id uint64, sum Hash) ([]byte, error) {
 	return table, nil
 }
 
-// spares are the hashes of a checkpoint's second copies. The file may lack
-// them, if an earlier version of this program wrote it.
+// spares are the hashes of the two chunks that hold second copies: of the records,
+// and of small contents (zero if there are none). A file that an earlier version
+// of this program wrote may lack them.
 func (im *image) spares(id uint64) ([]Hash, error) {
 	manifest, err := im.record(bucketManifests, idKey(id))
 	if err != nil {
@@ -177,8 +179,8 @@ func (im *image) spares(id uint64) ([]Hash, error) {
 	return []Hash{hashOf(im.spareRecords(id, manifest, table)), to.small}, err
 }
 
-// contents is the item that holds the contents of a chunk, and whether they
-// are compressed.
+// contents finds the item with the contents of a chunk, and tells whether they are
+// compressed.
 func (im *image) contents(chunk item) (it item, packed bool, err error) {
 	n, err := im.open(chunk)
 	if err != nil {
@@ -196,7 +198,7 @@ func (im *image) contents(chunk item) (it item, packed bool, err error) {
 	return item{}, false, damaged("the chunk has no contents")
 }
 
-// chunk reads the contents of a chunk into dst, which has its size.
+// chunk reads the contents of a chunk into dst, which must have their size.
 func (im *image) chunk(h Hash, dst []byte) error {
 	c, err := im.chunkAt(h)
 	if err == nil {
@@ -210,21 +212,21 @@ func (im *image) chunk(h Hash, dst []byte) error {
 	return err
 }
 
-// chunkAt is where the pages say that a chunk's contents are.
-func (im *image) chunkAt(h Hash) (span, error) {
+// chunkAt is the extent of a chunk's contents, as the pages state it.
+func (im *image) chunkAt(h Hash) (extent, error) {
 	it, ok, err := im.lookup(bucketChunks, h[:])
 	if err != nil {
-		return span{}, err
+		return extent{}, err
 	}
 	if !ok {
-		return span{}, damaged("the chunk is missing")
+		return extent{}, damaged("the chunk is missing")
 	}
 	c, packed, err := im.contents(it)
-	return span{c.at, c.size, packed}, err
+	return extent{c.at, c.size, packed}, err
 }
 
-// fill reads contents from where they are, and checks them.
-func (im *image) fill(dst []byte, h Hash, c span) error {
+// fill reads contents from their extent, and checks them.
+func (im *image) fill(dst []byte, h Hash, c extent) error {
 	switch {
 	case c.packed:
 		if err := im.unpackInto(dst, c); err != nil {
@@ -243,11 +245,11 @@ func (im *image) fill(dst []byte, h Hash, c span) error {
 	return nil
 }
 
-// unpackInto reads compressed contents. They are smaller than what they
-// become, or they would not have been compressed.
-func (im *image) unpackInto(dst []byte, c span) error {
+// unpackInto reads and decompresses contents. A chunk is stored compressed only
+// if that made it smaller.
+func (im *image) unpackInto(dst []byte, c extent) error {
 	if c.size >= int64(len(dst)) {
-		return damaged("the chunk has %d bytes compressed, and %d otherwise", c.size, len(dst))
+		return damaged("the chunk takes %d bytes compressed, and only %d without", c.size, len(dst))
 	}
 	b := make([]byte, c.size)
 	if _, err := im.r.ReadAt(b, c.at); err != nil {

@@ -34,8 +34,8 @@ const (
 
 func idKey(id uint64) []byte { return binary.BigEndian.AppendUint64(nil, id) }
 
-// seal frames a record: the checksum over bucket, key and payload, then the
-// payload. Taking the key in means that a record moved elsewhere is damaged.
+// seal makes a record: a checksum of bucket, key and payload, then the payload. As
+// the checksum covers bucket and key, a record under another key is damaged.
 func seal(bucket, key, payload []byte) []byte {
 	h := recordSum(bucket, key, payload)
 	return append(h[:], payload...)
@@ -62,8 +62,8 @@ func recordSum(bucket, key, payload []byte) Hash {
 	return hashOf(b)
 }
 
-// head is the small record that names what the file holds, so that an entry
-// lost to damage is missed.
+// head is the record that lists the checkpoints of the file, so that the loss of
+// one is noticed.
 type head struct {
 	Next uint64   `json:"next"` // id of the next checkpoint
 	IDs  []uint64 `json:"ids"`  // of the checkpoints there are, ascending
@@ -126,7 +126,7 @@ type manifestJSON struct {
 	Small        Hash              `json:"small,omitzero"`
 }
 
-// links are the hashes of what belongs to a manifest.
+// links are the hashes of the records that belong to a manifest.
 type links struct {
 	table Hash // of the tensor table
 	small Hash // of the chunk that is a second copy of small contents; zero: there is none

@@ -10,12 +10,14 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Recover puts a file in place of one that is damaged, so that it can be opened
-// for writing again and nothing in it is unreadable: what Salvage copies is in
-// it, and the damaged file is kept under the name that is returned. What had to
-// be left out goes to report, which may be nil. Stopped at any moment, one of the
-// two files is at path, and nobody else writes to it meanwhile. ErrNotFound, and
-// path as it was, when no checkpoint is whole.
+// Recover replaces a damaged file by a new one that has the checkpoints that
+// Salvage copies: it can be opened for writing, and all of it can be read. The
+// damaged file is kept under the name that is returned. Checkpoints that were left
+// out go to report, which may be nil.
+//
+// Stopped at any moment, one of the two files is at path. No other process can
+// write to it meanwhile. If no checkpoint is whole, the error is ErrNotFound and
+// the file stays as it was.
 func Recover(ctx context.Context, path string, report func(Skipped)) (aside string, err error) {
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -44,6 +46,6 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	return aside, osfile.SyncDir(filepath.Dir(path))
 }
 
-// WaitForReaders is the OpenOptions.Readers of Recover, and of who means to write
-// and had better wait a moment for those who only look at the file.
+// WaitForReaders is the OpenOptions.Readers of Recover, and of programs that are
+// to wait a moment for processes that only look at the file.
 const WaitForReaders = 2 * time.Second

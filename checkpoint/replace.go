@@ -9,17 +9,16 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Claim is the lock on a file that a new one is to take the place of, whatever
-// is in it. Make with [ClaimFile]; end with Replace or Close. One goroutine uses
-// it.
+// Claim is the lock on a file that will be replaced by a new one, whatever is in
+// it. [ClaimFile] makes it; Replace or Close ends it. It is for one goroutine.
 type Claim struct {
 	path string
 	file *os.File // nil once ended
 }
 
-// ClaimFile locks a file for replacing it; it makes an empty file where there
-// is none. Of o, it heeds how long to wait for other processes. Nothing in the
-// file is read or changed. ErrHeld names the process that has it open.
+// ClaimFile locks a file that will be replaced, and makes an empty one if there is
+// none. It neither reads nor changes the file. Of o it uses Timeout and Readers.
+// The error ErrHeld names the process that has the file open.
 func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 	o.ReadOnly = false
 	f, err := openLocked(path, o)
@@ -30,8 +29,8 @@ func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 	return &Claim{path, f}, nil
 }
 
-// Replace puts a new file without checkpoints in the claimed one's place, and
-// opens it. No other process gets at either before the new one is closed.
+// Replace puts a new file without checkpoints in the place of the claimed one, and
+// opens it. No other process can open either before the new one is closed.
 func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	sweep(c.path)
 	fresh := c.path + freshSuffix
@@ -55,8 +54,7 @@ func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	return db, nil
 }
 
-// Close lets go of the file and leaves it as it is. After Replace it does
-// nothing.
+// Close unlocks the file and leaves it as it is. After Replace it does nothing.
 func (c *Claim) Close() error {
 	if c.file == nil {
 		return nil

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// What a scan found, in place of what a damaged file's pages do not lead to.
+// This file puts records and chunks that a scan found in the place of those that
+// a damaged file's pages do not lead to.
 
-// rescue lets what lies anywhere in the file stand in for what its pages do not
-// lead to.
+// rescue scans the file, and has later reads fall back on the records and chunks
+// that it found.
 func (im *image) rescue(ctx context.Context) error {
 	s, err := newScan(ctx, im.r, im.size)
 	if err != nil {
@@ -24,7 +25,7 @@ func (im *image) rescue(ctx context.Context) error {
 	for _, id := range ids {
 		m, err := im.manifest(id, true)
 		if err != nil {
-			continue // whoever reads it is told
+			continue // reading this checkpoint reports it
 		}
 		for _, t := range m.Tensors {
 			for _, c := range t.Chunks {
@@ -35,8 +36,8 @@ func (im *image) rescue(ctx context.Context) error {
 	return s.resolve(wanted)
 }
 
-// beside adds the ids of manifests that were found to those that are known,
-// but for those that the head, if it is known, says were deleted.
+// beside adds the ids of manifests that were found to ids. A checkpoint that the
+// head, if it is known, does not name was deleted, and is not added.
 func (f *found) beside(ids []uint64, h head, known bool) []uint64 {
 	for id := range f.manifests {
 		_, there := slices.BinarySearch(h.IDs, id)
@@ -48,8 +49,8 @@ func (f *found) beside(ids []uint64, h head, known bool) []uint64 {
 	return slices.Compact(ids)
 }
 
-// newestHead is the head that was written last of those that were found: a
-// save makes next larger, and between two saves the list only gets shorter.
+// newestHead is the head, of those found, that was written last: a save makes
+// Next larger, and between two saves the list of ids only gets shorter.
 func (f *found) newestHead() (head, bool) {
 	if len(f.heads) == 0 {
 		return head{}, false

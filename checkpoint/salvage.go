@@ -11,11 +11,12 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Salvage copies every whole checkpoint of from, which may be damaged, into a
-// new file at to, under the same ids, and hands report (which may be nil) what
-// it had to leave. What the file's pages do not lead to any more is looked for in
-// all of the file. It returns how many checkpoints it copied. ErrNotFound, and no
-// file, when none is whole; with ErrDamaged, when there may have been one.
+// Salvage copies every whole checkpoint of a damaged file into a new file at to,
+// under the same ids. It hands report, which may be nil, the checkpoints that it
+// left out. Where the file's pages lead nowhere, it searches all of the file.
+//
+// It returns the number of checkpoints copied. If none is whole it makes no file;
+// the error is ErrNotFound, and also ErrDamaged if there were any.
 func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, error) {
 	if _, err := os.Lstat(to); err == nil {
 		return 0, fmt.Errorf("salvage into %s: %w: name a file that does not exist", to, fs.ErrExist)
@@ -37,7 +38,7 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 	return n, osfile.SyncDir(filepath.Dir(to))
 }
 
-// openDamaged is a locked file for reading what is left of it.
+// openDamaged opens a locked file for reading the parts of it that are whole.
 func openDamaged(ctx context.Context, path string, f *os.File) (*DB, error) {
 	db := &DB{path: path, opts: OpenOptions{ReadOnly: true}, file: f}
 	err := db.look()
@@ -53,9 +54,10 @@ func openDamaged(ctx context.Context, path string, f *os.File) (*DB, error) {
 	return db, nil
 }
 
-// rescue looks for what the pages do not lead to, and why.
+// rescue searches the file for contents that its pages do not lead to. why is the
+// damage that made the search necessary.
 func (db *DB) rescue(ctx context.Context, why error) error {
-	if db.im == nil { // not even a first page
+	if db.im == nil { // neither meta page is valid
 		st, err := db.file.Stat()
 		if err != nil {
 			return err
@@ -65,8 +67,8 @@ func (db *DB) rescue(ctx context.Context, why error) error {
 	return db.im.rescue(ctx)
 }
 
-// salvage copies what is whole into a new file at tmp, which place then moves,
-// before anybody else gets it. On an error there is none.
+// salvage copies the whole checkpoints into a new file at tmp, which place then
+// moves, while it is still locked. On an error no file is left.
 func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), place func() error) (int, error) {
 	err := removeMade(tmp)
 	if err != nil {

@@ -10,14 +10,15 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Save stores a snapshot of what src holds and returns its id. It is all or
-// nothing: an error, a cancelled context, a full disk or a killed process
-// leave the file with the checkpoints it had before, and the room taken is
-// given back by the next save at the latest. When Save returns nil, the
-// checkpoint is on the disk.
+// Save stores a snapshot of the tensors of src and returns its id. It saves all of
+// them or nothing: after an error, a cancelled context, a full disk or a killed
+// process, the file has the checkpoints it had before. The room that was taken is
+// reclaimed by the next save at the latest. When Save returns nil, the checkpoint
+// is on the disk.
 //
-// Of m, the fields that Save sets (see Manifest) are ignored. Save holds at most
-// three times OpenOptions.TxBytes in memory. It blocks while another change runs.
+// Save ignores the fields of m that it sets itself (see Manifest). It holds at
+// most three times OpenOptions.TxBytes in memory, and blocks while another change
+// runs.
 func (db *DB) Save(ctx context.Context, m Manifest, src Source) (uint64, error) {
 	db.writer.Lock()
 	defer db.writer.Unlock()
@@ -60,27 +61,28 @@ type saving struct {
 	ctx   context.Context
 	src   Source
 	m     *Manifest
-	fresh map[Hash]bool // chunks this save writes
+	fresh map[Hash]bool // chunks that this save writes
 
-	pages  *image // of the file as it was; for their size
-	small  []byte // second copy of contents that may share pages
-	copied map[Hash]bool
-	spares []Chunk // second copies
+	pages  *image        // the file before this save; used for its page size
+	small  []byte        // second copy of the small contents, which may share pages with others
+	copied map[Hash]bool // chunks that are in small
+	spares []Chunk       // the second copies: of the small contents, and of the records
 
-	left   int64      // contents not yet read
-	batch  batch      // being filled
-	next   []byte     // buffer of the batch being committed
-	spare  []byte     // buffer of one committed before
-	commit chan error // result of the batch being committed; nil: none is
+	left   int64      // bytes of contents that are not read yet
+	batch  batch      // the batch that is being filled
+	next   []byte     // buffer of the batch that is being committed
+	spare  []byte     // buffer of a batch that is committed
+	commit chan error // result of the batch that is being committed; nil: there is none
 }
 
-// batch is what one transaction will write. The contents lie in one buffer,
-// which must not change until the transaction is committed: bbolt keeps slices.
+// batch is the chunks that one transaction will write. Their contents lie in one
+// buffer, in the source's memory, or compressed. They must not change until the
+// transaction is committed: bbolt keeps slices.
 type batch struct {
 	buf    []byte
-	used   int // bytes of buf
-	lent   int // bytes that are the source's, and not in buf
-	packed int // bytes that are compressed, and not in buf
+	used   int // bytes of contents in buf
+	lent   int // bytes of contents in the source's memory
+	packed int // bytes of compressed contents
 	pieces []piece
 }
 
@@ -91,8 +93,8 @@ func (b *batch) large() bool { return b.used+b.lent+b.packed >= max(len(b.pieces
 type piece struct {
 	hash    Hash
 	data    []byte
-	packed  bool // compressed
-	replace bool // what is stored under the hash is damaged
+	packed  bool // data is compressed
+	replace bool // the contents stored under the hash are damaged
 }
 
 func (s *saving) run() error {
@@ -118,7 +120,8 @@ func (s *saving) run() error {
 	return s.finish()
 }
 
-// tensor reads a tensor chunk by chunk, and queues what is not stored yet.
+// tensor reads a tensor chunk by chunk, and queues the chunks that are not stored
+// yet.
 func (s *saving) tensor(e *TensorEntry) error {
 	size := e.Meta.Bytes()
 	for off := int64(0); off < size; {
@@ -143,8 +146,8 @@ func (s *saving) tensor(e *TensorEntry) error {
 	return nil
 }
 
-// contents is a piece of a tensor, in the source's memory if that lends it, or
-// in the batch's.
+// contents is a piece of a tensor: in the source's memory if the source lends it,
+// or else in the batch's buffer.
 func (s *saving) contents(name string, off int64, n int) (data []byte, lent bool, err error) {
 	if l, ok := s.src.(Lender); ok {
 		if data, err = l.Lend(name, off, n); err == nil && data != nil {
@@ -166,7 +169,7 @@ func (s *saving) contents(name string, off int64, n int) (data []byte, lent bool
 	return data, false, err
 }
 
-// room is a place for the next n bytes, valid until the next call.
+// room is memory for the next n bytes, valid until the next call.
 func (s *saving) room(n int) ([]byte, error) {
 	b := &s.batch
 	if b.used+n > len(b.buf) || b.lent+b.packed > s.db.opts.TxBytes {
@@ -181,7 +184,7 @@ func (s *saving) room(n int) ([]byte, error) {
 	return b.buf[b.used : b.used+n : b.used+n], nil
 }
 
-// queue adds a chunk to the batch unless it is stored already, whole.
+// queue adds a chunk to the batch unless the file has it, whole.
 func (s *saving) queue(h Hash, data []byte, lent bool) {
 	if s.fresh[h] {
 		return
@@ -210,8 +213,8 @@ func (s *saving) queue(h Hash, data []byte, lent bool) {
 	s.batch.pieces = append(s.batch.pieces, p)
 }
 
-// again adds a second copy to the last batch, as a chunk.
-func (s *saving) again(data []byte) Hash {
+// secondCopy adds a second copy to the last batch, as a chunk.
+func (s *saving) secondCopy(data []byte) Hash {
 	h := hashOf(data)
 	s.spares = append(s.spares, Chunk{h, len(data)})
 	old := s.db.chunks[h]
@@ -222,8 +225,8 @@ func (s *saving) again(data []byte) Hash {
 	return h
 }
 
-// whole reports whether the stored chunk is what its hash says: it is read
-// back once before anything new relies on it.
+// whole reports whether a stored chunk matches its hash. It reads the chunk the
+// first time that something new relies on it.
 func (db *DB) whole(h Hash, st *stored, size int) bool {
 	if st.size >= 0 && st.size != size {
 		return false
@@ -236,7 +239,7 @@ func (db *DB) whole(h Hash, st *stored, size int) bool {
 	return st.good
 }
 
-// flush starts committing the batch, once the one before is committed.
+// flush waits for the batch before, and starts to commit this one.
 func (s *saving) flush() error {
 	if err := s.wait(); err != nil {
 		return err
@@ -256,7 +259,7 @@ func (s *saving) flush() error {
 	return nil
 }
 
-// wait for the batch being committed; its buffer can be used again then.
+// wait waits for the batch that is being committed. Its buffer is free then.
 func (s *saving) wait() error {
 	if s.commit == nil {
 		return nil
@@ -275,8 +278,8 @@ func putChunks(tx *bbolt.Tx, pieces []piece) error {
 				return err
 			}
 		}
-		// A bucket of its own keeps a chunk on pages of its own: its
-		// neighbours are not written again when it comes or goes.
+		// A bucket of its own keeps a chunk on pages of its own: adding or
+		// deleting it does not rewrite its neighbours.
 		b, err := chunks.CreateBucket(p.hash[:])
 		if err != nil {
 			return err
@@ -292,9 +295,8 @@ func putChunks(tx *bbolt.Tx, pieces []piece) error {
 	return nil
 }
 
-// finish commits the last chunks together with the manifest, the tensor table
-// and the head: before this transaction there is no checkpoint, after it there
-// is a whole one.
+// finish commits the last chunks together with the manifest, the tensor table and
+// the head. This transaction makes the checkpoint: before it there is none.
 func (s *saving) finish() error {
 	db := s.db
 	manifest, table, err := s.records()
@@ -330,24 +332,24 @@ func (s *saving) finish() error {
 	return nil
 }
 
-// records are the payloads of the manifest and the tensor table; their second
-// copies go into the batch.
+// records makes the payloads of the manifest and the tensor table, and adds their
+// second copies to the batch.
 func (s *saving) records() (manifest, table []byte, err error) {
 	if table, err = encodeTable(s.db.opts.ChunkBytes, s.m.Tensors); err != nil {
 		return nil, nil, err
 	}
 	to := links{table: hashOf(table)}
 	if s.small != nil {
-		to.small = s.again(s.pages.apart(s.small))
+		to.small = s.secondCopy(s.pages.apart(s.small))
 	}
 	if manifest, err = encodeManifest(s.m, to); err != nil {
 		return nil, nil, err
 	}
-	s.again(s.pages.spareRecords(s.m.ID, manifest, table))
+	s.secondCopy(s.pages.spareRecords(s.m.ID, manifest, table))
 	return manifest, table, nil
 }
 
-// stored enters the checkpoint in the index.
+// stored adds the checkpoint to the index.
 func (s *saving) stored() {
 	enter := func(c Chunk) {
 		if s.fresh[c.Hash] {
@@ -370,9 +372,9 @@ func (s *saving) stored() {
 	}
 }
 
-// abort gives back what the save had written. What the file holds is read
-// again, because after a failed sync nobody knows; a checkpoint that turns
-// out to be there stays, as one that an error was reported for.
+// abort deletes the chunks that the save had written. It reads the index from the
+// file again, because after a failed sync the state of the file is unknown. If
+// the checkpoint is there after all, it stays, though an error was reported.
 func (s *saving) abort(cause error) error {
 	if s.commit != nil {
 		<-s.commit

@@ -352,7 +352,7 @@ func TestHeld(t *testing.T) {
 	if _, err := os.Stat(pidPath(path)); !os.IsNotExist(err) {
 		t.Errorf("the process id was left behind: %v", err)
 	}
-	if _, err := Open(path+".no", OpenOptions{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "cuts no element") {
+	if _, err := Open(path+".no", OpenOptions{ChunkBytes: 1001}); err == nil || !strings.Contains(err.Error(), "no element is cut") {
 		t.Errorf("chunks of 1001 bytes: %v", err)
 	}
 	if _, err := Open(path+".no", OpenOptions{ReadOnly: true}); !errors.Is(err, ErrNotFound) {

@@ -12,62 +12,61 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This file finds records and chunks in a file whose pages do not lead to
-// them: by the marks they begin with, wherever they lie. Nothing is believed
-// of bbolt's numbers, and nothing is used that its own checksum or hash does
-// not confirm.
+// This file finds records and chunks that no page leads to, anywhere in a file, by
+// the bytes that they begin with. bbolt's own numbers are not trusted; a record
+// or chunk is used only if its checksum or hash confirms it.
 
-// found is what a scan came upon.
+// found lists the records and chunks that a scan came upon.
 type found struct {
 	manifests map[uint64][]byte // id → payload
 	heads     []head
-	tables    map[Hash]span
-	chunks    map[Hash]span
+	tables    map[Hash]extent
+	chunks    map[Hash]extent
 }
 
-// span is a part of a file.
-type span struct {
+// extent is a range of bytes in a file.
+type extent struct {
 	at, size int64
-	packed   bool // contents of a chunk, compressed
+	packed   bool // the compressed contents of a chunk
 }
 
-// scan is one reading of a file for what is in it.
+// scan is one search through a file.
 type scan struct {
 	found
 	ctx        context.Context
 	r          io.ReaderAt
 	size       int64
-	left       int64  // bytes that may still be read again, beyond the one reading
-	candidates []span // what may be chunks
+	left       int64    // read budget: bytes that may be read beyond the first pass
+	candidates []extent // possible chunks
 }
 
 const (
 	scanWindow = 1 << 20
-	scanAgain  = 16 // times the file that may be read for what the marks lead to: a hostile file has many
-	leastPlace = 32 // fewer bytes of the file than any chunk and what leads to it take, by half
+	scanAgain  = 16 // read budget, as a multiple of the file's size: a hostile file has marks everywhere
+	leastChunk = 32 // bytes of the file for each candidate; a chunk with its page takes at least twice as many
 )
 
-// newScan reads a file and notes what may be records and chunks.
+// newScan reads a file once and notes its records and possible chunks.
 func newScan(ctx context.Context, r io.ReaderAt, size int64) (*scan, error) {
 	s := &scan{ctx: ctx, r: r, size: size, left: scanAgain * size,
-		found: found{manifests: map[uint64][]byte{}, tables: map[Hash]span{}, chunks: map[Hash]span{}}}
+		found: found{manifests: map[uint64][]byte{}, tables: map[Hash]extent{}, chunks: map[Hash]extent{}}}
 	const margin = 16
 	buf := make([]byte, min(scanWindow, size)+margin)
 	for at := int64(0); at < size; at += scanWindow {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		// What cannot be read is passed over.
+		// A part that cannot be read is passed over.
 		n, _ := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
 		s.window(buf[:n], at)
 	}
-	slices.SortFunc(s.candidates, func(a, b span) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(s.candidates, func(a, b extent) int { return cmp.Compare(a.at, b.at) })
 	s.candidates = slices.Compact(s.candidates)
 	return s, nil
 }
 
-// window looks for marks that begin in the first scanWindow bytes of b, which
-// lie at at.
+// window looks for marks that begin in the first scanWindow bytes of b, which is
+// at offset at of the file.
 func (s *scan) window(b []byte, at int64) {
 	each := func(mark []byte, fn func(at int64)) {
 		part := b[:min(len(b), scanWindow+len(mark)-1)]
@@ -90,8 +89,8 @@ func (s *scan) window(b []byte, at int64) {
 	}
 }
 
-// bytes reads n bytes, or nil where there are not so many or no more is to be
-// read.
+// bytes reads n bytes. It is nil past the end of the file or once the read budget
+// is spent.
 func (s *scan) bytes(at, n int64) []byte {
 	if at < 0 || n < 0 || at+n > s.size || n > s.left {
 		return nil
@@ -104,7 +103,7 @@ func (s *scan) bytes(at, n int64) []byte {
 	return b
 }
 
-// metered reads on from a place up to another, while a scan may read.
+// metered reads from at up to end, within the scan's read budget.
 type metered struct {
 	s       *scan
 	at, end int64
@@ -124,9 +123,9 @@ func (r *metered) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// value is the JSON that begins at a place, nil where there is none. A record has
-// a copy, so it takes at most half of a file, and what its decoder makes room for
-// stays below the file's size.
+// value is the JSON value that begins at offset at; nil if there is none. Every
+// record has a second copy, so it takes at most half of a file. With that limit
+// the decoder allocates no more than the file's size.
 func (s *scan) value(at int64) []byte {
 	var raw json.RawMessage
 	end := min(s.size, at+min(max(s.size/2, scanWindow), maxRecord))
@@ -136,14 +135,14 @@ func (s *scan) value(at int64) []byte {
 	return raw
 }
 
-// sealed reports whether a payload at a place has its checksum before it.
+// sealed reports whether the payload at offset at has its checksum before it.
 func (s *scan) sealed(at int64, bucket, key, payload []byte) bool {
 	sum := s.bytes(at-sumBytes, sumBytes)
 	return sum != nil && Hash(sum) == recordSum(bucket, key, payload)
 }
 
-// manifest notes a manifest. Of two of the same id, one is of a save that
-// power was lost in; the later one was saved in its place.
+// manifest notes a manifest. Of two with the same id, the older one belongs to a
+// save that was cut short by a loss of power.
 func (s *scan) manifest(at int64) {
 	payload := s.value(at)
 	var m manifestJSON
@@ -171,24 +170,26 @@ func (s *scan) head(at int64) {
 
 func (s *scan) table(at int64) {
 	if payload := s.value(at); payload != nil {
-		s.tables[hashOf(payload)] = span{at: at, size: int64(len(payload))}
+		s.tables[hashOf(payload)] = extent{at: at, size: int64(len(payload))}
 	}
 }
 
-// candidate notes contents that may be a chunk, whose size is stored at sizeAt.
+// candidate notes the possible contents of a chunk at offset at, with its size
+// stored at sizeAt.
 func (s *scan) candidate(sizeAt, at int64, packed bool) {
-	if b := s.bytes(sizeAt, 4); b != nil && int64(len(s.candidates)) < s.size/leastPlace {
-		s.candidates = append(s.candidates, span{at, int64(native.Uint32(b)), packed})
+	if b := s.bytes(sizeAt, 4); b != nil && int64(len(s.candidates)) < s.size/leastChunk {
+		s.candidates = append(s.candidates, extent{at, int64(native.Uint32(b)), packed})
 	}
 }
 
-// resolve finds the contents of chunks: wanted has their sizes.
+// resolve finds the contents of chunks among the candidates; wanted has their
+// sizes.
 func (s *scan) resolve(wanted map[Hash]int64) error {
 	sizes := map[int64]bool{}
 	for _, n := range wanted {
 		sizes[n] = true
 	}
-	var rest []span
+	var rest []extent
 	for _, c := range s.candidates {
 		if err := s.ctx.Err(); err != nil {
 			return err
@@ -203,20 +204,20 @@ func (s *scan) resolve(wanted map[Hash]int64) error {
 			sizes[n] = true
 		}
 	}
-	// The number that says how long the contents are may be what is damaged.
+	// The stored size may be damaged: try the sizes of the chunks still missing.
 	for _, n := range slices.Sorted(maps.Keys(sizes)) {
 		for _, c := range rest {
 			if err := s.ctx.Err(); err != nil {
 				return err
 			}
-			s.try(span{at: c.at, size: n}, sizes, wanted)
+			s.try(extent{at: c.at, size: n}, sizes, wanted)
 		}
 	}
 	return nil
 }
 
-// try reports whether a candidate is a chunk that is wanted.
-func (s *scan) try(c span, sizes map[int64]bool, wanted map[Hash]int64) bool {
+// try reports whether a candidate is a wanted chunk.
+func (s *scan) try(c extent, sizes map[int64]bool, wanted map[Hash]int64) bool {
 	if !c.packed && !sizes[c.size] {
 		return false
 	}
@@ -235,8 +236,8 @@ func (s *scan) try(c span, sizes map[int64]bool, wanted map[Hash]int64) bool {
 	return true
 }
 
-// unpackAny is what a frame holds that says it has one of the sizes; nil
-// where it does not.
+// unpackAny is the contents of a compressed frame; nil if the frame does not state
+// one of the sizes.
 func unpackAny(frame []byte, sizes map[int64]bool) []byte {
 	var h zstd.Header
 	if err := h.Decode(frame); err != nil || !h.HasFCS || h.FrameContentSize > maxChunk || !sizes[int64(h.FrameContentSize)] {

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Load opens a checkpoint: its manifest and tensor table are read and checked,
-// its contents are read and checked as Read asks for them.
+// Load opens a checkpoint. It reads and checks the manifest and the tensor table;
+// contents are read and checked when Read asks for them.
 func (db *DB) Load(id uint64) (*Snapshot, error) {
 	var m *Manifest
 	err := db.read(func(im *image) (err error) {
@@ -34,16 +34,15 @@ func (db *DB) Load(id uint64) (*Snapshot, error) {
 	return s, nil
 }
 
-// Snapshot is a checkpoint that has been loaded. It is also a Source, so it can
-// be saved into another file. It may be used from any goroutine, until its DB
-// is closed.
+// Snapshot is a loaded checkpoint. It is also a Source: it can be saved into
+// another file. Any goroutine may use it until its DB is closed.
 type Snapshot struct {
 	Manifest Manifest
 	db       *DB
 	byName   map[string]int
 }
 
-// Tensors lists what the checkpoint holds, in the order it was saved in.
+// Tensors lists the checkpoint's tensors in the order they were saved in.
 func (s *Snapshot) Tensors() []Tensor {
 	ts := make([]Tensor, len(s.Manifest.Tensors))
 	for i, t := range s.Manifest.Tensors {
@@ -61,9 +60,9 @@ func (s *Snapshot) Tensor(name string) (Tensor, bool) {
 	return s.Manifest.Tensors[i].Tensor, true
 }
 
-// Read fills dst with the little-endian bytes of the named tensor from byte
-// offset off on. Every chunk it touches is checked against its hash; on an
-// error the contents of dst are undefined.
+// Read fills dst with the little-endian bytes of the named tensor, from byte off
+// on. It checks every chunk it touches against its hash. After an error, the
+// contents of dst are undefined.
 func (s *Snapshot) Read(name string, off int64, dst []byte) error {
 	i, ok := s.byName[name]
 	if !ok {
@@ -93,7 +92,8 @@ func (s *Snapshot) noTensor(name string) error {
 	return fmt.Errorf("%s: checkpoint %d: tensor %q: %w", s.db.path, s.Manifest.ID, name, ErrNotFound)
 }
 
-// chunk reads part of a chunk, by way of the whole of it.
+// chunk reads the part of a chunk from byte skip on. It always reads and checks
+// all of the chunk.
 func (s *Snapshot) chunk(t *TensorEntry, k, skip int, dst []byte) error {
 	c := t.Chunks[k]
 	buf := dst

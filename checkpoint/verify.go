@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Verify reads every byte of a checkpoint, or of all with id 0, and hands
-// report (which may be nil) everything found damaged. The error is nil when
-// all is whole.
+// Verify reads every byte of a checkpoint, or of all for id 0, and hands report,
+// which may be nil, all damage. The error is nil if there is none.
 func (db *DB) Verify(ctx context.Context, id uint64, report func(Skipped)) error {
 	if report == nil {
 		report = func(Skipped) {}
@@ -37,7 +36,7 @@ func (db *DB) Verify(ctx context.Context, id uint64, report func(Skipped)) error
 		found++
 	}
 	if found > 0 {
-		return fmt.Errorf("%s: %w in %d places: copy what is whole into a new file", db.path, ErrDamaged, found)
+		return fmt.Errorf("%s: %w in %d places: copy the whole checkpoints into a new file", db.path, ErrDamaged, found)
 	}
 	return nil
 }
@@ -58,8 +57,8 @@ func (db *DB) verifyOne(ctx context.Context, id uint64, report func(Skipped)) er
 	return err
 }
 
-// verify reads every chunk. Without report it stops at the first damage; with
-// it, report gets each, and the first is returned in the end.
+// verify reads every chunk. Without report it stops at the first damage. With
+// report, it reports every damaged chunk and returns the first error at the end.
 func (s *Snapshot) verify(ctx context.Context, report func(error)) error {
 	var first error
 	for i := range s.Manifest.Tensors {
@@ -79,7 +78,7 @@ func (s *Snapshot) verify(ctx context.Context, report func(error)) error {
 	return first
 }
 
-// verifySpares reads the second copies, where there are.
+// verifySpares reads the second copies, if the file has them.
 func (s *Snapshot) verifySpares() error {
 	im, unlock, err := s.db.reading()
 	if err != nil {
@@ -102,7 +101,7 @@ func (s *Snapshot) verifySpares() error {
 			err = im.fill(make([]byte, c.size), h, c)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: checkpoint %d: a second copy (%v): %w: copy what is whole into a new file", s.db.path, s.Manifest.ID, h, err)
+			return fmt.Errorf("%s: checkpoint %d: a second copy (%v): %w: copy the whole checkpoints into a new file", s.db.path, s.Manifest.ID, h, err)
 		}
 	}
 	return nil

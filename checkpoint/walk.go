@@ -4,18 +4,18 @@ import (
 	"bytes"
 )
 
-// walk goes through trees in order of keys, and checks what bbolt relies on.
+// walk visits trees in order of keys, and checks everything that bbolt relies on.
 type walk struct {
 	im   *image
 	fn   func(item) error // for every item of a leaf; may be nil
-	used []uint64         // bit per page, when a page must be met only once; nil otherwise
+	used []uint64         // a bit for each page that was met; nil: pages may be met more than once
 	deep bool             // go into buckets
 	prev []byte           // last key met in the tree
 }
 
-// check walks the whole file: every page in bounds and met once, every key in
-// order, nothing free that is in use. A file that passes has nothing left
-// that makes bbolt panic or overwrite what is live.
+// check walks the whole file. Every page must be in bounds and be met once, every
+// key must be in order, and no page in use may be on the free list. Nothing in a
+// file that passes makes bbolt panic, or overwrite a page in use.
 func (im *image) check() error {
 	if im.high > uint64(im.size/im.page) {
 		return damaged("the file is cut: %d bytes of %d are there", im.size, int64(im.high)*im.page)
@@ -93,7 +93,7 @@ func (w *walk) item(n *node, it item, depth int) error {
 	return inner.tree(below, nil, 0)
 }
 
-// mark notes that a page and its overflow are in use.
+// mark records that a page and its overflow pages are in use.
 func (w *walk) mark(n *node) error {
 	if w.used == nil || n.id == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (w *walk) use(id uint64) error {
 	return nil
 }
 
-// freelist checks the list of free pages against what is in use.
+// freelist checks the list of free pages against the pages in use.
 func (w *walk) freelist() error {
 	n, ids, err := w.im.freelist()
 	if err != nil {
