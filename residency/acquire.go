@@ -36,7 +36,7 @@ func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l 
 			return nil
 		}
 		if err == nil {
-			err = m.sitOut(ctx, p)
+			err = m.waitUnlocked(ctx, p)
 		}
 		if err != nil {
 			a.undo()
@@ -102,7 +102,7 @@ func (a *attempt) collect() error {
 
 // knows reports whether a need's tensor and device belong to the manager.
 func (m *Manager) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.books == &m.books && n.Device >= 0 && n.Device < len(m.devs)
+	return n.Tensor != nil && n.Tensor.shared == &m.shared && n.Device >= 0 && n.Device < len(m.devs)
 }
 
 // checkLeases pauses while a lease of another stream conflicts. It fails if a

@@ -91,9 +91,9 @@ func (x *hostMemory) free(h *hostMem) {
 	x.spare = append(x.spare, h)
 }
 
-// crowded lists the copies to wait for before bytes more may be staged. It is
+// blockers lists the copies to wait for before bytes more may be staged. It is
 // empty if they may be staged now.
-func (x *hostMemory) crowded(bytes int64) (copies fence) {
+func (x *hostMemory) blockers(bytes int64) (copies fence) {
 	x.sweep()
 	if x.staged+bytes <= x.limit {
 		return nil

@@ -32,7 +32,7 @@ type ManagerOptions struct {
 // Manager moves tensors and remembers where they are. Create with New, Close
 // after use.
 type Manager struct {
-	books
+	shared
 	devs    []devState
 	host    hostMemory
 	ledger  *Ledger
@@ -130,7 +130,7 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 		return nil, fmt.Errorf("%v: %w", k, err)
 	}
 	t := &Tensor{
-		books: &m.books, key: k, name: k.String(), meta: meta, usage: u, bytes: meta.Bytes(),
+		shared: &m.shared, key: k, name: k.String(), meta: meta, usage: u, bytes: meta.Bytes(),
 		class: m.classOf(meta, u), truth: nowhere, copies: make([]devCopy, len(m.devs)),
 	}
 	m.tensors[k] = t

@@ -60,7 +60,7 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 		return pause{}, fmt.Errorf("prefetch of %s to %s: %w: fill, feed or write it first", t.name, d.id, ErrUndefined)
 	}
 	if c.busy() || c.buf == nil {
-		if !d.pool.idle(t.class) && !d.roomy(t.bytes) {
+		if !d.pool.idle(t.class) && !d.freeIdle(t.bytes) {
 			return pause{}, nil // perhaps the old contents are in use, and no room for both
 		}
 		d.recycle(t, "stale")

@@ -72,9 +72,9 @@ func (d *devState) shrink(bytes int64, idle bool) {
 	}
 }
 
-// roomy reports whether bytes more fit, once pending bytes are swept and idle
-// pooled buffers are deleted.
-func (d *devState) roomy(bytes int64) bool {
+// freeIdle deletes idle pooled buffers until bytes more fit, and reports whether
+// they do.
+func (d *devState) freeIdle(bytes int64) bool {
 	if d.fits(bytes) {
 		return true
 	}

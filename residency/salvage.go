@@ -16,7 +16,7 @@ import (
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	for t.onDevice() && !t.copies[t.truth].ready.Done() {
-		err := m.sitOut(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready})
+		err := m.waitUnlocked(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready})
 		if err != nil {
 			m.mu.Unlock()
 			return fmt.Errorf("salvage %s: %w", t.name, err)

@@ -103,7 +103,7 @@ func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 func (m *Manager) awaitStaging(ctx context.Context, bytes int64) error {
 	for {
 		m.mu.Lock()
-		copies := m.host.crowded(bytes)
+		copies := m.host.blockers(bytes)
 		m.mu.Unlock()
 		if len(copies) == 0 {
 			return nil

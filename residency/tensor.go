@@ -40,14 +40,14 @@ const (
 	inStore
 )
 
-// books is the part of a manager that its tensors refer to.
-type books struct {
+// shared is the part of a manager that its tensors refer to.
+type shared struct {
 	mu      sync.Mutex // guards all tensors' records and the manager's own
 	devices []string   // device IDs
 }
 
 // where names a truth, for people.
-func (b *books) where(truth int) string {
+func (s *shared) where(truth int) string {
 	switch truth {
 	case nowhere:
 		return "nowhere"
@@ -56,14 +56,14 @@ func (b *books) where(truth int) string {
 	case inStore:
 		return "store"
 	}
-	return b.devices[truth]
+	return s.devices[truth]
 }
 
 // Tensor is the record of one tensor: its metadata and where its contents are.
 // It belongs to one Manager, which moves them; Drop frees its memory. Its
 // methods are safe for concurrent use.
 type Tensor struct {
-	books *books
+	shared *shared
 	key   Key
 	name  string
 	meta  shape.Meta
@@ -124,26 +124,26 @@ func (t *Tensor) Name() string { return t.name }
 
 // Version grows with every Fill, Feed and write.
 func (t *Tensor) Version() uint64 {
-	t.books.mu.Lock()
-	defer t.books.mu.Unlock()
+	t.shared.mu.Lock()
+	defer t.shared.mu.Unlock()
 	return t.version
 }
 
 // Location names the devices with the contents, for people: "cpu:0", "cpu:1,
 // clean on host", "nowhere".
 func (t *Tensor) Location() string {
-	t.books.mu.Lock()
-	defer t.books.mu.Unlock()
+	t.shared.mu.Lock()
+	defer t.shared.mu.Unlock()
 	var clean []string
 	for d := range t.copies {
 		if d != t.truth && t.current(&t.copies[d]) {
-			clean = append(clean, t.books.where(d))
+			clean = append(clean, t.shared.where(d))
 		}
 	}
 	if t.truth != onHost && t.hostCurrent() {
 		clean = append(clean, "host")
 	}
-	s := t.books.where(t.truth)
+	s := t.shared.where(t.truth)
 	if len(clean) > 0 {
 		s += ", clean on " + strings.Join(clean, ", ")
 	}

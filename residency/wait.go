@@ -32,14 +32,14 @@ func (m *Manager) retry(ctx context.Context, attempt func() (pause, error)) erro
 		if err != nil || p.kind == none {
 			return err
 		}
-		if err := m.sitOut(ctx, p); err != nil {
+		if err := m.waitUnlocked(ctx, p); err != nil {
 			return err
 		}
 	}
 }
 
-// sitOut waits for p with the lock given up, and takes it again.
-func (m *Manager) sitOut(ctx context.Context, p pause) error {
+// waitUnlocked gives up the lock, waits for p, and takes the lock again.
+func (m *Manager) waitUnlocked(ctx context.Context, p pause) error {
 	if p.kind == forRelease && m.freed == nil {
 		m.freed = make(chan struct{})
 	}

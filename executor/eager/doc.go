@@ -21,7 +21,7 @@
 //
 // Nothing is converted or moved that was not asked for: [Context.FromHost],
 // [Tensor.ToHost] and [Tensor.CopyTo] are the copies. Tensors of this package
-// are not in residency's books. Gradients are for graphs.
+// are not known to package residency. Gradients are for graphs.
 //
 // The types to know are [Context], [Tensor], [Chain], [Invocation] and
 // [Handler].
