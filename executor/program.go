@@ -91,9 +91,9 @@ func (p *Program) sized(samples int) (*expansion, error) {
 	}
 	text := fmt.Sprint(p.sizes[0].samples)
 	if len(p.sizes) > 1 {
-		text += fmt.Sprintf(", an epoch's last %d", p.sizes[1].samples)
+		text += fmt.Sprintf(", or %d in an epoch's last batch", p.sizes[1].samples)
 	}
-	return nil, fmt.Errorf("%w: %d samples; a step takes %s", ErrBatch, samples, text)
+	return nil, fmt.Errorf("%w: it has %d samples; give %s", ErrBatch, samples, text)
 }
 
 func fedInputs(g *graph.Graph) []*graph.Value {

@@ -79,7 +79,7 @@ func (p *Program) queueAll(ctx context.Context, f *flight, b Batch) error {
 // fit finds the step that a batch takes.
 func (p *Program) fit(b Batch) (*expansion, error) {
 	if len(b.Fields) != len(p.inputs) {
-		return nil, fmt.Errorf("%w: it has %d fields, the program %d inputs", ErrBatch, len(b.Fields), len(p.inputs))
+		return nil, fmt.Errorf("%w: it has %d fields, but the program has %d inputs: give a field for each", ErrBatch, len(b.Fields), len(p.inputs))
 	}
 	e, err := p.sized(b.Samples)
 	if err != nil {
@@ -87,10 +87,10 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 	}
 	for i, hb := range b.Fields {
 		if hb == nil {
-			return nil, fmt.Errorf("%w: field %d (%s) is nil", ErrBatch, i, p.inputs[i].Name)
+			return nil, fmt.Errorf("%w: field %d (%s) is nil: give it a buffer", ErrBatch, i, p.inputs[i].Name)
 		}
 		if have := int64(len(hb.Bytes())); have < e.bytes[i] {
-			return nil, fmt.Errorf("%w: field %d (%s) has %d bytes, %d samples take %d",
+			return nil, fmt.Errorf("%w: field %d (%s) has %d bytes, but %d samples take %d",
 				ErrBatch, i, p.inputs[i].Name, have, b.Samples, e.bytes[i])
 		}
 	}

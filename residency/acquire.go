@@ -87,7 +87,7 @@ func (a *attempt) collect() error {
 	for i := range a.needs {
 		n := &a.needs[i]
 		if !m.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
-			return fmt.Errorf("acquire: need %d is not a tensor, device and mode of this manager", i)
+			return fmt.Errorf("acquire: need %d: give a tensor and a device of this manager, and a mode", i)
 		}
 		c := n.copy()
 		if c.wanted == x.attempt {

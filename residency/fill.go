@@ -11,7 +11,7 @@ import (
 // data must have exactly the bytes of t's metadata. It stays the caller's.
 func (m *Manager) Fill(t *Tensor, data []byte) error {
 	if int64(len(data)) != t.bytes {
-		return fmt.Errorf("fill %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, len(data), t.meta, t.bytes)
+		return fmt.Errorf("fill %s: %w: got %d bytes, but %v has %d: give exactly as many", t.name, ErrMismatch, len(data), t.meta, t.bytes)
 	}
 	return m.FillWith(t, func(dst []byte) error {
 		copy(dst, data)
@@ -47,7 +47,7 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 // fresh device buffer if the previous contents are still in use.
 func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
 	if n := int64(len(hb.Bytes())); n != t.bytes {
-		return fmt.Errorf("feed %s: %w: %d bytes given, %v has %d", t.name, ErrMismatch, n, t.meta, t.bytes)
+		return fmt.Errorf("feed %s: %w: got %d bytes, but %v has %d: give exactly as many", t.name, ErrMismatch, n, t.meta, t.bytes)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

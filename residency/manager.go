@@ -69,7 +69,7 @@ type Memory struct {
 // It opens three streams on each: copy-in, peer and copy-out.
 func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
-		return nil, errors.New("residency needs at least one device")
+		return nil, errors.New("residency needs at least one device: open one with device.Open")
 	}
 	if len(o.Budgets) > len(devs) {
 		return nil, fmt.Errorf("%d budgets for %d devices: give at most one each", len(o.Budgets), len(devs))
@@ -119,7 +119,7 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 	defer m.mu.Unlock()
 	if t := m.tensors[k]; t != nil {
 		if !t.meta.Equal(meta) || t.usage != u {
-			return nil, fmt.Errorf("%w: %v is declared already, not as %v (%v)", ErrMismatch, t, meta, u)
+			return nil, fmt.Errorf("%w: %v is declared already, and cannot be %v (%v) too: use another key", ErrMismatch, t, meta, u)
 		}
 		return t, nil
 	}

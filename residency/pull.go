@@ -13,7 +13,7 @@ import (
 // the next write.
 func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
-		return fmt.Errorf("pull-back: no reason %q: there are %v", r, Reasons())
+		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, Reasons())
 	}
 	events := make([]device.Event, len(ts))
 	if err := m.queuePulls(ctx, r, ts, events); err != nil {

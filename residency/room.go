@@ -97,12 +97,12 @@ func (a *attempt) stuck(d *devState, cause error) (pause, error) {
 		}
 	}
 	if cause == nil {
-		cause = fmt.Errorf("budget %d", d.budget)
+		cause = fmt.Errorf("budget %d bytes", d.budget)
 	}
 	big := a.largest(d)
-	return pause{}, fmt.Errorf("%w: %d bytes more are needed on %s, %d are leased or needed at once (%w); "+
-		"largest is %v with %d: raise the budget, use smaller microbatches or more devices",
-		ErrBudget, d.missing, d.id, m.lockedBytes(d), cause, big, big.bytes)
+	return pause{}, fmt.Errorf("%w: %s needs %d bytes more, and %d bytes are leased or needed at once (%w); "+
+		"the largest tensor is %v with %d bytes: raise the budget, use smaller microbatches or more devices",
+		ErrBudget, d.id, d.missing, m.lockedBytes(d), cause, big, big.bytes)
 }
 
 // largest is the largest tensor wanted on a device.

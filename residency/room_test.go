@@ -35,7 +35,7 @@ func TestErrBudget(t *testing.T) {
 		if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Read}}, &l); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 are leased") {
+		if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 bytes are leased") {
 			t.Errorf("beside its own lease: %v", err)
 		}
 		if err := r.m.Release(&l, device.Event{}); err != nil {

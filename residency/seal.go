@@ -42,7 +42,7 @@ func (s *seal) transfer(t *Tensor, k Kind, r Reason, cause string, fed bool) err
 		if r == "" {
 			return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
 		}
-		return fmt.Errorf("%w: %v (%s) of %v, cause: %s: it was not asked for by name", ErrNotResident, k, r, t, cause)
+		return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 	}
 	usage := t.usage.String()
 	for i := range s.allowed {

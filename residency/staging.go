@@ -67,7 +67,7 @@ func (s *Staging) Reserve() error {
 // only for a store, or for a lease that writes the tensor.
 func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
-		return fmt.Errorf("staging: no reason %q: there are %v", r, Reasons())
+		return fmt.Errorf("staging: %q is no reason: use one of %v", r, Reasons())
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -88,7 +88,7 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 	case t.truth == nowhere:
 		return pause{}, fmt.Errorf("%w: fill or write it first", ErrUndefined)
 	case t.hostCurrent() && t.host.fed:
-		return pause{}, fmt.Errorf("%w: it is the caller's own memory", ErrMismatch)
+		return pause{}, fmt.Errorf("%w: a fed tensor is in the caller's own memory: read it there", ErrMismatch)
 	case t.hostCurrent():
 		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
 		x.host, x.ready = t.host, t.host.ready

@@ -129,7 +129,7 @@ func (m *Manager) readUpTo(q *sequence, t *Tensor, name string) error {
 		}
 		at, bytes, err := q.s.Next()
 		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("stream-in of %s: %w: the sequence ended before %q: it may have been passed already", t.name, ErrUndefined, name)
+			return fmt.Errorf("stream-in of %s: %w: the sequence ended before entry %q: it is missing, or was passed before FromSequence asked for it", t.name, ErrUndefined, name)
 		}
 		if err != nil {
 			return fmt.Errorf("stream-in of %s: %w", t.name, err)
@@ -156,7 +156,7 @@ func (m *Manager) keepNext(q *sequence, name string, bytes int64) error {
 		return nil
 	}
 	if bytes != t.bytes {
-		return fmt.Errorf("stream-in of %s: %w: entry %q has %d bytes, %v has %d", t.name, ErrMismatch, name, bytes, t.meta, t.bytes)
+		return fmt.Errorf("stream-in of %s: %w: entry %q has %d bytes, but %v has %d", t.name, ErrMismatch, name, bytes, t.meta, t.bytes)
 	}
 	h, err := m.readStore(t, 0, q.s.Read)
 	if err != nil {

@@ -64,12 +64,12 @@ func (s *shared) where(truth int) string {
 // methods are safe for concurrent use.
 type Tensor struct {
 	shared *shared
-	key   Key
-	name  string
-	meta  shape.Meta
-	usage device.Usage
-	bytes int64
-	class int // number of its metadata and usage: the pooled buffers it can take
+	key    Key
+	name   string
+	meta   shape.Meta
+	usage  device.Usage
+	bytes  int64
+	class  int // number of its metadata and usage: the pooled buffers it can take
 
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore
