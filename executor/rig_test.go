@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -26,7 +27,12 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain spends less time on garbage: tests make many plans and devices, all
+// small.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
 
 // job is a model, how to train it, and how its batches are cut.
 type job struct {
