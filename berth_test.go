@@ -14,9 +14,10 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/memdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(memdir.Main(m)) }
 
 // Every kind of state a run has: dropout, batchnorm statistics, momentum, a
 // learning rate that moves, a norm that joins all gradients, and a last batch

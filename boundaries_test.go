@@ -55,6 +55,7 @@ var mayImport = map[string][]string{
 
 	"internal/golden":                  {},
 	"internal/edit":                    {},
+	"internal/memdir":                  {},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/memdir"
 )
 
 // wantCopy checks a copy: all of it is whole, and each checkpoint is of the step
@@ -39,7 +41,7 @@ func wantCopy(t *testing.T, path string) (ids []uint64) {
 // deletes and compacts, are whole, and none is older than what had been saved.
 func TestCopyBesideSaves(t *testing.T) {
 	for name, o := range map[string]OpenOptions{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
-		dir := diskDir(t) // in memory, saves are so fast that copies may give up
+		dir := memdir.OnDisk(t) // in memory, saves are so fast that copies may give up
 		path := filepath.Join(dir, "c.db")
 		db := open(t, path, o)
 		save(t, db, 1)

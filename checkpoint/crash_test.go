@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/memdir"
 )
 
 var ctxForever = context.Background()
@@ -41,7 +43,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		debug.SetGCPercent(400) // each test makes little, and all of it garbage
-		os.Exit(inMemory(m.Run))
+		os.Exit(memdir.Main(m).Run())
 	case "save":
 		err = childSaves(path)
 	case "limit":
@@ -58,35 +60,6 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	os.Exit(0)
-}
-
-// inMemory runs tests whose files lie in memory where the system has a folder
-// for that: what they show does not depend on the disk, and each waits for
-// hundreds of syncs. Those that are about the disk ask for diskDir.
-func inMemory(run func() int) int {
-	const memory = "/dev/shm"
-	dir, err := os.MkdirTemp(memory, "berth-checkpoint-")
-	if err != nil {
-		return run()
-	}
-	defer os.RemoveAll(dir)
-	onDisk = os.TempDir()
-	os.Setenv("TMPDIR", dir)
-	return run()
-}
-
-// onDisk is the folder for temporary files on the disk.
-var onDisk = os.TempDir()
-
-// diskDir is a folder on the disk, which is removed when the test ends.
-func diskDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(onDisk, "berth-checkpoint-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 func child(mode, path string) *exec.Cmd {

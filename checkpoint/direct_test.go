@@ -7,13 +7,15 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/internal/memdir"
 )
 
 // TestLargeSaves: what is written past the system's cache is what is read,
 // also where pages that had been read before are written again.
 func TestLargeSaves(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(diskDir(t), "c.db")
+	path := filepath.Join(memdir.OnDisk(t), "c.db")
 	db := open(t, path, OpenOptions{ChunkBytes: 1 << 20, TxBytes: 6 << 20})
 	for step := range 5 {
 		m, src := at(step)
@@ -47,7 +49,7 @@ func TestLargeSaves(t *testing.T) {
 // TestDiskThatWantsAlignment: a disk that refuses to be written to past the
 // cache is written to through it.
 func TestDiskThatWantsAlignment(t *testing.T) {
-	db := open(t, filepath.Join(diskDir(t), "c.db"), OpenOptions{})
+	db := open(t, filepath.Join(memdir.OnDisk(t), "c.db"), OpenOptions{})
 	calls := 0
 	try := func() error {
 		calls = 0

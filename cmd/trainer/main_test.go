@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-ml/berth/internal/memdir"
 )
 
 // TestMain makes this binary the programs that scripts and tests run: trainer,
 // and unprivileged, which is trainer run by a user without root's rights.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"trainer": main, "unprivileged": unprivileged})
+	testscript.Main(memdir.Main(m), map[string]func(){"trainer": main, "unprivileged": unprivileged})
 }
 
 func unprivileged() {
