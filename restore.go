@@ -118,7 +118,7 @@ func changesSince(c *configs.Config, m *checkpoint.Manifest) ([]configs.Change, 
 	}
 	list, err := configs.Changes(m.Config, now)
 	if err != nil {
-		return nil, fmt.Errorf("the config of checkpoint %d cannot be read", m.ID)
+		return nil, fmt.Errorf("the config of checkpoint %d cannot be read: %w", m.ID, err)
 	}
 	return list, nil
 }
