@@ -21,7 +21,7 @@ type table struct {
 }
 
 // column holds one field of every sample. Sample i is the size bytes at
-// offset+i*stride of data; the windows of a text overlap so.
+// offset+i*stride of data; the windows of a text overlap.
 type column struct {
 	field  Field
 	data   []byte

@@ -160,8 +160,8 @@ func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
 	}
 }
 
-// A step that is cancelled while it waits for memory is undone. Here that is
-// taken up by what is being spilled.
+// A step that is cancelled while it waits for memory is undone. Here a
+// tensor that is being spilled still takes it up.
 func TestCancelWhileQueueing(t *testing.T) {
 	j := gptJob(4)
 	devs, err := openDevices("cpu", 1, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// least is the smallest budget per device that the tasks of a job can run in:
-// what the largest of them leases at once.
+// least is the smallest budget per device that the tasks of a job can run in: the
+// bytes that the largest task leases.
 func least(o executor.LoadOptions, devices int) []int64 {
 	most := make([]int64, devices)
 	for _, plan := range []*partition.Plan{o.Full, o.Tail} {
@@ -36,8 +36,8 @@ func least(o executor.LoadOptions, devices int) []int64 {
 	return most
 }
 
-// With the least memory there can be, all but what runs is spilled, and the
-// weights are the same.
+// With the least possible memory, all tensors outside the running task are
+// spilled, and the weights are the same.
 func TestSameWeightsInLittleMemory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -95,9 +95,9 @@ func TestTooLittleMemorySaysSo(t *testing.T) {
 	}
 }
 
-// The order of uses is known, so what is given up is what is needed last. Where
-// many activations wait for their backward pass, that spills less than giving
-// up what was used least recently, which is what is needed next.
+// The order of uses is known, so residency evicts the tensor needed last. If many
+// activations wait for their backward pass, this spills less than evicting the
+// least recently used one, which is needed next.
 func TestKnownOrderSpillsLess(t *testing.T) {
 	for devices := 1; devices <= 3; devices++ {
 		known, blind := spilled(t, devices, true), spilled(t, devices, false)

@@ -12,8 +12,7 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Memory that is only kept for reuse gives way to what a program needs to be
-// compiled.
+// Pooled memory is given up for the memory that compiling a program needs.
 func TestLoadTakesBackPooledMemory(t *testing.T) {
 	r := mustRig(t, mlpJob(1), "cpu", 1, "1f1b", residency.ManagerOptions{}) // on 16 MiB
 	load := func(name string, floats int) *executor.Program {
@@ -27,7 +26,7 @@ func TestLoadTakesBackPooledMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		roomy := specs(r.devs) // planning is not what is tested
+		roomy := specs(r.devs) // this does not test planning
 		roomy[0].MemoryBytes = 1 << 30
 		plan, err := partition.New(g, partition.PlanOptions{Devices: roomy, Microbatches: 1})
 		if err != nil {

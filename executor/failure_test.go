@@ -14,11 +14,11 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// outcome is what came of a run with a fault.
+// outcome is the result of a run with a fault.
 type outcome struct {
 	err   error // the first
 	ended bool  // and all further steps failed too
-	late  bool  // no step met the fault, but what came after
+	late  bool  // no step met the fault, but the end of the run did
 	vars  map[string][]byte
 }
 

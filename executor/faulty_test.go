@@ -17,7 +17,7 @@ type fault struct {
 	kind string // alloc, copy-in, copy-out, peer or launch
 	n    int
 	late bool
-	gate *gate  // what the operation waits for besides
+	gate *gate  // opens before the operation runs
 	err  error  // errBoom unless given; see also pass
 	pass bool   // it does not fail, it only waits
 	met  bool   // a copy-in is queued when it has failed, not before
@@ -25,7 +25,7 @@ type fault struct {
 
 	mu    sync.Mutex
 	seen  int
-	where string // what was launched or copied
+	where string // the executable or tensor
 	on    device.ID
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Training and evaluation on one runtime share weights: what evaluation adds up
-// is what it is for the weights that training has just then.
+// Training and evaluation on one runtime share weights: the sums of an evaluation
+// are those of the weights at that moment of training.
 func TestProgramsShareWeights(t *testing.T) {
 	for devices := 1; devices <= 2; devices++ {
 		alone, together := evaluated(t, devices, false), evaluated(t, devices, true)
@@ -26,8 +26,7 @@ func TestProgramsShareWeights(t *testing.T) {
 	}
 }
 
-// loadEval loads the evaluation of 3 samples at a time, with contents for what
-// it adds up.
+// loadEval loads the evaluation of 3 samples at a time, and fills its sums.
 func loadEval(t *testing.T, r *rig) *executor.Program {
 	t.Helper()
 	g, err := models.Eval(r.spec, 3)

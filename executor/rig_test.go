@@ -301,7 +301,7 @@ func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
-// leftovers lists what steps left behind besides variables and constants.
+// leftovers lists the tensors of past steps, other than variables and constants.
 func (r *rig) leftovers() (names []string, err error) {
 	o, err := r.options(r.devs, "1f1b")
 	if err != nil {

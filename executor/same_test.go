@@ -167,8 +167,8 @@ func (j job) reference() (state, error) {
 	return vars, nil
 }
 
-// referenceStep takes one step: whole is the graph of its microbatches, last
-// that of its last one.
+// referenceStep takes one step: last is the graph of its last microbatch, whole
+// that of the others.
 func (j job) referenceStep(vars state, whole, last *graph.Graph, number, samples int) error {
 	sums := state{}
 	for first := 0; first < samples; first += j.microbatch {

@@ -67,7 +67,7 @@ func TestLedgerOfManySteps(t *testing.T) {
 	}
 }
 
-// checkLedger compares what moved with what the plan says.
+// checkLedger compares the bytes that moved with the plan.
 func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 	t.Helper()
 	o, err := r.options(r.devs, "1f1b")

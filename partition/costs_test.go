@@ -19,7 +19,7 @@ func TestActivationsFollowInFlight(t *testing.T) {
 			t.Errorf("%v: %d, %d, %d", device.Usage(u), one[u], two[u], three[u])
 		}
 	}
-	// Stage 0 holds what tanh gave, [4,8] of four bytes, and nothing else.
+	// Stage 0 keeps the result of tanh, [4,8] of four bytes, and nothing else.
 	if d := two[device.Activation] - one[device.Activation]; d != 4*8*4 {
 		t.Errorf("a microbatch in flight holds %d bytes", d)
 	}

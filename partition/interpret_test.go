@@ -47,7 +47,7 @@ func start(g *graph.Graph, microbatches int, seed uint64) (state, feeds) {
 	return vars, in
 }
 
-// runWhole runs a step of the graph as it is, which says what is right.
+// runWhole runs a step of the uncut graph, for the expected results.
 func runWhole(g *graph.Graph, vars state, in feeds) (state, error) {
 	sums := map[*graph.Value]ref.Array{}
 	var vals map[*graph.Value]ref.Array
@@ -115,15 +115,15 @@ func runNodes(nodes []*graph.Node, update bool, vals map[*graph.Value]ref.Array,
 	return nil
 }
 
-// instance is what residency would key by.
+// instance is the key that residency would use.
 type instance struct {
 	name       string
 	microbatch int
 }
 
 // machine runs a plan's segments one by one, as an executor would: it keeps
-// instances by identity, refuses to read what is not there, and drops what the
-// plan says is free.
+// instances by identity, fails to read a missing one, and drops those that
+// the plan frees.
 type machine struct {
 	plan *Plan
 	mem  map[instance]ref.Array

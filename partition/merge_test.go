@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// TestMerging: what a stage runs, from first to last.
+// TestMerging compares the segments of each stage, first to last.
 func TestMerging(t *testing.T) {
 	clipped, plain := tiedNet(1), tiedNet(1)
 	plain.clip = false
@@ -40,7 +40,7 @@ func TestMerging(t *testing.T) {
 }
 
 // TestUpdatesFollowTheCheck: in a merged segment no update comes before the
-// node that refuses a loss, and each comes right behind what it waits for.
+// node that refuses a loss, and each comes right after the nodes it waits for.
 func TestUpdatesFollowTheCheck(t *testing.T) {
 	p := mustPlan(t, tiedNet(1), PlanOptions{Devices: specs(1, 0)})
 	checked, last := false, graph.Forward

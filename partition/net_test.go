@@ -55,7 +55,7 @@ func drawNet(t *rapid.T) net {
 	return s
 }
 
-// builder holds what the parts of a net share.
+// builder has the state that the parts of a net share.
 type builder struct {
 	*graph.Builder
 	net

@@ -195,7 +195,7 @@ func TestRebind(t *testing.T) {
 }
 
 // TestModels cuts a small GPT with a tied head, and a convolutional net, in
-// every number of stages: the step must be that of the whole graph.
+// every number of stages: the step must give the bits of the whole graph.
 func TestModels(t *testing.T) {
 	gpt := models.Spec{
 		Input: shape.I32(4), Target: shape.I32(4), Loss: "cross_entropy", Seed: 3,

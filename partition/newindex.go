@@ -123,7 +123,7 @@ func (o *updateOrder) visit(n *graph.Node) error {
 		return nil
 	}
 	if o.open[n] {
-		return fmt.Errorf("%w: the update is circular at %v: a variable's new value is needed by what reads its old one; read the new value in both places, or the old one", ErrGraph, n)
+		return fmt.Errorf("%w: the update is circular at %v: a node that reads a variable's old value depends on its new one; read the new value in both places, or the old one", ErrGraph, n)
 	}
 	o.open[n] = true
 	before := o.before(n)

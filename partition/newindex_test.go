@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// TestGraphErrors builds what cannot be planned.
+// TestGraphErrors builds graphs that cannot be planned.
 func TestGraphErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func(b *graph.Builder, x, v *graph.Value)

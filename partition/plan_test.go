@@ -60,7 +60,7 @@ func drawOptions(t *rapid.T, s net) PlanOptions {
 	return o
 }
 
-// checkPlan checks what holds for every plan.
+// checkPlan checks the properties of every plan.
 func checkPlan(t *rapid.T, p *Plan) {
 	in := map[int]string{}
 	made := map[string]bool{}

@@ -56,8 +56,8 @@ func TestRecomputeTradesMemoryForTime(t *testing.T) {
 	}
 }
 
-// TestRecomputeSpares: products and the last block are not computed again
-// where that gains nothing, nor what is kept for another block.
+// TestRecomputeSpares: products, the last block, and values that are kept for
+// another block are not recomputed.
 func TestRecomputeSpares(t *testing.T) {
 	g := deepGPT(t)
 	for r, never := range map[Recompute][]string{

@@ -54,7 +54,7 @@ func TestCutIsTheBest(t *testing.T) {
 	})
 }
 
-// judge adds up what a whole cut costs, nil if it does not fit.
+// judge is the cost of a whole cut, nil if it does not fit.
 func judge(s *search, cuts []int) *label {
 	l := &label{}
 	used := make([]int64, len(s.o.Devices))

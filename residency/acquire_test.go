@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// TestProtocol runs short histories and compares what moved.
+// TestProtocol runs short histories and compares the transfers.
 func TestProtocol(t *testing.T) {
 	const one = "copy-in w host>fake:0"
 	cases := []struct {
@@ -298,7 +298,8 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 	<-viewed // its end frees the host memory
 }
 
-// TestNewInputSparesReaders: new input spares what a task reads.
+// TestNewInputSparesReaders: new input does not overwrite the input of a task that
+// runs.
 func TestNewInputSparesReaders(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{})
 	x := r.declare("x", 8, device.Input)
@@ -321,7 +322,7 @@ func TestNewInputSparesReaders(t *testing.T) {
 	free()
 }
 
-// TestLeasedForWritingIsNotRead: what is leased for writing is not read.
+// TestLeasedForWritingIsNotRead: a tensor that is leased for writing is not read.
 func TestLeasedForWritingIsNotRead(t *testing.T) {
 	r := newRig(t, 2, ManagerOptions{})
 	w := r.declare("w", 8, device.Weight)

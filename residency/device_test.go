@@ -69,7 +69,7 @@ func TestOnDevices(t *testing.T) {
 		ts = append(ts, x)
 	}
 	var l residency.Lease
-	for i := range 20 { // twice what fits: copy-ins, peer copies and spills
+	for i := range 20 { // twice as many as fit: copy-ins, peer copies and spills
 		x, d := ts[i%len(ts)], i/len(ts)%2
 		if err := m.Acquire(ctx, streams[d], []residency.Need{{Tensor: x, Device: d, Mode: residency.ReadWrite}}, &l); err != nil {
 			t.Fatal(err)
@@ -99,7 +99,7 @@ func TestOnDevices(t *testing.T) {
 	}
 }
 
-// step is what a training step asks of residency, but for the work itself.
+// step makes the calls of a training step, without its work.
 type step struct {
 	t       testing.TB
 	m       *residency.Manager

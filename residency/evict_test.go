@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// TestEviction compares what is given up for a fourth tensor when three fit.
+// TestEviction compares the tensor evicted for a fourth one when three fit.
 func TestEviction(t *testing.T) {
 	cases := []struct {
 		name string

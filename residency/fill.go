@@ -60,13 +60,13 @@ func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
 }
 
 // refill readies t for new contents on the host.
-func (m *Manager) refill(t *Tensor, what string) error {
+func (m *Manager) refill(t *Tensor, action string) error {
 	if m.closed {
-		return fmt.Errorf("%s %s: %w", what, t.name, ErrClosed)
+		return fmt.Errorf("%s %s: %w", action, t.name, ErrClosed)
 	}
 	for d := range t.copies {
 		if t.copies[d].writing {
-			return fmt.Errorf("%s %s: %w for writing on %s: release it first", what, t.name, ErrLeased, m.devs[d].id)
+			return fmt.Errorf("%s %s: %w for writing on %s: release it first", action, t.name, ErrLeased, m.devs[d].id)
 		}
 	}
 	m.dropHost(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// model is what should be true: the contents of each tensor as of the last
-// operation queued, one byte repeated.
+// model has the expected contents of each tensor after the last operation queued:
+// one byte, repeated.
 type model struct {
 	t       *rapid.T
 	r       *rig
@@ -231,7 +231,7 @@ func (s *model) setUses(t *rapid.T) {
 	s.r.m.SetUses(uses)
 }
 
-// mark ages what is pooled.
+// mark ages the pooled buffers.
 func (s *model) mark(t *rapid.T) {
 	for range rapid.IntRange(1, keepTicks).Draw(t, "marks") {
 		s.r.m.Ledger().Step()
@@ -240,7 +240,7 @@ func (s *model) mark(t *rapid.T) {
 
 func (s *model) trim(t *rapid.T) { s.r.m.Trim() }
 
-// accounts compares the bytes that a place counts with what it holds.
+// accounts compares the counters of a device with its buffers.
 func (s *model) accounts(t *rapid.T, d int) {
 	s.r.m.mu.Lock()
 	defer s.r.m.mu.Unlock()
@@ -295,9 +295,9 @@ func (s *model) invariants(t *rapid.T) {
 	}
 }
 
-// TestModel runs random histories on random machines: every read sees the
-// latest contents, whatever buffers it meets, no budget is exceeded, all is
-// freed and every byte counted.
+// TestModel runs random histories on random machines: every read sees the latest
+// contents in any buffer, no budget is exceeded, all memory is freed, and every
+// byte is counted.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "devices")

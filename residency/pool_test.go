@@ -127,8 +127,8 @@ func TestPoolPrefersWhatIsFree(t *testing.T) {
 	free()
 }
 
-// TestPoolKeptThroughWaits: what an attempt took from the pool is still there
-// after it has waited for something else.
+// TestPoolKeptThroughWaits: an attempt keeps the buffers that it took from the pool
+// while it waits for something else.
 func TestPoolKeptThroughWaits(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{})
 	a, b, w := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("w", 8, device.Weight)
@@ -260,7 +260,7 @@ func TestPoolGivesWayFirst(t *testing.T) {
 	}
 }
 
-// TestPoolForgets: what nobody asks for is deleted.
+// TestPoolForgets: buffers that are not taken are deleted.
 func TestPoolForgets(t *testing.T) {
 	t.Run("marks", func(t *testing.T) {
 		r := newRig(t, 1, ManagerOptions{})
@@ -328,8 +328,8 @@ func TestPoolForgets(t *testing.T) {
 	})
 }
 
-// TestPoolAfterFailedAcquire: what an attempt took from the pool goes back, with
-// the uses that are still to be waited for.
+// TestPoolAfterFailedAcquire: buffers that a failed attempt took go back to the
+// pool, with the uses that have not ended.
 func TestPoolAfterFailedAcquire(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad)

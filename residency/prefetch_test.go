@@ -28,8 +28,8 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
-// TestMoveIn: what was moved in is on its device alone, the host holds no more
-// than may be on its way, and what finds no room stays where it was.
+// TestMoveIn: a tensor that was moved in is on its device alone, the host has no
+// more bytes than may be on their way, and a tensor without room stays.
 func TestMoveIn(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{Budgets: []int64{16}, StagingBytes: 12})
 	var ts []*Tensor

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// TestAbandon: what was not queued did not happen.
+// TestAbandon: an abandoned lease changes nothing.
 func TestAbandon(t *testing.T) {
 	r := newRig(t, 2, ManagerOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)

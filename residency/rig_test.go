@@ -32,8 +32,8 @@ type fakeDev struct {
 	peak    int64
 	allocs  int64
 	moved   map[string]int64 // bytes by operation
-	fail    map[string]error // operation: what its next run meets
-	failNow map[string]error // operation: what its next call answers
+	fail    map[string]error // by operation: the failure of its next run
+	failNow map[string]error // by operation: the error of its next call
 	hosts   int              // host buffers not freed
 	streams []*fakeStream
 	free    []*fakeBuf
@@ -262,7 +262,7 @@ type fakeStream struct {
 	ended  chan struct{}
 }
 
-// hold keeps what is queued from running until the result is called.
+// hold keeps queued work from running until the result is called.
 func (s *fakeStream) hold() func() {
 	s.mu.Lock()
 	s.held = true

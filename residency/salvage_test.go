@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// TestSalvage: what a failed task left can be looked at, and nothing else can.
+// TestSalvage: the bytes that a failed task left can be read by Salvage alone.
 func TestSalvage(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)

@@ -18,9 +18,9 @@ func (r *rig) staged(s *Staging, i int, b byte) {
 	}
 }
 
-// TestStageKeepsTheMoment: writes after a copy was queued do not show in it,
+// TestStagingKeepsTheMoment: writes after a copy was queued do not show in it,
 // and a writer waits for the copy of its own tensor only.
-func TestStageKeepsTheMoment(t *testing.T) {
+func TestStagingKeepsTheMoment(t *testing.T) {
 	r := newRig(t, 2, ManagerOptions{})
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	r.write(a, 0, 'a')
@@ -49,9 +49,9 @@ func TestStageKeepsTheMoment(t *testing.T) {
 	}
 }
 
-// TestStageIsUsedAgain: the memory of one copy is that of the next, also where
-// a tensor has moved or is on the host.
-func TestStageIsUsedAgain(t *testing.T) {
+// TestStagingIsReused: a copy uses the memory of the one before, even if the
+// tensor has moved or is on the host.
+func TestStagingIsReused(t *testing.T) {
 	r := newRig(t, 2, ManagerOptions{})
 	a := r.declare("a", 8, device.Weight)
 	s := r.m.NewStaging(a)
@@ -88,7 +88,7 @@ func TestStageIsUsedAgain(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	r.mustRead(a, 0, 'f') // any call gives back what copies have ended with
+	r.mustRead(a, 0, 'f') // any call frees the memory of copies that have ended
 	if n := hosts(r.devs[0]) + hosts(r.devs[1]); n != 0 {
 		t.Errorf("%d host buffers are left", n)
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// TestStageModel updates tensors in place, several in a launch, on several
+// TestStagingModel updates tensors in place, several in a launch, on several
 // devices between which they move, and takes snapshots of any of them at any
-// time, while copies to the host are slow. Each snapshot has what its tensor
-// held when it was queued, and the tensors what the updates make of them.
-func TestStageModel(t *testing.T) {
+// time, while copies to the host are slow. Each snapshot has the contents
+// of its tensor when it was queued, and the tensors have those of all updates.
+func TestStagingModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newStageWorld(rt, rapid.IntRange(1, 3).Draw(rt, "devices"), rapid.IntRange(1, 6).Draw(rt, "tensors"))
 		defer w.close()
@@ -40,9 +40,9 @@ func TestStageModel(t *testing.T) {
 	})
 }
 
-// stageWorld is the devices and tensors of one check, and the model: what each
-// tensor holds, and what each snapshot has to.
-type stageWorld struct {
+// stagingWorld is the devices and tensors of one check, and the model: the expected
+// contents of each tensor and of each snapshot.
+type stagingWorld struct {
 	ctx     context.Context
 	m       *residency.Manager
 	devs    []device.Device
@@ -58,8 +58,8 @@ type stageWorld struct {
 // sizeOf is how many numbers tensor i has.
 func sizeOf(i int) int { return 1 + 7*i }
 
-func newStageWorld(rt *rapid.T, devices, tensors int) *stageWorld {
-	w := &stageWorld{ctx: context.Background(), exes: map[string]device.Executable{}}
+func newStageWorld(rt *rapid.T, devices, tensors int) *stagingWorld {
+	w := &stagingWorld{ctx: context.Background(), exes: map[string]device.Executable{}}
 	w.fail = func(err error) {
 		if err != nil {
 			rt.Fatal(err)
@@ -96,7 +96,7 @@ func newStageWorld(rt *rapid.T, devices, tensors int) *stageWorld {
 }
 
 // step is x := x/2+1 of some tensors, in place.
-func (w *stageWorld) step(dev int, which []int) device.Executable {
+func (w *stagingWorld) step(dev int, which []int) device.Executable {
 	key := fmt.Sprint(dev, which)
 	if x := w.exes[key]; x != nil {
 		return x
@@ -115,14 +115,14 @@ func (w *stageWorld) step(dev int, which []int) device.Executable {
 	return x
 }
 
-func (w *stageWorld) some(rt *rapid.T) []int {
+func (w *stagingWorld) some(rt *rapid.T) []int {
 	all := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.tensors)-1), 1, -1, rapid.ID[int]).Draw(rt, "which")
 	slices.Sort(all)
 	return all
 }
 
 // update queues a step, and does not wait for it.
-func (w *stageWorld) update(rt *rapid.T) {
+func (w *stagingWorld) update(rt *rapid.T) {
 	dev, which := rapid.IntRange(0, len(w.devs)-1).Draw(rt, "device"), w.some(rt)
 	var needs []residency.Need
 	for _, i := range which {
@@ -143,7 +143,7 @@ func (w *stageWorld) update(rt *rapid.T) {
 	}
 }
 
-func (w *stageWorld) queue(rt *rapid.T) {
+func (w *stagingWorld) queue(rt *rapid.T) {
 	for _, i := range w.some(rt) {
 		w.fail(w.stage.Queue(w.ctx, residency.Checkpoint, i))
 		w.staged[i] = w.holds[i]
@@ -151,9 +151,9 @@ func (w *stageWorld) queue(rt *rapid.T) {
 }
 
 // look waits for a snapshot and compares it.
-func (w *stageWorld) look(rt *rapid.T) { w.compare(rt, w.some(rt)[0]) }
+func (w *stagingWorld) look(rt *rapid.T) { w.compare(rt, w.some(rt)[0]) }
 
-func (w *stageWorld) compare(rt *rapid.T, i int) {
+func (w *stagingWorld) compare(rt *rapid.T, i int) {
 	if w.staged[i] == nil {
 		return
 	}
@@ -163,16 +163,16 @@ func (w *stageWorld) compare(rt *rapid.T, i int) {
 	}
 }
 
-func (w *stageWorld) reserve(*rapid.T) { w.fail(w.stage.Reserve()) }
+func (w *stagingWorld) reserve(*rapid.T) { w.fail(w.stage.Reserve()) }
 
-func (w *stageWorld) free(rt *rapid.T) {
+func (w *stagingWorld) free(rt *rapid.T) {
 	for _, i := range w.some(rt) { // also while its copy is under way
 		w.fail(w.stage.Free(i))
 		w.staged[i] = nil
 	}
 }
 
-func (w *stageWorld) close() {
+func (w *stagingWorld) close() {
 	w.fail(w.stage.Close())
 	for _, s := range w.streams {
 		w.fail(s.Close())

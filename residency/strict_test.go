@@ -48,7 +48,7 @@ func TestSeal(t *testing.T) {
 	refused(r.m.PullBack(short(t), Log, w), "log", "w")
 }
 
-// TestSealCollects: what was allowed is told.
+// TestSealCollects: Allowed lists the allowed transfers.
 func TestSealCollects(t *testing.T) {
 	r := newRig(t, 1, ManagerOptions{Strict: true})
 	w, x := r.declare("w", 16, device.Weight), r.declare("x", 8, device.Input)

@@ -55,7 +55,7 @@ func TestCancelAndRestart(t *testing.T) {
 	if now := r.One(ops.Unary{Fn: "neg"}, x.Ref()); !now.Done() || !errors.Is(now.Err(), cause) {
 		t.Errorf("a call in a canceled context: %v", now.Err())
 	}
-	r.Restart() // what was called before stays canceled
+	r.Restart() // earlier calls stay canceled
 	again := r.One(ops.Unary{Fn: "neg"}, x.Ref())
 	open()
 	fails(t, pending.Wait(bg), ErrCanceled, "the user left", "context_test.go:")

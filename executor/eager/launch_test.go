@@ -54,8 +54,8 @@ func TestOutOfMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A chain that is queued faster than it runs: what its launches hold comes
-	// back when they end, and the next ones wait for that.
+	// A chain that is queued faster than it runs: the next launches wait for the
+	// memory of earlier ones.
 	x := r.One(ops.Fill{Meta: shape.F32(512, 512), Value: 1})
 	open := r.gate()
 	for range 20 {

@@ -18,7 +18,7 @@ import (
 
 var bg = context.Background()
 
-// rig is a context on open devices, and what the diagnostic handler was told.
+// rig is a context on open devices, and the errors that Diagnose was called with.
 type rig struct {
 	*Context
 	t    testing.TB

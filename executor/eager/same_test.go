@@ -129,8 +129,8 @@ func (p program) eager(r *rig, inputs [][]float32) []*Tensor {
 	return vs
 }
 
-// TestSameBitsAsGraph: op by op, with donation wherever it is possible, gives
-// what the graph gives.
+// TestSameBitsAsGraph: op by op, with donation wherever possible, gives the bits
+// of the graph.
 func TestSameBitsAsGraph(t *testing.T) {
 	r := open(t, 1, ContextOptions{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -163,8 +163,8 @@ func TestSameBitsAsGraph(t *testing.T) {
 
 func bits(f []float32) []int32 { return shape.View[int32](shape.Bytes(f)) }
 
-// TestHammer runs goroutines on one context that share a tensor; some of what
-// they do fails, and nobody else may notice.
+// TestHammer runs goroutines on one context that share a tensor. Some calls fail;
+// the others must not.
 func TestHammer(t *testing.T) {
 	r := open(t, 2, ContextOptions{})
 	const goroutines, rounds = 8, 60
@@ -244,7 +244,7 @@ func TestHammerCancel(t *testing.T) {
 	t.Logf("%d of 400 programs were not canceled", ran.Load())
 }
 
-// BenchmarkExecute is a chain of ops on 16 floats: what a call costs.
+// BenchmarkExecute measures a call, in a chain of ops on 16 floats.
 func BenchmarkExecute(b *testing.B) {
 	for _, c := range []struct {
 		name string

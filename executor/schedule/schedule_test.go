@@ -47,7 +47,7 @@ func checkOrder(t *rapid.T, s Schedule) {
 	}
 }
 
-// follows lists what must come after a, if it is in the schedule.
+// follows lists the actions that must come after a, if the schedule has them.
 func follows(s Schedule, a Action) []Action {
 	var after []Action
 	switch a.Kind {

@@ -6,7 +6,7 @@ import (
 )
 
 // TestBubble checks the known share (S-1)/(M+S-1) for equal stages, which is
-// the same for both schedules, and what each holds in flight.
+// the same for both schedules, and the microbatches in flight of each.
 func TestBubble(t *testing.T) {
 	for stages := 1; stages <= 5; stages++ {
 		for m := 1; m <= 10; m++ {

@@ -48,7 +48,7 @@ func TestValidateMarksTheCell(t *testing.T) {
 }
 
 // TestMutated removes, repeats or swaps actions at random: Validate must
-// accept exactly what still runs and keeps the order.
+// accept exactly the schedules that still run and keep the order.
 func TestMutated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := draw(t)
@@ -62,7 +62,7 @@ func TestMutated(t *testing.T) {
 		}
 		err := s.Validate()
 		if alone := acts[i].Kind == Backward && !s.backward(); alone {
-			if err != nil { // what is left is a forward-only schedule
+			if err != nil { // the rest is a forward-only schedule
 				t.Fatal(err)
 			}
 		} else if !errors.Is(err, ErrInvalid) {
