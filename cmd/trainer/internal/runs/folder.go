@@ -52,7 +52,7 @@ func ChooseFolder(given, name string, m Mode) (Folder, error) {
 	case newest == "" && m == Resume:
 		return Folder{Dir: folder(name, 1), Resume: true}, nil // which says that there is no run
 	case newest == "":
-		return Folder{Dir: firstFree(name)}, nil
+		return firstRun(name), nil
 	case m == Begin && errors.Is(err, checkpoint.ErrHeld):
 		return Folder{}, fmt.Errorf("%w; or begin another run elsewhere with --run DIR", err)
 	case m == Begin && err == nil && status.State == rundir.Finished:
@@ -62,10 +62,23 @@ func ChooseFolder(given, name string, m Mode) (Folder, error) {
 		return Folder{}, cli.Usagef("%s is unfinished%s: --resume goes on with it, --fresh deletes it and begins anew, --run DIR begins elsewhere", newest, at(status))
 	}
 	f := Folder{Dir: newest, Resume: m == Resume || m == Auto}
-	if newest != folder(name, 1) {
-		f.Note = map[bool]string{true: "going on with ", false: "beginning anew in "}[f.Resume] + newest + ", the newest run"
+	switch {
+	case newest == folder(name, 1):
+	case f.Resume:
+		f.Note = fmt.Sprintf("going on with %s, the newest run", newest)
+	case m == Fresh:
+		f.Note = fmt.Sprintf("beginning anew in %s, the newest run", newest)
 	}
-	return f, nil
+	return f, nil // training says what is wrong with a newest run that cannot be read
+}
+
+// firstRun is the folder for a run of a name that has none yet.
+func firstRun(name string) Folder {
+	f := Folder{Dir: firstFree(name)}
+	if first := folder(name, 1); f.Dir != first {
+		f.Note = fmt.Sprintf("%s is taken: this run goes to %s", first, f.Dir)
+	}
+	return f
 }
 
 // goesOn reports whether a training in dir resumes. Damage is a reason to: that
@@ -94,14 +107,30 @@ func folder(name string, n int) string {
 	return filepath.Join(parent, fmt.Sprintf("%s-%d", name, n))
 }
 
-// firstFree is the first of a name's folders that holds no run.
+// firstFree is the first of a name's folders that is not taken.
 func firstFree(name string) string {
-	for n := 1; ; n++ {
-		dir := folder(name, n)
-		if status, err := rundir.StatusOf(dir); err == nil && status.State == rundir.None {
-			return dir
-		}
+	n := 1
+	for taken(folder(name, n)) {
+		n++
 	}
+	return folder(name, n)
+}
+
+// taken reports whether a new run in dir would fail or overwrite something: dir
+// is not a folder, holds a run, or the report of one whose checkpoints are gone.
+// A path that cannot be looked at is not taken: training says why it fails.
+func taken(dir string) bool {
+	if _, err := os.Lstat(dir); err != nil {
+		return false
+	}
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return true
+	}
+	if _, err := os.Stat(filepath.Join(dir, rundir.ReportName)); err == nil {
+		return true
+	}
+	status, err := rundir.StatusOf(dir)
+	return err != nil || status.State != rundir.None
 }
 
 // newestRun is the folder of the name's run that saved last, and its status.
