@@ -70,6 +70,9 @@ func (o TrainOptions) check() error {
 // to; reads are the files that the run reads.
 func (o TrainOptions) checkOutputs(reads []string) error {
 	if o.Report != "" && !rundir.SameFile(o.Report, filepath.Join(o.Dir, rundir.ReportName)) {
+		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
+			return fmt.Errorf("report %s: %w: it is the run folder; name a file", o.Report, ErrOutput)
+		}
 		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
 			return fmt.Errorf("report %w", err)
 		}
