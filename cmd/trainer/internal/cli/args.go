@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
 // Args asks for n arguments.
@@ -19,6 +21,6 @@ func ArgsBetween(least, most int) cobra.PositionalArgs {
 		if most > least {
 			needed += fmt.Sprintf(" to %d", most)
 		}
-		return Usagef("%d arguments given, %s needed: %s; see %s --help", len(args), needed, c.UseLine(), c.CommandPath())
+		return Usagef("%s given, %s needed: %s; see %s --help", text.Count(len(args), "argument"), needed, c.UseLine(), c.CommandPath())
 	}
 }
