@@ -14,35 +14,35 @@ import (
 	"github.com/berth-ml/berth/datasets"
 )
 
-// The formats of answers.
+// The formats of answers: the values of --format.
 const (
 	formatLines = "jsonl"
 	formatCSV   = "csv"
 )
 
-// suffixes are the endings of files that say their format.
+// suffixes maps a file's suffix to its format.
 var suffixes = map[string]string{".jsonl": formatLines, ".json": formatLines, ".csv": formatCSV, "": formatLines}
 
-// answerFormat is the format to write answers in: the given one, or else what
-// the file's suffix says.
+// answerFormat is the format of answers: the given one or, without one, that of
+// the file's suffix.
 func answerFormat(given, file string) (string, error) {
 	suffix := strings.ToLower(filepath.Ext(file))
-	says, known := suffixes[suffix]
+	meant, known := suffixes[suffix]
 	switch {
 	case given != "" && given != formatLines && given != formatCSV:
 		return "", cli.Usagef("--format %s: expected jsonl or csv", given)
 	case given == "" && !known:
-		return "", cli.Usagef("--out %s: %s is not the suffix of a format: name the file .csv or .jsonl, or give --format csv or jsonl", file, suffix)
-	case given != "" && known && suffix != "" && says != given:
-		return "", cli.Usagef("--out %s: the suffix says %s, --format says %s: make them agree, or leave --format out", file, says, given)
+		return "", cli.Usagef("--out %s: the suffix %s names no format: end the name in .csv or .jsonl, or give --format csv or --format jsonl", file, suffix)
+	case given != "" && known && suffix != "" && meant != given:
+		return "", cli.Usagef("--out %s: the suffix means %s, but --format is %s: make them agree, or leave --format out", file, meant, given)
 	case given != "":
 		return given, nil
 	}
-	return says, nil
+	return meant, nil
 }
 
-// answerWriter writes answers in a format. info is of the data that the model
-// was trained on.
+// answerWriter writes answers in a format. info describes the data that the
+// model was trained on.
 func answerWriter(format string, out io.Writer, info *datasets.Info) func(berth.Prediction) error {
 	if format == formatCSV {
 		return (&csvAnswers{w: csv.NewWriter(out), info: info}).write
@@ -51,7 +51,7 @@ func answerWriter(format string, out io.Writer, info *datasets.Info) func(berth.
 	return func(p berth.Prediction) error { return enc.Encode(p) }
 }
 
-// csvAnswers writes answers as CSV, the header with the first.
+// csvAnswers writes answers as CSV. The first answer brings the header.
 type csvAnswers struct {
 	w     *csv.Writer
 	info  *datasets.Info
@@ -79,8 +79,8 @@ func (c *csvAnswers) write(p berth.Prediction) error {
 	return c.w.Error()
 }
 
-// header names the columns: of classification one for each class's
-// probability, of regression one for each number.
+// header names the columns. Classification has one for each class's
+// probability, regression one for each number.
 func (c *csvAnswers) header(p berth.Prediction) []string {
 	h := []string{"index"}
 	if p.Class != nil {

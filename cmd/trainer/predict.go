@@ -35,16 +35,23 @@ func predictCommand() *cobra.Command {
 		if *file == "" && console.Closed(c.OutOrStdout()) {
 			return errors.New("standard output is closed: the answers would be lost; give --out FILE (/dev/null to discard them)")
 		}
+		samples := ""
+		if len(args) == 2 {
+			samples = args[1]
+		}
+		if err := checkOut(*file, samples); err != nil {
+			return err
+		}
+		as, err := answerFormat(*format, *file)
+		if err != nil {
+			return err
+		}
 		run, err := runs.OpenTrained(c, cf, wf, args[0])
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		samples := ""
-		if len(args) == 2 {
-			samples = args[1]
-		}
-		return answer(c, run, samples, *file, *format)
+		return answer(c, run, samples, *file, as)
 	}
 	return c
 }
@@ -52,11 +59,7 @@ func predictCommand() *cobra.Command {
 // answer writes a run's answers for the samples of a file, or for the
 // validation part (""), to the file out or standard output.
 func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) error {
-	if err := checkOut(out, append(run.Reads(), samples)); err != nil {
-		return err
-	}
-	format, err := answerFormat(format, out)
-	if err != nil {
+	if err := checkOut(out, run.Reads()...); err != nil {
 		return err
 	}
 	return output(c.OutOrStdout(), out, func(w io.Writer) error {
@@ -65,8 +68,8 @@ func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) e
 	})
 }
 
-// checkOut refuses a file that is read meanwhile, or that cannot be written.
-func checkOut(file string, reads []string) error {
+// checkOut refuses a file to write that is also read, or that cannot be written.
+func checkOut(file string, reads ...string) error {
 	if file == "" {
 		return nil
 	}
