@@ -37,6 +37,8 @@ type scan struct {
 	r          io.ReaderAt
 	size       int64
 	left       int64    // read budget: bytes that may be read beyond the first pass
+	window     []byte   // the part of the file that was read last,
+	windowAt   int64    // and its offset
 	candidates []extent // possible chunks
 }
 
@@ -58,16 +60,17 @@ func newScan(ctx context.Context, r io.ReaderAt, size int64) (*scan, error) {
 		}
 		// A part that cannot be read is passed over.
 		n, _ := r.ReadAt(buf[:min(int64(len(buf)), size-at)], at)
-		s.window(buf[:n], at)
+		s.window, s.windowAt = buf[:n], at
+		s.search(buf[:n], at)
 	}
 	slices.SortFunc(s.candidates, func(a, b extent) int { return cmp.Compare(a.at, b.at) })
 	s.candidates = slices.Compact(s.candidates)
 	return s, nil
 }
 
-// window looks for marks that begin in the first scanWindow bytes of b, which is
+// search looks for marks that begin in the first scanWindow bytes of b, which is
 // at offset at of the file.
-func (s *scan) window(b []byte, at int64) {
+func (s *scan) search(b []byte, at int64) {
 	each := func(mark []byte, fn func(at int64)) {
 		part := b[:min(len(b), scanWindow+len(mark)-1)]
 		for off := 0; ; off++ {
@@ -96,6 +99,9 @@ func (s *scan) bytes(at, n int64) []byte {
 		return nil
 	}
 	s.left -= n
+	if from := at - s.windowAt; from >= 0 && from+n <= int64(len(s.window)) {
+		return bytes.Clone(s.window[from : from+n])
+	}
 	b := make([]byte, n)
 	if _, err := s.r.ReadAt(b, at); err != nil {
 		return nil
