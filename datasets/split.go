@@ -13,7 +13,7 @@ import (
 func splitRandomly(t *table, s Spec, fraction float64) (train, val *Part, err error) {
 	n := trainCount(t.rows, fraction)
 	if n == 0 || (fraction < 1 && n == t.rows) {
-		return nil, nil, blame("split", fmt.Errorf("%w: with %d samples, split %v leaves one part empty: add samples, or use split 1", ErrTooFew, t.rows, fraction))
+		return nil, nil, blame("split", fmt.Errorf("%w: split %v leaves one part empty (samples: %d): add samples, or use split 1", ErrTooFew, fraction, t.rows))
 	}
 	train = &Part{table: t, count: n}
 	if n < t.rows {
