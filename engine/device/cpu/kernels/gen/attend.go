@@ -33,8 +33,8 @@ func (l *lang) scores(together int, matrices ...string) *attention {
 	return a
 }
 
-// eachRows goes through the rows; what is behind the last one is computed like
-// it where rows are taken together.
+// eachRows goes through the rows. Rows behind the last one are computed like the
+// others, in memory that has room for them.
 func (a *attention) eachRows(body func(at [][]reg.GPVirtual)) {
 	a.Label("rows")
 	a.bounds()
@@ -85,10 +85,10 @@ func (l *lang) number(n reg.GPVirtual) value {
 	return v
 }
 
-// span goes through the elements that count. body gets the bytes from the start
-// and a function that clears masked lanes of a row, or sets them to another
-// number. It returns where it ends.
-func (a *attention) span(name string, body func(i reg.GPVirtual, only func(r int, v value, other Op) value)) reg.GPVirtual {
+// eachVector goes through the elements that count. body gets the bytes from the start,
+// and a function that clears masked lanes of a row, or sets them to another number. It
+// returns the end.
+func (a *attention) eachVector(name string, body func(i reg.GPVirtual, only func(r int, v value, other Op) value)) reg.GPVirtual {
 	i, at := a.GP64(), a.GP64()
 	a.XORQ(i, i)
 	step := func() { a.ADDQ(Imm(uint64(4*a.lanes)), i) }
@@ -165,7 +165,7 @@ func (l *lang) attend() {
 		for r := range best {
 			best[r] = l.in(lowest)
 		}
-		a.span("max", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		a.eachVector("max", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			for r := range best { // the second source where a score is NaN
 				l.VMAXPS(best[r], only(r, l.in(byteOf(at[r][0], i)), lowest), best[r])
 			}
@@ -175,7 +175,7 @@ func (l *lang) attend() {
 		for r := range best {
 			best[r], sums[r] = l.ofRow(all, r), l.zero()
 		}
-		a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		a.eachVector("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			for r, shift := range best {
 				m := byteOf(at[r][0], i)
 				e := only(r, l.expOrZero(l.fms(l.in(m), scale, shift)), nil)
@@ -189,7 +189,7 @@ func (l *lang) attend() {
 		for r := range sums {
 			sums[r] = l.ofRow(all, r)
 		}
-		end := a.span("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		end := a.eachVector("scale", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			for r, inverse := range sums {
 				m := byteOf(at[r][0], i)
 				l.VMOVUPS(only(r, l.mul(inverse, m), nil), m)
@@ -256,7 +256,7 @@ func (l *lang) attendGrad() {
 		lse, delta := l.register(l.Context), l.register(l.Context)
 		l.broadcast(l.Context, Mem{Base: stats}, lse)
 		l.broadcast(l.Context, Mem{Base: stats, Disp: 4}, delta)
-		end := a.span("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
+		end := a.eachVector("exp", func(i reg.GPVirtual, only func(int, value, Op) value) {
 			p, d := byteOf(at[0][0], i), byteOf(at[0][1], i)
 			e := only(0, l.expOrZero(l.fms(l.in(p), scale, lse)), nil)
 			l.VMOVUPS(e, p)

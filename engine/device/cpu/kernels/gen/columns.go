@@ -30,7 +30,7 @@ func emitColumns(c *build.Context, s simd) {
 // folds are the functions that combine the rows of each column, in float64.
 var folds = []struct {
 	name, doc, more string
-	means           bool // they take what differs from a number per column
+	means           bool // they take differences from a number per column
 	step            func(l *lang, acc value, w []value)
 }{
 	{"SumRows", "adds rows to", "", false, func(l *lang, acc value, w []value) { l.VADDPD(w[0], acc, acc) }},
@@ -137,7 +137,7 @@ func (l *lang) getWide(m Mem, mask Op) value {
 	return v
 }
 
-// putWide stores a vector of float64 but for what a mask leaves out.
+// putWide stores a vector of float64, without the lanes that a mask leaves out.
 func (l *lang) putWide(v value, m Mem, mask Op) {
 	switch {
 	case mask == nil:
@@ -401,7 +401,7 @@ func (l *lang) maxEach() {
 		v, old, found, quiet := l.across(most[0], l.VMAXPS, nil), l.XMM(), l.GP32(), l.GP64()
 		l.VCVTSS2SD(v, v, v)
 		l.VMOVSD(Mem{Base: acc}, old)
-		l.VMAXSD(old, v, v) // what was there if that is NaN
+		l.VMAXSD(old, v, v) // the number there, if it is NaN
 		l.VMOVSD(v, Mem{Base: acc})
 		if wide {
 			l.KMOVW(all, found)

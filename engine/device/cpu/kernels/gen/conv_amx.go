@@ -53,7 +53,7 @@ type windows struct {
 	plane, term, line reg.GPVirtual
 }
 
-// begin loads what stays in registers.
+// begin loads the arguments that stay in registers.
 func (t *windows) begin() {
 	shapes := t.load("shapes")
 	amx(t.Context, "LDTILECFG", Mem{Base: shapes})

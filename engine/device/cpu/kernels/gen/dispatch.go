@@ -191,8 +191,8 @@ func (f *dispatched) emit(amd64 bool) string {
 	return text + "}\n"
 }
 
-// reports is whether the function returns a bool: whether there is assembly, and what
-// that reports.
+// reports is whether the function returns a bool: that there is assembly, or the
+// assembly's own report.
 func (f *dispatched) reports() bool { return f.result != "" || f.only == "" && f.otherwise == "" }
 
 func (f *dispatched) about() string {

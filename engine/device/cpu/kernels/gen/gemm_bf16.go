@@ -62,7 +62,7 @@ func encode(text []byte) []byte {
 	})
 }
 
-// rounder holds what rounding to bfloat16 needs.
+// rounder holds the constants of rounding to bfloat16.
 type rounder struct {
 	*build.Context
 	one, half, quiet reg.VecVirtual
@@ -83,7 +83,7 @@ func newRounder(c *build.Context) rounder {
 }
 
 // round leaves x, to the nearest even bfloat16, in the high halves of the
-// result; what is in the low halves is undefined.
+// result; the low halves are undefined.
 func (r rounder) round(x reg.VecVirtual) reg.VecVirtual {
 	y, q := r.ZMM(), r.ZMM()
 	r.VPSRLD(Imm(16), x, y)
@@ -96,8 +96,7 @@ func (r rounder) round(x reg.VecVirtual) reg.VecVirtual {
 	return y
 }
 
-// emitRow writes the copy of a row, whose numbers keep their places or share
-// them.
+// emitRow writes the copy of a row, one number to a word or two.
 func emitRow(c *build.Context, halve bool) {
 	name, step := "Round512", uint64(64)
 	doc := []string{"Round512 rounds n numbers to bfloat16 with AVX-512 and writes them as float32. dst may be src."}

@@ -16,7 +16,7 @@ import (
 	"github.com/mmcloughlin/avo/printer"
 )
 
-// files are what is written, by the name of the pair NAME.s and NAME.go.
+// files are written by the generator, each as the pair NAME.s and NAME.go.
 var files = []struct {
 	name string
 	emit func(c *build.Context)

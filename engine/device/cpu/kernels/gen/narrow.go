@@ -73,7 +73,7 @@ func emitNarrow(c *build.Context, s simd) {
 
 // narrowRow is a row of a function: so many vectors, the last of which has a
 // mask. outside has -Inf in the lanes beyond the end of a row and 0 in the
-// others; what is read there is 0.
+// others; elements read there are 0.
 type narrowRow struct {
 	*lang
 	vectors int

@@ -285,8 +285,8 @@ func gather(c *build.Context, dst, src, cs, k reg.GPVirtual, mask reg.VecVirtual
 	c.SUBQ(Imm(uint64(n)), k)
 }
 
-// ahead is how many rows before its turn a row is asked for: what of a row goes
-// into a panel is too short for the hardware to foresee the next one.
+// ahead is how many rows early a row is prefetched: the piece of a row that goes into a
+// panel is too short for the hardware to foresee the next one.
 const ahead = 4
 
 // spread is the state of a function that copies rows to panels.

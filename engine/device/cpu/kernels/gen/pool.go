@@ -134,8 +134,8 @@ func (p *pooler) put(v reg.VecVirtual, m Mem, mask Op) {
 	}
 }
 
-// larger replaces best and its place by e and at, in the lanes where e is
-// larger, or the first NaN.
+// larger replaces best and its index by e and at, in the lanes where e is larger, or
+// the first NaN.
 func (p *pooler) larger(best, idx, e, at reg.VecVirtual) {
 	if p.wide() {
 		k := p.K()
@@ -353,8 +353,8 @@ func (p *pooler) leave(n uint32) {
 	p.RET()
 }
 
-// window appends to picked, for each place in a window, v where rel is that
-// place and zeros elsewhere. It leaves the function if rel is none of them.
+// window appends to picked, for each element of a window, v where rel is its offset,
+// and zeros elsewhere. It leaves the function if rel is none of them.
 func (p *pooler) window(rel reg.VecVirtual, places []reg.VecVirtual, v reg.VecVirtual, mask Op, picked *[]reg.VecVirtual) {
 	bits, want := p.GP32(), p.GP32()
 	if p.wide() {

@@ -6,10 +6,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitPoolWindow writes pooling's functions for windows of any size, which overlap:
-// what one tap, a place in the window, does to all windows of a plane. Windows
-// are next to each other, or every other element begins one, or they are any
-// step apart, and their elements are gathered.
+// emitPoolWindow writes pooling's functions for windows of any size, which overlap.
+// Each takes one tap, an element of every window, for all windows of a plane. Windows
+// start at neighbouring elements (Each), at every other element (Other), or any step
+// apart (Apart), where their elements are gathered.
 func emitPoolWindow(c *build.Context, s simd) {
 	p := &pooler{Context: c, simd: s}
 	for _, step := range []int{1, 2, anyStep} {
@@ -22,9 +22,9 @@ func emitPoolWindow(c *build.Context, s simd) {
 // anyStep stands for a step that is an argument.
 const anyStep = 0
 
-// tap is what the functions of a tap share: masks of elements for the rest of a
-// row, and for whole vectors those of every other element, whose last is not
-// there to be read.
+// tap is shared by the functions of a tap: masks of elements for the rest of a row, and
+// for whole vectors the masks of every other element, whose last is not there to be
+// read.
 type tap struct {
 	*pooler
 	step         int
@@ -208,7 +208,7 @@ func signatureOf(step int, params string) string {
 	return "func(" + params + ")"
 }
 
-// maxTap keeps what is larger, so that of equals the first tap's stays.
+// maxTap keeps the larger element, so that of equals the first tap's stays.
 func (p *pooler) maxTap(step int) {
 	p.begin("MaxTap"+suffixOf(step), signatureOf(step, "y *float32, idx *int32, ystride int, x *float32, xstride, rows, cols, at int"),
 		"replaces, in rows x cols windows, y by an element of x",

@@ -8,8 +8,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitRows writes what softmax, losses, norms and attention do to rows, for one
-// width.
+// emitRows writes the functions of softmax, losses, norms and attention over rows, for
+// one width.
 func emitRows(c *build.Context, s simd) {
 	l := &lang{c, s, map[string]bool{}}
 	l.exponentials()

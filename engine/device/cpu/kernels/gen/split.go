@@ -16,7 +16,7 @@ type splitter struct {
 	rounder      rounder
 	terms        int
 	high, half   reg.VecVirtual
-	unsplittable reg.VecVirtual // NaN in lanes that met what cannot be split
+	unsplittable reg.VecVirtual // NaN in lanes that met unsplittable values
 }
 
 func newSplitter(c *build.Context, terms int) splitter {

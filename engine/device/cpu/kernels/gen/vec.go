@@ -259,7 +259,7 @@ func (l *lang) sum(x, n reg.GPVirtual) sums {
 	return acc
 }
 
-// expSum masks what is beyond the end, where exp is not 0.
+// expSum masks lanes beyond the end, where exp is not 0.
 func (l *lang) expSum() {
 	l.define("ExpSum", "func(y, x *float32, n int, shift float32) float64", "is y = e^(x-shift) for n elements, and their sum in float64.")
 	y, x, shift, acc := l.param("y"), l.param("x"), l.spread("shift"), l.sums()
@@ -322,7 +322,7 @@ func (l *lang) maximum() {
 	l.done()
 }
 
-// squaresFrom sums (x - c)^2; what is beyond the end counts as c.
+// squaresFrom sums (x - c)^2; lanes beyond the end count as c.
 func (l *lang) squaresFrom() {
 	l.define("SquaresFrom", "func(x *float32, n int, c float64) float64", "is the sum of (x-c)^2 over n elements in float64.")
 	x, acc := l.param("x"), l.sums()

@@ -22,14 +22,14 @@ func init() {
 	}
 	for _, fn := range []string{"neg", "relu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "square", "abs"} {
 		Cases[fn] = func(s Source) Sample {
-			return Sample{ops.Unary{Fn: fn}, []ref.Array{drawDomain(s, fn)}, 1e-6}
+			return Of(ops.Unary{Fn: fn}, 1e-6, drawDomain(s, fn))
 		}
 		if fn == "neg" {
 			continue
 		}
 		Cases[fn+"_grad"] = func(s Source) Sample {
 			a := drawDomain(s, fn)
-			return Sample{ops.UnaryGrad{Fn: fn}, []ref.Array{a, s.Normal(a.Meta.Shape...)}, 2e-6}
+			return Of(ops.UnaryGrad{Fn: fn}, 2e-6, a, s.Normal(a.Meta.Shape...))
 		}
 	}
 	for _, fn := range []string{"sum", "mean", "max"} {
@@ -69,7 +69,7 @@ func drawBinary(s Source, fn string) Sample {
 		return d
 	}
 	b := s.Floats(0.5, 2, shrink("b")...)
-	return Sample{ops.Binary{Fn: fn}, []ref.Array{s.Normal(shrink("a")...), b}, 1e-6}
+	return Of(ops.Binary{Fn: fn}, 1e-6, s.Normal(shrink("a")...), b)
 }
 
 // axes draws some axes of a shape, ascending.
@@ -95,23 +95,23 @@ func drawReduce(s Source, fn string) Sample {
 			{s.Size("n", 9), s.Size("c", 5), s.Size("h", 40), s.Size("w", 40)},
 		}).Draw(s.T, "shape")
 	}
-	return Sample{ops.Reduce{Fn: fn, Axes: s.Axes(x), Keep: s.Bool("keep")}, []ref.Array{s.NonFinite(s.Normal(x...))}, 1e-6}
+	return Of(ops.Reduce{Fn: fn, Axes: s.Axes(x), Keep: s.Bool("keep")}, 1e-6, s.NonFinite(s.Normal(x...)))
 }
 
 var movementCases = map[string]func(s Source) Sample{
 	"affine": func(s Source) Sample {
-		return Sample{ops.Affine{Scale: 1.5, Shift: -0.3}, []ref.Array{s.Normal(s.Shape("x", 0, 2, 90)...)}, 1e-6}
+		return Of(ops.Affine{Scale: 1.5, Shift: -0.3}, 1e-6, s.Normal(s.Shape("x", 0, 2, 90)...))
 	},
 	"lerp": func(s Source) Sample {
 		x := s.Shape("x", 0, 2, 90)
-		return Sample{ops.Lerp{T: 0.1}, []ref.Array{s.Normal(x...), s.Normal(x...)}, 1e-6}
+		return Of(ops.Lerp{T: 0.1}, 1e-6, s.Normal(x...), s.Normal(x...))
 	},
 	"fill": func(s Source) Sample {
 		m := shape.Meta{DType: shape.Float32, Shape: s.Shape("x", 0, 2, 90)}
 		if s.Bool("int") {
 			m.DType = shape.Int32
 		}
-		return Sample{ops.Fill{Meta: m, Value: 7}, nil, 0}
+		return Of(ops.Fill{Meta: m, Value: 7}, 0)
 	},
 	"reduce_max_grad": func(s Source) Sample {
 		x := s.Normal(s.Shape("x", 1, 3, 9)...)
@@ -126,7 +126,7 @@ var movementCases = map[string]func(s Source) Sample{
 		if err != nil {
 			s.T.Fatalf("%v", err)
 		}
-		return Sample{ops.ReduceMaxGrad{Axes: op.Axes}, []ref.Array{x, y[0], s.Normal(y[0].Meta.Shape...)}, 0}
+		return Of(ops.ReduceMaxGrad{Axes: op.Axes}, 0, x, y[0], s.Normal(y[0].Meta.Shape...))
 	},
 	"sum_to": func(s Source) Sample {
 		x, to := drawStretch(s)
@@ -134,21 +134,21 @@ var movementCases = map[string]func(s Source) Sample{
 			x, to = shape.Of(s.Size("rows", 30000), s.Size("columns", 40)), shape.Of(1)
 			to[0] = x[1]
 		}
-		return Sample{ops.SumTo{Shape: to}, []ref.Array{s.Normal(x...)}, 1e-6}
+		return Of(ops.SumTo{Shape: to}, 1e-6, s.Normal(x...))
 	},
 	"broadcast_to": func(s Source) Sample {
 		to, x := drawStretch(s)
 		if s.Bool("int") {
-			return Sample{ops.BroadcastTo{Shape: to}, []ref.Array{s.IDs(99, x...)}, 0}
+			return Of(ops.BroadcastTo{Shape: to}, 0, s.IDs(99, x...))
 		}
-		return Sample{ops.BroadcastTo{Shape: to}, []ref.Array{s.Normal(x...)}, 0}
+		return Of(ops.BroadcastTo{Shape: to}, 0, s.Normal(x...))
 	},
 	"sum_squares": func(s Source) Sample {
-		return Sample{ops.SumSquares{}, []ref.Array{s.Normal(s.Shape("x", 0, 2, 500)...)}, 1e-6}
+		return Of(ops.SumSquares{}, 1e-6, s.Normal(s.Shape("x", 0, 2, 500)...))
 	},
 	"reshape": func(s Source) Sample {
 		x := s.Shape("x", 2, 3, 30)
-		return Sample{ops.Reshape{Shape: shape.Of(x[1:].Elems(), x[0])}, []ref.Array{s.Normal(x...)}, 0}
+		return Of(ops.Reshape{Shape: shape.Of(x[1:].Elems(), x[0])}, 0, s.Normal(x...))
 	},
 	"transpose": func(s Source) Sample {
 		x := s.Shape("x", 1, 4, 12)
@@ -156,11 +156,11 @@ var movementCases = map[string]func(s Source) Sample{
 		for i := range perm {
 			perm[i] = i
 		}
-		return Sample{ops.Transpose{Perm: rapid.Permutation(perm).Draw(s.T, "perm")}, []ref.Array{s.Normal(x...)}, 0}
+		return Of(ops.Transpose{Perm: rapid.Permutation(perm).Draw(s.T, "perm")}, 0, s.Normal(x...))
 	},
 	"slice": func(s Source) Sample {
 		x, start, stop := drawSlice(s)
-		return Sample{ops.Slice{Start: start, Stop: stop}, []ref.Array{s.Normal(x...)}, 0}
+		return Of(ops.Slice{Start: start, Stop: stop}, 0, s.Normal(x...))
 	},
 	"slice_grad": func(s Source) Sample {
 		x, start, stop := drawSlice(s)
@@ -168,7 +168,7 @@ var movementCases = map[string]func(s Source) Sample{
 		for i := range d {
 			d[i] = stop[i] - start[i]
 		}
-		return Sample{ops.SliceGrad{Start: start, Shape: x}, []ref.Array{s.Normal(d...)}, 0}
+		return Of(ops.SliceGrad{Start: start, Shape: x}, 0, s.Normal(d...))
 	},
 	"concat": func(s Source) Sample {
 		x := s.Shape("x", 1, 3, 9)
@@ -179,7 +179,7 @@ var movementCases = map[string]func(s Source) Sample{
 			d[axis] = s.Dim("part", 9)
 			in = append(in, s.Normal(d...))
 		}
-		return Sample{ops.Concat{Axis: axis}, in, 0}
+		return Of(ops.Concat{Axis: axis}, 0, in...)
 	},
 }
 
@@ -215,22 +215,22 @@ var productCases = map[string]func(s Source) Sample{
 	"conv2d":        func(s Source) Sample { return drawConv(s, "y") },
 	"conv2d_grad_x": func(s Source) Sample { return drawConv(s, "x") },
 	"conv2d_grad_w": func(s Source) Sample { return drawConv(s, "w") },
-	"max_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Sample{p, []ref.Array{x}, 0} },
-	"avg_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Sample{ops.AvgPool2D(p), []ref.Array{x}, 1e-6} },
+	"max_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(p, 0, x) },
+	"avg_pool2d":    func(s Source) Sample { x, p := drawPool(s); return Of(ops.AvgPool2D(p), 1e-6, x) },
 	"avg_pool2d_grad": func(s Source) Sample {
 		x, p := drawPool(s)
 		y := mustRun(s, p, x)
 		h, w := x.Meta.Shape[2], x.Meta.Shape[3]
-		return Sample{ops.AvgPool2DGrad{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, H: h, W: w}, []ref.Array{s.Normal(y[0].Meta.Shape...)}, 1e-6}
+		return Of(ops.AvgPool2DGrad{Kernel: p.Kernel, Stride: p.Stride, Pad: p.Pad, H: h, W: w}, 1e-6, s.Normal(y[0].Meta.Shape...))
 	},
 	"max_pool2d_grad": func(s Source) Sample {
 		x, p := drawPool(s)
 		y := mustRun(s, p, x)
-		return Sample{ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, []ref.Array{y[1], s.Normal(y[1].Meta.Shape...)}, 1e-6}
+		return Of(ops.MaxPool2DGrad{H: x.Meta.Shape[2], W: x.Meta.Shape[3]}, 1e-6, y[1], s.Normal(y[1].Meta.Shape...))
 	},
 	"causal_attention": func(s Source) Sample {
 		op, in := drawAttention(s)
-		return Sample{op, in, 2e-5}
+		return Of(op, 2e-5, in...)
 	},
 	"causal_attention_grad": func(s Source) Sample {
 		op, in := drawAttention(s)
@@ -241,7 +241,7 @@ var productCases = map[string]func(s Source) Sample{
 			}
 		}
 		all := append([]ref.Array{in[0], y[0], y[1], s.Normal(y[0].Meta.Shape...)}, in[1:]...)
-		return Sample{ops.CausalSelfAttentionGrad(op), all, 5e-5}
+		return Of(ops.CausalSelfAttentionGrad(op), 5e-5, all...)
 	},
 }
 
@@ -268,7 +268,7 @@ func DrawMatMul(s Source) Sample {
 	if op.TransA || s.Bool("both") {
 		b = append(batch.Clone(), b...)
 	}
-	return Sample{op, []ref.Array{s.Normal(a...), s.Normal(b...)}, 1e-4}
+	return Of(op, 1e-4, s.Normal(a...), s.Normal(b...))
 }
 
 func drawConv(s Source, which string) Sample {
@@ -304,11 +304,11 @@ func drawConv(s Source, which string) Sample {
 	}
 	switch which {
 	case "x":
-		return Sample{ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, []ref.Array{f, dy}, 1e-4}
+		return Of(ops.Conv2DGradX{Stride: stride, Pad: pad, Groups: groups, H: h, W: w}, 1e-4, f, dy)
 	case "w":
-		return Sample{ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, []ref.Array{x, dy}, 2e-4}
+		return Of(ops.Conv2DGradW{Stride: stride, Pad: pad, Groups: groups, KH: kh, KW: kw}, 2e-4, x, dy)
 	}
-	return Sample{op, []ref.Array{x, f}, 1e-4}
+	return Of(op, 1e-4, x, f)
 }
 
 func drawPool(s Source) (ref.Array, ops.MaxPool2D) {
@@ -339,13 +339,13 @@ func drawAttention(s Source) (ops.CausalSelfAttention, []ref.Array) {
 }
 
 var rowCases = map[string]func(s Source) Sample{
-	"softmax":          func(s Source) Sample { return Sample{ops.Softmax{}, []ref.Array{drawRows(s)}, 1e-6} },
-	"log_softmax":      func(s Source) Sample { return Sample{ops.LogSoftmax{}, []ref.Array{drawRows(s)}, 1e-6} },
+	"softmax":          func(s Source) Sample { return Of(ops.Softmax{}, 1e-6, drawRows(s)) },
+	"log_softmax":      func(s Source) Sample { return Of(ops.LogSoftmax{}, 1e-6, drawRows(s)) },
 	"softmax_grad":     func(s Source) Sample { return drawRowGrad(s, ops.Softmax{}, ops.SoftmaxGrad{}) },
 	"log_softmax_grad": func(s Source) Sample { return drawRowGrad(s, ops.LogSoftmax{}, ops.LogSoftmaxGrad{}) },
 	"cross_entropy": func(s Source) Sample {
 		x, t := drawClasses(s)
-		return Sample{ops.CrossEntropy{}, []ref.Array{x, t}, 1e-6}
+		return Of(ops.CrossEntropy{}, 1e-6, x, t)
 	},
 	"cross_entropy_grad": func(s Source) Sample {
 		x, t := drawClasses(s)
@@ -353,58 +353,58 @@ var rowCases = map[string]func(s Source) Sample{
 		for i, v := range lse.F {
 			lse.F[i] = float64(float32(v))
 		}
-		return Sample{ops.CrossEntropyGrad{}, []ref.Array{x, t, lse, s.Normal()}, 2e-6}
+		return Of(ops.CrossEntropyGrad{}, 2e-6, x, t, lse, s.Normal())
 	},
 	"correct": func(s Source) Sample {
 		x, t := drawClasses(s)
-		return Sample{ops.Correct{}, []ref.Array{x, t}, 0}
+		return Of(ops.Correct{}, 0, x, t)
 	},
 	"mse":            func(s Source) Sample { return drawLoss(s, ops.MSE{}) },
 	"bce":            func(s Source) Sample { return drawLoss(s, ops.BCE{}) },
 	"binary_correct": func(s Source) Sample { return drawLoss(s, ops.BinaryCorrect{}) },
 	"mse_grad":       func(s Source) Sample { return drawLoss(s, ops.MSEGrad{}, s.Normal()) },
 	"bce_grad":       func(s Source) Sample { return drawLoss(s, ops.BCEGrad{}, s.Normal()) },
-	"check_finite":   func(s Source) Sample { return Sample{ops.CheckFinite{}, []ref.Array{s.Normal()}, 0} },
+	"check_finite":   func(s Source) Sample { return Of(ops.CheckFinite{}, 0, s.Normal()) },
 	"layer_norm": func(s Source) Sample {
 		x := s.Normal(append(s.Shape("x", 0, 2, 40), s.Size("d", 90))...)
 		d := x.Meta.Shape.Dim(-1)
-		return Sample{ops.LayerNorm{Eps: 1e-5}, []ref.Array{x, s.Normal(d), s.Normal(d)}, 2e-5}
+		return Of(ops.LayerNorm{Eps: 1e-5}, 2e-5, x, s.Normal(d), s.Normal(d))
 	},
 	"layer_norm_grad": func(s Source) Sample {
 		lead, d := s.Shape("x", 0, 2, 30), s.Size("d", 90)
 		x := append(lead.Clone(), d)
-		return Sample{ops.LayerNormGrad{}, []ref.Array{
+		return Of(ops.LayerNormGrad{}, 5e-5,
 			s.Normal(x...), s.Normal(d), s.Normal(lead...), s.Floats(0.5, 2, lead...), s.Normal(x...),
-		}, 5e-5}
+		)
 	},
 	"batch_norm": func(s Source) Sample {
 		x := drawChannels(s)
-		return Sample{ops.BatchNorm{Eps: 1e-5}, []ref.Array{s.Normal(x...), s.Normal(x[1]), s.Normal(x[1])}, 1e-4}
+		return Of(ops.BatchNorm{Eps: 1e-5}, 1e-4, s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]))
 	},
 	"batch_norm_grad": func(s Source) Sample {
 		x := drawChannels(s)
-		return Sample{ops.BatchNormGrad{}, []ref.Array{
+		return Of(ops.BatchNormGrad{}, 5e-5,
 			s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]), s.Floats(0.5, 2, x[1]), s.Normal(x...),
-		}, 5e-5}
+		)
 	},
 	"batch_norm_eval": func(s Source) Sample {
 		x := drawChannels(s)
-		return Sample{ops.BatchNormEval{Eps: 1e-5}, []ref.Array{
+		return Of(ops.BatchNormEval{Eps: 1e-5}, 1e-5,
 			s.Normal(x...), s.Normal(x[1]), s.Normal(x[1]), s.Normal(x[1]), s.Floats(0.5, 2, x[1]),
-		}, 1e-5}
+		)
 	},
 	"dropout": func(s Source) Sample {
 		op := ops.Dropout{P: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.9}).Draw(s.T, "p"), Seed: 3, ID: 4}
-		return Sample{op, []ref.Array{s.Normal(s.Shape("x", 1, 3, 40)...), s.IDs(100), s.IDs(1000)}, 1e-6}
+		return Of(op, 1e-6, s.Normal(s.Shape("x", 1, 3, 40)...), s.IDs(100), s.IDs(1000))
 	},
 	"gather": func(s Source) Sample {
 		v := s.Size("v", 50)
-		return Sample{ops.Gather{}, []ref.Array{s.Normal(v, s.Dim("d", 40)), s.IDs(v, s.Shape("ids", 0, 2, 20)...)}, 0}
+		return Of(ops.Gather{}, 0, s.Normal(v, s.Dim("d", 40)), s.IDs(v, s.Shape("ids", 0, 2, 20)...))
 	},
 	"scatter_add": func(s Source) Sample {
 		v := s.Size("v", 50)
 		ids := s.IDs(v, s.Shape("ids", 0, 2, 20)...)
-		return Sample{ops.ScatterAdd{Rows: v}, []ref.Array{ids, s.Normal(append(ids.Meta.Shape.Clone(), s.Dim("d", 200))...)}, 2e-5}
+		return Of(ops.ScatterAdd{Rows: v}, 2e-5, ids, s.Normal(append(ids.Meta.Shape.Clone(), s.Dim("d", 200))...))
 	},
 }
 
@@ -418,7 +418,7 @@ func drawRowGrad(s Source, f, grad graph.Op) Sample {
 	for i, v := range y.F {
 		y.F[i] = float64(float32(v))
 	}
-	return Sample{grad, []ref.Array{y, s.Normal(y.Meta.Shape...)}, 2e-6}
+	return Of(grad, 2e-6, y, s.Normal(y.Meta.Shape...))
 }
 
 func drawClasses(s Source) (logits, targets ref.Array) {
@@ -429,7 +429,7 @@ func drawClasses(s Source) (logits, targets ref.Array) {
 
 func drawLoss(s Source, op graph.Op, more ...ref.Array) Sample {
 	x := s.Shape("x", 0, 2, 120)
-	return Sample{op, append([]ref.Array{s.Normal(x...), s.Floats(0, 1, x...)}, more...), 2e-6}
+	return Of(op, 2e-6, append([]ref.Array{s.Normal(x...), s.Floats(0, 1, x...)}, more...)...)
 }
 
 func drawChannels(s Source) shape.Shape {
@@ -467,7 +467,7 @@ var updateCases = map[string]func(s Source) Sample{
 		if op.Clip {
 			in = append(in, s.Floats(0, 1))
 		}
-		return Sample{op, in, 1e-6}
+		return Of(op, 1e-6, in...)
 	},
 	"adam": func(s Source) Sample {
 		op := ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Decoupled: s.Bool("decoupled"), Clip: s.Bool("clip")}
@@ -476,22 +476,22 @@ var updateCases = map[string]func(s Source) Sample{
 		if op.Clip {
 			in = append(in, s.Floats(0, 1))
 		}
-		return Sample{op, in, 5e-6}
+		return Of(op, 5e-6, in...)
 	},
 	"clip_factor": func(s Source) Sample {
 		in := []ref.Array{s.Floats(0, 9)}
 		for range s.Dim("more", 3) {
 			in = append(in, s.Floats(0, 9))
 		}
-		return Sample{ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, in, 1e-6}
+		return Of(ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, 1e-6, in...)
 	},
 	"learning_rate": func(s Source) Sample {
 		schedule := rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(s.T, "schedule")
 		op := ops.LearningRate{Schedule: schedule, Base: 1, Min: 0.1, Gamma: 0.5, Warmup: 10, Total: 100, Every: 7}
-		return Sample{op, []ref.Array{s.IDs(130)}, 1e-6}
+		return Of(op, 1e-6, s.IDs(130))
 	},
-	"increment": func(s Source) Sample { return Sample{ops.Increment{}, []ref.Array{s.IDs(99)}, 0} },
+	"increment": func(s Source) Sample { return Of(ops.Increment{}, 0, s.IDs(99)) },
 	"ring_write": func(s Source) Sample {
-		return Sample{ops.RingWrite{Scale: 0.5}, []ref.Array{s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal()}, 1e-6}
+		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal())
 	},
 }
