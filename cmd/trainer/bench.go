@@ -15,7 +15,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// quickest are the workloads that are measured if none is named.
+// quickest are the workloads that bench measures without names.
 var quickest = []string{"mlp", "cnn", "gpt-nano"}
 
 func benchCommand() *cobra.Command {
@@ -30,7 +30,7 @@ func benchCommand() *cobra.Command {
 	}
 	var o bench.RunOptions
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
-	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("worker threads, at most %d; 0: one for each core", configs.MaxThreads))
+	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")

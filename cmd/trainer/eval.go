@@ -18,8 +18,8 @@ func evalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
 		Short: "Compute loss and accuracy of a trained run",
-		Long: "Compute loss and accuracy of a run's checkpoint over the validation part (over the training part, if there is no other).\n" +
-			"With other data than the run was trained on (--set data.path=FILE), over all of it, scaled as the training part was.",
+		Long: "Compute loss and accuracy of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
+			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.",
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}

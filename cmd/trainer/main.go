@@ -22,7 +22,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := console.NewStream(stdout), console.NewStream(stderr)
 	stop := &signals.Stop{}
-	defer signals.FailOnClosedPipe()()
+	defer console.FailOnClosedPipe()()
 	ctx, undo := stop.Watch(context.Background(), errs)
 	defer undo()
 	cmd := newRoot(stop)

@@ -20,11 +20,11 @@ func predictCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "predict RUN [FILE]",
 		Short: "Print a trained model's answers",
-		Long: "Run a trained model on the samples of FILE, in the format of the run's data, or on the validation part.\n" +
-			"Answers are JSON lines or CSV: --out's suffix (.jsonl, .json, .csv) decides, or --format; JSON lines otherwise.\n" +
-			"Of classification an answer has the likeliest class, its name (label) and each class's probability (values, in CSV\n" +
-			"a column prob_NAME each); of regression the numbers (values). Of a text it is about the character after each window\n" +
-			"of data.context characters, the last of which may be shorter.",
+		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part.\n" +
+			"The suffix of --out (.jsonl, .json, .csv) or --format chooses JSON lines or CSV; JSON lines without either.\n" +
+			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
+			"column prob_NAME each). Regression: an answer has the numbers (values). Text: an answer is the character after each\n" +
+			"window of data.context characters; the last window may be shorter.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
 		Args:    cli.ArgsBetween(1, 2),
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
-// printReport prints what a run came to.
+// printReport prints a run's outcome.
 func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	fmt.Fprint(out, text.Count(r.Steps, "step"))
 	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
@@ -28,7 +28,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
 }
 
-// printMoved prints the bytes that went in and came out.
+// printMoved prints the bytes copied into devices and out of them.
 func printMoved(out io.Writer, r *berth.Report) {
 	l := r.Ledger
 	in, perStep := "", ""

@@ -44,13 +44,13 @@ func (f *resumeFlag) String() string {
 	return ""
 }
 
-// Type has help show the flag without a value.
+// Type makes help show the flag without a value.
 func (f *resumeFlag) Type() string { return "bool" }
 
 // Expected words the flag's values.
 func (f *resumeFlag) Expected() string { return "--resume alone, or --resume=auto" }
 
-// oneConfig asks for one argument. It knows --resume auto, which lacks its =.
+// oneConfig asks for one argument. It explains --resume auto, which lacks its =.
 func oneConfig(c *cobra.Command, args []string) error {
 	if len(args) == 2 && args[1] == "auto" && c.Flags().Changed("resume") {
 		return cli.Usagef("--resume auto: write it with =, as --resume=auto")

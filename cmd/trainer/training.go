@@ -35,15 +35,15 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	o := &t.options
 	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
 	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
-	c.Flags().StringVar(&o.Report, "report", "", "write the report to `FILE`, too; replaces it")
-	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if between epochs anything but the batch is copied in, or anything comes out unasked")
+	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }
 
-// chooseFolder chooses the run folder of train for a config of that name.
+// chooseFolder chooses the run folder of train for a config with that name.
 func (t *training) chooseFolder(name string, m runs.Mode) error {
 	if err := t.check(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	if t.quiet {
 		out, notes = io.Discard, nil
 	}
-	out = console.NewProgress(out, func(err error) {
+	out = console.NewBestEffort(out, func(err error) {
 		fmt.Fprintf(notes, "standard output: %v: nothing more is printed there, the run is not affected\n", console.Cause(err))
 	})
 	if t.note != "" {
@@ -118,7 +118,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	return goOn(err, rep, o.Dir)
 }
 
-// progressOf is the part of a run that its progress tells.
+// progressOf is the part of a run that its progress shows.
 func progressOf(run *berth.Run) progress.Run {
 	return progress.Run{
 		Name: run.Config.Name, Stages: len(run.Plan.Stages), Samples: run.Data.Train.Len(),
@@ -140,8 +140,8 @@ func goOn(err error, rep *berth.Report, dir string) error {
 	return fmt.Errorf("%w and saved; continue with: trainer resume %s", err, dir)
 }
 
-// savesOnceStarted has a signal save once the run has started. The first thing
-// to tell ends waiting.
+// savesOnceStarted makes a signal save once the run has started. The first event
+// to tell ends the waiting.
 func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Observer {
 	started, note := o.Started, o.Note
 	o.Started = func(s berth.Start) {
@@ -156,8 +156,8 @@ func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Obs
 	return o
 }
 
-// openInTime opens a run. Where a signal or --max-time ends that, the run is
-// stopped like any other: it has lost nothing.
+// openInTime opens a run within --max-time. A run that is stopped while it opens
+// has lost nothing: its error is berth.ErrStopped.
 func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions) (*berth.Run, error) {
 	if o.MaxTime > 0 {
 		var cancel func()

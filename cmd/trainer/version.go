@@ -63,7 +63,7 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	}
 	switch {
 	case revision == "":
-		revision = "unknown (not built by go build in a repository)"
+		revision = "unknown (built without version control)"
 	case settings["vcs.modified"] == "true":
 		revision += " (modified)"
 	}
@@ -74,7 +74,7 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	return b.String()
 }
 
-// instructionSet is the one that the device cpu computes with.
+// instructionSet names the instruction set that the device cpu computes with.
 func instructionSet() (string, error) {
 	devs, err := device.Open(cpu.Kind, device.OpenOptions{Count: 1, Threads: 1})
 	if err != nil {

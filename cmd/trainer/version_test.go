@@ -19,7 +19,7 @@ func TestVersionText(t *testing.T) {
 		{debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "(devel)"}, Settings: []debug.BuildSetting{revision, {Key: "vcs.modified", Value: "true"}}},
 			"berth     (devel)\nrevision  68931bb0 (modified)\ngo        go1.26.8\n"},
 		{debug.BuildInfo{GoVersion: "go1.26.8"},
-			"berth     (devel)\nrevision  unknown (not built by go build in a repository)\ngo        go1.26.8\n"},
+			"berth     (devel)\nrevision  unknown (built without version control)\ngo        go1.26.8\n"},
 	} {
 		if got := versionText(&c.info, "avx2"); got != c.want+platform {
 			t.Errorf("got:\n%swant:\n%s", got, c.want+platform)

@@ -14,7 +14,7 @@ import (
 func compactCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "compact RUN", Short: "Make a checkpoint file as small as its contents",
-		Long:    "Copy the file's contents into a new file, which then takes its place. Stopped at any moment, one of the two is there, whole.",
+		Long:    "Copy the file's contents into a new file, which then takes its place. If stopped at any moment, the old file or the new one is there, whole.",
 		Example: "  trainer checkpoints compact runs/digits", Args: cli.Args(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return changing(args[0], func(db *checkpoint.DB) error { return compact(c, db) })

@@ -12,8 +12,9 @@ import (
 func deleteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete RUN ID", Short: "Delete a checkpoint, even a damaged one",
-		Long: "Delete a checkpoint. While a file holds one that cannot be read, nothing in the file is overwritten, so that repair may\n" +
-			"still find it; deleting it ends that. Later saves use the room; trainer checkpoints compact gives it back.",
+		Long: "Delete a checkpoint. While a file holds a damaged one, nothing in the file is overwritten, so that repair may still\n" +
+			"find its contents; deleting the damaged one ends that. Later saves reuse the room; trainer checkpoints compact makes the\n" +
+			"file smaller.",
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints delete runs/digits 3", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			id, err := parseID(args[0], args[1])

@@ -20,7 +20,7 @@ func exportCommand() *cobra.Command {
 	w := addPickFlags(c)
 	all := c.Flags().Bool("all", false, "the optimizer's state, too")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := cli.NewFile(args[1]); err != nil {
+		if err := checkNew(args[1]); err != nil {
 			return err
 		}
 		roles := []string{graph.Parameter.String(), graph.Statistic.String()}

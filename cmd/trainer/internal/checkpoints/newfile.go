@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
@@ -14,7 +16,7 @@ import (
 // toNewFile has write make a file of checkpoints that does not exist, and
 // prints how many checkpoints it has.
 func toNewFile(c *cobra.Command, path string, write func(path string) (checkpoints int, err error)) error {
-	if err := cli.NewFile(path); err != nil {
+	if err := checkNew(path); err != nil {
 		return err
 	}
 	n, err := write(path)
@@ -26,4 +28,12 @@ func toNewFile(c *cobra.Command, path string, write func(path string) (checkpoin
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), path)
 	return err
+}
+
+// checkNew refuses to make a file that exists, or that cannot be made.
+func checkNew(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return cli.Usagef("%s: %w: name a file that does not exist", path, fs.ErrExist)
+	}
+	return rundir.CheckOutput(path)
 }

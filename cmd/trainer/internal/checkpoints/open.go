@@ -54,8 +54,8 @@ func fileOf(path string) string {
 	return path
 }
 
-// advising adds to an error about damage the way to repair it, unless the error
-// says it already.
+// advising adds the way to repair to an error about damage, unless the error
+// has it already.
 func advising(run func(*cobra.Command, []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		err := run(c, args)

@@ -16,7 +16,7 @@ func pruneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune RUN", Short: "Delete all checkpoints but the newest and the best",
 		Long: "Delete the checkpoints that no rule keeps. A rule that no flag gives is taken from checkpoint.keep in the run's config.\n" +
-			"Later saves use the room; trainer checkpoints compact gives it back.",
+			"Later saves reuse the room; trainer checkpoints compact makes the file smaller.",
 		Example: "  trainer checkpoints prune runs/digits --last 1 --best 1", Args: cli.Args(1),
 	}
 	var k checkpoint.Keep

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
 func verifyCommand() *cobra.Command {
@@ -34,7 +35,7 @@ func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usage(err)
 	case found > 0:
-		return fmt.Errorf("%w: %d found, listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, found)
+		return fmt.Errorf("%w: %s listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, text.Count(found, "fault"))
 	}
 	return err
 }

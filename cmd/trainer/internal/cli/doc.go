@@ -1,3 +1,3 @@
-// Package cli holds the habits that all commands share: exit codes, mistakes on
+// Package cli holds the conventions that all commands share: exit codes, mistakes on
 // the command line, the number of arguments, groups of commands.
 package cli

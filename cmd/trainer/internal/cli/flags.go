@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/edit"
 )
 
 // FlagError words a mistake about a flag of c.
@@ -48,8 +49,8 @@ func expected(v pflag.Value) string {
 	return v.Type()
 }
 
-// meantBy names the flag or the config's key that an unknown flag of c may
-// stand for; "" for none.
+// meantBy suggests the flag, or the config's keys, that an unknown flag of c may
+// mean; "" for none.
 func meantBy(c *cobra.Command, name string) string {
 	var keys []string
 	if c.Flags().Lookup("set") != nil {
@@ -64,7 +65,7 @@ func meantBy(c *cobra.Command, name string) string {
 	return strings.Join(keys, " or ")
 }
 
-// exact reports whether the keys end in a name, and do not only resemble it.
+// exact reports whether the nearest key is the name, or ends in it.
 func exact(name string, keys []string) bool {
 	return len(keys) > 0 && (keys[0] == name || strings.HasSuffix(keys[0], "."+name))
 }
@@ -72,4 +73,16 @@ func exact(name string, keys []string) bool {
 func flagNames(c *cobra.Command) (names []string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
+}
+
+// nearest is the most likely meaning of a misspelt word: the one of words with
+// the fewest edits, if they are at most a third of its letters; "" for none.
+func nearest(word string, words []string) string {
+	best, least := "", len(word)/3+1
+	for _, w := range words {
+		if n := edit.Distance(word, w); n < least {
+			best, least = w, n
+		}
+	}
+	return best
 }

@@ -12,8 +12,8 @@ import (
 
 // Closed reports whether w prints to a standard output that was closed before
 // the program began (>&-). Go opens the null device in its place, for reading
-// and writing; >/dev/null opens it for writing alone. A parent process that
-// gives its child the null device for both cannot be told from that.
+// and writing; >/dev/null opens it for writing alone. A null device that the
+// parent process opened for both looks the same, and counts as closed.
 func Closed(w io.Writer) bool {
 	if s, ok := w.(*Stream); ok {
 		w = s.to

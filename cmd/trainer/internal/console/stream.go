@@ -2,7 +2,10 @@ package console
 
 import (
 	"io"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 )
 
 // Stream is standard output or standard error. Its first failed write is its
@@ -30,8 +33,8 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Err is the error of the write that failed, nil where none did. What was
-// printed is then incomplete.
+// Err is the error of the first failed write, nil if none failed. After a failed
+// write the output is incomplete.
 func (s *Stream) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,3 +43,11 @@ func (s *Stream) Err() error {
 
 // unwrap is the writer below.
 func (s *Stream) unwrap() io.Writer { return s.to }
+
+// FailOnClosedPipe makes a write fail where it goes to a pipe that nobody reads
+// any more. Otherwise it would end the process. The caller calls undo.
+func FailOnClosedPipe() (undo func()) {
+	c := make(chan os.Signal, 1) // never read: the write's error is enough
+	signal.Notify(c, syscall.SIGPIPE)
+	return func() { signal.Stop(c) }
+}

@@ -22,7 +22,7 @@ func Terminal(w io.Writer) *os.File {
 	return nil
 }
 
-// Width is how many columns the terminal has that w prints to, 80 where that
+// Width is the number of columns of the terminal that w prints to, 80 where it
 // is not known.
 func Width(w io.Writer) int {
 	if f := Terminal(w); f != nil {
@@ -33,8 +33,8 @@ func Width(w io.Writer) int {
 	return 80
 }
 
-// ClearLine is the text that takes a progress bar, and the ^C behind it, off a
-// terminal's line; "" where w prints elsewhere.
+// ClearLine is the text that clears a terminal's line of a progress bar and the
+// ^C behind it; "" where w prints elsewhere.
 func ClearLine(w io.Writer) string {
 	if Terminal(w) != nil {
 		return "\r\x1b[K"

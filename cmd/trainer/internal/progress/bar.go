@@ -15,7 +15,7 @@ import (
 // barWidth is the width of the bar itself in columns.
 const barWidth = 16
 
-// Run is the part of a run that its progress tells.
+// Run is the part of a run that its progress shows.
 type Run struct {
 	Name     string
 	Stages   int
@@ -33,9 +33,9 @@ type Bar struct {
 	start berth.Start
 	bar   *progressbar.ProgressBar // of the current epoch; nil until it is first drawn
 	epoch int                      // of the bar
-	loss  string                   // the newest loss that left the device
+	loss  string                   // the newest loss read from the device
 	begun time.Time                // when this epoch's first step was seen
-	first int                      // samples of this epoch before that: more than 0 after a resume
+	first int                      // samples of this epoch done by then: more than one batch after a resume
 	drawn time.Time
 }
 
@@ -78,8 +78,8 @@ func (p *Bar) started(s berth.Start) {
 		text.Commas(int64(s.StepsPerEpoch)), text.Plural(s.StepsPerEpoch, "step"))
 }
 
-// step moves the bar on, if it is time to draw it. Elsewhere a line now and
-// then says how far a long epoch is.
+// step moves the bar on, if it is time to draw it. Without a terminal, a line
+// now and then says how far a long epoch is.
 func (p *Bar) step(s berth.Step) {
 	done, now := min(s.InEpoch*p.run.Batch, p.run.Samples), time.Now()
 	if s.Epoch != p.epoch {

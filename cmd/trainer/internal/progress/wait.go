@@ -13,14 +13,14 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
-// redraw is how often a terminal is drawn: more seldom than it flickers.
+// redraw is the time between drawings on a terminal, long enough not to flicker.
 const redraw = 200 * time.Millisecond
 
-// heartbeat is how often a line says that something goes on, where there is no
-// terminal.
+// heartbeat is the time between lines that say that something goes on, where
+// there is no terminal.
 const heartbeat = 15 * time.Second
 
-// patience is how long a terminal shows nothing.
+// patience is the time before a spinner appears: short phases show none.
 const patience = time.Second
 
 // Wait shows that a phase without countable steps goes on, such as "planning",

@@ -22,21 +22,31 @@ import (
 // one.
 type ConfigFlags struct {
 	set    []string
-	values map[string]*string
+	values map[string]*configValue // by flag
 }
+
+// configValue is the value of a flag that sets a key of the config. Help calls
+// it by the flag's name in capitals.
+type configValue struct{ text, flag string }
+
+func (v *configValue) Set(text string) error { v.text = text; return nil }
+func (v *configValue) String() string        { return v.text }
+func (v *configValue) Type() string          { return strings.ToUpper(v.flag) }
 
 // AddConfigFlags gives c those flags.
 func AddConfigFlags(c *cobra.Command) *ConfigFlags {
-	f := &ConfigFlags{values: map[string]*string{}}
-	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config, such as train.batch=64: `KEY=VALUE`; may be given again for other keys")
+	f := &ConfigFlags{values: map[string]*configValue{}}
+	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: `KEY=VALUE`, such as train.batch=64; repeat the flag for other keys")
 	for _, flag := range configs.Flags() {
-		f.values[flag.Name] = c.Flags().String(flag.Name, "", plain(flag.Usage))
+		v := &configValue{flag: flag.Name}
+		c.Flags().Var(v, flag.Name, plain(flag.Usage))
+		f.values[flag.Name] = v
 	}
 	return f
 }
 
-// plain is a text of docs/config.md without its marks of code, which a flag's
-// usage would take for the name of its value.
+// plain is a text of docs/config.md without its backquotes: a flag would take a
+// quoted word for the name of its value.
 func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 
 // Load reads a config file, or a shipped config by name. Environment variables
@@ -54,7 +64,7 @@ func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
 	o := configs.Overlay{Set: f.set, Env: os.Environ(), Flags: map[string]string{}}
 	for flag, value := range f.values {
 		if c.Flags().Changed(flag) {
-			o.Flags[flag] = *value
+			o.Flags[flag] = value.text
 		}
 	}
 	return o

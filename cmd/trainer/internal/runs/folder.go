@@ -91,7 +91,7 @@ func goesOn(dir string, m Mode) bool {
 	return err != nil || status.State != rundir.None
 }
 
-// at says how far an unfinished run is.
+// at is the progress of an unfinished run, in words.
 func at(s rundir.Status) string {
 	if s.Total == 0 {
 		return fmt.Sprintf(", at step %d", s.Step)
@@ -165,7 +165,7 @@ func newestRun(name string) (string, rundir.Status, error) {
 	return "", rundir.Status{}, nil
 }
 
-// number is the n of the name's nth run that a folder's name says.
+// number reads n from the name of a folder of the name's nth run.
 func number(dir, name string) (n int, ours bool) {
 	if dir == name {
 		return 1, true
@@ -177,7 +177,7 @@ func number(dir, name string) (n int, ours bool) {
 
 // isOf reports whether the run in a folder has that name: digits-2 may be the
 // second run of digits, or a run of a config named digits-2. A run whose config
-// cannot be read is taken for one of it.
+// cannot be read counts as one of that name.
 func isOf(dir, name string) bool {
 	path := filepath.Join(dir, "config.yaml")
 	text, err := os.ReadFile(path)

@@ -11,8 +11,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 )
 
-// WeightFlags are the flags that choose weights, of every command that uses
-// what was trained.
+// WeightFlags are the flags that choose trained weights.
 type WeightFlags struct {
 	best bool
 	id   uint64
@@ -28,7 +27,7 @@ func AddWeightFlags(c *cobra.Command) *WeightFlags {
 	return f
 }
 
-// check refuses flags that exclude each other, and a checkpoint that cannot be.
+// check refuses flags that exclude each other, and an ID that no checkpoint has.
 func (f *WeightFlags) check(c *cobra.Command) error {
 	given := c.Flags().Changed("checkpoint")
 	switch {
@@ -42,8 +41,8 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// OpenTrained opens the run in a folder to use what was trained, and says on
-// standard error which weights that are. The caller closes it.
+// OpenTrained opens the trained run in a folder, and says on standard error
+// which weights it uses. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
@@ -64,8 +63,8 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 	return t, nil
 }
 
-// usedText says which weights are used and, unless they were chosen, that
-// others are better.
+// usedText names the weights that are used and, unless they were chosen, the
+// best checkpoint.
 func usedText(u berth.Used, chosen bool) string {
 	if u.ID == 0 {
 		return "using the weights of " + u.File
@@ -80,7 +79,7 @@ func usedText(u berth.Used, chosen bool) string {
 	return used
 }
 
-// TellSkipped warns of checkpoints that are not whole, and were passed over.
+// TellSkipped warns of damaged checkpoints that were passed over.
 func TellSkipped(c *cobra.Command, skipped []checkpoint.Skipped) {
 	for _, s := range skipped {
 		fmt.Fprintf(c.ErrOrStderr(), "skipped %v\n", s)

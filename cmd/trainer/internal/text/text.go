@@ -17,7 +17,7 @@ func Plural(n int, what string) string {
 	return what + "s"
 }
 
-// Commas is a number with its thousands apart: 535,818.
+// Commas is a number with commas between its thousands: 535,818.
 func Commas(n int64) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -26,7 +26,7 @@ func Commas(n int64) string {
 	return s
 }
 
-// Bytes is a size in the unit that leaves it short: 67.3 KiB.
+// Bytes is a size in a unit that keeps it short: 67.3 KiB.
 func Bytes(n int64) string {
 	switch {
 	case n < 10<<10:
@@ -48,7 +48,7 @@ func Loss(v float64) string {
 	return fmt.Sprintf("%.4f", v)
 }
 
-// RMSE is a root mean squared error after the text before it, "" for nil.
+// RMSE is a root mean squared error behind the text before, "" for nil.
 func RMSE(before string, v *float64) string {
 	if v == nil {
 		return ""

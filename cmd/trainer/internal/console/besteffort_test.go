@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-func TestProgressMayBeLost(t *testing.T) {
+func TestBestEffortReportsSuccess(t *testing.T) {
 	to := &narrow{room: 1}
 	s := NewStream(to)
 	var told []error
-	p := NewProgress(s, func(err error) { told = append(told, err) })
+	p := NewBestEffort(s, func(err error) { told = append(told, err) })
 	for range 4 {
 		if n, err := p.Write([]byte("xy")); n != 2 || err != nil {
 			t.Errorf("write: %d, %v", n, err)
