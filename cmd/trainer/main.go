@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
@@ -35,7 +34,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	code := cli.ExitCode(err)
 	switch {
-	case out.Err() != nil && errors.Is(err, syscall.EPIPE):
+	case out.Err() != nil && signals.ClosedPipe(err):
 		return cli.ExitPipe // as when "| head" has seen enough: no error to print
 	case code == cli.ExitFailure && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "trainer: interrupted")

@@ -9,27 +9,27 @@ import (
 // chunkElems is how many elements a conversion reads from the file at a time.
 const chunkElems = 16 << 10
 
-// Float32 reads a tensor of any type the format's numbers have as float32.
-// F64 rounds. It fails with ErrConvert, and says at which element, if an
-// integer is not representable or a finite number becomes infinite.
+// Float32 reads a tensor of any element type as float32. F64 is rounded. The error
+// ErrConvert names the element, if an integer is not representable or a finite
+// number becomes infinite.
 func (f *File) Float32(name string) ([]float32, error) {
 	return convert(f, name, DecodeFloat32)
 }
 
-// ReadFloat32 is Float32 into dst, which has as many elements as the tensor.
+// ReadFloat32 is Float32 into dst, which must have as many elements as the tensor.
 func (f *File) ReadFloat32(name string, dst []float32) error {
 	t, err := f.Lookup(name)
 	if err != nil {
 		return err
 	}
 	if n := t.Shape.Elems(); len(dst) != n {
-		return fmt.Errorf("tensor %v has %d elements, %d were asked for", t, n, len(dst))
+		return fmt.Errorf("tensor %v has %d elements, but the destination has %d", t, n, len(dst))
 	}
 	return convertInto(f, t, dst, DecodeFloat32)
 }
 
-// Int32 reads a tensor of an integer type as int32. It fails with ErrConvert
-// if the tensor holds floating-point numbers or one that is out of range.
+// Int32 reads a tensor of an integer type as int32. The error is ErrConvert if its
+// elements are floating-point numbers, or one is out of range.
 func (f *File) Int32(name string) ([]int32, error) {
 	return convert(f, name, DecodeInt32)
 }
@@ -62,7 +62,7 @@ func convertInto[T float32 | int32](f *File, t Tensor, out []T, decode func(DTyp
 	return nil
 }
 
-// maxExactInt is the largest magnitude up to which float32 has every integer.
+// maxExactInt is the magnitude up to which every integer is a float32.
 const maxExactInt = 1 << 24
 
 // DecodeFloat32 converts little-endian elements of type d. src must hold
@@ -133,10 +133,10 @@ func decodeIntegers(d DType, src []byte, n int, put func(i int, v int64) error) 
 		at = func(i int) int64 { return int64(int32(le.Uint32(src[4*i:]))) }
 	case I64:
 		at = func(i int) int64 { return int64(le.Uint64(src[8*i:])) }
-	case U64: // beyond int64 it is out of either range in any case
+	case U64: // a number beyond int64 is out of either range anyway
 		at = func(i int) int64 { return int64(min(le.Uint64(src[8*i:]), math.MaxInt64)) }
 	default:
-		return fmt.Errorf("%w: %s elements cannot become these: convert the file first", ErrConvert, d)
+		return fmt.Errorf("%w: elements of type %s cannot be read so: convert the file first", ErrConvert, d)
 	}
 	for i := range n {
 		if err := put(i, at(i)); err != nil {

@@ -4,8 +4,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// DType is an element type as the format names it. It has more of them than
-// the runtime: convert with [File.Float32] and [File.Int32].
+// DType is an element type, as the format names it. The format has more of them
+// than the runtime: [File.Float32] and [File.Int32] convert.
 type DType string
 
 // The element types of the format whose elements are whole bytes.
@@ -25,7 +25,7 @@ const (
 	F64  DType = "F64"
 )
 
-// Size is the bytes of one element, 0 for an unknown type.
+// Size is the size of an element in bytes; 0 for an unknown type.
 func (d DType) Size() int {
 	switch d {
 	case Bool, U8, I8, "F8_E4M3", "F8_E5M2":
@@ -43,7 +43,7 @@ func (d DType) Size() int {
 // Float reports whether d is a floating-point type.
 func (d DType) Float() bool { return d == F16 || d == BF16 || d == F32 || d == F64 }
 
-// FromShape is the format's name of one of the runtime's types, "" for an
+// FromShape is the format's name for an element type of the runtime; "" for an
 // invalid one.
 func FromShape(d shape.DType) DType {
 	switch d {
@@ -61,8 +61,8 @@ func FromShape(d shape.DType) DType {
 	return ""
 }
 
-// ToShape is the runtime's type of the same elements; ok is false if it has
-// none and the tensor must be converted.
+// ToShape is the runtime's type with the same elements. If there is none, ok is
+// false, and the tensor must be converted.
 func (d DType) ToShape() (t shape.DType, ok bool) {
 	switch d {
 	case F32:

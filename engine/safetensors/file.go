@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// File is an open safetensors file. Its methods are safe for concurrent use;
-// they read from the file each time and keep nothing.
+// File is an open safetensors file. Its methods are safe for concurrent use. They
+// read contents from the file each time.
 type File struct {
 	r        io.ReaderAt
 	closer   io.Closer
-	data     int64 // where the data begins
+	data     int64 // offset of the data, behind the header
 	tensors  []Tensor
 	index    map[string]int
 	metadata map[string]string
@@ -56,7 +56,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader || int64(n) > size-lengthBytes {
-		return nil, bad("it begins as no such file does, or is cut off: a header of %d bytes does not go into its %d bytes, or is more than the %d that are allowed", n, size, maxHeader)
+		return nil, bad("it states a header of %d bytes, but the file has %d and the format allows %d: it is another kind of file, or cut off", n, size, maxHeader)
 	}
 	header := make([]byte, n)
 	if err := readAt(r, header, lengthBytes); err != nil {
@@ -74,7 +74,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	return f, nil
 }
 
-// Close closes what Open opened.
+// Close closes a file that Open opened.
 func (f *File) Close() error {
 	if f.closer == nil {
 		return nil
@@ -99,7 +99,7 @@ func (f *File) Lookup(name string) (Tensor, error) {
 	return f.tensors[i], nil
 }
 
-// some names a few tensors, as a hint.
+// some names a few of the tensors, as a hint in an error.
 func (f *File) some() string {
 	if len(f.tensors) == 0 {
 		return ""
@@ -115,8 +115,8 @@ func (f *File) some() string {
 	return s
 }
 
-// Read reads a tensor's bytes as they are in the file. dst must be exactly as
-// long.
+// Read reads a tensor's bytes as they are in the file. dst must have exactly as
+// many.
 func (f *File) Read(name string, dst []byte) error {
 	t, err := f.Lookup(name)
 	if err != nil {
@@ -128,7 +128,7 @@ func (f *File) Read(name string, dst []byte) error {
 	return f.readTensor(t, dst, 0)
 }
 
-// readTensor fills dst from the tensor's contents, from byte at of them.
+// readTensor fills dst with a tensor's contents, from byte at on.
 func (f *File) readTensor(t Tensor, dst []byte, at int64) error {
 	if err := readAt(f.r, dst, f.data+t.begin+at); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
@@ -136,7 +136,7 @@ func (f *File) readTensor(t Tensor, dst []byte, at int64) error {
 	return nil
 }
 
-// readAt fills dst; a short file is an error of the format.
+// readAt fills dst. If the file ends before, the error is ErrFormat.
 func readAt(r io.ReaderAt, dst []byte, at int64) error {
 	n, err := r.ReadAt(dst, at)
 	if n == len(dst) {

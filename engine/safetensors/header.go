@@ -27,7 +27,7 @@ const (
 	metadataKey = "__metadata__"
 )
 
-// Tensor is what the header says of one tensor.
+// Tensor is one tensor of a file, as the header describes it.
 type Tensor struct {
 	Name       string
 	DType      DType
@@ -35,7 +35,7 @@ type Tensor struct {
 	begin, end int64 // within the data that follows the header
 }
 
-// Bytes is the size of the contents.
+// Bytes is the size of the contents, in bytes.
 func (t Tensor) Bytes() int64 { return t.end - t.begin }
 
 // String is "fc.weight F32[10,64]".
@@ -45,8 +45,8 @@ func bad(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// parseHeader reads tensors, sorted by place, and metadata from a header that
-// describes dataBytes of contents.
+// parseHeader reads the tensors, sorted by offset, and the metadata from a header
+// that describes dataBytes of contents.
 func parseHeader(header []byte, dataBytes int64) ([]Tensor, map[string]string, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, bad("the header does not begin with '{'")
@@ -78,12 +78,12 @@ func parseHeader(header []byte, dataBytes int64) ([]Tensor, map[string]string, e
 	if _, err := p.dec.Token(); err != io.EOF {
 		return nil, nil, bad("text after the header's object")
 	}
-	return tensors, metadata, placed(tensors, dataBytes)
+	return tensors, metadata, checkOffsets(tensors, dataBytes)
 }
 
-// placed sorts tensors by place and checks that they fill the data exactly, so
-// that none overlaps another and no byte is unaccounted for.
-func placed(tensors []Tensor, dataBytes int64) error {
+// checkOffsets sorts tensors by offset, and checks that they fill the data exactly:
+// none overlaps another, and each byte belongs to one.
+func checkOffsets(tensors []Tensor, dataBytes int64) error {
 	slices.SortFunc(tensors, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
 	})
@@ -105,11 +105,11 @@ func placed(tensors []Tensor, dataBytes int64) error {
 	return nil
 }
 
-// parser walks the header token by token: unlike decoding into a map this sees
-// repeated keys, and unlike decoding into a struct it tells case.
+// parser reads the header token by token. Decoding into a map would miss repeated
+// keys, and decoding into a struct would ignore the case of keys.
 type parser struct{ dec *json.Decoder }
 
-// object calls field for every key of an object, which must consume its value.
+// object calls field for every key of an object. field must consume the value.
 func (p *parser) object(what string, field func(key string) error) error {
 	if err := p.delim('{', what); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (p *parser) tensor(name string) (Tensor, error) {
 	return t, t.complete(dims)
 }
 
-// complete checks that every key was there and that shape, type and size agree.
+// complete checks that no key is missing, and that shape, type and size agree.
 func (t *Tensor) complete(dims []int64) error {
 	if t.DType == "" || dims == nil || t.begin < 0 {
 		return bad("tensor %q lacks dtype, shape or data_offsets", t.Name)

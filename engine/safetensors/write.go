@@ -16,9 +16,8 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Entry is one tensor to write: its little-endian contents in Bytes, or a Read
-// that fills them in when they are needed, which keeps one tensor in memory at
-// a time.
+// Entry is one tensor to write. Its little-endian contents are in Bytes; or Read
+// fills them in when they are needed, so that one tensor at a time is in memory.
 type Entry struct {
 	Name  string
 	Meta  shape.Meta
@@ -26,9 +25,9 @@ type Entry struct {
 	Read  func(dst []byte) error
 }
 
-// Write writes entries and metadata as one file. The tensors are laid out by
-// element size, largest first, which keeps each aligned, then by name: the
-// same entries give the same bytes whatever their order.
+// Write writes entries and metadata as one file. The tensors are sorted by element
+// size, largest first, which keeps each aligned, then by name. So the bytes of the
+// file do not depend on the order of entries.
 func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	sorted, err := layout(entries)
 	if err != nil {
@@ -58,8 +57,8 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	return nil
 }
 
-// WriteFile writes a file that appears at path whole or not at all: it is
-// written beside it under a temporary name, synced and renamed.
+// WriteFile writes a file that appears at path whole or not at all. It writes it
+// beside path under a temporary name, syncs it and renames it.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
@@ -82,19 +81,19 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	return osfile.SyncDir(dir)
 }
 
-// layout checks entries and puts them in file order.
+// layout checks entries and sorts them as they lie in the file.
 func layout(entries []Entry) ([]Entry, error) {
 	seen := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		if e.Name == metadataKey || seen[e.Name] || !utf8.ValidString(e.Name) {
-			return nil, fmt.Errorf("tensor name %q is reserved, repeated or not UTF-8", e.Name)
+			return nil, fmt.Errorf("tensor name %q is reserved, repeated or not UTF-8: rename the tensor", e.Name)
 		}
 		seen[e.Name] = true
 		if err := e.Meta.Shape.Validate(); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", e.Name, err)
 		}
 		if FromShape(e.Meta.DType) == "" {
-			return nil, fmt.Errorf("tensor %q: the format has no type for %v", e.Name, e.Meta)
+			return nil, fmt.Errorf("tensor %q: safetensors files have no type for %v", e.Name, e.Meta)
 		}
 		if e.Read == nil && int64(len(e.Bytes)) != e.Meta.Bytes() {
 			return nil, fmt.Errorf("tensor %q: %v takes %d bytes, got %d", e.Name, e.Meta, e.Meta.Bytes(), len(e.Bytes))
@@ -107,15 +106,15 @@ func layout(entries []Entry) ([]Entry, error) {
 	return sorted, nil
 }
 
-// entryHeader is what the header says of an entry.
+// entryHeader describes an entry in the header.
 type entryHeader struct {
 	DType   DType    `json:"dtype"`
 	Shape   []int    `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
 }
 
-// encodeHeader is the length and the header, padded with spaces so that the
-// data begins at a multiple of eight.
+// encodeHeader makes the length and the header, padded with spaces so that the data
+// begins at a multiple of eight bytes.
 func encodeHeader(sorted []Entry, metadata map[string]string) ([]byte, error) {
 	out := append(make([]byte, lengthBytes), '{')
 	var err error
