@@ -87,9 +87,12 @@ func (l *Loader) run() {
 }
 
 // Next waits for the next batch, in order. It fails with io.EOF after the last
-// batch, with ctx's cause, with ErrClosed after Close, or with an error of
-// reading.
+// batch, with ErrClosed after Close, or with an error of reading. Once ctx is
+// done it fails with ctx's cause, even if a batch is ready.
 func (l *Loader) Next(ctx context.Context) (Batch, error) {
+	if ctx.Err() != nil {
+		return Batch{}, context.Cause(ctx)
+	}
 	select {
 	case b, ok := <-l.filled:
 		if ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -97,6 +98,32 @@ func TestLoaderCloses(t *testing.T) {
 	}
 	if !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed loader says %v", err)
+	}
+}
+
+// TestLoaderNextPrefersCancellation: once ctx is done, no batch comes, though one
+// is ready.
+func TestLoaderNextPrefersCancellation(t *testing.T) {
+	p, _ := numbered(t, 50, 1, Spec{})
+	l, err := NewLoader(p, slotsFor(p, 2, 8), LoaderOptions{Batch: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	b, err := l.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Return(b.Slot)
+	for len(l.filled) == 0 {
+		runtime.Gosched()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if b, err := l.Next(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatalf("%+v, %v", b, err)
+		}
 	}
 }
 
