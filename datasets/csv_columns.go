@@ -9,11 +9,12 @@ import (
 
 // csvColumns tells the columns of a CSV file apart.
 type csvColumns struct {
-	path     string   // for errors
-	header   []string // the names of all columns; nil if the file has no header
-	width    int      // number of columns
-	features []int    // feature columns
-	labels   []int    // label columns; none when reading for prediction
+	path     string         // for errors
+	header   []string       // the names of all columns; nil if the file has no header
+	named    map[string]int // the column of each name of header
+	width    int            // number of columns
+	features []int          // feature columns
+	labels   []int          // label columns; none when reading for prediction
 }
 
 // isHeader reports whether the first row names the columns. It does if Header
@@ -29,11 +30,12 @@ func isHeader(first, second []string, o CSVOptions, wanted []string) bool {
 	if second == nil && !slices.ContainsFunc(trimmed(first), isNumber) {
 		return true
 	}
+	given := setOf(slices.Concat(o.Labels, o.Ignore, wanted))
 	for i, name := range trimmed(first) {
 		if isNumber(name) {
 			continue
 		}
-		if slices.Contains(o.Labels, name) || slices.Contains(o.Ignore, name) || slices.Contains(wanted, name) {
+		if given[name] {
 			return true
 		}
 		if second != nil && i < len(second) && isNumber(strings.TrimSpace(second[i])) {
@@ -48,6 +50,15 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
+// setOf is the set of some values.
+func setOf[T comparable](values []T) map[T]bool {
+	set := make(map[T]bool, len(values))
+	for _, v := range values {
+		set[v] = true
+	}
+	return set
+}
+
 func trimmed(fields []string) []string {
 	out := make([]string, len(fields))
 	for i, f := range fields {
@@ -56,12 +67,14 @@ func trimmed(fields []string) []string {
 	return out
 }
 
-// checkHeader refuses a name that two columns have.
-func (c *csvColumns) checkHeader() error {
+// nameColumns fills named. It refuses a name that two columns have.
+func (c *csvColumns) nameColumns() error {
+	c.named = make(map[string]int, len(c.header))
 	for i, name := range c.header {
-		if slices.Contains(c.header[:i], name) {
+		if _, twice := c.named[name]; twice {
 			return fmt.Errorf("%w: %s: column name %q appears twice in the header: rename one", ErrFormat, c.path, name)
 		}
+		c.named[name] = i
 	}
 	return nil
 }
@@ -81,14 +94,15 @@ func (c *csvColumns) choose(o CSVOptions, like []string) (err error) {
 	if err != nil {
 		return err
 	}
+	isLabel, isIgnored := setOf(c.labels), setOf(ignored)
 	for i, j := range ignored {
-		if slices.Contains(c.labels, j) {
+		if isLabel[j] {
 			return blame("ignore", fmt.Errorf("%w: %s: column %q is ignored and is the label, which is the last column unless given: take it off the ignored ones, or give another label",
 				ErrSpec, c.path, o.Ignore[i]))
 		}
 	}
 	for i := range c.width {
-		if !slices.Contains(c.labels, i) && !slices.Contains(ignored, i) {
+		if !isLabel[i] && !isIgnored[i] {
 			c.features = append(c.features, i)
 		}
 	}
@@ -144,8 +158,8 @@ func hasNames(features []string) bool {
 func (c *csvColumns) chooseNamed(names []string) error {
 	c.features = nil
 	for _, name := range names {
-		i := slices.Index(c.header, name)
-		if i < 0 {
+		i, ok := c.named[name]
+		if !ok {
 			return fmt.Errorf("%w: %s lacks the column %q that the model was trained on; it has %s", ErrFormat, c.path, name, c.describe())
 		}
 		c.features = append(c.features, i)
@@ -157,30 +171,40 @@ func (c *csvColumns) chooseNamed(names []string) error {
 // errors.
 func (c *csvColumns) find(use, option string, names []string) ([]int, error) {
 	var found []int
+	seen := map[int]bool{}
 	for _, name := range names {
-		i := slices.Index(c.header, name)
-		if n, err := strconv.Atoi(name); i < 0 && err == nil {
-			if i = n; i < 0 {
-				i += c.width
-			}
-		}
-		if i < 0 || i >= c.width {
+		i, ok := c.column(name)
+		if !ok {
 			return nil, blame(option, fmt.Errorf("%w: %s: there is no %s column %q among %s", ErrSpec, c.path, use, name, c.describe()))
 		}
-		if slices.Contains(found, i) {
+		if seen[i] {
 			return nil, blame(option, fmt.Errorf("%w: %s: %s column %q is named twice: name it once", ErrSpec, c.path, use, name))
 		}
+		seen[i] = true
 		found = append(found, i)
 	}
 	return found, nil
 }
 
-// describe lists the columns, for errors.
+// column is the column of that name or else of that number, which counts from
+// the end if it is negative. ok is false if there is none.
+func (c *csvColumns) column(name string) (i int, ok bool) {
+	if i, ok = c.named[name]; ok {
+		return i, true
+	}
+	i, err := strconv.Atoi(name)
+	if i < 0 {
+		i += c.width
+	}
+	return i, err == nil && i >= 0 && i < c.width
+}
+
+// describe names the first few columns, for errors.
 func (c *csvColumns) describe() string {
 	if c.header == nil {
 		return fmt.Sprintf("%d columns (the file has no header)", c.width)
 	}
-	return strings.Join(c.header, ", ")
+	return few(c.header)
 }
 
 // names gives the names of columns, or their numbers in a file without a header.

@@ -100,7 +100,7 @@ func firstTwo(rows *csvRows) (head [2]csvRow, err error) {
 
 // chooseColumns decides which columns are read.
 func (c *csvData) chooseColumns(in csvInput) error {
-	if err := c.checkHeader(); err != nil {
+	if err := c.nameColumns(); err != nil {
 		return err
 	}
 	if in.predict {
