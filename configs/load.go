@@ -66,14 +66,20 @@ func Load(path string, o Overlay) (*Config, error) {
 // readFile reads a file, and of a large one no more than shows that it is too
 // large.
 func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path) // before opening, which waits at a pipe
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder; give the path of a config file", path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a file; give the path of a config file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("%s is a folder; give the path of a config file", path)
-	}
 	return io.ReadAll(io.LimitReader(f, maxFile+1))
 }
 

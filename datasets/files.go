@@ -34,18 +34,18 @@ func (s *stream) Close() error { return s.file.Close() }
 // openStream opens a regular file. Reading fails once ctx is done, and once a
 // packed file exceeds its unpackLimit.
 func openStream(ctx context.Context, path string) (*stream, error) {
+	st, err := os.Stat(path) // before opening, which waits at a pipe
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
-	}
-	var s *stream
-	if err == nil {
-		s, err = newStream(ctx, path, f, st.Size())
-	}
+	s, err := newStream(ctx, path, f, st.Size())
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

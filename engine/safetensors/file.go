@@ -25,18 +25,18 @@ type File struct {
 // Open reads and validates the header of the file at path. The caller must
 // Close it.
 func Open(path string) (*File, error) {
+	st, err := os.Stat(path) // before opening, which waits at a pipe
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", path, bad("not a file: give the path of one"))
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = bad("not a regular file")
-	}
-	var file *File
-	if err == nil {
-		file, err = Read(f, st.Size())
-	}
+	file, err := Read(f, st.Size())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
