@@ -28,20 +28,15 @@ func (db *DB) Compact(ctx context.Context) error {
 // compact is Compact by way of a file at tmp. Only a killed process leaves it
 // behind.
 func (db *DB) compact(ctx context.Context, tmp string) error {
-	if err := removeMade(tmp); err != nil {
+	dst, err := openNew(tmp, db.file, db.opts)
+	if err != nil {
 		return err
 	}
-	dst, err := Open(tmp, db.opts)
-	if err == nil {
-		if err = db.compactInto(ctx, dst); err == nil {
-			return nil
-		}
+	if err = db.compactInto(ctx, dst); err == nil {
+		return nil
 	}
-	after := removeMade(tmp) // while it is locked: no other process can open it
-	if dst != nil {
-		after = errors.Join(after, dst.Close())
-	}
-	if after != nil {
+	// It is removed while it is locked: no other process can open it.
+	if after := errors.Join(removeMade(tmp), dst.Close()); after != nil {
 		err = fmt.Errorf("%w; after it: %w", err, after)
 	}
 	return err
@@ -85,7 +80,7 @@ func (db *DB) compactInto(ctx context.Context, dst *DB) error {
 	if err := dst.update(func(tx *bbolt.Tx) error { return putHead(tx, dst.head) }); err != nil {
 		return err
 	}
-	if err := osfile.Rename(dst.path, db.path); err != nil {
+	if err := takePlace(dst.path, db.path, db.file); err != nil {
 		return err
 	}
 	removePid(dst.path)

@@ -41,12 +41,9 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	}
 	defer src.Close()
 	tmp := fmt.Sprintf("%s.berth-copy-%d", to, os.Getpid())
-	if err := removeMade(tmp); err != nil { // left by a killed process
-		return 0, err
-	}
-	dst, err := Open(tmp, OpenOptions{Compress: src.im.format >= FormatPacked})
+	dst, err := openNew(tmp, src.file, OpenOptions{Compress: src.im.format >= FormatPacked})
 	if err != nil {
-		return 0, errors.Join(err, removeMade(tmp))
+		return 0, err
 	}
 	if report == nil {
 		report = func(Skipped) {}

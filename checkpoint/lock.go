@@ -19,8 +19,11 @@ const lockRetry = 20 * time.Millisecond
 // as long as it is open.
 func openLocked(path string, o OpenOptions) (*os.File, error) {
 	flag := os.O_RDWR | os.O_CREATE
-	if o.ReadOnly {
+	switch {
+	case o.ReadOnly:
 		flag = os.O_RDONLY
+	case o.Existing:
+		flag = os.O_RDWR
 	}
 	for began := time.Now(); ; {
 		f, err := osfile.Open(path, flag)
@@ -89,7 +92,12 @@ func pidPath(path string) string { return path + ".pid" }
 // writePid leaves the writer's process id for processes that find the file
 // locked. The lock does not depend on it.
 func writePid(path string) {
-	if os.WriteFile(pidPath(path), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644) != nil {
+	f, err := osfile.CreateFor(pidPath(path), pidPath(path))
+	if err != nil {
+		return
+	}
+	_, err = f.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	if errors.Join(err, f.Close()) != nil {
 		_ = os.Remove(pidPath(path)) // it may be there, empty
 	}
 }
@@ -101,7 +109,7 @@ func removePid(path string) {
 }
 
 func readPid(path string) (int, bool) {
-	b, err := os.ReadFile(pidPath(path))
+	b, err := osfile.Read(pidPath(path))
 	if err != nil {
 		return 0, false
 	}

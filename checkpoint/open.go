@@ -17,6 +17,7 @@ import (
 // OpenOptions says how to open a file. The zero value suits training.
 type OpenOptions struct {
 	ReadOnly   bool          // share the file with other readers; it must exist
+	Existing   bool          // for writing: the file must exist and have been used, or the error is ErrNotFound and it stays as it is
 	ChunkBytes int           // size of new chunks, a multiple of 8; 0: 4 MiB
 	TxBytes    int           // most contents in one transaction; a save holds up to three times as much in memory; 0: 64 MiB
 	Compress   bool          // compress chunks with zstd where that makes them smaller; the file has FormatPacked from the first save on
@@ -24,9 +25,10 @@ type OpenOptions struct {
 	Readers    time.Duration // the same, for writing, where the other process only reads; the longer of the two counts
 }
 
-// Open opens a file, and creates it where there is none unless o is read-only.
-// For writing, it first checks the whole structure of the file, and removes
-// the leftovers of interrupted saves and compactions. The error ErrHeld names
+// Open opens a file, and creates it where there is none unless o is read-only or
+// asks for an existing one. For writing, it refuses a link, checks the whole
+// structure of the file first, and removes the leftovers of interrupted saves
+// and compactions. The error ErrHeld names
 // the process that has the file open. A file with ErrDamaged can still be opened
 // read-only, and be salvaged: see [Salvage].
 func Open(path string, o OpenOptions) (*DB, error) {
@@ -88,6 +90,9 @@ func (db *DB) openBolt() error {
 	if err != nil {
 		return err
 	}
+	if fresh && db.opts.Existing {
+		return errUnused
+	}
 	if fresh {
 		if err := db.file.Truncate(0); err != nil {
 			return err
@@ -96,7 +101,7 @@ func (db *DB) openBolt() error {
 		return err
 	}
 	err = db.guard(func() (err error) {
-		db.bolt, err = bbolt.Open(db.path, 0o644, &bbolt.Options{
+		db.bolt, err = bbolt.Open(db.path, 0o666, &bbolt.Options{
 			FreelistType: bbolt.FreelistMapType,
 			NoStatistics: true,
 			OpenFile:     func(string, int, os.FileMode) (*os.File, error) { return db.file, nil },

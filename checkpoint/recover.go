@@ -36,7 +36,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 	tmp := path + wholeSuffix
 	_, err = src.salvage(ctx, tmp, report, func() (err error) {
 		if aside, err = keepAside(path); err == nil {
-			err = osfile.Rename(tmp, path)
+			err = takePlace(tmp, path, f)
 		}
 		return err
 	})

@@ -34,14 +34,11 @@ func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	sweep(c.path)
 	fresh := c.path + freshSuffix
-	if err := removeMade(fresh); err != nil {
+	db, err := openNew(fresh, c.file, o)
+	if err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, err)
 	}
-	db, err := Open(fresh, o)
-	if err != nil {
-		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, removeMade(fresh)))
-	}
-	if err := osfile.Rename(fresh, c.path); err != nil {
+	if err := takePlace(fresh, c.path, c.file); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))
 	}
 	removePid(fresh)

@@ -70,13 +70,9 @@ func (db *DB) rescue(ctx context.Context, why error) error {
 // salvage copies the whole checkpoints into a new file at tmp, which place then
 // moves, while it is still locked. On an error no file is left.
 func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), place func() error) (int, error) {
-	err := removeMade(tmp)
+	dst, err := openNew(tmp, db.file, OpenOptions{})
 	if err != nil {
 		return 0, err
-	}
-	dst, err := Open(tmp, OpenOptions{})
-	if err != nil {
-		return 0, errors.Join(err, removeMade(tmp))
 	}
 	left := 0
 	n, err := db.copyTo(ctx, dst, func(s Skipped) error {

@@ -3,6 +3,8 @@
 package osfile
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -11,8 +13,23 @@ import (
 // before.
 var NoRoom = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
-// Open opens a file that may be renamed or replaced while it is open.
-func Open(path string, flag int) (*os.File, error) { return os.OpenFile(path, flag, 0o644) }
+// openMode is OpenMode. Without O_NONBLOCK, opening a pipe would wait for its
+// other end.
+func openMode(path string, flag int, mode fs.FileMode) (*os.File, error) {
+	if flag&(os.O_RDWR|os.O_WRONLY) != 0 {
+		flag |= syscall.O_NOFOLLOW
+	}
+	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, mode)
+	switch {
+	case err != nil && flag&syscall.O_NOFOLLOW != 0 && IsLink(path):
+		return nil, refused(path, ErrLink)
+	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR): // a pipe that nobody reads, a socket; a folder
+		return nil, refused(path, ErrNotFile)
+	case err != nil:
+		return nil, err
+	}
+	return regular(f)
+}
 
 // Lock tries to lock f for one writer or for many readers, and reports whether
 // it did. It is the lock that bbolt takes, too, which the same open file

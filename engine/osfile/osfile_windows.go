@@ -2,6 +2,7 @@ package osfile
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -17,9 +18,16 @@ var NoRoom = []syscall.Errno{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_
 
 const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
 
-// Open opens a file that may be renamed or replaced while it is open, which
-// os.OpenFile does not allow. Of the flags it takes os.O_RDWR and os.O_CREATE.
-func Open(path string, flag int) (*os.File, error) {
+// openMode is OpenMode: os.OpenFile does not allow what Open does. Of the flags
+// it takes os.O_RDWR, os.O_CREATE and os.O_EXCL. The folder decides who may use
+// a new file.
+func openMode(path string, flag int, _ fs.FileMode) (*os.File, error) {
+	if flag&os.O_RDWR != 0 && IsLink(path) {
+		return nil, refused(path, ErrLink)
+	}
+	if err := Check(path); err != nil {
+		return nil, err
+	}
 	name, err := windows.UTF16PtrFromString(path)
 	access, how := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
 	if flag&os.O_RDWR != 0 {
@@ -27,6 +35,9 @@ func Open(path string, flag int) (*os.File, error) {
 	}
 	if flag&os.O_CREATE != 0 {
 		how = windows.OPEN_ALWAYS
+	}
+	if flag&os.O_EXCL != 0 {
+		how = windows.CREATE_NEW
 	}
 	putBack(path)
 	var h windows.Handle
@@ -36,7 +47,7 @@ func Open(path string, flag int) (*os.File, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	return os.NewFile(uintptr(h), path), nil
+	return regular(os.NewFile(uintptr(h), path))
 }
 
 // lockedByte is the byte that is locked: far beyond any file's end, and not the
