@@ -87,6 +87,12 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 			return fmt.Errorf("dump %w", err)
 		}
 	}
+	if _, err := os.Stat(rundir.CheckpointPath(o.Dump)); err == nil && !rundir.SameFile(o.Dump, o.Dir) {
+		return fmt.Errorf("dump %s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
+	}
+	if path := trace.Foreign(o.Dump); path != "" {
+		return fmt.Errorf("dump %s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
+	}
 	return nil
 }
 

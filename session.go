@@ -103,7 +103,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		if err != nil {
 			return err
 		}
-		if s.dump, err = trace.NewDump(s.opt.Dump, s.plan, order, &s.spans, rundir.WriteOutput); err != nil {
+		if s.dump, err = trace.NewDump(s.opt.Dump, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {
 			return err
 		}
 	}

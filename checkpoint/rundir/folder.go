@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-ml/berth/checkpoint"
-	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Mode is what a run does with the contents of its folder.
@@ -71,35 +70,18 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
 func (f *Folder) path() string { return CheckpointPath(f.dir) }
 
 // make makes the folder, unless it is to hold a run to resume and does not, or
-// another's config.yaml, which the run's would replace.
+// files that are not of a run, which the run's would replace.
 func (f *Folder) make() error {
-	if _, err := os.Stat(f.path()); errors.Is(err, fs.ErrNotExist) {
-		if f.opt.Mode == Resume {
-			return nothingToResume(f.dir)
-		}
-		path := filepath.Join(f.dir, ConfigName)
-		if text, err := os.ReadFile(path); err == nil && !resolved(text) {
-			return fmt.Errorf("%w: %s is not of a run, and a run keeps its own config under that name: choose another run folder, or move the file", ErrFolder, path)
-		}
+	if _, err := os.Lstat(f.path()); errors.Is(err, fs.ErrNotExist) && f.opt.Mode == Resume {
+		return nothingToResume(f.dir)
 	}
-	if err := os.MkdirAll(f.dir, 0o755); err != nil {
+	if err := CheckFolder(f.dir, f.opt.Mode); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.dir, 0o777); err != nil {
 		return fmt.Errorf("run folder %s: %w", f.dir, err)
 	}
 	return nil
-}
-
-// resolved reports whether a config is just as a run writes it, so that
-// nobody's own words are in it.
-func resolved(text []byte) bool {
-	if len(bytes.Trim(text, " \r\n\x00")) == 0 {
-		return true // a crash left it so
-	}
-	c, err := configs.Parse(ConfigName, text, configs.Overlay{})
-	if err != nil {
-		return false
-	}
-	again, err := c.YAML()
-	return err == nil && bytes.Equal(text, again)
 }
 
 func (f *Folder) openDB() (err error) {
@@ -129,10 +111,13 @@ func (f *Folder) openToBegin() error {
 }
 
 // openToResume opens the checkpoints. It first recovers those that damage
-// hides: the newest may be among them.
+// hides: the newest may be among them. An empty file stays as it is.
 func (f *Folder) openToResume(ctx context.Context) error {
+	f.opt.Checkpoints.Existing = true
 	err := f.openDB()
 	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return fmt.Errorf("%w; trainer train, with --run %s and without --resume, begins the run", err, f.dir)
 	case errors.Is(err, checkpoint.ErrDamaged):
 		if err := f.recover(ctx); err != nil {
 			return err
@@ -217,7 +202,7 @@ func (f *Folder) forget() (err error) {
 
 // Report is report.json as an earlier call left it, nil if there is none.
 func (f *Folder) Report() []byte {
-	text, err := os.ReadFile(filepath.Join(f.dir, ReportName))
+	text, err := osfile.Read(filepath.Join(f.dir, ReportName))
 	if err != nil {
 		return nil
 	}

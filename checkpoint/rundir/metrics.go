@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // StepLine is a logged step in metrics.jsonl.
@@ -41,7 +44,7 @@ type Metrics struct {
 // resumed run does those steps again. It returns the losses that stay, never
 // nil, and the last step of them.
 func openMetrics(path string, upTo int, note func(string)) (m *Metrics, losses []float64, logged int, err error) {
-	old, err := os.ReadFile(path)
+	old, err := osfile.Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, err
 	}
@@ -51,11 +54,15 @@ func openMetrics(path string, upTo int, note func(string)) (m *Metrics, losses [
 			return nil, nil, 0, err
 		}
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	f, err := osfile.Open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, nil, 0, err
 	}
-	if err := f.Truncate(int64(len(kept))); err != nil { // which a full disk allows
+	err = f.Truncate(int64(len(kept))) // which a full disk allows
+	if err == nil {
+		_, err = f.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
 		return nil, nil, 0, errors.Join(err, f.Close())
 	}
 	return &Metrics{f: f, note: note}, losses, logged, nil

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // CheckOutput refuses, with ErrOutput, a path that should not be written to: a
@@ -22,8 +25,12 @@ func CheckOutput(path string, reads ...string) error {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return refuse("%s is no folder; make it first", dir)
 	}
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
+	switch st, err := os.Stat(path); {
+	case err != nil:
+	case st.IsDir():
 		return refuse("it is a folder; name a file in it")
+	case st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 && !ofSystem(path):
+		return refuse("it is a pipe or a socket; name a file, or write to standard output and pipe that")
 	}
 	if real := followed(path); ofRun(real) {
 		return refuse("it belongs to the run in %s; name another file", filepath.Dir(real))
@@ -50,6 +57,12 @@ func ofRun(path string) bool {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// ofSystem reports whether a path is one of the system's names for something
+// open, such as /dev/stdout.
+func ofSystem(path string) bool {
+	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
 
 // SameFile reports whether two paths lead to one file, or would if it existed.
@@ -80,12 +93,12 @@ func followed(path string) string {
 
 // WriteOutput gives a file the contents that write writes. They go to a file
 // beside it, which takes its name once it is whole: on an error the file stays
-// as it was. A path that is no regular file, such as a pipe, is written to
+// as it was. A path that is no regular file, such as /dev/stdout, is written to
 // directly.
 func WriteOutput(path string, write func(io.Writer) error) error {
 	real := followed(path)
 	st, err := os.Stat(path)
-	if err == nil && (!st.Mode().IsRegular() || strings.HasPrefix(path, "/dev/")) {
+	if err == nil && (!st.Mode().IsRegular() || ofSystem(path)) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			return err
@@ -98,37 +111,41 @@ func WriteOutput(path string, write func(io.Writer) error) error {
 // replace gives a file of the run folder new contents: stopped at any moment,
 // it has all of them or the old ones.
 func replace(path string, text []byte) error {
-	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, text) {
+	if old, err := osfile.Read(path); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
-	return writeBeside(path, path+".new", func(w io.Writer) error {
+	return WriteOwn(path, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})
 }
 
+// WriteOwn is WriteOutput for a file that a run names itself: a link there is
+// replaced, and what it leads to stays.
+func WriteOwn(path string, write func(io.Writer) error) error {
+	return writeBeside(path, path+".new", write)
+}
+
 // writeBeside writes to next first, a name that nobody else uses, and then
 // renames it to path. On an error nothing of next is left.
 func writeBeside(path, next string, write func(io.Writer) error) error {
-	err := writeSynced(next, write)
-	if st, e := os.Stat(path); err == nil && e == nil {
-		err = os.Chmod(next, st.Mode().Perm())
+	f, err := osfile.CreateFor(path, next)
+	if err != nil {
+		return err
 	}
+	err = writeSynced(f, write)
 	if err == nil {
 		err = os.Rename(next, path)
 	}
 	if err != nil {
-		_ = os.Remove(next) // which a failed Create has not made
+		_ = os.Remove(next)
 	}
 	return err
 }
 
-func writeSynced(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = buffered(f, write)
+// writeSynced fills a file and closes it.
+func writeSynced(f *os.File, write func(io.Writer) error) error {
+	err := buffered(f, write)
 	if err == nil {
 		err = f.Sync()
 	}

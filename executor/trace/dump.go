@@ -1,13 +1,16 @@
 package trace
 
 import (
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -21,6 +24,25 @@ const (
 // DumpFiles lists the names of a dump's files.
 func DumpFiles() []string {
 	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName}
+}
+
+// ledgerHeader is the first line of ledger.csv.
+var ledgerHeader = []string{"step", "kind", "reason", "value", "usage", "from", "to", "bytes", "cause"}
+
+// Foreign names a file that a dump into a folder would replace, and which no
+// dump wrote: a link, or a file without a ledger beside it. It is "" where there
+// is none.
+func Foreign(dir string) (path string) {
+	text, _ := osfile.Read(filepath.Join(dir, ledgerName))
+	ours := bytes.HasPrefix(text, []byte(strings.Join(ledgerHeader, ",")+"\n"))
+	for _, name := range DumpFiles() {
+		path := filepath.Join(dir, name)
+		st, err := os.Lstat(path)
+		if err == nil && (!st.Mode().IsRegular() || st.Size() > 0 && !ours) {
+			return path
+		}
+	}
+	return ""
 }
 
 // Write gives a file the contents that write writes.
@@ -37,11 +59,41 @@ type Dump struct {
 }
 
 // NewDump makes the folder, writes graph, plan and schedule, and starts
-// collecting the rest. The caller closes the dump.
+// collecting the rest. The ledger comes first: it marks the folder as a dump's.
+// The caller closes the dump.
 func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, write Write) (*Dump, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
+	d := &Dump{dir: dir, write: write, spans: spans}
+	if err := d.openLedger(); err != nil {
+		return nil, err
+	}
+	if err := d.describe(p, s); err != nil {
+		return nil, errors.Join(err, d.ledger.Close())
+	}
+	spans.Begin()
+	return d, nil
+}
+
+// openLedger begins the ledger.
+func (d *Dump) openLedger() (err error) {
+	if d.ledger, err = osfile.Open(filepath.Join(d.dir, ledgerName), os.O_RDWR|os.O_CREATE); err != nil {
+		return err
+	}
+	d.rows = csv.NewWriter(d.ledger)
+	if err = d.ledger.Truncate(0); err == nil {
+		err = d.rows.Write(ledgerHeader)
+	}
+	d.rows.Flush()
+	if err = errors.Join(err, d.rows.Error()); err != nil {
+		return errors.Join(err, d.ledger.Close())
+	}
+	return nil
+}
+
+// describe writes graph, plan and schedule.
+func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 	line := s.Simulate(StageCost(p))
 	line.Unit = "flops"
 	files := map[string]string{
@@ -49,22 +101,15 @@ func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, w
 		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),
 	}
 	for name, text := range files {
-		err := write(filepath.Join(dir, name), func(w io.Writer) error {
+		err := d.write(filepath.Join(d.dir, name), func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	spans.Begin()
-	d := &Dump{dir: dir, write: write, spans: spans}
-	var err error
-	if d.ledger, err = os.Create(filepath.Join(dir, ledgerName)); err != nil {
-		return nil, err
-	}
-	d.rows = csv.NewWriter(d.ledger)
-	return d, d.rows.Write([]string{"step", "kind", "reason", "value", "usage", "from", "to", "bytes", "cause"})
+	return nil
 }
 
 // Transfer adds a row to the ledger.

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // ConfigFlags are the flags that change a config, of every command that reads
@@ -74,7 +75,10 @@ func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
 // was lost, the newest checkpoint's.
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
 	path := filepath.Join(dir, "config.yaml")
-	text, unread := os.ReadFile(path)
+	text, unread := osfile.Read(path)
+	if errors.Is(unread, osfile.ErrNotFile) {
+		return nil, cli.Usage(unread)
+	}
 	if len(bytes.Trim(text, " \r\n\x00")) > 0 {
 		return f.Load(c, path)
 	}

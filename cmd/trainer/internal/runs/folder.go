@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // parent is the folder of the run folders that nobody named: runs/NAME for a
@@ -117,7 +118,8 @@ func firstFree(name string) string {
 }
 
 // taken reports whether a new run in dir would fail or overwrite something: dir
-// is not a folder, holds a run, or the report of one whose checkpoints are gone.
+// is not a folder, holds a run, files of a run's names that no run wrote, or the
+// report of a run whose checkpoints are gone.
 // A path that cannot be looked at is not taken: training says why it fails.
 func taken(dir string) bool {
 	if _, err := os.Lstat(dir); err != nil {
@@ -126,7 +128,7 @@ func taken(dir string) bool {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return true
 	}
-	if _, err := os.Stat(filepath.Join(dir, rundir.ReportName)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, rundir.ReportName)); err == nil || rundir.CheckFolder(dir, rundir.Begin) != nil {
 		return true
 	}
 	status, err := rundir.StatusOf(dir)
@@ -180,7 +182,7 @@ func number(dir, name string) (n int, ours bool) {
 // cannot be read counts as one of that name.
 func isOf(dir, name string) bool {
 	path := filepath.Join(dir, "config.yaml")
-	text, err := os.ReadFile(path)
+	text, err := osfile.Read(path)
 	if err != nil {
 		return true
 	}

@@ -1,0 +1,108 @@
+package rundir_test
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+)
+
+// What no run wrote is refused by its name, and stays.
+func TestForeignFiles(t *testing.T) {
+	const line, report = "{\"step\":1,\"epoch\":0,\"loss\":5}\n", "{\n  \"steps\": 3,\n  \"epochs\": 0\n}\n"
+	run := func(dir string) { save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32}) }
+	config := func(dir string) { put(t, dir, rundir.ConfigName, string(configText(t))) }
+	for _, c := range []struct {
+		name, file, text string
+		beside           func(dir string)
+		mode             rundir.Mode
+		refused          bool
+	}{
+		{"metrics alone", rundir.MetricsName, line, nil, rundir.Begin, true},
+		{"a report alone", rundir.ReportName, report, nil, rundir.Begin, true},
+		{"metrics alone, begun anew", rundir.MetricsName, line, nil, rundir.Fresh, true},
+		{"blank metrics", rundir.MetricsName, "\n", nil, rundir.Begin, false},
+		{"a run's metrics", rundir.MetricsName, line, run, rundir.Resume, false},
+		{"a run's metrics after damage", rundir.MetricsName, "\x00\x00garbage\n" + line, run, rundir.Resume, false},
+		{"a run's report", rundir.ReportName, report, run, rundir.Resume, false},
+		{"metrics whose checkpoints are gone", rundir.MetricsName, line, config, rundir.Begin, false},
+		{"other metrics beside a run", rundir.MetricsName, "my own words\n", run, rundir.Resume, true},
+		{"other metrics beside a config", rundir.MetricsName, "my own words\n", config, rundir.Begin, true},
+		{"another report beside a run", rundir.ReportName, "{}", run, rundir.Resume, true},
+		{"another report beside a run, begun anew", rundir.ReportName, "{}", run, rundir.Fresh, false},
+	} {
+		dir := t.TempDir()
+		if c.beside != nil {
+			c.beside(dir)
+		}
+		put(t, dir, c.file, c.text)
+		before := files(t, dir)
+		f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: c.mode})
+		if c.refused != errors.Is(err, rundir.ErrFolder) || c.refused != (err != nil) {
+			t.Errorf("%s: got %v", c.name, err)
+		}
+		if c.refused && (!strings.Contains(err.Error(), filepath.Join(dir, c.file)) || !maps.Equal(files(t, dir), before)) {
+			t.Errorf("%s: files have changed, or the error names another: %v", c.name, err)
+		}
+		if f != nil {
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// No mode writes through a link, wherever it leads.
+func TestLinksInTheFolder(t *testing.T) {
+	for _, name := range []string{rundir.CheckpointsName, rundir.ConfigName, rundir.MetricsName, rundir.ReportName} {
+		for _, mode := range []rundir.Mode{rundir.Begin, rundir.Resume, rundir.Fresh} {
+			dir, outside := t.TempDir(), t.TempDir()
+			save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+			put(t, outside, "mine", "my own words\n")
+			before := files(t, outside)
+			path := filepath.Join(dir, name)
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(filepath.Join(outside, "mine"), path); err != nil {
+				t.Skip(err)
+			}
+			_, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: mode})
+			if !errors.Is(err, rundir.ErrFolder) || !strings.Contains(err.Error(), path+" is a link") {
+				t.Errorf("%s, mode %d: got %v", name, mode, err)
+			}
+			if !maps.Equal(files(t, outside), before) {
+				t.Errorf("%s, mode %d: %q has changed", name, mode, before)
+			}
+		}
+	}
+}
+
+// A file that waits to take the place of another is not written through a link.
+func TestLinkOfANewFile(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	put(t, outside, "mine", "my own words\n")
+	if err := os.Symlink(filepath.Join(outside, "mine"), filepath.Join(dir, rundir.ConfigName+".new")); err != nil {
+		t.Skip(err)
+	}
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = f.Start(configText(t), 0)
+	if err := errors.Join(err, f.Close()); err != nil || files(t, outside)["mine"] != "my own words\n" {
+		t.Errorf("%v, %q", err, files(t, outside))
+	}
+}
+
+func put(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
