@@ -6,40 +6,79 @@ import (
 	"strings"
 )
 
-// builders are the schedules by name.
-var builders = map[string]func(stages, microbatches int) Schedule{
-	"gpipe":   GPipe,
-	"1f1b":    OneFOneB,
-	"forward": ForwardOnly,
+// kind is a named schedule: how it is built, and the most microbatches of a
+// stage that are in flight at once.
+type kind struct {
+	build    func(stages, microbatches int) Schedule
+	inFlight func(stages, microbatches, stage int) int
+}
+
+// kinds are the schedules by name.
+var kinds = map[string]kind{
+	"gpipe":   {GPipe, func(_, microbatches, _ int) int { return microbatches }},
+	"1f1b":    {OneFOneB, func(stages, microbatches, stage int) int { return min(microbatches, stages-stage) }},
+	"forward": {ForwardOnly, func(_, _, _ int) int { return 1 }},
 }
 
 // Names lists the names that [New] knows, in order.
 func Names() []string {
 	var names []string
-	for n := range builders {
+	for n := range kinds {
 		names = append(names, n)
 	}
 	slices.Sort(names)
 	return names
 }
 
+// mostCells bounds the schedules that [New] makes: stages times microbatches. An
+// action takes 24 bytes, and a step's task about a thousand.
+const mostCells = 1 << 22
+
 // New makes the schedule of that name. Stages and microbatches are at least 1.
 func New(name string, stages, microbatches int) (Schedule, error) {
-	build := builders[name]
-	if build == nil {
-		return Schedule{}, fmt.Errorf("%w %q: choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
+	if err := Check(name, stages, microbatches); err != nil {
+		return Schedule{}, err
+	}
+	return kinds[name].build(stages, microbatches), nil
+}
+
+// Check is the error of [New], without making the schedule.
+func Check(name string, stages, microbatches int) error {
+	_, err := find(name, stages, microbatches)
+	if err == nil && microbatches > mostCells/stages {
+		err = fmt.Errorf("%w: %d microbatches on %d stages; a step can have at most %d: use fewer and larger microbatches",
+			ErrInvalid, microbatches, stages, mostCells/stages)
+	}
+	return err
+}
+
+// InFlight is [Schedule.InFlight] of the schedule that [New] makes, without
+// making it.
+func InFlight(name string, stages, microbatches, stage int) (int, error) {
+	k, err := find(name, stages, microbatches)
+	if err != nil {
+		return 0, err
+	}
+	return k.inFlight(stages, microbatches, stage), nil
+}
+
+// find finds a schedule by name, and checks its size.
+func find(name string, stages, microbatches int) (kind, error) {
+	k, ok := kinds[name]
+	if !ok {
+		return kind{}, fmt.Errorf("%w %q: choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if stages < 1 || microbatches < 1 {
-		return Schedule{}, fmt.Errorf("%w: %d stages and %d microbatches; give at least 1 of each", ErrInvalid, stages, microbatches)
+		return kind{}, fmt.Errorf("%w: %d stages and %d microbatches; give at least 1 of each", ErrInvalid, stages, microbatches)
 	}
-	return build(stages, microbatches), nil
+	return k, nil
 }
 
 // GPipe runs every forward pass, then every backward pass (Huang et al.,
 // "GPipe", 2019). Every stage has all microbatches in flight at once.
 func GPipe(stages, microbatches int) Schedule {
 	return build("gpipe", stages, microbatches, func(s int) []Action {
-		var row []Action
+		row := make([]Action, 0, 2*microbatches+1)
 		for m := range microbatches {
 			row = append(row, Action{s, Forward, m})
 		}
@@ -57,7 +96,7 @@ func GPipe(stages, microbatches int) Schedule {
 func OneFOneB(stages, microbatches int) Schedule {
 	return build("1f1b", stages, microbatches, func(s int) []Action {
 		ahead := min(stages-1-s, microbatches) // forward passes before the first backward pass, less one
-		var row []Action
+		row := make([]Action, 0, 2*microbatches+1)
 		for m := range ahead {
 			row = append(row, Action{s, Forward, m})
 		}
@@ -74,7 +113,7 @@ func OneFOneB(stages, microbatches int) Schedule {
 // ForwardOnly has no backward pass: evaluation and prediction.
 func ForwardOnly(stages, microbatches int) Schedule {
 	return build("forward", stages, microbatches, func(s int) []Action {
-		var row []Action
+		row := make([]Action, 0, microbatches+1)
 		for m := range microbatches {
 			row = append(row, Action{s, Forward, m})
 		}

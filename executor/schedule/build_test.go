@@ -35,3 +35,35 @@ func TestNewErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The formula counts what the schedule's own actions show.
+func TestInFlight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := draw(t)
+		for stage := range s.Stages {
+			got, err := InFlight(s.Name, s.Stages, s.Microbatches, stage)
+			if want := s.InFlight(stage); err != nil || got != want {
+				t.Fatalf("stage %d: %d, %v; its actions have %d in flight\n%v", stage, got, err, want, s)
+			}
+		}
+	})
+	if _, err := InFlight("zb1p", 1, 1, 0); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+}
+
+// A step of a billion microbatches is refused before anything is made, and their
+// number in flight needs no schedule.
+func TestBillionMicrobatches(t *testing.T) {
+	for _, name := range Names() {
+		if _, err := New(name, 1, 1e9); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "fewer and larger microbatches") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if got, err := InFlight("gpipe", 4, 1e9, 0); got != 1e9 || err != nil {
+		t.Error(got, err)
+	}
+	if got, err := InFlight("1f1b", 4, 1e9, 0); got != 4 || err != nil {
+		t.Error(got, err)
+	}
+}

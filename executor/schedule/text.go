@@ -33,11 +33,15 @@ func (s Schedule) Grid(marked ...Action) string {
 	fmt.Fprintf(&b, "schedule %s stages %d microbatches %d\n", s.Name, s.Stages, s.Microbatches)
 	digits := len(fmt.Sprint(max(0, len(rows)-1)))
 	for stage, row := range rows {
-		line := fmt.Sprintf("%*d:", digits, stage)
+		fmt.Fprintf(&b, "%*d:", digits, stage)
+		spaces := 1 // before the next cell: a line ends without any
 		for _, c := range row {
-			line += fmt.Sprintf(" %-*s", width, c.text(marked))
+			text := c.text(marked)
+			b.WriteString(strings.Repeat(" ", spaces))
+			b.WriteString(text)
+			spaces = 1 + width - len(text)
 		}
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		b.WriteString("\n")
 	}
 	return b.String()
 }

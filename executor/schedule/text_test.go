@@ -3,6 +3,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -20,6 +21,18 @@ func TestGolden(t *testing.T) {
 			fmt.Fprintf(&b, "%v%v\n", s, s.Simulate(TypicalCost))
 		}
 		golden.Check(t, "testdata/"+name+".txt", b.String())
+	}
+}
+
+// A grid takes memory in proportion to its length, however long its rows are.
+func TestLongGrid(t *testing.T) {
+	s := OneFOneB(1, 20000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text := s.String()
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 100*uint64(len(text)) {
+		t.Errorf("%d bytes are allocated for a grid of %d", got, len(text))
 	}
 }
 
