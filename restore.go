@@ -71,7 +71,7 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 func (s *setup) sameRings(snap *checkpoint.Snapshot) bool {
 	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
 	ring, ok := snap.Tensor(models.LossRing)
-	return err == nil && ok && then.Train.Batch == s.sizes.batch && ring.Meta.Bytes() == int64(4*s.sizes.steps)
+	return err == nil && ok && then.Train.Batch == s.sizes.asked && ring.Meta.Bytes() == int64(4*s.sizes.steps)
 }
 
 // changed says how the run's config or data differ from a checkpoint's; ""

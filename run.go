@@ -42,17 +42,28 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	}
 	s := &setup{config: c, info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len())}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
-	if err := s.open(func() error { return r.plan(ctx) }); err != nil {
+	err = s.open(func() error { return r.plan(ctx) })
+	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
+		err = fmt.Errorf("%w; %s", err, text)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return r, nil
 }
+
+// Notes say how the run is other than its user may expect: a batch larger than
+// the data, or fewer stages than asked for.
+func (r *Run) Notes() []string { return r.setup.notes() }
 
 // plan builds the graphs of a step and cuts them.
 func (r *Run) plan(ctx context.Context) error {
 	s, z := r.setup, r.setup.sizes
 	if err := r.warmsUp(); err != nil {
 		return err
+	}
+	if err := schedule.Check(s.config.Partition.Schedule, 1, z.microbatches); err != nil {
+		return at(r.Config.Where("train.microbatches"), fmt.Errorf("%w: %w", ErrOptions, err))
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Room: partition.Room(deviceSpecs(s.devs))}
 	full, err := models.Train(s.spec, r.optim, size)

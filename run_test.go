@@ -3,6 +3,7 @@ package berth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -33,6 +34,42 @@ func TestTooLargeModel(t *testing.T) {
 	}
 	_, err = berth.Open(t.Context(), c)
 	if !errors.Is(err, partition.ErrMemory) || !berth.IsUsage(err) || !strings.Contains(err.Error(), "parameters alone") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// A batch beyond the data costs no more than the data: its empty microbatches are
+// planned nowhere, and the weights are those of a batch of all the data.
+func TestBatchBeyondTheData(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 1}\n"
+	hash := func(batch, microbatches int) string {
+		t.Helper()
+		run := open(t, text, fmt.Sprintf("train.batch=%d", batch), fmt.Sprintf("train.microbatches=%d", microbatches))
+		if n := run.Data.Train.Len(); run.Plan.Microbatches > n {
+			t.Errorf("%d microbatches are planned for %d samples", run.Plan.Microbatches, n)
+		}
+		if said := len(run.Notes()) > 0; said != (batch > run.Data.Train.Len()) {
+			t.Errorf("batch %d: notes %q", batch, run.Notes())
+		}
+		return train(t, run, berth.TrainOptions{}).WeightsSHA256
+	}
+	samples := open(t, text, "train.batch=1").Data.Train.Len()
+	if got, want := hash(1e9, 1e9), hash(samples, samples); got != want {
+		t.Errorf("weights %s, want %s", got, want)
+	}
+	if got, want := hash(4*samples, 4), hash(samples, 1); got != want {
+		t.Errorf("weights %s, want %s", got, want)
+	}
+}
+
+// An error about memory says so where the batch is beyond the data.
+func TestBatchBeyondDataAndMemory(t *testing.T) {
+	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 2000000000}\n"), configs.Overlay{Set: []string{"devices.memory=256MiB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = berth.Open(t.Context(), c)
+	if !errors.Is(err, partition.ErrMemory) || !strings.Contains(err.Error(), "train.batch, 2000000000, is more than") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/trace"
-	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -194,29 +193,12 @@ func (s *session) manifest() (m checkpoint.Manifest, err error) {
 }
 
 // notes say how the run is other than its user may expect.
-func (s *session) notes() (list []string) {
-	if text := s.sizes.oneStep(); text != "" {
-		list = append(list, text)
-	}
-	if f := s.plan.Fewer; f != nil {
-		list = append(list, fewerText(f))
-	}
+func (s *session) notes() []string {
+	list := s.setup.notes()
 	if text := s.bound.Exceeded(s.plan.Graph.Vars); text != "" {
 		list = append(list, text)
 	}
 	return list
-}
-
-// fewerText is a note on a plan with fewer stages than asked for.
-func fewerText(f *partition.Fewer) string {
-	asked, cuts := fmt.Sprintf("asked for %d stages", f.Asked), fmt.Sprintf("the model has %d blocks", f.Blocks)
-	if f.Devices {
-		asked = fmt.Sprintf("there are %d devices", f.Asked)
-	}
-	if f.Stages < f.Blocks {
-		cuts = fmt.Sprintf("the model's %d blocks can be cut in %d places only", f.Blocks, f.Stages-1)
-	}
-	return fmt.Sprintf("%s, %s: %d stages are used", asked, cuts, f.Stages)
 }
 
 // stateBytes is the size of a checkpoint's tensors.

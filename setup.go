@@ -146,14 +146,37 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 		Devices: deviceSpecs(s.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
 		InFlight: func(stages, stage int) int {
-			x, err := schedule.New(p.Schedule, stages, s.sizes.microbatches)
+			n, err := schedule.InFlight(p.Schedule, stages, s.sizes.microbatches, stage)
 			if err != nil {
 				panic(fmt.Sprintf("BUG: a loaded config has %v", err))
 			}
-			return x.InFlight(stage)
+			return n
 		},
 		Stop: stopOf(ctx),
 	}
+}
+
+// notes say how the plan is other than its user may expect.
+func (s *setup) notes() (list []string) {
+	if text := s.sizes.oneStep(); text != "" {
+		list = append(list, text)
+	}
+	if f := s.plan.Fewer; f != nil {
+		list = append(list, fewerText(f))
+	}
+	return list
+}
+
+// fewerText is a note on a plan with fewer stages than asked for.
+func fewerText(f *partition.Fewer) string {
+	asked, cuts := fmt.Sprintf("asked for %d stages", f.Asked), fmt.Sprintf("the model has %d blocks", f.Blocks)
+	if f.Devices {
+		asked = fmt.Sprintf("there are %d devices", f.Asked)
+	}
+	if f.Stages < f.Blocks {
+		cuts = fmt.Sprintf("the model's %d blocks can be cut in %d places only", f.Blocks, f.Stages-1)
+	}
+	return fmt.Sprintf("%s, %s: %d stages are used", asked, cuts, f.Stages)
 }
 
 // model is the model and its cut, for using its weights.

@@ -9,7 +9,8 @@ import (
 // sizes are the steps of an epoch, and of the run.
 type sizes struct {
 	samples      int // in the training part
-	batch        int // samples in a full step
+	asked        int // train.batch
+	batch        int // samples in a full step: fewer than asked for if there are not as many
 	microbatch   int // samples in a full microbatch
 	microbatches int // in a full step
 	steps        int // in an epoch
@@ -18,9 +19,13 @@ type sizes struct {
 }
 
 func newSizes(c *configs.Config, samples int) sizes {
-	z := sizes{samples: samples, batch: c.Train.Batch, microbatches: c.Train.Microbatches}
+	z := sizes{samples: samples, asked: c.Train.Batch, batch: c.Train.Batch, microbatches: c.Train.Microbatches}
 	z.microbatch = z.batch / z.microbatches
-	z.steps = (samples + z.batch - 1) / z.batch
+	if z.batch > samples { // microbatches without a sample never run
+		z.microbatches = max(1, (samples-1)/z.microbatch+1)
+		z.batch = z.microbatches * z.microbatch
+	}
+	z.steps = (samples-1)/z.batch + 1
 	z.last = samples - (z.steps-1)*z.batch
 	z.total = z.steps * c.Train.Epochs
 	return z
@@ -29,10 +34,10 @@ func newSizes(c *configs.Config, samples int) sizes {
 // oneStep is a note that the batch is larger than the training part, so that an
 // epoch is one step; "" where it is not.
 func (z sizes) oneStep() string {
-	if z.batch <= z.samples {
+	if z.asked <= z.samples {
 		return ""
 	}
-	return fmt.Sprintf("train.batch, %d, is more than the %d samples there are to train on: an epoch is one step", z.batch, z.samples)
+	return fmt.Sprintf("train.batch, %d, is more than the %d samples there are to train on: an epoch is one step", z.asked, z.samples)
 }
 
 // tailMicrobatch is the samples of an epoch's last microbatch.

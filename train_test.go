@@ -254,7 +254,11 @@ func TestFewerStagesAreSaid(t *testing.T) {
 		{"partition.stages=3", ""},
 	} {
 		said := ""
-		train(t, open(t, text, c.set), berth.TrainOptions{MaxSteps: 1, Observer: &berth.Observer{Note: func(s string) { said += s }}})
+		run := open(t, text, c.set)
+		if got := strings.Join(run.Notes(), "; "); got != c.want {
+			t.Errorf("%s: before training, %q, want %q", c.set, got, c.want)
+		}
+		train(t, run, berth.TrainOptions{MaxSteps: 1, Observer: &berth.Observer{Note: func(s string) { said += s }}})
 		if said != c.want {
 			t.Errorf("%s: %q, want %q", c.set, said, c.want)
 		}

@@ -42,6 +42,9 @@ func planCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
+		for _, text := range run.Notes() {
+			fmt.Fprintln(c.ErrOrStderr(), text)
+		}
 		switch out := c.OutOrStdout(); {
 		case *dot:
 			fmt.Fprintln(out, run.Plan.DOT())
