@@ -3,6 +3,7 @@ package berth
 import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
@@ -12,6 +13,8 @@ import (
 // The packages below know nothing of configs: this file turns a config into
 // their specifications.
 
+// datasetSpec describes the config's data, which must fit in the memory that is
+// free now.
 func datasetSpec(c *configs.Config) datasets.Spec {
 	d := c.Data
 	s := datasets.Spec{
@@ -22,6 +25,9 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		},
 		Text:    datasets.TextOptions{Context: d.Context},
 		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
+	}
+	if free, err := host.Available(); err == nil {
+		s.Memory = max(1, free)
 	}
 	if d.Label != "" {
 		s.CSV.Labels = []string{d.Label}

@@ -1,6 +1,10 @@
 package datasets
 
-import "embed"
+import (
+	"bytes"
+	"context"
+	"embed"
+)
 
 // builtin is the data inside the binary. data/README.md names the origin of each
 // file.
@@ -8,11 +12,20 @@ import "embed"
 //go:embed data/*.gz
 var builtin embed.FS
 
-// readBuiltin unpacks a file inside the binary.
-func readBuiltin(name string) ([]byte, error) {
+// openBuiltin opens a file inside the binary.
+func openBuiltin(ctx context.Context, name string) (*stream, error) {
 	data, err := builtin.ReadFile("data/" + name)
 	if err != nil {
 		return nil, err
 	}
-	return unpack(name, data)
+	return newStream(ctx, name, bytes.NewReader(data), int64(len(data)))
+}
+
+// readBuiltin unpacks a file inside the binary.
+func readBuiltin(name string) ([]byte, error) {
+	s, err := openBuiltin(context.Background(), name)
+	if err != nil {
+		return nil, err
+	}
+	return s.readAll(name)
 }

@@ -7,6 +7,7 @@ var (
 	ErrFormat = errors.New("malformed data")   // the contents of a file; the message says where
 	ErrSpec   = errors.New("invalid dataset")  // an option of a Spec
 	ErrTooFew = errors.New("too few samples")  // a part would be empty
+	ErrMemory = errors.New("data too large")   // the samples take more than Spec.Memory
 	ErrDst    = errors.New("destination size") // the memory given to Read does not fit
 	ErrClosed = errors.New("loader is closed")
 )

@@ -29,7 +29,12 @@ type stream struct {
 	size int64 // bytes of the contents, if they are not packed; else 0
 }
 
-func (s *stream) Close() error { return s.file.Close() }
+func (s *stream) Close() error {
+	if s.file == nil { // the contents are in memory
+		return nil
+	}
+	return s.file.Close()
+}
 
 // openStream opens a regular file. Reading fails once ctx is done, and once a
 // packed file exceeds its unpackLimit.
@@ -93,6 +98,27 @@ func (s *stream) readAll(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return b.Bytes(), nil
+}
+
+// fits refuses a file whose samples take more bytes of memory than there are.
+func fits(path string, need, memory int64) error {
+	if memory > 0 && need > memory {
+		return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or free memory", ErrMemory, path, bytesText(need), bytesText(memory))
+	}
+	return nil
+}
+
+// bytesText is a number of bytes in the largest unit of which there is one.
+func bytesText(n int64) string {
+	const units = "KMGTPE"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for ; v >= 1<<10; unit++ {
+		v /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[unit])
 }
 
 // contextReader fails once its context is done.

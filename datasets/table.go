@@ -29,8 +29,11 @@ type column struct {
 	stride int
 	size   int
 	// scale turns each byte of a sample into a float32, so that pixels stay
-	// bytes until they are read. nil: data holds the field's elements.
+	// bytes until they are read. nil: data holds ids, or the field's elements.
 	scale *[256]float32
+	// narrow is the bytes of an id in data, 1 or 2, if it reads as an int32. 0:
+	// data holds the field's elements.
+	narrow int
 }
 
 // newColumn makes a column of consecutive samples. data holds their elements.
@@ -49,21 +52,39 @@ func pixelColumn(f Field, pixels []byte, scale *[256]float32) column {
 func (c *column) fill(i int, dst []byte) {
 	at := c.offset + i*c.stride
 	src := c.data[at : at+c.size]
-	if c.scale == nil {
+	switch {
+	case c.scale != nil:
+		out := shape.View[float32](dst)
+		for j, v := range src {
+			out[j] = c.scale[v]
+		}
+	case c.narrow != 0:
+		widen(shape.View[int32](dst), src, c.narrow)
+	default:
 		copy(dst, src)
-		return
-	}
-	out := shape.View[float32](dst)
-	for j, v := range src {
-		out[j] = c.scale[v]
 	}
 }
 
-// hash writes everything that decides the column's samples.
+// hash writes everything that decides the column's samples. Narrow ids count as
+// the int32 that they read as.
 func (c *column) hash(w io.Writer) {
-	fmt.Fprintf(w, "%s %v %d %d %d\n", c.field.Name, c.field.Meta, c.offset, c.stride, len(c.data))
+	wider := 1
+	if c.narrow != 0 {
+		wider = 4 / c.narrow
+	}
+	fmt.Fprintf(w, "%s %v %d %d %d\n", c.field.Name, c.field.Meta, c.offset*wider, c.stride*wider, len(c.data)*wider)
 	if c.scale != nil {
 		w.Write(shape.Bytes(c.scale[:]))
 	}
-	w.Write(c.data)
+	if c.narrow == 0 {
+		w.Write(c.data)
+		return
+	}
+	chunk := make([]int32, 16<<10)
+	for rest := c.data; len(rest) > 0; {
+		n := min(len(rest)/c.narrow, len(chunk))
+		widen(chunk[:n], rest, c.narrow)
+		w.Write(shape.Bytes(chunk[:n]))
+		rest = rest[n*c.narrow:]
+	}
 }

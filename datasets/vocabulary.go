@@ -1,7 +1,9 @@
 package datasets
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,23 +13,64 @@ import (
 // code points. It never changes. In JSON it is the string of its characters.
 type Vocabulary struct {
 	runes []rune
-	ids   map[rune]int32
+	ascii [utf8.RuneSelf]int32 // the ids of ASCII characters; -1 for one that it lacks
+	ids   map[rune]int32       // of the other characters
 }
 
 // NewVocabulary makes the vocabulary of a UTF-8 text.
 func NewVocabulary(text string) *Vocabulary {
-	v := &Vocabulary{ids: map[rune]int32{}}
+	var seen runeSet
 	for _, r := range text {
-		if _, known := v.ids[r]; !known {
-			v.ids[r] = 0
-			v.runes = append(v.runes, r)
+		seen.add(r)
+	}
+	return seen.vocabulary()
+}
+
+// runeSet is a set of characters.
+type runeSet struct {
+	ascii [utf8.RuneSelf]bool
+	other map[rune]bool
+}
+
+func (s *runeSet) add(r rune) {
+	switch {
+	case r < utf8.RuneSelf:
+		s.ascii[r] = true
+	case s.other == nil:
+		s.other = map[rune]bool{r: true}
+	default:
+		s.other[r] = true
+	}
+}
+
+// vocabulary is the vocabulary of the set's characters.
+func (s *runeSet) vocabulary() *Vocabulary {
+	v := &Vocabulary{runes: slices.Collect(maps.Keys(s.other)), ids: map[rune]int32{}}
+	for r, in := range s.ascii {
+		if v.ascii[r] = -1; in {
+			v.runes = append(v.runes, rune(r))
 		}
 	}
 	slices.Sort(v.runes)
 	for i, r := range v.runes {
-		v.ids[r] = int32(i)
+		if r < utf8.RuneSelf {
+			v.ascii[r] = int32(i)
+		} else {
+			v.ids[r] = int32(i)
+		}
 	}
 	return v
+}
+
+// id is the id of a character; -1 if the vocabulary lacks it.
+func (v *Vocabulary) id(r rune) int32 {
+	if r < utf8.RuneSelf {
+		return v.ascii[r]
+	}
+	if id, ok := v.ids[r]; ok {
+		return id
+	}
+	return -1
 }
 
 // Len is the number of characters: ids are in [0, Len()).
@@ -38,22 +81,33 @@ func (v *Vocabulary) Len() int { return len(v.runes) }
 func (v *Vocabulary) Encode(text string) ([]int32, error) {
 	ids := make([]int32, 0, utf8.RuneCountInString(text))
 	for at, r := range text {
-		id, ok := v.ids[r]
-		if !ok {
-			line, column := position(text, at)
-			return nil, fmt.Errorf("%w: line %d, column %d: %q is not among the %d characters of the vocabulary", ErrFormat, line, column, r, len(v.runes))
+		id := v.id(r)
+		if id < 0 {
+			return nil, v.lacks(r, start.after([]byte(text[:at])))
 		}
 		ids = append(ids, id)
 	}
 	return ids, nil
 }
 
-// position gives the line, and the column in characters, of byte at of a text.
-// Both count from 1.
-func position(text string, at int) (line, column int) {
-	before := text[:at]
-	line = strings.Count(before, "\n") + 1
-	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+// lacks is the error about a character that is not in the vocabulary.
+func (v *Vocabulary) lacks(r rune, at textPos) error {
+	return fmt.Errorf("%w: line %d, column %d: %q is not among the %d characters of the vocabulary", ErrFormat, at.line, at.column, r, len(v.runes))
+}
+
+// textPos is a position in a text: the line, and the column in characters, from 1.
+type textPos struct{ line, column int }
+
+// start is the position of a text's first character.
+var start = textPos{1, 1}
+
+// after is the position that text leads to from p.
+func (p textPos) after(text []byte) textPos {
+	if last := bytes.LastIndexByte(text, '\n'); last >= 0 {
+		p.line, p.column, text = p.line+bytes.Count(text, []byte("\n")), 1, text[last+1:]
+	}
+	p.column += utf8.RuneCount(text)
+	return p
 }
 
 // Decode gives the text of ids. An id outside the vocabulary becomes U+FFFD.

@@ -1,0 +1,120 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// runesUpTo is a text of all characters from the space to count of them, and
+// then n of them by chance.
+func runesUpTo(count, n int) string {
+	var b strings.Builder
+	runes := make([]rune, 0, count)
+	for r := ' '; len(runes) < count; r++ {
+		if r < 0xd800 || r > 0xdfff {
+			runes = append(runes, r)
+			b.WriteRune(r)
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range n {
+		b.WriteRune(runes[rnd.IntN(count)])
+	}
+	return b.String()
+}
+
+// Whatever the width of the ids, the samples and the fingerprint are those of
+// int32.
+func TestIDWidths(t *testing.T) {
+	for count, width := range map[int]int{256: 1, 257: 2, 65536: 2, 65537: 4} {
+		text := runesUpTo(count, 3000)
+		s := Spec{Source: "text", Path: write(t, "x.txt", text), KeepOrder: true, Text: TextOptions{Context: 7}}
+		ds := open(t, s)
+		c := ds.Train.table.columns[0]
+		if c.size != 7*width || ds.Info.Vocab.Len() != count {
+			t.Errorf("%d characters: an id takes %d bytes, want %d", ds.Info.Vocab.Len(), c.size/7, width)
+		}
+		want, err := NewVocabulary(text).Encode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := readAll(t, ds.Train, 0)
+		n := len(got[0]) / 4
+		if !slices.Equal(shape.View[int32](got[0]), want[:n]) || !slices.Equal(shape.View[int32](got[1]), want[1:n+1]) {
+			t.Errorf("%d characters: other samples", count)
+		}
+		wide := func(ids []int32) *table {
+			input := newColumn(Field{"input", shape.I32(7)}, shape.Bytes(ids))
+			target := input
+			target.field.Name, target.offset = "target", 4
+			return &table{rows: (len(ids) - 1) / 7, columns: []column{input, target}}
+		}
+		cut := trainCount(len(want), 0.9)
+		if f := fingerprint(s, [2]any{s.Text, ds.Info.Vocab.runes}, wide(want[:cut]), wide(want[cut:])); f != ds.Info.Fingerprint {
+			t.Errorf("%d characters: another fingerprint", count)
+		}
+	}
+}
+
+// Pieces end between characters, wherever reads end, and know their position.
+func TestPieces(t *testing.T) {
+	text := strings.Repeat("añ→🙂\n", pieceBytes/5)
+	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)), "data and end": iotest.DataErrReader(strings.NewReader(text))} {
+		var got []byte
+		err := eachPiece(r, "x", func(piece []byte, at textPos) error {
+			if want := start.after(got); at != want {
+				t.Errorf("%s: a piece is at %v, want %v", name, at, want)
+			}
+			got = append(got, piece...)
+			return nil
+		})
+		if err != nil || string(got) != text {
+			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
+		}
+	}
+	none := func([]byte, textPos) error { return nil }
+	for cut, says := range map[string]string{"\xff": ":1: not UTF-8", "a→\xf0\x9f": ":3: not UTF-8"} {
+		if err := eachPiece(strings.NewReader(text+cut), "x", none); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", cut, err)
+		}
+	}
+	if err := eachPiece(iotest.ErrReader(io.ErrClosedPipe), "x", none); !errors.Is(err, io.ErrClosedPipe) {
+		t.Error(err)
+	}
+}
+
+// A text that needs more memory than there is is refused, with both numbers.
+func TestTextMemory(t *testing.T) {
+	s := Spec{Source: "text", Path: write(t, "x.txt", strings.Repeat("abcd", 1000)), Memory: 4000, Text: TextOptions{Context: 7}}
+	info := open(t, s).Info
+	s.Memory--
+	const says = "take 3.9 KiB of memory, and 3.9 KiB is free"
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), says) {
+		t.Error(err)
+	}
+	if _, err := OpenInputs(t.Context(), s, &info, s.Path); !errors.Is(err, ErrMemory) {
+		t.Errorf("inputs: %v", err)
+	}
+}
+
+// A text that changes between the two readings is refused.
+func TestTextChanges(t *testing.T) {
+	texts := []string{"abab", "abababab"}
+	f := &textFile{path: "x", open: func(ctx context.Context) (*stream, error) {
+		text := texts[0]
+		texts = texts[1:]
+		return newStream(ctx, "x", bytes.NewReader([]byte(text)), int64(len(text)))
+	}}
+	if _, _, err := f.encode(t.Context(), nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "changed while it was read") {
+		t.Error(err)
+	}
+}
