@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,17 +59,15 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 }
 
 // WriteFile writes a file that appears at path whole or not at all. It writes it
-// beside path under a temporary name, syncs it and renames it.
+// beside path under a temporary name, syncs it and renames it. The mode is that
+// of the file it replaces; without one, the umask's.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	tmp, err := osfile.CreateFor(path, filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64())))
 	if err != nil {
 		return err
 	}
 	err = Write(tmp, entries, metadata)
-	if err == nil {
-		err = tmp.Chmod(0o644)
-	}
 	if err == nil {
 		err = tmp.Sync()
 	}
