@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -69,7 +70,7 @@ func IsUsage(err error) bool {
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
 		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
-		rundir.ErrPick, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
+		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -10,9 +10,9 @@ import (
 // The causes of errors about a path that must lead to a file.
 var (
 	// ErrNotFile: a pipe, a socket, a device or a folder is there.
-	ErrNotFile = errors.New("not a file, which is needed there")
+	ErrNotFile = errors.New("a pipe, a device or a folder, where a file is needed")
 	// ErrLink: a link is there, and writing would change the file it leads to.
-	ErrLink = errors.New("a link, which is not followed for writing: put the file itself there")
+	ErrLink = errors.New("a link, which writing does not follow: name the file that it leads to")
 )
 
 // Open opens a file that may be renamed or replaced while it is open. With
