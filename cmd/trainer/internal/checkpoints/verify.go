@@ -18,6 +18,9 @@ func verifyCommand() *cobra.Command {
 	}
 	id := c.Flags().Uint64("id", 0, "only the checkpoint with this `ID`")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if c.Flags().Changed("id") && *id == 0 {
+			return cli.Usagef("--id 0: IDs begin at 1; trainer checkpoints ls lists them")
+		}
 		return reading(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
 	}
 	return c
@@ -26,6 +29,9 @@ func verifyCommand() *cobra.Command {
 func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 	found := 0
 	err := db.Verify(c.Context(), id, func(s checkpoint.Skipped) {
+		if errors.Is(s.Err, checkpoint.ErrNotFound) {
+			return // no fault of the file: the error says it
+		}
 		found++
 		fmt.Fprintln(c.OutOrStdout(), s)
 	})
