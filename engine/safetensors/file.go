@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -26,6 +27,10 @@ type File struct {
 // Close it.
 func Open(path string) (*File, error) {
 	st, err := os.Stat(path) // before opening, which waits at a pipe
+	var missing *fs.PathError
+	if errors.As(err, &missing) {
+		missing.Op = "open" // the caller's word for it
+	}
 	if err != nil {
 		return nil, err
 	}
