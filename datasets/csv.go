@@ -14,7 +14,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
-	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget}
+	in := csvInput{path: s.Path, opt: s.CSV, unit: s.UnitTarget, memory: s.Memory}
 	if s.Like != nil {
 		in.like = s.Like.Features
 	}
@@ -49,17 +49,19 @@ func (c *csvData) targetColumn(s Spec, info *Info) (column, error) {
 	if c.regression {
 		return newColumn(Field{"target", shape.F32(len(c.labels))}, shape.Bytes(c.targets)), nil
 	}
-	var ids []int32
-	var err error
-	if s.Like == nil {
-		ids, info.ClassNames = numberClasses(c.classes)
-		info.Classes = len(info.ClassNames)
-		err = checkClasses(c.path, info.ClassNames, c.rows)
-	} else {
-		info.ClassNames, info.Classes = s.Like.ClassNames, s.Like.Classes
-		ids, err = classIDs(c.path, c.classes, info.ClassNames)
+	names := sortedClasses(c.classNames)
+	if s.Like != nil {
+		names = s.Like.ClassNames
 	}
-	return newColumn(Field{"target", shape.I32()}, shape.Bytes(ids)), err
+	err := c.renumber(names)
+	if err == nil && s.Like == nil {
+		err = checkClasses(c.path, names, c.rows)
+	}
+	info.ClassNames, info.Classes = names, len(names)
+	if s.Like != nil {
+		info.Classes = s.Like.Classes
+	}
+	return newColumn(Field{"target", shape.I32()}, shape.Bytes(c.classes)), err
 }
 
 // standardize scales features and targets in place, as s asks for: as measured
@@ -88,7 +90,7 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 	if err := s.CSV.check(); err != nil {
 		return nil, err
 	}
-	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Features})
+	c, err := readCSV(ctx, csvInput{path: path, opt: s.CSV, predict: true, wanted: info.Features, memory: s.Memory})
 	if err != nil {
 		return nil, err
 	}

@@ -8,28 +8,46 @@ import (
 	"strings"
 )
 
-// numberClasses numbers labels in the order of their sorted names: by value if
-// all are whole numbers, bytewise otherwise.
-func numberClasses(labels []string) (ids []int32, names []string) {
-	index := map[string]int32{}
-	for _, l := range labels {
-		if _, known := index[l]; !known {
-			index[l] = 0
-			names = append(names, l)
+// addClass adds the class of a row by its name.
+func (c *csvData) addClass(name []byte) {
+	id, known := c.classOf[string(name)]
+	if !known {
+		if c.classOf == nil {
+			c.classOf = map[string]int32{}
 		}
+		id = int32(len(c.classNames))
+		c.classNames = append(c.classNames, string(name))
+		c.classOf[c.classNames[id]] = id
 	}
-	slices.Sort(names)
+	c.classes = append(c.classes, id)
+}
+
+// renumber gives the rows the classes of these names; it fails at the first row
+// of another class.
+func (c *csvData) renumber(names []string) error {
+	index := make(map[string]int32, len(names))
+	for i, name := range names {
+		index[name] = int32(i)
+	}
+	for i, class := range c.classes {
+		id, ok := index[c.classNames[class]]
+		if !ok {
+			return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, c.path, i, c.classNames[class], few(names)))
+		}
+		c.classes[i] = id
+	}
+	c.classNames = names
+	return nil
+}
+
+// sortedClasses is the names of classes in their order: by value if all are
+// whole numbers, bytewise otherwise.
+func sortedClasses(names []string) []string {
+	names = slices.Sorted(slices.Values(names))
 	if numbers := wholeNumbers(names); numbers != nil {
 		slices.SortStableFunc(names, func(a, b string) int { return numbers[a] - numbers[b] })
 	}
-	for i, n := range names {
-		index[n] = int32(i)
-	}
-	ids = make([]int32, len(labels))
-	for i, l := range labels {
-		ids[i] = index[l]
-	}
-	return ids, names
+	return names
 }
 
 // wholeNumbers gives the value of each name; nil unless all are whole numbers.
@@ -43,23 +61,6 @@ func wholeNumbers(names []string) map[string]int {
 		values[n] = int(v)
 	}
 	return values
-}
-
-// classIDs numbers labels as a model whose classes are names does.
-func classIDs(path string, labels, names []string) ([]int32, error) {
-	index := map[string]int32{}
-	for i, name := range names {
-		index[name] = int32(i)
-	}
-	var ids []int32
-	for i, label := range labels {
-		id, ok := index[label]
-		if !ok {
-			return nil, blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, path, i, label, few(names)))
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
 }
 
 // mostNumbers is the most classes whose names may be any numbers. More

@@ -1,10 +1,10 @@
 package datasets
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // csvColumns tells the columns of a CSV file apart.
@@ -27,18 +27,18 @@ func isHeader(first, second []string, o CSVOptions, wanted []string) bool {
 	case HeaderNo:
 		return false
 	}
-	if second == nil && !slices.ContainsFunc(trimmed(first), isNumber) {
+	if second == nil && !slices.ContainsFunc(first, isNumber) {
 		return true
 	}
 	given := setOf(slices.Concat(o.Labels, o.Ignore, wanted))
-	for i, name := range trimmed(first) {
+	for i, name := range first {
 		if isNumber(name) {
 			continue
 		}
 		if given[name] {
 			return true
 		}
-		if second != nil && i < len(second) && isNumber(strings.TrimSpace(second[i])) {
+		if second != nil && i < len(second) && isNumber(second[i]) {
 			return true
 		}
 	}
@@ -59,10 +59,14 @@ func setOf[T comparable](values []T) map[T]bool {
 	return set
 }
 
-func trimmed(fields []string) []string {
+// trimmed is a row's fields as strings; nil for no row.
+func trimmed(fields [][]byte) []string {
+	if fields == nil {
+		return nil
+	}
 	out := make([]string, len(fields))
 	for i, f := range fields {
-		out[i] = strings.TrimSpace(f)
+		out[i] = string(bytes.TrimSpace(f))
 	}
 	return out
 }

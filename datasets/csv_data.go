@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -21,7 +21,9 @@ type csvData struct {
 	rows       int
 	values     []float32 // [rows, features]
 	targets    []float32 // [rows, labels], for regression
-	classes    []string  // [rows], for classification
+	classes    []int32   // [rows], for classification
+	classNames []string  // by class; until they are numbered, in the order of their first rows
+	classOf    map[string]int32
 }
 
 // csvInput describes a CSV file to read.
@@ -34,10 +36,17 @@ type csvInput struct {
 	// predict reads the features alone: those named wanted.
 	predict bool
 	wanted  []string
+	size    fileSize // to reserve memory for; the zero value reserves none
+	memory  int64    // most bytes that the numbers may take; 0: no limit
 }
 
 // readCSV reads a file.
 func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
+	size, err := measure(ctx, in.path)
+	if err != nil {
+		return nil, err
+	}
+	in.size = size
 	s, err := openStream(ctx, in.path)
 	if err != nil {
 		return nil, err
@@ -46,8 +55,49 @@ func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
 	return c, errors.Join(err, s.Close())
 }
 
-// parseCSV reads rows to the end. Its memory grows with the rows it has read,
-// whatever the file's size.
+// fileSize is the size of a file's contents, unpacked.
+type fileSize struct{ bytes, lines int64 }
+
+// measure reads a file for its size.
+func measure(ctx context.Context, path string) (size fileSize, err error) {
+	s, err := openStream(ctx, path)
+	if err != nil {
+		return size, err
+	}
+	buf := make([]byte, 1<<16)
+	for err == nil {
+		var n int
+		n, err = s.Read(buf)
+		size.bytes += int64(n)
+		size.lines += int64(bytes.Count(buf[:n], []byte("\n")))
+	}
+	if err == io.EOF {
+		err = nil
+	} else {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return size, errors.Join(err, s.Close())
+}
+
+// reserve makes room for the rows, or refuses a file that needs more memory than
+// in.memory.
+func (c *csvData) reserve(in csvInput) error {
+	// Each number takes two bytes of the file or more: a digit and a delimiter.
+	most := func(columns int) int64 { return min((in.size.lines+1)*int64(columns), (in.size.bytes+1)/2) }
+	if err := fits(c.path, 4*most(len(c.features)+len(c.labels)), in.memory); err != nil {
+		return err
+	}
+	c.values = make([]float32, 0, most(len(c.features)))
+	if c.regression {
+		c.targets = make([]float32, 0, most(len(c.labels)))
+	} else {
+		c.classes = make([]int32, 0, most(len(c.labels)))
+	}
+	return nil
+}
+
+// parseCSV reads rows to the end. It takes four bytes for each number that it
+// keeps, and no more memory for longer files.
 func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 	rows, err := newCSVRows(r, in.path, in.opt.Comma)
 	if err != nil {
@@ -59,13 +109,16 @@ func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 	}
 	c := &csvData{regression: in.opt.Task == TaskRegression, unit: in.unit}
 	c.path, c.width = in.path, rows.width
-	if isHeader(head[0].fields, head[1].fields, in.opt, in.wanted) {
-		c.header, head[0].fields = trimmed(head[0].fields), nil
+	if first := trimmed(head[0].fields); isHeader(first, trimmed(head[1].fields), in.opt, in.wanted) {
+		c.header, head[0].fields = first, nil
 	}
 	if hint := rows.otherComma(); hint != "" && len(in.wanted) != 1 {
 		return nil, blame("delimiter", fmt.Errorf("%w: %s: its rows are one column%s", ErrSpec, in.path, hint))
 	}
 	if err := c.chooseColumns(in); err != nil {
+		return nil, err
+	}
+	if err := c.reserve(in); err != nil {
 		return nil, err
 	}
 	for _, row := range head {
@@ -83,14 +136,15 @@ func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 // a header. The second may have nil fields.
 func firstTwo(rows *csvRows) (head [2]csvRow, err error) {
 	for i := range head {
-		err := rows.next(&head[i])
+		var row csvRow
+		err := rows.next(&row)
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			return head, err
 		}
-		head[i].fields = slices.Clone(head[i].fields)
+		head[i] = row.clone()
 	}
 	if head[0].fields == nil {
 		return head, fmt.Errorf("%w: %s is empty: put a row in it for each sample", ErrTooFew, rows.path)
@@ -150,11 +204,11 @@ func (c *csvData) add(row csvRow) error {
 
 func (c *csvData) addLabel(row csvRow, j int) error {
 	if !c.regression {
-		name := strings.TrimSpace(row.fields[j])
-		if name == "" {
+		name := bytes.TrimSpace(row.fields[j])
+		if len(name) == 0 {
 			return c.fieldError(row, j, "empty label: fill it in or take the row out")
 		}
-		c.classes = append(c.classes, strings.Clone(name))
+		c.addClass(name)
 		return nil
 	}
 	v, err := c.number(row, j)
@@ -170,11 +224,14 @@ func (c *csvData) addLabel(row csvRow, j int) error {
 
 // number reads the number in column j.
 func (c *csvData) number(row csvRow, j int) (float32, error) {
-	text := strings.TrimSpace(row.fields[j])
-	if text == "" {
+	text := bytes.TrimSpace(row.fields[j])
+	if len(text) == 0 {
 		return 0, c.fieldError(row, j, "empty field: fill it in or ignore the column")
 	}
-	v, err := strconv.ParseFloat(text, 32)
+	v, err := strconv.ParseFloat(string(text), 32)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, c.fieldError(row, j, fmt.Sprintf("%.40q is beyond the range of float32, ±%.4g: scale the column, or take the row out", text, math.MaxFloat32))
+	}
 	if err != nil {
 		advice := "ignore the column, or name it as the label"
 		if slices.Contains(c.labels, j) {

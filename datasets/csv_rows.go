@@ -2,83 +2,207 @@ package datasets
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
-// csvRows reads the rows of a CSV file, all as wide as the first.
+// csvRows reads the rows of a CSV file, all as wide as the first. A row takes no
+// memory of its own: it is valid until the next one is read.
 type csvRows struct {
-	rd    *csv.Reader
+	rd    *bufio.Reader
 	path  string // for errors
-	comma rune   // as it was given; 0 means ','
+	comma rune
 	width int    // columns; 0 before the first row
 	first string // the first field of the first row; before that row is read, the first line
+	line  int    // lines read
+	long  []byte // the line, if it is longer than rd's buffer
+	text  []byte // the row's fields without quotes, one after another
+	ends  []int  // of each field in text
 }
 
 // csvRow is a row and the positions of its fields.
 type csvRow struct {
-	fields []string
+	fields [][]byte
 	at     []csvPos
 }
 
-// csvPos is a field's line and column, in bytes from 1.
+// clone is a row that stays valid.
+func (r csvRow) clone() csvRow {
+	c := csvRow{make([][]byte, len(r.fields)), slices.Clone(r.at)}
+	for i, f := range r.fields {
+		c.fields[i] = bytes.Clone(f)
+	}
+	return c
+}
+
+// csvPos is a position in a file: the line, and the column in bytes, from 1.
 type csvPos struct{ line, column int }
 
-// newCSVRows starts to read r, after a byte order mark.
+// newCSVRows starts to read r, after a byte order mark. comma 0 means ','.
 func newCSVRows(r io.Reader, path string, comma rune) (*csvRows, error) {
-	b := bufio.NewReader(r)
-	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
-		if _, err := b.Discard(len(mark)); err != nil {
+	rows := &csvRows{rd: bufio.NewReaderSize(r, 1<<16), path: path, comma: cmp.Or(comma, ',')}
+	if strings.ContainsRune("\"\r\n\ufffd", rows.comma) || !utf8.ValidRune(rows.comma) {
+		return nil, blame("delimiter", fmt.Errorf("%w: the delimiter cannot be %q: use another", ErrSpec, rows.comma))
+	}
+	if mark, _ := rows.rd.Peek(3); string(mark) == "\ufeff" {
+		if _, err := rows.rd.Discard(len(mark)); err != nil {
 			return nil, err
 		}
 	}
-	start, _ := b.Peek(b.Size()) // shorter for a small file
-	rows := &csvRows{rd: csv.NewReader(b), path: path, comma: comma}
-	rows.first, _, _ = strings.Cut(string(start), "\n")
-	rows.rd.ReuseRecord = true
-	rows.rd.TrimLeadingSpace = true
-	if comma != 0 {
-		rows.rd.Comma = comma
+	start, _ := rows.rd.Peek(1 << 12) // shorter for a small file
+	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) || bytes.IndexByte(start, 0) >= 0 {
+		return nil, fmt.Errorf("%w: %s is UTF-16 or no text: save it as UTF-8", ErrFormat, path)
 	}
+	rows.first, _, _ = strings.Cut(string(start), "\n")
 	return rows, nil
 }
 
 // next reads a row into row, or gives io.EOF. The row is valid until the next
 // call.
 func (r *csvRows) next(row *csvRow) error {
-	rec, err := r.rd.Read()
-	switch {
-	case err == io.EOF:
+	line, err := r.nextLine()
+	for err == nil && len(line) == 0 {
+		line, err = r.nextLine()
+	}
+	if err != nil {
 		return err
-	case errors.Is(err, csv.ErrFieldCount):
-		line, _ := r.rd.FieldPos(0)
-		hint := r.otherComma()
-		if hint == "" {
-			hint = fmt.Sprintf(": complete the row, or quote fields that have a %q in them", r.rd.Comma)
-		}
-		return fmt.Errorf("%w: %s:%d: %d columns where the first row has %d%s", ErrFormat, r.path, line, len(rec), r.width, hint)
-	case err != nil:
-		return r.wrap(err)
+	}
+	r.text, r.ends, row.fields, row.at = r.text[:0], r.ends[:0], row.fields[:0], row.at[:0]
+	if err := r.split(line, row); err != nil {
+		return err
+	}
+	from := 0
+	for _, end := range r.ends {
+		row.fields = append(row.fields, r.text[from:end])
+		from = end
 	}
 	if r.width == 0 {
-		r.width, r.first = len(rec), rec[0]
+		r.width, r.first = len(row.fields), string(row.fields[0])
 	}
-	row.fields, row.at = rec, row.at[:0]
-	for i := range rec {
-		line, column := r.rd.FieldPos(i)
-		row.at = append(row.at, csvPos{line, column})
+	if have := len(row.fields); have != r.width {
+		hint := r.otherComma()
+		if hint == "" {
+			hint = fmt.Sprintf(": complete the row, or quote fields that have a %q in them", r.comma)
+		}
+		return fmt.Errorf("%w: %s:%d: %d columns where the first row has %d%s", ErrFormat, r.path, row.at[0].line, have, r.width, hint)
 	}
 	return nil
+}
+
+// nextLine reads a line, valid until the next call, without its end. After the
+// last line it gives io.EOF.
+func (r *csvRows) nextLine() ([]byte, error) {
+	line, err := r.rd.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		r.long = append(r.long[:0], line...)
+		for err == bufio.ErrBufferFull {
+			line, err = r.rd.ReadSlice('\n')
+			r.long = append(r.long, line...)
+		}
+		line = r.long
+	}
+	if err == io.EOF && len(line) > 0 {
+		err = nil // the last line has no end
+	}
+	if err == io.EOF {
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.path, err)
+	}
+	r.line++
+	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
+}
+
+// split divides the row that begins with line into text and ends. Spaces before
+// a field do not count.
+func (r *csvRows) split(line []byte, row *csvRow) error {
+	for column := 1; ; {
+		field := bytes.TrimLeftFunc(line, unicode.IsSpace)
+		column += len(line) - len(field)
+		row.at = append(row.at, csvPos{r.line, column})
+		rest, err := field, error(nil)
+		if len(field) > 0 && field[0] == '"' {
+			rest, column, err = r.quoted(field, column)
+		} else {
+			rest, err = r.unquoted(field, column)
+			column += len(field) - len(rest)
+		}
+		r.ends = append(r.ends, len(r.text))
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		comma := utf8.RuneLen(r.comma) // rest begins with one
+		line = rest[comma:]
+		column += comma
+	}
+}
+
+// unquoted adds a field to text and gives the rest of its line, from the comma
+// on. column is the field's.
+func (r *csvRows) unquoted(line []byte, column int) ([]byte, error) {
+	field := line
+	if i := bytes.IndexRune(line, r.comma); i >= 0 {
+		field = line[:i]
+	}
+	if i := bytes.IndexByte(field, '"'); i >= 0 {
+		return nil, r.misquoted(csvPos{r.line, column + i}, "a quote is inside a field that does not begin with one: put the field in quotes, and double each quote in it")
+	}
+	r.text = append(r.text, field...)
+	return line[len(field):], nil
+}
+
+// quoted adds a field in quotes to text, and gives the rest of its last line and
+// the column at which that begins. column is that of the opening quote.
+func (r *csvRows) quoted(line []byte, column int) ([]byte, int, error) {
+	opened := csvPos{r.line, column}
+	line, column = line[1:], column+1
+	for {
+		i := bytes.IndexByte(line, '"')
+		if i < 0 { // the field goes on in the next line
+			r.text = append(append(r.text, line...), '\n')
+			next, err := r.nextLine()
+			if err == io.EOF {
+				err = r.misquoted(opened, "the quote that opens here is never closed: close it, or take it out")
+			}
+			if err != nil {
+				return nil, 0, err
+			}
+			line, column = next, 1
+			continue
+		}
+		r.text = append(r.text, line[:i]...)
+		line, column = line[i+1:], column+i+1
+		if len(line) == 0 || line[0] != '"' {
+			break
+		}
+		r.text = append(r.text, '"')
+		line, column = line[1:], column+1
+	}
+	if next, _ := utf8.DecodeRune(line); len(line) > 0 && next != r.comma {
+		return nil, 0, r.misquoted(csvPos{r.line, column - 1}, "text follows the quote that closes this field: double each quote inside a field")
+	}
+	return line, column, nil
+}
+
+// misquoted is an error about quotes.
+func (r *csvRows) misquoted(at csvPos, msg string) error {
+	if hint := r.otherComma(); hint != "" {
+		return blame("delimiter", fmt.Errorf("%w: %s:%d:%d: the quotes do not fit the columns%s", ErrFormat, r.path, at.line, at.column, hint))
+	}
+	return fmt.Errorf("%w: %s:%d:%d: %s", ErrFormat, r.path, at.line, at.column, msg)
 }
 
 // otherComma advises another delimiter if the first row is one column and
 // another character divides it. Otherwise it gives "".
 func (r *csvRows) otherComma() string {
-	if r.width > 1 || r.width == 0 && strings.ContainsRune(r.first, cmp.Or(r.comma, ',')) {
+	if r.width > 1 || r.width == 0 && strings.ContainsRune(r.first, r.comma) {
 		return ""
 	}
 	for _, comma := range []string{";", "\t", "|"} {
@@ -87,16 +211,4 @@ func (r *csvRows) otherComma() string {
 		}
 	}
 	return ""
-}
-
-// wrap adds the file and position to an error of the parser.
-func (r *csvRows) wrap(err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
-		if hint := r.otherComma(); hint != "" {
-			return blame("delimiter", fmt.Errorf("%w: %s:%d:%d: the quotes do not fit the columns%s", ErrFormat, r.path, p.Line, p.Column, hint))
-		}
-		return fmt.Errorf("%w: %s:%d:%d: %v", ErrFormat, r.path, p.Line, p.Column, p.Err)
-	}
-	return fmt.Errorf("%s: %w", r.path, err)
 }

@@ -1,0 +1,101 @@
+package datasets
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// Quotes that do not fit are refused where they are; one that is never closed,
+// where it opens.
+func TestMisquoted(t *testing.T) {
+	for text, says := range map[string]string{
+		"a,b\n1,\"x\n2,y\n3,z\n": "x.csv:2:3: the quote that opens here is never closed",
+		"a,\"\"\"b\n1,2\n":       "x.csv:1:3: the quote that opens here is never closed",
+		"a,b\n1,x\"y\n":          "x.csv:2:4: a quote is inside a field",
+		"a,b\n1,\"x\"y\n":        "x.csv:2:5: text follows the quote",
+	} {
+		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A file that is not UTF-8 text is refused as such.
+func TestCSVEncoding(t *testing.T) {
+	for _, text := range []string{"\xff\xfea\x00,\x00k\x00\n\x00", "\xfe\xff\x00a\x00,\x00k\x00\n", "1\x00,\x00x\x00\n\x00"} {
+		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "x.csv is UTF-16 or no text: save it as UTF-8") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// FuzzCSVRows: rows, positions and refusals are those of encoding/csv.
+func FuzzCSVRows(f *testing.F) {
+	for _, text := range []string{
+		"a,b\r\n\r\n 1 ,\"x\"\"y\n\r\n z\" \n", "\"a\nb\",c\n1,2", "1,\"2\n", "1,2\"\n", "\"1\"2,3\n", "\n\n  \n,,\n", "a\r", "é,\"é\",\xff\n", "\"\",\n",
+	} {
+		f.Add(text, ',')
+		f.Add(strings.ReplaceAll(text, ",", "→"), '→')
+	}
+	f.Fuzz(func(t *testing.T, text string, comma rune) { sameRows(t, text, comma) })
+}
+
+// Rows and fields may be longer than the reader's buffer.
+func TestLongRows(t *testing.T) {
+	sameRows(t, strings.Repeat("x", 1<<17)+",\""+strings.Repeat("y\n", 1<<16)+"\"\n1,2\n", ',')
+}
+
+// sameRows compares rows with those of encoding/csv.
+func sameRows(t *testing.T, text string, comma rune) {
+	got, err := newCSVRows(strings.NewReader(text), "x", comma)
+	if err != nil || comma == 0 {
+		return
+	}
+	want := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\ufeff")))
+	want.Comma, want.TrimLeadingSpace = comma, true
+	for {
+		var row csvRow
+		err := got.next(&row)
+		rec, wantErr := want.Read()
+		if (err == nil) != (wantErr == nil) || (err == io.EOF) != (wantErr == io.EOF) {
+			t.Fatalf("%v, want %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		if fmt.Sprintf("%q", row.fields) != fmt.Sprintf("%q", rec) {
+			t.Fatalf("%q, want %q", row.fields, rec)
+		}
+		for i, at := range row.at {
+			if line, column := want.FieldPos(i); at != (csvPos{line, column}) {
+				t.Fatalf("field %d is at %v, want %d:%d", i, at, line, column)
+			}
+		}
+	}
+}
+
+// A number takes four bytes. A file that needs more memory than there is is
+// refused, with both numbers.
+func TestCSVMemory(t *testing.T) {
+	row := strings.Repeat("1,", 9)
+	s := Spec{Source: "csv", Path: write(t, "x.csv", strings.Repeat(row+"x\n"+row+"y\n", 100)), Memory: 1e9}
+	ds := open(t, s)
+	for i, want := range []int{200 * 9 * 4, 200 * 4} {
+		if c := ds.Train.table.columns[i]; len(c.data) != want {
+			t.Errorf("%s takes %d bytes, want %d", c.field.Name, len(c.data), want)
+		}
+	}
+	s.Memory = 7000
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "take 7.8 KiB of memory, and 6.8 KiB is free") {
+		t.Error(err)
+	}
+	if _, err := OpenInputs(t.Context(), s, &ds.Info, s.Path); !errors.Is(err, ErrMemory) {
+		t.Errorf("inputs: %v", err)
+	}
+}
