@@ -17,6 +17,9 @@ type Observer struct {
 	Saved func(Saved)
 	// Note is called with a line that a user should read: "resuming at step 120".
 	Note func(text string)
+	// Warn is called with a line about something that is lost, though the run
+	// goes on: a full disk has no room for metrics. Nil: Note is called.
+	Warn func(text string)
 }
 
 // Start is how a run begins.
@@ -90,4 +93,12 @@ func (o *Observer) note(text string) {
 	if o != nil && o.Note != nil {
 		o.Note(text)
 	}
+}
+
+func (o *Observer) warn(text string) {
+	if o == nil || o.Warn == nil {
+		o.note(text)
+		return
+	}
+	o.Warn(text)
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
@@ -29,7 +30,8 @@ type Report struct {
 	Bubble        Bubble         `json:"bubble"`
 	Checkpoints   SaveReport     `json:"checkpoints"`
 	WeightsSHA256 string         `json:"weights_sha256"`
-	Allowed       []string       `json:"allowed,omitempty"` // with AssertResident: the transfers between host and devices
+	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"` // lines that metrics.jsonl lacks, of this call
+	Allowed       []string       `json:"allowed,omitempty"`      // with AssertResident: the transfers between host and devices
 }
 
 // Final are the newest epoch's metrics; nil where there is none. Before the

@@ -48,11 +48,22 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 		return nil, saving
 	}
 	rep, err := s.finish(r, l)
-	if err == nil && stopped {
-		err = fmt.Errorf("%w at step %d of %d", ErrStopped, s.at.Step, s.goal.steps)
-		if ctx.Err() != nil {
-			err = &stoppedError{err, context.Cause(ctx)}
-		}
+	if err != nil {
+		return nil, err
+	}
+	unwritten := s.write(rep)
+	if unwritten != nil {
+		unwritten = fmt.Errorf("the run is saved, but its report is not written: %w", unwritten)
+	}
+	if !stopped {
+		return rep, unwritten
+	}
+	if unwritten != nil {
+		s.opt.Observer.warn(unwritten.Error())
+	}
+	err = fmt.Errorf("%w at step %d of %d", ErrStopped, s.at.Step, s.goal.steps)
+	if ctx.Err() != nil {
+		err = &stoppedError{err, context.Cause(ctx)}
 	}
 	return rep, err
 }
@@ -79,9 +90,8 @@ func (s *session) explained(err error, first int) error {
 	return explain(f, s.rt, s.prog, s.load)
 }
 
-// finish pulls the weights back, and writes the report. A call that found
-// nothing to do has measured nothing, and repeats the measurements of the one
-// before it.
+// finish pulls the weights back, and makes the report. A call that found nothing
+// to do has measured nothing, and repeats the measurements of the one before it.
 func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	ctx := context.Background()
 	boundary.Unseal(s.rt.Residency)
@@ -103,7 +113,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 		Devices: devicesOf(s.devs), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
-		WeightsSHA256: hash,
+		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(),
 	}
 	for _, a := range s.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, a.String())
@@ -111,7 +121,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if s.at.Step == l.first {
 		rep.repeat(s.folder.Report())
 	}
-	return rep, s.write(rep)
+	return rep, nil
 }
 
 // final are the newest metrics. Weights that were imported, and not trained
@@ -151,14 +161,12 @@ func (s *session) write(rep *Report) error {
 		return err
 	}
 	b = append(b, '\n')
-	if err := s.folder.SetReport(b); err != nil {
+	err = s.folder.SetReport(b)
+	if s.opt.Report == "" {
 		return err
 	}
-	if s.opt.Report == "" {
-		return nil
-	}
-	return rundir.WriteOutput(s.opt.Report, func(w io.Writer) error {
+	return errors.Join(err, rundir.WriteOutput(s.opt.Report, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
-	})
+	}))
 }

@@ -27,6 +27,7 @@ type OpenOptions struct {
 	Mode        Mode
 	Checkpoints checkpoint.OpenOptions // for writing
 	Note        func(string)           // is told what a user should know; nil for nobody
+	Warn        func(string)           // is told what is lost; nil: Note is
 }
 
 // Folder is the folder of a run that trains. One goroutine uses it at a time.
@@ -48,6 +49,9 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
 	f.opt.Checkpoints.Readers = checkpoint.WaitForReaders
 	if o.Note == nil {
 		f.opt.Note = func(string) {}
+	}
+	if o.Warn == nil {
+		f.opt.Warn = f.opt.Note
 	}
 	if err := f.make(); err != nil {
 		return nil, err
@@ -182,7 +186,7 @@ func (f *Folder) Start(config []byte, upTo int) (losses []float64, logged int, e
 		// It needs no room for this: its checkpoints hold the config, too.
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
-	f.Metrics, losses, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Note)
+	f.Metrics, losses, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
 	return losses, logged, err
 }
 

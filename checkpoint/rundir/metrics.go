@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 
 	"github.com/berth-ml/berth/engine/osfile"
@@ -31,19 +32,51 @@ type EpochLine struct {
 	SamplesPerS   float64  `json:"samples_per_s"`
 }
 
-// Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
-// does not end where it cannot be written: lines wait for the next Flush.
-type Metrics struct {
-	f       *os.File
-	note    func(string)
-	waiting []byte // lines to write
-	failed  bool   // the newest Flush did, which was said
+// Line is a line of metrics.jsonl.
+type Line interface {
+	at() int // the number of its step
 }
+
+func (l StepLine) at() int  { return l.Step }
+func (l EpochLine) at() int { return l.Step }
+
+// Lost are lines that metrics.jsonl lacks, since it could not be written.
+type Lost struct {
+	Lines     int `json:"lines"`
+	FirstStep int `json:"first_step"` // of the first line and of the last
+	LastStep  int `json:"last_step"`
+}
+
+func (l *Lost) add(step int) {
+	if l.Lines == 0 {
+		l.FirstStep = step
+	}
+	l.Lines++
+	l.LastStep = step
+}
+
+// Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
+// does not end where it cannot be written: lines wait for the next Flush, as
+// many as maxWaiting bytes hold.
+type Metrics struct {
+	path    string
+	f       *os.File
+	opened  fs.FileInfo // of f
+	warn    func(string)
+	waiting []byte // whole lines to write
+	failed  bool   // the newest Flush did, which was said
+	lost    Lost
+}
+
+const (
+	maxWaiting = 1 << 20  // bytes
+	flushAt    = 64 << 10 // bytes that a Write flushes
+)
 
 // openMetrics opens the file for appending, without the lines beyond a step: a
 // resumed run does those steps again. It returns the losses that stay, never
 // nil, and the last step of them.
-func openMetrics(path string, upTo int, note func(string)) (m *Metrics, losses []float64, logged int, err error) {
+func openMetrics(path string, upTo int, warn func(string)) (m *Metrics, losses []float64, logged int, err error) {
 	old, err := osfile.Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, 0, err
@@ -65,7 +98,11 @@ func openMetrics(path string, upTo int, note func(string)) (m *Metrics, losses [
 	if err != nil {
 		return nil, nil, 0, errors.Join(err, f.Close())
 	}
-	return &Metrics{f: f, note: note}, losses, logged, nil
+	m = &Metrics{path: path, warn: warn}
+	if err := m.use(f); err != nil {
+		return nil, nil, 0, errors.Join(err, f.Close())
+	}
+	return m, losses, logged, nil
 }
 
 // keepMetrics keeps the lines of steps up to a step. A line that a crash cut
@@ -88,35 +125,125 @@ func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64, logged in
 	return kept, losses, logged
 }
 
-// Write appends a StepLine or an EpochLine; Flush makes it visible.
-func (m *Metrics) Write(line any) error {
+// use has m write to f.
+func (m *Metrics) use(f *os.File) (err error) {
+	m.f = f
+	m.opened, err = f.Stat()
+	return err
+}
+
+// Write appends a line; Flush makes it visible.
+func (m *Metrics) Write(line Line) error {
 	b, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	if len(m.waiting)+len(b) >= maxWaiting {
+		m.lost.add(line.at()) // and not an older one: the file has no gap while it may still be written
+		return nil
+	}
 	m.waiting = append(append(m.waiting, b...), '\n')
+	if len(m.waiting) >= flushAt && !m.failed {
+		m.Flush()
+	}
 	return nil
 }
 
-// Flush writes the lines out. Where that fails they wait, which is noted once.
+// Flush writes the lines out. Where that fails they wait, which is said once.
 func (m *Metrics) Flush() {
 	err := m.flush()
 	if err != nil && !m.failed {
-		m.note(fmt.Sprintf("%s cannot be written for now, training goes on: %v", MetricsName, err))
+		m.warn(fmt.Sprintf("%s cannot be written for now, training goes on: %v", MetricsName, err))
 	}
 	m.failed = err != nil
 }
 
 func (m *Metrics) flush() error {
+	if err := m.find(); err != nil {
+		return err
+	}
 	n, err := m.f.Write(m.waiting)
+	if whole := bytes.LastIndexByte(m.waiting[:n], '\n') + 1; err != nil && n > whole && m.cut(n-whole) == nil {
+		n = whole
+	}
 	m.waiting = append(m.waiting[:0], m.waiting[n:]...)
 	return err
 }
 
-// close writes the lines that wait, and notes how many are lost.
-func (m *Metrics) close() error {
-	if err := m.flush(); err != nil {
-		m.note(fmt.Sprintf("%s lacks its last %d lines: %v", MetricsName, bytes.Count(m.waiting, []byte{'\n'}), err))
+// cut takes the newest n bytes off the file, which a full disk allows.
+func (m *Metrics) cut(n int) error {
+	end, err := m.f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
 	}
+	if err := m.f.Truncate(end - int64(n)); err != nil {
+		return err
+	}
+	_, err = m.f.Seek(0, io.SeekEnd)
+	return err
+}
+
+// find makes the file anew, with all its lines, if it was removed. If its folder
+// was moved, m goes on with the file there.
+func (m *Metrics) find() error {
+	st, err := os.Lstat(m.path)
+	switch {
+	case err == nil && os.SameFile(st, m.opened):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s is another file than the one that the run writes: move it away", m.path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	f, err := osfile.Open(m.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	old := m.f
+	if _, err = io.Copy(f, io.NewSectionReader(old, 0, math.MaxInt64)); err == nil {
+		err = m.use(f)
+	}
+	if err != nil {
+		m.f = old
+		return errors.Join(err, f.Close(), os.Remove(m.path))
+	}
+	m.warn(fmt.Sprintf("%s was removed while the run wrote it: it is there again, with all lines", MetricsName))
+	return old.Close()
+}
+
+// End writes the lines that wait, and returns and says which are lost; nil: none.
+func (m *Metrics) End() *Lost {
+	err := m.flush()
+	var all Lost
+	for line := range bytes.Lines(m.waiting) {
+		var l StepLine // an EpochLine has a step, too
+		_ = json.Unmarshal(line, &l)
+		all.add(l.Step)
+	}
+	if dropped := m.lost; dropped.Lines > 0 { // they come after those that wait
+		dropped.Lines += all.Lines
+		if all.Lines > 0 {
+			dropped.FirstStep = all.FirstStep
+		}
+		all = dropped
+	}
+	m.waiting, m.lost = nil, Lost{}
+	if all.Lines == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s lacks %d of its lines, of steps %d to %d", MetricsName, all.Lines, all.FirstStep, all.LastStep)
+	if err != nil {
+		text += fmt.Sprintf(": %v", err)
+	}
+	m.warn(text)
+	return &all
+}
+
+// close is End, and closes the file.
+func (m *Metrics) close() error {
+	m.End()
 	return m.f.Close()
 }

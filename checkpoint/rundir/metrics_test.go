@@ -45,3 +45,54 @@ func TestMetricsUpToAStep(t *testing.T) {
 		t.Errorf("%v:\n%s\nwant\n%s", err, text, want)
 	}
 }
+
+// A file that is removed is there again at the next Flush, with all lines. One
+// that is put in its place stays, and the lines wait until it is moved.
+func TestMetricsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, rundir.MetricsName)
+	var said notes
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Warn: said.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, _, err := f.Start(configText(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	flush := func(step int) {
+		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+		f.Metrics.Flush()
+	}
+	flush(1)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	flush(2)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, rundir.MetricsName, "my own words\n")
+	flush(3)
+	if got := files(t, dir)[rundir.MetricsName]; got != "my own words\n" {
+		t.Errorf("the other file: %q", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if lost := f.Metrics.End(); lost != nil {
+		t.Errorf("lost %+v", lost)
+	}
+	want := `{"step":1,"epoch":0,"loss":1}
+{"step":2,"epoch":0,"loss":1}
+{"step":3,"epoch":0,"loss":1}
+`
+	if got := files(t, dir)[rundir.MetricsName]; got != want {
+		t.Errorf("metrics:\n%swant\n%s", got, want)
+	}
+	if len(said) != 3 || !strings.Contains(said[0], "was removed") || !strings.Contains(said[1], "another file") || !strings.Contains(said[2], "was removed") {
+		t.Errorf("said %q", said)
+	}
+}

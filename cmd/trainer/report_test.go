@@ -38,6 +38,11 @@ type documented struct {
 		PeakBytes   int64            `json:"peak_bytes"`
 		ByUsage     map[string]int64 `json:"by_usage"`
 	} `json:"devices"`
+	MetricsLost *struct {
+		Lines     int `json:"lines"`
+		FirstStep int `json:"first_step"`
+		LastStep  int `json:"last_step"`
+	} `json:"metrics_lost"`
 	Stages       int    `json:"stages"`
 	Microbatches int    `json:"microbatches"`
 	Schedule     string `json:"schedule"`

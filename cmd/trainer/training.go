@@ -84,7 +84,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	if err := t.check(); err != nil {
 		return err
 	}
-	o := t.options
+	o, errs := t.options, notes
 	o.Began = started
 	if t.quiet {
 		out, notes = io.Discard, nil
@@ -105,6 +105,11 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	bar := progress.New(out, progressOf(run))
 	done = progress.Wait(ctx, notes, "compiling")
 	o.Observer = t.savesOnceStarted(bar.Observer(), done)
+	o.Observer.Warn = func(text string) { // under --quiet, too
+		done()
+		bar.Clear()
+		fmt.Fprintf(errs, "trainer: %s\n", text)
+	}
 	saveNow, undo := signals.SaveNow()
 	defer undo()
 	o.SaveNow = saveNow

@@ -1,0 +1,118 @@
+package rundir_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/checkpoint/runstate"
+)
+
+// smallDisk is a file system of 2 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skip("mount: ", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill leaves no room on a disk.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+}
+
+// While the disk is full, lines wait, but no more than fit into a bound. Once
+// there is room they are written, and no line is cut. The others are named.
+func TestMetricsOnAFullDisk(t *testing.T) {
+	dir := filepath.Join(smallDisk(t), "run")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+	var said notes
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume, Warn: said.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, _, err := f.Start(configText(t), 3); err != nil {
+		t.Fatal(err)
+	}
+	const last = 50_000
+	room := filepath.Join(dir, "..", "room")
+	fill(t, room)
+	for step := 4; step <= last; step++ {
+		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+		if step%1000 == 0 {
+			f.Metrics.Flush()
+		}
+	}
+	path := filepath.Join(dir, rundir.MetricsName)
+	if text, err := os.ReadFile(path); err != nil || len(text) > 0 && !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("a line is cut: %d bytes, %v", len(text), err)
+	}
+	if len(said) != 1 || !strings.Contains(said[0], "no space left") {
+		t.Errorf("said %q", said)
+	}
+	if err := os.Remove(room); err != nil {
+		t.Fatal(err)
+	}
+	lost := f.Metrics.End()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Count(string(text), "\n")
+	if len(text) < 1<<20-100 || lost == nil || lines+lost.Lines != last-3 || lost.FirstStep != 4+lines || lost.LastStep != last {
+		t.Errorf("%d lines in %d bytes, lost %+v", lines, len(text), lost)
+	}
+	if len(said) != 2 || !strings.Contains(said[1], "metrics.jsonl lacks") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// Lines that still wait at the end are lost, too.
+func TestMetricsEndOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, _, err := f.Start(configText(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, filepath.Join(dir, "room"))
+	for step := range 10 {
+		if err := f.Metrics.Write(rundir.StepLine{Step: step + 1, Loss: 0.5}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if lost := f.Metrics.End(); lost == nil || *lost != (rundir.Lost{Lines: 10, FirstStep: 1, LastStep: 10}) {
+		t.Errorf("lost %+v", lost)
+	}
+}
