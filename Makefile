@@ -1,8 +1,9 @@
 # Everything here is a plain go command; the file only gives them short names.
-.PHONY: check test race bench peers generate-check
+.PHONY: check test attack race bench peers generate-check
 
 check: ; .ci/run
 test:  ; go test ./...
+attack: ; go test ./cmd/trainer -run TestAttack -attack -count=1
 race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
 bench: ; go run ./cmd/trainer bench
 peers: ; go -C bench/peers run .
