@@ -72,7 +72,7 @@ func drawBinary(s Source, fn string) Sample {
 	return Of(ops.Binary{Fn: fn}, 1e-6, s.Normal(shrink("a")...), b)
 }
 
-// axes draws some axes of a shape, ascending.
+// Axes draws some axes of a shape, ascending.
 func (s Source) Axes(x shape.Shape) []int {
 	var axes []int
 	for i := range x {

@@ -1,9 +1,10 @@
 package product
 
 import (
+	"slices"
+
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
-	"slices"
 )
 
 // convAMX is a convolution of planes with AMX, on float32 split into three terms of

@@ -1,8 +1,9 @@
 package product
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"unsafe"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
 // tilesOfA writes rows i0..i1 of A, at most 32, as a panel of tiles. Unsplittable values

@@ -76,7 +76,7 @@ func (k *matmul) Run(p work.Pool, a *work.Args) error {
 	return nil
 }
 
-// matmulPackCache describes the input that k can keep packed. Its Bytes are 0 where there
+// MatMulPackCache describes the input that k can keep packed. Its Bytes are 0 where there
 // is none.
 func MatMulPackCache(k work.Kernel) work.PackCache {
 	if m, ok := k.(*matmul); ok {

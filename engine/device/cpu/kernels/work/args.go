@@ -5,27 +5,27 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// floats views n float32 elements.
+// Floats views n float32 elements.
 func Floats(b []byte, n int) []float32 { return shape.View[float32](b)[:n] }
 
-// ints views n int32 elements.
+// Ints views n int32 elements.
 func Ints(b []byte, n int) []int32 { return shape.View[int32](b)[:n] }
 
-// doubles views n float64 elements of scratch memory.
+// Doubles views n float64 elements of scratch memory.
 func Doubles(b []byte, n int) []float64 { return shape.View[float64](b)[:n] }
 
-// scalar reads a float32 scalar.
+// Scalar reads a float32 scalar.
 func Scalar(b []byte) float32 { return shape.View[float32](b)[0] }
 
-// scalarInt reads an int32 scalar.
+// ScalarInt reads an int32 scalar.
 func ScalarInt(b []byte) int32 { return shape.View[int32](b)[0] }
 
-// sameMemory reports whether two buffers are one.
+// SameMemory reports whether two buffers are one.
 func SameMemory(a, b []byte) bool {
 	return len(a) > 0 && len(b) > 0 && &a[0] == &b[0]
 }
 
-// in and out are the metadata of a node's input and output i.
+// In and out are the metadata of a node's input and output i.
 func In(n *graph.Node, i int) shape.Meta  { return n.In[i].Meta }
 func Out(n *graph.Node, i int) shape.Meta { return n.Out[i].Meta }
 

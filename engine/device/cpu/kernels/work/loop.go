@@ -11,11 +11,11 @@ type Pool interface {
 	// Do runs Chunk(0) to Chunk(chunks-1) and returns when all are done. It
 	// allocates nothing.
 	Do(chunks int, t Task)
-	// Threads is how many chunks run at the same time.
+	// Threads is the number of chunks that run at the same time.
 	Threads() int
 }
 
-// do runs a task of n chunks, without the pool when there is nothing to share.
+// Do runs a task of n chunks, without the pool when there is nothing to share.
 func Do(p Pool, n int, t Task) {
 	switch n {
 	case 0:
@@ -26,36 +26,37 @@ func Do(p Pool, n int, t Task) {
 	}
 }
 
-// loop is a kernel whose run is one parallel loop.
+// Loop is a kernel whose run is one parallel loop.
 type Loop interface {
 	Kernel
 	Task
-	// bind takes the arguments of a run and returns how many chunks it has.
+	// Bind takes the arguments of a run and returns the number of its chunks.
 	Bind(a *Args) int
-	// end ends the run after all chunks.
+	// End ends the run after all chunks.
 	End(a *Args) error
 }
 
-// runLoop runs a loop alone.
+// RunLoop runs a loop alone.
 func RunLoop(l Loop, p Pool, a *Args) error {
 	Do(p, l.Bind(a), l)
 	return l.End(a)
 }
 
 const (
-	// grain is the elements of an elementwise chunk: enough work to be worth handing to
+	// Grain is the elements of an elementwise chunk: enough work to be worth handing to
 	// a thread, little enough to stay in the first cache.
 	Grain = 4096
 
-	// enoughChunks is the chunks from which on a few threads end at about the same time.
+	// EnoughChunks is the number of chunks from which on a few threads end at about the
+	// same time.
 	EnoughChunks = 16
 )
 
-// rowGrain is how many rows of c elements make a chunk.
+// RowGrain is the rows of c elements that make a chunk.
 func RowGrain(c int) int { return max(1, Grain/max(1, c)) }
 
-// ceilDiv is n/size, rounded up: how many intervals of a size n elements make.
+// CeilDiv is n/size, rounded up: the number of intervals of a size that n elements make.
 func CeilDiv(n, size int) int { return (n + size - 1) / size }
 
-// interval is interval i of n elements cut into intervals of a size.
+// Interval is interval i of n elements cut into intervals of a size.
 func Interval(i, size, n int) (lo, hi int) { return i * size, min(i*size+size, n) }

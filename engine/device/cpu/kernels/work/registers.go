@@ -8,7 +8,7 @@ import (
 // RegisterElems is the elements of [Registers], which are together 32 KiB.
 const RegisterElems = 8192
 
-// registers is a thread's memory for values that do not leave a chunk.
+// Registers is a thread's memory for values that do not leave a chunk.
 type Registers struct {
 	All  []float32
 	next *Registers
@@ -21,7 +21,7 @@ var idleRegisters struct {
 	free *Registers
 }
 
-// takeRegisters returns some for the caller alone, until it calls giveBack.
+// TakeRegisters returns some for the caller alone, until it calls GiveBack.
 func TakeRegisters() *Registers {
 	f := &idleRegisters
 	f.Lock()
@@ -36,6 +36,7 @@ func TakeRegisters() *Registers {
 	return r
 }
 
+// GiveBack ends the caller's use.
 func (r *Registers) GiveBack() {
 	f := &idleRegisters
 	f.Lock()
@@ -53,12 +54,12 @@ func newRegisters() *Registers {
 	return &Registers{All: all[:RegisterElems:RegisterElems]}
 }
 
-// doubles are the registers' memory as float64.
+// Doubles are the registers' memory as float64.
 func (r *Registers) Doubles() []float64 {
 	return unsafe.Slice((*float64)(unsafe.Pointer(&r.All[0])), len(r.All)/2)
 }
 
-// fill writes one number everywhere.
+// Fill writes one number everywhere.
 func Fill(y []float32, v float32) {
 	for i := range y {
 		y[i] = v
