@@ -348,7 +348,7 @@ func TestManyIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	save(t, db, 1)
-	const many = 300_000
+	const many = 1_000_000
 	ids := make([]uint64, many)
 	for i := range ids {
 		ids[i] = uint64(i) + 1
