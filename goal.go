@@ -23,9 +23,10 @@ func (g goal) reached(at *runstate.Progress) bool {
 	return at.StoppedEarly(g.stopping) || at.Step >= g.steps || g.maxSteps > 0 && at.Step >= g.maxSteps
 }
 
-// lacks reports whether less time than that is left.
-func (g goal) lacks(d time.Duration) bool {
-	return g.maxTime > 0 && time.Since(g.began)+d >= g.maxTime
+// lacks reports whether less time is left than need, which is asked only of a
+// call with a limit.
+func (g goal) lacks(need func() time.Duration) bool {
+	return g.maxTime > 0 && time.Since(g.began)+need() >= g.maxTime
 }
 
 // standing says where a resumed run stands, and what is left of it.

@@ -37,7 +37,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	l.seal()
 	l.clock.Begin(l.usedDevices(), l.rt.Busy())
 	for !l.goal.reached(&l.at) {
-		if ctx.Err() != nil || l.goal.lacks(l.nextStep()) {
+		if ctx.Err() != nil || l.goal.lacks(l.nextStep) {
 			hurry()
 			return true, l.end(work)
 		}
