@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -36,6 +37,17 @@ func plainLayout(temps []*storage) (total int64) {
 	return total
 }
 
+func never() error { return nil }
+
+func mustLayout(t rapid.TB, temps []*storage) int64 {
+	t.Helper()
+	total, err := layout(temps, never)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total
+}
+
 // deepTemps is the temporaries of a model of that many layers: per layer, values of
 // several sizes that backward reads, and others that die at once.
 func deepTemps(layers int) []*storage {
@@ -47,6 +59,23 @@ func deepTemps(layers int) []*storage {
 				&storage{size: 1000 + 300*k, first: 10*l + int(k), last: steps - 10*l - int(k)},
 				&storage{size: 900 + 300*k, first: 10*l + int(k), last: 10*l + int(k) + 2},
 				&storage{size: 800 + 300*k, first: steps - 10*l - 5, last: steps - 10*l - int(k)})
+		}
+	}
+	return temps
+}
+
+// equalTemps is like deepTemps, but all values have one of two sizes: in order of
+// size, those that live for long alternate with those that die at once.
+func equalTemps(layers int) []*storage {
+	var temps []*storage
+	steps := 20 * layers
+	for l := range layers {
+		for k := range 3 {
+			size := int64(1024 << (k % 2))
+			temps = append(temps,
+				&storage{size: size, first: 10*l + k, last: steps - 10*l - k},
+				&storage{size: size, first: 10*l + k, last: 10*l + k + 2},
+				&storage{size: size, first: steps - 10*l - 5, last: steps - 10*l - k})
 		}
 	}
 	return temps
@@ -65,7 +94,7 @@ func TestLayoutIsThePlainOne(t *testing.T) {
 			offs = append(offs, s.off)
 			s.off = -1
 		}
-		if got := layout(temps); got != want {
+		if got := mustLayout(t, temps); got != want {
 			t.Fatalf("%d bytes, the plain way takes %d", got, want)
 		}
 		for i, s := range temps {
@@ -83,15 +112,42 @@ func TestLayoutIsThePlainOne(t *testing.T) {
 		}
 		check(temps)
 	}
+	for range 4 { // enough for nodes of nodes
+		var temps []*storage
+		steps := 1 + rng.IntN(4000)
+		for range 1500 {
+			first := rng.IntN(steps)
+			long := rng.IntN(1 + []int{4, 40, steps}[rng.IntN(3)])
+			temps = append(temps, &storage{size: 64 << rng.IntN(1+rng.IntN(6)), first: first, last: min(first+long, steps)})
+		}
+		check(temps)
+	}
 	check(deepTemps(80))
+	check(equalTemps(100))
 }
 
 // Twice as deep a model takes little more than twice the work.
 func TestLayoutOfDeepModels(t *testing.T) {
-	_, once := layOut(deepTemps(2000))
-	_, more := layOut(deepTemps(8000))
-	if ratio := float64(more) / float64(once); ratio > 10 {
-		t.Errorf("%d looks at 2000 layers and %d at 8000, %.1f times as many: 4 layers for 1 should take less than 10 for 1", once, more, ratio)
+	for name, temps := range map[string]func(layers int) []*storage{"several sizes": deepTemps, "two sizes": equalTemps} {
+		_, once, _ := layOut(temps(2000), never)
+		_, more, _ := layOut(temps(8000), never)
+		if ratio := float64(more) / float64(once); ratio > 6 {
+			t.Errorf("%s: %d looks at 2000 layers and %d at 8000, %.1f times as many: 4 layers for 1 should take less than 6 for 1", name, once, more, ratio)
+		}
+	}
+}
+
+// A long layout ends where it is told to stop.
+func TestLayoutStops(t *testing.T) {
+	stopped, asked := errors.New("stopped"), 0
+	_, err := layout(deepTemps(500), func() error {
+		if asked++; asked == 3 {
+			return stopped
+		}
+		return nil
+	})
+	if !errors.Is(err, stopped) || asked != 3 {
+		t.Errorf("asked %d times, the error is %v", asked, err)
 	}
 }
 
@@ -108,7 +164,7 @@ func TestLayoutRandom(t *testing.T) {
 				last: rapid.IntRange(first, min(first+8, steps-1)).Draw(rt, "last"),
 				size: rapid.SampledFrom([]int64{0, 4, 64, 100, 500, 1024, 3000}).Draw(rt, "size")})
 		}
-		total := layout(temps)
+		total := mustLayout(rt, temps)
 		var worst int64
 		for i := range steps {
 			var now int64

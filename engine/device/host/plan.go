@@ -42,8 +42,9 @@ func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
 	}
 	setLifetimes(p.steps)
 	p.temps = mergeInPlace(p.steps, p.temps)
-	p.tempBytes = layout(p.temps)
-	return p, nil
+	var err error
+	p.tempBytes, err = layout(p.temps, stop)
+	return p, err
 }
 
 // checkAlias makes alias as long as the outputs, and refuses donations that
