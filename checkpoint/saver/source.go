@@ -43,9 +43,13 @@ func newState(m *residency.Manager, g *graph.Graph, tensor func(name string) *re
 // updates run right behind their gradients, of the last layer first. Variables
 // that no step writes come last.
 func (s *state) byNeed(g *graph.Graph) {
+	at := make(map[*graph.Node]int, len(g.Nodes))
+	for i, n := range g.Nodes {
+		at[n] = 1 + i
+	}
 	update := map[string]int{}
 	for _, a := range g.Assigns {
-		update[a.Var.Name] = 1 + slices.Index(g.Nodes, a.New.Node)
+		update[a.Var.Name] = at[a.New.Node]
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int {
 		return update[s.list[b].Name] - update[s.list[a].Name]
