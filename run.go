@@ -65,7 +65,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := schedule.Check(s.config.Partition.Schedule, 1, z.microbatches); err != nil {
 		return at(r.Config.Where("train.microbatches"), fmt.Errorf("%w: %w", ErrOptions, err))
 	}
-	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Room: partition.Room(deviceSpecs(s.devs))}
+	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: partition.Room(deviceSpecs(s.devs))}
 	full, err := models.Train(s.spec, r.optim, size)
 	var large *models.TooLargeError
 	if errors.As(err, &large) {
@@ -84,7 +84,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err = errors.Join(err, stopOf(ctx)()); err != nil {
 		return err
 	}
-	r.tail, err = r.Plan.Rebind(last)
+	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
 	return err
 }
 

@@ -148,7 +148,7 @@ func (j job) plan(devs []device.Device) (executor.LoadOptions, error) {
 		return o, err
 	}
 	o.LastMicrobatches = (j.last + j.microbatch - 1) / j.microbatch
-	o.Tail, err = o.Full.Rebind(g)
+	o.Tail, err = o.Full.Rebind(g, nil)
 	return o, err
 }
 

@@ -50,10 +50,13 @@ func (s *trialStage) makes(v *graph.Value) bool {
 }
 
 // measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
-// variables and inputs that the device has already for another stage.
-func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) footprint {
+// variables and inputs that the device has already for another stage. stop is
+// asked now and then; its error ends measuring.
+func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool, stop func() error) (f footprint, err error) {
 	s := newTrial(idx, pl, lo, hi)
-	var f footprint
+	if err := stop(); err != nil {
+		return f, err
+	}
 	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
 		for _, n := range s.nodes[phase] {
 			f.flops += n.Cost().Flops
@@ -65,10 +68,13 @@ func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool) 
 	for _, r := range s.units {
 		f.fixed[device.Scratch] = max(f.fixed[device.Scratch], s.scratch(r.nodes))
 	}
-	s.variables(&f, skip)
-	s.activations(&f)
-	s.gradients(&f)
-	return f
+	for _, count := range []func(){func() { s.variables(&f, skip) }, func() { s.activations(&f) }, func() { s.gradients(&f) }} {
+		if err := stop(); err != nil {
+			return f, err
+		}
+		count()
+	}
+	return f, nil
 }
 
 // variables counts the variables that are read or assigned here, even if another

@@ -32,16 +32,17 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		return nil, err
 	}
 	pl := place(idx, len(c.device), c.groups())
-	if err := stop(); err != nil {
-		return nil, err
-	}
-	return assemble(idx, o, c, pl)
+	return assemble(idx, o, c, pl, stop)
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
 // names with other metadata, as for the smaller last microbatch of an epoch.
-// Blocks, nodes and variables keep their places.
-func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
+// Blocks, nodes and variables keep their places. stop is asked between passes;
+// its error ends the planning. Nil means never.
+func (p *Plan) Rebind(g *graph.Graph, stop func() error) (*Plan, error) {
+	if stop == nil {
+		stop = never
+	}
 	g, err := p.options.Recompute.apply(g)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func (p *Plan) Rebind(g *graph.Graph) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place)
+	return assemble(idx, p.options, p.cut, p.place, stop)
 }
 
 // Forward is the plan of the forward phase alone, cut alike. A value that it
@@ -80,22 +81,38 @@ func (p *Plan) Forward() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place)
+	return assemble(idx, p.options, p.cut, p.place, never)
 }
 
-// assemble runs the passes after the cut.
-func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
+// never is a stop that never stops.
+func never() error { return nil }
+
+// assemble runs the passes after the cut. stop is asked between them, and for
+// each segment and stage.
+func assemble(idx *index, o PlanOptions, c cut, pl *placement, stop func() error) (*Plan, error) {
 	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
+	if err := stop(); err != nil {
+		return nil, err
+	}
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
 	}
-	for i, l := range listSegments(idx, pl) {
+	lists, err := listSegments(idx, pl, stop)
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range lists {
+		if err := stop(); err != nil {
+			return nil, err
+		}
 		l.id, l.device = i, c.device[l.stage]
 		p.Segments = append(p.Segments, bindSlots(idx, l))
 	}
 	findFrees(idx, p.Segments)
 	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
-	p.Stages = describeStages(idx, p)
+	if p.Stages, err = describeStages(idx, p, stop); err != nil {
+		return nil, err
+	}
 	return p, checkMemory(idx, p)
 }
 

@@ -66,8 +66,45 @@ func TestRebindRefusesAnotherGraph(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Rebind(g); !errors.Is(err, ErrGraph) {
+		if _, err := p.Rebind(g, nil); !errors.Is(err, ErrGraph) {
 			t.Error(err)
+		}
+	}
+}
+
+// Planning ends wherever it is told to stop: in the search, and for each stage of
+// each pass behind it.
+func TestPlanningStops(t *testing.T) {
+	g, err := chain(8, 4, 2, 2).build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := mustPlan(t, chain(8, 4, 2, 2), PlanOptions{Devices: specs(4, 0)})
+	for name, c := range map[string]struct {
+		plan func(stop func() error) error
+		asks int
+	}{
+		"New": {func(stop func() error) error {
+			_, err := New(g, PlanOptions{Devices: specs(4, 0), Stop: stop})
+			return err
+		}, 60},
+		"Rebind": {func(stop func() error) error { _, err := whole.Rebind(g, stop); return err }, 20},
+	} {
+		stopped, asks := errors.New("stopped"), 0
+		for err := stopped; err != nil; asks++ {
+			left := asks
+			err = c.plan(func() error {
+				if left--; left < 0 {
+					return stopped
+				}
+				return nil
+			})
+			if err != nil && !errors.Is(err, stopped) {
+				t.Fatal(err)
+			}
+		}
+		if asks < c.asks {
+			t.Errorf("%s asks %d times whether to stop, which is seldom", name, asks)
 		}
 	}
 }
@@ -85,7 +122,7 @@ func TestSmallLastMicrobatch(t *testing.T) {
 	var results []state
 	for n := 1; n <= 3; n++ {
 		p := mustPlan(t, s, PlanOptions{Devices: specs(n, 0)})
-		q, err := p.Rebind(h)
+		q, err := p.Rebind(h, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +214,7 @@ func TestRebind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := p.Rebind(h)
+		q, err := p.Rebind(h, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,7 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	}
 	o.Microbatches = max(1, o.Microbatches)
 	if o.Stop == nil {
-		o.Stop = func() error { return nil }
+		o.Stop = never
 	}
 	if o.InFlight == nil {
 		m := o.Microbatches

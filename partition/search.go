@@ -59,6 +59,9 @@ func (s *search) leastTime() float64 {
 		next := make([]float64, blocks+1)
 		for hi := range next {
 			next[hi] = math.Inf(1)
+			if s.halted() {
+				continue
+			}
 			for lo := stage; s.allowed[hi] && lo < hi; lo++ {
 				next[hi] = min(next[hi], max(least[lo], s.time(stage, lo, hi)))
 			}
@@ -66,6 +69,14 @@ func (s *search) leastTime() float64 {
 		least = next
 	}
 	return least[blocks]
+}
+
+// halted asks whether to stop, until it is so.
+func (s *search) halted() bool {
+	if s.stopped == nil {
+		s.stopped = s.stop()
+	}
+	return s.stopped != nil
 }
 
 // time is the seconds that a stage of blocks lo to hi-1 takes.
@@ -96,7 +107,7 @@ func (s *search) within(fit bool, bound float64) *label {
 	for stage := range s.stages {
 		next := make([][]*label, blocks+1)
 		for hi := stage + 1; hi <= blocks; hi++ {
-			if !s.allowed[hi] || s.hopeless(stage, hi, bound) {
+			if s.halted() || !s.allowed[hi] || s.hopeless(stage, hi, bound) {
 				continue
 			}
 			for lo := stage; lo < hi; lo++ {
@@ -129,11 +140,13 @@ func (s *search) extendAll(to, ways []*label, stage, lo, hi int, fit bool) []*la
 func (s *search) footprint(lo, hi int) footprint {
 	k := [2]int{lo, hi}
 	f, ok := s.foot[k]
-	if ok || s.stopped != nil {
+	if ok {
 		return f
 	}
-	if s.stopped = s.stop(); s.stopped == nil {
-		f = measure(s.idx, s.pl, lo, hi, nil)
+	if s.halted() {
+		return f
+	}
+	if f, s.stopped = measure(s.idx, s.pl, lo, hi, nil, s.stop); s.stopped == nil {
 		s.foot[k] = f
 	}
 	return f

@@ -24,10 +24,13 @@ func (l *nodeList) name() string {
 // listSegments is pass 5: the nodes of each segment in running order, and the
 // segments in plan order: forward up the stages, backward down, updates by
 // level.
-func listSegments(idx *index, pl *placement) []*nodeList {
+func listSegments(idx *index, pl *placement, stop func() error) ([]*nodeList, error) {
 	var lists []*nodeList
 	late := map[*graph.Node]bool{}
 	for s := range pl.groups {
+		if err := stop(); err != nil {
+			return nil, err
+		}
 		for _, r := range idx.units(pl, s, s+1) {
 			if r.phase != graph.Update {
 				lists = append(lists, &nodeList{unit: r, stage: s})
@@ -46,7 +49,7 @@ func listSegments(idx *index, pl *placement) []*nodeList {
 		}
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.level, b.level), stages)
 	})
-	return lists
+	return lists, nil
 }
 
 // listUpdates makes segments of the update nodes that run after all gradients. The

@@ -8,7 +8,7 @@ import (
 
 // describeStages is pass 8: the blocks, arithmetic, traffic and memory of each
 // stage.
-func describeStages(idx *index, p *Plan) []Stage {
+func describeStages(idx *index, p *Plan, stop func() error) ([]Stage, error) {
 	n := len(p.cut.device)
 	stages := make([]Stage, n)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
@@ -17,7 +17,10 @@ func describeStages(idx *index, p *Plan) []Stage {
 		if has[d] == nil {
 			has[d] = map[*graph.Value]bool{}
 		}
-		f := measure(idx, p.place, s, s+1, has[d])
+		f, err := measure(idx, p.place, s, s+1, has[d], stop)
+		if err != nil {
+			return nil, err
+		}
 		stages[s] = Stage{
 			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
 			Memory: f.memory(p.options.InFlight(n, s)), Cause: p.cut.cause[s],
@@ -43,7 +46,7 @@ func describeStages(idx *index, p *Plan) []Stage {
 			stages[t.From].BytesOut += t.Bytes
 		}
 	}
-	return stages
+	return stages, nil
 }
 
 // layersOf lists the layers that have a forward node on a stage, by position.

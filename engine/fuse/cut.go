@@ -49,15 +49,34 @@ func Alone(g *graph.Graph) *Cuts {
 // input must run before the output is written, so they cannot be fused with nodes
 // that come after.
 func Cut(g *graph.Graph, alias []int) *Cuts {
+	cuts, _ := CutUntil(g, alias, func() error { return nil })
+	return cuts
+}
+
+// CutUntil is [Cut]. stop is asked between passes; its error ends the cut.
+func CutUntil(g *graph.Graph, alias []int, stop func() error) (*Cuts, error) {
 	c := newCutter(g)
-	c.link(alias)
-	c.number()
-	c.rank()
-	for c.fuse() {
+	cuts := &Cuts{cutter: c}
+	fuseAll := func() error {
+		for c.fuse() {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	c.pair()
-	c.batch()
-	return &Cuts{c.clusters(), c}
+	simply := func(pass func()) func() error {
+		return func() error { pass(); return stop() }
+	}
+	for _, pass := range []func() error{
+		stop, simply(func() { c.link(alias) }), simply(c.number), simply(c.rank), fuseAll, simply(c.pair), simply(c.batch),
+		simply(func() { cuts.Clusters = c.clusters() }),
+	} {
+		if err := pass(); err != nil {
+			return nil, err
+		}
+	}
+	return cuts, nil
 }
 
 // fuse merges groups along edges, in graph order, and tells whether it merged any.

@@ -21,12 +21,16 @@ type Builder struct {
 	of           *Node          // the node that nodes to come differentiate
 	used         map[string]int // how often each name was asked for
 	err          error          // the first error
+	stop         func() error   // asked now and then; its error is recorded; nil means never
 }
 
 // NewBuilder starts a graph for a step of that many microbatches (at least 1).
 func NewBuilder(name string, microbatches int) *Builder {
 	return &Builder{g: &Graph{Name: name}, microbatches: max(1, microbatches), used: map[string]int{}}
 }
+
+// Stop has stop asked while nodes are appended: its error becomes the builder's.
+func (b *Builder) Stop(stop func() error) { b.stop = stop }
 
 // Microbatches is the number of microbatches of a step.
 func (b *Builder) Microbatches() int { return b.microbatches }
@@ -102,6 +106,9 @@ func (b *Builder) Apply(op Op, in ...*Value) []*Value {
 	metas, err := b.infer(op, in)
 	if err != nil {
 		b.Fail(err)
+	}
+	if b.stop != nil && b.err == nil && len(b.g.Nodes)%256 == 0 {
+		b.err = b.stop()
 	}
 	if b.err != nil {
 		return b.broken(op)

@@ -19,6 +19,7 @@ func newContext(name string, s Spec, microbatches, microbatch int) *context {
 func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	c := newContext("train", s, z.Microbatches, z.Microbatch)
 	c.training, c.batch = true, z.Batch
+	c.b.Stop(z.Stop)
 	c.step = c.b.Var(StepName, shape.I32(), graph.Counter, graph.Init{})
 	logits := c.forward()
 	if err := c.checkRoom(z.Room); err != nil {

@@ -39,6 +39,10 @@ type Size struct {
 	Batch        int // samples in the step, over which the loss is averaged
 	Ring         int // length of the rings that collect losses, in steps
 
+	// Stop is asked while the graph is built, which ends with its error. Nil
+	// means never.
+	Stop func() error
+
 	// Room is the most bytes that the parameters may take; 0: no limit. A model
 	// that needs more is refused before its backward pass is built, which would
 	// take long.

@@ -47,7 +47,7 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 		if g, err = build(rest); err != nil {
 			return nil, err
 		}
-		if o.Tail, err = o.Full.Rebind(g); err != nil {
+		if o.Tail, err = o.Full.Rebind(g, o.Stop); err != nil {
 			return nil, err
 		}
 	}

@@ -7,8 +7,9 @@ import (
 	"github.com/berth-ml/berth/engine/fuse"
 )
 
-// bindPlan makes a program of a plan, with kernels from bind.
-func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
+// bindPlan makes a program of a plan, with kernels from bind. stop is asked now
+// and then; its error ends it.
+func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), stop func() error) (*program, error) {
 	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
 	pr := &program{tempBytes: p.tempBytes,
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
@@ -19,6 +20,11 @@ func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, erro
 		st := &p.steps[i]
 		if st.empty() {
 			continue
+		}
+		if i%1024 == 1023 {
+			if err := stop(); err != nil {
+				return nil, err
+			}
 		}
 		in := instr{cluster: st.cluster, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
 		if c := st.cluster; c != nil {

@@ -40,7 +40,7 @@ func (b *base) compile(g *graph.Graph, o device.CompileOptions) (*executable, er
 	}
 	x.memory.Temporary = p.tempBytes
 	if b.config.Bind != nil {
-		if x.program, err = bindPlan(p, b.config.Bind); err != nil {
+		if x.program, err = bindPlan(p, b.config.Bind, stopOf(o)); err != nil {
 			return nil, err
 		}
 		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel

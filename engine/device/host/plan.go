@@ -26,25 +26,43 @@ func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
-	stop := o.Stop
-	if stop == nil {
-		stop = func() error { return nil }
-	}
-	cuts := fuse.Alone(g)
-	if !o.CheckFinite {
-		cuts = fuse.Cut(g, p.alias)
-	}
+	stop := stopOf(o)
+	var cuts *fuse.Cuts
 	for _, pass := range []func() error{
-		stop, func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, stop} {
+		func() (err error) { cuts, err = cutsOf(g, p.alias, o.CheckFinite, stop); return err },
+		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, stop, p.order, stop,
+		func() error { p.mergeTemps(); return stop() },
+		func() (err error) { p.tempBytes, err = layout(p.temps, stop); return err },
+	} {
 		if err := pass(); err != nil {
 			return nil, err
 		}
 	}
+	return p, nil
+}
+
+// cutsOf cuts a graph into clusters: each node alone if every output is to be
+// checked.
+func cutsOf(g *graph.Graph, alias []int, alone bool, stop func() error) (*fuse.Cuts, error) {
+	if alone {
+		return fuse.Alone(g), stop()
+	}
+	return fuse.CutUntil(g, alias, stop)
+}
+
+// mergeTemps finds the lives of the temporaries, and merges those that are
+// computed in place.
+func (p *plan) mergeTemps() {
 	setLifetimes(p.steps)
 	p.temps = mergeInPlace(p.steps, p.temps)
-	var err error
-	p.tempBytes, err = layout(p.temps, stop)
-	return p, err
+}
+
+// stopOf is o.Stop, or a function that never stops.
+func stopOf(o device.CompileOptions) func() error {
+	if o.Stop == nil {
+		return func() error { return nil }
+	}
+	return o.Stop
 }
 
 // checkAlias makes alias as long as the outputs, and refuses donations that
