@@ -12,7 +12,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// slots is how many batches are in memory: one running, one queued, one being
+// slots is the number of batches in memory: one running, one queued, one being
 // read.
 const slots = 3
 

@@ -66,7 +66,7 @@ func (p *pool) close() {
 	p.stopped.Wait()
 }
 
-// Threads is how many chunks run at the same time.
+// Threads is the number of chunks that run at the same time.
 func (p *pool) Threads() int { return p.threads }
 
 // Do runs every chunk and returns when all are done. A panic in a chunk

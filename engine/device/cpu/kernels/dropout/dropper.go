@@ -55,7 +55,7 @@ func (d *Dropper) Factors(dst []float32, i uint64) {
 }
 
 // oneBlock writes one block's factors from a lane on, as many as dst has room for, and
-// returns how many those are.
+// returns their number.
 func (d *Dropper) oneBlock(dst []float32, block uint64, lane int) int {
 	words := d.rule.Key.At(block, d.rule.Step)
 	n := min(len(dst), 4-lane)

@@ -98,12 +98,12 @@ func (k *viewCopy) Chunk(i int) {
 // transposeCopy is a viewCopy whose last two dimensions are a transposed matrix.
 type transposeCopy viewCopy
 
-// transposeRows is how many rows of the output a chunk writes.
+// transposeRows is the most rows of the output that a chunk writes.
 const transposeRows = 256
 
 func (k *transposeCopy) ScratchBytes() int64 { return 0 }
 
-// matrix is the last two dimensions, and how many matrices there are.
+// matrix is the last two dimensions, and the number of such matrices.
 func (k *transposeCopy) matrix() (count, rows, cols int) {
 	last := len(k.view.Dims) - 1
 	rows, cols = k.view.Dims[last-1], k.view.Dims[last]
@@ -196,7 +196,7 @@ func writeStrided(y, x []int32, stride int) {
 type concat struct {
 	isa             isa.ISA
 	outer, width    int
-	lengths, starts []int // of each input: how many elements, and where in the output's they go
+	lengths, starts []int // of each input: its elements, and where among the output's they go
 	y               []int32
 	x               [][]int32
 }
@@ -224,10 +224,10 @@ func (k *concat) Run(p work.Pool, a *work.Args) error {
 	return nil
 }
 
-// step is how many indices of the outer axes a chunk copies.
+// step is the most indices of the outer axes for which a chunk copies.
 func (k *concat) step() int { return max(1, copyGrain/max(1, k.width)) }
 
-// sources is how many inputs a chunk copies: all, so that no two write to the
+// sources is the inputs that a chunk copies: all, so that no two chunks write to the
 // same cache lines, or one where that is enough.
 func (k *concat) sources() int {
 	if k.width > copyGrain {

@@ -29,11 +29,11 @@ func Best() ISA { return best }
 // a core of a Sapphire Rapids).
 func PairsPay() bool { return pairsPay }
 
-// ParseISA is the set of that name, and [Best] for "". It fails for other names and for
+// Parse is the set of that name, and [Best] for "". It fails for other names and for
 // sets this CPU does not have.
 func Parse(name string) (ISA, error) { return parse(name, Best()) }
 
-// parseISA is Parse on a CPU with best.
+// parse is Parse on a CPU with best.
 func parse(name string, best ISA) (ISA, error) {
 	if name == "" {
 		return best, nil

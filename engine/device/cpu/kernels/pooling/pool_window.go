@@ -1,9 +1,10 @@
 package pooling
 
 import (
+	"math"
+
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
-	"math"
 )
 
 // tap is one element of every window, and the windows in which it lies inside the

@@ -42,7 +42,7 @@ func pool2dOf(on work.Target, x, y shape.Shape, kernel, stride, pad int) pool2d 
 
 func (k *pool2d) ScratchBytes() int64 { return 0 }
 
-// per is how many planes a chunk has.
+// per is the planes of a chunk.
 func (k *pool2d) per() int { return work.RowGrain(k.h * k.w) }
 
 func (k *pool2d) bind(x, y []byte) {

@@ -36,7 +36,7 @@ var attentionKernels = work.Table{
 const (
 	scoreAlign = 16 // rows of scores are whole numbers of this many elements
 
-	// gradRows is about how many queries make a block of the gradient.
+	// gradRows is about the number of queries in a block of the gradient.
 	gradRows = 64
 )
 

@@ -153,11 +153,11 @@ func (d *convAMX) pixelTable(rows int) (at []int) {
 	return at
 }
 
-// units is how many units weights are packed in: a unit is all taps of 32 channels in
-// and 32 channels out.
+// units is the number of units that weights are packed in: a unit is all taps of 32
+// channels in and 32 channels out.
 func (d *convAMX) units() int { return d.groups * d.panels * d.blocks() }
 
-// blocks is how many blocks of 32 channels in there are.
+// blocks is the number of blocks of 32 channels in.
 func (d *convAMX) blocks() int { return work.CeilDiv(d.cg, amxChannels) }
 
 // scratch is the packed weights.

@@ -103,7 +103,7 @@ func (d *convAMXWGrad) layOut() {
 	}
 }
 
-// pairs is how many pairs of 16 channels in at a tap there are.
+// pairs is the pairs of tiles, of 16 channels in at a tap each, of cin channels in.
 func (d *convAMXWGrad) pairs(cin int) int { return work.CeilDiv(work.CeilDiv(cin, 16)*d.kk(), 2) }
 
 // chunks is the ranges of weights, for all partial sums.

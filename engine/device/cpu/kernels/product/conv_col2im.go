@@ -1,8 +1,9 @@
 package product
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"slices"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
 // convCol2im is dx of a convolution with a stride s. One product for a sample and

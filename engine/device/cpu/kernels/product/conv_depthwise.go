@@ -34,7 +34,7 @@ func newConvDepthwise(s *convShape, of planes) *convDepthwise {
 	return d
 }
 
-// shareBands is how many bands of so many weights make a chunk.
+// shareBands is the bands of a chunk, where a channel has so many weights.
 func (d *paddedBands) shareBands(weights int) int {
 	return max(1, min(minChunkWork/(d.bandRows*d.im.ow*weights), d.count*d.bands/work.EnoughChunks))
 }

@@ -65,7 +65,7 @@ func (d *convDepthwiseWGrad) Chunk(i int) {
 // convDepthwiseWGradWrite adds up the partial sums and lanes of some channels.
 type convDepthwiseWGradWrite convDepthwiseWGrad
 
-// channelsPerWrite is how many channels that is.
+// channelsPerWrite is the channels of a chunk of convDepthwiseWGradWrite.
 func (d *convDepthwiseWGrad) channelsPerWrite() int {
 	return work.CeilDiv(work.Grain, d.partials*d.partialSums())
 }

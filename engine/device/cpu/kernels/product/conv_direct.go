@@ -31,8 +31,8 @@ type convDirect struct {
 	then          *work.Epilogue
 }
 
-// channelsPerPanel is how many of og channels out make a panel; 0 where there is no
-// inner kernel.
+// channelsPerPanel is the channels of a panel, where there are og channels out; 0 where
+// there is no inner kernel.
 func channelsPerPanel(i isa.ISA, og int) int {
 	lanes := isaSizes[i].lanes
 	switch {

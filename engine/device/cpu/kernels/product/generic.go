@@ -1,8 +1,9 @@
 package product
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"unsafe"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
 // Without vectors, an inner kernel keeps 2x4 sums, as many as the Go compiler holds in

@@ -1,8 +1,9 @@
 package product
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"math"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 )
 
 const (
@@ -10,8 +11,8 @@ const (
 	maxCellRows  = 512     // most rows of a cell
 )
 
-// grid is how the m x n elements of each of count products are cut into cells, and how
-// many cells in a row make a chunk.
+// grid cuts the m x n elements of each of count products into cells, of which perChunk
+// in a row make a chunk.
 type grid struct {
 	m, n, count        int
 	cellRows, cellCols int
@@ -49,7 +50,7 @@ const (
 	lateness  = 0.15   // of a cell: threads' last cells seldom end at once
 )
 
-// maxCuts is how many ways to cut rows, and columns, are compared.
+// maxCuts is the most ways to cut rows, and columns, that are compared.
 const maxCuts = 32
 
 // forThreads is g cut in the way that should take so many threads the least time, where

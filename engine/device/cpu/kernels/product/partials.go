@@ -15,7 +15,7 @@ type partials struct {
 	then       work.Epilogue
 }
 
-// maxPartialBytes is how much scratch memory partial sums are worth.
+// maxPartialBytes is the most scratch memory that partial sums are worth.
 const maxPartialBytes = 1 << 20
 
 // newPartials is count partial sums of the products of g, where that helps.
@@ -27,7 +27,7 @@ func newPartials(g grid, count int) partials {
 	return p
 }
 
-// bytes is the scratch memory they need.
+// bytes is the scratch memory that they need.
 func (p *partials) bytes() int64 { return int64(max(0, p.count-1)) * int64(p.elems) * 4 }
 
 func (p *partials) bind(out, scratch []float32) { p.out, p.extra = out, scratch }

@@ -52,8 +52,8 @@ func newPrepacker(g gemm, cells grid, shared bool) (p prepacker) {
 
 func (p *prepacker) bytes() int64 { return int64(p.lenA+p.lenB) * 4 }
 
-// bind takes the memory of a run, and returns how many chunks of packing it needs: none
-// for operands that the cache has.
+// bind takes the memory of a run, and returns the number of chunks of packing that it
+// needs: none for operands that the cache has.
 func (p *prepacker) bind(a *work.Args) (units int) {
 	all := work.Floats(a.Scratch, p.lenA+p.lenB)
 	p.packed.a, p.packed.b = all[:p.lenA], all[p.lenA:]

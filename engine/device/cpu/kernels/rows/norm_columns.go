@@ -29,7 +29,7 @@ const (
 )
 
 // columnSteps does step s for channels c0..c1, and in a pass over rows for rows r0..r1,
-// which are those of partial sum part.
+// the rows of partial sum part.
 type columnSteps interface {
 	step(s columnStep, part, c0, c1, r0, r1 int)
 }

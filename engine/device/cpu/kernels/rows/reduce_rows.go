@@ -109,7 +109,7 @@ func (k *rowFold) fold(acc []float64, x []float32, rows int) {
 }
 
 // foldNarrow folds several rows as one wider row, so that vectors are full. It returns
-// how many rows it folded.
+// the number of rows that it folded.
 func (k *rowFold) foldNarrow(acc []float64, x []float32, rows int) int {
 	n, together := len(acc), 1
 	for n*together%narrow != 0 || n*together < foldColumns/4 {

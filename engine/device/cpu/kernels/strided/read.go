@@ -1,8 +1,9 @@
 package strided
 
 import (
-	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 	"unsafe"
+
+	"github.com/berth-ml/berth/engine/device/cpu/kernels/isa"
 )
 
 // word is an element of four bytes that is moved bit for bit.

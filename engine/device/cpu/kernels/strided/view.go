@@ -45,8 +45,8 @@ func (v *View) Inner() (n, stride int) {
 	return v.Dims[last], v.Strides[last]
 }
 
-// Rows is how many rows, each an innermost dimension, are equally far apart, and how
-// far.
+// Rows is the number of rows, each an innermost dimension, that are equally far apart,
+// and the elements from one to the next.
 func (v *View) Rows() (n, apart int) {
 	if last := len(v.Dims) - 1; last > 0 {
 		return v.Dims[last-1], v.Strides[last-1]

@@ -87,7 +87,7 @@ type Rows struct {
 	Zeros   func(x *float32, stride, rows, n int) float32                    // the sum of 0*x: NaN unless all are finite
 }
 
-// AttendRows is how many rows [Rows].Attend takes together, at most.
+// AttendRows is the most rows that [Rows].Attend takes together.
 const AttendRows = 4
 
 // Columns are the functions of one instruction set that go down the columns of a

@@ -29,7 +29,7 @@ func SameMemory(a, b []byte) bool {
 func In(n *graph.Node, i int) shape.Meta  { return n.In[i].Meta }
 func Out(n *graph.Node, i int) shape.Meta { return n.Out[i].Meta }
 
-// rows splits a shape at its last axis: how many rows of how many elements.
+// RowsOf splits a shape at its last axis, into r rows of c elements.
 func RowsOf(s shape.Shape) (r, c int) {
 	if len(s) == 0 {
 		return 1, 1
