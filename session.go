@@ -43,7 +43,7 @@ type session struct {
 
 // open readies everything a run needs, in the order in which mistakes are
 // cheapest to report. The caller closes the session, also after an error.
-func (s *session) open(ctx context.Context, r *Run) error {
+func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := s.usable(); err != nil {
 		return err
 	}
@@ -54,7 +54,8 @@ func (s *session) open(ctx context.Context, r *Run) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.openWith(ctx, r, values), values.Close())
+	defer func() { err = errors.Join(err, values.Close()) }()
+	return s.openWith(ctx, r, values)
 }
 
 // openWith is open, once there are first values.
@@ -245,18 +246,20 @@ func (s *session) endSaves() error {
 	return s.saves.Close()
 }
 
-// close frees everything, however far opening came.
-func (s *session) close() error {
-	errs := []error{s.endSaves()}
-	if s.rt != nil {
-		errs = append(errs, s.rt.Close())
-	}
-	errs = append(errs, s.dump.Close())
-	if s.feed != nil {
-		errs = append(errs, s.feed.Close())
-	}
+// close frees everything, however far opening came. The calls are deferred, the
+// first one last: should an observer panic in one, the others follow.
+func (s *session) close() (err error) {
+	end := func(close func() error) { err = errors.Join(err, close()) }
 	if s.folder != nil {
-		errs = append(errs, s.folder.Close())
+		defer end(s.folder.Close)
 	}
-	return errors.Join(errs...)
+	if s.feed != nil {
+		defer end(s.feed.Close)
+	}
+	defer end(s.dump.Close)
+	if s.rt != nil {
+		defer end(s.rt.Close)
+	}
+	defer end(s.endSaves)
+	return nil
 }

@@ -36,8 +36,9 @@ type setup struct {
 	debug  trace.Debug // as BERTH_DEBUG asks
 }
 
-// open opens the devices, and plans with them.
-func (s *setup) open(plan func() error) error {
+// open opens the devices, and plans with them. Unless that succeeds, the devices
+// are closed.
+func (s *setup) open(plan func() error) (err error) {
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return err
@@ -46,9 +47,16 @@ func (s *setup) open(plan func() error) error {
 	if err = s.openDevices(); err != nil {
 		return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
 	}
+	planned := false // nor where plan panics
+	defer func() {
+		if !planned {
+			err = errors.Join(err, s.close())
+		}
+	}()
 	if err := plan(); err != nil {
-		return errors.Join(s.placed(err), s.close())
+		return s.placed(err)
 	}
+	planned = true
 	return nil
 }
 

@@ -16,15 +16,16 @@ import (
 // Train trains until the config's epochs, MaxSteps or early stopping, and
 // returns the report. When ctx is cancelled it finishes the step, saves and
 // returns ErrStopped along with a report; before the first step, without one.
-func (r *Run) Train(ctx context.Context, o TrainOptions) (*Report, error) {
+// An observer's panic goes on once everything is closed; nothing more is saved.
+func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error) {
 	if o.Began.IsZero() {
 		o.Began = time.Now()
 	}
 	s := &session{setup: r.setup, opt: o, journal: journal{observer: o.Observer}, goal: goal{
 		steps: r.setup.sizes.total, maxSteps: o.MaxSteps, stopping: r.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime,
 	}}
-	rep, err := s.train(ctx, r)
-	return rep, errors.Join(err, s.close())
+	defer func() { err = errors.Join(err, s.close()) }()
+	return s.train(ctx, r)
 }
 
 // train opens the session, runs the loop and makes the report.

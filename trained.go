@@ -211,12 +211,13 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 }
 
 // on runs f on a runtime of its own.
-func (t *Trained) on(f func(*executor.Runtime) error) error {
+func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
 	rt, err := executor.NewRuntime(t.setup.devs, residency.ManagerOptions{})
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(rt), rt.Close())
+	defer func() { err = errors.Join(err, rt.Close()) }()
+	return f(rt)
 }
 
 // load copies the weights in. A checkpoint must be of the run's model, and of

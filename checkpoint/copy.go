@@ -48,14 +48,21 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	if report == nil {
 		report = func(Skipped) {}
 	}
-	n, err = src.copyLive(ctx, dst, report)
-	if err == nil {
-		err = appear(tmp, to)
-	}
-	if err = errors.Join(err, removeMade(tmp), dst.Close()); err != nil {
+	if n, err = fillCopy(ctx, src, dst, to, report); err != nil {
 		return 0, err
 	}
 	return n, osfile.SyncDir(filepath.Dir(to))
+}
+
+// fillCopy fills dst, gives it its name and closes it. Nothing is left of it
+// where that fails, or report panics.
+func fillCopy(ctx context.Context, src, dst *DB, to string, report func(Skipped)) (n int, err error) {
+	tmp := dst.path
+	defer func() { err = errors.Join(err, removeMade(tmp), dst.Close()) }()
+	if n, err = src.copyLive(ctx, dst, report); err != nil {
+		return 0, err
+	}
+	return n, appear(tmp, to)
 }
 
 // openLive opens a file for reading without its lock. One goroutine uses it.

@@ -69,13 +69,15 @@ func (db *DB) rescue(ctx context.Context, why error) error {
 
 // salvage copies the whole checkpoints into a new file at tmp, which place then
 // moves, while it is still locked. On an error no file is left.
-func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), place func() error) (int, error) {
+func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), place func() error) (n int, err error) {
 	dst, err := openNew(tmp, db.file, OpenOptions{})
 	if err != nil {
 		return 0, err
 	}
+	// Whatever happens, also to report.
+	defer func() { err = errors.Join(err, removeMade(tmp), dst.Close()) }()
 	left := 0
-	n, err := db.copyTo(ctx, dst, func(s Skipped) error {
+	n, err = db.copyTo(ctx, dst, func(s Skipped) error {
 		left++
 		if report != nil {
 			report(s)
@@ -91,5 +93,5 @@ func (db *DB) salvage(ctx context.Context, tmp string, report func(Skipped), pla
 	default:
 		err = fmt.Errorf("%s: %w: it holds none", db.path, ErrNotFound)
 	}
-	return n, errors.Join(err, removeMade(tmp), dst.Close())
+	return n, err
 }

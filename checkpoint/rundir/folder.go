@@ -44,7 +44,7 @@ type Folder struct {
 
 // Open makes the folder and opens its checkpoints. It deletes nothing, and
 // keeps a damaged file that it replaces. The caller closes the folder.
-func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
+func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error) {
 	f := &Folder{dir: dir, opt: o}
 	f.opt.Checkpoints.Readers = checkpoint.WaitForReaders
 	if o.Note == nil {
@@ -56,7 +56,12 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
 	if err := f.make(); err != nil {
 		return nil, err
 	}
-	var err error
+	open := false // nor after a panic of Note
+	defer func() {
+		if !open {
+			err = errors.Join(err, f.Close())
+		}
+	}()
 	switch o.Mode {
 	case Fresh:
 		f.claim, err = checkpoint.ClaimFile(f.path(), f.opt.Checkpoints)
@@ -66,8 +71,9 @@ func Open(ctx context.Context, dir string, o OpenOptions) (*Folder, error) {
 		err = f.openToBegin()
 	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
+	open = true
 	return f, nil
 }
 

@@ -243,7 +243,8 @@ func (m *Metrics) End() *Lost {
 }
 
 // close is End, and closes the file.
-func (m *Metrics) close() error {
+func (m *Metrics) close() (err error) {
+	defer func() { err = m.f.Close() }()
 	m.End()
-	return m.f.Close()
+	return nil
 }

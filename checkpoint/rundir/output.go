@@ -133,23 +133,20 @@ func writeBeside(path, next string, write func(io.Writer) error) error {
 	if err != nil {
 		return err
 	}
-	err = writeSynced(f, write)
-	if err == nil {
-		err = os.Rename(next, path)
+	defer os.Remove(next) // it has its name by then, unless write failed or panicked
+	if err := writeSynced(f, write); err != nil {
+		return err
 	}
-	if err != nil {
-		_ = os.Remove(next)
-	}
-	return err
+	return os.Rename(next, path)
 }
 
 // writeSynced fills a file and closes it.
-func writeSynced(f *os.File, write func(io.Writer) error) error {
-	err := buffered(f, write)
-	if err == nil {
-		err = f.Sync()
+func writeSynced(f *os.File, write func(io.Writer) error) (err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := buffered(f, write); err != nil {
+		return err
 	}
-	return errors.Join(err, f.Close())
+	return f.Sync()
 }
 
 // buffered has write write to w in large pieces, and returns the first error.

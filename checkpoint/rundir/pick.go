@@ -45,20 +45,21 @@ type Found struct {
 
 // View opens the checkpoints of a run folder for reading, and hands use the one
 // that is meant (see [Pick]).
-func View(ctx context.Context, dir string, best bool, id uint64, use func(Found) error) error {
+func View(ctx context.Context, dir string, best bool, id uint64, use func(Found) error) (err error) {
 	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		return advised(dir, err)
 	}
+	defer func() { err = errors.Join(err, db.Close()) }()
 	snap, skipped, err := Pick(ctx, db, best, id)
 	if err != nil {
-		return errors.Join(advised(dir, err), db.Close())
+		return advised(dir, err)
 	}
 	all, _, err := db.List()
-	if err == nil {
-		err = use(Found{snap, checkpoint.BestOf(all), skipped})
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, db.Close())
+	return use(Found{snap, checkpoint.BestOf(all), skipped})
 }
 
 // newest gives the manifest of a folder's newest checkpoint to f.

@@ -172,12 +172,10 @@ func (s *Saver) Stats() Stats { return s.stats }
 
 // Close waits for the save under way and frees the staging memory. A second
 // call does nothing.
-func (s *Saver) Close() error {
-	err := s.Await()
-	if s.state == nil {
-		return err
+func (s *Saver) Close() (err error) {
+	if state := s.state; state != nil {
+		defer func() { err = errors.Join(err, state.staging.Close()) }()
 	}
-	err = errors.Join(err, s.state.staging.Close())
 	s.state = nil
-	return err
+	return s.Await()
 }
