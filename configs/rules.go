@@ -35,7 +35,8 @@ func resolveLoss(d *decoder, c *Config) {
 		d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
 	}
 	at := []string{"loss", "data.task", "data.source"}
-	either := c.Data.Source == "csv" || c.Data.Source == "tensors" // both tasks are possible
+	keys, _ := dataSection.active(c.Data.Source)
+	either := slices.ContainsFunc(keys, func(k *key) bool { return k.name == "task" }) // both tasks are possible
 	switch {
 	case c.Loss == "cross_entropy" && regression:
 		d.against(at, "cross_entropy needs classes, but data.task is regression; use mse or bce, or data.task: classification")
