@@ -141,6 +141,9 @@ func (c *csvColumns) chooseInputs(o CSVOptions, wanted []string) error {
 	if c.header != nil && hasNames(wanted) {
 		return c.chooseNamed(wanted)
 	}
+	if c.width < len(wanted) {
+		return fmt.Errorf("%w: %s has %d columns, but the model was trained on %d features: use a file with the columns of the training data", ErrFormat, c.path, c.width, len(wanted))
+	}
 	if c.width != len(wanted) {
 		err := c.choose(o, nil)
 		c.labels = nil

@@ -79,6 +79,11 @@ func TestCSVStandardize(t *testing.T) {
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), `lacks the column "const"`) {
 		t.Error(err)
 	}
+	s.CSV.Labels = []string{"k"}
+	_, err = OpenInputs(context.Background(), s, &info, write(t, "in.csv", "3,7.1\n"))
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "has 2 columns, but the model was trained on 3 features") {
+		t.Error(err)
+	}
 }
 
 func near(a, b []float32) bool {
