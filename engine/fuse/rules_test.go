@@ -9,7 +9,15 @@ import (
 )
 
 func TestEveryOpHasARule(t *testing.T) {
-	if got, want := fuse.Kinds(), ops.Kinds(); !slices.Equal(got, want) {
-		t.Errorf("rules are for\n%v\nops are\n%v", got, want)
+	rules, kinds := fuse.Kinds(), ops.Kinds()
+	for _, kind := range kinds {
+		if !slices.Contains(rules, kind) {
+			t.Errorf("no rule for %s", kind)
+		}
+	}
+	for _, kind := range rules {
+		if !slices.Contains(kinds, kind) {
+			t.Errorf("a rule for %s, which is no op", kind)
+		}
 	}
 }

@@ -56,8 +56,12 @@ func TestRunAllocatesNothing(t *testing.T) { rig.EachISAInTurn(t, testAllocation
 
 func testAllocations(t *testing.T, r kernelstest.Rig) {
 	for _, kind := range ref.Kinds() {
+		draw := kernelstest.Cases[kind]
+		if draw == nil {
+			continue // testAgreement reports it
+		}
 		t.Run(kind, func(t *testing.T) {
-			gen := rapid.Custom(func(t *rapid.T) kernelstest.Sample { return kernelstest.Cases[kind](kernelstest.NewSource(t)) })
+			gen := rapid.Custom(func(t *rapid.T) kernelstest.Sample { return draw(kernelstest.NewSource(t)) })
 			for seed := range 5 {
 				s := gen.Example(seed)
 				l, err := r.Prepare(s.Op, s.In, nil)
