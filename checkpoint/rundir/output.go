@@ -14,9 +14,10 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// CheckOutput refuses, with ErrOutput, a path that should not be written to: a
-// folder, a file whose folder is missing, a file of a run folder, or one of
-// those that are read meanwhile. Empty names among reads are passed over.
+// CheckOutput refuses, with ErrOutput, a path that should not or cannot be
+// written to: a folder, a file whose folder is missing or takes no new file, a
+// file of a run folder, or one of those that are read meanwhile. Empty names
+// among reads are passed over.
 func CheckOutput(path string, reads ...string) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", path, ErrOutput, fmt.Sprintf(format, args...))
@@ -40,7 +41,23 @@ func CheckOutput(path string, reads ...string) error {
 			return refuse("%s is needed; name another file", r)
 		}
 	}
+	if err := tryBeside(path); err != nil {
+		return refuse("no file can be made in %s: %v; name a file elsewhere", dir, causeOf(err))
+	}
 	return nil
+}
+
+// tryBeside makes the file that WriteOutput would, and removes it.
+func tryBeside(path string) error {
+	if direct(path) {
+		return nil
+	}
+	real := followed(path)
+	f, err := osfile.CreateFor(real, besides(real))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // ofRun reports whether a path is a file of a run folder, or one beside its
@@ -96,17 +113,25 @@ func followed(path string) string {
 // as it was. A path that is no regular file, such as /dev/stdout, is written to
 // directly.
 func WriteOutput(path string, write func(io.Writer) error) error {
-	real := followed(path)
-	st, err := os.Stat(path)
-	if err == nil && (!st.Mode().IsRegular() || ofSystem(path)) {
+	if direct(path) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			return err
 		}
 		return errors.Join(buffered(f, write), f.Close())
 	}
-	return writeBeside(real, fmt.Sprintf("%s.berth-%d", real, os.Getpid()), write)
+	real := followed(path)
+	return writeBeside(real, besides(real), write)
 }
+
+// direct reports whether WriteOutput writes to a path without a file beside it.
+func direct(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && (!st.Mode().IsRegular() || ofSystem(path))
+}
+
+// besides is the name of the file that takes the place of a path.
+func besides(path string) string { return fmt.Sprintf("%s.berth-%d", path, os.Getpid()) }
 
 // replace gives a file of the run folder new contents: stopped at any moment,
 // it has all of them or the old ones.
@@ -127,17 +152,41 @@ func WriteOwn(path string, write func(io.Writer) error) error {
 }
 
 // writeBeside writes to next first, a name that nobody else uses, and then
-// renames it to path. On an error nothing of next is left.
+// renames it to path. On an error nothing of next is left. Errors name path.
 func writeBeside(path, next string, write func(io.Writer) error) error {
 	f, err := osfile.CreateFor(path, next)
 	if err != nil {
-		return err
+		return named(path, next, err)
 	}
 	defer os.Remove(next) // it has its name by then, unless write failed or panicked
-	if err := writeSynced(f, write); err != nil {
-		return err
+	err = writeSynced(f, write)
+	if err == nil {
+		err = os.Rename(next, path)
 	}
-	return os.Rename(next, path)
+	return named(path, next, err)
+}
+
+// named is an error about the file next as one about the file at path, whose
+// place it was to take.
+func named(path, next string, err error) error {
+	var p *fs.PathError
+	var l *os.LinkError
+	switch {
+	case errors.As(err, &p) && p.Path == next:
+		return fmt.Errorf("%s cannot be written: %w", path, p.Err)
+	case errors.As(err, &l) && l.Old == next:
+		return fmt.Errorf("%s cannot be replaced: %w", path, l.Err)
+	}
+	return err
+}
+
+// causeOf is an error of the system without the operation and the path.
+func causeOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // writeSynced fills a file and closes it.

@@ -61,3 +61,17 @@ func TestWriteOutput(t *testing.T) {
 		}
 	}
 }
+
+// An error names the file that was asked for, not the one that was to take its
+// place; CheckOutput finds it before the work begins.
+func TestOutputThatCannotBeMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 250)) // the longest names have 255 bytes
+	err := rundir.WriteOutput(path, func(io.Writer) error { return nil })
+	if err == nil || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), path+" cannot be written") {
+		t.Errorf("got %v", err)
+	}
+	err = rundir.CheckOutput(path)
+	if !errors.Is(err, rundir.ErrOutput) || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), "no file can be made in") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -36,10 +36,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	switch {
 	case out.Err() != nil && signals.ClosedPipe(err):
 		return cli.ExitPipe // as when "| head" has seen enough: no error to print
-	case code == cli.ExitFailure && errors.Is(err, context.Canceled):
+	case code != cli.ExitStopped && ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "trainer: interrupted")
+		return cli.ExitFailure
 	case err != nil:
-		fmt.Fprintf(errs, "trainer: %v\n", err)
+		fmt.Fprintf(errs, "trainer: %v\n", cli.Advised(err))
 	}
 	return code
 }
