@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 )
 
 // instead makes what this process writes to one file go to another.
@@ -106,5 +107,28 @@ func TestMetricsAreCutInPlace(t *testing.T) {
 	}
 	if text, err := os.ReadFile(other); err != nil || bytes.Count(text, []byte("\n")) != 5 {
 		t.Errorf("%v, metrics:\n%s", err, text)
+	}
+}
+
+// Metrics that could never be written are named in the report, that of a
+// resumed run, too.
+func TestLostMetricsAreReported(t *testing.T) {
+	dir := t.TempDir()
+	var warned, noted []string
+	note := func(text string) { noted = append(noted, text) }
+	rep := train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 22, Observer: &berth.Observer{
+		Started: func(berth.Start) { instead(t, filepath.Join(dir, "metrics.jsonl"), "/dev/full") },
+		Note:    note, Warn: func(text string) { warned = append(warned, text) },
+	}})
+	want := rundir.Lost{Lines: 24, FirstStep: 1, LastStep: 22}
+	if rep.MetricsLost == nil || *rep.MetricsLost != want || len(rep.Losses) != 22 {
+		t.Errorf("the report says %+v, and has %d losses", rep.MetricsLost, len(rep.Losses))
+	}
+	if len(warned) != 2 || !strings.Contains(warned[0], "no space left") || !strings.Contains(warned[1], "lacks 24 of its lines, of steps 1 to 22") {
+		t.Errorf("warned %q, noted %q", warned, noted)
+	}
+	rep = train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true})
+	if rep.MetricsLost == nil || *rep.MetricsLost != want || rep.Steps != 33 {
+		t.Errorf("resumed, the report says %+v, %d steps", rep.MetricsLost, rep.Steps)
 	}
 }

@@ -30,7 +30,7 @@ type Report struct {
 	Bubble        Bubble         `json:"bubble"`
 	Checkpoints   SaveReport     `json:"checkpoints"`
 	WeightsSHA256 string         `json:"weights_sha256"`
-	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"` // lines that metrics.jsonl lacks, of this call
+	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"` // lines that metrics.jsonl lacks
 	Allowed       []string       `json:"allowed,omitempty"`      // with AssertResident: the transfers between host and devices
 }
 
@@ -95,6 +95,15 @@ type SaveReport struct {
 	StallMS     float64 `json:"stall_ms"` // training stood still: at the boundary, and for copies in the step after it
 	StepsBeside int     `json:"steps_beside"`
 	Slowdown    float64 `json:"slowdown"` // of the steps beside a save: 0.1 is a tenth longer than the median of the others
+}
+
+// addLost adds the lines that an earlier call's report says are lost; first is
+// the number of steps taken before this call.
+func (r *Report) addLost(text []byte, first int) {
+	var old Report
+	if json.Unmarshal(text, &old) == nil {
+		r.MetricsLost = r.MetricsLost.After(old.MetricsLost, first)
+	}
 }
 
 // repeat takes the measurements of an earlier call's report, if that has the same

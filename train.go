@@ -119,6 +119,9 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	for _, a := range s.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, a.String())
 	}
+	if s.opt.Resume {
+		rep.addLost(s.folder.Report(), l.first)
+	}
 	if s.at.Step == l.first {
 		rep.repeat(s.folder.Report())
 	}

@@ -55,6 +55,24 @@ func (l *Lost) add(step int) {
 	l.LastStep = step
 }
 
+// After adds what earlier calls of the run lost up to a step, from which this one
+// went on: it took later steps again. Either may be nil.
+func (l *Lost) After(earlier *Lost, upTo int) *Lost {
+	if earlier == nil || earlier.FirstStep > upTo {
+		return l
+	}
+	all := *earlier
+	if all.LastStep > upTo { // a step has a line, and an epoch's end another
+		all.LastStep = upTo
+		all.Lines = min(all.Lines, 2*(upTo-all.FirstStep+1))
+	}
+	if l != nil {
+		all.Lines += l.Lines
+		all.LastStep = l.LastStep
+	}
+	return &all
+}
+
 // Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
 // does not end where it cannot be written: lines wait for the next Flush, as
 // many as maxWaiting bytes hold.

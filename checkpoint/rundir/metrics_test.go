@@ -96,3 +96,24 @@ func TestMetricsRemoved(t *testing.T) {
 		t.Errorf("said %q", said)
 	}
 }
+
+// A report names what all calls of a run lost, but not the steps taken again.
+func TestLostAfter(t *testing.T) {
+	for _, c := range []struct {
+		now, earlier *rundir.Lost
+		upTo         int
+		want         *rundir.Lost
+	}{
+		{nil, nil, 5, nil},
+		{&rundir.Lost{Lines: 2, FirstStep: 6, LastStep: 7}, nil, 5, &rundir.Lost{Lines: 2, FirstStep: 6, LastStep: 7}},
+		{nil, &rundir.Lost{Lines: 2, FirstStep: 3, LastStep: 4}, 5, &rundir.Lost{Lines: 2, FirstStep: 3, LastStep: 4}},
+		{nil, &rundir.Lost{Lines: 2, FirstStep: 6, LastStep: 7}, 5, nil},
+		{nil, &rundir.Lost{Lines: 9, FirstStep: 5, LastStep: 13}, 5, &rundir.Lost{Lines: 2, FirstStep: 5, LastStep: 5}},
+		{&rundir.Lost{Lines: 2, FirstStep: 6, LastStep: 7}, &rundir.Lost{Lines: 1, FirstStep: 3, LastStep: 3}, 5, &rundir.Lost{Lines: 3, FirstStep: 3, LastStep: 7}},
+	} {
+		got := c.now.After(c.earlier, c.upTo)
+		if (got == nil) != (c.want == nil) || got != nil && *got != *c.want {
+			t.Errorf("%+v after %+v up to %d: %+v, want %+v", c.now, c.earlier, c.upTo, got, c.want)
+		}
+	}
+}
