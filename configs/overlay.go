@@ -24,7 +24,7 @@ func variable(path string) string {
 type Overlay struct {
 	Flags map[string]string // by the name of a flag that [Flags] lists: "devices": "cpu:2"
 	Set   []string          // "train.batch=64"; of two that set a key the later wins
-	Env   []string          // "BERTH_TRAIN_BATCH=64", as os.Environ gives them; variables of other programs are ignored
+	Env   []string          // "BERTH_TRAIN_BATCH=64", as os.Environ gives them; only those that begin with BERTH_ count
 }
 
 // Flag is a command-line flag that sets a key.
@@ -116,8 +116,11 @@ func (l *layering) merge(path string, value any) {
 	}
 }
 
-// env takes the variables that name a key. It refuses a variable that is
-// nearly named like one, or that starts with a section's name.
+// otherVariables are the variables with envPrefix that set no key: the devices,
+// the debug output and the tests read them.
+var otherVariables = []string{"BERTH_BLAS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS"}
+
+// env takes the variables that name a key, and refuses those that nothing reads.
 func (l *layering) env(env []string) {
 	variables := map[string]leaf{}
 	for path, lf := range l.known {
@@ -126,18 +129,27 @@ func (l *layering) env(env []string) {
 	known := slices.Sorted(maps.Keys(variables))
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) {
+		if !strings.HasPrefix(name, envPrefix) || slices.Contains(otherVariables, name) {
 			continue
 		}
 		if lf, ok := variables[name]; ok {
 			l.used[lf.path] = lf
 			l.merge(lf.path, override{text, pair})
-		} else if near := nearestWithin(1+len(name)/12, name, known); near != "" {
-			l.d.fail(Pos{File: pair}, "", "this variable sets no key; did you mean %s?", near)
-		} else if below := inSection(name, known); len(below) > 0 {
-			l.d.fail(Pos{File: pair}, "", "this variable sets no key; expected one of %s", list(below))
+			continue
 		}
+		l.d.fail(Pos{File: pair}, "", "this variable sets no key; %s", variableAdvice(name, known))
 	}
+}
+
+// variableAdvice says what a variable that nothing reads may mean.
+func variableAdvice(name string, known []string) string {
+	if near := nearestWithin(1+len(name)/12, name, slices.Concat(known, otherVariables)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if below := inSection(name, known); len(below) > 0 {
+		return "expected one of " + list(below)
+	}
+	return "unset it, or name it as BERTH_TRAIN_BATCH is named, which sets train.batch"
 }
 
 // inSection lists the known variables of the section whose name a variable

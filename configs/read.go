@@ -89,9 +89,10 @@ func syntaxFault(file string, err error) error {
 
 // A copier copies a tree, expanding aliases, within the limits.
 type copier struct {
-	file  string
-	nodes int
-	err   error
+	file    string
+	nodes   int
+	aliases bool // one was expanded
+	err     error
 }
 
 func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
@@ -102,10 +103,14 @@ func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
 	case depth > maxDepth:
 		c.fail(n, "nested more than %d deep; write it flatter, with no alias inside its own value", maxDepth)
 		return n
+	case c.nodes > maxNodes && c.aliases:
+		c.fail(n, "more than %d values with aliases expanded; write fewer aliases", maxNodes)
+		return n
 	case c.nodes > maxNodes:
-		c.fail(n, "more than %d values with aliases expanded; remove some", maxNodes)
+		c.fail(n, "more than %d values, the limit for a config; is it the right file?", maxNodes)
 		return n
 	case n.Kind == yaml.AliasNode:
+		c.aliases = true
 		return c.copy(n.Alias, depth+1)
 	}
 	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Line: n.Line, Column: n.Column}

@@ -36,6 +36,9 @@ func (a *array) column(name string, float bool) (column, int, error) {
 		err = safetensors.DecodeInt32(a.dtype, a.data, values)
 		data = shape.Bytes(values)
 	}
+	if err != nil && !float {
+		err = fmt.Errorf("%w: %s", err, idAdvice(name))
+	}
 	if err != nil {
 		return column{}, 0, fmt.Errorf("%w: %w", ErrFormat, err)
 	}
@@ -62,6 +65,18 @@ func unit(values []float32, perSample int) error {
 	return nil
 }
 
+// mostIDs bounds ids. A greater one is a quantity or a key, and a model with an
+// output or a row for each id below it would be too large.
+const mostIDs = 1 << 24
+
+// idAdvice says how the ids of a field, input or target, are numbered.
+func idAdvice(field string) string {
+	if field == "target" {
+		return "whole numbers as target are classes, numbered from 0 without gaps: number them so, or save numbers to predict as floats"
+	}
+	return "whole numbers as input are ids, numbered from 0 without gaps: number them so, or save features as floats"
+}
+
 // idCount is one more than the largest id of an int32 column; 0 for floats.
 func idCount(c column) (int, error) {
 	if c.field.Meta.DType != shape.Int32 {
@@ -69,8 +84,8 @@ func idCount(c column) (int, error) {
 	}
 	count := 0
 	for i, v := range shape.View[int32](c.data) {
-		if v < 0 {
-			return 0, fmt.Errorf("%w: element %d is %d, but ids begin at 0: save numbers to predict as floats", ErrFormat, i, v)
+		if v < 0 || v >= mostIDs {
+			return 0, fmt.Errorf("%w: element %d is %d, but ids begin at 0 and end at %d: %s", ErrFormat, i, v, mostIDs-1, idAdvice(c.field.Name))
 		}
 		count = max(count, int(v)+1)
 	}

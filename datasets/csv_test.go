@@ -82,7 +82,7 @@ func TestCSVErrors(t *testing.T) {
 		"not a number":   {"a,k\n1,x\nfoo,y\n", CSVOptions{}, ErrFormat, `x.csv:3:1 (column "a"): "foo" is not a number`},
 		"empty field":    {"1,2,x\n3,,y\n", CSVOptions{}, ErrFormat, "x.csv:2:3: empty field"},
 		"nan":            {"1,x\nnan,y\n", CSVOptions{}, ErrFormat, "x.csv:2:1: \"nan\" is not finite"},
-		"overflow":       {"1,x\n1e99,y\n", CSVOptions{}, ErrFormat, "x.csv:2:1"},
+		"overflow":       {"1,x\n1e39,y\n", CSVOptions{}, ErrFormat, `x.csv:2:1: "1e39" is beyond the range of float32, ±3.403e+38: scale the column`},
 		"empty label":    {"1,x\n2,\n", CSVOptions{}, ErrFormat, "x.csv:2:3: empty label"},
 		"ragged":         {"1,2,x\n3,4\n", CSVOptions{}, ErrFormat, "x.csv:2: 2 columns where the first row has 3"},
 		"quote":          {"1,x\n2,\"y\n", CSVOptions{}, ErrFormat, "x.csv:2"},

@@ -1,8 +1,10 @@
 package datasets
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -66,9 +68,9 @@ func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stre
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %v", ErrFormat, name, err)
+		return nil, fmt.Errorf("%s: %w", name, unpackError(err))
 	}
-	return &stream{Reader: &limitReader{z, unpackLimit(size), name}}, nil
+	return &stream{Reader: &limitReader{z, unpackLimit(size)}}, nil
 }
 
 // readFile reads a whole file. It unpacks a gzip file.
@@ -134,17 +136,31 @@ func (c *contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// limitReader fails after left bytes: what it has read is incomplete.
+// limitReader reads unpacked bytes. It fails after left of them: what it has read
+// is incomplete.
 type limitReader struct {
 	r    io.Reader
 	left int64
-	name string
 }
 
 func (l *limitReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("%w: %s unpacks to more than %d times its size: unpack it first", ErrFormat, l.name, unpackFactor)
+		return 0, fmt.Errorf("%w: it unpacks to more than %d times its size: unpack it first", ErrFormat, unpackFactor)
 	}
-	return n, err
+	return n, unpackError(err)
+}
+
+// unpackError says what to do about an error of unpacking.
+func unpackError(err error) error {
+	var corrupt flate.CorruptInputError
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: the packed file is cut off: copy or download it again", ErrFormat)
+	case errors.As(err, &corrupt), errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zip.ErrFormat), errors.Is(err, zip.ErrChecksum):
+		return fmt.Errorf("%w: the packed file is damaged (%v): copy or download it again", ErrFormat, err)
+	case errors.Is(err, zip.ErrAlgorithm):
+		return fmt.Errorf("%w: the file is packed in a way that is not read: unpack it first", ErrFormat)
+	}
+	return err
 }

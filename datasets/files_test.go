@@ -49,3 +49,33 @@ func TestUnpackLimit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A packed file that is cut off or damaged is refused as such.
+func TestCutOff(t *testing.T) {
+	csv := packed([]byte(strings.Repeat("1,2,a\n3,4,b\n", 5000)))
+	flipped := bytes.Clone(csv)
+	flipped[len(csv)-8] ^= 1
+	npz, err := os.ReadFile("testdata/packed.npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const cut, damaged = "the packed file is cut off: copy or download it again", "the packed file is damaged"
+	text := TextOptions{Context: 4}
+	for _, c := range []struct {
+		source, name string
+		data         []byte
+		says         string
+	}{
+		{"csv", "x.csv.gz", csv[:len(csv)-12], cut},
+		{"csv", "x.csv.gz", csv[:6], cut},
+		{"csv", "x.csv.gz", flipped, damaged},
+		{"text", "x.txt.gz", csv[:len(csv)-12], cut},
+		{"tensors", "x.npz", npz[:len(npz)-30], "the archive is cut off or damaged"},
+		{"tensors", "x.npz", npz[:30], "the archive is cut off or damaged"},
+	} {
+		_, err := Open(t.Context(), Spec{Source: c.source, Path: write(t, c.name, string(c.data)), Text: text})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s of %d bytes: %v", c.name, len(c.data), err)
+		}
+	}
+}

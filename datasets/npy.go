@@ -65,6 +65,9 @@ type npyHeader struct {
 // array checks the elements against the header.
 func (h *npyHeader) array(data []byte) (*array, error) {
 	order := h.descr[0]
+	if h.descr[1:] == "O" {
+		return nil, badNpy("the elements are Python objects: save numbers, with astype(numpy.float32) or astype(numpy.int64)")
+	}
 	dtype, ok := npyTypes[h.descr[1:]]
 	if !ok || !strings.ContainsRune("<>|=", rune(order)) || (order == '|') != (dtype.Size() == 1) {
 		return nil, badNpy("elements of type %q are not read: save as float32 or int64", h.descr)
@@ -97,6 +100,9 @@ func parseNpyHeader(text string) (*npyHeader, error) {
 		s.expect(":")
 		switch key {
 		case "descr":
+			if s.take("[") {
+				return nil, badNpy("the elements are structs: save one field of them as an array of float32 or int64")
+			}
 			h.descr = s.quoted()
 		case "fortran_order":
 			if h.fortran = s.take("True"); !h.fortran {
@@ -116,7 +122,7 @@ func parseNpyHeader(text string) (*npyHeader, error) {
 			break
 		}
 	}
-	if s.failed() || s.rest != "" || len(seen) != 3 || len(h.descr) < 3 {
+	if s.failed() || s.rest != "" || len(seen) != 3 || len(h.descr) < 2 {
 		return nil, badNpy("header %.80q is not a dictionary of descr, fortran_order and shape", text)
 	}
 	return h, nil

@@ -47,6 +47,20 @@ func TestHostileNpy(t *testing.T) {
 	}
 }
 
+// Elements that are no numbers are refused as what they are.
+func TestNpyElements(t *testing.T) {
+	for descr, says := range map[string]string{
+		"'|O'":                         "the elements are Python objects: save numbers, with astype",
+		"[('a', '<f4'), ('b', '<i4')]": "the elements are structs: save one field",
+		"'<U3'":                        `elements of type "<U3" are not read: save as float32 or int64`,
+	} {
+		_, err := parseNpy(npy("{'descr': "+descr+", 'fortran_order': False, 'shape': (1,)}", 8))
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", descr, err)
+		}
+	}
+}
+
 func FuzzNpy(f *testing.F) {
 	for _, name := range []string{"big", "v2", "v3", "fortran", "scalar"} {
 		b, err := os.ReadFile("testdata/" + name + ".npy")

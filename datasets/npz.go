@@ -12,7 +12,7 @@ import (
 func readNpz(file []byte, name string) (*array, error) {
 	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
-		return nil, fmt.Errorf("%w: npz: %v", ErrFormat, err)
+		return nil, fmt.Errorf("%w: npz: the archive is cut off or damaged (%v): copy or download it again", ErrFormat, err)
 	}
 	var names []string
 	for _, f := range z.File {
@@ -32,17 +32,14 @@ func readNpz(file []byte, name string) (*array, error) {
 // unzip reads a file in an archive of size bytes, up to the unpackLimit of that
 // size. The length that the archive gives for the file is not trusted.
 func unzip(f *zip.File, size int64) ([]byte, error) {
-	r, err := f.Open()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
-	}
 	var b bytes.Buffer
-	_, err = b.ReadFrom(&limitReader{r, unpackLimit(size), f.Name})
-	if err = errors.Join(err, r.Close()); err != nil {
-		if !errors.Is(err, ErrFormat) {
-			err = fmt.Errorf("%w: %v", ErrFormat, err)
-		}
-		return nil, err
+	r, err := f.Open()
+	if err == nil {
+		_, err = b.ReadFrom(&limitReader{r, unpackLimit(size)})
+		err = errors.Join(err, r.Close())
 	}
-	return b.Bytes(), nil
+	if err = unpackError(err); err != nil && !errors.Is(err, ErrFormat) {
+		err = fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	return b.Bytes(), err
 }
