@@ -291,10 +291,13 @@ func (t *Trained) elsewhere(data *datasets.Dataset) bool {
 func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
 	if path != "" {
 		parts, err := datasets.OpenInputs(ctx, datasetSpec(t.setup.config), t.setup.info, path)
-		if err != nil {
-			err = fmt.Errorf("%w: %w", ErrData, err)
+		switch {
+		case err == nil:
+			return parts, nil
+		case ctx.Err() != nil: // the file may well be good
+			return nil, fmt.Errorf("reading %s: %w", path, context.Cause(ctx))
 		}
-		return parts, err
+		return nil, fmt.Errorf("%w: %w", ErrData, err)
 	}
 	data, err := t.read(ctx)
 	switch {

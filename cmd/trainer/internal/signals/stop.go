@@ -20,11 +20,11 @@ type Stop struct{ saves atomic.Bool }
 // nothing else has anything to save. What the user is told depends on it.
 func (s *Stop) Saves(saves bool) { s.saves.Store(saves) }
 
-// Watch returns a context that ends with the first signal, and ends the process
-// at the second. A signal that is ignored, as nohup has SIGHUP ignored, stays
+// Watch returns a context that ends with the first signal, which its cause names,
+// and ends the process at the second. A signal that is ignored, as nohup has SIGHUP ignored, stays
 // so. The caller calls undo.
 func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Context, undo func()) {
-	watched, cancel := context.WithCancel(ctx)
+	watched, cancel := context.WithCancelCause(ctx)
 	c, done := make(chan os.Signal, 2), make(chan struct{})
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -33,9 +33,9 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 	}
 	go func() {
 		select {
-		case <-c:
+		case sig := <-c:
 			fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.first())
-			cancel()
+			cancel(interrupted{sig})
 		case <-done:
 			return
 		}
@@ -54,9 +54,17 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 	return watched, func() {
 		signal.Stop(c)
 		close(done)
-		cancel()
+		cancel(nil)
 	}
 }
+
+// interrupted is the cause of a context that a signal ended. It wraps
+// context.Canceled.
+type interrupted struct{ by os.Signal }
+
+func (i interrupted) Error() string { return fmt.Sprintf("a signal came (%v)", i.by) }
+
+func (i interrupted) Unwrap() error { return context.Canceled }
 
 // first is the message at the first signal.
 func (s *Stop) first() string {

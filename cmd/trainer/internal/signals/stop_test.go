@@ -3,6 +3,8 @@
 package signals
 
 import (
+	"context"
+	"errors"
 	"syscall"
 	"testing"
 )
@@ -29,6 +31,9 @@ func TestFirstSignal(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) || cause.Error() != "a signal came (terminated)" {
+			t.Errorf("the cause is %v", cause)
+		}
 		undo()
 		got := ""
 		for len(said.to) > 0 {
