@@ -89,6 +89,11 @@ func TestPredictNeedsNoTrainingData(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Predict(over, file, nil); !errors.Is(err, context.Canceled) || berth.IsUsage(err) {
+		t.Errorf("cancelled: %v", err)
+	}
 	var labels []string
 	_, err = r.Predict(t.Context(), file, func(p berth.Prediction) error {
 		labels = append(labels, p.Label)

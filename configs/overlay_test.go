@@ -52,7 +52,7 @@ func TestOverlayValues(t *testing.T) {
 		Flags: map[string]string{"devices": "cpu:3"},
 		Set: []string{"model.hidden=[64, 32]", "optimizer.freeze=[\"layers.*\"]", "train.shuffle=false", "name=17",
 			"optimizer=adam", "checkpoint.keep.last=7", "partition.stages=[[a], [b, c]]"},
-		Env: []string{"BERTH_OPTIMIZER_LR=1e-2", "BERTH_SCHEDULE=cosine", "BERTH_OPTIMIZER=momentum", "HOME=/", "BERTH_DEBUG=3"},
+		Env: []string{"BERTH_OPTIMIZER_LR=1e-2", "BERTH_SCHEDULE=cosine", "BERTH_OPTIMIZER=momentum", "HOME=/", "BERTH_DEBUG=3", "BERTH_CPU=avx2", "BERTH_BLAS=off", "BERTH_KILLS=1"},
 	})
 	for _, x := range []struct{ got, want any }{
 		{c.Devices.Use, "cpu:3"}, {c.Devices.Threads, 2}, {c.Model.Hidden, []int{64, 32}}, {c.Optimizer.Freeze, []string{"layers.*"}},
