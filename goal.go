@@ -33,9 +33,9 @@ func (g goal) lacks(need func() time.Duration) bool {
 func (g goal) standing(at *runstate.Progress, dir string) string {
 	switch {
 	case at.StoppedEarly(g.stopping):
-		return fmt.Sprintf("the run in %s is complete: it stopped early, at step %d of %d", dir, at.Step, g.steps)
+		return fmt.Sprintf("the run in %s is finished: it stopped early, at step %d of %d", dir, at.Step, g.steps)
 	case at.Step >= g.steps:
-		return fmt.Sprintf("the run in %s is complete: %d steps", dir, at.Step)
+		return fmt.Sprintf("the run in %s is finished: %d steps", dir, at.Step)
 	case g.reached(at):
 		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and --max-steps %d asks for no more; leave it out to complete the run", dir, at.Step, g.steps, g.maxSteps)
 	}

@@ -71,27 +71,27 @@ func (o TrainOptions) check() error {
 func (o TrainOptions) checkOutputs(reads []string) error {
 	if o.Report != "" && !rundir.SameFile(o.Report, filepath.Join(o.Dir, rundir.ReportName)) {
 		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
-			return fmt.Errorf("report %s: %w: it is the run folder; name a file", o.Report, ErrOutput)
+			return fmt.Errorf("--report %s: %w: it is the run folder; name a file", o.Report, ErrOutput)
 		}
 		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
-			return fmt.Errorf("report %w", err)
+			return fmt.Errorf("--report %w", err)
 		}
 	}
 	if st, err := os.Stat(o.Dump); o.Dump == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil // or it is made
 	} else if err != nil || !st.IsDir() {
-		return fmt.Errorf("dump %s: %w: a folder is needed", o.Dump, ErrOutput)
+		return fmt.Errorf("--dump %s: %w: a folder is needed", o.Dump, ErrOutput)
 	}
 	for _, name := range trace.DumpFiles() {
 		if err := rundir.CheckOutput(filepath.Join(o.Dump, name), reads...); err != nil {
-			return fmt.Errorf("dump %w", err)
+			return fmt.Errorf("--dump %w", err)
 		}
 	}
 	if _, err := os.Stat(rundir.CheckpointPath(o.Dump)); err == nil && !rundir.SameFile(o.Dump, o.Dir) {
-		return fmt.Errorf("dump %s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
+		return fmt.Errorf("--dump %s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
 	}
 	if path := trace.Foreign(o.Dump); path != "" {
-		return fmt.Errorf("dump %s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
+		return fmt.Errorf("--dump %s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
 	}
 	return nil
 }

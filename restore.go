@@ -91,7 +91,7 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 		if err != nil {
 			said = append(said, err.Error())
 		} else if len(list) > 0 {
-			said = append(said, configs.Summary(list))
+			said = append(said, configs.SummaryOfChanges(list))
 		}
 	}
 	if !sameData {

@@ -248,7 +248,7 @@ func (t *Trained) suits(m *checkpoint.Manifest) error {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
-		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.Summary(list))
+		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.SummaryOfChanges(list))
 	}
 	if then, now := m.Fingerprints[dataPrint], t.setup.info.Fingerprint; then != now {
 		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): open the run with OpenTrained to use it on other data",

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrOptions is the cause of errors about [RunOptions].
-var ErrOptions = errors.New("bench options")
+var ErrOptions = errors.New("cannot measure")
 
 // RunOptions says how to measure.
 type RunOptions struct {
@@ -48,16 +48,16 @@ const (
 // checked is o with its defaults filled in.
 func (o RunOptions) checked() (RunOptions, error) {
 	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
-		return o, fmt.Errorf("%w: %v seconds: give at most %d, or 0 for the default", ErrOptions, o.Seconds, mostSeconds)
+		return o, fmt.Errorf("%w: --seconds %v: give at most %d, or 0 for the default", ErrOptions, o.Seconds, mostSeconds)
 	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
-		return o, fmt.Errorf("%w: %d threads: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)
+		return o, fmt.Errorf("%w: --threads %d: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)
 	}
 	if p := o.Precision; p != "" && p != float32Name && p != bf16Name {
-		return o, fmt.Errorf("%w: precision %q: write %s or %s", ErrOptions, p, float32Name, bf16Name)
+		return o, fmt.Errorf("%w: --precision %s: write %s or %s", ErrOptions, p, float32Name, bf16Name)
 	}
 	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
-		return o, fmt.Errorf("%w: recompute %q: write none, cheap or block", ErrOptions, r)
+		return o, fmt.Errorf("%w: --recompute %s: write none, cheap or block", ErrOptions, r)
 	}
 	if o.Precision == "" {
 		o.Precision = float32Name

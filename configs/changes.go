@@ -49,9 +49,9 @@ func Changes(then, now []byte) ([]Change, error) {
 	return out, nil
 }
 
-// Summary joins changes into one line: the first six, and the number of the
-// rest.
-func Summary(list []Change) string {
+// SummaryOfChanges joins changes into one line: the first six, and the number
+// of the rest.
+func SummaryOfChanges(list []Change) string {
 	const most = 6
 	var lines []string
 	for _, c := range list[:min(most, len(list))] {

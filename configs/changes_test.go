@@ -27,7 +27,7 @@ func TestChangesOfLayers(t *testing.T) {
 		"model.layers[2].type was dense, is relu; model.layers[3].type was not set, is dense": text("units: 64", "    - relu\n"),
 	} {
 		list, err := configs.Changes(text("units: 64"), now)
-		if got := configs.Summary(list); err != nil || got != want {
+		if got := configs.SummaryOfChanges(list); err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}
@@ -37,15 +37,15 @@ func TestChangesOfLayers(t *testing.T) {
 }
 
 // Of many changes, the first few are named and the others counted.
-func TestSummary(t *testing.T) {
+func TestSummaryOfChanges(t *testing.T) {
 	list := make([]configs.Change, 9)
 	for i := range list {
 		list[i] = configs.Change{Key: string(rune('a' + i)), Then: "1", Now: "2"}
 	}
-	if got := configs.Summary(list); strings.Count(got, " was ") != 6 || !strings.HasSuffix(got, "; and 3 more") {
+	if got := configs.SummaryOfChanges(list); strings.Count(got, " was ") != 6 || !strings.HasSuffix(got, "; and 3 more") {
 		t.Errorf("got %q", got)
 	}
-	if got := configs.Summary(list[:6]); strings.Count(got, " was ") != 6 || strings.Contains(got, "more") {
+	if got := configs.SummaryOfChanges(list[:6]); strings.Count(got, " was ") != 6 || strings.Contains(got, "more") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -40,6 +40,6 @@ func ExampleChanges() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(configs.Summary(changes))
+	fmt.Println(configs.SummaryOfChanges(changes))
 	// Output: optimizer.lr was 0.001, is 0.01
 }

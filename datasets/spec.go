@@ -3,7 +3,6 @@ package datasets
 import (
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -115,16 +114,20 @@ func (s Spec) check() error {
 	return nil
 }
 
-// pathAdvice says what to do about a path that does not exist.
+// pathAdvice says what to do about a path that is missing, or leads nowhere.
 func (s Spec) pathAdvice() string {
 	advice := "set data.path to an existing one"
-	if wd, err := os.Getwd(); err == nil && !filepath.IsAbs(s.Path) {
-		advice += ", which starts from " + wd + " unless it is absolute"
-	}
 	if b := builtins[s.Source]; b != "" {
 		advice += ", or to " + b + ", which is inside the binary"
 	}
-	return advice
+	full, err := filepath.Abs(s.Path)
+	switch {
+	case err != nil || filepath.IsAbs(s.Path):
+		return advice
+	case s.Path == "":
+		return advice + "; a relative path counts from the working directory, " + full
+	}
+	return fmt.Sprintf("a relative path counts from the working directory, so this is %s; %s", full, advice)
 }
 
 // notUnit is the message about a target that UnitTarget refuses.

@@ -25,5 +25,30 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), evalCommand(), predictCommand(), planCommand(),
 		configsCommand(), devicesCommand(), checkpoints.Command(), benchCommand(), versionCommand())
+	checkHelpTopics(root)
 	return root
+}
+
+// checkHelpTopics makes help about an unknown command a mistake.
+func checkHelpTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic("BUG: there is no command help: " + err.Error())
+	}
+	help.Example = "  trainer help train"
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		c, rest, err := root.Find(args)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		if c.HasSubCommands() {
+			if err := c.ValidateArgs(rest); err != nil {
+				return err
+			}
+		}
+		c.InitDefaultHelpFlag()
+		return c.Help()
+	}
 }
