@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -25,8 +26,20 @@ func Check(t testing.TB, path, got string) {
 		t.Fatalf("%v: write it with go test -update", err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs: if the new text is right, write it with go test -update\ngot:\n%s\nwant:\n%s", path, got, want)
+		n, g, w := firstDifference(got, string(want))
+		t.Errorf("%s differs from line %d on: if the new text is right, write it with go test -update\ngot there  %s\nwant there %s\ngot:\n%s\nwant:\n%s",
+			path, n, g, w, got, want)
 	}
+}
+
+// firstDifference is the number, from 1, of the first line that differs, and the
+// line in both texts; the shorter text has an empty one after its end.
+func firstDifference(a, b string) (n int, x, y string) {
+	for n = 1; a != b && x == y; n++ {
+		x, a, _ = strings.Cut(a, "\n")
+		y, b, _ = strings.Cut(b, "\n")
+	}
+	return n - 1, x, y
 }
 
 func write(t testing.TB, path, text string) {

@@ -2,6 +2,7 @@ package golden_test
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -18,7 +19,9 @@ type recorder struct {
 
 func (r *recorder) Helper() {}
 
-func (r *recorder) Errorf(format string, args ...any) { r.errors = append(r.errors, format) }
+func (r *recorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+}
 
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.fatal = append(r.fatal, format)
@@ -69,5 +72,22 @@ func TestCheck(t *testing.T) {
 	}
 	if r := check(t, path, "b"); len(r.errors) != 1 {
 		t.Errorf("with another text: %+v, want an error", r)
+	}
+}
+
+func TestCheckNamesTheFirstLineThatDiffers(t *testing.T) {
+	if golden.Updating() {
+		t.Skip("nothing here is a golden file")
+	}
+	path := filepath.Join(t.TempDir(), "file.txt")
+	updating(t, func() { check(t, path, "a\nb\nc\n") })
+	for got, says := range map[string]string{
+		"a\nx\nc\n":    "from line 2 on: if the new text is right, write it with go test -update\ngot there  x\nwant there b\n",
+		"a\nb\nc\nd\n": "got there  d\nwant there \n",
+		"":             "from line 1 on",
+	} {
+		if r := check(t, path, got); len(r.errors) != 1 || !strings.Contains(r.errors[0], says) {
+			t.Errorf("%q: %q, want %q", got, r.errors, says)
+		}
 	}
 }
