@@ -38,7 +38,7 @@ func CheckOutput(path string, reads ...string) error {
 	}
 	for _, r := range reads {
 		if r != "" && SameFile(path, r) {
-			return refuse("%s is needed; name another file", r)
+			return refuse("the command uses %s; name another file", r)
 		}
 	}
 	if err := tryBeside(path); err != nil {
