@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"strconv"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -114,6 +113,9 @@ func (db *DB) openBolt() error {
 		}
 		return err
 	})
+	if errors.Is(err, syscall.ENOMEM) {
+		err = fmt.Errorf("mapping the file: %w: the process has no addresses left; raise their limit (ulimit -v) or lower devices.memory", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -134,16 +136,6 @@ func (db *DB) inspect() error {
 		return err
 	}
 	return db.im.check()
-}
-
-// mapAhead is how many bytes of addresses bbolt maps at once. None where an int
-// has 32 bits, nor on Windows, where bbolt enlarges the file to what it maps.
-func mapAhead() int {
-	if strconv.IntSize == 32 || runtime.GOOS == "windows" {
-		return 0
-	}
-	ahead := int64(8) << 30
-	return int(ahead)
 }
 
 // growBy is how many bytes the file grows by beyond what it needs.
