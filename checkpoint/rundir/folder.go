@@ -40,6 +40,7 @@ type Folder struct {
 	dir   string
 	opt   OpenOptions
 	claim *checkpoint.Claim // in Fresh mode, until it has replaced the file
+	aside string            // in Resume mode, the damaged file that was recovered, until Start
 }
 
 // Open makes the folder and opens its checkpoints. It deletes nothing, and
@@ -158,6 +159,7 @@ func (f *Folder) recover(ctx context.Context) error {
 	if err != nil {
 		return advised(f.dir, err)
 	}
+	f.aside = aside
 	f.opt.Note(fmt.Sprintf("%s was damaged: it now holds what of it is whole, and %s is the file as it was", f.path(), aside))
 	return nil
 }
@@ -193,6 +195,9 @@ func (f *Folder) Start(config []byte, upTo int) (losses []float64, logged int, e
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
 	f.Metrics, losses, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
+	if err == nil {
+		f.aside = ""
+	}
 	return losses, logged, err
 }
 
@@ -224,9 +229,23 @@ func (f *Folder) SetReport(text []byte) error {
 	return replace(filepath.Join(f.dir, ReportName), text)
 }
 
+// putBack ends a recovery for a run that did not start: the damaged file is in
+// its place again. The lock on the recovered one is still held.
+func (f *Folder) putBack() error {
+	if f.aside == "" {
+		return nil
+	}
+	if err := osfile.Rename(f.aside, f.path()); err != nil {
+		return err
+	}
+	f.aside = ""
+	return nil
+}
+
 // Close closes all files.
 func (f *Folder) Close() error {
-	var errs []error
+	recovered := f.aside != ""
+	errs := []error{f.putBack()}
 	if f.DB != nil {
 		errs = append(errs, f.DB.Close())
 	}
@@ -235,6 +254,9 @@ func (f *Folder) Close() error {
 	}
 	if f.Metrics != nil {
 		errs = append(errs, f.Metrics.close())
+	}
+	if recovered && f.aside == "" {
+		f.opt.Note(fmt.Sprintf("%s was damaged, and is as it was again: the run did not go on", f.path()))
 	}
 	return errors.Join(errs...)
 }

@@ -89,6 +89,7 @@ func TestResumeRepairs(t *testing.T) {
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
 	save(t, dir, runstate.Progress{Step: 4, Index: 4 * 32})
 	damage(t, dir, `{"Step":4,`)
+	before := files(t, dir)
 	var said notes
 	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume, Note: said.add})
 	if err != nil {
@@ -97,6 +98,9 @@ func TestResumeRepairs(t *testing.T) {
 	snap, _, err := f.Newest(t.Context())
 	if err := errors.Join(err, f.Close()); err != nil || snap.Manifest.Step != 3 || len(said) == 0 || !strings.Contains(said[len(said)-1], "was damaged") {
 		t.Errorf("step %d, notes %q, %v", snap.Manifest.Step, said, err)
+	}
+	if now := files(t, dir); !maps.Equal(now, before) {
+		t.Error("a run that did not start has changed its folder")
 	}
 	if err := os.WriteFile(rundir.CheckpointPath(dir), bytes.Repeat([]byte("not a checkpoint"), 1<<10), 0o644); err != nil {
 		t.Fatal(err)
