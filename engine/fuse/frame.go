@@ -43,7 +43,7 @@ func StretchOf(s, to shape.Shape) (Stretch, bool) {
 // Frame is the elements that a cluster runs over: Elems elements in rows of Cols.
 type Frame struct {
 	Elems int
-	rows  int // the number of columns; 0 for any
+	cols  int // the number of columns; 0 for any
 	even  int // a multiple of the number of columns; 0 for any
 }
 
@@ -51,8 +51,8 @@ type Frame struct {
 // rows, or over whole rows, or not at all.
 func (f Frame) Cols() int {
 	switch {
-	case f.rows > 0:
-		return f.rows
+	case f.cols > 0:
+		return f.cols
 	case f.even > 0:
 		return f.even
 	}
@@ -83,7 +83,7 @@ func (f Frame) with(s Stretch) (Frame, bool) {
 // columns is that of one of them: shorter rows would cost more than fusing saves.
 func (f Frame) join(o Frame) (Frame, bool) {
 	switch {
-	case f.Elems != o.Elems || f.rows > 0 && o.rows > 0 && f.rows != o.rows:
+	case f.Elems != o.Elems || f.cols > 0 && o.cols > 0 && f.cols != o.cols:
 		return f, false
 	case f.even == 0:
 		f.even = o.even
@@ -92,6 +92,6 @@ func (f Frame) join(o Frame) (Frame, bool) {
 	case o.even > 0 && o.even%f.even != 0:
 		return f, false
 	}
-	f.rows = max(f.rows, o.rows)
-	return f, f.rows == 0 || f.even%f.rows == 0
+	f.cols = max(f.cols, o.cols)
+	return f, f.cols == 0 || f.even%f.cols == 0
 }

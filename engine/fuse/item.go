@@ -39,7 +39,7 @@ func newItem(n *graph.Node, at int) *item {
 		it.asMap()
 	case Head:
 		s := n.Out[0].Meta.Shape
-		it.frame = Frame{Elems: s.Elems(), rows: s[len(s)-it.rule.row:].Elems()}
+		it.frame = Frame{Elems: s.Elems(), cols: s[len(s)-it.rule.row:].Elems()}
 		if n.Out[0].Meta.DType != shape.Float32 {
 			it.alone(fmt.Sprintf("is of %v", n.Out[0].Meta.DType))
 		}
@@ -47,7 +47,7 @@ func newItem(n *graph.Node, at int) *item {
 		it.asSum()
 	case Rows:
 		x := n.In[0].Meta.Shape
-		it.frame = Frame{Elems: x.Elems(), rows: x.Dim(-1)}
+		it.frame = Frame{Elems: x.Elems(), cols: x.Dim(-1)}
 	case Small:
 		it.frame.Elems = n.Out[0].Meta.Elems()
 	}
@@ -90,7 +90,7 @@ func (it *item) asSum() {
 		it.alone("is known only at the end of a sum")
 		return
 	}
-	it.frame = Frame{Elems: in.Elems(), rows: s.Inner}
+	it.frame = Frame{Elems: in.Elems(), cols: s.Inner}
 }
 
 // group is a cluster that grows.
