@@ -42,7 +42,7 @@ func TestOpenChoosesTheISA(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(ISAVariable, "fast")
-	if _, err := Open(device.OpenOptions{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no level "fast": take`) {
+	if _, err := Open(device.OpenOptions{Count: 1}); err == nil || !strings.Contains(err.Error(), `BERTH_CPU: there is no ISA level "fast": take`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -42,12 +42,12 @@ func parse(name string, best ISA) (ISA, error) {
 		switch {
 		case i.String() != name:
 		case i > best:
-			return 0, fmt.Errorf("this CPU does not have %s: take %s or a lower level", name, best)
+			return 0, fmt.Errorf("this CPU does not have %s: take %s or a lower ISA level", name, best)
 		default:
 			return i, nil
 		}
 	}
-	return 0, fmt.Errorf("there is no level %q: take amx, avx512, avx2 or generic, or leave it empty for the best one", name)
+	return 0, fmt.Errorf("there is no ISA level %q: take amx, avx512, avx2 or generic, or leave it empty for the best one", name)
 }
 
 // Vec is the functions over arrays.
