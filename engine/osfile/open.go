@@ -28,15 +28,15 @@ func OpenMode(path string, flag int, mode fs.FileMode) (*os.File, error) {
 
 // Read reads a whole regular file.
 func Read(path string) ([]byte, error) {
-	if err := Check(path); err != nil {
+	if err := check(path); err != nil {
 		return nil, err
 	}
 	return os.ReadFile(path)
 }
 
-// Check refuses, with ErrNotFile, a path at which something other than a regular
+// check refuses, with ErrNotFile, a path at which something other than a regular
 // file is. A path that leads nowhere is fine.
-func Check(path string) error {
+func check(path string) error {
 	st, err := os.Stat(path)
 	if err != nil || st.Mode().IsRegular() {
 		return nil // opening it says what is wrong
@@ -84,8 +84,8 @@ func CreateFor(path, next string) (*os.File, error) {
 	return f, nil
 }
 
-// IsLink reports whether a path is a symbolic link, wherever it leads.
-func IsLink(path string) bool {
+// isLink reports whether a path is a symbolic link, wherever it leads.
+func isLink(path string) bool {
 	st, err := os.Lstat(filepath.Clean(path))
 	return err == nil && st.Mode()&fs.ModeSymlink != 0
 }

@@ -21,7 +21,7 @@ func openMode(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	}
 	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, mode)
 	switch {
-	case err != nil && flag&syscall.O_NOFOLLOW != 0 && IsLink(path):
+	case err != nil && flag&syscall.O_NOFOLLOW != 0 && isLink(path):
 		return nil, refused(path, ErrLink)
 	case errors.Is(err, syscall.ENXIO), errors.Is(err, syscall.EISDIR): // a pipe that nobody reads, a socket; a folder
 		return nil, refused(path, ErrNotFile)

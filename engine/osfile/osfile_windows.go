@@ -22,10 +22,10 @@ const shareAll = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FI
 // it takes os.O_RDWR, os.O_CREATE and os.O_EXCL. The folder decides who may use
 // a new file.
 func openMode(path string, flag int, _ fs.FileMode) (*os.File, error) {
-	if flag&os.O_RDWR != 0 && IsLink(path) {
+	if flag&os.O_RDWR != 0 && isLink(path) {
 		return nil, refused(path, ErrLink)
 	}
-	if err := Check(path); err != nil {
+	if err := check(path); err != nil {
 		return nil, err
 	}
 	name, err := windows.UTF16PtrFromString(path)
