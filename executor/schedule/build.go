@@ -30,9 +30,9 @@ func Names() []string {
 	return names
 }
 
-// mostCells bounds the schedules that [New] makes: stages times microbatches. An
-// action takes 24 bytes, and a step's task about a thousand.
-const mostCells = 1 << 22
+// mostCells bounds the schedules that [New] makes: stages times microbatches. The
+// tasks and tensors of one microbatch take tens of kilobytes of host memory.
+const mostCells = 1 << 16
 
 // New makes the schedule of that name. Stages and microbatches are at least 1.
 func New(name string, stages, microbatches int) (Schedule, error) {
