@@ -105,7 +105,7 @@ func (s *stream) readAll(name string) ([]byte, error) {
 // fits refuses a file whose samples take more bytes of memory than there are.
 func fits(path string, need, memory int64) error {
 	if memory > 0 && need > memory {
-		return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or free memory", ErrMemory, path, bytesText(need), bytesText(memory))
+		return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, bytesText(need), bytesText(memory))
 	}
 	return nil
 }

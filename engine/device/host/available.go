@@ -19,3 +19,14 @@ func DefaultBudget(count int) (int64, error) {
 // Available is the memory in bytes that the system has left, within the limits
 // of the process's control group if there is one.
 func Available() (int64, error) { return available() }
+
+// heapSlack is the address space in bytes by which the Go heap may grow beyond
+// what is asked of it: it grows by arenas of 64 MiB.
+const heapSlack = 128 << 20
+
+// ForHeap is the memory in bytes that the Go heap can still take: what is
+// available, within the limit on the process's address space if there is one.
+func ForHeap() (int64, error) {
+	free, err := Available()
+	return min(free, max(0, addressSpace()-heapSlack)), err
+}
