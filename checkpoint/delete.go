@@ -26,7 +26,7 @@ func (db *DB) delete(ids []uint64) error {
 	}
 	for _, id := range ids {
 		if _, ok := slices.BinarySearch(db.head.IDs, id); !ok {
-			return fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, ErrNotFound)
+			return fmt.Errorf("%s: checkpoint %d: %w: `trainer checkpoints ls %s` lists those that there are", db.path, id, ErrNotFound, db.path)
 		}
 	}
 	gone := slices.Sorted(slices.Values(ids))

@@ -30,8 +30,19 @@ var (
 
 // damaged makes an ErrDamaged with its cause.
 func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
+	return damage{fmt.Errorf(format, args...)}
 }
+
+// damage is an ErrDamaged. Its text has the words of ErrDamaged once, however
+// many of its causes are damage too.
+type damage struct{ cause error }
+
+func (d damage) Error() string { return ErrDamaged.Error() + ": " + bare(d.cause) }
+
+func (d damage) Unwrap() []error { return []error{ErrDamaged, d.cause} }
+
+// bare is the text of an error without the words of ErrDamaged.
+func bare(err error) string { return strings.ReplaceAll(err.Error(), ErrDamaged.Error()+": ", "") }
 
 // outOfSpace reports whether a write failed because there was no room.
 func outOfSpace(err error) bool {

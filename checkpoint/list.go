@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -13,12 +14,16 @@ type Skipped struct {
 	Err error
 }
 
-// String is "checkpoint 7: …".
+// String is "checkpoint 7: …", or "part of the file: …" without an ID.
 func (s Skipped) String() string {
-	if s.ID == 0 {
-		return s.Err.Error()
+	of, text := "part of the file", s.Err.Error()
+	if s.ID != 0 {
+		of = fmt.Sprintf("checkpoint %d", s.ID)
 	}
-	return fmt.Sprintf("checkpoint %d: %v", s.ID, s.Err)
+	if errors.Is(s.Err, ErrDamaged) {
+		text = "damaged: " + bare(s.Err)
+	}
+	return of + ": " + text
 }
 
 // List returns the manifests of the checkpoints in order of saving, without their

@@ -42,7 +42,7 @@ func openLocked(path string, o OpenOptions) (*os.File, error) {
 			return nil, fmt.Errorf("checkpoint file %s: cannot be locked: %w", path, err)
 		}
 		if !got && time.Since(began) >= o.patience(path) {
-			return nil, fmt.Errorf("%w: %s is held by %s: stop it, or work on a copy: trainer checkpoints copy makes one meanwhile", ErrHeld, path, holder(path))
+			return nil, held(path, o.ReadOnly)
 		}
 		if !got {
 			time.Sleep(lockRetry)
@@ -125,6 +125,15 @@ func writer(path string) (pid int, alive bool) {
 		return 0, false
 	}
 	return pid, osfile.ProcessExists(pid)
+}
+
+// held is the error about a file that another process has.
+func held(path string, reading bool) error {
+	advice := "stop that process"
+	if reading {
+		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is held"
+	}
+	return fmt.Errorf("%w by %s: %s: %s", ErrHeld, holder(path), path, advice)
 }
 
 // holder names the process that has the file.

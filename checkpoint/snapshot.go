@@ -21,7 +21,7 @@ func (db *DB) Load(id uint64) (*Snapshot, error) {
 	})
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return nil, fmt.Errorf("%s: checkpoint %d: %w: list the checkpoints to see which there are", db.path, id, err)
+		return nil, fmt.Errorf("%s: checkpoint %d: %w: `trainer checkpoints ls %s` lists those that there are", db.path, id, err, db.path)
 	case errors.Is(err, ErrDamaged):
 		return nil, fmt.Errorf("%s: checkpoint %d: %w: use another one", db.path, id, err)
 	case err != nil:

@@ -71,6 +71,9 @@ func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error)
 	default:
 		err = f.openToBegin()
 	}
+	if errors.Is(err, checkpoint.ErrHeld) && o.Mode != Resume {
+		err = fmt.Errorf("%w, or train in another folder: --run DIR", err)
+	}
 	if err != nil {
 		return nil, err
 	}

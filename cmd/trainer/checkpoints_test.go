@@ -61,13 +61,20 @@ func TestHeld(t *testing.T) {
 			t.Fatalf("the run did not begin: %s", log.String())
 		}
 	}
-	held := fmt.Sprintf("held by process %d: stop it, or work on a copy: trainer checkpoints copy", training.Process.Pid)
+	held := fmt.Sprintf("trainer: checkpoint file is held by process %d: ", training.Process.Pid)
 	for _, args := range [][]string{
 		{"checkpoints", "ls", "r"}, {"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"},
 		{"eval", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
 	} {
 		out, err := trainer(args...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), held) {
+		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is held\n"
+		switch {
+		case args[0] == "train":
+			advice = ": stop that process, or train in another folder: --run DIR\n"
+		case args[0] == "resume":
+			advice = ": stop that process\n"
+		}
+		if err == nil || !strings.Contains(string(out), held) || !strings.HasSuffix(string(out), advice) || strings.Count(string(out), "is held by") != 1 {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
@@ -54,8 +52,6 @@ func ChooseFolder(given, name string, m Mode) (Folder, error) {
 		return Folder{Dir: folder(name, 1), Resume: true}, nil // which says that there is no run
 	case newest == "":
 		return firstRun(name), nil
-	case m == Begin && errors.Is(err, checkpoint.ErrHeld):
-		return Folder{}, fmt.Errorf("%w; or begin another run elsewhere with --run DIR", err)
 	case m == Begin && err == nil && status.State == rundir.Finished:
 		free := firstFree(name)
 		return Folder{Dir: free, Note: fmt.Sprintf("%s is finished: this run goes to %s", newest, free)}, nil
