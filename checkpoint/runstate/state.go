@@ -26,11 +26,10 @@ func Of(m *checkpoint.Manifest) (st State, err error) {
 }
 
 // Import adds to db a checkpoint that is base with the parameters of a
-// safetensors file in place of its own, and whatever else the file has for it
-// (see [checkpoint.DB.Import]). A run goes on
-// from it where base stood. Metrics of base's weights are left out: the new
-// checkpoint has none before an epoch ends, and early stopping counts from
-// there.
+// safetensors file in place of its own, and with other tensors that the file has
+// for it (see [checkpoint.DB.Import]). A run goes on from it where base stood.
+// Metrics of base's weights are left out: the new checkpoint has none before an
+// epoch ends, and early stopping counts from there.
 func Import(ctx context.Context, db *checkpoint.DB, base *checkpoint.Snapshot, path, prefix string) (id uint64, err error) {
 	st, err := Of(&base.Manifest)
 	if err != nil {
