@@ -36,7 +36,7 @@ type csvInput struct {
 	// predict reads the features alone: those named wanted.
 	predict bool
 	wanted  []string
-	size    fileSize // to reserve memory for; the zero value reserves none
+	size    fileSize // memory is reserved for a file of that size; the zero value reserves none
 	memory  int64    // most bytes that the numbers may take; 0: no limit
 }
 
@@ -96,8 +96,8 @@ func (c *csvData) reserve(in csvInput) error {
 	return nil
 }
 
-// parseCSV reads rows to the end. It takes four bytes for each number that it
-// keeps, and no more memory for longer files.
+// parseCSV reads rows to the end. It keeps four bytes for each number or label,
+// and one row of text at a time.
 func parseCSV(r io.Reader, in csvInput) (*csvData, error) {
 	rows, err := newCSVRows(r, in.path, in.opt.Comma)
 	if err != nil {
