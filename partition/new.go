@@ -108,8 +108,18 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement, stop func() error
 		l.id, l.device = i, c.device[l.stage]
 		p.Segments = append(p.Segments, bindSlots(idx, l))
 	}
-	findFrees(idx, p.Segments)
-	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
+	for _, pass := range []func(){
+		func() { findFrees(idx, p.Segments) },
+		func() { p.Transfers = findTransfers(idx, pl, p.Segments, c.device) },
+	} {
+		if err := stop(); err != nil {
+			return nil, err
+		}
+		pass()
+	}
+	if err := stop(); err != nil {
+		return nil, err
+	}
 	if p.Stages, err = describeStages(idx, p, stop); err != nil {
 		return nil, err
 	}
