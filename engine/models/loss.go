@@ -17,7 +17,7 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	}
 	defer c.b.In(c.lossLayer())()
 	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
-	if !c.comparable(logits) {
+	if !c.comparable(logits) || c.applied(logits) {
 		return logits, nil
 	}
 	switch c.spec.Loss {
@@ -63,6 +63,21 @@ func (c *context) comparable(logits *graph.Value) bool {
 		return true
 	}
 	return false
+}
+
+// applied reports whether the model ends in a function that its loss applies
+// itself; if so, it fails. Ops that only move numbers are passed over.
+func (c *context) applied(logits *graph.Value) bool {
+	itself := map[string][]string{"cross_entropy": {"softmax"}, "bce": {"sigmoid", "softmax"}}[c.spec.Loss]
+	last := logits.Node
+	for last != nil && slices.Contains([]string{"reshape", "transpose", "slice"}, last.Op.Kind()) {
+		last = last.In[0].Node
+	}
+	if last == nil || !slices.Contains(itself, last.Op.Kind()) {
+		return false
+	}
+	c.fail("the model ends in %s: the loss applies %s itself; leave the model's out", last.Op.Kind(), itself[0])
+	return true
 }
 
 // answer turns logits into the output of a prediction.
