@@ -165,7 +165,7 @@ func (s *session) start() error {
 	}
 	s.journal.metrics = s.folder.Metrics
 	k := s.config.Checkpoint.Keep
-	s.saves = saver.New(s.rt.Residency, s.plan.Graph, s.prog.Var, saver.Options{
+	s.saves = saver.New(s.rt.Residency, s.plan.Graph, s.prog.Var, saver.NewOptions{
 		DB: s.folder.DB, Bound: s.bound, Keep: checkpoint.Keep{Last: k.Last, Best: k.Best, Every: k.Every},
 		Damaged: s.journal.damaged, Note: s.opt.Observer.note,
 		Saved: func(x saver.Saved) {

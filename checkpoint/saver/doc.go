@@ -3,7 +3,7 @@
 // goroutine writes them while training goes on. Where memory is short the state
 // passes through a bounded area, and training waits.
 //
-//	s := saver.New(rt.Residency, plan.Graph, program.Var, saver.Options{…})
+//	s := saver.New(rt.Residency, plan.Graph, program.Var, saver.NewOptions{…})
 //	defer s.Close()
 //	…
 //	err := s.Save(ctx, leisure, manifest)  // at a step boundary

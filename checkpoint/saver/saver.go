@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Options are how a run's checkpoints are saved.
-type Options struct {
+// NewOptions are how a run's checkpoints are saved.
+type NewOptions struct {
 	DB      *checkpoint.DB
 	Bound   Bound
 	Keep    checkpoint.Keep            // the checkpoints that are kept
@@ -32,7 +32,7 @@ type Saved struct {
 // Saver takes a run's checkpoints, one at a time. The goroutine that trains
 // uses it.
 type Saver struct {
-	opt    Options
+	opt    NewOptions
 	state  *state
 	done   chan result // of the save under way; nil: none is
 	stats  Stats
@@ -58,7 +58,7 @@ type result struct {
 
 // New makes a saver of the variables of a graph, whose tensors are known by
 // name. The caller closes it before the manager.
-func New(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, o Options) *Saver {
+func New(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, o NewOptions) *Saver {
 	return &Saver{opt: o, state: newState(m, g, tensor, o.Bound)}
 }
 

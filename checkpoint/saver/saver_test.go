@@ -34,7 +34,7 @@ func open(t *testing.T, r *smallrun.Run, bound saver.Bound, keep int) (*saver.Sa
 		t.Fatal(err)
 	}
 	x := &told{}
-	s := saver.New(r.Runtime.Residency, r.Plan.Graph, r.Program.Var, saver.Options{
+	s := saver.New(r.Runtime.Residency, r.Plan.Graph, r.Program.Var, saver.NewOptions{
 		DB: db, Bound: bound, Keep: checkpoint.Keep{Last: keep},
 		Saved:   func(one saver.Saved) { x.saved = append(x.saved, one) },
 		Damaged: func([]checkpoint.Skipped) {},
