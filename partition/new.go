@@ -84,9 +84,6 @@ func (p *Plan) Forward() (*Plan, error) {
 	return assemble(idx, p.options, p.cut, p.place, never)
 }
 
-// never is a stop that never stops.
-func never() error { return nil }
-
 // assemble runs the passes after the cut. stop is asked between them, and for
 // each segment and stage.
 func assemble(idx *index, o PlanOptions, c cut, pl *placement, stop func() error) (*Plan, error) {

@@ -39,6 +39,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	return o, nil
 }
 
+// never is a stop that never stops.
+func never() error { return nil }
+
 // Fewer tells why a plan has fewer stages than asked for: there are not enough
 // blocks, or not enough boundaries between them where a stage can end.
 type Fewer struct {
