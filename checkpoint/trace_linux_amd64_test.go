@@ -118,7 +118,7 @@ func traced(t *testing.T, mode, path, dir string, f *fault) *tracer {
 	defer runtime.UnlockOSThread()
 	c := child(mode, path)
 	c.Env = append(c.Env, tracedEnv+"=1")
-	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
+	c.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true}
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,8 @@ func traced(t *testing.T, mode, path, dir string, f *fault) *tracer {
 	return tr
 }
 
-// follow lets a stopped process run to its end.
+// follow lets a stopped process, which leads a group of its own, run to its end.
+// It waits for that group alone: this thread may have started other children.
 func (tr *tracer) follow(pid int) (code int, err error) {
 	var ws unix.WaitStatus
 	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil {
@@ -150,7 +151,7 @@ func (tr *tracer) follow(pid int) (code int, err error) {
 			return 0, err
 		}
 		for {
-			if thread, err = unix.Wait4(-1, &ws, unix.WALL|unix.WNOTHREAD, nil); err != nil {
+			if thread, err = unix.Wait4(-pid, &ws, unix.WALL|unix.WNOTHREAD, nil); err != nil {
 				return 0, err
 			}
 			if !ws.Exited() && !ws.Signaled() {
