@@ -47,6 +47,7 @@ type attack struct {
 	Within  time.Duration // 20 s if none is given
 	Memory  int           // most resident memory, in MiB; 0 for any
 	Then    string        // shell commands that must succeed afterwards
+	Root    bool          // it mounts file systems, which only root can
 	Quick   bool          // takes less than half a second: part of every go test
 	Open    string        // why the case does not hold yet
 }
@@ -67,6 +68,9 @@ func TestAttack(t *testing.T) {
 				t.Run(a.Name, func(t *testing.T) {
 					if !a.Quick && !*attackAll {
 						t.Skip("takes longer: make attack runs it")
+					}
+					if a.Root && os.Getuid() != 0 {
+						t.Skip("only root can mount file systems")
 					}
 					a.try(t)
 				})

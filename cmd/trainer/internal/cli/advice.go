@@ -5,12 +5,11 @@ import (
 	"io/fs"
 	"slices"
 	"syscall"
-
-	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // advice says what to do about errors of the system, which say only what is
-// wrong. The first that matches counts.
+// wrong. The first that matches counts. A full disk is not among them: saving
+// gives its own advice.
 var advice = []struct {
 	causes []error
 	do     string
@@ -18,16 +17,8 @@ var advice = []struct {
 	{[]error{syscall.EROFS}, "the file system there can only be read: name a path on another, or copy the files to one"},
 	{[]error{fs.ErrPermission}, "change the rights there (chmod, chown), or name a path elsewhere"},
 	{[]error{syscall.EFBIG}, "raise the limit on the size of files (ulimit -f), or name a path on another file system"},
-	{noRoom(), "make room there, or name a path on another file system"},
 	{[]error{syscall.EMFILE}, "raise the limit on open files (ulimit -n)"},
 	{[]error{syscall.ENOMEM}, "raise the limit on address space (ulimit -v), or lower devices.memory"},
-}
-
-func noRoom() (causes []error) {
-	for _, e := range osfile.NoRoom {
-		causes = append(causes, e)
-	}
-	return causes
 }
 
 // Advised is an error that says what to do, where its cause is an error of the

@@ -11,7 +11,7 @@ import (
 // An error of the system says what to do; others say so themselves.
 func TestAdvised(t *testing.T) {
 	for cause, want := range map[error]string{
-		syscall.EACCES: "chmod", syscall.EPERM: "chmod", syscall.EROFS: "can only be read", syscall.ENOSPC: "make room",
+		syscall.EACCES: "chmod", syscall.EPERM: "chmod", syscall.EROFS: "can only be read",
 		syscall.EFBIG: "ulimit -f", syscall.EMFILE: "ulimit -n", syscall.ENOMEM: "ulimit -v",
 	} {
 		err := &fs.PathError{Op: "open", Path: "r", Err: cause}
