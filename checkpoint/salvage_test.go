@@ -101,7 +101,7 @@ func TestSalvagePages(t *testing.T) {
 	t.Parallel()
 	every := 1
 	if testing.Short() {
-		every = 4
+		every = 16
 	}
 	packed := small
 	packed.Compress = true
@@ -348,7 +348,10 @@ func TestManyIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	save(t, db, 1)
-	const many = 1_000_000
+	many := 1_000_000
+	if testing.Short() {
+		many = 100_000
+	}
 	ids := make([]uint64, many)
 	for i := range ids {
 		ids[i] = uint64(i) + 1
@@ -359,7 +362,7 @@ func TestManyIDs(t *testing.T) {
 				return err
 			}
 		}
-		return putHead(tx, head{many + 1, ids})
+		return putHead(tx, head{uint64(many) + 1, ids})
 	})
 	if err != nil {
 		t.Fatal(err)

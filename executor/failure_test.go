@@ -116,8 +116,11 @@ func (r *rig) stayFailed(t *testing.T, ctx context.Context, b executor.Batch, ca
 // check.
 func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency.ManagerOptions, check func(f *fault, out outcome)) {
 	t.Helper()
-	n := 1
-	for ; ; n++ {
+	n, every := 1, 1
+	if testing.Short() {
+		every = 3
+	}
+	for ; ; n += every {
 		devs, err := openDevices("cpu", devices, 1)
 		if err != nil {
 			t.Fatal(err)

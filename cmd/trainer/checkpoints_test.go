@@ -106,6 +106,9 @@ func TestHeld(t *testing.T) {
 // TestCopies takes copies of a run that saves at every step. All are whole, and can be
 // used.
 func TestCopies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {
