@@ -110,8 +110,9 @@ func drawStages(t *rapid.T, at string) *yaml.Node {
 // TestRoundTrip: a config drawn from the tables is either refused by a rule
 // over several keys, with a position and a key, or comes back from YAML equal.
 func TestRoundTrip(t *testing.T) {
-	good := 0
+	drawn, good := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
+		drawn++
 		text, err := yaml.Marshal(drawSection(t, rootSection, "", 0))
 		if err != nil {
 			t.Fatal(err)
@@ -127,8 +128,8 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 	})
-	if good < 5 {
-		t.Errorf("only %d of the drawn configs were valid", good)
+	if drawn >= 100 && good < 5 { // -short draws too few to tell
+		t.Errorf("only %d of %d drawn configs were valid", good, drawn)
 	}
 }
 
