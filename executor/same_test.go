@@ -52,7 +52,7 @@ func TestSameWeightsEveryWay(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(int) job{"mlp": mlpJob, "gpt": gptJob, "cnn": cnnJob} {
 		for m := 1; m <= 5; m++ {
-			if testing.Short() && m%2 == 0 {
+			if testing.Short() && m != 3 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, m), func(t *testing.T) {
