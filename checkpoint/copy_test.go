@@ -40,9 +40,6 @@ func wantCopy(t *testing.T, path string) (ids []uint64) {
 // Copies that are made while another writes the file as fast as it can, and
 // deletes and compacts, are whole, and none is older than what had been saved.
 func TestCopyBesideSaves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
 	for name, o := range map[string]OpenOptions{"raw": small, "compressed": {ChunkBytes: small.ChunkBytes, TxBytes: small.TxBytes, Compress: true}} {
 		dir := memdir.OnDisk(t) // in memory, saves are so fast that copies may give up
 		path := filepath.Join(dir, "c.db")
