@@ -4,7 +4,7 @@
 check: ; .ci/run
 test:  ; go test ./...
 attack: ; go test ./cmd/trainer -run TestAttack -attack -count=1
-race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./executor/... ./datasets ./checkpoint
+race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./datasets ./checkpoint && CGO_ENABLED=1 go test -race ./executor/...
 bench: ; go run ./cmd/trainer bench
 peers: ; go -C bench/peers run .
 
