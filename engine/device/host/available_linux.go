@@ -1,8 +1,6 @@
 package host
 
 import (
-	"bufio"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,30 +8,13 @@ import (
 	"strings"
 )
 
-// available is the least of the system's memory and the control groups' limits.
-func available() (int64, error) {
-	free, err := memAvailable("/proc/meminfo")
+// systemMemory is the least of the system's memory and the control groups' limits.
+func systemMemory() (int64, error) {
+	free, err := memInfo("/proc/meminfo", "MemAvailable")
 	if err != nil {
 		return 0, err
 	}
 	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
-}
-
-// memAvailable is MemAvailable of a file like /proc/meminfo, in bytes.
-func memAvailable(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s has no MemAvailable", path)
 }
 
 // groupAvailable is the memory that the limits of the process's control groups,

@@ -20,10 +20,10 @@ func TestAvailable(t *testing.T) {
 		return path
 	}
 	mem := write("meminfo", "MemTotal: 100 kB\nMemAvailable:     8 kB\n")
-	if n, err := memAvailable(mem); n != 8192 || err != nil {
+	if n, err := memInfo(mem, "MemAvailable"); n != 8192 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := memAvailable(write("short", "MemTotal: 100 kB\n")); err == nil {
+	if _, err := memInfo(write("short", "MemTotal: 100 kB\n"), "MemAvailable"); err == nil {
 		t.Error("no error without MemAvailable")
 	}
 	write("v2/a/b/memory.max", "max\n")
