@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -270,7 +271,11 @@ func (s *saving) wait() error {
 	return err
 }
 
+// putChunks stores pieces, which it sorts. Within a transaction bbolt keeps new
+// keys in a sorted array: each put moves the keys behind it, and in ascending
+// order there are none.
 func putChunks(tx *bbolt.Tx, pieces []piece) error {
+	slices.SortFunc(pieces, func(a, b piece) int { return bytes.Compare(a.hash[:], b.hash[:]) })
 	chunks := tx.Bucket(bucketChunks)
 	for _, p := range pieces {
 		if p.replace {

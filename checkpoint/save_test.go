@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
+	"go.etcd.io/bbolt"
 )
 
 // mem is a Source in memory.
@@ -481,5 +483,43 @@ func TestExport(t *testing.T) {
 	}
 	if err := db.Export(id, out, "nothing"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("export of no role: %v", err)
+	}
+}
+
+// movesOf counts how often bbolt moves a key of a transaction that puts pieces in
+// their order into an empty bucket: each put moves the greater keys.
+func movesOf(pieces []piece) (moves int) {
+	var keys []Hash
+	for _, p := range pieces {
+		i, _ := slices.BinarySearchFunc(keys, p.hash, func(a, b Hash) int { return bytes.Compare(a[:], b[:]) })
+		moves += len(keys) - i
+		keys = slices.Insert(keys, i, p.hash)
+	}
+	return moves
+}
+
+// TestPutChunksMovesNoKeys: the work on a save of many small tensors grows with
+// their number and not with its square, and all of them are read back.
+func TestPutChunksMovesNoKeys(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "c.db"), small)
+	pieces := make([]piece, 2000)
+	for i := range pieces {
+		data := fmt.Appendf(nil, "contents %d", i)
+		pieces[i] = piece{hash: hashOf(data), data: data}
+	}
+	if movesOf(pieces) < len(pieces) {
+		t.Fatal("the pieces are in order already")
+	}
+	if err := db.update(func(tx *bbolt.Tx) error { return putChunks(tx, pieces) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := movesOf(pieces); n != 0 {
+		t.Errorf("%d keys are moved for %d pieces", n, len(pieces))
+	}
+	for _, p := range pieces {
+		got := make([]byte, len(p.data))
+		if err := db.im.chunk(p.hash, got); err != nil || !bytes.Equal(got, p.data) {
+			t.Fatalf("%q is read back as %q, %v", p.data, got, err)
+		}
 	}
 }
