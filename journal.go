@@ -12,13 +12,11 @@ import (
 type journal struct {
 	observer *Observer
 	metrics  *rundir.Metrics
-	losses   []float64       // of every logged step
 	told     map[string]bool // damage that was noted
 }
 
 // step records the loss of a step that is due to be logged.
 func (j *journal) step(s Step) error {
-	j.losses = append(j.losses, s.Loss)
 	if err := j.metrics.Write(rundir.StepLine{Step: s.Step, Epoch: s.Epoch, Loss: s.Loss}); err != nil {
 		return err
 	}

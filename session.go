@@ -160,7 +160,7 @@ func (s *session) start() error {
 	if err != nil {
 		return err
 	}
-	if s.journal.losses, s.at.Logged, err = s.folder.Start(text, s.at.Step); err != nil {
+	if s.at.Logged, err = s.folder.Start(text, s.at.Step); err != nil {
 		return err
 	}
 	s.journal.metrics = s.folder.Metrics

@@ -109,7 +109,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 		return nil, err
 	}
 	rep := &Report{
-		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.losses, Final: final,
+		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
 		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
 		Devices: devicesOf(s.devs), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
@@ -143,8 +143,8 @@ func (s *session) final(ctx context.Context) (Final, error) {
 		f.ValLoss, f.ValAccuracy = &score.Loss, score.Accuracy
 		return f, err
 	}
-	if f.TrainLoss == nil && len(s.journal.losses) > 0 {
-		mean := meanOf(s.journal.losses)
+	if losses := s.journal.metrics.Losses(); f.TrainLoss == nil && len(losses) > 0 {
+		mean := meanOf(losses)
 		f.TrainLoss = &mean
 	}
 	return f, nil

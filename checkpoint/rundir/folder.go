@@ -183,25 +183,25 @@ func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint
 // Start makes the files those of this run, whose config is given and which has
 // taken upTo steps. It comes after everything that can go wrong before the
 // first step, since a fresh run deletes an earlier one's files. It returns the
-// losses logged so far, never nil, and the last step of them.
-func (f *Folder) Start(config []byte, upTo int) (losses []float64, logged int, err error) {
+// last step that is logged.
+func (f *Folder) Start(config []byte, upTo int) (logged int, err error) {
 	if f.claim != nil {
 		if err := f.forget(); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
 	if err := replace(filepath.Join(f.dir, ConfigName), config); err != nil {
 		if f.opt.Mode != Resume {
-			return nil, 0, err
+			return 0, err
 		}
 		// It needs no room for this: its checkpoints hold the config, too.
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
-	f.Metrics, losses, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
+	f.Metrics, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
 	if err == nil {
 		f.aside = ""
 	}
-	return losses, logged, err
+	return logged, err
 }
 
 // forget deletes an earlier run's checkpoints, metrics and report. Nobody else

@@ -1,6 +1,8 @@
 package rundir_test
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -43,8 +45,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// While the disk is full, lines wait, but no more than fit into a bound. Once
-// there is room they are written, and no line is cut. The others are named.
+// While the disk is full, no line is cut. Once there is room the file has all lines,
+// also those beyond the text that may wait.
 func TestMetricsOnAFullDisk(t *testing.T) {
 	dir := filepath.Join(smallDisk(t), "run")
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -57,17 +59,24 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, _, err := f.Start(configText(t), 3); err != nil {
+	if _, err := f.Start(configText(t), 3); err != nil {
 		t.Fatal(err)
 	}
-	const last = 50_000
+	const last = 40_000
 	room := filepath.Join(dir, "..", "room")
 	fill(t, room)
-	for step := 4; step <= last; step++ {
-		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 0.5}); err != nil {
+	var want strings.Builder
+	write := func(line rundir.Line) {
+		b, err := json.Marshal(line)
+		if err = cmp.Or(err, f.Metrics.Write(line)); err != nil {
 			t.Fatal(err)
 		}
+		want.Write(append(b, '\n'))
+	}
+	for step := 4; step <= last; step++ {
+		write(rundir.StepLine{Step: step, Epoch: step / 1000, Loss: float64(step%7) / 4})
 		if step%1000 == 0 {
+			write(rundir.EpochLine{Epoch: step / 1000, Step: step, SamplesPerS: float64(step)})
 			f.Metrics.Flush()
 		}
 	}
@@ -81,14 +90,52 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 	if err := os.Remove(room); err != nil {
 		t.Fatal(err)
 	}
-	lost := f.Metrics.End()
+	f.Metrics.Flush()
 	text, err := os.ReadFile(path)
+	if err != nil || string(text) != want.String() {
+		t.Errorf("%v, %d bytes of metrics, expected %d", err, len(text), want.Len())
+	}
+	if lost := f.Metrics.End(); lost != nil || want.Len() < 5<<18 || len(said) != 1 {
+		t.Errorf("lost %+v of %d bytes, said %q", lost, want.Len(), said)
+	}
+	if got := f.Metrics.Losses(); len(got) != last-3 || got[0] != 1 {
+		t.Errorf("%d losses", len(got))
+	}
+}
+
+// What waits on a full disk is bounded: of very many epochs the newest are lost,
+// and named.
+func TestMetricsOfTooManyEpochs(t *testing.T) {
+	dir := filepath.Join(smallDisk(t), "run")
+	var said notes
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Warn: said.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Start(configText(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	room := filepath.Join(dir, "..", "room")
+	fill(t, room)
+	const last = 40_000
+	for step := 1; step <= last; step++ {
+		if err := f.Metrics.Write(rundir.EpochLine{Epoch: step - 1, Step: step}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Metrics.Flush()
+	if err := os.Remove(room); err != nil {
+		t.Fatal(err)
+	}
+	lost := f.Metrics.End()
+	text, err := os.ReadFile(filepath.Join(dir, rundir.MetricsName))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Count(string(text), "\n")
-	if len(text) < 1<<20-100 || lost == nil || lines+lost.Lines != last-3 || lost.FirstStep != 4+lines || lost.LastStep != last {
-		t.Errorf("%d lines in %d bytes, lost %+v", lines, len(text), lost)
+	if lost == nil || lines < 30_000 || *lost != (rundir.Lost{Lines: last - lines, FirstStep: lines + 1, LastStep: last}) {
+		t.Errorf("%d lines, lost %+v", lines, lost)
 	}
 	if len(said) != 2 || !strings.Contains(said[1], "metrics.jsonl lacks") {
 		t.Errorf("said %q", said)
@@ -103,7 +150,7 @@ func TestMetricsEndOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, _, err := f.Start(configText(t), 0); err != nil {
+	if _, err := f.Start(configText(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, filepath.Join(dir, "room"))

@@ -49,10 +49,10 @@ type Lost struct {
 
 func (l *Lost) add(step int) {
 	if l.Lines == 0 {
-		l.FirstStep = step
+		l.FirstStep, l.LastStep = step, step
 	}
 	l.Lines++
-	l.LastStep = step
+	l.FirstStep, l.LastStep = min(l.FirstStep, step), max(l.LastStep, step)
 }
 
 // After adds what earlier calls of the run lost up to a step, from which this one
@@ -74,16 +74,19 @@ func (l *Lost) After(earlier *Lost, upTo int) *Lost {
 }
 
 // Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
-// does not end where it cannot be written: lines wait for the next Flush, as
-// many as maxWaiting bytes hold.
+// does not end where it cannot be written. Lines wait for the next Flush: as text,
+// as many as maxWaiting bytes hold, and those after them in a gap, as many as
+// that remembers.
 type Metrics struct {
 	path    string
 	f       *os.File
 	opened  fs.FileInfo // of f
 	warn    func(string)
-	waiting []byte // whole lines to write
-	failed  bool   // the newest Flush did, which was said
-	lost    Lost
+	losses  []float64 // of all logged steps; never nil
+	waiting []byte    // whole lines to write
+	gap     gap       // the lines to write after those that wait
+	failed  bool      // the newest Flush did, which was said
+	lost    Lost      // for good: the gap had no room
 }
 
 const (
@@ -92,35 +95,34 @@ const (
 )
 
 // openMetrics opens the file for appending, without the lines beyond a step: a
-// resumed run does those steps again. It returns the losses that stay, never
-// nil, and the last step of them.
-func openMetrics(path string, upTo int, warn func(string)) (m *Metrics, losses []float64, logged int, err error) {
+// resumed run does those steps again. It returns the last step whose loss stays.
+func openMetrics(path string, upTo int, warn func(string)) (m *Metrics, logged int, err error) {
 	old, err := osfile.Read(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	kept, losses, logged := keepMetrics(old, upTo)
 	if !bytes.HasPrefix(old, kept) {
 		if err := replace(path, kept); err != nil {
-			return nil, nil, 0, err
+			return nil, 0, err
 		}
 	}
 	f, err := osfile.Open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
-		return nil, nil, 0, err
+		return nil, 0, err
 	}
 	err = f.Truncate(int64(len(kept))) // which a full disk allows
 	if err == nil {
 		_, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
-		return nil, nil, 0, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	m = &Metrics{path: path, warn: warn}
+	m = &Metrics{path: path, warn: warn, losses: losses}
 	if err := m.use(f); err != nil {
-		return nil, nil, 0, errors.Join(err, f.Close())
+		return nil, 0, errors.Join(err, f.Close())
 	}
-	return m, losses, logged, nil
+	return m, logged, nil
 }
 
 // keepMetrics keeps the lines of steps up to a step. A line that a crash cut
@@ -150,14 +152,23 @@ func (m *Metrics) use(f *os.File) (err error) {
 	return err
 }
 
+// Losses are the losses of all logged steps, in order, also of those that the file
+// lacks. They are valid until the next Write.
+func (m *Metrics) Losses() []float64 { return m.losses }
+
 // Write appends a line; Flush makes it visible.
 func (m *Metrics) Write(line Line) error {
 	b, err := json.Marshal(line)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	if len(m.waiting)+len(b) >= maxWaiting {
-		m.lost.add(line.at()) // and not an older one: the file has no gap while it may still be written
+	if s, ok := line.(StepLine); ok {
+		m.losses = append(m.losses, s.Loss)
+	}
+	if len(m.gap.stretches) > 0 || len(m.waiting)+len(b) >= maxWaiting {
+		if !m.gap.add(line, len(m.losses)-1) {
+			m.lost.add(line.at()) // and not an older one: the file has no gap while it may still be written
+		}
 		return nil
 	}
 	m.waiting = append(append(m.waiting, b...), '\n')
@@ -180,12 +191,41 @@ func (m *Metrics) flush() error {
 	if err := m.find(); err != nil {
 		return err
 	}
+	for {
+		if err := m.writeWaiting(); err != nil {
+			return err
+		}
+		if !m.refill() {
+			return nil
+		}
+	}
+}
+
+// writeWaiting writes the lines that wait. Those that it could not write wait on.
+func (m *Metrics) writeWaiting() error {
 	n, err := m.f.Write(m.waiting)
 	if whole := bytes.LastIndexByte(m.waiting[:n], '\n') + 1; err != nil && n > whole && m.cut(n-whole) == nil {
 		n = whole
 	}
 	m.waiting = append(m.waiting[:0], m.waiting[n:]...)
 	return err
+}
+
+// refill makes lines of the gap wait, as many as one write takes, and reports
+// whether there were any.
+func (m *Metrics) refill() bool {
+	for len(m.waiting) < flushAt {
+		line := m.gap.next(m.losses)
+		if line == nil {
+			break
+		}
+		b, err := json.Marshal(line)
+		if err != nil {
+			panic(fmt.Sprintf("BUG: a line of metrics was written once: %v", err))
+		}
+		m.waiting = append(append(m.waiting, b...), '\n')
+	}
+	return len(m.waiting) > 0
 }
 
 // cut takes the newest n bytes off the file, which a full disk allows.
@@ -235,18 +275,14 @@ func (m *Metrics) find() error {
 // End writes the lines that wait, and returns and says which are lost; nil: none.
 func (m *Metrics) End() *Lost {
 	err := m.flush()
-	var all Lost
+	all := m.lost
 	for line := range bytes.Lines(m.waiting) {
 		var l StepLine // an EpochLine has a step, too
 		_ = json.Unmarshal(line, &l)
 		all.add(l.Step)
 	}
-	if dropped := m.lost; dropped.Lines > 0 { // they come after those that wait
-		dropped.Lines += all.Lines
-		if all.Lines > 0 {
-			dropped.FirstStep = all.FirstStep
-		}
-		all = dropped
+	for line := m.gap.next(m.losses); line != nil; line = m.gap.next(m.losses) {
+		all.add(line.at())
 	}
 	m.waiting, m.lost = nil, Lost{}
 	if all.Lines == 0 {
