@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 )
@@ -56,10 +57,32 @@ func convertInto[T float32 | int32](f *File, t Tensor, out []T, decode func(DTyp
 			return err
 		}
 		if err := decode(t.DType, raw, part); err != nil {
-			return fmt.Errorf("tensor %v, from element %d: %w", t, at, err)
+			return fmt.Errorf("tensor %v: %w", t, Later(err, at))
 		}
 	}
 	return nil
+}
+
+// ElementError says why an element cannot be converted. It wraps ErrConvert.
+type ElementError struct {
+	Element int // counts from the first of the slice that was decoded
+	why     string
+}
+
+func (e *ElementError) Error() string {
+	return fmt.Sprintf("%v: element %d is %s", ErrConvert, e.Element, e.why)
+}
+
+func (e *ElementError) Unwrap() error { return ErrConvert }
+
+// Later is the error of decoding elements that follow n others. An ElementError
+// then counts from the first of those.
+func Later(err error, n int) error {
+	var e *ElementError
+	if errors.As(err, &e) {
+		return &ElementError{n + e.Element, e.why}
+	}
+	return err
 }
 
 // maxExactInt is the magnitude up to which every integer is a float32.
@@ -87,17 +110,11 @@ func DecodeFloat32(d DType, src []byte, dst []float32) error {
 			v := math.Float64frombits(le.Uint64(src[8*i:]))
 			dst[i] = float32(v)
 			if math.IsInf(float64(dst[i]), 0) && !math.IsInf(v, 0) {
-				return fmt.Errorf("%w: element %d is %g, too large for float32", ErrConvert, i, v)
+				return &ElementError{i, fmt.Sprintf("%g, too large for float32", v)}
 			}
 		}
 	default:
-		return decodeIntegers(d, src, len(dst), func(i int, v int64) error {
-			dst[i] = float32(v)
-			if v > maxExactInt || v < -maxExactInt {
-				return fmt.Errorf("%w: element %d is %d, which float32 cannot hold exactly", ErrConvert, i, v)
-			}
-			return nil
-		})
+		return decodeIntegers(d, src, dst, -maxExactInt, maxExactInt, "which float32 cannot hold exactly")
 	}
 	return nil
 }
@@ -105,28 +122,35 @@ func DecodeFloat32(d DType, src []byte, dst []float32) error {
 // DecodeInt32 converts little-endian elements of integer type d. src must hold
 // exactly len(dst) of them. It fails with ErrConvert as [File.Int32] says.
 func DecodeInt32(d DType, src []byte, dst []int32) error {
-	return decodeIntegers(d, src, len(dst), func(i int, v int64) error {
-		dst[i] = int32(v)
-		if v > math.MaxInt32 || v < math.MinInt32 {
-			return fmt.Errorf("%w: element %d is %d, out of the range of int32", ErrConvert, i, v)
-		}
-		return nil
-	})
+	return decodeIntegers(d, src, dst, math.MinInt32, math.MaxInt32, "out of the range of int32")
 }
 
-// decodeIntegers hands n integers to put, widened to int64.
-func decodeIntegers(d DType, src []byte, n int, put func(i int, v int64) error) error {
+// decodeIntegers converts integers, and says why not those below least or above
+// most.
+func decodeIntegers[T float32 | int32](d DType, src []byte, dst []T, least, most int64, why string) error {
 	le := binary.LittleEndian
 	var at func(i int) int64
 	switch d {
 	case Bool, U8:
-		at = func(i int) int64 { return int64(src[i]) }
+		for i := range dst {
+			dst[i] = T(src[i])
+		}
+		return nil
 	case I8:
-		at = func(i int) int64 { return int64(int8(src[i])) }
+		for i := range dst {
+			dst[i] = T(int8(src[i]))
+		}
+		return nil
 	case U16:
-		at = func(i int) int64 { return int64(le.Uint16(src[2*i:])) }
+		for i := range dst {
+			dst[i] = T(le.Uint16(src[2*i:]))
+		}
+		return nil
 	case I16:
-		at = func(i int) int64 { return int64(int16(le.Uint16(src[2*i:]))) }
+		for i := range dst {
+			dst[i] = T(int16(le.Uint16(src[2*i:])))
+		}
+		return nil
 	case U32:
 		at = func(i int) int64 { return int64(le.Uint32(src[4*i:])) }
 	case I32:
@@ -138,10 +162,12 @@ func decodeIntegers(d DType, src []byte, n int, put func(i int, v int64) error) 
 	default:
 		return fmt.Errorf("%w: elements of type %s cannot be read so: convert the file first", ErrConvert, d)
 	}
-	for i := range n {
-		if err := put(i, at(i)); err != nil {
-			return err
+	for i := range dst {
+		v := at(i)
+		if v < least || v > most {
+			return &ElementError{i, fmt.Sprintf("%d, %s", v, why)}
 		}
+		dst[i] = T(v)
 	}
 	return nil
 }

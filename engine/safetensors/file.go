@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // File is an open safetensors file. Its methods are safe for concurrent use. They
@@ -26,27 +27,28 @@ type File struct {
 // Open reads and validates the header of the file at path. The caller must
 // Close it.
 func Open(path string) (*File, error) {
-	st, err := os.Stat(path) // before opening, which waits at a pipe
-	var missing *fs.PathError
-	if errors.As(err, &missing) {
-		missing.Op = "open" // the caller's word for it
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if errors.Is(err, osfile.ErrNotFile) {
 		return nil, fmt.Errorf("%s: %w", path, bad("not a file: give the path of one"))
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	file, err := Read(f, st.Size())
+	file, err := readSized(f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	file.closer = f
 	return file, nil
+}
+
+// readSized is Read for an open file.
+func readSized(f *os.File) (*File, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return Read(f, st.Size())
 }
 
 // Read reads and validates the header of a file of size bytes behind r, which
@@ -131,6 +133,16 @@ func (f *File) Read(name string, dst []byte) error {
 		return fmt.Errorf("tensor %v has %d bytes, the destination %d", t, t.Bytes(), len(dst))
 	}
 	return f.readTensor(t, dst, 0)
+}
+
+// Reader reads a tensor's bytes as they are in the file, from the first on. It
+// is valid until Close.
+func (f *File) Reader(name string) (io.Reader, error) {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return io.NewSectionReader(f.r, f.data+t.begin, t.Bytes()), nil
 }
 
 // readTensor fills dst with a tensor's contents, from byte at on.
