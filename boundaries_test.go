@@ -30,7 +30,6 @@ var mayImport = map[string][]string{
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim"},
 	"engine/fuse":               {"engine/shape", "engine/graph"},
-	"engine/paging":             {},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device"},
 	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},
@@ -51,8 +50,8 @@ var mayImport = map[string][]string{
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph"},
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/runstate", "configs", "engine/models", "engine/osfile"},
 	"checkpoint/saver":          {"checkpoint", "residency", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
-	"datasets":                  {"engine/shape", "engine/rng", "engine/safetensors"},
-	"configs":                   {"internal/edit"},
+	"datasets":                  {"engine/shape", "engine/rng", "engine/osfile", "engine/safetensors"},
+	"configs":                   {"engine/osfile", "internal/edit"},
 
 	"internal/golden":                  {},
 	"internal/edit":                    {},

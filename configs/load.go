@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 //go:embed *.yaml
@@ -66,16 +68,10 @@ func Load(path string, o Overlay) (*Config, error) {
 // readFile reads a file, and of a large one no more than shows that it is too
 // large.
 func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path) // before opening, which waits at a pipe
-	switch {
-	case err != nil:
-		return nil, err
-	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder; give the path of a config file", path)
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is not a file; give the path of a config file", path)
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if errors.Is(err, osfile.ErrNotFile) {
+		return nil, fmt.Errorf("%s is not a file; give the path of a config file, not of a folder or pipe", path)
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
