@@ -20,12 +20,3 @@ func openBuiltin(ctx context.Context, name string) (*stream, error) {
 	}
 	return newStream(ctx, name, bytes.NewReader(data), int64(len(data)))
 }
-
-// readBuiltin unpacks a file inside the binary.
-func readBuiltin(name string) ([]byte, error) {
-	s, err := openBuiltin(context.Background(), name)
-	if err != nil {
-		return nil, err
-	}
-	return s.readAll(name)
-}

@@ -24,7 +24,7 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	}
 	t := &table{rows: c.rows, columns: []column{c.featureColumn()}}
 	info := Info{Inputs: []Field{t.columns[0].field}, Features: c.names(c.features)}
-	target, err := c.targetColumn(s, &info)
+	target, err := c.targetColumn(ctx, s, &info)
 	if err != nil {
 		return nil, err
 	}
@@ -34,18 +34,22 @@ func openCSV(ctx context.Context, s Spec) (*Dataset, error) {
 	if s.ScaleTarget {
 		options = append(options, "target")
 	}
-	info.Fingerprint = fingerprint(s, options, t)
+	if info.Fingerprint, err = fingerprint(ctx, s, options, t); err != nil {
+		return nil, err
+	}
 	ds := &Dataset{Name: "csv " + s.Path}
 	if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(info.Fingerprint, 0.8)); err != nil {
 		return nil, err
 	}
-	standardize(s, c, ds.Train, &info)
+	if err := standardize(ctx, s, c, ds.Train, &info); err != nil {
+		return nil, err
+	}
 	ds.Info = info
 	return ds, nil
 }
 
 // targetColumn is the column of numbers, or of classes, which it adds to info.
-func (c *csvData) targetColumn(s Spec, info *Info) (column, error) {
+func (c *csvData) targetColumn(ctx context.Context, s Spec, info *Info) (column, error) {
 	if c.regression {
 		return newColumn(Field{"target", shape.F32(len(c.labels))}, shape.Bytes(c.targets)), nil
 	}
@@ -53,7 +57,7 @@ func (c *csvData) targetColumn(s Spec, info *Info) (column, error) {
 	if s.Like != nil {
 		names = s.Like.ClassNames
 	}
-	err := c.renumber(names)
+	err := c.renumber(ctx, names)
 	if err == nil && s.Like == nil {
 		err = checkClasses(c.path, names, c.rows)
 	}
@@ -65,23 +69,25 @@ func (c *csvData) targetColumn(s Spec, info *Info) (column, error) {
 }
 
 // standardize scales features and targets in place, as s asks for: as measured
-// on the training part, or as s.Like has them.
-func standardize(s Spec, c *csvData, train *Part, info *Info) {
-	switch {
-	case s.Like != nil && s.Like.Scaling != nil:
-		s.Like.Scaling.apply(c.values)
-	case s.Like == nil && s.CSV.Standardize:
-		info.Scaling = fitScaling(train, c.values, len(c.features))
-		info.Scaling.apply(c.values)
+// on the training part, or as s.Like has them. It ends early once ctx is done.
+func standardize(ctx context.Context, s Spec, c *csvData, train *Part, info *Info) (err error) {
+	like := s.Like
+	if like == nil {
+		like = info
+		if s.CSV.Standardize {
+			info.Scaling, err = fitScaling(ctx, train, c.values, len(c.features))
+		}
+		if err == nil && c.regression && s.ScaleTarget {
+			info.TargetScaling, err = fitScaling(ctx, train, c.targets, len(c.labels))
+		}
 	}
-	switch {
-	case !c.regression:
-	case s.Like != nil && s.Like.TargetScaling != nil:
-		s.Like.TargetScaling.apply(c.targets)
-	case s.Like == nil && s.ScaleTarget:
-		info.TargetScaling = fitScaling(train, c.targets, len(c.labels))
-		info.TargetScaling.apply(c.targets)
+	if err == nil && like.Scaling != nil {
+		err = like.Scaling.apply(ctx, c.values)
 	}
+	if err == nil && like.TargetScaling != nil && c.regression {
+		err = like.TargetScaling.apply(ctx, c.targets)
+	}
+	return err
 }
 
 // csvInputs reads the features that info names. A file without their names has
@@ -101,7 +107,9 @@ func csvInputs(ctx context.Context, s Spec, info *Info, path string) (*table, er
 		if err := info.Scaling.check(len(c.features)); err != nil {
 			return nil, err
 		}
-		info.Scaling.apply(c.values)
+		if err := info.Scaling.apply(ctx, c.values); err != nil {
+			return nil, err
+		}
 	}
 	return &table{rows: c.rows, columns: []column{c.featureColumn()}}, nil
 }

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -22,22 +23,31 @@ func (c *csvData) addClass(name []byte) {
 	c.classes = append(c.classes, id)
 }
 
-// renumber gives the rows the classes of these names; it fails at the first row
-// of another class.
-func (c *csvData) renumber(names []string) error {
+// renumber gives the rows the classes of these names, until ctx is done. It fails
+// at the first row of another class.
+func (c *csvData) renumber(ctx context.Context, names []string) error {
 	index := make(map[string]int32, len(names))
 	for i, name := range names {
 		index[name] = int32(i)
 	}
-	for i, class := range c.classes {
-		id, ok := index[c.classNames[class]]
-		if !ok {
-			return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, c.path, i, c.classNames[class], few(names)))
+	number := make([]int32, len(c.classNames)) // by the class of a row; -1 for another class
+	for class, name := range c.classNames {
+		id, known := index[name]
+		if number[class] = id; !known {
+			number[class] = -1
 		}
-		c.classes[i] = id
 	}
+	err := inPieces(ctx, len(c.classes), pieceBytes, func(from, to int) error {
+		for i := from; i < to; i++ {
+			class := c.classes[i]
+			if c.classes[i] = number[class]; number[class] < 0 {
+				return blame("label", fmt.Errorf("%w: %s: sample %d is of class %q, and the model was trained on %s", ErrFormat, c.path, i, c.classNames[class], few(names)))
+			}
+		}
+		return nil
+	})
 	c.classNames = names
-	return nil
+	return err
 }
 
 // sortedClasses is the names of classes in their order: by value if all are

@@ -55,30 +55,6 @@ func readCSV(ctx context.Context, in csvInput) (*csvData, error) {
 	return c, errors.Join(err, s.Close())
 }
 
-// fileSize is the size of a file's contents, unpacked.
-type fileSize struct{ bytes, lines int64 }
-
-// measure reads a file for its size.
-func measure(ctx context.Context, path string) (size fileSize, err error) {
-	s, err := openStream(ctx, path)
-	if err != nil {
-		return size, err
-	}
-	buf := make([]byte, 1<<16)
-	for err == nil {
-		var n int
-		n, err = s.Read(buf)
-		size.bytes += int64(n)
-		size.lines += int64(bytes.Count(buf[:n], []byte("\n")))
-	}
-	if err == io.EOF {
-		err = nil
-	} else {
-		err = fmt.Errorf("%s: %w", path, err)
-	}
-	return size, errors.Join(err, s.Close())
-}
-
 // reserve makes room for the rows, or refuses a file that needs more memory than
 // in.memory.
 func (c *csvData) reserve(in csvInput) error {

@@ -1,7 +1,6 @@
 package datasets
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"fmt"
@@ -15,13 +14,10 @@ import (
 // csvRows reads the rows of a CSV file, all as wide as the first. A row takes no
 // memory of its own: it is valid until the next one is read.
 type csvRows struct {
-	rd    *bufio.Reader
-	path  string // for errors
+	lines
 	comma rune
 	width int    // columns; 0 before the first row
 	first string // the first field of the first row; before that row is read, the first line
-	line  int    // lines read
-	long  []byte // the line, if it is longer than rd's buffer
 	text  []byte // the row's fields without quotes, one after another
 	ends  []int  // of each field in text
 }
@@ -46,7 +42,7 @@ type csvPos struct{ line, column int }
 
 // newCSVRows starts to read r, after a byte order mark. comma 0 means ','.
 func newCSVRows(r io.Reader, path string, comma rune) (*csvRows, error) {
-	rows := &csvRows{rd: bufio.NewReaderSize(r, 1<<16), path: path, comma: cmp.Or(comma, ',')}
+	rows := &csvRows{lines: newLines(r, path), comma: cmp.Or(comma, ',')}
 	if strings.ContainsRune("\"\r\n\ufffd", rows.comma) || !utf8.ValidRune(rows.comma) {
 		return nil, blame("delimiter", fmt.Errorf("%w: the delimiter cannot be %q: use another", ErrSpec, rows.comma))
 	}
@@ -93,31 +89,6 @@ func (r *csvRows) next(row *csvRow) error {
 		return fmt.Errorf("%w: %s:%d: %d columns where the first row has %d%s", ErrFormat, r.path, row.at[0].line, have, r.width, hint)
 	}
 	return nil
-}
-
-// nextLine reads a line, valid until the next call, without its end. After the
-// last line it gives io.EOF.
-func (r *csvRows) nextLine() ([]byte, error) {
-	line, err := r.rd.ReadSlice('\n')
-	if err == bufio.ErrBufferFull {
-		r.long = append(r.long[:0], line...)
-		for err == bufio.ErrBufferFull {
-			line, err = r.rd.ReadSlice('\n')
-			r.long = append(r.long, line...)
-		}
-		line = r.long
-	}
-	if err == io.EOF && len(line) > 0 {
-		err = nil // the last line has no end
-	}
-	if err == io.EOF {
-		return nil, err
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.path, err)
-	}
-	r.line++
-	return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
 }
 
 // split divides the row that begins with line into text and ends. Spaces before

@@ -132,7 +132,7 @@ func FuzzCSV(f *testing.F) {
 	f.Add(strings.Repeat("8,", 63)+"16\n"+strings.Repeat("0,", 64)+"9", false)
 	f.Add("\ufeff\"a\nb\",c\n1,2", true)
 	f.Fuzz(func(t *testing.T, text string, regression bool) {
-		if pixels, labels, err := parseDigits("fuzz.csv", []byte(text)); err == nil && len(labels) != 0 && len(labels) != len(pixels)/digitPixels {
+		if pixels, labels, err := parseDigits(newLines(strings.NewReader(text), "fuzz.csv"), 0); err == nil && len(labels) != 0 && len(labels) != len(pixels)/digitPixels {
 			t.Fatalf("%d labels for %d digits", len(labels), len(pixels)/digitPixels)
 		}
 		in := csvInput{path: "fuzz.csv"}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -17,61 +18,79 @@ const (
 var digitField = Field{"input", shape.F32(1, 8, 8)}
 
 // openDigits reads the handwritten digits inside the binary.
-func openDigits(_ context.Context, s Spec) (*Dataset, error) {
+func openDigits(ctx context.Context, s Spec) (*Dataset, error) {
+	const name = "digits.csv.gz"
 	if s.Path != "" {
 		return nil, fmt.Errorf("%w: digits are inside the binary and take no path: use source csv for %s", ErrSpec, s.Path)
 	}
-	raw, err := readBuiltin("digits.csv.gz")
+	in, err := openBuiltin(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	pixels, labels, err := parseDigits("digits.csv.gz", raw)
+	pixels, labels, err := parseDigits(newLines(in, name), 0)
 	if err != nil {
 		return nil, err
 	}
 	if len(labels) != len(pixels)/digitPixels {
-		return nil, fmt.Errorf("%w: digits.csv.gz lacks labels", ErrFormat)
+		return nil, fmt.Errorf("%w: %s lacks labels", ErrFormat, name)
 	}
 	t := imageTable(digitField, pixels, s.Images.scale(digitMax), labels)
-	return imageDataset("digits", s, t, nil)
+	return imageDataset(ctx, "digits", s, t, nil)
 }
 
 // digitsInputs reads digits from a file with 64 numbers from 0 to 16 on each
 // line. It ignores a label after them.
-func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, error) {
-	raw, err := readFile(ctx, path)
+func digitsInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, err error) {
+	size, err := measure(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	pixels, _, err := parseDigits(path, raw)
+	// Each number takes two bytes of the file or more: a digit and a delimiter.
+	most := min(size.lines+1, (size.bytes+1)/(2*digitPixels))
+	if err := fits(path, most*(digitPixels+1), s.Memory); err != nil {
+		return nil, err
+	}
+	in, err := openStream(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	pixels, _, err := parseDigits(newLines(in, path), int(most))
 	if err != nil {
 		return nil, err
 	}
 	return imageTable(digitField, pixels, s.Images.scale(digitMax), nil), nil
 }
 
-// parseDigits reads lines of 64 pixels and, on all lines or on none, a label.
-func parseDigits(name string, raw []byte) (pixels []byte, labels []int32, err error) {
-	for line, rest := 1, raw; len(rest) > 0; line++ {
-		var text []byte
-		text, rest, _ = bytes.Cut(rest, []byte("\n"))
+// parseDigits reads lines of 64 pixels and, on all lines or on none, a label. It
+// reserves memory for most digits.
+func parseDigits(in lines, most int) (pixels, labels []byte, err error) {
+	pixels = make([]byte, 0, most*digitPixels)
+	for {
+		text, err := in.nextLine()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
 		if text = bytes.TrimRight(text, "\r"); len(text) == 0 {
 			continue
 		}
 		labelled := len(labels) > 0 || len(pixels) == 0
-		var label int32
+		var label int
 		if pixels, label, err = parseDigit(pixels, text); err != nil {
-			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, name, line, err)
+			return nil, nil, fmt.Errorf("%w: %s:%d:%w", ErrFormat, in.path, in.line, err)
 		}
 		if label >= 0 {
-			labels = append(labels, label)
+			labels = append(labels, byte(label))
 		}
 		if first := len(pixels) == digitPixels; !first && labelled != (label >= 0) {
-			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give a label to all lines or to none", ErrFormat, name, line)
+			return nil, nil, fmt.Errorf("%w: %s:%d: some lines have a label and some have none: give a label to all lines or to none", ErrFormat, in.path, in.line)
 		}
 	}
 	if len(pixels) == 0 {
-		return nil, nil, fmt.Errorf("%w: %s has no lines: put a sample on each", ErrTooFew, name)
+		return nil, nil, fmt.Errorf("%w: %s has no lines: put a sample on each", ErrTooFew, in.path)
 	}
 	return pixels, labels, nil
 }
@@ -80,7 +99,7 @@ var errEndOfLine = errors.New("end of line")
 
 // parseDigit appends the pixels of one line to dst. The label is -1 if the line
 // has none. Errors begin with the column.
-func parseDigit(dst, text []byte) ([]byte, int32, error) {
+func parseDigit(dst, text []byte) ([]byte, int, error) {
 	l := numberLine{text: text}
 	for i := range digitPixels {
 		v, err := l.next(digitMax)
@@ -99,7 +118,7 @@ func parseDigit(dst, text []byte) ([]byte, int32, error) {
 	if err == nil && l.at <= len(text) {
 		err = fmt.Errorf("%d: more than %d fields", l.at, digitPixels+1)
 	}
-	return dst, int32(label), err
+	return dst, label, err
 }
 
 // numberLine reads whole numbers with commas between them.

@@ -13,9 +13,9 @@
 //	n, err := ds.Train.Read(datasets.Cursor{Epoch: 3, Index: 128}, 64, dst)
 //
 // Files may be hostile: a malformed file gives an error with its position, never
-// a panic, and takes no more memory than its size justifies. The samples of csv
-// and text take at most twice the file's size, unpacked, unless a text has more
-// than 65,536 different characters.
+// a panic, and takes no more memory than its size justifies. Samples take at most
+// the file's size, unpacked, or twice that of a csv file. The exception is a text
+// of more than 65,536 different characters, which takes four bytes for each.
 //
 // The types to know are [Spec], [Dataset], [Part], [Cursor] and [Loader]. A
 // format is one file (digits, mnist, csv, text, tensors) that turns a Spec into

@@ -3,7 +3,6 @@ package datasets
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"compress/flate"
 	"compress/gzip"
 	"context"
@@ -11,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Limits on unpacking: unpackFactor times the packed size, or unpackFloor bytes
@@ -27,79 +28,71 @@ func unpackLimit(packed int64) int64 { return max(packed*unpackFactor, unpackFlo
 // stream reads the contents of a file. It unpacks a gzip file.
 type stream struct {
 	io.Reader
-	file io.Closer
-	size int64 // bytes of the contents, if they are not packed; else 0
+	close  func() error // nil: nothing is to be closed
+	left   int64        // bytes that head has not read yet; of a packed file, the most that there may be
+	packed bool
 }
 
 func (s *stream) Close() error {
-	if s.file == nil { // the contents are in memory
+	if s.close == nil {
 		return nil
 	}
-	return s.file.Close()
+	return s.close()
+}
+
+// head reads the next n bytes, or all up to the end if they are fewer.
+func (s *stream) head(n int) ([]byte, error) {
+	b := make([]byte, n)
+	n, err := io.ReadFull(s, b)
+	if s.left -= int64(n); err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return b[:n], err
 }
 
 // openStream opens a regular file. Reading fails once ctx is done, and once a
 // packed file exceeds its unpackLimit.
 func openStream(ctx context.Context, path string) (*stream, error) {
-	st, err := os.Stat(path) // before opening, which waits at a pipe
+	f, size, err := openFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	s, err := newStream(ctx, path, f, st.Size())
+	s, err := newStream(ctx, path, f, size)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	s.file = f
+	s.close = f.Close
 	return s, nil
+}
+
+// openFile opens a regular file of size bytes.
+func openFile(path string) (f *os.File, size int64, err error) {
+	f, err = osfile.Open(path, os.O_RDONLY)
+	if errors.Is(err, osfile.ErrNotFile) {
+		return nil, 0, fmt.Errorf("%w: %s is not a file: give the path of one", ErrFormat, path)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, st.Size(), nil
 }
 
 // newStream is the stream of a file of size bytes, which r reads.
 func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stream, error) {
 	b := bufio.NewReaderSize(&contextReader{ctx, r}, 1<<16)
 	if magic, _ := b.Peek(2); string(magic) != "\x1f\x8b" {
-		return &stream{Reader: b, size: size}, nil
+		return &stream{Reader: b, left: size}, nil
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, unpackError(err))
 	}
-	return &stream{Reader: &limitReader{z, unpackLimit(size)}}, nil
-}
-
-// readFile reads a whole file. It unpacks a gzip file.
-func readFile(ctx context.Context, path string) ([]byte, error) {
-	s, err := openStream(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	data, err := s.readAll(path)
-	return data, errors.Join(err, s.Close())
-}
-
-// unpack is readFile for a file in memory.
-func unpack(name string, data []byte) ([]byte, error) {
-	s, err := newStream(context.Background(), name, bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, err
-	}
-	return s.readAll(name)
-}
-
-// readAll reads to the end; name is the file's, for errors.
-func (s *stream) readAll(name string) ([]byte, error) {
-	var b bytes.Buffer
-	b.Grow(int(s.size) + bytes.MinRead)
-	if _, err := b.ReadFrom(s); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return b.Bytes(), nil
+	limit := unpackLimit(size)
+	return &stream{Reader: &limitReader{z, limit}, left: limit, packed: true}, nil
 }
 
 // fits refuses a file whose samples take more bytes of memory than there are.
@@ -146,10 +139,13 @@ type limitReader struct {
 func (l *limitReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("%w: it unpacks to more than %d times its size: unpack it first", ErrFormat, unpackFactor)
+		return 0, errUnpacksTooFar
 	}
 	return n, unpackError(err)
 }
+
+// errUnpacksTooFar is the error of a packed file beyond its unpackLimit.
+var errUnpacksTooFar = fmt.Errorf("%w: it unpacks to more than %d times its size: unpack it first", ErrFormat, unpackFactor)
 
 // unpackError says what to do about an error of unpacking.
 func unpackError(err error) error {

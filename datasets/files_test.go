@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,9 @@ func packed(b []byte) []byte {
 	z.Close()
 	return out.Bytes()
 }
+
+// streamOf is the stream of a file that is not packed.
+func streamOf(b []byte) *stream { return &stream{Reader: bytes.NewReader(b), left: int64(len(b))} }
 
 func folder(t testing.TB, files map[string][]byte) string {
 	t.Helper()
@@ -33,19 +38,23 @@ func folder(t testing.TB, files map[string][]byte) string {
 // A small gzip file that unpacks to much is refused before all of it is in memory.
 func TestUnpackLimit(t *testing.T) {
 	bomb := packed(make([]byte, unpackFloor+1))
-	if _, err := unpack("bomb.gz", bomb); !errors.Is(err, ErrFormat) {
-		t.Error(err)
+	in, err := newStream(t.Context(), "bomb.gz", bytes.NewReader(bomb), int64(len(bomb)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(io.Discard, in); !errors.Is(err, ErrFormat) || n > unpackFloor {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 	var z bytes.Buffer
 	w := zip.NewWriter(&z)
 	m, err := w.Create("input.npy")
 	if err == nil {
-		_, err = m.Write(make([]byte, unpackFloor+1))
+		_, err = m.Write(npy(fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,)}", unpackFloor), unpackFloor))
 	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readNpz(z.Bytes(), "input"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "unpacks to more") {
+	if _, err := npzOf(z.Bytes()); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "unpacks to more") {
 		t.Error(err)
 	}
 }

@@ -3,33 +3,40 @@ package datasets
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
-// parseIDX gives the elements and dimensions of an IDX file of bytes. The file is
-// two zeros, the element type (8: unsigned byte), the rank, each dimension as a
-// big-endian word, then the elements.
-func parseIDX(file []byte, rank int) ([]byte, []int, error) {
-	header := 4 + 4*rank
-	if len(file) < header {
-		return nil, nil, fmt.Errorf("%w: %d bytes are too few for an IDX header: is the file whole?", ErrFormat, len(file))
+// parseIDX reads the header of an IDX file of bytes. The file is two zeros, the
+// element type (8: unsigned byte), the rank, each dimension as a big-endian word,
+// then the elements.
+func parseIDX(in *stream, rank int) (*array, error) {
+	length := 4 + 4*rank
+	head, err := in.head(length)
+	if err != nil {
+		return nil, err
 	}
-	if file[0] != 0 || file[1] != 0 || file[2] != 8 || int(file[3]) != rank {
-		return nil, nil, fmt.Errorf("%w: IDX header %x, expected 000008%02x (bytes in %d dimensions): is it the right file?", ErrFormat, file[:4], rank, rank)
+	if len(head) < length {
+		return nil, fmt.Errorf("%w: %d bytes are too few for an IDX header: is the file whole?", ErrFormat, len(head))
 	}
-	dims := make([]int, rank)
+	if head[0] != 0 || head[1] != 0 || head[2] != 8 || int(head[3]) != rank {
+		return nil, fmt.Errorf("%w: IDX header %x, expected 000008%02x (bytes in %d dimensions): is it the right file?", ErrFormat, head[:4], rank, rank)
+	}
+	a := &array{dtype: safetensors.U8, shape: make(shape.Shape, rank), in: in}
 	size := uint64(1)
-	for i := range dims {
-		d := binary.BigEndian.Uint32(file[4+4*i:])
+	for i := range a.shape {
+		d := binary.BigEndian.Uint32(head[4+4*i:])
 		if d == 0 {
-			return nil, nil, fmt.Errorf("%w: IDX dimension %d is 0: the file has no elements", ErrFormat, i)
+			return nil, fmt.Errorf("%w: IDX dimension %d is 0: the file has no elements", ErrFormat, i)
 		}
-		dims[i] = int(d)
-		if size *= uint64(d); size > uint64(len(file)) {
-			return nil, nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes, %d: is it whole?", ErrFormat, len(file))
+		a.shape[i] = int(d)
+		if size *= uint64(d); size > uint64(in.left) {
+			return nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes: is it whole?", ErrFormat)
 		}
 	}
-	if have := uint64(len(file) - header); size != have {
-		return nil, nil, fmt.Errorf("%w: the IDX header gives %d elements, but %d bytes follow it: is the file whole?", ErrFormat, size, have)
+	if err := a.checkSize(); err != nil {
+		return nil, err
 	}
-	return file[header:], dims, nil
+	return a, nil
 }

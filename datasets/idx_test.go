@@ -3,8 +3,6 @@ package datasets
 import (
 	"encoding/binary"
 	"testing"
-
-	"github.com/berth-ml/berth/engine/shape"
 )
 
 // idx is an IDX file of bytes counting up.
@@ -29,9 +27,12 @@ func FuzzIDX(f *testing.F) {
 		if rank != 1 && rank != 3 {
 			return
 		}
-		data, dims, err := parseIDX(b, rank)
-		if err == nil && shape.Shape(dims).Elems() != len(data) {
-			t.Fatalf("%v with %d bytes", dims, len(data))
+		a, err := parseIDX(streamOf(b), rank)
+		if err != nil {
+			return
+		}
+		if data, err := a.stored(t.Context()); err != nil || a.shape.Elems() != len(data) || len(data) > len(b) {
+			t.Fatalf("%v with %d bytes, %v", a.shape, len(data), err)
 		}
 	})
 }

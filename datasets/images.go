@@ -1,9 +1,11 @@
 package datasets
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -21,49 +23,60 @@ func (o ImageOptions) scale(top int) *[256]float32 {
 }
 
 // imageTable is the table of images and, unless labels is nil, their classes.
-func imageTable(f Field, pixels []byte, scale *[256]float32, labels []int32) *table {
+func imageTable(f Field, pixels []byte, scale *[256]float32, labels []byte) *table {
 	t := &table{rows: len(pixels) / f.Meta.Elems(), columns: []column{pixelColumn(f, pixels, scale)}}
 	if labels != nil {
-		t.columns = append(t.columns, newColumn(Field{"target", shape.I32()}, shape.Bytes(labels)))
+		t.columns = append(t.columns, storedColumn(Field{"target", shape.I32()}, labels, safetensors.U8))
 	}
 	return t
 }
 
 // imageDataset is the dataset of labelled images. val holds the validation
 // samples; if it is nil, t is split.
-func imageDataset(name string, s Spec, t, val *table) (*Dataset, error) {
-	ds := &Dataset{Name: name}
+func imageDataset(ctx context.Context, name string, s Spec, t, val *table) (*Dataset, error) {
 	tables := []*table{t}
-	if val == nil {
-		var err error
-		if ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(fingerprint(s, s.Images, t), 0.8)); err != nil {
-			return nil, err
-		}
-	} else {
-		if have, want := val.columns[0].field.Meta, t.columns[0].field.Meta; !have.Equal(want) {
-			return nil, fmt.Errorf("%w: %s: the t10k images are %v, the train images %v", ErrFormat, name, have, want)
-		}
-		ds.Train, ds.Val = &Part{table: t, count: t.rows}, &Part{table: val, count: val.rows}
-		shuffle(ds.Train, s)
+	if val != nil {
 		tables = append(tables, val)
 	}
-	names := classNumbers(tables)
-	ds.Info = Info{Inputs: []Field{t.columns[0].field}, Target: t.columns[1].field,
-		Classes: len(names), ClassNames: names, Fingerprint: fingerprint(s, s.Images, tables...)}
+	print, err := fingerprint(ctx, s, s.Images, tables...)
+	if err != nil {
+		return nil, err
+	}
+	names, err := classNumbers(ctx, tables)
+	if err != nil {
+		return nil, err
+	}
+	ds := &Dataset{Name: name, Info: Info{Inputs: []Field{t.columns[0].field}, Target: t.columns[1].field,
+		Classes: len(names), ClassNames: names, Fingerprint: print}}
+	if val == nil {
+		ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(print, 0.8))
+		return ds, err
+	}
+	if have, want := val.columns[0].field.Meta, t.columns[0].field.Meta; !have.Equal(want) {
+		return nil, fmt.Errorf("%w: %s: the t10k images are %v, the train images %v: use the files of one set", ErrFormat, name, have, want)
+	}
+	ds.Train, ds.Val = &Part{table: t, count: t.rows}, &Part{table: val, count: val.rows}
+	shuffle(ds.Train, s)
 	return ds, nil
 }
 
 // classNumbers lists the numbers 0, 1, … up to the largest label.
-func classNumbers(tables []*table) []string {
+func classNumbers(ctx context.Context, tables []*table) ([]string, error) {
 	classes := 0
 	for _, t := range tables {
-		for _, v := range shape.View[int32](t.columns[1].data) {
-			classes = max(classes, int(v)+1)
+		err := t.columns[1].elements(ctx, func(part []byte) error {
+			for _, v := range shape.View[int32](part) {
+				classes = max(classes, int(v)+1)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	names := make([]string, classes)
 	for i := range names {
 		names[i] = strconv.Itoa(i)
 	}
-	return names
+	return names, nil
 }

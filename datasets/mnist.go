@@ -13,104 +13,162 @@ import (
 // openMNIST reads IDX files of images and labels. If Split is 0 and the folder
 // has both pairs, the train pair is the training part and the t10k pair the
 // validation part. Otherwise one pair is split: train, or else t10k.
-func openMNIST(ctx context.Context, s Spec) (*Dataset, error) {
-	if s.Path == BuiltinMNIST {
-		test, err := builtinMNIST(s)
-		if err != nil {
+func openMNIST(ctx context.Context, s Spec) (_ *Dataset, err error) {
+	pairs, err := openPairs(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	need := int64(0)
+	for _, p := range pairs {
+		defer func() { err = errors.Join(err, p.Close()) }()
+		need += p.images.memory() + p.labels.memory()
+	}
+	if err := fits(s.Path, need, s.Memory); err != nil {
+		return nil, err
+	}
+	var tables [2]*table // the second is nil without validation images of their own
+	for i, p := range pairs {
+		if tables[i], err = p.table(ctx, s); err != nil {
 			return nil, err
 		}
-		return imageDataset(s.Path, s, test, nil)
 	}
-	train, err := mnistPair(ctx, s, "train")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	name := s.Path
+	if name != BuiltinMNIST {
+		name = "mnist " + name
 	}
-	test, errTest := mnistPair(ctx, s, "t10k")
-	if errTest != nil && !errors.Is(errTest, fs.ErrNotExist) {
-		return nil, errTest
-	}
-	switch {
-	case train == nil && test == nil:
-		return nil, fmt.Errorf("%w: %s has neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the pair of t10k (.gz or not)", err, s.Path)
-	case train == nil:
-		return imageDataset("mnist "+s.Path, s, test, nil)
-	case test == nil || s.Split != 0:
-		return imageDataset("mnist "+s.Path, s, train, nil)
-	}
-	return imageDataset("mnist "+s.Path, s, train, test)
+	return imageDataset(ctx, name, s, tables[0], tables[1])
 }
 
-// builtinMNIST is the table of the images inside the binary.
-func builtinMNIST(s Spec) (*table, error) {
-	images, err := readBuiltin("t10k-images-idx3-ubyte.gz")
-	if err != nil {
-		return nil, err
-	}
-	labels, err := readBuiltin("t10k-labels-idx1-ubyte.gz")
-	if err != nil {
-		return nil, err
-	}
-	return mnistTable(s, "t10k", images, labels)
+// imagePair is the files of images and of their labels.
+type imagePair struct {
+	name           string // for errors
+	images, labels *array
 }
 
-// mnistPair reads the images and labels of prefix. It fails with fs.ErrNotExist
-// if there are no images.
-func mnistPair(ctx context.Context, s Spec, prefix string) (*table, error) {
-	images, err := readIDX(ctx, s.Path, prefix+"-images", "idx3-ubyte")
-	if err != nil {
-		return nil, err
+// openPairs opens the pairs of files to read: that to train on, and that to
+// validate with if there is one.
+func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
+	if s.Path == BuiltinMNIST {
+		p, err := newPair("t10k", func(what, suffix string) (*stream, error) {
+			return openBuiltin(ctx, "t10k-"+what+"-"+suffix+".gz")
+		})
+		return []*imagePair{p}, err
 	}
-	labels, err := readIDX(ctx, s.Path, prefix+"-labels", "idx1-ubyte")
-	if err != nil { // never fs.ErrNotExist: images without labels are a fault, not a missing pair
-		return nil, fmt.Errorf("%w: labels of %s-images: %v", ErrFormat, prefix, err)
+	var pairs []*imagePair
+	var missing error
+	for _, prefix := range []string{"train", "t10k"} {
+		p, err := newPair(filepath.Join(s.Path, prefix), func(what, suffix string) (*stream, error) {
+			return openIDX(ctx, s.Path, prefix+"-"+what, suffix)
+		})
+		switch {
+		case err == nil:
+			pairs = append(pairs, p)
+		case !errors.Is(err, fs.ErrNotExist):
+			for _, p := range pairs {
+				err = errors.Join(err, p.Close())
+			}
+			return nil, err
+		case missing == nil:
+			missing = err
+		}
+		if len(pairs) > 0 && s.Split != 0 {
+			break
+		}
 	}
-	return mnistTable(s, filepath.Join(s.Path, prefix), images, labels)
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%w: %s has neither train-images-idx3-ubyte and train-labels-idx1-ubyte nor the pair of t10k (.gz or not)", missing, s.Path)
+	}
+	return pairs, nil
 }
 
-// readIDX reads a file under any of the names that it is published as. It fails
+// newPair reads the headers of two files that open opens, and checks that they
+// fit. It fails with fs.ErrNotExist if there are no images.
+func newPair(name string, open func(what, suffix string) (*stream, error)) (p *imagePair, err error) {
+	p = &imagePair{name: name}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	in, err := open("images", "idx3-ubyte")
+	if err != nil {
+		return p, err
+	}
+	if p.images, err = parseIDX(in, 3); err != nil {
+		return p, errors.Join(fmt.Errorf("%s-images: %w", name, err), in.Close())
+	}
+	in, err = open("labels", "idx1-ubyte")
+	if errors.Is(err, fs.ErrNotExist) { // a fault, not a missing pair
+		return p, fmt.Errorf("%w: labels of %s-images: %v", ErrFormat, filepath.Base(name), err)
+	}
+	if err != nil {
+		return p, err
+	}
+	if p.labels, err = parseIDX(in, 1); err != nil {
+		return p, errors.Join(fmt.Errorf("%s-labels: %w", name, err), in.Close())
+	}
+	if images, labels := p.images.shape[0], p.labels.shape[0]; images != labels {
+		return p, fmt.Errorf("%w: %s: %d images but %d labels: use the two files of one set", ErrFormat, name, images, labels)
+	}
+	return p, nil
+}
+
+func (p *imagePair) Close() (err error) {
+	for _, a := range []*array{p.images, p.labels} {
+		if a != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}
+	return err
+}
+
+// table reads the pair.
+func (p *imagePair) table(ctx context.Context, s Spec) (*table, error) {
+	images, err := p.images.stored(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s-images: %w", p.name, err)
+	}
+	labels, err := p.labels.stored(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s-labels: %w", p.name, err)
+	}
+	return imageTable(imageField(p.images), images, s.Images.scale(255), labels), nil
+}
+
+// imageField is the input that one image of an IDX file is.
+func imageField(a *array) Field { return Field{"input", shape.F32(1, a.shape[1], a.shape[2])} }
+
+// openIDX opens a file under any of the names that it is published as. It fails
 // with fs.ErrNotExist if there is none.
-func readIDX(ctx context.Context, dir, stem, suffix string) ([]byte, error) {
+func openIDX(ctx context.Context, dir, stem, suffix string) (*stream, error) {
 	for _, name := range []string{stem + "-" + suffix, stem + "." + suffix} {
 		for _, ext := range []string{"", ".gz"} {
-			data, err := readFile(ctx, filepath.Join(dir, name+ext))
+			in, err := openStream(ctx, filepath.Join(dir, name+ext))
 			if !errors.Is(err, fs.ErrNotExist) {
-				return data, err
+				return in, err
 			}
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", filepath.Join(dir, stem+"-"+suffix), fs.ErrNotExist)
 }
 
-// mnistTable is the table of images and labels in IDX files.
-func mnistTable(s Spec, name string, imageFile, labelFile []byte) (*table, error) {
-	images, dims, err := parseIDX(imageFile, 3)
-	if err != nil {
-		return nil, fmt.Errorf("%s-images: %w", name, err)
-	}
-	raw, n, err := parseIDX(labelFile, 1)
-	if err != nil {
-		return nil, fmt.Errorf("%s-labels: %w", name, err)
-	}
-	if n[0] != dims[0] {
-		return nil, fmt.Errorf("%w: %s: %d images but %d labels: use the two files of one set", ErrFormat, name, dims[0], n[0])
-	}
-	labels := make([]int32, len(raw))
-	for i, v := range raw {
-		labels[i] = int32(v)
-	}
-	f := Field{"input", shape.F32(1, dims[1], dims[2])}
-	return imageTable(f, images, s.Images.scale(255), labels), nil
-}
-
 // mnistInputs reads one IDX file of images.
-func mnistInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, error) {
-	raw, err := readFile(ctx, path)
+func mnistInputs(ctx context.Context, s Spec, _ *Info, path string) (_ *table, err error) {
+	in, err := openStream(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	images, dims, err := parseIDX(raw, 3)
+	defer func() { err = errors.Join(err, in.Close()) }()
+	a, err := parseIDX(in, 3)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return imageTable(Field{"input", shape.F32(1, dims[1], dims[2])}, images, s.Images.scale(255), nil), nil
+	if err := fits(path, a.memory(), s.Memory); err != nil {
+		return nil, err
+	}
+	images, err := a.stored(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return imageTable(imageField(a), images, s.Images.scale(255), nil), nil
 }

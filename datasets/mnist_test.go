@@ -80,7 +80,7 @@ func TestMNISTErrors(t *testing.T) {
 		"huge": {0, 0, 8, 1, 255, 255, 255, 255},
 	}
 	for name, b := range bad {
-		if _, _, err := parseIDX(b, 1); !errors.Is(err, ErrFormat) {
+		if _, err := parseIDX(streamOf(b), 1); !errors.Is(err, ErrFormat) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -27,32 +26,47 @@ func badNpy(format string, args ...any) error {
 	return fmt.Errorf("%w: npy: %s", ErrFormat, fmt.Sprintf(format, args...))
 }
 
-// parseNpy reads NumPy's array format, versions 1 to 3: a magic string, the
-// version, the length of a header, the header as the text of a Python
-// dictionary, then the elements. Big-endian elements are swapped in place.
-func parseNpy(file []byte) (*array, error) {
-	if len(file) < 10 || string(file[:6]) != "\x93NUMPY" {
-		return nil, badNpy("no magic string: is it a .npy file?")
-	}
-	length, start := int(binary.LittleEndian.Uint16(file[8:])), 10
-	switch file[6] {
-	case 1:
-	case 2, 3:
-		if len(file) < 12 {
-			return nil, badNpy("the header is cut off: save the file again")
-		}
-		length, start = int(binary.LittleEndian.Uint32(file[8:])), 12
-	default:
-		return nil, badNpy("version %d is unknown: save as version 1, 2 or 3", file[6])
-	}
-	if length > maxNpyHeader || length > len(file)-start {
-		return nil, badNpy("the header has %d bytes, but the file has %d and the limit is %d: save the file again", length, len(file), maxNpyHeader)
-	}
-	h, err := parseNpyHeader(string(file[start : start+length]))
+// parseNpy reads the header of NumPy's array format, versions 1 to 3. The file is
+// a magic string, the version, the length of a header, the header as the text of
+// a Python dictionary, then the elements.
+func parseNpy(in *stream) (*array, error) {
+	start, err := in.head(10)
 	if err != nil {
 		return nil, err
 	}
-	return h.array(file[start+length:])
+	if len(start) < 10 || string(start[:6]) != "\x93NUMPY" {
+		return nil, badNpy("no magic string: is it a .npy file?")
+	}
+	length := uint32(binary.LittleEndian.Uint16(start[8:]))
+	switch start[6] {
+	case 1:
+	case 2, 3:
+		more, err := in.head(2)
+		if err != nil {
+			return nil, err
+		}
+		if len(more) < 2 {
+			return nil, badNpy("the header is cut off: copy or save the file again")
+		}
+		length = binary.LittleEndian.Uint32(append(start[8:10:10], more...))
+	default:
+		return nil, badNpy("version %d is unknown: save as version 1, 2 or 3", start[6])
+	}
+	if length > maxNpyHeader || int64(length) > in.left {
+		return nil, badNpy("the header has %d bytes, but %d follow and the limit is %d: copy or save the file again", length, in.left, maxNpyHeader)
+	}
+	text, err := in.head(int(length))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) < int(length) {
+		return nil, badNpy("the header is cut off: copy or save the file again")
+	}
+	h, err := parseNpyHeader(string(text))
+	if err != nil {
+		return nil, err
+	}
+	return h.array(in)
 }
 
 // npyHeader is the header's dictionary.
@@ -62,8 +76,8 @@ type npyHeader struct {
 	shape   shape.Shape
 }
 
-// array checks the elements against the header.
-func (h *npyHeader) array(data []byte) (*array, error) {
+// array is the array that follows the header.
+func (h *npyHeader) array(in *stream) (*array, error) {
 	order := h.descr[0]
 	if h.descr[1:] == "O" {
 		return nil, badNpy("the elements are Python objects: save numbers, with astype(numpy.float32) or astype(numpy.int64)")
@@ -78,15 +92,11 @@ func (h *npyHeader) array(data []byte) (*array, error) {
 	if err := h.shape.Validate(); err != nil {
 		return nil, badNpy("%v", err)
 	}
-	if want := h.shape.Elems() * dtype.Size(); want != len(data) {
-		return nil, badNpy("%s%v takes %d bytes, but %d follow the header: save the file again", h.descr, h.shape, want, len(data))
+	a := &array{dtype: dtype, shape: h.shape, bigEndian: order == '>', in: in}
+	if err := a.checkSize(); err != nil {
+		return nil, err
 	}
-	if order == '>' {
-		for at := 0; at < len(data); at += dtype.Size() {
-			slices.Reverse(data[at : at+dtype.Size()])
-		}
-	}
-	return &array{dtype, h.shape, data}, nil
+	return a, nil
 }
 
 // parseNpyHeader reads a dictionary as NumPy writes it.

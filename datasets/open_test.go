@@ -86,7 +86,9 @@ func TestLikeOtherData(t *testing.T) {
 	s.KeepOrder = true
 	got := readAll(t, open(t, s).Train, 0)
 	want := []float32{1, 2, 3, 4}
-	trained.Scaling.apply(want)
+	if err := trained.Scaling.apply(t.Context(), want); err != nil {
+		t.Fatal(err)
+	}
 	if !slices.Equal(shape.View[float32](got[0]), want) || !slices.Equal(shape.View[int32](got[1]), []int32{2, 2}) {
 		t.Errorf("features %v, want %v; classes %v", shape.View[float32](got[0]), want, shape.View[int32](got[1]))
 	}

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -13,26 +14,35 @@ type Scaling struct {
 }
 
 // fitScaling measures the mean and the deviation of each feature over train's
-// samples. values is [rows, features], by the rows of the table. The sums follow
-// the order of the split, so that they are reproducible.
-func fitScaling(train *Part, values []float32, features int) *Scaling {
+// samples, until ctx is done. values is [rows, features], by the rows of the
+// table. The sums follow the order of the split, so that they are reproducible.
+func fitScaling(ctx context.Context, train *Part, values []float32, features int) (*Scaling, error) {
 	s := &Scaling{make([]float64, features), make([]float64, features)}
 	n := float64(train.count)
 	constant := slices.Repeat([]bool{true}, features)
 	first := train.splitRow(0) * features
-	for i := range train.count {
-		row := train.splitRow(i) * features
-		for j := range features {
-			s.Mean[j] += float64(values[row+j]) / n
-			constant[j] = constant[j] && values[row+j] == values[first+j]
-		}
+	each := func(f func(row []float32)) error {
+		return inPieces(ctx, train.count, max(1, pieceBytes/features), func(from, to int) error {
+			for i := from; i < to; i++ {
+				row := train.splitRow(i) * features
+				f(values[row : row+features])
+			}
+			return nil
+		})
 	}
-	for i := range train.count {
-		row := train.splitRow(i) * features
-		for j := range features {
-			d := float64(values[row+j]) - s.Mean[j]
-			s.Std[j] += d * d / n
+	err := each(func(row []float32) {
+		for j, v := range row {
+			s.Mean[j] += float64(v) / n
+			constant[j] = constant[j] && v == values[first+j]
 		}
+	})
+	if err == nil {
+		err = each(func(row []float32) {
+			for j, v := range row {
+				d := float64(v) - s.Mean[j]
+				s.Std[j] += d * d / n
+			}
+		})
 	}
 	for j := range s.Std {
 		if s.Std[j] = math.Sqrt(s.Std[j]); constant[j] {
@@ -40,15 +50,18 @@ func fitScaling(train *Part, values []float32, features int) *Scaling {
 			s.Mean[j], s.Std[j] = float64(values[first+j]), 1
 		}
 	}
-	return s
+	return s, err
 }
 
-// apply scales values, rows of features, in place.
-func (s *Scaling) apply(values []float32) {
-	for i := range values {
-		j := i % len(s.Mean)
-		values[i] = float32((float64(values[i]) - s.Mean[j]) / s.Std[j])
-	}
+// apply scales values, rows of features, in place, until ctx is done.
+func (s *Scaling) apply(ctx context.Context, values []float32) error {
+	return inPieces(ctx, len(values), pieceBytes, func(from, to int) error {
+		for i := from; i < to; i++ {
+			j := i % len(s.Mean)
+			values[i] = float32((float64(values[i]) - s.Mean[j]) / s.Std[j])
+		}
+		return nil
+	})
 }
 
 // Undo turns scaled values, rows of features, back in place.

@@ -29,8 +29,8 @@ type Spec struct {
 	// MNIST folder with both pairs keeps its two.
 	Like *Info
 
-	// Memory is the most bytes that the samples of csv and text may take; data
-	// that needs more is refused before it is read. 0 means no limit.
+	// Memory is the most bytes that the samples may take. Data that needs more is
+	// refused before it is read. 0 means no limit.
 	Memory int64
 
 	// ScaleTarget, for csv and regression, scales targets to mean 0 and

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -34,15 +35,17 @@ func trainCount(rows int, fraction float64) int {
 func shuffle(p *Part, s Spec) { p.shuffle, p.seed = !s.KeepOrder, s.Seed }
 
 // fingerprint hashes the options of s that decide its samples and their order,
-// and the columns of each table.
-func fingerprint(s Spec, options any, tables ...*table) string {
+// and the columns of each table, until ctx is done.
+func fingerprint(ctx context.Context, s Spec, options any, tables ...*table) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s split %v seed %d keep %v %+v\n", s.Source, s.Split, s.Seed, s.KeepOrder, options)
 	for _, t := range tables {
 		fmt.Fprintf(h, "%d rows\n", t.rows)
 		for i := range t.columns {
-			t.columns[i].hash(h)
+			if err := t.columns[i].hash(ctx, h); err != nil {
+				return "", err
+			}
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

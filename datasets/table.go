@@ -1,9 +1,11 @@
 package datasets
 
 import (
+	"context"
 	"fmt"
 	"io"
 
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -29,11 +31,12 @@ type column struct {
 	stride int
 	size   int
 	// scale turns each byte of a sample into a float32, so that pixels stay
-	// bytes until they are read. nil: data holds ids, or the field's elements.
+	// bytes until they are read. nil: data holds no pixels.
 	scale *[256]float32
-	// narrow is the bytes of an id in data, 1 or 2, if it reads as an int32. 0:
-	// data holds the field's elements.
-	narrow int
+	// stored is the element type of data if it is narrower than the field's:
+	// little-endian elements that were checked. "": data holds pixels, or the
+	// field's elements.
+	stored safetensors.DType
 }
 
 // newColumn makes a column of consecutive samples. data holds their elements.
@@ -48,6 +51,12 @@ func pixelColumn(f Field, pixels []byte, scale *[256]float32) column {
 	return column{field: f, data: pixels, stride: n, size: n, scale: scale}
 }
 
+// storedColumn makes a column of narrower elements, which can be decoded.
+func storedColumn(f Field, data []byte, stored safetensors.DType) column {
+	n := f.Meta.Elems() * stored.Size()
+	return column{field: f, data: data, stride: n, size: n, stored: stored}
+}
+
 // fill copies sample i to dst, which has the field's size.
 func (c *column) fill(i int, dst []byte) {
 	at := c.offset + i*c.stride
@@ -58,33 +67,55 @@ func (c *column) fill(i int, dst []byte) {
 		for j, v := range src {
 			out[j] = c.scale[v]
 		}
-	case c.narrow != 0:
-		widen(shape.View[int32](dst), src, c.narrow)
+	case c.stored != "":
+		c.decode(dst, src)
 	default:
 		copy(dst, src)
 	}
 }
 
-// hash writes everything that decides the column's samples. Narrow ids count as
-// the int32 that they read as.
-func (c *column) hash(w io.Writer) {
+// decode turns elements as they are stored into the field's.
+func (c *column) decode(dst, src []byte) {
+	var err error
+	if c.field.Meta.DType == shape.Float32 {
+		err = safetensors.DecodeFloat32(c.stored, src, shape.View[float32](dst))
+	} else {
+		err = safetensors.DecodeInt32(c.stored, src, shape.View[int32](dst))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("BUG: stored elements: %v", err))
+	}
+}
+
+// elements calls f for all of data in its order, some at a time, until ctx is
+// done: for pixels as they are, for the field's elements otherwise.
+func (c *column) elements(ctx context.Context, f func(part []byte) error) error {
+	if c.stored == "" {
+		return inPieces(ctx, len(c.data), pieceBytes, func(from, to int) error { return f(c.data[from:to]) })
+	}
+	const wide = 4 // bytes of the field's elements
+	size := c.stored.Size()
+	buf := shape.Bytes(make([]int32, min(len(c.data)/size, pieceBytes/wide)))
+	return inPieces(ctx, len(c.data)/size, pieceBytes/wide, func(from, to int) error {
+		part := buf[:(to-from)*wide]
+		c.decode(part, c.data[from*size:to*size])
+		return f(part)
+	})
+}
+
+// hash writes everything that decides the column's samples. Stored elements count
+// as those that they read as.
+func (c *column) hash(ctx context.Context, w io.Writer) error {
 	wider := 1
-	if c.narrow != 0 {
-		wider = 4 / c.narrow
+	if c.stored != "" {
+		wider = 4 / c.stored.Size()
 	}
 	fmt.Fprintf(w, "%s %v %d %d %d\n", c.field.Name, c.field.Meta, c.offset*wider, c.stride*wider, len(c.data)*wider)
 	if c.scale != nil {
 		w.Write(shape.Bytes(c.scale[:]))
 	}
-	if c.narrow == 0 {
-		w.Write(c.data)
-		return
-	}
-	chunk := make([]int32, 16<<10)
-	for rest := c.data; len(rest) > 0; {
-		n := min(len(rest)/c.narrow, len(chunk))
-		widen(chunk[:n], rest, c.narrow)
-		w.Write(shape.Bytes(chunk[:n]))
-		rest = rest[n*c.narrow:]
-	}
+	return c.elements(ctx, func(part []byte) error {
+		_, err := w.Write(part)
+		return err
+	})
 }

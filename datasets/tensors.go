@@ -17,20 +17,14 @@ import (
 // bytes become float32 among inputs and classes among targets.
 func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 	inName, outName := s.Tensors.names()
-	input, err := readColumn(ctx, s.Path, inName, "input")
+	c, err := readColumns(ctx, s.Path, s.Memory, arrayField{inName, "input"}, arrayField{outName, "target"})
 	if err != nil {
 		return nil, err
 	}
-	target, err := readColumn(ctx, s.Path, outName, "target")
-	if err != nil {
-		return nil, err
-	}
-	if input.rows != target.rows {
-		return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, s.Path, input.rows, inName, target.rows, outName)
-	}
+	input, target := c[0], c[1]
 	if m := &target.field.Meta; m.DType == shape.Float32 {
 		if s.UnitTarget {
-			if err := unit(shape.View[float32](target.data), m.Elems()); err != nil {
+			if err := unit(ctx, &target.column); err != nil {
 				return nil, fmt.Errorf("%w: %s: %q: %w", ErrFormat, s.Path, outName, err)
 			}
 		}
@@ -39,9 +33,13 @@ func openTensors(ctx context.Context, s Spec) (*Dataset, error) {
 		}
 	}
 	t := &table{rows: input.rows, columns: []column{input.column, target.column}}
+	print, err := fingerprint(ctx, s, nil, t)
+	if err != nil {
+		return nil, err
+	}
 	ds := &Dataset{Name: "tensors " + s.Path, Info: Info{
-		Inputs: []Field{input.field}, Tokens: input.ids, Target: target.field, Classes: target.ids, Fingerprint: fingerprint(s, nil, t)}}
-	ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(ds.Info.Fingerprint, 1))
+		Inputs: []Field{input.field}, Tokens: input.ids, Target: target.field, Classes: target.ids, Fingerprint: print}}
+	ds.Train, ds.Val, err = splitRandomly(t, s, s.trainFraction(print, 1))
 	return ds, err
 }
 
@@ -51,12 +49,15 @@ func tensorsInputs(ctx context.Context, s Spec, _ *Info, path string) (*table, e
 	if strings.HasSuffix(path, ".npy") {
 		name = strings.TrimSuffix(filepath.Base(path), ".npy")
 	}
-	c, err := readColumn(ctx, path, name, "input")
+	c, err := readColumns(ctx, path, s.Memory, arrayField{name, "input"})
 	if err != nil {
 		return nil, err
 	}
-	return &table{rows: c.rows, columns: []column{c.column}}, nil
+	return &table{rows: c[0].rows, columns: []column{c[0].column}}, nil
 }
+
+// arrayField names an array and the field, input or target, that it is read as.
+type arrayField struct{ name, field string }
 
 // arrayColumn is a column that was an array.
 type arrayColumn struct {
@@ -65,20 +66,38 @@ type arrayColumn struct {
 	ids  int // one more than the largest id of an int32 column; 0 for floats
 }
 
-// readColumn reads an array as the column of a field, input or target.
-func readColumn(ctx context.Context, path, name, field string) (c arrayColumn, err error) {
-	a, err := loadArray(ctx, path, name)
-	if err != nil {
-		return c, err
+// readColumns reads arrays with equally many samples, which together fit in
+// memory.
+func readColumns(ctx context.Context, path string, memory int64, fields ...arrayField) (columns []arrayColumn, err error) {
+	arrays := make([]*array, len(fields))
+	need := int64(0)
+	for i, f := range fields {
+		a, err := openArray(ctx, path, f.name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, a.Close()) }()
+		if err := a.checkSamples(); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", path, f.name, err)
+		}
+		if first := fields[0]; i > 0 && a.shape[0] != arrays[0].shape[0] {
+			return nil, fmt.Errorf("%w: %s: %d samples of %q but %d of %q: save as many of both", ErrFormat, path, arrays[0].shape[0], first.name, a.shape[0], f.name)
+		}
+		arrays[i] = a
+		need += a.memory()
 	}
-	float := a.dtype.Float() || field == "input" && a.dtype == safetensors.U8
-	if c.column, c.rows, err = a.column(field, float); err == nil {
-		c.ids, err = idCount(c.column)
+	if err := fits(path, need, memory); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return c, fmt.Errorf("%s: %q: %w", path, name, err)
+	for i, a := range arrays {
+		c := arrayColumn{rows: a.shape[0]}
+		float := a.dtype.Float() || fields[i].field == "input" && a.dtype == safetensors.U8
+		if c.column, c.ids, err = a.column(ctx, fields[i].field, float); err != nil {
+			return nil, fmt.Errorf("%s: %q: %w", path, fields[i].name, err)
+		}
+		columns = append(columns, c)
 	}
-	return c, nil
+	return columns, nil
 }
 
 // names gives the names of the two arrays.
@@ -93,58 +112,53 @@ func (o TensorOptions) names() (input, target string) {
 	return input, target
 }
 
-// loadArray reads the named array of a .safetensors or .npz file. From a folder,
-// or the folder of a .npy file, it reads the file name.npy.
-func loadArray(ctx context.Context, path, name string) (*array, error) {
+// openArray opens the named array of a .safetensors or .npz file. From a folder,
+// or the folder of a .npy file, it opens the file name.npy.
+func openArray(ctx context.Context, path, name string) (*array, error) {
 	switch filepath.Ext(path) {
 	case ".safetensors":
-		return loadSafetensor(path, name)
+		return openSafetensor(ctx, path, name)
 	case ".npz":
-		file, err := readFile(ctx, path)
-		if err != nil {
-			return nil, err
+		a, err := openNpz(ctx, path, name)
+		if errors.Is(err, ErrFormat) {
+			err = fmt.Errorf("%s: %w", path, err)
 		}
-		a, err := readNpz(file, name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return a, nil
+		return a, err
 	case ".npy":
-		return loadNpy(ctx, filepath.Join(filepath.Dir(path), name+".npy"))
+		return openNpy(ctx, filepath.Join(filepath.Dir(path), name+".npy"))
 	}
 	if st, err := os.Stat(path); err != nil {
 		return nil, err
 	} else if !st.IsDir() {
 		return nil, fmt.Errorf("%w: %s: tensors are read from .safetensors, .npz, .npy, or a folder of .npy files", ErrSpec, path)
 	}
-	return loadNpy(ctx, filepath.Join(path, name+".npy"))
+	return openNpy(ctx, filepath.Join(path, name+".npy"))
 }
 
-func loadNpy(ctx context.Context, path string) (*array, error) {
-	file, err := readFile(ctx, path)
+func openNpy(ctx context.Context, path string) (*array, error) {
+	in, err := openStream(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	a, err := parseNpy(file)
+	a, err := parseNpy(in)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), in.Close())
 	}
 	return a, nil
 }
 
-func loadSafetensor(path, name string) (_ *array, err error) {
+func openSafetensor(ctx context.Context, path, name string) (*array, error) {
 	f, err := safetensors.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
 	t, err := f.Lookup(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	a := &array{t.DType, t.Shape, make([]byte, t.Bytes())}
-	if err := f.Read(name, a.data); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	r, err := f.Reader(name)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	return a, nil
+	return &array{dtype: t.DType, shape: t.Shape, in: &stream{Reader: &contextReader{ctx, r}, close: f.Close, left: t.Bytes()}}, nil
 }

@@ -22,15 +22,15 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ds, err := splitText(s, vocab, ids, s.splitOr(0.9))
+	ds, err := splitText(ctx, s, vocab, ids, s.splitOr(0.9))
 	if s.Like != nil && (err != nil || ds.Info.Fingerprint != s.Like.Fingerprint) {
-		return splitText(s, vocab, ids, 1)
+		return splitText(ctx, s, vocab, ids, 1)
 	}
 	return ds, err
 }
 
 // splitText makes the dataset of a text's ids, the first of them for training.
-func splitText(s Spec, vocab *Vocabulary, ids textIDs, fraction float64) (*Dataset, error) {
+func splitText(ctx context.Context, s Spec, vocab *Vocabulary, ids textIDs, fraction float64) (*Dataset, error) {
 	n := trainCount(ids.len(), fraction)
 	train, err := windows(s, "training", ids.slice(0, n))
 	if err != nil {
@@ -47,8 +47,12 @@ func splitText(s Spec, vocab *Vocabulary, ids textIDs, fraction float64) (*Datas
 		ds.Val = &Part{table: val, count: val.rows}
 		tables = append(tables, val)
 	}
+	print, err := fingerprint(ctx, s, [2]any{s.Text, vocab.runes}, tables...)
+	if err != nil {
+		return nil, err
+	}
 	ds.Info = Info{Inputs: []Field{train.columns[0].field}, Target: train.columns[1].field, Classes: vocab.Len(),
-		Tokens: vocab.Len(), Vocab: vocab, Fingerprint: fingerprint(s, [2]any{s.Text, vocab.runes}, tables...)}
+		Tokens: vocab.Len(), Vocab: vocab, Fingerprint: print}
 	return ds, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -38,7 +39,7 @@ func (t *textIDs) add(id int32) {
 	case 1:
 		t.data = append(t.data, byte(id))
 	case 2:
-		t.data = binary.NativeEndian.AppendUint16(t.data, uint16(id))
+		t.data = binary.LittleEndian.AppendUint16(t.data, uint16(id))
 	default:
 		t.data = binary.NativeEndian.AppendUint32(t.data, uint32(id))
 	}
@@ -51,24 +52,14 @@ func (t *textIDs) slice(from, to int) textIDs {
 
 // column is the input of consecutive windows of that many ids.
 func (t textIDs) column(window int) column {
-	c := column{field: Field{"input", shape.I32(window)}, data: t.data, stride: window * t.width, size: window * t.width}
-	if t.width < 4 {
-		c.narrow = t.width
+	field := Field{"input", shape.I32(window)}
+	switch t.width {
+	case 1:
+		return storedColumn(field, t.data, safetensors.U8)
+	case 2:
+		return storedColumn(field, t.data, safetensors.U16)
 	}
-	return c
-}
-
-// widen reads ids of width bytes, 1 or 2, into dst.
-func widen(dst []int32, src []byte, width int) {
-	if width == 1 {
-		for i := range dst {
-			dst[i] = int32(src[i])
-		}
-		return
-	}
-	for i := range dst {
-		dst[i] = int32(binary.NativeEndian.Uint16(src[2*i:]))
-	}
+	return newColumn(field, t.data)
 }
 
 // textFile is a text that is read in pieces: twice, so that no more than the ids
@@ -147,9 +138,6 @@ func (t *textFile) each(ctx context.Context, f func(text []byte, at textPos) err
 	}
 	return errors.Join(eachPiece(s, t.path, f), s.Close())
 }
-
-// pieceBytes is the most bytes of a text that are handled at once.
-const pieceBytes = 256 << 10
 
 // eachPiece is textFile.each for what r reads.
 func eachPiece(r io.Reader, path string, f func(text []byte, at textPos) error) error {

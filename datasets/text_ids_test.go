@@ -59,8 +59,8 @@ func TestIDWidths(t *testing.T) {
 			return &table{rows: (len(ids) - 1) / 7, columns: []column{input, target}}
 		}
 		cut := trainCount(len(want), 0.9)
-		if f := fingerprint(s, [2]any{s.Text, ds.Info.Vocab.runes}, wide(want[:cut]), wide(want[cut:])); f != ds.Info.Fingerprint {
-			t.Errorf("%d characters: another fingerprint", count)
+		if f, err := fingerprint(t.Context(), s, [2]any{s.Text, ds.Info.Vocab.runes}, wide(want[:cut]), wide(want[cut:])); f != ds.Info.Fingerprint {
+			t.Errorf("%d characters: another fingerprint, %v", count, err)
 		}
 	}
 }

@@ -142,6 +142,4 @@ func testClosed(t *testing.T, open Opener) {
 	r.fails(err, device.ErrClosed)
 	_, err = r.d.Compile(g, device.CompileOptions{})
 	r.fails(err, device.ErrClosed)
-	_, err = r.d.Estimate(g, device.CompileOptions{})
-	r.fails(err, device.ErrClosed)
 }
