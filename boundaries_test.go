@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
 	"residency":                 {"engine/..."},
-	"partition":                 {"engine/...", "internal/edit"},
+	"partition":                 {"engine/...", "executor/schedule", "internal/edit"},
 	"executor/schedule":         {},
 	"executor":                  {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},

@@ -82,7 +82,7 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 
 // checked is a program's forward pass alone, with every value checked.
 func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
-	o.Net, o.CheckFinite, o.Schedule, o.Stop = "diagnosis", true, "", nil
+	o.Net, o.CheckFinite, o.Stop = "diagnosis", true, nil
 	var err error
 	if o.Full, err = o.Full.Forward(); err != nil || o.Tail == nil {
 		return o, err

@@ -113,7 +113,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	}
 	s.load = executor.LoadOptions{
 		Net: "train", Full: s.plan, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
-		Schedule: s.config.Partition.Schedule, Constant: s.constant, Stop: stopOf(ctx),
+		Constant: s.constant, Stop: stopOf(ctx),
 	}
 	s.prog, err = s.rt.Load(s.load)
 	return err

@@ -15,7 +15,6 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/infer"
-	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 
@@ -153,14 +152,7 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	return partition.PlanOptions{
 		Devices: deviceSpecs(s.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
-		InFlight: func(stages, stage int) int {
-			n, err := schedule.InFlight(p.Schedule, stages, s.sizes.microbatches, stage)
-			if err != nil {
-				panic(fmt.Sprintf("BUG: a loaded config has %v", err))
-			}
-			return n
-		},
-		Stop: stopOf(ctx),
+		Schedule: p.Schedule, Stop: stopOf(ctx),
 	}
 }
 

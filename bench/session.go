@@ -65,7 +65,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{}); err != nil {
 		return err
 	}
-	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: 1, Schedule: "1f1b", Constant: constant})
+	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: 1, Constant: constant})
 	if err != nil {
 		return err
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// executable compiles a variant of a segment. A device compiles equal
+// executable compiles the variant of a launch. A device compiles equal
 // signatures once.
-func (p *Program) executable(seg *partition.Segment, later, tail bool) (device.Executable, error) {
-	k := exeKey{tail, seg.ID, later}
-	if x := p.exes[k]; x != nil {
+func (p *Program) executable(l *partition.Launch) (device.Executable, error) {
+	v, seg := l.Variant, l.Segment
+	if x := p.exes[v]; x != nil {
 		return x, nil
 	}
-	v, dev := variant(seg, later), p.rt.Devices[seg.Device]
+	dev := p.rt.Devices[seg.Device]
 	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop}
 	x, err := dev.Compile(v.Graph, o)
 	if errors.Is(err, device.ErrOutOfMemory) { // its temporaries found no room: give back pooled buffers
@@ -26,13 +26,6 @@ func (p *Program) executable(seg *partition.Segment, later, tail bool) (device.E
 	if err != nil {
 		return nil, fmt.Errorf("%s on %s: %w", seg.Name, dev.ID(), err)
 	}
-	p.exes[k] = x
+	p.exes[v] = x
 	return x, nil
-}
-
-func variant(seg *partition.Segment, later bool) *partition.Variant {
-	if later {
-		return &seg.Later
-	}
-	return &seg.First
 }

@@ -1,33 +1,26 @@
 package executor
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
-// expand prepares a step of that many microbatches: its schedule, tasks and feeds.
-func (p *Program) expand(microbatches int, tail bool) error {
-	s, err := p.schedule(microbatches)
+// expand prepares a step of that many microbatches: its tasks and feeds. tail is
+// the plan of its last microbatch and its update, nil if they are full ones.
+func (p *Program) expand(microbatches int, tail *partition.Plan) error {
+	launches, err := p.opt.Full.Launches(partition.StepOptions{Microbatches: microbatches, Tail: tail, Fetch: p.opt.Fetch})
 	if err != nil {
 		return err
 	}
-	e := &expansion{schedule: s, microbatches: microbatches, tail: tail}
-	for _, a := range s.Order() {
-		if a.Kind == schedule.Update {
-			continue // the Update phase follows, level by level over all stages
-		}
-		if err := p.addTasks(e, phaseOf(a.Kind), a.Stage, a.Microbatch); err != nil {
+	e := &expansion{microbatches: microbatches, tail: tail != nil}
+	for i := range launches {
+		t, err := p.task(&launches[i])
+		if err != nil {
 			return err
 		}
-	}
-	if err := p.addTasks(e, graph.Update, -1, microbatches-1); err != nil {
-		return err
+		e.tasks = append(e.tasks, t)
 	}
 	if err := p.addFeeds(e); err != nil {
 		return err
@@ -37,113 +30,38 @@ func (p *Program) expand(microbatches int, tail bool) error {
 	return nil
 }
 
-func (p *Program) schedule(microbatches int) (schedule.Schedule, error) {
-	stages := len(p.opt.Full.Stages)
-	if p.opt.Schedule == "" {
-		return schedule.ForwardOnly(stages, microbatches), nil
-	}
-	return schedule.New(p.opt.Schedule, stages, microbatches)
-}
-
-func phaseOf(k schedule.Kind) graph.Phase {
-	if k == schedule.Backward {
-		return graph.Backward
-	}
-	return graph.Forward
-}
-
-// addTasks appends a task for each segment of a phase, of one stage or, if stage
-// is negative, of all.
-func (p *Program) addTasks(e *expansion, phase graph.Phase, stage, microbatch int) error {
-	tail := e.tail && microbatch == e.microbatches-1
-	plan := p.plan(tail)
-	for i := range plan.Segments {
-		seg := &plan.Segments[i]
-		if seg.Phase != phase || stage >= 0 && seg.Stage != stage {
-			continue
-		}
-		t, err := p.task(seg, microbatch, tail)
-		if err != nil {
-			return err
-		}
-		e.tasks = append(e.tasks, t)
-	}
-	return nil
-}
-
-// task makes the task of a segment for a microbatch.
-func (p *Program) task(seg *partition.Segment, microbatch int, tail bool) (*task, error) {
+// task compiles a launch and declares its tensors.
+func (p *Program) task(l *partition.Launch) (*task, error) {
 	if stop := p.opt.Stop; stop != nil {
 		if err := stop(); err != nil {
 			return nil, err
 		}
 	}
-	later := microbatch > 0 && seg.Phase != graph.Update
-	x, err := p.executable(seg, later, tail)
+	x, err := p.executable(l)
 	if err != nil {
 		return nil, err
 	}
-	v := variant(seg, later)
+	seg := l.Segment
 	t := &task{
-		name: taskName(seg, microbatch), updates: seg.Phases.Has(graph.Update), microbatch: microbatch, dev: seg.Device, device: p.rt.Devices[seg.Device].ID(), exe: x,
-		in: make([]device.Buffer, len(v.In)), out: make([]device.Buffer, len(v.Out)),
+		name: l.Name(), updates: seg.Phases.Has(graph.Update), microbatch: l.Microbatch,
+		dev: seg.Device, device: p.rt.Devices[seg.Device].ID(), exe: x,
+		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 	}
-	at := map[*residency.Tensor]int{}
-	for _, s := range v.In {
-		if err := p.need(t, at, s, microbatch, tail, &t.inNeed); err != nil {
+	for _, n := range l.Needs {
+		x, err := p.tensor(n.Instance)
+		if err != nil {
 			return nil, err
 		}
+		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: modeOf(n.Mode)})
 	}
-	for _, s := range v.Out {
-		if err := p.need(t, at, s, microbatch, tail, &t.outNeed); err != nil {
-			return nil, err
-		}
-	}
-	for _, v := range p.over(seg, tail) {
-		x, err := p.tensor(v, microbatch, tail)
+	for _, o := range l.Over {
+		x, err := p.tensor(o)
 		if err != nil {
 			return nil, err
 		}
 		t.drops = append(t.drops, x)
 	}
 	return t, nil
-}
-
-// over lists the values that are no longer needed once a segment has run.
-func (p *Program) over(seg *partition.Segment, tail bool) []*graph.Value {
-	if !p.opt.Fetch {
-		return slices.Concat(seg.Frees, seg.Unread)
-	}
-	kept := p.plan(tail).Graph.Outputs
-	return slices.DeleteFunc(slices.Clone(seg.Frees), func(v *graph.Value) bool { return slices.Contains(kept, v) })
-}
-
-func taskName(seg *partition.Segment, microbatch int) string {
-	if seg.Phase == graph.Update {
-		return seg.Name
-	}
-	return fmt.Sprintf("%s%d", seg.Name, microbatch)
-}
-
-// need adds a slot's tensor to t.needs, and its index there to args. A tensor that
-// is both read and written is one need. at has the index of each tensor in
-// t.needs.
-func (p *Program) need(t *task, at map[*residency.Tensor]int, s partition.Slot, microbatch int, tail bool, args *[]int) error {
-	x, err := p.tensor(s.Value, microbatch, tail)
-	if err != nil {
-		return err
-	}
-	mode := modeOf(s.Mode)
-	i, known := at[x]
-	if !known {
-		i = len(t.needs)
-		at[x] = i
-		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: mode})
-	} else if t.needs[i].Mode != mode {
-		t.needs[i].Mode = residency.ReadWrite
-	}
-	*args = append(*args, i)
-	return nil
 }
 
 func modeOf(m partition.Mode) residency.Mode {
@@ -161,9 +79,10 @@ func (p *Program) addFeeds(e *expansion) error {
 	e.bytes = make([]int64, len(p.inputs))
 	for k := range e.microbatches {
 		tail := e.tail && k == e.microbatches-1
-		in := fedInputs(p.plan(tail).Graph)
+		plan := p.plan(tail)
+		in := fedInputs(plan.Graph)
 		for i, v := range in {
-			t, err := p.tensor(v, k, tail)
+			t, err := p.tensor(plan.Instance(v, k, tail))
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -14,7 +14,7 @@ import (
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph),
-		exes:    map[exeKey]device.Executable{},
+		exes:    map[*partition.Variant]device.Executable{},
 		tensors: map[residency.Key]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
 	}
@@ -22,15 +22,19 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
 	}
 	for _, v := range o.Full.Graph.Vars {
-		if _, err := p.tensor(v, 0, false); err != nil {
+		if _, err := p.tensor(o.Full.Instance(v, 0, false)); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.expand(o.Full.Microbatches, false); err != nil {
+	var err error
+	if p.schedule, err = o.Full.ScheduleOf(o.Full.Microbatches); err != nil {
+		return nil, err
+	}
+	if err := p.expand(o.Full.Microbatches, nil); err != nil {
 		return nil, err
 	}
 	if o.Tail != nil {
-		if err := p.expand(o.LastMicrobatches, true); err != nil {
+		if err := p.expand(o.LastMicrobatches, o.Tail); err != nil {
 			return nil, err
 		}
 	}
@@ -54,9 +58,6 @@ func (p *Program) check() error {
 		seg := &o.Full.Segments[i]
 		if seg.Device >= len(p.rt.Devices) {
 			return fmt.Errorf("%s is for device %d of %d: plan with the devices of the runtime", seg.Name, seg.Device, len(p.rt.Devices))
-		}
-		if seg.Phases.Has(graph.Backward) && o.Schedule == "" {
-			return fmt.Errorf("%s needs a schedule: give one of %v", seg.Name, schedule.Names())
 		}
 	}
 	return checkInputs(p.inputs)

@@ -21,7 +21,6 @@ func TestOptionsThatCannotBe(t *testing.T) {
 	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
 	for name, change := range map[string]func(o *executor.LoadOptions){
 		"the same name":          func(o *executor.LoadOptions) { o.Net = "train" },
-		"no schedule":            func(o *executor.LoadOptions) { o.Schedule = "" },
 		"no constants":           func(o *executor.LoadOptions) { o.Constant = nil },
 		"no last microbatch":     func(o *executor.LoadOptions) { o.LastMicrobatches = 0 },
 		"many last microbatches": func(o *executor.LoadOptions) { o.LastMicrobatches = 4 },
@@ -75,7 +74,7 @@ func TestCheckFiniteNamesTheLayer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Net, o.CheckFinite, o.Schedule = "check", true, ""
+		o.Net, o.CheckFinite = "check", true
 		if o.Full, err = o.Full.Forward(); err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,6 @@ type LoadOptions struct {
 	// LastMicrobatches is the number of microbatches in an epoch's last batch,
 	// with the one of the tail's size. It is unused without a Tail.
 	LastMicrobatches int
-	// Schedule names the order of microbatches: gpipe or 1f1b. "" is for plans
-	// without a Backward phase.
-	Schedule string
 	// Constant gives the bytes of a per-microbatch constant.
 	Constant func(v *graph.Value, microbatch int) []byte
 	// Fetch keeps the graph's outputs after a step, for the caller to pull back.
@@ -44,20 +41,16 @@ type LoadOptions struct {
 type Program struct {
 	rt      *Runtime
 	opt     LoadOptions
-	exes    map[exeKey]device.Executable
+	exes    map[*partition.Variant]device.Executable
 	tensors map[residency.Key]*residency.Tensor
 	lasting map[*residency.Tensor]bool // variables and constants: they outlive a step
 	inputs  []*graph.Value
-	sizes   []*expansion // the two sizes of a step: a full batch, and an epoch's last
+
+	schedule schedule.Schedule
+	sizes    []*expansion // the two sizes of a step: a full batch, and an epoch's last
 
 	inflight flights
 	steps    uint64
-}
-
-type exeKey struct {
-	tail    bool
-	segment int
-	later   bool
 }
 
 // Inputs are the values that a batch feeds, in the order of Batch.Fields. The
@@ -80,7 +73,7 @@ func (p *Program) plan(tail bool) *partition.Plan {
 }
 
 // Schedule is the order in which a full step's microbatches run.
-func (p *Program) Schedule() schedule.Schedule { return p.sizes[0].schedule }
+func (p *Program) Schedule() schedule.Schedule { return p.schedule }
 
 // sized finds the step for that many samples.
 func (p *Program) sized(samples int) (*expansion, error) {

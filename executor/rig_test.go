@@ -121,27 +121,25 @@ var plans sync.Map
 
 // options plans the job for devices, once for all tests.
 func (j job) options(devs []device.Device, schedule string) (executor.LoadOptions, error) {
-	key := fmt.Sprintf("%+v %+v", j, specs(devs))
+	key := fmt.Sprintf("%+v %+v %s", j, specs(devs), schedule)
 	made, ok := plans.Load(key)
 	if !ok {
-		o, err := j.plan(devs)
+		o, err := j.plan(devs, schedule)
 		if err != nil {
 			return o, err
 		}
 		made, _ = plans.LoadOrStore(key, o)
 	}
-	o := made.(executor.LoadOptions)
-	o.Schedule = schedule
-	return o, nil
+	return made.(executor.LoadOptions), nil
 }
 
-func (j job) plan(devs []device.Device) (executor.LoadOptions, error) {
+func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, error) {
 	o := executor.LoadOptions{Net: "train", Constant: j.constant, LastMicrobatches: 1}
 	g, err := j.train(j.microbatch, j.batch())
 	if err != nil {
 		return o, err
 	}
-	if o.Full, err = partition.New(g, partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
+	if o.Full, err = partition.New(g, partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {

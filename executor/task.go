@@ -2,7 +2,6 @@ package executor
 
 import (
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -33,7 +32,6 @@ type task struct {
 // expansion is a step of a given number of microbatches: its tasks, in the order
 // in which they are queued.
 type expansion struct {
-	schedule     schedule.Schedule
 	microbatches int
 	tail         bool // the last microbatch has the tail's size, and the update is for it
 	samples      int

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -16,38 +17,35 @@ func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 	}
 	for _, v := range p.plan(e.tail).Graph.Outputs {
 		if v.Name == name && p.opt.Fetch {
-			return p.tensor(v, e.microbatches-1, e.tail)
+			return p.tensor(p.plan(e.tail).Instance(v, e.microbatches-1, e.tail))
 		}
 	}
 	return nil, fmt.Errorf("%s keeps no output %q: load it with LoadOptions.Fetch, and name an output of its graph", p.Graph().Name, name)
 }
 
 // tensor is the record of a value's instance. Variables are shared by all
-// programs. Sums, and values that the Update phase computes, exist once per step.
-// All others exist once per microbatch, separately for the two sizes of
-// microbatch.
-func (p *Program) tensor(v *graph.Value, microbatch int, tail bool) (*residency.Tensor, error) {
-	plan := p.plan(tail)
-	k := residency.Key{Net: p.opt.Net, Value: v.Name, Microbatch: microbatch}
+// programs. Values of a microbatch have records of their own for each of the two
+// sizes of microbatch.
+func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
+	v := i.Value
+	k := residency.Key{Net: p.opt.Net, Value: v.Name, Microbatch: i.Microbatch}
 	switch {
 	case v.Kind == graph.Variable:
-		k = residency.Key{Value: v.Name}
-	case !plan.PerMicrobatch(v):
-		k.Microbatch = 0
-	case tail:
+		k.Net = ""
+	case i.Tail:
 		k.Net += ".tail"
 	}
 	if t := p.tensors[k]; t != nil {
 		return t, nil
 	}
-	t, err := p.rt.Residency.Declare(k, v.Meta, plan.Usage(v))
+	t, err := p.rt.Residency.Declare(k, v.Meta, i.Usage)
 	if err != nil {
 		return nil, err
 	}
 	p.tensors[k] = t
 	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch
 	if v.PerMicrobatch {
-		return t, p.fillConstant(t, v, microbatch)
+		return t, p.fillConstant(t, v, i.Microbatch)
 	}
 	return t, nil
 }

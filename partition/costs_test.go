@@ -9,9 +9,12 @@ import (
 // TestActivationsFollowInFlight checks that held activations, and only those,
 // are counted per microbatch in flight.
 func TestActivationsFollowInFlight(t *testing.T) {
-	memory := func(flight int) [device.NumUsages]int64 {
-		return mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0), InFlight: func(int, int) int { return flight }}).Stages[0].Memory
+	p := mustPlan(t, chain(2, 8, 4, 4), PlanOptions{Devices: specs(2, 0)})
+	f, err := measure(p.idx, p.place, 0, 1, nil, never)
+	if err != nil {
+		t.Fatal(err)
 	}
+	memory := f.memory
 	one, two, three := memory(1), memory(2), memory(3)
 	for u := range one {
 		d := two[u] - one[u]

@@ -16,5 +16,8 @@
 // the passes; they write the Plan of plan.go; below are placement.go, index.go
 // (questions to a graph) and blocks.go.
 //
-// The types to know are [Plan], [Stage], [Segment], [Variant] and [Slot].
+// From the segments and the order of its schedule, a plan lists the launches of a
+// step.
+//
+// The types to know are [Plan], [Stage], [Segment], [Variant] and [Launch].
 package partition

@@ -151,42 +151,35 @@ func newMachine(p *Plan, vars state, in feeds) *machine {
 	return k
 }
 
-func (k *machine) key(v *graph.Value, microbatch int) instance {
-	if !k.plan.PerMicrobatch(v) {
-		microbatch = 0
-	}
-	return instance{v.Name, microbatch}
-}
+func keyOf(i Instance) instance { return instance{i.Value.Name, i.Microbatch} }
 
-// run runs one segment.
-func (k *machine) run(s *Segment, microbatch int) error {
-	v := &s.First
-	if microbatch > 0 {
-		v = &s.Later
-	}
-	vals := map[*graph.Value]ref.Array{}
+// run runs one launch.
+func (k *machine) run(l *Launch) error {
+	v, vals := l.Variant, map[*graph.Value]ref.Array{}
 	for i, in := range v.Graph.Inputs {
-		a, ok := k.mem[k.key(v.In[i].Value, microbatch)]
+		key := keyOf(l.Needs[l.In[i]].Instance)
+		a, ok := k.mem[key]
 		if !ok {
-			return fmt.Errorf("%s microbatch %d reads %s, which is not there", s.Name, microbatch, v.In[i].Value.Name)
+			return fmt.Errorf("%s reads %v, which is not there", l.Name(), key)
 		}
 		vals[in] = a
 	}
-	if err := k.runInPlace(s.Name, v, vals); err != nil {
+	if err := k.runInPlace(l.Name(), v, vals); err != nil {
 		return err
 	}
 	for i, out := range v.Graph.Outputs {
 		a, ok := vals[out]
 		if !ok {
-			return fmt.Errorf("%s does not make its output %s", s.Name, out.Name)
+			return fmt.Errorf("%s does not make its output %s", l.Name(), out.Name)
 		}
-		k.mem[k.key(v.Out[i].Value, microbatch)] = a
-		k.seen[v.Out[i].Value.Name] = true
+		key := keyOf(l.Needs[l.Out[i]].Instance)
+		k.mem[key] = a
+		k.seen[key.name] = true
 	}
-	for _, f := range s.Frees {
-		key := k.key(f, microbatch)
+	for _, o := range l.Over {
+		key := keyOf(o)
 		if _, ok := k.mem[key]; !ok {
-			return fmt.Errorf("%s frees %v, which is not there", s.Name, key)
+			return fmt.Errorf("%s frees %v, which is not there", l.Name(), key)
 		}
 		delete(k.mem, key)
 	}
@@ -221,22 +214,14 @@ func (k *machine) runInPlace(name string, v *Variant, vals map[*graph.Value]ref.
 	return nil
 }
 
-// runPlan runs a step in plan order: for each microbatch all F, then all B,
-// and then the updates.
-func (k *machine) runPlan(microbatches int) (state, error) {
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for m := range microbatches {
-			for i := range k.plan.Segments {
-				if s := &k.plan.Segments[i]; s.Phase == phase {
-					if err := k.run(s, m); err != nil {
-						return nil, err
-					}
-				}
-			}
-		}
+// runStep runs the launches of a step.
+func (k *machine) runStep(o StepOptions) (state, error) {
+	launches, err := k.plan.Launches(o)
+	if err != nil {
+		return nil, err
 	}
-	for i := range k.plan.Updates() {
-		if err := k.run(&k.plan.Updates()[i], 0); err != nil {
+	for i := range launches {
+		if err := k.run(&launches[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -247,8 +232,8 @@ func (k *machine) runPlan(microbatches int) (state, error) {
 	return after, nil
 }
 
-// left lists the instances that remain besides variables, constants of a
-// microbatch and unread outputs.
+// left lists the instances that remain besides variables and constants of a
+// microbatch.
 func (k *machine) left() []string {
 	stay := map[string]bool{}
 	for _, v := range k.plan.Graph.Vars {
@@ -256,11 +241,6 @@ func (k *machine) left() []string {
 	}
 	for _, v := range k.plan.Graph.Inputs {
 		stay[v.Name] = v.PerMicrobatch
-	}
-	for _, s := range k.plan.Segments {
-		for _, v := range s.Unread {
-			stay[v.Name] = true
-		}
 	}
 	var names []string
 	for key := range k.mem {
@@ -292,21 +272,5 @@ func runMixed(p, q *Plan) (state, error) {
 	vars, in := start(p.Graph, 3, 5)
 	_, last := start(q.Graph, 3, 6)
 	in[2] = last[2]
-	k := newMachine(p, vars, in)
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for m := range 3 {
-			plan := p
-			if m == 2 {
-				plan = q
-			}
-			for i := range plan.Segments {
-				if s := &plan.Segments[i]; s.Phase == phase {
-					if err := k.run(s, m); err != nil {
-						return nil, err
-					}
-				}
-			}
-		}
-	}
-	return k.runPlan(0) // the updates
+	return newMachine(p, vars, in).runStep(StepOptions{Microbatches: 3, Tail: q})
 }

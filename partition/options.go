@@ -4,18 +4,19 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // PlanOptions changes how New cuts a graph.
 type PlanOptions struct {
 	Devices      []device.Spec
-	Stages       [][]string                  // block names by hand, per stage; nil places automatically
-	Count        int                         // number of stages; 0 means one per device, at most one per block
-	Microbatches int                         // of a step, at least 1
-	InFlight     func(stages, stage int) int // most microbatches of a stage between their F and B; nil means as in 1F1B
-	Apart        bool                        // merge no phases, also where a step has one microbatch
-	Recompute    Recompute                   // the values that Backward computes again; empty means none
-	Stop         func() error                // asked between passes of New, which ends with its error; nil means never
+	Stages       [][]string   // block names by hand, per stage; nil places automatically
+	Count        int          // number of stages; 0 means one per device, at most one per block
+	Microbatches int          // of a step, at least 1
+	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
+	Apart        bool         // merge no phases, also where a step has one microbatch
+	Recompute    Recompute    // the values that Backward computes again; empty means none
+	Stop         func() error // asked between passes of New, which ends with its error; nil means never
 }
 
 // checked refuses options that no graph can follow, and fills in defaults.
@@ -32,11 +33,23 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	if o.Stop == nil {
 		o.Stop = never
 	}
-	if o.InFlight == nil {
-		m := o.Microbatches
-		o.InFlight = func(stages, stage int) int { return min(m, stages-stage) }
+	if o.Schedule == "" {
+		o.Schedule = "1f1b"
+	}
+	if err := schedule.Check(o.Schedule, 1, o.Microbatches); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrStages, err)
 	}
 	return o, nil
+}
+
+// inFlight is the most microbatches of a stage that are between their F and
+// their B at once.
+func (o *PlanOptions) inFlight(stages, stage int) int {
+	n, err := schedule.InFlight(o.Schedule, stages, o.Microbatches, stage)
+	if err != nil {
+		panic("BUG: checked options have " + err.Error())
+	}
+	return n
 }
 
 // never is a stop that never stops.

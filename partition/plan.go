@@ -137,25 +137,3 @@ func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
 
 // Owner is the stage that a variable lives on.
 func (p *Plan) Owner(variable *graph.Value) int { return p.place.owner[variable.Name] }
-
-// Segment is the segment that does a stage's Forward or Backward, nil if the
-// stage has nothing to do in that phase.
-func (p *Plan) Segment(stage int, phase graph.Phase) *Segment {
-	for i := range p.Segments {
-		if s := &p.Segments[i]; s.Stage == stage && s.Phases.Has(phase) && phase != graph.Update {
-			return s
-		}
-	}
-	return nil
-}
-
-// Updates are the segments of the Update phase alone, in the order in which to
-// run them. Other updates are part of Forward or Backward segments.
-func (p *Plan) Updates() []Segment {
-	for i, s := range p.Segments {
-		if s.Phase == graph.Update {
-			return p.Segments[i:]
-		}
-	}
-	return nil
-}

@@ -30,20 +30,13 @@ func TestAccessors(t *testing.T) {
 	if v := g.Find("b0.tanh"); p.Identity(v) != v {
 		t.Error("an activation is held by another value")
 	}
-	if s := p.Segment(1, graph.Backward); s == nil || s.Name != "s1.B" {
-		t.Errorf("segment %v", s)
-	}
-	for _, u := range p.Updates() {
-		if u.Phase != graph.Update {
-			t.Errorf("%s is among the updates", u.Name)
-		}
-	}
 }
 
 // drawOptions places by hand, by count, or automatically.
 func drawOptions(t *rapid.T, s net) PlanOptions {
 	o := PlanOptions{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
 	o.Apart = rapid.Bool().Draw(t, "apart")
+	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe"}).Draw(t, "schedule")
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:

@@ -16,7 +16,7 @@ func SameCut(p *Plan, g *graph.Graph, devices []device.Spec, stop func() error) 
 			blocks[n.Layer.Block] = true
 		}
 	}
-	o := PlanOptions{Devices: devices, Microbatches: 1, InFlight: func(int, int) int { return 1 }, Stop: stop}
+	o := PlanOptions{Devices: devices, Microbatches: 1, Stop: stop}
 	for _, s := range p.Stages {
 		var stage []string
 		for _, b := range s.Blocks {

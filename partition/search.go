@@ -156,7 +156,7 @@ func (s *search) footprint(lo, hi int) footprint {
 func (s *search) extend(w *label, stage, lo, hi int, fit bool) *label {
 	f := s.footprint(lo, hi)
 	spec := s.o.Devices[s.device[stage]]
-	mem := total(f.memory(s.o.InFlight(s.stages, stage)))
+	mem := total(f.memory(s.o.inFlight(s.stages, stage)))
 	if stage > 0 && s.device[stage] == s.device[stage-1] {
 		mem += w.mem
 	}

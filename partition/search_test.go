@@ -27,7 +27,7 @@ func TestMemoryMovesTheCut(t *testing.T) {
 // TestCutIsTheBest compares the search with trying every cut.
 func TestCutIsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &search{stop: never, o: PlanOptions{InFlight: func(stages, stage int) int { return stages - stage }}}
+		s := &search{stop: never, o: PlanOptions{Schedule: "1f1b", Microbatches: 6}}
 		blocks := rapid.IntRange(1, 6).Draw(t, "blocks")
 		s.stages = rapid.IntRange(1, blocks).Draw(t, "stages")
 		s.o.Devices = specs(rapid.IntRange(1, 3).Draw(t, "devices"), int64(rapid.IntRange(20, 80).Draw(t, "memory")))

@@ -23,7 +23,7 @@ func describeStages(idx *index, p *Plan, stop func() error) ([]Stage, error) {
 		}
 		stages[s] = Stage{
 			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
-			Memory: f.memory(p.options.InFlight(n, s)), Cause: p.cut.cause[s],
+			Memory: f.memory(p.options.inFlight(n, s)), Cause: p.cut.cause[s],
 		}
 		for i, b := range p.cut.blocks {
 			if p.cut.stageOf[i] == s {

@@ -65,7 +65,7 @@ func NewWith(t *testing.T, devices string, o residency.ManagerOptions) *Run {
 	for _, d := range r.Devices {
 		specs = append(specs, d.Spec())
 	}
-	r.Plan, err = partition.New(g, partition.PlanOptions{Devices: specs, Microbatches: 1, InFlight: func(int, int) int { return 1 }})
+	r.Plan, err = partition.New(g, partition.PlanOptions{Devices: specs, Microbatches: 1})
 	must(err)
 	r.Runtime, err = executor.NewRuntime(r.Devices, o)
 	must(err)
@@ -75,7 +75,7 @@ func NewWith(t *testing.T, devices string, o residency.ManagerOptions) *Run {
 		}
 	})
 	r.Program, err = r.Runtime.Load(executor.LoadOptions{
-		Net: "train", Full: r.Plan, LastMicrobatches: 1, Schedule: "1f1b",
+		Net: "train", Full: r.Plan, LastMicrobatches: 1,
 		Constant: func(*graph.Value, int) []byte { return shape.Bytes([]int32{0}) },
 	})
 	must(err)

@@ -1,0 +1,195 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+)
+
+// StepOptions describes a step of a plan.
+type StepOptions struct {
+	// Microbatches of the step, at least 1.
+	Microbatches int
+	// Tail is the plan of the last microbatch and of the update, made by Rebind.
+	// Nil means that they are as in the plan.
+	Tail *Plan
+	// Fetch keeps the graph's outputs after the step.
+	Fetch bool
+}
+
+// Launch is one run of a segment in a step.
+type Launch struct {
+	Segment    *Segment
+	Variant    *Variant // the segment's for this microbatch
+	Microbatch int
+	Tail       bool       // the segment is of StepOptions.Tail
+	Needs      []Need     // the tensors that it uses, once each
+	In, Out    []int      // per input and output of Variant, its index in Needs
+	Over       []Instance // that are not needed once it has run
+}
+
+// Name is the segment's name and, except in the update, the microbatch:
+// "s0.F2", "s0.U1".
+func (l *Launch) Name() string {
+	if l.Segment.Phase == graph.Update {
+		return l.Segment.Name
+	}
+	return fmt.Sprintf("%s%d", l.Segment.Name, l.Microbatch)
+}
+
+// Need is a tensor that a launch uses.
+type Need struct {
+	Instance
+	Mode Mode
+}
+
+// Instance is a value of a microbatch, of a step or, for a variable, of the run.
+type Instance struct {
+	Value      *graph.Value
+	Usage      device.Usage
+	Microbatch int  // 0 unless there is one for each microbatch
+	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
+}
+
+// Instance is the instance of v for a microbatch. tail tells that p is a step's
+// tail.
+func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
+	if !perMicrobatch(v) {
+		microbatch, tail = 0, false
+	}
+	return Instance{v, p.idx.usage(v), microbatch, tail}
+}
+
+// ScheduleOf is the order in which a step of that many microbatches runs. A plan
+// without a backward pass needs none: it runs forward.
+func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
+	if !p.goesBack() {
+		return schedule.New("forward", len(p.Stages), microbatches)
+	}
+	return schedule.New(p.options.Schedule, len(p.Stages), microbatches)
+}
+
+// goesBack reports whether the plan has a backward pass.
+func (p *Plan) goesBack() bool {
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Phases.Has(graph.Backward) })
+}
+
+// Launches lists the launches of a step in the order in which they are queued:
+// that of the schedule, then the update, level by level over all stages.
+func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
+	s, err := p.ScheduleOf(o.Microbatches)
+	if err != nil {
+		return nil, err
+	}
+	e := newExpansion(p, o)
+	for _, a := range s.Order() {
+		switch a.Kind {
+		case schedule.Forward:
+			e.add(graph.Forward, a.Stage, a.Microbatch)
+		case schedule.Backward:
+			e.add(graph.Backward, a.Stage, a.Microbatch)
+		}
+	}
+	e.add(graph.Update, anyStage, o.Microbatches-1)
+	return e.launches, nil
+}
+
+// anyStage stands for the stages of the update: its levels go over all of them.
+const anyStage = -1
+
+// expansion lists the launches of a step.
+type expansion struct {
+	o          StepOptions
+	full, tail segmentLists // tail is that of full where the step has none
+	launches   []Launch
+	at         map[*graph.Value]int // of the launch under way: index in its needs
+}
+
+func newExpansion(p *Plan, o StepOptions) *expansion {
+	e := &expansion{o: o, full: listByAction(p), at: map[*graph.Value]int{}}
+	if e.tail = e.full; o.Tail != nil {
+		e.tail = listByAction(o.Tail)
+	}
+	return e
+}
+
+// segmentLists has the segments of a plan by action, in plan order.
+type segmentLists struct {
+	plan *Plan
+	of   map[segmentKey][]*Segment
+}
+
+// segmentKey is a part of a schedule's action, which is for each microbatch alike.
+type segmentKey struct {
+	phase graph.Phase
+	stage int // anyStage for the update
+}
+
+func listByAction(p *Plan) segmentLists {
+	l := segmentLists{p, map[segmentKey][]*Segment{}}
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		k := segmentKey{s.Phase, s.Stage}
+		if s.Phase == graph.Update {
+			k.stage = anyStage
+		}
+		l.of[k] = append(l.of[k], s)
+	}
+	return l
+}
+
+// add appends a launch for each segment of an action.
+func (e *expansion) add(phase graph.Phase, stage, microbatch int) {
+	lists, tail := e.full, e.o.Tail != nil && microbatch == e.o.Microbatches-1
+	if tail {
+		lists = e.tail
+	}
+	for _, s := range lists.of[segmentKey{phase, stage}] {
+		l := Launch{Segment: s, Variant: &s.First, Microbatch: microbatch, Tail: tail}
+		if microbatch > 0 && phase != graph.Update {
+			l.Variant = &s.Later
+		}
+		e.bind(lists.plan, &l)
+		e.launches = append(e.launches, l)
+	}
+}
+
+// bind fills in the tensors of a launch.
+func (e *expansion) bind(p *Plan, l *Launch) {
+	clear(e.at)
+	for _, s := range l.Variant.In {
+		l.In = append(l.In, e.need(p, l, s))
+	}
+	for _, s := range l.Variant.Out {
+		l.Out = append(l.Out, e.need(p, l, s))
+	}
+	for _, v := range l.Segment.Frees {
+		if !e.o.Fetch || !p.idx.output[v] {
+			l.Over = append(l.Over, p.Instance(v, l.Microbatch, l.Tail))
+		}
+	}
+	if e.o.Fetch {
+		return
+	}
+	for _, v := range l.Segment.Unread {
+		l.Over = append(l.Over, p.Instance(v, l.Microbatch, l.Tail))
+	}
+}
+
+// need is the index of a slot's tensor in a launch's needs. A tensor that is both
+// read and written is one need.
+func (e *expansion) need(p *Plan, l *Launch, s Slot) int {
+	i, known := e.at[s.Value]
+	switch {
+	case !known:
+		i = len(l.Needs)
+		e.at[s.Value] = i
+		l.Needs = append(l.Needs, Need{p.Instance(s.Value, l.Microbatch, l.Tail), s.Mode})
+	case l.Needs[i].Mode != s.Mode:
+		l.Needs[i].Mode = ReadWrite
+	}
+	return i
+}

@@ -1,0 +1,87 @@
+package partition
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// TestLaunchesFollowTheSchedule lists the launches of two stages.
+func TestLaunchesFollowTheSchedule(t *testing.T) {
+	for name, want := range map[string]string{
+		"gpipe": "s0.F0 s0.F1 s1.F0 s1.F1 s1.B0 s0.B0 s1.B1 s0.B1 s1.U0 s0.U1",
+		"1f1b":  "s0.F0 s0.F1 s1.F0 s1.B0 s0.B0 s1.F1 s1.B1 s0.B1 s1.U0 s0.U1",
+	} {
+		p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Schedule: name})
+		var names []string
+		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2}) {
+			names = append(names, l.Name())
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestFetchKeepsOutputs checks that a step frees its outputs unless they are
+// fetched.
+func TestFetchKeepsOutputs(t *testing.T) {
+	p := mustPlan(t, tiedNet(2), PlanOptions{Devices: specs(1, 0)})
+	for _, fetch := range []bool{false, true} {
+		freed := map[string]bool{}
+		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 2, Fetch: fetch}) {
+			for _, o := range l.Over {
+				freed[o.Value.Name] = true
+			}
+		}
+		for _, v := range p.Graph.Outputs {
+			if freed[v.Name] == fetch {
+				t.Errorf("fetch %v: %s is freed: %v", fetch, v.Name, freed[v.Name])
+			}
+		}
+	}
+}
+
+// TestTailEndsTheStep checks whose segments a shorter, smaller last batch runs.
+func TestTailEndsTheStep(t *testing.T) {
+	s := chain(2, 4, 3, 4)
+	p := mustPlan(t, s, PlanOptions{Devices: specs(2, 0)})
+	s.batch = 2
+	g, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := p.Rebind(g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3, Tail: q}) {
+		want := l.Microbatch == 2 || l.Segment.Phase == graph.Update
+		if l.Tail != want || slices.Contains(segmentsOf(q), l.Segment) != want {
+			t.Errorf("%s: of the tail: %v", l.Name(), l.Tail)
+		}
+		for _, n := range l.Needs {
+			if n.Tail != (want && perMicrobatch(n.Value)) {
+				t.Errorf("%s uses %s of the tail's size: %v", l.Name(), n.Value.Name, n.Tail)
+			}
+		}
+	}
+}
+
+func segmentsOf(p *Plan) (all []*Segment) {
+	for i := range p.Segments {
+		all = append(all, &p.Segments[i])
+	}
+	return all
+}
+
+func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
+	t.Helper()
+	ls, err := p.Launches(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ls
+}
