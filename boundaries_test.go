@@ -30,6 +30,7 @@ var mayImport = map[string][]string{
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim"},
 	"engine/fuse":               {"engine/shape", "engine/graph"},
+	"engine/paging":             {},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops"},
 	"engine/device/memory":      {"engine/device"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/memory"},

@@ -26,7 +26,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		Text:    datasets.TextOptions{Context: d.Context},
 		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
-	if free, err := host.ForHeap(); err == nil {
+	if free, err := host.Available(); err == nil {
 		s.Memory = max(1, free)
 	}
 	if d.Label != "" {

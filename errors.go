@@ -68,7 +68,7 @@ func IsUsage(err error) bool {
 	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrEnvironment,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {

@@ -44,7 +44,7 @@ func (s *setup) open(plan func() error) (err error) {
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
 	if err = s.openDevices(); err != nil {
-		return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
+		return s.refused(err)
 	}
 	planned := false // nor where plan panics
 	defer func() {
@@ -78,6 +78,14 @@ func (s *setup) openDevices() error {
 	return nil
 }
 
+// refused adds its place in the config to an error of opening the devices.
+func (s *setup) refused(err error) error {
+	if errors.Is(err, device.ErrBudget) {
+		return at(s.config.Where("devices.memory"), fmt.Errorf("devices.memory: %w", err))
+	}
+	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
+}
+
 // close closes the devices. It fails if anything on them was not freed.
 func (s *setup) close() error {
 	var errs []error
@@ -109,6 +117,8 @@ func (s *setup) placed(err error) error {
 		return at(c.Optimizer.Pos, err)
 	case errors.Is(err, partition.ErrStages):
 		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
+	case errors.Is(err, partition.ErrMemory):
+		return fmt.Errorf("%w (devices.memory)", err)
 	}
 	return err
 }

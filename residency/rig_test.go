@@ -58,6 +58,10 @@ func (d *fakeDev) Compile(*graph.Graph, device.CompileOptions) (device.Executabl
 	return nil, device.ErrUnsupported
 }
 
+func (d *fakeDev) Estimate(*graph.Graph, device.CompileOptions) (device.Memory, error) {
+	return device.Memory{}, device.ErrUnsupported
+}
+
 func (d *fakeDev) Stats() device.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,6 +18,7 @@ var (
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")
+	ErrBudget      = errors.New("memory budget beyond the limit of the process")
 	ErrEnvironment = errors.New("environment") // an environment variable has a wrong value
 )
 
@@ -88,6 +89,10 @@ type Device interface {
 	// Compile plans a segment: order, liveness, one arena. It blocks. Equal
 	// signatures share one Executable, which the device owns until Close.
 	Compile(g *graph.Graph, o CompileOptions) (Executable, error)
+	// Estimate is the Memory of the executable that Compile would make. It takes
+	// no device memory and counts as no compilation. It blocks. A later Compile
+	// of an equal segment does not plan again.
+	Estimate(g *graph.Graph, o CompileOptions) (Memory, error)
 	// NewStream starts a queue. The caller must Close it.
 	NewStream(name string) (Stream, error)
 	// Stats is cheap enough for every step.
@@ -137,7 +142,7 @@ type CompileOptions struct {
 
 // Executable is a compiled segment. It belongs to its device.
 type Executable interface {
-	// Memory states the bytes of arguments, outputs, aliases and temporaries.
+	// Memory is the memory that a run takes.
 	Memory() Memory
 	// Signature is equal for equal work.
 	Signature() string
@@ -145,9 +150,12 @@ type Executable interface {
 	Graph() *graph.Graph
 }
 
-// Memory states the memory that a run of an executable takes, in bytes.
+// Memory is the memory that a run of an executable takes, in bytes.
 type Memory struct {
-	Arguments, Outputs, Aliased, Temporary int64
+	Arguments int64 // of the inputs
+	Outputs   int64
+	Aliased   int64 // of the outputs that take over an input's memory
+	Temporary int64 // of values inside, and the kernels' working memory
 }
 
 // Peak is the memory that is live at once during a run.

@@ -33,7 +33,7 @@ const LibraryVariable = "BERTH_BLAS"
 const memoryBandwidth = 10e9
 
 // Open opens o.Count devices. Threads are divided over them, at least one each. Without
-// a budget, each device gets its share of 80% of the memory that is available.
+// a budget, each device gets the share of [host.DefaultBudget].
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)

@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.De
 		{"Launch", testLaunch},
 		{"LaunchMistakes", testLaunchMistakes},
 		{"CompileCache", testCompileCache},
+		{"Estimate", testEstimate},
 		{"CompileMistakes", testCompileMistakes},
 		{"Donation", testDonation},
 		{"DonationOrder", testDonationOrder},

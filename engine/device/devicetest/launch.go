@@ -101,7 +101,9 @@ func testCompileMistakes(t *testing.T, open Opener) {
 		})
 		if r.computes() {
 			r.fails(r.d.Supports(g.Nodes[0]), device.ErrUnsupported)
-			_, err := r.d.Compile(g, device.CompileOptions{})
+			_, err := r.d.Estimate(g, device.CompileOptions{})
+			r.fails(err, device.ErrUnsupported, string(r.d.ID()), "strange")
+			_, err = r.d.Compile(g, device.CompileOptions{})
 			r.fails(err, device.ErrUnsupported, string(r.d.ID()), "strange")
 		}
 		good := affine(t, 2)

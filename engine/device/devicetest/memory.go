@@ -142,4 +142,6 @@ func testClosed(t *testing.T, open Opener) {
 	r.fails(err, device.ErrClosed)
 	_, err = r.d.Compile(g, device.CompileOptions{})
 	r.fails(err, device.ErrClosed)
+	_, err = r.d.Estimate(g, device.CompileOptions{})
+	r.fails(err, device.ErrClosed)
 }

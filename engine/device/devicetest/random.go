@@ -19,22 +19,27 @@ import (
 func testRandomGraphs(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Threads: 2, MemoryBytes: 1 << 22}, func(r *rig) {
 		rapid.Check(t, func(rt *rapid.T) {
-			b := graph.NewBuilder("random", 1)
-			values := randomValues(rt, b)
-			outs := rapid.SliceOfN(rapid.SampledFrom(values), 1, 5).Draw(rt, "outputs")
-			for _, v := range outs {
-				b.Output(v.Name, v)
-			}
-			g, err := b.Graph()
-			if err != nil {
-				rt.Fatal(err)
-			}
+			g := randomGraph(rt)
 			alias := randomAlias(rt, g)
 			if err := r.compare(rt, g, alias); err != nil {
 				rt.Fatalf("%v\nalias %v of outputs %v in\n%v", err, alias, g.Outputs, g.Nodes)
 			}
 		})
 	})
+}
+
+// randomGraph builds a graph with a few outputs.
+func randomGraph(rt *rapid.T) *graph.Graph {
+	b := graph.NewBuilder("random", 1)
+	values := randomValues(rt, b)
+	for _, v := range rapid.SliceOfN(rapid.SampledFrom(values), 1, 5).Draw(rt, "outputs") {
+		b.Output(v.Name, v)
+	}
+	g, err := b.Graph()
+	if err != nil {
+		rt.Fatal(err)
+	}
+	return g
 }
 
 // randomValues builds inputs and nodes; every value is a small matrix with

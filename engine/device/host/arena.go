@@ -2,16 +2,19 @@ package host
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // alignment of every block, in bytes: a cache line, and the widest vector.
 const alignment = 64
 
-// spread is the address space of an arena, in budgets. Address space costs
-// nothing, and with plenty of it an allocation within the budget does not fail
-// because free memory lies in pieces.
-const spread = 4
+// mostSpread is the address space of an arena, in budgets, where there is plenty.
+// Address space costs nothing, and with more of it than the budget an allocation
+// within the budget does not fail because free memory lies in pieces.
+const mostSpread = 4
 
 // block is a range of the arena, in bytes.
 type block struct{ off, size int64 }
@@ -33,21 +36,44 @@ type arena struct {
 // counted.
 func newArena(budget int64, mapped bool) (*arena, error) {
 	a := &arena{budget: roundUp(budget, alignment), cached: map[int64][]int64{}}
-	size := a.budget * spread
+	size := a.budget * spreadWithin(a.budget, unlimited)
 	if mapped {
-		mem, err := reserve(size)
-		if err != nil { // address space is limited: make do with the budget
-			size = a.budget
-			mem, err = reserve(size)
-		}
-		if err != nil {
+		var err error
+		if a.mem, size, err = reserveAround(a.budget); err != nil {
 			return nil, err
 		}
-		adviseHuge(mem)
-		a.mem = mem
+		adviseHuge(a.mem)
 	}
 	a.free = []block{{0, size}}
 	return a, nil
+}
+
+// reserveAround reserves size bytes of address space for a budget.
+func reserveAround(budget int64) (mem []byte, size int64, err error) {
+	left := leastAddresses()
+	if budget > left.bytes {
+		return nil, 0, fmt.Errorf("%w: it is %d bytes, but %s leaves %d: lower the budget, or raise that limit",
+			device.ErrBudget, budget, left.limit, left.bytes)
+	}
+	size = budget * spreadWithin(budget, left)
+	if mem, err = reserve(size); err != nil { // by a limit that is not known here
+		size = budget
+		mem, err = reserve(size)
+	}
+	if err != nil {
+		err = fmt.Errorf("reserving %d bytes of address space for the memory budget: %w", budget, err)
+	}
+	return mem, size, err
+}
+
+// spreadWithin is the address space for a budget, in budgets: as much as leaves
+// half of the addresses to others, but at least 1.
+func spreadWithin(budget int64, left addresses) int64 {
+	spread := int64(mostSpread)
+	for spread > 1 && budget > left.bytes/2/spread {
+		spread /= 2
+	}
+	return spread
 }
 
 // close unmaps the arena. No block may be touched afterwards.

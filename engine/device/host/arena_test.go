@@ -61,7 +61,7 @@ func TestArenaRandom(t *testing.T) {
 			a.give(b.off, b.size)
 		}
 		a.flush()
-		if a.taken != 0 || len(a.free) != 1 || a.free[0] != (block{0, budget * spread}) {
+		if a.taken != 0 || len(a.free) != 1 || a.free[0] != (block{0, budget * mostSpread}) {
 			rt.Fatalf("at the end %d bytes are held and %v is free", a.taken, a.free)
 		}
 		if err := a.close(); err != nil {

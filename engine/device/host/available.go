@@ -1,32 +1,66 @@
 package host
 
-import "fmt"
+import (
+	"fmt"
+	"math"
 
-// shareOfMemory is the share of the available memory that devices take if no
-// budget is given. The rest is for the Go heap and host buffers.
-const shareOfMemory = 0.8
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// The shares that devices take together if no budget is given: of the memory
+// that the system has left, and of the addresses that the process may map. The
+// rest is for the Go heap, host buffers and mapped files. An arena reserves more
+// addresses than its budget.
+const (
+	shareOfMemory    = 0.8
+	shareOfAddresses = 0.2
+)
 
 // DefaultBudget is the budget in bytes of each of count devices if none is
-// given: together they take a share of the available memory.
+// given.
 func DefaultBudget(count int) (int64, error) {
-	free, err := Available()
+	free, err := systemMemory()
 	if err != nil {
 		return 0, fmt.Errorf("the available memory is not known (%w): set the device's memory budget", err)
 	}
-	return max(1, int64(float64(free)*shareOfMemory)/int64(max(1, count))), nil
+	return budgetWithin(free, leastAddresses(), count)
 }
 
-// Available is the memory in bytes that the system has left, within the limits
-// of the process's control group if there is one.
-func Available() (int64, error) { return available() }
+// budgetWithin is the budget in bytes of each of count devices, with so much
+// free memory and so many addresses.
+func budgetWithin(free int64, a addresses, count int) (int64, error) {
+	if a.bytes <= heapSlack {
+		return 0, fmt.Errorf("%w: %s leaves %d bytes, and the Go heap may take %d: raise that limit, or set the budget",
+			device.ErrBudget, a.limit, a.bytes, heapSlack)
+	}
+	most := min(float64(free)*shareOfMemory, float64(a.forData())*shareOfAddresses)
+	return max(1, int64(most)/int64(max(1, count))), nil
+}
+
+// Available is the memory in bytes that the process can still take: what the
+// system has left, within the limits of the process and of its control groups.
+func Available() (int64, error) {
+	free, err := systemMemory()
+	return min(free, leastAddresses().forData()), err
+}
+
+// addresses are what a limit leaves the process to map.
+type addresses struct {
+	bytes int64
+	limit string // the limit, as a user knows it; "" without one
+}
+
+// unlimited are the addresses without a limit.
+var unlimited = addresses{bytes: math.MaxInt64}
 
 // heapSlack is the address space in bytes by which the Go heap may grow beyond
 // what is asked of it: it grows by arenas of 64 MiB.
 const heapSlack = 128 << 20
 
-// ForHeap is the memory in bytes that the Go heap can still take: what is
-// available, within the limit on the process's address space if there is one.
-func ForHeap() (int64, error) {
-	free, err := Available()
-	return min(free, max(0, addressSpace()-heapSlack)), err
+// forData are the addresses for what is asked for, in bytes.
+func (a addresses) forData() int64 {
+	if a.limit == "" {
+		return a.bytes
+	}
+	return max(0, a.bytes-heapSlack)
 }

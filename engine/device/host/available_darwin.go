@@ -2,9 +2,9 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// available is the share of the machine's memory that memory_pressure(1) calls
+// systemMemory is the share of the machine's memory that memory_pressure(1) calls
 // free: memory that no program uses, or that can be taken back at once.
-func available() (int64, error) {
+func systemMemory() (int64, error) {
 	all, err := unix.SysctlUint64("hw.memsize")
 	if err != nil {
 		return 0, err

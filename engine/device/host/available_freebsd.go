@@ -2,8 +2,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// available counts the free pages and the inactive ones, which can be taken back.
-func available() (int64, error) {
+// systemMemory counts the free pages and the inactive ones, which can be taken back.
+func systemMemory() (int64, error) {
 	var pages int64
 	for _, kind := range []string{"vm.stats.vm.v_free_count", "vm.stats.vm.v_inactive_count"} {
 		n, err := unix.SysctlUint32(kind)

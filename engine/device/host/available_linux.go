@@ -1,8 +1,6 @@
 package host
 
 import (
-	"bufio"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,30 +8,13 @@ import (
 	"strings"
 )
 
-// available is the least of the system's memory and the control groups' limits.
-func available() (int64, error) {
-	free, err := memAvailable("/proc/meminfo")
+// systemMemory is the least of the system's memory and the control groups' limits.
+func systemMemory() (int64, error) {
+	free, err := memInfo("/proc/meminfo", "MemAvailable")
 	if err != nil {
 		return 0, err
 	}
 	return min(free, groupAvailable("/proc/self/cgroup", "/sys/fs/cgroup")), nil
-}
-
-// memAvailable is MemAvailable of a file like /proc/meminfo, in bytes.
-func memAvailable(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s has no MemAvailable", path)
 }
 
 // groupAvailable is the memory that the limits of the process's control groups,
@@ -53,30 +34,56 @@ func groupAvailable(list, root string) int64 {
 		}
 		switch part[1] {
 		case "":
-			least = min(least, climb(root, part[2], "memory.max", "memory.current"))
+			least = min(least, climb(root, part[2], groupFiles{"memory.max", "memory.current", ""}))
 		case "memory":
-			least = min(least, climb(filepath.Join(root, "memory"), part[2], "memory.limit_in_bytes", "memory.usage_in_bytes"))
+			least = min(least, climb(filepath.Join(root, "memory"), part[2], groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}))
 		}
 	}
 	return least
 }
 
+// groupFiles are the names in a group's folder, by the version of the groups.
+type groupFiles struct {
+	limit, used string
+	below       string // prefix of the fields of memory.stat that count groups below, too
+}
+
 // climb is the least memory that the limits of a group and of all groups above
 // it leave. In a container the path may be the host's and lead nowhere; the
 // limits of the root then count.
-func climb(root, path, limit, used string) int64 {
+func climb(root, path string, files groupFiles) int64 {
 	least := int64(math.MaxInt64)
 	for {
-		l, err1 := readInt(filepath.Join(root, path, limit))
-		u, err2 := readInt(filepath.Join(root, path, used))
+		dir := filepath.Join(root, path)
+		limit, err1 := readInt(filepath.Join(dir, files.limit))
+		used, err2 := readInt(filepath.Join(dir, files.used))
 		if err1 == nil && err2 == nil {
-			least = min(least, max(0, l-u))
+			used -= cached(filepath.Join(dir, "memory.stat"), files.below)
+			least = min(least, max(0, limit-max(0, used)))
 		}
 		if path == "/" || path == "." || path == "" {
 			return least
 		}
 		path = filepath.Dir(path)
 	}
+}
+
+// cached is the memory in bytes with contents of files, by a group's
+// memory.stat. It counts as used, but the system takes it back where a program
+// needs it.
+func cached(stat, prefix string) (bytes int64) {
+	text, err := os.ReadFile(stat)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == prefix+"inactive_file" || name == prefix+"active_file" {
+			n, _ := strconv.ParseInt(number, 10, 64)
+			bytes += n
+		}
+	}
+	return bytes
 }
 
 // readInt reads a file with one number. "max", which means no limit, is none.

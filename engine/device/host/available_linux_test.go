@@ -20,10 +20,10 @@ func TestAvailable(t *testing.T) {
 		return path
 	}
 	mem := write("meminfo", "MemTotal: 100 kB\nMemAvailable:     8 kB\n")
-	if n, err := memAvailable(mem); n != 8192 || err != nil {
+	if n, err := memInfo(mem, "MemAvailable"); n != 8192 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
-	if _, err := memAvailable(write("short", "MemTotal: 100 kB\n")); err == nil {
+	if _, err := memInfo(write("short", "MemTotal: 100 kB\n"), "MemAvailable"); err == nil {
 		t.Error("no error without MemAvailable")
 	}
 	write("v2/a/b/memory.max", "max\n")
@@ -33,9 +33,17 @@ func TestAvailable(t *testing.T) {
 	if n := groupAvailable(write("own2", "0::/a/b\n"), filepath.Join(dir, "v2")); n != 600 {
 		t.Errorf("version 2: %d bytes, expected 600", n)
 	}
+	write("v2/a/memory.stat", "anon 90\nfile 310\ninactive_file 200\nactive_file 100\n")
+	if n := groupAvailable(filepath.Join(dir, "own2"), filepath.Join(dir, "v2")); n != 900 {
+		t.Errorf("version 2 with 300 bytes of files cached: %d bytes, expected 900", n)
+	}
 	write("v1/memory/memory.limit_in_bytes", "500\n")
 	write("v1/memory/memory.usage_in_bytes", "600\n")
 	if n := groupAvailable(write("own1", "4:memory:/not/there\n2:cpu:/\n"), filepath.Join(dir, "v1")); n != 0 {
 		t.Errorf("version 1: %d bytes, expected 0", n)
+	}
+	write("v1/memory/memory.stat", "inactive_file 7\ntotal_inactive_file 250\ntotal_active_file 50\n")
+	if n := groupAvailable(filepath.Join(dir, "own1"), filepath.Join(dir, "v1")); n != 200 {
+		t.Errorf("version 1 with 300 bytes of files cached: %d bytes, expected 200", n)
 	}
 }

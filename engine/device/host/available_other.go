@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// available is not known: each system tells it in another way.
-func available() (int64, error) {
+// systemMemory is not known: each system tells it in another way.
+func systemMemory() (int64, error) {
 	return 0, fmt.Errorf("%s is not asked", runtime.GOOS)
 }

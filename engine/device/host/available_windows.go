@@ -8,9 +8,9 @@ import (
 
 var globalMemoryStatusEx = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
 
-// available is the memory that no program uses, as far as the system may hand
+// systemMemory is the memory that no program uses, as far as the system may hand
 // it out.
-func available() (int64, error) {
+func systemMemory() (int64, error) {
 	var status struct { // MEMORYSTATUSEX
 		length, load                  uint32
 		physical, freePhysical        uint64

@@ -19,8 +19,9 @@ type Device struct {
 	hosts   hostList
 	streams []*Stream // the open ones; under heap.mu
 
-	compiling    sync.Mutex             // one Compile at a time
-	loaded       map[string]*executable // by signature; under compiling
+	compiling    sync.Mutex             // one Compile or Estimate at a time
+	loaded       map[string]*executable // compiled, by signature; under compiling
+	estimated    map[string]*executable // planned by Estimate and not compiled yet, likewise
 	hits, misses atomic.Int64           // of loaded
 }
 
@@ -33,7 +34,7 @@ func New(c Config) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Device{loaded: map[string]*executable{}}
+	d := &Device{loaded: map[string]*executable{}, estimated: map[string]*executable{}}
 	d.spec, d.config, d.heap = c.Spec, c, h
 	d.spec.CopyOut = c.Bind != nil
 	d.workspace.heap, d.hosts.id = h, c.Spec.ID
@@ -91,13 +92,55 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 	if known != nil {
 		return known, nil
 	}
-	x, err := d.compile(g, o)
+	x, err := d.planned(g, o, signature)
 	if err != nil {
-		return nil, fmt.Errorf("%s: compiling %s: %w", d.spec.ID, g.Name, err)
+		return nil, err
+	}
+	if err := d.workspace.grow(x.memory.Temporary); err != nil {
+		return nil, d.notCompiled(g, err)
+	}
+	d.loaded[signature] = x
+	delete(d.estimated, signature)
+	return x, nil
+}
+
+// Estimate plans a segment, unless an equal one was planned before, and keeps
+// the plan for Compile.
+func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+	signature := signatureOf(g, o)
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	if d.isClosed() {
+		return device.Memory{}, d.heap.errClosed()
+	}
+	if x := d.loaded[signature]; x != nil {
+		return x.memory, nil
+	}
+	x, err := d.planned(g, o, signature)
+	if err != nil {
+		return device.Memory{}, err
+	}
+	d.estimated[signature] = x
+	return x.memory, nil
+}
+
+// planned is the executable that Estimate planned for an equal segment, or a
+// new one. It needs compiling.
+func (d *Device) planned(g *graph.Graph, o device.CompileOptions, signature string) (*executable, error) {
+	if x := d.estimated[signature]; x != nil {
+		return x, nil
+	}
+	x, err := d.newExecutable(g, o)
+	if err != nil {
+		return nil, d.notCompiled(g, err)
 	}
 	x.signature = signature
-	d.loaded[signature] = x
 	return x, nil
+}
+
+// notCompiled is the error of a segment that could not be compiled.
+func (d *Device) notCompiled(g *graph.Graph, err error) error {
+	return fmt.Errorf("%s: compiling %s: %w", d.spec.ID, g.Name, err)
 }
 
 func (d *Device) isClosed() bool {
@@ -161,6 +204,6 @@ func (d *Device) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d.workspace.free()
-	d.loaded = nil
+	d.loaded, d.estimated = nil, nil
 	return errors.Join(append(errs, h.arena.close())...)
 }

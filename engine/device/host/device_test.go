@@ -80,6 +80,43 @@ func (q *stuck) Await(context.Context, uint64) error {
 	return nil
 }
 
+// TestEstimatePlansOnce estimates and compiles equal graphs: kernels are bound
+// once, and only Compile counts hits and misses.
+func TestEstimatePlansOnce(t *testing.T) {
+	binds := 0
+	d, err := New(Config{
+		Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: 1 << 16},
+		Bind: func(*fuse.Cluster) (Kernel, error) { binds++; return kernelFunc(nil), nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal := func() *graph.Graph {
+		return segment(t, func(b *graph.Builder) []*graph.Value {
+			return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
+		})
+	}
+	for range 2 {
+		if m, err := d.Estimate(equal(), device.CompileOptions{}); err != nil || m.Peak() != 32 {
+			t.Errorf("the estimate is %+v, %v", m, err)
+		}
+	}
+	for range 2 {
+		if _, err := d.Compile(equal(), device.CompileOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if s := d.Stats(); binds != 1 || s.CompileMisses != 1 || s.CompileHits != 1 {
+		t.Errorf("%d kernels were bound, with %d misses and %d hits of Compile: each should be 1", binds, s.CompileMisses, s.CompileHits)
+	}
+	if len(d.estimated) > 0 {
+		t.Errorf("%d estimates are kept for graphs that were compiled", len(d.estimated))
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCloseWhileQueueing closes a device under a goroutine that queues: every
 // call ends, with ErrClosed from some point on, and so does every event.
 func TestCloseWhileQueueing(t *testing.T) {

@@ -25,8 +25,8 @@ func (x *executable) Signature() string { return x.signature }
 // Graph is the graph that was compiled.
 func (x *executable) Graph() *graph.Graph { return x.graph }
 
-// compile makes an executable and room for its temporaries.
-func (b *base) compile(g *graph.Graph, o device.CompileOptions) (*executable, error) {
+// newExecutable plans an executable. It takes no device memory.
+func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
 	p, err := newPlan(g, o)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (b *base) compile(g *graph.Graph, o device.CompileOptions) (*executable, er
 		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel
 		x.memory.Temporary = x.program.bytes
 	}
-	return x, b.workspace.grow(x.memory.Temporary)
+	return x, nil
 }
 
 // memoryOf counts arguments and outputs.

@@ -32,7 +32,7 @@ type heap struct {
 func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	a, err := newArena(s.MemoryBytes, mapped)
 	if err != nil {
-		return nil, fmt.Errorf("%s: reserving %d bytes of address space for the device's memory: %w", s.ID, s.MemoryBytes, err)
+		return nil, fmt.Errorf("%s: %w", s.ID, err)
 	}
 	h := &heap{id: s.ID, kind: s.Kind, budget: s.MemoryBytes, arena: a}
 	h.idle.L, h.evicted.L = &h.mu, &h.mu

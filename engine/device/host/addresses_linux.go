@@ -1,0 +1,83 @@
+package host
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// leastAddresses are what the strictest limit leaves: on the process's address
+// space, on its private memory, or on the memory promised to all processes.
+func leastAddresses() addresses {
+	size, data := mapped("/proc/self/statm")
+	least := unlimited
+	for _, a := range []addresses{
+		{rlimitLeft(syscall.RLIMIT_AS, size), "ulimit -v"},
+		{rlimitLeft(syscall.RLIMIT_DATA, data), "ulimit -d"},
+		{promisesLeft("/proc/sys/vm/overcommit_memory", "/proc/meminfo"), "vm.overcommit_memory"},
+	} {
+		if a.bytes < least.bytes {
+			least = a
+		}
+	}
+	return least
+}
+
+// mapped reads a file like /proc/self/statm: the bytes of all mappings, and of
+// the private ones that can be written. Both are 0 if it cannot be read.
+func mapped(path string) (size, data int64) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, 0
+	}
+	var resident, shared, code, libraries int64
+	if _, err = fmt.Sscan(string(text), &size, &resident, &shared, &code, &libraries, &data); err != nil {
+		return 0, 0
+	}
+	return size * pageBytes, data * pageBytes
+}
+
+// rlimitLeft is what a limit on the process leaves, with used bytes in use.
+func rlimitLeft(resource int, used int64) int64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(resource, &limit) != nil || limit.Cur > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return max(0, int64(limit.Cur)-used)
+}
+
+// promisesLeft is what the system may still promise its processes, where it
+// promises no more than it has. mode and meminfo are the files that say so.
+func promisesLeft(mode, meminfo string) int64 {
+	const strict = 2
+	if m, err := readInt(mode); err != nil || m != strict {
+		return math.MaxInt64
+	}
+	limit, err1 := memInfo(meminfo, "CommitLimit")
+	used, err2 := memInfo(meminfo, "Committed_AS")
+	if err1 != nil || err2 != nil {
+		return math.MaxInt64
+	}
+	return max(0, limit-used)
+}
+
+// memInfo is a line of a file like /proc/meminfo, in bytes.
+func memInfo(path, name string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if len(fields) >= 2 && fields[0] == name+":" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			return kib << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no %s", path, name)
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package host
+
+// leastAddresses are not limited, as far as is known.
+func leastAddresses() addresses { return unlimited }
