@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
 	"residency":                 {"engine/..."},
-	"partition":                 {"engine/...", "executor/schedule", "internal/edit"},
+	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop"},
 	"executor/schedule":         {},
 	"executor":                  {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
@@ -57,6 +57,7 @@ var mayImport = map[string][]string{
 
 	"internal/golden":                  {},
 	"internal/edit":                    {},
+	"internal/stop":                    {},
 	"internal/memdir":                  {},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/internal/text":        {},

@@ -2,43 +2,39 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // cutAutomatically finds the contiguous cut that fits the devices and whose
 // slowest stage is fastest; among equals, the one where the fewest bytes cross.
 // If no cut fits, it balances time alone, and checkMemory reports the missing
 // bytes.
-func cutAutomatically(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
+func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
 	}
-	if err := stop(); err != nil {
+	pl := place(idx, len(blocks), oneGroupEach(blocks))
+	if err := idx.stop.Err(); err != nil {
 		return cut{}, err
 	}
-	pl := place(idx, len(blocks), oneGroupEach(blocks))
-	allowed := allowedCuts(idx, pl)
+	groups, allowed := readyUnits(idx, pl), allowedCuts(idx, pl)
 	want, fewer := stageCount(blocks, allowed, o)
 	s := &search{
-		o: o, idx: idx, pl: pl, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
-		flops: flopsBefore(idx, pl), foot: map[[2]int]footprint{}, stop: stop,
+		o: o, groups: groups, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
+		flops: flopsBefore(groups), foot: map[[2]int]footprint{}, stop: idx.stop,
 	}
 	best := s.best()
-	if s.stopped != nil {
-		return cut{}, s.stopped
+	if err := idx.stop.Err(); err != nil {
+		return cut{}, err
 	}
 	return s.result(blocks, best, fewer), nil
 }
 
 // flopsBefore[i] is the arithmetic of all blocks before block i.
-func flopsBefore(idx *index, pl *placement) []int64 {
-	sum := make([]int64, pl.groups+1)
-	for _, n := range idx.g.Nodes {
-		if n.Phase != graph.Update {
-			sum[pl.node[n.ID]+1] += n.Cost().Flops
-		}
-	}
-	for i := range pl.groups {
-		sum[i+1] += sum[i]
+func flopsBefore(g *grouped) []int64 {
+	sum := make([]int64, len(g.groups)+1)
+	for i, x := range g.groups {
+		sum[i+1] = sum[i] + x.flops
 	}
 	return sum
 }
@@ -55,19 +51,22 @@ func oneGroupEach(blocks []string) map[string]int {
 // allowedCuts tells for each i whether a stage may begin with block i: not
 // where a forward value would go back to an earlier block.
 func allowedCuts(idx *index, pl *placement) []bool {
-	allowed := make([]bool, pl.groups+1)
-	for i := range allowed {
-		allowed[i] = true
-	}
-	for _, n := range idx.g.Nodes {
+	change := make([]int, pl.groups+2) // of the number of values that go back across each cut, from the cut before
+	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
 		for _, v := range n.In {
 			if n.Phase != graph.Forward || v.Kind != graph.Computed {
 				continue
 			}
-			for i := pl.node[n.ID] + 1; i <= pl.node[v.Node.ID]; i++ {
-				allowed[i] = false
+			if from, to := pl.node[v.Node.ID], pl.node[n.ID]; from > to {
+				change[to+1]++
+				change[from+1]--
 			}
 		}
+	}
+	allowed, back := make([]bool, pl.groups+1), 0
+	for i := range allowed {
+		back += change[i]
+		allowed[i] = back == 0
 	}
 	return allowed
 }
@@ -91,9 +90,9 @@ func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
 }
 
 // chooseCut is pass 3: by hand as asked, or automatic.
-func chooseCut(idx *index, blocks []string, o PlanOptions, stop func() error) (cut, error) {
+func chooseCut(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	if o.Stages != nil {
 		return cutByHand(blocks, o)
 	}
-	return cutAutomatically(idx, blocks, o, stop)
+	return cutAutomatically(idx, blocks, o)
 }

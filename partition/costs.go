@@ -1,8 +1,11 @@
 package partition
 
 import (
+	"iter"
+
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // footprint is the cost of neighbouring groups as one stage of a device.
@@ -22,25 +25,17 @@ func (f footprint) memory(inFlight int) [device.NumUsages]int64 {
 	return m
 }
 
-// trialStage is a stage on trial, made of groups lo to hi-1: its nodes by phase, in
-// graph order, and its units.
+// trialStage is a stage on trial, made of groups lo to hi-1. Tables of the groups
+// are in use by one trial stage at a time.
 type trialStage struct {
-	idx    *index
-	pl     *placement
+	*grouped
 	lo, hi int
-	nodes  [3][]*graph.Node
 	units  []unit
-	inside map[*graph.Value]bool // made and read within one unit
 }
 
-func newTrial(idx *index, pl *placement, lo, hi int) *trialStage {
-	s := &trialStage{idx: idx, pl: pl, lo: lo, hi: hi, units: idx.units(pl, lo, hi), inside: map[*graph.Value]bool{}}
-	for _, n := range idx.g.Nodes {
-		if s.has(pl.node[n.ID]) {
-			s.nodes[n.Phase] = append(s.nodes[n.Phase], n)
-		}
-	}
-	return s
+func newTrial(g *grouped, lo, hi int) *trialStage {
+	g.inside.clear()
+	return &trialStage{g, lo, hi, g.units(lo, hi)}
 }
 
 func (s *trialStage) has(group int) bool { return group >= s.lo && group < s.hi }
@@ -49,66 +44,68 @@ func (s *trialStage) makes(v *graph.Value) bool {
 	return v.Kind == graph.Computed && s.has(s.pl.node[v.Node.ID])
 }
 
-// measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
-// variables and inputs that the device has already for another stage. stop is
-// asked now and then; its error ends measuring.
-func measure(idx *index, pl *placement, lo, hi int, skip map[*graph.Value]bool, stop func() error) (f footprint, err error) {
-	s := newTrial(idx, pl, lo, hi)
-	if err := stop(); err != nil {
-		return f, err
-	}
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for _, n := range s.nodes[phase] {
-			f.flops += n.Cost().Flops
-			if n.Recomputed {
-				f.recomputed += n.Cost().Flops
+// makesFor reports whether v is made here in that very phase.
+func (s *trialStage) makesFor(v *graph.Value, phase graph.Phase) bool {
+	return s.makes(v) && v.Node.Phase == phase
+}
+
+// each walks the stage's nodes of some phases, group by group.
+func (s *trialStage) each(phases ...graph.Phase) iter.Seq[*graph.Node] {
+	return func(yield func(*graph.Node) bool) {
+		for _, x := range s.groups[s.lo:s.hi] {
+			for _, phase := range phases {
+				for _, n := range stop.Each(s.idx.stop, x.nodes[phase]) {
+					if !yield(n) {
+						return
+					}
+				}
 			}
 		}
+	}
+}
+
+// measure is pass 2: the cost of groups lo to hi-1 as one stage. skip is the
+// variables and inputs that the device has already for another stage.
+func (g *grouped) measure(lo, hi int, skip map[*graph.Value]bool) (f footprint, err error) {
+	s := newTrial(g, lo, hi)
+	for _, x := range g.groups[lo:hi] {
+		f.flops += x.flops
+		f.recomputed += x.recomputed
+		f.parameters += x.parameters
 	}
 	for _, r := range s.units {
 		f.fixed[device.Scratch] = max(f.fixed[device.Scratch], s.scratch(r.nodes))
 	}
 	for _, count := range []func(){func() { s.variables(&f, skip) }, func() { s.activations(&f) }, func() { s.gradients(&f) }} {
-		if err := stop(); err != nil {
+		if err := g.idx.stop.Err(); err != nil {
 			return f, err
 		}
 		count()
 	}
-	return f, nil
+	return f, g.idx.stop.Err()
 }
 
 // variables counts the variables that are read or assigned here, even if another
 // stage owns them, and the inputs of a whole step.
 func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
-	seen := map[*graph.Value]bool{}
+	s.seen.clear()
 	count := func(v *graph.Value) {
-		if seen[v] {
-			return
-		}
-		seen[v] = true
 		switch {
-		case skip[v]:
+		case v.Kind != graph.Input && v.Kind != graph.Variable, !s.seen.add(v.ID), skip[v]:
 		case v.Kind == graph.Input:
 			f.fixed[device.Input] += v.Meta.Bytes() * int64(s.idx.microbatches)
-		case v.Kind == graph.Variable:
+		default:
 			f.fixed[s.idx.usage(v)] += v.Meta.Bytes()
 		}
 	}
-	for _, nodes := range s.nodes {
-		for _, n := range nodes {
-			for _, v := range n.In {
-				count(v)
-			}
-			for _, v := range n.Out {
-				if h := s.idx.variable[v]; h != nil {
-					count(h)
-				}
-			}
+	for n := range s.each(graph.Forward, graph.Backward, graph.Update) {
+		for _, v := range n.In {
+			count(v)
 		}
-	}
-	for _, v := range s.idx.g.Vars {
-		if v.Role == graph.Parameter && s.has(s.pl.owner[v.Name]) {
-			f.parameters += int64(v.Meta.Elems())
+		for _, v := range n.Out {
+			if h := s.idx.variable[v.ID]; h != nil {
+				count(h)
+			}
 		}
 	}
 }
@@ -116,12 +113,11 @@ func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
 // activations counts the values that forward makes for backward, once per
 // microbatch in flight, and the values that cross to and from other groups.
 func (s *trialStage) activations(f *footprint) {
-	seen := map[*graph.Value]bool{}
+	s.seen.clear()
 	count := func(v *graph.Value, crosses bool) {
-		if seen[v] || v.Kind != graph.Computed || s.inside[v] {
+		if v.Kind != graph.Computed || s.inside.has(v.ID) || !s.seen.add(v.ID) {
 			return
 		}
-		seen[v] = true
 		switch last := s.idx.lastPhase(v); {
 		case v.Node.Phase == graph.Forward && last == graph.Backward:
 			f.perFlight += v.Meta.Bytes()
@@ -129,20 +125,22 @@ func (s *trialStage) activations(f *footprint) {
 			f.fixed[device.Activation] += v.Meta.Bytes()
 		}
 	}
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for _, v := range read(s.nodes[phase]) {
-			if v.Kind == graph.Computed && !s.makes(v) && !seen[v] {
+	for n := range s.each(graph.Forward, graph.Backward) {
+		for _, v := range n.In {
+			if s.makesFor(v, n.Phase) {
+				continue
+			}
+			comes := v.Kind == graph.Computed && !s.makes(v)
+			if comes && !s.seen.has(v.ID) {
 				f.bytesIn += v.Meta.Bytes()
 			}
-			count(v, !s.makes(v))
+			count(v, comes)
 		}
 	}
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for _, n := range s.nodes[phase] {
-			for _, v := range n.Out {
-				if s.leaves(v) {
-					count(v, true)
-				}
+	for n := range s.each(graph.Forward, graph.Backward) {
+		for _, v := range n.Out {
+			if s.leaves(v) {
+				count(v, true)
 			}
 		}
 	}
@@ -150,7 +148,7 @@ func (s *trialStage) activations(f *footprint) {
 
 // leaves reports whether another group reads v.
 func (s *trialStage) leaves(v *graph.Value) bool {
-	for _, r := range s.idx.readers[v] {
+	for _, r := range s.idx.readers[v.ID] {
 		if !s.has(s.pl.node[r.ID]) {
 			return true
 		}
@@ -161,30 +159,27 @@ func (s *trialStage) leaves(v *graph.Value) bool {
 // gradients counts the sums kept here, and the values that the update reads
 // from other segments.
 func (s *trialStage) gradients(f *footprint) {
-	seen := map[*graph.Value]bool{}
+	s.seen.clear()
 	count := func(v *graph.Value) {
-		if !seen[v] && !s.inside[v] {
-			seen[v] = true
+		if !s.inside.has(v.ID) && s.seen.add(v.ID) {
 			f.fixed[device.Grad] += v.Meta.Bytes()
 		}
 	}
-	for _, a := range s.idx.g.Accums {
-		if s.idx.part[a.Sum] != nil && s.makes(a.Part) {
-			count(a.Sum)
-		}
-	}
-	for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-		for _, n := range s.nodes[phase] {
-			for _, v := range n.Out {
-				if s.idx.lastPhase(v) == graph.Update {
-					count(v)
-				}
+	for n := range s.each(graph.Forward, graph.Backward) {
+		for _, v := range n.Out {
+			for _, a := range s.idx.accums[v.ID] {
+				count(s.idx.g.Accums[a].Sum)
+			}
+			if s.idx.lastPhase(v) == graph.Update {
+				count(v)
 			}
 		}
 	}
-	for _, v := range read(s.nodes[graph.Update]) {
-		if v.Kind == graph.Summed || v.Kind == graph.Computed && s.idx.variable[v] == nil {
-			count(v)
+	for n := range s.each(graph.Update) {
+		for _, v := range n.In {
+			if v.Kind == graph.Summed || v.Kind == graph.Computed && s.idx.variable[v.ID] == nil && !s.makesFor(v, graph.Update) {
+				count(v)
+			}
 		}
 	}
 }
@@ -197,24 +192,24 @@ func (s *trialStage) gradients(f *footprint) {
 // Going through the nodes, live is the bytes in use and ends[i] the bytes that
 // die after node i.
 func (s *trialStage) scratch(nodes []*graph.Node) int64 {
-	memory, last := s.memories(nodes)
+	s.findMemories(nodes)
 	ends := make([]int64, len(nodes)+1)
 	var live, peak int64
-	for i, n := range nodes {
+	for i, n := range stop.Each(s.idx.stop, nodes) {
 		at := aliasOf(n)
 		for o, v := range n.Out {
-			if memory[v] != v {
+			if s.memoryOf(v) != v {
 				continue
 			}
 			if at != nil && at[o] >= 0 {
-				in := memory[n.In[at[o]]]
-				if in != nil && last[in] == i && in.Meta.Bytes() == v.Meta.Bytes() && s.once(n, in, memory) {
+				in := s.memoryOf(n.In[at[o]])
+				if in != nil && s.lastUse(in) == i && in.Meta.Bytes() == v.Meta.Bytes() && s.once(n, in) {
 					ends[i] -= v.Meta.Bytes() // handed on
 					live -= v.Meta.Bytes()
 				}
 			}
 			live += v.Meta.Bytes()
-			ends[last[v]] += v.Meta.Bytes()
+			ends[s.lastUse(v)] += v.Meta.Bytes()
 		}
 		peak = max(peak, live)
 		live -= ends[i]
@@ -222,36 +217,48 @@ func (s *trialStage) scratch(nodes []*graph.Node) int64 {
 	return peak
 }
 
-// memories is, for each value inside a unit, the value whose memory it is in,
-// and for each memory the index of the node that uses it last.
-func (s *trialStage) memories(nodes []*graph.Node) (memory map[*graph.Value]*graph.Value, last map[*graph.Value]int) {
-	here := map[*graph.Node]int{}
+// findMemories fills in memory and last for the values inside a unit.
+func (s *trialStage) findMemories(nodes []*graph.Node) {
+	s.here.clear()
+	s.memory.clear()
+	s.last.clear()
 	for i, n := range nodes {
-		here[n] = i
+		s.here.set(n.ID, i)
 	}
-	memory, last = map[*graph.Value]*graph.Value{}, map[*graph.Value]int{}
-	for i, n := range nodes {
+	for i, n := range stop.Each(s.idx.stop, nodes) {
 		for _, v := range n.Out {
-			end, inside := s.lastUse(v, i, here)
+			end, inside := s.lastReader(v, i)
 			if !inside {
 				continue
 			}
-			s.inside[v] = true
-			memory[v] = v
-			if n.Op.Kind() == "reshape" && memory[n.In[0]] != nil {
-				memory[v] = memory[n.In[0]]
+			s.inside.add(v.ID)
+			mem := v
+			if n.Op.Kind() == "reshape" && s.memoryOf(n.In[0]) != nil {
+				mem = s.memoryOf(n.In[0])
 			}
-			last[memory[v]] = max(last[memory[v]], end)
+			s.memory.set(v.ID, mem)
+			s.last.set(mem.ID, max(s.lastUse(mem), end))
 		}
 	}
-	return memory, last
+}
+
+// memoryOf is the value whose memory v is in; nil if v is not inside the unit.
+func (s *trialStage) memoryOf(v *graph.Value) *graph.Value {
+	mem, _ := s.memory.get(v.ID)
+	return mem
+}
+
+// lastUse is the index of the node that uses a memory last, 0 if none is known.
+func (s *trialStage) lastUse(mem *graph.Value) int {
+	i, _ := s.last.get(mem.ID)
+	return i
 }
 
 // once reports whether a node reads the memory mem by exactly one input.
-func (s *trialStage) once(n *graph.Node, mem *graph.Value, memory map[*graph.Value]*graph.Value) bool {
+func (s *trialStage) once(n *graph.Node, mem *graph.Value) bool {
 	count := 0
 	for _, v := range n.In {
-		if memory[v] == mem {
+		if s.memoryOf(v) == mem {
 			count++
 		}
 	}
@@ -269,14 +276,14 @@ func aliasOf(n *graph.Node) []int {
 	return nil
 }
 
-// lastUse is the index of the last reader of v, which node i makes; inside is
-// false if v is visible outside these nodes.
-func (s *trialStage) lastUse(v *graph.Value, i int, here map[*graph.Node]int) (last int, inside bool) {
-	if s.idx.output[v] || s.idx.variable[v] != nil {
+// lastReader is the index of the last reader of v, which node i makes; inside is
+// false if v is visible outside the unit.
+func (s *trialStage) lastReader(v *graph.Value, i int) (last int, inside bool) {
+	if s.idx.output[v.ID] || s.idx.variable[v.ID] != nil {
 		return 0, false
 	}
-	for _, r := range s.idx.readers[v] {
-		at, ok := here[r]
+	for _, r := range s.idx.readers[v.ID] {
+		at, ok := s.here.get(r.ID)
 		if !ok {
 			return 0, false
 		}

@@ -35,16 +35,26 @@ func dealDevices(n, devices int) []int {
 	return d
 }
 
+// mostNamed is the most stages that the cause of another one names.
+const mostNamed = 32
+
 // sharing names the other stages on the device of stage s, for its cause.
 func sharing(devices []int, s int, specs []device.Spec) string {
 	var with []string
+	count := 0
 	for t, d := range devices {
-		if t != s && d == devices[s] {
+		if t == s || d != devices[s] {
+			continue
+		}
+		if count++; count <= mostNamed {
 			with = append(with, fmt.Sprint(t))
 		}
 	}
-	if len(with) == 0 {
+	if count == 0 {
 		return ""
+	}
+	if count > mostNamed {
+		with = append(with[:2], fmt.Sprintf("… (%d in all)", count))
 	}
 	return fmt.Sprintf(", shares %s with stage %s", specs[devices[s]].ID, strings.Join(with, ", "))
 }

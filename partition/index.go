@@ -3,46 +3,36 @@ package partition
 import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // index answers the passes' questions to a graph.
 type index struct {
 	g            *graph.Graph
 	microbatches int
-	apart        bool // every phase of a stage is a segment of its own
-	readers      map[*graph.Value][]*graph.Node
-	variable     map[*graph.Value]*graph.Value // assigned value → its variable
-	part         map[*graph.Value]*graph.Value // sum → its part, the value summed over microbatches
-	accums       map[*graph.Value][]int        // part → indices in g.Accums
-	output       map[*graph.Value]bool         // in g.Outputs
-	assigned     map[*graph.Value]*graph.Node  // variable → the node that makes its new value
-	updates      []*graph.Node                 // the update's nodes in running order
-	before       map[*graph.Node][]*graph.Node // update node → update nodes that must run before it
-	ids          int                           // more than any node's ID
-}
+	apart        bool        // every phase of a stage is a segment of its own
+	ids          int         // more than any node's ID
+	stop         *stop.Check // of the call that plans
 
-// read lists the values that nodes read but do not make, once each, in order of
-// first use.
-func read(nodes []*graph.Node) []*graph.Value {
-	made := map[*graph.Value]bool{}
-	var in []*graph.Value
-	for _, n := range nodes {
-		for _, v := range n.In {
-			if !made[v] {
-				made[v] = true
-				in = append(in, v)
-			}
-		}
-		for _, v := range n.Out {
-			made[v] = true
-		}
-	}
-	return in
+	// By Value.ID.
+	readers  [][]*graph.Node // each node once, in graph order
+	variable []*graph.Value  // of an assigned value: its variable
+	part     []*graph.Value  // of a sum: its part, the value summed over microbatches
+	accums   [][]int         // of a part: its indices in g.Accums
+	output   []bool          // it is in g.Outputs
+	assigned []*graph.Node   // of a variable: the node that makes its new value
+
+	// By Node.ID; before and behind are of nodes of the update.
+	at     []int           // the node's position: in g.Nodes, or in updates for a node of the update
+	before [][]*graph.Node // update nodes that must run before it
+	behind [][]*graph.Node // forward and backward nodes that must run before it
+
+	updates []*graph.Node // the update's nodes in running order
 }
 
 // identity is the value by which residency knows v.
 func (x *index) identity(v *graph.Value) *graph.Value {
-	if h := x.variable[v]; h != nil {
+	if h := x.variable[v.ID]; h != nil {
 		return h
 	}
 	return v
@@ -70,7 +60,7 @@ func (x *index) usage(v *graph.Value) device.Usage {
 // lastPhase is the latest phase that reads v.
 func (x *index) lastPhase(v *graph.Value) graph.Phase {
 	last := v.Node.Phase
-	for _, r := range x.readers[v] {
+	for _, r := range x.readers[v.ID] {
 		last = max(last, r.Phase)
 	}
 	return last

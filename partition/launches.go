@@ -167,7 +167,7 @@ func (e *expansion) bind(p *Plan, l *Launch) {
 		l.Out = append(l.Out, e.need(p, l, s))
 	}
 	for _, v := range l.Segment.Frees {
-		if !e.o.Fetch || !p.idx.output[v] {
+		if !e.o.Fetch || !p.idx.output[v.ID] {
 			l.Over = append(l.Over, p.Instance(v, l.Microbatch, l.Tail))
 		}
 	}

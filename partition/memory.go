@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // checkMemory compares the memory that each device needs with what it has.
@@ -78,7 +79,7 @@ func largestLayer(idx *index) string {
 	for _, v := range idx.g.Vars {
 		add(v.Layer, v)
 	}
-	for _, n := range idx.g.Nodes {
+	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
 		if n.Phase == graph.Forward {
 			for _, v := range n.Out {
 				add(n.Layer, v)

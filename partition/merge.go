@@ -1,7 +1,10 @@
 package partition
 
 import (
+	"slices"
+
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // unit is the nodes of a stage that become one segment, in running order.
@@ -11,38 +14,37 @@ type unit struct {
 	nodes  []*graph.Node
 }
 
+// readyUnits groups a graph's nodes, and finds the update nodes that run early if
+// every group is a stage of its own: units of neighbouring groups need to know.
+func readyUnits(idx *index, pl *placement) *grouped {
+	g := groupNodes(idx, pl)
+	for s := len(g.groups) - 1; s >= 0; s-- {
+		soon, _ := g.updates(s, s+1)
+		for _, n := range soon {
+			g.early[n.ID] = true
+		}
+	}
+	return g
+}
+
 // units lists the units of groups lo to hi-1 as one stage. Values that two units
 // share stay in memory between them, so fewer units need less. With one
 // microbatch, the last stage goes backward as soon as it has gone forward, and an
 // update runs right after its gradient wherever early allows it. With several
 // microbatches, every phase is a unit.
-func (x *index) units(pl *placement, lo, hi int) []unit {
-	last := hi == pl.groups
-	early := x.early(pl, lo, hi)
-	var forward, backward, soon, late []*graph.Node
-	for _, n := range x.g.Nodes {
-		g := pl.node[n.ID]
-		switch {
-		case g < lo || g >= hi || n.Phase == graph.Update:
-		case n.Phase == graph.Forward || last && x.merging():
-			forward = append(forward, n)
-		default:
-			backward = append(backward, n)
-		}
-	}
-	for _, n := range x.updates {
-		switch g := pl.node[n.ID]; {
-		case g < lo || g >= hi:
-		case early[n]:
-			soon = append(soon, n)
-		default:
-			late = append(late, n)
-		}
-	}
-	if last {
-		forward = x.weave(forward, soon)
+func (g *grouped) units(lo, hi int) []unit {
+	var forward, backward []*graph.Node
+	last := hi == len(g.groups)
+	if last && g.idx.merging() {
+		forward = g.list(lo, hi, graph.Forward, graph.Backward)
 	} else {
-		backward = x.weave(backward, soon)
+		forward, backward = g.list(lo, hi, graph.Forward), g.list(lo, hi, graph.Backward)
+	}
+	soon, late := g.updates(lo, hi)
+	if last {
+		forward = g.weave(forward, soon)
+	} else {
+		backward = g.weave(backward, soon)
 	}
 	var rs []unit
 	for p, nodes := range [][]*graph.Node{forward, backward, late} {
@@ -63,94 +65,81 @@ func newUnit(phase graph.Phase, nodes []*graph.Node) unit {
 
 func (x *index) merging() bool { return x.microbatches == 1 && !x.apart }
 
-// early marks the update nodes that can run together with the backward pass of
-// their stage. Groups lo to hi-1 are one stage; every other group is a stage of
-// its own. Backward goes down the stages. So a node can run early if the nodes
-// that it must run after (see behind) are on its own stage or a higher one. The
-// loss has been checked by then.
-func (x *index) early(pl *placement, lo, hi int) map[*graph.Node]bool {
-	if !x.merging() {
-		return nil
+// updates lists the update nodes of groups lo to hi-1 as one stage: those that can
+// run together with its backward pass, and the others. Every other group is a
+// stage of its own.
+//
+// Backward goes down the stages. So a node can run early if the nodes that it
+// must run after are on its own stage or a higher one. The loss has been checked
+// by then. Whether a node of a higher stage runs early does not depend on the
+// stages below it.
+func (g *grouped) updates(lo, hi int) (soon, late []*graph.Node) {
+	all := g.list(lo, hi, graph.Update)
+	if !g.idx.merging() {
+		return nil, all
 	}
-	stage := func(n *graph.Node) int {
-		if g := pl.node[n.ID]; g < lo || g >= hi {
-			return g
+	goesBack := hi == len(g.groups)
+	for _, x := range g.groups[lo:hi] {
+		goesBack = goesBack || len(x.nodes[graph.Backward]) > 0
+	}
+	g.soon.clear()
+	for _, n := range stop.Each(g.idx.stop, all) {
+		if goesBack && g.canRunEarly(n, lo, hi) {
+			g.soon.add(n.ID)
+			soon = append(soon, n)
+		} else {
+			late = append(late, n)
 		}
-		return lo
 	}
-	top := pl.groups - 1
-	if hi == pl.groups {
-		top = lo
-	}
-	goesBack := map[int]bool{top: true}
-	for _, n := range x.g.Nodes {
-		if n.Phase == graph.Backward {
-			goesBack[stage(n)] = true
-		}
-	}
-	early := map[*graph.Node]bool{}
-	for _, n := range x.updates {
-		s := stage(n)
-		ok := goesBack[s]
-		for _, b := range x.behind(n) {
-			ok = ok && (b.Phase == graph.Forward || stage(b) >= s)
-		}
-		for _, b := range x.before[n] {
-			ok = ok && early[b] && stage(b) >= s
-		}
-		early[n] = ok
-	}
-	return early
+	return soon, late
 }
 
-// behind lists the forward and backward nodes that must run before an update
-// node: it reads their results, or overwrites a variable that they read.
-func (x *index) behind(n *graph.Node) []*graph.Node {
-	var ns []*graph.Node
-	for _, v := range n.In {
-		if v.Kind == graph.Computed && v.Node.Phase != graph.Update {
-			ns = append(ns, v.Node)
+// canRunEarly is about an update node of the stage of groups lo to hi-1, once it
+// is known of the stage's update nodes before it and of the stages above.
+func (g *grouped) canRunEarly(n *graph.Node, lo, hi int) bool {
+	for _, b := range g.idx.behind[n.ID] {
+		if b.Phase != graph.Forward && g.pl.node[b.ID] < lo {
+			return false
 		}
 	}
-	for _, out := range n.Out {
-		v := x.variable[out]
-		if v == nil {
-			continue
-		}
-		for _, r := range x.readers[v] {
-			if r.Phase != graph.Update {
-				ns = append(ns, r)
-			}
+	for _, b := range g.idx.before[n.ID] {
+		switch at := g.pl.node[b.ID]; {
+		case at < lo, at < hi && !g.soon.has(b.ID), at >= hi && !g.early[b.ID]:
+			return false
 		}
 	}
-	return ns
+	return true
 }
 
 // weave inserts the update nodes into a list of nodes. Each comes after the last
 // node that it must wait for, and after the forward pass, in which a step may
 // fail. Slot i is the gap after nodes[i-1]. at has the slot after each node, and
 // behind[i] the updates that go into slot i.
-func (x *index) weave(nodes, updates []*graph.Node) []*graph.Node {
+func (g *grouped) weave(nodes, updates []*graph.Node) []*graph.Node {
 	if len(updates) == 0 {
 		return nodes
 	}
-	at, start := map[*graph.Node]int{}, 0
+	at, start := g.here, 0
+	at.clear()
 	for i, n := range nodes {
-		at[n] = i + 1
+		at.set(n.ID, i+1)
 		if n.Phase == graph.Forward {
 			start = i + 1
 		}
 	}
 	behind := make([][]*graph.Node, len(nodes)+1)
-	for _, n := range updates {
+	for _, n := range stop.Each(g.idx.stop, updates) {
 		slot := start
-		for _, b := range append(x.behind(n), x.before[n]...) {
-			slot = max(slot, at[b])
+		for _, before := range [][]*graph.Node{g.idx.behind[n.ID], g.idx.before[n.ID]} {
+			for _, b := range before {
+				after, _ := at.get(b.ID)
+				slot = max(slot, after)
+			}
 		}
-		at[n] = slot
+		at.set(n.ID, slot)
 		behind[slot] = append(behind[slot], n)
 	}
-	woven := behind[0]
+	woven := slices.Grow(behind[0], len(nodes)+len(updates))
 	for i, n := range nodes {
 		woven = append(append(woven, n), behind[i+1]...)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // New cuts a graph. It fails with ErrStages when the options do not fit the
@@ -15,34 +16,36 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := o.Stop
+	check := stop.When(o.Stop)
 	o.Stop = nil // it is for this call alone
-	if g, err = o.Recompute.apply(g); err != nil {
-		return nil, err
-	}
-	if err := stop(); err != nil {
-		return nil, err
-	}
-	idx, err := newIndex(g, o)
+	return newPlan(g, o, check)
+}
+
+func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
+	g, err := o.Recompute.apply(g)
 	if err != nil {
 		return nil, err
 	}
-	c, err := chooseCut(idx, findBlocks(g), o, stop)
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	idx, err := newIndex(g, o, check)
 	if err != nil {
 		return nil, err
 	}
-	pl := place(idx, len(c.device), c.groups())
-	return assemble(idx, o, c, pl, stop)
+	c, err := chooseCut(idx, findBlocks(g), o)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(idx, o, c, place(idx, len(c.device), c.groups()))
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
 // names with other metadata, as for the smaller last microbatch of an epoch.
-// Blocks, nodes and variables keep their places. stop is asked between passes;
-// its error ends the planning. Nil means never.
-func (p *Plan) Rebind(g *graph.Graph, stop func() error) (*Plan, error) {
-	if stop == nil {
-		stop = never
-	}
+// Blocks, nodes and variables keep their places. ask is called now and then; its
+// error ends the planning. Nil means never.
+func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
+	check := stop.When(ask)
 	g, err := p.options.Recompute.apply(g)
 	if err != nil {
 		return nil, err
@@ -50,11 +53,11 @@ func (p *Plan) Rebind(g *graph.Graph, stop func() error) (*Plan, error) {
 	if err := sameNodes(p.Graph, g); err != nil {
 		return nil, err
 	}
-	idx, err := newIndex(g, p.options)
+	idx, err := newIndex(g, p.options, check)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place, stop)
+	return assemble(idx, p.options, p.cut, p.place)
 }
 
 // Forward is the plan of the forward phase alone, cut alike. A value that it
@@ -62,62 +65,53 @@ func (p *Plan) Rebind(g *graph.Graph, stop func() error) (*Plan, error) {
 func (p *Plan) Forward() (*Plan, error) {
 	g := *p.Graph
 	g.Nodes, g.Vars, g.Outputs, g.Assigns, g.Accums = nil, nil, nil, nil, nil
-	isRead := map[*graph.Value]bool{}
+	isRead := newMarks(len(g.Values))
 	for _, n := range p.Graph.Nodes {
 		if n.Phase != graph.Forward {
 			continue
 		}
 		g.Nodes = append(g.Nodes, n)
 		for _, v := range n.In {
-			isRead[v] = true
+			isRead.add(v.ID)
 		}
 	}
 	for _, v := range p.Graph.Vars {
-		if isRead[v] {
+		if isRead.has(v.ID) {
 			g.Vars = append(g.Vars, v)
 		}
 	}
-	idx, err := newIndex(&g, p.options)
+	idx, err := newIndex(&g, p.options, stop.When(nil))
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place, never)
+	return assemble(idx, p.options, p.cut, p.place)
 }
 
-// assemble runs the passes after the cut. stop is asked between them, and for
-// each segment and stage.
-func assemble(idx *index, o PlanOptions, c cut, pl *placement, stop func() error) (*Plan, error) {
+// assemble runs the passes after the cut.
+func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
-	if err := stop(); err != nil {
+	if err := idx.stop.Err(); err != nil {
 		return nil, err
 	}
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
 	}
-	lists, err := listSegments(idx, pl, stop)
+	groups := readyUnits(idx, pl)
+	lists, err := listSegments(groups)
 	if err != nil {
 		return nil, err
 	}
+	b := newBinder(idx)
 	for i, l := range lists {
-		if err := stop(); err != nil {
+		if err := idx.stop.Err(); err != nil {
 			return nil, err
 		}
 		l.id, l.device = i, c.device[l.stage]
-		p.Segments = append(p.Segments, bindSlots(idx, l))
+		p.Segments = append(p.Segments, b.bind(l))
 	}
-	for _, pass := range []func(){
-		func() { findFrees(idx, p.Segments) },
-		func() { p.Transfers = findTransfers(idx, pl, p.Segments, c.device) },
-	} {
-		if err := stop(); err != nil {
-			return nil, err
-		}
-		pass()
-	}
-	if err := stop(); err != nil {
-		return nil, err
-	}
-	if p.Stages, err = describeStages(idx, p, stop); err != nil {
+	findFrees(idx, p.Segments)
+	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
+	if p.Stages, err = describeStages(groups, p); err != nil {
 		return nil, err
 	}
 	return p, checkMemory(idx, p)

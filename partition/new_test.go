@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestForward: the plan of the forward phase has nothing else.
@@ -23,7 +24,7 @@ func TestForward(t *testing.T) {
 			t.Fatal(err)
 		}
 		for s := range p.Stages {
-			if got := p.segmentsText(s); got != "F" {
+			if got := phasesText(p.segmentsOf()[s]); got != "F" {
 				t.Errorf("stage %d runs %s", s, got)
 			}
 		}
@@ -105,6 +106,50 @@ func TestPlanningStops(t *testing.T) {
 		}
 		if asks < c.asks {
 			t.Errorf("%s asks %d times whether to stop, which is seldom", name, asks)
+		}
+	}
+}
+
+// TestPlanningIsLinear counts what planning looks at, for n and for 2n blocks.
+func TestPlanningIsLinear(t *testing.T) {
+	looks := func(blocks int, o PlanOptions) int {
+		g, err := chain(blocks, 4, 2, o.Microbatches).build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := stop.When(nil)
+		o.Devices = specs(2, 0)
+		if o, err = o.checked(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newPlan(g, o, check); err != nil {
+			t.Fatal(err)
+		}
+		return check.Items()
+	}
+	byHand := func(blocks int) (stages [][]string) {
+		for i := range blocks {
+			if i%5 == 0 {
+				stages = append(stages, nil)
+			}
+			stages[i/5] = append(stages[i/5], fmt.Sprintf("b%d", i))
+		}
+		return stages
+	}
+	for name, options := range map[string]func(blocks int) PlanOptions{
+		"one stage":             func(int) PlanOptions { return PlanOptions{Count: 1} },
+		"four stages":           func(int) PlanOptions { return PlanOptions{Count: 4} },
+		"a stage per block":     func(blocks int) PlanOptions { return PlanOptions{Count: blocks} },
+		"five blocks per stage": func(blocks int) PlanOptions { return PlanOptions{Stages: byHand(blocks)} },
+	} {
+		for _, microbatches := range []int{1, 3} {
+			const n = 200
+			o, twice := options(n), options(2*n)
+			o.Microbatches, twice.Microbatches = microbatches, microbatches
+			one, two := looks(n, o), looks(2*n, twice)
+			if two > 21*one/10 || one < 50*n {
+				t.Errorf("%s, %d microbatches: %d looks for %d blocks, %d for twice as many", name, microbatches, one, n, two)
+			}
 		}
 	}
 }

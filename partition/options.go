@@ -30,9 +30,6 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}
 	o.Microbatches = max(1, o.Microbatches)
-	if o.Stop == nil {
-		o.Stop = never
-	}
 	if o.Schedule == "" {
 		o.Schedule = "1f1b"
 	}
@@ -51,9 +48,6 @@ func (o *PlanOptions) inFlight(stages, stage int) int {
 	}
 	return n
 }
-
-// never is a stop that never stops.
-func never() error { return nil }
 
 // Fewer tells why a plan has fewer stages than asked for: there are not enough
 // blocks, or not enough boundaries between them where a stage can end.

@@ -2,14 +2,16 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // place is pass 4: the group of every node and variable, given the group of
 // each block.
 func place(idx *index, groups int, blocks map[string]int) *placement {
-	p := &placer{&placement{groups, map[int]int{}, map[string]int{}}, idx, blocks}
+	p := &placer{&placement{groups, slices.Repeat([]int{nowhere}, idx.ids), map[string]int{}}, idx, blocks}
 	p.placeLayers()
 	p.placeSources(graph.Forward)
 	p.placeGradients()
@@ -24,8 +26,8 @@ func place(idx *index, groups int, blocks map[string]int) *placement {
 // placeRest puts forward and backward nodes that nothing ties to a layer on
 // the last group, where the loss is.
 func (p *placer) placeRest() {
-	for _, n := range p.idx.g.Nodes {
-		if _, has := p.node[n.ID]; !has && n.Phase != graph.Update {
+	for _, n := range stop.Each(p.idx.stop, p.idx.g.Nodes) {
+		if _, has := p.of(n); !has && n.Phase != graph.Update {
 			p.node[n.ID] = p.last()
 		}
 	}
@@ -34,13 +36,13 @@ func (p *placer) placeRest() {
 // ownParameters gives parameters and statistics to the group that reads them
 // first, else to the group of their layer.
 func (p *placer) ownParameters() {
-	for _, v := range p.idx.g.Vars {
+	for _, v := range stop.Each(p.idx.stop, p.idx.g.Vars) {
 		if v.Role != graph.Parameter && v.Role != graph.Statistic {
 			continue
 		}
 		best, ok := 0, false
 		for _, phase := range []graph.Phase{graph.Forward, graph.Backward} {
-			for _, r := range p.idx.readers[v] {
+			for _, r := range p.idx.readers[v.ID] {
 				if g := p.node[r.ID]; r.Phase == phase && (!ok || g < best) {
 					best, ok = g, true
 				}
@@ -61,16 +63,16 @@ func (p *placer) ownParameters() {
 // ownRest gives every other variable to the group of the node that assigns it,
 // else to the group of its readers if they agree, else to the last group.
 func (p *placer) ownRest() {
-	for _, v := range p.idx.g.Vars {
+	for _, v := range stop.Each(p.idx.stop, p.idx.g.Vars) {
 		if _, has := p.owner[v.Name]; has {
 			continue
 		}
-		if n := p.idx.assigned[v]; n != nil {
+		if n := p.idx.assigned[v.ID]; n != nil {
 			p.owner[v.Name] = p.node[n.ID]
 			continue
 		}
 		groups := newAgreement()
-		for _, r := range p.idx.readers[v] {
+		for _, r := range p.idx.readers[v.ID] {
 			groups.add(p.node[r.ID])
 		}
 		p.owner[v.Name] = groups.or(p.last())
@@ -80,7 +82,7 @@ func (p *placer) ownRest() {
 // checkEdges makes sure that forward values only go to the same or a later
 // stage, and gradients the other way.
 func checkEdges(idx *index, pl *placement) error {
-	for _, n := range idx.g.Nodes {
+	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
 		for _, v := range n.In {
 			if v.Kind != graph.Computed || n.Phase == graph.Update || v.Node.Phase != n.Phase {
 				continue

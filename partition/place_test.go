@@ -66,7 +66,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 		"after gradient": 2, "of forward": 1,
 		"norm": 2, "report": 2,
 	} {
-		if got, ok := p.place.node[values[name].Node.ID]; !ok || got != want {
+		if got, ok := p.place.of(values[name].Node); !ok || got != want {
 			t.Errorf("%s is on stage %d, want %d", name, got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestPlaces(t *testing.T) {
 				t.Errorf("%v is on stage %d, want 2", n, got)
 			}
 		case "sum_squares": // where the gradient is: one number crosses, not a tensor
-			if want := p.place.node[p.idx.readers[n.In[0]][0].ID]; got != want {
+			if want := p.place.node[p.idx.readers[n.In[0].ID][0].ID]; got != want {
 				t.Errorf("%v is on stage %d, its gradient is used on %d", n, got, want)
 			}
 		}

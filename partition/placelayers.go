@@ -2,12 +2,13 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // placeLayers puts a forward node on its block's group, or, without a layer,
 // on the latest group among its inputs.
 func (p *placer) placeLayers() {
-	for _, n := range p.idx.g.Nodes {
+	for _, n := range stop.Each(p.idx.stop, p.idx.g.Nodes) {
 		if n.Phase != graph.Forward {
 			continue
 		}
@@ -40,13 +41,16 @@ func (p *placer) latest(n *graph.Node, phase graph.Phase) (group int, ok bool) {
 func (p *placer) placeSources(phase graph.Phase) {
 	for i := len(p.idx.g.Nodes) - 1; i >= 0; i-- {
 		n := p.idx.g.Nodes[i]
-		if _, has := p.node[n.ID]; has || n.Phase > phase {
+		if p.idx.stop.Done() {
+			return
+		}
+		if _, has := p.of(n); has || n.Phase > phase {
 			continue
 		}
 		best, ok := 0, false
 		for _, out := range n.Out {
-			for _, r := range p.idx.readers[out] {
-				g, has := p.node[r.ID]
+			for _, r := range p.idx.readers[out.ID] {
+				g, has := p.of(r)
 				if !has || r.Phase != phase {
 					continue
 				}
@@ -66,13 +70,13 @@ func (p *placer) placeSources(phase graph.Phase) {
 // differentiates, else on its layer's group, else on the earliest group among
 // the gradients it reads, else on the latest among the forward values.
 func (p *placer) placeGradients() {
-	for _, n := range p.idx.g.Nodes {
+	for _, n := range stop.Each(p.idx.stop, p.idx.g.Nodes) {
 		if n.Phase != graph.Backward {
 			continue
 		}
 		g, ok := 0, false
 		if n.Of != nil {
-			g, ok = p.node[n.Of.ID]
+			g, ok = p.of(n.Of)
 		}
 		if !ok {
 			g, ok = p.blocks[blockOf(n.Layer)]
@@ -94,7 +98,7 @@ func (p *placer) earliestGradient(n *graph.Node) (group int, ok bool) {
 		if v.Kind != graph.Computed || v.Node.Phase != graph.Backward {
 			continue
 		}
-		if g, has := p.node[v.Node.ID]; has && (!ok || g < group) {
+		if g, has := p.of(v.Node); has && (!ok || g < group) {
 			group, ok = g, true
 		}
 	}

@@ -8,8 +8,16 @@ import (
 // every node and variable.
 type placement struct {
 	groups int
-	node   map[int]int    // by Node.ID
+	node   []int          // by Node.ID; nowhere before the node is placed
 	owner  map[string]int // by variable name
+}
+
+const nowhere = -1
+
+// of is the group of a node; ok is false if the node is not placed yet.
+func (p *placement) of(n *graph.Node) (group int, ok bool) {
+	group = p.node[n.ID]
+	return group, group != nowhere
 }
 
 // placer fills a placement. A node or variable without an entry is not placed
@@ -25,12 +33,12 @@ func (p *placer) last() int { return p.groups - 1 }
 // at is the group of the node that makes v, or of the variable v. ok is false for
 // inputs, and for values that are not placed yet.
 func (p *placer) at(v *graph.Value) (group int, ok bool) {
-	if part := p.idx.part[v]; part != nil {
+	if part := p.idx.part[v.ID]; part != nil {
 		v = part
 	}
 	switch v.Kind {
 	case graph.Computed:
-		group, ok = p.node[v.Node.ID]
+		group, ok = p.of(v.Node)
 	case graph.Variable:
 		group, ok = p.owner[v.Name]
 		if !ok && v.Layer != nil && (v.Role == graph.Parameter || v.Role == graph.Statistic) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // placeUpdates places the nodes of the update, in this order: nodes that assign a
@@ -23,12 +24,11 @@ func (p *placer) placeUpdates() {
 // last to first; f returns false to leave a node for later.
 func (p *placer) updates(backwards bool, f func(n *graph.Node) (group int, ok bool)) {
 	nodes := p.idx.g.Nodes
-	for i := range nodes {
-		n := nodes[i]
+	for i, n := range stop.Each(p.idx.stop, nodes) {
 		if backwards {
 			n = nodes[len(nodes)-1-i]
 		}
-		if _, has := p.node[n.ID]; has || n.Phase != graph.Update {
+		if _, has := p.of(n); has || n.Phase != graph.Update {
 			continue
 		}
 		if g, ok := f(n); ok {
@@ -40,7 +40,7 @@ func (p *placer) updates(backwards bool, f func(n *graph.Node) (group int, ok bo
 // shared reports whether n assigns a counter or a metric.
 func (p *placer) shared(n *graph.Node) bool {
 	for _, out := range n.Out {
-		if v := p.idx.variable[out]; v != nil && (v.Role == graph.Counter || v.Role == graph.Metric) {
+		if v := p.idx.variable[out.ID]; v != nil && (v.Role == graph.Counter || v.Role == graph.Metric) {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func scalars(vs []*graph.Value) bool {
 func (p *placer) placeAssigning() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		for _, out := range n.Out {
-			v := p.idx.variable[out]
+			v := p.idx.variable[out.ID]
 			if v == nil || p.shared(n) {
 				continue
 			}
@@ -84,8 +84,8 @@ func (p *placer) placeLeading() {
 		}
 		groups := newAgreement()
 		for _, out := range n.Out {
-			for _, r := range p.idx.readers[out] {
-				if g, ok := p.node[r.ID]; ok {
+			for _, r := range p.idx.readers[out.ID] {
+				if g, ok := p.of(r); ok {
 					groups.add(g)
 				}
 			}
@@ -126,8 +126,8 @@ func (p *placer) placeScalars() {
 		}
 		groups := newAgreement()
 		for _, out := range n.Out {
-			for _, r := range p.idx.readers[out] {
-				if g, ok := p.node[r.ID]; ok {
+			for _, r := range p.idx.readers[out.ID] {
+				if g, ok := p.of(r); ok {
 					groups.add(g)
 				}
 			}
@@ -154,12 +154,12 @@ func (p *placer) placeShared() {
 	p.updates(false, func(n *graph.Node) (int, bool) {
 		groups := newAgreement()
 		for _, out := range n.Out {
-			readers := p.idx.readers[out]
-			if v := p.idx.variable[out]; v != nil {
-				readers = append(readers[:len(readers):len(readers)], p.idx.readers[v]...)
+			readers := p.idx.readers[out.ID]
+			if v := p.idx.variable[out.ID]; v != nil {
+				readers = append(readers[:len(readers):len(readers)], p.idx.readers[v.ID]...)
 			}
 			for _, r := range readers {
-				if g, ok := p.node[r.ID]; ok {
+				if g, ok := p.of(r); ok {
 					groups.add(g)
 				}
 			}

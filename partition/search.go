@@ -3,22 +3,23 @@ package partition
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sort"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // search is the dynamic program over (blocks placed, stages used).
 type search struct {
 	o       PlanOptions
-	idx     *index
-	pl      *placement
+	groups  *grouped // by block
 	stages  int
 	device  []int
 	allowed []bool
 	flops   []int64              // before each block
 	foot    map[[2]int]footprint // by first block and block after the last; made when first needed
-	stop    func() error
-	stopped error // stop's error: the search found nothing since then
+	stop    *stop.Check          // the search finds nothing once it is done
 }
 
 // label is one way to put the first blocks on the first stages. Ways are
@@ -56,27 +57,34 @@ func (s *search) leastTime() float64 {
 		least[i+1] = math.Inf(1)
 	}
 	for stage := range s.stages {
-		next := make([]float64, blocks+1)
-		for hi := range next {
-			next[hi] = math.Inf(1)
-			if s.halted() {
-				continue
-			}
-			for lo := stage; s.allowed[hi] && lo < hi; lo++ {
-				next[hi] = min(next[hi], max(least[lo], s.time(stage, lo, hi)))
-			}
-		}
-		least = next
+		least = s.addStage(least, stage)
 	}
 	return least[blocks]
 }
 
-// halted asks whether to stop, until it is so.
-func (s *search) halted() bool {
-	if s.stopped == nil {
-		s.stopped = s.stop()
+// addStage is the least time of the first blocks, given that without this stage.
+// The stage may begin at any block lo: a later one leaves less to do here, and
+// may leave more to the stages before. A begin is of use only if no later one
+// leaves as little to them. begins has those, first to last; the best is where
+// the stages before become slower than this one, or just before that.
+func (s *search) addStage(least []float64, stage int) []float64 {
+	next := slices.Repeat([]float64{math.Inf(1)}, len(least))
+	var begins []int
+	_, to := s.ends(stage)
+	for hi := stage + 1; hi <= to && !s.stop.Done(); hi++ {
+		for len(begins) > 0 && least[begins[len(begins)-1]] >= least[hi-1] {
+			begins = begins[:len(begins)-1]
+		}
+		begins = append(begins, hi-1)
+		if !s.allowed[hi] {
+			continue
+		}
+		i := sort.Search(len(begins)-1, func(i int) bool { return least[begins[i]] >= s.time(stage, begins[i], hi) })
+		for _, lo := range begins[max(0, i-1) : i+1] {
+			next[hi] = min(next[hi], max(least[lo], s.time(stage, lo, hi)))
+		}
 	}
-	return s.stopped != nil
+	return next
 }
 
 // time is the seconds that a stage of blocks lo to hi-1 takes.
@@ -84,18 +92,22 @@ func (s *search) time(stage, lo, hi int) float64 {
 	return seconds(s.flops[hi]-s.flops[lo], s.o.Devices[s.device[stage]])
 }
 
-// hopeless reports whether the stages after this one cannot take the blocks
-// from hi on within the bound, or have too few or too many of them.
-func (s *search) hopeless(stage, hi int, bound float64) bool {
-	after, blocks := s.stages-1-stage, len(s.flops)-1
-	if blocks-hi < after || after == 0 && hi < blocks {
-		return true
+// ends are the blocks after a stage: it has at least one block, and so has each
+// stage before and after it.
+func (s *search) ends(stage int) (from, to int) {
+	from, to = stage+1, len(s.flops)-s.stages+stage
+	if stage == s.stages-1 {
+		from = to
 	}
-	var room float64
+	return from, to
+}
+
+// roomAfter is the flops that the stages after this one can take within the bound.
+func (s *search) roomAfter(stage int, bound float64) (room float64) {
 	for i := stage + 1; i < s.stages; i++ {
 		room += bound * max(s.o.Devices[s.device[i]].FlopsPerSecond, 1)
 	}
-	return float64(s.flops[blocks]-s.flops[hi]) > room*(1+1e-9)
+	return room * (1 + 1e-9)
 }
 
 // within is the best way to place all blocks with no stage slower than the
@@ -105,15 +117,17 @@ func (s *search) within(fit bool, bound float64) *label {
 	ways := make([][]*label, blocks+1)
 	ways[0] = []*label{{}}
 	for stage := range s.stages {
-		next := make([][]*label, blocks+1)
-		for hi := stage + 1; hi <= blocks; hi++ {
-			if s.halted() || !s.allowed[hi] || s.hopeless(stage, hi, bound) {
+		next, room := make([][]*label, blocks+1), s.roomAfter(stage, bound)
+		from, to := s.ends(stage)
+		for hi, lo := from, stage; hi <= to; hi++ {
+			if s.stop.Err() != nil || !s.allowed[hi] || float64(s.flops[blocks]-s.flops[hi]) > room {
 				continue
 			}
-			for lo := stage; lo < hi; lo++ {
-				if len(ways[lo]) > 0 && s.time(stage, lo, hi) <= bound {
-					next[hi] = s.extendAll(next[hi], ways[lo], stage, lo, hi, fit)
-				}
+			for lo < hi && (len(ways[lo]) == 0 || s.time(stage, lo, hi) > bound) {
+				lo++ // nor will it do for a later hi
+			}
+			for lo := lo; lo < hi; lo++ {
+				next[hi] = s.extendAll(next[hi], ways[lo], stage, lo, hi, fit)
 			}
 		}
 		ways = next
@@ -143,10 +157,11 @@ func (s *search) footprint(lo, hi int) footprint {
 	if ok {
 		return f
 	}
-	if s.halted() {
+	if s.stop.Err() != nil {
 		return f
 	}
-	if f, s.stopped = measure(s.idx, s.pl, lo, hi, nil, s.stop); s.stopped == nil {
+	f, err := s.groups.measure(lo, hi, nil)
+	if err == nil {
 		s.foot[k] = f
 	}
 	return f

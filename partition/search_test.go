@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestMemoryMovesTheCut gives the first device too little for its half.
@@ -27,7 +28,7 @@ func TestMemoryMovesTheCut(t *testing.T) {
 // TestCutIsTheBest compares the search with trying every cut.
 func TestCutIsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := &search{stop: never, o: PlanOptions{Schedule: "1f1b", Microbatches: 6}}
+		s := &search{stop: stop.When(nil), o: PlanOptions{Schedule: "1f1b", Microbatches: 6}}
 		blocks := rapid.IntRange(1, 6).Draw(t, "blocks")
 		s.stages = rapid.IntRange(1, blocks).Draw(t, "stages")
 		s.o.Devices = specs(rapid.IntRange(1, 3).Draw(t, "devices"), int64(rapid.IntRange(20, 80).Draw(t, "memory")))

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // nodeList is a segment before its inputs and outputs are known.
@@ -24,24 +25,24 @@ func (l *nodeList) name() string {
 // listSegments is pass 5: the nodes of each segment in running order, and the
 // segments in plan order: forward up the stages, backward down, updates by
 // level.
-func listSegments(idx *index, pl *placement, stop func() error) ([]*nodeList, error) {
+func listSegments(g *grouped) ([]*nodeList, error) {
 	var lists []*nodeList
-	late := map[*graph.Node]bool{}
-	for s := range pl.groups {
-		if err := stop(); err != nil {
+	late := newMarks(g.idx.ids)
+	for s := range g.groups {
+		if err := g.idx.stop.Err(); err != nil {
 			return nil, err
 		}
-		for _, r := range idx.units(pl, s, s+1) {
+		for _, r := range g.units(s, s+1) {
 			if r.phase != graph.Update {
 				lists = append(lists, &nodeList{unit: r, stage: s})
 				continue
 			}
 			for _, n := range r.nodes {
-				late[n] = true
+				late.add(n.ID)
 			}
 		}
 	}
-	lists = append(lists, listUpdates(idx, pl, late)...)
+	lists = append(lists, listUpdates(g.idx, g.pl, late)...)
 	slices.SortFunc(lists, func(a, b *nodeList) int {
 		stages := cmp.Compare(a.stage, b.stage)
 		if a.phase == graph.Backward {
@@ -49,32 +50,32 @@ func listSegments(idx *index, pl *placement, stop func() error) ([]*nodeList, er
 		}
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.level, b.level), stages)
 	})
-	return lists, nil
+	return lists, g.idx.stop.Err()
 }
 
 // listUpdates makes segments of the update nodes that run after all gradients. The
 // level of a node is the largest number of changes of stage on a way to it.
-func listUpdates(idx *index, pl *placement, late map[*graph.Node]bool) []*nodeList {
+func listUpdates(idx *index, pl *placement, late marks) []*nodeList {
 	type key struct{ stage, level int }
 	byKey := map[key]*nodeList{}
-	levels := map[*graph.Node]int{}
+	levels := make([]int, idx.ids) // by Node.ID
 	var lists []*nodeList
-	for _, n := range idx.updates {
-		if !late[n] {
+	for _, n := range stop.Each(idx.stop, idx.updates) {
+		if !late.has(n.ID) {
 			continue
 		}
 		k := key{stage: pl.node[n.ID]}
-		for _, d := range idx.before[n] {
-			if !late[d] {
+		for _, d := range idx.before[n.ID] {
+			if !late.has(d.ID) {
 				continue
 			}
-			l := levels[d]
+			l := levels[d.ID]
 			if pl.node[d.ID] != k.stage {
 				l++
 			}
 			k.level = max(k.level, l)
 		}
-		levels[n] = k.level
+		levels[n.ID] = k.level
 		l := byKey[k]
 		if l == nil {
 			l = &nodeList{unit: newUnit(graph.Update, []*graph.Node{n}), stage: k.stage, level: k.level}

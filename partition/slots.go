@@ -5,16 +5,30 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
-// bindSlots is pass 6: the tensors that a segment reads and writes.
-func bindSlots(idx *index, l *nodeList) Segment {
+// binder finds the tensors of segments: pass 6.
+type binder struct {
+	idx    *index
+	inside marks       // nodes of the segment
+	seen   marks       // values
+	input  *table[int] // value → its index among the inputs of the variant
+}
+
+func newBinder(idx *index) *binder {
+	values := len(idx.g.Values)
+	return &binder{idx, newMarks(idx.ids), newMarks(values), newTable[int](values)}
+}
+
+// bind finds the tensors that a segment reads and writes.
+func (b *binder) bind(l *nodeList) Segment {
 	s := Segment{ID: l.id, Name: l.name(), Stage: l.stage, Device: l.device, Phase: l.phase, Phases: l.phases, Level: l.level}
-	outs := findOuts(idx, l)
-	s.First = newVariant(idx, l, outs, false)
+	outs := b.findOuts(l)
+	s.First = b.variant(l, outs, false)
 	s.Later = s.First
 	if slices.ContainsFunc(outs, func(o out) bool { return o.accum >= 0 }) {
-		s.Later = newVariant(idx, l, outs, true)
+		s.Later = b.variant(l, outs, true)
 	}
 	return s
 }
@@ -29,22 +43,20 @@ type out struct {
 // findOuts lists the values of a segment that others read, in the order in which
 // they are made. A value that is both read and summed, or summed twice, is
 // written twice.
-func findOuts(idx *index, l *nodeList) []out {
-	inside := map[*graph.Node]bool{}
+func (b *binder) findOuts(l *nodeList) []out {
+	b.inside.clear()
 	for _, n := range l.nodes {
-		inside[n] = true
+		b.inside.add(n.ID)
 	}
 	var outs []out
-	for _, n := range l.nodes {
+	for _, n := range stop.Each(b.idx.stop, l.nodes) {
 		for _, v := range n.Out {
-			visible := idx.output[v] || idx.variable[v] != nil
-			for _, r := range idx.readers[v] {
-				visible = visible || !inside[r]
-			}
+			visible := b.idx.output[v.ID] || b.idx.variable[v.ID] != nil ||
+				slices.ContainsFunc(b.idx.readers[v.ID], func(r *graph.Node) bool { return !b.inside.has(r.ID) })
 			if visible {
 				outs = append(outs, out{value: v, accum: -1})
 			}
-			for i, a := range idx.accums[v] {
+			for i, a := range b.idx.accums[v.ID] {
 				outs = append(outs, out{value: v, accum: a, copied: visible || i > 0})
 			}
 		}
@@ -52,16 +64,16 @@ func findOuts(idx *index, l *nodeList) []out {
 	return outs
 }
 
-// newVariant builds the graph that a device compiles: a segment's nodes, and for
+// variant builds the graph that a device compiles: a segment's nodes, and for
 // each summed part a node behind the one that makes it. In later microbatches
 // that node adds the part to its sum. In the first one, it copies the part where
 // others read it too; else the part itself is written as the sum.
-func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
-	g := &graph.Graph{Name: l.name()}
+func (b *binder) variant(l *nodeList, outs []out, later bool) Variant {
+	idx, g := b.idx, &graph.Graph{Name: l.name()}
 	v := Variant{Graph: g}
 	extra := map[*graph.Node][]*graph.Node{}
 	var sums []*graph.Value
-	for _, o := range outs {
+	for _, o := range stop.Each(idx.stop, outs) {
 		result, slot := o.value, Slot{idx.identity(o.value), Write}
 		if o.accum >= 0 {
 			a := idx.g.Accums[o.accum]
@@ -81,14 +93,14 @@ func newVariant(idx *index, l *nodeList, outs []out, later bool) Variant {
 		}
 		g.Outputs, v.Out = append(g.Outputs, result), append(v.Out, slot)
 	}
-	for _, n := range l.nodes {
+	for _, n := range stop.Each(idx.stop, l.nodes) {
 		g.Nodes = append(append(g.Nodes, n), extra[n]...)
 	}
-	g.Inputs = append(read(l.nodes), sums...)
+	g.Inputs = append(read(l.nodes, b.seen), sums...)
 	for _, in := range g.Inputs {
 		v.In = append(v.In, Slot{idx.identity(in), Read})
 	}
-	v.alias()
+	b.alias(&v)
 	return v
 }
 
@@ -108,15 +120,15 @@ func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.V
 }
 
 // alias pairs each output with the input that has its old contents.
-func (v *Variant) alias() {
+func (b *binder) alias(v *Variant) {
 	v.Alias = make([]int, len(v.Out))
-	in := make(map[*graph.Value]int, len(v.In))
+	b.input.clear()
 	for j, s := range v.In {
-		in[s.Value] = j
+		b.input.set(s.Value.ID, j)
 	}
 	for i, o := range v.Out {
 		v.Alias[i] = -1
-		if j, ok := in[o.Value]; ok {
+		if j, ok := b.input.get(o.Value.ID); ok {
 			v.Alias[i] = j
 			v.Out[i].Mode, v.In[j].Mode = ReadWrite, ReadWrite
 		}

@@ -4,57 +4,68 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // describeStages is pass 8: the blocks, arithmetic, traffic and memory of each
 // stage.
-func describeStages(idx *index, p *Plan, stop func() error) ([]Stage, error) {
+func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 	n := len(p.cut.device)
 	stages := make([]Stage, n)
+	bound := boundOf(p.Segments, n)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
 	for s := range stages {
 		d := p.cut.device[s]
 		if has[d] == nil {
 			has[d] = map[*graph.Value]bool{}
 		}
-		f, err := measure(idx, p.place, s, s+1, has[d], stop)
+		f, err := g.measure(s, s+1, has[d])
 		if err != nil {
 			return nil, err
 		}
 		stages[s] = Stage{
 			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
-			Memory: f.memory(p.options.inFlight(n, s)), Cause: p.cut.cause[s],
+			Memory: f.memory(p.options.inFlight(n, s)), Cause: p.cut.cause[s], Layers: layersOf(g, s),
 		}
-		for i, b := range p.cut.blocks {
-			if p.cut.stageOf[i] == s {
-				stages[s].Blocks = append(stages[s].Blocks, b)
-			}
+		for _, v := range bound[s] {
+			has[d][v] = true
 		}
-		for _, seg := range p.Segments {
-			if seg.Stage != s {
-				continue
-			}
-			for _, slot := range append(slices.Clone(seg.First.In), seg.First.Out...) {
-				has[d][slot.Value] = true
-			}
-		}
-		stages[s].Layers = layersOf(idx, p.place, s)
 	}
-	for _, t := range p.Transfers {
+	for i, b := range p.cut.blocks {
+		s := &stages[p.cut.stageOf[i]]
+		s.Blocks = append(s.Blocks, b)
+	}
+	for _, t := range stop.Each(g.idx.stop, p.Transfers) {
 		if t.Rate == PerMicrobatch {
 			stages[t.To].BytesIn += t.Bytes
 			stages[t.From].BytesOut += t.Bytes
 		}
 	}
-	return stages, nil
+	return stages, g.idx.stop.Err()
+}
+
+// boundOf lists, by stage, the variables and inputs that its segments read or
+// write.
+func boundOf(segments []Segment, stages int) [][]*graph.Value {
+	bound := make([][]*graph.Value, stages)
+	for _, seg := range segments {
+		for _, slots := range [][]Slot{seg.First.In, seg.First.Out} {
+			for _, x := range slots {
+				if x.Value.Kind == graph.Variable || x.Value.Kind == graph.Input {
+					bound[seg.Stage] = append(bound[seg.Stage], x.Value)
+				}
+			}
+		}
+	}
+	return bound
 }
 
 // layersOf lists the layers that have a forward node on a stage, by position.
-func layersOf(idx *index, pl *placement, stage int) []*graph.Layer {
+func layersOf(g *grouped, stage int) []*graph.Layer {
 	var ls []*graph.Layer
 	seen := map[*graph.Layer]bool{}
-	for _, n := range idx.g.Nodes {
-		if n.Layer != nil && n.Phase == graph.Forward && pl.node[n.ID] == stage && !seen[n.Layer] {
+	for _, n := range stop.Each(g.idx.stop, g.groups[stage].nodes[graph.Forward]) {
+		if n.Layer != nil && !seen[n.Layer] {
 			seen[n.Layer] = true
 			ls = append(ls, n.Layer)
 		}

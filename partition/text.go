@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -17,9 +19,10 @@ func (p *Plan) Table() string {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "peak", "of", "cause")
+	segments := p.segmentsOf()
 	for _, s := range p.Stages {
 		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), p.segmentsText(s.Index), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
+		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), phasesText(segments[s.Index]), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
 		for _, b := range s.Memory {
 			row = append(row, bytesText(b))
 		}
@@ -33,13 +36,21 @@ func (p *Plan) Table() string {
 	return align(rows, left)
 }
 
-// segmentsText is "F BU U": the phases of each segment of a stage.
-func (p *Plan) segmentsText(stage int) string {
+// segmentsOf is the segments of each stage.
+func (p *Plan) segmentsOf() [][]*Segment {
+	of := make([][]*Segment, len(p.Stages))
+	for i := range p.Segments {
+		s := &p.Segments[i]
+		of[s.Stage] = append(of[s.Stage], s)
+	}
+	return of
+}
+
+// phasesText is "F BU U": the phases of each segment.
+func phasesText(segments []*Segment) string {
 	var words []string
-	for _, s := range p.Segments {
-		if s.Stage == stage {
-			words = append(words, s.Phases.String())
-		}
+	for _, s := range segments {
+		words = append(words, s.Phases.String())
 	}
 	return strings.Join(words, " ")
 }
@@ -156,12 +167,11 @@ func namesText(vs []*graph.Value) string {
 func (p *Plan) DOT() string {
 	var b strings.Builder
 	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n")
+	segments := p.segmentsOf()
 	for _, st := range p.Stages {
 		fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q;\n", st.Index, fmt.Sprintf("stage %d on %s: %s", st.Index, p.options.Devices[st.Device].ID, blocksText(st.Blocks)))
-		for _, s := range p.Segments {
-			if s.Stage == st.Index {
-				fmt.Fprintf(&b, "    %q [label=\"%s\\n%d nodes\"];\n", s.Name, s.Name, len(s.First.Graph.Nodes))
-			}
+		for _, s := range segments[st.Index] {
+			fmt.Fprintf(&b, "    %q [label=\"%s\\n%d nodes\"];\n", s.Name, s.Name, len(s.First.Graph.Nodes))
 		}
 		b.WriteString("  }\n")
 	}
@@ -173,7 +183,7 @@ func (p *Plan) DOT() string {
 				flow[from] += s.First.Graph.Inputs[j].Meta.Bytes()
 			}
 		}
-		for from := range i {
+		for _, from := range slices.Sorted(maps.Keys(flow)) {
 			if n := flow[from]; n > 0 {
 				fmt.Fprintf(&b, "  %q -> %q [label=%q];\n", p.Segments[from].Name, s.Name, bytesText(n))
 			}

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // findTransfers lists the values that one stage reads of another, once per value
@@ -14,7 +15,7 @@ func findTransfers(idx *index, pl *placement, segments []Segment, devices []int)
 	seen := map[key]bool{}
 	var ts []Transfer
 	for _, s := range segments {
-		for i, in := range s.First.In {
+		for i, in := range stop.Each(idx.stop, s.First.In) {
 			v := s.First.Graph.Inputs[i]
 			from, ok := source(idx, pl, v)
 			if !ok || from == s.Stage || seen[key{in.Value, s.Stage}] {
@@ -25,7 +26,7 @@ func findTransfers(idx *index, pl *placement, segments []Segment, devices []int)
 			switch {
 			case perMicrobatch(v) && s.Phase != graph.Update:
 				t.Rate = PerMicrobatch
-			case v.Kind == graph.Variable && idx.assigned[v] == nil:
+			case v.Kind == graph.Variable && idx.assigned[v.ID] == nil:
 				t.Rate = PerRun
 			}
 			ts = append(ts, t)
@@ -36,7 +37,7 @@ func findTransfers(idx *index, pl *placement, segments []Segment, devices []int)
 
 // source is the stage that makes or owns v; ok is false for inputs.
 func source(idx *index, pl *placement, v *graph.Value) (stage int, ok bool) {
-	if part := idx.part[v]; part != nil {
+	if part := idx.part[v.ID]; part != nil {
 		v = part
 	}
 	switch v.Kind {
