@@ -15,7 +15,10 @@ type OpenOptions struct {
 	Count       int   // number of devices, at least 1
 	Threads     int   // worker threads over all of them; 0 means one per core
 	MemoryBytes int64 // budget of each in bytes; 0 means an equal part of a share of the available memory
-	Sync        bool  // finish each operation before the next is queued: for debugging
+	// Each is nil, or has a Share for each device. What it gives no number for
+	// comes from Threads and MemoryBytes.
+	Each []Share
+	Sync bool // finish each operation before the next is queued: for debugging
 
 	// OnSpan, if not nil, is told of every operation of every stream as it ends,
 	// from the stream's goroutine.
@@ -34,6 +37,13 @@ func (o OpenOptions) Check() error {
 		return fmt.Errorf("%d threads: give a positive number, or 0 for one per core", o.Threads)
 	case o.MemoryBytes < 0:
 		return fmt.Errorf("a budget of %d bytes: give a positive number, or 0 for a share of the available memory", o.MemoryBytes)
+	case o.Each != nil && len(o.Each) != o.Count:
+		return fmt.Errorf("%d shares for %d devices: give one for each, or none", len(o.Each), o.Count)
+	}
+	for i, s := range o.Each {
+		if s.Threads < 0 || s.MemoryBytes < 0 {
+			return fmt.Errorf("device %d: %d threads and %d bytes: give positive numbers, or 0 for a part of the rest", i, s.Threads, s.MemoryBytes)
+		}
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ const LibraryVariable = "BERTH_BLAS"
 const memoryBandwidth = 10e9
 
 // Open opens o.Count devices. Threads are divided over them, at least one each. Without
-// a budget, each device gets the share of [host.DefaultBudget].
+// a budget, each device gets the share of [host.DefaultBudget]. o.Each can give a
+// device threads and a budget of its own.
 func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
@@ -42,23 +43,13 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cpu: %w", err)
 	}
-	threads := o.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	budget := o.MemoryBytes
-	if budget == 0 {
-		if budget, err = host.DefaultBudget(o.Count); err != nil {
-			return nil, fmt.Errorf("cpu: %w", err)
-		}
+	shares, err := o.Shares(runtime.GOMAXPROCS(0), host.DefaultBudget)
+	if err != nil {
+		return nil, fmt.Errorf("cpu: %w", err)
 	}
 	var devices []device.Device
-	for i := range o.Count {
-		share := max(1, threads/o.Count)
-		if o.Count <= threads && i < threads%o.Count {
-			share++
-		}
-		d, err := open(i, share, budget, on, o)
+	for i, s := range shares {
+		d, err := open(i, s.Threads, s.MemoryBytes, on, o)
 		if err != nil {
 			return nil, errors.Join(append(closeAll(devices), err)...)
 		}

@@ -25,6 +25,14 @@ func testSpec(t *testing.T, open Opener) {
 			t.Errorf("%d threads in all, at most 3 were allowed", threads)
 		}
 	})
+	each := []device.Share{{Threads: 2, MemoryBytes: 1 << 20}, {}, {MemoryBytes: 1 << 18}}
+	with(t, open, device.OpenOptions{Count: 3, Threads: 5, MemoryBytes: 1 << 19, Each: each}, func(r *rig) {
+		for i, memory := range []int64{1 << 20, 1 << 19, 1 << 18} {
+			if s := append([]device.Device{r.d}, r.others...)[i].Spec(); s.MemoryBytes != memory {
+				t.Errorf("device %d has %d bytes, expected %d", i, s.MemoryBytes, memory)
+			}
+		}
+	})
 	with(t, open, device.OpenOptions{Count: 3, Threads: 1}, func(r *rig) {
 		for _, d := range append([]device.Device{r.d}, r.others...) {
 			if d.Spec().Threads != 1 {

@@ -23,16 +23,13 @@ func Open(o device.OpenOptions) ([]device.Device, error) {
 	if err := o.Check(); err != nil {
 		return nil, fmt.Errorf("null: %w", err)
 	}
-	budget := o.MemoryBytes
-	if budget == 0 {
-		var err error
-		if budget, err = host.DefaultBudget(o.Count); err != nil {
-			return nil, fmt.Errorf("null: %w", err)
-		}
+	shares, err := o.Shares(1, host.DefaultBudget)
+	if err != nil {
+		return nil, fmt.Errorf("null: %w", err)
 	}
 	var devices []device.Device
-	for i := range o.Count {
-		d, err := open(i, budget, o)
+	for i, s := range shares {
+		d, err := open(i, s.MemoryBytes, o)
 		if err != nil {
 			errs := []error{err}
 			for _, d := range devices {
