@@ -59,25 +59,6 @@ func (s *setup) open(plan func() error) (err error) {
 	return nil
 }
 
-// openDevices opens the devices that devices.use names.
-func (s *setup) openDevices() error {
-	c := s.config.Devices
-	list, err := device.ParseList(c.Use)
-	if err != nil {
-		return err
-	}
-	for _, x := range list {
-		more, err := device.Open(x.Kind, device.OpenOptions{
-			Count: x.Count, Threads: c.Threads, MemoryBytes: c.Memory, Sync: s.debug.Level >= trace.Sync, OnSpan: s.spans.Add,
-		})
-		if err != nil {
-			return errors.Join(err, s.close())
-		}
-		s.devs = append(s.devs, more...)
-	}
-	return nil
-}
-
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
 	if errors.Is(err, device.ErrBudget) {

@@ -180,12 +180,22 @@ type Partition struct {
 // MaxThreads is the largest value of Devices.Threads.
 const MaxThreads = 4096
 
-// Devices describes the hardware that a run may use.
+// Devices describes the hardware that a run may use: Each where it is not empty,
+// otherwise the other fields. Of the two, one is empty.
 type Devices struct {
 	Pos     Pos
 	Use     string // kinds and counts: "cpu:2"
 	Threads int    // worker threads of all devices together; 0: one for each core
 	Memory  int64  // bytes on each device; 0: all it has
+	Each    []DeviceEntry
+}
+
+// DeviceEntry describes devices of one kind, in a list of devices.
+type DeviceEntry struct {
+	Pos     Pos
+	Use     string // a kind, or a kind and a count: "cpu:2"
+	Threads int    // worker threads of these devices together; 0: an equal part of the cores that other entries leave
+	Memory  int64  // bytes on each of these devices; 0: an equal part of what other entries leave
 }
 
 // Keep decides which snapshots stay in the run folder.

@@ -57,7 +57,7 @@ func descend(root *yaml.Node, path []string, make func() *yaml.Node) *yaml.Node 
 			next = make()
 			n.Content = append(n.Content, strAt(name, next.Line), next)
 		}
-		if next.Kind == yaml.ScalarNode {
+		if next.Kind != yaml.MappingNode {
 			alone := *next
 			*next = *s.expand(&alone)
 		}

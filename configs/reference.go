@@ -27,6 +27,7 @@ func Reference() string {
 	b.WriteString(referenceHead)
 	rootSection.reference(&b, "", false)
 	layerSection.reference(&b, "model.layers[]", false)
+	deviceSection.reference(&b, "devices.each[]", true)
 	return b.String()
 }
 

@@ -66,6 +66,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"0", "1", "same"}).Draw(t, at))
 	case cut:
 		return drawStages(t, at)
+	case deviceList:
+		return drawList(t, at, func() *yaml.Node { return drawSection(t, deviceSection, at, depth) })
 	case layerList:
 		return drawList(t, at, func() *yaml.Node { return drawSection(t, layerSection, at, depth+1) })
 	}
@@ -144,7 +146,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(text, "train.batch=64")
 	}
 	for _, text := range []string{
-		"", "---\n---\n", "a: &a [*a]", "? [x]\n: y", "data: {<<: {source: digits}}", "devices: cpu:2\ndata: digits",
+		"", "---\n---\n", "a: &a [*a]", "? [x]\n: y", "data: {<<: {source: digits}}", "devices: cpu:2\ndata: digits", "data: digits\nmodel: {preset: mlp}\ndevices: [cpu, {use: cpu, memory: 1MiB}]",
 		"data: {source: digits}\nmodel: {layers: [relu, {type: residual, layers: [flatten]}]}\npartition: {stages: [[a]]}",
 		"data: {source: csv, path: x, label: 3}\nmodel: {preset: mlp, hidden: []}\ncheckpoint: {keep: {last: 1}}\ndevices: {memory: 1.5GiB}",
 		"!!binary aGk=: 1", "data: !!set {source}\nmodel: !x {preset: mlp}", "\xff\xfe", "\x00", "a: 1e999999", "seed: 0b1",

@@ -10,7 +10,7 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
+	resolveDevices, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
 }
 

@@ -16,6 +16,9 @@ func (s *section) expect() string {
 	if s.shorthand != "" {
 		out += " or its " + s.shorthand
 	}
+	if s.list != "" {
+		out += " or a list of its " + s.list
+	}
 	keys := s.keys
 	if s.selector != nil {
 		keys, _ = s.active(noChoice)
@@ -33,6 +36,9 @@ func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	keys, _ := s.active(s.choice(src))
 	for _, k := range keys {
 		field := k.at(src)
+		if k.name == s.list && !reflect.ValueOf(field).Elem().IsZero() && keep(k) {
+			return k.kind.encode(field, keep)
+		}
 		absent := k.def == "" && !k.required && reflect.ValueOf(field).Elem().IsZero()
 		if _, nested := k.kind.(*section); keep(k) && (nested || !absent) {
 			out.Content = append(out.Content, plain(k.name), k.kind.encode(field, keep))
@@ -88,9 +94,11 @@ func entries(d *decoder, n *yaml.Node, path string) map[string]entry {
 	return out
 }
 
-// expand gives the mapping that a lone scalar or nothing stands for.
+// expand gives the mapping that a lone scalar, a list or nothing stands for.
 func (s *section) expand(n *yaml.Node) *yaml.Node {
 	switch {
+	case n != nil && n.Kind == yaml.SequenceNode && s.list != "":
+		return &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Content: []*yaml.Node{strAt(s.list, n.Line), n}}
 	case n == nil || n.Kind != yaml.ScalarNode:
 		return n
 	case isNull(n):

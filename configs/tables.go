@@ -55,9 +55,10 @@ var partitionSection = &section{
 }
 
 var devicesSection = &section{
-	doc:       "The hardware that the run may use. `devices: cpu:2` is short for `devices: {use: \"cpu:2\"}`.",
+	doc:       "The hardware that the run may use. `devices: cpu:2` is short for `devices: {use: \"cpu:2\"}`, and a list of devices for `devices: {each: [...]}`.",
 	pos:       posOf(func(d *Devices) *Pos { return &d.Pos }),
 	shorthand: "use",
+	list:      "each",
 	keys: []*key{
 		{name: "use", kind: device, at: at(func(d *Devices) *string { return &d.Use }), def: "cpu:1", flag: "devices",
 			doc: "a kind of device and a count: `cpu`, or `cpu:2`"},
@@ -65,6 +66,8 @@ var devicesSection = &section{
 			doc: "worker threads of all devices together: 4 threads are two for each of cpu:2; 0: one for each core"},
 		{name: "memory", kind: size{least: leastMemory}, at: at(func(d *Devices) *int64 { return &d.Memory }), def: "0",
 			doc: "memory that each device may use, in bytes or with a unit; 0: all it has"},
+		{name: "each", kind: deviceList{}, at: at(func(d *Devices) *[]DeviceEntry { return &d.Each }),
+			doc: "the devices one by one, in place of `use`: `[{use: cpu, memory: 2GiB}, {use: cpu, memory: 512MiB}]`. `threads` and `memory` beside it win over those of the entries"},
 	},
 }
 

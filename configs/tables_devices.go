@@ -1,0 +1,113 @@
+package configs
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// deviceSection is an entry of devices.each.
+var deviceSection = &section{
+	doc:       "An entry of `devices.each`. Devices of a kind are numbered in the order of the list: the first cpu device is `cpu:0`. `- cpu` is short for `- {use: cpu}`.",
+	pos:       posOf(func(e *DeviceEntry) *Pos { return &e.Pos }),
+	shorthand: "use",
+	listed:    true,
+	keys: []*key{
+		{name: "use", kind: deviceKind, at: at(func(e *DeviceEntry) *string { return &e.Use }), required: true,
+			doc: "a kind of device; `cpu:2` is two of them"},
+		{name: "threads", kind: whole{0, MaxThreads}, at: at(func(e *DeviceEntry) *int { return &e.Threads }), def: "0",
+			doc: "worker threads of the entry's devices together; 0: an equal part of the cores that other entries leave"},
+		{name: "memory", kind: size{least: leastMemory}, at: at(func(e *DeviceEntry) *int64 { return &e.Memory }), def: "0",
+			doc: "memory that each of the entry's devices may use, in bytes or with a unit; 0: an equal part of what other entries leave"},
+	},
+}
+
+// deviceList is a list of devices.
+type deviceList struct{}
+
+func (deviceList) expect() string {
+	return "a list of at least one device, such as [{use: cpu, memory: 2GiB}, {use: cpu, memory: 512MiB}]"
+}
+
+func (l deviceList) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		d.mismatch(n, path, l.expect())
+		return
+	}
+	out := make([]DeviceEntry, len(n.Content))
+	for i, c := range n.Content {
+		deviceSection.decode(d, c, fmt.Sprintf("%s[%d]", path, i), &out[i])
+	}
+	*dst.(*[]DeviceEntry) = out
+}
+
+func (deviceList) encode(src any, keep func(*key) bool) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.SequenceNode}
+	entries := *src.(*[]DeviceEntry)
+	for i := range entries {
+		out.Content = append(out.Content, deviceSection.encode(&entries[i], keep))
+	}
+	return out
+}
+
+// resolveDevices leaves one of the two forms of devices. An override of one
+// form replaces the other form of the file.
+func resolveDevices(d *decoder, c *Config) {
+	v := &c.Devices
+	if len(v.Each) == 0 {
+		return
+	}
+	outside := func(key string) bool { return d.where["devices."+key].Line == 0 }
+	given := func(key string) bool {
+		_, ok := d.where["devices."+key]
+		return ok && (outside(key) || !outside("each"))
+	}
+	switch {
+	case given("use") && outside("use") && !outside("each"):
+		v.Each = nil
+		return
+	case given("use"):
+		d.against([]string{"devices.use", "devices.each"}, "use and each exclude each other; give one of the two")
+	}
+	if given("threads") {
+		v.divideThreads()
+	}
+	for i := range v.Each {
+		if given("memory") {
+			v.Each[i].Memory = v.Memory
+		}
+	}
+	v.Use, v.Threads, v.Memory = "", 0, 0
+}
+
+// divideThreads gives every entry its part of Threads: each device has as many
+// as any other or one more, the first ones more, and at least one.
+func (v *Devices) divideThreads() {
+	total := 0
+	for i := range v.Each {
+		total += v.Each[i].count()
+	}
+	device := 0
+	for i := range v.Each {
+		e := &v.Each[i]
+		e.Threads = 0
+		for range e.count() {
+			if v.Threads > 0 {
+				e.Threads += max(1, (v.Threads+total-1-device)/total)
+			}
+			device++
+		}
+	}
+}
+
+// count is the number of devices of an entry.
+func (e *DeviceEntry) count() int {
+	_, text, _ := strings.Cut(e.Use, ":")
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 1 // a kind alone
+	}
+	return n
+}

@@ -1,0 +1,70 @@
+package configs
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// smallOn is a small config with a value of devices.
+func smallOn(devices string) string {
+	return "data: digits\nmodel: {preset: mlp}\ndevices: " + devices + "\n"
+}
+
+// TestDeviceLists reads both forms of devices, with overrides.
+func TestDeviceLists(t *testing.T) {
+	two := "[{use: cpu, threads: 1, memory: 2GiB}, {use: cpu, memory: 512MiB}]"
+	listed := Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: 2 << 30}, {Use: "cpu", Memory: 512 << 20}}}
+	for _, c := range []struct {
+		text string
+		over Overlay
+		want Devices
+	}{
+		{"cpu:2", Overlay{}, Devices{Use: "cpu:2"}},
+		{two, Overlay{}, listed},
+		{"{each: " + two + "}", Overlay{}, listed},
+		{"\n  - cpu\n  - use: null:2", Overlay{}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "null:2"}}}},
+		{two, Overlay{Flags: map[string]string{"devices": "cpu:3"}}, Devices{Use: "cpu:3"}},
+		{two, Overlay{Set: []string{"devices=cpu:3", "devices.memory=1MiB"}}, Devices{Use: "cpu:3", Memory: 1 << 20}},
+		{two, Overlay{Flags: map[string]string{"threads": "3"}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 2, Memory: 2 << 30}, {Use: "cpu", Threads: 1, Memory: 512 << 20}}}},
+		{two, Overlay{Flags: map[string]string{"threads": "0"}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: 2 << 30}, {Use: "cpu", Memory: 512 << 20}}}},
+		{"[cpu:2, cpu]", Overlay{Env: []string{"BERTH_DEVICES_THREADS=5"}}, Devices{Each: []DeviceEntry{{Use: "cpu:2", Threads: 4}, {Use: "cpu", Threads: 1}}}},
+		{"[cpu:2, cpu]", Overlay{Set: []string{"devices.threads=1"}}, Devices{Each: []DeviceEntry{{Use: "cpu:2", Threads: 2}, {Use: "cpu", Threads: 1}}}},
+		{two, Overlay{Set: []string{"devices.memory=1MiB"}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: 1 << 20}, {Use: "cpu", Memory: 1 << 20}}}},
+		{"{use: cpu:2, threads: 4, memory: 1GiB}", Overlay{Set: []string{"devices.each=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
+		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES_EACH=[cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
+	} {
+		config := parse(t, smallOn(c.text), c.over)
+		roundTrip(t, config)
+		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
+		}
+	}
+}
+
+// TestDeviceListMistakes checks the place and the words of each mistake.
+func TestDeviceListMistakes(t *testing.T) {
+	for _, c := range []struct {
+		text, key string
+		line      int
+		words     string
+	}{
+		{"[]", "devices.each", 3, "at least one device"},
+		{"\n- cpu\n- {memory: 1GiB}", "devices.each[1].use", 5, "missing, expected a kind of device"},
+		{"\n- cpu\n- use: cpu\n  memory: 1KiB", "devices.each[1].memory", 6, "at least 64KiB"},
+		{"\n- use: cpu\n  treads: 1", "devices.each[0].treads", 5, `did you mean "threads"?`},
+		{`["cpu:2,null:1"]`, "devices.each[0].use", 3, "a kind of device"},
+		{"\n  use: cpu\n  each: [cpu]", "devices.use", 4, "exclude each other"},
+		{"\n  - [cpu]", "devices.each[0]", 4, "expected a mapping or its use"},
+	} {
+		_, err := Parse("a.yaml", []byte(smallOn(c.text)), Overlay{})
+		var e *Error
+		if !errors.As(err, &e) || e.Key != c.key || e.Pos != (Pos{"a.yaml", c.line}) || !strings.Contains(e.Msg, c.words) {
+			t.Errorf("%s: %v, expected %s at line %d with %q", c.text, err, c.key, c.line, c.words)
+		}
+	}
+}

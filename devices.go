@@ -1,0 +1,80 @@
+package berth
+
+import (
+	"errors"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/trace"
+)
+
+// openDevices opens the config's devices.
+func (s *setup) openDevices() error {
+	kinds, order, err := kindsOf(s.config.Devices)
+	if err != nil {
+		return err
+	}
+	opened := map[string][]device.Device{}
+	for _, k := range kinds {
+		k.Sync, k.OnSpan = s.debug.Level >= trace.Sync, s.spans.Add
+		more, err := device.Open(k.kind, k.OpenOptions)
+		if err != nil {
+			return errors.Join(err, s.close())
+		}
+		opened[k.kind] = more
+		s.devs = append(s.devs, more...) // so that close finds them
+	}
+	for i, kind := range order {
+		s.devs[i], opened[kind] = opened[kind][0], opened[kind][1:]
+	}
+	return nil
+}
+
+// kindOptions opens the devices of a kind.
+type kindOptions struct {
+	kind string
+	device.OpenOptions
+}
+
+// kindsOf lists the kinds of devices to open, each once, and the kind of each
+// device in the order of the config.
+func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error) {
+	entries := c.Each
+	if len(entries) == 0 {
+		entries = []configs.DeviceEntry{{Use: c.Use}}
+	}
+	index := map[string]int{} // in kinds
+	for _, e := range entries {
+		list, err := device.ParseList(e.Use)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, x := range list {
+			i, known := index[x.Kind]
+			if !known {
+				i, index[x.Kind] = len(kinds), len(kinds)
+				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory}})
+			}
+			k := &kinds[i]
+			k.Count += x.Count
+			k.Each = append(k.Each, sharesOf(e, x.Count)...)
+			for range x.Count {
+				order = append(order, x.Kind)
+			}
+		}
+	}
+	return kinds, order, nil
+}
+
+// sharesOf divides the threads of an entry over its devices; each has the
+// entry's memory.
+func sharesOf(e configs.DeviceEntry, count int) []device.Share {
+	shares := make([]device.Share, count)
+	for i := range shares {
+		shares[i].MemoryBytes = e.Memory
+		if e.Threads > 0 {
+			shares[i].Threads = max(1, (e.Threads+count-1-i)/count)
+		}
+	}
+	return shares
+}
