@@ -63,20 +63,21 @@ func (r *Result) average(counts []Result) {
 // page is the state of one object.
 type page struct {
 	here  bool // it has memory on the device
-	dirty bool // its newest contents are nowhere else
+	dirty bool // written since its last copy out
 	fresh bool // fed, and not copied in yet
 }
 
 // memory is a device's memory during a replay.
 type memory struct {
-	Result // of the step so far; Peak of all steps
-	trace  *Trace
-	order  *order
-	limit  int64
-	used   int64 // bytes of the objects that are here
-	pages  []page
-	locked []int // per object, the launch that last locked it, counted over all steps
-	clock  int   // launches so far, over all steps
+	Result  // of the step so far; Peak of all steps
+	trace   *Trace
+	order   *order
+	limit   int64
+	used    int64 // bytes of the objects that are here
+	pages   []page
+	locked  []int // per object, the launch that last needed it or chose it as a victim, counted over all steps
+	clock   int   // launches so far, over all steps
+	victims []int // of the launch under way
 }
 
 func newMemory(t *Trace, limit int64) *memory {
@@ -107,9 +108,7 @@ func (m *memory) launch(now int) {
 			need += m.rounded(u.Object)
 		}
 	}
-	for m.limit > 0 && m.used+need > m.limit {
-		m.giveUp(m.victim(now), now)
-	}
+	m.makeRoom(need, now)
 	waits := false
 	for _, u := range l.Uses {
 		waits = m.use(u) || waits

@@ -29,12 +29,38 @@ func (c cost) before(o cost) bool {
 }
 
 // cost is what giving an object up at launch now moves. A passing object that
-// is overwritten next moves nothing.
+// is overwritten next moves nothing, nor does one that is fed anew.
 func (m *memory) cost(object, now int) cost {
 	var c cost
+	o := m.trace.Objects[object]
 	c.distance, c.in = m.order.next(object, now)
-	c.out = m.pages[object].dirty && (c.in || m.trace.Objects[object].Lasting)
+	c.in = c.in && !(o.Fed && now+c.distance >= m.order.launches)
+	c.out = m.pages[object].dirty && (c.in || o.Lasting)
 	return c
+}
+
+// makeRoom gives objects up until so many bytes fit. The best victims may be
+// small and the last one large: those that it makes unnecessary stay.
+func (m *memory) makeRoom(bytes int64, now int) {
+	over := m.used + bytes - m.limit
+	if m.limit <= 0 || over <= 0 {
+		return
+	}
+	m.victims = m.victims[:0]
+	for over > 0 {
+		v := m.victim(now)
+		m.locked[v] = m.clock
+		m.victims = append(m.victims, v)
+		over -= m.rounded(v)
+	}
+	for i := len(m.victims) - 1; i >= 0; i-- {
+		v := m.victims[i]
+		if size := m.rounded(v); over+size <= 0 {
+			over += size
+			continue
+		}
+		m.giveUp(v, now)
+	}
 }
 
 // victim chooses the object to give up for launch now. There is one, because the
