@@ -9,12 +9,17 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Check fails where Run would fail before it measures: on wrong options, and on
-// devices that cannot be opened.
-func (o RunOptions) Check() error {
+// Check fails where Run would fail before it measures these workloads: on wrong
+// options, and on devices that cannot be opened.
+func (o RunOptions) Check(ws ...Workload) error {
 	o, err := o.checked()
 	if err != nil {
 		return err
+	}
+	for _, w := range ws {
+		if err := w.checkMicrobatches(o.Microbatches); err != nil {
+			return err
+		}
 	}
 	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
 	for _, d := range devs {
@@ -23,7 +28,8 @@ func (o RunOptions) Check() error {
 	return err
 }
 
-// Run measures a workload: it warms up, then runs steps for at least o.Seconds.
+// Run measures a workload: it warms up, then runs o.Steps steps, or steps for
+// at least o.Seconds.
 // It measures the devices' peak twice, before and after, and takes the better
 // figure, so that a busy moment of the machine does not count. This takes less
 // than two seconds in all. Memory and allocations are those of the process, so
@@ -63,12 +69,15 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 		return res, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	m, err := measure(ctx, s, o.Seconds)
+	m, err := measure(ctx, s, o)
 	if err != nil {
 		return res, err
 	}
 	res = newResult(s, m)
 	res.Precision = o.Precision
-	res.Loss, err = s.loss(ctx)
+	if res.Loss, err = s.loss(ctx); err != nil {
+		return res, err
+	}
+	res.WeightsSHA256, err = s.prog.WeightsHash(ctx)
 	return res, err
 }

@@ -124,9 +124,33 @@ func checkResult(t *testing.T, r Result) {
 	}
 }
 
+// TestSteps measures a number of steps: the weights are the same on one device
+// and on two, and other ones after another step.
+func TestSteps(t *testing.T) {
+	hashes := map[string]string{}
+	for name, o := range map[string]RunOptions{
+		"one device": {Steps: 2}, "two": {Steps: 2, Devices: "cpu:2"}, "another step": {Steps: 3},
+	} {
+		o.Microbatches, o.Threads, o.peakTime = 4, 2, time.Millisecond
+		r, err := Run(t.Context(), workloads[0], o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if hashes[name] = r.WeightsSHA256; r.Steps != o.Steps || r.Microbatches != 4 || r.Copies.BatchBytes != 128*(784+1)*4 {
+			t.Errorf("%s: %d steps of %d microbatches, copies %+v", name, r.Steps, r.Microbatches, r.Copies)
+		}
+		if many := r.Copies.PeerBytes > 0; many != (name == "two") || r.Copies.LoadedBytes+r.Copies.SpilledBytes > 0 {
+			t.Errorf("%s: copies %+v", name, r.Copies)
+		}
+	}
+	if one := hashes["one device"]; len(one) != 64 || one != hashes["two"] || one == hashes["another step"] {
+		t.Errorf("weights %v", hashes)
+	}
+}
+
 func TestRunFails(t *testing.T) {
 	mlp := workloads[0]
-	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Devices: "null"}} {
+	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Steps: -1}, {Microbatches: -1}, {Microbatches: 3}, {Devices: "null"}} {
 		if _, err := Run(t.Context(), mlp, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}

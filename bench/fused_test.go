@@ -21,7 +21,7 @@ func TestFusedStepsEqualPlainOnes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			g, err := w.Graph(false)
+			g, err := w.Graph(1, false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/trace"
 )
 
 const (
@@ -23,11 +24,16 @@ type measurement struct {
 	allocsPerStep float64
 	stats         []device.Stats // per device
 	resident      resident
+	copies        trace.CopyTime // of all measured steps
 }
 
-// measure warms up, then runs steps until the time is over.
-func measure(ctx context.Context, s *session, seconds float64) (measurement, error) {
+// measure warms up, then runs o.Steps steps, or steps until o.Seconds are over.
+func measure(ctx context.Context, s *session, o RunOptions) (measurement, error) {
 	var m measurement
+	seconds := o.Seconds
+	if o.Steps > 0 {
+		seconds = 0 // no warm-up beyond the least, whose steps are always as many
+	}
 	each, err := warmUp(ctx, s, seconds*warmShare)
 	if err != nil {
 		return m, err
@@ -37,12 +43,14 @@ func measure(ctx context.Context, s *session, seconds float64) (measurement, err
 		return m, err
 	}
 	// Room for twice the expected steps: growing the list would be measured too.
-	s.ends.restart(2 * int(seconds/each))
+	s.ends.restart(max(o.Steps, 2*int(seconds/each)))
 	s.kernels.restart()
+	s.copies.Restart()
+	s.copies.Begin()
 	steps, start := 0, time.Now()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	for ; steps == 0 || time.Since(start).Seconds() < seconds; steps++ {
+	for ; steps == 0 || steps < o.Steps || time.Since(start).Seconds() < seconds; steps++ {
 		if err := s.step(ctx); err != nil {
 			return m, err
 		}
@@ -52,6 +60,7 @@ func measure(ctx context.Context, s *session, seconds float64) (measurement, err
 	if err := s.finish(ctx); err != nil {
 		return m, err
 	}
+	m.copies = s.copies.Time()
 	m.times = s.ends.times()
 	m.resident = readResident()
 	for _, d := range s.devs {

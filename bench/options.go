@@ -17,9 +17,13 @@ var ErrOptions = errors.New("cannot measure")
 // RunOptions says how to measure.
 type RunOptions struct {
 	Seconds float64 // the least time to measure for; 0 means 3
-	Threads int     // worker threads over all devices; 0 means one per core
-	Devices string  // "cpu" or "cpu:2", one stage each; empty means cpu
-	Profile bool    // time every kernel; this slows short kernels a little
+	// Steps is the number of steps to measure, in place of Seconds; 0 means that
+	// Seconds decides. With it, two measurements end with the same weights.
+	Steps        int
+	Microbatches int    // equal pieces of a batch; 0 means 1
+	Threads      int    // worker threads over all devices; 0 means one per core
+	Devices      string // "cpu" or "cpu:2", one stage each; empty means cpu
+	Profile      bool   // time every kernel; this slows short kernels a little
 	// Recompute selects the values that the backward pass computes again to
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute
@@ -50,6 +54,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
 		return o, fmt.Errorf("%w: --seconds %v: give at most %d, or 0 for the default", ErrOptions, o.Seconds, mostSeconds)
 	}
+	if o.Steps < 0 || o.Microbatches < 0 {
+		return o, fmt.Errorf("%w: --steps %d and --microbatches %d: give whole numbers above 0, or 0 for the defaults", ErrOptions, o.Steps, o.Microbatches)
+	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
 		return o, fmt.Errorf("%w: --threads %d: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)
 	}
@@ -61,6 +68,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if o.Precision == "" {
 		o.Precision = float32Name
+	}
+	if o.Microbatches == 0 {
+		o.Microbatches = 1
 	}
 	if o.Seconds == 0 {
 		o.Seconds = defaultSeconds

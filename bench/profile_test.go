@@ -68,7 +68,7 @@ func measured(t *testing.T, o RunOptions) (*session, measurement) {
 			t.Error(err)
 		}
 	}()
-	m, err := measure(t.Context(), s, 0.1)
+	m, err := measure(t.Context(), s, RunOptions{Seconds: 0.1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,17 +9,22 @@ import (
 // Result is the measurement of a workload. Its rates follow from the median
 // step, which a busy moment of the machine does not change.
 type Result struct {
-	Name       string `json:"name"`
-	About      string `json:"about"`
-	Batch      int    `json:"batch"`
-	Parameters int64  `json:"parameters"`
-	Precision  string `json:"precision"` // float32 or bf16
-	Steps      int    `json:"steps"`     // that were measured
+	Name         string `json:"name"`
+	About        string `json:"about"`
+	Batch        int    `json:"batch"`
+	Microbatches int    `json:"microbatches"` // of a step
+	Parameters   int64  `json:"parameters"`
+	Precision    string `json:"precision"` // float32 or bf16
+	Steps        int    `json:"steps"`     // that were measured
 
 	StepMS      StepMS  `json:"step_ms"`
 	SamplesPerS float64 `json:"samples_per_s"`
 	TokensPerS  float64 `json:"tokens_per_s,omitempty"` // of workloads with tokens
 	Loss        float64 `json:"loss"`                   // mean of the last step
+
+	// WeightsSHA256 is the hash of all weights after the last step. It is
+	// comparable between measurements with the same RunOptions.Steps.
+	WeightsSHA256 string `json:"weights_sha256"`
 
 	FlopsPerStep int64   `json:"flops_per_step"` // the model's arithmetic: see Flops
 	Gflops       float64 `json:"gflops"`
@@ -31,6 +36,7 @@ type Result struct {
 
 	AllocsPerStep     float64 `json:"allocs_per_step"` // of Go memory, by the whole process
 	Arena             Arena   `json:"arena_peak_bytes"`
+	Copies            Copies  `json:"copies_per_step"`
 	ResidentBytes     int64   `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
 	PeakResidentBytes int64   `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
 
@@ -55,11 +61,34 @@ type Arena struct {
 	ByUsage map[string]int64 `json:"by_usage"`
 }
 
-// newResult fills in all but the precision, the loss and the peak.
+// Copies are the copies of a step: to devices, from devices and between them.
+type Copies struct {
+	BatchBytes   int64   `json:"batch_bytes"`   // of the batch
+	LoadedBytes  int64   `json:"loaded_bytes"`  // from the host beside the batch: what was spilled before
+	SpilledBytes int64   `json:"spilled_bytes"` // to the host, for want of device memory
+	PeerBytes    int64   `json:"peer_bytes"`    // between devices
+	HiddenMS     float64 `json:"hidden_ms"`     // the time of copies while their device computed
+	ExposedMS    float64 `json:"exposed_ms"`    // the time of copies while it did not
+}
+
+// newCopies sums up a step's copies.
+func newCopies(s *session, m measurement) Copies {
+	l := s.rt.Residency.Ledger().SteadyState()
+	c := Copies{SpilledBytes: l.PullBack.Median, PeerBytes: l.Peer.Median}
+	for _, v := range s.prog.Inputs() {
+		c.BatchBytes += v.Meta.Bytes() * int64(s.parts)
+	}
+	c.LoadedBytes = max(0, l.CopyIn.Median-c.BatchBytes)
+	perStep := 1e3 / float64(len(m.times))
+	c.HiddenMS, c.ExposedMS = m.copies.Hidden.Seconds()*perStep, m.copies.Exposed.Seconds()*perStep
+	return c
+}
+
+// newResult fills in all but the precision, the loss, the weights and the peak.
 func newResult(s *session, m measurement) Result {
 	r := Result{
-		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Parameters: s.w.Parameters,
-		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph),
+		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Copies: newCopies(s, m), Parameters: s.w.Parameters,
+		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
 	}

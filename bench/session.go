@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/rng"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -23,6 +24,7 @@ const batches = 2
 // time uses it.
 type session struct {
 	w       Workload
+	parts   int // microbatches
 	graph   *graph.Graph
 	devs    []device.Device
 	rt      *executor.Runtime
@@ -30,6 +32,7 @@ type session struct {
 	batch   [batches]executor.Batch
 	fields  []device.HostBuffer // of all batches
 	ends    stepEnds            // fed by the streams
+	copies  trace.Copies        // likewise
 	kernels kernelTimes         // fed by the streams, with RunOptions.Profile
 	last    executor.Ticket     // the newest step; 0 before the first
 	stepped int                 // steps so far
@@ -38,7 +41,10 @@ type session struct {
 // open loads a workload and starts copying its weights in. The caller closes
 // the session.
 func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
-	s := &session{w: w}
+	s := &session{w: w, parts: max(1, o.Microbatches)}
+	if err := w.checkMicrobatches(s.parts); err != nil {
+		return nil, err
+	}
 	if err := s.load(ctx, o); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -47,25 +53,27 @@ func open(ctx context.Context, w Workload, o RunOptions) (*session, error) {
 
 // load opens the devices, plans the workload and fills its batches.
 func (s *session) load(ctx context.Context, o RunOptions) (err error) {
-	do := device.OpenOptions{Threads: o.Threads, OnSpan: s.ends.add, OnKernel: o.onKernel}
+	do := device.OpenOptions{Threads: o.Threads, OnSpan: s.onSpan, OnKernel: o.onKernel}
 	if o.Profile {
 		do.OnKernel = s.kernels.add
 	}
 	if s.devs, err = openDevices(o.Devices, do); err != nil {
 		return err
 	}
-	if s.graph, err = s.w.Graph(o.Precision == bf16Name); err != nil {
+	if s.graph, err = s.w.Graph(s.parts, o.Precision == bf16Name); err != nil {
 		return err
 	}
-	plan, err := partition.New(s.graph, partition.PlanOptions{Devices: specs(s.devs), Microbatches: 1, Recompute: o.Recompute})
+	plan, err := partition.New(s.graph, partition.PlanOptions{Devices: specs(s.devs), Microbatches: s.parts, Recompute: o.Recompute})
 	if err != nil {
 		return err
 	}
-	s.ends.follow(plan, s.devs)
+	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
+		return err
+	}
 	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{}); err != nil {
 		return err
 	}
-	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: 1, Constant: constant})
+	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
 	if err != nil {
 		return err
 	}
@@ -78,13 +86,19 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	})
 }
 
+// onSpan takes an operation of a stream.
+func (s *session) onSpan(x device.Span) {
+	s.ends.add(x)
+	s.copies.Add(x)
+}
+
 // constant gives the contents of a per-microbatch constant. There is one such
-// constant, the first sample's number, and one microbatch, which begins at 0.
-func constant(v *graph.Value, microbatch int) []byte {
-	if v.Name != models.BaseName || microbatch != 0 {
-		panic(fmt.Sprintf("BUG: constant %s of microbatch %d", v.Name, microbatch))
+// constant, the number of the microbatch's first sample.
+func (s *session) constant(v *graph.Value, microbatch int) []byte {
+	if v.Name != models.BaseName {
+		panic("BUG: unknown constant " + v.Name)
 	}
-	return shape.Bytes([]int32{0})
+	return shape.Bytes([]int32{int32(microbatch * s.w.Batch / s.parts)})
 }
 
 // fillBatches makes the batches, in host memory of the device that reads them.
@@ -93,7 +107,7 @@ func (s *session) fillBatches(dev device.Device) error {
 		b := &s.batch[i]
 		b.Samples = s.w.Batch
 		for _, v := range s.prog.Inputs() {
-			hb, err := dev.AllocHost(v.Meta.Bytes())
+			hb, err := dev.AllocHost(v.Meta.Bytes() * int64(s.parts))
 			if err != nil {
 				return err
 			}
@@ -129,6 +143,7 @@ func (s *session) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.rt.Residency.Ledger().Step()
 	before := s.last
 	s.last = t
 	s.stepped++

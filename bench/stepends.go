@@ -25,16 +25,21 @@ type stepEnds struct {
 
 // follow sets the device and its launches per step. Call it before the first
 // launch.
-func (e *stepEnds) follow(p *partition.Plan, devs []device.Device) {
+func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches int) error {
+	launches, err := p.Launches(partition.StepOptions{Microbatches: microbatches})
+	if err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	first := p.Stages[0].Device
 	e.device = devs[first].ID()
-	for i := range p.Segments { // each is launched once per microbatch, and there is one
-		if p.Segments[i].Device == first {
+	for _, l := range launches {
+		if l.Segment.Device == first {
 			e.launches++
 		}
 	}
+	return nil
 }
 
 // add takes one operation of a stream. The goroutines of streams call it.

@@ -16,8 +16,7 @@ import (
 // ErrWorkload is the cause of an error about a workload that does not exist.
 var ErrWorkload = errors.New("no such workload")
 
-// Workload is a model and a batch size. It trains by AdamW, with one microbatch
-// a step.
+// Workload is a model and a batch size. It trains by AdamW.
 type Workload struct {
 	Name       string
 	About      string // the model, in one line
@@ -67,6 +66,14 @@ func gpt(name string, batch, tokens int, parameters int64, o models.GPTOptions) 
 // list, but not the layers in it.
 func Workloads() []Workload { return slices.Clone(workloads) }
 
+// checkMicrobatches refuses a number that does not divide the batch.
+func (w Workload) checkMicrobatches(n int) error {
+	if w.Batch%n != 0 {
+		return fmt.Errorf("%w: --microbatches %d: the batch of %s has %d samples: give a divisor", ErrOptions, n, w.Name, w.Batch)
+	}
+	return nil
+}
+
 // Lookup finds a workload by name.
 func Lookup(name string) (Workload, error) {
 	var names []string
@@ -79,11 +86,11 @@ func Lookup(name string) (Workload, error) {
 	return Workload{}, fmt.Errorf("%w: %q: take one of %s", ErrWorkload, name, strings.Join(names, ", "))
 }
 
-// Graph is one training step of the workload, in float32 or with bfloat16 in
-// dense layers' products.
-func (w Workload) Graph(bf16 bool) (*graph.Graph, error) {
+// Graph is one training step of the workload in that many equal microbatches,
+// in float32 or with bfloat16 in dense layers' products.
+func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
 	s := models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed, BF16: bf16}
-	return models.Train(s, adamW, models.Size{Microbatch: w.Batch, Microbatches: 1, Batch: w.Batch, Ring: ring})
+	return models.Train(s, adamW, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
 }
 
 // adamW learns slowly. A model that has learned its few batches by heart has

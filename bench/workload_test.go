@@ -35,7 +35,7 @@ func TestGraphs(t *testing.T) {
 		t.Errorf("%d workloads, want %d", got, len(want))
 	}
 	for _, w := range Workloads() {
-		g, err := w.Graph(false)
+		g, err := w.Graph(1, false)
 		if err != nil {
 			t.Errorf("%s: %v", w.Name, err)
 			continue
@@ -53,7 +53,7 @@ func TestGraphs(t *testing.T) {
 			t.Errorf("%s: %d flops a step, want %d", w.Name, Flops(g), x.flops)
 		}
 	}
-	if g, _ := workloads[4].Graph(false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
+	if g, _ := workloads[4].Graph(1, false); g.Find("wpe.weight").Meta.Shape[0] != 1024 {
 		t.Error("gpt2 should keep all 1024 positions")
 	}
 }

@@ -30,6 +30,8 @@ func benchCommand() *cobra.Command {
 	}
 	var o bench.RunOptions
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
+	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds, so that weights_sha256 can be compared")
+	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
 	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
 	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two stages")
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
@@ -93,7 +95,7 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 		}
 		ws = append(ws, w)
 	}
-	if err := o.Check(); errors.Is(err, bench.ErrOptions) {
+	if err := o.Check(ws...); errors.Is(err, bench.ErrOptions) {
 		return nil, cli.Usage(err)
 	} else if err != nil {
 		return nil, err
