@@ -33,6 +33,7 @@ type attack struct {
 	Before string            // shell commands that prepare the folder; they must succeed
 	Run    string            // the command line under attack, for the shell's exec
 	Env    []string          // NAME=VALUE, beyond PATH, HOME and TMPDIR
+	Group  limits            // of the control group that it runs in
 	Limits string            // arguments of ulimit, such as "-v 1000000" (KiB)
 	Signal []struct {        // sent in order; each waits for its moment
 		Send  string        // TERM, INT, …
@@ -148,7 +149,7 @@ func (a *attack) hold(t *testing.T, dir string) error {
 	if err != nil {
 		return err
 	}
-	ended, err := a.run(dir)
+	ended, err := a.run(dir, a.Group.join(t))
 	if err != nil {
 		return err
 	}
@@ -234,9 +235,9 @@ func (p *printed) text() string {
 	return p.all.String()
 }
 
-// run runs the command until it ends or its time is over.
-func (a *attack) run(dir string) (*ended, error) {
-	line := "exec " + a.Run
+// run joins a control group and runs the command until it ends or its time is over.
+func (a *attack) run(dir, join string) (*ended, error) {
+	line := join + "exec " + a.Run
 	if a.Limits != "" {
 		line = "ulimit " + a.Limits + " && " + line
 	}
@@ -336,15 +337,20 @@ func contentsOf(dir string) (map[string]string, error) {
 }
 
 // sumOf reads a file piece by piece: the memory of this process would count as
-// that of the programs that it starts.
+// that of the programs that it starts. Of a huge file it reads the beginning.
 func sumOf(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
 	h := sha256.New()
-	_, err = io.Copy(h, f)
+	_, _ = fmt.Fprint(h, st.Size())
+	_, err = io.Copy(h, io.LimitReader(f, 64<<20))
 	return h.Sum(nil), err
 }
 
