@@ -40,6 +40,15 @@ func sweep(path string) {
 	}
 }
 
+// ownName is the name of a file that will become the one at path: path, suffix
+// and the id of this process. Those that killed processes left are removed.
+func ownName(path, suffix string) string {
+	for _, left := range osfile.LeftBeside(path, suffix) {
+		_ = removeMade(left) // it is in nobody's way
+	}
+	return fmt.Sprintf("%s%s%d", path, suffix, os.Getpid())
+}
+
 // removeMade removes an unfinished file, and the process id beside it.
 func removeMade(path string) error {
 	return errors.Join(removeIfThere(path), removeIfThere(pidPath(path)))

@@ -40,7 +40,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 		return 0, err
 	}
 	defer src.Close()
-	tmp := fmt.Sprintf("%s.berth-copy-%d", to, os.Getpid())
+	tmp := ownName(to, ".berth-copy-")
 	dst, err := openNew(tmp, src.file, OpenOptions{Compress: src.im.format >= FormatPacked})
 	if err != nil {
 		return 0, err

@@ -30,7 +30,7 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 		return 0, err
 	}
 	defer src.Close()
-	tmp := fmt.Sprintf("%s.berth-repair-%d", to, os.Getpid())
+	tmp := ownName(to, ".berth-repair-")
 	n, err := src.salvage(ctx, tmp, report, func() error { return appear(tmp, to) })
 	if err != nil {
 		return 0, err

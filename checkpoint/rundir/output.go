@@ -52,8 +52,7 @@ func tryBeside(path string) error {
 	if direct(path) {
 		return nil
 	}
-	real := followed(path)
-	f, err := osfile.CreateFor(real, besides(real))
+	f, err := osfile.CreateBeside(followed(path))
 	if err != nil {
 		return err
 	}
@@ -120,8 +119,12 @@ func WriteOutput(path string, write func(io.Writer) error) error {
 		}
 		return errors.Join(buffered(f, write), f.Close())
 	}
-	real := followed(path)
-	return writeBeside(real, besides(real), write)
+	path = followed(path)
+	f, err := osfile.CreateBeside(path)
+	if err != nil {
+		return named(path, path, err)
+	}
+	return takePlace(path, f, write)
 }
 
 // direct reports whether WriteOutput writes to a path without a file beside it.
@@ -129,9 +132,6 @@ func direct(path string) bool {
 	st, err := os.Stat(path)
 	return err == nil && (!st.Mode().IsRegular() || ofSystem(path))
 }
-
-// besides is the name of the file that takes the place of a path.
-func besides(path string) string { return fmt.Sprintf("%s.berth-%d", path, os.Getpid()) }
 
 // replace gives a file of the run folder new contents: stopped at any moment,
 // it has all of them or the old ones.
@@ -148,18 +148,20 @@ func replace(path string, text []byte) error {
 // WriteOwn is WriteOutput for a file that a run names itself: a link there is
 // replaced, and what it leads to stays.
 func WriteOwn(path string, write func(io.Writer) error) error {
-	return writeBeside(path, path+".new", write)
-}
-
-// writeBeside writes to next first, a name that nobody else uses, and then
-// renames it to path. On an error nothing of next is left. Errors name path.
-func writeBeside(path, next string, write func(io.Writer) error) error {
+	next := path + ".new" // nobody else uses it: a run has its folder alone
 	f, err := osfile.CreateFor(path, next)
 	if err != nil {
 		return named(path, next, err)
 	}
+	return takePlace(path, f, write)
+}
+
+// takePlace fills and closes a file and renames it to path. On an error nothing
+// of it is left. Errors name path.
+func takePlace(path string, f *os.File, write func(io.Writer) error) error {
+	next := f.Name()
 	defer os.Remove(next) // it has its name by then, unless write failed or panicked
-	err = writeSynced(f, write)
+	err := writeSynced(f, write)
 	if err == nil {
 		err = os.Rename(next, path)
 	}

@@ -3,5 +3,5 @@
 // readers, puts one in the place of another that is open, and makes names
 // survive a loss of power.
 //
-// The functions to know are [Open], [CreateFor], [Lock], [Rename] and [SyncDir].
+// The functions to know are [Open], [CreateBeside], [Lock], [Rename] and [SyncDir].
 package osfile

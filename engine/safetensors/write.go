@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,8 +61,7 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 // beside path under a temporary name, syncs it and renames it. The mode is that
 // of the file it replaces; without one, the umask's.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
-	dir := filepath.Dir(path)
-	tmp, err := osfile.CreateFor(path, filepath.Join(dir, fmt.Sprintf(".%s.%d", filepath.Base(path), rand.Uint64())))
+	tmp, err := osfile.CreateBeside(path)
 	if err != nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 	}
-	return osfile.SyncDir(dir)
+	return osfile.SyncDir(filepath.Dir(path))
 }
 
 // layout checks entries and sorts them as they lie in the file.
