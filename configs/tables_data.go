@@ -32,7 +32,7 @@ var dataSection = chosen(&section{
 			{name: "ignore", kind: texts{column}, at: at(func(d *Data) *[]string { return &d.Ignore }), def: "[]",
 				doc: "columns that are not read, by name or number"},
 			{name: "delimiter", kind: text{valid: "one character, such as \";\" or \"\\t\"", pattern: regexp.MustCompile(`^[^"\r\n]$`), tab: true},
-				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "the character between columns; it is never guessed"},
+				at: at(func(d *Data) *string { return &d.Delimiter }), def: `","`, doc: "the character between columns; it is never guessed. If it is a space, several count as one"},
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",
 				doc: "scale features to mean 0 and deviation 1, as measured on the training samples"},

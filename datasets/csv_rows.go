@@ -63,7 +63,7 @@ func newCSVRows(r io.Reader, path string, comma rune) (*csvRows, error) {
 // call.
 func (r *csvRows) next(row *csvRow) error {
 	line, err := r.nextLine()
-	for err == nil && len(line) == 0 {
+	for err == nil && r.ended(line) {
 		line, err = r.nextLine()
 	}
 	if err != nil {
@@ -92,10 +92,11 @@ func (r *csvRows) next(row *csvRow) error {
 }
 
 // split divides the row that begins with line into text and ends. Spaces before
-// a field do not count.
+// a field do not count, except for the delimiter if that is one.
 func (r *csvRows) split(line []byte, row *csvRow) error {
+	comma := utf8.RuneLen(r.comma)
 	for column := 1; ; {
-		field := bytes.TrimLeftFunc(line, unicode.IsSpace)
+		field := bytes.TrimLeftFunc(line, r.isSpace)
 		column += len(line) - len(field)
 		row.at = append(row.at, csvPos{r.line, column})
 		rest, err := field, error(nil)
@@ -106,13 +107,22 @@ func (r *csvRows) split(line []byte, row *csvRow) error {
 			column += len(field) - len(rest)
 		}
 		r.ends = append(r.ends, len(r.text))
-		if err != nil || len(rest) == 0 {
+		if err != nil || r.ended(rest) {
 			return err
 		}
-		comma := utf8.RuneLen(r.comma) // rest begins with one
-		line = rest[comma:]
+		line = rest[comma:] // rest begins with one
 		column += comma
 	}
+}
+
+// isSpace reports whether c is a space that may stand before a field. If spaces
+// are the delimiter, several of them count as one.
+func (r *csvRows) isSpace(c rune) bool { return unicode.IsSpace(c) && (c != r.comma || c == ' ') }
+
+// ended reports whether the rest of a line has no more fields. Spaces at its end
+// delimit none.
+func (r *csvRows) ended(rest []byte) bool {
+	return len(rest) == 0 || r.comma == ' ' && len(bytes.TrimLeft(rest, " ")) == 0
 }
 
 // unquoted adds a field to text and gives the rest of its line, from the comma
