@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,8 +10,13 @@ import (
 	"strings"
 )
 
-// addClass adds the class of a row by its name.
-func (c *csvData) addClass(name []byte) {
+// mostClasses bounds the classes of a CSV file, whose names are kept. More are a
+// quantity or a key, and a model with an output for each would be too large.
+const mostClasses = 1 << 20
+
+// addClass adds the class of a row by its name, or reports that there are more
+// than mostClasses.
+func (c *csvData) addClass(name []byte) bool {
 	id, known := c.classOf[string(name)]
 	if !known {
 		if c.classOf == nil {
@@ -21,6 +27,7 @@ func (c *csvData) addClass(name []byte) {
 		c.classOf[c.classNames[id]] = id
 	}
 	c.classes = append(c.classes, id)
+	return id < mostClasses
 }
 
 // renumber gives the rows the classes of these names, until ctx is done. It fails
@@ -54,23 +61,21 @@ func (c *csvData) renumber(ctx context.Context, names []string) error {
 // whole numbers, bytewise otherwise.
 func sortedClasses(names []string) []string {
 	names = slices.Sorted(slices.Values(names))
-	if numbers := wholeNumbers(names); numbers != nil {
-		slices.SortStableFunc(names, func(a, b string) int { return numbers[a] - numbers[b] })
-	}
-	return names
-}
-
-// wholeNumbers gives the value of each name; nil unless all are whole numbers.
-func wholeNumbers(names []string) map[string]int {
-	values := make(map[string]int, len(names))
-	for _, n := range names {
-		v, err := strconv.ParseInt(n, 10, 32)
+	values := make([]int64, len(names)) // by name
+	numbers := make([]int, len(names))  // of names
+	for i, name := range names {
+		v, err := strconv.ParseInt(name, 10, 32)
 		if err != nil {
-			return nil
+			return names
 		}
-		values[n] = int(v)
+		values[i], numbers[i] = v, i
 	}
-	return values
+	slices.SortStableFunc(numbers, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
+	sorted := make([]string, len(names))
+	for i, n := range numbers {
+		sorted[i] = names[n]
+	}
+	return sorted
 }
 
 // mostNumbers is the most classes whose names may be any numbers. More

@@ -126,6 +126,23 @@ func TestUnitTargets(t *testing.T) {
 	}
 }
 
+// A file with more classes than a model can tell apart is refused where they
+// begin.
+func TestManyClasses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a million rows")
+	}
+	var text strings.Builder
+	for i := range mostClasses + 1 {
+		fmt.Fprintf(&text, "1,k%d\n", i)
+	}
+	_, err := parseCSV(strings.NewReader(text.String()), csvInput{path: "x.csv"})
+	want := fmt.Sprintf("x.csv:%d:3: this is the class number %d, and the limit is %d", mostClasses+1, mostClasses+1, mostClasses)
+	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) || Blame(err) != "task" {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 func FuzzCSV(f *testing.F) {
 	f.Add("len,width,kind\n1,2,rose\n3,4,iris\n", false)
 	f.Add("1,2,3\n4,5,6\n", true)
