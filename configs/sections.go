@@ -158,9 +158,12 @@ func (s *section) refuseUnknown(d *decoder, keys []*key, choice string, given ma
 		}
 	}
 	slices.SortFunc(extra, func(a, b entry) int { return (a.key.Line-b.key.Line)<<20 + a.key.Column - b.key.Column })
-	for _, e := range extra {
-		name := e.key.Value
-		d.fail(d.pos(e.key), join(path, name), "%s", s.whyUnknown(d, name, keys, choice))
+	for i, e := range extra {
+		name, why := e.key.Value, "unknown key"
+		if i < maxErrors { // no more are printed, and advice takes time
+			why = s.whyUnknown(d, name, keys, choice)
+		}
+		d.fail(d.pos(e.key), join(path, name), "%s", why)
 	}
 }
 
