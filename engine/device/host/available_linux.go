@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -32,10 +33,11 @@ func groupAvailable(list, root string) int64 {
 		if len(part) < 3 {
 			continue
 		}
-		switch part[1] {
-		case "":
+		switch controllers := strings.Split(part[1], ","); {
+		case part[1] == "":
 			least = min(least, climb(root, part[2], groupFiles{"memory.max", "memory.current", ""}))
-		case "memory":
+			least = min(least, climb(root, part[2], groupFiles{"memory.high", "memory.current", ""})) // beyond it a group hardly runs
+		case slices.Contains(controllers, "memory"):
 			least = min(least, climb(filepath.Join(root, "memory"), part[2], groupFiles{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"}))
 		}
 	}

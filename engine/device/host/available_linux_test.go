@@ -37,6 +37,10 @@ func TestAvailable(t *testing.T) {
 	if n := groupAvailable(filepath.Join(dir, "own2"), filepath.Join(dir, "v2")); n != 900 {
 		t.Errorf("version 2 with 300 bytes of files cached: %d bytes, expected 900", n)
 	}
+	write("v2/a/memory.high", "800\n")
+	if n := groupAvailable(filepath.Join(dir, "own2"), filepath.Join(dir, "v2")); n != 700 {
+		t.Errorf("version 2 with memory.high: %d bytes, expected 700", n)
+	}
 	write("v1/memory/memory.limit_in_bytes", "500\n")
 	write("v1/memory/memory.usage_in_bytes", "600\n")
 	if n := groupAvailable(write("own1", "4:memory:/not/there\n2:cpu:/\n"), filepath.Join(dir, "v1")); n != 0 {
@@ -45,5 +49,8 @@ func TestAvailable(t *testing.T) {
 	write("v1/memory/memory.stat", "inactive_file 7\ntotal_inactive_file 250\ntotal_active_file 50\n")
 	if n := groupAvailable(filepath.Join(dir, "own1"), filepath.Join(dir, "v1")); n != 200 {
 		t.Errorf("version 1 with 300 bytes of files cached: %d bytes, expected 200", n)
+	}
+	if n := groupAvailable(write("both1", "4:hugetlb,memory:/\n"), filepath.Join(dir, "v1")); n != 200 {
+		t.Errorf("version 1 with two controllers in a hierarchy: %d bytes, expected 200", n)
 	}
 }
