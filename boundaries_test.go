@@ -24,7 +24,7 @@ var mayImport = map[string][]string{
 	"engine/rng":                {"engine/shape"},
 	"engine/osfile":             {},
 	"engine/safetensors":        {"engine/shape", "engine/osfile"},
-	"engine/graph":              {"engine/shape"},
+	"engine/graph":              {"engine/shape", "internal/stop"},
 	"engine/ops":                {"engine/shape", "engine/graph", "engine/rng"},
 	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops"},

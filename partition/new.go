@@ -22,7 +22,7 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 }
 
 func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
-	g, err := o.Recompute.apply(g)
+	g, err := o.Recompute.apply(g, check)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 // error ends the planning. Nil means never.
 func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	check := stop.When(ask)
-	g, err := p.options.Recompute.apply(g)
+	g, err := p.options.Recompute.apply(g, check)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // Recompute names the values that a step computes a second time in the backward
@@ -20,18 +21,18 @@ const (
 )
 
 // apply is pass 0.
-func (r Recompute) apply(g *graph.Graph) (*graph.Graph, error) {
+func (r Recompute) apply(g *graph.Graph, c *stop.Check) (*graph.Graph, error) {
 	switch r {
 	case "", RecomputeNone:
 		return g, nil
 	case RecomputeCheap:
-		return graph.Recompute(g, newCheap(g).decide), nil
+		return graph.Recompute(g, newCheap(g, c).decide, c.Err)
 	case RecomputeBlock:
 		blocks := findBlocks(g)
 		return graph.Recompute(g, func(n *graph.Node) bool {
 			// Backward begins with the last block, whose values are there still.
 			return blockOf(n.Layer) != "" && blockOf(n.Layer) != blocks[len(blocks)-1]
-		}), nil
+		}, c.Err)
 	}
 	return nil, fmt.Errorf("%w: recompute %q: give none, cheap or block", ErrGraph, r)
 }
@@ -40,15 +41,15 @@ func (r Recompute) apply(g *graph.Graph) (*graph.Graph, error) {
 // pass anyway: they are kept, or recomputed themselves. Keeping an input for
 // this alone would gain nothing.
 type cheap struct {
-	backward map[*graph.Value]bool // read in the backward pass
+	backward []bool // by Value.ID: read in the backward pass
 	decided  map[*graph.Node]bool
 }
 
-func newCheap(g *graph.Graph) *cheap {
-	c := &cheap{backward: map[*graph.Value]bool{}, decided: map[*graph.Node]bool{}}
-	for _, n := range g.Nodes {
+func newCheap(g *graph.Graph, check *stop.Check) *cheap {
+	c := &cheap{backward: make([]bool, len(g.Values)), decided: map[*graph.Node]bool{}}
+	for _, n := range stop.Each(check, g.Nodes) {
 		for _, v := range n.In {
-			c.backward[v] = c.backward[v] || n.Phase == graph.Backward
+			c.backward[v.ID] = c.backward[v.ID] || n.Phase == graph.Backward
 		}
 	}
 	return c
@@ -62,7 +63,7 @@ func (c *cheap) decide(n *graph.Node) bool {
 			continue
 		}
 		here := blockOf(v.Node.Layer) == blockOf(n.Layer) && c.decided[v.Node]
-		ok = ok && (here || c.backward[v] && !c.decided[v.Node])
+		ok = ok && (here || c.backward[v.ID] && !c.decided[v.Node])
 	}
 	c.decided[n] = ok
 	return ok

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // ErrShape is the cause of every error about metadata.
@@ -21,16 +22,17 @@ type Builder struct {
 	of           *Node          // the node that nodes to come differentiate
 	used         map[string]int // how often each name was asked for
 	err          error          // the first error
-	stop         func() error   // asked now and then; its error is recorded; nil means never
+	stop         *stop.Check    // its error is recorded
 }
 
 // NewBuilder starts a graph for a step of that many microbatches (at least 1).
 func NewBuilder(name string, microbatches int) *Builder {
-	return &Builder{g: &Graph{Name: name}, microbatches: max(1, microbatches), used: map[string]int{}}
+	return &Builder{g: &Graph{Name: name}, microbatches: max(1, microbatches), used: map[string]int{}, stop: stop.When(nil)}
 }
 
-// Stop has stop asked while nodes are appended: its error becomes the builder's.
-func (b *Builder) Stop(stop func() error) { b.stop = stop }
+// Stop has ask called now and then until the graph is built: its error becomes the
+// builder's.
+func (b *Builder) Stop(ask func() error) { b.stop = stop.When(ask) }
 
 // Microbatches is the number of microbatches of a step.
 func (b *Builder) Microbatches() int { return b.microbatches }
@@ -107,10 +109,7 @@ func (b *Builder) Apply(op Op, in ...*Value) []*Value {
 	if err != nil {
 		b.Fail(err)
 	}
-	if b.stop != nil && b.err == nil && len(b.g.Nodes)%256 == 0 {
-		b.err = b.stop()
-	}
-	if b.err != nil {
+	if b.stopped() {
 		return b.broken(op)
 	}
 	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Phase: b.phase, Layer: b.layer, Of: b.of}
@@ -164,12 +163,25 @@ func (b *Builder) Output(name string, v *Value) {
 }
 
 // Graph ends building. It returns the graph without unused nodes, or the first
-// error.
+// error. Nodes keep their IDs.
 func (b *Builder) Graph() (*Graph, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	return Prune(b.g), nil
+	g := prune(b.g, b.stop)
+	if b.err = b.stop.Err(); b.err != nil {
+		return nil, b.err
+	}
+	return g, nil
+}
+
+// stopped counts an item of work. It reports whether there was an error or the
+// builder is to stop, which is then its error.
+func (b *Builder) stopped() bool {
+	if b.err == nil && b.stop.Done() {
+		b.err = b.stop.Err()
+	}
+	return b.err != nil
 }
 
 // infer is the metadata of an op's outputs.
@@ -228,9 +240,10 @@ func (b *Builder) value(name string, m shape.Meta) *Value {
 
 // unique is the name, with a number behind it if it is taken.
 func (b *Builder) unique(name string) string {
-	b.used[name]++
-	if k := b.used[name]; k > 1 {
-		return b.unique(fmt.Sprintf("%s.%d", name, k-1))
+	k := b.used[name]
+	b.used[name] = k + 1
+	if k > 0 {
+		return b.unique(fmt.Sprintf("%s.%d", name, k))
 	}
 	return name
 }

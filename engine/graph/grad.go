@@ -1,6 +1,10 @@
 package graph
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/internal/stop"
+)
 
 // Gradients appends the backward pass of loss. seed is the gradient of loss, of
 // the same shape. For each variable in wrt it returns the parts of the gradient:
@@ -16,15 +20,15 @@ func (b *Builder) Gradients(loss, seed *Value, wrt []*Value, add Op) map[*Value]
 	if b.err != nil {
 		return grads
 	}
-	needed := dependsOn(b.g.Nodes, wrt)
-	parts := map[*Value][]*Value{loss: {seed}}
+	d := &differentiator{Builder: b, add: add, needed: b.dependsOn(wrt), parts: make([][]*Value, len(b.g.Values))}
+	d.parts[loss.ID] = []*Value{seed}
 	defer b.InPhase(Backward)()
 	nodes := b.g.Nodes
-	for i := len(nodes) - 1; i >= 0 && b.err == nil; i-- {
-		b.differentiate(nodes[i], needed, parts, add)
+	for i := len(nodes) - 1; i >= 0 && !b.stopped(); i-- {
+		d.differentiate(nodes[i])
 	}
 	for _, v := range wrt {
-		p := parts[v]
+		p := d.parts[v.ID]
 		for l, r := 0, len(p)-1; l < r; l, r = l+1, r-1 {
 			p[l], p[r] = p[r], p[l] // from last to first into graph order
 		}
@@ -33,23 +37,32 @@ func (b *Builder) Gradients(loss, seed *Value, wrt []*Value, add Op) map[*Value]
 	return grads
 }
 
+// differentiator appends a backward pass. Its tables are by the ID of a value
+// that was there before.
+type differentiator struct {
+	*Builder
+	add    Op         // adds two gradients of an intermediate value
+	needed []bool     // it depends on what gradients are asked for
+	parts  [][]*Value // the gradients found so far, to be summed
+}
+
 // differentiate asks n's op for the gradients of its inputs, and adds each to the
 // parts of an input that needs it.
-func (b *Builder) differentiate(n *Node, needed map[*Value]bool, parts map[*Value][]*Value, add Op) {
+func (b *differentiator) differentiate(n *Node) {
 	defer b.In(n.Layer)()
 	old := b.of
 	b.of = n
 	defer func() { b.of = old }()
 	dy, any := make([]*Value, len(n.Out)), false
 	for i, out := range n.Out {
-		if len(parts[out]) > 0 && needed[out] {
-			dy[i], any = b.total(parts[out], add), true
+		if len(b.parts[out.ID]) > 0 && b.needed[out.ID] {
+			dy[i], any = b.total(b.parts[out.ID]), true
 		}
 	}
 	if !any {
 		return
 	}
-	dx := n.Op.Grad(b, n, dy)
+	dx := n.Op.Grad(b.Builder, n, dy)
 	if b.err != nil {
 		return
 	}
@@ -58,37 +71,37 @@ func (b *Builder) differentiate(n *Node, needed map[*Value]bool, parts map[*Valu
 		return
 	}
 	for i, in := range n.In {
-		if dx[i] == nil || !needed[in] {
+		if dx[i] == nil || !b.needed[in.ID] {
 			continue
 		}
 		if !dx[i].Meta.Equal(in.Meta) {
 			b.Fail(fmt.Errorf("BUG: gradient of %s for input %d is %v, the input is %v", n.Op.Kind(), i, dx[i].Meta, in.Meta))
 			return
 		}
-		parts[in] = append(parts[in], dx[i])
+		b.parts[in.ID] = append(b.parts[in.ID], dx[i])
 	}
 }
 
 // total sums gradients in the order in which they were found.
-func (b *Builder) total(parts []*Value, add Op) *Value {
+func (b *differentiator) total(parts []*Value) *Value {
 	sum := parts[0]
 	for _, p := range parts[1:] {
-		sum = b.One(add, sum, p)
+		sum = b.One(b.add, sum, p)
 	}
 	return sum
 }
 
-// dependsOn marks the roots and all values computed from them.
-func dependsOn(nodes []*Node, roots []*Value) map[*Value]bool {
-	m := map[*Value]bool{}
+// dependsOn marks, by ID, the roots and all values computed from them.
+func (b *Builder) dependsOn(roots []*Value) []bool {
+	m := make([]bool, len(b.g.Values))
 	for _, r := range roots {
-		m[r] = true
+		m[r.ID] = true
 	}
-	for _, n := range nodes {
+	for _, n := range stop.Each(b.stop, b.g.Nodes) {
 		for _, in := range n.In {
-			if m[in] {
+			if m[in.ID] {
 				for _, out := range n.Out {
-					m[out] = true
+					m[out.ID] = true
 				}
 				break
 			}

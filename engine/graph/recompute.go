@@ -1,6 +1,10 @@
 package graph
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/internal/stop"
+)
 
 // Recompute is a copy of g whose backward pass computes forward values a second
 // time, so that the first ones need not be kept in memory. may selects the
@@ -10,42 +14,55 @@ import "slices"
 // recomputed if its values are kept anyway: for another block, for the update,
 // or as an output. The values are the same to the bit, those of random ops too:
 // an op and its inputs determine them.
-func Recompute(g *Graph, may func(n *Node) bool) *Graph {
-	kept := keptAnyway(g)
-	redo := map[*Node]bool{}
-	for _, n := range g.Nodes {
-		if n.Phase == Forward && n.Layer != nil && !slices.ContainsFunc(n.Out, func(v *Value) bool { return kept[v] }) {
-			redo[n] = may(n)
+//
+// ask is called now and then; its error ends the work. Nil means never.
+func Recompute(g *Graph, may func(n *Node) bool, ask func() error) (*Graph, error) {
+	check := stop.When(ask)
+	ids := nodeIDs(g)
+	kept := keptAnyway(g, check)
+	redo := make([]bool, ids)
+	for _, n := range stop.Each(check, g.Nodes) {
+		if n.Phase == Forward && n.Layer != nil && !slices.ContainsFunc(n.Out, func(v *Value) bool { return kept[v.ID] }) {
+			redo[n.ID] = may(n)
 		}
 	}
-	c := newCopier(g)
-	r := &recomputer{g: c.g, copies: map[*Value]*Value{}, redo: map[*Node]bool{}, next: len(g.Values)}
-	for _, n := range c.g.Nodes {
-		r.next = max(r.next, n.ID+1) // beyond the IDs of all nodes, pruned ones included
-		r.redo[n] = redo[c.origin[n]]
+	c := newCopier(g, ids, check)
+	if err := check.Err(); err != nil {
+		return nil, err
 	}
+	r := &recomputer{g: c.g, copies: make([]*Value, len(g.Values)), redo: redo, next: max(len(g.Values), ids)}
 	nodes := c.g.Nodes
 	c.g.Nodes = nil
-	for _, n := range nodes {
+	for _, n := range stop.Each(check, nodes) {
 		if n.Phase == Backward {
 			r.replace(n.In, blockOf(n))
 		}
 		c.g.Nodes = append(c.g.Nodes, n)
 	}
-	return c.g
+	return c.g, check.Err()
 }
 
-// keptAnyway marks the forward values that must be kept for others than the
-// backward pass of their own block.
-func keptAnyway(g *Graph) map[*Value]bool {
-	kept := map[*Value]bool{}
-	for _, v := range g.Outputs {
-		kept[v] = true
+// nodeIDs is more than the ID of any node, pruned ones included.
+func nodeIDs(g *Graph) (n int) {
+	for _, v := range g.Values {
+		if v.Node != nil {
+			n = max(n, v.Node.ID+1)
+		}
 	}
-	for _, n := range g.Nodes {
+	return n
+}
+
+// keptAnyway marks, by ID, the forward values that must be kept for others than
+// the backward pass of their own block.
+func keptAnyway(g *Graph, c *stop.Check) []bool {
+	kept := make([]bool, len(g.Values))
+	for _, v := range g.Outputs {
+		kept[v.ID] = true
+	}
+	for _, n := range stop.Each(c, g.Nodes) {
 		for _, v := range n.In {
 			if v.Kind == Computed && v.Node.Phase == Forward && n.Phase != Forward && (n.Phase == Update || blockOf(n) != blockOf(v.Node)) {
-				kept[v] = true
+				kept[v.ID] = true
 			}
 		}
 	}
@@ -67,21 +84,21 @@ func blockOf(n *Node) string {
 // recomputer appends recomputed nodes to a graph as they are needed.
 type recomputer struct {
 	g      *Graph
-	redo   map[*Node]bool    // the nodes to recompute
-	copies map[*Value]*Value // the recomputed value of each value that has one
-	next   int               // ID of the next node
+	redo   []bool   // by Node.ID: the nodes to recompute
+	copies []*Value // by Value.ID: the recomputed value, of each value that has one
+	next   int      // ID of the next node
 }
 
 // replace replaces the inputs that are to be recomputed for a block.
 func (r *recomputer) replace(in []*Value, block string) {
 	for i, v := range in {
-		if v.Kind != Computed || !r.redo[v.Node] || blockOf(v.Node) != block {
+		if v.Kind != Computed || !r.redo[v.Node.ID] || blockOf(v.Node) != block {
 			continue
 		}
-		if r.copies[v] == nil {
+		if r.copies[v.ID] == nil {
 			r.recompute(v.Node, block)
 		}
-		in[i] = r.copies[v]
+		in[i] = r.copies[v.ID]
 	}
 }
 
@@ -95,27 +112,33 @@ func (r *recomputer) recompute(n *Node, block string) {
 		w := &Value{ID: len(r.g.Values), Name: "recomputed/" + v.Name, Meta: v.Meta, Node: m, Out: v.Out}
 		r.g.Values = append(r.g.Values, w)
 		m.Out = append(m.Out, w)
-		r.copies[v] = w
+		r.copies[v.ID] = w
 	}
 	r.g.Nodes = append(r.g.Nodes, m)
 }
 
-// copier copies a graph, so that the copy's nodes may be changed.
+// copier copies a graph, so that the copy's nodes may be changed. IDs stay.
 type copier struct {
-	g      *Graph            // the copy
-	values map[*Value]*Value // copies by their origins
-	nodes  map[*Node]*Node   // copies by their origins
-	origin map[*Node]*Node   // origins by their copies
+	g      *Graph   // the copy
+	values []*Value // copies, by Value.ID
+	nodes  []*Node  // copies, by Node.ID
 }
 
-func newCopier(g *Graph) *copier {
-	c := &copier{values: map[*Value]*Value{}, nodes: map[*Node]*Node{}, origin: map[*Node]*Node{}}
+// newCopier copies g, whose nodes have IDs below ids.
+func newCopier(g *Graph, ids int, check *stop.Check) *copier {
+	c := &copier{values: make([]*Value, len(g.Values)), nodes: make([]*Node, ids)}
 	out := *g
 	c.g = &out
-	out.Values = c.all(g.Values)
+	out.Values = make([]*Value, len(g.Values))
+	for i, v := range stop.Each(check, g.Values) {
+		out.Values[i] = c.value(v)
+	}
+	if check.Err() != nil {
+		return c // to copy the rest from its end would go as deep as the graph
+	}
 	out.Inputs, out.Vars, out.Outputs = c.all(g.Inputs), c.all(g.Vars), c.all(g.Outputs)
 	out.Nodes = nil
-	for _, n := range g.Nodes {
+	for _, n := range stop.Each(check, g.Nodes) {
 		out.Nodes = append(out.Nodes, c.node(n))
 	}
 	out.Assigns = slices.Clone(g.Assigns)
@@ -138,11 +161,11 @@ func (c *copier) all(vs []*Value) []*Value {
 }
 
 func (c *copier) value(v *Value) *Value {
-	w := c.values[v]
+	w := c.values[v.ID]
 	if w == nil {
 		w = new(Value)
 		*w = *v
-		c.values[v] = w
+		c.values[v.ID] = w
 		if v.Node != nil {
 			w.Node = c.node(v.Node)
 		}
@@ -151,11 +174,11 @@ func (c *copier) value(v *Value) *Value {
 }
 
 func (c *copier) node(n *Node) *Node {
-	m := c.nodes[n]
+	m := c.nodes[n.ID]
 	if m == nil {
 		m = new(Node)
 		*m = *n
-		c.nodes[n], c.origin[m] = m, n
+		c.nodes[n.ID] = m
 		m.In, m.Out = c.all(n.In), c.all(n.Out)
 		if n.Of != nil {
 			m.Of = c.node(n.Of)

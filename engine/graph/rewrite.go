@@ -1,35 +1,38 @@
 package graph
 
-// Prune is the graph without unused nodes: those that no output, assigned variable
-// or sum over microbatches depends on. Nodes keep their IDs.
-func Prune(g *Graph) *Graph {
-	keep, live := needed(g)
+import "github.com/berth-ml/berth/internal/stop"
+
+// prune is the graph without unused nodes: those that no output, assigned variable
+// or sum over microbatches depends on.
+func prune(g *Graph, c *stop.Check) *Graph {
+	keep, live := needed(g, c)
 	out := *g
 	out.Nodes, out.Accums = nil, nil
-	for i, n := range g.Nodes {
+	for i, n := range stop.Each(c, g.Nodes) {
 		if keep[i] {
 			out.Nodes = append(out.Nodes, n)
 		}
 	}
 	for _, a := range g.Accums {
-		if live[a.Sum] {
+		if live[a.Sum.ID] {
 			out.Accums = append(out.Accums, a)
 		}
 	}
 	return &out
 }
 
-// needed marks the nodes and values that outputs and assignments depend on.
-func needed(g *Graph) (keep []bool, live map[*Value]bool) {
+// needed marks the nodes, by index, and the values, by ID, that outputs and
+// assignments depend on.
+func needed(g *Graph, c *stop.Check) (keep, live []bool) {
 	parts := map[*Value]*Value{}
 	for _, a := range g.Accums {
 		parts[a.Sum] = a.Part
 	}
-	live = map[*Value]bool{}
+	live = make([]bool, len(g.Values))
 	need := func(v *Value) {
-		live[v] = true
-		if part := parts[v]; part != nil {
-			live[part] = true
+		live[v.ID] = true
+		if v.Kind == Summed {
+			live[parts[v].ID] = true
 		}
 	}
 	for _, v := range g.Outputs {
@@ -39,9 +42,9 @@ func needed(g *Graph) (keep []bool, live map[*Value]bool) {
 		need(a.New)
 	}
 	keep = make([]bool, len(g.Nodes))
-	for i := len(g.Nodes) - 1; i >= 0; i-- {
+	for i := len(g.Nodes) - 1; i >= 0 && !c.Done(); i-- {
 		for _, out := range g.Nodes[i].Out {
-			keep[i] = keep[i] || live[out]
+			keep[i] = keep[i] || live[out.ID]
 		}
 		if !keep[i] {
 			continue
