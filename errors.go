@@ -51,7 +51,7 @@ func (e *stoppedError) Unwrap() []error { return []error{e.error, e.cause} }
 // beforeFirstStep turns the error of a ctx that has ended into ErrStopped.
 func beforeFirstStep(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
-		return &stoppedError{fmt.Errorf("%w before the first step", ErrStopped), cause}
+		return &stoppedError{fmt.Errorf("%w before the first step: %w", ErrStopped, cause), cause}
 	}
 	return err
 }

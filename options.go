@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -50,6 +51,27 @@ type TrainOptions struct {
 	// Observer is told of the run; nil for nobody.
 	Observer *Observer
 }
+
+// InTime is ctx, which ends once MaxTime is over. The caller calls cancel.
+func (o TrainOptions) InTime(ctx context.Context) (limited context.Context, cancel func()) {
+	if o.MaxTime <= 0 {
+		return ctx, func() {}
+	}
+	if o.Began.IsZero() {
+		o.Began = time.Now()
+	}
+	return context.WithDeadlineCause(ctx, o.Began.Add(o.MaxTime), timeUp(o.MaxTime))
+}
+
+// timeUp is the cause of a context that a MaxTime ended. It wraps
+// context.DeadlineExceeded.
+type timeUp time.Duration
+
+func (t timeUp) Error() string {
+	return fmt.Sprintf("the time was over (--max-time %v)", time.Duration(t))
+}
+
+func (t timeUp) Unwrap() error { return context.DeadlineExceeded }
 
 // check refuses options that exclude each other.
 func (o TrainOptions) check() error {

@@ -132,7 +132,7 @@ func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*dat
 	case err == nil:
 		return data, nil
 	case ctx.Err() != nil: // the data may well be good
-		return nil, fmt.Errorf("reading the data: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
 	}
 	return nil, at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
 }

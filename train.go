@@ -71,11 +71,8 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 
 // openInTime is open, unless ctx or the time ends before it does.
 func (s *session) openInTime(ctx context.Context, r *Run) error {
-	if s.opt.MaxTime > 0 {
-		var cancel func()
-		ctx, cancel = context.WithDeadline(ctx, s.opt.Began.Add(s.opt.MaxTime))
-		defer cancel()
-	}
+	ctx, cancel := s.opt.InTime(ctx)
+	defer cancel()
 	return beforeFirstStep(ctx, s.open(ctx, r))
 }
 

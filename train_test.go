@@ -90,9 +90,14 @@ func TestStoppedBeforeTheFirstStep(t *testing.T) {
 		"time": func() (*berth.Report, error) { return open(t, everything).Train(t.Context(), late) },
 	} {
 		rep, err := try()
-		if rep != nil || !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "before the first step") {
+		if rep != nil || !errors.Is(err, berth.ErrStopped) || !strings.Contains(err.Error(), "before the first step: ") {
 			t.Errorf("%s: got %v, report %v", name, err, rep)
 		}
+	}
+	limited, end := late.InTime(t.Context())
+	defer end()
+	if _, err := berth.Open(limited, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the time was over (--max-time 1h0m0s) while the data was read") {
+		t.Errorf("after its time: %v", err)
 	}
 	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Error("the run is not what it was")

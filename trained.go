@@ -295,7 +295,7 @@ func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, e
 		case err == nil:
 			return parts, nil
 		case ctx.Err() != nil: // the file may well be good
-			return nil, fmt.Errorf("reading %s: %w", path, context.Cause(ctx))
+			return nil, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrData, err)
 	}

@@ -132,7 +132,12 @@ func progressOf(run *berth.Run) progress.Run {
 }
 
 // nothingSaved ends the error of a run that was stopped before its first step.
-const nothingSaved = "there was nothing to save; continue with the same command"
+func nothingSaved(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "there was nothing to save; continue with the same command and a longer --max-time"
+	}
+	return "there was nothing to save; continue with the same command"
+}
 
 // goOn adds to the error of a stopped run the command that continues it.
 func goOn(err error, rep *berth.Report, dir string) error {
@@ -140,7 +145,7 @@ func goOn(err error, rep *berth.Report, dir string) error {
 	case !errors.Is(err, berth.ErrStopped):
 		return err
 	case rep == nil:
-		return fmt.Errorf("%w; %s", err, nothingSaved)
+		return fmt.Errorf("%w; %s", err, nothingSaved(err))
 	}
 	return fmt.Errorf("%w and saved; continue with: trainer resume %s", err, dir)
 }
@@ -164,14 +169,11 @@ func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Obs
 // openInTime opens a run within --max-time. A run that is stopped while it opens
 // has lost nothing: its error is berth.ErrStopped.
 func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions) (*berth.Run, error) {
-	if o.MaxTime > 0 {
-		var cancel func()
-		ctx, cancel = context.WithDeadline(ctx, o.Began.Add(o.MaxTime))
-		defer cancel()
-	}
+	ctx, cancel := o.InTime(ctx)
+	defer cancel()
 	run, err := berth.Open(ctx, cfg)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved)
+		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved(err))
 	}
 	return run, err
 }
