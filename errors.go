@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -67,7 +68,7 @@ func IsUsage(err error) bool {
 		return false
 	}
 	for _, cause := range []error{
-		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec,
+		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,

@@ -62,8 +62,8 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := r.warmsUp(); err != nil {
 		return err
 	}
-	if err := schedule.Check(s.config.Partition.Schedule, 1, z.microbatches); err != nil {
-		return at(r.Config.Where("train.microbatches"), fmt.Errorf("%w: %w", ErrOptions, err))
+	if err := r.checkSchedule(1); err != nil {
+		return err
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: partition.Room(deviceSpecs(s.devs))}
 	full, err := models.Train(s.spec, r.optim, size)
@@ -76,7 +76,10 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.Plan, err = partition.New(full, s.options(ctx))
 	s.plan = r.Plan
-	if err != nil || z.last == z.batch {
+	if err != nil {
+		return err
+	}
+	if err := r.checkSchedule(len(r.Plan.Stages)); err != nil || z.last == z.batch {
 		return err
 	}
 	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
@@ -86,6 +89,15 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
 	return err
+}
+
+// checkSchedule refuses more microbatches than a step on so many stages can have.
+func (r *Run) checkSchedule(stages int) error {
+	err := schedule.Check(r.Config.Partition.Schedule, stages, r.setup.sizes.microbatches)
+	if err == nil {
+		return nil
+	}
+	return at(r.Config.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
 }
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +73,32 @@ func TestBatchBeyondDataAndMemory(t *testing.T) {
 	_, err = berth.Open(t.Context(), c)
 	if !errors.Is(err, partition.ErrMemory) || !strings.Contains(err.Error(), "train.batch, 2000000000, is more than") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// Microbatches beyond those of a step are refused at their place, once the number
+// of stages is known.
+func TestTooManyMicrobatches(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "many.csv")
+	if err := os.WriteFile(path, []byte("x,y\n"+strings.Repeat("1,2\n", 100_000)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	const text = "data: {source: csv, path: %s, label: y, task: regression}\nmodel: {preset: mlp, hidden: [2]}\n" +
+		"train:\n  batch: %d\n  microbatches: %[2]d\ndevices: cpu:2\npartition: {stages: %d}\n"
+	for _, x := range []struct {
+		microbatches, stages int
+		want                 string
+	}{
+		{65_537, 1, "test.yaml:5: train.microbatches: 65537 microbatches are too many for a step on 1 stage: use at most 65536, and larger ones"},
+		{32_769, 2, "test.yaml:5: train.microbatches: 32769 microbatches are too many for a step on 2 stages: use at most 32768, and larger ones"},
+	} {
+		c, err := configs.Parse("test.yaml", fmt.Appendf(nil, text, path, x.microbatches, x.stages), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = berth.Open(t.Context(), c); err == nil || err.Error() != x.want || !berth.IsUsage(err) {
+			t.Errorf("got %v, want %s", err, x.want)
+		}
 	}
 }
 

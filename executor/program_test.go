@@ -51,7 +51,10 @@ func loadEval(t *testing.T, r *rig) *executor.Program {
 
 func TestScheduleIsTheFullStepsOne(t *testing.T) {
 	r := mustRig(t, gptJob(4), "cpu", 2, "gpipe", residency.ManagerOptions{})
-	want := schedule.GPipe(2, 4)
+	want, err := schedule.New("gpipe", 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got := r.prog.Schedule(); got.String() != want.String() {
 		t.Errorf("got\n%v\nwant\n%v", got, want)
 	}

@@ -15,9 +15,9 @@ type kind struct {
 
 // kinds are the schedules by name.
 var kinds = map[string]kind{
-	"gpipe":   {GPipe, func(_, microbatches, _ int) int { return microbatches }},
-	"1f1b":    {OneFOneB, func(stages, microbatches, stage int) int { return min(microbatches, stages-stage) }},
-	"forward": {ForwardOnly, func(_, _, _ int) int { return 1 }},
+	"gpipe":   {gpipe, func(_, microbatches, _ int) int { return microbatches }},
+	"1f1b":    {oneFOneB, func(stages, microbatches, stage int) int { return min(microbatches, stages-stage) }},
+	"forward": {forwardOnly, func(_, _, _ int) int { return 1 }},
 }
 
 // Names lists the names that [New] knows, in order.
@@ -34,7 +34,17 @@ func Names() []string {
 // tasks and tensors of one microbatch take tens of kilobytes of host memory.
 const mostCells = 1 << 16
 
-// New makes the schedule of that name. Stages and microbatches are at least 1.
+// New makes the schedule of that name:
+//
+//   - gpipe runs every forward pass, then every backward pass. Every stage has all
+//     microbatches in flight at once.
+//   - 1f1b alternates forward and backward passes as soon as the last stage has its
+//     first microbatch. Its bubble is that of gpipe, but a stage has at most as many
+//     microbatches in flight as there are stages from it to the end.
+//   - forward has no backward pass: evaluation and prediction.
+//
+// Stages and microbatches are at least 1, and not more than a step can have
+// ([ErrInvalid]).
 func New(name string, stages, microbatches int) (Schedule, error) {
 	if err := Check(name, stages, microbatches); err != nil {
 		return Schedule{}, err
@@ -45,11 +55,30 @@ func New(name string, stages, microbatches int) (Schedule, error) {
 // Check is the error of [New], without making the schedule.
 func Check(name string, stages, microbatches int) error {
 	_, err := find(name, stages, microbatches)
-	if err == nil && microbatches > mostCells/stages {
-		err = fmt.Errorf("%w: %d microbatches on %d stages; a step can have at most %d: use fewer and larger microbatches",
-			ErrInvalid, microbatches, stages, mostCells/stages)
+	switch {
+	case err != nil:
+		return err
+	case stages > mostCells:
+		return sizeError(fmt.Sprintf("%d stages are too many: use at most %d", stages, mostCells))
+	case microbatches > mostCells/stages:
+		return sizeError(fmt.Sprintf("%d microbatches are too many for a step on %s: use at most %d, and larger ones",
+			microbatches, plural(stages, "stage"), mostCells/stages))
 	}
-	return err
+	return nil
+}
+
+// sizeError is an ErrInvalid about numbers of stages or microbatches.
+type sizeError string
+
+func (e sizeError) Error() string { return string(e) }
+func (e sizeError) Unwrap() error { return ErrInvalid }
+
+// plural is a number of things.
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // InFlight is [Schedule.InFlight] of the schedule that [New] makes, without
@@ -69,14 +98,13 @@ func find(name string, stages, microbatches int) (kind, error) {
 		return kind{}, fmt.Errorf("%w %q: choose one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if stages < 1 || microbatches < 1 {
-		return kind{}, fmt.Errorf("%w: %d stages and %d microbatches; give at least 1 of each", ErrInvalid, stages, microbatches)
+		return kind{}, sizeError(fmt.Sprintf("%d stages and %d microbatches: use at least 1 of each", stages, microbatches))
 	}
 	return k, nil
 }
 
-// GPipe runs every forward pass, then every backward pass (Huang et al.,
-// "GPipe", 2019). Every stage has all microbatches in flight at once.
-func GPipe(stages, microbatches int) Schedule {
+// gpipe follows Huang et al., "GPipe", 2019.
+func gpipe(stages, microbatches int) Schedule {
 	return build("gpipe", stages, microbatches, func(s int) []Action {
 		row := make([]Action, 0, 2*microbatches+1)
 		for m := range microbatches {
@@ -89,11 +117,8 @@ func GPipe(stages, microbatches int) Schedule {
 	})
 }
 
-// OneFOneB alternates forward and backward passes as soon as the last stage
-// has its first microbatch (Narayanan et al., "PipeDream", 2019; the flushing
-// variant). Its bubble is GPipe's, but a stage has at most as many microbatches
-// in flight as there are stages from it to the end.
-func OneFOneB(stages, microbatches int) Schedule {
+// oneFOneB follows Narayanan et al., "PipeDream", 2019: the flushing variant.
+func oneFOneB(stages, microbatches int) Schedule {
 	return build("1f1b", stages, microbatches, func(s int) []Action {
 		ahead := min(stages-1-s, microbatches) // forward passes before the first backward pass, less one
 		row := make([]Action, 0, 2*microbatches+1)
@@ -110,8 +135,7 @@ func OneFOneB(stages, microbatches int) Schedule {
 	})
 }
 
-// ForwardOnly has no backward pass: evaluation and prediction.
-func ForwardOnly(stages, microbatches int) Schedule {
+func forwardOnly(stages, microbatches int) Schedule {
 	return build("forward", stages, microbatches, func(s int) []Action {
 		row := make([]Action, 0, microbatches+1)
 		for m := range microbatches {

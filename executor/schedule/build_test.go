@@ -34,6 +34,9 @@ func TestNewErrors(t *testing.T) {
 	if _, err := New("gpipe", 0, 1); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
+	if _, err := New("gpipe", 1e6, 1); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000 stages are too many: use at most 65536") {
+		t.Error(err)
+	}
 }
 
 // The formula counts what the schedule's own actions show.
@@ -56,7 +59,7 @@ func TestInFlight(t *testing.T) {
 // number in flight needs no schedule.
 func TestBillionMicrobatches(t *testing.T) {
 	for _, name := range Names() {
-		if _, err := New(name, 1, 1e9); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "fewer and larger microbatches") {
+		if _, err := New(name, 1, 1e9); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "1000000000 microbatches are too many for a step on 1 stage: use at most 65536") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -2,18 +2,27 @@ package schedule_test
 
 import (
 	"fmt"
+	"log"
 
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
 func Example() {
-	s := schedule.OneFOneB(2, 3)
+	s, err := schedule.New("1f1b", 2, 3)
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Print(s)
 	fmt.Println(s.Order())
 	fmt.Printf("bubble %.0f%%, stage 0 holds %d microbatches\n", 100*s.Simulate(schedule.TypicalCost).Bubble, s.InFlight(0))
 
-	s = schedule.GPipe(2, 2)
-	s.PerStage[0] = schedule.OneFOneB(1, 2).PerStage[0] // 0F0 0B0 0F1 0B1 0U
+	s, err = schedule.Parse(`schedule mine stages 2 microbatches 2
+0: 0F0 0B0 0F1 0B1 0U
+1: 1F0 1F1 1B0 1B1 1U
+`)
+	if err != nil {
+		log.Fatal(err)
+	}
 	fmt.Println(s.Validate())
 	// Output:
 	// schedule 1f1b stages 2 microbatches 3
@@ -22,7 +31,7 @@ func Example() {
 	// [0F0 0F1 1F0 1B0 0B0 1F1 1B1 0F2 0B1 1F2 1B2 0B2 1U 0U]
 	// bubble 25%, stage 0 holds 2 microbatches
 	// invalid schedule: 0B0 is in a deadlock: it waits for 1B0, which never runs before it
-	// schedule gpipe stages 2 microbatches 2
+	// schedule mine stages 2 microbatches 2
 	// 0: 0F0   .     [0B0] 0F1   0B1   0U
 	// 1: .     1F0   1F1   1B0   1B1   1U
 }

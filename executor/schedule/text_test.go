@@ -26,7 +26,7 @@ func TestGolden(t *testing.T) {
 
 // A grid takes memory in proportion to its length, however long its rows are.
 func TestLongGrid(t *testing.T) {
-	s := OneFOneB(1, 20000)
+	s := oneFOneB(1, 20000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	text := s.String()
@@ -52,7 +52,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(OneFOneB(3, 4).String())
+	f.Add(oneFOneB(3, 4).String())
 	f.Add("schedule x stages 1 microbatches 999999999\n0: 5F1 0U 0B0")
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Parse(text)

@@ -9,7 +9,7 @@ import (
 
 // The unit of a makespan is the unit of its costs.
 func TestMakespanHasAUnit(t *testing.T) {
-	line := OneFOneB(2, 3).Simulate(TypicalCost)
+	line := oneFOneB(2, 3).Simulate(TypicalCost)
 	for unit, want := range map[string]string{
 		"":      "makespan 12.5 (relative cost), bubble 25.0%",
 		"flops": "makespan 12.5 flops, bubble 25.0%",
@@ -22,7 +22,7 @@ func TestMakespanHasAUnit(t *testing.T) {
 }
 
 func TestSVG(t *testing.T) {
-	golden.Check(t, "testdata/1f1b.svg", OneFOneB(2, 3).Simulate(TypicalCost).SVG())
+	golden.Check(t, "testdata/1f1b.svg", oneFOneB(2, 3).Simulate(TypicalCost).SVG())
 }
 
 // TestMeasured checks that a timeline of measured spans needs no origin at 0.

@@ -39,7 +39,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestValidateMarksTheCell(t *testing.T) {
-	s := GPipe(2, 1)
+	s := gpipe(2, 1)
 	s.PerStage[0] = []Action{{0, Forward, 0}, {0, Update, 0}, {0, Backward, 0}}
 	err := s.Validate()
 	if err == nil || !strings.Contains(err.Error(), "[0B0]") {
