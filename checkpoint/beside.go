@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -17,6 +18,26 @@ const (
 	wholeSuffix   = ".berth-whole"
 	freshSuffix   = ".berth-fresh"
 )
+
+// notNamed is an error about the unfinished file tmp as one about the file that it
+// was to be.
+func notNamed(err error, tmp, file string) error {
+	switch {
+	case err == nil || !strings.Contains(err.Error(), tmp):
+		return err
+	case outOfSpace(err): // which bbolt words for itself
+		return &renamed{err, fmt.Sprintf("%s cannot be written: %v", file, noRoomOf(err))}
+	}
+	return &renamed{err, strings.ReplaceAll(err.Error(), tmp, file)}
+}
+
+type renamed struct {
+	cause error
+	text  string
+}
+
+func (r *renamed) Error() string { return r.text }
+func (r *renamed) Unwrap() error { return r.cause }
 
 // appear gives a finished file its name. It fails if there is a file of that name.
 func appear(tmp, name string) error {
@@ -36,7 +57,7 @@ func appear(tmp, name string) error {
 // removed is an error later, when another is made.
 func sweep(path string) {
 	for _, suffix := range []string{compactSuffix, wholeSuffix, freshSuffix} {
-		_ = removeMade(path + suffix)
+		_ = removeMade(osfile.Beside(path, suffix))
 	}
 }
 
@@ -46,7 +67,7 @@ func ownName(path, suffix string) string {
 	for _, left := range osfile.LeftBeside(path, suffix) {
 		_ = removeMade(left) // it is in nobody's way
 	}
-	return fmt.Sprintf("%s%s%d", path, suffix, os.Getpid())
+	return osfile.Beside(path, fmt.Sprintf("%s%d", suffix, os.Getpid()))
 }
 
 // removeMade removes an unfinished file, and the process id beside it.

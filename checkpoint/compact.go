@@ -19,8 +19,9 @@ func (db *DB) Compact(ctx context.Context) error {
 	if err := db.writable(); err != nil {
 		return err
 	}
-	if err := db.compact(ctx, db.path+compactSuffix); err != nil {
-		return fmt.Errorf("compacting %s: %w", db.path, err)
+	tmp := osfile.Beside(db.path, compactSuffix)
+	if err := db.compact(ctx, tmp); err != nil {
+		return fmt.Errorf("compacting %s: %w", db.path, notNamed(err, tmp, "its replacement"))
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	}
 	defer src.Close()
 	tmp := ownName(to, ".berth-copy-")
+	defer func() { err = notNamed(err, tmp, to) }()
 	dst, err := openNew(tmp, src.file, OpenOptions{Compress: src.im.format >= FormatPacked})
 	if err != nil {
 		return 0, err

@@ -173,7 +173,7 @@ func childLimited(path string) error {
 		m, src := at(step)
 		src.add("large", 60_000, uint64(step)) // 240 kB
 		if _, err := db.Save(ctxForever, m, src); err != nil {
-			if !errors.Is(err, syscall.EFBIG) || !strings.Contains(err.Error(), "free some space") {
+			if !errors.Is(err, syscall.EFBIG) || !strings.HasSuffix(err.Error(), ": raise the limit on the size of files (ulimit -f), or keep fewer checkpoints") {
 				return fmt.Errorf("the wrong error: %w", err)
 			}
 			fmt.Println("full:", err)

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -45,8 +44,27 @@ func (d damage) Unwrap() []error { return []error{ErrDamaged, d.cause} }
 func bare(err error) string { return strings.ReplaceAll(err.Error(), ErrDamaged.Error()+": ", "") }
 
 // outOfSpace reports whether a write failed because there was no room.
-func outOfSpace(err error) bool {
-	return slices.ContainsFunc(osfile.NoRoom, func(e syscall.Errno) bool { return errors.Is(err, e) })
+func outOfSpace(err error) bool { return noRoomOf(err) != nil }
+
+// noRoomOf is the system's error where a write found no room; nil for other errors.
+func noRoomOf(err error) error {
+	for _, e := range osfile.NoRoom {
+		if errors.Is(err, e) {
+			return e
+		}
+	}
+	return nil
+}
+
+// roomAdvised says how to make room for a checkpoint, if that is why err came.
+func roomAdvised(err error) error {
+	switch {
+	case errors.Is(err, syscall.EFBIG):
+		return osfile.Advise(err, "raise the limit on the size of files (ulimit -f), or keep fewer checkpoints")
+	case outOfSpace(err):
+		return osfile.Advise(err, "free some space, or keep fewer checkpoints")
+	}
+	return err
 }
 
 // withErrno wraps the cause of an error of bbolt's again: where bbolt cannot

@@ -30,7 +30,7 @@ func (db *DB) Export(id uint64, path string, roles ...string) error {
 	}
 	meta := map[string]string{"format": "pt", "berth.step": strconv.Itoa(s.Manifest.Step), "berth.epoch": strconv.Itoa(s.Manifest.Epoch)}
 	if err := safetensors.WriteFile(path, entries, meta); err != nil {
-		return fmt.Errorf("%s: checkpoint %d: export to %s: %w", db.path, id, path, err)
+		return fmt.Errorf("%s: exporting checkpoint %d: %w", db.path, id, err)
 	}
 	return nil
 }

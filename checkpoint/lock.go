@@ -87,7 +87,7 @@ func (db *DB) InPlace() error {
 	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
 }
 
-func pidPath(path string) string { return path + ".pid" }
+func pidPath(path string) string { return osfile.Beside(path, ".pid") }
 
 // writePid leaves the writer's process id for processes that find the file
 // locked. The lock does not depend on it.

@@ -114,7 +114,7 @@ func (db *DB) openBolt() error {
 		return err
 	})
 	if errors.Is(err, syscall.ENOMEM) {
-		err = fmt.Errorf("mapping the file: %w: the process has no addresses left; raise their limit (ulimit -v) or lower devices.memory", err)
+		err = osfile.Advise(fmt.Errorf("mapping the file: %w: the process has no addresses left", err), "raise their limit (ulimit -v), or lower devices.memory")
 	}
 	if err != nil {
 		return err

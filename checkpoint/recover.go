@@ -33,7 +33,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 		return "", err
 	}
 	defer src.Close()
-	tmp := path + wholeSuffix
+	tmp := osfile.Beside(path, wholeSuffix)
 	_, err = src.salvage(ctx, tmp, report, func() (err error) {
 		if aside, err = keepAside(path); err == nil {
 			err = takePlace(tmp, path, f)
@@ -41,7 +41,7 @@ func Recover(ctx context.Context, path string, report func(Skipped)) (aside stri
 		return err
 	})
 	if err != nil {
-		return "", err
+		return "", notNamed(err, tmp, path)
 	}
 	return aside, osfile.SyncDir(filepath.Dir(path))
 }

@@ -33,10 +33,10 @@ func ClaimFile(path string, o OpenOptions) (*Claim, error) {
 // opens it. No other process can open either before the new one is closed.
 func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 	sweep(c.path)
-	fresh := c.path + freshSuffix
+	fresh := osfile.Beside(c.path, freshSuffix)
 	db, err := openNew(fresh, c.file, o)
 	if err != nil {
-		return nil, fmt.Errorf("replacing %s: %w", c.path, err)
+		return nil, fmt.Errorf("replacing %s: %w", c.path, notNamed(err, fresh, "its replacement"))
 	}
 	if err := takePlace(fresh, c.path, c.file); err != nil {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close(), removeMade(fresh)))

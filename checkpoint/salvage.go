@@ -33,7 +33,7 @@ func Salvage(ctx context.Context, from, to string, report func(Skipped)) (int, e
 	tmp := ownName(to, ".berth-repair-")
 	n, err := src.salvage(ctx, tmp, report, func() error { return appear(tmp, to) })
 	if err != nil {
-		return 0, err
+		return 0, notNamed(err, tmp, to)
 	}
 	return n, osfile.SyncDir(filepath.Dir(to))
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -332,6 +333,9 @@ func TestSalvageWithoutRoom(t *testing.T) {
 		limit(^uint64(0))
 		now, e := os.ReadFile(path)
 		all, _ := filepath.Glob(filepath.Join(dir, "*"))
+		if strings.Contains(errors.Join(err, rerr).Error(), ".berth-") {
+			t.Errorf("an error names the unfinished file: %v, %v", err, rerr)
+		}
 		if !outOfSpace(err) || !outOfSpace(rerr) || e != nil || !bytes.Equal(now, b) || len(all) != 1 {
 			t.Fatalf("%d bytes: %v, %v, %v: %q", n, err, rerr, e, all)
 		}

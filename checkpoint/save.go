@@ -49,11 +49,7 @@ func (db *DB) save(ctx context.Context, m Manifest, src Source, id uint64) (uint
 	if err == nil {
 		return id, nil
 	}
-	hint := ""
-	if outOfSpace(err) {
-		hint = ": free some space, or keep fewer checkpoints"
-	}
-	return 0, fmt.Errorf("%s: saving checkpoint %d of step %d: %w%s", db.path, id, m.Step, err, hint)
+	return 0, roomAdvised(fmt.Errorf("%s: saving checkpoint %d of step %d: %w", db.path, id, m.Step, err))
 }
 
 // saving is one save in progress.

@@ -27,7 +27,9 @@ func CheckOutput(path string, reads ...string) error {
 		return refuse("%s is no folder; make it first", dir)
 	}
 	switch st, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
+		return refuse("%v; name another file", causeOf(err))
 	case st.IsDir():
 		return refuse("it is a folder; name a file in it")
 	case st.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 && !ofSystem(path):
@@ -119,12 +121,7 @@ func WriteOutput(path string, write func(io.Writer) error) error {
 		}
 		return errors.Join(buffered(f, write), f.Close())
 	}
-	path = followed(path)
-	f, err := osfile.CreateBeside(path)
-	if err != nil {
-		return named(path, path, err)
-	}
-	return takePlace(path, f, write)
+	return osfile.Replace(followed(path), func(f *os.File) error { return buffered(f, write) })
 }
 
 // direct reports whether WriteOutput writes to a path without a file beside it.
@@ -149,37 +146,7 @@ func replace(path string, text []byte) error {
 // replaced, and what it leads to stays.
 func WriteOwn(path string, write func(io.Writer) error) error {
 	next := path + ".new" // nobody else uses it: a run has its folder alone
-	f, err := osfile.CreateFor(path, next)
-	if err != nil {
-		return named(path, next, err)
-	}
-	return takePlace(path, f, write)
-}
-
-// takePlace fills and closes a file and renames it to path. On an error nothing
-// of it is left. Errors name path.
-func takePlace(path string, f *os.File, write func(io.Writer) error) error {
-	next := f.Name()
-	defer os.Remove(next) // it has its name by then, unless write failed or panicked
-	err := writeSynced(f, write)
-	if err == nil {
-		err = os.Rename(next, path)
-	}
-	return named(path, next, err)
-}
-
-// named is an error about the file next as one about the file at path, whose
-// place it was to take.
-func named(path, next string, err error) error {
-	var p *fs.PathError
-	var l *os.LinkError
-	switch {
-	case errors.As(err, &p) && p.Path == next:
-		return fmt.Errorf("%s cannot be written: %w", path, p.Err)
-	case errors.As(err, &l) && l.Old == next:
-		return fmt.Errorf("%s cannot be replaced: %w", path, l.Err)
-	}
-	return err
+	return osfile.ReplaceBy(path, next, func(f *os.File) error { return buffered(f, write) })
 }
 
 // causeOf is an error of the system without the operation and the path.
@@ -189,15 +156,6 @@ func causeOf(err error) error {
 		return p.Err
 	}
 	return err
-}
-
-// writeSynced fills a file and closes it.
-func writeSynced(f *os.File, write func(io.Writer) error) (err error) {
-	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := buffered(f, write); err != nil {
-		return err
-	}
-	return f.Sync()
 }
 
 // buffered has write write to w in large pieces, and returns the first error.

@@ -65,13 +65,30 @@ func TestWriteOutput(t *testing.T) {
 // An error names the file that was asked for, not the one that was to take its
 // place; CheckOutput finds it before the work begins.
 func TestOutputThatCannotBeMade(t *testing.T) {
-	path := filepath.Join(t.TempDir(), strings.Repeat("n", 250)) // the longest names have 255 bytes
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 300)) // the longest names have 255 bytes
 	err := rundir.WriteOutput(path, func(io.Writer) error { return nil })
 	if err == nil || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), path+" cannot be written") {
 		t.Errorf("got %v", err)
 	}
 	err = rundir.CheckOutput(path)
-	if !errors.Is(err, rundir.ErrOutput) || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), "no file can be made in") {
+	if !errors.Is(err, rundir.ErrOutput) || strings.Contains(err.Error(), ".berth-") || !strings.Contains(err.Error(), "; name another file") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A name of any length that the file system takes can be written to.
+func TestOutputWithALongName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
+	if err := rundir.CheckOutput(path); err != nil {
+		t.Error(err)
+	}
+	for _, text := range []string{"one", "two"} {
+		err := rundir.WriteOutput(path, func(w io.Writer) error {
+			_, err := io.WriteString(w, text)
+			return err
+		})
+		if got, e := os.ReadFile(path); err != nil || e != nil || string(got) != text {
+			t.Errorf("%q, %v, %v", got, err, e)
+		}
 	}
 }

@@ -3,13 +3,39 @@ package osfile
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 )
+
+// The longest names of files, in bytes: what all file systems in use take
+// (encrypted ones take the least), and of that for a suffix.
+const (
+	longestName   = 143
+	longestSuffix = 40
+)
+
+// Beside is the path of a file beside another that is named for it: the other's,
+// and a suffix. A long name is cut, and a hash keeps it apart from others.
+func Beside(path, suffix string) string {
+	dir, name := filepath.Split(path)
+	if len(name) <= longestName-longestSuffix {
+		return path + suffix
+	}
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	mark := fmt.Sprintf("-%016x", h.Sum64())
+	cut := longestName - longestSuffix - len(mark)
+	for cut > 0 && !utf8.RuneStart(name[cut]) {
+		cut--
+	}
+	return dir + name[:cut] + mark + suffix
+}
 
 // besideSuffix comes after the name of the file whose place is to be taken.
 const besideSuffix = ".berth-"
@@ -24,7 +50,7 @@ func CreateBeside(path string) (*os.File, error) {
 	for _, left := range LeftBeside(path, besideSuffix) {
 		_ = os.Remove(left) // it is in nobody's way
 	}
-	name := fmt.Sprintf("%s%s%d-%d", path, besideSuffix, os.Getpid(), besideCount.Add(1))
+	name := Beside(path, fmt.Sprintf("%s%d-%d", besideSuffix, os.Getpid(), besideCount.Add(1)))
 	f, err := CreateFor(path, name)
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -37,17 +63,17 @@ func CreateBeside(path string) (*os.File, error) {
 	return f, nil
 }
 
-// LeftBeside lists the files that killed processes left: those named path,
-// suffix and the id of a process that there is not, with anything after a '-',
-// which no process has locked.
+// LeftBeside lists the files beside path that killed processes left: those named
+// for it, with suffix and the id of a process that there is not, with anything
+// after a '-', which no process has locked.
 func LeftBeside(path, suffix string) (left []string) {
-	dir, base := filepath.Split(path)
+	dir, base := filepath.Split(Beside(path, suffix))
 	entries, err := os.ReadDir(filepath.Clean(dir + "."))
 	if err != nil {
 		return nil
 	}
 	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), base+suffix)
+		rest, ok := strings.CutPrefix(e.Name(), base)
 		id, _, _ := strings.Cut(rest, "-")
 		pid, err := strconv.Atoi(id)
 		if !ok || err != nil || pid <= 0 || !e.Type().IsRegular() || ProcessExists(pid) {

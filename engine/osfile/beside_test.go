@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestCreateBeside(t *testing.T) {
@@ -53,5 +55,44 @@ func TestCreateBeside(t *testing.T) {
 		if _, err := os.Stat(p); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s was left: %v", p, err)
 		}
+	}
+}
+
+// However long a name is, a file beside it can be made, under a name of its own.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	if got := Beside(filepath.Join(dir, "c.db"), ".new"); got != filepath.Join(dir, "c.db.new") {
+		t.Errorf("a short name: %s", got)
+	}
+	seen := map[string]string{}
+	for _, unit := range []string{"a", "ä", "語"} {
+		for _, end := range []string{"", ".csv", ".db"} {
+			name := strings.Repeat(unit, (255-len(end))/len(unit)) + end
+			got := Beside(filepath.Join(dir, name), ".berth-repair-1234567890")
+			base := filepath.Base(got)
+			if filepath.Dir(got) != dir || len(base) > longestName || !utf8.ValidString(base) || !strings.HasSuffix(base, ".berth-repair-1234567890") {
+				t.Errorf("%s: %s", name, got)
+			}
+			if old := seen[got]; old != "" {
+				t.Errorf("%s and %s have %s in common", old, name, got)
+			}
+			seen[got] = name
+			write(t, got, "")
+		}
+	}
+}
+
+// What a killed process left is removed for a long name, too.
+func TestCreateBesideALongName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), strings.Repeat("n", 255))
+	left := Beside(path, fmt.Sprintf(".berth-%d-7", 1<<30))
+	write(t, left, "half")
+	f, err := CreateBeside(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s was left: %v", left, err)
 	}
 }

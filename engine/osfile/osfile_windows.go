@@ -76,8 +76,8 @@ func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, lockedByte())
 }
 
-// replacedSuffix is added to the name of a file while another takes its place.
-const replacedSuffix = ".berth-replaced"
+// replaced is the name of a file while another takes its place.
+func replaced(path string) string { return Beside(path, ".berth-replaced") }
 
 // Rename puts a file in the place of another of the same folder, which may be
 // open. Where the file system follows the rules of Unix it is one step.
@@ -92,13 +92,13 @@ func Rename(from, to string) error {
 	if err = dir.Rename(filepath.Base(from), filepath.Base(to)); err == nil {
 		return nil
 	}
-	if os.Rename(to, to+replacedSuffix) != nil {
+	if os.Rename(to, replaced(to)) != nil {
 		return err
 	}
 	if err := os.Rename(from, to); err != nil {
-		return errors.Join(err, os.Rename(to+replacedSuffix, to))
+		return errors.Join(err, os.Rename(replaced(to), to))
 	}
-	_ = os.Remove(to + replacedSuffix) // or later, once it is closed
+	_ = os.Remove(replaced(to)) // or later, once it is closed
 	return nil
 }
 
@@ -107,9 +107,9 @@ func putBack(path string) {
 	_, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		_ = os.Rename(path+replacedSuffix, path)
+		_ = os.Rename(replaced(path), path)
 	case err == nil:
-		_ = os.Remove(path + replacedSuffix)
+		_ = os.Remove(replaced(path))
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,19 +60,8 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 // beside path under a temporary name, syncs it and renames it. The mode is that
 // of the file it replaces; without one, the umask's.
 func WriteFile(path string, entries []Entry, metadata map[string]string) error {
-	tmp, err := osfile.CreateBeside(path)
-	if err != nil {
+	if err := osfile.Replace(path, func(f *os.File) error { return Write(f, entries, metadata) }); err != nil {
 		return err
-	}
-	err = Write(tmp, entries, metadata)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(tmp.Name()))
 	}
 	return osfile.SyncDir(filepath.Dir(path))
 }
