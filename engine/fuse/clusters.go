@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // clusters lists the groups as clusters, in an order in which they can run: among
@@ -22,7 +23,7 @@ func (c *cutter) clusters() []*Cluster {
 	var list []*Cluster
 	views := c.viewsOf()
 	list = append(list, views[nil]...)
-	for len(free) > 0 {
+	for len(free) > 0 && !c.stop.Done() {
 		g := heap.Pop(&free).(*group)
 		list = append(list, c.cluster(g))
 		for _, it := range g.items {
@@ -42,7 +43,7 @@ func (c *cutter) clusters() []*Cluster {
 func (c *cutter) count() map[*group][]*group {
 	next := map[*group][]*group{}
 	counted := map[[2]*group]bool{}
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		for _, v := range it.node.In {
 			from := c.producer(v)
 			if from == nil || from.group == it.group || counted[[2]*group{from.group, it.group}] {
@@ -60,7 +61,7 @@ func (c *cutter) count() map[*group][]*group {
 // graph's inputs.
 func (c *cutter) viewsOf() map[*item][]*Cluster {
 	of := map[*item][]*Cluster{}
-	for _, n := range c.graph.Nodes {
+	for _, n := range stop.Each(c.stop, c.graph.Nodes) {
 		if IsView(n) {
 			of[c.producer(n.Out[0])] = append(of[c.producer(n.Out[0])], Single(n))
 		}

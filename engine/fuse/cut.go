@@ -2,6 +2,7 @@ package fuse
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // The limits of a batch: the elements of each node, and the number of nodes.
@@ -49,39 +50,36 @@ func Alone(g *graph.Graph) *Cuts {
 // input must run before the output is written, so they cannot be fused with nodes
 // that come after.
 func Cut(g *graph.Graph, alias []int) *Cuts {
-	cuts, _ := CutUntil(g, alias, func() error { return nil })
+	cuts, _ := CutUntil(g, alias, nil)
 	return cuts
 }
 
-// CutUntil is [Cut]. stop is asked between passes; its error ends the cut.
-func CutUntil(g *graph.Graph, alias []int, stop func() error) (*Cuts, error) {
-	c := newCutter(g)
+// CutUntil is [Cut]. ask is called now and then; its error ends the cut. Nil means
+// never.
+func CutUntil(g *graph.Graph, alias []int, ask func() error) (*Cuts, error) {
+	c := newCutter(g, stop.When(ask))
 	cuts := &Cuts{cutter: c}
-	fuseAll := func() error {
-		for c.fuse() {
-			if err := stop(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	simply := func(pass func()) func() error {
-		return func() error { pass(); return stop() }
-	}
-	for _, pass := range []func() error{
-		stop, simply(func() { c.link(alias) }), simply(c.number), simply(c.rank), fuseAll, simply(c.pair), simply(c.batch),
-		simply(func() { cuts.Clusters = c.clusters() }),
+	for _, pass := range []func(){
+		func() { c.link(alias) }, c.number, c.rank, c.fuseAll, c.pair, c.batch,
+		func() { cuts.Clusters = c.clusters() },
 	} {
-		if err := pass(); err != nil {
+		pass()
+		if err := c.stop.Err(); err != nil {
 			return nil, err
 		}
 	}
 	return cuts, nil
 }
 
+// fuseAll fuses until nothing is left to fuse.
+func (c *cutter) fuseAll() {
+	for c.fuse() && c.stop.Err() == nil {
+	}
+}
+
 // fuse merges groups along edges, in graph order, and tells whether it merged any.
 func (c *cutter) fuse() (some bool) {
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		if it.rule.class != Map && it.rule.class != Sum {
 			continue
 		}
@@ -102,7 +100,7 @@ func (c *cutter) fuse() (some bool) {
 // rows.
 func (c *cutter) pair() {
 	open := map[*graph.Value]*group{}
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		if it.rule.class != Rows {
 			continue
 		}
@@ -121,7 +119,7 @@ func (c *cutter) pair() {
 // outputs must be small too, since all are in memory at once.
 func (c *cutter) batch() {
 	var open *group
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		switch {
 		case it.rule.class != Small || it.frame.Elems > mostBatched:
 		case open == nil:

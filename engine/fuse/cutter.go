@@ -1,10 +1,14 @@
 package fuse
 
-import "github.com/berth-ml/berth/engine/graph"
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
+)
 
 // cutter is the state of Cut.
 type cutter struct {
 	graph  *graph.Graph
+	stop   *stop.Check                   // passes end early once it is done
 	items  []*item                       // the nodes, without views
 	made   map[*graph.Value]*item        // the item that computes a value; nil for inputs of the graph
 	views  map[*graph.Value]*graph.Value // the value that a view shows, which is no view itself
@@ -15,9 +19,9 @@ type cutter struct {
 }
 
 // newCutter makes a group of every node that is no view.
-func newCutter(g *graph.Graph) *cutter {
-	c := &cutter{graph: g, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}, output: map[*graph.Value]bool{}}
-	for i, n := range g.Nodes {
+func newCutter(g *graph.Graph, check *stop.Check) *cutter {
+	c := &cutter{graph: g, stop: check, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}, output: map[*graph.Value]bool{}}
+	for i, n := range stop.Each(check, g.Nodes) {
 		if IsView(n) {
 			c.views[n.Out[0]] = c.root(n.In[0])
 			continue
@@ -51,7 +55,7 @@ func (c *cutter) link(alias []int) {
 	}
 	users := map[*graph.Value][]*item{}
 	var ends []*item
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		if Ends(it.node) {
 			ends = append(ends, it)
 		}
@@ -60,7 +64,7 @@ func (c *cutter) link(alias []int) {
 			after(c.producer(v), it)
 		}
 	}
-	for k, j := range alias {
+	for k, j := range stop.Each(c.stop, alias) {
 		if j < 0 {
 			continue
 		}

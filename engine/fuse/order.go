@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // rankRoom is the room around each rank. Ranks go up along every way from one
@@ -32,7 +33,7 @@ func (c *cutter) rank() {
 	}
 	heap.Init(&free)
 	ranked := 0
-	for ; len(free) > 0; ranked++ {
+	for ; len(free) > 0 && !c.stop.Done(); ranked++ {
 		g := heap.Pop(&free).(*group)
 		g.rank = int64(ranked)*rankRoom + rankRoom/2
 		for r := range g.next {
@@ -75,9 +76,9 @@ func (c *cutter) number() {
 			way = append(way, visit{it, 0})
 		}
 	}
-	for _, it := range c.items {
+	for _, it := range stop.Each(c.stop, c.items) {
 		enter(it)
-		for len(way) > 0 {
+		for len(way) > 0 && !c.stop.Done() {
 			v := &way[len(way)-1]
 			if v.next == len(v.it.after) {
 				v.it.end = count + 1

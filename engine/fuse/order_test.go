@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // deep is a residual model of that many layers with its gradients and updates
@@ -95,7 +96,7 @@ func plainDetour(a, b *group) *graph.Node {
 
 // randomCutter is a cutter over nodes with random edges, most of them short.
 func randomCutter(rng *rand.Rand) *cutter {
-	c := &cutter{}
+	c := &cutter{stop: stop.When(nil)}
 	n := 2 + rng.IntN(60)
 	for i := range n {
 		it := &item{node: &graph.Node{ID: i}, at: i}

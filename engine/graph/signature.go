@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // Signature identifies the computation of a graph: two graphs with equal
@@ -12,10 +14,18 @@ import (
 // assignments. It does not cover names, layers, phases or config lines. It is 32
 // hexadecimal digits of a SHA-256.
 func Signature(g *Graph) string {
+	s, _ := SignatureUntil(g, nil)
+	return s
+}
+
+// SignatureUntil is [Signature]. ask is called now and then; its error ends it. Nil
+// means never.
+func SignatureUntil(g *Graph, ask func() error) (string, error) {
+	check := stop.When(ask)
 	s := signer{number: map[*Value]int{}}
 	s.list("in", g.Inputs)
 	s.list("var", g.Vars)
-	for _, n := range g.Nodes {
+	for _, n := range stop.Each(check, g.Nodes) {
 		s.text = append(s.text, OpString(n.Op)+"\n"...)
 		s.list("read", n.In)
 		s.list("write", n.Out)
@@ -27,8 +37,11 @@ func Signature(g *Graph) string {
 		s.list("assign", []*Value{a.Var, a.New})
 	}
 	s.list("out", g.Outputs)
+	if err := check.Err(); err != nil {
+		return "", err
+	}
 	sum := sha256.Sum256(s.text)
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:16]), nil
 }
 
 // signer writes the text that is hashed. It numbers values in the order in which

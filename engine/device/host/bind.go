@@ -5,26 +5,21 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
-// bindPlan makes a program of a plan, with kernels from bind. stop is asked now
-// and then; its error ends it.
-func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), stop func() error) (*program, error) {
+// bindPlan makes a program of a plan, with kernels from bind.
+func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
 	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
 	pr := &program{tempBytes: p.tempBytes,
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
 		boundIn: make([]*buffer, inputs), boundOut: make([]*buffer, outputs)}
 	overwritten := make([]bool, inputs)
 	var scratch int64 // of the kernel that needs most
-	for i := range p.steps {
+	for i := range stop.Each(p.stop, p.steps) {
 		st := &p.steps[i]
 		if st.empty() {
 			continue
-		}
-		if i%1024 == 1023 {
-			if err := stop(); err != nil {
-				return nil, err
-			}
 		}
 		in := instr{cluster: st.cluster, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
 		if c := st.cluster; c != nil {
@@ -49,7 +44,7 @@ func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), stop func() err
 		pr.code = append(pr.code, in)
 	}
 	pr.bytes = p.tempBytes + scratch
-	return pr, nil
+	return pr, p.stop.Err()
 }
 
 // connect files an argument under the memory that its storage is.

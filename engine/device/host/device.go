@@ -77,7 +77,10 @@ func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
 
 // Compile plans a segment, or finds the plan made before for an equal one.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	signature := signatureOf(g, o)
+	signature, err := signatureOf(g, o)
+	if err != nil {
+		return nil, d.notCompiled(g, err)
+	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	known := d.loaded[signature]
@@ -107,7 +110,10 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 // Estimate plans a segment, unless an equal one was planned before, and keeps
 // the plan for Compile.
 func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
-	signature := signatureOf(g, o)
+	signature, err := signatureOf(g, o)
+	if err != nil {
+		return device.Memory{}, d.notCompiled(g, err)
+	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	if d.isClosed() {

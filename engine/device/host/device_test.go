@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -151,5 +152,36 @@ func TestCloseWhileQueueing(t *testing.T) {
 	}
 	if err := b.Ready().Wait(context.Background()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCompileStops ends compiling at each question in turn whether to stop.
+func TestCompileStops(t *testing.T) {
+	d := toy(t, func([][]byte, [][]byte) error { return nil })
+	defer d.Close()
+	g := segment(t, func(b *graph.Builder) []*graph.Value {
+		x := b.Input("x", shape.F32(4))
+		w := b.Input("w", shape.F32(4, 4))
+		for range 1000 {
+			x = ops.Tanh(b, ops.Add(b, x, ops.MatMulOf(b, ops.ReshapeTo(b, x, 1, 4), w, false, false)))
+			x = ops.ReshapeTo(b, x, 4)
+		}
+		return []*graph.Value{x, ops.Neg(b, w)}
+	})
+	stopped, asked := errors.New("stopped"), 0
+	for err := stopped; err != nil; asked++ {
+		left := asked
+		_, err = d.Compile(g, device.CompileOptions{Alias: []int{-1, 1}, Stop: func() error {
+			if left--; left < 0 {
+				return stopped
+			}
+			return nil
+		}})
+		if err != nil && !errors.Is(err, stopped) {
+			t.Fatal(err)
+		}
+	}
+	if asked < 50 {
+		t.Errorf("compiling 5000 nodes asks %d times whether to stop, which is seldom", asked)
 	}
 }

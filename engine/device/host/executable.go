@@ -40,7 +40,7 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 	}
 	x.memory.Temporary = p.tempBytes
 	if b.config.Bind != nil {
-		if x.program, err = bindPlan(p, b.config.Bind, stopOf(o)); err != nil {
+		if x.program, err = bindPlan(p, b.config.Bind); err != nil {
 			return nil, err
 		}
 		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel
@@ -66,14 +66,15 @@ func memoryOf(g *graph.Graph, alias []int) device.Memory {
 
 // signatureOf is equal for work that can share an executable. Names do not
 // count, unless failures are to name the layer.
-func signatureOf(g *graph.Graph, o device.CompileOptions) string {
-	s := fmt.Sprintf("%s alias=%v", graph.Signature(g), o.Alias)
-	if !o.CheckFinite {
-		return s
+func signatureOf(g *graph.Graph, o device.CompileOptions) (string, error) {
+	s, err := graph.SignatureUntil(g, o.Stop)
+	s = fmt.Sprintf("%s alias=%v", s, o.Alias)
+	if err != nil || !o.CheckFinite {
+		return s, err
 	}
 	h := sha256.New()
 	for _, n := range g.Nodes {
 		fmt.Fprintln(h, describe(fuse.Single(n)), n)
 	}
-	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16])
+	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16]), nil
 }

@@ -1,6 +1,10 @@
 package host
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/internal/stop"
+)
 
 // setLifetimes notes when each temporary is written first and used last.
 func setLifetimes(steps []step) {
@@ -17,7 +21,7 @@ func setLifetimes(steps []step) {
 // mergeInPlace computes outputs in the memory of a temporary that is used last
 // as the step's input, if the op allows that. It returns the temporaries that
 // are left.
-func mergeInPlace(steps []step, temps []*storage) []*storage {
+func mergeInPlace(steps []step, temps []*storage, check *stop.Check) []*storage {
 	into := map[*storage]*storage{}
 	resolve := func(list []*storage) {
 		for i, s := range list {
@@ -26,7 +30,7 @@ func mergeInPlace(steps []step, temps []*storage) []*storage {
 			}
 		}
 	}
-	for i := range steps {
+	for i := range stop.Each(check, steps) {
 		st := &steps[i]
 		resolve(st.in)
 		for o, s := range st.out {

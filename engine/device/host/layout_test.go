@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // plainLayout is layout, with every storage looked at for every other one.
@@ -37,11 +39,9 @@ func plainLayout(temps []*storage) (total int64) {
 	return total
 }
 
-func never() error { return nil }
-
 func mustLayout(t rapid.TB, temps []*storage) int64 {
 	t.Helper()
-	total, err := layout(temps, never)
+	total, err := layout(temps, stop.When(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,8 +129,8 @@ func TestLayoutIsThePlainOne(t *testing.T) {
 // Twice as deep a model takes little more than twice the work.
 func TestLayoutOfDeepModels(t *testing.T) {
 	for name, temps := range map[string]func(layers int) []*storage{"several sizes": deepTemps, "two sizes": equalTemps} {
-		_, once, _ := layOut(temps(2000), never)
-		_, more, _ := layOut(temps(8000), never)
+		_, once, _ := layOut(temps(2000), stop.When(nil))
+		_, more, _ := layOut(temps(8000), stop.When(nil))
 		if ratio := float64(more) / float64(once); ratio > 6 {
 			t.Errorf("%s: %d looks at 2000 layers and %d at 8000, %.1f times as many: 4 layers for 1 should take less than 6 for 1", name, once, more, ratio)
 		}
@@ -140,12 +140,12 @@ func TestLayoutOfDeepModels(t *testing.T) {
 // A long layout ends where it is told to stop.
 func TestLayoutStops(t *testing.T) {
 	stopped, asked := errors.New("stopped"), 0
-	_, err := layout(deepTemps(500), func() error {
+	_, err := layout(deepTemps(2000), stop.When(func() error {
 		if asked++; asked == 3 {
 			return stopped
 		}
 		return nil
-	})
+	}))
 	if !errors.Is(err, stopped) || asked != 3 {
 		t.Errorf("asked %d times, the error is %v", asked, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // orderer orders the steps of a plan.
@@ -13,6 +14,7 @@ type orderer struct {
 	alias []int      // as in plan
 	ins   []*storage // as in plan
 	steps []step
+	stop  *stop.Check
 }
 
 // order moves the steps that overwrite a donated input behind all steps that
@@ -22,7 +24,7 @@ func (o *orderer) order() ([]step, error) {
 	ends, readers := o.mustPrecede()
 	before := make([][]int, len(o.steps)) // before[i]: steps that must come first
 	moved := false
-	for i := range o.steps {
+	for i := range stop.Each(o.stop, o.steps) {
 		for _, out := range o.steps[i].out {
 			j := out.overwrites(o.alias)
 			if j < 0 {
@@ -38,8 +40,8 @@ func (o *orderer) order() ([]step, error) {
 			}
 		}
 	}
-	if !moved {
-		return o.steps, nil
+	if err := o.stop.Err(); err != nil || !moved {
+		return o.steps, err
 	}
 	return o.sort(before)
 }
@@ -54,7 +56,7 @@ func (o *orderer) mustPrecede() (ends []int, readers map[*storage][]int) {
 		}
 	}
 	readers = map[*storage][]int{}
-	for i := range o.steps {
+	for i := range stop.Each(o.stop, o.steps) {
 		if o.steps[i].ends() {
 			ends = append(ends, i)
 		}
@@ -77,7 +79,7 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 		}
 	}
 	var sorted []step
-	for len(free) > 0 {
+	for len(free) > 0 && !o.stop.Done() {
 		i := priority.Pop(&free).(int)
 		sorted = append(sorted, o.steps[i])
 		for _, a := range after[i] {
@@ -85,6 +87,9 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 				priority.Push(&free, a)
 			}
 		}
+	}
+	if err := o.stop.Err(); err != nil {
+		return nil, err
 	}
 	if len(sorted) < len(o.steps) {
 		return nil, o.cycle(missing)
@@ -96,13 +101,13 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 // that come after each step, and the number of those that come before it.
 func (o *orderer) edges(before [][]int) (after [][]int, missing []int) {
 	written := map[*storage]int{}
-	for i, st := range o.steps {
+	for i, st := range stop.Each(o.stop, o.steps) {
 		for _, s := range st.out {
 			written[s] = i
 		}
 	}
 	after, missing = make([][]int, len(o.steps)), make([]int, len(o.steps))
-	for i, st := range o.steps {
+	for i, st := range stop.Each(o.stop, o.steps) {
 		for _, s := range st.in {
 			if w, ok := written[s]; ok {
 				before[i] = append(before[i], w)

@@ -1,12 +1,14 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // plan is a graph as steps over storages.
@@ -18,23 +20,23 @@ type plan struct {
 	of        map[*graph.Value]*storage // without values that stay inside a cluster
 	ins       []*storage                // per input
 	tempBytes int64                     // bytes that the temporaries take together
+
+	stop *stop.Check // passes end early once it is done
 }
 
 // newPlan runs the passes, in order.
 func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
-	p := &plan{graph: g, alias: o.Alias, of: map[*graph.Value]*storage{}}
+	p := &plan{graph: g, alias: o.Alias, of: map[*graph.Value]*storage{}, stop: stop.When(o.Stop)}
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
-	stop := stopOf(o)
 	var cuts *fuse.Cuts
 	for _, pass := range []func() error{
-		func() (err error) { cuts, err = cutsOf(g, p.alias, o.CheckFinite, stop); return err },
-		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, stop, p.order, stop,
-		func() error { p.mergeTemps(); return stop() },
-		func() (err error) { p.tempBytes, err = layout(p.temps, stop); return err },
+		func() (err error) { cuts, err = cutsOf(g, p.alias, o.CheckFinite, p.stop.Err); return err },
+		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, p.mergeTemps,
+		func() (err error) { p.tempBytes, err = layout(p.temps, p.stop); return err },
 	} {
-		if err := pass(); err != nil {
+		if err := cmp.Or(pass(), p.stop.Err()); err != nil {
 			return nil, err
 		}
 	}
@@ -43,26 +45,19 @@ func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
 
 // cutsOf cuts a graph into clusters: each node alone if every output is to be
 // checked.
-func cutsOf(g *graph.Graph, alias []int, alone bool, stop func() error) (*fuse.Cuts, error) {
+func cutsOf(g *graph.Graph, alias []int, alone bool, ask func() error) (*fuse.Cuts, error) {
 	if alone {
-		return fuse.Alone(g), stop()
+		return fuse.Alone(g), nil
 	}
-	return fuse.CutUntil(g, alias, stop)
+	return fuse.CutUntil(g, alias, ask)
 }
 
 // mergeTemps finds the lives of the temporaries, and merges those that are
 // computed in place.
-func (p *plan) mergeTemps() {
+func (p *plan) mergeTemps() error {
 	setLifetimes(p.steps)
-	p.temps = mergeInPlace(p.steps, p.temps)
-}
-
-// stopOf is o.Stop, or a function that never stops.
-func stopOf(o device.CompileOptions) func() error {
-	if o.Stop == nil {
-		return func() error { return nil }
-	}
-	return o.Stop
+	p.temps = mergeInPlace(p.steps, p.temps, p.stop)
+	return nil
 }
 
 // checkAlias makes alias as long as the outputs, and refuses donations that
@@ -95,7 +90,7 @@ func (p *plan) checkAlias() error {
 // its input's storage and is no step. A value that stays inside a cluster has
 // no storage.
 func (p *plan) assignValues(clusters []*fuse.Cluster) error {
-	for j, v := range p.graph.Inputs {
+	for j, v := range stop.Each(p.stop, p.graph.Inputs) {
 		if p.of[v] != nil {
 			return fmt.Errorf("BUG: %v is an input twice", v)
 		}
@@ -104,7 +99,7 @@ func (p *plan) assignValues(clusters []*fuse.Cluster) error {
 		p.ins = append(p.ins, s)
 	}
 	inside := map[*graph.Value]bool{}
-	for _, c := range clusters {
+	for _, c := range stop.Each(p.stop, clusters) {
 		for _, v := range c.Inner {
 			inside[v] = true
 		}
@@ -152,7 +147,7 @@ func (p *plan) assignCluster(c *fuse.Cluster) error {
 // assignOutputs brings the outputs into the caller's buffers: computed there if
 // possible, otherwise copied there at the end.
 func (p *plan) assignOutputs() error {
-	for k, v := range p.graph.Outputs {
+	for k, v := range stop.Each(p.stop, p.graph.Outputs) {
 		s := p.of[v]
 		if s == nil {
 			return fmt.Errorf("BUG: output %v is neither an input nor computed", v)
@@ -192,7 +187,7 @@ func (p *plan) canCompute(s *storage, j int) bool {
 // order puts the steps in an order that keeps donated inputs until all their
 // readers have run.
 func (p *plan) order() (err error) {
-	o := &orderer{graph: p.graph, alias: p.alias, ins: p.ins, steps: p.steps}
+	o := &orderer{graph: p.graph, alias: p.alias, ins: p.ins, steps: p.steps, stop: p.stop}
 	p.steps, err = o.order()
 	return err
 }
