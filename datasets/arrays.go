@@ -101,11 +101,8 @@ func (a *array) column(ctx context.Context, name string, float bool) (c column, 
 			return err
 		})
 	}
-	switch {
-	case errors.Is(err, safetensors.ErrConvert) && float:
-		err = fmt.Errorf("%w: %w: scale the numbers, or take the sample out", ErrFormat, err)
-	case errors.Is(err, safetensors.ErrConvert):
-		err = fmt.Errorf("%w: %w: %s", ErrFormat, err, idAdvice(name))
+	if errors.Is(err, safetensors.ErrConvert) {
+		err = fmt.Errorf("%w: %w%s", ErrFormat, err, convertAdvice(err, name, float))
 	}
 	if err != nil {
 		return c, 0, err
@@ -115,6 +112,18 @@ func (a *array) column(ctx context.Context, name string, float bool) (c column, 
 		c = storedColumn(Field{name, meta}, data, a.dtype)
 	}
 	return c, ids, nil
+}
+
+// convertAdvice says what to do about an element that cannot be converted.
+func convertAdvice(err error, field string, float bool) string {
+	var element *safetensors.ElementError
+	switch {
+	case !errors.As(err, &element):
+		return ""
+	case float:
+		return ": scale the numbers, or take the sample out"
+	}
+	return ": " + idAdvice(field)
 }
 
 // decode reads all elements, which check sees as they read, with the number of

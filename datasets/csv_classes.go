@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -8,17 +9,27 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // mostClasses bounds the classes of a CSV file, whose names are kept. More are a
 // quantity or a key, and a model with an output for each would be too large.
 const mostClasses = 1 << 20
 
-// addClass adds the class of a row by its name, or reports that there are more
-// than mostClasses.
-func (c *csvData) addClass(name []byte) bool {
+// addClass adds the class of a row, which column j names.
+func (c *csvData) addClass(row csvRow, j int) error {
+	name := bytes.TrimSpace(row.fields[j])
 	id, known := c.classOf[string(name)]
-	if !known {
+	switch {
+	case known:
+	case len(name) == 0:
+		return c.fieldError(row, j, "empty label: fill it in or take the row out")
+	case !utf8.Valid(name):
+		return c.fieldError(row, j, fmt.Sprintf("%.40q is not UTF-8: save the file as UTF-8", name))
+	case len(c.classNames) == mostClasses:
+		return blame("task", c.fieldError(row, j, fmt.Sprintf("%.40q is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label",
+			name, mostClasses+1, mostClasses, TaskRegression)))
+	default:
 		if c.classOf == nil {
 			c.classOf = map[string]int32{}
 		}
@@ -27,7 +38,7 @@ func (c *csvData) addClass(name []byte) bool {
 		c.classOf[c.classNames[id]] = id
 	}
 	c.classes = append(c.classes, id)
-	return id < mostClasses
+	return nil
 }
 
 // renumber gives the rows the classes of these names, until ctx is done. It fails

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // csvColumns tells the columns of a CSV file apart.
@@ -71,10 +72,14 @@ func trimmed(fields [][]byte) []string {
 	return out
 }
 
-// nameColumns fills named. It refuses a name that two columns have.
+// nameColumns fills named. It refuses names that are not UTF-8, and one that two
+// columns have.
 func (c *csvColumns) nameColumns() error {
 	c.named = make(map[string]int, len(c.header))
 	for i, name := range c.header {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("%w: %s: the name of column %d in the header, %.40q, is not UTF-8: save the file as UTF-8", ErrFormat, c.path, i, name)
+		}
 		if _, twice := c.named[name]; twice {
 			return fmt.Errorf("%w: %s: column name %q appears twice in the header: rename one", ErrFormat, c.path, name)
 		}

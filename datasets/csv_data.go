@@ -180,14 +180,7 @@ func (c *csvData) add(row csvRow) error {
 
 func (c *csvData) addLabel(row csvRow, j int) error {
 	if !c.regression {
-		name := bytes.TrimSpace(row.fields[j])
-		if len(name) == 0 {
-			return c.fieldError(row, j, "empty label: fill it in or take the row out")
-		}
-		if !c.addClass(name) {
-			return blame("task", c.fieldError(row, j, fmt.Sprintf("this is the class number %d, and the limit is %d: set data.task to %s to predict a number, or take another column as the label", len(c.classNames), mostClasses, TaskRegression)))
-		}
-		return nil
+		return c.addClass(row, j)
 	}
 	v, err := c.number(row, j)
 	if err != nil {

@@ -55,6 +55,9 @@ func newCSVRows(r io.Reader, path string, comma rune) (*csvRows, error) {
 	if bytes.HasPrefix(start, []byte("\xff\xfe")) || bytes.HasPrefix(start, []byte("\xfe\xff")) || bytes.IndexByte(start, 0) >= 0 {
 		return nil, fmt.Errorf("%w: %s is UTF-16 or no text: save it as UTF-8", ErrFormat, path)
 	}
+	if i := bytes.IndexByte(start, '\r'); i >= 0 && i < len(start)-1 && bytes.IndexByte(start, '\n') < 0 {
+		return nil, fmt.Errorf("%w: %s ends its lines with a carriage return alone: save it with the line ends of Unix or Windows", ErrFormat, path)
+	}
 	rows.first, _, _ = strings.Cut(string(start), "\n")
 	return rows, nil
 }

@@ -36,6 +36,23 @@ func TestCSVEncoding(t *testing.T) {
 	}
 }
 
+// What other programs save is refused where it would be misread.
+func TestForeignText(t *testing.T) {
+	for text, says := range map[string]string{
+		"a,b\r1,x\r2,y\r":       "x.csv ends its lines with a carriage return alone",
+		"a,b\n1,caf\xe9\n2,y\n": `x.csv:2:3 (column "b"): "caf\xe9" is not UTF-8: save the file as UTF-8`,
+		"\xe4,b\n1,x\n2,y\n":    `x.csv: the name of column 0 in the header, "\xe4", is not UTF-8`,
+	} {
+		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if _, err := newCSVRows(strings.NewReader("1,x\r"), "x.csv", 0); err != nil {
+		t.Errorf("one row that ends with a carriage return: %v", err)
+	}
+}
+
 // FuzzCSVRows: rows, positions and refusals are those of encoding/csv.
 func FuzzCSVRows(f *testing.F) {
 	for _, text := range []string{

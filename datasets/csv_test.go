@@ -137,7 +137,7 @@ func TestManyClasses(t *testing.T) {
 		fmt.Fprintf(&text, "1,k%d\n", i)
 	}
 	_, err := parseCSV(strings.NewReader(text.String()), csvInput{path: "x.csv"})
-	want := fmt.Sprintf("x.csv:%d:3: this is the class number %d, and the limit is %d", mostClasses+1, mostClasses+1, mostClasses)
+	want := fmt.Sprintf("x.csv:%d:3: \"k%d\" is the class number %d, and the limit is %d", mostClasses+1, mostClasses, mostClasses+1, mostClasses)
 	if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) || Blame(err) != "task" {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -18,7 +18,7 @@ func parseIDX(in *stream, rank int) (*array, error) {
 		return nil, err
 	}
 	if len(head) < length {
-		return nil, fmt.Errorf("%w: %d bytes are too few for an IDX header: is the file whole?", ErrFormat, len(head))
+		return nil, fmt.Errorf("%w: %d bytes are too few for an IDX header: copy or download the file again", ErrFormat, len(head))
 	}
 	if head[0] != 0 || head[1] != 0 || head[2] != 8 || int(head[3]) != rank {
 		return nil, fmt.Errorf("%w: IDX header %x, expected 000008%02x (bytes in %d dimensions): is it the right file?", ErrFormat, head[:4], rank, rank)
@@ -32,7 +32,7 @@ func parseIDX(in *stream, rank int) (*array, error) {
 		}
 		a.shape[i] = int(d)
 		if size *= uint64(d); size > uint64(in.left) {
-			return nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes: is it whole?", ErrFormat)
+			return nil, fmt.Errorf("%w: the IDX header gives more elements than the file has bytes: copy or download it again", ErrFormat)
 		}
 	}
 	if err := a.checkSize(); err != nil {

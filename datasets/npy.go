@@ -35,7 +35,7 @@ func parseNpy(in *stream) (*array, error) {
 		return nil, err
 	}
 	if len(start) < 10 || string(start[:6]) != "\x93NUMPY" {
-		return nil, badNpy("no magic string: is it a .npy file?")
+		return nil, badNpy("the file does not begin as numpy.save writes it: copy or save it again")
 	}
 	length := uint32(binary.LittleEndian.Uint16(start[8:]))
 	switch start[6] {

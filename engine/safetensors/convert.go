@@ -160,7 +160,7 @@ func decodeIntegers[T float32 | int32](d DType, src []byte, dst []T, least, most
 	case U64: // a number beyond int64 is out of either range anyway
 		at = func(i int) int64 { return int64(min(le.Uint64(src[8*i:]), math.MaxInt64)) }
 	default:
-		return fmt.Errorf("%w: elements of type %s cannot be read so: convert the file first", ErrConvert, d)
+		return fmt.Errorf("%w: elements of type %s are not read: save as float32 or int64", ErrConvert, d)
 	}
 	for i := range dst {
 		v := at(i)

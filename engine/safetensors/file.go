@@ -55,7 +55,7 @@ func readSized(f *os.File) (*File, error) {
 // must stay readable while the File is used.
 func Read(r io.ReaderAt, size int64) (*File, error) {
 	if size < lengthBytes {
-		return nil, bad("%d bytes are too few for a header", size)
+		return nil, bad("%d bytes are too few for a header: copy or save the file again", size)
 	}
 	var length [lengthBytes]byte
 	if err := readAt(r, length[:], 0); err != nil {
@@ -63,7 +63,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	}
 	n := binary.LittleEndian.Uint64(length[:])
 	if n > maxHeader || int64(n) > size-lengthBytes {
-		return nil, bad("it states a header of %d bytes, but the file has %d and the format allows %d: it is another kind of file, or cut off", n, size, maxHeader)
+		return nil, bad("it states a header of %d bytes, but the file has %d and the format allows %d: it is another kind of file, or cut off: copy or save it again", n, size, maxHeader)
 	}
 	header := make([]byte, n)
 	if err := readAt(r, header, lengthBytes); err != nil {
@@ -160,7 +160,7 @@ func readAt(r io.ReaderAt, dst []byte, at int64) error {
 		return nil
 	}
 	if err == io.EOF {
-		return bad("the file ends at byte %d, %d more expected", at+int64(n), len(dst)-n)
+		return bad("the file ends at byte %d, %d more expected: copy or save it again", at+int64(n), len(dst)-n)
 	}
 	return err
 }

@@ -95,12 +95,12 @@ func checkOffsets(tensors []Tensor, dataBytes int64) error {
 		case t.begin > at:
 			return bad("bytes %d to %d before tensor %q belong to no tensor", at, t.begin, t.Name)
 		case t.end > dataBytes:
-			return bad("tensor %q ends at byte %d of %d: the file is cut off", t.Name, t.end, dataBytes)
+			return bad("tensor %q ends at byte %d of %d: the file is cut off; copy or save it again", t.Name, t.end, dataBytes)
 		}
 		at = t.end
 	}
 	if at != dataBytes {
-		return bad("the tensors take %d bytes but the file holds %d after its header", at, dataBytes)
+		return bad("the tensors take %d bytes but the file holds %d after its header: copy or save it again", at, dataBytes)
 	}
 	return nil
 }
