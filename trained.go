@@ -27,6 +27,7 @@ type Trained struct {
 	setup   *setup
 	weights Weights
 	used    Used
+	found   *rundir.Found     // the checkpoint, until its weights are loaded; nil: it is found anew, by used.ID
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
 }
@@ -37,7 +38,10 @@ type Trained struct {
 // from training's in keys that decide neither what the model computes nor what
 // validates; so may the data. With w.Init and no checkpoint in w.Dir, the
 // config's data is what the weights were trained on. The caller closes it.
-func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
+//
+// Until the first Eval or Predict has loaded the weights, no process can write to
+// the checkpoint file.
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained, err error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
@@ -45,12 +49,18 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, e
 		return nil, err
 	}
 	t := &Trained{setup: &setup{config: c, sizes: newSizes(c, c.Train.Batch)}, weights: w}
+	opened := false
+	defer func() {
+		if !opened {
+			err = errors.Join(err, t.release())
+		}
+	}()
 	if err := t.find(ctx); err != nil {
 		return nil, err
 	}
 	s := t.setup
 	s.spec = modelSpec(c, s.info)
-	err := s.open(func() error {
+	err = s.open(func() error {
 		g, err := models.Eval(s.spec, s.sizes.microbatch)
 		if err != nil {
 			return err
@@ -63,6 +73,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, e
 	if err != nil {
 		return nil, err
 	}
+	opened = true
 	return t, nil
 }
 
@@ -70,19 +81,34 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, e
 // which checkpoint is meant.
 func (t *Trained) find(ctx context.Context) error {
 	w := t.weights
-	err := rundir.View(ctx, w.Dir, w.Best, w.ID, func(f rundir.Found) error {
-		st, err := runstate.Of(&f.Snapshot.Manifest)
-		t.setup.info, t.like = &st.Data, &st.Data
-		t.used = usedOf(w, f)
-		return err
-	})
+	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
 	if w.Init != "" && errors.Is(err, checkpoint.ErrNotFound) {
 		t.used = Used{File: w.Init}
 		if t.data, err = openData(ctx, t.setup.config, nil); err == nil {
 			t.setup.info = &t.data.Info
 		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	t.found, t.used = f, usedOf(w, f)
+	st, err := runstate.Of(&f.Snapshot.Manifest)
+	t.setup.info, t.like = &st.Data, &st.Data
+	if err == nil && w.Init != "" {
+		err = t.release()
 	}
 	return err
+}
+
+// release lets others write to the checkpoint file.
+func (t *Trained) release() error {
+	f := t.found
+	t.found = nil
+	if f == nil {
+		return nil
+	}
+	return f.Close()
 }
 
 // trained is the run's model with weights that it was trained to, on the run's
@@ -95,11 +121,15 @@ func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
 	if w.Init != "" {
 		return t, nil
 	}
-	err := rundir.View(ctx, w.Dir, w.Best, w.ID, func(f rundir.Found) error {
-		t.used = usedOf(w, f)
-		return t.suits(&f.Snapshot.Manifest)
-	})
-	return t, err
+	f, err := rundir.Find(ctx, w.Dir, w.Best, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	t.found, t.used = f, usedOf(w, f)
+	if err := t.suits(&f.Snapshot.Manifest); err != nil {
+		return nil, errors.Join(err, t.release())
+	}
+	return t, nil
 }
 
 // Eval computes loss and accuracy over the validation part, or over the
@@ -131,7 +161,7 @@ func (t *Trained) Used() Used { return t.used }
 func (t *Trained) Info() *datasets.Info { return t.setup.info }
 
 // Close closes the devices. It fails if anything on them was not freed.
-func (t *Trained) Close() error { return t.setup.close() }
+func (t *Trained) Close() error { return errors.Join(t.release(), t.setup.close()) }
 
 // Reads are the files that the model and its data are read from, so that
 // nothing is written over them.
@@ -140,7 +170,8 @@ func (t *Trained) Reads() []string { return readsOf(t.setup.config, t.weights) }
 // Eval computes loss and accuracy over the validation part, or over the
 // training part where there is no other. Of data that the model was not trained
 // on, every sample counts.
-func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
+func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
+	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.setup.usable(); err != nil {
 		return Evaluation{}, err
 	}
@@ -164,7 +195,7 @@ func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
 		if err == nil {
 			err = t.load(ctx, e)
 		}
-		if err == nil {
+		if err = errors.Join(err, t.release()); err == nil {
 			score, err = e.Run(ctx)
 		}
 		return err
@@ -179,7 +210,8 @@ func (t *Trained) Eval(ctx context.Context) (Evaluation, error) {
 // Predict runs the model on the samples of a file in the format of the run's
 // data, or on the validation part for an empty path, and hands over each
 // answer in order. emit's error ends it.
-func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction) error) (Used, error) {
+func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction) error) (_ Used, err error) {
+	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.setup.usable(); err != nil {
 		return t.used, err
 	}
@@ -188,11 +220,14 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		return t.used, err
 	}
 	first := 0
-	for _, part := range parts {
+	for i, part := range parts {
 		err := t.on(func(rt *executor.Runtime) error {
 			p, err := infer.NewPredictor(ctx, rt, t.setup.model(), part)
 			if err == nil {
 				err = t.load(ctx, p)
+			}
+			if err == nil && i == len(parts)-1 {
+				err = t.release()
 			}
 			if err != nil {
 				return err
@@ -233,12 +268,17 @@ func (t *Trained) load(ctx context.Context, to interface {
 		}
 		return errors.Join(to.Init(ctx, x.Read), x.Close())
 	}
-	return rundir.View(ctx, w.Dir, false, t.used.ID, func(f rundir.Found) error {
-		if err := t.suits(&f.Snapshot.Manifest); err != nil {
+	if t.found == nil {
+		f, err := rundir.Find(ctx, w.Dir, false, t.used.ID)
+		if err != nil {
 			return err
 		}
-		return to.Init(ctx, initial.FromSnapshot(f.Snapshot))
-	})
+		t.found = f
+	}
+	if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+		return err
+	}
+	return to.Init(ctx, initial.FromSnapshot(t.found.Snapshot))
 }
 
 // suits refuses a checkpoint of another model, or of other data.

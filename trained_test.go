@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -225,6 +226,103 @@ func TestTrainedOfAFile(t *testing.T) {
 		}
 		if u := res.Weights; res.Loss != *rep.Final.ValLoss || u.File != file || u.ID != 0 {
 			t.Errorf("loss %v of %+v, in training %v", res.Loss, u, *rep.Final.ValLoss)
+		}
+	}
+}
+
+// asked is a context that calls f whenever it is asked whether it has ended.
+type asked struct {
+	context.Context
+	f func()
+}
+
+func (a asked) Err() error {
+	a.f()
+	return a.Context.Err()
+}
+
+// A checkpoint that was found is there until its weights are loaded, however hard
+// another process tries to delete it.
+func TestFoundCheckpointsStay(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	var mu sync.Mutex
+	found, deleted := false, false
+	remove := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
+		if errors.Is(err, checkpoint.ErrHeld) {
+			found = true
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found && !deleted {
+			deleted, err = true, db.Delete(1)
+		}
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	ctx := asked{t.Context(), remove}
+	r := open(t, everything)
+	if _, err := r.Eval(ctx, berth.Weights{Dir: dir}); err != nil || !found {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if found {
+		remove()
+	}
+	if _, err := r.Eval(t.Context(), berth.Weights{Dir: dir}); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+// A trained model keeps its checkpoint from its opening until its first use, and
+// then no longer.
+func TestOpenTrainedKeepsItsCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	c, err := configs.Parse("test.yaml", []byte(everything), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func() error {
+		db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{})
+		if err != nil {
+			return err
+		}
+		return db.Close()
+	}
+	for name, use := range map[string]func(*berth.Trained) error{
+		"eval": func(m *berth.Trained) error { _, err := m.Eval(t.Context()); return err },
+		"predict": func(m *berth.Trained) error {
+			_, err := m.Predict(t.Context(), "", func(berth.Prediction) error { return write() })
+			return err
+		},
+		"close": func(m *berth.Trained) error { return nil },
+	} {
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := write(); !errors.Is(err, checkpoint.ErrHeld) {
+			t.Errorf("%s: opened for writing before it: %v", name, err)
+		}
+		if err := use(m); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "close" {
+			err = m.Close()
+		}
+		if err := errors.Join(err, write()); err != nil {
+			t.Errorf("%s: opened for writing after it: %v", name, err)
+		}
+		if name != "close" {
+			if err := errors.Join(use(m), m.Close()); err != nil { // it finds the checkpoint anew
+				t.Errorf("%s again: %v", name, err)
+			}
 		}
 	}
 }

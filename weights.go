@@ -28,7 +28,7 @@ type Used struct {
 }
 
 // usedOf words a checkpoint that was found for w.
-func usedOf(w Weights, f rundir.Found) Used {
+func usedOf(w Weights, f *rundir.Found) Used {
 	if w.Init != "" {
 		return Used{File: w.Init, Skipped: f.Skipped}
 	}

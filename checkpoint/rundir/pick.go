@@ -36,30 +36,35 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
 }
 
-// Found is a checkpoint to use. Snapshot can be read until View returns.
+// Found is a checkpoint to use. Until it is closed, its file stays open for
+// reading, and no process changes it.
 type Found struct {
 	Snapshot *checkpoint.Snapshot
 	BestID   uint64               // the folder's best by the watched metric; 0: none has one
 	Skipped  []checkpoint.Skipped // damaged ones passed over
+
+	db *checkpoint.DB
 }
 
-// View opens the checkpoints of a run folder for reading, and hands use the one
-// that is meant (see [Pick]).
-func View(ctx context.Context, dir string, best bool, id uint64, use func(Found) error) (err error) {
+// Close closes the file.
+func (f *Found) Close() error { return f.db.Close() }
+
+// Find opens the checkpoints of a run folder for reading, and finds the one that
+// is meant (see [Pick]). The caller closes it.
+func Find(ctx context.Context, dir string, best bool, id uint64) (*Found, error) {
 	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
-		return advised(dir, err)
+		return nil, advised(dir, err)
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	snap, skipped, err := Pick(ctx, db, best, id)
 	if err != nil {
-		return advised(dir, err)
+		return nil, errors.Join(advised(dir, err), db.Close())
 	}
 	all, _, err := db.List()
 	if err != nil {
-		return err
+		return nil, errors.Join(err, db.Close())
 	}
-	return use(Found{snap, checkpoint.BestOf(all), skipped})
+	return &Found{Snapshot: snap, BestID: checkpoint.BestOf(all), Skipped: skipped, db: db}, nil
 }
 
 // newest gives the manifest of a folder's newest checkpoint to f.

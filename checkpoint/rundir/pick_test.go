@@ -20,7 +20,7 @@ func ended(step int, loss, best float64) runstate.Progress {
 	}
 }
 
-func TestView(t *testing.T) {
+func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, ended(10, 0.5, 0.5))
 	save(t, dir, ended(20, 0.3, 0.3))
@@ -30,47 +30,43 @@ func TestView(t *testing.T) {
 		id   uint64
 		want int // step
 	}{{want: 30}, {best: true, want: 20}, {id: 1, want: 10}} {
-		err := rundir.View(t.Context(), dir, c.best, c.id, func(f rundir.Found) error {
-			if f.Snapshot.Manifest.Step != c.want || f.BestID != 2 || len(f.Skipped) > 0 {
-				t.Errorf("%+v: step %d, best %d, skipped %v", c, f.Snapshot.Manifest.Step, f.BestID, f.Skipped)
-			}
-			return nil
-		})
+		f, err := rundir.Find(t.Context(), dir, c.best, c.id)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Snapshot.Manifest.Step != c.want || f.BestID != 2 || len(f.Skipped) > 0 {
+			t.Errorf("%+v: step %d, best %d, skipped %v", c, f.Snapshot.Manifest.Step, f.BestID, f.Skipped)
+		}
+		if err := f.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	none := func(rundir.Found) error {
-		t.Error("something was found")
-		return nil
-	}
-	if err := rundir.View(t.Context(), dir, true, 1, none); !errors.Is(err, rundir.ErrPick) {
+	if _, err := rundir.Find(t.Context(), dir, true, 1); !errors.Is(err, rundir.ErrPick) {
 		t.Errorf("the best and an ID: %v", err)
 	}
-	if err := rundir.View(t.Context(), dir, false, 9, none); !errors.Is(err, checkpoint.ErrNotFound) {
+	if _, err := rundir.Find(t.Context(), dir, false, 9); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("an ID that is missing: %v", err)
 	}
-	if err := rundir.View(t.Context(), t.TempDir(), false, 0, none); !errors.Is(err, checkpoint.ErrNotFound) {
+	if _, err := rundir.Find(t.Context(), t.TempDir(), false, 0); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("an empty folder: %v", err)
 	}
+	save(t, dir, ended(40, 0.2, 0.2)) // nobody has the file open any more
 }
 
 // Without the metric there is no best, which the error explains.
-func TestViewWithoutABest(t *testing.T) {
+func TestFindWithoutABest(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
-	err := rundir.View(t.Context(), dir, true, 0, func(rundir.Found) error { return nil })
-	if !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "checkpoint.best's metric") {
+	if _, err := rundir.Find(t.Context(), dir, true, 0); !errors.Is(err, checkpoint.ErrNotFound) || !strings.Contains(err.Error(), "checkpoint.best's metric") {
 		t.Errorf("got %v", err)
 	}
-	err = rundir.View(t.Context(), dir, false, 0, func(f rundir.Found) error {
-		if f.BestID != 0 {
-			t.Errorf("the best is %d", f.BestID)
-		}
-		return nil
-	})
+	f, err := rundir.Find(t.Context(), dir, false, 0)
 	if err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.BestID != 0 {
+		t.Errorf("the best is %d", f.BestID)
 	}
 }
 
