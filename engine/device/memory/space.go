@@ -31,7 +31,8 @@ type Space struct {
 	edge        Block        // the neighbour of the first and of the last block; never free
 	runs        shelf        // of free blocks
 	passed      device.Fence // what the host has waited for
-	after       device.Fence // the answer of the last Take
+	after       device.Fence // the answer of the last Take or Slide
+	gathered    []*Block     // the answer of the last Gather
 	spare       *Block       // blocks for reuse, linked by next
 	looks       int          // at blocks, by all calls
 }
