@@ -35,6 +35,10 @@ var (
 // ErrClosed is returned by the methods of a closed Run or Trained.
 var ErrClosed = errors.New("the run is closed")
 
+// ErrInUse is returned by Close within a call of the same Run or Trained, such
+// as in an Observer's function.
+var ErrInUse = errors.New("the run is in use: close it once its methods have returned")
+
 // ErrStopped is returned by Train when its time was up or its context was
 // cancelled, then together with the context's error. The step under way was
 // finished and saved. Before the first step there is nothing to save, and no

@@ -113,7 +113,8 @@ func (r *Run) warmsUp() error {
 	return at(r.Config.Where("schedule.warmup"), err)
 }
 
-// Close closes the devices. It fails if anything on them was not freed.
+// Close closes the devices. It fails if anything on them was not freed, and with
+// ErrInUse within a call of another method.
 func (r *Run) Close() error { return r.setup.close() }
 
 // Schedule is the order of a full step's microbatches.

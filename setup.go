@@ -33,6 +33,7 @@ type setup struct {
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
 	debug  trace.Debug // as BERTH_DEBUG asks
+	calls  int         // that use the devices and have not returned
 }
 
 // open opens the devices, and plans with them. Unless that succeeds, the devices
@@ -67,8 +68,18 @@ func (s *setup) refused(err error) error {
 	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
 }
 
-// close closes the devices. It fails if anything on them was not freed.
+// enter keeps the devices open until leave is called.
+func (s *setup) enter() (leave func()) {
+	s.calls++
+	return func() { s.calls-- }
+}
+
+// close closes the devices, unless a call uses them. It fails if anything on
+// them was not freed.
 func (s *setup) close() error {
+	if s.calls > 0 {
+		return ErrInUse
+	}
 	var errs []error
 	for _, d := range s.devs {
 		errs = append(errs, d.Close())

@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,37 @@ func released(t *testing.T, name string, r *berth.Run, dir string) {
 	}
 	if err := db.Close(); err != nil {
 		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A run that is closed within one of its calls stays open, and whole.
+func TestCloseInUse(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, everything)
+	defer r.Close()
+	var errs []error
+	tryClose := func() { errs = append(errs, r.Close()) }
+	_, err := r.Train(t.Context(), berth.TrainOptions{Dir: dir, MaxSteps: 3, Observer: &berth.Observer{
+		Started: func(berth.Start) { tryClose() },
+		Step:    func(berth.Step) { tryClose() },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(berth.Prediction) error {
+		tryClose()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range errs {
+		if !errors.Is(err, berth.ErrInUse) {
+			t.Fatalf("closed within a call: %v, expected ErrInUse", err)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

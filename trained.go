@@ -160,8 +160,15 @@ func (t *Trained) Used() Used { return t.used }
 // example.
 func (t *Trained) Info() *datasets.Info { return t.setup.info }
 
-// Close closes the devices. It fails if anything on them was not freed.
-func (t *Trained) Close() error { return errors.Join(t.release(), t.setup.close()) }
+// Close closes the devices. It fails if anything on them was not freed, and with
+// ErrInUse within a call of Eval or Predict.
+func (t *Trained) Close() error {
+	err := t.setup.close()
+	if errors.Is(err, ErrInUse) {
+		return err
+	}
+	return errors.Join(t.release(), err)
+}
 
 // Reads are the files that the model and its data are read from, so that
 // nothing is written over them.
@@ -247,6 +254,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 
 // on runs f on a runtime of its own.
 func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
+	defer t.setup.enter()()
 	rt, err := executor.NewRuntime(t.setup.devs, residency.ManagerOptions{})
 	if err != nil {
 		return err
