@@ -1,0 +1,153 @@
+package hostfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/memory"
+)
+
+// ErrNoRoom is the cause of errors about a file that the disk has no room for.
+var ErrNoRoom = errors.New("no room for a spill file")
+
+// leastExtent is the least number of bytes by which a file grows.
+const leastExtent = 16 << 20
+
+// File is memory in a file without a name. Its methods are safe for concurrent
+// use.
+type File struct {
+	mu      sync.Mutex
+	dir     string
+	file    *os.File // nil once it is closed
+	bytes   int64    // taken on the disk
+	extents []*extent
+}
+
+// extent is a range of the file that was taken on the disk at once.
+type extent struct {
+	mem   []byte
+	space *memory.Space
+}
+
+// Create makes a file in a folder, and takes so many bytes on its disk. It grows
+// where more are needed. The caller closes it.
+func Create(dir string, bytes int64) (*File, error) {
+	file, err := nameless(dir)
+	if err != nil {
+		return nil, fmt.Errorf("spill file in %s: %w", dir, err)
+	}
+	f := &File{dir: dir, file: file}
+	if bytes > 0 {
+		if err := f.grow(bytes); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, nil
+}
+
+// Bytes is the size of the file on the disk.
+func (f *File) Bytes() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes
+}
+
+// Alloc takes memory with undefined contents. The caller frees it once.
+func (f *File) Alloc(n int64) (*Buffer, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil, fmt.Errorf("spill file in %s: %w", f.dir, os.ErrClosed)
+	}
+	b, ok := f.take(n)
+	if !ok {
+		if err := f.grow(n); err != nil {
+			return nil, err
+		}
+		if b, ok = f.take(n); !ok {
+			panic(fmt.Sprintf("BUG: %d bytes do not fit a new extent", n))
+		}
+	}
+	return b, nil
+}
+
+// take takes memory from the first extent that has it. It needs mu.
+func (f *File) take(n int64) (*Buffer, bool) {
+	for _, x := range f.extents {
+		if b, _, ok := x.space.Take(n, nil); ok {
+			return &Buffer{file: f, extent: x, block: b, data: x.mem[b.Off : b.Off+n : b.Off+b.Size]}, true
+		}
+	}
+	return nil, false
+}
+
+// grow adds an extent of at least n bytes. It needs mu.
+func (f *File) grow(n int64) error {
+	page := int64(os.Getpagesize())
+	n = (max(n, leastExtent) + page - 1) / page * page
+	if err := takeRoom(f.file, f.bytes, n); err != nil {
+		return fmt.Errorf("%w: %d bytes more in %s: %w; free some, name another folder (--spill-dir), or allow more memory (--host-memory)", ErrNoRoom, n, f.dir, err)
+	}
+	mem, err := mapShared(f.file, f.bytes, int(n))
+	if err != nil {
+		return fmt.Errorf("spill file in %s: mapping %d bytes: %w", f.dir, n, err)
+	}
+	f.bytes += n
+	f.extents = append(f.extents, &extent{mem, memory.New(n, page)})
+	return nil
+}
+
+// Close gives the file's room back. No buffer may be used afterwards. A second
+// call does nothing.
+func (f *File) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	var errs []error
+	for _, x := range f.extents {
+		errs = append(errs, unmap(x.mem))
+	}
+	errs = append(errs, f.file.Close())
+	f.file, f.extents = nil, nil
+	return errors.Join(errs...)
+}
+
+// Buffer is a part of a file. It is a device.HostBuffer.
+type Buffer struct {
+	file   *File
+	extent *extent
+	block  *memory.Block
+	data   []byte // nil once it is freed
+}
+
+// Bytes is the memory. It is valid until Free.
+func (b *Buffer) Bytes() []byte { return b.data }
+
+// Evict takes the buffer's pages out of the process's resident memory. The
+// contents stay, and come back when they are touched. It may be called while
+// the bytes are in use.
+func (b *Buffer) Evict() {
+	if len(b.data) > 0 {
+		evict(b.data[:b.block.Size:b.block.Size])
+	}
+}
+
+// Free gives the memory back. A second call fails with device.ErrDeleted.
+func (b *Buffer) Free() error {
+	b.file.mu.Lock()
+	defer b.file.mu.Unlock()
+	if b.data == nil {
+		return fmt.Errorf("spill file in %s: %w", b.file.dir, device.ErrDeleted)
+	}
+	if b.file.file != nil && b.block.Size > 0 {
+		evict(b.data[:b.block.Size:b.block.Size])
+	}
+	b.extent.space.Give(b.block)
+	b.data = nil
+	return nil
+}

@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package hostfile
+
+import "os"
+
+// nameless makes a file without a name.
+func nameless(dir string) (*os.File, error) { return createAndRemove(dir) }
+
+// takeRoom takes a range of the file on the disk.
+func takeRoom(f *os.File, off, n int64) error { return fillRoom(f, off, n) }
