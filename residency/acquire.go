@@ -54,7 +54,7 @@ func (a *attempt) try() (pause, error) {
 	if m.closed {
 		return pause{}, fmt.Errorf("acquire: %w", ErrClosed)
 	}
-	if len(m.host.dropped) > 0 {
+	if len(m.host.dropped)+len(m.host.warm) > 0 {
 		m.host.sweep()
 	}
 	m.expire()

@@ -66,6 +66,7 @@ func (m *Manager) freeHost() error {
 			}
 		}
 	}
+	m.host.closing = true
 	m.host.sweep()
 	return m.host.freeErr
 }

@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -23,20 +22,31 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 // host. dst is zeroed, and pages of it that write does not touch take no memory.
 // If write fails, t stays as it was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
-	buf, err := m.devs[0].dev.AllocHost(t.bytes)
+	m.mu.Lock()
+	h, err := m.host.alloc(m.devs[0].dev, t.bytes, t.name)
 	if err != nil {
+		m.mu.Unlock()
 		return fmt.Errorf("fill %s: %w", t.name, err)
 	}
-	if err := write(buf.Bytes()); err != nil {
-		return errors.Join(fmt.Errorf("fill %s: %w", t.name, err), buf.Free())
+	h.pins++
+	m.mu.Unlock()
+	if h.inFile() {
+		clear(h.buf.Bytes())
 	}
+	failure := write(h.buf.Bytes())
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	h.pins--
+	if failure != nil {
+		m.host.free(h)
+		return fmt.Errorf("fill %s: %w", t.name, failure)
+	}
 	if err := m.refill(t, "fill"); err != nil {
-		return errors.Join(err, buf.Free())
+		m.host.free(h)
+		return err
 	}
 	m.recycleStale(t, "stale")
-	t.host = m.host.record(buf, t.bytes, false)
+	t.host = h
 	t.host.version = t.version
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
 )
 
 // hostMem is a tensor's bytes on the host.
@@ -13,21 +14,29 @@ type hostMem struct {
 	version  uint64       // of the contents
 	ready    device.Event // of the copy-out that fills it
 	uses     fence        // queued copies from and to it
-	pins     int          // readers on the host
+	pins     int          // readers and writers on the host
 	fed      bool         // the buffer is the caller's and is not freed here
 	staged   bool         // to be dropped once copied in: a store or the device keeps the contents
 	streamed bool         // read from a sequence and not copied in yet
+	counted  bool         // among hostMemory.used
 	bytes    int64
 }
 
 // hostMemory allocates host memory for tensors and frees it when the last copy
-// has ended. The manager's lock guards it.
+// has ended: within a bound, and beyond it in a file. The manager's lock guards
+// it.
 type hostMemory struct {
-	dropped []*hostMem // to free once copies and readers have ended
-	spare   []*hostMem // records for reuse
-	staged  int64      // bytes of staged records, until they are freed
-	limit   int64      // most bytes in staged, though one record may exceed it
-	freeErr error      // for Close to report
+	most    int64          // bound of used in bytes; 0: none
+	used    int64          // bytes of buffers in memory, and those held
+	held    int64          // bytes that callers of HoldHost have
+	file    *hostfile.File // nil without a bound
+	warm    []*hostMem     // in the file, with pages in memory
+	dropped []*hostMem     // to free once copies and readers have ended
+	spare   []*hostMem     // records for reuse
+	staged  int64          // bytes of staged records, until they are freed
+	limit   int64          // most bytes in staged, though one record may exceed it
+	closing bool           // the file goes with the last record
+	freeErr error          // for Close to report
 }
 
 // record makes a record for buf. With fed, buf is the caller's.
@@ -42,13 +51,62 @@ func (x *hostMemory) record(buf device.HostBuffer, bytes int64, fed bool) *hostM
 	return h
 }
 
-// alloc gets memory that dev copies fastest from and to, for a named tensor.
+// alloc gets memory for a named tensor: that which dev copies fastest from and to,
+// or, beyond the bound, the file's.
 func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMem, error) {
+	if x.most > 0 && x.used+bytes > x.most {
+		return x.allocInFile(bytes, name)
+	}
 	b, err := dev.AllocHost(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of host memory for %s: %w", bytes, name, err)
 	}
-	return x.record(b, bytes, false), nil
+	x.used += bytes
+	h := x.record(b, bytes, false)
+	h.counted = true
+	return h, nil
+}
+
+// allocInFile gets memory of the file.
+func (x *hostMemory) allocInFile(bytes int64, name string) (*hostMem, error) {
+	b, err := x.file.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%d bytes of host memory for %s, beyond %d: %w", bytes, name, x.most, err)
+	}
+	h := x.record(b, bytes, false)
+	x.touch(h)
+	return h, nil
+}
+
+// touch notes that h will be used by a copy or by the host.
+func (x *hostMemory) touch(h *hostMem) {
+	if h.inFile() {
+		x.warm = append(x.warm, h)
+	}
+}
+
+// inFile reports whether the memory is the file's.
+func (h *hostMem) inFile() bool {
+	_, ok := h.buf.(*hostfile.Buffer)
+	return ok
+}
+
+// cool takes the pages of the file that no copy and no reader uses out of memory.
+// They come back when they are touched.
+func (x *hostMemory) cool() {
+	kept := x.warm[:0]
+	for _, h := range x.warm {
+		b, inFile := h.buf.(*hostfile.Buffer)
+		switch {
+		case !inFile: // freed meanwhile
+		case h.pins > 0 || !h.uses.done():
+			kept = append(kept, h)
+		default:
+			b.Evict()
+		}
+	}
+	clear(x.warm[len(kept):])
+	x.warm = kept
 }
 
 // stage counts h among the bytes on their way to a device.
@@ -75,12 +133,20 @@ func (x *hostMemory) sweep() {
 	}
 	clear(x.dropped[len(kept):])
 	x.dropped = kept
+	x.cool()
+	if x.closing && len(kept) == 0 && x.file != nil {
+		x.freeErr = errors.Join(x.freeErr, x.file.Close())
+		x.file = nil
+	}
 }
 
 // free frees the memory of h now and keeps h itself as a spare.
 func (x *hostMemory) free(h *hostMem) {
 	if h.staged {
 		x.staged -= h.bytes
+	}
+	if h.counted {
+		x.used -= h.bytes
 	}
 	if !h.fed {
 		if err := h.buf.Free(); err != nil {
@@ -103,5 +169,37 @@ func (x *hostMemory) blockers(bytes int64) (copies fence) {
 			return append(copies, h.uses...)
 		}
 	}
+	return nil
+}
+
+// HostMemory is the host memory of tensors, in bytes.
+type HostMemory struct {
+	Bound   int64 // ManagerOptions.HostBytes
+	Used    int64 // in memory, with the bytes held
+	Spilled int64 // size of the file
+}
+
+// HostMemory measures the host memory of tensors.
+func (m *Manager) HostMemory() HostMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := HostMemory{Bound: m.host.most, Used: m.host.used}
+	if m.host.file != nil {
+		x.Spilled = m.host.file.Bytes()
+	}
+	return x
+}
+
+// HoldHost counts host memory that the caller has, for as long as the manager
+// lives. It fails with ErrHostMemory where the bound does not allow it.
+func (m *Manager) HoldHost(bytes int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := &m.host
+	if x.most > 0 && x.held+bytes > x.most {
+		return fmt.Errorf("%w: batches and saves take %d bytes, and %d are allowed: allow more (--host-memory), or use smaller batches", ErrHostMemory, x.held+bytes, x.most)
+	}
+	x.held += bytes
+	x.used += bytes
 	return nil
 }

@@ -3,6 +3,9 @@ package residency
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -38,4 +41,50 @@ func hosts(d *fakeDev) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hosts
+}
+
+// TestHostBound: bytes beyond the bound on host memory are in the file, and each
+// tensor keeps its contents on its way to the device and back.
+func TestHostBound(t *testing.T) {
+	const n = 6
+	r := newRig(t, 1, ManagerOptions{Budgets: []int64{24}, HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1})
+	if err := r.m.HoldHost(4); err != nil {
+		t.Fatal(err)
+	}
+	var ts []*Tensor
+	for i := range n {
+		x := r.declare(fmt.Sprint("w", i), 8, device.Weight)
+		r.fill(x, byte(10*i))
+		ts = append(ts, x)
+	}
+	if m := r.m.HostMemory(); m.Bound != 20 || m.Used != 20 || m.Spilled == 0 {
+		t.Errorf("host memory is %+v: two tensors fit beside the bytes held", m)
+	}
+	size := r.m.HostMemory().Spilled
+	for round := range 5 {
+		for i, x := range ts { // the device has room for three
+			r.mustRead(x, 0, byte(10*i+round))
+			r.write(x, 0, byte(10*i+round+1))
+		}
+		if m := r.m.HostMemory(); m.Used > 20 || m.Spilled != size {
+			t.Errorf("round %d: host memory is %+v", round, m)
+		}
+	}
+	for i, x := range ts {
+		if d, err := r.m.EnsureHost(short(t), Epoch, x); err != nil || d.Data().([]uint8)[0] != byte(10*i+5) {
+			t.Errorf("%s is %v, %v", x.Name(), d, err)
+		}
+	}
+	if err := r.m.HoldHost(17); !errors.Is(err, ErrHostMemory) {
+		t.Errorf("more is held than the bound: %v", err)
+	}
+}
+
+// TestSpillFolder: a folder that takes no file is an error of New.
+func TestSpillFolder(t *testing.T) {
+	d := newFake(0)
+	_, err := New([]device.Device{d}, ManagerOptions{HostBytes: 1, SpillDir: filepath.Join(t.TempDir(), "none")})
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -24,6 +25,12 @@ type ManagerOptions struct {
 	// tensors are moved in; one tensor is let through whatever its size. 0 means
 	// DefaultStaging.
 	StagingBytes int64
+	// HostBytes bounds the host memory of tensors. Further bytes go to a file in
+	// SpillDir that has no name, on whose disk SpillBytes are taken at once. 0
+	// means no bound, and no file.
+	HostBytes  int64
+	SpillDir   string
+	SpillBytes int64
 	// OnTransfer is told of every entry of the ledger, in order, with the
 	// manager locked: it must return soon and not call back.
 	OnTransfer func(Row)
@@ -76,7 +83,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	m := &Manager{
 		devs:    make([]devState, len(devs)),
-		host:    hostMemory{limit: o.StagingBytes},
+		host:    hostMemory{limit: o.StagingBytes, most: o.HostBytes},
 		tensors: map[Key]*Tensor{},
 		classes: map[string]int{},
 		seqs:    map[Sequence]*sequence{},
@@ -88,6 +95,13 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	for _, d := range devs {
 		m.devices = append(m.devices, string(d.ID()))
 	}
+	if o.HostBytes > 0 {
+		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
+		if err != nil {
+			return nil, err
+		}
+		m.host.file = f
+	}
 	m.ledger = newLedger(m.devices, o.OnTransfer)
 	for i, d := range devs {
 		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, sweepAt: 64}
@@ -97,7 +111,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {
-			return nil, errors.Join(err, m.endStreams())
+			return nil, errors.Join(err, m.endStreams(), m.freeHost())
 		}
 	}
 	return m, nil

@@ -299,12 +299,16 @@ func (s *model) invariants(t *rapid.T) {
 // contents in any buffer, no budget is exceeded, all memory is freed, and every
 // byte is counted.
 func TestModel(t *testing.T) {
+	spill := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "devices")
 		s := &model{t: rt, r: &rig{T: t}, budgets: make([]int64, n)}
 		peers := rapid.Bool().Draw(rt, "peers")
 		physical := rapid.Bool().Draw(rt, "physical")
 		o := ManagerOptions{Budgets: make([]int64, n), StagingBytes: 16}
+		if rapid.Bool().Draw(rt, "bound on host memory") {
+			o.HostBytes, o.SpillDir = rapid.Int64Range(1, 32).Draw(rt, "host bytes"), spill
+		}
 		var devs []device.Device
 		for i := range n {
 			d := newFake(i)

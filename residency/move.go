@@ -80,6 +80,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 	}
 	c.arrive(t.version, d.in.Record())
 	h.uses.add(c.ready)
+	m.host.touch(h)
 	if h.fed {
 		t.fedDone = c.ready
 	}

@@ -24,9 +24,9 @@ type Staging struct {
 // staged is the copy of one tensor.
 type staged struct {
 	t     *Tensor
-	buf   device.HostBuffer // kept for the next copy; nil when there is none
-	dev   int               // index of the device that allocated buf
-	host  *hostMem          // set instead of buf if the host had the contents already
+	mem   *hostMem // kept for the next copy; nil when there is none
+	dev   int      // index of the device that allocated mem
+	host  *hostMem // set instead of mem if the host had the contents already
 	ready device.Event
 }
 
@@ -47,16 +47,16 @@ func (s *Staging) Reserve() error {
 		x := &s.copies[i]
 		s.m.mu.Lock()
 		d := x.t.truth
-		if x.buf != nil || !x.t.onDevice() || x.t.hostCurrent() {
+		if x.mem != nil || !x.t.onDevice() || x.t.hostCurrent() {
 			s.m.mu.Unlock()
 			continue
 		}
-		err := x.alloc(&s.m.devs[d])
+		err := s.alloc(x, &s.m.devs[d])
 		s.m.mu.Unlock()
 		if err != nil {
 			return fmt.Errorf("staging of %s: %w", x.t.name, err)
 		}
-		for b := x.buf.Bytes(); len(b) > 0; b = b[min(len(b), pageBytes):] {
+		for b := x.mem.buf.Bytes(); len(b) > 0 && !x.mem.inFile(); b = b[min(len(b), pageBytes):] {
 			b[0] = 0
 		}
 	}
@@ -110,19 +110,19 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 	if err := m.seal.transfer(t, PullBack, r, string(r), false); err != nil {
 		return err
 	}
-	if x.buf != nil && x.dev != d.index {
-		if err := x.free(); err != nil {
-			return err
-		}
+	if x.dev != d.index {
+		s.free(x)
 	}
-	if err := x.alloc(d); err != nil {
+	if err := s.alloc(x, d); err != nil {
 		return err
 	}
-	ev, err := d.queueOut(x.buf, c)
+	ev, err := d.queueOut(x.mem.buf, c)
 	if err != nil {
 		return fmt.Errorf("copy from %s: %w", d.id, err)
 	}
 	x.ready = ev
+	x.mem.uses.add(ev)
+	m.host.touch(x.mem)
 	c.readers.add(ev)
 	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: string(r)})
 	return nil
@@ -142,18 +142,18 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 func (s *Staging) Bytes(i int) []byte {
 	if x := &s.copies[i]; x.host != nil {
 		return x.host.buf.Bytes()
-	} else if x.buf != nil {
-		return x.buf.Bytes()
+	} else if x.mem != nil {
+		return x.mem.buf.Bytes()
 	}
 	return nil
 }
 
-// Free frees the copy of tensor i and its memory.
-func (s *Staging) Free(i int) error {
+// Free frees the copy of tensor i, and its memory once the copy has ended.
+func (s *Staging) Free(i int) {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
-	return s.copies[i].free()
+	s.free(&s.copies[i])
 }
 
 // unpin stops using the host's own memory of tensor i.
@@ -161,38 +161,35 @@ func (s *Staging) unpin(i int) {
 	if h := s.copies[i].host; h != nil {
 		h.pins--
 		s.copies[i].host = nil
+		s.m.host.touch(h)
 		s.m.host.sweep()
 	}
 }
 
 // alloc gets memory that a device copies to fastest, if there is none yet.
-func (x *staged) alloc(d *devState) error {
-	if x.buf != nil {
+func (s *Staging) alloc(x *staged, d *devState) error {
+	if x.mem != nil {
 		return nil
 	}
-	buf, err := d.dev.AllocHost(x.t.bytes)
+	mem, err := s.m.host.alloc(d.dev, x.t.bytes, x.t.name)
 	if err != nil {
-		return fmt.Errorf("%d bytes of host memory: %w", x.t.bytes, err)
+		return err
 	}
-	x.buf, x.dev = buf, d.index
+	x.mem, x.dev = mem, d.index
 	return nil
 }
 
-func (x *staged) free() error {
-	if x.buf == nil {
-		return nil
+// free frees the memory of a copy once the copy has ended.
+func (s *Staging) free(x *staged) {
+	if x.mem != nil {
+		s.m.host.drop(x.mem)
+		x.mem = nil
 	}
-	err := x.buf.Free()
-	x.buf = nil
-	return err
 }
 
-// Close frees all memory. Copies that are queued are waited for by the device.
-func (s *Staging) Close() error {
+// Close frees all memory, that of a queued copy once it has ended.
+func (s *Staging) Close() {
 	for i := range s.copies {
-		if err := s.Free(i); err != nil {
-			return err
-		}
+		s.Free(i)
 	}
-	return nil
 }

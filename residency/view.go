@@ -43,6 +43,7 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	defer func() {
 		m.mu.Lock()
 		h.pins--
+		m.host.touch(h)
 		m.host.sweep()
 		m.mu.Unlock()
 	}()

@@ -172,9 +172,9 @@ func (s *Saver) Stats() Stats { return s.stats }
 
 // Close waits for the save under way and frees the staging memory. A second
 // call does nothing.
-func (s *Saver) Close() (err error) {
+func (s *Saver) Close() error {
 	if state := s.state; state != nil {
-		defer func() { err = errors.Join(err, state.staging.Close()) }()
+		defer state.staging.Close()
 	}
 	s.state = nil
 	return s.Await()

@@ -113,9 +113,7 @@ func (c *source) Read(name string, off int64, dst []byte) error {
 	copy(dst, b)
 	if n := c.list[i].Meta.Bytes(); off+int64(len(dst)) == n && c.bound > 0 {
 		c.area -= n
-		if err := c.staging.Free(i); err != nil {
-			return err
-		}
+		c.staging.Free(i)
 		return c.queue()
 	}
 	return nil
