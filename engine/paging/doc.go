@@ -7,9 +7,11 @@
 // decided in that order alone, never by what has ended, so everything computed
 // here repeats exactly: the peak, the floor, and the bytes moved.
 //
-// [Replay] runs the trace as a device does, and gives up the object whose memory
-// is then free for the most launches per byte that moves (victim.go). [Bound] is
-// the fewest bytes that any choice moves: a min-cost flow (bound.go, flow.go) whose
+// [Replay] runs the trace as a device does (memory.go). [Choose] picks what leaves:
+// the objects whose memory is then free for the most launches per byte that moves.
+// [Ahead] decides how early to load what a launch will read. Package residency
+// uses both, and [Order], so that a run moves what its replay says. [Bound] is the
+// fewest bytes that any choice moves: a min-cost flow (bound.go, flow.go) whose
 // prices improve.go and price.go settle.
 //
 // The types to know are [Trace], [Object], [Launch], [Use] and [Result].

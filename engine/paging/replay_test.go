@@ -2,6 +2,7 @@ package paging
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 )
 
@@ -85,6 +86,48 @@ func TestReplayOverwritesWithoutCopies(t *testing.T) {
 	}
 	if r := Replay(tr, 64); r.Moved() != 0 || r.Peak != 64 {
 		t.Errorf("moved %d bytes, peak %d", r.Moved(), r.Peak)
+	}
+}
+
+// What the next launch reads is loaded while the one before runs, if both fit.
+func TestReplayLoadsAhead(t *testing.T) {
+	tr := chain(24, 64, 128)
+	limit := Replay(tr, 0).Peak / 2
+	now, early := replay(tr, limit, 0), replay(tr, limit, 1)
+	if now.Waits == 0 || early.Waits != 0 || early.Peak > limit {
+		t.Errorf("loads on demand: %+v, one launch ahead: %+v", now, early)
+	}
+	if n := Ahead(tr, limit); n != 1 {
+		t.Errorf("%d launches ahead", n)
+	}
+	if n := Ahead(tr, 0); n != 0 {
+		t.Errorf("%d launches ahead without a limit", n)
+	}
+}
+
+func TestChooseKeepsWhatNeedNotLeave(t *testing.T) {
+	c := []Candidate{
+		{Object: 0, Bytes: 64, Distance: 9, Copies: 1},
+		{Object: 1, Bytes: 256, Distance: 12, Copies: 2},
+		{Object: 2, Bytes: 64, Distance: 1, Copies: 0},
+		{Object: 3, Bytes: 64, Distance: 2, Copies: 1},
+	}
+	// In order: 2 moves nothing, 0 is free for 9 launches a copy, 1 for 6, 3 for 2.
+	for _, x := range []struct {
+		bytes int64
+		want  []int
+	}{{64, []int{2}}, {100, []int{2, 0}}, {129, []int{1}}, {300, []int{2, 1}}, {448, []int{2, 0, 1, 3}}} {
+		got, ok := Choose(slices.Clone(c), x.bytes)
+		var objects []int
+		for _, v := range got {
+			objects = append(objects, v.Object)
+		}
+		if !ok || !slices.Equal(objects, x.want) {
+			t.Errorf("%d bytes: %v, want %v", x.bytes, objects, x.want)
+		}
+	}
+	if _, ok := Choose(c, 449); ok {
+		t.Error("more is freed than there is")
 	}
 }
 

@@ -1,0 +1,190 @@
+package paging
+
+// page is the state of one object.
+type page struct {
+	here   bool // it has memory on the device
+	dirty  bool // written since its last copy out
+	whole  bool // it has contents
+	fresh  bool // fed, and not copied in yet
+	leased int  // the last launch that used it, counted over all steps
+}
+
+// memory is a device's memory during a replay.
+type memory struct {
+	Result     // of the step so far; Peak of all steps
+	trace      *Trace
+	order      *Order
+	limit      int64
+	ahead      int   // launches whose loads are queued before they are due
+	used       int64 // bytes of the objects that are here
+	pages      []page
+	clock      int  // launches so far, over all steps
+	waits      bool // the launch under way reads an object that was given up
+	candidates []Candidate
+}
+
+func newMemory(t *Trace, limit int64, ahead int) *memory {
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, ahead: ahead, pages: make([]page, len(t.Objects))}
+	for i, o := range t.Objects {
+		m.pages[i].whole = o.Lasting
+	}
+	return m
+}
+
+// step runs all launches once.
+func (m *memory) step() {
+	for i, o := range m.trace.Objects {
+		if o.Fed {
+			m.drop(i)
+			m.pages[i] = page{whole: true, fresh: true}
+		}
+	}
+	for i := range m.trace.Launches {
+		m.launch(i)
+	}
+}
+
+// launch takes memory for a launch, then for objects that later ones read, runs it,
+// and frees what ends with it.
+func (m *memory) launch(now int) {
+	l := &m.trace.Launches[now]
+	m.clock++
+	need := Rounded(l.Scratch)
+	for _, u := range l.Uses {
+		m.pages[u.Object].leased = m.clock
+		if !m.pages[u.Object].here {
+			need += m.rounded(u.Object)
+		}
+	}
+	if !m.makeRoom(need, now, 0) {
+		panic("BUG: nothing to give up, though the launch fits alone")
+	}
+	m.waits = false
+	for _, u := range l.Uses {
+		m.use(u)
+	}
+	if m.waits {
+		m.Waits++
+	}
+	m.used += Rounded(l.Scratch)
+	m.fetchAhead(now)
+	m.Peak = max(m.Peak, m.used)
+	m.used -= Rounded(l.Scratch)
+	for _, o := range l.Frees {
+		m.drop(o)
+	}
+}
+
+// use brings an object here and changes it.
+func (m *memory) use(u Use) {
+	p := &m.pages[u.Object]
+	if !p.here {
+		m.waits = m.waits || u.Read && !p.fresh
+		m.bring(u.Object, u.Read)
+	}
+	p.whole = true
+	p.dirty = p.dirty || u.Write
+}
+
+// bring gives an object memory, and its contents if load is set.
+func (m *memory) bring(object int, load bool) {
+	p, bytes := &m.pages[object], m.trace.Objects[object].Bytes
+	switch {
+	case load && p.fresh:
+		m.Fed += bytes
+	case load:
+		m.Loaded += bytes
+	}
+	p.here, p.fresh = true, false
+	m.used += m.rounded(object)
+}
+
+// fetchAhead loads objects that the next launches of the step read, as far as they
+// fit. It gives up only objects that none of these uses.
+func (m *memory) fetchAhead(now int) {
+	for at := now + 1; at <= now+m.ahead && at < len(m.trace.Launches); at++ {
+		for _, u := range m.trace.Launches[at].Uses {
+			if p := &m.pages[u.Object]; p.here || !p.whole || !u.Read {
+				continue
+			}
+			if d, _ := m.order.Next(u.Object, now); now+d != at {
+				continue // a launch before that overwrites it
+			}
+			if !m.makeRoom(m.rounded(u.Object), now, m.ahead) {
+				return
+			}
+			m.bring(u.Object, true)
+		}
+	}
+}
+
+// makeRoom gives up objects that the launch under way and as many after it do not
+// use, until so many bytes fit. It reports false, and gives nothing up, if those
+// are too few.
+func (m *memory) makeRoom(bytes int64, now, after int) bool {
+	over := m.used + bytes - m.limit
+	if m.limit <= 0 || over <= 0 {
+		return true
+	}
+	m.candidates = m.candidates[:0]
+	for i := range m.pages {
+		if p := &m.pages[i]; !p.here || p.leased == m.clock {
+			continue
+		}
+		if c := m.candidate(i, now); c.Distance > after {
+			m.candidates = append(m.candidates, c)
+		}
+	}
+	victims, ok := Choose(m.candidates, over)
+	for _, c := range victims {
+		m.giveUp(c.Object, now)
+	}
+	return ok
+}
+
+// candidate describes an object that is here.
+func (m *memory) candidate(object, now int) Candidate {
+	c := Candidate{Object: object, Bytes: m.rounded(object)}
+	var reads bool
+	c.Distance, reads = m.order.Next(object, now)
+	if m.loads(object, now, c.Distance, reads) {
+		c.Copies++
+	}
+	if m.copiesOut(object, c.Copies > 0) {
+		c.Copies++
+	}
+	return c
+}
+
+// loads reports whether an object must come back if it is given up now. One that
+// is fed anew before its next use need not.
+func (m *memory) loads(object, now, distance int, reads bool) bool {
+	return reads && !(m.trace.Objects[object].Fed && now+distance >= len(m.trace.Launches))
+}
+
+// copiesOut reports whether an object must be copied out to be given up. Passing
+// contents that are overwritten next need not.
+func (m *memory) copiesOut(object int, loads bool) bool {
+	return m.pages[object].dirty && (loads || m.trace.Objects[object].Lasting)
+}
+
+// giveUp takes an object's memory, after a copy out if its contents are nowhere
+// else.
+func (m *memory) giveUp(object, now int) {
+	distance, reads := m.order.Next(object, now)
+	if m.copiesOut(object, m.loads(object, now, distance, reads)) {
+		m.Spilled += m.trace.Objects[object].Bytes
+	}
+	m.drop(object)
+	m.pages[object].whole = true
+}
+
+// drop takes an object's memory. Its contents on the device are lost.
+func (m *memory) drop(object int) {
+	if m.pages[object].here {
+		m.used -= m.rounded(object)
+	}
+	m.pages[object] = page{}
+}
+
+func (m *memory) rounded(object int) int64 { return Rounded(m.trace.Objects[object].Bytes) }
