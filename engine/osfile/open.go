@@ -2,6 +2,7 @@ package osfile
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -27,21 +28,13 @@ func OpenMode(path string, flag int, mode fs.FileMode) (*os.File, error) {
 }
 
 // Read reads a whole regular file.
-func Read(path string) ([]byte, error) {
-	if err := check(path); err != nil {
+func Read(path string) (_ []byte, err error) {
+	f, err := Open(path, os.O_RDONLY)
+	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
-}
-
-// check refuses, with ErrNotFile, a path at which something other than a regular
-// file is. A path that leads nowhere is fine.
-func check(path string) error {
-	st, err := os.Stat(path)
-	if err != nil || st.Mode().IsRegular() {
-		return nil // opening it says what is wrong
-	}
-	return refused(path, ErrNotFile)
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return io.ReadAll(f)
 }
 
 func refused(path string, why error) error {

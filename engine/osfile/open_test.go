@@ -42,6 +42,12 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := Read(dir); !errors.Is(err, ErrNotFile) {
 		t.Errorf("read: got %v", err)
 	}
+	if got, err := Read(link); string(got) != "text" || err != nil {
+		t.Errorf("read: %q, %v", got, err)
+	}
+	if _, err := Read(nowhere); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("read: got %v", err)
+	}
 }
 
 // A file that is to take the place of another has its mode, and is not written

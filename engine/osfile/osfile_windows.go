@@ -50,6 +50,16 @@ func openMode(path string, flag int, _ fs.FileMode) (*os.File, error) {
 	return regular(os.NewFile(uintptr(h), path))
 }
 
+// check refuses, with ErrNotFile, a path at which something other than a regular
+// file is. A path that leads nowhere is fine.
+func check(path string) error {
+	st, err := os.Stat(path)
+	if err != nil || st.Mode().IsRegular() {
+		return nil // opening it says what is wrong
+	}
+	return refused(path, ErrNotFile)
+}
+
 // lockedByte is the byte that is locked: far beyond any file's end, and not the
 // byte that bbolt locks, because Windows refuses to lock a byte twice, even to
 // the same file.
