@@ -68,11 +68,11 @@ func (s *imported) check(roles []string) error {
 	}
 	for _, t := range s.Tensors() {
 		if slices.Contains(roles, t.Role) && !named[t.Name] {
-			wrong = append(wrong, fmt.Sprintf("%s is missing", t.Name))
+			wrong = append(wrong, fmt.Sprintf("%s%s is missing", s.prefix, t.Name))
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("its tensors do not fit: %s", strings.Join(wrong, "; "))
+		return fmt.Errorf("its tensors do not fit: %s; import weights of the same model, and name the prefix of their names in the file, if they have one (FILE:PREFIX)", strings.Join(wrong, "; "))
 	}
 	return nil
 }

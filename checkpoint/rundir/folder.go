@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -92,10 +93,14 @@ func (f *Folder) make() error {
 	if err := CheckFolder(f.dir, f.opt.Mode); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(f.dir, 0o777); err != nil {
-		return fmt.Errorf("run folder %s: %w", f.dir, err)
+	err := os.MkdirAll(f.dir, 0o777)
+	if err != nil {
+		err = fmt.Errorf("run folder %s: %w", f.dir, err)
 	}
-	return nil
+	if errors.Is(err, syscall.ENOTDIR) {
+		err = osfile.Advise(err, "there is a file of that name; name another folder")
+	}
+	return err
 }
 
 func (f *Folder) openDB() (err error) {

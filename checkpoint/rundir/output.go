@@ -22,6 +22,9 @@ func CheckOutput(path string, reads ...string) error {
 	refuse := func(format string, args ...any) error {
 		return fmt.Errorf("%s: %w: %s", path, ErrOutput, fmt.Sprintf(format, args...))
 	}
+	if path == "" {
+		return fmt.Errorf("%w: the name is empty; name a file", ErrOutput)
+	}
 	dir := filepath.Dir(path)
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return refuse("%s is no folder; make it first", dir)

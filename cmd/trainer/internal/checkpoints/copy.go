@@ -16,8 +16,8 @@ func copyCommand() *cobra.Command {
 		Example: "  trainer checkpoints copy runs/digits now.db && trainer checkpoints ls now.db\n" +
 			"  mkdir now && trainer checkpoints copy runs/digits now/checkpoints.db && trainer eval now", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			return toNewFile(c, args[1], func(path string) (int, error) {
-				return checkpoint.Copy(c.Context(), fileOf(args[0]), path, func(s checkpoint.Skipped) {
+			return toNewFile(c, args[0], args[1], func(from, to string) (int, error) {
+				return checkpoint.Copy(c.Context(), from, to, func(s checkpoint.Skipped) {
 					runs.TellSkipped(c, []checkpoint.Skipped{s})
 				})
 			})

@@ -27,6 +27,9 @@ func importCommand() *cobra.Command {
 	w := addPickFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		path, prefix := splitPrefix(args[1])
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return cli.Usagef("there is no file %q: name a safetensors file, such as trainer checkpoints export makes", path)
+		}
 		return changing(args[0], func(db *checkpoint.DB) error {
 			base, err := pick(c, db, w)
 			if err != nil {

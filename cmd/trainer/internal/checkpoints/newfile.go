@@ -13,18 +13,21 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
-// toNewFile has write make a file of checkpoints that does not exist, and
-// prints how many checkpoints it has.
-func toNewFile(c *cobra.Command, path string, write func(path string) (checkpoints int, err error)) error {
+// toNewFile has write make a file of checkpoints that does not exist from those of
+// a run, and prints how many checkpoints it has.
+func toNewFile(c *cobra.Command, run, path string, write func(from, to string) (checkpoints int, err error)) error {
+	if run == "" {
+		return errUnnamed
+	}
 	if err := checkNew(path); err != nil {
 		return err
 	}
-	n, err := write(path)
+	n, err := write(fileOf(run), path)
 	switch {
 	case errors.Is(err, fs.ErrExist): // someone else made it meanwhile
 		return cli.Usage(err)
 	case err != nil:
-		return err
+		return notThere(err)
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s in %s\n", text.Count(n, "checkpoint"), path)
 	return err

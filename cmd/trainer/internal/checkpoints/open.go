@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // reading opens the checkpoints of a run folder, or a file of them, for f to
@@ -36,14 +37,27 @@ func changing(path string, f func(db *checkpoint.DB) error) error {
 }
 
 func open(path string, o checkpoint.OpenOptions) (*checkpoint.DB, error) {
-	db, err := checkpoint.Open(fileOf(path), o)
-	if errors.Is(err, checkpoint.ErrNotFound) {
-		return nil, cli.Usagef("%w; name a run folder, such as runs/digits, or its checkpoints.db", err)
+	if path == "" {
+		return nil, errUnnamed
 	}
+	db, err := checkpoint.Open(fileOf(path), o)
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		return nil, repairable{err, path}
 	}
-	return db, err
+	return db, notThere(err)
+}
+
+var errUnnamed = cli.Usagef("the name of the run is empty; %s", nameARun)
+
+const nameARun = "name a run folder, such as runs/digits, or its checkpoints.db"
+
+// notThere says what to name where there is no file of checkpoints.
+func notThere(err error) error {
+	lacking := errors.Is(err, checkpoint.ErrNotFound) && !errors.Is(err, checkpoint.ErrDamaged)
+	if lacking || errors.Is(err, osfile.ErrNotFile) {
+		return cli.Usagef("%w; %s", err, nameARun)
+	}
+	return err
 }
 
 // fileOf is the checkpoint file of a run folder, or the file itself.

@@ -17,8 +17,8 @@ func repairCommand() *cobra.Command {
 			"checkpoints that the damage hides. The run's own file stays as it is.",
 		Example: "  trainer checkpoints repair runs/digits whole.db && mv whole.db runs/digits/checkpoints.db", Args: cli.Args(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			err := toNewFile(c, args[1], func(path string) (int, error) {
-				return checkpoint.Salvage(c.Context(), fileOf(args[0]), path, func(s checkpoint.Skipped) {
+			err := toNewFile(c, args[0], args[1], func(from, to string) (int, error) {
+				return checkpoint.Salvage(c.Context(), from, to, func(s checkpoint.Skipped) {
 					fmt.Fprintf(c.OutOrStdout(), "left out: %v\n", s)
 				})
 			})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,7 +87,11 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 	if err != nil {
 		return nil, lostConfig(dir, path, unread, err)
 	}
-	fmt.Fprintf(c.ErrOrStderr(), "%s is lost: using the config of checkpoint %d\n", path, id)
+	state := "is lost"
+	if errors.Is(unread, fs.ErrNotExist) {
+		state = "is not there"
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", path, state, id)
 	cfg, err := configs.Parse(path, saved, f.overlay(c))
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -94,10 +99,20 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 	return cfg, nil
 }
 
+// isFile reports whether a path leads to something other than a folder.
+func isFile(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && !st.IsDir()
+}
+
 // lostConfig words why a folder gives no config: neither its file, whose read
 // ended with unread, nor its checkpoints, whose read ended with err.
 func lostConfig(dir, path string, unread, err error) error {
 	switch {
+	case isFile(dir) && filepath.Base(dir) == rundir.CheckpointsName:
+		return cli.Usagef("%s is not a run folder: name its folder, %s", dir, filepath.Dir(dir))
+	case isFile(dir):
+		return cli.Usagef("%s is not a run folder: it is a file; a copy of checkpoints can be used from a folder of its own, as %s there: name that folder", dir, rundir.CheckpointsName)
 	case errors.Is(err, berth.ErrNoCheckpoint), unread == nil && errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usagef("%s is lost, and no checkpoint has been saved that would hold it: there is nothing to go on from; trainer train CONFIG --run %s begins the run", path, dir)
 	case unread != nil && (errors.Is(err, checkpoint.ErrNotFound) || errors.Is(err, syscall.ENOTDIR)):
