@@ -112,11 +112,12 @@ func TestChooseKeepsWhatNeedNotLeave(t *testing.T) {
 		{Object: 2, Bytes: 64, Distance: 1, Copies: 0},
 		{Object: 3, Bytes: 64, Distance: 2, Copies: 1},
 	}
-	// In order: 2 moves nothing, 0 is free for 9 launches a copy, 1 for 6, 3 for 2.
+	// 2 moves nothing, 0 is free for 9 launches a copy, 1 for 6, 3 for 2. The best
+	// is at the end.
 	for _, x := range []struct {
 		bytes int64
 		want  []int
-	}{{64, []int{2}}, {100, []int{2, 0}}, {129, []int{1}}, {300, []int{2, 1}}, {448, []int{2, 0, 1, 3}}} {
+	}{{64, []int{2}}, {100, []int{0, 2}}, {129, []int{1}}, {300, []int{1, 2}}, {448, []int{3, 1, 0, 2}}} {
 		got, ok := Choose(slices.Clone(c), x.bytes)
 		var objects []int
 		for _, v := range got {

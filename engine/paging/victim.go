@@ -1,7 +1,5 @@
 package paging
 
-import "slices"
-
 // Candidate is an object that could be given up.
 type Candidate struct {
 	Object   int   // decides between equals; index in Trace.Objects, or beyond
@@ -10,47 +8,61 @@ type Candidate struct {
 	Copies   int   // that giving it up makes: one out if it has the only newest contents, one in if its next use reads
 }
 
-// before orders candidates: first those that move nothing, then those whose
-// memory is free for the most launches per copy. A clean one that is needed soon
-// is no cheaper than a dirty one that is needed late.
-func (c *Candidate) before(o *Candidate) int {
-	switch {
-	case (c.Copies == 0) != (o.Copies == 0):
-		return sign(c.Copies > 0, true)
-	case c.Distance*o.Copies != o.Distance*c.Copies:
-		return sign(c.Distance*o.Copies < o.Distance*c.Copies, true)
+// before reports whether c leaves before o: first those that move nothing, then
+// those whose memory is free for the most launches per copy. A clean one that is
+// needed soon is no cheaper than a dirty one that is needed late.
+func (c *Candidate) before(o *Candidate) bool {
+	if (c.Copies == 0) != (o.Copies == 0) {
+		return c.Copies == 0
 	}
-	return c.Object - o.Object
+	if x, y := c.Distance*o.Copies, o.Distance*c.Copies; x != y {
+		return x > y
+	}
+	return c.Object < o.Object
 }
 
-// sign is 1 if a is b, else -1.
-func sign(a, b bool) int {
-	if a == b {
-		return 1
-	}
-	return -1
-}
-
-// Choose reorders candidates and returns the first ones: those to give up to free so
-// many bytes. The best may be small and the last one large: those that
-// it makes unnecessary stay. ok is false if all together are too few.
+// Choose reorders candidates and returns the last ones: those to give up to free so
+// many bytes, the best at the end. The best may be small and the next one large:
+// those that it makes unnecessary stay. ok is false if all together are too few.
 func Choose(c []Candidate, bytes int64) (victims []Candidate, ok bool) {
-	slices.SortFunc(c, func(a, b Candidate) int { return a.before(&b) })
-	n := 0
-	for ; n < len(c) && bytes > 0; n++ {
-		bytes -= c[n].Bytes
+	for i := len(c)/2 - 1; i >= 0; i-- {
+		sink(c, i)
+	}
+	n := len(c) // the candidates before n are a heap, its best first
+	for ; n > 0 && bytes > 0; n-- {
+		bytes -= c[0].Bytes
+		c[0], c[n-1] = c[n-1], c[0]
+		sink(c[:n-1], 0)
 	}
 	if bytes > 0 {
 		return nil, false
 	}
-	for i := n - 1; i >= 0; i-- {
-		if bytes+c[i].Bytes <= 0 {
-			bytes += c[i].Bytes
-			stays := c[i]
-			copy(c[i:n-1], c[i+1:n])
-			n--
-			c[n] = stays
+	victims = c[n:]
+	kept := 0
+	for i := range victims { // the worst first
+		if bytes+victims[i].Bytes <= 0 {
+			bytes += victims[i].Bytes
+			continue
 		}
+		victims[kept] = victims[i]
+		kept++
 	}
-	return c[:n], true
+	return victims[:kept], true
+}
+
+// sink restores the heap c where its element i may be worse than those below.
+func sink(c []Candidate, i int) {
+	for {
+		best := i
+		for k := 2*i + 1; k <= 2*i+2 && k < len(c); k++ {
+			if c[k].before(&c[best]) {
+				best = k
+			}
+		}
+		if best == i {
+			return
+		}
+		c[i], c[best] = c[best], c[i]
+		i = best
+	}
 }
