@@ -32,10 +32,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if lost := out.Err(); lost != nil && (err == nil || errors.Is(err, lost)) {
 		err = fmt.Errorf("standard output: %w", console.Cause(lost))
 	}
+	if out.Err() != nil && signals.ClosedPipe(err) {
+		err = cli.Unread(err)
+	}
 	code := cli.ExitCode(err)
 	switch {
-	case out.Err() != nil && signals.ClosedPipe(err):
-		return cli.ExitPipe // as when "| head" has seen enough: no error to print
+	case code == cli.ExitPipe:
+		return code
 	case code != cli.ExitStopped && ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintln(errs, "trainer: interrupted")
 		return cli.ExitFailure

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
 func predictCommand() *cobra.Command {
@@ -79,12 +80,17 @@ func checkOut(file string, reads ...string) error {
 	return nil
 }
 
-// output has write write to a file, or to standard output.
+// output has write write to a file, or to standard output. The file may be a
+// pipe, such as /dev/stdout: it is read as far as its reader wants.
 func output(stdout io.Writer, file string, write func(io.Writer) error) error {
 	if file == "" {
 		b := bufio.NewWriter(stdout)
 		err := write(b)
 		return cmp.Or(err, b.Flush())
 	}
-	return rundir.WriteOutput(file, write)
+	err := rundir.WriteOutput(file, write)
+	if signals.ClosedPipe(err) {
+		return cli.Unread(err)
+	}
+	return err
 }
