@@ -7,6 +7,8 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
@@ -65,7 +67,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := r.checkSchedule(1); err != nil {
 		return err
 	}
-	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: partition.Room(deviceSpecs(s.devs))}
+	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: roomFor(s.devs)}
 	full, err := models.Train(s.spec, r.optim, size)
 	var large *models.TooLargeError
 	if errors.As(err, &large) {
@@ -98,6 +100,16 @@ func (r *Run) checkSchedule(stages int) error {
 		return nil
 	}
 	return at(r.Config.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
+}
+
+// roomFor is the bytes that parameters can take: on the devices, and in host
+// memory, where a device's spilled ones go. 0 is no limit.
+func roomFor(devs []device.Device) int64 {
+	room := partition.Room(deviceSpecs(devs))
+	if free, err := host.Available(); room > 0 && err == nil {
+		room += free
+	}
+	return room
 }
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/infer"
@@ -154,8 +155,13 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	return partition.PlanOptions{
 		Devices: deviceSpecs(s.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
-		Schedule: p.Schedule, Stop: stopOf(ctx),
+		Schedule: p.Schedule, Estimate: s.estimate, Stop: stopOf(ctx),
 	}
+}
+
+// estimate asks a device for the memory of a run.
+func (s *setup) estimate(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+	return s.devs[d].Estimate(g, o)
 }
 
 // notes say how the plan is other than its user may expect.

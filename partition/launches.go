@@ -32,12 +32,13 @@ type Launch struct {
 }
 
 // Name is the segment's name and, except in the update, the microbatch:
-// "s0.F2", "s0.U1".
+// "s0.F2", "s0.F2:block0", "s0.U1".
 func (l *Launch) Name() string {
-	if l.Segment.Phase == graph.Update {
-		return l.Segment.Name
+	s := l.Segment
+	if s.Phase == graph.Update {
+		return s.Name
 	}
-	return fmt.Sprintf("%s%d", l.Segment.Name, l.Microbatch)
+	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Phases, l.Microbatch) + suffix(s.Piece)
 }
 
 // Need is a tensor that a launch uses.
@@ -67,9 +68,9 @@ func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 // without a backward pass needs none: it runs forward.
 func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 	if !p.goesBack() {
-		return schedule.New("forward", len(p.Stages), microbatches)
+		return schedule.New("forward", len(p.cut.device), microbatches)
 	}
-	return schedule.New(p.options.Schedule, len(p.Stages), microbatches)
+	return schedule.New(p.options.Schedule, len(p.cut.device), microbatches)
 }
 
 // goesBack reports whether the plan has a backward pass.
@@ -105,11 +106,11 @@ type expansion struct {
 	o          StepOptions
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
-	at         map[*graph.Value]int // of the launch under way: index in its needs
+	at         *table[int] // of the launch under way: value → its index in the needs
 }
 
 func newExpansion(p *Plan, o StepOptions) *expansion {
-	e := &expansion{o: o, full: listByAction(p), at: map[*graph.Value]int{}}
+	e := &expansion{o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values))}
 	if e.tail = e.full; o.Tail != nil {
 		e.tail = listByAction(o.Tail)
 	}
@@ -159,7 +160,7 @@ func (e *expansion) add(phase graph.Phase, stage, microbatch int) {
 
 // bind fills in the tensors of a launch.
 func (e *expansion) bind(p *Plan, l *Launch) {
-	clear(e.at)
+	e.at.clear()
 	for _, s := range l.Variant.In {
 		l.In = append(l.In, e.need(p, l, s))
 	}
@@ -182,11 +183,11 @@ func (e *expansion) bind(p *Plan, l *Launch) {
 // need is the index of a slot's tensor in a launch's needs. A tensor that is both
 // read and written is one need.
 func (e *expansion) need(p *Plan, l *Launch, s Slot) int {
-	i, known := e.at[s.Value]
+	i, known := e.at.get(s.Value.ID)
 	switch {
 	case !known:
 		i = len(l.Needs)
-		e.at[s.Value] = i
+		e.at.set(s.Value.ID, i)
 		l.Needs = append(l.Needs, Need{p.Instance(s.Value, l.Microbatch, l.Tail), s.Mode})
 	case l.Needs[i].Mode != s.Mode:
 		l.Needs[i].Mode = ReadWrite

@@ -2,45 +2,35 @@ package partition
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// checkMemory compares the memory that each device needs with what it has.
-func checkMemory(idx *index, p *Plan) error {
-	for d, spec := range p.options.Devices {
-		var need [device.NumUsages]int64
-		var stages []string
-		for _, s := range p.Stages {
-			if s.Device != d {
-				continue
-			}
-			stages = append(stages, fmt.Sprint(s.Index))
-			for u, b := range s.Memory {
-				need[u] += b
-			}
+// checkMemory refuses a plan with a launch that alone needs more memory than its
+// device has.
+func (p *Plan) checkMemory() error {
+	for i := range p.Memory {
+		if f := &p.Memory[i]; !f.Fits() {
+			return fmt.Errorf("%w: %s on %s needs %s at once (%s) and there are %s; %s; %sgive the device at least %s",
+				ErrMemory, f.FloorOf, p.options.Devices[f.Device].ID, bytesText(f.Floor), usageText(f.FloorBy), bytesText(f.Limit),
+				largestLayer(p.idx), p.remedies(f), exactText(f.Floor))
 		}
-		if spec.MemoryBytes <= 0 || total(need) <= spec.MemoryBytes {
-			continue
-		}
-		return fmt.Errorf("%w: stage %s on %s needs %s (%s) and there are %s; %s; use more devices or a smaller microbatch, %sor give the device more memory",
-			ErrMemory, strings.Join(stages, "+"), spec.ID, bytesText(total(need)), usageText(need), bytesText(spec.MemoryBytes), largestLayer(idx), recomputeHint(p))
 	}
 	return nil
 }
 
-// recomputeHint suggests recomputing activations, if the plan has a backward pass
-// that does not recompute all it can.
-func recomputeHint(p *Plan) string {
-	backward := slices.ContainsFunc(p.Graph.Nodes, func(n *graph.Node) bool { return n.Phase == graph.Backward })
-	if !backward || p.options.Recompute == RecomputeBlock {
-		return ""
+// remedies suggests what would lower a floor.
+func (p *Plan) remedies(f *Forecast) string {
+	if f.FloorBy[device.Activation]+f.FloorBy[device.Input]+f.FloorBy[device.Scratch] < f.Floor/8 {
+		return "use a smaller model, or "
 	}
-	return "set partition.recompute to block, "
+	text := "use a smaller microbatch (a greater train.microbatches), "
+	if p.goesBack() && p.options.Recompute != RecomputeBlock {
+		text += "set partition.recompute to block, "
+	}
+	return text + "or "
 }
 
 // Room is the memory of all devices together in bytes; 0 if one has no limit.
@@ -54,11 +44,11 @@ func Room(devices []device.Spec) (bytes int64) {
 	return bytes
 }
 
-// TooLarge is the ErrMemory for parameters that do not fit on all devices
-// together, which is known before planning. largest is the layer with the most
-// bytes of parameters.
+// TooLarge is the ErrMemory for parameters that fit nowhere, which is known before
+// planning. room is the bytes of the devices and of free host memory. largest is
+// the layer with the most bytes of parameters.
 func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
-	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
+	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s on the devices and the host; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
 		ErrMemory, bytesText(parameters), bytesText(room), largest, bytesText(bytes))
 }
 

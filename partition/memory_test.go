@@ -4,25 +4,110 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/paging"
 )
 
+// TestMemoryError refuses devices below the floor, with what would lower it.
 func TestMemoryError(t *testing.T) {
-	s := chain(3, 64, 4, 2)
-	g, err := s.build()
+	plan := func(s net, again Recompute) error {
+		t.Helper()
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: again})
+		if !errors.Is(err, ErrMemory) {
+			t.Fatal(err)
+		}
+		return err
+	}
+	wide, deep := chain(3, 64, 4, 2), chain(3, 4, 4096, 2)
+	for _, x := range []struct {
+		err  error
+		says []string
+		not  string
+	}{
+		{plan(wide, ""), []string{"s0.U1:b0.weight on cpu:0 needs 48.1 KiB at once", "weight 16.0 KiB", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use a smaller model", "at least 49KiB"}, "microbatch"},
+		{plan(deep, ""), []string{"activation", "use a smaller microbatch", "set partition.recompute to block"}, "model"},
+		{plan(deep, RecomputeBlock), []string{"use a smaller microbatch"}, "partition.recompute"},
+	} {
+		for _, w := range x.says {
+			if !strings.Contains(x.err.Error(), w) {
+				t.Errorf("%v\nlacks %q", x.err, w)
+			}
+		}
+		if text := strings.TrimPrefix(x.err.Error(), ErrMemory.Error()); strings.Contains(text, x.not) {
+			t.Errorf("%v\nadvises on %s", x.err, x.not)
+		}
+	}
+}
+
+// TestFloorIsEnough plans at the floor, and refuses a byte below it.
+func TestFloorIsEnough(t *testing.T) {
+	g, err := chain(4, 8, 16, 3).build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2})
-	if !errors.Is(err, ErrMemory) {
+	at := func(limit int64) (*Plan, error) {
+		return New(g, PlanOptions{Devices: specs(1, limit), Microbatches: 3})
+	}
+	free, err := at(0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range []string{"on cpu:", "weight 3", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use more devices", "set partition.recompute to block"} {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("%v\nlacks %q", err, w)
+	if f := free.Memory[0]; f.Tight() || f.Loaded+f.Spilled != 0 || f.Peak != total(f.PeakBy) || f.Floor != total(f.FloorBy) {
+		t.Errorf("without a limit: %+v", f)
+	}
+	tight, err := at(free.Memory[0].Floor / 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor := tight.Memory[0].Floor
+	if floor >= free.Memory[0].Floor || tight.grain == wholePhases {
+		t.Errorf("%v: the floor is %d, of whole phases %d", tight.grain, floor, free.Memory[0].Floor)
+	}
+	if p, err := at(floor); err != nil || p.Memory[0].Loaded == 0 {
+		t.Errorf("at the floor: %v", err)
+	}
+	for limit := floor; ; limit-- {
+		p, err := at(limit)
+		if errors.Is(err, ErrMemory) {
+			break
+		}
+		if err != nil || p.Memory[0].Floor > limit {
+			t.Fatalf("limit %d: %v, %+v", limit, err, p.Memory)
 		}
 	}
-	_, err = New(g, PlanOptions{Devices: specs(2, 40<<10), Microbatches: 2, Recompute: RecomputeBlock})
-	if !errors.Is(err, ErrMemory) || strings.Contains(err.Error(), "recompute") {
-		t.Errorf("%v\nadvises what is done already", err)
-	}
+}
+
+// TestPeakIsTheReplays compares the two ways to a peak.
+func TestPeakIsTheReplays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := drawOptions(t, s)
+		p, err := New(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		launches, err := p.Launches(StepOptions{Microbatches: s.microbatches})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d, tr := range traceLaunches(len(o.Devices), launches, func(l *Launch) int64 { return temporaries(l.Variant) }) {
+			if err := tr.Check(); err != nil {
+				t.Fatalf("device %d: %v\n%s", d, err, p.Dump())
+			}
+			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0)
+			if f.Peak != r.Peak || f.Floor != r.Floor || r.Moved() != 0 {
+				t.Fatalf("device %d: %+v, replay %+v\n%s", d, f, r, p.Dump())
+			}
+		}
+	})
 }

@@ -87,9 +87,9 @@ func (p *Plan) Forward() (*Plan, error) {
 	return assemble(idx, p.options, p.cut, p.place)
 }
 
-// assemble runs the passes after the cut.
+// assemble runs the passes after the cut. Where memory is short, it tries finer
+// grains of segments.
 func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
-	p := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
 	if err := idx.stop.Err(); err != nil {
 		return nil, err
 	}
@@ -97,24 +97,15 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 		return nil, err
 	}
 	groups := readyUnits(idx, pl)
-	lists, err := listSegments(groups)
+	base := Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
+	best, err := base.chooseGrain(groups)
 	if err != nil {
 		return nil, err
 	}
-	b := newBinder(idx)
-	for i, l := range lists {
-		if err := idx.stop.Err(); err != nil {
-			return nil, err
-		}
-		l.id, l.device = i, c.device[l.stage]
-		p.Segments = append(p.Segments, b.bind(l))
-	}
-	findFrees(idx, p.Segments)
-	p.Transfers = findTransfers(idx, pl, p.Segments, c.device)
-	if p.Stages, err = describeStages(groups, p); err != nil {
+	if best.Stages, err = describeStages(groups, best); err != nil {
 		return nil, err
 	}
-	return p, checkMemory(idx, p)
+	return best, best.checkMemory()
 }
 
 // sameNodes checks that two graphs differ in metadata only.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
@@ -16,8 +17,13 @@ type PlanOptions struct {
 	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
 	Apart        bool         // merge no phases, also where a step has one microbatch
 	Recompute    Recompute    // the values that Backward computes again; empty means none
+	Estimate     Estimate     // of the memory of segments; nil means by their values alone
+	grains       []grain      // to choose from, coarse to fine; nil means all
 	Stop         func() error // asked between passes of New, which ends with its error; nil means never
 }
+
+// Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
+type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
 
 // checked refuses options that no graph can follow, and fills in defaults.
 func (o PlanOptions) checked() (PlanOptions, error) {
@@ -30,6 +36,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}
 	o.Microbatches = max(1, o.Microbatches)
+	if o.grains == nil {
+		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
+	}
 	if o.Schedule == "" {
 		o.Schedule = "1f1b"
 	}

@@ -13,9 +13,11 @@ type Plan struct {
 	Segments     []Segment // in running order: F by stage ascending, B by stage descending, U by level, then stage
 	Transfers    []Transfer
 	Microbatches int
-	Fewer        *Fewer // nil where there are as many stages as asked for
+	Memory       []Forecast // by device
+	Fewer        *Fewer     // nil where there are as many stages as asked for
 
 	options PlanOptions
+	grain   grain
 	cut     cut
 	place   *placement
 	idx     *index
@@ -39,10 +41,11 @@ type Stage struct {
 // Segment is nodes of one stage that a device compiles and launches as one.
 type Segment struct {
 	ID     int    // index in Plan.Segments
-	Name   string // "s1.F", "s1.BU", "s0.U1"
+	Name   string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
+	Piece  string // its label; "" if the segment is all nodes of its phases
 	Stage  int
 	Device int         // index in PlanOptions.Devices
-	Phase  graph.Phase // when it runs: the first of Phases
+	Phase  graph.Phase // when it runs: the first phase of the nodes that it is a piece of
 	Phases Phases      // of its nodes
 	Level  int         // where Phase is Update, from 0
 

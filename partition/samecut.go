@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
 
@@ -9,14 +8,14 @@ import (
 // stages of a plan, for one microbatch at a time. A block without a node in the
 // graph, such as dropout outside training, is left out. stop is called now and
 // then; its error ends the planning. Nil means never.
-func SameCut(p *Plan, g *graph.Graph, devices []device.Spec, stop func() error) (*Plan, error) {
+func SameCut(p *Plan, g *graph.Graph, stop func() error) (*Plan, error) {
 	blocks := map[string]bool{}
 	for _, n := range g.Nodes {
 		if n.Layer != nil {
 			blocks[n.Layer.Block] = true
 		}
 	}
-	o := PlanOptions{Devices: devices, Microbatches: 1, Stop: stop}
+	o := PlanOptions{Devices: p.options.Devices, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
 	for _, s := range p.Stages {
 		var stage []string
 		for _, b := range s.Blocks {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/internal/smallrun"
@@ -16,15 +15,11 @@ import (
 // be stopped.
 func TestSameCut(t *testing.T) {
 	r := smallrun.New(t, "cpu:2")
-	var specs []device.Spec
-	for _, d := range r.Devices {
-		specs = append(specs, d.Spec())
-	}
 	g, err := models.Eval(r.Spec, 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := partition.SameCut(r.Plan, g, specs, nil)
+	p, err := partition.SameCut(r.Plan, g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +32,7 @@ func TestSameCut(t *testing.T) {
 		}
 	}
 	enough := errors.New("enough")
-	if _, err := partition.SameCut(r.Plan, g, specs, func() error { return enough }); !errors.Is(err, enough) {
+	if _, err := partition.SameCut(r.Plan, g, func() error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("stopped: %v", err)
 	}
 }

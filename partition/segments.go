@@ -12,20 +12,29 @@ import (
 // nodeList is a segment before its inputs and outputs are known.
 type nodeList struct {
 	unit
+	piece                    string // its label
 	id, stage, device, level int
 }
 
 func (l *nodeList) name() string {
 	if l.phase == graph.Update {
-		return fmt.Sprintf("s%d.U%d", l.stage, l.level)
+		return fmt.Sprintf("s%d.U%d", l.stage, l.level) + suffix(l.piece)
 	}
-	return fmt.Sprintf("s%d.%v", l.stage, l.phases)
+	return fmt.Sprintf("s%d.%v", l.stage, l.phases) + suffix(l.piece)
+}
+
+// suffix sets the label of a piece off from what it is a piece of.
+func suffix(piece string) string {
+	if piece == "" {
+		return ""
+	}
+	return ":" + piece
 }
 
 // listSegments is pass 5: the nodes of each segment in running order, and the
 // segments in plan order: forward up the stages, backward down, updates by
 // level.
-func listSegments(g *grouped) ([]*nodeList, error) {
+func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 	var lists []*nodeList
 	late := newMarks(g.idx.ids)
 	for s := range g.groups {
@@ -50,7 +59,19 @@ func listSegments(g *grouped) ([]*nodeList, error) {
 		}
 		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.level, b.level), stages)
 	})
-	return lists, g.idx.stop.Err()
+	return cutLists(cutter{g.idx, at}, lists), g.idx.stop.Err()
+}
+
+// cutLists cuts each list into its pieces.
+func cutLists(c cutter, lists []*nodeList) (all []*nodeList) {
+	for _, l := range stop.Each(c.idx.stop, lists) {
+		for _, p := range c.cut(l.unit) {
+			x := *l
+			x.unit, x.piece = newUnit(l.phase, p.nodes), p.label
+			all = append(all, &x)
+		}
+	}
+	return all
 }
 
 // listUpdates makes segments of the update nodes that run after all gradients. The

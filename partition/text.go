@@ -10,30 +10,51 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// Table is the plan as an aligned table, a line per stage: its blocks; its
-// segments, each as the letters of its phases; its arithmetic per microbatch and
-// how much of that is recomputation; its traffic; and its memory by usage.
-func (p *Plan) Table() string {
-	rows := [][]string{{"stage", "device", "layers", "segments", "parameters", "flops", "recomputed", "in", "out"}}
-	for u := range device.NumUsages {
-		rows[0] = append(rows[0], device.Usage(u).String())
-	}
-	rows[0] = append(rows[0], "peak", "of", "cause")
+// Table is the plan as two aligned tables. The first has a line per stage: its
+// blocks; its segments, each as the letters of its phases; its arithmetic per
+// microbatch and how much of that is recomputation; and its traffic. The second
+// has a line per device: the memory of a step.
+func (p *Plan) Table() string { return p.stageTable() + "\n" + p.deviceTable() }
+
+func (p *Plan) stageTable() string {
+	rows := [][]string{{"stage", "device", "layers", "segments", "parameters", "flops", "recomputed", "in", "out", "cause"}}
 	segments := p.segmentsOf()
 	for _, s := range p.Stages {
-		spec := p.options.Devices[s.Device]
-		row := []string{fmt.Sprint(s.Index), string(spec.ID), blocksText(s.Blocks), phasesText(segments[s.Index]), countText(s.Parameters), countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut)}
-		for _, b := range s.Memory {
-			row = append(row, bytesText(b))
-		}
-		of := "no limit"
-		if spec.MemoryBytes > 0 {
-			of = bytesText(spec.MemoryBytes)
-		}
-		rows = append(rows, append(row, bytesText(total(s.Memory)), of, s.Cause))
+		rows = append(rows, []string{
+			fmt.Sprint(s.Index), string(p.options.Devices[s.Device].ID), blocksText(s.Blocks), phasesText(segments[s.Index]), countText(s.Parameters),
+			countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut), s.Cause,
+		})
 	}
 	left := map[int]bool{1: true, 2: true, 3: true, len(rows[0]) - 1: true}
 	return align(rows, left)
+}
+
+// deviceTable lists the memory of each device that has a stage: its limit; the
+// peak of a step without a limit, and that by usage; the floor, and the launch
+// that needs it; the pieces that segments are; and the bytes that move per step
+// because the limit is below the peak.
+func (p *Plan) deviceTable() string {
+	rows := [][]string{{"device", "limit", "peak"}}
+	for u := range device.NumUsages {
+		rows[0] = append(rows[0], device.Usage(u).String())
+	}
+	rows[0] = append(rows[0], "floor", "of", "segments", "moved")
+	for _, f := range p.Memory {
+		if f.Peak == 0 {
+			continue // no stage is there
+		}
+		limit := "none"
+		if f.Limit > 0 {
+			limit = bytesText(f.Limit)
+		}
+		row := []string{string(p.options.Devices[f.Device].ID), limit, bytesText(f.Peak)}
+		for _, b := range f.PeakBy {
+			row = append(row, bytesText(b))
+		}
+		rows = append(rows, append(row, bytesText(f.Floor), f.FloorOf, p.grain.String(), bytesText(f.Loaded+f.Spilled)))
+	}
+	n := len(rows[0])
+	return align(rows, map[int]bool{0: true, n - 3: true, n - 2: true})
 }
 
 // segmentsOf is the segments of each stage.
@@ -46,11 +67,19 @@ func (p *Plan) segmentsOf() [][]*Segment {
 	return of
 }
 
-// phasesText is "F BU U": the phases of each segment.
+// phasesText is "F BU U": the phases of each segment. Several in a row are
+// counted: "F×3".
 func phasesText(segments []*Segment) string {
 	var words []string
-	for _, s := range segments {
-		words = append(words, s.Phases.String())
+	for i := 0; i < len(segments); {
+		word, n := segments[i].Phases.String(), 1
+		for i+n < len(segments) && segments[i+n].Piece != "" && segments[i+n].Phases == segments[i].Phases {
+			n++
+		}
+		if i += n; n > 1 {
+			word = fmt.Sprintf("%s×%d", word, n)
+		}
+		words = append(words, word)
 	}
 	return strings.Join(words, " ")
 }

@@ -23,6 +23,9 @@ func scaled(n int64, step float64, units ...string) string {
 
 func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " GiB", " TiB") }
 
+// exactText is a number of bytes, rounded up to whole KiB, as a config states it.
+func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
+
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
 
 func total(m [device.NumUsages]int64) int64 {

@@ -19,8 +19,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan CONFIG|NAME",
 		Short: "Show how a model is split before anything runs",
-		Long: "Print for each stage its device, layers, parameters, arithmetic, bytes in and out, and peak memory by usage; then the\n" +
-			"schedule. Nothing is trained, and no run folder is made.",
+		Long: "Print for each stage its device, layers, parameters, arithmetic, and bytes in and out; for each device its limit, the peak\n" +
+			"memory of a step by usage, the floor, and the bytes that a limit moves per step; then the schedule. Nothing is trained, and\n" +
+			"no run folder is made.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}

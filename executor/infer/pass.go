@@ -35,12 +35,8 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 	if err != nil {
 		return nil, err
 	}
-	specs := make([]device.Spec, len(rt.Devices))
-	for i, d := range rt.Devices {
-		specs[i] = d.Spec()
-	}
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
-	if o.Full, err = partition.SameCut(m.Plan, g, specs, o.Stop); err != nil {
+	if o.Full, err = partition.SameCut(m.Plan, g, o.Stop); err != nil {
 		return nil, err
 	}
 	if rest := part.Len() % batch; rest > 0 {

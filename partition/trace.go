@@ -1,0 +1,187 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/paging"
+)
+
+// memoryTrace is how the launches of a step use the memory of one device.
+type memoryTrace struct {
+	paging.Trace
+	names []string       // per launch
+	usage []device.Usage // per object
+}
+
+// tracer makes the traces of all devices. A device's trace has an object for each
+// instance that is ever on it.
+type tracer struct {
+	traces []*memoryTrace
+	known  map[instanceID]*tracked
+}
+
+// instanceID tells instances apart.
+type instanceID struct {
+	name       string
+	microbatch int
+	tail       bool
+}
+
+// tracked is what is known of an instance.
+type tracked struct {
+	Instance
+	object []int // per device: its object there, -1 if there is none
+	last   []int // per device: the last launch of the step that uses it there
+	writer int   // the device that writes it, -1 if none does
+}
+
+// traceLaunches makes the trace of each of so many devices. scratch is the
+// working memory of a launch, in bytes.
+func traceLaunches(devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
+	t := &tracer{known: map[instanceID]*tracked{}}
+	for range devices {
+		t.traces = append(t.traces, &memoryTrace{})
+	}
+	uses := make([][]*tracked, len(launches)) // per need
+	for i := range launches {
+		uses[i] = t.track(i, &launches[i])
+	}
+	t.addObjects(launches, uses)
+	for i := range launches {
+		t.addLaunch(i, &launches[i], uses[i], scratch(&launches[i]))
+	}
+	return t.traces
+}
+
+// track finds the instances that launch i needs, and notes who uses them.
+func (t *tracer) track(i int, l *Launch) []*tracked {
+	list := make([]*tracked, len(l.Needs))
+	for k, n := range l.Needs {
+		x := t.of(n.Instance)
+		x.last[l.Segment.Device] = i
+		if n.Mode != Read {
+			x.writer = l.Segment.Device
+		}
+		list[k] = x
+	}
+	return list
+}
+
+// of is the record of an instance.
+func (t *tracer) of(i Instance) *tracked {
+	id := instanceID{i.Value.Name, i.Microbatch, i.Tail}
+	x := t.known[id]
+	if x == nil {
+		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, len(t.traces)), last: make([]int, len(t.traces)), writer: -1}
+		t.known[id] = x
+	}
+	return x
+}
+
+// addObjects makes an object for each instance on each device that uses it. A
+// device gets its contents from outside the step's launches there if another
+// device writes it, or if it is an input.
+func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
+	for i := range launches {
+		d := launches[i].Segment.Device
+		for _, x := range uses[i] {
+			if x.object[d] >= 0 {
+				continue
+			}
+			lasts := x.Value.Kind == graph.Variable || x.Value.PerMicrobatch
+			comes := x.writer >= 0 && x.writer != d
+			tr := t.traces[d]
+			x.object[d] = len(tr.Objects)
+			tr.usage = append(tr.usage, x.Usage)
+			tr.Objects = append(tr.Objects, paging.Object{
+				Name: x.Value.Name, Bytes: x.Value.Meta.Bytes(),
+				Lasting: lasts && !comes, Fed: comes || x.Value.Kind == graph.Input && !lasts,
+			})
+		}
+	}
+}
+
+// addLaunch appends launch i to its device's trace. A write makes copies on other
+// devices stale: they are freed there, as are all copies of an instance that is
+// not needed any more.
+func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked, scratch int64) {
+	tr, d := t.traces[l.Segment.Device], l.Segment.Device
+	x := paging.Launch{Scratch: scratch}
+	for k, u := range uses {
+		mode := l.Needs[k].Mode
+		x.Uses = append(x.Uses, paging.Use{Object: u.object[d], Read: mode != Write, Write: mode != Read})
+		if mode != Read {
+			t.free(u, i, d)
+		}
+	}
+	tr.names = append(tr.names, l.Name())
+	tr.Launches = append(tr.Launches, x)
+	for _, o := range l.Over {
+		t.free(t.of(o), i, -1)
+	}
+}
+
+// free ends the contents of an instance on the devices that do not use it after
+// launch i, with the last launch there so far; not on the device except, -1 for
+// none.
+func (t *tracer) free(x *tracked, i, except int) {
+	for d, o := range x.object {
+		tr := t.traces[d]
+		if last := len(tr.Launches) - 1; o >= 0 && d != except && last >= 0 && x.last[d] <= i && !tr.Objects[o].Lasting {
+			tr.Launches[last].Frees = append(tr.Launches[last].Frees, o)
+		}
+	}
+}
+
+// floor is the launch with the largest lease, and the lease by usage.
+func (t *memoryTrace) floor() (launch int, by [device.NumUsages]int64) {
+	most := int64(-1)
+	for i := range t.Launches {
+		if n := t.Lease(&t.Launches[i]); n > most {
+			launch, most = i, n
+		}
+	}
+	if most >= 0 {
+		by[device.Scratch] = paging.Rounded(t.Launches[launch].Scratch)
+		for _, u := range t.Launches[launch].Uses {
+			by[t.usage[u.Object]] += paging.Rounded(t.Objects[u.Object].Bytes)
+		}
+	}
+	return launch, by
+}
+
+// peak is the bytes by usage when a step without a limit has the most.
+func (t *memoryTrace) peak() (at [device.NumUsages]int64) {
+	var now [device.NumUsages]int64
+	here := make([]bool, len(t.Objects))
+	add := func(o int) {
+		if !here[o] {
+			here[o] = true
+			now[t.usage[o]] += paging.Rounded(t.Objects[o].Bytes)
+		}
+	}
+	for o, x := range t.Objects {
+		if x.Lasting {
+			add(o)
+		}
+	}
+	for i := range t.Launches {
+		l := &t.Launches[i]
+		for _, u := range l.Uses {
+			add(u.Object)
+		}
+		now[device.Scratch] = paging.Rounded(l.Scratch)
+		if total(now) > total(at) {
+			at = now
+		}
+		for _, o := range l.Frees {
+			if here[o] {
+				here[o] = false
+				now[t.usage[o]] -= paging.Rounded(t.Objects[o].Bytes)
+			}
+		}
+	}
+	return at
+}
