@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 	"residency":                 {"engine/..."},
 	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop"},
 	"executor/schedule":         {},
-	"executor":                  {"partition", "executor/schedule", "residency", "engine/..."},
+	"executor":                  {"partition", "executor/schedule", "residency", "engine/...", "internal/stop"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/feed":             {"executor", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "datasets", "engine/..."},

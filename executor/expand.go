@@ -3,6 +3,7 @@ package executor
 import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -27,15 +28,13 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 	}
 	p.addUses(e)
 	p.sizes = append(p.sizes, e)
-	return nil
+	return p.stop.Err()
 }
 
 // task compiles a launch and declares its tensors.
 func (p *Program) task(l *partition.Launch) (*task, error) {
-	if stop := p.opt.Stop; stop != nil {
-		if err := stop(); err != nil {
-			return nil, err
-		}
+	if err := p.stop.Err(); err != nil {
+		return nil, err
 	}
 	x, err := p.executable(l)
 	if err != nil {
@@ -47,14 +46,14 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		dev: seg.Device, device: p.rt.Devices[seg.Device].ID(), exe: x,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 	}
-	for _, n := range l.Needs {
+	for _, n := range stop.Each(p.stop, l.Needs) {
 		x, err := p.tensor(n.Instance)
 		if err != nil {
 			return nil, err
 		}
 		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: modeOf(n.Mode)})
 	}
-	for _, o := range l.Over {
+	for _, o := range stop.Each(p.stop, l.Over) {
 		x, err := p.tensor(o)
 		if err != nil {
 			return nil, err
@@ -78,6 +77,9 @@ func modeOf(m partition.Mode) residency.Mode {
 func (p *Program) addFeeds(e *expansion) error {
 	e.bytes = make([]int64, len(p.inputs))
 	for k := range e.microbatches {
+		if p.stop.Done() {
+			return p.stop.Err()
+		}
 		tail := e.tail && k == e.microbatches-1
 		plan := p.plan(tail)
 		in := fedInputs(plan.Graph)
@@ -99,7 +101,7 @@ func (p *Program) addFeeds(e *expansion) error {
 func (p *Program) addUses(e *expansion) {
 	seen := map[*residency.Tensor]bool{}
 	for _, t := range e.tasks {
-		for _, n := range t.needs {
+		for _, n := range stop.Each(p.stop, t.needs) {
 			e.uses = append(e.uses, residency.Use{Tensor: n.Tensor, Device: n.Device})
 			if !seen[n.Tensor] && !p.lasting[n.Tensor] {
 				seen[n.Tensor] = true

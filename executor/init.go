@@ -19,6 +19,9 @@ func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byt
 	}
 	needs := p.lastingNeeds()
 	for _, v := range p.Graph().Vars {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		t := p.Var(v.Name)
 		if err := p.rt.Residency.FillWith(t, func(dst []byte) error { return write(v, dst) }); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -13,7 +14,7 @@ import (
 // Load compiles a plan and declares its tensors. Nothing is copied yet.
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
-		rt: r, opt: o, inputs: fedInputs(o.Full.Graph),
+		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
 		exes:    map[*partition.Variant]device.Executable{},
 		tensors: map[residency.Key]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
@@ -21,7 +22,7 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
 	}
-	for _, v := range o.Full.Graph.Vars {
+	for _, v := range stop.Each(p.stop, o.Full.Graph.Vars) {
 		if _, err := p.tensor(o.Full.Instance(v, 0, false)); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -49,6 +50,7 @@ type Program struct {
 	schedule schedule.Schedule
 	sizes    []*expansion // the two sizes of a step: a full batch, and an epoch's last
 
+	stop     *stop.Check // of Load
 	inflight flights
 	steps    uint64
 }

@@ -50,7 +50,7 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sameNodes(p.Graph, g); err != nil {
+	if err := sameNodes(p.Graph, g, check); err != nil {
 		return nil, err
 	}
 	idx, err := newIndex(g, p.options, check)
@@ -109,21 +109,17 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 }
 
 // sameNodes checks that two graphs differ in metadata only.
-func sameNodes(a, b *graph.Graph) error {
+func sameNodes(a, b *graph.Graph, c *stop.Check) error {
 	if len(a.Nodes) != len(b.Nodes) {
 		return fmt.Errorf("%w: the plan is for %d nodes, the other graph has %d; build both with the same config", ErrGraph, len(a.Nodes), len(b.Nodes))
 	}
-	names := func(vs []*graph.Value) []string {
-		var s []string
-		for _, v := range vs {
-			s = append(s, v.Name)
-		}
-		return s
+	same := func(v, w []*graph.Value) bool {
+		return slices.EqualFunc(v, w, func(v, w *graph.Value) bool { return v.Name == w.Name })
 	}
-	for i, x := range a.Nodes {
+	for i, x := range stop.Each(c, a.Nodes) {
 		y := b.Nodes[i]
 		if x.ID != y.ID || x.Op.Kind() != y.Op.Kind() || x.Phase != y.Phase ||
-			!slices.Equal(names(x.In), names(y.In)) || !slices.Equal(names(x.Out), names(y.Out)) {
+			!same(x.In, y.In) || !same(x.Out, y.Out) {
 			return fmt.Errorf("%w: node %d of the plan is %v, of the other graph %v; build both with the same config", ErrGraph, x.ID, x, y)
 		}
 	}

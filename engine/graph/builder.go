@@ -97,9 +97,12 @@ func (b *Builder) Var(name string, m shape.Meta, role Role, init Init, tags ...s
 	if b.used[name] > 0 {
 		b.Fail(fmt.Errorf("variable %q is declared twice", name))
 	}
-	v := b.value(name, m)
+	v := &Value{Name: name, Meta: m}
+	if !b.stopped() {
+		v = b.value(name, m)
+		b.g.Vars = append(b.g.Vars, v)
+	}
 	v.Kind, v.Role, v.Init, v.Layer, v.Tags = Variable, role, init, b.layer, tags
-	b.g.Vars = append(b.g.Vars, v)
 	return v
 }
 

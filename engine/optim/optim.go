@@ -118,7 +118,7 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 		u.clip = clipFactor(b, s.ClipNorm, u.scale, trained, grads)
 	}
 	for _, v := range trained {
-		if g := grads[v]; g != nil {
+		if g := grads[v]; g != nil && b.Err() == nil {
 			u.update(v, g)
 		}
 	}
@@ -136,6 +136,9 @@ func totals(b *graph.Builder, vars []*graph.Value, uses map[*graph.Value][]*grap
 	defer b.InPhase(graph.Update)()
 	grads := map[*graph.Value]*graph.Value{}
 	for _, v := range vars {
+		if b.Err() != nil {
+			break
+		}
 		restore := b.In(v.Layer)
 		for _, p := range uses[v] {
 			p = b.Accumulate(p, ops.AddOp)
@@ -159,7 +162,7 @@ func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, g
 	slices.SortFunc(byName, func(x, y *graph.Value) int { return strings.Compare(x.Name, y.Name) })
 	var squares []*graph.Value
 	for _, v := range byName {
-		if grads[v] == nil {
+		if grads[v] == nil || b.Err() != nil {
 			continue
 		}
 		restore := b.In(v.Layer)

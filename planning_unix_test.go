@@ -1,0 +1,72 @@
+//go:build unix
+
+package berth_test
+
+import (
+	"context"
+	"runtime/debug"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+)
+
+// stopwatch is a context that never ends. It measures how long this process
+// computes between two questions whether it has.
+type stopwatch struct {
+	context.Context
+	last    time.Duration // processor time at the last question; 0 before the first
+	longest time.Duration
+	where   string // the question at the end of longest
+}
+
+func (c *stopwatch) Err() error {
+	if d := computed() - c.last; c.last > 0 && d > c.longest {
+		c.longest, c.where = d, string(debug.Stack())
+	}
+	c.last = computed()
+	return nil
+}
+
+// computed is the processor time of this process. It does not grow while other
+// processes run.
+func computed() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// Planning and compiling a deep model ask so often whether to stop that a signal is
+// obeyed at once, wherever it comes. The limit is that of a second for ten times
+// as many layers.
+func TestDeepModelAsksWhetherToStop(t *testing.T) {
+	const limit, gpt = 300 * time.Millisecond, "data: {source: text, path: builtin:shakespeare, context: 8}\n" +
+		"model: {preset: gpt, layers: 1000, heads: 1, width: 4, context: 8}\ntrain: {epochs: 1}\noptimizer: {name: adamw, clip_norm: 1}\n"
+	c, err := configs.Parse("test.yaml", []byte(gpt), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := &stopwatch{Context: t.Context()}
+	run, err := berth.Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	if ctx.longest > limit/2 {
+		t.Errorf("planning does not ask for %v:\n%s", ctx.longest, ctx.where)
+	}
+	if testing.Short() {
+		return
+	}
+	ctx.longest, ctx.last = 0, 0
+	if _, err := run.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.longest > limit {
+		t.Errorf("compiling, or the first step, does not ask for %v:\n%s", ctx.longest, ctx.where)
+	}
+}
