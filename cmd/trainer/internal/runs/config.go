@@ -77,8 +77,11 @@ func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
 	path := filepath.Join(dir, "config.yaml")
 	text, unread := osfile.Read(path)
-	if errors.Is(unread, osfile.ErrNotFile) {
+	switch {
+	case errors.Is(unread, osfile.ErrNotFile):
 		return nil, cli.Usage(unread)
+	case errors.Is(unread, fs.ErrPermission): // it is not lost
+		return nil, unread
 	}
 	if len(bytes.Trim(text, " \r\n\x00")) > 0 {
 		return f.Load(c, path)
