@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
 )
 
 // The causes of errors about a config or a call.
@@ -73,7 +74,7 @@ func IsUsage(err error) bool {
 	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, device.ErrEnvironment,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {

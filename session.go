@@ -20,7 +20,6 @@ import (
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/trace"
-	"github.com/berth-ml/berth/residency"
 )
 
 // session is what one call of Train holds open.
@@ -85,7 +84,7 @@ func (s *session) openWith(ctx context.Context, r *Run, values *initial.Values) 
 
 func (s *session) openFolder(ctx context.Context) (err error) {
 	c := s.config.Checkpoint
-	s.bound = saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes())
+	s.bound = saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes(), s.config.Devices.HostMemory)
 	s.folder, err = rundir.Open(ctx, s.opt.Dir, rundir.OpenOptions{
 		Mode: s.opt.mode(), Note: s.opt.Observer.note, Warn: s.opt.Observer.warn,
 		Checkpoints: checkpoint.OpenOptions{
@@ -107,8 +106,12 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 			return err
 		}
 	}
-	o := residency.ManagerOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)}
+	o := s.hostMemory(s.opt.Dir)
+	o.Strict, o.OnTransfer = s.opt.AssertResident, s.debug.Transfers(s.dump)
 	if s.rt, err = executor.NewRuntime(s.devs, o); err != nil {
+		return err
+	}
+	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}
 	s.load = executor.LoadOptions{

@@ -18,7 +18,6 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
 )
 
 // Trained is a trained model on devices: it evaluates and predicts with the
@@ -255,7 +254,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 // on runs f on a runtime of its own.
 func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
 	defer t.setup.enter()()
-	rt, err := executor.NewRuntime(t.setup.devs, residency.ManagerOptions{})
+	rt, err := executor.NewRuntime(t.setup.devs, t.setup.hostMemory(t.weights.Dir))
 	if err != nil {
 		return err
 	}

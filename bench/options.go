@@ -23,7 +23,12 @@ type RunOptions struct {
 	Microbatches int    // equal pieces of a batch; 0 means 1
 	Threads      int    // worker threads over all devices; 0 means one per core
 	Devices      string // "cpu" or "cpu:2", one stage each; empty means cpu
-	Profile      bool   // time every kernel; this slows short kernels a little
+	// HostMemory bounds the host memory of tensors and batches, in bytes; 0: no
+	// bound. Tensors beyond it go to a file in SpillDir, or else where the system
+	// has temporary files.
+	HostMemory int64
+	SpillDir   string
+	Profile    bool // time every kernel; this slows short kernels a little
 	// Recompute selects the values that the backward pass computes again to
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -70,7 +72,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{}); err != nil {
+	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir())}); err != nil {
 		return err
 	}
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
@@ -103,6 +105,13 @@ func (s *session) constant(v *graph.Value, microbatch int) []byte {
 
 // fillBatches makes the batches, in host memory of the device that reads them.
 func (s *session) fillBatches(dev device.Device) error {
+	var held int64
+	for _, v := range s.prog.Inputs() {
+		held += batches * int64(s.parts) * v.Meta.Bytes()
+	}
+	if err := s.rt.Residency.HoldHost(held); err != nil {
+		return err
+	}
 	for i := range s.batch {
 		b := &s.batch[i]
 		b.Samples = s.w.Batch

@@ -180,14 +180,16 @@ type Partition struct {
 // MaxThreads is the largest value of Devices.Threads.
 const MaxThreads = 4096
 
-// Devices describes the hardware that a run may use: Each where it is not empty,
-// otherwise the other fields. Of the two, one is empty.
+// Devices describes the hardware that a run may use. Where Each is not empty, it
+// lists the devices, and Use, Threads and Memory are zero.
 type Devices struct {
-	Pos     Pos
-	Use     string // kinds and counts: "cpu:2"
-	Threads int    // worker threads of all devices together; 0: one for each core
-	Memory  int64  // bytes on each device; 0: all it has
-	Each    []DeviceEntry
+	Pos        Pos
+	Use        string // kinds and counts: "cpu:2"
+	Threads    int    // worker threads of all devices together; 0: one for each core
+	Memory     int64  // bytes on each device; 0: all it has
+	Each       []DeviceEntry
+	HostMemory int64  // bytes of host memory for tensors, batches and saves; 0: no bound
+	SpillDir   string // folder of the file for tensors beyond HostMemory; "": the run folder
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

@@ -9,6 +9,9 @@ import (
 // less: a smaller number lacks its unit.
 const leastMemory = 64 << 10
 
+// leastHostMemory is the smallest bound on host memory in bytes.
+const leastHostMemory = 1 << 20
+
 // Kinds that several keys share.
 var (
 	anyText   = text{valid: "text"}

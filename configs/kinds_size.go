@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -37,6 +38,16 @@ func (s size) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return
 	}
 	*dst.(*int64) = v
+}
+
+// ParseSize reads a number of bytes, such as 64MiB. Its error says what is
+// expected.
+func ParseSize(text string) (int64, error) {
+	v, ok := parseSize(text)
+	if !ok {
+		return 0, fmt.Errorf("got %q, expected %s%s", text, size{}.expect(), fractionHint(text))
+	}
+	return v, nil
 }
 
 // parseSize reads a number of bytes, with or without a unit. It refuses fractions

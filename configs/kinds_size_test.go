@@ -16,6 +16,9 @@ func TestParseSize(t *testing.T) {
 		if got != want {
 			t.Errorf("%s is %d bytes, want %d", text, got, want)
 		}
+		if v, err := ParseSize(text); want >= 0 && (v != want || err != nil) || want < 0 && err == nil {
+			t.Errorf("ParseSize(%q) is %d, %v", text, v, err)
+		}
 		if back, ok := parseSize(size{}.format(got)); want >= 0 && (!ok || back != got) {
 			t.Errorf("%s comes back from %s as %d bytes", text, size{}.format(got), back)
 		}

@@ -24,7 +24,7 @@ type section struct {
 	keys      []*key         // the keys that every variant has
 	variants  []variant
 	shorthand string // the key that a lone scalar stands for; "" for none
-	list      string // the key that a list stands for, which is written as that list; "" for none
+	list      string // the key that a list stands for, beside which keys that are zero are not written; "" for none
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
 }
 

@@ -29,20 +29,22 @@ func (s *section) expect() string {
 // noChoice is no variant's name.
 const noChoice = "\x00"
 
-// encode gives the mapping of a struct. Keys that have no default and were not
-// given are left out.
+// encode gives the mapping of a struct, or the list that stands for it. Keys that
+// have no default and were not given are left out.
 func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
 	keys, _ := s.active(s.choice(src))
+	zero := func(k *key) bool { return reflect.ValueOf(k.at(src)).Elem().IsZero() }
+	listed := s.list != "" && slices.ContainsFunc(keys, func(k *key) bool { return k.name == s.list && !zero(k) })
 	for _, k := range keys {
 		field := k.at(src)
-		if k.name == s.list && !reflect.ValueOf(field).Elem().IsZero() && keep(k) {
-			return k.kind.encode(field, keep)
-		}
-		absent := k.def == "" && !k.required && reflect.ValueOf(field).Elem().IsZero()
+		absent := zero(k) && (listed || k.def == "" && !k.required)
 		if _, nested := k.kind.(*section); keep(k) && (nested || !absent) {
 			out.Content = append(out.Content, plain(k.name), k.kind.encode(field, keep))
 		}
+	}
+	if listed && len(out.Content) == 2 && out.Content[0].Value == s.list {
+		return out.Content[1]
 	}
 	return out
 }

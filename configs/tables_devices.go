@@ -56,6 +56,9 @@ func (deviceList) encode(src any, keep func(*key) bool) *yaml.Node {
 // form replaces the other form of the file.
 func resolveDevices(d *decoder, c *Config) {
 	v := &c.Devices
+	if v.SpillDir != "" && v.HostMemory == 0 {
+		d.against([]string{"devices.spill_dir"}, "there is nothing to spill without devices.host_memory; give both, or leave it out")
+	}
 	if len(v.Each) == 0 {
 		return
 	}

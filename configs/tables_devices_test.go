@@ -36,6 +36,8 @@ func TestDeviceLists(t *testing.T) {
 		{two, Overlay{Set: []string{"devices.memory=1MiB"}},
 			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: 1 << 20}, {Use: "cpu", Memory: 1 << 20}}}},
 		{"{use: cpu:2, threads: 4, memory: 1GiB}", Overlay{Set: []string{"devices.each=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
+		{two, Overlay{Flags: map[string]string{"host-memory": "1GiB", "spill-dir": "/tmp/x"}}, Devices{Each: listed.Each, HostMemory: 1 << 30, SpillDir: "/tmp/x"}},
+		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
 		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES_EACH=[cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
 	} {
 		config := parse(t, smallOn(c.text), c.over)
@@ -59,6 +61,8 @@ func TestDeviceListMistakes(t *testing.T) {
 		{"\n- use: cpu\n  treads: 1", "devices.each[0].treads", 5, `did you mean "threads"?`},
 		{`["cpu:2,null:1"]`, "devices.each[0].use", 3, "a kind of device"},
 		{"\n  use: cpu\n  each: [cpu]", "devices.use", 4, "exclude each other"},
+		{"{spill_dir: x}", "devices.spill_dir", 3, "nothing to spill without devices.host_memory"},
+		{"{host_memory: 5}", "devices.host_memory", 3, "at least 1MiB"},
 		{"\n  - [cpu]", "devices.each[0]", 4, "expected a mapping or its use"},
 	} {
 		_, err := Parse("a.yaml", []byte(smallOn(c.text)), Overlay{})

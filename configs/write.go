@@ -71,15 +71,16 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 // Rooted is the config with absolute paths: it means the same data from any
 // working directory. Data inside the binary ("builtin:…") has no path.
 func (c *Config) Rooted() (*Config, error) {
-	path := c.Data.Path
-	if path == "" || strings.HasPrefix(path, "builtin:") {
-		return c, nil
-	}
-	full, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("data.path %s: %w", path, err)
-	}
 	out := *c
-	out.Data.Path = full
+	for key, path := range map[string]*string{"data.path": &out.Data.Path, "devices.spill_dir": &out.Devices.SpillDir} {
+		if *path == "" || strings.HasPrefix(*path, "builtin:") {
+			continue
+		}
+		full, err := filepath.Abs(*path)
+		if err != nil {
+			return nil, fmt.Errorf("%s %s: %w", key, *path, err)
+		}
+		*path = full
+	}
 	return &out, nil
 }

@@ -16,7 +16,7 @@ func TestIdentity(t *testing.T) {
 		return id
 	}
 	base := identity()
-	for _, free := range []string{"name=other", "devices.use=cpu:3", "devices.threads=1", "devices.memory=1GiB", "devices.each=[cpu, cpu]", "partition.stages=2",
+	for _, free := range []string{"name=other", "devices.use=cpu:3", "devices.threads=1", "devices.memory=1GiB", "devices.each=[cpu, cpu]", "devices.host_memory=1GiB", "partition.stages=2",
 		"partition.schedule=gpipe", "checkpoint.every=5", "checkpoint.keep.last=9", "train.log_every=7"} {
 		if !bytes.Equal(identity(free), base) {
 			t.Errorf("%s changes the identity", free)

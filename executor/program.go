@@ -59,6 +59,9 @@ type Program struct {
 // caller must not change the list.
 func (p *Program) Inputs() []*graph.Value { return p.inputs }
 
+// Residency manages the program's tensors.
+func (p *Program) Residency() *residency.Manager { return p.rt.Residency }
+
 // Graph is the graph of a full microbatch.
 func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }
 

@@ -190,8 +190,8 @@ func (m *Manager) HostMemory() HostMemory {
 	return x
 }
 
-// HoldHost counts host memory that the caller has, for as long as the manager
-// lives. It fails with ErrHostMemory where the bound does not allow it.
+// HoldHost counts host memory that the caller has until ReleaseHost. It fails
+// with ErrHostMemory where the bound does not allow it.
 func (m *Manager) HoldHost(bytes int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,4 +202,12 @@ func (m *Manager) HoldHost(bytes int64) error {
 	x.held += bytes
 	x.used += bytes
 	return nil
+}
+
+// ReleaseHost undoes HoldHost.
+func (m *Manager) ReleaseHost(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.held -= bytes
+	m.host.used -= bytes
 }

@@ -75,7 +75,8 @@ func TestHostBound(t *testing.T) {
 			t.Errorf("%s is %v, %v", x.Name(), d, err)
 		}
 	}
-	if err := r.m.HoldHost(17); !errors.Is(err, ErrHostMemory) {
+	r.m.ReleaseHost(4)
+	if err := r.m.HoldHost(21); !errors.Is(err, ErrHostMemory) {
 		t.Errorf("more is held than the bound: %v", err)
 	}
 }

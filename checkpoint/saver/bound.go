@@ -17,13 +17,17 @@ const defaultStaging = 256 << 20
 type Bound int64
 
 // BoundOf decides for a state of so many bytes. asked is the config's bound in
-// bytes, of which 0 leaves the choice to this function; whole asks for all.
-func BoundOf(asked int64, whole bool, state int64) Bound {
+// bytes, of which 0 leaves the choice to this function; whole asks for all. memory
+// is the bound on all host memory in bytes, of which saves may take a part; 0:
+// none.
+func BoundOf(asked int64, whole bool, state, memory int64) Bound {
 	switch {
-	case whole:
+	case whole, asked == 0 && 0 < memory && state <= memory/4:
 		return 0
 	case asked > 0:
 		return Bound(asked)
+	case memory > 0:
+		return Bound(min(defaultStaging, memory/4))
 	}
 	// There must be room on the devices, too, for as much and for what
 	// training adds to it.
@@ -52,8 +56,11 @@ func (b Bound) ChunkBytes() int {
 	return int(min(4<<20, b.TxBytes()&^63))
 }
 
+// Held is the part of the area that saving itself takes, in bytes.
+func (b Bound) Held() int64 { return 3 * b.TxBytes() }
+
 // room is the part of the area that saving itself does not take.
-func (b Bound) room() int64 { return int64(b) - 3*b.TxBytes() }
+func (b Bound) room() int64 { return int64(b) - b.Held() }
 
 // Exceeded says that one variable alone takes more than the area, since a
 // device copies it whole; "" where none does.

@@ -10,17 +10,23 @@ import (
 )
 
 func TestBound(t *testing.T) {
-	if b := saver.BoundOf(5<<20, false, 1); b != 5<<20 {
+	if b := saver.BoundOf(5<<20, false, 1, 0); b != 5<<20 {
 		t.Errorf("asked for: %d", b)
 	}
-	if b := saver.BoundOf(0, true, 1<<62); b != 0 || b.TxBytes() != 0 || b.ChunkBytes() != 0 {
+	if b := saver.BoundOf(0, true, 1<<62, 0); b != 0 || b.TxBytes() != 0 || b.ChunkBytes() != 0 {
 		t.Errorf("the whole state: %d", b)
 	}
-	if b := saver.BoundOf(0, false, 1<<62); b <= 0 {
+	if b := saver.BoundOf(0, false, 1<<62, 0); b <= 0 {
 		t.Errorf("a state larger than memory: %d", b)
 	}
-	if b := saver.BoundOf(0, false, 64); b != 0 {
+	if b := saver.BoundOf(0, false, 64, 0); b != 0 {
 		t.Errorf("a small state: %d", b)
+	}
+	if b := saver.BoundOf(0, false, 64<<20, 128<<20); b != 32<<20 {
+		t.Errorf("within 128 MiB of host memory: %d", b)
+	}
+	if b := saver.BoundOf(0, false, 32<<20, 128<<20); b != 0 {
+		t.Errorf("a state that is a quarter of host memory: %d", b)
 	}
 	for _, b := range []saver.Bound{1 << 20, 1048590, 256 << 20} {
 		if tx, chunk := b.TxBytes(), int64(b.ChunkBytes()); 3*tx >= int64(b) || chunk > tx || chunk%8 != 0 || chunk == 0 {

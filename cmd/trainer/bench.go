@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,6 +38,8 @@ func benchCommand() *cobra.Command {
 	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
 	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
 	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
+	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
+	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -55,6 +58,30 @@ func benchCommand() *cobra.Command {
 	}
 	return c
 }
+
+// sizeFlag is a flag with a number of bytes.
+type sizeFlag int64
+
+// Set reads the flag's value.
+func (f *sizeFlag) Set(text string) error {
+	v, err := configs.ParseSize(text)
+	*f = sizeFlag(v)
+	return err
+}
+
+// String is the flag's value; empty for 0.
+func (f *sizeFlag) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*f), 10)
+}
+
+// Type is the name of the flag's value.
+func (*sizeFlag) Type() string { return "SIZE" }
+
+// Expected words the flag's values.
+func (*sizeFlag) Expected() string { return "a number of bytes such as 512MiB or 2GB" }
 
 // printBench prints the table, and the profiles if there are any.
 func printBench(w io.Writer, rs []bench.Result) error {

@@ -23,6 +23,7 @@ type Feeder struct {
 	loader *datasets.Loader
 	slots  [slots]executor.Batch
 	pinned []device.HostBuffer
+	held   int64 // bytes of pinned
 	queued []queued
 }
 
@@ -38,6 +39,12 @@ type queued struct {
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
 	f := &Feeder{prog: p}
 	fields := part.Fields()
+	for _, field := range fields {
+		f.held += slots * int64(o.Batch) * field.Meta.Bytes()
+	}
+	if err := p.Residency().HoldHost(f.held); err != nil {
+		return nil, err
+	}
 	dst := make([][][]byte, slots)
 	for i := range f.slots {
 		for _, field := range fields {
@@ -126,7 +133,8 @@ func (f *Feeder) Close() error {
 	for _, hb := range f.pinned {
 		errs = append(errs, hb.Free())
 	}
-	f.pinned = nil
+	f.prog.Residency().ReleaseHost(f.held)
+	f.pinned, f.held = nil, 0
 	return errors.Join(errs...)
 }
 
