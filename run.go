@@ -64,7 +64,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := r.warmsUp(); err != nil {
 		return err
 	}
-	if err := r.checkSchedule(1); err != nil {
+	if err := schedule.Check(r.Config.Partition.Schedule, 1, z.microbatches); err != nil {
 		return err
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: roomFor(s.devs)}
@@ -78,10 +78,7 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.Plan, err = partition.New(full, s.options(ctx))
 	s.plan = r.Plan
-	if err != nil {
-		return err
-	}
-	if err := r.checkSchedule(len(r.Plan.Stages)); err != nil || z.last == z.batch {
+	if err != nil || z.last == z.batch {
 		return err
 	}
 	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
@@ -91,15 +88,6 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
 	return err
-}
-
-// checkSchedule refuses more microbatches than a step on so many stages can have.
-func (r *Run) checkSchedule(stages int) error {
-	err := schedule.Check(r.Config.Partition.Schedule, stages, r.setup.sizes.microbatches)
-	if err == nil {
-		return nil
-	}
-	return at(r.Config.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
 }
 
 // roomFor is the bytes that parameters can take: on the devices, and in host

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -99,6 +100,19 @@ func TestTooManyMicrobatches(t *testing.T) {
 		if _, err = berth.Open(t.Context(), c); err == nil || err.Error() != x.want || !berth.IsUsage(err) {
 			t.Errorf("got %v, want %s", err, x.want)
 		}
+	}
+}
+
+// Budgets that leave other devices nothing are refused at their place.
+func TestBudgetsBeyondTheMemory(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ndevices:\n  each: [{use: cpu, memory: 1000000GB}, {use: cpu}]\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = berth.Open(t.Context(), c)
+	if !errors.Is(err, device.ErrBudget) || !berth.IsUsage(err) || !strings.HasPrefix(err.Error(), "test.yaml:4: devices.each: ") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 
@@ -63,8 +64,12 @@ func (s *setup) open(plan func() error) (err error) {
 
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
+	key := "devices.memory"
+	if len(s.config.Devices.Each) > 0 {
+		key = "devices.each"
+	}
 	if errors.Is(err, device.ErrBudget) {
-		return at(s.config.Where("devices.memory"), fmt.Errorf("devices.memory: %w", err))
+		return at(s.config.Where(key), fmt.Errorf("%s: %w", key, err))
 	}
 	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
 }
@@ -108,6 +113,8 @@ func (s *setup) placed(err error) error {
 	switch {
 	case errors.Is(err, optim.ErrSpec):
 		return at(c.Optimizer.Pos, err)
+	case errors.Is(err, schedule.ErrInvalid):
+		return at(c.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
 	case errors.Is(err, partition.ErrStages):
 		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
 	case errors.Is(err, partition.ErrMemory):
