@@ -53,7 +53,7 @@ func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error)
 			i, known := index[x.Kind]
 			if !known {
 				i, index[x.Kind] = len(kinds), len(kinds)
-				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory}})
+				kinds = append(kinds, kindOptions{kind: x.Kind, OpenOptions: device.OpenOptions{Threads: c.Threads, MemoryBytes: c.Memory.Bytes}})
 			}
 			k := &kinds[i]
 			k.Count += x.Count
@@ -71,7 +71,7 @@ func kindsOf(c configs.Devices) (kinds []kindOptions, order []string, err error)
 func sharesOf(e configs.DeviceEntry, count int) []device.Share {
 	shares := make([]device.Share, count)
 	for i := range shares {
-		shares[i].MemoryBytes = e.Memory
+		shares[i].MemoryBytes = e.Memory.Bytes
 		if e.Threads > 0 {
 			shares[i].Threads = max(1, (e.Threads+count-1-i)/count)
 		}

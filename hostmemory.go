@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"os"
 
+	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -23,4 +25,17 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 		state += v.Meta.Bytes()
 	}
 	return residency.ManagerOptions{HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, state-c.HostMemory)}
+}
+
+// room is the bytes that parameters can take: on the devices, and on the host,
+// where those go that a device has no room for. 0 is no limit.
+func (s *setup) room() int64 {
+	if s.config.Devices.HostMemory > 0 {
+		return 0 // the rest goes to a file
+	}
+	room := partition.Room(s.specs())
+	if free, err := host.Available(); room > 0 && err == nil {
+		room += free
+	}
+	return room
 }

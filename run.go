@@ -7,8 +7,6 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
@@ -19,7 +17,7 @@ import (
 // Run is a config made concrete for training: data, model, devices and plan.
 // One goroutine uses it at a time.
 type Run struct {
-	Config *configs.Config
+	Config *configs.Config // with bytes for the devices' memory
 	Data   *datasets.Dataset
 	Plan   *partition.Plan // of a full batch
 
@@ -51,6 +49,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.Config = s.config
 	return r, nil
 }
 
@@ -67,7 +66,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := schedule.Check(r.Config.Partition.Schedule, 1, z.microbatches); err != nil {
 		return err
 	}
-	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: roomFor(s.devs)}
+	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: s.room()}
 	full, err := models.Train(s.spec, r.optim, size)
 	var large *models.TooLargeError
 	if errors.As(err, &large) {
@@ -88,16 +87,6 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
 	return err
-}
-
-// roomFor is the bytes that parameters can take: on the devices, and in host
-// memory, where a device's spilled ones go. 0 is no limit.
-func roomFor(devs []device.Device) int64 {
-	room := partition.Room(deviceSpecs(devs))
-	if free, err := host.Available(); room > 0 && err == nil {
-		room += free
-	}
-	return room
 }
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.

@@ -36,16 +36,50 @@ type setup struct {
 	spans  trace.Spans
 	debug  trace.Debug // as BERTH_DEBUG asks
 	calls  int         // that use the devices and have not returned
+	limits []string    // the devices' limits that percentages became
+
+	// unlimited plans as if the devices had no limits.
+	unlimited bool
 }
 
 // open opens the devices, and plans with them. Unless that succeeds, the devices
-// are closed.
+// are closed. Where the config limits memory by a percentage, a plan without
+// limits comes first, and the config gets the bytes.
 func (s *setup) open(plan func() error) (err error) {
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return err
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
+	if s.unlimited = byPercentage(s.config.Devices); s.unlimited {
+		if err := s.openOnce(plan); err != nil {
+			return err
+		}
+		err := s.limit()
+		if err = errors.Join(err, s.close()); err != nil {
+			return err
+		}
+		s.unlimited = false
+	}
+	return s.openOnce(plan)
+}
+
+// limit puts bytes into the config in place of percentages of the plan's peaks.
+func (s *setup) limit() error {
+	peaks := make([]int64, len(s.devs))
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		peaks[f.Device] = f.Peak
+	}
+	c := *s.config
+	var err error
+	c.Devices, s.limits, err = limited(c.Devices, deviceSpecs(s.devs), peaks)
+	s.config = &c
+	return err
+}
+
+// openOnce opens the devices, and plans with them.
+func (s *setup) openOnce(plan func() error) (err error) {
 	if err = s.openDevices(); err != nil {
 		return s.refused(err)
 	}
@@ -160,10 +194,21 @@ func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*dat
 func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	p := s.config.Partition
 	return partition.PlanOptions{
-		Devices: deviceSpecs(s.devs), Stages: p.Stages.Blocks, Count: p.Stages.Count,
+		Devices: s.specs(), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Estimate: s.estimate, Stop: stopOf(ctx),
 	}
+}
+
+// specs describes the devices to plan with.
+func (s *setup) specs() []device.Spec {
+	specs := deviceSpecs(s.devs)
+	for i := range specs {
+		if s.unlimited {
+			specs[i].MemoryBytes = 0
+		}
+	}
+	return specs
 }
 
 // estimate asks a device for the memory of a run.
@@ -176,6 +221,7 @@ func (s *setup) notes() (list []string) {
 	if text := s.sizes.oneStep(); text != "" {
 		list = append(list, text)
 	}
+	list = append(list, s.limits...)
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}

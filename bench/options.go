@@ -23,6 +23,9 @@ type RunOptions struct {
 	Microbatches int    // equal pieces of a batch; 0 means 1
 	Threads      int    // worker threads over all devices; 0 means one per core
 	Devices      string // "cpu" or "cpu:2", one stage each; empty means cpu
+	// DeviceMemory is the limit of each device. A percentage is of the most that
+	// the plan takes there without a limit.
+	DeviceMemory configs.Memory
 	// HostMemory bounds the host memory of tensors and batches, in bytes; 0: no
 	// bound. Tensors beyond it go to a file in SpillDir, or else where the system
 	// has temporary files.

@@ -34,11 +34,12 @@ type Result struct {
 
 	Profile []KernelTime `json:"profile,omitempty"` // the longest first; with RunOptions.Profile
 
-	AllocsPerStep     float64 `json:"allocs_per_step"` // of Go memory, by the whole process
-	Arena             Arena   `json:"arena_peak_bytes"`
-	Copies            Copies  `json:"copies_per_step"`
-	ResidentBytes     int64   `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
-	PeakResidentBytes int64   `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
+	AllocsPerStep     float64        `json:"allocs_per_step"` // of Go memory, by the whole process
+	Arena             Arena          `json:"arena_peak_bytes"`
+	Memory            []DeviceMemory `json:"device_memory"`
+	Copies            Copies         `json:"copies_per_step"`
+	ResidentBytes     int64          `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
+	PeakResidentBytes int64          `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
 
 	Devices  []string `json:"devices"`
 	Threads  int      `json:"threads"`            // over all devices
@@ -59,6 +60,29 @@ type StepMS struct {
 type Arena struct {
 	Total   int64            `json:"total"`
 	ByUsage map[string]int64 `json:"by_usage"`
+}
+
+// DeviceMemory is the memory of a device in bytes, and the bytes that move in a
+// step because its limit is below the plan's peak.
+type DeviceMemory struct {
+	Device  string `json:"device"`
+	Limit   int64  `json:"limit"`   // of the device
+	Peak    int64  `json:"peak"`    // as planned, without a limit
+	Floor   int64  `json:"floor"`   // the least limit, as planned
+	Loaded  int64  `json:"loaded"`  // as planned
+	Spilled int64  `json:"spilled"` // as planned
+	Used    int64  `json:"used"`    // the most at once, as measured
+}
+
+// newDeviceMemory compares the plan's memory with the devices'.
+func newDeviceMemory(s *session, stats []device.Stats) (list []DeviceMemory) {
+	for _, f := range s.memory {
+		spec := s.devs[f.Device].Spec()
+		list = append(list, DeviceMemory{
+			Device: string(spec.ID), Limit: spec.MemoryBytes, Peak: f.Peak, Floor: f.Floor, Loaded: f.Loaded, Spilled: f.Spilled, Used: stats[f.Device].Peak,
+		})
+	}
+	return list
 }
 
 // Copies are the copies of a step: to devices, from devices and between them.
@@ -87,7 +111,7 @@ func newCopies(s *session, m measurement) Copies {
 // newResult fills in all but the precision, the loss, the weights and the peak.
 func newResult(s *session, m measurement) Result {
 	r := Result{
-		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Copies: newCopies(s, m), Parameters: s.w.Parameters,
+		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats), Parameters: s.w.Parameters,
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),

@@ -29,6 +29,7 @@ type session struct {
 	parts   int // microbatches
 	graph   *graph.Graph
 	devs    []device.Device
+	memory  []partition.Forecast // of each device
 	rt      *executor.Runtime
 	prog    *executor.Program
 	batch   [batches]executor.Batch
@@ -59,13 +60,10 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if o.Profile {
 		do.OnKernel = s.kernels.add
 	}
-	if s.devs, err = openDevices(o.Devices, do); err != nil {
-		return err
-	}
 	if s.graph, err = s.w.Graph(s.parts, o.Precision == bf16Name); err != nil {
 		return err
 	}
-	plan, err := partition.New(s.graph, partition.PlanOptions{Devices: specs(s.devs), Microbatches: s.parts, Recompute: o.Recompute})
+	plan, err := s.plan(o, do)
 	if err != nil {
 		return err
 	}
@@ -86,6 +84,47 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 		models.Fill(v, seed, dst)
 		return nil
 	})
+}
+
+// plan opens the devices, and plans with them. Where their limit is a percentage,
+// a plan without limits comes first.
+func (s *session) plan(o RunOptions, do device.OpenOptions) (*partition.Plan, error) {
+	do.MemoryBytes = o.DeviceMemory.Bytes
+	if o.DeviceMemory.Percent > 0 {
+		p, err := s.planOnce(o, do, true)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range p.Memory {
+			do.Each = append(do.Each, device.Share{MemoryBytes: o.DeviceMemory.Of(f.Peak)})
+		}
+		err = s.closeDevices()
+		if err != nil {
+			return nil, err
+		}
+	}
+	p, err := s.planOnce(o, do, false)
+	s.memory = p.Memory
+	return p, err
+}
+
+// planOnce opens the devices, and plans with them or as if they had no limits.
+func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) (p *partition.Plan, err error) {
+	if s.devs, err = openDevices(o.Devices, do); err != nil {
+		return nil, err
+	}
+	po := partition.PlanOptions{
+		Devices: specs(s.devs), Microbatches: s.parts, Recompute: o.Recompute,
+		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+			return s.devs[d].Estimate(g, o)
+		},
+	}
+	for i := range po.Devices {
+		if unlimited {
+			po.Devices[i].MemoryBytes = 0
+		}
+	}
+	return partition.New(s.graph, po)
 }
 
 // onSpan takes an operation of a stream.
@@ -185,8 +224,14 @@ func (s *session) close() error {
 	for _, hb := range s.fields {
 		errs = append(errs, hb.Free())
 	}
+	return errors.Join(append(errs, s.closeDevices())...)
+}
+
+func (s *session) closeDevices() error {
+	var errs []error
 	for _, d := range s.devs {
 		errs = append(errs, d.Close())
 	}
+	s.devs = nil
 	return errors.Join(errs...)
 }

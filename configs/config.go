@@ -186,7 +186,7 @@ type Devices struct {
 	Pos        Pos
 	Use        string // kinds and counts: "cpu:2"
 	Threads    int    // worker threads of all devices together; 0: one for each core
-	Memory     int64  // bytes on each device; 0: all it has
+	Memory     Memory // of each device; none: all it has
 	Each       []DeviceEntry
 	HostMemory int64  // bytes of host memory for tensors, batches and saves; 0: no bound
 	SpillDir   string // folder of the file for tensors beyond HostMemory; "": the run folder
@@ -197,7 +197,13 @@ type DeviceEntry struct {
 	Pos     Pos
 	Use     string // a kind, or a kind and a count: "cpu:2"
 	Threads int    // worker threads of these devices together; 0: an equal part of the cores that other entries leave
-	Memory  int64  // bytes on each of these devices; 0: an equal part of what other entries leave
+	Memory  Memory // of each of these devices; none: an equal part of what other entries leave
+}
+
+// Memory is a limit on a device's memory. At most one field is not zero.
+type Memory struct {
+	Bytes   int64
+	Percent float64 // of the most that the plan takes on the device without a limit
 }
 
 // Keep decides which snapshots stay in the run folder.

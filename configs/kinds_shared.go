@@ -5,9 +5,9 @@ import (
 	"regexp"
 )
 
-// leastMemory is the smallest budget of a device in bytes. No model fits in
-// less: a smaller number lacks its unit.
-const leastMemory = 64 << 10
+// LeastMemory is the smallest limit on a device's memory in bytes. No model fits
+// in less: a smaller number lacks its unit.
+const LeastMemory = 64 << 10
 
 // leastHostMemory is the smallest bound on host memory in bytes.
 const leastHostMemory = 1 << 20

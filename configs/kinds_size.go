@@ -5,16 +5,78 @@ import (
 	"math"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// size is a number of bytes in an int64: 0, or at least least.
-type size struct{ least int64 }
+// memory is a Memory: a number of bytes, 0 or at least LeastMemory, or a
+// percentage.
+type memory struct{}
+
+func (memory) expect() string {
+	return "a number of bytes: 0, or at least " + formatSize(LeastMemory) + ", such as 512MiB or 2GB, or a percentage such as 50%"
+}
+
+func (m memory) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	v, ok := parseMemory(n.Value)
+	if n.Kind != yaml.ScalarNode || !ok {
+		d.mismatch(n, path, m.expect()+fractionHint(n.Value))
+		return
+	}
+	*dst.(*Memory) = v
+}
+
+func (memory) encode(src any, _ func(*key) bool) *yaml.Node { return plain(src.(*Memory).String()) }
+
+// ParseMemory reads a limit on a device's memory, such as 64MiB or 50%. Its
+// error says what is expected.
+func ParseMemory(text string) (Memory, error) {
+	m, ok := parseMemory(text)
+	if !ok {
+		return m, fmt.Errorf("got %q, expected %s%s", text, memory{}.expect(), fractionHint(text))
+	}
+	return m, nil
+}
+
+// mostPercent is the largest percentage of a plan's memory that is meant.
+const mostPercent = 1000
+
+func parseMemory(text string) (m Memory, ok bool) {
+	if percent, found := strings.CutSuffix(text, "%"); found {
+		v, err := strconv.ParseFloat(percent, 64)
+		m.Percent = v
+		return m, err == nil && v > 0 && v <= mostPercent && percentPattern.MatchString(percent)
+	}
+	m.Bytes, ok = parseSize(text)
+	return m, ok && (m.Bytes == 0 || m.Bytes >= LeastMemory)
+}
+
+// unitOfMemory is the size in bytes that devices round every block up to.
+const unitOfMemory = 64
+
+// Of is the limit in bytes, where the plan takes peak bytes without a limit; 0
+// is none.
+func (m Memory) Of(peak int64) int64 {
+	if m.Percent == 0 {
+		return m.Bytes
+	}
+	bytes := int64(math.Ceil(float64(peak) * m.Percent / 100))
+	return max(LeastMemory, (bytes+unitOfMemory-1)/unitOfMemory*unitOfMemory)
+}
+
+// String writes the limit as ParseMemory reads it.
+func (m Memory) String() string {
+	if m.Percent > 0 {
+		return strconv.FormatFloat(m.Percent, 'f', -1, 64) + "%"
+	}
+	return formatSize(m.Bytes)
+}
 
 var (
-	sizePattern = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
-	// sizeUnits are in the order in which format tries them.
+	sizePattern    = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]*)$`)
+	percentPattern = regexp.MustCompile(`^[0-9]+(?:\.[0-9]+)?$`)
+	// sizeUnits are in the order in which formatSize tries them.
 	sizeUnits = []struct {
 		name  string
 		bytes int64
@@ -24,11 +86,14 @@ var (
 	}
 )
 
+// size is a number of bytes in an int64: 0, or at least least.
+type size struct{ least int64 }
+
 func (s size) expect() string {
 	if s.least == 0 {
 		return "a number of bytes such as 512MiB or 2GB"
 	}
-	return "a number of bytes: 0, or at least " + s.format(s.least) + ", such as 512MiB or 2GB"
+	return "a number of bytes: 0, or at least " + formatSize(s.least) + ", such as 512MiB or 2GB"
 }
 
 func (s size) decode(d *decoder, n *yaml.Node, path string, dst any) {
@@ -86,13 +151,13 @@ func fractionHint(text string) string {
 	return "; a fraction needs a unit, such as 0.5GiB"
 }
 
-func (s size) encode(src any, _ func(*key) bool) *yaml.Node {
-	return plain(s.format(*src.(*int64)))
+func (size) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(formatSize(*src.(*int64)))
 }
 
-// format writes a number of bytes with the largest unit that it is a multiple
-// of.
-func (size) format(v int64) string {
+// formatSize writes a number of bytes with the largest unit that it is a
+// multiple of.
+func formatSize(v int64) string {
 	for _, u := range sizeUnits {
 		if v != 0 && u.bytes > 1 && v%u.bytes == 0 {
 			return strconv.FormatInt(v/u.bytes, 10) + u.name
@@ -124,12 +189,12 @@ func (s staging) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 }
 
-func (staging) encode(src any, keep func(*key) bool) *yaml.Node {
+func (staging) encode(src any, _ func(*key) bool) *yaml.Node {
 	switch *src.(*int64) {
 	case 0:
 		return plain("auto")
 	case StageWhole:
 		return plain("whole")
 	}
-	return size{}.encode(src, keep)
+	return plain(formatSize(*src.(*int64)))
 }

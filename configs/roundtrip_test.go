@@ -60,6 +60,11 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return str(drawText(t, k, at))
 	case size:
 		return plain(fmt.Sprint(rapid.Int64Range(k.least, 1<<40).Draw(t, at)))
+	case memory:
+		if rapid.Bool().Draw(t, at+" percentage") {
+			return plain(fmt.Sprintf("%v%%", rapid.SampledFrom([]float64{100, 50, 0.5, 33.25}).Draw(t, at)))
+		}
+		return plain(fmt.Sprint(rapid.Int64Range(LeastMemory, 1<<40).Draw(t, at)))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case padding:

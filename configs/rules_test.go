@@ -27,8 +27,8 @@ model:
 devices: {memory: 1.5GiB}
 `, Overlay{})
 	l := c.Model.Layers
-	if c.Loss != "mse" || c.Data.Label != "3" || c.Data.Delimiter != "\t" || c.Devices.Memory != 3<<29 {
-		t.Errorf("%s, %+v, %d", c.Loss, c.Data, c.Devices.Memory)
+	if c.Loss != "mse" || c.Data.Label != "3" || c.Data.Delimiter != "\t" || c.Devices.Memory.Bytes != 3<<29 {
+		t.Errorf("%s, %+v, %v", c.Loss, c.Data, c.Devices.Memory)
 	}
 	if l[0].Padding != 2 || l[0].Groups != 1 || !l[0].Bias || l[1].Stride != 3 || l[2].Name != "relu_2" || l[0].Name != "conv2d_1" {
 		t.Errorf("%+v", l)

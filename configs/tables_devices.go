@@ -19,8 +19,8 @@ var deviceSection = &section{
 			doc: "a kind of device; `cpu:2` is two of them"},
 		{name: "threads", kind: whole{0, MaxThreads}, at: at(func(e *DeviceEntry) *int { return &e.Threads }), def: "0",
 			doc: "worker threads of the entry's devices together; 0: an equal part of the cores that other entries leave"},
-		{name: "memory", kind: size{least: leastMemory}, at: at(func(e *DeviceEntry) *int64 { return &e.Memory }), def: "0",
-			doc: "memory that each of the entry's devices may use, in bytes or with a unit; 0: an equal part of what other entries leave"},
+		{name: "memory", kind: memory{}, at: at(func(e *DeviceEntry) *Memory { return &e.Memory }), def: "0",
+			doc: "memory that each of the entry's devices may use; 0: an equal part of what other entries leave"},
 	},
 }
 
@@ -82,7 +82,7 @@ func resolveDevices(d *decoder, c *Config) {
 			v.Each[i].Memory = v.Memory
 		}
 	}
-	v.Use, v.Threads, v.Memory = "", 0, 0
+	v.Use, v.Threads, v.Memory = "", 0, Memory{}
 }
 
 // divideThreads gives every entry its part of Threads: each device has as many

@@ -15,7 +15,7 @@ func smallOn(devices string) string {
 // TestDeviceLists reads both forms of devices, with overrides.
 func TestDeviceLists(t *testing.T) {
 	two := "[{use: cpu, threads: 1, memory: 2GiB}, {use: cpu, memory: 512MiB}]"
-	listed := Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: 2 << 30}, {Use: "cpu", Memory: 512 << 20}}}
+	listed := Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: Memory{Bytes: 2 << 30}}, {Use: "cpu", Memory: Memory{Bytes: 512 << 20}}}}
 	for _, c := range []struct {
 		text string
 		over Overlay
@@ -26,18 +26,20 @@ func TestDeviceLists(t *testing.T) {
 		{"{each: " + two + "}", Overlay{}, listed},
 		{"\n  - cpu\n  - use: null:2", Overlay{}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "null:2"}}}},
 		{two, Overlay{Flags: map[string]string{"devices": "cpu:3"}}, Devices{Use: "cpu:3"}},
-		{two, Overlay{Set: []string{"devices=cpu:3", "devices.memory=1MiB"}}, Devices{Use: "cpu:3", Memory: 1 << 20}},
+		{two, Overlay{Set: []string{"devices=cpu:3", "devices.memory=1MiB"}}, Devices{Use: "cpu:3", Memory: Memory{Bytes: 1 << 20}}},
 		{two, Overlay{Flags: map[string]string{"threads": "3"}},
-			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 2, Memory: 2 << 30}, {Use: "cpu", Threads: 1, Memory: 512 << 20}}}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 2, Memory: Memory{Bytes: 2 << 30}}, {Use: "cpu", Threads: 1, Memory: Memory{Bytes: 512 << 20}}}}},
 		{two, Overlay{Flags: map[string]string{"threads": "0"}},
-			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: 2 << 30}, {Use: "cpu", Memory: 512 << 20}}}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: Memory{Bytes: 2 << 30}}, {Use: "cpu", Memory: Memory{Bytes: 512 << 20}}}}},
 		{"[cpu:2, cpu]", Overlay{Env: []string{"BERTH_DEVICES_THREADS=5"}}, Devices{Each: []DeviceEntry{{Use: "cpu:2", Threads: 4}, {Use: "cpu", Threads: 1}}}},
 		{"[cpu:2, cpu]", Overlay{Set: []string{"devices.threads=1"}}, Devices{Each: []DeviceEntry{{Use: "cpu:2", Threads: 2}, {Use: "cpu", Threads: 1}}}},
 		{two, Overlay{Set: []string{"devices.memory=1MiB"}},
-			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: 1 << 20}, {Use: "cpu", Memory: 1 << 20}}}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: Memory{Bytes: 1 << 20}}, {Use: "cpu", Memory: Memory{Bytes: 1 << 20}}}}},
 		{"{use: cpu:2, threads: 4, memory: 1GiB}", Overlay{Set: []string{"devices.each=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
 		{two, Overlay{Flags: map[string]string{"host-memory": "1GiB", "spill-dir": "/tmp/x"}}, Devices{Each: listed.Each, HostMemory: 1 << 30, SpillDir: "/tmp/x"}},
 		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
+		{"[cpu, cpu]", Overlay{Flags: map[string]string{"device-memory": "50%"}},
+			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: Memory{Percent: 50}}, {Use: "cpu", Memory: Memory{Percent: 50}}}}},
 		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES_EACH=[cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
 	} {
 		config := parse(t, smallOn(c.text), c.over)

@@ -40,6 +40,7 @@ func benchCommand() *cobra.Command {
 	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
 	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
 	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
+	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -82,6 +83,31 @@ func (*sizeFlag) Type() string { return "SIZE" }
 
 // Expected words the flag's values.
 func (*sizeFlag) Expected() string { return "a number of bytes such as 512MiB or 2GB" }
+
+// memoryFlag is a flag with a limit on a device's memory.
+type memoryFlag struct{ *configs.Memory }
+
+// Set reads the flag's value.
+func (f memoryFlag) Set(text string) (err error) {
+	*f.Memory, err = configs.ParseMemory(text)
+	return err
+}
+
+// String is the flag's value; empty without a limit.
+func (f memoryFlag) String() string {
+	if f.Memory == nil || *f.Memory == (configs.Memory{}) {
+		return ""
+	}
+	return f.Memory.String()
+}
+
+// Type is the name of the flag's value.
+func (memoryFlag) Type() string { return "SIZE" }
+
+// Expected words the flag's values.
+func (memoryFlag) Expected() string {
+	return "a size of at least 64KiB, such as 64MiB, or a percentage such as 50%"
+}
 
 // printBench prints the table, and the profiles if there are any.
 func printBench(w io.Writer, rs []bench.Result) error {

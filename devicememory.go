@@ -1,0 +1,63 @@
+package berth
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// byPercentage tells whether a limit on memory is a percentage.
+func byPercentage(c configs.Devices) bool {
+	return c.Memory.Percent > 0 || slices.ContainsFunc(c.Each, func(e configs.DeviceEntry) bool { return e.Memory.Percent > 0 })
+}
+
+// oneByOne lists the config's devices, an entry for each.
+func oneByOne(c configs.Devices) ([]configs.DeviceEntry, error) {
+	entries := c.Each
+	if len(entries) == 0 {
+		entries = []configs.DeviceEntry{{Pos: c.Pos, Use: c.Use, Threads: c.Threads, Memory: c.Memory}}
+	}
+	var out []configs.DeviceEntry
+	for _, e := range entries {
+		list, err := device.ParseList(e.Use)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range list {
+			for _, s := range sharesOf(e, x.Count) {
+				out = append(out, configs.DeviceEntry{Pos: e.Pos, Use: x.Kind, Threads: s.Threads, Memory: e.Memory})
+			}
+		}
+	}
+	return out, nil
+}
+
+// limited is the config with bytes in place of percentages of the devices'
+// peaks. It says what became of each percentage. Without one, the config is as
+// it was.
+func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs.Devices, notes []string, err error) {
+	each, err := oneByOne(c)
+	if err != nil {
+		return c, nil, err
+	}
+	same := true
+	for i := range each {
+		m := &each[i].Memory
+		if peak := peaks[i]; m.Percent > 0 {
+			bytes := m.Of(peak)
+			notes = append(notes, fmt.Sprintf("%s may use %d bytes: %v of the %d that the plan takes there without a limit", specs[i].ID, bytes, m, peak))
+			*m = configs.Memory{Bytes: bytes}
+		}
+		same = same && *m == each[0].Memory
+	}
+	switch {
+	case notes == nil:
+		return c, nil, nil
+	case len(c.Each) == 0 && same:
+		c.Memory = each[0].Memory
+		return c, notes, nil
+	}
+	return configs.Devices{Pos: c.Pos, Each: each}, notes, nil
+}
