@@ -22,7 +22,11 @@ type Forecast struct {
 	FloorOf string                  // that launch: "s0.F0"
 	Loaded  int64                   // bytes copied in again per step, because the limit is below the peak
 	Spilled int64                   // bytes copied out per step for the same reason
+	Seconds float64                 // rough time of a step's launches and of the moved bytes, one after the other
 }
+
+// Moved is the bytes that move per step because the limit is below the peak.
+func (f *Forecast) Moved() int64 { return f.Loaded + f.Spilled }
 
 // Tight reports whether the limit is below the peak.
 func (f *Forecast) Tight() bool { return f.Limit > 0 && f.Limit < f.Peak }
@@ -36,6 +40,7 @@ func (p *Plan) forecast() error {
 	if err != nil {
 		return err
 	}
+	p.launches = len(launches)
 	e := &estimator{plan: p, of: map[*Variant]int64{}}
 	traces := traceLaunches(len(p.options.Devices), launches, e.scratch)
 	if e.err != nil {
@@ -45,13 +50,13 @@ func (p *Plan) forecast() error {
 		if err := p.idx.stop.Err(); err != nil {
 			return err
 		}
-		p.Memory = append(p.Memory, t.forecast(d, p.options.Devices[d].MemoryBytes))
+		p.Memory = append(p.Memory, t.forecast(d, p.options.Devices[d]))
 	}
 	return nil
 }
 
-func (t *memoryTrace) forecast(d int, limit int64) Forecast {
-	f := Forecast{Device: d, Limit: max(0, limit), PeakBy: t.peak()}
+func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
+	f := Forecast{Device: d, Limit: max(0, spec.MemoryBytes), PeakBy: t.peak()}
 	f.Peak = total(f.PeakBy)
 	var at int
 	at, f.FloorBy = t.floor()
@@ -62,6 +67,7 @@ func (t *memoryTrace) forecast(d int, limit int64) Forecast {
 		r := paging.Replay(&t.Trace, f.Limit)
 		f.Loaded, f.Spilled = r.Loaded, r.Spilled
 	}
+	f.Seconds = t.seconds(f.Moved(), spec)
 	return f
 }
 

@@ -118,23 +118,28 @@ func (c cutter) tensor(n *graph.Node) string {
 }
 
 // chooseGrain makes the segments of the coarsest grain with which nothing moves
-// for lack of memory; else of that with which the fewest bytes move. If no grain
-// fits, it is the one with the lowest floor.
+// for lack of memory; else of that which takes the least time. If no grain fits,
+// it is the one that lacks the fewest bytes.
 func (base *Plan) chooseGrain(groups *grouped) (best *Plan, err error) {
 	for _, at := range base.options.grains {
 		p := *base
 		if err := p.cutAt(at, groups); err != nil {
 			return nil, err
 		}
-		if best == nil || p.shortage().less(best.shortage()) {
+		s := p.shortage()
+		if best == nil || s.less(best.shortage()) {
 			best = &p
 		}
-		if best.shortage() == (shortage{}) {
+		if s.missing == 0 && (s.moved == 0 || p.launches > mostToCompare) {
 			break
 		}
 	}
 	return best, nil
 }
+
+// mostToCompare is the most launches of a step with which finer grains are tried
+// though this one fits: forecasts of many launches take long.
+const mostToCompare = 4096
 
 // cutAt makes the segments of a grain, and forecasts the memory of a step.
 func (p *Plan) cutAt(at grain, groups *grouped) error {
@@ -156,10 +161,11 @@ func (p *Plan) cutAt(at grain, groups *grouped) error {
 	return p.forecast()
 }
 
-// shortage is how far memory falls short of a plan, in bytes.
+// shortage is the cost of devices that are too small for a plan.
 type shortage struct {
-	missing int64 // below the floors
-	moved   int64 // per step
+	missing int64   // bytes below the floors
+	moved   int64   // bytes per step
+	seconds float64 // of the slowest device
 }
 
 func (p *Plan) shortage() (s shortage) {
@@ -168,11 +174,12 @@ func (p *Plan) shortage() (s shortage) {
 		if !f.Fits() {
 			s.missing += f.Floor - f.Limit
 		}
-		s.moved += f.Loaded + f.Spilled
+		s.moved += f.Moved()
+		s.seconds = max(s.seconds, f.Seconds)
 	}
 	return s
 }
 
 func (s shortage) less(o shortage) bool {
-	return s.missing < o.missing || s.missing == o.missing && s.moved < o.moved
+	return s.missing < o.missing || s.missing == o.missing && s.seconds < o.seconds
 }

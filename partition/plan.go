@@ -16,11 +16,12 @@ type Plan struct {
 	Memory       []Forecast // by device
 	Fewer        *Fewer     // nil where there are as many stages as asked for
 
-	options PlanOptions
-	grain   grain
-	cut     cut
-	place   *placement
-	idx     *index
+	options  PlanOptions
+	grain    grain
+	launches int // of a step
+	cut      cut
+	place    *placement
+	idx      *index
 }
 
 // Stage is a partition in pipeline order.

@@ -31,14 +31,14 @@ func (p *Plan) stageTable() string {
 
 // deviceTable lists the memory of each device that has a stage: its limit; the
 // peak of a step without a limit, and that by usage; the floor, and the launch
-// that needs it; the pieces that segments are; and the bytes that move per step
-// because the limit is below the peak.
+// that needs it; the pieces that segments are; the bytes that move per step because
+// the limit is below the peak; and the predicted time of a step.
 func (p *Plan) deviceTable() string {
 	rows := [][]string{{"device", "limit", "peak"}}
 	for u := range device.NumUsages {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
-	rows[0] = append(rows[0], "floor", "of", "segments", "moved")
+	rows[0] = append(rows[0], "floor", "of", "segments", "moved", "time")
 	for _, f := range p.Memory {
 		if f.Peak == 0 {
 			continue // no stage is there
@@ -51,10 +51,10 @@ func (p *Plan) deviceTable() string {
 		for _, b := range f.PeakBy {
 			row = append(row, bytesText(b))
 		}
-		rows = append(rows, append(row, bytesText(f.Floor), f.FloorOf, p.grain.String(), bytesText(f.Loaded+f.Spilled)))
+		rows = append(rows, append(row, bytesText(f.Floor), f.FloorOf, p.grain.String(), bytesText(f.Moved()), secondsText(f.Seconds)))
 	}
 	n := len(rows[0])
-	return align(rows, map[int]bool{0: true, n - 3: true, n - 2: true})
+	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})
 }
 
 // segmentsOf is the segments of each stage.

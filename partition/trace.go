@@ -12,6 +12,7 @@ import (
 type memoryTrace struct {
 	paging.Trace
 	names []string       // per launch
+	flops []int64        // per launch
 	usage []device.Usage // per object
 }
 
@@ -20,6 +21,7 @@ type memoryTrace struct {
 type tracer struct {
 	traces []*memoryTrace
 	known  map[instanceID]*tracked
+	flops  map[*Variant]int64
 }
 
 // instanceID tells instances apart.
@@ -40,7 +42,7 @@ type tracked struct {
 // traceLaunches makes the trace of each of so many devices. scratch is the
 // working memory of a launch, in bytes.
 func traceLaunches(devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
-	t := &tracer{known: map[instanceID]*tracked{}}
+	t := &tracer{known: map[instanceID]*tracked{}, flops: map[*Variant]int64{}}
 	for range devices {
 		t.traces = append(t.traces, &memoryTrace{})
 	}
@@ -117,6 +119,7 @@ func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked, scratch int64) {
 		}
 	}
 	tr.names = append(tr.names, l.Name())
+	tr.flops = append(tr.flops, t.flopsOf(l.Variant))
 	tr.Launches = append(tr.Launches, x)
 	for _, o := range l.Over {
 		t.free(t.of(o), i, -1)
@@ -133,6 +136,35 @@ func (t *tracer) free(x *tracked, i, except int) {
 			tr.Launches[last].Frees = append(tr.Launches[last].Frees, o)
 		}
 	}
+}
+
+// flopsOf is the arithmetic of a variant.
+func (t *tracer) flopsOf(v *Variant) int64 {
+	sum, known := t.flops[v]
+	if !known {
+		for _, n := range v.Graph.Nodes {
+			sum += n.Cost().Flops
+		}
+		t.flops[v] = sum
+	}
+	return sum
+}
+
+// overhead is the rough time from one launch to the next, in seconds.
+const overhead = 5e-6
+
+// seconds is the rough time of a step in which so many bytes move, beside what
+// each launch reads and writes.
+func (t *memoryTrace) seconds(moved int64, spec device.Spec) float64 {
+	sum := overhead * float64(len(t.Launches))
+	for i := range t.Launches {
+		sum += seconds(t.flops[i], spec)
+		moved += t.Lease(&t.Launches[i])
+	}
+	if spec.LinkBytesPerS > 0 {
+		sum += float64(moved) / spec.LinkBytesPerS
+	}
+	return sum
 }
 
 // floor is the launch with the largest lease, and the lease by usage.

@@ -26,6 +26,14 @@ func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " 
 // exactText is a number of bytes, rounded up to whole KiB, as a config states it.
 func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
 
+// secondsText prints a rough time.
+func secondsText(s float64) string {
+	if s < 1 {
+		return fmt.Sprintf("%.2g ms", 1000*s)
+	}
+	return fmt.Sprintf("%.2g s", s)
+}
+
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
 
 func total(m [device.NumUsages]int64) int64 {
