@@ -15,7 +15,7 @@ import (
 type Forecast struct {
 	Device  int                     // index in PlanOptions.Devices
 	Limit   int64                   // bytes; 0: none
-	Peak    int64                   // most bytes at once without a limit
+	Peak    int64                   // most bytes at once of the plan that there is without a limit
 	PeakBy  [device.NumUsages]int64 // the same by usage
 	Floor   int64                   // bytes that the largest launch needs at once: the least limit
 	FloorBy [device.NumUsages]int64 // the same by usage
@@ -33,6 +33,13 @@ func (f *Forecast) Tight() bool { return f.Limit > 0 && f.Limit < f.Peak }
 
 // Fits reports whether a step can run.
 func (f *Forecast) Fits() bool { return f.Limit <= 0 || f.Floor <= f.Limit }
+
+// setPeaks takes the peaks of the plan that there is without a limit.
+func (p *Plan) setPeaks(free []Forecast) {
+	for d := range p.Memory {
+		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
+	}
+}
 
 // forecast is pass 9.
 func (p *Plan) forecast() error {

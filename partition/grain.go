@@ -127,7 +127,10 @@ func (base *Plan) chooseGrain(groups *grouped) (best *Plan, err error) {
 			return nil, err
 		}
 		s := p.shortage()
-		if best == nil || s.less(best.shortage()) {
+		if best == nil {
+			best = &p
+		} else if s.less(best.shortage()) {
+			p.setPeaks(best.Memory)
 			best = &p
 		}
 		if s.missing == 0 && (s.moved == 0 || p.launches > mostToCompare) {

@@ -18,10 +18,41 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	}
 	check := stop.When(o.Stop)
 	o.Stop = nil // it is for this call alone
-	return newPlan(g, o, check)
+	p, err := newPlan(g, o, check)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.checkMemory()
 }
 
+// newPlan makes the plan of least time. Where memory is short even with finer
+// segments, it tries to recompute values.
 func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
+	best, err := planOnce(g, o, check)
+	if err != nil || !best.worthRecomputing() {
+		return best, err
+	}
+	for _, o.Recompute = range []Recompute{RecomputeCheap, RecomputeBlock} {
+		p, err := planOnce(g, o, check)
+		if err != nil {
+			return nil, err
+		}
+		if p.shortage().less(best.shortage()) {
+			p.setPeaks(best.Memory)
+			best = p
+		}
+	}
+	return best, nil
+}
+
+// worthRecomputing reports whether recomputing may help against a lack of memory
+// and is not decided yet.
+func (p *Plan) worthRecomputing() bool {
+	s, o := p.shortage(), &p.options
+	return (s.missing > 0 || s.moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
+}
+
+func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 	g, err := o.Recompute.apply(g, check)
 	if err != nil {
 		return nil, err
@@ -57,7 +88,13 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place)
+	o := p.options
+	o.grains = []grain{p.grain}
+	q, err := assemble(idx, o, p.cut, p.place)
+	if err != nil {
+		return nil, err
+	}
+	return q, q.checkMemory()
 }
 
 // Forward is the plan of the forward phase alone, cut alike. A value that it
@@ -84,7 +121,11 @@ func (p *Plan) Forward() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, p.options, p.cut, p.place)
+	q, err := assemble(idx, p.options, p.cut, p.place)
+	if err != nil {
+		return nil, err
+	}
+	return q, q.checkMemory()
 }
 
 // assemble runs the passes after the cut. Where memory is short, it tries finer
@@ -102,10 +143,8 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if best.Stages, err = describeStages(groups, best); err != nil {
-		return nil, err
-	}
-	return best, best.checkMemory()
+	best.Stages, err = describeStages(groups, best)
+	return best, err
 }
 
 // sameNodes checks that two graphs differ in metadata only.

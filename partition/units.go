@@ -28,10 +28,13 @@ func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
 
 // secondsText prints a rough time.
 func secondsText(s float64) string {
-	if s < 1 {
+	switch {
+	case s < 0.01:
 		return fmt.Sprintf("%.2g ms", 1000*s)
+	case s < 1:
+		return fmt.Sprintf("%.0f ms", 1000*s)
 	}
-	return fmt.Sprintf("%.2g s", s)
+	return fmt.Sprintf("%.1f s", s)
 }
 
 func countText(n int64) string { return scaled(n, 1000, "", " k", " M", " G", " T", " P") }
