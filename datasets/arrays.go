@@ -33,7 +33,7 @@ func (a *array) checkSize() error {
 	case a.in.packed && want > a.in.left:
 		return errUnpacksTooFar
 	case !a.in.packed && want != a.in.left:
-		return fmt.Errorf("%w: %s%v takes %d bytes, but %d follow the header: save the file again", ErrFormat, a.dtype, a.shape, want, a.in.left)
+		return fmt.Errorf("%w: the header gives %d bytes of elements, but %d follow it: copy or save the file again", ErrFormat, want, a.in.left)
 	}
 	return nil
 }
