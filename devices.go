@@ -16,7 +16,7 @@ func (s *setup) openDevices() error {
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Sync, k.OnSpan = s.debug.Level >= trace.Sync, s.spans.Add
+		k.Sync, k.OnSpan = s.debug.Level >= trace.Sync, s.onSpan
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {
 			return errors.Join(err, s.close())
@@ -28,6 +28,12 @@ func (s *setup) openDevices() error {
 		s.devs[i], opened[kind] = opened[kind][0], opened[kind][1:]
 	}
 	return nil
+}
+
+// onSpan takes an operation of a device.
+func (s *setup) onSpan(x device.Span) {
+	s.spans.Add(x)
+	s.copies.Add(x)
 }
 
 // kindOptions opens the devices of a kind.

@@ -35,7 +35,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	defer hurry()
 	l.first = l.at.Step
 	l.seal()
-	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	l.beginClock()
 	for !l.goal.reached(&l.at) {
 		if ctx.Err() != nil || l.goal.lacks(l.nextStep) {
 			hurry()
@@ -115,7 +115,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if err := l.settle(ctx, 0); err != nil {
 		return err
 	}
-	l.clock.Stop(l.rt.Busy())
+	l.stopClock()
 	start := time.Now()
 	var err error
 	if ends {
@@ -127,8 +127,20 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 		err = l.save(ctx)
 	}
 	l.between = max(l.between, time.Since(start))
-	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	l.beginClock()
 	return err
+}
+
+// beginClock measures steps from now on.
+func (l *loop) beginClock() {
+	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	l.copies.Begin()
+}
+
+// stopClock measures nothing until beginClock.
+func (l *loop) stopClock() {
+	l.clock.Stop(l.rt.Busy())
+	l.copies.Stop()
 }
 
 // asked reports whether someone wants a checkpoint now.
@@ -182,7 +194,7 @@ func (l *loop) end(ctx context.Context) error {
 	if err := l.settle(ctx, 0); err != nil {
 		return err
 	}
-	l.clock.Stop(l.rt.Busy())
+	l.stopClock()
 	if err := l.saves.Await(); err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type Report struct {
 	Final         Final          `json:"final"`
 	Throughput    Throughput     `json:"throughput"`
 	Ledger        LedgerReport   `json:"ledger"`
+	Copies        CopyReport     `json:"copies"`
 	Devices       []DeviceReport `json:"devices"`
 	Stages        int            `json:"stages"`
 	Microbatches  int            `json:"microbatches"`
@@ -69,13 +70,22 @@ type SteadyState struct {
 	PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
 }
 
+// CopyReport is the time of copies to, from and between devices in a step, on
+// average over all training steps.
+type CopyReport struct {
+	HiddenMS  float64 `json:"hidden_ms_per_step"`  // while their device computed
+	ExposedMS float64 `json:"exposed_ms_per_step"` // while it did not
+}
+
 // DeviceReport is a device's memory.
 type DeviceReport struct {
-	ID          device.ID        `json:"id"`
-	Threads     int              `json:"threads"`
-	BudgetBytes int64            `json:"budget_bytes"`
-	PeakBytes   int64            `json:"peak_bytes"`
-	ByUsage     map[string]int64 `json:"by_usage"` // each usage's own peak
+	ID           device.ID        `json:"id"`
+	Threads      int              `json:"threads"`
+	BudgetBytes  int64            `json:"budget_bytes"`
+	PeakBytes    int64            `json:"peak_bytes"`
+	PlannedBytes int64            `json:"planned_peak_bytes"` // of a step without a limit
+	FloorBytes   int64            `json:"floor_bytes"`        // the least budget for which a step is planned
+	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
 }
 
 // Bubble is the share of time, from 0 to 1, that devices idle in a step.
@@ -113,7 +123,7 @@ func (r *Report) repeat(text []byte) {
 	if json.Unmarshal(text, &old) != nil || old.Steps != r.Steps || old.WeightsSHA256 != r.WeightsSHA256 {
 		return
 	}
-	r.Throughput, r.Bubble, r.Ledger, r.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Checkpoints
+	r.Throughput, r.Bubble, r.Ledger, r.Copies, r.Checkpoints = old.Throughput, old.Bubble, old.Ledger, old.Copies, old.Checkpoints
 }
 
 // meanOf is the mean of some losses.
@@ -178,14 +188,25 @@ func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 	return rep
 }
 
-// devicesOf reports the memory of devices.
-func devicesOf(devs []device.Device) []DeviceReport {
+// copiesOf is a step's part of the time of copies.
+func copiesOf(t trace.CopyTime, c *trace.Clock) CopyReport {
+	perStep := 1e3 / float64(max(1, c.Steps()))
+	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep}
+}
+
+// devicesOf reports the memory of devices, and what the plan says of it.
+func devicesOf(devs []device.Device, p *partition.Plan) []DeviceReport {
 	var out []DeviceReport
-	for _, d := range devs {
+	for i, d := range devs {
 		spec, st := d.Spec(), d.Stats()
 		r := DeviceReport{ID: spec.ID, Threads: spec.Threads, BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{}}
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]
+		}
+		for j := range p.Memory {
+			if f := &p.Memory[j]; f.Device == i {
+				r.PlannedBytes, r.FloorBytes = f.Peak, f.Floor
+			}
 		}
 		out = append(out, r)
 	}

@@ -34,6 +34,7 @@ type setup struct {
 	devs   []device.Device // nil once it is closed
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
+	copies trace.Copies
 	debug  trace.Debug // as BERTH_DEBUG asks
 	calls  int         // that use the devices and have not returned
 	limits []string    // the devices' limits that percentages became

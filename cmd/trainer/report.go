@@ -36,5 +36,12 @@ func printMoved(out io.Writer, r *berth.Report) {
 		in = fmt.Sprintf(", %s a step (the batch has %s)", text.Bytes(s.CopyInBytesPerStep), text.Bytes(s.BatchBytesPerStep))
 		perStep = fmt.Sprintf("%s in the median step, ", text.Bytes(s.PullBackBytesPerStep))
 	}
-	fmt.Fprintf(out, "in: weights %s once%s\nout: %s%s in all\n", text.Bytes(l.CopyInWeightBytes), in, perStep, text.Bytes(l.PullBackBytes))
+	once := " once"
+	if l.SpillBytes > 0 { // and in again
+		once = ""
+	}
+	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", text.Bytes(l.CopyInWeightBytes), once, in, perStep, text.Bytes(l.PullBackBytes))
+	if l.SpillBytes > 0 {
+		fmt.Fprintf(out, "spilled: %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", text.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+	}
 }

@@ -65,6 +65,9 @@ func (c *Clock) Stop(busy []time.Duration) {
 // Saving says whether a save is under way from now on.
 func (c *Clock) Saving(on bool) { c.save.on, c.save.fresh = on, on }
 
+// Steps is the number of steps measured.
+func (c *Clock) Steps() int { return c.n }
+
 // Newest is the last step's time in milliseconds.
 func (c *Clock) Newest() float32 { return c.steps[(c.n-1)%len(c.steps)] }
 

@@ -22,6 +22,9 @@ func TestClock(t *testing.T) {
 	}
 	c.Stop(busy(4*time.Millisecond, 0))
 	ran := 40 / c.Throughput() // seconds
+	if c.Steps() != 4 {
+		t.Errorf("%d steps", c.Steps())
+	}
 	if ran < 0.008 || c.Longest().Seconds() < 0.002 || c.Newest() < 2 || c.Percentile(0) < 2 || c.Percentile(1) < c.Percentile(0.5) {
 		t.Errorf("%v samples/s, steps of %v to %v ms", c.Throughput(), c.Percentile(0), c.Percentile(1))
 	}
