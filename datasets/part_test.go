@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -151,5 +152,23 @@ func benchmarkRead(b *testing.B, p *Part, n int) {
 			b.Fatal(err)
 		}
 		c = p.Next(c, got)
+	}
+}
+
+// Elements that are stored narrower than they read are decoded in place.
+func TestReadingStoredElementsAllocatesNothing(t *testing.T) {
+	for dtype, field := range map[safetensors.DType]shape.Meta{
+		safetensors.U8: shape.F32(100), safetensors.F16: shape.F32(100), safetensors.I16: shape.I32(100), safetensors.U16: shape.I32(100),
+	} {
+		c := storedColumn(Field{"input", field}, make([]byte, 10*100*dtype.Size()), dtype)
+		p := &Part{table: &table{rows: 10, columns: []column{c}}, count: 10}
+		dst := p.Alloc(10)
+		if a := testing.AllocsPerRun(50, func() {
+			if _, err := p.Read(Cursor{}, 10, dst); err != nil {
+				t.Fatal(err)
+			}
+		}); a != 0 {
+			t.Errorf("%s: %v allocations", dtype, a)
+		}
 	}
 }
