@@ -79,7 +79,7 @@ func (s *session) openWith(ctx context.Context, r *Run, values *initial.Values) 
 	if err := s.prog.Init(ctx, contents); err != nil {
 		return err
 	}
-	return s.start()
+	return s.start(ctx)
 }
 
 func (s *session) openFolder(ctx context.Context) (err error) {
@@ -158,12 +158,12 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 }
 
 // start makes the folder's files those of this run, and readies saving.
-func (s *session) start() error {
+func (s *session) start(ctx context.Context) error {
 	text, err := rootedText(s.config)
 	if err != nil {
 		return err
 	}
-	if s.at.Logged, err = s.folder.Start(text, s.at.Step); err != nil {
+	if s.at.Logged, err = s.folder.Start(ctx, text, s.at.Step); err != nil {
 		return err
 	}
 	s.journal.metrics = s.folder.Metrics

@@ -109,7 +109,7 @@ func removePid(path string) {
 }
 
 func readPid(path string) (int, bool) {
-	b, err := osfile.Read(pidPath(path))
+	b, err := osfile.Read(pidPath(path), 64)
 	if err != nil {
 		return 0, false
 	}

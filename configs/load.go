@@ -4,9 +4,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,15 +66,11 @@ func Load(path string, o Overlay) (*Config, error) {
 // readFile reads a file, and of a large one no more than shows that it is too
 // large.
 func readFile(path string) ([]byte, error) {
-	f, err := osfile.Open(path, os.O_RDONLY)
+	text, err := osfile.Read(path, MaxFile+1)
 	if errors.Is(err, osfile.ErrNotFile) {
 		return nil, fmt.Errorf("%s is not a file; give the path of a config file, not of a folder or pipe", path)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxFile+1))
+	return text, err
 }
 
 // Parse reads a config from memory. Messages name it file, whose base name is

@@ -13,10 +13,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Limits on a file. A real config is far below each of them; together they bound
-// the time and memory that any file takes.
+// MaxFile is the size in bytes beyond which no file is a config.
+const MaxFile = 1 << 20
+
+// Further limits on a file. A real config is far below each of them; together
+// they bound the time and memory that any file takes.
 const (
-	maxFile  = 1 << 20 // bytes
 	maxNodes = 100_000 // keys and values, aliases expanded
 	maxDepth = 64
 )
@@ -36,8 +38,8 @@ func readYAML(file string, data []byte) (*yaml.Node, error) {
 	fault := func(line int, format string, args ...any) error {
 		return &Error{Pos: Pos{file, line}, Msg: fmt.Sprintf(format, args...)}
 	}
-	if len(data) > maxFile {
-		return nil, fault(0, "the file has more than %d bytes, the limit for a config; is it the right file?", maxFile)
+	if len(data) > MaxFile {
+		return nil, fault(0, "the file has more than %d bytes, the limit for a config; is it the right file?", MaxFile)
 	}
 	if !utf8.Valid(data) {
 		return nil, fault(badLine(data), "the file is not UTF-8 text; save it as UTF-8")

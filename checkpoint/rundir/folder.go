@@ -189,7 +189,7 @@ func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint
 // taken upTo steps. It comes after everything that can go wrong before the
 // first step, since a fresh run deletes an earlier one's files. It returns the
 // last step that is logged.
-func (f *Folder) Start(config []byte, upTo int) (logged int, err error) {
+func (f *Folder) Start(ctx context.Context, config []byte, upTo int) (logged int, err error) {
 	if f.claim != nil {
 		if err := f.forget(); err != nil {
 			return 0, err
@@ -202,7 +202,7 @@ func (f *Folder) Start(config []byte, upTo int) (logged int, err error) {
 		// It needs no room for this: its checkpoints hold the config, too.
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
-	f.Metrics, logged, err = openMetrics(filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
+	f.Metrics, logged, err = openMetrics(ctx, filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
 	if err == nil {
 		f.aside = ""
 	}
@@ -223,9 +223,15 @@ func (f *Folder) forget() (err error) {
 	return nil
 }
 
-// Report is report.json as an earlier call left it, nil if there is none.
+// Report is report.json as an earlier call left it, nil if there is none. A file
+// that is longer than a report with the losses of the metrics is cut off.
 func (f *Folder) Report() []byte {
-	text, err := osfile.Read(filepath.Join(f.dir, ReportName))
+	const perLoss, others = 32, 1 << 20 // bytes
+	most := others
+	if f.Metrics != nil {
+		most += perLoss * len(f.Metrics.Losses())
+	}
+	text, err := osfile.Read(filepath.Join(f.dir, ReportName), most)
 	if err != nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestFreshDeletesAtTheStart(t *testing.T) {
 	if f.Report() == nil {
 		t.Error("the report is gone before the run starts")
 	}
-	if _, err := f.Start(configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	list, skipped, err := f.DB.List()

@@ -94,7 +94,7 @@ func TestLinkOfANewFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Start(configText(t), 0)
+	_, err = f.Start(t.Context(), configText(t), 0)
 	if err := errors.Join(err, f.Close()); err != nil || files(t, outside)["mine"] != "my own words\n" {
 		t.Errorf("%v, %q", err, files(t, outside))
 	}

@@ -59,7 +59,7 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(configText(t), 3); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), 3); err != nil {
 		t.Fatal(err)
 	}
 	const last = 40_000
@@ -113,7 +113,7 @@ func TestMetricsOfTooManyEpochs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	room := filepath.Join(dir, "..", "room")
@@ -150,7 +150,7 @@ func TestMetricsEndOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, filepath.Join(dir, "room"))

@@ -2,6 +2,7 @@ package rundir
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,53 +97,33 @@ const (
 
 // openMetrics opens the file for appending, without the lines beyond a step: a
 // resumed run does those steps again. It returns the last step whose loss stays.
-func openMetrics(path string, upTo int, warn func(string)) (m *Metrics, logged int, err error) {
-	old, err := osfile.Read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
+func openMetrics(ctx context.Context, path string, upTo int, warn func(string)) (m *Metrics, logged int, err error) {
+	k, err := keepMetrics(ctx, path, upTo, nil)
+	if err == nil && !k.first {
+		err = WriteOwn(path, func(w io.Writer) error {
+			_, err := keepMetrics(ctx, path, upTo, w)
+			return err
+		})
 	}
-	kept, losses, logged := keepMetrics(old, upTo)
-	if !bytes.HasPrefix(old, kept) {
-		if err := replace(path, kept); err != nil {
-			return nil, 0, err
-		}
+	if err != nil {
+		return nil, 0, err
 	}
 	f, err := osfile.Open(path, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return nil, 0, err
 	}
-	err = f.Truncate(int64(len(kept))) // which a full disk allows
+	err = f.Truncate(k.size) // which a full disk allows
 	if err == nil {
 		_, err = f.Seek(0, io.SeekEnd)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	m = &Metrics{path: path, warn: warn, losses: losses}
+	m = &Metrics{path: path, warn: warn, losses: k.losses}
 	if err := m.use(f); err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	return m, logged, nil
-}
-
-// keepMetrics keeps the lines of steps up to a step. A line that a crash cut
-// off is dropped.
-func keepMetrics(old []byte, upTo int) (kept []byte, losses []float64, logged int) {
-	losses = []float64{}
-	for line := range bytes.Lines(old) {
-		var l struct {
-			Step int
-			Loss *float64
-		}
-		if json.Unmarshal(line, &l) != nil || l.Step > upTo {
-			continue
-		}
-		kept = append(kept, line...)
-		if l.Loss != nil {
-			losses, logged = append(losses, *l.Loss), l.Step
-		}
-	}
-	return kept, losses, logged
+	return m, k.logged, nil
 }
 
 // use has m write to f.

@@ -1,6 +1,8 @@
 package rundir_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,41 +13,69 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 )
 
-// The lines of steps that a resumed run does again are dropped, and a line that
-// a crash cut off.
+// The lines of steps that a resumed run does again are dropped, and lines that
+// are not whole. A last line that lacks its end alone gets one.
 func TestMetricsUpToAStep(t *testing.T) {
+	const (
+		two   = `{"step":2,"epoch":0,"loss":5}` + "\n"
+		end   = `{"epoch":0,"step":3,"train_loss":4}` + "\n"
+		four  = `{"step":4,"epoch":0,"loss":3}` + "\n"
+		added = `{"step":4,"epoch":0,"loss":2.5}` + "\n"
+	)
+	long := strings.Repeat("x", 200_000)
+	for name, c := range map[string]struct{ old, kept string }{
+		"cut off":           {two + end + four + `{"step":5,"ep`, two + end},
+		"damaged":           {"{\n" + two + "\x00\x00\n" + end + "null,\n", two + end},
+		"a line too long":   {two + long + "\n" + end + long, two + end},
+		"without an end":    {two + strings.TrimSuffix(end, "\n"), two + end},
+		"later steps first": {four + two + end, two + end},
+	} {
+		dir := t.TempDir()
+		save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
+		path := filepath.Join(dir, rundir.MetricsName)
+		if err := os.WriteFile(path, []byte(c.old), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logged, err := f.Start(t.Context(), configText(t), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if losses := f.Metrics.Losses(); !slices.Equal(losses, []float64{5}) || logged != 2 {
+			t.Errorf("%s: losses %v up to step %d", name, losses, logged)
+		}
+		if err := f.Metrics.Write(rundir.StepLine{Step: 4, Loss: 2.5}); err != nil {
+			t.Fatal(err)
+		}
+		f.Metrics.Flush()
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(path); err != nil || string(text) != c.kept+added {
+			t.Errorf("%s: %v:\n%s\nwant\n%s", name, err, text, c.kept+added)
+		}
+	}
+}
+
+// Reading the metrics of a long run ends with its context.
+func TestMetricsCancelled(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
-	path := filepath.Join(dir, rundir.MetricsName)
-	old := `{"step":2,"epoch":0,"loss":5}
-{"epoch":0,"step":3,"train_loss":4}
-{"step":4,"epoch":0,"loss":3}
-{"step":5,"ep`
-	if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsName), []byte("{}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume})
 	if err != nil {
 		t.Fatal(err)
 	}
-	logged, err := f.Start(configText(t), 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if losses := f.Metrics.Losses(); !slices.Equal(losses, []float64{5}) || logged != 2 {
-		t.Errorf("losses %v up to step %d", losses, logged)
-	}
-	if err := f.Metrics.Write(rundir.StepLine{Step: 4, Loss: 2.5}); err != nil {
-		t.Fatal(err)
-	}
-	f.Metrics.Flush()
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	want := strings.Join(strings.SplitAfter(old, "\n")[:2], "") + `{"step":4,"epoch":0,"loss":2.5}` + "\n"
-	if err != nil || string(text) != want {
-		t.Errorf("%v:\n%s\nwant\n%s", err, text, want)
+	defer f.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.Start(ctx, configText(t), 3); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, expected context.Canceled", err)
 	}
 }
 
@@ -60,7 +90,7 @@ func TestMetricsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.Start(configText(t), 0); err != nil {
+	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
 		t.Fatal(err)
 	}
 	flush := func(step int) {

@@ -136,7 +136,7 @@ func direct(path string) bool {
 // replace gives a file of the run folder new contents: stopped at any moment,
 // it has all of them or the old ones.
 func replace(path string, text []byte) error {
-	if old, err := osfile.Read(path); err == nil && bytes.Equal(old, text) {
+	if old, err := osfile.Read(path, len(text)+1); err == nil && bytes.Equal(old, text) {
 		return nil
 	}
 	return WriteOwn(path, func(w io.Writer) error {

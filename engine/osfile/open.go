@@ -27,14 +27,14 @@ func OpenMode(path string, flag int, mode fs.FileMode) (*os.File, error) {
 	return openMode(path, flag, mode)
 }
 
-// Read reads a whole regular file.
-func Read(path string) (_ []byte, err error) {
+// Read reads a regular file, and of a larger one the first most bytes.
+func Read(path string, most int) (_ []byte, err error) {
 	f, err := Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(f)
+	return io.ReadAll(io.LimitReader(f, int64(most)))
 }
 
 func refused(path string, why error) error {

@@ -39,13 +39,13 @@ func TestOpenRefuses(t *testing.T) {
 			f.Close()
 		}
 	}
-	if _, err := Read(dir); !errors.Is(err, ErrNotFile) {
+	if _, err := Read(dir, 9); !errors.Is(err, ErrNotFile) {
 		t.Errorf("read: got %v", err)
 	}
-	if got, err := Read(link); string(got) != "text" || err != nil {
+	if got, err := Read(link, 9); string(got) != "text" || err != nil {
 		t.Errorf("read: %q, %v", got, err)
 	}
-	if _, err := Read(nowhere); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Read(nowhere, 9); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("read: got %v", err)
 	}
 }

@@ -33,8 +33,9 @@ var ledgerHeader = []string{"step", "kind", "reason", "value", "usage", "from", 
 // dump wrote: a link, or a file without a ledger beside it. It is "" where there
 // is none.
 func Foreign(dir string) (path string) {
-	text, _ := osfile.Read(filepath.Join(dir, ledgerName))
-	ours := bytes.HasPrefix(text, []byte(strings.Join(ledgerHeader, ",")+"\n"))
+	header := []byte(strings.Join(ledgerHeader, ",") + "\n")
+	text, _ := osfile.Read(filepath.Join(dir, ledgerName), len(header))
+	ours := bytes.Equal(text, header)
 	for _, name := range DumpFiles() {
 		path := filepath.Join(dir, name)
 		st, err := os.Lstat(path)

@@ -76,7 +76,7 @@ func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
 // was lost, the newest checkpoint's.
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
 	path := filepath.Join(dir, "config.yaml")
-	text, unread := osfile.Read(path)
+	text, unread := osfile.Read(path, configs.MaxFile+1)
 	switch {
 	case errors.Is(unread, osfile.ErrNotFile):
 		return nil, cli.Usage(unread)

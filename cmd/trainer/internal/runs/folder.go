@@ -178,7 +178,7 @@ func number(dir, name string) (n int, ours bool) {
 // cannot be read counts as one of that name.
 func isOf(dir, name string) bool {
 	path := filepath.Join(dir, "config.yaml")
-	text, err := osfile.Read(path)
+	text, err := osfile.Read(path, configs.MaxFile+1)
 	if err != nil {
 		return true
 	}
