@@ -66,7 +66,7 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 		return err
 	}
 	err = p.Init(ctx, func(v *graph.Value, dst []byte) error {
-		copy(dst, weights[v.Name])
+		clear(dst[copy(dst, weights[v.Name]):])
 		delete(weights, v.Name)
 		return nil
 	})

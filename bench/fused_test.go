@@ -66,7 +66,7 @@ func runOnce(t *testing.T, w Workload, d device.Device, g *graph.Graph, o device
 	var buffers []device.Buffer
 	var pinned []device.HostBuffer
 	alloc := func(v *graph.Value) (device.Buffer, device.HostBuffer) {
-		b, err := d.Alloc(v.Meta, device.Activation)
+		b, err := s.Alloc(v.Meta, device.Activation)
 		check(err)
 		h, err := d.AllocHost(v.Meta.Bytes())
 		check(err)
@@ -82,7 +82,9 @@ func runOnce(t *testing.T, w Workload, d device.Device, g *graph.Graph, o device
 		alloc(v)
 	}
 	n := len(g.Inputs)
-	_, err = s.Launch(x, buffers[:n], buffers[n:])
+	scratch, err := s.Alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(x.Memory().Temporary))}, device.Scratch)
+	check(err)
+	_, err = s.Launch(x, buffers[:n], buffers[n:], scratch)
 	check(err)
 	var out [][]byte
 	for k := range g.Outputs {
@@ -92,8 +94,9 @@ func runOnce(t *testing.T, w Workload, d device.Device, g *graph.Graph, o device
 		out = append(out, bytes.Clone(pinned[n+k].Bytes()))
 	}
 	check(s.Close())
+	check(scratch.Free())
 	for i, b := range buffers {
-		check(b.Delete())
+		check(b.Free())
 		check(pinned[i].Free())
 	}
 	return out

@@ -100,7 +100,7 @@ func measureSquare(ctx context.Context, devs []device.Device, s square, start ti
 func runAll(ctx context.Context, ps []*product) (time.Duration, error) {
 	start := time.Now()
 	for _, p := range ps {
-		if _, err := p.stream.Launch(p.exe, p.in, p.out); err != nil {
+		if _, err := p.stream.Launch(p.exe, p.in, p.out, p.scratch); err != nil {
 			return 0, err
 		}
 	}
@@ -117,6 +117,7 @@ type product struct {
 	stream  device.Stream
 	exe     device.Executable
 	in, out []device.Buffer
+	scratch device.Buffer
 	host    device.HostBuffer
 }
 
@@ -148,7 +149,7 @@ func (p *product) load(d device.Device, side int, bf16 bool) error {
 	}
 	rng.Uniform(shape.View[float32](p.host.Bytes()), rng.Named(seed, "peak"), -1, 1)
 	for range g.Inputs {
-		buf, err := d.Alloc(m, device.Activation)
+		buf, err := p.stream.Alloc(m, device.Activation)
 		if err != nil {
 			return err
 		}
@@ -157,11 +158,15 @@ func (p *product) load(d device.Device, side int, bf16 bool) error {
 			return err
 		}
 	}
-	out, err := d.Alloc(m, device.Activation)
+	out, err := p.stream.Alloc(m, device.Activation)
 	if err != nil {
 		return err
 	}
 	p.out = append(p.out, out)
+	working := shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(p.exe.Memory().Temporary))}
+	if p.scratch, err = p.stream.Alloc(working, device.Scratch); err != nil {
+		return err
+	}
 	return p.stream.Record().Wait(context.Background())
 }
 
@@ -172,8 +177,11 @@ func (p *product) close() error {
 	}
 	for _, bufs := range [][]device.Buffer{p.in, p.out} {
 		for _, b := range bufs {
-			errs = append(errs, b.Delete())
+			errs = append(errs, b.Free())
 		}
+	}
+	if p.scratch != nil {
+		errs = append(errs, p.scratch.Free())
 	}
 	if p.host != nil {
 		errs = append(errs, p.host.Free())

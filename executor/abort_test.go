@@ -23,27 +23,14 @@ func TestFaultsWhileQueueingAreUndone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	devs, err := openDevices("cpu", 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := j.options(devs, "1f1b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tight := residency.ManagerOptions{Budgets: least(o, 2)}
-	for _, d := range devs {
-		if err := d.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	tight := least(t, j, 2, 1, "1f1b")
 	for _, kind := range []string{"alloc", "launch", "copy-in", "peer", "copy-out"} {
-		budgets := residency.ManagerOptions{}
+		bytes := roomy(2)
 		if kind == "copy-out" {
-			budgets = tight // so that there are spills
+			bytes = tight // so that there are spills
 		}
 		undone, ended := 0, 0
-		sweep(t, j, 2, kind, false, budgets, func(f *fault, out outcome) {
+		sweep(t, j, bytes, kind, false, func(f *fault, out outcome) {
 			var task *executor.TaskError
 			if !errors.As(out.err, &task) {
 				t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
@@ -160,20 +147,25 @@ func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
 	}
 }
 
-// A step that is cancelled while it waits for memory is undone. Here a
-// tensor that is being spilled still takes it up.
+// A step that is cancelled while it waits for memory is undone. Here a lease of
+// another stream takes it up.
 func TestCancelWhileQueueing(t *testing.T) {
 	j := gptJob(4)
-	devs, err := openDevices("cpu", 1, 1)
+	bytes := least(t, j, 1, 1, "1f1b")
+	devs, err := openSized(bytes, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := j.options(devs, "1f1b")
-	if err := errors.Join(err, devs[0].Close()); err != nil {
+	r, err := newRig(j, devs, "1f1b", residency.ManagerOptions{})
+	t.Cleanup(func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, g := gated(t, j, "copy-out", 1, residency.ManagerOptions{Budgets: least(o, 1)})
-	time.AfterFunc(40*time.Millisecond, g.open)
+	time.AfterFunc(40*time.Millisecond, r.guest(t, bytes[0]-device.MemoryUnit))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	cancelled := 0
@@ -209,6 +201,29 @@ func TestCancelWhileQueueing(t *testing.T) {
 	}
 	if d := differ(want, got); d != "" || cancelled != 1 {
 		t.Errorf("%d steps were cancelled, want 1; %s", cancelled, d)
+	}
+}
+
+// guest leases so many bytes on the first device, until it is told to leave.
+func (r *rig) guest(t *testing.T, bytes int64) (leave func()) {
+	t.Helper()
+	m := r.rt.Residency
+	x, err := m.Declare(residency.Key{Net: "guest", Value: "x"}, shape.F32(int(bytes/4)), device.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.devs[0].NewStream("guest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l residency.Lease
+	if err := m.Acquire(short(t), s, []residency.Need{{Tensor: x, Mode: residency.Write}}, 0, &l); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(m.Abandon(&l), s.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -7,14 +7,26 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
-// least is the smallest budget per device that the tasks of a job can run in: the
-// bytes that the largest task leases.
-func least(o executor.LoadOptions, devices int) []int64 {
+// least is the least memory per device in which the tasks of a job can run: the
+// bytes that the largest task leases, its scratch included.
+func least(t fataler, j job, devices, threads int, schedule string) []int64 {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	devs, err := openDevices("cpu", devices, threads)
+	check(err)
+	o, err := j.options(devs, schedule)
+	check(err)
 	most := make([]int64, devices)
 	for _, plan := range []*partition.Plan{o.Full, o.Tail} {
 		if plan == nil {
@@ -22,18 +34,33 @@ func least(o executor.LoadOptions, devices int) []int64 {
 		}
 		for _, seg := range plan.Segments {
 			for _, v := range []partition.Variant{seg.First, seg.Later} {
-				bytes, seen := int64(0), map[string]bool{}
+				m, err := devs[seg.Device].Estimate(v.Graph, device.CompileOptions{Alias: v.Alias})
+				check(err)
+				bytes, seen := roundUp(m.Temporary), map[string]bool{}
 				for _, s := range append(v.In[:len(v.In):len(v.In)], v.Out...) {
 					if !seen[s.Value.Name] {
 						seen[s.Value.Name] = true
-						bytes += s.Value.Meta.Bytes()
+						bytes += roundUp(s.Value.Meta.Bytes())
 					}
 				}
 				most[seg.Device] = max(most[seg.Device], bytes)
 			}
 		}
 	}
+	for _, d := range devs {
+		check(d.Close())
+	}
 	return most
+}
+
+// fataler is a test, of rapid or not.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+}
+
+func roundUp(bytes int64) int64 {
+	return (bytes + device.MemoryUnit - 1) / device.MemoryUnit * device.MemoryUnit
 }
 
 // With the least possible memory, all tensors outside the running task are
@@ -48,19 +75,15 @@ func TestSameWeightsInLittleMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		devs, err := openDevices("cpu", w.devices, w.threads)
+		bytes := least(t, j, w.devices, w.threads, w.schedule)
+		for i := range bytes {
+			bytes[i] += more
+		}
+		devs, err := openSized(bytes, w.threads)
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := j.options(devs, w.schedule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		budgets := least(o, w.devices)
-		for i := range budgets {
-			budgets[i] += more
-		}
-		got, err := trained(j, devs, w.schedule, residency.ManagerOptions{Budgets: budgets})
+		got, err := trained(j, devs, w.schedule, residency.ManagerOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,17 +96,13 @@ func TestSameWeightsInLittleMemory(t *testing.T) {
 func TestTooLittleMemorySaysSo(t *testing.T) {
 	for devices := 1; devices <= 3; devices++ {
 		for short := range devices {
-			devs, err := openDevices("cpu", devices, 1)
+			bytes := least(t, gptJob(3), devices, 1, "1f1b")
+			bytes[short]--
+			devs, err := openSized(bytes, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := gptJob(3).options(devs, "1f1b")
-			if err != nil {
-				t.Fatal(err)
-			}
-			budgets := least(o, devices)
-			budgets[short]--
-			_, err = trained(gptJob(3), devs, "1f1b", residency.ManagerOptions{Budgets: budgets})
+			_, err = trained(gptJob(3), devs, "1f1b", residency.ManagerOptions{})
 			var task *executor.TaskError
 			if !errors.Is(err, residency.ErrBudget) || !errors.As(err, &task) {
 				t.Fatalf("got %v, want a task's ErrBudget", err)
@@ -113,19 +132,15 @@ func TestKnownOrderSpillsLess(t *testing.T) {
 func spilled(t *testing.T, devices int, known bool) int64 {
 	t.Helper()
 	j := gptJob(4)
-	devs, err := openDevices("cpu", devices, 1)
+	bytes := least(t, j, devices, 1, "gpipe")
+	for i := range bytes {
+		bytes[i] += bytes[i] / 8
+	}
+	devs, err := openSized(bytes, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := j.options(devs, "gpipe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	budgets := least(o, devices)
-	for i := range budgets {
-		budgets[i] += budgets[i] / 8
-	}
-	r, err := newRig(j, devs, "gpipe", residency.ManagerOptions{Budgets: budgets})
+	r, err := newRig(j, devs, "gpipe", residency.ManagerOptions{})
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)

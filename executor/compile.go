@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -18,11 +17,6 @@ func (p *Program) executable(l *partition.Launch) (device.Executable, error) {
 	dev := p.rt.Devices[seg.Device]
 	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop}
 	x, err := dev.Compile(v.Graph, o)
-	if errors.Is(err, device.ErrOutOfMemory) { // its temporaries found no room: give back pooled buffers
-		_ = p.rt.settle() // Step or Wait will report failures
-		p.rt.Residency.Trim()
-		x, err = dev.Compile(v.Graph, o)
-	}
 	if err != nil {
 		return nil, fmt.Errorf("%s on %s: %w", seg.Name, dev.ID(), err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,10 +25,10 @@ type outcome struct {
 
 // survive runs an epoch on devices with a fault and takes every step that
 // fails again, as long as that can succeed.
-func survive(t *testing.T, j job, devs []device.Device, o residency.ManagerOptions) (out outcome) {
+func survive(t *testing.T, j job, devs []device.Device) (out outcome) {
 	t.Helper()
 	ctx := short(t)
-	r, err := newRig(j, devs, "1f1b", o)
+	r, err := newRig(j, devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
 			t.Errorf("after %v: closing: %v", out.err, err)
@@ -112,21 +113,24 @@ func (r *rig) stayFailed(t *testing.T, ctx context.Context, b executor.Batch, ca
 	}
 }
 
-// sweep lets each operation of a kind fail in turn and hands the outcome to
-// check.
-func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency.ManagerOptions, check func(f *fault, out outcome)) {
+// roomy is the memory of devices that have plenty.
+func roomy(devices int) []int64 { return slices.Repeat([]int64{memory}, devices) }
+
+// sweep lets each operation of a kind fail in turn, on devices with so many
+// bytes, and hands the outcome to check.
+func sweep(t *testing.T, j job, bytes []int64, kind string, late bool, check func(f *fault, out outcome)) {
 	t.Helper()
 	n, every := 1, 1
 	if testing.Short() {
 		every = 3
 	}
 	for ; ; n += every {
-		devs, err := openDevices("cpu", devices, 1)
+		devs, err := openSized(bytes, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
 		f := &fault{kind: kind, n: n, late: late}
-		out := survive(t, j, withFaults(devs, f), o)
+		out := survive(t, j, withFaults(devs, f))
 		if !f.fired() {
 			if out.err != nil {
 				t.Errorf("without a fault: %v", out.err)
@@ -150,7 +154,7 @@ func sweep(t *testing.T, j job, devices int, kind string, late bool, o residency
 func TestFaultsOfTasksAreNamed(t *testing.T) {
 	t.Parallel()
 	for devices := 1; devices <= 3; devices++ {
-		sweep(t, faultJob(), devices, "launch", true, residency.ManagerOptions{}, func(f *fault, out outcome) {
+		sweep(t, faultJob(), roomy(devices), "launch", true, func(f *fault, out outcome) {
 			var task *executor.TaskError
 			if !errors.As(out.err, &task) || !out.ended {
 				t.Fatalf("launch %d: got %v, want the end of the run by a task", f.n, out.err)
@@ -173,7 +177,7 @@ func TestFaultsOfCopiesAreNamed(t *testing.T) {
 	for _, kind := range []string{"copy-in", "peer"} {
 		names := map[int]string{}
 		for range 2 {
-			sweep(t, faultJob(), 2, kind, true, residency.ManagerOptions{}, func(f *fault, out outcome) {
+			sweep(t, faultJob(), roomy(2), kind, true, func(f *fault, out outcome) {
 				var task *executor.TaskError
 				if !errors.As(out.err, &task) {
 					t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
@@ -346,14 +350,14 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 }
 
 // gated is a rig whose nth operation of a kind waits for a gate.
-func gated(t *testing.T, j job, kind string, n int, o residency.ManagerOptions) (*rig, *gate) {
+func gated(t *testing.T, j job, kind string, n int) (*rig, *gate) {
 	t.Helper()
 	devs, err := openDevices("cpu", 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := newGate()
-	r, err := newRig(j, withFaults(devs, &fault{kind: kind, n: n, gate: g, pass: true}), "1f1b", o)
+	r, err := newRig(j, withFaults(devs, &fault{kind: kind, n: n, gate: g, pass: true}), "1f1b", residency.ManagerOptions{})
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)

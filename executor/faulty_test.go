@@ -79,13 +79,13 @@ func withFaults(devs []device.Device, faults ...*fault) []device.Device {
 	return out
 }
 
-func (d *faulty) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	for _, f := range d.faults {
-		if f.hit("alloc", d.ID(), "") {
+func (s *faultyStream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
+	for _, f := range s.dev.faults {
+		if f.hit("alloc", s.dev.ID(), "") {
 			return nil, f.cause()
 		}
 	}
-	return d.Device.Alloc(m, use)
+	return s.Stream.Alloc(m, use)
 }
 
 func (d *faulty) NewStream(name string) (device.Stream, error) {
@@ -163,11 +163,11 @@ func (s *faultyStream) CopyPeer(dst, src device.Buffer) error {
 	return s.Stream.CopyPeer(dst, src)
 }
 
-func (s *faultyStream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+func (s *faultyStream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
 	if err := s.meet("launch", x.Graph().Name); err != nil {
 		return device.Event{}, err
 	}
-	return s.Stream.Launch(x, in, out)
+	return s.Stream.Launch(x, in, out, scratch)
 }
 
 // broken is a queue whose operations have failed.

@@ -7,7 +7,7 @@ type flight struct {
 	ticket Ticket
 	order  uint64 // among the steps of all programs
 	e      *expansion
-	done   []device.Event // of everything queued, per device
+	done   []device.Event // of all tasks queued, per device, then of the copies between devices
 }
 
 // flights are the last steps of a program. A step that is over has no e.

@@ -10,7 +10,7 @@ import (
 
 // Init gives every variable its contents, and starts copying variables and
 // constants to the devices that use them. It calls write for one variable after
-// the other, with a zeroed dst. The host's bytes of each are freed as soon as
+// the other, to write all of dst. The host's bytes of each are freed as soon as
 // they have been copied, so the host has few of them at a time. A tensor that
 // finds no room on its device stays on the host.
 func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {

@@ -154,9 +154,16 @@ func (j job) constant(_ *graph.Value, microbatch int) []byte {
 	return shape.Bytes([]int32{int32(microbatch * j.microbatch)})
 }
 
+// memory is the bytes of a device of a test that is not about memory.
+const memory = 16 << 20
+
+// specs describes devices for plans, with plenty of memory: tests of little
+// memory are about running in it.
 func specs(devs []device.Device) (s []device.Spec) {
 	for _, d := range devs {
-		s = append(s, d.Spec())
+		spec := d.Spec()
+		spec.MemoryBytes = memory
+		s = append(s, spec)
 	}
 	return s
 }
@@ -188,9 +195,18 @@ type rig struct {
 	bufs []device.HostBuffer
 }
 
-// open opens devices of a kind for a job, each with threads.
+// openDevices opens devices of a kind for a job, each with threads.
 func openDevices(kind string, count, threads int) ([]device.Device, error) {
-	return device.Open(kind, device.OpenOptions{Count: count, Threads: count * threads, MemoryBytes: 16 << 20})
+	return device.Open(kind, device.OpenOptions{Count: count, Threads: count * threads, MemoryBytes: memory})
+}
+
+// openSized opens cpu devices, each with threads and bytes of its own.
+func openSized(bytes []int64, threads int) ([]device.Device, error) {
+	o := device.OpenOptions{Count: len(bytes)}
+	for _, n := range bytes {
+		o.Each = append(o.Each, device.Share{Threads: threads, MemoryBytes: n})
+	}
+	return device.Open("cpu", o)
 }
 
 // newRig loads the job, with its variables' first contents.

@@ -48,6 +48,7 @@ func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	for _, s := range p.rt.compute {
 		f.done = append(f.done, s.Record())
 	}
+	f.done = p.rt.Residency.PeerCopies(f.done)
 	return ticket, nil
 }
 
@@ -101,7 +102,7 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 // device.
 func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	s, m := p.rt.compute[t.dev], p.rt.Residency
-	if err := m.Acquire(ctx, s, t.needs, &t.lease); err != nil {
+	if err := m.Acquire(ctx, s, t.needs, t.scratch, &t.lease); err != nil {
 		return err
 	}
 	for i, n := range t.inNeed {
@@ -110,7 +111,7 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 	for i, n := range t.outNeed {
 		t.out[i] = t.lease.Buffers[n]
 	}
-	done, err := s.Launch(t.exe, t.in, t.out)
+	done, err := s.Launch(t.exe, t.in, t.out, t.lease.Scratch)
 	if err != nil {
 		return errors.Join(err, m.Abandon(&t.lease))
 	}

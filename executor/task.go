@@ -21,6 +21,7 @@ type task struct {
 	device     device.ID
 	exe        device.Executable
 	needs      []residency.Need
+	scratch    int64 // bytes that exe needs besides
 	inNeed     []int // per input of the executable, its index in needs
 	outNeed    []int
 	in, out    []device.Buffer

@@ -20,6 +20,7 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 			}
 			return p.rt.fail(err)
 		}
+		p.rt.Residency.Passed(ev)
 	}
 	f.e = nil
 	return nil

@@ -43,7 +43,7 @@ func TestTicketsInAnyOrder(t *testing.T) {
 func TestCancelWhileWaiting(t *testing.T) {
 	j := faultJob()
 	j.last = 0
-	r, g := gated(t, j, "launch", 3, residency.ManagerOptions{})
+	r, g := gated(t, j, "launch", 3)
 	for i := range 2 {
 		step(t, r, r.prog, i, j.batch())
 	}

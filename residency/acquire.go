@@ -2,29 +2,34 @@ package residency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Acquire leases all needs at once, or none. It queues missing copies, and makes
-// stream s, on which the task will run, wait for them and for the readers and
-// writers of each buffer that the task overwrites. It blocks only for memory,
-// for a store, or for a lease of another stream that conflicts. Copies that fail
-// later make s fail, through its events.
+// Acquire leases all needs at once, or none, and scratch bytes of working memory
+// on the device of the first need. It queues missing copies, and makes stream s,
+// on which the task will run, wait for them and for the readers and writers of
+// each buffer that the task overwrites. It blocks only for memory, for a store,
+// or for a lease of another stream that conflicts. Copies that fail later make s
+// fail, through its events.
 //
-// Errors: ErrUndefined for reading a tensor that was never written, ErrBudget
-// when the needs cannot fit, ErrLeased when s itself has a conflicting lease,
-// ErrNotResident under a seal, and the errors of devices and stores.
-func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l *Lease) error {
+// A task whose needs and scratch fit in its device's memory always gets them, once
+// the leases of others have ended. Errors: ErrUndefined for reading a tensor that
+// was never written, ErrBudget when the needs cannot fit, ErrLeased when s itself
+// has a conflicting lease, ErrNotResident under a seal, and the errors of devices
+// and stores.
+func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, scratch int64, l *Lease) error {
 	if l.held {
 		return fmt.Errorf("acquire: %w: release this lease before reusing it", ErrLeased)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock++
-	a := attempt{m: m, s: s, queue: s.Record().Queue, needs: needs, call: m.clock}
+	a := attempt{m: m, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
 	for {
 		err := ctx.Err()
 		var p pause
@@ -32,23 +37,36 @@ func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, l 
 			p, err = a.try()
 		}
 		if err == nil && p.kind == none {
-			a.grant(l)
+			a.grant()
 			return nil
 		}
-		if err == nil {
+		a.undo()
+		if err == nil && p.kind != forNothing {
+			a.cleared = false
 			err = m.waitUnlocked(ctx, p)
 		}
 		if err != nil {
-			a.undo()
 			return err
 		}
 	}
 }
 
-// try makes the attempt: it collects the wants, reuses pooled buffers for them,
-// makes room for the rest and allocates, queues copies, and makes the stream
-// wait. Then grant can fill the lease in. Otherwise the attempt fails, or
-// returns a pause.
+// attempt is one call of Acquire. It is tried again after each pause: copies that
+// it made current by then are kept, but nothing is locked meanwhile.
+type attempt struct {
+	m       *Manager
+	s       device.Stream
+	queue   device.Queue // of s
+	needs   []Need
+	scratch int64 // bytes
+	lease   *Lease
+	call    uint64 // the manager's clock
+	cleared bool   // it has given up all it had, since the last pause
+}
+
+// try makes the attempt: it collects the wants, gives each of them memory and
+// contents, and makes the stream wait. Then grant can fill the lease in. Otherwise
+// the attempt fails, or returns a pause.
 func (a *attempt) try() (pause, error) {
 	m := a.m
 	if m.closed {
@@ -57,23 +75,16 @@ func (a *attempt) try() (pause, error) {
 	if len(m.host.dropped)+len(m.host.warm) > 0 {
 		m.host.sweep()
 	}
-	m.expire()
 	if err := a.collect(); err != nil {
 		return pause{}, err
 	}
 	if p, err := a.checkLeases(); err != nil || p.kind != none {
 		return p, err
 	}
-	if err := a.reuse(); err != nil {
-		return pause{}, err
-	}
-	if p, err := a.makeRoom(); err != nil || p.kind != none {
+	if p, err := a.supply(); err != nil || p.kind != none {
 		return p, err
 	}
-	if p, err := a.allocate(); err != nil || p.kind != none {
-		return p, err
-	}
-	if p, err := a.fetch(); err != nil || p.kind != none {
+	if p, err := a.takeScratch(); err != nil || p.kind != none {
 		return p, err
 	}
 	return pause{}, a.follow()
@@ -132,93 +143,74 @@ func (w *want) conflicts() bool {
 	return overwrites && w.c.leased > 0 || w.c.writing || w.t.beingWritten()
 }
 
-// reuse gets the wants buffers that exist already, and sums up the bytes that
-// are missing on each device. For each want:
-//   - contents to read must exist;
-//   - a stale buffer that is still in use goes to the pool, so that new contents
-//     need not wait for the readers of the old ones;
-//   - a want without a buffer takes one from the pool.
-//
-// A task may get any pooled buffer. A copy gets only one that nothing uses: if
-// it waited for old uses, the copies queued after it would wait too.
-func (a *attempt) reuse() error {
-	m := a.m
-	for i := range m.devs {
-		m.devs[i].missing = 0
-	}
-	for i := range m.scratch.wants {
-		w := &m.scratch.wants[i]
-		if w.mode.reads() && w.t.truth == nowhere {
-			return fmt.Errorf("%s is needed on %s for %v: %w: fill, feed or write it first",
-				w.t.name, w.d.id, w.mode, ErrUndefined)
-		}
-		if w.c.leased == 0 && !w.t.current(w.c) && w.c.busy() {
-			w.d.recycle(w.t, "stale")
-		}
-		if w.c.buf != nil {
-			continue
-		}
-		writer := a.queue
-		if w.mode.reads() {
-			writer = nil // a copy stream will write it
-		}
-		if !w.d.take(w.t, writer, writer != nil) {
-			w.d.missing += w.t.bytes
+// supply gives every want memory, and the contents that it reads. A copy that is
+// not current has no buffer yet: it was freed when it became stale.
+func (a *attempt) supply() (pause, error) {
+	wants := a.m.scratch.wants
+	for i := range wants {
+		if w := &wants[i]; w.mode.reads() && w.t.truth == nowhere {
+			return pause{}, fmt.Errorf("%s is needed on %s for %v: %w: fill, feed or write it first", w.t.name, w.d.id, w.mode, ErrUndefined)
 		}
 	}
-	return nil
-}
-
-// makeRoom makes room on every device for the bytes that are missing there.
-func (a *attempt) makeRoom() (pause, error) {
-	for i := range a.m.devs {
-		d := &a.m.devs[i]
-		if d.missing == 0 || d.fits(d.missing) {
+	for i := range wants {
+		w := &wants[i]
+		if w.t.current(w.c) {
 			continue
 		}
-		if p, err := a.makeRoomOn(d); err != nil || p.kind != none {
+		if p, err := a.give(w); err != nil || p.kind != none {
 			return p, err
 		}
 	}
 	return pause{}, nil
 }
 
-// allocate gives every want a buffer.
-func (a *attempt) allocate() (pause, error) {
-	wants := a.m.scratch.wants
-	for i := range wants {
-		w := &wants[i]
-		if w.c.buf != nil {
-			continue
+// give gives a want memory, and the contents that it reads. The memory is taken
+// for the stream that writes it first: the task's own, or a copy stream. It
+// pauses if a store must be read first.
+func (a *attempt) give(w *want) (pause, error) {
+	m, s := a.m, a.s
+	if w.mode.reads() {
+		if m.mustStream(w.t, w.d) {
+			return pause{kind: forStore, t: w.t, d: w.d.index}, nil
 		}
-		if p, err := a.allocateOn(w.d, w.t); err != nil || p.kind != none {
-			return p, err
-		}
-		w.d.missing -= w.t.bytes
+		s = m.copier(w.t, w.d)
 	}
-	return pause{}, nil
+	b, err := a.take(w.d, s, w.t.meta, w.t.usage)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return a.full(w.d, err)
+	}
+	if err != nil {
+		return pause{}, fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
+	}
+	w.d.attach(w.t, b)
+	if !w.mode.reads() {
+		return pause{}, nil
+	}
+	w.c.moved = a.call
+	return pause{}, m.bring(w.t, w.d, w.mode.String())
 }
 
-// fetch queues copies of the tensors that the task reads and that are not on its
-// device. If some must be read from a store, it pauses for the first of them.
-func (a *attempt) fetch() (stream pause, err error) {
-	wants := a.m.scratch.wants
-	for i := range wants {
-		w := &wants[i]
-		switch {
-		case !w.mode.reads() || w.t.current(w.c):
-		case a.m.mustStream(w.t, w.d):
-			if stream.kind == none {
-				stream = pause{kind: forStore, t: w.t, d: w.d.index}
-			}
-		default:
-			if err := a.m.bring(w.t, w.d, w.mode.String()); err != nil {
-				return pause{}, err
-			}
-			w.c.moved = a.call
-		}
+// takeScratch takes the task's working memory.
+func (a *attempt) takeScratch() (pause, error) {
+	if a.scratch <= 0 {
+		return pause{}, nil
 	}
-	return stream, nil
+	if len(a.needs) == 0 {
+		return pause{}, errors.New("acquire: scratch is taken on the device of the first need, but there are no needs")
+	}
+	l, d := a.lease, &a.m.devs[a.needs[0].Device]
+	if l.scratch.Bytes() != a.scratch {
+		l.scratch = shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(a.scratch))}
+	}
+	b, err := a.take(d, a.s, l.scratch, device.Scratch)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return a.full(d, err)
+	}
+	if err != nil {
+		return pause{}, fmt.Errorf("scratch on %s: %w", d.id, err)
+	}
+	l.Scratch = b
+	return pause{}, nil
 }
 
 // follow makes the stream wait for the contents that the task reads, and for all
@@ -231,7 +223,7 @@ func (a *attempt) follow() error {
 	for i := range m.scratch.wants {
 		w := &m.scratch.wants[i]
 		if !w.c.ready.Done() {
-			waits.add(w.c.ready)
+			waits.Add(w.c.ready)
 		} else if w.mode.reads() {
 			if err := w.c.ready.Err(); err != nil {
 				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
@@ -247,7 +239,7 @@ func (a *attempt) follow() error {
 			case delayer != nil && e.Queue == copiesOut:
 				delayer.DelayWrite(w.c.buf, e)
 			default:
-				waits.add(e)
+				waits.Add(e)
 			}
 		}
 	}
@@ -264,8 +256,8 @@ func (a *attempt) follow() error {
 }
 
 // grant fills in the lease.
-func (a *attempt) grant(l *Lease) {
-	m := a.m
+func (a *attempt) grant() {
+	m, l := a.m, a.lease
 	l.held, l.stream = true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers = l.Buffers[:0]
@@ -286,8 +278,8 @@ func (a *attempt) grant(l *Lease) {
 	m.leases = append(m.leases, l)
 }
 
-// undo pools the buffers that a failed Acquire got and did not fill. It also
-// unlocks the copies that the attempt wanted.
+// undo frees the memory that the attempt got and did not fill. It also unlocks the
+// copies that the attempt wanted.
 func (a *attempt) undo() {
 	m := a.m
 	m.scratch.attempt++
@@ -297,7 +289,11 @@ func (a *attempt) undo() {
 			continue
 		}
 		if c := n.copy(); c.buf != nil && c.version == 0 && c.leased == 0 {
-			m.devs[n.Device].recycle(n.Tensor, "not acquired")
+			m.devs[n.Device].free(n.Tensor, "not acquired")
 		}
+	}
+	if a.lease.Scratch != nil {
+		m.devs[a.needs[0].Device].note(a.lease.Scratch.Free(), "scratch")
+		a.lease.Scratch = nil
 	}
 }

@@ -67,7 +67,7 @@ func TestProtocol(t *testing.T) {
 			if err := r.m.Drop(w); err != nil {
 				r.Fatal(err)
 			}
-			if n := r.m.Memory(0).Used; n != 0 {
+			if n := r.devs[0].Stats().Live; n != 0 {
 				r.Errorf("%d bytes held after the drop", n)
 			}
 		}, "drop w fake:0>", "nowhere"},
@@ -136,18 +136,18 @@ func TestUndefined(t *testing.T) {
 
 // TestTwice leases a tensor twice in one task.
 func TestTwice(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{Budgets: []int64{8}})
+	r := newRig(t, 1, ManagerOptions{}, capacity(8))
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	var l Lease
-	err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Read}, {w, 0, Read}, {w, 0, Write}}, &l)
+	err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Read}, {w, 0, Read}, {w, 0, Write}}, 0, &l)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(l.Buffers) != 3 || l.Buffers[0] != l.Buffers[1] || l.Buffers[1] != l.Buffers[2] {
 		t.Errorf("buffers %v", l.Buffers)
 	}
-	if err := r.m.Acquire(short(t), r.compute[0], nil, &l); !errors.Is(err, ErrLeased) {
+	if err := r.m.Acquire(short(t), r.compute[0], nil, 0, &l); !errors.Is(err, ErrLeased) {
 		t.Errorf("a lease that is held was taken: %v", err)
 	}
 	if err := r.m.Drop(w); !errors.Is(err, ErrLeased) {
@@ -329,7 +329,7 @@ func TestLeasedForWritingIsNotRead(t *testing.T) {
 	r.write(w, 0, 'a')
 	r.kinds()
 	var l Lease
-	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, ReadWrite}}, &l); err != nil {
+	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, ReadWrite}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
 	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
@@ -339,7 +339,7 @@ func TestLeasedForWritingIsNotRead(t *testing.T) {
 	}
 	soon, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := r.m.Acquire(soon, r.compute[1], []Need{{w, 1, Read}}, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.m.Acquire(soon, r.compute[1], []Need{{w, 1, Read}}, 0, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("acquired: %v", err)
 	}
 	if err := r.m.Prefetch(short(t), []Need{{w, 1, Read}}); err != nil {
@@ -363,7 +363,7 @@ func TestNewInputSparesLease(t *testing.T) {
 	x := r.declare("x", 8, device.Input)
 	r.fill(x, 'a')
 	var l Lease
-	if err := r.m.Acquire(short(t), r.compute[0], []Need{{x, 0, Read}}, &l); err != nil {
+	if err := r.m.Acquire(short(t), r.compute[0], []Need{{x, 0, Read}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.m.Feed(x, r.hostBuffer(8, 'b')); err != nil {

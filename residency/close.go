@@ -30,13 +30,15 @@ func (m *Manager) Close() error {
 		for i := range m.devs {
 			d := &m.devs[i]
 			d.copy(t).leased = 0
-			errs = append(errs, d.discard(t, "closed"))
+			d.free(t, "closed")
 		}
 		m.dropHost(t)
 		t.truth = nowhere
 	}
+	for _, l := range m.leases {
+		m.freeScratch(l)
+	}
 	for i := range m.devs {
-		m.devs[i].trim()
 		errs = append(errs, m.devs[i].freeErr)
 	}
 	return errors.Join(append(errs, m.freeHost())...)

@@ -21,7 +21,7 @@ func TestCloseReportsLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	var l Lease
-	if err := m.Acquire(short(t), s, []Need{{w, 0, Write}}, &l); err != nil {
+	if err := m.Acquire(short(t), s, []Need{{w, 0, Write}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.Close(); !errors.Is(err, ErrLeased) || !strings.Contains(err.Error(), "w on fake:0") {
@@ -30,7 +30,7 @@ func TestCloseReportsLeases(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	if err := m.Acquire(short(t), s, nil, new(Lease)); !errors.Is(err, ErrClosed) {
+	if err := m.Acquire(short(t), s, nil, 0, new(Lease)); !errors.Is(err, ErrClosed) {
 		t.Errorf("acquire after close: %v", err)
 	}
 	if err := m.Fill(w, make([]byte, 8)); !errors.Is(err, ErrClosed) {

@@ -2,12 +2,13 @@ package residency
 
 import "github.com/berth-ml/berth/engine/device"
 
-// devCopy is a tensor's copy on one device.
+// devCopy is a tensor's copy on one device. It has a buffer while its contents
+// are current, and while a lease contains it.
 type devCopy struct {
 	buf     device.Buffer // nil when there is none
 	version uint64        // of its contents; 0 when undefined
 	ready   device.Event  // of the last write or copy into it
-	readers fence         // reads since then; in a buffer without contents, its former uses
+	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
 	writing bool          // one of these writes
 	used    uint64        // the manager's clock at its last use
@@ -18,32 +19,13 @@ type devCopy struct {
 	uses    []int         // positions in the known order of uses, ascending
 }
 
-// busy reports whether queued work still uses contents that c had. A buffer
-// that never had any waits for its former uses in stream order.
-func (c *devCopy) busy() bool {
-	return c.buf != nil && c.version != 0 && !(c.ready.Done() && c.readers.done())
-}
-
-// pending is the fence of all queued uses of c's buffer, with its last write. The
-// caller takes it over.
-func (c *devCopy) pending() *fence {
-	if !c.ready.Done() {
-		c.readers.add(c.ready)
+// lastUses is the events after which the buffer may be overwritten: its readers,
+// each of which has waited for the last write, or that write if there are none.
+func (c *devCopy) lastUses() []device.Event {
+	if len(c.readers) == 0 {
+		c.readers.Add(c.ready)
 	}
-	return &c.readers
-}
-
-// follow makes s wait for e and for former uses of c's buffer.
-func (c *devCopy) follow(s device.Stream, e device.Event) error {
-	for _, r := range c.readers {
-		if r.Done() {
-			continue
-		}
-		if err := s.WaitFor(r); err != nil {
-			return err
-		}
-	}
-	return follow(s, e)
+	return c.readers
 }
 
 // arrive notes that c has contents of a version once ready has happened.

@@ -41,14 +41,14 @@ func (m *Manager) SetUses(uses []Use) {
 	m.order.set(uses)
 }
 
-// evict deletes one copy on a device, and spills it to the host first if there is
-// no other. It reports false if all copies are locked.
+// evict frees one copy on a device, and spills it to the host first if there is no
+// other. It reports false if all copies are locked.
 func (m *Manager) evict(d *devState) (bool, error) {
 	t := m.victim(d)
 	if t == nil {
 		return false, nil
 	}
-	if t.truth == d.index && t.current(d.copy(t)) {
+	if t.truth == d.index {
 		to := t.otherTruth(d.index)
 		if to == nowhere {
 			if err := m.copyOut(t, Spill, SpillReason, "over budget"); err != nil {
@@ -58,7 +58,8 @@ func (m *Manager) evict(d *devState) (bool, error) {
 		}
 		t.truth = to
 	}
-	return true, d.discard(t, "evicted")
+	d.free(t, "evicted")
+	return true, nil
 }
 
 // victim chooses the tensor whose copy on a device is evicted next; nil if all
@@ -97,16 +98,11 @@ func (m *Manager) deviceVictim(d *devState, e Evictor) *Tensor {
 	return cs[i].Tensor
 }
 
-// candidate describes t's copy on a device. A copy without current contents is
-// clean and never used.
+// candidate describes t's copy on a device. It is current: no lease contains it.
 func (m *Manager) candidate(t *Tensor, d *devState) Candidate {
 	c := d.copy(t)
-	out := Candidate{Tensor: t, Bytes: t.bytes, Clean: true, NextUse: Never, LastUse: c.used}
-	if t.current(c) {
-		out.Clean = t.truth != d.index || t.otherTruth(d.index) != nowhere
-		out.NextUse = m.order.next(c)
-	}
-	return out
+	clean := t.truth != d.index || t.otherTruth(d.index) != nowhere
+	return Candidate{Tensor: t, Bytes: t.bytes, Clean: clean, NextUse: m.order.next(c), LastUse: c.used}
 }
 
 // locked reports whether c must stay: it is leased, or this attempt wants it.

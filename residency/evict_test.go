@@ -71,46 +71,34 @@ func TestEviction(t *testing.T) {
 			}
 		}, "drop t1 fake:0>"},
 	}
-	limits := []struct {
-		name   string
-		o      ManagerOptions
-		change func(int, *fakeDev)
-	}{
-		{"budget", ManagerOptions{Budgets: []int64{24}}, func(int, *fakeDev) {}},
-		{"device", ManagerOptions{}, func(i int, d *fakeDev) { d.capacity = 24 }},
-	}
-	for _, limit := range limits {
-		for _, c := range cases {
-			t.Run(limit.name+"/"+c.name, func(t *testing.T) {
-				r := newRig(t, 2, limit.o, limit.change)
-				var ts []*Tensor
-				for i := range 4 {
-					x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
-					r.fill(x, 'a')
-					ts = append(ts, x)
-				}
-				c.do(r, ts)
-				r.kinds()
-				r.mustRead(ts[3], 0, 'a')
-				if got, want := r.kinds(), c.want+"; copy-in t3 host>fake:0"; got != want {
-					t.Errorf("moved %q, want %q", got, want)
-				}
-				for _, x := range ts {
-					r.mustRead(x, 0, 'a')
-				}
-				if peak := r.devs[0].Stats().Peak; peak > 24 {
-					t.Errorf("peak is %d of 24", peak)
-				}
-				conserved(t, r)
-			})
-		}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, 2, ManagerOptions{}, capacity(24, 24))
+			var ts []*Tensor
+			for i := range 4 {
+				x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
+				r.fill(x, 'a')
+				ts = append(ts, x)
+			}
+			c.do(r, ts)
+			r.kinds()
+			r.mustRead(ts[3], 0, 'a')
+			if got, want := r.kinds(), c.want+"; copy-in t3 host>fake:0"; got != want {
+				t.Errorf("moved %q, want %q", got, want)
+			}
+			for _, x := range ts {
+				r.mustRead(x, 0, 'a')
+			}
+			conserved(t, r)
+		})
 	}
 }
 
 func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
+	d.capacity = 32
 	r := &rig{T: t, devs: []*fakeDev{d}}
-	m, err := New([]device.Device{choosy{d}}, ManagerOptions{Budgets: []int64{32}, OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+	m, err := New([]device.Device{choosy{d}}, ManagerOptions{OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,10 +81,10 @@ func task(ctx context.Context, m *residency.Manager, d device.Device, w *residen
 		return err
 	}
 	var l residency.Lease
-	if err := m.Acquire(ctx, s, []residency.Need{{Tensor: w, Device: 0, Mode: residency.ReadWrite}}, &l); err != nil {
+	if err := m.Acquire(ctx, s, []residency.Need{{Tensor: w, Device: 0, Mode: residency.ReadWrite}}, exe.Memory().Temporary, &l); err != nil {
 		return err
 	}
-	done, err := s.Launch(exe, l.Buffers, l.Buffers)
+	done, err := s.Launch(exe, l.Buffers, l.Buffers, l.Scratch)
 	if err != nil {
 		return err
 	}

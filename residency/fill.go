@@ -19,8 +19,8 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 }
 
 // FillWith calls write to make the contents of t in dst; the truth is then on the
-// host. dst is zeroed, and pages of it that write does not touch take no memory.
-// If write fails, t stays as it was.
+// host. dst is not zeroed: write writes all of it. If write fails, t stays as it
+// was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	m.mu.Lock()
 	h, err := m.host.alloc(m.devs[0].dev, t.bytes, t.name)
@@ -30,9 +30,6 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	}
 	h.pins++
 	m.mu.Unlock()
-	if h.inFile() {
-		clear(h.buf.Bytes())
-	}
 	failure := write(h.buf.Bytes())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +42,6 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 		m.host.free(h)
 		return err
 	}
-	m.recycleStale(t, "stale")
 	t.host = h
 	t.host.version = t.version
 	return nil
@@ -53,8 +49,8 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 
 // Feed makes the bytes of hb the contents of t, for inputs: the truth is then
 // in the caller's buffer until t is fed again or dropped. hb must not change
-// until FeedDone says so. The next Acquire or Prefetch copies it in, to a
-// fresh device buffer if the previous contents are still in use.
+// until FeedDone says so. The next Acquire or Prefetch copies it in. The copies of
+// the previous contents are freed.
 func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
 	if n := int64(len(hb.Bytes())); n != t.bytes {
 		return fmt.Errorf("feed %s: %w: got %d bytes, but %v has %d: give exactly as many", t.name, ErrMismatch, n, t.meta, t.bytes)
@@ -83,6 +79,7 @@ func (m *Manager) refill(t *Tensor, action string) error {
 	t.src = nil
 	t.version++
 	t.truth = onHost
+	m.freeStale(t, "stale")
 	return nil
 }
 

@@ -13,7 +13,7 @@ type hostMem struct {
 	buf      device.HostBuffer
 	version  uint64       // of the contents
 	ready    device.Event // of the copy-out that fills it
-	uses     fence        // queued copies from and to it
+	uses     device.Fence // queued copies from and to it
 	pins     int          // readers and writers on the host
 	fed      bool         // the buffer is the caller's and is not freed here
 	staged   bool         // to be dropped once copied in: a store or the device keeps the contents
@@ -99,7 +99,7 @@ func (x *hostMemory) cool() {
 		b, inFile := h.buf.(*hostfile.Buffer)
 		switch {
 		case !inFile: // freed meanwhile
-		case h.pins > 0 || !h.uses.done():
+		case h.pins > 0 || !h.uses.Done():
 			kept = append(kept, h)
 		default:
 			b.Evict()
@@ -125,7 +125,7 @@ func (x *hostMemory) drop(h *hostMem) {
 func (x *hostMemory) sweep() {
 	kept := x.dropped[:0]
 	for _, h := range x.dropped {
-		if h.pins > 0 || !h.uses.done() {
+		if h.pins > 0 || !h.uses.Done() {
 			kept = append(kept, h)
 			continue
 		}
@@ -159,7 +159,7 @@ func (x *hostMemory) free(h *hostMem) {
 
 // blockers lists the copies to wait for before bytes more may be staged. It is
 // empty if they may be staged now.
-func (x *hostMemory) blockers(bytes int64) (copies fence) {
+func (x *hostMemory) blockers(bytes int64) (copies device.Fence) {
 	x.sweep()
 	if x.staged+bytes <= x.limit {
 		return nil

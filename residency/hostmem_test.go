@@ -47,7 +47,7 @@ func hosts(d *fakeDev) int {
 // tensor keeps its contents on its way to the device and back.
 func TestHostBound(t *testing.T) {
 	const n = 6
-	r := newRig(t, 1, ManagerOptions{Budgets: []int64{24}, HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1})
+	r := newRig(t, 1, ManagerOptions{HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1}, capacity(24))
 	if err := r.m.HoldHost(4); err != nil {
 		t.Fatal(err)
 	}

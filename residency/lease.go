@@ -2,8 +2,10 @@ package residency
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // Mode is how a task uses a tensor.
@@ -50,10 +52,18 @@ func (n *Need) copy() *devCopy { return &n.Tensor.copies[n.Device] }
 // to one goroutine.
 type Lease struct {
 	Buffers []device.Buffer // per need, valid until Release
+	Scratch device.Buffer   // nil if no scratch was asked for; valid until Release
 
-	held   bool
-	stream device.Stream
-	needs  []Need
+	held    bool
+	stream  device.Stream
+	needs   []Need
+	scratch shape.Meta     // of Scratch
+	done    []device.Event // the last use of Scratch
+}
+
+// uses reports whether the lease has something on a device.
+func (l *Lease) uses(d *devState) bool {
+	return slices.ContainsFunc(l.needs, func(n Need) bool { return n.Device == d.index })
 }
 
 // want is a distinct tensor and device among the needs of an attempt.

@@ -110,7 +110,6 @@ type Ledger struct {
 	devices []counters
 	onRow   func(Row)
 	steps   int64
-	ticks   int64    // steps and boundaries
 	now     [3]int64 // bytes of the open step: in, peer, out
 	past    [3]series
 }
@@ -177,7 +176,6 @@ func (l *Ledger) Step() {
 		}
 	}
 	l.steps++
-	l.ticks++
 	l.now = [3]int64{}
 }
 
@@ -186,15 +184,7 @@ func (l *Ledger) Step() {
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ticks++
 	l.now = [3]int64{}
-}
-
-// ticked counts the steps and boundaries so far.
-func (l *Ledger) ticked() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ticks
 }
 
 // Steps counts the steps that were closed.

@@ -16,9 +16,6 @@ const DefaultStaging = 64 << 20
 
 // ManagerOptions changes how a Manager works.
 type ManagerOptions struct {
-	// Budgets are bytes per device over all usages. None, or 0, leaves it to
-	// the device to run out of memory.
-	Budgets []int64
 	// Strict makes Seal work.
 	Strict bool
 	// StagingBytes bounds the host memory through which stores stream and
@@ -44,7 +41,6 @@ type Manager struct {
 	host    hostMemory
 	ledger  *Ledger
 	tensors map[Key]*Tensor
-	classes map[string]int // number of each metadata and usage, for pools
 	seqs    map[Sequence]*sequence
 	leases  []*Lease      // not released yet
 	freed   chan struct{} // closed at the next Release; nil if no one waits for it
@@ -60,16 +56,7 @@ type Manager struct {
 type scratch struct {
 	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
 	wants   []want
-	waits   fence
-}
-
-// Memory is a device's memory as residency sees it, in bytes.
-type Memory struct {
-	Budget  int64 // 0: none
-	Used    int64 // buffers of tensors
-	Pooled  int64 // buffers kept for the next tensors, deleted if anything else needs room
-	Pending int64 // deleted buffers that queued work still uses
-	Peak    int64 // largest sum of Used, Pooled and Pending so far
+	waits   device.Fence
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
@@ -78,14 +65,10 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("residency needs at least one device: open one with device.Open")
 	}
-	if len(o.Budgets) > len(devs) {
-		return nil, fmt.Errorf("%d budgets for %d devices: give at most one each", len(o.Budgets), len(devs))
-	}
 	m := &Manager{
 		devs:    make([]devState, len(devs)),
 		host:    hostMemory{limit: o.StagingBytes, most: o.HostBytes},
 		tensors: map[Key]*Tensor{},
-		classes: map[string]int{},
 		seqs:    map[Sequence]*sequence{},
 		seal:    seal{strict: o.Strict},
 	}
@@ -104,10 +87,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	m.ledger = newLedger(m.devices, o.OnTransfer)
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, sweepAt: 64}
-		if i < len(o.Budgets) {
-			m.devs[i].budget = o.Budgets[i]
-		}
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger}
 	}
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {
@@ -145,43 +125,17 @@ func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, erro
 	}
 	t := &Tensor{
 		shared: &m.shared, key: k, name: k.String(), meta: meta, usage: u, bytes: meta.Bytes(),
-		class: m.classOf(meta, u), truth: nowhere, copies: make([]devCopy, len(m.devs)),
+		truth: nowhere, copies: make([]devCopy, len(m.devs)),
 	}
 	m.tensors[k] = t
 	return t, nil
 }
 
-// classOf numbers each metadata and usage. Buffers of one class can replace each
-// other.
-func (m *Manager) classOf(meta shape.Meta, u device.Usage) int {
-	k := meta.String() + " " + u.String()
-	n, ok := m.classes[k]
-	if !ok {
-		n = len(m.classes)
-		m.classes[k] = n
-		for i := range m.devs {
-			m.devs[i].pool.lists = append(m.devs[i].pool.lists, nil)
-		}
-	}
-	return n
-}
-
-// Memory counts the manager's bytes on device d.
-func (m *Manager) Memory(d int) Memory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.expire()
-	s := &m.devs[d]
-	s.sweep()
-	return Memory{Budget: s.budget, Used: s.used, Pooled: s.pool.bytes, Pending: s.pending, Peak: s.peak}
-}
-
 // Ledger counts the bytes that moved. It lives as long as the manager.
 func (m *Manager) Ledger() *Ledger { return m.ledger }
 
-// Drop discards the contents: the buffer of every copy goes to its device's
-// pool, and the host's bytes are freed. The record stays, without contents. It
-// fails with ErrLeased for a leased tensor.
+// Drop discards the contents: every copy and the host's bytes are freed. The
+// record stays, without contents. It fails with ErrLeased for a leased tensor.
 func (m *Manager) Drop(t *Tensor) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +145,7 @@ func (m *Manager) Drop(t *Tensor) error {
 		}
 	}
 	for i := range m.devs {
-		m.devs[i].recycle(t, "dropped")
+		m.devs[i].free(t, "dropped")
 	}
 	m.dropHost(t)
 	t.src = nil
@@ -208,31 +162,23 @@ func (m *Manager) dropHost(t *Tensor) {
 	}
 }
 
-// recycleStale pools the buffers of t's copies that are stale and not leased.
-func (m *Manager) recycleStale(t *Tensor, cause string) {
+// freeStale frees t's copies that are stale and not leased.
+func (m *Manager) freeStale(t *Tensor, cause string) {
 	for i := range m.devs {
 		d := &m.devs[i]
 		if c := d.copy(t); c.leased == 0 && !t.current(c) {
-			d.recycle(t, cause)
+			d.free(t, cause)
 		}
 	}
 }
 
-// expire deletes the buffers that have been pooled for keepTicks ticks.
-func (m *Manager) expire() {
-	for i := range m.devs {
-		m.devs[i].expire()
-	}
-}
-
-// Trim deletes all pooled buffers. It is for callers who ran out of device memory
-// outside Acquire, such as in compiling. Memory that queued work still uses is
-// free when that work has ended.
-func (m *Manager) Trim() {
+// Passed tells the devices that the caller has waited for an event. Memory whose
+// last uses are passed is then preferred for copies.
+func (m *Manager) Passed(e device.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range m.devs {
-		m.devs[i].trim()
+		m.devs[i].dev.Passed(e)
 	}
 }
 

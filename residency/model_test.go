@@ -101,7 +101,9 @@ func (s *model) task(t *rapid.T) {
 	}
 	stream := rapid.SampledFrom(s.compute[d]).Draw(t, "stream")
 	var l Lease
-	err := s.r.m.Acquire(context.Background(), stream, needs, &l)
+	scratch := int64(rapid.IntRange(0, 6).Draw(t, "scratch"))
+	bytes += scratch
+	err := s.r.m.Acquire(context.Background(), stream, needs, scratch, &l)
 	switch {
 	case undefined:
 		if !errors.Is(err, ErrUndefined) {
@@ -123,7 +125,7 @@ func (s *model) task(t *rapid.T) {
 		return
 	}
 	x, after := s.check(needs)
-	ev, err := stream.Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
+	ev, err := stream.Launch(x, append([]device.Buffer(nil), l.Buffers...), nil, l.Scratch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,47 +233,27 @@ func (s *model) setUses(t *rapid.T) {
 	s.r.m.SetUses(uses)
 }
 
-// mark ages the pooled buffers.
-func (s *model) mark(t *rapid.T) {
-	for range rapid.IntRange(1, keepTicks).Draw(t, "marks") {
-		s.r.m.Ledger().Step()
-	}
-}
-
-func (s *model) trim(t *rapid.T) { s.r.m.Trim() }
-
-// accounts compares the counters of a device with its buffers.
+// accounts compares the memory of a device with the buffers of tensors there. No
+// lease is held, so each is current.
 func (s *model) accounts(t *rapid.T, d int) {
 	s.r.m.mu.Lock()
 	defer s.r.m.mu.Unlock()
 	p := &s.r.m.devs[d]
-	var held, pooled int64
+	var bytes int64
 	seen := map[device.Buffer]bool{}
-	note := func(b device.Buffer, x *int64) {
-		*x += b.Meta().Bytes()
-		if seen[b] {
-			t.Fatalf("%s has a buffer twice", p.id)
-		}
-		seen[b] = true
-	}
 	for _, x := range s.ts {
-		if b := x.copies[d].buf; b != nil {
-			note(b, &held)
+		c := &x.copies[d]
+		if c.buf == nil {
+			continue
 		}
-	}
-	for sort, l := range p.pool.lists {
-		for _, e := range l {
-			note(e.buf, &pooled)
-			if k := e.buf.Meta().String() + " " + e.buf.Usage().String(); s.r.m.classes[k] != sort {
-				t.Fatalf("%s pooled %s as sort %d", p.id, k, sort)
-			}
+		if !x.current(c) || seen[c.buf] || p.residents[c.slot] != x {
+			t.Fatalf("%s has a stale copy of %s, or one that is another's, or none on record", p.id, x.name)
 		}
+		seen[c.buf] = true
+		bytes += x.bytes
 	}
-	if held != p.used || pooled != p.pool.bytes || pooled > p.pool.most {
-		t.Fatalf("%s counts %d held, %d pooled, at most %d, but has %d and %d", p.id, p.used, p.pool.bytes, p.pool.most, held, pooled)
-	}
-	if s.r.devs[d].Stats().Live > p.taken() {
-		t.Fatalf("%s has %d bytes live of %d taken", p.id, s.r.devs[d].Stats().Live, p.taken())
+	if live := s.r.devs[d].Stats().Live; live != bytes || len(p.residents) != len(seen) {
+		t.Fatalf("%s has %d bytes live and %d tensors, expected %d and %d", p.id, live, len(p.residents), bytes, len(seen))
 	}
 }
 
@@ -304,8 +286,7 @@ func TestModel(t *testing.T) {
 		n := rapid.IntRange(1, 3).Draw(rt, "devices")
 		s := &model{t: rt, r: &rig{T: t}, budgets: make([]int64, n)}
 		peers := rapid.Bool().Draw(rt, "peers")
-		physical := rapid.Bool().Draw(rt, "physical")
-		o := ManagerOptions{Budgets: make([]int64, n), StagingBytes: 16}
+		o := ManagerOptions{StagingBytes: 16}
 		if rapid.Bool().Draw(rt, "bound on host memory") {
 			o.HostBytes, o.SpillDir = rapid.Int64Range(1, 32).Draw(rt, "host bytes"), spill
 		}
@@ -315,11 +296,7 @@ func TestModel(t *testing.T) {
 			d.peers = peers
 			d.lag = time.Duration(rapid.IntRange(0, 3).Draw(rt, "lag")) * 50 * time.Microsecond
 			s.budgets[i] = int64(rapid.IntRange(0, 24).Draw(rt, "budget"))
-			if physical {
-				d.capacity = s.budgets[i]
-			} else {
-				o.Budgets[i] = s.budgets[i]
-			}
+			d.capacity = s.budgets[i]
 			s.r.devs = append(s.r.devs, d)
 			devs = append(devs, d)
 		}
@@ -349,7 +326,6 @@ func TestModel(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"task": s.task, "task again": s.task, "and again": s.task, "fill": s.fill, "feed": s.feed, "take back": s.takeBack,
 			"prefetch": s.prefetch, "pull": s.pull, "host": s.host, "drop": s.drop, "drop again": s.drop, "stream": s.stream, "uses": s.setUses,
-			"mark": s.mark, "trim": s.trim,
 			"": s.invariants,
 		})
 		conserved(rt, s.r)
@@ -374,7 +350,7 @@ func TestModel(t *testing.T) {
 // devices too small for all, beside pull-backs.
 func TestNetworksAtOnce(t *testing.T) {
 	const networks, steps = 4, 60
-	r := newRig(t, 2, ManagerOptions{Budgets: []int64{40, 40}, OnTransfer: func(Row) {}})
+	r := newRig(t, 2, ManagerOptions{OnTransfer: func(Row) {}}, capacity(40, 40))
 	shared := r.declare("shared", 8, device.Weight)
 	r.fill(shared, 's')
 	var wg sync.WaitGroup
@@ -395,7 +371,7 @@ func TestNetworksAtOnce(t *testing.T) {
 				d := (i + n) % 2
 				var l Lease
 				needs := []Need{{own, d, ReadWrite}, {shared, d, Read}}
-				if err := r.m.Acquire(short(t), streams[d], needs, &l); err != nil {
+				if err := r.m.Acquire(short(t), streams[d], needs, 0, &l); err != nil {
 					t.Errorf("network %d step %d: %v", n, i, err)
 					return
 				}
@@ -406,7 +382,7 @@ func TestNetworksAtOnce(t *testing.T) {
 					in[0][3]++
 					return nil
 				}}
-				ev, err := streams[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
+				ev, err := streams[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil, l.Scratch)
 				if err = errors.Join(err, r.m.Release(&l, ev)); err != nil {
 					t.Errorf("network %d step %d: %v", n, i, err)
 					return

@@ -8,9 +8,8 @@ import (
 )
 
 // This file queues all copies, except for those of Staging and Salvage. Nothing
-// else touches a copy stream. Each copy waits for its source, and for the former
-// uses of its buffer if that came from the pool. The buffer's own contents are no
-// longer in use: attempt.reuse and prefetch replace buffers whose contents are.
+// else touches a copy stream. Each copy waits for its source. Its buffer is new,
+// and was taken for the copy's stream.
 
 // peerPath reports whether device i can be copied to device j directly.
 func (m *Manager) peerPath(i, j int) bool {
@@ -41,6 +40,15 @@ func (m *Manager) peerSource(t *Tensor, d *devState) int {
 // brought to a device.
 func (m *Manager) mustStream(t *Tensor, d *devState) bool {
 	return t.truth == inStore && !t.hostCurrent() && m.peerSource(t, d) < 0
+}
+
+// copier is the stream that will bring t to a device: memory for t is taken for
+// that stream.
+func (m *Manager) copier(t *Tensor, d *devState) device.Stream {
+	if m.peerSource(t, d) >= 0 {
+		return d.peer
+	}
+	return d.in
 }
 
 // bring queues the copies that make t's buffer on a device current.
@@ -79,7 +87,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
 	c.arrive(t.version, d.in.Record())
-	h.uses.add(c.ready)
+	h.uses.Add(c.ready)
 	m.host.touch(h)
 	if h.fed {
 		t.fedDone = c.ready
@@ -95,7 +103,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 // queueIn queues the copy itself. A copy from a fed buffer waits for the one
 // before it: when the last one has ended, all have.
 func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
-	if err := c.follow(d.in, h.ready); err != nil {
+	if err := follow(d.in, h.ready); err != nil {
 		return err
 	}
 	if h.fed && !fedDone.Done() {
@@ -110,7 +118,7 @@ func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src, dst := from.copy(t), to.copy(t)
-	err := dst.follow(to.peer, src.ready)
+	err := follow(to.peer, src.ready)
 	if err == nil {
 		err = to.peer.CopyPeer(dst.buf, src.buf)
 	}
@@ -118,9 +126,20 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
 	dst.arrive(t.version, to.peer.Record())
-	src.readers.add(dst.ready)
+	src.readers.Add(dst.ready)
 	m.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
 	return nil
+}
+
+// PeerCopies appends the events, one per device, after which all copies between
+// devices that were queued so far have ended.
+func (m *Manager) PeerCopies(to []device.Event) []device.Event {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range m.devs {
+		to = append(to, m.devs[i].peer.Record())
+	}
+	return to
 }
 
 // copyOut queues a copy of the truth, which is on a device, to the host.
@@ -141,9 +160,9 @@ func (m *Manager) copyOut(t *Tensor, kind Kind, r Reason, cause string) error {
 	}
 	m.dropHost(t)
 	h.version, h.ready = t.version, ev
-	h.uses.add(ev)
+	h.uses.Add(ev)
 	t.host = h
-	c.readers.add(ev)
+	c.readers.Add(ev)
 	m.ledger.add(entry{kind: kind, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: cause})
 	return nil
 }

@@ -2,7 +2,10 @@ package residency
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // Prefetch queues copies for needs to come, such as the batch of the next step
@@ -53,30 +56,28 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 // first.
 func (m *Manager) prefetch(n Need) (pause, error) {
 	t, d, c := n.Tensor, &m.devs[n.Device], n.copy()
-	if !n.Mode.reads() || t.current(c) || c.leased > 0 || t.beingWritten() {
+	if !n.Mode.reads() || c.buf != nil || t.beingWritten() {
 		return pause{}, nil
 	}
 	if t.truth == nowhere {
 		return pause{}, fmt.Errorf("prefetch of %s to %s: %w: fill, feed or write it first", t.name, d.id, ErrUndefined)
 	}
-	if c.busy() || c.buf == nil {
-		if !d.pool.idle(t.class) && !d.freeIdle(t.bytes) {
-			return pause{}, nil // perhaps the old contents are in use, and no room for both
-		}
-		d.recycle(t, "stale")
+	b, err := m.copier(t, d).Alloc(t.meta, t.usage)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return pause{}, nil
 	}
+	if err != nil {
+		return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, d.id, err)
+	}
+	d.attach(t, b)
 	if m.mustStream(t, d) {
+		d.free(t, "not prefetched")
 		return pause{kind: forStore, t: t, d: d.index}, nil
 	}
-	if c.buf == nil {
-		ok, err := d.tryRoom(t)
-		if err != nil {
-			return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, d.id, err)
-		}
-		if !ok {
-			return pause{}, nil
-		}
-		c.used = m.clock
+	c.used = m.clock
+	if err := m.bring(t, d, "prefetch"); err != nil {
+		d.free(t, "not prefetched")
+		return pause{}, err
 	}
-	return pause{}, m.bring(t, d, "prefetch")
+	return pause{}, nil
 }

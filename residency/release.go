@@ -20,7 +20,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		n := &l.needs[i]
 		c := n.copy()
 		c.leased--
-		c.readers.add(done)
+		c.readers.Add(done)
 	}
 	for i := range l.needs {
 		n := &l.needs[i]
@@ -32,8 +32,9 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 			t.truth, t.src = n.Device, nil
 			m.dropHost(t)
 		}
-		m.recycleStale(t, "stale")
+		m.freeStale(t, "stale")
 	}
+	m.freeScratch(l, done)
 	return nil
 }
 
@@ -52,9 +53,20 @@ func (m *Manager) Abandon(l *Lease) error {
 		c.writing = false
 	}
 	for i := range l.needs {
-		m.recycleStale(l.needs[i].Tensor, "abandoned")
+		m.freeStale(l.needs[i].Tensor, "abandoned")
 	}
+	m.freeScratch(l)
 	return nil
+}
+
+// freeScratch frees the scratch of a lease. uses is its last use, if there was one.
+func (m *Manager) freeScratch(l *Lease, uses ...device.Event) {
+	if l.Scratch == nil {
+		return
+	}
+	l.done = append(l.done[:0], uses...)
+	m.devs[l.needs[0].Device].note(l.Scratch.Free(l.done...), "scratch")
+	l.Scratch = nil
 }
 
 // unlist takes l off the list of held leases.

@@ -12,7 +12,7 @@ func TestAbandon(t *testing.T) {
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'a')
 	var l Lease
-	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Write}, {v, 0, Write}}, &l); err != nil {
+	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Write}, {v, 0, Write}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.m.Abandon(&l); err != nil {
@@ -22,7 +22,7 @@ func TestAbandon(t *testing.T) {
 	if got := v.Location(); got != "nowhere" {
 		t.Errorf("v is at %s", got)
 	}
-	if b := r.m.Memory(0).Used; b != 8 {
+	if b := r.devs[0].Stats().Live; b != 8 {
 		t.Errorf("%d bytes held, want w's 8", b)
 	}
 }

@@ -5,39 +5,45 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/memory"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// fakeDev is a device of byte slices with real queues, so that the race
-// detector sees every missing wait. Memory is poisoned when it is freed. Its
-// streams can be held, and its operations made to fail.
+// fakeDev is a device of bytes with real queues, so that the race detector sees
+// every missing wait. Whoever gets memory poisons it first, in the order of its
+// queue. Its streams can be held, and its operations made to fail.
 type fakeDev struct {
 	id        string
 	kind      string
 	peers     bool
 	mayOut    bool
-	capacity  int64         // 0: none
+	capacity  int64         // 0: roomy
 	immediate bool          // operations run while they are queued
 	lag       time.Duration // before a task reads, and a copy starts
 
 	mu      sync.Mutex
-	live    int64
-	peak    int64
+	space   *memory.Space // made at the first Alloc
+	data    []byte
+	live    int64 // buffers
+	peak    int64 // bytes
 	allocs  int64
 	moved   map[string]int64 // bytes by operation
 	fail    map[string]error // by operation: the failure of its next run
 	failNow map[string]error // by operation: the error of its next call
 	hosts   int              // host buffers not freed
 	streams []*fakeStream
-	free    []*fakeBuf
 }
+
+// roomy is the memory of a device without a capacity, in bytes.
+const roomy = 1 << 16
 
 func newFake(i int) *fakeDev {
 	return &fakeDev{
@@ -49,7 +55,15 @@ func newFake(i int) *fakeDev {
 func (d *fakeDev) ID() device.ID { return device.ID(d.id) }
 
 func (d *fakeDev) Spec() device.Spec {
-	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, MemoryBytes: d.capacity}
+	return device.Spec{ID: d.ID(), Kind: d.kind, PeerCopy: d.peers, CopyOut: d.mayOut, MemoryBytes: d.memory()}
+}
+
+// memory is the device's memory in bytes.
+func (d *fakeDev) memory() int64 {
+	if d.capacity == 0 {
+		return roomy
+	}
+	return d.capacity
 }
 
 func (d *fakeDev) Supports(*graph.Node) error { return nil }
@@ -65,7 +79,10 @@ func (d *fakeDev) Estimate(*graph.Graph, device.CompileOptions) (device.Memory, 
 func (d *fakeDev) Stats() device.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return device.Stats{Live: d.live, Peak: d.peak, Allocs: d.allocs}
+	if d.space == nil {
+		return device.Stats{}
+	}
+	return device.Stats{Live: d.space.Used(), Peak: d.peak, Allocs: d.allocs}
 }
 
 func (d *fakeDev) answer(op string) error {
@@ -76,28 +93,29 @@ func (d *fakeDev) answer(op string) error {
 	return err
 }
 
-func (d *fakeDev) Alloc(m shape.Meta, u device.Usage) (device.Buffer, error) {
-	if err := d.answer("alloc"); err != nil {
-		return nil, err
-	}
+// alloc takes memory for a stream, and the events to wait for before.
+func (d *fakeDev) alloc(m shape.Meta, u device.Usage, s *fakeStream) (*fakeBuf, []device.Event, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.capacity > 0 && d.live+m.Bytes() > d.capacity {
-		return nil, fmt.Errorf("%w: %d needed, %d used of %d", device.ErrOutOfMemory, m.Bytes(), d.live, d.capacity)
+	if d.space == nil {
+		d.space, d.data = memory.New(d.memory(), 1), make([]byte, d.memory())
 	}
-	d.live += m.Bytes()
-	d.peak = max(d.peak, d.live)
+	block, after, ok := d.space.Take(m.Bytes(), s)
+	if !ok {
+		return nil, nil, &device.OutOfMemoryError{Device: d.ID(), Meta: m, Usage: u, Needed: m.Bytes(), Used: d.space.Used(), Largest: d.space.Largest(), Budget: int64(len(d.data))}
+	}
+	d.live++
+	d.peak = max(d.peak, d.space.Used())
 	d.allocs++
-	for i, b := range d.free {
-		if b.meta.Equal(m) {
-			d.free = append(d.free[:i], d.free[i+1:]...)
-			b.usage, b.deleted = u, false
-			return b, nil
-		}
+	return &fakeBuf{d: d, meta: m, usage: u, block: block, data: d.data[block.Off : block.Off+block.Size]}, slices.Clone(after), nil
+}
+
+func (d *fakeDev) Passed(e device.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.space != nil {
+		d.space.Passed(e)
 	}
-	b := &fakeBuf{d: d, meta: m, usage: u, data: make([]byte, m.Bytes())}
-	b.poison()
-	return b, nil
 }
 
 func (d *fakeDev) AllocHost(n int64) (device.HostBuffer, error) {
@@ -107,7 +125,11 @@ func (d *fakeDev) AllocHost(n int64) (device.HostBuffer, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hosts++
-	return &fakeHost{d: d, data: make([]byte, n)}, nil
+	h := &fakeHost{d: d, data: make([]byte, n)}
+	for i := range h.data {
+		h.data[i] = 0xEE
+	}
+	return h, nil
 }
 
 func (d *fakeDev) NewStream(name string) (device.Stream, error) {
@@ -130,7 +152,7 @@ func (d *fakeDev) Close() error {
 	defer d.mu.Unlock()
 	var errs []error
 	if d.live != 0 {
-		errs = append(errs, fmt.Errorf("%s: %d bytes live", d.id, d.live))
+		errs = append(errs, fmt.Errorf("%s: %d buffers live", d.id, d.live))
 	}
 	if d.hosts != 0 {
 		errs = append(errs, fmt.Errorf("%s: %d host buffers live", d.id, d.hosts))
@@ -157,8 +179,9 @@ type fakeBuf struct {
 	d       *fakeDev
 	meta    shape.Meta
 	usage   device.Usage
+	block   *memory.Block
 	data    []byte
-	queued  int // operations that touch it
+	born    device.Event
 	deleted bool
 }
 
@@ -170,41 +193,27 @@ func (b *fakeBuf) Usage() device.Usage { return b.usage }
 
 func (b *fakeBuf) Ready() device.Event { return device.Event{} } // residency keeps its own
 
-func (b *fakeBuf) poison() {
-	for i := range b.data {
-		b.data[i] = 0xDD
-	}
-}
-
-func (b *fakeBuf) Delete() error {
+func (b *fakeBuf) Free(after ...device.Event) error {
 	b.d.mu.Lock()
 	defer b.d.mu.Unlock()
 	if b.deleted {
 		return device.ErrDeleted
 	}
 	b.deleted = true
-	b.settle()
+	b.d.live--
+	if len(after) == 0 {
+		after = []device.Event{b.born}
+	}
+	b.d.space.Give(b.block, after...)
 	return nil
 }
 
-// settle frees a deleted buffer that nothing touches.
-func (b *fakeBuf) settle() {
-	if b.deleted && b.queued == 0 {
-		b.poison()
-		b.d.live -= b.meta.Bytes()
-		b.d.free = append(b.d.free, b)
-	}
-}
-
-func (b *fakeBuf) touch(n int) {
+// check panics if b is queued for work after it was freed.
+func (b *fakeBuf) check() {
 	b.d.mu.Lock()
 	defer b.d.mu.Unlock()
-	if n > 0 && b.deleted {
-		panic("test: a deleted buffer is queued")
-	}
-	b.queued += n
-	if n < 0 {
-		b.settle()
+	if b.deleted {
+		panic("test: a freed buffer is queued")
 	}
 }
 
@@ -285,12 +294,12 @@ func (s *fakeStream) put(op fakeOp) error {
 	}
 	for _, b := range []*fakeBuf{op.dst, op.src} {
 		if b != nil {
-			b.touch(1)
+			b.check()
 		}
 	}
 	for _, bs := range [][]device.Buffer{op.in, op.out} {
 		for _, b := range bs {
-			b.(*fakeBuf).touch(1)
+			b.(*fakeBuf).check()
 		}
 	}
 	s.mu.Lock()
@@ -325,6 +334,8 @@ func (s *fakeStream) run() {
 		if err == nil {
 			time.Sleep(s.d.lag)
 			err = s.perform(&op)
+		} else if op.event != (device.Event{}) { // skipped, but in order
+			_ = op.event.Wait(context.Background())
 		}
 		s.finish(&op, err)
 	}
@@ -348,6 +359,14 @@ func (s *fakeStream) perform(op *fakeOp) error {
 		n = copy(op.dst.data, op.src.data)
 	case "wait":
 		return op.event.Wait(context.Background())
+	case "reuse":
+		_ = op.event.Wait(context.Background())
+		return nil
+	case "poison":
+		for i := range op.dst.data {
+			op.dst.data[i] = 0xDD
+		}
+		return nil
 	case "launch":
 		if op.exe.f == nil {
 			return nil
@@ -368,16 +387,6 @@ func datas(bs []device.Buffer) (out [][]byte) {
 }
 
 func (s *fakeStream) finish(op *fakeOp, err error) {
-	for _, b := range []*fakeBuf{op.dst, op.src} {
-		if b != nil {
-			b.touch(-1)
-		}
-	}
-	for _, bs := range [][]device.Buffer{op.in, op.out} {
-		for _, b := range bs {
-			b.(*fakeBuf).touch(-1)
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done++
@@ -385,6 +394,23 @@ func (s *fakeStream) finish(op *fakeOp, err error) {
 		s.err, s.failed = err, s.done
 	}
 	s.cond.Broadcast()
+}
+
+func (s *fakeStream) Alloc(m shape.Meta, u device.Usage) (device.Buffer, error) {
+	if err := s.d.answer("alloc"); err != nil {
+		return nil, err
+	}
+	b, after, err := s.d.alloc(m, u, s)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range after {
+		if err := s.put(fakeOp{name: "reuse", event: e}); err != nil {
+			return nil, err
+		}
+	}
+	b.born = s.Record()
+	return b, s.put(fakeOp{name: "poison", dst: b})
 }
 
 func (s *fakeStream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
@@ -412,7 +438,7 @@ func (s *fakeStream) CopyPeer(dst, src device.Buffer) error {
 	return s.put(fakeOp{name: "copypeer", dst: dst.(*fakeBuf), src: src.(*fakeBuf)})
 }
 
-func (s *fakeStream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+func (s *fakeStream) Launch(x device.Executable, in, out []device.Buffer, _ device.Buffer) (device.Event, error) {
 	err := s.put(fakeOp{name: "launch", exe: x.(*fakeExe), in: in, out: out})
 	return s.Record(), err
 }
@@ -561,11 +587,11 @@ func (r *rig) hostBuffer(n int64, b byte) device.HostBuffer {
 func (r *rig) task(d int, f func(in [][]byte) error, needs ...Need) error {
 	r.Helper()
 	var l Lease
-	if err := r.m.Acquire(context.Background(), r.compute[d], needs, &l); err != nil {
+	if err := r.m.Acquire(context.Background(), r.compute[d], needs, 0, &l); err != nil {
 		return err
 	}
 	x := &fakeExe{f: func(in, _ [][]byte) error { return f(in) }}
-	ev, err := r.compute[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil)
+	ev, err := r.compute[d].Launch(x, append([]device.Buffer(nil), l.Buffers...), nil, l.Scratch)
 	if err != nil {
 		return errors.Join(err, r.m.Abandon(&l))
 	}
@@ -618,3 +644,12 @@ func short(t *testing.T) context.Context {
 }
 
 func noPeers(_ int, d *fakeDev) { d.peers = false }
+
+// capacity limits the memory of devices, in bytes.
+func capacity(bytes ...int64) func(int, *fakeDev) {
+	return func(i int, d *fakeDev) {
+		if i < len(bytes) {
+			d.capacity = bytes[i]
+		}
+	}
+}

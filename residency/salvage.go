@@ -61,8 +61,8 @@ func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
 		m.host.free(h)
 		return nil, device.Event{}, err
 	}
-	c.readers.add(done)
-	h.uses.add(done)
+	c.readers.Add(done)
+	h.uses.Add(done)
 	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: d.index, from: d.id, to: "host", cause: "salvage"})
 	return h, done, nil
 }

@@ -121,9 +121,9 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 		return fmt.Errorf("copy from %s: %w", d.id, err)
 	}
 	x.ready = ev
-	x.mem.uses.add(ev)
+	x.mem.uses.Add(ev)
 	m.host.touch(x.mem)
-	c.readers.add(ev)
+	c.readers.Add(ev)
 	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: string(r)})
 	return nil
 }

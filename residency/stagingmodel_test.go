@@ -132,8 +132,8 @@ func (w *stagingWorld) update(rt *rapid.T) {
 	}
 	x := w.step(dev, which)
 	var l residency.Lease
-	w.fail(w.m.Acquire(w.ctx, w.streams[dev], needs, &l))
-	done, err := w.streams[dev].Launch(x, l.Buffers, l.Buffers)
+	w.fail(w.m.Acquire(w.ctx, w.streams[dev], needs, x.Memory().Temporary, &l))
+	done, err := w.streams[dev].Launch(x, l.Buffers, l.Buffers, l.Scratch)
 	w.fail(err)
 	w.fail(w.m.Release(&l, done))
 	for _, i := range which {

@@ -36,7 +36,6 @@ func (m *Manager) from(t *Tensor, src *source) error {
 		return err
 	}
 	t.truth, t.src = inStore, src
-	m.recycleStale(t, "stale")
 	return nil
 }
 

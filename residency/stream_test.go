@@ -13,7 +13,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{Budgets: []int64{16}, StagingBytes: 8})
+	r := newRig(t, 2, ManagerOptions{StagingBytes: 8}, capacity(16))
 	s := &shelf{reads: map[string]int{}}
 	var ts []*Tensor
 	for _, n := range []string{"a", "b", "c"} {
@@ -72,7 +72,7 @@ func TestStagingBound(t *testing.T) {
 	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	needs := []Need{{a, 0, Read}, {b, 0, Read}}
-	if err := r.m.Acquire(soon, r.compute[0], needs, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.m.Acquire(soon, r.compute[0], needs, 0, new(Lease)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error is %v", err)
 	}
 	if s.reads["a"] != 1 || s.reads["b"] != 0 || hosts(r.devs[0]) != 1 {

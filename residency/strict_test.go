@@ -10,7 +10,7 @@ import (
 )
 
 func TestSeal(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{Strict: true, Budgets: []int64{40}}, func(i int, d *fakeDev) {
+	r := newRig(t, 2, ManagerOptions{Strict: true}, capacity(40), func(i int, d *fakeDev) {
 		if i == 1 {
 			d.peers = false
 		}

@@ -69,7 +69,6 @@ type Tensor struct {
 	meta   shape.Meta
 	usage  device.Usage
 	bytes  int64
-	class  int // number of its metadata and usage: the pooled buffers it can take
 
 	version uint64       // of the truth; 0 before the first contents
 	truth   int          // device index, or nowhere, onHost, inStore

@@ -22,6 +22,7 @@ const (
 	forEvent
 	forRelease
 	forStore
+	forNothing // try again at once
 )
 
 // retry makes attempts until one succeeds or fails. It holds the lock during an
@@ -57,6 +58,14 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause) error {
 		}
 	case forStore:
 		return m.streamIn(ctx, p.t, p.d)
+	}
+	return nil
+}
+
+// ended waits on the host until e has succeeded or failed. Its error is ctx's.
+func ended(ctx context.Context, e device.Event) error {
+	if e.Wait(ctx) != nil && !e.Done() {
+		return ctx.Err()
 	}
 	return nil
 }

@@ -21,12 +21,12 @@ var (
 	ErrChanged = errors.New("the run has changed since the checkpoint")
 )
 
-// Contents fills dst, which is zeroed, with a variable's bytes.
+// Contents fills all of dst, whatever it holds, with a variable's bytes.
 type Contents func(v *graph.Value, dst []byte) error
 
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
-// with the same shape, except metrics: an epoch's losses are of no use to a
-// run whose epochs are different.
+// with the same shape, except metrics, which then begin with zeros: an epoch's
+// losses are of no use to a run whose epochs are different.
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
 		have, ok := s.Tensor(v.Name)
@@ -34,6 +34,7 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 		case ok && have.Meta.Equal(v.Meta):
 			return s.Read(v.Name, 0, dst)
 		case v.Role == graph.Metric:
+			clear(dst)
 			return nil
 		case ok:
 			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, v.Name, have.Meta, v.Meta)

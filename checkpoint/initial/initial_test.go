@@ -164,7 +164,8 @@ func TestFromSnapshot(t *testing.T) {
 		}
 	}
 	ring := &graph.Value{Name: models.LossRing, Meta: shape.F32(99), Role: graph.Metric}
-	if err := read(ring, make([]byte, ring.Meta.Bytes())); err != nil {
+	dirty := bytes.Repeat([]byte{1}, int(ring.Meta.Bytes()))
+	if err := read(ring, dirty); err != nil || bytes.ContainsRune(dirty, 1) {
 		t.Errorf("losses of other epochs: %v", err)
 	}
 	if err := read(&graph.Value{Name: "none", Meta: shape.F32(1), Role: graph.Parameter}, make([]byte, 4)); !errors.Is(err, initial.ErrChanged) {

@@ -60,11 +60,17 @@ type Spec struct {
 	CopyOut        bool    // it can give bytes back at all
 }
 
-// Stats is a device's memory at one instant, in bytes.
+// MemoryUnit is the unit of device memory in bytes: each buffer takes a multiple
+// of it, aligned to it.
+const MemoryUnit = 64
+
+// Stats is a device's memory at one instant, in bytes. It counts buffers, each
+// rounded up to MemoryUnit, from Alloc to Free.
 type Stats struct {
 	Live, Peak                 int64
 	LiveBy                     [NumUsages]int64
 	PeakBy                     [NumUsages]int64
+	Cached                     int64 // free memory that holds copies of buffers, for speed
 	Allocs                     int64 // allocations so far
 	Launches                   int64 // executables run so far
 	CompileHits, CompileMisses int64
@@ -79,12 +85,8 @@ type Device interface {
 	// Supports tells whether the device can run a node, and if not, why. It
 	// does not block.
 	Supports(n *graph.Node) error
-	// Alloc reserves memory, with undefined contents. The caller owns the
-	// buffer and must Delete it once, or donate it. It does not block: without
-	// room it fails with ErrOutOfMemory and says what is needed, used and free.
-	Alloc(m shape.Meta, use Usage) (Buffer, error)
-	// AllocHost reserves host memory from which this device copies fastest.
-	// The caller owns it and must Free it once.
+	// AllocHost reserves host memory from which this device copies fastest, with
+	// undefined contents. The caller owns it and must Free it once.
 	AllocHost(bytes int64) (HostBuffer, error)
 	// Compile plans a segment: order, liveness, one arena. It blocks. Equal
 	// signatures share one Executable, which the device owns until Close.
@@ -95,6 +97,11 @@ type Device interface {
 	Estimate(g *graph.Graph, o CompileOptions) (Memory, error)
 	// NewStream starts a queue. The caller must Close it.
 	NewStream(name string) (Stream, error)
+	// Passed tells that the caller has waited for e. Memory whose last uses are
+	// passed can be written without waiting, so Alloc prefers it for copies. An
+	// event that ended without this call does not count: what Alloc chooses
+	// depends on the order of calls alone.
+	Passed(e Event)
 	// Stats is cheap enough for every step.
 	Stats() Stats
 	// Close stops the device. It fails, naming them, if buffers, host buffers
@@ -114,10 +121,13 @@ type Buffer interface {
 	// Ready is the event of the last queued operation that writes it; the zero
 	// Event when nothing was queued.
 	Ready() Event
-	// Delete gives the memory back once everything queued so far that touches
-	// it has finished. A second call fails with ErrDeleted; after donation with
-	// ErrDonated. It does not block.
-	Delete() error
+	// Free gives the memory back at once, for the next Alloc. after is the last
+	// uses, one event per stream that used the buffer last; those that these
+	// waited for can be left out. A later taker's stream waits for them, and
+	// Free queues nothing. Without events, the buffer was not used. A second
+	// call fails with ErrDeleted, after donation with ErrDonated; the handle
+	// must not be kept, since it can be given out again later.
+	Free(after ...Event) error
 }
 
 // HostBuffer is host memory that a device can copy from and to. The owner must
@@ -164,9 +174,16 @@ func (m Memory) Peak() int64 { return m.Arguments + m.Outputs - m.Aliased + m.Te
 // Stream is a queue of work on one device: everything runs in the order in
 // which it was queued, and every call returns at once. A call's error is about
 // its arguments; what fails later is carried by events. After a failure, the
-// rest of the queue is skipped and fails with the same cause. One goroutine
-// queues at a time.
+// rest of the queue is skipped and fails with the same cause, but still in
+// order: nothing counts as ended before the events that it was to wait for. One
+// goroutine queues at a time.
 type Stream interface {
+	// Alloc takes memory for work that is queued on this stream from now on, with
+	// undefined contents. Other streams may use it after an event that was
+	// recorded since. The caller owns the buffer and must Free it once, or donate
+	// it. The stream waits for the last uses of the memory before, whether they
+	// end well or not. Without room Alloc fails with an *OutOfMemoryError.
+	Alloc(m shape.Meta, use Usage) (Buffer, error)
 	// CopyIn queues a copy of host bytes to the device. src must hold exactly
 	// as many bytes as dst's metadata says.
 	CopyIn(dst Buffer, src HostBuffer) error
@@ -178,8 +195,10 @@ type Stream interface {
 	// Launch queues an executable. in matches the graph's Inputs, out its
 	// Outputs; out[i] is caller-allocated, except that an output which
 	// aliases input j must be in[j] itself or nil. Donated inputs must not be
-	// used afterwards except through that output.
-	Launch(x Executable, in, out []Buffer) (Event, error)
+	// used afterwards except through that output. scratch has at least the
+	// executable's Temporary bytes, which the launch overwrites; it may be nil if
+	// that is 0.
+	Launch(x Executable, in, out []Buffer, scratch Buffer) (Event, error)
 	// Record is the event of everything queued so far.
 	Record() Event
 	// WaitFor makes what is queued later wait for e; the host does not wait.
@@ -236,6 +255,26 @@ func (e Event) Wait(ctx context.Context) error {
 	}
 	return e.Queue.Await(ctx, e.Seq)
 }
+
+// OutOfMemoryError is the failure of Alloc. It is an ErrOutOfMemory.
+type OutOfMemoryError struct {
+	Device  ID
+	Meta    shape.Meta // of the buffer
+	Usage   Usage      // of the buffer
+	Needed  int64      // bytes of the buffer, rounded up
+	Used    int64      // bytes of all buffers
+	Largest int64      // bytes of the largest buffer that there is room for
+	Budget  int64      // the device's memory in bytes
+}
+
+// Error states the sizes.
+func (e *OutOfMemoryError) Error() string {
+	return fmt.Sprintf("%s: %v: a %s buffer %v needs %d bytes; %d of %d are used, and the largest free range has %d: use smaller microbatches, more devices or a larger memory budget",
+		e.Device, ErrOutOfMemory, e.Usage, e.Meta, e.Needed, e.Used, e.Budget, e.Largest)
+}
+
+// Unwrap is ErrOutOfMemory.
+func (e *OutOfMemoryError) Unwrap() error { return ErrOutOfMemory }
 
 // NonFiniteError names the value in which a number stopped being finite.
 type NonFiniteError struct {

@@ -28,16 +28,16 @@ func Example() {
 	check(err)
 	s, err := d.NewStream("main")
 	check(err)
-	in, err := d.Alloc(shape.F32(3), device.Input)
+	in, err := s.Alloc(shape.F32(3), device.Input)
 	check(err)
-	out, err := d.Alloc(shape.F32(3), device.Activation)
+	out, err := s.Alloc(shape.F32(3), device.Activation)
 	check(err)
 	host, err := d.AllocHost(12)
 	check(err)
 
 	copy(shape.View[float32](host.Bytes()), []float32{1, 2, 3})
 	check(s.CopyIn(in, host))
-	_, err = s.Launch(line, []device.Buffer{in}, []device.Buffer{out})
+	_, err = s.Launch(line, []device.Buffer{in}, []device.Buffer{out}, nil)
 	check(err)
 	done, err := s.CopyOut(host, out)
 	check(err)
@@ -45,22 +45,25 @@ func Example() {
 	fmt.Println(shape.View[float32](host.Bytes()))
 
 	check(host.Free())
-	check(in.Delete())
-	check(out.Delete())
+	check(in.Free(done))
+	check(out.Free(done))
 	check(s.Close())
 	check(d.Close())
 	// Output: [3 5 7]
 }
 
-// Memory is reserved before work is queued: an allocation beyond the budget
-// fails at once, and says how much was needed, used and free.
-func ExampleDevice_alloc() {
+// Memory is taken before work is queued: an allocation beyond the budget fails at
+// once, and says how much is needed, used and free.
+func ExampleStream_alloc() {
 	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, Threads: 1, MemoryBytes: 4096})
 	check(err)
-	_, err = devs[0].Alloc(shape.F32(2000), device.Weight)
+	s, err := devs[0].NewStream("main")
+	check(err)
+	_, err = s.Alloc(shape.F32(2000), device.Weight)
 	fmt.Println(err)
+	check(s.Close())
 	check(devs[0].Close())
-	// Output: cpu:0: out of device memory: needed 8000 bytes, used 0, free 4096 of a budget of 4096: use smaller microbatches, more devices or a larger budget, for a weight buffer f32[2000]
+	// Output: cpu:0: out of device memory: a weight buffer f32[2000] needs 8000 bytes; 0 of 4096 are used, and the largest free range has 4096: use smaller microbatches, more devices or a larger memory budget
 }
 
 func check(err error) {

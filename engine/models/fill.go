@@ -9,14 +9,15 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Fill writes a variable's first contents into dst, which has v.Meta.Bytes()
-// bytes, all zero: zeros are left as they are. Random fills depend on the seed
-// and the variable's name alone.
+// Fill writes a variable's first contents over all of dst, which has
+// v.Meta.Bytes() bytes. Random fills depend on the seed and the variable's name
+// alone.
 func Fill(v *graph.Value, seed uint64, dst []byte) {
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
 	}
 	if v.Meta.DType != shape.Float32 {
+		clear(dst)
 		return
 	}
 	f, key := shape.View[float32](dst), rng.Named(seed, v.Name)
@@ -29,6 +30,8 @@ func Fill(v *graph.Value, seed uint64, dst []byte) {
 		rng.Uniform(f, key, float32(-v.Init.A), float32(v.Init.A))
 	case graph.Normal:
 		rng.Normal(f, key, float32(v.Init.A))
+	default:
+		clear(f)
 	}
 }
 

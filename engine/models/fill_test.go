@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -76,6 +77,19 @@ func TestSeedDecidesTheBits(t *testing.T) {
 	}
 	if slices.Equal(a["layers.0.weight"].F[:16], a["layers.1.weight"].F[:16]) {
 		t.Error("two weights have the same numbers")
+	}
+}
+
+// What the bytes held before does not show.
+func TestFillOverwrites(t *testing.T) {
+	g := train(t, references()["mlp-sgd"].spec, adamW(), models.Size{Microbatch: 1, Microbatches: 1, Batch: 1})
+	for _, v := range g.Vars {
+		clean, dirty := make([]byte, v.Meta.Bytes()), bytes.Repeat([]byte{0xff}, int(v.Meta.Bytes()))
+		models.Fill(v, 1, clean)
+		models.Fill(v, 1, dirty)
+		if !bytes.Equal(clean, dirty) {
+			t.Errorf("%v is not overwritten", v)
+		}
 	}
 }
 

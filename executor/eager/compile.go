@@ -16,7 +16,7 @@ type entry struct {
 	graph *graph.Graph // of one node
 	outs  []shape.Meta
 	alias []int // per output, the input it may be computed in, or -1
-	exes  []variant
+	exes  []*variant
 }
 
 // variant is an executable that computes some outputs in the memory of inputs.
@@ -24,6 +24,7 @@ type entry struct {
 type variant struct {
 	donated uint64 // bit k: output k takes over input alias[k]
 	exe     device.Executable
+	scratch shape.Meta // of exe's working memory
 }
 
 // cache finds the entries of a device.
@@ -107,11 +108,11 @@ func newEntry(op graph.Op, args []*Tensor, dev device.Device) (*entry, error) {
 	return e, dev.Supports(g.Nodes[0])
 }
 
-// executable compiles the entry, once for each set of donated inputs.
-func (e *entry) executable(dev device.Device, donated uint64) (device.Executable, error) {
+// variant compiles the entry, once for each set of donated inputs.
+func (e *entry) variant(dev device.Device, donated uint64) (*variant, error) {
 	for _, v := range e.exes {
 		if v.donated == donated {
-			return v.exe, nil
+			return v, nil
 		}
 	}
 	alias := make([]int, len(e.alias))
@@ -122,8 +123,10 @@ func (e *entry) executable(dev device.Device, donated uint64) (device.Executable
 		}
 	}
 	exe, err := dev.Compile(e.graph, device.CompileOptions{Alias: alias})
-	if err == nil {
-		e.exes = append(e.exes, variant{donated, exe})
+	if err != nil {
+		return nil, err
 	}
-	return exe, err
+	v := &variant{donated, exe, shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(exe.Memory().Temporary))}}
+	e.exes = append(e.exes, v)
+	return v, nil
 }

@@ -30,6 +30,7 @@ type lane struct {
 	broken   error   // the failure to open a stream; nil if there is one
 	inFlight []*work // launched, not ended; each depends on the one before
 	in, out  []device.Buffer
+	after    [1]device.Event // the last use of a launch's scratch
 }
 
 // close waits for queued calls and ends the goroutine.

@@ -45,11 +45,11 @@ func (l *lane) launch(w *work) error {
 	e := w.entry
 	var donated uint64
 	for k, j := range e.alias {
-		if j >= 0 && w.args[j].last() {
+		if j >= 0 && w.args[j].isLast() {
 			donated |= 1 << k
 		}
 	}
-	exe, err := e.executable(l.dev, donated)
+	v, err := e.variant(l.dev, donated)
 	if err != nil {
 		return err
 	}
@@ -61,28 +61,48 @@ func (l *lane) launch(w *work) error {
 		var b device.Buffer
 		if donated>>k&1 == 1 {
 			b = l.in[e.alias[k]]
-		} else if b, err = l.dev.Alloc(m, device.Activation); err != nil {
+		} else if b, err = l.stream.Alloc(m, device.Activation); err != nil {
 			return l.undo(donated, err)
 		}
 		l.out = append(l.out, b)
 	}
-	if w.event, err = l.stream.Launch(exe, l.in, l.out); err != nil {
+	if err := l.launchWith(v, w); err != nil {
 		return l.undo(donated, err)
+	}
+	for _, a := range w.args {
+		a.used(w.event)
 	}
 	for k, b := range l.out {
 		if donated>>k&1 == 1 {
 			w.args[e.alias[k]].take()
 		}
 		w.results[k].attach(b)
+		w.results[k].used(w.event)
 	}
 	return nil
 }
 
-// undo deletes the buffers that launch has allocated so far.
+// launchWith queues the op with working memory of its own.
+func (l *lane) launchWith(v *variant, w *work) (err error) {
+	var scratch device.Buffer
+	if v.scratch.Bytes() > 0 {
+		if scratch, err = l.stream.Alloc(v.scratch, device.Scratch); err != nil {
+			return err
+		}
+		defer func() {
+			l.after[0] = w.event
+			err = errors.Join(err, scratch.Free(l.after[:]...))
+		}()
+	}
+	w.event, err = l.stream.Launch(v.exe, l.in, l.out, scratch)
+	return err
+}
+
+// undo frees the buffers that launch has allocated so far.
 func (l *lane) undo(donated uint64, err error) error {
 	for k, b := range l.out {
 		if donated>>k&1 == 0 {
-			err = errors.Join(err, b.Delete())
+			err = errors.Join(err, b.Free())
 		}
 	}
 	return err

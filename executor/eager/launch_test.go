@@ -48,7 +48,7 @@ func TestOutOfMemory(t *testing.T) {
 	big := ops.Fill{Meta: shape.F32(1 << 18), Value: 1} // a quarter of the budget
 	held := []*Tensor{r.One(big), r.One(big), r.One(big)}
 	bad := r.One(ops.Fill{Meta: shape.F32(1 << 19), Value: 1})
-	fails(t, bad.Wait(bg), device.ErrOutOfMemory, "needed", "fill: ")
+	fails(t, bad.Wait(bg), device.ErrOutOfMemory, "needs", "fill: ")
 	for _, x := range held {
 		if err := x.Release(); err != nil {
 			t.Fatal(err)

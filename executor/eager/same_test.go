@@ -81,7 +81,7 @@ func (p program) whole(t *rapid.T, d device.Device, inputs [][]float32) []float3
 	ok(err)
 	var bufs []device.Buffer
 	for i := range p.inputs + 1 {
-		b, err := d.Alloc(shape.F32(side, side), device.Input)
+		b, err := s.Alloc(shape.F32(side, side), device.Input)
 		ok(err)
 		bufs = append(bufs, b)
 		if i < p.inputs {
@@ -90,14 +90,16 @@ func (p program) whole(t *rapid.T, d device.Device, inputs [][]float32) []float3
 			ok(s.Record().Wait(bg))
 		}
 	}
-	_, err = s.Launch(exe, bufs[:p.inputs], bufs[p.inputs:])
+	scratch, err := s.Alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(exe.Memory().Temporary))}, device.Scratch)
+	ok(err)
+	_, err = s.Launch(exe, bufs[:p.inputs], bufs[p.inputs:], scratch)
 	ok(err)
 	done, err := s.CopyOut(hb, bufs[p.inputs])
 	ok(err)
 	ok(done.Wait(bg))
 	got := slices.Clone(shape.View[float32](hb.Bytes()))
-	for _, b := range bufs {
-		ok(b.Delete())
+	for _, b := range append(bufs, scratch) {
+		ok(b.Free(done))
 	}
 	ok(hb.Free())
 	ok(s.Close())

@@ -22,8 +22,9 @@ type Tensor struct {
 	meta  shape.Meta
 	count atomic.Int64 // references, in units of oneRef, and uses by calls not yet launched
 
-	mu  sync.Mutex
-	buf device.Buffer // from launch until it is freed or donated
+	mu   sync.Mutex
+	buf  device.Buffer   // from launch until it is freed or donated
+	last [1]device.Event // the last queued use of buf
 }
 
 const (
@@ -123,11 +124,18 @@ func (t *Tensor) unuse() {
 	}
 }
 
-// last reports whether one use is left and no reference.
-func (t *Tensor) last() bool { return t.count.Load() == oneUse }
+// isLast reports whether one use is left and no reference.
+func (t *Tensor) isLast() bool { return t.count.Load() == oneUse }
 
 func (t *Tensor) consumed() error {
 	return fmt.Errorf("%v: %w: pass x.Ref() to the calls before the last one", t.meta, ErrConsumed)
+}
+
+// used notes the last queued use of the memory.
+func (t *Tensor) used(e device.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last[0] = e
 }
 
 // attach gives the tensor its memory.
@@ -138,7 +146,7 @@ func (t *Tensor) attach(b device.Buffer) {
 	t.made.home.live.add(1, t.meta.Bytes())
 }
 
-// take takes the memory away, to be deleted or given to another tensor; nil if
+// take takes the memory away, to be freed or given to another tensor; nil if
 // there is none.
 func (t *Tensor) take() device.Buffer {
 	t.mu.Lock()
@@ -151,14 +159,14 @@ func (t *Tensor) take() device.Buffer {
 	return b
 }
 
-// free deletes the memory; queued work that touches it ends first. A device
-// that was closed under it has freed it already.
+// free frees the memory, for work after its last use. A device that was closed
+// under it has freed it already.
 func (t *Tensor) free() {
 	b := t.take()
 	if b == nil {
 		return
 	}
-	if err := b.Delete(); err != nil && !errors.Is(err, device.ErrDeleted) {
-		panic(fmt.Sprintf("BUG: deleting a tensor: %v", err))
+	if err := b.Free(t.last[:]...); err != nil && !errors.Is(err, device.ErrDeleted) {
+		panic(fmt.Sprintf("BUG: freeing a tensor: %v", err))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // write gives t memory and lets queue fill it. It waits for the end.
 func (l *lane) write(t *Tensor, queue func(device.Buffer) error) error {
-	b, err := l.dev.Alloc(t.meta, device.Activation)
+	b, err := l.stream.Alloc(t.meta, device.Activation)
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,9 @@ func (l *lane) write(t *Tensor, queue func(device.Buffer) error) error {
 	if err := queue(b); err != nil {
 		return err
 	}
-	return l.settle(l.stream.Record())
+	e := l.stream.Record()
+	t.used(e)
+	return l.settle(e)
 }
 
 // read copies contents out, and waits for it.

@@ -43,12 +43,13 @@ func benchLaunch(b *testing.B, nodes int, wait bool) {
 		b.Fatal(err)
 	}
 	s, _ := d.NewStream("bench")
-	in, _ := d.Alloc(shape.F32(16), device.Input)
-	out, _ := d.Alloc(shape.F32(16), device.Activation)
+	in, _ := s.Alloc(shape.F32(16), device.Input)
+	out, _ := s.Alloc(shape.F32(16), device.Activation)
+	scratch, _ := s.Alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(x.Memory().Temporary))}, device.Scratch)
 	ins, outs := []device.Buffer{in}, []device.Buffer{out}
 	b.ReportAllocs()
 	for b.Loop() {
-		e, err := s.Launch(x, ins, outs)
+		e, err := s.Launch(x, ins, outs, scratch)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -59,7 +60,7 @@ func benchLaunch(b *testing.B, nodes int, wait bool) {
 		}
 	}
 	b.StopTimer()
-	for _, err := range []error{s.Close(), in.Delete(), out.Delete(), d.Close()} {
+	for _, err := range []error{s.Close(), in.Free(), out.Free(), scratch.Free(), d.Close()} {
 		if err != nil {
 			b.Fatal(err)
 		}

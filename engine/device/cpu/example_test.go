@@ -35,15 +35,18 @@ func double() error {
 	}
 	exe, err1 := d.Compile(g, device.CompileOptions{})
 	s, err2 := d.NewStream("main")
-	in, err3 := d.Alloc(x.Meta, device.Input)
-	out, err4 := d.Alloc(x.Meta, device.Activation)
-	h, err5 := d.AllocHost(x.Meta.Bytes())
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	in, err1 := s.Alloc(x.Meta, device.Input)
+	out, err2 := s.Alloc(x.Meta, device.Activation)
+	h, err3 := d.AllocHost(x.Meta.Bytes())
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
 	}
 	copy(shape.View[float32](h.Bytes()), []float32{1, 2, 3})
 	err1 = s.CopyIn(in, h)
-	_, err2 = s.Launch(exe, []device.Buffer{in}, []device.Buffer{out})
+	_, err2 = s.Launch(exe, []device.Buffer{in}, []device.Buffer{out}, nil)
 	done, err3 := s.CopyOut(h, out)
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return err
@@ -52,5 +55,5 @@ func double() error {
 		return err
 	}
 	fmt.Println(shape.View[float32](h.Bytes()))
-	return errors.Join(s.Close(), in.Delete(), out.Delete(), h.Free(), d.Close())
+	return errors.Join(s.Close(), in.Free(done), out.Free(done), h.Free(), d.Close())
 }

@@ -66,7 +66,7 @@ func testDelayBeforeLaunch(r *rig, w device.Buffer) {
 	other := r.stream("other")
 	g = newGate()
 	r.ok(other.WaitFor(g.event()))
-	first, err := other.Launch(plain, []device.Buffer{w}, []device.Buffer{out})
+	first, err := r.queue(other, plain, []device.Buffer{w}, []device.Buffer{out})
 	r.ok(err)
 	s.DelayWrite(w, first)
 	e = r.launch(inPlace, []device.Buffer{w}, []device.Buffer{w})

@@ -45,10 +45,10 @@ func testLaunchMistakes(t *testing.T, open Opener) {
 		there, err := r.others[0].Compile(affine(t, 2), device.CompileOptions{})
 		r.ok(err)
 		a, b, c := r.upload([]float32{1, 2}, 2), r.alloc(shape.F32(2)), r.alloc(shape.F32(1, 2))
-		far, ints := r.allocOn(r.others[0], shape.F32(2)), r.alloc(shape.I32(2))
+		far, ints := r.allocOn(r.theirs[0], shape.F32(2)), r.alloc(shape.I32(2))
 		bad := func(x device.Executable, in, out device.Buffer, words ...string) {
 			t.Helper()
-			_, err := r.s.Launch(x, []device.Buffer{in}, []device.Buffer{out})
+			_, err := r.queue(r.s, x, []device.Buffer{in}, []device.Buffer{out})
 			r.fails(err, nil, words...)
 		}
 		bad(there, a, b)
@@ -59,7 +59,7 @@ func testLaunchMistakes(t *testing.T, open Opener) {
 		bad(x, nil, b, "input 0")
 		bad(x, far, b, string(r.others[0].ID()))
 		bad(x, a, a, "output 0")
-		_, err = r.s.Launch(x, nil, []device.Buffer{b})
+		_, err = r.queue(r.s, x, nil, []device.Buffer{b})
 		r.fails(err, nil)
 		r.launch(x, []device.Buffer{a}, []device.Buffer{b}) // none of this has failed the stream
 		r.expect(b, 3, 5)
@@ -120,11 +120,10 @@ func testCompileMistakes(t *testing.T, open Opener) {
 			x := b.Input("x", shape.F32(1<<15))
 			return []*graph.Value{ops.Sum(b, ops.Exp(b, x), false, 0)}
 		})
-		live := r.d.Stats().Live
-		_, err = r.d.Compile(large, device.CompileOptions{})
-		r.fails(err, device.ErrOutOfMemory, "needed 131", "65536")
-		if now := r.d.Stats().Live; now != live {
-			t.Errorf("%d bytes are live after the failure, %d before", now, live)
+		_, err = r.s.Alloc(scratchFor(r.compile(large, device.CompileOptions{})), device.Scratch)
+		r.fails(err, device.ErrOutOfMemory, "131", "65536")
+		if live := r.d.Stats().Live; live != 0 {
+			t.Errorf("%d bytes are live after the failure", live)
 		}
 	})
 }
@@ -142,7 +141,7 @@ func testDonation(t *testing.T, open Opener) {
 		a, b, c := r.upload([]float32{1, 2}, 2), r.upload([]float32{10, 20}, 2), r.alloc(shape.F32(2))
 		bad := func(out device.Buffer, in ...device.Buffer) {
 			t.Helper()
-			_, err := r.s.Launch(x, in, []device.Buffer{out})
+			_, err := r.queue(r.s, x, in, []device.Buffer{out})
 			r.fails(err, nil)
 		}
 		bad(c, a, b)
@@ -155,15 +154,17 @@ func testDonation(t *testing.T, open Opener) {
 		gate := newGate()
 		r.ok(r.s.WaitFor(gate.event()))
 		r.launch(x, []device.Buffer{a, b}, []device.Buffer{nil}) // nobody wants the output
-		r.fails(a.Delete(), device.ErrDonated)
-		_, err := r.s.Launch(x, []device.Buffer{a, b}, []device.Buffer{nil})
-		r.fails(err, device.ErrDonated)
-		gate.open(nil)
-		r.sync(r.s)
-		if live := r.d.Stats().LiveBy[device.Activation]; live != 16 {
+		r.fails(a.Free(), device.ErrDonated)
+		if live := r.d.Stats().LiveBy[device.Activation]; live != 2*64 {
 			t.Errorf("%d bytes are live: a donated buffer was not given back", live)
 		}
-		r.drop(b, c)
+		_, err := r.queue(r.s, x, []device.Buffer{a, b}, []device.Buffer{nil})
+		r.fails(err, device.ErrDonated)
+		d := r.upload([]float32{7, 8}, 2) // must not get the donated memory yet
+		gate.open(nil)
+		r.expect(d, 7, 8)
+		r.sync(r.s)
+		r.drop(b, c, d)
 	})
 }
 
@@ -209,42 +210,47 @@ func testDonationOrder(t *testing.T, open Opener) {
 	})
 }
 
-// testScratch launches an executable again after one with more temporaries was
-// compiled, and after other buffers may have taken the place of its own.
+// testScratch launches with scratch of exactly the bytes that are needed, of more,
+// and of another place each time, between buffers that must stay as they are.
 func testScratch(t *testing.T, open Opener) {
-	chain := func(n int) *graph.Graph {
-		return build(t, func(b *graph.Builder) []*graph.Value {
-			x := b.Input("x", shape.F32(n))
-			y := ops.AddConst(b, x, 1)
-			return []*graph.Value{ops.Sub(b, ops.ScaleBy(b, y, 2), y)}
-		})
-	}
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		const n = 256
-		x := r.compile(chain(n), device.CompileOptions{})
-		a, b := r.upload(ramp(n, 1), n), r.alloc(shape.F32(n))
-		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
-		r.sync(r.s)
-		before := r.d.Stats().LiveBy[device.Scratch]
-		large := r.compile(chain(16*n), device.CompileOptions{})
-		if now := r.d.Stats().LiveBy[device.Scratch]; before < x.Memory().Temporary || now < large.Memory().Temporary {
-			t.Errorf("%d and %d bytes of scratch, needed %d and %d", before, now, x.Memory().Temporary, large.Memory().Temporary)
-		}
-		var fill []device.Buffer
-		for _, m := range []int64{before, 1024, 1024, 2048} {
-			fill = append(fill, r.upload(make([]float32, m/4), int(m/4)))
+		g := build(t, func(b *graph.Builder) []*graph.Value {
+			x := b.Input("x", shape.F32(n))
+			y := ops.ReshapeTo(b, ops.TransposeTo(b, ops.ReshapeTo(b, ops.AddConst(b, x, 1), 16, 16), 1, 0), n)
+			return []*graph.Value{ops.MatMulOf(b, ops.ReshapeTo(b, y, 16, 16), ops.ReshapeTo(b, ops.Relu(b, y), 16, 16), false, false)}
+		})
+		x := r.compile(g, device.CompileOptions{})
+		a, b := r.upload(ramp(n, 1), n), r.alloc(shape.F32(16, 16))
+		need := int(x.Memory().Temporary)
+		if need < 4*n {
+			t.Fatalf("%d bytes of temporaries", need)
 		}
 		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
-		for _, f := range fill {
-			r.expect(f, make([]float32, f.Meta().Elems())...)
+		var want []float32
+		if r.computes() {
+			want = r.get(b)
 		}
-		want := ramp(n, 1)
-		for i := range want {
-			want[i]++
+		for _, bytes := range []int{need, need + 1, 3 * need} {
+			before, scratch, behind := r.upload(ramp(n, 2), n), r.alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(bytes)}), r.upload(ramp(n, 3), n)
+			_, err := r.s.Launch(x, []device.Buffer{a}, []device.Buffer{b}, scratch)
+			r.ok(err)
+			r.expect(b, want...)
+			r.expect(before, ramp(n, 2)...)
+			r.expect(behind, ramp(n, 3)...)
+			r.drop(before, scratch)
+			defer r.drop(behind)
 		}
-		r.expect(b, want...)
-		r.sync(r.s)
-		r.drop(append(fill, a, b)...)
+		less, gone := r.alloc(shape.Meta{DType: shape.Uint8, Shape: shape.Of(need - 1)}), r.alloc(scratchFor(x))
+		r.drop(gone)
+		for _, c := range []struct {
+			scratch device.Buffer
+			word    string
+		}{{nil, "scratch"}, {less, "scratch"}, {gone, "deleted"}} {
+			_, err := r.s.Launch(x, []device.Buffer{a}, []device.Buffer{b}, c.scratch)
+			r.fails(err, nil, c.word)
+		}
+		r.drop(less, a, b)
 	})
 }
 
@@ -396,7 +402,7 @@ func testCheckFinite(t *testing.T, open Opener) {
 		a, b := r.upload([]float32{1, 1, 0}, 3), r.alloc(shape.F32(3))
 		r.sync(r.s)
 		s := r.stream("fails")
-		e, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		e, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{b})
 		r.ok(err)
 		r.fails(r.wait(e), device.ErrNonFinite, `layer 2 (log "l")`, "element 2", g.Nodes[0].Out[0].Name)
 		r.ok(s.Close())

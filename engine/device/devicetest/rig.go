@@ -27,6 +27,8 @@ type rig struct {
 	d      device.Device
 	s      device.Stream   // the main stream, of d
 	others []device.Device // of the same kind
+	theirs []device.Stream // one for each of others
+	used   []device.Stream // all of these, and those that stream has made
 }
 
 // with opens o.Count devices and a stream on the first, runs f, and checks
@@ -43,15 +45,22 @@ func with(t *testing.T, open Opener, o device.OpenOptions, f func(r *rig)) {
 	if len(devs) != o.Count {
 		t.Fatalf("%d devices were opened, asked for %d", len(devs), o.Count)
 	}
+	for i, d := range devs {
+		devs[i] = Poison(d)
+	}
 	r := &rig{t: t, d: devs[0], others: devs[1:]}
 	r.s = r.stream("main")
+	for _, d := range r.others {
+		r.theirs = append(r.theirs, r.streamOn(d, "main"))
+	}
 	f(r)
-	if err := r.s.Close(); err != nil {
-		t.Errorf("closing the stream: %v", err)
+	for _, s := range append(r.theirs, r.s) {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing the stream: %v", err)
+		}
 	}
 	for _, d := range devs {
-		live := d.Stats().Live - d.Stats().LiveBy[device.Scratch]
-		if live != 0 {
+		if live := d.Stats().Live; live != 0 {
 			t.Errorf("%s: %d bytes are live at the end", d.ID(), live)
 		}
 		if err := d.Close(); err != nil {
@@ -65,8 +74,14 @@ func (r *rig) computes() bool { return r.d.Spec().CopyOut }
 
 func (r *rig) stream(name string) device.Stream {
 	r.t.Helper()
-	s, err := r.d.NewStream(name)
+	return r.streamOn(r.d, name)
+}
+
+func (r *rig) streamOn(d device.Device, name string) device.Stream {
+	r.t.Helper()
+	s, err := d.NewStream(name)
 	r.ok(err)
+	r.used = append(r.used, s)
 	return s
 }
 
@@ -111,11 +126,11 @@ func (r *rig) sync(s device.Stream) {
 	r.ok(r.wait(s.Record()))
 }
 
-func (r *rig) alloc(m shape.Meta) device.Buffer { return r.allocOn(r.d, m) }
+func (r *rig) alloc(m shape.Meta) device.Buffer { return r.allocOn(r.s, m) }
 
-func (r *rig) allocOn(d device.Device, m shape.Meta) device.Buffer {
+func (r *rig) allocOn(s device.Stream, m shape.Meta) device.Buffer {
 	r.t.Helper()
-	b, err := d.Alloc(m, device.Activation)
+	b, err := s.Alloc(m, device.Activation)
 	r.ok(err)
 	return b
 }
@@ -181,10 +196,15 @@ func (r *rig) expect(b device.Buffer, want ...float32) {
 	}
 }
 
+// drop frees buffers after everything that was queued so far.
 func (r *rig) drop(bs ...device.Buffer) {
 	r.t.Helper()
+	var after []device.Event
+	for _, s := range r.used {
+		after = append(after, s.Record())
+	}
 	for _, b := range bs {
-		r.ok(b.Delete())
+		r.ok(b.Free(after...))
 	}
 }
 
@@ -197,9 +217,29 @@ func (r *rig) compile(g *graph.Graph, o device.CompileOptions) device.Executable
 
 func (r *rig) launch(x device.Executable, in, out []device.Buffer) device.Event {
 	r.t.Helper()
-	e, err := r.s.Launch(x, in, out)
+	e, err := r.queue(r.s, x, in, out)
 	r.ok(err)
 	return e
+}
+
+// queue launches with scratch of its own.
+func (r *rig) queue(s device.Stream, x device.Executable, in, out []device.Buffer) (device.Event, error) {
+	r.t.Helper()
+	if x == nil || x.Memory().Temporary == 0 {
+		return s.Launch(x, in, out, nil)
+	}
+	scratch, err := s.Alloc(scratchFor(x), device.Scratch)
+	if err != nil {
+		return device.Event{}, err
+	}
+	e, err := s.Launch(x, in, out, scratch)
+	r.ok(scratch.Free(s.Record()))
+	return e, err
+}
+
+// scratchFor is the metadata of an executable's scratch.
+func scratchFor(x device.Executable) shape.Meta {
+	return shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(x.Memory().Temporary))}
 }
 
 // build makes a segment. Its inputs are those that f declares, its outputs the

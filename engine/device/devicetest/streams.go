@@ -38,7 +38,7 @@ func testCopies(t *testing.T, open Opener) {
 
 func testCopyMistakes(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
-		b, other := r.alloc(shape.F32(3)), r.allocOn(r.others[0], shape.F32(3))
+		b, other := r.alloc(shape.F32(3)), r.allocOn(r.theirs[0], shape.F32(3))
 		h, ok := r.host(16), r.host(12)
 		r.fails(r.s.CopyIn(b, h), nil, "16", "12")
 		r.fails(r.s.CopyIn(b, nil), nil)
@@ -70,9 +70,10 @@ func testPeers(t *testing.T, open Opener) {
 		g := newGate()
 		r.ok(r.s.WaitFor(g.event()))
 		a := r.upload([]float32{1, 2, 3, 4}, 4)
-		b, c := r.allocOn(r.others[0], shape.F32(4)), r.alloc(shape.F32(4))
+		b, c := r.allocOn(r.theirs[0], shape.F32(4)), r.alloc(shape.F32(4))
 		r.ok(there.CopyPeer(b, a)) // waits for a, which waits for the gate
-		r.drop(a)                  // while it is read
+		r.ok(a.Free(there.Record()))
+		over := r.upload([]float32{9, 9, 9, 9}, 4) // perhaps where a was, while it is read
 		if there.Record().Done() {
 			t.Error("the peer copy did not wait for its source")
 		}
@@ -81,7 +82,7 @@ func testPeers(t *testing.T, open Opener) {
 		r.ok(r.s.CopyPeer(c, b))
 		r.expect(c, 1, 2, 3, 4)
 		r.sync(r.s)
-		r.drop(b, c)
+		r.drop(b, c, over)
 		r.ok(there.Close())
 	})
 }
@@ -126,7 +127,7 @@ func testCrossStream(t *testing.T, open Opener) {
 		r.ok(r.s.WaitFor(g.event()))
 		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
 		r.ok(compute.WaitFor(r.s.Record()))
-		e, err := compute.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		e, err := r.queue(compute, x, []device.Buffer{a}, []device.Buffer{b})
 		r.ok(err)
 		const held = 100 * time.Millisecond // far more than a launch takes, however busy the machine
 		time.Sleep(held)
@@ -151,13 +152,13 @@ func testFailure(t *testing.T, open Opener) {
 		s, other, third := r.stream("fails"), r.stream("follows"), r.stream("quiet")
 		a, b := r.upload([]float32{3, 4}, 2), r.alloc(shape.F32(2))
 		r.sync(r.s)
-		before, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		before, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{b})
 		r.ok(err)
 		g := newGate()
 		r.ok(s.WaitFor(g.event()))
 		var events []device.Event
 		for range 10 {
-			e, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+			e, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{b})
 			r.ok(err)
 			events = append(events, e)
 		}
@@ -172,7 +173,7 @@ func testFailure(t *testing.T, open Opener) {
 			r.fails(r.wait(e), errGate)
 			r.fails(e.Err(), errGate)
 		}
-		late, err := s.Launch(x, []device.Buffer{a}, []device.Buffer{b})
+		late, err := r.queue(s, x, []device.Buffer{a}, []device.Buffer{b})
 		r.ok(err)
 		r.fails(r.wait(late), errGate)
 		r.expect(b, 7, 9) // of the launch before
@@ -198,7 +199,7 @@ func testKernelFailure(t *testing.T, open Opener) {
 		r.putBytes(ids, shape.Bytes([]int32{1, 9}))
 		r.sync(r.s)
 		s := r.stream("fails")
-		e, err := s.Launch(x, []device.Buffer{table, ids}, []device.Buffer{out})
+		e, err := r.queue(s, x, []device.Buffer{table, ids}, []device.Buffer{out})
 		r.ok(err)
 		r.fails(r.wait(e), nil, string(r.d.ID()), `layer 3 (embedding "wte")`, "m.yaml:7", "9")
 		r.fails(out.Ready().Err(), nil, "9")
@@ -254,38 +255,5 @@ func testSync(t *testing.T, open Opener) {
 			}
 		}
 		r.drop(a, b)
-	})
-}
-
-func testDeleteInFlight(t *testing.T, open Opener) {
-	with(t, open, device.OpenOptions{}, func(r *rig) {
-		x := r.compile(affine(t, 64), device.CompileOptions{})
-		a, b, c := r.upload(make([]float32, 64), 64), r.alloc(shape.F32(64)), r.alloc(shape.F32(64))
-		g := newGate()
-		r.ok(r.s.WaitFor(g.event()))
-		r.launch(x, []device.Buffer{a}, []device.Buffer{b})
-		last := r.launch(x, []device.Buffer{b}, []device.Buffer{c})
-		r.drop(a, b)
-		r.fails(a.Delete(), device.ErrDeleted)
-		_, err := r.s.Launch(x, []device.Buffer{a}, []device.Buffer{c})
-		r.fails(err, device.ErrDeleted)
-		if live := r.d.Stats().LiveBy[device.Activation]; live != 3*256 {
-			t.Errorf("%d bytes are live while queued work uses them, expected %d", live, 3*256)
-		}
-		other := r.upload(make([]float32, 64), 64) // must not get a's or b's memory
-		g.open(nil)
-		r.ok(r.wait(last))
-		if live := r.d.Stats().LiveBy[device.Activation]; live != 2*256 {
-			t.Errorf("%d bytes are live after the work has ended, expected %d", live, 2*256)
-		}
-		if r.computes() {
-			for _, v := range r.get(c) {
-				if v != 3 {
-					t.Fatalf("element %v, expected 3", v)
-				}
-			}
-		}
-		r.sync(r.s)
-		r.drop(other, c)
 	})
 }

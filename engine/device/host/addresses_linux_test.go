@@ -96,14 +96,3 @@ func TestPromisesLeft(t *testing.T) {
 		t.Errorf("%d bytes are left of more promises than the limit", n)
 	}
 }
-
-// An arena spreads over less where addresses are short.
-func TestSpreadWithin(t *testing.T) {
-	for _, c := range []struct{ budget, left, want int64 }{
-		{100, 800, 4}, {100, 799, 2}, {100, 400, 2}, {100, 399, 1}, {100, 100, 1}, {math.MaxInt64 / 2, math.MaxInt64, 1},
-	} {
-		if n := spreadWithin(c.budget, addresses{bytes: c.left}); n != c.want {
-			t.Errorf("a budget of %d within %d spreads over %d budgets, expected %d", c.budget, c.left, n, c.want)
-		}
-	}
-}

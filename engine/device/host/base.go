@@ -1,6 +1,9 @@
 package host
 
 import (
+	"sync"
+	"sync/atomic"
+
 	"github.com/berth-ml/berth/engine/device"
 )
 
@@ -9,13 +12,19 @@ type base struct {
 	spec   device.Spec
 	config Config
 
-	heap      *heap
-	workspace workspace
+	heap *heap
+	turn turn
 
 	// Under heap.mu: the queue of the first stream that launched, and whether
 	// others have launched too.
 	launcher *queue
 	shared   bool
+}
+
+// turn is held by the launch that runs. Launches of a device never overlap.
+type turn struct {
+	sync.Mutex
+	launches atomic.Int64 // that have ended
 }
 
 // alone tells whether no other stream than q's has launched on the device.

@@ -13,7 +13,7 @@ func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, erro
 	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
 	pr := &program{tempBytes: p.tempBytes,
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
-		boundIn: make([]*buffer, inputs), boundOut: make([]*buffer, outputs)}
+		boundIn: make([]*byte, inputs), boundOut: make([]*byte, outputs)}
 	overwritten := make([]bool, inputs)
 	var scratch int64 // of the kernel that needs most
 	for i := range stop.Each(p.stop, p.steps) {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/memory"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -17,21 +18,22 @@ const (
 	donated
 )
 
-// buffer is a block of a device's heap. Handles are not reused, so a second
-// Delete cannot hit the buffer that got the memory next.
+// buffer is a handle of memory in a device's heap. Queued work refers to the
+// handle, also after the memory was given back.
 type buffer struct {
 	heap  *heap
 	meta  shape.Meta
 	usage device.Usage
-	block
-	data []byte // nil if memory is only counted
+	data  []byte // nil if memory is only counted
 
 	// contents numbers the contents: each write gives another number. 0 means
 	// that nothing was written yet.
 	contents atomic.Uint64
 
 	// The rest is under heap.mu.
+	block      *memory.Block // nil once given back
 	state      state
+	born       device.Event // the place in the queue for which it was allocated
 	pending    int          // queued operations that use it
 	mark       uint64       // by which a launch finds a buffer that is passed twice
 	ready      device.Event // of the last queued write
@@ -55,9 +57,8 @@ func (b *buffer) Ready() device.Event {
 	return b.ready
 }
 
-// Delete gives the memory back: now, or when the last queued operation that
-// uses it has ended.
-func (b *buffer) Delete() error {
+// Free gives the memory back.
+func (b *buffer) Free(after ...device.Event) error {
 	h := b.heap
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -65,9 +66,7 @@ func (b *buffer) Delete() error {
 		return err
 	}
 	b.state = deleted
-	if b.pending == 0 {
-		h.free(b)
-	}
+	h.give(b, after)
 	return nil
 }
 
@@ -86,7 +85,7 @@ func (b *buffer) check() error {
 // happens, so that work which waits for the event finds the number.
 func (b *buffer) wrote() { b.contents.Store(b.heap.writes.Add(1)) }
 
-// pin keeps the memory until unpin, through a queued operation. If that writes
+// pin keeps the handle until unpin, through a queued operation. If that writes
 // the contents, written is its event; otherwise the zero event.
 func (b *buffer) pin(written device.Event) error {
 	b.heap.mu.Lock()
@@ -94,11 +93,17 @@ func (b *buffer) pin(written device.Event) error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	b.pending++
+	b.pinLocked()
 	if written.Queue != nil {
 		b.ready = written
 	}
 	return nil
+}
+
+// pinLocked is pin for callers with heap.mu that have checked the buffer.
+func (b *buffer) pinLocked() {
+	b.pending++
+	b.heap.pins++
 }
 
 // unpin ends one operation's use.
@@ -110,19 +115,25 @@ func (b *buffer) unpin() {
 
 // unpinLocked is unpin for callers with heap.mu.
 func (b *buffer) unpinLocked() {
+	h := b.heap
 	b.pending--
+	h.pins--
 	if b.pending < 0 {
 		panic("BUG: a buffer was unpinned more often than pinned")
 	}
-	if b.pending > 0 {
-		return
+	if b.pending == 0 && b.state != live {
+		h.retire(b)
 	}
-	if b.state != live {
-		b.heap.free(b)
+	if h.closed && h.pins == 0 {
+		h.idle.Broadcast()
 	}
-	if b.heap.closed {
-		b.heap.idle.Broadcast()
-	}
+}
+
+// bornAt notes the place in the queue from which on the buffer may be used.
+func (b *buffer) bornAt(e device.Event) {
+	b.heap.mu.Lock()
+	defer b.heap.mu.Unlock()
+	b.born = e
 }
 
 // own is the heap's own buffer behind a handle.
@@ -135,4 +146,39 @@ func (h *heap) own(b device.Buffer) (*buffer, error) {
 		return nil, fmt.Errorf("buffer is on %s: copy it to %s first", own.heap.id, h.id)
 	}
 	return own, nil
+}
+
+// retired is handles for reuse. A handle rests for a while first, so that a
+// second Free soon after the first is still found out.
+type retired struct {
+	first, last *buffer // linked by next
+	count       int
+}
+
+// restingHandles is the number of handles that rest.
+const restingHandles = 64
+
+// put adds a handle.
+func (r *retired) put(b *buffer) {
+	if b.next = nil; r.last != nil {
+		r.last.next = b
+	} else {
+		r.first = b
+	}
+	r.last = b
+	r.count++
+}
+
+// get is the handle that has rested longest, or a new one.
+func (r *retired) get() *buffer {
+	if r.count <= restingHandles {
+		slab := make([]buffer, restingHandles)
+		for i := range slab {
+			r.put(&slab[i])
+		}
+	}
+	b := r.first
+	r.first, b.next = b.next, nil
+	r.count--
+	return b
 }

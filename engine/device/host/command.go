@@ -16,7 +16,8 @@ const (
 	opCopyOut
 	opCopyPeer
 	opLaunch
-	opWait
+	opWait  // for an event; its failure is the queue's
+	opReuse // for an event, whether it ends well or not
 )
 
 // command is one queued operation. op tells which fields count. The buffers in
@@ -32,7 +33,7 @@ type command struct {
 // exclusive is the lock to hold while the command runs; nil if it needs none.
 func (c *command) exclusive() sync.Locker {
 	if c.op == opLaunch {
-		return c.launch.workspace
+		return c.launch.turn
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func (c *command) run() error {
 func (c *command) copyHost(b *buffer, out bool) error {
 	h := hostBytes(c.host)
 	switch {
-	case int64(len(h)) != b.size:
+	case int64(len(h)) != b.meta.Bytes():
 		return fmt.Errorf("%s: copy of %v: the host buffer was freed before the copy ran", b.heap.id, b.meta)
 	case out:
 		copy(h, b.data)
@@ -69,6 +70,17 @@ func (c *command) copyHost(b *buffer, out bool) error {
 		copy(b.data, h) // copies nothing if memory is only counted
 	}
 	return nil
+}
+
+// skip waits for what the command would have waited for, after a failure of its
+// queue: whoever waits for the command then knows that those have ended too.
+func (c *command) skip() {
+	switch c.op {
+	case opWait, opReuse:
+		awaitEnd(c.event)
+	case opLaunch:
+		c.launch.awaitDelays()
+	}
 }
 
 // what is the name of the command, as in device.Span.

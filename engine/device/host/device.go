@@ -10,7 +10,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/shape"
 )
 
 // Device implements device.Device.
@@ -37,7 +36,7 @@ func New(c Config) (*Device, error) {
 	d := &Device{loaded: map[string]*executable{}, estimated: map[string]*executable{}}
 	d.spec, d.config, d.heap = c.Spec, c, h
 	d.spec.CopyOut = c.Bind != nil
-	d.workspace.heap, d.hosts.id = h, c.Spec.ID
+	d.hosts.id = c.Spec.ID
 	return d, nil
 }
 
@@ -56,17 +55,8 @@ func (d *Device) Supports(n *graph.Node) error {
 	return err
 }
 
-// Alloc reserves memory with undefined contents.
-func (d *Device) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	b, err := d.heap.alloc(m, use)
-	if err != nil {
-		return nil, err
-	}
-	return b, nil
-}
-
-// AllocHost maps host memory, page-aligned and zeroed. It does not count against
-// the device's budget.
+// AllocHost maps host memory, page-aligned. It does not count against the
+// device's budget.
 func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
 	h, err := d.hosts.alloc(n)
 	if err != nil {
@@ -98,9 +88,6 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 	x, err := d.planned(g, o, signature)
 	if err != nil {
 		return nil, err
-	}
-	if err := d.workspace.grow(x.memory.Temporary); err != nil {
-		return nil, d.notCompiled(g, err)
 	}
 	d.loaded[signature] = x
 	delete(d.estimated, signature)
@@ -172,12 +159,19 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return s, nil
 }
 
+// Passed tells that the caller has waited for e.
+func (d *Device) Passed(e device.Event) {
+	d.heap.mu.Lock()
+	defer d.heap.mu.Unlock()
+	d.heap.arena.Passed(e)
+}
+
 // Stats is the memory and the counters at this instant.
 func (d *Device) Stats() device.Stats {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
 	s := d.heap.stats
-	s.Launches = d.workspace.launches.Load()
+	s.Launches = d.turn.launches.Load()
 	s.CompileHits, s.CompileMisses = d.hits.Load(), d.misses.Load()
 	return s
 }
@@ -204,12 +198,9 @@ func (d *Device) Close() error {
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
-	d.workspace.Lock()
-	defer d.workspace.Unlock()
 	errs = append(errs, h.freeAll(), d.hosts.freeAll())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	d.workspace.free()
 	d.loaded, d.estimated = nil, nil
 	return errors.Join(append(errs, h.arena.close())...)
 }

@@ -46,18 +46,21 @@ func launchOnce(t *testing.T, d *Device) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err1 := d.Alloc(shape.F32(4), device.Input)
-	out, err2 := d.Alloc(shape.F32(4), device.Input)
-	s, err3 := d.NewStream("s")
-	if err1 != nil || err2 != nil || err3 != nil {
-		t.Fatal(err1, err2, err3)
+	s, err := d.NewStream("s")
+	if err != nil {
+		t.Fatal(err)
 	}
-	e, err := s.Launch(x, []device.Buffer{in}, []device.Buffer{out})
+	in, err1 := s.Alloc(shape.F32(4), device.Input)
+	out, err2 := s.Alloc(shape.F32(4), device.Input)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	e, err := s.Launch(x, []device.Buffer{in}, []device.Buffer{out}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	failure := e.Wait(context.Background())
-	for _, err := range []error{s.Close(), in.Delete(), out.Delete(), d.Close()} {
+	for _, err := range []error{s.Close(), in.Free(), out.Free(), d.Close()} {
 		if err != nil {
 			t.Error(err)
 		}
@@ -126,7 +129,7 @@ func TestCloseWhileQueueing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := d.Alloc(shape.F32(1), device.Input)
+	b, err := s.Alloc(shape.F32(1), device.Input)
 	if err != nil {
 		t.Fatal(err)
 	}

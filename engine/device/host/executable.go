@@ -32,7 +32,7 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 		return nil, err
 	}
 	x := &executable{memory: memoryOf(g, p.alias)}
-	x.routine = routine{heap: b.heap, workspace: &b.workspace, graph: g, alias: p.alias, donated: make([]bool, len(g.Inputs))}
+	x.routine = routine{heap: b.heap, turn: &b.turn, graph: g, alias: p.alias, donated: make([]bool, len(g.Inputs))}
 	for _, j := range p.alias {
 		if j >= 0 {
 			x.donated[j] = true
@@ -46,6 +46,7 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel
 		x.memory.Temporary = x.program.bytes
 	}
+	x.scratch = x.memory.Temporary
 	return x, nil
 }
 

@@ -2,11 +2,13 @@ package host
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/memory"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -14,17 +16,19 @@ import (
 type heap struct {
 	id     device.ID
 	kind   string        // of the device
-	budget int64         // bytes
 	writes atomic.Uint64 // how often any buffer was written
 
 	mu      sync.Mutex
 	idle    sync.Cond // on mu: after closing, the last queued use of a buffer has ended
-	evicted sync.Cond // on mu: a kernel that ended gave up the packed copy it ran with
 	closed  bool      // the device is closing or closed
 	arena   *arena
-	stats   device.Stats // without launches and compilations
-	buffers *buffer      // the first of the list of all buffers
-	mark    uint64       // the last mark that a launch put on buffers
+	attic   *memory.Space // the arena from its end on, for packed copies
+	guests  []*packed     // the packed copies with memory
+	stats   device.Stats  // without launches and compilations
+	buffers *buffer       // the first of the list of live buffers
+	pins    int           // uses of buffers by queued operations
+	mark    uint64        // the last mark that a launch put on buffers
+	retired retired       // handles for reuse
 }
 
 // newHeap makes the heap of a device, with mapped memory or with memory that is
@@ -34,34 +38,42 @@ func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.ID, err)
 	}
-	h := &heap{id: s.ID, kind: s.Kind, budget: s.MemoryBytes, arena: a}
-	h.idle.L, h.evicted.L = &h.mu, &h.mu
+	h := &heap{id: s.ID, kind: s.Kind, arena: a, attic: memory.New(a.size, alignment)}
+	h.idle.L = &h.mu
 	return h, nil
 }
 
 // errClosed is the failure of a call to a closed device.
 func (h *heap) errClosed() error { return fmt.Errorf("%s: %w", h.id, device.ErrClosed) }
 
-// alloc makes a buffer with undefined contents.
-func (h *heap) alloc(m shape.Meta, use device.Usage) (*buffer, error) {
+// alloc makes a buffer with undefined contents for work in q. It adds to after
+// the events that q must wait for before.
+func (h *heap) alloc(m shape.Meta, use device.Usage, q *queue, after *device.Fence) (*buffer, error) {
 	if err := m.Shape.Validate(); err != nil || m.DType.Size() == 0 || int(use) >= device.NumUsages {
 		return nil, fmt.Errorf("%s: cannot allocate %v (%v)", h.id, m, err)
 	}
-	b := &buffer{heap: h, meta: m, usage: use, block: block{size: m.Bytes()}}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		return nil, h.errClosed()
 	}
-	var err error
-	if b.off, err = h.reserve(b.size, use); err != nil {
-		return nil, fmt.Errorf("%w, for a %s buffer %v", err, use, m)
+	block, uses, ok := h.arena.Take(m.Bytes(), q)
+	if !ok {
+		return nil, &device.OutOfMemoryError{Device: h.id, Meta: m, Usage: use, Needed: roundUp(m.Bytes(), alignment), Used: h.stats.Live, Largest: h.arena.Largest(), Budget: h.arena.size}
 	}
-	if h.closed { // while reserve waited
-		h.unreserve(b.block, use)
-		return nil, h.errClosed()
+	for _, e := range uses {
+		after.Add(e)
 	}
-	b.data = h.arena.bytes(b.off, b.size)
+	if !h.arena.back(block.Off, block.Size) {
+		after.Add(q.Record())
+		h.arena.Give(block, *after...)
+		return nil, fmt.Errorf("%s: %w: the system has no %d bytes left", h.id, device.ErrOutOfMemory, block.Size)
+	}
+	h.dislodge(block, q, after)
+	b := h.retired.get()
+	b.heap, b.meta, b.usage, b.block, b.state = h, m, use, block, live
+	b.data = h.arena.bytes(block.Off, m.Bytes())
+	h.count(b, block.Size)
 	h.stats.Allocs++
 	if b.next = h.buffers; b.next != nil {
 		b.next.prev = b
@@ -70,15 +82,25 @@ func (h *heap) alloc(m shape.Meta, use device.Usage) (*buffer, error) {
 	return b, nil
 }
 
-// free takes a buffer out of the heap. It needs mu.
-func (h *heap) free(b *buffer) {
-	h.unreserve(b.block, b.usage)
-	for c := b.packed; c != nil; c = c.next {
-		if c.stored {
-			h.release(c)
-		}
+// count adds bytes of a buffer to the live ones. It needs mu.
+func (h *heap) count(b *buffer, bytes int64) {
+	s := &h.stats
+	s.Live += bytes
+	s.LiveBy[b.usage] += bytes
+	s.Peak = max(s.Peak, s.Live)
+	s.PeakBy[b.usage] = max(s.PeakBy[b.usage], s.LiveBy[b.usage])
+}
+
+// give gives a buffer's memory back; after is its last uses. The handle is
+// retired when queued work no longer refers to it. It needs mu.
+func (h *heap) give(b *buffer, after []device.Event) {
+	h.count(b, -b.block.Size)
+	if slices.ContainsFunc(after, func(e device.Event) bool { return e.Queue != nil }) {
+		h.arena.Give(b.block, after...)
+	} else {
+		h.arena.Give(b.block, b.born)
 	}
-	b.data, b.packed = nil, nil
+	b.block = nil
 	if b.prev == nil {
 		h.buffers = b.next
 	} else {
@@ -88,45 +110,19 @@ func (h *heap) free(b *buffer) {
 		b.next.prev = b.prev
 	}
 	b.prev, b.next = nil, nil
+	if b.pending == 0 {
+		h.retire(b)
+	}
 }
 
-// reserve takes a block and counts it. If there is no room it evicts packed
-// copies. It needs mu, which it gives up while it waits for a kernel; it does
-// not wait if the caller keeps kernels from running.
-func (h *heap) reserve(n int64, use device.Usage) (off int64, err error) {
-	off, ok := h.tryReserve(n, use)
-	for !ok && h.evict(n) {
-		off, ok = h.tryReserve(n, use)
+// retire keeps the handle of a buffer that nothing uses any more. It needs mu.
+func (h *heap) retire(b *buffer) {
+	for c := b.packed; c != nil; c = c.next {
+		h.release(c)
 	}
-	if !ok {
-		s := &h.stats
-		return 0, fmt.Errorf("%s: %w: needed %d bytes, used %d, free %d of a budget of %d: use smaller microbatches, more devices or a larger budget",
-			h.id, device.ErrOutOfMemory, n, s.Live, h.budget-s.Live, h.budget)
-	}
-	return off, nil
-}
-
-// tryReserve takes a block and counts it, if there is room. It needs mu.
-func (h *heap) tryReserve(n int64, use device.Usage) (off int64, ok bool) {
-	s := &h.stats
-	if s.Live+n > h.budget {
-		return 0, false
-	}
-	if off, ok = h.arena.take(n); !ok {
-		return 0, false
-	}
-	s.Live += n
-	s.LiveBy[use] += n
-	s.Peak = max(s.Peak, s.Live)
-	s.PeakBy[use] = max(s.PeakBy[use], s.LiveBy[use])
-	return off, true
-}
-
-// unreserve gives a block back. It needs mu.
-func (h *heap) unreserve(b block, use device.Usage) {
-	h.arena.give(b.off, b.size)
-	h.stats.Live -= b.size
-	h.stats.LiveBy[use] -= b.size
+	b.data, b.packed, b.ready, b.born = nil, nil, device.Event{}, device.Event{}
+	b.contents.Store(0)
+	h.retired.put(b)
 }
 
 // freeAll frees the buffers that are left, once the last copy between devices
@@ -134,30 +130,20 @@ func (h *heap) unreserve(b block, use device.Usage) {
 func (h *heap) freeAll() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for h.busy() {
+	for h.pins > 0 {
 		h.idle.Wait()
 	}
 	var leaks []string
 	var bytes int64
 	for b := h.buffers; b != nil; b = h.buffers {
-		leaks, bytes = append(leaks, fmt.Sprintf("%s %v", b.usage, b.meta)), bytes+b.size
+		leaks, bytes = append(leaks, fmt.Sprintf("%s %v", b.usage, b.meta)), bytes+b.block.Size
 		b.state = deleted
-		h.free(b)
+		h.give(b, nil)
 	}
 	if leaks == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %d buffers with %d bytes were not deleted: %s", h.id, len(leaks), bytes, some(leaks))
-}
-
-// busy tells whether queued work uses a buffer. It needs mu.
-func (h *heap) busy() bool {
-	for b := h.buffers; b != nil; b = b.next {
-		if b.pending > 0 {
-			return true
-		}
-	}
-	return false
+	return fmt.Errorf("%s: %d buffers with %d bytes were not freed: %s", h.id, len(leaks), bytes, some(leaks))
 }
 
 // some joins the first few of a list.

@@ -96,8 +96,8 @@ type hostList struct {
 	first  *hostBuffer
 }
 
-// alloc maps n bytes, page-aligned and zeroed. They do not count against the
-// device's budget.
+// alloc maps n bytes, page-aligned. They do not count against the device's
+// budget.
 func (l *hostList) alloc(n int64) (*hostBuffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%s: host buffer of %d bytes", l.id, n)

@@ -15,7 +15,7 @@ func TestForeignHostBuffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := d.Alloc(shape.F32(1), device.Input)
+	b, err := s.Alloc(shape.F32(1), device.Input)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestForeignHostBuffer(t *testing.T) {
 	if err := s.Record().Wait(context.Background()); err == nil || !strings.Contains(err.Error(), "freed before the copy") {
 		t.Errorf("error %v", err)
 	}
-	for _, err := range []error{s.Close(), b.Delete(), d.Close()} {
+	for _, err := range []error{s.Close(), b.Free(), d.Close()} {
 		if err != nil {
 			t.Error(err)
 		}

@@ -11,20 +11,23 @@ import (
 
 // routine is a program with the buffers that a launch of it must pass.
 type routine struct {
-	heap      *heap
-	workspace *workspace
-	graph     *graph.Graph
-	alias     []int    // per output: the input that it aliases, or -1
-	donated   []bool   // per input
-	program   *program // nil on a device that computes nothing
-	idle      *launch  // launches that have ended, for reuse; under heap.mu
+	heap    *heap
+	turn    *turn
+	graph   *graph.Graph
+	alias   []int    // per output: the input that it aliases, or -1
+	donated []bool   // per input
+	scratch int64    // bytes that a launch needs
+	program *program // nil on a device that computes nothing
+	idle    *launch  // launches that have ended, for reuse; under heap.mu
 }
 
 // launch is one queued run of a routine. Its buffers are pinned.
 type launch struct {
 	*routine
-	in, out []*buffer // out[k] is nil if output k aliases an input
-	next    *launch   // in idle
+	in, out []*buffer    // out[k] is nil if output k aliases an input
+	temps   *buffer      // the scratch; nil if none is needed
+	event   device.Event // its end
+	next    *launch      // in idle
 
 	delays  []device.Event // per input: the event before which it must not be overwritten
 	delayed bool           // some of delays is not zero
@@ -33,7 +36,7 @@ type launch struct {
 
 // prepare checks the buffers of a launch and pins them. Outputs become ready at
 // event.
-func (r *routine) prepare(in, out []device.Buffer, event device.Event) (*launch, error) {
+func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*launch, error) {
 	if len(in) != len(r.donated) || len(out) != len(r.alias) {
 		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(r.donated), len(r.alias))
 	}
@@ -45,7 +48,11 @@ func (r *routine) prepare(in, out []device.Buffer, event device.Event) (*launch,
 	} else {
 		r.idle = l.next
 	}
+	l.event = event
 	err := l.resolve(in, out)
+	if err == nil {
+		err = l.resolveScratch(scratch)
+	}
 	if err == nil {
 		err = l.distinct()
 	}
@@ -53,21 +60,28 @@ func (r *routine) prepare(in, out []device.Buffer, event device.Event) (*launch,
 		l.putBack()
 		return nil, err
 	}
+	l.pin(out)
+	return l, nil
+}
+
+// pin pins the buffers. A donated buffer that no output takes over goes back to
+// the heap. It needs heap.mu.
+func (l *launch) pin(out []device.Buffer) {
 	for _, b := range l.in {
-		b.pending++
+		b.pinLocked()
+	}
+	if l.temps != nil {
+		l.temps.pinLocked()
 	}
 	for k, b := range l.out {
-		if b == nil {
-			b = l.in[r.alias[k]]
-			if out[k] == nil {
-				b.state = donated
-			}
-		} else {
-			b.pending++
+		if b != nil {
+			b.pinLocked()
+		} else if b = l.in[l.alias[k]]; out[k] == nil {
+			b.state = donated
+			l.heap.give(b, []device.Event{l.event})
 		}
-		b.ready = event
+		b.ready = l.event
 	}
-	return l, nil
 }
 
 // resolve checks each handle and finds its buffer. It needs heap.mu.
@@ -93,6 +107,29 @@ func (l *launch) resolve(in, out []device.Buffer) error {
 		}
 		l.out[k] = b
 	}
+	return nil
+}
+
+// resolveScratch checks the scratch. It needs heap.mu.
+func (l *launch) resolveScratch(h device.Buffer) error {
+	l.temps = nil
+	if l.routine.scratch == 0 {
+		return nil
+	}
+	if h == nil {
+		return fmt.Errorf("no scratch was passed: the executable needs %d bytes", l.routine.scratch)
+	}
+	b, err := l.heap.own(h)
+	if err == nil {
+		err = b.check()
+	}
+	if err == nil && b.meta.Bytes() < l.routine.scratch {
+		err = fmt.Errorf("it has %d bytes, the executable needs %d", b.meta.Bytes(), l.routine.scratch)
+	}
+	if err != nil {
+		return fmt.Errorf("scratch: %w", err)
+	}
+	l.temps = b
 	return nil
 }
 
@@ -143,6 +180,9 @@ func (l *launch) distinct() error {
 		}
 		b.mark = written
 	}
+	if b := l.temps; b != nil && (b.mark == written || b.mark == read) {
+		return fmt.Errorf("the scratch is also an input or an output")
+	}
 	return nil
 }
 
@@ -151,8 +191,7 @@ func (l *launch) delay(j int, e device.Event) {
 	l.delays[j], l.delayed = e, true
 }
 
-// release unpins the buffers. Donated buffers that no output took over go back
-// to the heap.
+// release unpins the buffers.
 func (l *launch) release() {
 	l.heap.mu.Lock()
 	defer l.heap.mu.Unlock()
@@ -163,6 +202,9 @@ func (l *launch) release() {
 		if b != nil {
 			b.unpinLocked()
 		}
+	}
+	if l.temps != nil {
+		l.temps.unpinLocked()
 	}
 	if l.delayed {
 		clear(l.delays)

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// pageBytes is the unit in which the system gives and takes memory.
+// pageBytes is the unit in which the system gives memory.
 var pageBytes = int64(os.Getpagesize())
 
 // mapAnonymous maps n bytes of zeroed memory. The caller must unmap it.
@@ -29,18 +29,6 @@ func reserve(n int64) ([]byte, error) {
 		return nil, fmt.Errorf("%d bytes do not fit the address space", n)
 	}
 	return reservePages(int(n))
-}
-
-// giveBackPages tells the system that the whole pages inside a block are not
-// needed. They read as zeros when the block is backed and touched again.
-func giveBackPages(mem []byte, off, size int64) {
-	from, to := roundUp(off, pageBytes), (off+size)/pageBytes*pageBytes
-	if from >= to {
-		return
-	}
-	if err := discard(mem[from:to]); err != nil {
-		panic(fmt.Sprintf("BUG: giving back pages of our own mapping [%d,%d): %v", from, to, err))
-	}
 }
 
 // roundUp is the least multiple of to that is at least n.

@@ -26,12 +26,6 @@ func backPages(mem []byte, off, size int64) bool {
 	return err == nil
 }
 
-// discard gives whole pages back. They must be backed again before they are
-// touched, and read as zeros then.
-func discard(pages []byte) error {
-	return windows.VirtualFree(address(pages), uintptr(len(pages)), windows.MEM_DECOMMIT)
-}
-
 // unmap gives a mapping back.
 func unmap(mem []byte) error { return windows.VirtualFree(address(mem), 0, windows.MEM_RELEASE) }
 

@@ -86,10 +86,10 @@ func newPackRig(t *testing.T, budget int64) *packRig {
 		return []*graph.Value{ops.Neg(b, b.Input("w", m))}
 	})
 	r.x, errs[1] = r.d.Compile(g, device.CompileOptions{})
-	r.w, errs[2] = r.d.Alloc(m, device.Weight)
-	r.out, errs[3] = r.d.Alloc(m, device.Activation)
-	r.host, errs[4] = r.d.AllocHost(packBytes)
-	r.s, errs[5] = r.d.NewStream("s")
+	r.host, errs[2] = r.d.AllocHost(packBytes)
+	r.s, errs[3] = r.d.NewStream("s")
+	r.w, errs[4] = r.s.Alloc(m, device.Weight)
+	r.out, errs[5] = r.s.Alloc(m, device.Activation)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func (r *packRig) change() {
 // run launches once and wants the result of the weight as it is.
 func (r *packRig) run() {
 	r.t.Helper()
-	e, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out})
+	e, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out}, nil)
 	if err == nil {
 		err = e.Wait(context.Background())
 	}
@@ -132,7 +132,7 @@ func (r *packRig) wait() {
 // want compares the counts of runs so far, and the bytes of packed copies.
 func (r *packRig) want(bare, making, using int, held int64) {
 	r.t.Helper()
-	got := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", r.k.bare, r.k.making, r.k.using, r.d.Stats().LiveBy[device.Scratch])
+	got := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", r.k.bare, r.k.making, r.k.using, r.d.Stats().Cached)
 	if want := fmt.Sprintf("%d bare, %d making, %d using, %d bytes", bare, making, using, held); got != want {
 		r.t.Fatalf("%s; want %s", got, want)
 	}
@@ -141,11 +141,11 @@ func (r *packRig) want(bare, making, using int, held int64) {
 // close frees everything, and wants nothing live.
 func (r *packRig) close() {
 	r.t.Helper()
-	if err := errors.Join(r.s.Close(), r.w.Delete(), r.out.Delete(), r.host.Free()); err != nil {
+	if err := errors.Join(r.s.Close(), r.w.Free(), r.out.Free(), r.host.Free()); err != nil {
 		r.t.Error(err)
 	}
-	if live := r.d.Stats().Live; live != 0 {
-		r.t.Errorf("%d bytes are live", live)
+	if s := r.d.Stats(); s.Live != 0 || s.Cached != 0 {
+		r.t.Errorf("%d bytes are live, %d cached", s.Live, s.Cached)
 	}
 	if err := r.d.Close(); err != nil {
 		r.t.Error(err)
@@ -191,7 +191,7 @@ func TestLaunchesAndPeerCopiesChangeContents(t *testing.T) {
 	r.run()
 	r.run()
 	r.want(1, 2, 1, packBytes)
-	if _, err := r.s.Launch(r.x, []device.Buffer{r.out}, []device.Buffer{r.w}); err != nil { // the negative of that
+	if _, err := r.s.Launch(r.x, []device.Buffer{r.out}, []device.Buffer{r.w}, nil); err != nil { // the negative of that
 		t.Fatal(err)
 	}
 	r.wait() // it packed its own input: nothing is kept of r.out
@@ -206,26 +206,26 @@ func TestPackedIsEvictedWhenMemoryIsShort(t *testing.T) {
 	r.change()
 	r.run()
 	r.run()
-	if _, err := r.d.Alloc(shape.F32(packBytes), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
+	if _, err := r.s.Alloc(shape.F32(packBytes), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
 		t.Errorf("more than the device has: %v", err)
 	}
 	r.want(1, 1, 0, packBytes) // it would not have been enough
 	var more [2]device.Buffer
 	for i := range more {
-		b, err := r.d.Alloc(shape.F32(packBytes/4), device.Activation)
+		b, err := r.s.Alloc(shape.F32(packBytes/4), device.Activation)
 		if err != nil {
 			t.Fatal(err)
 		}
 		more[i] = b
 	}
 	r.want(1, 1, 0, 0)
-	if _, err := r.d.Alloc(shape.F32(1), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
+	if _, err := r.s.Alloc(shape.F32(1), device.Activation); !errors.Is(err, device.ErrOutOfMemory) {
 		t.Errorf("a full device: %v", err)
 	}
 	r.run()
 	r.run()
 	for _, b := range more {
-		if err := b.Delete(); err != nil {
+		if err := b.Free(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestFailedRunLeavesNoPackedCopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out})
+	e, err := s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestSteadyStateOfPackingAllocatesNothing(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() {
 		b.wrote()
 		for range 3 {
-			k.before(b)
+			k.before(b, device.Event{})
 			k.after(true)
 		}
 	})
@@ -288,41 +288,37 @@ func TestSteadyStateOfPackingAllocatesNothing(t *testing.T) {
 	r.close()
 }
 
-// TestPackedIsEvictedWhenItsKernelEnds: an allocation that has no other room
-// gets the memory that a kernel runs with once the kernel has ended.
-func TestPackedIsEvictedWhenItsKernelEnds(t *testing.T) {
+// TestPackedIsEvictedUnderItsKernel: work that gets the memory with which a
+// kernel runs waits for the kernel's launch.
+func TestPackedIsEvictedUnderItsKernel(t *testing.T) {
 	r := newPackRig(t, 4*packBytes)
 	r.change()
 	r.run()
 	r.run()
 	r.k.started, r.k.goOn = make(chan struct{}), make(chan struct{})
-	if _, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out}); err != nil {
+	if _, err := r.s.Launch(r.x, []device.Buffer{r.w}, []device.Buffer{r.out}, nil); err != nil {
 		t.Fatal(err)
 	}
 	<-r.k.started
-	type result struct {
-		b   device.Buffer
-		err error
+	other, err := r.d.NewStream("other")
+	if err != nil {
+		t.Fatal(err)
 	}
-	got := make(chan result)
-	go func() {
-		b, err := r.d.Alloc(shape.F32(packBytes/2), device.Activation)
-		got <- result{b, err}
-	}()
-	select {
-	case a := <-got:
-		t.Errorf("an allocation while the kernel ran: %v", a.err)
-		close(r.k.goOn)
-		r.wait()
-	case <-time.After(10 * time.Millisecond):
-		close(r.k.goOn)
-		a := <-got
-		if a.err != nil {
-			t.Fatal(a.err)
-		}
-		if err := a.b.Delete(); err != nil {
-			t.Fatal(err)
-		}
+	b, err := other.Alloc(shape.F32(packBytes/2), device.Activation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Sleep(10 * time.Millisecond); other.Record().Done() {
+		t.Error("a stream got the memory of a kernel that runs")
+	}
+	close(r.k.goOn)
+	r.wait()
+	if err := other.Record().Wait(context.Background()); err != nil {
+		t.Error(err)
+	}
+	r.want(1, 1, 1, 0)
+	if err := errors.Join(b.Free(), other.Close()); err != nil {
+		t.Error(err)
 	}
 	r.close()
 }

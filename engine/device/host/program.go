@@ -2,6 +2,7 @@ package host
 
 import (
 	"time"
+	"unsafe"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
@@ -19,14 +20,16 @@ type instr struct {
 	overwrites []int
 }
 
-// temp is an argument in the scratch region.
+// block is a range of the scratch, in bytes.
+type block struct{ off, size int64 }
+
+// temp is an argument in the scratch.
 type temp struct {
 	arg *[]byte
 	block
 }
 
-// program is a plan as instructions. It is used under the workspace's lock
-// only.
+// program is a plan as instructions. It is used in the device's turn only.
 type program struct {
 	code      []instr
 	inArgs    [][]*[]byte // per input: the arguments that are its memory
@@ -38,37 +41,39 @@ type program struct {
 	checkFinite bool // fail when a kernel writes NaN or Inf
 	onKernel    func(w *device.Work, took time.Duration)
 
-	// The memory to which the arguments are bound now.
-	boundIn  []*buffer
-	boundOut []*buffer
-	moves    int // of the workspace, when temporaries were bound
-	scratch  []byte
+	// The memory to which the arguments are bound now: its first byte.
+	boundIn, boundOut []*byte
+	boundTemps        *byte
+	scratch           []byte // of the kernels
 }
 
-// point binds the arguments to buffers and to the scratch region. It leaves
-// those that did not change since the last call. out[k] is nil if output k
-// aliases an input.
-func (p *program) point(in, out []*buffer, w *workspace) {
+// point binds the arguments to buffers and to the scratch. It leaves those whose
+// memory is where it was at the last call. out[k] is nil if output k aliases an
+// input; temps is nil if none are needed.
+func (p *program) point(in, out []*buffer, temps *buffer) {
 	for j, b := range in {
-		if p.boundIn[j] != b {
-			p.boundIn[j] = b
+		if at := unsafe.SliceData(b.data); p.boundIn[j] != at {
+			p.boundIn[j] = at
 			assign(p.inArgs[j], b.data)
 		}
 	}
 	for k, b := range out {
-		if b != nil && p.boundOut[k] != b {
-			p.boundOut[k] = b
+		if b == nil {
+			continue
+		}
+		if at := unsafe.SliceData(b.data); p.boundOut[k] != at {
+			p.boundOut[k] = at
 			assign(p.outArgs[k], b.data)
 		}
 	}
-	if p.moves == w.moves {
+	if temps == nil || p.boundTemps == unsafe.SliceData(temps.data) {
 		return
 	}
-	p.moves = w.moves
+	p.boundTemps = unsafe.SliceData(temps.data)
 	for _, t := range p.temps {
-		*t.arg = w.bytes(t.off, t.size)
+		*t.arg = temps.data[t.off : t.off+t.size : t.off+t.size]
 	}
-	p.scratch = w.bytes(p.tempBytes, p.bytes-p.tempBytes)
+	p.scratch = temps.data[p.tempBytes:p.bytes:p.bytes]
 }
 
 // assign sets arguments to the same memory.

@@ -159,6 +159,16 @@ func (q *queue) block(ctx context.Context, seq uint64) error {
 	return err
 }
 
+// awaitEnd waits until what e marks has ended, well or not. It counts as no
+// report of a failure.
+func awaitEnd(e device.Event) {
+	if q, ok := e.Queue.(*queue); ok {
+		_ = q.block(context.Background(), e.Seq) // fails only with the context
+		return
+	}
+	_ = e.Wait(context.Background())
+}
+
 // reserve waits for room and returns the number of the next command.
 func (q *queue) reserve() (uint64, error) {
 	seq := q.queued.Load() + 1
@@ -206,6 +216,8 @@ func (q *queue) run() {
 		q.mu.Unlock()
 		if err == nil {
 			err = q.do(c)
+		} else {
+			c.skip()
 		}
 		c.release()
 		*c = command{}
@@ -215,8 +227,12 @@ func (q *queue) run() {
 
 // do runs one command and counts its time.
 func (q *queue) do(c *command) error {
-	if c.op == opWait {
+	switch c.op {
+	case opWait:
 		return c.event.Wait(context.Background())
+	case opReuse:
+		awaitEnd(c.event)
+		return nil
 	}
 	if lock := c.exclusive(); lock != nil {
 		lock.Lock()

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -10,14 +9,15 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// run executes the program. It needs the workspace's lock.
+// run executes the program. It needs the device's turn.
 func (l *launch) run() (err error) {
-	defer l.workspace.launches.Add(1)
+	defer l.turn.launches.Add(1)
+	defer l.awaitDelays()
 	p := l.program
 	if p == nil {
 		return nil
 	}
-	p.point(l.in, l.out, l.workspace)
+	p.point(l.in, l.out, l.temps)
 	defer l.wrote()
 	at := 0
 	defer func() {
@@ -34,7 +34,7 @@ func (l *launch) run() (err error) {
 			copy(in.out[0], in.in[0])
 			continue
 		}
-		if err := p.runPacking(in); err != nil {
+		if err := l.runKernel(in); err != nil {
 			return fmt.Errorf("%s: %s: %w", l.heap.id, l.doing(at), err)
 		}
 		if p.checkFinite {
@@ -61,14 +61,28 @@ func (l *launch) wrote() {
 // it.
 func (l *launch) await(in *instr) {
 	for _, j := range in.overwrites {
-		e := l.delays[j]
-		if e.Done() {
-			continue
-		}
-		start := time.Now()
-		_ = e.Wait(context.Background())
-		l.waited += time.Since(start)
+		l.awaitDelay(l.delays[j])
 	}
+}
+
+// awaitDelays waits for all delays that are left: of inputs that no instruction
+// overwrites, or that a failed launch did not come to. Who waits for the launch
+// need not wait for them.
+func (l *launch) awaitDelays() {
+	if l.delayed {
+		for _, e := range l.delays {
+			l.awaitDelay(e)
+		}
+	}
+}
+
+func (l *launch) awaitDelay(e device.Event) {
+	if e.Done() {
+		return
+	}
+	start := time.Now()
+	awaitEnd(e)
+	l.waited += time.Since(start)
 }
 
 // doing names an instruction for an error.
@@ -79,15 +93,15 @@ func (l *launch) doing(at int) string {
 	return "copy of an output of " + l.graph.Name
 }
 
-// runPacking runs a kernel, with the packed copy of its input if it packs one.
-func (p *program) runPacking(in *instr) error {
+// runKernel runs a kernel, with the packed copy of its input if it packs one.
+func (l *launch) runKernel(in *instr) error {
 	if in.packing == nil {
-		return p.runKernel(in)
+		return l.program.runKernel(in)
 	}
 	ok := false
-	in.packing.before(p.boundIn[in.packing.index])
+	in.packing.before(l.in[in.packing.index], l.event)
 	defer func() { in.packing.after(ok) }() // also if the kernel panics
-	err := p.runKernel(in)
+	err := l.program.runKernel(in)
 	ok = err == nil
 	return err
 }

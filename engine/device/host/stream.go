@@ -6,14 +6,16 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // Stream implements device.Stream and device.WriteDelayer.
 type Stream struct {
 	queue
 	base   *base
-	forget func()  // takes the stream out of the device
-	delays []delay // of the next launch; used by the goroutine that queues
+	forget func()       // takes the stream out of the device
+	delays []delay      // of the next launch; used by the goroutine that queues
+	after  device.Fence // of the last Alloc, likewise
 }
 
 // delay is an event that the next launch waits for before it first overwrites a
@@ -38,6 +40,34 @@ func (s *Stream) Close() error {
 	return err
 }
 
+// Alloc takes memory for work that is queued from now on.
+func (s *Stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
+	s.after = s.after[:0]
+	b, err := s.base.heap.alloc(m, use, &s.queue, &s.after)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range s.after {
+		if !e.Done() {
+			err = errors.Join(err, s.put(command{op: opReuse, event: e}))
+		}
+	}
+	b.bornAt(s.Record())
+	if err != nil {
+		return nil, errors.Join(s.wrap("alloc", err), b.Free(s.after...))
+	}
+	return b, nil
+}
+
+// put queues a command that uses no buffer.
+func (s *Stream) put(c command) error {
+	seq, err := s.reserve()
+	if err != nil {
+		return err
+	}
+	return s.commit(seq, c)
+}
+
 // CopyIn queues a copy to the device.
 func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 	seq, err := s.reserve()
@@ -48,7 +78,7 @@ func (s *Stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 	if err != nil {
 		return s.wrap("copy-in", err)
 	}
-	if err := pinHost(src, b.size); err != nil {
+	if err := pinHost(src, b.meta.Bytes()); err != nil {
 		return s.wrap("copy-in", err)
 	}
 	if err := b.pin(s.event(seq)); err != nil {
@@ -71,7 +101,7 @@ func (s *Stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 	if err != nil {
 		return device.Event{}, s.wrap("copy-out", err)
 	}
-	if err := pinHost(dst, b.size); err != nil {
+	if err := pinHost(dst, b.meta.Bytes()); err != nil {
 		return device.Event{}, s.wrap("copy-out", err)
 	}
 	if err := b.pin(device.Event{}); err != nil {
@@ -125,7 +155,7 @@ func (s *Stream) WaitFor(e device.Event) error {
 }
 
 // Launch queues an executable.
-func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+func (s *Stream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
 	e, ok := x.(*executable)
 	if !ok || e == nil || e.heap != s.base.heap {
 		return device.Event{}, s.wrap("launch", fmt.Errorf("the executable was not compiled by this device"))
@@ -138,7 +168,7 @@ func (s *Stream) Launch(x device.Executable, in, out []device.Buffer) (device.Ev
 		return device.Event{}, err
 	}
 	event := s.event(seq)
-	l, err := e.prepare(in, out, event)
+	l, err := e.prepare(in, out, scratch, event)
 	if err != nil {
 		return device.Event{}, s.wrap("launch of "+e.graph.Name, err)
 	}

@@ -60,7 +60,7 @@ func TestDelayIsPerBuffer(t *testing.T) {
 	var in, out []device.Buffer
 	doors := []door{nil, make(door), make(door), make(door)}
 	for i, n := range sizes {
-		b, err := d.Alloc(shape.F32(n), device.Weight)
+		b, err := s.Alloc(shape.F32(n), device.Weight)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,10 +69,10 @@ func TestDelayIsPerBuffer(t *testing.T) {
 			s.(*Stream).DelayWrite(b, device.Event{Queue: doors[i], Seq: 1})
 		}
 	}
-	if out[0], err = d.Alloc(shape.F32(1), device.Weight); err != nil {
+	if out[0], err = s.Alloc(shape.F32(1), device.Weight); err != nil {
 		t.Fatal(err)
 	}
-	e, err := s.Launch(x, in, out)
+	e, err := s.Launch(x, in, out, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +92,14 @@ func TestDelayIsPerBuffer(t *testing.T) {
 	if err := e.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if e, err = s.Launch(x, in, out); err != nil { // nothing is held any more
+	if e, err = s.Launch(x, in, out, nil); err != nil { // nothing is held any more
 		t.Fatal(err)
 	}
 	if err := e.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range append(in, out[0]) {
-		if err := b.Delete(); err != nil {
+		if err := b.Free(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -15,6 +15,8 @@ type Block struct {
 	uses       device.Fence // of a free block: its bytes may be written after these
 	prev, next *Block       // neighbours by offset
 	run        *run         // of a run's first and last block
+
+	room [4]device.Event // for uses: a compute queue and three copy queues
 }
 
 // end is the offset after the block.
@@ -31,6 +33,7 @@ type Space struct {
 	edge        Block        // the neighbour of the first and of the last block; never free
 	runs        shelf        // of free blocks
 	passed      device.Fence // what the host has waited for
+	tight       bool         // a Take has failed since Passed was called last
 	after       device.Fence // the answer of the last Take or Slide
 	gathered    []*Block     // the answer of the last Gather
 	spare       *Block       // blocks for reuse, linked by next
@@ -62,6 +65,9 @@ func (s *Space) Largest() int64 { return s.runs.largest() }
 // first: those that it used last itself, and those of which the host has waited
 // for all uses. Among them, and among the others if there are none, it takes
 // from the smallest run that is large enough. ok is false if no run is.
+//
+// After a failure, and until Passed is called, only the start of a run is taken:
+// if all blocks are given back, any that fit in the space together then do fit.
 func (s *Space) Take(bytes int64, q device.Queue) (b *Block, after []device.Event, ok bool) {
 	size := roundUp(bytes, s.align)
 	if size == 0 {
@@ -69,6 +75,7 @@ func (s *Space) Take(bytes int64, q device.Queue) (b *Block, after []device.Even
 	}
 	fits := s.runs.atLeast(size)
 	if len(fits) == 0 {
+		s.tight = true
 		return nil, nil, false
 	}
 	r, first := s.ready(fits, size, q)
@@ -96,6 +103,9 @@ func (s *Space) ready(fits []*run, size int64, q device.Queue) (*run, *Block) {
 		for b := r.first; s.looks < until; b = b.next {
 			b = s.settle(b)
 			if !s.isReady(b, q) {
+				if s.tight {
+					break
+				}
 				first = b.next
 			} else if b.end()-first.Off >= size {
 				return r, first
@@ -103,6 +113,9 @@ func (s *Space) ready(fits []*run, size int64, q device.Queue) (*run, *Block) {
 			if b == r.last {
 				break
 			}
+		}
+		if s.looks >= until && s.tight {
+			return nil, nil
 		}
 		if s.looks >= until {
 			return s.readyAtEnd(fits[len(fits)-1], size, q)
@@ -210,7 +223,10 @@ func (s *Space) Give(b *Block, after ...device.Event) {
 
 // Passed tells that the host has waited for e. Bytes whose uses are all of that
 // kind can be written without waiting.
-func (s *Space) Passed(e device.Event) { s.passed.Add(e) }
+func (s *Space) Passed(e device.Event) {
+	s.passed.Add(e)
+	s.tight = false
+}
 
 // Idle reports whether a range is free and all its uses have ended by now. It is
 // for guests, who leave as soon as someone takes the range.
@@ -286,14 +302,20 @@ func (s *Space) insert(b, after *Block) {
 
 // newBlock is an empty block that is linked nowhere.
 func (s *Space) newBlock() *Block {
-	b := s.spare
-	if b == nil {
-		return &Block{}
+	if s.spare == nil {
+		for slab := make([]Block, blocksAtOnce); len(slab) > 0; slab = slab[1:] {
+			slab[0].uses = slab[0].room[:0]
+			s.recycle(&slab[0])
+		}
 	}
+	b := s.spare
 	s.spare = b.next
 	*b = Block{uses: b.uses[:0]}
 	return b
 }
+
+// blocksAtOnce is the number of blocks that are allocated together.
+const blocksAtOnce = 64
 
 // recycle keeps a block for reuse.
 func (s *Space) recycle(b *Block) {
