@@ -64,7 +64,7 @@ func TestMetricsUpToAStep(t *testing.T) {
 func TestMetricsCancelled(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, runstate.Progress{Step: 3, Index: 3 * 32})
-	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsName), []byte("{}\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsName), []byte(`{"step":2,"epoch":0,"loss":5}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Mode: rundir.Resume})
