@@ -31,10 +31,16 @@ type documented struct {
 			PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
 		} `json:"steady_state"`
 	} `json:"ledger"`
+	Copies struct {
+		Hidden  float64 `json:"hidden_ms_per_step"`
+		Exposed float64 `json:"exposed_ms_per_step"`
+	} `json:"copies"`
 	Devices []struct {
 		ID          string           `json:"id"`
 		Threads     int              `json:"threads"`
 		BudgetBytes int64            `json:"budget_bytes"`
+		Planned     int64            `json:"planned_peak_bytes"`
+		Floor       int64            `json:"floor_bytes"`
 		PeakBytes   int64            `json:"peak_bytes"`
 		ByUsage     map[string]int64 `json:"by_usage"`
 	} `json:"devices"`
