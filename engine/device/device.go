@@ -219,6 +219,25 @@ type WriteDelayer interface {
 	DelayWrite(b Buffer, e Event)
 }
 
+// Compactor is a Stream whose device can move buffers within its memory.
+type Compactor interface {
+	// Compact makes room for a buffer of that many bytes where free memory is in
+	// pieces that are too small: it queues moves of buffers for which movable is
+	// true, as few bytes as possible. Just before each move it calls move, which
+	// says what the move waits for. It reports whether there is room now. Neither
+	// function may call the device.
+	Compact(bytes int64, movable func(Buffer) bool, move func(Buffer) Move) (bool, error)
+}
+
+// Move is the move of a buffer within its device's memory.
+type Move struct {
+	Ready Event   // of the buffer's last write, if any: the stream waits for it, and fails with it
+	Uses  []Event // that read it since: the stream waits for them, well or not
+	// Done is told of the buffer to use from now on, and the event after which
+	// other streams may. The old one counts as freed.
+	Done func(to Buffer, done Event)
+}
+
 // Queue is the queue that an Event refers to.
 type Queue interface {
 	// Finished reports whether operation seq has ended, well or not.

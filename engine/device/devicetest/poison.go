@@ -59,6 +59,14 @@ func (s *poisonedStream) DelayWrite(b device.Buffer, e device.Event) {
 	s.Stream.(device.WriteDelayer).DelayWrite(b, e)
 }
 
+// Compact implements device.Compactor, if the stream does.
+func (s *poisonedStream) Compact(bytes int64, movable func(device.Buffer) bool, move func(device.Buffer) device.Move) (bool, error) {
+	if c, ok := s.Stream.(device.Compactor); ok {
+		return c.Compact(bytes, movable, move)
+	}
+	return false, nil
+}
+
 // poison is host memory that nobody changes.
 type poison struct{ data []byte }
 

@@ -136,6 +136,13 @@ func (b *buffer) bornAt(e device.Event) {
 	b.born = e
 }
 
+// bornOn is the place in the queue from which on the buffer may be used.
+func (b *buffer) bornOn() device.Event {
+	b.heap.mu.Lock()
+	defer b.heap.mu.Unlock()
+	return b.born
+}
+
 // own is the heap's own buffer behind a handle.
 func (h *heap) own(b device.Buffer) (*buffer, error) {
 	own, ok := b.(*buffer)

@@ -15,6 +15,7 @@ const (
 	opCopyIn
 	opCopyOut
 	opCopyPeer
+	opMove // within the device's memory; the two may overlap
 	opLaunch
 	opWait  // for an event; its failure is the queue's
 	opReuse // for an event, whether it ends well or not
@@ -46,7 +47,7 @@ func (c *command) run() error {
 		return c.copyHost(c.dst, false)
 	case opCopyOut:
 		return c.copyHost(c.src, true)
-	case opCopyPeer:
+	case opCopyPeer, opMove:
 		copy(c.dst.data, c.src.data)
 		c.dst.wrote()
 	case opLaunch:
@@ -92,6 +93,8 @@ func (c *command) what() string {
 		return "copy-out"
 	case opCopyPeer:
 		return "peer"
+	case opMove:
+		return "move"
 	}
 	return c.launch.graph.Name
 }
