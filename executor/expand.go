@@ -96,17 +96,19 @@ func (p *Program) addFeeds(e *expansion) error {
 	return nil
 }
 
-// addUses lists the tensors that the tasks use, and among them the ones that no
-// later step uses.
+// addUses tells residency the tensors that the tasks use, and lists the ones that
+// no later step uses.
 func (p *Program) addUses(e *expansion) {
 	seen := map[*residency.Tensor]bool{}
+	var launches []residency.Launch
 	for _, t := range e.tasks {
+		launches = append(launches, residency.Launch{Needs: t.needs, Scratch: t.scratch, Frees: t.drops})
 		for _, n := range stop.Each(p.stop, t.needs) {
-			e.uses = append(e.uses, residency.Use{Tensor: n.Tensor, Device: n.Device})
 			if !seen[n.Tensor] && !p.lasting[n.Tensor] {
 				seen[n.Tensor] = true
 				e.passing = append(e.passing, n.Tensor)
 			}
 		}
 	}
+	e.uses = p.rt.Residency.NewUses(launches)
 }

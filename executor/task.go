@@ -39,7 +39,7 @@ type expansion struct {
 	tasks        []*task
 	feeds        []feed
 	bytes        []int64             // of a batch, per field
-	uses         []residency.Use     // of all tasks, in order
+	uses         *residency.Uses     // of all tasks, in order
 	passing      []*residency.Tensor // not used after the step
 }
 

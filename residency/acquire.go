@@ -62,6 +62,7 @@ type attempt struct {
 	lease   *Lease
 	call    uint64 // the manager's clock
 	cleared bool   // it has given up all it had, since the last pause
+	launch  int    // in the known order of uses; -1 if it is not there
 }
 
 // try makes the attempt: it collects the wants, gives each of them memory and
@@ -81,11 +82,18 @@ func (a *attempt) try() (pause, error) {
 	if p, err := a.checkLeases(); err != nil || p.kind != none {
 		return p, err
 	}
+	a.expect()
+	if err := a.makeRoom(); err != nil {
+		return pause{}, err
+	}
 	if p, err := a.supply(); err != nil || p.kind != none {
 		return p, err
 	}
 	if p, err := a.takeScratch(); err != nil || p.kind != none {
 		return p, err
+	}
+	if err := a.fetchAhead(); err != nil {
+		return pause{}, err
 	}
 	return pause{}, a.follow()
 }
@@ -274,7 +282,7 @@ func (a *attempt) grant() {
 		c.leased++
 		l.Buffers = append(l.Buffers, c.buf)
 	}
-	m.order.advance(m.scratch.wants)
+	m.order.advance(a.launch)
 	m.leases = append(m.leases, l)
 }
 

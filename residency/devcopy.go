@@ -16,7 +16,7 @@ type devCopy struct {
 	wanted  uint64        // the attempt that wants it
 	want    int           // index among that attempt's wants
 	moved   uint64        // the call of Acquire that last moved contents here
-	uses    []int         // positions in the known order of uses, ascending
+	object  int           // from 1: its number in the known order of uses; 0: it is not in it
 }
 
 // lastUses is the events after which the buffer may be overwritten: its readers,

@@ -17,8 +17,12 @@ type devState struct {
 	in, peer, out device.Stream
 	ledger        *Ledger
 
-	residents []*Tensor // tensors with a buffer here
-	freeErr   error     // for Close to report
+	unit      int64       // bytes of which each buffer takes a multiple
+	residents []*Tensor   // tensors with a buffer here
+	missing   int64       // bytes that the attempt under way must take
+	uses      *deviceUses // the known order of uses, or nil
+	now       int         // the launch in it that was acquired last
+	freeErr   error       // for Close to report
 }
 
 // open opens the copy streams.

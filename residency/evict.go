@@ -1,109 +1,178 @@
 package residency
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
+)
 
 // Candidate is a copy that could be given up to make room.
 type Candidate struct {
 	Tensor  *Tensor
 	Bytes   int64
-	Clean   bool   // other current contents exist: giving it up moves nothing
-	NextUse int    // uses until it is used again, or Never
+	Clean   bool   // other current contents exist: giving it up copies nothing out
+	NextUse int    // launches of the device until it is used again, or Never
 	LastUse uint64 // counts calls of Acquire; greater is later
 }
 
-// before reports whether c is given up before o.
-func (c Candidate) before(o Candidate) bool {
-	if c.Clean != o.Clean {
-		return c.Clean
-	}
-	if c.NextUse != o.NextUse {
-		return c.NextUse > o.NextUse
-	}
-	return c.LastUse < o.LastUse
-}
-
 // Evictor is implemented by a device that knows better than the common policy
-// which copy to give up: clean ones before dirty ones; among them the one used
-// furthest in the future, then the least recently used. Victim answers with an
+// which copy to give up; paging.Choose is that policy. Victim answers with an
 // index into c, which is not empty and contains no leased copy. It runs with
 // the manager locked and must not call back.
 type Evictor interface {
 	Victim(c []Candidate) int
 }
 
-// SetUses sets the order of uses to come, need by need as Acquire will be called.
-// With it, eviction can choose the copy used furthest in the future. The order
-// repeats until it is set again; nil removes it. Acquire advances through it and
-// skips needs that are not in it.
-func (m *Manager) SetUses(uses []Use) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.order.set(uses)
-}
-
-// evict frees one copy on a device, and spills it to the host first if there is no
-// other. It reports false if all copies are locked.
-func (m *Manager) evict(d *devState) (bool, error) {
-	t := m.victim(d)
-	if t == nil {
+// makeRoom evicts copies until so many bytes more fit on a device, by the sums
+// alone: memory in pieces is no matter. It spares copies that are used within that
+// many launches after the present one. It reports false, and evicts nothing, if the
+// others are too few.
+func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
+	over := d.dev.Stats().Live + bytes - d.spec.MemoryBytes
+	if over <= 0 {
+		return true, nil
+	}
+	m.scratch.victims = m.scratch.victims[:0]
+	if e, ok := d.dev.(Evictor); ok {
+		over = m.chosenBy(e, d, over, after)
+	} else {
+		over = m.chosen(d, over, after)
+	}
+	if over > 0 {
 		return false, nil
 	}
+	for _, t := range m.scratch.victims {
+		if err := m.evict(d, t); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// evictOne evicts the best victim on a device. It reports false if there is none.
+func (m *Manager) evictOne(d *devState) (bool, error) {
+	free := d.spec.MemoryBytes - d.dev.Stats().Live
+	return m.makeRoom(d, free+1, 0)
+}
+
+// chosen lists the victims of the common policy. It returns the bytes that are
+// still missing.
+func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
+	x := &m.scratch
+	known := 0
+	if d.uses != nil {
+		known = len(d.uses.tensors)
+	}
+	x.candidates = x.candidates[:0]
+	for i, t := range d.residents {
+		if m.locked(d.copy(t)) {
+			continue
+		}
+		c := paging.Candidate{Object: d.copy(t).object - 1, Bytes: d.takes(t.bytes)}
+		if c.Object < 0 {
+			c.Object = known + i
+		}
+		var reads bool
+		if c.Distance, reads = d.next(t, m.clock); c.Distance <= after {
+			continue
+		}
+		if reads {
+			c.Copies++
+		}
+		if !m.clean(t, d) {
+			c.Copies++
+		}
+		x.candidates = append(x.candidates, c)
+	}
+	victims, ok := paging.Choose(x.candidates, bytes)
+	if !ok {
+		return bytes
+	}
+	for i := len(victims) - 1; i >= 0; i-- {
+		o := victims[i].Object
+		t := (*Tensor)(nil)
+		if o < known {
+			t = d.uses.tensors[o]
+		} else {
+			t = d.residents[o-known]
+		}
+		x.victims = append(x.victims, t)
+	}
+	return 0
+}
+
+// chosenBy lets the device choose one victim after the other.
+func (m *Manager) chosenBy(e Evictor, d *devState, bytes int64, after int) int64 {
+	var cs []Candidate
+	for _, t := range d.residents {
+		next, _ := d.next(t, m.clock)
+		if m.locked(d.copy(t)) || next <= after {
+			continue
+		}
+		if next >= paging.Never {
+			next = Never
+		}
+		cs = append(cs, Candidate{Tensor: t, Bytes: t.bytes, Clean: m.clean(t, d), NextUse: next, LastUse: d.copy(t).used})
+	}
+	for bytes > 0 && len(cs) > 0 {
+		i := e.Victim(cs)
+		if i < 0 || i >= len(cs) {
+			panic(fmt.Sprintf("BUG: %s chose victim %d of %d", d.id, i, len(cs)))
+		}
+		m.scratch.victims = append(m.scratch.victims, cs[i].Tensor)
+		bytes -= d.takes(cs[i].Bytes)
+		cs = append(cs[:i], cs[i+1:]...)
+	}
+	return bytes
+}
+
+// clean reports whether t's newest contents are elsewhere than on a device too.
+func (m *Manager) clean(t *Tensor, d *devState) bool {
+	return t.truth != d.index || t.otherTruth(d.index) != nowhere
+}
+
+// evict frees a copy on a device, and spills it to the host first if there is no
+// other.
+func (m *Manager) evict(d *devState, t *Tensor) error {
 	if t.truth == d.index {
 		to := t.otherTruth(d.index)
 		if to == nowhere {
 			if err := m.copyOut(t, Spill, SpillReason, "over budget"); err != nil {
-				return false, err
+				return err
 			}
 			to = onHost
 		}
 		t.truth = to
 	}
 	d.free(t, "evicted")
-	return true, nil
-}
-
-// victim chooses the tensor whose copy on a device is evicted next; nil if all
-// are locked.
-func (m *Manager) victim(d *devState) *Tensor {
-	if e, ok := d.dev.(Evictor); ok {
-		return m.deviceVictim(d, e)
-	}
-	var best Candidate
-	for _, t := range d.residents {
-		if m.locked(d.copy(t)) {
-			continue
-		}
-		if c := m.candidate(t, d); best.Tensor == nil || c.before(best) {
-			best = c
-		}
-	}
-	return best.Tensor
-}
-
-// deviceVictim lets the device choose.
-func (m *Manager) deviceVictim(d *devState, e Evictor) *Tensor {
-	var cs []Candidate
-	for _, t := range d.residents {
-		if !m.locked(d.copy(t)) {
-			cs = append(cs, m.candidate(t, d))
-		}
-	}
-	if len(cs) == 0 {
-		return nil
-	}
-	i := e.Victim(cs)
-	if i < 0 || i >= len(cs) {
-		panic(fmt.Sprintf("BUG: %s chose victim %d of %d", d.id, i, len(cs)))
-	}
-	return cs[i].Tensor
-}
-
-// candidate describes t's copy on a device. It is current: no lease contains it.
-func (m *Manager) candidate(t *Tensor, d *devState) Candidate {
-	c := d.copy(t)
-	clean := t.truth != d.index || t.otherTruth(d.index) != nowhere
-	return Candidate{Tensor: t, Bytes: t.bytes, Clean: clean, NextUse: m.order.next(c), LastUse: c.used}
+	return nil
 }
 
 // locked reports whether c must stay: it is leased, or this attempt wants it.
 func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m.scratch.attempt }
+
+// takes is the memory that a buffer of so many bytes takes.
+func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.unit * d.unit }
+
+// compact moves copies together on a device until a buffer of so many bytes has
+// room, if its free memory is enough in all. Leased copies stay where they are.
+func (m *Manager) compact(d *devState, bytes int64) (bool, error) {
+	s, ok := d.in.(device.Compactor)
+	if !ok {
+		return false, nil
+	}
+	owner := make(map[device.Buffer]*devCopy, len(d.residents))
+	for _, t := range d.residents {
+		if c := d.copy(t); c.leased == 0 {
+			owner[c.buf] = c
+		}
+	}
+	return s.Compact(bytes, func(b device.Buffer) bool { return owner[b] != nil }, func(b device.Buffer) device.Move {
+		c := owner[b]
+		return device.Move{Ready: c.ready, Uses: c.readers, Done: func(to device.Buffer, done device.Event) {
+			c.buf = to
+			c.arrive(c.version, done)
+		}}
+	})
+}

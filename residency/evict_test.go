@@ -46,25 +46,25 @@ func TestEviction(t *testing.T) {
 			r.mustRead(ts[1], 1, 'a')
 		}, "drop t1 fake:0>"},
 		{"furthest next use", func(r *rig, ts []*Tensor) {
-			r.m.SetUses([]Use{{ts[0], 0}, {ts[1], 0}, {ts[2], 0}, {ts[3], 0}, {ts[0], 0}, {ts[2], 0}, {ts[1], 0}})
+			r.m.SetUses(r.m.NewUses(reads(ts[0], ts[1], ts[2], ts[3], ts[0], ts[2], ts[1])))
 			for i := range 3 {
 				r.mustRead(ts[i], 0, 'a')
 			}
 		}, "drop t1 fake:0>"},
 		{"the order repeats", func(r *rig, ts []*Tensor) {
-			r.m.SetUses([]Use{{ts[0], 0}, {ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			r.m.SetUses(r.m.NewUses(reads(ts[0], ts[1], ts[2], ts[3])))
 			for i := range 3 {
 				r.mustRead(ts[i], 0, 'a')
 			}
 		}, "drop t2 fake:0>"},
 		{"never used again goes first", func(r *rig, ts []*Tensor) {
-			r.m.SetUses([]Use{{ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			r.m.SetUses(r.m.NewUses(reads(ts[1], ts[2], ts[3])))
 			for i := range 3 {
 				r.mustRead(ts[i], 0, 'a')
 			}
 		}, "drop t0 fake:0>"},
 		{"a forgotten order is least recently used", func(r *rig, ts []*Tensor) {
-			r.m.SetUses([]Use{{ts[1], 0}, {ts[2], 0}, {ts[3], 0}})
+			r.m.SetUses(r.m.NewUses(reads(ts[1], ts[2], ts[3])))
 			r.m.SetUses(nil)
 			for _, i := range []int{1, 0, 2} {
 				r.mustRead(ts[i], 0, 'a')
@@ -94,6 +94,14 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// reads is launches that read one tensor each.
+func reads(ts ...*Tensor) (ls []Launch) {
+	for _, t := range ts {
+		ls = append(ls, Launch{Needs: []Need{{t, 0, Read}}})
+	}
+	return ls
+}
+
 func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
 	d.capacity = 32
@@ -103,6 +111,7 @@ func TestDevicePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.m = m
+	m.devs[0].unit = 1
 	s, err := d.NewStream("compute")
 	if err != nil {
 		t.Fatal(err)

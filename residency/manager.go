@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -57,6 +58,9 @@ type scratch struct {
 	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
 	wants   []want
 	waits   device.Fence
+
+	candidates []paging.Candidate
+	victims    []*Tensor
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
@@ -87,7 +91,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	m.ledger = newLedger(m.devices, o.OnTransfer)
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger}
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, unit: device.MemoryUnit}
 	}
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {

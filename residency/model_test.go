@@ -225,12 +225,16 @@ func (s *model) stream(t *rapid.T) {
 }
 
 func (s *model) setUses(t *rapid.T) {
-	var uses []Use
-	for range rapid.IntRange(0, 8).Draw(t, "uses") {
+	var launches []Launch
+	for range rapid.IntRange(0, 8).Draw(t, "launches") {
 		_, x := s.draw()
-		uses = append(uses, Use{x, rapid.IntRange(0, len(s.r.devs)-1).Draw(t, "device")})
+		launches = append(launches, Launch{Needs: []Need{{x, rapid.IntRange(0, len(s.r.devs)-1).Draw(t, "device"), Read}}})
 	}
-	s.r.m.SetUses(uses)
+	u := s.r.m.NewUses(launches)
+	for d := range u.devs {
+		u.devs[d].ahead = rapid.IntRange(0, 3).Draw(t, "ahead")
+	}
+	s.r.m.SetUses(u)
 }
 
 // accounts compares the memory of a device with the buffers of tensors there. No

@@ -532,6 +532,9 @@ func newRig(t *testing.T, n int, o ManagerOptions, change ...func(i int, d *fake
 		t.Fatal(err)
 	}
 	r.m = m
+	for i := range m.devs {
+		m.devs[i].unit = 1
+	}
 	for _, d := range r.devs {
 		s, err := d.NewStream("compute")
 		if err != nil {

@@ -9,16 +9,60 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// take takes memory on a device for work in stream s. Without room it evicts one
-// copy after the other. It fails with the device's error when nothing is left to
-// evict, or when evicting all would not be enough.
+// makeRoom makes room on each device for all that the attempt is missing there.
+func (a *attempt) makeRoom() error {
+	for i := range a.m.devs {
+		a.m.devs[i].missing = 0
+	}
+	wants := a.m.scratch.wants
+	for i := range wants {
+		if w := &wants[i]; !w.t.current(w.c) {
+			w.d.missing += w.d.takes(w.t.bytes)
+		}
+	}
+	if a.scratch > 0 && len(a.needs) > 0 {
+		d := &a.m.devs[a.needs[0].Device]
+		d.missing += d.takes(a.scratch)
+	}
+	for i := range a.m.devs {
+		d := &a.m.devs[i]
+		if d.missing == 0 {
+			continue
+		}
+		if _, err := a.m.makeRoom(d, d.missing, 0); err != nil { // if that is too little, full answers
+			return err
+		}
+	}
+	return nil
+}
+
+// alloc takes memory on a device for work in stream s, and moves copies there
+// together if it is in pieces.
+func (m *Manager) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
+	b, err := s.Alloc(meta, u)
+	if err == nil {
+		return b, nil
+	}
+	var oom *device.OutOfMemoryError
+	if !errors.As(err, &oom) || oom.Used+oom.Needed > oom.Budget {
+		return nil, err
+	}
+	if ok, e := m.compact(d, oom.Needed); e != nil || !ok {
+		return nil, cmp.Or(e, err)
+	}
+	return s.Alloc(meta, u)
+}
+
+// take is alloc that evicts one copy after the other while there is no room. It
+// fails with the device's error when nothing is left to evict, or when evicting all
+// would not be enough.
 func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
 	for {
-		b, err := s.Alloc(meta, u)
+		b, err := a.m.alloc(d, s, meta, u)
 		if err == nil || !errors.Is(err, device.ErrOutOfMemory) || a.sizes(d).exceed(d) {
 			return b, err
 		}
-		if ok, e := a.m.evict(d); e != nil || !ok {
+		if ok, e := a.m.evictOne(d); e != nil || !ok {
 			return nil, cmp.Or(e, err)
 		}
 	}
@@ -49,7 +93,7 @@ func (a *attempt) full(d *devState, cause error) (pause, error) {
 func (a *attempt) clear(d *devState) error {
 	a.undo()
 	for {
-		if ok, err := a.m.evict(d); err != nil || !ok {
+		if ok, err := a.m.evictOne(d); err != nil || !ok {
 			return err
 		}
 	}

@@ -1,0 +1,55 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// fetchAhead queues copies of the tensors that the next launches of the step read,
+// so that they move while the attempt's task runs. For memory, it evicts only
+// tensors that none of these launches uses.
+func (a *attempt) fetchAhead() error {
+	if a.launch < 0 {
+		return nil
+	}
+	d := &a.m.devs[a.needs[0].Device]
+	x := d.uses
+	for at := d.now + 1; at <= d.now+x.ahead && at < len(x.trace.Launches); at++ {
+		for _, u := range x.trace.Launches[at].Uses {
+			t := x.tensors[u.Object]
+			if !u.Read || d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
+				continue
+			}
+			if n, _ := x.order.Next(u.Object, d.now); d.now+n != at {
+				continue // a launch before that overwrites it
+			}
+			if ok, err := a.m.fetchOne(t, d, x.ahead); err != nil || !ok {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fetchOne queues the copy of one tensor. It reports false if there is no room.
+func (m *Manager) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
+	if ok, err := m.makeRoom(d, d.takes(t.bytes), ahead); err != nil || !ok {
+		return false, err
+	}
+	b, err := m.alloc(d, m.copier(t, d), t.meta, t.usage)
+	if errors.Is(err, device.ErrOutOfMemory) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s on %s: %w", t.name, d.id, err)
+	}
+	d.attach(t, b)
+	d.copy(t).used = m.clock
+	if err := m.bring(t, d, "ahead"); err != nil {
+		d.free(t, "not fetched")
+		return false, err
+	}
+	return true, nil
+}
