@@ -36,6 +36,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"lines":    lines,
 	"spoil":    spoil,
 	"format":   format,
+	"floor":    floor,
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must exit with that code.
@@ -100,6 +101,22 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		ts.Fatalf("exit code %d, expected %d (%v): %s", got, want, err, out.String())
 	}
+}
+
+// floor PROGRAM ARGS… runs a program that refuses its device memory, and puts the
+// least memory that its message names into the variable FLOOR.
+func floor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: floor PROGRAM ARGS…")
+	}
+	if code := codeOf(ts, ts.Exec(args[0], args[1:]...)); code != 2 {
+		ts.Fatalf("exit code %d, expected 2", code)
+	}
+	_, text, found := strings.Cut(ts.ReadFile("stderr"), "at least ")
+	if text, _, _ = strings.Cut(text, " "); !found {
+		ts.Fatalf("no floor is named")
+	}
+	ts.Setenv("FLOOR", text)
 }
 
 // lookPath finds a program on the script's PATH, where trainer is.
