@@ -68,6 +68,7 @@ type SteadyState struct {
 	CopyInBytesPerStep   int64 `json:"copy_in_bytes_per_step"`
 	BatchBytesPerStep    int64 `json:"batch_bytes_per_step"`
 	PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
+	SpillBytesPerStep    int64 `json:"spill_bytes_per_step"`
 }
 
 // CopyReport is the time of copies to, from and between devices in a step, on
@@ -177,7 +178,7 @@ func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 		ByReason:          map[string]int64{},
 		SteadyState: SteadyState{
 			CopyInBytesPerStep: steady.CopyIn.Median, PullBackBytesPerStep: steady.PullBack.Median,
-			BatchBytesPerStep: batch,
+			SpillBytesPerStep: steady.Spill.Median, BatchBytesPerStep: batch,
 		},
 	}
 	for _, r := range residency.Reasons() {

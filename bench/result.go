@@ -98,7 +98,7 @@ type Copies struct {
 // newCopies sums up a step's copies.
 func newCopies(s *session, m measurement) Copies {
 	l := s.rt.Residency.Ledger().SteadyState()
-	c := Copies{SpilledBytes: l.PullBack.Median, PeerBytes: l.Peer.Median}
+	c := Copies{SpilledBytes: l.Spill.Median, PeerBytes: l.Peer.Median}
 	for _, v := range s.prog.Inputs() {
 		c.BatchBytes += v.Meta.Bytes() * int64(s.parts)
 	}

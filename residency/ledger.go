@@ -96,7 +96,8 @@ type Steady struct {
 	Steps    int64
 	CopyIn   Series // copy-in and stream-in
 	Peer     Series
-	PullBack Series // pull-backs and spills
+	PullBack Series
+	Spill    Series
 }
 
 // counters are the entries of one device.
@@ -110,8 +111,8 @@ type Ledger struct {
 	devices []counters
 	onRow   func(Row)
 	steps   int64
-	now     [3]int64 // bytes of the open step: in, peer, out
-	past    [3]series
+	now     [numTracks]int64 // bytes of the open step
+	past    [numTracks]series
 }
 
 // The tracks of a step.
@@ -119,9 +120,11 @@ const (
 	trackIn = iota
 	trackPeer
 	trackOut
+	trackSpill
+	numTracks
 )
 
-var tracks = [NumKinds]int{CopyIn: trackIn, StreamIn: trackIn, Peer: trackPeer, PullBack: trackOut, Spill: trackOut, Hit: -1, Drop: -1}
+var tracks = [NumKinds]int{CopyIn: trackIn, StreamIn: trackIn, Peer: trackPeer, PullBack: trackOut, Spill: trackSpill, Hit: -1, Drop: -1}
 
 // series counts how often each number of bytes occurred. Few are distinct.
 type series struct {
@@ -176,7 +179,7 @@ func (l *Ledger) Step() {
 		}
 	}
 	l.steps++
-	l.now = [3]int64{}
+	l.now = [numTracks]int64{}
 }
 
 // Boundary takes the bytes moved since the last Step out of the steps' series:
@@ -184,7 +187,7 @@ func (l *Ledger) Step() {
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.now = [3]int64{}
+	l.now = [numTracks]int64{}
 }
 
 // Steps counts the steps that were closed.
@@ -203,6 +206,7 @@ func (l *Ledger) SteadyState() Steady {
 		CopyIn:   l.past[trackIn].summary(),
 		Peer:     l.past[trackPeer].summary(),
 		PullBack: l.past[trackOut].summary(),
+		Spill:    l.past[trackSpill].summary(),
 	}
 }
 

@@ -43,7 +43,7 @@ func TestLedgerGolden(t *testing.T) {
 	golden.Check(t, "testdata/ledger.txt", r.m.Ledger().String())
 	s := r.m.Ledger().SteadyState()
 	flat := func(n int64) Series { return Series{n, n, n, n} }
-	if want := (Steady{2, flat(16), flat(32), flat(0)}); s != want {
+	if want := (Steady{2, flat(16), flat(32), flat(0), flat(0)}); s != want {
 		t.Errorf("steady state %+v, want %+v", s, want)
 	}
 	if c := r.m.Ledger().OfUsage(CopyIn, device.Weight); c.Bytes != 64 {

@@ -42,6 +42,6 @@ func printMoved(out io.Writer, r *berth.Report) {
 	}
 	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", text.Bytes(l.CopyInWeightBytes), once, in, perStep, text.Bytes(l.PullBackBytes))
 	if l.SpillBytes > 0 {
-		fmt.Fprintf(out, "spilled: %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", text.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", text.Bytes(l.SteadyState.SpillBytesPerStep), text.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
 	}
 }

@@ -29,6 +29,7 @@ type documented struct {
 			CopyInBytesPerStep   int64 `json:"copy_in_bytes_per_step"`
 			BatchBytesPerStep    int64 `json:"batch_bytes_per_step"`
 			PullBackBytesPerStep int64 `json:"pull_back_bytes_per_step"`
+			SpillBytesPerStep    int64 `json:"spill_bytes_per_step"`
 		} `json:"steady_state"`
 	} `json:"ledger"`
 	Copies struct {
