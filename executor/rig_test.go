@@ -43,6 +43,7 @@ type job struct {
 	classes                  int  // bound of integers in inputs and targets
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
+	memory                   int // percent of the peak that the plan is made for; 0: all it may want
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -139,7 +140,8 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	if o.Full, err = partition.New(g, partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute}); err != nil || j.last == 0 {
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute}
+	if o.Full, err = j.cut(g, po); err != nil || j.last == 0 {
 		return o, err
 	}
 	if g, err = j.train(j.tail(), j.last); err != nil {
@@ -148,6 +150,24 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	o.LastMicrobatches = (j.last + j.microbatch - 1) / j.microbatch
 	o.Tail, err = o.Full.Rebind(g, nil)
 	return o, err
+}
+
+// cut plans for so little memory that segments are cut finely: for j.memory
+// percent of the peaks, or a little more where that is below the floor.
+func (j job) cut(g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	free, err := partition.New(g, o)
+	if err != nil || j.memory == 0 {
+		return free, err
+	}
+	for percent := int64(j.memory); ; percent += 5 {
+		for i, f := range free.Memory {
+			o.Devices[i].MemoryBytes = 1 + f.Peak*percent/100
+		}
+		p, err := partition.New(g, o)
+		if !errors.Is(err, partition.ErrMemory) {
+			return p, err
+		}
+	}
 }
 
 func (j job) constant(_ *graph.Value, microbatch int) []byte {

@@ -21,6 +21,7 @@ type way struct {
 	schedule         string
 	apart            bool // phases are not merged
 	recompute        partition.Recompute
+	memory           int // percent of the peak that the plan is made for; 0: all it may want
 }
 
 var plain = way{devices: 1, threads: 1, schedule: "gpipe", apart: true}
@@ -30,7 +31,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.apart, j.recompute = w.apart, w.recompute
+	j.apart, j.recompute, j.memory = w.apart, w.recompute, w.memory
 	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 
@@ -39,7 +40,7 @@ func ways() (all []way) {
 		for threads := 1; threads <= 2; threads++ {
 			for _, s := range []string{"gpipe", "1f1b"} {
 				again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
-				all = append(all, way{devices: devices, threads: threads, schedule: s, recompute: again})
+				all = append(all, way{devices: devices, threads: threads, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[len(all)%4]})
 			}
 		}
 	}
