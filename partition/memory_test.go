@@ -83,7 +83,8 @@ func TestFloorIsEnough(t *testing.T) {
 	}
 }
 
-// TestPeakIsTheReplays compares the two ways to a peak.
+// TestPeakIsTheReplays compares the two ways to a peak. A replay is of a step after
+// the first.
 func TestPeakIsTheReplays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawNet(t)
@@ -105,7 +106,13 @@ func TestPeakIsTheReplays(t *testing.T) {
 				t.Fatalf("device %d: %v\n%s", d, err, p.Dump())
 			}
 			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0)
-			if f.Peak != r.Peak || f.Floor != r.Floor || r.Moved() != 0 {
+			var early int64 // bytes of variables that only the first step has from its beginning on
+			for o, x := range tr.Objects {
+				if tr.first[o] && !x.Lasting {
+					early += paging.Rounded(x.Bytes)
+				}
+			}
+			if f.Peak < r.Peak || f.Peak > r.Peak+early || f.Floor != r.Floor || r.Moved() != 0 {
 				t.Fatalf("device %d: %+v, replay %+v\n%s", d, f, r, p.Dump())
 			}
 		}

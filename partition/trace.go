@@ -14,6 +14,7 @@ type memoryTrace struct {
 	names []string       // per launch
 	flops []int64        // per launch
 	usage []device.Usage // per object
+	first []bool         // per object: it is a variable or constant, which is there when the first step begins
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
@@ -97,6 +98,7 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 			tr := t.traces[d]
 			x.object[d] = len(tr.Objects)
 			tr.usage = append(tr.usage, x.Usage)
+			tr.first = append(tr.first, lasts)
 			tr.Objects = append(tr.Objects, paging.Object{
 				Name: x.Value.Name, Bytes: x.Value.Meta.Bytes(),
 				Lasting: lasts && !comes, Fed: comes || x.Value.Kind == graph.Input && !lasts,
@@ -184,7 +186,9 @@ func (t *memoryTrace) floor() (launch int, by [device.NumUsages]int64) {
 	return launch, by
 }
 
-// peak is the bytes by usage when a step without a limit has the most.
+// peak is the bytes by usage when steps without a limit have the most. The first
+// step has more than others, if a variable is here that another device writes: from
+// then on it comes when it is read.
 func (t *memoryTrace) peak() (at [device.NumUsages]int64) {
 	var now [device.NumUsages]int64
 	here := make([]bool, len(t.Objects))
@@ -194,8 +198,8 @@ func (t *memoryTrace) peak() (at [device.NumUsages]int64) {
 			now[t.usage[o]] += paging.Rounded(t.Objects[o].Bytes)
 		}
 	}
-	for o, x := range t.Objects {
-		if x.Lasting {
+	for o, first := range t.first {
+		if first {
 			add(o)
 		}
 	}
