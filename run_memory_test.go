@@ -1,0 +1,126 @@
+package berth_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/partition"
+)
+
+// memoryCases are shipped configs on one device and several, with one microbatch
+// and several.
+func memoryCases(short bool) (cases []memoryCase) {
+	names := []string{"digits", "digits-cnn", "shakespeare", "mnist-cnn"}
+	if short {
+		names = names[:2]
+	}
+	for _, name := range names {
+		for _, microbatches := range []int{1, 4} {
+			set := fmt.Sprintf("train.microbatches=%d", microbatches)
+			cases = append(cases,
+				memoryCase{name, []string{set}},
+				memoryCase{name, []string{set, "partition.stages=3"}},
+				memoryCase{name, []string{set, "devices.use=cpu:3"}})
+		}
+		cases = append(cases, memoryCase{name, []string{"train.microbatches=4", "devices.use=cpu:3", "partition.schedule=gpipe"}})
+	}
+	return cases
+}
+
+type memoryCase struct {
+	name string
+	set  []string
+}
+
+// open plans a case, with a limit in bytes on each device; 0: none.
+func (c memoryCase) open(t *testing.T, limit int64) (*berth.Run, error) {
+	t.Helper()
+	set := c.set
+	if limit > 0 {
+		set = append(set[:len(set):len(set)], fmt.Sprintf("devices.memory=%dB", limit))
+	}
+	config, err := configs.Load(c.name, configs.Overlay{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return berth.Open(t.Context(), config)
+}
+
+// train runs a few steps within a limit.
+func (c memoryCase) train(t *testing.T, limit int64) (*berth.Run, *berth.Report) {
+	t.Helper()
+	run, err := c.open(t, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return run, train(t, run, berth.TrainOptions{MaxSteps: 3})
+}
+
+// The peak that a plan states is the one that a run has, to the byte.
+func TestPlannedPeakIsMeasured(t *testing.T) {
+	for _, c := range memoryCases(testing.Short()) {
+		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
+			run, report := c.train(t, 0)
+			for i, f := range run.Plan.Memory {
+				if got := report.Devices[i].PeakBytes; got != f.Peak {
+					t.Errorf("%s: planned %d bytes (%v), measured %d (%v)", report.Devices[i].ID, f.Peak, f.PeakBy, got, report.Devices[i].ByUsage)
+				}
+			}
+		})
+	}
+}
+
+// Any memory from the floor on trains the same weights, and less is refused.
+func TestLittleMemoryTrainsTheSame(t *testing.T) {
+	for _, c := range memoryCases(testing.Short()) {
+		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
+			free, want := c.train(t, 0)
+			least := c.floor(t)
+			peak := int64(0)
+			for _, f := range free.Plan.Memory {
+				peak = max(peak, f.Peak)
+			}
+			for _, limit := range []int64{least, (least + peak) / 2} {
+				_, got := c.train(t, limit)
+				if got.WeightsSHA256 != want.WeightsSHA256 {
+					t.Errorf("%d bytes: weights %s, without a limit %s", limit, got.WeightsSHA256, want.WeightsSHA256)
+				}
+				for _, d := range got.Devices {
+					if d.PeakBytes > limit {
+						t.Errorf("%s took %d bytes of %d", d.ID, d.PeakBytes, limit)
+					}
+				}
+			}
+		})
+	}
+}
+
+// floor is the least limit, which no plan goes below.
+func (c memoryCase) floor(t *testing.T) int64 {
+	t.Helper()
+	low, high := int64(64<<10)-1, int64(1<<30) // refused, and not
+	for high-low > 1 {
+		mid := (low + high) / 2
+		run, err := c.open(t, mid)
+		switch {
+		case err == nil:
+			high = mid
+			if err := run.Close(); err != nil {
+				t.Fatal(err)
+			}
+		case errors.Is(err, partition.ErrMemory):
+			low = mid
+		default:
+			t.Fatal(err)
+		}
+	}
+	return high
+}
