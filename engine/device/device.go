@@ -15,6 +15,7 @@ var (
 	ErrDonated     = errors.New("buffer was donated")
 	ErrDeleted     = errors.New("buffer was deleted")
 	ErrClosed      = errors.New("device is closed")
+	ErrLost        = errors.New("device is lost")
 	ErrUnsupported = errors.New("not supported by this device")
 	ErrNonFinite   = errors.New("not finite")
 	ErrKind        = errors.New("no such kind of device")

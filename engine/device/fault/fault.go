@@ -1,0 +1,150 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// The causes of errors.
+var (
+	ErrSyntax   = errors.New("cannot read this fault")
+	ErrInjected = errors.New("a fault that was asked for")
+)
+
+// Op is a kind of operation of a device.
+type Op string
+
+// The operations. The first four are queued on streams; the others are calls.
+const (
+	Launch  Op = "launch"
+	CopyIn  Op = "copy-in"
+	CopyOut Op = "copy-out"
+	Peer    Op = "peer"
+	Alloc   Op = "alloc"
+	Compile Op = "compile"
+)
+
+// Kind is the way in which an operation goes wrong.
+type Kind string
+
+// The kinds.
+const (
+	Hang Kind = "hang" // it never ends
+	Fail Kind = "fail" // it fails
+	Lost Kind = "lost" // it fails, and so does everything after it on the device
+	OOM  Kind = "oom"  // it fails as if memory were short
+)
+
+var (
+	ops   = []Op{Launch, CopyIn, CopyOut, Peer, Alloc, Compile}
+	kinds = []Kind{Hang, Fail, Lost, OOM}
+)
+
+// Fault is one operation of a device that goes wrong.
+type Fault struct {
+	Device device.ID
+	Op     Op
+	N      int // it is the Nth operation of its kind, from 1
+	Kind   Kind
+}
+
+// Parse reads "cpu:1 launch 3 hang".
+func Parse(text string) (f Fault, err error) {
+	words := strings.Fields(text)
+	if len(words) != 4 {
+		return f, fmt.Errorf("%w: %q: give a device, an operation, a number and a kind, such as %q", ErrSyntax, text, "cpu:0 launch 3 hang")
+	}
+	f = Fault{Device: device.ID(words[0]), Op: Op(words[1]), Kind: Kind(words[3])}
+	if f.N, err = strconv.Atoi(words[2]); err != nil || f.N < 1 {
+		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1", ErrSyntax, text, words[2])
+	}
+	switch {
+	case !slices.Contains(ops, f.Op):
+		err = fmt.Errorf("%w: %q: there is no operation %q: give one of %s", ErrSyntax, text, f.Op, list(ops))
+	case !slices.Contains(kinds, f.Kind):
+		err = fmt.Errorf("%w: %q: an operation cannot %q: give one of %s", ErrSyntax, text, f.Kind, list(kinds))
+	case f.Kind == Hang && (f.Op == Alloc || f.Op == Compile):
+		err = fmt.Errorf("%w: %q: %s is a call and cannot hang: give fail, lost or oom", ErrSyntax, text, f.Op)
+	}
+	return f, err
+}
+
+func list[T ~string](all []T) string {
+	var s []string
+	for _, x := range all {
+		s = append(s, string(x))
+	}
+	return strings.Join(s, ", ")
+}
+
+// String is the fault as Parse reads it.
+func (f Fault) String() string { return fmt.Sprintf("%s %s %d %s", f.Device, f.Op, f.N, f.Kind) }
+
+// cause is the failure of the operation.
+func (f Fault) cause() error {
+	switch f.Kind {
+	case Lost:
+		return fmt.Errorf("%w (%v): %w", ErrInjected, f, device.ErrLost)
+	case OOM:
+		return fmt.Errorf("%w (%v): %w", ErrInjected, f, device.ErrOutOfMemory)
+	}
+	return fmt.Errorf("%w (%v)", ErrInjected, f)
+}
+
+// Wrap makes the operations of devices go wrong that faults name. The devices
+// are not to be used otherwise.
+func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
+	wrapped := slices.Clone(devs)
+	for _, f := range faults {
+		i := slices.IndexFunc(devs, func(d device.Device) bool { return d.ID() == f.Device })
+		if i < 0 {
+			var ids []device.ID
+			for _, d := range devs {
+				ids = append(ids, d.ID())
+			}
+			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrSyntax, f, f.Device, list(ids))
+		}
+		if wrapped[i] == devs[i] {
+			wrapped[i] = &Device{Device: devs[i]}
+		}
+		d := wrapped[i].(*Device)
+		d.faults = append(d.faults, f)
+	}
+	return wrapped, nil
+}
+
+// counter counts operations by kind, and finds the one that goes wrong.
+type counter struct {
+	mu     sync.Mutex
+	faults []Fault
+	seen   map[Op]int
+	lost   error // set by a fault of kind Lost; every later operation fails with it
+}
+
+// hit counts an operation. It returns the fault that the operation meets.
+func (c *counter) hit(op Op) (f Fault, met bool, lost error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lost != nil {
+		return f, false, c.lost
+	}
+	if c.seen == nil {
+		c.seen = map[Op]int{}
+	}
+	c.seen[op]++
+	for _, f := range c.faults {
+		if f.Op == op && f.N == c.seen[op] {
+			if f.Kind == Lost {
+				c.lost = f.cause()
+			}
+			return f, true, nil
+		}
+	}
+	return f, false, nil
+}
