@@ -14,14 +14,6 @@ type Device struct {
 	counter
 }
 
-// Alloc fails if its turn has come.
-func (d *Device) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	if err := d.call(Alloc); err != nil {
-		return nil, err
-	}
-	return d.Device.Alloc(m, use)
-}
-
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
 	if err := d.call(Compile); err != nil {
@@ -79,6 +71,14 @@ func (s *stream) meet(op Op) error {
 	return s.WaitFor(device.Event{Queue: failed{f.cause()}, Seq: 1})
 }
 
+// Alloc fails if its turn has come.
+func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
+	if err := s.dev.call(Alloc); err != nil {
+		return nil, err
+	}
+	return s.Stream.Alloc(m, use)
+}
+
 // CopyIn goes wrong if its turn has come.
 func (s *stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 	if err := s.meet(CopyIn); err != nil {
@@ -104,11 +104,11 @@ func (s *stream) CopyPeer(dst, src device.Buffer) error {
 }
 
 // Launch goes wrong if its turn has come.
-func (s *stream) Launch(x device.Executable, in, out []device.Buffer) (device.Event, error) {
+func (s *stream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
 	if err := s.meet(Launch); err != nil {
 		return device.Event{}, err
 	}
-	return s.Stream.Launch(x, in, out)
+	return s.Stream.Launch(x, in, out, scratch)
 }
 
 // failed is a queue whose operations have failed.
