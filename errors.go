@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
@@ -74,7 +75,7 @@ func IsUsage(err error) bool {
 	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, residency.ErrHostMemory, device.ErrEnvironment,
+		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor/trace"
 )
 
@@ -46,6 +47,9 @@ type TrainOptions struct {
 	// Dump is a folder for the run's graph, plan, schedule, ledger and trace.
 	// Empty means none.
 	Dump string
+	// Faults make operations of the devices go wrong, for tests and drills. They
+	// count operations from the beginning of the call.
+	Faults []fault.Fault
 	// Report is a further file that the report is written to.
 	Report string
 	// Observer is told of the run; nil for nobody.

@@ -13,6 +13,8 @@ import (
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
@@ -32,6 +34,7 @@ type session struct {
 	folder  *rundir.Folder
 	bound   saver.Bound
 	dump    *trace.Dump
+	devices []device.Device // of the run; their operations fail as TrainOptions.Faults asks
 	rt      *executor.Runtime
 	load    executor.LoadOptions // of the training program
 	prog    *executor.Program
@@ -47,6 +50,9 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}))); err != nil {
+		return err
+	}
+	if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
 		return err
 	}
 	values, err := initial.Open(s.opt.Init, s.config.Seed, s.plan.Graph.Vars)
@@ -108,7 +114,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	}
 	o := s.hostMemory(s.opt.Dir)
 	o.Strict, o.OnTransfer = s.opt.AssertResident, s.debug.Transfers(s.dump)
-	if s.rt, err = executor.NewRuntime(s.devs, o); err != nil {
+	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err
 	}
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
@@ -151,7 +157,7 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 			return err
 		}
 	}
-	s.feed, err = feed.New(s.devs[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
+	s.feed, err = feed.New(s.devices[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
 		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.config.Train.Epochs - s.at.Epoch,
 	})
 	return err

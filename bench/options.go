@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -31,7 +32,9 @@ type RunOptions struct {
 	// has temporary files.
 	HostMemory int64
 	SpillDir   string
-	Profile    bool // time every kernel; this slows short kernels a little
+	// Faults make operations of the devices go wrong, for tests and drills.
+	Faults  []fault.Fault
+	Profile bool // time every kernel; this slows short kernels a little
 	// Recompute selects the values that the backward pass computes again to
 	// save memory: none, cheap or block; empty means none.
 	Recompute partition.Recompute

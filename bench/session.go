@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/rng"
@@ -70,14 +71,18 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(s.devs, residency.ManagerOptions{HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir())}); err != nil {
+	devs, err := fault.Wrap(s.devs, o.Faults)
+	if err != nil {
+		return err
+	}
+	if s.rt, err = executor.NewRuntime(devs, residency.ManagerOptions{HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir())}); err != nil {
 		return err
 	}
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
 	if err != nil {
 		return err
 	}
-	if err := s.fillBatches(s.devs[plan.Stages[0].Device]); err != nil {
+	if err := s.fillBatches(devs[plan.Stages[0].Device]); err != nil {
 		return err
 	}
 	return s.prog.Init(ctx, func(v *graph.Value, dst []byte) error {

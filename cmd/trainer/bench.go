@@ -41,10 +41,15 @@ func benchCommand() *cobra.Command {
 	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
 	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
 	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
+	faults := addFaults(c)
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			args = quickest
+		}
+		var err error
+		if o.Faults, err = faults.parse(); err != nil {
+			return err
 		}
 		rs, err := runBench(c, args, o)
 		if err != nil {

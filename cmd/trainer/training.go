@@ -27,6 +27,7 @@ type training struct {
 	quiet   bool
 	note    string // printed first
 	stop    *signals.Stop
+	faults  *faultFlag
 }
 
 // addTraining gives c the flags that train and resume share.
@@ -39,6 +40,7 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
+	t.faults = addFaults(c)
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }
@@ -67,9 +69,12 @@ func (t *training) chooseFolder(name string, m runs.Mode) error {
 	return err
 }
 
-// check refuses numbers out of range.
-func (t *training) check() error {
+// check refuses numbers out of range, and reads the faults.
+func (t *training) check() (err error) {
 	o := &t.options
+	if o.Faults, err = t.faults.parse(); err != nil {
+		return err
+	}
 	switch {
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)

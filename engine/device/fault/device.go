@@ -16,19 +16,10 @@ type Device struct {
 
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	if err := d.call(Compile); err != nil {
+	if _, err := d.hit(Compile); err != nil {
 		return nil, err
 	}
 	return d.Device.Compile(g, o)
-}
-
-// call is the failure of a call, nil if it is not its turn.
-func (d *Device) call(op Op) error {
-	f, met, lost := d.hit(op)
-	if met {
-		return f.cause()
-	}
-	return lost
 }
 
 // NewStream starts a queue whose operations can go wrong.
@@ -59,21 +50,19 @@ type delayer struct {
 
 // meet queues the end of the queue if an operation's turn has come.
 func (s *stream) meet(op Op) error {
-	f, met, lost := s.dev.hit(op)
+	hangs, err := s.dev.hit(op)
 	switch {
-	case lost != nil:
-		return s.WaitFor(device.Event{Queue: failed{lost}, Seq: 1})
-	case !met:
-		return nil
-	case f.Kind == Hang:
+	case hangs:
 		return s.WaitFor(device.Event{Queue: never{}, Seq: 1})
+	case err != nil:
+		return s.WaitFor(device.Event{Queue: failed{err}, Seq: 1})
 	}
-	return s.WaitFor(device.Event{Queue: failed{f.cause()}, Seq: 1})
+	return nil
 }
 
 // Alloc fails if its turn has come.
 func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	if err := s.dev.call(Alloc); err != nil {
+	if _, err := s.dev.hit(Alloc); err != nil {
 		return nil, err
 	}
 	return s.Stream.Alloc(m, use)

@@ -13,7 +13,7 @@ import (
 
 // The causes of errors.
 var (
-	ErrSyntax   = errors.New("cannot read this fault")
+	ErrFault    = errors.New("this fault cannot be made")
 	ErrInjected = errors.New("a fault that was asked for")
 )
 
@@ -58,19 +58,19 @@ type Fault struct {
 func Parse(text string) (f Fault, err error) {
 	words := strings.Fields(text)
 	if len(words) != 4 {
-		return f, fmt.Errorf("%w: %q: give a device, an operation, a number and a kind, such as %q", ErrSyntax, text, "cpu:0 launch 3 hang")
+		return f, fmt.Errorf("%w: %q: expected a device, an operation, a number and a kind, such as %q", ErrFault, text, "cpu:0 launch 3 hang")
 	}
 	f = Fault{Device: device.ID(words[0]), Op: Op(words[1]), Kind: Kind(words[3])}
 	if f.N, err = strconv.Atoi(words[2]); err != nil || f.N < 1 {
-		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1", ErrSyntax, text, words[2])
+		return f, fmt.Errorf("%w: %q: %q is no number of an operation: count from 1", ErrFault, text, words[2])
 	}
 	switch {
 	case !slices.Contains(ops, f.Op):
-		err = fmt.Errorf("%w: %q: there is no operation %q: give one of %s", ErrSyntax, text, f.Op, list(ops))
+		err = fmt.Errorf("%w: %q: there is no operation %q: give one of %s", ErrFault, text, f.Op, list(ops))
 	case !slices.Contains(kinds, f.Kind):
-		err = fmt.Errorf("%w: %q: an operation cannot %q: give one of %s", ErrSyntax, text, f.Kind, list(kinds))
+		err = fmt.Errorf("%w: %q: an operation cannot %q: give one of %s", ErrFault, text, f.Kind, list(kinds))
 	case f.Kind == Hang && (f.Op == Alloc || f.Op == Compile):
-		err = fmt.Errorf("%w: %q: %s is a call and cannot hang: give fail, lost or oom", ErrSyntax, text, f.Op)
+		err = fmt.Errorf("%w: %q: %s is a call and cannot hang: give fail, lost or oom", ErrFault, text, f.Op)
 	}
 	return f, err
 }
@@ -97,8 +97,8 @@ func (f Fault) cause() error {
 	return fmt.Errorf("%w (%v)", ErrInjected, f)
 }
 
-// Wrap makes the operations of devices go wrong that faults name. The devices
-// are not to be used otherwise.
+// Wrap makes the operations of devices go wrong that faults name. The caller
+// closes the devices themselves.
 func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 	wrapped := slices.Clone(devs)
 	for _, f := range faults {
@@ -108,7 +108,7 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 			for _, d := range devs {
 				ids = append(ids, d.ID())
 			}
-			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrSyntax, f, f.Device, list(ids))
+			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
 		}
 		if wrapped[i] == devs[i] {
 			wrapped[i] = &Device{Device: devs[i]}
@@ -127,24 +127,29 @@ type counter struct {
 	lost   error // set by a fault of kind Lost; every later operation fails with it
 }
 
-// hit counts an operation. It returns the fault that the operation meets.
-func (c *counter) hit(op Op) (f Fault, met bool, lost error) {
+// hit counts an operation. It returns the error with which the operation is to
+// fail, and whether it is to hang.
+func (c *counter) hit(op Op) (hangs bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost != nil {
-		return f, false, c.lost
+		return false, c.lost
 	}
 	if c.seen == nil {
 		c.seen = map[Op]int{}
 	}
 	c.seen[op]++
 	for _, f := range c.faults {
-		if f.Op == op && f.N == c.seen[op] {
-			if f.Kind == Lost {
-				c.lost = f.cause()
-			}
-			return f, true, nil
+		switch {
+		case f.Op != op || f.N != c.seen[op]:
+		case f.Kind == Hang:
+			return true, nil
+		case f.Kind == Lost:
+			c.lost = f.cause()
+			return false, c.lost
+		default:
+			return false, f.cause()
 		}
 	}
-	return f, false, nil
+	return false, nil
 }

@@ -1,0 +1,132 @@
+package fault_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+	_ "github.com/berth-ml/berth/engine/device/null" // registers itself
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestParse(t *testing.T) {
+	for _, text := range []string{"cpu:1 launch 3 hang", "cpu:0 copy-in 1 fail", "x:0 alloc 2 oom", "cpu:0 compile 9 lost", "cpu:0 peer 1 lost", "cpu:0 copy-out 1 oom"} {
+		f, err := fault.Parse(text)
+		if err != nil || f.String() != text {
+			t.Errorf("%q: %v, %v", text, f, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                      "expected a device",
+		"cpu:0 launch 3":        "expected a device",
+		"cpu:0 launch 0 fail":   "count from 1",
+		"cpu:0 launch x fail":   "count from 1",
+		"cpu:0 lunch 1 fail":    "give one of launch",
+		"cpu:0 launch 1 fall":   "give one of hang",
+		"cpu:0 alloc 1 hang":    "cannot hang",
+		"cpu:0 compile 1 hang":  "cannot hang",
+		"cpu:0 launch 1 fail x": "expected a device",
+	} {
+		if _, err := fault.Parse(text); !errors.Is(err, fault.ErrFault) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// open opens two devices, and makes faults in them.
+func open(t *testing.T, texts ...string) []device.Device {
+	t.Helper()
+	devs, err := device.Open("null", device.OpenOptions{Count: 2, MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, d := range devs {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	var faults []fault.Fault
+	for _, text := range texts {
+		f, err := fault.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		faults = append(faults, f)
+	}
+	wrapped, err := fault.Wrap(devs, faults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrapped
+}
+
+func TestWrapRefusesUnknownDevices(t *testing.T) {
+	devs := open(t)
+	_, err := fault.Wrap(devs, []fault.Fault{{Device: "null:2", Op: fault.Launch, N: 1, Kind: fault.Fail}})
+	if !errors.Is(err, fault.ErrFault) || !strings.Contains(err.Error(), "null:0, null:1") {
+		t.Error(err)
+	}
+}
+
+// copies queues copies to a device, each on a stream of its own, and returns
+// their failures.
+func copies(t *testing.T, d device.Device, n int) (errs []error) {
+	t.Helper()
+	h, err := d.AllocHost(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Free()
+	for range n {
+		s, err := d.NewStream("in")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Alloc(shape.F32(1), device.Input)
+		if err == nil {
+			err = s.CopyIn(b, h)
+			if err == nil {
+				err = s.Record().Wait(t.Context())
+			}
+			if e := b.Free(s.Record()); e != nil {
+				t.Error(e)
+			}
+		}
+		errs = append(errs, err)
+		_ = s.Close()
+	}
+	return errs
+}
+
+// The chosen operation of the chosen device fails, and no other. After a loss,
+// all later ones fail too.
+func TestFaultsHitTheirOperation(t *testing.T) {
+	for kind, want := range map[string]struct {
+		cause error
+		fails [4]bool
+	}{
+		"copy-in 2 fail": {fault.ErrInjected, [4]bool{1: true}},
+		"copy-in 2 oom":  {device.ErrOutOfMemory, [4]bool{1: true}},
+		"copy-in 2 lost": {device.ErrLost, [4]bool{1: true, 2: true, 3: true}},
+		"alloc 3 fail":   {fault.ErrInjected, [4]bool{2: true}},
+		"alloc 3 oom":    {device.ErrOutOfMemory, [4]bool{2: true}},
+		"alloc 3 lost":   {device.ErrLost, [4]bool{2: true, 3: true}},
+		"launch 1 lost":  {},
+	} {
+		devs := open(t, "null:1 "+kind)
+		for _, err := range copies(t, devs[0], 4) {
+			if err != nil {
+				t.Errorf("%s: the other device: %v", kind, err)
+			}
+		}
+		for i, err := range copies(t, devs[1], 4) {
+			if (err != nil) != want.fails[i] || err != nil && (!errors.Is(err, want.cause) || !errors.Is(err, fault.ErrInjected)) {
+				t.Errorf("%s: operation %d: %v", kind, i+1, err)
+			}
+		}
+	}
+}
