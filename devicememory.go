@@ -61,3 +61,13 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 	}
 	return configs.Devices{Pos: c.Pos, Each: each}, notes, nil
 }
+
+// tight says of each device whether the plan takes more memory than it may.
+func (s *setup) tight() []bool {
+	list := make([]bool, len(s.devs))
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		list[f.Device] = f.Tight()
+	}
+	return list
+}

@@ -42,7 +42,9 @@ type TrainOptions struct {
 	// checkpoint was made with, and says what changed. Weights must still fit.
 	AllowChanged bool
 	// AssertResident fails the run if between epoch boundaries anything but
-	// the batch is copied in, or anything comes out that was not asked for.
+	// the batch is copied in, or anything comes out that was not asked for. On a
+	// device with less memory than the plan takes, tensors may leave and come
+	// back.
 	AssertResident bool
 	// Dump is a folder for the run's graph, plan, schedule, ledger and trace.
 	// Empty means none.

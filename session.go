@@ -113,6 +113,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		}
 	}
 	o := s.hostMemory(s.opt.Dir)
+	o.Tight = s.tight()
 	o.Strict, o.OnTransfer = s.opt.AssertResident, s.debug.Transfers(s.dump)
 	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err

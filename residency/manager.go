@@ -19,6 +19,10 @@ const DefaultStaging = 64 << 20
 type ManagerOptions struct {
 	// Strict makes Seal work.
 	Strict bool
+	// Tight says of each device whether the plan takes more memory than it has,
+	// so that tensors leave it and come back. Seal allows that. None means no
+	// device.
+	Tight []bool
 	// StagingBytes bounds the host memory through which stores stream and
 	// tensors are moved in; one tensor is let through whatever its size. 0 means
 	// DefaultStaging.
@@ -74,7 +78,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 		host:    hostMemory{limit: o.StagingBytes, most: o.HostBytes},
 		tensors: map[Key]*Tensor{},
 		seqs:    map[Sequence]*sequence{},
-		seal:    seal{strict: o.Strict},
+		seal:    seal{strict: o.Strict, tight: o.Tight},
 	}
 	if m.host.limit <= 0 {
 		m.host.limit = DefaultStaging

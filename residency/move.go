@@ -80,7 +80,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error {
 	c, h := d.copy(t), t.host
 	fed := h.fed && t.usage == device.Input
-	if err := m.seal.transfer(t, kind, "", cause, fed); err != nil {
+	if err := m.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
 		return err
 	}
 	if err := d.queueIn(c, h, t.fedDone); err != nil {
@@ -146,7 +146,7 @@ func (m *Manager) PeerCopies(to []device.Event) []device.Event {
 func (m *Manager) copyOut(t *Tensor, kind Kind, r Reason, cause string) error {
 	d := &m.devs[t.truth]
 	c := d.copy(t)
-	if err := m.seal.transfer(t, kind, r, cause, false); err != nil {
+	if err := m.seal.transfer(t, d.index, kind, r, cause, false); err != nil {
 		return err
 	}
 	h, err := m.host.alloc(d.dev, t.bytes, t.name)

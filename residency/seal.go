@@ -3,16 +3,18 @@ package residency
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Allowance counts transfers of one kind, reason and usage that a seal allowed.
 type Allowance struct {
 	Kind   Kind
-	Reason Reason // of a pull-back
+	Reason Reason // of a pull-back or spill
 	Usage  string
 	Count  int64
 	Bytes  int64
-	First  string // name of the first tensor
+	First  string   // name of the first tensor
+	Names  []string // of the values that moved because ManagerOptions.Tight announced it; otherwise nil
 }
 
 // String is one line for people.
@@ -21,37 +23,60 @@ func (a Allowance) String() string {
 	if a.Reason != "" {
 		s += " (" + string(a.Reason) + ")"
 	}
-	return fmt.Sprintf("%s of %s: %d transfers, %d bytes, first %s", s, a.Usage, a.Count, a.Bytes, a.First)
+	s = fmt.Sprintf("%s of %s: %d transfers, %d bytes", s, a.Usage, a.Count, a.Bytes)
+	if a.Names == nil {
+		return s + ", first " + a.First
+	}
+	return s + ", as planned: " + strings.Join(a.Names, ", ")
 }
 
 // seal is the state of the strict mode.
 type seal struct {
 	strict  bool
+	tight   []bool // per device: tensors may leave and come back for want of room
 	on      bool
 	reasons []Reason
-	allowed []Allowance
+	allowed []*allowance
 }
 
-// transfer fails if t may not move between host and device now; otherwise it
-// counts the transfer.
-func (s *seal) transfer(t *Tensor, k Kind, r Reason, cause string, fed bool) error {
+// allowance is an Allowance with its names, for a quick look.
+type allowance struct {
+	Allowance
+	known map[string]bool
+}
+
+// transfer fails if t may not move between the host and a device now; otherwise
+// it counts the transfer.
+func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, fed bool) error {
 	if !s.on {
 		return nil
 	}
-	if !fed && !slices.Contains(s.reasons, r) {
-		if r == "" {
-			return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
-		}
-		return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
+	announced := device < len(s.tight) && s.tight[device] && (k == Spill || k != PullBack && !fed)
+	switch {
+	case fed || announced || slices.Contains(s.reasons, r):
+		s.count(t, k, r, announced)
+		return nil
+	case r == "":
+		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
 	}
+	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
+}
+
+// count counts an allowed transfer.
+func (s *seal) count(t *Tensor, k Kind, r Reason, announced bool) {
 	usage := t.usage.String()
-	for i := range s.allowed {
-		if a := &s.allowed[i]; a.Kind == k && a.Reason == r && a.Usage == usage {
-			a.Count++
-			a.Bytes += t.bytes
-			return nil
-		}
+	i := slices.IndexFunc(s.allowed, func(a *allowance) bool {
+		return a.Kind == k && a.Reason == r && a.Usage == usage && (a.Names != nil) == announced
+	})
+	if i < 0 {
+		i = len(s.allowed)
+		s.allowed = append(s.allowed, &allowance{Allowance{Kind: k, Reason: r, Usage: usage, First: t.name}, map[string]bool{}})
 	}
-	s.allowed = append(s.allowed, Allowance{k, r, usage, 1, t.bytes, t.name})
-	return nil
+	a := s.allowed[i]
+	a.Count++
+	a.Bytes += t.bytes
+	if name := t.key.Value; announced && !a.known[name] {
+		a.known[name] = true
+		a.Names = append(a.Names, name)
+	}
 }

@@ -107,7 +107,7 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 	m, t := s.m, x.t
 	d := &m.devs[t.truth]
 	c := d.copy(t)
-	if err := m.seal.transfer(t, PullBack, r, string(r), false); err != nil {
+	if err := m.seal.transfer(t, d.index, PullBack, r, string(r), false); err != nil {
 		return err
 	}
 	if x.dev != d.index {

@@ -1,9 +1,8 @@
 package residency
 
-import "slices"
-
 // Seal forbids transfers between host and devices, except that fed inputs still
-// come in. A forbidden transfer fails with ErrNotResident and names the tensor
+// come in, and that tensors leave devices without room and come back where
+// ManagerOptions.Tight says so. A forbidden transfer fails with ErrNotResident and names the tensor
 // and the cause. Without ManagerOptions.Strict, Seal does nothing.
 func (m *Manager) Seal() {
 	m.mu.Lock()
@@ -27,5 +26,9 @@ func (m *Manager) Unseal(reasons ...Reason) {
 func (m *Manager) Allowed() []Allowance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.seal.allowed)
+	var list []Allowance
+	for _, a := range m.seal.allowed {
+		list = append(list, a.Allowance)
+	}
+	return list
 }

@@ -84,3 +84,34 @@ func TestSealCollects(t *testing.T) {
 	loose.m.Seal()
 	loose.mustRead(v, 0, 'v')
 }
+
+// TestSealAnnounced: on a device that a plan called tight, tensors leave and come
+// back, and are named; on another, and for other reasons, they do not.
+func TestSealAnnounced(t *testing.T) {
+	r := newRig(t, 2, ManagerOptions{Strict: true, Tight: []bool{true}}, capacity(40))
+	ws := make([]*Tensor, 4)
+	for i := range ws {
+		ws[i] = r.declare(fmt.Sprint("w", i), 16, device.Weight)
+		r.fill(ws[i], byte(i))
+	}
+	r.m.Seal()
+	for range 2 {
+		for i, w := range ws {
+			r.mustRead(w, 0, byte(i))
+			r.write(w, 0, byte(i))
+		}
+	}
+	list := r.m.Allowed()
+	if len(list) != 2 || list[0].Kind != CopyIn || list[1].Kind != Spill || len(list[0].Names) != 4 || len(list[1].Names) != 4 {
+		t.Fatalf("allowed: %v", list)
+	}
+	if got := list[1].String(); !strings.Contains(got, "spill (spill) of weight") || !strings.Contains(got, "as planned: w0, w1, w2, w3") {
+		t.Errorf("got %q", got)
+	}
+	if err := r.m.PullBack(short(t), Checkpoint, ws[3]); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a pull-back: %v", err)
+	}
+	if err := r.read(ws[0], 1, 0); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a copy to the other device: %v", err)
+	}
+}
