@@ -151,6 +151,9 @@ func (r *csvRows) quoted(line []byte, column int) ([]byte, int, error) {
 		i := bytes.IndexByte(line, '"')
 		if i < 0 { // the field goes on in the next line
 			r.text = append(append(r.text, line...), '\n')
+			if len(r.text) > mostRow {
+				return nil, 0, r.misquoted(opened, fmt.Sprintf("the quote that opens here is not closed within %d MiB: close it, or take it out", mostRow>>20))
+			}
 			next, err := r.nextLine()
 			if err == io.EOF {
 				err = r.misquoted(opened, "the quote that opens here is never closed: close it, or take it out")

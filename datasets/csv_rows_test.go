@@ -26,6 +26,34 @@ func TestMisquoted(t *testing.T) {
 	}
 }
 
+// A row is held whole, so a file without line ends is refused early.
+func TestLongRow(t *testing.T) {
+	const lots = 1 << 40 // bytes: nobody reads so far
+	for start, says := range map[string]string{
+		"a,b\n1,":   "x.csv:2: the line has more than 32 MiB: is it the right file?",
+		"a,b\n1,\"": "x.csv:2: the line has more than 32 MiB",
+	} {
+		_, err := parseCSV(io.MultiReader(strings.NewReader(start), io.LimitReader(repeated("7"), lots)), csvInput{path: "x.csv"})
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v", start, err)
+		}
+	}
+	_, err := parseCSV(io.MultiReader(strings.NewReader("a,b\n1,\""), io.LimitReader(repeated("7\n"), lots)), csvInput{path: "x.csv"})
+	if want := "x.csv:2:3: the quote that opens here is not closed within 32 MiB"; !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
+// repeated is a text that begins anew whenever it ends.
+type repeated string
+
+func (r repeated) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		n += copy(b[n:], r)
+	}
+	return n, nil
+}
+
 // A file that is not UTF-8 text is refused as such.
 func TestCSVEncoding(t *testing.T) {
 	for _, text := range []string{"\xff\xfea\x00,\x00k\x00\n\x00", "\xfe\xff\x00a\x00,\x00k\x00\n", "1\x00,\x00x\x00\n\x00"} {

@@ -21,6 +21,10 @@ func newLines(r io.Reader, path string) lines {
 	return lines{rd: bufio.NewReaderSize(r, 1<<16), path: path}
 }
 
+// mostRow is the number of bytes beyond which no row is one of a table. A row is
+// held whole.
+const mostRow = 32 << 20
+
 // nextLine reads a line, valid until the next call, without its end. After the
 // last line it gives io.EOF.
 func (l *lines) nextLine() ([]byte, error) {
@@ -28,6 +32,9 @@ func (l *lines) nextLine() ([]byte, error) {
 	if err == bufio.ErrBufferFull {
 		l.long = append(l.long[:0], line...)
 		for err == bufio.ErrBufferFull {
+			if len(l.long) > mostRow {
+				return nil, fmt.Errorf("%w: %s:%d: the line has more than %d MiB: is it the right file?", ErrFormat, l.path, l.line+1, mostRow>>20)
+			}
 			line, err = l.rd.ReadSlice('\n')
 			l.long = append(l.long, line...)
 		}

@@ -46,7 +46,7 @@ func parseNpz(ctx context.Context, r io.ReaderAt, size int64, name string) (*arr
 		}
 		return a, nil
 	}
-	return nil, fmt.Errorf("%w: npz: there is no array %q among %.200q: set the name of one", ErrFormat, name, names)
+	return nil, fmt.Errorf("%w: npz: there is no array %q among %s: set the name of one", ErrFormat, name, few(names))
 }
 
 // unzip reads a file in an archive of size bytes, up to the unpackLimit of that

@@ -102,6 +102,7 @@ func TestHostileFiles(t *testing.T) {
 		"overflow":        {file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}`, 0), "too many elements"},
 		"huge dimension":  {file(`{"a":{"dtype":"F32","shape":[9223372036854775807],"data_offsets":[0,0]}}`, 0), "too large"},
 		"beyond int64":    {file(`{"a":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,0]}}`, 0), "whole number"},
+		"many dimensions": {file(`{"a":{"dtype":"U8","shape":[`+strings.Repeat("1,", 64)+`1],"data_offsets":[0,1]}}`, 1), "more than 64 numbers"},
 		"dtype":           {file(`{"a":{"dtype":"F99","shape":[0],"data_offsets":[0,0]}}`, 0), "unknown dtype"},
 		"key":             {file(`{"a":{"Dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, 0), "unknown or repeated"},
 		"repeated key":    {file(`{"a":{"shape":[0],"shape":[0],"dtype":"F32","data_offsets":[0,0]}}`, 0), "unknown or repeated"},

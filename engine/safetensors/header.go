@@ -153,6 +153,9 @@ func (p *parser) text(what string) (string, error) {
 	return s, nil
 }
 
+// mostNumbers is more than a shape has dimensions, and than there are offsets.
+const mostNumbers = 64
+
 // numbers reads an array of non-negative integers that fit an int64.
 func (p *parser) numbers(what string) ([]int64, error) {
 	if err := p.delim('[', what); err != nil {
@@ -160,6 +163,9 @@ func (p *parser) numbers(what string) ([]int64, error) {
 	}
 	list := []int64{}
 	for p.dec.More() {
+		if len(list) == mostNumbers {
+			return nil, bad("%s holds more than %d numbers", what, mostNumbers)
+		}
 		tok, err := p.dec.Token()
 		if err != nil {
 			return nil, bad("%s: %v", what, err)
