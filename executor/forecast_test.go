@@ -1,0 +1,107 @@
+package executor_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+)
+
+// A step moves the bytes that its plan says, and no more is live at once than the
+// plan's limit.
+func TestStepsMoveWhatThePlanSays(t *testing.T) {
+	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4)}
+	compared := 0
+	for name, j := range jobs {
+		peak := forecast(t, j, memory, 0).Peak
+		for _, percent := range []int64{90, 75, 60, 45, 30} {
+			limit := peak * percent / 100
+			f := forecast(t, j, limit, 24)
+			if f == nil {
+				continue // below the floor
+			}
+			compared++
+			t.Logf("%s in %d%% of %d bytes: %d loaded and %d spilled", name, percent, peak, f.Loaded, f.Spilled)
+		}
+	}
+	if compared < 8 {
+		t.Errorf("only %d runs were compared", compared)
+	}
+}
+
+// forecast plans a job for a device with that much memory, runs so many steps, and
+// compares the bytes that they moved with the plan. It is nil if there is too
+// little memory.
+func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
+	t.Helper()
+	devs, err := openSized([]int64{limit}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{job: j, devs: devs}
+	defer func() {
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	g, err := j.train(j.microbatch, j.batch())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := partition.New(g, partition.PlanOptions{
+		Devices: []device.Spec{devs[0].Spec()}, Microbatches: j.microbatches, Schedule: "gpipe",
+		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) { return devs[d].Estimate(g, o) },
+	})
+	if errors.Is(err, partition.ErrMemory) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &plan.Memory[0]
+	if steps == 0 {
+		return f
+	}
+	if r.rt, err = executor.NewRuntime(devs, residency.ManagerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if r.prog, err = r.rt.Load(executor.LoadOptions{Net: "train", Full: plan, Constant: j.constant, LastMicrobatches: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.fill(); err != nil {
+		t.Fatal(err)
+	}
+	r.compare(t, f, steps)
+	return f
+}
+
+// compare runs steps and compares the bytes that the second half of them moved.
+func (r *rig) compare(t *testing.T, f *partition.Forecast, steps int) {
+	t.Helper()
+	l := r.rt.Residency.Ledger()
+	var fed, in, out int64
+	for i := range steps {
+		if i == steps/2 {
+			in, out = l.Total(residency.CopyIn).Bytes, l.Total(residency.Spill).Bytes
+		}
+		step(t, r, r.prog, i, r.batch())
+	}
+	for _, v := range r.prog.Inputs() {
+		fed += v.Meta.Bytes() * int64(r.microbatches)
+	}
+	n := int64(steps - steps/2)
+	in, out = (l.Total(residency.CopyIn).Bytes-in)/n-fed, (l.Total(residency.Spill).Bytes-out)/n
+	if in != f.Loaded || out != f.Spilled {
+		t.Errorf("in %d bytes, a step loads %d bytes and spills %d; the plan says %d and %d", f.Limit, in, out, f.Loaded, f.Spilled)
+	}
+	if live := r.devs[0].Stats().Peak; live > f.Limit {
+		t.Errorf("%d bytes were live at once, the limit is %d", live, f.Limit)
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Error(err)
+	}
+}
