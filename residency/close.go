@@ -61,6 +61,8 @@ func (m *Manager) leaks() error {
 // freeHost frees all host memory after its copies have ended. Memory that View
 // still lends out is freed when View returns.
 func (m *Manager) freeHost() error {
+	m.host.dropped = append(m.host.dropped, m.host.idle...)
+	m.host.idle = nil
 	for _, h := range m.host.dropped {
 		for _, e := range h.uses {
 			if err := ended(context.Background(), e); err != nil {

@@ -11,14 +11,15 @@ import (
 // hostMem is a tensor's bytes on the host.
 type hostMem struct {
 	buf      device.HostBuffer
-	version  uint64       // of the contents
-	ready    device.Event // of the copy-out that fills it
-	uses     device.Fence // queued copies from and to it
-	pins     int          // readers and writers on the host
-	fed      bool         // the buffer is the caller's and is not freed here
-	staged   bool         // to be dropped once copied in: a store or the device keeps the contents
-	streamed bool         // read from a sequence and not copied in yet
-	counted  bool         // among hostMemory.used
+	version  uint64        // of the contents
+	ready    device.Event  // of the copy-out that fills it
+	uses     device.Fence  // queued copies from and to it
+	pins     int           // readers and writers on the host
+	fed      bool          // the buffer is the caller's and is not freed here
+	staged   bool          // to be dropped once copied in: a store or the device keeps the contents
+	streamed bool          // read from a sequence and not copied in yet
+	counted  bool          // among hostMemory.used
+	dev      device.Device // that allocated it, if it is kept for spills
 	bytes    int64
 }
 
@@ -32,6 +33,7 @@ type hostMemory struct {
 	file    *hostfile.File // nil without a bound
 	warm    []*hostMem     // in the file, with pages in memory
 	dropped []*hostMem     // to free once copies and readers have ended
+	idle    []*hostMem     // memory for spills that no tensor has, in the order in which it was dropped
 	spare   []*hostMem     // records for reuse
 	staged  int64          // bytes of staged records, until they are freed
 	limit   int64          // most bytes in staged, though one record may exceed it
@@ -54,6 +56,9 @@ func (x *hostMemory) record(buf device.HostBuffer, bytes int64, fed bool) *hostM
 // alloc gets memory for a named tensor: that which dev copies fastest from and to,
 // or, beyond the bound, the file's.
 func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMem, error) {
+	if x.most > 0 && x.used+bytes > x.most {
+		x.trim(bytes)
+	}
 	if x.most > 0 && x.used+bytes > x.most {
 		return x.allocInFile(bytes, name)
 	}
@@ -117,6 +122,10 @@ func (x *hostMemory) stage(h *hostMem) {
 
 // drop frees h once queued copies and readers on the host are done with it.
 func (x *hostMemory) drop(h *hostMem) {
+	if h.spills() && h.pins == 0 && !h.staged && !x.closing {
+		x.idle = append(x.idle, h)
+		return
+	}
 	x.dropped = append(x.dropped, h)
 	x.sweep()
 }
@@ -127,6 +136,10 @@ func (x *hostMemory) sweep() {
 	for _, h := range x.dropped {
 		if h.pins > 0 || !h.uses.Done() {
 			kept = append(kept, h)
+			continue
+		}
+		if h.spills() && !h.staged && !x.closing {
+			x.idle = append(x.idle, h)
 			continue
 		}
 		x.free(h)

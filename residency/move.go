@@ -149,7 +149,7 @@ func (m *Manager) copyOut(t *Tensor, kind Kind, r Reason, cause string) error {
 	if err := m.seal.transfer(t, d.index, kind, r, cause, false); err != nil {
 		return err
 	}
-	h, err := m.host.alloc(d.dev, t.bytes, t.name)
+	h, err := m.hostFor(t, d, kind)
 	if err != nil {
 		return err
 	}
@@ -165,6 +165,14 @@ func (m *Manager) copyOut(t *Tensor, kind Kind, r Reason, cause string) error {
 	c.readers.Add(ev)
 	m.ledger.add(entry{kind: kind, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: cause})
 	return nil
+}
+
+// hostFor gets host memory for a copy-out.
+func (m *Manager) hostFor(t *Tensor, d *devState, kind Kind) (*hostMem, error) {
+	if kind == Spill {
+		return m.host.allocSpill(d, t.bytes, t.name)
+	}
+	return m.host.alloc(d.dev, t.bytes, t.name)
 }
 
 // queueOut queues the copy itself.

@@ -1,0 +1,64 @@
+package residency
+
+import "github.com/berth-ml/berth/engine/device"
+
+// Host memory of spills is kept for the next ones: a step spills the same sizes
+// as the step before, so that in the long run no page is mapped. Memory is given
+// to a copy-out as soon as it was dropped, in order of submission; the copy then
+// waits for the copies before it.
+
+// allocSpill gets memory for a copy-out from d: that of an earlier spill of the same
+// size, if there is one that nothing uses or else the one dropped longest ago.
+func (x *hostMemory) allocSpill(d *devState, bytes int64, name string) (*hostMem, error) {
+	at := -1
+	for i, h := range x.idle {
+		if h.bytes != bytes || h.dev != d.dev {
+			continue
+		}
+		if at < 0 {
+			at = i
+		}
+		if h.uses.Done() {
+			at = i
+			break
+		}
+	}
+	if at < 0 {
+		h, err := x.alloc(d.dev, bytes, name)
+		if err == nil && h.counted {
+			h.dev = d.dev
+		}
+		return h, err
+	}
+	h := x.idle[at]
+	x.idle = append(x.idle[:at], x.idle[at+1:]...)
+	for _, e := range h.uses {
+		if e.Done() {
+			continue
+		}
+		if err := d.out.WaitFor(e); err != nil {
+			x.idle = append(x.idle, h)
+			return nil, err
+		}
+	}
+	h.version, h.ready, h.uses = 0, device.Event{}, h.uses[:0]
+	return h, nil
+}
+
+// spills reports whether h is memory that allocSpill gives out again.
+func (h *hostMem) spills() bool { return h.dev != nil }
+
+// trim frees the memory kept for spills that nothing uses, the oldest first, until
+// so many bytes more are within the bound.
+func (x *hostMemory) trim(bytes int64) {
+	kept := x.idle[:0]
+	for _, h := range x.idle {
+		if x.used+bytes <= x.most || !h.uses.Done() {
+			kept = append(kept, h)
+			continue
+		}
+		x.free(h)
+	}
+	clear(x.idle[len(kept):])
+	x.idle = kept
+}

@@ -1,0 +1,66 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Once a step has spilled, the next ones map no host memory.
+func TestSpillsReuseHostMemory(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{}, capacity(24))
+	var ts []*Tensor
+	for i := range 6 {
+		ts = append(ts, r.declare(fmt.Sprint("t", i), 8, device.Weight))
+	}
+	step := func() {
+		for i, x := range ts {
+			r.write(x, 0, byte('a'+i))
+		}
+	}
+	for range 3 {
+		step()
+	}
+	spilled, used := r.m.Ledger().Total(Spill).Bytes, r.m.HostMemory().Used
+	r.devs[0].failNow["host"] = errors.New("host memory was mapped")
+	for range 5 {
+		step()
+	}
+	if r.m.Ledger().Total(Spill).Bytes == spilled {
+		t.Error("nothing was spilled")
+	}
+	if now := r.m.HostMemory().Used; now != used {
+		t.Errorf("%d bytes of host memory are used, %d before", now, used)
+	}
+	delete(r.devs[0].failNow, "host")
+	for i, x := range ts {
+		r.mustRead(x, 0, byte('a'+i))
+	}
+	conserved(t, r)
+}
+
+// Memory kept for spills gives way where host memory is bounded.
+func TestMemoryForSpillsGivesWay(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{HostBytes: 20, SpillDir: t.TempDir()}, capacity(8))
+	x, y := r.declare("x", 8, device.Weight), r.declare("y", 8, device.Weight)
+	for range 3 {
+		r.write(x, 0, 'a')
+		r.write(y, 0, 'b')
+	}
+	if err := r.m.Drop(x); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.m.Drop(y); err != nil {
+		t.Fatal(err)
+	}
+	if errs := r.m.Settle(); errs != nil {
+		t.Fatal(errs)
+	}
+	z := r.declare("z", 20, device.Weight)
+	r.fill(z, 'c')
+	if h := r.m.HostMemory(); h.Used != 20 || h.Spilled != 0 {
+		t.Errorf("%d bytes of host memory are used and %d in the file, expected 20 and none", h.Used, h.Spilled)
+	}
+}
