@@ -54,7 +54,9 @@ func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
 	}
 	plan, err := partition.New(g, partition.PlanOptions{
 		Devices: []device.Spec{devs[0].Spec()}, Microbatches: j.microbatches, Schedule: "gpipe",
-		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) { return devs[d].Estimate(g, o) },
+		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+			return devs[d].Estimate(g, o)
+		},
 	})
 	if errors.Is(err, partition.ErrMemory) {
 		return nil
