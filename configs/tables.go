@@ -87,7 +87,7 @@ var checkpointSection = &section{
 		{name: "compress", kind: enum{"none", "zstd"}, at: at(func(c *Checkpoint) *string { return &c.Compress }), def: "none",
 			doc: "`zstd` makes the file a little smaller and each save slower: weights are almost random numbers"},
 		{name: "staging", kind: staging{}, at: at(func(c *Checkpoint) *int64 { return &c.Staging }), def: "auto",
-			doc: "host memory of a save. `whole`: the state is copied, and training goes on while the copy is saved. A number of bytes: the state is copied piece by piece, and training waits for the disk; the largest variable is one piece, whatever its size. `auto`: `whole` if the state fits in a quarter of the free memory, else 256MiB"},
+			doc: "host memory of a save. `whole`: the state is copied, and training goes on while the copy is saved. A number of bytes: the state is copied piece by piece, and training waits for the disk; the largest variable is one piece, whatever its size. `auto`: `whole` if the state fits in a quarter of the free memory, else that quarter, at most 256MiB"},
 	},
 }
 

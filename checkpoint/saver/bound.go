@@ -9,8 +9,11 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 )
 
-// defaultStaging is the size of the area where memory is short, in bytes.
-const defaultStaging = 256 << 20
+// The size of the area where memory is short, in bytes.
+const (
+	defaultStaging = 256 << 20 // at most, unless the config asks for more
+	leastStaging   = 1 << 20
+)
 
 // Bound is the most host memory that a save may take, in bytes; 0: as much as
 // the whole state.
@@ -19,22 +22,27 @@ type Bound int64
 // BoundOf decides for a state of so many bytes. asked is the config's bound in
 // bytes, of which 0 leaves the choice to this function; whole asks for all. memory
 // is the bound on all host memory in bytes, of which saves may take a part; 0:
-// none.
+// what is free.
 func BoundOf(asked int64, whole bool, state, memory int64) Bound {
-	switch {
-	case whole, asked == 0 && 0 < memory && state <= memory/4:
+	if whole {
 		return 0
-	case asked > 0:
+	}
+	if asked > 0 {
 		return Bound(asked)
-	case memory > 0:
-		return Bound(min(defaultStaging, memory/4))
+	}
+	if memory == 0 {
+		free, err := host.Available()
+		if err != nil {
+			return defaultStaging
+		}
+		memory = max(free, 4*leastStaging)
 	}
 	// There must be room on the devices, too, for as much and for what
 	// training adds to it.
-	if free, err := host.Available(); err == nil && state <= free/4 {
+	if state <= memory/4 {
 		return 0
 	}
-	return defaultStaging
+	return Bound(min(defaultStaging, memory/4))
 }
 
 // TxBytes is the size of a checkpoint file's transactions, of which saving holds

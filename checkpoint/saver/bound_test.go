@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -27,6 +28,10 @@ func TestBound(t *testing.T) {
 	}
 	if b := saver.BoundOf(0, false, 32<<20, 128<<20); b != 0 {
 		t.Errorf("a state that is a quarter of host memory: %d", b)
+	}
+	free, err := host.Available()
+	if b := saver.BoundOf(0, false, free, 0); err == nil && (b <= 0 || int64(b) > free/2) {
+		t.Errorf("a state as large as the %d bytes that are free: %d", free, b)
 	}
 	for _, b := range []saver.Bound{1 << 20, 1048590, 256 << 20} {
 		if tx, chunk := b.TxBytes(), int64(b.ChunkBytes()); 3*tx >= int64(b) || chunk > tx || chunk%8 != 0 || chunk == 0 {
