@@ -11,9 +11,11 @@
 // by [Manager.PullBack], which has a [Reason], and by spilling when a device is
 // over its budget. The [Ledger] counts every byte.
 //
-// The buffers of dropped and of stale contents are pooled, for the next tensor
-// of equal metadata and usage on that device, so that steady state allocates
-// nothing; pooled memory gives way to every other use of it.
+// A copy has device memory while it is current or leased. When it is dropped or
+// becomes stale, its memory is free at once, in the order of submission: the
+// stream of the next taker waits for the last uses. What is in memory, and what
+// moves, therefore depends on the order of calls and not on time. The memory of a
+// device is the one limit. A task whose tensors and scratch fit in it always runs.
 //
 // The types to know are [Manager], [Tensor], [Need], [Lease] and [Ledger].
 //

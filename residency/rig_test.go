@@ -409,8 +409,9 @@ func (s *fakeStream) Alloc(m shape.Meta, u device.Usage) (device.Buffer, error) 
 			return nil, err
 		}
 	}
+	err = s.put(fakeOp{name: "poison", dst: b})
 	b.born = s.Record()
-	return b, s.put(fakeOp{name: "poison", dst: b})
+	return b, err
 }
 
 func (s *fakeStream) CopyIn(dst device.Buffer, src device.HostBuffer) error {

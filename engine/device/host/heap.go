@@ -91,14 +91,15 @@ func (h *heap) count(b *buffer, bytes int64) {
 	s.PeakBy[b.usage] = max(s.PeakBy[b.usage], s.LiveBy[b.usage])
 }
 
-// give gives a buffer's memory back; after is its last uses. The handle is
-// retired when queued work no longer refers to it. It needs mu.
+// give gives a buffer's memory back; after is its last uses. Without any, the last
+// queued write stands for them. The handle is retired when queued work no longer
+// refers to it. It needs mu.
 func (h *heap) give(b *buffer, after []device.Event) {
 	h.count(b, -b.block.Size)
 	if slices.ContainsFunc(after, func(e device.Event) bool { return e.Queue != nil }) {
 		h.arena.Give(b.block, after...)
 	} else {
-		h.arena.Give(b.block, b.born)
+		h.arena.Give(b.block, b.born, b.ready)
 	}
 	b.block = nil
 	if b.prev == nil {
