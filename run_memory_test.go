@@ -106,21 +106,18 @@ func TestLittleMemoryTrainsTheSame(t *testing.T) {
 // floor is the least limit, which no plan goes below.
 func (c memoryCase) floor(t *testing.T) int64 {
 	t.Helper()
-	low, high := int64(64<<10)-1, int64(1<<30) // refused, and not
-	for high-low > 1 {
-		mid := (low + high) / 2
-		run, err := c.open(t, mid)
+	for limit := int64(64 << 10); ; {
+		run, err := c.open(t, limit)
+		var small *partition.MemoryError
 		switch {
 		case err == nil:
-			high = mid
 			if err := run.Close(); err != nil {
 				t.Fatal(err)
 			}
-		case errors.Is(err, partition.ErrMemory):
-			low = mid
-		default:
+			return limit
+		case !errors.As(err, &small) || small.Floor <= limit:
 			t.Fatal(err)
 		}
+		limit = small.Floor
 	}
-	return high
 }

@@ -101,7 +101,7 @@ func (e *estimator) estimate(l *Launch) int64 {
 		return temporaries(l.Variant)
 	}
 	ask := e.plan.idx.stop.Err
-	m, err := o.Estimate(l.Segment.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, Stop: ask})
+	m, err := o.Estimate(l.Segment.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: o.checkFinite, Stop: ask})
 	if err != nil {
 		e.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, o.Devices[l.Segment.Device].ID, err)
 		if stopped := ask(); stopped != nil && errors.Is(err, stopped) {

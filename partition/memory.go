@@ -13,13 +13,26 @@ import (
 func (p *Plan) checkMemory() error {
 	for i := range p.Memory {
 		if f := &p.Memory[i]; !f.Fits() {
-			return fmt.Errorf("%w: %s on %s needs %s at once (%s) and there are %s; %s; %sgive the device at least %s",
-				ErrMemory, f.FloorOf, p.options.Devices[f.Device].ID, bytesText(f.Floor), usageText(f.FloorBy), bytesText(f.Limit),
-				largestLayer(p.idx), p.remedies(f), exactText(f.Floor))
+			return &MemoryError{Forecast: *f, ID: p.options.Devices[f.Device].ID, advice: largestLayer(p.idx) + "; " + p.remedies(f)}
 		}
 	}
 	return nil
 }
+
+// MemoryError is an [ErrMemory] about a device below the floor of every plan.
+type MemoryError struct {
+	Forecast // of the plan that lacks the least
+	ID       device.ID
+	advice   string
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("%v: %s on %s needs %s at once (%s) and there are %s; %sgive the device at least %s",
+		ErrMemory, e.FloorOf, e.ID, bytesText(e.Floor), usageText(e.FloorBy), bytesText(e.Limit), e.advice, exactText(e.Floor))
+}
+
+// Unwrap is ErrMemory.
+func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // remedies suggests what would lower a floor.
 func (p *Plan) remedies(f *Forecast) string {
@@ -27,7 +40,7 @@ func (p *Plan) remedies(f *Forecast) string {
 		return "use a smaller model, or "
 	}
 	text := "use a smaller microbatch (a greater train.microbatches), "
-	if p.goesBack() && p.options.Recompute != RecomputeBlock {
+	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
 		text += "set partition.recompute to block, "
 	}
 	return text + "or "

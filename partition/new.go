@@ -97,8 +97,9 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	return q, q.checkMemory()
 }
 
-// Forward is the plan of the forward phase alone, cut alike. A value that it
-// computes outlives its segment only if another stage reads it.
+// Forward is the plan of the forward phase alone, cut alike, to find the value that
+// is not finite: compile it with device.CompileOptions.CheckFinite. A value that it
+// computes outlives its segment only if another segment reads it.
 func (p *Plan) Forward() (*Plan, error) {
 	g := *p.Graph
 	g.Nodes, g.Vars, g.Outputs, g.Assigns, g.Accums = nil, nil, nil, nil, nil
@@ -121,7 +122,9 @@ func (p *Plan) Forward() (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := assemble(idx, p.options, p.cut, p.place)
+	o := p.options
+	o.checkFinite = true
+	q, err := assemble(idx, o, p.cut, p.place)
 	if err != nil {
 		return nil, err
 	}

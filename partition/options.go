@@ -19,6 +19,8 @@ type PlanOptions struct {
 	Recompute    Recompute    // the values that Backward computes again; empty means none
 	Estimate     Estimate     // of the memory of segments; nil means by their values alone
 	grains       []grain      // to choose from, coarse to fine; nil means all
+	asked        Recompute    // Recompute as the caller gave it
+	checkFinite  bool         // segments will be compiled with device.CompileOptions.CheckFinite
 	Stop         func() error // asked between passes of New, which ends with its error; nil means never
 }
 
@@ -35,7 +37,7 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}
-	o.Microbatches = max(1, o.Microbatches)
+	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
 	if o.grains == nil {
 		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
 	}
