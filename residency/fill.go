@@ -44,6 +44,7 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	}
 	t.host = h
 	t.host.version = t.version
+	m.host.cool()
 	return nil
 }
 

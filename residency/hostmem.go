@@ -107,7 +107,7 @@ func (x *hostMemory) cool() {
 		case h.pins > 0 || !h.uses.Done():
 			kept = append(kept, h)
 		default:
-			b.Evict()
+			b.Evict(0, h.bytes)
 		}
 	}
 	clear(x.warm[len(kept):])

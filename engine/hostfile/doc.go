@@ -8,7 +8,7 @@
 //	defer f.Close()
 //	b, err := f.Alloc(4096)
 //
-// A [Buffer] is a device.HostBuffer: devices copy from and to it, and the system
+// A [Buffer] is a device.PagedBuffer: devices copy from and to it, and the system
 // moves its pages to the disk and back. Systems other than Unix have no such
 // files.
 //

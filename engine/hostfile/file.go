@@ -117,7 +117,7 @@ func (f *File) Close() error {
 	return errors.Join(errs...)
 }
 
-// Buffer is a part of a file. It is a device.HostBuffer.
+// Buffer is a part of a file. It is a device.PagedBuffer.
 type Buffer struct {
 	file   *File
 	extent *extent
@@ -128,12 +128,14 @@ type Buffer struct {
 // Bytes is the memory. It is valid until Free.
 func (b *Buffer) Bytes() []byte { return b.data }
 
-// Evict takes the buffer's pages out of the process's resident memory. The
-// contents stay, and come back when they are touched. It may be called while
-// the bytes are in use.
-func (b *Buffer) Evict() {
-	if len(b.data) > 0 {
-		evict(b.data[:b.block.Size:b.block.Size])
+// Evict takes the pages of n bytes from an offset on out of the process's
+// resident memory. The contents stay, and come back when they are touched. It may
+// be called while the bytes are in use.
+func (b *Buffer) Evict(off, n int64) {
+	page := int64(os.Getpagesize())
+	from, to := off/page*page, min((off+n+page-1)/page*page, b.block.Size)
+	if b.data != nil && from < to {
+		evict(b.data[from:to:to])
 	}
 }
 

@@ -44,7 +44,7 @@ func TestContents(t *testing.T) {
 		for b, v := range live {
 			switch r.IntN(4) {
 			case 0:
-				b.Evict()
+				b.Evict(r.Int64N(int64(len(b.Bytes())+1)), 1<<20)
 			case 1:
 				check(b, v)
 				if err := b.Free(); err != nil {
@@ -117,7 +117,7 @@ func TestEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	copy(b.Bytes(), bytes.Repeat([]byte{1}, len(b.Bytes())))
-	b.Evict()
+	b.Evict(0, 8<<20)
 	if b.Bytes()[5<<20] != 1 {
 		t.Error("evicting lost the contents")
 	}

@@ -66,11 +66,28 @@ func (c *command) copyHost(b *buffer, out bool) error {
 	case int64(len(h)) != b.meta.Bytes():
 		return fmt.Errorf("%s: copy of %v: the host buffer was freed before the copy ran", b.heap.id, b.meta)
 	case out:
-		copy(h, b.data)
+		copyPaged(h, b.data, c.host)
 	default:
-		copy(b.data, h) // copies nothing if memory is only counted
+		copyPaged(b.data, h, c.host)
 	}
 	return nil
+}
+
+// pagedPiece is the size in bytes of the pieces in which a paged buffer is copied.
+const pagedPiece = 4 << 20
+
+// copyPaged copies src to dst, and evicts what it has copied if the host's side is
+// a paged buffer. Where memory is only counted, there is nothing to copy.
+func copyPaged(dst, src []byte, host device.HostBuffer) {
+	paged, ok := host.(device.PagedBuffer)
+	if !ok {
+		copy(dst, src)
+		return
+	}
+	for off := 0; off < min(len(dst), len(src)); off += pagedPiece {
+		n := copy(dst[off:min(len(dst), off+pagedPiece)], src[off:])
+		paged.Evict(int64(off), int64(n))
+	}
 }
 
 // skip waits for what the command would have waited for, after a failure of its
