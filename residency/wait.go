@@ -25,10 +25,13 @@ const (
 	forNothing // try again at once
 )
 
-// retry makes attempts until one succeeds or fails. It holds the lock during an
-// attempt and gives it up to wait between two.
+// retry makes attempts until one succeeds or fails, or ctx ends. It holds the lock
+// during an attempt and gives it up to wait between two.
 func (m *Manager) retry(ctx context.Context, attempt func() (pause, error)) error {
 	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		p, err := attempt()
 		if err != nil || p.kind == none {
 			return err

@@ -9,8 +9,8 @@
 // out in the order of submission, and streams wait for the uses of what they get.
 // Handles of freed buffers are reused once queued work no longer refers to them.
 //
-// Streams. Each has one goroutine, which works through a bounded ring of
-// commands. An event is a stream and a command's number.
+// Streams. Each has one goroutine, which works through its backlog of
+// commands; queueing never waits. An event is a stream and a command's number.
 //
 // Launches of one device never overlap, whatever streams they are queued on.
 // They share the device's threads. Copies do overlap with them.
@@ -20,7 +20,7 @@
 // allocated, and no allocation depends on it.
 //
 // The files use each other downwards: device; stream, executable; queue;
-// command; compact, run, launch; program; packed, guest, buffer, heap; arena.
+// backlog, command; compact, run, launch; program; packed, guest, buffer, heap; arena.
 // Beside them, plan turns a graph into steps, by order, inplace and layout.
 //
 // The types to know are [Device], [Config], [Kernel] and [Stream].

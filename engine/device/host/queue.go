@@ -13,32 +13,25 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// ringSize is the number of commands that may be queued before a queueing call
-// waits for room. Waiting cannot deadlock: a command depends only on commands
-// queued before it.
-const ringSize = 512
-
 // idleSpins is the number of times that an idle queue yields before it sleeps.
 // Waking a sleeper costs more than most pauses between two commands.
 const idleSpins = 32
 
 // queue runs commands in the order in which they were queued. It implements
-// device.Queue. Command number n is in ring[n%ringSize] from when it is queued
-// until it has ended.
+// device.Queue.
 type queue struct {
 	device device.ID
 	name   string
 	sync   bool              // wait for each command that is queued
 	onSpan func(device.Span) // told of every operation as it ends; may be nil
-	ring   [ringSize]command
 
 	queued atomic.Uint64 // number of the last command queued
 	ended  atomic.Uint64 // number of the last command that has ended
 	busy   atomic.Int64  // nanoseconds that commands took, waiting excluded
 
 	mu       sync.Mutex
+	backlog  backlog
 	work     sync.Cond // something was queued, or the queue is closing
-	room     sync.Cond // a command has ended
 	asleep   bool      // the goroutine waits on work
 	closed   bool
 	waiters  []*waiter
@@ -56,11 +49,11 @@ type waiter struct {
 	wake chan struct{}
 }
 
-// start starts the goroutine, which ends in close. The fields above ring are
+// start starts the goroutine, which ends in close. The fields above queued are
 // set.
 func (q *queue) start() {
 	q.stopped = make(chan struct{})
-	q.work.L, q.room.L = &q.mu, &q.mu
+	q.work.L = &q.mu
 	go q.run()
 }
 
@@ -169,18 +162,14 @@ func awaitEnd(e device.Event) {
 	_ = e.Wait(context.Background())
 }
 
-// reserve waits for room and returns the number of the next command.
+// reserve is the number of the next command.
 func (q *queue) reserve() (uint64, error) {
-	seq := q.queued.Load() + 1
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for !q.closed && seq-q.ended.Load() > ringSize {
-		q.room.Wait()
-	}
 	if q.closed {
 		return 0, q.errClosed()
 	}
-	return seq, nil
+	return q.queued.Load() + 1, nil
 }
 
 // commit queues a command under the number that reserve gave. If the queue was
@@ -192,7 +181,7 @@ func (q *queue) commit(seq uint64, c command) error {
 		c.release()
 		return q.errClosed()
 	}
-	q.ring[seq%ringSize] = c
+	q.backlog.add(seq, c)
 	q.queued.Store(seq)
 	if q.asleep {
 		q.work.Signal()
@@ -210,8 +199,8 @@ func (q *queue) commit(seq uint64, c command) error {
 func (q *queue) run() {
 	defer close(q.stopped)
 	for seq := uint64(1); q.await(seq); seq++ {
-		c := &q.ring[seq%ringSize]
 		q.mu.Lock()
+		c := q.backlog.next(seq)
 		err := q.err
 		q.mu.Unlock()
 		if err == nil {
@@ -286,7 +275,6 @@ func (q *queue) end(seq uint64, err error) {
 // finish marks commands up to seq as ended. It needs mu.
 func (q *queue) finish(seq uint64) {
 	q.ended.Store(seq)
-	q.room.Signal()
 	kept := q.waiters[:0]
 	for _, w := range q.waiters {
 		if w.seq > seq {
