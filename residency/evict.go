@@ -138,7 +138,7 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 	if t.truth == d.index {
 		to := t.otherTruth(d.index)
 		if to == nowhere {
-			if err := m.copyOut(t, Spill, SpillReason, "over budget"); err != nil {
+			if err := m.toHost(t, out{kind: Spill, reason: SpillReason, cause: "over budget"}); err != nil {
 				return err
 			}
 			to = onHost

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// This file queues all copies, except for those of Staging and Salvage. Nothing
+// This file queues all copies to devices, and out.go those to the host. Nothing
 // else touches a copy stream. Each copy waits for its source. Its buffer is new,
 // and was taken for the copy's stream.
 
@@ -60,7 +60,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 		if !t.onDevice() {
 			panic("BUG: " + t.name + " is brought from " + m.where(t.truth))
 		}
-		if err := m.copyOut(t, PullBack, Transit, cause); err != nil {
+		if err := m.toHost(t, out{kind: PullBack, reason: Transit, cause: cause}); err != nil {
 			return err
 		}
 	}
@@ -140,47 +140,6 @@ func (m *Manager) PeerCopies(to []device.Event) []device.Event {
 		to = append(to, m.devs[i].peer.Record())
 	}
 	return to
-}
-
-// copyOut queues a copy of the truth, which is on a device, to the host.
-func (m *Manager) copyOut(t *Tensor, kind Kind, r Reason, cause string) error {
-	d := &m.devs[t.truth]
-	c := d.copy(t)
-	if err := m.seal.transfer(t, d.index, kind, r, cause, false); err != nil {
-		return err
-	}
-	h, err := m.hostFor(t, d, kind)
-	if err != nil {
-		return err
-	}
-	ev, err := d.queueOut(h.buf, c)
-	if err != nil {
-		m.host.free(h)
-		return fmt.Errorf("%v of %s from %s: %w", kind, t.name, d.id, err)
-	}
-	m.dropHost(t)
-	h.version, h.ready = t.version, ev
-	h.uses.Add(ev)
-	t.host = h
-	c.readers.Add(ev)
-	m.ledger.add(entry{kind: kind, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: cause})
-	return nil
-}
-
-// hostFor gets host memory for a copy-out.
-func (m *Manager) hostFor(t *Tensor, d *devState, kind Kind) (*hostMem, error) {
-	if kind == Spill {
-		return m.host.allocSpill(d, t.bytes, t.name)
-	}
-	return m.host.alloc(d.dev, t.bytes, t.name)
-}
-
-// queueOut queues the copy itself.
-func (d *devState) queueOut(dst device.HostBuffer, c *devCopy) (device.Event, error) {
-	if err := follow(d.out, c.ready); err != nil {
-		return device.Event{}, err
-	}
-	return d.out.CopyOut(dst, c.buf)
 }
 
 // Settle waits until all queued copies have ended. It returns the failures of

@@ -54,7 +54,7 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) 
 	case t.beingWritten():
 		return pause{kind: forRelease}, nil
 	default:
-		if err := m.copyOut(t, PullBack, r, string(r)); err != nil {
+		if err := m.toHost(t, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
 			return pause{}, err
 		}
 	}

@@ -3,8 +3,6 @@ package residency
 import (
 	"context"
 	"fmt"
-
-	"github.com/berth-ml/berth/engine/device"
 )
 
 // Salvage calls f with the bytes of t on its device, or on the host, even where
@@ -26,7 +24,7 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 		m.mu.Unlock()
 		return m.View(t, f)
 	}
-	h, done, err := m.salvage(t)
+	h, err := m.salvage(t)
 	m.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
@@ -36,33 +34,20 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 		defer m.mu.Unlock()
 		m.host.drop(h)
 	}()
-	if err := done.Wait(ctx); err != nil {
+	if err := h.ready.Wait(ctx); err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
 	}
 	return f(h.buf.Bytes())
 }
 
-// salvage queues the copy even if the task that wrote t failed.
-func (m *Manager) salvage(t *Tensor) (*hostMem, device.Event, error) {
+// salvage queues the copy.
+func (m *Manager) salvage(t *Tensor) (*hostMem, error) {
 	d := &m.devs[t.truth]
-	c := d.copy(t)
 	if m.closed {
-		return nil, device.Event{}, ErrClosed
+		return nil, ErrClosed
 	}
-	if c.writing {
-		return nil, device.Event{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, d.id)
+	if d.copy(t).writing {
+		return nil, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, d.id)
 	}
-	h, err := m.host.alloc(d.dev, t.bytes, t.name)
-	if err != nil {
-		return nil, device.Event{}, err
-	}
-	done, err := d.out.CopyOut(h.buf, c.buf)
-	if err != nil {
-		m.host.free(h)
-		return nil, device.Event{}, err
-	}
-	c.readers.Add(done)
-	h.uses.Add(done)
-	m.ledger.add(entry{kind: PullBack, reason: Debug, t: t, device: d.index, from: d.id, to: "host", cause: "salvage"})
-	return h, done, nil
+	return m.toNew(t, out{kind: PullBack, reason: Debug, cause: "salvage", salvage: true})
 }

@@ -104,27 +104,18 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 
 // copyOut queues the copy from the device that has the truth.
 func (s *Staging) copyOut(r Reason, x *staged) error {
-	m, t := s.m, x.t
-	d := &m.devs[t.truth]
-	c := d.copy(t)
-	if err := m.seal.transfer(t, d.index, PullBack, r, string(r), false); err != nil {
-		return err
-	}
+	m, d := s.m, &s.m.devs[x.t.truth]
 	if x.dev != d.index {
 		s.free(x)
 	}
 	if err := s.alloc(x, d); err != nil {
 		return err
 	}
-	ev, err := d.queueOut(x.mem.buf, c)
-	if err != nil {
-		return fmt.Errorf("copy from %s: %w", d.id, err)
+	if err := m.copyOut(x.t, x.mem, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
+		return err
 	}
-	x.ready = ev
-	x.mem.uses.Add(ev)
+	x.ready = x.mem.ready
 	m.host.touch(x.mem)
-	c.readers.Add(ev)
-	m.ledger.add(entry{kind: PullBack, reason: r, t: t, device: d.index, from: d.id, to: "host", cause: string(r)})
 	return nil
 }
 

@@ -1,0 +1,66 @@
+package residency
+
+import "fmt"
+
+// out is the purpose of a copy to the host.
+type out struct {
+	kind   Kind
+	reason Reason
+	cause  string
+	// salvage copies what is there: also if the task that was to write it failed,
+	// and under a seal.
+	salvage bool
+}
+
+// copyOut queues a copy of t from the device that has the truth to host memory.
+func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
+	d := &m.devs[t.truth]
+	c := d.copy(t)
+	var err error
+	if !o.salvage {
+		if err = m.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
+			return err
+		}
+		err = follow(d.out, c.ready)
+	}
+	if err == nil {
+		h.ready, err = d.out.CopyOut(h.buf, c.buf)
+	}
+	if err != nil {
+		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
+	}
+	h.version = t.version
+	h.uses.Add(h.ready)
+	c.readers.Add(h.ready)
+	m.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
+	return nil
+}
+
+// toNew is copyOut to new host memory.
+func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
+	d := &m.devs[t.truth]
+	if o.kind == Spill {
+		h, err = m.host.allocSpill(d, t.bytes, t.name)
+	} else {
+		h, err = m.host.alloc(d.dev, t.bytes, t.name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := m.copyOut(t, h, o); err != nil {
+		m.host.free(h)
+		return nil, err
+	}
+	return h, nil
+}
+
+// toHost is copyOut to memory that becomes the host's bytes of t.
+func (m *Manager) toHost(t *Tensor, o out) error {
+	h, err := m.toNew(t, o)
+	if err != nil {
+		return err
+	}
+	m.dropHost(t)
+	t.host = h
+	return nil
+}
