@@ -118,6 +118,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err
 	}
+	s.rt.Watch(s.config.Devices.Timeout)
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}

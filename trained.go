@@ -259,6 +259,7 @@ func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
+	rt.Watch(t.setup.config.Devices.Timeout)
 	return f(rt)
 }
 

@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Pos is the position of a value. Line counts from 1. A default has neither File
@@ -188,8 +189,9 @@ type Devices struct {
 	Threads    int    // worker threads of all devices together; 0: one for each core
 	Memory     Memory // of each device; none: all it has
 	Each       []DeviceEntry
-	HostMemory int64  // bytes of host memory for tensors, batches and saves; 0: no bound
-	SpillDir   string // folder of the file for tensors beyond HostMemory; "": the run folder
+	HostMemory int64         // bytes of host memory for tensors, batches and saves; 0: no bound
+	SpillDir   string        // folder of the file for tensors beyond HostMemory; "": the run folder
+	Timeout    time.Duration // the longest that one operation of a device may take; 0: no limit
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

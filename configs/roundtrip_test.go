@@ -65,6 +65,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 			return plain(fmt.Sprintf("%v%%", rapid.SampledFrom([]float64{100, 50, 0.5, 33.25}).Draw(t, at)))
 		}
 		return plain(fmt.Sprint(rapid.Int64Range(LeastMemory, 1<<40).Draw(t, at)))
+	case duration:
+		return plain(rapid.SampledFrom([]string{"0", "1s", "90s", "5m", "1h", "2h30m", "1h0m5s", "1.5s"}).Draw(t, at))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case padding:

@@ -30,7 +30,8 @@ func (s *section) expect() string {
 const noChoice = "\x00"
 
 // encode gives the mapping of a struct, or the list that stands for it. Keys that
-// have no default and were not given are left out.
+// have no default and were not given are left out, and beside a list also those
+// with their defaults.
 func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
 	keys, _ := s.active(s.choice(src))
@@ -38,10 +39,15 @@ func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	listed := s.list != "" && slices.ContainsFunc(keys, func(k *key) bool { return k.name == s.list && !zero(k) })
 	for _, k := range keys {
 		field := k.at(src)
-		absent := zero(k) && (listed || k.def == "" && !k.required)
-		if _, nested := k.kind.(*section); keep(k) && (nested || !absent) {
-			out.Content = append(out.Content, plain(k.name), k.kind.encode(field, keep))
+		absent := zero(k) && (listed && k.name == s.shorthand || k.def == "" && !k.required)
+		if _, nested := k.kind.(*section); !keep(k) || absent && !nested {
+			continue
 		}
+		value := k.kind.encode(field, keep)
+		if listed && k.name != s.list && value.Kind == yaml.ScalarNode && value.Value == k.def {
+			continue
+		}
+		out.Content = append(out.Content, plain(k.name), value)
 	}
 	if listed && len(out.Content) == 2 && out.Content[0].Value == s.list {
 		return out.Content[1]

@@ -1,5 +1,7 @@
 package configs
 
+import "time"
+
 // rootSection is the whole config.
 var rootSection = &section{
 	pos: posOf(func(c *Config) *Pos { return &c.Pos }),
@@ -72,6 +74,8 @@ var devicesSection = &section{
 			doc: "bound on the host memory for tensors that are not on a device, batches, and saves, in bytes or with a unit. Tensors beyond it go to a file; 0: no bound"},
 		{name: "spill_dir", kind: pathText, at: at(func(d *Devices) *string { return &d.SpillDir }), flag: "spill-dir",
 			doc: "folder of the file for tensors beyond `host_memory`; the run folder unless given. The file has no name, and is gone when the process ends"},
+		{name: "timeout", kind: duration{}, at: at(func(d *Devices) *time.Duration { return &d.Timeout }), def: "5m",
+			doc: "the longest that a device may take for one operation, such as a segment or a copy. A device that takes longer counts as lost; 0: no limit"},
 	},
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // smallOn is a small config with a value of devices.
@@ -44,6 +45,7 @@ func TestDeviceLists(t *testing.T) {
 	} {
 		config := parse(t, smallOn(c.text), c.over)
 		roundTrip(t, config)
+		c.want.Timeout = 5 * time.Minute
 		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
 		}

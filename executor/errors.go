@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -28,3 +29,19 @@ func (e *TaskError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Task, 
 
 // Unwrap is the cause.
 func (e *TaskError) Unwrap() error { return e.Err }
+
+// HangError is the failure of a device that was given up, since an operation did
+// not end. It is a [device.ErrLost].
+type HangError struct {
+	Device  device.ID
+	Command device.Command // the operation
+	Timeout time.Duration
+}
+
+// Error names the operation, and how long it had run.
+func (e *HangError) Error() string {
+	return fmt.Sprintf("%s: %s (stream %q) has not ended after %v: %v; if it is only slow, raise devices.timeout", e.Device, e.Command.What, e.Command.Stream, e.Timeout, device.ErrLost)
+}
+
+// Unwrap is device.ErrLost.
+func (e *HangError) Unwrap() error { return device.ErrLost }

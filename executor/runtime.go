@@ -21,6 +21,7 @@ type Runtime struct {
 	expected  *expansion          // whose uses residency knows
 	failure   error               // the cause that made the runtime unusable; nil before
 	known     error               // failure, and the failures of all queues at that time
+	watching  *watchdog           // nil unless Watch was called
 	closed    bool
 }
 
@@ -65,6 +66,7 @@ func (r *Runtime) Close() error {
 	if r.Residency != nil {
 		errs = append(errs, r.Residency.Close())
 	}
+	r.watching.end() // no sooner: closing waits for the devices
 	return errors.Join(r.unknown(errs)...)
 }
 

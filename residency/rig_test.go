@@ -76,6 +76,10 @@ func (d *fakeDev) Estimate(*graph.Graph, device.CompileOptions) (device.Memory, 
 	return device.Memory{}, device.ErrUnsupported
 }
 
+func (d *fakeDev) Running() (c device.Command, ok bool) { return c, false }
+
+func (d *fakeDev) GiveUp(error) {}
+
 func (d *fakeDev) Stats() device.Stats {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
@@ -75,6 +76,14 @@ type Stats struct {
 	Allocs                     int64 // allocations so far
 	Launches                   int64 // executables run so far
 	CompileHits, CompileMisses int64
+	WrittenOff                 int64 // bytes of the buffers that there were when the device was given up
+}
+
+// Command is a queued operation that runs.
+type Command struct {
+	Stream string
+	What   string // as in Span
+	Since  time.Time
 }
 
 // Device is one device. All methods are safe for concurrent use.
@@ -105,8 +114,17 @@ type Device interface {
 	Passed(e Event)
 	// Stats is cheap enough for every step.
 	Stats() Stats
+	// Running is the operation that has run longest without ending; ok is false
+	// if none runs. An operation that waits for an event does not run.
+	Running() (c Command, ok bool)
+	// GiveUp writes the device off, for operations that do not end. All that is
+	// queued counts as ended, with the failure cause, and every later call fails
+	// with it. Buffers can still be freed. Memory that an operation uses stays
+	// mapped until the operation ends. A second call does nothing.
+	GiveUp(cause error)
 	// Close stops the device. It fails, naming them, if buffers, host buffers
-	// or streams are still open; they are released all the same.
+	// or streams are still open; they are released all the same. It does not wait
+	// for the operations of a device that was given up.
 	Close() error
 }
 

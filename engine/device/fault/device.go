@@ -2,6 +2,8 @@ package fault
 
 import (
 	"context"
+	"sync/atomic"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -12,6 +14,7 @@ import (
 type Device struct {
 	device.Device
 	counter
+	hangs []*hang // that were queued; under counter.mu
 }
 
 // Compile fails if its turn has come.
@@ -28,7 +31,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := &stream{Stream: s, dev: d}
+	x := &stream{Stream: s, dev: d, name: name}
 	if w, ok := s.(device.WriteDelayer); ok {
 		return &delayer{x, w}, nil
 	}
@@ -39,7 +42,8 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 // for an event that fails or never happens.
 type stream struct {
 	device.Stream
-	dev *Device
+	dev  *Device
+	name string
 }
 
 // delayer is a stream whose launches can wait half-way.
@@ -48,12 +52,31 @@ type delayer struct {
 	device.WriteDelayer
 }
 
-// meet queues the end of the queue if an operation's turn has come.
-func (s *stream) meet(op Op) error {
+// Running is the operation that has run longest. One that hangs is among them.
+func (d *Device) Running() (longest device.Command, ok bool) {
+	longest, ok = d.Device.Running()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.hangs {
+		since := h.since.Load()
+		if since != nil && (!ok || since.Before(longest.Since)) {
+			longest, ok = device.Command{Stream: h.stream, What: h.what, Since: *since}, true
+		}
+	}
+	return longest, ok
+}
+
+// meet queues the end of the queue if the turn of an operation has come. what
+// names the operation.
+func (s *stream) meet(op Op, what string) error {
 	hangs, err := s.dev.hit(op)
 	switch {
 	case hangs:
-		return s.WaitFor(device.Event{Queue: never{}, Seq: 1})
+		h := &hang{stream: s.name, what: what}
+		s.dev.mu.Lock()
+		s.dev.hangs = append(s.dev.hangs, h)
+		s.dev.mu.Unlock()
+		return s.WaitFor(device.Event{Queue: h, Seq: 1})
 	case err != nil:
 		return s.WaitFor(device.Event{Queue: failed{err}, Seq: 1})
 	}
@@ -70,7 +93,7 @@ func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 
 // CopyIn goes wrong if its turn has come.
 func (s *stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
-	if err := s.meet(CopyIn); err != nil {
+	if err := s.meet(CopyIn, string(CopyIn)); err != nil {
 		return err
 	}
 	return s.Stream.CopyIn(dst, src)
@@ -78,7 +101,7 @@ func (s *stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 
 // CopyOut goes wrong if its turn has come.
 func (s *stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
-	if err := s.meet(CopyOut); err != nil {
+	if err := s.meet(CopyOut, string(CopyOut)); err != nil {
 		return device.Event{}, err
 	}
 	return s.Stream.CopyOut(dst, src)
@@ -86,7 +109,7 @@ func (s *stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 
 // CopyPeer goes wrong if its turn has come.
 func (s *stream) CopyPeer(dst, src device.Buffer) error {
-	if err := s.meet(Peer); err != nil {
+	if err := s.meet(Peer, string(Peer)); err != nil {
 		return err
 	}
 	return s.Stream.CopyPeer(dst, src)
@@ -94,7 +117,7 @@ func (s *stream) CopyPeer(dst, src device.Buffer) error {
 
 // Launch goes wrong if its turn has come.
 func (s *stream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
-	if err := s.meet(Launch); err != nil {
+	if err := s.meet(Launch, x.Graph().Name); err != nil {
 		return device.Event{}, err
 	}
 	return s.Stream.Launch(x, in, out, scratch)
@@ -112,17 +135,23 @@ func (q failed) Err(uint64) error { return q.err }
 // Await is the failure.
 func (q failed) Await(context.Context, uint64) error { return q.err }
 
-// never is a queue whose operations do not end.
-type never struct{}
+// hang is a queue whose operation does not end.
+type hang struct {
+	stream, what string
+	since        atomic.Pointer[time.Time] // when its turn came; nil before, and after its device was given up
+}
 
 // Finished is false.
-func (never) Finished(uint64) bool { return false }
+func (*hang) Finished(uint64) bool { return false }
 
 // Err is nil: nothing has ended.
-func (never) Err(uint64) error { return nil }
+func (*hang) Err(uint64) error { return nil }
 
-// Await waits for the end of ctx.
-func (never) Await(ctx context.Context, _ uint64) error {
+// Await waits for the end of ctx. The queue that hangs calls it.
+func (h *hang) Await(ctx context.Context, _ uint64) error {
+	now := time.Now()
+	h.since.Store(&now)
 	<-ctx.Done()
+	h.since.Store(nil)
 	return ctx.Err()
 }

@@ -12,8 +12,9 @@ type base struct {
 	spec   device.Spec
 	config Config
 
-	heap *heap
-	turn turn
+	heap    *heap
+	turn    turn
+	running sync.WaitGroup // the goroutines of streams
 
 	// Under heap.mu: the queue of the first stream that launched, and whether
 	// others have launched too.

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -92,10 +93,10 @@ func copyPaged(dst, src []byte, host device.HostBuffer) {
 
 // skip waits for what the command would have waited for, after a failure of its
 // queue: whoever waits for the command then knows that those have ended too.
-func (c *command) skip() {
+func (c *command) skip(ctx context.Context) {
 	switch c.op {
 	case opWait, opReuse:
-		awaitEnd(c.event)
+		awaitEnd(ctx, c.event)
 	case opLaunch:
 		c.launch.awaitDelays()
 	}

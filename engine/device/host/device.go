@@ -58,6 +58,9 @@ func (d *Device) Supports(n *graph.Node) error {
 // AllocHost maps host memory, page-aligned. It does not count against the
 // device's budget.
 func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
+	if err := d.refusal(); err != nil {
+		return nil, err
+	}
 	h, err := d.hosts.alloc(n)
 	if err != nil {
 		return nil, err
@@ -79,8 +82,8 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 	} else {
 		d.misses.Add(1)
 	}
-	if d.isClosed() {
-		return nil, d.heap.errClosed()
+	if err := d.refusal(); err != nil {
+		return nil, err
 	}
 	if known != nil {
 		return known, nil
@@ -103,8 +106,8 @@ func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memor
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
-	if d.isClosed() {
-		return device.Memory{}, d.heap.errClosed()
+	if err := d.refusal(); err != nil {
+		return device.Memory{}, err
 	}
 	if x := d.loaded[signature]; x != nil {
 		return x.memory, nil
@@ -136,18 +139,19 @@ func (d *Device) notCompiled(g *graph.Graph, err error) error {
 	return fmt.Errorf("%s: compiling %s: %w", d.spec.ID, g.Name, err)
 }
 
-func (d *Device) isClosed() bool {
+// refusal is the failure of a call to a device that is closed or given up.
+func (d *Device) refusal() error {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
-	return d.heap.closed
+	return d.heap.refusal()
 }
 
 // NewStream starts a queue. The goroutine behind it ends in Close.
 func (d *Device) NewStream(name string) (device.Stream, error) {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
-	if d.heap.closed {
-		return nil, fmt.Errorf("%s: stream %q: %w", d.spec.ID, name, device.ErrClosed)
+	if err := d.heap.refusal(); err != nil {
+		return nil, fmt.Errorf("stream %q: %w", name, err)
 	}
 	s := newStream(&d.base, name)
 	s.forget = func() {
@@ -186,6 +190,7 @@ func (d *Device) Close() error {
 		return h.errClosed()
 	}
 	h.closed = true
+	lost := h.lost != nil
 	streams := slices.Clone(d.streams)
 	h.mu.Unlock()
 	d.hosts.close()
@@ -193,14 +198,32 @@ func (d *Device) Close() error {
 	for _, s := range streams {
 		errs = append(errs, fmt.Errorf("%s: stream %q was still open: close it first", d.spec.ID, s.name), s.Close())
 	}
+	if lost {
+		go d.releaseLater()
+		return errors.Join(append(errs, d.hosts.freeAll())...)
+	}
+	return errors.Join(append(errs, d.release())...)
+}
+
+// release frees everything, once no queued operation uses it any more.
+func (d *Device) release() error {
 	if d.config.Stop != nil {
 		d.config.Stop()
 	}
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
-	errs = append(errs, h.freeAll(), d.hosts.freeAll())
+	h := d.heap
+	errs := []error{h.freeAll(), d.hosts.freeAll()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d.loaded, d.estimated = nil, nil
+	h.leave()
 	return errors.Join(append(errs, h.arena.close())...)
+}
+
+// releaseLater is release for a device that was given up: an operation that runs
+// still uses its memory and its threads. It ends when the last operation does.
+func (d *Device) releaseLater() {
+	d.running.Wait()
+	_ = d.release() // nobody is left to be told
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +18,13 @@ type heap struct {
 	id     device.ID
 	kind   string        // of the device
 	writes atomic.Uint64 // how often any buffer was written
+	ctx    context.Context
+	leave  context.CancelFunc // ends ctx, when the device is given up or closed
 
 	mu      sync.Mutex
 	idle    sync.Cond // on mu: after closing, the last queued use of a buffer has ended
 	closed  bool      // the device is closing or closed
+	lost    error     // the cause for which the device was given up; nil otherwise
 	arena   *arena
 	attic   *memory.Space // the arena from its end on, for packed copies
 	guests  []*packed     // the packed copies with memory
@@ -40,11 +44,21 @@ func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	}
 	h := &heap{id: s.ID, kind: s.Kind, arena: a, attic: memory.New(a.size, alignment)}
 	h.idle.L = &h.mu
+	h.ctx, h.leave = context.WithCancel(context.Background())
 	return h, nil
 }
 
 // errClosed is the failure of a call to a closed device.
 func (h *heap) errClosed() error { return fmt.Errorf("%s: %w", h.id, device.ErrClosed) }
+
+// refusal is the failure of a call to a device that is closed or given up; nil
+// while it can be used. It needs mu.
+func (h *heap) refusal() error {
+	if h.closed {
+		return h.errClosed()
+	}
+	return h.lost
+}
 
 // alloc makes a buffer with undefined contents for work in q. It adds to after
 // the events that q must wait for before.
@@ -54,8 +68,8 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, q *queue, after *device.Fen
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return nil, h.errClosed()
+	if err := h.refusal(); err != nil {
+		return nil, err
 	}
 	block, uses, ok := h.arena.Take(m.Bytes(), q)
 	if !ok {
@@ -141,7 +155,7 @@ func (h *heap) freeAll() error {
 		b.state = deleted
 		h.give(b, nil)
 	}
-	if leaks == nil {
+	if leaks == nil || h.lost != nil { // then they are written off
 		return nil
 	}
 	return fmt.Errorf("%s: %d buffers with %d bytes were not freed: %s", h.id, len(leaks), bytes, some(leaks))

@@ -24,6 +24,7 @@ type queue struct {
 	name   string
 	sync   bool              // wait for each command that is queued
 	onSpan func(device.Span) // told of every operation as it ends; may be nil
+	ctx    context.Context   // of the device: ends when it is given up
 
 	queued atomic.Uint64 // number of the last command queued
 	ended  atomic.Uint64 // number of the last command that has ended
@@ -34,6 +35,9 @@ type queue struct {
 	work     sync.Cond // something was queued, or the queue is closing
 	asleep   bool      // the goroutine waits on work
 	closed   bool
+	lost     error     // the cause for which the device was given up; nil otherwise
+	what     string    // the command that runs; empty if none does
+	since    time.Time // its start
 	waiters  []*waiter
 	spare    []*waiter // for reuse
 	failed   uint64    // number of the first command that failed, or 0
@@ -49,16 +53,16 @@ type waiter struct {
 	wake chan struct{}
 }
 
-// start starts the goroutine, which ends in close. The fields above queued are
-// set.
-func (q *queue) start() {
+// start starts the goroutine, which ends in close, or when the device is given
+// up. The fields above queued are set.
+func (q *queue) start(running *sync.WaitGroup) {
 	q.stopped = make(chan struct{})
 	q.work.L = &q.mu
-	go q.run()
+	running.Go(q.run)
 }
 
-// close waits for the commands that are queued. Its error is the first failure,
-// if nobody was told of it.
+// close waits for the commands that are queued, unless the device is given up.
+// Its error is the first failure, if nobody was told of it.
 func (q *queue) close() error {
 	q.mu.Lock()
 	if q.closed {
@@ -68,15 +72,31 @@ func (q *queue) close() error {
 	q.closed = true
 	q.work.Signal()
 	q.mu.Unlock()
-	<-q.stopped
+	select {
+	case <-q.stopped:
+	case <-q.ctx.Done():
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.finish(math.MaxUint64) // nobody shall wait for a command that was never queued
+	q.finish(allEnded) // nobody shall wait for a command that was never queued
 	if q.reported {
 		return nil
 	}
 	q.reported = true
 	return q.err
+}
+
+// allEnded is the number up to which all commands of a closed queue have ended,
+// also those that were never queued.
+const allEnded = math.MaxUint64
+
+// refusal is the failure of a call to a queue that is closed or given up; nil
+// while it can be used. It needs mu.
+func (q *queue) refusal() error {
+	if q.lost == nil && q.closed {
+		return q.errClosed()
+	}
+	return q.lost
 }
 
 func (q *queue) errClosed() error {
@@ -152,34 +172,31 @@ func (q *queue) block(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// awaitEnd waits until what e marks has ended, well or not. It counts as no
-// report of a failure.
-func awaitEnd(e device.Event) {
+// awaitEnd waits until what e marks has ended, well or not, or ctx has. It counts
+// as no report of a failure.
+func awaitEnd(ctx context.Context, e device.Event) {
 	if q, ok := e.Queue.(*queue); ok {
-		_ = q.block(context.Background(), e.Seq) // fails only with the context
+		_ = q.block(ctx, e.Seq) // fails only with the context
 		return
 	}
-	_ = e.Wait(context.Background())
+	_ = e.Wait(ctx)
 }
 
 // reserve is the number of the next command.
 func (q *queue) reserve() (uint64, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return 0, q.errClosed()
-	}
-	return q.queued.Load() + 1, nil
+	return q.queued.Load() + 1, q.refusal()
 }
 
 // commit queues a command under the number that reserve gave. If the queue was
-// closed meanwhile, it releases the command.
+// closed or given up meanwhile, it releases the command.
 func (q *queue) commit(seq uint64, c command) error {
 	q.mu.Lock()
-	if q.closed {
+	if err := q.refusal(); err != nil {
 		q.mu.Unlock()
 		c.release()
-		return q.errClosed()
+		return err
 	}
 	q.backlog.add(seq, c)
 	q.queued.Store(seq)
@@ -194,19 +211,21 @@ func (q *queue) commit(seq uint64, c command) error {
 	return nil
 }
 
-// run is the queue's goroutine. It ends when the queue is closed and everything
-// queued has ended.
+// run is the queue's goroutine. It ends when the queue is closed or given up, and
+// everything queued has ended.
 func (q *queue) run() {
 	defer close(q.stopped)
 	for seq := uint64(1); q.await(seq); seq++ {
 		q.mu.Lock()
 		c := q.backlog.next(seq)
-		err := q.err
+		err, lost := q.err, q.lost != nil
 		q.mu.Unlock()
-		if err == nil {
+		switch {
+		case lost:
+		case err == nil:
 			err = q.do(c)
-		} else {
-			c.skip()
+		default:
+			c.skip(q.ctx)
 		}
 		c.release()
 		*c = command{}
@@ -218,18 +237,23 @@ func (q *queue) run() {
 func (q *queue) do(c *command) error {
 	switch c.op {
 	case opWait:
-		return c.event.Wait(context.Background())
+		return c.event.Wait(q.ctx)
 	case opReuse:
-		awaitEnd(c.event)
+		awaitEnd(q.ctx, c.event)
 		return nil
 	}
 	if lock := c.exclusive(); lock != nil {
 		lock.Lock()
 		defer lock.Unlock()
+		if q.ctx.Err() != nil { // another launch did not end for long
+			return nil
+		}
 	}
 	start := time.Now()
+	q.begin(c.what(), start)
 	err := c.run()
 	end := time.Now()
+	q.begin("", end)
 	busy := end.Sub(start)
 	if c.op == opLaunch {
 		busy -= c.launch.waited
@@ -252,7 +276,7 @@ func (q *queue) await(seq uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.queued.Load() < seq {
-		if q.closed {
+		if q.closed || q.lost != nil {
 			return false
 		}
 		q.asleep = true
@@ -266,6 +290,9 @@ func (q *queue) await(seq uint64) bool {
 func (q *queue) end(seq uint64, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.lost != nil { // everything counts as ended already
+		return
+	}
 	if err != nil && q.failed == 0 {
 		q.failed, q.err = seq, err
 	}

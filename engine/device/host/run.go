@@ -81,8 +81,12 @@ func (l *launch) awaitDelay(e device.Event) {
 		return
 	}
 	start := time.Now()
-	awaitEnd(e)
-	l.waited += time.Since(start)
+	q, _ := l.event.Queue.(*queue)
+	what := q.begin("", start)
+	awaitEnd(l.heap.ctx, e)
+	end := time.Now()
+	q.begin(what, end)
+	l.waited += end.Sub(start)
 }
 
 // doing names an instruction for an error.

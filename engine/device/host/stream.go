@@ -29,7 +29,8 @@ type delay struct {
 func newStream(b *base, name string) *Stream {
 	s := &Stream{base: b}
 	s.device, s.name, s.sync, s.onSpan = b.spec.ID, name, b.config.Sync, b.config.OnSpan
-	s.start()
+	s.ctx = b.heap.ctx
+	s.start(&b.running)
 	return s
 }
 

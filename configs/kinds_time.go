@@ -1,0 +1,41 @@
+package configs
+
+import (
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// duration is a time.Duration: 0, or more.
+type duration struct{}
+
+func (duration) expect() string { return "a time such as 90s or 5m, or 0" }
+
+func (k duration) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	v, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || v < 0 {
+		d.mismatch(n, path, k.expect())
+		return
+	}
+	*dst.(*time.Duration) = v
+}
+
+func (duration) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(formatDuration(*src.(*time.Duration)))
+}
+
+// formatDuration writes a duration without units that are zero: 5m, not 5m0s.
+func formatDuration(v time.Duration) string {
+	if v == 0 {
+		return "0"
+	}
+	text := v.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
