@@ -75,6 +75,10 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 // names with other metadata, as for the smaller last microbatch of an epoch.
 // Blocks, nodes and variables keep their places. ask is called now and then; its
 // error ends the planning. Nil means never.
+//
+// Devices estimate the graph only where p needs more memory than there is: where
+// it does not, a smaller microbatch does not either, and estimates of deep models
+// take seconds.
 func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	check := stop.When(ask)
 	g, err := p.options.Recompute.apply(g, check)
@@ -90,9 +94,17 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	}
 	o := p.options
 	o.grains = []grain{p.grain}
+	tight := slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
+	if !tight {
+		o.Estimate = nil
+	}
 	q, err := assemble(idx, o, p.cut, p.place)
 	if err != nil {
 		return nil, err
+	}
+	q.options.Estimate = p.options.Estimate
+	if !tight {
+		return q, nil
 	}
 	return q, q.checkMemory()
 }

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
@@ -274,6 +275,37 @@ func TestRebind(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Devices estimate a smaller microbatch only where memory is short.
+func TestRebindEstimatesWhereMemoryIsShort(t *testing.T) {
+	s := chain(2, 4, 2, 2)
+	small := s
+	small.batch = 1
+	h, err := small.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	estimates := 0
+	estimate := func(int, *graph.Graph, device.CompileOptions) (m device.Memory, _ error) {
+		estimates++
+		return m, nil
+	}
+	peak := mustPlan(t, s, PlanOptions{Devices: specs(1, 0), Estimate: estimate}).Memory[0].Peak
+	for limit, want := range map[int64]bool{0: false, peak: false, peak - 1: true} {
+		p := mustPlan(t, s, PlanOptions{Devices: specs(1, limit), Estimate: estimate})
+		estimates = 0
+		q, err := p.Rebind(h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := estimates > 0; got != want {
+			t.Errorf("limit %d of %d: %d estimates", limit, peak, estimates)
+		}
+		if q.options.Estimate == nil {
+			t.Error("the plan forgot how to estimate")
+		}
+	}
 }
 
 // TestModels cuts a small GPT with a tied head, and a convolutional net, in
