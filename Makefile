@@ -1,7 +1,8 @@
 # Everything here is a plain go command; the file only gives them short names.
-.PHONY: check test attack race bench peers generate-check
+.PHONY: check limits test attack race bench peers generate-check
 
-check: ; .ci/run
+check: ; .ci/run && $(MAKE) limits
+limits: ; t=$$(mktemp -d) && trap 'rm -r "$$t"' EXIT && go build -o "$$t" ./cmd/trainer && .ci/limits "$$t/trainer" gpt2 789 700+1024 floor
 test:  ; go test ./...
 attack: ; go test ./cmd/trainer -run TestAttack -attack -count=1
 race:  ; CGO_ENABLED=1 go test -race -short . ./engine/device/... ./residency ./datasets ./checkpoint && CGO_ENABLED=1 go test -race ./executor/...

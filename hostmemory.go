@@ -9,9 +9,9 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// hostMemory bounds the host memory of a run in a folder as the config asks. The
-// room on the disk for what the weights and the optimizer's state take beyond
-// the bound is taken at once.
+// hostMemory bounds the host memory of a run in a folder as the config asks. Room
+// on the disk for all that can be beyond the bound is taken at once: the state
+// before the first step, and what a step takes on devices that have too little.
 func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	c := s.config.Devices
 	if c.HostMemory == 0 {
@@ -20,11 +20,18 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
 	}
-	var state int64
+	var state, step int64
 	for _, v := range s.plan.Graph.Vars {
 		state += v.Meta.Bytes()
 	}
-	return residency.ManagerOptions{HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, state-c.HostMemory)}
+	for i := range s.plan.Memory {
+		if f := &s.plan.Memory[i]; f.Tight() {
+			step += f.Peak
+		}
+	}
+	return residency.ManagerOptions{
+		HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(state, step)-c.HostMemory),
+	}
 }
 
 // room is the bytes that parameters can take: on the devices, and on the host,
