@@ -33,7 +33,7 @@ func explain(f failure, rt *executor.Runtime, p *executor.Program, o executor.Lo
 	}
 	var where string
 	var nf *device.NonFiniteError
-	if cause := diagnose(rt, p, o, f.batch); errors.As(cause, &nf) {
+	if cause := diagnose(rt, p, o, f.batch); errors.As(cause, &nf) && nf.Node != nil {
 		where = "first in " + nf.Error()
 	} else {
 		where = fmt.Sprintf("in the loss (where it began could not be found: %v)", cause)
