@@ -11,20 +11,26 @@ type page struct {
 
 // memory is a device's memory during a replay.
 type memory struct {
-	Result     // of the step so far; Peak of all steps
-	trace      *Trace
-	order      *Order
-	limit      int64
-	ahead      int   // launches whose loads are queued before they are due
-	used       int64 // bytes of the objects that are here
-	pages      []page
-	clock      int  // launches so far, over all steps
-	waits      bool // the launch under way reads an object that was given up
-	candidates []Candidate
+	Result  // of the step so far; Peak of all steps
+	trace   *Trace
+	order   *Order
+	limit   int64
+	ahead   int   // launches whose loads are queued before they are due
+	used    int64 // bytes of the objects that are here
+	leased  int64 // bytes here that the launch under way uses
+	near    int64 // bytes here, scratch too, that the launch under way or the next ones use; while loads are queued ahead
+	pages   []page
+	clock   int   // launches so far, over all steps
+	waits   bool  // the launch under way reads an object that was given up
+	counted []int // per object: the clock when it was counted in near
+	queue   *queue
+	victims []entry
+	audit   func(victims []entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
 }
 
 func newMemory(t *Trace, limit int64, ahead int) *memory {
-	m := &memory{trace: t, order: NewOrder(t), limit: limit, ahead: ahead, pages: make([]page, len(t.Objects))}
+	n := len(t.Objects)
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, ahead: ahead, pages: make([]page, n), counted: make([]int, n), queue: newQueue(n)}
 	for i, o := range t.Objects {
 		m.pages[i].whole = o.Lasting
 	}
@@ -50,9 +56,13 @@ func (m *memory) launch(now int) {
 	l := &m.trace.Launches[now]
 	m.clock++
 	need := Rounded(l.Scratch)
+	m.leased = 0
 	for _, u := range l.Uses {
 		m.pages[u.Object].leased = m.clock
-		if !m.pages[u.Object].here {
+		m.queue.forget(u.Object)
+		if m.pages[u.Object].here {
+			m.leased += m.rounded(u.Object)
+		} else {
 			need += m.rounded(u.Object)
 		}
 	}
@@ -72,6 +82,11 @@ func (m *memory) launch(now int) {
 	m.used -= Rounded(l.Scratch)
 	for _, o := range l.Frees {
 		m.drop(o)
+	}
+	for _, u := range l.Uses {
+		if m.pages[u.Object].here {
+			m.queue.add(m.candidate(u.Object, now), m.clock)
+		}
 	}
 }
 
@@ -102,6 +117,10 @@ func (m *memory) bring(object int, load bool) {
 // fetchAhead loads objects that the next launches of the step read, as far as they
 // fit. It gives up only objects that none of these uses.
 func (m *memory) fetchAhead(now int) {
+	if m.ahead == 0 || m.limit <= 0 {
+		return
+	}
+	m.findNear(now)
 	for at := now + 1; at <= now+m.ahead && at < len(m.trace.Launches); at++ {
 		for _, u := range m.trace.Launches[at].Uses {
 			if p := &m.pages[u.Object]; p.here || !p.whole || !u.Read {
@@ -114,6 +133,21 @@ func (m *memory) fetchAhead(now int) {
 				return
 			}
 			m.bring(u.Object, true)
+			m.near += m.rounded(u.Object)
+			m.queue.add(m.candidate(u.Object, now), m.clock)
+		}
+	}
+}
+
+// findNear fills in near. Launches of the next step count too.
+func (m *memory) findNear(now int) {
+	m.near = Rounded(m.trace.Launches[now].Scratch)
+	for k := 0; k <= m.ahead && k < len(m.trace.Launches); k++ {
+		for _, u := range m.trace.Launches[(now+k)%len(m.trace.Launches)].Uses {
+			if m.pages[u.Object].here && m.counted[u.Object] != m.clock {
+				m.counted[u.Object] = m.clock
+				m.near += m.rounded(u.Object)
+			}
 		}
 	}
 }
@@ -126,19 +160,21 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 	if m.limit <= 0 || over <= 0 {
 		return true
 	}
-	m.candidates = m.candidates[:0]
-	for i := range m.pages {
-		if p := &m.pages[i]; !p.here || p.leased == m.clock {
-			continue
-		}
-		if c := m.candidate(i, now); c.Distance > after {
-			m.candidates = append(m.candidates, c)
-		}
+	kept := m.leased
+	if after > 0 {
+		kept = m.near
 	}
-	victims, ok := Choose(m.candidates, over)
-	for _, c := range victims {
-		m.giveUp(c.Object, now)
+	victims, ok := m.victims[:0], m.used-kept >= over // without a look at the queue, where they are too few
+	if ok {
+		victims, ok = m.queue.choose(victims, over, m.clock, after)
 	}
+	if m.audit != nil {
+		m.audit(victims, ok, over, now, after)
+	}
+	for _, v := range victims {
+		m.giveUp(v.Object, now)
+	}
+	m.victims = victims
 	return ok
 }
 
@@ -185,6 +221,7 @@ func (m *memory) drop(object int) {
 		m.used -= m.rounded(object)
 	}
 	m.pages[object] = page{}
+	m.queue.forget(object)
 }
 
 func (m *memory) rounded(object int) int64 { return Rounded(m.trace.Objects[object].Bytes) }
