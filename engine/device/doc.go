@@ -7,5 +7,10 @@
 // a handle that never turns into a Go slice outside its device's package. Work
 // is an [Executable], compiled once per graph signature.
 //
+// Device memory is taken and given back in the order of submission, while work
+// is queued: [Stream.Alloc] is for work that comes after, [Buffer.Free] names the
+// last uses, and whoever takes the memory next waits for them in its queue. So
+// what is in memory at once does not depend on time.
+//
 // The types to know are [Device], [Stream], [Buffer], [Event] and [Executable].
 package device

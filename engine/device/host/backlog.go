@@ -14,7 +14,7 @@ type piece struct {
 	next     *piece
 }
 
-const pieceSize = 512
+const pieceSize = 128
 
 // add adds the command with the next number, from 1 on.
 func (b *backlog) add(seq uint64, c command) {

@@ -13,13 +13,13 @@ import (
 // lodge gives a packed copy memory, unless what is free there is still in use.
 // It needs mu.
 func (h *heap) lodge(c *packed) {
-	room, _, ok := h.attic.Take(c.size, nil)
+	room, _, ok := h.guestSpace.Take(c.size, nil)
 	if !ok {
 		return
 	}
 	off := h.arena.size - room.Off - room.Size
 	if !h.arena.Idle(off, room.Size) || !h.arena.back(off, room.Size) {
-		h.attic.Give(room)
+		h.guestSpace.Give(room)
 		return
 	}
 	c.room, c.off = room, off
@@ -51,7 +51,7 @@ func (h *heap) release(c *packed) {
 		return
 	}
 	h.stats.Cached -= c.room.Size
-	h.attic.Give(c.room)
+	h.guestSpace.Give(c.room)
 	i := slices.Index(h.guests, c)
 	last := len(h.guests) - 1
 	h.guests[i], h.guests[last] = h.guests[last], nil

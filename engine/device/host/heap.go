@@ -21,18 +21,18 @@ type heap struct {
 	ctx    context.Context
 	leave  context.CancelFunc // ends ctx, when the device is given up or closed
 
-	mu      sync.Mutex
-	idle    sync.Cond // on mu: after closing, the last queued use of a buffer has ended
-	closed  bool      // the device is closing or closed
-	lost    error     // the cause for which the device was given up; nil otherwise
-	arena   *arena
-	attic   *memory.Space // the arena from its end on, for packed copies
-	guests  []*packed     // the packed copies with memory
-	stats   device.Stats  // without launches and compilations
-	buffers *buffer       // the first of the list of live buffers
-	pins    int           // uses of buffers by queued operations
-	mark    uint64        // the last mark that a launch put on buffers
-	retired retired       // handles for reuse
+	mu         sync.Mutex
+	idle       sync.Cond // on mu: after closing, the last queued use of a buffer has ended
+	closed     bool      // the device is closing or closed
+	lost       error     // the cause for which the device was given up; nil otherwise
+	arena      *arena
+	guestSpace *memory.Space // the arena from its end on, for packed copies
+	guests     []*packed     // the packed copies with memory
+	stats      device.Stats  // without launches and compilations
+	buffers    *buffer       // the first of the list of live buffers
+	pins       int           // uses of buffers by queued operations
+	mark       uint64        // the last mark that a launch put on buffers
+	retired    retired       // handles for reuse
 }
 
 // newHeap makes the heap of a device, with mapped memory or with memory that is
@@ -42,7 +42,7 @@ func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.ID, err)
 	}
-	h := &heap{id: s.ID, kind: s.Kind, arena: a, attic: memory.New(a.size, alignment)}
+	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment)}
 	h.idle.L = &h.mu
 	h.ctx, h.leave = context.WithCancel(context.Background())
 	return h, nil

@@ -18,7 +18,7 @@ import (
 type packed struct {
 	layout  string
 	size    int64         // bytes
-	room    *memory.Block // in the heap's attic; nil without memory
+	room    *memory.Block // in the heap's guestSpace; nil without memory
 	off     int64         // of the memory in the arena
 	evicted bool          // its memory was taken away, and none is taken again
 	inUse   bool          // a kernel runs with the memory
