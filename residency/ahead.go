@@ -25,7 +25,7 @@ func (a *attempt) fetchAhead() error {
 			if n, _ := x.order.Next(u.Object, d.now); d.now+n != at {
 				continue // a launch before that overwrites it
 			}
-			if ok, err := a.m.fetchOne(t, d, x.ahead); err != nil || !ok {
+			if ok, err := a.fetchOne(t, d, x.ahead); err != nil || !ok {
 				return err
 			}
 		}
@@ -34,11 +34,12 @@ func (a *attempt) fetchAhead() error {
 }
 
 // fetchOne queues the copy of one tensor. It reports false if there is no room.
-func (m *Manager) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
+func (a *attempt) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
+	m := a.m
 	if ok, err := m.makeRoom(d, d.takes(t.bytes), ahead); err != nil || !ok {
 		return false, err
 	}
-	b, err := m.alloc(d, m.copier(t, d), t.meta, t.usage)
+	b, err := a.alloc(d, m.copier(t, d), t.meta, t.usage)
 	if errors.Is(err, device.ErrOutOfMemory) {
 		return false, nil
 	}

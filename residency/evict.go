@@ -3,7 +3,6 @@ package residency
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
 )
 
@@ -154,25 +153,3 @@ func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m
 
 // takes is the memory that a buffer of so many bytes takes.
 func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.unit * d.unit }
-
-// compact moves copies together on a device until a buffer of so many bytes has
-// room, if its free memory is enough in all. Leased copies stay where they are.
-func (m *Manager) compact(d *devState, bytes int64) (bool, error) {
-	s, ok := d.in.(device.Compactor)
-	if !ok {
-		return false, nil
-	}
-	owner := make(map[device.Buffer]*devCopy, len(d.residents))
-	for _, t := range d.residents {
-		if c := d.copy(t); c.leased == 0 {
-			owner[c.buf] = c
-		}
-	}
-	return s.Compact(bytes, func(b device.Buffer) bool { return owner[b] != nil }, func(b device.Buffer) device.Move {
-		c := owner[b]
-		return device.Move{Ready: c.ready, Uses: c.readers, Done: func(to device.Buffer, done device.Event) {
-			c.buf = to
-			c.arrive(c.version, done)
-		}}
-	})
-}

@@ -38,7 +38,7 @@ func (a *attempt) makeRoom() error {
 
 // alloc takes memory on a device for work in stream s, and moves copies there
 // together if it is in pieces.
-func (m *Manager) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
+func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
 	b, err := s.Alloc(meta, u)
 	if err == nil {
 		return b, nil
@@ -47,7 +47,7 @@ func (m *Manager) alloc(d *devState, s device.Stream, meta shape.Meta, u device.
 	if !errors.As(err, &oom) || oom.Used+oom.Needed > oom.Budget {
 		return nil, err
 	}
-	if ok, e := m.compact(d, oom.Needed); e != nil || !ok {
+	if ok, e := a.m.compact(d, oom.Needed, a.s, a.lease); e != nil || !ok {
 		return nil, cmp.Or(e, err)
 	}
 	return s.Alloc(meta, u)
@@ -58,7 +58,7 @@ func (m *Manager) alloc(d *devState, s device.Stream, meta shape.Meta, u device.
 // would not be enough.
 func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
 	for {
-		b, err := a.m.alloc(d, s, meta, u)
+		b, err := a.alloc(d, s, meta, u)
 		if err == nil || !errors.Is(err, device.ErrOutOfMemory) || a.sizes(d).exceed(d) {
 			return b, err
 		}

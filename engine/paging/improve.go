@@ -25,7 +25,7 @@ func (r *relaxation) improve() {
 			step = max(0.02, step*0.95)
 		}
 		r.best = max(r.best, cost)
-		if above-r.best <= 5e-4*above || !r.raise(mean, step*(above-cost)) {
+		if above-r.best <= 1e-3*above || !r.raise(mean, step*(above-cost)) {
 			return
 		}
 	}

@@ -47,7 +47,8 @@ func (s *Stream) slide(b *buffer, m device.Move) (to *buffer, done device.Event,
 func (h *heap) inTheWay(bytes int64, movable func(device.Buffer) bool) (list []*buffer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	owner := map[*memory.Block]*buffer{}
+	owner := h.owner
+	clear(owner)
 	for b := h.buffers; b != nil; b = b.next {
 		owner[b.block] = b
 	}

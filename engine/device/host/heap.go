@@ -33,6 +33,8 @@ type heap struct {
 	pins       int           // uses of buffers by queued operations
 	mark       uint64        // the last mark that a launch put on buffers
 	retired    retired       // handles for reuse
+
+	owner map[*memory.Block]*buffer // of inTheWay, for reuse
 }
 
 // newHeap makes the heap of a device, with mapped memory or with memory that is
@@ -42,7 +44,7 @@ func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.ID, err)
 	}
-	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment)}
+	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment), owner: map[*memory.Block]*buffer{}}
 	h.idle.L = &h.mu
 	h.ctx, h.leave = context.WithCancel(context.Background())
 	return h, nil

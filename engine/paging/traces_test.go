@@ -1,0 +1,64 @@
+package paging
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestTracesMoveLittleMoreThanTheBound replays traces of plans in little memory.
+// The name of one is its model, the microbatches of a step, and the memory as a
+// percentage of the peak without a limit.
+//
+// The bound divides objects, and a device moves them whole. Where the memory is a
+// few percent above the floor and has few large objects, more moves.
+func TestTracesMoveLittleMoreThanTheBound(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.json.gz")
+	if err != nil || len(paths) < 20 {
+		t.Fatalf("%d traces, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tr, limit := readTrace(t, path)
+			most := 1.25
+			if name == "cnn-4-50" { // 6% above a floor of four equal objects
+				most = 1.7
+			}
+			r, bound := Replay(tr, limit), Bound(tr, limit)
+			t.Logf("in %d bytes, the floor is %d: moved %d, %.3f of the bound; %d of %d launches wait; %d ahead",
+				limit, r.Floor, r.Moved(), float64(r.Moved())/float64(bound), r.Waits, len(tr.Launches), Ahead(tr, limit))
+			if !r.Fits || r.Peak > limit || bound == 0 || r.Moved() < bound || float64(r.Moved()) > most*float64(bound) {
+				t.Errorf("moved %d bytes with a peak of %d, the bound is %d", r.Moved(), r.Peak, bound)
+			}
+		})
+	}
+}
+
+func readTrace(t *testing.T, path string) (*Trace, int64) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x struct {
+		Limit int64
+		Trace *Trace
+	}
+	if err := json.NewDecoder(z).Decode(&x); err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Trace.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return x.Trace, x.Limit
+}
