@@ -207,7 +207,7 @@ func (s *session) manifest() (m checkpoint.Manifest, err error) {
 // notes say how the run is other than its user may expect.
 func (s *session) notes() []string {
 	list := s.setup.notes()
-	if text := s.bound.Exceeded(s.plan.Graph.Vars); text != "" {
+	if text := s.bound.Exceeded(s.plan.Graph.Vars); text != "" && s.config.Devices.HostMemory == 0 { // beyond it, a file takes it
 		list = append(list, text)
 	}
 	return list

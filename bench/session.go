@@ -75,7 +75,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(devs, residency.ManagerOptions{HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir())}); err != nil {
+	if s.rt, err = executor.NewRuntime(devs, s.hostMemory(o)); err != nil {
 		return err
 	}
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
@@ -130,6 +130,26 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 		}
 	}
 	return partition.New(s.graph, po)
+}
+
+// hostMemory bounds the host memory as asked. Room for all that can be beyond the
+// bound is taken at once.
+func (s *session) hostMemory(o RunOptions) residency.ManagerOptions {
+	if o.HostMemory == 0 {
+		return residency.ManagerOptions{}
+	}
+	var state, step int64
+	for _, v := range s.graph.Vars {
+		state += v.Meta.Bytes()
+	}
+	for i := range s.memory {
+		if f := &s.memory[i]; f.Tight() {
+			step += f.Peak
+		}
+	}
+	return residency.ManagerOptions{
+		HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir()), SpillBytes: max(0, max(state, step)-o.HostMemory),
+	}
 }
 
 // onSpan takes an operation of a stream.
