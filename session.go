@@ -249,6 +249,16 @@ func (s *session) lastGood() string {
 		m.Step, s.folder.DB.Path())
 }
 
+// afterLoss says where to go on from after the loss of a device. The variables on
+// it are lost, so there is nothing to save.
+func (s *session) afterLoss() string {
+	list, _, err := s.folder.DB.List()
+	if err != nil || len(list) == 0 {
+		return "nothing was saved before"
+	}
+	return fmt.Sprintf("nothing is saved since; go on from the newest checkpoint, of step %d in %s (--resume)", list[len(list)-1].Step, s.folder.DB.Path())
+}
+
 // endSaves waits for the save under way, and frees the staging memory.
 func (s *session) endSaves() error {
 	if s.saves == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 )
@@ -79,7 +80,10 @@ func (s *session) openInTime(ctx context.Context, r *Run) error {
 
 // explained explains the failure of a step; first is the number of steps taken
 // before this call.
-func (s *session) explained(err error, first int) error {
+func (s *session) explained(err error, first int) (explained error) {
+	if errors.Is(err, device.ErrLost) {
+		defer func() { explained = fmt.Errorf("%w; %s", explained, s.afterLoss()) }()
+	}
 	var task *executor.TaskError
 	if !errors.As(err, &task) {
 		return err
