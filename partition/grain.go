@@ -82,11 +82,11 @@ func number(pieces []piece) {
 
 // key tells nodes of different pieces apart; "" fits any piece.
 func (c cutter) key(n *graph.Node, update bool) string {
-	if update {
+	if update || n.Phase == graph.Update && c.grain == byNode {
 		return c.tensor(n)
 	}
 	if n.Phase == graph.Update {
-		return "" // behind its gradient
+		return "" // with its gradient
 	}
 	l := n.Layer
 	if l == nil && n.Of != nil {

@@ -29,14 +29,14 @@ type Stage struct {
 	Index      int
 	Device     int // index in PlanOptions.Devices
 	Blocks     []string
-	Layers     []*graph.Layer // by model position
-	Parameters int64          // elements of the parameters that live here
-	Flops      int64          // per microbatch, F and B
-	Recomputed int64          // of these, in nodes that compute a value a second time
-	BytesIn    int64          // per microbatch, read from other stages
-	BytesOut   int64          // per microbatch, read by other stages, once per reader
-	Memory     [device.NumUsages]int64
-	Cause      string // why these blocks are here
+	Layers     []*graph.Layer          // by model position
+	Parameters int64                   // elements of the parameters that live here
+	Flops      int64                   // per microbatch, F and B
+	Recomputed int64                   // of these, in nodes that compute a value a second time
+	BytesIn    int64                   // per microbatch, read from other stages
+	BytesOut   int64                   // per microbatch, read by other stages, once per reader
+	Memory     [device.NumUsages]int64 // bytes by its values alone, for choosing a cut; Plan.Memory is what a step takes
+	Cause      string                  // why these blocks are here
 }
 
 // Segment is nodes of one stage that a device compiles and launches as one.
