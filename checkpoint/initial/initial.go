@@ -114,7 +114,10 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 		models.Fill(v, x.seed, dst)
 		return nil
 	}
-	return x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst))
+	if err := x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInit, err)
+	}
+	return nil
 }
 
 // Close closes the file. A second call does nothing.

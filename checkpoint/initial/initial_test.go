@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -125,6 +126,24 @@ func TestFromAFile(t *testing.T) {
 	}
 	if _, err := initial.Open(file, seed, variables(t, 6)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "the model has") {
 		t.Errorf("another model: %v", err)
+	}
+}
+
+// Contents that float32 cannot hold are a mistake in the file, too.
+func TestUnfitContents(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "w.safetensors")
+	entries := []safetensors.Entry{{Name: "w", Meta: shape.I32(1), Bytes: []byte{255, 255, 255, 127}}}
+	if err := safetensors.WriteFile(file, entries, nil); err != nil {
+		t.Fatal(err)
+	}
+	w := &graph.Value{Name: "w", Meta: shape.F32(1), Role: graph.Parameter}
+	x, err := initial.Open(file, seed, []*graph.Value{w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	if err := x.Read(w, make([]byte, 4)); !errors.Is(err, initial.ErrInit) || !errors.Is(err, safetensors.ErrConvert) {
+		t.Error(err)
 	}
 }
 
