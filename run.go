@@ -54,7 +54,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 }
 
 // Notes say how the run is other than its user may expect: a batch larger than
-// the data, or fewer stages than asked for.
+// the data, fewer stages than asked for, or less memory than a step would take.
 func (r *Run) Notes() []string { return r.setup.notes() }
 
 // plan builds the graphs of a step and cuts them.

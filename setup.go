@@ -223,6 +223,7 @@ func (s *setup) notes() (list []string) {
 		list = append(list, text)
 	}
 	list = append(list, s.limits...)
+	list = append(list, s.plan.Shortages()...)
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// describeStages is pass 8: the blocks, arithmetic, traffic and memory of each
+// describeStages is pass 9: the blocks, arithmetic, traffic and memory of each
 // stage.
 func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 	n := len(p.cut.device)

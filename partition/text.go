@@ -57,6 +57,30 @@ func (p *Plan) deviceTable() string {
 	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})
 }
 
+// Shortages says, for each device with less memory than the plan would take, what
+// the plan does about it.
+func (p *Plan) Shortages() (list []string) {
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		if !f.Tight() {
+			continue
+		}
+		does := []string{"segments are " + p.grain.String()}
+		if p.grain != wholePhases {
+			does[0] = "segments are cut at " + p.grain.String()
+		}
+		if r := p.options.Recompute; r != p.options.asked {
+			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
+		}
+		if f.Moved() > 0 {
+			does = append(does, bytesText(f.Moved())+" move in each step")
+		}
+		list = append(list, fmt.Sprintf("%s has %s of memory and a step would take %s: %s",
+			p.options.Devices[f.Device].ID, bytesText(f.Limit), bytesText(f.Peak), strings.Join(does, "; ")))
+	}
+	return list
+}
+
 // segmentsOf is the segments of each stage.
 func (p *Plan) segmentsOf() [][]*Segment {
 	of := make([][]*Segment, len(p.Stages))

@@ -1,0 +1,99 @@
+package partition
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// piece is neighbouring nodes of a unit that become one segment.
+type piece struct {
+	label string // unique in the unit; "" for a whole unit
+	nodes []*graph.Node
+}
+
+// cutter cuts units into pieces.
+type cutter struct {
+	idx   *index
+	grain grain
+}
+
+// cut cuts the nodes of a unit where their keys change. A node without a key goes
+// with the nodes before it, or else with those behind.
+func (c cutter) cut(u unit) []piece {
+	if c.grain == wholePhases {
+		return []piece{{nodes: u.nodes}}
+	}
+	var pieces []piece
+	key, begin := "", 0
+	for i, n := range u.nodes {
+		k := c.key(n, u.phase == graph.Update)
+		if k == "" || k == key {
+			continue
+		}
+		if key != "" {
+			pieces = append(pieces, piece{key, u.nodes[begin:i]})
+			begin = i
+		}
+		key = k
+	}
+	pieces = append(pieces, piece{key, u.nodes[begin:]})
+	if len(pieces) == 1 {
+		pieces[0].label = ""
+	} else {
+		number(pieces)
+	}
+	return pieces
+}
+
+// number makes labels unique: the second piece "b0" is "b0.2".
+func number(pieces []piece) {
+	seen := map[string]int{}
+	for i := range pieces {
+		p := &pieces[i]
+		if p.label == "" {
+			p.label = "rest"
+		}
+		seen[p.label]++
+		if n := seen[p.label]; n > 1 {
+			p.label = fmt.Sprintf("%s.%d", p.label, n)
+		}
+	}
+}
+
+// key tells nodes of different pieces apart; "" fits any piece.
+func (c cutter) key(n *graph.Node, update bool) string {
+	if update || n.Phase == graph.Update && c.grain == byNode {
+		return c.tensor(n)
+	}
+	if n.Phase == graph.Update {
+		return "" // with its gradient
+	}
+	l := n.Layer
+	if l == nil && n.Of != nil {
+		l = n.Of.Layer
+	}
+	switch {
+	case c.grain == byNode && len(n.Out) > 0:
+		return n.Out[0].Name
+	case c.grain == byLayer && l != nil:
+		return l.Name
+	}
+	return blockOf(l)
+}
+
+// tensor names the variable that a node of the update assigns, or else the first
+// tensor that it reads; "" if it has to do with single numbers only.
+func (c cutter) tensor(n *graph.Node) string {
+	for _, v := range n.Out {
+		if h := c.idx.variable[v.ID]; h != nil && !scalar(h) {
+			return h.Name
+		}
+	}
+	for _, v := range n.In {
+		if !scalar(v) {
+			return v.Name
+		}
+	}
+	return ""
+}

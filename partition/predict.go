@@ -1,0 +1,120 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/paging"
+)
+
+// setPeaks takes the peaks of the plan that there is without a limit.
+func (p *Plan) setPeaks(free []Forecast) {
+	for d := range p.Memory {
+		p.Memory[d].Peak, p.Memory[d].PeakBy = free[d].Peak, free[d].PeakBy
+	}
+}
+
+// forecast is pass 8: the memory of each device, from the launches of a step.
+func (p *Plan) forecast() error {
+	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		return err
+	}
+	p.launches = len(launches)
+	e := &estimator{plan: p, of: map[*Variant]int64{}}
+	traces := traceLaunches(len(p.options.Devices), launches, e.scratch)
+	if e.err != nil {
+		return e.err
+	}
+	for d, t := range traces {
+		if err := p.idx.stop.Err(); err != nil {
+			return err
+		}
+		p.Memory = append(p.Memory, t.forecast(d, p.options.Devices[d]))
+	}
+	return nil
+}
+
+func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
+	f := Forecast{Device: d, Limit: max(0, spec.MemoryBytes), PeakBy: t.peak()}
+	f.Peak = total(f.PeakBy)
+	var at int
+	at, f.FloorBy = t.floor()
+	if f.Floor = total(f.FloorBy); f.Floor > 0 {
+		f.FloorOf = t.names[at]
+	}
+	if f.Tight() && f.Fits() {
+		r := paging.Replay(&t.Trace, f.Limit)
+		f.Loaded, f.Spilled = r.Loaded, r.Spilled
+	}
+	f.Seconds = t.seconds(f.Moved(), spec)
+	return f
+}
+
+// estimator finds the scratch of launches, each variant once. After an error, it
+// answers 0.
+type estimator struct {
+	plan *Plan
+	of   map[*Variant]int64
+	err  error
+}
+
+func (e *estimator) scratch(l *Launch) int64 {
+	if b, known := e.of[l.Variant]; known || e.err != nil {
+		return b
+	}
+	b := e.estimate(l)
+	e.of[l.Variant] = b
+	return b
+}
+
+func (e *estimator) estimate(l *Launch) int64 {
+	o := &e.plan.options
+	if o.Estimate == nil {
+		return temporaries(l.Variant)
+	}
+	ask := e.plan.idx.stop.Err
+	m, err := o.Estimate(l.Segment.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: o.checkFinite, Stop: ask})
+	if err != nil {
+		e.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, o.Devices[l.Segment.Device].ID, err)
+		if stopped := ask(); stopped != nil && errors.Is(err, stopped) {
+			e.err = stopped
+		}
+	}
+	return m.Temporary
+}
+
+// temporaries is the most bytes at once of the values that a variant makes and
+// uses only itself. It is more than a device takes, which computes some of them
+// in place or never stores them, and less by what kernels need.
+func temporaries(v *Variant) int64 {
+	last := map[*graph.Value]int{}
+	for i, n := range v.Graph.Nodes {
+		for _, in := range n.In {
+			last[in] = i
+		}
+	}
+	for _, out := range v.Graph.Outputs {
+		last[out] = -1
+	}
+	var live, peak int64
+	ends := make([]int64, len(v.Graph.Nodes))
+	for i, n := range v.Graph.Nodes {
+		for _, out := range n.Out {
+			end, used := last[out]
+			if end < 0 {
+				continue
+			}
+			if !used {
+				end = i
+			}
+			live += paging.Rounded(out.Meta.Bytes())
+			ends[end] += paging.Rounded(out.Meta.Bytes())
+		}
+		peak = max(peak, live)
+		live -= ends[i]
+	}
+	return peak
+}
