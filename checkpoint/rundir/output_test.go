@@ -92,3 +92,34 @@ func TestOutputWithALongName(t *testing.T) {
 		}
 	}
 }
+
+// An output through links that lead to no file yet makes that file, and the
+// links stay.
+func TestOutputThroughDanglingLinks(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	for link, to := range map[string]string{first: "second", second: filepath.Join("other", "out")} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Skip("no links here: ", err)
+		}
+	}
+	if err := rundir.CheckOutput(first); err != nil {
+		t.Fatal(err)
+	}
+	err := rundir.WriteOutput(first, func(w io.Writer) error {
+		_, err := io.WriteString(w, "text")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "other", "out")); string(text) != "text" {
+		t.Error(string(text), err)
+	}
+	if to, err := os.Readlink(first); to != "second" {
+		t.Error(to, err)
+	}
+}
