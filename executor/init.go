@@ -2,7 +2,9 @@ package executor
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/residency"
@@ -11,8 +13,8 @@ import (
 // Init gives every variable its contents, and starts copying variables and
 // constants to the devices that use them. It calls write for one variable after
 // the other, to write all of dst. The host's bytes of each are freed as soon as
-// they have been copied, so the host has few of them at a time. A tensor that
-// finds no room on its device stays on the host.
+// they have been copied, so the host has few of them at a time, and none at the
+// end. A tensor that finds no room on its device stays on the host.
 func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
 	if err := p.rt.usable(); err != nil {
 		return err
@@ -31,12 +33,13 @@ func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byt
 		}
 		delete(needs, t)
 	}
-	for _, t := range p.tensors {
+	constants := slices.SortedFunc(maps.Keys(needs), func(a, b *residency.Tensor) int { return strings.Compare(a.Name(), b.Name()) })
+	for _, t := range constants {
 		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return p.rt.Residency.AwaitMoves(ctx)
 }
 
 // lastingNeeds lists, per variable or constant, the devices on which tasks read

@@ -52,6 +52,12 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 	return m.awaitStaging(ctx, 0)
 }
 
+// AwaitMoves waits until the host's bytes of all tensors that MoveIn moved are
+// given back.
+func (m *Manager) AwaitMoves(ctx context.Context) error {
+	return m.awaitStaging(ctx, m.host.limit)
+}
+
 // prefetch queues the copies of one need. It pauses if a store must be read
 // first.
 func (m *Manager) prefetch(n Need) (pause, error) {
