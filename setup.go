@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
@@ -188,7 +189,15 @@ func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*dat
 	case ctx.Err() != nil: // the data may well be good
 		return nil, fmt.Errorf("%w while the data was read", context.Cause(ctx))
 	}
-	return nil, at(c.Where("data."+datasets.Blame(err)), fmt.Errorf("%w: %w", ErrData, err))
+	return nil, at(c.Where("data."+datasets.Blame(err)), unusable(err))
+}
+
+// unusable is the error of data that cannot be used.
+func unusable(err error) error {
+	if limit := host.Scarce(); limit != "" && errors.Is(err, datasets.ErrMemory) {
+		err = fmt.Errorf("%w: raise %s", err, limit)
+	}
+	return fmt.Errorf("%w: %w", ErrData, err)
 }
 
 // options cut the model as the config asks.

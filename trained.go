@@ -345,7 +345,7 @@ func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, e
 		case ctx.Err() != nil: // the file may well be good
 			return nil, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
 		}
-		return nil, fmt.Errorf("%w: %w", ErrData, err)
+		return nil, unusable(err)
 	}
 	data, err := t.read(ctx)
 	switch {

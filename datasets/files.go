@@ -97,10 +97,14 @@ func newStream(ctx context.Context, name string, r io.Reader, size int64) (*stre
 
 // fits refuses a file whose samples take more bytes of memory than there are.
 func fits(path string, need, memory int64) error {
-	if memory > 0 && need > memory {
-		return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, bytesText(need), bytesText(memory))
+	if memory <= 0 || need <= memory {
+		return nil
 	}
-	return nil
+	free := "none"
+	if memory > 1 { // 1 stands for none
+		free = bytesText(memory)
+	}
+	return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, bytesText(need), free)
 }
 
 // bytesText is a number of bytes in the largest unit of which there is one.

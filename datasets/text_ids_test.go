@@ -101,7 +101,8 @@ func TestTextMemory(t *testing.T) {
 	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), says) {
 		t.Error(err)
 	}
-	if _, err := OpenInputs(t.Context(), s, &info, s.Path); !errors.Is(err, ErrMemory) {
+	s.Memory = 1
+	if _, err := OpenInputs(t.Context(), s, &info, s.Path); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "and none is free") {
 		t.Errorf("inputs: %v", err)
 	}
 }

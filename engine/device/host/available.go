@@ -44,6 +44,16 @@ func Available() (int64, error) {
 	return min(free, leastAddresses().forData()), err
 }
 
+// Scarce is the limit of the process, such as "ulimit -v", that leaves it less
+// memory than the system has left; "" where none does.
+func Scarce() string {
+	free, err := systemMemory()
+	if a := leastAddresses(); err != nil || a.forData() < free {
+		return a.limit
+	}
+	return ""
+}
+
 // addresses are what a limit leaves the process to map.
 type addresses struct {
 	bytes int64
