@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -50,12 +51,12 @@ func readYAML(file string, data []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, fault(0, "the file is empty; a config needs at least data and model (`trainer configs show digits` prints one)")
 	case err != nil:
-		return nil, syntaxFault(file, err)
+		return nil, syntaxFault(file, data, err)
 	}
 	if err := dec.Decode(&next); err == nil {
 		return nil, fault(next.Line, "a second document starts here; a config is one document, remove what follows ---")
 	} else if !errors.Is(err, io.EOF) {
-		return nil, syntaxFault(file, err)
+		return nil, syntaxFault(file, data, err)
 	}
 	c := copier{file: file}
 	root := c.copy(doc.Content[0], 0)
@@ -80,13 +81,42 @@ func badLine(data []byte) int {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 
-// syntaxFault turns the error "yaml: line 3: …" into an Error at that line.
-func syntaxFault(file string, err error) error {
+// syntaxFault turns the error "yaml: line 3: …" of a text into an Error at that
+// line.
+func syntaxFault(file string, data []byte, err error) error {
+	if inQuotes(err) {
+		return &Error{Pos: Pos{file, openQuote(data)}, Msg: "not YAML: the quote that opens here is never closed; close it, or take it out"}
+	}
 	msg := err.Error()
 	m := yamlLine.FindStringSubmatch(msg)
 	line, _ := strconv.Atoi(m[1]) // 0 if the error names no line
 	cause := strings.TrimPrefix(msg, m[0])
 	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + cause + "; check indentation, colons and quotes near here"}
+}
+
+// inQuotes reports whether an error of the YAML parser means that the text ends
+// within quotes. It names the text's end, which may be far from the mistake.
+func inQuotes(err error) bool { return strings.Contains(err.Error(), "found unexpected end of stream") }
+
+// openQuote is the line of the quote that a text never closes: up to any earlier
+// line, the text does not end within quotes. It tries few lines, so that quotes
+// of several lines before that one can mislead it.
+func openQuote(data []byte) int {
+	var ends []int // of lines
+	at := 0
+	for line := range bytes.Lines(data) {
+		at += len(line)
+		ends = append(ends, at)
+	}
+	return 1 + sort.Search(len(ends), func(i int) bool {
+		dec := yaml.NewDecoder(bytes.NewReader(data[:ends[i]]))
+		for {
+			var doc yaml.Node
+			if err := dec.Decode(&doc); err != nil {
+				return inQuotes(err)
+			}
+		}
+	})
 }
 
 // A copier copies a tree, expanding aliases, within the limits.

@@ -19,6 +19,9 @@ func TestHostileFiles(t *testing.T) {
 		{"huge", strings.Repeat("# long\n", MaxFile/7+1), "more than 1048576 bytes"},
 		{"latin-1", "name: x\ndata: \xe9t\xe9\n", "a.yaml:2: the file is not UTF-8"},
 		{"zero byte", "name: \x00\n", "not YAML"},
+		{"unclosed quote", "name: 'it''s'\ndata: {path: \"d.csv, label: y}\nmodel: {preset: mlp}\n# 'a'\n\n", `a.yaml:2: not YAML: the quote that opens here is never closed`},
+		{"unclosed quote in the last line", "name: x\ntrain: {batch: '1}", "a.yaml:2: not YAML: the quote"},
+		{"unclosed quote in a long file", strings.Repeat("a: 'b'\n", 600) + "c: \"d\n" + strings.Repeat("a: 'b'\n", 600), "a.yaml:601: not YAML: the quote"},
 	}
 	for _, c := range cases {
 		_, err := Parse("a.yaml", []byte(c.text), Overlay{})
