@@ -71,3 +71,6 @@ func (s *setup) tight() []bool {
 	}
 	return list
 }
+
+// anyTight reports whether a device may use less memory than the plan takes.
+func (s *setup) anyTight() bool { return slices.Contains(s.tight(), true) }

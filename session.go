@@ -41,6 +41,7 @@ type session struct {
 	eval    *infer.Evaluator // nil without a validation part
 	feed    *feed.Feeder
 	saves   *saver.Saver
+	values  *initial.Values // first values; nil before they are opened
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -55,35 +56,41 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
 		return err
 	}
-	values, err := initial.Open(s.opt.Init, s.config.Seed, s.plan.Graph.Vars)
-	if err != nil {
+	if s.values, err = initial.Open(s.opt.Init, s.config.Seed, s.plan.Graph.Vars); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, values.Close()) }()
-	return s.openWith(ctx, r, values)
+	return s.openWith(ctx, r)
 }
 
 // openWith is open, once there are first values.
-func (s *session) openWith(ctx context.Context, r *Run, values *initial.Values) error {
+func (s *session) openWith(ctx context.Context, r *Run) error {
 	if err := s.openFolder(ctx); err != nil {
 		return err
 	}
 	if err := s.openProgram(ctx, r); err != nil {
 		return err
 	}
-	contents := initial.Contents(values.Read)
+	contents, init := initial.Contents(s.values.Read), s.prog.Init
+	if s.anyTight() { // then weights that do not train are read again whenever a device needs them
+		init = s.prog.InitStreamed
+	}
 	if s.opt.Resume {
 		snap, err := s.restore(ctx)
 		if err != nil {
 			return err
 		}
-		contents = initial.FromSnapshot(snap)
+		contents, init = initial.FromSnapshot(snap), s.prog.Init // it may be deleted during the run
 	}
 	if err := s.openData(ctx, r.Data); err != nil {
 		return err
 	}
-	if err := s.prog.Init(ctx, contents); err != nil {
+	if err := init(ctx, contents); err != nil {
 		return err
+	}
+	if !s.anyTight() {
+		if err := s.values.Close(); err != nil {
+			return err
+		}
 	}
 	return s.start(ctx)
 }
@@ -273,6 +280,9 @@ func (s *session) close() (err error) {
 	end := func(close func() error) { err = errors.Join(err, close()) }
 	if s.folder != nil {
 		defer end(s.folder.Close)
+	}
+	if s.values != nil {
+		defer end(s.values.Close)
 	}
 	if s.feed != nil {
 		defer end(s.feed.Close)

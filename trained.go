@@ -26,6 +26,7 @@ type Trained struct {
 	setup   *setup
 	weights Weights
 	used    Used
+	values  *initial.Values   // the file of weights, likewise
 	found   *rundir.Found     // the checkpoint, until its weights are loaded; nil: it is found anew, by used.ID
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
@@ -100,14 +101,26 @@ func (t *Trained) find(ctx context.Context) error {
 	return err
 }
 
-// release lets others write to the checkpoint file.
-func (t *Trained) release() error {
-	f := t.found
-	t.found = nil
-	if f == nil {
+// release lets others write to the checkpoint file, and closes a file of weights.
+func (t *Trained) release() (err error) {
+	if f := t.found; f != nil {
+		t.found = nil
+		err = f.Close()
+	}
+	if x := t.values; x != nil {
+		t.values = nil
+		err = errors.Join(err, x.Close())
+	}
+	return err
+}
+
+// loaded releases what the weights were read from, unless devices read them
+// again and again.
+func (t *Trained) loaded() error {
+	if t.setup.anyTight() {
 		return nil
 	}
-	return f.Close()
+	return t.release()
 }
 
 // trained is the run's model with weights that it was trained to, on the run's
@@ -201,7 +214,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		if err == nil {
 			err = t.load(ctx, e)
 		}
-		if err = errors.Join(err, t.release()); err == nil {
+		if err = errors.Join(err, t.loaded()); err == nil {
 			score, err = e.Run(ctx)
 		}
 		return err
@@ -233,7 +246,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 				err = t.load(ctx, p)
 			}
 			if err == nil && i == len(parts)-1 {
-				err = t.release()
+				err = t.loaded()
 			}
 			if err != nil {
 				return err
@@ -263,30 +276,46 @@ func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
 	return f(rt)
 }
 
-// load copies the weights in. A checkpoint must be of the run's model, and of
-// data with its scaling and classes, which are part of the model.
-func (t *Trained) load(ctx context.Context, to interface {
+// loader is a program that takes weights.
+type loader interface {
 	Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error
-}) error {
-	w := t.weights
-	if w.Init != "" {
-		x, err := initial.Open(w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars)
-		if err != nil {
-			return err
-		}
-		return errors.Join(to.Init(ctx, x.Read), x.Close())
-	}
-	if t.found == nil {
-		f, err := rundir.Find(ctx, w.Dir, false, t.used.ID)
-		if err != nil {
-			return err
-		}
-		t.found = f
-	}
-	if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+	InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error
+}
+
+// load copies the weights in. A device that has no room for all of them reads
+// them again whenever it needs them. A checkpoint must be of the run's model, and
+// of data with its scaling and classes, which are part of the model.
+func (t *Trained) load(ctx context.Context, to loader) error {
+	contents, err := t.contents(ctx)
+	if err != nil {
 		return err
 	}
-	return to.Init(ctx, initial.FromSnapshot(t.found.Snapshot))
+	if t.setup.anyTight() {
+		return to.InitStreamed(ctx, contents)
+	}
+	return to.Init(ctx, contents)
+}
+
+// contents opens the weights, which are read until release.
+func (t *Trained) contents(ctx context.Context) (_ initial.Contents, err error) {
+	w := t.weights
+	if w.Init != "" {
+		if t.values == nil {
+			if t.values, err = initial.Open(w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars); err != nil {
+				return nil, err
+			}
+		}
+		return t.values.Read, nil
+	}
+	if t.found == nil {
+		if t.found, err = rundir.Find(ctx, w.Dir, false, t.used.ID); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
+		return nil, err
+	}
+	return initial.FromSnapshot(t.found.Snapshot), nil
 }
 
 // suits refuses a checkpoint of another model, or of other data.

@@ -21,7 +21,13 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 		}
 	}
 	if !t.onDevice() {
+		stored := t.truth == inStore
 		m.mu.Unlock()
+		if stored {
+			if err := m.PullBack(ctx, Debug, t); err != nil {
+				return err
+			}
+		}
 		return m.View(t, f)
 	}
 	h, err := m.salvage(t)

@@ -152,6 +152,9 @@ func (s *Staging) unpin(i int) {
 	if h := s.copies[i].host; h != nil {
 		h.pins--
 		s.copies[i].host = nil
+		if t := s.copies[i].t; t.truth == inStore && t.host == h {
+			s.m.dropHost(t)
+		}
 		s.m.host.touch(h)
 		s.m.host.sweep()
 	}

@@ -40,6 +40,12 @@ func (e *Evaluator) Init(ctx context.Context, contents func(v *graph.Value, dst 
 	return e.pass.prog.Init(ctx, contents)
 }
 
+// InitStreamed is Init, but for variables that are never written, contents are
+// asked for whenever a device needs them: see [executor.Program.InitStreamed].
+func (e *Evaluator) InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
+	return e.pass.prog.InitStreamed(ctx, contents)
+}
+
 // Run evaluates the whole part.
 func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)

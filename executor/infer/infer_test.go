@@ -9,8 +9,10 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/residency"
 )
 
 // The score of a part is that of its answers, whatever the batch and the cut.
@@ -103,5 +105,46 @@ func TestInferenceEnds(t *testing.T) {
 	})
 	if !errors.Is(err, failure) || n != 150 {
 		t.Errorf("%d answers, %v", n, err)
+	}
+}
+
+// TestInitStreamed: weights that are read whenever the device needs them give the
+// same loss, and the host keeps none of them.
+func TestInitStreamed(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	if err := r.Runtime.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var losses []float64
+	for _, streamed := range []bool{false, true} {
+		rt, err := executor.NewRuntime(r.Devices, residency.ManagerOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := infer.NewEvaluator(t.Context(), rt, infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 100}, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		init := e.Init
+		if streamed {
+			init = e.InitStreamed
+		}
+		if err := init(t.Context(), r.First); err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		losses = append(losses, s.Loss)
+		if used := rt.Residency.HostMemory().Used; used > 256 {
+			t.Errorf("streamed %v: the host has %d bytes", streamed, used)
+		}
+		if err := rt.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if losses[0] != losses[1] {
+		t.Errorf("losses %v", losses)
 	}
 }

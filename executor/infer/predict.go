@@ -39,6 +39,12 @@ func (p *Predictor) Init(ctx context.Context, contents func(v *graph.Value, dst 
 	return p.pass.prog.Init(ctx, contents)
 }
 
+// InitStreamed is Init, but for variables that are never written, contents are
+// asked for whenever a device needs them: see [executor.Program.InitStreamed].
+func (p *Predictor) InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
+	return p.pass.prog.InitStreamed(ctx, contents)
+}
+
 // Run hands emit the answer of each sample, in order. emit's error ends it.
 func (p *Predictor) Run(ctx context.Context, emit func(Answer) error) error {
 	return p.pass.each(ctx, func(b datasets.Batch) error { return p.answers(ctx, b, emit) })
