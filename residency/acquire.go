@@ -162,6 +162,7 @@ func (a *attempt) supply() (pause, error) {
 	}
 	for i := range wants {
 		w := &wants[i]
+		a.forget(w.t)
 		if w.t.current(w.c) {
 			continue
 		}
@@ -170,6 +171,17 @@ func (a *attempt) supply() (pause, error) {
 		}
 	}
 	return pause{}, nil
+}
+
+// forget frees the copies of a tensor whose contents did not arrive, except for the
+// truth: they are then brought again. What this call has brought is not tried
+// twice.
+func (a *attempt) forget(t *Tensor) {
+	for i := range t.copies {
+		if c := &t.copies[i]; i != t.truth && c.failed() && c.leased == 0 && c.moved != a.call {
+			a.m.devs[i].free(t, "failed")
+		}
+	}
 }
 
 // give gives a want memory, and the contents that it reads. The memory is taken
@@ -181,7 +193,10 @@ func (a *attempt) give(w *want) (pause, error) {
 		if m.mustStream(w.t, w.d) {
 			return pause{kind: forStore, t: w.t, d: w.d.index}, nil
 		}
-		s = m.copier(w.t, w.d)
+		var err error
+		if s, err = m.copier(w.t, w.d); err != nil {
+			return pause{}, err
+		}
 	}
 	b, err := a.take(w.d, s, w.t.meta, w.t.usage)
 	if errors.Is(err, device.ErrOutOfMemory) {
@@ -222,17 +237,21 @@ func (a *attempt) takeScratch() (pause, error) {
 }
 
 // follow makes the stream wait for the contents that the task reads, and for all
-// uses of the buffers that it overwrites. A copy to the host delays only the
-// task's first write to the buffer, if the stream is a device.WriteDelayer.
+// uses of the buffers that it overwrites, which need not end well. A copy to the
+// host delays only the task's first write to the buffer, if the stream is a
+// device.WriteDelayer.
 func (a *attempt) follow() error {
-	m := a.m
-	waits := m.scratch.waits[:0]
+	x := &a.m.scratch
+	x.waits, x.ends = x.waits[:0], x.ends[:0]
 	delayer, _ := a.s.(device.WriteDelayer)
-	for i := range m.scratch.wants {
-		w := &m.scratch.wants[i]
-		if !w.c.ready.Done() {
-			waits.Add(w.c.ready)
-		} else if w.mode.reads() {
+	for i := range x.wants {
+		w := &x.wants[i]
+		switch {
+		case !w.mode.reads():
+			x.ends.Add(w.c.ready)
+		case !w.c.ready.Done():
+			x.waits.Add(w.c.ready)
+		default:
 			if err := w.c.ready.Err(); err != nil {
 				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
 			}
@@ -242,21 +261,32 @@ func (a *attempt) follow() error {
 		}
 		copiesOut := w.d.out.Record().Queue
 		for _, e := range w.c.readers {
-			switch {
-			case e.Done():
-			case delayer != nil && e.Queue == copiesOut:
+			if delayer != nil && e.Queue == copiesOut && !e.Done() {
 				delayer.DelayWrite(w.c.buf, e)
-			default:
-				waits.Add(e)
+			} else {
+				x.ends.Add(e)
 			}
 		}
 	}
-	m.scratch.waits = waits
-	for _, e := range waits {
+	return a.queueWaits()
+}
+
+// queueWaits makes the stream wait for the events that follow has collected.
+func (a *attempt) queueWaits() error {
+	x := &a.m.scratch
+	for _, e := range x.waits {
 		if e.Queue == a.queue {
 			continue
 		}
 		if err := a.s.WaitFor(e); err != nil {
+			return fmt.Errorf("acquire: wait for copies: %w", err)
+		}
+	}
+	for _, e := range x.ends {
+		if e.Queue == a.queue || e.Done() || x.waits.Covers(e) {
+			continue
+		}
+		if err := a.s.WaitForEnd(e); err != nil {
 			return fmt.Errorf("acquire: wait for copies: %w", err)
 		}
 	}

@@ -39,7 +39,11 @@ func (a *attempt) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
 	if ok, err := m.makeRoom(d, d.takes(t.bytes), ahead); err != nil || !ok {
 		return false, err
 	}
-	b, err := a.alloc(d, m.copier(t, d), t.meta, t.usage)
+	s, err := m.copier(t, d)
+	if err != nil {
+		return false, err
+	}
+	b, err := a.alloc(d, s, t.meta, t.usage)
 	if errors.Is(err, device.ErrOutOfMemory) {
 		return false, nil
 	}

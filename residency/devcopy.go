@@ -34,6 +34,9 @@ func (c *devCopy) arrive(version uint64, ready device.Event) {
 	c.readers = c.readers[:0]
 }
 
+// failed reports whether the contents are known not to have arrived.
+func (c *devCopy) failed() bool { return c.version != 0 && c.ready.Err() != nil }
+
 // follow makes s wait for e. It fails if e has failed already.
 func follow(s device.Stream, e device.Event) error {
 	if !e.Done() {

@@ -15,6 +15,7 @@ type devState struct {
 	id            string
 	spec          device.Spec
 	in, peer, out device.Stream
+	failed        []device.Stream // copy streams that were replaced
 	ledger        *Ledger
 
 	unit      int64                      // bytes of which each buffer takes a multiple
@@ -26,12 +27,19 @@ type devState struct {
 	freeErr   error                      // for Close to report
 }
 
+// The names of the copy streams.
+const (
+	inName   = "copy-in"
+	peerName = "peer"
+	outName  = "copy-out"
+)
+
 // open opens the copy streams.
 func (d *devState) open() error {
 	for _, s := range []struct {
 		name string
 		to   *device.Stream
-	}{{"copy-in", &d.in}, {"peer", &d.peer}, {"copy-out", &d.out}} {
+	}{{inName, &d.in}, {peerName, &d.peer}, {outName, &d.out}} {
 		st, err := d.dev.NewStream(s.name)
 		if err != nil {
 			return fmt.Errorf("%s stream of %s: %w", s.name, d.id, err)
@@ -39,6 +47,20 @@ func (d *devState) open() error {
 		*s.to = st
 	}
 	return nil
+}
+
+// renewed is a copy stream, replaced first if it has failed: later copies do not
+// fail with it.
+func (d *devState) renewed(s *device.Stream, name string) (device.Stream, error) {
+	if (*s).Record().Err() == nil {
+		return *s, nil
+	}
+	fresh, err := d.dev.NewStream(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s stream of %s: %w", name, d.id, err)
+	}
+	d.failed, *s = append(d.failed, *s), fresh
+	return fresh, nil
 }
 
 // streams lists the copy streams that are open.
@@ -55,7 +77,7 @@ func (d *devState) streams() []device.Stream {
 // end closes the copy streams, which waits for their work.
 func (d *devState) end() error {
 	var errs []error
-	for _, s := range d.streams() {
+	for _, s := range append(d.streams(), d.failed...) {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)

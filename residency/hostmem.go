@@ -12,7 +12,7 @@ import (
 type hostMem struct {
 	buf      device.HostBuffer
 	version  uint64        // of the contents
-	ready    device.Event  // of the copy-out that fills it
+	ready    filled        // of the copy-out that fills it
 	uses     device.Fence  // queued copies from and to it
 	pins     int           // readers and writers on the host
 	fed      bool          // the buffer is the caller's and is not freed here
@@ -21,6 +21,12 @@ type hostMem struct {
 	counted  bool          // among hostMemory.used
 	dev      device.Device // that allocated it, if it is kept for spills
 	bytes    int64
+
+	// Of bytes that were moved to a device: the tensor gets them back if their
+	// copy fails.
+	of      *Tensor
+	on      int          // index of the device
+	arrived device.Event // of the copy
 }
 
 // hostMemory allocates host memory for tensors and frees it when the last copy
@@ -138,6 +144,9 @@ func (x *hostMemory) sweep() {
 			kept = append(kept, h)
 			continue
 		}
+		if x.giveBack(h) {
+			continue
+		}
 		if h.spills() && !h.staged && !x.closing {
 			x.idle = append(x.idle, h)
 			continue
@@ -153,6 +162,19 @@ func (x *hostMemory) sweep() {
 	}
 }
 
+// giveBack makes h the truth of its tensor again if the copy to a device failed,
+// unless the tensor has other contents by now.
+func (x *hostMemory) giveBack(h *hostMem) bool {
+	t := h.of
+	if t == nil || t.version != h.version || t.truth != h.on || t.host != nil || h.arrived.Err() == nil {
+		return false
+	}
+	x.staged -= h.bytes
+	h.staged, h.of = false, nil
+	t.host, t.truth = h, onHost
+	return true
+}
+
 // free frees the memory of h now and keeps h itself as a spare.
 func (x *hostMemory) free(h *hostMem) {
 	if h.staged {
@@ -166,7 +188,7 @@ func (x *hostMemory) free(h *hostMem) {
 			x.freeErr = errors.Join(x.freeErr, fmt.Errorf("free host memory: %w", err))
 		}
 	}
-	h.buf = nil
+	h.buf, h.of = nil, nil
 	x.spare = append(x.spare, h)
 }
 

@@ -1,7 +1,5 @@
 package residency
 
-import "github.com/berth-ml/berth/engine/device"
-
 // Host memory of spills is kept for the next ones: a step spills the same sizes
 // as the step before, so that in the long run no page is mapped. Memory is given
 // to a copy-out as soon as it was dropped, in order of submission; the copy then
@@ -41,7 +39,7 @@ func (x *hostMemory) allocSpill(d *devState, bytes int64, name string) (*hostMem
 			return nil, err
 		}
 	}
-	h.version, h.ready, h.uses = 0, device.Event{}, h.uses[:0]
+	h.version, h.ready, h.uses = 0, filled{}, h.uses[:0]
 	return h, nil
 }
 

@@ -61,7 +61,8 @@ type Manager struct {
 type scratch struct {
 	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
 	wants   []want
-	waits   device.Fence
+	waits   device.Fence // what the stream is to wait for
+	ends    device.Fence // and, however it ends
 
 	candidates []paging.Candidate
 	victims    []*Tensor

@@ -44,11 +44,11 @@ func (m *Manager) mustStream(t *Tensor, d *devState) bool {
 
 // copier is the stream that will bring t to a device: memory for t is taken for
 // that stream.
-func (m *Manager) copier(t *Tensor, d *devState) device.Stream {
+func (m *Manager) copier(t *Tensor, d *devState) (device.Stream, error) {
 	if m.peerSource(t, d) >= 0 {
-		return d.peer
+		return d.renewed(&d.peer, peerName)
 	}
-	return d.in
+	return d.renewed(&d.in, inName)
 }
 
 // bring queues the copies that make t's buffer on a device current.
@@ -103,8 +103,10 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 // queueIn queues the copy itself. A copy from a fed buffer waits for the one
 // before it: when the last one has ended, all have.
 func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
-	if err := follow(d.in, h.ready); err != nil {
-		return err
+	for _, e := range []device.Event{h.ready.copied, h.ready.source} {
+		if err := follow(d.in, e); err != nil {
+			return err
+		}
 	}
 	if h.fed && !fedDone.Done() {
 		if err := d.in.WaitFor(fedDone); err != nil {

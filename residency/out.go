@@ -1,6 +1,28 @@
 package residency
 
-import "fmt"
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// filled is the events of host memory that a copy fills. The zero filled has
+// happened.
+type filled struct {
+	copied device.Event // of the copy
+	source device.Event // of the write or copy that made what is copied; it ends first
+}
+
+// Wait blocks until the copy has ended. Its error is the failure of the source or
+// of the copy, or ctx's.
+func (f filled) Wait(ctx context.Context) error {
+	if err := f.copied.Wait(ctx); err != nil {
+		return cmp.Or(f.source.Err(), err)
+	}
+	return f.source.Wait(ctx)
+}
 
 // out is the purpose of a copy to the host.
 type out struct {
@@ -21,17 +43,29 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 		if err = m.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
 			return err
 		}
-		err = follow(d.out, c.ready)
+		err = c.ready.Err()
 	}
 	if err == nil {
-		h.ready, err = d.out.CopyOut(h.buf, c.buf)
+		_, err = d.renewed(&d.out, outName)
+	}
+	// Tasks of all programs share the stream: one that failed is not to fail the
+	// copies behind it.
+	if err == nil && !o.salvage {
+		err = d.out.WaitForEnd(c.ready)
+	}
+	h.ready = filled{}
+	if err == nil {
+		h.ready.copied, err = d.out.CopyOut(h.buf, c.buf)
+	}
+	if !o.salvage {
+		h.ready.source = c.ready
 	}
 	if err != nil {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
 	}
 	h.version = t.version
-	h.uses.Add(h.ready)
-	c.readers.Add(h.ready)
+	h.uses.Add(h.ready.copied)
+	c.readers.Add(h.ready.copied)
 	m.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
 	return nil
 }

@@ -30,8 +30,8 @@ func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 }
 
 // MoveIn is Prefetch for contents that the host need not keep: the truth moves
-// to the device, and the host's bytes are given back when they have been
-// copied. It returns before that, but waits while more than
+// to the device, and the host's bytes are freed when they have been copied; if
+// that fails, they are the truth again. It returns before that, but waits while more than
 // ManagerOptions.StagingBytes are on their way. A tensor that found no room
 // stays on the host.
 func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
@@ -45,6 +45,7 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 			continue
 		}
 		t.truth = n.Device
+		t.host.of, t.host.on, t.host.arrived = t, n.Device, n.copy().ready
 		m.host.stage(t.host)
 		m.dropHost(t)
 	}
@@ -68,7 +69,11 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 	if t.truth == nowhere {
 		return pause{}, fmt.Errorf("prefetch of %s to %s: %w: fill, feed or write it first", t.name, d.id, ErrUndefined)
 	}
-	b, err := m.copier(t, d).Alloc(t.meta, t.usage)
+	s, err := m.copier(t, d)
+	if err != nil {
+		return pause{}, err
+	}
+	b, err := s.Alloc(t.meta, t.usage)
 	if errors.Is(err, device.ErrOutOfMemory) {
 		return pause{}, nil
 	}

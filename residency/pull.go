@@ -3,8 +3,6 @@ package residency
 import (
 	"context"
 	"fmt"
-
-	"github.com/berth-ml/berth/engine/device"
 )
 
 // PullBack makes the host's bytes of the tensors current: it queues the copies
@@ -15,13 +13,13 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
 		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, Reasons())
 	}
-	events := make([]device.Event, len(ts))
+	events := make([]filled, len(ts))
 	if err := m.queuePulls(ctx, r, ts, events); err != nil {
 		return err
 	}
-	for i, e := range events {
-		if err := e.Wait(ctx); err != nil {
-			m.lost(ts[i], e)
+	for i, f := range events {
+		if err := f.Wait(ctx); err != nil {
+			m.lost(ts[i], f)
 			return fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
 		}
 	}
@@ -29,9 +27,10 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 }
 
 // queuePulls queues the copies of tensors and notes their events.
-func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready []device.Event) error {
+func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready []filled) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.host.sweep()
 	for i, t := range ts {
 		if err := m.retry(ctx, func() (pause, error) { return m.pull(t, r, &ready[i]) }); err != nil {
 			return err
@@ -41,7 +40,7 @@ func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready 
 }
 
 // pull queues the copy of one tensor, or pauses.
-func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) {
+func (m *Manager) pull(t *Tensor, r Reason, ready *filled) (pause, error) {
 	switch {
 	case m.closed:
 		return pause{}, fmt.Errorf("pull-back of %s: %w", t.name, ErrClosed)
@@ -62,12 +61,12 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *device.Event) (pause, error) 
 	return pause{}, nil
 }
 
-// lost drops the host's bytes of t if e, the copy-out that was to fill them, has
+// lost drops the host's bytes of t if f, the copy-out that was to fill them, has
 // failed and the truth is on a device.
-func (m *Manager) lost(t *Tensor, e device.Event) {
+func (m *Manager) lost(t *Tensor, f filled) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.Done() && t.onDevice() && t.host != nil && t.host.ready == e {
+	if f.copied.Done() && t.onDevice() && t.host != nil && t.host.ready == f {
 		m.dropHost(t)
 	}
 }

@@ -456,6 +456,10 @@ func (s *fakeStream) Record() device.Event {
 
 func (s *fakeStream) WaitFor(e device.Event) error { return s.put(fakeOp{name: "wait", event: e}) }
 
+func (s *fakeStream) WaitForEnd(e device.Event) error {
+	return s.put(fakeOp{name: "reuse", event: e})
+}
+
 func (s *fakeStream) Busy() int64 { return 0 }
 
 func (s *fakeStream) Close() error {

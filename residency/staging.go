@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-
-	"github.com/berth-ml/berth/engine/device"
 )
 
 // pageBytes is the unit in which the system gives memory.
@@ -27,7 +25,7 @@ type staged struct {
 	mem   *hostMem // kept for the next copy; nil when there is none
 	dev   int      // index of the device that allocated mem
 	host  *hostMem // set instead of mem if the host had the contents already
-	ready device.Event
+	ready filled
 }
 
 // NewStaging makes a Staging of tensors, without memory.
@@ -72,6 +70,7 @@ func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
+	s.m.host.sweep()
 	x := &s.copies[i]
 	if err := s.m.retry(ctx, func() (pause, error) { return s.queue(r, x) }); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)

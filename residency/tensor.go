@@ -99,7 +99,7 @@ func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].
 // copied in.
 func (t *Tensor) otherTruth(d int) int {
 	for i := range t.copies {
-		if i != d && t.current(&t.copies[i]) {
+		if c := &t.copies[i]; i != d && t.current(c) && !c.failed() {
 			return i
 		}
 	}

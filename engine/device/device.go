@@ -222,6 +222,8 @@ type Stream interface {
 	Record() Event
 	// WaitFor makes what is queued later wait for e; the host does not wait.
 	WaitFor(e Event) error
+	// WaitForEnd is WaitFor, and a failure of e does not fail what is queued later.
+	WaitForEnd(e Event) error
 	// Busy is how long the queue has worked so far, waiting for events excluded.
 	Busy() int64 // nanoseconds
 	// Close waits for the queue to end and frees it. Its error is the first

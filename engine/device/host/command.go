@@ -18,8 +18,8 @@ const (
 	opCopyPeer
 	opMove // within the device's memory; the two may overlap
 	opLaunch
-	opWait  // for an event; its failure is the queue's
-	opReuse // for an event, whether it ends well or not
+	opWait // for an event; its failure is the queue's
+	opEnd  // for an event, whether it ends well or not
 )
 
 // command is one queued operation. op tells which fields count. The buffers in
@@ -95,7 +95,7 @@ func copyPaged(dst, src []byte, host device.HostBuffer) {
 // queue: whoever waits for the command then knows that those have ended too.
 func (c *command) skip(ctx context.Context) {
 	switch c.op {
-	case opWait, opReuse:
+	case opWait, opEnd:
 		awaitEnd(ctx, c.event)
 	case opLaunch:
 		c.launch.awaitDelays()

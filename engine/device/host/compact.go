@@ -33,7 +33,7 @@ func (s *Stream) slide(b *buffer, m device.Move) (to *buffer, done device.Event,
 	to, rest := s.base.heap.slide(b, &s.queue, &s.after)
 	for _, e := range s.after {
 		if !e.Done() {
-			err = errors.Join(err, s.put(command{op: opReuse, event: e}))
+			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
 		}
 	}
 	seq, more := s.reserve()

@@ -238,7 +238,7 @@ func (q *queue) do(c *command) error {
 	switch c.op {
 	case opWait:
 		return c.event.Wait(q.ctx)
-	case opReuse:
+	case opEnd:
 		awaitEnd(q.ctx, c.event)
 		return nil
 	}

@@ -50,7 +50,7 @@ func (s *Stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	}
 	for _, e := range s.after {
 		if !e.Done() {
-			err = errors.Join(err, s.put(command{op: opReuse, event: e}))
+			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
 		}
 	}
 	b.bornAt(s.Record())
@@ -153,6 +153,15 @@ func (s *Stream) WaitFor(e device.Event) error {
 		return nil
 	}
 	return s.commit(seq, command{op: opWait, event: e})
+}
+
+// WaitForEnd makes later operations of the stream wait until e has ended.
+func (s *Stream) WaitForEnd(e device.Event) error {
+	if e.Done() || e.Queue == device.Queue(&s.queue) {
+		_, err := s.reserve()
+		return err
+	}
+	return s.put(command{op: opEnd, event: e})
 }
 
 // Launch queues an executable.
