@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/berth-ml/berth/residency"
 )
 
 // abort undoes a step that could not be queued whole, because of err. It waits for
@@ -16,7 +18,8 @@ func (p *Program) abort(f *flight, err error) error {
 	if half {
 		err = fmt.Errorf("%w; the update had begun: make a new runtime and fill its variables from a checkpoint", err)
 	}
-	if len(p.rt.settle()) > 0 || half {
+	var lost *residency.CopyError
+	if len(p.rt.settle()) > 0 || half || errors.As(err, &lost) {
 		err = p.rt.fail(err)
 	}
 	errs := []error{err}

@@ -253,7 +253,7 @@ func (a *attempt) follow() error {
 			x.waits.Add(w.c.ready)
 		default:
 			if err := w.c.ready.Err(); err != nil {
-				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
+				return &CopyError{Tensor: w.t.name, Device: w.d.id, Err: err}
 			}
 		}
 		if !w.mode.writes() {

@@ -1,6 +1,9 @@
 package residency
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The causes of residency errors.
 var (
@@ -14,3 +17,16 @@ var (
 	ErrNotHeld     = errors.New("lease is not held")
 	ErrClosed      = errors.New("residency manager is closed")
 )
+
+// CopyError is the failure of Acquire when contents that it has brought did not
+// arrive, or the task that was to write them failed.
+type CopyError struct {
+	Tensor, Device string
+	Err            error
+}
+
+// Error names tensor and device.
+func (e *CopyError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Tensor, e.Device, e.Err) }
+
+// Unwrap is the cause.
+func (e *CopyError) Unwrap() error { return e.Err }

@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -102,6 +103,28 @@ func testFailedUse(t *testing.T, open Opener) {
 		r.drop(b)
 		r.ok(h.Free())
 		r.fails(s.Close(), errGate) // waiting for the memory was no report
+	})
+}
+
+// testWaitForEnd: a stream that waits for an end goes on after it, and not before,
+// also if it was a failure.
+func testWaitForEnd(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
+		for _, failure := range []error{nil, errGate} {
+			s, g := r.stream("goes on"), newGate()
+			r.ok(s.WaitForEnd(device.Event{}))
+			r.ok(s.WaitForEnd(g.event()))
+			end := s.Record()
+			time.Sleep(5 * time.Millisecond)
+			if end.Done() {
+				t.Error("a stream has not waited")
+			}
+			g.open(failure)
+			r.ok(end.Wait(context.Background()))
+			r.ok(s.WaitForEnd(g.event()))
+			r.ok(s.Close())
+			r.fails(s.WaitForEnd(g.event()), device.ErrClosed)
+		}
 	})
 }
 
