@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -37,7 +38,51 @@ func TestFloors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Log("\n" + p.Table())
+			if f := p.Memory[0]; f.Floor > x.limit || f.Moved() == 0 {
+				t.Errorf("floor %d, moves %d bytes\n%s", f.Floor, f.Moved(), p.Table())
+			}
 		})
+	}
+}
+
+// TestPlannedPeakIsMeasured trains workloads for two steps.
+func TestPlannedPeakIsMeasured(t *testing.T) {
+	names := []string{"mlp", "cnn", "gpt-nano", "gpt-small"}
+	if testing.Short() {
+		names = names[:2]
+	}
+	for _, name := range names {
+		for _, devices := range []string{"cpu", "cpu:3"} {
+			for _, microbatches := range []int{1, 4} {
+				t.Run(fmt.Sprintf("%s/%s/%d", name, devices, microbatches), func(t *testing.T) {
+					w, err := Lookup(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					comparePeaks(t, w, RunOptions{Devices: devices, Microbatches: microbatches})
+				})
+			}
+		}
+	}
+}
+
+func comparePeaks(t *testing.T, w Workload, o RunOptions) {
+	s, err := open(t.Context(), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for range 2 {
+		if err := s.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range s.memory {
+		if got := s.devs[i].Stats().Peak; got != f.Peak {
+			t.Errorf("%s: planned %d bytes (%v), measured %d", s.devs[i].ID(), f.Peak, f.PeakBy, got)
+		}
 	}
 }
