@@ -43,7 +43,8 @@ type job struct {
 	classes                  int  // bound of integers in inputs and targets
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
-	memory                   int // percent of the peak that the plan is made for; 0: all it may want
+	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
+	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -123,6 +124,9 @@ var plans sync.Map
 // options plans the job for devices, once for all tests.
 func (j job) options(devs []device.Device, schedule string) (executor.LoadOptions, error) {
 	key := fmt.Sprintf("%+v %+v %s", j, specs(devs), schedule)
+	if j.estimated {
+		return j.plan(devs, schedule)
+	}
 	made, ok := plans.Load(key)
 	if !ok {
 		o, err := j.plan(devs, schedule)
@@ -141,6 +145,14 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 		return o, err
 	}
 	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute}
+	if j.estimated {
+		for i, d := range devs {
+			po.Devices[i] = d.Spec()
+		}
+		po.Estimate = func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
+			return devs[d].Estimate(g, o)
+		}
+	}
 	if o.Full, err = j.cut(g, po); err != nil || j.last == 0 {
 		return o, err
 	}

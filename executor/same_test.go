@@ -1,12 +1,14 @@
 package executor_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops/ref"
@@ -112,6 +114,68 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// Devices of random sizes, from the floor to the peak of each.
+func TestSameWeightsWithinAPlansLimits(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		w.memory = 0
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := w.trainedWithin(j, func(peak int64) int64 { return rapid.Int64Range(64, peak).Draw(t, "limit") })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+// trainedWithin trains on devices whose memory limit chooses, given the peak. A
+// limit below the floor is raised to it.
+func (w way) trainedWithin(j job, limit func(peak int64) int64) (map[string][]byte, error) {
+	j.apart, j.recompute, j.estimated = w.apart, w.recompute, true
+	devs, err := openDevices("cpu", w.devices, w.threads)
+	if err != nil {
+		return nil, err
+	}
+	free, err := j.plan(devs, w.schedule)
+	if err = errors.Join(err, closeAll(devs)); err != nil {
+		return nil, err
+	}
+	each := make([]device.Share, len(devs))
+	for i, f := range free.Full.Memory {
+		each[i] = device.Share{Threads: w.threads, MemoryBytes: limit(max(64, f.Peak))}
+	}
+	for {
+		if devs, err = device.Open("cpu", device.OpenOptions{Count: w.devices, Each: each}); err != nil {
+			return nil, err
+		}
+		_, err := j.plan(devs, w.schedule)
+		var small *partition.MemoryError
+		if !errors.As(err, &small) {
+			break // trained reports other errors
+		}
+		each[small.Device].MemoryBytes = small.Floor
+		if err := closeAll(devs); err != nil {
+			return nil, err
+		}
+	}
+	return trained(j, devs, w.schedule, residency.ManagerOptions{})
+}
+
+func closeAll(devs []device.Device) error {
+	var errs []error
+	for _, d := range devs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // Training in float64 by the plain kernels gives nearly the same.
