@@ -80,6 +80,9 @@ func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMe
 
 // allocInFile gets memory of the file.
 func (x *hostMemory) allocInFile(bytes int64, name string) (*hostMem, error) {
+	if x.file == nil {
+		return nil, fmt.Errorf("%w: %s needs %d bytes, and %d of %d are used: allow more (--host-memory); this system has no spill files", ErrHostMemory, name, bytes, x.used, x.most)
+	}
 	b, err := x.file.Alloc(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%d bytes of host memory for %s, beyond %d: %w", bytes, name, x.most, err)

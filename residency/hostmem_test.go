@@ -89,3 +89,18 @@ func TestSpillFolder(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestNoSpillFiles: without spill files, bytes beyond the bound are refused.
+func TestNoSpillFiles(t *testing.T) {
+	r := newRig(t, 1, ManagerOptions{HostBytes: 12, SpillDir: t.TempDir()})
+	if err := r.m.host.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.m.host.file = nil // as on a system that has none
+	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
+	r.fill(a, 'a')
+	if err := r.m.Fill(b, pattern(8, 'b')); !errors.Is(err, ErrHostMemory) {
+		t.Errorf("got %v", err)
+	}
+	r.mustRead(a, 0, 'a')
+}

@@ -28,8 +28,8 @@ type ManagerOptions struct {
 	// DefaultStaging.
 	StagingBytes int64
 	// HostBytes bounds the host memory of tensors. Further bytes go to a file in
-	// SpillDir that has no name, on whose disk SpillBytes are taken at once. 0
-	// means no bound, and no file.
+	// SpillDir that has no name, on whose disk SpillBytes are taken at once. On a
+	// system without such files they are refused. 0 means no bound, and no file.
 	HostBytes  int64
 	SpillDir   string
 	SpillBytes int64
@@ -89,10 +89,13 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	if o.HostBytes > 0 {
 		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
-		if err != nil {
+		switch {
+		case err == nil:
+			m.host.file = f
+		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
+		default:
 			return nil, err
 		}
-		m.host.file = f
 	}
 	m.ledger = newLedger(m.devices, o.OnTransfer)
 	for i, d := range devs {
