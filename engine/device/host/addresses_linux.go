@@ -1,12 +1,9 @@
 package host
 
 import (
-	"bufio"
 	"fmt"
 	"math"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -63,21 +60,4 @@ func promisesLeft(mode, meminfo string) int64 {
 		return math.MaxInt64
 	}
 	return max(0, limit-used)
-}
-
-// memInfo is a line of a file like /proc/meminfo, in bytes.
-func memInfo(path, name string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) >= 2 && fields[0] == name+":" {
-			kib, err := strconv.ParseInt(fields[1], 10, 64)
-			return kib << 10, err
-		}
-	}
-	return 0, fmt.Errorf("%s has no %s", path, name)
 }

@@ -87,12 +87,3 @@ func cached(stat, prefix string) (bytes int64) {
 	}
 	return bytes
 }
-
-// readInt reads a file with one number. "max", which means no limit, is none.
-func readInt(path string) (int64, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-}

@@ -18,7 +18,7 @@ type base struct {
 
 	// Under heap.mu: the queue of the first stream that launched, and whether
 	// others have launched too.
-	launcher *queue
+	launcher device.Queue
 	shared   bool
 }
 
@@ -29,7 +29,7 @@ type turn struct {
 }
 
 // alone tells whether no other stream than q's has launched on the device.
-func (b *base) alone(q *queue) bool {
+func (b *base) alone(q device.Queue) bool {
 	b.heap.mu.Lock()
 	defer b.heap.mu.Unlock()
 	if b.launcher == nil {

@@ -72,7 +72,7 @@ func (h *heap) fits(bytes int64) bool {
 // slide makes the buffer that takes b's place in the heap, in memory further down.
 // It adds to after the events that the move in q must wait for, and pins both
 // buffers for it; rest is to be given back after it.
-func (h *heap) slide(b *buffer, q *queue, after *device.Fence) (to *buffer, rest *memory.Block) {
+func (h *heap) slide(b *buffer, q device.Queue, after *device.Fence) (to *buffer, rest *memory.Block) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	block, rest, uses := h.arena.Slide(b.block)

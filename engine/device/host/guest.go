@@ -30,7 +30,7 @@ func (h *heap) lodge(c *packed) {
 // dislodge takes the memory of an allocation from the packed copies in it, for
 // good. Of those that kernels run with, it adds the launches to after, which q
 // must wait for. It needs mu.
-func (h *heap) dislodge(b *memory.Block, q *queue, after *device.Fence) {
+func (h *heap) dislodge(b *memory.Block, q device.Queue, after *device.Fence) {
 	for i := len(h.guests) - 1; i >= 0; i-- {
 		c := h.guests[i]
 		if c.off >= b.Off+b.Size || b.Off >= c.off+c.room.Size {
@@ -39,7 +39,7 @@ func (h *heap) dislodge(b *memory.Block, q *queue, after *device.Fence) {
 		c.evicted = true
 		if !c.inUse {
 			h.release(c)
-		} else if c.user.Queue != device.Queue(q) {
+		} else if c.user.Queue != q {
 			after.Add(c.user)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -62,9 +61,9 @@ func (h *heap) refusal() error {
 	return h.lost
 }
 
-// alloc makes a buffer with undefined contents for work in q. It adds to after
-// the events that q must wait for before.
-func (h *heap) alloc(m shape.Meta, use device.Usage, q *queue, after *device.Fence) (*buffer, error) {
+// alloc makes a buffer with undefined contents for work that comes after now in
+// its queue. It adds to after the events that the queue must wait for before.
+func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *device.Fence) (*buffer, error) {
 	if err := m.Shape.Validate(); err != nil || m.DType.Size() == 0 || int(use) >= device.NumUsages {
 		return nil, fmt.Errorf("%s: cannot allocate %v (%v)", h.id, m, err)
 	}
@@ -73,7 +72,7 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, q *queue, after *device.Fen
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	block, uses, ok := h.arena.Take(m.Bytes(), q)
+	block, uses, ok := h.arena.Take(m.Bytes(), now.Queue)
 	if !ok {
 		return nil, &device.OutOfMemoryError{Device: h.id, Meta: m, Usage: use, Needed: roundUp(m.Bytes(), alignment), Used: h.stats.Live, Largest: h.arena.Largest(), Budget: h.arena.size}
 	}
@@ -81,11 +80,11 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, q *queue, after *device.Fen
 		after.Add(e)
 	}
 	if !h.arena.back(block.Off, block.Size) {
-		after.Add(q.Record())
+		after.Add(now)
 		h.arena.Give(block, *after...)
 		return nil, fmt.Errorf("%s: %w: the system has no %d bytes left", h.id, device.ErrOutOfMemory, block.Size)
 	}
-	h.dislodge(block, q, after)
+	h.dislodge(block, now.Queue, after)
 	b := h.retired.get()
 	b.heap, b.meta, b.usage, b.block, b.state = h, m, use, block, live
 	b.data = h.arena.bytes(block.Off, m.Bytes())
@@ -161,13 +160,4 @@ func (h *heap) freeAll() error {
 		return nil
 	}
 	return fmt.Errorf("%s: %d buffers with %d bytes were not freed: %s", h.id, len(leaks), bytes, some(leaks))
-}
-
-// some joins the first few of a list.
-func some(list []string) string {
-	const most = 8
-	if len(list) <= most {
-		return strings.Join(list, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }

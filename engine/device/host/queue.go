@@ -172,16 +172,6 @@ func (q *queue) block(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// awaitEnd waits until what e marks has ended, well or not, or ctx has. It counts
-// as no report of a failure.
-func awaitEnd(ctx context.Context, e device.Event) {
-	if q, ok := e.Queue.(*queue); ok {
-		_ = q.block(ctx, e.Seq) // fails only with the context
-		return
-	}
-	_ = e.Wait(ctx)
-}
-
 // reserve is the number of the next command.
 func (q *queue) reserve() (uint64, error) {
 	q.mu.Lock()
@@ -312,4 +302,34 @@ func (q *queue) finish(seq uint64) {
 	}
 	clear(q.waiters[len(kept):])
 	q.waiters = kept
+}
+
+// begin notes the command that runs from now on, and returns the one before. what
+// is empty if none does.
+func (q *queue) begin(what string, now time.Time) (before string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before, q.what, q.since = q.what, what, now
+	return before
+}
+
+// command is the command that runs. Its What is empty if none does.
+func (q *queue) command() device.Command {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return device.Command{Stream: q.name, What: q.what, Since: q.since}
+}
+
+// giveUp makes all that is queued count as ended. The command that runs and
+// those after it have failed with the cause.
+func (q *queue) giveUp(cause error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.lost = cause
+	if q.failed == 0 {
+		q.failed, q.err = q.ended.Load()+1, cause
+		q.reported = q.failed > q.queued.Load() // nothing met it
+	}
+	q.finish(allEnded)
+	q.work.Signal()
 }

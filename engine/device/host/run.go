@@ -76,12 +76,17 @@ func (l *launch) awaitDelays() {
 	}
 }
 
+// worker notes the command that runs. Queues of this package are workers.
+type worker interface {
+	begin(what string, now time.Time) (before string)
+}
+
 func (l *launch) awaitDelay(e device.Event) {
 	if e.Done() {
 		return
 	}
 	start := time.Now()
-	q, _ := l.event.Queue.(*queue)
+	q, _ := l.event.Queue.(worker)
 	what := q.begin("", start)
 	awaitEnd(l.heap.ctx, e)
 	end := time.Now()

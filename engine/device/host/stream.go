@@ -44,7 +44,7 @@ func (s *Stream) Close() error {
 // Alloc takes memory for work that is queued from now on.
 func (s *Stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	s.after = s.after[:0]
-	b, err := s.base.heap.alloc(m, use, &s.queue, &s.after)
+	b, err := s.base.heap.alloc(m, use, s.Record(), &s.after)
 	if err != nil {
 		return nil, err
 	}
