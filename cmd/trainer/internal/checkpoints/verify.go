@@ -37,11 +37,25 @@ func verify(c *cobra.Command, db *checkpoint.DB, id uint64) error {
 	})
 	switch {
 	case err == nil:
-		fmt.Fprintln(c.OutOrStdout(), "all whole")
+		return allWhole(c, db)
 	case errors.Is(err, checkpoint.ErrNotFound):
 		return cli.Usage(err)
 	case found > 0:
 		return fmt.Errorf("%w: %s listed above; --resume goes on from the newest whole checkpoint", checkpoint.ErrDamaged, text.Count(found, "fault"))
 	}
 	return err
+}
+
+// allWhole says that nothing is wrong, and whether there was anything to check.
+func allWhole(c *cobra.Command, db *checkpoint.DB) error {
+	list, _, err := db.List()
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		fmt.Fprintln(c.OutOrStdout(), "all whole, but there is no checkpoint yet")
+	default:
+		fmt.Fprintln(c.OutOrStdout(), "all whole")
+	}
+	return nil
 }
