@@ -6,7 +6,7 @@ package partition
 func (base *Plan) chooseGrain(groups *grouped) (best *Plan, err error) {
 	for _, at := range base.options.grains {
 		p := *base
-		if err := p.cutAt(at, groups); err != nil {
+		if err := p.cutAt(at, groups, best != nil); err != nil {
 			return nil, err
 		}
 		s := p.shortage()
@@ -27,8 +27,9 @@ func (base *Plan) chooseGrain(groups *grouped) (best *Plan, err error) {
 // though this one fits: forecasts of many launches take long.
 const mostToCompare = 4096
 
-// cutAt makes the segments of a grain, and forecasts the memory of a step.
-func (p *Plan) cutAt(at grain, groups *grouped) error {
+// cutAt makes the segments of a grain, and forecasts the memory of a step; with
+// floors, see forecast.
+func (p *Plan) cutAt(at grain, groups *grouped, floors bool) error {
 	p.grain = at
 	lists, err := listSegments(groups, at)
 	if err != nil {
@@ -44,7 +45,7 @@ func (p *Plan) cutAt(at grain, groups *grouped) error {
 	}
 	findFrees(p.idx, p.Segments)
 	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
-	return p.forecast()
+	return p.forecast(floors)
 }
 
 // shortage is the cost of devices that are too small for a plan.

@@ -16,18 +16,30 @@ func (p *Plan) setPeaks(free []Forecast) {
 	}
 }
 
-// forecast is pass 8: the memory of each device, from the launches of a step.
-func (p *Plan) forecast() error {
-	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+// forecast is pass 8: the memory of each device, from the launches of a step. With
+// floors, it forecasts no more than the floors if a device is below its floor.
+func (p *Plan) forecast(floors bool) error {
+	e := &estimator{plan: p, of: map[*Variant]int64{}}
+	if few := min(p.Microbatches, 2); floors && few < p.Microbatches {
+		// The launches of further microbatches are like those of the second.
+		if err := p.forecastStep(e, few); err != nil || p.shortage().missing > 0 {
+			return err
+		}
+	}
+	return p.forecastStep(e, p.Microbatches)
+}
+
+// forecastStep is the forecast for a step of that many microbatches.
+func (p *Plan) forecastStep(e *estimator, microbatches int) error {
+	launches, err := p.Launches(StepOptions{Microbatches: microbatches})
 	if err != nil {
 		return err
 	}
-	p.launches = len(launches)
-	e := &estimator{plan: p, of: map[*Variant]int64{}}
 	traces := traceLaunches(len(p.options.Devices), launches, e.scratch)
 	if e.err != nil {
 		return e.err
 	}
+	p.launches, p.Memory = len(launches), nil
 	for d, t := range traces {
 		if err := p.idx.stop.Err(); err != nil {
 			return err
