@@ -178,7 +178,7 @@ func (a *attempt) supply() (pause, error) {
 // twice.
 func (a *attempt) forget(t *Tensor) {
 	for i := range t.copies {
-		if c := &t.copies[i]; i != t.truth && c.failed() && c.leased == 0 && c.moved != a.call {
+		if c := &t.copies[i]; i != t.truth && c.failed() && c.leased == 0 && c.brought != a.call {
 			a.m.devs[i].free(t, "failed")
 		}
 	}
@@ -209,7 +209,7 @@ func (a *attempt) give(w *want) (pause, error) {
 	if !w.mode.reads() {
 		return pause{}, nil
 	}
-	w.c.moved = a.call
+	w.c.brought = a.call
 	return pause{}, m.bring(w.t, w.d, w.mode.String())
 }
 
@@ -246,6 +246,7 @@ func (a *attempt) follow() error {
 	delayer, _ := a.s.(device.WriteDelayer)
 	for i := range x.wants {
 		w := &x.wants[i]
+		x.ends.Add(w.c.moved)
 		switch {
 		case !w.mode.reads():
 			x.ends.Add(w.c.ready)
@@ -303,7 +304,7 @@ func (a *attempt) grant() {
 		w := &m.scratch.wants[i]
 		w.c.used = a.call
 		w.c.writing = w.mode.writes()
-		if w.mode.reads() && w.c.moved != a.call {
+		if w.mode.reads() && w.c.brought != a.call {
 			m.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
 		}
 	}

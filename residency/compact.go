@@ -7,7 +7,7 @@ import "github.com/berth-ml/berth/engine/device"
 // ones that an attempt has got for a task move, and so does the scratch in its
 // lease, for which the task's stream waits.
 func (m *Manager) compact(d *devState, bytes int64, task device.Stream, l *Lease) (bool, error) {
-	s, ok := d.in.(device.Compactor)
+	s, ok := d.move.(device.Compactor)
 	if !ok {
 		return false, nil
 	}
@@ -31,9 +31,8 @@ func (m *Manager) compact(d *devState, bytes int64, task device.Stream, l *Lease
 					failed = task.WaitFor(done)
 				}}
 			}
-			return device.Move{Ready: c.ready, Uses: c.readers, Done: func(to device.Buffer, done device.Event) {
-				c.buf = to
-				c.arrive(c.version, done)
+			return device.Move{Uses: c.lastUses(), Done: func(to device.Buffer, done device.Event) {
+				c.buf, c.moved, c.readers = to, done, c.readers[:0]
 			}}
 		})
 	if err == nil {

@@ -8,6 +8,7 @@ type devCopy struct {
 	buf     device.Buffer // nil when there is none
 	version uint64        // of its contents; 0 when undefined
 	ready   device.Event  // of the last write or copy into it
+	moved   device.Event  // of the move that brought the contents to this buffer since; never fails
 	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
 	writing bool          // one of these writes
@@ -15,22 +16,24 @@ type devCopy struct {
 	slot    int           // index in the device's residents, while there is a buffer
 	wanted  uint64        // the attempt that wants it
 	want    int           // index among that attempt's wants
-	moved   uint64        // the call of Acquire that last moved contents here
+	brought uint64        // the call of Acquire that last brought contents here
 	object  int           // from 1: its number in the known order of uses; 0: it is not in it
 }
 
 // lastUses is the events after which the buffer may be overwritten: its readers,
-// each of which has waited for the last write, or that write if there are none.
+// each of which has waited for the last write and the move since, or those two if
+// there are none.
 func (c *devCopy) lastUses() []device.Event {
 	if len(c.readers) == 0 {
 		c.readers.Add(c.ready)
+		c.readers.Add(c.moved)
 	}
 	return c.readers
 }
 
 // arrive notes that c has contents of a version once ready has happened.
 func (c *devCopy) arrive(version uint64, ready device.Event) {
-	c.version, c.ready = version, ready
+	c.version, c.ready, c.moved = version, ready, device.Event{}
 	c.readers = c.readers[:0]
 }
 

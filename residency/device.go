@@ -15,6 +15,7 @@ type devState struct {
 	id            string
 	spec          device.Spec
 	in, peer, out device.Stream
+	move          device.Stream   // within the device
 	failed        []device.Stream // copy streams that were replaced
 	ledger        *Ledger
 
@@ -32,6 +33,7 @@ const (
 	inName   = "copy-in"
 	peerName = "peer"
 	outName  = "copy-out"
+	moveName = "move"
 )
 
 // open opens the copy streams.
@@ -39,7 +41,7 @@ func (d *devState) open() error {
 	for _, s := range []struct {
 		name string
 		to   *device.Stream
-	}{{inName, &d.in}, {peerName, &d.peer}, {outName, &d.out}} {
+	}{{inName, &d.in}, {peerName, &d.peer}, {outName, &d.out}, {moveName, &d.move}} {
 		st, err := d.dev.NewStream(s.name)
 		if err != nil {
 			return fmt.Errorf("%s stream of %s: %w", s.name, d.id, err)
@@ -66,7 +68,7 @@ func (d *devState) renewed(s *device.Stream, name string) (device.Stream, error)
 // streams lists the copy streams that are open.
 func (d *devState) streams() []device.Stream {
 	var open []device.Stream
-	for _, s := range []device.Stream{d.in, d.peer, d.out} {
+	for _, s := range []device.Stream{d.in, d.peer, d.out, d.move} {
 		if s != nil {
 			open = append(open, s)
 		}
@@ -89,7 +91,7 @@ func (d *devState) copy(t *Tensor) *devCopy { return &t.copies[d.index] }
 // attach makes b the buffer of t's copy here. The copy has no contents yet.
 func (d *devState) attach(t *Tensor, b device.Buffer) {
 	c := d.copy(t)
-	c.buf, c.version, c.ready, c.readers = b, 0, device.Event{}, c.readers[:0]
+	c.buf, c.version, c.ready, c.moved, c.readers = b, 0, device.Event{}, device.Event{}, c.readers[:0]
 	c.slot = len(d.residents)
 	d.residents = append(d.residents, t)
 }
@@ -108,7 +110,7 @@ func (d *devState) free(t *Tensor, cause string) {
 	d.copy(moved).slot = c.slot
 	d.residents[last] = nil
 	d.residents = d.residents[:last]
-	c.buf, c.version, c.ready, c.readers = nil, 0, device.Event{}, c.readers[:0]
+	c.buf, c.version, c.ready, c.moved, c.readers = nil, 0, device.Event{}, device.Event{}, c.readers[:0]
 	d.ledger.add(entry{kind: Drop, t: t, device: d.index, from: d.id, cause: cause})
 }
 

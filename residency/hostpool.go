@@ -2,8 +2,8 @@ package residency
 
 // Host memory of spills is kept for the next ones: a step spills the same sizes
 // as the step before, so that in the long run no page is mapped. Memory is given
-// to a copy-out as soon as it was dropped, in order of submission; the copy then
-// waits for the copies before it.
+// to a copy-out as soon as it was dropped, in order of submission; copyOut then waits
+// for its last uses.
 
 // allocSpill gets memory for a copy-out from d: that of an earlier spill of the same
 // size, if there is one that nothing uses or else the one dropped longest ago.
@@ -30,16 +30,7 @@ func (x *hostMemory) allocSpill(d *devState, bytes int64, name string) (*hostMem
 	}
 	h := x.idle[at]
 	x.idle = append(x.idle[:at], x.idle[at+1:]...)
-	for _, e := range h.uses {
-		if e.Done() {
-			continue
-		}
-		if err := d.out.WaitFor(e); err != nil {
-			x.idle = append(x.idle, h)
-			return nil, err
-		}
-	}
-	h.version, h.ready, h.uses = 0, filled{}, h.uses[:0]
+	h.version, h.ready = 0, filled{}
 	return h, nil
 }
 

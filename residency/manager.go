@@ -69,7 +69,7 @@ type scratch struct {
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
-// It opens three streams on each: copy-in, peer and copy-out.
+// It opens four streams on each: copy-in, peer, copy-out and move.
 func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("residency needs at least one device: open one with device.Open")

@@ -120,7 +120,10 @@ func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src, dst := from.copy(t), to.copy(t)
-	err := follow(to.peer, src.ready)
+	err := to.peer.WaitForEnd(src.moved)
+	if err == nil {
+		err = follow(to.peer, src.ready)
+	}
 	if err == nil {
 		err = to.peer.CopyPeer(dst.buf, src.buf)
 	}

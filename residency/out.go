@@ -53,6 +53,14 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 	if err == nil && !o.salvage {
 		err = d.out.WaitForEnd(c.ready)
 	}
+	if err == nil {
+		err = d.out.WaitForEnd(c.moved)
+	}
+	for _, e := range h.uses {
+		if err == nil && !e.Done() {
+			err = d.out.WaitForEnd(e)
+		}
+	}
 	h.ready = filled{}
 	if err == nil {
 		h.ready.copied, err = d.out.CopyOut(h.buf, c.buf)

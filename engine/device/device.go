@@ -252,8 +252,7 @@ type Compactor interface {
 
 // Move is the move of a buffer within its device's memory.
 type Move struct {
-	Ready Event   // of the buffer's last write, if any: the stream waits for it, and fails with it
-	Uses  []Event // that read it since: the stream waits for them, well or not
+	Uses []Event // the last ones, as for Free: the move waits for them, well or not
 	// Done is told of the buffer to use from now on, and the event after which
 	// other streams may. The old one counts as freed.
 	Done func(to Buffer, done Event)

@@ -33,7 +33,7 @@ func testCompact(t *testing.T, open Opener) {
 			room, err := c.Compact(bytes,
 				func(x device.Buffer) bool { return x != fixed },
 				func(x device.Buffer) device.Move {
-					return device.Move{Ready: x.Ready(), Done: func(to device.Buffer, done device.Event) {
+					return device.Move{Uses: []device.Event{x.Ready()}, Done: func(to device.Buffer, done device.Event) {
 						if x == kept {
 							kept = to
 						} else {

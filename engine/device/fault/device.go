@@ -123,6 +123,14 @@ func (s *stream) Launch(x device.Executable, in, out []device.Buffer, scratch de
 	return s.Stream.Launch(x, in, out, scratch)
 }
 
+// Compact moves buffers together, if the stream can.
+func (s *stream) Compact(bytes int64, movable func(device.Buffer) bool, move func(device.Buffer) device.Move) (bool, error) {
+	if c, ok := s.Stream.(device.Compactor); ok {
+		return c.Compact(bytes, movable, move)
+	}
+	return false, nil
+}
+
 // failed is a queue whose operations have failed.
 type failed struct{ err error }
 

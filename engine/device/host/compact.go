@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
@@ -12,9 +13,6 @@ func (s *Stream) Compact(bytes int64, movable func(device.Buffer) bool, move fun
 	h := s.base.heap
 	for _, b := range h.inTheWay(bytes, movable) {
 		m := move(b)
-		if err := s.WaitFor(m.Ready); err != nil {
-			return false, err
-		}
 		to, done, err := s.slide(b, m)
 		m.Done(to, done)
 		if err != nil {
@@ -27,7 +25,7 @@ func (s *Stream) Compact(bytes int64, movable func(device.Buffer) bool, move fun
 // slide queues the move of one buffer into the free memory before it.
 func (s *Stream) slide(b *buffer, m device.Move) (to *buffer, done device.Event, err error) {
 	s.after = append(s.after[:0], m.Uses...)
-	if m.Ready.Queue == nil && len(m.Uses) == 0 {
+	if !slices.ContainsFunc(m.Uses, func(e device.Event) bool { return e.Queue != nil }) {
 		s.after.Add(b.bornOn()) // it waits for the uses before
 	}
 	to, rest := s.base.heap.slide(b, &s.queue, &s.after)
