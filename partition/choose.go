@@ -47,26 +47,3 @@ func (p *Plan) cutAt(at grain, groups *grouped, floors bool) error {
 	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
 	return p.forecast(floors)
 }
-
-// shortage is the cost of devices that are too small for a plan.
-type shortage struct {
-	missing int64   // bytes below the floors
-	moved   int64   // bytes per step
-	seconds float64 // of the slowest device
-}
-
-func (p *Plan) shortage() (s shortage) {
-	for i := range p.Memory {
-		f := &p.Memory[i]
-		if !f.Fits() {
-			s.missing += f.Floor - f.Limit
-		}
-		s.moved += f.Moved()
-		s.seconds = max(s.seconds, f.Seconds)
-	}
-	return s
-}
-
-func (s shortage) less(o shortage) bool {
-	return s.missing < o.missing || s.missing == o.missing && s.seconds < o.seconds
-}

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestMemoryError refuses devices below the floor, with what would lower it.
@@ -102,7 +103,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for d, tr := range traceLaunches(len(o.Devices), launches, func(l *Launch) int64 { return temporaries(l.Variant) }) {
+		for d, tr := range traceLaunches(stop.When(nil), len(o.Devices), launches, func(l *Launch) int64 { return temporaries(l.Variant) }) {
 			if err := tr.Check(); err != nil {
 				t.Fatalf("device %d: %v\n%s", d, err, p.Dump())
 			}

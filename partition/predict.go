@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -35,9 +36,9 @@ func (p *Plan) forecastStep(e *estimator, microbatches int) error {
 	if err != nil {
 		return err
 	}
-	traces := traceLaunches(len(p.options.Devices), launches, e.scratch)
-	if e.err != nil {
-		return e.err
+	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches, e.scratch)
+	if err := cmp.Or(p.idx.stop.Err(), e.err); err != nil {
+		return err
 	}
 	p.launches, p.Memory = len(launches), nil
 	for d, t := range traces {

@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // memoryTrace is how the launches of a step use the memory of one device.
@@ -41,18 +42,18 @@ type tracked struct {
 }
 
 // traceLaunches makes the trace of each of so many devices. scratch is the
-// working memory of a launch, in bytes.
-func traceLaunches(devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
+// working memory of a launch, in bytes. The traces are incomplete if check stops.
+func traceLaunches(check *stop.Check, devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
 	t := &tracer{known: map[instanceID]*tracked{}, flops: map[*Variant]int64{}}
 	for range devices {
 		t.traces = append(t.traces, &memoryTrace{})
 	}
 	uses := make([][]*tracked, len(launches)) // per need
-	for i := range launches {
+	for i := range stop.Each(check, launches) {
 		uses[i] = t.track(i, &launches[i])
 	}
 	t.addObjects(launches, uses)
-	for i := range launches {
+	for i := range stop.Each(check, launches) {
 		t.addLaunch(i, &launches[i], uses[i], scratch(&launches[i]))
 	}
 	return t.traces
