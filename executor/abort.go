@@ -5,21 +5,23 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
 
 // abort undoes a step that could not be queued whole, because of err. It waits for
 // the tasks and copies that were queued: the batch is then unused, and the cause
 // does not depend on timing, since a task that failed meanwhile takes the place
-// of err. The step can be tried again unless a queue failed or a part of the
-// update was queued.
+// of err. The step can be tried again unless a device, a queue or a copy failed,
+// or a part of the update was queued.
 func (p *Program) abort(f *flight, err error) error {
 	half := f.halfUpdated()
 	if half {
 		err = fmt.Errorf("%w; the update had begun: make a new runtime and fill its variables from a checkpoint", err)
 	}
-	var lost *residency.CopyError
-	if len(p.rt.settle()) > 0 || half || errors.As(err, &lost) {
+	var copied *residency.CopyError
+	lost := errors.Is(err, device.ErrLost) || errors.As(err, &copied)
+	if len(p.rt.settle()) > 0 || half || lost {
 		err = p.rt.fail(err)
 	}
 	errs := []error{err}

@@ -253,8 +253,8 @@ func (a *attempt) follow() error {
 		case !w.c.ready.Done():
 			x.waits.Add(w.c.ready)
 		default:
-			if err := w.c.ready.Err(); err != nil {
-				return &CopyError{Tensor: w.t.name, Device: w.d.id, Err: err}
+			if err := copyFailed(w.c.ready); err != nil {
+				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
 			}
 		}
 		if !w.mode.writes() {

@@ -45,5 +45,5 @@ func follow(s device.Stream, e device.Event) error {
 	if !e.Done() {
 		return s.WaitFor(e)
 	}
-	return e.Err()
+	return copyFailed(e)
 }

@@ -2,7 +2,8 @@ package residency
 
 import (
 	"errors"
-	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // The causes of residency errors.
@@ -18,15 +19,20 @@ var (
 	ErrClosed      = errors.New("residency manager is closed")
 )
 
-// CopyError is the failure of Acquire when contents that it has brought did not
-// arrive, or the task that was to write them failed.
-type CopyError struct {
-	Tensor, Device string
-	Err            error
-}
+// CopyError says that contents did not arrive where they are needed: their copy
+// failed, or the task that was to write them.
+type CopyError struct{ Err error }
 
-// Error names tensor and device.
-func (e *CopyError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Tensor, e.Device, e.Err) }
+// Error is the failure.
+func (e *CopyError) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap is the failure.
 func (e *CopyError) Unwrap() error { return e.Err }
+
+// copyFailed is the CopyError of an event that has failed; nil of others.
+func copyFailed(e device.Event) error {
+	if err := e.Err(); err != nil {
+		return &CopyError{err}
+	}
+	return nil
+}

@@ -43,7 +43,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 		if err = m.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
 			return err
 		}
-		err = c.ready.Err()
+		err = copyFailed(c.ready)
 	}
 	if err == nil {
 		_, err = d.renewed(&d.out, outName)

@@ -1,0 +1,137 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// drawFault draws an operation of one of some devices, and how it goes wrong.
+func drawFault(t *rapid.T, devices int) faults.Fault {
+	f := faults.Fault{
+		Device: device.ID(fmt.Sprintf("cpu:%d", rapid.IntRange(0, devices-1).Draw(t, "device"))),
+		Op:     rapid.SampledFrom([]faults.Op{faults.Launch, faults.CopyIn, faults.CopyOut, faults.Peer, faults.Alloc, faults.Compile}).Draw(t, "op"),
+		N:      rapid.IntRange(1, 40).Draw(t, "n"),
+		Kind:   rapid.SampledFrom([]faults.Kind{faults.Fail, faults.Lost, faults.OOM}).Draw(t, "kind"),
+	}
+	if rapid.IntRange(0, 9).Draw(t, "hangs") == 0 {
+		f.Kind = faults.Hang
+	}
+	if f.Kind == faults.Hang && (f.Op == faults.Alloc || f.Op == faults.Compile) {
+		f.Kind = faults.Fail
+	}
+	return f
+}
+
+// names reports whether an error is of one of the faults: it has the fault's
+// text, or, of a hang, the device and the stream.
+func names(err error, list []faults.Fault) bool {
+	for _, f := range list {
+		var hang *executor.HangError
+		switch {
+		case f.Kind == faults.Hang && errors.As(err, &hang) && hang.Device == f.Device:
+			return true
+		case f.Kind != faults.Hang && errors.Is(err, faults.ErrInjected) && strings.Contains(err.Error(), f.String()):
+			return true
+		}
+	}
+	return false
+}
+
+// Whatever goes wrong, and wherever the tensors are, a run ends with the weights
+// of one without faults, or with an error that names the fault. It ends in time,
+// all steps after a failure fail alike, and nothing is left.
+func TestFaultsOfEveryKind(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		j := drawJob(t)
+		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		j.recompute, j.memory, j.last = w.recompute, w.memory, 0
+		list := []faults.Fault{drawFault(t, w.devices)}
+		if rapid.Bool().Draw(t, "two") {
+			list = append(list, drawFault(t, w.devices))
+		}
+		bytes := roomy(w.devices)
+		if rapid.Bool().Draw(t, "little memory") {
+			bytes = least(t, j, w.devices, w.threads, w.schedule)
+		}
+		devs, err := openSized(bytes, w.threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if devs, err = faults.Wrap(devs, list); err != nil {
+			t.Fatal(err)
+		}
+		got, err := suffer(t, j, devs, w.schedule, list)
+		if err != nil {
+			if !names(err, list) {
+				t.Fatalf("%v, want one of %v", err, list)
+			}
+			return
+		}
+		want, err := plain.trained(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatalf("%v: %s", list, d)
+		}
+	})
+}
+
+// suffer trains an epoch on devices with faults. It returns the variables, or the
+// first error.
+func suffer(t *rapid.T, j job, devs []device.Device, schedule string, list []faults.Fault) (vars map[string][]byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	r, err := newRig(j, devs, schedule, residency.ManagerOptions{})
+	defer func() {
+		if cerr := r.close(); cerr != nil && (err == nil || !errors.Is(cerr, faults.ErrInjected) && !errors.Is(cerr, device.ErrLost)) {
+			t.Fatalf("after %v: closing: %v", err, cerr)
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Kind == faults.Hang }) { // or a machine that is busy would count as hanging
+		r.rt.Watch(500 * time.Millisecond)
+	}
+	if err := r.run(ctx); err != nil {
+		if !refused(err, list) {
+			r.failAlike(t, ctx, err)
+		}
+		return nil, err
+	}
+	return r.vars(ctx)
+}
+
+// refused reports whether an error is that of a call which can be repeated: memory
+// was refused once.
+func refused(err error, list []faults.Fault) bool {
+	once := slices.DeleteFunc(slices.Clone(list), func(f faults.Fault) bool { return f.Op != faults.Alloc || f.Kind == faults.Lost })
+	return names(err, once)
+}
+
+// failAlike checks that steps after a failure fail with it.
+func (r *rig) failAlike(t *rapid.T, ctx context.Context, first error) {
+	for range 3 {
+		b, err := r.feed(0, r.batch())
+		if err != nil {
+			return // the device of batches is lost
+		}
+		if _, err := r.prog.Step(ctx, b); err == nil || err.Error() != first.Error() {
+			t.Fatalf("after %v: %v", first, err)
+		}
+	}
+}
