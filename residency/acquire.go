@@ -205,7 +205,7 @@ func (a *attempt) give(w *want) (pause, error) {
 	if err != nil {
 		return pause{}, fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
 	}
-	w.d.attach(w.t, b)
+	w.d.attach(w.t, b, s)
 	if !w.mode.reads() {
 		return pause{}, nil
 	}

@@ -50,7 +50,7 @@ func (a *attempt) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%s on %s: %w", t.name, d.id, err)
 	}
-	d.attach(t, b)
+	d.attach(t, b, s)
 	d.copy(t).used = m.clock
 	if err := m.bring(t, d, "ahead"); err != nil {
 		d.free(t, "not fetched")

@@ -7,7 +7,7 @@ import "github.com/berth-ml/berth/engine/device"
 type devCopy struct {
 	buf     device.Buffer // nil when there is none
 	version uint64        // of its contents; 0 when undefined
-	ready   device.Event  // of the last write or copy into it
+	ready   device.Event  // of the last write or copy into it; of the taking, before there was one
 	moved   device.Event  // of the move that brought the contents to this buffer since; never fails
 	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
@@ -31,10 +31,13 @@ func (c *devCopy) lastUses() []device.Event {
 	return c.readers
 }
 
-// arrive notes that c has contents of a version once ready has happened.
+// arrive notes that c has contents of a version once ready has happened. With the
+// zero Event nothing was queued: the uses before it still count.
 func (c *devCopy) arrive(version uint64, ready device.Event) {
-	c.version, c.ready, c.moved = version, ready, device.Event{}
-	c.readers = c.readers[:0]
+	c.version = version
+	if ready.Queue != nil {
+		c.ready, c.moved, c.readers = ready, device.Event{}, c.readers[:0]
+	}
 }
 
 // failed reports whether the contents are known not to have arrived.

@@ -88,10 +88,11 @@ func (d *devState) end() error {
 // copy is t's copy here.
 func (d *devState) copy(t *Tensor) *devCopy { return &t.copies[d.index] }
 
-// attach makes b the buffer of t's copy here. The copy has no contents yet.
-func (d *devState) attach(t *Tensor, b device.Buffer) {
+// attach makes b, which was taken for work in stream s, the buffer of t's copy here.
+// The copy has no contents yet, but whoever uses it waits for what s waits for.
+func (d *devState) attach(t *Tensor, b device.Buffer, s device.Stream) {
 	c := d.copy(t)
-	c.buf, c.version, c.ready, c.moved, c.readers = b, 0, device.Event{}, device.Event{}, c.readers[:0]
+	c.buf, c.version, c.ready, c.moved, c.readers = b, 0, s.Record(), device.Event{}, c.readers[:0]
 	c.slot = len(d.residents)
 	d.residents = append(d.residents, t)
 }

@@ -80,7 +80,7 @@ func (m *Manager) prefetch(n Need) (pause, error) {
 	if err != nil {
 		return pause{}, fmt.Errorf("prefetch of %s to %s: %w", t.name, d.id, err)
 	}
-	d.attach(t, b)
+	d.attach(t, b, s)
 	if m.mustStream(t, d) {
 		d.free(t, "not prefetched")
 		return pause{kind: forStore, t: t, d: d.index}, nil
