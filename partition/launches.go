@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // StepOptions describes a step of a plan.
@@ -80,19 +81,25 @@ func (p *Plan) goesBack() bool {
 
 // Launches lists the launches of a step in the order in which they are queued:
 // that of the schedule, then the update, level by level over all stages.
-func (p *Plan) Launches(o StepOptions) ([]Launch, error) {
+func (p *Plan) Launches(o StepOptions) ([]Launch, error) { return p.launchesUntil(stop.When(nil), o) }
+
+// launchesUntil is Launches, unless check stops.
+func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error) {
 	s, err := p.ScheduleOf(o.Microbatches)
 	if err != nil {
 		return nil, err
 	}
 	e := newExpansion(p, o)
-	for _, a := range s.Order() {
+	for _, a := range stop.Each(check, s.Order()) {
 		switch a.Kind {
 		case schedule.Forward:
 			e.add(graph.Forward, a.Stage, a.Microbatch)
 		case schedule.Backward:
 			e.add(graph.Backward, a.Stage, a.Microbatch)
 		}
+	}
+	if err := check.Err(); err != nil {
+		return nil, err
 	}
 	e.add(graph.Update, anyStage, o.Microbatches-1)
 	return e.launches, nil

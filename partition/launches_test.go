@@ -1,11 +1,13 @@
 package partition
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // TestLaunchesFollowTheSchedule lists the launches of two stages.
@@ -84,4 +86,26 @@ func mustLaunches(t *testing.T, p *Plan, o StepOptions) []Launch {
 		t.Fatal(err)
 	}
 	return ls
+}
+
+// Listing the launches of many microbatches asks now and then whether to stop.
+func TestLaunchesStop(t *testing.T) {
+	const microbatches = 10_000
+	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(1, 0)})
+	stopped, asks := errors.New("stopped"), 0
+	for _, most := range []int{0, 5, 1000} {
+		asks = 0
+		_, err := p.launchesUntil(stop.When(func() error {
+			if asks++; asks > most {
+				return stopped
+			}
+			return nil
+		}), StepOptions{Microbatches: microbatches})
+		if errors.Is(err, stopped) != (most < 1000) || asks > most+1 {
+			t.Errorf("%d asks: %v", asks, err)
+		}
+	}
+	if asks < 2*microbatches/1024 {
+		t.Errorf("it asks %d times", asks)
+	}
 }

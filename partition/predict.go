@@ -32,7 +32,7 @@ func (p *Plan) forecast(floors bool) error {
 
 // forecastStep is the forecast for a step of that many microbatches.
 func (p *Plan) forecastStep(e *estimator, microbatches int) error {
-	launches, err := p.Launches(StepOptions{Microbatches: microbatches})
+	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: microbatches})
 	if err != nil {
 		return err
 	}
