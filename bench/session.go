@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -22,6 +23,10 @@ import (
 // batches is the number of different batches. A step's batch must not change
 // until the step is over, and two steps can be under way.
 const batches = 2
+
+// hangTime is the time after which an operation of a device counts as hanging, as
+// with devices.timeout by default.
+const hangTime = 5 * time.Minute
 
 // session is a workload loaded on devices, ready to step. One goroutine at a
 // time uses it.
@@ -78,6 +83,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if s.rt, err = executor.NewRuntime(devs, s.hostMemory(o)); err != nil {
 		return err
 	}
+	s.rt.Watch(hangTime)
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
 	if err != nil {
 		return err
