@@ -29,7 +29,8 @@ func (b *Block) end() int64 { return b.Off + b.Size }
 // own last uses.
 type Space struct {
 	size, align int64
-	used        int64        // bytes of taken blocks
+	used, peak  int64        // bytes of taken blocks: now, and the most so far
+	reach       int64        // the end of the bytes that were ever taken
 	edge        Block        // the neighbour of the first and of the last block; never free
 	runs        shelf        // of free blocks
 	passed      device.Fence // what the host has waited for
@@ -63,7 +64,9 @@ func (s *Space) Largest() int64 { return s.runs.largest() }
 // must wait for the events of after, well or not, before it writes the block;
 // after is valid until the next call. Bytes that q can write without waiting come
 // first: those that it used last itself, and those of which the host has waited
-// for all uses. Among them, and among the others if there are none, it takes
+// for all uses. Bytes that nobody took yet are among them only while twice the
+// peak, and a little more, has not been taken: otherwise a queue that the host
+// never waits for would use up the space. Among them, and among the others if there are none, it takes
 // from the smallest run that is large enough. ok is false if no run is.
 //
 // After a failure, and until Passed is called, only the start of a run is taken:
@@ -79,14 +82,22 @@ func (s *Space) Take(bytes int64, q device.Queue) (b *Block, after []device.Even
 		return nil, nil, false
 	}
 	r, first := s.ready(fits, size, q)
-	if r == nil {
+	if r == nil || s.wasteful(first.Off+size) {
 		r, first = fits[0], fits[0].first
 	}
 	s.after = s.after[:0]
 	s.cut(r, first, size, q)
 	s.used += size
+	s.peak, s.reach = max(s.peak, s.used), max(s.reach, first.end())
 	return first, s.after, true
 }
+
+// spareBytes may be taken beyond twice the peak without waiting.
+const spareBytes = 1 << 20
+
+// wasteful reports whether a block up to an offset takes bytes that nobody took
+// yet, where enough others are free after a wait.
+func (s *Space) wasteful(end int64) bool { return end > s.reach && end > 2*s.peak+spareBytes }
 
 // mostLooks bounds the blocks at which one Take looks for bytes that need no
 // waiting.

@@ -328,3 +328,23 @@ func TestSpaceStaysFast(t *testing.T) {
 		t.Logf("%s: %d looks in a call", q.name, s.looks/calls)
 	}
 }
+
+// Queues that the host never waits for take the same bytes again and again.
+func TestTakesOldBytes(t *testing.T) {
+	const batch = 1 << 20
+	in, compute := &queue{"in"}, &queue{"compute"}
+	s := New(1<<30, 64)
+	weights, _, _ := s.Take(4*batch, in)
+	reach := weights.end()
+	for seq := range uint64(1000) {
+		b, _, ok := s.Take(batch, in)
+		if !ok {
+			t.Fatal("no room")
+		}
+		reach = max(reach, b.end())
+		s.Give(b, device.Event{Queue: compute, Seq: seq + 1})
+	}
+	if most := int64(2*5*batch + spareBytes); reach > most {
+		t.Errorf("%d bytes were taken with %d in use at most, expected at most %d", reach, s.peak, most)
+	}
+}
