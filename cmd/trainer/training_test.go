@@ -28,7 +28,7 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := &training{stop: &signals.Stop{}, options: berth.TrainOptions{Dir: filepath.Join(dir, "run")}}
+	r := &training{stop: &signals.Stop{}, faults: &faultFlag{}, options: berth.TrainOptions{Dir: filepath.Join(dir, "run")}}
 	for _, text := range []string{
 		"data: {source: csv, path: " + path + ", label: kind}\nmodel: {preset: mlp, hidden: [8]}\n",
 		"data: digits\nmodel: {preset: mlp, hidden: [8]}\n",
@@ -56,7 +56,7 @@ func (l heard) Write(b []byte) (int, error) {
 // A signal promises to save once the run has started, not before.
 func TestSignalPromisesToSave(t *testing.T) {
 	for _, started := range []bool{false, true} {
-		r := &training{stop: &signals.Stop{}}
+		r := &training{stop: &signals.Stop{}, faults: &faultFlag{}}
 		want := "stopping; a second signal stops at once\n"
 		if started {
 			o := &berth.Observer{Started: func(berth.Start) {}, Note: func(string) {}}
