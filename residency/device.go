@@ -19,13 +19,13 @@ type devState struct {
 	failed        []device.Stream // copy streams that were replaced
 	ledger        *Ledger
 
-	unit      int64                      // bytes of which each buffer takes a multiple
-	residents []*Tensor                  // tensors with a buffer here
-	missing   int64                      // bytes that the attempt under way must take
-	owner     map[device.Buffer]*devCopy // of compact, for reuse
-	uses      *deviceUses                // the known order of uses, or nil
-	now       int                        // the launch in it that was acquired last
-	freeErr   error                      // for Close to report
+	unit       int64     // bytes of which each buffer takes a multiple
+	residents  []*Tensor // tensors with a buffer here
+	missing    int64     // bytes that the attempt under way must take
+	compaction compaction
+	uses       *deviceUses // the known order of uses, or nil
+	now        int         // the launch in it that was acquired last
+	freeErr    error       // for Close to report
 }
 
 // The names of the copy streams.

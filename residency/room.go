@@ -47,7 +47,7 @@ func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.
 	if !errors.As(err, &oom) || oom.Used+oom.Needed > oom.Budget {
 		return nil, err
 	}
-	if ok, e := a.m.compact(d, oom.Needed, a.s, a.lease); e != nil || !ok {
+	if ok, e := d.compact(oom.Needed, a.s, a.lease); e != nil || !ok {
 		return nil, cmp.Or(e, err)
 	}
 	return s.Alloc(meta, u)

@@ -243,19 +243,22 @@ type WriteDelayer interface {
 // Compactor is a Stream whose device can move buffers within its memory.
 type Compactor interface {
 	// Compact makes room for a buffer of that many bytes where free memory is in
-	// pieces that are too small: it queues moves of buffers for which movable is
-	// true, as few bytes as possible. Just before each move it calls move, which
-	// says what the move waits for. It reports whether there is room now. Neither
-	// function may call the device.
-	Compact(bytes int64, movable func(Buffer) bool, move func(Buffer) Move) (bool, error)
+	// pieces that are too small: it queues moves of buffers that may move, as few
+	// bytes as possible. It reports whether there is room now.
+	Compact(bytes int64, m Mover) (bool, error)
 }
 
-// Move is the move of a buffer within its device's memory.
-type Move struct {
-	Uses []Event // the last ones, as for Free: the move waits for them, well or not
-	// Done is told of the buffer to use from now on, and the event after which
-	// other streams may. The old one counts as freed.
-	Done func(to Buffer, done Event)
+// Mover is the owner of buffers that a device may move. Its methods must not call
+// the device, except for the last.
+type Mover interface {
+	// Movable reports whether a buffer may move.
+	Movable(b Buffer) bool
+	// Uses are a buffer's last uses, as for Free: the move waits for them, well or
+	// not.
+	Uses(b Buffer) []Event
+	// Moved tells of the buffer to use from now on, and the event after which other
+	// streams may. The old one counts as freed.
+	Moved(from, to Buffer, done Event)
 }
 
 // Queue is the queue that an Event refers to.

@@ -30,17 +30,13 @@ func testCompact(t *testing.T, open Opener) {
 		r.ok(a.Free(r.s.Record()))
 		r.ok(b.Free(read))
 		ask := func(bytes int64) bool {
-			room, err := c.Compact(bytes,
-				func(x device.Buffer) bool { return x != fixed },
-				func(x device.Buffer) device.Move {
-					return device.Move{Uses: []device.Event{x.Ready()}, Done: func(to device.Buffer, done device.Event) {
-						if x == kept {
-							kept = to
-						} else {
-							large = to
-						}
-					}}
-				})
+			room, err := c.Compact(bytes, &mover{fixed: fixed, moved: func(from, to device.Buffer) {
+				if from == kept {
+					kept = to
+				} else {
+					large = to
+				}
+			}})
 			r.ok(err)
 			return room
 		}
@@ -70,3 +66,15 @@ func testCompact(t *testing.T, open Opener) {
 		r.ok(other.Close())
 	})
 }
+
+// mover lets all buffers move but one.
+type mover struct {
+	fixed device.Buffer
+	moved func(from, to device.Buffer)
+}
+
+func (m *mover) Movable(b device.Buffer) bool { return b != m.fixed }
+
+func (m *mover) Uses(b device.Buffer) []device.Event { return []device.Event{b.Ready()} }
+
+func (m *mover) Moved(from, to device.Buffer, _ device.Event) { m.moved(from, to) }

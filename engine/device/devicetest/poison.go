@@ -60,9 +60,9 @@ func (s *poisonedStream) DelayWrite(b device.Buffer, e device.Event) {
 }
 
 // Compact implements device.Compactor, if the stream does.
-func (s *poisonedStream) Compact(bytes int64, movable func(device.Buffer) bool, move func(device.Buffer) device.Move) (bool, error) {
+func (s *poisonedStream) Compact(bytes int64, m device.Mover) (bool, error) {
 	if c, ok := s.Stream.(device.Compactor); ok {
-		return c.Compact(bytes, movable, move)
+		return c.Compact(bytes, m)
 	}
 	return false, nil
 }

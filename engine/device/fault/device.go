@@ -124,9 +124,9 @@ func (s *stream) Launch(x device.Executable, in, out []device.Buffer, scratch de
 }
 
 // Compact moves buffers together, if the stream can.
-func (s *stream) Compact(bytes int64, movable func(device.Buffer) bool, move func(device.Buffer) device.Move) (bool, error) {
+func (s *stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	if c, ok := s.Stream.(device.Compactor); ok {
-		return c.Compact(bytes, movable, move)
+		return c.Compact(bytes, m)
 	}
 	return false, nil
 }

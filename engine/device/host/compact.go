@@ -9,12 +9,11 @@ import (
 )
 
 // Compact implements device.Compactor.
-func (s *Stream) Compact(bytes int64, movable func(device.Buffer) bool, move func(device.Buffer) device.Move) (bool, error) {
+func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	h := s.base.heap
-	for _, b := range h.inTheWay(bytes, movable) {
-		m := move(b)
-		to, done, err := s.slide(b, m)
-		m.Done(to, done)
+	for _, b := range h.inTheWay(bytes, m) {
+		to, done, err := s.slide(b, m.Uses(b))
+		m.Moved(b, to, done)
 		if err != nil {
 			return false, s.wrap("move", err)
 		}
@@ -23,9 +22,9 @@ func (s *Stream) Compact(bytes int64, movable func(device.Buffer) bool, move fun
 }
 
 // slide queues the move of one buffer into the free memory before it.
-func (s *Stream) slide(b *buffer, m device.Move) (to *buffer, done device.Event, err error) {
-	s.after = append(s.after[:0], m.Uses...)
-	if !slices.ContainsFunc(m.Uses, func(e device.Event) bool { return e.Queue != nil }) {
+func (s *Stream) slide(b *buffer, uses []device.Event) (to *buffer, done device.Event, err error) {
+	s.after = append(s.after[:0], uses...)
+	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
 		s.after.Add(b.bornOn()) // it waits for the uses before
 	}
 	to, rest := s.base.heap.slide(b, &s.queue, &s.after)
@@ -42,7 +41,7 @@ func (s *Stream) slide(b *buffer, m device.Move) (to *buffer, done device.Event,
 
 // inTheWay lists the buffers to slide, in this order, so that one of so many bytes
 // has room behind the last. It is empty if nothing need or can be moved.
-func (h *heap) inTheWay(bytes int64, movable func(device.Buffer) bool) (list []*buffer) {
+func (h *heap) inTheWay(bytes int64, m device.Mover) (list []*buffer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	owner := h.owner
@@ -52,7 +51,7 @@ func (h *heap) inTheWay(bytes int64, movable func(device.Buffer) bool) (list []*
 	}
 	blocks, _ := h.arena.Gather(bytes, func(x *memory.Block) bool {
 		b := owner[x]
-		return b != nil && movable(b)
+		return b != nil && m.Movable(b)
 	})
 	for _, x := range blocks {
 		list = append(list, owner[x])
