@@ -47,7 +47,11 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 		m := &each[i].Memory
 		if peak := peaks[i]; m.Percent > 0 {
 			bytes := m.Of(peak)
-			notes = append(notes, fmt.Sprintf("%s may use %d bytes: %v of the %d that the plan takes there without a limit", specs[i].ID, bytes, m, peak))
+			note := fmt.Sprintf("%s may use %d bytes: %v of the %d that the plan takes there without a limit", specs[i].ID, bytes, m, peak)
+			if bytes == configs.LeastMemory {
+				note += ", or the least that a device can have"
+			}
+			notes = append(notes, note)
 			*m = configs.Memory{Bytes: bytes}
 		}
 		same = same && *m == each[0].Memory
@@ -59,7 +63,8 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 		c.Memory = each[0].Memory
 		return c, notes, nil
 	}
-	return configs.Devices{Pos: c.Pos, Each: each}, notes, nil
+	c.Use, c.Threads, c.Memory, c.Each = "", 0, configs.Memory{}, each
+	return c, notes, nil
 }
 
 // tight says of each device whether the plan takes more memory than it may.

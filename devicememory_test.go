@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -29,6 +30,8 @@ func TestLimited(t *testing.T) {
 			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}, {Use: "null", Memory: bytes(mib / 2)}}}, 3},
 		{configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu:2", Threads: 2, Memory: percent(50)}, {Use: "cpu", Memory: bytes(mib)}}}, []int64{mib, mib, mib},
 			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Threads: 1, Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}}, 2},
+		{configs.Devices{Use: "cpu:2", Memory: percent(50), Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, []int64{mib, 2 * mib},
+			configs.Devices{Each: []configs.DeviceEntry{{Use: "cpu", Memory: bytes(mib / 2)}, {Use: "cpu", Memory: bytes(mib)}}, Timeout: time.Second, HostMemory: mib, SpillDir: "d"}, 2},
 	} {
 		got, notes, err := limited(c.asked, make([]device.Spec, len(c.peaks)), c.peaks)
 		if err != nil || !reflect.DeepEqual(got, c.want) || len(notes) != c.notes {
