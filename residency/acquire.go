@@ -51,20 +51,6 @@ func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, sc
 	}
 }
 
-// attempt is one call of Acquire. It is tried again after each pause: copies that
-// it made current by then are kept, but nothing is locked meanwhile.
-type attempt struct {
-	m       *Manager
-	s       device.Stream
-	queue   device.Queue // of s
-	needs   []Need
-	scratch int64 // bytes
-	lease   *Lease
-	call    uint64 // the manager's clock
-	cleared bool   // it has given up all it had, since the last pause
-	launch  int    // in the known order of uses; -1 if it is not there
-}
-
 // try makes the attempt: it collects the wants, gives each of them memory and
 // contents, and makes the stream wait. Then grant can fill the lease in. Otherwise
 // the attempt fails, or returns a pause.
@@ -117,11 +103,6 @@ func (a *attempt) collect() error {
 		x.wants = append(x.wants, want{n.Tensor, &m.devs[n.Device], c, n.Mode})
 	}
 	return nil
-}
-
-// knows reports whether a need's tensor and device belong to the manager.
-func (m *Manager) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.shared == &m.shared && n.Device >= 0 && n.Device < len(m.devs)
 }
 
 // checkLeases pauses while a lease of another stream conflicts. It fails if a
@@ -317,22 +298,11 @@ func (a *attempt) grant() {
 	m.leases = append(m.leases, l)
 }
 
-// undo frees the memory that the attempt got and did not fill. It also unlocks the
-// copies that the attempt wanted.
-func (a *attempt) undo() {
-	m := a.m
-	m.scratch.attempt++
-	for i := range a.needs {
-		n := &a.needs[i]
-		if !m.knows(n) {
-			continue
-		}
-		if c := n.copy(); c.buf != nil && c.version == 0 && c.leased == 0 {
-			m.devs[n.Device].free(n.Tensor, "not acquired")
-		}
-	}
-	if a.lease.Scratch != nil {
-		m.devs[a.needs[0].Device].note(a.lease.Scratch.Free(), "scratch")
-		a.lease.Scratch = nil
+// expect makes an attempt's launch the present one of its device.
+func (a *attempt) expect() {
+	o := &a.m.order
+	a.launch = o.find(a.needs)
+	if a.launch >= 0 && len(a.needs) > 0 {
+		a.m.devs[a.needs[0].Device].now = o.uses.local[a.launch]
 	}
 }

@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +40,7 @@ func (m *Manager) Close() error {
 	for i := range m.devs {
 		errs = append(errs, m.devs[i].freeErr)
 	}
-	return errors.Join(append(errs, m.freeHost())...)
+	return errors.Join(append(errs, m.host.close())...)
 }
 
 // leaks is an error naming the tensors that are still leased, or nil.
@@ -56,21 +55,4 @@ func (m *Manager) leaks() error {
 		}
 	}
 	return fmt.Errorf("close: %d lease(s) not released: %w: %s", len(m.leases), ErrLeased, strings.Join(names, ", "))
-}
-
-// freeHost frees all host memory after its copies have ended. Memory that View
-// still lends out is freed when View returns.
-func (m *Manager) freeHost() error {
-	m.host.dropped = append(m.host.dropped, m.host.idle...)
-	m.host.idle = nil
-	for _, h := range m.host.dropped {
-		for _, e := range h.uses {
-			if err := ended(context.Background(), e); err != nil {
-				m.host.freeErr = errors.Join(m.host.freeErr, err)
-			}
-		}
-	}
-	m.host.closing = true
-	m.host.sweep()
-	return m.host.freeErr
 }

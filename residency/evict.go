@@ -153,3 +153,14 @@ func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m
 
 // takes is the memory that a buffer of so many bytes takes.
 func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.unit * d.unit }
+
+// next counts the device's launches until t is used there, and reports whether
+// that use reads it. A tensor that the order does not know is not used: the longer
+// it was not, the later.
+func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
+	c := d.copy(t)
+	if c.object == 0 {
+		return paging.Never + int(clock-c.used), true
+	}
+	return d.uses.order.Next(c.object-1, d.now)
+}

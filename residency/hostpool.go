@@ -1,16 +1,18 @@
 package residency
 
+import "github.com/berth-ml/berth/engine/device"
+
 // Host memory of spills is kept for the next ones: a step spills the same sizes
 // as the step before, so that in the long run no page is mapped. Memory is given
 // to a copy-out as soon as it was dropped, in order of submission; copyOut then waits
 // for its last uses.
 
-// allocSpill gets memory for a copy-out from d: that of an earlier spill of the same
+// allocSpill gets memory for a copy-out from dev, in stream to: that of an earlier spill of the same
 // size, if there is one that nothing uses or else the one dropped longest ago.
-func (x *hostMemory) allocSpill(d *devState, bytes int64, name string) (*hostMem, error) {
+func (x *hostMemory) allocSpill(dev device.Device, to device.Stream, bytes int64, name string) (*hostMem, error) {
 	at := -1
 	for i, h := range x.idle {
-		if h.bytes != bytes || h.dev != d.dev {
+		if h.bytes != bytes || h.dev != dev {
 			continue
 		}
 		if at < 0 {
@@ -22,9 +24,9 @@ func (x *hostMemory) allocSpill(d *devState, bytes int64, name string) (*hostMem
 		}
 	}
 	if at < 0 {
-		h, err := x.alloc(d.dev, bytes, name)
+		h, err := x.alloc(dev, bytes, name)
 		if err == nil && h.counted {
-			h.dev = d.dev
+			h.dev = dev
 		}
 		return h, err
 	}

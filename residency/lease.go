@@ -62,14 +62,6 @@ type Lease struct {
 }
 
 // uses reports whether the lease has something on a device.
-func (l *Lease) uses(d *devState) bool {
-	return slices.ContainsFunc(l.needs, func(n Need) bool { return n.Device == d.index })
-}
-
-// want is a distinct tensor and device among the needs of an attempt.
-type want struct {
-	t    *Tensor
-	d    *devState
-	c    *devCopy // of t on d
-	mode Mode
+func (l *Lease) uses(device int) bool {
+	return slices.ContainsFunc(l.needs, func(n Need) bool { return n.Device == device })
 }

@@ -103,7 +103,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	}
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {
-			return nil, errors.Join(err, m.endStreams(), m.freeHost())
+			return nil, errors.Join(err, m.endStreams(), m.host.close())
 		}
 	}
 	return m, nil
@@ -199,4 +199,9 @@ type sequence struct {
 	mu     sync.Mutex // held while reading, never with the manager's
 	s      Sequence
 	wanted map[string]*Tensor // guarded by the manager's lock
+}
+
+// knows reports whether a need's tensor and device belong to the manager.
+func (m *Manager) knows(n *Need) bool {
+	return n.Tensor != nil && n.Tensor.shared == &m.shared && n.Device >= 0 && n.Device < len(m.devs)
 }

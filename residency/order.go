@@ -33,28 +33,6 @@ type deviceUses struct {
 	ahead   int       // launches whose tensors are fetched before they are due
 }
 
-// NewUses prepares the order of a step's launches for SetUses. It decides how far
-// ahead of their use tensors are fetched, from the memory that each device has.
-func (m *Manager) NewUses(launches []Launch) *Uses {
-	u := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, len(m.devs))}
-	index := make([]map[*Tensor]int, len(m.devs))
-	for d := range index {
-		index[d] = map[*Tensor]int{}
-	}
-	for _, l := range launches {
-		u.local = append(u.local, u.add(index, l))
-	}
-	for d := range u.devs {
-		x := &u.devs[d]
-		x.describe()
-		x.order = paging.NewOrder(&x.trace)
-		if limit := m.devs[d].spec.MemoryBytes; limit > 0 && x.trace.Floor() <= limit {
-			x.ahead = paging.Ahead(&x.trace, limit)
-		}
-	}
-	return u
-}
-
 // add appends a launch to the trace of its device, that of its first need, and
 // returns its index there.
 func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
@@ -118,24 +96,6 @@ type order struct {
 	next int   // the launch to come
 }
 
-// SetUses sets the order of uses to come. With it, eviction can choose the copy
-// whose memory is free longest for the bytes that move, and tensors are fetched
-// ahead of their use. The order repeats until it is set again; nil removes it.
-// Acquire advances through it, and tasks that are not in it change nothing.
-func (m *Manager) SetUses(u *Uses) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.order.mark(0)
-	m.order = order{uses: u}
-	m.order.mark(1)
-	for d := range m.devs {
-		m.devs[d].uses, m.devs[d].now = nil, 0
-		if u != nil {
-			m.devs[d].uses = &u.devs[d]
-		}
-	}
-}
-
 // mark numbers the copies that the order knows, from first on; 0 removes the
 // numbers.
 func (o *order) mark(first int) {
@@ -165,29 +125,9 @@ func (o *order) find(needs []Need) int {
 	return -1
 }
 
-// expect makes an attempt's launch the present one of its device.
-func (a *attempt) expect() {
-	o := &a.m.order
-	a.launch = o.find(a.needs)
-	if a.launch >= 0 && len(a.needs) > 0 {
-		a.m.devs[a.needs[0].Device].now = o.uses.local[a.launch]
-	}
-}
-
 // advance moves past an attempt's launch.
 func (o *order) advance(launch int) {
 	if launch >= 0 {
 		o.next = (launch + 1) % len(o.uses.launches)
 	}
-}
-
-// next counts the device's launches until t is used there, and reports whether
-// that use reads it. A tensor that the order does not know is not used: the longer
-// it was not, the later.
-func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
-	c := d.copy(t)
-	if c.object == 0 {
-		return paging.Never + int(clock-c.used), true
-	}
-	return d.uses.order.Next(c.object-1, d.now)
 }

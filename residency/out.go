@@ -1,28 +1,6 @@
 package residency
 
-import (
-	"cmp"
-	"context"
-	"fmt"
-
-	"github.com/berth-ml/berth/engine/device"
-)
-
-// filled is the events of host memory that a copy fills. The zero filled has
-// happened.
-type filled struct {
-	copied device.Event // of the copy
-	source device.Event // of the write or copy that made what is copied; it ends first
-}
-
-// Wait blocks until the copy has ended. Its error is the failure of the source or
-// of the copy, or ctx's.
-func (f filled) Wait(ctx context.Context) error {
-	if err := f.copied.Wait(ctx); err != nil {
-		return cmp.Or(f.source.Err(), err)
-	}
-	return f.source.Wait(ctx)
-}
+import "fmt"
 
 // out is the purpose of a copy to the host.
 type out struct {
@@ -82,7 +60,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
 	d := &m.devs[t.truth]
 	if o.kind == Spill {
-		h, err = m.host.allocSpill(d, t.bytes, t.name)
+		h, err = m.host.allocSpill(d.dev, d.out, t.bytes, t.name)
 	} else {
 		h, err = m.host.alloc(d.dev, t.bytes, t.name)
 	}

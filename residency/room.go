@@ -75,7 +75,7 @@ func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.U
 //   - otherwise it fails, since the stream's own leases end only after this call.
 func (a *attempt) full(d *devState, cause error) (pause, error) {
 	for _, l := range a.m.leases {
-		if l.stream != a.s && l.uses(d) {
+		if l.stream != a.s && l.uses(d.index) {
 			return pause{kind: forRelease}, nil
 		}
 	}

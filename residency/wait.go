@@ -65,14 +65,6 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause) error {
 	return nil
 }
 
-// ended waits on the host until e has succeeded or failed. Its error is ctx's.
-func ended(ctx context.Context, e device.Event) error {
-	if e.Wait(ctx) != nil && !e.Done() {
-		return ctx.Err()
-	}
-	return nil
-}
-
 // wake wakes all goroutines that wait for a lease to end.
 func (m *Manager) wake() {
 	if m.freed != nil {

@@ -1,0 +1,43 @@
+package residency
+
+import "fmt"
+
+// HostMemory is the host memory of tensors, in bytes.
+type HostMemory struct {
+	Bound   int64 // ManagerOptions.HostBytes
+	Used    int64 // in memory, with the bytes held
+	Spilled int64 // size of the file
+}
+
+// HostMemory measures the host memory of tensors.
+func (m *Manager) HostMemory() HostMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := HostMemory{Bound: m.host.most, Used: m.host.used}
+	if m.host.file != nil {
+		x.Spilled = m.host.file.Bytes()
+	}
+	return x
+}
+
+// HoldHost counts host memory that the caller has until ReleaseHost. It fails
+// with ErrHostMemory where the bound does not allow it.
+func (m *Manager) HoldHost(bytes int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := &m.host
+	if x.most > 0 && x.held+bytes > x.most {
+		return fmt.Errorf("%w: batches and saves take %d bytes, and %d are allowed: allow more (--host-memory), or use smaller batches", ErrHostMemory, x.held+bytes, x.most)
+	}
+	x.held += bytes
+	x.used += bytes
+	return nil
+}
+
+// ReleaseHost undoes HoldHost.
+func (m *Manager) ReleaseHost(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.held -= bytes
+	m.host.used -= bytes
+}
