@@ -69,15 +69,15 @@ func FuzzNpy(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		a, err := parseNpy(streamOf(b))
-		if err != nil {
+		if _, err := parseNpy(streamOf(b)); err != nil {
 			if !errors.Is(err, ErrFormat) {
 				t.Fatal(err)
 			}
 			return
 		}
 		for _, float := range []bool{false, true} {
-			if a, err = parseNpy(streamOf(b)); err != nil {
+			a, err := parseNpy(streamOf(b))
+			if err != nil {
 				t.Fatal(err)
 			}
 			if c, _, err := a.column(t.Context(), "x", float); err == nil && (a.shape[0]*c.size > len(c.data) || len(c.data) > len(b)) {
