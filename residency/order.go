@@ -42,6 +42,7 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 	d := l.Needs[0].Device
 	x, at := &u.devs[d], index[d]
 	y := paging.Launch{Scratch: l.Scratch}
+	use := make(map[int]int, len(l.Needs)) // by object, its index in y.Uses
 	for _, n := range l.Needs {
 		o, known := at[n.Tensor]
 		if !known {
@@ -50,9 +51,10 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 			x.tensors = append(x.tensors, n.Tensor)
 			x.trace.Objects = append(x.trace.Objects, paging.Object{Name: n.Tensor.name, Bytes: n.Tensor.bytes})
 		}
-		i := slices.IndexFunc(y.Uses, func(v paging.Use) bool { return v.Object == o })
-		if i < 0 {
+		i, again := use[o]
+		if !again {
 			i = len(y.Uses)
+			use[o] = i
 			y.Uses = append(y.Uses, paging.Use{Object: o})
 		}
 		v := &y.Uses[i]
