@@ -44,7 +44,7 @@ func computed() time.Duration {
 // obeyed at once, wherever it comes. The limit is that of a second for ten times
 // as many layers.
 func TestDeepModelAsksWhetherToStop(t *testing.T) {
-	const limit, gpt = 300 * time.Millisecond, "data: {source: text, path: builtin:shakespeare, context: 8}\n" +
+	const limit, gpt = slowdown * 300 * time.Millisecond, "data: {source: text, path: builtin:shakespeare, context: 8}\n" +
 		"model: {preset: gpt, layers: 1000, heads: 1, width: 4, context: 8}\ntrain: {epochs: 1}\noptimizer: {name: adamw, clip_norm: 1}\n"
 	c, err := configs.Parse("test.yaml", []byte(gpt), configs.Overlay{})
 	if err != nil {
