@@ -3,6 +3,7 @@ package berth_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -66,7 +67,7 @@ func (c memoryCase) train(t *testing.T, limit int64) (*berth.Run, *berth.Report)
 
 // The peak that a plan states is the one that a run has, to the byte.
 func TestPlannedPeakIsMeasured(t *testing.T) {
-	for _, c := range memoryCases(testing.Short()) {
+	for _, c := range memoryCases(os.Getenv("TEST_ALL") == "") {
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
 			run, report := c.train(t, 0)
 			for i, f := range run.Plan.Memory {
@@ -80,7 +81,7 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 
 // Any memory from the floor on trains the same weights, and less is refused.
 func TestLittleMemoryTrainsTheSame(t *testing.T) {
-	for _, c := range memoryCases(testing.Short()) {
+	for _, c := range memoryCases(os.Getenv("TEST_ALL") == "") {
 		t.Run(fmt.Sprint(c.name, c.set), func(t *testing.T) {
 			free, want := c.train(t, 0)
 			least := c.floor(t)

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -50,6 +51,8 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 	names := []string{"mlp", "cnn", "gpt-nano", "gpt-small"}
 	if testing.Short() {
 		names = names[:2]
+	} else if os.Getenv("TEST_ALL") == "" {
+		names = names[:3]
 	}
 	for _, name := range names {
 		for _, devices := range []string{"cpu", "cpu:3"} {
