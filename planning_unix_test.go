@@ -56,13 +56,14 @@ func TestDeepModelAsksWhetherToStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(800)) // the collector's time is no work between two questions
 	ctx := &stopwatch{Context: t.Context()}
 	run, err := berth.Open(ctx, c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	if ctx.longest > limit { // planning estimates memory, with the passes of compiling
+	if ctx.longest > limit/2 {
 		t.Errorf("planning does not ask for %v:\n%s", ctx.longest, ctx.where)
 	}
 	if testing.Short() {
