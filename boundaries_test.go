@@ -64,7 +64,7 @@ var mayImport = map[string][]string{
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},
-	"cmd/trainer/internal/cli":         {"configs", "engine/osfile", "internal/edit", "cmd/trainer/internal/text"},
+	"cmd/trainer/internal/cli":         {"configs", "engine/osfile", "internal/edit", "cmd/trainer/internal/console", "cmd/trainer/internal/text"},
 	"cmd/trainer/internal/signals":     {"cmd/trainer/internal/cli", "cmd/trainer/internal/console"},
 	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
 	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress"},

@@ -34,6 +34,9 @@ func configsCommand() *cobra.Command {
 				return err
 			},
 		})
+	for _, sub := range c.Commands() {
+		cli.Printing(sub)
+	}
 	return c
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
@@ -33,8 +32,10 @@ func predictCommand() *cobra.Command {
 	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
 	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if *file == "" && console.Closed(c.OutOrStdout()) {
-			return errors.New("standard output is closed: the answers would be lost; give --out FILE (/dev/null to discard them)")
+		if *file == "" {
+			if err := cli.CheckPrinting(c, "--out FILE"); err != nil {
+				return err
+			}
 		}
 		samples := ""
 		if len(args) == 2 {

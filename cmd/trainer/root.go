@@ -23,8 +23,8 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	root.SetFlagErrorFunc(cli.FlagError)
 	cli.Group(root)
 	addVersionFlag(root)
-	root.AddCommand(trainCommand(stop), resumeCommand(stop), evalCommand(), predictCommand(), planCommand(),
-		configsCommand(), devicesCommand(), checkpoints.Command(), benchCommand(), versionCommand())
+	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
+		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), cli.Printing(benchCommand()), cli.Printing(versionCommand()))
 	checkHelpTopics(root)
 	return root
 }

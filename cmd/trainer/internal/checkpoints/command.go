@@ -14,7 +14,7 @@ func Command() *cobra.Command {
 		Example: "  trainer checkpoints ls runs/digits\n  trainer checkpoints export runs/digits weights.safetensors",
 	}
 	cli.Group(c)
-	c.AddCommand(lsCommand(), inspectCommand(), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
+	c.AddCommand(cli.Printing(lsCommand()), cli.Printing(inspectCommand()), diffCommand(), verifyCommand(), exportCommand(), importCommand(),
 		pruneCommand(), deleteCommand(), compactCommand(), copyCommand())
 	for _, sub := range c.Commands() {
 		sub.RunE = advising(sub.RunE)
