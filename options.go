@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
@@ -105,10 +106,18 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 			return fmt.Errorf("--report %w", err)
 		}
 	}
+	return o.checkDump(reads)
+}
+
+// checkDump refuses a folder that the dump should not be written to. One that is
+// not there is made later, and checked then.
+func (o TrainOptions) checkDump(reads []string) error {
 	if st, err := os.Stat(o.Dump); o.Dump == "" || errors.Is(err, fs.ErrNotExist) {
-		return nil // or it is made
+		return nil
+	} else if err != nil && !errors.Is(err, syscall.ENOTDIR) {
+		return fmt.Errorf("--dump %w", err)
 	} else if err != nil || !st.IsDir() {
-		return fmt.Errorf("--dump %s: %w: a folder is needed", o.Dump, ErrOutput)
+		return fmt.Errorf("--dump %s: %w: there is a file of that name; name another folder", o.Dump, ErrOutput)
 	}
 	for _, name := range trace.DumpFiles() {
 		if err := rundir.CheckOutput(filepath.Join(o.Dump, name), reads...); err != nil {
@@ -122,6 +131,15 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 		return fmt.Errorf("--dump %s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
 	}
 	return nil
+}
+
+// makeDump makes the dump's folder. Only then is it known to which folder a path
+// such as new/../b leads.
+func (o TrainOptions) makeDump(reads []string) error {
+	if err := os.MkdirAll(o.Dump, 0o777); err != nil {
+		return fmt.Errorf("--dump %w", err)
+	}
+	return o.checkDump(reads)
 }
 
 // mode is what becomes of the run folder's contents.

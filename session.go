@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -50,7 +51,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := s.usable(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}))); err != nil {
+	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.reads())); err != nil {
 		return err
 	}
 	if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
@@ -60,6 +61,11 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	return s.openWith(ctx, r)
+}
+
+// reads lists the files that the run reads.
+func (s *session) reads() []string {
+	return readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init})
 }
 
 // openWith is open, once there are first values.
@@ -112,7 +118,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.debug.Plan(s.devs, s.plan)
 	if s.opt.Dump != "" {
 		order, err := r.Schedule()
-		if err != nil {
+		if err = cmp.Or(err, s.opt.makeDump(s.reads())); err != nil {
 			return err
 		}
 		if s.dump, err = trace.NewDump(s.opt.Dump, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {

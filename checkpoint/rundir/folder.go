@@ -93,14 +93,13 @@ func (f *Folder) make() error {
 	if err := CheckFolder(f.dir, f.opt.Mode); err != nil {
 		return err
 	}
-	err := os.MkdirAll(f.dir, 0o777)
-	if err != nil {
-		err = fmt.Errorf("run folder %s: %w", f.dir, err)
+	switch err := os.MkdirAll(f.dir, 0o777); {
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("%w: %s: there is a file of that name; name another folder", ErrFolder, f.dir)
+	case err != nil:
+		return fmt.Errorf("run folder %s: %w", f.dir, err)
 	}
-	if errors.Is(err, syscall.ENOTDIR) {
-		err = osfile.Advise(err, "there is a file of that name; name another folder")
-	}
-	return err
+	return CheckFolder(f.dir, f.opt.Mode) // a path such as new/../r leads somewhere only now
 }
 
 func (f *Folder) openDB() (err error) {
