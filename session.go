@@ -57,7 +57,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
 		return err
 	}
-	if s.values, err = initial.Open(s.opt.Init, s.config.Seed, s.plan.Graph.Vars); err != nil {
+	if s.values, err = initial.Open(ctx, s.opt.Init, s.config.Seed, s.plan.Graph.Vars); err != nil {
 		return err
 	}
 	return s.openWith(ctx, r)

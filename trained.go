@@ -301,7 +301,7 @@ func (t *Trained) contents(ctx context.Context) (_ initial.Contents, err error) 
 	w := t.weights
 	if w.Init != "" {
 		if t.values == nil {
-			if t.values, err = initial.Open(w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars); err != nil {
+			if t.values, err = initial.Open(ctx, w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars); err != nil {
 				return nil, err
 			}
 		}

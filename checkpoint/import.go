@@ -21,7 +21,7 @@ import (
 // because base's do not hold for it. The caller removes from base.Manifest.Extra
 // what does not hold either.
 func (db *DB) Import(ctx context.Context, base *Snapshot, path, prefix string, roles ...string) (uint64, error) {
-	f, err := safetensors.Open(path)
+	f, err := safetensors.Open(ctx, path)
 	if err != nil {
 		return 0, err
 	}

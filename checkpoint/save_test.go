@@ -462,7 +462,7 @@ func TestExport(t *testing.T) {
 	if err := db.Export(id, out, "parameter"); err != nil {
 		t.Fatal(err)
 	}
-	f, err := safetensors.Open(out)
+	f, err := safetensors.Open(t.Context(), out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,7 @@ func openNpy(ctx context.Context, path string) (*array, error) {
 }
 
 func openSafetensor(ctx context.Context, path, name string) (*array, error) {
-	f, err := safetensors.Open(path)
+	f, err := safetensors.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,7 @@
 // of each layer, from a safetensors file ([Open]), or from a checkpoint
 // ([FromSnapshot]).
 //
-//	values, err := initial.Open("weights.safetensors:model.", seed, plan.Graph.Vars)
+//	values, err := initial.Open(ctx, "weights.safetensors:model.", seed, plan.Graph.Vars)
 //	…
 //	defer values.Close()
 //	err = program.Init(ctx, values.Read)

@@ -1,6 +1,7 @@
 package initial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -52,16 +53,19 @@ type Values struct {
 }
 
 // Open opens FILE[:PREFIX], which must have every parameter among vars, in its
-// shape, under its name after the prefix. With "" all contents are by rule. The
-// caller closes the values.
-func Open(init string, seed uint64, vars []*graph.Value) (*Values, error) {
+// shape, under its name after the prefix. With "" all contents are by rule. ctx
+// ends reading the list of the file's tensors. The caller closes the values.
+func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
 	x := &Values{seed: seed}
 	if init == "" {
 		return x, nil
 	}
 	path, prefix := SplitPath(init)
-	f, err := safetensors.Open(path)
-	if err != nil {
+	f, err := safetensors.Open(ctx, path)
+	switch {
+	case err != nil && ctx.Err() != nil: // the file may well be good
+		return nil, context.Cause(ctx)
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInit, err)
 	}
 	x.file, x.prefix = f, prefix

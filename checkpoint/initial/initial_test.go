@@ -75,7 +75,7 @@ func saved(t *testing.T, vars []*graph.Value) (*checkpoint.DB, *checkpoint.Snaps
 
 // Without a file all contents are by rule.
 func TestByRule(t *testing.T) {
-	x, err := initial.Open("", seed, nil)
+	x, err := initial.Open(t.Context(), "", seed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestFromAFile(t *testing.T) {
 	if err := db.Export(s.Manifest.ID, file, "parameter"); err != nil {
 		t.Fatal(err)
 	}
-	x, err := initial.Open(file, seed, vars)
+	x, err := initial.Open(t.Context(), file, seed, vars)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +120,11 @@ func TestFromAFile(t *testing.T) {
 		os.TempDir():            "",
 		"nowhere.safetensors:a": "no such file",
 	} {
-		if _, err := initial.Open(init, seed, vars); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) {
+		if _, err := initial.Open(t.Context(), init, seed, vars); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", init, err)
 		}
 	}
-	if _, err := initial.Open(file, seed, variables(t, 6)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "the model has") {
+	if _, err := initial.Open(t.Context(), file, seed, variables(t, 6)); !errors.Is(err, initial.ErrInit) || !strings.Contains(err.Error(), "the model has") {
 		t.Errorf("another model: %v", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestUnfitContents(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &graph.Value{Name: "w", Meta: shape.F32(1), Role: graph.Parameter}
-	x, err := initial.Open(file, seed, []*graph.Value{w})
+	x, err := initial.Open(t.Context(), file, seed, []*graph.Value{w})
 	if err != nil {
 		t.Fatal(err)
 	}

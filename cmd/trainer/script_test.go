@@ -201,7 +201,7 @@ func referenceLosses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: losses RUN FILE")
 	}
-	f, err := safetensors.Open(ts.MkAbs(args[1]))
+	f, err := safetensors.Open(context.Background(), ts.MkAbs(args[1]))
 	ts.Check(err)
 	want, err := f.Float32("losses")
 	ts.Check(errors.Join(err, f.Close()))

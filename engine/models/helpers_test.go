@@ -121,7 +121,7 @@ type file struct {
 
 func open(t *testing.T, name string) file {
 	t.Helper()
-	f, err := safetensors.Open(filepath.Join("..", "ops", "ref", "testdata", name+".safetensors"))
+	f, err := safetensors.Open(t.Context(), filepath.Join("..", "ops", "ref", "testdata", name+".safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}

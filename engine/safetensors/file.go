@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,9 +25,9 @@ type File struct {
 	metadata map[string]string
 }
 
-// Open reads and validates the header of the file at path. The caller must
-// Close it.
-func Open(path string) (*File, error) {
+// Open reads and validates the header of the file at path, which ctx ends. The
+// caller must Close the file.
+func Open(ctx context.Context, path string) (*File, error) {
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, osfile.ErrNotFile) {
 		return nil, fmt.Errorf("%s: %w", path, bad("not a file: give the path of one"))
@@ -34,7 +35,7 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := readSized(f)
+	file, err := readSized(ctx, f)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
@@ -43,17 +44,17 @@ func Open(path string) (*File, error) {
 }
 
 // readSized is Read for an open file.
-func readSized(f *os.File) (*File, error) {
+func readSized(ctx context.Context, f *os.File) (*File, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return Read(f, st.Size())
+	return Read(ctx, f, st.Size())
 }
 
 // Read reads and validates the header of a file of size bytes behind r, which
-// must stay readable while the File is used.
-func Read(r io.ReaderAt, size int64) (*File, error) {
+// must stay readable while the File is used. ctx ends it.
+func Read(ctx context.Context, r io.ReaderAt, size int64) (*File, error) {
 	if size < lengthBytes {
 		return nil, bad("%d bytes are too few for a header: copy or save the file again", size)
 	}
@@ -71,7 +72,7 @@ func Read(r io.ReaderAt, size int64) (*File, error) {
 	}
 	f := &File{r: r, data: lengthBytes + int64(n), index: map[string]int{}}
 	var err error
-	if f.tensors, f.metadata, err = parseHeader(header, size-f.data); err != nil {
+	if f.tensors, f.metadata, err = parseHeader(ctx, header, size-f.data); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(f.tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })

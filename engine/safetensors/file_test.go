@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -21,11 +22,13 @@ func file(header string, data int) []byte {
 	return append(append(b, header...), make([]byte, data)...)
 }
 
-func read(b []byte) (*File, error) { return Read(bytes.NewReader(b), int64(len(b))) }
+func read(b []byte) (*File, error) {
+	return Read(context.Background(), bytes.NewReader(b), int64(len(b)))
+}
 
 // testdata/numpy.safetensors was written from NumPy arrays with Python's json and struct.
 func TestFileOfPython(t *testing.T) {
-	f, err := Open("testdata/numpy.safetensors")
+	f, err := Open(t.Context(), "testdata/numpy.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,10 +125,10 @@ func TestHostileFiles(t *testing.T) {
 }
 
 func TestOpenRefusesFolder(t *testing.T) {
-	if _, err := Open(t.TempDir()); !errors.Is(err, ErrFormat) {
+	if _, err := Open(t.Context(), t.TempDir()); !errors.Is(err, ErrFormat) {
 		t.Error(err)
 	}
-	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -133,7 +136,7 @@ func TestOpenRefusesFolder(t *testing.T) {
 // A file cut off after its header was read gives an error, not zeros.
 func TestReadOfShrunkFile(t *testing.T) {
 	b := file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 8)
-	f, err := Read(bytes.NewReader(b[:len(b)-1]), int64(len(b)))
+	f, err := Read(t.Context(), bytes.NewReader(b[:len(b)-1]), int64(len(b)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +282,7 @@ func TestWriteFileIsAtomic(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Errorf("%v left behind (%v)", left, err)
 	}
-	f, err := Open(path)
+	f, err := Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,6 +293,18 @@ func TestWriteFileIsAtomic(t *testing.T) {
 }
 
 // FuzzRead: whatever the bytes, an error or a file all of whose tensors read.
+// A header of millions of tensors takes seconds: reading it ends with its context.
+func TestReadEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	cancel(over)
+	text := `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`
+	b := file(text, 1)
+	if _, err := Read(ctx, bytes.NewReader(b), int64(len(b))); !errors.Is(err, over) {
+		t.Errorf("%v", err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	py, err := os.ReadFile("testdata/numpy.safetensors")
 	if err != nil {

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,15 +47,16 @@ func bad(format string, args ...any) error {
 }
 
 // parseHeader reads the tensors, sorted by offset, and the metadata from a header
-// that describes dataBytes of contents.
-func parseHeader(header []byte, dataBytes int64) ([]Tensor, map[string]string, error) {
+// that describes dataBytes of contents. A header may list millions of tensors:
+// ctx ends reading it.
+func parseHeader(ctx context.Context, header []byte, dataBytes int64) ([]Tensor, map[string]string, error) {
 	if len(header) == 0 || header[0] != '{' {
 		return nil, nil, bad("the header does not begin with '{'")
 	}
 	if !utf8.Valid(header) {
 		return nil, nil, bad("the header is not UTF-8")
 	}
-	p := parser{dec: json.NewDecoder(bytes.NewReader(header))}
+	p := parser{ctx: ctx, dec: json.NewDecoder(bytes.NewReader(header))}
 	p.dec.UseNumber()
 	var tensors []Tensor
 	var metadata map[string]string
@@ -107,7 +109,10 @@ func checkOffsets(tensors []Tensor, dataBytes int64) error {
 
 // parser reads the header token by token. Decoding into a map would miss repeated
 // keys, and decoding into a struct would ignore the case of keys.
-type parser struct{ dec *json.Decoder }
+type parser struct {
+	ctx context.Context
+	dec *json.Decoder
+}
 
 // object calls field for every key of an object. field must consume the value.
 func (p *parser) object(what string, field func(key string) error) error {
@@ -115,6 +120,9 @@ func (p *parser) object(what string, field func(key string) error) error {
 		return err
 	}
 	for p.dec.More() {
+		if p.ctx.Err() != nil {
+			return context.Cause(p.ctx)
+		}
 		tok, err := p.dec.Token()
 		if err != nil {
 			return bad("%s: %v", what, err)

@@ -23,7 +23,7 @@ type run struct {
 }
 
 func openRun(t *testing.T, name string) *run {
-	f, err := safetensors.Open(filepath.Join("testdata", name+".safetensors"))
+	f, err := safetensors.Open(t.Context(), filepath.Join("testdata", name+".safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
