@@ -1,8 +1,13 @@
 package residency
 
-import "github.com/berth-ml/berth/engine/device"
+import (
+	"fmt"
+	"slices"
 
-// attempt is one call of Acquire. It is tried again after each pause: copies that
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// attempt is one call of Acquire. It is made again after each pause: copies that
 // it made current by then are kept, but nothing is locked meanwhile.
 type attempt struct {
 	m       *Manager
@@ -14,6 +19,63 @@ type attempt struct {
 	call    uint64 // the manager's clock
 	cleared bool   // it has given up all it had, since the last pause
 	launch  int    // in the known order of uses; -1 if it is not there
+}
+
+// collect checks the needs and merges needs of the same tensor and device.
+func (a *attempt) collect() error {
+	m, x := a.m, &a.m.scratch
+	x.attempt++
+	x.wants = x.wants[:0]
+	for i := range a.needs {
+		n := &a.needs[i]
+		if !m.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
+			return fmt.Errorf("acquire: need %d: give a tensor and a device of this manager, and a mode", i)
+		}
+		c := n.copy()
+		if c.wanted == x.attempt {
+			x.wants[c.want].mode |= n.Mode
+			continue
+		}
+		c.wanted, c.want = x.attempt, len(x.wants)
+		x.wants = append(x.wants, want{n.Tensor, &m.devs[n.Device], c, n.Mode})
+	}
+	return nil
+}
+
+// checkLeases pauses while a lease of another stream conflicts. It fails if a
+// lease of s itself does: that one ends only after this call.
+func (a *attempt) checkLeases() (pause, error) {
+	m := a.m
+	for i := range m.scratch.wants {
+		w := &m.scratch.wants[i]
+		if !w.conflicts() {
+			continue
+		}
+		for _, l := range m.leases {
+			if l.stream == a.s && slices.ContainsFunc(l.needs, func(n Need) bool { return n.Tensor == w.t }) {
+				return pause{}, fmt.Errorf("%s: %w by the same stream: release that lease first", w.t.name, ErrLeased)
+			}
+		}
+		return pause{kind: forTurn}, nil
+	}
+	return pause{}, nil
+}
+
+// conflicts reports whether a lease writes the contents that w reads, or uses a
+// buffer that w overwrites. The lease's task is not queued yet, so there is no
+// event to wait for.
+func (w *want) conflicts() bool {
+	overwrites := w.mode.writes() || !w.t.current(w.c)
+	return overwrites && w.c.leased > 0 || w.c.writing || w.t.beingWritten()
+}
+
+// expect makes an attempt's launch the present one of its device.
+func (a *attempt) expect() {
+	o := &a.m.order
+	a.launch = o.find(a.needs)
+	if a.launch >= 0 && len(a.needs) > 0 {
+		a.m.devs[a.needs[0].Device].now = o.uses.local[a.launch]
+	}
 }
 
 // undo frees the memory that the attempt got and did not fill. It also unlocks the
@@ -34,4 +96,27 @@ func (a *attempt) undo() {
 		m.devs[a.needs[0].Device].note(a.lease.Scratch.Free(), "scratch")
 		a.lease.Scratch = nil
 	}
+}
+
+// grant fills in the lease.
+func (a *attempt) grant() {
+	m, l := a.m, a.lease
+	l.held, l.stream = true, a.s
+	l.needs = append(l.needs[:0], a.needs...)
+	l.Buffers = l.Buffers[:0]
+	for i := range m.scratch.wants {
+		w := &m.scratch.wants[i]
+		w.c.used = a.call
+		w.c.writing = w.mode.writes()
+		if w.mode.reads() && w.c.brought != a.call {
+			m.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
+		}
+	}
+	for i := range l.needs {
+		c := l.needs[i].copy()
+		c.leased++
+		l.Buffers = append(l.Buffers, c.buf)
+	}
+	m.order.advance(a.launch)
+	m.leases = append(m.leases, l)
 }

@@ -18,7 +18,7 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.closed = true
-	m.wake()
+	m.line.call()
 	m.mu.Unlock()
 	// No copy is queued after closed was set, so streams can be ended unlocked.
 	errs := []error{m.endStreams()}

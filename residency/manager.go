@@ -47,9 +47,9 @@ type Manager struct {
 	ledger  *Ledger
 	tensors map[Key]*Tensor
 	seqs    map[Sequence]*sequence
-	leases  []*Lease      // not released yet
-	freed   chan struct{} // closed at the next Release; nil if no one waits for it
-	clock   uint64        // counts calls of Acquire, for the least recently used
+	leases  []*Lease // not released yet
+	line    line
+	clock   uint64 // counts calls of Acquire, for the least recently used
 	scratch scratch
 	order   order
 	seal    seal

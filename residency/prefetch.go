@@ -16,7 +16,7 @@ func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, n := range needs {
-		err := m.retry(ctx, func() (pause, error) {
+		err := m.retry(ctx, claim{}, func() (pause, error) {
 			if m.closed {
 				return pause{}, fmt.Errorf("prefetch: %w", ErrClosed)
 			}

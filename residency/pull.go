@@ -32,7 +32,7 @@ func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready 
 	defer m.mu.Unlock()
 	m.host.sweep()
 	for i, t := range ts {
-		if err := m.retry(ctx, func() (pause, error) { return m.pull(t, r, &ready[i]) }); err != nil {
+		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r, &ready[i]) }); err != nil {
 			return err
 		}
 	}
@@ -51,7 +51,7 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *filled) (pause, error) {
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
 	case t.beingWritten():
-		return pause{kind: forRelease}, nil
+		return pause{kind: forWriter, t: t}, nil
 	default:
 		if err := m.toHost(t, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
 			return pause{}, err

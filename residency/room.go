@@ -76,13 +76,13 @@ func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.U
 func (a *attempt) full(d *devState, cause error) (pause, error) {
 	for _, l := range a.m.leases {
 		if l.stream != a.s && l.uses(d.index) {
-			return pause{kind: forRelease}, nil
+			return pause{kind: forTurn}, nil
 		}
 	}
 	z := a.sizes(d)
 	if !a.cleared && !z.exceed(d) {
 		a.cleared = true
-		return pause{kind: forNothing}, a.clear(d)
+		return pause{kind: again}, a.clear(d)
 	}
 	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %d bytes, and %d bytes are leased; the largest tensor is %v with %d bytes: "+
 		"raise the device's memory, use smaller microbatches or more devices: %w", ErrBudget, d.id, z.wanted, z.leased, z.largest, z.largest.bytes, cause)

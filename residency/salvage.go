@@ -14,7 +14,7 @@ import (
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
 	for t.onDevice() && !t.copies[t.truth].ready.Done() {
-		err := m.waitUnlocked(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready})
+		err := m.waitUnlocked(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready}, nil)
 		if err != nil {
 			m.mu.Unlock()
 			return fmt.Errorf("salvage %s: %w", t.name, err)

@@ -72,7 +72,7 @@ func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	s.unpin(i)
 	s.m.host.sweep()
 	x := &s.copies[i]
-	if err := s.m.retry(ctx, func() (pause, error) { return s.queue(r, x) }); err != nil {
+	if err := s.m.retry(ctx, claim{}, func() (pause, error) { return s.queue(r, x) }); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
 	case t.beingWritten():
-		return pause{kind: forRelease}, nil
+		return pause{kind: forWriter, t: t}, nil
 	}
 	return pause{}, s.copyOut(r, x)
 }

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"context"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -11,51 +12,85 @@ import (
 type pause struct {
 	kind  pauseKind
 	event device.Event // forEvent
-	t     *Tensor      // forStore: the tensor to read
+	t     *Tensor      // forStore: the tensor to read; forWriter: the tensor that is leased
 	d     int          // forStore: for which device
 }
 
 type pauseKind uint8
 
 const (
-	none pauseKind = iota
-	forEvent
-	forRelease
-	forStore
-	forNothing // try again at once
+	none      pauseKind = iota
+	forEvent            // until it has happened
+	forTurn             // until a lease ends, or an earlier call is served
+	forWriter           // until the lease that writes a tensor ends
+	forStore            // until the tensor is read from its store
+	again               // for nothing
 )
 
-// retry makes attempts until one succeeds or fails, or ctx ends. It holds the lock
-// during an attempt and gives it up to wait between two.
-func (m *Manager) retry(ctx context.Context, attempt func() (pause, error)) error {
+// claim is the lease that a call asks for. The zero claim is that of a call that
+// asks for none.
+type claim struct {
+	needs  []Need
+	stream device.Stream
+}
+
+// retry makes attempts, each when it is the call's turn, until one succeeds or
+// fails, or ctx ends. It holds the lock during an attempt and gives it up to wait
+// between two.
+func (m *Manager) retry(ctx context.Context, c claim, attempt func() (pause, error)) (err error) {
+	var w *waiter
+	defer func() {
+		if w != nil {
+			m.line.leave(w)
+		}
+	}()
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		p, err := attempt()
-		if err != nil || p.kind == none {
-			return err
+		p := pause{kind: forTurn}
+		if !m.line.behind(w, c.needs) || m.holds(c.stream) {
+			if p, err = attempt(); err != nil || p.kind == none {
+				return err
+			}
 		}
-		if err := m.waitUnlocked(ctx, p); err != nil {
+		if w == nil {
+			w = m.join(c, p)
+		}
+		if err := m.waitUnlocked(ctx, p, w); err != nil {
 			return err
 		}
 	}
 }
 
-// waitUnlocked gives up the lock, waits for p, and takes the lock again.
-func (m *Manager) waitUnlocked(ctx context.Context, p pause) error {
-	if p.kind == forRelease && m.freed == nil {
-		m.freed = make(chan struct{})
+// join puts a call in the line that must wait for a lease to end. Others may wait
+// for a lease of its own stream: then it goes before them.
+func (m *Manager) join(c claim, p pause) *waiter {
+	switch p.kind {
+	case forTurn:
+		return m.line.join(c.needs, m.holds(c.stream))
+	case forWriter:
+		return m.line.join([]Need{{p.t, anywhere, Read}}, false)
 	}
-	freed := m.freed
+	return nil
+}
+
+// holds reports whether a stream has a lease.
+func (m *Manager) holds(s device.Stream) bool {
+	return slices.ContainsFunc(m.leases, func(l *Lease) bool { return l.stream == s })
+}
+
+// waitUnlocked gives up the lock, waits for p, and takes the lock again. w is the
+// caller in the line.
+func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *waiter) error {
 	m.mu.Unlock()
 	defer m.mu.Lock()
 	switch p.kind {
 	case forEvent:
 		return ended(ctx, p.event)
-	case forRelease:
+	case forTurn, forWriter:
 		select {
-		case <-freed:
+		case <-w.turn:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -63,12 +98,4 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause) error {
 		return m.streamIn(ctx, p.t, p.d)
 	}
 	return nil
-}
-
-// wake wakes all goroutines that wait for a lease to end.
-func (m *Manager) wake() {
-	if m.freed != nil {
-		close(m.freed)
-		m.freed = nil
-	}
 }

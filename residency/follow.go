@@ -1,0 +1,65 @@
+package residency
+
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// follow makes the stream wait for the contents that the task reads, and for all
+// uses of the buffers that it overwrites, which need not end well. A copy to the
+// host delays only the task's first write to the buffer, if the stream is a
+// device.WriteDelayer.
+func (a *attempt) follow() error {
+	x := &a.m.scratch
+	x.waits, x.ends = x.waits[:0], x.ends[:0]
+	delayer, _ := a.s.(device.WriteDelayer)
+	for i := range x.wants {
+		w := &x.wants[i]
+		x.ends.Add(w.c.moved)
+		switch {
+		case !w.mode.reads():
+			x.ends.Add(w.c.ready)
+		case !w.c.ready.Done():
+			x.waits.Add(w.c.ready)
+		default:
+			if err := copyFailed(w.c.ready); err != nil {
+				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
+			}
+		}
+		if !w.mode.writes() {
+			continue
+		}
+		copiesOut := w.d.out.Record().Queue
+		for _, e := range w.c.readers {
+			if delayer != nil && e.Queue == copiesOut && !e.Done() {
+				delayer.DelayWrite(w.c.buf, e)
+			} else {
+				x.ends.Add(e)
+			}
+		}
+	}
+	return a.queueWaits()
+}
+
+// queueWaits makes the stream wait for the events that follow has collected.
+func (a *attempt) queueWaits() error {
+	x := &a.m.scratch
+	for _, e := range x.waits {
+		if e.Queue == a.queue {
+			continue
+		}
+		if err := a.s.WaitFor(e); err != nil {
+			return fmt.Errorf("acquire: wait for copies: %w", err)
+		}
+	}
+	for _, e := range x.ends {
+		if e.Queue == a.queue || e.Done() || x.waits.Covers(e) {
+			continue
+		}
+		if err := a.s.WaitForEnd(e); err != nil {
+			return fmt.Errorf("acquire: wait for copies: %w", err)
+		}
+	}
+	return nil
+}
