@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func TestTensorsThatAreNotFiniteAreRefused(t *testing.T) {
@@ -85,7 +86,8 @@ func TestArrayMemory(t *testing.T) {
 		}
 		s.Memory--
 		_, err := Open(t.Context(), s)
-		if says := "take " + bytesText(int64(take)) + " of memory, and " + bytesText(int64(take-1)) + " is free"; !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), says) {
+		needed, free := units.TwoBytes(int64(take), int64(take-1))
+		if says := "take " + needed + " of memory, and " + free + " is free"; !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", dtype, err, says)
 		}
 		s.Memory = int64(take - rows*min(dtype.Size(), 4) - 1)

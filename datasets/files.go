@@ -12,6 +12,7 @@ import (
 	"os"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Limits on unpacking: unpackFactor times the packed size, or unpackFloor bytes
@@ -100,24 +101,11 @@ func fits(path string, need, memory int64) error {
 	if memory <= 0 || need <= memory {
 		return nil
 	}
-	free := "none"
-	if memory > 1 { // 1 stands for none
-		free = bytesText(memory)
+	take, free := units.TwoBytes(need, memory)
+	if memory == 1 { // which stands for none
+		free = "none"
 	}
-	return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, bytesText(need), free)
-}
-
-// bytesText is a number of bytes in the largest unit of which there is one.
-func bytesText(n int64) string {
-	const units = "KMGTPE"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, unit := float64(n)/(1<<10), 0
-	for ; v >= 1<<10; unit++ {
-		v /= 1 << 10
-	}
-	return fmt.Sprintf("%.1f %ciB", v, units[unit])
+	return fmt.Errorf("%w: the samples of %s take %s of memory, and %s is free: train on a part of the file, or give the process more memory", ErrMemory, path, take, free)
 }
 
 // contextReader fails once its context is done.

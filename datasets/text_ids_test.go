@@ -97,7 +97,7 @@ func TestTextMemory(t *testing.T) {
 	s := Spec{Source: "text", Path: write(t, "x.txt", strings.Repeat("abcd", 1000)), Memory: 4000, Text: TextOptions{Context: 7}}
 	info := open(t, s).Info
 	s.Memory--
-	const says = "take 3.9 KiB of memory, and 3.9 KiB is free"
+	const says = "take 3.906 KiB of memory, and 3.905 KiB is free"
 	if _, err := Open(t.Context(), s); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), says) {
 		t.Error(err)
 	}

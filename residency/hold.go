@@ -1,6 +1,10 @@
 package residency
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/internal/units"
+)
 
 // HostMemory is the host memory of tensors, in bytes.
 type HostMemory struct {
@@ -27,7 +31,8 @@ func (m *Manager) HoldHost(bytes int64) error {
 	defer m.mu.Unlock()
 	x := &m.host
 	if x.most > 0 && x.held+bytes > x.most {
-		return fmt.Errorf("%w: batches and saves take %d bytes, and %d are allowed: allow more (--host-memory), or use smaller batches", ErrHostMemory, x.held+bytes, x.most)
+		take, most := units.TwoBytes(x.held+bytes, x.most)
+		return fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", ErrHostMemory, take, most)
 	}
 	x.held += bytes
 	x.used += bytes

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // hostMem is a tensor's bytes on the host.
@@ -71,7 +72,7 @@ func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMe
 	}
 	b, err := dev.AllocHost(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%d bytes of host memory for %s: %w", bytes, name, err)
+		return nil, fmt.Errorf("%s of host memory for %s: %w", units.Bytes(bytes), name, err)
 	}
 	x.used += bytes
 	h := x.record(b, bytes, false)
@@ -82,11 +83,11 @@ func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMe
 // allocInFile gets memory of the file.
 func (x *hostMemory) allocInFile(bytes int64, name string) (*hostMem, error) {
 	if x.file == nil {
-		return nil, fmt.Errorf("%w: %s needs %d bytes, and %d of %d are used: allow more (--host-memory); this system has no spill files", ErrHostMemory, name, bytes, x.used, x.most)
+		return nil, fmt.Errorf("%w: %s needs %s, and %s of %s are used: allow more (--host-memory); this system has no spill files", ErrHostMemory, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.most))
 	}
 	b, err := x.file.Alloc(bytes)
 	if err != nil {
-		return nil, fmt.Errorf("%d bytes of host memory for %s, beyond %d: %w", bytes, name, x.most, err)
+		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.most), err)
 	}
 	h := x.record(b, bytes, false)
 	x.touch(h)

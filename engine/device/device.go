@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // The causes of device errors.
@@ -311,8 +312,9 @@ type OutOfMemoryError struct {
 
 // Error states the sizes.
 func (e *OutOfMemoryError) Error() string {
-	return fmt.Sprintf("%s: %v: a %s buffer %v needs %d bytes; %d of %d are used, and the largest free range has %d: use smaller microbatches, more devices or a larger memory budget",
-		e.Device, ErrOutOfMemory, e.Usage, e.Meta, e.Needed, e.Used, e.Budget, e.Largest)
+	needed, largest := units.TwoBytes(e.Needed, e.Largest)
+	return fmt.Sprintf("%s: %v: a %s buffer %v needs %s; %s of %s are used, and the largest free range has %s: use smaller microbatches, more devices or a larger memory budget",
+		e.Device, ErrOutOfMemory, e.Usage, e.Meta, needed, units.Bytes(e.Used), units.Bytes(e.Budget), largest)
 }
 
 // Unwrap is ErrOutOfMemory.

@@ -1,6 +1,10 @@
 package device
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/internal/units"
+)
 
 // Share is one device's part of the threads and the memory that a kind's devices
 // use.
@@ -74,8 +78,8 @@ func divideMemory(shares []Share, budget func(count int) (int64, error)) error {
 	}
 	if given > 0 {
 		if each = (each - given) / int64(open); each < 1 {
-			return fmt.Errorf("%w: budgets of %d bytes leave nothing of %d for %d devices without one: give them budgets too, or lower the others",
-				ErrBudget, given, each*int64(open)+given, open)
+			return fmt.Errorf("%w: budgets of %s leave nothing of %s for %d devices without one: give them budgets too, or lower the others",
+				ErrBudget, units.Bytes(given), units.Bytes(each*int64(open)+given), open)
 		}
 	}
 	for i := range shares {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // ErrNoRoom is the cause of errors about a file that the disk has no room for.
@@ -89,11 +90,11 @@ func (f *File) grow(n int64) error {
 	page := int64(os.Getpagesize())
 	n = (max(n, leastExtent) + page - 1) / page * page
 	if err := takeRoom(f.file, f.bytes, n); err != nil {
-		return fmt.Errorf("%w: %d bytes more in %s: %w; free some, name another folder (--spill-dir), or allow more memory (--host-memory)", ErrNoRoom, n, f.dir, err)
+		return fmt.Errorf("%w: %s more in %s: %w; free some, name another folder (--spill-dir), or allow more memory (--host-memory)", ErrNoRoom, units.Bytes(n), f.dir, err)
 	}
 	mem, err := mapShared(f.file, f.bytes, int(n))
 	if err != nil {
-		return fmt.Errorf("spill file in %s: mapping %d bytes: %w", f.dir, n, err)
+		return fmt.Errorf("spill file in %s: mapping %s: %w", f.dir, units.Bytes(n), err)
 	}
 	f.bytes += n
 	f.extents = append(f.extents, &extent{mem, memory.New(n, page)})

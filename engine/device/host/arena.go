@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // alignment of every block, in bytes: a cache line, and the widest vector.
@@ -31,12 +32,13 @@ func newArena(budget int64, mapped bool) (*arena, error) {
 		return a, nil
 	}
 	if left := leastAddresses(); budget > left.bytes {
-		return nil, fmt.Errorf("%w: it is %d bytes, but %s leaves %d: lower the budget, or raise that limit",
-			device.ErrBudget, budget, left.limit, left.bytes)
+		asked, leaves := units.TwoBytes(budget, left.bytes)
+		return nil, fmt.Errorf("%w: it is %s, but %s leaves %s: lower the budget, or raise that limit",
+			device.ErrBudget, asked, left.limit, leaves)
 	}
 	mem, err := reserve(size)
 	if err != nil {
-		return nil, fmt.Errorf("reserving %d bytes of address space for the memory budget: %w", size, err)
+		return nil, fmt.Errorf("reserving %s of address space for the memory budget: %w", units.Bytes(size), err)
 	}
 	adviseHuge(mem)
 	a.mem = mem

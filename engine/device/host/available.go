@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // The shares that devices take together if no budget is given: of the memory
@@ -29,8 +30,8 @@ func DefaultBudget(count int) (int64, error) {
 // free memory and so many addresses.
 func budgetWithin(free int64, a addresses, count int) (int64, error) {
 	if a.bytes <= heapSlack {
-		return 0, fmt.Errorf("%w: %s leaves %d bytes, and the Go heap may take %d: raise that limit, or set the budget",
-			device.ErrBudget, a.limit, a.bytes, heapSlack)
+		return 0, fmt.Errorf("%w: %s leaves %s, and the Go heap may take %s: raise that limit, or set the budget",
+			device.ErrBudget, a.limit, units.Bytes(a.bytes), units.Bytes(heapSlack))
 	}
 	most := min(float64(free)*shareOfMemory, float64(a.forData())*shareOfAddresses)
 	return max(1, int64(most)/int64(max(1, count))), nil

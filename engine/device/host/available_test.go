@@ -36,7 +36,7 @@ func TestBudgetWithin(t *testing.T) {
 		}
 	}
 	_, err := budgetWithin(free, addresses{heapSlack, "ulimit -v"}, 1)
-	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "ulimit -v leaves 134217728 bytes") {
+	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "ulimit -v leaves 128.0 MiB") {
 		t.Errorf("without addresses: %v", err)
 	}
 }

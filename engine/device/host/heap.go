@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // heap is a device's memory: its arena, its buffers and the counts of both.
@@ -82,7 +83,7 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *de
 	if !h.arena.back(block.Off, block.Size) {
 		after.Add(now)
 		h.arena.Give(block, *after...)
-		return nil, fmt.Errorf("%s: %w: the system has no %d bytes left", h.id, device.ErrOutOfMemory, block.Size)
+		return nil, fmt.Errorf("%s: %w: the system has no %s left", h.id, device.ErrOutOfMemory, units.Bytes(block.Size))
 	}
 	h.dislodge(block, now.Queue, after)
 	b := h.retired.get()

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // hostBuffer is a mapping of its own, page-aligned.
@@ -104,7 +105,7 @@ func (l *hostList) alloc(n int64) (*hostBuffer, error) {
 	}
 	mapped, err := mapAnonymous(n)
 	if err != nil {
-		return nil, fmt.Errorf("%s: host buffer of %d bytes: %w", l.id, n, err)
+		return nil, fmt.Errorf("%s: host buffer of %s: %w", l.id, units.Bytes(n), err)
 	}
 	adviseHuge(mapped)
 	h := &hostBuffer{list: l, mapped: mapped, data: mapped[:n:n]}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // pageBytes is the unit in which the system gives memory.
@@ -16,7 +18,7 @@ func mapAnonymous(n int64) ([]byte, error) {
 		return nil, err
 	}
 	if !backPages(mem, 0, int64(len(mem))) {
-		return nil, errors.Join(fmt.Errorf("the system has no %d bytes left", n), unmap(mem))
+		return nil, errors.Join(fmt.Errorf("the system has no %s left", units.Bytes(n)), unmap(mem))
 	}
 	return mem, nil
 }
@@ -26,7 +28,7 @@ func mapAnonymous(n int64) ([]byte, error) {
 func reserve(n int64) ([]byte, error) {
 	n = roundUp(max(n, 1), pageBytes)
 	if int64(int(n)) != n {
-		return nil, fmt.Errorf("%d bytes do not fit the address space", n)
+		return nil, fmt.Errorf("%s do not fit the address space", units.Bytes(n))
 	}
 	return reservePages(int(n))
 }

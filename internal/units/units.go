@@ -1,0 +1,33 @@
+// Package units words sizes for messages.
+package units
+
+import "fmt"
+
+var binary = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+
+// Bytes is a number of bytes in the largest unit of which there is one: 67.3 KiB.
+func Bytes(n int64) string { return bytesTo(n, 1) }
+
+// TwoBytes is Bytes for numbers that are compared: those that differ read
+// differently, with up to three decimals or as plain bytes.
+func TwoBytes(a, b int64) (string, string) {
+	for decimals := 1; decimals <= 3; decimals++ {
+		x, y := bytesTo(a, decimals), bytesTo(b, decimals)
+		if x != y || a == b {
+			return x, y
+		}
+	}
+	return fmt.Sprintf("%d B", a), fmt.Sprintf("%d B", b)
+}
+
+// bytesTo rounds to a number of decimals.
+func bytesTo(n int64, decimals int) string {
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/(1<<10), 0
+	for ; v >= 1<<10; unit++ {
+		v /= 1 << 10
+	}
+	return fmt.Sprintf("%.*f %s", decimals, v, binary[unit])
+}
