@@ -18,7 +18,7 @@ type OpenOptions struct {
 	// Each is nil, or has a Share for each device. What it gives no number for
 	// comes from Threads and MemoryBytes.
 	Each []Share
-	Sync bool // finish each operation before the next is queued: for debugging
+	Sync bool // a launch returns once it has ended: for debugging
 
 	// OnSpan, if not nil, is told of every operation of every stream as it ends,
 	// from the stream's goroutine.

@@ -18,7 +18,7 @@ type Level int
 const (
 	Plan  Level = 1 // devices and plan
 	Steps Level = 2 // each step's time, bytes and memory
-	Sync  Level = 3 // every operation ends before the next is queued, so that a failure names itself
+	Sync  Level = 3 // every launch ends before the next is queued, so that a failure names itself
 	Moves Level = 4 // every copy and its cause
 )
 

@@ -254,6 +254,21 @@ func testSync(t *testing.T, open Opener) {
 				t.Fatal("a launch returned before it was done")
 			}
 		}
+		g := newGate() // copies do not wait for it here: who queues them may hold a lock
+		copies := r.stream("copies")
+		r.ok(copies.WaitFor(g.event()))
+		h := r.host(4 << 16)
+		r.ok(copies.CopyIn(a, h))
+		r.ok(h.Free())
+		if copies.Record().Done() {
+			t.Fatal("a copy was done before the event that it waits for")
+		}
+		r.ok(r.s.WaitFor(copies.Record()))
+		time.AfterFunc(time.Millisecond, func() { g.open(nil) })
+		if e := r.launch(x, []device.Buffer{a}, []device.Buffer{b}); !e.Done() {
+			t.Fatal("a launch returned before its input was there")
+		}
+		r.ok(copies.Close())
 		r.drop(a, b)
 	})
 }

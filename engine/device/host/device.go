@@ -24,11 +24,12 @@ type Device struct {
 	hits, misses atomic.Int64           // of loaded
 }
 
-// New opens a device. Spec.MemoryBytes is its budget.
+// New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
 func New(c Config) (*Device, error) {
-	if c.Spec.MemoryBytes < 1 {
-		return nil, fmt.Errorf("%s: memory budget of %d bytes: at least 1 is needed", c.Spec.ID, c.Spec.MemoryBytes)
+	if c.Spec.MemoryBytes < device.MemoryUnit {
+		return nil, fmt.Errorf("%s: memory budget of %d bytes: at least %d are needed", c.Spec.ID, c.Spec.MemoryBytes, device.MemoryUnit)
 	}
+	c.Spec.MemoryBytes -= c.Spec.MemoryBytes % device.MemoryUnit // the rest cannot be used
 	h, err := newHeap(c.Spec, c.Bind != nil)
 	if err != nil {
 		return nil, err

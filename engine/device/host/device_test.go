@@ -188,3 +188,26 @@ func TestCompileStops(t *testing.T) {
 		t.Errorf("compiling 5000 nodes asks %d times whether to stop, which is seldom", asked)
 	}
 }
+
+// A budget counts in whole units: fewer bytes than one are refused, and do not
+// mean unlimited memory.
+func TestSmallBudgets(t *testing.T) {
+	for budget, usable := range map[int64]int64{0: 0, 1: 0, 63: 0, 64: 64, 127: 64, 128: 128} {
+		d, err := New(Config{Spec: device.Spec{ID: "toy:0", Kind: "toy", MemoryBytes: budget}})
+		if usable == 0 {
+			if err == nil || !strings.Contains(err.Error(), "at least 64 are needed") {
+				t.Errorf("%d bytes: %v", budget, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Spec().MemoryBytes; got != usable {
+			t.Errorf("of %d bytes it has %d, want %d", budget, got, usable)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

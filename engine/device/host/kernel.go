@@ -34,7 +34,7 @@ type Packer interface {
 // Config makes a kind of device.
 type Config struct {
 	Spec device.Spec // New sets CopyOut
-	Sync bool        // finish each operation before the next is queued
+	Sync bool        // a launch returns once it has ended
 	// OnSpan, if not nil, is told of every operation as it ends.
 	OnSpan func(device.Span)
 	// OnKernel, if not nil, is told of every kernel as it ends.

@@ -22,7 +22,7 @@ const idleSpins = 32
 type queue struct {
 	device device.ID
 	name   string
-	sync   bool              // wait for each command that is queued
+	sync   bool              // wait for each launch that is queued
 	onSpan func(device.Span) // told of every operation as it ends; may be nil
 	ctx    context.Context   // of the device: ends when it is given up
 
@@ -194,8 +194,9 @@ func (q *queue) commit(seq uint64, c command) error {
 		q.work.Signal()
 	}
 	q.mu.Unlock()
-	if q.sync {
-		// The event reports a failure, as without sync.
+	if q.sync && c.op == opLaunch {
+		// The event reports a failure, as without sync. Copies are not waited for: who
+		// queues them may hold a lock.
 		_ = q.block(context.Background(), seq)
 	}
 	return nil
