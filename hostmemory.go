@@ -13,9 +13,9 @@ import (
 // on the disk for all that can be beyond the bound is taken at once: the state
 // before the first step, and what a step takes on devices that have too little.
 func (s *setup) hostMemory(dir string) residency.ManagerOptions {
-	c := s.config.Devices
+	c, name := s.config.Devices, "the run in "+dir
 	if c.HostMemory == 0 {
-		return residency.ManagerOptions{}
+		return residency.ManagerOptions{Name: name}
 	}
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
@@ -30,7 +30,7 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 		}
 	}
 	return residency.ManagerOptions{
-		HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(state, step)-c.HostMemory),
+		Name: name, HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(state, step)-c.HostMemory),
 	}
 }
 

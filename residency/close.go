@@ -40,7 +40,9 @@ func (m *Manager) Close() error {
 	for i := range m.devs {
 		errs = append(errs, m.devs[i].freeErr)
 	}
-	return errors.Join(append(errs, m.host.close())...)
+	errs = append(errs, m.host.close())
+	m.disown()
+	return errors.Join(errs...)
 }
 
 // leaks is an error naming the tensors that are still leased, or nil.

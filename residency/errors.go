@@ -17,6 +17,7 @@ var (
 	ErrMismatch    = errors.New("metadata does not agree")
 	ErrNotHeld     = errors.New("lease is not held")
 	ErrClosed      = errors.New("residency manager is closed")
+	ErrOwned       = errors.New("a device has one residency manager at a time")
 )
 
 // CopyError says that contents did not arrive where they are needed: their copy

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -17,6 +18,9 @@ const DefaultStaging = 64 << 20
 
 // ManagerOptions changes how a Manager works.
 type ManagerOptions struct {
+	// Name is the manager's in errors, such as "the training in runs/a". Empty
+	// means "another residency manager".
+	Name string
 	// Strict makes Seal work.
 	Strict bool
 	// Tight says of each device whether the plan takes more memory than it has,
@@ -42,6 +46,7 @@ type ManagerOptions struct {
 // after use.
 type Manager struct {
 	shared
+	name    string // of the owner of its devices, for errors
 	devs    []devState
 	host    hostMemory
 	ledger  *Ledger
@@ -69,12 +74,15 @@ type scratch struct {
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
-// It opens four streams on each: copy-in, peer, copy-out and move.
+// It opens four streams on each: copy-in, peer, copy-out and move. A device has one
+// manager at a time: New fails with ErrOwned, and names the other, until that is
+// closed.
 func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("residency needs at least one device: open one with device.Open")
 	}
 	m := &Manager{
+		name:    cmp.Or(o.Name, "another residency manager"),
 		devs:    make([]devState, len(devs)),
 		host:    hostMemory{limit: o.StagingBytes, most: o.HostBytes},
 		tensors: map[Key]*Tensor{},
@@ -87,6 +95,23 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	for _, d := range devs {
 		m.devices = append(m.devices, string(d.ID()))
 	}
+	m.ledger = newLedger(m.devices, o.OnTransfer)
+	for i, d := range devs {
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, unit: device.MemoryUnit}
+	}
+	if err := m.own(); err != nil {
+		return nil, err
+	}
+	if err := m.open(o); err != nil {
+		err = errors.Join(err, m.endStreams(), m.host.close())
+		m.disown()
+		return nil, err
+	}
+	return m, nil
+}
+
+// open makes the file of host memory, and the copy streams.
+func (m *Manager) open(o ManagerOptions) error {
 	if o.HostBytes > 0 {
 		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
 		switch {
@@ -94,19 +119,15 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 			m.host.file = f
 		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
 		default:
-			return nil, err
+			return err
 		}
-	}
-	m.ledger = newLedger(m.devices, o.OnTransfer)
-	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, unit: device.MemoryUnit}
 	}
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {
-			return nil, errors.Join(err, m.endStreams(), m.host.close())
+			return err
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // endStreams closes all copy streams, which waits for their work.

@@ -17,6 +17,9 @@ type Device struct {
 	hangs []*hang // that were queued; under counter.mu
 }
 
+// Unwrap is the device as it was opened.
+func (d *Device) Unwrap() device.Device { return d.Device }
+
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
 	if _, err := d.hit(Compile); err != nil {
