@@ -33,7 +33,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	var hurry func()
 	l.leisure, hurry = context.WithCancel(ctx)
 	defer hurry()
-	l.first = l.at.Step
+	l.first, l.done = l.at.Step, l.at.Step
 	l.seal()
 	l.beginClock()
 	for !l.goal.reached(&l.at) {
@@ -90,6 +90,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 // settle waits for queued steps until only left of them remain.
 func (l *loop) settle(ctx context.Context, left int) error {
 	return l.feed.Settle(ctx, left, func(b datasets.Batch) error {
+		l.done++
 		l.clock.Tick(b.Samples, l.rt.Worked())
 		l.debug.Step(l.at.Step-l.feed.Queued()+1, l.clock.Newest(), l.rt.Residency.Ledger(), l.devs)
 		return nil

@@ -5,7 +5,8 @@ import "time"
 // Observer is told of a run's progress; nil functions are skipped. Calls come
 // from the goroutine that trains, which waits for them.
 type Observer struct {
-	// Started is called once, before the first step.
+	// Started is called before the first step, and before the run goes on after the
+	// loss of a device.
 	Started func(Start)
 	// Step is called when a step has been queued.
 	Step func(Step)
@@ -27,6 +28,7 @@ type Start struct {
 	Epochs, StepsPerEpoch int
 	Step                  int // steps already taken: more than 0 after a resume
 	Parameters            int64
+	Stages                int
 }
 
 // Step is one training step.

@@ -31,8 +31,18 @@ type Report struct {
 	Bubble        Bubble         `json:"bubble"`
 	Checkpoints   SaveReport     `json:"checkpoints"`
 	WeightsSHA256 string         `json:"weights_sha256"`
-	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"` // lines that metrics.jsonl lacks
-	Allowed       []string       `json:"allowed,omitempty"`      // with AssertResident: the transfers between host and devices
+	MetricsLost   *rundir.Lost   `json:"metrics_lost,omitempty"`  // lines that metrics.jsonl lacks
+	DeviceLosses  []DeviceLoss   `json:"device_losses,omitempty"` // in this call
+	Allowed       []string       `json:"allowed,omitempty"`       // with AssertResident: the transfers between host and devices
+}
+
+// DeviceLoss is the loss of a device that the run went on without.
+type DeviceLoss struct {
+	Device  device.ID `json:"device"`
+	Cause   string    `json:"cause"`
+	Step    int       `json:"step"`        // that failed; 0: none had begun
+	Resumed int       `json:"resumed"`     // the step that the run went on from
+	Again   int       `json:"steps_again"` // steps after it that had ended, and were taken again
 }
 
 // Final are the newest epoch's metrics; nil where there is none. Before the

@@ -43,6 +43,9 @@ type session struct {
 	feed    *feed.Feeder
 	saves   *saver.Saver
 	values  *initial.Values // first values; nil before they are opened
+	losses  []DeviceLoss    // of the sessions before, in the same call
+	done    int             // steps taken that have ended
+	failed  int             // the step that failed, from 1; 0: none did
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -54,8 +57,10 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.reads())); err != nil {
 		return err
 	}
-	if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
-		return err
+	if s.devices == nil {
+		if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
+			return err
+		}
 	}
 	if s.values, err = initial.Open(ctx, s.opt.Init, s.config.Seed, s.plan.Graph.Vars); err != nil {
 		return err
@@ -262,14 +267,16 @@ func (s *session) lastGood() string {
 		m.Step, s.folder.DB.Path())
 }
 
-// afterLoss says where to go on from after the loss of a device. The variables on
-// it are lost, so there is nothing to save.
-func (s *session) afterLoss() string {
+// newest is the step of the newest checkpoint, 0 if there is none.
+func (s *session) newest() int {
+	if s.folder == nil || s.folder.DB == nil {
+		return 0
+	}
 	list, _, err := s.folder.DB.List()
 	if err != nil || len(list) == 0 {
-		return "nothing was saved before"
+		return 0
 	}
-	return fmt.Sprintf("nothing is saved since; go on from the newest checkpoint, of step %d in %s (--resume)", list[len(list)-1].Step, s.folder.DB.Path())
+	return list[len(list)-1].Step
 }
 
 // endSaves waits for the save under way, and frees the staging memory.

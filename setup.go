@@ -122,6 +122,10 @@ func (s *setup) close() error {
 	if s.calls > 0 {
 		return ErrInUse
 	}
+	return s.closeDevices()
+}
+
+func (s *setup) closeDevices() error {
 	var errs []error
 	for _, d := range s.devs {
 		errs = append(errs, d.Close())

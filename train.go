@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 )
@@ -23,11 +22,34 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error
 	if o.Began.IsZero() {
 		o.Began = time.Now()
 	}
-	s := &session{setup: r.setup, opt: o, journal: journal{observer: o.Observer}, goal: goal{
+	a := attempts{run: r, opt: o}
+	return a.train(ctx)
+}
+
+// newSession makes the session of an attempt.
+func newSession(a *attempts) *session {
+	r, o := a.run, a.opt
+	return &session{setup: r.setup, opt: o, devices: a.devices, losses: a.losses, journal: journal{observer: o.Observer}, goal: goal{
 		steps: r.setup.sizes.total, maxSteps: o.MaxSteps, stopping: r.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime,
 	}}
-	defer func() { err = errors.Join(err, s.close()) }()
-	return s.train(ctx, r)
+}
+
+// whole is train, and closes the session. Of a lost device, its loss is the only
+// error.
+func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
+	defer func() {
+		closing := s.close()
+		var lost *DeviceError
+		if errors.As(err, &lost) {
+			closing = unrelated(closing)
+		}
+		err = errors.Join(err, closing)
+	}()
+	rep, err = s.train(ctx, r)
+	if id, lost := lostDevice(err); lost {
+		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
+	}
+	return rep, err
 }
 
 // train opens the session, runs the loop and makes the report.
@@ -36,7 +58,7 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 		return nil, err
 	}
 	s.opt.Observer.started(Start{
-		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Step: s.at.Step, Parameters: s.parameters(),
+		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Step: s.at.Step, Parameters: s.parameters(), Stages: len(s.plan.Stages),
 	})
 	for _, text := range s.notes() {
 		s.opt.Observer.note(text)
@@ -80,16 +102,17 @@ func (s *session) openInTime(ctx context.Context, r *Run) error {
 
 // explained explains the failure of a step; first is the number of steps taken
 // before this call.
-func (s *session) explained(err error, first int) (explained error) {
-	if errors.Is(err, device.ErrLost) {
-		defer func() { explained = fmt.Errorf("%w; %s", explained, s.afterLoss()) }()
-	}
+func (s *session) explained(err error, first int) error {
 	var task *executor.TaskError
 	if !errors.As(err, &task) {
 		return err
 	}
+	s.failed = first + int(task.Step)
+	if _, lost := lostDevice(err); lost {
+		return err
+	}
 	batch, known := s.feed.Failed(task.Step)
-	f := failure{step: first + int(task.Step), batch: batch, known: known, hint: s.lastGood(), err: err}
+	f := failure{step: s.failed, batch: batch, known: known, hint: s.lastGood(), err: err}
 	return explain(f, s.rt, s.prog, s.load)
 }
 
@@ -116,7 +139,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 		Copies: copiesOf(s.copies.Time(), &l.clock), Devices: devicesOf(s.devs, s.plan), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
-		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(),
+		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(), DeviceLosses: s.losses,
 	}
 	for _, a := range s.rt.Residency.Allowed() {
 		rep.Allowed = append(rep.Allowed, a.String())

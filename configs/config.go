@@ -181,6 +181,12 @@ type Partition struct {
 // MaxThreads is the largest value of Devices.Threads.
 const MaxThreads = 4096
 
+// The values of Devices.OnLoss.
+const (
+	OnLossStop   = "stop"   // the run ends
+	OnLossReplan = "replan" // it goes on without the device
+)
+
 // Devices describes the hardware that a run may use. Where Each is not empty, it
 // lists the devices, and Use, Threads and Memory are zero.
 type Devices struct {
@@ -192,6 +198,7 @@ type Devices struct {
 	HostMemory int64         // bytes of host memory for tensors, batches and saves; 0: no bound
 	SpillDir   string        // folder of the file for tensors beyond HostMemory; "": the run folder
 	Timeout    time.Duration // the longest that one operation of a device may take; 0: no limit
+	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

@@ -40,7 +40,12 @@ type HangError struct {
 
 // Error names the operation, and how long it had run.
 func (e *HangError) Error() string {
-	return fmt.Sprintf("%s: %s (stream %q) has not ended after %v: %v; if it is only slow, raise devices.timeout", e.Device, e.Command.What, e.Command.Stream, e.Timeout, device.ErrLost)
+	return fmt.Sprintf("%s on %s %s", e.Command.What, e.Device, e.Reason())
+}
+
+// Reason says how long the operation had run, and what to do.
+func (e *HangError) Reason() string {
+	return fmt.Sprintf("has not ended after %v; if it is only slow, raise devices.timeout", e.Timeout)
 }
 
 // Unwrap is device.ErrLost.

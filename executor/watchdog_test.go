@@ -23,7 +23,7 @@ func TestWatchGivesUpDevicesThatHang(t *testing.T) {
 		what string
 	}{
 		{faults.Launch, 1, `s1.`}, {faults.Launch, 7, `s1.`},
-		{faults.CopyIn, 1, `copy-in (stream "copy-in")`}, {faults.Peer, 2, `peer (stream "peer")`},
+		{faults.CopyIn, 1, `copy-in on cpu:1 has not ended after 50ms`}, {faults.Peer, 2, `peer on cpu:1 has not ended after 50ms`},
 	} {
 		devs, err := openDevices("cpu", 2, 1)
 		if err != nil {

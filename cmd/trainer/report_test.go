@@ -45,6 +45,13 @@ type documented struct {
 		PeakBytes   int64            `json:"peak_bytes"`
 		ByUsage     map[string]int64 `json:"by_usage"`
 	} `json:"devices"`
+	DeviceLosses []struct {
+		Device  string `json:"device"`
+		Cause   string `json:"cause"`
+		Step    int    `json:"step"`
+		Resumed int    `json:"resumed"`
+		Again   int    `json:"steps_again"`
+	} `json:"device_losses"`
 	MetricsLost *struct {
 		Lines     int `json:"lines"`
 		FirstStep int `json:"first_step"`

@@ -37,6 +37,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"spoil":    spoil,
 	"format":   format,
 	"floor":    floor,
+	"drills":   drills,
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must exit with that code.

@@ -131,7 +131,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 // progressOf is the part of a run that its progress shows.
 func progressOf(run *berth.Run) progress.Run {
 	return progress.Run{
-		Name: run.Config.Name, Stages: len(run.Plan.Stages), Samples: run.Data.Train.Len(),
+		Name: run.Config.Name, Samples: run.Data.Train.Len(),
 		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, RMSE: run.RMSE,
 	}
 }
@@ -144,9 +144,15 @@ func nothingSaved(err error) string {
 	return "there was nothing to save; continue with the same command"
 }
 
-// goOn adds to the error of a stopped run the command that continues it.
+// goOn adds to the error of a run that stopped, or lost a device, the command that
+// continues it.
 func goOn(err error, rep *berth.Report, dir string) error {
+	var lost *berth.DeviceError
 	switch {
+	case errors.As(err, &lost) && lost.Saved > 0:
+		return fmt.Errorf("%w; continue with: trainer resume %s", err, dir)
+	case errors.As(err, &lost):
+		return fmt.Errorf("%w; begin again with the same command", err)
 	case !errors.Is(err, berth.ErrStopped):
 		return err
 	case rep == nil:

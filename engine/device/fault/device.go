@@ -22,7 +22,7 @@ func (d *Device) Unwrap() device.Device { return d.Device }
 
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	if _, err := d.hit(Compile); err != nil {
+	if _, err := d.hit(Compile, "compiling "+g.Name); err != nil {
 		return nil, err
 	}
 	return d.Device.Compile(g, o)
@@ -72,7 +72,7 @@ func (d *Device) Running() (longest device.Command, ok bool) {
 // meet queues the end of the queue if the turn of an operation has come. what
 // names the operation.
 func (s *stream) meet(op Op, what string) error {
-	hangs, err := s.dev.hit(op)
+	hangs, err := s.dev.hit(op, what)
 	switch {
 	case hangs:
 		h := &hang{stream: s.name, what: what}
@@ -88,7 +88,7 @@ func (s *stream) meet(op Op, what string) error {
 
 // Alloc fails if its turn has come.
 func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	if _, err := s.dev.hit(Alloc); err != nil {
+	if _, err := s.dev.hit(Alloc, string(Alloc)); err != nil {
 		return nil, err
 	}
 	return s.Stream.Alloc(m, use)

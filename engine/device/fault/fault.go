@@ -86,15 +86,16 @@ func list[T ~string](all []T) string {
 // String is the fault as Parse reads it.
 func (f Fault) String() string { return fmt.Sprintf("%s %s %d %s", f.Device, f.Op, f.N, f.Kind) }
 
-// cause is the failure of the operation.
-func (f Fault) cause() error {
+// cause is the failure of the operation, which what names.
+func (f Fault) cause(what string) error {
+	err := fmt.Errorf("%w (%v)", ErrInjected, f)
 	switch f.Kind {
 	case Lost:
-		return fmt.Errorf("%w (%v): %w", ErrInjected, f, device.ErrLost)
+		err = fmt.Errorf("%w: %w", err, device.ErrLost)
 	case OOM:
-		return fmt.Errorf("%w (%v): %w", ErrInjected, f, device.ErrOutOfMemory)
+		err = fmt.Errorf("%w: %w", err, device.ErrOutOfMemory)
 	}
-	return fmt.Errorf("%w (%v)", ErrInjected, f)
+	return &device.OpError{Device: f.Device, What: what, Err: err}
 }
 
 // Wrap makes the operations of devices go wrong that faults name. The caller
@@ -119,6 +120,17 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 	return wrapped, nil
 }
 
+// Missed lists the faults whose operations devices did not come to, each with the
+// number of such operations that there were.
+func Missed(devs []device.Device) (list []string) {
+	for _, d := range devs {
+		if d, ok := d.(*Device); ok {
+			list = append(list, d.missed()...)
+		}
+	}
+	return list
+}
+
 // counter counts operations by kind, and finds the one that goes wrong.
 type counter struct {
 	mu     sync.Mutex
@@ -127,9 +139,9 @@ type counter struct {
 	lost   error // set by a fault of kind Lost; every later operation fails with it
 }
 
-// hit counts an operation. It returns the error with which the operation is to
-// fail, and whether it is to hang.
-func (c *counter) hit(op Op) (hangs bool, err error) {
+// hit counts an operation, which what names. It returns the error with which the
+// operation is to fail, and whether it is to hang.
+func (c *counter) hit(op Op, what string) (hangs bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost != nil {
@@ -145,11 +157,23 @@ func (c *counter) hit(op Op) (hangs bool, err error) {
 		case f.Kind == Hang:
 			return true, nil
 		case f.Kind == Lost:
-			c.lost = f.cause()
+			c.lost = f.cause(what)
 			return false, c.lost
 		default:
-			return false, f.cause()
+			return false, f.cause(what)
 		}
 	}
 	return false, nil
+}
+
+// missed describes the faults whose turn has not come.
+func (c *counter) missed() (list []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.faults {
+		if n := c.seen[f.Op]; n < f.N && c.lost == nil {
+			list = append(list, fmt.Sprintf("the fault %q did not happen: %s did %d of %s", f.String(), f.Device, n, f.Op))
+		}
+	}
+	return list
 }

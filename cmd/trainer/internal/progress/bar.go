@@ -18,7 +18,6 @@ const barWidth = 16
 // Run is the part of a run that its progress shows.
 type Run struct {
 	Name     string
-	Stages   int
 	Samples  int // of the training part
 	Batch    int // samples in a full step
 	LogEvery int // steps between logged losses; 0: losses come at epoch ends alone
@@ -68,10 +67,10 @@ func (p *Bar) line(format string, args ...any) {
 }
 
 func (p *Bar) started(s berth.Start) {
-	p.start = s
+	p.start, p.epoch = s, -1
 	stages := ""
-	if p.run.Stages > 1 {
-		stages = fmt.Sprintf(" on %d stages", p.run.Stages)
+	if s.Stages > 1 {
+		stages = fmt.Sprintf(" on %d stages", s.Stages)
 	}
 	p.line("%s: %s parameters%s, %s %s, %s %s an epoch\n", p.run.Name, text.Commas(s.Parameters), stages,
 		text.Commas(int64(p.run.Samples)), text.Plural(p.run.Samples, "sample"),
