@@ -90,7 +90,7 @@ func (s *session) openWith(ctx context.Context, r *Run) error {
 		if err != nil {
 			return err
 		}
-		contents, init = initial.FromSnapshot(snap), s.prog.Init // it may be deleted during the run
+		contents = initial.FromRun(s.folder.DB, snap)
 	}
 	if err := s.openData(ctx, r.Data); err != nil {
 		return err

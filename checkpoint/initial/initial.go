@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
@@ -41,6 +42,30 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, v.Name, have.Meta, v.Meta)
 		}
 		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, v.Name)
+	}
+}
+
+// FromRun is FromSnapshot for a run that goes on in db from that checkpoint, s:
+// later checkpoints may replace it. Variables that do not change are read from
+// the newest one then.
+func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
+	var at atomic.Pointer[checkpoint.Snapshot]
+	at.Store(s)
+	return func(v *graph.Value, dst []byte) error {
+		err := FromSnapshot(at.Load())(v, dst)
+		if !errors.Is(err, checkpoint.ErrDamaged) {
+			return err
+		}
+		list, _, e := db.List()
+		if e != nil || len(list) == 0 || list[len(list)-1].ID == at.Load().Manifest.ID {
+			return err // it is still there, and damaged
+		}
+		newest, e := db.Load(list[len(list)-1].ID)
+		if e != nil {
+			return e
+		}
+		at.Store(newest)
+		return FromSnapshot(newest)(v, dst)
 	}
 }
 

@@ -1,0 +1,98 @@
+package berth_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+)
+
+// frozen is a model most of whose weights do not train.
+const frozen = `
+data: {source: digits, split: 0.1}
+model: {preset: mlp, hidden: [512, 256]}
+train: {epochs: 2, batch: 64, microbatches: 2}
+optimizer: {freeze: ["layers.0.*", "layers.1.*"]}
+`
+
+// exported trains a step of frozen's model and exports the weights.
+func exported(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	train(t, open(t, frozen), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	list, _, err := db.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "w.safetensors")
+	if err := db.Export(list[0].ID, file, "parameter"); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Weights that do not train keep their bytes. They have no gradient and no
+// optimizer state.
+func TestFrozenWeightsStay(t *testing.T) {
+	dir, file := t.TempDir(), exported(t)
+	r := open(t, frozen)
+	rep := train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 3, Init: file})
+	before, after := contents(t, filepath.Dir(file), 1), contents(t, dir, rep.Steps)
+	for name, b := range before {
+		stays := name == "layers.0.weight" || name == "layers.0.bias" || name == "layers.1.weight" || name == "layers.1.bias"
+		if moves := name == "layers.2.weight" || name == "layers.2.bias"; stays && !bytes.Equal(b, after[name]) || moves && bytes.Equal(b, after[name]) {
+			t.Errorf("%s: stays %v, moves %v", name, stays, moves)
+		}
+	}
+	for name := range after {
+		if ok, _ := filepath.Match("layers.[01].*/*", name); ok {
+			t.Errorf("%s is state of a weight that does not train", name)
+		}
+	}
+	whole := open(t, frozen, "optimizer.freeze=[]")
+	if few, all := r.Plan.Memory[0].Peak, whole.Plan.Memory[0].Peak; few > all/2 {
+		t.Errorf("a step takes %d bytes, %d if all weights train", few, all)
+	}
+}
+
+// streamed counts the bytes that a dumped run read from a store.
+func streamed(t *testing.T, dump string) int {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dump, "ledger.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Count(b, []byte("stream-in"))
+}
+
+// Under a limit, weights that do not train are read again from the file and, in a
+// resumed run, from its checkpoints, of which newer ones replace older ones.
+func TestFrozenWeightsStream(t *testing.T) {
+	file := exported(t)
+	want := train(t, open(t, frozen), berth.TrainOptions{Init: file, MaxSteps: 6})
+	for _, more := range []string{"checkpoint.staging=whole", "checkpoint.staging=1MiB"} {
+		dir, dump := t.TempDir(), t.TempDir()
+		limits := []string{"devices.memory=620KiB", "checkpoint.keep.last=1", "checkpoint.keep.best=0", "checkpoint.every=1"}
+		train(t, open(t, frozen, limits...), berth.TrainOptions{Dir: dir, Init: file, MaxSteps: 2, Dump: dump})
+		if streamed(t, dump) < 8 {
+			t.Error("weights that do not train are not read again")
+		}
+		dump = t.TempDir()
+		got := train(t, open(t, frozen, append(limits, more)...), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 6, Dump: dump})
+		if got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("%s: weights %s, without a limit %s", more, got.WeightsSHA256, want.WeightsSHA256)
+		}
+		if streamed(t, dump) < 8 {
+			t.Errorf("%s: a resumed run does not read its checkpoints again", more)
+		}
+	}
+}
