@@ -14,31 +14,37 @@ import (
 
 // WeightsHash is SHA-256, in hex, over parameters and batchnorm statistics in
 // bytewise order of their names: each one's name, then its little-endian bytes.
-// It pulls them back for [residency.Epoch].
+// It pulls them back for [residency.Epoch], two at a time on the host.
 func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 	var vars []*graph.Value
-	var ts []*residency.Tensor
 	for _, v := range p.Graph().Vars {
 		if v.Role == graph.Parameter || v.Role == graph.Statistic {
 			vars = append(vars, v)
-			ts = append(ts, p.Var(v.Name))
 		}
-	}
-	m := p.rt.Residency
-	if err := m.PullBack(ctx, residency.Epoch, ts...); err != nil {
-		return "", err
 	}
 	slices.SortFunc(vars, func(a, b *graph.Value) int { return strings.Compare(a.Name, b.Name) })
+	ts := make([]*residency.Tensor, len(vars))
+	for i, v := range vars {
+		ts[i] = p.Var(v.Name)
+	}
+	s := p.rt.Residency.NewStaging(ts...)
+	defer s.Close()
 	h := sha256.New()
-	for _, v := range vars {
-		h.Write([]byte(v.Name))
-		err := m.View(p.Var(v.Name), func(b []byte) error {
-			h.Write(b)
-			return nil
-		})
-		if err != nil {
+	for i := range len(vars) + 1 {
+		if i < len(vars) { // its copy runs while the one before is hashed
+			if err := s.Queue(ctx, residency.Epoch, i); err != nil {
+				return "", err
+			}
+		}
+		if i == 0 {
+			continue
+		}
+		if err := s.Wait(ctx, i-1); err != nil {
 			return "", err
 		}
+		h.Write([]byte(vars[i-1].Name))
+		h.Write(s.Bytes(i - 1))
+		s.Free(i - 1)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

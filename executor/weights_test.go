@@ -34,3 +34,15 @@ func TestWeightsHash(t *testing.T) {
 		}
 	}
 }
+
+// Hashing leaves nothing on the host, and has few weights there at a time.
+func TestWeightsHashKeepsNothing(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	before := r.Runtime.Residency.HostMemory().Used
+	if _, err := r.Program.WeightsHash(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if used := r.Runtime.Residency.HostMemory().Used; used != before {
+		t.Errorf("the host has %d bytes, %d before", used, before)
+	}
+}
