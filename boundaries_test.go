@@ -62,6 +62,7 @@ var mayImport = map[string][]string{
 	"internal/stop":                    {},
 	"internal/units":                   {},
 	"internal/memdir":                  {},
+	"internal/testall":                 {},
 	"internal/smallrun":                {"executor", "partition", "residency", "datasets", "engine/..."},
 	"cmd/trainer/internal/text":        {},
 	"cmd/trainer/internal/console":     {},

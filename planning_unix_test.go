@@ -4,7 +4,6 @@ package berth_test
 
 import (
 	"context"
-	"os"
 	"runtime/debug"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // stopwatch is a context that never ends. It measures how long this process
@@ -49,7 +49,7 @@ func TestDeepModelAsksWhetherToStop(t *testing.T) {
 	const limit, gpt = slowdown * 300 * time.Millisecond, "data: {source: text, path: builtin:shakespeare, context: 8}\n" +
 		"model: {preset: gpt, layers: LAYERS, heads: 1, width: 4, context: 8}\ntrain: {epochs: 1}\noptimizer: {name: adamw, clip_norm: 1}\n"
 	layers := "300"
-	if os.Getenv("TEST_ALL") != "" {
+	if testall.Wanted() {
 		layers = "1000"
 	}
 	c, err := configs.Parse("test.yaml", []byte(strings.Replace(gpt, "LAYERS", layers, 1)), configs.Overlay{})

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -124,7 +125,7 @@ func TestStartupStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened, begun := 0, 0
-	for n := 0; opened == 0 || begun == 0; n++ {
+	for n := 0; opened == 0 || begun == 0; n += testall.Or(3, 1) {
 		ctx := &endsAfter{context.Background(), n}
 		run, err := berth.Open(ctx, c)
 		if err != nil {

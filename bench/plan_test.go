@@ -2,11 +2,11 @@ package bench
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -51,7 +51,7 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 	names := []string{"mlp", "cnn", "gpt-nano", "gpt-small"}
 	if testing.Short() {
 		names = names[:2]
-	} else if os.Getenv("TEST_ALL") == "" {
+	} else if !testall.Wanted() {
 		names = names[:3]
 	}
 	for _, name := range names {

@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // smooth is a source that compresses well, and a tensor that does not.
@@ -103,10 +104,7 @@ func TestCompressedDamage(t *testing.T) {
 // TestFileSizeIsBounded saves a thousand times.
 func TestFileSizeIsBounded(t *testing.T) {
 	t.Parallel()
-	saves := 1000
-	if testing.Short() {
-		saves = 100
-	}
+	saves := testall.Or(250, 1000)
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, OpenOptions{ChunkBytes: 64 << 10})
 	const elems = 64 << 10

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // wantCopy checks a copy: all of it is whole, and each checkpoint is of the step
@@ -68,7 +69,7 @@ func TestCopyBesideSaves(t *testing.T) {
 			}
 		})
 		held := 0
-		for i, until := 0, time.Now().Add(time.Second); time.Now().Before(until); i++ {
+		for i, until := 0, time.Now().Add(time.Duration(testall.Or(250, 1000))*time.Millisecond); time.Now().Before(until); i++ {
 			before := saved.Load()
 			to := filepath.Join(dir, fmt.Sprint(i))
 			n, err := Copy(t.Context(), path, to, func(s Skipped) { t.Errorf("%s: skipped %v", name, s) })

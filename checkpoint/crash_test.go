@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 var ctxForever = context.Background()
@@ -106,7 +107,7 @@ func TestKill(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), "c.db")
 	said := 0
-	for round := range 15 {
+	for round := range testall.Or(5, 15) {
 		c := child("save", path)
 		out, err := c.StdoutPipe()
 		if err != nil {

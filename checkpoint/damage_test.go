@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // victim makes a file with everything in it: shared and deleted chunks, free
@@ -202,11 +204,7 @@ func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), "damaged.db")
 	tree := structure(t, whole)
-	n := 500
-	if testing.Short() {
-		n = 150
-	}
-	for i := range n {
+	for i := range testall.Or(150, 500) {
 		b := bytes.Clone(whole)
 		what := hurt(r, tree, &b)
 		if err := os.WriteFile(path, b, 0o644); err != nil {

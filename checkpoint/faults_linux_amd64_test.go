@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestFaults makes the disk of a process that saves, prunes and compacts fail
@@ -38,7 +40,7 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, uint64(len(name))))
 			for f.at = 0; ; f.at++ {
-				if testing.Short() && r.IntN(8) > 0 {
+				if !testall.Wanted() && r.IntN(8) > 0 {
 					f.at += r.IntN(16)
 				}
 				if calls := faulty(t, f); f.at >= calls {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestPowerLoss records what a process that saves, prunes and compacts asks of
@@ -25,10 +27,7 @@ func TestPowerLoss(t *testing.T) {
 	t.Logf("seed %d", seed)
 	from := t.TempDir()
 	ops := record(t, "record", filepath.Join(from, "c.db"), from)
-	d := &disk{r: rand.New(rand.NewPCG(seed, 0)), files: map[string]*diskFile{}, more: 3, to: t.TempDir(), seen: map[Hash]bool{}}
-	if testing.Short() {
-		d.more = 1
-	}
+	d := &disk{r: rand.New(rand.NewPCG(seed, 0)), files: map[string]*diskFile{}, more: testall.Or(1, 3), to: t.TempDir(), seen: map[Hash]bool{}}
 	said, syncs := 0, 0
 	for i, op := range ops {
 		if op.kind == opSay {

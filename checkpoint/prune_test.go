@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // spoilStep flips a bit of what is stored of a step's own tensor.
@@ -167,11 +169,8 @@ func TestPruneOfAnyDamage(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	tries, pruned := 200, 0
-	if testing.Short() {
-		tries = 40
-	}
-	for range tries {
+	pruned := 0
+	for range testall.Or(40, 200) {
 		b := bytes.Clone(good)
 		for range 1 + r.IntN(6) {
 			b[r.IntN(len(b))] ^= 1 << r.IntN(8)

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // alone is what a run saves of which checkpoints share nothing: large and
@@ -100,10 +102,7 @@ func salvaged(t *testing.T, b []byte) int {
 // never all.
 func TestSalvagePages(t *testing.T) {
 	t.Parallel()
-	every := 1
-	if testing.Short() {
-		every = 16
-	}
+	every := testall.Or(16, 1)
 	packed := small
 	packed.Compress = true
 	for name, whole := range map[string][]byte{"saved": four(t, small, false), "pruned": four(t, small, true), "packed": four(t, packed, false)} {
@@ -352,10 +351,7 @@ func TestManyIDs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, small)
 	save(t, db, 1)
-	many := 1_000_000
-	if testing.Short() {
-		many = 100_000
-	}
+	many := testall.Or(100_000, 1_000_000)
 	ids := make([]uint64, many)
 	for i := range ids {
 		ids[i] = uint64(i) + 1

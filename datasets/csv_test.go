@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 func write(t testing.TB, name, content string) string {
@@ -129,8 +130,8 @@ func TestUnitTargets(t *testing.T) {
 // A file with more classes than a model can tell apart is refused where they
 // begin.
 func TestManyClasses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a million rows")
+	if !testall.Wanted() {
+		t.Skip("a million rows: TEST_ALL=1 runs it")
 	}
 	var text strings.Builder
 	for i := range mostClasses + 1 {

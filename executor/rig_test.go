@@ -23,6 +23,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -31,6 +32,7 @@ import (
 // small.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
+	testall.Checks(30, 100)
 	goleak.VerifyTestMain(m)
 }
 

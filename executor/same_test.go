@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -55,7 +56,7 @@ func TestSameWeightsEveryWay(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(int) job{"mlp": mlpJob, "gpt": gptJob, "cnn": cnnJob} {
 		for m := 1; m <= 5; m++ {
-			if testing.Short() && m != 3 {
+			if !testall.Wanted() && m != 3 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, m), func(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // slow is a run whose epoch takes so long that nothing is saved meanwhile.
@@ -106,10 +108,8 @@ func TestHeld(t *testing.T) {
 // TestCopies takes copies of a run that saves at every step. All are whole, and can be
 // used.
 func TestCopies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds")
-	}
 	t.Parallel()
+	copies := testall.Or(3, 8)
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {
 		c := exec.Command("trainer", args...)
@@ -133,7 +133,7 @@ func TestCopies(t *testing.T) {
 	}
 	copyTo := filepath.Join("copy", "checkpoints.db")
 	made := 0
-	for until := time.Now().Add(time.Minute); made < 8; time.Sleep(10 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); made < copies; time.Sleep(10 * time.Millisecond) {
 		out, err := trainer("checkpoints", "copy", "r", copyTo).CombinedOutput()
 		if err != nil {
 			if time.Now().After(until) || made > 0 || !strings.Contains(string(out), "checkpoint not found") { // until the first is saved
@@ -145,7 +145,7 @@ func TestCopies(t *testing.T) {
 		if out, err := trainer("checkpoints", "verify", copyTo).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-		if made == 8 {
+		if made == copies {
 			if out, err := trainer("eval", "copy").CombinedOutput(); err != nil {
 				t.Errorf("%v: %s", err, out)
 			}

@@ -9,18 +9,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestPlanObeysSignals interrupts the planning of a deep model at ten instants.
 // It ends within little processor time: the time of day grows also because other
 // processes run.
 func TestPlanObeysSignals(t *testing.T) {
-	if testing.Short() {
-		t.Skip("plans ten times")
-	}
 	const limit = 300 * time.Millisecond
-	layers, instants := "400", 3
-	if os.Getenv("TEST_ALL") != "" {
+	layers, instants := "250", 2
+	if testall.Wanted() {
 		layers, instants = "2000", 10
 	}
 	plan := func() *exec.Cmd {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // killsVariable says how often TestKills kills, where that is not the default.
@@ -35,10 +37,7 @@ optimizer: {name: adamw, lr: 0.002}
 // that until it has killed often enough: BERTH_KILLS=500 makes it long.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills := 12
-	if testing.Short() {
-		kills = 3
-	}
+	kills := testall.Or(4, 12)
 	if s := os.Getenv(killsVariable); s != "" {
 		var err error
 		if kills, err = strconv.Atoi(s); err != nil {

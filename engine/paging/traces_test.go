@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestTracesMoveLittleMoreThanTheBound replays traces of plans in little memory.
@@ -23,7 +25,7 @@ func TestTracesMoveLittleMoreThanTheBound(t *testing.T) {
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".json.gz")
 		t.Run(name, func(t *testing.T) {
-			if strings.HasSuffix(name, "-4-35") && os.Getenv("TEST_ALL") == "" {
+			if !strings.Contains(name, "cnn") && !strings.Contains(name, "-1-") && !testall.Wanted() {
 				t.Skip("takes longer: TEST_ALL=1 runs it")
 			}
 			t.Parallel()

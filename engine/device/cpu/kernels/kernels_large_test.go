@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestLargeShapes covers what small shapes do not reach: many blocks of K,
@@ -72,8 +73,8 @@ func TestLargeShapes(t *testing.T) {
 		kernelstest.Of(ops.CrossEntropy{}, 1e-6, kernelstest.Noise(500, 97), ids),
 		kernelstest.Of(ops.LayerNormGrad{}, 1e-5, kernelstest.Noise(200, 300), kernelstest.Noise(300), kernelstest.Noise(200), kernelstest.Noise(200), kernelstest.Noise(200, 300)),
 	} {
-		if n, err := kernelstest.NodeOf(s.Op, s.In); err == nil && testing.Short() && n.Cost().Flops > 1e8 {
-			continue // the reference takes a minute beside the race detector
+		if n, err := kernelstest.NodeOf(s.Op, s.In); err == nil && !testall.Wanted() && n.Cost().Flops > 1e8 {
+			continue // the reference takes long
 		}
 		t.Run(graph.OpString(s.Op), func(t *testing.T) {
 			t.Parallel()

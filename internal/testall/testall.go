@@ -1,0 +1,29 @@
+// Package testall lets the tests that take longest do a share of their work by
+// default, and all of it where the environment has TEST_ALL=1, as in .ci/run.
+package testall
+
+import (
+	"flag"
+	"os"
+	"strconv"
+)
+
+// Wanted reports whether tests do all of their work.
+func Wanted() bool { return os.Getenv("TEST_ALL") != "" }
+
+// Or is how often a test repeats something: all where all work is wanted, otherwise
+// some.
+func Or(some, all int) int {
+	if Wanted() {
+		return all
+	}
+	return some
+}
+
+// Checks sets how many cases a property test of a package tries, for its TestMain.
+// The flag -rapid.checks still overrides it.
+func Checks(some, all int) {
+	if err := flag.Set("rapid.checks", strconv.Itoa(Or(some, all))); err != nil {
+		panic(err)
+	}
+}
