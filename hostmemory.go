@@ -2,9 +2,15 @@ package berth
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 
+	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/executor/feed"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -20,18 +26,57 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
 	}
-	var state, step int64
-	for _, v := range s.plan.Graph.Vars {
-		state += v.Meta.Bytes()
-	}
+	var step int64
 	for i := range s.plan.Memory {
 		if f := &s.plan.Memory[i]; f.Tight() {
 			step += f.Peak
 		}
 	}
 	return residency.ManagerOptions{
-		Name: name, HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(state, step)-c.HostMemory),
+		Name: name, HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(s.stateBytes(), step)-c.HostMemory),
 	}
+}
+
+// checkSpillDir refuses a folder for spills that is not there.
+func checkSpillDir(c *configs.Config) error {
+	if c.Devices.SpillDir == "" {
+		return nil
+	}
+	if err := hostfile.CheckFolder(c.Devices.SpillDir); err != nil {
+		return at(c.Where("devices.spill_dir"), fmt.Errorf("%w: devices.spill_dir: %w", ErrOptions, err))
+	}
+	return nil
+}
+
+// saveBound is the host memory that a save may take.
+func (s *setup) saveBound() saver.Bound {
+	c := s.config.Checkpoint
+	return saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes(), s.config.Devices.HostMemory)
+}
+
+// stateBytes is the size of a checkpoint's tensors.
+func (s *setup) stateBytes() (n int64) {
+	for _, v := range s.plan.Graph.Vars {
+		n += v.Meta.Bytes()
+	}
+	return n
+}
+
+// checkHostMemory refuses a bound on host memory that batches and saves exceed.
+func (r *Run) checkHostMemory() error {
+	c := r.setup.config
+	if c.Devices.HostMemory == 0 {
+		return nil
+	}
+	takes := r.setup.saveBound().Held() + feed.HostBytes(r.Data.Train, r.setup.sizes.batch)
+	if r.Data.Val != nil {
+		takes += feed.HostBytes(r.Data.Val, min(r.setup.sizes.microbatch, r.Data.Val.Len()))
+	}
+	if takes <= c.Devices.HostMemory {
+		return nil
+	}
+	take, most := units.TwoBytes(takes, c.Devices.HostMemory)
+	return at(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", residency.ErrHostMemory, take, most))
 }
 
 // room is the bytes that parameters can take: on the devices, and on the host,

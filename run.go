@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,13 +37,16 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkSpillDir(c); err != nil {
+		return nil, err
+	}
 	data, err := openData(ctx, c, nil)
 	if err != nil {
 		return nil, err
 	}
 	s := &setup{config: c, info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len())}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
-	err = s.open(func() error { return r.plan(ctx) })
+	err = s.open(func() error { return cmp.Or(r.plan(ctx), r.checkHostMemory()) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
 		err = fmt.Errorf("%w; %s", err, text)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/checkpoint/saver"
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
@@ -108,7 +107,7 @@ func (s *session) openWith(ctx context.Context, r *Run) error {
 
 func (s *session) openFolder(ctx context.Context) (err error) {
 	c := s.config.Checkpoint
-	s.bound = saver.BoundOf(c.Staging, c.Staging == configs.StageWhole, s.stateBytes(), s.config.Devices.HostMemory)
+	s.bound = s.saveBound()
 	s.folder, err = rundir.Open(ctx, s.opt.Dir, rundir.OpenOptions{
 		Mode: s.opt.mode(), Note: s.opt.Observer.note, Warn: s.opt.Observer.warn,
 		Checkpoints: checkpoint.OpenOptions{
@@ -229,14 +228,6 @@ func (s *session) notes() []string {
 		list = append(list, text)
 	}
 	return list
-}
-
-// stateBytes is the size of a checkpoint's tensors.
-func (s *session) stateBytes() (n int64) {
-	for _, v := range s.plan.Graph.Vars {
-		n += v.Meta.Bytes()
-	}
-	return n
 }
 
 // parameters is the number of the model's parameters.

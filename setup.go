@@ -235,12 +235,17 @@ func (s *setup) notes() (list []string) {
 	if text := s.sizes.oneStep(); text != "" {
 		list = append(list, text)
 	}
-	list = append(list, s.limits...)
-	list = append(list, s.plan.Shortages()...)
+	list = append(list, s.memoryNotes()...)
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}
 	return list
+}
+
+// memoryNotes say what percentages of memory became, and where there is less
+// memory than the plan would take.
+func (s *setup) memoryNotes() []string {
+	return slices.Concat(s.limits, s.plan.Shortages())
 }
 
 // fewerText is a note on a plan with fewer stages than asked for.

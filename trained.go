@@ -48,6 +48,9 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained,
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
+	if err := checkSpillDir(c); err != nil {
+		return nil, err
+	}
 	t := &Trained{setup: &setup{config: c, sizes: newSizes(c, c.Train.Batch)}, weights: w}
 	opened := false
 	defer func() {
@@ -164,6 +167,10 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 	}
 	return t.Predict(ctx, path, emit)
 }
+
+// Notes say how evaluation is other than its user may expect: what percentages of
+// memory became, and less memory than a microbatch would take.
+func (t *Trained) Notes() []string { return t.setup.memoryNotes() }
 
 // Used says which weights the model has.
 func (t *Trained) Used() Used { return t.used }

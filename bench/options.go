@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -45,6 +46,20 @@ type RunOptions struct {
 	peakTime time.Duration                            // instead of defaultPeakTime; 0 means that
 }
 
+// checkSpillDir refuses a folder for nothing, and one that is not there.
+func (o RunOptions) checkSpillDir() error {
+	switch {
+	case o.SpillDir == "":
+		return nil
+	case o.HostMemory == 0:
+		return fmt.Errorf("%w: --spill-dir: there is nothing to spill without --host-memory; give both, or leave it out", ErrOptions)
+	}
+	if err := hostfile.CheckFolder(o.SpillDir); err != nil {
+		return fmt.Errorf("%w: --spill-dir %w", ErrOptions, err)
+	}
+	return nil
+}
+
 // defaultPeakTime is the time for which products of peakSide are repeated.
 const defaultPeakTime = 350 * time.Millisecond
 
@@ -76,6 +91,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
 		return o, fmt.Errorf("%w: --recompute %s: write none, cheap or block", ErrOptions, r)
+	}
+	if err := o.checkSpillDir(); err != nil {
+		return o, err
 	}
 	if o.Precision == "" {
 		o.Precision = float32Name

@@ -16,7 +16,7 @@ var deviceSection = &section{
 	listed:    true,
 	keys: []*key{
 		{name: "use", kind: deviceKind, at: at(func(e *DeviceEntry) *string { return &e.Use }), required: true,
-			doc: "a kind of device; `cpu:2` is two of them"},
+			doc: "the entry's devices"},
 		{name: "threads", kind: whole{0, MaxThreads}, at: at(func(e *DeviceEntry) *int { return &e.Threads }), def: "0",
 			doc: "worker threads of the entry's devices together; 0: an equal part of the cores that other entries leave"},
 		{name: "memory", kind: memory{}, at: at(func(e *DeviceEntry) *Memory { return &e.Memory }), def: "0",
@@ -56,16 +56,19 @@ func (deviceList) encode(src any, keep func(*key) bool) *yaml.Node {
 // form replaces the other form of the file.
 func resolveDevices(d *decoder, c *Config) {
 	v := &c.Devices
+	outside := func(key string) bool { return d.where["devices."+key].Line == 0 }
+	given := func(key string) bool {
+		_, ok := d.where["devices."+key]
+		return ok && (outside(key) || !outside("each"))
+	}
+	if v.HostMemory == 0 && given("host_memory") && outside("host_memory") && !outside("spill_dir") {
+		v.SpillDir = "" // of the bound that is lifted
+	}
 	if v.SpillDir != "" && v.HostMemory == 0 {
 		d.against([]string{"devices.spill_dir"}, "there is nothing to spill without devices.host_memory; give both, or leave it out")
 	}
 	if len(v.Each) == 0 {
 		return
-	}
-	outside := func(key string) bool { return d.where["devices."+key].Line == 0 }
-	given := func(key string) bool {
-		_, ok := d.where["devices."+key]
-		return ok && (outside(key) || !outside("each"))
 	}
 	switch {
 	case given("use") && outside("use") && !outside("each"):

@@ -38,6 +38,7 @@ func TestDeviceLists(t *testing.T) {
 			Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1, Memory: Memory{Bytes: 1 << 20}}, {Use: "cpu", Memory: Memory{Bytes: 1 << 20}}}}},
 		{"{use: cpu:2, threads: 4, memory: 1GiB}", Overlay{Set: []string{"devices.each=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
 		{two, Overlay{Flags: map[string]string{"host-memory": "1GiB", "spill-dir": "/tmp/x"}}, Devices{Each: listed.Each, HostMemory: 1 << 30, SpillDir: "/tmp/x"}},
+		{"{use: cpu, host_memory: 1GiB, spill_dir: x}", Overlay{Flags: map[string]string{"host-memory": "0"}}, Devices{Use: "cpu"}},
 		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
 		{"[cpu, cpu]", Overlay{Flags: map[string]string{"device-memory": "50%"}},
 			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: Memory{Percent: 50}}, {Use: "cpu", Memory: Memory{Percent: 50}}}}},
@@ -60,7 +61,7 @@ func TestDeviceListMistakes(t *testing.T) {
 		words     string
 	}{
 		{"[]", "devices.each", 3, "at least one device"},
-		{"\n- cpu\n- {memory: 1GiB}", "devices.each[1].use", 5, "missing, expected a kind of device"},
+		{"\n- cpu\n- {memory: 1GiB}", "devices.each[1].use", 5, "missing, expected a kind of device such as cpu, or cpu:2 for two of them: the entry's devices"},
 		{"\n- cpu\n- use: cpu\n  memory: 1KiB", "devices.each[1].memory", 6, "at least 64KiB"},
 		{"\n- use: cpu\n  treads: 1", "devices.each[0].treads", 5, `did you mean "threads"?`},
 		{`["cpu:2,null:1"]`, "devices.each[0].use", 3, "a kind of device"},

@@ -11,8 +11,19 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// ErrNoRoom is the cause of errors about a file that the disk has no room for.
-var ErrNoRoom = errors.New("no room for a spill file")
+// The causes of errors.
+var (
+	ErrNoRoom   = errors.New("no room for a spill file") // on its disk
+	ErrNoFolder = errors.New("no such folder")
+)
+
+// CheckFolder refuses a path that leads to no folder.
+func CheckFolder(dir string) error {
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return fmt.Errorf("%s: %w: make it, or name another one", dir, ErrNoFolder)
+	}
+	return nil
+}
 
 // leastExtent is the least number of bytes by which a file grows.
 const leastExtent = 16 << 20

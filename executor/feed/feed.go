@@ -39,9 +39,7 @@ type queued struct {
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
 	f := &Feeder{prog: p}
 	fields := part.Fields()
-	for _, field := range fields {
-		f.held += slots * int64(o.Batch) * field.Meta.Bytes()
-	}
+	f.held = HostBytes(part, o.Batch)
 	if err := p.Residency().HoldHost(f.held); err != nil {
 		return nil, err
 	}
@@ -65,6 +63,14 @@ func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// HostBytes is the host memory of a feeder that reads batches of a part.
+func HostBytes(part *datasets.Part, batch int) (bytes int64) {
+	for _, field := range part.Fields() {
+		bytes += slots * int64(batch) * field.Meta.Bytes()
+	}
+	return bytes
 }
 
 // fieldOf is the field of a sample that feeds an input.

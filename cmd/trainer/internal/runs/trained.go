@@ -59,6 +59,9 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 		return nil, err
 	}
 	TellSkipped(c, t.Used().Skipped)
+	for _, text := range t.Notes() {
+		fmt.Fprintln(c.ErrOrStderr(), text)
+	}
 	fmt.Fprintln(c.ErrOrStderr(), usedText(t.Used(), wf.id != 0))
 	return t, nil
 }
