@@ -92,6 +92,7 @@ func (l *loop) settle(ctx context.Context, left int) error {
 	return l.feed.Settle(ctx, left, func(b datasets.Batch) error {
 		l.done++
 		l.clock.Tick(b.Samples, l.rt.Worked())
+		l.slowest.Store(int64(l.clock.Longest()))
 		l.debug.Step(l.at.Step-l.feed.Queued()+1, l.clock.Newest(), l.rt.Residency.Ledger(), l.devs)
 		return nil
 	})

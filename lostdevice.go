@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 )
 
@@ -106,6 +107,7 @@ type attempts struct {
 	run     *Run
 	opt     TrainOptions
 	devices []device.Device // those of the run, in its order; nil before the first session
+	all     []device.Device // with those that were lost
 	losses  []DeviceLoss
 }
 
@@ -114,6 +116,14 @@ func (a *attempts) train(ctx context.Context) (*Report, error) {
 	for {
 		s := newSession(a)
 		rep, err := s.whole(ctx, a.run)
+		if a.all == nil {
+			a.all = s.devices
+		}
+		if err == nil || errors.Is(err, ErrStopped) {
+			for _, text := range fault.Missed(a.all) {
+				a.opt.Observer.warn(text)
+			}
+		}
 		var lost *DeviceError
 		if !errors.As(err, &lost) || a.run.Config.Devices.OnLoss != configs.OnLossReplan || ctx.Err() != nil {
 			return rep, err

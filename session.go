@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -42,6 +44,8 @@ type session struct {
 	feed    *feed.Feeder
 	saves   *saver.Saver
 	values  *initial.Values // first values; nil before they are opened
+	ending  <-chan struct{} // closed when the run is to end soon
+	slowest atomic.Int64    // nanoseconds of the longest step so far
 	losses  []DeviceLoss    // of the sessions before, in the same call
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
@@ -135,7 +139,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err
 	}
-	s.rt.Watch(s.config.Devices.Timeout)
+	s.rt.Watch(executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: s.ending, Patience: s.patience})
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}
@@ -145,6 +149,16 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	}
 	s.prog, err = s.rt.Load(s.load)
 	return err
+}
+
+// leastPatience is the time that an operation of a device has at least, once the
+// run is to end.
+const leastPatience = 3 * time.Second
+
+// patience is the longest that an operation may take once the run is to end. A
+// slower one counts as hanging: a whole step took a quarter of that.
+func (s *session) patience() time.Duration {
+	return max(leastPatience, 4*time.Duration(s.slowest.Load()))
 }
 
 // constant is the bytes of a per-microbatch constant of the training graph.

@@ -37,6 +37,9 @@ func newSession(a *attempts) *session {
 // whole is train, and closes the session. Of a lost device, its loss is the only
 // error.
 func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
+	limited, cancel := s.opt.InTime(ctx)
+	defer cancel()
+	s.ending = limited.Done()
 	defer func() {
 		closing := s.close()
 		var lost *DeviceError

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -216,7 +217,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	}
 	res.Samples = part.Len()
 	var score infer.Score
-	err = t.on(func(rt *executor.Runtime) error {
+	err = t.on(ctx, func(rt *executor.Runtime) error {
 		e, err := infer.NewEvaluator(ctx, rt, t.setup.model(), part)
 		if err == nil {
 			err = t.load(ctx, e)
@@ -247,7 +248,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 	}
 	first := 0
 	for i, part := range parts {
-		err := t.on(func(rt *executor.Runtime) error {
+		err := t.on(ctx, func(rt *executor.Runtime) error {
 			p, err := infer.NewPredictor(ctx, rt, t.setup.model(), part)
 			if err == nil {
 				err = t.load(ctx, p)
@@ -272,14 +273,16 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 }
 
 // on runs f on a runtime of its own.
-func (t *Trained) on(f func(*executor.Runtime) error) (err error) {
+func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
 	defer t.setup.enter()()
 	rt, err := executor.NewRuntime(t.setup.devs, t.setup.hostMemory(t.weights.Dir))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	rt.Watch(t.setup.config.Devices.Timeout)
+	rt.Watch(executor.WatchOptions{
+		Timeout: t.setup.config.Devices.Timeout, Stop: ctx.Done(), Patience: func() time.Duration { return leastPatience },
+	})
 	return f(rt)
 }
 

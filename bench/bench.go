@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 // Check fails where Run would fail before it measures these workloads: on wrong
@@ -74,7 +75,7 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 		return res, err
 	}
 	res = newResult(s, m)
-	res.Precision = o.Precision
+	res.Precision, res.Missed = o.Precision, fault.Missed(s.faulty)
 	if res.Loss, err = s.loss(ctx); err != nil {
 		return res, err
 	}

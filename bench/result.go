@@ -41,6 +41,7 @@ type Result struct {
 	ResidentBytes     int64          `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
 	PeakResidentBytes int64          `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
 
+	Missed   []string `json:"-"` // the faults that did not happen, in words
 	Devices  []string `json:"devices"`
 	Threads  int      `json:"threads"`            // over all devices
 	Numerics string   `json:"numerics,omitempty"` // as in device.Spec

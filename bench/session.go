@@ -28,6 +28,10 @@ const batches = 2
 // with devices.timeout by default.
 const hangTime = 5 * time.Minute
 
+// patience is the longest that an operation may take once the measurement is to
+// end.
+const patience = 3 * time.Second
+
 // session is a workload loaded on devices, ready to step. One goroutine at a
 // time uses it.
 type session struct {
@@ -35,6 +39,7 @@ type session struct {
 	parts   int // microbatches
 	graph   *graph.Graph
 	devs    []device.Device
+	faulty  []device.Device      // devs, with RunOptions.Faults
 	memory  []partition.Forecast // of each device
 	rt      *executor.Runtime
 	prog    *executor.Program
@@ -76,19 +81,18 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
 		return err
 	}
-	devs, err := fault.Wrap(s.devs, o.Faults)
-	if err != nil {
+	if s.faulty, err = fault.Wrap(s.devs, o.Faults); err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(devs, s.hostMemory(o)); err != nil {
+	if s.rt, err = executor.NewRuntime(s.faulty, s.hostMemory(o)); err != nil {
 		return err
 	}
-	s.rt.Watch(hangTime)
+	s.rt.Watch(executor.WatchOptions{Timeout: hangTime, Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
 	if err != nil {
 		return err
 	}
-	if err := s.fillBatches(devs[plan.Stages[0].Device]); err != nil {
+	if err := s.fillBatches(s.faulty[plan.Stages[0].Device]); err != nil {
 		return err
 	}
 	return s.prog.Init(ctx, func(v *graph.Value, dst []byte) error {

@@ -36,6 +36,9 @@ type HangError struct {
 	Device  device.ID
 	Command device.Command // the operation
 	Timeout time.Duration
+	// Stopping says that Timeout counts from a closed WatchOptions.Stop, if the
+	// operation began before.
+	Stopping bool
 }
 
 // Error names the operation, and how long it had run.
@@ -45,6 +48,9 @@ func (e *HangError) Error() string {
 
 // Reason says how long the operation had run, and what to do.
 func (e *HangError) Reason() string {
+	if e.Stopping {
+		return fmt.Sprintf("has not ended %v after the run was to end", e.Timeout)
+	}
 	return fmt.Sprintf("has not ended after %v; if it is only slow, raise devices.timeout", e.Timeout)
 }
 

@@ -105,7 +105,7 @@ func suffer(t *rapid.T, j job, devs []device.Device, schedule string, list []fau
 		return nil, err
 	}
 	if slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Kind == faults.Hang }) { // or a machine that is busy would count as hanging
-		r.rt.Watch(500 * time.Millisecond)
+		r.rt.Watch(executor.WatchOptions{Timeout: 500 * time.Millisecond})
 	}
 	if err := r.run(ctx); err != nil {
 		if !refused(err, list) {

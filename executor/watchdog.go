@@ -12,47 +12,81 @@ const (
 	mostLook  = time.Second
 )
 
+// WatchOptions says when a device is given up.
+type WatchOptions struct {
+	// Timeout is the longest that one operation may take; 0 is no limit.
+	Timeout time.Duration
+	// Stop is closed when whoever uses the runtime wants to end. From then on an
+	// operation may take as long as Patience says, which is called once. Nil means
+	// never.
+	Stop     <-chan struct{}
+	Patience func() time.Duration
+}
+
 // watchdog gives up devices whose operations do not end.
 type watchdog struct {
+	WatchOptions
 	devs    []device.Device
-	timeout time.Duration
+	limit   time.Duration // that holds now
+	from    time.Time     // since when it counts; zero: from each operation's beginning
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
-// Watch gives up each device on which one operation runs for longer than timeout:
-// what is queued there fails, with an error that names the operation. 0 is no
-// timeout. Watching ends with Close. A second call does nothing.
-func (r *Runtime) Watch(timeout time.Duration) {
-	if timeout <= 0 || r.watching != nil || r.closed {
+// Watch gives up each device on which one operation runs for too long: what is
+// queued there fails, with an error that names the operation. Watching ends with
+// Close. A second call does nothing.
+func (r *Runtime) Watch(o WatchOptions) {
+	if o.Timeout <= 0 && o.Stop == nil || r.watching != nil || r.closed {
 		return
 	}
-	r.watching = &watchdog{devs: r.Devices, timeout: timeout, stop: make(chan struct{}), stopped: make(chan struct{})}
+	r.watching = &watchdog{WatchOptions: o, devs: r.Devices, limit: o.Timeout, stop: make(chan struct{}), stopped: make(chan struct{})}
 	go r.watching.run()
 }
 
 // run looks at the devices until end is called.
 func (w *watchdog) run() {
 	defer close(w.stopped)
-	tick := time.NewTicker(min(max(w.timeout/8, leastLook), mostLook))
+	tick := time.NewTicker(w.pace())
 	defer tick.Stop()
+	asked := w.Stop
 	for {
 		select {
 		case <-w.stop:
 			return
+		case <-asked:
+			asked = nil
+			if p := w.Patience(); w.limit <= 0 || p < w.limit {
+				w.limit, w.from = p, time.Now()
+			}
+			tick.Reset(w.pace())
 		case <-tick.C:
 		}
-		for _, d := range w.devs {
-			w.look(d)
+		if w.limit > 0 {
+			for _, d := range w.devs {
+				w.look(d)
+			}
 		}
 	}
+}
+
+// pace is the time between two looks.
+func (w *watchdog) pace() time.Duration {
+	if w.limit <= 0 {
+		return mostLook
+	}
+	return min(max(w.limit/8, leastLook), mostLook)
 }
 
 // look gives a device up if an operation runs for too long.
 func (w *watchdog) look(d device.Device) {
 	c, ok := d.Running()
-	if ok && time.Since(c.Since) > w.timeout {
-		d.GiveUp(&HangError{Device: d.ID(), Command: c, Timeout: w.timeout})
+	since := c.Since
+	if since.Before(w.from) {
+		since = w.from
+	}
+	if ok && time.Since(since) > w.limit {
+		d.GiveUp(&HangError{Device: d.ID(), Command: c, Timeout: w.limit, Stopping: !w.from.IsZero()})
 	}
 }
 

@@ -36,8 +36,8 @@ func TestWatchGivesUpDevicesThatHang(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.rt.Watch(timeout)
-		r.rt.Watch(timeout)
+		r.rt.Watch(executor.WatchOptions{Timeout: timeout})
+		r.rt.Watch(executor.WatchOptions{Timeout: timeout})
 		start := time.Now()
 		first := r.run(short(t))
 		var task *executor.TaskError
@@ -70,8 +70,44 @@ func TestWatchGivesUpDevicesThatHang(t *testing.T) {
 func TestWatchLeavesDevicesThatWork(t *testing.T) {
 	t.Parallel()
 	r := mustRig(t, faultJob(), "cpu", 2, "1f1b", residency.ManagerOptions{})
-	r.rt.Watch(10 * time.Second)
+	r.rt.Watch(executor.WatchOptions{Timeout: 10 * time.Second})
 	if err := r.run(short(t)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Once the run is to end, an operation that hangs ends it soon, whatever the
+// timeout; one that works is left alone.
+func TestWatchIsImpatientAfterStop(t *testing.T) {
+	t.Parallel()
+	const patience = 30 * time.Millisecond
+	for _, timeout := range []time.Duration{0, time.Hour} {
+		for _, hangs := range []bool{false, true} {
+			devs, err := openDevices("cpu", 1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hangs {
+				if devs, err = faults.Wrap(devs, []faults.Fault{{Device: "cpu:0", Op: faults.Launch, N: 7, Kind: faults.Hang}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := make(chan struct{})
+			r.rt.Watch(executor.WatchOptions{Timeout: timeout, Stop: stop, Patience: func() time.Duration { return patience }})
+			timer := time.AfterFunc(10*time.Millisecond, func() { close(stop) })
+			var hang *executor.HangError
+			err = r.run(short(t))
+			if hangs != errors.As(err, &hang) || hangs && (!hang.Stopping || hang.Timeout != patience) {
+				t.Errorf("timeout %v, hangs %v: %v", timeout, hangs, err)
+			}
+			timer.Stop()
+			if err := r.close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }

@@ -29,6 +29,7 @@ import (
 var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"exits":    exits,
 	"stopping": stopping,
+	"ending":   ending,
 	"report":   checkReport,
 	"same":     sameRuns,
 	"losses":   referenceLosses,
@@ -74,30 +75,59 @@ func stopping(ts *testscript.TestScript, neg bool, args []string) {
 	if !ok || err != nil {
 		ts.Fatalf("signal %s, code %s", args[0], args[1])
 	}
-	program, err := lookPath(ts, args[3])
-	ts.Check(err)
-	var out bytes.Buffer
-	cmd := exec.Command(program, args[4:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), &out, &out
-	cmd.SysProcAttr = signalled
-	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
-	ts.Check(cmd.Start())
-	deadline := time.Now().Add(time.Minute)
-	metrics := filepath.Join(ts.MkAbs(args[2]), "metrics.jsonl")
-	for {
-		text, err := os.ReadFile(metrics)
-		if err == nil && bytes.Contains(text, []byte(`"step":25,`)) || time.Now().After(deadline) {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	cmd, out := begin(ts, args[2], args[3:])
 	ts.Check(send(cmd.Process, signal))
 	if signal == syscall.SIGHUP {
 		if err := send(cmd.Process, signal); !errors.Is(err, os.ErrProcessDone) {
 			ts.Check(err)
 		}
 	}
-	err = cmd.Wait()
+	end(ts, cmd, out, want)
+}
+
+// ending N CODE RUN PROGRAM ARGS… runs a program that hangs after step 25, sends
+// it N times SIGTERM, and expects the exit code. What it printed goes to the file
+// stopped.txt.
+func ending(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: ending N CODE RUN PROGRAM ARGS…")
+	}
+	n, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	want, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	cmd, out := begin(ts, args[2], args[3:])
+	for range n {
+		time.Sleep(200 * time.Millisecond)
+		ts.Check(send(cmd.Process, syscall.SIGTERM))
+	}
+	end(ts, cmd, out, want)
+}
+
+// begin starts a program, and returns once RUN/metrics.jsonl has step 25.
+func begin(ts *testscript.TestScript, run string, args []string) (*exec.Cmd, *bytes.Buffer) {
+	program, err := lookPath(ts, args[0])
+	ts.Check(err)
+	out := &bytes.Buffer{}
+	cmd := exec.Command(program, args[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = ts.MkAbs("."), out, out
+	cmd.SysProcAttr = signalled
+	cmd.Env = []string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	ts.Check(cmd.Start())
+	deadline := time.Now().Add(time.Minute)
+	metrics := filepath.Join(ts.MkAbs(run), "metrics.jsonl")
+	for {
+		text, err := os.ReadFile(metrics)
+		if err == nil && bytes.Contains(text, []byte(`"step":25,`)) || time.Now().After(deadline) {
+			return cmd, out
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// end waits for a program, which must exit with that code.
+func end(ts *testscript.TestScript, cmd *exec.Cmd, out *bytes.Buffer, want int) {
+	err := cmd.Wait()
 	ts.Check(os.WriteFile(ts.MkAbs("stopped.txt"), out.Bytes(), 0o644))
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		ts.Fatalf("exit code %d, expected %d (%v): %s", got, want, err, out.String())

@@ -120,8 +120,8 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 	return wrapped, nil
 }
 
-// Missed lists the faults whose operations devices did not come to, each with the
-// number of such operations that there were.
+// Missed says of each fault whose operation did not come how many such operations
+// there were.
 func Missed(devs []device.Device) (list []string) {
 	for _, d := range devs {
 		if d, ok := d.(*Device); ok {
@@ -171,9 +171,15 @@ func (c *counter) missed() (list []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range c.faults {
-		if n := c.seen[f.Op]; n < f.N && c.lost == nil {
-			list = append(list, fmt.Sprintf("the fault %q did not happen: %s did %d of %s", f.String(), f.Device, n, f.Op))
+		n := c.seen[f.Op]
+		if n >= f.N || c.lost != nil {
+			continue
 		}
+		text := fmt.Sprintf("--fault %q did not happen: the last %s on %s was number %d", f.String(), f.Op, f.Device, n)
+		if n == 0 {
+			text = fmt.Sprintf("--fault %q did not happen: there was no %s on %s", f.String(), f.Op, f.Device)
+		}
+		list = append(list, text)
 	}
 	return list
 }
