@@ -83,6 +83,7 @@ var rules = map[string]rule{
 	"learning_rate":         {why: "is one number"},
 	"increment":             {why: "is one number"},
 	"ring_write":            {why: "is one number"},
+	"ranged":                {why: "is one pass already"},
 }
 
 // mapKinds are the kinds of class Map.

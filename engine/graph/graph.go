@@ -100,6 +100,30 @@ type Value struct {
 	Init  Init     // first contents
 	Layer *Layer   // nil for counters and metrics
 	Tags  []string // by which parameter groups select: "weight", "bias", "norm", "embedding"
+	Range *Range   // the part of another variable that it is; nil if it is whole
+}
+
+// Range is consecutive elements of a variable, in row-major order. A plan may cut a
+// variable into ranges, each a variable of its own. Users know the whole one.
+type Range struct {
+	Of   *Value // the whole variable
+	From int    // first element; the range's metadata has their number
+}
+
+// Whole is the variable that v is a range of, or v itself.
+func (v *Value) Whole() *Value {
+	if v.Range != nil {
+		return v.Range.Of
+	}
+	return v
+}
+
+// Offset is the index of v's first byte in the contents of the whole variable.
+func (v *Value) Offset() int64 {
+	if v.Range == nil {
+		return 0
+	}
+	return int64(v.Range.From) * int64(v.Meta.DType.Size())
 }
 
 // String is "name f32[2,3]".

@@ -210,6 +210,13 @@ var badUpdate = map[string][]badCase{
 		{ops.LearningRate{Schedule: "constant"}, metas(f()), "step is"},
 	},
 	"increment": {{ops.Increment{}, metas(f()), "expected i32[]"}},
+	"ranged": {
+		{ops.Ranged{Op: ops.SGD{}, From: 2, Count: 3}, metas(f(2, 2), f(2, 2), f()), "elements 2 to 5 are outside input 0, f32[2,2]"},
+		{ops.Ranged{Op: ops.SGD{Momentum: 0.9}, Count: 2}, metas(f(4), f(4), f(), f(1)), "outside input 3"},
+		{ops.Ranged{Op: ops.SGD{}, Count: 2}, metas(f(4), f(4), in()), "expected f32"},
+		{ops.Ranged{Op: ops.SumSquares{}, Count: 2}, metas(f(4)), "expected the update"},
+		{ops.Ranged{}, nil, "expected the update"},
+	},
 	"ring_write": {
 		{ops.RingWrite{}, metas(f(0), in(), f()), "length"},
 		{ops.RingWrite{}, metas(f(2), in(), f(1)), "x is"},

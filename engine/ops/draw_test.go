@@ -33,7 +33,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
 		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "learning_rate": drawLearningRate,
-		"increment": drawIncrement, "ring_write": drawRingWrite,
+		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
@@ -65,7 +65,7 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write"}
+var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write", "ranged"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 
@@ -379,4 +379,24 @@ func drawIncrement(t *rapid.T) sample {
 func drawRingWrite(t *rapid.T) sample {
 	ring := signed(t, num(t, 1, 4, "length"))
 	return sample{op: ops.RingWrite{Scale: 0.5}, in: []ref.Array{ring, scalarI(int32(num(t, 0, 9, "step"))), scalarF(3)}}
+}
+
+// drawRanged draws an update, and cuts its state to a range.
+func drawRanged(t *rapid.T) sample {
+	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam}).Draw(t, "update")(t)
+	n := len(s.in[0].F)
+	o := ops.Ranged{Op: s.op, From: num(t, 0, n-1, "from")}
+	o.Count = num(t, 1, n-o.From, "count")
+	for i := range s.in {
+		if i < 2 && len(s.in[i].Meta.Shape) == 0 {
+			s.in[i] = ref.Floats(s.in[i].F, 1)
+		}
+	}
+	for i := 2; i < len(s.in); i++ {
+		if a := s.in[i]; len(a.F) == n && (len(a.Meta.Shape) > 0 || slices.Contains(o.Alias(), i)) {
+			s.in[i] = ref.Floats(a.F[o.From:][:o.Count], o.Count)
+		}
+	}
+	s.op = o
+	return s
 }

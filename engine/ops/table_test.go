@@ -43,6 +43,8 @@ func aliases(op graph.Op) []int {
 		return []int{0}
 	case ops.Adam:
 		return []int{0, 2, 3}
+	case ops.Ranged:
+		return aliases(o.Op)
 	}
 	return nil
 }

@@ -3,4 +3,4 @@ package elem
 import "github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 
 // Kernels are the constructors of this package's kernels.
-var Kernels = work.Merge(elementwiseKernels, binaryKernels, scaledPairKernels, movementKernels, updateKernels, dropoutKernels)
+var Kernels = work.Merge(elementwiseKernels, binaryKernels, scaledPairKernels, movementKernels, updateKernels, rangedKernels, dropoutKernels)

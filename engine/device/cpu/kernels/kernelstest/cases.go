@@ -478,6 +478,7 @@ var updateCases = map[string]func(s Source) Sample{
 		}
 		return Of(op, 5e-6, in...)
 	},
+	"ranged": drawRanged,
 	"clip_factor": func(s Source) Sample {
 		in := []ref.Array{s.Floats(0, 9)}
 		for range s.Dim("more", 3) {

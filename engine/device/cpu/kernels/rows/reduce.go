@@ -22,8 +22,8 @@ var reduceKernels = work.Table{
 }
 
 const (
-	reduceWidth  = 64      // most output elements of a chunk
-	partialElems = 1 << 16 // about the elements of x in one partial sum, where outputs are few
+	reduceWidth  = 64           // most output elements of a chunk
+	partialElems = ops.SumElems // about the elements of x in one partial sum, where outputs are few
 )
 
 // reduce folds x over some axes in float64, in the order in which x lies in memory.

@@ -1,0 +1,29 @@
+package kernelstest
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+)
+
+// drawRanged draws the update of a range of a tensor. The optimizer's state has the
+// range alone.
+func drawRanged(s Source) Sample {
+	x := s.Shape("x", 1, 2, 90)
+	from := rapid.IntRange(0, x.Elems()).Draw(s.T, "from")
+	o := ops.Ranged{From: from, Count: rapid.IntRange(0, x.Elems()-from).Draw(s.T, "count")}
+	in := []ref.Array{s.Normal(x...), s.Normal(x...)}
+	clip := s.Bool("clip")
+	if s.Bool("adam") {
+		o.Op = ops.Adam{Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.1, Scale: 0.25, Clip: clip}
+		in = append(in, s.Normal(o.Count), s.Floats(0.01, 1, o.Count), s.IDs(1000), s.Floats(0, 0.1))
+	} else {
+		o.Op = ops.SGD{Momentum: 0.9, Nesterov: s.Bool("nesterov"), WeightDecay: 0.1, Scale: 0.25, Clip: clip}
+		in = append(in, s.Floats(0, 1), s.Normal(o.Count))
+	}
+	if clip {
+		in = append(in, s.Floats(0, 1))
+	}
+	return Of(o, 5e-6, in...)
+}
