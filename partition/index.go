@@ -11,12 +11,13 @@ type index struct {
 	g            *graph.Graph
 	microbatches int
 	apart        bool        // every phase of a stage is a segment of its own
+	ranging      ranging     // of the updates of g
 	ids          int         // more than any node's ID
 	stop         *stop.Check // of the call that plans
 
 	// By Value.ID.
 	readers  [][]*graph.Node // each node once, in graph order
-	variable []*graph.Value  // of an assigned value: its variable
+	variable []*graph.Value  // of a value that takes the place of a variable, or of a sum: that one
 	part     []*graph.Value  // of a sum: its part, the value summed over microbatches
 	accums   [][]int         // of a part: its indices in g.Accums
 	output   []bool          // it is in g.Outputs

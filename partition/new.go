@@ -85,6 +85,9 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if g, err = p.options.withRanges(g, check); err != nil {
+		return nil, err
+	}
 	if err := sameNodes(p.Graph, g, check); err != nil {
 		return nil, err
 	}
@@ -93,7 +96,7 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 		return nil, err
 	}
 	o := p.options
-	o.grains = []grain{p.grain}
+	o.grains, o.settled = []grain{p.grain}, true
 	tight := slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.Tight() })
 	if !tight {
 		o.Estimate = nil
@@ -135,7 +138,7 @@ func (p *Plan) Forward() (*Plan, error) {
 		return nil, err
 	}
 	o := p.options
-	o.checkFinite = true
+	o.checkFinite, o.settled = true, true
 	q, err := assemble(idx, o, p.cut, p.place)
 	if err != nil {
 		return nil, err
@@ -154,7 +157,7 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	}
 	groups := readyUnits(idx, pl)
 	base := Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
-	best, err := base.chooseGrain(groups)
+	best, groups, err := base.choose(groups)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -12,7 +13,7 @@ import (
 func newIndex(g *graph.Graph, o PlanOptions, c *stop.Check) (*index, error) {
 	values := len(g.Values)
 	idx := &index{
-		g: g, microbatches: o.Microbatches, apart: o.Apart, stop: c,
+		g: g, microbatches: o.Microbatches, apart: o.Apart, ranging: o.ranging, stop: c,
 		readers:  make([][]*graph.Node, values),
 		variable: make([]*graph.Value, values),
 		part:     make([]*graph.Value, values),
@@ -23,7 +24,7 @@ func newIndex(g *graph.Graph, o PlanOptions, c *stop.Check) (*index, error) {
 	for _, v := range g.Outputs {
 		idx.output[v.ID] = true
 	}
-	for _, step := range []func() error{idx.addNodes, idx.addAccums, idx.addAssigns, idx.checkPhases, idx.orderUpdates} {
+	for _, step := range []func() error{idx.addNodes, idx.addAccums, idx.addAssigns, idx.addInPlace, idx.checkPhases, idx.orderUpdates} {
 		if err := cmp.Or(step(), c.Err()); err != nil {
 			return nil, err
 		}
@@ -76,6 +77,43 @@ func (x *index) addAssigns() error {
 		x.assigned[a.Var.ID] = a.New.Node
 	}
 	return nil
+}
+
+// addInPlace finds the values of updates in ranges that take the place of others: of
+// a weight with some ranges updated, and of a sum that is added to and not read
+// otherwise.
+func (x *index) addInPlace() error {
+	if !x.ranging.on() {
+		return nil
+	}
+	for _, n := range stop.Each(x.stop, x.g.Nodes) {
+		at := aliasOf(n)
+		if n.Phase != graph.Update || at == nil {
+			continue
+		}
+		for k, out := range n.Out {
+			if at[k] >= 0 && x.variable[out.ID] == nil {
+				x.variable[out.ID] = x.replaced(n, n.In[at[k]], out)
+			}
+		}
+	}
+	return nil
+}
+
+// replaced is the variable or sum whose place out may take, which n makes of v; nil
+// if there is none.
+func (x *index) replaced(n *graph.Node, v, out *graph.Value) *graph.Value {
+	_, ranged := n.Op.(ops.Ranged)
+	old := x.identity(v)
+	switch {
+	case ranged:
+		return old
+	case old.Kind == graph.Variable, old.Kind == graph.Computed && (old.Node.Phase == graph.Update || len(x.accums[old.ID]) > 0):
+		return nil
+	case scalar(v), !v.Meta.Equal(out.Meta), len(x.readers[v.ID]) > 1, x.output[v.ID], x.output[out.ID]:
+		return nil
+	}
+	return old
 }
 
 // checkPhases refuses reads that have no single instance to read, or that go

@@ -19,6 +19,8 @@ type PlanOptions struct {
 	Recompute    Recompute    // the values that Backward computes again; empty means none
 	Estimate     Estimate     // of the memory of segments; nil means by their values alone
 	grains       []grain      // to choose from, coarse to fine; nil means all
+	ranging      ranging      // of updates
+	settled      bool         // no other ranging is tried
 	asked        Recompute    // Recompute as the caller gave it
 	checkFinite  bool         // segments will be compiled with device.CompileOptions.CheckFinite
 	Stop         func() error // asked between passes of New, which ends with its error; nil means never

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 )
 
 // piece is neighbouring nodes of a unit that become one segment.
@@ -63,7 +64,7 @@ func number(pieces []piece) {
 
 // key tells nodes of different pieces apart; "" fits any piece.
 func (c cutter) key(n *graph.Node, update bool) string {
-	if update || n.Phase == graph.Update && c.grain == byNode {
+	if update || n.Phase == graph.Update && (c.grain == byNode || c.idx.ranging.on()) {
 		return c.tensor(n)
 	}
 	if n.Phase == graph.Update {
@@ -86,9 +87,14 @@ func (c cutter) key(n *graph.Node, update bool) string {
 // tensor that it reads; "" if it has to do with single numbers only.
 func (c cutter) tensor(n *graph.Node) string {
 	for _, v := range n.Out {
-		if h := c.idx.variable[v.ID]; h != nil && !scalar(h) {
-			return h.Name
+		h := c.idx.variable[v.ID]
+		if h == nil || h.Kind != graph.Variable || scalar(h) {
+			continue
 		}
+		if op, ok := n.Op.(ops.Ranged); ok {
+			return rangeLabel(h.Name, op.From, op.Count)
+		}
+		return h.Name
 	}
 	for _, v := range n.In {
 		if !scalar(v) {

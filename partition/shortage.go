@@ -19,6 +19,9 @@ func (p *Plan) shortage() (s shortage) {
 	return s
 }
 
+// none reports whether every step takes what there is.
+func (s shortage) none() bool { return s.missing == 0 && s.moved == 0 }
+
 func (s shortage) less(o shortage) bool {
 	return s.missing < o.missing || s.missing == o.missing && s.seconds < o.seconds
 }

@@ -12,10 +12,11 @@ import (
 // memoryTrace is how the launches of a step use the memory of one device.
 type memoryTrace struct {
 	paging.Trace
-	names []string       // per launch
-	flops []int64        // per launch
-	usage []device.Usage // per object
-	first []bool         // per object: it is a variable or constant, which is there when the first step begins
+	names  []string       // per launch
+	flops  []int64        // per launch
+	beyond []int64        // per launch: bytes of tensors beyond the ranges that it uses
+	usage  []device.Usage // per object
+	first  []bool         // per object: it is a variable or constant, which is there when the first step begins
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
@@ -23,8 +24,11 @@ type memoryTrace struct {
 type tracer struct {
 	traces []*memoryTrace
 	known  map[instanceID]*tracked
-	flops  map[*Variant]int64
+	work   map[*Variant]variantWork
 }
+
+// variantWork is the work of one run of a variant.
+type variantWork struct{ flops, beyond int64 }
 
 // instanceID tells instances apart.
 type instanceID struct {
@@ -44,7 +48,7 @@ type tracked struct {
 // traceLaunches makes the trace of each of so many devices. scratch is the
 // working memory of a launch, in bytes. The traces are incomplete if check stops.
 func traceLaunches(check *stop.Check, devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
-	t := &tracer{known: map[instanceID]*tracked{}, flops: map[*Variant]int64{}}
+	t := &tracer{known: map[instanceID]*tracked{}, work: map[*Variant]variantWork{}}
 	for range devices {
 		t.traces = append(t.traces, &memoryTrace{})
 	}
@@ -122,7 +126,8 @@ func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked, scratch int64) {
 		}
 	}
 	tr.names = append(tr.names, l.Name())
-	tr.flops = append(tr.flops, t.flopsOf(l.Variant))
+	w := t.workOf(l.Variant)
+	tr.flops, tr.beyond = append(tr.flops, w.flops), append(tr.beyond, w.beyond)
 	tr.Launches = append(tr.Launches, x)
 	for _, o := range l.Over {
 		t.free(t.of(o), i, -1)
@@ -141,16 +146,17 @@ func (t *tracer) free(x *tracked, i, except int) {
 	}
 }
 
-// flopsOf is the arithmetic of a variant.
-func (t *tracer) flopsOf(v *Variant) int64 {
-	sum, known := t.flops[v]
+// workOf is the work of a variant.
+func (t *tracer) workOf(v *Variant) variantWork {
+	w, known := t.work[v]
 	if !known {
 		for _, n := range v.Graph.Nodes {
-			sum += n.Cost().Flops
+			w.flops += n.Cost().Flops
+			w.beyond += beyondRange(n)
 		}
-		t.flops[v] = sum
+		t.work[v] = w
 	}
-	return sum
+	return w
 }
 
 // overhead is the rough time from one launch to the next, in seconds.
@@ -162,7 +168,7 @@ func (t *memoryTrace) seconds(moved int64, spec device.Spec) float64 {
 	sum := overhead * float64(len(t.Launches))
 	for i := range t.Launches {
 		sum += seconds(t.flops[i], spec)
-		moved += t.Lease(&t.Launches[i])
+		moved += t.Lease(&t.Launches[i]) - t.beyond[i]
 	}
 	if spec.LinkBytesPerS > 0 {
 		sum += float64(moved) / spec.LinkBytesPerS

@@ -23,7 +23,8 @@ var (
 	ErrChanged = errors.New("the run has changed since the checkpoint")
 )
 
-// Contents fills all of dst, whatever it holds, with a variable's bytes.
+// Contents fills all of dst, whatever it holds, with a variable's bytes; those of a
+// range with its part of the whole variable's.
 type Contents func(v *graph.Value, dst []byte) error
 
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
@@ -31,17 +32,18 @@ type Contents func(v *graph.Value, dst []byte) error
 // losses are of no use to a run whose epochs are different.
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
-		have, ok := s.Tensor(v.Name)
+		whole := v.Whole()
+		have, ok := s.Tensor(whole.Name)
 		switch {
-		case ok && have.Meta.Equal(v.Meta):
-			return s.Read(v.Name, 0, dst)
+		case ok && have.Meta.Equal(whole.Meta):
+			return s.Read(whole.Name, v.Offset(), dst)
 		case v.Role == graph.Metric:
 			clear(dst)
 			return nil
 		case ok:
-			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, v.Name, have.Meta, v.Meta)
+			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
 		}
-		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, v.Name)
+		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, whole.Name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,25 +19,43 @@ type state struct {
 	staging *residency.Staging
 	list    []checkpoint.Tensor
 	at      map[string]int // index into list by name
-	order   []int          // in which variables are copied
+	parts   []part         // of all variables in list, side by side
+	order   []int          // in which parts are copied
 	bytes   int64
+}
+
+// part is a variable, or the range of one that the run has as a tensor of its own.
+type part struct {
+	variable   int   // index into list
+	begin, end int64 // its bytes among the variable's
 }
 
 func newState(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, bound Bound) *state {
 	s := &state{bound: bound, at: map[string]int{}}
 	var all []*residency.Tensor
 	for i, v := range g.Vars {
-		s.list = append(s.list, checkpoint.Tensor{Name: v.Name, Meta: v.Meta, Role: v.Role.String()})
-		s.at[v.Name] = i
-		s.order = append(s.order, i)
-		s.bytes += v.Meta.Bytes()
 		all = append(all, tensor(v.Name))
+		s.order = append(s.order, i)
+		s.add(v)
 	}
 	s.staging = m.NewStaging(all...)
 	if bound == 0 {
 		s.byNeed(g)
 	}
 	return s
+}
+
+// add appends a variable, or a range behind the one before it.
+func (s *state) add(v *graph.Value) {
+	whole := v.Whole()
+	i, known := s.at[whole.Name]
+	if !known {
+		i = len(s.list)
+		s.at[whole.Name] = i
+		s.list = append(s.list, checkpoint.Tensor{Name: whole.Name, Meta: whole.Meta, Role: whole.Role.String()})
+	}
+	s.parts = append(s.parts, part{i, v.Offset(), v.Offset() + v.Meta.Bytes()})
+	s.bytes += v.Meta.Bytes()
 }
 
 // byNeed orders copies as the next step is likely to overwrite variables:
@@ -52,28 +71,36 @@ func (s *state) byNeed(g *graph.Graph) {
 		update[a.Var.Name] = at[a.New.Node]
 	}
 	slices.SortStableFunc(s.order, func(a, b int) int {
-		return update[s.list[b].Name] - update[s.list[a].Name]
+		return update[g.Vars[b].Name] - update[g.Vars[a].Name]
 	})
+}
+
+// partOf is the part of a variable that has a byte.
+func (s *state) partOf(variable int, at int64) int {
+	k, _ := slices.BinarySearchFunc(s.parts, at, func(p part, at int64) int {
+		return cmp.Or(cmp.Compare(p.variable, variable), cmp.Compare(p.end, at+1))
+	})
+	return k
 }
 
 // source is a checkpoint's source: variables as they were when the save began.
 type source struct {
 	*state
 	ctx  context.Context
-	next int   // number of variables that are queued, in order
+	next int   // number of parts that are queued, in order
 	area int64 // bytes of those that are queued and not yet read
 }
 
-// queue queues the copies that the staging area has room for; one variable is
-// let through whatever its size.
+// queue queues the copies that the staging area has room for; one part is let
+// through whatever its size.
 func (c *source) queue() error {
-	for ; c.next < len(c.list); c.next++ {
-		i := c.order[c.next]
-		n := c.list[i].Meta.Bytes()
+	for ; c.next < len(c.parts); c.next++ {
+		k := c.order[c.next]
+		n := c.parts[k].end - c.parts[k].begin
 		if c.bound > 0 && c.area > 0 && c.area+n > c.bound.room() {
 			return nil
 		}
-		if err := c.staging.Queue(c.ctx, residency.Checkpoint, i); err != nil {
+		if err := c.staging.Queue(c.ctx, residency.Checkpoint, k); err != nil {
 			return err
 		}
 		c.area += n
@@ -83,8 +110,8 @@ func (c *source) queue() error {
 
 // wait waits for the copies that training could be waiting for.
 func (c *source) wait() error {
-	for _, i := range c.order[:c.next] {
-		if err := c.staging.Wait(c.ctx, i); err != nil {
+	for _, k := range c.order[:c.next] {
+		if err := c.staging.Wait(c.ctx, k); err != nil {
 			return err
 		}
 	}
@@ -94,48 +121,67 @@ func (c *source) wait() error {
 // Tensors lists the variables.
 func (c *source) Tensors() []checkpoint.Tensor { return c.list }
 
-// Read copies a part of a variable, and frees the variable's memory after its
-// last part.
+// Read copies bytes of a variable.
 func (c *source) Read(name string, off int64, dst []byte) error {
 	i := c.at[name]
-	if c.bound > 0 && i >= c.next {
+	for len(dst) > 0 {
+		k := c.partOf(i, off)
+		n := min(int64(len(dst)), c.parts[k].end-off)
+		if err := c.readPart(k, off, dst[:n]); err != nil {
+			return err
+		}
+		off, dst = off+n, dst[n:]
+	}
+	return nil
+}
+
+// readPart copies bytes of a part, from byte off of its variable on. It frees the
+// part's memory after the last of them.
+func (c *source) readPart(k int, off int64, dst []byte) error {
+	if c.bound > 0 && k >= c.next {
 		if err := c.queue(); err != nil {
 			return err
 		}
 	}
-	if err := c.staging.Wait(c.ctx, i); err != nil {
+	if err := c.staging.Wait(c.ctx, k); err != nil {
 		return err
 	}
-	b, err := c.piece(i, off, len(dst))
+	b, err := c.piece(k, off, len(dst))
 	if err != nil {
 		return err
 	}
 	copy(dst, b)
-	if n := c.list[i].Meta.Bytes(); off+int64(len(dst)) == n && c.bound > 0 {
-		c.area -= n
-		c.staging.Free(i)
+	if p := c.parts[k]; off+int64(len(dst)) == p.end && c.bound > 0 {
+		c.area -= p.end - p.begin
+		c.staging.Free(k)
 		return c.queue()
 	}
 	return nil
 }
 
-// Lend is Read where the whole state is staged: that stays as it is.
+// Lend is Read where the whole state is staged, which stays as it is, and the bytes
+// are side by side.
 func (c *source) Lend(name string, off int64, n int) ([]byte, error) {
-	i := c.at[name]
-	if c.bound > 0 {
+	if c.bound > 0 || n == 0 {
 		return nil, nil
 	}
-	if err := c.staging.Wait(c.ctx, i); err != nil {
+	k := c.partOf(c.at[name], off)
+	if off+int64(n) > c.parts[k].end {
+		return nil, nil
+	}
+	if err := c.staging.Wait(c.ctx, k); err != nil {
 		return nil, err
 	}
-	return c.piece(i, off, n)
+	return c.piece(k, off, n)
 }
 
-// piece is a part of a variable that has been copied. Parameters must be
-// finite: a checkpoint of other weights would only look like a good one.
-func (c *source) piece(i int, off int64, n int) ([]byte, error) {
-	b := c.staging.Bytes(i)[off : off+int64(n)]
-	if x := &c.list[i]; x.Role == graph.Parameter.String() {
+// piece is bytes of a part that has been copied, from byte off of its variable on.
+// Parameters must be finite: a checkpoint of other weights would only look like a
+// good one.
+func (c *source) piece(k int, off int64, n int) ([]byte, error) {
+	p := c.parts[k]
+	b := c.staging.Bytes(k)[off-p.begin:][:n]
+	if x := &c.list[p.variable]; x.Role == graph.Parameter.String() {
 		return b, finite(x, off, b)
 	}
 	return b, nil

@@ -11,7 +11,8 @@ import (
 
 // Fill writes a variable's first contents over all of dst, which has
 // v.Meta.Bytes() bytes. Random fills depend on the seed and the variable's name
-// alone.
+// alone. A range that is filled at random is a BUG: its numbers are those of the
+// whole variable.
 func Fill(v *graph.Value, seed uint64, dst []byte) {
 	if int64(len(dst)) != v.Meta.Bytes() {
 		panic(fmt.Sprintf("BUG: %v is filled from %d bytes", v, len(dst)))
@@ -19,6 +20,9 @@ func Fill(v *graph.Value, seed uint64, dst []byte) {
 	if v.Meta.DType != shape.Float32 {
 		clear(dst)
 		return
+	}
+	if v.Range != nil && v.Init.Kind != graph.Zeros && v.Init.Kind != graph.Constant {
+		panic(fmt.Sprintf("BUG: %v is filled at random, and is a range", v))
 	}
 	f, key := shape.View[float32](dst), rng.Named(seed, v.Name)
 	switch v.Init.Kind {

@@ -64,13 +64,18 @@ func (r Rings) Mean(ctx context.Context, name string, first, last int, samples f
 }
 
 // Salvage copies every variable of a program to the host as it was before a
-// step that failed: the step's update was skipped.
+// step that failed: the step's update was skipped. Variables that the program has in
+// ranges are whole.
 func Salvage(ctx context.Context, rt *executor.Runtime, p *executor.Program) (map[string][]byte, error) {
 	Unseal(rt.Residency)
 	out := map[string][]byte{}
 	for _, v := range p.Graph().Vars {
+		whole := v.Whole()
+		if out[whole.Name] == nil {
+			out[whole.Name] = make([]byte, whole.Meta.Bytes())
+		}
 		err := rt.Residency.Salvage(ctx, p.Var(v.Name), func(b []byte) error {
-			out[v.Name] = append([]byte(nil), b...)
+			copy(out[whole.Name][v.Offset():], b)
 			return nil
 		})
 		if err != nil {

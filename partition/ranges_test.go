@@ -1,0 +1,195 @@
+package partition
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// inRanges plans a graph with all updates in ranges of so many elements; nil if there
+// is nothing to cut.
+func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *Plan {
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := o.checked()
+	must(err)
+	g, err = o.Recompute.apply(g, stop.When(nil))
+	must(err)
+	idx, err := newIndex(g, o, stop.When(nil))
+	must(err)
+	c, err := chooseCut(idx, findBlocks(g), o)
+	must(err)
+	base := &Plan{Graph: g, Microbatches: o.Microbatches, options: o, cut: c, place: place(idx, len(c.device), c.groups()), idx: idx}
+	base, groups, err := base.ranged(ranging{elems: elems})
+	must(err)
+	if base == nil {
+		return nil
+	}
+	p, err := base.chooseGrain(groups, []grain{at}, false)
+	must(err)
+	p.Stages, err = describeStages(groups, p)
+	must(err)
+	return p
+}
+
+// cutState gives the ranges of variables their contents.
+func cutState(g *graph.Graph, whole state) state {
+	cut := state{}
+	for _, v := range g.Vars {
+		a := whole[v.Whole().Name]
+		if v.Range != nil {
+			a = ref.Floats(a.F[v.Range.From:][:v.Meta.Elems()], v.Meta.Elems())
+		}
+		cut[v.Name] = a
+	}
+	return cut
+}
+
+// TestAnyRangesAreTheWholeGraph trains with updates cut into ranges, and with the
+// plan for a smaller last microbatch.
+func TestAnyRangesAreTheWholeGraph(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		small := s
+		small.batch = 1
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := small.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := drawOptions(t, s)
+		at := rapid.SampledFrom(finer).Draw(t, "grain")
+		p := inRanges(t, g, o, rapid.IntRange(1, 6).Draw(t, "elements"), at)
+		if p == nil {
+			return
+		}
+		checkPlan(t, p)
+		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
+		got := cutState(p.Graph, want)
+		for range 2 {
+			if want, err = runWhole(g, want, in); err != nil {
+				t.Fatal(err)
+			}
+			k := newMachine(p, got, in)
+			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
+				t.Fatalf("%v\n%s", err, p.Dump())
+			}
+			if d := differ(cutState(p.Graph, want), got); d != "" {
+				t.Fatalf("%s\n%s", d, p.Dump())
+			}
+			if left := k.left(); len(left) > 0 {
+				t.Fatalf("never freed: %v\n%s", left, p.Dump())
+			}
+		}
+		q, err := p.Rebind(h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkPlan(t, q)
+		for i := range p.Segments {
+			if a, b := &p.Segments[i], &q.Segments[i]; a.Name != b.Name || !slices.Equal(slotNames(a.Later), slotNames(b.Later)) {
+				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.Dump(), q.Dump())
+			}
+		}
+	})
+}
+
+// updateOf is a graph with the update of a large tied weight.
+func updateOf(t *testing.T, microbatches int, adam, clip bool) *graph.Graph {
+	t.Helper()
+	s := tiedNet(microbatches)
+	s.width, s.adam, s.clip = 400, adam, clip
+	g, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestRangesLowerTheFloor: the update of a large weight needs the weight, its gradient
+// and a range of the optimizer's state, and adding two gradients needs these alone.
+func TestRangesLowerTheFloor(t *testing.T) {
+	const weight = 400 * 400 * 4
+	for _, microbatches := range []int{1, 2} {
+		for _, adam := range []bool{false, true} {
+			g := updateOf(t, microbatches, adam, true)
+			at := func(limit int64) (*Plan, error) {
+				return New(g, PlanOptions{Devices: specs(1, limit), Microbatches: microbatches})
+			}
+			state := int64(ops.SumElems * 4)
+			if adam {
+				state *= 2
+			}
+			low := 2*weight + state + 4096
+			p, err := at(low)
+			if err != nil {
+				t.Fatalf("%d microbatches, Adam %v: %v", microbatches, adam, err)
+			}
+			f := p.Memory[0]
+			if !p.options.ranging.on() || f.Floor > low || f.Peak < 4*weight {
+				t.Errorf("%d microbatches, Adam %v: %+v", microbatches, adam, f)
+			}
+			if _, err := at(f.Floor); err != nil {
+				t.Errorf("at the floor: %v", err)
+			}
+			if text := strings.Join(p.Shortages(), " "); !strings.Contains(text, "updates of large tensors are cut into ranges of 256.0 KiB") {
+				t.Error(text)
+			}
+			if free, err := at(0); err != nil || free.options.ranging.on() || free.Graph != g {
+				t.Errorf("without a limit: %v, %v", free.options.ranging, err)
+			}
+		}
+	}
+}
+
+// TestRangesOfVariables: the ranges of a variable follow each other, in its place
+// among the others, and live with it.
+func TestRangesOfVariables(t *testing.T) {
+	g := updateOf(t, 2, true, false)
+	p, err := New(g, PlanOptions{Devices: specs(1, 4*400*400*4), Microbatches: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	end := 0
+	for _, v := range p.Graph.Vars {
+		if v.Range == nil {
+			end = 0
+		} else {
+			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.Owner(v) != p.Owner(g.Find("b0.weight")) {
+				t.Errorf("%v begins at %d", v, v.Range.From)
+			}
+			if end += v.Meta.Elems(); end == 400*400 {
+				end = 0
+			}
+		}
+		if len(names) == 0 || names[len(names)-1] != v.Whole().Name {
+			names = append(names, v.Whole().Name)
+		}
+	}
+	var want []string
+	for _, v := range g.Vars {
+		want = append(want, v.Name)
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("variables %v, want %v", names, want)
+	}
+	if v := p.Graph.Find("b0.weight/m[131072:160000]"); v == nil || !v.Meta.Equal(shape.F32(160000-131072)) || p.Usage(v) != device.OptState {
+		t.Errorf("the last range is %v", v)
+	}
+}
