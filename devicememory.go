@@ -77,5 +77,15 @@ func (s *setup) tight() []bool {
 	return list
 }
 
+// floorsAndPeaks are the plan's, in bytes of each device.
+func (s *setup) floorsAndPeaks() (floors, peaks []int64) {
+	floors, peaks = make([]int64, len(s.devs)), make([]int64, len(s.devs))
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		floors[f.Device], peaks[f.Device] = f.Floor, f.Peak
+	}
+	return floors, peaks
+}
+
 // anyTight reports whether a device may use less memory than the plan takes.
 func (s *setup) anyTight() bool { return slices.Contains(s.tight(), true) }

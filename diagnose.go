@@ -9,7 +9,6 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
-	"github.com/berth-ml/berth/residency"
 )
 
 // failure is a step that failed.
@@ -54,7 +53,7 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 	if err := failed.Close(); err != nil && !errors.Is(err, device.ErrNonFinite) {
 		return err
 	}
-	rt, err := executor.NewRuntime(failed.Devices, residency.ManagerOptions{})
+	rt, err := executor.NewRuntime(failed.Devices, executor.RuntimeOptions{})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/residency"
 )
 
 // session is what one call of Train holds open.
@@ -133,9 +134,11 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 			return err
 		}
 	}
-	o := s.hostMemory(s.opt.Dir)
-	o.Tight = s.tight()
-	o.Strict, o.OnTransfer = s.opt.AssertResident, s.debug.Transfers(s.dump)
+	o := executor.RuntimeOptions{
+		Manager: s.hostMemory(s.opt.Dir),
+		Tenant:  residency.TenantOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)},
+	}
+	o.Tenant.Floors, o.Tenant.Peaks = s.floorsAndPeaks()
 	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err
 	}

@@ -275,7 +275,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 // on runs f on a runtime of its own.
 func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
 	defer t.setup.enter()()
-	rt, err := executor.NewRuntime(t.setup.devs, t.setup.hostMemory(t.weights.Dir))
+	rt, err := executor.NewRuntime(t.setup.devs, executor.RuntimeOptions{Manager: t.setup.hostMemory(t.weights.Dir)})
 	if err != nil {
 		return err
 	}

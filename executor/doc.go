@@ -1,7 +1,8 @@
-// Package executor runs plans. A [Runtime] is opened once: it owns a compute
-// stream on each device and the residency manager. A [Program] is a plan that
-// was compiled for it; many programs (training, evaluation) share a runtime
-// and, by name, their weights.
+// Package executor runs plans. A [Runtime] is opened once per training: it owns a
+// compute stream on each device, and the training's tensors. A [Program] is a plan
+// that was compiled for it; many programs (training, evaluation) share a runtime
+// and, by name, their weights. [Devices] are shared by the runtimes of several
+// trainings: what fails in one fails no other one.
 //
 // One goroutine walks the tasks of a step in the schedule's global order. For
 // each it acquires every tensor from residency, launches the segment and
@@ -17,7 +18,8 @@
 //
 // Files use each other downwards only. On top are load.go (before training) and
 // step.go (during it). Below are a program's tables (expand.go, compile.go,
-// tensors.go), failures, the runtime, and the steps under way (flight.go).
+// tensors.go), failures, the runtime and its devices, and the steps under way
+// (flight.go).
 //
-// The types to know are [Runtime], [Program], [Batch] and [Ticket].
+// The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
 package executor

@@ -40,7 +40,7 @@ func answer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rt, err := executor.NewRuntime(devs, residency.ManagerOptions{})
+	rt, err := executor.NewRuntime(devs, executor.RuntimeOptions{})
 	if err != nil {
 		return err
 	}

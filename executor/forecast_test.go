@@ -68,7 +68,7 @@ func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
 	if steps == 0 {
 		return f
 	}
-	if r.rt, err = executor.NewRuntime(devs, residency.ManagerOptions{}); err != nil {
+	if r.rt, err = executor.NewRuntime(devs, executor.RuntimeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if r.prog, err = r.rt.Load(executor.LoadOptions{Net: "train", Full: plan, Constant: j.constant, LastMicrobatches: 1}); err != nil {

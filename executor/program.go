@@ -60,7 +60,7 @@ type Program struct {
 func (p *Program) Inputs() []*graph.Value { return p.inputs }
 
 // Residency manages the program's tensors.
-func (p *Program) Residency() *residency.Manager { return p.rt.Residency }
+func (p *Program) Residency() *residency.Tenant { return p.rt.Residency }
 
 // Graph is the graph of a full microbatch.
 func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }

@@ -245,6 +245,11 @@ func openSized(bytes []int64, threads int) ([]device.Device, error) {
 
 // newRig loads the job, with its variables' first contents.
 func newRig(j job, devs []device.Device, schedule string, o residency.ManagerOptions) (*rig, error) {
+	return newRigWith(j, devs, schedule, executor.RuntimeOptions{Manager: o})
+}
+
+// newRigWith is newRig with options of the tenant, too.
+func newRigWith(j job, devs []device.Device, schedule string, o executor.RuntimeOptions) (*rig, error) {
 	r := &rig{job: j, devs: devs}
 	opt, err := j.options(devs, schedule)
 	if err != nil {
@@ -279,11 +284,17 @@ func first(v *graph.Value, dst []byte) error {
 // mustRig is a rig that the test closes at its end.
 func mustRig(t *testing.T, j job, kind string, count int, schedule string, o residency.ManagerOptions) *rig {
 	t.Helper()
+	return mustRigWith(t, j, kind, count, schedule, executor.RuntimeOptions{Manager: o})
+}
+
+// mustRigWith is mustRig with options of the tenant, too.
+func mustRigWith(t *testing.T, j job, kind string, count int, schedule string, o executor.RuntimeOptions) *rig {
+	t.Helper()
 	devs, err := openDevices(kind, count, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := newRig(j, devs, schedule, o)
+	r, err := newRigWith(j, devs, schedule, o)
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)

@@ -1,20 +1,28 @@
 package executor
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
 )
 
-// Runtime runs programs on devices: it has one compute stream on each, and the
-// residency of their tensors. It does not own the devices. Use it and its
-// programs from one goroutine.
+// RuntimeOptions describes a runtime that has its devices to itself.
+type RuntimeOptions struct {
+	Manager residency.ManagerOptions
+	Tenant  residency.TenantOptions
+}
+
+// Runtime runs the programs of one training on devices: it has one compute stream
+// on each, and the residency of their tensors. It does not own the devices, and may
+// share them: see [Devices.Join]. Use it and its programs from one goroutine.
 type Runtime struct {
 	Devices   []device.Device
-	Residency *residency.Manager
+	Residency *residency.Tenant
+	shared    *Devices
+	alone     bool // nobody else uses shared
 	compute   []device.Stream
 	flights   map[string]*flights // of each program, by LoadOptions.Net
 	steps     uint64              // of all programs, to order those under way
@@ -25,21 +33,17 @@ type Runtime struct {
 	closed    bool
 }
 
-// NewRuntime starts the streams.
-func NewRuntime(devs []device.Device, o residency.ManagerOptions) (*Runtime, error) {
-	r := &Runtime{Devices: devs, flights: map[string]*flights{}}
-	for _, d := range devs {
-		s, err := d.NewStream("compute")
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", d.ID(), err), r.Close())
-		}
-		r.compute = append(r.compute, s)
-	}
-	m, err := residency.New(devs, o)
+// NewRuntime makes a runtime that has devices to itself.
+func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
+	d, err := NewDevices(devs, o.Manager)
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		return nil, err
 	}
-	r.Residency = m
+	r, err := d.Join(context.Background(), o.Tenant)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	r.alone = true
 	return r, nil
 }
 
@@ -63,8 +67,9 @@ func (r *Runtime) Close() error {
 	for _, s := range r.compute {
 		errs = append(errs, s.Close())
 	}
-	if r.Residency != nil {
-		errs = append(errs, r.Residency.Close())
+	errs = append(errs, r.Residency.Close())
+	if r.alone {
+		errs = append(errs, r.shared.Close())
 	}
 	r.watching.end() // no sooner: closing waits for the devices
 	return errors.Join(r.unknown(errs)...)

@@ -23,7 +23,7 @@ func TestEpochOnNullDevices(t *testing.T) {
 		for n := 1; n <= 3; n++ {
 			j := gptJob(4)
 			j.last = 3
-			r := mustRig(t, j, "null", n, s, residency.ManagerOptions{Strict: true})
+			r := mustRigWith(t, j, "null", n, s, executor.RuntimeOptions{Tenant: residency.TenantOptions{Strict: true}})
 			if err := r.prog.Init(short(t), first); err != nil {
 				t.Fatal(err)
 			}

@@ -24,14 +24,16 @@ import (
 // was never written, ErrBudget when the needs cannot fit, ErrLeased when s itself
 // has a conflicting lease, ErrNotResident under a seal, and the errors of devices
 // and stores.
-func (m *Manager) Acquire(ctx context.Context, s device.Stream, needs []Need, scratch int64, l *Lease) error {
+func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scratch int64, l *Lease) error {
+	m := u.Manager
 	if l.held {
 		return fmt.Errorf("acquire: %w: release this lease before reusing it", ErrLeased)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.clock++
-	a := attempt{m: m, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
+	u.acted = m.clock
+	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
 	return m.retry(ctx, claim{needs, s}, a.try)
 }
 
@@ -54,7 +56,7 @@ func (a *attempt) try() (pause, error) {
 // stream wait.
 func (a *attempt) get() (pause, error) {
 	m := a.m
-	if m.closed {
+	if a.tenant.gone {
 		return pause{}, fmt.Errorf("acquire: %w", ErrClosed)
 	}
 	if len(m.host.dropped)+len(m.host.warm) > 0 {

@@ -103,7 +103,7 @@ func TestProtocol(t *testing.T) {
 			if change == nil {
 				change = func(int, *fakeDev) {}
 			}
-			r := newRig(t, 2, ManagerOptions{}, change)
+			r := newRig(t, 2, rigOptions{}, change)
 			w := r.declare("w", 8, device.Weight)
 			c.do(r, w)
 			if got := r.kinds(); got != c.moved {
@@ -117,7 +117,7 @@ func TestProtocol(t *testing.T) {
 }
 
 func TestUndefined(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	err := r.read(w, 0, 'a')
 	if !errors.Is(err, ErrUndefined) || !strings.Contains(err.Error(), "w") {
@@ -136,7 +136,7 @@ func TestUndefined(t *testing.T) {
 
 // TestTwice leases a tensor twice in one task.
 func TestTwice(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(8))
+	r := newRig(t, 1, rigOptions{}, capacity(8))
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	var l Lease
@@ -170,7 +170,7 @@ func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
 	for _, op := range []string{"copyin", "copypeer", "copyout", "alloc", "host", "launch", "wait"} {
 		t.Run("call/"+op, func(t *testing.T) {
-			r := newRig(t, 2, ManagerOptions{})
+			r := newRig(t, 2, rigOptions{})
 			w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 			r.fill(w, 'a')
 			r.write(v, 0, 'v')
@@ -199,7 +199,7 @@ func TestFailures(t *testing.T) {
 	}
 	for _, op := range []string{"copyin", "copypeer", "copyout", "launch"} {
 		t.Run("later/"+op, func(t *testing.T) {
-			r := newRig(t, 2, ManagerOptions{})
+			r := newRig(t, 2, rigOptions{})
 			w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 			r.fill(w, 'a')
 			r.write(v, 0, 'v')
@@ -238,7 +238,7 @@ func TestFailures(t *testing.T) {
 
 // TestWriterWaitsForPeerCopy: a writer waits for a peer copy of the old version.
 func TestWriterWaitsForPeerCopy(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[1].stream("peer").hold()
@@ -253,7 +253,7 @@ func TestWriterWaitsForPeerCopy(t *testing.T) {
 
 // TestWriterWaitsForCopyOut: a writer waits for a copy-out.
 func TestWriterWaitsForCopyOut(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[0].stream("copy-out").hold()
@@ -301,7 +301,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 // TestNewInputSparesReaders: new input does not overwrite the input of a task that
 // runs.
 func TestNewInputSparesReaders(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	x := r.declare("x", 8, device.Input)
 	r.fill(x, 'a')
 	second, err := r.devs[0].NewStream("second")
@@ -324,7 +324,7 @@ func TestNewInputSparesReaders(t *testing.T) {
 
 // TestLeasedForWritingIsNotRead: a tensor that is leased for writing is not read.
 func TestLeasedForWritingIsNotRead(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	r.kinds()
@@ -359,7 +359,7 @@ func TestLeasedForWritingIsNotRead(t *testing.T) {
 
 // TestNewInputSparesLease: new input spares a lease of the old.
 func TestNewInputSparesLease(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	x := r.declare("x", 8, device.Input)
 	r.fill(x, 'a')
 	var l Lease
@@ -383,7 +383,7 @@ func TestNewInputSparesLease(t *testing.T) {
 
 // TestReaderWaitsForCopyIn: a reader waits for its copy-in, not the host.
 func TestReaderWaitsForCopyIn(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	free := r.devs[0].stream("copy-in").hold()

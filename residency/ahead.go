@@ -14,15 +14,15 @@ func (a *attempt) fetchAhead() error {
 	if a.launch < 0 {
 		return nil
 	}
-	d := &a.m.devs[a.needs[0].Device]
-	x := d.uses
-	for at := d.now + 1; at <= d.now+x.ahead && at < len(x.trace.Launches); at++ {
+	d, y := &a.m.devs[a.needs[0].Device], &a.tenant.on[a.needs[0].Device]
+	x := y.uses
+	for at := y.now + 1; at <= y.now+x.ahead && at < len(x.trace.Launches); at++ {
 		for _, u := range x.trace.Launches[at].Uses {
 			t := x.tensors[u.Object]
 			if !u.Read || d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
 				continue
 			}
-			if n, _ := x.order.Next(u.Object, d.now); d.now+n != at {
+			if n, _ := x.order.Next(u.Object, y.now); y.now+n != at {
 				continue // a launch before that overwrites it
 			}
 			if ok, err := a.fetchOne(t, d, x.ahead); err != nil || !ok {

@@ -11,6 +11,7 @@ import (
 // it made current by then are kept, but nothing is locked meanwhile.
 type attempt struct {
 	m       *Manager
+	tenant  *tenant
 	s       device.Stream
 	queue   device.Queue // of s
 	needs   []Need
@@ -28,8 +29,8 @@ func (a *attempt) collect() error {
 	x.wants = x.wants[:0]
 	for i := range a.needs {
 		n := &a.needs[i]
-		if !m.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
-			return fmt.Errorf("acquire: need %d: give a tensor and a device of this manager, and a mode", i)
+		if !a.tenant.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
+			return fmt.Errorf("acquire: need %d: give a tensor of this tenant, a device of its manager, and a mode", i)
 		}
 		c := n.copy()
 		if c.wanted == x.attempt {
@@ -71,10 +72,10 @@ func (w *want) conflicts() bool {
 
 // expect makes an attempt's launch the present one of its device.
 func (a *attempt) expect() {
-	o := &a.m.order
+	o := &a.tenant.order
 	a.launch = o.find(a.needs)
 	if a.launch >= 0 && len(a.needs) > 0 {
-		a.m.devs[a.needs[0].Device].now = o.uses.local[a.launch]
+		a.tenant.on[a.needs[0].Device].now = o.uses.local[a.launch]
 	}
 }
 
@@ -85,23 +86,20 @@ func (a *attempt) undo() {
 	m.scratch.attempt++
 	for i := range a.needs {
 		n := &a.needs[i]
-		if !m.knows(n) {
+		if !a.tenant.knows(n) {
 			continue
 		}
 		if c := n.copy(); c.buf != nil && c.version == 0 && c.leased == 0 {
 			m.devs[n.Device].free(n.Tensor, "not acquired")
 		}
 	}
-	if a.lease.Scratch != nil {
-		m.devs[a.needs[0].Device].note(a.lease.Scratch.Free(), "scratch")
-		a.lease.Scratch = nil
-	}
+	m.freeScratch(a.lease, a.needs)
 }
 
 // grant fills in the lease.
 func (a *attempt) grant() {
 	m, l := a.m, a.lease
-	l.held, l.stream = true, a.s
+	l.tenant, l.held, l.stream = a.tenant, true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers = l.Buffers[:0]
 	for i := range m.scratch.wants {
@@ -109,7 +107,7 @@ func (a *attempt) grant() {
 		w.c.used = a.call
 		w.c.writing = w.mode.writes()
 		if w.mode.reads() && w.c.brought != a.call {
-			m.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
+			a.tenant.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
 		}
 	}
 	for i := range l.needs {
@@ -117,6 +115,6 @@ func (a *attempt) grant() {
 		c.leased++
 		l.Buffers = append(l.Buffers, c.buf)
 	}
-	m.order.advance(a.launch)
+	a.tenant.order.advance(a.launch)
 	m.leases = append(m.leases, l)
 }

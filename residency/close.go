@@ -3,14 +3,12 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// Close waits for the copies that were queued, deletes every buffer, frees
-// every host buffer and closes the streams. Work of the caller's streams that
-// the copies wait for must have been queued. Leases still held are an error
-// that names their tensors, and their memory is freed too. A second call does
-// nothing.
+// Close closes the tenants that are left, frees all host memory and closes the
+// streams. A second call does nothing.
 func (m *Manager) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -18,25 +16,20 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.closed = true
-	m.line.call()
+	tenants := slices.Clone(m.tenants)
+	for _, j := range m.joining {
+		j.err = ErrClosed
+		close(j.done)
+	}
+	m.joining = nil
 	m.mu.Unlock()
-	// No copy is queued after closed was set, so streams can be ended unlocked.
-	errs := []error{m.endStreams()}
+	var errs []error
+	for _, u := range tenants {
+		errs = append(errs, m.dismiss(u))
+	}
+	errs = append(errs, m.endMoves())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	errs = append(errs, m.leaks())
-	for _, t := range m.tensors {
-		for i := range m.devs {
-			d := &m.devs[i]
-			d.copy(t).leased = 0
-			d.free(t, "closed")
-		}
-		m.dropHost(t)
-		t.truth = nowhere
-	}
-	for _, l := range m.leases {
-		m.freeScratch(l)
-	}
 	for i := range m.devs {
 		errs = append(errs, m.devs[i].freeErr)
 	}
@@ -45,16 +38,67 @@ func (m *Manager) Close() error {
 	return errors.Join(errs...)
 }
 
-// leaks is an error naming the tensors that are still leased, or nil.
-func (m *Manager) leaks() error {
-	if len(m.leases) == 0 {
+// Close frees the memory of the tenant's tensors, on devices and on the host, and
+// gives its floors to those who wait in Join. Then it waits for the copies that
+// were queued, and closes the tenant's streams. Work of the caller's streams that
+// the copies wait for must have been queued. Leases still held are an error that
+// names their tensors, and their memory is freed too. A second call does nothing.
+func (u *Tenant) Close() error {
+	err := u.dismiss(u.tenant)
+	if u.alone {
+		err = errors.Join(err, u.Manager.Close())
+	}
+	return err
+}
+
+// dismiss closes a tenant.
+func (m *Manager) dismiss(u *tenant) error {
+	m.mu.Lock()
+	if u.gone {
+		m.mu.Unlock()
 		return nil
 	}
+	u.gone = true
+	held := m.endLeases(u)
+	for _, t := range u.tensors {
+		for i := range m.devs {
+			m.devs[i].free(t, "closed")
+		}
+		m.dropHost(t)
+		t.truth, t.src = nowhere, nil
+	}
+	clear(u.tensors)
+	clear(u.seqs)
+	m.leave(u)
+	m.line.call()
+	m.mu.Unlock()
+	// No copy is queued after gone was set, so streams can be ended unlocked.
+	err := errors.Join(u.endStreams(), held)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.sweep()
+	return err
+}
+
+// endLeases ends the leases that a tenant still holds. Its error names their
+// tensors; it is nil if there are none.
+func (m *Manager) endLeases(u *tenant) error {
 	var names []string
-	for _, l := range m.leases {
+	count := 0
+	m.leases = slices.DeleteFunc(m.leases, func(l *Lease) bool {
+		if l.tenant != u {
+			return false
+		}
+		count++
 		for _, n := range l.needs {
+			n.copy().leased = 0
 			names = append(names, n.Tensor.name+" on "+m.devs[n.Device].id)
 		}
+		m.freeScratch(l, l.needs)
+		return true
+	})
+	if count == 0 {
+		return nil
 	}
-	return fmt.Errorf("close: %d lease(s) not released: %w: %s", len(m.leases), ErrLeased, strings.Join(names, ", "))
+	return fmt.Errorf("close: %d lease(s) not released: %w: %s", count, ErrLeased, strings.Join(names, ", "))
 }

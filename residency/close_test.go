@@ -11,7 +11,7 @@ import (
 
 func TestCloseReportsLeases(t *testing.T) {
 	d := newFake(0)
-	m, err := New([]device.Device{d}, ManagerOptions{})
+	m, err := Open([]device.Device{d}, ManagerOptions{}, TenantOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 
 // open opens devices of a kind, a compute stream on each, and a manager; all
 // are closed, and must be empty, at the end of the test.
-func open(t testing.TB, kind string, count int, memory int64) (*residency.Manager, []device.Device, []device.Stream) {
+func open(t testing.TB, kind string, count int, memory int64) (*residency.Tenant, []device.Device, []device.Stream) {
 	t.Helper()
 	devs, err := device.Open(kind, device.OpenOptions{Count: count, MemoryBytes: memory})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := residency.New(devs, residency.ManagerOptions{})
+	m, err := residency.Open(devs, residency.ManagerOptions{}, residency.TenantOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestOnDevices(t *testing.T) {
 // step makes the calls of a training step, without its work.
 type step struct {
 	t       testing.TB
-	m       *residency.Manager
+	m       *residency.Tenant
 	devs    []device.Device
 	streams []device.Stream
 	batch   *residency.Tensor

@@ -4,7 +4,7 @@
 // A [Tensor] is a record: key, metadata, usage, and where its contents are. It
 // has one truth (the host, one device, or a store it streams from) and any
 // number of clean copies, told apart by version. A task leases all it needs at
-// once with [Manager.Acquire]; missing copies are queued on the manager's own
+// once with [Tenant.Acquire]; missing copies are queued on the tenant's own
 // copy streams, and the task's stream is made to wait for them, while the host
 // goes on. [Manager.Release] notes what the task wrote: the truth moves to the
 // task's device and all other copies are stale. Nothing comes back to the host except
@@ -17,7 +17,12 @@
 // moves, therefore depends on the order of calls and not on time. The memory of a
 // device is the one limit. A task whose tensors and scratch fit in it always runs.
 //
-// The types to know are [Manager], [Tensor], [Need], [Lease] and [Ledger].
+// Several users share the devices of one [Manager], each through a [Tenant] with
+// tensors, copy streams, a ledger and a seal of its own. [Manager.Join] reserves the
+// memory without which a tenant's largest task cannot run. [Open] is for a user that
+// has the devices to itself.
+//
+// The types to know are [Manager], [Tenant], [Tensor], [Need], [Lease] and [Ledger].
 //
 // One goroutine at a time acquires on a given stream, and it releases a lease
 // before it acquires the next one. Everything else may be called from any

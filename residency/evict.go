@@ -23,6 +23,9 @@ type Evictor interface {
 	Victim(c []Candidate) int
 }
 
+// unknown is more than the number of any tensor in an order of uses.
+const unknown = 1 << 30
+
 // makeRoom evicts copies until so many bytes more fit on a device, by the sums
 // alone: memory in pieces is no matter. It spares copies that are used within that
 // many launches after the present one. It reports false, and evicts nothing, if the
@@ -59,18 +62,14 @@ func (m *Manager) evictOne(d *devState) (bool, error) {
 // still missing.
 func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
 	x := &m.scratch
-	known := 0
-	if d.uses != nil {
-		known = len(d.uses.tensors)
-	}
 	x.candidates = x.candidates[:0]
 	for i, t := range d.residents {
 		if m.locked(d.copy(t)) {
 			continue
 		}
-		c := paging.Candidate{Object: d.copy(t).object - 1, Bytes: d.takes(t.bytes)}
+		c := paging.Candidate{Object: d.copy(t).object - 1, Index: i, Bytes: d.takes(t.bytes)}
 		if c.Object < 0 {
-			c.Object = known + i
+			c.Object = unknown + i
 		}
 		var reads bool
 		if c.Distance, reads = d.next(t, m.clock); c.Distance <= after {
@@ -89,14 +88,7 @@ func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
 		return bytes
 	}
 	for i := len(victims) - 1; i >= 0; i-- {
-		o := victims[i].Object
-		t := (*Tensor)(nil)
-		if o < known {
-			t = d.uses.tensors[o]
-		} else {
-			t = d.residents[o-known]
-		}
-		x.victims = append(x.victims, t)
+		x.victims = append(x.victims, d.residents[victims[i].Index])
 	}
 	return 0
 }
@@ -151,16 +143,16 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 // locked reports whether c must stay: it is leased, or this attempt wants it.
 func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m.scratch.attempt }
 
-// takes is the memory that a buffer of so many bytes takes.
-func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.unit * d.unit }
-
 // next counts the device's launches until t is used there, and reports whether
-// that use reads it. A tensor that the order does not know is not used: the longer
-// it was not, the later.
+// that use reads it. A tenant that has not acquired for long will not soon. A
+// tensor that the order does not know is not used: the longer it was not, the
+// later.
 func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
 	c := d.copy(t)
 	if c.object == 0 {
 		return paging.Never + int(clock-c.used), true
 	}
-	return d.uses.order.Next(c.object-1, d.now)
+	y := d.of(t)
+	distance, reads = y.uses.order.Next(c.object-1, y.now)
+	return distance + int(clock-t.tenant.acted), reads
 }

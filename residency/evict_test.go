@@ -73,7 +73,7 @@ func TestEviction(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, 2, ManagerOptions{}, capacity(24, 24))
+			r := newRig(t, 2, rigOptions{}, capacity(24, 24))
 			var ts []*Tensor
 			for i := range 4 {
 				x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
@@ -106,7 +106,7 @@ func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
 	d.capacity = 32
 	r := &rig{T: t, devs: []*fakeDev{d}}
-	m, err := New([]device.Device{choosy{d}}, ManagerOptions{OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+	m, err := Open([]device.Device{choosy{d}}, ManagerOptions{}, TenantOptions{OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func double(ctx context.Context) error {
 		return err
 	}
 	defer devs[0].Close()
-	m, err := residency.New(devs, residency.ManagerOptions{})
+	m, err := residency.Open(devs, residency.ManagerOptions{}, residency.TenantOptions{})
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func double(ctx context.Context) error {
 
 // task leases the weight, launches an executable that overwrites it, and
 // releases it. It waits for nothing.
-func task(ctx context.Context, m *residency.Manager, d device.Device, w *residency.Tensor) error {
+func task(ctx context.Context, m *residency.Tenant, d device.Device, w *residency.Tensor) error {
 	b := graph.NewBuilder("double", 1)
 	x := b.Input("old", w.Meta())
 	b.Output("new", b.One(ops.AddOp, x, x))

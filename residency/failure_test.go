@@ -19,7 +19,7 @@ func (d *fakeDev) late(op string) {
 // The failure of a task fails the copies of what it was to write, and no others,
 // though all share a stream.
 func TestFailedTaskFailsItsOwnCopiesAlone(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'w')
 	r.write(v, 0, 'v')
@@ -45,7 +45,7 @@ func TestFailedTaskFailsItsOwnCopiesAlone(t *testing.T) {
 
 // A copy to the host that fails does not fail later ones, and can be repeated.
 func TestCopiesToTheHostGoOnAfterAFailure(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'w')
 	r.write(v, 0, 'v')
@@ -68,7 +68,7 @@ func TestCopiesToTheHostGoOnAfterAFailure(t *testing.T) {
 // A copy to a device that failed is taken again from the truth.
 func TestFailedCopiesAreTakenAgain(t *testing.T) {
 	for _, op := range []string{"copyin", "copypeer"} {
-		r := newRig(t, 2, ManagerOptions{})
+		r := newRig(t, 2, rigOptions{})
 		w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 		on := 0
 		if op == "copypeer" {
@@ -96,7 +96,7 @@ func TestFailedCopiesAreTakenAgain(t *testing.T) {
 
 // Moving in keeps the host's bytes until they have arrived.
 func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w, v, u := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight), r.declare("u", 8, device.Weight)
 	for x, b := range map[*Tensor]byte{w: 'w', v: 'v', u: 'u'} {
 		r.fill(x, b)
@@ -129,7 +129,7 @@ func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
 // A copy that fails is the failure of the task that waits for it already, also
 // when nothing is left to take it from.
 func TestCopyThatFailsUnderItsTask(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'w')
 	letGo := r.devs[0].stream("copy-in").hold()

@@ -68,7 +68,7 @@ func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
 
 // refill readies t for new contents on the host.
 func (m *Manager) refill(t *Tensor, action string) error {
-	if m.closed {
+	if t.tenant.gone {
 		return fmt.Errorf("%s %s: %w", action, t.name, ErrClosed)
 	}
 	for d := range t.copies {

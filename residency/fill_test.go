@@ -10,7 +10,7 @@ import (
 )
 
 func TestFillWith(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	x := r.declare("x", 4, device.Weight)
 	if err := r.m.FillWith(x, func(dst []byte) error { copy(dst, []byte{0, 7, 0, 0}); return nil }); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestFillWith(t *testing.T) {
 // TestFeedDoubleBuffers: new input is copied while the old one is computed on,
 // to a second buffer; when the old one is free it is reused.
 func TestFeedDoubleBuffers(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	x := r.declare("x", 8, device.Input)
 	hb := []device.HostBuffer{r.hostBuffer(8, 'a'), r.hostBuffer(8, 'b')}
 	feed := func(i int) {
@@ -77,7 +77,7 @@ func TestFeedDoubleBuffers(t *testing.T) {
 
 // TestFeedGoesInOnce: a second device gets the batch from the first.
 func TestFeedGoesInOnce(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	x := r.declare("x", 8, device.Input)
 	if err := r.m.Feed(x, r.hostBuffer(8, 'a')); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestFeedGoesInOnce(t *testing.T) {
 
 // TestLastCopyOfFedBuffer: the last copy of a fed buffer stands for all.
 func TestLastCopyOfFedBuffer(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{}, noPeers)
+	r := newRig(t, 2, rigOptions{}, noPeers)
 	x := r.declare("x", 8, device.Input)
 	if err := r.m.Feed(x, r.hostBuffer(8, 'a')); err != nil {
 		t.Fatal(err)

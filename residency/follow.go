@@ -30,7 +30,7 @@ func (a *attempt) follow() error {
 		if !w.mode.writes() {
 			continue
 		}
-		copiesOut := w.d.out.Record().Queue
+		copiesOut := w.d.of(w.t).out.Record().Queue
 		for _, e := range w.c.readers {
 			if delayer != nil && e.Queue == copiesOut && !e.Done() {
 				delayer.DelayWrite(w.c.buf, e)

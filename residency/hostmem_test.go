@@ -14,7 +14,7 @@ import (
 
 // TestHostMemoryOutlivesCopyOut: host memory outlives the copy-out to it.
 func TestHostMemoryOutlivesCopyOut(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	free := r.devs[0].stream("copy-out").hold()
@@ -47,7 +47,7 @@ func hosts(d *fakeDev) int {
 // tensor keeps its contents on its way to the device and back.
 func TestHostBound(t *testing.T) {
 	const n = 6
-	r := newRig(t, 1, ManagerOptions{HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1}, capacity(24))
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1}}, capacity(24))
 	if err := r.m.HoldHost(4); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestSpillFolder(t *testing.T) {
 
 // TestNoSpillFiles: without spill files, bytes beyond the bound are refused.
 func TestNoSpillFiles(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{HostBytes: 12, SpillDir: t.TempDir()})
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 12, SpillDir: t.TempDir()}})
 	if err := r.m.host.file.Close(); err != nil {
 		t.Fatal(err)
 	}

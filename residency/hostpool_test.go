@@ -10,7 +10,7 @@ import (
 
 // Once a step has spilled, the next ones map no host memory.
 func TestSpillsReuseHostMemory(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(24))
+	r := newRig(t, 1, rigOptions{}, capacity(24))
 	var ts []*Tensor
 	for i := range 6 {
 		ts = append(ts, r.declare(fmt.Sprint("t", i), 8, device.Weight))
@@ -43,7 +43,7 @@ func TestSpillsReuseHostMemory(t *testing.T) {
 
 // Memory kept for spills gives way where host memory is bounded.
 func TestMemoryForSpillsGivesWay(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{HostBytes: 20, SpillDir: t.TempDir()}, capacity(8))
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 20, SpillDir: t.TempDir()}}, capacity(8))
 	x, y := r.declare("x", 8, device.Weight), r.declare("y", 8, device.Weight)
 	for range 3 {
 		r.write(x, 0, 'a')

@@ -10,7 +10,7 @@ import (
 
 // TestLedgerGolden runs three steps of training by hand and compares the table.
 func TestLedgerGolden(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	w, a := r.declare("w", 64, device.Weight), r.declare("a", 32, device.Activation)
 	x, loss := r.declare("x", 16, device.Input), r.declare("loss", 4, device.Scratch)
 	r.fill(w, 'w')

@@ -103,7 +103,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, 2, ManagerOptions{}, capacity(16, 16))
+			r := newRig(t, 2, rigOptions{}, capacity(16, 16))
 			w, big := r.declare("w", 8, device.Weight), r.declare("big", 16, device.Weight)
 			r.write(w, 0, 'a')
 			now := r.acquire(short(t), r.stream(0), c.held(w, big))
@@ -127,7 +127,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 // A call waits behind those alone that use one of its devices or tensors.
 func TestNobodyWaitsForOtherDevices(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{}, capacity(16, 16))
+	r := newRig(t, 2, rigOptions{}, capacity(16, 16))
 	w, other := r.declare("w", 8, device.Weight), r.declare("other", 8, device.Weight)
 	r.write(w, 0, 'a')
 	r.write(other, 1, 'b')
@@ -145,7 +145,7 @@ func TestNobodyWaitsForOtherDevices(t *testing.T) {
 
 // A call whose context ends leaves the line, and those behind it move on.
 func TestWaitingEndsWithItsContext(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	now := r.acquire(short(t), r.stream(0), Need{w, 0, Read})
@@ -166,7 +166,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 
 // A call whose stream has a lease goes first: others may wait for that lease.
 func TestHolderOfALeaseGoesFirst(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(16))
+	r := newRig(t, 1, rigOptions{}, capacity(16))
 	w, x, big := r.declare("w", 8, device.Weight), r.declare("x", 8, device.Weight), r.declare("big", 16, device.Weight)
 	s := r.stream(0)
 	now := r.acquire(short(t), s, Need{w, 0, Write})
@@ -180,7 +180,7 @@ func TestHolderOfALeaseGoesFirst(t *testing.T) {
 
 // Close ends all waits.
 func TestCloseEndsWaits(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'a')
 	now := r.acquire(short(t), r.stream(0), Need{w, 0, Read})

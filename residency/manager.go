@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/paging"
-	"github.com/berth-ml/berth/engine/shape"
 )
 
 // DefaultStaging bounds the host memory of tensors on their way to a device, in
@@ -21,12 +19,6 @@ type ManagerOptions struct {
 	// Name is the manager's in errors, such as "the training in runs/a". Empty
 	// means "another residency manager".
 	Name string
-	// Strict makes Seal work.
-	Strict bool
-	// Tight says of each device whether the plan takes more memory than it has,
-	// so that tensors leave it and come back. Seal allows that. None means no
-	// device.
-	Tight []bool
 	// StagingBytes bounds the host memory through which stores stream and
 	// tensors are moved in; one tensor is let through whatever its size. 0 means
 	// DefaultStaging.
@@ -37,28 +29,29 @@ type ManagerOptions struct {
 	HostBytes  int64
 	SpillDir   string
 	SpillBytes int64
-	// OnTransfer is told of every entry of the ledger, in order, with the
-	// manager locked: it must return soon and not call back.
-	OnTransfer func(Row)
 }
 
-// Manager moves tensors and remembers where they are. Create with New, Close
-// after use.
+// Manager moves the tensors of its tenants and remembers where they are. Create
+// with New, Close after use.
 type Manager struct {
 	shared
 	name    string // of the owner of its devices, for errors
 	devs    []devState
 	host    hostMemory
-	ledger  *Ledger
-	tensors map[Key]*Tensor
-	seqs    map[Sequence]*sequence
-	leases  []*Lease // not released yet
+	tenants []*tenant  // that have not closed
+	joining []*joining // wait for their floors, the first come first
+	leases  []*Lease   // not released yet
 	line    line
 	clock   uint64 // counts calls of Acquire, for the least recently used
 	scratch scratch
-	order   order
-	seal    seal
 	closed  bool
+}
+
+// joining is a call of Join that waits for its floors.
+type joining struct {
+	tenant *tenant
+	done   chan struct{} // closed once the floors are reserved, or err is set
+	err    error         // why they never will be
 }
 
 // scratch is the state of the attempt under way. There is one attempt at a time,
@@ -74,20 +67,16 @@ type scratch struct {
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
-// It opens four streams on each: copy-in, peer, copy-out and move. A device has one
-// manager at a time: New fails with ErrOwned, and names the other, until that is
-// closed.
+// It opens a stream on each, to move copies together. A device has one manager at a
+// time: New fails with ErrOwned, and names the other, until that is closed.
 func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	if len(devs) == 0 {
 		return nil, errors.New("residency needs at least one device: open one with device.Open")
 	}
 	m := &Manager{
-		name:    cmp.Or(o.Name, "another residency manager"),
-		devs:    make([]devState, len(devs)),
-		host:    hostMemory{limit: o.StagingBytes, most: o.HostBytes},
-		tensors: map[Key]*Tensor{},
-		seqs:    map[Sequence]*sequence{},
-		seal:    seal{strict: o.Strict, tight: o.Tight},
+		name: cmp.Or(o.Name, "another residency manager"),
+		devs: make([]devState, len(devs)),
+		host: hostMemory{limit: o.StagingBytes, most: o.HostBytes},
 	}
 	if m.host.limit <= 0 {
 		m.host.limit = DefaultStaging
@@ -95,22 +84,21 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	for _, d := range devs {
 		m.devices = append(m.devices, string(d.ID()))
 	}
-	m.ledger = newLedger(m.devices, o.OnTransfer)
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), ledger: m.ledger, unit: device.MemoryUnit}
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit}
 	}
 	if err := m.own(); err != nil {
 		return nil, err
 	}
 	if err := m.open(o); err != nil {
-		err = errors.Join(err, m.endStreams(), m.host.close())
+		err = errors.Join(err, m.endMoves(), m.host.close())
 		m.disown()
 		return nil, err
 	}
 	return m, nil
 }
 
-// open makes the file of host memory, and the copy streams.
+// open makes the file of host memory, and the streams for moves.
 func (m *Manager) open(o ManagerOptions) error {
 	if o.HostBytes > 0 {
 		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
@@ -130,48 +118,28 @@ func (m *Manager) open(o ManagerOptions) error {
 	return nil
 }
 
-// endStreams closes all copy streams, which waits for their work.
-func (m *Manager) endStreams() error {
+// endMoves closes the streams that move copies together, which waits for their
+// work.
+func (m *Manager) endMoves() error {
 	var errs []error
 	for i := range m.devs {
-		errs = append(errs, m.devs[i].end())
+		if s := m.devs[i].move; s != nil {
+			errs = append(errs, s.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
-
-// Declare makes the record of a tensor, without contents. The same key again
-// gives the same tensor; metadata and usage must agree.
-func (m *Manager) Declare(k Key, meta shape.Meta, u device.Usage) (*Tensor, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if t := m.tensors[k]; t != nil {
-		if !t.meta.Equal(meta) || t.usage != u {
-			return nil, fmt.Errorf("%w: %v is declared already, and cannot be %v (%v) too: use another key", ErrMismatch, t, meta, u)
-		}
-		return t, nil
-	}
-	if meta.DType.Size() == 0 {
-		return nil, fmt.Errorf("%w: %v has no element type", ErrMismatch, k)
-	}
-	if err := meta.Shape.Validate(); err != nil {
-		return nil, fmt.Errorf("%v: %w", k, err)
-	}
-	t := &Tensor{
-		shared: &m.shared, key: k, name: k.String(), meta: meta, usage: u, bytes: meta.Bytes(),
-		truth: nowhere, copies: make([]devCopy, len(m.devs)),
-	}
-	m.tensors[k] = t
-	return t, nil
-}
-
-// Ledger counts the bytes that moved. It lives as long as the manager.
-func (m *Manager) Ledger() *Ledger { return m.ledger }
 
 // Drop discards the contents: every copy and the host's bytes are freed. The
 // record stays, without contents. It fails with ErrLeased for a leased tensor.
 func (m *Manager) Drop(t *Tensor) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.drop(t)
+}
+
+// drop is Drop with the lock held.
+func (m *Manager) drop(t *Tensor) error {
 	for d := range t.copies {
 		if t.copies[d].leased > 0 {
 			return fmt.Errorf("drop %s: %w on %s: release it first", t.name, ErrLeased, m.devs[d].id)
@@ -213,16 +181,4 @@ func (m *Manager) Passed(e device.Event) {
 	for i := range m.devs {
 		m.devs[i].dev.Passed(e)
 	}
-}
-
-// sequence is a Sequence with the tensors that wait for it.
-type sequence struct {
-	mu     sync.Mutex // held while reading, never with the manager's
-	s      Sequence
-	wanted map[string]*Tensor // guarded by the manager's lock
-}
-
-// knows reports whether a need's tensor and device belong to the manager.
-func (m *Manager) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.shared == &m.shared && n.Device >= 0 && n.Device < len(m.devs)
 }

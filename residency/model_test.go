@@ -304,7 +304,7 @@ func TestModel(t *testing.T) {
 			s.r.devs = append(s.r.devs, d)
 			devs = append(devs, d)
 		}
-		m, err := New(devs, o)
+		m, err := Open(devs, o, TenantOptions{})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -354,7 +354,7 @@ func TestModel(t *testing.T) {
 // devices too small for all, beside pull-backs.
 func TestNetworksAtOnce(t *testing.T) {
 	const networks, steps = 4, 60
-	r := newRig(t, 2, ManagerOptions{OnTransfer: func(Row) {}}, capacity(40, 40))
+	r := newRig(t, 2, rigOptions{tenant: TenantOptions{OnTransfer: func(Row) {}}}, capacity(40, 40))
 	shared := r.declare("shared", 8, device.Weight)
 	r.fill(shared, 's')
 	var wg sync.WaitGroup

@@ -45,10 +45,11 @@ func (m *Manager) mustStream(t *Tensor, d *devState) bool {
 // copier is the stream that will bring t to a device: memory for t is taken for
 // that stream.
 func (m *Manager) copier(t *Tensor, d *devState) (device.Stream, error) {
+	y := d.of(t)
 	if m.peerSource(t, d) >= 0 {
-		return d.renewed(&d.peer, peerName)
+		return y.renewed(&y.peer, peerName)
 	}
-	return d.renewed(&d.in, inName)
+	return y.renewed(&y.in, inName)
 }
 
 // bring queues the copies that make t's buffer on a device current.
@@ -78,15 +79,15 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 
 // copyIn queues a copy from the host to t's buffer on a device.
 func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error {
-	c, h := d.copy(t), t.host
+	c, h, in := d.copy(t), t.host, d.of(t).in
 	fed := h.fed && t.usage == device.Input
-	if err := m.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
+	if err := t.tenant.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
 		return err
 	}
-	if err := d.queueIn(c, h, t.fedDone); err != nil {
+	if err := queueIn(in, c, h, t.fedDone); err != nil {
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
-	c.arrive(t.version, d.in.Record())
+	c.arrive(t.version, in.Record())
 	h.uses.Add(c.ready)
 	m.host.touch(h)
 	if h.fed {
@@ -96,62 +97,62 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 	if kind == StreamIn {
 		from = "store"
 	}
-	m.ledger.add(entry{kind: kind, t: t, device: d.index, from: from, to: d.id, cause: cause})
+	t.tenant.ledger.add(entry{kind: kind, t: t, device: d.index, from: from, to: d.id, cause: cause})
 	return nil
 }
 
 // queueIn queues the copy itself. A copy from a fed buffer waits for the one
 // before it: when the last one has ended, all have.
-func (d *devState) queueIn(c *devCopy, h *hostMem, fedDone device.Event) error {
+func queueIn(in device.Stream, c *devCopy, h *hostMem, fedDone device.Event) error {
 	for _, e := range []device.Event{h.ready.copied, h.ready.source} {
-		if err := follow(d.in, e); err != nil {
+		if err := follow(in, e); err != nil {
 			return err
 		}
 	}
 	if h.fed && !fedDone.Done() {
-		if err := d.in.WaitFor(fedDone); err != nil {
+		if err := in.WaitFor(fedDone); err != nil {
 			return err
 		}
 	}
-	return d.in.CopyIn(c.buf, h.buf)
+	return in.CopyIn(c.buf, h.buf)
 }
 
 // copyPeer queues a copy between two devices of a kind, on the peer stream of
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
-	src, dst := from.copy(t), to.copy(t)
-	err := to.peer.WaitForEnd(src.moved)
+	src, dst, peer := from.copy(t), to.copy(t), to.of(t).peer
+	err := peer.WaitForEnd(src.moved)
 	if err == nil {
-		err = follow(to.peer, src.ready)
+		err = follow(peer, src.ready)
 	}
 	if err == nil {
-		err = to.peer.CopyPeer(dst.buf, src.buf)
+		err = peer.CopyPeer(dst.buf, src.buf)
 	}
 	if err != nil {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
-	dst.arrive(t.version, to.peer.Record())
+	dst.arrive(t.version, peer.Record())
 	src.readers.Add(dst.ready)
-	m.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
+	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
 	return nil
 }
 
-// PeerCopies appends the events, one per device, after which all copies between
-// devices that were queued so far have ended.
-func (m *Manager) PeerCopies(to []device.Event) []device.Event {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.devs {
-		to = append(to, m.devs[i].peer.Record())
+// PeerCopies appends the events, one per device, after which all copies of the
+// tenant between devices that were queued so far have ended.
+func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.on {
+		to = append(to, u.on[i].peer.Record())
 	}
 	return to
 }
 
-// Settle waits until all queued copies have ended. It returns the failures of
-// copy streams: a stream that failed skips all later copies.
-func (m *Manager) Settle() (failures []error) {
-	for i := range m.devs {
-		for _, s := range m.devs[i].streams() {
+// Settle waits until all queued copies of the tenant have ended. It returns the
+// failures of copy streams: a stream that failed skips all later copies.
+func (u *Tenant) Settle() (failures []error) {
+	for i := range u.on {
+		for _, s := range u.on[i].streams() {
 			if err := s.Record().Wait(context.Background()); err != nil {
 				failures = append(failures, err)
 			}

@@ -18,7 +18,7 @@ type Launch struct {
 }
 
 // Uses is the order in which the launches of a step use tensors. Make it with
-// [Manager.NewUses].
+// [Tenant.NewUses].
 type Uses struct {
 	launches []Launch
 	local    []int // per launch, its index among those of its device

@@ -15,33 +15,33 @@ type out struct {
 // copyOut queues a copy of t from the device that has the truth to host memory.
 func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 	d := &m.devs[t.truth]
-	c := d.copy(t)
+	c, y := d.copy(t), d.of(t)
 	var err error
 	if !o.salvage {
-		if err = m.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
+		if err = t.tenant.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
 			return err
 		}
 		err = copyFailed(c.ready)
 	}
 	if err == nil {
-		_, err = d.renewed(&d.out, outName)
+		_, err = y.renewed(&y.out, outName)
 	}
 	// Tasks of all programs share the stream: one that failed is not to fail the
 	// copies behind it.
 	if err == nil && !o.salvage {
-		err = d.out.WaitForEnd(c.ready)
+		err = y.out.WaitForEnd(c.ready)
 	}
 	if err == nil {
-		err = d.out.WaitForEnd(c.moved)
+		err = y.out.WaitForEnd(c.moved)
 	}
 	for _, e := range h.uses {
 		if err == nil && !e.Done() {
-			err = d.out.WaitForEnd(e)
+			err = y.out.WaitForEnd(e)
 		}
 	}
 	h.ready = filled{}
 	if err == nil {
-		h.ready.copied, err = d.out.CopyOut(h.buf, c.buf)
+		h.ready.copied, err = y.out.CopyOut(h.buf, c.buf)
 	}
 	if !o.salvage {
 		h.ready.source = c.ready
@@ -52,7 +52,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 	h.version = t.version
 	h.uses.Add(h.ready.copied)
 	c.readers.Add(h.ready.copied)
-	m.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
+	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
 	d := &m.devs[t.truth]
 	if o.kind == Spill {
-		h, err = m.host.allocSpill(d.dev, d.out, t.bytes, t.name)
+		h, err = m.host.allocSpill(d.dev, d.of(t).out, t.bytes, t.name)
 	} else {
 		h, err = m.host.alloc(d.dev, t.bytes, t.name)
 	}

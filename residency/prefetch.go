@@ -17,7 +17,7 @@ func (m *Manager) Prefetch(ctx context.Context, needs []Need) error {
 	defer m.mu.Unlock()
 	for _, n := range needs {
 		err := m.retry(ctx, claim{}, func() (pause, error) {
-			if m.closed {
+			if n.Tensor.tenant.gone {
 				return pause{}, fmt.Errorf("prefetch: %w", ErrClosed)
 			}
 			return m.prefetch(n)

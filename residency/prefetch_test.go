@@ -10,7 +10,7 @@ import (
 )
 
 func TestPrefetch(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(12))
+	r := newRig(t, 1, rigOptions{}, capacity(12))
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.fill(w, 'a')
 	r.fill(v, 'b')
@@ -31,7 +31,7 @@ func TestPrefetch(t *testing.T) {
 // TestMoveIn: a tensor that was moved in is on its device alone, the host has no
 // more bytes than may be on their way, and a tensor without room stays.
 func TestMoveIn(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{StagingBytes: 12}, capacity(16))
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{StagingBytes: 12}}, capacity(16))
 	var ts []*Tensor
 	for _, name := range []string{"a", "b", "c"} {
 		x := r.declare(name, 8, device.Weight)

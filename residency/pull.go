@@ -42,12 +42,12 @@ func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready 
 // pull queues the copy of one tensor, or pauses.
 func (m *Manager) pull(t *Tensor, r Reason, ready *filled) (pause, error) {
 	switch {
-	case m.closed:
+	case t.tenant.gone:
 		return pause{}, fmt.Errorf("pull-back of %s: %w", t.name, ErrClosed)
 	case t.truth == nowhere:
 		return pause{}, fmt.Errorf("pull-back of %s: %w: fill, feed or write it first", t.name, ErrUndefined)
 	case t.hostCurrent():
-		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "pull-back"})
+		t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "pull-back"})
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
 	case t.beingWritten():

@@ -34,7 +34,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		}
 		m.freeStale(t, "stale")
 	}
-	m.freeScratch(l, done)
+	m.freeScratch(l, l.needs, done)
 	return nil
 }
 
@@ -55,17 +55,20 @@ func (m *Manager) Abandon(l *Lease) error {
 	for i := range l.needs {
 		m.freeStale(l.needs[i].Tensor, "abandoned")
 	}
-	m.freeScratch(l)
+	m.freeScratch(l, l.needs)
 	return nil
 }
 
-// freeScratch frees the scratch of a lease. uses is its last use, if there was one.
-func (m *Manager) freeScratch(l *Lease, uses ...device.Event) {
+// freeScratch frees the scratch of a lease, or of an attempt at it, that has needs.
+// uses is its last use, if there was one.
+func (m *Manager) freeScratch(l *Lease, needs []Need, uses ...device.Event) {
 	if l.Scratch == nil {
 		return
 	}
 	l.done = append(l.done[:0], uses...)
-	m.devs[l.needs[0].Device].note(l.Scratch.Free(l.done...), "scratch")
+	d := &m.devs[needs[0].Device]
+	d.note(l.Scratch.Free(l.done...), "scratch")
+	d.of(needs[0].Tensor).count(device.Scratch, -d.takes(l.scratch.Bytes()))
 	l.Scratch = nil
 }
 

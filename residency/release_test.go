@@ -8,7 +8,7 @@ import (
 
 // TestAbandon: an abandoned lease changes nothing.
 func TestAbandon(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'a')
 	var l Lease

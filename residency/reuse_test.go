@@ -39,7 +39,7 @@ func (r *rig) on(d int, s device.Stream, f func()) {
 // TestReuseInAStream: a task gets the memory that an earlier one of its stream
 // still uses, without any wait.
 func TestReuseInAStream(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(8))
+	r := newRig(t, 1, rigOptions{}, capacity(8))
 	a, b := r.declare("a", 8, device.Activation), r.declare("b", 7, device.Grad)
 	free := r.compute[0].(*fakeStream).hold()
 	r.write(a, 0, 'a')
@@ -56,7 +56,7 @@ func TestReuseInAStream(t *testing.T) {
 // TestReuseOrdersByEvents: who takes memory waits for its old uses in its stream,
 // not on the host.
 func TestReuseOrdersByEvents(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(8))
+	r := newRig(t, 1, rigOptions{}, capacity(8))
 	a, b := r.declare("a", 8, device.Activation), r.declare("b", 8, device.Activation)
 	second := r.addStream(0)
 	free := r.compute[0].(*fakeStream).hold()
@@ -73,7 +73,7 @@ func TestReuseOrdersByEvents(t *testing.T) {
 
 // TestReusePrefersWhatIsFree: a task gets memory that it need not wait for.
 func TestReusePrefersWhatIsFree(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(16))
+	r := newRig(t, 1, rigOptions{}, capacity(16))
 	a, b, c := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad), r.declare("c", 8, device.Grad)
 	second := r.addStream(0)
 	free := r.compute[0].(*fakeStream).hold()
@@ -104,7 +104,7 @@ func TestReusePrefersWhatIsFree(t *testing.T) {
 func TestReuseSparesCopies(t *testing.T) {
 	for name, memory := range map[string]int64{"room": 16, "no room": 8} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, 1, ManagerOptions{}, capacity(memory))
+			r := newRig(t, 1, rigOptions{}, capacity(memory))
 			x := r.declare("x", 8, device.Input)
 			free := r.compute[0].(*fakeStream).hold()
 			for _, b := range []byte("ab") {
@@ -138,7 +138,7 @@ func TestReuseSparesCopies(t *testing.T) {
 
 // TestReuseBeforeEviction: nothing is evicted while dropped memory is enough.
 func TestReuseBeforeEviction(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(32))
+	r := newRig(t, 1, rigOptions{}, capacity(32))
 	w := r.declare("w", 8, device.Weight)
 	r.write(w, 0, 'w')
 	a, b, c := r.declare("a", 6, device.Activation), r.declare("b", 7, device.Activation), r.declare("c", 11, device.Activation)
@@ -159,7 +159,7 @@ func TestReuseBeforeEviction(t *testing.T) {
 // TestReuseAfterFailedAcquire: memory that a failed attempt took is free again,
 // with the uses that have not ended.
 func TestReuseAfterFailedAcquire(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(12))
+	r := newRig(t, 1, rigOptions{}, capacity(12))
 	a, b := r.declare("a", 8, device.Grad), r.declare("b", 8, device.Grad)
 	never := r.declare("never", 4, device.Grad)
 	second := r.addStream(0)

@@ -510,18 +510,24 @@ func (s *fakeStream) Await(ctx context.Context, seq uint64) error {
 	return s.errAt(seq)
 }
 
-// rig is a manager on fake devices, with a compute stream on each.
+// rig is a manager with one tenant on fake devices, with a compute stream on each.
 type rig struct {
 	*testing.T
-	m       *Manager
+	m       *Tenant
 	devs    []*fakeDev
 	compute []device.Stream
 	rows    []Row
 }
 
+// rigOptions are the options of a rig's manager and of its tenant.
+type rigOptions struct {
+	manager ManagerOptions
+	tenant  TenantOptions
+}
+
 // newRig makes n devices, lets the caller change them and opens a manager. At
 // the end of the test all must be freed.
-func newRig(t *testing.T, n int, o ManagerOptions, change ...func(i int, d *fakeDev)) *rig {
+func newRig(t *testing.T, n int, o rigOptions, change ...func(i int, d *fakeDev)) *rig {
 	t.Helper()
 	r := &rig{T: t}
 	devs := make([]device.Device, n)
@@ -533,10 +539,10 @@ func newRig(t *testing.T, n int, o ManagerOptions, change ...func(i int, d *fake
 		r.devs = append(r.devs, d)
 		devs[i] = d
 	}
-	if o.OnTransfer == nil {
-		o.OnTransfer = func(x Row) { r.rows = append(r.rows, x) }
+	if o.tenant.OnTransfer == nil {
+		o.tenant.OnTransfer = func(x Row) { r.rows = append(r.rows, x) }
 	}
-	m, err := New(devs, o)
+	m, err := Open(devs, o.manager, o.tenant)
 	if err != nil {
 		t.Fatal(err)
 	}

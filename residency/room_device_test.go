@@ -67,7 +67,7 @@ func runTasks(rt *rapid.T, memory int64, sizes []int, run func(acquire func([]in
 	}
 	devs, err := device.Open("cpu", device.OpenOptions{Count: 1, Threads: 1, MemoryBytes: memory})
 	check(err)
-	m, err := residency.New(devs, residency.ManagerOptions{})
+	m, err := residency.Open(devs, residency.ManagerOptions{}, residency.TenantOptions{})
 	check(err)
 	s, err := devs[0].NewStream("compute")
 	check(err)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestErrBudget(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(20))
+	r := newRig(t, 1, rigOptions{}, capacity(20))
 	w, v, u := r.declare("w", 16, device.Weight), r.declare("v", 8, device.Weight), r.declare("u", 8, device.Weight)
 	r.fill(w, 'w')
 	r.fill(v, 'v')
@@ -46,7 +46,7 @@ func TestErrBudget(t *testing.T) {
 // TestTakesMemoryInUse: memory that queued work still uses is taken at once, for
 // any usage, and written when that work has ended.
 func TestTakesMemoryInUse(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(16))
+	r := newRig(t, 1, rigOptions{}, capacity(16))
 	a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Grad)
 	second := r.addStream(0)
 	free := r.compute[0].(*fakeStream).hold()
@@ -65,7 +65,7 @@ func TestTakesMemoryInUse(t *testing.T) {
 
 // TestWaitsForOtherLeases: a lease of another stream is waited for.
 func TestWaitsForOtherLeases(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{}, capacity(16))
+	r := newRig(t, 1, rigOptions{}, capacity(16))
 	a, b := r.declare("a", 16, device.Activation), r.declare("b", 16, device.Activation)
 	second, err := r.devs[0].NewStream("second")
 	if err != nil {

@@ -49,7 +49,7 @@ func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error
 // salvage queues the copy.
 func (m *Manager) salvage(t *Tensor) (*hostMem, error) {
 	d := &m.devs[t.truth]
-	if m.closed {
+	if t.tenant.gone {
 		return nil, ErrClosed
 	}
 	if d.copy(t).writing {

@@ -9,7 +9,7 @@ import (
 
 // TestSalvage: the bytes that a failed task left can be read by Salvage alone.
 func TestSalvage(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'a')
 	r.fill(v, 'v')

@@ -14,7 +14,7 @@ type Allowance struct {
 	Count  int64
 	Bytes  int64
 	First  string   // name of the first tensor
-	Names  []string // of the values that moved because ManagerOptions.Tight announced it; otherwise nil
+	Names  []string // of the values that moved because TenantOptions.Peaks announced it; otherwise nil
 }
 
 // String is one line for people.
@@ -33,7 +33,7 @@ func (a Allowance) String() string {
 // seal is the state of the strict mode.
 type seal struct {
 	strict  bool
-	tight   []bool // per device: tensors may leave and come back for want of room
+	tight   []bool // per device: tensors leave it and come back, since the peaks exceed it
 	on      bool
 	reasons []Reason
 	allowed []*allowance

@@ -1,5 +1,7 @@
 package residency
 
+import "sync"
+
 // Store holds contents of tensors that are resident nowhere. Read fills dst
 // with all bytes of the named one; any order, and from any goroutine.
 type Store interface {
@@ -22,4 +24,11 @@ type source struct {
 	name  string
 	store Store
 	seq   Sequence
+}
+
+// sequence is a Sequence with the tensors that wait for it.
+type sequence struct {
+	mu     sync.Mutex // held while reading, never with the manager's
+	s      Sequence
+	wanted map[string]*Tensor // guarded by the manager's lock
 }

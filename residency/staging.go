@@ -80,16 +80,16 @@ func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 
 // queue makes one attempt.
 func (s *Staging) queue(r Reason, x *staged) (pause, error) {
-	m, t := s.m, x.t
+	t := x.t
 	switch {
-	case m.closed:
+	case t.tenant.gone:
 		return pause{}, ErrClosed
 	case t.truth == nowhere:
 		return pause{}, fmt.Errorf("%w: fill or write it first", ErrUndefined)
 	case t.hostCurrent() && t.host.fed:
 		return pause{}, fmt.Errorf("%w: a fed tensor is in the caller's own memory: read it there", ErrMismatch)
 	case t.hostCurrent():
-		m.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
+		t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
 		x.host, x.ready = t.host, t.host.ready
 		x.host.pins++
 		return pause{}, nil

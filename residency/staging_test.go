@@ -21,7 +21,7 @@ func (r *rig) staged(s *Staging, i int, b byte) {
 // TestStagingKeepsTheMoment: writes after a copy was queued do not show in it,
 // and a writer waits for the copy of its own tensor only.
 func TestStagingKeepsTheMoment(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	r.write(a, 0, 'a')
 	r.write(b, 1, 'b')
@@ -50,7 +50,7 @@ func TestStagingKeepsTheMoment(t *testing.T) {
 // TestStagingIsReused: a copy uses the memory of the one before, even if the
 // tensor has moved or is on the host.
 func TestStagingIsReused(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{})
+	r := newRig(t, 2, rigOptions{})
 	a := r.declare("a", 8, device.Weight)
 	s := r.m.NewStaging(a)
 	queue := func() {

@@ -45,7 +45,7 @@ func TestStagingModel(t *testing.T) {
 // contents of each tensor and of each snapshot.
 type stagingWorld struct {
 	ctx     context.Context
-	m       *residency.Manager
+	m       *residency.Tenant
 	devs    []device.Device
 	streams []device.Stream
 	exes    map[string]device.Executable
@@ -75,7 +75,7 @@ func newStageWorld(rt *rapid.T, devices, tensors int) *stagingWorld {
 	}})
 	w.fail(err)
 	o := residency.ManagerOptions{HostBytes: rapid.SampledFrom([]int64{0, 1, 64, 4096}).Draw(rt, "host bytes"), SpillDir: os.TempDir()}
-	w.m, err = residency.New(w.devs, o)
+	w.m, err = residency.Open(w.devs, o, residency.TenantOptions{})
 	w.fail(err)
 	for _, d := range w.devs {
 		s, err := d.NewStream("compute")

@@ -18,10 +18,10 @@ func (m *Manager) FromStore(t *Tensor, s Store, name string) error {
 // that entry, and each of the others that a tensor was given by FromSequence.
 func (m *Manager) FromSequence(t *Tensor, s Sequence, name string) error {
 	m.mu.Lock()
-	q := m.seqs[s]
+	q := t.tenant.seqs[s]
 	if q == nil {
 		q = &sequence{s: s, wanted: map[string]*Tensor{}}
-		m.seqs[s] = q
+		t.tenant.seqs[s] = q
 	}
 	q.wanted[name] = t
 	m.mu.Unlock()
@@ -46,7 +46,7 @@ func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 	src, version := t.src, t.version
 	var seq *sequence
 	if src != nil && src.seq != nil {
-		seq = m.seqs[src.seq]
+		seq = t.tenant.seqs[src.seq]
 	}
 	m.mu.Unlock()
 	if src == nil {
@@ -90,7 +90,7 @@ func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem
 // since version, or has host bytes by now.
 func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 	h.version = version
-	if m.closed || t.truth != inStore || t.version != version || t.hostCurrent() {
+	if t.tenant.gone || t.truth != inStore || t.version != version || t.hostCurrent() {
 		m.host.free(h)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{StagingBytes: 8}, capacity(16))
+	r := newRig(t, 2, rigOptions{manager: ManagerOptions{StagingBytes: 8}}, capacity(16))
 	s := &shelf{reads: map[string]int{}}
 	var ts []*Tensor
 	for _, n := range []string{"a", "b", "c"} {
@@ -60,7 +60,7 @@ func TestStore(t *testing.T) {
 
 // TestStagingBound: no more is read from a store than may be on its way.
 func TestStagingBound(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{StagingBytes: 12})
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{StagingBytes: 12}})
 	s := &shelf{reads: map[string]int{}}
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	for _, x := range []*Tensor{a, b} {
@@ -88,7 +88,7 @@ func TestStagingBound(t *testing.T) {
 
 // TestSequence reads a store that cannot go back.
 func TestSequence(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	s := &tape{names: []string{"a", "x", "b", "c"}, sizes: []int64{8, 8, 8, 9}}
 	ts := map[string]*Tensor{}
 	for _, n := range []string{"a", "b", "c", "d"} {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestSeal(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{Strict: true}, capacity(40), func(i int, d *fakeDev) {
+	r := newRig(t, 2, rigOptions{tenant: TenantOptions{Strict: true}}, capacity(40), func(i int, d *fakeDev) {
 		if i == 1 {
 			d.peers = false
 		}
@@ -50,7 +50,7 @@ func TestSeal(t *testing.T) {
 
 // TestSealCollects: Allowed lists the allowed transfers.
 func TestSealCollects(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{Strict: true})
+	r := newRig(t, 1, rigOptions{tenant: TenantOptions{Strict: true}})
 	w, x := r.declare("w", 16, device.Weight), r.declare("x", 8, device.Input)
 	r.write(w, 0, 'w')
 	r.m.Seal()
@@ -78,7 +78,7 @@ func TestSealCollects(t *testing.T) {
 	if got != want {
 		t.Errorf("allowed %s, want %s", got, want)
 	}
-	loose := newRig(t, 1, ManagerOptions{})
+	loose := newRig(t, 1, rigOptions{})
 	v := loose.declare("v", 8, device.Weight)
 	loose.fill(v, 'v')
 	loose.m.Seal()
@@ -88,7 +88,7 @@ func TestSealCollects(t *testing.T) {
 // TestSealAnnounced: on a device that a plan called tight, tensors leave and come
 // back, and are named; on another, and for other reasons, they do not.
 func TestSealAnnounced(t *testing.T) {
-	r := newRig(t, 2, ManagerOptions{Strict: true, Tight: []bool{true}}, capacity(40))
+	r := newRig(t, 2, rigOptions{tenant: TenantOptions{Strict: true, Peaks: []int64{41}}}, capacity(40))
 	ws := make([]*Tensor, 4)
 	for i := range ws {
 		ws[i] = r.declare(fmt.Sprint("w", i), 16, device.Weight)

@@ -90,5 +90,6 @@ func (a *attempt) takeScratch() (pause, error) {
 		return pause{}, fmt.Errorf("scratch on %s: %w", d.id, err)
 	}
 	l.Scratch = b
+	a.tenant.on[d.index].count(device.Scratch, d.takes(a.scratch))
 	return pause{}, nil
 }

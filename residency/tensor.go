@@ -10,19 +10,22 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Key identifies a tensor instance. Net is empty for variables, which all
-// graphs share.
+// Key identifies a tensor instance. Net is empty for variables, which all graphs
+// of a tenant share. Tenant is the name of the tenant.
 type Key struct {
-	Net, Value          string
+	Tenant, Net, Value  string
 	Microbatch, Replica int
 }
 
-// String is "net/value#2@1" for microbatch 2 of replica 1. It leaves out numbers
-// that are zero.
+// String is "tenant:net/value#2@1" for microbatch 2 of replica 1. It leaves out
+// names that are empty, and numbers that are zero.
 func (k Key) String() string {
 	s := k.Value
 	if k.Net != "" {
 		s = k.Net + "/" + s
+	}
+	if k.Tenant != "" {
+		s = k.Tenant + ":" + s
 	}
 	if k.Microbatch != 0 {
 		s += "#" + strconv.Itoa(k.Microbatch)
@@ -60,10 +63,11 @@ func (s *shared) where(truth int) string {
 }
 
 // Tensor is the record of one tensor: its metadata and where its contents are.
-// It belongs to one Manager, which moves them; Drop frees its memory. Its
+// It belongs to one Tenant, whose Manager moves them; Drop frees its memory. Its
 // methods are safe for concurrent use.
 type Tensor struct {
 	shared *shared
+	tenant *tenant
 	key    Key
 	name   string
 	meta   shape.Meta

@@ -9,7 +9,7 @@ import (
 )
 
 func TestRecord(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	k := Key{Net: "eval", Value: "x", Microbatch: 2, Replica: 1}
 	x, err := r.m.Declare(k, shape.F32(2, 3), device.Activation)
 	if err != nil {

@@ -8,40 +8,40 @@ import (
 
 // NewUses prepares the order of a step's launches for SetUses. It decides how far
 // ahead of their use tensors are fetched, from the memory that each device has.
-func (m *Manager) NewUses(launches []Launch) *Uses {
-	u := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, len(m.devs))}
-	index := make([]map[*Tensor]int, len(m.devs))
+func (u *Tenant) NewUses(launches []Launch) *Uses {
+	x := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, len(u.devs))}
+	index := make([]map[*Tensor]int, len(u.devs))
 	for d := range index {
 		index[d] = map[*Tensor]int{}
 	}
 	for _, l := range launches {
-		u.local = append(u.local, u.add(index, l))
+		x.local = append(x.local, x.add(index, l))
 	}
-	for d := range u.devs {
-		x := &u.devs[d]
-		x.describe()
-		x.order = paging.NewOrder(&x.trace)
-		if limit := m.devs[d].spec.MemoryBytes; limit > 0 && x.trace.Floor() <= limit {
-			x.ahead = paging.Ahead(&x.trace, limit)
+	for d := range x.devs {
+		y := &x.devs[d]
+		y.describe()
+		y.order = paging.NewOrder(&y.trace)
+		if limit := u.devs[d].spec.MemoryBytes; limit > 0 && y.trace.Floor() <= limit {
+			y.ahead = paging.Ahead(&y.trace, limit)
 		}
 	}
-	return u
+	return x
 }
 
 // SetUses sets the order of uses to come. With it, eviction can choose the copy
 // whose memory is free longest for the bytes that move, and tensors are fetched
 // ahead of their use. The order repeats until it is set again; nil removes it.
 // Acquire advances through it, and tasks that are not in it change nothing.
-func (m *Manager) SetUses(u *Uses) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.order.mark(0)
-	m.order = order{uses: u}
-	m.order.mark(1)
-	for d := range m.devs {
-		m.devs[d].uses, m.devs[d].now = nil, 0
-		if u != nil {
-			m.devs[d].uses = &u.devs[d]
+func (u *Tenant) SetUses(x *Uses) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.order.mark(0)
+	u.order = order{uses: x}
+	u.order.mark(1)
+	for d := range u.on {
+		u.on[d].uses, u.on[d].now = nil, 0
+		if x != nil {
+			u.on[d].uses = &x.devs[d]
 		}
 	}
 }

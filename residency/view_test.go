@@ -11,7 +11,7 @@ import (
 // TestHostIsNeverImplicit: a stale host read fails, a pull-back mends it, and
 // a second one moves nothing.
 func TestHostIsNeverImplicit(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w, err := r.m.Declare(Key{Value: "w"}, shape.F32(2), device.Weight)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func TestHostIsNeverImplicit(t *testing.T) {
 
 // TestViewOutlivesWrite: a view outlives a write.
 func TestViewOutlivesWrite(t *testing.T) {
-	r := newRig(t, 1, ManagerOptions{})
+	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'a')
 	err := r.m.View(w, func(b []byte) error {

@@ -58,7 +58,7 @@ type result struct {
 
 // New makes a saver of the variables of a graph, whose tensors are known by
 // name. The caller closes it before the manager.
-func New(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, o NewOptions) *Saver {
+func New(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residency.Tensor, o NewOptions) *Saver {
 	return &Saver{opt: o, state: newState(m, g, tensor, o.Bound)}
 }
 

@@ -30,7 +30,7 @@ type part struct {
 	begin, end int64 // its bytes among the variable's
 }
 
-func newState(m *residency.Manager, g *graph.Graph, tensor func(name string) *residency.Tensor, bound Bound) *state {
+func newState(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residency.Tensor, bound Bound) *state {
 	s := &state{bound: bound, at: map[string]int{}}
 	var all []*residency.Tensor
 	for i, v := range g.Vars {

@@ -3,6 +3,7 @@ package paging
 // Candidate is an object that could be given up.
 type Candidate struct {
 	Object   int   // decides between equals; index in Trace.Objects, or beyond
+	Index    int   // for the caller; it decides nothing
 	Bytes    int64 // its memory, rounded up
 	Distance int   // launches until its next use, at least 1; Never if there is none
 	Copies   int   // that giving it up makes: one out if it has the only newest contents, one in if its next use reads

@@ -9,7 +9,7 @@ import (
 
 // Seal says that from now on only the batch goes in. Checkpoints still come
 // out, and losses if logs is true.
-func Seal(m *residency.Manager, logs bool) {
+func Seal(m *residency.Tenant, logs bool) {
 	m.Ledger().Boundary()
 	m.Seal()
 	m.Unseal(residency.Checkpoint)
@@ -19,7 +19,7 @@ func Seal(m *residency.Manager, logs bool) {
 }
 
 // Unseal lets everything move.
-func Unseal(m *residency.Manager) { m.Unseal() }
+func Unseal(m *residency.Tenant) { m.Unseal() }
 
 // Rings are the values that a program's steps record on the device, one of each
 // ring per step. A step writes over that of one epoch before it.

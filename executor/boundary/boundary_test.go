@@ -56,7 +56,7 @@ func TestRings(t *testing.T) {
 // Between Seal and Unseal losses come out only if they are logged, and a
 // boundary's pull-back counts for no step.
 func TestSeal(t *testing.T) {
-	r := smallrun.NewWith(t, "cpu", residency.ManagerOptions{Strict: true})
+	r := smallrun.NewWith(t, "cpu", residency.TenantOptions{Strict: true})
 	m := r.Runtime.Residency
 	epoch(t, r)
 	pull := func(why residency.Reason) error {

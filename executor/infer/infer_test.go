@@ -12,7 +12,6 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/smallrun"
-	"github.com/berth-ml/berth/residency"
 )
 
 // The score of a part is that of its answers, whatever the batch and the cut.
@@ -117,7 +116,7 @@ func TestInitStreamed(t *testing.T) {
 	}
 	var losses []float64
 	for _, streamed := range []bool{false, true} {
-		rt, err := executor.NewRuntime(r.Devices, residency.ManagerOptions{})
+		rt, err := executor.NewRuntime(r.Devices, executor.RuntimeOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

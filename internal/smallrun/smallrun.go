@@ -36,11 +36,11 @@ type Run struct {
 // variables their first values.
 func New(t *testing.T, devices string) *Run {
 	t.Helper()
-	return NewWith(t, devices, residency.ManagerOptions{})
+	return NewWith(t, devices, residency.TenantOptions{})
 }
 
-// NewWith is New with options of the residency.
-func NewWith(t *testing.T, devices string, o residency.ManagerOptions) *Run {
+// NewWith is New with options of the tenant.
+func NewWith(t *testing.T, devices string, o residency.TenantOptions) *Run {
 	t.Helper()
 	r := &Run{}
 	var err error
@@ -67,7 +67,7 @@ func NewWith(t *testing.T, devices string, o residency.ManagerOptions) *Run {
 	}
 	r.Plan, err = partition.New(g, partition.PlanOptions{Devices: specs, Microbatches: 1})
 	must(err)
-	r.Runtime, err = executor.NewRuntime(r.Devices, o)
+	r.Runtime, err = executor.NewRuntime(r.Devices, executor.RuntimeOptions{Tenant: o})
 	must(err)
 	t.Cleanup(func() {
 		if err := r.Runtime.Close(); err != nil && !t.Failed() {

@@ -1,0 +1,100 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Tenant is the part of a manager that belongs to one user of its devices, such
+// as a training: its tensors, by key, its copy streams, its ledger and its seal.
+// All tenants take memory from the same devices, and the tensors of one that are
+// not needed soon give way to another's. Make it with [Manager.Join]. Methods of
+// the Manager work on the tensors of any tenant.
+type Tenant struct {
+	*Manager
+	*tenant
+	alone bool // the manager closes with it
+}
+
+// Open makes a manager for devices with one tenant, which has it to itself. The
+// manager closes with the tenant.
+func Open(devs []device.Device, m ManagerOptions, t TenantOptions) (*Tenant, error) {
+	x, err := New(devs, m)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.Join(context.Background(), t)
+	if err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	u.alone = true
+	return u, nil
+}
+
+// Declare makes the record of a tensor, without contents. The same key again
+// gives the same tensor; metadata and usage must agree. The tenant's name
+// becomes part of the key.
+func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	k.Tenant = u.opt.Name
+	if u.gone {
+		return nil, fmt.Errorf("declare %v: %w", k, ErrClosed)
+	}
+	if t := u.tensors[k]; t != nil {
+		if !t.meta.Equal(meta) || t.usage != use {
+			return nil, fmt.Errorf("%w: %v is declared already, and cannot be %v (%v) too: use another key", ErrMismatch, t, meta, use)
+		}
+		return t, nil
+	}
+	if meta.DType.Size() == 0 {
+		return nil, fmt.Errorf("%w: %v has no element type", ErrMismatch, k)
+	}
+	if err := meta.Shape.Validate(); err != nil {
+		return nil, fmt.Errorf("%v: %w", k, err)
+	}
+	t := &Tensor{
+		shared: &u.shared, tenant: u.tenant, key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes(),
+		truth: nowhere, copies: make([]devCopy, len(u.devs)),
+	}
+	u.tensors[k] = t
+	return t, nil
+}
+
+// Forget is Drop for tensors that nobody uses any more: their records go too. The
+// order of uses must not have them.
+func (u *Tenant) Forget(ts ...*Tensor) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var errs []error
+	for _, t := range ts {
+		if err := u.drop(t); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		delete(u.tensors, t.key)
+	}
+	return errors.Join(errs...)
+}
+
+// Tensors counts the tenant's records.
+func (u *Tenant) Tensors() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.tensors)
+}
+
+// Ledger counts the bytes that moved for the tenant. It outlives the tenant.
+func (u *Tenant) Ledger() *Ledger { return u.ledger }
+
+// Memory is the tenant's part of a device's Stats: Live and Peak, and both by
+// usage.
+func (u *Tenant) Memory(device int) device.Stats {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.on[device].memory
+}
