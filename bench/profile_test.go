@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 )
@@ -38,21 +39,30 @@ func TestProfileAddsUp(t *testing.T) {
 	}
 }
 
-// TestStepsAllocateNothing holds with and without a profile; the runtime itself
-// allocates now and then.
+// TestStepsAllocateNothing holds with and without a profile, and where tensors
+// leave a device that is full and move within it. The runtime itself allocates now
+// and then, and memory for reuse gathers in the first steps.
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, profile := range []bool{false, true} {
-		s, m := measured(t, RunOptions{Devices: "cpu", Threads: 2, Profile: profile})
-		if m.allocsPerStep > 1 {
-			t.Errorf("profile %v: %v allocations a step", profile, m.allocsPerStep)
+	for name, o := range map[string]RunOptions{
+		"plain":   {},
+		"profile": {Profile: true},
+		"spills":  {Microbatches: 4, DeviceMemory: configs.Memory{Percent: 65}},
+	} {
+		o.Devices, o.Threads = "cpu", 2
+		s, m := measured(t, o)
+		if m.allocsPerStep > 2 {
+			t.Errorf("%s: %v allocations a step", name, m.allocsPerStep)
 		}
-		if got := s.kernels.perStep(1); (got != nil) != profile {
-			t.Errorf("profile %v: kernels are %v", profile, got)
+		if got := s.kernels.perStep(1); (got != nil) != o.Profile {
+			t.Errorf("%s: kernels are %v", name, got)
+		}
+		if moves := s.memory[0].Moved() > 0; moves != (o.DeviceMemory.Percent > 0) {
+			t.Errorf("%s: the plan moves %d bytes", name, s.memory[0].Moved())
 		}
 	}
 }
 
-// measured runs mlp for a moment.
+// measured runs 50 steps of mlp.
 func measured(t *testing.T, o RunOptions) (*session, measurement) {
 	t.Helper()
 	w, err := Lookup("mlp")
@@ -68,7 +78,7 @@ func measured(t *testing.T, o RunOptions) (*session, measurement) {
 			t.Error(err)
 		}
 	}()
-	m, err := measure(t.Context(), s, RunOptions{Seconds: 0.1})
+	m, err := measure(t.Context(), s, RunOptions{Steps: 50})
 	if err != nil {
 		t.Fatal(err)
 	}

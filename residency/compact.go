@@ -1,11 +1,16 @@
 package residency
 
-import "github.com/berth-ml/berth/engine/device"
+import (
+	"cmp"
+
+	"github.com/berth-ml/berth/engine/device"
+)
 
 // compaction moves a device's copies together. It implements device.Mover, and is
 // reused.
 type compaction struct {
-	owner map[device.Buffer]*devCopy // of the buffers that may move
+	d     *devState
+	owner map[device.Buffer]*devCopy // of the buffers that may move; made when it is first asked for
 	task  device.Stream
 	lease *Lease // of the task
 	err   error
@@ -15,36 +20,40 @@ type compaction struct {
 // room, if its free memory is enough in all. Leased copies stay where they are. The
 // ones that an attempt has got for a task move, and so does the scratch in its
 // lease, for which the task's stream waits.
-func (d *devState) compact(bytes int64, task device.Stream, l *Lease) (bool, error) {
+func (d *devState) compact(bytes int64, task device.Stream, l *Lease) error {
 	s, ok := d.move.(device.Compactor)
 	if !ok {
-		return false, nil
+		return nil
 	}
 	x := &d.compaction
+	clear(x.owner)
+	x.d, x.task, x.lease, x.err = d, task, l, nil
+	_, err := s.Compact(bytes, x)
+	x.task, x.lease = nil, nil
+	return cmp.Or(err, x.err)
+}
+
+// copyOf is the copy that has a buffer; nil if a lease contains it.
+func (x *compaction) copyOf(b device.Buffer) *devCopy {
 	if x.owner == nil {
 		x.owner = map[device.Buffer]*devCopy{}
 	}
-	clear(x.owner)
-	for _, t := range d.residents {
-		if c := d.copy(t); c.leased == 0 {
-			x.owner[c.buf] = c
+	if len(x.owner) == 0 {
+		for _, t := range x.d.residents {
+			if c := x.d.copy(t); c.leased == 0 {
+				x.owner[c.buf] = c
+			}
 		}
 	}
-	x.task, x.lease, x.err = task, l, nil
-	ok, err := s.Compact(bytes, x)
-	if err == nil {
-		err = x.err
-	}
-	x.task, x.lease = nil, nil
-	return ok, err
+	return x.owner[b]
 }
 
 // Movable is true for copies that are not leased.
-func (x *compaction) Movable(b device.Buffer) bool { return x.owner[b] != nil || b == x.lease.Scratch }
+func (x *compaction) Movable(b device.Buffer) bool { return x.copyOf(b) != nil || b == x.lease.Scratch }
 
 // Uses are those of a copy; scratch has none yet.
 func (x *compaction) Uses(b device.Buffer) []device.Event {
-	if c := x.owner[b]; c != nil {
+	if c := x.copyOf(b); c != nil {
 		return c.lastUses()
 	}
 	return nil
@@ -52,7 +61,7 @@ func (x *compaction) Uses(b device.Buffer) []device.Event {
 
 // Moved notes a copy's new buffer.
 func (x *compaction) Moved(from, to device.Buffer, done device.Event) {
-	if c := x.owner[from]; c != nil {
+	if c := x.copyOf(from); c != nil {
 		c.buf, c.moved, c.readers = to, done, c.readers[:0]
 		return
 	}

@@ -36,19 +36,14 @@ func (a *attempt) makeRoom() error {
 	return nil
 }
 
-// alloc takes memory on a device for work in stream s, and moves copies there
-// together if it is in pieces.
+// alloc takes memory on a device for work in stream s. It first moves copies
+// together there if enough is free, but in pieces: asking in vain would make an
+// error each time.
 func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
-	b, err := s.Alloc(meta, u)
-	if err == nil {
-		return b, nil
-	}
-	var oom *device.OutOfMemoryError
-	if !errors.As(err, &oom) || oom.Used+oom.Needed > oom.Budget {
-		return nil, err
-	}
-	if ok, e := d.compact(oom.Needed, a.s, a.lease); e != nil || !ok {
-		return nil, cmp.Or(e, err)
+	if need := d.takes(meta.Bytes()); d.dev.Stats().Live+need <= d.spec.MemoryBytes {
+		if err := d.compact(need, a.s, a.lease); err != nil {
+			return nil, err
+		}
 	}
 	return s.Alloc(meta, u)
 }

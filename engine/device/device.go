@@ -244,8 +244,8 @@ type WriteDelayer interface {
 // Compactor is a Stream whose device can move buffers within its memory.
 type Compactor interface {
 	// Compact makes room for a buffer of that many bytes where free memory is in
-	// pieces that are too small: it queues moves of buffers that may move, as few
-	// bytes as possible. It reports whether there is room now.
+	// pieces that are too small: it queues moves of buffers that may move, of few
+	// bytes. It reports whether there is room now.
 	Compact(bytes int64, m Mover) (bool, error)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -36,6 +37,7 @@ type File struct {
 	file    *os.File // nil once it is closed
 	bytes   int64    // taken on the disk
 	extents []*extent
+	retired []*Buffer // freed, for reuse; the first rested longest
 }
 
 // extent is a range of the file that was taken on the disk at once.
@@ -90,10 +92,26 @@ func (f *File) Alloc(n int64) (*Buffer, error) {
 func (f *File) take(n int64) (*Buffer, bool) {
 	for _, x := range f.extents {
 		if b, _, ok := x.space.Take(n, nil); ok {
-			return &Buffer{file: f, extent: x, block: b, data: x.mem[b.Off : b.Off+n : b.Off+b.Size]}, true
+			h := f.handle()
+			*h = Buffer{file: f, extent: x, block: b, data: x.mem[b.Off : b.Off+n : b.Off+b.Size]}
+			return h, true
 		}
 	}
 	return nil, false
+}
+
+// restingBuffers is the number of freed buffers that rest before they are used
+// again, so that a second Free soon after the first is still found out.
+const restingBuffers = 64
+
+// handle is a buffer for reuse, or a new one. It needs mu.
+func (f *File) handle() *Buffer {
+	if len(f.retired) <= restingBuffers {
+		return new(Buffer)
+	}
+	b := f.retired[0]
+	f.retired = slices.Delete(f.retired, 0, 1)
+	return b
 }
 
 // grow adds an extent of at least n bytes. It needs mu.
@@ -163,5 +181,6 @@ func (b *Buffer) Free() error {
 	}
 	b.extent.space.Give(b.block)
 	b.data = nil
+	b.file.retired = append(b.file.retired, b)
 	return nil
 }

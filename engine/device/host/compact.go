@@ -2,6 +2,7 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -11,9 +12,13 @@ import (
 // Compact implements device.Compactor.
 func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	h := s.base.heap
-	for _, b := range h.inTheWay(bytes, m) {
-		to, done, err := s.slide(b, m.Uses(b))
-		m.Moved(b, to, done)
+	s.moves = h.inTheWay(s.moves[:0], bytes, m)
+	for _, x := range s.moves {
+		if err := h.supply(x); err != nil {
+			return false, s.wrap("move", err)
+		}
+		to, done, err := s.move(x, m.Uses(x.buffer))
+		m.Moved(x.buffer, to, done)
 		if err != nil {
 			return false, s.wrap("move", err)
 		}
@@ -21,13 +26,19 @@ func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	return h.fits(bytes), nil
 }
 
-// slide queues the move of one buffer into the free memory before it.
-func (s *Stream) slide(b *buffer, uses []device.Event) (to *buffer, done device.Event, err error) {
+// move is the move of a buffer to free memory.
+type move struct {
+	buffer *buffer
+	to     int64 // offset
+}
+
+// move queues the move of one buffer.
+func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Event, err error) {
 	s.after = append(s.after[:0], uses...)
 	if !slices.ContainsFunc(uses, func(e device.Event) bool { return e.Queue != nil }) {
-		s.after.Add(b.bornOn()) // it waits for the uses before
+		s.after.Add(x.buffer.bornOn()) // it waits for the uses before
 	}
-	to, rest := s.base.heap.slide(b, &s.queue, &s.after)
+	to, rest := s.base.heap.move(x, &s.queue, &s.after)
 	for _, e := range s.after {
 		if !e.Done() {
 			err = errors.Join(err, s.put(command{op: opEnd, event: e}))
@@ -36,25 +47,20 @@ func (s *Stream) slide(b *buffer, uses []device.Event) (to *buffer, done device.
 	seq, more := s.reserve()
 	done = s.event(seq)
 	s.base.heap.moved(to, rest, done)
-	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: b}))
+	return to, done, errors.Join(err, more, s.commit(seq, command{op: opMove, dst: to, src: x.buffer}))
 }
 
-// inTheWay lists the buffers to slide, in this order, so that one of so many bytes
-// has room behind the last. It is empty if nothing need or can be moved.
-func (h *heap) inTheWay(bytes int64, m device.Mover) (list []*buffer) {
+// inTheWay appends to list the moves, in this order, after which a buffer of so
+// many bytes has room. There are none if nothing need or can be moved.
+func (h *heap) inTheWay(list []move, bytes int64, m device.Mover) []move {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	owner := h.owner
-	clear(owner)
-	for b := h.buffers; b != nil; b = b.next {
-		owner[b.block] = b
-	}
-	blocks, _ := h.arena.Gather(bytes, func(x *memory.Block) bool {
-		b := owner[x]
-		return b != nil && m.Movable(b)
+	moves, _ := h.arena.Gather(bytes, func(x *memory.Block) bool {
+		b, taken := x.Owner.(*buffer)
+		return taken && m.Movable(b)
 	})
-	for _, x := range blocks {
-		list = append(list, owner[x])
+	for _, x := range moves {
+		list = append(list, move{x.Block.Owner.(*buffer), x.To})
 	}
 	return list
 }
@@ -66,21 +72,31 @@ func (h *heap) fits(bytes int64) bool {
 	return h.arena.Largest() >= bytes
 }
 
-// slide makes the buffer that takes b's place in the heap, in memory further down.
-// It adds to after the events that the move in q must wait for, and pins both
-// buffers for it; rest is to be given back after it.
-func (h *heap) slide(b *buffer, q device.Queue, after *device.Fence) (to *buffer, rest *memory.Block) {
+// supply makes sure that the system has memory where a buffer is to move.
+func (h *heap) supply(x move) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	block, rest, uses := h.arena.Slide(b.block)
+	if size := x.buffer.block.Size; !h.arena.back(x.to, size) {
+		return fmt.Errorf("%s: %w: the system has no %d bytes left", h.id, device.ErrOutOfMemory, size)
+	}
+	return nil
+}
+
+// move makes the buffer that takes another's place in the heap, in other memory. It
+// adds to after the events that the move in q must wait for, and pins both buffers
+// for it; rest is to be given back after it.
+func (h *heap) move(x move, q device.Queue, after *device.Fence) (to *buffer, rest *memory.Block) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b := x.buffer
+	block, rest, uses := h.arena.Move(memory.Move{Block: b.block, To: x.to})
 	for _, e := range uses {
 		after.Add(e)
 	}
-	h.arena.back(block.Off, block.Size) // between pages that are in use
 	h.dislodge(block, q, after)
 	to = h.retired.get()
 	to.heap, to.meta, to.usage, to.block, to.state = h, b.meta, b.usage, block, live
-	to.data = h.arena.bytes(block.Off, b.meta.Bytes())
+	to.data, block.Owner = h.arena.bytes(block.Off, b.meta.Bytes()), to
 	to.prev, to.next = b.prev, b.next
 	if b.prev == nil {
 		h.buffers = to

@@ -33,8 +33,6 @@ type heap struct {
 	pins       int           // uses of buffers by queued operations
 	mark       uint64        // the last mark that a launch put on buffers
 	retired    retired       // handles for reuse
-
-	owner map[*memory.Block]*buffer // of inTheWay, for reuse
 }
 
 // newHeap makes the heap of a device, with mapped memory or with memory that is
@@ -44,7 +42,7 @@ func newHeap(s device.Spec, mapped bool) (*heap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.ID, err)
 	}
-	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment), owner: map[*memory.Block]*buffer{}}
+	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment)}
 	h.idle.L = &h.mu
 	h.ctx, h.leave = context.WithCancel(context.Background())
 	return h, nil
@@ -88,7 +86,7 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *de
 	h.dislodge(block, now.Queue, after)
 	b := h.retired.get()
 	b.heap, b.meta, b.usage, b.block, b.state = h, m, use, block, live
-	b.data = h.arena.bytes(block.Off, m.Bytes())
+	b.data, block.Owner = h.arena.bytes(block.Off, m.Bytes()), b
 	h.count(b, block.Size)
 	h.stats.Allocs++
 	if b.next = h.buffers; b.next != nil {

@@ -16,6 +16,7 @@ type Stream struct {
 	forget func()       // takes the stream out of the device
 	delays []delay      // of the next launch; used by the goroutine that queues
 	after  device.Fence // of the last Alloc, likewise
+	moves  []move       // of the last Compact, likewise
 }
 
 // delay is an event that the next launch waits for before it first overwrites a

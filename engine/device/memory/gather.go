@@ -2,17 +2,43 @@ package memory
 
 import "github.com/berth-ml/berth/engine/device"
 
-// Gather finds taken blocks that, slid down one after the other in the order of
-// the answer, leave a free run of so many bytes after the last. Of all such
-// choices it takes the one with the fewest bytes to slide. Only blocks for which
-// movable is true slide. ok is false if no choice leaves as much; the answer is
-// empty if there is room already. It is valid until the next call.
-func (s *Space) Gather(bytes int64, movable func(*Block) bool) (blocks []*Block, ok bool) {
+// Move is the move of a taken block to free bytes.
+type Move struct {
+	Block *Block
+	To    int64 // offset
+}
+
+// Gather finds moves of taken blocks, to be made in this order, after which a free
+// run of so many bytes is left. Only blocks for which movable is true move. Two
+// ways are compared, and the one that moves fewer bytes is taken: blocks slide
+// down one after the other, so that the free bytes between them meet behind the
+// last; or the blocks in a range of the size leave it for free bytes elsewhere. ok
+// is false if neither is possible; the answer is empty if there is room already.
+// It is valid until the next call. Without room, it counts as a Take that failed.
+func (s *Space) Gather(bytes int64, movable func(*Block) bool) (moves []Move, ok bool) {
 	size := roundUp(bytes, s.align)
 	if size <= s.Largest() {
 		return nil, true
 	}
-	best := window{taken: -1}
+	s.tight = true
+	best, ok := s.slidable(size, movable)
+	most := s.size
+	if ok {
+		most = best.taken
+	}
+	if s.evacuate(size, most, movable) {
+		return s.moves, true
+	}
+	s.moves = s.moves[:0]
+	if ok {
+		s.slideAll(best)
+	}
+	return s.moves, ok
+}
+
+// slidable is the blocks of which the taken ones can slide together so that size
+// bytes are free behind them: those with the fewest bytes to slide.
+func (s *Space) slidable(size int64, movable func(*Block) bool) (best window, ok bool) {
 	w := window{first: s.edge.next}
 	for b := s.edge.next; b != &s.edge; b = b.next {
 		if !b.free && !movable(b) {
@@ -21,23 +47,27 @@ func (s *Space) Gather(bytes int64, movable func(*Block) bool) (blocks []*Block,
 		}
 		w.add(b)
 		for w.free >= size {
-			w.last = b
-			if best.taken < 0 || w.taken < best.taken {
-				best = w
+			if !ok || w.taken < best.taken {
+				best, ok = w, true
 			}
 			w.shrink()
 		}
 	}
-	s.gathered = s.gathered[:0]
-	if best.taken < 0 {
-		return nil, false
+	return best, ok
+}
+
+// slideAll lists the moves that slide the blocks of w together.
+func (s *Space) slideAll(w window) {
+	for w.first.prev.free {
+		w.first = w.first.prev
 	}
-	for b := best.first; b != best.last; b = b.next {
+	to := w.first.Off
+	for b := w.first; b != w.last.next; b = b.next {
 		if !b.free {
-			s.gathered = append(s.gathered, b)
+			s.moves = append(s.moves, Move{b, to})
+			to += b.Size
 		}
 	}
-	return s.gathered, true
 }
 
 // window is neighbouring blocks, with their free and their taken bytes.
@@ -46,8 +76,9 @@ type window struct {
 	free, taken int64
 }
 
+// add adds the block after the last.
 func (w *window) add(b *Block) {
-	if b.free {
+	if w.last = b; b.free {
 		w.free += b.Size
 	} else {
 		w.taken += b.Size
@@ -64,17 +95,52 @@ func (w *window) shrink() {
 	w.first = w.first.next
 }
 
-// Slide moves a taken block to the beginning of the free run before it. It gives
-// the block's new place, and the rest of the bytes: as many as were free, now
-// behind the block. Both are taken. The bytes of b, which is no longer a block,
-// may overlap both: copy them, once the events of after have happened and the
-// last uses of b, and give the rest back with the event of the copy. after is
-// valid until the next call.
-func (s *Space) Slide(b *Block) (to, rest *Block, after []device.Event) {
-	r := b.prev.run
-	if !b.prev.free || b.free || r == nil {
-		panic("BUG: there is no free run before the block")
+// Move makes a move that Gather has found. It gives the block's new place, and the
+// rest of the bytes: as many as were free there. Both are taken, and the old block
+// is not to be used any more. The bytes of the old block may overlap both: copy
+// them, once the events of after have happened and the last uses of the block, and
+// give the rest back with the event of the copy. after is valid until the next
+// call.
+func (s *Space) Move(m Move) (to, rest *Block, after []device.Event) {
+	b := m.Block
+	if p := b.prev; p.free && p.run.first.Off == m.To {
+		return s.slide(b)
 	}
+	to = s.at(m.To)
+	last := to
+	for last.run == nil || last.run.last != last {
+		last = last.next
+	}
+	s.after = s.after[:0]
+	s.cut(last.run, to, b.Size, nil)
+	s.used += b.Size
+	b.Owner = nil
+	return to, b, s.after
+}
+
+// at is the free block that begins at an offset. It splits one, if need be.
+func (s *Space) at(off int64) *Block {
+	b := s.edge.next
+	for b.end() <= off {
+		b = b.next
+	}
+	if b.Off == off {
+		return b
+	}
+	rest := s.split(b, off-b.Off)
+	if r := b.run; r != nil && r.last == b {
+		rest.run, r.last = r, rest
+		if r.first != b {
+			b.run = nil
+		}
+	}
+	return rest
+}
+
+// slide moves a block to the beginning of the free run before it. The rest is
+// behind it.
+func (s *Space) slide(b *Block) (to, rest *Block, after []device.Event) {
+	r := b.prev.run
 	to = r.first
 	s.runs.remove(r)
 	s.after = s.after[:0]

@@ -10,6 +10,7 @@ import (
 // block back, and must not touch it afterwards.
 type Block struct {
 	Off, Size int64 // bytes; multiples of the space's alignment
+	Owner     any   // the taker's own note; nil until it writes one
 
 	free       bool
 	uses       device.Fence // of a free block: its bytes may be written after these
@@ -35,8 +36,10 @@ type Space struct {
 	runs        shelf        // of free blocks
 	passed      device.Fence // what the host has waited for
 	tight       bool         // a Take has failed since Passed was called last
-	after       device.Fence // the answer of the last Take or Slide
-	gathered    []*Block     // the answer of the last Gather
+	after       device.Fence // the answer of the last Take or Move
+	moves       []Move       // the answer of the last Gather
+	windows     []window     // of the last Gather, for reuse
+	holes       []hole       // likewise
 	spare       *Block       // blocks for reuse, linked by next
 	looks       int          // at blocks, by all calls
 }
@@ -213,7 +216,7 @@ func (s *Space) Give(b *Block, after ...device.Event) {
 		return
 	}
 	s.used -= b.Size
-	b.free = true
+	b.free, b.Owner = true, nil
 	for _, e := range after {
 		if !s.passed.Covers(e) {
 			b.uses.Add(e)
