@@ -68,7 +68,6 @@ func (m *Manager) dismiss(u *tenant) error {
 		t.truth, t.src = nowhere, nil
 	}
 	clear(u.tensors)
-	clear(u.seqs)
 	m.leave(u)
 	m.line.call()
 	m.mu.Unlock()

@@ -12,17 +12,16 @@ import (
 
 // hostMem is a tensor's bytes on the host.
 type hostMem struct {
-	buf      device.HostBuffer
-	version  uint64        // of the contents
-	ready    filled        // of the copy-out that fills it
-	uses     device.Fence  // queued copies from and to it
-	pins     int           // readers and writers on the host
-	fed      bool          // the buffer is the caller's and is not freed here
-	staged   bool          // to be dropped once copied in: a store or the device keeps the contents
-	streamed bool          // read from a sequence and not copied in yet
-	counted  bool          // among hostMemory.used
-	dev      device.Device // that allocated it, if it is kept for spills
-	bytes    int64
+	buf     device.HostBuffer
+	version uint64        // of the contents
+	ready   filled        // of the copy-out that fills it
+	uses    device.Fence  // queued copies from and to it
+	pins    int           // readers and writers on the host
+	fed     bool          // the buffer is the caller's and is not freed here
+	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
+	counted bool          // among hostMemory.used
+	dev     device.Device // that allocated it, if it is kept for spills
+	bytes   int64
 
 	// Of bytes that were moved to a device: the tensor gets them back if their
 	// copy fails.

@@ -65,15 +65,13 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 			return err
 		}
 	}
-	if !t.host.staged && !t.host.streamed {
+	if !t.host.staged {
 		return m.copyIn(t, d, CopyIn, cause)
 	}
 	if err := m.copyIn(t, d, StreamIn, cause); err != nil {
 		return err
 	}
-	if t.host.streamed = false; t.host.staged {
-		m.dropHost(t)
-	}
+	m.dropHost(t)
 	return nil
 }
 

@@ -9,13 +9,15 @@ type Store interface {
 }
 
 // Sequence is a store that can only be read from front to back, such as a
-// network stream. It is used by one goroutine at a time.
+// compressed file. It is used by one goroutine at a time.
 type Sequence interface {
-	// Next moves to the next tensor and tells its name and size; io.EOF ends.
+	// Next moves to the next entry and tells its name and size; io.EOF ends.
 	Next() (name string, bytes int64, err error)
-	// Read fills dst with the contents of the tensor that Next told of. Without
+	// Read fills dst with the contents of the entry that Next told of. Without
 	// it, Next passes over them.
 	Read(dst []byte) error
+	// Rewind goes back to before the first entry.
+	Rewind() error
 }
 
 // source is the store entry that a tensor streams from. Either store or seq is
@@ -23,12 +25,12 @@ type Sequence interface {
 type source struct {
 	name  string
 	store Store
-	seq   Sequence
+	seq   *sequence
 }
 
-// sequence is a Sequence with the tensors that wait for it.
+// sequence is a Sequence with the tensors that stream from it.
 type sequence struct {
-	mu     sync.Mutex // held while reading, never with the manager's
-	s      Sequence
-	wanted map[string]*Tensor // guarded by the manager's lock
+	mu      sync.Mutex // held while reading, never within the manager's
+	s       Sequence
+	tensors map[string]*Tensor // by the names of their entries; it does not change
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 )
 
 // FromStore makes an entry of s the contents of t. They stream in when they are
@@ -13,19 +15,19 @@ func (m *Manager) FromStore(t *Tensor, s Store, name string) error {
 	return m.from(t, &source{name: name, store: s})
 }
 
-// FromSequence is FromStore for a store that can only be read in order. To reach
-// the entry that is needed, it reads all entries before it. It keeps on the host
-// that entry, and each of the others that a tensor was given by FromSequence.
-func (m *Manager) FromSequence(t *Tensor, s Sequence, name string) error {
-	m.mu.Lock()
-	q := t.tenant.seqs[s]
-	if q == nil {
-		q = &sequence{s: s, wanted: map[string]*Tensor{}}
-		t.tenant.seqs[s] = q
+// FromSequence is FromStore for entries of a store that can only be read in
+// order: ts has the tensors by the names of their entries. To reach an entry, all
+// before it are passed, from the front if it was passed already. Those passed on
+// the way stay on the host until a device needs them, if no device has them and
+// they take at most half of ManagerOptions.StagingBytes together.
+func (m *Manager) FromSequence(s Sequence, ts map[string]*Tensor) error {
+	q := &sequence{s: s, tensors: ts}
+	for _, name := range slices.Sorted(maps.Keys(ts)) {
+		if err := m.from(ts[name], &source{name: name, seq: q}); err != nil {
+			return err
+		}
 	}
-	q.wanted[name] = t
-	m.mu.Unlock()
-	return m.from(t, &source{name: name, seq: s})
+	return nil
 }
 
 // from makes a store the truth of t.
@@ -44,16 +46,12 @@ func (m *Manager) from(t *Tensor, src *source) error {
 func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 	m.mu.Lock()
 	src, version := t.src, t.version
-	var seq *sequence
-	if src != nil && src.seq != nil {
-		seq = t.tenant.seqs[src.seq]
-	}
 	m.mu.Unlock()
 	if src == nil {
 		return nil // written or dropped meanwhile: the next attempt sees it
 	}
-	if seq != nil {
-		return m.readUpTo(seq, t, src.name)
+	if src.seq != nil {
+		return m.readUpTo(ctx, src.seq, t, d)
 	}
 	if err := m.awaitStaging(ctx, t.bytes); err != nil {
 		return err
@@ -116,57 +114,78 @@ func (m *Manager) awaitStaging(ctx context.Context, bytes int64) error {
 }
 
 // readUpTo reads a sequence until t has its contents.
-func (m *Manager) readUpTo(q *sequence, t *Tensor, name string) error {
+func (m *Manager) readUpTo(ctx context.Context, q *sequence, t *Tensor, d int) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
-		m.mu.Lock()
-		there := t.truth != inStore
-		m.mu.Unlock()
-		if there {
-			return nil
+	for rewound := false; m.lacks(t, q); {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
-		at, bytes, err := q.s.Next()
-		if errors.Is(err, io.EOF) {
-			return fmt.Errorf("stream-in of %s: %w: the sequence ended before entry %q: it is missing, or was passed before FromSequence asked for it", t.name, ErrUndefined, name)
+		name, bytes, err := q.s.Next()
+		switch {
+		case errors.Is(err, io.EOF) && !rewound:
+			rewound, err = true, q.s.Rewind()
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("%w: the sequence has no such entry", ErrUndefined)
+		case err == nil:
+			err = m.readEntry(ctx, q, q.tensors[name], bytes, t, d)
 		}
 		if err != nil {
 			return fmt.Errorf("stream-in of %s: %w", t.name, err)
 		}
-		if err := m.keepNext(q, at, bytes); err != nil {
-			return err
-		}
 	}
+	return nil
 }
 
-// keepNext reads the entry that a sequence is at, if a tensor waits for it, and
-// makes the host its truth, since it cannot be read again.
-func (m *Manager) keepNext(q *sequence, name string, bytes int64) error {
+// lacks reports whether the contents of t are in a sequence alone.
+func (m *Manager) lacks(t *Tensor, q *sequence) bool {
 	m.mu.Lock()
-	t := q.wanted[name]
-	delete(q.wanted, name)
-	var version uint64
-	if t != nil {
-		version = t.version
-	}
-	waits := t != nil && t.truth == inStore && t.src.seq == q.s && t.src.name == name
-	m.mu.Unlock()
-	if !waits {
+	defer m.mu.Unlock()
+	return t.truth == inStore && t.src.seq == q && !t.hostCurrent()
+}
+
+// readEntry reads the entry of t that a sequence is at, on the way to the one that
+// is wanted. Without a tensor, or one worth keeping, it reads nothing.
+func (m *Manager) readEntry(ctx context.Context, q *sequence, t *Tensor, bytes int64, wanted *Tensor, d int) error {
+	if t == nil || t != wanted && !m.worthKeeping(t, q) {
 		return nil
 	}
 	if bytes != t.bytes {
-		return fmt.Errorf("stream-in of %s: %w: entry %q has %d bytes, but %v has %d", t.name, ErrMismatch, name, bytes, t.meta, t.bytes)
+		return fmt.Errorf("%w: the entry of %s has %d bytes, but %v has %d", ErrMismatch, t.name, bytes, t.meta, t.bytes)
 	}
-	h, err := m.readStore(t, 0, q.s.Read)
+	if t == wanted {
+		if err := m.awaitStaging(ctx, bytes); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	version := t.version
+	m.mu.Unlock()
+	h, err := m.readStore(t, d, q.s.Read)
 	if err != nil {
-		return fmt.Errorf("stream-in of %s from sequence entry %q: %w", t.name, name, err)
+		return fmt.Errorf("entry of %s: %w", t.name, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.host.stage(h)
 	m.install(t, h, version)
-	if t.host == h {
-		h.streamed = true
-		t.truth, t.src = onHost, nil
-	}
 	return nil
+}
+
+// worthKeeping reports whether the entry of t, which is passed on the way to
+// another, should be read: only the sequence has it, and the host has room.
+func (m *Manager) worthKeeping(t *Tensor, q *sequence) bool {
+	if !m.lacks(t, q) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for d := range t.copies {
+		if t.current(&t.copies[d]) {
+			return false
+		}
+	}
+	x := &m.host
+	x.sweep()
+	return x.staged+t.bytes <= x.limit/2 && (x.most == 0 || x.used+t.bytes <= x.most)
 }

@@ -28,7 +28,6 @@ type TenantOptions struct {
 type tenant struct {
 	opt     TenantOptions
 	tensors map[Key]*Tensor
-	seqs    map[Sequence]*sequence
 	on      []tenancy // per device
 	ledger  *Ledger
 	order   order
@@ -40,7 +39,7 @@ type tenant struct {
 // newTenant opens a tenant's streams.
 func newTenant(devs []devState, names []string, o TenantOptions) (*tenant, error) {
 	u := &tenant{
-		opt: o, tensors: map[Key]*Tensor{}, seqs: map[Sequence]*sequence{}, on: make([]tenancy, len(devs)),
+		opt: o, tensors: map[Key]*Tensor{}, on: make([]tenancy, len(devs)),
 		ledger: newLedger(names, o.OnTransfer), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))},
 	}
 	for i := range devs {
