@@ -61,14 +61,17 @@ func TestBatchBeyondTheData(t *testing.T) {
 	if got, want := hash(1e9, 1e9), hash(samples, samples); got != want {
 		t.Errorf("weights %s, want %s", got, want)
 	}
-	if got, want := hash(4*samples, 4), hash(samples, 1); got != want {
-		t.Errorf("weights %s, want %s", got, want)
+	want := hash(samples, 1)
+	for _, x := range []struct{ batch, microbatches int }{{4 * samples, 4}, {1e9, 1}, {1e9, 2}} {
+		if got := hash(x.batch, x.microbatches); got != want {
+			t.Errorf("%+v: weights %s, want %s", x, got, want)
+		}
 	}
 }
 
 // An error about memory says so where the batch is beyond the data.
 func TestBatchBeyondDataAndMemory(t *testing.T) {
-	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 2000000000}\n"), configs.Overlay{Set: []string{"devices.memory=256MiB"}})
+	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 2000000000}\n"), configs.Overlay{Set: []string{"devices.memory=100KiB"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,9 @@ type sizes struct {
 func newSizes(c *configs.Config, samples int) sizes {
 	z := sizes{samples: samples, asked: c.Train.Batch, batch: c.Train.Batch, microbatches: c.Train.Microbatches}
 	z.microbatch = z.batch / z.microbatches
-	if z.batch > samples { // microbatches without a sample never run
-		z.microbatches = max(1, (samples-1)/z.microbatch+1)
+	if z.batch > samples { // microbatches without a sample never run, nor rows without one
+		z.microbatch = min(z.microbatch, samples)
+		z.microbatches = (samples-1)/z.microbatch + 1
 		z.batch = z.microbatches * z.microbatch
 	}
 	z.steps = (samples-1)/z.batch + 1

@@ -64,7 +64,19 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained,
 	}
 	s := t.setup
 	s.spec = modelSpec(c, s.info)
-	err = s.open(func() error {
+	err = s.open(func() error { return t.plan(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	opened = true
+	return t, nil
+}
+
+// plan cuts the model. Where memory is short for a microbatch of training, which
+// the data may not even fill, fewer samples are computed at a time.
+func (t *Trained) plan(ctx context.Context) error {
+	s := t.setup
+	for {
 		g, err := models.Eval(s.spec, s.sizes.microbatch)
 		if err != nil {
 			return err
@@ -72,13 +84,11 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained,
 		o := s.options(ctx)
 		o.Microbatches = 1
 		s.plan, err = partition.New(g, o)
-		return err
-	})
-	if err != nil {
-		return nil, err
+		if s.sizes.microbatch == 1 || !errors.Is(err, partition.ErrMemory) {
+			return err
+		}
+		s.sizes.microbatch /= 2
 	}
-	opened = true
-	return t, nil
 }
 
 // find reads the description of the data that the model was trained on, and
