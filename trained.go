@@ -77,7 +77,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained,
 func (t *Trained) plan(ctx context.Context) error {
 	s := t.setup
 	for {
-		g, err := models.Eval(s.spec, s.sizes.microbatch)
+		g, err := models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func TestProgramsShareWeights(t *testing.T) {
 // loadEval loads the evaluation of 3 samples at a time, and fills its sums.
 func loadEval(t *testing.T, r *rig) *executor.Program {
 	t.Helper()
-	g, err := models.Eval(r.spec, 3)
+	g, err := models.Eval(r.spec, models.Size{Microbatch: 3})
 	if err != nil {
 		t.Fatal(err)
 	}

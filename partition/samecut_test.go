@@ -15,7 +15,7 @@ import (
 // be stopped.
 func TestSameCut(t *testing.T) {
 	r := smallrun.New(t, "cpu:2")
-	g, err := models.Eval(r.Spec, 10)
+	g, err := models.Eval(r.Spec, models.Size{Microbatch: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,11 +54,11 @@ func TestDropoutIsOffOutsideTraining(t *testing.T) {
 	if n := random(t, full); n != 1+1+2 {
 		t.Errorf("training drops in %d places, expected 4: embedding, attention, and twice into the residual stream", n)
 	}
-	e, err := models.Eval(s, 2)
+	e, err := models.Eval(s, models.Size{Microbatch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := models.Predict(s, 2)
+	p, err := models.Predict(s, models.Size{Microbatch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

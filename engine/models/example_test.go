@@ -22,7 +22,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	predict, err := models.Predict(s, 16)
+	predict, err := models.Predict(s, models.Size{Microbatch: 16})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func Example() {
 	fmt.Println(predict.Outputs[0])
 
 	s.Layers[len(s.Layers)-1].Units = 7
-	_, err = models.Eval(s, 16)
+	_, err = models.Eval(s, models.Size{Microbatch: 16})
 	fmt.Println(err)
 	// Output:
 	// layers.0.weight f32[32,64] trained: true

@@ -33,9 +33,10 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 }
 
 // Eval builds the graph that adds a batch's loss and right answers to the
-// variables [EvalLoss] and [EvalCorrect].
-func Eval(s Spec, microbatch int) (*graph.Graph, error) {
-	c := newContext("eval", s, 1, microbatch)
+// variables [EvalLoss] and [EvalCorrect]. Of z it uses Microbatch and Stop.
+func Eval(s Spec, z Size) (*graph.Graph, error) {
+	c := newContext("eval", s, 1, z.Microbatch)
+	c.b.Stop(z.Stop)
 	loss, correct := c.loss(c.forward())
 	defer c.b.InPhase(graph.Update)()
 	addTo(c, EvalLoss, loss)
@@ -46,9 +47,11 @@ func Eval(s Spec, microbatch int) (*graph.Graph, error) {
 }
 
 // Predict builds the graph whose output [PredictOutput] is the model's answer:
-// probabilities for classes, numbers otherwise.
-func Predict(s Spec, microbatch int) (*graph.Graph, error) {
-	c := newContext("predict", s, 1, microbatch)
+// probabilities for classes, numbers otherwise. Of z it uses Microbatch and
+// Stop.
+func Predict(s Spec, z Size) (*graph.Graph, error) {
+	c := newContext("predict", s, 1, z.Microbatch)
+	c.b.Stop(z.Stop)
 	logits := c.forward()
 	c.b.Output(PredictOutput, c.answer(logits))
 	return c.b.Graph()

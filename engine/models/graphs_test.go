@@ -1,6 +1,7 @@
 package models_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -227,7 +228,7 @@ func TestEvalAddsUpOverBatches(t *testing.T) {
 	s := small()["cnn"]
 	g := train(t, s, adamW(), models.Size{Microbatch: 4, Microbatches: 1, Batch: 4})
 	in := state{models.InputName: noise(1, batch(4, s.Input)), models.TargetName: noise(2, batch(4, s.Target))}
-	e, err := models.Eval(s, 4)
+	e, err := models.Eval(s, models.Size{Microbatch: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,10 +247,24 @@ func TestEvalAddsUpOverBatches(t *testing.T) {
 	agree(t, "right answers", st[models.EvalCorrect].F, 0.5, vals[find(t, g, "correct").Out[0]].F, 1e-12)
 }
 
+// Building any graph of a model ends with the error of Stop.
+func TestGraphsStop(t *testing.T) {
+	s, over := small()["mlp"], errors.New("over")
+	z := models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1, Stop: func() error { return over }}
+	_, training := models.Train(s, adamW(), z)
+	_, eval := models.Eval(s, z)
+	_, predict := models.Predict(s, z)
+	for name, err := range map[string]error{"train": training, "eval": eval, "predict": predict} {
+		if !errors.Is(err, over) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestPredictAnswers(t *testing.T) {
 	for loss, want := range map[string]string{"cross_entropy": "softmax", "bce": "sigmoid", "mse": ""} {
 		s := models.Spec{Input: shape.F32(3), Target: shape.F32(2), Loss: loss, Layers: models.MLP(nil, "relu", 2, at)}
-		g, err := models.Predict(s, 2)
+		g, err := models.Predict(s, models.Size{Microbatch: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ func TestDenseMismatchReadsAsPromised(t *testing.T) {
 		{Type: "dense", Name: "fc2", Units: 10, In: 64, Pos: graph.Pos{File: "configs/x.yaml", Line: 14}},
 	}}
 	const want = `configs/x.yaml:14: layer 3 (dense "fc2"): input has 128 features, weight expects 64`
-	if _, err := models.Predict(s, 4); err == nil || err.Error() != want {
+	if _, err := models.Predict(s, models.Size{Microbatch: 4}); err == nil || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)
 	}
 }

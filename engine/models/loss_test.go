@@ -35,13 +35,13 @@ func TestLossAppliesItself(t *testing.T) {
 	} {
 		s := models.Spec{Input: shape.F32(3), Target: c.target, Loss: c.loss, Layers: c.layers}
 		_, train := models.Train(s, sgd, models.Size{Microbatch: 2, Microbatches: 1, Batch: 2, Ring: 1})
-		_, eval := models.Eval(s, 2)
+		_, eval := models.Eval(s, models.Size{Microbatch: 2})
 		for _, err := range []error{train, eval} {
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, models.ErrModel) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%s, case %d: got %v, want %q", c.loss, i, err, c.want)
 			}
 		}
-		if _, err := models.Predict(s, 2); err != nil {
+		if _, err := models.Predict(s, models.Size{Microbatch: 2}); err != nil {
 			t.Errorf("predict: %v", err)
 		}
 	}

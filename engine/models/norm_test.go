@@ -83,7 +83,7 @@ func TestEvalNormalisesByRunningStatistics(t *testing.T) {
 	s.Layers[0].Eps = 1e-3
 	alone := s
 	alone.Layers, alone.Target = s.Layers[:1], s.Input
-	g, err := models.Predict(alone, 2)
+	g, err := models.Predict(alone, models.Size{Microbatch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestEvalNormalisesByRunningStatistics(t *testing.T) {
 		want[i] = (v-st["bn.running_mean"].F[c])/math.Sqrt(st["bn.running_var"].F[c]+1e-3)*st["bn.weight"].F[c] + st["bn.bias"].F[c]
 	}
 	agree(t, "eval of batchnorm", got.F, 1, want, 1e-12)
-	e, err := models.Eval(s, 2)
+	e, err := models.Eval(s, models.Size{Microbatch: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

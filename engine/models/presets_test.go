@@ -115,7 +115,7 @@ func gpt(o models.GPTOptions) models.Spec {
 // parameters builds the model to predict, and counts.
 func parameters(t *testing.T, s models.Spec) (map[string]shape.Shape, int) {
 	t.Helper()
-	g, err := models.Predict(s, 1)
+	g, err := models.Predict(s, models.Size{Microbatch: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

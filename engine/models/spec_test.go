@@ -36,11 +36,11 @@ func TestModelsHaveRoomForTheData(t *testing.T) {
 		"the model tells 7 classes apart, but the data has 10: give its last layer 10 outputs": class,
 		"its table has 5 rows, but the data has 9 tokens: set vocab to 9, or leave it out":     text,
 	} {
-		if _, err := models.Eval(s, 2); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := models.Eval(s, models.Size{Microbatch: 2}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		s.Classes, s.Tokens = 0, 0
-		if _, err := models.Eval(s, 2); err != nil {
+		if _, err := models.Eval(s, models.Size{Microbatch: 2}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -45,7 +45,7 @@ func TestInnerLayersAreCountedAndBelongToTheirBlock(t *testing.T) {
 		{Type: "dense", Name: "fc", Units: 4}, {Type: "residual", Name: "res", Pos: at, Body: []models.Layer{{Type: "relu"}, inner}},
 	}}
 	const want = `configs/x.yaml:9: layer 3 (dense "inner"): input has 4 features, weight expects 5`
-	if _, err := models.Predict(s, 1); err == nil || err.Error() != want {
+	if _, err := models.Predict(s, models.Size{Microbatch: 1}); err == nil || err.Error() != want {
 		t.Errorf("got %v, expected %s", err, want)
 	}
 	s.Layers[1].Body[1].In = 0

@@ -79,7 +79,7 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 		s := around(c)
 		alone := s
 		alone.Layers, alone.Target = s.Layers[:1], c.out
-		g, err := models.Predict(alone, 3)
+		g, err := models.Predict(alone, models.Size{Microbatch: 3})
 		if err != nil {
 			t.Errorf("%s: %v", c.layer.Type, err)
 			continue
@@ -101,7 +101,7 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 				}
 			}
 		}
-		if _, err := models.Eval(s, 3); err != nil {
+		if _, err := models.Eval(s, models.Size{Microbatch: 3}); err != nil {
 			t.Errorf("%s: %v", c.layer.Type, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestEveryLayerTypeBuildsAndRuns(t *testing.T) {
 
 // allTypes reads the types out of the error that lists them.
 func allTypes(t *testing.T) []string {
-	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: []models.Layer{{Type: "lstm", Name: "it", Pos: at}}}, 1)
+	_, err := models.Predict(models.Spec{Input: shape.F32(2), Target: shape.F32(2), Loss: "mse", Layers: []models.Layer{{Type: "lstm", Name: "it", Pos: at}}}, models.Size{Microbatch: 1})
 	if err == nil {
 		t.Fatal("a layer of type lstm was built")
 	}

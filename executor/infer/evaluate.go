@@ -25,8 +25,8 @@ type Evaluator struct {
 
 // NewEvaluator compiles the evaluation of a part.
 func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval"}, func(samples int) (*graph.Graph, error) {
-		return models.Eval(m.Spec, samples)
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval"}, func(z models.Size) (*graph.Graph, error) {
+		return models.Eval(m.Spec, z)
 	})
 	if err != nil {
 		return nil, err

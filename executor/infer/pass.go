@@ -29,18 +29,18 @@ type pass struct {
 
 // newPass compiles the graphs that build makes for a number of samples: a full
 // batch, and the rest of the part.
-func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(samples int) (*graph.Graph, error)) (*pass, error) {
+func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
+	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	batch := min(m.Microbatch, part.Len())
-	g, err := build(batch)
+	g, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
 	if err != nil {
 		return nil, err
 	}
-	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	if o.Full, err = partition.SameCut(m.Plan, g, o.Stop); err != nil {
 		return nil, err
 	}
 	if rest := part.Len() % batch; rest > 0 {
-		if g, err = build(rest); err != nil {
+		if g, err = build(models.Size{Microbatch: rest, Stop: o.Stop}); err != nil {
 			return nil, err
 		}
 		if o.Tail, err = o.Full.Rebind(g, o.Stop); err != nil {

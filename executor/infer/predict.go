@@ -25,8 +25,8 @@ type Predictor struct{ pass *pass }
 func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Predictor, error) {
 	spec := m.Spec
 	spec.Input = part.Fields()[0].Meta
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, func(samples int) (*graph.Graph, error) {
-		return models.Predict(spec, samples)
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "predict", Fetch: true}, func(z models.Size) (*graph.Graph, error) {
+		return models.Predict(spec, z)
 	})
 	if err != nil {
 		return nil, err
