@@ -41,7 +41,7 @@ var mayImport = map[string][]string{
 	"engine/device/null":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/host"},
 	"engine/device/devicetest":  {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device"},
 	"residency":                 {"engine/...", "internal/units"},
-	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop"},
+	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop", "internal/units"},
 	"executor/schedule":         {},
 	"executor":                  {"partition", "executor/schedule", "residency", "engine/...", "internal/stop"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // byPercentage tells whether a limit on memory is a percentage.
@@ -47,7 +48,7 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 		m := &each[i].Memory
 		if peak := peaks[i]; m.Percent > 0 {
 			bytes := m.Of(peak)
-			note := fmt.Sprintf("%s may use %d bytes: %v of the %d that the plan takes there without a limit", specs[i].ID, bytes, m, peak)
+			note := fmt.Sprintf("%s may use %s (%d bytes): %v of the %s that the plan takes there without a limit", specs[i].ID, units.Bytes(bytes), bytes, m, units.Bytes(peak))
 			if bytes == configs.LeastMemory {
 				note += ", or the least that a device can have"
 			}
@@ -65,6 +66,22 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 	}
 	c.Use, c.Threads, c.Memory, c.Each = "", 0, configs.Memory{}, each
 	return c, notes, nil
+}
+
+// memoryFrom names the place that limits the memory of a device: a flag, a
+// variable, or a line of the config. Without a limit it names the key.
+func memoryFrom(c *configs.Config, dev int) string {
+	p, key, limit := c.Where("devices.memory"), "devices.memory", c.Devices.Memory
+	if each, err := oneByOne(c.Devices); err == nil && len(c.Devices.Each) > 0 && dev < len(each) {
+		p, key, limit = each[dev].Pos, "memory in devices", each[dev].Memory
+	}
+	switch {
+	case limit == (configs.Memory{}) || p == (configs.Pos{}):
+		return key
+	case p.Line > 0:
+		return fmt.Sprintf("%s, %s", key, p)
+	}
+	return "now " + p.File
 }
 
 // tight says of each device whether the plan takes more memory than it may.

@@ -158,7 +158,11 @@ func (s *setup) placed(err error) error {
 	case errors.Is(err, partition.ErrStages):
 		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
 	case errors.Is(err, partition.ErrMemory):
-		return fmt.Errorf("%w (devices.memory)", err)
+		dev := 0
+		if e, ok := errors.AsType[*partition.MemoryError](err); ok {
+			dev = e.Device
+		}
+		return fmt.Errorf("%w (%s)", err, memoryFrom(c, dev))
 	}
 	return err
 }

@@ -2,10 +2,12 @@ package partition
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // checkMemory refuses a plan with a launch that alone needs more memory than its
@@ -13,7 +15,7 @@ import (
 func (p *Plan) checkMemory() error {
 	for i := range p.Memory {
 		if f := &p.Memory[i]; !f.Fits() {
-			return &MemoryError{Forecast: *f, ID: p.options.Devices[f.Device].ID, advice: largestLayer(p.idx) + "; " + p.remedies(f)}
+			return &MemoryError{Forecast: *f, ID: p.options.Devices[f.Device].ID, advice: largestLayer(p.idx) + "; " + strings.Join(p.remedies(f), ", ") + ","}
 		}
 	}
 	return nil
@@ -27,23 +29,42 @@ type MemoryError struct {
 }
 
 func (e *MemoryError) Error() string {
-	return fmt.Sprintf("%v: %s on %s needs %s at once (%s) and there are %s; %sgive the device at least %s",
-		ErrMemory, e.FloorOf, e.ID, bytesText(e.Floor), usageText(e.FloorBy), bytesText(e.Limit), e.advice, exactText(e.Floor))
+	needed, limit := units.TwoBytes(e.Floor, e.Limit)
+	return fmt.Sprintf("%v: %s on %s needs %s at once (%s) and there are %s; %s or give the device at least %s",
+		ErrMemory, e.FloorOf, e.ID, needed, usageText(e.FloorBy), limit, e.advice, exactText(e.Floor))
 }
 
 // Unwrap is ErrMemory.
 func (e *MemoryError) Unwrap() error { return ErrMemory }
 
-// remedies suggests what would lower a floor.
-func (p *Plan) remedies(f *Forecast) string {
+// remedies lists what would lower a floor, other than finer segments.
+func (p *Plan) remedies(f *Forecast) []string {
 	if f.FloorBy[device.Activation]+f.FloorBy[device.Input]+f.FloorBy[device.Scratch] < f.Floor/8 {
-		return "use a smaller model, or "
+		return []string{"use a smaller model"}
 	}
-	text := "use a smaller microbatch (a greater train.microbatches), "
+	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
 	if p.goesBack() && p.options.asked == RecomputeCheap { // without it, block was tried
-		text += "set partition.recompute to block, "
+		list = append(list, "set partition.recompute to block")
 	}
-	return text + "or "
+	return list
+}
+
+// Floors says, for each device with less memory than the plan would take, what
+// takes the floor and what would lower it.
+func (p *Plan) Floors() (list []string) {
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		if !f.Tight() {
+			continue
+		}
+		lower := p.remedies(f)
+		if p.grain != byNode {
+			lower = append([]string{"give less memory, so that segments are cut finer"}, lower...)
+		}
+		list = append(list, fmt.Sprintf("the floor of %s is %s, for %s (%s); to lower it, %s",
+			p.options.Devices[f.Device].ID, units.Bytes(f.Floor), f.FloorOf, usageText(f.FloorBy), strings.Join(lower, ", or ")))
+	}
+	return list
 }
 
 // Room is the memory of all devices together in bytes; 0 if one has no limit.
@@ -62,7 +83,7 @@ func Room(devices []device.Spec) (bytes int64) {
 // the layer with the most bytes of parameters.
 func TooLarge(parameters, room int64, largest *graph.Layer, bytes int64) error {
 	return fmt.Errorf("%w: it needs %s for the parameters alone and there are %s on the devices and the host; the largest layer is %v with %s of them; use a smaller model, or give the devices more memory",
-		ErrMemory, bytesText(parameters), bytesText(room), largest, bytesText(bytes))
+		ErrMemory, units.Bytes(parameters), units.Bytes(room), largest, units.Bytes(bytes))
 }
 
 // largestLayer names the layer with the most bytes of variables and forward
@@ -98,5 +119,5 @@ func largestLayer(idx *index) string {
 	if best == nil {
 		return "the graph has no layers"
 	}
-	return fmt.Sprintf("the largest layer is %v with %s of variables and activations", best, bytesText(bytes[best]))
+	return fmt.Sprintf("the largest layer is %v with %s of variables and activations", best, units.Bytes(bytes[best]))
 }

@@ -47,6 +47,15 @@ func TestMemoryError(t *testing.T) {
 	}
 }
 
+// TestMemoryErrorTellsApart words a floor just above the limit so that the two
+// numbers differ.
+func TestMemoryErrorTellsApart(t *testing.T) {
+	err := &MemoryError{Forecast: Forecast{Floor: 6<<20 + 100<<10, Limit: 6<<20 + 99<<10}}
+	if text := err.Error(); !strings.Contains(text, "needs 6.098 MiB at once") || !strings.Contains(text, "there are 6.097 MiB") {
+		t.Error(text)
+	}
+}
+
 // TestFloorIsEnough plans at the floor, and refuses a byte below it.
 func TestFloorIsEnough(t *testing.T) {
 	g, err := chain(4, 8, 16, 3).build()

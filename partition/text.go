@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Table is the plan as two aligned tables. The first has a line per stage: its
@@ -22,7 +23,7 @@ func (p *Plan) stageTable() string {
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
 			fmt.Sprint(s.Index), string(p.options.Devices[s.Device].ID), blocksText(s.Blocks), phasesText(segments[s.Index]), countText(s.Parameters),
-			countText(s.Flops), countText(s.Recomputed), bytesText(s.BytesIn), bytesText(s.BytesOut), s.Cause,
+			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut), s.Cause,
 		})
 	}
 	left := map[int]bool{1: true, 2: true, 3: true, len(rows[0]) - 1: true}
@@ -45,13 +46,13 @@ func (p *Plan) deviceTable() string {
 		}
 		limit := "none"
 		if f.Limit > 0 {
-			limit = bytesText(f.Limit)
+			limit = units.Bytes(f.Limit)
 		}
-		row := []string{string(p.options.Devices[f.Device].ID), limit, bytesText(f.Peak)}
+		row := []string{string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Peak)}
 		for _, b := range f.PeakBy {
-			row = append(row, bytesText(b))
+			row = append(row, units.Bytes(b))
 		}
-		rows = append(rows, append(row, bytesText(f.Floor), f.FloorOf, p.grain.String(), bytesText(f.Moved()), secondsText(f.Seconds)))
+		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.grain.String(), units.Bytes(f.Moved()), secondsText(f.Seconds)))
 	}
 	n := len(rows[0])
 	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})
@@ -76,10 +77,10 @@ func (p *Plan) Shortages() (list []string) {
 			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
 		}
 		if f.Moved() > 0 {
-			does = append(does, bytesText(f.Moved())+" move in each step")
+			does = append(does, units.Bytes(f.Moved())+" move in each step")
 		}
 		list = append(list, fmt.Sprintf("%s has %s of memory and a step would take %s: %s",
-			p.options.Devices[f.Device].ID, bytesText(f.Limit), bytesText(f.Peak), strings.Join(does, "; ")))
+			p.options.Devices[f.Device].ID, units.Bytes(f.Limit), units.Bytes(f.Peak), strings.Join(does, "; ")))
 	}
 	return list
 }
@@ -159,7 +160,7 @@ func (p *Plan) Dump() string {
 		if t.Local {
 			how = ", same device"
 		}
-		fmt.Fprintf(&b, "  %s: stage %d to %d, %s per %v%s\n", t.Value.Name, t.From, t.To, bytesText(t.Bytes), t.Rate, how)
+		fmt.Fprintf(&b, "  %s: stage %d to %d, %s per %v%s\n", t.Value.Name, t.From, t.To, units.Bytes(t.Bytes), t.Rate, how)
 	}
 	for i := range p.Segments {
 		p.dumpSegment(&b, &p.Segments[i])
@@ -241,7 +242,7 @@ func (p *Plan) DOT() string {
 		}
 		for _, from := range slices.Sorted(maps.Keys(flow)) {
 			if n := flow[from]; n > 0 {
-				fmt.Fprintf(&b, "  %q -> %q [label=%q];\n", p.Segments[from].Name, s.Name, bytesText(n))
+				fmt.Fprintf(&b, "  %q -> %q [label=%q];\n", p.Segments[from].Name, s.Name, units.Bytes(n))
 			}
 		}
 		for _, o := range s.First.Out {

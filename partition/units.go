@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // scaled prints n in the largest unit that is at most n. Each unit is step times
@@ -20,8 +21,6 @@ func scaled(n int64, step float64, units ...string) string {
 	}
 	return fmt.Sprintf("%.1f%s", x, units[u])
 }
-
-func bytesText(n int64) string { return scaled(n, 1024, " B", " KiB", " MiB", " GiB", " TiB") }
 
 // exactText is a number of bytes, rounded up to whole KiB, as a config states it.
 func exactText(n int64) string { return fmt.Sprintf("%dKiB", (n+1023)/1024) }
@@ -52,7 +51,7 @@ func usageText(m [device.NumUsages]int64) string {
 	var s []string
 	for u, b := range m {
 		if b > 0 {
-			s = append(s, fmt.Sprintf("%v %s", device.Usage(u), bytesText(b)))
+			s = append(s, fmt.Sprintf("%v %s", device.Usage(u), units.Bytes(b)))
 		}
 	}
 	return strings.Join(s, ", ")

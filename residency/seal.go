@@ -14,7 +14,7 @@ type Allowance struct {
 	Count  int64
 	Bytes  int64
 	First  string   // name of the first tensor
-	Names  []string // of the values that moved because TenantOptions.Peaks announced it; otherwise nil
+	Names  []string // sorted, of the values that moved because TenantOptions.Peaks announced it; otherwise nil
 }
 
 // String is one line for people.

@@ -1,5 +1,7 @@
 package residency
 
+import "slices"
+
 // Seal forbids transfers between host and devices, except that fed inputs still
 // come in, and that tensors leave devices without room and come back where
 // TenantOptions.Peaks announced it. A forbidden transfer fails with ErrNotResident
@@ -29,7 +31,9 @@ func (u *Tenant) Allowed() []Allowance {
 	defer u.mu.Unlock()
 	var list []Allowance
 	for _, a := range u.seal.allowed {
-		list = append(list, a.Allowance)
+		x := a.Allowance
+		x.Names = slices.Sorted(slices.Values(x.Names))
+		list = append(list, x)
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package residency
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,7 +97,7 @@ func TestSealAnnounced(t *testing.T) {
 	}
 	r.m.Seal()
 	for range 2 {
-		for i, w := range ws {
+		for i, w := range slices.Backward(ws) {
 			r.mustRead(w, 0, byte(i))
 			r.write(w, 0, byte(i))
 		}
@@ -108,10 +109,10 @@ func TestSealAnnounced(t *testing.T) {
 	if got := list[1].String(); !strings.Contains(got, "spill (spill) of weight") || !strings.Contains(got, "as planned: w0, w1, w2, w3") {
 		t.Errorf("got %q", got)
 	}
-	if err := r.m.PullBack(short(t), Checkpoint, ws[3]); !errors.Is(err, ErrNotResident) {
+	if err := r.m.PullBack(short(t), Checkpoint, ws[0]); !errors.Is(err, ErrNotResident) {
 		t.Errorf("a pull-back: %v", err)
 	}
-	if err := r.read(ws[0], 1, 0); !errors.Is(err, ErrNotResident) {
+	if err := r.read(ws[3], 1, 0); !errors.Is(err, ErrNotResident) {
 		t.Errorf("a copy to the other device: %v", err)
 	}
 }

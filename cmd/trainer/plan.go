@@ -20,8 +20,8 @@ func planCommand() *cobra.Command {
 		Use:   "plan CONFIG|NAME",
 		Short: "Show how a model is split before anything runs",
 		Long: "Print for each stage its device, layers, parameters, arithmetic, and bytes in and out; for each device its limit, the peak\n" +
-			"memory of a step by usage, the floor, and the bytes that a limit moves per step; then the schedule. Nothing is trained, and\n" +
-			"no run folder is made.",
+			"memory of a step by usage, the floor, and the bytes that a limit moves per step; then the schedule. The page\n" +
+			"docs/cli.md explains each column. Nothing is trained, and no run folder is made.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}
@@ -59,13 +59,17 @@ func planCommand() *cobra.Command {
 	return c
 }
 
-// printPlan prints the stages and the schedule.
+// printPlan prints the stages, the memory of the devices, and the schedule.
 func printPlan(w io.Writer, run *berth.Run) error {
 	s, err := run.Schedule()
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s", run.Plan.Table(), s)
+	text := run.Plan.Table()
+	for _, line := range run.Plan.Floors() {
+		text += line + "\n"
+	}
+	_, err = fmt.Fprintf(w, "%s\n%s", text, s)
 	return err
 }
 
