@@ -58,8 +58,8 @@ func (p *Plan) Floors() (list []string) {
 			continue
 		}
 		lower := p.remedies(f)
-		if p.grain != byNode {
-			lower = append([]string{"give less memory, so that segments are cut finer"}, lower...)
+		if p.grain != byNode || !p.options.ranging.on() {
+			lower = append([]string{"give less memory (segments and updates may then be cut finer)"}, lower...)
 		}
 		list = append(list, fmt.Sprintf("the floor of %s is %s, for %s (%s); to lower it, %s",
 			p.options.Devices[f.Device].ID, units.Bytes(f.Floor), f.FloorOf, usageText(f.FloorBy), strings.Join(lower, ", or ")))
