@@ -23,6 +23,8 @@ type loop struct {
 	first   int             // steps taken before this call
 	between time.Duration   // the longest that a boundary took: logging, evaluating and saving
 	leisure context.Context // ends when someone wants the run to end soon
+
+	before [3]runstate.Progress // where the run stood before the newest steps
 }
 
 // run takes steps until there are no more, or someone wants to stop: ctx, or
@@ -78,6 +80,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	if err != nil {
 		return err
 	}
+	l.before[l.at.Step%len(l.before)] = l.at
 	l.at.Advance(b)
 	l.rt.Residency.Ledger().Step()
 	l.opt.Observer.step(Step{
@@ -188,6 +191,33 @@ func (l *loop) save(ctx context.Context) error {
 	}
 	l.clock.Saving(l.saves.Busy())
 	return err
+}
+
+// stood is where the run stood after one of the newest steps.
+func (l *loop) stood(step int) (at runstate.Progress, ok bool) {
+	if step == l.at.Step {
+		return l.at, true
+	}
+	at = l.before[step%len(l.before)]
+	return at, at.Step == step
+}
+
+// rescue saves the newest completed step after the loss of a device, if every
+// variable is as at its end. At the end of an epoch, its evaluation would be missing.
+func (l *loop) rescue(ctx context.Context) {
+	ticket, err := l.prog.Whole()
+	at, ok := l.stood(l.first + int(ticket))
+	if err != nil || !ok || at.Step == 0 || at.Step == l.newest() || at.Index == 0 && at.Last.Step != at.Step {
+		return
+	}
+	l.at = at
+	m, err := l.manifest()
+	if err == nil {
+		err = l.saves.Rescue(ctx, m)
+	}
+	if _, lost := lostDevice(err); err != nil && !lost { // a loss is told already
+		l.opt.Observer.warn(fmt.Sprintf("step %d is whole, and could not be saved: %v", at.Step, err))
+	}
 }
 
 // end settles, and logs and saves where the run stands, unless that was just

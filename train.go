@@ -68,6 +68,11 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	}
 	l := &loop{session: s}
 	stopped, err := l.run(ctx)
+	if _, lost := lostDevice(err); lost {
+		err = s.explained(err, l.first)
+		l.rescue(context.WithoutCancel(ctx))
+		return nil, err
+	}
 	saving := s.endSaves()
 	if err != nil {
 		return nil, errors.Join(s.explained(err, l.first), saving)

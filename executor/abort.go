@@ -17,7 +17,7 @@ import (
 func (p *Program) abort(f *flight, err error) error {
 	half := f.halfUpdated()
 	if half {
-		err = fmt.Errorf("%w; the update had begun: make a new runtime and fill its variables from a checkpoint", err)
+		err = fmt.Errorf("%w; %w: fill the variables of a new runtime from a checkpoint", err, ErrHalf)
 	}
 	var copied *residency.CopyError
 	lost := errors.Is(err, device.ErrLost) || errors.As(err, &copied)

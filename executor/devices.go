@@ -33,7 +33,7 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{Devices: d.list, Residency: t, shared: d, flights: map[string]*flights{}}
+	r := &Runtime{Devices: d.list, Residency: t, shared: d, roomy: d.holds(o.Peaks), flights: map[string]*flights{}}
 	for _, dev := range d.list {
 		s, err := dev.NewStream(t.StreamName("compute"))
 		if err != nil {
@@ -42,6 +42,16 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 		r.compute = append(r.compute, s)
 	}
 	return r, nil
+}
+
+// holds reports whether every device has memory for a peak, and none is unknown.
+func (d *Devices) holds(peaks []int64) bool {
+	for i, dev := range d.list {
+		if i >= len(peaks) || peaks[i] > dev.Spec().MemoryBytes {
+			return false
+		}
+	}
+	return true
 }
 
 // Close closes the runtimes' residency and frees all memory. Close the runtimes

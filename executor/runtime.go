@@ -23,6 +23,7 @@ type Runtime struct {
 	Residency *residency.Tenant
 	shared    *Devices
 	alone     bool // nobody else uses shared
+	roomy     bool // the devices have memory for all that steps want
 	compute   []device.Stream
 	flights   map[string]*flights // of each program, by LoadOptions.Net
 	steps     uint64              // of all programs, to order those under way

@@ -140,3 +140,44 @@ func TestSaveRefusesWhatIsNotFinite(t *testing.T) {
 		}
 	}
 }
+
+// A rescued checkpoint has the variables, and replaces the oldest one that is not
+// to be kept. One that would not be finite is not written.
+func TestRescue(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	s, db, _ := open(t, r, 0, 1)
+	want, err := boundary.Salvage(t.Context(), r.Runtime, r.Program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range 2 {
+		if err := s.Rescue(t.Context(), checkpoint.Manifest{Step: step + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	snap, _, err := db.Latest(t.Context())
+	if err != nil || snap.Manifest.Step != 2 {
+		t.Fatalf("%+v, %v", snap.Manifest, err)
+	}
+	for _, v := range r.Plan.Graph.Vars {
+		got := make([]byte, v.Meta.Bytes())
+		if err := snap.Read(v.Name, 0, got); err != nil || !bytes.Equal(got, want[v.Name]) {
+			t.Errorf("%s is not what it was, %v", v.Name, err)
+		}
+	}
+	err = r.Program.Init(t.Context(), func(v *graph.Value, dst []byte) error {
+		if v.Role == graph.Parameter {
+			binary.LittleEndian.PutUint32(dst, math.Float32bits(float32(math.NaN())))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rescue(t.Context(), checkpoint.Manifest{Step: 3}); !errors.Is(err, device.ErrNonFinite) {
+		t.Error(err)
+	}
+	if list, _, err := db.List(); err != nil || len(list) != 1 || list[0].Step != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

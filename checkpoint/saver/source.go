@@ -22,6 +22,8 @@ type state struct {
 	parts   []part         // of all variables in list, side by side
 	order   []int          // in which parts are copied
 	bytes   int64
+	manager *residency.Tenant
+	tensors []*residency.Tensor
 }
 
 // part is a variable, or the range of one that the run has as a tensor of its own.
@@ -38,7 +40,7 @@ func newState(m *residency.Tenant, g *graph.Graph, tensor func(name string) *res
 		s.order = append(s.order, i)
 		s.add(v)
 	}
-	s.staging = m.NewStaging(all...)
+	s.manager, s.tensors, s.staging = m, all, m.NewStaging(all...)
 	if bound == 0 {
 		s.byNeed(g)
 	}

@@ -1,0 +1,74 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// The causes for which the variables are not those of a step's end.
+var (
+	ErrHalf = errors.New("a part of the update has begun")
+	errWay  = errors.New("a variable may have been lost on its way between host and device")
+)
+
+// Whole is the last step at whose end every variable is: its update has ended, and
+// nothing of a later one has begun. It is for saving the variables after a failure,
+// and waits for everything that is queued. It fails where the variables are not
+// all at the end of one step.
+func (p *Program) Whole() (Ticket, error) {
+	failures := p.rt.settle()
+	if errors.Is(p.rt.failure, ErrHalf) {
+		return 0, ErrHalf
+	}
+	if !(p.rt.roomy && p.rt.alone) && slices.ContainsFunc(append(failures, p.rt.failure), ofCopy) {
+		return 0, errWay
+	}
+	last := Ticket(p.steps)
+	for t := max(last, ahead) - ahead + 1; t <= Ticket(p.steps); t++ {
+		f := p.inflight.of(t)
+		if f.e == nil || f.ticket != t { // it ended well
+			continue
+		}
+		ended, failed := f.updates()
+		switch {
+		case ended > 0 && failed > 0, ended > 0 && last < t:
+			return 0, fmt.Errorf("step %d: %w", t, ErrHalf)
+		case failed > 0:
+			last = min(last, t-1)
+		}
+	}
+	return last, nil
+}
+
+// updates counts the tasks of a step that write variables: those that ended well,
+// and those that failed or were skipped, and wrote nothing.
+func (f *flight) updates() (ended, failed int) {
+	for _, t := range f.e.tasks {
+		switch {
+		case !t.updates:
+		case t.events[f.slot()].Err() == nil:
+			ended++
+		default:
+			failed++
+		}
+	}
+	return ended, failed
+}
+
+// ofCopy reports whether an error is the failure of a copy, not of a launch or a
+// call.
+func ofCopy(err error) bool {
+	var op *device.OpError
+	var hang *HangError
+	what := ""
+	switch {
+	case errors.As(err, &hang):
+		what = hang.Command.What
+	case errors.As(err, &op):
+		what = op.What
+	}
+	return slices.Contains([]string{"copy-in", "copy-out", "peer", "move"}, what)
+}

@@ -1,0 +1,88 @@
+package executor_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// steps are the variables before the first step of an epoch, and after each.
+func steps(t *testing.T, j job) (after []map[string][]byte) {
+	t.Helper()
+	r := mustRig(t, j, "cpu", 1, "1f1b", residency.ManagerOptions{})
+	for i, n := range j.epoch() {
+		vars, err := r.vars(short(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after = append(after, vars)
+		step(t, r, r.prog, i, n)
+	}
+	vars, err := r.vars(short(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(after, vars)
+}
+
+// After a launch that failed, Whole names the step whose variables there are, or
+// says that they are of different steps.
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	j := faultJob()
+	want := steps(t, j)
+	whole, half := 0, 0
+	for _, dev := range []device.ID{"cpu:0", "cpu:1"} {
+		for n := 1; n <= 40; n += 3 {
+			devs, err := openDevices("cpu", 2, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := faults.Fault{Device: dev, Op: faults.Launch, N: n, Kind: faults.Fail}
+			if devs, err = faults.Wrap(devs, []faults.Fault{f}); err != nil {
+				t.Fatal(err)
+			}
+			r, err := newRig(j, devs, "1f1b", residency.ManagerOptions{})
+			if err == nil {
+				err = r.run(short(t))
+			}
+			last, notWhole := r.prog.Whole()
+			switch {
+			case notWhole == nil:
+				whole++
+				r.holds(t, want[last])
+			case errors.Is(notWhole, executor.ErrHalf) && err != nil:
+				half++
+			default:
+				t.Errorf("%v: %v, after %v", f, notWhole, err)
+			}
+			if err := r.close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if whole < 10 || half < 3 {
+		t.Errorf("%d runs are whole, %d are not", whole, half)
+	}
+}
+
+// holds checks the variables as far as they can be read.
+func (r *rig) holds(t *testing.T, want map[string][]byte) {
+	t.Helper()
+	for _, v := range r.prog.Graph().Vars {
+		err := r.rt.Residency.Salvage(short(t), r.prog.Var(v.Name), func(b []byte) error {
+			if !bytes.Equal(b, want[v.Name]) {
+				t.Errorf("%s is % x, want % x", v.Name, b, want[v.Name])
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
