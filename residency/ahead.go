@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 )
 
 // fetchAhead queues copies of the tensors that the next launches of the step read,
@@ -16,7 +17,7 @@ func (a *attempt) fetchAhead() error {
 	}
 	d, y := &a.m.devs[a.needs[0].Device], &a.tenant.on[a.needs[0].Device]
 	x := y.uses
-	for at := y.now + 1; at <= y.now+x.ahead && at < len(x.trace.Launches); at++ {
+	for at := y.now + 1; at <= y.now+x.policy.Ahead && at < len(x.trace.Launches); at++ {
 		for _, u := range x.trace.Launches[at].Uses {
 			t := x.tensors[u.Object]
 			if !u.Read || d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
@@ -25,7 +26,7 @@ func (a *attempt) fetchAhead() error {
 			if n, _ := x.order.Next(u.Object, y.now); y.now+n != at {
 				continue // a launch before that overwrites it
 			}
-			if ok, err := a.fetchOne(t, d, x.ahead); err != nil || !ok {
+			if ok, err := a.fetchOne(t, d, x.policy); err != nil || !ok {
 				return err
 			}
 		}
@@ -34,9 +35,9 @@ func (a *attempt) fetchAhead() error {
 }
 
 // fetchOne queues the copy of one tensor. It reports false if there is no room.
-func (a *attempt) fetchOne(t *Tensor, d *devState, ahead int) (bool, error) {
+func (a *attempt) fetchOne(t *Tensor, d *devState, p paging.Policy) (bool, error) {
 	m := a.m
-	if ok, err := m.makeRoom(d, d.takes(t.bytes), ahead); err != nil || !ok {
+	if ok, err := m.makeRoom(d, d.takes(t.bytes)+p.Spare, p.Ahead); err != nil || !ok {
 		return false, err
 	}
 	s, err := m.copier(t, d)

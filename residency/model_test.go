@@ -232,7 +232,8 @@ func (s *model) setUses(t *rapid.T) {
 	}
 	u := s.r.m.NewUses(launches)
 	for d := range u.devs {
-		u.devs[d].ahead = rapid.IntRange(0, 3).Draw(t, "ahead")
+		u.devs[d].policy.Ahead = rapid.IntRange(0, 3).Draw(t, "ahead")
+		u.devs[d].policy.Spare = int64(rapid.IntRange(0, 100).Draw(t, "spare"))
 	}
 	s.r.m.SetUses(u)
 }

@@ -30,7 +30,7 @@ type deviceUses struct {
 	trace   paging.Trace
 	order   *paging.Order
 	tensors []*Tensor // the objects of the trace
-	ahead   int       // launches whose tensors are fetched before they are due
+	policy  paging.Policy
 }
 
 // add appends a launch to the trace of its device, that of its first need, and

@@ -29,11 +29,23 @@ func (a *attempt) makeRoom() error {
 		if d.missing == 0 {
 			continue
 		}
-		if _, err := a.m.makeRoom(d, d.missing, 0); err != nil { // if that is too little, full answers
+		ok, err := a.m.makeRoom(d, d.missing+a.spare(d), 0)
+		if err == nil && !ok {
+			_, err = a.m.makeRoom(d, d.missing, 0) // if that is too little, full answers
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// spare is the bytes that the known order keeps free on a device.
+func (a *attempt) spare(d *devState) int64 {
+	if x := a.tenant.on[d.index].uses; x != nil {
+		return x.policy.Spare
+	}
+	return 0
 }
 
 // alloc takes memory on a device for work in stream s. It first moves copies

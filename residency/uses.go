@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/paging"
 )
 
-// NewUses prepares the order of a step's launches for SetUses. It decides how far
-// ahead of their use tensors are fetched, from the memory that each device has.
+// NewUses prepares the order of a step's launches for SetUses. It decides how
+// to make room on each device, from the memory that it has.
 func (u *Tenant) NewUses(launches []Launch) *Uses {
 	x := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, len(u.devs))}
 	index := make([]map[*Tensor]int, len(u.devs))
@@ -22,7 +22,7 @@ func (u *Tenant) NewUses(launches []Launch) *Uses {
 		y.describe()
 		y.order = paging.NewOrder(&y.trace)
 		if limit := u.devs[d].spec.MemoryBytes; limit > 0 && y.trace.Floor() <= limit {
-			y.ahead = paging.Ahead(&y.trace, limit)
+			y.policy = paging.NewPolicy(&y.trace, limit)
 		}
 	}
 	return x

@@ -15,7 +15,7 @@ type memory struct {
 	trace   *Trace
 	order   *Order
 	limit   int64
-	ahead   int   // launches whose loads are queued before they are due
+	policy  Policy
 	used    int64 // bytes of the objects that are here
 	leased  int64 // bytes here that the launch under way uses
 	near    int64 // bytes here, scratch too, that the launch under way or the next ones use; while loads are queued ahead
@@ -28,9 +28,9 @@ type memory struct {
 	audit   func(victims []entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
 }
 
-func newMemory(t *Trace, limit int64, ahead int) *memory {
+func newMemory(t *Trace, limit int64, p Policy) *memory {
 	n := len(t.Objects)
-	m := &memory{trace: t, order: NewOrder(t), limit: limit, ahead: ahead, pages: make([]page, n), counted: make([]int, n), queue: newQueue(n)}
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queue: newQueue(n)}
 	for i, o := range t.Objects {
 		m.pages[i].whole = o.Lasting
 	}
@@ -66,7 +66,7 @@ func (m *memory) launch(now int) {
 			need += m.rounded(u.Object)
 		}
 	}
-	if !m.makeRoom(need, now, 0) {
+	if need > 0 && !m.makeRoom(need+m.policy.Spare, now, 0) && !m.makeRoom(need, now, 0) {
 		panic("BUG: nothing to give up, though the launch fits alone")
 	}
 	m.waits = false
@@ -117,11 +117,11 @@ func (m *memory) bring(object int, load bool) {
 // fetchAhead loads objects that the next launches of the step read, as far as they
 // fit. It gives up only objects that none of these uses.
 func (m *memory) fetchAhead(now int) {
-	if m.ahead == 0 || m.limit <= 0 {
+	if m.policy.Ahead == 0 || m.limit <= 0 {
 		return
 	}
 	m.findNear(now)
-	for at := now + 1; at <= now+m.ahead && at < len(m.trace.Launches); at++ {
+	for at := now + 1; at <= now+m.policy.Ahead && at < len(m.trace.Launches); at++ {
 		for _, u := range m.trace.Launches[at].Uses {
 			if p := &m.pages[u.Object]; p.here || !p.whole || !u.Read {
 				continue
@@ -129,7 +129,7 @@ func (m *memory) fetchAhead(now int) {
 			if d, _ := m.order.Next(u.Object, now); now+d != at {
 				continue // a launch before that overwrites it
 			}
-			if !m.makeRoom(m.rounded(u.Object), now, m.ahead) {
+			if !m.makeRoom(m.rounded(u.Object)+m.policy.Spare, now, m.policy.Ahead) {
 				return
 			}
 			m.bring(u.Object, true)
@@ -142,7 +142,7 @@ func (m *memory) fetchAhead(now int) {
 // findNear fills in near. Launches of the next step count too.
 func (m *memory) findNear(now int) {
 	m.near = Rounded(m.trace.Launches[now].Scratch)
-	for k := 0; k <= m.ahead && k < len(m.trace.Launches); k++ {
+	for k := 0; k <= m.policy.Ahead && k < len(m.trace.Launches); k++ {
 		for _, u := range m.trace.Launches[(now+k)%len(m.trace.Launches)].Uses {
 			if m.pages[u.Object].here && m.counted[u.Object] != m.clock {
 				m.counted[u.Object] = m.clock

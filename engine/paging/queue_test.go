@@ -13,7 +13,7 @@ func TestQueueChoosesLikeChoose(t *testing.T) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 12, 20)
 		for limit := tr.Floor(); limit <= Replay(tr, 0).Peak; limit += Align {
 			for ahead := range mostAhead + 1 {
-				m := newMemory(tr, limit, ahead)
+				m := newMemory(tr, limit, Policy{Ahead: ahead})
 				m.audit = func(victims []entry, ok bool, bytes int64, now, after int) {
 					choices++
 					want, fine := m.choose(bytes, now, after)

@@ -22,20 +22,20 @@ func (r *Result) Moved() int64 { return r.Loaded + r.Spilled }
 const steps = 16
 
 // Replay runs a trace step after step in order of submission, until the memory's
-// state repeats. A limit of 0 is none. Loads are queued as early as [Ahead] says.
+// state repeats. A limit of 0 is none. It follows the [Policy] for the trace.
 func Replay(t *Trace, limit int64) Result {
-	_, r := ahead(t, limit)
+	_, r := newPolicy(t, limit)
 	return r
 }
 
-// replay is Replay with loads of that many launches queued before they are due.
-func replay(t *Trace, limit int64, ahead int) Result {
+// replay is Replay with another policy.
+func replay(t *Trace, limit int64, p Policy) Result {
 	r := Result{Floor: t.Floor()}
 	r.Fits = limit <= 0 || r.Floor <= limit
 	if !r.Fits {
 		return r
 	}
-	m := newMemory(t, limit, ahead)
+	m := newMemory(t, limit, p)
 	var states [][]page
 	var counts []Result
 	for len(states) < steps {

@@ -93,14 +93,14 @@ func TestReplayOverwritesWithoutCopies(t *testing.T) {
 func TestReplayLoadsAhead(t *testing.T) {
 	tr := chain(24, 64, 128)
 	limit := Replay(tr, 0).Peak / 2
-	now, early := replay(tr, limit, 0), replay(tr, limit, 1)
+	now, early := replay(tr, limit, Policy{}), replay(tr, limit, Policy{Ahead: 1})
 	if now.Waits == 0 || early.Waits != 0 || early.Peak > limit {
 		t.Errorf("loads on demand: %+v, one launch ahead: %+v", now, early)
 	}
-	if n := Ahead(tr, limit); n != 1 {
+	if n := NewPolicy(tr, limit).Ahead; n != 1 {
 		t.Errorf("%d launches ahead", n)
 	}
-	if n := Ahead(tr, 0); n != 0 {
+	if n := NewPolicy(tr, 0).Ahead; n != 0 {
 		t.Errorf("%d launches ahead without a limit", n)
 	}
 }

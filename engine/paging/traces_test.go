@@ -36,7 +36,7 @@ func TestTracesMoveLittleMoreThanTheBound(t *testing.T) {
 			}
 			r, bound := Replay(tr, limit), Bound(tr, limit)
 			t.Logf("in %d bytes, the floor is %d: moved %d, %.3f of the bound; %d of %d launches wait; %d ahead",
-				limit, r.Floor, r.Moved(), float64(r.Moved())/float64(bound), r.Waits, len(tr.Launches), Ahead(tr, limit))
+				limit, r.Floor, r.Moved(), float64(r.Moved())/float64(bound), r.Waits, len(tr.Launches), NewPolicy(tr, limit).Ahead)
 			if !r.Fits || r.Peak > limit || bound == 0 || r.Moved() < bound || float64(r.Moved()) > most*float64(bound) {
 				t.Errorf("moved %d bytes with a peak of %d, the bound is %d", r.Moved(), r.Peak, bound)
 			}
