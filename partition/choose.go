@@ -9,6 +9,10 @@ func (base *Plan) choose(groups *grouped) (*Plan, *grouped, error) {
 	if err != nil || base.options.settled || best.shortage().none() {
 		return best, groups, err
 	}
+	grains := finer
+	if best.shortage().missing == 0 {
+		grains = []grain{max(best.grain, byBlock)} // forecasts take long
+	}
 	for _, r := range rangings(base.leastLimit()) {
 		ranged, of, err := base.ranged(r)
 		if err != nil {
@@ -17,7 +21,7 @@ func (base *Plan) choose(groups *grouped) (*Plan, *grouped, error) {
 		if ranged == nil {
 			continue
 		}
-		p, err := ranged.chooseGrain(of, finer, true)
+		p, err := ranged.chooseGrain(of, grains, true)
 		if err != nil {
 			return nil, nil, err
 		}
