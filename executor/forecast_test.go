@@ -14,7 +14,7 @@ import (
 // A step moves the bytes that its plan says, and no more is live at once than the
 // plan's limit.
 func TestStepsMoveWhatThePlanSays(t *testing.T) {
-	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4)}
+	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4), "updates in ranges": wideJob(4)}
 	compared := 0
 	for name, j := range jobs {
 		peak := forecast(t, j, memory, 0).Peak

@@ -345,7 +345,7 @@ func (r *rig) run(ctx context.Context) error {
 	return r.prog.Drain(ctx)
 }
 
-// vars brings every variable out.
+// vars brings every variable out; the ranges of one side by side.
 func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, v := range r.prog.Graph().Vars {
@@ -353,7 +353,7 @@ func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
 		if err := r.rt.Residency.PullBack(ctx, residency.Checkpoint, x); err != nil {
 			return nil, err
 		}
-		if err := r.rt.Residency.View(x, func(b []byte) error { out[v.Name] = bytes.Clone(b); return nil }); err != nil {
+		if err := r.rt.Residency.View(x, func(b []byte) error { whole := v.Whole().Name; out[whole] = append(out[whole], b...); return nil }); err != nil {
 			return nil, err
 		}
 	}

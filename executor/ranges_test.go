@@ -1,0 +1,76 @@
+package executor_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// wideJob has a tied embedding that is large enough for updates in ranges, of which
+// the last is smaller.
+func wideJob(microbatches int) job {
+	j := gptJob(microbatches)
+	j.spec.Input, j.spec.Target = shape.I32(1), shape.I32(1)
+	j.spec.Layers = models.GPT(models.GPTOptions{Vocab: 17000, Context: 1, Layers: 1, Heads: 2, Width: 8, Dropout: 0.2}, graph.Pos{})
+	j.classes, j.last = 17000, 1
+	return j
+}
+
+// Updates in ranges give the weights and the optimizer's state of whole ones, with
+// every optimizer.
+func TestUpdatesInRangesGiveTheSameBits(t *testing.T) {
+	for _, optimizer := range []string{"momentum", "nesterov", "adam", "adamw"} {
+		for _, microbatches := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s/%d", optimizer, microbatches), func(t *testing.T) {
+				t.Parallel()
+				j := wideJob(microbatches)
+				j.optim.Name, j.optim.Momentum = optimizer, 0.9
+				want, err := plain.trained(j)
+				if err != nil {
+					t.Fatal(err)
+				}
+				most := 1
+				if optimizer == "adamw" {
+					most = 2
+				}
+				for devices := 1; devices <= most; devices++ {
+					w := way{devices: devices, threads: 3 - devices, schedule: "1f1b", memory: 35}
+					got, err := w.trained(j)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d := differ(want, got); d != "" {
+						t.Errorf("%d devices: %.200s", devices, d)
+					}
+					if !inRanges(t, j, w) {
+						t.Errorf("%d devices: no update is in ranges", devices)
+					}
+				}
+			})
+		}
+	}
+}
+
+// inRanges reports whether a job that runs in a way has variables in ranges.
+func inRanges(t *testing.T, j job, w way) bool {
+	t.Helper()
+	devs, err := openDevices("cpu", w.devices, w.threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.apart, j.recompute, j.memory = w.apart, w.recompute, w.memory
+	o, err := j.options(devs, w.schedule)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range devs {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return slices.ContainsFunc(o.Full.Graph.Vars, func(v *graph.Value) bool { return v.Range != nil })
+}
