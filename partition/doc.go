@@ -9,7 +9,8 @@
 // are launched once per step, in levels: a segment of level n reads only the
 // results of lower levels, of any stage. In a step of one microbatch, phases are
 // merged: see merge.go. Where memory is short, all these are cut into finer
-// segments: see grain.go.
+// segments: see grain.go. The updates of large variables are then cut into ranges,
+// and the optimizer's variables with them: see ranges.go.
 //
 // From the segments and the order of its schedule, a plan lists the launches of a
 // step. From these it forecasts the memory of each device.
@@ -17,8 +18,8 @@
 // The work is done in ten passes, one file or function each: 0 recompute,
 // 1 blocks, 2 costs, 3 cut (auto.go, byhand.go), 4 place, 5 segments, 6 slots,
 // 7 frees, 8 forecast (predict.go), 9 stages. Files use each other downwards only:
-// new.go runs the passes, and choose.go passes 5 to 8 for each grain; they write
-// the Plan of plan.go; below are placement.go, index.go (questions to a graph) and
+// new.go runs the passes, and choose.go passes 5 to 8 for each grain, without and
+// with ranges; they write the Plan of plan.go; below are placement.go, index.go (questions to a graph) and
 // blocks.go.
 //
 // The types to know are [Plan], [Stage], [Segment], [Launch] and [Forecast].

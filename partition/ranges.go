@@ -21,10 +21,9 @@ func (r ranging) on() bool { return r.elems > 0 }
 // rangings are the ways to cut updates for devices whose least limit is that many
 // bytes, coarse to fine. Small ranges lower the floor; large ones are fewer launches.
 func rangings(limit int64) []ranging {
-	const most = 64 // ranges of the size of the memory that one range may be
 	fine := ranging{ops.SumElems, limit / 16}
-	coarse := fine
-	if coarse.elems = int(limit/most/4) / ops.SumElems * ops.SumElems; coarse.elems <= fine.elems {
+	coarse := ranging{int(limit/256) / ops.SumElems * ops.SumElems, fine.above} // a 64th of the memory, at 4 bytes each
+	if coarse.elems <= fine.elems {
 		return []ranging{fine}
 	}
 	return []ranging{coarse, fine}
@@ -66,8 +65,8 @@ type ranger struct {
 	last  map[*graph.Value]*graph.Value   // of each value that is not made any more: the one that has its contents
 }
 
-// cutUpdates is pass 5. It is the graph with updates in ranges, and the node that
-// each node with an ID from idx.ids on is a range of; nil if no update is cut.
+// cutUpdates is the graph with updates in ranges; nil if no update is cut. from[i] is
+// the ID of the node that node idx.ids+i is a range of.
 func cutUpdates(idx *index, r ranging) (g *graph.Graph, from []int) {
 	if !r.on() {
 		return nil, nil
@@ -185,8 +184,8 @@ func (c *ranger) assign() {
 	}
 }
 
-// withRanges is the placement of a graph whose nodes from some ID on are ranges of
-// these nodes.
+// withRanges is the placement of a graph that cutUpdates made: ranges are where the
+// whole was.
 func (p *placement) withRanges(g *graph.Graph, from []int) *placement {
 	q := &placement{groups: p.groups, node: slices.Clone(p.node), owner: map[string]int{}}
 	for _, id := range from {

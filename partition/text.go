@@ -52,10 +52,18 @@ func (p *Plan) deviceTable() string {
 		for _, b := range f.PeakBy {
 			row = append(row, units.Bytes(b))
 		}
-		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.grain.String(), units.Bytes(f.Moved()), secondsText(f.Seconds)))
+		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(f.Seconds)))
 	}
 	n := len(rows[0])
 	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})
+}
+
+// cutText names where segments are cut: "blocks, ranges".
+func (p *Plan) cutText() string {
+	if p.options.ranging.on() {
+		return p.grain.String() + ", ranges"
+	}
+	return p.grain.String()
 }
 
 // Shortages says, for each device with less memory than the plan would take, what
