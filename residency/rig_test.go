@@ -255,6 +255,8 @@ func (x *fakeExe) Signature() string { return "" }
 
 func (x *fakeExe) Graph() *graph.Graph { return nil }
 
+func (x *fakeExe) Release() {}
+
 type fakeOp struct {
 	name     string
 	dst, src *fakeBuf

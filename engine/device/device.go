@@ -77,6 +77,7 @@ type Stats struct {
 	Allocs                     int64 // allocations so far
 	Launches                   int64 // executables run so far
 	CompileHits, CompileMisses int64
+	Executables                int64 // that are compiled and not released
 	WrittenOff                 int64 // bytes of the buffers that there were when the device was given up
 }
 
@@ -100,7 +101,8 @@ type Device interface {
 	// undefined contents. The caller owns it and must Free it once.
 	AllocHost(bytes int64) (HostBuffer, error)
 	// Compile plans a segment: order, liveness, one arena. It blocks. Equal
-	// signatures share one Executable, which the device owns until Close.
+	// signatures share one Executable; each caller must Release it once, or leave
+	// that to Close.
 	Compile(g *graph.Graph, o CompileOptions) (Executable, error)
 	// Estimate is the Memory of the executable that Compile would make. It takes
 	// no device memory and counts as no compilation. It blocks. A later Compile
@@ -178,6 +180,10 @@ type Executable interface {
 	Signature() string
 	// Graph is the graph that was compiled.
 	Graph() *graph.Graph
+	// Release ends the use of one call of Compile, which must not launch it any
+	// more; what was queued still runs. The device forgets an executable that
+	// nobody uses.
+	Release()
 }
 
 // Memory is the memory that a run of an executable takes, in bytes.

@@ -83,8 +83,19 @@ func testCompileCache(t *testing.T, open Opener) {
 				t.Error("different work shares an executable")
 			}
 		}
-		if s := r.d.Stats(); s.CompileHits != 1 || s.CompileMisses != 4 {
-			t.Errorf("%d hits and %d misses, expected 1 and 4", s.CompileHits, s.CompileMisses)
+		if s := r.d.Stats(); s.CompileHits != 1 || s.CompileMisses != 4 || s.Executables != 4 {
+			t.Errorf("%d hits, %d misses and %d executables, expected 1, 4 and 4", s.CompileHits, s.CompileMisses, s.Executables)
+		}
+		for _, x := range []device.Executable{a, b, c, d, e} {
+			x.Release()
+		}
+		if s := r.d.Stats(); s.Executables != 0 {
+			t.Errorf("%d executables are left, all of which were released", s.Executables)
+		}
+		a = r.compile(affine(t, 2), device.CompileOptions{})
+		a.Release()
+		if s := r.d.Stats(); s.CompileMisses != 5 {
+			t.Errorf("%d misses after a graph was compiled again, expected 5", s.CompileMisses)
 		}
 	})
 }

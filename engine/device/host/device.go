@@ -22,6 +22,7 @@ type Device struct {
 	loaded       map[string]*executable // compiled, by signature; under compiling
 	estimated    map[string]*executable // planned by Estimate and not compiled yet, likewise
 	hits, misses atomic.Int64           // of loaded
+	executables  atomic.Int64           // number of loaded
 }
 
 // New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
@@ -87,13 +88,16 @@ func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Execut
 		return nil, err
 	}
 	if known != nil {
+		known.users++
 		return known, nil
 	}
 	x, err := d.planned(g, o, signature)
 	if err != nil {
 		return nil, err
 	}
+	x.users = 1
 	d.loaded[signature] = x
+	d.executables.Store(int64(len(d.loaded)))
 	delete(d.estimated, signature)
 	return x, nil
 }
@@ -117,9 +121,16 @@ func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memor
 	if err != nil {
 		return device.Memory{}, err
 	}
+	if len(d.estimated) == mostEstimated {
+		clear(d.estimated)
+	}
 	d.estimated[signature] = x
 	return x.memory, nil
 }
+
+// mostEstimated bounds the plans kept for Compile, of models that were planned and
+// never loaded.
+const mostEstimated = 1 << 12
 
 // planned is the executable that Estimate planned for an equal segment, or a
 // new one. It needs compiling.
@@ -131,7 +142,7 @@ func (d *Device) planned(g *graph.Graph, o device.CompileOptions, signature stri
 	if err != nil {
 		return nil, d.notCompiled(g, err)
 	}
-	x.signature = signature
+	x.signature, x.owner = signature, d
 	return x, nil
 }
 
@@ -177,7 +188,7 @@ func (d *Device) Stats() device.Stats {
 	defer d.heap.mu.Unlock()
 	s := d.heap.stats
 	s.Launches = d.turn.launches.Load()
-	s.CompileHits, s.CompileMisses = d.hits.Load(), d.misses.Load()
+	s.CompileHits, s.CompileMisses, s.Executables = d.hits.Load(), d.misses.Load(), d.executables.Load()
 	return s
 }
 

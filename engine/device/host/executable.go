@@ -14,6 +14,8 @@ type executable struct {
 	routine
 	signature string
 	memory    device.Memory
+	owner     *Device
+	users     int // calls of Compile without a Release; under owner.compiling
 }
 
 // Memory states the bytes that running takes.
@@ -24,6 +26,17 @@ func (x *executable) Signature() string { return x.signature }
 
 // Graph is the graph that was compiled.
 func (x *executable) Graph() *graph.Graph { return x.graph }
+
+// Release ends the use of one call of Compile.
+func (x *executable) Release() {
+	d := x.owner
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	if x.users--; x.users == 0 {
+		delete(d.loaded, x.signature)
+		d.executables.Store(int64(len(d.loaded)))
+	}
+}
 
 // newExecutable plans an executable. It takes no device memory.
 func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
