@@ -33,7 +33,10 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 	if err != nil {
 		return nil, err
 	}
-	r := &Runtime{Devices: d.list, Residency: t, shared: d, roomy: d.holds(o.Peaks), flights: map[string]*flights{}}
+	r := &Runtime{
+		Devices: d.list, Residency: t, shared: d, roomy: d.holds(o.Peaks),
+		programs: map[string]*Program{}, users: map[*residency.Tensor]int{},
+	}
 	for _, dev := range d.list {
 		s, err := dev.NewStream(t.StreamName("compute"))
 		if err != nil {

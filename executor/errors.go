@@ -12,7 +12,7 @@ import (
 var (
 	ErrBatch   = errors.New("batch does not fit the program")
 	ErrOptions = errors.New("program cannot be loaded")
-	ErrClosed  = errors.New("runtime is closed")
+	ErrClosed  = errors.New("runtime or program is closed")
 )
 
 // TaskError is the failure of one task of a step.

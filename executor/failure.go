@@ -49,9 +49,9 @@ func explain(err error, failures []error) error {
 func (r *Runtime) firstFailure() error {
 	var first error
 	order := r.steps + 1
-	for _, fs := range r.flights {
-		for i := range fs {
-			f := &fs[i]
+	for _, p := range r.programs {
+		for i := range p.inflight {
+			f := &p.inflight[i]
 			if f.e == nil || f.order >= order {
 				continue
 			}

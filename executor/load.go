@@ -11,7 +11,8 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// Load compiles a plan and declares its tensors. Nothing is copied yet.
+// Load compiles a plan and declares its tensors. Nothing is copied yet. The caller
+// may Close the program before the runtime.
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
@@ -22,25 +23,31 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	if err := p.check(); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrOptions, o.Full.Graph.Name, err)
 	}
-	for _, v := range stop.Each(p.stop, o.Full.Graph.Vars) {
-		if _, err := p.tensor(o.Full.Instance(v, 0, false)); err != nil {
-			return nil, err
-		}
+	if err := p.load(); err != nil {
+		return nil, errors.Join(err, p.unload())
 	}
-	var err error
-	if p.schedule, err = o.Full.ScheduleOf(o.Full.Microbatches); err != nil {
-		return nil, err
-	}
-	if err := p.expand(o.Full.Microbatches, nil); err != nil {
-		return nil, err
-	}
-	if o.Tail != nil {
-		if err := p.expand(o.LastMicrobatches, o.Tail); err != nil {
-			return nil, err
-		}
-	}
-	r.flights[o.Net] = &p.inflight
+	r.programs[o.Net] = p
 	return p, nil
+}
+
+// load fills in the program's tables.
+func (p *Program) load() (err error) {
+	full := p.opt.Full
+	for _, v := range stop.Each(p.stop, full.Graph.Vars) {
+		if _, err := p.tensor(full.Instance(v, 0, false)); err != nil {
+			return err
+		}
+	}
+	if p.schedule, err = full.ScheduleOf(full.Microbatches); err != nil {
+		return err
+	}
+	if err := p.expand(full.Microbatches, nil); err != nil {
+		return err
+	}
+	if p.opt.Tail == nil {
+		return nil
+	}
+	return p.expand(p.opt.LastMicrobatches, p.opt.Tail)
 }
 
 // check refuses options that no program can have.
@@ -49,7 +56,7 @@ func (p *Program) check() error {
 	if err := p.rt.usable(); err != nil {
 		return err
 	}
-	if p.rt.flights[o.Net] != nil {
+	if p.rt.programs[o.Net] != nil {
 		return fmt.Errorf("the runtime has a program %q: give this one another name", o.Net)
 	}
 	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {

@@ -53,6 +53,15 @@ type Program struct {
 	stop     *stop.Check // of Load
 	inflight flights
 	steps    uint64
+	closed   bool
+}
+
+// usable is nil while steps can be queued, else the reason why not.
+func (p *Program) usable() error {
+	if p.closed {
+		return ErrClosed
+	}
+	return p.rt.usable()
 }
 
 // Inputs are the values that a batch feeds, in the order of Batch.Fields. The

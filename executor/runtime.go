@@ -25,12 +25,13 @@ type Runtime struct {
 	alone     bool // nobody else uses shared
 	roomy     bool // the devices have memory for all that steps want
 	compute   []device.Stream
-	flights   map[string]*flights // of each program, by LoadOptions.Net
-	steps     uint64              // of all programs, to order those under way
-	expected  *expansion          // whose uses residency knows
-	failure   error               // the cause that made the runtime unusable; nil before
-	known     error               // failure, and the failures of all queues at that time
-	watching  *watchdog           // nil unless Watch was called
+	programs  map[string]*Program       // that are loaded, by LoadOptions.Net
+	users     map[*residency.Tensor]int // per variable: the programs that have it
+	steps     uint64                    // of all programs, to order those under way
+	expected  *expansion                // whose uses residency knows
+	failure   error                     // the cause that made the runtime unusable; nil before
+	known     error                     // failure, and the failures of all queues at that time
+	watching  *watchdog                 // nil unless Watch was called
 	closed    bool
 }
 
@@ -64,6 +65,9 @@ func (r *Runtime) Close() error {
 		return nil
 	}
 	r.closed = true
+	for _, p := range r.programs {
+		p.release()
+	}
 	var errs []error
 	for _, s := range r.compute {
 		errs = append(errs, s.Close())

@@ -28,7 +28,7 @@ type Batch struct {
 // may be called again.
 func (p *Program) Step(ctx context.Context, b Batch) (Ticket, error) {
 	e, err := p.fit(b)
-	if err = cmp.Or(err, p.rt.usable(), ctx.Err()); err != nil {
+	if err = cmp.Or(err, p.usable(), ctx.Err()); err != nil {
 		return 0, err
 	}
 	ticket := p.Next()

@@ -43,6 +43,9 @@ func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 		return nil, err
 	}
 	p.tensors[k] = t
+	if v.Kind == graph.Variable {
+		p.rt.users[t]++
+	}
 	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch
 	if v.PerMicrobatch {
 		return t, p.fillConstant(t, v, i.Microbatch)
