@@ -152,13 +152,16 @@ func (s *sharing) alone() (want []map[string][]byte, err error) {
 // they have alone, also where they have room for one of them only.
 func TestSharedDevices(t *testing.T) {
 	t.Parallel()
-	for _, jobs := range [][]job{{mlpJob(4), cnnJob(3)}, {gptJob(2), mlpJob(4), cnnJob(3)}} {
+	for i, jobs := range [][]job{{mlpJob(4), cnnJob(3)}, {gptJob(2), mlpJob(4), cnnJob(3)}} {
 		s := sharing{jobs: jobs}
 		want, err := s.alone()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for s.devices = 1; s.devices <= 2; s.devices++ {
+			if s.devices != i+1 && !testall.Wanted() {
+				continue
+			}
 			for _, s.percent = range []int64{150, 120, 100} {
 				got, err := s.train(short(t))
 				if err != nil {
@@ -177,7 +180,11 @@ func TestSharedDevices(t *testing.T) {
 // TestRandomSharing does the same with random jobs, devices and limits.
 func TestRandomSharing(t *testing.T) {
 	t.Parallel()
+	cases := 0
 	rapid.Check(t, func(rt *rapid.T) {
+		if cases++; cases > testall.Or(5, 1000) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		s := sharing{devices: rapid.IntRange(1, 3).Draw(rt, "devices"), percent: rapid.Int64Range(100, 200).Draw(rt, "percent")}
@@ -209,7 +216,7 @@ func TestFaultsStayWithTheirJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	every := testall.Or(11, 1)
+	every := testall.Or(19, 1)
 	for _, op := range []faults.Op{faults.Launch, faults.CopyIn, faults.CopyOut, faults.Peer, faults.Alloc} {
 		failures := 0
 		for n := 1; ; n += every {
