@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency"
@@ -24,6 +25,7 @@ type loop struct {
 	between time.Duration   // the longest that a boundary took: logging, evaluating and saving
 	leisure context.Context // ends when someone wants the run to end soon
 
+	again  int                  // the newest checkpoint's step when a save was tried anew; -1: none was
 	before [3]runstate.Progress // where the run stood before the newest steps
 }
 
@@ -104,7 +106,7 @@ func (l *loop) settle(ctx context.Context, left int) error {
 // afterStep does what is due after a step: log, save, or end the epoch, which
 // does both.
 func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
-	if err := l.saves.Poll(); err != nil {
+	if err := l.mended(ctx, l.saves.Poll()); err != nil {
 		return err
 	}
 	if !l.saves.Busy() {
@@ -180,17 +182,35 @@ func (l *loop) endEpoch(ctx context.Context, epoch int) error {
 	if w := l.at.Watched; l.at.StoppedEarly(l.config.EarlyStopping) {
 		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", w.Metric, w.Bad))
 	}
-	return l.save(ctx)
+	if err := l.save(ctx); err != nil {
+		return err
+	}
+	return l.saves.Await()
 }
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
 func (l *loop) save(ctx context.Context) error {
 	m, err := l.manifest()
 	if err == nil {
-		err = l.saves.Save(ctx, l.leisure, m)
+		err = l.mended(ctx, l.saves.Save(ctx, l.leisure, m))
 	}
 	l.clock.Saving(l.saves.Busy())
 	return err
+}
+
+// mended takes the error of a save. If a copy to the host failed, which a new stream
+// may do better, the run is saved anew; a device that fails so twice in a row counts
+// as lost.
+func (l *loop) mended(ctx context.Context, err error) error {
+	if l.again == l.at.Saved || !executor.CopyOutFailed(err) {
+		return err
+	}
+	l.again = l.at.Saved
+	l.opt.Observer.warn(fmt.Sprintf("%s; saving again", happened(err)))
+	if err := l.settle(ctx, 0); err != nil {
+		return err
+	}
+	return l.save(ctx)
 }
 
 // stood is where the run stood after one of the newest steps.
@@ -227,7 +247,7 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
-	if err := l.saves.Await(); err != nil {
+	if err := l.mended(ctx, l.saves.Await()); err != nil {
 		return err
 	}
 	if l.at.Saved == l.at.Step && l.at.Step > 0 {
@@ -240,5 +260,5 @@ func (l *loop) end(ctx context.Context) error {
 	if err := l.save(ctx); err != nil {
 		return err
 	}
-	return l.saves.Await()
+	return l.mended(ctx, l.saves.Await())
 }
