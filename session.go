@@ -85,21 +85,19 @@ func (s *session) openWith(ctx context.Context, r *Run) error {
 	if err := s.openProgram(ctx, r); err != nil {
 		return err
 	}
-	contents, init := initial.Contents(s.values.Read), s.prog.Init
-	if s.anyTight() { // then weights that do not train are read again whenever a device needs them
-		init = s.prog.InitStreamed
-	}
+	contents := contentsOf(s.values)
 	if s.opt.Resume {
 		snap, err := s.restore(ctx)
 		if err != nil {
 			return err
 		}
-		contents = initial.FromRun(s.folder.DB, snap)
+		contents = executor.Contents{Write: initial.FromRun(s.folder.DB, snap)}
 	}
 	if err := s.openData(ctx, r.Data); err != nil {
 		return err
 	}
-	if err := init(ctx, contents); err != nil {
+	contents.Again = s.anyTight()
+	if err := s.prog.InitFrom(ctx, contents); err != nil {
 		return err
 	}
 	if !s.anyTight() {

@@ -14,7 +14,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
@@ -298,8 +297,7 @@ func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err 
 
 // loader is a program that takes weights.
 type loader interface {
-	Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error
-	InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error
+	InitFrom(ctx context.Context, c executor.Contents) error
 }
 
 // load copies the weights in. A device that has no room for all of them reads
@@ -310,32 +308,30 @@ func (t *Trained) load(ctx context.Context, to loader) error {
 	if err != nil {
 		return err
 	}
-	if t.setup.anyTight() {
-		return to.InitStreamed(ctx, contents)
-	}
-	return to.Init(ctx, contents)
+	contents.Again = t.setup.anyTight()
+	return to.InitFrom(ctx, contents)
 }
 
 // contents opens the weights, which are read until release.
-func (t *Trained) contents(ctx context.Context) (_ initial.Contents, err error) {
+func (t *Trained) contents(ctx context.Context) (c executor.Contents, err error) {
 	w := t.weights
 	if w.Init != "" {
 		if t.values == nil {
 			if t.values, err = initial.Open(ctx, w.Init, t.setup.config.Seed, t.setup.plan.Graph.Vars); err != nil {
-				return nil, err
+				return c, err
 			}
 		}
-		return t.values.Read, nil
+		return contentsOf(t.values), nil
 	}
 	if t.found == nil {
 		if t.found, err = rundir.Find(ctx, w.Dir, false, t.used.ID); err != nil {
-			return nil, err
+			return c, err
 		}
 	}
 	if err := t.suits(&t.found.Snapshot.Manifest); err != nil {
-		return nil, err
+		return c, err
 	}
-	return initial.FromSnapshot(t.found.Snapshot), nil
+	return executor.Contents{Write: initial.FromSnapshot(t.found.Snapshot)}, nil
 }
 
 // suits refuses a checkpoint of another model, or of other data.

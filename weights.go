@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/executor"
 )
 
 // Weights says which weights to use: a run folder's checkpoint, or a file.
@@ -34,6 +35,15 @@ func usedOf(w Weights, f *rundir.Found) Used {
 	}
 	m := &f.Snapshot.Manifest
 	return Used{ID: m.ID, Step: m.Step, Best: f.BestID == m.ID, BestID: f.BestID, Skipped: f.Skipped}
+}
+
+// contentsOf is where variables get their first contents.
+func contentsOf(v *initial.Values) executor.Contents {
+	c := executor.Contents{Write: v.Read}
+	if s := v.Stream(); s != nil {
+		c.Sequence = s
+	}
+	return c
 }
 
 // readsOf are the files that a config's data and weights are read from.

@@ -2,6 +2,9 @@ package executor
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -10,55 +13,154 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
+// Contents is where a program's variables get their first contents.
+type Contents struct {
+	// Write writes all of dst, which is the contents of a variable.
+	Write func(v *graph.Value, dst []byte) error
+	// Sequence has contents of variables, in place of Write, in a store that can
+	// only be read in order. Nil means of none.
+	Sequence Sequence
+	// Again says that both can be used from any goroutine until the runtime is
+	// closed. A variable that no task writes is then read again whenever a device
+	// needs it, and the host never keeps it.
+	Again bool
+}
+
+// Sequence is variables in a store that can only be read in order. Its entries have
+// their names.
+type Sequence interface {
+	residency.Sequence
+	Names() []string // of all entries, in their order
+}
+
 // Init gives every variable its contents, and starts copying variables and
 // constants to the devices that use them. It calls write for one variable after
 // the other, to write all of dst. The host's bytes of each are freed as soon as
 // they have been copied, so the host has few of them at a time, and none at the
 // end. A tensor that finds no room on its device stays on the host.
 func (p *Program) Init(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
-	return p.init(ctx, write, nil)
+	return p.InitFrom(ctx, Contents{Write: write})
 }
 
-// InitStreamed is Init, except that a variable that no task writes is read again
-// by write whenever a device needs it: the host never keeps it. write must work
-// from any goroutine until the runtime is closed.
-func (p *Program) InitStreamed(ctx context.Context, write func(v *graph.Value, dst []byte) error) error {
-	return p.init(ctx, write, p.unwritten())
-}
-
-// init gives every variable its contents. Those in streamed are read by write
-// again and again.
-func (p *Program) init(ctx context.Context, write func(v *graph.Value, dst []byte) error, streamed map[*residency.Tensor]bool) error {
+// InitFrom is Init with contents of any kind. A sequence is read to its end.
+func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 	if err := p.rt.usable(); err != nil {
 		return err
 	}
-	needs := p.lastingNeeds()
-	for _, v := range p.Graph().Vars {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		t := p.Var(v.Name)
-		var err error
-		if streamed[t] {
-			err = p.rt.Residency.FromStore(t, contents{v, write}, v.Name)
-		} else {
-			err = p.rt.Residency.FillWith(t, func(dst []byte) error { return write(v, dst) })
-		}
-		if err != nil {
-			return err
-		}
-		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
-			return err
-		}
-		delete(needs, t)
+	in := &initialiser{Program: p, Contents: c, needs: p.lastingNeeds(), named: map[string]bool{}}
+	if c.Again {
+		in.again = p.unwritten()
 	}
-	constants := slices.SortedFunc(maps.Keys(needs), func(a, b *residency.Tensor) int { return strings.Compare(a.Name(), b.Name()) })
+	if err := in.variables(ctx); err != nil {
+		return err
+	}
+	constants := slices.SortedFunc(maps.Keys(in.needs), func(a, b *residency.Tensor) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, t := range constants {
-		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+		if err := p.rt.Residency.MoveIn(ctx, in.needs[t]); err != nil {
 			return err
 		}
 	}
 	return p.rt.Residency.AwaitMoves(ctx)
+}
+
+// initialiser gives the variables of a program their first contents.
+type initialiser struct {
+	*Program
+	Contents
+	needs map[*residency.Tensor][]residency.Need // of those that have no contents yet, and of constants
+	named map[string]bool                        // the variables in Sequence
+	again map[*residency.Tensor]bool             // to be read whenever a device needs them
+}
+
+// variables gives all variables their contents, those in Sequence first and in its
+// order.
+func (p *initialiser) variables(ctx context.Context) error {
+	if p.Sequence != nil {
+		if err := p.sequence(ctx); err != nil {
+			return err
+		}
+	}
+	for _, v := range p.Graph().Vars {
+		if p.named[v.Name] {
+			continue
+		}
+		t, err := p.Var(v.Name), error(nil)
+		if p.again[t] {
+			err = p.rt.Residency.FromStore(t, contents{v, p.Write}, v.Name)
+		} else {
+			err = p.rt.Residency.FillWith(t, func(dst []byte) error { return p.Write(v, dst) })
+		}
+		if err == nil {
+			err = p.moveIn(ctx, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sequence gives the variables in Sequence their contents, and reads it to its end.
+func (p *initialiser) sequence(ctx context.Context) error {
+	names := slices.DeleteFunc(p.Sequence.Names(), func(name string) bool { return p.Var(name) == nil })
+	again := map[string]*residency.Tensor{}
+	for _, name := range names {
+		p.named[name] = true
+		if t := p.Var(name); p.again[t] {
+			again[name] = t
+		}
+	}
+	if err := p.rt.Residency.FromSequence(p.Sequence, again); err != nil {
+		return err
+	}
+	if err := p.Sequence.Rewind(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		t := p.Var(name)
+		if again[name] == nil {
+			if err := p.fill(ctx, t, name); err != nil {
+				return err
+			}
+		}
+		if err := p.moveIn(ctx, t); err != nil {
+			return err
+		}
+	}
+	if err := p.advance(ctx, ""); !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// fill gives a tensor the contents of the entry of that name.
+func (p *initialiser) fill(ctx context.Context, t *residency.Tensor, name string) error {
+	if err := p.advance(ctx, name); err != nil {
+		return fmt.Errorf("first contents of %s: %w", name, err)
+	}
+	return p.rt.Residency.FillWith(t, p.Sequence.Read)
+}
+
+// advance moves Sequence to the entry of that name, or to its end.
+func (p *initialiser) advance(ctx context.Context, name string) error {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if at, _, err := p.Sequence.Next(); err != nil || at == name {
+			return err
+		}
+	}
+}
+
+// moveIn starts copying a tensor to the devices that use it.
+func (p *initialiser) moveIn(ctx context.Context, t *residency.Tensor) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	needs := p.needs[t]
+	delete(p.needs, t)
+	return p.rt.Residency.MoveIn(ctx, needs)
 }
 
 // contents is a store with the contents of one variable.

@@ -75,31 +75,47 @@ func FromRun(db *checkpoint.DB, s *checkpoint.Snapshot) Contents {
 // where there is one.
 type Values struct {
 	seed   uint64
-	file   *safetensors.File // nil: there is none
+	file   *safetensors.File // nil: there is none, or it is compressed
+	stream *Stream           // nil: there is none, or it is plain
 	prefix string
 }
 
-// Open opens FILE[:PREFIX], which must have every parameter among vars, in its
-// shape, under its name after the prefix. With "" all contents are by rule. ctx
-// ends reading the list of the file's tensors. The caller closes the values.
+// Open opens FILE[:PREFIX], plain or compressed, which must have every parameter
+// among vars, in its shape, under its name after the prefix. With "" all contents
+// are by rule. ctx ends reading the list of the file's tensors. The caller closes
+// the values.
 func Open(ctx context.Context, init string, seed uint64, vars []*graph.Value) (*Values, error) {
 	x := &Values{seed: seed}
 	if init == "" {
 		return x, nil
 	}
-	path, prefix := SplitPath(init)
-	f, err := safetensors.Open(ctx, path)
+	var path string
+	path, x.prefix = SplitPath(init)
+	err := x.open(ctx, path, vars)
 	switch {
 	case err != nil && ctx.Err() != nil: // the file may well be good
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrInit, err)
 	}
-	x.file, x.prefix = f, prefix
 	if err := x.check(vars); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("%w: %s does not fit the model: %w", ErrInit, init, err), x.Close())
 	}
 	return x, nil
+}
+
+// open opens the file of weights.
+func (x *Values) open(ctx context.Context, path string, vars []*graph.Value) error {
+	if !safetensors.Compressed(path) {
+		f, err := safetensors.Open(ctx, path)
+		x.file = f
+		return err
+	}
+	f, err := safetensors.OpenStream(ctx, path)
+	if err == nil {
+		x.stream = newStream(f, x.prefix, vars)
+	}
+	return err
 }
 
 // SplitPath splits FILE[:PREFIX]; a file whose name has a colon comes first.
@@ -119,9 +135,9 @@ func (x *Values) check(vars []*graph.Value) error {
 		if v.Role != graph.Parameter {
 			continue
 		}
-		have, err := x.file.Lookup(x.prefix + v.Name)
+		have, ok := x.lookup(v)
 		switch {
-		case err != nil:
+		case !ok:
 			wrong = append(wrong, fmt.Sprintf("%s%s is missing", x.prefix, v.Name))
 		case !have.Shape.Equal(v.Meta.Shape):
 			wrong = append(wrong, fmt.Sprintf("%s%s is %v, the model has %v", x.prefix, v.Name, have.Shape, v.Meta.Shape))
@@ -133,13 +149,26 @@ func (x *Values) check(vars []*graph.Value) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
+// lookup finds a variable in the file.
+func (x *Values) lookup(v *graph.Value) (safetensors.Tensor, bool) {
+	if x.stream != nil {
+		t, ok := x.stream.has[v.Name]
+		return t, ok
+	}
+	t, err := x.file.Lookup(x.prefix + v.Name)
+	return t, err == nil
+}
+
+// Stream is the compressed file, from which parameters, and statistics that it
+// has, are read in place of Read; nil if there is none.
+func (x *Values) Stream() *Stream { return x.stream }
+
 // Read fills dst with a variable's first contents. Statistics are taken from
 // the file if it has them.
 func (x *Values) Read(v *graph.Value, dst []byte) error {
 	given := v.Role == graph.Parameter
 	if x.file != nil && v.Role == graph.Statistic {
-		_, err := x.file.Lookup(x.prefix + v.Name)
-		given = err == nil
+		_, given = x.lookup(v)
 	}
 	if x.file == nil || !given {
 		models.Fill(v, x.seed, dst)
@@ -152,11 +181,13 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 }
 
 // Close closes the file. A second call does nothing.
-func (x *Values) Close() error {
-	if x.file == nil {
-		return nil
+func (x *Values) Close() (err error) {
+	if x.file != nil {
+		err = x.file.Close()
 	}
-	f := x.file
-	x.file = nil
-	return f.Close()
+	if x.stream != nil {
+		err = x.stream.file.Close()
+	}
+	x.file, x.stream = nil, nil
+	return err
 }

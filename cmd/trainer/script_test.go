@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/zeebo/xxh3"
 
@@ -34,11 +36,29 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"same":     sameRuns,
 	"losses":   referenceLosses,
 	"damage":   damage,
+	"compress": compress,
 	"lines":    lines,
 	"spoil":    spoil,
 	"format":   format,
 	"floor":    floor,
 	"drills":   drills,
+}
+
+// compress FILE writes FILE.gz and FILE.zst.
+func compress(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: compress FILE")
+	}
+	path := ts.MkAbs(args[0])
+	plain, err := os.ReadFile(path)
+	ts.Check(err)
+	var gz bytes.Buffer
+	w := gzip.NewWriter(&gz)
+	_, err = w.Write(plain)
+	ts.Check(errors.Join(err, w.Close(), os.WriteFile(path+".gz", gz.Bytes(), 0o644)))
+	z, err := zstd.NewWriter(nil)
+	ts.Check(err)
+	ts.Check(errors.Join(os.WriteFile(path+".zst", z.EncodeAll(plain, nil), 0o644), z.Close()))
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must exit with that code.

@@ -26,7 +26,7 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 	if n := t.Shape.Elems(); len(dst) != n {
 		return fmt.Errorf("tensor %v has %d elements, but the destination has %d", t, n, len(dst))
 	}
-	return convertInto(f, t, dst, DecodeFloat32)
+	return convertInto(f.reading(t), t, dst, DecodeFloat32)
 }
 
 // Int32 reads a tensor of an integer type as int32. The error is ErrConvert if its
@@ -41,19 +41,26 @@ func convert[T float32 | int32](f *File, name string, decode func(DType, []byte,
 		return nil, err
 	}
 	out := make([]T, t.Shape.Elems())
-	if err := convertInto(f, t, out, decode); err != nil {
+	if err := convertInto(f.reading(t), t, out, decode); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-func convertInto[T float32 | int32](f *File, t Tensor, out []T, decode func(DType, []byte, []T) error) error {
+// reading reads a tensor's bytes from byte at on.
+func (f *File) reading(t Tensor) func(raw []byte, at int64) error {
+	return func(raw []byte, at int64) error { return f.readTensor(t, raw, at) }
+}
+
+// convertInto converts a tensor, whose bytes read gives piece by piece from the
+// front.
+func convertInto[T float32 | int32](read func(raw []byte, at int64) error, t Tensor, out []T, decode func(DType, []byte, []T) error) error {
 	size := t.DType.Size()
 	buf := make([]byte, min(len(out), chunkElems)*size)
 	for at := 0; at < len(out); at += chunkElems {
 		part := out[at:min(len(out), at+chunkElems)]
 		raw := buf[:len(part)*size]
-		if err := f.readTensor(t, raw, int64(at)*int64(size)); err != nil {
+		if err := read(raw, int64(at)*int64(size)); err != nil {
 			return err
 		}
 		if err := decode(t.DType, raw, part); err != nil {

@@ -8,5 +8,7 @@
 // allocated that the file's size does not justify, so files may come from
 // anywhere. Writing is atomic: see [WriteFile].
 //
-// The types to know are [File], [Tensor], [DType] and [Entry].
+// A compressed file can only be read from front to back: see [Stream].
+//
+// The types to know are [File], [Stream], [Tensor], [DType] and [Entry].
 package safetensors

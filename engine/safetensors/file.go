@@ -35,7 +35,12 @@ func Open(ctx context.Context, path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := readSized(ctx, f)
+	var file *File
+	if unpackerOf(f) != nil {
+		err = bad("it is compressed, and is read in any order here: unpack it first")
+	} else {
+		file, err = readSized(ctx, f)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}

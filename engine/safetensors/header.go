@@ -26,6 +26,8 @@ const (
 	lengthBytes = 8
 	maxHeader   = 100 << 20 // the format's own limit
 	metadataKey = "__metadata__"
+
+	unknownBytes = -1 // of contents whose size only reading them tells
 )
 
 // Tensor is one tensor of a file, as the header describes it.
@@ -89,6 +91,12 @@ func checkOffsets(tensors []Tensor, dataBytes int64) error {
 	slices.SortFunc(tensors, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
 	})
+	if dataBytes == unknownBytes {
+		dataBytes = 0
+		if n := len(tensors); n > 0 {
+			dataBytes = tensors[n-1].end
+		}
+	}
 	at := int64(0)
 	for _, t := range tensors {
 		switch {

@@ -40,10 +40,9 @@ func (e *Evaluator) Init(ctx context.Context, contents func(v *graph.Value, dst 
 	return e.pass.prog.Init(ctx, contents)
 }
 
-// InitStreamed is Init, but for variables that are never written, contents are
-// asked for whenever a device needs them: see [executor.Program.InitStreamed].
-func (e *Evaluator) InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
-	return e.pass.prog.InitStreamed(ctx, contents)
+// InitFrom is Init with contents of any kind: see [executor.Program.InitFrom].
+func (e *Evaluator) InitFrom(ctx context.Context, c executor.Contents) error {
+	return e.pass.prog.InitFrom(ctx, c)
 }
 
 // Run evaluates the whole part.

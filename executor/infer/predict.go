@@ -39,10 +39,9 @@ func (p *Predictor) Init(ctx context.Context, contents func(v *graph.Value, dst 
 	return p.pass.prog.Init(ctx, contents)
 }
 
-// InitStreamed is Init, but for variables that are never written, contents are
-// asked for whenever a device needs them: see [executor.Program.InitStreamed].
-func (p *Predictor) InitStreamed(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
-	return p.pass.prog.InitStreamed(ctx, contents)
+// InitFrom is Init with contents of any kind: see [executor.Program.InitFrom].
+func (p *Predictor) InitFrom(ctx context.Context, c executor.Contents) error {
+	return p.pass.prog.InitFrom(ctx, c)
 }
 
 // Run hands emit the answer of each sample, in order. emit's error ends it.

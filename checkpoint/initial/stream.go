@@ -1,0 +1,90 @@
+package initial
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Stream is the variables in a compressed file of weights, which can only be read
+// from front to back. It is an executor.Sequence.
+type Stream struct {
+	file   *safetensors.Stream
+	prefix string
+	vars   map[string]*graph.Value       // parameters and statistics of the model
+	has    map[string]safetensors.Tensor // those of them in the file
+}
+
+func newStream(f *safetensors.Stream, prefix string, vars []*graph.Value) *Stream {
+	s := &Stream{file: f, prefix: prefix, vars: map[string]*graph.Value{}, has: map[string]safetensors.Tensor{}}
+	for _, v := range vars {
+		if v.Role == graph.Parameter || v.Role == graph.Statistic {
+			s.vars[v.Name] = v
+		}
+	}
+	for _, t := range f.Tensors() {
+		if v := s.of(t); v != nil {
+			s.has[v.Name] = t
+		}
+	}
+	return s
+}
+
+// of is the variable whose contents a tensor of the file is; nil if there is none.
+func (s *Stream) of(t safetensors.Tensor) *graph.Value {
+	name, ok := strings.CutPrefix(t.Name, s.prefix)
+	if !ok {
+		return nil
+	}
+	return s.vars[name]
+}
+
+// Names lists the variables in the file, in its order.
+func (s *Stream) Names() (names []string) {
+	for _, t := range s.file.Tensors() {
+		if v := s.of(t); v != nil {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// Next moves to the next variable. io.EOF says that there is none, and that the
+// file is whole.
+func (s *Stream) Next() (name string, bytes int64, err error) {
+	for {
+		t, err := s.file.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return "", 0, err
+		case err != nil:
+			return "", 0, fmt.Errorf("%w: %w", ErrInit, err)
+		}
+		if v := s.of(t); v != nil {
+			return v.Name, v.Meta.Bytes(), nil
+		}
+	}
+}
+
+// Read fills dst with the contents of the variable that Next moved to.
+func (s *Stream) Read(dst []byte) error {
+	return initError(s.file.ReadFloat32(shape.View[float32](dst)))
+}
+
+// Rewind goes back to before the first variable.
+func (s *Stream) Rewind() error { return initError(s.file.Rewind()) }
+
+// Unpacked counts the bytes that were unpacked so far, over all passes.
+func (s *Stream) Unpacked() int64 { return s.file.Unpacked() }
+
+func initError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrInit, err)
+}

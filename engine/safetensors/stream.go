@@ -1,0 +1,242 @@
+package safetensors
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Stream is a compressed safetensors file, which can only be read from front to
+// back. One goroutine at a time uses it.
+type Stream struct {
+	path    string
+	file    *os.File
+	unpack  unpacker
+	r       io.ReadCloser // the unpacked file, from the current place on; nil before a Rewind that failed
+	data    int64         // offset of the data, behind the header
+	tensors []Tensor      // in the order of their contents
+	next    int           // number of the tensor that Next moves to
+	at      int64         // bytes of data unpacked since the front
+	read    int64         // bytes unpacked since OpenStream, over all passes
+}
+
+// unpacker starts to unpack a file.
+type unpacker func(r io.Reader) (io.ReadCloser, error)
+
+// maxWindow bounds the memory in bytes that unpacking takes, for files that ask for
+// more than zstd --long does.
+const maxWindow = 128 << 20
+
+// The formats by the first bytes of their files.
+var unpackers = map[string]unpacker{
+	"\x1f\x8b": func(r io.Reader) (io.ReadCloser, error) {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		return z, nil
+	},
+	"\x28\xb5\x2f\xfd": func(r io.Reader) (io.ReadCloser, error) {
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	},
+}
+
+// unpackerOf finds the format of a file by its first bytes; nil if it is not
+// compressed. The header of a plain file begins with '{' behind its length.
+func unpackerOf(r io.ReaderAt) unpacker {
+	var first [lengthBytes + 1]byte
+	if n, _ := r.ReadAt(first[:], 0); n == len(first) && first[lengthBytes] == '{' {
+		return nil
+	}
+	for magic, u := range unpackers {
+		if bytes.HasPrefix(first[:], []byte(magic)) {
+			return u
+		}
+	}
+	return nil
+}
+
+// Compressed reports whether the file at path is compressed in a format that
+// OpenStream reads: gzip or zstd.
+func Compressed(path string) bool {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return unpackerOf(f) != nil
+}
+
+// OpenStream reads and validates the header of the compressed file at path, which
+// ctx ends. The caller must Close the stream.
+func OpenStream(ctx context.Context, path string) (*Stream, error) {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stream{path: path, file: f, unpack: unpackerOf(f)}
+	if s.unpack == nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, bad("it is neither a gzip nor a zstd file")), f.Close())
+	}
+	if err := s.readHeader(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.Close())
+	}
+	return s, nil
+}
+
+// readHeader reads the header, from the front.
+func (s *Stream) readHeader(ctx context.Context) (err error) {
+	if s.r, err = s.unpack(s.file); err != nil {
+		return s.broken(err)
+	}
+	var length [lengthBytes]byte
+	if err := s.fill(length[:]); err != nil {
+		return err
+	}
+	n := binary.LittleEndian.Uint64(length[:])
+	if n > maxHeader {
+		return bad("it states a header of %d bytes, but the format allows %d: it is another kind of file", n, maxHeader)
+	}
+	var header bytes.Buffer // grows with what there is
+	if _, err := io.CopyN(&header, s.r, int64(n)); err != nil {
+		return s.broken(err)
+	}
+	s.data = lengthBytes + int64(n)
+	s.tensors, _, err = parseHeader(ctx, header.Bytes(), unknownBytes)
+	s.at, s.read = 0, s.data
+	return err
+}
+
+// Tensors lists the tensors in the order of their contents. The caller must not
+// change the slice.
+func (s *Stream) Tensors() []Tensor { return s.tensors }
+
+// Unpacked counts the bytes that were unpacked so far, over all passes.
+func (s *Stream) Unpacked() int64 { return s.read }
+
+// Next moves to the next tensor. io.EOF says that there is none, and that the file
+// is whole: what it was compressed with has checked it.
+func (s *Stream) Next() (Tensor, error) {
+	if s.r == nil {
+		return Tensor{}, fmt.Errorf("%s: %w", s.path, os.ErrClosed)
+	}
+	if s.next == len(s.tensors) {
+		return Tensor{}, s.end()
+	}
+	t := s.tensors[s.next]
+	if err := s.pass(t.begin - s.at); err != nil {
+		return Tensor{}, fmt.Errorf("%s: %w", s.path, err)
+	}
+	s.next++
+	return t, nil
+}
+
+// end passes over the last tensor, and finds the file's end.
+func (s *Stream) end() error {
+	if n := len(s.tensors); n > 0 {
+		if err := s.pass(s.tensors[n-1].end - s.at); err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+	}
+	switch n, err := s.r.Read(make([]byte, 1)); {
+	case n > 0:
+		return fmt.Errorf("%s: %w", s.path, bad("bytes behind the last tensor: copy or save it again"))
+	case err != io.EOF:
+		return fmt.Errorf("%s: %w", s.path, s.broken(err))
+	}
+	return io.EOF
+}
+
+// ReadFloat32 reads the tensor that Next moved to as float32, as
+// [File.ReadFloat32] does. It reads each tensor once.
+func (s *Stream) ReadFloat32(dst []float32) error {
+	t := s.tensors[s.next-1]
+	if s.at != t.begin {
+		panic("BUG: " + t.Name + " is read twice")
+	}
+	if n := t.Shape.Elems(); len(dst) != n {
+		return fmt.Errorf("tensor %v has %d elements, but the destination has %d", t, n, len(dst))
+	}
+	err := convertInto(func(raw []byte, _ int64) error { return s.fill(raw) }, t, dst, DecodeFloat32)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	return nil
+}
+
+// Rewind goes back to before the first tensor.
+func (s *Stream) Rewind() error {
+	if s.r != nil {
+		if err := s.r.Close(); err != nil {
+			return err
+		}
+		s.r = nil
+	}
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r, err := s.unpack(s.file)
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.path, s.broken(err))
+	}
+	s.r, s.next, s.at = r, 0, -s.data
+	return s.pass(s.data)
+}
+
+// fill reads the next bytes.
+func (s *Stream) fill(dst []byte) error {
+	n, err := io.ReadFull(s.r, dst)
+	s.at += int64(n)
+	s.read += int64(n)
+	if err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+// pass passes over bytes.
+func (s *Stream) pass(n int64) error {
+	passed, err := io.CopyN(io.Discard, s.r, n)
+	s.at += passed
+	s.read += passed
+	if err != nil {
+		return s.broken(err)
+	}
+	return nil
+}
+
+// broken is the error of unpacking.
+func (s *Stream) broken(err error) error {
+	var device *fs.PathError
+	switch {
+	case errors.As(err, &device): // the file may well be good
+		return err
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return bad("the file ends too early: copy or save it again")
+	}
+	return fmt.Errorf("%w: it cannot be unpacked: %w: copy or save it again", ErrFormat, err)
+}
+
+// Close closes the file.
+func (s *Stream) Close() error {
+	var err error
+	if s.r != nil {
+		err = s.r.Close()
+		s.r = nil
+	}
+	return errors.Join(err, s.file.Close())
+}
