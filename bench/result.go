@@ -92,7 +92,7 @@ type Copies struct {
 	LoadedBytes  int64   `json:"loaded_bytes"`  // from the host beside the batch: what was spilled before
 	SpilledBytes int64   `json:"spilled_bytes"` // to the host, for want of device memory
 	PeerBytes    int64   `json:"peer_bytes"`    // between devices
-	HiddenMS     float64 `json:"hidden_ms"`     // the time of copies while their device computed
+	HiddenMS     float64 `json:"hidden_ms"`     // the time of copies, moves within a device too, while their device computed
 	ExposedMS    float64 `json:"exposed_ms"`    // the time of copies while it did not
 }
 

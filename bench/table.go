@@ -9,7 +9,8 @@ import (
 )
 
 // WriteTable prints results as a table, a line each, under a line that names the
-// machine and the devices.
+// machine and the devices. A second table has the workloads that a limit on device
+// memory makes move tensors.
 func WriteTable(w io.Writer, rs []Result) error {
 	if len(rs) == 0 {
 		return nil
@@ -27,6 +28,30 @@ func WriteTable(w io.Writer, rs []Result) error {
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%.1f\t%.0f%%\t%.1f\t%.1f\t%.1f\t\n",
 			r.Name, r.Steps, r.StepMS.Median, r.StepMS.P95, r.StepMS.Min, r.SamplesPerS, tokens,
 			r.Gflops, 100*r.PeakFraction, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return writeMoves(w, rs)
+}
+
+// writeMoves prints, for workloads whose steps move tensors for want of device
+// memory, the bytes and the time of it, a line each.
+func writeMoves(w io.Writer, rs []Result) error {
+	rs = slices.DeleteFunc(slices.Clone(rs), func(r Result) bool { return r.Copies.LoadedBytes+r.Copies.SpilledBytes == 0 })
+	if len(rs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nMoved in a step for want of device memory. Copies are hidden while their device computes, and exposed while it does not.")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "WORKLOAD\tPEAK MiB\tLIMIT MiB\tFLOOR MiB\tLOADED MiB\tSPILLED MiB\tHIDDEN ms\tEXPOSED ms\t")
+	for _, r := range rs {
+		var peak, limit, floor int64
+		for _, m := range r.Memory {
+			peak, limit, floor = peak+m.Peak, limit+m.Limit, floor+m.Floor
+		}
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", r.Name, mib(peak), mib(limit), mib(floor),
+			mib(r.Copies.LoadedBytes), mib(r.Copies.SpilledBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
 	}
 	return t.Flush()
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,19 @@ func TestOutput(t *testing.T) {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, &text)
 		}
+	}
+	if strings.Contains(text.String(), "SPILLED") {
+		t.Errorf("moves are told though there are none:\n%s", &text)
+	}
+	text.Reset()
+	r.Memory = []DeviceMemory{{Limit: 3 << 20, Peak: 5 << 20, Floor: 1 << 20}, {Limit: 4 << 20, Peak: 5 << 20, Floor: 1 << 20}}
+	r.Copies = Copies{LoadedBytes: 6 << 20, SpilledBytes: 13 << 19, HiddenMS: 1.25, ExposedMS: 0.75}
+	if err := WriteTable(&text, []Result{{Name: "mlp"}, r}); err != nil {
+		t.Fatal(err)
+	}
+	_, moves, _ := strings.Cut(text.String(), "EXPOSED ms")
+	if got := strings.Fields(moves); !slices.Equal(got, []string{"gpt-nano", "10.0", "7.0", "2.0", "6.0", "6.5", "1.25", "0.75"}) {
+		t.Errorf("moves are %q in\n%s", got, &text)
 	}
 	text.Reset()
 	if err := WriteTable(&text, nil); err != nil || text.Len() > 0 {

@@ -25,9 +25,10 @@ func benchCommand() *cobra.Command {
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches. Prints time per step, throughput, the share of this machine's measured\n" +
 			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
-			"arena and resident memory are peaks. Without names, it measures the workloads of a few milliseconds a step:\n" +
+			"arena and resident memory are peaks. Under --device-memory a second table has the limit, the bytes that move in a step,\n" +
+			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
 			strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile",
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%",
 	}
 	var o bench.RunOptions
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")

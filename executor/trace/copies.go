@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -9,6 +10,9 @@ import (
 
 // computeStream is the name of the stream on which the executor launches.
 const computeStream = "compute"
+
+// copyOps are the operations that copy, as in device.Span.
+var copyOps = [...]string{"copy-in", "copy-out", "peer", "move"}
 
 // Copies measures the copies of all devices: how long they ran beside a launch
 // on their device, and how long without one. It is safe for concurrent use,
@@ -75,7 +79,7 @@ func (c *Copies) Add(s device.Span) {
 		d.launches[d.n%len(d.launches)] = interval{s.Start, s.End}
 		d.n++
 		d.settle(false)
-	case c.on && (s.What == "copy-in" || s.What == "copy-out" || s.What == "peer"):
+	case c.on && slices.Contains(copyOps[:], s.What):
 		d.open = append(d.open, interval{s.Start, s.End})
 		if len(d.open) > mostOpen {
 			d.settle(true)
