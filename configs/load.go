@@ -111,7 +111,11 @@ func (c *Config) Check() error {
 	if err != nil {
 		return err
 	}
-	root, err := readConfig("", text)
+	root, err := readConfig(c.Pos.File, text)
+	var beyond *Error
+	if errors.As(err, &beyond) { // a limit: a short file can have many keys by default
+		return &Error{Pos: Pos{File: c.Pos.File}, Msg: "written with all its keys, as a run keeps it: " + beyond.Msg}
+	}
 	if err != nil {
 		return err
 	}

@@ -53,3 +53,17 @@ func TestShippedConfigsLoad(t *testing.T) {
 		})
 	}
 }
+
+// A config that is within the limits as it is given, and beyond them as a run
+// keeps it, could not be resumed.
+func TestCheckOfAConfigThatGrows(t *testing.T) {
+	text := "data: digits\nmodel: {preset: mlp, hidden: [" + strings.Repeat("1,", maxNodes-20) + "1]}\n"
+	c, err := Parse("long.yaml", []byte(text), Overlay{}) // the other sections' keys come by default
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "long.yaml: written with all its keys, as a run keeps it: more than 100000 values, the limit for a config"
+	if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v", err)
+	}
+}

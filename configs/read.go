@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // MaxFile is the size in bytes beyond which no file is a config.
@@ -40,7 +42,7 @@ func readYAML(file string, data []byte) (*yaml.Node, error) {
 		return &Error{Pos: Pos{file, line}, Msg: fmt.Sprintf(format, args...)}
 	}
 	if len(data) > MaxFile {
-		return nil, fault(0, "the file has more than %d bytes, the limit for a config; is it the right file?", MaxFile)
+		return nil, fault(0, "the file has more than %s, the limit for a config; is it the right file?", units.Bytes(MaxFile))
 	}
 	if !utf8.Valid(data) {
 		return nil, fault(badLine(data), "the file is not UTF-8 text; save it as UTF-8")

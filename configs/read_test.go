@@ -16,7 +16,7 @@ func TestHostileFiles(t *testing.T) {
 		{"laughs", laughs, "more than 100000 values with aliases expanded"},
 		{"long", "data: [" + strings.Repeat("1,", maxNodes) + "1]\n", "more than 100000 values, the limit for a config"},
 		{"deep", "data: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "nested more than 64 deep"},
-		{"huge", strings.Repeat("# long\n", MaxFile/7+1), "more than 1048576 bytes"},
+		{"huge", strings.Repeat("# long\n", MaxFile/7+1), "more than 1.0 MiB"},
 		{"latin-1", "name: x\ndata: \xe9t\xe9\n", "a.yaml:2: the file is not UTF-8"},
 		{"zero byte", "name: \x00\n", "not YAML"},
 		{"unclosed quote", "name: 'it''s'\ndata: {path: \"d.csv, label: y}\nmodel: {preset: mlp}\n# 'a'\n\n", `a.yaml:2: not YAML: the quote that opens here is never closed`},
