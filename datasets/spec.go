@@ -3,6 +3,7 @@ package datasets
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -114,15 +115,24 @@ func (s Spec) check() error {
 	return nil
 }
 
-// pathAdvice says what to do about a path that is missing, or leads nowhere.
+// pathAdvice says what to do about a path that is missing, leads nowhere, or to a
+// folder that lacks a file.
 func (s Spec) pathAdvice() string {
 	advice := "set data.path to an existing one"
+	_, err := os.Stat(s.Path)
+	there := err == nil
+	if there {
+		advice = "set data.path to a folder that has it"
+	}
 	if b := builtins[s.Source]; b != "" {
 		advice += ", or to " + b + ", which is inside the binary"
 	}
+	if there && s.Source == "tensors" {
+		advice = "name another array with data.input or data.target, or " + advice
+	}
 	full, err := filepath.Abs(s.Path)
 	switch {
-	case err != nil || filepath.IsAbs(s.Path):
+	case err != nil || there || filepath.IsAbs(s.Path):
 		return advice
 	case s.Path == "":
 		return advice + "; a relative path counts from the working directory, " + full

@@ -28,6 +28,7 @@ func TestPathErrors(t *testing.T) {
 		{Spec{Source: "csv"}, ErrSpec, []string{"needs a path", wd}},
 		{Spec{Source: "csv", Path: "nowhere.csv"}, fs.ErrNotExist, []string{"counts from the working directory, so this is " + filepath.Join(wd, "nowhere.csv")}},
 		{Spec{Source: "text", Path: "nowhere.txt", Text: text}, fs.ErrNotExist, []string{"so this is " + filepath.Join(wd, "nowhere.txt"), BuiltinShakespeare}},
+		{Spec{Source: "tensors", Path: "testdata", Tensors: TensorOptions{Input: "none"}}, fs.ErrNotExist, []string{": name another array with data.input or data.target, or set data.path to a folder that has it"}},
 		{Spec{Source: "tensors", Path: "/nowhere.npz"}, fs.ErrNotExist, []string{"/nowhere.npz", "existing"}},
 	} {
 		_, err := Open(t.Context(), c.spec)

@@ -3,6 +3,7 @@ package checkpoints
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -51,11 +52,14 @@ var errUnnamed = cli.Usagef("the name of the run is empty; %s", nameARun)
 
 const nameARun = "name a run folder, such as runs/digits, or its checkpoints.db"
 
-// notThere says what to name where there is no file of checkpoints.
+// notThere says what to name where there is no file of checkpoints, or none in it.
 func notThere(err error) error {
 	lacking := errors.Is(err, checkpoint.ErrNotFound) && !errors.Is(err, checkpoint.ErrDamaged)
-	if lacking || errors.Is(err, osfile.ErrNotFile) {
+	switch {
+	case errors.Is(err, osfile.ErrNotFile), lacking && errors.Is(err, fs.ErrNotExist):
 		return cli.Usagef("%w; %s", err, nameARun)
+	case lacking:
+		return cli.Usagef("%w; name another run", err)
 	}
 	return err
 }
