@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"residency":                 {"engine/...", "internal/units"},
 	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop", "internal/units"},
 	"executor/schedule":         {},
-	"executor":                  {"partition", "executor/schedule", "residency", "engine/...", "internal/stop"},
+	"executor":                  {"partition", "executor/schedule", "residency", "engine/...", "internal/stop", "internal/units"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/feed":             {"executor", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "datasets", "engine/..."},

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -75,7 +76,7 @@ func IsUsage(err error) bool {
 	}
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
-		partition.ErrStages, partition.ErrMemory, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
+		partition.ErrStages, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
 	} {

@@ -13,6 +13,9 @@ var (
 	ErrBatch   = errors.New("batch does not fit the program")
 	ErrOptions = errors.New("program cannot be loaded")
 	ErrClosed  = errors.New("runtime or program is closed")
+
+	// ErrLaunches: the host has no memory for a step of so many launches.
+	ErrLaunches = errors.New("too many launches")
 )
 
 // TaskError is the failure of one task of a step.

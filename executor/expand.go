@@ -1,9 +1,14 @@
 package executor
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
@@ -12,7 +17,7 @@ import (
 // the plan of its last microbatch and its update, nil if they are full ones.
 func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 	launches, err := p.opt.Full.Launches(partition.StepOptions{Microbatches: microbatches, Tail: tail, Fetch: p.opt.Fetch})
-	if err != nil {
+	if err = cmp.Or(err, roomFor(len(launches), microbatches)); err != nil {
 		return err
 	}
 	e := &expansion{microbatches: microbatches, tail: tail != nil}
@@ -31,6 +36,23 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 	return p.stop.Err()
 }
 
+// launchBytes is about the host memory that a launch's task, tensors and uses take.
+const launchBytes = 5 << 10
+
+// roomFor refuses so many launches that the host has no memory for them.
+func roomFor(launches, microbatches int) error {
+	need := int64(launches) * launchBytes
+	if need < 64<<20 { // not worth the question
+		return nil
+	}
+	free, err := host.Available()
+	if err != nil || need <= free {
+		return nil // where it is not known, the system decides
+	}
+	takes, there := units.TwoBytes(need, free)
+	return fmt.Errorf("%w: a step of %d microbatches has %d launches, which take about %s of host memory, and %s is free: use fewer, larger microbatches", ErrLaunches, microbatches, launches, takes, there)
+}
+
 // task compiles a launch and declares its tensors.
 func (p *Program) task(l *partition.Launch) (*task, error) {
 	if err := p.stop.Err(); err != nil {
@@ -45,6 +67,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		name: l.Name(), updates: seg.Phases.Has(graph.Update), microbatch: l.Microbatch,
 		dev: seg.Device, device: p.rt.Devices[seg.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
+		needs: make([]residency.Need, 0, len(l.Needs)),
 	}
 	for _, n := range stop.Each(p.stop, l.Needs) {
 		x, err := p.tensor(n.Instance)
