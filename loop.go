@@ -77,7 +77,7 @@ func (l *loop) nextStep() time.Duration {
 func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	err := l.feed.Step(ctx, b)
 	if err == nil && l.at.Step == l.first { // it runs meanwhile
-		err = l.saves.Reserve()
+		err = l.saves.Reserve(ctx)
 	}
 	if err != nil {
 		return err

@@ -39,9 +39,13 @@ func (m *Manager) NewStaging(ts ...*Tensor) *Staging {
 
 // Reserve allocates the memory for copies of tensors that are on a device now. It
 // touches every page: the system supplies pages at the first touch, which would
-// slow the first copy down.
-func (s *Staging) Reserve() error {
+// slow the first copy down. Once ctx is done it leaves the rest to the first
+// copies, which is no error.
+func (s *Staging) Reserve(ctx context.Context) error {
 	for i := range s.copies {
+		if ctx.Err() != nil {
+			return nil
+		}
 		x := &s.copies[i]
 		s.m.mu.Lock()
 		d := x.t.truth

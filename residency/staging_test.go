@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -44,6 +45,26 @@ func TestStagingKeepsTheMoment(t *testing.T) {
 	free()
 	r.staged(s, 1, 'b')
 	r.mustRead(b, 1, 'y')
+	s.Close()
+}
+
+// A run that is stopped does not reserve memory that its last save may never
+// need.
+func TestReserveEndsWithItsContext(t *testing.T) {
+	r := newRig(t, 1, rigOptions{})
+	a := r.declare("a", 8, device.Weight)
+	r.write(a, 0, 'a')
+	s := r.m.NewStaging(a)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i, ctx := range []context.Context{over, t.Context()} {
+		if err := s.Reserve(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := hosts(r.devs[0]); n != i {
+			t.Errorf("%d host buffers, expected %d", n, i)
+		}
+	}
 	s.Close()
 }
 

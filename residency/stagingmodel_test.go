@@ -165,7 +165,7 @@ func (w *stagingWorld) compare(rt *rapid.T, i int) {
 	}
 }
 
-func (w *stagingWorld) reserve(*rapid.T) { w.fail(w.stage.Reserve()) }
+func (w *stagingWorld) reserve(*rapid.T) { w.fail(w.stage.Reserve(context.Background())) }
 
 func (w *stagingWorld) free(rt *rapid.T) {
 	for _, i := range w.some(rt) { // also while its copy is under way

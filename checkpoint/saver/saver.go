@@ -63,12 +63,12 @@ func New(m *residency.Tenant, g *graph.Graph, tensor func(name string) *residenc
 }
 
 // Reserve gets the memory that a whole state is staged in: the first save would
-// be slow otherwise.
-func (s *Saver) Reserve() error {
+// be slow otherwise. It ends early, without an error, once ctx is done.
+func (s *Saver) Reserve(ctx context.Context) error {
 	if s.opt.Bound > 0 {
 		return nil
 	}
-	return s.state.staging.Reserve()
+	return s.state.staging.Reserve(ctx)
 }
 
 // Save takes a checkpoint of the variables as they are; nothing may be queued.

@@ -59,7 +59,7 @@ func TestSaveIsOfItsMoment(t *testing.T) {
 	for _, bound := range []saver.Bound{0, 1 << 20} {
 		r := smallrun.New(t, "cpu")
 		s, db, x := open(t, r, bound, 9)
-		if err := s.Reserve(); err != nil {
+		if err := s.Reserve(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		want, err := boundary.Salvage(t.Context(), r.Runtime, r.Program)
