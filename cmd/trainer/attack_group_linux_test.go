@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,15 +64,17 @@ func (l limits) version1(root string, makeGroup func(string, map[string]string) 
 	return errors.Join(errs...)
 }
 
+// version2 makes a group beside this process's own, where the controllers of that
+// one are at hand: a group that has processes gets none for groups below it. From
+// the root group it makes one below. It was tried with version 1 alone so far.
 func (l limits) version2(root string, makeGroup func(string, map[string]string) error) error {
-	own, err := os.ReadFile("/proc/self/cgroup")
+	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return err
 	}
-	lines := strings.Split(string(own), "\n")
-	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "0::") })
-	if i < 0 {
-		return errors.New("this process is in no group")
+	own, err := groupIn(string(text))
+	if err != nil {
+		return err
 	}
 	files := map[string]string{}
 	if l.Memory > 0 {
@@ -82,7 +83,43 @@ func (l limits) version2(root string, makeGroup func(string, map[string]string) 
 	if l.CPU > 0 {
 		files["cpu.max"] = fmt.Sprintf("%d %d", int(l.CPU*period), period)
 	}
-	return makeGroup(filepath.Join(root, strings.TrimPrefix(lines[i], "0::")), files)
+	return makeGroup(filepath.Join(root, filepath.Dir(own)), files)
+}
+
+// groupIn reads the path of a process's group of version 2 from its
+// /proc/PID/cgroup.
+func groupIn(text string) (string, error) {
+	for line := range strings.Lines(text) {
+		if group, ours := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ours {
+			return group, nil
+		}
+	}
+	return "", errors.New("this process is in no group")
+}
+
+// TestGroupVersion2 is all of the groups of version 2 that a machine with version
+// 1 can try.
+func TestGroupVersion2(t *testing.T) {
+	for text, want := range map[string]string{
+		"0::/\n": "/", "12:cpu:/x\n1:name=systemd:/y\n0::/user.slice/a b.scope\n": "/user.slice/a b.scope", "0::/last": "/last", "1:cpu:/x\n": "",
+	} {
+		if got, err := groupIn(text); got != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	root := t.TempDir()
+	var parent string
+	var files map[string]string
+	err := limits{Memory: 3, CPU: 0.5}.version2(root, func(p string, f map[string]string) error {
+		parent, files = p, f
+		return nil
+	})
+	if err != nil {
+		t.Skip(err)
+	}
+	if !strings.HasPrefix(parent, root) || files["memory.max"] != "3145728" || files["cpu.max"] != "50000 100000" {
+		t.Errorf("%s: %v", parent, files)
+	}
 }
 
 // writeOver writes a file that is there: os.WriteFile would make one.
