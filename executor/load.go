@@ -18,6 +18,7 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
 		exes:    map[*partition.Variant]device.Executable{},
 		tensors: map[residency.Key]*residency.Tensor{},
+		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
 	}
 	if err := p.check(); err != nil {

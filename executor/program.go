@@ -44,7 +44,8 @@ type Program struct {
 	opt     LoadOptions
 	exes    map[*partition.Variant]device.Executable
 	tensors map[residency.Key]*residency.Tensor
-	lasting map[*residency.Tensor]bool // variables and constants: they outlive a step
+	vars    map[string]*residency.Tensor // by the name of the variable
+	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
 	inputs  []*graph.Value
 
 	schedule schedule.Schedule
@@ -76,7 +77,7 @@ func (p *Program) Graph() *graph.Graph { return p.opt.Full.Graph }
 
 // Var is the tensor of a variable, nil if the graph has none of that name.
 func (p *Program) Var(name string) *residency.Tensor {
-	return p.tensors[residency.Key{Value: name}]
+	return p.vars[name]
 }
 
 func (p *Program) plan(tail bool) *partition.Plan {

@@ -28,7 +28,8 @@ func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 // sizes of microbatch.
 func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 	v := i.Value
-	k := residency.Key{Net: p.opt.Net, Value: v.Name, Microbatch: i.Microbatch}
+	whole := v.Whole().Name
+	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
 	switch {
 	case v.Kind == graph.Variable:
 		k.Net = ""
@@ -44,6 +45,7 @@ func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 	}
 	p.tensors[k] = t
 	if v.Kind == graph.Variable {
+		p.vars[v.Name] = t
 		p.rt.users[t]++
 	}
 	p.lasting[t] = v.Kind == graph.Variable || v.PerMicrobatch

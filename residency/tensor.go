@@ -11,16 +11,17 @@ import (
 )
 
 // Key identifies a tensor instance. Net is empty for variables, which all graphs
-// of a tenant share. Tenant is the name of the tenant.
+// of a tenant share. Tenant is the name of the tenant. Range is the part of Value that
+// the tensor has, "[0:65536]"; empty for the whole.
 type Key struct {
-	Tenant, Net, Value  string
-	Microbatch, Replica int
+	Tenant, Net, Value, Range string
+	Microbatch, Replica       int
 }
 
 // String is "tenant:net/value#2@1" for microbatch 2 of replica 1. It leaves out
 // names that are empty, and numbers that are zero.
 func (k Key) String() string {
-	s := k.Value
+	s := k.Value + k.Range
 	if k.Net != "" {
 		s = k.Net + "/" + s
 	}

@@ -104,7 +104,8 @@ type Value struct {
 }
 
 // Range is consecutive elements of a variable, in row-major order. A plan may cut a
-// variable into ranges, each a variable of its own. Users know the whole one.
+// variable into ranges, each a variable of its own, whose name is the whole one's and
+// then "[0:65536]". Users know the whole one.
 type Range struct {
 	Of   *Value // the whole variable
 	From int    // first element; the range's metadata has their number
