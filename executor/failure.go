@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/berth-ml/berth/residency"
 )
 
 // settle waits for all queued work and copies. It returns the failures of
@@ -26,6 +28,9 @@ func (r *Runtime) fail(err error) error {
 		r.failure = r.firstFailure()
 		if r.failure == nil {
 			r.failure = explain(err, failures)
+		}
+		if lost := r.Residency.Lost(); lost != nil && !errors.Is(r.failure, residency.ErrLost) {
+			r.failure = fmt.Errorf("%w; %w", r.failure, lost)
 		}
 		r.known = errors.Join(append(failures, r.failure)...)
 	}

@@ -278,7 +278,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 		r.m.mu.Lock()
 		n := w.host.pins
 		r.m.mu.Unlock()
-		if n > 0 {
+		if n > 1 { // of the pull-back, and of View
 			break
 		}
 		time.Sleep(time.Millisecond)

@@ -8,6 +8,7 @@ type devCopy struct {
 	buf     device.Buffer // nil when there is none
 	version uint64        // of its contents; 0 when undefined
 	ready   device.Event  // of the last write or copy into it; of the taking, before there was one
+	causes  device.Fence  // if that was a copy, the events by which its source was made; they end before it
 	moved   device.Event  // of the move that brought the contents to this buffer since; never fails
 	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
@@ -36,17 +37,20 @@ func (c *devCopy) lastUses() []device.Event {
 func (c *devCopy) arrive(version uint64, ready device.Event) {
 	c.version = version
 	if ready.Queue != nil {
-		c.ready, c.moved, c.readers = ready, device.Event{}, c.readers[:0]
+		c.ready, c.causes, c.moved, c.readers = ready, c.causes[:0], device.Event{}, c.readers[:0]
 	}
 }
 
-// failed reports whether the contents are known not to have arrived.
-func (c *devCopy) failed() bool { return c.version != 0 && c.ready.Err() != nil }
+// clear forgets the contents and all uses.
+func (c *devCopy) clear() {
+	c.version, c.ready, c.causes, c.moved, c.readers = 0, device.Event{}, c.causes[:0], device.Event{}, c.readers[:0]
+}
 
-// follow makes s wait for e. It fails if e has failed already.
-func follow(s device.Stream, e device.Event) error {
-	if !e.Done() {
-		return s.WaitFor(e)
+// failure is the reason for which the contents are known not to be right; nil if
+// none is known.
+func (c *devCopy) failure() error {
+	if c.version == 0 {
+		return nil
 	}
-	return copyFailed(e)
+	return firstFailure(c.ready, c.causes)
 }

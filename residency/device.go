@@ -45,7 +45,8 @@ func (d *devState) copy(t *Tensor) *devCopy { return &t.copies[d.index] }
 // The copy has no contents yet, but whoever uses it waits for what s waits for.
 func (d *devState) attach(t *Tensor, b device.Buffer, s device.Stream) {
 	c := d.copy(t)
-	c.buf, c.version, c.ready, c.moved, c.readers = b, 0, s.Record(), device.Event{}, c.readers[:0]
+	c.clear()
+	c.buf, c.ready = b, s.Record()
 	c.slot = len(d.residents)
 	d.residents = append(d.residents, t)
 	d.of(t).count(t.usage, d.takes(t.bytes))
@@ -66,7 +67,8 @@ func (d *devState) free(t *Tensor, cause string) {
 	d.copy(moved).slot = c.slot
 	d.residents[last] = nil
 	d.residents = d.residents[:last]
-	c.buf, c.version, c.ready, c.moved, c.readers = nil, 0, device.Event{}, device.Event{}, c.readers[:0]
+	c.buf = nil
+	c.clear()
 	t.tenant.ledger.add(entry{kind: Drop, t: t, device: d.index, from: d.id, cause: cause})
 }
 

@@ -1,10 +1,6 @@
 package residency
 
-import (
-	"errors"
-
-	"github.com/berth-ml/berth/engine/device"
-)
+import "errors"
 
 // The causes of residency errors.
 var (
@@ -17,6 +13,7 @@ var (
 	ErrMismatch    = errors.New("metadata does not agree")
 	ErrNotHeld     = errors.New("lease is not held")
 	ErrClosed      = errors.New("residency manager is closed")
+	ErrLost        = errors.New("contents are lost")
 	ErrOwned       = errors.New("a device has one residency manager at a time")
 )
 
@@ -29,11 +26,3 @@ func (e *CopyError) Error() string { return e.Err.Error() }
 
 // Unwrap is the failure.
 func (e *CopyError) Unwrap() error { return e.Err }
-
-// copyFailed is the CopyError of an event that has failed; nil of others.
-func copyFailed(e device.Event) error {
-	if err := e.Err(); err != nil {
-		return &CopyError{err}
-	}
-	return nil
-}

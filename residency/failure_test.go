@@ -2,6 +2,7 @@ package residency
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -140,5 +141,102 @@ func TestCopyThatFailsUnderItsTask(t *testing.T) {
 	letGo()
 	if err := r.compute[0].Record().Wait(short(t)); !errors.Is(err, errBoom) {
 		t.Errorf("the task: %v", err)
+	}
+}
+
+// A tensor whose writer failed moves in and out as before, and takes no other along.
+// The bytes from before the failure can be salvaged wherever they are.
+func TestFailedContentsSpillAlone(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(16))
+	w, v, x := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight), r.declare("x", 8, device.Weight)
+	r.write(w, 0, 'w')
+	r.write(v, 0, 'v')
+	letGo := r.compute[0].(*fakeStream).hold()
+	touch := func([][]byte) error { return nil }
+	boom := func([][]byte) error { return errBoom }
+	for i, step := range []struct {
+		f func([][]byte) error
+		n Need
+	}{{boom, Need{x, 0, Write}}, {touch, Need{w, 0, ReadWrite}}, {touch, Need{v, 0, Read}}, {touch, Need{x, 0, Write}}, {touch, Need{w, 0, ReadWrite}}, {touch, Need{v, 0, Read}}, {touch, Need{x, 0, Write}}} {
+		if err := r.task(0, step.f, step.n); err != nil {
+			t.Fatalf("task %d: %v", i, err)
+		}
+	}
+	letGo()
+	if err := r.compute[0].Record().Wait(short(t)); !errors.Is(err, errBoom) {
+		t.Fatalf("the tasks: %v", err)
+	}
+	if errs := r.m.Settle(); errs != nil {
+		t.Errorf("copies failed: %v", errs)
+	}
+	second := r.stream(0)
+	r.compute[0], r.compute[1] = second, r.compute[0]
+	r.mustRead(v, 0, 'v')
+	if err := second.Record().Wait(short(t)); err != nil {
+		t.Errorf("a task of another network: %v", err)
+	}
+	if err := r.read(w, 0, 'w'); !errors.Is(err, errBoom) {
+		t.Errorf("the task that reads what failed: %v", err)
+	}
+	for x, want := range map[*Tensor]string{w: "wwwwwwww", v: "vvvvvvvv"} {
+		got := ""
+		if err := r.m.Salvage(short(t), x, func(b []byte) error { got = string(b); return nil }); err != nil || got != want {
+			t.Errorf("%s: salvaged %q, %v", x.Name(), got, err)
+		}
+	}
+	if err := r.m.Lost(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A spill that fails loses its contents: whoever needs them is told their name, what
+// was being done, and the cause. Others are as they were.
+func TestFailedSpillNamesWhatIsLost(t *testing.T) {
+	for name, late := range map[string]bool{"known before": false, "known after": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, rigOptions{}, capacity(16))
+			w, v, x := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight), r.declare("x", 8, device.Weight)
+			r.write(w, 0, 'w')
+			r.write(v, 0, 'v')
+			if err := r.m.PullBack(short(t), Epoch, v); err != nil { // to evict it queues no copy
+				t.Fatal(err)
+			}
+			letGo := r.devs[0].stream("copy-out").hold()
+			r.devs[0].late("copyout")
+			if err := r.task(0, func([][]byte) error { return nil }, Need{v, 0, Read}, Need{x, 0, Write}); err != nil { // evicts w
+				t.Fatal(err)
+			}
+			if !late {
+				letGo()
+				r.m.Settle()
+			}
+			err := r.read(w, 0, 'w')
+			if letGo(); late && err == nil {
+				err = r.compute[0].Record().Wait(short(t))
+			} else if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "w: contents are lost: its spill from fake:0 failed: boom") {
+				t.Errorf("the task that needs it: %v", err)
+			}
+			if !errors.Is(err, errBoom) {
+				t.Errorf("the task that needs it: %v", err)
+			}
+			r.m.Settle()
+			if err := r.m.Lost(); !errors.Is(err, ErrLost) || !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "the spill of w") {
+				t.Errorf("lost: %v", err)
+			}
+			for what, f := range map[string]func() error{
+				"pull-back": func() error { return r.m.PullBack(short(t), Epoch, w) },
+				"view":      func() error { return r.m.View(w, func([]byte) error { return nil }) },
+				"salvage":   func() error { return r.m.Salvage(short(t), w, func([]byte) error { return nil }) },
+			} {
+				if err := f(); !errors.Is(err, errBoom) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			r.stream(0)
+			r.compute[0], r.compute[1] = r.compute[1], r.compute[0]
+			r.mustRead(v, 0, 'v')
+			r.fill(w, 'n') // new contents
+			r.mustRead(w, 0, 'n')
+		})
 	}
 }

@@ -17,14 +17,14 @@ func (a *attempt) follow() error {
 	for i := range x.wants {
 		w := &x.wants[i]
 		x.ends.Add(w.c.moved)
-		switch {
-		case !w.mode.reads():
+		if !w.mode.reads() {
 			x.ends.Add(w.c.ready)
-		case !w.c.ready.Done():
-			x.waits.Add(w.c.ready)
-		default:
-			if err := copyFailed(w.c.ready); err != nil {
-				return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, err)
+		} else if err := w.c.failure(); err != nil {
+			return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, &CopyError{err})
+		} else {
+			inherit(&x.made, w.c.ready, w.c.causes)
+			for _, e := range x.made {
+				x.waits.Add(e)
 			}
 		}
 		if !w.mode.writes() {

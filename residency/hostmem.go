@@ -14,7 +14,9 @@ import (
 type hostMem struct {
 	buf     device.HostBuffer
 	version uint64        // of the contents
-	ready   filled        // of the copy-out that fills it
+	ready   device.Event  // of the copy-out that fills it
+	causes  device.Fence  // the events by which its source was made; they end before it
+	from    string        // the device that it comes from
 	uses    device.Fence  // queued copies from and to it
 	pins    int           // readers and writers on the host
 	fed     bool          // the buffer is the caller's and is not freed here
@@ -56,7 +58,7 @@ func (x *hostMemory) record(buf device.HostBuffer, bytes int64, fed bool) *hostM
 	} else {
 		h = new(hostMem)
 	}
-	*h = hostMem{buf: buf, bytes: bytes, fed: fed, uses: h.uses[:0]}
+	*h = hostMem{buf: buf, bytes: bytes, fed: fed, uses: h.uses[:0], causes: h.causes[:0]}
 	return h
 }
 
@@ -122,6 +124,22 @@ func (x *hostMemory) cool() {
 	}
 	clear(x.warm[len(kept):])
 	x.warm = kept
+}
+
+// await blocks until the bytes are there. Its error is the reason for which they are
+// not right, or ctx's. The caller pins h.
+func (h *hostMem) await(ctx context.Context) error {
+	if err := h.ready.Wait(ctx); err != nil && !h.ready.Done() {
+		return err
+	}
+	return firstFailure(h.ready, h.causes)
+}
+
+// unpin ends a reader's or writer's use of h.
+func (x *hostMemory) unpin(h *hostMem) {
+	h.pins--
+	x.touch(h)
+	x.sweep()
 }
 
 // stage counts h among the bytes on their way to a device.

@@ -32,7 +32,7 @@ func (x *hostMemory) allocSpill(dev device.Device, to device.Stream, bytes int64
 	}
 	h := x.idle[at]
 	x.idle = append(x.idle[:at], x.idle[at+1:]...)
-	h.version, h.ready = 0, filled{}
+	h.version, h.ready, h.causes = 0, device.Event{}, h.causes[:0]
 	return h, nil
 }
 

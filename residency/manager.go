@@ -59,6 +59,7 @@ type joining struct {
 type scratch struct {
 	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
 	wants   []want
+	made    device.Fence // the events by which a tensor's contents are made
 	waits   device.Fence // what the stream is to wait for
 	ends    device.Fence // and, however it ends
 

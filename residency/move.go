@@ -86,6 +86,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
 	c.arrive(t.version, in.Record())
+	inherit(&c.causes, h.ready, h.causes)
 	h.uses.Add(c.ready)
 	m.host.touch(h)
 	if h.fed {
@@ -102,8 +103,8 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 // queueIn queues the copy itself. A copy from a fed buffer waits for the one
 // before it: when the last one has ended, all have.
 func queueIn(in device.Stream, c *devCopy, h *hostMem, fedDone device.Event) error {
-	for _, e := range []device.Event{h.ready.copied, h.ready.source} {
-		if err := follow(in, e); err != nil {
+	if !h.ready.Done() {
+		if err := in.WaitForEnd(h.ready); err != nil {
 			return err
 		}
 	}
@@ -121,7 +122,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src, dst, peer := from.copy(t), to.copy(t), to.of(t).peer
 	err := peer.WaitForEnd(src.moved)
 	if err == nil {
-		err = follow(peer, src.ready)
+		err = peer.WaitForEnd(src.ready)
 	}
 	if err == nil {
 		err = peer.CopyPeer(dst.buf, src.buf)
@@ -130,6 +131,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
 	dst.arrive(t.version, peer.Record())
+	inherit(&dst.causes, src.ready, src.causes)
 	src.readers.Add(dst.ready)
 	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
 	return nil

@@ -1,6 +1,10 @@
 package residency
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+)
 
 // out is the purpose of a copy to the host.
 type out struct {
@@ -21,14 +25,14 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 		if err = t.tenant.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
 			return err
 		}
-		err = copyFailed(c.ready)
+	}
+	if failure := c.failure(); failure != nil && o.kind == PullBack && !o.salvage {
+		err = &CopyError{failure} // a spill takes along whatever is there
 	}
 	if err == nil {
 		_, err = y.renewed(&y.out, outName)
 	}
-	// Tasks of all programs share the stream: one that failed is not to fail the
-	// copies behind it.
-	if err == nil && !o.salvage {
+	if err == nil {
 		err = y.out.WaitForEnd(c.ready)
 	}
 	if err == nil {
@@ -39,19 +43,17 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 			err = y.out.WaitForEnd(e)
 		}
 	}
-	h.ready = filled{}
+	h.ready = device.Event{}
 	if err == nil {
-		h.ready.copied, err = y.out.CopyOut(h.buf, c.buf)
-	}
-	if !o.salvage {
-		h.ready.source = c.ready
+		h.ready, err = y.out.CopyOut(h.buf, c.buf)
 	}
 	if err != nil {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
 	}
-	h.version = t.version
-	h.uses.Add(h.ready.copied)
-	c.readers.Add(h.ready.copied)
+	h.version, h.from = t.version, d.id
+	inherit(&h.causes, c.ready, c.causes)
+	h.uses.Add(h.ready)
+	c.readers.Add(h.ready)
 	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
 	return nil
 }

@@ -13,34 +13,46 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
 		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, Reasons())
 	}
-	events := make([]filled, len(ts))
-	if err := m.queuePulls(ctx, r, ts, events); err != nil {
-		return err
-	}
-	for i, f := range events {
-		if err := f.Wait(ctx); err != nil {
-			m.lost(ts[i], f)
-			return fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
+	pulled := make([]*hostMem, len(ts)) // pinned
+	err := m.queuePulls(ctx, r, ts, pulled)
+	for i, h := range pulled {
+		if err != nil || h == nil {
+			continue
+		}
+		if err = h.await(ctx); err != nil {
+			err = fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
 		}
 	}
-	return nil
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, h := range pulled {
+		if h == nil {
+			continue
+		}
+		m.host.unpin(h)
+		m.forgetHost(ts[i])
+	}
+	return err
 }
 
-// queuePulls queues the copies of tensors and notes their events.
-func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, ready []filled) error {
+// queuePulls queues the copies of tensors to the host, and pins them.
+func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, pulled []*hostMem) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.host.sweep()
 	for i, t := range ts {
-		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r, &ready[i]) }); err != nil {
+		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r) }); err != nil {
 			return err
 		}
+		pulled[i] = t.host
+		t.host.pins++
 	}
 	return nil
 }
 
 // pull queues the copy of one tensor, or pauses.
-func (m *Manager) pull(t *Tensor, r Reason, ready *filled) (pause, error) {
+func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
+	m.forgetHost(t)
 	switch {
 	case t.tenant.gone:
 		return pause{}, fmt.Errorf("pull-back of %s: %w", t.name, ErrClosed)
@@ -57,16 +69,13 @@ func (m *Manager) pull(t *Tensor, r Reason, ready *filled) (pause, error) {
 			return pause{}, err
 		}
 	}
-	*ready = t.host.ready
 	return pause{}, nil
 }
 
-// lost drops the host's bytes of t if f, the copy-out that was to fill them, has
-// failed and the truth is on a device.
-func (m *Manager) lost(t *Tensor, f filled) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if f.copied.Done() && t.onDevice() && t.host != nil && t.host.ready == f {
+// forgetHost drops the host's bytes of t if their copy has failed and the truth is
+// elsewhere.
+func (m *Manager) forgetHost(t *Tensor) {
+	if h := t.host; h != nil && t.truth != onHost && h.ready.Err() != nil {
 		m.dropHost(t)
 	}
 }

@@ -12,48 +12,57 @@ import (
 // already. It blocks until queued writes of t have ended. f must not keep the
 // bytes.
 func (m *Manager) Salvage(ctx context.Context, t *Tensor, f func(b []byte) error) error {
-	m.mu.Lock()
-	for t.onDevice() && !t.copies[t.truth].ready.Done() {
-		err := m.waitUnlocked(ctx, pause{kind: forEvent, event: t.copies[t.truth].ready}, nil)
-		if err != nil {
-			m.mu.Unlock()
-			return fmt.Errorf("salvage %s: %w", t.name, err)
-		}
-	}
-	if !t.onDevice() {
-		stored := t.truth == inStore
-		m.mu.Unlock()
-		if stored {
-			if err := m.PullBack(ctx, Debug, t); err != nil {
-				return err
-			}
-		}
-		return m.View(t, f)
-	}
-	h, err := m.salvage(t)
-	m.mu.Unlock()
+	err := m.salvageTo(ctx, t, f)
 	if err != nil {
 		return fmt.Errorf("salvage %s: %w", t.name, err)
+	}
+	return nil
+}
+
+func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) error) error {
+	h, err := m.salvage(ctx, t)
+	if err != nil {
+		return err
 	}
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.host.drop(h)
+		m.host.unpin(h)
 	}()
-	if err := h.ready.Wait(ctx); err != nil {
-		return fmt.Errorf("salvage %s: %w", t.name, err)
+	if err := h.ready.Wait(ctx); err != nil { // its causes may have failed
+		return err
 	}
 	return f(h.buf.Bytes())
 }
 
-// salvage queues the copy.
-func (m *Manager) salvage(t *Tensor) (*hostMem, error) {
-	d := &m.devs[t.truth]
-	if t.tenant.gone {
-		return nil, ErrClosed
-	}
-	if d.copy(t).writing {
-		return nil, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, d.id)
-	}
-	return m.toNew(t, out{kind: PullBack, reason: Debug, cause: "salvage", salvage: true})
+// salvage gets the host's bytes of t, pinned, or queues a copy that nobody else
+// uses.
+func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostMem, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err = m.retry(ctx, claim{}, func() (pause, error) {
+		switch {
+		case t.tenant.gone:
+			return pause{}, ErrClosed
+		case t.truth == nowhere:
+			return pause{}, fmt.Errorf("it is at %s: %w", m.where(t.truth), ErrStale)
+		case t.truth == inStore && !t.hostCurrent():
+			return pause{kind: forStore, t: t}, nil
+		case t.lost() != nil:
+			return pause{}, t.lost()
+		case !t.onDevice():
+			h = t.host
+			h.pins++
+			return pause{}, nil
+		case t.beingWritten():
+			return pause{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, m.devs[t.truth].id)
+		}
+		var err error
+		if h, err = m.toNew(t, out{kind: PullBack, reason: Debug, cause: "salvage", salvage: true}); err == nil {
+			h.pins++
+			m.host.drop(h) // once it is not pinned
+		}
+		return pause{}, err
+	})
+	return h, err
 }

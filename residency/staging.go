@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -21,11 +22,10 @@ type Staging struct {
 
 // staged is the copy of one tensor.
 type staged struct {
-	t     *Tensor
-	mem   *hostMem // kept for the next copy; nil when there is none
-	dev   int      // index of the device that allocated mem
-	host  *hostMem // set instead of mem if the host had the contents already
-	ready filled
+	t    *Tensor
+	mem  *hostMem // kept for the next copy; nil when there is none
+	dev  int      // index of the device that allocated mem
+	host *hostMem // set instead of mem if the host had the contents already
 }
 
 // NewStaging makes a Staging of tensors, without memory.
@@ -94,7 +94,7 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 		return pause{}, fmt.Errorf("%w: a fed tensor is in the caller's own memory: read it there", ErrMismatch)
 	case t.hostCurrent():
 		t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
-		x.host, x.ready = t.host, t.host.ready
+		x.host = t.host
 		x.host.pins++
 		return pause{}, nil
 	case t.truth == inStore:
@@ -117,7 +117,6 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 	if err := m.copyOut(x.t, x.mem, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
 		return err
 	}
-	x.ready = x.mem.ready
 	m.host.touch(x.mem)
 	return nil
 }
@@ -125,7 +124,11 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 // Wait waits for the copy of tensor i.
 func (s *Staging) Wait(ctx context.Context, i int) error {
 	x := &s.copies[i]
-	if err := x.ready.Wait(ctx); err != nil {
+	h := x.bytes()
+	if h == nil {
+		return nil
+	}
+	if err := h.await(ctx); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
 	}
 	return nil
@@ -134,13 +137,14 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 // Bytes is the copy of tensor i. It is valid from Wait until the next Queue or
 // Free of i, and must not be changed.
 func (s *Staging) Bytes(i int) []byte {
-	if x := &s.copies[i]; x.host != nil {
-		return x.host.buf.Bytes()
-	} else if x.mem != nil {
-		return x.mem.buf.Bytes()
+	if h := s.copies[i].bytes(); h != nil {
+		return h.buf.Bytes()
 	}
 	return nil
 }
+
+// bytes is the memory that has the copy; nil if there is none.
+func (x *staged) bytes() *hostMem { return cmp.Or(x.host, x.mem) }
 
 // Free frees the copy of tensor i, and its memory once the copy has ended.
 func (s *Staging) Free(i int) {
@@ -153,13 +157,11 @@ func (s *Staging) Free(i int) {
 // unpin stops using the host's own memory of tensor i.
 func (s *Staging) unpin(i int) {
 	if h := s.copies[i].host; h != nil {
-		h.pins--
 		s.copies[i].host = nil
 		if t := s.copies[i].t; t.truth == inStore && t.host == h {
 			s.m.dropHost(t)
 		}
-		s.m.host.touch(h)
-		s.m.host.sweep()
+		s.m.host.unpin(h)
 	}
 }
 

@@ -16,6 +16,9 @@ func (a *attempt) supply() (pause, error) {
 		if w := &wants[i]; w.mode.reads() && w.t.truth == nowhere {
 			return pause{}, fmt.Errorf("%s is needed on %s for %v: %w: fill, feed or write it first", w.t.name, w.d.id, w.mode, ErrUndefined)
 		}
+		if err := wants[i].t.lost(); err != nil && wants[i].mode.reads() {
+			return pause{}, err
+		}
 	}
 	for i := range wants {
 		w := &wants[i]
@@ -35,10 +38,11 @@ func (a *attempt) supply() (pause, error) {
 // twice.
 func (a *attempt) forget(t *Tensor) {
 	for i := range t.copies {
-		if c := &t.copies[i]; i != t.truth && c.failed() && c.leased == 0 && c.brought != a.call {
+		if c := &t.copies[i]; i != t.truth && c.leased == 0 && c.brought != a.call && c.failure() != nil {
 			a.m.devs[i].free(t, "failed")
 		}
 	}
+	a.m.forgetHost(t)
 }
 
 // give gives a want memory, and the contents that it reads. The memory is taken

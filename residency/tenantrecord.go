@@ -32,6 +32,7 @@ type tenant struct {
 	ledger  *Ledger
 	order   order
 	seal    seal
+	spills  spills
 	acted   uint64 // the manager's clock at the tenant's last call of Acquire
 	gone    bool   // it has closed
 }

@@ -104,14 +104,26 @@ func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].
 // copied in.
 func (t *Tensor) otherTruth(d int) int {
 	for i := range t.copies {
-		if c := &t.copies[i]; i != d && t.current(c) && !c.failed() {
+		if c := &t.copies[i]; i != d && t.current(c) && c.failure() == nil {
 			return i
 		}
 	}
-	if t.hostCurrent() {
+	if t.hostCurrent() && t.host.ready.Err() == nil {
 		return onHost
 	}
 	return nowhere
+}
+
+// lost is the error of a tensor whose only contents were to be spilled, if that has
+// failed.
+func (t *Tensor) lost() error {
+	if t.truth != onHost || t.host == nil {
+		return nil
+	}
+	if err := t.host.ready.Err(); err != nil {
+		return &CopyError{fmt.Errorf("%s: %w: its spill from %s failed: %w", t.name, ErrLost, t.host.from, err)}
+	}
+	return nil
 }
 
 // Key identifies the tensor.

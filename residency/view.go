@@ -38,16 +38,13 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	}
 	h := t.host
 	h.pins++
-	ready := h.ready
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
-		h.pins--
-		m.host.touch(h)
-		m.host.sweep()
+		m.host.unpin(h)
 		m.mu.Unlock()
 	}()
-	if err := ready.Wait(context.Background()); err != nil {
+	if err := h.await(context.Background()); err != nil {
 		return fmt.Errorf("copy-out of %s: %w", t.name, err)
 	}
 	return f(h.buf.Bytes())

@@ -10,17 +10,15 @@ import (
 // pause names the thing to wait for, without the lock, before an attempt is made
 // again.
 type pause struct {
-	kind  pauseKind
-	event device.Event // forEvent
-	t     *Tensor      // forStore: the tensor to read; forWriter: the tensor that is leased
-	d     int          // forStore: for which device
+	kind pauseKind
+	t    *Tensor // forStore: the tensor to read; forWriter: the tensor that is leased
+	d    int     // forStore: for which device
 }
 
 type pauseKind uint8
 
 const (
 	none      pauseKind = iota
-	forEvent            // until it has happened
 	forTurn             // until a lease ends, or an earlier call is served
 	forWriter           // until the lease that writes a tensor ends
 	forStore            // until the tensor is read from its store
@@ -86,8 +84,6 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *waiter) error {
 	m.mu.Unlock()
 	defer m.mu.Lock()
 	switch p.kind {
-	case forEvent:
-		return ended(ctx, p.event)
 	case forTurn, forWriter:
 		select {
 		case <-w.turn:
