@@ -17,6 +17,7 @@ type failure struct {
 	batch executor.Batch
 	known bool // batch is there
 	hint  string
+	watch executor.WatchOptions // while its cause is found
 	err   error
 }
 
@@ -32,7 +33,7 @@ func explain(f failure, rt *executor.Runtime, p *executor.Program, o executor.Lo
 	}
 	var where string
 	var nf *device.NonFiniteError
-	if cause := diagnose(rt, p, o, f.batch); errors.As(cause, &nf) && nf.Node != nil {
+	if cause := diagnose(rt, p, o, f); errors.As(cause, &nf) && nf.Node != nil {
 		where = "first in " + nf.Error()
 	} else {
 		where = fmt.Sprintf("in the loss (where it began could not be found: %v)", cause)
@@ -44,7 +45,7 @@ func explain(f failure, rt *executor.Runtime, p *executor.Program, o executor.Lo
 // failure poisoned the streams of the runtime, which it closes, and uses new
 // ones; the weights are still those of the step's beginning, since no update
 // ran after the failure.
-func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOptions, batch executor.Batch) (err error) {
+func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOptions, f failure) (err error) {
 	ctx := context.Background()
 	weights, err := boundary.Salvage(ctx, failed, p)
 	if err != nil {
@@ -58,6 +59,7 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
+	rt.Watch(f.watch)
 	if o, err = checked(o); err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 	if err != nil {
 		return err
 	}
-	ticket, err := p.Step(ctx, batch)
+	ticket, err := p.Step(ctx, f.batch)
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,11 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 	return err
 }
 
+// watch is how long devices may take.
+func (s *session) watch() executor.WatchOptions {
+	return executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: s.ending, Patience: s.patience}
+}
+
 // openProgram compiles the training program, and opens the dump.
 func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.debug.Plan(s.devs, s.plan)
@@ -140,7 +145,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
 		return err
 	}
-	s.rt.Watch(executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: s.ending, Patience: s.patience})
+	s.rt.Watch(s.watch())
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}

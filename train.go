@@ -120,7 +120,7 @@ func (s *session) explained(err error, first int) error {
 		return err
 	}
 	batch, known := s.feed.Failed(task.Step)
-	f := failure{step: s.failed, batch: batch, known: known, hint: s.lastGood(), err: err}
+	f := failure{step: s.failed, batch: batch, known: known, hint: s.lastGood(), watch: s.watch(), err: err}
 	return explain(f, s.rt, s.prog, s.load)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
@@ -121,8 +122,8 @@ func TestEarlyStoppingSurvivesAResume(t *testing.T) {
 }
 
 func TestLossThatIsNotFiniteNamesStepLayerAndCheckpoint(t *testing.T) {
-	for _, devices := range []string{"cpu:1", "cpu:2"} {
-		r := open(t, everything, "devices="+devices, "optimizer.lr=1e30", "schedule=constant", "checkpoint.every=1")
+	for _, devices := range []string{"devices=cpu:1", "devices=cpu:2"} {
+		r := open(t, everything, devices, "optimizer.lr=1e30", "schedule=constant", "checkpoint.every=1")
 		_, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
 		if !errors.Is(err, berth.ErrNonFinite) {
 			t.Fatalf("got %v, want ErrNonFinite", err)
@@ -131,6 +132,40 @@ func TestLossThatIsNotFiniteNamesStepLayerAndCheckpoint(t *testing.T) {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%s: %q lacks %q", devices, err, part)
 			}
+		}
+	}
+}
+
+// Under a tight limit, the variables have left the device when a loss is found to be
+// not finite: the layer is found all the same. A device that hangs meanwhile ends the
+// search.
+func TestLayerThatIsNotFiniteIsFound(t *testing.T) {
+	for _, c := range []struct{ memory, fault, part string }{
+		{"129KiB", "", "first in layer 2"},
+		{"1MiB", "cpu:0 copy-in 37 hang", "where it began could not be found"},
+	} {
+		cfg, err := configs.Load("digits", configs.Overlay{Set: []string{"train.microbatches=4", "optimizer.lr=1e30", "devices.timeout=200ms", "devices.memory=" + c.memory}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := berth.Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 2}
+		if c.fault != "" {
+			f, err := fault.Parse(c.fault)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Faults = []fault.Fault{f}
+		}
+		_, err = r.Train(t.Context(), o)
+		if !errors.Is(err, berth.ErrNonFinite) || !strings.Contains(err.Error(), c.part) {
+			t.Errorf("%+v: got %v, want ErrNonFinite", c, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }
