@@ -33,6 +33,7 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	defer m.mu.Unlock()
 	m.clock++
 	u.acted = m.clock
+	m.host.expire(m.clock)
 	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
 	return m.retry(ctx, claim{needs, s}, a.try)
 }

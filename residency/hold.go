@@ -10,6 +10,7 @@ import (
 type HostMemory struct {
 	Bound   int64 // ManagerOptions.HostBytes
 	Used    int64 // in memory, with the bytes held
+	Idle    int64 // among Used, kept for the next spills
 	Spilled int64 // size of the file
 }
 
@@ -17,7 +18,7 @@ type HostMemory struct {
 func (m *Manager) HostMemory() HostMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := HostMemory{Bound: m.host.most, Used: m.host.used}
+	x := HostMemory{Bound: m.host.most, Used: m.host.used, Idle: m.host.idleBytes()}
 	if m.host.file != nil {
 		x.Spilled = m.host.file.Bytes()
 	}

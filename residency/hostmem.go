@@ -24,6 +24,7 @@ type hostMem struct {
 	counted bool          // among hostMemory.used
 	dev     device.Device // that allocated it, if it is kept for spills
 	bytes   int64
+	since   uint64 // the clock when it was last dropped, if it is kept
 
 	// Of bytes that were moved to a device: the tensor gets them back if their
 	// copy fails.
@@ -43,6 +44,8 @@ type hostMemory struct {
 	warm    []*hostMem     // in the file, with pages in memory
 	dropped []*hostMem     // to free once copies and readers have ended
 	idle    []*hostMem     // memory for spills that no tensor has, in the order in which it was dropped
+	kept    uint64         // calls of Acquire after which such memory is freed
+	clock   uint64         // counts these calls
 	spare   []*hostMem     // records for reuse
 	staged  int64          // bytes of staged records, until they are freed
 	limit   int64          // most bytes in staged, though one record may exceed it
@@ -151,7 +154,7 @@ func (x *hostMemory) stage(h *hostMem) {
 // drop frees h once queued copies and readers on the host are done with it.
 func (x *hostMemory) drop(h *hostMem) {
 	if h.spills() && h.pins == 0 && !h.staged && !x.closing {
-		x.idle = append(x.idle, h)
+		x.rest(h)
 		return
 	}
 	x.dropped = append(x.dropped, h)
@@ -170,7 +173,7 @@ func (x *hostMemory) sweep() {
 			continue
 		}
 		if h.spills() && !h.staged && !x.closing {
-			x.idle = append(x.idle, h)
+			x.rest(h)
 			continue
 		}
 		x.free(h)

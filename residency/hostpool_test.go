@@ -64,3 +64,27 @@ func TestMemoryForSpillsGivesWay(t *testing.T) {
 		t.Errorf("%d bytes of host memory are used and %d in the file, expected 20 and none", h.Used, h.Spilled)
 	}
 }
+
+// Memory of spills is freed once no step takes it any more.
+func TestMemoryForSpillsIsFreedInTheEnd(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(8))
+	x, y := r.declare("x", 8, device.Weight), r.declare("y", 8, device.Weight)
+	for range 3 {
+		r.write(x, 0, 'a')
+		r.write(y, 0, 'b')
+	}
+	if h := r.m.HostMemory(); h.Used != 16 || h.Idle != 8 {
+		t.Errorf("while tensors spill: %+v", h)
+	}
+	if err := r.m.Drop(x); err != nil {
+		t.Fatal(err)
+	}
+	for range leastKept {
+		r.mustRead(y, 0, 'b')
+	}
+	r.m.Settle()
+	r.mustRead(y, 0, 'b')
+	if h := r.m.HostMemory(); h.Used != 0 || h.Idle != 0 {
+		t.Errorf("long after: %+v", h)
+	}
+}

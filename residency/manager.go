@@ -77,7 +77,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	m := &Manager{
 		name: cmp.Or(o.Name, "another residency manager"),
 		devs: make([]devState, len(devs)),
-		host: hostMemory{limit: o.StagingBytes, most: o.HostBytes},
+		host: hostMemory{kept: leastKept, limit: o.StagingBytes, most: o.HostBytes},
 	}
 	if m.host.limit <= 0 {
 		m.host.limit = DefaultStaging

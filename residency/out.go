@@ -62,7 +62,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
 	d := &m.devs[t.truth]
 	if o.kind == Spill {
-		h, err = m.host.allocSpill(d.dev, d.of(t).out, t.bytes, t.name)
+		h, err = m.host.allocSpill(d.dev, t.bytes, t.name)
 	} else {
 		h, err = m.host.alloc(d.dev, t.bytes, t.name)
 	}

@@ -44,4 +44,11 @@ func (u *Tenant) SetUses(x *Uses) {
 			u.on[d].uses = &x.devs[d]
 		}
 	}
+	launches := 0
+	for _, o := range u.tenants {
+		if o.order.uses != nil {
+			launches += len(o.order.uses.launches)
+		}
+	}
+	u.host.keep(launches)
 }
