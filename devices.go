@@ -2,32 +2,51 @@ package berth
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/trace"
 )
 
-// openDevices opens the config's devices.
-func (s *setup) openDevices() error {
-	kinds, order, err := kindsOf(s.config.Devices)
+// openDevices opens the config's devices, unless the run shares devices.
+func (s *setup) openDevices() (err error) {
+	if s.shared != nil {
+		s.devs = slices.Clone(s.shared.list)
+		return s.shared.enlist(s)
+	}
+	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
+	return err
+}
+
+// openDevices opens devices. onSpan is told of each operation.
+func openDevices(c configs.Devices, debug trace.Level, onSpan func(device.Span)) (devs []device.Device, err error) {
+	kinds, order, err := kindsOf(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Sync, k.OnSpan = s.debug.Level >= trace.Sync, s.onSpan
+		k.Sync, k.OnSpan = debug >= trace.Sync, onSpan
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {
-			return errors.Join(err, s.close())
+			return nil, errors.Join(err, closeAll(devs))
 		}
 		opened[k.kind] = more
-		s.devs = append(s.devs, more...) // so that close finds them
+		devs = append(devs, more...)
 	}
 	for i, kind := range order {
-		s.devs[i], opened[kind] = opened[kind][0], opened[kind][1:]
+		devs[i], opened[kind] = opened[kind][0], opened[kind][1:]
 	}
-	return nil
+	return devs, nil
+}
+
+func closeAll(devs []device.Device) error {
+	var errs []error
+	for _, d := range devs {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // onSpan takes an operation of a device.

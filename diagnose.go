@@ -17,8 +17,8 @@ type failure struct {
 	batch executor.Batch
 	known bool // batch is there
 	hint  string
-	watch executor.WatchOptions // while its cause is found
 	err   error
+	again func() (*executor.Runtime, error) // makes a runtime once the failed one is closed
 }
 
 // explain adds to a failure what a user needs to act on it. For a loss that is
@@ -54,12 +54,11 @@ func diagnose(failed *executor.Runtime, p *executor.Program, o executor.LoadOpti
 	if err := failed.Close(); err != nil && !errors.Is(err, device.ErrNonFinite) {
 		return err
 	}
-	rt, err := executor.NewRuntime(failed.Devices, executor.RuntimeOptions{})
+	rt, err := f.again()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	rt.Watch(f.watch)
 	if o, err = checked(o); err != nil {
 		return err
 	}

@@ -35,11 +35,11 @@ var (
 	ErrOutput        = rundir.ErrOutput        // a file must not be written to
 )
 
-// ErrClosed is returned by the methods of a closed Run or Trained.
-var ErrClosed = errors.New("the run is closed")
+// ErrClosed is returned by the methods of a closed Run, Trained or Devices.
+var ErrClosed = errors.New("closed already")
 
 // ErrInUse is returned by Close within a call of the same Run or Trained, such
-// as in an Observer's function.
+// as in an Observer's function, and by Close of Devices that a run uses.
 var ErrInUse = errors.New("the run is in use: close it once its methods have returned")
 
 // ErrStopped is returned by Train when its time was up or its context was

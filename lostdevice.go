@@ -125,7 +125,7 @@ func (a *attempts) train(ctx context.Context) (*Report, error) {
 			}
 		}
 		var lost *DeviceError
-		if !errors.As(err, &lost) || a.run.Config.Devices.OnLoss != configs.OnLossReplan || ctx.Err() != nil {
+		if !errors.As(err, &lost) || a.run.Config.Devices.OnLoss != configs.OnLossReplan || a.run.setup.shared != nil || ctx.Err() != nil {
 			return rep, err
 		}
 		if err := a.without(ctx, s, lost); err != nil {

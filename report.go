@@ -205,11 +205,12 @@ func copiesOf(t trace.CopyTime, c *trace.Clock) CopyReport {
 	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep}
 }
 
-// devicesOf reports the memory of devices, and what the plan says of it.
-func devicesOf(devs []device.Device, p *partition.Plan) []DeviceReport {
+// devicesOf reports the memory of devices that the run took, and what the plan says
+// of it.
+func devicesOf(devs []device.Device, taken func(i int) device.Stats, p *partition.Plan) []DeviceReport {
 	var out []DeviceReport
 	for i, d := range devs {
-		spec, st := d.Spec(), d.Stats()
+		spec, st := d.Spec(), taken(i)
 		r := DeviceReport{ID: spec.ID, Threads: spec.Threads, BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{}}
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]

@@ -29,8 +29,14 @@ type Run struct {
 
 // Open checks the config, reads the data, opens the devices and plans. It
 // copies nothing to a device. Where ctx ends meanwhile, the error is its cause.
-// The caller closes the run.
+// The caller closes the run. To train several models on the same devices at once,
+// use [OpenDevices].
 func Open(ctx context.Context, c *configs.Config) (*Run, error) {
+	return open(ctx, c, nil)
+}
+
+// open is Open on shared devices, or on devices of the run's own.
+func open(ctx context.Context, c *configs.Config, shared *Devices) (*Run, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
@@ -44,7 +50,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &setup{config: c, info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len())}
+	s := &setup{config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
 	err = s.open(func() error { return cmp.Or(r.plan(ctx), r.checkHostMemory()) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {

@@ -61,6 +61,9 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 	if err := errors.Join(s.opt.check(), s.opt.checkOutputs(s.reads())); err != nil {
 		return err
 	}
+	if s.shared != nil && len(s.opt.Faults) > 0 {
+		return fmt.Errorf("%w: faults are for devices that a run has to itself", ErrOptions)
+	}
 	if s.devices == nil {
 		if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
 			return err
@@ -120,11 +123,6 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 	return err
 }
 
-// watch is how long devices may take.
-func (s *session) watch() executor.WatchOptions {
-	return executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: s.ending, Patience: s.patience}
-}
-
 // openProgram compiles the training program, and opens the dump.
 func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	s.debug.Plan(s.devs, s.plan)
@@ -137,15 +135,11 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 			return err
 		}
 	}
-	o := executor.RuntimeOptions{
-		Manager: s.hostMemory(s.opt.Dir),
-		Tenant:  residency.TenantOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)},
-	}
-	o.Tenant.Floors, o.Tenant.Peaks = s.floorsAndPeaks()
-	if s.rt, err = executor.NewRuntime(s.devices, o); err != nil {
+	o := residency.TenantOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)}
+	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
 		return err
 	}
-	s.rt.Watch(s.watch())
+	s.watch(s.rt, s.ending, s.patience)
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}

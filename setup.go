@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -36,9 +37,11 @@ type setup struct {
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
 	copies trace.Copies
-	debug  trace.Debug // as BERTH_DEBUG asks
-	calls  int         // that use the devices and have not returned
-	limits []string    // the devices' limits that percentages became
+	debug  trace.Debug  // as BERTH_DEBUG asks
+	calls  atomic.Int32 // that use the devices and have not returned
+	limits []string     // the devices' limits that percentages became
+	shared *Devices     // that the run is on; nil if the devices are its own
+	name   string       // on shared devices
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool
@@ -112,31 +115,33 @@ func (s *setup) refused(err error) error {
 
 // enter keeps the devices open until leave is called.
 func (s *setup) enter() (leave func()) {
-	s.calls++
-	return func() { s.calls-- }
+	s.calls.Add(1)
+	return func() { s.calls.Add(-1) }
 }
 
 // close closes the devices, unless a call uses them. It fails if anything on
 // them was not freed.
 func (s *setup) close() error {
-	if s.calls > 0 {
+	if s.calls.Load() > 0 {
 		return ErrInUse
 	}
 	return s.closeDevices()
 }
 
-func (s *setup) closeDevices() error {
-	var errs []error
-	for _, d := range s.devs {
-		errs = append(errs, d.Close())
+// closeDevices closes the devices that are the run's own.
+func (s *setup) closeDevices() (err error) {
+	if s.shared == nil {
+		err = closeAll(s.devs)
+	} else {
+		s.shared.dismiss(s)
 	}
 	s.devs = nil
-	return errors.Join(errs...)
+	return err
 }
 
 // usable refuses a closed run, and devices that give no results back.
 func (s *setup) usable() error {
-	if len(s.devs) == 0 {
+	if len(s.devs) == 0 || s.shared.isClosed() {
 		return ErrClosed
 	}
 	for _, x := range s.plan.Stages {
@@ -221,6 +226,9 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 // specs describes the devices to plan with.
 func (s *setup) specs() []device.Spec {
 	specs := deviceSpecs(s.devs)
+	if s.shared != nil {
+		s.shared.limit(specs, s.config.Devices)
+	}
 	for i := range specs {
 		if s.unlimited {
 			specs[i].MemoryBytes = 0

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Trained is a trained model on devices: it evaluates and predicts with the
@@ -41,7 +42,12 @@ type Trained struct {
 //
 // Until the first Eval or Predict has loaded the weights, no process can write to
 // the checkpoint file.
-func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained, err error) {
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
+	return openTrained(ctx, c, w, nil)
+}
+
+// openTrained is OpenTrained on shared devices, or on devices of the model's own.
+func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *Devices) (_ *Trained, err error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
@@ -51,7 +57,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (_ *Trained,
 	if err := checkSpillDir(c); err != nil {
 		return nil, err
 	}
-	t := &Trained{setup: &setup{config: c, sizes: newSizes(c, c.Train.Batch)}, weights: w}
+	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w}
 	opened := false
 	defer func() {
 		if !opened {
@@ -284,14 +290,12 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 // on runs f on a runtime of its own.
 func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
 	defer t.setup.enter()()
-	rt, err := executor.NewRuntime(t.setup.devs, executor.RuntimeOptions{Manager: t.setup.hostMemory(t.weights.Dir)})
+	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.Close()) }()
-	rt.Watch(executor.WatchOptions{
-		Timeout: t.setup.config.Devices.Timeout, Stop: ctx.Done(), Patience: func() time.Duration { return leastPatience },
-	})
+	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
 	return f(rt)
 }
 

@@ -1,0 +1,44 @@
+package berth
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency"
+)
+
+// runtime makes a runtime on the run's devices, for the plan; dir is the run's
+// folder. On shared devices it waits until the floors of the plan are free.
+func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
+	o.Floors, o.Peaks = s.floorsAndPeaks()
+	if s.shared != nil {
+		o.Name = s.name
+		return s.shared.pool.Join(ctx, o)
+	}
+	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o})
+}
+
+// watch gives devices up that hang. Once ending is closed, the devices that are the
+// run's own have only so much patience: see [executor.WatchOptions].
+func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience func() time.Duration) {
+	if s.shared != nil {
+		ending = nil
+	}
+	rt.Watch(executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: ending, Patience: patience})
+}
+
+// another makes a runtime after one that failed and is closed, to find the cause. It
+// waits for no floors: its one step goes between those of others.
+func (s *session) another() (rt *executor.Runtime, err error) {
+	if s.shared != nil {
+		rt, err = s.shared.pool.Join(context.Background(), residency.TenantOptions{Name: s.name})
+	} else {
+		rt, err = s.runtime(context.Background(), s.devices, s.opt.Dir, residency.TenantOptions{})
+	}
+	if err == nil {
+		s.watch(rt, s.ending, s.patience)
+	}
+	return rt, err
+}

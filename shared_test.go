@@ -1,0 +1,215 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/partition"
+)
+
+// parsed is a config of a text, or the shipped one of a name.
+func parsed(t *testing.T, text string, set ...string) *configs.Config {
+	t.Helper()
+	parse := func() (*configs.Config, error) { return configs.Load(text, configs.Overlay{Set: set}) }
+	if strings.Contains(text, "\n") {
+		parse = func() (*configs.Config, error) {
+			return configs.Parse("test.yaml", []byte(text), configs.Overlay{Set: set})
+		}
+	}
+	c, err := parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// openShared opens devices of that many bytes each.
+func openShared(t *testing.T, use string, bytes int64) *berth.Devices {
+	t.Helper()
+	d, err := berth.OpenDevices(parsed(t, "digits", "devices.use="+use, fmt.Sprintf("devices.memory=%dB", bytes)).Devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// mustOpen opens a config on shared devices.
+func mustOpen(t *testing.T, d *berth.Devices, c *configs.Config) *berth.Run {
+	t.Helper()
+	r, err := d.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// Trainings at once on shared devices end with the weights that they have alone,
+// and each report is about its own training.
+func TestTrainingsShareDevices(t *testing.T) {
+	const steps = 4
+	type alone struct {
+		config *configs.Config
+		report *berth.Report
+	}
+	var runs []alone
+	peak := int64(0)
+	for _, x := range []struct{ text, set string }{
+		{"digits", "train.epochs=1"}, {"digits-cnn", "train.epochs=1"}, {tiedConfig(t), "train.microbatches=2"},
+	} {
+		c := parsed(t, x.text, x.set, "devices.use=cpu:2")
+		r, err := berth.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep := train(t, r, berth.TrainOptions{MaxSteps: steps, AssertResident: true})
+		for _, f := range r.Plan.Memory {
+			peak = max(peak, f.Peak)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		runs = append(runs, alone{c, rep})
+	}
+	for _, percent := range []int64{150, 120, 100} {
+		d := openShared(t, "cpu:2", peak*percent/100)
+		var wg sync.WaitGroup
+		for i, x := range runs {
+			r := mustOpen(t, d, x.config)
+			wg.Go(func() {
+				got, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps, AssertResident: true})
+				if err != nil {
+					t.Errorf("%d%%: run %d: %v", percent, i, err)
+					return
+				}
+				want := x.report
+				if got.WeightsSHA256 != want.WeightsSHA256 {
+					t.Errorf("%d%%: run %d: weights %s, alone %s", percent, i, got.WeightsSHA256, want.WeightsSHA256)
+				}
+				if a, b := got.Ledger.SteadyState.BatchBytesPerStep, want.Ledger.SteadyState.BatchBytesPerStep; a != b {
+					t.Errorf("%d%%: run %d: %d bytes in a batch, alone %d", percent, i, a, b)
+				}
+				for k := range got.Devices {
+					if a, b := got.Devices[k].PeakBytes, want.Devices[k].PeakBytes; a > b || a < b/2 {
+						t.Errorf("%d%%: run %d: %d bytes at most on %s, alone %d", percent, i, a, got.Devices[k].ID, b)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// A training that fails, here since its loss is not finite, says why, and leaves
+// the other one right.
+func TestFailureOnSharedDevices(t *testing.T) {
+	d := openShared(t, "cpu", 64<<20)
+	good, bad := parsed(t, "digits", "train.epochs=2"), parsed(t, "digits-cnn", "optimizer.lr=1e30", "train.epochs=2")
+	alone, err := berth.Open(t.Context(), good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := train(t, alone, berth.TrainOptions{})
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	first, second := mustOpen(t, d, good), mustOpen(t, d, bad)
+	var wg sync.WaitGroup
+	dir := t.TempDir()
+	wg.Go(func() {
+		got, err := first.Train(t.Context(), berth.TrainOptions{Dir: dir})
+		if err != nil {
+			t.Error(err)
+		} else if got.WeightsSHA256 != rep.WeightsSHA256 {
+			t.Errorf("weights %s, alone %s", got.WeightsSHA256, rep.WeightsSHA256)
+		}
+	})
+	wg.Go(func() {
+		_, err := second.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if !errors.Is(err, berth.ErrNonFinite) || !strings.Contains(err.Error(), "first in") {
+			t.Errorf("the failing run: %v", err)
+		}
+	})
+	wg.Wait()
+	best, err := d.OpenTrained(t.Context(), good, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := best.Eval(t.Context()); err != nil || *e.Accuracy != *rep.Final.ValAccuracy {
+		t.Errorf("accuracy %v, in training %v; %v", e.Accuracy, rep.Final.ValAccuracy, err)
+	}
+	if err := best.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A run that finds no memory waits, and its context ends that. A plan that never
+// fits is refused, and a memory limit in the config lowers the floor.
+func TestWaitingForSharedDevices(t *testing.T) {
+	c := parsed(t, "digits", "train.epochs=1")
+	r, err := berth.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := r.Plan.Memory[0]
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := openShared(t, "cpu", f.Floor+f.Floor/2)
+	first, second := mustOpen(t, d, c), mustOpen(t, d, c)
+	began := &berth.Observer{Started: func(berth.Start) { t.Error("the second run did not wait") }}
+	o := berth.Observer{Started: func(berth.Start) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := second.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), Observer: began}); !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the run without memory: %v", err)
+		}
+		if err := d.Close(); !errors.Is(err, berth.ErrInUse) {
+			t.Errorf("closing devices in use: %v", err)
+		}
+	}}
+	if _, err := first.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Observer: &o}); err != nil {
+		t.Error(err)
+	}
+	if _, err := openShared(t, "cpu", 64<<10).Open(t.Context(), parsed(t, "digits-cnn")); !errors.Is(err, partition.ErrMemory) {
+		t.Errorf("a plan beyond the devices: %v", err)
+	}
+	small := mustOpen(t, d, parsed(t, "digits", "train.epochs=1", fmt.Sprintf("devices.memory=%dB", f.Floor*9/10)))
+	if got := small.Plan.Memory[0].Floor; got >= f.Floor {
+		t.Errorf("planned with less memory, the floor is %d, before %d", got, f.Floor)
+	}
+	if _, err := berth.OpenDevices(parsed(t, "digits", "devices.memory=50%").Devices); !errors.Is(err, berth.ErrOptions) {
+		t.Errorf("a percentage for shared devices: %v", err)
+	}
+}
+
+// Runs of closed devices are closed.
+func TestClosedSharedDevices(t *testing.T) {
+	d := openShared(t, "cpu", 64<<20)
+	r := mustOpen(t, d, parsed(t, "digits"))
+	if err := errors.Join(d.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); !errors.Is(err, berth.ErrClosed) {
+		t.Errorf("training on closed devices: %v", err)
+	}
+	if _, err := d.Open(t.Context(), parsed(t, "digits")); !errors.Is(err, berth.ErrClosed) {
+		t.Errorf("opening a run on closed devices: %v", err)
+	}
+}
