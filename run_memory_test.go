@@ -79,6 +79,25 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 	}
 }
 
+// A validation at the end of an epoch adds nothing to the peak of the steps.
+func TestPlannedPeakCoversValidation(t *testing.T) {
+	for _, set := range [][]string{{"train.microbatches=4"}, {"train.microbatches=1", "devices.use=cpu:2"}} {
+		run, err := memoryCase{"digits", append(set, "model.hidden=[16]")}.open(t, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := train(t, run, berth.TrainOptions{MaxSteps: 50})
+		for i, f := range run.Plan.Memory {
+			if got := report.Devices[i].PeakBytes; got != f.Peak || report.Final.ValLoss == nil {
+				t.Errorf("%v: %s: planned %d bytes (%v), measured %d (%v); validation %v", set, report.Devices[i].ID, f.Peak, f.PeakBy, got, report.Devices[i].ByUsage, report.Final.ValLoss)
+			}
+		}
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Any memory from the floor on trains the same weights, and less is refused.
 func TestLittleMemoryTrainsTheSame(t *testing.T) {
 	for i, c := range memoryCases(!testall.Wanted()) {

@@ -45,14 +45,15 @@ func (e *Evaluator) InitFrom(ctx context.Context, c executor.Contents) error {
 	return e.pass.prog.InitFrom(ctx, c)
 }
 
-// Run evaluates the whole part.
+// Run evaluates the whole part. Afterwards, nothing of it is on a device.
 func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)
+	sums := []*residency.Tensor{loss}
+	if correct != nil {
+		sums = append(sums, correct)
+	}
 	zero := make([]byte, 4)
-	for _, t := range []*residency.Tensor{loss, correct} {
-		if t == nil {
-			continue
-		}
+	for _, t := range sums {
 		if err := e.pass.rt.Residency.Fill(t, zero); err != nil {
 			return s, err
 		}
@@ -60,12 +61,27 @@ func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	if err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); err != nil {
 		return s, fmt.Errorf("evaluation: %w", err)
 	}
-	if s.Loss, err = e.mean(ctx, loss); err != nil || correct == nil {
+	if s.Loss, err = e.mean(ctx, loss); err != nil {
 		return s, err
 	}
-	share, err := e.mean(ctx, correct)
-	s.Accuracy = &share
-	return s, err
+	if correct != nil {
+		share, err := e.mean(ctx, correct)
+		if err != nil {
+			return s, err
+		}
+		s.Accuracy = &share
+	}
+	return s, e.drop(sums)
+}
+
+// drop drops the contents of tensors.
+func (e *Evaluator) drop(ts []*residency.Tensor) error {
+	for _, t := range ts {
+		if err := e.pass.rt.Residency.Drop(t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mean is a sum on the device over the number of its terms.
