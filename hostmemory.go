@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -19,9 +20,10 @@ import (
 // on the disk for all that can be beyond the bound is taken at once: the state
 // before the first step, and what a step takes on devices that have too little.
 func (s *setup) hostMemory(dir string) residency.ManagerOptions {
-	c, name := s.config.Devices, "the run in "+dir
+	c := s.config.Devices
+	o := residency.ManagerOptions{Name: "the run in " + dir, Evict: paging.Rule(c.Evict)}
 	if c.HostMemory == 0 {
-		return residency.ManagerOptions{Name: name}
+		return o
 	}
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
@@ -32,18 +34,18 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 			step += f.Peak
 		}
 	}
-	return residency.ManagerOptions{
-		Name: name, HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, dir), SpillBytes: max(0, max(s.stateBytes(), step)-c.HostMemory),
-	}
+	o.HostBytes, o.SpillDir = c.HostMemory, cmp.Or(c.SpillDir, dir)
+	o.SpillBytes = max(0, max(s.stateBytes(), step)-c.HostMemory)
+	return o
 }
 
 // checkSpillDir refuses a folder for spills that is not there.
-func checkSpillDir(c *configs.Config) error {
-	if c.Devices.SpillDir == "" {
+func checkSpillDir(c configs.Devices) error {
+	if c.SpillDir == "" {
 		return nil
 	}
-	if err := hostfile.CheckFolder(c.Devices.SpillDir); err != nil {
-		return at(c.Where("devices.spill_dir"), fmt.Errorf("%w: devices.spill_dir: %w", ErrOptions, err))
+	if err := hostfile.CheckFolder(c.SpillDir); err != nil {
+		return fmt.Errorf("%w: devices.spill_dir: %w", ErrOptions, err)
 	}
 	return nil
 }

@@ -1,12 +1,14 @@
 package berth
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/saver"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
@@ -96,6 +98,7 @@ type DeviceReport struct {
 	PeakBytes    int64            `json:"peak_bytes"`
 	PlannedBytes int64            `json:"planned_peak_bytes"` // of a step without a limit
 	FloorBytes   int64            `json:"floor_bytes"`        // the least budget for which a step is planned
+	Evict        string           `json:"evict"`              // the tensors that leave first: next-use, lru, or own for the device's own policy
 	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
 }
 
@@ -205,22 +208,34 @@ func copiesOf(t trace.CopyTime, c *trace.Clock) CopyReport {
 	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep}
 }
 
-// devicesOf reports the memory of devices that the run took, and what the plan says
-// of it.
-func devicesOf(devs []device.Device, taken func(i int) device.Stats, p *partition.Plan) []DeviceReport {
+// deviceReports reports the memory of devices that the run took, and what the plan
+// says of it.
+func (s *setup) deviceReports(taken func(i int) device.Stats) []DeviceReport {
 	var out []DeviceReport
-	for i, d := range devs {
+	for i, d := range s.devs {
 		spec, st := d.Spec(), taken(i)
-		r := DeviceReport{ID: spec.ID, Threads: spec.Threads, BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{}}
+		r := DeviceReport{
+			ID: spec.ID, Evict: evictOf(d, s.config.Devices.Evict), Threads: spec.Threads,
+			BudgetBytes: spec.MemoryBytes, PeakBytes: st.Peak, ByUsage: map[string]int64{},
+		}
 		for u := range device.NumUsages {
 			r.ByUsage[device.Usage(u).String()] = st.PeakBy[u]
 		}
-		for j := range p.Memory {
-			if f := &p.Memory[j]; f.Device == i {
+		for j := range s.plan.Memory {
+			if f := &s.plan.Memory[j]; f.Device == i {
 				r.PlannedBytes, r.FloorBytes = f.Peak, f.Floor
 			}
 		}
 		out = append(out, r)
 	}
 	return out
+}
+
+// evictOf words the policy by which tensors leave a device.
+func evictOf(d device.Device, rule string) string {
+	rule = cmp.Or(rule, configs.EvictNextUse)
+	if rule == configs.EvictNextUse && device.EvictorOf(d) != nil {
+		return "own"
+	}
+	return rule
 }

@@ -43,8 +43,8 @@ func open(ctx context.Context, c *configs.Config, shared *Devices) (*Run, error)
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkSpillDir(c); err != nil {
-		return nil, err
+	if err := checkSpillDir(c.Devices); err != nil {
+		return nil, at(c.Where("devices.spill_dir"), err)
 	}
 	data, err := openData(ctx, c, nil)
 	if err != nil {

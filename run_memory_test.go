@@ -144,3 +144,24 @@ func (c memoryCase) floor(t *testing.T) int64 {
 		limit = small.Floor
 	}
 }
+
+// By either rule of eviction, a step moves the bytes that its plan says, for the same
+// weights.
+func TestEvictionRules(t *testing.T) {
+	hashes := map[string]bool{}
+	for _, rule := range []string{configs.EvictNextUse, configs.EvictLRU} {
+		c := memoryCase{"digits", []string{"train.microbatches=4", "devices.evict=" + rule}}
+		run, got := c.train(t, 140<<10)
+		hashes[got.WeightsSHA256] = true
+		steady, moved := got.Ledger.SteadyState, run.Plan.Memory[0].Moved()
+		if took := steady.CopyInBytesPerStep - steady.BatchBytesPerStep + steady.SpillBytesPerStep; took != moved || moved == 0 {
+			t.Errorf("%s: a step moves %d bytes, planned %d", rule, took, moved)
+		}
+		if got.Devices[0].Evict != rule {
+			t.Errorf("the report says %q, not %q", got.Devices[0].Evict, rule)
+		}
+	}
+	if len(hashes) != 1 {
+		t.Errorf("weights %v", hashes)
+	}
+}

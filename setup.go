@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
@@ -219,7 +220,7 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	return partition.PlanOptions{
 		Devices: s.specs(), Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
-		Schedule: p.Schedule, Estimate: s.estimate, Stop: stopOf(ctx),
+		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 	}
 }
 
@@ -257,7 +258,17 @@ func (s *setup) notes() (list []string) {
 // memoryNotes say what percentages of memory became, and where there is less
 // memory than the plan would take.
 func (s *setup) memoryNotes() []string {
-	return slices.Concat(s.limits, s.plan.Shortages())
+	list := slices.Concat(s.limits, s.plan.Shortages())
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		if f.Device >= len(s.devs) { // they are closed
+			break
+		}
+		if d := s.devs[f.Device]; f.Tight() && evictOf(d, s.config.Devices.Evict) == "own" {
+			list = append(list, fmt.Sprintf("%s chooses itself what leaves it: the bytes that move are predicted for devices.evict next-use", d.ID()))
+		}
+	}
+	return list
 }
 
 // fewerText is a note on a plan with fewer stages than asked for.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency"
@@ -39,6 +40,9 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 	if byPercentage(c) {
 		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", ErrOptions)
 	}
+	if err := checkSpillDir(c); err != nil {
+		return nil, err
+	}
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return nil, err
@@ -47,7 +51,7 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 	if d.list, err = openDevices(c, level, d.onSpan); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
-	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir())}
+	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir()), Evict: paging.Rule(c.Evict)}
 	if d.pool, err = executor.NewDevices(d.list, o); err != nil {
 		return nil, errors.Join(err, closeAll(d.list))
 	}

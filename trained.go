@@ -54,8 +54,8 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *Devi
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkSpillDir(c); err != nil {
-		return nil, err
+	if err := checkSpillDir(c.Devices); err != nil {
+		return nil, at(c.Where("devices.spill_dir"), err)
 	}
 	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w}
 	opened := false

@@ -187,6 +187,12 @@ const (
 	OnLossReplan = "replan" // it goes on without the device
 )
 
+// The values of Devices.Evict.
+const (
+	EvictNextUse = "next-use"
+	EvictLRU     = "lru"
+)
+
 // Devices describes the hardware that a run may use. Where Each is not empty, it
 // lists the devices, and Use, Threads and Memory are zero.
 type Devices struct {
@@ -198,6 +204,7 @@ type Devices struct {
 	HostMemory int64         // bytes of host memory for tensors, batches and saves; 0: no bound
 	SpillDir   string        // folder of the file for tensors beyond HostMemory; "": the run folder
 	Timeout    time.Duration // the longest that one operation of a device may take; 0: no limit
+	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU
 	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan
 }
 

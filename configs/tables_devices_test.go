@@ -46,7 +46,7 @@ func TestDeviceLists(t *testing.T) {
 	} {
 		config := parse(t, smallOn(c.text), c.over)
 		roundTrip(t, config)
-		c.want.Timeout, c.want.OnLoss = 5*time.Minute, OnLossStop
+		c.want.Timeout, c.want.Evict, c.want.OnLoss = 5*time.Minute, EvictNextUse, OnLossStop
 		if got := withoutPos(config).Devices; !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s with %+v is %+v, expected %+v", c.text, c.over, got, c.want)
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
@@ -17,6 +18,7 @@ type PlanOptions struct {
 	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
 	Apart        bool         // merge no phases, also where a step has one microbatch
 	Recompute    Recompute    // the values that Backward computes again; empty means none
+	Evict        paging.Rule  // which tensors leave a device first; empty means paging.NextUse
 	Estimate     Estimate     // of the memory of segments; nil means by their values alone
 	grains       []grain      // to choose from, coarse to fine; nil means all
 	ranging      ranging      // of updates

@@ -45,12 +45,13 @@ func (p *Plan) forecastStep(e *estimator, microbatches int) error {
 		if err := p.idx.stop.Err(); err != nil {
 			return err
 		}
-		p.Memory = append(p.Memory, t.forecast(d, p.options.Devices[d]))
+		p.Memory = append(p.Memory, t.forecast(d, &p.options))
 	}
 	return nil
 }
 
-func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
+func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
+	spec := o.Devices[d]
 	f := Forecast{Device: d, Limit: max(0, spec.MemoryBytes), PeakBy: t.peak()}
 	f.Peak = total(f.PeakBy)
 	var at int
@@ -59,7 +60,7 @@ func (t *memoryTrace) forecast(d int, spec device.Spec) Forecast {
 		f.FloorOf = t.names[at]
 	}
 	if f.Tight() && f.Fits() {
-		r := paging.Replay(&t.Trace, f.Limit)
+		r := paging.Replay(&t.Trace, f.Limit, o.Evict)
 		f.Loaded, f.Spilled = r.Loaded, r.Spilled
 	}
 	f.Seconds = t.seconds(f.Moved(), spec)

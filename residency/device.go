@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 )
 
 // devState is a device as a manager uses it, with the copies of tensors there.
@@ -16,9 +17,11 @@ type devState struct {
 	spec  device.Spec
 	move  device.Stream // for copies within the device
 
-	unit       int64     // bytes of which each buffer takes a multiple
-	residents  []*Tensor // tensors with a buffer here
-	missing    int64     // bytes that the attempt under way must take
+	rule       paging.Rule    // as ManagerOptions.Evict asks
+	evictor    device.Evictor // the policy in place of the common one, or nil
+	unit       int64          // bytes of which each buffer takes a multiple
+	residents  []*Tensor      // tensors with a buffer here
+	missing    int64          // bytes that the attempt under way must take
 	compaction compaction
 	reserved   int64 // floors of the tenants, in bytes
 	freeErr    error // for Close to report

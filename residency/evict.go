@@ -3,25 +3,9 @@ package residency
 import (
 	"fmt"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
 )
-
-// Candidate is a copy that could be given up to make room.
-type Candidate struct {
-	Tensor  *Tensor
-	Bytes   int64
-	Clean   bool   // other current contents exist: giving it up copies nothing out
-	NextUse int    // launches of the device until it is used again, or Never
-	LastUse uint64 // counts calls of Acquire; greater is later
-}
-
-// Evictor is implemented by a device that knows better than the common policy
-// which copy to give up; paging.Choose is that policy. Victim answers with an
-// index into c, which is not empty and contains no leased copy. It runs with
-// the manager locked and must not call back.
-type Evictor interface {
-	Victim(c []Candidate) int
-}
 
 // unknown is more than the number of any tensor in an order of uses.
 const unknown = 1 << 30
@@ -36,8 +20,8 @@ func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
 		return true, nil
 	}
 	m.scratch.victims = m.scratch.victims[:0]
-	if e, ok := d.dev.(Evictor); ok {
-		over = m.chosenBy(e, d, over, after)
+	if d.evictor != nil {
+		over = m.chosenBy(d.evictor, d, over, after)
 	} else {
 		over = m.chosen(d, over, after)
 	}
@@ -93,29 +77,55 @@ func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
 	return 0
 }
 
-// chosenBy lets the device choose one victim after the other.
-func (m *Manager) chosenBy(e Evictor, d *devState, bytes int64, after int) int64 {
-	var cs []Candidate
+// chosenBy lets a policy choose one victim after the other. It returns the bytes
+// that are still missing.
+func (m *Manager) chosenBy(e device.Evictor, d *devState, bytes int64, after int) int64 {
+	x := &m.scratch
+	x.choice, x.owners = x.choice[:0], x.owners[:0]
 	for _, t := range d.residents {
 		next, _ := d.next(t, m.clock)
+		if next >= paging.Never {
+			next = device.Never
+		}
 		if m.locked(d.copy(t)) || next <= after {
 			continue
 		}
-		if next >= paging.Never {
-			next = Never
-		}
-		cs = append(cs, Candidate{Tensor: t, Bytes: t.bytes, Clean: m.clean(t, d), NextUse: next, LastUse: d.copy(t).used})
+		x.owners = append(x.owners, t)
+		x.choice = append(x.choice, device.Candidate{
+			Name: t.name, Usage: t.usage, Bytes: t.bytes, Clean: m.clean(t, d), NextUse: next, LastUse: d.copy(t).used,
+		})
 	}
-	for bytes > 0 && len(cs) > 0 {
-		i := e.Victim(cs)
-		if i < 0 || i >= len(cs) {
-			panic(fmt.Sprintf("BUG: %s chose victim %d of %d", d.id, i, len(cs)))
+	for bytes > 0 && len(x.choice) > 0 {
+		i, last := e.Victim(x.choice), len(x.choice)-1
+		if i < 0 || i > last {
+			panic(fmt.Sprintf("BUG: %s chose victim %d of %d", d.id, i, last+1))
 		}
-		m.scratch.victims = append(m.scratch.victims, cs[i].Tensor)
-		bytes -= d.takes(cs[i].Bytes)
-		cs = append(cs[:i], cs[i+1:]...)
+		x.victims = append(x.victims, x.owners[i])
+		bytes -= d.takes(x.owners[i].bytes)
+		x.choice[i], x.owners[i] = x.choice[last], x.owners[last]
+		x.choice, x.owners = x.choice[:last], x.owners[:last]
 	}
 	return bytes
+}
+
+// lru is the policy of the rule paging.LRU.
+type lru struct{ list []paging.Old }
+
+// Victim chooses the copy that was used longest ago.
+func (l *lru) Victim(c []device.Candidate) int {
+	l.list = l.list[:0]
+	for i := range c {
+		l.list = append(l.list, paging.Old{Used: c[i].LastUse, Distance: c[i].NextUse, Name: c[i].Name})
+	}
+	return paging.Oldest(l.list)
+}
+
+// evictorOf is a device's policy for which copy to give up; nil: the common one.
+func evictorOf(d device.Device, r paging.Rule) device.Evictor {
+	if r == paging.LRU {
+		return &lru{}
+	}
+	return device.EvictorOf(d)
 }
 
 // clean reports whether t's newest contents are elsewhere than on a device too.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 )
 
 // TestEviction compares the tensor evicted for a fourth one when three fit.
@@ -102,6 +103,27 @@ func reads(ts ...*Tensor) (ls []Launch) {
 	return ls
 }
 
+// By the rule LRU the order of uses decides between equals alone.
+func TestLeastRecentlyUsed(t *testing.T) {
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{Evict: paging.LRU}}, capacity(24))
+	var ts []*Tensor
+	for i := range 4 {
+		x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
+		r.fill(x, 'a')
+		ts = append(ts, x)
+	}
+	r.m.SetUses(r.m.NewUses(reads(ts[1], ts[0], ts[2], ts[3], ts[1])))
+	for _, i := range []int{1, 0, 2} {
+		r.mustRead(ts[i], 0, 'a')
+	}
+	r.kinds()
+	r.mustRead(ts[3], 0, 'a')
+	if got, want := r.kinds(), "drop t1 fake:0>; copy-in t3 host>fake:0"; !strings.HasPrefix(got, want) {
+		t.Errorf("moved %q, want %q although t1 is needed next", got, want)
+	}
+	conserved(t, r)
+}
+
 func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
 	d.capacity = 32
@@ -131,7 +153,7 @@ func TestDevicePolicy(t *testing.T) {
 // choosy is a device with its own eviction policy: the biggest.
 type choosy struct{ *fakeDev }
 
-func (c choosy) Victim(cs []Candidate) int {
+func (c choosy) Victim(cs []device.Candidate) int {
 	best := 0
 	for i := range cs {
 		if cs[i].Bytes > cs[best].Bytes {

@@ -29,6 +29,10 @@ type ManagerOptions struct {
 	HostBytes  int64
 	SpillDir   string
 	SpillBytes int64
+	// Evict says which tensors leave a device first. Empty or paging.NextUse means
+	// those that the device chooses, if it is a device.Evictor, and else those that
+	// paging.Choose does.
+	Evict paging.Rule
 }
 
 // Manager moves the tensors of its tenants and remembers where they are. Create
@@ -64,6 +68,8 @@ type scratch struct {
 	ends    device.Fence // and, however it ends
 
 	candidates []paging.Candidate
+	choice     []device.Candidate // of a policy other than the common one
+	owners     []*Tensor          // of choice
 	victims    []*Tensor
 }
 
@@ -86,7 +92,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 		m.devices = append(m.devices, string(d.ID()))
 	}
 	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit}
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, rule: o.Evict, evictor: evictorOf(d, o.Evict)}
 	}
 	if err := m.own(); err != nil {
 		return nil, err

@@ -1,14 +1,10 @@
 package residency
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/paging"
 )
-
-// Never is the NextUse of a tensor that the known order does not use again.
-const Never = math.MaxInt
 
 // Launch is a task of a step, as Acquire will be called for it.
 type Launch struct {

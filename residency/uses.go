@@ -22,7 +22,7 @@ func (u *Tenant) NewUses(launches []Launch) *Uses {
 		y.describe()
 		y.order = paging.NewOrder(&y.trace)
 		if limit := u.devs[d].spec.MemoryBytes; limit > 0 && y.trace.Floor() <= limit {
-			y.policy = paging.NewPolicy(&y.trace, limit)
+			y.policy = paging.NewPolicy(&y.trace, limit, u.devs[d].rule)
 		}
 	}
 	return x

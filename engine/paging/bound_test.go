@@ -99,7 +99,7 @@ func oneGapPerWrite(t *Trace) bool {
 // compare compares bounds with the best choices at limits above the floor.
 func compare(t *testing.T, seed int64, tr *Trace) (compared int) {
 	t.Helper()
-	peak := Replay(tr, 0).Peak
+	peak := Replay(tr, 0, NextUse).Peak
 	for limit := tr.Floor(); limit <= peak; limit += Align {
 		want := brute(tr, limit, Align, 20000)
 		if want < 0 {
@@ -121,7 +121,7 @@ func TestBoundIsTheLinearProgram(t *testing.T) {
 	compared := 0
 	for seed := range int64(800) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 5, 7)
-		for limit := tr.Floor(); limit <= Replay(tr, 0).Peak; limit += Align {
+		for limit := tr.Floor(); limit <= Replay(tr, 0, NextUse).Peak; limit += Align {
 			want, got := linear(tr, limit), float64(Bound(tr, limit))
 			if got > want+1 || got < want*0.998-1 {
 				t.Errorf("seed %d: limit %d: bound %v, the program's optimum is %v", seed, limit, got, want)
@@ -234,8 +234,8 @@ func subtract(row, other []float64, times float64) {
 func TestReplayMovesAtLeastTheBound(t *testing.T) {
 	for seed := range int64(400) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 9, 14)
-		for limit := tr.Floor(); limit <= Replay(tr, 0).Peak; limit += 2 * Align {
-			if r, b := Replay(tr, limit), Bound(tr, limit); r.Moved() < b {
+		for limit := tr.Floor(); limit <= Replay(tr, 0, NextUse).Peak; limit += 2 * Align {
+			if r, b := Replay(tr, limit, NextUse), Bound(tr, limit); r.Moved() < b {
 				t.Errorf("seed %d: limit %d: moved %d, bound %d", seed, limit, r.Moved(), b)
 			}
 		}

@@ -6,7 +6,7 @@ type page struct {
 	dirty  bool // written since its last copy out
 	whole  bool // it has contents
 	fresh  bool // fed, and not copied in yet
-	leased int  // the last launch that used it, counted over all steps
+	leased int  // the last launch that used it or loaded it ahead, counted over all steps
 }
 
 // memory is a device's memory during a replay.
@@ -133,6 +133,7 @@ func (m *memory) fetchAhead(now int) {
 				return
 			}
 			m.bring(u.Object, true)
+			m.pages[u.Object].leased = m.clock
 			m.near += m.rounded(u.Object)
 			m.queue.add(m.candidate(u.Object, now), m.clock)
 		}
@@ -165,7 +166,10 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 		kept = m.near
 	}
 	victims, ok := m.victims[:0], m.used-kept >= over // without a look at the queue, where they are too few
-	if ok {
+	switch {
+	case ok && m.policy.Rule == LRU:
+		victims, ok = m.oldest(victims, over, now, after)
+	case ok:
 		victims, ok = m.queue.choose(victims, over, m.clock, after)
 	}
 	if m.audit != nil {

@@ -4,8 +4,18 @@ package paging
 // host is that far ahead anyway; more only takes memory.
 const mostAhead = 3
 
+// Rule says which objects leave first.
+type Rule string
+
+// The rules. The zero Rule is NextUse.
+const (
+	NextUse Rule = "next-use" // those whose memory is then free for the most launches per copy: see Choose
+	LRU     Rule = "lru"      // those that were used longest ago: see [Oldest]
+)
+
 // Policy is how to make room in a device's memory.
 type Policy struct {
+	Rule  Rule
 	Ahead int   // launches whose loads are queued before they are due
 	Spare int64 // bytes to keep free, where giving up objects can
 }
@@ -13,18 +23,19 @@ type Policy struct {
 // spareShare is the share of the memory that is kept free.
 const spareShare = 64
 
-// NewPolicy is the policy for a trace. Loads are queued ahead, so that they overlap
+// NewPolicy is the policy for a trace with a rule. Loads are queued ahead, so that they overlap
 // with the launches before: as far as leaves the fewest launches waiting, among
 // those that move hardly more than none ahead. Where objects move at all, a little
 // memory is kept free: without any, room for an object means to move most others
 // within the memory.
-func NewPolicy(t *Trace, limit int64) Policy {
-	p, _ := newPolicy(t, limit)
+func NewPolicy(t *Trace, limit int64, r Rule) Policy {
+	p, _ := newPolicy(t, limit, r)
 	return p
 }
 
 // newPolicy is NewPolicy, with the replay of the policy.
-func newPolicy(t *Trace, limit int64) (best Policy, result Result) {
+func newPolicy(t *Trace, limit int64, r Rule) (best Policy, result Result) {
+	best.Rule = r
 	if result = replay(t, limit, best); result.Moved() == 0 {
 		return best, result
 	}
@@ -32,7 +43,7 @@ func newPolicy(t *Trace, limit int64) (best Policy, result Result) {
 	result = replay(t, limit, best)
 	most := result.Moved() + result.Moved()/20
 	for n := 1; n <= mostAhead; n++ {
-		p := Policy{n, best.Spare}
+		p := Policy{r, n, best.Spare}
 		if r := replay(t, limit, p); r.Moved() <= most && r.Waits < result.Waits {
 			best, result = p, r
 		}

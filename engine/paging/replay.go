@@ -22,10 +22,10 @@ func (r *Result) Moved() int64 { return r.Loaded + r.Spilled }
 const steps = 16
 
 // Replay runs a trace step after step in order of submission, until the memory's
-// state repeats. A limit of 0 is none. It follows the [Policy] for the trace.
-func Replay(t *Trace, limit int64) Result {
-	_, r := newPolicy(t, limit)
-	return r
+// state repeats. A limit of 0 is none. It follows the [Policy] for the trace and a rule.
+func Replay(t *Trace, limit int64, r Rule) Result {
+	_, result := newPolicy(t, limit, r)
+	return result
 }
 
 // replay is Replay with another policy.
@@ -58,7 +58,9 @@ func replay(t *Trace, limit int64, p Policy) Result {
 func (m *memory) state() []page {
 	s := slices.Clone(m.pages)
 	for i := range s {
-		s[i].leased = 0
+		if s[i].leased = m.clock - s[i].leased; !s[i].here || m.policy.Rule != LRU { // then it decides nothing
+			s[i].leased = 0
+		}
 	}
 	return s
 }

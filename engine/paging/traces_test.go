@@ -34,9 +34,9 @@ func TestTracesMoveLittleMoreThanTheBound(t *testing.T) {
 			if name == "cnn-4-50" { // a weight and its gradient are a quarter of the memory each
 				most = 1.6
 			}
-			r, bound := Replay(tr, limit), Bound(tr, limit)
+			r, bound := Replay(tr, limit, NextUse), Bound(tr, limit)
 			t.Logf("in %d bytes, the floor is %d: moved %d, %.3f of the bound; %d of %d launches wait; %d ahead",
-				limit, r.Floor, r.Moved(), float64(r.Moved())/float64(bound), r.Waits, len(tr.Launches), NewPolicy(tr, limit).Ahead)
+				limit, r.Floor, r.Moved(), float64(r.Moved())/float64(bound), r.Waits, len(tr.Launches), NewPolicy(tr, limit, NextUse).Ahead)
 			if !r.Fits || r.Peak > limit || bound == 0 || r.Moved() < bound || float64(r.Moved()) > most*float64(bound) {
 				t.Errorf("moved %d bytes with a peak of %d, the bound is %d", r.Moved(), r.Peak, bound)
 			}
