@@ -42,6 +42,7 @@ type documented struct {
 		BudgetBytes int64            `json:"budget_bytes"`
 		Planned     int64            `json:"planned_peak_bytes"`
 		Floor       int64            `json:"floor_bytes"`
+		Evict       string           `json:"evict"`
 		PeakBytes   int64            `json:"peak_bytes"`
 		ByUsage     map[string]int64 `json:"by_usage"`
 	} `json:"devices"`
