@@ -70,6 +70,9 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	stopped, err := l.run(ctx)
 	if _, lost := lostDevice(err); lost {
 		err = s.explained(err, l.first)
+		if saving := unrelated(s.saves.Await()); saving != nil {
+			s.opt.Observer.warn(saving.Error())
+		}
 		l.rescue(context.WithoutCancel(ctx))
 		return nil, err
 	}

@@ -9,9 +9,8 @@ import (
 
 // Rescue is Save after a step has failed: of the variables as they were before
 // that step. They are read one after the other, and the disk is waited for. If one
-// cannot be read, nothing is written.
+// cannot be read, nothing is written. No save is under way.
 func (s *Saver) Rescue(ctx context.Context, m checkpoint.Manifest) error {
-	_ = s.Await() // its failure was the run's, or has the same cause
 	src := &rescued{state: s.state, ctx: ctx}
 	for k := range src.parts {
 		if err := src.read(k); err != nil {
