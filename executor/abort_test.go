@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
@@ -24,32 +25,32 @@ func TestFaultsWhileQueueingAreUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tight := least(t, j, 2, 1, "1f1b")
-	for _, kind := range []string{"alloc", "launch", "copy-in", "peer", "copy-out"} {
+	for _, op := range []faults.Op{faults.Alloc, faults.Launch, faults.CopyIn, faults.Peer, faults.CopyOut} {
 		bytes := roomy(2)
-		if kind == "copy-out" {
+		if op == faults.CopyOut {
 			bytes = tight // so that there are spills
 		}
 		undone, ended := 0, 0
-		sweep(t, j, bytes, kind, false, func(f *fault, out outcome) {
+		sweep(t, j, bytes, op, false, func(f *fault, out outcome) {
 			var task *executor.TaskError
 			if !errors.As(out.err, &task) {
-				t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
+				t.Fatalf("%s %d: %v names no task", op, f.n, out.err)
 			}
 			if out.ended {
 				ended++
 				if !strings.Contains(task.Task, ".U") {
-					t.Errorf("%s %d: %v ended the run, though nothing was updated", kind, f.n, out.err)
+					t.Errorf("%s %d: %v ended the run, though nothing was updated", op, f.n, out.err)
 				}
 				return
 			}
 			undone++
 			if d := differ(want, out.vars); d != "" {
-				t.Errorf("%s %d: after %v: %s", kind, f.n, out.err, d)
+				t.Errorf("%s %d: after %v: %s", op, f.n, out.err, d)
 			}
 		})
-		t.Logf("%s: %d undone, %d ended the run", kind, undone, ended)
+		t.Logf("%s: %d undone, %d ended the run", op, undone, ended)
 		if undone == 0 {
-			t.Errorf("%s: no step was undone", kind)
+			t.Errorf("%s: no step was undone", op)
 		}
 	}
 }
@@ -69,7 +70,7 @@ func TestCancelAtAnyTask(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		f := &fault{kind: "launch", n: n, pass: true, then: cancel}
+		f := &fault{op: faults.Launch, n: n, pass: true, then: cancel}
 		r, err := newRig(j, withFaults(devs, f), "1f1b", residency.ManagerOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -116,8 +117,8 @@ func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		copied := &fault{kind: "copy-in", n: n, pass: true, gate: newGate()}
-		r, err := newRig(faultJob(), withFaults(devs, copied, &fault{kind: "copy-in", n: n + 1}), "1f1b", residency.ManagerOptions{})
+		copied := &fault{op: faults.CopyIn, n: n, pass: true, gate: newGate()}
+		r, err := newRig(faultJob(), withFaults(devs, copied, &fault{op: faults.CopyIn, n: n + 1}), "1f1b", residency.ManagerOptions{})
 		if err != nil {
 			t.Fatal(errors.Join(err, r.close()))
 		}
@@ -131,7 +132,7 @@ func TestFailedStepLetsGoOfItsBatch(t *testing.T) {
 		}
 		if copied.where == "batch" {
 			waited++
-			if !copied.gate.Finished(1) {
+			if !copied.gate.isOpen() {
 				t.Errorf("copy-in %d of the batch is still under way", n)
 			}
 		}

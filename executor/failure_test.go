@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
 )
@@ -117,19 +119,19 @@ func (r *rig) stayFailed(t *testing.T, ctx context.Context, b executor.Batch, ca
 func roomy(devices int) []int64 { return slices.Repeat([]int64{memory}, devices) }
 
 // sweep lets each operation of a kind fail in turn, on devices with so many
-// bytes, and hands the outcome to check.
-func sweep(t *testing.T, j job, bytes []int64, kind string, late bool, check func(f *fault, out outcome)) {
+// bytes, and hands the outcome to check. Without TEST_ALL, every fifth one.
+func sweep(t *testing.T, j job, bytes []int64, op faults.Op, late bool, check func(f *fault, out outcome)) {
 	t.Helper()
-	n, every := 1, 1
-	if testing.Short() {
-		every = 3
+	n, every := 1, 5
+	if os.Getenv("TEST_ALL") != "" {
+		every = 1
 	}
 	for ; ; n += every {
 		devs, err := openSized(bytes, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &fault{kind: kind, n: n, late: late}
+		f := &fault{op: op, n: n, late: late}
 		out := survive(t, j, withFaults(devs, f))
 		if !f.fired() {
 			if out.err != nil {
@@ -141,12 +143,12 @@ func sweep(t *testing.T, j job, bytes []int64, kind string, late bool, check fun
 			continue
 		}
 		if out.err == nil || !errors.Is(out.err, errBoom) {
-			t.Fatalf("%s %d: got %v, want the fault", kind, n, out.err)
+			t.Fatalf("%s %d: got %v, want the fault", op, n, out.err)
 		}
 		check(f, out)
 	}
 	if n < 5 {
-		t.Fatalf("there were only %d operations of kind %s", n-1, kind)
+		t.Fatalf("there were only %d operations of kind %s", n-1, op)
 	}
 }
 
@@ -154,7 +156,7 @@ func sweep(t *testing.T, j job, bytes []int64, kind string, late bool, check fun
 func TestFaultsOfTasksAreNamed(t *testing.T) {
 	t.Parallel()
 	for devices := 1; devices <= 3; devices++ {
-		sweep(t, faultJob(), roomy(devices), "launch", true, func(f *fault, out outcome) {
+		sweep(t, faultJob(), roomy(devices), faults.Launch, true, func(f *fault, out outcome) {
 			var task *executor.TaskError
 			if !errors.As(out.err, &task) || !out.ended {
 				t.Fatalf("launch %d: got %v, want the end of the run by a task", f.n, out.err)
@@ -174,20 +176,20 @@ func TestFaultsOfTasksAreNamed(t *testing.T) {
 // it, whenever the executor comes to know.
 func TestFaultsOfCopiesAreNamed(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"copy-in", "peer"} {
+	for _, op := range []faults.Op{faults.CopyIn, faults.Peer} {
 		names := map[int]string{}
 		for range 2 {
-			sweep(t, faultJob(), roomy(2), kind, true, func(f *fault, out outcome) {
+			sweep(t, faultJob(), roomy(2), op, true, func(f *fault, out outcome) {
 				var task *executor.TaskError
 				if !errors.As(out.err, &task) {
-					t.Fatalf("%s %d: %v names no task", kind, f.n, out.err)
+					t.Fatalf("%s %d: %v names no task", op, f.n, out.err)
 				}
 				name := fmt.Sprint(task.Task, " ", task.Device)
 				if names[f.n] == "" {
 					names[f.n] = name
 				}
 				if names[f.n] != name {
-					t.Errorf("%s %d: the error names %s, before it was %s", kind, f.n, name, names[f.n])
+					t.Errorf("%s %d: the error names %s, before it was %s", op, f.n, name, names[f.n])
 				}
 			})
 		}
@@ -201,8 +203,9 @@ func TestFailedCopyEndsTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fault := &fault{kind: "copy-in", late: true, met: true}
-	devs = withFaults(devs, fault)
+	failing := &fault{op: faults.CopyIn, late: true, met: true}
+	under := &fault{op: faults.CopyIn, pass: true, gate: newGate()}
+	devs = withFaults(devs, failing, under)
 	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
@@ -216,7 +219,7 @@ func TestFailedCopyEndsTheRun(t *testing.T) {
 	if err := r.prog.Drain(short(t)); err != nil {
 		t.Fatal(err)
 	}
-	fault.next()
+	failing.next()
 	b, err := r.feed(1, r.batch())
 	if err != nil {
 		t.Fatal(err)
@@ -226,13 +229,12 @@ func TestFailedCopyEndsTheRun(t *testing.T) {
 	if !errors.As(first, &task) || !errors.Is(first, errBoom) {
 		t.Fatalf("got %v, want a task whose copy failed", first)
 	}
-	lag := newGate()
-	devs[0].(*faulty).lag = lag
-	_, under := r.prog.Step(short(t), b)
-	lag.open()
+	under.next()
+	_, meanwhile := r.prog.Step(short(t), b)
+	under.gate.open()
 	_, after := r.prog.Step(short(t), b)
-	if under != first || after != first {
-		t.Errorf("steps after %v give %v while copies are under way, %v afterwards", first, under, after)
+	if meanwhile != first || after != first {
+		t.Errorf("steps after %v give %v while copies are under way, %v afterwards", first, meanwhile, after)
 	}
 }
 
@@ -244,7 +246,7 @@ func TestFailedCopyThatNoTaskWaitsForIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := errors.New("later")
-	devs = withFaults(devs, &fault{kind: "copy-in", n: 1, late: true}, &fault{kind: "copy-in", n: 2, err: later})
+	devs = withFaults(devs, &fault{op: faults.CopyIn, n: 1, late: true}, &fault{op: faults.CopyIn, n: 2, err: later})
 	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
@@ -288,8 +290,8 @@ func firstError(t *testing.T, one, two int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := &fault{kind: "launch", n: one, late: true, gate: newGate()}
-	later := &fault{kind: "launch", n: two, late: true, err: errors.New("later")}
+	first := &fault{op: faults.Launch, n: one, late: true, gate: newGate()}
+	later := &fault{op: faults.Launch, n: two, late: true, err: errors.New("later")}
 	r, err := newRig(faultJob(), withFaults(devs, first, later), "1f1b", residency.ManagerOptions{})
 	if err != nil {
 		t.Fatal(errors.Join(err, r.close()))
@@ -326,7 +328,7 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fault{kind: "launch", n: 8, late: true, gate: newGate()}
+	f := &fault{op: faults.Launch, n: 8, late: true, gate: newGate()}
 	r, err := newRig(faultJob(), withFaults(devs, f), "gpipe", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
@@ -349,15 +351,15 @@ func TestFailureOfAnotherProgram(t *testing.T) {
 	}
 }
 
-// gated is a rig whose nth operation of a kind waits for a gate.
-func gated(t *testing.T, j job, kind string, n int) (*rig, *gate) {
+// gatedRig is a rig whose nth operation of a kind waits for a gate.
+func gatedRig(t *testing.T, j job, op faults.Op, n int) (*rig, *gate) {
 	t.Helper()
 	devs, err := openDevices("cpu", 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := newGate()
-	r, err := newRig(j, withFaults(devs, &fault{kind: kind, n: n, gate: g, pass: true}), "1f1b", residency.ManagerOptions{})
+	r, err := newRig(j, withFaults(devs, &fault{op: op, n: n, gate: g, pass: true}), "1f1b", residency.ManagerOptions{})
 	t.Cleanup(func() {
 		if err := r.close(); err != nil {
 			t.Error(err)

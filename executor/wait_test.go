@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
 )
@@ -43,7 +44,7 @@ func TestTicketsInAnyOrder(t *testing.T) {
 func TestCancelWhileWaiting(t *testing.T) {
 	j := faultJob()
 	j.last = 0
-	r, g := gated(t, j, "launch", 3)
+	r, g := gatedRig(t, j, faults.Launch, 3)
 	for i := range 2 {
 		step(t, r, r.prog, i, j.batch())
 	}

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,19 +11,60 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// Device is a device some of whose operations go wrong. Make it with [Wrap].
+// Operation is an operation that a device is asked for.
+type Operation struct {
+	Device device.ID
+	Op     Op
+	What   string            // a segment's name, or Op
+	Host   device.HostBuffer // of CopyIn and CopyOut; else nil
+	Stream device.Stream     // the queue; nil for Compile
+}
+
+// Outcome is what an operation meets. The zero Outcome lets it be.
+type Outcome struct {
+	// Refused is the error with which the call fails.
+	Refused error
+	// After is an event that the operation waits for, and with which it fails. Alloc
+	// and Compile ignore it.
+	After device.Event
+}
+
+// Hook is asked before each operation of a device. It is called from several
+// goroutines.
+type Hook func(Operation) Outcome
+
+// Intercept has every operation of devices meet what a hook says. The caller closes
+// the devices themselves.
+func Intercept(devs []device.Device, h Hook) []device.Device {
+	all := make([]device.Device, len(devs))
+	for i, d := range devs {
+		all[i] = &Device{Device: d, hook: h}
+	}
+	return all
+}
+
+// Device is a device some of whose operations go wrong. Make it with [Wrap] or
+// [Intercept].
 type Device struct {
 	device.Device
-	counter
-	hangs []*hang // that were queued; under counter.mu
+	hook   Hook
+	faults *counter // whose hook it is; nil without Wrap
+
+	mu    sync.Mutex
+	hangs []*hang // that were queued
 }
 
 // Unwrap is the device as it was opened.
 func (d *Device) Unwrap() device.Device { return d.Device }
 
+// meet asks the hook.
+func (d *Device) meet(op Op, what string, s device.Stream, h device.HostBuffer) Outcome {
+	return d.hook(Operation{Device: d.ID(), Op: op, What: what, Stream: s, Host: h})
+}
+
 // Compile fails if its turn has come.
 func (d *Device) Compile(g *graph.Graph, o device.CompileOptions) (device.Executable, error) {
-	if _, err := d.hit(Compile, "compiling "+g.Name); err != nil {
+	if err := d.meet(Compile, "compiling "+g.Name, nil, nil).Refused; err != nil {
 		return nil, err
 	}
 	return d.Device.Compile(g, o)
@@ -41,20 +83,6 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 	return x, nil
 }
 
-// stream is a queue some of whose operations go wrong: before them, it waits
-// for an event that fails or never happens.
-type stream struct {
-	device.Stream
-	dev  *Device
-	name string
-}
-
-// delayer is a stream whose launches can wait half-way.
-type delayer struct {
-	*stream
-	device.WriteDelayer
-}
-
 // Running is the operation that has run longest. One that hangs is among them.
 func (d *Device) Running() (longest device.Command, ok bool) {
 	longest, ok = d.Device.Running()
@@ -69,26 +97,38 @@ func (d *Device) Running() (longest device.Command, ok bool) {
 	return longest, ok
 }
 
-// meet queues the end of the queue if the turn of an operation has come. what
-// names the operation.
-func (s *stream) meet(op Op, what string) error {
-	hangs, err := s.dev.hit(op, what)
-	switch {
-	case hangs:
-		h := &hang{stream: s.name, what: what}
+// stream is a queue some of whose operations go wrong: before them, it waits
+// for an event that fails or never happens.
+type stream struct {
+	device.Stream
+	dev  *Device
+	name string
+}
+
+// delayer is a stream whose launches can wait half-way.
+type delayer struct {
+	*stream
+	device.WriteDelayer
+}
+
+// meet queues what an operation meets.
+func (s *stream) meet(op Op, what string, h device.HostBuffer) error {
+	o := s.dev.meet(op, what, s.Stream, h)
+	if o.Refused != nil || o.After == (device.Event{}) {
+		return o.Refused
+	}
+	if h, ok := o.After.Queue.(*hang); ok {
+		h.stream, h.what = s.name, what
 		s.dev.mu.Lock()
 		s.dev.hangs = append(s.dev.hangs, h)
 		s.dev.mu.Unlock()
-		return s.WaitFor(device.Event{Queue: h, Seq: 1})
-	case err != nil:
-		return s.WaitFor(device.Event{Queue: failed{err}, Seq: 1})
 	}
-	return nil
+	return s.WaitFor(o.After)
 }
 
 // Alloc fails if its turn has come.
 func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
-	if _, err := s.dev.hit(Alloc, string(Alloc)); err != nil {
+	if err := s.dev.meet(Alloc, string(Alloc), s.Stream, nil).Refused; err != nil {
 		return nil, err
 	}
 	return s.Stream.Alloc(m, use)
@@ -96,7 +136,7 @@ func (s *stream) Alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 
 // CopyIn goes wrong if its turn has come.
 func (s *stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
-	if err := s.meet(CopyIn, string(CopyIn)); err != nil {
+	if err := s.meet(CopyIn, string(CopyIn), src); err != nil {
 		return err
 	}
 	return s.Stream.CopyIn(dst, src)
@@ -104,7 +144,7 @@ func (s *stream) CopyIn(dst device.Buffer, src device.HostBuffer) error {
 
 // CopyOut goes wrong if its turn has come.
 func (s *stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event, error) {
-	if err := s.meet(CopyOut, string(CopyOut)); err != nil {
+	if err := s.meet(CopyOut, string(CopyOut), dst); err != nil {
 		return device.Event{}, err
 	}
 	return s.Stream.CopyOut(dst, src)
@@ -112,7 +152,7 @@ func (s *stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 
 // CopyPeer goes wrong if its turn has come.
 func (s *stream) CopyPeer(dst, src device.Buffer) error {
-	if err := s.meet(Peer, string(Peer)); err != nil {
+	if err := s.meet(Peer, string(Peer), nil); err != nil {
 		return err
 	}
 	return s.Stream.CopyPeer(dst, src)
@@ -120,7 +160,7 @@ func (s *stream) CopyPeer(dst, src device.Buffer) error {
 
 // Launch goes wrong if its turn has come.
 func (s *stream) Launch(x device.Executable, in, out []device.Buffer, scratch device.Buffer) (device.Event, error) {
-	if err := s.meet(Launch, x.Graph().Name); err != nil {
+	if err := s.meet(Launch, x.Graph().Name, nil); err != nil {
 		return device.Event{}, err
 	}
 	return s.Stream.Launch(x, in, out, scratch)
@@ -133,6 +173,12 @@ func (s *stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	}
 	return false, nil
 }
+
+// Fails is an event that has failed.
+func Fails(err error) device.Event { return device.Event{Queue: failed{err}, Seq: 1} }
+
+// NeverEnds is an event that never happens.
+func NeverEnds() device.Event { return device.Event{Queue: &hang{}, Seq: 1} }
 
 // failed is a queue whose operations have failed.
 type failed struct{ err error }

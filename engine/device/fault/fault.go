@@ -112,10 +112,11 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
 		}
 		if wrapped[i] == devs[i] {
-			wrapped[i] = &Device{Device: devs[i]}
+			c := &counter{}
+			wrapped[i] = &Device{Device: devs[i], hook: c.hit, faults: c}
 		}
-		d := wrapped[i].(*Device)
-		d.faults = append(d.faults, f)
+		c := wrapped[i].(*Device).faults
+		c.faults = append(c.faults, f)
 	}
 	return wrapped, nil
 }
@@ -124,8 +125,8 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 // there were.
 func Missed(devs []device.Device) (list []string) {
 	for _, d := range devs {
-		if d, ok := d.(*Device); ok {
-			list = append(list, d.missed()...)
+		if d, ok := d.(*Device); ok && d.faults != nil {
+			list = append(list, d.faults.missed()...)
 		}
 	}
 	return list
@@ -139,31 +140,38 @@ type counter struct {
 	lost   error // set by a fault of kind Lost; every later operation fails with it
 }
 
-// hit counts an operation, which what names. It returns the error with which the
-// operation is to fail, and whether it is to hang.
-func (c *counter) hit(op Op, what string) (hangs bool, err error) {
+// hit counts an operation, and lets it go wrong if its turn has come.
+func (c *counter) hit(o Operation) Outcome {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lost != nil {
-		return false, c.lost
+		return o.fails(c.lost)
 	}
 	if c.seen == nil {
 		c.seen = map[Op]int{}
 	}
-	c.seen[op]++
+	c.seen[o.Op]++
 	for _, f := range c.faults {
 		switch {
-		case f.Op != op || f.N != c.seen[op]:
+		case f.Op != o.Op || f.N != c.seen[o.Op]:
 		case f.Kind == Hang:
-			return true, nil
+			return Outcome{After: NeverEnds()}
 		case f.Kind == Lost:
-			c.lost = f.cause(what)
-			return false, c.lost
+			c.lost = f.cause(o.What)
+			return o.fails(c.lost)
 		default:
-			return false, f.cause(what)
+			return o.fails(f.cause(o.What))
 		}
 	}
-	return false, nil
+	return Outcome{}
+}
+
+// fails lets a queued operation fail when it runs, and a call at once.
+func (o Operation) fails(err error) Outcome {
+	if o.Op == Alloc || o.Op == Compile {
+		return Outcome{Refused: err}
+	}
+	return Outcome{After: Fails(err)}
 }
 
 // missed describes the faults whose turn has not come.
