@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +51,12 @@ func open(ctx context.Context, c *configs.Config, shared *Devices) (*Run, error)
 	}
 	s := &setup{config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
-	err = s.open(func() error { return cmp.Or(r.plan(ctx), r.checkHostMemory()) })
+	err = s.open(func() error {
+		if err := r.plan(ctx); err != nil {
+			return err
+		}
+		return r.checkHostMemory()
+	})
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
 		err = fmt.Errorf("%w; %s", err, text)
 	}

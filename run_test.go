@@ -121,14 +121,22 @@ func TestBudgetsBeyondTheMemory(t *testing.T) {
 }
 
 // However far planning and compiling have come, they end where the context
-// does, with its error.
+// does, with its error: without limits on memory, and with limits that need a
+// plan of their own.
 func TestStartupStops(t *testing.T) {
-	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\n"), configs.Overlay{})
+	startupStops(t, testall.Or(3, 1))
+	startupStops(t, testall.Or(13, 1), "devices.memory=70%", "devices.host_memory=64MiB")
+}
+
+// startupStops ends a run after the context was asked 0, by, 2*by, … times, until
+// that is after its first step.
+func startupStops(t *testing.T, by int, set ...string) {
+	c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\n"), configs.Overlay{Set: set})
 	if err != nil {
 		t.Fatal(err)
 	}
 	opened, begun := 0, 0
-	for n := 0; opened == 0 || begun == 0; n += testall.Or(3, 1) {
+	for n := 0; opened == 0 || begun == 0; n += by {
 		ctx := &endsAfter{context.Background(), n}
 		run, err := berth.Open(ctx, c)
 		if err != nil {
