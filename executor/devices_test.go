@@ -33,7 +33,7 @@ func (s *sharing) peak() (peak int64, err error) {
 	}
 	defer closeAll(devs)
 	for _, j := range s.jobs {
-		j.estimated = true
+		j.estimated, j.memory = true, 0
 		o, err := j.options(devs, "1f1b")
 		if err != nil {
 			return 0, err
@@ -139,6 +139,7 @@ func (s *sharing) alone() (want []map[string][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
+		j.memory = 0
 		vars, err := trained(j, devs, "1f1b", residency.ManagerOptions{})
 		if err != nil {
 			return nil, err
@@ -182,14 +183,16 @@ func TestRandomSharing(t *testing.T) {
 	t.Parallel()
 	cases := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		if cases++; cases > testall.Or(5, 1000) {
+		if cases++; cases > testall.Or(4, 1000) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		s := sharing{devices: rapid.IntRange(1, 3).Draw(rt, "devices"), percent: rapid.Int64Range(100, 200).Draw(rt, "percent")}
 		for range rapid.IntRange(2, 3).Draw(rt, "jobs") {
-			s.jobs = append(s.jobs, drawJob(rt))
+			j := drawJob(rt)
+			j.memory = rapid.SampledFrom([]int{0, 60}).Draw(rt, "plan's memory") // small floors run at once
+			s.jobs = append(s.jobs, j)
 		}
 		want, err := s.alone()
 		if err != nil {
@@ -233,6 +236,38 @@ func TestFaultsStayWithTheirJob(t *testing.T) {
 		if failures == 0 {
 			t.Errorf("no %s failed", op)
 		}
+	}
+}
+
+// TestLostDeviceEndsItsTrainings: the trainings of a device that is lost or hangs
+// end with an error, and everything closes.
+func TestLostDeviceEndsItsTrainings(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []faults.Kind{faults.Lost, faults.Hang} {
+		s := sharing{jobs: []job{mlpJob(2), cnnJob(2)}, devices: 2, percent: 130}
+		s.faults = []faults.Fault{{Device: "cpu:0", Op: faults.Launch, N: 5, Kind: kind}}
+		devs, shared, err := s.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rigs []*rig
+		for i, j := range s.jobs {
+			r, err := join(short(t), j, devs, shared, fmt.Sprint("job", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.rt.Watch(executor.WatchOptions{Timeout: 50 * time.Millisecond})
+			rigs = append(rigs, r)
+		}
+		for i, r := range rigs {
+			if err := r.run(short(t)); !errors.Is(err, device.ErrLost) {
+				t.Errorf("%s: job %d: %v", kind, i, err)
+			}
+		}
+		for _, r := range rigs {
+			_ = r.leave() // failures that were reported
+		}
+		_ = errors.Join(shared.Close(), closeAll(devs)) // likewise
 	}
 }
 

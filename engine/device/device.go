@@ -243,7 +243,7 @@ type WriteDelayer interface {
 	// DelayWrite makes the next Launch wait for e before it first overwrites b
 	// in place; it runs up to there meanwhile. A failure of e does not stop it.
 	// A launch that does not overwrite b waits before it begins, as after
-	// WaitFor.
+	// WaitForEnd.
 	DelayWrite(b Buffer, e Event)
 }
 

@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -60,8 +61,8 @@ func testDelayBeforeLaunch(r *rig, w device.Buffer) {
 	if e.Done() {
 		r.t.Error("a launch did not wait for the buffer of its output")
 	}
-	g.open(nil)
-	r.ok(r.wait(e))
+	g.open(errors.New("the copy before it failed"))
+	r.ok(r.wait(e)) // all the same
 	r.expect(out, 31, 39)
 	other := r.stream("other")
 	g = newGate()

@@ -211,7 +211,7 @@ func (s *Stream) settleDelays(x *executable, in []device.Buffer) error {
 			kept = append(kept, d)
 			continue
 		}
-		if err := s.WaitFor(d.event); err != nil {
+		if err := s.WaitForEnd(d.event); err != nil {
 			return err
 		}
 	}
