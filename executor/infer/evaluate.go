@@ -45,6 +45,9 @@ func (e *Evaluator) InitFrom(ctx context.Context, c executor.Contents) error {
 	return e.pass.prog.InitFrom(ctx, c)
 }
 
+// Close unloads the evaluation. The weights stay if another program has them.
+func (e *Evaluator) Close() error { return e.pass.prog.Close() }
+
 // Run evaluates the whole part. Afterwards, nothing of it is on a device.
 func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)

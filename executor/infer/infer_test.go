@@ -26,6 +26,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 	}{{"cpu", 479}, {"cpu:2", 479}, {"cpu", 100}} {
 		r := smallrun.New(t, c.devices)
 		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: c.microbatch}
+		records := r.Runtime.Residency.Tensors()
 		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
 		if err != nil {
 			t.Fatal(err)
@@ -69,6 +70,9 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		}
 		if math.Abs(loss/float64(n)-score.Loss) > 1e-5 || math.Abs(float64(correct)/float64(n)-*score.Accuracy) > 1e-9 {
 			t.Errorf("%+v: score %v, %v; of the answers %v, %v", c, score.Loss, *score.Accuracy, loss/float64(n), float64(correct)/float64(n))
+		}
+		if err := errors.Join(e.Close(), p.Close()); err != nil || r.Runtime.Residency.Tensors() != records {
+			t.Errorf("%+v: closed with %v, %d records are left of %d", c, err, r.Runtime.Residency.Tensors(), records)
 		}
 		if i == 0 {
 			want = score

@@ -44,6 +44,9 @@ func (p *Predictor) InitFrom(ctx context.Context, c executor.Contents) error {
 	return p.pass.prog.InitFrom(ctx, c)
 }
 
+// Close unloads the prediction. The weights stay if another program has them.
+func (p *Predictor) Close() error { return p.pass.prog.Close() }
+
 // Run hands emit the answer of each sample, in order. emit's error ends it.
 func (p *Predictor) Run(ctx context.Context, emit func(Answer) error) error {
 	return p.pass.each(ctx, func(b datasets.Batch) error { return p.answers(ctx, b, emit) })
