@@ -23,7 +23,10 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 		o: o, groups: groups, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
 		flops: flopsBefore(groups), foot: map[[2]int]footprint{}, stop: idx.stop,
 	}
-	best := s.best()
+	best := &label{prev: &label{}} // the only way to have one stage
+	if want > 1 {
+		best = s.best()
+	}
 	if err := idx.stop.Err(); err != nil {
 		return cut{}, err
 	}

@@ -104,24 +104,25 @@ func (e *estimator) estimate(l *Launch) int64 {
 // uses only itself. It is more than a device takes, which computes some of them
 // in place or never stores them, and less by what kernels need.
 func temporaries(v *Variant) int64 {
-	last := map[*graph.Value]int{}
+	const unused, outside = 0, -1
+	last := graph.NewTable[int](v.Graph) // 1 + the index of the last reader
 	for i, n := range v.Graph.Nodes {
 		for _, in := range n.In {
-			last[in] = i
+			*last.At(in) = i + 1
 		}
 	}
 	for _, out := range v.Graph.Outputs {
-		last[out] = -1
+		*last.At(out) = outside
 	}
 	var live, peak int64
 	ends := make([]int64, len(v.Graph.Nodes))
 	for i, n := range v.Graph.Nodes {
 		for _, out := range n.Out {
-			end, used := last[out]
-			if end < 0 {
+			end := *last.At(out) - 1
+			switch end + 1 {
+			case outside:
 				continue
-			}
-			if !used {
+			case unused:
 				end = i
 			}
 			live += paging.Rounded(out.Meta.Bytes())

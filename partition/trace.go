@@ -32,7 +32,7 @@ type variantWork struct{ flops, beyond int64 }
 
 // instanceID tells instances apart.
 type instanceID struct {
-	name       string
+	value      int // its ID, which is the same in the plan of a tail
 	microbatch int
 	tail       bool
 }
@@ -79,7 +79,7 @@ func (t *tracer) track(i int, l *Launch) []*tracked {
 
 // of is the record of an instance.
 func (t *tracer) of(i Instance) *tracked {
-	id := instanceID{i.Value.Name, i.Microbatch, i.Tail}
+	id := instanceID{i.Value.ID, i.Microbatch, i.Tail}
 	x := t.known[id]
 	if x == nil {
 		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, len(t.traces)), last: make([]int, len(t.traces)), writer: -1}

@@ -12,7 +12,7 @@ import (
 // those that are free, the one that begins first in the graph goes first. A view
 // follows the value that it shows.
 func (c *cutter) clusters() []*Cluster {
-	before := c.count()
+	c.count()
 	var free groups
 	for _, it := range c.items {
 		if g := it.group; it == g.items[0] && g.missing == 0 {
@@ -29,7 +29,7 @@ func (c *cutter) clusters() []*Cluster {
 		for _, it := range g.items {
 			list = append(list, views[it]...)
 		}
-		for _, next := range before[g] {
+		for _, next := range g.readers {
 			if next.missing--; next.missing == 0 {
 				heap.Push(&free, next)
 			}
@@ -38,23 +38,26 @@ func (c *cutter) clusters() []*Cluster {
 	return list
 }
 
-// count lists the groups that read the values of each group, and counts, in
-// missing, the groups that come before each.
-func (c *cutter) count() map[*group][]*group {
-	next := map[*group][]*group{}
-	counted := map[[2]*group]bool{}
+// count lists the readers of each group, and counts, in missing, the groups that come
+// before each.
+func (c *cutter) count() {
 	for _, it := range stop.Each(c.stop, c.items) {
-		for _, v := range it.node.In {
-			from := c.producer(v)
-			if from == nil || from.group == it.group || counted[[2]*group{from.group, it.group}] {
-				continue
+		g := it.group
+		if it != g.items[0] {
+			continue
+		}
+		c.search++
+		g.mark, g.missing = c.search, 0 // it does not read itself
+		for _, it := range g.items {
+			for _, v := range it.node.In {
+				if from := c.producer(v); from != nil && from.group.mark != c.search {
+					from.group.mark = c.search
+					from.group.readers = append(from.group.readers, g)
+					g.missing++
+				}
 			}
-			counted[[2]*group{from.group, it.group}] = true
-			next[from.group] = append(next[from.group], it.group)
-			it.group.missing++
 		}
 	}
-	return next
 }
 
 // viewsOf lists the views of each item's values, and under nil the views of the
@@ -83,7 +86,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 		for _, v := range it.node.In {
 			v = c.root(v)
 			reads = append(reads, v)
-			if p := c.made[v]; (p == nil || p.group != g) && !slices.Contains(k.In, v) {
+			if p := c.producer(v); (p == nil || p.group != g) && !slices.Contains(k.In, v) {
 				k.In = append(k.In, v)
 			}
 		}
@@ -108,7 +111,7 @@ func (c *cutter) cluster(g *group) *Cluster {
 
 // leaves tells whether v, a value of it, is read outside the group of it.
 func (c *cutter) leaves(it *item, v *graph.Value) bool {
-	if c.output[v] {
+	if c.values.At(v).output {
 		return true
 	}
 	for _, r := range it.after {

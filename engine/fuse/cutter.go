@@ -8,22 +8,27 @@ import (
 // cutter is the state of Cut.
 type cutter struct {
 	graph  *graph.Graph
-	stop   *stop.Check                   // passes end early once it is done
-	items  []*item                       // the nodes, without views
-	made   map[*graph.Value]*item        // the item that computes a value; nil for inputs of the graph
-	views  map[*graph.Value]*graph.Value // the value that a view shows, which is no view itself
-	output map[*graph.Value]bool         // values that outputs of the graph are or show
-	cyclic bool                          // a donated input is read too late; planning reports that later
-	search int                           // number of the last search
-	looks  int                           // at values and groups, for tests
+	stop   *stop.Check // passes end early once it is done
+	items  []*item     // the nodes, without views
+	values *graph.Table[value]
+	cyclic bool // a donated input is read too late; planning reports that later
+	search int  // number of the last search
+	looks  int  // at values and groups, for tests
+}
+
+// value is what is known of a value.
+type value struct {
+	maker  *item        // computes it, or what it shows; nil for inputs of the graph and what shows them
+	shown  *graph.Value // by a view: a value that is no view itself; nil for other values
+	output bool         // an output of the graph is it or shows it
 }
 
 // newCutter makes a group of every node that is no view.
 func newCutter(g *graph.Graph, check *stop.Check) *cutter {
-	c := &cutter{graph: g, stop: check, made: map[*graph.Value]*item{}, views: map[*graph.Value]*graph.Value{}, output: map[*graph.Value]bool{}}
+	c := &cutter{graph: g, stop: check, values: graph.NewTable[value](g)}
 	for i, n := range stop.Each(check, g.Nodes) {
 		if IsView(n) {
-			c.views[n.Out[0]] = c.root(n.In[0])
+			*c.values.At(n.Out[0]) = value{maker: c.producer(n.In[0]), shown: c.root(n.In[0])}
 			continue
 		}
 		it := newItem(n, i)
@@ -33,11 +38,11 @@ func newCutter(g *graph.Graph, check *stop.Check) *cutter {
 		}
 		c.items = append(c.items, it)
 		for _, v := range n.Out {
-			c.made[v] = it
+			c.values.At(v).maker = it
 		}
 	}
 	for _, v := range g.Outputs {
-		c.output[c.root(v)] = true
+		c.values.At(c.root(v)).output = true
 	}
 	return c
 }
@@ -46,21 +51,22 @@ func newCutter(g *graph.Graph, check *stop.Check) *cutter {
 // writers of a donated input after all readers of it and all nodes that may end
 // the step.
 func (c *cutter) link(alias []int) {
-	linked := map[[2]*item]bool{}
 	after := func(first, second *item) {
-		if link := [2]*item{first, second}; first != nil && first != second && !linked[link] {
-			linked[link] = true
+		if first != nil && first != second && first.linked != second {
+			first.linked = second
 			first.after, second.before = append(first.after, second), append(second.before, first)
 		}
 	}
-	users := map[*graph.Value][]*item{}
+	donated := c.donated(alias)
 	var ends []*item
 	for _, it := range stop.Each(c.stop, c.items) {
 		if Ends(it.node) {
 			ends = append(ends, it)
 		}
 		for _, v := range it.node.In {
-			users[c.root(v)] = append(users[c.root(v)], it)
+			if users := donated[c.root(v)]; users != nil {
+				*users = append(*users, it)
+			}
 			after(c.producer(v), it)
 		}
 	}
@@ -69,21 +75,38 @@ func (c *cutter) link(alias []int) {
 			continue
 		}
 		if writer := c.producer(c.graph.Outputs[k]); writer != nil {
-			for _, first := range append(users[c.graph.Inputs[j]], ends...) {
+			for _, first := range writer.before {
+				first.linked = writer
+			}
+			for _, first := range append(*donated[c.graph.Inputs[j]], ends...) {
 				after(first, writer)
 			}
 		}
 	}
 }
 
+// donated has an empty list for each donated input.
+func (c *cutter) donated(alias []int) map[*graph.Value]*[]*item {
+	of := map[*graph.Value]*[]*item{}
+	for _, j := range alias {
+		if j >= 0 {
+			of[c.graph.Inputs[j]] = new([]*item)
+		}
+	}
+	return of
+}
+
 // root is the value that a view shows; the value itself if it is no view.
 func (c *cutter) root(v *graph.Value) *graph.Value {
 	c.looks++
-	if of := c.views[v]; of != nil {
+	if of := c.values.At(v).shown; of != nil {
 		return of
 	}
 	return v
 }
 
 // producer is the item that computes the root of v; nil for an input of the graph.
-func (c *cutter) producer(v *graph.Value) *item { return c.made[c.root(v)] }
+func (c *cutter) producer(v *graph.Value) *item {
+	c.looks++
+	return c.values.At(v).maker
+}

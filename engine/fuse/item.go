@@ -20,6 +20,7 @@ type item struct {
 	after  []*item // those that must run after it
 	before []*item // those that must run before it
 	group  *group
+	linked *item // the last one that was added to after
 
 	// pre is the item's number in a depth-first walk along after. The items that
 	// the walk met first by way of this one have numbers below end. They run
@@ -98,10 +99,11 @@ type group struct {
 	first   int // position of its first node in the graph
 	items   []*item
 	frame   Frame
-	head    *item // nil if there is none
-	rank    int64 // below the rank of every group that must run after it
-	mark    int   // number of the search that met it last
-	missing int   // groups that must run before it; set by count
+	head    *item    // nil if there is none
+	rank    int64    // below the rank of every group that must run after it
+	mark    int      // number of the search that met it last
+	missing int      // groups that must run before it; set by rank and by count
+	readers []*group // groups that read its values, each once; set by count
 }
 
 // next goes over the groups that must run after g, some of them repeatedly.

@@ -18,16 +18,18 @@ const rankRoom = 1 << 32
 // rank gives the groups their ranks. Among those that are free, the group that
 // begins first in the graph goes first.
 func (c *cutter) rank() {
-	missing := map[*group]int{}
 	all := c.groups()
 	for _, g := range all {
+		g.missing = 0
+	}
+	for _, g := range all {
 		for r := range g.next {
-			missing[r]++
+			r.missing++
 		}
 	}
 	var free groups
 	for _, g := range all {
-		if missing[g] == 0 {
+		if g.missing == 0 {
 			free = append(free, g)
 		}
 	}
@@ -37,7 +39,7 @@ func (c *cutter) rank() {
 		g := heap.Pop(&free).(*group)
 		g.rank = int64(ranked)*rankRoom + rankRoom/2
 		for r := range g.next {
-			if missing[r]--; missing[r] == 0 {
+			if r.missing--; r.missing == 0 {
 				heap.Push(&free, r)
 			}
 		}

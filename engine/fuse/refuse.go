@@ -84,12 +84,12 @@ func (c *cutter) streams(a, b *group) int {
 	seen := map[*graph.Value]bool{}
 	for _, it := range append(slices.Clone(a.items), b.items...) {
 		for _, v := range it.node.In {
-			if v = c.root(v); it.rule.class != Head && !inside(c.made[v]) && v.Meta.Elems() == it.frame.Elems {
+			if v = c.root(v); it.rule.class != Head && !inside(c.producer(v)) && v.Meta.Elems() == it.frame.Elems {
 				seen[v] = true
 			}
 		}
 		for _, v := range it.node.Out {
-			if c.output[v] ||
+			if c.values.At(v).output ||
 				slices.ContainsFunc(it.after, func(r *item) bool {
 					return !inside(r) && slices.ContainsFunc(r.node.In, func(in *graph.Value) bool { return c.root(in) == v })
 				}) {

@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
@@ -21,6 +22,7 @@ type Builder struct {
 	layer        *Layer         // of nodes to come; nil outside a layer
 	of           *Node          // the node that nodes to come differentiate
 	used         map[string]int // how often each name was asked for
+	metas        []shape.Meta   // of the inputs of the node under way
 	err          error          // the first error
 	stop         *stop.Check    // its error is recorded
 }
@@ -115,7 +117,7 @@ func (b *Builder) Apply(op Op, in ...*Value) []*Value {
 	if b.stopped() {
 		return b.broken(op)
 	}
-	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Phase: b.phase, Layer: b.layer, Of: b.of}
+	n := &Node{ID: len(b.g.Nodes), Op: op, In: in, Out: make([]*Value, 0, len(metas)), Phase: b.phase, Layer: b.layer, Of: b.of}
 	for i, m := range metas {
 		v := b.value(b.outName(op, i), m)
 		v.Node, v.Out = n, i
@@ -197,7 +199,11 @@ func (b *Builder) infer(op Op, in []*Value) ([]shape.Meta, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	out, err := op.Infer(Metas(in))
+	b.metas = b.metas[:0]
+	for _, v := range in {
+		b.metas = append(b.metas, v.Meta)
+	}
+	out, err := op.Infer(b.metas)
 	if err != nil {
 		return nil, b.shapeError(op, err)
 	}
@@ -246,7 +252,7 @@ func (b *Builder) unique(name string) string {
 	k := b.used[name]
 	b.used[name] = k + 1
 	if k > 0 {
-		return b.unique(fmt.Sprintf("%s.%d", name, k))
+		return b.unique(name + "." + strconv.Itoa(k))
 	}
 	return name
 }

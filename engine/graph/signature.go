@@ -3,6 +3,7 @@ package graph
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strconv"
 
 	"github.com/berth-ml/berth/internal/stop"
@@ -22,11 +23,11 @@ func Signature(g *Graph) string {
 // means never.
 func SignatureUntil(g *Graph, ask func() error) (string, error) {
 	check := stop.When(ask)
-	s := signer{number: map[*Value]int{}}
+	s := signer{number: NewTable[int](g)}
 	s.list("in", g.Inputs)
 	s.list("var", g.Vars)
 	for _, n := range stop.Each(check, g.Nodes) {
-		s.text = append(s.text, OpString(n.Op)+"\n"...)
+		s.text = fmt.Appendf(s.text, "%s%+v\n", n.Op.Kind(), n.Op) // OpString
 		s.list("read", n.In)
 		s.list("write", n.Out)
 	}
@@ -48,7 +49,8 @@ func SignatureUntil(g *Graph, ask func() error) (string, error) {
 // it meets them.
 type signer struct {
 	text   []byte
-	number map[*Value]int
+	number *Table[int] // from 1; 0: not met
+	met    int
 }
 
 // list writes values by number. The metadata of a value follows its first mention.
@@ -56,12 +58,13 @@ func (s *signer) list(what string, vs []*Value) {
 	s.text = append(append(s.text, what...), ' ')
 	s.text = strconv.AppendInt(s.text, int64(len(vs)), 10)
 	for _, v := range vs {
-		k, known := s.number[v]
+		k := s.number.At(v)
+		known := *k > 0
 		if !known {
-			k = len(s.number)
-			s.number[v] = k
+			s.met++
+			*k = s.met
 		}
-		s.text = strconv.AppendInt(append(s.text, ' '), int64(k), 10)
+		s.text = strconv.AppendInt(append(s.text, ' '), int64(*k-1), 10)
 		if !known {
 			s.text = append(append(s.text, ':'), v.Meta.String()...)
 		}

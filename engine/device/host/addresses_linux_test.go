@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +39,7 @@ func checkLimited(t *testing.T, limit int64) {
 		t.Errorf("%d bytes are available within %d, %v", free, limit, err)
 	}
 	_, err = newArena(limit, true)
-	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), strconv.FormatInt(limit, 10)) || !strings.Contains(err.Error(), "but ulimit -") {
+	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "it is 4.0 GiB") || !strings.Contains(err.Error(), "but ulimit -") {
 		t.Errorf("a budget of all addresses: %v", err)
 	}
 	for _, count := range []int{1, 2, 3, 8} {

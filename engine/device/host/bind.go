@@ -8,10 +8,11 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// bindPlan makes a program of a plan, with kernels from bind.
-func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
+// bindPlan makes a program of a plan, with kernels from bind. Only programs whose
+// kernels are watched can tell what each does.
+func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), watched bool) (*program, error) {
 	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
-	pr := &program{tempBytes: p.tempBytes,
+	pr := &program{tempBytes: p.tempBytes, code: make([]instr, 0, len(p.steps)),
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
 		boundIn: make([]*byte, inputs), boundOut: make([]*byte, outputs)}
 	overwritten := make([]bool, inputs)
@@ -27,7 +28,9 @@ func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, erro
 			if in.kernel, err = bind(c); err != nil {
 				return nil, fmt.Errorf("%s: %w", describe(c), err)
 			}
-			in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
+			if watched {
+				in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
+			}
 			in.packing = packingOf(in.kernel, st)
 			scratch = max(scratch, in.kernel.ScratchBytes())
 		}

@@ -22,11 +22,10 @@ func setLifetimes(steps []step) {
 // as the step's input, if the op allows that. It returns the temporaries that
 // are left.
 func mergeInPlace(steps []step, temps []*storage, check *stop.Check) []*storage {
-	into := map[*storage]*storage{}
 	resolve := func(list []*storage) {
 		for i, s := range list {
-			if t := into[s]; t != nil {
-				list[i] = t
+			if s.in != nil {
+				list[i] = s.in
 			}
 		}
 	}
@@ -35,11 +34,11 @@ func mergeInPlace(steps []step, temps []*storage, check *stop.Check) []*storage 
 		resolve(st.in)
 		for o, s := range st.out {
 			if t := st.reusable(o, i); t != nil && s.class == ofTemp {
-				t.last, into[s], st.out[o] = s.last, t, t
+				t.last, s.in, st.out[o] = s.last, t, t
 			}
 		}
 	}
-	return slices.DeleteFunc(temps, func(s *storage) bool { return into[s] != nil })
+	return slices.DeleteFunc(temps, func(s *storage) bool { return s.in != nil })
 }
 
 // reusable is the temporary in whose memory output o of st, step i, can be

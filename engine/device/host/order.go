@@ -30,7 +30,7 @@ func (o *orderer) order() ([]step, error) {
 			if j < 0 {
 				continue
 			}
-			for _, list := range [][]int{ends, readers[o.ins[j]]} {
+			for _, list := range [][]int{ends, readers[j]} {
 				for _, r := range list {
 					if r != i {
 						before[i] = append(before[i], r)
@@ -46,23 +46,23 @@ func (o *orderer) order() ([]step, error) {
 	return o.sort(before)
 }
 
-// mustPrecede lists the steps that may end the launch, and the readers of each
-// donated input.
-func (o *orderer) mustPrecede() (ends []int, readers map[*storage][]int) {
-	donated := map[*storage]bool{}
+// mustPrecede lists the steps that may end the launch, and, by input, the readers of
+// those that are donated.
+func (o *orderer) mustPrecede() (ends []int, readers [][]int) {
+	donated := make([]bool, len(o.ins))
 	for _, j := range o.alias {
 		if j >= 0 {
-			donated[o.ins[j]] = true
+			donated[j] = true
 		}
 	}
-	readers = map[*storage][]int{}
+	readers = make([][]int, len(o.ins))
 	for i := range stop.Each(o.stop, o.steps) {
 		if o.steps[i].ends() {
 			ends = append(ends, i)
 		}
 		for _, s := range o.steps[i].in {
-			if donated[s] {
-				readers[s] = append(readers[s], i)
+			if s.class == ofInput && donated[s.index] {
+				readers[s.index] = append(readers[s.index], i)
 			}
 		}
 	}
@@ -100,17 +100,16 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 // edges adds to before the writers of each step's inputs. It returns the steps
 // that come after each step, and the number of those that come before it.
 func (o *orderer) edges(before [][]int) (after [][]int, missing []int) {
-	written := map[*storage]int{}
 	for i, st := range stop.Each(o.stop, o.steps) {
 		for _, s := range st.out {
-			written[s] = i
+			s.writer = i
 		}
 	}
 	after, missing = make([][]int, len(o.steps)), make([]int, len(o.steps))
 	for i, st := range stop.Each(o.stop, o.steps) {
 		for _, s := range st.in {
-			if w, ok := written[s]; ok {
-				before[i] = append(before[i], w)
+			if s.class != ofInput {
+				before[i] = append(before[i], s.writer)
 			}
 		}
 		for _, b := range before[i] {

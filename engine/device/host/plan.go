@@ -16,17 +16,17 @@ type plan struct {
 	graph     *graph.Graph
 	alias     []int // per output: the input whose memory it takes over, or -1
 	steps     []step
-	temps     []*storage                // in the scratch region
-	of        map[*graph.Value]*storage // without values that stay inside a cluster
-	ins       []*storage                // per input
-	tempBytes int64                     // bytes that the temporaries take together
+	temps     []*storage             // in the scratch region
+	of        *graph.Table[*storage] // nil of values that stay inside a cluster
+	ins       []*storage             // per input
+	tempBytes int64                  // bytes that the temporaries take together
 
 	stop *stop.Check // passes end early once it is done
 }
 
 // newPlan runs the passes, in order.
 func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
-	p := &plan{graph: g, alias: o.Alias, of: map[*graph.Value]*storage{}, stop: stop.When(o.Stop)}
+	p := &plan{graph: g, alias: o.Alias, of: graph.NewTable[*storage](g), stop: stop.When(o.Stop)}
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
@@ -91,20 +91,21 @@ func (p *plan) checkAlias() error {
 // no storage.
 func (p *plan) assignValues(clusters []*fuse.Cluster) error {
 	for j, v := range stop.Each(p.stop, p.graph.Inputs) {
-		if p.of[v] != nil {
+		of := p.of.At(v)
+		if *of != nil {
 			return fmt.Errorf("BUG: %v is an input twice", v)
 		}
 		s := &storage{class: ofInput, index: j, size: v.Meta.Bytes()}
-		p.of[v] = s
+		*of = s
 		p.ins = append(p.ins, s)
 	}
-	inside := map[*graph.Value]bool{}
+	inside := graph.NewTable[bool](p.graph)
 	for _, c := range stop.Each(p.stop, clusters) {
 		for _, v := range c.Inner {
-			inside[v] = true
+			*inside.At(v) = true
 		}
-		if fuse.IsView(c.Nodes[0]) && inside[c.In[0]] {
-			inside[c.Out[0]] = true
+		if fuse.IsView(c.Nodes[0]) && *inside.At(c.In[0]) {
+			*inside.At(c.Out[0]) = true
 			continue
 		}
 		if err := p.assignCluster(c); err != nil {
@@ -116,9 +117,9 @@ func (p *plan) assignValues(clusters []*fuse.Cluster) error {
 
 // assignCluster gives the outputs of a cluster their storage.
 func (p *plan) assignCluster(c *fuse.Cluster) error {
-	st := step{cluster: c}
+	st := step{cluster: c, in: make([]*storage, 0, len(c.In)), out: make([]*storage, 0, len(c.Out))}
 	for _, v := range c.In {
-		s := p.of[v]
+		s := *p.of.At(v)
 		if s == nil {
 			return fmt.Errorf("BUG: %s reads %v, which is neither an input nor computed before", describe(c), v)
 		}
@@ -126,15 +127,16 @@ func (p *plan) assignCluster(c *fuse.Cluster) error {
 	}
 	view := fuse.IsView(c.Nodes[0])
 	for _, v := range c.Out {
-		if p.of[v] != nil {
+		of := p.of.At(v)
+		if *of != nil {
 			return fmt.Errorf("BUG: %v is computed twice or is an input too", v)
 		}
 		if view {
-			p.of[v] = st.in[0]
+			*of = st.in[0]
 			continue
 		}
 		s := &storage{class: ofTemp, size: v.Meta.Bytes(), writer: len(p.steps)}
-		p.of[v] = s
+		*of = s
 		p.temps = append(p.temps, s)
 		st.out = append(st.out, s)
 	}
@@ -148,7 +150,7 @@ func (p *plan) assignCluster(c *fuse.Cluster) error {
 // possible, otherwise copied there at the end.
 func (p *plan) assignOutputs() error {
 	for k, v := range stop.Each(p.stop, p.graph.Outputs) {
-		s := p.of[v]
+		s := *p.of.At(v)
 		if s == nil {
 			return fmt.Errorf("BUG: output %v is neither an input nor computed", v)
 		}

@@ -12,7 +12,7 @@ import (
 type instr struct {
 	cluster *fuse.Cluster // nil for a copy
 	kernel  Kernel        // nil for a copy
-	work    *device.Work  // the cluster, as Config.OnKernel is told of it
+	work    *device.Work  // the cluster, as Config.OnKernel is told of it; nil for a copy and without OnKernel
 	packing *packing      // nil unless the kernel packs an input of the graph
 	in, out [][]byte
 	// overwrites lists the donated inputs that no instruction before this one

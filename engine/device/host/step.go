@@ -24,9 +24,10 @@ type storage struct {
 	index int   // of the graph's input or output
 	size  int64 // bytes
 
-	writer      int   // the step that writes it, before steps are ordered
-	first, last int   // of temporaries: the steps that write it first and use it last
-	off         int64 // of temporaries: offset in the scratch region, in bytes
+	writer      int      // the step that writes it, before steps are ordered
+	first, last int      // of temporaries: the steps that write it first and use it last
+	in          *storage // of temporaries: another one in whose memory it is computed; nil if it has its own
+	off         int64    // of temporaries: offset in the scratch region, in bytes
 }
 
 // end is the least offset at which another storage may begin.
