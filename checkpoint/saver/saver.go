@@ -80,7 +80,7 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 		return err
 	}
 	start := time.Now()
-	src := &source{state: s.state, ctx: ctx}
+	src := &source{state: s.state, ctx: ctx, late: -1}
 	if err := src.queue(); err != nil {
 		return failed(m.Step, err)
 	}

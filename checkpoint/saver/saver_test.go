@@ -181,3 +181,62 @@ func TestRescue(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// store has a run's first values.
+type store struct {
+	r     *smallrun.Run
+	reads int
+}
+
+func (s *store) Read(name string, dst []byte) error {
+	s.reads++
+	for _, v := range s.r.Plan.Graph.Vars {
+		if v.Name == name {
+			return s.r.First(v, dst)
+		}
+	}
+	return errors.New("no " + name)
+}
+
+// Variables that stream from a store are not staged beside the others: they are read
+// one after the other while they are saved.
+func TestSaveStreams(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	s, db, _ := open(t, r, 0, 9)
+	m, from := r.Runtime.Residency, &store{r: r}
+	var bytes, largest int64
+	for _, v := range r.Plan.Graph.Vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		if err := m.FromStore(r.Program.Var(v.Name), from, v.Name); err != nil {
+			t.Fatal(err)
+		}
+		bytes += v.Meta.Bytes()
+		largest = max(largest, v.Meta.Bytes())
+	}
+	for step := range 2 {
+		if err := s.Save(t.Context(), t.Context(), checkpoint.Manifest{Step: step}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Await(); err != nil {
+			t.Fatal(err)
+		}
+		if used := m.HostMemory().Used; used >= largest || from.reads != 4*(step+1) {
+			t.Errorf("after save %d the host has %d bytes of %d that stream, read %d times", step, used, bytes, from.reads)
+		}
+	}
+	snap, _, err := db.Latest(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Plan.Graph.Vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		got, want := make([]byte, v.Meta.Bytes()), make([]byte, v.Meta.Bytes())
+		if err := errors.Join(snap.Read(v.Name, 0, got), r.First(v, want)); err != nil || string(got) != string(want) {
+			t.Errorf("%s was saved with other contents, %v", v.Name, err)
+		}
+	}
+}

@@ -91,13 +91,21 @@ type source struct {
 	ctx  context.Context
 	next int   // number of parts that are queued, in order
 	area int64 // bytes of those that are queued and not yet read
+	late int   // the part of a store that is queued, -1 if none is
 }
+
+// streams reports whether a part is read when it is saved, also where the whole
+// state is staged: no step writes it, and the host need not have it.
+func (c *source) streams(k int) bool { return c.bound == 0 && c.tensors[k].Streams() }
 
 // queue queues the copies that the staging area has room for; one part is let
 // through whatever its size.
 func (c *source) queue() error {
 	for ; c.next < len(c.parts); c.next++ {
 		k := c.order[c.next]
+		if c.streams(k) {
+			continue
+		}
 		n := c.parts[k].end - c.parts[k].begin
 		if c.bound > 0 && c.area > 0 && c.area+n > c.bound.room() {
 			return nil
@@ -140,10 +148,17 @@ func (c *source) Read(name string, off int64, dst []byte) error {
 // readPart copies bytes of a part, from byte off of its variable on. It frees the
 // part's memory after the last of them.
 func (c *source) readPart(k int, off int64, dst []byte) error {
-	if c.bound > 0 && k >= c.next {
+	streams := c.streams(k)
+	switch {
+	case c.bound > 0 && k >= c.next:
 		if err := c.queue(); err != nil {
 			return err
 		}
+	case streams && c.late != k:
+		if err := c.staging.Queue(c.ctx, residency.Checkpoint, k); err != nil {
+			return err
+		}
+		c.late = k
 	}
 	if err := c.staging.Wait(c.ctx, k); err != nil {
 		return err
@@ -153,7 +168,12 @@ func (c *source) readPart(k int, off int64, dst []byte) error {
 		return err
 	}
 	copy(dst, b)
-	if p := c.parts[k]; off+int64(len(dst)) == p.end && c.bound > 0 {
+	switch p := c.parts[k]; {
+	case off+int64(len(dst)) < p.end:
+	case streams:
+		c.staging.Free(k)
+		c.late = -1
+	case c.bound > 0:
 		c.area -= p.end - p.begin
 		c.staging.Free(k)
 		return c.queue()
@@ -168,7 +188,7 @@ func (c *source) Lend(name string, off int64, n int) ([]byte, error) {
 		return nil, nil
 	}
 	k := c.partOf(c.at[name], off)
-	if off+int64(n) > c.parts[k].end {
+	if off+int64(n) > c.parts[k].end || c.streams(k) {
 		return nil, nil
 	}
 	if err := c.staging.Wait(c.ctx, k); err != nil {
