@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -73,26 +74,83 @@ func TestFaultsOfEveryKind(t *testing.T) {
 		if devs, err = faults.Wrap(devs, list); err != nil {
 			t.Fatal(err)
 		}
-		got, err := suffer(t, j, devs, w.schedule, list)
-		if err != nil {
-			if !names(err, list) {
-				t.Fatalf("%v, want one of %v", err, list)
-			}
-			return
-		}
-		want, err := plain.trained(j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := differ(want, got); d != "" {
-			t.Fatalf("%v: %s", list, d)
-		}
+		survives(t, j, devs, w.schedule, list)
 	})
+}
+
+// Each operation of each kind goes wrong in turn, in every way. Without TEST_ALL,
+// only some do, and none hangs.
+func TestEveryFault(t *testing.T) {
+	t.Parallel()
+	j := mlpJob(2)
+	for name, bytes := range map[string][]int64{"roomy": roomy(2), "tight": least(t, j, 2, 1, "1f1b")} {
+		for _, dev := range []device.ID{"cpu:0", "cpu:1"} {
+			t.Run(fmt.Sprint(name, "/", dev), func(t *testing.T) {
+				t.Parallel()
+				for _, op := range []faults.Op{faults.Launch, faults.CopyIn, faults.CopyOut, faults.Peer, faults.Alloc, faults.Compile} {
+					everyFault(t, j, bytes, faults.Fault{Device: dev, Op: op})
+				}
+			})
+		}
+	}
+}
+
+// everyFault tries an operation of a device in every way, at every place. Of hangs,
+// which take time, it tries every third.
+func everyFault(t *testing.T, j job, bytes []int64, f faults.Fault) {
+	t.Helper()
+	kinds, stride := []faults.Kind{faults.Fail, faults.Lost, faults.OOM}, 17
+	if os.Getenv("TEST_ALL") != "" {
+		if stride = 1; f.Op != faults.Alloc && f.Op != faults.Compile {
+			kinds = append(kinds, faults.Hang)
+		}
+	}
+	for i, kind := range kinds {
+		f.Kind = kind
+		step := stride
+		if kind == faults.Hang {
+			step = 3
+		}
+		for f.N = 1 + i*step/len(kinds); ; f.N += step {
+			devs, err := openSized(bytes, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := []faults.Fault{f}
+			if devs, err = faults.Wrap(devs, list); err != nil {
+				t.Fatal(err)
+			}
+			survives(t, j, devs, "1f1b", list)
+			if len(faults.Missed(devs)) > 0 {
+				break
+			}
+		}
+	}
+}
+
+// survives checks that a run with faults ends with the weights of one without, or
+// with an error that names one of them.
+func survives(t rapid.TB, j job, devs []device.Device, schedule string, list []faults.Fault) {
+	t.Helper()
+	got, err := suffer(t, j, devs, schedule, list)
+	if err != nil {
+		if !names(err, list) {
+			t.Fatalf("%v, want one of %v", err, list)
+		}
+		return
+	}
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := differ(want, got); d != "" {
+		t.Fatalf("%v: %s", list, d)
+	}
 }
 
 // suffer trains an epoch on devices with faults. It returns the variables, or the
 // first error.
-func suffer(t *rapid.T, j job, devs []device.Device, schedule string, list []faults.Fault) (vars map[string][]byte, err error) {
+func suffer(t rapid.TB, j job, devs []device.Device, schedule string, list []faults.Fault) (vars map[string][]byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r, err := newRig(j, devs, schedule, residency.ManagerOptions{})
@@ -105,7 +163,7 @@ func suffer(t *rapid.T, j job, devs []device.Device, schedule string, list []fau
 		return nil, err
 	}
 	if slices.ContainsFunc(list, func(f faults.Fault) bool { return f.Kind == faults.Hang }) { // or a machine that is busy would count as hanging
-		r.rt.Watch(executor.WatchOptions{Timeout: 500 * time.Millisecond})
+		r.rt.Watch(executor.WatchOptions{Timeout: 250 * time.Millisecond})
 	}
 	if err := r.run(ctx); err != nil {
 		if !refused(err, list) {
@@ -124,7 +182,7 @@ func refused(err error, list []faults.Fault) bool {
 }
 
 // failAlike checks that steps after a failure fail with it.
-func (r *rig) failAlike(t *rapid.T, ctx context.Context, first error) {
+func (r *rig) failAlike(t rapid.TB, ctx context.Context, first error) {
 	for range 3 {
 		b, err := r.feed(0, r.batch())
 		if err != nil {

@@ -246,7 +246,8 @@ func TestFailedCopyThatNoTaskWaitsForIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := errors.New("later")
-	devs = withFaults(devs, &fault{op: faults.CopyIn, n: 1, late: true}, &fault{op: faults.CopyIn, n: 2, err: later})
+	g := newGate() // or the stream could be renewed before the second copy
+	devs = withFaults(devs, &fault{op: faults.CopyIn, n: 1, late: true, gate: g}, &fault{op: faults.CopyIn, n: 2, err: later, then: g.open})
 	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
 	defer func() {
 		if err := r.close(); err != nil {
