@@ -132,7 +132,7 @@ func testCompileMistakes(t *testing.T, open Opener) {
 			return []*graph.Value{ops.Sum(b, ops.Exp(b, x), false, 0)}
 		})
 		_, err = r.s.Alloc(scratchFor(r.compile(large, device.CompileOptions{})), device.Scratch)
-		r.fails(err, device.ErrOutOfMemory, "131", "65536")
+		r.fails(err, device.ErrOutOfMemory, "128.0 KiB", "64.0 KiB")
 		if live := r.d.Stats().Live; live != 0 {
 			t.Errorf("%d bytes are live after the failure", live)
 		}

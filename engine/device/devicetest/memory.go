@@ -85,7 +85,7 @@ func testOutOfMemory(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{MemoryBytes: 4096}, func(r *rig) {
 		a := r.alloc(shape.F32(1000)) // 4032 bytes
 		_, err := r.s.Alloc(shape.F32(100), device.Grad)
-		r.fails(err, device.ErrOutOfMemory, string(r.d.ID()), "448", "4032", "64", "4096", "grad")
+		r.fails(err, device.ErrOutOfMemory, string(r.d.ID()), "448 B", "3.9 KiB", "64 B", "4.0 KiB", "grad")
 		r.drop(r.alloc(shape.F32(16))) // exactly what is left
 		r.drop(a)
 		r.drop(r.alloc(shape.F32(1024)))
