@@ -25,7 +25,6 @@ type attempt struct {
 // collect checks the needs and merges needs of the same tensor and device.
 func (a *attempt) collect() error {
 	m, x := a.m, &a.m.scratch
-	x.attempt++
 	x.wants = x.wants[:0]
 	for i := range a.needs {
 		n := &a.needs[i]
@@ -33,11 +32,12 @@ func (a *attempt) collect() error {
 			return fmt.Errorf("acquire: need %d: give a tensor of this tenant, a device of its manager, and a mode", i)
 		}
 		c := n.copy()
-		if c.wanted == x.attempt {
+		if c.wanted {
 			x.wants[c.want].mode |= n.Mode
 			continue
 		}
-		c.wanted, c.want = x.attempt, len(x.wants)
+		c.wanted, c.want = true, len(x.wants)
+		m.devs[n.Device].unlist(n.Tensor)
 		x.wants = append(x.wants, want{n.Tensor, &m.devs[n.Device], c, n.Mode})
 	}
 	return nil
@@ -74,25 +74,34 @@ func (w *want) conflicts() bool {
 func (a *attempt) expect() {
 	o := &a.tenant.order
 	a.launch = o.find(a.needs)
-	if a.launch >= 0 && len(a.needs) > 0 {
-		a.tenant.on[a.needs[0].Device].now = o.uses.local[a.launch]
+	if a.launch < 0 || len(a.needs) == 0 {
+		return
 	}
+	d := a.needs[0].Device
+	y, now := &a.tenant.on[d], o.uses.local[a.launch]
+	switch n := len(y.uses.trace.Launches); {
+	case now == y.now:
+	case now == (y.now+1)%n:
+		y.turn++
+	default:
+		a.m.devs[d].unrank()
+	}
+	y.now = now
 }
 
 // undo frees the memory that the attempt got and did not fill. It also unlocks the
 // copies that the attempt wanted.
 func (a *attempt) undo() {
 	m := a.m
-	m.scratch.attempt++
-	for i := range a.needs {
-		n := &a.needs[i]
-		if !a.tenant.knows(n) {
-			continue
+	for i := range m.scratch.wants {
+		w := &m.scratch.wants[i]
+		w.c.wanted = false
+		if w.c.buf != nil && w.c.version == 0 && w.c.leased == 0 {
+			w.d.free(w.t, "not acquired")
 		}
-		if c := n.copy(); c.buf != nil && c.version == 0 && c.leased == 0 {
-			m.devs[n.Device].free(n.Tensor, "not acquired")
-		}
+		w.d.rank(w.t)
 	}
+	m.scratch.wants = m.scratch.wants[:0]
 	m.freeScratch(a.lease, a.needs)
 }
 
@@ -104,7 +113,7 @@ func (a *attempt) grant() {
 	l.Buffers = l.Buffers[:0]
 	for i := range m.scratch.wants {
 		w := &m.scratch.wants[i]
-		w.c.used = a.call
+		w.c.used, w.c.wanted = a.call, false
 		w.c.writing = w.mode.writes()
 		if w.mode.reads() && w.c.brought != a.call {
 			a.tenant.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
@@ -115,6 +124,7 @@ func (a *attempt) grant() {
 		c.leased++
 		l.Buffers = append(l.Buffers, c.buf)
 	}
+	m.scratch.wants = m.scratch.wants[:0]
 	a.tenant.order.advance(a.launch)
 	m.leases = append(m.leases, l)
 }

@@ -15,10 +15,11 @@ type devCopy struct {
 	writing bool          // one of these writes
 	used    uint64        // the manager's clock at its last use
 	slot    int           // index in the device's residents, while there is a buffer
-	wanted  uint64        // the attempt that wants it
+	wanted  bool          // by the attempt under way
 	want    int           // index among that attempt's wants
 	brought uint64        // the call of Acquire that last brought contents here
 	object  int           // from 1: its number in the known order of uses; 0: it is not in it
+	other   int           // from 1: its number among the ranked copies that no order knows; 0: it has none
 }
 
 // lastUses is the events after which the buffer may be overwritten: its readers,
@@ -43,8 +44,12 @@ func (c *devCopy) arrive(version uint64, ready device.Event) {
 
 // clear forgets the contents and all uses.
 func (c *devCopy) clear() {
+	c.other = 0
 	c.version, c.ready, c.causes, c.moved, c.readers = 0, device.Event{}, c.causes[:0], device.Event{}, c.readers[:0]
 }
+
+// locked reports whether the copy must stay: it is leased, or wanted.
+func (c *devCopy) locked() bool { return c.leased > 0 || c.wanted }
 
 // failure is the reason for which the contents are known not to be right; nil if
 // none is known.

@@ -21,7 +21,8 @@ type devState struct {
 	evictor    device.Evictor // the policy in place of the common one, or nil
 	unit       int64          // bytes of which each buffer takes a multiple
 	residents  []*Tensor      // tensors with a buffer here
-	missing    int64          // bytes that the attempt under way must take
+	ranking    ranking
+	missing    int64 // bytes that the attempt under way must take
 	compaction compaction
 	reserved   int64 // floors of the tenants, in bytes
 	freeErr    error // for Close to report
@@ -62,6 +63,7 @@ func (d *devState) free(t *Tensor, cause string) {
 	if c.buf == nil {
 		return
 	}
+	d.unlist(t)
 	d.note(c.buf.Free(c.lastUses()...), t.name)
 	d.of(t).count(t.usage, -d.takes(t.bytes))
 	last := len(d.residents) - 1

@@ -7,9 +7,6 @@ import (
 	"github.com/berth-ml/berth/engine/paging"
 )
 
-// unknown is more than the number of any tensor in an order of uses.
-const unknown = 1 << 30
-
 // makeRoom evicts copies until so many bytes more fit on a device, by the sums
 // alone: memory in pieces is no matter. It spares copies that are used within that
 // many launches after the present one. It reports false, and evicts nothing, if the
@@ -42,41 +39,6 @@ func (m *Manager) evictOne(d *devState) (bool, error) {
 	return m.makeRoom(d, free+1, 0)
 }
 
-// chosen lists the victims of the common policy. It returns the bytes that are
-// still missing.
-func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
-	x := &m.scratch
-	x.candidates = x.candidates[:0]
-	for i, t := range d.residents {
-		if m.locked(d.copy(t)) {
-			continue
-		}
-		c := paging.Candidate{Object: d.copy(t).object - 1, Index: i, Bytes: d.takes(t.bytes)}
-		if c.Object < 0 {
-			c.Object = unknown + i
-		}
-		var reads bool
-		if c.Distance, reads = d.next(t, m.clock); c.Distance <= after {
-			continue
-		}
-		if reads {
-			c.Copies++
-		}
-		if !m.clean(t, d) {
-			c.Copies++
-		}
-		x.candidates = append(x.candidates, c)
-	}
-	victims, ok := paging.Choose(x.candidates, bytes)
-	if !ok {
-		return bytes
-	}
-	for i := len(victims) - 1; i >= 0; i-- {
-		x.victims = append(x.victims, d.residents[victims[i].Index])
-	}
-	return 0
-}
-
 // chosenBy lets a policy choose one victim after the other. It returns the bytes
 // that are still missing.
 func (m *Manager) chosenBy(e device.Evictor, d *devState, bytes int64, after int) int64 {
@@ -84,15 +46,15 @@ func (m *Manager) chosenBy(e device.Evictor, d *devState, bytes int64, after int
 	x.choice, x.owners = x.choice[:0], x.owners[:0]
 	for _, t := range d.residents {
 		next, _ := d.next(t, m.clock)
-		if next >= paging.Never {
+		if next >= unknownUse {
 			next = device.Never
 		}
-		if m.locked(d.copy(t)) || next <= after {
+		if d.copy(t).locked() || next <= after {
 			continue
 		}
 		x.owners = append(x.owners, t)
 		x.choice = append(x.choice, device.Candidate{
-			Name: t.name, Usage: t.usage, Bytes: t.bytes, Clean: m.clean(t, d), NextUse: next, LastUse: d.copy(t).used,
+			Name: t.name, Usage: t.usage, Bytes: t.bytes, Clean: d.clean(t), NextUse: next, LastUse: d.copy(t).used,
 		})
 	}
 	for bytes > 0 && len(x.choice) > 0 {
@@ -129,7 +91,7 @@ func evictorOf(d device.Device, r paging.Rule) device.Evictor {
 }
 
 // clean reports whether t's newest contents are elsewhere than on a device too.
-func (m *Manager) clean(t *Tensor, d *devState) bool {
+func (d *devState) clean(t *Tensor) bool {
 	return t.truth != d.index || t.otherTruth(d.index) != nowhere
 }
 
@@ -148,11 +110,9 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 		t.truth = to
 	}
 	d.free(t, "evicted")
+	m.rankAll(t) // other copies may be the only ones now
 	return nil
 }
-
-// locked reports whether c must stay: it is leased, or this attempt wants it.
-func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m.scratch.attempt }
 
 // next counts the device's launches until t is used there, and reports whether
 // that use reads it. A tenant that has not acquired for long will not soon. A
@@ -161,7 +121,7 @@ func (m *Manager) locked(c *devCopy) bool { return c.leased > 0 || c.wanted == m
 func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
 	c := d.copy(t)
 	if c.object == 0 {
-		return paging.Never + int(clock-c.used), true
+		return unknownUse + int(clock-c.used), true
 	}
 	y := d.of(t)
 	distance, reads = y.uses.order.Next(c.object-1, y.now)

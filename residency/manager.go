@@ -31,7 +31,7 @@ type ManagerOptions struct {
 	SpillBytes int64
 	// Evict says which tensors leave a device first. Empty or paging.NextUse means
 	// those that the device chooses, if it is a device.Evictor, and else those that
-	// paging.Choose does.
+	// paging.Take does.
 	Evict paging.Rule
 }
 
@@ -48,6 +48,7 @@ type Manager struct {
 	line    line
 	clock   uint64 // counts calls of Acquire, for the least recently used
 	scratch scratch
+	audit   func(d *devState, bytes int64, after int) // of a test, when scratch.victims were chosen
 	closed  bool
 }
 
@@ -61,16 +62,17 @@ type joining struct {
 // scratch is the state of the attempt under way. There is one attempt at a time,
 // and the next one reuses its memory.
 type scratch struct {
-	attempt uint64 // counts attempts, so that devCopy.wanted needs no clearing
-	wants   []want
-	made    device.Fence // the events by which a tensor's contents are made
-	waits   device.Fence // what the stream is to wait for
-	ends    device.Fence // and, however it ends
+	wants []want
+	made  device.Fence // the events by which a tensor's contents are made
+	waits device.Fence // what the stream is to wait for
+	ends  device.Fence // and, however it ends
 
-	candidates []paging.Candidate
-	choice     []device.Candidate // of a policy other than the common one
-	owners     []*Tensor          // of choice
-	victims    []*Tensor
+	queues  []*paging.Queue    // of the copies that can leave a device
+	tensors [][]*Tensor        // in these queues, by number
+	entries []paging.Entry     // the victims in them
+	choice  []device.Candidate // of a policy other than the common one
+	owners  []*Tensor          // of choice
+	victims []*Tensor
 }
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
@@ -167,6 +169,7 @@ func (m *Manager) dropHost(t *Tensor) {
 	if t.host != nil {
 		m.host.drop(t.host)
 		t.host = nil
+		m.rankAll(t)
 	}
 }
 

@@ -310,6 +310,7 @@ func TestModel(t *testing.T) {
 			rt.Fatal(err)
 		}
 		s.r.m = m
+		s.r.auditChoices(rt.Fatalf)
 		s.compute = make([][]device.Stream, n)
 		for i := range 2 * n {
 			c, err := s.r.devs[i%n].NewStream("compute")

@@ -97,6 +97,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 		from = "store"
 	}
 	t.tenant.ledger.add(entry{kind: kind, t: t, device: d.index, from: from, to: d.id, cause: cause})
+	m.rankAll(t)
 	return nil
 }
 
@@ -134,6 +135,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	inherit(&dst.causes, src.ready, src.causes)
 	src.readers.Add(dst.ready)
 	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
+	m.rankAll(t)
 	return nil
 }
 

@@ -84,5 +84,6 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 	}
 	m.dropHost(t)
 	t.host = h
+	m.rankAll(t)
 	return nil
 }

@@ -33,6 +33,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 			m.dropHost(t)
 		}
 		m.freeStale(t, "stale")
+		m.rankAll(t)
 	}
 	m.freeScratch(l, l.needs, done)
 	return nil
@@ -54,6 +55,7 @@ func (m *Manager) Abandon(l *Lease) error {
 	}
 	for i := range l.needs {
 		m.freeStale(l.needs[i].Tensor, "abandoned")
+		m.rankAll(l.needs[i].Tensor)
 	}
 	m.freeScratch(l, l.needs)
 	return nil

@@ -115,7 +115,7 @@ type sizes struct {
 
 func (a *attempt) sizes(d *devState) (z sizes) {
 	for _, t := range d.residents {
-		if c := d.copy(t); c.leased > 0 && c.wanted != a.m.scratch.attempt {
+		if c := d.copy(t); c.leased > 0 && !c.wanted {
 			z.leased += t.bytes
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
 )
 
 // tenancy is a device as a tenant uses it. Its copy streams are its own, so that
@@ -18,6 +19,8 @@ type tenancy struct {
 	failed        []device.Stream // copy streams that were replaced
 	uses          *deviceUses     // the known order of uses, or nil
 	now           int             // the launch in it that was acquired last
+	turn          int             // counts the launches acquired in it
+	queue         *paging.Queue   // of the copies in uses; nil while the device does not rank them
 	memory        device.Stats    // of the tenant's buffers
 }
 

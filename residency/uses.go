@@ -39,6 +39,7 @@ func (u *Tenant) SetUses(x *Uses) {
 	u.order = order{uses: x}
 	u.order.mark(1)
 	for d := range u.on {
+		u.devs[d].unrank()
 		u.on[d].uses, u.on[d].now = nil, 0
 		if x != nil {
 			u.on[d].uses = &x.devs[d]

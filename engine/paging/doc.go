@@ -7,7 +7,7 @@
 // decided in that order alone, never by what has ended, so everything computed
 // here repeats exactly: the peak, the floor, and the bytes moved.
 //
-// [Replay] runs the trace as a device does (memory.go). [Choose] picks what leaves:
+// [Replay] runs the trace as a device does (memory.go). [Take] picks what leaves:
 // the objects whose memory is then free for the most launches per byte that moves.
 // [Ahead] decides how early to load what a launch will read. Package residency
 // uses both, and [Order], so that a run moves what its replay says. [Bound] is the

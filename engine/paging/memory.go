@@ -20,17 +20,17 @@ type memory struct {
 	leased  int64 // bytes here that the launch under way uses
 	near    int64 // bytes here, scratch too, that the launch under way or the next ones use; while loads are queued ahead
 	pages   []page
-	clock   int   // launches so far, over all steps
-	waits   bool  // the launch under way reads an object that was given up
-	counted []int // per object: the clock when it was counted in near
-	queue   *queue
-	victims []entry
-	audit   func(victims []entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
+	clock   int      // launches so far, over all steps
+	waits   bool     // the launch under way reads an object that was given up
+	counted []int    // per object: the clock when it was counted in near
+	queues  []*Queue // one
+	victims []Entry
+	audit   func(victims []Entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
 }
 
 func newMemory(t *Trace, limit int64, p Policy) *memory {
 	n := len(t.Objects)
-	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queue: newQueue(n)}
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queues: []*Queue{NewQueue(n)}}
 	for i, o := range t.Objects {
 		m.pages[i].whole = o.Lasting
 	}
@@ -55,11 +55,12 @@ func (m *memory) step() {
 func (m *memory) launch(now int) {
 	l := &m.trace.Launches[now]
 	m.clock++
+	m.queues[0].Clock = m.clock
 	need := Rounded(l.Scratch)
 	m.leased = 0
 	for _, u := range l.Uses {
 		m.pages[u.Object].leased = m.clock
-		m.queue.forget(u.Object)
+		m.queues[0].Forget(u.Object)
 		if m.pages[u.Object].here {
 			m.leased += m.rounded(u.Object)
 		} else {
@@ -85,7 +86,7 @@ func (m *memory) launch(now int) {
 	}
 	for _, u := range l.Uses {
 		if m.pages[u.Object].here {
-			m.queue.add(m.candidate(u.Object, now), m.clock)
+			m.queues[0].Add(m.candidate(u.Object, now))
 		}
 	}
 }
@@ -135,7 +136,7 @@ func (m *memory) fetchAhead(now int) {
 			m.bring(u.Object, true)
 			m.pages[u.Object].leased = m.clock
 			m.near += m.rounded(u.Object)
-			m.queue.add(m.candidate(u.Object, now), m.clock)
+			m.queues[0].Add(m.candidate(u.Object, now))
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (m *memory) makeRoom(bytes int64, now, after int) bool {
 	case ok && m.policy.Rule == LRU:
 		victims, ok = m.oldest(victims, over, now, after)
 	case ok:
-		victims, ok = m.queue.choose(victims, over, m.clock, after)
+		victims, ok = Take(m.queues, victims, over, after)
 	}
 	if m.audit != nil {
 		m.audit(victims, ok, over, now, after)
@@ -225,7 +226,7 @@ func (m *memory) drop(object int) {
 		m.used -= m.rounded(object)
 	}
 	m.pages[object] = page{}
-	m.queue.forget(object)
+	m.queues[0].Forget(object)
 }
 
 func (m *memory) rounded(object int) int64 { return Rounded(m.trace.Objects[object].Bytes) }

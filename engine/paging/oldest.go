@@ -24,7 +24,7 @@ func Oldest(list []Old) int {
 
 // oldest lists the objects to give up by the rule LRU to free so many bytes. It
 // appends them to victims; ok is false if all together are too few.
-func (m *memory) oldest(victims []entry, bytes int64, now, after int) (chosen []entry, ok bool) {
+func (m *memory) oldest(victims []Entry, bytes int64, now, after int) (chosen []Entry, ok bool) {
 	var list []Old
 	var candidates []Candidate
 	for o := range m.pages {
@@ -37,7 +37,7 @@ func (m *memory) oldest(victims []entry, bytes int64, now, after int) (chosen []
 	}
 	for bytes > 0 && len(list) > 0 {
 		i, last := Oldest(list), len(list)-1
-		victims = append(victims, entry{Candidate: candidates[i]})
+		victims = append(victims, Entry{Candidate: candidates[i]})
 		bytes -= candidates[i].Bytes
 		list[i], candidates[i] = list[last], candidates[last]
 		list, candidates = list[:last], candidates[:last]

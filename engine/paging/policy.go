@@ -9,7 +9,7 @@ type Rule string
 
 // The rules. The zero Rule is NextUse.
 const (
-	NextUse Rule = "next-use" // those whose memory is then free for the most launches per copy: see Choose
+	NextUse Rule = "next-use" // those whose memory is then free for the most launches per copy: see [Take]
 	LRU     Rule = "lru"      // those that were used longest ago: see [Oldest]
 )
 

@@ -1,44 +1,60 @@
 package paging
 
-// queue has the objects that could be given up, best first, for a replay. [Choose]
-// looks at all candidates for each choice; a queue keeps them in order, so a
-// choice takes hardly longer the more there are.
+// Queue has the objects that could be given up, best first. [Take] picks what leaves
+// and takes hardly longer the more objects there are.
 //
 // The order of two candidates does not change while neither is used, as long as
 // giving them up makes as many copies: the one used later stays ahead. So there is
 // a heap for each number of copies, and only their tops are compared.
-type queue struct {
-	heaps   [3][]entry // by Candidate.Copies
+type Queue struct {
+	Clock   int        // a launch count: distances are counted from it
+	heaps   [3][]Entry // by Candidate.Copies
 	version []int      // per object: of its newest entry
-	aside   []entry    // of heaps[0]: needed too soon for the choice under way
+	aside   []Entry    // of heaps[0]: needed too soon for the choice under way
 }
 
-// entry is a candidate with its next use in launches counted over all steps.
-// It is outdated if it is not the newest of its object.
-type entry struct {
+// Entry is a candidate in a queue. It is outdated if it is not the newest of its
+// object.
+type Entry struct {
 	Candidate
-	at, version int
+	Queue   int // index in the list given to Take
+	at      int // the launch of its next use, counted like Queue.Clock
+	version int
 }
 
-func newQueue(objects int) *queue { return &queue{version: make([]int, objects)} }
+// NewQueue makes an empty queue for so many objects.
+func NewQueue(objects int) *Queue { return &Queue{version: make([]int, objects)} }
 
 // before is Candidate.before for entries of one heap.
-func (e *entry) before(o *entry) bool {
+func (e *Entry) before(o *Entry) bool {
 	if e.Copies > 0 && e.at != o.at {
 		return e.at > o.at
 	}
 	return e.Object < o.Object
 }
 
-// forget takes an object out.
-func (q *queue) forget(object int) { q.version[object]++ }
+// Forget takes an object out.
+func (q *Queue) Forget(object int) {
+	for object >= len(q.version) {
+		q.version = append(q.version, 0)
+	}
+	q.version[object]++
+}
 
-// add puts an object in that is a candidate since the launch clock.
-func (q *queue) add(c Candidate, clock int) {
-	q.forget(c.Object)
-	e := entry{Candidate: c, at: Never, version: q.version[c.Object]}
+// Clear takes all objects out.
+func (q *Queue) Clear() {
+	for i := range q.heaps {
+		q.heaps[i] = q.heaps[i][:0]
+	}
+}
+
+// Add puts an object in, in place of what it was before. Its distance counts from
+// the clock.
+func (q *Queue) Add(c Candidate) {
+	q.Forget(c.Object)
+	e := Entry{Candidate: c, at: Never, version: q.version[c.Object]}
 	if c.Distance < Never {
-		e.at = clock + c.Distance
+		e.at = q.Clock + c.Distance
 	}
 	h := &q.heaps[c.Copies]
 	if len(*h) > 4*len(q.version)+64 {
@@ -48,7 +64,7 @@ func (q *queue) add(c Candidate, clock int) {
 }
 
 // tidy removes outdated entries.
-func (q *queue) tidy(h *[]entry) {
+func (q *Queue) tidy(h *[]Entry) {
 	all := *h
 	*h = all[:0]
 	for _, e := range all {
@@ -58,9 +74,9 @@ func (q *queue) tidy(h *[]entry) {
 	}
 }
 
-// next takes out the best candidate at the launch clock that is not used in so
-// many launches after it.
-func (q *queue) next(clock, after int) (best entry, ok bool) {
+// best is the best candidate that is not used in so many launches after the clock.
+// It is at the top of its heap.
+func (q *Queue) best(after int) (best Entry, ok bool) {
 	for copies := range q.heaps {
 		h := &q.heaps[copies]
 		for len(*h) > 0 && (*h)[0].version != q.version[(*h)[0].Object] {
@@ -71,7 +87,7 @@ func (q *queue) next(clock, after int) (best entry, ok bool) {
 		}
 		e := (*h)[0]
 		if e.Distance = Never; e.at < Never {
-			e.Distance = e.at - clock
+			e.Distance = e.at - q.Clock
 		}
 		switch {
 		case e.Distance > after:
@@ -80,41 +96,42 @@ func (q *queue) next(clock, after int) (best entry, ok bool) {
 			}
 		case copies == 0: // those behind it may be used later
 			q.aside = append(q.aside, pop(h))
-			return q.next(clock, after)
+			return q.best(after)
 		}
-	}
-	if ok {
-		pop(&q.heaps[best.Copies])
 	}
 	return best, ok
 }
 
-// restore puts back what next passed over.
-func (q *queue) restore() {
+// restore puts back what best passed over.
+func (q *Queue) restore() {
 	for _, e := range q.aside {
 		push(&q.heaps[0], e)
 	}
 	q.aside = q.aside[:0]
 }
 
-// choose takes out the candidates to give up to free so many bytes, like Choose. It
-// appends them to victims; ok is false if all together are too few.
-func (q *queue) choose(victims []entry, bytes int64, clock, after int) (chosen []entry, ok bool) {
+// Take takes out of queues the objects to give up to free so many bytes, and appends
+// them to victims. It spares objects that are used within that many launches. The
+// best may be small and the next one large: those that it makes unnecessary stay. If
+// all together are too few, it takes nothing, and ok is false.
+func Take(queues []*Queue, victims []Entry, bytes int64, after int) (taken []Entry, ok bool) {
 	from := len(victims)
 	for ok = true; ok && bytes > 0; {
-		var e entry
-		if e, ok = q.next(clock, after); ok {
+		var e Entry
+		if e, ok = takeBest(queues, after); ok {
 			victims = append(victims, e)
 			bytes -= e.Bytes
 		}
 	}
-	q.restore()
+	for _, q := range queues {
+		q.restore()
+	}
 	kept := from
 	for i := len(victims) - 1; i >= from; i-- { // the worst first
-		if !ok || bytes+victims[i].Bytes <= 0 {
-			bytes += victims[i].Bytes
-			push(&q.heaps[victims[i].Copies], victims[i])
-			victims[i].Bytes = 0
+		if e := &victims[i]; !ok || bytes+e.Bytes <= 0 {
+			bytes += e.Bytes
+			push(&queues[e.Queue].heaps[e.Copies], *e)
+			e.Bytes = 0
 		}
 	}
 	for _, e := range victims[from:] {
@@ -126,8 +143,23 @@ func (q *queue) choose(victims []entry, bytes int64, clock, after int) (chosen [
 	return victims[:kept], ok
 }
 
+// takeBest takes out the best candidate of all queues.
+func takeBest(queues []*Queue, after int) (best Entry, ok bool) {
+	for i, q := range queues {
+		e, found := q.best(after)
+		if found && (!ok || e.Candidate.before(&best.Candidate)) {
+			best, ok = e, true
+			best.Queue = i
+		}
+	}
+	if ok {
+		pop(&queues[best.Queue].heaps[best.Copies])
+	}
+	return best, ok
+}
+
 // push adds an entry to a heap.
-func push(h *[]entry, e entry) {
+func push(h *[]Entry, e Entry) {
 	*h = append(*h, e)
 	s := *h
 	for i := len(s) - 1; i > 0; {
@@ -141,7 +173,7 @@ func push(h *[]entry, e entry) {
 }
 
 // pop takes the first entry of a heap.
-func pop(h *[]entry) entry {
+func pop(h *[]Entry) Entry {
 	s := *h
 	first, n := s[0], len(s)-1
 	s[0] = s[n]

@@ -105,7 +105,7 @@ func TestReplayLoadsAhead(t *testing.T) {
 	}
 }
 
-func TestChooseKeepsWhatNeedNotLeave(t *testing.T) {
+func TestChoiceKeepsWhatNeedNotLeave(t *testing.T) {
 	c := []Candidate{
 		{Object: 0, Bytes: 64, Distance: 9, Copies: 1},
 		{Object: 1, Bytes: 256, Distance: 12, Copies: 2},
@@ -118,7 +118,7 @@ func TestChooseKeepsWhatNeedNotLeave(t *testing.T) {
 		bytes int64
 		want  []int
 	}{{64, []int{2}}, {100, []int{0, 2}}, {129, []int{1}}, {300, []int{1, 2}}, {448, []int{3, 1, 0, 2}}} {
-		got, ok := Choose(slices.Clone(c), x.bytes)
+		got, ok := choose(slices.Clone(c), x.bytes)
 		var objects []int
 		for _, v := range got {
 			objects = append(objects, v.Object)
@@ -127,7 +127,7 @@ func TestChooseKeepsWhatNeedNotLeave(t *testing.T) {
 			t.Errorf("%d bytes: %v, want %v", x.bytes, objects, x.want)
 		}
 	}
-	if _, ok := Choose(c, 449); ok {
+	if _, ok := choose(c, 449); ok {
 		t.Error("more is freed than there is")
 	}
 }
