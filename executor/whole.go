@@ -3,9 +3,6 @@ package executor
 import (
 	"errors"
 	"fmt"
-	"slices"
-
-	"github.com/berth-ml/berth/engine/device"
 )
 
 // The causes for which the variables are not those of a step's end.
@@ -17,13 +14,13 @@ var (
 // Whole is the last step at whose end every variable is: its update has ended, and
 // nothing of a later one has begun. It is for saving the variables after a failure,
 // and waits for everything that is queued. It fails where the variables are not
-// all at the end of one step.
+// all at the end of one step, or may have moved while copies failed or were skipped.
 func (p *Program) Whole() (Ticket, error) {
 	failures := p.rt.settle()
 	if errors.Is(p.rt.failure, ErrHalf) {
 		return 0, ErrHalf
 	}
-	if !(p.rt.roomy && p.rt.alone) && slices.ContainsFunc(append(failures, p.rt.failure), ofCopy) {
+	if len(failures) > 0 && !(p.rt.roomy && p.rt.alone) {
 		return 0, errWay
 	}
 	last := Ticket(p.steps)
@@ -56,19 +53,4 @@ func (f *flight) updates() (ended, failed int) {
 		}
 	}
 	return ended, failed
-}
-
-// ofCopy reports whether an error is the failure of a copy, not of a launch or a
-// call.
-func ofCopy(err error) bool {
-	var op *device.OpError
-	var hang *HangError
-	what := ""
-	switch {
-	case errors.As(err, &hang):
-		what = hang.Command.What
-	case errors.As(err, &op):
-		what = op.What
-	}
-	return slices.Contains([]string{"copy-in", "copy-out", "peer", "move"}, what)
 }

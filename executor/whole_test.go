@@ -47,7 +47,7 @@ func TestWhole(t *testing.T) {
 			if devs, err = faults.Wrap(devs, []faults.Fault{f}); err != nil {
 				t.Fatal(err)
 			}
-			r, err := newRig(j, devs, "1f1b", residency.ManagerOptions{})
+			r, err := newRigWith(j, devs, "1f1b", executor.RuntimeOptions{Tenant: residency.TenantOptions{Peaks: roomy(2)}})
 			if err == nil {
 				err = r.run(short(t))
 			}
@@ -68,6 +68,30 @@ func TestWhole(t *testing.T) {
 	}
 	if whole < 10 || half < 3 {
 		t.Errorf("%d runs are whole, %d are not", whole, half)
+	}
+}
+
+// Where memory may be short, copies of variables can be among what was skipped.
+func TestWholeWithoutRoom(t *testing.T) {
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if devs, err = faults.Wrap(devs, []faults.Fault{{Device: "cpu:0", Op: faults.Launch, N: 3, Kind: faults.Fail}}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRigWith(faultJob(), devs, "1f1b", executor.RuntimeOptions{Tenant: residency.TenantOptions{Peaks: []int64{memory + 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.run(short(t)); err == nil {
+		t.Error("no fault was met")
+	}
+	if last, err := r.prog.Whole(); err == nil {
+		t.Errorf("step %d counts as whole", last)
+	}
+	if err := r.close(); err != nil {
+		t.Error(err)
 	}
 }
 
