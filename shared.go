@@ -110,10 +110,10 @@ func (d *Devices) configFor(c *configs.Config) *configs.Config {
 	if limit == (configs.Memory{}) {
 		return &own
 	}
-	own.Devices.Memory = limit
+	own.Devices.Memory, own.Devices.Pos = limit, c.Devices.Pos
 	own.Devices.Each = slices.Clone(d.config.Each)
 	for i := range own.Devices.Each {
-		own.Devices.Each[i].Memory = limit
+		own.Devices.Each[i].Memory, own.Devices.Each[i].Pos = limit, c.Devices.Pos
 	}
 	return &own
 }

@@ -87,11 +87,15 @@ func TestTrainingsShareDevices(t *testing.T) {
 		}
 		runs = append(runs, alone{c, rep})
 	}
-	for _, percent := range []int64{150, 120, 100} {
+	for _, percent := range []int64{150, 120, 100, 99} {
 		d := openShared(t, "cpu:2", peak*percent/100)
 		var wg sync.WaitGroup
 		for i, x := range runs {
-			r := mustOpen(t, d, x.config)
+			c := *x.config
+			if percent == 99 { // plans for less memory have floors so low that all run at once
+				c.Devices.Memory = configs.Memory{Percent: 90}
+			}
+			r := mustOpen(t, d, &c)
 			wg.Go(func() {
 				got, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: steps, AssertResident: true})
 				if err != nil {
@@ -106,7 +110,7 @@ func TestTrainingsShareDevices(t *testing.T) {
 					t.Errorf("%d%%: run %d: %d bytes in a batch, alone %d", percent, i, a, b)
 				}
 				for k := range got.Devices {
-					if a, b := got.Devices[k].PeakBytes, want.Devices[k].PeakBytes; a > b || a < b/2 {
+					if a, b := got.Devices[k].PeakBytes, want.Devices[k].PeakBytes; a > b || a < b/4 {
 						t.Errorf("%d%%: run %d: %d bytes at most on %s, alone %d", percent, i, a, got.Devices[k].ID, b)
 					}
 				}
