@@ -2,6 +2,11 @@ package berth_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +14,9 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/safetensors"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // frozen is a model most of whose weights do not train.
@@ -24,6 +32,12 @@ func exported(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	train(t, open(t, frozen), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	return exportOf(t, dir)
+}
+
+// exportOf exports the weights of a run's first checkpoint.
+func exportOf(t *testing.T, dir string) string {
+	t.Helper()
 	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
@@ -78,8 +92,9 @@ func streamed(t *testing.T, dump string) int {
 // resumed run, from its checkpoints, of which newer ones replace older ones.
 func TestFrozenWeightsStream(t *testing.T) {
 	file := exported(t)
-	want := train(t, open(t, frozen), berth.TrainOptions{Init: file, MaxSteps: 6})
-	for _, more := range []string{"checkpoint.staging=whole", "checkpoint.staging=1MiB"} {
+	want := train(t, open(t, frozen), berth.TrainOptions{Init: file, MaxSteps: 4})
+	ways := []string{"checkpoint.staging=1MiB", "checkpoint.staging=whole"}
+	for _, more := range ways[:testall.Or(1, len(ways))] {
 		dir, dump := t.TempDir(), t.TempDir()
 		limits := []string{"devices.memory=620KiB", "checkpoint.keep.last=1", "checkpoint.keep.best=0", "checkpoint.every=1"}
 		train(t, open(t, frozen, limits...), berth.TrainOptions{Dir: dir, Init: file, MaxSteps: 2, Dump: dump})
@@ -87,12 +102,76 @@ func TestFrozenWeightsStream(t *testing.T) {
 			t.Error("weights that do not train are not read again")
 		}
 		dump = t.TempDir()
-		got := train(t, open(t, frozen, append(limits, more)...), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 6, Dump: dump})
+		got := train(t, open(t, frozen, append(limits, more)...), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 4, Dump: dump})
 		if got.WeightsSHA256 != want.WeightsSHA256 {
 			t.Errorf("%s: weights %s, without a limit %s", more, got.WeightsSHA256, want.WeightsSHA256)
 		}
 		if streamed(t, dump) < 8 {
 			t.Errorf("%s: a resumed run does not read its checkpoints again", more)
+		}
+	}
+}
+
+// narrowed writes the weights of a file as bfloat16, compressed, and as the float32
+// that those become.
+func narrowed(t *testing.T, file string) (bf16, float32s string) {
+	t.Helper()
+	f, err := safetensors.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	header, contents := map[string]any{}, []byte(nil)
+	var entries []safetensors.Entry
+	for _, x := range f.Tensors() {
+		v, err := f.Float32(x.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := len(contents)
+		for i := range v {
+			high := math.Float32bits(v[i]) >> 16
+			v[i] = math.Float32frombits(high << 16)
+			contents = binary.LittleEndian.AppendUint16(contents, uint16(high))
+		}
+		header[x.Name] = map[string]any{"dtype": "BF16", "shape": x.Shape, "data_offsets": []int{begin, len(contents)}}
+		entries = append(entries, safetensors.Entry{Name: x.Name, Meta: shape.Meta{DType: shape.Float32, Shape: x.Shape}, Bytes: shape.Bytes(v)})
+	}
+	text, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	for _, b := range [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, contents} {
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bf16, float32s = filepath.Join(t.TempDir(), "w.gz"), filepath.Join(t.TempDir(), "w")
+	if err := errors.Join(w.Close(), os.WriteFile(bf16, packed.Bytes(), 0o644), safetensors.WriteFile(float32s, entries, nil)); err != nil {
+		t.Fatal(err)
+	}
+	return bf16, float32s
+}
+
+// Tied weights that do not train stream from a compressed file of bfloat16, to one
+// device and to two that both use them.
+func TestTiedWeightsStream(t *testing.T) {
+	text, dir := tiedConfig(t), t.TempDir()
+	train(t, open(t, text), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	bf16, float32s := narrowed(t, exportOf(t, dir))
+	freeze := []string{"optimizer.freeze=[wte.*, h.*]", "partition.recompute=none"}
+	want := train(t, open(t, text, freeze...), berth.TrainOptions{Init: float32s, MaxSteps: 3})
+	for devices, least := range map[string]int{"cpu:1": 50, "cpu:2": 25} { // of 25 weights; two devices have room for nearly all
+		dump := t.TempDir()
+		r := open(t, text, append(freeze, "devices.use="+devices, "devices.memory=64KiB")...)
+		got := train(t, r, berth.TrainOptions{Init: bf16, MaxSteps: 3, Dump: dump})
+		if got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("%s: weights %s, without a limit %s", devices, got.WeightsSHA256, want.WeightsSHA256)
+		}
+		if n := streamed(t, dump); n < least {
+			t.Errorf("%s: weights are read %d times", devices, n)
 		}
 	}
 }

@@ -18,14 +18,6 @@ type Key struct {
 	Microbatch, Replica       int
 }
 
-// Streams reports whether the contents are read from a store whenever a device
-// needs them.
-func (t *Tensor) Streams() bool {
-	t.shared.mu.Lock()
-	defer t.shared.mu.Unlock()
-	return t.truth == inStore
-}
-
 // String is "tenant:net/value#2@1" for microbatch 2 of replica 1. It leaves out
 // names that are empty, and numbers that are zero.
 func (k Key) String() string {
@@ -172,6 +164,14 @@ func (t *Tensor) Location() string {
 		s += ", clean on " + strings.Join(clean, ", ")
 	}
 	return s
+}
+
+// Streams reports whether the contents are read from a store whenever a device
+// needs them.
+func (t *Tensor) Streams() bool {
+	t.shared.mu.Lock()
+	defer t.shared.mu.Unlock()
+	return t.truth == inStore
 }
 
 // String is the name with metadata and usage.

@@ -14,20 +14,29 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// File is an open safetensors file. Its methods are safe for concurrent use. They
-// read contents from the file each time.
+// File is an open safetensors file, or several that an index joins. Its methods are
+// safe for concurrent use. They read contents from the file each time.
 type File struct {
-	r        io.ReaderAt
-	closer   io.Closer
-	data     int64 // offset of the data, behind the header
+	parts    []part
 	tensors  []Tensor
 	index    map[string]int
 	metadata map[string]string
 }
 
-// Open reads and validates the header of the file at path, which ctx ends. The
-// caller must Close the file.
+// part is one file.
+type part struct {
+	r      io.ReaderAt
+	closer io.Closer // nil: it is the caller's
+	data   int64     // offset of the data, behind the header
+}
+
+// Open reads and validates the header of the file at path, which ctx ends. Where the
+// path ends in ".index.json", it is an index, and the files that it names are read.
+// The caller must Close the file.
 func Open(ctx context.Context, path string) (*File, error) {
+	if strings.HasSuffix(path, indexSuffix) {
+		return openIndex(ctx, path)
+	}
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, osfile.ErrNotFile) {
 		return nil, fmt.Errorf("%s: %w", path, bad("not a file: give the path of one"))
@@ -44,7 +53,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
-	file.closer = f
+	file.parts[0].closer = f
 	return file, nil
 }
 
@@ -75,24 +84,32 @@ func Read(ctx context.Context, r io.ReaderAt, size int64) (*File, error) {
 	if err := readAt(r, header, lengthBytes); err != nil {
 		return nil, err
 	}
-	f := &File{r: r, data: lengthBytes + int64(n), index: map[string]int{}}
-	var err error
-	if f.tensors, f.metadata, err = parseHeader(ctx, header, size-f.data); err != nil {
+	p := part{r: r, data: lengthBytes + int64(n)}
+	tensors, metadata, err := parseHeader(ctx, header, size-p.data)
+	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(f.tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
-	for i, t := range f.tensors {
-		f.index[t.Name] = i
-	}
-	return f, nil
+	return newFile([]part{p}, tensors, metadata), nil
 }
 
-// Close closes a file that Open opened.
-func (f *File) Close() error {
-	if f.closer == nil {
-		return nil
+func newFile(parts []part, tensors []Tensor, metadata map[string]string) *File {
+	f := &File{parts: parts, tensors: tensors, index: map[string]int{}, metadata: metadata}
+	slices.SortFunc(tensors, func(a, b Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	for i, t := range tensors {
+		f.index[t.Name] = i
 	}
-	return f.closer.Close()
+	return f
+}
+
+// Close closes what Open opened.
+func (f *File) Close() error {
+	var errs []error
+	for _, p := range f.parts {
+		if p.closer != nil {
+			errs = append(errs, p.closer.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Tensors lists the tensors in bytewise name order. The caller must not change
@@ -148,12 +165,14 @@ func (f *File) Reader(name string) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return io.NewSectionReader(f.r, f.data+t.begin, t.Bytes()), nil
+	p := &f.parts[t.part]
+	return io.NewSectionReader(p.r, p.data+t.begin, t.Bytes()), nil
 }
 
 // readTensor fills dst with a tensor's contents, from byte at on.
 func (f *File) readTensor(t Tensor, dst []byte, at int64) error {
-	if err := readAt(f.r, dst, f.data+t.begin+at); err != nil {
+	p := &f.parts[t.part]
+	if err := readAt(p.r, dst, p.data+t.begin+at); err != nil {
 		return fmt.Errorf("tensor %q: %w", t.Name, err)
 	}
 	return nil

@@ -242,7 +242,7 @@ func sameEntries(t *rapid.T, f *File, entries []Entry) {
 		if !ok || !x.Shape.Equal(e.Meta.Shape) || dt != e.Meta.DType || !bytes.Equal(got, want) {
 			t.Fatalf("%v came back as %v", e.Meta, x)
 		}
-		if begin := f.data + x.begin; x.Bytes() > 0 && begin%int64(x.DType.Size()) != 0 {
+		if begin := f.parts[0].data + x.begin; x.Bytes() > 0 && begin%int64(x.DType.Size()) != 0 {
 			t.Fatalf("%v is not aligned: byte %d", x, begin)
 		}
 	}

@@ -36,6 +36,7 @@ type Tensor struct {
 	DType      DType
 	Shape      shape.Shape
 	begin, end int64 // within the data that follows the header
+	part       int   // the file that has it
 }
 
 // Bytes is the size of the contents, in bytes.

@@ -1,0 +1,60 @@
+package safetensors
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, first float32, tensors ...string) {
+		var entries []Entry
+		for i, x := range tensors {
+			entries = append(entries, Entry{Name: x, Meta: shape.F32(2), Bytes: shape.Bytes([]float32{first, float32(i)})})
+		}
+		if err := WriteFile(filepath.Join(dir, name), entries, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file("m-1-of-2.safetensors", 1, "b", "c", "unnamed")
+	file("m-2-of-2.safetensors", 2, "a", "c")
+	path := filepath.Join(dir, "m.safetensors.index.json")
+	open := func(text string) (*File, error) {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return Open(t.Context(), path)
+	}
+	f, err := open(`{"metadata": {"total_size": 24}, "weight_map": {"a": "m-2-of-2.safetensors", "b": "m-1-of-2.safetensors", "c": "m-2-of-2.safetensors"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(f.Tensors()); n != 3 {
+		t.Errorf("%d tensors", n)
+	}
+	for name, want := range map[string][2]float32{"a": {2, 0}, "b": {1, 0}, "c": {2, 1}} {
+		if got, err := f.Float32(name); err != nil || [2]float32(got) != want {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		`{`:  "no index",
+		`{}`: "no weight_map",
+		`{"weight_map": {"a": "../m.safetensors"}}`:         "not beside it",
+		`{"weight_map": {"a": "/etc/passwd"}}`:              "not beside it",
+		`{"weight_map": {"a": "m-1-of-2.safetensors"}}`:     `tensor "a" is missing`,
+		`{"weight_map": {"a": "none.safetensors"}}`:         "no such file",
+		`{"weight_map": {"a": "m.safetensors.index.json"}}`: "not beside it",
+	} {
+		if f, err := open(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", text, f, err)
+		}
+	}
+}
