@@ -76,10 +76,17 @@ func (d *devState) candidate(t *Tensor, object, distance int, reads bool) paging
 	if reads {
 		x.Copies++
 	}
-	if !d.clean(t) {
+	if !d.clean(t) && !d.serves(t) {
 		x.Copies++
 	}
 	return x
+}
+
+// serves reports whether a copy of t to the host would serve many gaps between its
+// uses here.
+func (d *devState) serves(t *Tensor) bool {
+	c, y := d.copy(t), d.of(t)
+	return c.object > 0 && y.uses.order.Serves(c.object-1, y.now)
 }
 
 // unlist takes t's copy here out of its queue.

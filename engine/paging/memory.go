@@ -191,7 +191,7 @@ func (m *memory) candidate(object, now int) Candidate {
 	if m.loads(object, now, c.Distance, reads) {
 		c.Copies++
 	}
-	if m.copiesOut(object, c.Copies > 0) {
+	if m.copiesOut(object, c.Copies > 0) && !m.order.Serves(object, now) {
 		c.Copies++
 	}
 	return c

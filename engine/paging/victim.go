@@ -5,7 +5,7 @@ type Candidate struct {
 	Object   int   // decides between equals; index in Trace.Objects
 	Bytes    int64 // its memory, rounded up
 	Distance int   // launches until its next use, at least 1; Never if there is none
-	Copies   int   // that giving it up makes: one out if it has the only newest contents, one in if its next use reads
+	Copies   int   // that giving it up makes: one in if its next use reads; one out if it has the only newest contents, unless that serves many gaps
 }
 
 // before reports whether c leaves before o: first those that move nothing, then
