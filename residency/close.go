@@ -38,19 +38,6 @@ func (m *Manager) Close() error {
 	return errors.Join(errs...)
 }
 
-// Close frees the memory of the tenant's tensors, on devices and on the host, and
-// gives its floors to those who wait in Join. Then it waits for the copies that
-// were queued, and closes the tenant's streams. Work of the caller's streams that
-// the copies wait for must have been queued. Leases still held are an error that
-// names their tensors, and their memory is freed too. A second call does nothing.
-func (u *Tenant) Close() error {
-	err := u.dismiss(u.tenant)
-	if u.alone {
-		err = errors.Join(err, u.Manager.Close())
-	}
-	return err
-}
-
 // dismiss closes a tenant.
 func (m *Manager) dismiss(u *tenant) error {
 	m.mu.Lock()
@@ -100,4 +87,16 @@ func (m *Manager) endLeases(u *tenant) error {
 		return nil
 	}
 	return fmt.Errorf("close: %d lease(s) not released: %w: %s", count, ErrLeased, strings.Join(names, ", "))
+}
+
+// endMoves closes the streams that move copies together, which waits for their
+// work.
+func (m *Manager) endMoves() error {
+	var errs []error
+	for i := range m.devs {
+		if s := m.devs[i].move; s != nil {
+			errs = append(errs, s.Close())
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -86,3 +86,22 @@ func (d *devState) note(err error, name string) {
 		d.freeErr = errors.Join(d.freeErr, fmt.Errorf("free %s on %s: %w", name, d.id, err))
 	}
 }
+
+// clean reports whether t's newest contents are elsewhere than on a device too.
+func (d *devState) clean(t *Tensor) bool {
+	return t.truth != d.index || t.otherTruth(d.index) != nowhere
+}
+
+// next counts the device's launches until t is used there, and reports whether
+// that use reads it. A tenant that has not acquired for long will not soon. A
+// tensor that the order does not know is not used: the longer it was not, the
+// later.
+func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
+	c := d.copy(t)
+	if c.object == 0 {
+		return unknownUse + int(clock-c.used), true
+	}
+	y := d.of(t)
+	distance, reads = y.uses.order.Next(c.object-1, y.now)
+	return distance + int(clock-t.tenant.acted), reads
+}

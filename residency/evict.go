@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/paging"
 )
 
 // makeRoom evicts copies until so many bytes more fit on a device, by the sums
@@ -70,31 +69,6 @@ func (m *Manager) chosenBy(e device.Evictor, d *devState, bytes int64, after int
 	return bytes
 }
 
-// lru is the policy of the rule paging.LRU.
-type lru struct{ list []paging.Old }
-
-// Victim chooses the copy that was used longest ago.
-func (l *lru) Victim(c []device.Candidate) int {
-	l.list = l.list[:0]
-	for i := range c {
-		l.list = append(l.list, paging.Old{Used: c[i].LastUse, Distance: c[i].NextUse, Name: c[i].Name})
-	}
-	return paging.Oldest(l.list)
-}
-
-// evictorOf is a device's policy for which copy to give up; nil: the common one.
-func evictorOf(d device.Device, r paging.Rule) device.Evictor {
-	if r == paging.LRU {
-		return &lru{}
-	}
-	return device.EvictorOf(d)
-}
-
-// clean reports whether t's newest contents are elsewhere than on a device too.
-func (d *devState) clean(t *Tensor) bool {
-	return t.truth != d.index || t.otherTruth(d.index) != nowhere
-}
-
 // evict frees a copy on a device, and spills it to the host first if there is no
 // other.
 func (m *Manager) evict(d *devState, t *Tensor) error {
@@ -112,18 +86,4 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 	d.free(t, "evicted")
 	m.rankAll(t) // other copies may be the only ones now
 	return nil
-}
-
-// next counts the device's launches until t is used there, and reports whether
-// that use reads it. A tenant that has not acquired for long will not soon. A
-// tensor that the order does not know is not used: the longer it was not, the
-// later.
-func (d *devState) next(t *Tensor, clock uint64) (distance int, reads bool) {
-	c := d.copy(t)
-	if c.object == 0 {
-		return unknownUse + int(clock-c.used), true
-	}
-	y := d.of(t)
-	distance, reads = y.uses.order.Next(c.object-1, y.now)
-	return distance + int(clock-t.tenant.acted), reads
 }

@@ -1,12 +1,9 @@
 package residency
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/paging"
 )
 
@@ -75,70 +72,6 @@ type scratch struct {
 	victims []*Tensor
 }
 
-// New makes a manager for devices. They stay the caller's and must outlive it.
-// It opens a stream on each, to move copies together. A device has one manager at a
-// time: New fails with ErrOwned, and names the other, until that is closed.
-func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
-	if len(devs) == 0 {
-		return nil, errors.New("residency needs at least one device: open one with device.Open")
-	}
-	m := &Manager{
-		name: cmp.Or(o.Name, "another residency manager"),
-		devs: make([]devState, len(devs)),
-		host: hostMemory{kept: leastKept, limit: o.StagingBytes, most: o.HostBytes},
-	}
-	if m.host.limit <= 0 {
-		m.host.limit = DefaultStaging
-	}
-	for _, d := range devs {
-		m.devices = append(m.devices, string(d.ID()))
-	}
-	for i, d := range devs {
-		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, rule: o.Evict, evictor: evictorOf(d, o.Evict)}
-	}
-	if err := m.own(); err != nil {
-		return nil, err
-	}
-	if err := m.open(o); err != nil {
-		err = errors.Join(err, m.endMoves(), m.host.close())
-		m.disown()
-		return nil, err
-	}
-	return m, nil
-}
-
-// open makes the file of host memory, and the streams for moves.
-func (m *Manager) open(o ManagerOptions) error {
-	if o.HostBytes > 0 {
-		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
-		switch {
-		case err == nil:
-			m.host.file = f
-		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
-		default:
-			return err
-		}
-	}
-	for i := range m.devs {
-		if err := m.devs[i].open(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// endMoves closes the streams that move copies together, which waits for their
-// work.
-func (m *Manager) endMoves() error {
-	var errs []error
-	for i := range m.devs {
-		if s := m.devs[i].move; s != nil {
-			errs = append(errs, s.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // Drop discards the contents: every copy and the host's bytes are freed. The
 // record stays, without contents. It fails with ErrLeased for a leased tensor.
 func (m *Manager) Drop(t *Tensor) error {
@@ -170,6 +103,13 @@ func (m *Manager) dropHost(t *Tensor) {
 		m.host.drop(t.host)
 		t.host = nil
 		m.rankAll(t)
+	}
+}
+
+// rankAll ranks a tensor's copies on all devices.
+func (m *Manager) rankAll(t *Tensor) {
+	for i := range m.devs {
+		m.devs[i].rank(t)
 	}
 }
 

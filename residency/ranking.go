@@ -23,35 +23,6 @@ type ranking struct {
 // unrank forgets all queues, for when the order of uses changes.
 func (d *devState) unrank() { d.ranking.made = false }
 
-// makeRanking makes the queues if there are none.
-func (m *Manager) makeRanking(d *devState) {
-	x := &d.ranking
-	if x.made {
-		return
-	}
-	x.made = true
-	x.others, x.named, x.free = paging.NewQueue(0), x.named[:0], x.free[:0]
-	for _, u := range m.tenants {
-		y := &u.on[d.index]
-		if y.queue = nil; y.uses != nil {
-			y.queue = paging.NewQueue(len(y.uses.tensors))
-		}
-	}
-	for _, t := range d.residents {
-		d.copy(t).other = 0
-	}
-	for _, t := range d.residents {
-		d.rank(t)
-	}
-}
-
-// rankAll ranks a tensor's copies on all devices.
-func (m *Manager) rankAll(t *Tensor) {
-	for i := range m.devs {
-		m.devs[i].rank(t)
-	}
-}
-
 // rank puts t's copy here in its place.
 func (d *devState) rank(t *Tensor) {
 	c := d.copy(t)
@@ -119,31 +90,4 @@ func (d *devState) number(t *Tensor) int {
 	}
 	x.named[n], c.other = t, n+1
 	return n
-}
-
-// chosen lists the victims of the common policy. It returns the bytes that are
-// still missing.
-func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
-	m.makeRanking(d)
-	x := &m.scratch
-	d.ranking.others.Clock = -int(m.clock)
-	x.queues, x.tensors = append(x.queues[:0], d.ranking.others), append(x.tensors[:0], d.ranking.named)
-	for _, u := range m.tenants {
-		if y := &u.on[d.index]; y.queue != nil {
-			y.queue.Clock = y.turn - int(m.clock-u.acted)
-			x.queues, x.tensors = append(x.queues, y.queue), append(x.tensors, y.uses.tensors)
-		}
-	}
-	var ok bool
-	x.entries, ok = paging.Take(x.queues, x.entries[:0], bytes, after)
-	if !ok {
-		return bytes
-	}
-	for _, e := range x.entries {
-		x.victims = append(x.victims, x.tensors[e.Queue][e.Object])
-	}
-	if m.audit != nil {
-		m.audit(d, bytes, after)
-	}
-	return 0
 }

@@ -1,9 +1,7 @@
 package residency
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -31,24 +29,4 @@ func (s *spills) add(x spill) {
 		*s = slices.Delete(*s, 0, done)
 	}
 	*s = append(*s, x)
-}
-
-// Lost is an ErrLost that names the tenant's tensors whose spills have failed, and
-// the cause; nil if none has.
-func (u *Tenant) Lost() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var names []string
-	var from string
-	var cause error
-	for _, x := range u.spills {
-		if err := x.copied.Err(); err != nil {
-			names = append(names, x.t.name)
-			from, cause = x.from, err
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: the spill of %s from %s failed: %w", ErrLost, strings.Join(names, ", "), from, cause)
 }

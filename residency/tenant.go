@@ -1,9 +1,9 @@
 package residency
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -18,21 +18,6 @@ type Tenant struct {
 	*Manager
 	*tenant
 	alone bool // the manager closes with it
-}
-
-// Open makes a manager for devices with one tenant, which has it to itself. The
-// manager closes with the tenant.
-func Open(devs []device.Device, m ManagerOptions, t TenantOptions) (*Tenant, error) {
-	x, err := New(devs, m)
-	if err != nil {
-		return nil, err
-	}
-	u, err := x.Join(context.Background(), t)
-	if err != nil {
-		return nil, errors.Join(err, x.Close())
-	}
-	u.alone = true
-	return u, nil
 }
 
 // Declare makes the record of a tensor, without contents. The same key again
@@ -97,4 +82,37 @@ func (u *Tenant) Memory(device int) device.Stats {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.on[device].memory
+}
+
+// Lost is an ErrLost that names the tenant's tensors whose spills have failed, and
+// the cause; nil if none has.
+func (u *Tenant) Lost() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var names []string
+	var from string
+	var cause error
+	for _, x := range u.spills {
+		if err := x.copied.Err(); err != nil {
+			names = append(names, x.t.name)
+			from, cause = x.from, err
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the spill of %s from %s failed: %w", ErrLost, strings.Join(names, ", "), from, cause)
+}
+
+// Close frees the memory of the tenant's tensors, on devices and on the host, and
+// gives its floors to those who wait in Join. Then it waits for the copies that
+// were queued, and closes the tenant's streams. Work of the caller's streams that
+// the copies wait for must have been queued. Leases still held are an error that
+// names their tensors, and their memory is freed too. A second call does nothing.
+func (u *Tenant) Close() error {
+	err := u.dismiss(u.tenant)
+	if u.alone {
+		err = errors.Join(err, u.Manager.Close())
+	}
+	return err
 }

@@ -1,0 +1,77 @@
+package residency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
+)
+
+// New makes a manager for devices. They stay the caller's and must outlive it.
+// It opens a stream on each, to move copies together. A device has one manager at a
+// time: New fails with ErrOwned, and names the other, until that is closed.
+func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
+	if len(devs) == 0 {
+		return nil, errors.New("residency needs at least one device: open one with device.Open")
+	}
+	m := &Manager{
+		name: cmp.Or(o.Name, "another residency manager"),
+		devs: make([]devState, len(devs)),
+		host: hostMemory{kept: leastKept, limit: o.StagingBytes, most: o.HostBytes},
+	}
+	if m.host.limit <= 0 {
+		m.host.limit = DefaultStaging
+	}
+	for _, d := range devs {
+		m.devices = append(m.devices, string(d.ID()))
+	}
+	for i, d := range devs {
+		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, rule: o.Evict, evictor: evictorOf(d, o.Evict)}
+	}
+	if err := m.own(); err != nil {
+		return nil, err
+	}
+	if err := m.open(o); err != nil {
+		err = errors.Join(err, m.endMoves(), m.host.close())
+		m.disown()
+		return nil, err
+	}
+	return m, nil
+}
+
+// open makes the file of host memory, and the streams for moves.
+func (m *Manager) open(o ManagerOptions) error {
+	if o.HostBytes > 0 {
+		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
+		switch {
+		case err == nil:
+			m.host.file = f
+		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
+		default:
+			return err
+		}
+	}
+	for i := range m.devs {
+		if err := m.devs[i].open(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Open makes a manager for devices with one tenant, which has it to itself. The
+// manager closes with the tenant.
+func Open(devs []device.Device, m ManagerOptions, t TenantOptions) (*Tenant, error) {
+	x, err := New(devs, m)
+	if err != nil {
+		return nil, err
+	}
+	u, err := x.Join(context.Background(), t)
+	if err != nil {
+		return nil, errors.Join(err, x.Close())
+	}
+	u.alone = true
+	return u, nil
+}
