@@ -64,21 +64,55 @@ func (s *setup) stateBytes() (n int64) {
 	return n
 }
 
-// checkHostMemory refuses a bound on host memory that batches and saves exceed.
+// checkHostMemory refuses a bound on host memory that batches and saves exceed, and
+// without a bound, tensors without room on their device that the host has no
+// memory for.
 func (r *Run) checkHostMemory() error {
 	c := r.setup.config
-	if c.Devices.HostMemory == 0 {
-		return nil
-	}
-	takes := r.setup.saveBound().Held() + feed.HostBytes(r.Data.Train, r.setup.sizes.batch)
+	batches := feed.HostBytes(r.Data.Train, r.setup.sizes.batch)
 	if r.Data.Val != nil {
-		takes += feed.HostBytes(r.Data.Val, min(r.setup.sizes.microbatch, r.Data.Val.Len()))
+		batches += feed.HostBytes(r.Data.Val, min(r.setup.sizes.microbatch, r.Data.Val.Len()))
 	}
+	if c.Devices.HostMemory == 0 {
+		free, err := host.Available()
+		if err != nil {
+			return nil // the system does not say
+		}
+		return r.setup.spillShortage(batches+r.setup.saveBound().Takes(r.Plan.Graph.Vars), free)
+	}
+	takes := batches + r.setup.saveBound().Held()
 	if takes <= c.Devices.HostMemory {
 		return nil
 	}
 	take, most := units.TwoBytes(takes, c.Devices.HostMemory)
 	return at(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", residency.ErrHostMemory, take, most))
+}
+
+// goHeap is the memory in bytes that the program itself takes.
+const goHeap = 32 << 20
+
+// spillShortage refuses a plan whose tensors leave devices without room, where the
+// free memory is too little for them, for takes bytes of batches and saves, and for
+// the devices that use the same memory.
+func (s *setup) spillShortage(takes, free int64) error {
+	var devices, spills int64
+	specs := s.specs()
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		spec := &specs[f.Device]
+		if spec.HostVisible && spec.CopyOut { // a device that gives nothing back has no memory
+			devices += min(f.Peak, cmp.Or(f.Limit, f.Peak))
+		}
+		if f.Tight() && spec.CopyOut {
+			spills += f.Host
+		}
+	}
+	if takes += goHeap; spills == 0 || devices+spills+takes <= free {
+		return nil
+	}
+	need, have := units.TwoBytes(devices+spills+takes, free)
+	return fmt.Errorf("%w: %s of memory are free, and %s are needed: %s for devices, %s for tensors that they have no room for, %s for batches, saves and the program itself: let those tensors go to a file (--host-memory), or use smaller batches or a smaller model",
+		residency.ErrHostMemory, have, need, units.Bytes(devices), units.Bytes(spills), units.Bytes(takes))
 }
 
 // room is the bytes that parameters can take: on the devices, and on the host,
@@ -88,8 +122,14 @@ func (s *setup) room() int64 {
 		return 0 // the rest goes to a file
 	}
 	room := partition.Room(s.specs())
-	if free, err := host.Available(); room > 0 && err == nil {
-		room += free
+	free, err := host.Available()
+	if room == 0 || err != nil {
+		return room
 	}
-	return room
+	for _, d := range s.specs() {
+		if d.HostVisible { // the same memory
+			free -= d.MemoryBytes
+		}
+	}
+	return room + max(0, free)
 }

@@ -61,7 +61,7 @@ func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
 	}
 	if f.Tight() && f.Fits() {
 		r := paging.Replay(&t.Trace, f.Limit, o.Evict)
-		f.Loaded, f.Spilled = r.Loaded, r.Spilled
+		f.Loaded, f.Spilled, f.Host = r.Loaded, r.Spilled, r.Host
 	}
 	f.Seconds = t.seconds(f.Moved(), spec)
 	return f

@@ -7,7 +7,7 @@ var (
 	ErrUndefined   = errors.New("tensor has no contents")
 	ErrStale       = errors.New("the host's bytes are not current")
 	ErrBudget      = errors.New("device budget is too small")
-	ErrHostMemory  = errors.New("the bound on host memory is too low")
+	ErrHostMemory  = errors.New("too little host memory")
 	ErrLeased      = errors.New("tensor is leased")
 	ErrNotResident = errors.New("not resident")
 	ErrMismatch    = errors.New("metadata does not agree")

@@ -70,14 +70,30 @@ func (b Bound) Held() int64 { return 3 * b.TxBytes() }
 // room is the part of the area that saving itself does not take.
 func (b Bound) room() int64 { return int64(b) - b.Held() }
 
-// Exceeded says that one variable alone takes more than the area, since a
-// device copies it whole; "" where none does.
+// Takes is the host memory that a save of variables takes, in bytes: the area,
+// which is all of them if it has no bound, or more where the largest one alone does,
+// since a device copies it whole.
+func (b Bound) Takes(vars []*graph.Value) (bytes int64) {
+	if b > 0 {
+		return max(int64(b), b.Held()+largest(vars).Meta.Bytes())
+	}
+	for _, v := range vars {
+		bytes += v.Meta.Bytes()
+	}
+	return bytes
+}
+
+func largest(vars []*graph.Value) *graph.Value {
+	return slices.MaxFunc(vars, func(x, y *graph.Value) int { return cmp.Compare(x.Meta.Bytes(), y.Meta.Bytes()) })
+}
+
+// Exceeded says that one variable alone takes more than the area; "" where none
+// does.
 func (b Bound) Exceeded(vars []*graph.Value) string {
 	if b == 0 || len(vars) == 0 {
 		return ""
 	}
-	v := slices.MaxFunc(vars, func(x, y *graph.Value) int { return cmp.Compare(x.Meta.Bytes(), y.Meta.Bytes()) })
-	takes := v.Meta.Bytes() + int64(b) - b.room()
+	v, takes := largest(vars), b.Takes(vars)
 	if takes <= int64(b) {
 		return ""
 	}

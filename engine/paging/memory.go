@@ -6,6 +6,7 @@ type page struct {
 	dirty  bool // written since its last copy out
 	whole  bool // it has contents
 	fresh  bool // fed, and not copied in yet
+	copied bool // copied out: the host has its contents
 	leased int  // the last launch that used it or loaded it ahead, counted over all steps
 }
 
@@ -25,12 +26,13 @@ type memory struct {
 	counted []int    // per object: the clock when it was counted in near
 	queues  []*Queue // one
 	victims []Entry
+	copies  copies
 	audit   func(victims []Entry, ok bool, bytes int64, now, after int) // of a test, before victims are given up
 }
 
 func newMemory(t *Trace, limit int64, p Policy) *memory {
 	n := len(t.Objects)
-	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queues: []*Queue{NewQueue(n)}}
+	m := &memory{trace: t, order: NewOrder(t), limit: limit, policy: p, pages: make([]page, n), counted: make([]int, n), queues: []*Queue{NewQueue(n)}, copies: copies{}}
 	for i, o := range t.Objects {
 		m.pages[i].whole = o.Lasting
 	}
@@ -99,7 +101,18 @@ func (m *memory) use(u Use) {
 		m.bring(u.Object, u.Read)
 	}
 	p.whole = true
-	p.dirty = p.dirty || u.Write
+	if u.Write {
+		p.dirty = true
+		m.forgetCopy(u.Object)
+	}
+}
+
+// forgetCopy drops the host's copy of an object, if there is one.
+func (m *memory) forgetCopy(object int) {
+	if p := &m.pages[object]; p.copied {
+		p.copied = false
+		m.copies.drop(m.trace.Objects[object].Bytes)
+	}
 }
 
 // bring gives an object memory, and its contents if load is set.
@@ -213,19 +226,28 @@ func (m *memory) copiesOut(object int, loads bool) bool {
 // else.
 func (m *memory) giveUp(object, now int) {
 	distance, reads := m.order.Next(object, now)
+	copied := m.pages[object].copied
 	if m.copiesOut(object, m.loads(object, now, distance, reads)) {
+		copied = true
 		m.Spilled += m.trace.Objects[object].Bytes
+		m.copies.add(m.trace.Objects[object].Bytes)
 	}
-	m.drop(object)
-	m.pages[object].whole = true
+	m.leave(object)
+	m.pages[object] = page{whole: true, copied: copied}
 }
 
-// drop takes an object's memory. Its contents on the device are lost.
+// drop takes an object's memory. Its contents are lost.
 func (m *memory) drop(object int) {
+	m.forgetCopy(object)
+	m.leave(object)
+	m.pages[object] = page{}
+}
+
+// leave takes an object's memory.
+func (m *memory) leave(object int) {
 	if m.pages[object].here {
 		m.used -= m.rounded(object)
 	}
-	m.pages[object] = page{}
 	m.queues[0].Forget(object)
 }
 

@@ -13,6 +13,8 @@ type Result struct {
 	Loaded  int64 // bytes copied in again after they were given up
 	Spilled int64 // bytes copied out to be given up
 	Waits   int   // launches that read an object which was given up and not loaded ahead
+
+	Host int64 // bytes of host memory that copies out take, if it is kept for later ones of the same size
 }
 
 // Moved is the bytes that move because memory is limited.
@@ -49,7 +51,7 @@ func replay(t *Trace, limit int64, p Policy) Result {
 		m.step()
 		counts = append(counts, m.Result)
 	}
-	r.Peak = m.Peak
+	r.Peak, r.Host = m.Peak, m.copies.bytes()
 	r.average(counts)
 	return r
 }
