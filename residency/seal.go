@@ -51,7 +51,7 @@ func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, f
 	if !s.on {
 		return nil
 	}
-	announced := device < len(s.tight) && s.tight[device] && (k == Spill || k != PullBack && !fed)
+	announced := s.tight[device] && (k == Spill || k != PullBack && !fed) || k == CopyIn && s.spilled(t)
 	switch {
 	case fed || announced || slices.Contains(s.reasons, r):
 		s.count(t, k, r, announced)
@@ -60,6 +60,16 @@ func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, f
 		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
 	}
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
+}
+
+// spilled reports whether t's contents left a device that was announced as tight:
+// then they may come in wherever they are used next.
+func (s *seal) spilled(t *Tensor) bool {
+	if t.truth != onHost || t.host == nil {
+		return false
+	}
+	i := slices.Index(t.shared.devices, t.host.from)
+	return i >= 0 && s.tight[i]
 }
 
 // count counts an allowed transfer.

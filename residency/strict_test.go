@@ -112,7 +112,12 @@ func TestSealAnnounced(t *testing.T) {
 	if err := r.m.PullBack(short(t), Checkpoint, ws[0]); !errors.Is(err, ErrNotResident) {
 		t.Errorf("a pull-back: %v", err)
 	}
-	if err := r.read(ws[3], 1, 0); !errors.Is(err, ErrNotResident) {
-		t.Errorf("a copy to the other device: %v", err)
+	r.mustRead(ws[3], 1, 3) // which it left the first device for
+	r.m.Unseal()
+	never := r.declare("never", 16, device.Weight)
+	r.fill(never, 'n')
+	r.m.Seal()
+	if err := r.read(never, 1, 0); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a copy to the other device of a tensor that left none: %v", err)
 	}
 }
