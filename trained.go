@@ -77,23 +77,31 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *Devi
 	return t, nil
 }
 
-// plan cuts the model. Where memory is short for a microbatch of training, which
-// the data may not even fill, fewer samples are computed at a time.
+// plan cuts the model. Where there is no room for a microbatch of training, it
+// reads the data, which may have fewer samples than that.
 func (t *Trained) plan(ctx context.Context) error {
-	s := t.setup
-	for {
-		g, err := models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
-		if err != nil {
-			return err
-		}
-		o := s.options(ctx)
-		o.Microbatches = 1
-		s.plan, err = partition.New(g, o)
-		if s.sizes.microbatch == 1 || !errors.Is(err, partition.ErrMemory) {
-			return err
-		}
-		s.sizes.microbatch /= 2
+	refused := t.planned(ctx)
+	planned := t.setup.sizes.microbatch
+	if !errors.Is(refused, partition.ErrMemory) {
+		return refused
 	}
+	if _, err := t.read(ctx); err != nil || t.setup.sizes.microbatch == planned {
+		return refused
+	}
+	return t.planned(ctx)
+}
+
+// planned cuts the model for a microbatch.
+func (t *Trained) planned(ctx context.Context) error {
+	s := t.setup
+	g, err := models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
+	if err != nil {
+		return err
+	}
+	o := s.options(ctx)
+	o.Microbatches = 1
+	s.plan, err = partition.New(g, o)
+	return err
 }
 
 // find reads the description of the data that the model was trained on, and
@@ -369,14 +377,18 @@ func harmless(c configs.Change) bool {
 	return false
 }
 
-// read is the config's data.
+// read is the config's data. A microbatch has at most the samples of its training
+// part, as in training: scores are the same to the bit.
 func (t *Trained) read(ctx context.Context) (*datasets.Dataset, error) {
 	if t.data != nil {
 		return t.data, nil
 	}
 	data, err := openData(ctx, t.setup.config, t.like)
-	t.data = data
-	return data, err
+	if err != nil {
+		return nil, err
+	}
+	t.data, t.setup.sizes.microbatch = data, min(t.setup.sizes.microbatch, data.Train.Len())
+	return data, nil
 }
 
 // elsewhere reports whether data is other than the model was trained on.

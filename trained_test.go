@@ -49,6 +49,26 @@ func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
 	}
 }
 
+// A model that was trained with a batch beyond its data is evaluated as training
+// did it, to the bit, though no microbatch of that size has room.
+func TestEvalOfABatchBeyondTheData(t *testing.T) {
+	const text = "data: {source: digits, split: 0.3}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 2000000000, epochs: 1}\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	rep := train(t, open(t, text), berth.TrainOptions{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if res, err := m.Eval(t.Context()); err != nil || res.Loss != *rep.Final.ValLoss {
+		t.Errorf("%v, %v; training had %v", res.Loss, err, *rep.Final.ValLoss)
+	}
+}
+
 func TestEvalMayBeCancelledAtAnyTime(t *testing.T) {
 	dir := t.TempDir()
 	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
