@@ -34,8 +34,8 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 		return nil, err
 	}
 	r := &Runtime{
-		Devices: d.list, Residency: t, shared: d, roomy: d.holds(o.Peaks),
-		programs: map[string]*Program{}, users: map[*residency.Tensor]int{},
+		Devices: d.list, Residency: t, roomy: d.holds(o.Peaks),
+		programs: map[string]*loaded{}, users: map[*residency.Tensor]int{},
 	}
 	for _, dev := range d.list {
 		s, err := dev.NewStream(t.StreamName("compute"))
@@ -60,3 +60,23 @@ func (d *Devices) holds(peaks []int64) bool {
 // Close closes the runtimes' residency and frees all memory. Close the runtimes
 // before. A second call does nothing.
 func (d *Devices) Close() error { return d.residency.Close() }
+
+// RuntimeOptions describes a runtime that has its devices to itself.
+type RuntimeOptions struct {
+	Manager residency.ManagerOptions
+	Tenant  residency.TenantOptions
+}
+
+// NewRuntime makes a runtime that has devices to itself.
+func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
+	d, err := NewDevices(devs, o.Manager)
+	if err != nil {
+		return nil, err
+	}
+	r, err := d.Join(context.Background(), o.Tenant)
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	r.alone = true
+	return r, nil
+}

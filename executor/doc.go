@@ -18,8 +18,8 @@
 //
 // Files use each other downwards only. On top are load.go (before training) and
 // step.go (during it). Below are a program's tables (expand.go, compile.go,
-// tensors.go), failures, the runtime and its devices, and the steps under way
-// (flight.go).
+// tensors.go), failures, the runtime, what it knows of programs (loaded.go), and the
+// steps under way (flight.go). devices.go makes runtimes.
 //
 // The types to know are [Devices], [Runtime], [Program], [Batch] and [Ticket].
 package executor

@@ -16,7 +16,7 @@ import (
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
-		exes:    map[*partition.Variant]device.Executable{},
+		loaded:  loaded{exes: map[*partition.Variant]device.Executable{}},
 		tensors: map[residency.Key]*residency.Tensor{},
 		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
@@ -27,7 +27,7 @@ func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	if err := p.load(); err != nil {
 		return nil, errors.Join(err, p.unload())
 	}
-	r.programs[o.Net] = p
+	r.programs[o.Net] = &p.loaded
 	return p, nil
 }
 

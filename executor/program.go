@@ -3,7 +3,6 @@ package executor
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
@@ -40,9 +39,9 @@ type LoadOptions struct {
 
 // Program is a plan compiled for a runtime.
 type Program struct {
-	rt      *Runtime
-	opt     LoadOptions
-	exes    map[*partition.Variant]device.Executable
+	rt  *Runtime
+	opt LoadOptions
+	loaded
 	tensors map[residency.Key]*residency.Tensor
 	vars    map[string]*residency.Tensor // by the name of the variable
 	lasting map[*residency.Tensor]bool   // variables and constants: they outlive a step
@@ -51,10 +50,9 @@ type Program struct {
 	schedule schedule.Schedule
 	sizes    []*expansion // the two sizes of a step: a full batch, and an epoch's last
 
-	stop     *stop.Check // of Load
-	inflight flights
-	steps    uint64
-	closed   bool
+	stop   *stop.Check // of Load
+	steps  uint64
+	closed bool
 }
 
 // usable is nil while steps can be queued, else the reason why not.

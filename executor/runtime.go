@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -9,23 +8,16 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// RuntimeOptions describes a runtime that has its devices to itself.
-type RuntimeOptions struct {
-	Manager residency.ManagerOptions
-	Tenant  residency.TenantOptions
-}
-
 // Runtime runs the programs of one training on devices: it has one compute stream
 // on each, and the residency of their tensors. It does not own the devices, and may
 // share them: see [Devices.Join]. Use it and its programs from one goroutine.
 type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Tenant
-	shared    *Devices
-	alone     bool // nobody else uses shared
+	alone     bool // nobody else uses its residency's manager
 	roomy     bool // the devices have memory for all that steps want
 	compute   []device.Stream
-	programs  map[string]*Program       // that are loaded, by LoadOptions.Net
+	programs  map[string]*loaded        // that are loaded, by LoadOptions.Net
 	users     map[*residency.Tensor]int // per variable: the programs that have it
 	steps     uint64                    // of all programs, to order those under way
 	expected  *expansion                // whose uses residency knows
@@ -35,18 +27,13 @@ type Runtime struct {
 	closed    bool
 }
 
-// NewRuntime makes a runtime that has devices to itself.
-func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
-	d, err := NewDevices(devs, o.Manager)
-	if err != nil {
-		return nil, err
+// Watch gives up each device on which one operation runs for too long: what is
+// queued there fails, with an error that names the operation. Watching ends with
+// Close. A second call does nothing.
+func (r *Runtime) Watch(o WatchOptions) {
+	if (o.Timeout > 0 || o.Stop != nil) && r.watching == nil && !r.closed {
+		r.watching = watch(r.Devices, o)
 	}
-	r, err := d.Join(context.Background(), o.Tenant)
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	r.alone = true
-	return r, nil
 }
 
 // usable is nil while steps can be queued, else the reason why not.
@@ -74,7 +61,7 @@ func (r *Runtime) Close() error {
 	}
 	errs = append(errs, r.Residency.Close())
 	if r.alone {
-		errs = append(errs, r.shared.Close())
+		errs = append(errs, r.Residency.Manager.Close())
 	}
 	r.watching.end() // no sooner: closing waits for the devices
 	return errors.Join(r.unknown(errs)...)

@@ -41,11 +41,3 @@ func (p *Program) unload() error {
 	clear(p.tensors)
 	return p.rt.Residency.Forget(over...)
 }
-
-// release gives the executables back to their devices.
-func (p *Program) release() {
-	for _, x := range p.exes {
-		x.Release()
-	}
-	clear(p.exes)
-}

@@ -33,15 +33,11 @@ type watchdog struct {
 	stopped chan struct{}
 }
 
-// Watch gives up each device on which one operation runs for too long: what is
-// queued there fails, with an error that names the operation. Watching ends with
-// Close. A second call does nothing.
-func (r *Runtime) Watch(o WatchOptions) {
-	if o.Timeout <= 0 && o.Stop == nil || r.watching != nil || r.closed {
-		return
-	}
-	r.watching = &watchdog{WatchOptions: o, devs: r.Devices, limit: o.Timeout, stop: make(chan struct{}), stopped: make(chan struct{})}
-	go r.watching.run()
+// watch starts a watchdog, which end stops.
+func watch(devs []device.Device, o WatchOptions) *watchdog {
+	w := &watchdog{WatchOptions: o, devs: devs, limit: o.Timeout, stop: make(chan struct{}), stopped: make(chan struct{})}
+	go w.run()
+	return w
 }
 
 // run looks at the devices until end is called.

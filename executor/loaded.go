@@ -1,0 +1,20 @@
+package executor
+
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
+)
+
+// loaded is the part of a program that its runtime knows.
+type loaded struct {
+	inflight flights
+	exes     map[*partition.Variant]device.Executable
+}
+
+// release gives the executables back to their devices.
+func (l *loaded) release() {
+	for _, x := range l.exes {
+		x.Release()
+	}
+	clear(l.exes)
+}
