@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
+	"github.com/berth-ml/berth/residency"
 )
 
 // failure is a step that failed.
@@ -89,4 +90,18 @@ func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 	}
 	o.Tail, err = o.Tail.Forward()
 	return o, err
+}
+
+// another makes a runtime after one that failed and is closed, to find the cause. It
+// waits for no floors: its one step goes between those of others.
+func (s *session) another() (rt *executor.Runtime, err error) {
+	if s.shared != nil {
+		rt, err = s.shared.pool.Join(context.Background(), residency.TenantOptions{Name: s.name})
+	} else {
+		rt, err = s.runtime(context.Background(), s.devices, s.opt.Dir, residency.TenantOptions{})
+	}
+	if err == nil {
+		s.watch(rt, s.ending, s.patience)
+	}
+	return rt, err
 }

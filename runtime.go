@@ -20,6 +20,10 @@ func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o
 	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o})
 }
 
+// leastPatience is the time that an operation of a device has at least, once the
+// run is to end.
+const leastPatience = 3 * time.Second
+
 // watch gives devices up that hang. Once ending is closed, the devices that are the
 // run's own have only so much patience: see [executor.WatchOptions].
 func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience func() time.Duration) {
@@ -27,18 +31,4 @@ func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience fun
 		ending = nil
 	}
 	rt.Watch(executor.WatchOptions{Timeout: s.config.Devices.Timeout, Stop: ending, Patience: patience})
-}
-
-// another makes a runtime after one that failed and is closed, to find the cause. It
-// waits for no floors: its one step goes between those of others.
-func (s *session) another() (rt *executor.Runtime, err error) {
-	if s.shared != nil {
-		rt, err = s.shared.pool.Join(context.Background(), residency.TenantOptions{Name: s.name})
-	} else {
-		rt, err = s.runtime(context.Background(), s.devices, s.opt.Dir, residency.TenantOptions{})
-	}
-	if err == nil {
-		s.watch(rt, s.ending, s.patience)
-	}
-	return rt, err
 }

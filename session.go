@@ -151,10 +151,6 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	return err
 }
 
-// leastPatience is the time that an operation of a device has at least, once the
-// run is to end.
-const leastPatience = 3 * time.Second
-
 // patience is the longest that an operation may take once the run is to end. A
 // slower one counts as hanging: a whole step took a quarter of that.
 func (s *session) patience() time.Duration {

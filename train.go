@@ -6,33 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 )
-
-// Train trains until the config's epochs, MaxSteps or early stopping, and
-// returns the report. When ctx is cancelled it finishes the step, saves and
-// returns ErrStopped along with a report; before the first step, without one.
-// An observer's panic goes on once everything is closed; nothing more is saved.
-func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error) {
-	defer r.setup.enter()()
-	if o.Began.IsZero() {
-		o.Began = time.Now()
-	}
-	a := attempts{run: r, opt: o}
-	return a.train(ctx)
-}
-
-// newSession makes the session of an attempt.
-func newSession(a *attempts) *session {
-	r, o := a.run, a.opt
-	return &session{setup: r.setup, opt: o, devices: a.devices, losses: a.losses, journal: journal{observer: o.Observer}, goal: goal{
-		steps: r.setup.sizes.total, maxSteps: o.MaxSteps, stopping: r.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime,
-	}}
-}
 
 // whole is train, and closes the session. Of a lost device, its loss is the only
 // error.

@@ -14,6 +14,9 @@ var (
 	ErrOptions = errors.New("program cannot be loaded")
 	ErrClosed  = errors.New("runtime or program is closed")
 
+	// ErrHalf: variables are at the ends of different steps.
+	ErrHalf = errors.New("a part of the update has begun")
+
 	// ErrLaunches: the host has no memory for a step of so many launches.
 	ErrLaunches = errors.New("too many launches")
 )

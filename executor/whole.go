@@ -5,11 +5,8 @@ import (
 	"fmt"
 )
 
-// The causes for which the variables are not those of a step's end.
-var (
-	ErrHalf = errors.New("a part of the update has begun")
-	errWay  = errors.New("a variable may have been lost on its way between host and device")
-)
+// errWay is the cause for which variables that moved are not saved.
+var errWay = errors.New("a variable may have been lost on its way between host and device")
 
 // Whole is the last step at whose end every variable is: its update has ended, and
 // nothing of a later one has begun. It is for saving the variables after a failure,

@@ -1,0 +1,95 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+)
+
+// Train trains until the config's epochs, MaxSteps or early stopping, and
+// returns the report. When ctx is cancelled it finishes the step, saves and
+// returns ErrStopped along with a report; before the first step, without one.
+// An observer's panic goes on once everything is closed; nothing more is saved.
+func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error) {
+	defer r.setup.enter()()
+	if o.Began.IsZero() {
+		o.Began = time.Now()
+	}
+	a := attempts{run: r, opt: o}
+	return a.train(ctx)
+}
+
+// newSession makes the session of an attempt.
+func newSession(a *attempts) *session {
+	r, o := a.run, a.opt
+	return &session{setup: r.setup, opt: o, devices: a.devices, losses: a.losses, journal: journal{observer: o.Observer}, goal: goal{
+		steps: r.setup.sizes.total, maxSteps: o.MaxSteps, stopping: r.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime,
+	}}
+}
+
+// attempts are the sessions of one call of Train. The first is the only one,
+// unless devices are lost and the config asks to go on without them.
+type attempts struct {
+	run     *Run
+	opt     TrainOptions
+	devices []device.Device // those of the run, in its order; nil before the first session
+	all     []device.Device // with those that were lost
+	losses  []DeviceLoss
+}
+
+// train trains until the run ends, or there is no going on.
+func (a *attempts) train(ctx context.Context) (*Report, error) {
+	for {
+		s := newSession(a)
+		rep, err := s.whole(ctx, a.run)
+		if a.all == nil {
+			a.all = s.devices
+		}
+		if err == nil || errors.Is(err, ErrStopped) {
+			for _, text := range fault.Missed(a.all) {
+				a.opt.Observer.warn(text)
+			}
+		}
+		var lost *DeviceError
+		if !errors.As(err, &lost) || a.run.Config.Devices.OnLoss != configs.OnLossReplan || a.run.setup.shared != nil || ctx.Err() != nil {
+			return rep, err
+		}
+		if err := a.without(ctx, s, lost); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// without plans again for the devices that are left.
+func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) error {
+	devs := a.run.setup.devs
+	i := slices.IndexFunc(devs, func(d device.Device) bool { return d.ID() == lost.Device })
+	if i < 0 {
+		return lost
+	}
+	if err := unrelated(devs[i].Close()); err != nil {
+		return errors.Join(lost, err)
+	}
+	a.run.setup.devs, a.devices = slices.Delete(slices.Clone(devs), i, i+1), slices.Delete(slices.Clone(s.devices), i, i+1)
+	a.losses = append(a.losses, DeviceLoss{
+		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, s.done-lost.Saved), Cause: happened(lost.Err),
+	})
+	if len(a.devices) == 0 {
+		return fmt.Errorf("%w; no device is left to go on with", lost)
+	}
+	if err := a.run.plan(ctx); err != nil {
+		// Its cause is not wrapped: the config was right for the devices that there were.
+		return errors.Join(fmt.Errorf("%w; the devices that are left cannot take over: %v", lost, err), a.run.setup.closeDevices())
+	}
+	if lost.Saved > 0 {
+		a.opt.Resume, a.opt.Fresh, a.opt.Init = true, false, ""
+	}
+	a.opt.Observer.warn(fmt.Sprintf("%v; going on without %s", lost, lost.Device))
+	return nil
+}
