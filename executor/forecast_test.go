@@ -11,16 +11,17 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// A step moves the bytes that its plan says, and no more is live at once than the
-// plan's limit.
+// A step moves the bytes that its plan says, also where some of them go to a file,
+// and takes as much host memory for them. No more is live at once on the device than
+// the plan's limit.
 func TestStepsMoveWhatThePlanSays(t *testing.T) {
 	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4), "updates in ranges": wideJob(4)}
 	compared := 0
 	for name, j := range jobs {
-		peak := forecast(t, j, memory, 0).Peak
+		peak := forecast(t, j, memory, 0, false).Peak
 		for _, percent := range []int64{90, 75, 60, 45, 30} {
 			limit := peak * percent / 100
-			f := forecast(t, j, limit, 24)
+			f := forecast(t, j, limit, 24, percent == 60)
 			if f == nil {
 				continue // below the floor
 			}
@@ -34,9 +35,9 @@ func TestStepsMoveWhatThePlanSays(t *testing.T) {
 }
 
 // forecast plans a job for a device with that much memory, runs so many steps, and
-// compares the bytes that they moved with the plan. It is nil if there is too
-// little memory.
-func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
+// compares the bytes that they moved with the plan. With file, half of the host
+// memory for them is in a file. It is nil if there is too little memory.
+func forecast(t *testing.T, j job, limit int64, steps int, file bool) *partition.Forecast {
 	t.Helper()
 	devs, err := openSized([]int64{limit}, 1)
 	if err != nil {
@@ -68,7 +69,11 @@ func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
 	if steps == 0 {
 		return f
 	}
-	if r.rt, err = executor.NewRuntime(devs, executor.RuntimeOptions{}); err != nil {
+	var o executor.RuntimeOptions
+	if file {
+		o.Manager = residency.ManagerOptions{HostBytes: max(1, f.Host/2), SpillDir: t.TempDir()}
+	}
+	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		t.Fatal(err)
 	}
 	if r.prog, err = r.rt.Load(executor.LoadOptions{Net: "train", Full: plan, Constant: j.constant, LastMicrobatches: 1}); err != nil {
@@ -78,6 +83,12 @@ func forecast(t *testing.T, j job, limit int64, steps int) *partition.Forecast {
 		t.Fatal(err)
 	}
 	r.compare(t, f, steps)
+	switch h := r.rt.Residency.HostMemory(); {
+	case !file && (h.Used < f.Host*98/100 || h.Used > f.Host*102/100+512): // constants too
+		t.Errorf("in %d bytes, %d bytes of host memory are used; the plan says %d", f.Limit, h.Used, f.Host)
+	case file && f.Host > 0 && h.Spilled == 0:
+		t.Errorf("in %d bytes, nothing went to the file", f.Limit)
+	}
 	return f
 }
 
