@@ -11,12 +11,22 @@ import (
 
 // ranging says which updates are cut into ranges. The zero value cuts none.
 type ranging struct {
-	elems int   // of a range: a multiple of ops.SumElems
+	elems int   // of the smallest range: a multiple of ops.SumElems
 	above int64 // bytes: an update that leases no more stays whole
 }
 
 // on reports whether any update may be cut.
 func (r ranging) on() bool { return r.elems > 0 }
+
+// mostRanges is the most ranges of an update. More hardly lower the floor, and each
+// is a launch.
+const mostRanges = 64
+
+// size is the elements of each range of a tensor.
+func (r ranging) size(of *graph.Value) int {
+	whole := r.elems * mostRanges
+	return r.elems * max(1, (of.Meta.Elems()+whole-1)/whole)
+}
 
 // rangings are the ways to cut updates for devices whose least limit is that many
 // bytes, coarse to fine. Small ranges lower the floor; large ones are fewer launches.
@@ -101,7 +111,7 @@ func (c *ranger) worthCutting(n *graph.Node) bool {
 	if n.Phase != graph.Update || len(n.In) == 0 || n.In[0].Meta.Elems() <= c.r.elems {
 		return false
 	}
-	whole := ops.Ranged{Op: n.Op, Count: c.r.elems}
+	whole := ops.Ranged{Op: n.Op, Count: c.r.size(n.In[0])}
 	alias := whole.Alias()
 	if len(alias) < 2 {
 		return false // without state nothing is gained
@@ -131,8 +141,9 @@ func (c *ranger) worthCutting(n *graph.Node) bool {
 func (c *ranger) cut(n *graph.Node) {
 	in := slices.Clone(n.In)
 	alias := ops.Ranged{Op: n.Op}.Alias()
-	for from := 0; from < n.In[0].Meta.Elems(); from += c.r.elems {
-		op := ops.Ranged{Op: n.Op, From: from, Count: min(c.r.elems, n.In[0].Meta.Elems()-from)}
+	all, size := n.In[0].Meta.Elems(), c.r.size(n.In[0])
+	for from := 0; from < all; from += size {
+		op := ops.Ranged{Op: n.Op, From: from, Count: min(size, all-from)}
 		for _, i := range alias[1:] {
 			in[i] = c.part(n.In[i], op)
 		}

@@ -79,7 +79,7 @@ func (p *Plan) Shortages() (list []string) {
 			does[0] = "segments are cut at " + p.grain.String()
 		}
 		if r := p.options.ranging; r.on() {
-			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s", units.Bytes(4*int64(r.elems))))
+			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.elems))))
 		}
 		if r := p.options.Recompute; r != p.options.asked {
 			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
