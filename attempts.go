@@ -45,6 +45,9 @@ type attempts struct {
 
 // train trains until the run ends, or there is no going on.
 func (a *attempts) train(ctx context.Context) (*Report, error) {
+	inTime, cancel := a.opt.InTime(ctx)
+	defer cancel()
+	var last *DeviceError
 	for {
 		s := newSession(a)
 		rep, err := s.whole(ctx, a.run)
@@ -52,17 +55,32 @@ func (a *attempts) train(ctx context.Context) (*Report, error) {
 			a.all = s.devices
 		}
 		if err == nil || errors.Is(err, ErrStopped) {
-			for _, text := range fault.Missed(a.all) {
-				a.opt.Observer.warn(text)
-			}
+			a.missed()
+		}
+		if rep == nil && last != nil && errors.Is(err, ErrStopped) { // before it could go on
+			return nil, fmt.Errorf("%w; %v", last, err)
 		}
 		var lost *DeviceError
-		if !errors.As(err, &lost) || a.run.Config.Devices.OnLoss != configs.OnLossReplan || a.run.setup.shared != nil || ctx.Err() != nil {
+		if !errors.As(err, &lost) || !a.replans() || inTime.Err() != nil {
 			return rep, err
 		}
 		if err := a.without(ctx, s, lost); err != nil {
 			return nil, err
 		}
+		last = lost
+	}
+}
+
+// replans reports whether the run goes on without a lost device. One on shared
+// devices does not: they are others' to close.
+func (a *attempts) replans() bool {
+	return a.run.Config.Devices.OnLoss == configs.OnLossReplan && a.run.setup.shared == nil
+}
+
+// missed tells of the faults that did not happen.
+func (a *attempts) missed() {
+	for _, text := range fault.Missed(a.all) {
+		a.opt.Observer.warn(text)
 	}
 }
 

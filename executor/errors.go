@@ -3,6 +3,7 @@ package executor
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -31,7 +32,18 @@ type TaskError struct {
 }
 
 // Error names task and device.
-func (e *TaskError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Task, e.Device, e.Err) }
+func (e *TaskError) Error() string {
+	why := ": " + e.Err.Error()
+	var op *device.OpError
+	var hang *HangError
+	switch { // the task's own launch need not be named again
+	case errors.As(e.Err, &hang) && hang.Device == e.Device && strings.HasPrefix(e.Task, hang.Command.What):
+		why = " " + hang.Reason()
+	case errors.As(e.Err, &op) && op.Device == e.Device && strings.HasPrefix(e.Task, op.What):
+		why = ": " + op.Err.Error()
+	}
+	return fmt.Sprintf("%s on %s%s", e.Task, e.Device, why)
+}
 
 // Unwrap is the cause.
 func (e *TaskError) Unwrap() error { return e.Err }
