@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -18,10 +19,10 @@ func TestStepsMoveWhatThePlanSays(t *testing.T) {
 	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4), "updates in ranges": wideJob(4)}
 	compared := 0
 	for name, j := range jobs {
-		peak := forecast(t, j, memory, 0, false).Peak
+		peak := forecastCase{job: j, limit: memory}.forecast(t).Peak
 		for _, percent := range []int64{90, 75, 60, 45, 30} {
 			limit := peak * percent / 100
-			f := forecast(t, j, limit, 24, percent == 60)
+			f := forecastCase{job: j, limit: limit, steps: 24, file: percent == 60}.forecast(t)
 			if f == nil {
 				continue // below the floor
 			}
@@ -34,27 +35,59 @@ func TestStepsMoveWhatThePlanSays(t *testing.T) {
 	}
 }
 
-// forecast plans a job for a device with that much memory, runs so many steps, and
-// compares the bytes that they moved with the plan. With file, half of the host
-// memory for them is in a file. It is nil if there is too little memory.
-func forecast(t *testing.T, j job, limit int64, steps int, file bool) *partition.Forecast {
+// So does an evaluation, whose weights come again and again.
+func TestEvaluationsMoveWhatThePlanSays(t *testing.T) {
+	for name, j := range map[string]job{"gpt": gptJob(1), "mlp": mlpJob(1), "cnn": cnnJob(1)} {
+		peak := forecastCase{job: j, limit: memory, evaluates: true}.forecast(t).Peak
+		moved := int64(0)
+		for _, percent := range []int64{80, 60, 40} {
+			if f := (forecastCase{job: j, limit: peak * percent / 100, steps: 24, evaluates: true}).forecast(t); f != nil {
+				moved += f.Moved()
+			}
+		}
+		if moved == 0 {
+			t.Errorf("%s: nothing moves", name)
+		}
+	}
+}
+
+// forecastCase is a run within a limit.
+type forecastCase struct {
+	job
+	limit     int64 // bytes of the device
+	steps     int   // 0: plan alone
+	file      bool  // half of the host memory for what moves is in a file
+	evaluates bool  // with one microbatch
+}
+
+// graph is the graph of a step.
+func (c forecastCase) graph() (*graph.Graph, error) {
+	if c.evaluates {
+		return models.Eval(c.spec, models.Size{Microbatch: c.microbatch})
+	}
+	return c.train(c.microbatch, c.batch())
+}
+
+// forecast plans a job for a device, runs the steps, and compares the bytes that
+// they moved with the plan. It is nil if there is too little memory.
+func (c forecastCase) forecast(t *testing.T) *partition.Forecast {
 	t.Helper()
-	devs, err := openSized([]int64{limit}, 1)
+	devs, err := openSized([]int64{c.limit}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{job: j, devs: devs}
+	r := &rig{job: c.job, devs: devs}
 	defer func() {
 		if err := r.close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	g, err := j.train(j.microbatch, j.batch())
+	g, err := c.graph()
 	if err != nil {
 		t.Fatal(err)
 	}
 	plan, err := partition.New(g, partition.PlanOptions{
-		Devices: []device.Spec{devs[0].Spec()}, Microbatches: j.microbatches, Schedule: "gpipe",
+		Devices: []device.Spec{devs[0].Spec()}, Microbatches: c.microbatches, Schedule: "gpipe",
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return devs[d].Estimate(g, o)
 		},
@@ -66,27 +99,28 @@ func forecast(t *testing.T, j job, limit int64, steps int, file bool) *partition
 		t.Fatal(err)
 	}
 	f := &plan.Memory[0]
-	if steps == 0 {
+	if c.steps == 0 {
 		return f
 	}
 	var o executor.RuntimeOptions
-	if file {
+	if c.file {
 		o.Manager = residency.ManagerOptions{HostBytes: max(1, f.Host/2), SpillDir: t.TempDir()}
 	}
 	if r.rt, err = executor.NewRuntime(devs, o); err != nil {
 		t.Fatal(err)
 	}
-	if r.prog, err = r.rt.Load(executor.LoadOptions{Net: "train", Full: plan, Constant: j.constant, LastMicrobatches: 1}); err != nil {
+	if r.prog, err = r.rt.Load(executor.LoadOptions{Net: "train", Full: plan, Constant: c.constant, LastMicrobatches: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.fill(); err != nil {
 		t.Fatal(err)
 	}
-	r.compare(t, f, steps)
+	r.compare(t, f, c.steps)
 	switch h := r.rt.Residency.HostMemory(); {
-	case !file && (h.Used < f.Host*98/100 || h.Used > f.Host*102/100+512): // constants too
+	case c.evaluates: // the weights stay on the host
+	case !c.file && (h.Used < f.Host*98/100 || h.Used > f.Host*102/100+512): // constants too
 		t.Errorf("in %d bytes, %d bytes of host memory are used; the plan says %d", f.Limit, h.Used, f.Host)
-	case file && f.Host > 0 && h.Spilled == 0:
+	case c.file && f.Host > 0 && h.Spilled == 0:
 		t.Errorf("in %d bytes, nothing went to the file", f.Limit)
 	}
 	return f
