@@ -21,6 +21,7 @@ type hostMem struct {
 	pins    int           // readers and writers on the host
 	fed     bool          // the buffer is the caller's and is not freed here
 	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
+	kept    bool          // passed on the way to another entry of its sequence, and needed by nobody yet
 	counted bool          // among hostMemory.used
 	dev     device.Device // that allocated it, if it is kept for spills
 	bytes   int64

@@ -1,10 +1,8 @@
 package residency
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
@@ -86,108 +84,6 @@ func TestStagingBound(t *testing.T) {
 	}
 }
 
-// sequenced gives tensors of 8 bytes their contents from a tape.
-func sequenced(t *testing.T, r *rig, s *tape, names ...string) map[string]*Tensor {
-	t.Helper()
-	ts := map[string]*Tensor{}
-	for _, n := range names {
-		ts[n] = r.declare(n, 8, device.Weight)
-	}
-	if err := r.m.FromSequence(s, ts); err != nil {
-		t.Fatal(err)
-	}
-	return ts
-}
-
-// TestSequence reads a store that only goes forward. What is passed on the way is
-// kept, as far as there is room for it.
-func TestSequence(t *testing.T) {
-	r := newRig(t, 1, rigOptions{manager: ManagerOptions{StagingBytes: 32}}, capacity(64))
-	s := newTape("a", "x", "b", "c", "d", "e")
-	ts := sequenced(t, r, s, "a", "b", "c", "d", "e")
-	r.mustRead(ts["d"], 0, 'd')
-	if got := s.read.String(); got != "abd" {
-		t.Errorf("read %q on the way to d: a and b are kept, x is nobody's, for c there is no room", got)
-	}
-	for _, n := range []string{"a", "b"} {
-		r.mustRead(ts[n], 0, n[0])
-	}
-	r.m.Settle()
-	if got := s.read.String(); got != "abd" {
-		t.Errorf("read %q, and a and b were kept", got)
-	}
-	r.mustRead(ts["c"], 0, 'c')
-	if got := s.read.String(); got != "abdec" || s.rewinds != 1 {
-		t.Errorf("read %q with %d rewinds, want e on the way to the end, and c from the front", got, s.rewinds)
-	}
-	if c := r.m.Ledger().Total(CopyIn); c.Count != 0 {
-		t.Errorf("%v counted as copy-in", c)
-	}
-	if got := ts["a"].Location(); got != "store, clean on fake:0" {
-		t.Errorf("a is at %s", got)
-	}
-	conserved(t, r)
-}
-
-// A device without room for all reads them again, pass after pass, in few passes
-// over the sequence, and the host has few of them at a time.
-func TestSequenceAgain(t *testing.T) {
-	r := newRig(t, 1, rigOptions{manager: ManagerOptions{StagingBytes: 32}}, capacity(16))
-	names := []string{"a", "b", "c", "d", "e", "f"}
-	s := newTape("f", "a", "c", "b", "d", "e") // nearly in the order of use
-	ts := sequenced(t, r, s, names...)
-	const passes = 5
-	for range passes {
-		for _, n := range names {
-			r.mustRead(ts[n], 0, n[0])
-			r.m.Settle()
-			if hosts(r.devs[0]) > 4 {
-				t.Fatalf("%d tensors are on the host", hosts(r.devs[0]))
-			}
-		}
-	}
-	if s.rewinds > 2*passes || s.read.Len() > 7*passes {
-		t.Errorf("%d passes rewound %d times and read %q", passes, s.rewinds, s.read.String())
-	}
-	r.write(ts["b"], 0, 'z')
-	r.mustRead(ts["e"], 0, 'e')
-	r.mustRead(ts["f"], 0, 'f')
-	r.mustRead(ts["b"], 0, 'z')
-	conserved(t, r)
-}
-
-func TestSequenceFails(t *testing.T) {
-	r := newRig(t, 1, rigOptions{})
-	s := newTape("a", "b", "c")
-	s.sizes["c"] = 9
-	ts := sequenced(t, r, s, "a", "b", "c", "d")
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := r.m.PullBack(ended, Fetch, ts["a"]); !errors.Is(err, context.Canceled) || s.read.Len() > 0 {
-		t.Errorf("after the context's end: %v, read %q", err, s.read.String())
-	}
-	if err := r.read(ts["c"], 0, 'c'); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "c has 9 bytes") {
-		t.Errorf("wrong size: %v", err)
-	}
-	delete(s.sizes, "c")
-	if err := r.read(ts["d"], 0, 'd'); !errors.Is(err, ErrUndefined) || !strings.Contains(err.Error(), "stream-in of d") {
-		t.Errorf("not on the tape: %v", err)
-	}
-	s.err = errors.New("torn")
-	if err := r.m.Drop(ts["b"]); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.m.FromSequence(s, map[string]*Tensor{"b": ts["b"]}); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.read(ts["b"], 0, 'b'); !errors.Is(err, s.err) || !strings.Contains(err.Error(), "b") {
-		t.Errorf("failing tape: %v", err)
-	}
-	s.err = nil
-	r.mustRead(ts["b"], 0, 'b')
-	conserved(t, r)
-}
-
 // shelf is a Store of patterns; it counts its reads.
 type shelf struct {
 	reads map[string]int
@@ -200,41 +96,5 @@ func (s *shelf) Read(name string, dst []byte) error {
 		return s.err
 	}
 	copy(dst, pattern(int64(len(dst)), name[0]))
-	return nil
-}
-
-// tape is a Sequence of patterns of 8 bytes, one tensor a name.
-type tape struct {
-	names   []string
-	sizes   map[string]int64 // other than 8
-	at      int
-	read    bytes.Buffer
-	rewinds int
-	err     error
-}
-
-func newTape(names ...string) *tape { return &tape{names: names, sizes: map[string]int64{}} }
-
-func (s *tape) Next() (string, int64, error) {
-	if s.at == len(s.names) {
-		return "", 0, io.EOF
-	}
-	s.at++
-	name := s.names[s.at-1]
-	return name, max(8, s.sizes[name]), nil
-}
-
-func (s *tape) Read(dst []byte) error {
-	if s.err != nil {
-		return s.err
-	}
-	s.read.WriteString(s.names[s.at-1])
-	copy(dst, pattern(int64(len(dst)), s.names[s.at-1][0]))
-	return nil
-}
-
-func (s *tape) Rewind() error {
-	s.at = 0
-	s.rewinds++
 	return nil
 }

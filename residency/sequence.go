@@ -1,0 +1,144 @@
+package residency
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// FromSequence is FromStore for entries of a store that can only be read in
+// order: ts has the tensors by the names of their entries. To reach an entry, all
+// before it are passed, from the front if it was passed already. Those passed on
+// the way stay on the host until a device needs them, if no device has them: those
+// that are needed next, in half of ManagerOptions.StagingBytes.
+func (m *Manager) FromSequence(s Sequence, ts map[string]*Tensor) error {
+	q := &sequence{s: s, tensors: ts}
+	for _, name := range slices.Sorted(maps.Keys(ts)) {
+		if err := m.from(ts[name], &source{name: name, seq: q}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readUpTo reads a sequence until t has its contents.
+func (m *Manager) readUpTo(ctx context.Context, q *sequence, t *Tensor, d int) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for rewound := false; m.lacks(t, q); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name, bytes, err := q.s.Next()
+		switch {
+		case errors.Is(err, io.EOF) && !rewound:
+			rewound, err = true, q.s.Rewind()
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("%w: the sequence has no such entry", ErrUndefined)
+		case err == nil:
+			err = m.readEntry(ctx, q, q.tensors[name], bytes, t, d)
+		}
+		if err != nil {
+			return fmt.Errorf("stream-in of %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// lacks reports whether the contents of t are in a sequence alone.
+func (m *Manager) lacks(t *Tensor, q *sequence) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return t.truth == inStore && t.src.seq == q && !t.hostCurrent()
+}
+
+// readEntry reads the entry of t that a sequence is at, on the way to the one that
+// is wanted. Without a tensor, or one worth keeping, it reads nothing.
+func (m *Manager) readEntry(ctx context.Context, q *sequence, t *Tensor, bytes int64, wanted *Tensor, d int) error {
+	if t == nil || t != wanted && !m.worthKeeping(t, q) {
+		return nil
+	}
+	if bytes != t.bytes {
+		return fmt.Errorf("%w: the entry of %s has %d bytes, but %v has %d", ErrMismatch, t.name, bytes, t.meta, t.bytes)
+	}
+	if t == wanted {
+		if err := m.awaitStaging(ctx, bytes); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	version := t.version
+	m.mu.Unlock()
+	h, err := m.readStore(t, d, q.s.Read)
+	if err != nil {
+		return fmt.Errorf("entry of %s: %w", t.name, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.host.stage(h)
+	m.install(t, h, version)
+	if t.host == h {
+		h.kept = t != wanted
+	}
+	return nil
+}
+
+// worthKeeping reports whether the entry of t, which is passed on the way to
+// another, should be read: only the sequence has it, and the host has room. Kept
+// ones that are needed later make room.
+func (m *Manager) worthKeeping(t *Tensor, q *sequence) bool {
+	if !m.lacks(t, q) {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for d := range t.copies {
+		if t.current(&t.copies[d]) {
+			return false
+		}
+	}
+	x, next := &m.host, m.nextUse(t)
+	for x.sweep(); x.staged+t.bytes > x.limit/2 || x.most > 0 && x.used+t.bytes > x.most; x.sweep() {
+		v := m.lastKept(q)
+		if v == nil || m.nextUse(v) <= next {
+			return false
+		}
+		m.dropHost(v)
+	}
+	return true
+}
+
+// lastKept is the kept tensor of a sequence that is needed last; nil if there is
+// none.
+func (m *Manager) lastKept(q *sequence) (last *Tensor) {
+	most := -1
+	for _, t := range q.tensors {
+		if h := t.host; h == nil || !h.kept || h.pins > 0 || t.truth != inStore || t.src.seq != q {
+			continue
+		}
+		n := m.nextUse(t)
+		if last == nil || cmp.Or(cmp.Compare(n, most), cmp.Compare(t.name, last.name)) > 0 {
+			last, most = t, n
+		}
+	}
+	return last
+}
+
+// nextUse counts the launches until t is used on any device, by a launch whose call
+// of Acquire has not ended or a later one.
+func (m *Manager) nextUse(t *Tensor) int {
+	next := unknownUse
+	for i := range m.devs {
+		d := &m.devs[i]
+		if c := d.copy(t); c.object > 0 {
+			y := d.of(t)
+			n, _ := y.uses.order.Next(c.object-1, y.now-1)
+			next = min(next, n)
+		}
+	}
+	return next
+}
