@@ -15,8 +15,12 @@ func TestFloors(t *testing.T) {
 	for _, x := range []struct {
 		name  string
 		limit int64
-	}{{"gpt-small", 86 << 20}, {"gpt2", 789 << 20}} {
-		t.Run(x.name, func(t *testing.T) {
+		slow  bool
+	}{{"gpt-small", 86 << 20, false}, {"gpt2", 789 << 20, false}, {"cnn", 4505 << 10, false}, {"gpt2", 308 << 20, true}} {
+		t.Run(fmt.Sprintf("%s in %d KiB", x.name, x.limit>>10), func(t *testing.T) {
+			if x.slow && !testall.Wanted() {
+				t.Skip("takes longer: TEST_ALL=1 runs it")
+			}
 			w, err := Lookup(x.name)
 			if err != nil {
 				t.Fatal(err)
