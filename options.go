@@ -44,8 +44,8 @@ type TrainOptions struct {
 	AllowChanged bool
 	// AssertResident fails the run if between epoch boundaries anything but
 	// the batch is copied in, or anything comes out that was not asked for. On a
-	// device with less memory than the plan takes, tensors may leave and come
-	// back.
+	// device with less memory than the plan takes, or than the plans of all who
+	// share it, tensors may leave and come back.
 	AssertResident bool
 	// Dump is a folder for the run's graph, plan, schedule, ledger and trace.
 	// Empty means none.

@@ -135,7 +135,10 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 			return err
 		}
 	}
-	o := residency.TenantOptions{Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump)}
+	o := residency.TenantOptions{
+		Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump),
+		Waiting: func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
+	}
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
 		return err
 	}

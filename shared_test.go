@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -177,12 +178,19 @@ func TestWaitingForSharedDevices(t *testing.T) {
 	}
 	d := openShared(t, "cpu", f.Floor+f.Floor/2)
 	first, second := mustOpen(t, d, c), mustOpen(t, d, c)
-	began := &berth.Observer{Started: func(berth.Start) { t.Error("the second run did not wait") }}
+	var notes []string
+	began := &berth.Observer{
+		Started: func(berth.Start) { t.Error("the second run did not wait") },
+		Note:    func(text string) { notes = append(notes, text) },
+	}
 	o := berth.Observer{Started: func(berth.Start) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := second.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), Observer: began}); !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run without memory: %v", err)
+		}
+		if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "waiting until") }) {
+			t.Errorf("it said %q", notes)
 		}
 		if err := d.Close(); !errors.Is(err, berth.ErrInUse) {
 			t.Errorf("closing devices in use: %v", err)

@@ -23,9 +23,13 @@ func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 	j := &joining{tenant: u, done: make(chan struct{})}
 	m.mu.Lock()
 	err = m.enlist(j)
+	waits := slices.Contains(m.joining, j)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, errors.Join(err, u.endStreams())
+	}
+	if waits && o.Waiting != nil {
+		o.Waiting()
 	}
 	select {
 	case <-j.done:

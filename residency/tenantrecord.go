@@ -17,6 +17,8 @@ type TenantOptions struct {
 	// there is enough. If the peaks of all tenants exceed a device, tensors leave it
 	// and come back, and Seal allows that. None means 0.
 	Peaks []int64
+	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
+	Waiting func()
 	// Strict makes Seal work.
 	Strict bool
 	// OnTransfer is told of every entry of the tenant's ledger, in order, with the

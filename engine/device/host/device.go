@@ -130,7 +130,7 @@ func (d *Device) Estimate(g *graph.Graph, o device.CompileOptions) (device.Memor
 
 // mostEstimated bounds the plans kept for Compile, of models that were planned and
 // never loaded.
-const mostEstimated = 1 << 12
+const mostEstimated = 1 << 9
 
 // planned is the executable that Estimate planned for an equal segment, or a
 // new one. It needs compiling.

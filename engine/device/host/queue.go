@@ -78,6 +78,11 @@ func (q *queue) close() error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	select {
+	case <-q.stopped:
+		q.backlog = backlog{}
+	default: // the device is given up, and a command may still run
+	}
 	q.finish(allEnded) // nobody shall wait for a command that was never queued
 	if q.reported {
 		return nil
@@ -114,6 +119,9 @@ func (q *queue) event(seq uint64) device.Event { return device.Event{Queue: q, S
 
 // Finished tells whether command seq has ended.
 func (q *queue) Finished(seq uint64) bool { return q.ended.Load() >= seq }
+
+// Closed tells whether the queue was closed, so that all commands have ended.
+func (q *queue) Closed() bool { return q.ended.Load() == allEnded }
 
 // Err is the failure that command seq met.
 func (q *queue) Err(seq uint64) error {

@@ -146,7 +146,7 @@ func (s *Space) slide(b *Block) (to, rest *Block, after []device.Event) {
 	s.after = s.after[:0]
 	for x := to; x != b; x = x.next {
 		for _, e := range x.uses {
-			if !s.passed.Covers(e) {
+			if !s.over(e) {
 				s.after.Add(e)
 			}
 		}

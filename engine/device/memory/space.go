@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -156,7 +157,7 @@ func (s *Space) readyAtEnd(r *run, size int64, q device.Queue) (*run, *Block) {
 func (s *Space) isReady(b *Block, q device.Queue) bool {
 	s.looks++
 	for _, e := range b.uses {
-		if e.Queue != q && !s.passed.Covers(e) {
+		if e.Queue != q && !s.over(e) {
 			return false
 		}
 	}
@@ -180,7 +181,7 @@ func (s *Space) cut(r *run, first *Block, size int64, q device.Queue) {
 			}
 		}
 		for _, e := range b.uses {
-			if e.Queue != q && !s.passed.Covers(e) {
+			if e.Queue != q && !s.over(e) {
 				s.after.Add(e)
 			}
 		}
@@ -218,7 +219,7 @@ func (s *Space) Give(b *Block, after ...device.Event) {
 	s.used -= b.Size
 	b.free, b.Owner = true, nil
 	for _, e := range after {
-		if !s.passed.Covers(e) {
+		if !s.over(e) {
 			b.uses.Add(e)
 		}
 	}
@@ -236,10 +237,22 @@ func (s *Space) Give(b *Block, after ...device.Event) {
 }
 
 // Passed tells that the host has waited for e. Bytes whose uses are all of that
-// kind can be written without waiting.
+// kind, or in queues that were closed (their method Closed says so), can be written
+// without waiting.
 func (s *Space) Passed(e device.Event) {
+	s.passed = slices.DeleteFunc(s.passed, func(p device.Event) bool { return closed(p.Queue) })
 	s.passed.Add(e)
 	s.tight = false
+}
+
+// over reports whether the host has waited for e, or its queue was closed.
+func (s *Space) over(e device.Event) bool { return s.passed.Covers(e) || closed(e.Queue) }
+
+// closed reports whether a queue was closed. The host has then waited for all of
+// its events.
+func closed(q device.Queue) bool {
+	c, ok := q.(interface{ Closed() bool })
+	return ok && c.Closed()
 }
 
 // Idle reports whether a range is free and all its uses have ended by now. It is
@@ -275,7 +288,7 @@ func (s *Space) settle(b *Block) *Block {
 func (s *Space) forget(b *Block) {
 	kept := b.uses[:0]
 	for _, e := range b.uses {
-		if !s.passed.Covers(e) {
+		if !s.over(e) {
 			kept = append(kept, e)
 		}
 	}
