@@ -25,14 +25,17 @@ func (p *Program) Output(name string, samples int) (*residency.Tensor, error) {
 
 // tensor is the record of a value's instance. Variables are shared by all
 // programs. Values of a microbatch have records of their own for each of the two
-// sizes of microbatch.
+// sizes of microbatch, except for constants that do not depend on the size.
 func (p *Program) tensor(i partition.Instance) (*residency.Tensor, error) {
 	v := i.Value
 	whole := v.Whole().Name
 	k := residency.Key{Net: p.opt.Net, Value: whole, Range: v.Name[len(whole):], Microbatch: i.Microbatch}
+	full := p.tensors[k]
 	switch {
 	case v.Kind == graph.Variable:
 		k.Net = ""
+	case i.Tail && v.PerMicrobatch && full != nil && full.Meta().Equal(v.Meta):
+		return full, nil // the peak of the full step's plan has counted it
 	case i.Tail:
 		k.Net += ".tail"
 	}
