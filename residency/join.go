@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Join makes a tenant, and reserves its floors. While they do not fit beside the
@@ -60,8 +62,8 @@ func (m *Manager) admissible(o *TenantOptions) error {
 	}
 	for i, floor := range o.Floors {
 		if d := &m.devs[i]; floor > d.spec.MemoryBytes {
-			return fmt.Errorf("%w: %s has %d bytes, and at least %d are needed there: raise the device's memory, use smaller microbatches or more devices",
-				ErrBudget, d.id, d.spec.MemoryBytes, floor)
+			has, needs := units.TwoBytes(d.spec.MemoryBytes, floor)
+			return fmt.Errorf("%w: %s has %s, and at least %s are needed there: raise the device's memory, use smaller microbatches or more devices", ErrBudget, d.id, has, needs)
 		}
 	}
 	return nil

@@ -121,7 +121,7 @@ func TestJoinWaitsItsTurn(t *testing.T) {
 // TestJoinRefuses: a floor that never fits, and a name that is taken.
 func TestJoinRefuses(t *testing.T) {
 	m, join, _ := joins(t, 1)
-	if err := <-join(t.Context(), "large", 41); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "41") || !strings.Contains(err.Error(), "40") {
+	if err := <-join(t.Context(), "large", 41); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "41 B") || !strings.Contains(err.Error(), "40 B") {
 		t.Errorf("a floor beyond the device: %v", err)
 	}
 	if err := <-join(t.Context(), "two", 1, 1); !errors.Is(err, ErrMismatch) {
