@@ -2,6 +2,7 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -59,8 +60,8 @@ func (s *session) measure(ctx context.Context, e *Epoch) (err error) {
 // says what to do.
 func (s *session) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
 	score, err := s.eval.Run(ctx)
-	if err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
-		err = fmt.Errorf("step %d: the validation loss is %v, %w; %s", s.at.Step, score.Loss, ErrNonFinite, hint())
+	if errors.Is(err, ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
+		err = fmt.Errorf("step %d: the validation loss is %w; %s", s.at.Step, ErrNonFinite, hint())
 	}
 	return score, err
 }

@@ -250,6 +250,9 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		}
 		return err
 	})
+	if errors.Is(err, ErrNonFinite) {
+		err = fmt.Errorf("%w: use other weights (--checkpoint, --best), or look for samples that are out of range", err)
+	}
 	if err != nil {
 		return Evaluation{}, err
 	}

@@ -2,9 +2,11 @@ package infer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
@@ -48,7 +50,8 @@ func (e *Evaluator) InitFrom(ctx context.Context, c executor.Contents) error {
 // Close unloads the evaluation. The weights stay if another program has them.
 func (e *Evaluator) Close() error { return e.pass.prog.Close() }
 
-// Run evaluates the whole part. Afterwards, nothing of it is on a device.
+// Run evaluates the whole part. Afterwards, nothing of it is on a device. It fails
+// with [device.ErrNonFinite] where the loss of a batch is not finite.
 func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)
 	sums := []*residency.Tensor{loss}
@@ -61,7 +64,10 @@ func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 			return s, err
 		}
 	}
-	if err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); err != nil {
+	switch err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); {
+	case errors.Is(err, device.ErrNonFinite):
+		return s, fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
+	case err != nil:
 		return s, fmt.Errorf("evaluation: %w", err)
 	}
 	if s.Loss, err = e.mean(ctx, loss); err != nil {
