@@ -15,14 +15,6 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// The causes of errors about first contents.
-var (
-	// ErrInit: a file of weights that cannot be read, or does not fit the model.
-	ErrInit = errors.New("the initial weights cannot be used")
-	// ErrChanged: a checkpoint of another model, or of another run.
-	ErrChanged = errors.New("the run has changed since the checkpoint")
-)
-
 // Contents fills all of dst, whatever it holds, with a variable's bytes; those of a
 // range with its part of the whole variable's.
 type Contents func(v *graph.Value, dst []byte) error

@@ -81,10 +81,3 @@ func (s *Stream) Rewind() error { return initError(s.file.Rewind()) }
 
 // Unpacked counts the bytes that were unpacked so far, over all passes.
 func (s *Stream) Unpacked() int64 { return s.file.Unpacked() }
-
-func initError(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInit, err)
-}

@@ -30,13 +30,8 @@ type part struct {
 	data   int64     // offset of the data, behind the header
 }
 
-// Open reads and validates the header of the file at path, which ctx ends. Where the
-// path ends in ".index.json", it is an index, and the files that it names are read.
-// The caller must Close the file.
-func Open(ctx context.Context, path string) (*File, error) {
-	if strings.HasSuffix(path, indexSuffix) {
-		return openIndex(ctx, path)
-	}
+// openPlain is Open for a single file.
+func openPlain(ctx context.Context, path string) (*File, error) {
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, osfile.ErrNotFile) {
 		return nil, fmt.Errorf("%s: %w", path, bad("not a file: give the path of one"))

@@ -61,7 +61,7 @@ func openPart(ctx context.Context, index, name string) (*File, error) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name || strings.HasSuffix(name, indexSuffix) {
 		return nil, bad("it names the file %q, which is not beside it", name)
 	}
-	return Open(ctx, filepath.Join(filepath.Dir(index), name))
+	return openPlain(ctx, filepath.Join(filepath.Dir(index), name))
 }
 
 // appendNamed appends the tensors of a part that the index names there.

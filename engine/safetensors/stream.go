@@ -10,9 +10,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -28,57 +25,6 @@ type Stream struct {
 	next    int           // number of the tensor that Next moves to
 	at      int64         // bytes of data unpacked since the front
 	read    int64         // bytes unpacked since OpenStream, over all passes
-}
-
-// unpacker starts to unpack a file.
-type unpacker func(r io.Reader) (io.ReadCloser, error)
-
-// maxWindow bounds the memory in bytes that unpacking takes, for files that ask for
-// more than zstd --long does.
-const maxWindow = 128 << 20
-
-// The formats by the first bytes of their files.
-var unpackers = map[string]unpacker{
-	"\x1f\x8b": func(r io.Reader) (io.ReadCloser, error) {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, err
-		}
-		return z, nil
-	},
-	"\x28\xb5\x2f\xfd": func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	},
-}
-
-// unpackerOf finds the format of a file by its first bytes; nil if it is not
-// compressed. The header of a plain file begins with '{' behind its length.
-func unpackerOf(r io.ReaderAt) unpacker {
-	var first [lengthBytes + 1]byte
-	if n, _ := r.ReadAt(first[:], 0); n == len(first) && first[lengthBytes] == '{' {
-		return nil
-	}
-	for magic, u := range unpackers {
-		if bytes.HasPrefix(first[:], []byte(magic)) {
-			return u
-		}
-	}
-	return nil
-}
-
-// Compressed reports whether the file at path is compressed in a format that
-// OpenStream reads: gzip or zstd.
-func Compressed(path string) bool {
-	f, err := osfile.Open(path, os.O_RDONLY)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return unpackerOf(f) != nil
 }
 
 // OpenStream reads and validates the header of the compressed file at path, which
