@@ -91,7 +91,7 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.Plan, err = partition.New(full, s.options(ctx))
 	s.plan = r.Plan
-	if err != nil || z.last == z.batch {
+	if err != nil || z.last == z.batch || s.unlimited { // the peaks are those of full steps
 		return err
 	}
 	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last

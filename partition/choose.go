@@ -3,14 +3,15 @@ package partition
 import "math"
 
 // choose makes the segments. Where memory is short whatever their grain, it tries
-// updates in ranges too. It also returns the groups that it made the segments of.
-func (base *Plan) choose(groups *grouped) (*Plan, *grouped, error) {
-	best, err := base.chooseGrain(groups, base.options.grains, false)
-	if err != nil || base.options.settled || best.shortage().none() {
+// updates in ranges too. It also returns the groups that it made the segments of. The
+// plan is nil if none is better than rival, the cost of one that fits.
+func (base *Plan) choose(groups *grouped, rival *shortage) (*Plan, *grouped, error) {
+	best, err := base.chooseGrain(groups, base.options.grains, false, rival)
+	if err != nil || base.options.settled || best != nil && best.shortage().none() {
 		return best, groups, err
 	}
 	grains := finer
-	if best.shortage().missing == 0 {
+	if best != nil && best.shortage().missing == 0 {
 		grains = []grain{max(best.grain, byBlock)} // forecasts take long
 	}
 	for _, r := range rangings(base.leastLimit()) {
@@ -21,19 +22,45 @@ func (base *Plan) choose(groups *grouped) (*Plan, *grouped, error) {
 		if ranged == nil {
 			continue
 		}
-		p, err := ranged.chooseGrain(of, grains, true)
+		p, err := ranged.chooseGrain(of, grains, true, best.rivals(rival))
 		if err != nil {
 			return nil, nil, err
 		}
-		if p.shortage().less(best.shortage()) {
-			p.setPeaks(best.Memory)
+		if p.better(best) {
 			best, groups = p, of
 		}
-		if best.shortage().missing == 0 {
+		if best != nil && best.shortage().missing == 0 {
 			break
 		}
 	}
 	return best, groups, nil
+}
+
+// better reports whether p costs less than best, and takes the peaks of best
+// if so. No plan, nil, is the worst.
+func (p *Plan) better(best *Plan) bool {
+	if p == nil || best != nil && !p.shortage().less(best.shortage()) {
+		return false
+	}
+	if best != nil {
+		p.setPeaks(best.Memory)
+	}
+	return true
+}
+
+// rivals is the cost of p or rival, whichever is less. Both may be nil. If neither fits,
+// any plan that fits is as good, or, with PlanOptions.exact, any plan at all: nil.
+func (p *Plan) rivals(rival *shortage) *shortage {
+	if p == nil {
+		return rival
+	}
+	switch s := p.shortage(); {
+	case s.missing == 0 && (rival == nil || s.less(*rival)):
+		return &s
+	case rival == nil && !p.options.exact:
+		return &shortage{seconds: math.Inf(1)}
+	}
+	return rival
 }
 
 // finer are the grains with which updates can be cut.
@@ -69,18 +96,23 @@ func (base *Plan) ranged(r ranging) (*Plan, *grouped, error) {
 
 // chooseGrain makes the segments of the coarsest grain with which nothing moves
 // for lack of memory; else of that which takes the least time. If no grain fits,
-// it is the one that lacks the fewest bytes. With floors, see forecast.
-func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool) (best *Plan, err error) {
+// it is the one that lacks the fewest bytes. With floors, see forecast. Grains that
+// cannot be better than rival are left out; the plan is nil if that is all.
+func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool, rival *shortage) (best *Plan, err error) {
 	for _, at := range grains {
 		p := *base
-		if err := p.cutAt(at, groups, floors || best != nil); err != nil {
+		if err := p.cutAt(at, groups); err != nil {
 			return nil, err
 		}
+		whole, err := p.forecast(floors || best != nil, best.rivals(rival))
+		if err != nil {
+			return nil, err
+		}
+		if !whole {
+			continue
+		}
 		s := p.shortage()
-		if best == nil {
-			best = &p
-		} else if s.less(best.shortage()) {
-			p.setPeaks(best.Memory)
+		if p.better(best) {
 			best = &p
 		}
 		if s.missing == 0 && (s.moved == 0 || p.launches > mostToCompare) {
@@ -94,9 +126,8 @@ func (base *Plan) chooseGrain(groups *grouped, grains []grain, floors bool) (bes
 // though this one fits: forecasts of many launches take long.
 const mostToCompare = 4096
 
-// cutAt makes the segments of a grain, and forecasts the memory of a step; with
-// floors, see forecast.
-func (p *Plan) cutAt(at grain, groups *grouped, floors bool) error {
+// cutAt makes the segments of a grain.
+func (p *Plan) cutAt(at grain, groups *grouped) error {
 	p.grain = at
 	lists, err := listSegments(groups, at)
 	if err != nil {
@@ -112,5 +143,5 @@ func (p *Plan) cutAt(at grain, groups *grouped, floors bool) error {
 	}
 	findFrees(p.idx, p.Segments)
 	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
-	return p.forecast(floors)
+	return p.idx.stop.Err()
 }

@@ -112,7 +112,9 @@ func TestPeakIsTheReplays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for d, tr := range traceLaunches(stop.When(nil), len(o.Devices), launches, func(l *Launch) int64 { return temporaries(l.Variant) }) {
+		traces := traceLaunches(stop.When(nil), len(o.Devices), launches)
+		addScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return temporaries(l.Variant) })
+		for d, tr := range traces {
 			if err := tr.Check(); err != nil {
 				t.Fatalf("device %d: %v\n%s", d, err, p.Dump())
 			}

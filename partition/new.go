@@ -19,6 +19,10 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	check := stop.When(o.Stop)
 	o.Stop = nil // it is for this call alone
 	p, err := newPlan(g, o, check)
+	if err == nil && p.shortage().missing > 0 {
+		o.exact = true
+		p, err = newPlan(g, o, check)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -28,17 +32,16 @@ func New(g *graph.Graph, o PlanOptions) (*Plan, error) {
 // newPlan makes the plan of least time. Where memory is short even with finer
 // segments, it tries to recompute values.
 func newPlan(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
-	best, err := planOnce(g, o, check)
+	best, err := planOnce(g, o, check, nil)
 	if err != nil || !best.worthRecomputing() {
 		return best, err
 	}
 	for _, o.Recompute = range []Recompute{RecomputeCheap, RecomputeBlock} {
-		p, err := planOnce(g, o, check)
+		p, err := planOnce(g, o, check, best.rivals(nil))
 		if err != nil {
 			return nil, err
 		}
-		if p.shortage().less(best.shortage()) {
-			p.setPeaks(best.Memory)
+		if p.better(best) {
 			best = p
 		}
 	}
@@ -52,7 +55,9 @@ func (p *Plan) worthRecomputing() bool {
 	return (s.missing > 0 || s.moved > 0 && p.launches <= mostToCompare) && p.goesBack() && (o.Recompute == "" || o.Recompute == RecomputeNone)
 }
 
-func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
+// planOnce makes the plan with the options' kind of recomputing; nil if it is not
+// better than rival, the cost of a plan that fits.
+func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage) (*Plan, error) {
 	g, err := o.Recompute.apply(g, check)
 	if err != nil {
 		return nil, err
@@ -68,7 +73,7 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, o, c, place(idx, len(c.device), c.groups()))
+	return assemble(idx, o, c, place(idx, len(c.device), c.groups()), rival)
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
@@ -101,7 +106,7 @@ func (p *Plan) Rebind(g *graph.Graph, ask func() error) (*Plan, error) {
 	if !tight {
 		o.Estimate = nil
 	}
-	q, err := assemble(idx, o, p.cut, p.place)
+	q, err := assemble(idx, o, p.cut, p.place, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +144,7 @@ func (p *Plan) Forward() (*Plan, error) {
 	}
 	o := p.options
 	o.checkFinite, o.settled = true, true
-	q, err := assemble(idx, o, p.cut, p.place)
+	q, err := assemble(idx, o, p.cut, p.place, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +152,8 @@ func (p *Plan) Forward() (*Plan, error) {
 }
 
 // assemble runs the passes after the cut. Where memory is short, it tries finer
-// grains of segments.
-func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
+// grains of segments. The plan is nil if it is not better than rival.
+func assemble(idx *index, o PlanOptions, c cut, pl *placement, rival *shortage) (*Plan, error) {
 	if err := idx.stop.Err(); err != nil {
 		return nil, err
 	}
@@ -157,8 +162,8 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement) (*Plan, error) {
 	}
 	groups := readyUnits(idx, pl)
 	base := Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
-	best, groups, err := base.choose(groups)
-	if err != nil {
+	best, groups, err := base.choose(groups, rival)
+	if err != nil || best == nil {
 		return nil, err
 	}
 	best.Stages, err = describeStages(groups, best)

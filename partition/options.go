@@ -23,6 +23,7 @@ type PlanOptions struct {
 	grains       []grain      // to choose from, coarse to fine; nil means all
 	ranging      ranging      // of updates
 	settled      bool         // no other ranging is tried
+	exact        bool         // plans are compared by what they lack, since none fits
 	asked        Recompute    // Recompute as the caller gave it
 	checkFinite  bool         // segments will be compiled with device.CompileOptions.CheckFinite
 	Stop         func() error // asked between passes of New, which ends with its error; nil means never

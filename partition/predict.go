@@ -18,36 +18,60 @@ func (p *Plan) setPeaks(free []Forecast) {
 }
 
 // forecast is pass 8: the memory of each device, from the launches of a step. With
-// floors, it forecasts no more than the floors if a device is below its floor.
-func (p *Plan) forecast(floors bool) error {
+// floors, it forecasts no more than the floors if a device is below its floor. It
+// stops, and reports false, where p cannot be better than rival, the cost of a plan
+// that fits; nil: there is none.
+func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
 	e := &estimator{plan: p, of: map[*Variant]int64{}}
 	if few := min(p.Microbatches, 2); floors && few < p.Microbatches {
 		// The launches of further microbatches are like those of the second.
-		if err := p.forecastStep(e, few); err != nil || p.shortage().missing > 0 {
-			return err
+		if whole, err := p.forecastStep(e, few, rival); err != nil || !whole || p.shortage().missing > 0 {
+			return whole, err
 		}
 	}
-	return p.forecastStep(e, p.Microbatches)
+	return p.forecastStep(e, p.Microbatches, rival)
 }
 
-// forecastStep is the forecast for a step of that many microbatches.
-func (p *Plan) forecastStep(e *estimator, microbatches int) error {
+// forecastStep is the forecast for a step of that many microbatches. Estimates and
+// replays take long, so it first looks at what is known without them.
+func (p *Plan) forecastStep(e *estimator, microbatches int, rival *shortage) (whole bool, err error) {
 	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: microbatches})
 	if err != nil {
-		return err
+		return false, err
 	}
-	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches, e.scratch)
+	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
+	if err := p.idx.stop.Err(); err != nil {
+		return false, err
+	}
+	if rival != nil && !p.atLeast(traces).less(*rival) {
+		return false, nil
+	}
+	addScratch(p.idx.stop, traces, launches, e.scratch)
 	if err := cmp.Or(p.idx.stop.Err(), e.err); err != nil {
-		return err
+		return false, err
 	}
 	p.launches, p.Memory = len(launches), nil
 	for d, t := range traces {
 		if err := p.idx.stop.Err(); err != nil {
-			return err
+			return false, err
 		}
 		p.Memory = append(p.Memory, t.forecast(d, &p.options))
 	}
-	return nil
+	return true, nil
+}
+
+// atLeast is a shortage that no forecast from the traces goes below, whatever the
+// scratch.
+func (p *Plan) atLeast(traces []*memoryTrace) (s shortage) {
+	for d, t := range traces {
+		spec := p.options.Devices[d]
+		_, by := t.floor()
+		if floor := total(by); spec.MemoryBytes > 0 {
+			s.missing += max(0, floor-spec.MemoryBytes)
+		}
+		s.seconds = max(s.seconds, t.seconds(0, spec))
+	}
+	return s
 }
 
 func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {

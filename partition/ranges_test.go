@@ -37,7 +37,7 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *P
 	if base == nil {
 		return nil
 	}
-	p, err := base.chooseGrain(groups, []grain{at}, false)
+	p, err := base.chooseGrain(groups, []grain{at}, false, nil)
 	must(err)
 	p.Stages, err = describeStages(groups, p)
 	must(err)

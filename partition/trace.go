@@ -45,9 +45,9 @@ type tracked struct {
 	writer int   // the device that writes it, -1 if none does
 }
 
-// traceLaunches makes the trace of each of so many devices. scratch is the
-// working memory of a launch, in bytes. The traces are incomplete if check stops.
-func traceLaunches(check *stop.Check, devices int, launches []Launch, scratch func(l *Launch) int64) []*memoryTrace {
+// traceLaunches makes the trace of each of so many devices, without the launches'
+// scratch. The traces are incomplete if check stops.
+func traceLaunches(check *stop.Check, devices int, launches []Launch) []*memoryTrace {
 	t := &tracer{known: map[instanceID]*tracked{}, work: map[*Variant]variantWork{}}
 	for range devices {
 		t.traces = append(t.traces, &memoryTrace{})
@@ -58,9 +58,21 @@ func traceLaunches(check *stop.Check, devices int, launches []Launch, scratch fu
 	}
 	t.addObjects(launches, uses)
 	for i := range stop.Each(check, launches) {
-		t.addLaunch(i, &launches[i], uses[i], scratch(&launches[i]))
+		t.addLaunch(i, &launches[i], uses[i])
 	}
 	return t.traces
+}
+
+// addScratch adds the launches' working memory to their traces. scratch is that of a
+// launch in bytes.
+func addScratch(check *stop.Check, traces []*memoryTrace, launches []Launch, scratch func(l *Launch) int64) {
+	done := make([]int, len(traces))
+	for i := range stop.Each(check, launches) {
+		l := &launches[i]
+		d := l.Segment.Device
+		traces[d].Launches[done[d]].Scratch = scratch(l)
+		done[d]++
+	}
 }
 
 // track finds the instances that launch i needs, and notes who uses them.
@@ -115,9 +127,9 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 // addLaunch appends launch i to its device's trace. A write makes copies on other
 // devices stale: they are freed there, as are all copies of an instance that is
 // not needed any more.
-func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked, scratch int64) {
+func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked) {
 	tr, d := t.traces[l.Segment.Device], l.Segment.Device
-	x := paging.Launch{Scratch: scratch}
+	var x paging.Launch
 	for k, u := range uses {
 		mode := l.Needs[k].Mode
 		x.Uses = append(x.Uses, paging.Use{Object: u.object[d], Read: mode != Write, Write: mode != Read})
