@@ -24,6 +24,9 @@ func (p *Program) abort(f *flight, err error) error {
 	if len(p.rt.settle()) > 0 || half || lost {
 		err = p.rt.fail(err)
 	}
+	if ended, _ := f.updates(); ended > 0 {
+		p.half = true
+	}
 	errs := []error{err}
 	for _, t := range f.e.passing {
 		if e := p.rt.Residency.Drop(t); e != nil {

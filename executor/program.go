@@ -52,6 +52,7 @@ type Program struct {
 
 	stop   *stop.Check // of Load
 	steps  uint64
+	half   bool // a step was aborted of which a part of the update had ended
 	closed bool
 }
 

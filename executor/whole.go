@@ -3,6 +3,8 @@ package executor
 import (
 	"errors"
 	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // errWay is the cause for which variables that moved are not saved.
@@ -14,7 +16,7 @@ var errWay = errors.New("a variable may have been lost on its way between host a
 // all at the end of one step, or may have moved while copies failed or were skipped.
 func (p *Program) Whole() (Ticket, error) {
 	failures := p.rt.settle()
-	if errors.Is(p.rt.failure, ErrHalf) {
+	if p.half {
 		return 0, ErrHalf
 	}
 	if len(failures) > 0 && !(p.rt.roomy && p.rt.alone) {
@@ -37,13 +39,13 @@ func (p *Program) Whole() (Ticket, error) {
 	return last, nil
 }
 
-// updates counts the tasks of a step that write variables: those that ended well,
-// and those that failed or were skipped, and wrote nothing.
+// updates counts the tasks of a step that write variables, as far as they were queued:
+// those that ended well, and those that failed or were skipped, and wrote nothing.
 func (f *flight) updates() (ended, failed int) {
 	for _, t := range f.e.tasks {
-		switch {
-		case !t.updates:
-		case t.events[f.slot()].Err() == nil:
+		switch e := t.events[f.slot()]; {
+		case !t.updates || e == (device.Event{}):
+		case e.Err() == nil:
 			ended++
 		default:
 			failed++

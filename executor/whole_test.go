@@ -38,7 +38,7 @@ func TestWhole(t *testing.T) {
 	want := steps(t, j)
 	whole, half := 0, 0
 	for _, dev := range []device.ID{"cpu:0", "cpu:1"} {
-		for n := 1; n <= 40; n += 3 {
+		for n := 1; n <= 40; n += 2 {
 			devs, err := openDevices("cpu", 2, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -68,6 +68,40 @@ func TestWhole(t *testing.T) {
 	}
 	if whole < 10 || half < 3 {
 		t.Errorf("%d runs are whole, %d are not", whole, half)
+	}
+}
+
+// A step that could not be queued whole is not forgotten, also where the launch
+// before failed: a part of its update may have ended.
+func TestWholeAfterAnAbort(t *testing.T) {
+	t.Parallel()
+	j := faultJob()
+	want := steps(t, j)
+	half := 0
+	for n := 1; n <= 40; n += 2 {
+		devs, err := openDevices("cpu", 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		devs = withFaults(devs, &fault{op: faults.Launch, n: n, late: true}, &fault{op: faults.Launch, n: n + 1})
+		r, err := newRigWith(j, devs, "1f1b", executor.RuntimeOptions{Tenant: residency.TenantOptions{Peaks: roomy(2)}})
+		if err == nil {
+			err = r.run(short(t))
+		}
+		if !errors.Is(err, errBoom) {
+			t.Errorf("launches %d and %d fail: %v", n, n+1, err)
+		}
+		if last, err := r.prog.Whole(); err == nil {
+			r.holds(t, want[last])
+		} else if half++; !errors.Is(err, executor.ErrHalf) {
+			t.Errorf("launches %d and %d fail: %v", n, n+1, err)
+		}
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if half == 0 {
+		t.Error("all were whole")
 	}
 }
 
