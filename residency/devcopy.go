@@ -9,7 +9,7 @@ type devCopy struct {
 	version uint64        // of its contents; 0 when undefined
 	ready   device.Event  // of the last write or copy into it; of the taking, before there was one
 	causes  device.Fence  // if that was a copy, the events by which its source was made; they end before it
-	moved   device.Event  // of the move that brought the contents to this buffer since; never fails
+	moved   device.Event  // of the move that brought the contents to this buffer since
 	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
 	writing bool          // one of these writes
@@ -27,10 +27,22 @@ type devCopy struct {
 // there are none.
 func (c *devCopy) lastUses() []device.Event {
 	if len(c.readers) == 0 {
-		c.readers.Add(c.ready)
-		c.readers.Add(c.moved)
+		c.addMakers()
 	}
 	return c.readers
+}
+
+// readElsewhere adds a reader on another device's stream. If that device is given up,
+// it counts as ended before what it waited for.
+func (c *devCopy) readElsewhere(done device.Event) {
+	c.addMakers()
+	c.readers.Add(done)
+}
+
+// addMakers adds the last write and the move since to the readers.
+func (c *devCopy) addMakers() {
+	c.readers.Add(c.ready)
+	c.readers.Add(c.moved)
 }
 
 // arrive notes that c has contents of a version once ready has happened. With the
@@ -57,5 +69,16 @@ func (c *devCopy) failure() error {
 	if c.version == 0 {
 		return nil
 	}
-	return firstFailure(c.ready, c.causes)
+	if err := firstFailure(c.ready, c.causes); err != nil {
+		return err
+	}
+	return c.moved.Err() // its device was given up before
+}
+
+// passOn sets causes to the events by which the contents were made.
+func (c *devCopy) passOn(causes *device.Fence) {
+	inherit(causes, c.ready, c.causes)
+	if !c.moved.Done() || c.moved.Err() != nil {
+		causes.Add(c.moved)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -238,5 +239,29 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 			r.fill(w, 'n') // new contents
 			r.mustRead(w, 0, 'n')
 		})
+	}
+}
+
+// A reader on a device that was given up counts as ended before the writer that it
+// waited for. The memory still waits for that writer.
+func TestMemoryWaitsForItsWriterWithoutItsReader(t *testing.T) {
+	r := newRig(t, 2, rigOptions{}, capacity(8, 8))
+	w, x := r.declare("w", 8, device.Weight), r.declare("x", 8, device.Weight)
+	letGo := r.compute[0].(*fakeStream).hold()
+	r.write(w, 0, 'w')
+	r.mustRead(w, 1, 'w')
+	r.devs[1].stream("peer").giveUp()
+	if err := r.m.Drop(w); err != nil {
+		t.Fatal(err)
+	}
+	r.fill(x, 'x')
+	r.mustRead(x, 0, 'x')             // when it runs
+	time.Sleep(20 * time.Millisecond) // for a copy that does not wait
+	if r.devs[0].stream("copy-in").Record().Done() {
+		t.Error("the copy to the memory did not wait")
+	}
+	letGo()
+	if err := r.compute[0].Record().Wait(short(t)); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ func (a *attempt) follow() error {
 		} else if err := w.c.failure(); err != nil {
 			return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, &CopyError{err})
 		} else {
-			inherit(&x.made, w.c.ready, w.c.causes)
+			w.c.passOn(&x.made)
 			for _, e := range x.made {
 				x.waits.Add(e)
 			}

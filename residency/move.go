@@ -132,8 +132,8 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
 	dst.arrive(t.version, peer.Record())
-	inherit(&dst.causes, src.ready, src.causes)
-	src.readers.Add(dst.ready)
+	src.passOn(&dst.causes)
+	src.readElsewhere(dst.ready)
 	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
 	m.rankAll(t)
 	return nil

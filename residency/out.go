@@ -51,7 +51,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
 	}
 	h.version, h.from = t.version, d.id
-	inherit(&h.causes, c.ready, c.causes)
+	c.passOn(&h.causes)
 	h.uses.Add(h.ready)
 	c.readers.Add(h.ready)
 	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})

@@ -277,8 +277,17 @@ type fakeStream struct {
 	failed uint64 // the first operation that failed, 0 if none
 	err    error
 	held   bool
+	gone   bool // given up
 	closed bool
 	ended  chan struct{}
+}
+
+// giveUp makes everything count as ended, and as failed.
+func (s *fakeStream) giveUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone, s.err = true, errBoom
+	s.cond.Broadcast()
 }
 
 // hold keeps queued work from running until the result is called.
@@ -478,7 +487,7 @@ func (s *fakeStream) Close() error {
 func (s *fakeStream) Finished(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.done >= seq
+	return s.gone || s.done >= seq
 }
 
 func (s *fakeStream) Err(seq uint64) error {
@@ -488,7 +497,7 @@ func (s *fakeStream) Err(seq uint64) error {
 }
 
 func (s *fakeStream) errAt(seq uint64) error {
-	if s.failed > 0 && seq >= s.failed && s.done >= seq {
+	if s.gone || s.failed > 0 && seq >= s.failed && s.done >= seq {
 		return s.err
 	}
 	return nil
@@ -503,7 +512,7 @@ func (s *fakeStream) Await(ctx context.Context, seq uint64) error {
 	defer stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.done < seq {
+	for !s.gone && s.done < seq {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
