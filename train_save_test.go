@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -309,8 +308,7 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := open(t, everything).Train(t.Context(), berth.TrainOptions{Dir: filepath.Join(path, "run")})
-	var p *fs.PathError
-	if !errors.As(err, &p) || !strings.Contains(err.Error(), path) {
+	if !errors.Is(err, berth.ErrFolder) || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v", err)
 	}
 }
