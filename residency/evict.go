@@ -24,8 +24,11 @@ func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
 	if over > 0 {
 		return false, nil
 	}
-	for _, t := range m.scratch.victims {
+	for i, t := range m.scratch.victims {
 		if err := m.evict(d, t); err != nil {
+			for _, kept := range m.scratch.victims[i:] {
+				d.rank(kept)
+			}
 			return false, err
 		}
 	}

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -161,4 +162,29 @@ func (c choosy) Victim(cs []device.Candidate) int {
 		}
 	}
 	return best
+}
+
+// After a spill that could not be queued, the copies that were to leave the device
+// can still leave it.
+func TestEvictionAfterFailedSpill(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(24))
+	var ts []*Tensor
+	for i := range 3 {
+		x := r.declare(fmt.Sprint("t", i), 8, device.Weight)
+		r.write(x, 0, 'a')
+		ts = append(ts, x)
+	}
+	large := r.declare("large", 24, device.Weight)
+	r.fill(large, 'b')
+	full := errors.New("the disk is full")
+	r.devs[0].mu.Lock()
+	r.devs[0].failNow["copyout"] = full
+	r.devs[0].mu.Unlock()
+	if err := r.read(large, 0, 'b'); !errors.Is(err, full) {
+		t.Fatalf("a spill that fails: %v", err)
+	}
+	r.mustRead(large, 0, 'b')
+	for _, x := range ts {
+		r.mustRead(x, 0, 'a')
+	}
 }

@@ -23,6 +23,7 @@ type hostMem struct {
 	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
 	kept    bool          // passed on the way to another entry of its sequence, and needed by nobody yet
 	counted bool          // among hostMemory.used
+	private bool          // spilled, or on the way between devices: not for the host before a pull-back
 	dev     device.Device // that allocated it, if it is kept for spills
 	bytes   int64
 	since   uint64 // the clock when it was last dropped, if it is kept

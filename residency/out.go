@@ -82,6 +82,7 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 	if err != nil {
 		return err
 	}
+	h.private = o.kind == Spill || o.reason == Transit
 	m.dropHost(t)
 	t.host = h
 	m.rankAll(t)

@@ -59,7 +59,10 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 	case t.truth == nowhere:
 		return pause{}, fmt.Errorf("pull-back of %s: %w: fill, feed or write it first", t.name, ErrUndefined)
 	case t.hostCurrent():
-		t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "pull-back"})
+		if err := m.hit(t, r, "pull-back"); err != nil {
+			return pause{}, err
+		}
+		t.host.private = false
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
 	case t.beingWritten():
@@ -70,6 +73,18 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 		}
 	}
 	return pause{}, nil
+}
+
+// hit answers a pull-back with the bytes that the host has. Private ones need the
+// same permission as a copy, so that a pull-back does not depend on what was spilled.
+func (m *Manager) hit(t *Tensor, r Reason, cause string) error {
+	if t.host.private {
+		if err := t.tenant.seal.pull(t, r, cause); err != nil {
+			return err
+		}
+	}
+	t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: cause})
+	return nil
 }
 
 // forgetHost drops the host's bytes of t if their copy has failed and the truth is

@@ -59,6 +59,20 @@ func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, f
 	case r == "":
 		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
 	}
+	return unasked(t, k, r, cause)
+}
+
+// pull fails if t may not be pulled back for a reason now, whether bytes move for it
+// or not.
+func (s *seal) pull(t *Tensor, r Reason, cause string) error {
+	if !s.on || slices.Contains(s.reasons, r) {
+		return nil
+	}
+	return unasked(t, PullBack, r, cause)
+}
+
+// unasked is the error of a transfer for a reason that Unseal was not given.
+func unasked(t *Tensor, k Kind, r Reason, cause string) error {
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 }
 

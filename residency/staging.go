@@ -93,7 +93,9 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 	case t.hostCurrent() && t.host.fed:
 		return pause{}, fmt.Errorf("%w: a fed tensor is in the caller's own memory: read it there", ErrMismatch)
 	case t.hostCurrent():
-		t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: "staging"})
+		if err := s.m.hit(t, r, "staging"); err != nil {
+			return pause{}, err
+		}
 		x.host = t.host
 		x.host.pins++
 		return pause{}, nil

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -10,8 +11,9 @@ import (
 )
 
 // Host copies the host's bytes of t to a new tensor. It never transfers: it fails
-// with ErrStale if the bytes are not current, and waits for a spill or pull-back
-// that is under way. A scalar becomes a tensor of one element.
+// with ErrStale if the bytes are not current, or were spilled and not pulled back,
+// and waits for a pull-back that is under way. A scalar becomes a tensor of one
+// element.
 func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 	dense, err := hosttensor.New(t.meta)
 	if err != nil {
@@ -28,13 +30,13 @@ func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 }
 
 // View calls f with the host's bytes of t, without copying them. It fails with
-// ErrStale if they are not current. f must neither change nor keep them, and
-// does not see later writes to t by other goroutines.
+// ErrStale like Host. f must neither change nor keep them, and does not see later
+// writes to t by other goroutines.
 func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
-	if !t.hostCurrent() {
+	if !t.hostCurrent() || t.host.private {
 		defer m.mu.Unlock()
-		return fmt.Errorf("%s is at %s: %w: pull it back first", t.name, m.where(t.truth), ErrStale)
+		return cmp.Or(t.lost(), fmt.Errorf("%s is at %s: %w: pull it back first", t.name, m.where(t.truth), ErrStale))
 	}
 	h := t.host
 	h.pins++

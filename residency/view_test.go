@@ -66,3 +66,53 @@ func TestViewOutlivesWrite(t *testing.T) {
 		t.Errorf("%d host buffers after the view", n)
 	}
 }
+
+// A spill is residency's own: the host reads what left a full device only after a
+// pull-back, and under a seal only after one for an allowed reason.
+func TestSpillIsNotForTheHost(t *testing.T) {
+	r := newRig(t, 1, rigOptions{tenant: TenantOptions{Strict: true, Peaks: []int64{16}}}, capacity(8))
+	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
+	r.m.Seal()
+	r.write(w, 0, 'w')
+	r.write(v, 0, 'v')
+	if got := w.Location(); got != "host" {
+		t.Fatalf("w is at %s", got)
+	}
+	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
+		t.Errorf("host read of a spill: %v", err)
+	}
+	s := r.m.NewStaging(w)
+	defer s.Close()
+	if err := errors.Join(r.m.PullBack(short(t), Log, w), s.Queue(short(t), Log, 0)); !errors.Is(err, ErrNotResident) {
+		t.Errorf("a pull-back of a spill under a seal: %v", err)
+	}
+	r.m.Unseal(Epoch)
+	if err := s.Queue(short(t), Epoch, 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
+		t.Errorf("host read of a spill that is staged: %v", err)
+	}
+	d, err := r.m.EnsureHost(short(t), Epoch, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(d.Data().([]uint8)); got != "wwwwwwww" {
+		t.Errorf("pulled %q", got)
+	}
+}
+
+// Bytes on their way from one device to another through the host are not for the
+// host either.
+func TestTransitIsNotForTheHost(t *testing.T) {
+	r := newRig(t, 2, rigOptions{}, func(_ int, d *fakeDev) { d.peers = false })
+	w := r.declare("w", 8, device.Weight)
+	r.write(w, 0, 'w')
+	r.mustRead(w, 1, 'w')
+	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
+		t.Errorf("host read of bytes on their way: %v", err)
+	}
+	if _, err := r.m.EnsureHost(short(t), Fetch, w); err != nil {
+		t.Error(err)
+	}
+}
