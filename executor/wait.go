@@ -14,10 +14,10 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 		return nil
 	}
 	for _, ev := range f.done {
-		if err := ev.Wait(ctx); err != nil {
-			if !ev.Done() {
-				return err
-			}
+		if err := ev.Wait(ctx); err != nil && !ev.Done() {
+			return err
+		}
+		if err := ev.Err(); err != nil { // ctx may have ended at the same time
 			return p.rt.fail(err)
 		}
 		p.rt.Residency.Passed(ev)

@@ -87,3 +87,38 @@ func TestCancelWhileWaiting(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// endingContext has ended. Asking for its error lets a step end first.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Err() error {
+	c.end()
+	return c.Context.Err()
+}
+
+// A step that ends well while the context of its waiter ends is over: the runtime
+// goes on.
+func TestStepAndContextEndTogether(t *testing.T) {
+	j := faultJob()
+	j.last = 0
+	r, g := gatedRig(t, j, faults.Launch, 3)
+	step(t, r, r.prog, 0, j.batch())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	ctx := endingContext{ended, func() {
+		g.open()
+		if _, err := r.prog.WeightsHash(short(t)); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := r.prog.Wait(ctx, 1); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	step(t, r, r.prog, 1, j.batch())
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Error(err)
+	}
+}
