@@ -147,7 +147,7 @@ func (p *initialiser) advance(ctx context.Context, name string) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if at, _, err := p.Sequence.Next(); err != nil || at == name {
+		if at, _, err := p.Sequence.Next(ctx); err != nil || at == name {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func (m *Manager) readUpTo(ctx context.Context, q *sequence, t *Tensor, d int) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		name, bytes, err := q.s.Next()
+		name, bytes, err := q.s.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && !rewound:
 			rewound, err = true, q.s.Rewind()

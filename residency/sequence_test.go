@@ -150,7 +150,7 @@ type tape struct {
 
 func newTape(names ...string) *tape { return &tape{names: names, sizes: map[string]int64{}} }
 
-func (s *tape) Next() (string, int64, error) {
+func (s *tape) Next(context.Context) (string, int64, error) {
 	if s.at == len(s.names) {
 		return "", 0, io.EOF
 	}

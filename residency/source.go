@@ -1,6 +1,9 @@
 package residency
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // Store holds contents of tensors that are resident nowhere. Read fills dst
 // with all bytes of the named one; any order, and from any goroutine.
@@ -11,8 +14,9 @@ type Store interface {
 // Sequence is a store that can only be read from front to back, such as a
 // compressed file. It is used by one goroutine at a time.
 type Sequence interface {
-	// Next moves to the next entry and tells its name and size; io.EOF ends.
-	Next() (name string, bytes int64, err error)
+	// Next moves to the next entry and tells its name and size; io.EOF ends. ctx
+	// ends passing over the one before, which may be long.
+	Next(ctx context.Context) (name string, bytes int64, err error)
 	// Read fills dst with the contents of the entry that Next told of. Without
 	// it, Next passes over them.
 	Read(dst []byte) error

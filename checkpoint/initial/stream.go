@@ -1,6 +1,7 @@
 package initial
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -55,11 +56,13 @@ func (s *Stream) Names() (names []string) {
 }
 
 // Next moves to the next variable. io.EOF says that there is none, and that the
-// file is whole.
-func (s *Stream) Next() (name string, bytes int64, err error) {
+// file is whole. ctx ends passing over contents.
+func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error) {
 	for {
-		t, err := s.file.Next()
+		t, err := s.file.Next(ctx)
 		switch {
+		case err != nil && ctx.Err() != nil: // the file may well be good
+			return "", 0, context.Cause(ctx)
 		case errors.Is(err, io.EOF):
 			return "", 0, err
 		case err != nil:

@@ -75,16 +75,17 @@ func (s *Stream) Tensors() []Tensor { return s.tensors }
 func (s *Stream) Unpacked() int64 { return s.read }
 
 // Next moves to the next tensor. io.EOF says that there is none, and that the file
-// is whole: what it was compressed with has checked it.
-func (s *Stream) Next() (Tensor, error) {
+// is whole: what it was compressed with has checked it. ctx ends passing over
+// contents.
+func (s *Stream) Next(ctx context.Context) (Tensor, error) {
 	if s.r == nil {
 		return Tensor{}, fmt.Errorf("%s: %w", s.path, os.ErrClosed)
 	}
 	if s.next == len(s.tensors) {
-		return Tensor{}, s.end()
+		return Tensor{}, s.end(ctx)
 	}
 	t := s.tensors[s.next]
-	if err := s.pass(t.begin - s.at); err != nil {
+	if err := s.pass(ctx, t.begin-s.at); err != nil {
 		return Tensor{}, fmt.Errorf("%s: %w", s.path, err)
 	}
 	s.next++
@@ -92,9 +93,9 @@ func (s *Stream) Next() (Tensor, error) {
 }
 
 // end passes over the last tensor, and finds the file's end.
-func (s *Stream) end() error {
+func (s *Stream) end(ctx context.Context) error {
 	if n := len(s.tensors); n > 0 {
-		if err := s.pass(s.tensors[n-1].end - s.at); err != nil {
+		if err := s.pass(ctx, s.tensors[n-1].end-s.at); err != nil {
 			return fmt.Errorf("%s: %w", s.path, err)
 		}
 	}
@@ -140,7 +141,7 @@ func (s *Stream) Rewind() error {
 		return fmt.Errorf("%s: %w", s.path, s.broken(err))
 	}
 	s.r, s.next, s.at = r, 0, -s.data
-	return s.pass(s.data)
+	return s.pass(context.Background(), s.data) // a header, which is short
 }
 
 // fill reads the next bytes.
@@ -154,13 +155,20 @@ func (s *Stream) fill(dst []byte) error {
 	return nil
 }
 
-// pass passes over bytes.
-func (s *Stream) pass(n int64) error {
-	passed, err := io.CopyN(io.Discard, s.r, n)
-	s.at += passed
-	s.read += passed
-	if err != nil {
-		return s.broken(err)
+// pass passes over bytes: a small file can unpack to very many.
+func (s *Stream) pass(ctx context.Context, n int64) error {
+	const atOnce = 16 << 20
+	for n > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		passed, err := io.CopyN(io.Discard, s.r, min(n, atOnce))
+		s.at += passed
+		s.read += passed
+		n -= passed
+		if err != nil {
+			return s.broken(err)
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package safetensors
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -90,7 +91,7 @@ func TestStream(t *testing.T) {
 		for range 2 {
 			var names []string
 			for {
-				x, err := s.Next()
+				x, err := s.Next(t.Context())
 				if err == io.EOF {
 					break
 				}
@@ -136,9 +137,28 @@ func toTheEnd(t *testing.T, path string) error {
 	}
 	defer s.Close()
 	for {
-		if _, err := s.Next(); err != nil {
+		if _, err := s.Next(t.Context()); err != nil {
 			return err
 		}
+	}
+}
+
+// Passing over contents, which can be very many of a small file, ends with its
+// context.
+func TestStreamEndsWithItsContext(t *testing.T) {
+	s, err := OpenStream(t.Context(), written(t, packers["gz"](t, plainFile(t))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("over")
+	cancel(over)
+	if _, err := s.Next(ctx); !errors.Is(err, over) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *tape) Names() (names []string) {
 	return names
 }
 
-func (s *tape) Next() (string, int64, error) {
+func (s *tape) Next(context.Context) (string, int64, error) {
 	if s.next == len(s.vars) {
 		return "", 0, io.EOF
 	}
