@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func devicesCommand() *cobra.Command {
@@ -38,6 +38,6 @@ func printKind(w io.Writer, kind string) error {
 		return err
 	}
 	s := devs[0].Spec()
-	fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, text.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
+	fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, units.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
 	return devs[0].Close()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // printReport prints a run's outcome.
@@ -33,15 +34,15 @@ func printMoved(out io.Writer, r *berth.Report) {
 	l := r.Ledger
 	in, perStep := "", ""
 	if s := l.SteadyState; s.CopyInBytesPerStep > 0 { // there was more than one step
-		in = fmt.Sprintf(", %s a step (the batch has %s)", text.Bytes(s.CopyInBytesPerStep), text.Bytes(s.BatchBytesPerStep))
-		perStep = fmt.Sprintf("%s in the median step, ", text.Bytes(s.PullBackBytesPerStep))
+		in = fmt.Sprintf(", %s a step (the batch has %s)", units.Bytes(s.CopyInBytesPerStep), units.Bytes(s.BatchBytesPerStep))
+		perStep = fmt.Sprintf("%s in the median step, ", units.Bytes(s.PullBackBytesPerStep))
 	}
 	once := " once"
 	if l.SpillBytes > 0 { // and in again
 		once = ""
 	}
-	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", text.Bytes(l.CopyInWeightBytes), once, in, perStep, text.Bytes(l.PullBackBytes))
+	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", units.Bytes(l.CopyInWeightBytes), once, in, perStep, units.Bytes(l.PullBackBytes))
 	if l.SpillBytes > 0 {
-		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", text.Bytes(l.SteadyState.SpillBytesPerStep), text.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
 	}
 }

@@ -60,21 +60,3 @@ func FromShape(d shape.DType) DType {
 	}
 	return ""
 }
-
-// ToShape is the runtime's type with the same elements. If there is none, ok is
-// false, and the tensor must be converted.
-func (d DType) ToShape() (t shape.DType, ok bool) {
-	switch d {
-	case F32:
-		return shape.Float32, true
-	case F64:
-		return shape.Float64, true
-	case I32:
-		return shape.Int32, true
-	case I64:
-		return shape.Int64, true
-	case U8:
-		return shape.Uint8, true
-	}
-	return shape.Invalid, false
-}

@@ -238,8 +238,7 @@ func sameEntries(t *rapid.T, f *File, entries []Entry) {
 			}
 		}
 		x, _ := f.Lookup(e.Name)
-		dt, ok := x.DType.ToShape()
-		if !ok || !x.Shape.Equal(e.Meta.Shape) || dt != e.Meta.DType || !bytes.Equal(got, want) {
+		if !x.Shape.Equal(e.Meta.Shape) || x.DType != FromShape(e.Meta.DType) || !bytes.Equal(got, want) {
 			t.Fatalf("%v came back as %v", e.Meta, x)
 		}
 		if begin := f.parts[0].data + x.begin; x.Bytes() > 0 && begin%int64(x.DType.Size()) != 0 {

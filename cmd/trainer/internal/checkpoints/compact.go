@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func compactCommand() *cobra.Command {
@@ -34,6 +34,6 @@ func compact(c *cobra.Command, db *checkpoint.DB) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "%s, now %s\n", text.Bytes(before.Size()), text.Bytes(after.Size()))
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s, now %s\n", units.Bytes(before.Size()), units.Bytes(after.Size()))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func inspectCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func inspectCommand() *cobra.Command {
 
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 	m := &s.Manifest
-	fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), text.Bytes(m.Bytes))
+	fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
 	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TENSOR\tTYPE\tROLE\tMIN\tMAX\tMEAN\tSTD\tZERO\tNAN\tINF")
 	for _, x := range s.Tensors() {

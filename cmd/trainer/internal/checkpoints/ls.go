@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 func lsCommand() *cobra.Command {
@@ -46,7 +47,7 @@ func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.S
 			mark = "best"
 		}
 		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
-			metric(m, "val_accuracy"), text.Bytes(m.Bytes), text.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
+			metric(m, "val_accuracy"), units.Bytes(m.Bytes), units.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
 	}
 	for _, s := range skipped {
 		fmt.Fprintf(w, "%v\n", s)

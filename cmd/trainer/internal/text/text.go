@@ -26,19 +26,6 @@ func Commas(n int64) string {
 	return s
 }
 
-// Bytes is a size in a unit that keeps it short: 67.3 KiB.
-func Bytes(n int64) string {
-	switch {
-	case n < 10<<10:
-		return fmt.Sprintf("%d B", n)
-	case n < 10<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 10<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-}
-
 // Loss is a loss with four decimals, or with four digits where it is too large
 // or too small for them.
 func Loss(v float64) string {
