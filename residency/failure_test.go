@@ -265,3 +265,16 @@ func TestMemoryWaitsForItsWriterWithoutItsReader(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A copy of MoveIn that has failed by the time that the host would give its bytes up
+// leaves them on the host, as one that fails later does.
+func TestMoveInThatFailsAtOnce(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, func(_ int, d *fakeDev) { d.immediate = true })
+	w := r.declare("w", 8, device.Weight)
+	r.fill(w, 'w')
+	r.devs[0].late("copyin")
+	if err := r.m.MoveIn(short(t), []Need{{w, 0, Read}}); err != nil {
+		t.Fatal(err)
+	}
+	r.mustRead(w, 0, 'w')
+}

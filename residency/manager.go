@@ -99,9 +99,9 @@ func (m *Manager) drop(t *Tensor) error {
 
 // dropHost drops the host's bytes of t, if there are any.
 func (m *Manager) dropHost(t *Tensor) {
-	if t.host != nil {
-		m.host.drop(t.host)
+	if h := t.host; h != nil {
 		t.host = nil
+		m.host.drop(h) // which gives them back at once if their copy to a device has failed
 		m.rankAll(t)
 	}
 }
