@@ -14,27 +14,6 @@ func byPercentage(c configs.Devices) bool {
 	return c.Memory.Percent > 0 || slices.ContainsFunc(c.Each, func(e configs.DeviceEntry) bool { return e.Memory.Percent > 0 })
 }
 
-// oneByOne lists the config's devices, an entry for each.
-func oneByOne(c configs.Devices) ([]configs.DeviceEntry, error) {
-	entries := c.Each
-	if len(entries) == 0 {
-		entries = []configs.DeviceEntry{{Pos: c.Pos, Use: c.Use, Threads: c.Threads, Memory: c.Memory}}
-	}
-	var out []configs.DeviceEntry
-	for _, e := range entries {
-		list, err := device.ParseList(e.Use)
-		if err != nil {
-			return nil, err
-		}
-		for _, x := range list {
-			for _, s := range sharesOf(e, x.Count) {
-				out = append(out, configs.DeviceEntry{Pos: e.Pos, Use: x.Kind, Threads: s.Threads, Memory: e.Memory})
-			}
-		}
-	}
-	return out, nil
-}
-
 // limited is the config with bytes in place of percentages of the devices'
 // peaks. It says what became of each percentage. Without one, the config is as
 // it was.
@@ -83,26 +62,3 @@ func memoryFrom(c *configs.Config, dev int) string {
 	}
 	return "now " + p.File
 }
-
-// tight says of each device whether the plan takes more memory than it may.
-func (s *setup) tight() []bool {
-	list := make([]bool, len(s.devs))
-	for i := range s.plan.Memory {
-		f := &s.plan.Memory[i]
-		list[f.Device] = f.Tight()
-	}
-	return list
-}
-
-// floorsAndPeaks are the plan's, in bytes of each device.
-func (s *setup) floorsAndPeaks() (floors, peaks []int64) {
-	floors, peaks = make([]int64, len(s.devs)), make([]int64, len(s.devs))
-	for i := range s.plan.Memory {
-		f := &s.plan.Memory[i]
-		floors[f.Device], peaks[f.Device] = f.Floor, f.Peak
-	}
-	return floors, peaks
-}
-
-// anyTight reports whether a device may use less memory than the plan takes.
-func (s *setup) anyTight() bool { return slices.Contains(s.tight(), true) }

@@ -1,23 +1,13 @@
 package berth
 
 import (
+	"cmp"
 	"errors"
-	"slices"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/trace"
 )
-
-// openDevices opens the config's devices, unless the run shares devices.
-func (s *setup) openDevices() (err error) {
-	if s.shared != nil {
-		s.devs = slices.Clone(s.shared.list)
-		return s.shared.enlist(s)
-	}
-	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
-	return err
-}
 
 // openDevices opens devices. onSpan is told of each operation.
 func openDevices(c configs.Devices, debug trace.Level, onSpan func(device.Span)) (devs []device.Device, err error) {
@@ -47,12 +37,6 @@ func closeAll(devs []device.Device) error {
 		errs = append(errs, d.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// onSpan takes an operation of a device.
-func (s *setup) onSpan(x device.Span) {
-	s.spans.Add(x)
-	s.copies.Add(x)
 }
 
 // kindOptions opens the devices of a kind.
@@ -102,4 +86,42 @@ func sharesOf(e configs.DeviceEntry, count int) []device.Share {
 		}
 	}
 	return shares
+}
+
+// oneByOne lists the config's devices, an entry for each.
+func oneByOne(c configs.Devices) ([]configs.DeviceEntry, error) {
+	entries := c.Each
+	if len(entries) == 0 {
+		entries = []configs.DeviceEntry{{Pos: c.Pos, Use: c.Use, Threads: c.Threads, Memory: c.Memory}}
+	}
+	var out []configs.DeviceEntry
+	for _, e := range entries {
+		list, err := device.ParseList(e.Use)
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range list {
+			for _, s := range sharesOf(e, x.Count) {
+				out = append(out, configs.DeviceEntry{Pos: e.Pos, Use: x.Kind, Threads: s.Threads, Memory: e.Memory})
+			}
+		}
+	}
+	return out, nil
+}
+
+func deviceSpecs(devs []device.Device) []device.Spec {
+	specs := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		specs[i] = d.Spec()
+	}
+	return specs
+}
+
+// evictOf words the policy by which tensors leave a device.
+func evictOf(d device.Device, rule string) string {
+	rule = cmp.Or(rule, configs.EvictNextUse)
+	if rule == configs.EvictNextUse && device.EvictorOf(d) != nil {
+		return "own"
+	}
+	return rule
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/paging"
@@ -67,20 +68,20 @@ func (s *setup) stateBytes() (n int64) {
 // checkHostMemory refuses a bound on host memory that batches and saves exceed, and
 // without a bound, tensors without room on their device that the host has no
 // memory for.
-func (r *Run) checkHostMemory() error {
-	c := r.setup.config
-	batches := feed.HostBytes(r.Data.Train, r.setup.sizes.batch)
-	if r.Data.Val != nil {
-		batches += feed.HostBytes(r.Data.Val, min(r.setup.sizes.microbatch, r.Data.Val.Len()))
+func (s *setup) checkHostMemory(data *datasets.Dataset) error {
+	c := s.config
+	batches := feed.HostBytes(data.Train, s.sizes.batch)
+	if data.Val != nil {
+		batches += feed.HostBytes(data.Val, min(s.sizes.microbatch, data.Val.Len()))
 	}
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()
 		if err != nil {
 			return nil // the system does not say
 		}
-		return r.setup.spillShortage(batches+r.setup.saveBound().Takes(r.Plan.Graph.Vars), free)
+		return s.spillShortage(batches+s.saveBound().Takes(s.plan.Graph.Vars), free)
 	}
-	takes := batches + r.setup.saveBound().Held()
+	takes := batches + s.saveBound().Held()
 	if takes <= c.Devices.HostMemory {
 		return nil
 	}

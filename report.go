@@ -1,14 +1,12 @@
 package berth
 
 import (
-	"cmp"
 	"encoding/json"
 	"strconv"
 	"time"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/saver"
-	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
@@ -229,13 +227,4 @@ func (s *setup) deviceReports(taken func(i int) device.Stats) []DeviceReport {
 		out = append(out, r)
 	}
 	return out
-}
-
-// evictOf words the policy by which tensors leave a device.
-func evictOf(d device.Device, rule string) string {
-	rule = cmp.Or(rule, configs.EvictNextUse)
-	if rule == configs.EvictNextUse && device.EvictorOf(d) != nil {
-		return "own"
-	}
-	return rule
 }

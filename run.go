@@ -35,7 +35,7 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 }
 
 // open is Open on shared devices, or on devices of the run's own.
-func open(ctx context.Context, c *configs.Config, shared *Devices) (*Run, error) {
+func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
@@ -55,7 +55,7 @@ func open(ctx context.Context, c *configs.Config, shared *Devices) (*Run, error)
 		if err := r.plan(ctx); err != nil {
 			return err
 		}
-		return r.checkHostMemory()
+		return s.checkHostMemory(data)
 	})
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
 		err = fmt.Errorf("%w; %s", err, text)

@@ -14,10 +14,20 @@ import (
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
 	o.Floors, o.Peaks = s.floorsAndPeaks()
 	if s.shared != nil {
-		o.Name = s.name
-		return s.shared.pool.Join(ctx, o)
+		o.Name = s.user.name
+		return s.shared.devices.Join(ctx, o)
 	}
 	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o})
+}
+
+// floorsAndPeaks are the plan's, in bytes of each device.
+func (s *setup) floorsAndPeaks() (floors, peaks []int64) {
+	floors, peaks = make([]int64, len(s.devs)), make([]int64, len(s.devs))
+	for i := range s.plan.Memory {
+		f := &s.plan.Memory[i]
+		floors[f.Device], peaks[f.Device] = f.Floor, f.Peak
+	}
+	return floors, peaks
 }
 
 // leastPatience is the time that an operation of a device has at least, once the

@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -38,11 +37,10 @@ type setup struct {
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
 	copies trace.Copies
-	debug  trace.Debug  // as BERTH_DEBUG asks
-	calls  atomic.Int32 // that use the devices and have not returned
-	limits []string     // the devices' limits that percentages became
-	shared *Devices     // that the run is on; nil if the devices are its own
-	name   string       // on shared devices
+	debug  trace.Debug // as BERTH_DEBUG asks
+	limits []string    // the devices' limits that percentages became
+	shared *pool       // that the run is on; nil if the devices are its own
+	user   user
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool
@@ -57,6 +55,7 @@ func (s *setup) open(plan func() error) (err error) {
 		return err
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
+	s.user.onSpan = s.onSpan
 	if s.unlimited = byPercentage(s.config.Devices); s.unlimited {
 		if err := s.openOnce(plan); err != nil {
 			return err
@@ -102,6 +101,22 @@ func (s *setup) openOnce(plan func() error) (err error) {
 	return nil
 }
 
+// openDevices opens the config's devices, unless the run shares devices.
+func (s *setup) openDevices() (err error) {
+	if s.shared != nil {
+		s.devs = slices.Clone(s.shared.list)
+		return s.shared.enlist(&s.user)
+	}
+	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
+	return err
+}
+
+// onSpan takes an operation of a device.
+func (s *setup) onSpan(x device.Span) {
+	s.spans.Add(x)
+	s.copies.Add(x)
+}
+
 // refused adds its place in the config to an error of opening the devices.
 func (s *setup) refused(err error) error {
 	key := "devices.memory"
@@ -114,16 +129,10 @@ func (s *setup) refused(err error) error {
 	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
 }
 
-// enter keeps the devices open until leave is called.
-func (s *setup) enter() (leave func()) {
-	s.calls.Add(1)
-	return func() { s.calls.Add(-1) }
-}
-
 // close closes the devices, unless a call uses them. It fails if anything on
 // them was not freed.
 func (s *setup) close() error {
-	if s.calls.Load() > 0 {
+	if s.user.busy() {
 		return ErrInUse
 	}
 	return s.closeDevices()
@@ -134,7 +143,7 @@ func (s *setup) closeDevices() (err error) {
 	if s.shared == nil {
 		err = closeAll(s.devs)
 	} else {
-		s.shared.dismiss(s)
+		s.shared.dismiss(&s.user)
 	}
 	s.devs = nil
 	return err
@@ -293,14 +302,6 @@ func stopOf(ctx context.Context) func() error {
 	return func() error { return context.Cause(ctx) }
 }
 
-func deviceSpecs(devs []device.Device) []device.Spec {
-	specs := make([]device.Spec, len(devs))
-	for i, d := range devs {
-		specs[i] = d.Spec()
-	}
-	return specs
-}
-
 // numerics names the kernels of the devices that have stages: results depend on
 // them to the bit, beside config and data.
 func (s *setup) numerics() string {
@@ -328,4 +329,9 @@ func (s *setup) rmse(loss *float64) *float64 {
 		v *= x.Std[0]
 	}
 	return &v
+}
+
+// anyTight reports whether a device may use less memory than the plan takes.
+func (s *setup) anyTight() bool {
+	return slices.ContainsFunc(s.plan.Memory, func(f partition.Forecast) bool { return f.Tight() })
 }

@@ -47,7 +47,7 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, e
 }
 
 // openTrained is OpenTrained on shared devices, or on devices of the model's own.
-func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *Devices) (_ *Trained, err error) {
+func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool) (_ *Trained, err error) {
 	if c == nil {
 		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
 	}
@@ -300,7 +300,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 
 // on runs f on a runtime of its own.
 func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
-	defer t.setup.enter()()
+	defer t.setup.user.enter()()
 	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
 	if err != nil {
 		return err

@@ -1,0 +1,156 @@
+package berth
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/residency"
+)
+
+// pool is devices that several runs share. Its methods are safe for concurrent use.
+type pool struct {
+	config  configs.Devices
+	list    []device.Device
+	devices *executor.Devices
+
+	mu     sync.RWMutex
+	users  map[string]*user // the runs that are open, by name
+	opened int              // runs so far, to name them
+	closed bool
+}
+
+// user is a run, as the devices know it.
+type user struct {
+	name   string // on shared devices
+	onSpan func(device.Span)
+	calls  atomic.Int32 // that use the devices and have not returned
+}
+
+// enter keeps the devices open until leave is called.
+func (u *user) enter() (leave func()) {
+	u.calls.Add(1)
+	return func() { u.calls.Add(-1) }
+}
+
+// busy reports whether a call uses the devices.
+func (u *user) busy() bool { return u.calls.Load() > 0 }
+
+// openPool opens the devices of a config.
+func openPool(c configs.Devices) (*pool, error) {
+	level, err := trace.LevelAsked()
+	if err != nil {
+		return nil, err
+	}
+	p := &pool{config: c, users: map[string]*user{}}
+	if p.list, err = openDevices(c, level, p.onSpan); err != nil {
+		return nil, fmt.Errorf("devices: %w", err)
+	}
+	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir()), Evict: paging.Rule(c.Evict)}
+	if p.devices, err = executor.NewDevices(p.list, o); err != nil {
+		return nil, errors.Join(err, closeAll(p.list))
+	}
+	return p, nil
+}
+
+// close closes the devices, unless a call of a run uses them. A second call does
+// nothing.
+func (p *pool) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
+	for _, u := range p.users {
+		if u.busy() {
+			return ErrInUse
+		}
+	}
+	p.closed = true
+	return errors.Join(p.devices.Close(), closeAll(p.list))
+}
+
+// isClosed reports whether there were devices that are closed now.
+func (p *pool) isClosed() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.closed
+}
+
+// configFor is a run's config on the devices. Without devices, it is c.
+func (p *pool) configFor(c *configs.Config) *configs.Config {
+	if p == nil {
+		return c
+	}
+	own, limit := *c, c.Devices.Memory
+	own.Devices = p.config
+	if limit == (configs.Memory{}) {
+		return &own
+	}
+	own.Devices.Memory, own.Devices.Pos = limit, c.Devices.Pos
+	own.Devices.Each = slices.Clone(p.config.Each)
+	for i := range own.Devices.Each {
+		own.Devices.Each[i].Memory, own.Devices.Each[i].Pos = limit, c.Devices.Pos
+	}
+	return &own
+}
+
+// limit lowers the memory to plan with to the one that a run's config allows.
+func (p *pool) limit(specs []device.Spec, c configs.Devices) {
+	each, err := oneByOne(c)
+	if err != nil {
+		panic("BUG: " + err.Error()) // they were opened
+	}
+	for i := range specs {
+		if n := each[i].Memory.Bytes; n > 0 {
+			specs[i].MemoryBytes = min(specs[i].MemoryBytes, n)
+		}
+	}
+}
+
+// enlist names a run, and tells it of its operations from now on.
+func (p *pool) enlist(u *user) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return ErrClosed
+	}
+	if u.name == "" {
+		p.opened++
+		u.name = fmt.Sprintf("run%d", p.opened)
+	}
+	p.users[u.name] = u
+	return nil
+}
+
+// dismiss forgets a run.
+func (p *pool) dismiss(u *user) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.users, u.name)
+}
+
+// onSpan takes an operation of a device.
+func (p *pool) onSpan(x device.Span) {
+	name, stream, _ := strings.Cut(x.Stream, ":")
+	p.mu.RLock()
+	u := p.users[name]
+	p.mu.RUnlock()
+	if u != nil {
+		x.Stream = stream
+		u.onSpan(x)
+	}
+}
