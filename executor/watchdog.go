@@ -29,13 +29,15 @@ type watchdog struct {
 	devs    []device.Device
 	limit   time.Duration // that holds now
 	from    time.Time     // since when it counts; zero: from each operation's beginning
+	looked  time.Time     // last
+	resumed time.Time     // when the process went on after a pause; zero: it never paused
 	stop    chan struct{}
 	stopped chan struct{}
 }
 
 // watch starts a watchdog, which end stops.
 func watch(devs []device.Device, o WatchOptions) *watchdog {
-	w := &watchdog{WatchOptions: o, devs: devs, limit: o.Timeout, stop: make(chan struct{}), stopped: make(chan struct{})}
+	w := &watchdog{WatchOptions: o, devs: devs, limit: o.Timeout, looked: time.Now(), stop: make(chan struct{}), stopped: make(chan struct{})}
 	go w.run()
 	return w
 }
@@ -58,12 +60,23 @@ func (w *watchdog) run() {
 			tick.Reset(w.pace())
 		case <-tick.C:
 		}
+		w.wake()
 		if w.limit > 0 {
 			for _, d := range w.devs {
 				w.look(d)
 			}
 		}
 	}
+}
+
+// wake notices a pause of the whole process, as between Ctrl-Z and fg: no operation
+// ran meanwhile, so that they get their time anew.
+func (w *watchdog) wake() {
+	now := time.Now()
+	if now.Sub(w.looked) > max(w.limit/2, 4*w.pace()) {
+		w.resumed = now
+	}
+	w.looked = now
 }
 
 // pace is the time between two looks.
@@ -78,8 +91,10 @@ func (w *watchdog) pace() time.Duration {
 func (w *watchdog) look(d device.Device) {
 	c, ok := d.Running()
 	since := c.Since
-	if since.Before(w.from) {
-		since = w.from
+	for _, t := range []time.Time{w.from, w.resumed} {
+		if since.Before(t) {
+			since = t
+		}
 	}
 	if ok && time.Since(since) > w.limit {
 		d.GiveUp(&HangError{Device: d.ID(), Command: c, Timeout: w.limit, Stopping: !w.from.IsZero()})

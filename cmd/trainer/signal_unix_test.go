@@ -9,7 +9,8 @@ import (
 )
 
 // signalsByName are those that scripts send.
-var signalsByName = map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "HUP": syscall.SIGHUP}
+var signalsByName = map[string]os.Signal{"INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "HUP": syscall.SIGHUP,
+	"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}
 
 // signalled is how a program starts that signals are sent to.
 var signalled *syscall.SysProcAttr
