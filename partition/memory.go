@@ -49,6 +49,18 @@ func (p *Plan) remedies(f *Forecast) []string {
 	return list
 }
 
+// finerYet says that with less memory the launch at the floor may be cut finer; nil if
+// it cannot be. Only updates with state are cut into ranges.
+func (p *Plan) finerYet(f *Forecast) []string {
+	switch {
+	case !p.options.ranging.on() && f.FloorBy[device.OptState] > 0:
+		return []string{"give less memory (segments and updates may then be cut finer)"}
+	case p.grain != byNode:
+		return []string{"give less memory (segments may then be cut finer)"}
+	}
+	return nil
+}
+
 // Floors says, for each device with less memory than the plan would take, what
 // takes the floor and what would lower it.
 func (p *Plan) Floors() (list []string) {
@@ -57,10 +69,7 @@ func (p *Plan) Floors() (list []string) {
 		if !f.Tight() {
 			continue
 		}
-		lower := p.remedies(f)
-		if p.grain != byNode || !p.options.ranging.on() {
-			lower = append([]string{"give less memory (segments and updates may then be cut finer)"}, lower...)
-		}
+		lower := append(p.finerYet(f), p.remedies(f)...)
 		list = append(list, fmt.Sprintf("the floor of %s is %s, for %s (%s); to lower it, %s",
 			p.options.Devices[f.Device].ID, units.Bytes(f.Floor), f.FloorOf, usageText(f.FloorBy), strings.Join(lower, ", or ")))
 	}
