@@ -2,6 +2,7 @@ package saver
 
 import (
 	"context"
+	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/engine/graph"
@@ -17,11 +18,7 @@ func (s *Saver) Rescue(ctx context.Context, m checkpoint.Manifest) error {
 			return failed(m.Step, err)
 		}
 	}
-	if _, err := s.opt.DB.Save(ctx, m, src); err != nil {
-		return failed(m.Step, err)
-	}
-	_, _, err := s.opt.DB.Prune(ctx, s.opt.Keep)
-	return err
+	return s.ended(s.store(ctx, ctx, m, src, time.Now(), false))
 }
 
 // rescued is a checkpoint's source after a failure. It holds one part.

@@ -97,14 +97,23 @@ func (s *Saver) Save(ctx, leisure context.Context, m checkpoint.Manifest) error 
 
 func failed(step int, err error) error { return fmt.Errorf("checkpoint at step %d: %w", step, err) }
 
-// write saves the staged state, and deletes the checkpoints that are not to be
-// kept. It runs beside training.
-func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, start time.Time, tidy bool) (r result) {
-	r.saved = Saved{Step: m.Step, Bytes: src.bytes}
-	if r.err = src.wait(); r.err != nil {
-		return r
+// write saves the staged state. It runs beside training.
+func (s *Saver) write(ctx, leisure context.Context, m checkpoint.Manifest, src *source, start time.Time, tidy bool) result {
+	if err := src.wait(); err != nil {
+		return result{saved: Saved{Step: m.Step}, err: err}
 	}
-	r.copy = time.Since(start)
+	copied := time.Since(start)
+	r := s.store(ctx, leisure, m, src, start, tidy)
+	r.copy = copied
+	return r
+}
+
+// store saves a state, and deletes the checkpoints that are not to be kept.
+func (s *Saver) store(ctx, leisure context.Context, m checkpoint.Manifest, src checkpoint.Source, start time.Time, tidy bool) (r result) {
+	r.saved.Step = m.Step
+	for _, x := range src.Tensors() {
+		r.saved.Bytes += x.Meta.Bytes()
+	}
 	db := s.opt.DB
 	if r.saved.ID, r.err = db.Save(ctx, m, src); r.err == nil {
 		r.err = db.InPlace() // or the run would go on for nothing

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -141,11 +142,11 @@ func TestSaveRefusesWhatIsNotFinite(t *testing.T) {
 	}
 }
 
-// A rescued checkpoint has the variables, and replaces the oldest one that is not
-// to be kept. One that would not be finite is not written.
+// A rescued checkpoint has the variables, is told of, and replaces the oldest one that
+// is not to be kept. One that would not be finite is not written.
 func TestRescue(t *testing.T) {
 	r := smallrun.New(t, "cpu")
-	s, db, _ := open(t, r, 0, 1)
+	s, db, x := open(t, r, 0, 1)
 	want, err := boundary.Salvage(t.Context(), r.Runtime, r.Program)
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +159,9 @@ func TestRescue(t *testing.T) {
 	snap, _, err := db.Latest(t.Context())
 	if err != nil || snap.Manifest.Step != 2 {
 		t.Fatalf("%+v, %v", snap.Manifest, err)
+	}
+	if len(x.saved) != 2 || x.saved[1].Step != 2 || x.saved[1].ID != snap.Manifest.ID || s.Stats().Count != 2 {
+		t.Errorf("told of %+v, %+v", x.saved, s.Stats())
 	}
 	for _, v := range r.Plan.Graph.Vars {
 		got := make([]byte, v.Meta.Bytes())
@@ -238,5 +242,16 @@ func TestSaveStreams(t *testing.T) {
 		if err := errors.Join(snap.Read(v.Name, 0, got), r.First(v, want)); err != nil || string(got) != string(want) {
 			t.Errorf("%s was saved with other contents, %v", v.Name, err)
 		}
+	}
+}
+
+// A rescue fails if the checkpoint file is gone: nobody would find what it wrote.
+func TestRescueIntoAFileThatIsGone(t *testing.T) {
+	s, db, x := open(t, smallrun.New(t, "cpu"), 0, 1)
+	if err := os.Remove(db.Path()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Rescue(t.Context(), checkpoint.Manifest{Step: 1}); !errors.Is(err, checkpoint.ErrMoved) || len(x.saved) > 0 {
+		t.Errorf("%v, %+v", err, x.saved)
 	}
 }
