@@ -185,7 +185,7 @@ func (l *loop) endEpoch(ctx context.Context, epoch int) error {
 	if err := l.save(ctx); err != nil {
 		return err
 	}
-	return l.saves.Await()
+	return l.awaitSave(ctx)
 }
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
@@ -196,6 +196,15 @@ func (l *loop) save(ctx context.Context) error {
 	}
 	l.clock.Saving(l.saves.Busy())
 	return err
+}
+
+// awaitSave waits for the save under way, and for the one that takes its place if it
+// failed.
+func (l *loop) awaitSave(ctx context.Context) error {
+	if err := l.mended(ctx, l.saves.Await()); err != nil {
+		return err
+	}
+	return l.saves.Await()
 }
 
 // mended takes the error of a save. If a copy to the host failed, which a new stream
@@ -247,7 +256,7 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
-	if err := l.mended(ctx, l.saves.Await()); err != nil {
+	if err := l.awaitSave(ctx); err != nil {
 		return err
 	}
 	if l.at.Saved == l.at.Step && l.at.Step > 0 {
@@ -260,5 +269,5 @@ func (l *loop) end(ctx context.Context) error {
 	if err := l.save(ctx); err != nil {
 		return err
 	}
-	return l.mended(ctx, l.saves.Await())
+	return l.awaitSave(ctx)
 }
