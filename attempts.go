@@ -101,9 +101,13 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 	if len(a.devices) == 0 {
 		return fmt.Errorf("%w; no device is left to go on with", lost)
 	}
-	if err := a.run.plan(ctx); err != nil {
+	if err := a.run.prepare(ctx); err != nil {
+		why := "the devices that are left cannot take over"
+		if ctx.Err() != nil {
+			why = "stopped before the run could go on without it"
+		}
 		// Its cause is not wrapped: the config was right for the devices that there were.
-		return errors.Join(fmt.Errorf("%w; the devices that are left cannot take over: %v", lost, err), a.run.setup.closeDevices())
+		return errors.Join(fmt.Errorf("%w; %s: %v", lost, why, err), a.run.setup.closeDevices())
 	}
 	if lost.Saved > 0 {
 		a.opt.Resume, a.opt.Fresh, a.opt.Init = true, false, ""

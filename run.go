@@ -51,12 +51,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
 	}
 	s := &setup{config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
-	err = s.open(func() error {
-		if err := r.plan(ctx); err != nil {
-			return err
-		}
-		return s.checkHostMemory(data)
-	})
+	err = s.open(func() error { return r.prepare(ctx) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
 		err = fmt.Errorf("%w; %s", err, text)
 	}
@@ -70,6 +65,14 @@ func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
 func (r *Run) Notes() []string { return r.setup.notes() }
+
+// prepare plans, and refuses a plan that the host has too little memory for.
+func (r *Run) prepare(ctx context.Context) error {
+	if err := r.plan(ctx); err != nil {
+		return err
+	}
+	return r.setup.checkHostMemory(r.Data)
+}
 
 // plan builds the graphs of a step and cuts them.
 func (r *Run) plan(ctx context.Context) error {
