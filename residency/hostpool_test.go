@@ -88,3 +88,28 @@ func TestMemoryForSpillsIsFreedInTheEnd(t *testing.T) {
 		t.Errorf("long after: %+v", h)
 	}
 }
+
+// Memory that a spill got while an earlier copy from it is queued stays until that has
+// ended, also if the spill cannot be queued.
+func TestFailedSpillKeepsItsMemory(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(16))
+	w, v, x := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight), r.declare("x", 8, device.Weight)
+	r.write(w, 0, 'w')
+	r.write(v, 0, 'v')
+	r.write(x, 0, 'x') // spills w
+	letGo := r.devs[0].stream("copy-in").hold()
+	r.mustRead(w, 0, 'w') // spills v
+	r.write(w, 0, 'n')    // the next spill gets the memory of w
+	if err := r.devs[0].stream("copy-out").Record().Wait(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	r.devs[0].mu.Lock()
+	r.devs[0].failNow["copyout"] = errBoom
+	r.devs[0].mu.Unlock()
+	if err := r.read(v, 0, 'v'); !errors.Is(err, errBoom) { // spills x
+		t.Errorf("a spill that cannot be queued: %v", err)
+	}
+	letGo()
+	r.mustRead(v, 0, 'v')
+	r.mustRead(x, 0, 'x')
+}

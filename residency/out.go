@@ -70,7 +70,7 @@ func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
 		return nil, err
 	}
 	if err := m.copyOut(t, h, o); err != nil {
-		m.host.free(h)
+		m.host.drop(h) // earlier copies may still use it
 		return nil, err
 	}
 	return h, nil
