@@ -3,7 +3,6 @@ package berth
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
@@ -51,7 +50,7 @@ func happened(err error) string {
 	text := fmt.Sprintf("%s on %s", what, on)
 	var task *executor.TaskError
 	if errors.As(err, &task) {
-		if task.Device == on && strings.HasPrefix(task.Task, what) {
+		if task.Launched(on, what) {
 			text = fmt.Sprintf("%s on %s", task.Task, on)
 		} else {
 			text += fmt.Sprintf(" (for %s)", task.Task)

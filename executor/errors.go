@@ -3,7 +3,6 @@ package executor
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -29,6 +28,8 @@ type TaskError struct {
 	Device     device.ID
 	Microbatch int
 	Err        error
+
+	launch string // the name of its launch in spans and in a device's errors
 }
 
 // Error names task and device.
@@ -37,12 +38,18 @@ func (e *TaskError) Error() string {
 	var op *device.OpError
 	var hang *HangError
 	switch { // the task's own launch need not be named again
-	case errors.As(e.Err, &hang) && hang.Device == e.Device && strings.HasPrefix(e.Task, hang.Command.What):
+	case errors.As(e.Err, &hang) && e.Launched(hang.Device, hang.Command.What):
 		why = " " + hang.Reason()
-	case errors.As(e.Err, &op) && op.Device == e.Device && strings.HasPrefix(e.Task, op.What):
+	case errors.As(e.Err, &op) && e.Launched(op.Device, op.What):
 		why = ": " + op.Err.Error()
 	}
 	return fmt.Sprintf("%s on %s%s", e.Task, e.Device, why)
+}
+
+// Launched reports whether an operation of a device is the task's own launch. A
+// device names it after the segment: "s1.F" for "s1.F3".
+func (e *TaskError) Launched(on device.ID, what string) bool {
+	return on == e.Device && what == e.launch
 }
 
 // Unwrap is the cause.
