@@ -36,6 +36,7 @@ type session struct {
 	journal journal
 	folder  *rundir.Folder
 	bound   saver.Bound
+	held    int64 // bytes of the host memory that residency counts for saves
 	dump    *trace.Dump
 	devices []device.Device // of the run; their operations fail as TrainOptions.Faults asks
 	rt      *executor.Runtime
@@ -146,6 +147,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err
 	}
+	s.held = s.bound.Held()
 	s.load = executor.LoadOptions{
 		Net: "train", Full: s.plan, Tail: r.tail, LastMicrobatches: s.sizes.lastMicrobatches(),
 		Constant: s.constant, Stop: stopOf(ctx),
@@ -306,6 +308,7 @@ func (s *session) close() (err error) {
 	}
 	defer end(s.dump.Close)
 	if s.rt != nil {
+		defer s.rt.Residency.ReleaseHost(s.held)
 		defer end(s.rt.Close)
 	}
 	defer end(s.endSaves)

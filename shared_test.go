@@ -32,9 +32,10 @@ func parsed(t *testing.T, text string, set ...string) *configs.Config {
 }
 
 // openShared opens devices of that many bytes each.
-func openShared(t *testing.T, use string, bytes int64) *berth.Devices {
+func openShared(t *testing.T, use string, bytes int64, set ...string) *berth.Devices {
 	t.Helper()
-	d, err := berth.OpenDevices(parsed(t, "digits", "devices.use="+use, fmt.Sprintf("devices.memory=%dB", bytes)).Devices)
+	set = append(set, "devices.use="+use, fmt.Sprintf("devices.memory=%dB", bytes))
+	d, err := berth.OpenDevices(parsed(t, "digits", set...).Devices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,5 +224,17 @@ func TestClosedSharedDevices(t *testing.T) {
 	}
 	if _, err := d.Open(t.Context(), parsed(t, "digits")); !errors.Is(err, berth.ErrClosed) {
 		t.Errorf("opening a run on closed devices: %v", err)
+	}
+}
+
+// The host memory that a run takes for saves is free for the next one, on devices
+// that have a bound on it.
+func TestSharedHostMemoryIsGivenBack(t *testing.T) {
+	d := openShared(t, "cpu", 300<<10, "devices.host_memory=2MiB")
+	r := mustOpen(t, d, parsed(t, "digits", "train.epochs=1", "checkpoint.staging=1MiB"))
+	for i := range 8 {
+		if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 1}); err != nil {
+			t.Fatalf("run %d: %v", i, err)
+		}
 	}
 }
