@@ -54,11 +54,11 @@ func openPlain(ctx context.Context, path string) (*File, error) {
 
 // readSized is Read for an open file.
 func readSized(ctx context.Context, f *os.File) (*File, error) {
-	st, err := f.Stat()
+	u, err := newUnchanged(f)
 	if err != nil {
 		return nil, err
 	}
-	return Read(ctx, f, st.Size())
+	return Read(ctx, u, u.size)
 }
 
 // Read reads and validates the header of a file of size bytes behind r, which
@@ -176,7 +176,7 @@ func (f *File) readTensor(t Tensor, dst []byte, at int64) error {
 // readAt fills dst. If the file ends before, the error is ErrFormat.
 func readAt(r io.ReaderAt, dst []byte, at int64) error {
 	n, err := r.ReadAt(dst, at)
-	if n == len(dst) {
+	if n == len(dst) && err == io.EOF {
 		return nil
 	}
 	if err == io.EOF {

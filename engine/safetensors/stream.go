@@ -17,7 +17,7 @@ import (
 // back. One goroutine at a time uses it.
 type Stream struct {
 	path    string
-	file    *os.File
+	file    *unchanged
 	unpack  unpacker
 	r       io.ReadCloser // the unpacked file, from the current place on; nil before a Rewind that failed
 	data    int64         // offset of the data, behind the header
@@ -34,7 +34,11 @@ func OpenStream(ctx context.Context, path string) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{path: path, file: f, unpack: unpackerOf(f)}
+	u, err := newUnchanged(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s := &Stream{path: path, file: u, unpack: unpackerOf(f)}
 	if s.unpack == nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, bad("it is neither a gzip nor a zstd file")), f.Close())
 	}
@@ -177,7 +181,7 @@ func (s *Stream) pass(ctx context.Context, n int64) error {
 func (s *Stream) broken(err error) error {
 	var device *fs.PathError
 	switch {
-	case errors.As(err, &device): // the file may well be good
+	case errors.As(err, &device), errors.Is(err, ErrChanged): // the file may well be good
 		return err
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return bad("the file ends too early: copy or save it again")
