@@ -80,6 +80,9 @@ func (d *devState) free(t *Tensor, cause string) {
 // takes is the memory that a buffer of so many bytes takes.
 func (d *devState) takes(bytes int64) int64 { return (bytes + d.unit - 1) / d.unit * d.unit }
 
+// freeBytes is the bytes that no buffer has, in pieces or not.
+func (d *devState) freeBytes() int64 { return d.spec.MemoryBytes - d.dev.Stats().Live }
+
 // note keeps the failure to free something, for Close to report.
 func (d *devState) note(err error, name string) {
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // many launches after the present one. It reports false, and evicts nothing, if the
 // others are too few.
 func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
-	over := d.dev.Stats().Live + bytes - d.spec.MemoryBytes
+	over := bytes - d.freeBytes()
 	if over <= 0 {
 		return true, nil
 	}
@@ -37,8 +37,7 @@ func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
 
 // evictOne evicts the best victim on a device. It reports false if there is none.
 func (m *Manager) evictOne(d *devState) (bool, error) {
-	free := d.spec.MemoryBytes - d.dev.Stats().Live
-	return m.makeRoom(d, free+1, 0)
+	return m.makeRoom(d, d.freeBytes()+1, 0)
 }
 
 // chosenBy lets a policy choose one victim after the other. It returns the bytes

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // makeRoom makes room on each device for all that the attempt is missing there.
@@ -52,7 +54,7 @@ func (a *attempt) spare(d *devState) int64 {
 // together there if enough is free, but in pieces: asking in vain would make an
 // error each time.
 func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
-	if need := d.takes(meta.Bytes()); d.dev.Stats().Live+need <= d.spec.MemoryBytes {
+	if need := d.takes(meta.Bytes()); d.freeBytes() >= need {
 		if err := d.compact(need, a.s, a.lease); err != nil {
 			return nil, err
 		}
@@ -61,13 +63,17 @@ func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.
 }
 
 // take is alloc that evicts one copy after the other while there is no room. It
-// fails with the device's error when nothing is left to evict, or when evicting all
-// would not be enough.
+// fails with the device's error when nothing is left to evict, when evicting all
+// would not be enough, or when leases of others keep enough free memory in pieces:
+// these end soon.
 func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
 	for {
 		b, err := a.alloc(d, s, meta, u)
 		if err == nil || !errors.Is(err, device.ErrOutOfMemory) || a.sizes(d).exceed(d) {
 			return b, err
+		}
+		if d.freeBytes() >= d.takes(meta.Bytes()) && a.othersLease(d) {
+			return nil, err
 		}
 		if ok, e := a.m.evictOne(d); e != nil || !ok {
 			return nil, cmp.Or(e, err)
@@ -81,18 +87,22 @@ func (a *attempt) take(d *devState, s device.Stream, meta shape.Meta, u device.U
 //     there: from an empty device, the attempt gets one piece after the other;
 //   - otherwise it fails, since the stream's own leases end only after this call.
 func (a *attempt) full(d *devState, cause error) (pause, error) {
-	for _, l := range a.m.leases {
-		if l.stream != a.s && l.uses(d.index) {
-			return pause{kind: forTurn}, nil
-		}
+	if a.othersLease(d) {
+		return pause{kind: forTurn}, nil
 	}
 	z := a.sizes(d)
 	if !a.cleared && !z.exceed(d) {
 		a.cleared = true
 		return pause{kind: again}, a.clear(d)
 	}
-	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %d bytes, and %d bytes are leased; the largest tensor is %v with %d bytes: "+
-		"raise the device's memory, use smaller microbatches or more devices: %w", ErrBudget, d.id, z.wanted, z.leased, z.largest, z.largest.bytes, cause)
+	return pause{}, fmt.Errorf("%w: %s: the task's tensors and scratch take %s, and %s are leased; the largest tensor is %v with %s: "+
+		"raise the device's memory, use smaller microbatches or more devices: %w",
+		ErrBudget, d.id, units.Bytes(z.wanted), units.Bytes(z.leased), z.largest, units.Bytes(z.largest.bytes), cause)
+}
+
+// othersLease reports whether another stream has a lease on a device.
+func (a *attempt) othersLease(d *devState) bool {
+	return slices.ContainsFunc(a.m.leases, func(l *Lease) bool { return l.stream != a.s && l.uses(d.index) })
 }
 
 // clear evicts everything from a device that is not leased, also what the attempt

@@ -21,7 +21,7 @@ func TestErrBudget(t *testing.T) {
 	if !errors.Is(err, ErrBudget) {
 		t.Fatalf("error is %v", err)
 	}
-	for _, part := range []string{"w u8[16]", "fake:0", "24 bytes", "of 20"} {
+	for _, part := range []string{"w u8[16]", "fake:0", "24 B", "of 20"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
@@ -34,7 +34,7 @@ func TestErrBudget(t *testing.T) {
 	if err := r.m.Acquire(short(t), r.compute[0], []Need{{w, 0, Read}}, 0, &l); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 bytes are leased") {
+	if err := r.task(0, nop, Need{v, 0, Read}); !errors.Is(err, ErrBudget) || !strings.Contains(err.Error(), "16 B are leased") {
 		t.Errorf("beside its own lease: %v", err)
 	}
 	if err := r.m.Release(&l, device.Event{}); err != nil {
@@ -102,4 +102,34 @@ func TestWaitsForOtherLeases(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// Where the bytes are free, and a lease of another stream keeps them in pieces, a call
+// waits for that lease: it evicts nothing meanwhile.
+func TestPiecesBetweenLeasesEvictNothing(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(32))
+	low, gap, mid, large := r.declare("low", 8, device.Weight), r.declare("gap", 4, device.Weight), r.declare("mid", 8, device.Weight), r.declare("large", 16, device.Weight)
+	for _, x := range []*Tensor{low, gap, mid} { // 12 bytes stay free behind them
+		r.write(x, 0, 'a')
+	}
+	if err := r.m.Drop(gap); err != nil {
+		t.Fatal(err)
+	}
+	var other Lease
+	if err := r.m.Acquire(short(t), r.stream(0), []Need{{mid, 0, Read}}, 0, &other); err != nil {
+		t.Fatal(err)
+	}
+	r.kinds()
+	c := r.acquire(short(t), r.compute[0], Need{large, 0, Write})
+	if r.waits(1, c) {
+		t.Fatal("it has not waited")
+	}
+	if got := r.kinds(); got != "" {
+		t.Errorf("while it waited: %s", got)
+	}
+	if err := r.m.Release(&other, device.Event{}); err != nil {
+		t.Fatal(err)
+	}
+	r.served(c)
+	r.mustRead(low, 0, 'a')
 }
