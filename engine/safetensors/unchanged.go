@@ -29,22 +29,22 @@ func newUnchanged(f *os.File) (*unchanged, error) {
 // Read reads on.
 func (u *unchanged) Read(dst []byte) (int, error) {
 	n, err := u.File.Read(dst)
-	return n, u.check(err)
+	return u.check(n, err)
 }
 
 // ReadAt reads anywhere.
 func (u *unchanged) ReadAt(dst []byte, off int64) (int, error) {
 	n, err := u.File.ReadAt(dst, off)
-	return n, u.check(err)
+	return u.check(n, err)
 }
 
-// check is err, or the reason that nothing read now counts.
-func (u *unchanged) check(err error) error {
+// check passes the result of a read on, unless what it read does not count.
+func (u *unchanged) check(n int, err error) (int, error) {
 	switch st, e := u.Stat(); {
 	case e != nil:
-		return e
+		return 0, e
 	case st.Size() != u.size || !st.ModTime().Equal(u.time):
-		return fmt.Errorf("%w: to change it meanwhile, make another file and move it there", ErrChanged)
+		return 0, fmt.Errorf("%w: to change it meanwhile, make another file and move it there", ErrChanged)
 	}
-	return err
+	return n, err
 }
