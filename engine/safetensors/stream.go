@@ -131,12 +131,7 @@ func (s *Stream) ReadFloat32(dst []float32) error {
 
 // Rewind goes back to before the first tensor.
 func (s *Stream) Rewind() error {
-	if s.r != nil {
-		if err := s.r.Close(); err != nil {
-			return err
-		}
-		s.r = nil
-	}
+	s.endPass()
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -191,10 +186,15 @@ func (s *Stream) broken(err error) error {
 
 // Close closes the file.
 func (s *Stream) Close() error {
-	var err error
+	s.endPass()
+	return s.file.Close()
+}
+
+// endPass frees what unpacks the file. It has no error of its own: one of unpacking
+// was reported by the read that met it.
+func (s *Stream) endPass() {
 	if s.r != nil {
-		err = s.r.Close()
+		_ = s.r.Close()
 		s.r = nil
 	}
-	return errors.Join(err, s.file.Close())
 }
