@@ -41,13 +41,6 @@ func (q *Queue) Forget(object int) {
 	q.version[object]++
 }
 
-// Clear takes all objects out.
-func (q *Queue) Clear() {
-	for i := range q.heaps {
-		q.heaps[i] = q.heaps[i][:0]
-	}
-}
-
 // Add puts an object in, in place of what it was before. Its distance counts from
 // the clock.
 func (q *Queue) Add(c Candidate) {
