@@ -56,13 +56,22 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 		v := &y.Uses[i]
 		v.Read, v.Write = v.Read || n.Mode.reads(), v.Write || n.Mode.writes()
 	}
+	x.trace.Launches = append(x.trace.Launches, y)
 	for _, t := range l.Frees {
-		if o, known := at[t]; known {
-			y.Frees = append(y.Frees, o)
+		u.free(index, t)
+	}
+	return len(x.trace.Launches) - 1
+}
+
+// free ends a tensor's contents on all devices, with the last launch there so far.
+func (u *Uses) free(index []map[*Tensor]int, t *Tensor) {
+	for d := range u.devs {
+		launches := u.devs[d].trace.Launches
+		if o, known := index[d][t]; known {
+			last := &launches[len(launches)-1]
+			last.Frees = append(last.Frees, o)
 		}
 	}
-	x.trace.Launches = append(x.trace.Launches, y)
-	return len(x.trace.Launches) - 1
 }
 
 // describe tells the objects that outlive the step, and those that come from
