@@ -278,3 +278,23 @@ func TestMoveInThatFailsAtOnce(t *testing.T) {
 	}
 	r.mustRead(w, 0, 'w')
 }
+
+// A fed buffer that does not arrive on one device arrives on another.
+func TestFedBufferArrivesElsewhere(t *testing.T) {
+	r := newRig(t, 2, rigOptions{}, func(_ int, d *fakeDev) { d.peers = false })
+	x := r.declare("x", 8, device.Input)
+	if err := r.m.Feed(x, r.hostBuffer(8, 'x')); err != nil {
+		t.Fatal(err)
+	}
+	letGo := r.devs[0].stream("copy-in").hold()
+	r.devs[0].late("copyin")
+	r.mustRead(x, 0, 'x')
+	r.mustRead(x, 1, 'x')
+	letGo()
+	if err := r.compute[0].Record().Wait(short(t)); !errors.Is(err, errBoom) {
+		t.Errorf("where the copy failed: %v", err)
+	}
+	if err := r.compute[1].Record().Wait(short(t)); err != nil {
+		t.Errorf("elsewhere: %v", err)
+	}
+}

@@ -110,7 +110,7 @@ func queueIn(in device.Stream, c *devCopy, h *hostMem, fedDone device.Event) err
 		}
 	}
 	if h.fed && !fedDone.Done() {
-		if err := in.WaitFor(fedDone); err != nil {
+		if err := in.WaitForEnd(fedDone); err != nil {
 			return err
 		}
 	}
