@@ -81,6 +81,3 @@ func (s *Stream) Read(dst []byte) error {
 
 // Rewind goes back to before the first variable.
 func (s *Stream) Rewind() error { return initError(s.file.Rewind()) }
-
-// Unpacked counts the bytes that were unpacked so far, over all passes.
-func (s *Stream) Unpacked() int64 { return s.file.Unpacked() }

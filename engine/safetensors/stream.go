@@ -75,9 +75,6 @@ func (s *Stream) readHeader(ctx context.Context) (err error) {
 // change the slice.
 func (s *Stream) Tensors() []Tensor { return s.tensors }
 
-// Unpacked counts the bytes that were unpacked so far, over all passes.
-func (s *Stream) Unpacked() int64 { return s.read }
-
 // Next moves to the next tensor. io.EOF says that there is none, and that the file
 // is whole: what it was compressed with has checked it. ctx ends passing over
 // contents.

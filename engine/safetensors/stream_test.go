@@ -117,7 +117,7 @@ func TestStream(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := s.Unpacked(); got < 2*int64(len(plain)) || got > 3*int64(len(plain)) {
+		if got := s.read; got < 2*int64(len(plain)) || got > 3*int64(len(plain)) {
 			t.Errorf("%s: %d bytes in two passes over %d", format, got, len(plain))
 		}
 		if err := s.Close(); err != nil {
