@@ -12,7 +12,7 @@ import (
 // operation in time, it reports its loss, or one of its operations failed.
 type DeviceError struct {
 	Device device.ID
-	Step   int // the step that failed, from 1; 0: none had begun
+	Step   int // the step that failed, from 1; 0: it was before the first one, or between two
 	Saved  int // the step of the newest checkpoint; 0: there is none
 	Err    error
 }

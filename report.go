@@ -40,7 +40,7 @@ type Report struct {
 type DeviceLoss struct {
 	Device  device.ID `json:"device"`
 	Cause   string    `json:"cause"`
-	Step    int       `json:"step"`        // that failed; 0: none had begun
+	Step    int       `json:"step"`        // that failed; 0: it was before the first one, or between two
 	Resumed int       `json:"resumed"`     // the step that the run went on from
 	Again   int       `json:"steps_again"` // steps after it that had ended, and were taken again
 }
