@@ -167,7 +167,7 @@ func (s *setup) placed(err error) error {
 	c := s.config
 	switch {
 	case errors.Is(err, optim.ErrSpec):
-		return at(c.Optimizer.Pos, err)
+		return at(c.Where("optimizer.freeze"), err) // the config knows its other keys
 	case errors.Is(err, schedule.ErrInvalid):
 		return at(c.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
 	case errors.Is(err, partition.ErrStages):
