@@ -97,6 +97,7 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 	a.run.setup.devs, a.devices = slices.Delete(slices.Clone(devs), i, i+1), slices.Delete(slices.Clone(s.devices), i, i+1)
 	a.losses = append(a.losses, DeviceLoss{
 		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, s.done-lost.Saved), Cause: happened(lost.Err),
+		WrittenOff: devs[i].Stats().WrittenOff,
 	})
 	if len(a.devices) == 0 {
 		return fmt.Errorf("%w; no device is left to go on with", lost)

@@ -43,6 +43,9 @@ type DeviceLoss struct {
 	Step    int       `json:"step"`        // that failed; 0: it was before the first one, or between two
 	Resumed int       `json:"resumed"`     // the step that the run went on from
 	Again   int       `json:"steps_again"` // steps after it that had ended, and were taken again
+	// WrittenOff is the bytes that were lost on the device: all there were when it
+	// was given up, since it hung.
+	WrittenOff int64 `json:"written_off_bytes"`
 }
 
 // Final are the newest epoch's metrics; nil where there is none. Before the

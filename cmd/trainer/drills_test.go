@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // drills DEVICES N… POLICY RUN trains a few steps, once for each way in which the
@@ -26,7 +28,7 @@ func drills(ts *testscript.TestScript, neg bool, args []string) {
 				if kind == "hang" && (op == "alloc" || op == "compile") {
 					continue
 				}
-				if tried++; os.Getenv("TEST_ALL") != "" || tried%13 == 0 {
+				if tried++; testall.Wanted() || tried%13 == 0 {
 					drill(ts, args[0], fmt.Sprintf("cpu:1 %s %s %s", op, n, kind), policy, whole)
 				}
 			}

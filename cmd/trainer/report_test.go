@@ -52,6 +52,7 @@ type documented struct {
 		Step    int    `json:"step"`
 		Resumed int    `json:"resumed"`
 		Again   int    `json:"steps_again"`
+		Off     int64  `json:"written_off_bytes"`
 	} `json:"device_losses"`
 	MetricsLost *struct {
 		Lines     int `json:"lines"`
