@@ -11,7 +11,7 @@ import (
 )
 
 // Check fails where Run would fail before it measures these workloads: on wrong
-// options, and on devices that cannot be opened.
+// options, on devices that cannot be opened, and on faults of devices that are not there.
 func (o RunOptions) Check(ws ...Workload) error {
 	o, err := o.checked()
 	if err != nil {
@@ -23,6 +23,9 @@ func (o RunOptions) Check(ws ...Workload) error {
 		}
 	}
 	devs, err := openDevices(o.Devices, device.OpenOptions{Threads: o.Threads})
+	if err == nil {
+		_, err = fault.Wrap(devs, o.Faults)
+	}
 	for _, d := range devs {
 		err = errors.Join(err, d.Close())
 	}

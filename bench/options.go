@@ -33,6 +33,9 @@ type RunOptions struct {
 	// has temporary files.
 	HostMemory int64
 	SpillDir   string
+	// Timeout is the longest that one operation of a device may take; 0 means five
+	// minutes, as devices.timeout does by default.
+	Timeout time.Duration
 	// Faults make operations of the devices go wrong, for tests and drills.
 	Faults  []fault.Fault
 	Profile bool // time every kernel; this slows short kernels a little
@@ -63,6 +66,9 @@ func (o RunOptions) checkSpillDir() error {
 // defaultPeakTime is the time for which products of peakSide are repeated.
 const defaultPeakTime = 350 * time.Millisecond
 
+// defaultTimeout is the default of RunOptions.Timeout.
+const defaultTimeout = 5 * time.Minute
+
 // The default and the longest measurement, in seconds.
 const (
 	defaultSeconds = 3
@@ -75,7 +81,7 @@ const (
 	bf16Name    = "bf16"
 )
 
-// checked is o with its defaults filled in.
+// checked is o with its defaults filled in, or why it cannot be used.
 func (o RunOptions) checked() (RunOptions, error) {
 	if !(o.Seconds >= 0 && o.Seconds <= mostSeconds) {
 		return o, fmt.Errorf("%w: --seconds %v: give at most %d, or 0 for the default", ErrOptions, o.Seconds, mostSeconds)
@@ -95,6 +101,14 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if err := o.checkSpillDir(); err != nil {
 		return o, err
 	}
+	if o.Timeout < 0 {
+		return o, fmt.Errorf("%w: --timeout %v: give a time above 0, or 0 for the default", ErrOptions, o.Timeout)
+	}
+	return o.filled(), nil
+}
+
+// filled is o with its defaults filled in.
+func (o RunOptions) filled() RunOptions {
 	if o.Precision == "" {
 		o.Precision = float32Name
 	}
@@ -110,5 +124,8 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if o.peakTime == 0 {
 		o.peakTime = defaultPeakTime
 	}
-	return o, nil
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	return o
 }

@@ -24,10 +24,6 @@ import (
 // until the step is over, and two steps can be under way.
 const batches = 2
 
-// hangTime is the time after which an operation of a device counts as hanging, as
-// with devices.timeout by default.
-const hangTime = 5 * time.Minute
-
 // patience is the longest that an operation may take once the measurement is to
 // end.
 const patience = 3 * time.Second
@@ -87,7 +83,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if s.rt, err = executor.NewRuntime(s.faulty, executor.RuntimeOptions{Manager: s.hostMemory(o)}); err != nil {
 		return err
 	}
-	s.rt.Watch(executor.WatchOptions{Timeout: hangTime, Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
+	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
 	s.prog, err = s.rt.Load(executor.LoadOptions{Net: "bench", Full: plan, LastMicrobatches: s.parts, Constant: s.constant})
 	if err != nil {
 		return err

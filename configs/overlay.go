@@ -120,6 +120,22 @@ func (l *layering) merge(path string, value any) {
 // the debug output and the tests read them.
 var otherVariables = []string{"BERTH_BLAS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS"}
 
+// isOther reports whether a variable sets no key, and is none of those that should.
+func isOther(name string) bool {
+	return !strings.HasPrefix(name, envPrefix) || slices.Contains(otherVariables, name)
+}
+
+// KeyVariables lists the variables among env, as os.Environ gives them, that can
+// only be meant for a config: a command without one refuses them.
+func KeyVariables(env []string) (pairs []string) {
+	for _, pair := range env {
+		if name, _, _ := strings.Cut(pair, "="); !isOther(name) {
+			pairs = append(pairs, pair)
+		}
+	}
+	return pairs
+}
+
 // env takes the variables that name a key, and refuses those that nothing reads.
 func (l *layering) env(env []string) {
 	variables := map[string]leaf{}
@@ -129,7 +145,7 @@ func (l *layering) env(env []string) {
 	known := slices.Sorted(maps.Keys(variables))
 	for _, pair := range env {
 		name, text, _ := strings.Cut(pair, "=")
-		if !strings.HasPrefix(name, envPrefix) || slices.Contains(otherVariables, name) {
+		if isOther(name) {
 			continue
 		}
 		if lf, ok := variables[name]; ok {

@@ -61,6 +61,7 @@ type HangError struct {
 	Device  device.ID
 	Command device.Command // the operation
 	Timeout time.Duration
+	Setting string // what users raise Timeout with; empty: nothing
 	// Stopping says that Timeout counts from a closed WatchOptions.Stop, if the
 	// operation began before.
 	Stopping bool
@@ -76,7 +77,10 @@ func (e *HangError) Reason() string {
 	if e.Stopping {
 		return fmt.Sprintf("has not ended %v after the run was to end", e.Timeout)
 	}
-	return fmt.Sprintf("has not ended after %v; if it is only slow, raise devices.timeout", e.Timeout)
+	if e.Setting == "" {
+		return fmt.Sprintf("has not ended after %v", e.Timeout)
+	}
+	return fmt.Sprintf("has not ended after %v; if it is only slow, raise %s", e.Timeout, e.Setting)
 }
 
 // Unwrap is device.ErrLost.

@@ -16,6 +16,8 @@ const (
 type WatchOptions struct {
 	// Timeout is the longest that one operation may take; 0 is no limit.
 	Timeout time.Duration
+	// Setting is what users raise Timeout with, as errors name it.
+	Setting string
 	// Stop is closed when whoever uses the runtime wants to end. From then on an
 	// operation may take as long as Patience says, which is called once. Nil means
 	// never.
@@ -97,7 +99,7 @@ func (w *watchdog) look(d device.Device) {
 		}
 	}
 	if ok && time.Since(since) > w.limit {
-		d.GiveUp(&HangError{Device: d.ID(), Command: c, Timeout: w.limit, Stopping: !w.from.IsZero()})
+		d.GiveUp(&HangError{Device: d.ID(), Command: c, Timeout: w.limit, Setting: w.Setting, Stopping: !w.from.IsZero()})
 	}
 }
 

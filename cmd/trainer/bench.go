@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,11 +44,15 @@ func benchCommand() *cobra.Command {
 	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
 	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
 	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
 	faults := addFaults(c)
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			args = quickest
+		}
+		if err := checkBench(c, o); err != nil {
+			return err
 		}
 		var err error
 		if o.Faults, err = faults.parse(); err != nil {
@@ -64,6 +70,24 @@ func benchCommand() *cobra.Command {
 		return printBench(c.OutOrStdout(), rs)
 	}
 	return c
+}
+
+// checkBench refuses flags that say nothing or two things, and variables that
+// bench does not read.
+func checkBench(c *cobra.Command, o bench.RunOptions) error {
+	steps, seconds := c.Flags().Changed("steps"), c.Flags().Changed("seconds")
+	switch {
+	case steps && seconds:
+		return cli.Usagef("--steps and --seconds exclude each other; give one")
+	case steps && o.Steps < 1:
+		return cli.Usagef("--steps %d: give at least 1, or leave it out: --seconds decides then", o.Steps)
+	case c.Flags().Changed("timeout") && o.Timeout <= 0:
+		return cli.Usagef("--timeout %v: give a time above 0", o.Timeout)
+	}
+	if pairs := configs.KeyVariables(os.Environ()); len(pairs) > 0 {
+		return cli.Usagef("%s: bench reads no config: unset the variables, and give flags of bench in place of them", strings.Join(pairs, ", "))
+	}
+	return nil
 }
 
 // sizeFlag is a flag with a number of bytes.

@@ -109,7 +109,7 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 			for _, d := range devs {
 				ids = append(ids, d.ID())
 			}
-			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
+			return nil, fmt.Errorf("%w: --fault %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
 		}
 		if wrapped[i] == devs[i] {
 			c := &counter{}
