@@ -109,6 +109,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if err := l.mended(ctx, l.saves.Poll()); err != nil {
 		return err
 	}
+	l.tellFailed()
 	if !l.saves.Busy() {
 		l.clock.Saving(false)
 	}
@@ -133,6 +134,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if saves && !ends && err == nil {
 		err = l.save(ctx)
 	}
+	l.tellFailed()
 	l.between = max(l.between, time.Since(start))
 	l.beginClock()
 	return err
@@ -215,7 +217,6 @@ func (l *loop) mended(ctx context.Context, err error) error {
 		return err
 	}
 	l.again = l.at.Saved
-	l.opt.Observer.warn(fmt.Sprintf("%s; saving again", happened(err)))
 	if err := l.settle(ctx, 0); err != nil {
 		return err
 	}

@@ -85,10 +85,11 @@ type SteadyState struct {
 }
 
 // CopyReport is the time of copies to, from and between devices in a step, on
-// average over all training steps.
+// average over all training steps, and the number of those that failed.
 type CopyReport struct {
 	HiddenMS  float64 `json:"hidden_ms_per_step"`  // while their device computed
 	ExposedMS float64 `json:"exposed_ms_per_step"` // while it did not
+	Failed    int     `json:"failed"`              // in all; each was taken again
 }
 
 // DeviceReport is a device's memory.
@@ -204,9 +205,9 @@ func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 }
 
 // copiesOf is a step's part of the time of copies.
-func copiesOf(t trace.CopyTime, c *trace.Clock) CopyReport {
+func copiesOf(t trace.CopyTime, c *trace.Clock, failed int) CopyReport {
 	perStep := 1e3 / float64(max(1, c.Steps()))
-	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep}
+	return CopyReport{HiddenMS: t.Hidden.Seconds() * perStep, ExposedMS: t.Exposed.Seconds() * perStep, Failed: failed}
 }
 
 // deviceReports reports the memory of devices that the run took, and what the plan

@@ -51,6 +51,7 @@ type session struct {
 	losses  []DeviceLoss    // of the sessions before, in the same call
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
+	retried int             // copies that failed and were taken again
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -260,6 +261,14 @@ func (s *session) usedDevices() int {
 		used[x.Device] = true
 	}
 	return len(used)
+}
+
+// tellFailed tells of the copies that failed and were taken again.
+func (s *session) tellFailed() {
+	for _, err := range s.rt.Residency.Failures() {
+		s.retried++
+		s.opt.Observer.warn(happened(err) + "; trying again")
+	}
 }
 
 // lastGood says where to go on from after a failure.

@@ -122,10 +122,11 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.tellFailed()
 	rep := &Report{
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
 		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
-		Copies: copiesOf(s.copies.Time(), &l.clock), Devices: s.deviceReports(s.rt.Residency.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
+		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Residency.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
 		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(), DeviceLosses: s.losses,

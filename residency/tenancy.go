@@ -17,6 +17,7 @@ type tenancy struct {
 	prefix        string // of the names of streams
 	in, peer, out device.Stream
 	failed        []device.Stream // copy streams that were replaced
+	failures      []error         // of these streams, not yet told by Tenant.Failures
 	uses          *deviceUses     // the known order of uses, or nil
 	now           int             // the launch in it that was acquired last
 	turn          int             // counts the launches acquired in it
@@ -49,7 +50,8 @@ func (y *tenancy) open() error {
 // renewed is a copy stream, replaced first if it has failed: later copies do not
 // fail with it.
 func (y *tenancy) renewed(s *device.Stream, name string) (device.Stream, error) {
-	if (*s).Record().Err() == nil {
+	failure := (*s).Record().Err()
+	if failure == nil {
 		return *s, nil
 	}
 	fresh, err := y.dev.NewStream(y.prefix + name)
@@ -57,6 +59,7 @@ func (y *tenancy) renewed(s *device.Stream, name string) (device.Stream, error) 
 		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
 	}
 	y.failed, *s = append(y.failed, *s), fresh
+	y.failures = append(y.failures, failure)
 	return fresh, nil
 }
 

@@ -84,6 +84,18 @@ func (u *Tenant) Memory(device int) device.Stats {
 	return u.on[device].memory
 }
 
+// Failures are the failed copies after which others were queued since the last call.
+// With a device that still answers, such a copy is taken again when it is needed.
+func (u *Tenant) Failures() (list []error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.on {
+		list = append(list, u.on[i].failures...)
+		u.on[i].failures = nil
+	}
+	return list
+}
+
 // Lost is an ErrLost that names the tenant's tensors whose spills have failed, and
 // the cause; nil if none has.
 func (u *Tenant) Lost() error {

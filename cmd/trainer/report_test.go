@@ -35,6 +35,7 @@ type documented struct {
 	Copies struct {
 		Hidden  float64 `json:"hidden_ms_per_step"`
 		Exposed float64 `json:"exposed_ms_per_step"`
+		Failed  int     `json:"failed"`
 	} `json:"copies"`
 	Devices []struct {
 		ID          string           `json:"id"`

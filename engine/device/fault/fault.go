@@ -180,7 +180,11 @@ func (c *counter) missed() (list []string) {
 	defer c.mu.Unlock()
 	for _, f := range c.faults {
 		n := c.seen[f.Op]
-		if n >= f.N || c.lost != nil {
+		if n >= f.N {
+			continue
+		}
+		if c.lost != nil {
+			list = append(list, fmt.Sprintf("--fault %q did not happen: %s was lost before", f.String(), f.Device))
 			continue
 		}
 		text := fmt.Sprintf("--fault %q did not happen: the last %s on %s was number %d", f.String(), f.Op, f.Device, n)

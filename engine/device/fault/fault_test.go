@@ -133,12 +133,13 @@ func TestFaultsHitTheirOperation(t *testing.T) {
 
 // Faults whose turn did not come are told.
 func TestMissed(t *testing.T) {
-	devs := open(t, "null:0 copy-in 9 fail", "null:0 peer 1 fail", "null:1 copy-in 2 fail")
+	devs := open(t, "null:0 copy-in 9 fail", "null:0 peer 1 fail", "null:1 copy-in 2 lost", "null:1 copy-in 3 fail")
 	copies(t, devs[0], 4)
 	copies(t, devs[1], 4)
 	got := strings.Join(fault.Missed(devs), "\n")
 	want := `--fault "null:0 copy-in 9 fail" did not happen: the last copy-in on null:0 was number 4
---fault "null:0 peer 1 fail" did not happen: there was no peer on null:0`
+--fault "null:0 peer 1 fail" did not happen: there was no peer on null:0
+--fault "null:1 copy-in 3 fail" did not happen: null:1 was lost before`
 	if got != want {
 		t.Errorf("it says\n%s", got)
 	}
