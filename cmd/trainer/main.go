@@ -25,8 +25,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := console.NewStream(stdout), console.NewStream(stderr)
 	stop := &signals.Stop{}
 	defer console.FailOnClosedPipe()()
-	ctx, undo := stop.Watch(context.Background(), errs)
-	defer undo()
+	ctx, _ := stop.Watch(context.Background(), errs) // to the end of the process: a late signal must not change its exit code
 	cmd := newRoot(stop)
 	cmd.SetArgs(args)
 	cmd.SetOut(out)
