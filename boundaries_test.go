@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"engine/fuse":               {"engine/shape", "engine/graph", "internal/stop"},
 	"engine/paging":             {},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops", "internal/units"},
-	"engine/hostfile":           {"engine/device", "engine/device/memory", "internal/units"},
+	"engine/hostfile":           {"engine/device", "engine/device/memory", "engine/osfile", "internal/units"},
 	"engine/device/memory":      {"engine/device"},
 	"engine/device/host":        {"engine/shape", "engine/graph", "engine/fuse", "engine/device", "engine/device/memory", "internal/stop", "internal/units"},
 	"engine/device/cpu":         {"engine/shape", "engine/graph", "engine/ops", "engine/fuse", "engine/device", "engine/device/host", "engine/device/cpu/kernels", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/blas"},

@@ -25,6 +25,7 @@ type Report struct {
 	Ledger        LedgerReport   `json:"ledger"`
 	Copies        CopyReport     `json:"copies"`
 	Devices       []DeviceReport `json:"devices"`
+	HostMemory    *HostReport    `json:"host_memory,omitempty"` // with a bound on it
 	Stages        int            `json:"stages"`
 	Microbatches  int            `json:"microbatches"`
 	Schedule      string         `json:"schedule"`
@@ -102,6 +103,15 @@ type DeviceReport struct {
 	FloorBytes   int64            `json:"floor_bytes"`        // the least budget for which a step is planned
 	Evict        string           `json:"evict"`              // the tensors that leave first: next-use, lru, or own for the device's own policy
 	ByUsage      map[string]int64 `json:"by_usage"`           // each usage's own peak
+}
+
+// HostReport is the host memory that a bound counts: of tensors that are not on a
+// device, batches and saves. On shared devices, it is that of all runs on them.
+type HostReport struct {
+	BoundBytes    int64 `json:"bound_bytes"`
+	PeakBytes     int64 `json:"peak_bytes"`      // the most in memory
+	FileBytes     int64 `json:"file_bytes"`      // the room that the file for the rest has on its disk
+	FilePeakBytes int64 `json:"file_peak_bytes"` // the most of it that tensors took
 }
 
 // Bubble is the share of time, from 0 to 1, that devices idle in a step.
@@ -202,6 +212,14 @@ func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 		}
 	}
 	return rep
+}
+
+// hostOf reports host memory; nil without a bound.
+func hostOf(m residency.HostMemory) *HostReport {
+	if m.Bound == 0 {
+		return nil
+	}
+	return &HostReport{BoundBytes: m.Bound, PeakBytes: m.Peak, FileBytes: m.Spilled, FilePeakBytes: m.InFile}
 }
 
 // copiesOf is a step's part of the time of copies.

@@ -129,6 +129,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Residency.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
+		HostMemory:    hostOf(s.rt.Residency.HostMemory()),
 		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(), DeviceLosses: s.losses,
 	}
 	for _, a := range s.rt.Residency.Allowed() {

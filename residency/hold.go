@@ -10,15 +10,17 @@ import (
 type HostMemory struct {
 	Bound   int64 // ManagerOptions.HostBytes
 	Used    int64 // in memory, with the bytes held
+	Peak    int64 // the most that Used was
 	Idle    int64 // among Used, kept for the next spills
 	Spilled int64 // size of the file
+	InFile  int64 // the most bytes of tensors that were in the file at once
 }
 
 // HostMemory measures the host memory of tensors.
 func (m *Manager) HostMemory() HostMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	x := HostMemory{Bound: m.host.most, Used: m.host.used, Idle: m.host.idleBytes()}
+	x := HostMemory{Bound: m.host.most, Used: m.host.used, Peak: m.host.peak, InFile: m.host.filing, Idle: m.host.idleBytes()}
 	if m.host.file != nil {
 		x.Spilled = m.host.file.Bytes()
 	}
@@ -36,7 +38,7 @@ func (m *Manager) HoldHost(bytes int64) error {
 		return fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", ErrHostMemory, take, most)
 	}
 	x.held += bytes
-	x.used += bytes
+	x.use(bytes)
 	return nil
 }
 

@@ -41,8 +41,11 @@ type hostMem struct {
 type hostMemory struct {
 	most    int64          // bound of used in bytes; 0: none
 	used    int64          // bytes of buffers in memory, and those held
+	peak    int64          // the most that used was
 	held    int64          // bytes that callers of HoldHost have
 	file    *hostfile.File // nil without a bound
+	filed   int64          // bytes of buffers in the file
+	filing  int64          // the most that filed was
 	warm    []*hostMem     // in the file, with pages in memory
 	dropped []*hostMem     // to free once copies and readers have ended
 	idle    []*hostMem     // memory for spills that no tensor has, in the order in which it was dropped
@@ -80,7 +83,7 @@ func (x *hostMemory) alloc(dev device.Device, bytes int64, name string) (*hostMe
 	if err != nil {
 		return nil, fmt.Errorf("%s of host memory for %s: %w", units.Bytes(bytes), name, err)
 	}
-	x.used += bytes
+	x.use(bytes)
 	h := x.record(b, bytes, false)
 	h.counted = true
 	return h, nil
@@ -95,9 +98,17 @@ func (x *hostMemory) allocInFile(bytes int64, name string) (*hostMem, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.most), err)
 	}
+	x.filed += bytes
+	x.filing = max(x.filing, x.filed)
 	h := x.record(b, bytes, false)
 	x.touch(h)
 	return h, nil
+}
+
+// use counts bytes that are in memory from now on.
+func (x *hostMemory) use(bytes int64) {
+	x.used += bytes
+	x.peak = max(x.peak, x.used)
 }
 
 // touch notes that h will be used by a copy or by the host.
@@ -209,6 +220,9 @@ func (x *hostMemory) free(h *hostMem) {
 	}
 	if h.counted {
 		x.used -= h.bytes
+	}
+	if h.inFile() {
+		x.filed -= h.bytes
 	}
 	if !h.fed {
 		if err := h.buf.Free(); err != nil {

@@ -45,4 +45,7 @@ func printMoved(out io.Writer, r *berth.Report) {
 	if l.SpillBytes > 0 {
 		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
 	}
+	if h := r.HostMemory; h != nil {
+		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))
+	}
 }

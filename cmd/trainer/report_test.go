@@ -47,6 +47,12 @@ type documented struct {
 		PeakBytes   int64            `json:"peak_bytes"`
 		ByUsage     map[string]int64 `json:"by_usage"`
 	} `json:"devices"`
+	HostMemory *struct {
+		Bound    int64 `json:"bound_bytes"`
+		Peak     int64 `json:"peak_bytes"`
+		File     int64 `json:"file_bytes"`
+		FilePeak int64 `json:"file_peak_bytes"`
+	} `json:"host_memory"`
 	DeviceLosses []struct {
 		Device  string `json:"device"`
 		Cause   string `json:"cause"`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -26,7 +27,8 @@ func CheckFolder(dir string) error {
 	return nil
 }
 
-// leastExtent is the least number of bytes by which a file grows.
+// leastExtent is the least number of bytes by which a file grows, where its disk has
+// them.
 const leastExtent = 16 << 20
 
 // File is memory in a file without a name. Its methods are safe for concurrent
@@ -55,7 +57,7 @@ func Create(dir string, bytes int64) (*File, error) {
 	}
 	f := &File{dir: dir, file: file}
 	if bytes > 0 {
-		if err := f.grow(bytes); err != nil {
+		if err := f.growFor(bytes); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
@@ -78,7 +80,7 @@ func (f *File) Alloc(n int64) (*Buffer, error) {
 	}
 	b, ok := f.take(n)
 	if !ok {
-		if err := f.grow(n); err != nil {
+		if err := f.growFor(n); err != nil {
 			return nil, err
 		}
 		if b, ok = f.take(n); !ok {
@@ -114,19 +116,28 @@ func (f *File) handle() *Buffer {
 	return b
 }
 
-// grow adds an extent of at least n bytes. It needs mu.
-func (f *File) grow(n int64) error {
+// growFor adds an extent for n bytes. It needs mu.
+func (f *File) growFor(n int64) error {
 	page := int64(os.Getpagesize())
-	n = (max(n, leastExtent) + page - 1) / page * page
+	n = (n + page - 1) / page * page
+	if n < leastExtent && f.grow(leastExtent) == nil {
+		return nil
+	}
+	return f.grow(n)
+}
+
+// grow adds an extent of n bytes, in whole pages. It needs mu.
+func (f *File) grow(n int64) error {
 	if err := takeRoom(f.file, f.bytes, n); err != nil {
-		return fmt.Errorf("%w: %s more in %s: %w; free some, name another folder (--spill-dir), or allow more memory (--host-memory)", ErrNoRoom, units.Bytes(n), f.dir, err)
+		return osfile.Advise(fmt.Errorf("%w: %s more in %s: %w", ErrNoRoom, units.Bytes(n), f.dir, err),
+			"free some space, name another folder (--spill-dir), or allow more memory (--host-memory)")
 	}
 	mem, err := mapShared(f.file, f.bytes, int(n))
 	if err != nil {
 		return fmt.Errorf("spill file in %s: mapping %s: %w", f.dir, units.Bytes(n), err)
 	}
 	f.bytes += n
-	f.extents = append(f.extents, &extent{mem, memory.New(n, page)})
+	f.extents = append(f.extents, &extent{mem, memory.New(n, int64(os.Getpagesize()))})
 	return nil
 }
 

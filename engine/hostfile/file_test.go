@@ -5,14 +5,17 @@ package hostfile
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // TestContents allocates, evicts and frees buffers at random: each keeps its
@@ -134,16 +137,25 @@ func TestFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 32 << 20, Max: old.Max}); err != nil {
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 24 << 20, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
 	_, failure := f.Alloc(40 << 20)
 	small, err := f.Alloc(1 << 20)
+	_, rest := f.Alloc(15 << 20)  // of the first extent
+	_, tight := f.Alloc(2 << 20)  // where a whole extent more has no room
+	_, beyond := f.Alloc(7 << 20) // of 6 MiB that are left
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(failure, ErrNoRoom) || !errors.Is(failure, syscall.EFBIG) {
 		t.Errorf("beyond the limit: %v", failure)
+	}
+	if rest != nil || tight != nil {
+		t.Errorf("up to the limit: %v, %v", rest, tight)
+	}
+	if text := fmt.Sprint(beyond); !osfile.Advised(beyond) || !strings.Contains(text, "7.0 MiB more") {
+		t.Errorf("it says %s", text)
 	}
 	if err != nil || len(small.Bytes()) != 1<<20 {
 		t.Errorf("within the limit: %v", err)
