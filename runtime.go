@@ -40,5 +40,5 @@ func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience fun
 	if s.shared != nil {
 		ending = nil
 	}
-	rt.Watch(executor.WatchOptions{Timeout: s.config.Devices.Timeout, Setting: "devices.timeout", Stop: ending, Patience: patience})
+	rt.Watch(executor.WatchOptions{Timeout: max(0, s.config.Devices.Timeout), Setting: "devices.timeout", Stop: ending, Patience: patience})
 }

@@ -22,7 +22,8 @@ func (p Pos) String() string {
 }
 
 // Config describes one run. Every default is filled in, every value is in range,
-// and keys that depend on each other agree.
+// and keys that depend on each other agree. Only Devices may be a literal with zero
+// fields.
 type Config struct {
 	Pos           Pos
 	Name          string // names the run folder; the file's base name by default
@@ -193,19 +194,23 @@ const (
 	EvictLRU     = "lru"
 )
 
+// NoTimeout is the Devices.Timeout without a limit.
+const NoTimeout time.Duration = -1
+
 // Devices describes the hardware that a run may use. Where Each is not empty, it
-// lists the devices, and Use, Threads and Memory are zero.
+// lists the devices, and Use, Threads and Memory are zero. A zero field of a literal
+// means the key's default: see [Devices.WithDefaults].
 type Devices struct {
 	Pos        Pos
-	Use        string // kinds and counts: "cpu:2"
+	Use        string // kinds and counts: "cpu:2"; "": one cpu device
 	Threads    int    // worker threads of all devices together; 0: one for each core
 	Memory     Memory // of each device; none: all it has
 	Each       []DeviceEntry
 	HostMemory int64         // bytes of host memory for tensors, batches and saves; 0: no bound
 	SpillDir   string        // folder of the file for tensors beyond HostMemory; "": the run folder
-	Timeout    time.Duration // the longest that one operation of a device may take; 0: no limit
-	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU
-	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan
+	Timeout    time.Duration // the longest that one operation of a device may take; 0: 5 minutes; NoTimeout: no limit
+	Evict      string        // the tensors that leave a device first: EvictNextUse or EvictLRU; "": EvictNextUse
+	OnLoss     string        // once a device is lost: OnLossStop or OnLossReplan; "": OnLossStop
 }
 
 // DeviceEntry describes devices of one kind, in a list of devices.

@@ -58,6 +58,14 @@ func (d *decoder) against(paths []string, format string, args ...any) {
 	d.fail(at, paths[0], format, args...)
 }
 
+// unplaced joins the faults of a text that has lines, but no reader.
+func (d *decoder) unplaced() error {
+	for _, f := range d.faults {
+		f.Pos = Pos{}
+	}
+	return joinFaults(d.faults)
+}
+
 // join appends a name to a dotted path.
 func join(path, name string) string {
 	if path == "" {

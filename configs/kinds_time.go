@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// duration is a time.Duration: 0, or more.
+// duration is a time.Duration. The text 0 is NoTimeout.
 type duration struct{}
 
 func (duration) expect() string { return "a time such as 90s or 5m, or 0" }
@@ -18,6 +18,9 @@ func (k duration) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, k.expect())
 		return
 	}
+	if v == 0 {
+		v = NoTimeout
+	}
 	*dst.(*time.Duration) = v
 }
 
@@ -27,7 +30,7 @@ func (duration) encode(src any, _ func(*key) bool) *yaml.Node {
 
 // formatDuration writes a duration without units that are zero: 5m, not 5m0s.
 func formatDuration(v time.Duration) string {
-	if v == 0 {
+	if v <= 0 {
 		return "0"
 	}
 	text := v.String()

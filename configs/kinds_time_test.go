@@ -6,13 +6,13 @@ import (
 )
 
 func TestTimes(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0": 0, "0s": 0, "90s": 90 * time.Second, "5m": 5 * time.Minute, "2h30m": 150 * time.Minute} {
+	for text, want := range map[string]time.Duration{"0": NoTimeout, "0s": NoTimeout, "90s": 90 * time.Second, "5m": 5 * time.Minute, "2h30m": 150 * time.Minute} {
 		c := parse(t, smallOn("cpu"), Overlay{Set: []string{"devices.timeout=" + text}})
 		if c.Devices.Timeout != want {
 			t.Errorf("%s is %v", text, c.Devices.Timeout)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0", time.Second: "1s", 90 * time.Second: "1m30s", 5 * time.Minute: "5m", time.Hour: "1h", 10 * time.Hour: "10h", time.Hour + time.Second: "1h0m1s", 50 * time.Minute: "50m"} {
+	for d, want := range map[time.Duration]string{NoTimeout: "0", time.Second: "1s", 90 * time.Second: "1m30s", 5 * time.Minute: "5m", time.Hour: "1h", 10 * time.Hour: "10h", time.Hour + time.Second: "1h0m1s", 50 * time.Minute: "50m"} {
 		if got := formatDuration(d); got != want {
 			t.Errorf("%v is %s, expected %s", d, got, want)
 		}

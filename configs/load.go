@@ -121,10 +121,7 @@ func (c *Config) Check() error {
 	}
 	d := newDecoder("", keyPaths)
 	decodeConfig(d, root)
-	for _, f := range d.faults {
-		f.Pos = Pos{} // the text has lines, but no reader
-	}
-	return joinFaults(d.faults)
+	return d.unplaced()
 }
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

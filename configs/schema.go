@@ -43,6 +43,7 @@ type key struct {
 	def      string        // default as YAML; "" leaves the zero value
 	required bool
 	free     bool   // the numbers of a run do not depend on it
+	blank    bool   // nothing in a file means the default: there are run folders that hold that
 	flag     string // the trainer's flag that sets it; "" for none
 	doc      string
 }

@@ -132,6 +132,7 @@ func (s *section) decodeSelector(d *decoder, given map[string]entry, path string
 func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any, n *yaml.Node) {
 	at := join(path, k.name)
 	e, ok := given[k.name]
+	ok = ok && !(k.blank && isNull(e.value) && d.pos(e.value).Line > 0)
 	_, nested := k.kind.(*section)
 	switch {
 	case ok && isNull(e.value) && !nested:

@@ -76,9 +76,9 @@ var devicesSection = &section{
 			doc: "folder of the file for tensors beyond `host_memory`, which must exist; the run folder unless given. The file has no name, and is gone when the process ends"},
 		{name: "timeout", kind: duration{}, at: at(func(d *Devices) *time.Duration { return &d.Timeout }), def: "5m",
 			doc: "the longest that a device may take for one operation, such as a segment or a copy. A device that takes longer counts as lost, within a second or, below 8s, within an eighth of it; 0: no limit"},
-		{name: "evict", kind: enum{EvictNextUse, EvictLRU}, at: at(func(d *Devices) *string { return &d.Evict }), def: EvictNextUse,
+		{name: "evict", kind: enum{EvictNextUse, EvictLRU}, at: at(func(d *Devices) *string { return &d.Evict }), def: EvictNextUse, blank: true,
 			doc: "the tensors that leave a device first where its memory is short. `next-use`: those that are not needed for longest, weighed with the bytes that move, or those that the device chooses itself, if it does. `lru`: those that were not used for longest, for comparison. The weights are the same"},
-		{name: "on_device_loss", kind: enum{OnLossStop, OnLossReplan}, at: at(func(d *Devices) *string { return &d.OnLoss }), def: OnLossStop,
+		{name: "on_device_loss", kind: enum{OnLossStop, OnLossReplan}, at: at(func(d *Devices) *string { return &d.OnLoss }), def: OnLossStop, blank: true,
 			doc: "what a run does once a device is lost, or one of its operations has failed. Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
 	},
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,6 +23,39 @@ var deviceSection = &section{
 		{name: "memory", kind: memory{}, at: at(func(e *DeviceEntry) *Memory { return &e.Memory }), def: "0",
 			doc: "memory that each of the entry's devices may use; 0: an equal part of what other entries leave"},
 	},
+}
+
+// WithDefaults is v with the default of each key in place of a zero field. Devices
+// that Load or Parse gives have them already.
+func (v Devices) WithDefaults() Devices {
+	var defaults Devices
+	devicesSection.decode(newDecoder("", keyPaths), nil, "devices", &defaults)
+	if len(v.Each) == 0 {
+		v.Use = cmp.Or(v.Use, defaults.Use)
+	}
+	v.Timeout, v.Evict, v.OnLoss = cmp.Or(v.Timeout, defaults.Timeout), cmp.Or(v.Evict, defaults.Evict), cmp.Or(v.OnLoss, defaults.OnLoss)
+	return v
+}
+
+// Check reports the mistakes of devices that code has changed or made, as
+// [Config.Check] does of a whole config.
+func (v Devices) Check() error {
+	v = v.WithDefaults()
+	text, err := yaml.Marshal(devicesSection.encode(&v, func(*key) bool { return true }))
+	if err != nil {
+		return fmt.Errorf("write devices: %w", err)
+	}
+	root, err := readYAML("", text)
+	if err != nil {
+		return err
+	}
+	d := newDecoder("", keyPaths)
+	c := &Config{where: d.where}
+	devicesSection.decode(d, root, "devices", &c.Devices)
+	if len(d.faults) == 0 {
+		resolveDevices(d, c)
+	}
+	return d.unplaced()
 }
 
 // deviceList is a list of devices.

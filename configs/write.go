@@ -59,7 +59,9 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	if err := enc.Encode(rootSection.encode(c, keep)); err != nil {
+	full := *c
+	full.Devices = c.Devices.WithDefaults()
+	if err := enc.Encode(rootSection.encode(&full, keep)); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
 	if err := enc.Close(); err != nil {
