@@ -17,7 +17,11 @@ import (
 // returns ErrStopped along with a report; before the first step, without one.
 // An observer's panic goes on once everything is closed; nothing more is saved.
 func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error) {
-	defer r.setup.user.enter()()
+	leave, err := r.setup.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if o.Began.IsZero() {
 		o.Began = time.Now()
 	}

@@ -38,9 +38,10 @@ var (
 // ErrClosed is returned by the methods of a closed Run, Trained or Devices.
 var ErrClosed = errors.New("closed already")
 
-// ErrInUse is returned by Close within a call of the same Run or Trained, such
-// as in an Observer's function, and by Close of Devices that a run uses.
-var ErrInUse = errors.New("the run is in use: close it once its methods have returned")
+// ErrInUse is returned within a call of the same Run or Trained, such as in an
+// Observer's function: by Close and, on shared Devices, by Train, Eval and Predict.
+// Close of Devices that a run uses returns it, too.
+var ErrInUse = errors.New("the run is in use: wait until its methods have returned")
 
 // ErrStopped is returned by Train when its time was up or its context was
 // cancelled, then together with the context's error. The step under way was
@@ -78,7 +79,7 @@ func IsUsage(err error) bool {
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound,
-		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput,
+		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -3,7 +3,10 @@ package berth
 import "time"
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
-// from the goroutine that trains, which waits for them.
+// from the goroutine that trains, which waits for them. On shared [Devices], a
+// function calls no method that uses the devices: one of the same run fails with
+// ErrInUse, and one of another run may wait for memory that this run keeps until the
+// function returns. Start a goroutine for that, and do not wait for it.
 type Observer struct {
 	// Started is called before the first step, and before the run goes on after the
 	// loss of a device.

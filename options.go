@@ -51,7 +51,8 @@ type TrainOptions struct {
 	// Empty means none.
 	Dump string
 	// Faults make operations of the devices go wrong, for tests and drills. They
-	// count operations from the beginning of the call.
+	// count operations from the beginning of the call. On shared Devices they are
+	// ErrOptions: they would hit the other runs.
 	Faults []fault.Fault
 	// Report is a further file that the report is written to.
 	Report string

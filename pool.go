@@ -26,21 +26,20 @@ type pool struct {
 
 	mu     sync.RWMutex
 	users  map[string]*user // the runs that are open, by name
-	opened int              // runs so far, to name them
 	closed bool
 }
 
 // user is a run, as the devices know it.
 type user struct {
-	name   string // on shared devices
+	name   string // on shared devices: the config's, and a number where another run has that
 	onSpan func(device.Span)
 	calls  atomic.Int32 // that use the devices and have not returned
 }
 
-// enter keeps the devices open until leave is called.
-func (u *user) enter() (leave func()) {
-	u.calls.Add(1)
-	return func() { u.calls.Add(-1) }
+// enter keeps the devices open until leave is called. It gives the number of
+// calls that use them now.
+func (u *user) enter() (calls int32, leave func()) {
+	return u.calls.Add(1), func() { u.calls.Add(-1) }
 }
 
 // busy reports whether a call uses the devices.
@@ -121,16 +120,16 @@ func (p *pool) limit(specs []device.Spec, c configs.Devices) {
 	}
 }
 
-// enlist names a run, and tells it of its operations from now on.
-func (p *pool) enlist(u *user) error {
+// enlist names a run after its config, and tells it of its operations from now on.
+func (p *pool) enlist(u *user, config string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return ErrClosed
 	}
-	if u.name == "" {
-		p.opened++
-		u.name = fmt.Sprintf("run%d", p.opened)
+	u.name = cmp.Or(config, "run")
+	for i := 2; p.users[u.name] != nil; i++ {
+		u.name = fmt.Sprintf("%s (%d)", cmp.Or(config, "run"), i)
 	}
 	p.users[u.name] = u
 	return nil
@@ -140,7 +139,9 @@ func (p *pool) enlist(u *user) error {
 func (p *pool) dismiss(u *user) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.users, u.name)
+	if p.users[u.name] == u { // and not another run, which has that name now
+		delete(p.users, u.name)
+	}
 }
 
 // onSpan takes an operation of a device.

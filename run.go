@@ -36,14 +36,9 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 
 // open is Open on shared devices, or on devices of the run's own.
 func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
+	c, err := sound(c)
+	if err != nil {
 		return nil, err
-	}
-	if err := checkSpillDir(c.Devices); err != nil {
-		return nil, at(c.Where("devices.spill_dir"), err)
 	}
 	data, err := openData(ctx, c, nil)
 	if err != nil {

@@ -46,6 +46,22 @@ type setup struct {
 	unlimited bool
 }
 
+// sound is a config without mistakes, with the defaults of its devices.
+func sound(c *configs.Config) (*configs.Config, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkSpillDir(c.Devices); err != nil {
+		return nil, at(c.Where("devices.spill_dir"), err)
+	}
+	whole := *c
+	whole.Devices = c.Devices.WithDefaults()
+	return &whole, nil
+}
+
 // open opens the devices, and plans with them. Unless that succeeds, the devices
 // are closed. Where the config limits memory by a percentage, a plan without
 // limits comes first, and the config gets the bytes.
@@ -105,7 +121,7 @@ func (s *setup) openOnce(plan func() error) (err error) {
 func (s *setup) openDevices() (err error) {
 	if s.shared != nil {
 		s.devs = slices.Clone(s.shared.list)
-		return s.shared.enlist(&s.user)
+		return s.shared.enlist(&s.user, s.config.Name)
 	}
 	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
 	return err
@@ -123,10 +139,24 @@ func (s *setup) refused(err error) error {
 	if len(s.config.Devices.Each) > 0 {
 		key = "devices.each"
 	}
+	if errors.Is(err, ErrClosed) { // shared devices, which their owner closed
+		return err
+	}
 	if errors.Is(err, device.ErrBudget) {
 		return at(s.config.Where(key), fmt.Errorf("%s: %w", key, err))
 	}
 	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
+}
+
+// enter keeps the devices open until leave is called. On shared devices, a run has
+// one call at a time: a second one could wait for memory of the first for ever.
+func (s *setup) enter() (leave func(), err error) {
+	calls, leave := s.user.enter()
+	if s.shared != nil && calls > 1 {
+		leave()
+		return nil, ErrInUse
+	}
+	return leave, nil
 }
 
 // close closes the devices, unless a call uses them. It fails if anything on

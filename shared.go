@@ -14,9 +14,14 @@ import (
 // methods are safe for concurrent use.
 type Devices struct{ pool *pool }
 
-// OpenDevices opens the devices of a config, for several runs. The caller closes
-// them after the runs.
+// OpenDevices opens the devices of a config, for several runs. A zero field means the
+// key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
+// after the runs.
 func OpenDevices(c configs.Devices) (*Devices, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	c = c.WithDefaults()
 	if byPercentage(c) {
 		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", ErrOptions)
 	}
@@ -32,10 +37,12 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 
 // Open is the function Open on these devices. Of the config's section devices it
 // uses memory alone: that much of each device its plan counts on; without it, the
-// whole device. [Run.Train] and the other calls wait until the devices have the
-// floor of the run's plan free beside those of the other calls: of the calls that
-// wait, the first one goes on first. The loss of a device ends the call, whatever
-// devices.on_device_loss says.
+// whole device. The other keys, such as use, each, threads, host_memory and timeout,
+// are those of OpenDevices. [Run.Train] and the other calls wait until the devices
+// have the floor of the run's plan free beside those of the other calls: of the calls
+// that wait, the first one goes on first. ctx ends the waiting. A run has one call at
+// a time; a second one fails with ErrInUse. The loss of a device ends the call,
+// whatever devices.on_device_loss says.
 func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	return open(ctx, c, d.pool)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -178,7 +180,10 @@ func TestWaitingForSharedDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := openShared(t, "cpu", f.Floor+f.Floor/2)
-	first, second := mustOpen(t, d, c), mustOpen(t, d, c)
+	first, second, trained := mustOpen(t, d, c), mustOpen(t, d, c), berth.Weights{Dir: t.TempDir()}
+	if _, err := first.Train(t.Context(), berth.TrainOptions{Dir: trained.Dir, MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
 	var notes []string
 	began := &berth.Observer{
 		Started: func(berth.Start) { t.Error("the second run did not wait") },
@@ -192,6 +197,11 @@ func TestWaitingForSharedDevices(t *testing.T) {
 		}
 		if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "waiting until") }) {
 			t.Errorf("it said %q", notes)
+		}
+		short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer end()
+		if _, err := second.Eval(short, trained); err == nil || !strings.HasPrefix(err.Error(), "digits (2) waits for device memory") {
+			t.Errorf("an evaluation without memory: %v", err)
 		}
 		if err := d.Close(); !errors.Is(err, berth.ErrInUse) {
 			t.Errorf("closing devices in use: %v", err)
@@ -212,18 +222,102 @@ func TestWaitingForSharedDevices(t *testing.T) {
 	}
 }
 
+// A run on devices of a literal can be used once it is trained: with the run, with
+// shared devices, and with devices of its own.
+func TestDevicesOfALiteral(t *testing.T) {
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	c, w := parsed(t, "digits"), berth.Weights{Dir: t.TempDir()}
+	r := mustOpen(t, d, c)
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: w.Dir, MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Eval(t.Context(), w); err != nil {
+		t.Errorf("the run: %v", err)
+	}
+	kept := parsed(t, filepath.Join(w.Dir, "config.yaml"))
+	if got := kept.Devices; got.Timeout != 5*time.Minute || got.Evict != configs.EvictNextUse || got.OnLoss != configs.OnLossStop {
+		t.Errorf("the run keeps %+v", got)
+	}
+	kept.Devices = configs.Devices{}
+	for where, open := range map[string]func(context.Context, *configs.Config, berth.Weights) (*berth.Trained, error){
+		"shared devices": d.OpenTrained, "devices of its own": berth.OpenTrained,
+	} {
+		m, err := open(t.Context(), kept, w)
+		if err != nil {
+			t.Fatalf("%s: %v", where, err)
+		}
+		if _, err := m.Eval(t.Context()); err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := berth.OpenDevices(configs.Devices{Evict: "oldest"}); !errors.Is(err, configs.ErrInvalid) || !berth.IsUsage(err) {
+		t.Errorf("an unknown policy: %v", err)
+	}
+}
+
+// A run on shared devices has one call at a time, and is named after its config
+// where it waits.
+func TestOneCallOfASharedRun(t *testing.T) {
+	d := openShared(t, "cpu", 64<<20)
+	c, w := parsed(t, "digits", "train.epochs=1"), berth.Weights{Dir: t.TempDir()}
+	r, other := mustOpen(t, d, c), mustOpen(t, d, c)
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: w.Dir, MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
+	within := 0
+	o := berth.Observer{Started: func(berth.Start) {
+		within++
+		again := berth.TrainOptions{Dir: t.TempDir()}
+		_, trained := r.Train(t.Context(), again)
+		_, scored := r.Eval(t.Context(), w)
+		_, predicted := r.Predict(t.Context(), w, "", func(berth.Prediction) error { return nil })
+		for _, err := range []error{trained, scored, predicted} {
+			if !errors.Is(err, berth.ErrInUse) || !berth.IsUsage(err) {
+				t.Errorf("a second call: %v", err)
+			}
+		}
+		if list, err := os.ReadDir(again.Dir); err != nil || len(list) > 0 {
+			t.Errorf("the second training left %v; %v", list, err)
+		}
+		if _, err := other.Eval(t.Context(), w); err != nil {
+			t.Errorf("another run: %v", err)
+		}
+	}}
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 1, Observer: &o}); err != nil || within != 1 {
+		t.Errorf("%d calls within: %v", within, err)
+	}
+	if _, err := r.Eval(t.Context(), w); err != nil {
+		t.Errorf("once the training has ended: %v", err)
+	}
+}
+
 // Runs of closed devices are closed.
 func TestClosedSharedDevices(t *testing.T) {
 	d := openShared(t, "cpu", 64<<20)
-	r := mustOpen(t, d, parsed(t, "digits"))
+	r, dir := mustOpen(t, d, parsed(t, "digits")), t.TempDir()
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: dir, MaxSteps: 1}); err != nil {
+		t.Fatal(err)
+	}
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); !errors.Is(err, berth.ErrClosed) {
 		t.Errorf("training on closed devices: %v", err)
 	}
-	if _, err := d.Open(t.Context(), parsed(t, "digits")); !errors.Is(err, berth.ErrClosed) {
-		t.Errorf("opening a run on closed devices: %v", err)
+	c := parsed(t, "digits", "devices.memory=160KiB")
+	_, err := d.Open(t.Context(), c)
+	_, again := d.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+	for _, err := range []error{err, again} {
+		if err == nil || err.Error() != berth.ErrClosed.Error() || !berth.IsUsage(err) {
+			t.Errorf("opening a run on closed devices: %v", err)
+		}
 	}
 }
 

@@ -48,14 +48,8 @@ func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, e
 
 // openTrained is OpenTrained on shared devices, or on devices of the model's own.
 func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool) (_ *Trained, err error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
+	if c, err = sound(c); err != nil {
 		return nil, err
-	}
-	if err := checkSpillDir(c.Devices); err != nil {
-		return nil, at(c.Where("devices.spill_dir"), err)
 	}
 	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w}
 	opened := false
@@ -300,7 +294,11 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 
 // on runs f on a runtime of its own.
 func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
-	defer t.setup.user.enter()()
+	leave, err := t.setup.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
 	if err != nil {
 		return err
