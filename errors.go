@@ -16,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
@@ -72,7 +73,11 @@ var ErrNonFinite = device.ErrNonFinite
 // IsUsage reports whether an error is a mistake in a config or a call, and not a
 // failure while following it.
 func IsUsage(err error) bool {
-	if errors.Is(err, checkpoint.ErrDamaged) { // which may be why nothing was found
+	var weights *WeightsError
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged): // which may be why nothing was found
+		return false
+	case errors.As(err, &weights), errors.Is(err, safetensors.ErrChanged): // the file was good
 		return false
 	}
 	for _, cause := range []error{

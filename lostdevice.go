@@ -23,10 +23,15 @@ func (e *DeviceError) Error() string {
 	if e.Step > 0 {
 		text = fmt.Sprintf("step %d: %s", e.Step, text)
 	}
-	if e.Saved == 0 {
-		return text + "; nothing was saved"
+	return text + "; " + newestCheckpoint(e.Saved)
+}
+
+// newestCheckpoint says up to which step a run that failed is saved; 0: none is.
+func newestCheckpoint(step int) string {
+	if step == 0 {
+		return "nothing was saved"
 	}
-	return fmt.Sprintf("%s; the newest checkpoint is of step %d", text, e.Saved)
+	return fmt.Sprintf("the newest checkpoint is of step %d", step)
 }
 
 // Unwrap is the cause.

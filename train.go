@@ -30,7 +30,7 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 	if id, lost := lostDevice(err); lost {
 		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
 	}
-	return rep, err
+	return rep, s.lostWeights(err)
 }
 
 // train opens the session, runs the loop and makes the report.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -173,5 +174,39 @@ func TestTiedWeightsStream(t *testing.T) {
 		if n := streamed(t, dump); n < least {
 			t.Errorf("%s: weights are read %d times", devices, n)
 		}
+	}
+}
+
+// A file of weights that is cut during the run ends it as a failure, not as a mistake.
+// Its checkpoints hold all that going on takes.
+func TestFileOfWeightsIsCut(t *testing.T) {
+	file, dir := exported(t), t.TempDir()
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := z.Write(whole); errors.Join(err, z.Close()) != nil {
+		t.Fatal(err)
+	}
+	limits := []string{"devices.memory=620KiB", "checkpoint.every=1"}
+	for name, text := range map[string][]byte{"cut.safetensors": whole, "cut.safetensors.gz": packed.Bytes()} {
+		init, run := filepath.Join(dir, name), filepath.Join(dir, name+".run")
+		if err := os.WriteFile(init, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cut := func(berth.Saved) {
+			if err := os.Truncate(init, 100_000); err != nil {
+				t.Error(err)
+			}
+		}
+		_, err := open(t, frozen, limits...).Train(t.Context(), berth.TrainOptions{Dir: run, Init: init, Observer: &berth.Observer{Saved: cut}})
+		var lost *berth.WeightsError
+		if !errors.As(err, &lost) || berth.IsUsage(err) || lost.Saved == 0 || strings.Count(err.Error(), name) != 1 {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		train(t, open(t, frozen, limits...), berth.TrainOptions{Dir: run, Resume: true, MaxSteps: lost.Saved + 1})
 	}
 }

@@ -13,10 +13,19 @@ var (
 	ErrChanged = errors.New("the run has changed since the checkpoint")
 )
 
-// initError is an ErrInit with its cause; nil without one.
-func initError(err error) error {
+// ReadError is an ErrInit: contents of the file could not be read.
+type ReadError struct{ Err error }
+
+// Error says why, with the file's name.
+func (e *ReadError) Error() string { return fmt.Sprintf("%v: %v", ErrInit, e.Err) }
+
+// Unwrap is ErrInit and the cause.
+func (e *ReadError) Unwrap() []error { return []error{ErrInit, e.Err} }
+
+// readError is a ReadError with its cause; nil without one.
+func readError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInit, err)
+	return &ReadError{err}
 }

@@ -166,10 +166,7 @@ func (x *Values) Read(v *graph.Value, dst []byte) error {
 		models.Fill(v, x.seed, dst)
 		return nil
 	}
-	if err := x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst)); err != nil {
-		return fmt.Errorf("%w: %w", ErrInit, err)
-	}
-	return nil
+	return readError(x.file.ReadFloat32(x.prefix+v.Name, shape.View[float32](dst)))
 }
 
 // Close closes the file. A second call does nothing.

@@ -3,7 +3,6 @@ package initial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
@@ -66,7 +65,7 @@ func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error)
 		case errors.Is(err, io.EOF):
 			return "", 0, err
 		case err != nil:
-			return "", 0, fmt.Errorf("%w: %w", ErrInit, err)
+			return "", 0, readError(err)
 		}
 		if v := s.of(t); v != nil {
 			return v.Name, v.Meta.Bytes(), nil
@@ -76,8 +75,8 @@ func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error)
 
 // Read fills dst with the contents of the variable that Next moved to.
 func (s *Stream) Read(dst []byte) error {
-	return initError(s.file.ReadFloat32(shape.View[float32](dst)))
+	return readError(s.file.ReadFloat32(shape.View[float32](dst)))
 }
 
 // Rewind goes back to before the first variable.
-func (s *Stream) Rewind() error { return initError(s.file.Rewind()) }
+func (s *Stream) Rewind() error { return readError(s.file.Rewind()) }

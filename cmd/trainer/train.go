@@ -23,7 +23,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default runs/NAME; the first free of runs/NAME-2, … once that is finished)")
 	resume := addResumeFlag(c)
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "begin anew, and delete the run that the folder holds")
-	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several (.index.json), found by name")
+	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), found by name")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := cf.Load(c, args[0])
 		if err != nil {

@@ -144,14 +144,15 @@ func nothingSaved(err error) string {
 	return "there was nothing to save; continue with the same command"
 }
 
-// goOn adds to the error of a run that stopped, or lost a device, the command that
-// continues it.
+// goOn adds to the error of a run that stopped, or lost a device or its initial
+// weights, the command that continues it.
 func goOn(err error, rep *berth.Report, dir string) error {
 	var lost *berth.DeviceError
+	var weights *berth.WeightsError
 	switch {
-	case errors.As(err, &lost) && lost.Saved > 0:
+	case errors.As(err, &lost) && lost.Saved > 0, errors.As(err, &weights) && weights.Saved > 0:
 		return fmt.Errorf("%w; continue with: trainer resume %s", err, dir)
-	case errors.As(err, &lost):
+	case lost != nil, weights != nil:
 		return fmt.Errorf("%w; begin again with the same command", err)
 	case !errors.Is(err, berth.ErrStopped):
 		return err

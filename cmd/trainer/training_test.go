@@ -118,3 +118,13 @@ func TestStopsWithoutReaders(t *testing.T) {
 		}
 	}
 }
+
+// Whoever loses the file of initial weights is told how to go on.
+func TestGoOnWithoutInitialWeights(t *testing.T) {
+	for saved, want := range map[int]string{0: "nothing was saved; begin again with the same command", 7: "is of step 7; continue with: trainer resume r"} {
+		err := goOn(&berth.WeightsError{Saved: saved, Err: errors.New("w: gone")}, nil, "r")
+		if !strings.HasSuffix(err.Error(), want) || cli.ExitCode(err) != cli.ExitFailure {
+			t.Errorf("exit code %d: %v", cli.ExitCode(err), err)
+		}
+	}
+}

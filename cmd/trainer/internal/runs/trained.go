@@ -23,7 +23,7 @@ func AddWeightFlags(c *cobra.Command) *WeightFlags {
 	f := &WeightFlags{}
 	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint by checkpoint.best's metric, not the newest")
 	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this `ID`, not the newest")
-	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several (.index.json), not of a checkpoint")
+	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), not of a checkpoint")
 	return f
 }
 

@@ -1,0 +1,34 @@
+package berth
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/checkpoint/initial"
+)
+
+// WeightsError is returned by Train when weights that it reads again in each step
+// cannot be read any more. A resumed run reads them from its checkpoints, and not
+// from the file of TrainOptions.Init.
+type WeightsError struct {
+	Saved int // the step of the newest checkpoint; 0: there is none
+	Err   error
+}
+
+// Error names the file, and says where the run can go on from.
+func (e *WeightsError) Error() string {
+	return fmt.Sprintf("the initial weights cannot be read again: %v; %s", e.Err, newestCheckpoint(e.Saved))
+}
+
+// Unwrap is the cause.
+func (e *WeightsError) Unwrap() error { return e.Err }
+
+// lostWeights makes a WeightsError of a failed read of initial weights. Before the
+// run has started, such a failure is a mistake of the call.
+func (s *session) lostWeights(err error) error {
+	var read *initial.ReadError
+	if s.saves == nil || !errors.As(err, &read) {
+		return err
+	}
+	return &WeightsError{Saved: s.newest(), Err: read.Err}
+}
