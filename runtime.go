@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -13,6 +14,9 @@ import (
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
 	o.Floors, o.Peaks = s.floorsAndPeaks()
+	o.OnRead = func(i int, began, ended time.Time) {
+		s.onSpan(device.Span{Device: devs[i].ID(), Stream: "store", What: trace.StreamIn, Start: began, End: ended})
+	}
 	if s.shared != nil {
 		o.Name = s.user.name
 		return s.shared.devices.Join(ctx, o)

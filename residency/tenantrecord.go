@@ -2,6 +2,7 @@ package residency
 
 import (
 	"errors"
+	"time"
 )
 
 // TenantOptions describes a tenant. The zero value is good for a tenant that has
@@ -19,6 +20,9 @@ type TenantOptions struct {
 	Peaks []int64
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
 	Waiting func()
+	// OnRead is called when a call for a device, by index, has read a store or waited
+	// for another to read it; nil for nobody. It is called without the manager's lock.
+	OnRead func(device int, began, ended time.Time)
 	// Strict makes Seal work.
 	Strict bool
 	// OnTransfer is told of every entry of the tenant's ledger, in order, with the

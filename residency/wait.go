@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 )
@@ -91,7 +92,12 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *waiter) error {
 			return ctx.Err()
 		}
 	case forStore:
-		return m.streamIn(ctx, p.t, p.d)
+		began := time.Now()
+		err := m.streamIn(ctx, p.t, p.d)
+		if f := p.t.tenant.opt.OnRead; f != nil {
+			f(p.d, began, time.Now())
+		}
+		return err
 	}
 	return nil
 }

@@ -11,8 +11,12 @@ import (
 // computeStream is the name of the stream on which the executor launches.
 const computeStream = "compute"
 
+// StreamIn is an operation of the host: it reads contents that a device needs from a
+// store, such as a file of weights.
+const StreamIn = "stream-in"
+
 // copyOps are the operations that copy, as in device.Span.
-var copyOps = [...]string{"copy-in", "copy-out", "peer", "move"}
+var copyOps = [...]string{"copy-in", "copy-out", "peer", "move", StreamIn}
 
 // Copies measures the copies of all devices: how long they ran beside a launch
 // on their device, and how long without one. It is safe for concurrent use,

@@ -31,11 +31,13 @@ func TestCopies(t *testing.T) {
 	add("cpu:0", "compute", "s0.B", 115, 130)
 	check("two devices", 15, 22)
 	add("cpu:0", "in", "wait", 130, 140)
+	add("cpu:1", "store", trace.StreamIn, 107, 110) // cpu:1 launches nothing
+	check("a store", 15, 25)
 	add("cpu:0", "out", "peer", 116, 130)
-	check("all of it hidden", 29, 22)
+	check("all of it hidden", 29, 25)
 	c.Stop()
 	add("cpu:0", "in", "copy-in", 140, 150)
-	check("after Stop", 29, 22)
+	check("after Stop", 29, 25)
 	c.Restart()
 	c.Begin()
 	for i := range 5000 {
