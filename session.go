@@ -24,6 +24,7 @@ import (
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -242,6 +243,10 @@ func (s *session) notes() []string {
 	list := s.setup.notes()
 	if text := s.bound.Exceeded(s.plan.Graph.Vars); text != "" && s.config.Devices.HostMemory == 0 { // beyond it, a file takes it
 		list = append(list, text)
+	}
+	if x := s.values.Stream(); x != nil && !s.opt.Resume && s.anyTight() && len(s.config.Optimizer.Freeze) > 0 {
+		list = append(list, fmt.Sprintf("%s is compressed: frozen weights that leave a device come back by unpacking it anew, up to %s for each pass of the model; unpacked (gunzip, zstd -d), it takes less time",
+			s.opt.Init, units.Bytes(x.Bytes())))
 	}
 	return list
 }

@@ -11,7 +11,14 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	r := newRig(t, 2, rigOptions{manager: ManagerOptions{StagingBytes: 8}}, capacity(16))
+	reads := 0
+	onRead := func(device int, began, ended time.Time) {
+		if device != 0 || ended.Before(began) {
+			t.Errorf("read for device %d from %v to %v", device, began, ended)
+		}
+		reads++
+	}
+	r := newRig(t, 2, rigOptions{manager: ManagerOptions{StagingBytes: 8}, tenant: TenantOptions{OnRead: onRead}}, capacity(16))
 	s := &shelf{reads: map[string]int{}}
 	var ts []*Tensor
 	for _, n := range []string{"a", "b", "c"} {
@@ -32,6 +39,9 @@ func TestStore(t *testing.T) {
 		"peer c fake:0>fake:1; drop b fake:0>; stream-in a store>fake:0"
 	if got := r.kinds(); got != want {
 		t.Errorf("moved %q, want %q", got, want)
+	}
+	if reads != 4 {
+		t.Errorf("told of %d reads", reads)
 	}
 	if got := ts[0].Location(); got != "store, clean on fake:0" {
 		t.Errorf("a is at %s", got)

@@ -54,6 +54,14 @@ func (s *Stream) Names() (names []string) {
 	return names
 }
 
+// Bytes is the size in bytes of the file's tensors, unpacked.
+func (s *Stream) Bytes() (n int64) {
+	for _, t := range s.file.Tensors() {
+		n += t.Bytes()
+	}
+	return n
+}
+
 // Next moves to the next variable. io.EOF says that there is none, and that the
 // file is whole. ctx ends passing over contents.
 func (s *Stream) Next(ctx context.Context) (name string, bytes int64, err error) {
