@@ -76,7 +76,7 @@ func (o TrainOptions) InTime(ctx context.Context) (limited context.Context, canc
 type timeUp time.Duration
 
 func (t timeUp) Error() string {
-	return fmt.Sprintf("the time was over (--max-time %v)", time.Duration(t))
+	return fmt.Sprintf("the time of %v was over", time.Duration(t))
 }
 
 func (t timeUp) Unwrap() error { return context.DeadlineExceeded }

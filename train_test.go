@@ -97,7 +97,7 @@ func TestStoppedBeforeTheFirstStep(t *testing.T) {
 	}
 	limited, end := late.InTime(t.Context())
 	defer end()
-	if _, err := berth.Open(limited, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the time was over (--max-time 1h0m0s) while the data was read") {
+	if _, err := berth.Open(limited, c); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the time of 1h0m0s was over while the data was read") {
 		t.Errorf("after its time: %v", err)
 	}
 	if got := train(t, open(t, everything), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 3}); got.WeightsSHA256 != want.WeightsSHA256 {

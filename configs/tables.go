@@ -57,7 +57,7 @@ var partitionSection = &section{
 }
 
 var devicesSection = &section{
-	doc:       "The hardware that the run may use. `devices: cpu:2` is short for `devices: {use: \"cpu:2\"}`, and a list of devices for `devices: {each: [...]}`.",
+	doc:       "The hardware that the run may use. `devices: cpu:2` is short for `devices: {use: \"cpu:2\"}`, and a list of devices for `devices: {each: [...]}`. In Go, a zero field of `configs.Devices` means the key's default, and `configs.NoTimeout` is `timeout: 0`.",
 	pos:       posOf(func(d *Devices) *Pos { return &d.Pos }),
 	shorthand: "use",
 	list:      "each",

@@ -73,7 +73,7 @@ func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error)
 		err = f.openToBegin()
 	}
 	if errors.Is(err, checkpoint.ErrHeld) && o.Mode != Resume {
-		err = fmt.Errorf("%w, or train in another folder: --run DIR", err)
+		err = fmt.Errorf("%w, or train in another folder (--run DIR)", err)
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (f *Folder) openDB() (err error) {
 func (f *Folder) openToBegin() error {
 	err := f.openDB()
 	if errors.Is(err, checkpoint.ErrDamaged) {
-		return fmt.Errorf("%w; --resume does that by itself and goes on, --fresh begins anew and deletes it", err)
+		return fmt.Errorf("%w; resuming (--resume) does that by itself and goes on, beginning anew (--fresh) deletes it", err)
 	}
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (f *Folder) openToBegin() error {
 	if len(list) == 0 {
 		what = fmt.Sprintf("%s, though a damaged one: %v", what, skipped[0])
 	}
-	return fmt.Errorf("%w: %s: use --resume to continue it, or --fresh to begin anew and delete it", ErrHasCheckpoint, what)
+	return fmt.Errorf("%w: %s: resume it (--resume), or begin anew and delete it (--fresh)", ErrHasCheckpoint, what)
 }
 
 // openToResume opens the checkpoints. It first recovers those that damage

@@ -72,7 +72,7 @@ func TestHeld(t *testing.T) {
 		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is held\n"
 		switch {
 		case args[0] == "train":
-			advice = ": stop that process, or train in another folder: --run DIR\n"
+			advice = ": stop that process, or train in another folder (--run DIR)\n"
 		case args[0] == "resume":
 			advice = ": stop that process\n"
 		}
