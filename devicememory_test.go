@@ -2,6 +2,7 @@ package berth
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
@@ -79,5 +80,19 @@ func TestPercentage(t *testing.T) {
 	l := limits("{use: cpu:2, memory: 150%}")
 	if l[0] == l[2] || l[1] != (l[0]*3/2+63)/64*64 || l[3] != max(configs.LeastMemory, (l[2]*3/2+63)/64*64) {
 		t.Errorf("peaks and limits of two devices: %d", l)
+	}
+}
+
+// Where nobody limits the memory of devices, no line is to blame that the process has
+// too little.
+func TestRefusedWithoutALimit(t *testing.T) {
+	for memory, want := range map[string]string{"": "cpu: ", "\ndevices: {memory: 1MiB}": "test.yaml:3: devices.memory: cpu: "} {
+		c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}"+memory), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := (&setup{config: c}).refused(fmt.Errorf("cpu: %w", device.ErrBudget)).Error(); got != want+device.ErrBudget.Error() {
+			t.Errorf("%s: %s", memory, got)
+		}
 	}
 }

@@ -95,6 +95,11 @@ func (s *setup) limit() error {
 	c := *s.config
 	var err error
 	c.Devices, s.limits, err = limited(c.Devices, deviceSpecs(s.devs), peaks)
+	if len(s.config.Devices.Each) == 0 {
+		for i := range c.Devices.Each { // which one limit became
+			c.Devices.Each[i].Pos = c.Where("devices.memory")
+		}
+	}
 	s.config = &c
 	return err
 }
@@ -141,6 +146,10 @@ func (s *setup) refused(err error) error {
 	}
 	if errors.Is(err, ErrClosed) { // shared devices, which their owner closed
 		return err
+	}
+	d := s.config.Devices
+	if errors.Is(err, device.ErrBudget) && len(d.Each) == 0 && d.Memory == (configs.Memory{}) {
+		return err // no place of the config is wrong
 	}
 	if errors.Is(err, device.ErrBudget) {
 		return at(s.config.Where(key), fmt.Errorf("%s: %w", key, err))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
@@ -115,8 +116,14 @@ func (s *session) plan(o RunOptions, do device.OpenOptions) (*partition.Plan, er
 		}
 	}
 	p, err := s.planOnce(o, do, false)
+	if errors.Is(err, partition.ErrMemory) && o.DeviceMemory != (configs.Memory{}) {
+		err = fmt.Errorf("%w (now --device-memory %v)", err, o.DeviceMemory)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s.memory = p.Memory
-	return p, err
+	return p, nil
 }
 
 // planOnce opens the devices, and plans with them or as if they had no limits.

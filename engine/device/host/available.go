@@ -30,7 +30,7 @@ func DefaultBudget(count int) (int64, error) {
 // free memory and so many addresses.
 func budgetWithin(free int64, a addresses, count int) (int64, error) {
 	if a.bytes <= heapSlack {
-		return 0, fmt.Errorf("%w: %s leaves %s, and the Go heap may take %s: raise that limit, or set the budget",
+		return 0, fmt.Errorf("%w: %s leaves %s, and the Go heap may take %s: raise that limit, or limit the memory of each device (devices.memory, --device-memory)",
 			device.ErrBudget, a.limit, units.Bytes(a.bytes), units.Bytes(heapSlack))
 	}
 	most := min(float64(free)*shareOfMemory, float64(a.forData())*shareOfAddresses)
