@@ -89,6 +89,22 @@ func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 	return at(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", residency.ErrHostMemory, take, most))
 }
 
+// hostNote says how a bound on host memory meets the plan; "" if there is none, or
+// no tensor leaves its device.
+func (s *setup) hostNote() string {
+	var leaves int64
+	for i := range s.plan.Memory {
+		if f := &s.plan.Memory[i]; f.Tight() {
+			leaves += f.Host
+		}
+	}
+	most := s.config.Devices.HostMemory
+	if most == 0 || leaves == 0 {
+		return ""
+	}
+	return fmt.Sprintf("tensors that leave devices take %s at once: they share %s of host memory with batches and saves; a file takes tensors beyond it", units.Bytes(leaves), units.Bytes(most))
+}
+
 // goHeap is the memory in bytes that the program itself takes.
 const goHeap = 32 << 20
 

@@ -307,6 +307,9 @@ func (s *setup) notes() (list []string) {
 // memory than the plan would take.
 func (s *setup) memoryNotes() []string {
 	list := slices.Concat(s.limits, s.plan.Shortages())
+	if text := s.hostNote(); text != "" {
+		list = append(list, text)
+	}
 	for i := range s.plan.Memory {
 		f := &s.plan.Memory[i]
 		if f.Device >= len(s.devs) { // they are closed
