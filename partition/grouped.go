@@ -53,10 +53,10 @@ func groupNodes(idx *index, pl *placement) *grouped {
 		}
 		x := &g.groups[pl.node[n.ID]]
 		x.nodes[n.Phase] = append(x.nodes[n.Phase], n)
-		flops := n.Cost().Flops
-		x.flops += flops
-		if n.Recomputed {
-			x.recomputed += flops
+		cost := n.Cost()
+		x.flops += cost.Flops
+		if n.Recomputed && cost.Bytes > 0 { // one that touches no bytes gives the same ones another shape
+			x.recomputed += cost.Flops
 		}
 	}
 	for _, n := range stop.Each(idx.stop, idx.updates) {

@@ -30,6 +30,11 @@ func (p *Plan) stageTable() string {
 	return align(rows, left)
 }
 
+// recomputes reports whether any value is computed a second time.
+func (p *Plan) recomputes() bool {
+	return slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Recomputed > 0 })
+}
+
 // deviceTable lists the memory of each device that has a stage: its limit; the
 // peak of a step without a limit, and that by usage; the floor, and the launch
 // that needs it; the pieces that segments are; the bytes that move per step because
@@ -81,7 +86,7 @@ func (p *Plan) Shortages() (list []string) {
 		if r := p.options.ranging; r.on() {
 			does = append(does, fmt.Sprintf("updates of large tensors are cut into ranges of %s or more", units.Bytes(4*int64(r.elems))))
 		}
-		if r := p.options.Recompute; r != p.options.asked {
+		if r := p.options.Recompute; r != p.options.asked && p.recomputes() {
 			does = append(does, fmt.Sprintf("values are computed again as by partition.recompute: %s", r))
 		}
 		if f.Moved() > 0 {
