@@ -57,6 +57,22 @@ func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
 	return r, nil
 }
 
+// sound is a config without mistakes, with the defaults of its devices.
+func sound(c *configs.Config) (*configs.Config, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
+	}
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if err := checkSpillDir(c.Devices); err != nil {
+		return nil, at(c.Where("devices.spill_dir"), err)
+	}
+	whole := *c
+	whole.Devices = c.Devices.WithDefaults()
+	return &whole, nil
+}
+
 // Notes say how the run is other than its user may expect: a batch larger than
 // the data, fewer stages than asked for, or less memory than a step would take.
 func (r *Run) Notes() []string { return r.setup.notes() }

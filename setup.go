@@ -46,22 +46,6 @@ type setup struct {
 	unlimited bool
 }
 
-// sound is a config without mistakes, with the defaults of its devices.
-func sound(c *configs.Config) (*configs.Config, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%w: there is no config", ErrOptions)
-	}
-	if err := c.Check(); err != nil {
-		return nil, err
-	}
-	if err := checkSpillDir(c.Devices); err != nil {
-		return nil, at(c.Where("devices.spill_dir"), err)
-	}
-	whole := *c
-	whole.Devices = c.Devices.WithDefaults()
-	return &whole, nil
-}
-
 // open opens the devices, and plans with them. Unless that succeeds, the devices
 // are closed. Where the config limits memory by a percentage, a plan without
 // limits comes first, and the config gets the bytes.
