@@ -1,11 +1,6 @@
 package berth
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/berth-ml/berth/checkpoint/initial"
-)
+import "fmt"
 
 // WeightsError is returned by Train when weights that it reads again in each step
 // cannot be read any more. A resumed run reads them from its checkpoints, and not
@@ -22,13 +17,3 @@ func (e *WeightsError) Error() string {
 
 // Unwrap is the cause.
 func (e *WeightsError) Unwrap() error { return e.Err }
-
-// lostWeights makes a WeightsError of a failed read of initial weights. Before the
-// run has started, such a failure is a mistake of the call.
-func (s *session) lostWeights(err error) error {
-	var read *initial.ReadError
-	if s.saves == nil || !errors.As(err, &read) {
-		return err
-	}
-	return &WeightsError{Saved: s.newest(), Err: read.Err}
-}

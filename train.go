@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
@@ -31,6 +32,16 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
 	}
 	return rep, s.lostWeights(err)
+}
+
+// lostWeights makes a WeightsError of a failed read of initial weights. Before the
+// run has started, such a failure is a mistake of the call.
+func (s *session) lostWeights(err error) error {
+	var read *initial.ReadError
+	if s.saves == nil || !errors.As(err, &read) {
+		return err
+	}
+	return &WeightsError{Saved: s.newest(), Err: read.Err}
 }
 
 // train opens the session, runs the loop and makes the report.
