@@ -172,7 +172,7 @@ func jsonNames(t reflect.Type, at string) (names []string) {
 func metricNames(t *testing.T) (names []string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	if code := run([]string{"train", "digits", "--set", "train.epochs=1", "--quiet", "--run", dir}, io.Discard, os.Stderr); code != cli.ExitOK {
+	if code := run(t.Context(), &signals.Stop{}, []string{"train", "digits", "--set", "train.epochs=1", "--quiet", "--run", dir}, io.Discard, os.Stderr); code != cli.ExitOK {
 		t.Fatalf("exit code %d", code)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
@@ -220,7 +220,7 @@ func TestShownCommands(t *testing.T) {
 				}
 			}
 			var out bytes.Buffer
-			run(args, &out, &out)
+			run(t.Context(), &signals.Stop{}, args, &out, &out)
 			got := strings.ReplaceAll(out.String(), dir+string(filepath.Separator), "")
 			if want := m[3]; got != want && (m[2] == "" || !strings.HasSuffix(got, "\n"+want)) {
 				t.Errorf("%s shows of trainer %s\n%swhich prints\n%s", page, m[1], want, got)

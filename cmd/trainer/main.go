@@ -17,15 +17,15 @@ import (
 
 func main() {
 	limitHeap()
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	stop := &signals.Stop{}
+	ctx, _ := stop.Watch(context.Background(), console.NewStream(os.Stderr)) // to the end of the process: a late signal must not change its exit code
+	os.Exit(run(ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is main without the process: it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
+// run is main without the process: it returns the exit code. ctx ends as stop says.
+func run(ctx context.Context, stop *signals.Stop, args []string, stdout, stderr io.Writer) int {
 	out, errs := console.NewStream(stdout), console.NewStream(stderr)
-	stop := &signals.Stop{}
 	defer console.FailOnClosedPipe()()
-	ctx, _ := stop.Watch(context.Background(), errs) // to the end of the process: a late signal must not change its exit code
 	cmd := newRoot(stop)
 	cmd.SetArgs(args)
 	cmd.SetOut(out)
