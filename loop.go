@@ -109,7 +109,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if err := l.mended(ctx, l.saves.Poll()); err != nil {
 		return err
 	}
-	l.tellFailed()
+	l.tellRetried()
 	if !l.saves.Busy() {
 		l.clock.Saving(false)
 	}
@@ -134,7 +134,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if saves && !ends && err == nil {
 		err = l.save(ctx)
 	}
-	l.tellFailed()
+	l.tellRetried()
 	l.between = max(l.between, time.Since(start))
 	l.beginClock()
 	return err

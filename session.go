@@ -268,9 +268,9 @@ func (s *session) usedDevices() int {
 	return len(used)
 }
 
-// tellFailed tells of the copies that failed and were taken again.
-func (s *session) tellFailed() {
-	for _, err := range s.rt.Residency.Failures() {
+// tellRetried tells of the copies that failed and were taken again.
+func (s *session) tellRetried() {
+	for _, err := range s.rt.Retried() {
 		s.retried++
 		s.opt.Observer.warn(happened(err) + "; trying again")
 	}

@@ -133,7 +133,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.tellFailed()
+	s.tellRetried()
 	rep := &Report{
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
 		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),

@@ -23,6 +23,7 @@ type Runtime struct {
 	expected  *expansion                // whose uses residency knows
 	failure   error                     // the cause that made the runtime unusable; nil before
 	known     error                     // failure, and the failures of all queues at that time
+	copies    []failedCopy              // not yet returned by Retried
 	watching  *watchdog                 // nil unless Watch was called
 	closed    bool
 }

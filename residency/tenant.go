@@ -85,7 +85,8 @@ func (u *Tenant) Memory(device int) device.Stats {
 }
 
 // Failures are the failed copies after which others were queued since the last call.
-// With a device that still answers, such a copy is taken again when it is needed.
+// With a device that still answers, such a copy is taken again when it is needed,
+// unless a task waits for it already: that fails.
 func (u *Tenant) Failures() (list []error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
