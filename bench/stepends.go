@@ -35,7 +35,7 @@ func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches 
 	first := p.Stages[0].Device
 	e.device = devs[first].ID()
 	for _, l := range launches {
-		if l.Segment.Device == first {
+		if l.Device == first {
 			e.launches++
 		}
 	}

@@ -34,7 +34,7 @@ func least(t fataler, j job, devices, threads int, schedule string) []int64 {
 		}
 		for _, seg := range plan.Segments {
 			for _, v := range []partition.Variant{seg.First, seg.Later} {
-				m, err := devs[seg.Device].Estimate(v.Graph, device.CompileOptions{Alias: v.Alias})
+				m, err := devs[plan.Stages[seg.Stage].Device].Estimate(v.Graph, device.CompileOptions{Alias: v.Alias})
 				check(err)
 				bytes, seen := roundUp(m.Temporary), map[string]bool{}
 				for _, s := range append(v.In[:len(v.In):len(v.In)], v.Out...) {
@@ -43,7 +43,8 @@ func least(t fataler, j job, devices, threads int, schedule string) []int64 {
 						bytes += roundUp(s.Value.Meta.Bytes())
 					}
 				}
-				most[seg.Device] = max(most[seg.Device], bytes)
+				d := plan.Stages[seg.Stage].Device
+				most[d] = max(most[d], bytes)
 			}
 		}
 	}

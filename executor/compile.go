@@ -10,16 +10,16 @@ import (
 // executable compiles the variant of a launch. A device compiles equal
 // signatures once.
 func (p *Program) executable(l *partition.Launch) (device.Executable, error) {
-	v, seg := l.Variant, l.Segment
-	if x := p.exes[v]; x != nil {
+	v, k := l.Variant, compiled{l.Variant, l.Device}
+	if x := p.exes[k]; x != nil {
 		return x, nil
 	}
-	dev := p.rt.Devices[seg.Device]
+	dev := p.rt.Devices[l.Device]
 	o := device.CompileOptions{Alias: v.Alias, CheckFinite: p.opt.CheckFinite, Stop: p.opt.Stop}
 	x, err := dev.Compile(v.Graph, o)
 	if err != nil {
-		return nil, fmt.Errorf("%s on %s: %w", seg.Name, dev.ID(), err)
+		return nil, fmt.Errorf("%s on %s: %w", l.Segment.Name, dev.ID(), err)
 	}
-	p.exes[v] = x
+	p.exes[k] = x
 	return x, nil
 }

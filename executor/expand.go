@@ -65,7 +65,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 	seg := l.Segment
 	t := &task{
 		name: l.Name(), updates: seg.Phases.Has(graph.Update), microbatch: l.Microbatch,
-		dev: seg.Device, device: p.rt.Devices[seg.Device].ID(), exe: x, scratch: x.Memory().Temporary,
+		dev: l.Device, device: p.rt.Devices[l.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 		needs: make([]residency.Need, 0, len(l.Needs)),
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
-	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -16,7 +15,7 @@ import (
 func (r *Runtime) Load(o LoadOptions) (*Program, error) {
 	p := &Program{
 		rt: r, opt: o, inputs: fedInputs(o.Full.Graph), stop: stop.When(o.Stop),
-		loaded:  loaded{exes: map[*partition.Variant]device.Executable{}},
+		loaded:  loaded{exes: map[compiled]device.Executable{}},
 		tensors: map[residency.Key]*residency.Tensor{},
 		vars:    map[string]*residency.Tensor{},
 		lasting: map[*residency.Tensor]bool{},
@@ -63,10 +62,9 @@ func (p *Program) check() error {
 	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
 		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
 	}
-	for i := range o.Full.Segments {
-		seg := &o.Full.Segments[i]
-		if seg.Device >= len(p.rt.Devices) {
-			return fmt.Errorf("%s is for device %d of %d: plan with the devices of the runtime", seg.Name, seg.Device, len(p.rt.Devices))
+	for _, s := range o.Full.Stages {
+		if s.Device >= len(p.rt.Devices) {
+			return fmt.Errorf("stage %d is for device %d of %d: plan with the devices of the runtime", s.Index, s.Device, len(p.rt.Devices))
 		}
 	}
 	return checkInputs(p.inputs)

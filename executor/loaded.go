@@ -8,7 +8,13 @@ import (
 // loaded is the part of a program that its runtime knows.
 type loaded struct {
 	inflight flights
-	exes     map[*partition.Variant]device.Executable
+	exes     map[compiled]device.Executable
+}
+
+// compiled is a segment's variant on a device.
+type compiled struct {
+	*partition.Variant
+	device int // index in Runtime.Devices
 }
 
 // release gives the executables back to their devices.

@@ -138,7 +138,7 @@ func (p *Plan) cutAt(at grain, groups *grouped) error {
 		if err := p.idx.stop.Err(); err != nil {
 			return err
 		}
-		l.id, l.device = i, p.cut.device[l.stage]
+		l.id = i
 		p.Segments = append(p.Segments, b.bind(l))
 	}
 	findFrees(p.idx, p.Segments)

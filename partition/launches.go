@@ -24,6 +24,7 @@ type StepOptions struct {
 // Launch is one run of a segment in a step.
 type Launch struct {
 	Segment    *Segment
+	Device     int      // index in PlanOptions.Devices
 	Variant    *Variant // the segment's for this microbatch
 	Microbatch int
 	Tail       bool       // the segment is of StepOptions.Tail
@@ -156,7 +157,7 @@ func (e *expansion) add(phase graph.Phase, stage, microbatch int) {
 		lists = e.tail
 	}
 	for _, s := range lists.of[segmentKey{phase, stage}] {
-		l := Launch{Segment: s, Variant: &s.First, Microbatch: microbatch, Tail: tail}
+		l := Launch{Segment: s, Device: lists.plan.cut.device[s.Stage], Variant: &s.First, Microbatch: microbatch, Tail: tail}
 		if microbatch > 0 && phase != graph.Update {
 			l.Variant = &s.Later
 		}

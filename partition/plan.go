@@ -45,7 +45,6 @@ type Segment struct {
 	Name   string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
 	Piece  string // its label; "" if the segment is all nodes of its phases
 	Stage  int
-	Device int         // index in PlanOptions.Devices
 	Phase  graph.Phase // when it runs: the first phase of the nodes that it is a piece of
 	Phases Phases      // of its nodes
 	Level  int         // where Phase is Update, from 0

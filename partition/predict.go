@@ -22,7 +22,7 @@ func (p *Plan) setPeaks(free []Forecast) {
 // stops, and reports false, where p cannot be better than rival, the cost of a plan
 // that fits; nil: there is none.
 func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
-	e := &estimator{plan: p, of: map[*Variant]int64{}}
+	e := &estimator{plan: p, of: map[placedVariant]int64{}}
 	if few := min(p.Microbatches, 2); floors && few < p.Microbatches {
 		// The launches of further microbatches are like those of the second.
 		if whole, err := p.forecastStep(e, few, rival); err != nil || !whole || p.shortage().missing > 0 {
@@ -91,20 +91,27 @@ func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
 	return f
 }
 
-// estimator finds the scratch of launches, each variant once. After an error, it
-// answers 0.
+// estimator finds the scratch of launches, each variant once per device. After an
+// error, it answers 0.
 type estimator struct {
 	plan *Plan
-	of   map[*Variant]int64
+	of   map[placedVariant]int64
 	err  error
 }
 
+// placedVariant is a variant on a device.
+type placedVariant struct {
+	*Variant
+	device int
+}
+
 func (e *estimator) scratch(l *Launch) int64 {
-	if b, known := e.of[l.Variant]; known || e.err != nil {
+	k := placedVariant{l.Variant, l.Device}
+	if b, known := e.of[k]; known || e.err != nil {
 		return b
 	}
 	b := e.estimate(l)
-	e.of[l.Variant] = b
+	e.of[k] = b
 	return b
 }
 
@@ -114,9 +121,9 @@ func (e *estimator) estimate(l *Launch) int64 {
 		return temporaries(l.Variant)
 	}
 	ask := e.plan.idx.stop.Err
-	m, err := o.Estimate(l.Segment.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: o.checkFinite, Stop: ask})
+	m, err := o.Estimate(l.Device, l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias, CheckFinite: o.checkFinite, Stop: ask})
 	if err != nil {
-		e.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, o.Devices[l.Segment.Device].ID, err)
+		e.err = fmt.Errorf("%s on %s: %w", l.Segment.Name, o.Devices[l.Device].ID, err)
 		if stopped := ask(); stopped != nil && errors.Is(err, stopped) {
 			e.err = stopped
 		}

@@ -12,8 +12,8 @@ import (
 // nodeList is a segment before its inputs and outputs are known.
 type nodeList struct {
 	unit
-	piece                    string // its label
-	id, stage, device, level int
+	piece            string // its label
+	id, stage, level int
 }
 
 func (l *nodeList) name() string {

@@ -182,7 +182,7 @@ func (p *Plan) Dump() string {
 }
 
 func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
-	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.options.Devices[s.Device].ID)
+	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.options.Devices[p.cut.device[s.Stage]].ID)
 	dumpVariant(b, "", &s.First)
 	if s.Later.Graph != s.First.Graph {
 		dumpVariant(b, "later ", &s.Later)

@@ -69,7 +69,7 @@ func addScratch(check *stop.Check, traces []*memoryTrace, launches []Launch, scr
 	done := make([]int, len(traces))
 	for i := range stop.Each(check, launches) {
 		l := &launches[i]
-		d := l.Segment.Device
+		d := l.Device
 		traces[d].Launches[done[d]].Scratch = scratch(l)
 		done[d]++
 	}
@@ -80,9 +80,9 @@ func (t *tracer) track(i int, l *Launch) []*tracked {
 	list := make([]*tracked, len(l.Needs))
 	for k, n := range l.Needs {
 		x := t.of(n.Instance)
-		x.last[l.Segment.Device] = i
+		x.last[l.Device] = i
 		if n.Mode != Read {
-			x.writer = l.Segment.Device
+			x.writer = l.Device
 		}
 		list[k] = x
 	}
@@ -105,7 +105,7 @@ func (t *tracer) of(i Instance) *tracked {
 // device writes it, or if it is an input.
 func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 	for i := range launches {
-		d := launches[i].Segment.Device
+		d := launches[i].Device
 		for _, x := range uses[i] {
 			if x.object[d] >= 0 {
 				continue
@@ -128,7 +128,7 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 // devices stale: they are freed there, as are all copies of an instance that is
 // not needed any more.
 func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked) {
-	tr, d := t.traces[l.Segment.Device], l.Segment.Device
+	tr, d := t.traces[l.Device], l.Device
 	var x paging.Launch
 	for k, u := range uses {
 		mode := l.Needs[k].Mode
