@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // Report is the outcome of a run: report.json. Its names are stable.
@@ -215,7 +216,7 @@ func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
 }
 
 // hostOf reports host memory; nil without a bound.
-func hostOf(m residency.HostMemory) *HostReport {
+func hostOf(m hostmem.Usage) *HostReport {
 	if m.Bound == 0 {
 		return nil
 	}

@@ -33,7 +33,7 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	defer m.mu.Unlock()
 	m.clock++
 	u.acted = m.clock
-	m.host.expire(m.clock)
+	m.host.Tick(m.clock)
 	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
 	return m.retry(ctx, claim{needs, s}, a.try)
 }
@@ -60,9 +60,7 @@ func (a *attempt) get() (pause, error) {
 	if a.tenant.gone {
 		return pause{}, fmt.Errorf("acquire: %w", ErrClosed)
 	}
-	if len(m.host.dropped)+len(m.host.warm) > 0 {
-		m.host.sweep()
-	}
+	m.host.Sweep()
 	if err := a.collect(); err != nil {
 		return pause{}, err
 	}

@@ -276,7 +276,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 	}()
 	for {
 		r.m.mu.Lock()
-		n := w.host.pins
+		n := w.host.Pins()
 		r.m.mu.Unlock()
 		if n > 1 { // of the pull-back, and of View
 			break

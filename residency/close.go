@@ -33,7 +33,7 @@ func (m *Manager) Close() error {
 	for i := range m.devs {
 		errs = append(errs, m.devs[i].freeErr)
 	}
-	errs = append(errs, m.host.close())
+	errs = append(errs, m.host.Close())
 	m.disown()
 	return errors.Join(errs...)
 }
@@ -62,7 +62,7 @@ func (m *Manager) dismiss(u *tenant) error {
 	err := errors.Join(u.endStreams(), held)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.host.sweep()
+	m.host.Sweep()
 	return err
 }
 

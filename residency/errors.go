@@ -1,13 +1,17 @@
 package residency
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/berth-ml/berth/residency/hostmem"
+)
 
 // The causes of residency errors.
 var (
 	ErrUndefined   = errors.New("tensor has no contents")
 	ErrStale       = errors.New("the host's bytes are not current")
 	ErrBudget      = errors.New("device budget is too small")
-	ErrHostMemory  = errors.New("too little host memory")
+	ErrHostMemory  = hostmem.ErrFull
 	ErrLeased      = errors.New("tensor is leased")
 	ErrNotResident = errors.New("not resident")
 	ErrMismatch    = errors.New("metadata does not agree")

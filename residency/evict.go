@@ -81,7 +81,7 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 				return err
 			}
 			to = onHost
-			t.tenant.spills.add(spill{t, d.id, t.host.ready})
+			t.tenant.spills.add(spill{t, d.id, t.host.Ready})
 		}
 		t.truth = to
 	}

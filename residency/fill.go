@@ -23,28 +23,27 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 // was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	m.mu.Lock()
-	h, err := m.host.alloc(m.devs[0].dev, t.bytes, t.name)
+	h, err := m.host.Alloc(m.devs[0].dev, t.bytes, t.name)
 	if err != nil {
 		m.mu.Unlock()
 		return fmt.Errorf("fill %s: %w", t.name, err)
 	}
-	h.pins++
+	h.Pin()
 	m.mu.Unlock()
-	failure := write(h.buf.Bytes())
+	failure := write(h.Bytes())
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h.pins--
+	m.host.Unpin(h)
 	if failure != nil {
-		m.host.free(h)
+		m.host.Free(h)
 		return fmt.Errorf("fill %s: %w", t.name, failure)
 	}
 	if err := m.refill(t, "fill"); err != nil {
-		m.host.free(h)
+		m.host.Free(h)
 		return err
 	}
 	t.host = h
-	t.host.version = t.version
-	m.host.cool()
+	t.host.Version = t.version
 	return nil
 }
 
@@ -61,8 +60,8 @@ func (m *Manager) Feed(t *Tensor, hb device.HostBuffer) error {
 	if err := m.refill(t, "feed"); err != nil {
 		return err
 	}
-	t.host = m.host.record(hb, t.bytes, true)
-	t.host.version = t.version
+	t.host = m.host.Lend(hb, t.bytes)
+	t.host.Version = t.version
 	return nil
 }
 
@@ -91,7 +90,7 @@ func (m *Manager) refill(t *Tensor, action string) error {
 func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.host == nil || !t.host.fed {
+	if t.host == nil || !t.host.Lent() {
 		return t.fedDone, true
 	}
 	for d := range t.copies {

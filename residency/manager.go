@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // DefaultStaging bounds the host memory of tensors on their way to a device, in
@@ -38,7 +39,7 @@ type Manager struct {
 	shared
 	name    string // of the owner of its devices, for errors
 	devs    []devState
-	host    hostMemory
+	host    *hostmem.Memory
 	tenants []*tenant  // that have not closed
 	joining []*joining // wait for their floors, the first come first
 	leases  []*Lease   // not released yet
@@ -101,7 +102,7 @@ func (m *Manager) drop(t *Tensor) error {
 func (m *Manager) dropHost(t *Tensor) {
 	if h := t.host; h != nil {
 		t.host = nil
-		m.host.drop(h) // which gives them back at once if their copy to a device has failed
+		m.host.Drop(h) // which makes it the truth again if the copy of a moved tensor has failed
 		m.rankAll(t)
 	}
 }

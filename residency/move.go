@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // This file queues all copies to devices, and out.go those to the host. Nothing
@@ -25,7 +26,7 @@ func (m *Manager) peerSource(t *Tensor, d *devState) int {
 	if t.onDevice() && m.peerPath(t.truth, d.index) {
 		return t.truth
 	}
-	if t.truth == onHost && !t.host.fed {
+	if t.truth == onHost && !t.host.Lent() {
 		return -1
 	}
 	for i := range t.copies {
@@ -65,7 +66,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 			return err
 		}
 	}
-	if !t.host.staged {
+	if !t.host.Staged() {
 		return m.copyIn(t, d, CopyIn, cause)
 	}
 	if err := m.copyIn(t, d, StreamIn, cause); err != nil {
@@ -78,7 +79,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 // copyIn queues a copy from the host to t's buffer on a device.
 func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error {
 	c, h, in := d.copy(t), t.host, d.of(t).in
-	fed := h.fed && t.usage == device.Input
+	fed := h.Lent() && t.usage == device.Input
 	if err := t.tenant.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
 		return err
 	}
@@ -86,10 +87,10 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
 	c.arrive(t.version, in.Record())
-	inherit(&c.causes, h.ready, h.causes)
-	h.uses.Add(c.ready)
-	m.host.touch(h)
-	if h.fed {
+	inherit(&c.causes, h.Ready, h.Causes)
+	h.AddUse(c.ready)
+	m.host.Touch(h)
+	if h.Lent() {
 		t.fedDone = c.ready
 	}
 	from := "host"
@@ -103,18 +104,18 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 
 // queueIn queues the copy itself. A copy from a fed buffer waits for the one
 // before it: when the last one has ended, all have.
-func queueIn(in device.Stream, c *devCopy, h *hostMem, fedDone device.Event) error {
-	if !h.ready.Done() {
-		if err := in.WaitForEnd(h.ready); err != nil {
+func queueIn(in device.Stream, c *devCopy, h *hostmem.Block, fedDone device.Event) error {
+	if !h.Ready.Done() {
+		if err := in.WaitForEnd(h.Ready); err != nil {
 			return err
 		}
 	}
-	if h.fed && !fedDone.Done() {
+	if h.Lent() && !fedDone.Done() {
 		if err := in.WaitForEnd(fedDone); err != nil {
 			return err
 		}
 	}
-	return in.CopyIn(c.buf, h.buf)
+	return in.CopyIn(c.buf, h.Buffer())
 }
 
 // copyPeer queues a copy between two devices of a kind, on the peer stream of

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // New makes a manager for devices. They stay the caller's and must outlive it.
@@ -19,10 +20,6 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	m := &Manager{
 		name: cmp.Or(o.Name, "another residency manager"),
 		devs: make([]devState, len(devs)),
-		host: hostMemory{kept: leastKept, limit: o.StagingBytes, most: o.HostBytes},
-	}
-	if m.host.limit <= 0 {
-		m.host.limit = DefaultStaging
 	}
 	for _, d := range devs {
 		m.devices = append(m.devices, string(d.ID()))
@@ -34,25 +31,33 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 		return nil, err
 	}
 	if err := m.open(o); err != nil {
-		err = errors.Join(err, m.endMoves(), m.host.close())
+		err = errors.Join(err, m.endMoves())
+		if m.host != nil {
+			err = errors.Join(err, m.host.Close())
+		}
 		m.disown()
 		return nil, err
 	}
 	return m, nil
 }
 
-// open makes the file of host memory, and the streams for moves.
+// open makes the host memory, and the streams for moves.
 func (m *Manager) open(o ManagerOptions) error {
-	if o.HostBytes > 0 {
+	h := hostmem.Options{Staging: o.StagingBytes, Bound: o.HostBytes}
+	if h.Staging <= 0 {
+		h.Staging = DefaultStaging
+	}
+	if h.Bound > 0 {
 		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
 		switch {
 		case err == nil:
-			m.host.file = f
+			h.File = f
 		case errors.Is(err, errors.ErrUnsupported): // then the bound is one that nothing may exceed
 		default:
 			return err
 		}
 	}
+	m.host = hostmem.New(h)
 	for i := range m.devs {
 		if err := m.devs[i].open(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // out is the purpose of a copy to the host.
@@ -17,7 +18,7 @@ type out struct {
 }
 
 // copyOut queues a copy of t from the device that has the truth to host memory.
-func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
+func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	d := &m.devs[t.truth]
 	c, y := d.copy(t), d.of(t)
 	var err error
@@ -38,39 +39,39 @@ func (m *Manager) copyOut(t *Tensor, h *hostMem, o out) error {
 	if err == nil {
 		err = y.out.WaitForEnd(c.moved)
 	}
-	for _, e := range h.uses {
+	for _, e := range h.Uses() {
 		if err == nil && !e.Done() {
 			err = y.out.WaitForEnd(e)
 		}
 	}
-	h.ready = device.Event{}
+	h.Ready = device.Event{}
 	if err == nil {
-		h.ready, err = y.out.CopyOut(h.buf, c.buf)
+		h.Ready, err = y.out.CopyOut(h.Buffer(), c.buf)
 	}
 	if err != nil {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
 	}
-	h.version, h.from = t.version, d.id
-	c.passOn(&h.causes)
-	h.uses.Add(h.ready)
-	c.readers.Add(h.ready)
+	h.Version, h.From = t.version, d.id
+	c.passOn(&h.Causes)
+	h.AddUse(h.Ready)
+	c.readers.Add(h.Ready)
 	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
 	return nil
 }
 
 // toNew is copyOut to new host memory.
-func (m *Manager) toNew(t *Tensor, o out) (h *hostMem, err error) {
+func (m *Manager) toNew(t *Tensor, o out) (h *hostmem.Block, err error) {
 	d := &m.devs[t.truth]
 	if o.kind == Spill {
-		h, err = m.host.allocSpill(d.dev, t.bytes, t.name)
+		h, err = m.host.AllocSpill(d.dev, t.bytes, t.name)
 	} else {
-		h, err = m.host.alloc(d.dev, t.bytes, t.name)
+		h, err = m.host.Alloc(d.dev, t.bytes, t.name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := m.copyOut(t, h, o); err != nil {
-		m.host.drop(h) // earlier copies may still use it
+		m.host.Drop(h) // earlier copies may still use it
 		return nil, err
 	}
 	return h, nil
@@ -82,7 +83,7 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 	if err != nil {
 		return err
 	}
-	h.private = o.kind == Spill || o.reason == Transit
+	h.Private = o.kind == Spill || o.reason == Transit
 	m.dropHost(t)
 	t.host = h
 	m.rankAll(t)

@@ -41,12 +41,12 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 	m.mu.Lock()
 	for _, n := range needs {
 		t := n.Tensor
-		if t.truth != onHost || t.host.fed || !t.current(n.copy()) {
+		if t.truth != onHost || t.host.Lent() || !t.current(n.copy()) {
 			continue
 		}
+		h := t.host
 		t.truth = n.Device
-		t.host.of, t.host.on, t.host.arrived = t, n.Device, n.copy().ready
-		m.host.stage(t.host)
+		m.host.Move(h, n.copy().ready, func() bool { return t.takeBack(h, n.Device) })
 		m.dropHost(t)
 	}
 	m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 // AwaitMoves waits until the host's bytes of all tensors that MoveIn moved are
 // given back.
 func (m *Manager) AwaitMoves(ctx context.Context) error {
-	return m.awaitStaging(ctx, m.host.limit)
+	return m.awaitStaging(ctx, m.host.StagingLimit())
 }
 
 // prefetch queues the copies of one need. It pauses if a store must be read

@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"fmt"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // PullBack makes the host's bytes of the tensors current: it queues the copies
@@ -13,13 +14,13 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 	if _, ok := reasonIndex(r); !ok || r == "" {
 		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, Reasons())
 	}
-	pulled := make([]*hostMem, len(ts)) // pinned
+	pulled := make([]*hostmem.Block, len(ts)) // pinned
 	err := m.queuePulls(ctx, r, ts, pulled)
 	for i, h := range pulled {
 		if err != nil || h == nil {
 			continue
 		}
-		if err = h.await(ctx); err != nil {
+		if err = await(ctx, h); err != nil {
 			err = fmt.Errorf("pull-back (%s) of %s: %w", r, ts[i].name, err)
 		}
 	}
@@ -29,23 +30,23 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 		if h == nil {
 			continue
 		}
-		m.host.unpin(h)
+		m.host.Unpin(h)
 		m.forgetHost(ts[i])
 	}
 	return err
 }
 
 // queuePulls queues the copies of tensors to the host, and pins them.
-func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, pulled []*hostMem) error {
+func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, pulled []*hostmem.Block) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.host.sweep()
+	m.host.Sweep()
 	for i, t := range ts {
 		if err := m.retry(ctx, claim{}, func() (pause, error) { return m.pull(t, r) }); err != nil {
 			return err
 		}
 		pulled[i] = t.host
-		t.host.pins++
+		t.host.Pin()
 	}
 	return nil
 }
@@ -62,7 +63,7 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 		if err := m.hit(t, r, "pull-back"); err != nil {
 			return pause{}, err
 		}
-		t.host.private = false
+		t.host.Private = false
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
 	case t.beingWritten():
@@ -78,7 +79,7 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 // hit answers a pull-back with the bytes that the host has. Private ones need the
 // same permission as a copy, so that a pull-back does not depend on what was spilled.
 func (m *Manager) hit(t *Tensor, r Reason, cause string) error {
-	if t.host.private {
+	if t.host.Private {
 		if err := t.tenant.seal.pull(t, r, cause); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (m *Manager) hit(t *Tensor, r Reason, cause string) error {
 // forgetHost drops the host's bytes of t if their copy has failed and the truth is
 // elsewhere.
 func (m *Manager) forgetHost(t *Tensor) {
-	if h := t.host; h != nil && t.truth != onHost && h.ready.Err() != nil {
+	if h := t.host; h != nil && t.truth != onHost && h.Ready.Err() != nil {
 		m.dropHost(t)
 	}
 }

@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"fmt"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // Salvage calls f with the bytes of t on its device, or on the host, even where
@@ -27,17 +28,17 @@ func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) err
 	defer func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.host.unpin(h)
+		m.host.Unpin(h)
 	}()
-	if err := h.ready.Wait(ctx); err != nil { // its causes may have failed
+	if err := h.Ready.Wait(ctx); err != nil { // its causes may have failed
 		return err
 	}
-	return f(h.buf.Bytes())
+	return f(h.Bytes())
 }
 
 // salvage gets the host's bytes of t, pinned, or queues a copy that nobody else
 // uses.
-func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostMem, err error) {
+func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostmem.Block, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	err = m.retry(ctx, claim{}, func() (pause, error) {
@@ -52,15 +53,15 @@ func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostMem, err error
 			return pause{}, t.lost()
 		case !t.onDevice():
 			h = t.host
-			h.pins++
+			h.Pin()
 			return pause{}, nil
 		case t.beingWritten():
 			return pause{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, m.devs[t.truth].id)
 		}
 		var err error
 		if h, err = m.toNew(t, out{kind: PullBack, reason: Debug, cause: "salvage", salvage: true}); err == nil {
-			h.pins++
-			m.host.drop(h) // once it is not pinned
+			h.Pin()
+			m.host.Drop(h) // once it is not pinned
 		}
 		return pause{}, err
 	})

@@ -82,7 +82,7 @@ func (s *seal) spilled(t *Tensor) bool {
 	if t.truth != onHost || t.host == nil {
 		return false
 	}
-	i := slices.Index(t.shared.devices, t.host.from)
+	i := slices.Index(t.shared.devices, t.host.From)
 	return i >= 0 && s.tight[i]
 }
 

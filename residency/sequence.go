@@ -79,10 +79,10 @@ func (m *Manager) readEntry(ctx context.Context, q *sequence, t *Tensor, bytes i
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.host.stage(h)
+	m.host.Stage(h)
 	m.install(t, h, version)
 	if t.host == h {
-		h.kept = t != wanted
+		h.Kept = t != wanted
 	}
 	return nil
 }
@@ -101,8 +101,7 @@ func (m *Manager) worthKeeping(t *Tensor, q *sequence) bool {
 			return false
 		}
 	}
-	x, next := &m.host, m.nextUse(t)
-	for x.sweep(); x.staged+t.bytes > x.limit/2 || x.most > 0 && x.used+t.bytes > x.most; x.sweep() {
+	for next := m.nextUse(t); !m.host.CanKeep(t.bytes); {
 		v := m.lastKept(q)
 		if v == nil || m.nextUse(v) <= next {
 			return false
@@ -117,7 +116,7 @@ func (m *Manager) worthKeeping(t *Tensor, q *sequence) bool {
 func (m *Manager) lastKept(q *sequence) (last *Tensor) {
 	most := -1
 	for _, t := range q.tensors {
-		if h := t.host; h == nil || !h.kept || h.pins > 0 || t.truth != inStore || t.src.seq != q {
+		if h := t.host; h == nil || !h.Kept || h.Pins() > 0 || t.truth != inStore || t.src.seq != q {
 			continue
 		}
 		n := m.nextUse(t)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/berth-ml/berth/residency/hostmem"
 	"os"
 )
 
@@ -23,9 +24,9 @@ type Staging struct {
 // staged is the copy of one tensor.
 type staged struct {
 	t    *Tensor
-	mem  *hostMem // kept for the next copy; nil when there is none
-	dev  int      // index of the device that allocated mem
-	host *hostMem // set instead of mem if the host had the contents already
+	mem  *hostmem.Block // kept for the next copy; nil when there is none
+	dev  int            // index of the device that allocated mem
+	host *hostmem.Block // set instead of mem if the host had the contents already
 }
 
 // NewStaging makes a Staging of tensors, without memory.
@@ -58,7 +59,7 @@ func (s *Staging) Reserve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("staging of %s: %w", x.t.name, err)
 		}
-		for b := x.mem.buf.Bytes(); len(b) > 0 && !x.mem.inFile(); b = b[min(len(b), pageBytes):] {
+		for b := x.mem.Bytes(); len(b) > 0 && !x.mem.InFile(); b = b[min(len(b), pageBytes):] {
 			b[0] = 0
 		}
 	}
@@ -74,7 +75,7 @@ func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	s.unpin(i)
-	s.m.host.sweep()
+	s.m.host.Sweep()
 	x := &s.copies[i]
 	if err := s.m.retry(ctx, claim{}, func() (pause, error) { return s.queue(r, x) }); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
@@ -90,14 +91,14 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 		return pause{}, ErrClosed
 	case t.truth == nowhere:
 		return pause{}, fmt.Errorf("%w: fill or write it first", ErrUndefined)
-	case t.hostCurrent() && t.host.fed:
+	case t.hostCurrent() && t.host.Lent():
 		return pause{}, fmt.Errorf("%w: a fed tensor is in the caller's own memory: read it there", ErrMismatch)
 	case t.hostCurrent():
 		if err := s.m.hit(t, r, "staging"); err != nil {
 			return pause{}, err
 		}
 		x.host = t.host
-		x.host.pins++
+		x.host.Pin()
 		return pause{}, nil
 	case t.truth == inStore:
 		return pause{kind: forStore, t: t}, nil
@@ -119,7 +120,7 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 	if err := m.copyOut(x.t, x.mem, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
 		return err
 	}
-	m.host.touch(x.mem)
+	m.host.Touch(x.mem)
 	return nil
 }
 
@@ -130,7 +131,7 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 	if h == nil {
 		return nil
 	}
-	if err := h.await(ctx); err != nil {
+	if err := await(ctx, h); err != nil {
 		return fmt.Errorf("staging of %s: %w", x.t.name, err)
 	}
 	return nil
@@ -140,13 +141,13 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 // Free of i, and must not be changed.
 func (s *Staging) Bytes(i int) []byte {
 	if h := s.copies[i].bytes(); h != nil {
-		return h.buf.Bytes()
+		return h.Bytes()
 	}
 	return nil
 }
 
 // bytes is the memory that has the copy; nil if there is none.
-func (x *staged) bytes() *hostMem { return cmp.Or(x.host, x.mem) }
+func (x *staged) bytes() *hostmem.Block { return cmp.Or(x.host, x.mem) }
 
 // Free frees the copy of tensor i, and its memory once the copy has ended.
 func (s *Staging) Free(i int) {
@@ -163,7 +164,7 @@ func (s *Staging) unpin(i int) {
 		if t := s.copies[i].t; t.truth == inStore && t.host == h {
 			s.m.dropHost(t)
 		}
-		s.m.host.unpin(h)
+		s.m.host.Unpin(h)
 	}
 }
 
@@ -172,7 +173,7 @@ func (s *Staging) alloc(x *staged, d *devState) error {
 	if x.mem != nil {
 		return nil
 	}
-	mem, err := s.m.host.alloc(d.dev, x.t.bytes, x.t.name)
+	mem, err := s.m.host.Alloc(d.dev, x.t.bytes, x.t.name)
 	if err != nil {
 		return err
 	}
@@ -183,7 +184,7 @@ func (s *Staging) alloc(x *staged, d *devState) error {
 // free frees the memory of a copy once the copy has ended.
 func (s *Staging) free(x *staged) {
 	if x.mem != nil {
-		s.m.host.drop(x.mem)
+		s.m.host.Drop(x.mem)
 		x.mem = nil
 	}
 }

@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"fmt"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // FromStore makes an entry of s the contents of t. They stream in when they are
@@ -43,23 +44,23 @@ func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.host.stage(h)
+	m.host.Stage(h)
 	m.install(t, h, version)
 	return nil
 }
 
 // readStore reads into fresh host memory.
-func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem, error) {
+func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostmem.Block, error) {
 	m.mu.Lock()
-	h, err := m.host.alloc(m.devs[d].dev, t.bytes, t.name)
+	h, err := m.host.Alloc(m.devs[d].dev, t.bytes, t.name)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	if err := read(h.buf.Bytes()); err != nil {
+	if err := read(h.Bytes()); err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.host.free(h)
+		m.host.Free(h)
 		return nil, err
 	}
 	return h, nil
@@ -67,10 +68,10 @@ func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostMem
 
 // install makes h the host's bytes of t. It frees h instead if t has changed
 // since version, or has host bytes by now.
-func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
-	h.version = version
+func (m *Manager) install(t *Tensor, h *hostmem.Block, version uint64) {
+	h.Version = version
 	if t.tenant.gone || t.truth != inStore || t.version != version || t.hostCurrent() {
-		m.host.free(h)
+		m.host.Free(h)
 		return
 	}
 	m.dropHost(t)
@@ -81,7 +82,7 @@ func (m *Manager) install(t *Tensor, h *hostMem, version uint64) {
 func (m *Manager) awaitStaging(ctx context.Context, bytes int64) error {
 	for {
 		m.mu.Lock()
-		copies := m.host.blockers(bytes)
+		copies := m.host.Blockers(bytes)
 		m.mu.Unlock()
 		if len(copies) == 0 {
 			return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // Key identifies a tensor instance. Net is empty for variables, which all graphs
@@ -75,12 +76,12 @@ type Tensor struct {
 	usage  device.Usage
 	bytes  int64
 
-	version uint64       // of the truth; 0 before the first contents
-	truth   int          // device index, or nowhere, onHost, inStore
-	copies  []devCopy    // one per device
-	host    *hostMem     // nil when the host has no bytes
-	src     *source      // where to stream from while truth is inStore
-	fedDone device.Event // of the last copy-in from a fed buffer
+	version uint64         // of the truth; 0 before the first contents
+	truth   int            // device index, or nowhere, onHost, inStore
+	copies  []devCopy      // one per device
+	host    *hostmem.Block // nil when the host has no bytes
+	src     *source        // where to stream from while truth is inStore
+	fedDone device.Event   // of the last copy-in from a fed buffer
 }
 
 // current reports whether c holds the truth's version of t.
@@ -90,7 +91,7 @@ func (t *Tensor) current(c *devCopy) bool {
 
 // hostCurrent reports whether the host's bytes are the truth's version.
 func (t *Tensor) hostCurrent() bool {
-	return t.host != nil && t.truth != nowhere && t.host.version == t.version
+	return t.host != nil && t.truth != nowhere && t.host.Version == t.version
 }
 
 // onDevice reports whether the truth is on a device, copies[truth].
@@ -108,10 +109,20 @@ func (t *Tensor) otherTruth(d int) int {
 			return i
 		}
 	}
-	if t.hostCurrent() && t.host.ready.Err() == nil {
+	if t.hostCurrent() && t.host.Ready.Err() == nil {
 		return onHost
 	}
 	return nowhere
+}
+
+// takeBack makes h, whose contents moved to device d, the truth again, since they did
+// not arrive. It reports false if t has other contents by now.
+func (t *Tensor) takeBack(h *hostmem.Block, d int) bool {
+	if t.version != h.Version || t.truth != d || t.host != nil {
+		return false
+	}
+	t.host, t.truth = h, onHost
+	return true
 }
 
 // lost is the error of a tensor whose only contents were to be spilled, if that has
@@ -120,8 +131,8 @@ func (t *Tensor) lost() error {
 	if t.truth != onHost || t.host == nil {
 		return nil
 	}
-	if err := t.host.ready.Err(); err != nil {
-		return &CopyError{fmt.Errorf("%s: %w: its spill from %s failed: %w", t.name, ErrLost, t.host.from, err)}
+	if err := t.host.Ready.Err(); err != nil {
+		return &CopyError{fmt.Errorf("%s: %w: its spill from %s failed: %w", t.name, ErrLost, t.host.From, err)}
 	}
 	return nil
 }

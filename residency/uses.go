@@ -51,5 +51,5 @@ func (u *Tenant) SetUses(x *Uses) {
 			launches += len(o.order.uses.launches)
 		}
 	}
-	u.host.keep(launches)
+	u.host.Keep(launches)
 }

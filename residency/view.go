@@ -34,22 +34,22 @@ func (m *Manager) Host(t *Tensor) (*tensor.Dense, error) {
 // writes to t by other goroutines.
 func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 	m.mu.Lock()
-	if !t.hostCurrent() || t.host.private {
+	if !t.hostCurrent() || t.host.Private {
 		defer m.mu.Unlock()
 		return cmp.Or(t.lost(), fmt.Errorf("%s is at %s: %w: pull it back first", t.name, m.where(t.truth), ErrStale))
 	}
 	h := t.host
-	h.pins++
+	h.Pin()
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
-		m.host.unpin(h)
+		m.host.Unpin(h)
 		m.mu.Unlock()
 	}()
-	if err := h.await(context.Background()); err != nil {
+	if err := await(context.Background(), h); err != nil {
 		return fmt.Errorf("copy-out of %s: %w", t.name, err)
 	}
-	return f(h.buf.Bytes())
+	return f(h.Bytes())
 }
 
 // EnsureHost is PullBack and then Host.

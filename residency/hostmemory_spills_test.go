@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // Once a step has spilled, the next ones map no host memory.
@@ -79,7 +80,7 @@ func TestMemoryForSpillsIsFreedInTheEnd(t *testing.T) {
 	if err := r.m.Drop(x); err != nil {
 		t.Fatal(err)
 	}
-	for range leastKept {
+	for range hostmem.LeastKept {
 		r.mustRead(y, 0, 'b')
 	}
 	r.m.Settle()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // TestHostMemoryOutlivesCopyOut: host memory outlives the copy-out to it.
@@ -93,10 +94,10 @@ func TestSpillFolder(t *testing.T) {
 // TestNoSpillFiles: without spill files, bytes beyond the bound are refused.
 func TestNoSpillFiles(t *testing.T) {
 	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 12, SpillDir: t.TempDir()}})
-	if err := r.m.host.file.Close(); err != nil {
+	if err := r.m.host.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.m.host.file = nil // as on a system that has none
+	r.m.host = hostmem.New(hostmem.Options{Staging: DefaultStaging, Bound: 12}) // as on a system that has none
 	a, b := r.declare("a", 8, device.Weight), r.declare("b", 8, device.Weight)
 	r.fill(a, 'a')
 	if err := r.m.Fill(b, pattern(8, 'b')); !errors.Is(err, ErrHostMemory) {

@@ -1,0 +1,66 @@
+package hostmem
+
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
+)
+
+// Block is the memory of one tensor's bytes. The exported fields are the owner's.
+type Block struct {
+	Version uint64       // of the contents
+	Ready   device.Event // of the copy-out that fills it
+	Causes  device.Fence // the events by which its source was made; they end before it
+	From    string       // the device that the contents come from
+	Private bool         // spilled, or on the way between devices: not for the host before a pull-back
+	Kept    bool         // passed on the way to another entry of its sequence, and needed by nobody yet
+
+	buf     device.HostBuffer
+	bytes   int64
+	uses    device.Fence  // queued copies from and to it
+	pins    int           // readers and writers on the host
+	lent    bool          // the buffer is the caller's and is not freed here
+	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
+	counted bool          // among Memory.used
+	dev     device.Device // that allocated it, if it is kept for spills
+	since   uint64        // the clock when it was last dropped, if it is kept
+
+	// Of bytes that were moved to a device:
+	arrived device.Event // of the copy
+	back    func() bool  // takes the block back if that has failed, or reports false
+}
+
+// Buffer is the memory, for copies of a device.
+func (h *Block) Buffer() device.HostBuffer { return h.buf }
+
+// Bytes is the memory, for the host. Pin the block while they are used.
+func (h *Block) Bytes() []byte { return h.buf.Bytes() }
+
+// Uses are the queued copies from and to the block.
+func (h *Block) Uses() device.Fence { return h.uses }
+
+// AddUse notes a queued copy from or to the block.
+func (h *Block) AddUse(e device.Event) { h.uses.Add(e) }
+
+// Pin keeps the block until Memory.Unpin, which must be called as often.
+func (h *Block) Pin() { h.pins++ }
+
+// Pins counts the readers and writers on the host.
+func (h *Block) Pins() int { return h.pins }
+
+// Lent reports whether the memory is the caller's own.
+func (h *Block) Lent() bool { return h.lent }
+
+// Staged reports whether the block is on its way to a device, and dropped then.
+func (h *Block) Staged() bool { return h.staged }
+
+// InFile reports whether the memory is the file's.
+func (h *Block) InFile() bool {
+	_, ok := h.buf.(*hostfile.Buffer)
+	return ok
+}
+
+// busy reports whether a copy, or the host, uses the block.
+func (h *Block) busy() bool { return h.pins > 0 || !h.uses.Done() }
+
+// spills reports whether the block is kept for spills.
+func (h *Block) spills() bool { return h.dev != nil }

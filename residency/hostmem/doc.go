@@ -1,0 +1,14 @@
+// Package hostmem is the host memory of tensors: within a bound, and beyond it in
+// a file.
+//
+// A [Memory] gives out a [Block] for a tensor's bytes. The owner notes in it what it
+// has, tells the block of each copy that it queues from or to it, and pins it while
+// the host itself reads or writes. A dropped block is freed once its copies have ended
+// and nobody pins it. The blocks of spills are kept for the next spills: a step spills
+// the same sizes as the step before, so that in the long run no page is mapped.
+//
+// The types to know are [Memory], [Block] and [Options].
+//
+// Nothing here waits, except for [Memory.Close]. The caller's lock guards a Memory and
+// its blocks.
+package hostmem

@@ -1,0 +1,249 @@
+package hostmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// ErrFull is the error of memory beyond the bound.
+var ErrFull = errors.New("too little host memory")
+
+// Options bounds a Memory.
+type Options struct {
+	Staging int64          // most bytes on their way to devices, though one block may exceed it
+	Bound   int64          // of all memory, in bytes; 0 means none
+	File    *hostfile.File // has the bytes beyond the bound; nil means that they are refused
+}
+
+// Memory gives out host memory, and frees it when the last copy has ended. Create
+// it with New, and Close it after use.
+type Memory struct {
+	opt     Options  // File becomes nil when it is closed
+	used    int64    // bytes of blocks in memory, and those held
+	peak    int64    // the most that used was
+	held    int64    // bytes that callers of Hold have
+	filed   int64    // bytes of blocks in the file
+	filing  int64    // the most that filed was
+	warm    []*Block // in the file, with pages in memory
+	dropped []*Block // to free once copies and readers have ended
+	pool    pool
+	spare   []*Block // records for reuse
+	staged  int64    // bytes of staged blocks, until they are freed
+	closing bool     // the file goes with the last block
+	freeErr error    // for Close to report
+}
+
+// New makes a Memory, to which the options' file belongs.
+func New(o Options) *Memory { return &Memory{opt: o, pool: pool{kept: LeastKept}} }
+
+// record makes a record for buf.
+func (x *Memory) record(buf device.HostBuffer, bytes int64) *Block {
+	var h *Block
+	if n := len(x.spare); n > 0 {
+		h, x.spare = x.spare[n-1], x.spare[:n-1]
+	} else {
+		h = new(Block)
+	}
+	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Causes: h.Causes[:0]}
+	return h
+}
+
+// Lend makes a block of the caller's own memory.
+func (x *Memory) Lend(buf device.HostBuffer, bytes int64) *Block {
+	h := x.record(buf, bytes)
+	h.lent = true
+	return h
+}
+
+// Alloc gets memory for a named tensor: that which dev copies fastest from and to,
+// or, beyond the bound, the file's. Without a file it fails with ErrFull.
+func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, error) {
+	if !x.allows(bytes) {
+		x.pool.trim(func() bool { return !x.allows(bytes) }, x.Free)
+	}
+	if !x.allows(bytes) {
+		return x.allocInFile(bytes, name)
+	}
+	b, err := dev.AllocHost(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s of host memory for %s: %w", units.Bytes(bytes), name, err)
+	}
+	x.use(bytes)
+	h := x.record(b, bytes)
+	h.counted = true
+	return h, nil
+}
+
+// allows reports whether so many bytes more are within the bound.
+func (x *Memory) allows(bytes int64) bool { return x.opt.Bound <= 0 || x.used+bytes <= x.opt.Bound }
+
+// allocInFile gets memory of the file.
+func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
+	if x.opt.File == nil {
+		return nil, fmt.Errorf("%w: %s needs %s, and %s of %s are used: allow more (--host-memory); this system has no spill files", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.opt.Bound))
+	}
+	b, err := x.opt.File.Alloc(bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
+	}
+	x.filed += bytes
+	x.filing = max(x.filing, x.filed)
+	h := x.record(b, bytes)
+	x.Touch(h)
+	return h, nil
+}
+
+// AllocSpill is Alloc for a copy-out from dev. It prefers the memory of an earlier
+// spill of the same size. The copy must wait for the block's uses.
+func (x *Memory) AllocSpill(dev device.Device, bytes int64, name string) (*Block, error) {
+	if h := x.pool.take(dev, bytes); h != nil {
+		return h, nil
+	}
+	h, err := x.Alloc(dev, bytes, name)
+	if err == nil && h.counted {
+		h.dev = dev
+	}
+	return h, err
+}
+
+// use counts bytes that are in memory from now on.
+func (x *Memory) use(bytes int64) {
+	x.used += bytes
+	x.peak = max(x.peak, x.used)
+}
+
+// Keep sets for how long blocks are kept for spills: for two steps of so many
+// ticks.
+func (x *Memory) Keep(ticks int) { x.pool.kept = max(LeastKept, uint64(2*ticks)) }
+
+// Tick frees what need not be kept any longer. clock counts the ticks.
+func (x *Memory) Tick(clock uint64) {
+	before := len(x.dropped)
+	x.dropped = x.pool.expire(clock, x.dropped)
+	if len(x.dropped) > before {
+		x.Sweep()
+	}
+}
+
+// Touch notes that h will be used by a copy or by the host.
+func (x *Memory) Touch(h *Block) {
+	if h.InFile() {
+		x.warm = append(x.warm, h)
+	}
+}
+
+// cool takes the pages of the file that no copy and no reader uses out of memory.
+// They come back when they are touched.
+func (x *Memory) cool() {
+	kept := x.warm[:0]
+	for _, h := range x.warm {
+		b, inFile := h.buf.(*hostfile.Buffer)
+		switch {
+		case !inFile: // freed meanwhile
+		case h.busy():
+			kept = append(kept, h)
+		default:
+			b.Evict(0, h.bytes)
+		}
+	}
+	clear(x.warm[len(kept):])
+	x.warm = kept
+}
+
+// Unpin ends a reader's or writer's use of h.
+func (x *Memory) Unpin(h *Block) {
+	h.pins--
+	x.Touch(h)
+	x.Sweep()
+}
+
+// Drop frees h once queued copies and readers on the host are done with it. A block
+// of a spill is kept for the next one.
+func (x *Memory) Drop(h *Block) {
+	if x.keeps(h) && h.pins == 0 {
+		x.pool.rest(h)
+		return
+	}
+	x.dropped = append(x.dropped, h)
+	x.Sweep()
+}
+
+// keeps reports whether a dropped block is kept for spills.
+func (x *Memory) keeps(h *Block) bool { return h.spills() && !h.staged && !x.closing }
+
+// Sweep frees the dropped memory that is no longer in use.
+func (x *Memory) Sweep() {
+	if len(x.dropped)+len(x.warm) == 0 && !x.closing {
+		return
+	}
+	kept := x.dropped[:0]
+	for _, h := range x.dropped {
+		switch {
+		case h.busy():
+			kept = append(kept, h)
+		case x.giveBack(h):
+		case x.keeps(h):
+			x.pool.rest(h)
+		default:
+			x.Free(h)
+		}
+	}
+	clear(x.dropped[len(kept):])
+	x.dropped = kept
+	x.cool()
+	if x.closing && len(kept) == 0 && x.opt.File != nil {
+		x.freeErr = errors.Join(x.freeErr, x.opt.File.Close())
+		x.opt.File = nil
+	}
+}
+
+// giveBack returns a moved block whose copy to the device failed to its owner,
+// unless that has other contents by now.
+func (x *Memory) giveBack(h *Block) bool {
+	if h.back == nil || h.arrived.Err() == nil || !h.back() {
+		return false
+	}
+	x.staged -= h.bytes
+	h.staged, h.back = false, nil
+	return true
+}
+
+// Free frees the memory of h now and keeps h itself as a spare.
+func (x *Memory) Free(h *Block) {
+	if h.staged {
+		x.staged -= h.bytes
+	}
+	if h.counted {
+		x.used -= h.bytes
+	}
+	if h.InFile() {
+		x.filed -= h.bytes
+	}
+	if !h.lent {
+		if err := h.buf.Free(); err != nil {
+			x.freeErr = errors.Join(x.freeErr, fmt.Errorf("free host memory: %w", err))
+		}
+	}
+	h.buf, h.back = nil, nil
+	x.spare = append(x.spare, h)
+}
+
+// Close frees all host memory after its copies have ended, for which it waits. Memory
+// that is still pinned is freed when it is unpinned.
+func (x *Memory) Close() error {
+	x.dropped = append(x.dropped, x.pool.idle...)
+	x.pool.idle = nil
+	for _, h := range x.dropped {
+		for _, e := range h.uses {
+			_ = e.Wait(context.Background()) // who reads the copy asks how it ended
+		}
+	}
+	x.closing = true
+	x.Sweep()
+	return x.freeErr
+}
