@@ -34,7 +34,7 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 		return nil, err
 	}
 	r := &Runtime{
-		Devices: d.list, Residency: t, roomy: d.holds(o.Peaks),
+		Devices: d.list, Residency: t,
 		programs: map[string]*loaded{}, users: map[*residency.Tensor]int{},
 	}
 	for _, dev := range d.list {
@@ -45,16 +45,6 @@ func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime
 		r.compute = append(r.compute, s)
 	}
 	return r, nil
-}
-
-// holds reports whether every device has memory for a peak, and none is unknown.
-func (d *Devices) holds(peaks []int64) bool {
-	for i, dev := range d.list {
-		if i >= len(peaks) || peaks[i] > dev.Spec().MemoryBytes {
-			return false
-		}
-	}
-	return true
 }
 
 // Close closes the runtimes' residency and frees all memory. Close the runtimes

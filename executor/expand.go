@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -62,9 +61,8 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 	if err != nil {
 		return nil, err
 	}
-	seg := l.Segment
 	t := &task{
-		name: l.Name(), updates: seg.Phases.Has(graph.Update), microbatch: l.Microbatch,
+		name: l.Name(), microbatch: l.Microbatch,
 		dev: l.Device, device: p.rt.Devices[l.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 		needs: make([]residency.Need, 0, len(l.Needs)),
@@ -74,6 +72,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.updates = t.updates || n.Mode != partition.Read && p.lasting[x]
 		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: modeOf(n.Mode)})
 	}
 	for _, o := range stop.Each(p.stop, l.Over) {

@@ -15,7 +15,6 @@ type Runtime struct {
 	Devices   []device.Device
 	Residency *residency.Tenant
 	alone     bool // nobody else uses its residency's manager
-	roomy     bool // the devices have memory for all that steps want
 	compute   []device.Stream
 	programs  map[string]*loaded        // that are loaded, by LoadOptions.Net
 	users     map[*residency.Tensor]int // per variable: the programs that have it

@@ -1,26 +1,34 @@
 package executor
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// errWay is the cause for which variables that moved are not saved.
-var errWay = errors.New("a variable may have been lost on its way between host and device")
-
 // Whole is the last step at whose end every variable is: its update has ended, and
 // nothing of a later one has begun. It is for saving the variables after a failure,
-// and waits for everything that is queued. It fails where the variables are not
-// all at the end of one step, or may have moved while copies failed or were skipped.
+// and waits for everything that is queued. It fails where the variables are not all
+// at the end of one step, or where a copy of one has failed.
 func (p *Program) Whole() (Ticket, error) {
-	failures := p.rt.settle()
+	p.rt.settle()
+	last, err := p.updated()
+	if err != nil {
+		return 0, err
+	}
+	for _, v := range p.Graph().Vars {
+		if err := p.rt.Residency.Intact(context.Background(), p.Var(v.Name)); err != nil {
+			return 0, err
+		}
+	}
+	return last, nil
+}
+
+// updated is the last step whose update has ended. Everything queued has.
+func (p *Program) updated() (Ticket, error) {
 	if p.half {
 		return 0, ErrHalf
-	}
-	if len(failures) > 0 && !(p.rt.roomy && p.rt.alone) {
-		return 0, errWay
 	}
 	last := Ticket(p.steps)
 	for t := max(last, ahead) - ahead + 1; t <= Ticket(p.steps); t++ {

@@ -3,11 +3,13 @@ package executor_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
 	faults "github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -105,28 +107,66 @@ func TestWholeAfterAnAbort(t *testing.T) {
 	}
 }
 
-// Where memory may be short, copies of variables can be among what was skipped.
+// Where tensors leave devices, too, Whole names the step whose variables there are.
+// A launch that failed spoils no copy, and a copy that failed spoils one tensor.
 func TestWholeWithoutRoom(t *testing.T) {
-	devs, err := openDevices("cpu", 1, 1)
-	if err != nil {
-		t.Fatal(err)
+	t.Parallel()
+	j := faultJob()
+	want := steps(t, j)
+	for devices := 1; devices <= 2; devices++ {
+		bytes := least(t, j, devices, 1, "1f1b")
+		for _, op := range []faults.Op{faults.Launch, faults.CopyIn, faults.CopyOut, faults.Peer, faults.Alloc} {
+			t.Run(fmt.Sprint(devices, " ", op), func(t *testing.T) {
+				t.Parallel()
+				wholeAfter(t, j, bytes, op, want)
+			})
+		}
 	}
-	if devs, err = faults.Wrap(devs, []faults.Fault{{Device: "cpu:0", Op: faults.Launch, N: 3, Kind: faults.Fail}}); err != nil {
-		t.Fatal(err)
+}
+
+// wholeAfter lets operations of a kind go wrong, each in a run of its own.
+func wholeAfter(t *testing.T, j job, bytes []int64, op faults.Op, want []map[string][]byte) {
+	every := 5
+	if testall.Wanted() {
+		every = 1
 	}
-	r, err := newRigWith(faultJob(), devs, "1f1b", executor.RuntimeOptions{Tenant: residency.TenantOptions{Peaks: []int64{memory + 1}}})
-	if err != nil {
-		t.Fatal(err)
+	whole, half, lost := 0, 0, 0
+	for n := 1; ; n += every {
+		f := faults.Fault{Device: "cpu:0", Op: op, N: n, Kind: []faults.Kind{faults.Fail, faults.OOM, faults.Lost}[n%3]}
+		devs, err := openSized(bytes, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if devs, err = faults.Wrap(devs, []faults.Fault{f}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := newRig(j, devs, "1f1b", residency.ManagerOptions{})
+		if err == nil {
+			err = r.run(short(t))
+		}
+		missed := len(faults.Missed(devs)) > 0
+		last, notWhole := r.prog.Whole()
+		switch {
+		case notWhole == nil:
+			whole++
+			if f.Kind != faults.Lost && !missed { // then they can be read
+				r.holds(t, want[last])
+			}
+		case errors.Is(notWhole, executor.ErrHalf) && err != nil:
+			half++
+		case errors.Is(notWhole, residency.ErrLost) && errors.Is(notWhole, faults.ErrInjected) && (op != faults.Launch && op != faults.Alloc || f.Kind == faults.Lost):
+			lost++
+		default:
+			t.Errorf("%v: %v, after %v", f, notWhole, err)
+		}
+		if err := r.close(); err != nil && !errors.Is(err, faults.ErrInjected) {
+			t.Error(err)
+		}
+		if missed {
+			break
+		}
 	}
-	if err := r.run(short(t)); err == nil {
-		t.Error("no fault was met")
-	}
-	if last, err := r.prog.Whole(); err == nil {
-		t.Errorf("step %d counts as whole", last)
-	}
-	if err := r.close(); err != nil {
-		t.Error(err)
-	}
+	t.Logf("%d runs are whole, %d are between two steps, and %d have lost a variable", whole, half, lost)
 }
 
 // holds checks the variables as far as they can be read.

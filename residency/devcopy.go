@@ -10,6 +10,7 @@ type devCopy struct {
 	ready   device.Event  // of the last write or copy into it; of the taking, before there was one
 	causes  device.Fence  // if that was a copy, the events by which its source was made; they end before it
 	moved   device.Event  // of the move that brought the contents to this buffer since
+	carried device.Fence  // the copies that carried the contents here, as far as they are not known to have ended well
 	readers device.Fence  // reads since then
 	leased  int           // number of leases that contain it
 	writing bool          // one of these writes
@@ -45,6 +46,17 @@ func (c *devCopy) addMakers() {
 	c.readers.Add(c.moved)
 }
 
+// write notes that c has contents of a version once the task done has ended well.
+// Should it fail, those from before are left, if there are any.
+func (c *devCopy) write(version uint64, done device.Event) {
+	if c.version == 0 {
+		c.carried.Add(done)
+	}
+	carry(&c.carried, c.carried)
+	addCarrier(&c.carried, c.moved)
+	c.arrive(version, done)
+}
+
 // arrive notes that c has contents of a version once ready has happened. With the
 // zero Event nothing was queued: the uses before it still count.
 func (c *devCopy) arrive(version uint64, ready device.Event) {
@@ -58,6 +70,7 @@ func (c *devCopy) arrive(version uint64, ready device.Event) {
 func (c *devCopy) clear() {
 	c.other = 0
 	c.version, c.ready, c.causes, c.moved, c.readers = 0, device.Event{}, c.causes[:0], device.Event{}, c.readers[:0]
+	c.carried = c.carried[:0]
 }
 
 // locked reports whether the copy must stay: it is leased, or wanted.
@@ -81,4 +94,10 @@ func (c *devCopy) passOn(causes *device.Fence) {
 	if !c.moved.Done() || c.moved.Err() != nil {
 		causes.Add(c.moved)
 	}
+}
+
+// carryOn sets carried to the copies that carried the contents, for a copy of them.
+func (c *devCopy) carryOn(carried *device.Fence) {
+	carry(carried, c.carried)
+	addCarrier(carried, c.moved)
 }

@@ -88,6 +88,8 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 	}
 	c.arrive(t.version, in.Record())
 	inherit(&c.causes, h.Ready, h.Causes)
+	carry(&c.carried, h.Carried)
+	c.carried.Add(c.ready)
 	h.AddUse(c.ready)
 	m.host.Touch(h)
 	if h.Lent() {
@@ -134,6 +136,8 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	}
 	dst.arrive(t.version, peer.Record())
 	src.passOn(&dst.causes)
+	src.carryOn(&dst.carried)
+	dst.carried.Add(dst.ready)
 	src.readElsewhere(dst.ready)
 	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
 	m.rankAll(t)

@@ -53,6 +53,8 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	}
 	h.Version, h.From = t.version, d.id
 	c.passOn(&h.Causes)
+	c.carryOn(&h.Carried)
+	h.Carried.Add(h.Ready)
 	h.AddUse(h.Ready)
 	c.readers.Add(h.Ready)
 	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})

@@ -28,7 +28,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 		if c := n.copy(); c.writing {
 			t.version++
 			c.writing = false
-			c.arrive(t.version, done)
+			c.write(t.version, done)
 			t.truth, t.src = n.Device, nil
 			m.dropHost(t)
 		}

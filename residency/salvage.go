@@ -8,7 +8,8 @@ import (
 
 // Salvage calls f with the bytes of t on its device, or on the host, even where
 // the task that was to write them failed or was skipped: a skipped task leaves
-// the bytes from before. It is for finding the cause of a failure. The copy
+// the bytes from before. It fails if t is not Intact. It is for finding the cause of a
+// failure, and for saving. The copy
 // counts as a pull-back for debug, and no seal stops it, since the run has failed
 // already. It blocks until queued writes of t have ended. f must not keep the
 // bytes.
@@ -30,7 +31,10 @@ func (m *Manager) salvageTo(ctx context.Context, t *Tensor, f func(b []byte) err
 		defer m.mu.Unlock()
 		m.host.Unpin(h)
 	}()
-	if err := h.Ready.Wait(ctx); err != nil { // its causes may have failed
+	if err := h.Ready.Wait(ctx); err != nil { // the tasks that wrote it may have failed
+		return err
+	}
+	if err := t.undamaged(h.Carried); err != nil {
 		return err
 	}
 	return f(h.Bytes())

@@ -10,6 +10,7 @@ type Block struct {
 	Version uint64       // of the contents
 	Ready   device.Event // of the copy-out that fills it
 	Causes  device.Fence // the events by which its source was made; they end before it
+	Carried device.Fence // the copies that carried the contents here, as far as they are not known to have ended well
 	From    string       // the device that the contents come from
 	Private bool         // spilled, or on the way between devices: not for the host before a pull-back
 	Kept    bool         // passed on the way to another entry of its sequence, and needed by nobody yet

@@ -49,7 +49,7 @@ func (x *Memory) record(buf device.HostBuffer, bytes int64) *Block {
 	} else {
 		h = new(Block)
 	}
-	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Causes: h.Causes[:0]}
+	*h = Block{buf: buf, bytes: bytes, uses: h.uses[:0], Causes: h.Causes[:0], Carried: h.Carried[:0]}
 	return h
 }
 

@@ -45,7 +45,7 @@ func (p *pool) take(dev device.Device, bytes int64) *Block {
 	}
 	h := p.idle[at]
 	p.idle = append(p.idle[:at], p.idle[at+1:]...)
-	h.Version, h.Ready, h.Causes = 0, device.Event{}, h.Causes[:0]
+	h.Version, h.Ready, h.Causes, h.Carried = 0, device.Event{}, h.Causes[:0], h.Carried[:0]
 	return h
 }
 
