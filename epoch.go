@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/infer"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // rings are the losses and hits that steps recorded on the devices.
@@ -19,7 +19,7 @@ func (s *session) rings() boundary.Rings {
 
 // log pulls losses back and logs the steps since the last time, those that are
 // due: with log_every 0, all of them at an epoch's end.
-func (s *session) log(ctx context.Context, why residency.Reason, epoch int) error {
+func (s *session) log(ctx context.Context, why ledger.Reason, epoch int) error {
 	every, first := max(1, s.config.Train.LogEvery), max(s.at.Logged, s.at.Began, s.at.Lost)
 	err := s.rings().Each(ctx, why, models.LossRing, first, s.at.Step, func(step int, loss float64) error {
 		if step%every != 0 {
@@ -38,7 +38,7 @@ func (s *session) log(ctx context.Context, why residency.Reason, epoch int) erro
 // measure logs the losses of an epoch that has ended, takes their mean as far
 // as the rings have them, and evaluates.
 func (s *session) measure(ctx context.Context, e *Epoch) (err error) {
-	if err := s.log(ctx, residency.Epoch, e.Epoch); err != nil {
+	if err := s.log(ctx, ledger.Epoch, e.Epoch); err != nil {
 		return err
 	}
 	first, samples := max(s.at.Began, s.at.Lost), func(step int) int { return s.sizes.of(step - 1 - s.at.Began) }

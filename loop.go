@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // loop is the steps of one call of Train. A step is queued while the one before
@@ -129,7 +129,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if ends {
 		err = l.endEpoch(ctx, b.At.Epoch)
 	} else if logs {
-		err = l.log(ctx, residency.Log, b.At.Epoch)
+		err = l.log(ctx, ledger.Log, b.At.Epoch)
 	}
 	if saves && !ends && err == nil {
 		err = l.save(ctx)
@@ -264,7 +264,7 @@ func (l *loop) end(ctx context.Context) error {
 		return nil
 	}
 	boundary.Unseal(l.rt.Residency) // the run ends here, so its losses come out
-	if err := l.log(ctx, residency.Epoch, l.at.LastEpoch()); err != nil {
+	if err := l.log(ctx, ledger.Epoch, l.at.LastEpoch()); err != nil {
 		return err
 	}
 	if err := l.save(ctx); err != nil {

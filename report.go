@@ -11,8 +11,8 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Report is the outcome of a run: report.json. Its names are stable.
@@ -193,21 +193,21 @@ func savesOf(s saver.Stats, c trace.Saves, bound saver.Bound, state int64) SaveR
 }
 
 // ledgerOf reports a ledger; batch is the size of a full step's batch.
-func ledgerOf(l *residency.Ledger, batch int64) LedgerReport {
+func ledgerOf(l *ledger.Ledger, batch int64) LedgerReport {
 	steady := l.SteadyState()
 	rep := LedgerReport{
-		CopyInBytes:       l.Total(residency.CopyIn).Bytes + l.Total(residency.StreamIn).Bytes,
-		CopyInWeightBytes: l.OfUsage(residency.CopyIn, device.Weight).Bytes,
-		PeerBytes:         l.Total(residency.Peer).Bytes,
-		PullBackBytes:     l.Total(residency.PullBack).Bytes,
-		SpillBytes:        l.Total(residency.Spill).Bytes,
+		CopyInBytes:       l.Total(ledger.CopyIn).Bytes + l.Total(ledger.StreamIn).Bytes,
+		CopyInWeightBytes: l.OfUsage(ledger.CopyIn, device.Weight).Bytes,
+		PeerBytes:         l.Total(ledger.Peer).Bytes,
+		PullBackBytes:     l.Total(ledger.PullBack).Bytes,
+		SpillBytes:        l.Total(ledger.Spill).Bytes,
 		ByReason:          map[string]int64{},
 		SteadyState: SteadyState{
 			CopyInBytesPerStep: steady.CopyIn.Median, PullBackBytesPerStep: steady.PullBack.Median,
 			SpillBytesPerStep: steady.Spill.Median, BatchBytesPerStep: batch,
 		},
 	}
-	for _, r := range residency.Reasons() {
+	for _, r := range ledger.Reasons() {
 		if n := l.OfReason(r).Bytes; n > 0 {
 			rep.ByReason[string(r)] = n
 		}

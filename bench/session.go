@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // batches is the number of different batches. A step's batch must not change
@@ -242,7 +243,7 @@ func (s *session) finish(ctx context.Context) error { return s.prog.Wait(ctx, s.
 // loss is the mean loss of the newest step. Call finish first.
 func (s *session) loss(ctx context.Context) (float64, error) {
 	t := s.prog.Var(models.LossRing)
-	if err := s.rt.Residency.PullBack(ctx, residency.Log, t); err != nil {
+	if err := s.rt.Residency.PullBack(ctx, ledger.Log, t); err != nil {
 		return 0, err
 	}
 	var loss float64

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // least is the least memory per device in which the tasks of a job can run: the
@@ -159,5 +160,5 @@ func spilled(t *testing.T, devices int, known bool) int64 {
 	if err := r.prog.Drain(short(t)); err != nil {
 		t.Fatal(err)
 	}
-	return r.rt.Residency.Ledger().Total(residency.Spill).Bytes
+	return r.rt.Residency.Ledger().Total(ledger.Spill).Bytes
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // A plan of two stages on two devices answers a batch of two microbatches.
@@ -92,7 +92,7 @@ func stepOnce(ctx context.Context, rt *executor.Runtime, p *executor.Program) er
 	if err != nil {
 		return err
 	}
-	got, err := rt.Floats(ctx, residency.Fetch, out)
+	got, err := rt.Floats(ctx, ledger.Fetch, out)
 	fmt.Printf("step %d, the second sample: %v\n", ticket, got)
 	return err
 }

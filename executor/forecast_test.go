@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // A step moves the bytes that its plan says, also where some of them go to a file,
@@ -133,7 +134,7 @@ func (r *rig) compare(t *testing.T, f *partition.Forecast, steps int) {
 	var fed, in, out int64
 	for i := range steps {
 		if i == steps/2 {
-			in, out = l.Total(residency.CopyIn).Bytes, l.Total(residency.Spill).Bytes
+			in, out = l.Total(ledger.CopyIn).Bytes, l.Total(ledger.Spill).Bytes
 		}
 		step(t, r, r.prog, i, r.batch())
 	}
@@ -141,7 +142,7 @@ func (r *rig) compare(t *testing.T, f *partition.Forecast, steps int) {
 		fed += v.Meta.Bytes() * int64(r.microbatches)
 	}
 	n := int64(steps - steps/2)
-	in, out = (l.Total(residency.CopyIn).Bytes-in)/n-fed, (l.Total(residency.Spill).Bytes-out)/n
+	in, out = (l.Total(ledger.CopyIn).Bytes-in)/n-fed, (l.Total(ledger.Spill).Bytes-out)/n
 	if in != f.Loaded || out != f.Spilled {
 		t.Errorf("in %d bytes, a step loads %d bytes and spills %d; the plan says %d and %d", f.Limit, in, out, f.Loaded, f.Spilled)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestMain spends less time on garbage: tests make many plans and devices, all
@@ -350,7 +351,7 @@ func (r *rig) vars(ctx context.Context) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, v := range r.prog.Graph().Vars {
 		x := r.prog.Var(v.Name)
-		if err := r.rt.Residency.PullBack(ctx, residency.Checkpoint, x); err != nil {
+		if err := r.rt.Residency.PullBack(ctx, ledger.Checkpoint, x); err != nil {
 			return nil, err
 		}
 		if err := r.rt.Residency.View(x, func(b []byte) error { whole := v.Whole().Name; out[whole] = append(out[whole], b...); return nil }); err != nil {

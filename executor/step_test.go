@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // A null device refuses to give bytes back, so an epoch that runs there asks
@@ -99,7 +100,7 @@ func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 		}
 	}
 	l := r.rt.Residency.Ledger()
-	if got := l.OfUsage(residency.CopyIn, device.Weight).Bytes; got != weights {
+	if got := l.OfUsage(ledger.CopyIn, device.Weight).Bytes; got != weights {
 		t.Errorf("%s: %d bytes of weights were copied in, want them once: %d", what, got, weights)
 	}
 	s := l.SteadyState()
@@ -109,7 +110,7 @@ func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
 	if s.Peer.Min != crossing || s.Peer.Max != crossing {
 		t.Errorf("%s: %+v bytes go from peer to peer in a step, want what is cut, %d", what, s.Peer, crossing)
 	}
-	if out := l.Total(residency.PullBack).Bytes + l.Total(residency.Spill).Bytes; out != 0 {
+	if out := l.Total(ledger.PullBack).Bytes + l.Total(ledger.Spill).Bytes; out != 0 {
 		t.Errorf("%s: %d bytes came out, want none", what, out)
 	}
 }

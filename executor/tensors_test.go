@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
@@ -52,7 +53,7 @@ func TestFetchKeepsOutputsThatAreReadToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := r.rt.Residency.EnsureHost(short(t), residency.Fetch, out)
+		d, err := r.rt.Residency.EnsureHost(short(t), ledger.Fetch, out)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // WeightsHash is SHA-256, in hex, over parameters and batchnorm statistics in
 // bytewise order of their names: each one's name, then its little-endian bytes.
-// It pulls them back for [residency.Epoch], two at a time on the host. A copy that
+// It pulls them back for [ledger.Epoch], two at a time on the host. A copy that
 // failed is taken again once.
 func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 	var vars []*graph.Value
@@ -35,7 +36,7 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 	h := sha256.New()
 	for i := range len(vars) + 1 {
 		if i < len(vars) { // its copy runs while the one before is hashed
-			if err := s.Queue(ctx, residency.Epoch, i); err != nil {
+			if err := s.Queue(ctx, ledger.Epoch, i); err != nil {
 				return "", err
 			}
 		}
@@ -44,7 +45,7 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 		}
 		err := s.Wait(ctx, i-1)
 		if CopyOutFailed(err) {
-			if err = s.Queue(ctx, residency.Epoch, i-1); err == nil {
+			if err = s.Queue(ctx, ledger.Epoch, i-1); err == nil {
 				err = s.Wait(ctx, i-1)
 			}
 		}
@@ -67,7 +68,7 @@ func CopyOutFailed(err error) bool {
 
 // Floats pulls a float32 tensor back for a reason, and returns its elements. A copy
 // that failed is taken again once.
-func (r *Runtime) Floats(ctx context.Context, why residency.Reason, t *residency.Tensor) ([]float32, error) {
+func (r *Runtime) Floats(ctx context.Context, why ledger.Reason, t *residency.Tensor) ([]float32, error) {
 	err := r.Residency.PullBack(ctx, why, t)
 	if CopyOutFailed(err) {
 		err = r.Residency.PullBack(ctx, why, t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestProtocol runs short histories and compares the transfers.
@@ -83,7 +84,7 @@ func TestProtocol(t *testing.T) {
 			if err != nil {
 				r.Fatal(err)
 			}
-			if err := r.m.PullBack(context.Background(), Fetch, w); err != nil {
+			if err := r.m.PullBack(context.Background(), ledger.Fetch, w); err != nil {
 				r.Fatal(err)
 			}
 			err = r.m.View(w, func(b []byte) error {
@@ -123,7 +124,7 @@ func TestUndefined(t *testing.T) {
 	if !errors.Is(err, ErrUndefined) || !strings.Contains(err.Error(), "w") {
 		t.Errorf("read: %v", err)
 	}
-	if err := r.m.PullBack(short(t), Fetch, w); !errors.Is(err, ErrUndefined) {
+	if err := r.m.PullBack(short(t), ledger.Fetch, w); !errors.Is(err, ErrUndefined) {
 		t.Errorf("pull-back: %v", err)
 	}
 	if err := r.m.Prefetch(short(t), []Need{{w, 0, Read}}); !errors.Is(err, ErrUndefined) {
@@ -180,7 +181,7 @@ func TestFailures(t *testing.T) {
 				d.failNow[op] = boom
 				d.mu.Unlock()
 			}
-			err := errors.Join(r.read(w, 0, 'a'), r.read(v, 1, 'v'), r.m.PullBack(short(t), Fetch, v))
+			err := errors.Join(r.read(w, 0, 'a'), r.read(v, 1, 'v'), r.m.PullBack(short(t), ledger.Fetch, v))
 			if !errors.Is(err, boom) {
 				t.Fatalf("error is %v", err)
 			}
@@ -212,7 +213,7 @@ func TestFailures(t *testing.T) {
 				d.mu.Unlock()
 			}
 			nop := func([][]byte) error { return nil }
-			err := errors.Join(r.task(0, nop, Need{w, 0, ReadWrite}), r.task(1, nop, Need{v, 1, Read}), r.m.PullBack(short(t), Fetch, v))
+			err := errors.Join(r.task(0, nop, Need{w, 0, ReadWrite}), r.task(1, nop, Need{v, 1, Read}), r.m.PullBack(short(t), ledger.Fetch, v))
 			for _, s := range r.compute {
 				err = errors.Join(err, s.Record().Wait(short(t)))
 			}
@@ -259,7 +260,7 @@ func TestWriterWaitsForCopyOut(t *testing.T) {
 	free := r.devs[0].stream("copy-out").hold()
 	got := make(chan error)
 	go func() {
-		got <- r.m.PullBack(context.Background(), Epoch, w)
+		got <- r.m.PullBack(context.Background(), ledger.Epoch, w)
 	}()
 	for w.Location() != "fake:0, clean on host" {
 		time.Sleep(time.Millisecond)
@@ -334,7 +335,7 @@ func TestLeasedForWritingIsNotRead(t *testing.T) {
 	}
 	soon, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := r.m.PullBack(soon, Fetch, w); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.m.PullBack(soon, ledger.Fetch, w); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("pulled back: %v", err)
 	}
 	soon, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // attempt is one call of Acquire. It is made again after each pause: copies that
@@ -116,7 +117,7 @@ func (a *attempt) grant() {
 		w.c.used, w.c.wanted = a.call, false
 		w.c.writing = w.mode.writes()
 		if w.mode.reads() && w.c.brought != a.call {
-			a.tenant.ledger.add(entry{kind: Hit, t: w.t, device: w.d.index, from: w.d.id, to: w.d.id, cause: w.mode.String()})
+			w.t.note(w.d.index, ledger.Row{Kind: ledger.Hit, From: w.d.id, To: w.d.id, Cause: w.mode.String()})
 		}
 	}
 	for i := range l.needs {

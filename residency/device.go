@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // devState is a device as a manager uses it, with the copies of tensors there.
@@ -74,7 +75,7 @@ func (d *devState) free(t *Tensor, cause string) {
 	d.residents = d.residents[:last]
 	c.buf = nil
 	c.clear()
-	t.tenant.ledger.add(entry{kind: Drop, t: t, device: d.index, from: d.id, cause: cause})
+	t.note(d.index, ledger.Row{Kind: ledger.Drop, From: d.id, Cause: cause})
 }
 
 // takes is the memory that a buffer of so many bytes takes.

@@ -9,6 +9,7 @@ import (
 	_ "github.com/berth-ml/berth/engine/device/null"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // open opens devices of a kind, a compute stream on each, and a manager; all
@@ -78,7 +79,7 @@ func TestOnDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.PullBack(ctx, residency.Epoch, ts...); err != nil {
+	if err := m.PullBack(ctx, ledger.Epoch, ts...); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range ts {
@@ -92,7 +93,7 @@ func TestOnDevices(t *testing.T) {
 			}
 		}
 	}
-	for _, k := range []residency.Kind{residency.CopyIn, residency.Peer, residency.Spill, residency.PullBack} {
+	for _, k := range []ledger.Kind{ledger.CopyIn, ledger.Peer, ledger.Spill, ledger.PullBack} {
 		if m.Ledger().Total(k).Count == 0 {
 			t.Errorf("no %v took place:\n%v", k, m.Ledger())
 		}
@@ -192,7 +193,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations a step", n)
 	}
 	st := s.m.Ledger().SteadyState()
-	if want := (residency.Series{Min: 256, Median: 256, Max: 256, Last: 256}); st.CopyIn != want || st.PullBack.Max != 0 {
+	if want := (ledger.Series{Min: 256, Median: 256, Max: 256, Last: 256}); st.CopyIn != want || st.PullBack.Max != 0 {
 		t.Errorf("steady state %+v, want the batch in and nothing out", st)
 	}
 }
@@ -280,13 +281,13 @@ func TestNullDeviceThroughSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.PullBack(context.Background(), residency.Fetch, w); err == nil {
+	if err := m.PullBack(context.Background(), ledger.Fetch, w); err == nil {
 		t.Error("the null device gave bytes back")
 	}
 	if _, err := m.Host(w); err == nil {
 		t.Error("a refused copy-out left bytes on the host")
 	}
-	if n := m.Ledger().Total(residency.PullBack).Bytes; n != 0 {
+	if n := m.Ledger().Total(ledger.PullBack).Bytes; n != 0 {
 		t.Errorf("%d bytes counted", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // makeRoom evicts copies until so many bytes more fit on a device, by the sums
@@ -77,7 +78,7 @@ func (m *Manager) evict(d *devState, t *Tensor) error {
 	if t.truth == d.index {
 		to := t.otherTruth(d.index)
 		if to == nowhere {
-			if err := m.toHost(t, out{kind: Spill, reason: SpillReason, cause: "over budget"}); err != nil {
+			if err := m.toHost(t, out{kind: ledger.Spill, reason: ledger.SpillReason, cause: "over budget"}); err != nil {
 				return err
 			}
 			to = onHost

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestEviction compares the tensor evicted for a fourth one when three fit.
@@ -37,7 +38,7 @@ func TestEviction(t *testing.T) {
 			for _, i := range []int{2, 0, 1} {
 				r.write(ts[i], 0, 'a')
 			}
-			if err := r.m.PullBack(context.Background(), Epoch, ts[0]); err != nil {
+			if err := r.m.PullBack(context.Background(), ledger.Epoch, ts[0]); err != nil {
 				r.Fatal(err)
 			}
 		}, "drop t0 fake:0>"},
@@ -129,7 +130,7 @@ func TestDevicePolicy(t *testing.T) {
 	d := newFake(0)
 	d.capacity = 32
 	r := &rig{T: t, devs: []*fakeDev{d}}
-	m, err := Open([]device.Device{choosy{d}}, ManagerOptions{}, TenantOptions{OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+	m, err := Open([]device.Device{choosy{d}}, ManagerOptions{}, TenantOptions{OnTransfer: func(x ledger.Row) { r.rows = append(r.rows, x) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // A task doubles a weight on a device. Its contents go in when the task needs
@@ -49,7 +50,7 @@ func double(ctx context.Context) error {
 		return err
 	}
 	fmt.Println("after a task:", w.Location())
-	if err := m.PullBack(ctx, residency.Epoch, w); err != nil {
+	if err := m.PullBack(ctx, ledger.Epoch, w); err != nil {
 		return err
 	}
 	fmt.Println("pulled back:", w.Location())
@@ -57,7 +58,7 @@ func double(ctx context.Context) error {
 		fmt.Println(shape.View[float32](b))
 		return nil
 	})
-	in, out := m.Ledger().Total(residency.CopyIn), m.Ledger().Total(residency.PullBack)
+	in, out := m.Ledger().Total(ledger.CopyIn), m.Ledger().Total(ledger.PullBack)
 	fmt.Printf("copy-in %d bytes, pull-back %d bytes\n", in.Bytes, out.Bytes)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 var errBoom = errors.New("boom")
@@ -32,7 +33,7 @@ func TestFailedTaskFailsItsOwnCopiesAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		if err := s.Queue(short(t), Epoch, i); err != nil {
+		if err := s.Queue(short(t), ledger.Epoch, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,12 +53,12 @@ func TestCopiesToTheHostGoOnAfterAFailure(t *testing.T) {
 	r.write(w, 0, 'w')
 	r.write(v, 0, 'v')
 	r.devs[0].late("copyout")
-	if err := r.m.PullBack(short(t), Epoch, w); !errors.Is(err, errBoom) {
+	if err := r.m.PullBack(short(t), ledger.Epoch, w); !errors.Is(err, errBoom) {
 		t.Fatalf("the copy that fails: %v", err)
 	}
 	for x, want := range map[*Tensor]string{v: "vvvvvvvv", w: "wwwwwwww"} {
 		got := ""
-		err := r.m.PullBack(short(t), Epoch, x)
+		err := r.m.PullBack(short(t), ledger.Epoch, x)
 		if err == nil {
 			err = r.m.View(x, func(b []byte) error { got = string(b); return nil })
 		}
@@ -123,7 +124,7 @@ func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
 		t.Error(err)
 	}
 	got := ""
-	err := r.m.PullBack(short(t), Epoch, v)
+	err := r.m.PullBack(short(t), ledger.Epoch, v)
 	if err == nil {
 		err = r.m.View(v, func(b []byte) error { got = string(b); return nil })
 	}
@@ -205,7 +206,7 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 			w, v, x := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight), r.declare("x", 8, device.Weight)
 			r.write(w, 0, 'w')
 			r.write(v, 0, 'v')
-			if err := r.m.PullBack(short(t), Epoch, v); err != nil { // to evict it queues no copy
+			if err := r.m.PullBack(short(t), ledger.Epoch, v); err != nil { // to evict it queues no copy
 				t.Fatal(err)
 			}
 			letGo := r.devs[0].stream("copy-out").hold()
@@ -231,7 +232,7 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 				t.Errorf("lost: %v", err)
 			}
 			for what, f := range map[string]func() error{
-				"pull-back": func() error { return r.m.PullBack(short(t), Epoch, w) },
+				"pull-back": func() error { return r.m.PullBack(short(t), ledger.Epoch, w) },
 				"view":      func() error { return r.m.View(w, func([]byte) error { return nil }) },
 				"salvage":   func() error { return r.m.Salvage(short(t), w, func([]byte) error { return nil }) },
 			} {

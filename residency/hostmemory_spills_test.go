@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Once a step has spilled, the next ones map no host memory.
@@ -24,12 +25,12 @@ func TestSpillsReuseHostMemory(t *testing.T) {
 	for range 3 {
 		step()
 	}
-	spilled, used := r.m.Ledger().Total(Spill).Bytes, r.m.HostMemory().Used
+	spilled, used := r.m.Ledger().Total(ledger.Spill).Bytes, r.m.HostMemory().Used
 	r.devs[0].failNow["host"] = errors.New("host memory was mapped")
 	for range 5 {
 		step()
 	}
-	if r.m.Ledger().Total(Spill).Bytes == spilled {
+	if r.m.Ledger().Total(ledger.Spill).Bytes == spilled {
 		t.Error("nothing was spilled")
 	}
 	if now := r.m.HostMemory().Used; now != used {

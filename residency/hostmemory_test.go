@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestHostMemoryOutlivesCopyOut: host memory outlives the copy-out to it.
@@ -21,7 +22,7 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 	free := r.devs[0].stream("copy-out").hold()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := r.m.PullBack(ctx, Epoch, w); !errors.Is(err, context.DeadlineExceeded) {
+	if err := r.m.PullBack(ctx, ledger.Epoch, w); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("pull-back held back: %v", err)
 	}
 	r.write(w, 0, 'b')
@@ -29,7 +30,7 @@ func TestHostMemoryOutlivesCopyOut(t *testing.T) {
 		t.Errorf("%d host buffers while one is copied to", n)
 	}
 	free()
-	if d, err := r.m.EnsureHost(short(t), Epoch, w); err != nil || d.Data().([]uint8)[0] != 'b' {
+	if d, err := r.m.EnsureHost(short(t), ledger.Epoch, w); err != nil || d.Data().([]uint8)[0] != 'b' {
 		t.Errorf("pulled %v, %v", d, err)
 	}
 	if n := hosts(r.devs[0]); n != 1 {
@@ -72,7 +73,7 @@ func TestHostBound(t *testing.T) {
 		}
 	}
 	for i, x := range ts {
-		if d, err := r.m.EnsureHost(short(t), Epoch, x); err != nil || d.Data().([]uint8)[0] != byte(10*i+5) {
+		if d, err := r.m.EnsureHost(short(t), ledger.Epoch, x); err != nil || d.Data().([]uint8)[0] != byte(10*i+5) {
 			t.Errorf("%s is %v, %v", x.Name(), d, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/internal/golden"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestLedgerGolden runs three steps of training by hand and compares the table.
@@ -37,30 +38,19 @@ func TestLedgerGolden(t *testing.T) {
 		check(r.compute[0].Record().Wait(short(t)))
 		r.m.Ledger().Step()
 	}
-	check(r.m.PullBack(short(t), Epoch, loss))
-	check(r.m.PullBack(short(t), Checkpoint, w, loss))
+	check(r.m.PullBack(short(t), ledger.Epoch, loss))
+	check(r.m.PullBack(short(t), ledger.Checkpoint, w, loss))
 	r.m.Ledger().Boundary()
 	golden.Check(t, "testdata/ledger.txt", r.m.Ledger().String())
 	s := r.m.Ledger().SteadyState()
-	flat := func(n int64) Series { return Series{n, n, n, n} }
-	if want := (Steady{2, flat(16), flat(32), flat(0), flat(0)}); s != want {
+	flat := func(n int64) ledger.Series { return ledger.Series{Min: n, Median: n, Max: n, Last: n} }
+	if want := (ledger.Steady{Steps: 2, CopyIn: flat(16), Peer: flat(32), PullBack: flat(0), Spill: flat(0)}); s != want {
 		t.Errorf("steady state %+v, want %+v", s, want)
 	}
-	if c := r.m.Ledger().OfUsage(CopyIn, device.Weight); c.Bytes != 64 {
+	if c := r.m.Ledger().OfUsage(ledger.CopyIn, device.Weight); c.Bytes != 64 {
 		t.Errorf("weights went in with %d bytes", c.Bytes)
 	}
 	conserved(t, r)
-}
-
-func TestSeriesMedian(t *testing.T) {
-	l := newLedger([]string{"d"}, nil)
-	for _, n := range []int64{100, 7, 3, 3, 9} { // the first is not steady
-		l.now[trackIn] = n
-		l.Step()
-	}
-	if got, want := l.SteadyState().CopyIn, (Series{3, 3, 9, 9}); got != want {
-		t.Errorf("series %+v, want %+v", got, want)
-	}
 }
 
 // conserved checks that the ledger's bytes are those that the devices moved.
@@ -80,9 +70,9 @@ func conserved(t interface{ Errorf(string, ...any) }, r *rig) {
 		d.mu.Unlock()
 	}
 	for op, want := range map[string]int64{
-		"copyin":   l.Total(CopyIn).Bytes + l.Total(StreamIn).Bytes,
-		"copypeer": l.Total(Peer).Bytes,
-		"copyout":  l.Total(PullBack).Bytes + l.Total(Spill).Bytes,
+		"copyin":   l.Total(ledger.CopyIn).Bytes + l.Total(ledger.StreamIn).Bytes,
+		"copypeer": l.Total(ledger.Peer).Bytes,
+		"copyout":  l.Total(ledger.PullBack).Bytes + l.Total(ledger.Spill).Bytes,
 	} {
 		if moved[op] != want {
 			t.Errorf("%s moved %d bytes, the ledger has %d", op, moved[op], want)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // stream opens another compute stream.
@@ -96,7 +97,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			held: func(w, _ *Tensor) Need { return Need{w, 0, ReadWrite} },
 			first: func(r *rig, w, _ *Tensor) *call {
 				c := &call{err: make(chan error, 1)}
-				go func() { c.err <- r.m.PullBack(short(t), Fetch, w) }()
+				go func() { c.err <- r.m.PullBack(short(t), ledger.Fetch, w) }()
 				return c
 			},
 			later: func(w, _ *Tensor) Need { return Need{w, 0, ReadWrite} },

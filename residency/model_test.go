@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // model has the expected contents of each tensor after the last operation queued:
@@ -184,7 +185,7 @@ func (s *model) pull(t *rapid.T) {
 	if s.value[i] < 0 {
 		return
 	}
-	h, err := s.r.m.EnsureHost(context.Background(), Fetch, x)
+	h, err := s.r.m.EnsureHost(context.Background(), ledger.Fetch, x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +357,7 @@ func TestModel(t *testing.T) {
 // devices too small for all, beside pull-backs.
 func TestNetworksAtOnce(t *testing.T) {
 	const networks, steps = 4, 60
-	r := newRig(t, 2, rigOptions{tenant: TenantOptions{OnTransfer: func(Row) {}}}, capacity(40, 40))
+	r := newRig(t, 2, rigOptions{tenant: TenantOptions{OnTransfer: func(ledger.Row) {}}}, capacity(40, 40))
 	shared := r.declare("shared", 8, device.Weight)
 	r.fill(shared, 's')
 	var wg sync.WaitGroup
@@ -394,7 +395,7 @@ func TestNetworksAtOnce(t *testing.T) {
 					return
 				}
 			}
-			h, err := r.m.EnsureHost(short(t), Epoch, own)
+			h, err := r.m.EnsureHost(short(t), ledger.Epoch, own)
 			if err != nil {
 				t.Errorf("network %d: %v", n, err)
 			} else if got := h.Data().([]uint8)[3]; got != steps {
@@ -404,7 +405,7 @@ func TestNetworksAtOnce(t *testing.T) {
 	}
 	wg.Go(func() {
 		for range steps {
-			if err := r.m.PullBack(short(t), Debug, shared); err != nil {
+			if err := r.m.PullBack(short(t), ledger.Debug, shared); err != nil {
 				t.Error(err)
 			}
 			_ = r.m.Ledger().String()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // This file queues all copies to devices, and out.go those to the host. Nothing
@@ -62,14 +63,14 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 		if !t.onDevice() {
 			panic("BUG: " + t.name + " is brought from " + m.where(t.truth))
 		}
-		if err := m.toHost(t, out{kind: PullBack, reason: Transit, cause: cause}); err != nil {
+		if err := m.toHost(t, out{kind: ledger.PullBack, reason: ledger.Transit, cause: cause}); err != nil {
 			return err
 		}
 	}
 	if !t.host.Staged() {
-		return m.copyIn(t, d, CopyIn, cause)
+		return m.copyIn(t, d, ledger.CopyIn, cause)
 	}
-	if err := m.copyIn(t, d, StreamIn, cause); err != nil {
+	if err := m.copyIn(t, d, ledger.StreamIn, cause); err != nil {
 		return err
 	}
 	m.dropHost(t)
@@ -77,7 +78,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 }
 
 // copyIn queues a copy from the host to t's buffer on a device.
-func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error {
+func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string) error {
 	c, h, in := d.copy(t), t.host, d.of(t).in
 	fed := h.Lent() && t.usage == device.Input
 	if err := t.tenant.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
@@ -96,10 +97,10 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind Kind, cause string) error 
 		t.fedDone = c.ready
 	}
 	from := "host"
-	if kind == StreamIn {
+	if kind == ledger.StreamIn {
 		from = "store"
 	}
-	t.tenant.ledger.add(entry{kind: kind, t: t, device: d.index, from: from, to: d.id, cause: cause})
+	t.note(d.index, ledger.Row{Kind: kind, From: from, To: d.id, Cause: cause})
 	m.rankAll(t)
 	return nil
 }
@@ -139,7 +140,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src.carryOn(&dst.carried)
 	dst.carried.Add(dst.ready)
 	src.readElsewhere(dst.ready)
-	t.tenant.ledger.add(entry{kind: Peer, t: t, device: to.index, from: from.id, to: to.id, cause: cause})
+	t.note(to.index, ledger.Row{Kind: ledger.Peer, From: from.id, To: to.id, Cause: cause})
 	m.rankAll(t)
 	return nil
 }

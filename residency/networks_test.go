@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // network is a tenant that runs additions of its tensors on devices, from a goroutine
@@ -167,7 +168,7 @@ var errWrong = errors.New("wrong contents")
 
 // check pulls all tensors back and compares them.
 func (n *network) check(ctx context.Context) error {
-	if err := n.u.PullBack(ctx, residency.Epoch, n.tensors...); err != nil {
+	if err := n.u.PullBack(ctx, ledger.Epoch, n.tensors...); err != nil {
 		return err
 	}
 	for i, x := range n.tensors {

@@ -5,12 +5,13 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // out is the purpose of a copy to the host.
 type out struct {
-	kind   Kind
-	reason Reason
+	kind   ledger.Kind
+	reason ledger.Reason
 	cause  string
 	// salvage copies what is there: also if the task that was to write it failed,
 	// and under a seal.
@@ -27,7 +28,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 			return err
 		}
 	}
-	if failure := c.failure(); failure != nil && o.kind == PullBack && !o.salvage {
+	if failure := c.failure(); failure != nil && o.kind == ledger.PullBack && !o.salvage {
 		err = &CopyError{failure} // a spill takes along whatever is there
 	}
 	if err == nil {
@@ -57,14 +58,14 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	h.Carried.Add(h.Ready)
 	h.AddUse(h.Ready)
 	c.readers.Add(h.Ready)
-	t.tenant.ledger.add(entry{kind: o.kind, reason: o.reason, t: t, device: d.index, from: d.id, to: "host", cause: o.cause})
+	t.note(d.index, ledger.Row{Kind: o.kind, Reason: o.reason, From: d.id, To: "host", Cause: o.cause})
 	return nil
 }
 
 // toNew is copyOut to new host memory.
 func (m *Manager) toNew(t *Tensor, o out) (h *hostmem.Block, err error) {
 	d := &m.devs[t.truth]
-	if o.kind == Spill {
+	if o.kind == ledger.Spill {
 		h, err = m.host.AllocSpill(d.dev, t.bytes, t.name)
 	} else {
 		h, err = m.host.Alloc(d.dev, t.bytes, t.name)
@@ -85,7 +86,7 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 	if err != nil {
 		return err
 	}
-	h.Private = o.kind == Spill || o.reason == Transit
+	h.Private = o.kind == ledger.Spill || o.reason == ledger.Transit
 	m.dropHost(t)
 	t.host = h
 	m.rankAll(t)

@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // PullBack makes the host's bytes of the tensors current: it queues the copies
 // of all, then waits for them. Bytes that are current already do not move and
 // count as a hit. The device stays the truth; the host's copy is clean until
 // the next write.
-func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
-	if _, ok := reasonIndex(r); !ok || r == "" {
-		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, Reasons())
+func (m *Manager) PullBack(ctx context.Context, r ledger.Reason, ts ...*Tensor) error {
+	if !r.Known() {
+		return fmt.Errorf("pull-back: %q is no reason: use one of %v", r, ledger.Reasons())
 	}
 	pulled := make([]*hostmem.Block, len(ts)) // pinned
 	err := m.queuePulls(ctx, r, ts, pulled)
@@ -37,7 +38,7 @@ func (m *Manager) PullBack(ctx context.Context, r Reason, ts ...*Tensor) error {
 }
 
 // queuePulls queues the copies of tensors to the host, and pins them.
-func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, pulled []*hostmem.Block) error {
+func (m *Manager) queuePulls(ctx context.Context, r ledger.Reason, ts []*Tensor, pulled []*hostmem.Block) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.host.Sweep()
@@ -52,7 +53,7 @@ func (m *Manager) queuePulls(ctx context.Context, r Reason, ts []*Tensor, pulled
 }
 
 // pull queues the copy of one tensor, or pauses.
-func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
+func (m *Manager) pull(t *Tensor, r ledger.Reason) (pause, error) {
 	m.forgetHost(t)
 	switch {
 	case t.tenant.gone:
@@ -69,7 +70,7 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 	case t.beingWritten():
 		return pause{kind: forWriter, t: t}, nil
 	default:
-		if err := m.toHost(t, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
+		if err := m.toHost(t, out{kind: ledger.PullBack, reason: r, cause: string(r)}); err != nil {
 			return pause{}, err
 		}
 	}
@@ -78,13 +79,13 @@ func (m *Manager) pull(t *Tensor, r Reason) (pause, error) {
 
 // hit answers a pull-back with the bytes that the host has. Private ones need the
 // same permission as a copy, so that a pull-back does not depend on what was spilled.
-func (m *Manager) hit(t *Tensor, r Reason, cause string) error {
+func (m *Manager) hit(t *Tensor, r ledger.Reason, cause string) error {
 	if t.host.Private {
 		if err := t.tenant.seal.pull(t, r, cause); err != nil {
 			return err
 		}
 	}
-	t.tenant.ledger.add(entry{kind: Hit, reason: r, t: t, device: max(t.truth, 0), from: "host", to: "host", cause: cause})
+	t.note(max(t.truth, 0), ledger.Row{Kind: ledger.Hit, Reason: r, From: "host", To: "host", Cause: cause})
 	return nil
 }
 

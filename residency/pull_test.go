@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // gate is a queue whose operations end when it is closed.
@@ -62,10 +63,10 @@ func TestPullBacksLeaveTheManagerFree(t *testing.T) {
 	check(streams[0].WaitFor(device.Event{Queue: g, Seq: 1}))
 	check(m.Release(&l, streams[0].Record()))
 	pulled := make(chan error, 1)
-	go func() { pulled <- m.PullBack(ctx, residency.Epoch, ts...) }()
+	go func() { pulled <- m.PullBack(ctx, ledger.Epoch, ts...) }()
 	told := make(chan string, 1)
 	go func() {
-		for m.Ledger().Total(residency.PullBack).Count < tensors && ctx.Err() == nil {
+		for m.Ledger().Total(ledger.PullBack).Count < tensors && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 		told <- ts[0].Location()
@@ -82,9 +83,9 @@ func TestPullBacksLeaveTheManagerFree(t *testing.T) {
 	if err := <-pulled; !errors.Is(err, context.Canceled) {
 		t.Errorf("the pull-back ends with %v", err)
 	}
-	if err := m.PullBack(ctx, residency.Epoch, ts...); !errors.Is(err, context.Canceled) {
+	if err := m.PullBack(ctx, ledger.Epoch, ts...); !errors.Is(err, context.Canceled) {
 		t.Errorf("a pull-back that begins after its context has ended: %v", err)
 	}
 	close(g)
-	check(m.PullBack(t.Context(), residency.Epoch, ts...))
+	check(m.PullBack(t.Context(), ledger.Epoch, ts...))
 }

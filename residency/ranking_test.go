@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // auditChoices compares each choice of victims with a look at all copies.
@@ -99,7 +100,7 @@ func TestChoicesLookAtAllCopies(t *testing.T) {
 			}
 			switch y := ts[i*7%12]; i % 5 {
 			case 0:
-				if err := r.m.PullBack(short(t), Fetch, y); err != nil {
+				if err := r.m.PullBack(short(t), ledger.Fetch, y); err != nil {
 					t.Fatal(err)
 				}
 			case 1:

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/memory"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // fakeDev is a device of bytes with real queues, so that the race detector sees
@@ -527,7 +528,7 @@ type rig struct {
 	m       *Tenant
 	devs    []*fakeDev
 	compute []device.Stream
-	rows    []Row
+	rows    []ledger.Row
 }
 
 // rigOptions are the options of a rig's manager and of its tenant.
@@ -551,7 +552,7 @@ func newRig(t *testing.T, n int, o rigOptions, change ...func(i int, d *fakeDev)
 		devs[i] = d
 	}
 	if o.tenant.OnTransfer == nil {
-		o.tenant.OnTransfer = func(x Row) { r.rows = append(r.rows, x) }
+		o.tenant.OnTransfer = func(x ledger.Row) { r.rows = append(r.rows, x) }
 	}
 	m, err := Open(devs, o.manager, o.tenant)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Salvage calls f with the bytes of t on its device, or on the host, even where
@@ -63,7 +64,7 @@ func (m *Manager) salvage(ctx context.Context, t *Tensor) (h *hostmem.Block, err
 			return pause{}, fmt.Errorf("%w for writing on %s: release it first", ErrLeased, m.devs[t.truth].id)
 		}
 		var err error
-		if h, err = m.toNew(t, out{kind: PullBack, reason: Debug, cause: "salvage", salvage: true}); err == nil {
+		if h, err = m.toNew(t, out{kind: ledger.PullBack, reason: ledger.Debug, cause: "salvage", salvage: true}); err == nil {
 			h.Pin()
 			m.host.Drop(h) // once it is not pinned
 		}

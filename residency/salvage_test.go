@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestSalvage: the bytes that a failed task left can be read by Salvage alone.
@@ -28,13 +29,13 @@ func TestSalvage(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := r.m.PullBack(short(t), Epoch, w); !errors.Is(err, boom) {
+	if err := r.m.PullBack(short(t), ledger.Epoch, w); !errors.Is(err, boom) {
 		t.Errorf("a pull-back of what failed: %v", err)
 	}
 	if n := hosts(r.devs[0]); n != 1 {
 		t.Errorf("%d host buffers, v's was to be the only one", n)
 	}
-	if c := r.m.Ledger().OfReason(Debug); c != (Count{1, 8}) {
+	if c := r.m.Ledger().OfReason(ledger.Debug); c != (ledger.Count{Count: 1, Bytes: 8}) {
 		t.Errorf("counted %v", c)
 	}
 	u := r.declare("u", 8, device.Weight)

@@ -2,14 +2,15 @@ package residency
 
 import (
 	"fmt"
+	"github.com/berth-ml/berth/residency/ledger"
 	"slices"
 	"strings"
 )
 
 // Allowance counts transfers of one kind, reason and usage that a seal allowed.
 type Allowance struct {
-	Kind   Kind
-	Reason Reason // of a pull-back or spill
+	Kind   ledger.Kind
+	Reason ledger.Reason // of a pull-back or spill
 	Usage  string
 	Count  int64
 	Bytes  int64
@@ -35,7 +36,7 @@ type seal struct {
 	strict  bool
 	tight   []bool // per device: tensors leave it and come back, since the peaks exceed it
 	on      bool
-	reasons []Reason
+	reasons []ledger.Reason
 	allowed []*allowance
 }
 
@@ -47,11 +48,11 @@ type allowance struct {
 
 // transfer fails if t may not move between the host and a device now; otherwise
 // it counts the transfer.
-func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, fed bool) error {
+func (s *seal) transfer(t *Tensor, device int, k ledger.Kind, r ledger.Reason, cause string, fed bool) error {
 	if !s.on {
 		return nil
 	}
-	announced := s.tight[device] && (k == Spill || k != PullBack && !fed) || k == CopyIn && s.spilled(t)
+	announced := s.tight[device] && (k == ledger.Spill || k != ledger.PullBack && !fed) || k == ledger.CopyIn && s.spilled(t)
 	switch {
 	case fed || announced || slices.Contains(s.reasons, r):
 		s.count(t, k, r, announced)
@@ -64,15 +65,15 @@ func (s *seal) transfer(t *Tensor, device int, k Kind, r Reason, cause string, f
 
 // pull fails if t may not be pulled back for a reason now, whether bytes move for it
 // or not.
-func (s *seal) pull(t *Tensor, r Reason, cause string) error {
+func (s *seal) pull(t *Tensor, r ledger.Reason, cause string) error {
 	if !s.on || slices.Contains(s.reasons, r) {
 		return nil
 	}
-	return unasked(t, PullBack, r, cause)
+	return unasked(t, ledger.PullBack, r, cause)
 }
 
 // unasked is the error of a transfer for a reason that Unseal was not given.
-func unasked(t *Tensor, k Kind, r Reason, cause string) error {
+func unasked(t *Tensor, k ledger.Kind, r ledger.Reason, cause string) error {
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 }
 
@@ -87,7 +88,7 @@ func (s *seal) spilled(t *Tensor) bool {
 }
 
 // count counts an allowed transfer.
-func (s *seal) count(t *Tensor, k Kind, r Reason, announced bool) {
+func (s *seal) count(t *Tensor, k ledger.Kind, r ledger.Reason, announced bool) {
 	usage := t.usage.String()
 	i := slices.IndexFunc(s.allowed, func(a *allowance) bool {
 		return a.Kind == k && a.Reason == r && a.Usage == usage && (a.Names != nil) == announced

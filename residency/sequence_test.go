@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // sequenced gives tensors of 8 bytes their contents from a tape.
@@ -45,7 +46,7 @@ func TestSequence(t *testing.T) {
 	if got := s.read.String(); got != "abdec" || s.rewinds != 1 {
 		t.Errorf("read %q with %d rewinds, want e on the way to the end, and c from the front", got, s.rewinds)
 	}
-	if c := r.m.Ledger().Total(CopyIn); c.Count != 0 {
+	if c := r.m.Ledger().Total(ledger.CopyIn); c.Count != 0 {
 		t.Errorf("%v counted as copy-in", c)
 	}
 	if got := ts["a"].Location(); got != "store, clean on fake:0" {
@@ -88,7 +89,7 @@ func TestSequenceFails(t *testing.T) {
 	ts := sequenced(t, r, s, "a", "b", "c", "d")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.m.PullBack(ended, Fetch, ts["a"]); !errors.Is(err, context.Canceled) || s.read.Len() > 0 {
+	if err := r.m.PullBack(ended, ledger.Fetch, ts["a"]); !errors.Is(err, context.Canceled) || s.read.Len() > 0 {
 		t.Errorf("after the context's end: %v, read %q", err, s.read.String())
 	}
 	if err := r.read(ts["c"], 0, 'c'); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "c has 9 bytes") {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 	"os"
 )
 
@@ -68,9 +69,9 @@ func (s *Staging) Reserve(ctx context.Context) error {
 
 // Queue queues a copy of tensor i as it is now, over the copy before. It blocks
 // only for a store, or for a lease that writes the tensor.
-func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
-	if _, ok := reasonIndex(r); !ok || r == "" {
-		return fmt.Errorf("staging: %q is no reason: use one of %v", r, Reasons())
+func (s *Staging) Queue(ctx context.Context, r ledger.Reason, i int) error {
+	if !r.Known() {
+		return fmt.Errorf("staging: %q is no reason: use one of %v", r, ledger.Reasons())
 	}
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
@@ -84,7 +85,7 @@ func (s *Staging) Queue(ctx context.Context, r Reason, i int) error {
 }
 
 // queue makes one attempt.
-func (s *Staging) queue(r Reason, x *staged) (pause, error) {
+func (s *Staging) queue(r ledger.Reason, x *staged) (pause, error) {
 	t := x.t
 	switch {
 	case t.tenant.gone:
@@ -109,7 +110,7 @@ func (s *Staging) queue(r Reason, x *staged) (pause, error) {
 }
 
 // copyOut queues the copy from the device that has the truth.
-func (s *Staging) copyOut(r Reason, x *staged) error {
+func (s *Staging) copyOut(r ledger.Reason, x *staged) error {
 	m, d := s.m, &s.m.devs[x.t.truth]
 	if x.dev != d.index {
 		s.free(x)
@@ -117,7 +118,7 @@ func (s *Staging) copyOut(r Reason, x *staged) error {
 	if err := s.alloc(x, d); err != nil {
 		return err
 	}
-	if err := m.copyOut(x.t, x.mem, out{kind: PullBack, reason: r, cause: string(r)}); err != nil {
+	if err := m.copyOut(x.t, x.mem, out{kind: ledger.PullBack, reason: r, cause: string(r)}); err != nil {
 		return err
 	}
 	m.host.Touch(x.mem)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // staged waits for the copy of tensor i and compares it.
@@ -29,7 +30,7 @@ func TestStagingKeepsTheMoment(t *testing.T) {
 	s := r.m.NewStaging(a, b)
 	free := r.devs[1].stream("copy-out").hold()
 	for i := range 2 {
-		if err := s.Queue(short(t), Checkpoint, i); err != nil {
+		if err := s.Queue(short(t), ledger.Checkpoint, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,11 +77,11 @@ func TestStagingIsReused(t *testing.T) {
 	s := r.m.NewStaging(a)
 	queue := func() {
 		t.Helper()
-		if err := s.Queue(short(t), Checkpoint, 0); err != nil {
+		if err := s.Queue(short(t), ledger.Checkpoint, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Queue(short(t), Checkpoint, 0); !errors.Is(err, ErrUndefined) {
+	if err := s.Queue(short(t), ledger.Checkpoint, 0); !errors.Is(err, ErrUndefined) {
 		t.Errorf("a tensor without contents: %v", err)
 	}
 	for _, b := range []byte("abc") {

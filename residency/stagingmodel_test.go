@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestStagingModel updates tensors in place, several in a launch, on several
@@ -34,7 +35,7 @@ func TestStagingModel(t *testing.T) {
 		})
 		for i := range w.tensors {
 			w.compare(rt, i)
-			w.fail(w.stage.Queue(w.ctx, residency.Checkpoint, i))
+			w.fail(w.stage.Queue(w.ctx, ledger.Checkpoint, i))
 			w.staged[i] = w.holds[i]
 			w.compare(rt, i)
 		}
@@ -147,7 +148,7 @@ func (w *stagingWorld) update(rt *rapid.T) {
 
 func (w *stagingWorld) queue(rt *rapid.T) {
 	for _, i := range w.some(rt) {
-		w.fail(w.stage.Queue(w.ctx, residency.Checkpoint, i))
+		w.fail(w.stage.Queue(w.ctx, ledger.Checkpoint, i))
 		w.staged[i] = w.holds[i]
 	}
 }

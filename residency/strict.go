@@ -1,6 +1,9 @@
 package residency
 
-import "slices"
+import (
+	"github.com/berth-ml/berth/residency/ledger"
+	"slices"
+)
 
 // Seal forbids transfers between host and devices, except that fed inputs still
 // come in, and that tensors leave devices without room and come back where
@@ -15,7 +18,7 @@ func (u *Tenant) Seal() {
 
 // Unseal allows pull-backs for the given reasons until the next Seal. Without
 // reasons it allows all transfers.
-func (u *Tenant) Unseal(reasons ...Reason) {
+func (u *Tenant) Unseal(reasons ...ledger.Reason) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(reasons) == 0 {

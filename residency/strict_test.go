@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 func TestSeal(t *testing.T) {
@@ -38,15 +39,15 @@ func TestSeal(t *testing.T) {
 	r.mustRead(x, 0, 'x')
 	refused(r.read(v, 0, 'v'), "copy-in", "v u8[8]", "read")
 	refused(r.read(w, 1, 'w'), "transit", "w")
-	refused(r.m.PullBack(short(t), Checkpoint, w), "checkpoint", "w")
+	refused(r.m.PullBack(short(t), ledger.Checkpoint, w), "checkpoint", "w")
 	big := r.declare("big", 24, device.Activation)
 	refused(r.task(0, func([][]byte) error { return nil }, Need{big, 0, Write}, Need{x, 0, Read}), "spill", "w", "over budget")
-	r.m.Unseal(Checkpoint)
-	if err := r.m.PullBack(short(t), Checkpoint, w); err != nil {
+	r.m.Unseal(ledger.Checkpoint)
+	if err := r.m.PullBack(short(t), ledger.Checkpoint, w); err != nil {
 		t.Fatal(err)
 	}
 	r.write(w, 0, 'v')
-	refused(r.m.PullBack(short(t), Log, w), "log", "w")
+	refused(r.m.PullBack(short(t), ledger.Log, w), "log", "w")
 }
 
 // TestSealCollects: Allowed lists the allowed transfers.
@@ -61,17 +62,17 @@ func TestSealCollects(t *testing.T) {
 		}
 		r.mustRead(x, 0, 'x')
 	}
-	r.m.Unseal(Log)
-	if err := r.m.PullBack(short(t), Log, w); err != nil {
+	r.m.Unseal(ledger.Log)
+	if err := r.m.PullBack(short(t), ledger.Log, w); err != nil {
 		t.Fatal(err)
 	}
 	r.m.Seal()
 	r.write(w, 0, 'v')
-	if err := r.m.PullBack(short(t), Log, w); !errors.Is(err, ErrNotResident) {
+	if err := r.m.PullBack(short(t), ledger.Log, w); !errors.Is(err, ErrNotResident) {
 		t.Errorf("after the next seal: %v", err)
 	}
 	r.m.Unseal()
-	if err := r.m.PullBack(short(t), Debug, w); err != nil {
+	if err := r.m.PullBack(short(t), ledger.Debug, w); err != nil {
 		t.Fatal(err)
 	}
 	got := fmt.Sprint(r.m.Allowed())
@@ -103,13 +104,13 @@ func TestSealAnnounced(t *testing.T) {
 		}
 	}
 	list := r.m.Allowed()
-	if len(list) != 2 || list[0].Kind != CopyIn || list[1].Kind != Spill || len(list[0].Names) != 4 || len(list[1].Names) != 4 {
+	if len(list) != 2 || list[0].Kind != ledger.CopyIn || list[1].Kind != ledger.Spill || len(list[0].Names) != 4 || len(list[1].Names) != 4 {
 		t.Fatalf("allowed: %v", list)
 	}
 	if got := list[1].String(); !strings.Contains(got, "spill (spill) of weight") || !strings.Contains(got, "as planned: w0, w1, w2, w3") {
 		t.Errorf("got %q", got)
 	}
-	if err := r.m.PullBack(short(t), Checkpoint, ws[0]); !errors.Is(err, ErrNotResident) {
+	if err := r.m.PullBack(short(t), ledger.Checkpoint, ws[0]); !errors.Is(err, ErrNotResident) {
 		t.Errorf("a pull-back: %v", err)
 	}
 	r.mustRead(ws[3], 1, 3) // which it left the first device for

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Tenant is the part of a manager that belongs to one user of its devices, such
@@ -74,7 +75,7 @@ func (u *Tenant) Tensors() int {
 }
 
 // Ledger counts the bytes that moved for the tenant. It outlives the tenant.
-func (u *Tenant) Ledger() *Ledger { return u.ledger }
+func (u *Tenant) Ledger() *ledger.Ledger { return u.ledger }
 
 // Memory is the tenant's part of a device's Stats: Live and Peak, and both by
 // usage.

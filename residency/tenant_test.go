@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // tenants are rigs on one manager: a tenant with a compute stream for each name.
@@ -21,7 +22,7 @@ func tenants(t *testing.T, capacity int64, names ...string) []*rig {
 	var rigs []*rig
 	for _, name := range names {
 		r := &rig{T: t, devs: []*fakeDev{d}}
-		r.m, err = m.Join(t.Context(), TenantOptions{Name: name, Strict: true, Peaks: []int64{capacity - 1}, OnTransfer: func(x Row) { r.rows = append(r.rows, x) }})
+		r.m, err = m.Join(t.Context(), TenantOptions{Name: name, Strict: true, Peaks: []int64{capacity - 1}, OnTransfer: func(x ledger.Row) { r.rows = append(r.rows, x) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestTenantsAreApart(t *testing.T) {
 	if got := a.kinds(); got != "copy-in a:w host>fake:0" {
 		t.Errorf("a moved %q", got)
 	}
-	if n := b.m.Ledger().Total(CopyIn); n != (Count{1, 8}) {
+	if n := b.m.Ledger().Total(ledger.CopyIn); n != (ledger.Count{Count: 1, Bytes: 8}) {
 		t.Errorf("b copied in %+v", n)
 	}
 	if got := a.m.Memory(0); got.Live != 8 || got.PeakBy[device.Weight] != 8 {
@@ -108,7 +109,7 @@ func TestIdleTenantGivesWay(t *testing.T) {
 	if got := w.Location(); got != "host" {
 		t.Errorf("the idle tenant's weight is at %s", got)
 	}
-	if n := busy.m.Ledger().Total(CopyIn).Count; n != 3 {
+	if n := busy.m.Ledger().Total(ledger.CopyIn).Count; n != 3 {
 		t.Errorf("%d copies to the device for the busy tenant's 3 weights", n)
 	}
 	idle.mustRead(w, 0, 'w')

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"errors"
+	"github.com/berth-ml/berth/residency/ledger"
 	"time"
 )
 
@@ -27,7 +28,7 @@ type TenantOptions struct {
 	Strict bool
 	// OnTransfer is told of every entry of the tenant's ledger, in order, with the
 	// manager locked: it must return soon and not call back.
-	OnTransfer func(Row)
+	OnTransfer func(ledger.Row)
 }
 
 // tenant is the record of a Tenant. The manager's lock guards it.
@@ -35,7 +36,7 @@ type tenant struct {
 	opt     TenantOptions
 	tensors map[Key]*Tensor
 	on      []tenancy // per device
-	ledger  *Ledger
+	ledger  *ledger.Ledger
 	order   order
 	seal    seal
 	spills  spills
@@ -47,7 +48,7 @@ type tenant struct {
 func newTenant(devs []devState, names []string, o TenantOptions) (*tenant, error) {
 	u := &tenant{
 		opt: o, tensors: map[Key]*Tensor{}, on: make([]tenancy, len(devs)),
-		ledger: newLedger(names, o.OnTransfer), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))},
+		ledger: ledger.New(names, o.OnTransfer), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))},
 	}
 	for i := range devs {
 		d := &devs[i]

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/hostmem"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Key identifies a tensor instance. Net is empty for variables, which all graphs
@@ -123,6 +124,12 @@ func (t *Tensor) takeBack(h *hostmem.Block, d int) bool {
 	}
 	t.host, t.truth = h, onHost
 	return true
+}
+
+// note counts bytes of t that moved, or need not, on a device.
+func (t *Tensor) note(device int, r ledger.Row) {
+	r.Value, r.Usage, r.Bytes = t.name, t.usage, t.bytes
+	t.tenant.ledger.Add(device, r)
 }
 
 // lost is the error of a tensor whose only contents were to be spilled, if that has

@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Host copies the host's bytes of t to a new tensor. It never transfers: it fails
@@ -53,7 +54,7 @@ func (m *Manager) View(t *Tensor, f func(b []byte) error) error {
 }
 
 // EnsureHost is PullBack and then Host.
-func (m *Manager) EnsureHost(ctx context.Context, r Reason, t *Tensor) (*tensor.Dense, error) {
+func (m *Manager) EnsureHost(ctx context.Context, r ledger.Reason, t *Tensor) (*tensor.Dense, error) {
 	if err := m.PullBack(ctx, r, t); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TestHostIsNeverImplicit: a stale host read fails, a pull-back mends it, and
@@ -27,7 +28,7 @@ func TestHostIsNeverImplicit(t *testing.T) {
 		t.Fatalf("stale host read: %v", err)
 	}
 	for range 2 {
-		d, err := r.m.EnsureHost(short(t), Checkpoint, w)
+		d, err := r.m.EnsureHost(short(t), ledger.Checkpoint, w)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,10 +37,10 @@ func TestHostIsNeverImplicit(t *testing.T) {
 		}
 	}
 	l := r.m.Ledger()
-	if c := l.Total(PullBack); c != (Count{1, 8}) {
+	if c := l.Total(ledger.PullBack); c != (ledger.Count{Count: 1, Bytes: 8}) {
 		t.Errorf("pulled back %v", c)
 	}
-	if c := l.OfReason(Checkpoint); c != (Count{1, 8}) {
+	if c := l.OfReason(ledger.Checkpoint); c != (ledger.Count{Count: 1, Bytes: 8}) {
 		t.Errorf("for the checkpoint %v", c)
 	}
 	if err := r.m.PullBack(short(t), "whim", w); err == nil {
@@ -83,17 +84,17 @@ func TestSpillIsNotForTheHost(t *testing.T) {
 	}
 	s := r.m.NewStaging(w)
 	defer s.Close()
-	if err := errors.Join(r.m.PullBack(short(t), Log, w), s.Queue(short(t), Log, 0)); !errors.Is(err, ErrNotResident) {
+	if err := errors.Join(r.m.PullBack(short(t), ledger.Log, w), s.Queue(short(t), ledger.Log, 0)); !errors.Is(err, ErrNotResident) {
 		t.Errorf("a pull-back of a spill under a seal: %v", err)
 	}
-	r.m.Unseal(Epoch)
-	if err := s.Queue(short(t), Epoch, 0); err != nil {
+	r.m.Unseal(ledger.Epoch)
+	if err := s.Queue(short(t), ledger.Epoch, 0); err != nil {
 		t.Error(err)
 	}
 	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
 		t.Errorf("host read of a spill that is staged: %v", err)
 	}
-	d, err := r.m.EnsureHost(short(t), Epoch, w)
+	d, err := r.m.EnsureHost(short(t), ledger.Epoch, w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func TestTransitIsNotForTheHost(t *testing.T) {
 	if _, err := r.m.Host(w); !errors.Is(err, ErrStale) {
 		t.Errorf("host read of bytes on their way: %v", err)
 	}
-	if _, err := r.m.EnsureHost(short(t), Fetch, w); err != nil {
+	if _, err := r.m.EnsureHost(short(t), ledger.Fetch, w); err != nil {
 		t.Error(err)
 	}
 }

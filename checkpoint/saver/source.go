@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // state is the variables of a run and their staging memory.
@@ -110,7 +111,7 @@ func (c *source) queue() error {
 		if c.bound > 0 && c.area > 0 && c.area+n > c.bound.room() {
 			return nil
 		}
-		if err := c.staging.Queue(c.ctx, residency.Checkpoint, k); err != nil {
+		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, k); err != nil {
 			return err
 		}
 		c.area += n
@@ -155,7 +156,7 @@ func (c *source) readPart(k int, off int64, dst []byte) error {
 			return err
 		}
 	case streams && c.late != k:
-		if err := c.staging.Queue(c.ctx, residency.Checkpoint, k); err != nil {
+		if err := c.staging.Queue(c.ctx, ledger.Checkpoint, k); err != nil {
 			return err
 		}
 		c.late = k

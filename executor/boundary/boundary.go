@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Seal says that from now on only the batch goes in. Checkpoints still come
@@ -12,9 +13,9 @@ import (
 func Seal(m *residency.Tenant, logs bool) {
 	m.Ledger().Boundary()
 	m.Seal()
-	m.Unseal(residency.Checkpoint)
+	m.Unseal(ledger.Checkpoint)
 	if logs {
-		m.Unseal(residency.Log)
+		m.Unseal(ledger.Log)
 	}
 }
 
@@ -30,7 +31,7 @@ type Rings struct {
 
 // Each pulls a ring back and gives f the values of the steps after first, up to
 // last, in order. Steps count from 1.
-func (r Rings) Each(ctx context.Context, why residency.Reason, name string, first, last int, f func(step int, value float64) error) error {
+func (r Rings) Each(ctx context.Context, why ledger.Reason, name string, first, last int, f func(step int, value float64) error) error {
 	ring, err := r.Runtime.Floats(ctx, why, r.Program.Var(name))
 	if err != nil {
 		return err
@@ -51,7 +52,7 @@ func (r Rings) Mean(ctx context.Context, name string, first, last int, samples f
 	}
 	var sum float64
 	n := 0
-	err := r.Each(ctx, residency.Epoch, name, first, last, func(step int, value float64) error {
+	err := r.Each(ctx, ledger.Epoch, name, first, last, func(step int, value float64) error {
 		sum += value * float64(samples(step))
 		n += samples(step)
 		return nil

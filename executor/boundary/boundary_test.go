@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // epoch takes an epoch's steps.
@@ -34,7 +35,7 @@ func TestRings(t *testing.T) {
 	epoch(t, r)
 	rings := boundary.Rings{Runtime: r.Runtime, Program: r.Program}
 	var losses []float64
-	err := rings.Each(t.Context(), residency.Epoch, models.LossRing, 0, smallrun.Steps, func(step int, loss float64) error {
+	err := rings.Each(t.Context(), ledger.Epoch, models.LossRing, 0, smallrun.Steps, func(step int, loss float64) error {
 		if losses = append(losses, loss); step != len(losses) || loss < 1 || loss > 5 {
 			t.Errorf("loss %v of step %d", loss, step)
 		}
@@ -59,26 +60,26 @@ func TestSeal(t *testing.T) {
 	r := smallrun.NewWith(t, "cpu", residency.TenantOptions{Strict: true})
 	m := r.Runtime.Residency
 	epoch(t, r)
-	pull := func(why residency.Reason) error {
+	pull := func(why ledger.Reason) error {
 		_, err := r.Runtime.Floats(t.Context(), why, r.Program.Var(models.LossRing))
 		return err
 	}
-	if err := pull(residency.Epoch); err != nil {
+	if err := pull(ledger.Epoch); err != nil {
 		t.Fatal(err)
 	}
 	for _, logs := range []bool{false, true} {
 		boundary.Seal(m, logs)
 		epoch(t, r) // the ring is on the device again
-		if err := pull(residency.Epoch); !errors.Is(err, residency.ErrNotResident) {
+		if err := pull(ledger.Epoch); !errors.Is(err, residency.ErrNotResident) {
 			t.Errorf("logs %v: the epoch's losses: %v", logs, err)
 		}
-		if err := pull(residency.Log); logs && err != nil || !logs && !errors.Is(err, residency.ErrNotResident) {
+		if err := pull(ledger.Log); logs && err != nil || !logs && !errors.Is(err, residency.ErrNotResident) {
 			t.Errorf("logs %v: logging: %v", logs, err)
 		}
 	}
 	boundary.Unseal(m)
 	epoch(t, r)
-	if err := pull(residency.Epoch); err != nil {
+	if err := pull(ledger.Epoch); err != nil {
 		t.Error(err)
 	}
 	if got := m.Ledger().SteadyState().PullBack; got.Median != 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Score is a model's loss and accuracy over a part.
@@ -95,7 +96,7 @@ func (e *Evaluator) drop(ts []*residency.Tensor) error {
 
 // mean is a sum on the device over the number of its terms.
 func (e *Evaluator) mean(ctx context.Context, sum *residency.Tensor) (float64, error) {
-	v, err := e.pass.rt.Floats(ctx, residency.Epoch, sum)
+	v, err := e.pass.rt.Floats(ctx, ledger.Epoch, sum)
 	if err != nil {
 		return 0, err
 	}

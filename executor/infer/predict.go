@@ -7,7 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Answer is a model's output for one sample.
@@ -58,7 +58,7 @@ func (p *Predictor) answers(ctx context.Context, b datasets.Batch, emit func(Ans
 	if err != nil {
 		return err
 	}
-	v, err := p.pass.rt.Floats(ctx, residency.Fetch, out)
+	v, err := p.pass.rt.Floats(ctx, ledger.Fetch, out)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 const (
@@ -114,7 +114,7 @@ func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 }
 
 // Transfer adds a row to the ledger.
-func (d *Dump) Transfer(r residency.Row) {
+func (d *Dump) Transfer(r ledger.Row) {
 	if d != nil {
 		d.rows.Write([]string{
 			strconv.FormatInt(r.Step, 10), r.Kind.String(), string(r.Reason), r.Value, r.Usage.String(),

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/smallrun"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // plainly writes a file in its place.
@@ -40,7 +40,7 @@ func TestDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace.Debug{}.Transfers(d)(residency.Row{Step: 3, Value: "fc.weight", Cause: "stale", Bytes: 99})
+	trace.Debug{}.Transfers(d)(ledger.Row{Step: 3, Value: "fc.weight", Cause: "stale", Bytes: 99})
 	now := time.Now()
 	spans.Add(device.Span{What: "matmul", Device: "cpu:0", Stream: "compute", Start: now, End: now.Add(time.Millisecond)})
 	for range 2 {
@@ -71,7 +71,7 @@ func TestDump(t *testing.T) {
 		t.Errorf("%v, trace:\n%s", err, text["trace.json"])
 	}
 	var none *trace.Dump
-	none.Transfer(residency.Row{})
+	none.Transfer(ledger.Row{})
 	if err := none.Close(); err != nil {
 		t.Error(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Level is how much is printed for debugging.
@@ -55,12 +55,12 @@ func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
 }
 
 // Step prints what a step took, in milliseconds, and the memory in use.
-func (d Debug) Step(step int, took float32, l *residency.Ledger, devs []device.Device) {
+func (d Debug) Step(step int, took float32, l *ledger.Ledger, devs []device.Device) {
 	if d.Level < Steps {
 		return
 	}
 	fmt.Fprintf(d.Out, "step %d: %.3f ms; so far %d bytes in, %d out", step, took,
-		l.Total(residency.CopyIn).Bytes, l.Total(residency.PullBack).Bytes)
+		l.Total(ledger.CopyIn).Bytes, l.Total(ledger.PullBack).Bytes)
 	for _, x := range devs {
 		fmt.Fprintf(d.Out, ", %s %d bytes live", x.ID(), x.Stats().Live)
 	}
@@ -69,12 +69,12 @@ func (d Debug) Step(step int, took float32, l *residency.Ledger, devs []device.D
 
 // Transfers is the function to tell of each transfer, for the dump and this
 // level; nil where neither wants to know.
-func (d Debug) Transfers(dump *Dump) func(residency.Row) {
+func (d Debug) Transfers(dump *Dump) func(ledger.Row) {
 	loud := d.Level >= Moves
 	if dump == nil && !loud {
 		return nil
 	}
-	return func(r residency.Row) {
+	return func(r ledger.Row) {
 		dump.Transfer(r)
 		if loud {
 			fmt.Fprintf(d.Out, "step %d: %v %s %v %s->%s %d bytes, cause: %s\n",

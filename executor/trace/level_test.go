@@ -9,7 +9,7 @@ import (
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/smallrun"
-	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 func TestLevelAsked(t *testing.T) {
@@ -36,7 +36,7 @@ func TestDebug(t *testing.T) {
 		d.Plan(r.Devices, r.Plan)
 		d.Step(7, 1.5, r.Runtime.Residency.Ledger(), r.Devices)
 		if f := d.Transfers(nil); f != nil {
-			f(residency.Row{Step: 7, Value: "fc.weight", Cause: "stale"})
+			f(ledger.Row{Step: 7, Value: "fc.weight", Cause: "stale"})
 		}
 		for text, from := range map[string]trace.Level{"cpu:0: ": trace.Plan, "step 7: 1.500 ms": trace.Steps, "cause: stale": trace.Moves} {
 			if strings.Contains(out.String(), text) != (level >= from) {

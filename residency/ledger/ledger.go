@@ -1,4 +1,4 @@
-package residency
+package ledger
 
 import (
 	"fmt"
@@ -49,6 +49,12 @@ var reasons = [...]Reason{"", Epoch, Checkpoint, Log, Fetch, SpillReason, Debug,
 
 // Reasons lists the reasons for which bytes come back.
 func Reasons() []Reason { return slices.Clone(reasons[1:]) }
+
+// Known reports whether r is one of Reasons.
+func (r Reason) Known() bool {
+	_, ok := reasonIndex(r)
+	return ok && r != ""
+}
 
 func reasonIndex(r Reason) (int, bool) {
 	for i := range reasons {
@@ -132,17 +138,9 @@ type series struct {
 	last  int64
 }
 
-// entry is a Row without its step, value, usage and bytes, which t has.
-type entry struct {
-	kind     Kind
-	reason   Reason
-	t        *Tensor
-	device   int
-	from, to string
-	cause    string
-}
-
-func newLedger(names []string, onRow func(Row)) *Ledger {
+// New makes a ledger for devices with these IDs. onRow, unless it is nil, is told of
+// each entry, in order, and must not call the ledger.
+func New(names []string, onRow func(Row)) *Ledger {
 	l := &Ledger{names: names, devices: make([]counters, len(names)), onRow: onRow}
 	for i := range l.past {
 		l.past[i].times = map[int64]int64{}
@@ -150,20 +148,21 @@ func newLedger(names []string, onRow func(Row)) *Ledger {
 	return l
 }
 
-// add counts an entry.
-func (l *Ledger) add(e entry) {
+// Add counts an entry on a device, by index. It sets the row's step.
+func (l *Ledger) Add(device int, r Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r, ok := reasonIndex(e.reason)
+	i, ok := reasonIndex(r.Reason)
 	if !ok {
-		panic("BUG: reason " + string(e.reason) + " is not in the ledger")
+		panic("BUG: reason " + string(r.Reason) + " is not in the ledger")
 	}
-	l.devices[e.device][e.kind][r][e.t.usage].add(Count{1, e.t.bytes})
-	if k := tracks[e.kind]; k >= 0 {
-		l.now[k] += e.t.bytes
+	l.devices[device][r.Kind][i][r.Usage].add(Count{1, r.Bytes})
+	if k := tracks[r.Kind]; k >= 0 {
+		l.now[k] += r.Bytes
 	}
 	if l.onRow != nil {
-		l.onRow(Row{l.steps, e.kind, e.reason, e.t.name, e.t.usage, e.from, e.to, e.t.bytes, e.cause})
+		r.Step = l.steps
+		l.onRow(r)
 	}
 }
 
