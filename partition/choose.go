@@ -141,7 +141,6 @@ func (p *Plan) cutAt(at grain, groups *grouped) error {
 		l.id = i
 		p.Segments = append(p.Segments, b.bind(l))
 	}
-	findFrees(p.idx, p.Segments)
 	p.Transfers = findTransfers(p.idx, p.place, p.Segments, p.cut.device)
 	return p.idx.stop.Err()
 }

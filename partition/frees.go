@@ -5,27 +5,21 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// findFrees is pass 7: the last reader of every instance in plan order, and
-// the outputs that have none.
-func findFrees(idx *index, segments []Segment) {
-	last := newTable[int](len(idx.g.Values)) // value → the last segment that reads it
-	for i, s := range segments {
-		for _, in := range stop.Each(idx.stop, s.First.In) {
-			last.set(in.Value.ID, i)
-		}
-	}
-	for i := range segments {
-		s := &segments[i]
-		for _, in := range stop.Each(idx.stop, s.First.In) {
-			v := in.Value
-			if end, _ := last.get(v.ID); end == i && v.Kind != graph.Variable && !v.PerMicrobatch {
-				s.Frees = append(s.Frees, v)
+// endInstances fills in what is over after each launch: pass 7. The last launch that
+// uses an instance ends it, also where that one writes it for nobody. Variables and
+// constants of a microbatch last, and so do outputs that are to be fetched.
+func (e *expansion) endInstances(check *stop.Check) {
+	output := e.full.plan.idx.output
+	used := map[instanceID]bool{} // by the launches behind
+	for i := range stop.Each(check, e.launches) {
+		l := &e.launches[len(e.launches)-1-i]
+		for _, n := range l.Needs {
+			v := n.Value
+			if v.Kind == graph.Variable || v.PerMicrobatch || e.o.Fetch && output[v.ID] || used[n.id()] {
+				continue
 			}
-		}
-		for _, out := range s.First.Out {
-			if !last.has(out.Value.ID) && out.Value.Kind != graph.Variable {
-				s.Unread = append(s.Unread, out.Value)
-			}
+			used[n.id()] = true
+			l.Over = append(l.Over, n.Instance)
 		}
 	}
 }

@@ -30,7 +30,7 @@ type Launch struct {
 	Tail       bool       // the segment is of StepOptions.Tail
 	Needs      []Need     // the tensors that it uses, once each
 	In, Out    []int      // per input and output of Variant, its index in Needs
-	Over       []Instance // that are not needed once it has run
+	Over       []Instance // those that it is the last to use
 }
 
 // Name is the segment's name and, except in the update, the microbatch:
@@ -56,6 +56,15 @@ type Instance struct {
 	Microbatch int  // 0 unless there is one for each microbatch
 	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
 }
+
+// instanceID tells the instances of a step apart.
+type instanceID struct {
+	value      int // its ID, which is the same in the plan of a tail
+	microbatch int
+	tail       bool
+}
+
+func (i Instance) id() instanceID { return instanceID{i.Value.ID, i.Microbatch, i.Tail} }
 
 // Instance is the instance of v for a microbatch. tail tells that p is a step's
 // tail.
@@ -103,7 +112,8 @@ func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error)
 		return nil, err
 	}
 	e.add(graph.Update, anyStage, o.Microbatches-1)
-	return e.launches, nil
+	e.endInstances(check)
+	return e.launches, check.Err()
 }
 
 // anyStage stands for the stages of the update: its levels go over all of them.
@@ -174,17 +184,6 @@ func (e *expansion) bind(p *Plan, l *Launch) {
 	}
 	for _, s := range l.Variant.Out {
 		l.Out = append(l.Out, e.need(p, l, s))
-	}
-	for _, v := range l.Segment.Frees {
-		if !e.o.Fetch || !p.idx.output[v.ID] {
-			l.Over = append(l.Over, p.Instance(v, l.Microbatch, l.Tail))
-		}
-	}
-	if e.o.Fetch {
-		return
-	}
-	for _, v := range l.Segment.Unread {
-		l.Over = append(l.Over, p.Instance(v, l.Microbatch, l.Tail))
 	}
 }
 

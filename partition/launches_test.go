@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -43,6 +45,26 @@ func TestFetchKeepsOutputs(t *testing.T) {
 				t.Errorf("fetch %v: %s is freed: %v", fetch, v.Name, freed[v.Name])
 			}
 		}
+	}
+}
+
+// TestSumsLastOverTheStep sums a value that nothing but the caller asks for: each
+// microbatch adds to it.
+func TestSumsLastOverTheStep(t *testing.T) {
+	b := graph.NewBuilder("sum", 3)
+	b.Output("total", b.Accumulate(ops.Tanh(b, b.Input("x", shape.F32(2))), ops.AddOp))
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := New(g, PlanOptions{Devices: specs(1, 0), Microbatches: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vars, in := start(g, 3, 1)
+	k := newMachine(p, vars, in)
+	if _, err := k.runStep(StepOptions{Microbatches: 3}); err != nil || len(k.left()) > 0 {
+		t.Error(err, k.left())
 	}
 }
 

@@ -56,8 +56,11 @@ func TestForwardOnly(t *testing.T) {
 	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Phases.Has(graph.Update) }) {
 		t.Error(p.Dump())
 	}
-	if u := p.Segments[1].Unread; len(u) != 1 || u[0].Name != "y" {
-		t.Errorf("unread %v", u)
+	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
+		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false}
+		if slices.Contains(l.Over, y) != (l.Segment.Stage == 1) {
+			t.Errorf("%s ends %v", l.Name(), l.Over)
+		}
 	}
 }
 

@@ -54,15 +54,6 @@ type Segment struct {
 	// the sums, Later adds to them. Later.In begins with all of First.In, and
 	// both have the same Out values in the same order.
 	First, Later Variant
-
-	// Frees lists the instances that no later segment reads, in plan order: of
-	// this microbatch in F and B, of this step in U. Graph outputs are among
-	// them: a caller who fetches one must not free it. Variables and
-	// per-microbatch constants never are.
-	Frees []*graph.Value
-	// Unread lists the graph outputs that this segment writes and no segment
-	// reads. They are in no Frees list.
-	Unread []*graph.Value
 }
 
 // Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to

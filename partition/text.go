@@ -187,12 +187,6 @@ func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
 	if s.Later.Graph != s.First.Graph {
 		dumpVariant(b, "later ", &s.Later)
 	}
-	if len(s.Frees) > 0 {
-		fmt.Fprintf(b, "  frees %s\n", namesText(s.Frees))
-	}
-	if len(s.Unread) > 0 {
-		fmt.Fprintf(b, "  unread %s\n", namesText(s.Unread))
-	}
 }
 
 func dumpVariant(b *strings.Builder, label string, v *Variant) {
@@ -222,14 +216,6 @@ func slotText(v *graph.Value, s Slot) string {
 		text += " read-write"
 	}
 	return text
-}
-
-func namesText(vs []*graph.Value) string {
-	var s []string
-	for _, v := range vs {
-		s = append(s, v.Name)
-	}
-	return strings.Join(s, ", ")
 }
 
 // DOT is the plan for Graphviz: a cluster per stage, a box per segment, an

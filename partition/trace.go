@@ -30,13 +30,6 @@ type tracer struct {
 // variantWork is the work of one run of a variant.
 type variantWork struct{ flops, beyond int64 }
 
-// instanceID tells instances apart.
-type instanceID struct {
-	value      int // its ID, which is the same in the plan of a tail
-	microbatch int
-	tail       bool
-}
-
 // tracked is what is known of an instance.
 type tracked struct {
 	Instance
@@ -91,7 +84,7 @@ func (t *tracer) track(i int, l *Launch) []*tracked {
 
 // of is the record of an instance.
 func (t *tracer) of(i Instance) *tracked {
-	id := instanceID{i.Value.ID, i.Microbatch, i.Tail}
+	id := i.id()
 	x := t.known[id]
 	if x == nil {
 		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, len(t.traces)), last: make([]int, len(t.traces)), writer: -1}
