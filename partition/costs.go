@@ -110,8 +110,13 @@ func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
 	}
 }
 
-// activations counts the values that forward makes for backward, once per
-// microbatch in flight, and the values that cross to and from other groups.
+// keeps reports whether the stage keeps a gradient from B to W.
+func (s *trialStage) keeps(v *graph.Value) bool {
+	return v.Kind == graph.Computed && v.Node.Phase == graph.Backward && s.kept.has(v.ID)
+}
+
+// activations counts the values that forward makes for backward and B for W, once
+// per microbatch in flight, and the values that cross to and from other groups.
 func (s *trialStage) activations(f *footprint) {
 	s.seen.clear()
 	count := func(v *graph.Value, crosses bool) {
@@ -119,7 +124,7 @@ func (s *trialStage) activations(f *footprint) {
 			return
 		}
 		switch last := s.idx.lastPhase(v); {
-		case v.Node.Phase == graph.Forward && last == graph.Backward:
+		case v.Node.Phase == graph.Forward && last == graph.Backward, s.keeps(v):
 			f.perFlight += v.Meta.Bytes()
 		case crosses && last != graph.Update:
 			f.fixed[device.Activation] += v.Meta.Bytes()
@@ -127,7 +132,7 @@ func (s *trialStage) activations(f *footprint) {
 	}
 	for n := range s.each(graph.Forward, graph.Backward) {
 		for _, v := range n.In {
-			if s.makesFor(v, n.Phase) {
+			if s.makesFor(v, n.Phase) && !s.keeps(v) {
 				continue
 			}
 			comes := v.Kind == graph.Computed && !s.makes(v)

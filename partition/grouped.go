@@ -31,6 +31,8 @@ type tables struct {
 	inside marks                // values made and read within one unit of the trial stage
 	seen   marks                // values
 	soon   marks                // update nodes of the trial stage that run early
+	asked  marks                // values that nodes of the trial stage's B read
+	kept   marks                // values that B makes and W reads, in the trial stage
 	here   *table[int]          // node → its index in the unit
 	memory *table[*graph.Value] // value → the value whose memory it is in
 	last   *table[int]          // memory → the index of the node that uses it last
@@ -39,7 +41,7 @@ type tables struct {
 func newTables(idx *index) tables {
 	values := len(idx.g.Values)
 	return tables{
-		inside: newMarks(values), seen: newMarks(values), soon: newMarks(idx.ids),
+		inside: newMarks(values), seen: newMarks(values), soon: newMarks(idx.ids), asked: newMarks(values), kept: newMarks(values),
 		here: newTable[int](idx.ids), memory: newTable[*graph.Value](values), last: newTable[int](values),
 	}
 }

@@ -11,6 +11,7 @@ type index struct {
 	g            *graph.Graph
 	microbatches int
 	apart        bool        // every phase of a stage is a segment of its own
+	splits       bool        // the schedule has W passes: B leaves weight gradients to them
 	ranging      ranging     // of the updates of g
 	ids          int         // more than any node's ID
 	stop         *stop.Check // of the call that plans

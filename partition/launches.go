@@ -37,10 +37,10 @@ type Launch struct {
 // "s0.F2", "s0.F2:block0", "s0.U1".
 func (l *Launch) Name() string {
 	s := l.Segment
-	if s.Phase == graph.Update {
+	if s.Pass == schedule.Update {
 		return s.Name
 	}
-	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Phases, l.Microbatch) + suffix(s.Piece)
+	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + suffix(s.Piece)
 }
 
 // Need is a tensor that a launch uses.
@@ -86,7 +86,7 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 
 // goesBack reports whether the plan has a backward pass.
 func (p *Plan) goesBack() bool {
-	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Phases.Has(graph.Backward) })
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
 }
 
 // Launches lists the launches of a step in the order in which they are queued:
@@ -101,17 +101,14 @@ func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error)
 	}
 	e := newExpansion(p, o)
 	for _, a := range stop.Each(check, s.Order()) {
-		switch a.Kind {
-		case schedule.Forward:
-			e.add(graph.Forward, a.Stage, a.Microbatch)
-		case schedule.Backward:
-			e.add(graph.Backward, a.Stage, a.Microbatch)
+		if a.Kind != schedule.Update {
+			e.add(a.Kind, a.Stage, a.Microbatch)
 		}
 	}
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	e.add(graph.Update, anyStage, o.Microbatches-1)
+	e.add(schedule.Update, anyStage, o.Microbatches-1)
 	e.endInstances(check)
 	return e.launches, check.Err()
 }
@@ -143,7 +140,7 @@ type segmentLists struct {
 
 // segmentKey is a part of a schedule's action, which is for each microbatch alike.
 type segmentKey struct {
-	phase graph.Phase
+	pass  schedule.Kind
 	stage int // anyStage for the update
 }
 
@@ -151,8 +148,8 @@ func listByAction(p *Plan) segmentLists {
 	l := segmentLists{p, map[segmentKey][]*Segment{}}
 	for i := range p.Segments {
 		s := &p.Segments[i]
-		k := segmentKey{s.Phase, s.Stage}
-		if s.Phase == graph.Update {
+		k := segmentKey{s.Pass, s.Stage}
+		if s.Pass == schedule.Update {
 			k.stage = anyStage
 		}
 		l.of[k] = append(l.of[k], s)
@@ -161,14 +158,14 @@ func listByAction(p *Plan) segmentLists {
 }
 
 // add appends a launch for each segment of an action.
-func (e *expansion) add(phase graph.Phase, stage, microbatch int) {
+func (e *expansion) add(pass schedule.Kind, stage, microbatch int) {
 	lists, tail := e.full, e.o.Tail != nil && microbatch == e.o.Microbatches-1
 	if tail {
 		lists = e.tail
 	}
-	for _, s := range lists.of[segmentKey{phase, stage}] {
+	for _, s := range lists.of[segmentKey{pass, stage}] {
 		l := Launch{Segment: s, Device: lists.plan.cut.device[s.Stage], Variant: &s.First, Microbatch: microbatch, Tail: tail}
-		if microbatch > 0 && phase != graph.Update {
+		if microbatch > 0 && pass != schedule.Update {
 			l.Variant = &s.Later
 		}
 		e.bind(lists.plan, &l)

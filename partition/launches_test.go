@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -82,7 +83,7 @@ func TestTailEndsTheStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3, Tail: q}) {
-		want := l.Microbatch == 2 || l.Segment.Phase == graph.Update
+		want := l.Microbatch == 2 || l.Segment.Pass == schedule.Update
 		if l.Tail != want || slices.Contains(segmentsOf(q), l.Segment) != want {
 			t.Errorf("%s: of the tail: %v", l.Name(), l.Tail)
 		}

@@ -4,13 +4,14 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
 // unit is the nodes of a stage that become one segment, in running order.
 type unit struct {
-	phase  graph.Phase // when: the first of phases
-	phases Phases
+	pass   schedule.Kind // when: the first of passes
+	passes Passes
 	nodes  []*graph.Node
 }
 
@@ -47,23 +48,26 @@ func (g *grouped) units(lo, hi int) []unit {
 		backward = g.weave(backward, soon)
 	}
 	var rs []unit
-	for p, nodes := range [][]*graph.Node{forward, backward, late} {
-		if len(nodes) > 0 {
-			rs = append(rs, newUnit(graph.Phase(p), nodes))
+	backward, weights := g.splitBackward(lo, hi, backward)
+	for _, u := range []unit{{pass: schedule.Forward, nodes: forward}, {pass: schedule.Backward, nodes: backward}, {pass: schedule.Weights, nodes: weights}, {pass: schedule.Update, nodes: late}} {
+		if len(u.nodes) > 0 {
+			rs = append(rs, newUnit(u.pass, u.nodes))
 		}
 	}
 	return rs
 }
 
-func newUnit(phase graph.Phase, nodes []*graph.Node) unit {
-	r := unit{phase: phase, nodes: nodes}
+func newUnit(pass schedule.Kind, nodes []*graph.Node) unit {
+	r := unit{pass: pass, nodes: nodes}
 	for _, n := range nodes {
-		r.phases |= 1 << n.Phase
+		r.passes |= 1 << passOrder(passOf(n, pass))
 	}
 	return r
 }
 
-func (x *index) merging() bool { return x.microbatches == 1 && !x.apart }
+// merging reports whether passes may share a unit. A schedule with weight gradients
+// of their own places each pass itself.
+func (x *index) merging() bool { return x.microbatches == 1 && !x.apart && !x.splits }
 
 // updates lists the update nodes of groups lo to hi-1 as one stage: those that can
 // run together with its backward pass, and the others. Every other group is a

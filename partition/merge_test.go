@@ -31,7 +31,7 @@ func TestMerging(t *testing.T) {
 		p := mustPlan(t, c.net, c.o)
 		var got []string
 		for s := range p.Stages {
-			got = append(got, phasesText(p.segmentsOf()[s]))
+			got = append(got, passesText(p.segmentsOf()[s]))
 		}
 		if text := strings.Join(got, ", "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -25,7 +26,7 @@ func TestForward(t *testing.T) {
 			t.Fatal(err)
 		}
 		for s := range p.Stages {
-			if got := phasesText(p.segmentsOf()[s]); got != "F" {
+			if got := passesText(p.segmentsOf()[s]); got != "F" {
 				t.Errorf("stage %d runs %s", s, got)
 			}
 		}
@@ -53,7 +54,7 @@ func TestForwardOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Phases.Has(graph.Update) }) {
+	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Update) }) {
 		t.Error(p.Dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {

@@ -55,6 +55,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	return o, nil
 }
 
+// splits reports whether the schedule has W passes.
+func (o *PlanOptions) splits() bool { return o.Schedule == "zb-h1" }
+
 // inFlight is the most microbatches of a stage that are between their F and
 // their B at once.
 func (o *PlanOptions) inFlight(stages, stage int) int {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // piece is neighbouring nodes of a unit that become one segment.
@@ -28,7 +29,7 @@ func (c cutter) cut(u unit) []piece {
 	var pieces []piece
 	key, begin := "", 0
 	for i, n := range u.nodes {
-		k := c.key(n, u.phase == graph.Update)
+		k := c.key(n, u.pass == schedule.Update)
 		if k == "" || k == key {
 			continue
 		}

@@ -3,6 +3,7 @@ package partition
 import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // Plan is a graph cut into segments. It is immutable and safe for concurrent
@@ -10,7 +11,7 @@ import (
 type Plan struct {
 	Graph        *graph.Graph // the graph that was cut: with the nodes that recompute values
 	Stages       []Stage
-	Segments     []Segment // in running order: F by stage ascending, B by stage descending, U by level, then stage
+	Segments     []Segment // in running order: F by stage ascending, B and then W by stage descending, U by level, then stage
 	Transfers    []Transfer
 	Microbatches int
 	Memory       []Forecast // by device
@@ -43,11 +44,11 @@ type Stage struct {
 type Segment struct {
 	ID     int    // index in Plan.Segments
 	Name   string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
-	Piece  string // its label; "" if the segment is all nodes of its phases
+	Piece  string // its label; "" if the segment is all nodes of its passes
 	Stage  int
-	Phase  graph.Phase // when it runs: the first phase of the nodes that it is a piece of
-	Phases Phases      // of its nodes
-	Level  int         // where Phase is Update, from 0
+	Pass   schedule.Kind // when it runs: the first pass of the nodes that it is a piece of
+	Passes Passes        // of its nodes
+	Level  int           // where Pass is Update, from 0
 
 	// First runs for a step's first microbatch, Later for the others. They are
 	// the same unless the segment adds to sums over microbatches: First writes

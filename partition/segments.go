@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -17,10 +18,10 @@ type nodeList struct {
 }
 
 func (l *nodeList) name() string {
-	if l.phase == graph.Update {
+	if l.pass == schedule.Update {
 		return fmt.Sprintf("s%d.U%d", l.stage, l.level) + suffix(l.piece)
 	}
-	return fmt.Sprintf("s%d.%v", l.stage, l.phases) + suffix(l.piece)
+	return fmt.Sprintf("s%d.%v", l.stage, l.passes) + suffix(l.piece)
 }
 
 // suffix sets the label of a piece off from what it is a piece of.
@@ -32,8 +33,7 @@ func suffix(piece string) string {
 }
 
 // listSegments is pass 5: the nodes of each segment in running order, and the
-// segments in plan order: forward up the stages, backward down, updates by
-// level.
+// segments in plan order: F up the stages, B and then W down, updates by level.
 func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 	var lists []*nodeList
 	late := newMarks(g.idx.ids)
@@ -42,7 +42,7 @@ func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 			return nil, err
 		}
 		for _, r := range g.units(s, s+1) {
-			if r.phase != graph.Update {
+			if r.pass != schedule.Update {
 				lists = append(lists, &nodeList{unit: r, stage: s})
 				continue
 			}
@@ -54,10 +54,10 @@ func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 	lists = append(lists, listUpdates(g.idx, g.pl, late)...)
 	slices.SortFunc(lists, func(a, b *nodeList) int {
 		stages := cmp.Compare(a.stage, b.stage)
-		if a.phase == graph.Backward {
+		if a.pass == schedule.Backward || a.pass == schedule.Weights {
 			stages = -stages
 		}
-		return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(a.level, b.level), stages)
+		return cmp.Or(cmp.Compare(passOrder(a.pass), passOrder(b.pass)), cmp.Compare(a.level, b.level), stages)
 	})
 	return cutLists(cutter{g.idx, at}, lists), g.idx.stop.Err()
 }
@@ -67,7 +67,7 @@ func cutLists(c cutter, lists []*nodeList) (all []*nodeList) {
 	for _, l := range stop.Each(c.idx.stop, lists) {
 		for _, p := range c.cut(l.unit) {
 			x := *l
-			x.unit, x.piece = newUnit(l.phase, p.nodes), p.label
+			x.unit, x.piece = newUnit(l.pass, p.nodes), p.label
 			all = append(all, &x)
 		}
 	}
@@ -99,7 +99,7 @@ func listUpdates(idx *index, pl *placement, late marks) []*nodeList {
 		levels[n.ID] = k.level
 		l := byKey[k]
 		if l == nil {
-			l = &nodeList{unit: newUnit(graph.Update, []*graph.Node{n}), stage: k.stage, level: k.level}
+			l = &nodeList{unit: newUnit(schedule.Update, []*graph.Node{n}), stage: k.stage, level: k.level}
 			byKey[k] = l
 			lists = append(lists, l)
 			continue

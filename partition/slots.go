@@ -23,7 +23,7 @@ func newBinder(idx *index) *binder {
 
 // bind finds the tensors that a segment reads and writes.
 func (b *binder) bind(l *nodeList) Segment {
-	s := Segment{ID: l.id, Name: l.name(), Piece: l.piece, Stage: l.stage, Phase: l.phase, Phases: l.phases, Level: l.level}
+	s := Segment{ID: l.id, Name: l.name(), Piece: l.piece, Stage: l.stage, Pass: l.pass, Passes: l.passes, Level: l.level}
 	outs := b.findOuts(l)
 	s.First = b.variant(l, outs, false)
 	s.Later = s.First

@@ -12,7 +12,7 @@ import (
 )
 
 // Table is the plan as two aligned tables. The first has a line per stage: its
-// blocks; its segments, each as the letters of its phases; its arithmetic per
+// blocks; its segments, each as the letters of its passes; its arithmetic per
 // microbatch and how much of that is recomputation; and its traffic. The second
 // has a line per device: the memory of a step.
 func (p *Plan) Table() string { return p.stageTable() + "\n" + p.deviceTable() }
@@ -22,7 +22,7 @@ func (p *Plan) stageTable() string {
 	segments := p.segmentsOf()
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
-			fmt.Sprint(s.Index), string(p.options.Devices[s.Device].ID), blocksText(s.Blocks), phasesText(segments[s.Index]), countText(s.Parameters),
+			fmt.Sprint(s.Index), string(p.options.Devices[s.Device].ID), blocksText(s.Blocks), passesText(segments[s.Index]), countText(s.Parameters),
 			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut), s.Cause,
 		})
 	}
@@ -108,13 +108,13 @@ func (p *Plan) segmentsOf() [][]*Segment {
 	return of
 }
 
-// phasesText is "F BU U": the phases of each segment. Several in a row are
+// passesText is "F BU U": the passes of each segment. Several in a row are
 // counted: "F×3".
-func phasesText(segments []*Segment) string {
+func passesText(segments []*Segment) string {
 	var words []string
 	for i := 0; i < len(segments); {
-		word, n := segments[i].Phases.String(), 1
-		for i+n < len(segments) && segments[i+n].Piece != "" && segments[i+n].Phases == segments[i].Phases {
+		word, n := segments[i].Passes.String(), 1
+		for i+n < len(segments) && segments[i+n].Piece != "" && segments[i+n].Passes == segments[i].Passes {
 			n++
 		}
 		if i += n; n > 1 {

@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -24,7 +25,7 @@ func findTransfers(idx *index, pl *placement, segments []Segment, devices []int)
 			seen[key{in.Value, s.Stage}] = true
 			t := Transfer{Value: in.Value, From: from, To: s.Stage, Bytes: v.Meta.Bytes(), Rate: PerStep, Local: devices[from] == devices[s.Stage]}
 			switch {
-			case perMicrobatch(v) && s.Phase != graph.Update:
+			case perMicrobatch(v) && s.Pass != schedule.Update:
 				t.Rate = PerMicrobatch
 			case v.Kind == graph.Variable && idx.assigned[v.ID] == nil:
 				t.Rate = PerRun

@@ -21,6 +21,7 @@ type Kind byte
 const (
 	Forward  Kind = 'F' // the forward pass of one microbatch
 	Backward Kind = 'B' // its backward pass
+	Weights  Kind = 'W' // the gradients of its weights, and their sums over microbatches
 	Update   Kind = 'U' // the update of the stage's variables, once per step
 )
 
