@@ -16,10 +16,10 @@ func (a *attempt) fetchAhead() error {
 		return nil
 	}
 	d, y := &a.m.devs[a.needs[0].Device], &a.tenant.on[a.needs[0].Device]
-	x := y.uses
+	x, tensors := y.uses, a.tenant.order.uses.tensors[d.index]
 	for at := y.now + 1; at <= y.now+x.policy.Ahead && at < len(x.trace.Launches); at++ {
 		for _, u := range x.trace.Launches[at].Uses {
-			t := x.tensors[u.Object]
+			t := tensors[u.Object]
 			if !u.Read || d.copy(t).buf != nil || t.truth == nowhere || t.beingWritten() || a.m.mustStream(t, d) {
 				continue
 			}

@@ -109,7 +109,7 @@ func (a *attempt) undo() {
 // grant fills in the lease.
 func (a *attempt) grant() {
 	m, l := a.m, a.lease
-	l.tenant, l.held, l.stream = a.tenant, true, a.s
+	l.tenant, l.held, l.stream = &a.tenant.account, true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers = l.Buffers[:0]
 	for i := range m.scratch.wants {

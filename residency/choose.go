@@ -13,7 +13,7 @@ func (m *Manager) makeRanking(d *devState) {
 	for _, u := range m.tenants {
 		y := &u.on[d.index]
 		if y.queue = nil; y.uses != nil {
-			y.queue = paging.NewQueue(len(y.uses.tensors))
+			y.queue = paging.NewQueue(len(y.uses.trace.Objects))
 		}
 	}
 	for _, t := range d.residents {
@@ -34,7 +34,7 @@ func (m *Manager) chosen(d *devState, bytes int64, after int) int64 {
 	for _, u := range m.tenants {
 		if y := &u.on[d.index]; y.queue != nil {
 			y.queue.Clock = y.turn - int(m.clock-u.acted)
-			x.queues, x.tensors = append(x.queues, y.queue), append(x.tensors, y.uses.tensors)
+			x.queues, x.tensors = append(x.queues, y.queue), append(x.tensors, u.order.uses.tensors[d.index])
 		}
 	}
 	var ok bool

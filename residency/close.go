@@ -72,7 +72,7 @@ func (m *Manager) endLeases(u *tenant) error {
 	var names []string
 	count := 0
 	m.leases = slices.DeleteFunc(m.leases, func(l *Lease) bool {
-		if l.tenant != u {
+		if l.tenant != &u.account {
 			return false
 		}
 		count++

@@ -6,8 +6,8 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// compaction moves a device's copies together. It implements device.Mover, and is
-// reused.
+// compaction moves the copies on a device together. It implements device.Mover, and
+// is reused.
 type compaction struct {
 	d     *devState
 	owner map[device.Buffer]*devCopy // of the buffers that may move; made when it is first asked for
@@ -20,12 +20,11 @@ type compaction struct {
 // room, if its free memory is enough in all. Leased copies stay where they are. The
 // ones that an attempt has got for a task move, and so does the scratch in its
 // lease, for which the task's stream waits.
-func (d *devState) compact(bytes int64, task device.Stream, l *Lease) error {
+func (x *compaction) compact(d *devState, bytes int64, task device.Stream, l *Lease) error {
 	s, ok := d.move.(device.Compactor)
 	if !ok {
 		return nil
 	}
-	x := &d.compaction
 	clear(x.owner)
 	x.d, x.task, x.lease, x.err = d, task, l, nil
 	_, err := s.Compact(bytes, x)

@@ -101,3 +101,18 @@ func (c *devCopy) carryOn(carried *device.Fence) {
 	carry(carried, c.carried)
 	addCarrier(carried, c.moved)
 }
+
+// carry sets to to those of the copies that are not known to have ended well.
+func carry(to *device.Fence, copies device.Fence) {
+	*to = (*to)[:0]
+	for _, e := range copies {
+		addCarrier(to, e)
+	}
+}
+
+// addCarrier adds a copy, unless it is known to have ended well.
+func addCarrier(to *device.Fence, e device.Event) {
+	if !e.Done() || e.Err() != nil {
+		to.Add(e)
+	}
+}

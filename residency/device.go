@@ -18,15 +18,14 @@ type devState struct {
 	spec  device.Spec
 	move  device.Stream // for copies within the device
 
-	rule       paging.Rule    // as ManagerOptions.Evict asks
-	evictor    device.Evictor // the policy in place of the common one, or nil
-	unit       int64          // bytes of which each buffer takes a multiple
-	residents  []*Tensor      // tensors with a buffer here
-	ranking    ranking
-	missing    int64 // bytes that the attempt under way must take
-	compaction compaction
-	reserved   int64 // floors of the tenants, in bytes
-	freeErr    error // for Close to report
+	rule      paging.Rule    // as ManagerOptions.Evict asks
+	evictor   device.Evictor // the policy in place of the common one, or nil
+	unit      int64          // bytes of which each buffer takes a multiple
+	residents []*Tensor      // tensors with a buffer here
+	ranking   ranking
+	missing   int64 // bytes that the attempt under way must take
+	reserved  int64 // floors of the tenants, in bytes
+	freeErr   error // for Close to report
 }
 
 // moveName is the name of the stream for copies within a device.

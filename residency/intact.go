@@ -12,21 +12,6 @@ import (
 // fails leaves other bytes. So the contents from before are still there if the copies
 // that carried them since then went well, whatever became of the tasks.
 
-// carry sets to to those of the copies that are not known to have ended well.
-func carry(to *device.Fence, copies device.Fence) {
-	*to = (*to)[:0]
-	for _, e := range copies {
-		addCarrier(to, e)
-	}
-}
-
-// addCarrier adds a copy, unless it is known to have ended well.
-func addCarrier(to *device.Fence, e device.Event) {
-	if !e.Done() || e.Err() != nil {
-		to.Add(e)
-	}
-}
-
 // carriers lists the copies that carried the contents of t since a task wrote them
 // first, as far as they are not known to have ended well.
 func (t *Tensor) carriers() device.Fence {

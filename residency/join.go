@@ -18,7 +18,7 @@ func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 	if err := m.admissible(&o); err != nil {
 		return nil, err
 	}
-	u, err := newTenant(m.devs, m.devices, o)
+	u, err := newTenant(m.opened(), o)
 	if err != nil {
 		return nil, err
 	}

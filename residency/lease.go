@@ -54,7 +54,7 @@ type Lease struct {
 	Buffers []device.Buffer // per need, valid until Release
 	Scratch device.Buffer   // nil if no scratch was asked for; valid until Release
 
-	tenant  *tenant
+	tenant  *account
 	held    bool
 	stream  device.Stream
 	needs   []Need

@@ -65,12 +65,23 @@ type scratch struct {
 	waits device.Fence // what the stream is to wait for
 	ends  device.Fence // and, however it ends
 
+	compaction compaction
+
 	queues  []*paging.Queue    // of the copies that can leave a device
 	tensors [][]*Tensor        // in these queues, by number
 	entries []paging.Entry     // the victims in them
 	choice  []device.Candidate // of a policy other than the common one
 	owners  []*Tensor          // of choice
 	victims []*Tensor
+}
+
+// opened lists the devices.
+func (m *Manager) opened() []device.Device {
+	list := make([]device.Device, len(m.devs))
+	for i := range m.devs {
+		list[i] = m.devs[i].dev
+	}
+	return list
 }
 
 // Drop discards the contents: every copy and the host's bytes are freed. The

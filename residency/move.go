@@ -81,7 +81,7 @@ func (m *Manager) bring(t *Tensor, d *devState, cause string) error {
 func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string) error {
 	c, h, in := d.copy(t), t.host, d.of(t).in
 	fed := h.Lent() && t.usage == device.Input
-	if err := t.tenant.seal.transfer(t, d.index, kind, "", cause, fed); err != nil {
+	if err := t.tenant.seal.transfer(&t.identity, crossing{kind: kind, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
 		return err
 	}
 	if err := queueIn(in, c, h, t.fedDone); err != nil {

@@ -1,10 +1,6 @@
 package residency
 
-import (
-	"slices"
-
-	"github.com/berth-ml/berth/engine/paging"
-)
+import "slices"
 
 // Launch is a task of a step, as Acquire will be called for it.
 type Launch struct {
@@ -19,17 +15,26 @@ type Uses struct {
 	launches []Launch
 	local    []int // per launch, its index among those of its device
 	devs     []deviceUses
+	tensors  [][]*Tensor // per device, the objects of its launches
 }
 
-// deviceUses is the part of a device.
-type deviceUses struct {
-	trace   paging.Trace
-	order   *paging.Order
-	tensors []*Tensor // the objects of the trace
-	policy  paging.Policy
+// newUses lists the uses of tensors by launches, for each device.
+func newUses(launches []Launch, devices int) *Uses {
+	u := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, devices), tensors: make([][]*Tensor, devices)}
+	index := make([]map[*Tensor]int, devices) // the number of a tensor's object
+	for d := range index {
+		index[d] = map[*Tensor]int{}
+	}
+	for _, l := range launches {
+		u.local = append(u.local, u.add(index, l))
+	}
+	for d := range u.devs {
+		u.devs[d].describe()
+	}
+	return u
 }
 
-// add appends a launch to the trace of its device, that of its first need, and
+// add appends a launch to those of its device, that of its first need, and
 // returns its index there.
 func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 	if len(l.Needs) == 0 {
@@ -37,64 +42,24 @@ func (u *Uses) add(index []map[*Tensor]int, l Launch) int {
 	}
 	d := l.Needs[0].Device
 	x, at := &u.devs[d], index[d]
-	y := paging.Launch{Scratch: l.Scratch}
-	use := make(map[int]int, len(l.Needs)) // by object, its index in y.Uses
+	x.launch(l.Scratch)
 	for _, n := range l.Needs {
 		o, known := at[n.Tensor]
 		if !known {
-			o = len(x.tensors)
+			o = x.object(n.Tensor.name, n.Tensor.bytes)
 			at[n.Tensor] = o
-			x.tensors = append(x.tensors, n.Tensor)
-			x.trace.Objects = append(x.trace.Objects, paging.Object{Name: n.Tensor.name, Bytes: n.Tensor.bytes})
+			u.tensors[d] = append(u.tensors[d], n.Tensor)
 		}
-		i, again := use[o]
-		if !again {
-			i = len(y.Uses)
-			use[o] = i
-			y.Uses = append(y.Uses, paging.Use{Object: o})
-		}
-		v := &y.Uses[i]
-		v.Read, v.Write = v.Read || n.Mode.reads(), v.Write || n.Mode.writes()
+		x.use(o, n.Mode.reads(), n.Mode.writes())
 	}
-	x.trace.Launches = append(x.trace.Launches, y)
 	for _, t := range l.Frees {
-		u.free(index, t)
+		for d := range u.devs {
+			if o, known := index[d][t]; known {
+				u.devs[d].free(o)
+			}
+		}
 	}
 	return len(x.trace.Launches) - 1
-}
-
-// free ends a tensor's contents on all devices, with the last launch there so far.
-func (u *Uses) free(index []map[*Tensor]int, t *Tensor) {
-	for d := range u.devs {
-		launches := u.devs[d].trace.Launches
-		if o, known := index[d][t]; known {
-			last := &launches[len(launches)-1]
-			last.Frees = append(last.Frees, o)
-		}
-	}
-}
-
-// describe tells the objects that outlive the step, and those that come from
-// elsewhere in every step: they are read before they are written.
-func (x *deviceUses) describe() {
-	used, freed := make([]bool, len(x.tensors)), make([]bool, len(x.tensors))
-	for i := range x.trace.Launches {
-		l := &x.trace.Launches[i]
-		for _, v := range l.Uses {
-			if !used[v.Object] {
-				x.trace.Objects[v.Object].Fed = v.Read
-			}
-			used[v.Object] = true
-		}
-		for _, o := range l.Frees {
-			freed[o] = true
-		}
-	}
-	for i := range x.trace.Objects {
-		if o := &x.trace.Objects[i]; !freed[i] {
-			o.Lasting, o.Fed = true, false
-		}
-	}
 }
 
 // order is the known order of uses. It repeats.
@@ -110,7 +75,7 @@ func (o *order) mark(first int) {
 		return
 	}
 	for d := range o.uses.devs {
-		for i, t := range o.uses.devs[d].tensors {
+		for i, t := range o.uses.tensors[d] {
 			t.copies[d].object = first * (i + 1)
 		}
 	}

@@ -24,7 +24,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	c, y := d.copy(t), d.of(t)
 	var err error
 	if !o.salvage {
-		if err = t.tenant.seal.transfer(t, d.index, o.kind, o.reason, o.cause, false); err != nil {
+		if err = t.tenant.seal.transfer(&t.identity, crossing{kind: o.kind, reason: o.reason, device: d.index, cause: o.cause}); err != nil {
 			return err
 		}
 	}

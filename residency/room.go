@@ -55,7 +55,7 @@ func (a *attempt) spare(d *devState) int64 {
 // error each time.
 func (a *attempt) alloc(d *devState, s device.Stream, meta shape.Meta, u device.Usage) (device.Buffer, error) {
 	if need := d.takes(meta.Bytes()); d.freeBytes() >= need {
-		if err := d.compact(need, a.s, a.lease); err != nil {
+		if err := a.m.scratch.compaction.compact(d, need, a.s, a.lease); err != nil {
 			return nil, err
 		}
 	}

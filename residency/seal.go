@@ -46,26 +46,36 @@ type allowance struct {
 	known map[string]bool
 }
 
+// crossing is a transfer between the host and a device.
+type crossing struct {
+	kind   ledger.Kind
+	reason ledger.Reason
+	device int
+	cause  string
+	fed    bool // from the caller's own memory
+	back   bool // of contents that left a tight device
+}
+
 // transfer fails if t may not move between the host and a device now; otherwise
 // it counts the transfer.
-func (s *seal) transfer(t *Tensor, device int, k ledger.Kind, r ledger.Reason, cause string, fed bool) error {
+func (s *seal) transfer(t *identity, x crossing) error {
 	if !s.on {
 		return nil
 	}
-	announced := s.tight[device] && (k == ledger.Spill || k != ledger.PullBack && !fed) || k == ledger.CopyIn && s.spilled(t)
+	announced := s.tight[x.device] && (x.kind == ledger.Spill || x.kind != ledger.PullBack && !x.fed) || x.kind == ledger.CopyIn && x.back
 	switch {
-	case fed || announced || slices.Contains(s.reasons, r):
-		s.count(t, k, r, announced)
+	case x.fed || announced || slices.Contains(s.reasons, x.reason):
+		s.count(t, x.kind, x.reason, announced)
 		return nil
-	case r == "":
-		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, k, t, cause)
+	case x.reason == "":
+		return fmt.Errorf("%w: %v of %v, cause: %s: only the batch may come in", ErrNotResident, x.kind, t, x.cause)
 	}
-	return unasked(t, k, r, cause)
+	return unasked(t, x.kind, x.reason, x.cause)
 }
 
 // pull fails if t may not be pulled back for a reason now, whether bytes move for it
 // or not.
-func (s *seal) pull(t *Tensor, r ledger.Reason, cause string) error {
+func (s *seal) pull(t *identity, r ledger.Reason, cause string) error {
 	if !s.on || slices.Contains(s.reasons, r) {
 		return nil
 	}
@@ -73,22 +83,12 @@ func (s *seal) pull(t *Tensor, r ledger.Reason, cause string) error {
 }
 
 // unasked is the error of a transfer for a reason that Unseal was not given.
-func unasked(t *Tensor, k ledger.Kind, r ledger.Reason, cause string) error {
+func unasked(t *identity, k ledger.Kind, r ledger.Reason, cause string) error {
 	return fmt.Errorf("%w: %v (%s) of %v, cause: %s: call Unseal with that reason first", ErrNotResident, k, r, t, cause)
 }
 
-// spilled reports whether t's contents left a device that was announced as tight:
-// then they may come in wherever they are used next.
-func (s *seal) spilled(t *Tensor) bool {
-	if t.truth != onHost || t.host == nil {
-		return false
-	}
-	i := slices.Index(t.shared.devices, t.host.From)
-	return i >= 0 && s.tight[i]
-}
-
 // count counts an allowed transfer.
-func (s *seal) count(t *Tensor, k ledger.Kind, r ledger.Reason, announced bool) {
+func (s *seal) count(t *identity, k ledger.Kind, r ledger.Reason, announced bool) {
 	usage := t.usage.String()
 	i := slices.IndexFunc(s.allowed, func(a *allowance) bool {
 		return a.Kind == k && a.Reason == r && a.Usage == usage && (a.Names != nil) == announced

@@ -44,7 +44,8 @@ func (u *Tenant) Declare(k Key, meta shape.Meta, use device.Usage) (*Tensor, err
 		return nil, fmt.Errorf("%v: %w", k, err)
 	}
 	t := &Tensor{
-		shared: &u.shared, tenant: u.tenant, key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes(),
+		identity: identity{key: k, name: k.String(), meta: meta, usage: use, bytes: meta.Bytes()},
+		shared:   &u.shared, tenant: &u.account,
 		truth: nowhere, copies: make([]devCopy, len(u.devs)),
 	}
 	u.tensors[k] = t

@@ -1,9 +1,10 @@
 package residency
 
 import (
-	"errors"
-	"github.com/berth-ml/berth/residency/ledger"
 	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // TenantOptions describes a tenant. The zero value is good for a tenant that has
@@ -33,61 +34,24 @@ type TenantOptions struct {
 
 // tenant is the record of a Tenant. The manager's lock guards it.
 type tenant struct {
+	account
 	opt     TenantOptions
 	tensors map[Key]*Tensor
-	on      []tenancy // per device
-	ledger  *ledger.Ledger
 	order   order
-	seal    seal
-	spills  spills
-	acted   uint64 // the manager's clock at the tenant's last call of Acquire
-	gone    bool   // it has closed
 }
 
 // newTenant opens a tenant's streams.
-func newTenant(devs []devState, names []string, o TenantOptions) (*tenant, error) {
+func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
 	u := &tenant{
-		opt: o, tensors: map[Key]*Tensor{}, on: make([]tenancy, len(devs)),
-		ledger: ledger.New(names, o.OnTransfer), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))},
+		account: account{name: o.Name, onRead: o.OnRead, on: make([]tenancy, len(devs)), seal: seal{strict: o.Strict, tight: make([]bool, len(devs))}},
+		opt:     o,
+		tensors: map[Key]*Tensor{},
 	}
-	for i := range devs {
-		d := &devs[i]
-		u.on[i].dev, u.on[i].id, u.on[i].prefix = d.dev, d.id, u.StreamName("")
-		if err := u.on[i].open(); err != nil {
-			return nil, errors.Join(err, u.endStreams())
-		}
-	}
-	return u, nil
-}
-
-// endStreams closes the tenant's copy streams, which waits for their work.
-func (u *tenant) endStreams() error {
-	var errs []error
-	for i := range u.on {
-		errs = append(errs, u.on[i].end())
-	}
-	return errors.Join(errs...)
-}
-
-// StreamName is the name for a stream of the tenant: it begins with the tenant's
-// own, so that operations of several tenants can be told apart.
-func (u *tenant) StreamName(stream string) string {
-	if u.opt.Name == "" {
-		return stream
-	}
-	return u.opt.Name + ":" + stream
-}
-
-// title names the tenant for people.
-func (u *tenant) title() string {
-	if u.opt.Name == "" {
-		return "a tenant without a name"
-	}
-	return u.opt.Name
+	return u, u.open(devs, o.OnTransfer)
 }
 
 // knows reports whether a need's tensor belongs to the tenant, and its device to
 // the manager.
 func (u *tenant) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.tenant == u && n.Device >= 0 && n.Device < len(u.on)
+	return n.Tensor != nil && n.Tensor.tenant == &u.account && n.Device >= 0 && n.Device < len(u.on)
 }

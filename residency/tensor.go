@@ -2,42 +2,14 @@ package residency
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )
-
-// Key identifies a tensor instance. Net is empty for variables, which all graphs
-// of a tenant share. Tenant is the name of the tenant. Range is the part of Value that
-// the tensor has, "[0:65536]"; empty for the whole.
-type Key struct {
-	Tenant, Net, Value, Range string
-	Microbatch, Replica       int
-}
-
-// String is "tenant:net/value#2@1" for microbatch 2 of replica 1. It leaves out
-// names that are empty, and numbers that are zero.
-func (k Key) String() string {
-	s := k.Value + k.Range
-	if k.Net != "" {
-		s = k.Net + "/" + s
-	}
-	if k.Tenant != "" {
-		s = k.Tenant + ":" + s
-	}
-	if k.Microbatch != 0 {
-		s += "#" + strconv.Itoa(k.Microbatch)
-	}
-	if k.Replica != 0 {
-		s += "@" + strconv.Itoa(k.Replica)
-	}
-	return s
-}
 
 // Where a truth can be besides a device, whose index is 0 or more.
 const (
@@ -69,13 +41,9 @@ func (s *shared) where(truth int) string {
 // It belongs to one Tenant, whose Manager moves them; Drop frees its memory. Its
 // methods are safe for concurrent use.
 type Tensor struct {
+	identity
 	shared *shared
-	tenant *tenant
-	key    Key
-	name   string
-	meta   shape.Meta
-	usage  device.Usage
-	bytes  int64
+	tenant *account
 
 	version uint64         // of the truth; 0 before the first contents
 	truth   int            // device index, or nowhere, onHost, inStore
@@ -132,6 +100,16 @@ func (t *Tensor) note(device int, r ledger.Row) {
 	t.tenant.ledger.Add(device, r)
 }
 
+// comesBack reports whether the contents left a device that was announced as tight:
+// then they may come in wherever they are used next.
+func (t *Tensor) comesBack() bool {
+	if t.truth != onHost || t.host == nil {
+		return false
+	}
+	i := slices.Index(t.shared.devices, t.host.From)
+	return i >= 0 && t.tenant.seal.tight[i]
+}
+
 // lost is the error of a tensor whose only contents were to be spilled, if that has
 // failed.
 func (t *Tensor) lost() error {
@@ -143,18 +121,6 @@ func (t *Tensor) lost() error {
 	}
 	return nil
 }
-
-// Key identifies the tensor.
-func (t *Tensor) Key() Key { return t.key }
-
-// Meta is its element type and shape.
-func (t *Tensor) Meta() shape.Meta { return t.meta }
-
-// Usage is the usage that its memory counts as.
-func (t *Tensor) Usage() device.Usage { return t.usage }
-
-// Name is its key as text.
-func (t *Tensor) Name() string { return t.name }
 
 // Version grows with every Fill, Feed and write.
 func (t *Tensor) Version() uint64 {
@@ -191,6 +157,3 @@ func (t *Tensor) Streams() bool {
 	defer t.shared.mu.Unlock()
 	return t.truth == inStore
 }
-
-// String is the name with metadata and usage.
-func (t *Tensor) String() string { return fmt.Sprintf("%s %v (%v)", t.name, t.meta, t.usage) }

@@ -1,25 +1,13 @@
 package residency
 
-import (
-	"slices"
-
-	"github.com/berth-ml/berth/engine/paging"
-)
+import "github.com/berth-ml/berth/engine/paging"
 
 // NewUses prepares the order of a step's launches for SetUses. It decides how
 // to make room on each device, from the memory that it has.
 func (u *Tenant) NewUses(launches []Launch) *Uses {
-	x := &Uses{launches: slices.Clone(launches), devs: make([]deviceUses, len(u.devs))}
-	index := make([]map[*Tensor]int, len(u.devs))
-	for d := range index {
-		index[d] = map[*Tensor]int{}
-	}
-	for _, l := range launches {
-		x.local = append(x.local, x.add(index, l))
-	}
+	x := newUses(launches, len(u.devs))
 	for d := range x.devs {
 		y := &x.devs[d]
-		y.describe()
 		y.order = paging.NewOrder(&y.trace)
 		if limit := u.devs[d].spec.MemoryBytes; limit > 0 && y.trace.Floor() <= limit {
 			y.policy = paging.NewPolicy(&y.trace, limit, u.devs[d].rule)

@@ -94,7 +94,7 @@ func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *waiter) error {
 	case forStore:
 		began := time.Now()
 		err := m.streamIn(ctx, p.t, p.d)
-		if f := p.t.tenant.opt.OnRead; f != nil {
+		if f := p.t.tenant.onRead; f != nil {
 			f(p.d, began, time.Now())
 		}
 		return err

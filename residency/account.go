@@ -1,0 +1,63 @@
+package residency
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// account is the part of a tenant that its tensors refer to. The manager's lock
+// guards it.
+type account struct {
+	name   string
+	onRead func(device int, began, ended time.Time)
+	on     []tenancy // per device
+	ledger *ledger.Ledger
+	seal   seal
+	spills spills
+	acted  uint64 // the manager's clock at the tenant's last call of Acquire
+	gone   bool   // it has closed
+}
+
+// open opens the copy streams on all devices.
+func (u *account) open(devs []device.Device, onRow func(ledger.Row)) error {
+	var names []string
+	for i, d := range devs {
+		y := &u.on[i]
+		y.dev, y.id, y.prefix = d, string(d.ID()), u.StreamName("")
+		names = append(names, y.id)
+		if err := y.open(); err != nil {
+			return errors.Join(err, u.endStreams())
+		}
+	}
+	u.ledger = ledger.New(names, onRow)
+	return nil
+}
+
+// endStreams closes the tenant's copy streams, which waits for their work.
+func (u *account) endStreams() error {
+	var errs []error
+	for i := range u.on {
+		errs = append(errs, u.on[i].end())
+	}
+	return errors.Join(errs...)
+}
+
+// StreamName is the name for a stream of the tenant: it begins with the tenant's
+// own, so that operations of several tenants can be told apart.
+func (u *account) StreamName(stream string) string {
+	if u.name == "" {
+		return stream
+	}
+	return u.name + ":" + stream
+}
+
+// title names the tenant for people.
+func (u *account) title() string {
+	if u.name == "" {
+		return "a tenant without a name"
+	}
+	return u.name
+}
