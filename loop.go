@@ -39,6 +39,11 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	defer hurry()
 	l.first, l.done = l.at.Step, l.at.Step
 	l.seal()
+	if l.at.Unmeasured {
+		if err := l.endEpoch(work, l.at.LastEpoch()); err != nil {
+			return false, err
+		}
+	}
 	l.beginClock()
 	for !l.goal.reached(&l.at) {
 		if ctx.Err() != nil || l.goal.lacks(l.nextStep) {
@@ -233,13 +238,15 @@ func (l *loop) stood(step int) (at runstate.Progress, ok bool) {
 }
 
 // rescue saves the newest completed step after the loss of a device, if every
-// variable is as at its end. At the end of an epoch, its evaluation would be missing.
+// variable is as at its end. Where that step ended an epoch that was not evaluated,
+// the resumed run begins with the evaluation.
 func (l *loop) rescue(ctx context.Context) {
 	ticket, err := l.prog.Whole()
 	at, ok := l.stood(l.first + int(ticket))
-	if err != nil || !ok || at.Step == 0 || at.Step == l.newest() || at.Index == 0 && at.Last.Step != at.Step {
+	if err != nil || !ok || at.Step == 0 || at.Step == l.newest() {
 		return
 	}
+	at.Unmeasured = at.Index == 0 && at.Last.Step != at.Step
 	l.at = at
 	m, err := l.manifest()
 	if err == nil {

@@ -104,7 +104,7 @@ func (s *session) openInTime(ctx context.Context, r *Run) error {
 // before this call.
 func (s *session) explained(err error, first int) error {
 	var task *executor.TaskError
-	if !errors.As(err, &task) {
+	if !errors.As(err, &task) || task.Net != s.load.Net { // or it was between two steps
 		return err
 	}
 	s.failed = first + int(task.Step)

@@ -23,6 +23,7 @@ var (
 
 // TaskError is the failure of one task of a step.
 type TaskError struct {
+	Net        string // LoadOptions.Net of its program
 	Step       Ticket
 	Task       string // "s1.F3"
 	Device     device.ID

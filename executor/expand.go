@@ -19,7 +19,7 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 	if err = cmp.Or(err, roomFor(len(launches), microbatches)); err != nil {
 		return err
 	}
-	e := &expansion{microbatches: microbatches, tail: tail != nil}
+	e := &expansion{net: p.opt.Net, microbatches: microbatches, tail: tail != nil}
 	for i := range launches {
 		t, err := p.task(&launches[i])
 		if err != nil {

@@ -33,6 +33,7 @@ type task struct {
 // expansion is a step of a given number of microbatches: its tasks, in the order
 // in which they are queued.
 type expansion struct {
+	net          string // LoadOptions.Net of the program
 	microbatches int
 	tail         bool // the last microbatch has the tail's size, and the update is for it
 	samples      int

@@ -15,7 +15,7 @@ type State uint8
 // The states of a folder.
 const (
 	None       State = iota // no folder, or no checkpoint in it
-	Unfinished              // steps are left to take
+	Unfinished              // steps, or the last epoch's evaluation, are left
 	Finished                // all steps are taken, or the run stopped early
 )
 
@@ -61,7 +61,7 @@ func statusAt(db *checkpoint.DB, m checkpoint.Manifest) (Status, error) {
 	if ring, ok := snap.Tensor(models.LossRing); ok { // it has an entry for each step of an epoch
 		st.Total = at.Resume(c.Train.Epochs, ring.Meta.Shape.Elems(), c.Train.Batch)
 	}
-	if at.Epoch >= c.Train.Epochs || at.StoppedEarly(c.EarlyStopping) {
+	if !at.Unmeasured && (at.Epoch >= c.Train.Epochs || at.StoppedEarly(c.EarlyStopping)) {
 		st.State = Finished
 	}
 	return st, nil

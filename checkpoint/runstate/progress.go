@@ -19,6 +19,7 @@ type Progress struct {
 	Best         checkpoint.Best
 	Watched      Watched
 	Last         Epoch // the newest epoch that ended
+	Unmeasured   bool  `json:",omitempty"` // the last step ended an epoch, whose metrics are missing: a device was lost before
 }
 
 // Cursor is the place in the data.
@@ -46,6 +47,9 @@ func (p *Progress) LastEpoch() int {
 func (p *Progress) Resume(epochs, steps, batch int) (total int) {
 	done := p.Index / batch // steps of this epoch
 	p.Began = p.Step - done
+	if p.Unmeasured {
+		p.Began = p.Step - steps
+	}
 	return p.Step + max(0, epochs-p.Epoch)*steps - done
 }
 
@@ -73,7 +77,7 @@ func (p *Progress) Metrics() map[string]float64 {
 // EndEpoch takes an epoch's metrics in: the best value so far, and that of
 // early stopping.
 func (p *Progress) EndEpoch(e Epoch, c *configs.Config) {
-	p.Last = e
+	p.Last, p.Unmeasured = e, false
 	metrics, best := e.Metrics(), c.Checkpoint.Best
 	if v, ok := metrics[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
 		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}

@@ -41,6 +41,13 @@ func TestResume(t *testing.T) {
 	if total := p.Resume(2, 10, 32); total != 30 { // the config has fewer epochs now
 		t.Errorf("%d steps in all", total)
 	}
+	p = runstate.Progress{Step: 20, Epoch: 2, Unmeasured: true} // its losses are still in the rings
+	if total := p.Resume(3, 10, 32); total != 30 || p.Began != 10 {
+		t.Errorf("%d steps in all, the epoch to evaluate began at %d", total, p.Began)
+	}
+	if p.EndEpoch(runstate.Epoch{Step: 20}, &configs.Config{}); p.Unmeasured {
+		t.Error("the epoch counts as not evaluated")
+	}
 }
 
 func TestRealign(t *testing.T) {

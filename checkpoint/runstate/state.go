@@ -36,7 +36,7 @@ func Import(ctx context.Context, db *checkpoint.DB, base *checkpoint.Snapshot, p
 		return 0, err
 	}
 	p := &st.Progress
-	p.Last, p.Watched = Epoch{}, Watched{}
+	p.Last, p.Watched, p.Unmeasured = Epoch{}, Watched{}, false
 	p.Lost, p.Imported = base.Manifest.Step, base.Manifest.Step
 	as := *base
 	if as.Manifest.Extra, err = json.Marshal(st); err != nil {

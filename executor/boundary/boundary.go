@@ -45,7 +45,7 @@ func (r Rings) Each(ctx context.Context, why ledger.Reason, name string, first, 
 }
 
 // Mean is the mean over the samples of the steps after first, up to last; nil
-// if the program has no such ring.
+// if there are none, or the program has no such ring.
 func (r Rings) Mean(ctx context.Context, name string, first, last int, samples func(step int) int) (*float64, error) {
 	if r.Program.Var(name) == nil {
 		return nil, nil
@@ -57,7 +57,7 @@ func (r Rings) Mean(ctx context.Context, name string, first, last int, samples f
 		n += samples(step)
 		return nil
 	})
-	if err != nil {
+	if err != nil || n == 0 {
 		return nil, err
 	}
 	sum /= float64(n)

@@ -49,6 +49,9 @@ func TestRings(t *testing.T) {
 	if want := (20*losses[1] + 30*losses[2]) / 50; err != nil || math.Abs(*mean-want) > 1e-12 {
 		t.Errorf("mean %v, want %v, %v", *mean, want, err)
 	}
+	if mean, err := rings.Mean(t.Context(), models.LossRing, 3, 3, samples); mean != nil || err != nil {
+		t.Errorf("no steps: %v, %v", mean, err)
+	}
 	if mean, err := rings.Mean(t.Context(), "no_such_ring", 0, 3, samples); mean != nil || err != nil {
 		t.Errorf("a ring that is missing: %v, %v", mean, err)
 	}
