@@ -45,7 +45,9 @@ func (db *DB) Prune(ctx context.Context, k Keep) (int, []Skipped, error) {
 	if err != nil {
 		return 0, skipped, err
 	}
-	return len(gone), skipped, db.delete(gone)
+	before := len(db.head.IDs)
+	err = db.delete(gone)
+	return before - len(db.head.IDs), skipped, err
 }
 
 // drops are the checkpoints that k does not keep (gone), and the damaged ones that

@@ -33,7 +33,9 @@ func pruneCommand() *cobra.Command {
 			}
 			n, skipped, err := db.Prune(c.Context(), k)
 			runs.TellSkipped(c, skipped)
-			fmt.Fprintf(c.OutOrStdout(), "%d deleted\n", n)
+			if n > 0 || err == nil {
+				fmt.Fprintf(c.OutOrStdout(), "%d deleted\n", n)
+			}
 			return err
 		})
 	}
