@@ -251,7 +251,7 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	p := s.config.Partition
 	return partition.PlanOptions{
 		Devices: s.specs(), Stages: p.Stages.Blocks, Count: p.Stages.Count,
-		Microbatches: s.sizes.microbatches, Recompute: partition.Recompute(p.Recompute),
+		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 	}
 }

@@ -135,9 +135,16 @@ type Train struct {
 	Epochs       int
 	Batch        int // samples in a step, over all its microbatches
 	Microbatches int // divides Batch
+	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
 	LogEvery     int // steps between losses read from the device; 0: at the epoch's end only
 }
+
+// The values of Train.Reduction.
+const (
+	ReduceOrder = "order" // one microbatch after the other
+	ReduceTree  = "tree"  // by a fixed binary tree over the microbatches
+)
 
 // Optimizer describes the update of the weights.
 type Optimizer struct {

@@ -161,12 +161,20 @@ func (s *trialStage) leaves(v *graph.Value) bool {
 	return false
 }
 
-// gradients counts the sums kept here, and the values that the update reads
+// gradients counts the sums kept here, of a tree all that there are at once, and the values that the update reads
 // from other segments.
 func (s *trialStage) gradients(f *footprint) {
 	s.seen.clear()
+	sums := int64(1) // of each part at once
+	if s.idx.tree {
+		sums = int64(partialSums(s.idx.microbatches))
+	}
 	count := func(v *graph.Value) {
-		if !s.inside.has(v.ID) && s.seen.add(v.ID) {
+		switch {
+		case s.inside.has(v.ID) || !s.seen.add(v.ID):
+		case v.Kind == graph.Summed && s.makes(s.idx.part[v.ID]):
+			f.fixed[device.Grad] += v.Meta.Bytes() * sums
+		default:
 			f.fixed[device.Grad] += v.Meta.Bytes()
 		}
 	}

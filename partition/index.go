@@ -10,6 +10,7 @@ import (
 type index struct {
 	g            *graph.Graph
 	microbatches int
+	tree         bool        // microbatches are summed by a tree
 	apart        bool        // every phase of a stage is a segment of its own
 	splits       bool        // the schedule has W passes: B leaves weight gradients to them
 	ranging      ranging     // of the updates of g

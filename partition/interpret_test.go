@@ -48,28 +48,24 @@ func start(g *graph.Graph, microbatches int, seed uint64) (state, feeds) {
 }
 
 // runWhole runs a step of the uncut graph, for the expected results.
-func runWhole(g *graph.Graph, vars state, in feeds) (state, error) {
-	sums := map[*graph.Value]ref.Array{}
+func runWhole(g *graph.Graph, vars state, in feeds, r Reduction) (state, error) {
+	parts := make([][]ref.Array, len(g.Accums))
 	var vals map[*graph.Value]ref.Array
 	for m := range in {
 		vals = map[*graph.Value]ref.Array{}
 		if err := runNodes(g.Nodes, false, vals, vars, in[m]); err != nil {
 			return nil, err
 		}
-		for _, a := range g.Accums {
-			part := vals[a.Part]
-			if m > 0 {
-				out, err := ref.Run(a.Add, []ref.Array{sums[a.Sum], part})
-				if err != nil {
-					return nil, err
-				}
-				part = out[0]
-			}
-			sums[a.Sum] = part
+		for i, a := range g.Accums {
+			parts[i] = append(parts[i], vals[a.Part])
 		}
 	}
-	for v, a := range sums {
-		vals[v] = a
+	for i, a := range g.Accums {
+		sum, err := sumOf(a.Add, parts[i], r)
+		if err != nil {
+			return nil, err
+		}
+		vals[a.Sum] = sum
 	}
 	if err := runNodes(g.Nodes, true, vals, vars, nil); err != nil {
 		return nil, err
@@ -82,6 +78,32 @@ func runWhole(g *graph.Graph, vars state, in feeds) (state, error) {
 		after[a.Var.Name] = vals[a.New]
 	}
 	return after, nil
+}
+
+// sumOf adds parts, by the tree from its root down.
+func sumOf(add graph.Op, parts []ref.Array, r Reduction) (ref.Array, error) {
+	n := len(parts)
+	if n == 1 {
+		return parts[0], nil
+	}
+	left := n - 1
+	if r == ReduceTree {
+		for left = 1; 2*left < n; left *= 2 {
+		}
+	}
+	x, err := sumOf(add, parts[:left], r)
+	if err != nil {
+		return x, err
+	}
+	y, err := sumOf(add, parts[left:], r)
+	if err != nil {
+		return y, err
+	}
+	out, err := ref.Run(add, []ref.Array{x, y})
+	if err != nil {
+		return x, err
+	}
+	return out[0], nil
 }
 
 // runNodes runs the update nodes, or all others.

@@ -24,21 +24,29 @@ type StepOptions struct {
 // Launch is one run of a segment in a step.
 type Launch struct {
 	Segment    *Segment
-	Device     int      // index in PlanOptions.Devices
-	Variant    *Variant // the segment's for this microbatch
-	Microbatch int
+	Device     int        // index in PlanOptions.Devices
+	Variant    *Variant   // the segment's for this microbatch
+	Microbatch int        // of the action in which it is queued
+	Lo, Hi     int        // the sums that it writes are of microbatches Lo to Hi-1
 	Tail       bool       // the segment is of StepOptions.Tail
 	Needs      []Need     // the tensors that it uses, once each
 	In, Out    []int      // per input and output of Variant, its index in Needs
 	Over       []Instance // those that it is the last to use
 }
 
+// Reduces reports whether it adds partial sums.
+func (l *Launch) Reduces() bool { return l.Variant == &l.Segment.Reduce }
+
 // Name is the segment's name and, except in the update, the microbatch:
-// "s0.F2", "s0.F2:block0", "s0.U1".
+// "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
+// 4 to 7 are made of partial ones.
 func (l *Launch) Name() string {
 	s := l.Segment
-	if s.Pass == schedule.Update {
+	switch {
+	case s.Pass == schedule.Update:
 		return s.Name
+	case l.Reduces():
+		return fmt.Sprintf("s%d.%vR%d-%d", s.Stage, s.Passes, l.Lo, l.Hi) + suffix(s.Piece)
 	}
 	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + suffix(s.Piece)
 }
@@ -53,7 +61,7 @@ type Need struct {
 type Instance struct {
 	Value      *graph.Value
 	Usage      device.Usage
-	Microbatch int  // 0 unless there is one for each microbatch
+	Microbatch int  // 0 unless there is one for each microbatch; of a partial sum the first that it has
 	Tail       bool // it is of the tail's size; false unless there is one for each microbatch
 }
 
@@ -121,11 +129,15 @@ type expansion struct {
 	o          StepOptions
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
+	sums       summing
 	at         *table[int] // of the launch under way: value → its index in the needs
 }
 
 func newExpansion(p *Plan, o StepOptions) *expansion {
-	e := &expansion{o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values))}
+	e := &expansion{
+		o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values)),
+		sums: summing{tree: p.idx.tree, microbatches: o.Microbatches, done: map[segmentSum]bool{}},
+	}
 	if e.tail = e.full; o.Tail != nil {
 		e.tail = listByAction(o.Tail)
 	}
@@ -165,11 +177,49 @@ func (e *expansion) add(pass schedule.Kind, stage, microbatch int) {
 	}
 	for _, s := range lists.of[segmentKey{pass, stage}] {
 		l := Launch{Segment: s, Device: lists.plan.cut.device[s.Stage], Variant: &s.First, Microbatch: microbatch, Tail: tail}
-		if microbatch > 0 && pass != schedule.Update {
+		if pass == schedule.Update {
+			e.launch(lists.plan, l)
+			continue
+		}
+		sum, later := e.sums.leaf(microbatch)
+		if later {
 			l.Variant = &s.Later
 		}
-		e.bind(lists.plan, &l)
+		l.Lo, l.Hi = sum.lo, sum.hi
+		e.launch(lists.plan, l)
+		e.reduce(&l)
+	}
+}
+
+func (e *expansion) launch(p *Plan, l Launch) {
+	e.bind(p, &l)
+	e.launches = append(e.launches, l)
+}
+
+// reduce appends the launches that add partial sums, once one of them has written
+// the last that they need.
+func (e *expansion) reduce(after *Launch) {
+	s := &e.full.plan.Segments[after.Segment.ID]
+	if s.Reduce.Graph == nil {
+		return
+	}
+	sum, ok := e.sums.complete(s.ID, sumRange{after.Lo, after.Hi})
+	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
+		l := Launch{Segment: s, Device: after.Device, Variant: &s.Reduce, Microbatch: after.Microbatch, Lo: sum.lo, Hi: sum.hi}
+		e.bindSums(&l, sum)
 		e.launches = append(e.launches, l)
+	}
+}
+
+// bindSums fills in the tensors of a launch that adds partial sums.
+func (e *expansion) bindSums(l *Launch, sum sumRange) {
+	for _, s := range l.Variant.Out {
+		left := e.full.plan.Instance(s.Value, 0, false)
+		right := left
+		left.Microbatch, right.Microbatch = sum.lo, sum.middle()
+		n := len(l.Needs)
+		l.Needs = append(l.Needs, Need{left, ReadWrite}, Need{right, Read})
+		l.In, l.Out = append(l.In, n, n+1), append(l.Out, n)
 	}
 }
 
@@ -192,9 +242,18 @@ func (e *expansion) need(p *Plan, l *Launch, s Slot) int {
 	case !known:
 		i = len(l.Needs)
 		e.at.set(s.Value.ID, i)
-		l.Needs = append(l.Needs, Need{p.Instance(s.Value, l.Microbatch, l.Tail), s.Mode})
+		l.Needs = append(l.Needs, Need{e.instance(p, l, s.Value), s.Mode})
 	case l.Needs[i].Mode != s.Mode:
 		l.Needs[i].Mode = ReadWrite
+	}
+	return i
+}
+
+// instance is the instance of a value in a launch.
+func (e *expansion) instance(p *Plan, l *Launch, v *graph.Value) Instance {
+	i := p.Instance(v, l.Microbatch, l.Tail)
+	if v.Kind == graph.Summed {
+		i.Microbatch = l.Lo
 	}
 	return i
 }

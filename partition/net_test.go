@@ -41,7 +41,7 @@ func chain(n, width, batch, microbatches int) net {
 
 // drawNet makes a random one.
 func drawNet(t *rapid.T) net {
-	s := chain(rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 4).Draw(t, "width"), rapid.IntRange(1, 3).Draw(t, "batch"), rapid.IntRange(1, 3).Draw(t, "microbatches"))
+	s := chain(rapid.IntRange(1, 6).Draw(t, "blocks"), rapid.IntRange(1, 4).Draw(t, "width"), rapid.IntRange(1, 3).Draw(t, "batch"), rapid.IntRange(1, 6).Draw(t, "microbatches"))
 	for i := range s.blocks {
 		b := &s.blocks[i]
 		b.skip = rapid.IntRange(-1, i-1).Draw(t, "skip")

@@ -205,7 +205,7 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
 		got := want
 		for range 3 {
-			if want, err = runWhole(g, want, in); err != nil {
+			if want, err = runWhole(g, want, in, p.options.Reduction); err != nil {
 				t.Fatal(err)
 			}
 			k := newMachine(p, got, in)
@@ -330,7 +330,7 @@ func TestModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		vars, in := start(g, 3, 11)
-		want, err := runWhole(g, vars, in)
+		want, err := runWhole(g, vars, in, ReduceOrder)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 func newIndex(g *graph.Graph, o PlanOptions, c *stop.Check) (*index, error) {
 	values := len(g.Values)
 	idx := &index{
-		g: g, microbatches: o.Microbatches, apart: o.Apart, splits: o.splits(), ranging: o.ranging, stop: c,
+		g: g, microbatches: o.Microbatches, tree: o.Reduction == ReduceTree, apart: o.Apart, splits: o.splits(), ranging: o.ranging, stop: c,
 		readers:  make([][]*graph.Node, values),
 		variable: make([]*graph.Value, values),
 		part:     make([]*graph.Value, values),

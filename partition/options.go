@@ -15,6 +15,7 @@ type PlanOptions struct {
 	Stages       [][]string   // block names by hand, per stage; nil places automatically
 	Count        int          // number of stages; 0 means one per device, at most one per block
 	Microbatches int          // of a step, at least 1
+	Reduction    Reduction    // how microbatches are summed; empty means in their order
 	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
 	Apart        bool         // merge no phases, also where a step has one microbatch
 	Recompute    Recompute    // the values that Backward computes again; empty means none
@@ -41,6 +42,13 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+	}
+	switch o.Reduction {
+	case "":
+		o.Reduction = ReduceOrder
+	case ReduceOrder, ReduceTree:
+	default:
+		return o, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
 	}
 	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
 	if o.grains == nil {

@@ -50,11 +50,15 @@ type Segment struct {
 	Passes Passes        // of its nodes
 	Level  int           // where Pass is Update, from 0
 
-	// First runs for a step's first microbatch, Later for the others. They are
-	// the same unless the segment adds to sums over microbatches: First writes
-	// the sums, Later adds to them. Later.In begins with all of First.In, and
+	// First begins the sums over microbatches that the segment writes, Later adds
+	// to them. First runs for a step's first microbatch, and Later for the others;
+	// by a tree, First for each second one. They are the same without sums. Later.In begins with all of First.In, and
 	// both have the same Out values in the same order.
 	First, Later Variant
+	// Reduce adds the right of two partial sums to the left, for each sum that the
+	// segment writes, left and right in turn in In. Its Graph is nil unless sums are
+	// made by a tree.
+	Reduce Variant
 }
 
 // Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to

@@ -38,6 +38,7 @@ func drawOptions(t *rapid.T, s net) PlanOptions {
 	o.Apart = rapid.Bool().Draw(t, "apart")
 	o.grains = []grain{grain(rapid.IntRange(0, grains-1).Draw(t, "grain"))}
 	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe"}).Draw(t, "schedule")
+	o.Reduction = rapid.SampledFrom([]Reduction{"", ReduceOrder, ReduceTree}).Draw(t, "reduction")
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:
@@ -73,6 +74,9 @@ func checkPlan(t *rapid.T, p *Plan) {
 		}
 		checkVariant(t, s.Name, s.First)
 		checkVariant(t, s.Name, s.Later)
+		if s.Reduce.Graph != nil {
+			checkVariant(t, s.Name, s.Reduce)
+		}
 		if !slices.Equal(s.Later.Graph.Inputs[:len(s.First.In)], s.First.Graph.Inputs) || len(s.Later.Out) != len(s.First.Out) {
 			t.Fatalf("%s: Later has other slots than First", s.Name)
 		}

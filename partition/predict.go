@@ -23,8 +23,11 @@ func (p *Plan) setPeaks(free []Forecast) {
 // that fits; nil: there is none.
 func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
 	e := &estimator{plan: p, of: map[placedVariant]int64{}}
-	if few := min(p.Microbatches, 2); floors && few < p.Microbatches {
-		// The launches of further microbatches are like those of the second.
+	few := 2 // the launches of further microbatches are like those of the second
+	if p.idx.tree {
+		few = 3 // which adds two sums
+	}
+	if floors && few < p.Microbatches {
 		if whole, err := p.forecastStep(e, few, rival); err != nil || !whole || p.shortage().missing > 0 {
 			return whole, err
 		}

@@ -82,7 +82,7 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 		want, in := start(g, s.microbatches, rapid.Uint64().Draw(t, "seed"))
 		got := cutState(p.Graph, want)
 		for range 2 {
-			if want, err = runWhole(g, want, in); err != nil {
+			if want, err = runWhole(g, want, in, p.options.Reduction); err != nil {
 				t.Fatal(err)
 			}
 			k := newMachine(p, got, in)

@@ -29,6 +29,9 @@ func (b *binder) bind(l *nodeList) Segment {
 	s.Later = s.First
 	if slices.ContainsFunc(outs, func(o out) bool { return o.accum >= 0 }) {
 		s.Later = b.variant(l, outs, true)
+		if b.idx.tree {
+			s.Reduce = b.reduction(l, outs)
+		}
 	}
 	return s
 }
@@ -81,10 +84,10 @@ func (b *binder) variant(l *nodeList, outs []out, later bool) Variant {
 			var n *graph.Node
 			switch {
 			case later:
-				n = extraNode(idx, o.accum, a.Add, "next(", a.Sum, a.Part)
+				n = extraNode(idx, nextSum, o.accum, a.Add, a.Sum, a.Part)
 				sums = append(sums, a.Sum)
 			case o.copied:
-				n = extraNode(idx, o.accum, ops.BroadcastTo{Shape: a.Part.Meta.Shape}, "copy(", a.Part)
+				n = extraNode(idx, copiedPart, o.accum, ops.BroadcastTo{Shape: a.Part.Meta.Shape}, a.Part)
 			}
 			if n != nil {
 				extra[o.value.Node] = append(extra[o.value.Node], n)
@@ -104,18 +107,35 @@ func (b *binder) variant(l *nodeList, outs []out, later bool) Variant {
 	return v
 }
 
-// extraNode makes a node that the whole graph does not have. Its IDs lie
-// beyond those of the graph and depend only on the accum.
-func extraNode(idx *index, accum int, op graph.Op, prefix string, in ...*graph.Value) *graph.Node {
-	a := idx.g.Accums[accum]
-	offset := 2 * accum
-	if len(in) > 1 {
-		offset++
+// extra is a node or value that the whole graph does not have.
+type extra int
+
+// The extras of an accum.
+const (
+	copiedPart extra = iota // its part, to be the sum
+	nextSum                 // its sum with a part added
+	bothSums                // two partial sums added
+	rightSum                // the right of two partial sums
+)
+
+// prefixes begin the names of extra nodes' values.
+var prefixes = [...]string{copiedPart: "copy(", nextSum: "next(", bothSums: "both("}
+
+// offset is how far its ID lies beyond those of the graph. It depends only on the
+// accum.
+func (x extra) offset(idx *index, accum int) int {
+	if x >= bothSums {
+		accum, x = accum+len(idx.g.Accums), x-bothSums
 	}
+	return 2*accum + int(x)
+}
+
+// extraNode makes a node that the whole graph does not have.
+func extraNode(idx *index, x extra, accum int, op graph.Op, in ...*graph.Value) *graph.Node {
+	a, offset := idx.g.Accums[accum], x.offset(idx, accum)
 	from := a.Part.Node
-	id := idx.ids + offset
-	n := &graph.Node{ID: id, Op: op, In: in, Phase: from.Phase, Layer: from.Layer, Of: from.Of}
-	n.Out = []*graph.Value{{ID: len(idx.g.Values) + offset, Name: prefix + a.Sum.Name + ")", Meta: a.Part.Meta, Node: n}}
+	n := &graph.Node{ID: idx.ids + offset, Op: op, In: in, Phase: from.Phase, Layer: from.Layer, Of: from.Of}
+	n.Out = []*graph.Value{{ID: len(idx.g.Values) + offset, Name: prefixes[x] + a.Sum.Name + ")", Meta: a.Part.Meta, Node: n}}
 	return n
 }
 

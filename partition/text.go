@@ -187,6 +187,9 @@ func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
 	if s.Later.Graph != s.First.Graph {
 		dumpVariant(b, "later ", &s.Later)
 	}
+	if s.Reduce.Graph != nil {
+		dumpVariant(b, "reduce ", &s.Reduce)
+	}
 }
 
 func dumpVariant(b *strings.Builder, label string, v *Variant) {

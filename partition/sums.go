@@ -1,0 +1,129 @@
+package partition
+
+import (
+	"math/bits"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Reduction is how the parts of a step's microbatches are summed. The two round
+// differently.
+type Reduction string
+
+// The reductions.
+const (
+	ReduceOrder Reduction = "order" // one after the other; also the meaning of ""
+	ReduceTree  Reduction = "tree"  // by a fixed binary tree over the microbatches
+)
+
+// sumRange is a node of the tree: the sum of microbatches lo to hi-1. Its tensor
+// is the instance of microbatch lo, so that a node takes over the memory of its
+// left child.
+type sumRange struct{ lo, hi int }
+
+// middle is where the right child begins: the left one has the largest power of
+// two below the length. So the tree depends on the number of microbatches alone.
+func (r sumRange) middle() int { return r.lo + 1<<(bits.Len(uint(r.hi-r.lo-1))-1) }
+
+// parent is the node above r in the tree over that many microbatches; ok is false
+// at the root.
+func (r sumRange) parent(microbatches int) (p sumRange, ok bool) {
+	p = sumRange{0, microbatches}
+	for p != r {
+		ok = true
+		next, mid := p, p.middle()
+		if r.lo < mid {
+			next.hi = mid
+		} else {
+			next.lo = mid
+		}
+		if next == r {
+			return p, true
+		}
+		p = next
+	}
+	return p, ok
+}
+
+// partialSums is the most sums of a tree that are kept at once, if microbatches
+// come in their order: one for each 1 of an even index, and its own.
+func partialSums(microbatches int) int {
+	most := 1
+	for m := 0; m < microbatches; m += 2 {
+		most = max(most, bits.OnesCount(uint(m))+1)
+	}
+	return most
+}
+
+// summing tells the sums that launches write, and when two can be added.
+type summing struct {
+	tree         bool
+	microbatches int
+	done         map[segmentSum]bool
+}
+
+// segmentSum is a sum that a segment has written.
+type segmentSum struct {
+	segment int // its ID
+	sumRange
+}
+
+// leaf is the sum that a segment writes in a microbatch. later tells that it adds to
+// the sum of the microbatch before: with a tree, where both are a node.
+func (s *summing) leaf(microbatch int) (r sumRange, later bool) {
+	switch {
+	case !s.tree:
+		return sumRange{0, microbatch + 1}, microbatch > 0
+	case microbatch%2 == 1:
+		return sumRange{microbatch - 1, microbatch + 1}, true
+	}
+	return sumRange{microbatch, microbatch + 1}, false
+}
+
+// complete notes a sum, and returns the node above it if it can be computed now.
+func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
+	if !s.tree {
+		return r, false
+	}
+	s.done[segmentSum{segment, r}] = true
+	above, ok = r.parent(s.microbatches)
+	if !ok {
+		return above, false
+	}
+	mid := above.middle()
+	for _, child := range []sumRange{{above.lo, mid}, {mid, above.hi}} {
+		if !s.done[segmentSum{segment, child}] {
+			return above, false
+		}
+	}
+	return above, true
+}
+
+// reduction builds the variant that adds the right of two partial sums to the left,
+// for each sum that a segment writes. Inputs 2i and 2i+1 are the left and the right
+// one of output i.
+func (b *binder) reduction(l *nodeList, outs []out) (v Variant) {
+	for _, o := range outs {
+		if o.accum < 0 {
+			continue
+		}
+		sum, right := b.idx.g.Accums[o.accum].Sum, rightOf(b.idx, o.accum)
+		n := extraNode(b.idx, bothSums, o.accum, b.idx.g.Accums[o.accum].Add, sum, right)
+		if v.Graph == nil {
+			v.Graph = &graph.Graph{Name: l.name() + "R"}
+		}
+		v.Graph.Nodes = append(v.Graph.Nodes, n)
+		v.Graph.Inputs = append(v.Graph.Inputs, sum, right)
+		v.Graph.Outputs = append(v.Graph.Outputs, n.Out[0])
+		v.Alias = append(v.Alias, len(v.In))
+		v.In = append(v.In, Slot{sum, ReadWrite}, Slot{sum, Read})
+		v.Out = append(v.Out, Slot{sum, ReadWrite})
+	}
+	return v
+}
+
+// rightOf is the value that stands for the right of two partial sums.
+func rightOf(idx *index, accum int) *graph.Value {
+	sum := idx.g.Accums[accum].Sum
+	return &graph.Value{ID: len(idx.g.Values) + rightSum.offset(idx, accum), Name: "right(" + sum.Name + ")", Kind: graph.Summed, Meta: sum.Meta}
+}
