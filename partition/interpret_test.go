@@ -49,9 +49,17 @@ func start(g *graph.Graph, microbatches int, seed uint64) (state, feeds) {
 
 // runWhole runs a step of the uncut graph, for the expected results.
 func runWhole(g *graph.Graph, vars state, in feeds, r Reduction) (state, error) {
+	return runMixedWhole(g, g, vars, in, r)
+}
+
+// runMixedWhole is runWhole with another graph for the last microbatch and the update.
+func runMixedWhole(g, last *graph.Graph, vars state, in feeds, r Reduction) (state, error) {
 	parts := make([][]ref.Array, len(g.Accums))
 	var vals map[*graph.Value]ref.Array
 	for m := range in {
+		if m == len(in)-1 {
+			g = last
+		}
 		vals = map[*graph.Value]ref.Array{}
 		if err := runNodes(g.Nodes, false, vals, vars, in[m]); err != nil {
 			return nil, err
@@ -150,10 +158,11 @@ type machine struct {
 	plan *Plan
 	mem  map[instance]ref.Array
 	seen map[string]bool // everything that ever was in memory
+	most int             // sums of one value at once
 }
 
 func newMachine(p *Plan, vars state, in feeds) *machine {
-	k := &machine{p, map[instance]ref.Array{}, map[string]bool{}}
+	k := &machine{plan: p, mem: map[instance]ref.Array{}, seen: map[string]bool{}}
 	for name, a := range vars {
 		k.mem[instance{name, 0}] = a
 	}
@@ -198,6 +207,7 @@ func (k *machine) run(l *Launch) error {
 		k.mem[key] = a
 		k.seen[key.name] = true
 	}
+	k.countSums(l)
 	for _, o := range l.Over {
 		key := keyOf(o)
 		if _, ok := k.mem[key]; !ok {
@@ -206,6 +216,19 @@ func (k *machine) run(l *Launch) error {
 		delete(k.mem, key)
 	}
 	return nil
+}
+
+// countSums counts the partial sums of what a launch has added to.
+func (k *machine) countSums(l *Launch) {
+	for _, s := range l.Variant.Out {
+		n := 0
+		for m := 0; s.Value.Kind == graph.Summed && m <= l.Microbatch; m++ {
+			if _, ok := k.mem[instance{s.Value.Name, m}]; ok {
+				n++
+			}
+		}
+		k.most = max(k.most, n)
+	}
 }
 
 // runInPlace runs a variant's nodes. An input whose memory an output takes

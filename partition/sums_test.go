@@ -1,0 +1,108 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// TestLaunchesOfSums lists the launches that add partial sums, and where they stand.
+func TestLaunchesOfSums(t *testing.T) {
+	for microbatches, want := range map[int]string{
+		1: "FBU0",
+		2: "F0 B0 F1 B1 U0",
+		3: "F0 B0 F1 B1 F2 FR0-3 B2 BR0-3 U0",
+		4: "F0 B0 F1 B1 F2 B2 F3 FR0-4 B3 BR0-4 U0",
+		7: "F0 B0 F1 B1 F2 B2 F3 FR0-4 B3 BR0-4 F4 B4 F5 B5 F6 FR4-7 FR0-7 B6 BR4-7 BR0-7 U0",
+	} {
+		p := mustPlan(t, chain(1, 4, 2, microbatches), PlanOptions{Devices: specs(1, 0), Reduction: ReduceTree})
+		var names []string
+		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: microbatches}) {
+			names = append(names, strings.TrimPrefix(l.Name(), "s0."))
+			if l.Reduces() != strings.Contains(l.Name(), "R") {
+				t.Errorf("%s reduces: %v", l.Name(), l.Reduces())
+			}
+		}
+		got := strings.Join(names, " ")
+		if got != want {
+			t.Errorf("%d microbatches: %s, want %s", microbatches, got, want)
+		}
+	}
+}
+
+// TestSumsOfEveryLength runs steps of every length of two numbers of microbatches,
+// the last one smaller, with every cut and schedule. All give what a recursion over
+// the parts gives, and keep at most the partial sums that a counter has.
+func TestSumsOfEveryLength(t *testing.T) {
+	const most = 17
+	s := tiedNet(most)
+	small := s
+	small.batch = 1
+	g, h := mustBuild(t, s), mustBuild(t, small)
+	vars, in := start(g, most, 5)
+	_, last := start(h, most, 6)
+	for i, o := range []PlanOptions{
+		{Devices: specs(1, 0)},
+		{Devices: specs(2, 0), Schedule: "gpipe", grains: []grain{byBlock}},
+		{Devices: specs(3, 0), Recompute: RecomputeCheap, grains: []grain{byNode}},
+	} {
+		o.Microbatches, o.Reduction = most, ReduceTree
+		p, err := New(g, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := p.Rebind(h, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1 + i%2; n <= most; n += 1 + i {
+			t.Run(fmt.Sprintf("%d/%d", i, n), func(t *testing.T) {
+				feed := append(in[:n-1:n-1], last[n-1])
+				want, err := runMixedWhole(g, h, vars, feed, ReduceTree)
+				if err != nil {
+					t.Fatal(err)
+				}
+				k := newMachine(p, vars, feed)
+				got, err := k.runStep(StepOptions{Microbatches: n, Tail: q})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := differ(want, got); d != "" {
+					t.Error(d)
+				}
+				if k.most > partialSums(n) {
+					t.Errorf("%d sums at once, a counter has %d", k.most, partialSums(n))
+				}
+			})
+		}
+	}
+}
+
+func mustBuild(t *testing.T, s net) *graph.Graph {
+	t.Helper()
+	g, err := s.build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestReductionsRound tells the two apart from 4 microbatches on.
+func TestReductionsRound(t *testing.T) {
+	for microbatches := 1; microbatches <= 8; microbatches++ {
+		var after [2]state
+		for i, r := range []Reduction{ReduceOrder, ReduceTree} {
+			p := mustPlan(t, chain(3, 4, 2, microbatches), PlanOptions{Devices: specs(1, 0), Reduction: r})
+			vars, in := start(p.Graph, microbatches, 3)
+			var err error
+			if after[i], err = newMachine(p, vars, in).runStep(StepOptions{Microbatches: microbatches}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if same := differ(after[0], after[1]) == ""; same != (microbatches < 4) {
+			t.Errorf("%d microbatches: the same %v", microbatches, same)
+		}
+	}
+}
