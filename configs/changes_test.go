@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -33,6 +34,27 @@ func TestChangesOfLayers(t *testing.T) {
 	}
 	if _, err := configs.Changes([]byte("data: {"), text("units: 64")); err == nil {
 		t.Error("a text that is no config is compared")
+	}
+}
+
+// A text from before a key was there means the key's default, and so does a literal
+// without it.
+func TestReductionOfBefore(t *testing.T) {
+	const old = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {microbatches: 8}\n"
+	c, err := configs.Parse("x.yaml", []byte(old), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reduction, want := range map[string]string{"": "", configs.ReduceOrder: "", configs.ReduceTree: "train.reduction was order, is tree"} {
+		c.Train.Reduction = reduction
+		text, err := c.YAML()
+		if err = errors.Join(err, c.Check()); err != nil {
+			t.Fatal(err)
+		}
+		list, err := configs.Changes([]byte(old), text)
+		if got := configs.SummaryOfChanges(list); err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", reduction, got, err, want)
+		}
 	}
 }
 

@@ -133,8 +133,8 @@ type Layer struct {
 type Train struct {
 	Pos          Pos
 	Epochs       int
-	Batch        int // samples in a step, over all its microbatches
-	Microbatches int // divides Batch
+	Batch        int    // samples in a step, over all its microbatches
+	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
 	LogEvery     int // steps between losses read from the device; 0: at the epoch's end only

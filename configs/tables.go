@@ -36,7 +36,7 @@ var trainSection = &section{
 			doc: "samples in a step; the last step of an epoch may have fewer"},
 		{name: "microbatches", kind: positive, at: at(func(t *Train) *int { return &t.Microbatches }), def: "1",
 			doc: "number of equal pieces of a batch, whose gradients are added; must divide `batch`"},
-		{name: "reduction", kind: enum{ReduceOrder, ReduceTree}, at: at(func(t *Train) *string { return &t.Reduction }), def: ReduceOrder, blank: true,
+		{name: "reduction", kind: enum{ReduceOrder, ReduceTree}, at: at(func(t *Train) *string { return &t.Reduction }), def: ReduceOrder,
 			doc: "how the microbatches of a step are summed: gradients, losses, statistics of batch norm. `order`: one after the other. `tree`: by a fixed binary tree over them, so that replicas can sum parts of it; it keeps more sums at once, up to one for each doubling of `microbatches`. From 4 microbatches on, the two round differently"},
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},

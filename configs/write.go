@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,7 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	enc.SetIndent(2)
 	full := *c
 	full.Devices = c.Devices.WithDefaults()
+	full.Train.Reduction = cmp.Or(c.Train.Reduction, ReduceOrder)
 	if err := enc.Encode(rootSection.encode(&full, keep)); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
