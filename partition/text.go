@@ -109,20 +109,31 @@ func (p *Plan) segmentsOf() [][]*Segment {
 }
 
 // passesText is "F BU U": the passes of each segment. Several in a row are
-// counted: "F×3".
+// counted: "F×3". "BR" is the additions of the sums that B writes.
 func passesText(segments []*Segment) string {
 	var words []string
 	for i := 0; i < len(segments); {
-		word, n := segments[i].Passes.String(), 1
-		for i+n < len(segments) && segments[i+n].Piece != "" && segments[i+n].Passes == segments[i].Passes {
+		word, n, sums := segments[i].Passes.String(), 0, 0
+		for i+n < len(segments) && (n == 0 || segments[i+n].Piece != "" && segments[i+n].Passes == segments[i].Passes) {
+			if segments[i+n].Reduce.Graph != nil {
+				sums++
+			}
 			n++
 		}
-		if i += n; n > 1 {
-			word = fmt.Sprintf("%s×%d", word, n)
+		i += n
+		if words = append(words, timesText(word, n)); sums > 0 {
+			words = append(words, timesText(word+"R", sums))
 		}
-		words = append(words, word)
 	}
 	return strings.Join(words, " ")
+}
+
+// timesText counts a word: "F", "F×3".
+func timesText(word string, n int) string {
+	if n == 1 {
+		return word
+	}
+	return fmt.Sprintf("%s×%d", word, n)
 }
 
 // blocksText lists blocks, long lists by their ends.
