@@ -161,7 +161,7 @@ func TestFaultsOfTasksAreNamed(t *testing.T) {
 			if !errors.As(out.err, &task) || !out.ended {
 				t.Fatalf("launch %d: got %v, want the end of the run by a task", f.n, out.err)
 			}
-			name := strings.TrimRight(task.Task, "0123456789")
+			name := strings.TrimRight(task.Task, "-0123456789")
 			if name != strings.TrimRight(f.where, "0123456789") || task.Device != f.on {
 				t.Errorf("launch %d: the error names %s on %s, it was %s on %s", f.n, task.Task, task.Device, f.where, f.on)
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -18,6 +19,12 @@ import (
 // the plan's limit.
 func TestStepsMoveWhatThePlanSays(t *testing.T) {
 	jobs := map[string]job{"gpt": gptJob(4), "gpt, one microbatch": gptJob(1), "mlp": mlpJob(4), "cnn": cnnJob(4), "updates in ranges": wideJob(4)}
+	for name, j := range jobs {
+		j.reduction, j.microbatches = partition.ReduceTree, 7
+		if name == "mlp" || testall.Wanted() {
+			jobs[name+", by a tree"] = j
+		}
+	}
 	compared := 0
 	for name, j := range jobs {
 		peak := forecastCase{job: j, limit: memory}.forecast(t).Peak
@@ -88,7 +95,7 @@ func (c forecastCase) forecast(t *testing.T) *partition.Forecast {
 		t.Fatal(err)
 	}
 	plan, err := partition.New(g, partition.PlanOptions{
-		Devices: []device.Spec{devs[0].Spec()}, Microbatches: c.microbatches, Schedule: "gpipe",
+		Devices: []device.Spec{devs[0].Spec()}, Microbatches: c.microbatches, Schedule: "gpipe", Reduction: c.reduction,
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return devs[d].Estimate(g, o)
 		},

@@ -46,6 +46,7 @@ type job struct {
 	classes                  int  // bound of integers in inputs and targets
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
+	reduction                partition.Reduction
 	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
 	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
 }
@@ -99,7 +100,8 @@ func cnnJob(microbatches int) job {
 // drawJob makes a random job.
 func drawJob(t *rapid.T) job {
 	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob}).Draw(t, "model")
-	j := make(rapid.IntRange(1, 5).Draw(t, "microbatches"))
+	j := make(rapid.IntRange(1, 6).Draw(t, "microbatches"))
+	j.reduction = rapid.SampledFrom([]partition.Reduction{partition.ReduceOrder, partition.ReduceTree}).Draw(t, "reduction")
 	j.microbatch = rapid.IntRange(1, 3).Draw(t, "microbatch")
 	j.last = rapid.IntRange(0, j.batch()-1).Draw(t, "last")
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
@@ -147,7 +149,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction}
 	if j.estimated {
 		for i, d := range devs {
 			po.Devices[i] = d.Spec()
@@ -373,7 +375,7 @@ func (r *rig) leftovers() (names []string, err error) {
 			for _, s := range append(v.In[:len(v.In):len(v.In)], v.Out...) {
 				for k := range r.microbatches {
 					key := residency.Key{Net: "train", Value: s.Value.Name, Microbatch: k}
-					if s.Value.Kind == graph.Variable || s.Value.PerMicrobatch || k > 0 && !plan.PerMicrobatch(s.Value) {
+					if s.Value.Kind == graph.Variable || s.Value.PerMicrobatch || k > 0 && !plan.PerMicrobatch(s.Value) && s.Value.Kind != graph.Summed {
 						continue
 					}
 					if plan == o.Tail && plan.PerMicrobatch(s.Value) {
@@ -461,6 +463,6 @@ func step(t *testing.T, r *rig, p *executor.Program, number, samples int) {
 // faultJob has few operations of every kind.
 func faultJob() job {
 	j := mlpJob(3)
-	j.last = 4
+	j.last, j.reduction = 4, partition.ReduceTree
 	return j
 }

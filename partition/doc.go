@@ -13,7 +13,8 @@
 // and the optimizer's variables with them: see ranges.go.
 //
 // From the segments and the order of its schedule, a plan lists the launches of a
-// step. From these it forecasts the memory of each device.
+// step. Sums over its microbatches are made in their order, or by a tree with launches
+// that add partial sums: see sums.go. From these it forecasts the memory of each device.
 //
 // The work is done in ten passes, one file or function each: 0 recompute,
 // 1 blocks, 2 costs, 3 cut (auto.go, byhand.go), 4 place, 5 segments, 6 slots,

@@ -1,0 +1,208 @@
+package executor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/executor/eager"
+	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Sums by a tree give the same bits with every number of microbatches and stages,
+// with every schedule and in little memory: those of a step that is computed op by
+// op, with a recursion over the parts of its microbatches.
+func TestSameWeightsByATree(t *testing.T) {
+	t.Parallel()
+	few := map[int]bool{4: true, 7: true}
+	for name, make := range map[string]func(int) job{"mlp": mlpJob, "gpt": gptJob, "cnn": cnnJob} {
+		for m := 1; m <= 17; m++ {
+			if !testall.Wanted() && !few[m] {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%d", name, m), func(t *testing.T) {
+				j := make(m)
+				j.reduction, j.microbatch = partition.ReduceTree, 2
+				j.last = (m*5 + 1) % j.batch()
+				want, err := j.opByOp()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, w := range ways() {
+					if i%3 != m%3 && !testall.Wanted() {
+						continue
+					}
+					got, err := w.trained(j)
+					if err != nil {
+						t.Fatalf("%+v: %v", w, err)
+					}
+					if d := differ(want, got); d != "" {
+						t.Errorf("%+v: %s", w, d)
+					}
+				}
+			})
+		}
+	}
+}
+
+// opByOp trains an epoch as the graph says, node by node, on a device.
+func (j job) opByOp() (_ map[string][]byte, err error) {
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, closeAll(devs)) }()
+	c, err := eager.New(devs, eager.ContextOptions{})
+	if err != nil {
+		return nil, err
+	}
+	e := &opByOp{job: j, Context: c, device: devs[0].ID()}
+	defer func() {
+		for _, x := range e.made {
+			err = errors.Join(err, x.Release())
+		}
+		err = errors.Join(err, c.Close())
+	}()
+	for i, samples := range j.epoch() {
+		if err := e.step(i, samples); err != nil {
+			return nil, err
+		}
+	}
+	return e.contents()
+}
+
+// opByOp is a run of a job's graph, node by node.
+type opByOp struct {
+	job
+	*eager.Context
+	device device.ID
+	vars   map[string]*eager.Tensor
+	made   []*eager.Tensor // all that are to be released
+}
+
+// load makes a tensor with these contents.
+func (e *opByOp) load(v *graph.Value, data []byte) *eager.Tensor {
+	return e.keep(e.FromBytes(v.Meta, data, e.device))
+}
+
+func (e *opByOp) keep(x *eager.Tensor) *eager.Tensor {
+	e.made = append(e.made, x)
+	return x
+}
+
+// step takes one step.
+func (e *opByOp) step(number, samples int) error {
+	whole, err := e.train(e.microbatch, samples)
+	if err != nil {
+		return err
+	}
+	if e.vars == nil {
+		e.vars = map[string]*eager.Tensor{}
+		for _, v := range whole.Vars {
+			data := make([]byte, v.Meta.Bytes())
+			if err := first(v, data); err != nil {
+				return err
+			}
+			e.vars[v.Name] = e.load(v, data)
+		}
+	}
+	last := whole
+	if r := samples % e.microbatch; r > 0 {
+		if last, err = e.train(r, samples); err != nil {
+			return err
+		}
+	}
+	parts := make([][]*eager.Tensor, len(whole.Accums))
+	var vals map[*graph.Value]*eager.Tensor
+	for from := 0; from < samples; from += e.microbatch {
+		g := whole
+		if from+e.microbatch >= samples {
+			g = last
+		}
+		vals = e.feed(g, number, samples, from)
+		e.run(g, vals, false)
+		for i, a := range g.Accums {
+			parts[i] = append(parts[i], vals[a.Part])
+		}
+	}
+	for i, a := range last.Accums {
+		vals[a.Sum] = e.sum(a.Add, parts[i])
+	}
+	e.run(last, vals, true)
+	for _, a := range last.Assigns {
+		e.vars[a.Var.Name] = vals[a.New]
+	}
+	return nil
+}
+
+// feed is the inputs and variables of the microbatch that begins with a sample.
+func (e *opByOp) feed(g *graph.Graph, number, samples, from int) map[*graph.Value]*eager.Tensor {
+	vals := map[*graph.Value]*eager.Tensor{}
+	for _, v := range g.Vars {
+		vals[v] = e.vars[v.Name]
+	}
+	for _, v := range g.Inputs {
+		data := shape.Bytes([]int32{int32(from)})
+		if !v.PerMicrobatch {
+			row := v.Meta.Bytes() / int64(v.Meta.Shape[0])
+			data = e.rows(v, number, samples)[int64(from)*row:][:v.Meta.Bytes()]
+		}
+		vals[v] = e.load(v, data)
+	}
+	return vals
+}
+
+// run runs the nodes of the update, or all others.
+func (e *opByOp) run(g *graph.Graph, vals map[*graph.Value]*eager.Tensor, update bool) {
+	for _, n := range g.Nodes {
+		if (n.Phase == graph.Update) != update {
+			continue
+		}
+		var in []*eager.Tensor
+		for _, v := range n.In {
+			in = append(in, vals[v].Ref())
+		}
+		for i, out := range e.Execute(n.Op, in...) {
+			vals[n.Out[i]] = e.keep(out)
+		}
+	}
+}
+
+// sum adds parts by a tree, from its root down.
+func (e *opByOp) sum(add graph.Op, parts []*eager.Tensor) *eager.Tensor {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	left := 1
+	for 2*left < len(parts) {
+		left *= 2
+	}
+	return e.keep(e.One(add, e.sum(add, parts[:left]).Ref(), e.sum(add, parts[left:]).Ref()))
+}
+
+// contents is the bytes of all variables.
+func (e *opByOp) contents() (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for name, x := range e.vars {
+		d, err := x.ToHost(context.Background())
+		if err != nil {
+			return nil, err
+		}
+		switch data := d.Data().(type) {
+		case []float32:
+			out[name] = shape.Bytes(data)
+		case []int32:
+			out[name] = shape.Bytes(data)
+		case float32:
+			out[name] = shape.Bytes([]float32{data})
+		case int32:
+			out[name] = shape.Bytes([]int32{data})
+		}
+	}
+	return out, nil
+}
