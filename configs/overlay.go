@@ -149,6 +149,7 @@ func (l *layering) env(env []string) {
 			continue
 		}
 		if lf, ok := variables[name]; ok {
+			lf = lf.of(text)
 			l.used[lf.path] = lf
 			l.merge(lf.path, override{text, pair})
 			continue
@@ -206,6 +207,7 @@ func (l *layering) set(pairs []string) {
 		case !known:
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
 		default:
+			lf = lf.of(text)
 			l.used[lf.path] = lf
 			if err := l.v.BindFlagValue(lf.path, setFlag{lf.path, text}); err != nil {
 				panic("BUG: viper refuses " + lf.path + ": " + err.Error())

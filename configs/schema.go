@@ -1,6 +1,10 @@
 package configs
 
-import "go.yaml.in/yaml/v3"
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // A kind is a type of value. It reads, writes and describes its values.
 type kind interface {
@@ -135,20 +139,32 @@ func (s *section) choice(src any) string {
 type leaf struct {
 	path string
 	key  *key
+	list *leaf // of the path of a section that a list can stand for: the key that the list is of
+}
+
+// of gives the leaf that text sets: another one for a list.
+func (l leaf) of(text string) leaf {
+	if l.list != nil && strings.HasPrefix(strings.TrimSpace(text), "[") {
+		return *l.list
+	}
+	return l
 }
 
 // leaves adds the leaves of the section to out, by dotted path. The path of a
-// section with a shorthand maps to the key that the shorthand stands for.
+// section with a shorthand maps to the keys that a scalar and a list stand for.
 func (s *section) leaves(prefix string, out map[string]leaf) map[string]leaf {
 	for _, k := range s.all() {
 		path := prefix + k.name
 		if sub, ok := k.kind.(*section); ok {
 			sub.leaves(path+".", out)
 			if short, ok := out[path+"."+sub.shorthand]; ok {
+				if list, ok := out[path+"."+sub.list]; ok {
+					short.list = &list
+				}
 				out[path] = short
 			}
 		} else if _, seen := out[path]; !seen {
-			out[path] = leaf{path, k}
+			out[path] = leaf{path: path, key: k}
 		}
 	}
 	return out

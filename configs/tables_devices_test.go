@@ -42,6 +42,9 @@ func TestDeviceLists(t *testing.T) {
 		{"cpu:2", Overlay{Set: []string{"devices.host_memory=1MiB"}}, Devices{Use: "cpu:2", HostMemory: 1 << 20}},
 		{"[cpu, cpu]", Overlay{Flags: map[string]string{"device-memory": "50%"}},
 			Devices{Each: []DeviceEntry{{Use: "cpu", Memory: Memory{Percent: 50}}, {Use: "cpu", Memory: Memory{Percent: 50}}}}},
+		{"cpu:2", Overlay{Set: []string{"devices=[{use: cpu, threads: 1}]"}}, Devices{Each: []DeviceEntry{{Use: "cpu", Threads: 1}}}},
+		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES= [cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
+		{two, Overlay{Set: []string{"devices=cpu:2"}}, Devices{Use: "cpu:2"}},
 		{"cpu:2", Overlay{Env: []string{"BERTH_DEVICES_EACH=[cpu, cpu]"}}, Devices{Each: []DeviceEntry{{Use: "cpu"}, {Use: "cpu"}}}},
 	} {
 		config := parse(t, smallOn(c.text), c.over)
