@@ -215,6 +215,11 @@ type Stream interface {
 	CopyIn(dst Buffer, src HostBuffer) error
 	// CopyOut queues a copy to the host. Residency alone calls this.
 	CopyOut(dst HostBuffer, src Buffer) (Event, error)
+	// RepeatCopyOut queues a copy to the host again that has failed, or was skipped, on
+	// another stream of the device, and gives its event. It uses the same buffers, even if
+	// src was freed since. The caller makes sure that src's memory was not written
+	// meanwhile. Closing the other stream ends the chance, and so does repeating it.
+	RepeatCopyOut(failed Event) (Event, error)
 	// CopyPeer queues a copy from another device of the same kind; it waits
 	// for src to be ready.
 	CopyPeer(dst, src Buffer) error

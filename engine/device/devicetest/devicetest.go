@@ -34,6 +34,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.De
 		{"FreeUnused", testFreeUnused},
 		{"FailedUse", testFailedUse},
 		{"SkippedInOrder", testSkippedInOrder},
+		{"RepeatCopyOut", testRepeatCopyOut},
 		{"WaitForEnd", testWaitForEnd},
 		{"Compact", testCompact},
 		{"Passed", testPassed},

@@ -43,6 +43,7 @@ type queue struct {
 	failed   uint64    // number of the first command that failed, or 0
 	err      error     // its error
 	reported bool      // err was given to a caller
+	failures []failure // copies to the host that RepeatCopyOut can repeat
 
 	stopped chan struct{} // closed when the goroutine has ended
 }
@@ -76,6 +77,7 @@ func (q *queue) close() error {
 	case <-q.stopped:
 	case <-q.ctx.Done():
 	}
+	q.forgetFailures()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
@@ -226,7 +228,9 @@ func (q *queue) run() {
 		default:
 			c.skip(q.ctx)
 		}
-		c.release()
+		if err == nil || !q.keep(seq, c) {
+			c.release()
+		}
 		*c = command{}
 		q.end(seq, err)
 	}

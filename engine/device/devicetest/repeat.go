@@ -1,0 +1,77 @@
+package devicetest
+
+import (
+	"testing"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// testRepeatCopyOut: copies out of a stream that failed are repeated on another, once
+// each, also from buffers that were freed since, until the stream is closed.
+func testRepeatCopyOut(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{}, func(r *rig) {
+		other := r.stream("other")
+		if _, err := other.RepeatCopyOut(other.Record()); err == nil {
+			t.Error("an event without a copy was repeated")
+		}
+		if !r.computes() {
+			r.ok(other.Close())
+			return
+		}
+		a, b := r.upload([]float32{1, 2}, 2), r.upload([]float32{3, 4}, 2)
+		r.sync(r.s)
+		s, g := r.stream("fails"), newGate()
+		well, failed, skipped, last := r.copyOut(s, a), r.failOut(s, g, a), r.copyOut(s, b), r.copyOut(s, b)
+		free := newGate()
+		r.ok(a.Free(free.event()))
+		g.open(errGate)
+		r.fails(r.wait(last.done), errGate)
+		for _, c := range []copied{failed, skipped} {
+			done, err := other.RepeatCopyOut(c.done)
+			r.ok(err)
+			r.ok(r.wait(done))
+			_, err = other.RepeatCopyOut(c.done)
+			r.fails(err, nil)
+		}
+		free.open(nil)
+		r.ok(s.Close())
+		for _, c := range []copied{well, last} {
+			_, err := other.RepeatCopyOut(c.done)
+			r.fails(err, nil)
+		}
+		for c, want := range map[copied]float32{well: 1, failed: 1, skipped: 3} {
+			if got := shape.View[float32](c.to.Bytes())[0]; got != want {
+				t.Errorf("copied %v, expected %v", got, want)
+			}
+		}
+		for _, c := range []copied{well, failed, skipped, last} {
+			r.ok(c.to.Free())
+		}
+		r.drop(b)
+		r.ok(other.Close())
+	})
+}
+
+// copied is a copy to the host.
+type copied struct {
+	to   device.HostBuffer
+	done device.Event
+}
+
+// copyOut queues a copy to new host memory.
+func (r *rig) copyOut(s device.Stream, b device.Buffer) copied {
+	r.t.Helper()
+	h := r.host(b.Meta().Bytes())
+	clear(h.Bytes())
+	done, err := s.CopyOut(h, b)
+	r.ok(err)
+	return copied{h, done}
+}
+
+// failOut is copyOut behind a gate.
+func (r *rig) failOut(s device.Stream, g *gate, b device.Buffer) copied {
+	r.t.Helper()
+	r.ok(s.WaitFor(g.event()))
+	return r.copyOut(s, b)
+}
