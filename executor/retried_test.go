@@ -66,11 +66,17 @@ func TestRetried(t *testing.T) {
 				}
 				r.rt.Residency.Settle()
 			}
-			step(t, r, r.prog, 0, r.batch())
+			b, err := r.feed(0, r.batch())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = r.prog.Step(short(t), b)
 			if told := r.rt.Retried(); len(told) > 0 {
 				t.Errorf("during the step, it tells %v", told)
 			}
-			err = r.prog.Drain(short(t))
+			if err == nil { // a later task may have met the failure
+				err = r.prog.Drain(short(t))
+			}
 			if failed := err != nil; failed == c.ahead || failed && !errors.Is(err, boom) {
 				t.Errorf("the step: %v", err)
 			}

@@ -209,7 +209,9 @@ func TestFailures(t *testing.T) {
 			}
 			for _, d := range r.devs {
 				d.mu.Lock()
-				d.fail[op] = boom
+				if d.fail[op] = boom; op == "copyout" { // it is repeated
+					d.failAll[op] = boom
+				}
 				d.mu.Unlock()
 			}
 			nop := func([][]byte) error { return nil }

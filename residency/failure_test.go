@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -17,6 +18,18 @@ func (d *fakeDev) late(op string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail[op] = errBoom
+}
+
+// fails makes all operations of a kind fail when they run, until the result is called.
+func (d *fakeDev) fails(op string) (end func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.failAll[op] = errBoom
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.failAll, op)
+	}
 }
 
 // The failure of a task fails the copies of what it was to write, and no others,
@@ -46,16 +59,17 @@ func TestFailedTaskFailsItsOwnCopiesAlone(t *testing.T) {
 	}
 }
 
-// A copy to the host that fails does not fail later ones, and can be repeated.
+// A copy to the host that fails again and again does not fail later ones.
 func TestCopiesToTheHostGoOnAfterAFailure(t *testing.T) {
 	r := newRig(t, 1, rigOptions{})
 	w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
 	r.write(w, 0, 'w')
 	r.write(v, 0, 'v')
-	r.devs[0].late("copyout")
+	end := r.devs[0].fails("copyout")
 	if err := r.m.PullBack(short(t), ledger.Epoch, w); !errors.Is(err, errBoom) {
 		t.Fatalf("the copy that fails: %v", err)
 	}
+	end()
 	for x, want := range map[*Tensor]string{v: "vvvvvvvv", w: "wwwwwwww"} {
 		got := ""
 		err := r.m.PullBack(short(t), ledger.Epoch, x)
@@ -197,8 +211,71 @@ func TestFailedContentsSpillAlone(t *testing.T) {
 	}
 }
 
-// A spill that fails loses its contents: whoever needs them is told their name, what
-// was being done, and the cause. Others are as they were.
+// A copy to the host that fails is repeated, from the contents that it was to copy,
+// before these are overwritten or their memory is: of a spill, a pull-back, staging, and
+// of copies that were queued behind it.
+func TestFailedCopyToTheHostIsRepeated(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(32))
+	ts := map[*Tensor]byte{}
+	for name, b := range map[string]byte{"spilled": 's', "also": 'a', "pulled": 'p', "staged": 'g'} {
+		x := r.declare(name, 8, device.Weight)
+		r.write(x, 0, b)
+		ts[x] = b
+	}
+	named := func(name string) *Tensor {
+		for x := range ts {
+			if x.Name() == name {
+				return x
+			}
+		}
+		panic("BUG: no tensor " + name)
+	}
+	s := r.m.NewStaging(named("staged"))
+	defer s.Close()
+	letGo := r.devs[0].stream("copy-out").hold()
+	r.devs[0].late("copyout")
+	pulling := make(chan error, 1)
+	go func() { pulling <- r.m.PullBack(context.Background(), ledger.Epoch, named("pulled")) }()
+	for named("pulled").Location() == "fake:0" { // until it is queued
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Queue(short(t), ledger.Epoch, 0); err != nil {
+		t.Fatal(err)
+	}
+	r.write(named("pulled"), 0, 'n')
+	r.write(named("staged"), 0, 'n')
+	x := r.declare("x", 16, device.Weight)
+	r.write(x, 0, 'x') // in the memory of two
+	letGo()
+	if err := <-pulling; err != nil {
+		t.Errorf("the pull-back: %v", err)
+	}
+	if err := s.Wait(short(t), 0); err != nil || string(s.Bytes(0)) != "gggggggg" {
+		t.Errorf("staged %q, %v", s.Bytes(0), err)
+	}
+	r.mustRead(x, 0, 'x')
+	for _, name := range []string{"spilled", "also"} {
+		r.mustRead(named(name), 0, ts[named(name)])
+	}
+	for _, name := range []string{"pulled", "staged"} {
+		r.mustRead(named(name), 0, 'n')
+	}
+	if err := r.compute[0].Record().Wait(short(t)); err != nil {
+		t.Errorf("the tasks: %v", err)
+	}
+	if errs := r.m.Settle(); errs != nil {
+		t.Errorf("the copies: %v", errs)
+	}
+	if err := r.m.Lost(); err != nil {
+		t.Error(err)
+	}
+	if told := r.m.Failures(); len(told) != 1 || !errors.Is(told[0], errBoom) {
+		t.Errorf("it tells %v", told)
+	}
+}
+
+// A spill that fails again and again loses its contents: whoever needs them is told their
+// name, what was being done, and the cause. Others are as they were.
 func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 	for name, late := range map[string]bool{"known before": false, "known after": true} {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +287,7 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			letGo := r.devs[0].stream("copy-out").hold()
-			r.devs[0].late("copyout")
+			end := r.devs[0].fails("copyout")
 			if err := r.task(0, func([][]byte) error { return nil }, Need{v, 0, Read}, Need{x, 0, Write}); err != nil { // evicts w
 				t.Fatal(err)
 			}
@@ -228,6 +305,7 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 				t.Errorf("the task that needs it: %v", err)
 			}
 			r.m.Settle()
+			end()
 			if err := r.m.Lost(); !errors.Is(err, ErrLost) || !errors.Is(err, errBoom) || !strings.Contains(err.Error(), "the spill of w") {
 				t.Errorf("lost: %v", err)
 			}

@@ -65,6 +65,7 @@ type scratch struct {
 	waits device.Fence // what the stream is to wait for
 	ends  device.Fence // and, however it ends
 
+	before     device.Fence // what a copy to the host is to wait for
 	compaction compaction
 
 	queues  []*paging.Queue    // of the copies that can leave a device

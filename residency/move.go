@@ -160,7 +160,7 @@ func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
 // failures of copy streams: a stream that failed skips all later copies.
 func (u *Tenant) Settle() (failures []error) {
 	for i := range u.on {
-		for _, s := range u.on[i].streams() {
+		for _, s := range u.on[i].queues() {
 			if err := s.Record().Wait(context.Background()); err != nil {
 				failures = append(failures, err)
 			}

@@ -31,23 +31,9 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	if failure := c.failure(); failure != nil && o.kind == ledger.PullBack && !o.salvage {
 		err = &CopyError{failure} // a spill takes along whatever is there
 	}
-	if err == nil {
-		_, err = y.renewed(&y.out, outName)
-	}
-	if err == nil {
-		err = y.out.WaitForEnd(c.ready)
-	}
-	if err == nil {
-		err = y.out.WaitForEnd(c.moved)
-	}
-	for _, e := range h.Uses() {
-		if err == nil && !e.Done() {
-			err = y.out.WaitForEnd(e)
-		}
-	}
 	h.Ready = device.Event{}
 	if err == nil {
-		h.Ready, err = y.out.CopyOut(h.Buffer(), c.buf)
+		h.Ready, err = y.copyOut(h, c, &m.scratch.before)
 	}
 	if err != nil {
 		return fmt.Errorf("%v of %s from %s: %w", o.kind, t.name, d.id, err)
@@ -91,4 +77,20 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 	t.host = h
 	m.rankAll(t)
 	return nil
+}
+
+// copyOut queues the copy itself. It waits for all that made the contents, and for the
+// uses of the host memory, in before.
+func (y *tenancy) copyOut(h *hostmem.Block, c *devCopy, before *device.Fence) (device.Event, error) {
+	q, err := y.renewedOut()
+	if err != nil {
+		return device.Event{}, err
+	}
+	*before = (*before)[:0]
+	before.Add(c.ready)
+	before.Add(c.moved)
+	for _, e := range h.Uses() {
+		before.Add(e)
+	}
+	return q.CopyOut(h.Buffer(), c.buf, *before)
 }

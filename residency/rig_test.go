@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ type fakeDev struct {
 	allocs  int64
 	moved   map[string]int64 // bytes by operation
 	fail    map[string]error // by operation: the failure of its next run
+	failAll map[string]error // by operation: the failure of all its runs
 	failNow map[string]error // by operation: the error of its next call
 	hosts   int              // host buffers not freed
 	streams []*fakeStream
@@ -49,7 +51,7 @@ const roomy = 1 << 16
 func newFake(i int) *fakeDev {
 	return &fakeDev{
 		id: fmt.Sprintf("fake:%d", i), kind: "fake", peers: true, mayOut: true,
-		moved: map[string]int64{}, fail: map[string]error{}, failNow: map[string]error{},
+		moved: map[string]int64{}, fail: map[string]error{}, failAll: map[string]error{}, failNow: map[string]error{},
 	}
 }
 
@@ -141,7 +143,7 @@ func (d *fakeDev) NewStream(name string) (device.Stream, error) {
 	if err := d.answer("stream"); err != nil {
 		return nil, err
 	}
-	s := &fakeStream{d: d, name: name, ended: make(chan struct{})}
+	s := &fakeStream{d: d, name: name, ended: make(chan struct{}), broken: map[uint64]fakeOp{}}
 	s.cond = sync.NewCond(&s.mu)
 	d.mu.Lock()
 	d.streams = append(d.streams, s)
@@ -278,7 +280,8 @@ type fakeStream struct {
 	failed uint64 // the first operation that failed, 0 if none
 	err    error
 	held   bool
-	gone   bool // given up
+	broken map[uint64]fakeOp // by number, copies out that failed
+	gone   bool              // given up
 	closed bool
 	ended  chan struct{}
 }
@@ -361,6 +364,7 @@ func (s *fakeStream) perform(op *fakeOp) error {
 	s.d.mu.Lock()
 	err := s.d.fail[op.name]
 	delete(s.d.fail, op.name)
+	err = cmp.Or(err, s.d.failAll[op.name])
 	s.d.mu.Unlock()
 	if err != nil {
 		return err
@@ -406,6 +410,9 @@ func (s *fakeStream) finish(op *fakeOp, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done++
+	if err != nil && op.name == "copyout" {
+		s.broken[s.done] = *op
+	}
 	if err != nil && s.err == nil {
 		s.err, s.failed = err, s.done
 	}
@@ -445,6 +452,20 @@ func (s *fakeStream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.E
 		return device.Event{}, fmt.Errorf("copy-out: %w", device.ErrUnsupported)
 	}
 	err := s.put(fakeOp{name: "copyout", src: src.(*fakeBuf), host: dst})
+	return s.Record(), err
+}
+
+func (s *fakeStream) RepeatCopyOut(failed device.Event) (device.Event, error) {
+	other := failed.Queue.(*fakeStream)
+	other.mu.Lock()
+	op, ok := other.broken[failed.Seq]
+	delete(other.broken, failed.Seq)
+	other.mu.Unlock()
+	if !ok || other.gone {
+		return device.Event{}, errors.New("test: no such failed copy")
+	}
+	op.src = &fakeBuf{d: s.d, data: op.src.data} // it may be freed
+	err := s.put(op)
 	return s.Record(), err
 }
 

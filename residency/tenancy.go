@@ -6,23 +6,31 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/copyout"
 )
 
 // tenancy is a device as a tenant uses it. Its copy streams are its own, so that
 // no copy waits behind, or fails with, one of another tenant. The manager's lock
 // guards it.
 type tenancy struct {
-	dev           device.Device
-	id            string
-	prefix        string // of the names of streams
-	in, peer, out device.Stream
-	failed        []device.Stream // copy streams that were replaced
-	failures      []error         // of these streams, not yet told by Tenant.Failures
-	uses          *deviceUses     // the known order of uses, or nil
-	now           int             // the launch in it that was acquired last
-	turn          int             // counts the launches acquired in it
-	queue         *paging.Queue   // of the copies in uses; nil while the device does not rank them
-	memory        device.Stats    // of the tenant's buffers
+	dev      device.Device
+	id       string
+	prefix   string // of the names of streams
+	in, peer device.Stream
+	out      *copyout.Queue
+	replaced []copyQueue   // that failed
+	failures []error       // not yet told by Tenant.Failures
+	uses     *deviceUses   // the known order of uses, or nil
+	now      int           // the launch in it that was acquired last
+	turn     int           // counts the launches acquired in it
+	queue    *paging.Queue // of the copies in uses; nil while the device does not rank them
+	memory   device.Stats  // of the tenant's buffers
+}
+
+// copyQueue is a stream of copies, or a copyout.Queue.
+type copyQueue interface {
+	Record() device.Event
+	Close() error
 }
 
 // The names of the copy streams.
@@ -33,18 +41,33 @@ const (
 )
 
 // open opens the copy streams.
-func (y *tenancy) open() error {
-	for _, s := range []struct {
-		name string
-		to   *device.Stream
-	}{{inName, &y.in}, {peerName, &y.peer}, {outName, &y.out}} {
-		st, err := y.dev.NewStream(y.prefix + s.name)
-		if err != nil {
-			return fmt.Errorf("%s stream of %s: %w", s.name, y.id, err)
-		}
-		*s.to = st
+func (y *tenancy) open() (err error) {
+	if y.in, err = y.stream(inName); err != nil {
+		return err
 	}
-	return nil
+	if y.peer, err = y.stream(peerName); err != nil {
+		return err
+	}
+	y.out, err = y.newOut()
+	return err
+}
+
+// stream opens a copy stream.
+func (y *tenancy) stream(name string) (device.Stream, error) {
+	s, err := y.dev.NewStream(y.prefix + name)
+	if err != nil {
+		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
+	}
+	return s, nil
+}
+
+// newOut opens a queue of copies to the host.
+func (y *tenancy) newOut() (*copyout.Queue, error) {
+	q, err := copyout.Open(y.dev, y.prefix+outName)
+	if err != nil {
+		return nil, fmt.Errorf("%s stream of %s: %w", outName, y.id, err)
+	}
+	return q, nil
 }
 
 // renewed is a copy stream, replaced first if it has failed: later copies do not
@@ -54,30 +77,53 @@ func (y *tenancy) renewed(s *device.Stream, name string) (device.Stream, error) 
 	if failure == nil {
 		return *s, nil
 	}
-	fresh, err := y.dev.NewStream(y.prefix + name)
+	fresh, err := y.stream(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
+		return nil, err
 	}
-	y.failed, *s = append(y.failed, *s), fresh
+	y.replaced, *s = append(y.replaced, *s), fresh
 	y.failures = append(y.failures, failure)
 	return fresh, nil
 }
 
-// streams lists the copy streams that are open.
-func (y *tenancy) streams() []device.Stream {
-	var open []device.Stream
-	for _, s := range []device.Stream{y.in, y.peer, y.out} {
+// renewedOut is the queue of copies to the host, replaced first if it has failed.
+func (y *tenancy) renewedOut() (*copyout.Queue, error) {
+	if y.out.Record().Err() == nil {
+		return y.out, nil
+	}
+	fresh, err := y.newOut()
+	if err != nil {
+		return nil, err
+	}
+	y.failures = append(y.failures, y.out.Failures()...)
+	y.replaced, y.out = append(y.replaced, y.out), fresh
+	return fresh, nil
+}
+
+// queues lists the copy streams that are open.
+func (y *tenancy) queues() (open []copyQueue) {
+	for _, s := range []device.Stream{y.in, y.peer} {
 		if s != nil {
 			open = append(open, s)
 		}
 	}
+	if y.out != nil {
+		open = append(open, y.out)
+	}
 	return open
+}
+
+// takeFailures returns the failed copies, each once.
+func (y *tenancy) takeFailures() []error {
+	list := append(y.failures, y.out.Failures()...)
+	y.failures = nil
+	return list
 }
 
 // end closes the copy streams, which waits for their work.
 func (y *tenancy) end() error {
 	var errs []error
-	for _, s := range append(y.streams(), y.failed...) {
+	for _, s := range append(y.queues(), y.replaced...) {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)

@@ -93,8 +93,7 @@ func (u *Tenant) Failures() (list []error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range u.on {
-		list = append(list, u.on[i].failures...)
-		u.on[i].failures = nil
+		list = append(list, u.on[i].takeFailures()...)
 	}
 	return list
 }
