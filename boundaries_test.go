@@ -45,6 +45,8 @@ var mayImport = map[string][]string{
 	"residency/hostmem":         {"engine/device", "engine/hostfile", "internal/units"},
 	"residency/ledger":          {"engine/device"},
 	"partition":                 {"engine/...", "executor/schedule", "internal/edit", "internal/stop", "internal/units"},
+	"partition/costs":           {"engine/device", "engine/osfile"},
+	"executor/timing":           {"partition", "partition/costs", "engine/..."},
 	"executor/schedule":         {},
 	"executor":                  {"partition", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/stop", "internal/units"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},

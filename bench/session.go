@@ -18,6 +18,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/costs"
 	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -39,6 +40,8 @@ type session struct {
 	devs    []device.Device
 	faulty  []device.Device      // devs, with RunOptions.Faults
 	memory  []partition.Forecast // of each device
+	full    *partition.Plan
+	times   map[costs.Key]float64 // of segments; nil until timeSegments
 	rt      *executor.Runtime
 	prog    *executor.Program
 	batch   [batches]executor.Batch
@@ -76,6 +79,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if err != nil {
 		return err
 	}
+	s.full = plan
 	if err := s.ends.follow(plan, s.devs, s.parts); err != nil {
 		return err
 	}
@@ -137,6 +141,7 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return s.devs[d].Estimate(g, o)
 		},
+		Seconds: s.seconds,
 	}
 	for i := range po.Devices {
 		if unlimited {

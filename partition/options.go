@@ -21,6 +21,7 @@ type PlanOptions struct {
 	Recompute    Recompute    // the values that Backward computes again; empty means none
 	Evict        paging.Rule  // which tensors leave a device first; empty means paging.NextUse
 	Estimate     Estimate     // of the memory of segments; nil means by their values alone
+	Seconds      Seconds      // measured times of segments; nil means that none is known
 	grains       []grain      // to choose from, coarse to fine; nil means all
 	ranging      ranging      // of updates
 	settled      bool         // no other ranging is tried
@@ -32,6 +33,10 @@ type PlanOptions struct {
 
 // Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
 type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error)
+
+// Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
+// if it is not known.
+type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
 
 // checked refuses options that no graph can follow, and fills in defaults.
 func (o PlanOptions) checked() (PlanOptions, error) {

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+// TestPredictedStep compares the predicted time of a step with the measured one, in
+// turns, by their medians: they differ by at most 15 %.
+func TestPredictedStep(t *testing.T) {
+	if !testall.Wanted() {
+		t.Skip("takes a minute: TEST_ALL=1 runs it")
+	}
+	names := []string{"mlp", "cnn", "gpt-nano", "gpt-small", "gpt2"}
+	if v := os.Getenv("BERTH_TEST_WORKLOADS"); v != "" {
+		names = strings.Fields(v)
+	}
+	for _, name := range names {
+		for _, o := range []RunOptions{
+			{Devices: "cpu"},
+			{Devices: "cpu:2", Microbatches: 4},
+		} {
+			comparePrediction(t, name, o)
+		}
+	}
+}
+
+func comparePrediction(t *testing.T, name string, o RunOptions) {
+	t.Helper()
+	w, err := Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, err = o.checked(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := open(t.Context(), w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var predicted, measured []float64
+	for range 3 {
+		if err := s.timeSegments(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := s.predicted(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Measured != len(p.Launches) {
+			t.Errorf("%d of %d launches are measured", p.Measured, len(p.Launches))
+		}
+		predicted = append(predicted, 1e3*p.Seconds)
+		measured = append(measured, s.steps(t)...)
+	}
+	slices.Sort(predicted)
+	slices.Sort(measured)
+	got, want := predicted[len(predicted)/2], measured[len(measured)/2]
+	t.Logf("%s on %s, %d microbatches: predicted %.2f ms %.2f, measured %.2f ms: %.3f", name, o.Devices, o.Microbatches, got, predicted, want, got/want)
+	if math.Abs(got/want-1) > 0.15 {
+		t.Errorf("%s on %s: predicted %.2f ms, measured %.2f ms", name, o.Devices, got, want)
+	}
+}
+
+// steps takes steps for a third of a second, and gives their milliseconds.
+func (s *session) steps(t *testing.T) (ms []float64) {
+	t.Helper()
+	step := func() {
+		t.Helper()
+		if err := s.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		step()
+	}
+	if err := s.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.ends.restart(1 << 16)
+	for begin, n := time.Now(), 0; n < 4 || time.Since(begin) < 300*time.Millisecond; n++ {
+		step()
+	}
+	if err := s.finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range s.ends.times() {
+		ms = append(ms, 1e3*d.Seconds())
+	}
+	return ms
+}

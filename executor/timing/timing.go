@@ -1,0 +1,174 @@
+package timing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/costs"
+)
+
+// Task is a segment to time on devices[Device].
+type Task struct {
+	Name    string // for errors: "s0.F"
+	Variant *partition.Variant
+	Usage   func(v *graph.Value) device.Usage
+	Device  int
+}
+
+// Options changes how long Segments measures, and who hears of it.
+type Options struct {
+	Least    time.Duration          // of measuring, on each device; 0 means 300 ms
+	Known    func(k costs.Key) bool // times that are not needed; nil means none
+	Progress func(share float64)    // hears how far it is, from 0 to 1; nil for nobody
+}
+
+// The rounds over a device's tasks that are timed, beside a first one that is not.
+// Where one round takes long, few have to do.
+const (
+	leastRounds  = 3
+	usualRounds  = 7
+	defaultLeast = 300 * time.Millisecond
+)
+
+// Segments times tasks: each is the median of several runs. A device that is done
+// goes on working until all are. Tasks of equal work on equal devices are timed
+// once.
+func Segments(ctx context.Context, devs []device.Device, tasks []Task, o Options) (_ map[costs.Key]float64, err error) {
+	if o.Least == 0 {
+		o.Least = defaultLeast
+	}
+	m := &measurement{o: o, times: map[costs.Key][]float64{}}
+	defer func() { err = errors.Join(err, m.close()) }()
+	if err := m.open(ctx, devs, tasks); err != nil {
+		return nil, err
+	}
+	if err := m.run(ctx); err != nil {
+		return nil, err
+	}
+	return m.medians(), nil
+}
+
+// measurement is one call of Segments.
+type measurement struct {
+	o       Options
+	workers []*worker
+	busy    atomic.Int64 // workers that have not measured enough
+	mu      sync.Mutex
+	times   map[costs.Key][]float64
+	share   map[*worker]float64 // of its work that each has done
+}
+
+// open compiles the tasks, each once for a kind of device.
+func (m *measurement) open(ctx context.Context, devs []device.Device, tasks []Task) error {
+	all := make([]device.Spec, len(devs))
+	for i, d := range devs {
+		all[i] = d.Spec()
+	}
+	seen := map[costs.Key]bool{}
+	for d, dev := range devs {
+		w := &worker{m: m, dev: dev, buffers: map[*graph.Value]device.Buffer{}}
+		m.workers = append(m.workers, w)
+		if err := w.open(); err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			if t.Device != d {
+				continue
+			}
+			k := costs.Key{Work: graph.Signature(t.Variant.Graph), On: costs.On(all, d)}
+			if err := w.add(ctx, t, k, seen[k] || m.o.Known != nil && m.o.Known(k)); err != nil {
+				return err
+			}
+			seen[k] = true
+		}
+	}
+	return nil
+}
+
+// run has all workers work until each has measured enough.
+func (m *measurement) run(ctx context.Context) error {
+	m.share = map[*worker]float64{}
+	for _, w := range m.workers {
+		if w.needed() {
+			m.busy.Add(1)
+		}
+	}
+	if m.busy.Load() == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var all sync.WaitGroup
+	for _, w := range m.workers {
+		all.Go(func() {
+			if err := w.work(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// tell reports how far a worker is.
+func (m *measurement) tell(w *worker, share float64) {
+	if m.o.Progress == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.share[w] = min(1, share)
+	sum, count := 0.0, 0
+	for _, w := range m.workers {
+		if w.needed() {
+			sum, count = sum+m.share[w], count+1
+		}
+	}
+	m.o.Progress(sum / float64(max(1, count)))
+}
+
+func (m *measurement) medians() map[costs.Key]float64 {
+	out := map[costs.Key]float64{}
+	for k, list := range m.times {
+		slices.Sort(list)
+		out[k] = list[len(list)/2]
+	}
+	return out
+}
+
+func (m *measurement) close() error {
+	var errs []error
+	for _, w := range m.workers {
+		if err := w.close(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", w.dev.ID(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Tasks are the segments of a step's launches, once for each device.
+func Tasks(p *partition.Plan, launches []partition.Launch) []Task {
+	type key struct {
+		variant *partition.Variant
+		device  int
+	}
+	seen := map[key]bool{}
+	var list []Task
+	for i := range launches {
+		l := &launches[i]
+		k := key{l.Variant, l.Segment.Device}
+		if !seen[k] {
+			seen[k] = true
+			list = append(list, Task{l.Segment.Name, l.Variant, p.Usage, l.Segment.Device})
+		}
+	}
+	return list
+}

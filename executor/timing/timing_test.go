@@ -1,0 +1,78 @@
+package timing_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/executor/timing"
+	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/costs"
+)
+
+func tasks(t *testing.T, r *smallrun.Run) []timing.Task {
+	t.Helper()
+	launches, err := r.Plan.Launches(partition.StepOptions{Microbatches: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return timing.Tasks(r.Plan, launches)
+}
+
+// Every segment gets a time, and known ones are left out.
+func TestSegments(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	list := tasks(t, r)
+	told := 0.0
+	o := timing.Options{Least: time.Millisecond, Progress: func(share float64) { told = max(told, share) }}
+	times, err := timing.Segments(t.Context(), r.Devices, list, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(times) != len(list) || told != 1 {
+		t.Errorf("%d times of %d segments, %.0f%% done: %v", len(times), len(list), 100*told, times)
+	}
+	for k, s := range times {
+		if s <= 0 || s > 10 {
+			t.Errorf("%v takes %v s", k, s)
+		}
+	}
+	o.Known = func(k costs.Key) bool { return times[k] > 0 }
+	again, err := timing.Segments(t.Context(), r.Devices, list, o)
+	if err != nil || len(again) != 0 {
+		t.Errorf("known times are measured again: %v, %v", again, err)
+	}
+}
+
+func TestMeasuringEnds(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	o := timing.Options{Least: time.Hour, Progress: func(float64) { cancel(enough) }}
+	if _, err := timing.Segments(ctx, r.Devices, tasks(t, r), o); !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}
+
+// A device with memory for one segment at a time is measured too.
+func TestLittleMemory(t *testing.T) {
+	r := smallrun.New(t, "cpu:1")
+	list := tasks(t, r)
+	floor := r.Plan.Memory[0].Floor
+	small, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: floor + 64<<10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small[0].Close()
+	times, err := timing.Segments(t.Context(), small, list, timing.Options{Least: time.Millisecond})
+	if err != nil || len(times) != len(list) {
+		t.Error(times, err)
+	}
+	if live := small[0].Stats().Live; live != 0 {
+		t.Errorf("%d bytes are not freed", live)
+	}
+}

@@ -1,0 +1,142 @@
+package timing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition/costs"
+)
+
+// worker times the tasks of one device. They share tensors, as in a step of one
+// microbatch.
+type worker struct {
+	m       *measurement
+	dev     device.Device
+	stream  device.Stream
+	tasks   []*timed
+	buffers map[*graph.Value]device.Buffer
+}
+
+// timed is a task that is compiled.
+type timed struct {
+	Task
+	key     costs.Key
+	known   bool // its time is not needed
+	exe     device.Executable
+	repeats int // launches in a row: short ones are timed together
+}
+
+func (w *worker) open() (err error) {
+	w.stream, err = w.dev.NewStream("measure")
+	return err
+}
+
+// add compiles a task.
+func (w *worker) add(ctx context.Context, t Task, k costs.Key, known bool) error {
+	o := device.CompileOptions{Alias: t.Variant.Alias, Stop: func() error { return context.Cause(ctx) }}
+	exe, err := w.dev.Compile(t.Variant.Graph, o)
+	if err != nil {
+		return fmt.Errorf("%s on %s: %w", t.Name, w.dev.ID(), err)
+	}
+	w.tasks = append(w.tasks, &timed{Task: t, key: k, known: known, exe: exe, repeats: 1})
+	return nil
+}
+
+// needed reports whether any time of the device is wanted.
+func (w *worker) needed() bool {
+	for _, t := range w.tasks {
+		if !t.known {
+			return true
+		}
+	}
+	return false
+}
+
+// work goes round the tasks until all workers have measured enough. The first round
+// fills the tensors and is not timed.
+func (w *worker) work(ctx context.Context) error {
+	if len(w.tasks) == 0 {
+		return nil
+	}
+	needed := w.needed()
+	var begin time.Time
+	for round := 0; needed || w.m.busy.Load() > 0; round++ {
+		if round == 1 {
+			begin = time.Now()
+		}
+		if err := w.round(ctx, round); err != nil {
+			return err
+		}
+		if !needed || round == 0 {
+			continue
+		}
+		took := time.Since(begin)
+		w.m.tell(w, min(float64(took)/float64(w.m.o.Least), float64(round)/usualRounds))
+		if round >= leastRounds && (took > 4*w.m.o.Least || round >= usualRounds && took >= w.m.o.Least) {
+			needed = false
+			w.m.busy.Add(-1)
+			w.m.tell(w, 1)
+		}
+	}
+	return nil
+}
+
+// round runs each task.
+func (w *worker) round(ctx context.Context, round int) error {
+	for _, t := range w.tasks {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		seconds, err := w.time(ctx, t)
+		if err != nil {
+			return fmt.Errorf("measure %s on %s: %w", t.Name, w.dev.ID(), err)
+		}
+		if round == 0 || t.known {
+			t.repeats = repeats(seconds)
+			continue
+		}
+		w.m.mu.Lock()
+		w.m.times[t.key] = append(w.m.times[t.key], seconds)
+		w.m.mu.Unlock()
+	}
+	return nil
+}
+
+// repeats is the launches in a row of a task: enough for the clock, and for threads
+// that sleep between launches.
+func repeats(seconds float64) int {
+	const enough = 200e-6
+	return min(50, 1+int(enough/max(seconds, 1e-9)))
+}
+
+// time runs a task, and gives the seconds of one launch.
+func (w *worker) time(ctx context.Context, t *timed) (seconds float64, err error) {
+	in, out, err := w.tensors(ctx, t)
+	if err != nil {
+		return 0, err
+	}
+	scratch, err := w.alloc(t, shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(t.exe.Memory().Temporary))}, device.Scratch)
+	if err != nil {
+		return 0, err
+	}
+	before := w.stream.Busy()
+	var done device.Event
+	for range t.repeats {
+		if done, err = w.stream.Launch(t.exe, in, out, scratch); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = done.Wait(ctx)
+	}
+	seconds = float64(w.stream.Busy()-before) / 1e9 / float64(t.repeats)
+	if scratch != nil {
+		err = errors.Join(err, scratch.Free(w.stream.Record()))
+	}
+	return seconds, err
+}

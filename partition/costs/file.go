@@ -1,0 +1,176 @@
+package costs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// The causes of errors about files of times.
+var (
+	ErrDamaged = errors.New("not a file of measured times")
+	ErrForeign = errors.New("measured on another machine, or by another build of the program")
+)
+
+// Variable is the environment variable that names the file of times, where no
+// caller does.
+const Variable = "BERTH_COSTS"
+
+// format is the version of the file's format.
+const format = 1
+
+// mostBytes bounds a file of times: some 100 bytes for each.
+const mostBytes = 64 << 20
+
+// DefaultPath is the file that [Variable] names, or else one for this machine in
+// the folder berth/costs of the user's cache.
+func DefaultPath() (string, error) {
+	if path := os.Getenv(Variable); path != "" {
+		return path, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("there is no folder for measured times: set %s to a file: %w", Variable, err)
+	}
+	return filepath.Join(dir, "berth", "costs", ThisMachine().name()), nil
+}
+
+// File is a file of times, and a copy of them in memory. Its methods are safe for
+// concurrent use.
+type File struct {
+	path    string
+	machine Machine
+	mu      sync.Mutex
+	seconds map[Key]float64
+}
+
+// contents is a file as JSON.
+type contents struct {
+	Format   int     `json:"berth_costs"`
+	Machine  Machine `json:"machine"`
+	Segments []entry `json:"segments"`
+}
+
+type entry struct {
+	Key
+	Seconds float64 `json:"seconds"`
+}
+
+// Open reads the times of a machine from a file. A file that is not there is
+// empty. So is one that is of no use (ErrDamaged, ErrForeign) or cannot be read:
+// the File is valid then too, and the error is for a warning.
+func Open(path string, m Machine) (*File, error) {
+	f := &File{path: path, machine: m}
+	var err error
+	f.seconds, err = f.read()
+	return f, err
+}
+
+// Path is the path of the file.
+func (f *File) Path() string { return f.path }
+
+// read reads the file's times.
+func (f *File) read() (map[Key]float64, error) {
+	seconds := map[Key]float64{}
+	text, err := osfile.Read(f.path, mostBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return seconds, nil
+	case err != nil:
+		return seconds, fmt.Errorf("measured times: %w", err)
+	}
+	var c contents
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil || c.Format != format {
+		return seconds, fmt.Errorf("%s: %w", f.path, ErrDamaged)
+	}
+	if c.Machine != f.machine {
+		return seconds, fmt.Errorf("%s: %w", f.path, ErrForeign)
+	}
+	for _, e := range c.Segments {
+		if !(e.Seconds >= 0) || e.Work == "" || e.On == "" {
+			return map[Key]float64{}, fmt.Errorf("%s: %w", f.path, ErrDamaged)
+		}
+		seconds[e.Key] = e.Seconds
+	}
+	return seconds, nil
+}
+
+// Seconds is the time of some work; ok is false if it was not measured.
+func (f *File) Seconds(k Key) (seconds float64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	seconds, ok = f.seconds[k]
+	return seconds, ok
+}
+
+// Add adds times to the file, and takes over those that other processes have added
+// meanwhile. It waits for their writing until ctx ends.
+func (f *File) Add(ctx context.Context, times map[Key]float64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.Copy(f.seconds, times)
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o777); err != nil {
+		return fmt.Errorf("measured times: %w", err)
+	}
+	unlock, err := lock(ctx, osfile.Beside(f.path, ".lock"))
+	if err != nil {
+		return fmt.Errorf("measured times: %w", err)
+	}
+	defer unlock()
+	others, _ := f.read() // one that is of no use is replaced
+	maps.Copy(others, times)
+	for k, s := range others {
+		if _, known := f.seconds[k]; !known {
+			f.seconds[k] = s
+		}
+	}
+	return osfile.Replace(f.path, func(w *os.File) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "\t")
+		return e.Encode(contents{Format: format, Machine: f.machine, Segments: sorted(others)})
+	})
+}
+
+// sorted lists times by key.
+func sorted(times map[Key]float64) []entry {
+	list := make([]entry, 0, len(times))
+	for k, s := range times {
+		list = append(list, entry{k, s})
+	}
+	slices.SortFunc(list, func(a, b entry) int { return cmp.Or(cmp.Compare(a.On, b.On), cmp.Compare(a.Work, b.Work)) })
+	return list
+}
+
+// lock waits for the lock of a file, which it makes. On a file system without
+// locks there is none to wait for.
+func lock(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := osfile.Open(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		got, err := osfile.Lock(f, true)
+		if got || err != nil {
+			return func() { _ = f.Close() }, nil // which unlocks it
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

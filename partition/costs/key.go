@@ -1,0 +1,35 @@
+package costs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
+)
+
+// Key is the work that a time is of, and where it was done.
+type Key struct {
+	Work string `json:"work"` // graph.Signature of a segment
+	On   string `json:"on"`   // as On gives it
+}
+
+// On describes devices[d] and the devices that are busy at the same time, all of
+// them: "cpu AVX-512 1 thread of cpu AVX-512 1+1". Equal devices in equal company
+// have the same times.
+func On(devices []device.Spec, d int) string {
+	threads := map[string][]int{} // by kind
+	for _, s := range devices {
+		threads[kindOf(s)] = append(threads[kindOf(s)], s.Threads)
+	}
+	var all []string
+	for kind, counts := range threads {
+		slices.Sort(counts)
+		all = append(all, kind+" "+strings.ReplaceAll(strings.Trim(fmt.Sprint(counts), "[]"), " ", "+"))
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%s %d of %s", kindOf(devices[d]), devices[d].Threads, strings.Join(all, ", "))
+}
+
+// kindOf is a device's kind and instructions.
+func kindOf(s device.Spec) string { return strings.TrimSpace(s.Kind + " " + s.Numerics) }

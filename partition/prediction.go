@@ -1,0 +1,244 @@
+package partition
+
+import (
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// Prediction is the course of a step, as a simulation of its launches gives it.
+// Launches of a device run one after the other, copies to a device too, beside
+// them. A launch waits for the tensors that it reads.
+type Prediction struct {
+	Seconds  float64      // from the end of a step to the end of the next one
+	Bubble   float64      // the share of that time in which the devices with stages wait
+	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
+	Launches []LaunchSpan // of one step, by device and time
+	Copies   []CopySpan   // between devices, in that step
+}
+
+// LaunchSpan is a launch in time, in seconds from the step's first launch.
+type LaunchSpan struct {
+	Launch     Launch
+	Device     int // index in PlanOptions.Devices
+	Start, End float64
+}
+
+// CopySpan is a copy to a device in time.
+type CopySpan struct {
+	Value      *graph.Value
+	From, To   int // indices in PlanOptions.Devices
+	Bytes      int64
+	Start, End float64
+}
+
+// Predict simulates a step among others of a run. Its error is that of
+// PlanOptions.Stop.
+func (p *Plan) Predict(ask func() error) (*Prediction, error) {
+	check := stop.When(ask)
+	launches, err := p.launchesUntil(check, StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		return nil, err
+	}
+	s := newStepSimulation(p, launches)
+	steps := 3 // the first one finds idle devices
+	if len(launches) > mostToRepeat {
+		steps = 1
+	}
+	var ends []float64
+	for i := range steps {
+		s.keep = i == steps-1
+		if err := s.step(check); err != nil {
+			return nil, err
+		}
+		ends = append(ends, slices.Max(s.free))
+	}
+	out := &s.out
+	out.Seconds = ends[steps-1]
+	if steps > 1 {
+		out.Seconds = (ends[steps-1] - ends[0]) / float64(steps-1)
+	}
+	s.finish()
+	return out, check.Err()
+}
+
+// mostToRepeat is the most launches of a step that is simulated more than once.
+const mostToRepeat = 1 << 15
+
+// stepSimulation is the state of simulated devices.
+type stepSimulation struct {
+	p        *Plan
+	launches []Launch
+	seconds  map[runOn]float64
+	free     []float64                // per device: the end of its newest launch
+	link     []float64                // per device: the end of the newest copy to it
+	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
+	keep     bool                     // the step is the one that out shows
+	out      Prediction
+}
+
+// runOn is a variant on a device.
+type runOn struct {
+	variant *Variant
+	device  int
+}
+
+// never is the time of what is not on a device.
+const never = -1
+
+func newStepSimulation(p *Plan, launches []Launch) *stepSimulation {
+	n := len(p.options.Devices)
+	return &stepSimulation{
+		p: p, launches: launches, seconds: map[runOn]float64{},
+		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{},
+	}
+}
+
+// step simulates the launches of one step.
+func (s *stepSimulation) step(check *stop.Check) error {
+	for i := range stop.Each(check, s.launches) {
+		l := &s.launches[i]
+		d := l.Segment.Device
+		start := s.free[d]
+		for _, n := range l.Needs {
+			if n.Mode != Write {
+				start = max(start, s.arrival(n.Instance, d))
+			}
+		}
+		end := start + s.time(l, d)
+		s.free[d] = end
+		for _, n := range l.Needs {
+			if n.Mode != Read {
+				s.write(n.Instance, d, end)
+			}
+		}
+		if s.keep {
+			s.out.Launches = append(s.out.Launches, LaunchSpan{*l, d, start, end})
+		}
+	}
+	return check.Err()
+}
+
+// arrival is the time from which a device has an instance. If another has it, it is
+// copied once.
+func (s *stepSimulation) arrival(x Instance, d int) float64 {
+	at := s.ready[instanceID{x.Value.ID, x.Microbatch, x.Tail}]
+	if at == nil {
+		return 0 // a constant or an input, or a variable that was not written yet
+	}
+	if at[d] != never {
+		return at[d]
+	}
+	from := slices.IndexFunc(at, func(t float64) bool { return t != never })
+	start := max(at[from], s.link[d])
+	at[d] = start + copySeconds(x.Value.Meta.Bytes(), s.p.options.Devices[from], s.p.options.Devices[d])
+	s.link[d] = at[d]
+	if s.keep {
+		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from, d, x.Value.Meta.Bytes(), start, at[d]})
+	}
+	return at[d]
+}
+
+// write makes a device the only one that has an instance.
+func (s *stepSimulation) write(x Instance, d int, end float64) {
+	id := instanceID{x.Value.ID, x.Microbatch, x.Tail}
+	at := s.ready[id]
+	if at == nil {
+		at = make([]float64, len(s.free))
+		s.ready[id] = at
+	}
+	for i := range at {
+		at[i] = never
+	}
+	at[d] = end
+}
+
+// time is the seconds of a launch, with the time until the next one can begin.
+func (s *stepSimulation) time(l *Launch, d int) float64 {
+	k := runOn{l.Variant, d}
+	seconds, known := s.seconds[k]
+	if !known {
+		seconds = s.p.options.runSeconds(l.Variant, d)
+		s.seconds[k] = seconds
+	}
+	if s.keep && s.p.options.knows(l.Variant, d) {
+		s.out.Measured++
+	}
+	return overhead + seconds
+}
+
+// runSeconds is the time of a variant on a device: as measured, or else from its
+// flops and bytes.
+func (o *PlanOptions) runSeconds(v *Variant, d int) float64 {
+	if o.Seconds != nil {
+		if s, ok := o.Seconds(d, v.Graph); ok {
+			return s
+		}
+	}
+	var flops, bytes int64
+	for _, n := range v.Graph.Nodes {
+		flops += n.Cost().Flops
+	}
+	for _, slots := range [][]*graph.Value{v.Graph.Inputs, v.Graph.Outputs} {
+		for _, x := range slots {
+			bytes += x.Meta.Bytes()
+		}
+	}
+	spec := o.Devices[d]
+	sum := seconds(flops, spec)
+	if spec.LinkBytesPerS > 0 {
+		sum += float64(bytes) / spec.LinkBytesPerS
+	}
+	return sum
+}
+
+// knows reports whether the time of a variant was measured.
+func (o *PlanOptions) knows(v *Variant, d int) bool {
+	if o.Seconds == nil {
+		return false
+	}
+	_, ok := o.Seconds(d, v.Graph)
+	return ok
+}
+
+// copySeconds is the time of a copy from one device to another: over the slower
+// link, and over both where the host lies between.
+func copySeconds(bytes int64, from, to device.Spec) float64 {
+	perByte := func(s device.Spec) float64 {
+		if s.LinkBytesPerS <= 0 {
+			return 0
+		}
+		return 1 / s.LinkBytesPerS
+	}
+	a, b := perByte(from), perByte(to)
+	if from.Kind == to.Kind && to.PeerCopy {
+		return overhead + float64(bytes)*max(a, b)
+	}
+	return overhead + float64(bytes)*(a+b)
+}
+
+// finish fills in the shares, and counts times from the first launch.
+func (s *stepSimulation) finish() {
+	out := &s.out
+	slices.SortStableFunc(out.Launches, func(x, y LaunchSpan) int { return x.Device - y.Device })
+	if len(out.Launches) == 0 {
+		return
+	}
+	first := out.Launches[0].Start
+	used, busy := map[int]bool{}, 0.0
+	for _, l := range out.Launches {
+		first, busy = min(first, l.Start), busy+l.End-l.Start
+		used[l.Device] = true
+	}
+	for i := range out.Launches {
+		out.Launches[i].Start -= first
+		out.Launches[i].End -= first
+	}
+	for i := range out.Copies {
+		out.Copies[i].Start -= first
+		out.Copies[i].End -= first
+	}
+	out.Bubble = max(0, 1-busy/(out.Seconds*float64(len(used))))
+}
