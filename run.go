@@ -11,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -31,11 +32,23 @@ type Run struct {
 // The caller closes the run. To train several models on the same devices at once,
 // use [OpenDevices].
 func Open(ctx context.Context, c *configs.Config) (*Run, error) {
-	return open(ctx, c, nil)
+	return open(ctx, c, nil, OpenOptions{})
+}
+
+// OpenOptions says where measured times of segments are, and who hears of
+// measuring. They matter with partition.costs: measured.
+type OpenOptions struct {
+	Costs     string              // file of measured times; "": the one that costs.DefaultPath names
+	Measuring func(share float64) // hears how far measuring is, from 0 to 1; nil for nobody
+}
+
+// OpenWith is Open with options.
+func OpenWith(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
+	return open(ctx, c, nil, o)
 }
 
 // open is Open on shared devices, or on devices of the run's own.
-func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
+func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (*Run, error) {
 	c, err := sound(c)
 	if err != nil {
 		return nil, err
@@ -45,6 +58,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool) (*Run, error) {
 		return nil, err
 	}
 	s := &setup{config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
+	s.costs.opt = timesOptions{o.Costs, o.Measuring}
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
 	err = s.open(func() error { return r.prepare(ctx) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {
@@ -105,6 +119,9 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.Plan, err = partition.New(full, s.options(ctx))
 	s.plan = r.Plan
+	if err == nil {
+		err = r.measure(ctx)
+	}
 	if err != nil || z.last == z.batch || s.unlimited { // the peaks are those of full steps
 		return err
 	}
@@ -115,6 +132,20 @@ func (r *Run) plan(ctx context.Context) error {
 	}
 	r.tail, err = r.Plan.Rebind(last, stopOf(ctx))
 	return err
+}
+
+// measure times the segments of the plan that have no time yet, if the config asks
+// for that. On shared devices other runs work, so nothing is timed there.
+func (r *Run) measure(ctx context.Context) error {
+	s := r.setup
+	if s.config.Partition.Costs != configs.CostsMeasured || s.shared != nil {
+		return nil
+	}
+	launches, err := r.Plan.Launches(partition.StepOptions{Microbatches: r.Plan.Microbatches})
+	if err != nil {
+		return err
+	}
+	return s.costs.add(ctx, s.devs, timing.Tasks(r.Plan, launches))
 }
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.
@@ -133,6 +164,11 @@ func (r *Run) warmsUp() error {
 // Close closes the devices. It fails if anything on them was not freed, and with
 // ErrInUse within a call of another method.
 func (r *Run) Close() error { return r.setup.close() }
+
+// StepTime predicts the time of a full step: see [partition.Plan.Predict].
+func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
+	return r.Plan.Predict(stopOf(ctx))
+}
 
 // Schedule is the order of a full step's microbatches.
 func (r *Run) Schedule() (schedule.Schedule, error) {

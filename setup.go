@@ -41,6 +41,7 @@ type setup struct {
 	limits []string    // the devices' limits that percentages became
 	shared *pool       // that the run is on; nil if the devices are its own
 	user   user
+	costs  measured
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool
@@ -248,11 +249,12 @@ func unusable(err error) error {
 
 // options cut the model as the config asks.
 func (s *setup) options(ctx context.Context) partition.PlanOptions {
-	p := s.config.Partition
+	p, specs := s.config.Partition, s.specs()
 	return partition.PlanOptions{
-		Devices: s.specs(), Stages: p.Stages.Blocks, Count: p.Stages.Count,
+		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
+		Seconds: func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
 	}
 }
 
@@ -281,6 +283,7 @@ func (s *setup) notes() (list []string) {
 		list = append(list, text)
 	}
 	list = append(list, s.memoryNotes()...)
+	list = append(list, s.costs.notes...)
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}

@@ -44,7 +44,7 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 // a time; a second one fails with ErrInUse. The loss of a device ends the call,
 // whatever devices.on_device_loss says.
 func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
-	return open(ctx, c, d.pool)
+	return open(ctx, c, d.pool, OpenOptions{})
 }
 
 // OpenTrained is the function OpenTrained on these devices, as Open is.

@@ -7,19 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestPredictedStep compares the predicted time of a step with the measured one, in
 // turns, by their medians: they differ by at most 15 %.
 func TestPredictedStep(t *testing.T) {
-	if !testall.Wanted() {
-		t.Skip("takes a minute: TEST_ALL=1 runs it")
-	}
-	names := []string{"mlp", "cnn", "gpt-nano", "gpt-small", "gpt2"}
-	if v := os.Getenv("BERTH_TEST_WORKLOADS"); v != "" {
-		names = strings.Fields(v)
+	names := strings.Fields(os.Getenv("TEST_PREDICTION"))
+	if len(names) == 0 {
+		t.Skip("needs a quiet machine: TEST_PREDICTION=\"mlp cnn gpt-nano gpt-small gpt2\" runs it, as make predictions does")
 	}
 	for _, name := range names {
 		for _, o := range []RunOptions{

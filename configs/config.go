@@ -184,7 +184,14 @@ type Partition struct {
 	Stages    Stages
 	Schedule  string // gpipe or 1f1b
 	Recompute string // none, cheap or block
+	Costs     string // CostsFlops or CostsMeasured
 }
+
+// The values of Partition.Costs.
+const (
+	CostsFlops    = "flops"    // time follows from arithmetic and bytes
+	CostsMeasured = "measured" // segments are timed before planning
+)
 
 // MaxThreads is the largest value of Devices.Threads.
 const MaxThreads = 4096

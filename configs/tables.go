@@ -55,6 +55,8 @@ var partitionSection = &section{
 			doc: "the order of microbatches: `gpipe`: all forward, then all backward; `1f1b`: one forward, one backward"},
 		{name: "recompute", kind: enum{"none", "cheap", "block"}, at: at(func(p *Partition) *string { return &p.Recompute }), def: "none",
 			doc: "activations that the backward pass computes again, to save memory. `none`: none; `cheap`: those that take little time (elementwise ops, norms, softmax, dropout's masks); `block`: all but the inputs of blocks"},
+		{name: "costs", kind: enum{CostsFlops, CostsMeasured}, at: at(func(p *Partition) *string { return &p.Costs }), def: CostsFlops, blank: true,
+			doc: "where the times come from by which the model is cut. `flops`: from arithmetic and bytes, the same on every machine; `measured`: segments are timed on their devices before planning, and their times are kept for the next plan: see [measured times](devices.md#measured-times)"},
 	},
 }
 

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -17,6 +18,18 @@ type Prediction struct {
 	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
 	Launches []LaunchSpan // of one step, by device and time
 	Copies   []CopySpan   // between devices, in that step
+}
+
+// String is for people: "a step takes 12 ms (…), 20% of it in the bubble".
+func (p *Prediction) String() string {
+	by := "measured segments"
+	switch n := len(p.Launches); {
+	case p.Measured == 0:
+		by = "arithmetic and bytes, up to twice off"
+	case p.Measured < n:
+		by = fmt.Sprintf("%d measured launches and %d by arithmetic", p.Measured, n-p.Measured)
+	}
+	return fmt.Sprintf("predicted: %s a step (by %s), devices idle %.0f%% of it", secondsText(p.Seconds), by, 100*p.Bubble)
 }
 
 // LaunchSpan is a launch in time, in seconds from the step's first launch.
@@ -100,7 +113,7 @@ func newStepSimulation(p *Plan, launches []Launch) *stepSimulation {
 func (s *stepSimulation) step(check *stop.Check) error {
 	for i := range stop.Each(check, s.launches) {
 		l := &s.launches[i]
-		d := l.Segment.Device
+		d := l.Device
 		start := s.free[d]
 		for _, n := range l.Needs {
 			if n.Mode != Write {

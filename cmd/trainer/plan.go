@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/partition"
 )
@@ -26,6 +28,8 @@ func planCommand() *cobra.Command {
 		Args:    cli.Args(1),
 	}
 	cf := runs.AddConfigFlags(c)
+	measure := c.Flags().Bool("measure", false, "time the segments on their devices, as partition.costs: measured does")
+	costs := c.Flags().String("costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
 	clusters := c.Flags().Bool("clusters", false, "print the ops that each segment computes in one pass, and why others are not")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
@@ -36,8 +40,15 @@ func planCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
-		run, err := berth.Open(c.Context(), cfg)
+		if *measure {
+			cfg.Partition.Costs = configs.CostsMeasured
+		}
+		if *costs != "" && cfg.Partition.Costs != configs.CostsMeasured {
+			return cli.Usagef("--costs %s: no times are used; add --measure", *costs)
+		}
+		var measuring progress.Share
+		done := progress.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
+		run, err := berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: *costs, Measuring: measuring.Set})
 		done()
 		if err != nil {
 			return err
@@ -52,16 +63,21 @@ func planCommand() *cobra.Command {
 		case *clusters:
 			printClusters(out, run.Plan)
 		default:
-			return printPlan(out, run)
+			return printPlan(c.Context(), out, run)
 		}
 		return nil
 	}
 	return c
 }
 
-// printPlan prints the stages, the memory of the devices, and the schedule.
-func printPlan(w io.Writer, run *berth.Run) error {
+// printPlan prints the stages, the memory of the devices, the schedule, and the
+// time of a step.
+func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	s, err := run.Schedule()
+	if err != nil {
+		return err
+	}
+	p, err := run.StepTime(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +85,7 @@ func printPlan(w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan.Floors() {
 		text += line + "\n"
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s", text, s)
+	_, err = fmt.Fprintf(w, "%s\n%s\n%s\n", text, s, p)
 	return err
 }
 

@@ -164,10 +164,10 @@ func Tasks(p *partition.Plan, launches []partition.Launch) []Task {
 	var list []Task
 	for i := range launches {
 		l := &launches[i]
-		k := key{l.Variant, l.Segment.Device}
+		k := key{l.Variant, l.Device}
 		if !seen[k] {
 			seen[k] = true
-			list = append(list, Task{l.Segment.Name, l.Variant, p.Usage, l.Segment.Device})
+			list = append(list, Task{l.Segment.Name, l.Variant, p.Usage, l.Device})
 		}
 	}
 	return list

@@ -1,0 +1,84 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/timing"
+	"github.com/berth-ml/berth/partition/costs"
+)
+
+// timesOptions says where measured times are, and who hears of measuring.
+type timesOptions struct {
+	path      string              // "": that of costs.DefaultPath
+	measuring func(share float64) // nil for nobody
+}
+
+// measured has the times of segments on a run's devices.
+type measured struct {
+	opt   timesOptions
+	file  *costs.File // nil until it is needed
+	notes []string
+}
+
+// open reads the file of times once. One that is of no use is replaced later; the
+// user hears of it once.
+func (m *measured) open() error {
+	if m.file != nil {
+		return nil
+	}
+	path := m.opt.path
+	if path == "" {
+		var err error
+		if path, err = costs.DefaultPath(); err != nil {
+			return fmt.Errorf("%w: %w", ErrOptions, err)
+		}
+	}
+	var err error
+	if m.file, err = costs.Open(path, costs.ThisMachine()); err != nil {
+		m.tell(fmt.Sprintf("%v: segments are timed anew", err))
+	}
+	return nil
+}
+
+// tell notes a text once.
+func (m *measured) tell(text string) {
+	if !slices.Contains(m.notes, text) {
+		m.notes = append(m.notes, text)
+	}
+}
+
+// seconds is the measured time of a segment on devices[d].
+func (m *measured) seconds(devices []device.Spec, d int, g *graph.Graph) (float64, bool) {
+	if m.file == nil {
+		return 0, false
+	}
+	return m.file.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(devices, d)})
+}
+
+// add times tasks that have no time yet, and keeps their times.
+func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing.Task) error {
+	if err := m.open(); err != nil {
+		return err
+	}
+	times, err := timing.Segments(ctx, devs, tasks, timing.Options{
+		Progress: m.opt.measuring,
+		Known: func(k costs.Key) bool {
+			_, ok := m.file.Seconds(k)
+			return ok
+		},
+	})
+	if err != nil || len(times) == 0 {
+		return err
+	}
+	if err := m.file.Add(ctx, times); err != nil {
+		if ended := context.Cause(ctx); ended != nil {
+			return ended
+		}
+		m.tell(fmt.Sprintf("measured times are not kept: %v", err))
+	}
+	return nil
+}

@@ -1,0 +1,66 @@
+package partition
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// everyRun is the time of each segment: forward and backward take as long as said.
+func everyRun(seconds float64) Seconds {
+	return func(_ int, g *graph.Graph) (float64, bool) {
+		if g.Nodes[0].Phase == graph.Update {
+			return 0, true
+		}
+		return seconds, true
+	}
+}
+
+// TestPredictedPipeline checks the known length of a pipeline of S equal stages and
+// M microbatches, of which S-1 are the bubble.
+func TestPredictedPipeline(t *testing.T) {
+	for _, c := range []struct{ stages, microbatches int }{{1, 3}, {2, 2}, {2, 8}, {3, 4}} {
+		o := PlanOptions{Devices: specs(c.stages, 0), Microbatches: c.microbatches, Apart: true, Seconds: everyRun(1)}
+		p := mustPlan(t, chain(c.stages, 4, 2, c.microbatches), o)
+		got, err := p.Predict(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := float64(2 * (c.microbatches + c.stages - 1))
+		if math.Abs(got.Seconds-want) > 0.01*want || got.Measured != len(got.Launches) {
+			t.Errorf("%d stages, %d microbatches: %v s for a step, want %v; %v", c.stages, c.microbatches, got.Seconds, want, got)
+		}
+		if bubble := float64(c.stages-1) / float64(c.microbatches+c.stages-1); math.Abs(got.Bubble-bubble) > 0.01 {
+			t.Errorf("%d stages, %d microbatches: the bubble is %v, want %v", c.stages, c.microbatches, got.Bubble, bubble)
+		}
+	}
+}
+
+// A slow link delays the stage behind it.
+func TestPredictedCopies(t *testing.T) {
+	devices := specs(2, 0)
+	devices[1].LinkBytesPerS = 4 // of 32 bytes that cross forward, and as many backward
+	p := mustPlan(t, chain(2, 4, 2, 1), PlanOptions{Devices: devices, Apart: true, Seconds: everyRun(1)})
+	got, err := p.Predict(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Copies) < 2 || got.Seconds < 4+8+8 {
+		t.Errorf("a step takes %v s, with copies %v", got.Seconds, got.Copies)
+	}
+	for _, c := range got.Copies {
+		if c.From == c.To || c.End < c.Start {
+			t.Errorf("copy %+v", c)
+		}
+	}
+}
+
+func TestPredictionSaysItsSource(t *testing.T) {
+	p := mustPlan(t, chain(2, 4, 2, 2), PlanOptions{Devices: specs(2, 0)})
+	got, err := p.Predict(nil)
+	if err != nil || got.Measured != 0 || !strings.Contains(got.String(), "by arithmetic and bytes") {
+		t.Error(got, err)
+	}
+}
