@@ -137,7 +137,7 @@ func (s *stepSimulation) step(check *stop.Check) error {
 // arrival is the time from which a device has an instance. If another has it, it is
 // copied once.
 func (s *stepSimulation) arrival(x Instance, d int) float64 {
-	at := s.ready[instanceID{x.Value.ID, x.Microbatch, x.Tail}]
+	at := s.ready[x.id()]
 	if at == nil {
 		return 0 // a constant or an input, or a variable that was not written yet
 	}
@@ -156,7 +156,7 @@ func (s *stepSimulation) arrival(x Instance, d int) float64 {
 
 // write makes a device the only one that has an instance.
 func (s *stepSimulation) write(x Instance, d int, end float64) {
-	id := instanceID{x.Value.ID, x.Microbatch, x.Tail}
+	id := x.id()
 	at := s.ready[id]
 	if at == nil {
 		at = make([]float64, len(s.free))
