@@ -105,7 +105,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := r.warmsUp(); err != nil {
 		return err
 	}
-	if err := schedule.Check(r.Config.Partition.Schedule, 1, z.microbatches); err != nil {
+	if err := (schedule.Spec{Name: r.Config.Partition.Schedule, Stages: 1, Microbatches: z.microbatches}).Check(); err != nil {
 		return err
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: s.room()}
@@ -172,7 +172,7 @@ func (r *Run) StepTime(ctx context.Context) (*partition.Prediction, error) {
 
 // Schedule is the order of a full step's microbatches.
 func (r *Run) Schedule() (schedule.Schedule, error) {
-	return schedule.New(r.Config.Partition.Schedule, len(r.Plan.Stages), r.setup.sizes.microbatches)
+	return r.Plan.ScheduleOf(r.setup.sizes.microbatches)
 }
 
 // StepsPerEpoch is the number of steps of one pass over the training part.

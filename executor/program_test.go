@@ -52,7 +52,7 @@ func loadEval(t *testing.T, r *rig) *executor.Program {
 
 func TestScheduleIsTheFullStepsOne(t *testing.T) {
 	r := mustRig(t, gptJob(4), "cpu", 2, "gpipe", residency.ManagerOptions{})
-	want, err := schedule.New("gpipe", 2, 4)
+	want, err := schedule.New(schedule.Spec{Name: "gpipe", Stages: 2, Microbatches: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,9 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	}
 	groups, allowed := readyUnits(idx, pl), allowedCuts(idx, pl)
 	want, fewer := stageCount(blocks, allowed, o)
+	device := dealDevices(want, len(o.Devices))
 	s := &search{
-		o: o, groups: groups, stages: want, device: dealDevices(want, len(o.Devices)), allowed: allowed,
+		o: o, groups: groups, stages: want, device: device, flight: o.inFlight(device), allowed: allowed,
 		flops: flopsBefore(groups), foot: map[[2]int]footprint{}, stop: idx.stop,
 	}
 	best := &label{prev: &label{}} // the only way to have one stage

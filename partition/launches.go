@@ -86,10 +86,12 @@ func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 // ScheduleOf is the order in which a step of that many microbatches runs. A plan
 // without a backward pass needs none: it runs forward.
 func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
+	spec := p.options.spec(p.cut.device)
+	spec.Microbatches = microbatches
 	if !p.goesBack() {
-		return schedule.New("forward", len(p.cut.device), microbatches)
+		spec.Name = "forward"
 	}
-	return schedule.New(p.options.Schedule, len(p.cut.device), microbatches)
+	return schedule.New(spec)
 }
 
 // goesBack reports whether the plan has a backward pass.

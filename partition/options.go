@@ -62,21 +62,27 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	if o.Schedule == "" {
 		o.Schedule = "1f1b"
 	}
-	if err := schedule.Check(o.Schedule, 1, o.Microbatches); err != nil {
+	if err := o.spec(make([]int, 1)).Check(); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrStages, err)
 	}
 	return o, nil
 }
 
 // splits reports whether the schedule has W passes.
-func (o *PlanOptions) splits() bool { return o.Schedule == "zb-h1" }
+func (o *PlanOptions) splits() bool { return schedule.Splits(o.Schedule) }
 
-// inFlight is the most microbatches of a stage that are between their F and
-// their B at once.
-func (o *PlanOptions) inFlight(stages, stage int) int {
-	n, err := schedule.InFlight(o.Schedule, stages, o.Microbatches, stage)
-	if err != nil {
-		panic("BUG: checked options have " + err.Error())
+// spec describes the schedule of stages on these devices.
+func (o *PlanOptions) spec(devices []int) schedule.Spec {
+	return schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Workers: devices}
+}
+
+// inFlight is, by stage, the most microbatches at once whose activations the
+// backward pass still needs.
+func (o *PlanOptions) inFlight(devices []int) []int {
+	spec := o.spec(devices)
+	n := spec.InFlight(schedule.Backward)
+	for stage, w := range spec.InFlight(schedule.Weights) {
+		n[stage] = max(n[stage], w)
 	}
 	return n
 }

@@ -16,6 +16,7 @@ type search struct {
 	groups  *grouped // by block
 	stages  int
 	device  []int
+	flight  []int // by stage: PlanOptions.inFlight
 	allowed []bool
 	flops   []int64              // before each block
 	foot    map[[2]int]footprint // by first block and block after the last; made when first needed
@@ -171,7 +172,7 @@ func (s *search) footprint(lo, hi int) footprint {
 func (s *search) extend(w *label, stage, lo, hi int, fit bool) *label {
 	f := s.footprint(lo, hi)
 	spec := s.o.Devices[s.device[stage]]
-	mem := total(f.memory(s.o.inFlight(s.stages, stage)))
+	mem := total(f.memory(s.flight[stage]))
 	if stage > 0 && s.device[stage] == s.device[stage-1] {
 		mem += w.mem
 	}

@@ -33,6 +33,7 @@ func TestCutIsTheBest(t *testing.T) {
 		s.stages = rapid.IntRange(1, blocks).Draw(t, "stages")
 		s.o.Devices = specs(rapid.IntRange(1, 3).Draw(t, "devices"), int64(rapid.IntRange(20, 80).Draw(t, "memory")))
 		s.device = dealDevices(s.stages, len(s.o.Devices))
+		s.flight = s.o.inFlight(s.device)
 		s.allowed, s.flops, s.foot = []bool{true}, []int64{0}, map[[2]int]footprint{}
 		for i := range blocks {
 			s.allowed = append(s.allowed, true)
@@ -63,7 +64,8 @@ func judge(s *search, cuts []int) *label {
 		f := s.foot[[2]int{cuts[stage], cuts[stage+1]}]
 		l.time = max(l.time, s.time(stage, cuts[stage], cuts[stage+1]))
 		l.cross += f.bytesIn
-		used[s.device[stage]] += f.perFlight*int64(s.stages-stage) + f.fixed[device.Weight]
+		behind := s.device[s.stages-1] - s.device[stage] // devices
+		used[s.device[stage]] += f.perFlight*int64(behind+1) + f.fixed[device.Weight]
 	}
 	if slices.Max(used) > s.o.Devices[0].MemoryBytes {
 		return nil

@@ -12,6 +12,7 @@ import (
 func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 	n := len(p.cut.device)
 	stages := make([]Stage, n)
+	flight := p.options.inFlight(p.cut.device)
 	bound := boundOf(p.Segments, n)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
 	for s := range stages {
@@ -25,7 +26,7 @@ func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 		}
 		stages[s] = Stage{
 			Index: s, Device: d, Parameters: f.parameters, Flops: f.flops, Recomputed: f.recomputed,
-			Memory: f.memory(p.options.inFlight(n, s)), Cause: p.cut.cause[s], Layers: layersOf(g, s),
+			Memory: f.memory(flight[s]), Cause: p.cut.cause[s], Layers: layersOf(g, s),
 		}
 		for _, v := range bound[s] {
 			has[d][v] = true

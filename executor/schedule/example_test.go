@@ -8,13 +8,13 @@ import (
 )
 
 func Example() {
-	s, err := schedule.New("1f1b", 2, 3)
+	s, err := schedule.New(schedule.Spec{Name: "1f1b", Stages: 2, Microbatches: 3})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Print(s)
 	fmt.Println(s.Order())
-	fmt.Printf("bubble %.0f%%, stage 0 holds %d microbatches\n", 100*s.Simulate(schedule.TypicalCost).Bubble, s.InFlight(0))
+	fmt.Printf("bubble %.0f%%, stage 0 holds %d microbatches\n", 100*s.Simulate(s.Typical()).Bubble, s.InFlight(0, schedule.Backward))
 
 	s, err = schedule.Parse(`schedule mine stages 2 microbatches 2
 0: 0F0 0B0 0F1 0B1 0U

@@ -2,9 +2,7 @@ package schedule
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 )
 
 // The causes of this package's errors.
@@ -14,104 +12,93 @@ var (
 	ErrUnknown = errors.New("unknown schedule")
 )
 
-// Kind is a pass over a microbatch, or the update.
-type Kind byte
-
-// The kinds of actions, by the letter they print as.
-const (
-	Forward  Kind = 'F' // the forward pass of one microbatch
-	Backward Kind = 'B' // its backward pass
-	Weights  Kind = 'W' // the gradients of its weights, and their sums over microbatches
-	Update   Kind = 'U' // the update of the stage's variables, once per step
-)
-
-// Action is one cell of a schedule: a stage does something, for a microbatch
-// unless it is an update.
-type Action struct {
-	Stage      int
-	Kind       Kind
-	Microbatch int // 0 for Update
-}
-
-// String is "1F0", "2B3" or "0U".
-func (a Action) String() string {
-	s := strconv.Itoa(a.Stage) + string(a.Kind)
-	if a.Kind == Update {
-		return s
-	}
-	return s + strconv.Itoa(a.Microbatch)
-}
-
-// ParseAction reads what [Action.String] prints.
-func ParseAction(text string) (Action, error) {
-	i := strings.IndexAny(text, "FBU")
-	if i < 0 {
-		return Action{}, fmt.Errorf("%w: action %q has none of the letters F, B, U; write it like 1F0, 2B3 or 0U", ErrSyntax, text)
-	}
-	a := Action{Kind: Kind(text[i])}
-	var err error
-	if a.Stage, err = number(text[:i]); err != nil {
-		return Action{}, fmt.Errorf("%w: stage of action %q: %w", ErrSyntax, text, err)
-	}
-	rest := text[i+1:]
-	if a.Kind == Update {
-		if rest != "" {
-			return Action{}, fmt.Errorf("%w: action %q: an update has no microbatch, write %q", ErrSyntax, text, text[:i+1])
-		}
-		return a, nil
-	}
-	if a.Microbatch, err = number(rest); err != nil {
-		return Action{}, fmt.Errorf("%w: microbatch of action %q: %w", ErrSyntax, text, err)
-	}
-	return a, nil
-}
-
-// number reads a decimal without sign or leading zeros: each number has one text.
-func number(s string) (int, error) {
-	n, err := strconv.Atoi(s)
-	if err != nil || n < 0 || strconv.Itoa(n) != s {
-		return 0, fmt.Errorf("%q is not a number from 0 on", s)
-	}
-	return n, nil
-}
-
-// Schedule is the work of one step: for each stage its actions in order.
+// Schedule is the work of one step: the actions of each worker in order. A worker
+// is a device; several stages can share one.
 type Schedule struct {
 	Name         string
 	Stages       int
-	Microbatches int
-	PerStage     [][]Action // indexed by stage
+	Microbatches int   // of a step, over all replicas
+	Replicas     int   // of each stage
+	Workers      []int // row of each stage, replica after replica: see Worker
+	Rows         [][]Action
 }
 
-// backward reports whether the schedule has a backward pass.
-func (s Schedule) backward() bool {
-	for _, row := range s.PerStage {
-		for _, a := range row {
-			if a.Kind == Backward {
-				return true
-			}
+// Worker is the row of a stage's replica.
+func (s Schedule) Worker(stage, replica int) int { return s.Workers[replica*s.Stages+stage] }
+
+// row is Worker for stages and replicas that may not exist.
+func (s Schedule) row(stage, replica int) (row int, ok bool) {
+	at := replica*s.Stages + stage
+	if stage < 0 || stage >= s.Stages || replica < 0 || at >= len(s.Workers) || s.Workers[at] < 0 || s.Workers[at] >= len(s.Rows) {
+		return 0, false
+	}
+	return s.Workers[at], true
+}
+
+// Has reports whether the schedule has an action of that kind.
+func (s Schedule) Has(k Kind) bool {
+	for _, row := range s.Rows {
+		if slices.ContainsFunc(row, func(a Action) bool { return a.Kind == k }) {
+			return true
 		}
 	}
 	return false
 }
 
-// InFlight is the most microbatches of a stage that are between their F and
-// their B at once, which is the number of copies of its activations in memory. It
-// is 1 without a backward pass.
-func (s Schedule) InFlight(stage int) int {
-	live, most, back := 0, 0, false
-	for _, a := range s.PerStage[stage] {
-		switch a.Kind {
-		case Forward:
-			live++
-			most = max(most, live)
-		case Backward:
-			live--
-			back = true
-		}
-	}
-	if !back {
+// InFlight is the most microbatches of a replica of a stage that are at once
+// between their F and their last, which is B or W: the number of copies of the
+// activations that last reads. It is 1 where the schedule has no such action.
+func (s Schedule) InFlight(stage int, last Kind) int {
+	if !s.Has(last) {
 		return 1
 	}
+	most := 0
+	for replica := range s.Replicas {
+		live := 0
+		for _, a := range s.Rows[s.Worker(stage, replica)] {
+			switch {
+			case a.Stage != stage || a.Replica != replica:
+			case a.Kind == Forward:
+				live++
+				most = max(most, live)
+			case a.Kind == last:
+				live--
+			}
+		}
+	}
 	return most
+}
+
+// Typical are costs in forward passes: a backward pass costs two of them, one
+// for the inputs and one for the weights; a reduction or an update costs half of
+// one. Copies are free.
+func (s Schedule) Typical() Costs {
+	back := 2.0
+	if s.Has(Weights) {
+		back = 1
+	}
+	return Costs{Action: func(a Action) float64 {
+		switch a.Kind {
+		case Forward, Weights:
+			return 1
+		case Backward:
+			return back
+		}
+		return 0.5
+	}}
+}
+
+// Without leaves out all actions of the microbatches from some number on, as in
+// an epoch's smaller last batch, and then all reductions, since the sums are others.
+// What remains is valid if s is.
+func (s Schedule) Without(from int) Schedule {
+	if from >= s.Microbatches {
+		return s
+	}
+	s.Microbatches = from
+	s.Rows = slices.Clone(s.Rows)
+	for i, row := range s.Rows {
+		s.Rows[i] = slices.DeleteFunc(slices.Clone(row), func(a Action) bool { return a.Microbatch >= from || a.Kind == Reduce })
+	}
+	return s
 }

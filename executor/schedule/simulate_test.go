@@ -1,32 +1,47 @@
 package schedule
 
-import (
-	"math"
-	"testing"
-)
+import "testing"
 
-// TestBubble checks the known share (S-1)/(M+S-1) for equal stages, which is
-// the same for both schedules, and the microbatches in flight of each.
-func TestBubble(t *testing.T) {
-	for stages := 1; stages <= 5; stages++ {
-		for m := 1; m <= 10; m++ {
-			want := float64(stages-1) / float64(m+stages-1)
-			for _, s := range []Schedule{gpipe(stages, m), oneFOneB(stages, m)} {
-				if got := s.Simulate(TypicalCost).Bubble; math.Abs(got-want) > 1e-9 {
-					t.Errorf("%s %d stages %d microbatches: bubble %g, want %g", s.Name, stages, m, got, want)
-				}
-			}
-			for st := range stages {
-				if got := gpipe(stages, m).InFlight(st); got != m {
-					t.Errorf("gpipe holds %d of %d", got, m)
-				}
-				if got, want := oneFOneB(stages, m).InFlight(st), min(m, stages-st); got != want {
-					t.Errorf("1f1b with %d stages, %d microbatches: stage %d holds %d, want %d", stages, m, st, got, want)
-				}
-				if got := forwardOnly(stages, m).InFlight(st); got != 1 {
-					t.Errorf("forward holds %d", got)
-				}
-			}
+// Stages on one worker do not run beside each other, and hand over without a copy.
+func TestSharedWorkerIsSimulatedAsOne(t *testing.T) {
+	s, err := New(Spec{Name: "1f1b", Stages: 3, Microbatches: 4, Workers: []int{0, 0, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := s.Typical()
+	costs.Copy = func(from, to Action) float64 { t.Errorf("a copy from %v to %v", from, to); return 1 }
+	if line := s.Simulate(costs); line.Makespan != 3*4*3+3*0.5 || line.Bubble != 0 {
+		t.Errorf("makespan %g, bubble %g", line.Makespan, line.Bubble)
+	}
+}
+
+func TestCopiesTakeTime(t *testing.T) {
+	s, err := New(Spec{Name: "1f1b", Stages: 2, Microbatches: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := s.Typical()
+	costs.Copy = func(from, to Action) float64 {
+		if from.Kind == Forward {
+			return 10
 		}
+		return 20
+	}
+	if line := s.Simulate(costs); line.Makespan != 1+10+1+2+20+2+0.5 {
+		t.Errorf("makespan %g", line.Makespan)
+	}
+}
+
+// A worker without stages does not count as idle.
+func TestWorkerWithoutStages(t *testing.T) {
+	s, err := New(Spec{Name: "1f1b", Stages: 1, Microbatches: 2, Workers: []int{2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line := s.Simulate(s.Typical()); line.Bubble != 0 || line.Workers != 3 {
+		t.Errorf("bubble %g of %d workers", line.Bubble, line.Workers)
+	}
+	if back, err := Parse(s.String()); err != nil || back.String() != s.String() {
+		t.Error(s, err)
 	}
 }

@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// idle is the cell in which a stage waits.
+// idle is the cell in which a worker waits.
 const idle = "."
 
-// String is the schedule as a grid, a line per stage and a column per unit of
-// time, with "." where the stage waits:
+// String is the schedule as a grid, a line per worker and a column per unit of
+// time, with "." where the worker waits:
 //
 //	schedule 1f1b stages 2 microbatches 2
 //	0: 0F0 0F1 .   0B0 .   0B1 0U
 //	1: .   1F0 1B0 1F1 1B1 1U  .
 //
-// [Parse] reads it back.
+// Unless worker i has stage i alone, the first line has the number of workers, and
+// each line the worker's stages, with their replica if it is not the first: "0
+// (0 2): ...". [Parse] reads it back.
 func (s Schedule) String() string { return s.Grid() }
 
 // Grid is String with the cells of some actions in brackets. Actions that can
@@ -30,10 +32,10 @@ func (s Schedule) Grid(marked ...Action) string {
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "schedule %s stages %d microbatches %d\n", s.Name, s.Stages, s.Microbatches)
-	digits := len(fmt.Sprint(max(0, len(rows)-1)))
-	for stage, row := range rows {
-		fmt.Fprintf(&b, "%*d:", digits, stage)
+	fmt.Fprintln(&b, s.header())
+	labels := s.labels()
+	for i, row := range rows {
+		fmt.Fprintf(&b, "%s:", labels[i])
 		spaces := 1 // before the next cell: a line ends without any
 		for _, c := range row {
 			text := c.text(marked)
@@ -46,7 +48,55 @@ func (s Schedule) Grid(marked ...Action) string {
 	return b.String()
 }
 
-// cell is a cell of the grid; without an action the stage waits.
+// header is the first line: the numbers.
+func (s Schedule) header() string {
+	text := fmt.Sprintf("schedule %s stages %d microbatches %d", s.Name, s.Stages, s.Microbatches)
+	if s.Replicas != 1 {
+		text += fmt.Sprintf(" replicas %d", s.Replicas)
+	}
+	if !s.oneEach() {
+		text += fmt.Sprintf(" workers %d", len(s.Rows))
+	}
+	return text
+}
+
+// oneEach reports whether worker i has the i-th stage alone, replica after replica.
+func (s Schedule) oneEach() bool {
+	return len(s.Workers) == len(s.Rows) && slices.Equal(s.Workers, upTo(len(s.Workers)))
+}
+
+// upTo is 0, 1, …, n-1.
+func upTo(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// labels are the beginnings of the lines, equally long.
+func (s Schedule) labels() []string {
+	labels, has := make([]string, len(s.Rows)), make([][]string, len(s.Rows))
+	for i, w := range s.Workers {
+		if w >= 0 && w < len(has) {
+			has[w] = append(has[w], fmt.Sprint(i%s.Stages)+ofReplica(i/s.Stages))
+		}
+	}
+	digits, width, plain := len(fmt.Sprint(max(0, len(s.Rows)-1))), 0, s.oneEach()
+	for w := range labels {
+		labels[w] = fmt.Sprintf("%*d", digits, w)
+		if !plain {
+			labels[w] += " (" + strings.Join(has[w], " ") + ")"
+		}
+		width = max(width, len(labels[w]))
+	}
+	for w, l := range labels {
+		labels[w] = l + strings.Repeat(" ", width-len(l))
+	}
+	return labels
+}
+
+// cell is a cell of the grid; without an action the worker waits.
 type cell struct {
 	busy   bool
 	action Action
@@ -64,78 +114,22 @@ func (c cell) text(marked []Action) string {
 
 // cells lays the actions out in time, each taking one column.
 func (s Schedule) cells() [][]cell {
-	r := s.play(func(Action) float64 { return 1 })
+	r := s.play(Costs{Action: func(Action) float64 { return 1 }})
 	columns := 0
 	for _, sp := range r.spans {
 		columns = max(columns, int(sp.End))
 	}
-	rows := make([][]cell, len(s.PerStage))
+	rows := make([][]cell, len(s.Rows))
 	for i := range rows {
 		rows[i] = make([]cell, columns)
 	}
-	for i, sp := range r.spans {
-		rows[r.rows[i]][int(sp.Start)] = cell{true, sp.Action}
+	for _, sp := range r.spans {
+		rows[sp.Worker][int(sp.Start)] = cell{true, sp.Action}
 	}
-	for i, row := range s.PerStage {
+	for i, row := range s.Rows {
 		for _, a := range row[r.next[i]:] {
 			rows[i] = append(rows[i], cell{true, a})
 		}
 	}
 	return rows
-}
-
-// Parse reads what [Schedule.String] prints. It checks the form only; call
-// [Schedule.Validate] for the rest.
-func Parse(text string) (Schedule, error) {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	s, err := parseHeader(lines[0])
-	if err != nil {
-		return Schedule{}, err
-	}
-	if len(lines)-1 != s.Stages {
-		return Schedule{}, fmt.Errorf("%w: %d rows for %d stages; write one line per stage", ErrSyntax, len(lines)-1, s.Stages)
-	}
-	for stage, line := range lines[1:] {
-		row, err := parseRow(stage, line)
-		if err != nil {
-			return Schedule{}, fmt.Errorf("line %d: %w", stage+2, err)
-		}
-		s.PerStage = append(s.PerStage, row)
-	}
-	return s, nil
-}
-
-func parseHeader(line string) (Schedule, error) {
-	f := strings.Fields(line)
-	if len(f) != 6 || f[0] != "schedule" || f[2] != "stages" || f[4] != "microbatches" {
-		return Schedule{}, fmt.Errorf("%w: the first line is %q, expected \"schedule NAME stages N microbatches N\"", ErrSyntax, line)
-	}
-	s := Schedule{Name: f[1]}
-	var err error
-	if s.Stages, err = number(f[3]); err != nil {
-		return Schedule{}, fmt.Errorf("%w: stages: %w", ErrSyntax, err)
-	}
-	if s.Microbatches, err = number(f[5]); err != nil {
-		return Schedule{}, fmt.Errorf("%w: microbatches: %w", ErrSyntax, err)
-	}
-	return s, nil
-}
-
-func parseRow(stage int, line string) ([]Action, error) {
-	head, cells, ok := strings.Cut(line, ":")
-	if !ok || strings.TrimSpace(head) != fmt.Sprint(stage) {
-		return nil, fmt.Errorf("%w: the line of stage %d is %q; begin it with \"%d:\"", ErrSyntax, stage, line, stage)
-	}
-	var row []Action
-	for _, c := range strings.Fields(cells) {
-		if c == idle {
-			continue
-		}
-		a, err := ParseAction(c)
-		if err != nil {
-			return nil, err
-		}
-		row = append(row, a)
-	}
-	return row, nil
 }

@@ -11,44 +11,47 @@ import (
 // Span is an action with its time, in the timeline's unit from any origin.
 type Span struct {
 	Action     Action
+	Worker     int
 	Start, End float64
 }
 
 // Timeline shows when each action of a step ran, simulated or measured.
 type Timeline struct {
-	Stages   int
-	Spans    []Span  // by start, then stage
+	Workers  int
+	Spans    []Span  // by start, then worker
 	Makespan float64 // from the first start to the last end
 	// Unit names the unit of all times, such as "s" or "flops". Empty means a
 	// relative cost: only ratios of times have a meaning.
 	Unit string
-	// Bubble is the share of idle time of the stages from the first F to the
-	// end of the last F or B: 1 - busy/(stages × that window). Updates are left
-	// out, for they are the same without a pipeline.
+	// Bubble is the share of idle time of the workers that do anything, from the
+	// first start to the last end: 1 - busy/(workers × that window). Updates are
+	// left out, for they are the same without a pipeline.
 	Bubble float64
 	Stuck  []Action // actions that never ran
 }
 
 // NewTimeline makes a timeline of spans, such as those measured in a run.
-func NewTimeline(stages int, spans []Span) Timeline {
-	t := Timeline{Stages: stages, Spans: slices.Clone(spans)}
+func NewTimeline(workers int, spans []Span) Timeline {
+	t := Timeline{Workers: workers, Spans: slices.Clone(spans)}
 	slices.SortStableFunc(t.Spans, func(x, y Span) int {
-		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Action.Stage, y.Action.Stage))
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Worker, y.Worker))
 	})
 	if len(spans) == 0 {
 		return t
 	}
 	first, last := math.Inf(1), math.Inf(-1)
 	from, to, busy := math.Inf(1), math.Inf(-1), 0.0
+	working := map[int]bool{}
 	for _, sp := range t.Spans {
 		first, last = min(first, sp.Start), max(last, sp.End)
 		if sp.Action.Kind != Update {
 			from, to = min(from, sp.Start), max(to, sp.End)
 			busy += sp.End - sp.Start
+			working[sp.Worker] = true
 		}
 	}
 	t.Makespan = last - first
-	if window := (to - from) * float64(stages); window > 0 {
+	if window := (to - from) * float64(len(working)); window > 0 {
 		t.Bubble = max(0, 1-busy/window)
 	}
 	return t
@@ -62,7 +65,7 @@ func (t Timeline) origin() float64 {
 	return t.Spans[0].Start
 }
 
-// String draws the timeline to scale, a line per stage.
+// String draws the timeline to scale, a line per worker.
 func (t Timeline) String() string { return t.Text() }
 
 // maxColumns bounds the width of a timeline in text; beyond it, labels of
@@ -71,20 +74,20 @@ const maxColumns = 240
 
 // Text is String with some actions marked by "!" in place of "=" and "|".
 //
-//	stage 0 |0F0=|0F1=|......|0B0======|
+//	worker 0 |0F0=|0F1=|......|0B0======|
 func (t Timeline) Text(marked ...Action) string {
 	scale := t.scale()
 	var b strings.Builder
-	for stage := range t.Stages {
+	for worker := range t.Workers {
 		line := []byte(strings.Repeat(".", int(math.Round(t.Makespan*scale))+1))
 		for _, mark := range []bool{false, true} { // marked spans on top: edges are shared
 			for _, sp := range t.Spans {
-				if sp.Action.Stage == stage && slices.Contains(marked, sp.Action) == mark {
+				if sp.Worker == worker && slices.Contains(marked, sp.Action) == mark {
 					t.draw(line, sp, scale, mark)
 				}
 			}
 		}
-		fmt.Fprintf(&b, "stage %-2d %s\n", stage, line)
+		fmt.Fprintf(&b, "worker %-2d %s\n", worker, line)
 	}
 	fmt.Fprintln(&b, t.summary())
 	if len(t.Stuck) > 0 {
@@ -136,28 +139,4 @@ func (t Timeline) draw(line []byte, sp Span, scale float64, marked bool) {
 			line[i] = fill
 		}
 	}
-}
-
-// SVG draws the timeline as a picture 1000 units wide: a lane per stage, blue
-// forward, green backward, amber update.
-func (t Timeline) SVG() string {
-	const width, lane, left = 1000.0, 28.0, 60.0
-	color := map[Kind]string{Forward: "#7aa6da", Backward: "#7cbf7c", Update: "#e0b050"}
-	scale := 0.0
-	if t.Makespan > 0 {
-		scale = (width - left) / t.Makespan
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" font-family=\"monospace\" font-size=\"11\">\n", width, lane*float64(t.Stages)+20)
-	for stage := range t.Stages {
-		fmt.Fprintf(&b, "<text x=\"0\" y=\"%g\">stage %d</text>\n", lane*float64(stage)+18, stage)
-	}
-	for _, sp := range t.Spans {
-		x, y := left+(sp.Start-t.origin())*scale, lane*float64(sp.Action.Stage)+4
-		fmt.Fprintf(&b, "<rect x=\"%.2f\" y=\"%g\" width=\"%.2f\" height=\"%g\" fill=\"%s\" stroke=\"#fff\"><title>%v %.4g to %.4g</title></rect>\n",
-			x, y, (sp.End-sp.Start)*scale, lane-6, color[sp.Action.Kind], sp.Action, sp.Start, sp.End)
-		fmt.Fprintf(&b, "<text x=\"%.2f\" y=\"%g\">%v</text>\n", x+2, y+15, sp.Action)
-	}
-	fmt.Fprintf(&b, "<text x=\"0\" y=\"%g\">%s</text>\n</svg>\n", lane*float64(t.Stages)+14, t.summary())
-	return b.String()
 }

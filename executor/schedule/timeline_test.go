@@ -7,9 +7,15 @@ import (
 	"github.com/berth-ml/berth/internal/golden"
 )
 
+// simulated is a schedule's timeline at typical costs.
+func simulated(name string, stages, microbatches int) Timeline {
+	s := named(name, stages, microbatches)
+	return s.Simulate(s.Typical())
+}
+
 // The unit of a makespan is the unit of its costs.
 func TestMakespanHasAUnit(t *testing.T) {
-	line := oneFOneB(2, 3).Simulate(TypicalCost)
+	line := simulated("1f1b", 2, 3)
 	for unit, want := range map[string]string{
 		"":      "makespan 12.5 (relative cost), bubble 25.0%",
 		"flops": "makespan 12.5 flops, bubble 25.0%",
@@ -22,17 +28,17 @@ func TestMakespanHasAUnit(t *testing.T) {
 }
 
 func TestSVG(t *testing.T) {
-	golden.Check(t, "testdata/1f1b.svg", oneFOneB(2, 3).Simulate(TypicalCost).SVG())
+	golden.Check(t, "testdata/1f1b.svg", simulated("1f1b", 2, 3).SVG())
 }
 
 // TestMeasured checks that a timeline of measured spans needs no origin at 0.
 func TestMeasured(t *testing.T) {
-	spans := []Span{{Action{1, Backward, 0}, 130, 140}, {Action{0, Forward, 0}, 100, 110}, {Action{1, Forward, 0}, 120, 130}, {Action{0, Backward, 0}, 140, 150}, {Action{0, Update, 0}, 150, 175}}
+	spans := []Span{{Action{Stage: 1, Kind: Backward}, 1, 130, 140}, {Action{Stage: 0, Kind: Forward}, 0, 100, 110}, {Action{Stage: 1, Kind: Forward}, 1, 120, 130}, {Action{Stage: 0, Kind: Backward}, 0, 140, 150}, {Action{Stage: 0, Kind: Update}, 0, 150, 175}}
 	tl := NewTimeline(2, spans)
 	if tl.Makespan != 75 || tl.Bubble != 0.6 || tl.Spans[0].Start != 100 {
 		t.Errorf("makespan %g, bubble %g, first %v", tl.Makespan, tl.Bubble, tl.Spans[0])
 	}
-	if text := tl.Text(Action{1, Forward, 0}); !strings.Contains(text, "!1F0!") {
+	if text := tl.Text(Action{Stage: 1, Kind: Forward}); !strings.Contains(text, "!1F0!") {
 		t.Error(text)
 	}
 	if empty := NewTimeline(1, nil); empty.Bubble != 0 || empty.String() == "" {

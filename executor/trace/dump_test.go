@@ -29,7 +29,7 @@ func plainly(path string, write func(io.Writer) error) error {
 
 func TestDump(t *testing.T) {
 	r := smallrun.New(t, "cpu")
-	order, err := schedule.New("1f1b", 1, 1)
+	order, err := schedule.New(schedule.Spec{Name: "1f1b", Stages: 1, Microbatches: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
