@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -54,10 +55,5 @@ func (u *account) StreamName(stream string) string {
 	return u.name + ":" + stream
 }
 
-// title names the tenant for people.
-func (u *account) title() string {
-	if u.name == "" {
-		return "a tenant without a name"
-	}
-	return u.name
-}
+// title names a tenant for people.
+func title(name string) string { return cmp.Or(name, "a tenant without a name") }

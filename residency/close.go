@@ -16,12 +16,11 @@ func (m *Manager) Close() error {
 		return nil
 	}
 	m.closed = true
+	m.mu.Unlock()
+	m.floors.Close(ErrClosed)
+	m.opening.Wait()
+	m.mu.Lock()
 	tenants := slices.Clone(m.tenants)
-	for _, j := range m.joining {
-		j.err = ErrClosed
-		close(j.done)
-	}
-	m.joining = nil
 	m.mu.Unlock()
 	var errs []error
 	for _, u := range tenants {
@@ -56,7 +55,7 @@ func (m *Manager) dismiss(u *tenant) error {
 	}
 	clear(u.tensors)
 	m.leave(u)
-	m.line.call()
+	m.line.Call()
 	m.mu.Unlock()
 	// No copy is queued after gone was set, so streams can be ended unlocked.
 	err := errors.Join(u.endStreams(), held)

@@ -24,7 +24,6 @@ type devState struct {
 	residents []*Tensor      // tensors with a buffer here
 	ranking   ranking
 	missing   int64 // bytes that the attempt under way must take
-	reserved  int64 // floors of the tenants, in bytes
 	freeErr   error // for Close to report
 }
 

@@ -2,7 +2,6 @@ package residency
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -18,41 +17,15 @@ func (m *Manager) Join(ctx context.Context, o TenantOptions) (*Tenant, error) {
 	if err := m.admissible(&o); err != nil {
 		return nil, err
 	}
-	u, err := newTenant(m.opened(), o)
-	if err != nil {
+	if err := m.claimName(o.Name); err != nil {
 		return nil, err
 	}
-	j := &joining{tenant: u, done: make(chan struct{})}
-	m.mu.Lock()
-	err = m.enlist(j)
-	waits := slices.Contains(m.joining, j)
-	m.mu.Unlock()
+	u, err := m.reserve(ctx, o)
 	if err != nil {
-		return nil, errors.Join(err, u.endStreams())
-	}
-	if waits && o.Waiting != nil {
-		o.Waiting()
-	}
-	select {
-	case <-j.done:
-	case <-ctx.Done():
-		m.giveUp(j, context.Cause(ctx))
-	}
-	if j.err != nil {
-		return nil, errors.Join(fmt.Errorf("%s waits for device memory: %w", u.title(), j.err), u.endStreams())
+		m.freeName(o.Name)
+		return nil, err
 	}
 	return &Tenant{Manager: m, tenant: u}, nil
-}
-
-// giveUp ends the waiting of j, unless it has ended meanwhile.
-func (m *Manager) giveUp(j *joining, cause error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if i := slices.Index(m.joining, j); i >= 0 {
-		m.joining = slices.Delete(m.joining, i, i+1)
-		j.err = cause
-		m.admit() // those behind it may fit
-	}
 }
 
 // admissible refuses floors that never fit.
@@ -69,16 +42,84 @@ func (m *Manager) admissible(o *TenantOptions) error {
 	return nil
 }
 
-// enlist lets j wait, or join at once.
-func (m *Manager) enlist(j *joining) error {
-	same := func(u *tenant) bool { return u.opt.Name == j.tenant.opt.Name }
+// claimName makes a name that of a tenant, or of one that waits to join.
+func (m *Manager) claimName(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	switch {
 	case m.closed:
 		return fmt.Errorf("join: %w", ErrClosed)
-	case slices.ContainsFunc(m.tenants, same), slices.ContainsFunc(m.joining, func(o *joining) bool { return same(o.tenant) }):
-		return fmt.Errorf("%w: there is a tenant %q already: give this one another name", ErrMismatch, j.tenant.opt.Name)
+	case m.names[name]:
+		return fmt.Errorf("%w: there is a tenant %q already: give this one another name", ErrMismatch, name)
 	}
-	m.joining = append(m.joining, j)
-	m.admit()
+	m.names[name] = true
 	return nil
+}
+
+// freeName undoes claimName.
+func (m *Manager) freeName(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.names, name)
+}
+
+// reserve waits for a tenant's floors. Then it opens the tenant's streams, and adds
+// the tenant.
+func (m *Manager) reserve(ctx context.Context, o TenantOptions) (*tenant, error) {
+	if err := m.floors.Reserve(ctx, o.Floors, o.Waiting); err != nil {
+		return nil, fmt.Errorf("%s waits for device memory: %w", title(o.Name), err)
+	}
+	u, err := m.openTenant(o)
+	if err != nil {
+		m.floors.Release(o.Floors)
+		return nil, err
+	}
+	return u, nil
+}
+
+// openTenant adds a tenant whose floors are reserved. Close waits for it, and so
+// finds all streams.
+func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
+	m.mu.Lock()
+	if m.closed {
+		m.mu.Unlock()
+		return nil, fmt.Errorf("join: %w", ErrClosed)
+	}
+	m.opening.Add(1)
+	defer m.opening.Done()
+	m.mu.Unlock()
+	u, err := newTenant(m.opened(), o)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tenants = append(m.tenants, u)
+	m.tighten()
+	return u, nil
+}
+
+// tighten finds the devices that the peaks of all tenants exceed. The tensors of
+// each may leave them from now on, and come back later.
+func (m *Manager) tighten() {
+	for i := range m.devs {
+		var peaks int64
+		for _, u := range m.tenants {
+			if i < len(u.opt.Peaks) {
+				peaks += u.opt.Peaks[i]
+			}
+		}
+		if peaks > m.devs[i].spec.MemoryBytes {
+			for _, u := range m.tenants {
+				u.seal.tight[i] = true
+			}
+		}
+	}
+}
+
+// leave removes u, and gives its floors to those who wait.
+func (m *Manager) leave(u *tenant) {
+	m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
+	delete(m.names, u.name)
+	m.floors.Release(u.opt.Floors)
 }

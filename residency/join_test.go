@@ -35,7 +35,8 @@ func joins(t *testing.T, devices int) (m *Manager, join func(ctx context.Context
 	waiting := func() int {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return len(m.joining) + len(m.tenants)
+		_, waiting := m.floors.Reserved()
+		return waiting + len(m.tenants)
 	}
 	join = func(ctx context.Context, name string, floors ...int64) <-chan error {
 		result, before := make(chan error, 1), waiting()
@@ -103,8 +104,8 @@ func TestJoinWaitsItsTurn(t *testing.T) {
 		t.Errorf("e: %v", err)
 	}
 	joined(f, "f")
-	if m.devs[0].reserved != 40 || m.devs[1].reserved != 40 {
-		t.Errorf("%d and %d bytes are reserved", m.devs[0].reserved, m.devs[1].reserved)
+	if x, _ := m.floors.Reserved(); x[0] != 40 || x[1] != 40 {
+		t.Errorf("%d bytes are reserved", x)
 	}
 	g := join(ctx, "g", 1)
 	if err := m.Close(); err != nil {
@@ -135,5 +136,31 @@ func TestJoinRefuses(t *testing.T) {
 	}
 	if n := len(m.tenants); n != 1 {
 		t.Errorf("%d tenants", n)
+	}
+}
+
+// A call that waits has no streams: Close finds all that are open.
+func TestJoinOpensStreamsOnceItHasItsFloors(t *testing.T) {
+	m, join, leave := joins(t, 1)
+	d := m.devs[0].dev.(*fakeDev)
+	if err := <-join(t.Context(), "a", 40); err != nil {
+		t.Fatal(err)
+	}
+	open := func() int {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.streams)
+	}
+	before := open()
+	b := join(t.Context(), "b", 1)
+	if n := open(); n != before {
+		t.Errorf("%d streams, %d before a tenant waited", n, before)
+	}
+	leave("a")
+	if err := <-b; err != nil {
+		t.Fatal(err)
+	}
+	if n := open(); n == before {
+		t.Error("the second tenant has no streams")
 	}
 }

@@ -39,7 +39,7 @@ func (r *rig) waits(n int, c *call) (ended bool) {
 	r.Helper()
 	for range 10000 {
 		r.m.mu.Lock()
-		waiting := len(r.m.line.waiting)
+		waiting := r.m.line.Len()
 		r.m.mu.Unlock()
 		switch {
 		case len(c.err) > 0:

@@ -2,9 +2,11 @@ package residency
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
+	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
 
@@ -40,21 +42,16 @@ type Manager struct {
 	name    string // of the owner of its devices, for errors
 	devs    []devState
 	host    *hostmem.Memory
-	tenants []*tenant  // that have not closed
-	joining []*joining // wait for their floors, the first come first
-	leases  []*Lease   // not released yet
-	line    line
-	clock   uint64 // counts calls of Acquire, for the least recently used
+	tenants []*tenant       // that have not closed
+	names   map[string]bool // of these, and of those that wait to join
+	floors  *admission.Floors
+	opening sync.WaitGroup        // calls of Join that have their floors
+	leases  []*Lease              // not released yet
+	line    *admission.Line[Need] // calls that wait for leases to end
+	clock   uint64                // counts calls of Acquire, for the least recently used
 	scratch scratch
 	audit   func(d *devState, bytes int64, after int) // of a test, when scratch.victims were chosen
 	closed  bool
-}
-
-// joining is a call of Join that waits for its floors.
-type joining struct {
-	tenant *tenant
-	done   chan struct{} // closed once the floors are reserved, or err is set
-	err    error         // why they never will be
 }
 
 // scratch is the state of the attempt under way. There is one attempt at a time,
@@ -81,6 +78,15 @@ func (m *Manager) opened() []device.Device {
 	list := make([]device.Device, len(m.devs))
 	for i := range m.devs {
 		list[i] = m.devs[i].dev
+	}
+	return list
+}
+
+// memory is the bytes of each device.
+func (m *Manager) memory() []int64 {
+	list := make([]int64, len(m.devs))
+	for i := range m.devs {
+		list[i] = m.devs[i].spec.MemoryBytes
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/residency/admission"
 	"github.com/berth-ml/berth/residency/hostmem"
 )
 
@@ -27,6 +28,7 @@ func New(devs []device.Device, o ManagerOptions) (*Manager, error) {
 	for i, d := range devs {
 		m.devs[i] = devState{dev: d, index: i, id: m.devices[i], spec: d.Spec(), unit: device.MemoryUnit, rule: o.Evict, evictor: evictorOf(d, o.Evict)}
 	}
+	m.names, m.floors, m.line = map[string]bool{}, admission.NewFloors(m.memory()), admission.NewLine(overlap)
 	if err := m.own(); err != nil {
 		return nil, err
 	}

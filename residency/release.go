@@ -83,6 +83,6 @@ func (m *Manager) unlist(l *Lease) error {
 	m.leases = slices.Delete(m.leases, i, i+1)
 	l.held, l.stream = false, nil
 	l.Buffers = l.Buffers[:0]
-	m.line.call()
+	m.line.Call()
 	return nil
 }

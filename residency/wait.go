@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/admission"
 )
 
 // pause names the thing to wait for, without the lock, before an attempt is made
@@ -37,10 +38,10 @@ type claim struct {
 // fails, or ctx ends. It holds the lock during an attempt and gives it up to wait
 // between two.
 func (m *Manager) retry(ctx context.Context, c claim, attempt func() (pause, error)) (err error) {
-	var w *waiter
+	var w *admission.Waiter[Need]
 	defer func() {
 		if w != nil {
-			m.line.leave(w)
+			m.line.Leave(w)
 		}
 	}()
 	for {
@@ -48,7 +49,7 @@ func (m *Manager) retry(ctx context.Context, c claim, attempt func() (pause, err
 			return err
 		}
 		p := pause{kind: forTurn}
-		if !m.line.behind(w, c.needs) || m.holds(c.stream) {
+		if !m.line.Behind(w, c.needs) || m.holds(c.stream) {
 			if p, err = attempt(); err != nil || p.kind == none {
 				return err
 			}
@@ -64,14 +65,23 @@ func (m *Manager) retry(ctx context.Context, c claim, attempt func() (pause, err
 
 // join puts a call in the line that must wait for a lease to end. Others may wait
 // for a lease of its own stream: then it goes before them.
-func (m *Manager) join(c claim, p pause) *waiter {
+func (m *Manager) join(c claim, p pause) *admission.Waiter[Need] {
 	switch p.kind {
 	case forTurn:
-		return m.line.join(c.needs, m.holds(c.stream))
+		return m.line.Join(c.needs, m.holds(c.stream))
 	case forWriter:
-		return m.line.join([]Need{{p.t, anywhere, Read}}, false)
+		return m.line.Join([]Need{{p.t, anywhere, Read}}, false)
 	}
 	return nil
+}
+
+// anywhere is the device of a need that takes no device's memory.
+const anywhere = -1
+
+// overlap reports whether two needs have a tensor in common, or memory of the same
+// device.
+func overlap(a, b *Need) bool {
+	return a.Tensor == b.Tensor || a.Device == b.Device && a.Device != anywhere
 }
 
 // holds reports whether a stream has a lease.
@@ -81,13 +91,13 @@ func (m *Manager) holds(s device.Stream) bool {
 
 // waitUnlocked gives up the lock, waits for p, and takes the lock again. w is the
 // caller in the line.
-func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *waiter) error {
+func (m *Manager) waitUnlocked(ctx context.Context, p pause, w *admission.Waiter[Need]) error {
 	m.mu.Unlock()
 	defer m.mu.Lock()
 	switch p.kind {
 	case forTurn, forWriter:
 		select {
-		case <-w.turn:
+		case <-w.Turn():
 		case <-ctx.Done():
 			return ctx.Err()
 		}
