@@ -24,7 +24,9 @@ type RunOptions struct {
 	Steps        int
 	Microbatches int    // equal pieces of a batch; 0 means 1
 	Threads      int    // worker threads over all devices; 0 means one per core
-	Devices      string // "cpu" or "cpu:2", one stage each; empty means cpu
+	Devices      string // "cpu" or "cpu:2"; empty means cpu
+	Stages       int    // of the model; 0 means one per device
+	Schedule     string // of microbatches, as in partition.PlanOptions; empty means 1f1b
 	// DeviceMemory is the limit of each device. A percentage is of the most that
 	// the plan takes there without a limit.
 	DeviceMemory configs.Memory
@@ -88,6 +90,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if o.Steps < 0 || o.Microbatches < 0 {
 		return o, fmt.Errorf("%w: --steps %d and --microbatches %d: give whole numbers above 0, or 0 for the defaults", ErrOptions, o.Steps, o.Microbatches)
+	}
+	if o.Stages < 0 {
+		return o, fmt.Errorf("%w: --stages %d: give at least 1, or 0 for one per device", ErrOptions, o.Stages)
 	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
 		return o, fmt.Errorf("%w: --threads %d: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)

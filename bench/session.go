@@ -137,7 +137,7 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 		return nil, err
 	}
 	po := partition.PlanOptions{
-		Devices: specs(s.devs), Microbatches: s.parts, Recompute: o.Recompute,
+		Devices: specs(s.devs), Microbatches: s.parts, Count: o.Stages, Schedule: o.Schedule, Recompute: o.Recompute,
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return s.devs[d].Estimate(g, o)
 		},
