@@ -5,7 +5,8 @@
 //
 // A stage is a sequence of blocks (top-level layers). Its nodes are cut into
 // segments, the unit that a device compiles and the executor leases. One Forward
-// and one Backward segment are launched once per microbatch. Update segments
+// and one Backward segment are launched once per microbatch; where the schedule has
+// W, the backward phase is cut into B and W: see weightgrads.go. Update segments
 // are launched once per step, in levels: a segment of level n reads only the
 // results of lower levels, of any stage. In a step of one microbatch, phases are
 // merged: see merge.go. Where memory is short, all these are cut into finer
