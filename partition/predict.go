@@ -22,7 +22,7 @@ func (p *Plan) setPeaks(free []Forecast) {
 // stops, and reports false, where p cannot be better than rival, the cost of a plan
 // that fits; nil: there is none.
 func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
-	e := &estimator{plan: p, of: map[placedVariant]int64{}}
+	e := &estimator{plan: p, of: map[runOn]int64{}}
 	few := 2 // the launches of further microbatches are like those of the second
 	if p.idx.tree {
 		few = 3 // which adds two sums
@@ -98,18 +98,12 @@ func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
 // error, it answers 0.
 type estimator struct {
 	plan *Plan
-	of   map[placedVariant]int64
+	of   map[runOn]int64
 	err  error
 }
 
-// placedVariant is a variant on a device.
-type placedVariant struct {
-	*Variant
-	device int
-}
-
 func (e *estimator) scratch(l *Launch) int64 {
-	k := placedVariant{l.Variant, l.Device}
+	k := runOn{l.Variant, l.Device}
 	if b, known := e.of[k]; known || e.err != nil {
 		return b
 	}
