@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/hostfile"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -93,6 +95,9 @@ func (o RunOptions) checked() (RunOptions, error) {
 	}
 	if o.Stages < 0 {
 		return o, fmt.Errorf("%w: --stages %d: give at least 1, or 0 for one per device", ErrOptions, o.Stages)
+	}
+	if err := (schedule.Spec{Name: cmp.Or(o.Schedule, "1f1b"), Stages: 1, Microbatches: max(1, o.Microbatches)}).Check(); err != nil {
+		return o, fmt.Errorf("%w: --schedule: %w", ErrOptions, err)
 	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
 		return o, fmt.Errorf("%w: --threads %d: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)

@@ -60,13 +60,14 @@ func TestPlannedPeakIsMeasured(t *testing.T) {
 	}
 	for _, name := range names {
 		for _, devices := range []string{"cpu", "cpu:3"} {
-			for _, microbatches := range []int{1, 4} {
-				t.Run(fmt.Sprintf("%s/%s/%d", name, devices, microbatches), func(t *testing.T) {
+			for _, o := range []RunOptions{{Microbatches: 1}, {Microbatches: 4}, {Microbatches: 4, Schedule: "zb-h1"}} {
+				o.Devices = devices
+				t.Run(fmt.Sprintf("%s/%s/%d%s", name, devices, o.Microbatches, o.Schedule), func(t *testing.T) {
 					w, err := Lookup(name)
 					if err != nil {
 						t.Fatal(err)
 					}
-					comparePeaks(t, w, RunOptions{Devices: devices, Microbatches: microbatches})
+					comparePeaks(t, w, o)
 				})
 			}
 		}

@@ -41,7 +41,10 @@ func (w way) trained(j job) (map[string][]byte, error) {
 func ways() (all []way) {
 	for devices := 1; devices <= 3; devices++ {
 		for threads := 1; threads <= 2; threads++ {
-			for _, s := range []string{"gpipe", "1f1b"} {
+			for _, s := range []string{"gpipe", "1f1b", "zb-h1"} {
+				if s == "zb-h1" && threads > 1 {
+					continue // it is about devices
+				}
 				again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
 				all = append(all, way{devices: devices, threads: threads, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[len(all)%4]})
 			}

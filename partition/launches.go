@@ -91,7 +91,11 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 	if !p.goesBack() {
 		spec.Name = "forward"
 	}
-	return schedule.New(spec)
+	s, err := schedule.New(spec)
+	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
+	}
+	return s, err
 }
 
 // goesBack reports whether the plan has a backward pass.

@@ -30,6 +30,17 @@ func TestLaunchesFollowTheSchedule(t *testing.T) {
 	}
 }
 
+// TestTrainingGoesBack refuses the schedule of evaluations for a training.
+func TestTrainingGoesBack(t *testing.T) {
+	g, err := chain(2, 4, 2, 2).build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(g, PlanOptions{Devices: specs(2, 0), Microbatches: 2, Schedule: "forward"}); !errors.Is(err, ErrStages) {
+		t.Error(err)
+	}
+}
+
 // TestFetchKeepsOutputs checks that a step frees its outputs unless they are
 // fetched.
 func TestFetchKeepsOutputs(t *testing.T) {

@@ -37,7 +37,7 @@ func drawOptions(t *rapid.T, s net) PlanOptions {
 	o := PlanOptions{Devices: specs(rapid.IntRange(1, 4).Draw(t, "devices"), 0), Microbatches: s.microbatches}
 	o.Apart = rapid.Bool().Draw(t, "apart")
 	o.grains = []grain{grain(rapid.IntRange(0, grains-1).Draw(t, "grain"))}
-	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe"}).Draw(t, "schedule")
+	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe", "zb-h1", "interleaved"}).Draw(t, "schedule")
 	o.Reduction = rapid.SampledFrom([]Reduction{"", ReduceOrder, ReduceTree}).Draw(t, "reduction")
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
