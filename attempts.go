@@ -98,6 +98,7 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 	if err := unrelated(devs[i].Close()); err != nil {
 		return errors.Join(lost, err)
 	}
+	a.run.setup.lost = true
 	a.run.setup.devs, a.devices = slices.Delete(slices.Clone(devs), i, i+1), slices.Delete(slices.Clone(s.devices), i, i+1)
 	a.losses = append(a.losses, DeviceLoss{
 		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, s.done-lost.Saved), Cause: happened(lost.Err),

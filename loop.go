@@ -147,7 +147,7 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 
 // beginClock measures steps from now on.
 func (l *loop) beginClock() {
-	l.clock.Begin(l.usedDevices(), l.rt.Busy())
+	l.clock.Begin(len(l.plan.Devices()), l.rt.Busy())
 	l.copies.Begin()
 }
 

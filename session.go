@@ -259,15 +259,6 @@ func (s *session) parameters() (n int64) {
 	return n
 }
 
-// usedDevices is the number of devices that have a stage.
-func (s *session) usedDevices() int {
-	used := map[int]bool{}
-	for _, x := range s.plan.Stages {
-		used[x.Device] = true
-	}
-	return len(used)
-}
-
 // tellRetried tells of the copies that failed and were taken again.
 func (s *session) tellRetried() {
 	for _, err := range s.rt.Retried() {

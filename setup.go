@@ -42,6 +42,7 @@ type setup struct {
 	shared *pool       // that the run is on; nil if the devices are its own
 	user   user
 	costs  measured
+	lost   bool // some of the devices were
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool
@@ -178,8 +179,8 @@ func (s *setup) usable() error {
 	if len(s.devs) == 0 || s.shared.isClosed() {
 		return ErrClosed
 	}
-	for _, x := range s.plan.Stages {
-		if spec := s.devs[x.Device].Spec(); !spec.CopyOut {
+	for _, d := range s.plan.Devices() {
+		if spec := s.devs[d].Spec(); !spec.CopyOut {
 			return fmt.Errorf("%w: %s (%s) gives neither losses nor weights back: it is for planning and tests; train on another kind of device", ErrOptions, spec.ID, spec.Description)
 		}
 	}
@@ -194,6 +195,8 @@ func (s *setup) placed(err error) error {
 		return at(c.Where("optimizer.freeze"), err) // the config knows its other keys
 	case errors.Is(err, schedule.ErrInvalid):
 		return at(c.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
+	case errors.Is(err, partition.ErrReplicas):
+		return at(c.Where("partition.replicas"), fmt.Errorf("partition.replicas: %w", err))
 	case errors.Is(err, partition.ErrStages):
 		return at(c.Where("partition.stages"), fmt.Errorf("partition: %w", err))
 	case errors.Is(err, partition.ErrMemory):
@@ -252,10 +255,19 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	p, specs := s.config.Partition, s.specs()
 	return partition.PlanOptions{
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
-		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Recompute: partition.Recompute(p.Recompute),
+		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 		Seconds: func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
 	}
+}
+
+// replicas is the number of replicas: after a loss, no more than devices are left.
+func (s *setup) replicas() int {
+	r := s.config.Partition.Replicas
+	if s.lost {
+		r = min(r, len(s.devs))
+	}
+	return r
 }
 
 // specs describes the devices to plan with.
@@ -335,8 +347,8 @@ func stopOf(ctx context.Context) func() error {
 // them to the bit, beside config and data.
 func (s *setup) numerics() string {
 	var all []string
-	for _, x := range s.plan.Stages {
-		spec := s.devs[x.Device].Spec()
+	for _, d := range s.plan.Devices() {
+		spec := s.devs[d].Spec()
 		all = append(all, strings.TrimSpace(spec.Kind+" "+spec.Numerics))
 	}
 	slices.Sort(all)

@@ -183,6 +183,7 @@ type Partition struct {
 	Pos       Pos
 	Stages    Stages
 	Schedule  string // gpipe or 1f1b
+	Replicas  int    // of the model; 0: 1
 	Recompute string // none, cheap or block
 	Costs     string // CostsFlops or CostsMeasured
 }

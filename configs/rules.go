@@ -11,7 +11,7 @@ import (
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
 	resolveDevices, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
-	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages,
+	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkReplicas,
 }
 
 // resolveTask sets the task of sources that have no such key.
@@ -222,6 +222,18 @@ func checkStages(d *decoder, c *Config) {
 			}
 			seen[b] = true
 		}
+	}
+}
+
+// checkReplicas refuses replicas that cannot share a step.
+func checkReplicas(d *decoder, c *Config) {
+	switch r := c.Partition.Replicas; {
+	case r > c.Train.Microbatches:
+		d.against([]string{"partition.replicas", "train.microbatches"},
+			"%d replicas share the microbatches of a step, and train.microbatches is %d; use at most as many replicas, or more microbatches", r, c.Train.Microbatches)
+	case r > 1 && c.Train.Reduction != ReduceTree:
+		d.against([]string{"partition.replicas", "train.reduction"},
+			"%d replicas cannot sum microbatches in their order; set train.reduction: tree (the weights are others), or use 1", r)
 	}
 }
 

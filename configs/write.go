@@ -62,6 +62,7 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	enc.SetIndent(2)
 	full := *c
 	full.Devices = c.Devices.WithDefaults()
+	full.Partition.Replicas = cmp.Or(c.Partition.Replicas, 1)
 	full.Train.Reduction = cmp.Or(c.Train.Reduction, ReduceOrder)
 	if err := enc.Encode(rootSection.encode(&full, keep)); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)

@@ -62,9 +62,9 @@ func (p *Program) check() error {
 	if o.Tail != nil && (o.LastMicrobatches < 1 || o.LastMicrobatches > o.Full.Microbatches) {
 		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
 	}
-	for _, s := range o.Full.Stages {
-		if s.Device >= len(p.rt.Devices) {
-			return fmt.Errorf("stage %d is for device %d of %d: plan with the devices of the runtime", s.Index, s.Device, len(p.rt.Devices))
+	for _, d := range o.Full.Devices() {
+		if d >= len(p.rt.Devices) {
+			return fmt.Errorf("the plan has a stage on device %d of %d: plan with the devices of the runtime", d, len(p.rt.Devices))
 		}
 	}
 	return checkInputs(p.inputs)

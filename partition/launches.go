@@ -24,6 +24,7 @@ type StepOptions struct {
 // Launch is one run of a segment in a step.
 type Launch struct {
 	Segment    *Segment
+	Replica    int        // of the stage
 	Device     int        // index in PlanOptions.Devices
 	Variant    *Variant   // the segment's for this microbatch
 	Microbatch int        // of the action in which it is queued
@@ -113,16 +114,17 @@ func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error)
 	if err != nil {
 		return nil, err
 	}
-	e := newExpansion(p, o)
-	for _, a := range stop.Each(check, s.Order()) {
+	order := s.Order()
+	e := newExpansion(p, o, order)
+	for _, a := range stop.Each(check, order) {
 		if a.Kind != schedule.Update {
-			e.add(a.Kind, a.Stage, a.Microbatch)
+			e.add(a)
 		}
 	}
 	if err := check.Err(); err != nil {
 		return nil, err
 	}
-	e.add(schedule.Update, anyStage, o.Microbatches-1)
+	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
 	e.endInstances(check)
 	return e.launches, check.Err()
 }
@@ -139,10 +141,10 @@ type expansion struct {
 	at         *table[int] // of the launch under way: value → its index in the needs
 }
 
-func newExpansion(p *Plan, o StepOptions) *expansion {
+func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
 	e := &expansion{
 		o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values)),
-		sums: summing{tree: p.idx.tree, microbatches: o.Microbatches, done: map[segmentSum]bool{}},
+		sums: summing{tree: p.idx.tree, replica: replicasOf(order, o.Microbatches), done: map[segmentSum]bool{}},
 	}
 	if e.tail = e.full; o.Tail != nil {
 		e.tail = listByAction(o.Tail)
@@ -176,18 +178,18 @@ func listByAction(p *Plan) segmentLists {
 }
 
 // add appends a launch for each segment of an action.
-func (e *expansion) add(pass schedule.Kind, stage, microbatch int) {
-	lists, tail := e.full, e.o.Tail != nil && microbatch == e.o.Microbatches-1
+func (e *expansion) add(a schedule.Action) {
+	lists, tail := e.full, e.o.Tail != nil && a.Microbatch == e.o.Microbatches-1
 	if tail {
 		lists = e.tail
 	}
-	for _, s := range lists.of[segmentKey{pass, stage}] {
-		l := Launch{Segment: s, Device: lists.plan.cut.device[s.Stage], Variant: &s.First, Microbatch: microbatch, Tail: tail}
-		if pass == schedule.Update {
+	for _, s := range lists.of[segmentKey{a.Kind, a.Stage}] {
+		l := Launch{Segment: s, Replica: a.Replica, Device: lists.plan.deviceOf(s.Stage, a.Replica), Variant: &s.First, Microbatch: a.Microbatch, Tail: tail}
+		if a.Kind == schedule.Update {
 			e.launch(lists.plan, l)
 			continue
 		}
-		sum, later := e.sums.leaf(microbatch)
+		sum, later := e.sums.leaf(a.Microbatch)
 		if later {
 			l.Variant = &s.Later
 		}
@@ -211,7 +213,8 @@ func (e *expansion) reduce(after *Launch) {
 	}
 	sum, ok := e.sums.complete(s.ID, sumRange{after.Lo, after.Hi})
 	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
-		l := Launch{Segment: s, Device: after.Device, Variant: &s.Reduce, Microbatch: after.Microbatch, Lo: sum.lo, Hi: sum.hi}
+		at := e.sums.replica[sum.lo]
+		l := Launch{Segment: s, Replica: at, Device: e.full.plan.deviceOf(s.Stage, at), Variant: &s.Reduce, Microbatch: after.Microbatch, Lo: sum.lo, Hi: sum.hi}
 		e.bindSums(&l, sum)
 		e.launches = append(e.launches, l)
 	}

@@ -69,7 +69,7 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage)
 	if err != nil {
 		return nil, err
 	}
-	c, err := chooseCut(idx, findBlocks(g), o)
+	c, err := chooseCut(idx, findBlocks(g), o.ofOne())
 	if err != nil {
 		return nil, err
 	}

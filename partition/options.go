@@ -16,6 +16,7 @@ type PlanOptions struct {
 	Count        int          // number of stages; 0 means one per device, at most one per block
 	Microbatches int          // of a step, at least 1
 	Reduction    Reduction    // how microbatches are summed; empty means in their order
+	Replicas     int          // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
 	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
 	Apart        bool         // merge no phases, also where a step has one microbatch
 	Recompute    Recompute    // the values that Backward computes again; empty means none
@@ -56,6 +57,10 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
 	}
 	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
+	if err := o.checkReplicas(); err != nil {
+		return o, err
+	}
+	o.Replicas = max(1, o.Replicas)
 	if o.grains == nil {
 		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
 	}

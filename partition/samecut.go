@@ -15,7 +15,7 @@ func SameCut(p *Plan, g *graph.Graph, stop func() error) (*Plan, error) {
 			blocks[n.Layer.Block] = true
 		}
 	}
-	o := PlanOptions{Devices: p.options.Devices, Evict: p.options.Evict, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
+	o := PlanOptions{Devices: p.options.ofOne().Devices, Evict: p.options.Evict, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
 	for _, s := range p.Stages {
 		var stage []string
 		for _, b := range s.Blocks {

@@ -12,7 +12,8 @@ import (
 func describeStages(g *grouped, p *Plan) ([]Stage, error) {
 	n := len(p.cut.device)
 	stages := make([]Stage, n)
-	flight := p.options.inFlight(p.cut.device)
+	one := p.options.ofOne()
+	flight := one.inFlight(p.cut.device)
 	bound := boundOf(p.Segments, n)
 	has := map[int]map[*graph.Value]bool{} // per device: variables and inputs of earlier stages
 	for s := range stages {

@@ -57,9 +57,9 @@ func partialSums(microbatches int) int {
 
 // summing tells the sums that launches write, and when two can be added.
 type summing struct {
-	tree         bool
-	microbatches int
-	done         map[segmentSum]bool
+	tree    bool
+	replica []int // of each microbatch
+	done    map[segmentSum]bool
 }
 
 // segmentSum is a sum that a segment has written.
@@ -69,12 +69,13 @@ type segmentSum struct {
 }
 
 // leaf is the sum that a segment writes in a microbatch. later tells that it adds to
-// the sum of the microbatch before: with a tree, where both are a node.
+// the sum of the microbatch before: with a tree, where both are a node and on one
+// replica.
 func (s *summing) leaf(microbatch int) (r sumRange, later bool) {
 	switch {
 	case !s.tree:
 		return sumRange{0, microbatch + 1}, microbatch > 0
-	case microbatch%2 == 1:
+	case microbatch%2 == 1 && s.replica[microbatch-1] == s.replica[microbatch]:
 		return sumRange{microbatch - 1, microbatch + 1}, true
 	}
 	return sumRange{microbatch, microbatch + 1}, false
@@ -86,7 +87,7 @@ func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
 		return r, false
 	}
 	s.done[segmentSum{segment, r}] = true
-	above, ok = r.parent(s.microbatches)
+	above, ok = r.parent(len(s.replica))
 	if !ok {
 		return above, false
 	}

@@ -22,12 +22,21 @@ func (p *Plan) stageTable() string {
 	segments := p.segmentsOf()
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
-			fmt.Sprint(s.Index), string(p.options.Devices[s.Device].ID), blocksText(s.Blocks), passesText(segments[s.Index]), countText(s.Parameters),
+			fmt.Sprint(s.Index), p.devicesText(s.Index), blocksText(s.Blocks), passesText(segments[s.Index]), countText(s.Parameters),
 			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut), s.Cause,
 		})
 	}
 	left := map[int]bool{1: true, 2: true, 3: true, len(rows[0]) - 1: true}
 	return align(rows, left)
+}
+
+// devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2".
+func (p *Plan) devicesText(stage int) string {
+	var list []string
+	for _, d := range p.DevicesOf(stage) {
+		list = append(list, string(p.options.Devices[d].ID))
+	}
+	return strings.Join(list, " ")
 }
 
 // recomputes reports whether any value is computed a second time.
@@ -193,7 +202,7 @@ func (p *Plan) Dump() string {
 }
 
 func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
-	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.options.Devices[p.cut.device[s.Stage]].ID)
+	fmt.Fprintf(b, "\nsegment %d %s on %s\n", s.ID, s.Name, p.devicesText(s.Stage))
 	dumpVariant(b, "", &s.First)
 	if s.Later.Graph != s.First.Graph {
 		dumpVariant(b, "later ", &s.Later)
@@ -239,7 +248,7 @@ func (p *Plan) DOT() string {
 	b.WriteString("digraph plan {\n  rankdir=LR;\n  node [shape=box, fontname=monospace];\n")
 	segments := p.segmentsOf()
 	for _, st := range p.Stages {
-		fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q;\n", st.Index, fmt.Sprintf("stage %d on %s: %s", st.Index, p.options.Devices[st.Device].ID, blocksText(st.Blocks)))
+		fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q;\n", st.Index, fmt.Sprintf("stage %d on %s: %s", st.Index, p.devicesText(st.Index), blocksText(st.Blocks)))
 		for _, s := range segments[st.Index] {
 			fmt.Fprintf(&b, "    %q [label=\"%s\\n%d nodes\"];\n", s.Name, s.Name, len(s.First.Graph.Nodes))
 		}

@@ -1,0 +1,80 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/executor/schedule"
+)
+
+// ErrReplicas is the error of options whose replicas do not fit the devices or the
+// step.
+var ErrReplicas = errors.New("replicas")
+
+// checkReplicas refuses replicas that have no device or no microbatch, and sums that
+// they cannot share.
+func (o *PlanOptions) checkReplicas() error {
+	switch r := o.Replicas; {
+	case r < 0:
+		return fmt.Errorf("%w: %d of them; give 1, or more", ErrReplicas, r)
+	case r > len(o.Devices):
+		return fmt.Errorf("%w: %d of them, and %d devices; use at most one for each device", ErrReplicas, r, len(o.Devices))
+	case r > o.Microbatches:
+		return fmt.Errorf("%w: %d of them, and a step has %d microbatches; use at most one for each microbatch, or more microbatches", ErrReplicas, r, o.Microbatches)
+	case r > 1 && o.Reduction != ReduceTree:
+		return fmt.Errorf("%w: %d of them cannot sum microbatches in their order; set train.reduction: tree (the weights are others), or use 1", ErrReplicas, r)
+	}
+	return nil
+}
+
+// perReplica is the number of devices that each replica has. Those left over are not
+// used.
+func (o *PlanOptions) perReplica() int { return len(o.Devices) / o.Replicas }
+
+// ofOne is the options for cutting the model for one replica: the first one's
+// devices, and the most microbatches that one has.
+func (o PlanOptions) ofOne() PlanOptions {
+	o.Devices = o.Devices[:o.perReplica()]
+	o.Microbatches = (o.Microbatches + o.Replicas - 1) / o.Replicas
+	o.Replicas = 1
+	return o
+}
+
+// deviceOf is the index of the device of a stage's replica.
+func (p *Plan) deviceOf(stage, replica int) int {
+	return replica*p.options.perReplica() + p.cut.device[stage]
+}
+
+// DevicesOf lists the devices of a stage, by replica: their indices in
+// PlanOptions.Devices.
+func (p *Plan) DevicesOf(stage int) (list []int) {
+	for r := range p.options.Replicas {
+		list = append(list, p.deviceOf(stage, r))
+	}
+	return list
+}
+
+// Devices lists the devices that have a stage: their indices in
+// PlanOptions.Devices.
+func (p *Plan) Devices() (list []int) {
+	for s := range p.cut.device {
+		list = append(list, p.DevicesOf(s)...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Replicas is the number of replicas of each stage.
+func (p *Plan) Replicas() int { return p.options.Replicas }
+
+// replicasOf is the replica of each microbatch.
+func replicasOf(order []schedule.Action, microbatches int) []int {
+	list := make([]int, microbatches)
+	for _, a := range order {
+		if a.Kind == schedule.Forward {
+			list[a.Microbatch] = a.Replica
+		}
+	}
+	return list
+}
