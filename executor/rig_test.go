@@ -47,6 +47,7 @@ type job struct {
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
+	replicas                 int // more need a tree
 	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
 	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
 }
@@ -149,7 +150,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: j.replicas}
 	if j.estimated {
 		for i, d := range devs {
 			po.Devices[i] = d.Spec()

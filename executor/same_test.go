@@ -21,6 +21,7 @@ import (
 // way is how a job is run; the weights must not depend on it.
 type way struct {
 	devices, threads int
+	replicas         int // at most one for each microbatch
 	schedule         string
 	apart            bool // phases are not merged
 	recompute        partition.Recompute
@@ -34,7 +35,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.apart, j.recompute, j.memory = w.apart, w.recompute, w.memory
+	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, min(w.replicas, j.microbatches)
 	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 

@@ -33,7 +33,7 @@ func TestSameWeightsByATree(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for i, w := range ways() {
+				for i, w := range append(ways(), replicated()...) {
 					if i%3 != m%3 && !testall.Wanted() {
 						continue
 					}
@@ -47,6 +47,18 @@ func TestSameWeightsByATree(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// replicated are ways with replicas.
+func replicated() []way {
+	return []way{
+		{devices: 2, threads: 1, replicas: 2, schedule: "1f1b"},
+		{devices: 4, threads: 1, replicas: 2, schedule: "gpipe", recompute: partition.RecomputeBlock},
+		{devices: 3, threads: 2, replicas: 3, schedule: "1f1b", memory: 40},
+		{devices: 4, threads: 1, replicas: 4, schedule: "gpipe", memory: 10},
+		{devices: 5, threads: 1, replicas: 2, schedule: "zb-h1", memory: 70},
+		{devices: 6, threads: 1, replicas: 3, schedule: "zb-h1"},
 	}
 }
 

@@ -60,7 +60,6 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	if err := o.checkReplicas(); err != nil {
 		return o, err
 	}
-	o.Replicas = max(1, o.Replicas)
 	if o.grains == nil {
 		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
 	}
@@ -78,7 +77,13 @@ func (o *PlanOptions) splits() bool { return schedule.Splits(o.Schedule) }
 
 // spec describes the schedule of stages on these devices.
 func (o *PlanOptions) spec(devices []int) schedule.Spec {
-	return schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Workers: devices}
+	s := schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas}
+	for r := range max(1, o.Replicas) {
+		for _, d := range devices {
+			s.Workers = append(s.Workers, r*o.perReplica()+d)
+		}
+	}
+	return s
 }
 
 // inFlight is, by stage, the most microbatches at once whose activations the

@@ -39,6 +39,9 @@ func drawOptions(t *rapid.T, s net) PlanOptions {
 	o.grains = []grain{grain(rapid.IntRange(0, grains-1).Draw(t, "grain"))}
 	o.Schedule = rapid.SampledFrom([]string{"", "1f1b", "gpipe", "zb-h1", "interleaved"}).Draw(t, "schedule")
 	o.Reduction = rapid.SampledFrom([]Reduction{"", ReduceOrder, ReduceTree}).Draw(t, "reduction")
+	if o.Reduction == ReduceTree {
+		o.Replicas = rapid.IntRange(0, min(len(o.Devices), s.microbatches)).Draw(t, "replicas")
+	}
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:

@@ -25,7 +25,7 @@ func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
 	e := &estimator{plan: p, of: map[runOn]int64{}}
 	few := 2 // the launches of further microbatches are like those of the second
 	if p.idx.tree {
-		few = 3 * p.options.Replicas // the third of each adds two sums
+		few = 3 * p.Replicas() // the third of each adds two sums
 	}
 	if floors && few < p.Microbatches {
 		if whole, err := p.forecastStep(e, few, rival); err != nil || !whole || p.shortage().missing > 0 {

@@ -29,7 +29,7 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *P
 	must(err)
 	idx, err := newIndex(g, o, stop.When(nil))
 	must(err)
-	c, err := chooseCut(idx, findBlocks(g), o)
+	c, err := chooseCut(idx, findBlocks(g), o.ofOne())
 	must(err)
 	base := &Plan{Graph: g, Microbatches: o.Microbatches, options: o, cut: c, place: place(idx, len(c.device), c.groups()), idx: idx}
 	base, groups, err := base.ranged(ranging{elems: elems})

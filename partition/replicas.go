@@ -30,14 +30,13 @@ func (o *PlanOptions) checkReplicas() error {
 
 // perReplica is the number of devices that each replica has. Those left over are not
 // used.
-func (o *PlanOptions) perReplica() int { return len(o.Devices) / o.Replicas }
+func (o *PlanOptions) perReplica() int { return len(o.Devices) / max(1, o.Replicas) }
 
 // ofOne is the options for cutting the model for one replica: the first one's
 // devices, and the most microbatches that one has.
 func (o PlanOptions) ofOne() PlanOptions {
-	o.Devices = o.Devices[:o.perReplica()]
-	o.Microbatches = (o.Microbatches + o.Replicas - 1) / o.Replicas
-	o.Replicas = 1
+	r := max(1, o.Replicas)
+	o.Devices, o.Microbatches, o.Replicas = o.Devices[:o.perReplica()], (o.Microbatches+r-1)/r, 1
 	return o
 }
 
@@ -49,7 +48,7 @@ func (p *Plan) deviceOf(stage, replica int) int {
 // DevicesOf lists the devices of a stage, by replica: their indices in
 // PlanOptions.Devices.
 func (p *Plan) DevicesOf(stage int) (list []int) {
-	for r := range p.options.Replicas {
+	for r := range p.Replicas() {
 		list = append(list, p.deviceOf(stage, r))
 	}
 	return list
@@ -66,7 +65,7 @@ func (p *Plan) Devices() (list []int) {
 }
 
 // Replicas is the number of replicas of each stage.
-func (p *Plan) Replicas() int { return p.options.Replicas }
+func (p *Plan) Replicas() int { return max(1, p.options.Replicas) }
 
 // replicasOf is the replica of each microbatch.
 func replicasOf(order []schedule.Action, microbatches int) []int {
