@@ -26,7 +26,9 @@ func memoryCases(short bool) (cases []memoryCase) {
 				memoryCase{name, []string{set, "partition.stages=3"}},
 				memoryCase{name, []string{set, "devices.use=cpu:3"}})
 		}
-		cases = append(cases, memoryCase{name, []string{"train.microbatches=4", "devices.use=cpu:3", "partition.schedule=gpipe"}})
+		cases = append(cases,
+			memoryCase{name, []string{"train.microbatches=4", "devices.use=cpu:3", "partition.schedule=gpipe"}},
+			memoryCase{name, []string{"train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu:4"}})
 	}
 	return cases
 }

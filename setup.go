@@ -299,6 +299,9 @@ func (s *setup) notes() (list []string) {
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}
+	if text := s.leftOver(); text != "" {
+		list = append(list, text)
+	}
 	return list
 }
 
@@ -319,6 +322,20 @@ func (s *setup) memoryNotes() []string {
 		}
 	}
 	return list
+}
+
+// leftOver is a note on devices that do not divide among replicas; "" if there are
+// none.
+func (s *setup) leftOver() string {
+	n, r := len(s.devs), s.plan.Replicas()
+	if n%r == 0 {
+		return ""
+	}
+	var ids []string
+	for _, d := range s.devs[n-n%r:] {
+		ids = append(ids, string(d.ID()))
+	}
+	return fmt.Sprintf("%d devices for %d replicas: %s idle", n, r, strings.Join(ids, ", "))
 }
 
 // fewerText is a note on a plan with fewer stages than asked for.

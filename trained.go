@@ -93,7 +93,7 @@ func (t *Trained) planned(ctx context.Context) error {
 		return err
 	}
 	o := s.options(ctx)
-	o.Microbatches = 1
+	o.Microbatches, o.Replicas = 1, 1
 	s.plan, err = partition.New(g, o)
 	return err
 }

@@ -8,25 +8,31 @@ import (
 	"github.com/berth-ml/berth/executor/schedule"
 )
 
-// ErrReplicas is the error of options whose replicas do not fit the devices or the
+// ErrReplicas is the error of options with replicas that do not fit the devices or the
 // step.
-var ErrReplicas = errors.New("replicas")
+var ErrReplicas = errors.New("bad replicas")
 
 // checkReplicas refuses replicas that have no device or no microbatch, and sums that
 // they cannot share.
 func (o *PlanOptions) checkReplicas() error {
 	switch r := o.Replicas; {
 	case r < 0:
-		return fmt.Errorf("%w: %d of them; give 1, or more", ErrReplicas, r)
+		return replicasError(fmt.Sprintf("%d replicas: use 1, or more", r))
 	case r > len(o.Devices):
-		return fmt.Errorf("%w: %d of them, and %d devices; use at most one for each device", ErrReplicas, r, len(o.Devices))
+		return replicasError(fmt.Sprintf("%d replicas and %d devices: use at most one for each device", r, len(o.Devices)))
 	case r > o.Microbatches:
-		return fmt.Errorf("%w: %d of them, and a step has %d microbatches; use at most one for each microbatch, or more microbatches", ErrReplicas, r, o.Microbatches)
+		return replicasError(fmt.Sprintf("%d replicas share the microbatches of a step, and it has %d: use at most as many replicas, or more microbatches", r, o.Microbatches))
 	case r > 1 && o.Reduction != ReduceTree:
-		return fmt.Errorf("%w: %d of them cannot sum microbatches in their order; set train.reduction: tree (the weights are others), or use 1", ErrReplicas, r)
+		return replicasError(fmt.Sprintf("%d replicas cannot sum microbatches in their order: sum them by a tree (the weights are others), or use 1", r))
 	}
 	return nil
 }
+
+// replicasError is an ErrReplicas.
+type replicasError string
+
+func (e replicasError) Error() string { return string(e) }
+func (e replicasError) Unwrap() error { return ErrReplicas }
 
 // perReplica is the number of devices that each replica has. Those left over are not
 // used.
