@@ -47,7 +47,7 @@ type job struct {
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
-	replicas                 int // more need a tree
+	replicas                 int  // more need a tree
 	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
 	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
 }
