@@ -34,7 +34,8 @@ func (u *Tenant) Acquire(ctx context.Context, s device.Stream, needs []Need, scr
 	m.clock++
 	u.acted = m.clock
 	m.host.Tick(m.clock)
-	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock}
+	a := attempt{m: m, tenant: u.tenant, s: s, queue: s.Record().Queue, needs: needs, scratch: scratch, lease: l, call: m.clock, notes: m.takeNotes()}
+	defer func() { m.spare = append(m.spare, a.notes) }()
 	return m.retry(ctx, claim{needs, s}, a.try)
 }
 
@@ -81,4 +82,15 @@ func (a *attempt) get() (pause, error) {
 		return pause{}, err
 	}
 	return pause{}, a.follow()
+}
+
+// takeNotes gets notes for an attempt, which puts them back in m.spare.
+func (m *Manager) takeNotes() *notes {
+	last := len(m.spare) - 1
+	if last < 0 {
+		return new(notes)
+	}
+	n := m.spare[last]
+	m.spare = m.spare[:last]
+	return n
 }

@@ -21,12 +21,14 @@ type attempt struct {
 	call    uint64 // the manager's clock
 	cleared bool   // it has given up all it had, since the last pause
 	launch  int    // in the known order of uses; -1 if it is not there
+
+	*notes
 }
 
 // collect checks the needs and merges needs of the same tensor and device.
 func (a *attempt) collect() error {
-	m, x := a.m, &a.m.scratch
-	x.wants = x.wants[:0]
+	m := a.m
+	a.wants = a.wants[:0]
 	for i := range a.needs {
 		n := &a.needs[i]
 		if !a.tenant.knows(n) || n.Mode == 0 || n.Mode > ReadWrite {
@@ -34,12 +36,12 @@ func (a *attempt) collect() error {
 		}
 		c := n.copy()
 		if c.wanted {
-			x.wants[c.want].mode |= n.Mode
+			a.wants[c.want].mode |= n.Mode
 			continue
 		}
-		c.wanted, c.want = true, len(x.wants)
+		c.wanted, c.want = true, len(a.wants)
 		m.devs[n.Device].unlist(n.Tensor)
-		x.wants = append(x.wants, want{n.Tensor, &m.devs[n.Device], c, n.Mode})
+		a.wants = append(a.wants, want{n.Tensor, &m.devs[n.Device], c, n.Mode})
 	}
 	return nil
 }
@@ -48,8 +50,8 @@ func (a *attempt) collect() error {
 // lease of s itself does: that one ends only after this call.
 func (a *attempt) checkLeases() (pause, error) {
 	m := a.m
-	for i := range m.scratch.wants {
-		w := &m.scratch.wants[i]
+	for i := range a.wants {
+		w := &a.wants[i]
 		if !w.conflicts() {
 			continue
 		}
@@ -94,15 +96,15 @@ func (a *attempt) expect() {
 // copies that the attempt wanted.
 func (a *attempt) undo() {
 	m := a.m
-	for i := range m.scratch.wants {
-		w := &m.scratch.wants[i]
+	for i := range a.wants {
+		w := &a.wants[i]
 		w.c.wanted = false
 		if w.c.buf != nil && w.c.version == 0 && w.c.leased == 0 {
 			w.d.free(w.t, "not acquired")
 		}
 		w.d.rank(w.t)
 	}
-	m.scratch.wants = m.scratch.wants[:0]
+	a.wants = a.wants[:0]
 	m.freeScratch(a.lease, a.needs)
 }
 
@@ -112,20 +114,19 @@ func (a *attempt) grant() {
 	l.tenant, l.held, l.stream = &a.tenant.account, true, a.s
 	l.needs = append(l.needs[:0], a.needs...)
 	l.Buffers = l.Buffers[:0]
-	for i := range m.scratch.wants {
-		w := &m.scratch.wants[i]
+	for i := range a.wants {
+		w := &a.wants[i]
 		w.c.used, w.c.wanted = a.call, false
 		w.c.writing = w.mode.writes()
 		if w.mode.reads() && w.c.brought != a.call {
 			w.t.note(w.d.index, ledger.Row{Kind: ledger.Hit, From: w.d.id, To: w.d.id, Cause: w.mode.String()})
 		}
 	}
-	for i := range l.needs {
-		c := l.needs[i].copy()
-		c.leased++
-		l.Buffers = append(l.Buffers, c.buf)
+	for _, n := range l.needs {
+		m.devs[n.Device].lease(n.Tensor)
+		l.Buffers = append(l.Buffers, n.copy().buf)
 	}
-	m.scratch.wants = m.scratch.wants[:0]
+	a.wants = a.wants[:0]
 	a.tenant.order.advance(a.launch)
 	m.leases = append(m.leases, l)
 }

@@ -76,7 +76,7 @@ func (m *Manager) endLeases(u *tenant) error {
 		}
 		count++
 		for _, n := range l.needs {
-			n.copy().leased = 0
+			m.devs[n.Device].unlease(n.Tensor)
 			names = append(names, n.Tensor.name+" on "+m.devs[n.Device].id)
 		}
 		m.freeScratch(l, l.needs)

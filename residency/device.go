@@ -24,6 +24,7 @@ type devState struct {
 	residents []*Tensor      // tensors with a buffer here
 	ranking   ranking
 	missing   int64 // bytes that the attempt under way must take
+	leased    int64 // bytes of the copies that leases contain
 	freeErr   error // for Close to report
 }
 
@@ -74,6 +75,24 @@ func (d *devState) free(t *Tensor, cause string) {
 	c.buf = nil
 	c.clear()
 	t.note(d.index, ledger.Row{Kind: ledger.Drop, From: d.id, Cause: cause})
+}
+
+// lease makes t's copy here one that a lease contains.
+func (d *devState) lease(t *Tensor) {
+	c := d.copy(t)
+	if c.leased == 0 {
+		d.leased += t.bytes
+	}
+	c.leased++
+}
+
+// unlease undoes lease.
+func (d *devState) unlease(t *Tensor) {
+	c := d.copy(t)
+	c.leased--
+	if c.leased == 0 {
+		d.leased -= t.bytes
+	}
 }
 
 // takes is the memory that a buffer of so many bytes takes.

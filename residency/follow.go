@@ -11,20 +11,19 @@ import (
 // host delays only the task's first write to the buffer, if the stream is a
 // device.WriteDelayer.
 func (a *attempt) follow() error {
-	x := &a.m.scratch
-	x.waits, x.ends = x.waits[:0], x.ends[:0]
+	a.waits, a.ends = a.waits[:0], a.ends[:0]
 	delayer, _ := a.s.(device.WriteDelayer)
-	for i := range x.wants {
-		w := &x.wants[i]
-		x.ends.Add(w.c.moved)
+	for i := range a.wants {
+		w := &a.wants[i]
+		a.ends.Add(w.c.moved)
 		if !w.mode.reads() {
-			x.ends.Add(w.c.ready)
+			a.ends.Add(w.c.ready)
 		} else if err := w.c.failure(); err != nil {
 			return fmt.Errorf("%s on %s: %w", w.t.name, w.d.id, &CopyError{err})
 		} else {
-			w.c.passOn(&x.made)
-			for _, e := range x.made {
-				x.waits.Add(e)
+			w.c.passOn(&a.made)
+			for _, e := range a.made {
+				a.waits.Add(e)
 			}
 		}
 		if !w.mode.writes() {
@@ -35,7 +34,7 @@ func (a *attempt) follow() error {
 			if delayer != nil && e.Queue == copiesOut && !e.Done() {
 				delayer.DelayWrite(w.c.buf, e)
 			} else {
-				x.ends.Add(e)
+				a.ends.Add(e)
 			}
 		}
 	}
@@ -44,8 +43,7 @@ func (a *attempt) follow() error {
 
 // queueWaits makes the stream wait for the events that follow has collected.
 func (a *attempt) queueWaits() error {
-	x := &a.m.scratch
-	for _, e := range x.waits {
+	for _, e := range a.waits {
 		if e.Queue == a.queue {
 			continue
 		}
@@ -53,8 +51,8 @@ func (a *attempt) queueWaits() error {
 			return fmt.Errorf("acquire: wait for copies: %w", err)
 		}
 	}
-	for _, e := range x.ends {
-		if e.Queue == a.queue || e.Done() || x.waits.Covers(e) {
+	for _, e := range a.ends {
+		if e.Queue == a.queue || e.Done() || a.waits.Covers(e) {
 			continue
 		}
 		if err := a.s.WaitForEnd(e); err != nil {

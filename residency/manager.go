@@ -49,28 +49,17 @@ type Manager struct {
 	leases  []*Lease              // not released yet
 	line    *admission.Line[Need] // calls that wait for leases to end
 	clock   uint64                // counts calls of Acquire, for the least recently used
+	spare   []*notes              // of attempts, for reuse
 	scratch scratch
-	audit   func(d *devState, bytes int64, after int) // of a test, when scratch.victims were chosen
+	audit   func(d *devState, bytes int64, after int) // of a test, when victims were chosen
 	closed  bool
 }
 
-// scratch is the state of the attempt under way. There is one attempt at a time,
-// and the next one reuses its memory.
+// scratch is memory that calls reuse. It means nothing once they give up the lock.
 type scratch struct {
-	wants []want
-	made  device.Fence // the events by which a tensor's contents are made
-	waits device.Fence // what the stream is to wait for
-	ends  device.Fence // and, however it ends
-
 	before     device.Fence // what a copy to the host is to wait for
 	compaction compaction
-
-	queues  []*paging.Queue    // of the copies that can leave a device
-	tensors [][]*Tensor        // in these queues, by number
-	entries []paging.Entry     // the victims in them
-	choice  []device.Candidate // of a policy other than the common one
-	owners  []*Tensor          // of choice
-	victims []*Tensor
+	victims    victims
 }
 
 // opened lists the devices.

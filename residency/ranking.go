@@ -23,6 +23,28 @@ type ranking struct {
 // unrank forgets all queues, for when the order of uses changes.
 func (d *devState) unrank() { d.ranking.made = false }
 
+// makeRanking makes the queues if there are none.
+func (d *devState) makeRanking(tenants []*tenant) {
+	x := &d.ranking
+	if x.made {
+		return
+	}
+	x.made = true
+	x.others, x.named, x.free = paging.NewQueue(0), x.named[:0], x.free[:0]
+	for _, u := range tenants {
+		y := &u.on[d.index]
+		if y.queue = nil; y.uses != nil {
+			y.queue = paging.NewQueue(len(y.uses.trace.Objects))
+		}
+	}
+	for _, t := range d.residents {
+		d.copy(t).other = 0
+	}
+	for _, t := range d.residents {
+		d.rank(t)
+	}
+}
+
 // rank puts t's copy here in its place.
 func (d *devState) rank(t *Tensor) {
 	c := d.copy(t)

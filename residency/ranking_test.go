@@ -14,9 +14,12 @@ import (
 func (r *rig) auditChoices(fail func(format string, args ...any)) (choices *int) {
 	choices = new(int)
 	r.m.audit = func(d *devState, bytes int64, after int) {
+		if d.evictor != nil {
+			return
+		}
 		*choices++
 		var got, want []string
-		for _, t := range r.m.scratch.victims {
+		for _, t := range r.m.scratch.victims.list {
 			got = append(got, t.name)
 		}
 		for _, t := range r.m.plainChoice(d, bytes, after) {

@@ -19,7 +19,7 @@ func (m *Manager) Release(l *Lease, done device.Event) error {
 	for i := range l.needs {
 		n := &l.needs[i]
 		c := n.copy()
-		c.leased--
+		m.devs[n.Device].unlease(n.Tensor)
 		c.readers.Add(done)
 	}
 	for i := range l.needs {
@@ -50,7 +50,7 @@ func (m *Manager) Abandon(l *Lease) error {
 	for i := range l.needs {
 		n := &l.needs[i]
 		c := n.copy()
-		c.leased--
+		m.devs[n.Device].unlease(n.Tensor)
 		c.writing = false
 	}
 	for i := range l.needs {

@@ -16,9 +16,8 @@ func (a *attempt) makeRoom() error {
 	for i := range a.m.devs {
 		a.m.devs[i].missing = 0
 	}
-	wants := a.m.scratch.wants
-	for i := range wants {
-		if w := &wants[i]; !w.t.current(w.c) {
+	for i := range a.wants {
+		if w := &a.wants[i]; !w.t.current(w.c) {
 			w.d.missing += w.d.takes(w.t.bytes)
 		}
 	}
@@ -123,19 +122,20 @@ type sizes struct {
 	largest *Tensor
 }
 
-func (a *attempt) sizes(d *devState) (z sizes) {
-	for _, t := range d.residents {
-		if c := d.copy(t); c.leased > 0 && !c.wanted {
-			z.leased += t.bytes
+// sizes sums up an attempt, and the leases of others.
+func (a *attempt) sizes(d *devState) sizes {
+	z := sizes{leased: d.leased}
+	for i := range a.wants {
+		w := &a.wants[i]
+		if w.d != d {
+			continue
 		}
-	}
-	wants := a.m.scratch.wants
-	for i := range wants {
-		if t := wants[i].t; wants[i].d == d {
-			z.wanted += t.bytes
-			if z.largest == nil || t.bytes > z.largest.bytes {
-				z.largest = t
-			}
+		z.wanted += w.t.bytes
+		if w.c.leased > 0 {
+			z.leased -= w.t.bytes
+		}
+		if z.largest == nil || w.t.bytes > z.largest.bytes {
+			z.largest = w.t
 		}
 	}
 	if &a.m.devs[a.needs[0].Device] == d {

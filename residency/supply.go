@@ -11,17 +11,16 @@ import (
 // supply gives every want memory, and the contents that it reads. A copy that is
 // not current has no buffer yet: it was freed when it became stale.
 func (a *attempt) supply() (pause, error) {
-	wants := a.m.scratch.wants
-	for i := range wants {
-		if w := &wants[i]; w.mode.reads() && w.t.truth == nowhere {
+	for i := range a.wants {
+		if w := &a.wants[i]; w.mode.reads() && w.t.truth == nowhere {
 			return pause{}, fmt.Errorf("%s is needed on %s for %v: %w: fill, feed or write it first", w.t.name, w.d.id, w.mode, ErrUndefined)
 		}
-		if err := wants[i].t.lost(); err != nil && wants[i].mode.reads() {
+		if err := a.wants[i].t.lost(); err != nil && a.wants[i].mode.reads() {
 			return pause{}, err
 		}
 	}
-	for i := range wants {
-		w := &wants[i]
+	for i := range a.wants {
+		w := &a.wants[i]
 		a.forget(w.t)
 		if w.t.current(w.c) {
 			continue
