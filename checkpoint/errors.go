@@ -17,6 +17,8 @@ var (
 	ErrDamaged = errors.New("checkpoint file is damaged")
 	// ErrNotFound: no such file, checkpoint or tensor.
 	ErrNotFound = errors.New("checkpoint not found")
+	// ErrTensors: a file's tensors are not those that it should have, by name and shape.
+	ErrTensors = errors.New("its tensors do not fit")
 	// ErrFormat: the file has a format version that this program does not know.
 	ErrFormat = errors.New("unknown checkpoint format")
 	// ErrReadOnly: a write to a file opened for reading.

@@ -46,7 +46,7 @@ type imported struct {
 }
 
 // check refuses a file with tensors that base lacks, without tensors that it must
-// have, or with tensors of other shapes, and lists them.
+// have, or with tensors of other shapes, and lists them: ErrTensors.
 func (s *imported) check(roles []string) error {
 	var wrong []string
 	named := map[string]bool{}
@@ -72,7 +72,7 @@ func (s *imported) check(roles []string) error {
 		}
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("its tensors do not fit: %s; import weights of the same model, and name the prefix of their names in the file, if they have one (FILE:PREFIX)", strings.Join(wrong, "; "))
+		return fmt.Errorf("%w: %s; import weights of the same model, and name the prefix of their names in the file, if they have one (FILE:PREFIX)", ErrTensors, strings.Join(wrong, "; "))
 	}
 	return nil
 }
