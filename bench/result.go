@@ -13,6 +13,8 @@ type Result struct {
 	About        string `json:"about"`
 	Batch        int    `json:"batch"`
 	Microbatches int    `json:"microbatches"` // of a step
+	Schedule     string `json:"schedule"`
+	Stages       int    `json:"stages"`
 	Parameters   int64  `json:"parameters"`
 	Precision    string `json:"precision"` // float32 or bf16
 	Steps        int    `json:"steps"`     // that were measured
@@ -111,8 +113,10 @@ func newCopies(s *session, m measurement) Copies {
 
 // newResult fills in all but the precision, the loss, the weights and the peak.
 func newResult(s *session, m measurement) Result {
+	order := s.prog.Schedule()
 	r := Result{
-		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats), Parameters: s.w.Parameters,
+		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Parameters: s.w.Parameters,
+		Schedule: order.Name, Stages: order.Stages, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats),
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
