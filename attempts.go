@@ -75,11 +75,8 @@ func (a *attempts) train(ctx context.Context) (*Report, error) {
 	}
 }
 
-// replans reports whether the run goes on without a lost device. One on shared
-// devices does not: they are others' to close.
-func (a *attempts) replans() bool {
-	return a.run.Config.Devices.OnLoss == configs.OnLossReplan && a.run.setup.shared == nil
-}
+// replans reports whether the run goes on without a lost device.
+func (a *attempts) replans() bool { return a.run.Config.Devices.OnLoss == configs.OnLossReplan }
 
 // missed tells of the faults that did not happen.
 func (a *attempts) missed() {
@@ -88,21 +85,25 @@ func (a *attempts) missed() {
 	}
 }
 
-// without plans again for the devices that are left.
+// without plans again for the devices that are left. A lost device is closed, unless
+// it is shared.
 func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) error {
-	devs := a.run.setup.devs
+	devs, written := a.run.setup.devs, s.written
 	i := slices.IndexFunc(devs, func(d device.Device) bool { return d.ID() == lost.Device })
 	if i < 0 {
 		return lost
 	}
-	if err := unrelated(devs[i].Close()); err != nil {
-		return errors.Join(lost, err)
+	if a.run.setup.shared == nil {
+		if err := unrelated(devs[i].Close()); err != nil {
+			return errors.Join(lost, err)
+		}
+		written = devs[i].Stats().WrittenOff
 	}
-	a.run.setup.lost = true
-	a.run.setup.devs, a.devices = slices.Delete(slices.Clone(devs), i, i+1), slices.Delete(slices.Clone(s.devices), i, i+1)
+	a.run.setup.without(i)
+	a.devices = slices.Delete(slices.Clone(s.devices), i, i+1)
 	a.losses = append(a.losses, DeviceLoss{
 		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, s.done-lost.Saved), Cause: happened(lost.Err),
-		WrittenOff: devs[i].Stats().WrittenOff,
+		WrittenOff: written,
 	})
 	if len(a.devices) == 0 {
 		return fmt.Errorf("%w; no device is left to go on with", lost)

@@ -96,7 +96,7 @@ func checked(o executor.LoadOptions) (executor.LoadOptions, error) {
 // waits for no floors: its one step goes between those of others.
 func (s *session) another() (rt *executor.Runtime, err error) {
 	if s.shared != nil {
-		rt, err = s.shared.devices.Join(context.Background(), residency.TenantOptions{Name: s.user.name})
+		rt, err = s.shared.devices.Join(context.Background(), executor.JoinOptions{Tenant: residency.TenantOptions{Name: s.user.name}, On: s.onShared()})
 	} else {
 		rt, err = s.runtime(context.Background(), s.devices, s.opt.Dir, residency.TenantOptions{})
 	}

@@ -86,6 +86,19 @@ func lostDevice(err error) (id device.ID, lost bool) {
 	return "", false
 }
 
+// causeOf is the operation whose failure is a device's loss, for all that use it.
+func causeOf(id device.ID, err error) error {
+	var hang *executor.HangError
+	var op *device.OpError
+	switch {
+	case errors.As(err, &hang):
+		return hang
+	case errors.As(err, &op):
+		return op
+	}
+	return &device.OpError{Device: id, What: "an operation", Err: device.ErrLost}
+}
+
 // unrelated is an error without the parts that are about a lost device.
 func unrelated(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {

@@ -52,7 +52,7 @@ type TrainOptions struct {
 	Dump string
 	// Faults make operations of the devices go wrong, for tests and drills. They
 	// count operations from the beginning of the call. On shared Devices they are
-	// ErrOptions: they would hit the other runs.
+	// ErrOptions: give them to OpenDevices.
 	Faults []fault.Fault
 	// Report is a further file that the report is written to.
 	Report string

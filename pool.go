@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
@@ -25,6 +26,7 @@ type pool struct {
 	devices *executor.Devices
 
 	mu     sync.RWMutex
+	lost   []bool           // per device: it was given up
 	users  map[string]*user // the runs that are open, by name
 	closed bool
 }
@@ -45,8 +47,8 @@ func (u *user) enter() (calls int32, leave func()) {
 // busy reports whether a call uses the devices.
 func (u *user) busy() bool { return u.calls.Load() > 0 }
 
-// openPool opens the devices of a config.
-func openPool(c configs.Devices) (*pool, error) {
+// openPool opens the devices of a config, with faults in them.
+func openPool(c configs.Devices, faults []fault.Fault) (*pool, error) {
 	level, err := trace.LevelAsked()
 	if err != nil {
 		return nil, err
@@ -55,6 +57,12 @@ func openPool(c configs.Devices) (*pool, error) {
 	if p.list, err = openDevices(c, level, p.onSpan); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
+	p.lost = make([]bool, len(p.list))
+	faulty, err := fault.Wrap(p.list, faults)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(p.list))
+	}
+	p.list = faulty
 	o := residency.ManagerOptions{Name: "shared devices", HostBytes: c.HostMemory, SpillDir: cmp.Or(c.SpillDir, os.TempDir()), Evict: paging.Rule(c.Evict)}
 	if p.devices, err = executor.NewDevices(p.list, o); err != nil {
 		return nil, errors.Join(err, closeAll(p.list))
@@ -76,7 +84,36 @@ func (p *pool) close() error {
 		}
 	}
 	p.closed = true
-	return errors.Join(p.devices.Close(), closeAll(p.list))
+	err := errors.Join(p.devices.Close(), closeAll(p.list))
+	if slices.Contains(p.lost, true) {
+		err = unrelated(err) // the runs that lost a device have told
+	}
+	return err
+}
+
+// left lists the devices that are not lost, and the index of each in the config.
+func (p *pool) left() (devs []device.Device, at []int) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for i, d := range p.list {
+		if !p.lost[i] {
+			devs, at = append(devs, d), append(at, i)
+		}
+	}
+	return devs, at
+}
+
+// lose gives up a device that a run has lost: all that others have there fails with
+// the same cause, and no other run begins there. A second call does nothing.
+func (p *pool) lose(id device.ID, cause error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.list, func(d device.Device) bool { return d.ID() == id })
+	if p.lost[i] || p.closed {
+		return
+	}
+	p.lost[i] = true
+	p.list[i].GiveUp(cause)
 }
 
 // isClosed reports whether there were devices that are closed now.
@@ -96,6 +133,9 @@ func (p *pool) configFor(c *configs.Config) *configs.Config {
 	}
 	own, limit := *c, c.Devices.Memory
 	own.Devices = p.config
+	if c.Devices.OnLoss == configs.OnLossReplan {
+		own.Devices.OnLoss = configs.OnLossReplan
+	}
 	if limit == (configs.Memory{}) {
 		return &own
 	}
@@ -107,14 +147,15 @@ func (p *pool) configFor(c *configs.Config) *configs.Config {
 	return &own
 }
 
-// limit lowers the memory to plan with to the one that a run's config allows.
-func (p *pool) limit(specs []device.Spec, c configs.Devices) {
+// limit lowers the memory to plan with to the one that a run's config allows. at is
+// each device's index in the config.
+func (p *pool) limit(specs []device.Spec, at []int, c configs.Devices) {
 	each, err := oneByOne(c)
 	if err != nil {
 		panic("BUG: " + err.Error()) // they were opened
 	}
 	for i := range specs {
-		if n := each[i].Memory.Bytes; n > 0 {
+		if n := each[at[i]].Memory.Bytes; n > 0 {
 			specs[i].MemoryBytes = min(specs[i].MemoryBytes, n)
 		}
 	}

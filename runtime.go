@@ -2,6 +2,8 @@ package berth
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -19,9 +21,19 @@ func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o
 	}
 	if s.shared != nil {
 		o.Name = s.user.name
-		return s.shared.devices.Join(ctx, o)
+		return s.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
 	}
 	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o})
+}
+
+// onShared is, per device, its index among the shared ones; -1 if the plan does not
+// use it.
+func (s *setup) onShared() []int {
+	on := slices.Repeat([]int{-1}, len(s.devs))
+	for _, d := range s.plan.Devices() {
+		on[d] = s.at[d]
+	}
+	return on
 }
 
 // floorsAndPeaks are the plan's, in bytes of each device.
@@ -45,4 +57,19 @@ func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience fun
 		ending = nil
 	}
 	rt.Watch(executor.WatchOptions{Timeout: max(0, s.config.Devices.Timeout), Setting: "devices.timeout", Stop: ending, Patience: patience})
+}
+
+// giveUp gives up a shared device that answers no more, and returns the bytes that rt,
+// which may be nil, has there. A device one of whose operations merely failed goes on
+// with the other runs.
+func (s *setup) giveUp(rt *executor.Runtime, id device.ID, err error) (written int64) {
+	i := slices.IndexFunc(s.devs, func(d device.Device) bool { return d.ID() == id })
+	if s.shared == nil || i < 0 || !errors.Is(err, device.ErrLost) {
+		return 0
+	}
+	if rt != nil {
+		written = rt.Memory(i).Live
+	}
+	s.shared.lose(id, causeOf(id, err))
+	return written
 }

@@ -53,6 +53,7 @@ type session struct {
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
 	retried int             // copies that failed and were taken again
+	written int64           // bytes that this run had on a shared device that was lost
 }
 
 // open readies everything a run needs, in the order in which mistakes are
@@ -65,9 +66,11 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 		return err
 	}
 	if s.shared != nil && len(s.opt.Faults) > 0 {
-		return fmt.Errorf("%w: faults are for devices that a run has to itself", ErrOptions)
+		return fmt.Errorf("%w: faults of shared devices are given to OpenDevices", ErrOptions)
 	}
-	if s.devices == nil {
+	if s.shared != nil {
+		s.devices = s.devs // which have their faults
+	} else if s.devices == nil {
 		if s.devices, err = fault.Wrap(s.devs, s.opt.Faults); err != nil {
 			return err
 		}

@@ -34,6 +34,7 @@ type setup struct {
 	spec   models.Spec
 	sizes  sizes
 	devs   []device.Device // nil once it is closed
+	at     []int           // of each device, its index in the config: lost ones are not among devs
 	plan   *partition.Plan // the cut that every graph of the model has
 	spans  trace.Spans
 	copies trace.Copies
@@ -111,11 +112,24 @@ func (s *setup) openOnce(plan func() error) (err error) {
 // openDevices opens the config's devices, unless the run shares devices.
 func (s *setup) openDevices() (err error) {
 	if s.shared != nil {
-		s.devs = slices.Clone(s.shared.list)
+		if s.devs, s.at = s.shared.left(); len(s.devs) == 0 {
+			return fmt.Errorf("%w: all of the shared devices are: open devices anew", device.ErrLost)
+		}
+		s.lost = len(s.devs) < len(s.shared.list)
 		return s.shared.enlist(&s.user, s.config.Name)
 	}
 	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
+	s.at = make([]int, len(s.devs))
+	for i := range s.at {
+		s.at[i] = i
+	}
 	return err
+}
+
+// without takes a device out of the plans to come.
+func (s *setup) without(i int) {
+	s.lost = true
+	s.devs, s.at = slices.Delete(slices.Clone(s.devs), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
 }
 
 // onSpan takes an operation of a device.
@@ -130,7 +144,7 @@ func (s *setup) refused(err error) error {
 	if len(s.config.Devices.Each) > 0 {
 		key = "devices.each"
 	}
-	if errors.Is(err, ErrClosed) { // shared devices, which their owner closed
+	if errors.Is(err, ErrClosed) || errors.Is(err, device.ErrLost) { // shared devices, which their owner closed, or that are lost
 		return err
 	}
 	d := s.config.Devices
@@ -204,7 +218,7 @@ func (s *setup) placed(err error) error {
 		if e, ok := errors.AsType[*partition.MemoryError](err); ok {
 			dev = e.Device
 		}
-		return fmt.Errorf("%w (%s)", err, memoryFrom(c, dev))
+		return fmt.Errorf("%w (%s)", err, memoryFrom(c, s.at[dev]))
 	}
 	return err
 }
@@ -274,7 +288,7 @@ func (s *setup) replicas() int {
 func (s *setup) specs() []device.Spec {
 	specs := deviceSpecs(s.devs)
 	if s.shared != nil {
-		s.shared.limit(specs, s.config.Devices)
+		s.shared.limit(specs, s.at, s.config.Devices)
 	}
 	for i := range specs {
 		if s.unlimited {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 // Devices are opened devices on which several models are trained and used at once,
@@ -16,8 +17,9 @@ type Devices struct{ pool *pool }
 
 // OpenDevices opens the devices of a config, for several runs. A zero field means the
 // key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
-// after the runs.
-func OpenDevices(c configs.Devices) (*Devices, error) {
+// after the runs. The faults make operations go wrong, for tests; they count the
+// operations of all runs together.
+func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
@@ -28,7 +30,7 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 	if err := checkSpillDir(c); err != nil {
 		return nil, err
 	}
-	p, err := openPool(c)
+	p, err := openPool(c, faults)
 	if err != nil {
 		return nil, err
 	}
@@ -41,8 +43,12 @@ func OpenDevices(c configs.Devices) (*Devices, error) {
 // are those of OpenDevices. [Run.Train] and the other calls wait until the devices
 // have the floor of the run's plan free beside those of the other calls: of the calls
 // that wait, the first one goes on first. ctx ends the waiting. A run has one call at
-// a time; a second one fails with ErrInUse. The loss of a device ends the call,
-// whatever devices.on_device_loss says.
+// a time; a second one fails with ErrInUse.
+//
+// A device that is lost is lost for all runs that use it, and runs to be opened plan
+// with those that are left. A run goes on without it if devices.on_device_loss is
+// replan in its config, or in that of OpenDevices. A device one of whose operations
+// failed goes on with the other runs.
 func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	return open(ctx, c, d.pool, OpenOptions{})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -330,5 +331,85 @@ func TestSharedHostMemoryIsGivenBack(t *testing.T) {
 		if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 1}); err != nil {
 			t.Fatalf("run %d: %v", i, err)
 		}
+	}
+}
+
+// trainTogether trains runs on the devices at once, and returns their reports and
+// errors.
+func trainTogether(t *testing.T, d *berth.Devices, list ...*configs.Config) (reports []*berth.Report, errs []error) {
+	t.Helper()
+	reports, errs = make([]*berth.Report, len(list)), make([]error, len(list))
+	var wg sync.WaitGroup
+	runs := make([]*berth.Run, len(list))
+	for i, c := range list {
+		runs[i] = mustOpen(t, d, c)
+	}
+	for i, r := range runs {
+		o := berth.TrainOptions{Dir: t.TempDir()}
+		wg.Go(func() { reports[i], errs[i] = r.Train(t.Context(), o) })
+	}
+	wg.Wait()
+	for _, r := range runs {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return reports, errs
+}
+
+// A device that is lost is lost for all who use it: they go on without it, and others
+// as if nothing had happened.
+func TestLossOfASharedDevice(t *testing.T) {
+	set := []string{"train.epochs=1", "checkpoint.every=5", "devices.on_device_loss=replan"}
+	two := parsed(t, "digits", set...)
+	one := parsed(t, "digits", append(set, "partition.stages=1", "seed=2")...)
+	want := map[*configs.Config]string{}
+	for _, c := range []*configs.Config{two, one} {
+		r, err := berth.Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[c] = train(t, r, berth.TrainOptions{}).WeightsSHA256
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, text := range []string{"cpu:1 launch 40 lost", "cpu:1 launch 40 hang", "cpu:1 launch 40 fail", "cpu:1 copy-in 9 lost", "cpu:1 peer 30 lost", "cpu:1 alloc 90 lost", "cpu:1 compile 4 lost"} {
+		t.Run(text, func(t *testing.T) {
+			f, err := fault.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Timeout: 300 * time.Millisecond}, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list := []*configs.Config{two, one, two}
+			reports, errs := trainTogether(t, d, list...)
+			losses := 0
+			for i, rep := range reports {
+				if errs[i] != nil || rep.WeightsSHA256 != want[list[i]] {
+					t.Errorf("run %d: %v", i, errs[i])
+					continue
+				}
+				losses += len(rep.DeviceLosses)
+				if list[i] == one && len(rep.DeviceLosses) > 0 {
+					t.Errorf("run %d, which does not use the device, lost %+v", i, rep.DeviceLosses)
+				}
+			}
+			if losses == 0 || losses > 1 && f.Kind == fault.Fail {
+				t.Errorf("%d losses", losses)
+			}
+			after := mustOpen(t, d, two)
+			if n := len(after.Plan.Stages); (n == 1) != (f.Kind != fault.Fail) {
+				t.Errorf("afterwards a plan has %d stages", n)
+			}
+			if rep, err := after.Train(t.Context(), berth.TrainOptions{Dir: t.TempDir()}); err != nil || rep.WeightsSHA256 != want[two] {
+				t.Errorf("afterwards: %v", err)
+			}
+			if err := errors.Join(after.Close(), d.Close()); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -29,6 +29,7 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 	}()
 	rep, err = s.train(ctx, r)
 	if id, lost := lostDevice(err); lost {
+		s.written = s.giveUp(s.rt, id, err)
 		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
 	}
 	return rep, s.lostWeights(err)
@@ -137,7 +138,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	rep := &Report{
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
 		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
-		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Residency.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
+		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
 		Bubble:        bubbleOf(&l.clock, order, s.plan),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
 		HostMemory:    hostOf(s.rt.Residency.HostMemory()),

@@ -303,7 +303,12 @@ func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, rt.Close()) }()
+	defer func() {
+		if id, lost := lostDevice(err); lost {
+			t.setup.giveUp(rt, id, err)
+		}
+		err = errors.Join(err, rt.Close())
+	}()
 	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
 	return f(rt)
 }

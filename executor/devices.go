@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency"
@@ -25,26 +26,70 @@ func NewDevices(devs []device.Device, o residency.ManagerOptions) (*Devices, err
 	return &Devices{list: devs, residency: m}, nil
 }
 
+// JoinOptions describes a runtime on shared devices.
+type JoinOptions struct {
+	// Tenant counts devices as the plans of the runtime do. Its Devices are set by Join.
+	Tenant residency.TenantOptions
+	// On is, per device of the plans, its index in the list given to NewDevices; -1 if
+	// no plan uses it. Nil: plans are for that list, and may use all of it.
+	On []int
+}
+
 // Join makes a runtime on the devices. It waits until the devices have memory for
 // the runtime's floors: see [residency.Manager.Join]. A failure of a task or a copy
-// of one runtime fails no other one.
-func (d *Devices) Join(ctx context.Context, o residency.TenantOptions) (*Runtime, error) {
-	t, err := d.residency.Join(ctx, o)
+// of one runtime fails no other one, nor does the loss of a device that it does not
+// use.
+func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
+	asked := o.Tenant
+	if o.On == nil {
+		for i := range d.list {
+			o.On = append(o.On, i)
+		}
+	} else {
+		asked = o.shared(len(d.list))
+	}
+	t, err := d.residency.Join(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	r := &Runtime{
-		Devices: d.list, Residency: t,
+		Residency: t, Devices: make([]device.Device, len(o.On)), on: make([]usedDevice, len(o.On)),
 		programs: map[string]*loaded{}, users: map[*residency.Tensor]int{},
 	}
-	for _, dev := range d.list {
-		s, err := dev.NewStream(t.StreamName("compute"))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", dev.ID(), err), r.Close())
+	for i, at := range o.On {
+		if r.on[i].index = at; at < 0 {
+			continue
 		}
-		r.compute = append(r.compute, s)
+		r.Devices[i] = d.list[at]
+		s, err := d.list[at].NewStream(t.StreamName("compute"))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", d.list[at].ID(), err), r.Close())
+		}
+		r.on[i].compute, r.compute = s, append(r.compute, s)
 	}
 	return r, nil
+}
+
+// shared is the tenant's options by index of so many shared devices.
+func (o *JoinOptions) shared(devices int) residency.TenantOptions {
+	t, own := o.Tenant, make([]int, devices) // own is, per shared device, its index in the plans
+	t.Devices, t.Floors, t.Peaks = []int{}, make([]int64, devices), make([]int64, devices)
+	for i, at := range o.On {
+		if at < 0 {
+			continue
+		}
+		own[at], t.Devices = i, append(t.Devices, at)
+		if i < len(o.Tenant.Floors) {
+			t.Floors[at] = o.Tenant.Floors[i]
+		}
+		if i < len(o.Tenant.Peaks) {
+			t.Peaks[at] = o.Tenant.Peaks[i]
+		}
+	}
+	if read := o.Tenant.OnRead; read != nil {
+		t.OnRead = func(at int, began, ended time.Time) { read(own[at], began, ended) }
+	}
+	return t
 }
 
 // Close closes the runtimes' residency and frees all memory. Close the runtimes
@@ -63,7 +108,7 @@ func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := d.Join(context.Background(), o.Tenant)
+	r, err := d.Join(context.Background(), JoinOptions{Tenant: o.Tenant})
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

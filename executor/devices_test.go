@@ -78,7 +78,7 @@ func join(ctx context.Context, j job, devs []device.Device, shared *executor.Dev
 	for _, f := range opt.Full.Memory {
 		o.Floors[f.Device], o.Peaks[f.Device] = f.Floor, f.Peak
 	}
-	if r.rt, err = shared.Join(ctx, o); err != nil {
+	if r.rt, err = shared.Join(ctx, executor.JoinOptions{Tenant: o}); err != nil {
 		return r, err
 	}
 	if r.prog, err = r.rt.Load(opt); err != nil {
@@ -336,16 +336,16 @@ func TestJoinEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := shared.Join(t.Context(), residency.TenantOptions{Name: "a", Floors: []int64{1 << 15}})
+	a, err := shared.Join(t.Context(), executor.JoinOptions{Tenant: residency.TenantOptions{Name: "a", Floors: []int64{1 << 15}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := shared.Join(ctx, residency.TenantOptions{Name: "b", Floors: []int64{1<<15 + 1}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := shared.Join(ctx, executor.JoinOptions{Tenant: residency.TenantOptions{Name: "b", Floors: []int64{1<<15 + 1}}}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a floor that does not fit now: %v", err)
 	}
-	if _, err := shared.Join(t.Context(), residency.TenantOptions{Name: "c", Floors: []int64{1<<16 + 1}}); !errors.Is(err, residency.ErrBudget) {
+	if _, err := shared.Join(t.Context(), executor.JoinOptions{Tenant: residency.TenantOptions{Name: "c", Floors: []int64{1<<16 + 1}}}); !errors.Is(err, residency.ErrBudget) {
 		t.Errorf("a floor that never fits: %v", err)
 	}
 	if err := errors.Join(a.Close(), empty(devs, shared)); err != nil {

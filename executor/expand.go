@@ -73,7 +73,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 			return nil, err
 		}
 		t.updates = t.updates || n.Mode != partition.Read && p.lasting[x]
-		t.needs = append(t.needs, residency.Need{Tensor: x, Device: t.dev, Mode: modeOf(n.Mode)})
+		t.needs = append(t.needs, residency.Need{Tensor: x, Device: p.rt.on[t.dev].index, Mode: modeOf(n.Mode)})
 	}
 	for _, o := range stop.Each(p.stop, l.Over) {
 		x, err := p.tensor(o)

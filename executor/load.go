@@ -63,7 +63,7 @@ func (p *Program) check() error {
 		return fmt.Errorf("%d microbatches in the last batch: give 1 to %d, as many as a full one has", o.LastMicrobatches, o.Full.Microbatches)
 	}
 	for _, d := range o.Full.Devices() {
-		if d >= len(p.rt.Devices) {
+		if d >= len(p.rt.Devices) || p.rt.Devices[d] == nil {
 			return fmt.Errorf("the plan has a stage on device %d of %d: plan with the devices of the runtime", d, len(p.rt.Devices))
 		}
 	}

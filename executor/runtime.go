@@ -2,6 +2,7 @@ package executor
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -12,10 +13,11 @@ import (
 // on each, and the residency of their tensors. It does not own the devices, and may
 // share them: see [Devices.Join]. Use it and its programs from one goroutine.
 type Runtime struct {
-	Devices   []device.Device
+	Devices   []device.Device // as plans count them; nil for one that no plan uses
 	Residency *residency.Tenant
-	alone     bool // nobody else uses its residency's manager
-	compute   []device.Stream
+	on        []usedDevice              // per device
+	alone     bool                      // nobody else uses its residency's manager
+	compute   []device.Stream           // of the devices that are used
 	programs  map[string]*loaded        // that are loaded, by LoadOptions.Net
 	users     map[*residency.Tensor]int // per variable: the programs that have it
 	steps     uint64                    // of all programs, to order those under way
@@ -27,12 +29,19 @@ type Runtime struct {
 	closed    bool
 }
 
+// usedDevice is a device as the runtime uses it.
+type usedDevice struct {
+	index   int           // in the residency's list; -1: the device is not used
+	compute device.Stream // nil if it is not used
+}
+
 // Watch gives up each device on which one operation runs for too long: what is
 // queued there fails, with an error that names the operation. Watching ends with
 // Close. A second call does nothing.
 func (r *Runtime) Watch(o WatchOptions) {
 	if (o.Timeout > 0 || o.Stop != nil) && r.watching == nil && !r.closed {
-		r.watching = watch(r.Devices, o)
+		used := slices.DeleteFunc(slices.Clone(r.Devices), func(d device.Device) bool { return d == nil })
+		r.watching = watch(used, o)
 	}
 }
 
@@ -101,7 +110,16 @@ func (r *Runtime) Worked() (total time.Duration) {
 	return total
 }
 
-// Busy is the time that each device's compute stream has worked so far.
+// Memory is the memory of a device that the runtime's tensors take: see
+// [residency.Tenant.Memory].
+func (r *Runtime) Memory(dev int) device.Stats {
+	if r.on[dev].index < 0 {
+		return device.Stats{}
+	}
+	return r.Residency.Memory(r.on[dev].index)
+}
+
+// Busy is the time that each used device's compute stream has worked so far.
 func (r *Runtime) Busy() []time.Duration {
 	busy := make([]time.Duration, len(r.compute))
 	for i, s := range r.compute {

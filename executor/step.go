@@ -101,7 +101,7 @@ func (p *Program) fit(b Batch) (*expansion, error) {
 // queue acquires, launches and releases one task. It does not wait for the
 // device.
 func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
-	s, m := p.rt.compute[t.dev], p.rt.Residency
+	s, m := p.rt.on[t.dev].compute, p.rt.Residency
 	if err := m.Acquire(ctx, s, t.needs, t.scratch, &t.lease); err != nil {
 		return err
 	}

@@ -22,13 +22,16 @@ type account struct {
 	gone   bool   // it has closed
 }
 
-// open opens the copy streams on all devices.
+// open opens the copy streams on the devices that the tenant uses.
 func (u *account) open(devs []device.Device, onRow func(ledger.Row)) error {
 	var names []string
 	for i, d := range devs {
 		y := &u.on[i]
 		y.dev, y.id, y.prefix = d, string(d.ID()), u.StreamName("")
 		names = append(names, y.id)
+		if !y.used {
+			continue
+		}
 		if err := y.open(); err != nil {
 			return errors.Join(err, u.endStreams())
 		}
@@ -57,3 +60,14 @@ func (u *account) StreamName(stream string) string {
 
 // title names a tenant for people.
 func title(name string) string { return cmp.Or(name, "a tenant without a name") }
+
+// home is the device from whose host memory the tenant's tensors are filled: the first
+// one that it uses.
+func (u *account) home() device.Device {
+	for i := range u.on {
+		if u.on[i].used {
+			return u.on[i].dev
+		}
+	}
+	return u.on[0].dev
+}

@@ -23,7 +23,7 @@ func (m *Manager) Fill(t *Tensor, data []byte) error {
 // was.
 func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	m.mu.Lock()
-	h, err := m.host.Alloc(m.devs[0].dev, t.bytes, t.name)
+	h, err := m.host.Alloc(t.tenant.home(), t.bytes, t.name)
 	if err != nil {
 		m.mu.Unlock()
 		return fmt.Errorf("fill %s: %w", t.name, err)

@@ -151,7 +151,9 @@ func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for i := range u.on {
-		to = append(to, u.on[i].peer.Record())
+		if s := u.on[i].peer; s != nil {
+			to = append(to, s.Record())
+		}
 	}
 	return to
 }

@@ -14,6 +14,7 @@ import (
 // guards it.
 type tenancy struct {
 	dev      device.Device
+	used     bool // the tenant has streams there
 	id       string
 	prefix   string // of the names of streams
 	in, peer device.Stream

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -13,6 +14,9 @@ type TenantOptions struct {
 	// Name begins the names of the tenant's tensors, unless it is empty. No two
 	// tenants have the same name at once.
 	Name string
+	// Devices are those that the tenant uses, by index; nil: all. What becomes of
+	// another one is no matter to it.
+	Devices []int
 	// Floors is, per device, the least memory in bytes with which the tenant's
 	// largest task runs. Join reserves it. None means 0.
 	Floors []int64
@@ -47,11 +51,14 @@ func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
 		opt:     o,
 		tensors: map[Key]*Tensor{},
 	}
+	for i := range devs {
+		u.on[i].used = o.Devices == nil || slices.Contains(o.Devices, i)
+	}
 	return u, u.open(devs, o.OnTransfer)
 }
 
-// knows reports whether a need's tensor belongs to the tenant, and its device to
-// the manager.
+// knows reports whether a need's tensor belongs to the tenant, and whether the tenant
+// uses its device.
 func (u *tenant) knows(n *Need) bool {
-	return n.Tensor != nil && n.Tensor.tenant == &u.account && n.Device >= 0 && n.Device < len(u.on)
+	return n.Tensor != nil && n.Tensor.tenant == &u.account && n.Device >= 0 && n.Device < len(u.on) && u.on[n.Device].used
 }
