@@ -116,8 +116,10 @@ func (y *tenancy) queues() (open []copyQueue) {
 
 // takeFailures returns the failed copies, each once.
 func (y *tenancy) takeFailures() []error {
-	list := append(y.failures, y.out.Failures()...)
-	y.failures = nil
+	list := y.failures
+	if y.failures = nil; y.used {
+		list = append(list, y.out.Failures()...)
+	}
 	return list
 }
 
