@@ -113,7 +113,7 @@ func (p *pool) lose(id device.ID, cause error) {
 		return
 	}
 	p.lost[i] = true
-	p.list[i].GiveUp(cause)
+	p.devices.Lose(i, cause)
 }
 
 // isClosed reports whether there were devices that are closed now.

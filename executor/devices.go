@@ -92,6 +92,13 @@ func (o *JoinOptions) shared(devices int) residency.TenantOptions {
 	return t
 }
 
+// Lose gives up a device, by its index: what the runtimes have queued there fails with
+// the cause, and so does joining the device.
+func (d *Devices) Lose(device int, cause error) {
+	d.list[device].GiveUp(cause)
+	d.residency.Lose(device, cause)
+}
+
 // Close closes the runtimes' residency and frees all memory. Close the runtimes
 // before. A second call does nothing.
 func (d *Devices) Close() error { return d.residency.Close() }

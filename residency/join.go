@@ -123,3 +123,7 @@ func (m *Manager) leave(u *tenant) {
 	delete(m.names, u.name)
 	m.floors.Release(u.opt.Floors)
 }
+
+// Lose tells that a device was given up: calls of Join that wait for its memory, and
+// later ones, fail with the cause.
+func (m *Manager) Lose(device int, cause error) { m.floors.Lose(device, cause) }

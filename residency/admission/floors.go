@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ type Floors struct {
 	mu       sync.Mutex
 	limits   []int64 // per device, in bytes
 	reserved []int64 // per device, in bytes
+	lost     []error // per device: why it has no memory any more; nil: it has
 	waiting  []*reservation
 	closed   error
 }
@@ -27,19 +29,19 @@ type reservation struct {
 
 // NewFloors makes Floors for devices with so many bytes each.
 func NewFloors(limits []int64) *Floors {
-	return &Floors{limits: limits, reserved: make([]int64, len(limits))}
+	return &Floors{limits: limits, reserved: make([]int64, len(limits)), lost: make([]error, len(limits))}
 }
 
 // Reserve reserves bytes of each device; those of missing devices are 0. If it has
 // to wait, it calls waits first, unless that is nil. It fails with the cause of ctx
-// if that ends, and with the error given to Close. A floor beyond a device's limit
+// if that ends, and with the error given to Close or Lose. A floor beyond a device's limit
 // would wait for ever.
 func (x *Floors) Reserve(ctx context.Context, floors []int64, waits func()) error {
 	r := &reservation{floors: floors, done: make(chan struct{})}
 	x.mu.Lock()
-	if x.closed != nil {
+	if err := cmp.Or(x.closed, x.lostFor(floors)); err != nil {
 		x.mu.Unlock()
-		return x.closed
+		return err
 	}
 	x.waiting = append(x.waiting, r)
 	x.admit()
@@ -83,6 +85,31 @@ func (x *Floors) Release(floors []int64) {
 		x.reserved[i] -= floor
 	}
 	x.admit()
+}
+
+// Lose makes the calls of Reserve that wait for memory of a device, and later ones,
+// fail with err.
+func (x *Floors) Lose(device int, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost[device] = err
+	x.waiting = slices.DeleteFunc(x.waiting, func(r *reservation) bool {
+		if r.err = x.lostFor(r.floors); r.err != nil {
+			close(r.done)
+		}
+		return r.err != nil
+	})
+	x.admit() // those behind them may fit
+}
+
+// lostFor is the loss of a device that the floors need; nil if there is none.
+func (x *Floors) lostFor(floors []int64) error {
+	for i, floor := range floors {
+		if floor > 0 && x.lost[i] != nil {
+			return x.lost[i]
+		}
+	}
+	return nil
 }
 
 // Close makes the calls of Reserve that wait, and later ones, fail with err.

@@ -67,3 +67,25 @@ func TestClosedFloors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The loss of a device ends the calls that wait for its memory, and lets those behind
+// them go on.
+func TestLostFloors(t *testing.T) {
+	x, ctx := NewFloors([]int64{10, 10}), t.Context()
+	if err := <-reserve(t, x, ctx, 10, 5); err != nil {
+		t.Fatal(err)
+	}
+	both, other := reserve(t, x, ctx, 1, 6), reserve(t, x, ctx, 0, 5)
+	lost := errors.New("lost")
+	x.Lose(0, lost)
+	if err := <-both; !errors.Is(err, lost) {
+		t.Errorf("got %v", err)
+	}
+	if err := <-other; err != nil {
+		t.Error(err)
+	}
+	x.Release([]int64{10, 5})
+	if err := x.Reserve(ctx, []int64{1}, nil); !errors.Is(err, lost) {
+		t.Errorf("got %v", err)
+	}
+}
