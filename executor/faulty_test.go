@@ -12,7 +12,8 @@ import (
 var errBoom = errors.New("boom")
 
 // fault says which operation of a set of devices fails: the nth of a kind, when
-// it is queued or (late) when it runs.
+// it is queued or (late) when it runs. A copy that fails when it runs fails again
+// whenever it is repeated.
 type fault struct {
 	op   faults.Op
 	n    int
@@ -34,6 +35,9 @@ type fault struct {
 func (f *fault) hit(o faults.Operation) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if o.Op == faults.Repeat && f.late && f.n > 0 && f.seen >= f.n {
+		return true
+	}
 	if o.Op != f.op {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -11,16 +12,21 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// failOne makes the nth copy into a device fail with a cause. From the next launch on,
-// everyone knows.
-func failOne(devs []device.Device, n int, cause error) []device.Device {
+// failFirst makes the first copy into a device fail with a cause, and so many
+// repetitions of it, each on a stream of its own. From the next launch on, everyone knows.
+func failFirst(devs []device.Device, repetitions int, cause error) []device.Device {
 	var in device.Stream
-	copies := 0
+	var repeated []device.Stream
 	return faults.Intercept(devs, func(o faults.Operation) faults.Outcome {
 		switch {
-		case o.Op == faults.CopyIn:
-			if copies++; copies == n {
-				in = o.Stream
+		case o.Op == faults.CopyIn && in == nil:
+			in = o.Stream
+			return faults.Outcome{After: faults.Fails(cause)}
+		case o.Op == faults.Repeat:
+			if slices.Contains(repeated, o.Stream) {
+				break
+			}
+			if repeated = append(repeated, o.Stream); len(repeated) <= repetitions {
 				return faults.Outcome{After: faults.Fails(cause)}
 			}
 		case o.Op == faults.Launch && in != nil:
@@ -35,21 +41,23 @@ func failOne(devs []device.Device, n int, cause error) []device.Device {
 func TestRetried(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {
-		name  string
-		ahead bool // the copy is queued before the step, and has failed by then
-		cause error
-		told  int
+		name        string
+		repetitions int  // that fail
+		ahead       bool // the copy is queued before the step, and has failed by then
+		cause       error
+		told        int
 	}{
-		{"known before the step", true, boom, 1},
-		{"met by the step", false, boom, 0},
-		{"lost", true, fmt.Errorf("%w: %w", boom, device.ErrLost), 0},
+		{"mended", 1, false, boom, 2},
+		{"known before the step", 2, true, boom, 1},
+		{"met by the step", 2, false, boom, 0},
+		{"lost", 0, true, fmt.Errorf("%w: %w", boom, device.ErrLost), 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			devs, err := openDevices("cpu", 1, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			devs = failOne(devs, 1, c.cause)
+			devs = failFirst(devs, c.repetitions, c.cause)
 			r, err := newRig(mlpJob(2), devs, "1f1b", residency.ManagerOptions{})
 			defer func() {
 				if err := r.close(); err != nil {
@@ -77,7 +85,7 @@ func TestRetried(t *testing.T) {
 			if err == nil { // a later task may have met the failure
 				err = r.prog.Drain(short(t))
 			}
-			if failed := err != nil; failed == c.ahead || failed && !errors.Is(err, boom) {
+			if failed := err != nil; failed != (c.told == 0 && !c.ahead) || failed && !errors.Is(err, boom) {
 				t.Errorf("the step: %v", err)
 			}
 			if told := r.rt.Retried(); len(told) != c.told {

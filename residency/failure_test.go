@@ -82,7 +82,45 @@ func TestCopiesToTheHostGoOnAfterAFailure(t *testing.T) {
 	}
 }
 
-// A copy to a device that failed is taken again from the truth.
+// A copy to a device that fails is repeated before a task uses it, and before its source
+// is overwritten, on the host or on another device.
+func TestFailedCopyToADeviceIsRepeated(t *testing.T) {
+	for _, op := range []string{"copyin", "copypeer"} {
+		r := newRig(t, 2, rigOptions{})
+		w, v := r.declare("w", 8, device.Weight), r.declare("v", 8, device.Weight)
+		stream, on := "copy-in", 0
+		if op == "copypeer" {
+			r.write(w, 0, 'w')
+			r.write(v, 0, 'v')
+			stream, on = "peer", 1
+		} else {
+			r.fill(w, 'w')
+			r.fill(v, 'v')
+		}
+		letGo := r.devs[on].stream(stream).hold()
+		r.devs[on].late(op)
+		r.mustRead(w, on, 'w')
+		r.mustRead(v, on, 'v')
+		r.write(w, 0, 'n')
+		r.fill(v, 'n')
+		letGo()
+		r.mustRead(w, on, 'n')
+		r.mustRead(v, on, 'n')
+		for _, s := range r.compute {
+			if err := s.Record().Wait(short(t)); err != nil {
+				t.Errorf("%s: the tasks: %v", op, err)
+			}
+		}
+		if errs := r.m.Settle(); errs != nil {
+			t.Errorf("%s: the copies: %v", op, errs)
+		}
+		if told := r.m.Failures(); len(told) != 1 || !errors.Is(told[0], errBoom) {
+			t.Errorf("%s: it tells %v", op, told)
+		}
+	}
+}
+
+// A copy to a device that failed for good is taken again from the truth.
 func TestFailedCopiesAreTakenAgain(t *testing.T) {
 	for _, op := range []string{"copyin", "copypeer"} {
 		r := newRig(t, 2, rigOptions{})
@@ -96,13 +134,14 @@ func TestFailedCopiesAreTakenAgain(t *testing.T) {
 			r.fill(w, 'w')
 			r.fill(v, 'v')
 		}
-		r.devs[on].late(op)
+		end := r.devs[on].fails(op)
 		if err := r.m.Prefetch(short(t), []Need{{w, on, Read}, {v, on, Read}}); err != nil {
 			t.Fatal(err)
 		}
 		if errs := r.m.Settle(); len(errs) == 0 {
 			t.Fatalf("%s: nothing failed", op)
 		}
+		end()
 		r.mustRead(w, on, 'w')
 		r.mustRead(v, on, 'v')
 		if err := r.compute[on].Record().Wait(short(t)); err != nil {
@@ -125,7 +164,7 @@ func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
 		r.fill(x, b)
 	}
 	letGo := r.devs[0].stream("copy-in").hold()
-	r.devs[0].late("copyin")
+	end := r.devs[0].fails("copyin")
 	if err := r.m.MoveIn(short(t), []Need{{w, 0, Read}, {v, 0, Read}, {u, 0, Read}}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,6 +172,7 @@ func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
 	if errs := r.m.Settle(); len(errs) == 0 {
 		t.Fatal("nothing failed")
 	}
+	end()
 	r.mustRead(w, 0, 'w')
 	if err := r.compute[0].Record().Wait(short(t)); err != nil {
 		t.Error(err)
@@ -149,14 +189,14 @@ func TestMoveInKeepsBytesUntilTheyArrive(t *testing.T) {
 	r.mustRead(u, 0, 'x')
 }
 
-// A copy that fails is the failure of the task that waits for it already, also
+// A copy that fails for good is the failure of the task that waits for it already, also
 // when nothing is left to take it from.
 func TestCopyThatFailsUnderItsTask(t *testing.T) {
 	r := newRig(t, 1, rigOptions{})
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'w')
 	letGo := r.devs[0].stream("copy-in").hold()
-	r.devs[0].late("copyin")
+	r.devs[0].fails("copyin")
 	if err := r.task(0, func([][]byte) error { return nil }, Need{w, 0, Read}); err != nil {
 		t.Fatal(err)
 	}
@@ -357,10 +397,12 @@ func TestMoveInThatFailsAtOnce(t *testing.T) {
 	r := newRig(t, 1, rigOptions{}, func(_ int, d *fakeDev) { d.immediate = true })
 	w := r.declare("w", 8, device.Weight)
 	r.fill(w, 'w')
-	r.devs[0].late("copyin")
+	end := r.devs[0].fails("copyin")
 	if err := r.m.MoveIn(short(t), []Need{{w, 0, Read}}); err != nil {
 		t.Fatal(err)
 	}
+	r.m.Settle()
+	end()
 	r.mustRead(w, 0, 'w')
 }
 
@@ -372,7 +414,7 @@ func TestFedBufferArrivesElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	letGo := r.devs[0].stream("copy-in").hold()
-	r.devs[0].late("copyin")
+	r.devs[0].fails("copyin")
 	r.mustRead(x, 0, 'x')
 	r.mustRead(x, 1, 'x')
 	letGo()

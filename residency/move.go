@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -84,10 +83,17 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	if err := t.tenant.seal.transfer(&t.identity, crossing{kind: kind, device: d.index, cause: cause, fed: fed, back: t.comesBack()}); err != nil {
 		return err
 	}
-	if err := queueIn(in, c, h, t.fedDone); err != nil {
+	before := &m.scratch.before
+	*before = (*before)[:0]
+	before.Add(h.Ready)
+	if h.Lent() { // when the last copy from a fed buffer has ended, all have
+		before.Add(t.fedDone)
+	}
+	done, err := in.CopyIn(c.buf, h.Buffer(), *before)
+	if err != nil {
 		return fmt.Errorf("copy-in of %s to %s: %w", t.name, d.id, err)
 	}
-	c.arrive(t.version, in.Record())
+	c.arrive(t.version, done)
 	inherit(&c.causes, h.Ready, h.Causes)
 	carry(&c.carried, h.Carried)
 	c.carried.Add(c.ready)
@@ -105,37 +111,19 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	return nil
 }
 
-// queueIn queues the copy itself. A copy from a fed buffer waits for the one
-// before it: when the last one has ended, all have.
-func queueIn(in device.Stream, c *devCopy, h *hostmem.Block, fedDone device.Event) error {
-	if !h.Ready.Done() {
-		if err := in.WaitForEnd(h.Ready); err != nil {
-			return err
-		}
-	}
-	if h.Lent() && !fedDone.Done() {
-		if err := in.WaitForEnd(fedDone); err != nil {
-			return err
-		}
-	}
-	return in.CopyIn(c.buf, h.Buffer())
-}
-
 // copyPeer queues a copy between two devices of a kind, on the peer stream of
 // the one that receives.
 func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src, dst, peer := from.copy(t), to.copy(t), to.of(t).peer
-	err := peer.WaitForEnd(src.moved)
-	if err == nil {
-		err = peer.WaitForEnd(src.ready)
-	}
-	if err == nil {
-		err = peer.CopyPeer(dst.buf, src.buf)
-	}
+	before := &m.scratch.before
+	*before = (*before)[:0]
+	before.Add(src.moved)
+	before.Add(src.ready)
+	done, err := peer.CopyPeer(dst.buf, src.buf, *before)
 	if err != nil {
 		return fmt.Errorf("peer copy of %s from %s to %s: %w", t.name, from.id, to.id, err)
 	}
-	dst.arrive(t.version, peer.Record())
+	dst.arrive(t.version, done)
 	src.passOn(&dst.causes)
 	src.carryOn(&dst.carried)
 	dst.carried.Add(dst.ready)
@@ -159,7 +147,7 @@ func (u *Tenant) PeerCopies(to []device.Event) []device.Event {
 }
 
 // Settle waits until all queued copies of the tenant have ended. It returns the
-// failures of copy streams: a stream that failed skips all later copies.
+// failures of copies that repeating did not mend.
 func (u *Tenant) Settle() (failures []error) {
 	for i := range u.on {
 		for _, s := range u.on[i].queues() {

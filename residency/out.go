@@ -82,8 +82,7 @@ func (m *Manager) toHost(t *Tensor, o out) error {
 // copyOut queues the copy itself. It waits for all that made the contents, and for the
 // uses of the host memory, in before.
 func (y *tenancy) copyOut(h *hostmem.Block, c *devCopy, before *device.Fence) (device.Event, error) {
-	q, err := y.renewedOut()
-	if err != nil {
+	if _, err := y.renewed(&y.out, outName); err != nil {
 		return device.Event{}, err
 	}
 	*before = (*before)[:0]
@@ -92,5 +91,5 @@ func (y *tenancy) copyOut(h *hostmem.Block, c *devCopy, before *device.Fence) (d
 	for _, e := range h.Uses() {
 		before.Add(e)
 	}
-	return q.CopyOut(h.Buffer(), c.buf, *before)
+	return y.out.CopyOut(h.Buffer(), c.buf, *before)
 }

@@ -280,7 +280,7 @@ type fakeStream struct {
 	failed uint64 // the first operation that failed, 0 if none
 	err    error
 	held   bool
-	broken map[uint64]fakeOp // by number, copies out that failed
+	broken map[uint64]fakeOp // by number, copies that failed
 	gone   bool              // given up
 	closed bool
 	ended  chan struct{}
@@ -410,7 +410,7 @@ func (s *fakeStream) finish(op *fakeOp, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done++
-	if err != nil && op.name == "copyout" {
+	if err != nil && strings.HasPrefix(op.name, "copy") {
 		s.broken[s.done] = *op
 	}
 	if err != nil && s.err == nil {
@@ -455,7 +455,7 @@ func (s *fakeStream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.E
 	return s.Record(), err
 }
 
-func (s *fakeStream) RepeatCopyOut(failed device.Event) (device.Event, error) {
+func (s *fakeStream) Repeat(failed device.Event) (device.Event, error) {
 	other := failed.Queue.(*fakeStream)
 	other.mu.Lock()
 	op, ok := other.broken[failed.Seq]
@@ -464,7 +464,12 @@ func (s *fakeStream) RepeatCopyOut(failed device.Event) (device.Event, error) {
 	if !ok || other.gone {
 		return device.Event{}, errors.New("test: no such failed copy")
 	}
-	op.src = &fakeBuf{d: s.d, data: op.src.data} // it may be freed
+	if op.src != nil { // it may be freed
+		op.src = &fakeBuf{d: s.d, data: op.src.data}
+	}
+	if op.dst != nil {
+		op.dst = &fakeBuf{d: s.d, data: op.dst.data}
+	}
 	err := s.put(op)
 	return s.Record(), err
 }

@@ -6,32 +6,25 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
-	"github.com/berth-ml/berth/residency/copyout"
+	"github.com/berth-ml/berth/residency/copies"
 )
 
-// tenancy is a device as a tenant uses it. Its copy streams are its own, so that
+// tenancy is a device as a tenant uses it. Its copy queues are its own, so that
 // no copy waits behind, or fails with, one of another tenant. The manager's lock
 // guards it.
 type tenancy struct {
-	dev      device.Device
-	used     bool // the tenant has streams there
-	id       string
-	prefix   string // of the names of streams
-	in, peer device.Stream
-	out      *copyout.Queue
-	replaced []copyQueue   // that failed
-	failures []error       // not yet told by Tenant.Failures
-	uses     *deviceUses   // the known order of uses, or nil
-	now      int           // the launch in it that was acquired last
-	turn     int           // counts the launches acquired in it
-	queue    *paging.Queue // of the copies in uses; nil while the device does not rank them
-	memory   device.Stats  // of the tenant's buffers
-}
-
-// copyQueue is a stream of copies, or a copyout.Queue.
-type copyQueue interface {
-	Record() device.Event
-	Close() error
+	dev           device.Device
+	used          bool // the tenant has streams there
+	id            string
+	prefix        string // of the names of streams
+	in, peer, out *copies.Queue
+	replaced      []*copies.Queue // that failed for good
+	failures      []error         // of these, not yet told by Tenant.Failures
+	uses          *deviceUses     // the known order of uses, or nil
+	now           int             // the launch in it that was acquired last
+	turn          int             // counts the launches acquired in it
+	queue         *paging.Queue   // of the copies in uses; nil while the device does not rank them
+	memory        device.Stats    // of the tenant's buffers
 }
 
 // The names of the copy streams.
@@ -41,93 +34,74 @@ const (
 	outName  = "copy-out"
 )
 
-// open opens the copy streams.
-func (y *tenancy) open() (err error) {
-	if y.in, err = y.stream(inName); err != nil {
-		return err
+// open opens the copy queues.
+func (y *tenancy) open() error {
+	for _, x := range []struct {
+		name string
+		to   **copies.Queue
+	}{{inName, &y.in}, {peerName, &y.peer}, {outName, &y.out}} {
+		q, err := y.newQueue(x.name)
+		if err != nil {
+			return err
+		}
+		*x.to = q
 	}
-	if y.peer, err = y.stream(peerName); err != nil {
-		return err
-	}
-	y.out, err = y.newOut()
-	return err
+	return nil
 }
 
-// stream opens a copy stream.
-func (y *tenancy) stream(name string) (device.Stream, error) {
-	s, err := y.dev.NewStream(y.prefix + name)
+// newQueue opens a copy queue.
+func (y *tenancy) newQueue(name string) (*copies.Queue, error) {
+	q, err := copies.Open(y.dev, y.prefix+name)
+	if err != nil {
+		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
+	}
+	return q, nil
+}
+
+// renewed is the stream of the next copy in a queue. A queue that has failed for good is
+// replaced first: later copies do not fail with it.
+func (y *tenancy) renewed(q **copies.Queue, name string) (device.Stream, error) {
+	if failure := (*q).Record().Err(); failure != nil {
+		fresh, err := y.newQueue(name)
+		if err != nil {
+			return nil, err
+		}
+		y.failures = append(append(y.failures, (*q).Failures()...), failure)
+		y.replaced, *q = append(y.replaced, *q), fresh
+	}
+	s, err := (*q).Stream()
 	if err != nil {
 		return nil, fmt.Errorf("%s stream of %s: %w", name, y.id, err)
 	}
 	return s, nil
 }
 
-// newOut opens a queue of copies to the host.
-func (y *tenancy) newOut() (*copyout.Queue, error) {
-	q, err := copyout.Open(y.dev, y.prefix+outName)
-	if err != nil {
-		return nil, fmt.Errorf("%s stream of %s: %w", outName, y.id, err)
-	}
-	return q, nil
-}
-
-// renewed is a copy stream, replaced first if it has failed: later copies do not
-// fail with it.
-func (y *tenancy) renewed(s *device.Stream, name string) (device.Stream, error) {
-	failure := (*s).Record().Err()
-	if failure == nil {
-		return *s, nil
-	}
-	fresh, err := y.stream(name)
-	if err != nil {
-		return nil, err
-	}
-	y.replaced, *s = append(y.replaced, *s), fresh
-	y.failures = append(y.failures, failure)
-	return fresh, nil
-}
-
-// renewedOut is the queue of copies to the host, replaced first if it has failed.
-func (y *tenancy) renewedOut() (*copyout.Queue, error) {
-	if y.out.Record().Err() == nil {
-		return y.out, nil
-	}
-	fresh, err := y.newOut()
-	if err != nil {
-		return nil, err
-	}
-	y.failures = append(y.failures, y.out.Failures()...)
-	y.replaced, y.out = append(y.replaced, y.out), fresh
-	return fresh, nil
-}
-
-// queues lists the copy streams that are open.
-func (y *tenancy) queues() (open []copyQueue) {
-	for _, s := range []device.Stream{y.in, y.peer} {
-		if s != nil {
-			open = append(open, s)
+// queues lists the copy queues that are open.
+func (y *tenancy) queues() (open []*copies.Queue) {
+	for _, q := range []*copies.Queue{y.in, y.peer, y.out} {
+		if q != nil {
+			open = append(open, q)
 		}
-	}
-	if y.out != nil {
-		open = append(open, y.out)
 	}
 	return open
 }
 
-// takeFailures returns the failed copies, each once.
+// takeFailures returns the failures of copies that went well later, or that later ones do
+// not wait for, each once.
 func (y *tenancy) takeFailures() []error {
 	list := y.failures
-	if y.failures = nil; y.used {
-		list = append(list, y.out.Failures()...)
+	y.failures = nil
+	for _, q := range y.queues() {
+		list = append(list, q.Failures()...)
 	}
 	return list
 }
 
-// end closes the copy streams, which waits for their work.
+// end closes the copy queues, which waits for their work.
 func (y *tenancy) end() error {
 	var errs []error
-	for _, s := range append(y.queues(), y.replaced...) {
-		errs = append(errs, s.Close())
+	for _, q := range append(y.queues(), y.replaced...) {
+		errs = append(errs, q.Close())
 	}
 	return errors.Join(errs...)
 }

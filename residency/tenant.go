@@ -86,9 +86,9 @@ func (u *Tenant) Memory(device int) device.Stats {
 	return u.on[device].memory
 }
 
-// Failures are the failed copies after which others were queued since the last call.
-// With a device that still answers, such a copy is taken again when it is needed,
-// unless a task waits for it already: that fails.
+// Failures are the failures of copies since the last call that did no lasting harm: the
+// copy was repeated and ended well, or it failed for good, and later copies do not
+// depend on it. A task that waits for a copy that failed for good fails.
 func (u *Tenant) Failures() (list []error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -215,14 +215,15 @@ type Stream interface {
 	CopyIn(dst Buffer, src HostBuffer) error
 	// CopyOut queues a copy to the host. Residency alone calls this.
 	CopyOut(dst HostBuffer, src Buffer) (Event, error)
-	// RepeatCopyOut queues a copy to the host again that has failed, or was skipped, on
-	// another stream of the device, and gives its event. It uses the same buffers, even if
-	// src was freed since. The caller makes sure that src's memory was not written
-	// meanwhile. Closing the other stream ends the chance, and so does repeating it.
-	RepeatCopyOut(failed Event) (Event, error)
-	// CopyPeer queues a copy from another device of the same kind; it waits
-	// for src to be ready.
+	// CopyPeer queues a copy from another device of the same kind. It waits until the
+	// last queued write of src has ended, well or not, and fails if src's device was
+	// given up.
 	CopyPeer(dst, src Buffer) error
+	// Repeat queues a copy again that has failed, or was skipped, on another stream of
+	// the device, and gives its event. It uses the same buffers, even if they were freed
+	// since. The caller makes sure that their memory was not written meanwhile. Closing
+	// the other stream ends the chance, and so does repeating it.
+	Repeat(failed Event) (Event, error)
 	// Launch queues an executable. in matches the graph's Inputs, out its
 	// Outputs; out[i] is caller-allocated, except that an output which
 	// aliases input j must be in[j] itself or nil. Donated inputs must not be

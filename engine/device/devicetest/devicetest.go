@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.De
 		{"FreeUnused", testFreeUnused},
 		{"FailedUse", testFailedUse},
 		{"SkippedInOrder", testSkippedInOrder},
-		{"RepeatCopyOut", testRepeatCopyOut},
+		{"Repeat", testRepeat},
 		{"WaitForEnd", testWaitForEnd},
 		{"Compact", testCompact},
 		{"Passed", testPassed},

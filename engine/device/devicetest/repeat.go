@@ -7,12 +7,12 @@ import (
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// testRepeatCopyOut: copies out of a stream that failed are repeated on another, once
+// testRepeat: copies out of a stream that failed are repeated on another, once
 // each, also from buffers that were freed since, until the stream is closed.
-func testRepeatCopyOut(t *testing.T, open Opener) {
+func testRepeat(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		other := r.stream("other")
-		if _, err := other.RepeatCopyOut(other.Record()); err == nil {
+		if _, err := other.Repeat(other.Record()); err == nil {
 			t.Error("an event without a copy was repeated")
 		}
 		if !r.computes() {
@@ -28,16 +28,16 @@ func testRepeatCopyOut(t *testing.T, open Opener) {
 		g.open(errGate)
 		r.fails(r.wait(last.done), errGate)
 		for _, c := range []copied{failed, skipped} {
-			done, err := other.RepeatCopyOut(c.done)
+			done, err := other.Repeat(c.done)
 			r.ok(err)
 			r.ok(r.wait(done))
-			_, err = other.RepeatCopyOut(c.done)
+			_, err = other.Repeat(c.done)
 			r.fails(err, nil)
 		}
 		free.open(nil)
 		r.ok(s.Close())
 		for _, c := range []copied{well, last} {
-			_, err := other.RepeatCopyOut(c.done)
+			_, err := other.Repeat(c.done)
 			r.fails(err, nil)
 		}
 		for c, want := range map[copied]float32{well: 1, failed: 1, skipped: 3} {

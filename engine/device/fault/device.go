@@ -16,7 +16,7 @@ type Operation struct {
 	Device device.ID
 	Op     Op
 	What   string            // a segment's name, or Op
-	Host   device.HostBuffer // of CopyIn and CopyOut, but not of RepeatCopyOut; else nil
+	Host   device.HostBuffer // of CopyIn and CopyOut; else nil
 	Stream device.Stream     // the queue; nil for Compile
 }
 
@@ -150,20 +150,20 @@ func (s *stream) CopyOut(dst device.HostBuffer, src device.Buffer) (device.Event
 	return s.Stream.CopyOut(dst, src)
 }
 
-// RepeatCopyOut goes wrong if its turn has come: it counts as one more copy out.
-func (s *stream) RepeatCopyOut(failed device.Event) (device.Event, error) {
-	if err := s.meet(CopyOut, string(CopyOut), nil); err != nil {
-		return device.Event{}, err
-	}
-	return s.Stream.RepeatCopyOut(failed)
-}
-
 // CopyPeer goes wrong if its turn has come.
 func (s *stream) CopyPeer(dst, src device.Buffer) error {
 	if err := s.meet(Peer, string(Peer), nil); err != nil {
 		return err
 	}
 	return s.Stream.CopyPeer(dst, src)
+}
+
+// Repeat goes wrong if its turn has come.
+func (s *stream) Repeat(failed device.Event) (device.Event, error) {
+	if err := s.meet(Repeat, string(Repeat), nil); err != nil {
+		return device.Event{}, err
+	}
+	return s.Stream.Repeat(failed)
 }
 
 // Launch goes wrong if its turn has come.

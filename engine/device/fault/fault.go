@@ -20,12 +20,13 @@ var (
 // Op is a kind of operation of a device.
 type Op string
 
-// The operations. The first four are queued on streams; the others are calls.
+// The operations. The first five are queued on streams; the others are calls.
 const (
 	Launch  Op = "launch"
 	CopyIn  Op = "copy-in"
 	CopyOut Op = "copy-out"
 	Peer    Op = "peer"
+	Repeat  Op = "repeat" // of a copy that has failed
 	Alloc   Op = "alloc"
 	Compile Op = "compile"
 )
@@ -42,7 +43,7 @@ const (
 )
 
 var (
-	ops   = []Op{Launch, CopyIn, CopyOut, Peer, Alloc, Compile}
+	ops   = []Op{Launch, CopyIn, CopyOut, Peer, Repeat, Alloc, Compile}
 	kinds = []Kind{Hang, Fail, Lost, OOM}
 )
 

@@ -136,6 +136,15 @@ func (b *buffer) bornAt(e device.Event) {
 	b.born = e
 }
 
+// readyAt notes the event of a write that is queued again.
+func (b *buffer) readyAt(e device.Event) {
+	b.heap.mu.Lock()
+	defer b.heap.mu.Unlock()
+	if b.state == live {
+		b.ready = e
+	}
+}
+
 // bornOn is the place in the queue from which on the buffer may be used.
 func (b *buffer) bornOn() device.Event {
 	b.heap.mu.Lock()

@@ -49,6 +49,9 @@ func (c *command) run() error {
 	case opCopyOut:
 		return c.copyHost(c.src, true)
 	case opCopyPeer, opMove:
+		if err := c.src.heap.givenUp(); err != nil { // a launch may have ended half-way
+			return err
+		}
 		copy(c.dst.data, c.src.data)
 		c.dst.wrote()
 	case opLaunch:

@@ -60,6 +60,13 @@ func (h *heap) refusal() error {
 	return h.lost
 }
 
+// givenUp is the cause for which the device was given up; nil if it was not.
+func (h *heap) givenUp() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lost
+}
+
 // alloc makes a buffer with undefined contents for work that comes after now in
 // its queue. It adds to after the events that the queue must wait for before.
 func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *device.Fence) (*buffer, error) {

@@ -43,7 +43,7 @@ type queue struct {
 	failed   uint64    // number of the first command that failed, or 0
 	err      error     // its error
 	reported bool      // err was given to a caller
-	failures []failure // copies to the host that RepeatCopyOut can repeat
+	failures []failure // copies that Repeat can repeat
 
 	stopped chan struct{} // closed when the goroutine has ended
 }

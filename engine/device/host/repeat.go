@@ -2,25 +2,23 @@ package host
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// failure is a copy to the host that has failed or was skipped. Its buffers stay
-// pinned.
+// failure is a copy that has failed or was skipped. Its buffers stay pinned.
 type failure struct {
 	seq  uint64
 	copy command
 }
 
 // errNotFailed says that an event is of no copy that can be repeated.
-var errNotFailed = errors.New("it is of no failed copy to the host on an open stream of this device: repeat a copy once, before its stream is closed")
+var errNotFailed = errors.New("the event is of no failed copy on an open stream of this device: repeat a copy once, before its stream is closed")
 
 // keep keeps a command that failed, if it can be repeated.
 func (q *queue) keep(seq uint64, c *command) bool {
-	if c.op != opCopyOut {
+	if c.op != opCopyIn && c.op != opCopyOut && c.op != opCopyPeer {
 		return false
 	}
 	q.mu.Lock()
@@ -56,19 +54,22 @@ func (q *queue) forgetFailures() {
 	}
 }
 
-// RepeatCopyOut queues a copy to the host again that failed on another stream.
-func (s *Stream) RepeatCopyOut(failed device.Event) (device.Event, error) {
+// Repeat queues a copy again that failed on another stream.
+func (s *Stream) Repeat(failed device.Event) (device.Event, error) {
 	seq, err := s.reserve()
 	if err != nil {
 		return device.Event{}, err
 	}
 	q, ok := failed.Queue.(*queue)
 	if !ok || q.device != s.device {
-		return device.Event{}, s.wrap("copy-out", fmt.Errorf("event to repeat: %w", errNotFailed))
+		return device.Event{}, s.wrap("repeat", errNotFailed)
 	}
 	c, ok := q.takeFailure(failed.Seq)
 	if !ok {
-		return device.Event{}, s.wrap("copy-out", fmt.Errorf("event to repeat: %w", errNotFailed))
+		return device.Event{}, s.wrap("repeat", errNotFailed)
+	}
+	if c.dst != nil {
+		c.dst.readyAt(s.event(seq))
 	}
 	return s.event(seq), s.commit(seq, c)
 }

@@ -127,7 +127,7 @@ func (s *Stream) CopyPeer(dst, src device.Buffer) error {
 	if !to.meta.Equal(from.meta) || to == from {
 		return s.wrap("peer copy", fmt.Errorf("from %v to %v: two buffers of equal metadata are needed", from.meta, to.meta))
 	}
-	if err := s.WaitFor(from.Ready()); err != nil {
+	if err := s.WaitForEnd(from.Ready()); err != nil {
 		return err
 	}
 	seq, err := s.reserve()

@@ -1,4 +1,4 @@
-package copyout
+package copies
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // after which a queue gives up.
 const mostFailures = 3
 
-// Queue is copies from one device, in order. A copy that fails is repeated on a new
+// Queue is copies to or from one device, in order. A copy that fails is repeated on a new
 // stream of its own; later ones go on meanwhile, and do not count as ended before it.
 // When the device is lost, or after some failures in a row, the queue has failed, as a
 // device's stream fails: all that has not ended fails with the cause.
@@ -40,8 +40,8 @@ type Queue struct {
 	queued   uint64         // number of the last copy
 	waiting  []device.Event // of the copies after ended, on their newest streams
 	failures []error        // not yet returned by Failures
+	unmended []error        // the failures since a copy ended well
 	broken   []device.Queue // of the streams that failed
-	inARow   int            // failures since a copy ended well
 	failed   uint64         // number of the first copy that failed for good, or 0
 	err      error          // its failure
 }
@@ -55,13 +55,48 @@ func Open(dev device.Device, name string) (*Queue, error) {
 	return &Queue{dev: dev, name: name, stream: s}, nil
 }
 
-// CopyOut queues a copy. It begins when all events of after have ended, well or not.
-func (q *Queue) CopyOut(dst device.HostBuffer, src device.Buffer, after device.Fence) (device.Event, error) {
+// Stream is the stream of the next copy, for which its memory is to be taken. It takes the
+// place of one that failed, until this is called again.
+func (q *Queue) Stream() (device.Stream, error) {
 	q.queueing.Lock()
 	defer q.queueing.Unlock()
-	if err := q.renew(); err != nil {
-		return device.Event{}, err
+	if q.stream.Record().Err() == nil {
+		return q.stream, nil
 	}
+	s, err := q.dev.NewStream(q.name)
+	if err != nil {
+		return nil, err
+	}
+	q.others, q.stream = append(q.others, q.stream), s
+	return s, nil
+}
+
+// CopyIn queues a copy to the device. It begins when all events of after have ended, well
+// or not.
+func (q *Queue) CopyIn(dst device.Buffer, src device.HostBuffer, after device.Fence) (device.Event, error) {
+	return q.put(after, func(s device.Stream) (device.Event, error) {
+		err := s.CopyIn(dst, src)
+		return s.Record(), err
+	})
+}
+
+// CopyPeer is CopyIn from another device of the same kind.
+func (q *Queue) CopyPeer(dst, src device.Buffer, after device.Fence) (device.Event, error) {
+	return q.put(after, func(s device.Stream) (device.Event, error) {
+		err := s.CopyPeer(dst, src)
+		return s.Record(), err
+	})
+}
+
+// CopyOut is CopyIn from the device to the host.
+func (q *Queue) CopyOut(dst device.HostBuffer, src device.Buffer, after device.Fence) (device.Event, error) {
+	return q.put(after, func(s device.Stream) (device.Event, error) { return s.CopyOut(dst, src) })
+}
+
+// put queues a copy on the stream that Stream gave last.
+func (q *Queue) put(after device.Fence, copy func(device.Stream) (device.Event, error)) (device.Event, error) {
+	q.queueing.Lock()
+	defer q.queueing.Unlock()
 	for _, e := range after {
 		if e.Done() {
 			continue
@@ -70,7 +105,7 @@ func (q *Queue) CopyOut(dst device.HostBuffer, src device.Buffer, after device.F
 			return device.Event{}, err
 		}
 	}
-	e, err := q.stream.CopyOut(dst, src)
+	e, err := copy(q.stream)
 	if err != nil {
 		return device.Event{}, err
 	}
@@ -81,19 +116,6 @@ func (q *Queue) CopyOut(dst device.HostBuffer, src device.Buffer, after device.F
 	return device.Event{Queue: q, Seq: q.queued}, nil
 }
 
-// renew replaces the stream for new copies if it has failed. It needs queueing.
-func (q *Queue) renew() error {
-	if q.stream.Record().Err() == nil {
-		return nil
-	}
-	s, err := q.dev.NewStream(q.name)
-	if err != nil {
-		return err
-	}
-	q.others, q.stream = append(q.others, q.stream), s
-	return nil
-}
-
 // Record is the event of everything queued so far.
 func (q *Queue) Record() device.Event {
 	q.mu.Lock()
@@ -101,10 +123,11 @@ func (q *Queue) Record() device.Event {
 	return device.Event{Queue: q, Seq: q.queued}
 }
 
-// Failures returns the failures after which copies were repeated, each once.
+// Failures returns the failures that repeating has mended, each once.
 func (q *Queue) Failures() []error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.advance()
 	list := q.failures
 	q.failures = nil
 	return list
@@ -202,7 +225,8 @@ func (q *Queue) advance() {
 		return
 	}
 	if q.failed == 0 {
-		q.inARow = 0
+		q.failures = append(q.failures, q.unmended...)
+		q.unmended = q.unmended[:0]
 	}
 	left := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[left:])
@@ -225,7 +249,7 @@ func (q *Queue) repeat() {
 	}
 	q.others = append(q.others, s)
 	for i, e := range failed {
-		if failed[i], err = s.RepeatCopyOut(e); err != nil {
+		if failed[i], err = s.Repeat(e); err != nil {
 			q.lose(fmt.Errorf("%w; repeating it: %w", cause, err))
 			return
 		}
@@ -255,11 +279,11 @@ func (q *Queue) toRepeat() (failed []device.Event, cause error) {
 		return failed, cause
 	}
 	q.broken = append(q.broken, failed[0].Queue)
-	if q.inARow++; q.inARow == mostFailures || errors.Is(cause, device.ErrLost) {
+	q.unmended = append(q.unmended, cause)
+	if len(q.unmended) == mostFailures || errors.Is(cause, device.ErrLost) {
 		q.giveUp(cause)
 		return nil, nil
 	}
-	q.failures = append(q.failures, cause)
 	return failed, cause
 }
 
