@@ -278,17 +278,6 @@ func (s *trialStage) once(n *graph.Node, mem *graph.Value) bool {
 	return count == 1
 }
 
-// aliasOf is, per output of a node, the input it may be computed in; nil if
-// its op names none.
-func aliasOf(n *graph.Node) []int {
-	if a, ok := n.Op.(graph.Aliaser); ok {
-		if at := a.Alias(); len(at) == len(n.Out) {
-			return at
-		}
-	}
-	return nil
-}
-
 // lastReader is the index of the last reader of v, which node i makes; inside is
 // false if v is visible outside the unit.
 func (s *trialStage) lastReader(v *graph.Value, i int) (last int, inside bool) {

@@ -68,3 +68,25 @@ func (x *index) lastPhase(v *graph.Value) graph.Phase {
 	}
 	return last
 }
+
+// aliasOf is, per output of a node, the input it may be computed in; nil if
+// its op names none.
+func aliasOf(n *graph.Node) []int {
+	if a, ok := n.Op.(graph.Aliaser); ok {
+		if at := a.Alias(); len(at) == len(n.Out) {
+			return at
+		}
+	}
+	return nil
+}
+
+func scalar(v *graph.Value) bool { return v.Meta.Elems() <= 1 }
+
+func scalars(vs []*graph.Value) bool {
+	for _, v := range vs {
+		if !scalar(v) {
+			return false
+		}
+	}
+	return true
+}

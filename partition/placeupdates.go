@@ -47,17 +47,6 @@ func (p *placer) shared(n *graph.Node) bool {
 	return false
 }
 
-func scalar(v *graph.Value) bool { return v.Meta.Elems() <= 1 }
-
-func scalars(vs []*graph.Value) bool {
-	for _, v := range vs {
-		if !scalar(v) {
-			return false
-		}
-	}
-	return true
-}
-
 // placeAssigning puts a node that assigns a parameter or statistic on its
 // owner's group; the optimizer state that it also assigns goes with it.
 func (p *placer) placeAssigning() {
