@@ -5,10 +5,10 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// cutAutomatically finds the contiguous cut that fits the devices and whose
-// slowest stage is fastest; among equals, the one where the fewest bytes cross.
-// If no cut fits, it balances time alone, and checkMemory reports the missing
-// bytes.
+// cutAutomatically finds the contiguous cut, and the order of devices, with the
+// fastest step among those that fit; of equally fast ones the first in the order of
+// the devices, with the fewest bytes across cuts. If none fits, it balances time
+// alone, and checkMemory reports the missing bytes.
 func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	if len(blocks) == 0 {
 		return cut{device: []int{0}, cause: []string{"automatic: the graph has no layers to cut at"}}, nil
@@ -19,28 +19,15 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	}
 	groups, allowed := readyUnits(idx, pl), allowedCuts(idx, pl)
 	want, fewer := stageCount(blocks, allowed, o)
-	device := dealDevices(want, len(o.Devices))
-	s := &search{
-		o: o, groups: groups, stages: want, device: device, flight: o.inFlight(device), allowed: allowed,
-		flops: flopsBefore(groups), foot: map[[2]int]footprint{}, stop: idx.stop,
-	}
-	best := &label{prev: &label{}} // the only way to have one stage
-	if want > 1 {
-		best = s.best()
-	}
-	if err := idx.stop.Err(); err != nil {
+	c, err := newStageSearch(groups, blocks, allowed, o)
+	if err != nil {
 		return cut{}, err
 	}
-	return s.result(blocks, best, fewer), nil
-}
-
-// flopsBefore[i] is the arithmetic of all blocks before block i.
-func flopsBefore(g *grouped) []int64 {
-	sum := make([]int64, len(g.groups)+1)
-	for i, x := range g.groups {
-		sum[i+1] = sum[i] + x.flops
+	way, err := c.best(c.shapes(want))
+	if err != nil {
+		return cut{}, err
 	}
-	return sum
+	return c.result(way, fewer), nil
 }
 
 // oneGroupEach makes each block its own group.

@@ -92,10 +92,12 @@ func TestNoCutWhereValuesGoBack(t *testing.T) {
 // TestFastDeviceGetsMore cuts by flops per second, not by flops.
 func TestFastDeviceGetsMore(t *testing.T) {
 	devices := specs(2, 0)
-	devices[1].FlopsPerSecond = 3e9
-	p := mustPlan(t, chain(8, 8, 4, 1), PlanOptions{Devices: devices})
-	if got := len(p.Stages[0].Blocks); got != 2 {
-		t.Errorf("%d of 8 blocks on the device with a quarter of the speed", got)
+	devices[0].FlopsPerSecond, devices[1].FlopsPerSecond = 1e6, 3e6
+	p := mustPlan(t, chain(8, 8, 4, 16), PlanOptions{Devices: devices, Microbatches: 16})
+	for _, st := range p.Stages {
+		if want := []int{2, 6}[st.Device]; len(st.Blocks) != want {
+			t.Errorf("%d of 8 blocks on device %d, want %d: the second is three times as fast", len(st.Blocks), st.Device, want)
+		}
 	}
 }
 

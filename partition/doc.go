@@ -18,7 +18,7 @@
 // that add partial sums: see sums.go. From these it forecasts the memory of each device.
 //
 // The work is done in ten passes, one file or function each: 0 recompute,
-// 1 blocks, 2 costs, 3 cut (auto.go, byhand.go), 4 place, 5 segments, 6 slots,
+// 1 blocks, 2 costs, 3 cut (auto.go, stagesearch.go, byhand.go), 4 place, 5 segments, 6 slots,
 // 7 launches and what they free, 8 forecast (predict.go), 9 stages. Files use each other downwards only:
 // new.go runs the passes, and choose.go passes 5 to 8 for each grain, without and
 // with ranges; they write the Plan of plan.go; below are placement.go, index.go (questions to a graph) and

@@ -23,6 +23,8 @@ type PlanOptions struct {
 	Evict        paging.Rule  // which tensors leave a device first; empty means paging.NextUse
 	Estimate     Estimate     // of the memory of segments; nil means by their values alone
 	Seconds      Seconds      // measured times of segments; nil means that none is known
+	BlockSeconds BlockSeconds // measured times of blocks, to cut by; nil means that they follow from flops
+	Supports     Supports     // whether a device runs a node; nil means that all run everything
 	grains       []grain      // to choose from, coarse to fine; nil means all
 	ranging      ranging      // of updates
 	settled      bool         // no other ranging is tried
@@ -38,6 +40,13 @@ type Estimate func(d int, g *graph.Graph, o device.CompileOptions) (device.Memor
 // Seconds is the time of one run of a graph on PlanOptions.Devices[d]; ok is false
 // if it is not known.
 type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
+
+// BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
+// microbatch, or of the update of a step. ok is false if it is not known.
+type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
+
+// Supports is device.Device.Supports of PlanOptions.Devices[d].
+type Supports func(d int, n *graph.Node) error
 
 // checked refuses options that no graph can follow, and fills in defaults.
 func (o PlanOptions) checked() (PlanOptions, error) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 )
@@ -214,22 +213,6 @@ func (o *PlanOptions) knows(v *Variant, d int) bool {
 	}
 	_, ok := o.Seconds(d, v.Graph)
 	return ok
-}
-
-// copySeconds is the time of a copy from one device to another: over the slower
-// link, and over both where the host lies between.
-func copySeconds(bytes int64, from, to device.Spec) float64 {
-	perByte := func(s device.Spec) float64 {
-		if s.LinkBytesPerS <= 0 {
-			return 0
-		}
-		return 1 / s.LinkBytesPerS
-	}
-	a, b := perByte(from), perByte(to)
-	if from.Kind == to.Kind && to.PeerCopy {
-		return overhead + float64(bytes)*max(a, b)
-	}
-	return overhead + float64(bytes)*(a+b)
 }
 
 // finish fills in the shares, and counts times from the first launch.

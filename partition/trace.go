@@ -164,9 +164,6 @@ func (t *tracer) workOf(v *Variant) variantWork {
 	return w
 }
 
-// overhead is the rough time from one launch to the next, in seconds.
-const overhead = 5e-6
-
 // seconds is the rough time of a step in which so many bytes move, beside what
 // each launch reads and writes.
 func (t *memoryTrace) seconds(moved int64, spec device.Spec) float64 {

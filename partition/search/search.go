@@ -1,0 +1,101 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Best is the fastest way, of those with memory enough if there are any; of equally
+// fast ones the first in the order of the list of devices. ok is false if there is
+// none at all, since blocks must not be where they would have to be.
+func Best(p *Problem) (best Way, ok bool, err error) {
+	lines, foot := p.lines(), map[[2]int]Footprint{}
+	few := p.few(lines)
+	if !few {
+		lines = lines[:min(len(lines), mostSearched)]
+	}
+	var fitting, others []Way
+	for i, l := range lines {
+		l.flight = p.InFlight(l.devices)
+		c := &cuts{Problem: p, line: l, foot: foot}
+		find := c.best
+		if few {
+			find = c.all
+		}
+		ways, fits := find()
+		if err := p.Stop.Err(); err != nil {
+			return Way{}, false, err
+		}
+		for k := range ways {
+			ways[k].Seconds, ways[k].line = p.estimate(&ways[k]), i
+		}
+		if fits {
+			fitting = append(fitting, ways...)
+		} else {
+			others = append(others, ways...)
+		}
+	}
+	if err := p.Stop.Err(); err != nil {
+		return Way{}, false, err
+	}
+	ways := fitting
+	if len(ways) == 0 {
+		ways = others
+	}
+	if len(ways) == 0 {
+		return Way{}, false, nil
+	}
+	best, err = p.fastest(ways, few)
+	return best, true, err
+}
+
+// estimate is the seconds of a step: the busiest worker works on all microbatches,
+// and the first and the last one pass through the others, too.
+func (p *Problem) estimate(w *Way) float64 {
+	load := map[int]float64{}
+	all := 0.0
+	for stage, d := range w.Devices {
+		hi := p.blocks()
+		if stage+1 < len(w.Begins) {
+			hi = w.Begins[stage+1]
+		}
+		t := p.seconds(w.Begins[stage], hi, d)
+		load[d] += t
+		all += t
+	}
+	most := 0.0
+	for _, t := range load {
+		most = max(most, t)
+	}
+	return roughly(all + float64(p.Microbatches-1)*most)
+}
+
+// fastest simulates the most promising ways, or all if there are few.
+func (p *Problem) fastest(ways []Way, few bool) (best Way, err error) {
+	slices.SortStableFunc(ways, likely)
+	if p.Simulate == nil || len(ways) == 1 {
+		return ways[0], nil
+	}
+	if !few {
+		ways = ways[:min(len(ways), mostWays)]
+	}
+	for i, w := range ways {
+		if err := p.Stop.Err(); err != nil {
+			return Way{}, err
+		}
+		w.Seconds, w.Tried = p.Simulate(w), len(ways)
+		if i == 0 || w.Seconds < best.Seconds*(1-worthwhile) {
+			best = w
+		}
+	}
+	return best, nil
+}
+
+// likely compares ways before they are simulated.
+func likely(a, b Way) int {
+	return cmp.Or(cmp.Compare(a.Seconds, b.Seconds), cmp.Compare(a.line, b.line), cmp.Compare(a.cross, b.cross), cmp.Compare(a.uneven, b.uneven))
+}
+
+// worthwhile is the least gain, as a share of a step, for which a way is preferred to
+// one that the estimate puts before it.
+const worthwhile = 1e-4

@@ -1,0 +1,358 @@
+package partition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/partition/search"
+)
+
+// stageSearch is the blocks of a graph as the search sees them.
+type stageSearch struct {
+	groups   *grouped
+	blocks   []string
+	allowed  []bool
+	o        PlanOptions
+	times    []passTimes // by device
+	measured bool        // times are; else they follow from flops
+	cross    crossing
+	single   []search.Footprint // of each block alone; made when first needed
+}
+
+// passTimes are seconds per microbatch of the blocks before each one, by pass; for U
+// seconds per step.
+type passTimes map[schedule.Kind][]float64
+
+// crossing is the bytes per microbatch that cross the cut before each block.
+type crossing struct{ forward, backward []int64 }
+
+// newStageSearch is pass 2: the costs of blocks.
+func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) (*stageSearch, error) {
+	c := &stageSearch{groups: g, blocks: blocks, allowed: allowed, o: o}
+	if !c.goesBack() {
+		c.o.Schedule = "forward"
+	}
+	if !c.useMeasured() {
+		c.useFlops()
+	}
+	c.cross = crossings(g, len(blocks))
+	return c, g.idx.stop.Err()
+}
+
+// goesBack reports whether the graph has a backward pass.
+func (c *stageSearch) goesBack() bool {
+	for i := range c.groups.groups {
+		if len(c.groups.groups[i].nodes[graph.Backward]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// passes are the passes that take time, in the order in which a step has them.
+var passes = []schedule.Kind{schedule.Forward, schedule.Backward, schedule.Weights, schedule.Update}
+
+// useMeasured takes the measured times, if each block has one on each device.
+func (c *stageSearch) useMeasured() bool {
+	if c.o.BlockSeconds == nil {
+		return false
+	}
+	c.times = nil
+	for d := range c.o.Devices {
+		t := passTimes{}
+		for _, pass := range passes {
+			sum := make([]float64, len(c.blocks)+1)
+			for i, b := range c.blocks {
+				seconds, ok := c.o.BlockSeconds(d, b, pass)
+				if !ok {
+					return false
+				}
+				sum[i+1] = sum[i] + seconds
+			}
+			t[pass] = sum
+		}
+		c.times = append(c.times, t)
+	}
+	c.measured = true
+	return true
+}
+
+// useFlops takes the times that flops would take. Half of the backward pass is W
+// where the schedule has it.
+func (c *stageSearch) useFlops() {
+	n := len(c.blocks)
+	forward, backward := make([]int64, n+1), make([]int64, n+1)
+	for i := range c.groups.groups {
+		x := &c.groups.groups[i]
+		var f int64
+		for _, node := range stop.Each(c.groups.idx.stop, x.nodes[graph.Forward]) {
+			f += node.Cost().Flops
+		}
+		forward[i+1], backward[i+1] = forward[i]+f, backward[i]+x.flops-f
+	}
+	c.times = nil
+	for _, spec := range c.o.Devices {
+		t := passTimes{}
+		for _, pass := range passes {
+			t[pass] = make([]float64, n+1)
+		}
+		for i := range n + 1 {
+			t[schedule.Forward][i], t[schedule.Backward][i] = seconds(forward[i], spec), seconds(backward[i], spec)
+			if c.o.splits() {
+				t[schedule.Weights][i] = t[schedule.Backward][i] / 2
+				t[schedule.Backward][i] /= 2
+			}
+		}
+		c.times = append(c.times, t)
+	}
+}
+
+// crossings counts, for each cut, the values that blocks before it make and blocks
+// behind it read, or the other way round.
+func crossings(g *grouped, blocks int) crossing {
+	c := crossing{make([]int64, blocks+1), make([]int64, blocks+1)}
+	for _, n := range stop.Each(g.idx.stop, g.idx.g.Nodes) {
+		if n.Phase == graph.Update {
+			continue
+		}
+		at := g.pl.node[n.ID]
+		for _, v := range n.Out {
+			first, last := at, at
+			for _, r := range g.idx.readers[v.ID] {
+				if r.Phase != graph.Update {
+					first, last = min(first, g.pl.node[r.ID]), max(last, g.pl.node[r.ID])
+				}
+			}
+			addOver(c.forward, at, last, v.Meta.Bytes())
+			addOver(c.backward, first, at, v.Meta.Bytes())
+		}
+	}
+	for i := 1; i <= blocks; i++ {
+		c.forward[i] += c.forward[i-1]
+		c.backward[i] += c.backward[i-1]
+	}
+	return c
+}
+
+// addOver adds bytes to the cuts between two blocks, as a change from the cut before.
+func addOver(cuts []int64, from, to int, bytes int64) {
+	if from < to {
+		cuts[from+1] += bytes
+		cuts[to+1] -= bytes
+	}
+}
+
+// shapes are the pipelines of so many stages.
+func (c *stageSearch) shapes(stages int) [][]int {
+	return [][]int{dealDevices(stages, len(c.o.Devices))}
+}
+
+// best searches for the fastest way.
+func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
+	ask := c.groups.idx.stop
+	p := &search.Problem{
+		Begins: c.allowed, Shapes: shapes, Microbatches: c.o.Microbatches, Stop: ask,
+		Cross: make([]int64, len(c.blocks)+1), InFlight: c.o.inFlight, Simulate: c.simulate,
+		Footprint: func(lo, hi int) search.Footprint { return c.footprint(lo, hi) },
+		Most:      c.most,
+	}
+	for i := range p.Cross {
+		p.Cross[i] = c.cross.forward[i] + c.cross.backward[i]
+	}
+	for d := range c.o.Devices {
+		p.Devices = append(p.Devices, c.device(d))
+	}
+	w, ok, err := search.Best(p)
+	if err != nil {
+		return w, err
+	}
+	if !ok {
+		return w, c.impossible()
+	}
+	return w, nil
+}
+
+// device is a device as the search sees it.
+func (c *stageSearch) device(d int) search.Device {
+	spec, n := c.o.Devices[d], len(c.blocks)
+	x := search.Device{MemoryBytes: spec.MemoryBytes, BytesPerS: spec.LinkBytesPerS, Seconds: make([]float64, n+1), Barred: c.barred(d)}
+	for i := range x.Seconds {
+		for _, pass := range passes {
+			t := c.times[d][pass][i]
+			if pass == schedule.Update {
+				t /= float64(c.o.Microbatches)
+			}
+			x.Seconds[i] += t
+		}
+	}
+	for e := range d {
+		if c.alike(e, d) {
+			x.Class = e
+			return x
+		}
+	}
+	x.Class = d
+	return x
+}
+
+// alike reports whether two devices are interchangeable.
+func (c *stageSearch) alike(a, b int) bool {
+	x, y := c.o.Devices[a], c.o.Devices[b]
+	x.ID, x.Description = y.ID, y.Description
+	return x == y
+}
+
+// barred counts the blocks before each that a device does not support; nil if there
+// are none.
+func (c *stageSearch) barred(d int) []int {
+	if c.o.Supports == nil {
+		return nil
+	}
+	count := make([]int, len(c.blocks)+1)
+	for i := range c.blocks {
+		count[i+1] = count[i]
+		if c.unsupported(d, i) != nil {
+			count[i+1]++
+		}
+	}
+	if count[len(c.blocks)] == 0 {
+		return nil
+	}
+	return count
+}
+
+// unsupported is why a device cannot run a block.
+func (c *stageSearch) unsupported(d, block int) error {
+	for _, nodes := range c.groups.groups[block].nodes {
+		for _, n := range stop.Each(c.groups.idx.stop, nodes) {
+			if err := c.o.Supports(d, n); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// impossible says why there is no way at all.
+func (c *stageSearch) impossible() error {
+	for i, b := range c.blocks {
+		var whys []string
+		for d := range c.o.Devices {
+			if why := c.unsupported(d, i); why != nil {
+				whys = append(whys, fmt.Sprintf("%s: %v", c.o.Devices[d].ID, why))
+			}
+		}
+		if len(whys) == len(c.o.Devices) {
+			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, b, strings.Join(whys, "; "))
+		}
+	}
+	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
+}
+
+// footprint is the memory of blocks lo to hi-1 as one stage.
+func (c *stageSearch) footprint(lo, hi int) search.Footprint {
+	f, err := c.groups.measure(lo, hi, nil)
+	if err != nil {
+		return search.Footprint{} // the search stops
+	}
+	return search.Footprint{Fixed: total(f.fixed), PerFlight: f.perFlight}
+}
+
+// most is the sum of the blocks' own memory, which is no less than that of all
+// together: what they share counts more than once.
+func (c *stageSearch) most(lo, hi int) search.Footprint {
+	if c.single == nil {
+		c.single = make([]search.Footprint, len(c.blocks)+1)
+		for i := range c.blocks {
+			f := c.footprint(i, i+1)
+			c.single[i+1] = search.Footprint{Fixed: c.single[i].Fixed + f.Fixed, PerFlight: c.single[i].PerFlight + f.PerFlight}
+		}
+	}
+	return search.Footprint{Fixed: c.single[hi].Fixed - c.single[lo].Fixed, PerFlight: c.single[hi].PerFlight - c.single[lo].PerFlight}
+}
+
+// simulated is the most microbatches that are simulated: the bottleneck decides about
+// the others.
+const simulated = 24
+
+// simulate is the time of a step.
+func (c *stageSearch) simulate(w search.Way) float64 {
+	spec := c.o.spec(w.Devices)
+	spec.Microbatches = min(spec.Microbatches, simulated)
+	s, err := schedule.New(spec)
+	if err != nil {
+		return w.Seconds // it is refused later, by name
+	}
+	at := func(stage int) (lo, hi int) {
+		if stage+1 < len(w.Begins) {
+			return w.Begins[stage], w.Begins[stage+1]
+		}
+		return w.Begins[stage], len(c.blocks)
+	}
+	line := s.Simulate(schedule.Costs{
+		Action: func(a schedule.Action) float64 {
+			lo, hi := at(a.Stage)
+			t := c.times[w.Devices[a.Stage]]
+			sum := t[a.Kind]
+			if sum == nil {
+				return 0
+			}
+			return sum[hi] - sum[lo]
+		},
+		Copy: func(from, to schedule.Action) float64 {
+			bytes, cut := c.cross.forward, w.Begins[to.Stage]
+			if from.Stage > to.Stage {
+				bytes, cut = c.cross.backward, w.Begins[from.Stage]
+			}
+			return copySeconds(bytes[cut], c.o.Devices[w.Devices[from.Stage]], c.o.Devices[w.Devices[to.Stage]])
+		},
+	})
+	if more := c.o.Microbatches - spec.Microbatches; more > 0 {
+		return line.Makespan + float64(more)*w.Seconds/float64(c.o.Microbatches)
+	}
+	return line.Makespan
+}
+
+// result turns a way into a cut.
+func (c *stageSearch) result(w search.Way, fewer *Fewer) cut {
+	n, blocks := len(w.Begins), len(c.blocks)
+	out := cut{blocks: c.blocks, stageOf: make([]int, blocks), device: w.Devices, cause: make([]string, n), fewer: fewer}
+	for stage, lo := range w.Begins {
+		hi := blocks
+		if stage+1 < n {
+			hi = w.Begins[stage+1]
+		}
+		for i := lo; i < hi; i++ {
+			out.stageOf[i] = stage
+		}
+		out.cause[stage] = c.cause(w, stage, lo, hi) + sharing(w.Devices, stage, c.o.Devices)
+		if fewer != nil {
+			out.cause[stage] += "; " + fewer.String()
+		}
+	}
+	return out
+}
+
+// cause says why blocks lo to hi-1 are a stage.
+func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
+	of, d := "flops", w.Devices[stage]
+	part := func(kinds ...schedule.Kind) (share float64) {
+		sum, all := 0.0, 0.0
+		for _, k := range kinds {
+			t := c.times[d][k]
+			sum, all = sum+t[hi]-t[lo], all+t[len(t)-1]
+		}
+		if all == 0 {
+			return 0
+		}
+		return sum / all
+	}
+	share := part(schedule.Forward, schedule.Backward, schedule.Weights)
+	if c.measured {
+		of = "time of a microbatch"
+	}
+	return fmt.Sprintf("automatic: %.0f%% of the %s", 100*share, of)
+}
