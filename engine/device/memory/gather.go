@@ -2,12 +2,6 @@ package memory
 
 import "github.com/berth-ml/berth/engine/device"
 
-// Move is the move of a taken block to free bytes.
-type Move struct {
-	Block *Block
-	To    int64 // offset
-}
-
 // Gather finds moves of taken blocks, to be made in this order, after which a free
 // run of so many bytes is left. Only blocks for which movable is true move. Two
 // ways are compared, and the one that moves fewer bytes is taken: blocks slide
@@ -21,78 +15,24 @@ func (s *Space) Gather(bytes int64, movable func(*Block) bool) (moves []Move, ok
 		return nil, true
 	}
 	s.tight = true
-	best, ok := s.slidable(size, movable)
-	most := s.size
+	return s.plan.moves(size, s.size, movable)
+}
+
+// moves compares the two ways of Gather. The space has so many bytes.
+func (p *planner) moves(size, space int64, movable func(*Block) bool) ([]Move, bool) {
+	best, ok := p.slidable(size, movable)
+	most := space
 	if ok {
 		most = best.taken
 	}
-	if s.evacuate(size, most, movable) {
-		return s.moves, true
+	if p.evacuate(size, most, movable) {
+		return p.list, true
 	}
-	s.moves = s.moves[:0]
+	p.list = p.list[:0]
 	if ok {
-		s.slideAll(best)
+		p.slideAll(best)
 	}
-	return s.moves, ok
-}
-
-// slidable is the blocks of which the taken ones can slide together so that size
-// bytes are free behind them: those with the fewest bytes to slide.
-func (s *Space) slidable(size int64, movable func(*Block) bool) (best window, ok bool) {
-	w := window{first: s.edge.next}
-	for b := s.edge.next; b != &s.edge; b = b.next {
-		if !b.free && !movable(b) {
-			w = window{first: b.next}
-			continue
-		}
-		w.add(b)
-		for w.free >= size {
-			if !ok || w.taken < best.taken {
-				best, ok = w, true
-			}
-			w.shrink()
-		}
-	}
-	return best, ok
-}
-
-// slideAll lists the moves that slide the blocks of w together.
-func (s *Space) slideAll(w window) {
-	for w.first.prev.free {
-		w.first = w.first.prev
-	}
-	to := w.first.Off
-	for b := w.first; b != w.last.next; b = b.next {
-		if !b.free {
-			s.moves = append(s.moves, Move{b, to})
-			to += b.Size
-		}
-	}
-}
-
-// window is neighbouring blocks, with their free and their taken bytes.
-type window struct {
-	first, last *Block
-	free, taken int64
-}
-
-// add adds the block after the last.
-func (w *window) add(b *Block) {
-	if w.last = b; b.free {
-		w.free += b.Size
-	} else {
-		w.taken += b.Size
-	}
-}
-
-// shrink takes the first block off.
-func (w *window) shrink() {
-	if b := w.first; b.free {
-		w.free -= b.Size
-	} else {
-		w.taken -= b.Size
-	}
-	w.first = w.first.next
+	return p.list, ok
 }
 
 // Move makes a move that Gather has found. It gives the block's new place, and the

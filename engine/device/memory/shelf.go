@@ -6,12 +6,6 @@ import (
 	"sort"
 )
 
-// run is neighbouring free blocks, as many as there are.
-type run struct{ first, last *Block }
-
-// size is the bytes of all its blocks.
-func (r *run) size() int64 { return r.last.end() - r.first.Off }
-
 // shelf is runs by size, and those of a size by offset.
 type shelf struct {
 	runs  []*run

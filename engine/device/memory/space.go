@@ -7,23 +7,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// Block is a range of a space. Its owner reads Off and Size until it gives the
-// block back, and must not touch it afterwards.
-type Block struct {
-	Off, Size int64 // bytes; multiples of the space's alignment
-	Owner     any   // the taker's own note; nil until it writes one
-
-	free       bool
-	uses       device.Fence // of a free block: its bytes may be written after these
-	prev, next *Block       // neighbours by offset
-	run        *run         // of a run's first and last block
-
-	room [4]device.Event // for uses: a compute queue and three copy queues
-}
-
-// end is the offset after the block.
-func (b *Block) end() int64 { return b.Off + b.Size }
-
 // Space shares out a range of bytes. It is not safe for concurrent use.
 //
 // All bytes belong to blocks, taken or free. Free neighbours form a run, from
@@ -38,9 +21,7 @@ type Space struct {
 	passed      device.Fence // what the host has waited for
 	tight       bool         // a Take has failed since Passed was called last
 	after       device.Fence // the answer of the last Take or Move
-	moves       []Move       // the answer of the last Gather
-	windows     []window     // of the last Gather, for reuse
-	holes       []hole       // likewise
+	plan        planner      // of Gather
 	spare       *Block       // blocks for reuse, linked by next
 	looks       int          // at blocks, by all calls
 }
@@ -50,6 +31,7 @@ type Space struct {
 func New(bytes, align int64) *Space {
 	s := &Space{size: roundUp(bytes, align), align: align}
 	s.edge.prev, s.edge.next = &s.edge, &s.edge
+	s.plan = planner{edge: &s.edge, runs: &s.runs}
 	if s.size > 0 {
 		b := &Block{Size: s.size, free: true}
 		s.insert(b, &s.edge)
