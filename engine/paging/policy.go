@@ -4,22 +4,6 @@ package paging
 // host is that far ahead anyway; more only takes memory.
 const mostAhead = 3
 
-// Rule says which objects leave first.
-type Rule string
-
-// The rules. The zero Rule is NextUse.
-const (
-	NextUse Rule = "next-use" // those whose memory is then free for the most launches per copy: see [Take]
-	LRU     Rule = "lru"      // those that were used longest ago: see [Oldest]
-)
-
-// Policy is how to make room in a device's memory.
-type Policy struct {
-	Rule  Rule
-	Ahead int   // launches whose loads are queued before they are due
-	Spare int64 // bytes to keep free, where giving up objects can
-}
-
 // spareShare is the share of the memory that is kept free.
 const spareShare = 64
 
@@ -49,4 +33,11 @@ func newPolicy(t *Trace, limit int64, r Rule) (best Policy, result Result) {
 		}
 	}
 	return best, result
+}
+
+// Replay runs a trace step after step in order of submission, until the memory's
+// state repeats. A limit of 0 is none. It follows the [Policy] for the trace and a rule.
+func Replay(t *Trace, limit int64, r Rule) Result {
+	_, result := newPolicy(t, limit, r)
+	return result
 }
