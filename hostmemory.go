@@ -17,9 +17,7 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
-// hostMemory bounds the host memory of a run in a folder as the config asks. Room
-// on the disk for all that can be beyond the bound is taken at once: the state
-// before the first step, and what a step takes on devices that have too little.
+// hostMemory bounds the host memory of a run in a folder as the config asks.
 func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	c := s.config.Devices
 	o := residency.ManagerOptions{Name: "the run in " + dir, Evict: paging.Rule(c.Evict)}
@@ -29,15 +27,20 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		dir = os.TempDir() // of weights from a file
 	}
+	o.HostBytes, o.SpillDir = c.HostMemory, cmp.Or(c.SpillDir, dir)
+	return o
+}
+
+// hostBytes is the most bytes that a run's tensors take on the host at once: its state
+// before the first step, or a step's on devices that have too little memory.
+func (s *setup) hostBytes() int64 {
 	var step int64
 	for i := range s.plan.Memory {
 		if f := &s.plan.Memory[i]; f.Tight() {
 			step += f.Peak
 		}
 	}
-	o.HostBytes, o.SpillDir = c.HostMemory, cmp.Or(c.SpillDir, dir)
-	o.SpillBytes = max(0, max(s.stateBytes(), step)-c.HostMemory)
-	return o
+	return max(s.stateBytes(), step)
 }
 
 // checkSpillDir refuses a folder for spills that is not there.

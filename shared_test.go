@@ -477,3 +477,22 @@ func TestSavingAfterALossOnSharedDevices(t *testing.T) {
 		t.Error("none was saved")
 	}
 }
+
+// On shared devices, too, a run has the room in the spill file before its first step.
+func TestRoomForSpillsOfSharedDevices(t *testing.T) {
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := parsed(t, "digits", "train.epochs=1", "model.hidden=[512,256]", "devices.memory=3MiB")
+	r := mustOpen(t, d, c)
+	rep := train(t, r, berth.TrainOptions{MaxSteps: 1})
+	if h := rep.HostMemory; h == nil || h.FileBytes < r.Plan.Memory[0].Peak-1<<20 {
+		t.Errorf("host memory: %+v", h)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

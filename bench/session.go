@@ -19,7 +19,6 @@ import (
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
-	"github.com/berth-ml/berth/residency"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -86,7 +85,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if s.faulty, err = fault.Wrap(s.devs, o.Faults); err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(s.faulty, executor.RuntimeOptions{Manager: s.hostMemory(o)}); err != nil {
+	if s.rt, err = executor.NewRuntime(s.faulty, s.hostMemory(o)); err != nil {
 		return err
 	}
 	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
@@ -151,11 +150,10 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 	return partition.New(s.graph, po)
 }
 
-// hostMemory bounds the host memory as asked. Room for all that can be beyond the
-// bound is taken at once.
-func (s *session) hostMemory(o RunOptions) residency.ManagerOptions {
+// hostMemory bounds the host memory as asked.
+func (s *session) hostMemory(o RunOptions) (r executor.RuntimeOptions) {
 	if o.HostMemory == 0 {
-		return residency.ManagerOptions{}
+		return r
 	}
 	var state, step int64
 	for _, v := range s.graph.Vars {
@@ -166,9 +164,9 @@ func (s *session) hostMemory(o RunOptions) residency.ManagerOptions {
 			step += f.Peak
 		}
 	}
-	return residency.ManagerOptions{
-		HostBytes: o.HostMemory, SpillDir: cmp.Or(o.SpillDir, os.TempDir()), SpillBytes: max(0, max(state, step)-o.HostMemory),
-	}
+	r.Manager.HostBytes, r.Manager.SpillDir = o.HostMemory, cmp.Or(o.SpillDir, os.TempDir())
+	r.Tenant.HostBytes = max(state, step)
+	return r
 }
 
 // onSpan takes an operation of a stream.

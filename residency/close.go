@@ -60,9 +60,9 @@ func (m *Manager) dismiss(u *tenant) error {
 	// No copy is queued after gone was set, so streams can be ended unlocked.
 	err := errors.Join(u.endStreams(), held)
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.host.Sweep()
-	return err
+	m.mu.Unlock()
+	return errors.Join(err, m.resizeFile())
 }
 
 // endLeases ends the leases that a tenant still holds. Its error names their

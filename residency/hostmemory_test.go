@@ -49,7 +49,7 @@ func hosts(d *fakeDev) int {
 // tensor keeps its contents on its way to the device and back.
 func TestHostBound(t *testing.T) {
 	const n = 6
-	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 20, SpillDir: t.TempDir(), SpillBytes: 1}}, capacity(24))
+	r := newRig(t, 1, rigOptions{manager: ManagerOptions{HostBytes: 20, SpillDir: t.TempDir()}, tenant: TenantOptions{HostBytes: 21}}, capacity(24))
 	if err := r.m.HoldHost(4); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -93,23 +94,61 @@ func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
 		return nil, err
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.tenants = append(m.tenants, u)
 	m.tighten()
+	m.mu.Unlock()
+	if err := m.resizeFile(); err != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
+		return nil, errors.Join(err, u.endStreams())
+	}
 	return u, nil
+}
+
+// resizeFile gives the file of host memory the size that its tenants need.
+func (m *Manager) resizeFile() error {
+	m.room.Lock()
+	defer m.room.Unlock()
+	m.mu.Lock()
+	f, bytes := m.host.File(m.onHost())
+	m.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.Resize(bytes)
+}
+
+// onHost is the most bytes that all tenants have on the host at once: those of each
+// one alone, or all that a device is to have whose memory the peaks exceed.
+func (m *Manager) onHost() int64 {
+	var alone, together int64
+	for _, u := range m.tenants {
+		alone += u.opt.HostBytes
+	}
+	for i := range m.devs {
+		if peaks := m.peaks(i); peaks > m.devs[i].spec.MemoryBytes {
+			together += peaks
+		}
+	}
+	return max(alone, together)
+}
+
+// peaks is the sum of all tenants' peaks on a device.
+func (m *Manager) peaks(device int) (bytes int64) {
+	for _, u := range m.tenants {
+		if device < len(u.opt.Peaks) {
+			bytes += u.opt.Peaks[device]
+		}
+	}
+	return bytes
 }
 
 // tighten finds the devices that the peaks of all tenants exceed. The tensors of
 // each may leave them from now on, and come back later.
 func (m *Manager) tighten() {
 	for i := range m.devs {
-		var peaks int64
-		for _, u := range m.tenants {
-			if i < len(u.opt.Peaks) {
-				peaks += u.opt.Peaks[i]
-			}
-		}
-		if peaks > m.devs[i].spec.MemoryBytes {
+		if m.peaks(i) > m.devs[i].spec.MemoryBytes {
 			for _, u := range m.tenants {
 				u.seal.tight[i] = true
 			}

@@ -3,10 +3,12 @@ package residency
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/hostfile"
 )
 
 // joins opens a manager on devices of 40 bytes, and joins tenants with floors: each
@@ -162,5 +164,52 @@ func TestJoinOpensStreamsOnceItHasItsFloors(t *testing.T) {
 	}
 	if n := open(); n == before {
 		t.Error("the second tenant has no streams")
+	}
+}
+
+// TestJoinTakesRoom: a tenant has the room in the file that all tenants together need
+// beyond the bound, or is refused; when it leaves, the room is given back.
+func TestJoinTakesRoom(t *testing.T) {
+	const mib = 1 << 20
+	m, err := New([]device.Device{newFake(0)}, ManagerOptions{HostBytes: 8 * mib, SpillDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := func(want int64) {
+		t.Helper()
+		if have := m.HostMemory().Spilled; have != want {
+			t.Errorf("the file has %d bytes, expected %d", have, want)
+		}
+	}
+	join := func(name string, bytes int64) (*Tenant, error) {
+		return m.Join(t.Context(), TenantOptions{Name: name, HostBytes: bytes})
+	}
+	a, err := join("a", 8*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size(0)
+	b, err := join("b", 20*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size(20 * mib)
+	if _, err := join("c", 1<<60); !errors.Is(err, hostfile.ErrNoRoom) {
+		t.Errorf("more than the disk has: %v", err)
+	}
+	size(20 * mib)
+	c, err := join("c", 5*mib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size(36 * mib) // it grows by 16 MiB at least
+	if err := errors.Join(c.Close(), b.Close()); err != nil {
+		t.Error(err)
+	}
+	if runtime.GOOS == "linux" { // others give nothing back
+		size(0)
+	}
+	if err := errors.Join(a.Close(), m.Close()); err != nil {
+		t.Error(err)
 	}
 }

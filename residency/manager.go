@@ -24,11 +24,10 @@ type ManagerOptions struct {
 	// DefaultStaging.
 	StagingBytes int64
 	// HostBytes bounds the host memory of tensors. Further bytes go to a file in
-	// SpillDir that has no name, on whose disk SpillBytes are taken at once. On a
-	// system without such files they are refused. 0 means no bound, and no file.
-	HostBytes  int64
-	SpillDir   string
-	SpillBytes int64
+	// SpillDir that has no name. Join takes room for them on its disk. On a system
+	// without such files they are refused. 0 means no bound, and no file.
+	HostBytes int64
+	SpillDir  string
 	// Evict says which tensors leave a device first. Empty or paging.NextUse means
 	// those that the device chooses, if it is a device.Evictor, and else those that
 	// paging.Take does.
@@ -45,6 +44,7 @@ type Manager struct {
 	tenants []*tenant       // that have not closed
 	names   map[string]bool // of these, and of those that wait to join
 	floors  *admission.Floors
+	room    sync.Mutex            // held while the file of host memory is given another size, before the lock
 	opening sync.WaitGroup        // calls of Join that have their floors
 	leases  []*Lease              // not released yet
 	line    *admission.Line[Need] // calls that wait for leases to end

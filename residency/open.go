@@ -50,7 +50,7 @@ func (m *Manager) open(o ManagerOptions) error {
 		h.Staging = DefaultStaging
 	}
 	if h.Bound > 0 {
-		f, err := hostfile.Create(o.SpillDir, o.SpillBytes)
+		f, err := hostfile.Create(o.SpillDir)
 		switch {
 		case err == nil:
 			h.File = f

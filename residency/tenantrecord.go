@@ -24,6 +24,10 @@ type TenantOptions struct {
 	// there is enough. If the peaks of all tenants exceed a device, tensors leave it
 	// and come back, and Seal allows that. None means 0.
 	Peaks []int64
+	// HostBytes is the most bytes that the tenant's tensors take on the host at once if
+	// the tenant is alone. Join takes room on the disk for those that all tenants have
+	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
+	HostBytes int64
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
 	Waiting func()
 	// OnRead is called when a call for a device, by index, has read a store or waited

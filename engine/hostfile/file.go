@@ -38,31 +38,57 @@ type File struct {
 	dir     string
 	file    *os.File // nil once it is closed
 	bytes   int64    // taken on the disk
+	end     int64    // offset behind the last extent
 	extents []*extent
 	retired []*Buffer // freed, for reuse; the first rested longest
 }
 
 // extent is a range of the file that was taken on the disk at once.
 type extent struct {
+	off   int64
 	mem   []byte
 	space *memory.Space
 }
 
-// Create makes a file in a folder, and takes so many bytes on its disk. It grows
-// where more are needed. The caller closes it.
-func Create(dir string, bytes int64) (*File, error) {
+// Create makes an empty file in a folder. It grows where more is needed. The caller
+// closes it.
+func Create(dir string) (*File, error) {
 	file, err := nameless(dir)
 	if err != nil {
 		return nil, fmt.Errorf("spill file in %s: %w", dir, err)
 	}
-	f := &File{dir: dir, file: file}
-	if bytes > 0 {
-		if err := f.growFor(bytes); err != nil {
-			return nil, errors.Join(err, f.Close())
-		}
-	}
-	return f, nil
+	return &File{dir: dir, file: file}, nil
 }
+
+// Resize takes room on the disk until the file has so many bytes. Of what it has
+// beyond them, it gives back what nothing uses.
+func (f *File) Resize(bytes int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return f.closed()
+	}
+	if more := bytes - f.bytes; more > 0 {
+		return f.growFor(more)
+	}
+	f.extents = slices.DeleteFunc(f.extents, func(x *extent) bool {
+		return x.space.Used() == 0 && f.bytes-int64(len(x.mem)) >= bytes && f.giveBack(x)
+	})
+	return nil
+}
+
+// giveBack gives an extent's room back to the disk, if the system can.
+func (f *File) giveBack(x *extent) bool {
+	n := int64(len(x.mem))
+	if giveRoom(f.file, x.off, n) != nil || unmap(x.mem) != nil {
+		return false
+	}
+	f.bytes -= n
+	return true
+}
+
+// closed is the error of using a file that is closed.
+func (f *File) closed() error { return fmt.Errorf("spill file in %s: %w", f.dir, os.ErrClosed) }
 
 // Bytes is the size of the file on the disk.
 func (f *File) Bytes() int64 {
@@ -76,7 +102,7 @@ func (f *File) Alloc(n int64) (*Buffer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
-		return nil, fmt.Errorf("spill file in %s: %w", f.dir, os.ErrClosed)
+		return nil, f.closed()
 	}
 	b, ok := f.take(n)
 	if !ok {
@@ -128,17 +154,27 @@ func (f *File) growFor(n int64) error {
 
 // grow adds an extent of n bytes, in whole pages. It needs mu.
 func (f *File) grow(n int64) error {
-	if err := takeRoom(f.file, f.bytes, n); err != nil {
-		return osfile.Advise(fmt.Errorf("%w: %s more in %s: %w", ErrNoRoom, units.Bytes(n), f.dir, err),
+	if err := takeRoom(f.file, f.end, n); err != nil {
+		return osfile.Advise(fmt.Errorf("%w: %s: %w", ErrNoRoom, f.wanted(n), err),
 			"free some space, name another folder (--spill-dir), or allow more memory (--host-memory)")
 	}
-	mem, err := mapShared(f.file, f.bytes, int(n))
+	mem, err := mapShared(f.file, f.end, int(n))
 	if err != nil {
 		return fmt.Errorf("spill file in %s: mapping %s: %w", f.dir, units.Bytes(n), err)
 	}
-	f.bytes += n
-	f.extents = append(f.extents, &extent{mem, memory.New(n, int64(os.Getpagesize()))})
+	f.extents = append(f.extents, &extent{f.end, mem, memory.New(n, int64(os.Getpagesize()))})
+	f.bytes, f.end = f.bytes+n, f.end+n
 	return nil
+}
+
+// wanted says how much room is wanted, where, and how much there is.
+func (f *File) wanted(n int64) string {
+	free, known := freeRoom(f.file)
+	if !known {
+		return fmt.Sprintf("%s more in %s", units.Bytes(n), f.dir)
+	}
+	want, have := units.TwoBytes(n, free)
+	return fmt.Sprintf("%s more in %s, where %s are free", want, f.dir, have)
 }
 
 // Close gives the file's room back. No buffer may be used afterwards. A second

@@ -24,3 +24,17 @@ func takeRoom(f *os.File, off, n int64) error {
 	}
 	return err
 }
+
+// giveRoom gives a range of the file back to the disk.
+func giveRoom(f *os.File, off, n int64) error {
+	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, off, n)
+}
+
+// freeRoom is the bytes that are free on the file's disk.
+func freeRoom(f *os.File) (bytes int64, known bool) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, false
+	}
+	return int64(st.Bavail) * st.Bsize, true
+}

@@ -20,3 +20,7 @@ func mapShared(*os.File, int64, int) ([]byte, error) { return nil, errors.ErrUns
 func unmap([]byte) error { return nil }
 
 func evict([]byte) {}
+
+func giveRoom(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
+func freeRoom(*os.File) (bytes int64, known bool) { return 0, false }

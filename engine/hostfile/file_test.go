@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +25,7 @@ func TestContents(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	f, err := Create(t.TempDir(), 0)
+	f, err := Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +74,14 @@ func TestContents(t *testing.T) {
 
 // TestReuse frees and takes the same bytes: the file does not grow.
 func TestReuse(t *testing.T) {
-	f, err := Create(t.TempDir(), 1<<20)
+	f, err := Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	if err := f.Resize(1 << 20); err != nil {
+		t.Fatal(err)
+	}
 	size := f.Bytes()
 	for range 100 {
 		b, err := f.Alloc(9 << 20)
@@ -90,6 +94,50 @@ func TestReuse(t *testing.T) {
 	}
 	if now := f.Bytes(); now != size {
 		t.Errorf("the file grew from %d to %d bytes", size, now)
+	}
+}
+
+// TestResize takes room, and gives back what nothing uses.
+func TestResize(t *testing.T) {
+	f, err := Create(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	resize := func(bytes, want int64) {
+		t.Helper()
+		if err := f.Resize(bytes); err != nil || f.Bytes() != want {
+			t.Errorf("asked for %d bytes, it has %d: %v", bytes, f.Bytes(), err)
+		}
+	}
+	resize(20<<20, 20<<20)
+	resize(18<<20, 20<<20)
+	resize(40<<20, 40<<20)
+	b, err := f.Alloc(1 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Bytes()[5] = 7
+	if runtime.GOOS != "linux" { // others give nothing back
+		return
+	}
+	resize(0, 20<<20)
+	if err := b.Free(); err != nil {
+		t.Error(err)
+	}
+	resize(0, 0)
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.file.Fd()), &st); err != nil || st.Blocks > 64 {
+		t.Errorf("the empty file has %d blocks, %v", st.Blocks, err)
+	}
+	if b, err = f.Alloc(1 << 20); err != nil || b.Bytes()[5] != 0 {
+		t.Errorf("after growing again: %v", err)
+	}
+	if err := errors.Join(f.Close(), f.Close()); err != nil {
+		t.Error(err)
+	}
+	if err := f.Resize(1); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed file: %v", err)
 	}
 }
 
@@ -110,7 +158,7 @@ func TestNoName(t *testing.T) {
 
 // TestEvicted: evicted pages do not count as resident.
 func TestEvicted(t *testing.T) {
-	f, err := Create(t.TempDir(), 0)
+	f, err := Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +180,7 @@ func TestFull(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Create(t.TempDir(), 0)
+	f, err := Create(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,13 +202,13 @@ func TestFull(t *testing.T) {
 	if rest != nil || tight != nil {
 		t.Errorf("up to the limit: %v, %v", rest, tight)
 	}
-	if text := fmt.Sprint(beyond); !osfile.Advised(beyond) || !strings.Contains(text, "7.0 MiB more") {
+	if text := fmt.Sprint(beyond); !osfile.Advised(beyond) || !strings.Contains(text, "7.0 MiB more in ") || runtime.GOOS == "linux" && !strings.Contains(text, "iB are free: ") {
 		t.Errorf("it says %s", text)
 	}
 	if err != nil || len(small.Bytes()) != 1<<20 {
 		t.Errorf("within the limit: %v", err)
 	}
-	if _, err := Create("/nonexistent", 0); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Create("/nonexistent"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
 }

@@ -79,6 +79,12 @@ func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, err
 	return h, nil
 }
 
+// File is the file beyond the bound, and the bytes in it that blocks of so many bytes
+// take; nil without a file.
+func (x *Memory) File(blocks int64) (f *hostfile.File, bytes int64) {
+	return x.opt.File, max(0, blocks-x.opt.Bound)
+}
+
 // allows reports whether so many bytes more are within the bound.
 func (x *Memory) allows(bytes int64) bool { return x.opt.Bound <= 0 || x.used+bytes <= x.opt.Bound }
 
