@@ -3,6 +3,7 @@ package executor_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,25 +29,22 @@ func least(t fataler, j job, devices, threads int, schedule string) []int64 {
 	check(err)
 	o, err := j.options(devs, schedule)
 	check(err)
-	most := make([]int64, devices)
-	for _, plan := range []*partition.Plan{o.Full, o.Tail} {
-		if plan == nil {
-			continue
-		}
-		for _, seg := range plan.Segments {
-			for _, v := range []partition.Variant{seg.First, seg.Later} {
-				m, err := devs[plan.Stages[seg.Stage].Device].Estimate(v.Graph, device.CompileOptions{Alias: v.Alias})
-				check(err)
-				bytes, seen := roundUp(m.Temporary), map[string]bool{}
-				for _, s := range append(v.In[:len(v.In):len(v.In)], v.Out...) {
-					if !seen[s.Value.Name] {
-						seen[s.Value.Name] = true
-						bytes += roundUp(s.Value.Meta.Bytes())
-					}
-				}
-				d := plan.Stages[seg.Stage].Device
-				most[d] = max(most[d], bytes)
+	most := slices.Repeat([]int64{device.MemoryUnit}, devices)
+	steps := []partition.StepOptions{{Microbatches: j.microbatches}}
+	if o.Tail != nil {
+		steps = append(steps, partition.StepOptions{Microbatches: o.LastMicrobatches, Tail: o.Tail})
+	}
+	for _, step := range steps {
+		launches, err := o.Full.Launches(step)
+		check(err)
+		for _, l := range launches {
+			m, err := devs[l.Device].Estimate(l.Variant.Graph, device.CompileOptions{Alias: l.Variant.Alias})
+			check(err)
+			bytes := roundUp(m.Temporary)
+			for _, n := range l.Needs {
+				bytes += roundUp(n.Value.Meta.Bytes())
 			}
+			most[l.Device] = max(most[l.Device], bytes)
 		}
 	}
 	for _, d := range devs {

@@ -47,7 +47,7 @@ type job struct {
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
-	replicas                 int  // more need a tree
+	replicas                 int  // at most one for each device and microbatch; more than one need a tree
 	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
 	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
 }
@@ -103,6 +103,9 @@ func drawJob(t *rapid.T) job {
 	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob}).Draw(t, "model")
 	j := make(rapid.IntRange(1, 6).Draw(t, "microbatches"))
 	j.reduction = rapid.SampledFrom([]partition.Reduction{partition.ReduceOrder, partition.ReduceTree}).Draw(t, "reduction")
+	if j.reduction == partition.ReduceTree {
+		j.replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+	}
 	j.microbatch = rapid.IntRange(1, 3).Draw(t, "microbatch")
 	j.last = rapid.IntRange(0, j.batch()-1).Draw(t, "last")
 	j.spec.Seed = rapid.Uint64Range(1, 1000).Draw(t, "seed")
@@ -150,7 +153,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: j.replicas}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches)}
 	if j.estimated {
 		for i, d := range devs {
 			po.Devices[i] = d.Spec()

@@ -21,7 +21,7 @@ import (
 // way is how a job is run; the weights must not depend on it.
 type way struct {
 	devices, threads int
-	replicas         int // at most one for each microbatch
+	replicas         int // 0: the job's
 	schedule         string
 	apart            bool // phases are not merged
 	recompute        partition.Recompute
@@ -35,7 +35,7 @@ func (w way) trained(j job) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, min(w.replicas, j.microbatches)
+	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, max(w.replicas, j.replicas)
 	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 

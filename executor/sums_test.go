@@ -12,6 +12,8 @@ import (
 	"github.com/berth-ml/berth/executor/eager"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Sums by a tree give the same bits with every number of microbatches and stages,
@@ -217,4 +219,54 @@ func (e *opByOp) contents() (map[string][]byte, error) {
 		}
 	}
 	return out, nil
+}
+
+// A steady step copies between replicas the sums of each part of its microbatches, and
+// the variables that its update writes and other replicas read. Nothing else moves but
+// the batch.
+func TestReplicasCopySumsAndWeights(t *testing.T) {
+	t.Parallel()
+	j := mlpJob(8)
+	j.reduction, j.replicas = partition.ReduceTree, 2
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+	g := r.prog.Graph()
+	var want, fed int64
+	for _, a := range g.Accums {
+		want += a.Sum.Meta.Bytes()
+	}
+	read := map[*graph.Value]bool{}
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			read[v] = read[v] || n.Phase != graph.Update
+		}
+	}
+	for _, a := range g.Assigns {
+		if read[a.Var] {
+			want += a.Var.Meta.Bytes()
+		}
+	}
+	for _, v := range r.prog.Inputs() {
+		fed += v.Meta.Bytes() * int64(j.microbatches)
+	}
+	l := r.rt.Residency.Ledger()
+	total := func() string {
+		return fmt.Sprint(l.Total(ledger.CopyIn).Bytes, " in, ", l.Total(ledger.Peer).Bytes, " between devices, ", l.Total(ledger.PullBack).Bytes, " out")
+	}
+	for i := range 2 {
+		step(t, r, r.prog, i, j.batch())
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	in, peer, out := l.Total(ledger.CopyIn).Bytes, l.Total(ledger.Peer).Bytes, l.Total(ledger.PullBack).Bytes
+	const steps = 5
+	for i := range steps {
+		step(t, r, r.prog, i, j.batch())
+	}
+	if err := r.prog.Drain(short(t)); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := total(), fmt.Sprint(in+steps*fed, " in, ", peer+steps*want, " between devices, ", out, " out"); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 }
