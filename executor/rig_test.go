@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 type job struct {
 	spec                     models.Spec
 	optim                    optim.Spec
+	shard                    partition.Shard
 	microbatch, microbatches int
 	last                     int  // samples in the smaller last batch; 0 for none
 	classes                  int  // bound of integers in inputs and targets
@@ -105,6 +106,7 @@ func drawJob(t *rapid.T) job {
 	j.reduction = rapid.SampledFrom([]partition.Reduction{partition.ReduceOrder, partition.ReduceTree}).Draw(t, "reduction")
 	if j.reduction == partition.ReduceTree {
 		j.replicas = rapid.IntRange(1, 3).Draw(t, "replicas")
+		j.shard = rapid.SampledFrom([]partition.Shard{partition.ShardNone, partition.ShardOptimizer}).Draw(t, "shard")
 	}
 	j.microbatch = rapid.IntRange(1, 3).Draw(t, "microbatch")
 	j.last = rapid.IntRange(0, j.batch()-1).Draw(t, "last")
@@ -153,7 +155,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches)}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
 	if j.estimated {
 		for i, d := range devs {
 			po.Devices[i] = d.Spec()

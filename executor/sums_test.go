@@ -36,6 +36,9 @@ func TestSameWeightsByATree(t *testing.T) {
 					t.Fatal(err)
 				}
 				for i, w := range append(ways(), replicated()...) {
+					if j.shard = ""; i%2 > 0 && w.replicas > 0 {
+						j.shard = partition.ShardOptimizer
+					}
 					if i%3 != m%3 && !testall.Wanted() {
 						continue
 					}
@@ -226,11 +229,11 @@ func (e *opByOp) contents() (map[string][]byte, error) {
 // the batch.
 func TestReplicasCopySumsAndWeights(t *testing.T) {
 	t.Parallel()
-	j := mlpJob(8)
+	j := cnnJob(8)
 	j.reduction, j.replicas = partition.ReduceTree, 2
 	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
 	g := r.prog.Graph()
-	var want, fed int64
+	var want int64
 	for _, a := range g.Accums {
 		want += a.Sum.Meta.Bytes()
 	}
@@ -245,28 +248,60 @@ func TestReplicasCopySumsAndWeights(t *testing.T) {
 			want += a.Var.Meta.Bytes()
 		}
 	}
+	if got := r.steadyCopies(t); got != want {
+		t.Errorf("%d bytes between the replicas in a step, want %d", got, want)
+	}
+	j.shard = partition.ShardOptimizer
+	if got := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{}).steadyCopies(t); got != want+4 { // the learning rate
+		t.Errorf("with a shared optimizer, %d bytes, want %d", got, want+4)
+	}
+}
+
+// steadyCopies is the bytes that a step copies between devices. Of all else, only the
+// batch may move.
+func (r *rig) steadyCopies(t *testing.T) (bytes int64) {
+	t.Helper()
+	steps := func(n int) (in, peer, out int64) {
+		for i := range n {
+			step(t, r, r.prog, i, r.batch())
+		}
+		if err := r.prog.Drain(short(t)); err != nil {
+			t.Fatal(err)
+		}
+		l := r.rt.Residency.Ledger()
+		return l.Total(ledger.CopyIn).Bytes, l.Total(ledger.Peer).Bytes, l.Total(ledger.PullBack).Bytes + l.Total(ledger.Spill).Bytes
+	}
+	const n = 5
+	in, peer, out := steps(2)
+	inAfter, peerAfter, outAfter := steps(n)
 	for _, v := range r.prog.Inputs() {
-		fed += v.Meta.Bytes() * int64(j.microbatches)
+		in += n * v.Meta.Bytes() * int64(r.microbatches)
 	}
-	l := r.rt.Residency.Ledger()
-	total := func() string {
-		return fmt.Sprint(l.Total(ledger.CopyIn).Bytes, " in, ", l.Total(ledger.Peer).Bytes, " between devices, ", l.Total(ledger.PullBack).Bytes, " out")
+	if inAfter != in || outAfter != out {
+		t.Errorf("%d bytes came in beside the batch, %d went out", inAfter-in, outAfter-out)
 	}
-	for i := range 2 {
-		step(t, r, r.prog, i, j.batch())
-	}
+	return (peerAfter - peer) / n
+}
+
+// A shared optimizer has its state once: each replica about its part.
+func TestReplicasShareTheOptimizer(t *testing.T) {
+	t.Parallel()
+	j := gptJob(4)
+	j.reduction, j.replicas, j.shard = partition.ReduceTree, 2, partition.ShardOptimizer
+	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+	step(t, r, r.prog, 0, j.batch())
 	if err := r.prog.Drain(short(t)); err != nil {
 		t.Fatal(err)
 	}
-	in, peer, out := l.Total(ledger.CopyIn).Bytes, l.Total(ledger.Peer).Bytes, l.Total(ledger.PullBack).Bytes
-	const steps = 5
-	for i := range steps {
-		step(t, r, r.prog, i, j.batch())
+	var all int64
+	for _, v := range r.prog.Graph().Vars {
+		if v.Role == graph.OptState {
+			all += v.Meta.Bytes()
+		}
 	}
-	if err := r.prog.Drain(short(t)); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := total(), fmt.Sprint(in+steps*fed, " in, ", peer+steps*want, " between devices, ", out, " out"); got != want {
-		t.Errorf("%s, want %s", got, want)
+	for _, d := range r.devs {
+		if has := d.Stats().LiveBy[device.OptState]; has < all*45/100 || has > all*55/100 {
+			t.Errorf("%s has %d bytes of the optimizer's %d", d.ID(), has, all)
+		}
 	}
 }

@@ -133,7 +133,7 @@ func (p *Plan) cutAt(at grain, groups *grouped) error {
 	if err != nil {
 		return err
 	}
-	b := newBinder(p.idx)
+	b := newBinder(p.idx, p.place, p.Replicas())
 	for i, l := range lists {
 		if err := p.idx.stop.Err(); err != nil {
 			return err

@@ -24,11 +24,12 @@ type StepOptions struct {
 // Launch is one run of a segment in a step.
 type Launch struct {
 	Segment    *Segment
-	Replica    int        // of the stage
-	Device     int        // index in PlanOptions.Devices
-	Variant    *Variant   // the segment's for this microbatch
-	Microbatch int        // of the action in which it is queued
-	Lo, Hi     int        // the sums that it writes are of microbatches Lo to Hi-1
+	Replica    int      // of the stage
+	Device     int      // index in PlanOptions.Devices
+	Variant    *Variant // the segment's for this microbatch
+	Microbatch int      // of the action in which it is queued
+	Lo, Hi     int      // the sums that it writes are of microbatches Lo to Hi-1
+	reduces    bool
 	Tail       bool       // the segment is of StepOptions.Tail
 	Needs      []Need     // the tensors that it uses, once each
 	In, Out    []int      // per input and output of Variant, its index in Needs
@@ -36,7 +37,7 @@ type Launch struct {
 }
 
 // Reduces reports whether it adds partial sums.
-func (l *Launch) Reduces() bool { return l.Variant == &l.Segment.Reduce }
+func (l *Launch) Reduces() bool { return l.reduces }
 
 // Name is the segment's name and, except in the update, the microbatch:
 // "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
@@ -47,7 +48,11 @@ func (l *Launch) Name() string {
 	case s.Pass == schedule.Update:
 		return s.Name
 	case l.Reduces():
-		return fmt.Sprintf("s%d.%vR%d-%d", s.Stage, s.Passes, l.Lo, l.Hi) + suffix(s.Piece)
+		name := fmt.Sprintf("s%d.%vR%d-%d", s.Stage, s.Passes, l.Lo, l.Hi)
+		if l.Variant != &s.Reduce {
+			name += onReplica(l.Replica)
+		}
+		return name + suffix(s.Piece)
 	}
 	return fmt.Sprintf("s%d.%v%d", s.Stage, s.Passes, l.Microbatch) + suffix(s.Piece)
 }
@@ -186,6 +191,7 @@ func (e *expansion) add(a schedule.Action) {
 	for _, s := range lists.of[segmentKey{a.Kind, a.Stage}] {
 		l := Launch{Segment: s, Replica: a.Replica, Device: lists.plan.deviceOf(s.Stage, a.Replica), Variant: &s.First, Microbatch: a.Microbatch, Tail: tail}
 		if a.Kind == schedule.Update {
+			l.Replica, l.Device = s.Replica, lists.plan.deviceOf(s.Stage, s.Replica)
 			e.launch(lists.plan, l)
 			continue
 		}
@@ -214,22 +220,30 @@ func (e *expansion) reduce(after *Launch) {
 	sum, ok := e.sums.complete(s.ID, sumRange{after.Lo, after.Hi})
 	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
 		at := e.sums.replica[sum.lo]
-		l := Launch{Segment: s, Replica: at, Device: e.full.plan.deviceOf(s.Stage, at), Variant: &s.Reduce, Microbatch: after.Microbatch, Lo: sum.lo, Hi: sum.hi}
-		e.bindSums(&l, sum)
-		e.launches = append(e.launches, l)
+		if s.ReduceOn == nil || at == e.sums.replica[sum.hi-1] {
+			e.addSums(s, &s.Reduce, at, sum, after.Microbatch)
+			continue
+		}
+		for at := range s.ReduceOn {
+			if v := &s.ReduceOn[at]; v.Graph != nil {
+				e.addSums(s, v, at, sum, after.Microbatch)
+			}
+		}
 	}
 }
 
-// bindSums fills in the tensors of a launch that adds partial sums.
-func (e *expansion) bindSums(l *Launch, sum sumRange) {
-	for _, s := range l.Variant.Out {
-		left := e.full.plan.Instance(s.Value, 0, false)
+// addSums appends a launch that adds the partial sums below one, on a replica.
+func (e *expansion) addSums(s *Segment, v *Variant, replica int, sum sumRange, microbatch int) {
+	p := e.full.plan
+	l := Launch{Segment: s, Variant: v, Replica: replica, Device: p.deviceOf(s.Stage, replica), Microbatch: microbatch, Lo: sum.lo, Hi: sum.hi, reduces: true}
+	for n, s := range v.Out {
+		left := p.Instance(s.Value, 0, false)
 		right := left
 		left.Microbatch, right.Microbatch = sum.lo, sum.middle()
-		n := len(l.Needs)
 		l.Needs = append(l.Needs, Need{left, ReadWrite}, Need{right, Read})
-		l.In, l.Out = append(l.In, n, n+1), append(l.Out, n)
+		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
 	}
+	e.launches = append(e.launches, l)
 }
 
 // bind fills in the tensors of a launch.

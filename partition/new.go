@@ -73,7 +73,7 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, o, c, place(idx, len(c.device), c.groups()), rival)
+	return assemble(idx, o, c, placeFor(idx, c, o), rival)
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and

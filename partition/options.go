@@ -17,6 +17,7 @@ type PlanOptions struct {
 	Microbatches int          // of a step, at least 1
 	Reduction    Reduction    // how microbatches are summed; empty means in their order
 	Replicas     int          // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
+	Shard        Shard        // the part of the model that replicas divide among them; empty means none
 	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
 	Apart        bool         // merge no phases, also where a step has one microbatch
 	Recompute    Recompute    // the values that Backward computes again; empty means none
@@ -64,6 +65,11 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	case ReduceOrder, ReduceTree:
 	default:
 		return o, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
+	}
+	switch o.Shard {
+	case "", ShardNone, ShardOptimizer:
+	default:
+		return o, replicasError(fmt.Sprintf("shard %q: give none or optimizer", o.Shard))
 	}
 	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
 	if err := o.checkReplicas(); err != nil {

@@ -11,7 +11,7 @@ import (
 // place is pass 4: the group of every node and variable, given the group of
 // each block.
 func place(idx *index, groups int, blocks map[string]int) *placement {
-	p := &placer{&placement{groups, slices.Repeat([]int{nowhere}, idx.ids), map[string]int{}}, idx, blocks}
+	p := &placer{&placement{groups: groups, node: slices.Repeat([]int{nowhere}, idx.ids), owner: map[string]int{}}, idx, blocks}
 	p.placeLayers()
 	p.placeSources(graph.Forward)
 	p.placeGradients()
@@ -21,6 +21,15 @@ func place(idx *index, groups int, blocks map[string]int) *placement {
 	p.placeUpdates()
 	p.ownRest()
 	return p.placement
+}
+
+// placeFor places for a cut, and divides the update among replicas.
+func placeFor(idx *index, c cut, o PlanOptions) *placement {
+	p := place(idx, len(c.device), c.groups())
+	if o.Shard == ShardOptimizer && o.Replicas > 1 {
+		p.shared = shareUpdates(idx, p, o.Replicas)
+	}
+	return p
 }
 
 // placeRest puts forward and backward nodes that nothing ties to a layer on

@@ -10,6 +10,15 @@ type placement struct {
 	groups int
 	node   []int          // by Node.ID; nowhere before the node is placed
 	owner  map[string]int // by variable name
+	shared *shares       // of the update among replicas; nil: the first one runs it
+}
+
+// replica is the replica that runs a node of the update.
+func (p *placement) replica(n *graph.Node) int {
+	if p.shared == nil {
+		return 0
+	}
+	return p.shared.node[n.ID]
 }
 
 const nowhere = -1

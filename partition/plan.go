@@ -42,13 +42,14 @@ type Stage struct {
 
 // Segment is nodes of one stage that a device compiles and launches as one.
 type Segment struct {
-	ID     int    // index in Plan.Segments
-	Name   string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
-	Piece  string // its label; "" if the segment is all nodes of its passes
-	Stage  int
-	Pass   schedule.Kind // when it runs: the first pass of the nodes that it is a piece of
-	Passes Passes        // of its nodes
-	Level  int           // where Pass is Update, from 0
+	ID      int    // index in Plan.Segments
+	Name    string // "s1.F", "s1.BU", "s0.U1", and of a piece "s1.F:block0"
+	Piece   string // its label; "" if the segment is all nodes of its passes
+	Stage   int
+	Pass    schedule.Kind // when it runs: the first pass of the nodes that it is a piece of
+	Passes  Passes        // of its nodes
+	Replica int           // that runs it, where Pass is Update; all run other passes
+	Level   int           // where Pass is Update, from 0
 
 	// First begins the sums over microbatches that the segment writes, Later adds
 	// to them. First runs for a step's first microbatch, and Later for the others;
@@ -59,6 +60,9 @@ type Segment struct {
 	// segment writes, left and right in turn in In. Its Graph is nil unless sums are
 	// made by a tree.
 	Reduce Variant
+	// ReduceOn is Reduce by replica, of the sums that end there; nil without
+	// ShardOptimizer. It makes sums over more than one replica.
+	ReduceOn []Variant
 }
 
 // Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to

@@ -41,6 +41,7 @@ func drawOptions(t *rapid.T, s net) PlanOptions {
 	o.Reduction = rapid.SampledFrom([]Reduction{"", ReduceOrder, ReduceTree}).Draw(t, "reduction")
 	if o.Reduction == ReduceTree {
 		o.Replicas = rapid.IntRange(0, min(len(o.Devices), s.microbatches)).Draw(t, "replicas")
+		o.Shard = rapid.SampledFrom([]Shard{"", ShardNone, ShardOptimizer}).Draw(t, "shard")
 	}
 	o.Recompute = rapid.SampledFrom([]Recompute{RecomputeNone, RecomputeCheap, RecomputeBlock}).Draw(t, "recompute")
 	switch rapid.IntRange(0, 2).Draw(t, "how") {

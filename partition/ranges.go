@@ -169,6 +169,12 @@ func (p *placement) withRanges(g *graph.Graph, from []int) *placement {
 	for _, v := range g.Vars {
 		q.owner[v.Name] = p.owner[v.Whole().Name]
 	}
+	if s := p.shared; s != nil {
+		q.shared = &shares{node: slices.Clone(s.node), sum: append(s.sum, make([]int, len(g.Values)-len(s.sum))...)}
+		for _, id := range from {
+			q.shared.node = append(q.shared.node, s.node[id])
+		}
+	}
 	return q
 }
 

@@ -13,15 +13,24 @@ import (
 // nodeList is a segment before its inputs and outputs are known.
 type nodeList struct {
 	unit
-	piece            string // its label
-	id, stage, level int
+	piece                     string // its label
+	id, stage, replica, level int
 }
 
 func (l *nodeList) name() string {
 	if l.pass == schedule.Update {
-		return fmt.Sprintf("s%d.U%d", l.stage, l.level) + suffix(l.piece)
+		return fmt.Sprintf("s%d.U%d", l.stage, l.level) + onReplica(l.replica) + suffix(l.piece)
 	}
 	return fmt.Sprintf("s%d.%v", l.stage, l.passes) + suffix(l.piece)
+}
+
+// onReplica ends the name of a replica's work where others have the same work on
+// other tensors; the first replica's needs none.
+func onReplica(replica int) string {
+	if replica == 0 {
+		return ""
+	}
+	return fmt.Sprintf("@%d", replica)
 }
 
 // suffix sets the label of a piece off from what it is a piece of.
@@ -57,7 +66,7 @@ func listSegments(g *grouped, at grain) ([]*nodeList, error) {
 		if a.pass == schedule.Backward || a.pass == schedule.Weights {
 			stages = -stages
 		}
-		return cmp.Or(cmp.Compare(passOrder(a.pass), passOrder(b.pass)), cmp.Compare(a.level, b.level), stages)
+		return cmp.Or(cmp.Compare(passOrder(a.pass), passOrder(b.pass)), cmp.Compare(a.level, b.level), stages, cmp.Compare(a.replica, b.replica))
 	})
 	return cutLists(cutter{g.idx, at}, lists), g.idx.stop.Err()
 }
@@ -75,9 +84,9 @@ func cutLists(c cutter, lists []*nodeList) (all []*nodeList) {
 }
 
 // listUpdates makes segments of the update nodes that run after all gradients. The
-// level of a node is the largest number of changes of stage on a way to it.
+// level of a node is the largest number of changes of stage or replica on a way to it.
 func listUpdates(idx *index, pl *placement, late marks) []*nodeList {
-	type key struct{ stage, level int }
+	type key struct{ stage, replica, level int }
 	byKey := map[key]*nodeList{}
 	levels := make([]int, idx.ids) // by Node.ID
 	var lists []*nodeList
@@ -85,13 +94,13 @@ func listUpdates(idx *index, pl *placement, late marks) []*nodeList {
 		if !late.has(n.ID) {
 			continue
 		}
-		k := key{stage: pl.node[n.ID]}
+		k := key{stage: pl.node[n.ID], replica: pl.replica(n)}
 		for _, d := range idx.before[n.ID] {
 			if !late.has(d.ID) {
 				continue
 			}
 			l := levels[d.ID]
-			if pl.node[d.ID] != k.stage {
+			if pl.node[d.ID] != k.stage || pl.replica(d) != k.replica {
 				l++
 			}
 			k.level = max(k.level, l)
@@ -99,7 +108,7 @@ func listUpdates(idx *index, pl *placement, late marks) []*nodeList {
 		levels[n.ID] = k.level
 		l := byKey[k]
 		if l == nil {
-			l = &nodeList{unit: newUnit(schedule.Update, []*graph.Node{n}), stage: k.stage, level: k.level}
+			l = &nodeList{unit: newUnit(schedule.Update, []*graph.Node{n}), stage: k.stage, replica: k.replica, level: k.level}
 			byKey[k] = l
 			lists = append(lists, l)
 			continue

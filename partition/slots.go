@@ -10,27 +10,36 @@ import (
 
 // binder finds the tensors of segments: pass 6.
 type binder struct {
-	idx    *index
-	inside marks       // nodes of the segment
-	seen   marks       // values
-	input  *table[int] // value → its index among the inputs of the variant
+	idx      *index
+	pl       *placement
+	replicas int         // that share the update; 0 if they do not
+	inside   marks       // nodes of the segment
+	seen     marks       // values
+	input    *table[int] // value → its index among the inputs of the variant
 }
 
-func newBinder(idx *index) *binder {
+func newBinder(idx *index, pl *placement, replicas int) *binder {
 	values := len(idx.g.Values)
-	return &binder{idx, newMarks(idx.ids), newMarks(values), newTable[int](values)}
+	b := &binder{idx: idx, pl: pl, inside: newMarks(idx.ids), seen: newMarks(values), input: newTable[int](values)}
+	if pl.shared != nil {
+		b.replicas = replicas
+	}
+	return b
 }
 
 // bind finds the tensors that a segment reads and writes.
 func (b *binder) bind(l *nodeList) Segment {
-	s := Segment{ID: l.id, Name: l.name(), Piece: l.piece, Stage: l.stage, Pass: l.pass, Passes: l.passes, Level: l.level}
+	s := Segment{ID: l.id, Name: l.name(), Piece: l.piece, Stage: l.stage, Replica: l.replica, Pass: l.pass, Passes: l.passes, Level: l.level}
 	outs := b.findOuts(l)
 	s.First = b.variant(l, outs, false)
 	s.Later = s.First
 	if slices.ContainsFunc(outs, func(o out) bool { return o.accum >= 0 }) {
 		s.Later = b.variant(l, outs, true)
 		if b.idx.tree {
-			s.Reduce = b.reduction(l, outs)
+			s.Reduce = b.reduction(l, outs, func(*graph.Value) bool { return true })
+			for r := range b.replicas {
+				s.ReduceOn = append(s.ReduceOn, b.reduction(l, outs, func(sum *graph.Value) bool { return b.pl.shared.sum[sum.ID] == r }))
+			}
 		}
 	}
 	return s

@@ -101,11 +101,11 @@ func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
 }
 
 // reduction builds the variant that adds the right of two partial sums to the left,
-// for each sum that a segment writes. Inputs 2i and 2i+1 are the left and the right
-// one of output i.
-func (b *binder) reduction(l *nodeList, outs []out) (v Variant) {
+// for each sum that a segment writes and that is among those asked for. Inputs 2i and
+// 2i+1 are the left and the right one of output i.
+func (b *binder) reduction(l *nodeList, outs []out, among func(sum *graph.Value) bool) (v Variant) {
 	for _, o := range outs {
-		if o.accum < 0 {
+		if o.accum < 0 || !among(b.idx.g.Accums[o.accum].Sum) {
 			continue
 		}
 		sum, right := b.idx.g.Accums[o.accum].Sum, rightOf(b.idx, o.accum)

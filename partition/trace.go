@@ -33,9 +33,10 @@ type variantWork struct{ flops, beyond int64 }
 // tracked is what is known of an instance.
 type tracked struct {
 	Instance
-	object []int // per device: its object there, -1 if there is none
-	last   []int // per device: the last launch of the step that uses it there
-	writer int   // the device that writes it, -1 if none does
+	object []int  // per device: its object there, -1 if there is none
+	last   []int  // per device: the last launch of the step that uses it there
+	writer []bool // per device: it writes it
+	comes  []bool // per device: its first use there reads it
 }
 
 // traceLaunches makes the trace of each of so many devices, without the launches'
@@ -73,10 +74,9 @@ func (t *tracer) track(i int, l *Launch) []*tracked {
 	list := make([]*tracked, len(l.Needs))
 	for k, n := range l.Needs {
 		x := t.of(n.Instance)
+		x.comes[l.Device] = x.comes[l.Device] || x.last[l.Device] < 0 && n.Mode != Write
 		x.last[l.Device] = i
-		if n.Mode != Read {
-			x.writer = l.Device
-		}
+		x.writer[l.Device] = x.writer[l.Device] || n.Mode != Read
 		list[k] = x
 	}
 	return list
@@ -87,15 +87,26 @@ func (t *tracer) of(i Instance) *tracked {
 	id := i.id()
 	x := t.known[id]
 	if x == nil {
-		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, len(t.traces)), last: make([]int, len(t.traces)), writer: -1}
+		n := len(t.traces)
+		x = &tracked{Instance: i, object: slices.Repeat([]int{-1}, n), last: slices.Repeat([]int{-1}, n), writer: make([]bool, n), comes: make([]bool, n)}
 		t.known[id] = x
 	}
 	return x
 }
 
+// writtenBeside reports whether another device than d writes it.
+func (x *tracked) writtenBeside(d int) bool {
+	for e, writes := range x.writer {
+		if writes && e != d {
+			return true
+		}
+	}
+	return false
+}
+
 // addObjects makes an object for each instance on each device that uses it. A
-// device gets its contents from outside the step's launches there if another
-// device writes it, or if it is an input.
+// device gets its contents from outside the step's launches there if it reads first
+// what another device writes, or if it is an input.
 func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 	for i := range launches {
 		d := launches[i].Device
@@ -104,7 +115,7 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 				continue
 			}
 			lasts := x.Value.Kind == graph.Variable || x.Value.PerMicrobatch
-			comes := x.writer >= 0 && x.writer != d
+			comes := x.comes[d] && x.writtenBeside(d)
 			tr := t.traces[d]
 			x.object[d] = len(tr.Objects)
 			tr.usage = append(tr.usage, x.Usage)
