@@ -28,7 +28,8 @@ func memoryCases(short bool) (cases []memoryCase) {
 		}
 		cases = append(cases,
 			memoryCase{name, []string{"train.microbatches=4", "devices.use=cpu:3", "partition.schedule=gpipe"}},
-			memoryCase{name, []string{"train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu:4"}})
+			memoryCase{name, []string{"train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu:4"}},
+			memoryCase{name, []string{"train.microbatches=6", "train.batch=30", "train.reduction=tree", "partition.replicas=3", "devices.use=cpu:3", "partition.shard=optimizer"}})
 	}
 	return cases
 }

@@ -269,7 +269,7 @@ func (s *setup) options(ctx context.Context) partition.PlanOptions {
 	p, specs := s.config.Partition, s.specs()
 	return partition.PlanOptions{
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
-		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Recompute: partition.Recompute(p.Recompute),
+		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 		Seconds: func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
 	}

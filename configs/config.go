@@ -184,6 +184,7 @@ type Partition struct {
 	Stages    Stages
 	Schedule  string // gpipe or 1f1b
 	Replicas  int    // of the model; 0: 1
+	Shard     string // ShardNone or ShardOptimizer; "": ShardNone
 	Recompute string // none, cheap or block
 	Costs     string // CostsFlops or CostsMeasured
 }
@@ -192,6 +193,12 @@ type Partition struct {
 const (
 	CostsFlops    = "flops"    // time follows from arithmetic and bytes
 	CostsMeasured = "measured" // segments are timed before planning
+)
+
+// The values of Partition.Shard.
+const (
+	ShardNone      = "none"      // the first replica updates all parameters
+	ShardOptimizer = "optimizer" // each replica updates some
 )
 
 // MaxThreads is the largest value of Devices.Threads.

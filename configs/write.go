@@ -63,6 +63,7 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	full := *c
 	full.Devices = c.Devices.WithDefaults()
 	full.Partition.Replicas = cmp.Or(c.Partition.Replicas, 1)
+	full.Partition.Shard = cmp.Or(c.Partition.Shard, ShardNone)
 	full.Train.Reduction = cmp.Or(c.Train.Reduction, ReduceOrder)
 	if err := enc.Encode(rootSection.encode(&full, keep)); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
