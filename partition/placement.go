@@ -10,7 +10,7 @@ type placement struct {
 	groups int
 	node   []int          // by Node.ID; nowhere before the node is placed
 	owner  map[string]int // by variable name
-	shared *shares       // of the update among replicas; nil: the first one runs it
+	shared *shares        // of the update among replicas; nil: the first one runs it
 }
 
 // replica is the replica that runs a node of the update.
