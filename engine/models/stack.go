@@ -2,19 +2,9 @@ package models
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 )
-
-// layerType is a type of layer: the input it accepts, and a function that
-// appends the nodes of one such layer to x and gives its output.
-type layerType struct {
-	takes intake
-	build func(c *context, l *Layer, x *graph.Value) *graph.Value
-}
 
 // forward appends the model and gives its output.
 func (c *context) forward() *graph.Value {
@@ -74,9 +64,4 @@ func (c *context) body(l *Layer, x *graph.Value) *graph.Value {
 		return x
 	}
 	return c.stack(l.Body, c.b.Layer().Block, x)
-}
-
-// listed is the names of a table in alphabetical order.
-func listed[T any](table map[string]T) string {
-	return strings.Join(slices.Sorted(maps.Keys(table)), ", ")
 }
