@@ -9,9 +9,6 @@ import (
 	"github.com/berth-ml/berth/partition"
 )
 
-// executorStream is the name of the stream on which the executor launches.
-const executorStream = "compute"
-
 // stepEnds notes when steps end on a device. The time of a step is from one end
 // to the next. The device's own clock is exact; a goroutine that waits for a
 // step wakes late when all cores are busy.
@@ -46,7 +43,7 @@ func (e *stepEnds) follow(p *partition.Plan, devs []device.Device, microbatches 
 func (e *stepEnds) add(s device.Span) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if s.Device != e.device || s.Stream != executorStream {
+	if s.Device != e.device || s.Stream != device.ComputeStream {
 		return
 	}
 	if e.seen++; e.seen == e.launches {

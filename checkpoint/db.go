@@ -1,10 +1,13 @@
 package checkpoint
 
 import (
+	"fmt"
 	"os"
 	"sync"
 
 	"go.etcd.io/bbolt"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // DB is an open checkpoint file. Its methods may be called from any goroutine;
@@ -28,6 +31,13 @@ type DB struct {
 	closed bool
 }
 
+// stored is a chunk in the file.
+type stored struct {
+	size int  // bytes of the contents; -1: unknown, as they are missing, or compressed and not read yet
+	refs int  // uses by tensors and second copies
+	good bool // written, or read and found whole, since the file was opened
+}
+
 // view looks at the file as it is now.
 func (db *DB) view() error {
 	st, err := db.file.Stat()
@@ -45,25 +55,31 @@ func (db *DB) view() error {
 	return nil
 }
 
+// inspect checks the file before bbolt maps it.
+func (db *DB) inspect() error {
+	if err := db.view(); err != nil {
+		return err
+	}
+	return db.im.check()
+}
+
 // Path is the path that the file was opened at.
 func (db *DB) Path() string { return db.path }
 
-// Close waits for a save in progress, unlocks the file and closes it.
-func (db *DB) Close() error {
-	db.writer.Lock()
-	defer db.writer.Unlock()
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.closed {
+// InPlace is ErrMoved once the path that the file was opened at leads nowhere, or
+// to another file: later saves cannot be found there.
+func (db *DB) InPlace() error {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed || sameFile(db.file, db.path) {
 		return nil
 	}
-	db.closed = true
-	if !db.opts.ReadOnly {
-		removePid(db.path)
+	gone, err := osfile.Deleted(db.file)
+	if err != nil {
+		return err
 	}
-	if db.bolt == nil || db.broken != nil {
-		// After a panic, bbolt's Close could wait for ever: its mapping stays.
-		return release(db.file)
+	if gone {
+		return fmt.Errorf("%w: %s was deleted while it was in use, and its checkpoints are lost", ErrMoved, db.path)
 	}
-	return db.guard(db.bolt.Close)
+	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
 }

@@ -7,13 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// stored is a chunk in the file.
-type stored struct {
-	size int  // bytes of the contents; -1: unknown, as they are missing, or compressed and not read yet
-	refs int  // uses by tensors and second copies
-	good bool // written, or read and found whole, since the file was opened
-}
-
 // reindex reads from the file which chunks and checkpoints it has, and counts
 // the uses of each chunk.
 func (db *DB) reindex() error {

@@ -2,29 +2,8 @@ package checkpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 )
-
-// Skipped is a checkpoint that was left out, and the reason. ID 0 stands for damage
-// that belongs to no single checkpoint.
-type Skipped struct {
-	ID  uint64
-	Err error
-}
-
-// String is "checkpoint 7: …", or "part of the file: …" without an ID.
-func (s Skipped) String() string {
-	of, text := "part of the file", s.Err.Error()
-	if s.ID != 0 {
-		of = fmt.Sprintf("checkpoint %d", s.ID)
-	}
-	if errors.Is(s.Err, ErrDamaged) {
-		text = "damaged: " + bare(s.Err)
-	}
-	return of + ": " + text
-}
 
 // List returns the manifests of the checkpoints in order of saving, without their
 // tensors, and the checkpoints that could not be read.
@@ -60,104 +39,4 @@ func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
 		ms = append(ms, *m)
 	}
 	return ms, skipped, nil
-}
-
-// lostCheckpoint reports a checkpoint that the head names and the file lacks; with
-// 0, one whose id is unknown.
-func lostCheckpoint(id uint64) Skipped {
-	if id == 0 {
-		return Skipped{0, damaged("the record that lists the checkpoints is damaged: one may be missing")}
-	}
-	return Skipped{id, damaged("the file's list of checkpoints names it, but its records are missing")}
-}
-
-// reading takes the lock for reading, and returns the state to read and the unlock.
-func (db *DB) reading() (*image, func(), error) {
-	db.mu.RLock()
-	if db.closed || db.im == nil {
-		db.mu.RUnlock()
-		return nil, nil, fmt.Errorf("%s: %w", db.path, ErrClosed)
-	}
-	return db.im, db.mu.RUnlock, nil
-}
-
-// Latest is the newest whole checkpoint: it has read every chunk of it and found
-// it as it was written. The second result lists newer checkpoints that are damaged,
-// and others that could not be read: tell the user. The error is ErrNotFound if
-// there is no whole checkpoint.
-func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.list(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.Reverse(ms)
-	s, bad, err := db.firstWhole(ctx, ms)
-	return s, append(skipped, bad...), err
-}
-
-// Best is the whole checkpoint with the best value of the metric that the newest
-// one watches; of equal ones, the oldest. Otherwise it is like Latest.
-func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.list(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, bad, err := db.firstWhole(ctx, byRank(ms))
-	return s, append(skipped, bad...), err
-}
-
-// BestOf is the id of the best of the checkpoints that List returned, by the metric
-// that the newest one watches; 0 if none has a value of it.
-func BestOf(ms []Manifest) uint64 {
-	if r := byRank(ms); len(r) > 0 {
-		return r[0].ID
-	}
-	return 0
-}
-
-// byRank sorts the checkpoints that have a value of the metric that the newest one
-// watches, best first.
-func byRank(ms []Manifest) []Manifest {
-	if len(ms) == 0 {
-		return nil
-	}
-	by := ms[len(ms)-1].Best
-	var ranked []Manifest
-	for _, m := range ms {
-		if _, ok := m.ranks(by); ok {
-			ranked = append(ranked, m)
-		}
-	}
-	slices.SortStableFunc(ranked, func(a, b Manifest) int {
-		x, _ := a.ranks(by)
-		y, _ := b.ranks(by)
-		switch {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	return ranked
-}
-
-func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipped, error) {
-	var skipped []Skipped
-	for _, m := range ms {
-		s, err := db.Load(m.ID)
-		if err == nil {
-			if err = s.verify(ctx, nil); err == nil {
-				return s, skipped, nil
-			}
-		}
-		if ctx.Err() != nil {
-			return nil, skipped, ctx.Err()
-		}
-		skipped = append(skipped, Skipped{m.ID, err})
-	}
-	if len(ms) == 0 {
-		return nil, skipped, fmt.Errorf("%s: %w: no checkpoint that fits has been saved", db.path, ErrNotFound)
-	}
-	return nil, skipped, fmt.Errorf("%s: %w: none of %d is whole", db.path, ErrNotFound, len(ms))
 }

@@ -69,24 +69,6 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// InPlace is ErrMoved once the path that the file was opened at leads nowhere, or
-// to another file: later saves cannot be found there.
-func (db *DB) InPlace() error {
-	db.mu.RLock()
-	defer db.mu.RUnlock()
-	if db.closed || sameFile(db.file, db.path) {
-		return nil
-	}
-	gone, err := osfile.Deleted(db.file)
-	if err != nil {
-		return err
-	}
-	if gone {
-		return fmt.Errorf("%w: %s was deleted while it was in use, and its checkpoints are lost", ErrMoved, db.path)
-	}
-	return fmt.Errorf("%w: %s was moved or replaced while it was in use: look for its checkpoints in the file that was moved", ErrMoved, db.path)
-}
-
 func pidPath(path string) string { return osfile.Beside(path, ".pid") }
 
 // writePid leaves the writer's process id for processes that find the file

@@ -6,23 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/berth-ml/berth/engine/osfile"
 )
-
-// OpenOptions says how to open a file. The zero value suits training.
-type OpenOptions struct {
-	ReadOnly   bool          // share the file with other readers; it must exist
-	Existing   bool          // for writing: the file must exist and have been used, or the error is ErrNotFound and it stays as it is
-	ChunkBytes int           // size of new chunks, a multiple of 8; 0: 4 MiB
-	TxBytes    int           // most contents in one transaction; a save holds up to three times as much in memory; 0: 64 MiB
-	Compress   bool          // compress chunks with zstd where that makes them smaller; the file has FormatPacked from the first save on
-	Timeout    time.Duration // longest wait for another process to close the file; 0: none
-	Readers    time.Duration // the same, for writing, where the other process only reads; the longer of the two counts
-}
 
 // Open opens a file, and creates it where there is none unless o is read-only or
 // asks for an existing one. For writing, it refuses a link, checks the whole
@@ -128,14 +116,6 @@ func (db *DB) openBolt() error {
 		return err
 	}
 	return db.reclaim()
-}
-
-// inspect checks the file before bbolt maps it.
-func (db *DB) inspect() error {
-	if err := db.view(); err != nil {
-		return err
-	}
-	return db.im.check()
 }
 
 // growBy is how many bytes the file grows by beyond what it needs.

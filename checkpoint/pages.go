@@ -337,22 +337,6 @@ func (im *image) lookup(path ...[]byte) (item, bool, error) {
 	return it, true, nil
 }
 
-// each calls fn for every item of a bucket, in order of keys.
-func (im *image) each(bucket []byte, fn func(item) error) error {
-	it, ok, err := im.lookup(bucket)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		return damaged("bucket %q is missing", bucket)
-	}
-	n, err := im.open(it)
-	if err != nil {
-		return err
-	}
-	return (&walk{im: im, fn: fn}).tree(n, nil, 0)
-}
-
 // value reads an item's value. One that is too large for a record is damage.
 func (im *image) value(it item) ([]byte, error) {
 	if it.bucket || it.size > maxRecord {

@@ -16,20 +16,6 @@ import (
 // the bytes that they begin with. bbolt's own numbers are not trusted; a record
 // or chunk is used only if its checksum or hash confirms it.
 
-// found lists the records and chunks that a scan came upon.
-type found struct {
-	manifests map[uint64][]byte // id → payload
-	heads     []head
-	tables    map[Hash]extent
-	chunks    map[Hash]extent
-}
-
-// extent is a range of bytes in a file.
-type extent struct {
-	at, size int64
-	packed   bool // the compressed contents of a chunk
-}
-
 // scan is one search through a file.
 type scan struct {
 	found

@@ -1,8 +1,6 @@
 package checkpoint
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // walk visits trees in order of keys, and checks everything that bbolt relies on.
 type walk struct {
@@ -157,4 +155,20 @@ func (im *image) freelist() (*node, []byte, error) {
 	}
 	ids, err := n.read(off, int64(count)*8)
 	return n, ids, err
+}
+
+// each calls fn for every item of a bucket, in order of keys.
+func (im *image) each(bucket []byte, fn func(item) error) error {
+	it, ok, err := im.lookup(bucket)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return damaged("bucket %q is missing", bucket)
+	}
+	n, err := im.open(it)
+	if err != nil {
+		return err
+	}
+	return (&walk{im: im, fn: fn}).tree(n, nil, 0)
 }

@@ -61,7 +61,7 @@ func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
 			continue
 		}
 		r.Devices[i] = d.list[at]
-		s, err := d.list[at].NewStream(t.StreamName("compute"))
+		s, err := d.list[at].NewStream(t.StreamName(device.ComputeStream))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", d.list[at].ID(), err), r.Close())
 		}

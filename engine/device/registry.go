@@ -64,6 +64,9 @@ type Span struct {
 	Start, End time.Time
 }
 
+// ComputeStream is the Span.Stream of the launches of a program.
+const ComputeStream = "compute"
+
 // Opener opens devices of one kind, numbered from 0.
 type Opener func(o OpenOptions) ([]Device, error)
 

@@ -8,9 +8,6 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 )
 
-// computeStream is the name of the stream on which the executor launches.
-const computeStream = "compute"
-
 // StreamIn is an operation of the host: it reads contents that a device needs from a
 // store, such as a file of weights.
 const StreamIn = "stream-in"
@@ -79,7 +76,7 @@ func (c *Copies) Add(s device.Span) {
 		c.devices[s.Device] = d
 	}
 	switch {
-	case s.Stream == computeStream:
+	case s.Stream == device.ComputeStream:
 		d.launches[d.n%len(d.launches)] = interval{s.Start, s.End}
 		d.n++
 		d.settle(false)

@@ -1,0 +1,88 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Latest is the newest whole checkpoint: it has read every chunk of it and found
+// it as it was written. The second result lists newer checkpoints that are damaged,
+// and others that could not be read: tell the user. The error is ErrNotFound if
+// there is no whole checkpoint.
+func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.Reverse(ms)
+	s, bad, err := db.firstWhole(ctx, ms)
+	return s, append(skipped, bad...), err
+}
+
+// Best is the whole checkpoint with the best value of the metric that the newest
+// one watches; of equal ones, the oldest. Otherwise it is like Latest.
+func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
+	ms, skipped, err := db.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, bad, err := db.firstWhole(ctx, byRank(ms))
+	return s, append(skipped, bad...), err
+}
+
+// BestOf is the id of the best of the checkpoints that List returned, by the metric
+// that the newest one watches; 0 if none has a value of it.
+func BestOf(ms []Manifest) uint64 {
+	if r := byRank(ms); len(r) > 0 {
+		return r[0].ID
+	}
+	return 0
+}
+
+// byRank sorts the checkpoints that have a value of the metric that the newest one
+// watches, best first.
+func byRank(ms []Manifest) []Manifest {
+	if len(ms) == 0 {
+		return nil
+	}
+	by := ms[len(ms)-1].Best
+	var ranked []Manifest
+	for _, m := range ms {
+		if _, ok := m.ranks(by); ok {
+			ranked = append(ranked, m)
+		}
+	}
+	slices.SortStableFunc(ranked, func(a, b Manifest) int {
+		x, _ := a.ranks(by)
+		y, _ := b.ranks(by)
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return ranked
+}
+
+func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipped, error) {
+	var skipped []Skipped
+	for _, m := range ms {
+		s, err := db.Load(m.ID)
+		if err == nil {
+			if err = s.verify(ctx, nil); err == nil {
+				return s, skipped, nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, skipped, ctx.Err()
+		}
+		skipped = append(skipped, Skipped{m.ID, err})
+	}
+	if len(ms) == 0 {
+		return nil, skipped, fmt.Errorf("%s: %w: no checkpoint that fits has been saved", db.path, ErrNotFound)
+	}
+	return nil, skipped, fmt.Errorf("%s: %w: none of %d is whole", db.path, ErrNotFound, len(ms))
+}
