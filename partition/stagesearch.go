@@ -274,14 +274,14 @@ func (c *stageSearch) most(lo, hi int) search.Footprint {
 	return search.Footprint{Fixed: c.single[hi].Fixed - c.single[lo].Fixed, PerFlight: c.single[hi].PerFlight - c.single[lo].PerFlight}
 }
 
-// simulated is the most microbatches that are simulated: the bottleneck decides about
-// the others.
-const simulated = 24
+// mostSimulated is the most microbatches that are simulated: beyond them, the
+// bottleneck decides.
+const mostSimulated = 24
 
 // simulate is the time of a step.
 func (c *stageSearch) simulate(w search.Way) float64 {
 	spec := c.o.spec(w.Devices)
-	spec.Microbatches = min(spec.Microbatches, simulated)
+	spec.Microbatches = min(spec.Microbatches, mostSimulated)
 	s, err := schedule.New(spec)
 	if err != nil {
 		return w.Seconds // it is refused later, by name

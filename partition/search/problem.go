@@ -56,6 +56,7 @@ type Way struct {
 	Fits    bool    // every device has memory for its stages
 
 	line   int     // its line, the most promising one first
+	most   float64 // seconds per microbatch of the busiest device
 	cross  int64   // as in label
 	uneven float64 // as in label
 }
