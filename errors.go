@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/osfile"
@@ -35,6 +36,23 @@ var (
 	ErrFolder        = rundir.ErrFolder        // a run would replace files of the folder
 	ErrOutput        = rundir.ErrOutput        // a file must not be written to
 )
+
+// OutputError is the error of a path that Train should not write to.
+type OutputError struct {
+	Option string // the field of TrainOptions that names it: "Report" or "Dump"
+	Err    error
+}
+
+// outputError makes an OutputError of a text.
+func outputError(option, format string, args ...any) error {
+	return &OutputError{option, fmt.Errorf(format, args...)}
+}
+
+// Error names the option, and says what to do.
+func (e *OutputError) Error() string { return "TrainOptions." + e.Option + ": " + e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *OutputError) Unwrap() error { return e.Err }
 
 // ErrClosed is returned by the methods of a closed Run, Trained or Devices.
 var ErrClosed = errors.New("closed already")
@@ -84,7 +102,7 @@ func IsUsage(err error) bool {
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrReplicas, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
 		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, checkpoint.ErrTensors,
-		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse,
+		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse,
 	} {
 		if errors.Is(err, cause) {
 			return true

@@ -3,6 +3,7 @@ package berth_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -43,5 +44,28 @@ func TestMissingThingsAreUsage(t *testing.T) {
 	}
 	if damaged := fmt.Errorf("%w: %w", checkpoint.ErrDamaged, checkpoint.ErrNotFound); berth.IsUsage(damaged) {
 		t.Errorf("%v is told to be a mistake", damaged)
+	}
+}
+
+// A path that must not be written to is named by its option, and a folder for spills
+// by its key.
+func TestErrorsInWordsOfGo(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, everything)
+	for option, o := range map[string]berth.TrainOptions{
+		"Report": {Dir: dir, Report: dir}, "Dump": {Dir: dir, Dump: filepath.Join(dir, "file")},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.Train(t.Context(), o)
+		var output *berth.OutputError
+		if !errors.As(err, &output) || output.Option != option || !strings.HasPrefix(err.Error(), "TrainOptions."+option+": ") || !berth.IsUsage(err) {
+			t.Errorf("%s: %v", option, err)
+		}
+	}
+	_, err := berth.OpenDevices(configs.Devices{Use: "cpu", HostMemory: 1 << 20, SpillDir: filepath.Join(dir, "none")})
+	if err == nil || !strings.HasPrefix(err.Error(), "devices.spill_dir: ") || !berth.IsUsage(err) {
+		t.Errorf("no folder for spills: %v", err)
 	}
 }

@@ -39,7 +39,7 @@ func (g goal) standing(at *runstate.Progress, dir string) string {
 	case at.Step >= g.steps:
 		return fmt.Sprintf("the run in %s is finished: %d steps", dir, at.Step)
 	case g.reached(at):
-		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and --max-steps %d asks for no more; leave it out to complete the run", dir, at.Step, g.steps, g.maxSteps)
+		return fmt.Sprintf("nothing to do: the run in %s is at step %d of %d, and no step after %d is asked for: leave out that limit (--max-steps) to complete the run", dir, at.Step, g.steps, g.maxSteps)
 	}
 	return fmt.Sprintf("resuming at step %d of %d (epoch %d) from %s", at.Step, g.steps, at.Epoch+1, rundir.CheckpointPath(dir))
 }

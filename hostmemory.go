@@ -43,15 +43,19 @@ func (s *setup) hostBytes() int64 {
 	return max(s.stateBytes(), step)
 }
 
-// checkSpillDir refuses a folder for spills that is not there.
-func checkSpillDir(c configs.Devices) error {
+// checkSpillDir refuses a folder for spills that is not there. p is where it is named.
+func checkSpillDir(c configs.Devices, p configs.Pos) error {
 	if c.SpillDir == "" {
 		return nil
 	}
-	if err := hostfile.CheckFolder(c.SpillDir); err != nil {
-		return fmt.Errorf("%w: devices.spill_dir: %w", ErrOptions, err)
+	err := hostfile.CheckFolder(c.SpillDir)
+	switch {
+	case err == nil:
+		return nil
+	case p != (configs.Pos{}) && p.Line == 0: // a flag, with the folder
+		return at(p, fmt.Errorf("%w: make it, or name another one", hostfile.ErrNoFolder))
 	}
-	return nil
+	return at(p, fmt.Errorf("devices.spill_dir: %w", err))
 }
 
 // saveBound is the host memory that a save may take.

@@ -101,10 +101,10 @@ func (o TrainOptions) check() error {
 func (o TrainOptions) checkOutputs(reads []string) error {
 	if o.Report != "" && !rundir.SameFile(o.Report, filepath.Join(o.Dir, rundir.ReportName)) {
 		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
-			return fmt.Errorf("--report %s: %w: it is the run folder; name a file", o.Report, ErrOutput)
+			return outputError("Report", "%s: %w: it is the run folder; name a file", o.Report, ErrOutput)
 		}
 		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
-			return fmt.Errorf("--report %w", err)
+			return &OutputError{"Report", err}
 		}
 	}
 	return o.checkDump(reads)
@@ -116,20 +116,20 @@ func (o TrainOptions) checkDump(reads []string) error {
 	if st, err := os.Stat(o.Dump); o.Dump == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil && !errors.Is(err, syscall.ENOTDIR) {
-		return fmt.Errorf("--dump %w", err)
+		return &OutputError{"Dump", err}
 	} else if err != nil || !st.IsDir() {
-		return fmt.Errorf("--dump %s: %w: there is a file of that name; name another folder", o.Dump, ErrOutput)
+		return outputError("Dump", "%s: %w: there is a file of that name; name another folder", o.Dump, ErrOutput)
 	}
 	for _, name := range trace.DumpFiles() {
 		if err := rundir.CheckOutput(filepath.Join(o.Dump, name), reads...); err != nil {
-			return fmt.Errorf("--dump %w", err)
+			return &OutputError{"Dump", err}
 		}
 	}
 	if _, err := os.Stat(rundir.CheckpointPath(o.Dump)); err == nil && !rundir.SameFile(o.Dump, o.Dir) {
-		return fmt.Errorf("--dump %s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
+		return outputError("Dump", "%s: %w: it is the folder of another run; name a folder of its own", o.Dump, ErrOutput)
 	}
 	if path := trace.Foreign(o.Dump); path != "" {
-		return fmt.Errorf("--dump %s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
+		return outputError("Dump", "%s: %w: no dump wrote it, and it would be replaced; name another folder, or move it", path, ErrOutput)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (o TrainOptions) checkDump(reads []string) error {
 // such as new/../b leads.
 func (o TrainOptions) makeDump(reads []string) error {
 	if err := os.MkdirAll(o.Dump, 0o777); err != nil {
-		return fmt.Errorf("--dump %w", err)
+		return &OutputError{"Dump", err}
 	}
 	return o.checkDump(reads)
 }

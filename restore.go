@@ -42,7 +42,7 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 		return at, 0, err
 	}
 	if what != "" && !allowed {
-		return at, 0, fmt.Errorf("%w: %s: restore it, begin another run, or give --allow-changed", ErrChanged, what)
+		return at, 0, fmt.Errorf("%w: %s: restore it, begin another run, or allow the change (--allow-changed)", ErrChanged, what)
 	}
 	st, err := runstate.Of(m)
 	if err != nil {

@@ -79,8 +79,8 @@ func sound(c *configs.Config) (*configs.Config, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	if err := checkSpillDir(c.Devices); err != nil {
-		return nil, at(c.Where("devices.spill_dir"), err)
+	if err := checkSpillDir(c.Devices, c.Where("devices.spill_dir")); err != nil {
+		return nil, err
 	}
 	whole := *c
 	whole.Devices = c.Devices.WithDefaults()

@@ -27,7 +27,7 @@ func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 	if byPercentage(c) {
 		return nil, fmt.Errorf("%w: devices.memory is a percentage of what one plan takes: give bytes for devices that several runs share", ErrOptions)
 	}
-	if err := checkSpillDir(c); err != nil {
+	if err := checkSpillDir(c, c.Pos); err != nil {
 		return nil, err
 	}
 	p, err := openPool(c, faults)

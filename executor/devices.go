@@ -67,6 +67,7 @@ func (d *Devices) Join(ctx context.Context, o JoinOptions) (*Runtime, error) {
 		}
 		r.on[i].compute, r.compute = s, append(r.compute, s)
 	}
+	r.Watch(WatchOptions{Timeout: defaultTimeout})
 	return r, nil
 }
 

@@ -37,9 +37,15 @@ type usedDevice struct {
 
 // Watch gives up each device on which one operation runs for too long: what is
 // queued there fails, with an error that names the operation. Watching ends with
-// Close. A second call does nothing.
+// Close. Until the first call, the runtime watches with [DefaultTimeout]; a later one
+// takes the place of the one before.
 func (r *Runtime) Watch(o WatchOptions) {
-	if (o.Timeout > 0 || o.Stop != nil) && r.watching == nil && !r.closed {
+	if r.closed {
+		return
+	}
+	r.watching.end()
+	r.watching = nil
+	if o.Timeout > 0 || o.Stop != nil {
 		used := slices.DeleteFunc(slices.Clone(r.Devices), func(d device.Device) bool { return d == nil })
 		r.watching = watch(used, o)
 	}

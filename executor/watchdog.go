@@ -12,6 +12,13 @@ const (
 	mostLook  = time.Second
 )
 
+// DefaultTimeout is the longest that one operation may take on a runtime whose user
+// does not call Watch. So every wait ends, also where a device hangs.
+const DefaultTimeout = 5 * time.Minute
+
+// defaultTimeout is DefaultTimeout, unless a test shortens it.
+var defaultTimeout = DefaultTimeout
+
 // WatchOptions says when a device is given up.
 type WatchOptions struct {
 	// Timeout is the longest that one operation may take; 0 is no limit.

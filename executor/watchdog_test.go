@@ -36,7 +36,7 @@ func TestWatchGivesUpDevicesThatHang(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.rt.Watch(executor.WatchOptions{Timeout: timeout})
+		r.rt.Watch(executor.WatchOptions{}) // it no longer watches
 		r.rt.Watch(executor.WatchOptions{Timeout: timeout})
 		start := time.Now()
 		first := r.run(short(t))
@@ -109,5 +109,29 @@ func TestWatchIsImpatientAfterStop(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// Every wait ends where a device hangs, also if nobody asked the runtime to watch.
+func TestDefaultTimeout(t *testing.T) {
+	devs, err := openDevices("cpu", 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if devs, err = faults.Wrap(devs, []faults.Fault{{Device: "cpu:0", Op: faults.Launch, N: 2, Kind: faults.Hang}}); err != nil {
+		t.Fatal(err)
+	}
+	undo := executor.ShortenDefaultTimeout(50 * time.Millisecond)
+	r, err := newRig(faultJob(), devs, "1f1b", residency.ManagerOptions{})
+	undo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var hang *executor.HangError
+	if err := r.run(t.Context()); !errors.As(err, &hang) {
+		t.Errorf("a hanging launch: %v", err)
+	}
+	if err := r.close(); err != nil && !errors.Is(err, device.ErrLost) {
+		t.Error(err)
 	}
 }

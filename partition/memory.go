@@ -39,7 +39,7 @@ func (e *MemoryError) Unwrap() error { return ErrMemory }
 
 // remedies lists what would lower a floor, other than finer segments.
 func (p *Plan) remedies(f *Forecast) []string {
-	if f.FloorBy[device.Activation]+f.FloorBy[device.Input]+f.FloorBy[device.Scratch] < f.Floor/8 {
+	if f.ofSamples() < f.Floor/8 {
 		return []string{"use a smaller model"}
 	}
 	list := []string{"use a smaller microbatch (a greater train.microbatches)"}
@@ -47,6 +47,16 @@ func (p *Plan) remedies(f *Forecast) []string {
 		list = append(list, "set partition.recompute to block")
 	}
 	return list
+}
+
+// ofSamples is the part of the floor that grows with the microbatch. Scratch goes with
+// the larger part of the rest: it holds activations or weights in another form.
+func (f *Forecast) ofSamples() int64 {
+	samples, scratch := f.FloorBy[device.Activation]+f.FloorBy[device.Input], f.FloorBy[device.Scratch]
+	if samples >= f.Floor-samples-scratch {
+		samples += scratch
+	}
+	return samples
 }
 
 // finerYet says that with less memory the launch at the floor may be cut finer; nil if

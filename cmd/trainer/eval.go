@@ -35,6 +35,7 @@ func evalCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		runs.TellFile(c, run.Used())
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
 		}

@@ -65,7 +65,14 @@ func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) e
 		return err
 	}
 	return output(c.OutOrStdout(), out, func(w io.Writer) error {
-		_, err := run.Predict(c.Context(), samples, answerWriter(format, w, run.Info()))
+		write, told := answerWriter(format, w, run.Info()), false
+		_, err := run.Predict(c.Context(), samples, func(p berth.Prediction) error {
+			if !told {
+				told = true
+				runs.TellFile(c, run.Used())
+			}
+			return write(p)
+		})
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -125,7 +126,16 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	if rep != nil {
 		printReport(out, run, rep, o.Dir)
 	}
-	return goOn(err, rep, o.Dir)
+	return goOn(byFlag(err), rep, o.Dir)
+}
+
+// byFlag names the flag in place of an option of the library.
+func byFlag(err error) error {
+	var o *berth.OutputError
+	if errors.As(err, &o) {
+		return fmt.Errorf("--%s %w", strings.ToLower(o.Option), o.Err)
+	}
+	return err
 }
 
 // progressOf is the part of a run that its progress shows.

@@ -42,7 +42,7 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 }
 
 // OpenTrained opens the trained run in a folder, and says on standard error
-// which weights it uses. The caller closes it.
+// which checkpoint it uses: see TellFile. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
@@ -62,8 +62,18 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 	for _, text := range t.Notes() {
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
-	fmt.Fprintln(c.ErrOrStderr(), usedText(t.Used(), wf.id != 0))
+	if u := t.Used(); u.ID != 0 {
+		fmt.Fprintln(c.ErrOrStderr(), usedText(u, wf.id != 0))
+	}
 	return t, nil
+}
+
+// TellFile says on standard error which file of weights is used, if one is. It comes
+// once the file was read: it may be cut off.
+func TellFile(c *cobra.Command, u berth.Used) {
+	if u.ID == 0 {
+		fmt.Fprintln(c.ErrOrStderr(), usedText(u, false))
+	}
 }
 
 // usedText names the weights that are used and, unless they were chosen, the
