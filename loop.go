@@ -10,7 +10,6 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/datasets"
-	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -25,7 +24,6 @@ type loop struct {
 	between time.Duration   // the longest that a boundary took: logging, evaluating and saving
 	leisure context.Context // ends when someone wants the run to end soon
 
-	again  int                  // the newest checkpoint's step when a save was tried anew; -1: none was
 	before [3]runstate.Progress // where the run stood before the newest steps
 }
 
@@ -111,7 +109,7 @@ func (l *loop) settle(ctx context.Context, left int) error {
 // afterStep does what is due after a step: log, save, or end the epoch, which
 // does both.
 func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
-	if err := l.mended(ctx, l.saves.Poll()); err != nil {
+	if err := l.saves.Poll(); err != nil {
 		return err
 	}
 	l.tellRetried()
@@ -192,40 +190,17 @@ func (l *loop) endEpoch(ctx context.Context, epoch int) error {
 	if err := l.save(ctx); err != nil {
 		return err
 	}
-	return l.awaitSave(ctx)
+	return l.saves.Await()
 }
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
 func (l *loop) save(ctx context.Context) error {
 	m, err := l.manifest()
 	if err == nil {
-		err = l.mended(ctx, l.saves.Save(ctx, l.leisure, m))
+		err = l.saves.Save(ctx, l.leisure, m)
 	}
 	l.clock.Saving(l.saves.Busy())
 	return err
-}
-
-// awaitSave waits for the save under way, and for the one that takes its place if it
-// failed.
-func (l *loop) awaitSave(ctx context.Context) error {
-	if err := l.mended(ctx, l.saves.Await()); err != nil {
-		return err
-	}
-	return l.saves.Await()
-}
-
-// mended takes the error of a save. If a copy to the host failed, which a new stream
-// may do better, the run is saved anew; a device that fails so twice in a row counts
-// as lost.
-func (l *loop) mended(ctx context.Context, err error) error {
-	if l.again == l.at.Saved || !executor.CopyOutFailed(err) {
-		return err
-	}
-	l.again = l.at.Saved
-	if err := l.settle(ctx, 0); err != nil {
-		return err
-	}
-	return l.save(ctx)
 }
 
 // stood is where the run stood after one of the newest steps.
@@ -264,7 +239,7 @@ func (l *loop) end(ctx context.Context) error {
 		return err
 	}
 	l.stopClock()
-	if err := l.awaitSave(ctx); err != nil {
+	if err := l.saves.Await(); err != nil {
 		return err
 	}
 	if l.at.Saved == l.at.Step && l.at.Step > 0 {
@@ -277,5 +252,5 @@ func (l *loop) end(ctx context.Context) error {
 	if err := l.save(ctx); err != nil {
 		return err
 	}
-	return l.awaitSave(ctx)
+	return l.saves.Await()
 }

@@ -56,7 +56,7 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	for _, text := range s.notes() {
 		s.opt.Observer.note(text)
 	}
-	l := &loop{session: s, again: -1}
+	l := &loop{session: s}
 	stopped, err := l.run(ctx)
 	if _, lost := lostDevice(err); lost {
 		err = s.explained(err, l.first)

@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"slices"
 	"strings"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/residency"
@@ -17,8 +15,7 @@ import (
 
 // WeightsHash is SHA-256, in hex, over parameters and batchnorm statistics in
 // bytewise order of their names: each one's name, then its little-endian bytes.
-// It pulls them back for [ledger.Epoch], two at a time on the host. A copy that
-// failed is taken again once.
+// It pulls them back for [ledger.Epoch], two at a time on the host.
 func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 	var vars []*graph.Value
 	for _, v := range p.Graph().Vars {
@@ -43,13 +40,7 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 		if i == 0 {
 			continue
 		}
-		err := s.Wait(ctx, i-1)
-		if CopyOutFailed(err) {
-			if err = s.Queue(ctx, ledger.Epoch, i-1); err == nil {
-				err = s.Wait(ctx, i-1)
-			}
-		}
-		if err != nil {
+		if err := s.Wait(ctx, i-1); err != nil {
 			return "", err
 		}
 		h.Write([]byte(vars[i-1].Name))
@@ -59,25 +50,13 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// CopyOutFailed reports whether an error is a failed copy to the host from a device
-// that still answers. The contents are on the device, so the copy can be taken again.
-func CopyOutFailed(err error) bool {
-	var op *device.OpError
-	return errors.As(err, &op) && op.What == "copy-out" && !errors.Is(err, device.ErrLost)
-}
-
-// Floats pulls a float32 tensor back for a reason, and returns its elements. A copy
-// that failed is taken again once.
+// Floats pulls a float32 tensor back for a reason, and returns its elements.
 func (r *Runtime) Floats(ctx context.Context, why ledger.Reason, t *residency.Tensor) ([]float32, error) {
-	err := r.Residency.PullBack(ctx, why, t)
-	if CopyOutFailed(err) {
-		err = r.Residency.PullBack(ctx, why, t)
-	}
-	if err != nil {
+	if err := r.Residency.PullBack(ctx, why, t); err != nil {
 		return nil, err
 	}
 	var out []float32
-	err = r.Residency.View(t, func(b []byte) error {
+	err := r.Residency.View(t, func(b []byte) error {
 		out = append(out, shape.View[float32](b)...)
 		return nil
 	})
