@@ -425,3 +425,25 @@ func TestFedBufferArrivesElsewhere(t *testing.T) {
 		t.Errorf("elsewhere: %v", err)
 	}
 }
+
+// Bytes that MoveIn moved are the truth again if they did not arrive, also if the tensor
+// was evicted meanwhile: its spill has copied other bytes.
+func TestMoveInThatFailsUnderASpill(t *testing.T) {
+	r := newRig(t, 1, rigOptions{}, capacity(8))
+	w, x := r.declare("w", 8, device.Weight), r.declare("x", 8, device.Weight)
+	r.fill(w, 'w')
+	letGo := r.devs[0].stream("copy-in").hold()
+	end := r.devs[0].fails("copyin")
+	if err := r.m.MoveIn(short(t), []Need{{w, 0, Read}}); err != nil {
+		t.Fatal(err)
+	}
+	r.write(x, 0, 'x') // evicts w
+	letGo()
+	r.m.Settle()
+	end()
+	r.mustRead(w, 0, 'w')
+	r.mustRead(x, 0, 'x')
+	if err := r.compute[0].Record().Wait(short(t)); err != nil {
+		t.Error(err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency/hostmem"
 )
 
 // Prefetch queues copies for needs to come, such as the batch of the next step
@@ -46,7 +47,7 @@ func (m *Manager) MoveIn(ctx context.Context, needs []Need) error {
 		}
 		h := t.host
 		t.truth = n.Device
-		m.host.Move(h, n.copy().ready, func() bool { return t.takeBack(h, n.Device) })
+		m.host.Move(h, n.copy().ready, func() (*hostmem.Block, bool) { return t.takeBack(h) })
 		m.dropHost(t)
 	}
 	m.mu.Unlock()

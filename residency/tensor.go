@@ -84,14 +84,27 @@ func (t *Tensor) otherTruth(d int) int {
 	return nowhere
 }
 
-// takeBack makes h, whose contents moved to device d, the truth again, since they did
-// not arrive. It reports false if t has other contents by now.
-func (t *Tensor) takeBack(h *hostmem.Block, d int) bool {
-	if t.version != h.Version || t.truth != d || t.host != nil {
-		return false
+// takeBack makes h, whose contents moved to a device and did not arrive, the truth again.
+// It reports false if t has other contents by now. The truth may have been spilled
+// meanwhile: other is the block that h replaces, or nil.
+func (t *Tensor) takeBack(h *hostmem.Block) (other *hostmem.Block, ok bool) {
+	if t.version != h.Version || t.failure() == nil {
+		return nil, false
 	}
-	t.host, t.truth = h, onHost
-	return true
+	other, t.host, t.truth = t.host, h, onHost
+	return other, true
+}
+
+// failure is the reason for which the contents are known not to be right; nil if none is
+// known.
+func (t *Tensor) failure() error {
+	switch {
+	case t.onDevice():
+		return t.copies[t.truth].failure()
+	case t.truth == onHost && t.host != nil:
+		return firstFailure(t.host.Ready, t.host.Causes)
+	}
+	return nil
 }
 
 // note counts bytes of t that moved, or need not, on a device.

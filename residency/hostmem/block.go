@@ -26,8 +26,8 @@ type Block struct {
 	since   uint64        // the clock when it was last dropped, if it is kept
 
 	// Of bytes that were moved to a device:
-	arrived device.Event // of the copy
-	back    func() bool  // takes the block back if that has failed, or reports false
+	arrived device.Event          // of the copy
+	back    func() (*Block, bool) // takes the block back if that has failed, or reports false
 }
 
 // Buffer is the memory, for copies of a device.

@@ -189,10 +189,15 @@ func (x *Memory) Sweep() {
 	}
 	kept := x.dropped[:0]
 	for _, h := range x.dropped {
-		switch {
-		case h.busy():
+		if h.busy() {
 			kept = append(kept, h)
-		case x.giveBack(h):
+			continue
+		}
+		other, given := x.giveBack(h)
+		switch {
+		case other != nil:
+			kept = append(kept, other)
+		case given:
 		case x.keeps(h):
 			x.pool.rest(h)
 		default:
@@ -209,14 +214,16 @@ func (x *Memory) Sweep() {
 }
 
 // giveBack returns a moved block whose copy to the device failed to its owner,
-// unless that has other contents by now.
-func (x *Memory) giveBack(h *Block) bool {
-	if h.back == nil || h.arrived.Err() == nil || !h.back() {
-		return false
+// unless that has other contents by now. The owner drops other for it, if that is not nil.
+func (x *Memory) giveBack(h *Block) (other *Block, given bool) {
+	if h.back == nil || h.arrived.Err() == nil {
+		return nil, false
 	}
-	x.staged -= h.bytes
-	h.staged, h.back = false, nil
-	return true
+	if other, given = h.back(); given {
+		x.staged -= h.bytes
+		h.staged, h.back = false, nil
+	}
+	return other, given
 }
 
 // Free frees the memory of h now and keeps h itself as a spare.

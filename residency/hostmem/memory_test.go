@@ -80,13 +80,18 @@ func TestDroppedBlocksAreFreedAfterTheirLastUse(t *testing.T) {
 }
 
 // A block whose last copy failed on its way to a device goes back to its owner, if
-// that wants it.
+// that wants it. The block that it replaces is freed then.
 func TestMovedBlocksComeBackAfterAFailure(t *testing.T) {
 	for _, wanted := range []bool{false, true} {
 		d, q, x := new(host), new(queue), New(Options{Staging: 8})
-		h := alloc(t, x, d, 8)
+		h, other := alloc(t, x, d, 8), alloc(t, x, d, 8)
 		h.AddUse(q.event())
-		x.Move(h, q.event(), func() bool { return wanted })
+		x.Move(h, q.event(), func() (*Block, bool) {
+			if wanted {
+				return other, true
+			}
+			return nil, false
+		})
 		x.Drop(h)
 		if len(x.Blockers(1)) != 1 {
 			t.Error("nothing to wait for while all that may be staged is")
@@ -95,7 +100,8 @@ func TestMovedBlocksComeBackAfterAFailure(t *testing.T) {
 		if len(x.Blockers(8)) != 0 {
 			t.Error("still staged after the copy")
 		}
-		if d.live == 1 != wanted {
+		x.Sweep()
+		if d.live != 1 || x.Usage().Used != 8 || other.buf == nil != wanted {
 			t.Errorf("wanted %v: %d buffers", wanted, d.live)
 		}
 	}

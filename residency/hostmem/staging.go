@@ -13,8 +13,8 @@ func (x *Memory) Stage(h *Block) {
 
 // Move is Stage for a block whose contents are a device's once arrived has happened.
 // The owner drops it. If the copy fails, back is called: it reports whether it took
-// the block back.
-func (x *Memory) Move(h *Block, arrived device.Event, back func() bool) {
+// the block back, and gives the block to drop in its place, or nil.
+func (x *Memory) Move(h *Block, arrived device.Event, back func() (*Block, bool)) {
 	h.arrived, h.back = arrived, back
 	x.Stage(h)
 }
