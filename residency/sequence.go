@@ -16,7 +16,7 @@ import (
 // the way stay on the host until a device needs them, if no device has them: those
 // that are needed next, in half of ManagerOptions.StagingBytes.
 func (m *Manager) FromSequence(s Sequence, ts map[string]*Tensor) error {
-	q := &sequence{s: s, tensors: ts}
+	q := newSequence(s, ts)
 	for _, name := range slices.Sorted(maps.Keys(ts)) {
 		if err := m.from(ts[name], &source{name: name, seq: q}); err != nil {
 			return err
@@ -27,8 +27,10 @@ func (m *Manager) FromSequence(s Sequence, ts map[string]*Tensor) error {
 
 // readUpTo reads a sequence until t has its contents.
 func (m *Manager) readUpTo(ctx context.Context, q *sequence, t *Tensor, d int) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	if err := q.begin(ctx); err != nil {
+		return err
+	}
+	defer q.end()
 	for rewound := false; m.lacks(t, q); {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -147,11 +148,15 @@ type tape struct {
 	read    bytes.Buffer
 	rewinds int
 	err     error
+	hold    chan struct{} // Next waits until it is closed; nil: it does not wait
 }
 
 func newTape(names ...string) *tape { return &tape{names: names, sizes: map[string]int64{}} }
 
 func (s *tape) Next(context.Context) (string, int64, error) {
+	if s.hold != nil {
+		<-s.hold
+	}
 	if s.at == len(s.names) {
 		return "", 0, io.EOF
 	}
@@ -173,4 +178,34 @@ func (s *tape) Rewind() error {
 	s.at = 0
 	s.rewinds++
 	return nil
+}
+
+// Waiting for another reader of a sequence ends with its context.
+func TestWaitingForASequenceEnds(t *testing.T) {
+	r := newRig(t, 1, rigOptions{})
+	s := newTape("a", "b")
+	s.hold = make(chan struct{})
+	ts := sequenced(t, r, s, "a", "b")
+	reading := make(chan error, 1)
+	go func() { reading <- r.m.Prefetch(context.Background(), []Need{{ts["a"], 0, Read}}) }()
+	for q := ts["a"].src.seq; len(q.turn) > 0; { // until it reads
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	waiting := make(chan error, 1)
+	go func() { waiting <- r.m.Prefetch(ctx, []Need{{ts["b"], 0, Read}}) }()
+	select {
+	case err := <-waiting:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-short(t).Done():
+		t.Error("it does not end")
+	}
+	close(s.hold)
+	if err := <-reading; err != nil {
+		t.Error(err)
+	}
+	r.mustRead(ts["b"], 0, 'b')
 }

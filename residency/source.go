@@ -1,9 +1,6 @@
 package residency
 
-import (
-	"context"
-	"sync"
-)
+import "context"
 
 // Store holds contents of tensors that are resident nowhere. Read fills dst
 // with all bytes of the named one; any order, and from any goroutine.
@@ -34,7 +31,27 @@ type source struct {
 
 // sequence is a Sequence with the tensors that stream from it.
 type sequence struct {
-	mu      sync.Mutex // held while reading, never within the manager's
+	turn    chan struct{} // has a value while nobody reads
 	s       Sequence
 	tensors map[string]*Tensor // by the names of their entries; it does not change
 }
+
+// newSequence makes a sequence that nobody reads.
+func newSequence(s Sequence, ts map[string]*Tensor) *sequence {
+	q := &sequence{turn: make(chan struct{}, 1), s: s, tensors: ts}
+	q.turn <- struct{}{}
+	return q
+}
+
+// begin waits until nobody else reads.
+func (q *sequence) begin(ctx context.Context) error {
+	select {
+	case <-q.turn:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// end lets others read.
+func (q *sequence) end() { q.turn <- struct{}{} }
