@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/runstate", "configs", "engine/models", "engine/osfile"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
 	"datasets":                  {"engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/units"},
-	"configs":                   {"engine/osfile", "internal/edit", "internal/units"},
+	"configs":                   {"engine/osfile", "executor/schedule", "internal/edit", "internal/units"},
 
 	"internal/golden":                  {},
 	"internal/edit":                    {},

@@ -105,7 +105,11 @@ func (r *Run) plan(ctx context.Context) error {
 	if err := r.warmsUp(); err != nil {
 		return err
 	}
-	if err := (schedule.Spec{Name: r.Config.Partition.Schedule, Stages: 1, Microbatches: z.microbatches}).Check(); err != nil {
+	options, err := s.options(ctx)
+	if err == nil {
+		err = options.CheckSchedule()
+	}
+	if err != nil {
 		return err
 	}
 	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: s.room()}
@@ -117,7 +121,7 @@ func (r *Run) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Plan, err = partition.New(full, s.options(ctx))
+	r.Plan, err = partition.New(full, options)
 	s.plan = r.Plan
 	if err == nil {
 		err = r.measure(ctx)

@@ -208,7 +208,11 @@ func (s *setup) placed(err error) error {
 	case errors.Is(err, optim.ErrSpec):
 		return at(c.Where("optimizer.freeze"), err) // the config knows its other keys
 	case errors.Is(err, schedule.ErrInvalid):
-		return at(c.Where("train.microbatches"), fmt.Errorf("train.microbatches: %w", err))
+		key := "train.microbatches"
+		if order, _ := c.Partition.Order(); order != nil {
+			key = "partition.schedule"
+		}
+		return at(c.Where(key), fmt.Errorf("%s: %w", key, err))
 	case errors.Is(err, partition.ErrReplicas):
 		return at(c.Where("partition.replicas"), fmt.Errorf("partition.replicas: %w", err))
 	case errors.Is(err, partition.ErrStages):
@@ -265,14 +269,24 @@ func unusable(err error) error {
 }
 
 // options cut the model as the config asks.
-func (s *setup) options(ctx context.Context) partition.PlanOptions {
+func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 	p, specs := s.config.Partition, s.specs()
+	order, err := p.Order()
+	if err != nil {
+		return partition.PlanOptions{}, at(s.config.Where("partition.schedule"), fmt.Errorf("%w: partition.schedule: %w", ErrOptions, err))
+	}
+	if order != nil && s.lost && order.Replicas != s.replicas() {
+		p.Schedule, order = "", nil // it was for devices that are lost
+	}
+	if order != nil && order.Microbatches == s.config.Train.Microbatches { // a step has fewer where there are few samples
+		*order = order.Without(s.sizes.microbatches)
+	}
 	return partition.PlanOptions{
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
-		Schedule: p.Schedule, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
+		Schedule: p.Schedule, Order: order, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
 		Seconds: func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
-	}
+	}, nil
 }
 
 // replicas is the number of replicas: after a loss, no more than devices are left.

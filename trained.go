@@ -92,8 +92,11 @@ func (t *Trained) planned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := s.options(ctx)
-	o.Microbatches, o.Replicas = 1, 1
+	o, err := s.options(ctx)
+	if err != nil {
+		return err
+	}
+	o.Microbatches, o.Replicas, o.Schedule, o.Order = 1, 1, "", nil // nothing goes back
 	s.plan, err = partition.New(g, o)
 	return err
 }

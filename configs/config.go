@@ -182,7 +182,7 @@ type Stages struct {
 type Partition struct {
 	Pos       Pos
 	Stages    Stages
-	Schedule  string // gpipe or 1f1b
+	Schedule  string // gpipe, 1f1b, interleaved, zb-h1, or the text or path of a schedule: see Order
 	Replicas  int    // of the model; 0: 1
 	Shard     string // ShardNone or ShardOptimizer; "": ShardNone
 	Recompute string // none, cheap or block

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,6 +27,15 @@ func (d *decoder) pos(n *yaml.Node) Pos {
 		return Pos{File: o}
 	}
 	return Pos{File: d.file, Line: n.Line}
+}
+
+// folder is the one that a relative path in a node begins at: the file's, or the
+// working directory for what comes from outside the file.
+func (d *decoder) folder(n *yaml.Node) string {
+	if d.origin[n] != "" {
+		return "."
+	}
+	return filepath.Dir(d.file)
 }
 
 // mark sets the origin of a node and of all below it.

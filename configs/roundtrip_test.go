@@ -54,6 +54,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return drawList(t, at, func() *yaml.Node { return drawValue(t, k.each, at, depth) })
 	case boolean:
 		return plain(fmt.Sprint(rapid.Bool().Draw(t, at)))
+	case order:
+		return drawValue(t, k.words, at, depth)
 	case enum:
 		return str(rapid.SampledFrom(k).Draw(t, at))
 	case text:

@@ -11,7 +11,7 @@ import (
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
 	resolveDevices, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
-	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkReplicas,
+	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkReplicas, checkOrder,
 }
 
 // resolveTask sets the task of sources that have no such key.
@@ -239,7 +239,11 @@ func checkReplicas(d *decoder, c *Config) {
 
 // counted is "1 number" or "2 numbers".
 func counted(n int, noun string) string {
-	if n != 1 {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "ch"):
+		noun += "es"
+	default:
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)

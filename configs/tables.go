@@ -51,8 +51,8 @@ var partitionSection = &section{
 	keys: []*key{
 		{name: "stages", kind: cut{block: blockName}, at: at(func(p *Partition) *Stages { return &p.Stages }), def: "auto",
 			doc: "`auto`: one stage for each device, cut by cost; a number of stages; or the names of each stage's blocks"},
-		{name: "schedule", kind: enum{"gpipe", "1f1b"}, at: at(func(p *Partition) *string { return &p.Schedule }), def: "1f1b",
-			doc: "the order of microbatches: `gpipe`: all forward, then all backward; `1f1b`: one forward, one backward"},
+		{name: "schedule", kind: order{enum{"gpipe", "1f1b", "interleaved", "zb-h1"}}, at: at(func(p *Partition) *string { return &p.Schedule }), def: "1f1b",
+			doc: "the order of microbatches. `gpipe`: all forward, then all backward; `1f1b`: one forward, one backward; `interleaved`: 1f1b with several stages on each device, by default two where the model has as many blocks; `zb-h1`: 1f1b with the gradients of weights put off, to fill the wait. Or the path of a [schedule's file](devices.md#schedules), relative to the config's folder"},
 		{name: "replicas", kind: positive, at: at(func(p *Partition) *int { return &p.Replicas }), def: "1",
 			doc: "copies of the model, each on as many of the devices and with a part of each step's microbatches: 2 on `cpu:4` are 2 devices each. More than 1 need `train.reduction: tree`. The weights are the same for any number"},
 		{name: "shard", kind: enum{ShardNone, ShardOptimizer}, at: at(func(p *Partition) *string { return &p.Shard }), def: ShardNone,

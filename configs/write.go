@@ -74,8 +74,8 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Rooted is the config with absolute paths: it means the same data from any
-// working directory. Data inside the binary ("builtin:…") has no path.
+// Rooted is the config with absolute paths, and a schedule in place of its file: it
+// means the same from any working directory. Data inside the binary ("builtin:…") has no path.
 func (c *Config) Rooted() (*Config, error) {
 	out := *c
 	for key, path := range map[string]*string{"data.path": &out.Data.Path, "devices.spill_dir": &out.Devices.SpillDir} {
@@ -88,5 +88,10 @@ func (c *Config) Rooted() (*Config, error) {
 		}
 		*path = full
 	}
+	text, err := orderText(out.Partition.Schedule, ".")
+	if err != nil {
+		return nil, fmt.Errorf("partition.schedule: %w", err)
+	}
+	out.Partition.Schedule = text
 	return &out, nil
 }

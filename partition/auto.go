@@ -1,6 +1,8 @@
 package partition
 
 import (
+	"fmt"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
 )
@@ -19,6 +21,9 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	}
 	groups, allowed := readyUnits(idx, pl), allowedCuts(idx, pl)
 	want, fewer := stageCount(blocks, allowed, o)
+	if fewer != nil && o.Order != nil {
+		return cut{}, fmt.Errorf("%w: the schedule is for %d stages: %v", ErrStages, o.Order.Stages, fewer)
+	}
 	c, err := newStageSearch(groups, blocks, allowed, o)
 	if err != nil {
 		return cut{}, err
@@ -66,13 +71,13 @@ func allowedCuts(idx *index, pl *placement) []bool {
 // asked for.
 func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
 	f := &Fewer{Asked: o.Count, Stages: 1, Blocks: len(blocks)}
-	if f.Devices = o.Count == 0; f.Devices {
-		f.Asked = len(o.Devices)
-	}
 	for _, ok := range allowed[1:len(blocks)] {
 		if ok {
 			f.Stages++
 		}
+	}
+	if f.Devices = o.Count == 0; f.Devices {
+		f.Asked = o.stagesByDefault(f.Stages)
 	}
 	if f.Asked <= f.Stages {
 		return f.Asked, nil

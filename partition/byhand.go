@@ -11,7 +11,7 @@ import (
 // cutByHand is the cut that PlanOptions.Stages lists. Every block must be in
 // exactly one stage.
 func cutByHand(blocks []string, o PlanOptions) (cut, error) {
-	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: dealDevices(len(o.Stages), len(o.Devices))}
+	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: o.deal(len(o.Stages))}
 	for i := range c.stageOf {
 		c.stageOf[i] = -1
 	}

@@ -25,16 +25,6 @@ func (c cut) groups() map[string]int {
 	return m
 }
 
-// dealDevices gives each of n stages a device; neighbours share one where
-// there are fewer devices than stages.
-func dealDevices(n, devices int) []int {
-	d := make([]int, n)
-	for s := range d {
-		d[s] = s * min(n, devices) / n
-	}
-	return d
-}
-
 // mostNamed is the most stages that the cause of another one names.
 const mostNamed = 32
 

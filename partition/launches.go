@@ -2,7 +2,6 @@ package partition
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
@@ -87,26 +86,6 @@ func (p *Plan) Instance(v *graph.Value, microbatch int, tail bool) Instance {
 		microbatch, tail = 0, false
 	}
 	return Instance{v, p.idx.usage(v), microbatch, tail}
-}
-
-// ScheduleOf is the order in which a step of that many microbatches runs. A plan
-// without a backward pass needs none: it runs forward.
-func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
-	spec := p.options.spec(p.cut.device)
-	spec.Microbatches = microbatches
-	if !p.goesBack() {
-		spec.Name = "forward"
-	}
-	s, err := schedule.New(spec)
-	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
-		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
-	}
-	return s, err
-}
-
-// goesBack reports whether the plan has a backward pass.
-func (p *Plan) goesBack() bool {
-	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
 }
 
 // Launches lists the launches of a step in the order in which they are queued:

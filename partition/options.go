@@ -12,27 +12,29 @@ import (
 // PlanOptions changes how New cuts a graph.
 type PlanOptions struct {
 	Devices      []device.Spec
-	Stages       [][]string   // block names by hand, per stage; nil places automatically
-	Count        int          // number of stages; 0 means one per device, at most one per block
-	Microbatches int          // of a step, at least 1
-	Reduction    Reduction    // how microbatches are summed; empty means in their order
-	Replicas     int          // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
-	Shard        Shard        // the part of the model that replicas divide among them; empty means none
-	Schedule     string       // the order of microbatches, if the graph has a backward pass: "gpipe" or "1f1b", which "" means
-	Apart        bool         // merge no phases, also where a step has one microbatch
-	Recompute    Recompute    // the values that Backward computes again; empty means none
-	Evict        paging.Rule  // which tensors leave a device first; empty means paging.NextUse
-	Estimate     Estimate     // of the memory of segments; nil means by their values alone
-	Seconds      Seconds      // measured times of segments; nil means that none is known
-	BlockSeconds BlockSeconds // measured times of blocks, to cut by; nil means that they follow from flops
-	Supports     Supports     // whether a device runs a node; nil means that all run everything
-	grains       []grain      // to choose from, coarse to fine; nil means all
-	ranging      ranging      // of updates
-	settled      bool         // no other ranging is tried
-	exact        bool         // plans are compared by what they lack, since none fits
-	asked        Recompute    // Recompute as the caller gave it
-	checkFinite  bool         // segments will be compiled with device.CompileOptions.CheckFinite
-	Stop         func() error // asked between passes of New, which ends with its error; nil means never
+	Stages       [][]string         // block names by hand, per stage; nil places automatically
+	Count        int                // number of stages; 0 means one per device (two for interleaved), at most one per block
+	Microbatches int                // of a step, at least 1
+	Reduction    Reduction          // how microbatches are summed; empty means in their order
+	Replicas     int                // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
+	Shard        Shard              // the part of the model that replicas divide among them; empty means none
+	Schedule     string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
+	Order        *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
+	Apart        bool               // merge no phases, also where a step has one microbatch
+	Recompute    Recompute          // the values that Backward computes again; empty means none
+	Evict        paging.Rule        // which tensors leave a device first; empty means paging.NextUse
+	Estimate     Estimate           // of the memory of segments; nil means by their values alone
+	Seconds      Seconds            // measured times of segments; nil means that none is known
+	BlockSeconds BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
+	Supports     Supports           // whether a device runs a node; nil means that all run everything
+	grains       []grain            // to choose from, coarse to fine; nil means all
+	ranging      ranging            // of updates
+	settled      bool               // no other ranging is tried
+	exact        bool               // plans are compared by what they lack, since none fits
+	asked        Recompute          // Recompute as the caller gave it
+	dealt        []int              // the device of each stage; nil deals them
+	checkFinite  bool               // segments will be compiled with device.CompileOptions.CheckFinite
+	Stop         func() error       // asked between passes of New, which ends with its error; nil means never
 }
 
 // Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].
@@ -81,35 +83,11 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	if o.Schedule == "" {
 		o.Schedule = "1f1b"
 	}
-	if err := o.spec(make([]int, 1)).Check(); err != nil {
+	if err := o.CheckSchedule(); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrStages, err)
 	}
+	o.settle()
 	return o, nil
-}
-
-// splits reports whether the schedule has W passes.
-func (o *PlanOptions) splits() bool { return schedule.Splits(o.Schedule) }
-
-// spec describes the schedule of stages on these devices.
-func (o *PlanOptions) spec(devices []int) schedule.Spec {
-	s := schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas}
-	for r := range max(1, o.Replicas) {
-		for _, d := range devices {
-			s.Workers = append(s.Workers, r*o.perReplica()+d)
-		}
-	}
-	return s
-}
-
-// inFlight is, by stage, the most microbatches at once whose activations the
-// backward pass still needs.
-func (o *PlanOptions) inFlight(devices []int) []int {
-	spec := o.spec(devices)
-	n := spec.InFlight(schedule.Backward)
-	for stage, w := range spec.InFlight(schedule.Weights) {
-		n[stage] = max(n[stage], w)
-	}
-	return n
 }
 
 // Fewer tells why a plan has fewer stages than asked for: there are not enough

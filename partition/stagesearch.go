@@ -33,7 +33,7 @@ type crossing struct{ forward, backward []int64 }
 func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) (*stageSearch, error) {
 	c := &stageSearch{groups: g, blocks: blocks, allowed: allowed, o: o}
 	if !c.goesBack() {
-		c.o.Schedule = "forward"
+		c.o.Schedule, c.o.Order = "forward", nil
 	}
 	if !c.useMeasured() {
 		c.useFlops()
@@ -147,7 +147,7 @@ func addOver(cuts []int64, from, to int, bytes int64) {
 
 // shapes are the pipelines of so many stages.
 func (c *stageSearch) shapes(stages int) [][]int {
-	return [][]int{dealDevices(stages, len(c.o.Devices))}
+	return [][]int{c.o.deal(stages)}
 }
 
 // best searches for the fastest way.
@@ -280,9 +280,8 @@ const mostSimulated = 24
 
 // simulate is the time of a step.
 func (c *stageSearch) simulate(w search.Way) float64 {
-	spec := c.o.spec(w.Devices)
-	spec.Microbatches = min(spec.Microbatches, mostSimulated)
-	s, err := schedule.New(spec)
+	microbatches := min(c.o.Microbatches, mostSimulated)
+	s, err := c.o.scheduleOn(w.Devices, microbatches)
 	if err != nil {
 		return w.Seconds // it is refused later, by name
 	}
@@ -310,7 +309,7 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 			return copySeconds(bytes[cut], c.o.Devices[w.Devices[from.Stage]], c.o.Devices[w.Devices[to.Stage]])
 		},
 	})
-	if more := c.o.Microbatches - spec.Microbatches; more > 0 {
+	if more := c.o.Microbatches - microbatches; more > 0 {
 		return line.Makespan + float64(more)*w.Seconds/float64(c.o.Microbatches)
 	}
 	return line.Makespan

@@ -51,3 +51,17 @@ func (s Schedule) On(workers int) Schedule {
 	}
 	return s
 }
+
+// Renumber is the schedule with another number for each of its workers, below
+// workers.
+func (s Schedule) Renumber(workers int, to func(worker int) int) Schedule {
+	rows := s.Rows
+	s.Workers, s.Rows = slices.Clone(s.Workers), make([][]Action, workers)
+	for i, w := range s.Workers {
+		s.Workers[i] = to(w)
+	}
+	for w, row := range rows {
+		s.Rows[to(w)] = row
+	}
+	return s
+}

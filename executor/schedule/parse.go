@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -10,19 +11,44 @@ import (
 // form only; call [Schedule.Validate] for the rest.
 func Parse(text string) (Schedule, error) {
 	p := parser{header: true}
+	if err := p.parse(text); err != nil {
+		return Schedule{}, err
+	}
+	return p.s, nil
+}
+
+// Read is Parse and Validate. An error is one line, and begins with the number of
+// the line that it is about.
+func Read(text string) (Schedule, error) {
+	p := parser{header: true}
+	if err := p.parse(text); err != nil {
+		return Schedule{}, err
+	}
+	err := p.s.Validate()
+	if e, ok := errors.AsType[*InvalidError](err); ok {
+		return Schedule{}, fmt.Errorf("line %d: %w: %v %s", p.lines[e.worker()], ErrInvalid, e.Action, e.Why)
+	}
+	if err != nil {
+		return Schedule{}, fmt.Errorf("line 1: %w", err)
+	}
+	return p.s, nil
+}
+
+// parse reads all lines of a text.
+func (p *parser) parse(text string) error {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := p.line(line); err != nil {
-			return Schedule{}, fmt.Errorf("line %d: %w", i+1, err)
+		if err := p.line(line, i+1); err != nil {
+			return fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	if p.header {
-		return Schedule{}, fmt.Errorf("line 1: %w: there is no first line %q", ErrSyntax, headerForm)
+		return fmt.Errorf("line 1: %w: there is no first line %q", ErrSyntax, headerForm)
 	}
-	return p.s, p.complete()
+	return p.complete()
 }
 
 const headerForm = "schedule NAME stages N microbatches N [replicas N] [workers N]"
@@ -33,9 +59,10 @@ type parser struct {
 	header bool // it comes next
 	plain  bool // worker i has stage i alone
 	rows   int
+	lines  []int // by row: its number
 }
 
-func (p *parser) line(line string) error {
+func (p *parser) line(line string, number int) error {
 	if p.header {
 		p.header = false
 		return p.parseHeader(line)
@@ -43,17 +70,18 @@ func (p *parser) line(line string) error {
 	if len(p.s.Rows) == p.rows {
 		return fmt.Errorf("%w: there are more lines than the %d workers", ErrSyntax, p.rows)
 	}
+	p.lines = append(p.lines, number)
 	return p.parseRow(line)
 }
 
 // complete checks that there is a row for each worker, with all the stages.
 func (p *parser) complete() error {
 	if n := len(p.s.Rows); n != p.rows {
-		return fmt.Errorf("%w: %d rows for %s; write one line per worker", ErrSyntax, n, plural(p.rows, "worker"))
+		return fmt.Errorf("line 1: %w: %d rows for %s; write one line per worker", ErrSyntax, n, plural(p.rows, "worker"))
 	}
 	for i, w := range p.s.Workers {
 		if w == nowhere {
-			return fmt.Errorf("%w: no worker has stage %d%s; list it in the parentheses of a worker's line", ErrSyntax, i%p.s.Stages, ofReplica(i/p.s.Stages))
+			return fmt.Errorf("line 1: %w: no worker has stage %d%s; list it in the parentheses of a worker's line", ErrSyntax, i%p.s.Stages, ofReplica(i/p.s.Stages))
 		}
 	}
 	return nil

@@ -58,8 +58,33 @@ func (s Schedule) runs() error {
 	return nil
 }
 
-func (s Schedule) fail(a Action, why string) error {
-	return fmt.Errorf("%w: %v %s\n%s", ErrInvalid, a, why, s.Grid(a))
+func (s Schedule) fail(a Action, why string) error { return &InvalidError{s, a, why} }
+
+// InvalidError is an ErrInvalid about an action.
+type InvalidError struct {
+	Schedule Schedule
+	Action   Action
+	Why      string // "comes before 0F1"
+}
+
+// Line is the error without the grid.
+func (e *InvalidError) Line() string { return fmt.Sprintf("%v: %v %s", ErrInvalid, e.Action, e.Why) }
+
+// Error shows the grid, with the action's cell in brackets.
+func (e *InvalidError) Error() string { return e.Line() + "\n" + e.Schedule.Grid(e.Action) }
+
+// Unwrap is ErrInvalid.
+func (e *InvalidError) Unwrap() error { return ErrInvalid }
+
+// worker is the row that has the action, or the one that should have it.
+func (e *InvalidError) worker() int {
+	for w, row := range e.Schedule.Rows {
+		if slices.Contains(row, e.Action) {
+			return w
+		}
+	}
+	w, _ := e.Schedule.row(e.Action.Stage, e.Action.Replica)
+	return w
 }
 
 // validator checks the rows one by one.

@@ -1,0 +1,172 @@
+package partition
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/executor/schedule"
+)
+
+// roundsPerDevice is the number of stages on each device that an interleaved
+// schedule gets by default: more make the bubble smaller and the copies more.
+const roundsPerDevice = 2
+
+// interleaved is the name of the schedule for which stages are dealt in rounds.
+const interleaved = "interleaved"
+
+// CheckSchedule is New's error about a schedule that no step can have.
+func (o *PlanOptions) CheckSchedule() error {
+	if o.Order == nil {
+		return o.spec(make([]int, 1)).Check()
+	}
+	s := o.Order
+	switch {
+	case s.Replicas != max(1, o.Replicas):
+		return fmt.Errorf("%w: it is for %d replicas, and partition.replicas is %d; make them equal", schedule.ErrInvalid, s.Replicas, max(1, o.Replicas))
+	case s.Has(schedule.Reduce):
+		return fmt.Errorf("%w: it has reductions; leave out R, sums are made where they can be", schedule.ErrInvalid)
+	case !s.Has(schedule.Backward):
+		return fmt.Errorf("%w: it has no backward passes; add B for each microbatch", schedule.ErrInvalid)
+	case s.Microbatches != o.Microbatches:
+		return fmt.Errorf("%w: it is for %d microbatches, and train.microbatches is %d; make them equal", schedule.ErrInvalid, s.Microbatches, o.Microbatches)
+	case o.Stages != nil && len(o.Stages) != s.Stages, o.Count != 0 && o.Count != s.Stages:
+		return fmt.Errorf("%w: it is for %d stages, and partition.stages asks for %d; make them equal", schedule.ErrInvalid, s.Stages, max(o.Count, len(o.Stages)))
+	}
+	if err := s.Validate(); err != nil {
+		return err
+	}
+	for i, w := range s.Workers {
+		each := len(s.Rows) / s.Replicas // workers of a replica
+		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
+			return fmt.Errorf("%w: its replicas are not on workers of their own, each on as many and dealt alike; put worker after worker of the first, then the same of the next", schedule.ErrInvalid)
+		}
+	}
+	return nil
+}
+
+// settle makes an order of the caller's fit the devices. The options are checked.
+func (o *PlanOptions) settle() {
+	if o.Order == nil {
+		return
+	}
+	s := o.Order.On(o.perReplica() * o.Order.Replicas)
+	o.Order = &s
+	if o.Stages == nil {
+		o.Count = s.Stages
+	}
+}
+
+// deal gives each of n stages a device. Neighbours share one where there are fewer
+// devices than stages, unless the schedule wants them apart.
+func (o *PlanOptions) deal(n int) []int {
+	switch {
+	case o.dealt != nil:
+		return o.dealt
+	case o.Order != nil && o.Order.Stages == n:
+		return o.Order.Workers
+	}
+	devices := make([]int, n)
+	for s := range devices {
+		if devices[s] = s * min(n, len(o.Devices)) / n; o.Schedule == interleaved {
+			devices[s] = s % len(o.Devices)
+		}
+	}
+	return devices
+}
+
+// stagesByDefault is the number of stages for all devices, of so many at most: as
+// many as devices, or where the schedule goes round them, a multiple.
+func (o *PlanOptions) stagesByDefault(most int) int {
+	n := len(o.Devices)
+	if o.Schedule == interleaved && n > 1 && most >= roundsPerDevice*n {
+		return roundsPerDevice * n
+	}
+	return n
+}
+
+// splits reports whether the schedule has W passes.
+func (o *PlanOptions) splits() bool {
+	if o.Order != nil {
+		return o.Order.Has(schedule.Weights)
+	}
+	return schedule.Splits(o.Schedule)
+}
+
+// spec describes the named schedule of stages on these devices of the first replica.
+func (o *PlanOptions) spec(devices []int) schedule.Spec {
+	s := schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas}
+	for r := range max(1, o.Replicas) {
+		for _, d := range devices {
+			s.Workers = append(s.Workers, r*o.perReplica()+d)
+		}
+	}
+	return s
+}
+
+// inFlight is, by stage, the most microbatches at once whose activations the
+// backward pass still needs.
+func (o *PlanOptions) inFlight(devices []int) []int {
+	count := o.spec(devices).InFlight
+	if o.Order != nil {
+		count = func(last schedule.Kind) (n []int) {
+			for stage := range devices {
+				n = append(n, o.Order.InFlight(stage, last))
+			}
+			return n
+		}
+	}
+	n := count(schedule.Backward)
+	for stage, w := range count(schedule.Weights) {
+		n[stage] = max(n[stage], w)
+	}
+	return n
+}
+
+// scheduleOn is the schedule of a step of that many microbatches, of stages on these
+// devices of the first replica.
+func (o *PlanOptions) scheduleOn(devices []int, microbatches int) (schedule.Schedule, error) {
+	if o.Order == nil {
+		spec := o.spec(devices)
+		spec.Microbatches = microbatches
+		return schedule.New(spec)
+	}
+	s := o.Order.Without(microbatches)
+	had, per := len(s.Rows)/s.Replicas, o.perReplica()
+	to := reorder(s.Workers[:s.Stages], devices, per)
+	return s.Renumber(per*s.Replicas, func(w int) int { return w/had*per + to[w%had] }), nil
+}
+
+// reorder gives workers devices, of n: those of stages the stages' devices, the
+// others what is left.
+func reorder(workers, devices []int, n int) []int {
+	to, free := slices.Repeat([]int{nowhere}, n), slices.Repeat([]bool{true}, n)
+	for s, w := range workers {
+		to[w], free[devices[s]] = devices[s], false
+	}
+	for w := range to {
+		if to[w] == nowhere {
+			to[w] = slices.Index(free, true)
+			free[to[w]] = false
+		}
+	}
+	return to
+}
+
+// ScheduleOf is the order in which a step of that many microbatches runs. A plan
+// without a backward pass needs none: it runs forward.
+func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
+	o := p.options
+	if !p.goesBack() {
+		o.Schedule, o.Order = "forward", nil
+	}
+	s, err := o.scheduleOn(p.cut.device, microbatches)
+	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
+		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
+	}
+	return s, err
+}
+
+// goesBack reports whether the plan has a backward pass.
+func (p *Plan) goesBack() bool {
+	return slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Backward) || s.Passes.Has(schedule.Weights) })
+}
