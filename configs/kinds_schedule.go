@@ -81,7 +81,7 @@ func orderText(v, folder string) (string, error) {
 		}
 		text, name = string(data), name+": "
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "\n") + "\n"
+	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n") + "\n"
 	if _, err := schedule.Read(text); err != nil {
 		return "", fmt.Errorf("%s%w", name, err)
 	}

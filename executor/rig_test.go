@@ -23,6 +23,7 @@ import (
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
+	orders "github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -48,9 +49,11 @@ type job struct {
 	apart                    bool // its phases are not merged
 	recompute                partition.Recompute
 	reduction                partition.Reduction
-	replicas                 int  // at most one for each device and microbatch; more than one need a tree
-	memory                   int  // percent of the peak that the plan is made for; 0: all it may want
-	estimated                bool // the plan asks the devices for their limits, and for the memory of segments
+	replicas                 int    // at most one for each device and microbatch; more than one need a tree
+	memory                   int    // percent of the peak that the plan is made for; 0: all it may want
+	estimated                bool   // the plan asks the devices for their limits, and for the memory of segments
+	stages                   int    // 0: one for each device
+	order                    string // a schedule's text for one replica, in place of a named one
 }
 
 func (j job) batch() int { return j.microbatch * j.microbatches }
@@ -155,7 +158,14 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
+	if j.order != "" {
+		order, err := orders.Read(j.order)
+		if err != nil {
+			return o, err
+		}
+		po.Order = &order
+	}
 	if j.estimated {
 		for i, d := range devs {
 			po.Devices[i] = d.Spec()

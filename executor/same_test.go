@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/ops/ref"
 	"github.com/berth-ml/berth/engine/shape"
+	orders "github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/testall"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
@@ -23,7 +24,9 @@ type way struct {
 	devices, threads int
 	replicas         int // 0: the job's
 	schedule         string
-	apart            bool // phases are not merged
+	stages           int    // 0: as many as the schedule wants
+	order            string // a schedule's text, in place of a named one
+	apart            bool   // phases are not merged
 	recompute        partition.Recompute
 	memory           int // percent of the peak that the plan is made for; 0: all it may want
 }
@@ -36,19 +39,22 @@ func (w way) trained(j job) (map[string][]byte, error) {
 		return nil, err
 	}
 	j.apart, j.recompute, j.memory, j.replicas = w.apart, w.recompute, w.memory, max(w.replicas, j.replicas)
+	j.stages, j.order = w.stages, w.order
+	if w.order != "" {
+		j.replicas = 1
+	}
 	return trained(j, devs, w.schedule, residency.ManagerOptions{})
 }
 
 func ways() (all []way) {
-	for devices := 1; devices <= 3; devices++ {
-		for threads := 1; threads <= 2; threads++ {
-			for _, s := range []string{"gpipe", "1f1b", "zb-h1"} {
-				if s == "zb-h1" && threads > 1 {
-					continue // it is about devices
-				}
-				again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
-				all = append(all, way{devices: devices, threads: threads, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[len(all)%4]})
+	for devices := 1; devices <= 4; devices++ {
+		for i, s := range []string{"gpipe", "1f1b", "interleaved", "zb-h1"} {
+			again := []partition.Recompute{partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}[len(all)%3]
+			w := way{devices: devices, threads: 1 + i%2, schedule: s, recompute: again, memory: []int{0, 70, 40, 10}[(devices+i)%4]}
+			if devices != 3 && i > 0 {
+				w.stages = 3 // of which some share a device, or which leave one idle
 			}
+			all = append(all, w)
 		}
 	}
 	return all
@@ -107,6 +113,9 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		j := drawJob(t)
 		w := rapid.SampledFrom(ways()).Draw(t, "way")
+		if rapid.Bool().Draw(t, "any order") {
+			w.stages, w.order = 0, drawOrder(t, rapid.IntRange(1, 3).Draw(t, "stages"), j.microbatches)
+		}
 		want, err := plain.trained(j)
 		if err != nil {
 			t.Fatal(err)
@@ -119,6 +128,50 @@ func TestSameWeightsForRandomJobs(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// drawOrder is the text of a schedule in which each action comes at any time when it
+// can run, on any of two workers.
+func drawOrder(t *rapid.T, stages, microbatches int) string {
+	s := orders.Schedule{Name: "random", Stages: stages, Microbatches: microbatches, Replicas: 1, Rows: make([][]orders.Action, 2)}
+	kinds := []orders.Kind{orders.Forward, orders.Backward, orders.Weights}
+	if !rapid.Bool().Draw(t, "splits") {
+		kinds = kinds[:2]
+	}
+	done := make([]map[orders.Kind]int, stages)
+	for i := range done {
+		done[i] = map[orders.Kind]int{}
+		s.Workers = append(s.Workers, rapid.IntRange(0, 1).Draw(t, "worker"))
+	}
+	ready := func(stage int, k orders.Kind) bool {
+		m := done[stage][k]
+		switch {
+		case m == microbatches:
+			return false
+		case k == orders.Forward:
+			return stage == 0 || done[stage-1][k] > m
+		case k == orders.Backward:
+			return done[stage][orders.Forward] > m && (stage == stages-1 || done[stage+1][k] > m)
+		}
+		return done[stage][orders.Backward] > m
+	}
+	for left := stages * microbatches * len(kinds); left > 0; left-- {
+		var can []orders.Action
+		for stage := range stages {
+			for _, k := range kinds {
+				if ready(stage, k) {
+					can = append(can, orders.Action{Stage: stage, Kind: k, Microbatch: done[stage][k]})
+				}
+			}
+		}
+		a := rapid.SampledFrom(can).Draw(t, "next")
+		done[a.Stage][a.Kind]++
+		s.Rows[s.Workers[a.Stage]] = append(s.Rows[s.Workers[a.Stage]], a)
+	}
+	for stage, w := range s.Workers {
+		s.Rows[w] = append(s.Rows[w], orders.Action{Stage: stage, Kind: orders.Update})
+	}
+	return s.String()
 }
 
 // Devices of random sizes, from the floor to the peak of each.
@@ -145,7 +198,7 @@ func TestSameWeightsWithinAPlansLimits(t *testing.T) {
 // trainedWithin trains on devices whose memory limit chooses, given the peak. A
 // limit below the floor is raised to it.
 func (w way) trainedWithin(j job, limit func(peak int64) int64) (map[string][]byte, error) {
-	j.apart, j.recompute, j.estimated = w.apart, w.recompute, true
+	j.apart, j.recompute, j.estimated, j.stages = w.apart, w.recompute, true, w.stages
 	devs, err := openDevices("cpu", w.devices, w.threads)
 	if err != nil {
 		return nil, err

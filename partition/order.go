@@ -63,7 +63,7 @@ func (o *PlanOptions) deal(n int) []int {
 	case o.dealt != nil:
 		return o.dealt
 	case o.Order != nil && o.Order.Stages == n:
-		return o.Order.Workers
+		return o.Order.Workers[:n]
 	}
 	devices := make([]int, n)
 	for s := range devices {
