@@ -64,6 +64,7 @@ func replicated() []way {
 		{devices: 4, threads: 1, replicas: 4, schedule: "gpipe", memory: 10},
 		{devices: 5, threads: 1, replicas: 2, schedule: "zb-h1", memory: 70},
 		{devices: 6, threads: 1, replicas: 3, schedule: "zb-h1"},
+		{devices: 4, threads: 1, replicas: 2, schedule: "interleaved", stages: 4},
 	}
 }
 
