@@ -106,34 +106,6 @@ func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
 	return u, nil
 }
 
-// resizeFile gives the file of host memory the size that its tenants need.
-func (m *Manager) resizeFile() error {
-	m.room.Lock()
-	defer m.room.Unlock()
-	m.mu.Lock()
-	f, bytes := m.host.File(m.onHost())
-	m.mu.Unlock()
-	if f == nil {
-		return nil
-	}
-	return f.Resize(bytes)
-}
-
-// onHost is the most bytes that all tenants have on the host at once: those of each
-// one alone, or all that a device is to have whose memory the peaks exceed.
-func (m *Manager) onHost() int64 {
-	var alone, together int64
-	for _, u := range m.tenants {
-		alone += u.opt.HostBytes
-	}
-	for i := range m.devs {
-		if peaks := m.peaks(i); peaks > m.devs[i].spec.MemoryBytes {
-			together += peaks
-		}
-	}
-	return max(alone, together)
-}
-
 // peaks is the sum of all tenants' peaks on a device.
 func (m *Manager) peaks(device int) (bytes int64) {
 	for _, u := range m.tenants {
