@@ -8,7 +8,7 @@ import (
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// This file queues all copies to devices, and out.go those to the host. Nothing
+// This file queues all copies to devices, and copy_out.go those to the host. Nothing
 // else touches a copy stream. Each copy waits for its source. Its buffer is new,
 // and was taken for the copy's stream.
 
