@@ -1,13 +1,15 @@
 package residency
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 )
 
 // spills is the copies to the host that were queued to evict tensors. The memory of
-// such a tensor is taken again before its copy has ended. If the copy fails, the
+// such a tensor is taken again once its copy has ended. If that has failed for good, the
 // contents are lost, and only this list still knows whose they were. The manager's
 // lock guards it.
 type spills []spill
@@ -19,14 +21,40 @@ type spill struct {
 	copied device.Event
 }
 
-// add notes a spill, and forgets old ones that went well.
+// add notes a spill. Before the list grows, it forgets those that lost nothing.
 func (s *spills) add(x spill) {
-	done := 0
-	for done < len(*s) && (*s)[done].copied.Done() && (*s)[done].copied.Err() == nil {
-		done++
-	}
-	if 2*done >= len(*s) {
-		*s = slices.Delete(*s, 0, done)
+	if len(*s) == cap(*s) {
+		*s = slices.DeleteFunc(*s, func(x spill) bool { return x.copied.Done() && x.lost() == nil })
 	}
 	*s = append(*s, x)
+}
+
+// lost is the failure of the spill; nil if it went well, or the tensor has other contents
+// by now.
+func (x *spill) lost() error {
+	if err := x.copied.Err(); err != nil && x.t.failure() != nil {
+		return err
+	}
+	return nil
+}
+
+// Lost is an ErrLost that names the tenant's tensors whose contents were lost when they
+// were spilled, and the cause; nil if there are none.
+func (u *Tenant) Lost() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var names []string
+	var from string
+	var cause error
+	for i := range u.spills {
+		x := &u.spills[i]
+		if err := x.lost(); err != nil && !slices.Contains(names, x.t.name) {
+			names = append(names, x.t.name)
+			from, cause = x.from, err
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the spill of %s from %s failed: %w", ErrLost, strings.Join(names, ", "), from, cause)
 }

@@ -363,6 +363,9 @@ func TestFailedSpillNamesWhatIsLost(t *testing.T) {
 			r.mustRead(v, 0, 'v')
 			r.fill(w, 'n') // new contents
 			r.mustRead(w, 0, 'n')
+			if err := r.m.Lost(); err != nil {
+				t.Errorf("with new contents: %v", err)
+			}
 		})
 	}
 }

@@ -3,7 +3,6 @@ package residency
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/shape"
@@ -96,26 +95,6 @@ func (u *Tenant) Failures() (list []error) {
 		list = append(list, u.on[i].takeFailures()...)
 	}
 	return list
-}
-
-// Lost is an ErrLost that names the tenant's tensors whose spills have failed, and
-// the cause; nil if none has.
-func (u *Tenant) Lost() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var names []string
-	var from string
-	var cause error
-	for _, x := range u.spills {
-		if err := x.copied.Err(); err != nil {
-			names = append(names, x.t.name)
-			from, cause = x.from, err
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%w: the spill of %s from %s failed: %w", ErrLost, strings.Join(names, ", "), from, cause)
 }
 
 // Close frees the memory of the tenant's tensors, on devices and on the host, and
