@@ -64,6 +64,9 @@ func happened(err error) string {
 	return text + " " + why
 }
 
+// tryingAgain says in one line that a copy failed and was repeated.
+func tryingAgain(err error) string { return happened(err) + "; trying again" }
+
 // lostDevice is the device whose loss an error is. A loss that is not finite is
 // the fault of no device.
 func lostDevice(err error) (id device.ID, lost bool) {

@@ -52,7 +52,7 @@ type session struct {
 	losses  []DeviceLoss    // of the sessions before, in the same call
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
-	retried int             // copies that failed and were taken again
+	retried int             // copies that failed and were repeated
 	written int64           // bytes that this run had on a shared device that was lost
 }
 
@@ -262,11 +262,11 @@ func (s *session) parameters() (n int64) {
 	return n
 }
 
-// tellRetried tells of the copies that failed and were taken again.
+// tellRetried tells of the copies that failed and were repeated.
 func (s *session) tellRetried() {
 	for _, err := range s.rt.Retried() {
 		s.retried++
-		s.opt.Observer.warn(happened(err) + "; trying again")
+		s.opt.Observer.warn(tryingAgain(err))
 	}
 }
 

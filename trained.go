@@ -31,6 +31,7 @@ type Trained struct {
 	found   *rundir.Found     // the checkpoint, until its weights are loaded; nil: it is found anew, by used.ID
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
+	retried []string          // not yet returned by Retried
 }
 
 // OpenTrained opens a trained model: for predicting from files, and for
@@ -295,6 +296,14 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 	return t.used, nil
 }
 
+// Retried says which copies failed on a device and were repeated, in words. Each is
+// returned once.
+func (t *Trained) Retried() []string {
+	list := t.retried
+	t.retried = nil
+	return list
+}
+
 // on runs f on a runtime of its own.
 func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
 	leave, err := t.setup.enter()
@@ -313,7 +322,13 @@ func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err 
 		err = errors.Join(err, rt.Close())
 	}()
 	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
-	return f(rt)
+	if err := f(rt); err != nil {
+		return err
+	}
+	for _, failure := range rt.Retried() {
+		t.retried = append(t.retried, tryingAgain(failure))
+	}
+	return nil
 }
 
 // loader is a program that takes weights.

@@ -83,5 +83,8 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 		return res, err
 	}
 	res.WeightsSHA256, err = s.prog.WeightsHash(ctx)
+	for _, failure := range s.rt.Retried() {
+		res.Retried = append(res.Retried, failure.Error()+"; trying again")
+	}
 	return res, err
 }

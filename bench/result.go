@@ -44,6 +44,7 @@ type Result struct {
 	PeakResidentBytes int64          `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
 
 	Missed   []string `json:"-"` // the faults that did not happen, in words
+	Retried  []string `json:"-"` // the failures of copies that were repeated, in words
 	Devices  []string `json:"devices"`
 	Threads  int      `json:"threads"`            // over all devices
 	Numerics string   `json:"numerics,omitempty"` // as in device.Spec

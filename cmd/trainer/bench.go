@@ -194,7 +194,7 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 			return nil, err
 		}
 		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)
-		for _, text := range r.Missed {
+		for _, text := range append(r.Retried, r.Missed...) {
 			fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
 		}
 		rs = append(rs, r)

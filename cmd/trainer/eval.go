@@ -31,6 +31,7 @@ func evalCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
+		defer runs.TellRetried(c, run)
 		res, err := run.Eval(c.Context())
 		if err != nil {
 			return err

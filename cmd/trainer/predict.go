@@ -53,6 +53,7 @@ func predictCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
+		defer runs.TellRetried(c, run)
 		return answer(c, run, samples, *file, as)
 	}
 	return c

@@ -68,6 +68,13 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 	return t, nil
 }
 
+// TellRetried says on standard error which copies failed and were repeated.
+func TellRetried(c *cobra.Command, t *berth.Trained) {
+	for _, text := range t.Retried() {
+		fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
+	}
+}
+
 // TellFile says on standard error which file of weights is used, if one is. It comes
 // once the file was read: it may be cut off.
 func TellFile(c *cobra.Command, u berth.Used) {
