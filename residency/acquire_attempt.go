@@ -73,7 +73,10 @@ func (w *want) conflicts() bool {
 	return overwrites && w.c.leased > 0 || w.c.writing || w.t.beingWritten()
 }
 
-// expect makes an attempt's launch the present one of its device.
+// expect makes an attempt's launch the present one of its device. The device's queues
+// rank copies by the distance of their next use. With the next launch, all distances
+// shrink by one, which turn stands for. After any other launch, the queues are made
+// anew.
 func (a *attempt) expect() {
 	o := &a.tenant.order
 	a.launch = o.find(a.needs)

@@ -21,7 +21,7 @@ func (m *Manager) makeRoom(d *devState, bytes int64, after int) (bool, error) {
 	for i, t := range v.list {
 		if err := m.evict(d, t); err != nil {
 			for _, kept := range v.list[i:] {
-				d.rank(kept)
+				d.rank(kept) // choosing it has taken it out of its queue
 			}
 			return false, err
 		}

@@ -40,7 +40,7 @@ func (v *victims) byRank(d *devState, tenants []*tenant, clock uint64, bytes int
 	v.queues, v.tensors = append(v.queues[:0], d.ranking.others), append(v.tensors[:0], d.ranking.named)
 	for _, u := range tenants {
 		if y := &u.on[d.index]; y.queue != nil {
-			y.queue.Clock = y.turn - int(clock-u.acted)
+			y.queue.Clock = y.turn - int(clock-u.acted) // each call of others since its last one puts its uses off
 			v.queues, v.tensors = append(v.queues, y.queue), append(v.tensors, u.order.uses.tensors[d.index])
 		}
 	}

@@ -3,6 +3,7 @@ package residency
 import (
 	"context"
 	"fmt"
+
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
 )

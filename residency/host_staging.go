@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
+
 	"github.com/berth-ml/berth/residency/hostmem"
 	"github.com/berth-ml/berth/residency/ledger"
-	"os"
 )
 
 // pageBytes is the unit in which the system gives memory.

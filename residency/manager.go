@@ -46,7 +46,7 @@ type Manager struct {
 	floors  *admission.Floors
 	room    sync.Mutex            // held while the file of host memory is given another size, before the lock
 	opening sync.WaitGroup        // calls of Join that have their floors
-	leases  []*Lease              // not released yet
+	leases  []*Lease              // that are held
 	line    *admission.Line[Need] // calls that wait for leases to end
 	clock   uint64                // counts calls of Acquire, for the least recently used
 	spare   []*notes              // of attempts, for reuse

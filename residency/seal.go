@@ -2,9 +2,10 @@ package residency
 
 import (
 	"fmt"
-	"github.com/berth-ml/berth/residency/ledger"
 	"slices"
 	"strings"
+
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Allowance counts transfers of one kind, reason and usage that a seal allowed.

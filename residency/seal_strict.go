@@ -1,8 +1,9 @@
 package residency
 
 import (
-	"github.com/berth-ml/berth/residency/ledger"
 	"slices"
+
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Seal forbids transfers between host and devices, except that fed inputs still
