@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -63,4 +64,98 @@ func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnyScheduleIsTheWholeGraph trains by random schedules, with W after its B at any
+// distance.
+func TestAnyScheduleIsTheWholeGraph(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawNet(t)
+		g, err := s.build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := drawOptions(t, s)
+		o.Stages, o.Count, o.Replicas = oneStageEach(s), 0, 0
+		order := drawSchedule(t, len(o.Stages), s.microbatches, len(o.Devices))
+		o.Order = &order
+		p, err := New(g, o)
+		if err != nil {
+			t.Fatalf("%v\n%v", err, order)
+		}
+		checkPlan(t, p)
+		vars, in := start(g, s.microbatches, 1)
+		want, err := runWhole(g, vars, in, o.Reduction)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := newMachine(p, vars, in)
+		got, err := k.runStep(StepOptions{Microbatches: s.microbatches})
+		if err != nil {
+			t.Fatalf("%v\n%v", err, order)
+		}
+		if d := differ(want, got); d != "" {
+			t.Fatalf("%s\n%v", d, order)
+		}
+		if left := k.left(); len(left) > 0 {
+			t.Fatalf("never freed: %v\n%v", left, order)
+		}
+	})
+}
+
+// oneStageEach makes each block a stage.
+func oneStageEach(s net) (stages [][]string) {
+	for i := range s.blocks {
+		stages = append(stages, []string{fmt.Sprintf("b%d", i)})
+	}
+	return stages
+}
+
+// drawSchedule makes a random schedule: whatever can be done next is.
+func drawSchedule(t *rapid.T, stages, microbatches, devices int) schedule.Schedule {
+	s := schedule.Schedule{Name: "drawn", Stages: stages, Microbatches: microbatches, Replicas: 1, Rows: make([][]schedule.Action, min(stages, devices))}
+	for stage := range stages {
+		s.Workers = append(s.Workers, stage*len(s.Rows)/stages)
+	}
+	kinds := []schedule.Kind{schedule.Forward, schedule.Backward, schedule.Weights}
+	if rapid.Bool().Draw(t, "no W") {
+		kinds = kinds[:2]
+	}
+	done := map[schedule.Kind][]int{} // by stage: microbatches
+	for _, k := range kinds {
+		done[k] = make([]int, stages)
+	}
+	can := func(k schedule.Kind, stage int) bool {
+		switch m := done[k][stage]; {
+		case m == microbatches:
+			return false
+		case k == schedule.Forward:
+			return stage == 0 || m < done[k][stage-1]
+		case k == schedule.Backward:
+			return m < done[schedule.Forward][stage] && (stage == stages-1 || m < done[k][stage+1])
+		default:
+			return m < done[schedule.Backward][stage]
+		}
+	}
+	for {
+		var next []schedule.Action
+		for stage := range stages {
+			for _, k := range kinds {
+				if can(k, stage) {
+					next = append(next, schedule.Action{Stage: stage, Kind: k, Microbatch: done[k][stage]})
+				}
+			}
+		}
+		if len(next) == 0 {
+			break
+		}
+		a := rapid.SampledFrom(next).Draw(t, "action")
+		done[a.Kind][a.Stage]++
+		w := s.Workers[a.Stage]
+		s.Rows[w] = append(s.Rows[w], a)
+	}
+	for stage, w := range s.Workers {
+		s.Rows[w] = append(s.Rows[w], schedule.Action{Stage: stage, Kind: schedule.Update})
+	}
+	return s
 }
