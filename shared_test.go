@@ -194,8 +194,12 @@ func TestWaitingForSharedDevices(t *testing.T) {
 	o := berth.Observer{Started: func(berth.Start) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		if _, err := second.Train(ctx, berth.TrainOptions{Dir: t.TempDir(), Observer: began}); !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) {
+		dir := filepath.Join(t.TempDir(), "new")
+		if _, err := second.Train(ctx, berth.TrainOptions{Dir: dir, Observer: began}); !errors.Is(err, berth.ErrStopped) || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the run without memory: %v", err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("it leaves its folder: %v", err)
 		}
 		if !slices.ContainsFunc(notes, func(text string) bool { return strings.HasPrefix(text, "waiting until") }) {
 			t.Errorf("it said %q", notes)

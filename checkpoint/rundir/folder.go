@@ -42,10 +42,13 @@ type Folder struct {
 	opt   OpenOptions
 	claim *checkpoint.Claim // in Fresh mode, until it has replaced the file
 	aside string            // in Resume mode, the damaged file that was recovered, until Start
+	made  []string          // folders that were not there before, until Start: the innermost first
+	empty bool              // the file of checkpoints was not there before, and has none, until Start
 }
 
 // Open makes the folder and opens its checkpoints. It deletes nothing, and
-// keeps a damaged file that it replaces. The caller closes the folder.
+// keeps a damaged file that it replaces. The caller closes the folder, which removes
+// what Open has made unless Start was called.
 func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error) {
 	f := &Folder{dir: dir, opt: o}
 	f.opt.Checkpoints.Readers = checkpoint.WaitForReaders
@@ -66,7 +69,11 @@ func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error)
 	}()
 	switch o.Mode {
 	case Fresh:
-		f.claim, err = checkpoint.ClaimFile(f.path(), f.opt.Checkpoints)
+		_, before := os.Lstat(f.path())
+		if f.claim, err = checkpoint.ClaimFile(f.path(), f.opt.Checkpoints); err == nil && errors.Is(before, fs.ErrNotExist) {
+			st, missed := os.Lstat(f.path())
+			f.empty = missed == nil && st.Size() == 0
+		}
 	case Resume:
 		err = f.openToResume(ctx)
 	default:
@@ -93,6 +100,7 @@ func (f *Folder) make() error {
 	if err := CheckFolder(f.dir, f.opt.Mode); err != nil {
 		return err
 	}
+	f.made = missing(f.dir)
 	switch err := os.MkdirAll(f.dir, 0o777); {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%w: %s: there is a file of that name; name another folder", ErrFolder, f.dir)
@@ -100,6 +108,30 @@ func (f *Folder) make() error {
 		return fmt.Errorf("run folder %s: %w", f.dir, err)
 	}
 	return CheckFolder(f.dir, f.opt.Mode) // a path such as new/../r leads somewhere only now
+}
+
+// missing lists a folder and those around it that are not there.
+func missing(path string) (list []string) {
+	for {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			return list
+		}
+		list = append(list, path)
+		if path == filepath.Dir(path) {
+			return list
+		}
+		path = filepath.Dir(path)
+	}
+}
+
+// unmake removes the folders that Open has made. One in which others have put
+// something stays.
+func (f *Folder) unmake() {
+	for _, path := range f.made {
+		if os.Remove(path) != nil {
+			return
+		}
+	}
 }
 
 func (f *Folder) openDB() (err error) {
@@ -110,6 +142,7 @@ func (f *Folder) openDB() (err error) {
 // openToBegin refuses a file that holds checkpoints, or may have held one that
 // can no longer be read.
 func (f *Folder) openToBegin() error {
+	_, before := os.Lstat(f.path())
 	err := f.openDB()
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		return fmt.Errorf("%w; resuming (--resume) does that by itself and goes on, beginning anew (--fresh) deletes it", err)
@@ -119,6 +152,7 @@ func (f *Folder) openToBegin() error {
 	}
 	list, skipped, err := f.DB.List()
 	if err != nil || len(list)+len(skipped) == 0 {
+		f.empty = err == nil && errors.Is(before, fs.ErrNotExist)
 		return err
 	}
 	what := f.dir
@@ -189,6 +223,7 @@ func (f *Folder) Newest(ctx context.Context) (*checkpoint.Snapshot, []checkpoint
 // first step, since a fresh run deletes an earlier one's files. It returns the
 // last step that is logged.
 func (f *Folder) Start(ctx context.Context, config []byte, upTo int) (logged int, err error) {
+	f.made, f.empty = nil, false
 	if f.claim != nil {
 		if err := f.forget(); err != nil {
 			return 0, err
@@ -259,12 +294,16 @@ func (f *Folder) putBack() error {
 func (f *Folder) Close() error {
 	recovered := f.aside != ""
 	errs := []error{f.putBack()}
+	if f.empty {
+		_ = os.Remove(f.path()) // while nobody else can write to it; not every system can
+	}
 	if f.DB != nil {
 		errs = append(errs, f.DB.Close())
 	}
 	if f.claim != nil {
 		errs = append(errs, f.claim.Close())
 	}
+	f.unmake()
 	if f.Metrics != nil {
 		errs = append(errs, f.Metrics.close())
 	}

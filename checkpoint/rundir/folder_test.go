@@ -3,9 +3,11 @@ package rundir_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,4 +111,46 @@ func TestResumeRepairs(t *testing.T) {
 	if !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), "trainer checkpoints repair") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A run that does not start leaves nothing; what others have put there stays.
+func TestFolderOfARunThatDoesNotStart(t *testing.T) {
+	root := t.TempDir()
+	open := func(mode rundir.Mode) {
+		t.Helper()
+		f, err := rundir.Open(t.Context(), filepath.Join(root, "runs", "a"), rundir.OpenOptions{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	left := func(want ...string) {
+		t.Helper()
+		var have []string
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if name, _ := filepath.Rel(root, path); name != "." {
+				have = append(have, filepath.ToSlash(name))
+			}
+			return err
+		})
+		if err != nil || !slices.Equal(have, want) {
+			t.Errorf("left are %q, want %q, %v", have, want, err)
+		}
+	}
+	open(rundir.Begin)
+	left()
+	open(rundir.Fresh)
+	left()
+	if err := os.MkdirAll(filepath.Join(root, "runs", "a"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	open(rundir.Begin)
+	left("runs", "runs/a")
+	if err := os.WriteFile(filepath.Join(root, "runs", "a", "checkpoints.db"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	open(rundir.Begin)
+	left("runs", "runs/a", "runs/a/checkpoints.db")
 }
