@@ -79,6 +79,7 @@ func train(ctx context.Context, w Workload, o RunOptions) (res Result, err error
 	}
 	res = newResult(s, m)
 	res.Precision, res.Missed = o.Precision, fault.Missed(s.faulty)
+	res.Reduction, res.Shard = o.Reduction, o.Shard
 	if res.Loss, err = s.loss(ctx); err != nil {
 		return res, err
 	}

@@ -150,7 +150,7 @@ func TestSteps(t *testing.T) {
 
 func TestRunFails(t *testing.T) {
 	mlp := workloads[0]
-	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Steps: -1}, {Microbatches: -1}, {Microbatches: 3}, {Devices: "null"}, {Stages: -1}, {Schedule: "zb"}} {
+	for _, o := range []RunOptions{{Seconds: -1}, {Seconds: math.NaN()}, {Threads: -1}, {Seconds: math.Inf(1)}, {Threads: 4097}, {Devices: "cpu:x"}, {Devices: "cpu:0"}, {Steps: -1}, {Microbatches: -1}, {Microbatches: 3}, {Devices: "null"}, {Stages: -1}, {Schedule: "zb"}, {Reduction: "trees"}, {Shard: "weights"}, {Replicas: 2}, {Replicas: 2, Microbatches: 4}, {Replicas: -1}} {
 		if _, err := Run(t.Context(), mlp, o); !errors.Is(err, ErrOptions) {
 			t.Errorf("%+v: %v, want ErrOptions", o, err)
 		}

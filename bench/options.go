@@ -29,6 +29,12 @@ type RunOptions struct {
 	Devices      string // "cpu" or "cpu:2"; empty means cpu
 	Stages       int    // of the model; 0 means one per device
 	Schedule     string // of microbatches, as in partition.PlanOptions; empty means 1f1b
+	// Reduction is how the microbatches of a step are summed; empty means in their
+	// order. Replicas share the devices and the microbatches; 0 means 1, and more
+	// need a tree. Shard is the part of the model that they divide; empty means none.
+	Reduction partition.Reduction
+	Replicas  int
+	Shard     partition.Shard
 	// DeviceMemory is the limit of each device. A percentage is of the most that
 	// the plan takes there without a limit.
 	DeviceMemory configs.Memory
@@ -51,6 +57,21 @@ type RunOptions struct {
 	// For tests.
 	onKernel func(w *device.Work, took time.Duration) // takes the profile's place
 	peakTime time.Duration                            // instead of defaultPeakTime; 0 means that
+}
+
+// checkReplicas refuses words that mean nothing, and replicas that cannot share a step.
+func (o RunOptions) checkReplicas() error {
+	switch r := o.Reduction; {
+	case !slices.Contains([]partition.Reduction{"", partition.ReduceOrder, partition.ReduceTree}, r):
+		return fmt.Errorf("%w: --reduction %s: write order or tree", ErrOptions, r)
+	case !slices.Contains([]partition.Shard{"", partition.ShardNone, partition.ShardOptimizer}, o.Shard):
+		return fmt.Errorf("%w: --shard %s: write none or optimizer", ErrOptions, o.Shard)
+	case o.Replicas < 0 || o.Replicas > max(1, o.Microbatches):
+		return fmt.Errorf("%w: --replicas %d: give at least 1, and at most --microbatches", ErrOptions, o.Replicas)
+	case o.Replicas > 1 && r != partition.ReduceTree:
+		return fmt.Errorf("%w: --replicas %d: give --reduction tree, too", ErrOptions, o.Replicas)
+	}
+	return nil
 }
 
 // checkSpillDir refuses a folder for nothing, and one that is not there.
@@ -108,7 +129,7 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if r := o.Recompute; !slices.Contains([]partition.Recompute{"", partition.RecomputeNone, partition.RecomputeCheap, partition.RecomputeBlock}, r) {
 		return o, fmt.Errorf("%w: --recompute %s: write none, cheap or block", ErrOptions, r)
 	}
-	if err := o.checkSpillDir(); err != nil {
+	if err := cmp.Or(o.checkReplicas(), o.checkSpillDir()); err != nil {
 		return o, err
 	}
 	if o.Timeout < 0 {
@@ -122,6 +143,7 @@ func (o RunOptions) filled() RunOptions {
 	if o.Precision == "" {
 		o.Precision = float32Name
 	}
+	o.Reduction, o.Shard = cmp.Or(o.Reduction, partition.ReduceOrder), cmp.Or(o.Shard, partition.ShardNone)
 	if o.Microbatches == 0 {
 		o.Microbatches = 1
 	}

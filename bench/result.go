@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/partition"
 )
 
 // Result is the measurement of a workload. Its rates follow from the median
@@ -15,9 +16,14 @@ type Result struct {
 	Microbatches int    `json:"microbatches"` // of a step
 	Schedule     string `json:"schedule"`
 	Stages       int    `json:"stages"`
-	Parameters   int64  `json:"parameters"`
-	Precision    string `json:"precision"` // float32 or bf16
-	Steps        int    `json:"steps"`     // that were measured
+	Replicas     int    `json:"replicas"`
+
+	Reduction partition.Reduction `json:"reduction"` // order or tree
+	Shard     partition.Shard     `json:"shard"`     // none or optimizer
+
+	Parameters int64  `json:"parameters"`
+	Precision  string `json:"precision"` // float32 or bf16
+	Steps      int    `json:"steps"`     // that were measured
 
 	StepMS      StepMS  `json:"step_ms"`
 	SamplesPerS float64 `json:"samples_per_s"`
@@ -112,12 +118,12 @@ func newCopies(s *session, m measurement) Copies {
 	return c
 }
 
-// newResult fills in all but the precision, the loss, the weights and the peak.
+// newResult fills in all but what the options say, the loss, the weights and the peak.
 func newResult(s *session, m measurement) Result {
 	order := s.prog.Schedule()
 	r := Result{
 		Name: s.w.Name, About: s.w.About, Batch: s.w.Batch, Microbatches: s.parts, Parameters: s.w.Parameters,
-		Schedule: order.Name, Stages: order.Stages, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats),
+		Schedule: order.Name, Stages: order.Stages, Replicas: order.Replicas, Copies: newCopies(s, m), Memory: newDeviceMemory(s, m.stats),
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),

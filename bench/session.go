@@ -137,6 +137,7 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 	}
 	po := partition.PlanOptions{
 		Devices: specs(s.devs), Microbatches: s.parts, Count: o.Stages, Schedule: o.Schedule, Recompute: o.Recompute,
+		Reduction: o.Reduction, Replicas: o.Replicas, Shard: o.Shard,
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return s.devs[d].Estimate(g, o)
 		},

@@ -9,4 +9,12 @@ var (
 	ErrStages = errors.New("cannot place the stages as asked") // wrong names, counts or order
 	ErrMemory = errors.New("the model does not fit in device memory")
 	ErrGraph  = errors.New("the graph cannot be partitioned")
+	// ErrReplicas is for replicas that do not fit the devices or the step.
+	ErrReplicas = errors.New("cannot run the replicas as asked")
 )
+
+// replicasError is an ErrReplicas.
+type replicasError string
+
+func (e replicasError) Error() string { return string(e) }
+func (e replicasError) Unwrap() error { return ErrReplicas }

@@ -21,6 +21,12 @@ func (p *placement) replica(n *graph.Node) int {
 	return p.shared.node[n.ID]
 }
 
+// shares are the replicas that run the nodes of the update, and that sums end on.
+type shares struct {
+	node []int // by Node.ID
+	sum  []int // by Value.ID
+}
+
 const nowhere = -1
 
 // of is the group of a node; ok is false if the node is not placed yet.

@@ -8,21 +8,6 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// Shard names the part of the model that replicas divide among them.
-type Shard string
-
-// The shards.
-const (
-	ShardNone      Shard = "none"      // none: the first replica updates all; also the meaning of ""
-	ShardOptimizer Shard = "optimizer" // each updates some of the parameters, and alone has the optimizer's state of them
-)
-
-// shares are the replicas that run the nodes of the update, and that sums end on.
-type shares struct {
-	node []int // by Node.ID
-	sum  []int // by Value.ID
-}
-
 // shareUpdates divides the update among replicas: parameters by the bytes of what
 // their updates change; then tensors that lead there, and the sums that all these
 // read; then nodes that reduce such a tensor to numbers. All else is for the first

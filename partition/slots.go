@@ -116,6 +116,35 @@ func (b *binder) variant(l *nodeList, outs []out, later bool) Variant {
 	return v
 }
 
+// reduction builds the variant that adds the right of two partial sums to the left,
+// for each sum that a segment writes and that is among those asked for. Inputs 2i and
+// 2i+1 are the left and the right one of output i.
+func (b *binder) reduction(l *nodeList, outs []out, among func(sum *graph.Value) bool) (v Variant) {
+	for _, o := range outs {
+		if o.accum < 0 || !among(b.idx.g.Accums[o.accum].Sum) {
+			continue
+		}
+		sum, right := b.idx.g.Accums[o.accum].Sum, rightOf(b.idx, o.accum)
+		n := extraNode(b.idx, bothSums, o.accum, b.idx.g.Accums[o.accum].Add, sum, right)
+		if v.Graph == nil {
+			v.Graph = &graph.Graph{Name: l.name() + "R"}
+		}
+		v.Graph.Nodes = append(v.Graph.Nodes, n)
+		v.Graph.Inputs = append(v.Graph.Inputs, sum, right)
+		v.Graph.Outputs = append(v.Graph.Outputs, n.Out[0])
+		v.Alias = append(v.Alias, len(v.In))
+		v.In = append(v.In, Slot{sum, ReadWrite}, Slot{sum, Read})
+		v.Out = append(v.Out, Slot{sum, ReadWrite})
+	}
+	return v
+}
+
+// rightOf is the value that stands for the right of two partial sums.
+func rightOf(idx *index, accum int) *graph.Value {
+	sum := idx.g.Accums[accum].Sum
+	return &graph.Value{ID: len(idx.g.Values) + rightSum.offset(idx, accum), Name: "right(" + sum.Name + ")", Kind: graph.Summed, Meta: sum.Meta}
+}
+
 // extra is a node or value that the whole graph does not have.
 type extra int
 

@@ -1,20 +1,6 @@
 package partition
 
-import (
-	"math/bits"
-
-	"github.com/berth-ml/berth/engine/graph"
-)
-
-// Reduction is how the parts of a step's microbatches are summed. The two round
-// differently.
-type Reduction string
-
-// The reductions.
-const (
-	ReduceOrder Reduction = "order" // one after the other; also the meaning of ""
-	ReduceTree  Reduction = "tree"  // by a fixed binary tree over the microbatches
-)
+import "math/bits"
 
 // sumRange is a node of the tree: the sum of microbatches lo to hi-1. Its tensor
 // is the instance of microbatch lo, so that a node takes over the memory of its
@@ -98,33 +84,4 @@ func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
 		}
 	}
 	return above, true
-}
-
-// reduction builds the variant that adds the right of two partial sums to the left,
-// for each sum that a segment writes and that is among those asked for. Inputs 2i and
-// 2i+1 are the left and the right one of output i.
-func (b *binder) reduction(l *nodeList, outs []out, among func(sum *graph.Value) bool) (v Variant) {
-	for _, o := range outs {
-		if o.accum < 0 || !among(b.idx.g.Accums[o.accum].Sum) {
-			continue
-		}
-		sum, right := b.idx.g.Accums[o.accum].Sum, rightOf(b.idx, o.accum)
-		n := extraNode(b.idx, bothSums, o.accum, b.idx.g.Accums[o.accum].Add, sum, right)
-		if v.Graph == nil {
-			v.Graph = &graph.Graph{Name: l.name() + "R"}
-		}
-		v.Graph.Nodes = append(v.Graph.Nodes, n)
-		v.Graph.Inputs = append(v.Graph.Inputs, sum, right)
-		v.Graph.Outputs = append(v.Graph.Outputs, n.Out[0])
-		v.Alias = append(v.Alias, len(v.In))
-		v.In = append(v.In, Slot{sum, ReadWrite}, Slot{sum, Read})
-		v.Out = append(v.Out, Slot{sum, ReadWrite})
-	}
-	return v
-}
-
-// rightOf is the value that stands for the right of two partial sums.
-func rightOf(idx *index, accum int) *graph.Value {
-	sum := idx.g.Accums[accum].Sum
-	return &graph.Value{ID: len(idx.g.Values) + rightSum.offset(idx, accum), Name: "right(" + sum.Name + ")", Kind: graph.Summed, Meta: sum.Meta}
 }
