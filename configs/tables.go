@@ -87,7 +87,7 @@ var devicesSection = &section{
 		{name: "evict", kind: enum{EvictNextUse, EvictLRU}, at: at(func(d *Devices) *string { return &d.Evict }), def: EvictNextUse, blank: true,
 			doc: "the tensors that leave a device first where its memory is short. `next-use`: those that are not needed for longest, weighed with the bytes that move, or those that the device chooses itself, if it does. `lru`: those that were not used for longest, for comparison. The weights are the same"},
 		{name: "on_device_loss", kind: enum{OnLossStop, OnLossReplan}, at: at(func(d *Devices) *string { return &d.OnLoss }), def: OnLossStop, blank: true,
-			doc: "what a run does once a device is lost, or one of its operations has failed for good (a copy that fails once is tried again). Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
+			doc: "what a run does once a device is lost, or one of its operations has failed for good (a copy that fails is repeated, up to twice). Where the variables of a completed step are whole, they are saved first. `stop`: it ends. `replan`: it goes on from the newest checkpoint without that device, with the same weights, bit for bit"},
 	},
 }
 

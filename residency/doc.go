@@ -17,6 +17,9 @@
 // moves, therefore depends on the order of calls and not on time. The memory of a
 // device is the one limit. A task whose tensors and scratch fit in it always runs.
 //
+// A copy that fails is repeated before anything depends on it: see package copies. A
+// failure for good is that of the tasks and readers that need the contents.
+//
 // Several users share the devices of one [Manager], each through a [Tenant] with
 // tensors, copy streams, a ledger and a seal of its own. [Manager.Join] reserves the
 // memory without which a tenant's largest task cannot run. [Open] is for a user that
