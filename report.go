@@ -172,7 +172,7 @@ func throughputOf(c *trace.Clock, terms int) Throughput {
 
 // bubbleOf compares a schedule with a clock.
 func bubbleOf(c *trace.Clock, order schedule.Schedule, p *partition.Plan) Bubble {
-	return Bubble{Simulated: order.Simulate(trace.StageCost(p, order)).Bubble, Measured: c.Bubble()}
+	return Bubble{Simulated: order.Simulate(p.ActionFlops()).Bubble, Measured: c.Bubble()}
 }
 
 // savesOf is the mean of a call's saves of a state of so many bytes.

@@ -25,6 +25,24 @@ func TestWeightsArePassesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestActionFlopsAddUp: the passes of a stage share its arithmetic.
+func TestActionFlopsAddUp(t *testing.T) {
+	for _, name := range []string{"1f1b", "zb-h1"} {
+		for _, microbatches := range []int{1, 3} {
+			p := mustPlan(t, chain(3, 4, 2, microbatches), PlanOptions{Devices: specs(3, 0), Schedule: name})
+			for _, s := range p.Stages {
+				of := func(k schedule.Kind) float64 { return p.ActionFlops().Action(schedule.Action{Stage: s.Index, Kind: k}) }
+				if all := of(schedule.Forward) + of(schedule.Backward) + of(schedule.Weights); all != float64(s.Flops) {
+					t.Errorf("%s: stage %d has %v flops in its passes, and %d in all", name, s.Index, all, s.Flops)
+				}
+				if first := s.Index == 0; name == "zb-h1" && (of(schedule.Backward) == 0) != first || (of(schedule.Weights) > 0) != (name == "zb-h1") {
+					t.Errorf("%s: stage %d has %v flops in B, %v in W", name, s.Index, of(schedule.Backward), of(schedule.Weights))
+				}
+			}
+		}
+	}
+}
+
 // TestBackwardIsWhatOtherStagesAwait checks both sides of the cut: no stage awaits a
 // result of W, and some stage awaits what each node of B leads to.
 func TestBackwardIsWhatOtherStagesAwait(t *testing.T) {

@@ -95,7 +95,7 @@ func (d *Dump) openLedger() (err error) {
 
 // describe writes graph, plan and schedule.
 func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
-	line := s.Simulate(StageCost(p, s))
+	line := s.Simulate(p.ActionFlops())
 	line.Unit = "flops"
 	files := map[string]string{
 		"graph.dot": p.Graph.DOT(), "plan.dot": p.DOT(), "plan.txt": p.Table(),
@@ -132,23 +132,4 @@ func (d *Dump) Close() error {
 	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.write(filepath.Join(d.dir, traceName), d.spans.Write))
 	d.ledger = nil
 	return err
-}
-
-// StageCost are the costs of a schedule's actions by a stage's arithmetic: a third
-// of it forward, the rest backward.
-func StageCost(p *partition.Plan, s schedule.Schedule) schedule.Costs {
-	back := 2.0
-	if s.Has(schedule.Weights) {
-		back = 1
-	}
-	return schedule.Costs{Action: func(a schedule.Action) float64 {
-		third := float64(p.Stages[a.Stage].Flops) / 3
-		switch a.Kind {
-		case schedule.Forward, schedule.Weights:
-			return third
-		case schedule.Backward:
-			return back * third
-		}
-		return 0
-	}}
 }
