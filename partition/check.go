@@ -1,0 +1,58 @@
+package partition
+
+import "fmt"
+
+// checked refuses options that no graph can follow, and fills in defaults.
+func (o PlanOptions) checked() (PlanOptions, error) {
+	switch {
+	case len(o.Devices) == 0:
+		return o, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
+	case o.Count < 0:
+		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
+	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
+		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+	}
+	switch o.Reduction {
+	case "":
+		o.Reduction = ReduceOrder
+	case ReduceOrder, ReduceTree:
+	default:
+		return o, fmt.Errorf("%w: reduction %q: give order or tree", ErrGraph, o.Reduction)
+	}
+	switch o.Shard {
+	case "", ShardNone, ShardOptimizer:
+	default:
+		return o, replicasError(fmt.Sprintf("shard %q: give none or optimizer", o.Shard))
+	}
+	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
+	if err := o.checkReplicas(); err != nil {
+		return o, err
+	}
+	if o.grains == nil {
+		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
+	}
+	if o.Schedule == "" {
+		o.Schedule = "1f1b"
+	}
+	if err := o.CheckSchedule(); err != nil {
+		return o, fmt.Errorf("%w: %w", ErrStages, err)
+	}
+	o.settle()
+	return o, nil
+}
+
+// checkReplicas refuses replicas that have no device or no microbatch, and sums that
+// they cannot share.
+func (o *PlanOptions) checkReplicas() error {
+	switch r := o.Replicas; {
+	case r < 0:
+		return replicasError(fmt.Sprintf("%d replicas: use 1, or more", r))
+	case r > len(o.Devices):
+		return replicasError(fmt.Sprintf("%d replicas and %d devices: use at most one for each device", r, len(o.Devices)))
+	case r > o.Microbatches:
+		return replicasError(fmt.Sprintf("%d replicas share the microbatches of a step, and it has %d: use at most as many replicas, or more microbatches", r, o.Microbatches))
+	case r > 1 && o.Reduction != ReduceTree:
+		return replicasError(fmt.Sprintf("%d replicas cannot sum microbatches in their order: sum them by a tree (the weights are others), or use 1", r))
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package partition
+
+import "fmt"
+
+// Fewer tells why a plan has fewer stages than asked for: there are not enough
+// blocks, or not enough boundaries between them where a stage can end.
+type Fewer struct {
+	Asked   int  // stages: PlanOptions.Count, or the number of devices
+	Devices bool // one per device was asked for, by no number of stages
+	Stages  int  // as many as there are
+	Blocks  int  // of the model; more than Stages where some cannot be cut apart
+}
+
+// String is for people: "3 stages asked for but only 2 blocks".
+func (f *Fewer) String() string {
+	noun := "stages asked for"
+	if f.Devices {
+		noun = "devices"
+	}
+	switch {
+	case f.Blocks == 1:
+		return fmt.Sprintf("%d %s but only 1 block", f.Asked, noun)
+	case f.Stages == 1:
+		return fmt.Sprintf("%d %s but the blocks cannot be cut apart", f.Asked, noun)
+	case f.Stages < f.Blocks:
+		return fmt.Sprintf("%d %s but the blocks can only be cut into %d stages", f.Asked, noun, f.Stages)
+	}
+	return fmt.Sprintf("%d %s but only %d blocks", f.Asked, noun, f.Blocks)
+}
