@@ -8,7 +8,6 @@ import (
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/saver"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency/hostmem"
@@ -117,7 +116,7 @@ type HostReport struct {
 
 // Bubble is the share of time, from 0 to 1, that devices idle in a step.
 type Bubble struct {
-	Simulated float64 `json:"simulated"` // by the schedule
+	Simulated float64 `json:"simulated"` // as the plan predicts
 	Measured  float64 `json:"measured"`
 }
 
@@ -170,9 +169,9 @@ func throughputOf(c *trace.Clock, terms int) Throughput {
 	}
 }
 
-// bubbleOf compares a schedule with a clock.
-func bubbleOf(c *trace.Clock, order schedule.Schedule, p *partition.Plan) Bubble {
-	return Bubble{Simulated: order.Simulate(p.ActionFlops()).Bubble, Measured: c.Bubble()}
+// bubbleOf compares a prediction with a clock.
+func bubbleOf(c *trace.Clock, p *partition.Prediction) Bubble {
+	return Bubble{Simulated: p.Bubble, Measured: c.Bubble()}
 }
 
 // savesOf is the mean of a call's saves of a state of so many bytes.

@@ -109,6 +109,10 @@ func (s *session) explained(err error, first int) error {
 		return err
 	}
 	s.failed = first + int(task.Step)
+	s.debug.Failure(task)
+	if unwritten := s.dump.Failure(s.failed, task); unwritten != nil {
+		err = errors.Join(err, unwritten)
+	}
 	if _, lost := lostDevice(err); lost {
 		return err
 	}
@@ -130,6 +134,10 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	predicted, err := r.StepTime(ctx)
+	if err != nil {
+		return nil, err
+	}
 	final, err := s.final(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +147,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,
 		Throughput: throughputOf(&l.clock, s.spec.Terms()), Ledger: ledgerOf(s.rt.Residency.Ledger(), s.batchBytes()),
 		Copies: copiesOf(s.copies.Time(), &l.clock, s.retried), Devices: s.deviceReports(s.rt.Memory), Stages: len(s.plan.Stages), Microbatches: s.sizes.microbatches, Schedule: order.Name,
-		Bubble:        bubbleOf(&l.clock, order, s.plan),
+		Bubble:        bubbleOf(&l.clock, predicted),
 		Checkpoints:   savesOf(s.saves.Stats(), l.clock.Saves(), s.bound, s.stateBytes()),
 		HostMemory:    hostOf(s.rt.Residency.HostMemory()),
 		WeightsSHA256: hash, MetricsLost: s.folder.Metrics.End(), DeviceLosses: s.losses,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // The causes of errors other than a task's failure.
@@ -28,6 +29,8 @@ type TaskError struct {
 	Task       string // "s1.F3"
 	Device     device.ID
 	Microbatch int
+	Action     schedule.Action   // of Schedule
+	Schedule   schedule.Schedule // of the step
 	Err        error
 
 	launch string // the name of its launch in spans and in a device's errors
@@ -52,6 +55,12 @@ func (e *TaskError) Error() string {
 func (e *TaskError) Launched(on device.ID, what string) bool {
 	return on == e.Device && what == e.launch
 }
+
+// gridColumns bounds the width of a grid.
+const gridColumns = 24
+
+// Grid shows the schedule about the task's action, whose cell is in brackets.
+func (e *TaskError) Grid() string { return e.Schedule.Around(e.Action, gridColumns) }
 
 // Unwrap is the cause.
 func (e *TaskError) Unwrap() error { return e.Err }

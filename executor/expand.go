@@ -20,6 +20,9 @@ func (p *Program) expand(microbatches int, tail *partition.Plan) error {
 		return err
 	}
 	e := &expansion{net: p.opt.Net, microbatches: microbatches, tail: tail != nil}
+	if e.schedule, err = p.opt.Full.ScheduleOf(microbatches); err != nil {
+		return err
+	}
 	for i := range launches {
 		t, err := p.task(&launches[i])
 		if err != nil {
@@ -62,7 +65,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		return nil, err
 	}
 	t := &task{
-		name: l.Name(), microbatch: l.Microbatch,
+		name: l.Name(), microbatch: l.Microbatch, action: l.Action(),
 		dev: l.Device, device: p.rt.Devices[l.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 		needs: make([]residency.Need, 0, len(l.Needs)),

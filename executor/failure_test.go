@@ -165,6 +165,9 @@ func TestFaultsOfTasksAreNamed(t *testing.T) {
 			if name != strings.TrimRight(f.where, "0123456789") || task.Device != f.on {
 				t.Errorf("launch %d: the error names %s on %s, it was %s on %s", f.n, task.Task, task.Device, f.where, f.on)
 			}
+			if grid := task.Grid(); !strings.Contains(grid, "["+task.Action.String()+"]") || !strings.HasPrefix(task.Task, fmt.Sprintf("s%d.", task.Action.Stage)) {
+				t.Errorf("launch %d, %s: its cell is not marked in\n%s", f.n, task.Task, grid)
+			}
 			if !strings.HasPrefix(out.err.Error(), task.Task+" on "+string(f.on)+": ") {
 				t.Errorf("launch %d: the message is %q", f.n, out.err)
 			}

@@ -30,7 +30,10 @@ func (f *flight) depart(t Ticket, order uint64, e *expansion) {
 
 // failed is the error for the failure err of a task of the step.
 func (f *flight) failed(t *task, err error) error {
-	return &TaskError{Net: f.e.net, Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch, Err: err, launch: t.exe.Graph().Name}
+	return &TaskError{
+		Net: f.e.net, Step: f.ticket, Task: t.name, Device: t.device, Microbatch: t.microbatch,
+		Action: t.action, Schedule: f.e.schedule, Err: err, launch: t.exe.Graph().Name,
+	}
 }
 
 // firstFailure is the failure of the first task that failed, nil if none did.

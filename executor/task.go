@@ -2,6 +2,7 @@ package executor
 
 import (
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -17,7 +18,8 @@ type task struct {
 	name       string // "s0.F2"
 	updates    bool   // it writes variables
 	microbatch int
-	dev        int // index in Runtime.Devices
+	action     schedule.Action // of the step's schedule, which the task is a part of
+	dev        int             // index in Runtime.Devices
 	device     device.ID
 	exe        device.Executable
 	needs      []residency.Need
@@ -34,6 +36,7 @@ type task struct {
 // in which they are queued.
 type expansion struct {
 	net          string // LoadOptions.Net of the program
+	schedule     schedule.Schedule
 	microbatches int
 	tail         bool // the last microbatch has the tail's size, and the update is for it
 	samples      int

@@ -38,6 +38,15 @@ type Launch struct {
 // Reduces reports whether it adds partial sums.
 func (l *Launch) Reduces() bool { return l.reduces }
 
+// Action is the action of the schedule that the launch is a part of.
+func (l *Launch) Action() schedule.Action {
+	a := schedule.Action{Stage: l.Segment.Stage, Kind: l.Segment.Pass, Microbatch: l.Microbatch, Replica: l.Replica}
+	if a.Kind == schedule.Update {
+		a.Microbatch = 0
+	}
+	return a
+}
+
 // Name is the segment's name and, except in the update, the microbatch:
 // "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
 // 4 to 7 are made of partial ones.

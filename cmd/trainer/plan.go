@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -85,8 +87,28 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan.Floors() {
 		text += line + "\n"
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s\n%s\n", text, s, p)
+	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n", text, s.Begin(gridColumns), inFlight(s), p)
 	return err
+}
+
+// gridColumns bounds the width of a schedule: the rest repeats what is shown.
+const gridColumns = 40
+
+// inFlight is a line about the activations in memory; "" where a step has one
+// microbatch.
+func inFlight(s schedule.Schedule) string {
+	if s.Microbatches == 1 || !s.Has(schedule.Backward) {
+		return ""
+	}
+	last := schedule.Backward
+	if s.Has(schedule.Weights) {
+		last = schedule.Weights
+	}
+	var counts []string
+	for stage := range s.Stages {
+		counts = append(counts, fmt.Sprint(s.InFlight(stage, last)))
+	}
+	return fmt.Sprintf("microbatches in memory, by stage: %s\n", strings.Join(counts, " "))
 }
 
 // printClusters prints each segment's clusters: the ops that a device computes

@@ -22,6 +22,9 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
 	}
 	fmt.Fprintln(out)
+	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
+		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
+	}
 	printMoved(out, r)
 	for _, a := range r.Allowed {
 		fmt.Fprintf(out, "allowed: %s\n", a)

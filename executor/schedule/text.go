@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -23,11 +24,34 @@ func (s Schedule) String() string { return s.Grid() }
 
 // Grid is String with the cells of some actions in brackets. Actions that can
 // never run, because of a deadlock, come last in their row.
-func (s Schedule) Grid(marked ...Action) string {
-	rows := s.cells()
-	width := 1
+func (s Schedule) Grid(marked ...Action) string { return s.window(0, math.MaxInt, marked) }
+
+// Begin is the first columns of the grid, and the number of those left out.
+func (s Schedule) Begin(columns int) string { return s.window(0, columns, nil) }
+
+// Around is the grid with an action's cell in brackets, and of a long one the columns
+// about it, of so many.
+func (s Schedule) Around(a Action, columns int) string {
+	at := 0
+	for _, row := range s.cells() {
+		if i := slices.Index(row, cell{true, a}); i >= 0 {
+			at = i
+		}
+	}
+	from := max(0, at-columns/2)
+	return s.window(from, columns, []Action{a})
+}
+
+// window is the grid's columns from a number on, at most so many.
+func (s Schedule) window(from, most int, marked []Action) string {
+	rows, width, columns := s.cells(), 1, 0
 	for _, row := range rows {
-		for _, c := range row {
+		columns = max(columns, len(row))
+	}
+	to := from + min(most, columns-from)
+	for i, row := range rows {
+		rows[i] = row[min(from, len(row)):min(to, len(row))]
+		for _, c := range rows[i] {
 			width = max(width, len(c.text(marked)))
 		}
 	}
@@ -44,6 +68,9 @@ func (s Schedule) Grid(marked ...Action) string {
 			spaces = 1 + width - len(text)
 		}
 		b.WriteString("\n")
+	}
+	if to-from < columns {
+		fmt.Fprintf(&b, "(columns %d to %d of %d)\n", from+1, to, columns)
 	}
 	return b.String()
 }

@@ -4,26 +4,30 @@ import (
 	"bytes"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
 const (
-	ledgerName = "ledger.csv"
-	traceName  = "trace.json"
+	ledgerName  = "ledger.csv"
+	traceName   = "trace.json"
+	failureName = "failure.txt"
 )
 
-// DumpFiles lists the names of a dump's files.
+// DumpFiles lists the names of a dump's files; failure.txt is there after a failure.
 func DumpFiles() []string {
-	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName}
+	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName, failureName}
 }
 
 // ledgerHeader is the first line of ledger.csv.
@@ -71,6 +75,9 @@ func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, w
 		return nil, err
 	}
 	if err := d.describe(p, s); err != nil {
+		return nil, errors.Join(err, d.ledger.Close())
+	}
+	if err := os.Remove(filepath.Join(dir, failureName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, d.ledger.Close())
 	}
 	spans.Begin()
@@ -121,6 +128,17 @@ func (d *Dump) Transfer(r ledger.Row) {
 			r.From, r.To, strconv.FormatInt(r.Bytes, 10), r.Cause,
 		})
 	}
+}
+
+// Failure writes why a step failed, and the schedule about the failed task.
+func (d *Dump) Failure(step int, task *executor.TaskError) error {
+	if d == nil {
+		return nil
+	}
+	return d.write(filepath.Join(d.dir, failureName), func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "step %d: %v\n\n%s", step, task, task.Grid())
+		return err
+	})
 }
 
 // Close ends the ledger and writes the operations. More calls do nothing.

@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/internal/smallrun"
@@ -43,6 +45,10 @@ func TestDump(t *testing.T) {
 	trace.Debug{}.Transfers(d)(ledger.Row{Step: 3, Value: "fc.weight", Cause: "stale", Bytes: 99})
 	now := time.Now()
 	spans.Add(device.Span{What: "matmul", Device: "cpu:0", Stream: "compute", Start: now, End: now.Add(time.Millisecond)})
+	failed := &executor.TaskError{Task: "s0.B0", Device: "cpu:0", Schedule: order, Action: schedule.Action{Kind: schedule.Backward}, Err: errors.New("boom")}
+	if err := d.Failure(7, failed); err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -66,9 +72,21 @@ func TestDump(t *testing.T) {
 	if !strings.Contains(text["ledger.csv"], "3,copy-in,,fc.weight,weight,,,99,stale\n") {
 		t.Errorf("ledger:\n%s", text["ledger.csv"])
 	}
+	if want := "step 7: s0.B0 on cpu:0: boom\n\nschedule 1f1b stages 1 microbatches 1\n0: 0F0   [0B0] 0U\n"; text["failure.txt"] != want {
+		t.Errorf("failure.txt: %q, want %q", text["failure.txt"], want)
+	}
 	var events struct{ TraceEvents []map[string]any }
 	if err := json.Unmarshal([]byte(text["trace.json"]), &events); err != nil || len(events.TraceEvents) != 3 { // and names of device and stream
 		t.Errorf("%v, trace:\n%s", err, text["trace.json"])
+	}
+	if d, err = trace.NewDump(dir, r.Plan, order, &spans, plainly); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "failure.txt")); err == nil {
+		t.Error("a new dump has the failure of the one before")
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
 	}
 	var none *trace.Dump
 	none.Transfer(ledger.Row{})

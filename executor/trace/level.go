@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency/ledger"
 )
@@ -52,6 +53,13 @@ func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
 		fmt.Fprintf(d.Out, "%s: %s, %d threads, %d bytes\n", s.ID, s.Description, s.Threads, s.MemoryBytes)
 	}
 	fmt.Fprintln(d.Out, p.Table())
+}
+
+// Failure prints the schedule about a failed task.
+func (d Debug) Failure(task *executor.TaskError) {
+	if d.Level >= Plan {
+		fmt.Fprint(d.Out, task.Grid())
+	}
 }
 
 // Step prints what a step took, in milliseconds, and the memory in use.
