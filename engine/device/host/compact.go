@@ -26,12 +26,6 @@ func (s *Stream) Compact(bytes int64, m device.Mover) (bool, error) {
 	return h.fits(bytes), nil
 }
 
-// move is the move of a buffer to free memory.
-type move struct {
-	buffer *buffer
-	to     int64 // offset
-}
-
 // move queues the move of one buffer.
 func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Event, err error) {
 	s.after = append(s.after[:0], uses...)

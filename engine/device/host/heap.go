@@ -167,3 +167,9 @@ func (h *heap) freeAll() error {
 	}
 	return fmt.Errorf("%s: %d buffers with %d bytes were not freed: %s", h.id, len(leaks), bytes, some(leaks))
 }
+
+// move is the move of a buffer to free memory.
+type move struct {
+	buffer *buffer
+	to     int64 // offset
+}

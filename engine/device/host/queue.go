@@ -43,7 +43,7 @@ type queue struct {
 	failed   uint64    // number of the first command that failed, or 0
 	err      error     // its error
 	reported bool      // err was given to a caller
-	failures []failure // copies that Repeat can repeat
+	failures failures  // copies that Repeat can repeat
 
 	stopped chan struct{} // closed when the goroutine has ended
 }
@@ -345,4 +345,27 @@ func (q *queue) giveUp(cause error) {
 	}
 	q.finish(allEnded)
 	q.work.Signal()
+}
+
+// keep keeps a command that failed, if it can be repeated.
+func (q *queue) keep(seq uint64, c *command) bool {
+	if !c.repeatable() {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || q.lost != nil {
+		return false
+	}
+	q.failures = append(q.failures, failure{seq, *c})
+	return true
+}
+
+// forgetFailures releases the commands that were kept.
+func (q *queue) forgetFailures() {
+	q.mu.Lock()
+	list := q.failures
+	q.failures = nil
+	q.mu.Unlock()
+	list.release()
 }
