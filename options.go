@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -103,11 +104,21 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
 			return outputError("Report", "%s: %w: it is the run folder; name a file", o.Report, ErrOutput)
 		}
+		if o.Dump != "" && o.dumps(o.Report) {
+			return outputError("Report", "%s: %w: the dump is written there; name another file", o.Report, ErrOutput)
+		}
 		if err := rundir.CheckOutput(o.Report, reads...); err != nil {
 			return &OutputError{"Report", err}
 		}
 	}
 	return o.checkDump(reads)
+}
+
+// dumps reports whether a path is the dump's folder or one of its files.
+func (o TrainOptions) dumps(path string) bool {
+	return rundir.SameFile(path, o.Dump) || slices.ContainsFunc(trace.DumpFiles(), func(name string) bool {
+		return rundir.SameFile(path, filepath.Join(o.Dump, name))
+	})
 }
 
 // checkDump refuses a folder that the dump should not be written to. One that is
