@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T, o device.OpenOptions) []device.De
 		{"FailedUse", testFailedUse},
 		{"SkippedInOrder", testSkippedInOrder},
 		{"Repeat", testRepeat},
+		{"RepeatIn", testRepeatIn},
 		{"WaitForEnd", testWaitForEnd},
 		{"Compact", testCompact},
 		{"Passed", testPassed},

@@ -53,6 +53,56 @@ func testRepeat(t *testing.T, open Opener) {
 	})
 }
 
+// testRepeatIn: copies to the device, and from another one, are repeated likewise. A copy
+// from another device waits for the end of its source, and not for its success.
+func testRepeatIn(t *testing.T, open Opener) {
+	with(t, open, device.OpenOptions{Count: 2}, func(r *rig) {
+		here, there := r.alloc(shape.F32(2)), r.allocOn(r.theirs[0], shape.F32(2))
+		r.sync(r.s)
+		r.sync(r.theirs[0])
+		h := r.host(8)
+		copy(shape.View[float32](h.Bytes()), []float32{5, 6})
+		in, peer, g := r.stream("fails"), r.streamOn(r.others[0], "peer"), newGate()
+		other, otherPeer := r.stream("other"), r.streamOn(r.others[0], "other")
+		r.ok(in.WaitFor(g.event()))
+		r.ok(in.CopyIn(here, h))
+		first := in.Record()
+		if r.d.Spec().PeerCopy {
+			r.ok(peer.CopyPeer(there, here))
+		}
+		carried := peer.Record()
+		g.open(errGate)
+		r.fails(r.wait(first), errGate)
+		r.ok(r.wait(carried)) // it waited for its source alone
+		done, err := other.Repeat(first)
+		r.ok(err)
+		r.ok(r.wait(done))
+		r.ok(r.wait(here.Ready()))
+		r.expect(here, 5, 6)
+		if r.d.Spec().PeerCopy {
+			broken := r.streamOn(r.others[0], "fails")
+			r.ok(broken.WaitFor(g.event()))
+			r.ok(broken.CopyPeer(there, here))
+			r.fails(r.wait(broken.Record()), errGate)
+			done, err := otherPeer.Repeat(broken.Record())
+			r.ok(err)
+			r.ok(r.wait(done))
+			if _, err := other.Repeat(broken.Record()); err == nil {
+				t.Error("a copy was repeated on another device")
+			}
+			r.ok(broken.Close())
+			r.ok(r.s.CopyPeer(here, there))
+			r.expect(here, 5, 6)
+		}
+		r.ok(h.Free())
+		r.ok(here.Free(r.s.Record(), other.Record()))
+		r.ok(there.Free(peer.Record(), otherPeer.Record()))
+		for _, s := range []device.Stream{in, peer, other, otherPeer} {
+			r.ok(s.Close())
+		}
+	})
+}
+
 // copied is a copy to the host.
 type copied struct {
 	to   device.HostBuffer

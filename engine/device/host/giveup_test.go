@@ -151,3 +151,35 @@ func TestGiveUpWhileClosing(t *testing.T) {
 	close(h.let)
 	<-h.wroteLast
 }
+
+// A copy from a device that was given up fails: a launch that ran then may have written
+// half of the source. So does one that waited for that launch.
+func TestPeerCopyFromAGivenUpDevice(t *testing.T) {
+	h := newHung(t)
+	other := toy(t, nil)
+	s, err := other.NewStream("peer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := s.Alloc(shape.F32(4), device.Grad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CopyPeer(to, h.out); err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("it hangs")
+	h.d.GiveUp(cause)
+	for what, e := range map[string]device.Event{"launch": h.event, "copy": s.Record()} {
+		if err := e.Wait(t.Context()); !errors.Is(err, cause) {
+			t.Errorf("the %s: %v", what, err)
+		}
+	}
+	for _, err := range []error{s.Close(), to.Free(), other.Close(), h.s.Close(), h.other.Close(), h.in.Free(), h.out.Free(), h.d.Close()} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	close(h.let)
+	<-h.wroteLast
+}
