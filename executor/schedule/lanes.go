@@ -69,3 +69,22 @@ func (x pass) appendTo(row []Action) []Action {
 // share is a replica's first microbatch: each has about as many, and the first one
 // has the first, however few there are.
 func share(replica int, o Spec) int { return (replica*o.Microbatches + o.Replicas - 1) / o.Replicas }
+
+// turn is the number of workers that a replica's lanes go round more than once; 0 if
+// they do not.
+func turn(chain []*lane) (workers int) {
+	seen := map[int]bool{}
+	for _, l := range chain {
+		seen[l.worker] = true
+	}
+	workers = len(seen)
+	if len(chain) == workers || len(chain)%workers != 0 {
+		return 0
+	}
+	for i, l := range chain {
+		if l.worker != chain[i%workers].worker {
+			return 0
+		}
+	}
+	return workers
+}

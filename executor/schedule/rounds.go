@@ -26,25 +26,6 @@ func (r rule) inRounds(lanes []*lane) (passes []pass, ok bool) {
 	return passes, true
 }
 
-// turn is the number of workers that a replica's lanes go round more than once; 0 if
-// they do not.
-func turn(chain []*lane) (workers int) {
-	seen := map[int]bool{}
-	for _, l := range chain {
-		seen[l.worker] = true
-	}
-	workers = len(seen)
-	if len(chain) == workers || len(chain)%workers != 0 {
-		return 0
-	}
-	for i, l := range chain {
-		if l.worker != chain[i%workers].worker {
-			return 0
-		}
-	}
-	return workers
-}
-
 // interleave lists the passes of a worker in their order.
 func interleave(chain []*lane, workers, worker int) (passes []pass) {
 	l := chain[worker]

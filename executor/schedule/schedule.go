@@ -1,16 +1,6 @@
 package schedule
 
-import (
-	"errors"
-	"slices"
-)
-
-// The causes of this package's errors.
-var (
-	ErrInvalid = errors.New("invalid schedule")
-	ErrSyntax  = errors.New("not a schedule")
-	ErrUnknown = errors.New("unknown schedule")
-)
+import "slices"
 
 // Schedule is the work of one step: the actions of each worker in order. A worker
 // is a device; several stages can share one.
@@ -67,25 +57,6 @@ func (s Schedule) InFlight(stage int, last Kind) int {
 		}
 	}
 	return most
-}
-
-// Typical are costs in forward passes: a backward pass costs two of them, one
-// for the inputs and one for the weights; a reduction or an update costs half of
-// one. Copies are free.
-func (s Schedule) Typical() Costs {
-	back := 2.0
-	if s.Has(Weights) {
-		back = 1
-	}
-	return Costs{Action: func(a Action) float64 {
-		switch a.Kind {
-		case Forward, Weights:
-			return 1
-		case Backward:
-			return back
-		}
-		return 0.5
-	}}
 }
 
 // Without leaves out all actions of the microbatches from some number on, as in

@@ -79,3 +79,22 @@ func (r *simulation) copyTime(from Span, to Action, row int) float64 {
 	}
 	return r.costs.Copy(from.Action, to)
 }
+
+// Typical are costs in forward passes: a backward pass costs two of them, one
+// for the inputs and one for the weights; a reduction or an update costs half of
+// one. Copies are free.
+func (s Schedule) Typical() Costs {
+	back := 2.0
+	if s.Has(Weights) {
+		back = 1
+	}
+	return Costs{Action: func(a Action) float64 {
+		switch a.Kind {
+		case Forward, Weights:
+			return 1
+		case Backward:
+			return back
+		}
+		return 0.5
+	}}
+}
