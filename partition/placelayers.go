@@ -2,6 +2,7 @@ package partition
 
 import (
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
@@ -68,14 +69,15 @@ func (p *placer) placeSources(phase graph.Phase) {
 
 // placeGradients puts a backward node on the group of the node that it
 // differentiates, else on its layer's group, else on the earliest group among
-// the gradients it reads, else on the latest among the forward values.
+// the gradients it reads, else on the latest among the forward values. A sum of
+// gradients that all come from one group is made there: one tensor leaves it.
 func (p *placer) placeGradients() {
 	for _, n := range stop.Each(p.idx.stop, p.idx.g.Nodes) {
 		if n.Phase != graph.Backward {
 			continue
 		}
-		g, ok := 0, false
-		if n.Of != nil {
+		g, ok := p.whereSummed(n)
+		if !ok && n.Of != nil {
 			g, ok = p.of(n.Of)
 		}
 		if !ok {
@@ -91,6 +93,22 @@ func (p *placer) placeGradients() {
 			p.node[n.ID] = g
 		}
 	}
+}
+
+// whereSummed is the group that makes all gradients that n adds; ok is false if n
+// does something else, or if there are several groups.
+func (p *placer) whereSummed(n *graph.Node) (group int, ok bool) {
+	if n.Op != ops.AddOp {
+		return 0, false
+	}
+	groups := newAgreement()
+	for _, v := range n.In {
+		if v.Kind != graph.Computed || v.Node.Phase != graph.Backward {
+			return 0, false
+		}
+		groups.add(p.node[v.Node.ID])
+	}
+	return groups.group, groups.state == 1 && groups.group != nowhere
 }
 
 func (p *placer) earliestGradient(n *graph.Node) (group int, ok bool) {

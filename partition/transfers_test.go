@@ -45,3 +45,20 @@ func TestTransfers(t *testing.T) {
 		}
 	}
 }
+
+// TestGradientsCrossOnce cuts a residual block from what it reads: the gradients that
+// come back are added before they leave.
+func TestGradientsCrossOnce(t *testing.T) {
+	s := chain(3, 4, 2, 2)
+	s.blocks[2].skip = 1
+	p := mustPlan(t, s, PlanOptions{Devices: specs(2, 0), Stages: [][]string{{"b0", "b1"}, {"b2"}}})
+	var back []string
+	for _, x := range p.Transfers {
+		if x.To == 0 && x.Rate == PerMicrobatch {
+			back = append(back, x.Value.Name)
+		}
+	}
+	if len(back) != 1 || p.Stages[0].BytesIn != p.Stages[0].BytesOut {
+		t.Errorf("%v comes back: %d bytes for %d", back, p.Stages[0].BytesIn, p.Stages[0].BytesOut)
+	}
+}
