@@ -428,6 +428,33 @@ func TestLossOfASharedDevice(t *testing.T) {
 	}
 }
 
+// A run that waits for memory of a device that is lost goes on with the others.
+func TestWaitingForALostDevice(t *testing.T) {
+	const steps = 6
+	c := parsed(t, "digits", "train.epochs=1", "devices.on_device_loss=replan")
+	alone, err := berth.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, floor := train(t, alone, berth.TrainOptions{MaxSteps: steps}).WeightsSHA256, alone.Plan.Memory[0].Floor
+	if err := alone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := fault.Fault{Device: "cpu:1", Op: fault.Launch, N: 4, Kind: fault.Lost}
+	d, err := berth.OpenDevices(configs.Devices{Use: "cpu:2", Memory: configs.Memory{Bytes: floor * 5 / 4}}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range trainTogether(t, d, steps, c, c, c) {
+		if x.err != nil || x.report.WeightsSHA256 != want || len(x.report.DeviceLosses) != 1 {
+			t.Errorf("run %d: %v, %+v", i, x.err, x.report)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // After an operation went wrong, a run on shared devices has ended well, or is saved
 // if every variable is whole at one step: resumed, it has the weights of a run where
 // nothing went wrong.
