@@ -28,7 +28,7 @@ func cutAutomatically(idx *index, blocks []string, o PlanOptions) (cut, error) {
 	if err != nil {
 		return cut{}, err
 	}
-	way, err := c.best(c.shapes(want))
+	way, err := c.best(c.shapes(want, groupsOf(allowed)))
 	if err != nil {
 		return cut{}, err
 	}
@@ -87,6 +87,9 @@ func stageCount(blocks []string, allowed []bool, o PlanOptions) (int, *Fewer) {
 
 // chooseCut is pass 3: by hand as asked, or automatic.
 func chooseCut(idx *index, blocks []string, o PlanOptions) (cut, error) {
+	if err := checkPins(blocks, o); err != nil {
+		return cut{}, err
+	}
 	if o.Stages != nil {
 		return cutByHand(blocks, o)
 	}

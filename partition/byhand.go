@@ -1,7 +1,9 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +13,10 @@ import (
 // cutByHand is the cut that PlanOptions.Stages lists. Every block must be in
 // exactly one stage.
 func cutByHand(blocks []string, o PlanOptions) (cut, error) {
-	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: o.deal(len(o.Stages))}
+	c := cut{blocks: blocks, stageOf: make([]int, len(blocks)), device: o.On}
+	if c.device == nil {
+		c.device = o.deal(len(o.Stages))
+	}
 	for i := range c.stageOf {
 		c.stageOf[i] = -1
 	}
@@ -29,12 +34,67 @@ func cutByHand(blocks []string, o PlanOptions) (cut, error) {
 			}
 			c.stageOf[i] = s
 		}
-		c.cause = append(c.cause, "by hand"+sharing(c.device, s, o.Devices))
 	}
 	if len(o.Stages) == 0 {
 		return cut{}, fmt.Errorf("%w: the list of stages is empty; leave it out to place automatically", ErrStages)
 	}
+	if err := c.pin(o); err != nil {
+		return cut{}, err
+	}
+	for s := range o.Stages {
+		c.cause = append(c.cause, cmp.Or(o.Why, "by hand")+pinned(o, o.Stages[s])+sharing(c.device, s, o.Devices))
+	}
 	return c, missingBlocks(c)
+}
+
+// pin puts stages on the devices that their blocks are pinned to.
+func (c *cut) pin(o PlanOptions) error {
+	if len(o.Pin) == 0 {
+		return nil
+	}
+	c.device = slices.Clone(c.device)
+	for s, names := range o.Stages {
+		first := ""
+		for _, name := range names {
+			d, ok := o.Pin[name]
+			if ok && first != "" && d != o.Pin[first] {
+				return fmt.Errorf("%w: stage %d has block %q, which is pinned to %s, and %q, which is pinned to %s; put them in different stages, or pin them to one device",
+					ErrStages, s, first, o.Devices[o.Pin[first]].ID, name, o.Devices[d].ID)
+			}
+			if ok {
+				first, c.device[s] = name, d
+			}
+		}
+	}
+	return nil
+}
+
+// checkPins refuses pins of blocks that there are not.
+func checkPins(blocks []string, o PlanOptions) error {
+	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
+		if !slices.Contains(blocks, name) {
+			return fmt.Errorf("%w: block %q is pinned to %s, and the model does not have it%s; it has %s",
+				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))
+		}
+	}
+	return nil
+}
+
+// pinned names the blocks that are pinned, for the cause of their stage.
+func pinned(o PlanOptions, blocks []string) string {
+	var names []string
+	for _, b := range blocks {
+		if _, ok := o.Pin[b]; ok {
+			names = append(names, b)
+		}
+	}
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+		return ", " + names[0] + " is pinned here"
+	}
+	return ", " + strings.Join(names, " and ") + " are pinned here"
 }
 
 func missingBlocks(c cut) error {

@@ -11,6 +11,9 @@ import (
 type PlanOptions struct {
 	Devices      []device.Spec
 	Stages       [][]string         // block names by hand, per stage; nil places automatically
+	On           []int              // device of each of Stages; nil deals them out in order
+	Why          string             // cause of Stages for readers of the plan; empty means by hand
+	Pin          map[string]int     // device of a block; the stage that has the block is there
 	Count        int                // number of stages; 0 means one per device (two for interleaved), at most one per block
 	Microbatches int                // of a step, at least 1
 	Reduction    Reduction          // how microbatches are summed; empty means in their order
@@ -30,7 +33,6 @@ type PlanOptions struct {
 	settled      bool               // no other ranging is tried
 	exact        bool               // plans are compared by what they lack, since none fits
 	asked        Recompute          // Recompute as the caller gave it
-	dealt        []int              // the device of each stage; nil deals them
 	checkFinite  bool               // segments will be compiled with device.CompileOptions.CheckFinite
 	Stop         func() error       // asked between passes of New, which ends with its error; nil means never
 }

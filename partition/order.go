@@ -60,8 +60,8 @@ func (o *PlanOptions) settle() {
 // devices than stages, unless the schedule wants them apart.
 func (o *PlanOptions) deal(n int) []int {
 	switch {
-	case o.dealt != nil:
-		return o.dealt
+	case o.On != nil:
+		return o.On
 	case o.Order != nil && o.Order.Stages == n:
 		return o.Order.Workers[:n]
 	}

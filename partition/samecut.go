@@ -24,7 +24,7 @@ func SameCut(p *Plan, g *graph.Graph, stop func() error) (*Plan, error) {
 			}
 		}
 		if len(stage) > 0 {
-			o.Stages, o.dealt = append(o.Stages, stage), append(o.dealt, s.Device)
+			o.Stages, o.On = append(o.Stages, stage), append(o.On, s.Device)
 		}
 	}
 	return New(g, o)

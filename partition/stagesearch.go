@@ -145,9 +145,40 @@ func addOver(cuts []int64, from, to int, bytes int64) {
 	}
 }
 
-// shapes are the pipelines of so many stages.
-func (c *stageSearch) shapes(stages int) [][]int {
-	return [][]int{c.o.deal(stages)}
+// shapes are the pipelines of so many stages. Pinned blocks may need other numbers of
+// stages, unless one is asked for, or a pipeline that ends where it begins; most is
+// the most stages that there can be.
+func (c *stageSearch) shapes(stages, most int) [][]int {
+	shapes := [][]int{c.o.deal(stages)}
+	if len(c.o.Pin) == 0 {
+		return shapes
+	}
+	for n := 1; n <= most && n <= len(c.o.Devices)+1; n++ {
+		if c.o.Count != 0 && n != stages {
+			continue
+		}
+		if n != stages && n <= len(c.o.Devices) {
+			shapes = append(shapes, c.o.deal(n))
+		}
+		if n > 2 {
+			there := make([]int, n) // the last is with the first
+			for i := range n - 1 {
+				there[i] = i
+			}
+			shapes = append(shapes, there)
+		}
+	}
+	return shapes
+}
+
+// groupsOf is the number of parts into which blocks can be cut.
+func groupsOf(allowed []bool) (n int) {
+	for _, ok := range allowed[:len(allowed)-1] {
+		if ok {
+			n++
+		}
+	}
+	return n
 }
 
 // best searches for the fastest way.
@@ -189,7 +220,7 @@ func (c *stageSearch) device(d int) search.Device {
 		}
 	}
 	for e := range d {
-		if c.alike(e, d) {
+		if c.alike(e, d) && len(c.o.Pin) == 0 {
 			x.Class = e
 			return x
 		}
@@ -208,13 +239,13 @@ func (c *stageSearch) alike(a, b int) bool {
 // barred counts the blocks before each that a device does not support; nil if there
 // are none.
 func (c *stageSearch) barred(d int) []int {
-	if c.o.Supports == nil {
+	if c.o.Supports == nil && len(c.o.Pin) == 0 {
 		return nil
 	}
 	count := make([]int, len(c.blocks)+1)
-	for i := range c.blocks {
+	for i, b := range c.blocks {
 		count[i+1] = count[i]
-		if c.unsupported(d, i) != nil {
+		if on, ok := c.o.Pin[b]; ok && on != d || c.unsupported(d, i) != nil {
 			count[i+1]++
 		}
 	}
@@ -226,6 +257,9 @@ func (c *stageSearch) barred(d int) []int {
 
 // unsupported is why a device cannot run a block.
 func (c *stageSearch) unsupported(d, block int) error {
+	if c.o.Supports == nil {
+		return nil
+	}
 	for _, nodes := range c.groups.groups[block].nodes {
 		for _, n := range stop.Each(c.groups.idx.stop, nodes) {
 			if err := c.o.Supports(d, n); err != nil {
@@ -248,6 +282,9 @@ func (c *stageSearch) impossible() error {
 		if len(whys) == len(c.o.Devices) {
 			return fmt.Errorf("%w: no device runs block %q (%s)", ErrStages, b, strings.Join(whys, "; "))
 		}
+	}
+	if len(c.o.Pin) > 0 {
+		return fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.blocks, ", "))
 	}
 	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
 }
@@ -353,5 +390,12 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 	if c.measured {
 		of = "time of a microbatch"
 	}
-	return fmt.Sprintf("automatic: %.0f%% of the %s", 100*share, of)
+	why := fmt.Sprintf("automatic: %.0f%% of the %s", 100*share, of)
+	if p := pinned(c.o, c.blocks[lo:hi]); p != "" {
+		return why + p
+	}
+	if w.Reordered {
+		why += fmt.Sprintf(", %s is the device that suits best (%d ways were compared)", c.o.Devices[d].ID, w.Tried)
+	}
+	return why
 }

@@ -49,11 +49,12 @@ func (f Footprint) bytes(inFlight int) int64 { return f.Fixed + f.PerFlight*int6
 
 // Way is a cut, with its devices.
 type Way struct {
-	Begins  []int   // first block of each stage
-	Devices []int   // of each stage, index in Problem.Devices
-	Seconds float64 // of a step: simulated, or else estimated
-	Tried   int     // ways that were simulated to find it
-	Fits    bool    // every device has memory for its stages
+	Begins    []int   // first block of each stage
+	Devices   []int   // of each stage, index in Problem.Devices
+	Seconds   float64 // of a step: simulated, or else estimated
+	Tried     int     // ways that were simulated to find it
+	Reordered bool    // the devices are others than the first ones, or in another order than in the list
+	Fits      bool    // every device has memory for its stages
 
 	line   int     // its line, the most promising one first
 	most   float64 // seconds per microbatch of the busiest device

@@ -47,7 +47,22 @@ func Best(p *Problem) (best Way, ok bool, err error) {
 		return Way{}, false, nil
 	}
 	best, err = p.fastest(ways, few)
+	best.Reordered = reordered(best.Devices)
 	return best, true, err
+}
+
+// reordered reports whether devices are not the first ones in their order.
+func reordered(devices []int) bool {
+	next := 0
+	for _, d := range devices {
+		if d > next {
+			return true
+		}
+		if d == next {
+			next++
+		}
+	}
+	return false
 }
 
 // estimate sets the seconds of a step: the busiest worker works on all microbatches,

@@ -1,0 +1,93 @@
+package partition
+
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// Atoms is a plan whose stages are the smallest parts into which a graph can be cut,
+// to time them: see [Plan.BlockSeconds]. It is for the first device, as if that had
+// no limit on its memory.
+func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
+	checked, err := o.checked()
+	if err != nil {
+		return nil, err
+	}
+	check := stop.When(o.Stop)
+	idx, err := newIndex(g, checked, check)
+	if err != nil {
+		return nil, err
+	}
+	blocks := findBlocks(g)
+	allowed := allowedCuts(idx, place(idx, len(blocks), oneGroupEach(blocks)))
+	if err := check.Err(); err != nil {
+		return nil, err
+	}
+	spec := o.Devices[0]
+	spec.MemoryBytes = 0
+	a := PlanOptions{
+		Devices: []device.Spec{spec}, Microbatches: min(checked.Microbatches, 2), Reduction: o.Reduction,
+		Schedule: o.Schedule, Apart: true, Recompute: o.Recompute, Stop: o.Stop,
+	}
+	for i, b := range blocks {
+		if allowed[i] {
+			a.Stages = append(a.Stages, nil)
+		}
+		last := len(a.Stages) - 1
+		a.Stages[last] = append(a.Stages[last], b)
+	}
+	return New(g, a)
+}
+
+// BlockSeconds are the times of the blocks of a plan made by [Atoms], from those of
+// its segments. The first block of a stage has the time of all.
+func (p *Plan) BlockSeconds(seconds Seconds) (BlockSeconds, error) {
+	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		return nil, err
+	}
+	first, stage := map[string]bool{}, map[string]int{}
+	for _, s := range p.Stages {
+		for i, b := range s.Blocks {
+			first[b], stage[b] = i == 0, s.Index
+		}
+	}
+	type key struct {
+		device, stage int
+		pass          schedule.Kind
+	}
+	sums := map[key]float64{}
+	known := map[int]bool{} // devices for which all is known
+	add := func(d int) bool {
+		for i := range launches {
+			l := &launches[i]
+			t, ok := seconds(d, l.Variant.Graph)
+			if !ok {
+				return false
+			}
+			k := key{d, l.Segment.Stage, l.Segment.Pass}
+			if k.pass != schedule.Update {
+				t /= float64(p.Microbatches)
+			}
+			sums[k] += t + overhead
+		}
+		return true
+	}
+	return func(d int, block string, pass schedule.Kind) (float64, bool) {
+		all, asked := known[d]
+		if !asked {
+			all = add(d)
+			known[d] = all
+		}
+		s, there := stage[block]
+		if !there || !all {
+			return 0, false
+		}
+		if !first[block] {
+			return 0, true
+		}
+		return sums[key{d, s, pass}], true
+	}, nil
+}

@@ -1,0 +1,136 @@
+package partition
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
+)
+
+// Candidate is one way to use devices: so many stages and replicas, and a schedule.
+type Candidate struct {
+	Stages, Replicas int
+	Schedule         string
+	Plan             *Plan       // nil where Err is not
+	Prediction       *Prediction // of Plan
+	Err              error       // why there is no such plan, such as ErrMemory
+}
+
+// Memory is the most bytes of the candidate's plan on one device.
+func (c *Candidate) Memory() (most int64) {
+	for i := range c.Plan.Memory {
+		most = max(most, c.Plan.Memory[i].Peak)
+	}
+	return most
+}
+
+// schedulesOf are the schedules that candidates have, by their number of stages.
+func schedulesOf(stages int) []string {
+	if stages == 1 {
+		return []string{"1f1b"}
+	}
+	return []string{"1f1b", "gpipe", "zb-h1"}
+}
+
+// Candidates plans for every number of stages and replicas that the devices have room
+// for, with each schedule; those with few devices come first. Replicas need
+// ReduceTree. Stages, Count, Replicas and Schedule of the options are not used.
+func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
+	check := stop.When(o.Stop)
+	var list []Candidate
+	for replicas := 1; replicas <= min(len(o.Devices), max(1, o.Microbatches)); replicas++ {
+		if replicas > 1 && o.Reduction != ReduceTree {
+			break
+		}
+		for stages := 1; stages*replicas <= len(o.Devices); stages++ {
+			for _, schedule := range schedulesOf(stages) {
+				c := Candidate{Stages: stages, Replicas: replicas, Schedule: schedule}
+				if err := c.plan(g, o); err != nil {
+					return nil, err
+				}
+				if err := check.Err(); err != nil {
+					return nil, err
+				}
+				if c.Plan == nil || c.Plan.Fewer == nil {
+					list = append(list, c)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Stages*a.Replicas, b.Stages*b.Replicas), cmp.Compare(b.Stages, a.Stages))
+	})
+	return list, PredictAll(list, o.Stop)
+}
+
+// plan makes the candidate's plan, or finds out why there is none.
+func (c *Candidate) plan(g *graph.Graph, o PlanOptions) error {
+	o.Stages, o.Count, o.Replicas, o.Schedule = nil, c.Stages, c.Replicas, c.Schedule
+	p, err := New(g, o)
+	switch {
+	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages):
+		c.Err = err
+	case err != nil:
+		return err
+	default:
+		c.Plan = p
+	}
+	return nil
+}
+
+// PredictAll predicts the time of each candidate that has a plan, for example after
+// its segments were measured.
+func PredictAll(list []Candidate, ask func() error) (err error) {
+	for i := range list {
+		if c := &list[i]; c.Plan != nil {
+			if c.Prediction, err = c.Plan.Predict(ask); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// seconds is the predicted time of a candidate's step, with that of the bytes that
+// move for lack of memory.
+func (c *Candidate) seconds() float64 {
+	moving := 0.0
+	for i := range c.Plan.Memory {
+		f := &c.Plan.Memory[i]
+		if spec := c.Plan.options.Devices[f.Device]; spec.LinkBytesPerS > 0 {
+			moving = max(moving, float64(f.Moved())/spec.LinkBytesPerS)
+		}
+	}
+	return c.Prediction.Seconds + moving
+}
+
+// muchFaster is the gain, as a share of a step, for which a candidate is preferred to
+// one with fewer devices or a simpler schedule.
+const muchFaster = 0.03
+
+// Choose is the fastest candidate. One with more devices is preferred only if it is
+// faster by a good deal. If there is none, the error is that of the last one.
+func Choose(list []Candidate) (*Candidate, error) {
+	var best *Candidate
+	err := fmt.Errorf("%w: there is no candidate", ErrStages)
+	for i := range list {
+		c := &list[i]
+		switch {
+		case c.Plan == nil:
+			err = c.Err
+		case best == nil || c.seconds() < best.seconds()*(1-muchFaster):
+			best = c
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	return best, nil
+}
+
+// Specs are the specs of the devices that the plan was made for.
+func (p *Plan) Specs() []device.Spec { return p.options.Devices }
