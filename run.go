@@ -7,11 +7,11 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor/schedule"
-	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition"
 )
 
@@ -112,23 +112,18 @@ func (r *Run) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	size := models.Size{Microbatch: z.microbatch, Microbatches: z.microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: s.room()}
-	full, err := models.Train(s.spec, r.optim, size)
-	var large *models.TooLargeError
-	if errors.As(err, &large) {
-		return partition.TooLarge(large.Parameters, large.Room, large.Largest, large.Bytes)
-	}
+	full, err := r.graph(ctx, z.microbatches)
 	if err != nil {
 		return err
 	}
-	r.Plan, err = partition.New(full, options)
-	s.plan = r.Plan
-	if err == nil {
-		err = r.measure(ctx)
+	if r.Plan, err = r.choosePlan(ctx, full); err == nil && !s.unlimited {
+		r.keepPlan()
 	}
+	s.plan = r.Plan
 	if err != nil || z.last == z.batch || s.unlimited { // the peaks are those of full steps
 		return err
 	}
+	size := r.size(ctx, z.microbatches)
 	size.Microbatch, size.Batch = z.tailMicrobatch(), z.last
 	last, err := models.Train(s.spec, r.optim, size)
 	if err = errors.Join(err, stopOf(ctx)()); err != nil {
@@ -138,18 +133,22 @@ func (r *Run) plan(ctx context.Context) error {
 	return err
 }
 
-// measure times the segments of the plan that have no time yet, if the config asks
-// for that. On shared devices other runs work, so nothing is timed there.
-func (r *Run) measure(ctx context.Context) error {
-	s := r.setup
-	if s.config.Partition.Costs != configs.CostsMeasured || s.shared != nil {
-		return nil
+// size is that of a full step in so many microbatches.
+func (r *Run) size(ctx context.Context, microbatches int) models.Size {
+	z := r.setup.sizes
+	return models.Size{
+		Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: r.setup.room(),
 	}
-	launches, err := r.Plan.Launches(partition.StepOptions{Microbatches: r.Plan.Microbatches})
-	if err != nil {
-		return err
+}
+
+// graph is the graph of a full step in so many microbatches.
+func (r *Run) graph(ctx context.Context, microbatches int) (*graph.Graph, error) {
+	g, err := models.Train(r.setup.spec, r.optim, r.size(ctx, microbatches))
+	var large *models.TooLargeError
+	if errors.As(err, &large) {
+		return nil, partition.TooLarge(large.Parameters, large.Room, large.Largest, large.Bytes)
 	}
-	return s.costs.add(ctx, s.devs, timing.Tasks(r.Plan, launches))
+	return g, err
 }
 
 // warmsUp refuses a learning rate that warms up for longer than the run takes.

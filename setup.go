@@ -285,7 +285,8 @@ func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 		Devices: specs, Stages: p.Stages.Blocks, Count: p.Stages.Count,
 		Microbatches: s.sizes.microbatches, Reduction: partition.Reduction(s.config.Train.Reduction), Replicas: s.replicas(), Shard: partition.Shard(p.Shard), Recompute: partition.Recompute(p.Recompute),
 		Schedule: p.Schedule, Order: order, Evict: paging.Rule(s.config.Devices.Evict), Estimate: s.estimate, Stop: stopOf(ctx),
-		Seconds: func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
+		Seconds:  func(d int, g *graph.Graph) (float64, bool) { return s.costs.seconds(specs, d, g) },
+		Supports: func(d int, n *graph.Node) error { return s.devs[d].Supports(n) },
 	}, nil
 }
 

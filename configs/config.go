@@ -182,12 +182,30 @@ type Stages struct {
 type Partition struct {
 	Pos       Pos
 	Stages    Stages
-	Schedule  string // gpipe, 1f1b, interleaved, zb-h1, or the text or path of a schedule: see Order
-	Replicas  int    // of the model; 0: 1
-	Shard     string // ShardNone or ShardOptimizer; "": ShardNone
-	Recompute string // none, cheap or block
-	Costs     string // CostsFlops or CostsMeasured
+	Schedule  string            // gpipe, 1f1b, interleaved, zb-h1, or the text or path of a schedule: see Order
+	Replicas  int               // of the model; 0: 1
+	Shard     string            // ShardNone or ShardOptimizer; "": ShardNone
+	Recompute string            // none, cheap or block
+	Costs     string            // CostsFlops or CostsMeasured
+	Plan      string            // PlanGiven or PlanAuto
+	Pin       map[string]string // device ID by block; nil: none
+	Chosen    *ChosenPlan       // by a run of this config; nil: none yet
 }
+
+// ChosenPlan is a plan that was found, for the same run to go on with.
+type ChosenPlan struct {
+	Devices  []string   `yaml:"devices,flow"`       // that there were, each with its instructions and threads
+	Stages   [][]string `yaml:"stages,flow"`        // blocks
+	On       []string   `yaml:"stage_devices,flow"` // device of each stage
+	Schedule string     `yaml:"schedule,omitempty"` // with PlanAuto, as Replicas; otherwise the config has it
+	Replicas int        `yaml:"replicas,omitempty"`
+}
+
+// The values of Partition.Plan.
+const (
+	PlanGiven = "given" // stages, replicas and schedule are as the config says
+	PlanAuto  = "auto"  // they are chosen
+)
 
 // The values of Partition.Costs.
 const (

@@ -75,6 +75,14 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"0", "1", "same"}).Draw(t, at))
 	case cut:
 		return drawStages(t, at)
+	case pins:
+		out := &yaml.Node{Kind: yaml.MappingNode}
+		for i := range rapid.IntRange(0, 2).Draw(t, at) {
+			out.Content = append(out.Content, str(fmt.Sprint("block", i)), str(fmt.Sprint("cpu:", i)))
+		}
+		return out
+	case chosenPlan:
+		return chosenPlan{}.encode(&[]*ChosenPlan{{[]string{"cpu:0 avx512 1"}, [][]string{{"a", "b"}}, []string{"cpu:0"}, "1f1b", rapid.IntRange(1, 3).Draw(t, at)}}[0], nil)
 	case deviceList:
 		return drawList(t, at, func() *yaml.Node { return drawSection(t, deviceSection, at, depth) })
 	case layerList:

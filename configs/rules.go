@@ -11,7 +11,7 @@ import (
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
 	resolveDevices, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
-	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkReplicas, checkOrder,
+	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
 // resolveTask sets the task of sources that have no such key.
@@ -223,6 +223,34 @@ func checkStages(d *decoder, c *Config) {
 			seen[b] = true
 		}
 	}
+}
+
+// checkPlan refuses keys that are chosen, and forgets the plan that a run chose once
+// somebody asks for another one.
+func checkPlan(d *decoder, c *Config) {
+	for _, key := range []string{"partition.stages", "partition.schedule", "partition.replicas"} {
+		if at, given := d.where[key]; given && c.Partition.Plan == PlanAuto && !isDefault(c, key) {
+			d.fail(at, key, "partition.plan: auto chooses it; leave it out, or set partition.plan: given")
+		}
+	}
+	for _, key := range []string{"stages", "schedule", "replicas", "costs", "pin", "plan"} {
+		if at, given := d.where["partition."+key]; given && at.Line == 0 && d.where["partition.chosen"].Line > 0 {
+			c.Partition.Chosen = nil
+		}
+	}
+}
+
+// isDefault reports whether a key that is chosen has its default, as in the config of
+// a run.
+func isDefault(c *Config, key string) bool {
+	p := c.Partition
+	switch key {
+	case "partition.stages":
+		return p.Stages.Count == 0 && p.Stages.Blocks == nil
+	case "partition.schedule":
+		return p.Schedule == "1f1b"
+	}
+	return p.Replicas == 1
 }
 
 // checkReplicas refuses replicas that cannot share a step.

@@ -47,8 +47,10 @@ var trainSection = &section{
 
 var partitionSection = &section{
 	doc: "How the model is distributed over devices. The weights are the same, bit for bit, with any values here.",
-	pos: posOf(func(p *Partition) *Pos { return &p.Pos }),
+	pos: posOf(func(p *Partition) *Pos { return &p.Pos }), shorthand: "plan",
 	keys: []*key{
+		{name: "plan", kind: enum{PlanGiven, PlanAuto}, at: at(func(p *Partition) *string { return &p.Plan }), def: PlanGiven, blank: true,
+			doc: "`partition: auto` is short for `partition: {plan: auto}`. `auto`: the number of stages, the schedule, the devices and, with `train.reduction: tree`, the replicas are those with the shortest predicted step; more devices must gain 3 %. `microbatches` and `reduction` stay as they are, and so do the weights. `given`: they are as the keys here say"},
 		{name: "stages", kind: cut{block: blockName}, at: at(func(p *Partition) *Stages { return &p.Stages }), def: "auto",
 			doc: "`auto`: one stage for each device, cut by cost; a number of stages; or the names of each stage's blocks"},
 		{name: "schedule", kind: order{enum{"gpipe", "1f1b", "interleaved", "zb-h1"}}, at: at(func(p *Partition) *string { return &p.Schedule }), def: "1f1b",
@@ -61,6 +63,10 @@ var partitionSection = &section{
 			doc: "activations that the backward pass computes again, to save memory. `none`: none; `cheap`: those that take little time (elementwise ops, norms, softmax, dropout's masks); `block`: all but the inputs of blocks"},
 		{name: "costs", kind: enum{CostsFlops, CostsMeasured}, at: at(func(p *Partition) *string { return &p.Costs }), def: CostsFlops, blank: true,
 			doc: "where the times come from by which the model is cut. `flops`: from arithmetic and bytes, the same on every machine; `measured`: segments are timed on their devices before planning, and their times are kept for the next plan: see [measured times](devices.md#measured-times)"},
+		{name: "pin", kind: pins{}, at: at(func(p *Partition) *map[string]string { return &p.Pin }),
+			doc: "blocks that are to be on a device: `{embed: cpu:0}`. The stages are cut for that, and their order on the devices is chosen; blocks that are not named are where they suit best"},
+		{name: "chosen", kind: chosenPlan{}, at: at(func(p *Partition) **ChosenPlan { return &p.Chosen }),
+			doc: "the plan of a run on several devices, written by the run. While its devices are the same, a resumed run goes on with it; delete it to plan anew"},
 	},
 }
 

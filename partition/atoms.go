@@ -29,7 +29,7 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 	spec.MemoryBytes = 0
 	a := PlanOptions{
 		Devices: []device.Spec{spec}, Microbatches: min(checked.Microbatches, 2), Reduction: o.Reduction,
-		Schedule: o.Schedule, Apart: true, Recompute: o.Recompute, Stop: o.Stop,
+		Schedule: passesOf(o), Apart: true, Recompute: o.Recompute, Stop: o.Stop,
 	}
 	for i, b := range blocks {
 		if allowed[i] {
@@ -39,6 +39,14 @@ func Atoms(g *graph.Graph, o PlanOptions) (*Plan, error) {
 		a.Stages[last] = append(a.Stages[last], b)
 	}
 	return New(g, a)
+}
+
+// passesOf is a schedule with the passes of the options' one.
+func passesOf(o PlanOptions) string {
+	if o.splits() {
+		return "zb-h1"
+	}
+	return "1f1b"
 }
 
 // BlockSeconds are the times of the blocks of a plan made by [Atoms], from those of

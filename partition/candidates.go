@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/internal/stop"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // Candidate is one way to use devices: so many stages and replicas, and a schedule.
@@ -38,7 +40,7 @@ func schedulesOf(stages int) []string {
 
 // Candidates plans for every number of stages and replicas that the devices have room
 // for, with each schedule; those with few devices come first. Replicas need
-// ReduceTree. Stages, Count, Replicas and Schedule of the options are not used.
+// ReduceTree. Stages, Count, Replicas, Schedule and Order of the options are not used.
 func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 	check := stop.When(o.Stop)
 	var list []Candidate
@@ -69,7 +71,7 @@ func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 
 // plan makes the candidate's plan, or finds out why there is none.
 func (c *Candidate) plan(g *graph.Graph, o PlanOptions) error {
-	o.Stages, o.Count, o.Replicas, o.Schedule = nil, c.Stages, c.Replicas, c.Schedule
+	o.Stages, o.Order, o.Count, o.Replicas, o.Schedule = nil, nil, c.Stages, c.Replicas, c.Schedule
 	p, err := New(g, o)
 	switch {
 	case errors.Is(err, ErrMemory), errors.Is(err, ErrStages):
@@ -95,9 +97,44 @@ func PredictAll(list []Candidate, ask func() error) (err error) {
 	return nil
 }
 
-// seconds is the predicted time of a candidate's step, with that of the bytes that
+// CandidateTable lists candidates: the predicted time of a step, the share of it in which
+// devices wait, and the most memory on a device. head and cells are a column before the others.
+func CandidateTable(head string, cells []string, list []Candidate) string {
+	rows := [][]string{{head, "stages", "replicas", "schedule", "step", "idle", "memory", "note"}}
+	for i := range list {
+		c := &list[i]
+		row := []string{cells[i], fmt.Sprint(c.Stages), fmt.Sprint(c.Replicas), c.Schedule}
+		if c.Plan == nil {
+			row = append(row, "-", "-", "-", firstClause(c.Err))
+		} else {
+			row = append(row, secondsText(c.Seconds()), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
+		}
+		rows = append(rows, row)
+	}
+	return align(rows, map[int]bool{3: true, 7: true})
+}
+
+// note says where the plan is short of memory.
+func (c *Candidate) note() string {
+	var moved int64
+	for i := range c.Plan.Memory {
+		moved += c.Plan.Memory[i].Moved()
+	}
+	if moved == 0 {
+		return ""
+	}
+	return units.Bytes(moved) + " move in each step"
+}
+
+// firstClause is an error without its advice.
+func firstClause(err error) string {
+	text, _, _ := strings.Cut(err.Error(), ";")
+	return text
+}
+
+// Seconds is the predicted time of a candidate's step, with that of the bytes that
 // move for lack of memory.
-func (c *Candidate) seconds() float64 {
+func (c *Candidate) Seconds() float64 {
 	moving := 0.0
 	for i := range c.Plan.Memory {
 		f := &c.Plan.Memory[i]
@@ -122,7 +159,7 @@ func Choose(list []Candidate) (*Candidate, error) {
 		switch {
 		case c.Plan == nil:
 			err = c.Err
-		case best == nil || c.seconds() < best.seconds()*(1-muchFaster):
+		case best == nil || c.Seconds() < best.Seconds()*(1-muchFaster):
 			best = c
 		}
 	}
@@ -132,5 +169,8 @@ func Choose(list []Candidate) (*Candidate, error) {
 	return best, nil
 }
 
-// Specs are the specs of the devices that the plan was made for.
+// Schedule is the name of the plan's schedule.
+func (p *Plan) Schedule() string { return p.options.Schedule }
+
+// Specs describes the devices that the plan was made for.
 func (p *Plan) Specs() []device.Spec { return p.options.Devices }

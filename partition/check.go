@@ -1,6 +1,10 @@
 package partition
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
 
 // checked refuses options that no graph can follow, and fills in defaults.
 func (o PlanOptions) checked() (PlanOptions, error) {
@@ -11,6 +15,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
+	}
+	if err := o.checkDevices(); err != nil {
+		return o, err
 	}
 	switch o.Reduction {
 	case "":
@@ -53,6 +60,19 @@ func (o *PlanOptions) checkReplicas() error {
 		return replicasError(fmt.Sprintf("%d replicas share the microbatches of a step, and it has %d: use at most as many replicas, or more microbatches", r, o.Microbatches))
 	case r > 1 && o.Reduction != ReduceTree:
 		return replicasError(fmt.Sprintf("%d replicas cannot sum microbatches in their order: sum them by a tree (the weights are others), or use 1", r))
+	}
+	return nil
+}
+
+// checkDevices refuses devices of stages and blocks that there are not.
+func (o *PlanOptions) checkDevices() error {
+	if o.On != nil && len(o.On) != len(o.Stages) {
+		return fmt.Errorf("%w: %d stages are listed with %d devices; give one for each", ErrStages, len(o.Stages), len(o.On))
+	}
+	for _, d := range slices.Concat(o.On, slices.Collect(maps.Values(o.Pin))) {
+		if d < 0 || d >= len(o.Devices) {
+			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
+		}
 	}
 	return nil
 }

@@ -32,11 +32,12 @@ func planCommand() *cobra.Command {
 	cf := runs.AddConfigFlags(c)
 	measure := c.Flags().Bool("measure", false, "time the segments on their devices, as partition.costs: measured does")
 	costs := c.Flags().String("costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
+	compare := c.Flags().Bool("compare", false, "print the predicted time and memory of every number of stages and replicas and each schedule, also with other microbatches")
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
 	clusters := c.Flags().Bool("clusters", false, "print the ops that each segment computes in one pass, and why others are not")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if *dot && *clusters {
-			return cli.Usagef("--dot and --clusters exclude each other; give one")
+		if asked := []bool{*dot, *clusters, *compare}; count(asked) > 1 {
+			return cli.Usagef("--dot, --clusters and --compare exclude each other; give one")
 		}
 		cfg, err := cf.Load(c, args[0])
 		if err != nil {
@@ -64,6 +65,8 @@ func planCommand() *cobra.Command {
 			fmt.Fprintln(out, run.Plan.DOT())
 		case *clusters:
 			printClusters(out, run.Plan)
+		case *compare:
+			return printComparison(c, out, run)
 		default:
 			return printPlan(c.Context(), out, run)
 		}
@@ -109,6 +112,37 @@ func inFlight(s schedule.Schedule) string {
 		counts = append(counts, fmt.Sprint(s.InFlight(stage, last)))
 	}
 	return fmt.Sprintf("microbatches in memory, by stage: %s\n", strings.Join(counts, " "))
+}
+
+// count is how many are true.
+func count(list []bool) (n int) {
+	for _, x := range list {
+		if x {
+			n++
+		}
+	}
+	return n
+}
+
+// printComparison prints the candidates for a run.
+func printComparison(c *cobra.Command, w io.Writer, run *berth.Run) error {
+	done := progress.Wait(c.Context(), c.ErrOrStderr(), "comparing")
+	list, err := run.Compare(c.Context())
+	done()
+	if err != nil {
+		return err
+	}
+	var cells []string
+	var candidates []partition.Candidate
+	for _, x := range list {
+		cell := fmt.Sprint(x.Microbatches)
+		if x.OtherWeights {
+			cell += " (other weights)"
+		}
+		cells, candidates = append(cells, cell), append(candidates, x.Candidate)
+	}
+	_, err = fmt.Fprint(w, partition.CandidateTable("microbatches", cells, candidates))
+	return err
 }
 
 // printClusters prints each segment's clusters: the ops that a device computes

@@ -3,27 +3,27 @@ package timing
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
-	"github.com/berth-ml/berth/partition"
 )
 
 // tensors are the buffers of a task's inputs and outputs.
 func (w *worker) tensors(ctx context.Context, t *timed) (in, out []device.Buffer, err error) {
 	v := t.Variant
 	limits := idLimits(v.Graph)
-	for i, s := range v.In {
-		b, err := w.tensor(ctx, t, s.Value, *limits.At(v.Graph.Inputs[i]))
+	for i, x := range t.In {
+		b, err := w.tensor(ctx, t, x, *limits.At(v.Graph.Inputs[i]))
 		if err != nil {
 			return nil, nil, err
 		}
 		in = append(in, b)
 	}
-	for _, s := range v.Out {
-		b, err := w.tensor(ctx, t, s.Value, 1)
+	for _, x := range t.Out {
+		b, err := w.tensor(ctx, t, x, 1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -32,18 +32,18 @@ func (w *worker) tensors(ctx context.Context, t *timed) (in, out []device.Buffer
 	return in, out, nil
 }
 
-// tensor is the buffer of a value. A new one has contents below limit, if they are
+// tensor is the buffer of a tensor. A new one has contents below limit, if they are
 // whole numbers.
-func (w *worker) tensor(ctx context.Context, t *timed, v *graph.Value, limit int) (device.Buffer, error) {
-	if b := w.buffers[v]; b != nil {
+func (w *worker) tensor(ctx context.Context, t *timed, x Tensor, limit int) (device.Buffer, error) {
+	if b := w.buffers[x]; b != nil {
 		return b, nil
 	}
-	b, err := w.alloc(t, v.Meta, t.Usage(v))
+	b, err := w.alloc(t, x.Value.Meta, t.Usage(x.Value))
 	if err != nil {
 		return nil, err
 	}
-	w.buffers[v] = b
-	return b, w.fill(ctx, b, v, limit)
+	w.buffers[x] = b
+	return b, w.fill(ctx, b, x.Value, limit)
 }
 
 // alloc takes memory; nil for no bytes. Where there is too little, it frees the
@@ -56,11 +56,9 @@ func (w *worker) alloc(t *timed, m shape.Meta, use device.Usage) (device.Buffer,
 	if !errors.Is(err, device.ErrOutOfMemory) {
 		return b, err
 	}
-	keep := map[*graph.Value]bool{}
-	for _, slots := range [][]partition.Slot{t.Variant.In, t.Variant.Out} {
-		for _, s := range slots {
-			keep[s.Value] = true
-		}
+	keep := map[Tensor]bool{}
+	for _, x := range slices.Concat(t.In, t.Out) {
+		keep[x] = true
 	}
 	if err := w.free(keep); err != nil {
 		return nil, err
@@ -69,12 +67,12 @@ func (w *worker) alloc(t *timed, m shape.Meta, use device.Usage) (device.Buffer,
 }
 
 // free frees all tensors but those to keep.
-func (w *worker) free(keep map[*graph.Value]bool) error {
+func (w *worker) free(keep map[Tensor]bool) error {
 	var errs []error
-	for v, b := range w.buffers {
-		if !keep[v] {
+	for x, b := range w.buffers {
+		if !keep[x] {
 			errs = append(errs, b.Free(w.stream.Record()))
-			delete(w.buffers, v)
+			delete(w.buffers, x)
 		}
 	}
 	return errors.Join(errs...)

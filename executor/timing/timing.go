@@ -19,8 +19,16 @@ import (
 type Task struct {
 	Name    string // for errors: "s0.F"
 	Variant *partition.Variant
+	In, Out []Tensor // of the variant's inputs and outputs
 	Usage   func(v *graph.Value) device.Usage
 	Device  int
+}
+
+// Tensor tells tensors apart that a task uses at once. Those of other microbatches are
+// not told apart: one stands for all.
+type Tensor struct {
+	Value *graph.Value
+	Copy  int // 1 for the second tensor of a value, such as a second partial sum
 }
 
 // Options changes how long Segments measures, and who hears of it.
@@ -66,31 +74,47 @@ type measurement struct {
 	share   map[*worker]float64 // of its work that each has done
 }
 
-// open compiles the tasks, each once for a kind of device.
+// open compiles the tasks. A device without tasks works on those of the first one
+// that has some, and its times do not count.
 func (m *measurement) open(ctx context.Context, devs []device.Device, tasks []Task) error {
+	if len(tasks) == 0 {
+		return nil
+	}
 	all := make([]device.Spec, len(devs))
 	for i, d := range devs {
 		all[i] = d.Spec()
 	}
 	seen := map[costs.Key]bool{}
 	for d, dev := range devs {
-		w := &worker{m: m, dev: dev, buffers: map[*graph.Value]device.Buffer{}}
+		w := &worker{m: m, dev: dev, buffers: map[Tensor]device.Buffer{}}
 		m.workers = append(m.workers, w)
 		if err := w.open(); err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			if t.Device != d {
-				continue
-			}
+		own, counts := tasksOn(tasks, d), true
+		if len(own) == 0 {
+			own, counts = tasksOn(tasks, tasks[0].Device), false
+		}
+		for _, t := range own {
 			k := costs.Key{Work: graph.Signature(t.Variant.Graph), On: costs.On(all, d)}
-			if err := w.add(ctx, t, k, seen[k] || m.o.Known != nil && m.o.Known(k)); err != nil {
+			known := !counts || seen[k] || m.o.Known != nil && m.o.Known(k)
+			if err := w.add(ctx, t, k, known); err != nil && counts {
 				return err
 			}
-			seen[k] = true
+			seen[k] = seen[k] || !known
 		}
 	}
 	return nil
+}
+
+// tasksOn are the tasks of a device.
+func tasksOn(tasks []Task, d int) (own []Task) {
+	for _, t := range tasks {
+		if t.Device == d {
+			own = append(own, t)
+		}
+	}
+	return own
 }
 
 // run has all workers work until each has measured enough.
@@ -167,8 +191,25 @@ func Tasks(p *partition.Plan, launches []partition.Launch) []Task {
 		k := key{l.Variant, l.Device}
 		if !seen[k] {
 			seen[k] = true
-			list = append(list, Task{l.Segment.Name, l.Variant, p.Usage, l.Device})
+			list = append(list, taskOf(p, l))
 		}
 	}
 	return list
+}
+
+// taskOf is the task of a launch.
+func taskOf(p *partition.Plan, l *partition.Launch) Task {
+	needs, met := make([]Tensor, len(l.Needs)), map[*graph.Value]int{}
+	for i, n := range l.Needs {
+		needs[i] = Tensor{n.Value, met[n.Value]}
+		met[n.Value]++
+	}
+	t := Task{Name: l.Name(), Variant: l.Variant, Usage: p.Usage, Device: l.Device}
+	for _, i := range l.In {
+		t.In = append(t.In, needs[i])
+	}
+	for _, i := range l.Out {
+		t.Out = append(t.Out, needs[i])
+	}
+	return t
 }

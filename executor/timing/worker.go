@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/partition/costs"
 )
@@ -19,7 +18,7 @@ type worker struct {
 	dev     device.Device
 	stream  device.Stream
 	tasks   []*timed
-	buffers map[*graph.Value]device.Buffer
+	buffers map[Tensor]device.Buffer
 }
 
 // timed is a task that is compiled.

@@ -1,0 +1,241 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/timing"
+	"github.com/berth-ml/berth/partition"
+)
+
+// choosePlan cuts the graph of a step: as the run was cut before, as the config asks,
+// or for the shortest predicted step.
+func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, error) {
+	s := r.setup
+	if p, err := r.chosenPlan(ctx, g); p != nil || err != nil {
+		return p, err
+	}
+	o, err := r.planOptions(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	if s.config.Partition.Plan == configs.PlanAuto {
+		list, err := r.candidates(ctx, g, o)
+		if err != nil {
+			return nil, err
+		}
+		best, err := partition.Choose(list)
+		if err != nil {
+			return nil, err
+		}
+		return best.Plan, nil
+	}
+	p, err := partition.New(g, o)
+	if err != nil {
+		return nil, err
+	}
+	return p, r.time(ctx, p)
+}
+
+// planOptions are the options of plans of a graph, with the times of its blocks if the
+// config asks for measured ones.
+func (r *Run) planOptions(ctx context.Context, g *graph.Graph) (partition.PlanOptions, error) {
+	s := r.setup
+	o, err := s.options(ctx)
+	if err != nil {
+		return o, err
+	}
+	if o.Pin, err = s.pins(); err != nil || !r.measures() {
+		return o, err
+	}
+	atoms, err := partition.Atoms(g, o)
+	if err != nil {
+		return o, err
+	}
+	var tasks []timing.Task
+	for d := range s.devs {
+		list, err := tasksOf(atoms)
+		if err != nil {
+			return o, err
+		}
+		for i := range list {
+			list[i].Device = d
+		}
+		tasks = append(tasks, list...)
+	}
+	if err := s.costs.add(ctx, s.devs, tasks); err != nil {
+		return o, err
+	}
+	o.BlockSeconds, err = atoms.BlockSeconds(o.Seconds)
+	return o, err
+}
+
+// pins are the config's pins by the devices' indices.
+func (s *setup) pins() (map[string]int, error) {
+	var out map[string]int
+	for block, id := range s.config.Partition.Pin {
+		d := slices.IndexFunc(s.devs, func(d device.Device) bool { return string(d.ID()) == id })
+		if d < 0 {
+			return nil, at(s.config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, and the run has %s; pin it to one of those, or list more devices",
+				partition.ErrStages, block, id, idsOf(s.devs)))
+		}
+		if out == nil {
+			out = map[string]int{}
+		}
+		out[block] = d
+	}
+	return out, nil
+}
+
+// candidates plans for each number of stages and replicas and each schedule.
+func (r *Run) candidates(ctx context.Context, g *graph.Graph, o partition.PlanOptions) ([]partition.Candidate, error) {
+	list, err := partition.Candidates(g, o)
+	if err != nil || !r.measures() {
+		return list, err
+	}
+	for i := range list {
+		if p := list[i].Plan; p != nil {
+			if err := r.time(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, partition.PredictAll(list, stopOf(ctx))
+}
+
+// measures reports whether segments are to be timed. On shared devices other runs
+// work, so nothing is timed there.
+func (r *Run) measures() bool {
+	return r.setup.config.Partition.Costs == configs.CostsMeasured && r.setup.shared == nil
+}
+
+// time times the segments of a plan that have no time yet, if the config asks for
+// that.
+func (r *Run) time(ctx context.Context, p *partition.Plan) error {
+	if !r.measures() {
+		return nil
+	}
+	tasks, err := tasksOf(p)
+	if err != nil {
+		return err
+	}
+	return r.setup.costs.add(ctx, r.setup.devs, tasks)
+}
+
+// tasksOf are the segments of a step.
+func tasksOf(p *partition.Plan) ([]timing.Task, error) {
+	launches, err := p.Launches(partition.StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		return nil, err
+	}
+	return timing.Tasks(p, launches), nil
+}
+
+// chosenPlan is the plan that the run chose before, while its devices are the same
+// and it still fits; nil: there is none.
+func (r *Run) chosenPlan(ctx context.Context, g *graph.Graph) (*partition.Plan, error) {
+	s := r.setup
+	c := s.config.Partition.Chosen
+	if c == nil || !slices.Equal(c.Devices, describe(s.devs)) {
+		return nil, nil
+	}
+	o, err := s.options(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o.Stages, o.Count, o.Why = c.Stages, 0, "chosen when the run began"
+	if s.config.Partition.Plan == configs.PlanAuto {
+		o.Schedule, o.Replicas = c.Schedule, c.Replicas
+	}
+	for _, id := range c.On {
+		o.On = append(o.On, slices.IndexFunc(s.devs, func(d device.Device) bool { return string(d.ID()) == id }))
+	}
+	p, err := partition.New(g, o)
+	if errors.Is(err, partition.ErrMemory) || errors.Is(err, partition.ErrStages) || errors.Is(err, partition.ErrReplicas) {
+		return nil, nil // it is found anew
+	}
+	return p, err
+}
+
+// keepPlan writes the plan into the config, and so into run folder and checkpoints: a
+// resumed run goes on with it. One device leaves no choice, and stages that the user
+// lists are there already.
+func (r *Run) keepPlan() {
+	s := r.setup
+	c := *s.config
+	c.Partition.Chosen = nil
+	if len(s.devs) > 1 && c.Partition.Stages.Blocks == nil && len(r.Plan.Stages[0].Blocks) > 0 {
+		chosen := &configs.ChosenPlan{Devices: describe(s.devs)}
+		if c.Partition.Plan == configs.PlanAuto {
+			chosen.Schedule, chosen.Replicas = r.Plan.Schedule(), r.Plan.Replicas()
+		}
+		for _, st := range r.Plan.Stages {
+			chosen.Stages = append(chosen.Stages, st.Blocks)
+			chosen.On = append(chosen.On, string(s.devs[st.Device].ID()))
+		}
+		c.Partition.Chosen = chosen
+	}
+	s.config = &c
+}
+
+// describe is what a choice of a plan depends on in devices: their names,
+// instructions and threads.
+func describe(devs []device.Device) []string {
+	var list []string
+	for _, d := range devs {
+		spec := d.Spec()
+		list = append(list, fmt.Sprintf("%s %s %d", spec.ID, spec.Numerics, spec.Threads))
+	}
+	return list
+}
+
+// Comparison is a candidate for a run.
+type Comparison struct {
+	partition.Candidate
+	Microbatches int
+	OtherWeights bool // it needs other microbatches than the config has, which gives other weights
+}
+
+// Compare plans for every number of stages and replicas and each schedule, and with
+// half, twice and four times the microbatches.
+func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
+	z := r.setup.sizes
+	var all []Comparison
+	for _, m := range []int{z.microbatches, z.microbatches / 2, z.microbatches * 2, z.microbatches * 4} {
+		if m < 1 || z.batch%m != 0 {
+			continue
+		}
+		g, err := r.graph(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		o, err := r.planOptions(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		o.Microbatches = m
+		list, err := r.candidates(ctx, g, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range list {
+			all = append(all, Comparison{c, m, m != z.microbatches})
+		}
+	}
+	return all, nil
+}
+
+// idsOf lists devices: "cpu:0, cpu:1".
+func idsOf(devs []device.Device) string {
+	var ids []string
+	for _, d := range devs {
+		ids = append(ids, string(d.ID()))
+	}
+	return strings.Join(ids, ", ")
+}
