@@ -101,8 +101,9 @@ func (q *greedy) may(p *progress, x pass, now int) bool {
 		}
 		return p.ended(Forward, x.microbatch, now) && (p.behind == nil || q.by[p.behind].ended(Backward, x.microbatch, now))
 	}
-	// The lanes before this one take as many microbatches more through B later, and
-	// wait for them: W of the same number is left until then.
+	// W is due once B of as many later microbatches has ended as there are lanes before
+	// this one, or B of all: those lanes get their B sooner, and W fills the gap at the
+	// end.
 	return q.rule.split && p.ended(Backward, min(x.microbatch+p.index, p.to-1), now)
 }
 

@@ -3,8 +3,8 @@ package schedule
 import "math"
 
 // rule is how a named schedule orders the passes of a worker. A worker that is free
-// takes the gradients of weights if they are due, else a backward pass that is ready
-// and may run, else a forward pass.
+// takes W if one is due, else F if one is ready and not too many microbatches are in
+// flight, else B if one is ready.
 type rule struct {
 	forward bool // there are no other passes
 	split   bool // the gradients of weights are a pass of their own
