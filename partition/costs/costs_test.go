@@ -40,13 +40,17 @@ func TestTimesAreKept(t *testing.T) {
 	}
 }
 
-// A file that is of no use counts as empty, with a warning, and is replaced.
+// A file that is of no use counts as empty, with a warning, and is replaced if it
+// is of times.
 func TestUselessFile(t *testing.T) {
 	for text, want := range map[string]error{
-		"":                   ErrDamaged,
-		"{":                  ErrDamaged,
-		"[1]":                ErrDamaged,
-		`{"berth_costs": 2}`: ErrDamaged,
+		"":                             nil,
+		"{":                            ErrOther,
+		"[1]":                          ErrOther,
+		"data: digits\n":               ErrOther,
+		`{"weights": 1}`:               ErrOther,
+		`{"berth_costs": 2}`:           ErrDamaged,
+		"{\n\t\"berth_costs\": 1, \"m": ErrDamaged,
 		`{"berth_costs": 1, "machine": {"cpu": "another", "cores": 2}}`:                                                                      ErrForeign,
 		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": 1}, {"seconds": 1}]}`:   ErrDamaged,
 		`{"berth_costs": 1, "machine": {"cpu": "test", "cores": 2}, "segments": [{"work": "a", "on": "b", "seconds": -1}]}`:                  ErrDamaged,
@@ -60,11 +64,21 @@ func TestUselessFile(t *testing.T) {
 		if !errors.Is(err, want) || f == nil || len(f.seconds) > 0 {
 			t.Errorf("%s: %v, %v", text, err, f)
 		}
-		if err := f.Add(t.Context(), map[Key]float64{{"x", "y"}: 1}); err != nil {
+		err = f.Add(t.Context(), map[Key]float64{{"x", "y"}: 1})
+		if errors.Is(want, ErrOther) {
+			if b, _ := os.ReadFile(path); !errors.Is(err, ErrOther) || string(b) != text {
+				t.Errorf("%s was replaced by %s: %v", text, b, err)
+			}
+			continue
+		}
+		if err != nil {
 			t.Error(err)
 		}
 		if f := mustOpen(t, path); len(f.seconds) != 1 {
 			t.Errorf("%s: %v", text, f.seconds)
+		}
+		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
+			t.Errorf("files are left: %v", left)
 		}
 	}
 }

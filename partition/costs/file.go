@@ -20,7 +20,8 @@ import (
 
 // The causes of errors about files of times.
 var (
-	ErrDamaged = errors.New("not a file of measured times")
+	ErrOther   = errors.New("not a file of measured times; name another file")
+	ErrDamaged = errors.New("a damaged file of measured times")
 	ErrForeign = errors.New("measured on another machine, or by another build of the program")
 )
 
@@ -69,8 +70,8 @@ type entry struct {
 }
 
 // Open reads the times of a machine from a file. A file that is not there is
-// empty. So is one that is of no use (ErrDamaged, ErrForeign) or cannot be read:
-// the File is valid then too, and the error is for a warning.
+// empty. So is one that is of no use (ErrDamaged, ErrForeign, ErrOther) or cannot be
+// read: the File is valid then too, and the error is for a warning.
 func Open(path string, m Machine) (*File, error) {
 	f := &File{path: path, machine: m}
 	var err error
@@ -90,6 +91,10 @@ func (f *File) read() (map[Key]float64, error) {
 		return seconds, nil
 	case err != nil:
 		return seconds, fmt.Errorf("measured times: %w", err)
+	case len(text) == 0:
+		return seconds, nil
+	case !bytes.HasPrefix(bytes.TrimLeft(text, "{ \t\r\n"), []byte(`"berth_costs"`)):
+		return seconds, fmt.Errorf("%s: %w", f.path, ErrOther)
 	}
 	var c contents
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -118,7 +123,8 @@ func (f *File) Seconds(k Key) (seconds float64, ok bool) {
 }
 
 // Add adds times to the file, and takes over those that other processes have added
-// meanwhile. It waits for their writing until ctx ends.
+// meanwhile. It waits for their writing until ctx ends. A file of times that is of no
+// use is replaced; any other file stays.
 func (f *File) Add(ctx context.Context, times map[Key]float64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,7 +137,10 @@ func (f *File) Add(ctx context.Context, times map[Key]float64) error {
 		return fmt.Errorf("measured times: %w", err)
 	}
 	defer unlock()
-	others, _ := f.read() // one that is of no use is replaced
+	others, err := f.read()
+	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
+		return err
+	}
 	maps.Copy(others, times)
 	for k, s := range others {
 		if _, known := f.seconds[k]; !known {
@@ -155,22 +164,39 @@ func sorted(times map[Key]float64) []entry {
 	return list
 }
 
-// lock waits for the lock of a file, which it makes. On a file system without
-// locks there is none to wait for.
+// lock waits for the lock of a file, which it makes; unlock removes the file. On a
+// file system without locks there is none to wait for.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := osfile.Open(path, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
 	for {
+		f, err := osfile.Open(path, os.O_RDWR|os.O_CREATE)
+		if err != nil {
+			return nil, err
+		}
 		got, err := osfile.Lock(f, true)
-		if got || err != nil {
-			return func() { _ = f.Close() }, nil // which unlocks it
+		if err != nil || got && isAt(f, path) {
+			return func() {
+				_ = os.Remove(path) // before another process can have the lock
+				_ = f.Close()       // which unlocks it
+			}, nil
+		}
+		_ = f.Close()
+		if got {
+			continue // its holder has removed it meanwhile
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), f.Close())
+			return nil, context.Cause(ctx)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// isAt reports whether a path still leads to an open file.
+func isAt(f *os.File, path string) bool {
+	open, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(open, there)
 }
