@@ -38,16 +38,14 @@ func (x *spill) lost() error {
 	return nil
 }
 
-// Lost is an ErrLost that names the tenant's tensors whose contents were lost when they
-// were spilled, and the cause; nil if there are none.
-func (u *Tenant) Lost() error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
+// failure is an ErrLost that names the tensors whose contents were lost; nil if there are
+// none.
+func (s spills) failure() error {
 	var names []string
 	var from string
 	var cause error
-	for i := range u.spills {
-		x := &u.spills[i]
+	for i := range s {
+		x := &s[i]
 		if err := x.lost(); err != nil && !slices.Contains(names, x.t.name) {
 			names = append(names, x.t.name)
 			from, cause = x.from, err

@@ -140,3 +140,13 @@ func (m *Manager) Passed(e device.Event) {
 		m.devs[i].dev.Passed(e)
 	}
 }
+
+// peaks is the sum of all tenants' peaks on a device.
+func (m *Manager) peaks(device int) (bytes int64) {
+	for _, u := range m.tenants {
+		if device < len(u.opt.Peaks) {
+			bytes += u.opt.Peaks[device]
+		}
+	}
+	return bytes
+}

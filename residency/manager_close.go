@@ -99,3 +99,10 @@ func (m *Manager) endMoves() error {
 	}
 	return errors.Join(errs...)
 }
+
+// leave removes u, and gives its floors to those who wait.
+func (m *Manager) leave(u *tenant) {
+	m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
+	delete(m.names, u.name)
+	m.floors.Release(u.opt.Floors)
+}

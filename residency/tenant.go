@@ -97,6 +97,14 @@ func (u *Tenant) Failures() (list []error) {
 	return list
 }
 
+// Lost is an ErrLost that names the tenant's tensors whose contents were lost when they
+// were spilled, and the cause; nil if there are none.
+func (u *Tenant) Lost() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.spills.failure()
+}
+
 // Close frees the memory of the tenant's tensors, on devices and on the host, and
 // gives its floors to those who wait in Join. Then it waits for the copies that
 // were queued, and closes the tenant's streams. Work of the caller's streams that

@@ -106,16 +106,6 @@ func (m *Manager) openTenant(o TenantOptions) (*tenant, error) {
 	return u, nil
 }
 
-// peaks is the sum of all tenants' peaks on a device.
-func (m *Manager) peaks(device int) (bytes int64) {
-	for _, u := range m.tenants {
-		if device < len(u.opt.Peaks) {
-			bytes += u.opt.Peaks[device]
-		}
-	}
-	return bytes
-}
-
 // tighten finds the devices that the peaks of all tenants exceed. The tensors of
 // each may leave them from now on, and come back later.
 func (m *Manager) tighten() {
@@ -126,13 +116,6 @@ func (m *Manager) tighten() {
 			}
 		}
 	}
-}
-
-// leave removes u, and gives its floors to those who wait.
-func (m *Manager) leave(u *tenant) {
-	m.tenants = slices.DeleteFunc(m.tenants, func(o *tenant) bool { return o == u })
-	delete(m.names, u.name)
-	m.floors.Release(u.opt.Floors)
 }
 
 // Lose tells that a device was given up: calls of Join that wait for its memory, and
