@@ -27,6 +27,8 @@ type Report struct {
 	Devices       []DeviceReport `json:"devices"`
 	HostMemory    *HostReport    `json:"host_memory,omitempty"` // with a bound on it
 	Stages        int            `json:"stages"`
+	Replicas      int            `json:"replicas"`
+	Reduction     string         `json:"reduction"` // order or tree
 	Microbatches  int            `json:"microbatches"`
 	Schedule      string         `json:"schedule"`
 	Bubble        Bubble         `json:"bubble"`

@@ -37,6 +37,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	}
 	if o.grains == nil {
 		o.grains = []grain{wholePhases, byBlock, byLayer, byNode}
+		if o.Replicas > 1 {
+			o.grains = o.grains[1:] // so that sums of the last blocks are copied while those before run
+		}
 	}
 	if o.Schedule == "" {
 		o.Schedule = "1f1b"

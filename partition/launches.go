@@ -131,7 +131,8 @@ type expansion struct {
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
 	sums       summing
-	at         *table[int] // of the launch under way: value → its index in the needs
+	apart      []segmentSum // that are made at the end of the action under way
+	at         *table[int]  // of the launch under way: value → its index in the needs
 }
 
 func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
@@ -189,8 +190,9 @@ func (e *expansion) add(a schedule.Action) {
 		}
 		l.Lo, l.Hi = sum.lo, sum.hi
 		e.launch(lists.plan, l)
-		e.reduce(&l)
+		e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
 	}
+	e.reduceApart(a.Microbatch)
 }
 
 func (e *expansion) launch(p *Plan, l Launch) {
@@ -198,26 +200,40 @@ func (e *expansion) launch(p *Plan, l Launch) {
 	e.launches = append(e.launches, l)
 }
 
-// reduce appends the launches that add partial sums, once one of them has written
-// the last that they need.
-func (e *expansion) reduce(after *Launch) {
-	s := &e.full.plan.Segments[after.Segment.ID]
+// reduce appends the launches that add partial sums of a segment, now that it has
+// written one. The first that adds sums of two replicas waits for the end of the
+// action, so that they are copied while its other segments run.
+func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 	if s.Reduce.Graph == nil {
 		return
 	}
-	sum, ok := e.sums.complete(s.ID, sumRange{after.Lo, after.Hi})
+	sum, ok := e.sums.complete(s.ID, written)
 	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
 		at := e.sums.replica[sum.lo]
-		if s.ReduceOn == nil || at == e.sums.replica[sum.hi-1] {
-			e.addSums(s, &s.Reduce, at, sum, after.Microbatch)
-			continue
+		if at != e.sums.replica[sum.hi-1] {
+			e.apart = append(e.apart, segmentSum{s.ID, sum})
+			return
+		}
+		e.addSums(s, &s.Reduce, at, sum, microbatch)
+	}
+}
+
+// reduceApart appends the launches that have waited for the end of an action.
+func (e *expansion) reduceApart(microbatch int) {
+	for i := 0; i < len(e.apart); i++ { // reduce appends more
+		x := e.apart[i]
+		s := &e.full.plan.Segments[x.segment]
+		if s.ReduceOn == nil {
+			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
 		}
 		for at := range s.ReduceOn {
 			if v := &s.ReduceOn[at]; v.Graph != nil {
-				e.addSums(s, v, at, sum, after.Microbatch)
+				e.addSums(s, v, at, x.sumRange, microbatch)
 			}
 		}
+		e.reduce(s, x.sumRange, microbatch)
 	}
+	e.apart = e.apart[:0]
 }
 
 // addSums appends a launch that adds the partial sums below one, on a replica.

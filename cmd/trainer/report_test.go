@@ -67,6 +67,8 @@ type documented struct {
 		LastStep  int `json:"last_step"`
 	} `json:"metrics_lost"`
 	Stages       int    `json:"stages"`
+	Replicas     int    `json:"replicas"`
+	Reduction    string `json:"reduction"`
 	Microbatches int    `json:"microbatches"`
 	Schedule     string `json:"schedule"`
 	Bubble       struct {

@@ -210,7 +210,7 @@ func checkReport(ts *testscript.TestScript, neg bool, args []string) {
 	v := map[string]float64{
 		"steps": float64(r.Steps), "epochs": float64(r.Epochs), "losses": float64(len(r.Losses)),
 		"weights_in": float64(r.Ledger.CopyInWeightBytes), "pull_back_per_step": float64(s.PullBackBytesPerStep),
-		"extra_in_per_step": float64(s.CopyInBytesPerStep - s.BatchBytesPerStep), "stages": float64(r.Stages),
+		"extra_in_per_step": float64(s.CopyInBytesPerStep - s.BatchBytesPerStep), "stages": float64(r.Stages), "replicas": float64(r.Replicas),
 		"accuracy": -1, "parameters": float64(r.Parameters),
 	}
 	if a := r.Final.ValAccuracy; a != nil {
