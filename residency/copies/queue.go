@@ -26,7 +26,7 @@ type Queue struct {
 	dev  device.Device
 	name string // of its streams
 
-	// Held while something is queued on a stream. No event is asked with it.
+	// Held while something is queued on a stream. It is taken before mu.
 	queueing sync.Mutex
 	stream   device.Stream   // for new copies
 	others   []device.Stream // that failed, or repeat copies
