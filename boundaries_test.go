@@ -47,6 +47,7 @@ var mayImport = map[string][]string{
 	"residency/ledger":          {"engine/device"},
 	"partition":                 {"partition/search", "engine/...", "executor/schedule", "internal/edit", "internal/stop", "internal/units"},
 	"partition/search":          {"internal/stop"},
+	"partition/picture":         {"partition", "executor/schedule", "engine/graph", "internal/units"},
 	"partition/costs":           {"engine/device", "engine/osfile"},
 	"executor/timing":           {"partition", "partition/costs", "engine/..."},
 	"executor/schedule":         {},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,8 +16,10 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/picture"
 )
 
 func planCommand() *cobra.Command {
@@ -32,6 +35,7 @@ func planCommand() *cobra.Command {
 	cf := runs.AddConfigFlags(c)
 	measure := c.Flags().Bool("measure", false, "time the segments on their devices, as partition.costs: measured does")
 	costs := c.Flags().String("costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
+	svg := c.Flags().String("svg", "", "also draw the plan and its predicted step into `FILE`")
 	compare := c.Flags().Bool("compare", false, "print the predicted time and memory of every number of stages and replicas and each schedule, also with other microbatches")
 	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
 	clusters := c.Flags().Bool("clusters", false, "print the ops that each segment computes in one pass, and why others are not")
@@ -59,6 +63,11 @@ func planCommand() *cobra.Command {
 		defer func() { err = errors.Join(err, run.Close()) }()
 		for _, text := range run.Notes() {
 			fmt.Fprintln(c.ErrOrStderr(), text)
+		}
+		if *svg != "" {
+			if err := drawPlan(c.Context(), *svg, run); err != nil {
+				return err
+			}
 		}
 		switch out := c.OutOrStdout(); {
 		case *dot:
@@ -112,6 +121,18 @@ func inFlight(s schedule.Schedule) string {
 		counts = append(counts, fmt.Sprint(s.InFlight(stage, last)))
 	}
 	return fmt.Sprintf("microbatches in memory, by stage: %s\n", strings.Join(counts, " "))
+}
+
+// drawPlan draws the plan into a file.
+func drawPlan(ctx context.Context, path string, run *berth.Run) error {
+	p, err := run.StepTime(ctx)
+	if err != nil {
+		return err
+	}
+	return osfile.Replace(path, func(f *os.File) error {
+		_, err := f.WriteString(picture.SVG(run.Config.Name, run.Plan, p))
+		return err
+	})
 }
 
 // count is how many are true.

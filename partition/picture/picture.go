@@ -1,0 +1,97 @@
+package picture
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Sizes in pixels.
+const (
+	margin     = 24.0
+	blockWide  = 96.0
+	blockHigh  = 34.0
+	blockGap   = 54.0 // between blocks of a stage
+	stageGap   = 92.0 // between stages
+	stagePad   = 14.0
+	stageAbove = 46.0 // of a stage's frame, over its blocks
+	leastWide  = 1100.0
+)
+
+// mostShown is the most blocks of a stage that are drawn one by one.
+const mostShown = 6
+
+// fills are the colors of stages, in turns.
+var fills = []string{"#eaf2fb", "#fdf1e3", "#eaf6ec", "#f3edf8", "#fdecec", "#e8f6f7"}
+
+// SVG draws a plan, whose model has that name, and its prediction.
+func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
+	c := &canvas{}
+	d := newDrawing(p)
+	wide := max(leastWide, d.wide+2*margin)
+	c.text(margin, 34, "start", "title", "%s on %s", name, deviceList(p))
+	c.text(margin, 54, "start", "small", "%s", x)
+	y := d.draw(c, 76)
+	y = drawMemory(c, p, y+30, wide)
+	y = drawTimeline(c, p, x, y+30, wide)
+	return c.svg(wide, y+margin)
+}
+
+// deviceList names the devices with a stage.
+func deviceList(p *partition.Plan) string {
+	var ids []string
+	for _, d := range p.Devices() {
+		ids = append(ids, string(p.Specs()[d].ID))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// drawMemory draws a bar for each device with a stage: its peak of the memory that it
+// has. It returns the bottom.
+func drawMemory(c *canvas, p *partition.Plan, y, wide float64) float64 {
+	c.text(margin, y, "start", "stage", "Memory of a step")
+	y += 10
+	most := int64(1)
+	for i := range p.Memory {
+		most = max(most, p.Memory[i].Peak)
+	}
+	const left, right = 150.0, 330.0
+	room := wide - left - right - margin
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		if f.Peak == 0 {
+			continue
+		}
+		c.text(margin, y+15, "start", "", "%s", p.Specs()[f.Device].ID)
+		x := left
+		for u, b := range f.PeakBy {
+			w := room * float64(b) / float64(most)
+			c.box(x, y+3, w, 16, 0, "fill:"+usageFills[u%len(usageFills)], fmt.Sprintf("%s %s", usageNames[u], units.Bytes(b)))
+			x += w
+		}
+		text := units.Bytes(f.Peak)
+		if f.Limit > 0 {
+			text += " of " + units.Bytes(f.Limit)
+		}
+		if n := f.Moved(); n > 0 {
+			text += fmt.Sprintf(", %s move in each step", units.Bytes(n))
+		}
+		c.text(left+room*float64(f.Peak)/float64(most)+8, y+15, "start", "small", "%s", text)
+		y += 24
+	}
+	x := left
+	for u, name := range usageNames {
+		c.box(x, y+6, 10, 10, 2, "fill:"+usageFills[u], name)
+		c.text(x+14, y+15, "start", "small", "%s", name)
+		x += 30 + 7*float64(len(name))
+	}
+	return y + 20
+}
+
+// The usages of memory, in the order of device.Usage.
+var (
+	usageNames = []string{"weights", "optimizer state", "gradients", "activations", "input", "scratch"}
+	usageFills = []string{"#2f6db5", "#7aa6da", "#6bb8b0", "#e0a050", "#b58fd0", "#b8c2cc"}
+)
