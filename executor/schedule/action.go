@@ -51,6 +51,7 @@ func ofReplica(replica int) string {
 // ParseAction reads what [Action.String] prints.
 func ParseAction(text string) (Action, error) {
 	rest, replica, err := cutReplica(text)
+	text = shown(text)
 	if err != nil {
 		return Action{}, fmt.Errorf("%w: replica of action %q: %w", ErrSyntax, text, err)
 	}
@@ -65,7 +66,7 @@ func ParseAction(text string) (Action, error) {
 	rest = rest[i+1:]
 	if a.Kind == Update {
 		if rest != "" {
-			return Action{}, fmt.Errorf("%w: action %q: an update has no microbatch, write %q", ErrSyntax, text, text[:i+1])
+			return Action{}, fmt.Errorf("%w: action %q: an update has no microbatch, write %dU", ErrSyntax, text, a.Stage)
 		}
 		return a, nil
 	}
@@ -92,7 +93,16 @@ func cutReplica(text string) (rest string, replica int, err error) {
 func number(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 0 || strconv.Itoa(n) != s {
-		return 0, fmt.Errorf("%q is not a number from 0 on", s)
+		return 0, fmt.Errorf("%q is not a number from 0 on", shown(s))
 	}
 	return n, nil
+}
+
+// shown is a text for a message, cut off where it is long.
+func shown(text string) string {
+	const most = 60
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }

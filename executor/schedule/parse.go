@@ -92,7 +92,7 @@ const nowhere = -1
 
 func (p *parser) parseHeader(line string) error {
 	f := strings.Fields(line)
-	wrong := fmt.Errorf("%w: the first line is %q, expected %q", ErrSyntax, line, headerForm)
+	wrong := fmt.Errorf("%w: the first line is %q, expected %q", ErrSyntax, shown(line), headerForm)
 	if len(f) < 6 || len(f)%2 != 0 || f[0] != "schedule" || f[2] != "stages" || f[4] != "microbatches" {
 		return wrong
 	}
@@ -128,7 +128,7 @@ func (p *parser) parseRow(line string) error {
 	label, cells, ok := strings.Cut(line, ":")
 	head, stages, listed := strings.Cut(label, "(")
 	if !ok || strings.TrimSpace(head) != fmt.Sprint(worker) || listed == p.plain {
-		return fmt.Errorf("%w: the line of worker %d is %q; begin it with %q", ErrSyntax, worker, line, p.beginning(worker))
+		return fmt.Errorf("%w: the line of worker %d is %q; begin it with %q", ErrSyntax, worker, shown(line), p.beginning(worker))
 	}
 	if listed {
 		if err := p.list(worker, stages); err != nil {
@@ -162,12 +162,12 @@ func (p *parser) beginning(worker int) string {
 func (p *parser) list(worker int, stages string) error {
 	inside, rest, closed := strings.Cut(stages, ")")
 	if !closed || strings.TrimSpace(rest) != "" {
-		return fmt.Errorf("%w: %q does not end the list of stages with \"):\"", ErrSyntax, "("+stages)
+		return fmt.Errorf("%w: %q does not end the list of stages with \"):\"", ErrSyntax, shown("("+stages))
 	}
 	for _, f := range strings.Fields(inside) {
 		digits, replica, err := cutReplica(f)
 		if err != nil {
-			return fmt.Errorf("%w: replica of stage %q: %w", ErrSyntax, f, err)
+			return fmt.Errorf("%w: replica of stage %q: %w", ErrSyntax, shown(f), err)
 		}
 		stage, err := number(digits)
 		switch {

@@ -26,9 +26,16 @@ func TestParseErrors(t *testing.T) {
 		{shared + "0 (0 1@x): 0F0\n", "replica"},
 		{shared + "0 (0 y): 0F0\n", `"y" is not a number`},
 		{shared + "0 (0 1: 0F0\n", "does not end the list"},
+		{strings.Repeat("x", 1e5), "line 1: not a schedule: the first line is"},
+		{shared + strings.Repeat("x", 1e5), "line 2: "},
+		{shared + "0 (0 1): " + strings.Repeat("9", 1e5) + "F0", "line 2: "},
+		{shared + "0 (0 1): 0U" + strings.Repeat("9", 1e5), "line 2: "},
+		{shared + "0 (0 1): 0F0@" + strings.Repeat("9", 1e5), "line 2: "},
+		{shared + "0 (" + strings.Repeat("9", 1e5) + "): ", "line 2: "},
+		{shared + "0 (0@" + strings.Repeat("9", 1e5) + "): ", "line 2: "},
 	} {
-		if _, err := Parse(c.text); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v", c.text, err)
+		if _, err := Parse(c.text); !errors.Is(err, ErrSyntax) || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400 {
+			t.Errorf("%.400q: %.1000v", c.text, err)
 		}
 	}
 }
