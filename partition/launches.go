@@ -190,7 +190,9 @@ func (e *expansion) add(a schedule.Action) {
 		}
 		l.Lo, l.Hi = sum.lo, sum.hi
 		e.launch(lists.plan, l)
-		e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
+		if s.Reduce.Graph != nil {
+			e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
+		}
 	}
 	e.reduceApart(a.Microbatch)
 }
@@ -204,9 +206,6 @@ func (e *expansion) launch(p *Plan, l Launch) {
 // written one. The first that adds sums of two replicas waits for the end of the
 // action, so that they are copied while its other segments run.
 func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
-	if s.Reduce.Graph == nil {
-		return
-	}
 	sum, ok := e.sums.complete(s.ID, written)
 	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
 		at := e.sums.replica[sum.lo]
