@@ -3,13 +3,35 @@ package timing
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 )
+
+// memory takes the buffers of a task. Where the tensors of other tasks leave too
+// little room, or none in one piece, it frees them all and takes the scratch first.
+func (w *worker) memory(ctx context.Context, t *timed) (in, out []device.Buffer, scratch device.Buffer, err error) {
+	temporary := shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(t.exe.Memory().Temporary))}
+	in, out, err = w.tensors(ctx, t)
+	if err == nil {
+		scratch, err = w.alloc(temporary, device.Scratch)
+	}
+	if !errors.Is(err, device.ErrOutOfMemory) {
+		return in, out, scratch, err
+	}
+	if err := w.free(); err != nil {
+		return nil, nil, nil, err
+	}
+	if scratch, err = w.alloc(temporary, device.Scratch); err == nil {
+		in, out, err = w.tensors(ctx, t)
+	}
+	if err != nil && scratch != nil {
+		err = errors.Join(err, scratch.Free(w.stream.Record()))
+	}
+	return in, out, scratch, err
+}
 
 // tensors are the buffers of a task's inputs and outputs.
 func (w *worker) tensors(ctx context.Context, t *timed) (in, out []device.Buffer, err error) {
@@ -38,7 +60,7 @@ func (w *worker) tensor(ctx context.Context, t *timed, x Tensor, limit int) (dev
 	if b := w.buffers[x]; b != nil {
 		return b, nil
 	}
-	b, err := w.alloc(t, x.Value.Meta, t.Usage(x.Value))
+	b, err := w.alloc(x.Value.Meta, t.Usage(x.Value))
 	if err != nil {
 		return nil, err
 	}
@@ -46,35 +68,21 @@ func (w *worker) tensor(ctx context.Context, t *timed, x Tensor, limit int) (dev
 	return b, w.fill(ctx, b, x.Value, limit)
 }
 
-// alloc takes memory; nil for no bytes. Where there is too little, it frees the
-// tensors of other tasks.
-func (w *worker) alloc(t *timed, m shape.Meta, use device.Usage) (device.Buffer, error) {
+// alloc takes memory; nil for no bytes.
+func (w *worker) alloc(m shape.Meta, use device.Usage) (device.Buffer, error) {
 	if m.Bytes() == 0 {
 		return nil, nil
-	}
-	b, err := w.stream.Alloc(m, use)
-	if !errors.Is(err, device.ErrOutOfMemory) {
-		return b, err
-	}
-	keep := map[Tensor]bool{}
-	for _, x := range slices.Concat(t.In, t.Out) {
-		keep[x] = true
-	}
-	if err := w.free(keep); err != nil {
-		return nil, err
 	}
 	return w.stream.Alloc(m, use)
 }
 
-// free frees all tensors but those to keep.
-func (w *worker) free(keep map[Tensor]bool) error {
+// free frees all tensors.
+func (w *worker) free() error {
 	var errs []error
-	for x, b := range w.buffers {
-		if !keep[x] {
-			errs = append(errs, b.Free(w.stream.Record()))
-			delete(w.buffers, x)
-		}
+	for _, b := range w.buffers {
+		errs = append(errs, b.Free(w.stream.Record()))
 	}
+	clear(w.buffers)
 	return errors.Join(errs...)
 }
 
@@ -162,7 +170,7 @@ func idLimit(n *graph.Node) int {
 func (w *worker) close() error {
 	var errs []error
 	if w.stream != nil {
-		errs = append(errs, w.free(nil), w.stream.Close())
+		errs = append(errs, w.free(), w.stream.Close())
 	}
 	for _, t := range w.tasks {
 		t.exe.Release()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/partition/costs"
 )
 
@@ -113,13 +112,25 @@ func repeats(seconds float64) int {
 	return min(50, 1+int(enough/max(seconds, 1e-9)))
 }
 
-// time runs a task, and gives the seconds of one launch.
+// time runs a task, and gives the seconds of one launch. Many updates can lead to
+// numbers that are not finite: the task then begins with new contents. A failure
+// with these takes its time as well.
 func (w *worker) time(ctx context.Context, t *timed) (seconds float64, err error) {
-	in, out, err := w.tensors(ctx, t)
-	if err != nil {
-		return 0, err
+	for range 2 {
+		seconds, err = w.run(ctx, t)
+		if !errors.Is(err, device.ErrNonFinite) {
+			return seconds, err
+		}
+		t.repeats = 1
+		if err := w.free(); err != nil {
+			return 0, err
+		}
 	}
-	scratch, err := w.alloc(t, shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(t.exe.Memory().Temporary))}, device.Scratch)
+	return seconds, nil
+}
+
+func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error) {
+	in, out, scratch, err := w.memory(ctx, t)
 	if err != nil {
 		return 0, err
 	}
