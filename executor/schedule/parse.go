@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // Parse reads what [Schedule.String] prints; blank lines and lines that begin with
@@ -38,6 +39,9 @@ func Read(text string) (Schedule, error) {
 func (p *parser) parse(text string) error {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
+		if !utf8.ValidString(line) { // not even in a comment: configs keep the text
+			return fmt.Errorf("line %d: %w: it is not UTF-8; save the file as UTF-8", i+1, ErrSyntax)
+		}
 		if line == "" || line[0] == '#' {
 			continue
 		}

@@ -10,6 +10,7 @@ func TestParseErrors(t *testing.T) {
 	const shared = "schedule x stages 2 microbatches 1 workers 1\n"
 	for _, c := range []struct{ text, want string }{
 		{"", "line 1: "},
+		{"schedule x stages 1 microbatches 1\n# caf\xe9\n0: 0F0 0B0 0U\n", "line 2: not a schedule: it is not UTF-8"},
 		{"schedule x stages two microbatches 1\n", "stages"},
 		{"schedule x stages 1 microbatches -1\n", "microbatches"},
 		{"schedule x stages 1 microbatches 1 stages 2\n", "the first line is"},
