@@ -98,22 +98,3 @@ func (p Partition) Order() (*schedule.Schedule, error) {
 	s, err := schedule.Read(text)
 	return &s, err
 }
-
-// checkOrder refuses a schedule of the file's own for another number of
-// microbatches or stages.
-func checkOrder(d *decoder, c *Config) {
-	s, err := c.Partition.Order()
-	if err != nil || s == nil {
-		return // an error has been reported
-	}
-	at := []string{"partition.schedule"}
-	if s.Microbatches != c.Train.Microbatches {
-		d.against(at, "%q is for %s, and train.microbatches is %d; make them equal", s.Name, counted(s.Microbatches, "microbatch"), c.Train.Microbatches)
-	}
-	if r := max(1, c.Partition.Replicas); r != s.Replicas {
-		d.against(at, "%q is for %s, and partition.replicas is %d; make them equal", s.Name, counted(s.Replicas, "replica"), r)
-	}
-	if n := max(c.Partition.Stages.Count, len(c.Partition.Stages.Blocks)); n > 0 && n != s.Stages {
-		d.against(at, "%q is for %s, and partition.stages gives %d; make them equal", s.Name, counted(s.Stages, "stage"), n)
-	}
-}
