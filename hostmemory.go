@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device/host"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/hostfile"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/executor/feed"
@@ -41,6 +42,14 @@ func (s *setup) hostBytes() int64 {
 		}
 	}
 	return max(s.stateBytes(), step)
+}
+
+// largestOf is the bytes of a graph's largest value.
+func largestOf(g *graph.Graph) (bytes int64) {
+	for _, v := range g.Values {
+		bytes = max(bytes, v.Meta.Bytes())
+	}
+	return bytes
 }
 
 // checkSpillDir refuses a folder for spills that is not there. p is where it is named.

@@ -16,7 +16,7 @@ import (
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
 	o.Floors, o.Peaks = s.floorsAndPeaks()
-	o.HostBytes = s.hostBytes()
+	o.HostBytes, o.LargestBytes = o.HostBytes+s.hostBytes(), largestOf(s.plan.Graph)
 	o.OnRead = func(i int, began, ended time.Time) {
 		s.onSpan(device.Span{Device: devs[i].ID(), Stream: "store", What: trace.StreamIn, Start: began, End: ended})
 	}

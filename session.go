@@ -143,7 +143,8 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	}
 	o := residency.TenantOptions{
 		Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump),
-		Waiting: func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
+		HostBytes: s.bound.Takes(s.plan.Graph.Vars) - s.bound.Held(), // of saves
+		Waiting:   func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
 		return err

@@ -167,6 +167,9 @@ func (s *session) hostMemory(o RunOptions) (r executor.RuntimeOptions) {
 	}
 	r.Manager.HostBytes, r.Manager.SpillDir = o.HostMemory, cmp.Or(o.SpillDir, os.TempDir())
 	r.Tenant.HostBytes = max(state, step)
+	for _, v := range s.graph.Values {
+		r.Tenant.LargestBytes = max(r.Tenant.LargestBytes, v.Meta.Bytes())
+	}
 	return r
 }
 

@@ -9,12 +9,21 @@ func (m *Manager) HostMemory() hostmem.Usage {
 	return m.host.Usage()
 }
 
-// HoldHost counts host memory that the caller has until ReleaseHost. It fails
-// with ErrHostMemory where the bound does not allow it.
+// HoldHost counts host memory that the caller has until ReleaseHost. It takes room in
+// the file for the tensors that give way to it. It fails with ErrHostMemory where the
+// bound does not allow it, and with hostfile.ErrNoRoom where the disk is full.
 func (m *Manager) HoldHost(bytes int64) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.host.Hold(bytes)
+	err := m.host.Hold(bytes)
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if err := m.resizeFile(); err != nil {
+		m.ReleaseHost(bytes)
+		return err
+	}
+	return nil
 }
 
 // ReleaseHost undoes HoldHost.
@@ -38,16 +47,18 @@ func (m *Manager) resizeFile() error {
 }
 
 // onHost is the most bytes that all tenants have on the host at once: those of each
-// one alone, or all that a device is to have whose memory the peaks exceed.
-func (m *Manager) onHost() int64 {
+// one alone, or all that a device is to have whose memory the peaks exceed. largest is
+// the bytes of the largest tensor.
+func (m *Manager) onHost() (bytes, largest int64) {
 	var alone, together int64
 	for _, u := range m.tenants {
 		alone += u.opt.HostBytes
+		largest = max(largest, u.opt.LargestBytes)
 	}
 	for i := range m.devs {
 		if peaks := m.peaks(i); peaks > m.devs[i].spec.MemoryBytes {
 			together += peaks
 		}
 	}
-	return max(alone, together)
+	return max(alone, together), largest
 }

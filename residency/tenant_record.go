@@ -28,6 +28,8 @@ type TenantOptions struct {
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
 	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
 	HostBytes int64
+	// LargestBytes is the bytes of the largest tensor among them.
+	LargestBytes int64
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.
 	Waiting func()
 	// OnRead is called when a call for a device, by index, has read a store or waited

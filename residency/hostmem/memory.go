@@ -80,9 +80,16 @@ func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, err
 }
 
 // File is the file beyond the bound, and the bytes in it that blocks of so many bytes
-// take; nil without a file.
-func (x *Memory) File(blocks int64) (f *hostfile.File, bytes int64) {
-	return x.opt.File, max(0, blocks-x.opt.Bound)
+// take beside those held; nil without a file. A block that does not fit beside the
+// others is in the file whole. Blocks that are dropped before their copies have ended,
+// and pieces between blocks, take up to a quarter.
+func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
+	beyond := x.held + blocks - x.opt.Bound
+	if beyond <= 0 {
+		return x.opt.File, 0
+	}
+	beyond = min(beyond+largest, blocks)
+	return x.opt.File, beyond + beyond/4
 }
 
 // allows reports whether so many bytes more are within the bound.
