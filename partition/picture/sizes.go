@@ -1,0 +1,19 @@
+package picture
+
+// Sizes in pixels.
+const (
+	margin     = 24.0
+	blockWide  = 96.0
+	blockHigh  = 34.0
+	blockGap   = 54.0 // between blocks of a stage
+	stageGap   = 92.0 // between stages
+	stagePad   = 14.0
+	stageAbove = 46.0 // of a stage's frame, over its blocks
+	leastWide  = 1100.0
+)
+
+// mostShown is the most blocks of a stage that are drawn one by one.
+const mostShown = 6
+
+// fills are the colors of stages, in turns.
+var fills = []string{"#eaf2fb", "#fdf1e3", "#eaf6ec", "#f3edf8", "#fdecec", "#e8f6f7"}
