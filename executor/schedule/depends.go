@@ -1,24 +1,30 @@
 package schedule
 
+import "slices"
+
 // relations answers which actions of a schedule wait for which.
 type relations struct {
 	s       Schedule
-	sums    Kind  // of the actions that make gradients of weights: W, or B without any W
-	replica []int // of each microbatch
+	sums    Kind       // of the actions that make gradients of weights: W, or B without any W
+	work    [][]Action // of each stage, replica after replica: all but updates
+	replica []int      // of each microbatch; nil if nothing is reduced
 }
 
 func (s Schedule) relations() *relations {
-	r := &relations{s: s, sums: Backward}
+	r := &relations{s: s, sums: Backward, work: make([][]Action, len(s.Workers))}
 	if s.Has(Weights) {
 		r.sums = Weights
 	}
-	if !s.Has(Reduce) {
-		return r
+	if s.Has(Reduce) {
+		r.replica = make([]int, s.Microbatches)
 	}
-	r.replica = make([]int, s.Microbatches)
-	for _, row := range s.Rows {
+	for w, row := range s.Rows {
 		for _, a := range row {
-			if a.Kind == Forward && a.Microbatch >= 0 && a.Microbatch < s.Microbatches {
+			if at, ok := s.row(a.Stage, a.Replica); ok && at == w && a.Kind != Update {
+				i := a.Replica*s.Stages + a.Stage
+				r.work[i] = append(r.work[i], a)
+			}
+			if r.replica != nil && a.Kind == Forward && a.Microbatch >= 0 && a.Microbatch < s.Microbatches {
 				r.replica[a.Microbatch] = a.Replica
 			}
 		}
@@ -55,15 +61,10 @@ func (r *relations) depends(a Action) []Action {
 // beforeUpdate lists the work of an update's stage and replica, and the last of
 // the stage's sums.
 func (r *relations) beforeUpdate(update Action) (d []Action) {
-	row, ok := r.s.row(update.Stage, update.Replica)
-	if !ok {
+	if _, ok := r.s.row(update.Stage, update.Replica); !ok {
 		return nil // not valid, but it must print
 	}
-	for _, x := range r.s.Rows[row] {
-		if x.Stage == update.Stage && x.Replica == update.Replica && x.Kind != Update {
-			d = append(d, x)
-		}
-	}
+	d = slices.Clip(r.work[update.Replica*r.s.Stages+update.Stage])
 	if r.replica != nil && r.s.Microbatches > 1 {
 		d = append(d, r.sum(update.Stage, 0, r.s.Microbatches))
 	}

@@ -182,7 +182,7 @@ func (v *validator) unordered(a Action) string {
 		return ""
 	}
 	share, n := v.share[a.Replica], v.next[key(a)]
-	if !slices.Contains(share, a.Microbatch) {
+	if _, own := slices.BinarySearch(share, a.Microbatch); !own {
 		return "is of a microbatch that another replica has too"
 	}
 	if n == len(share) || a.Microbatch < share[n] {
