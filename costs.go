@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -59,20 +60,37 @@ func (m *measured) seconds(devices []device.Spec, d int, g *graph.Graph) (float6
 	return m.file.Seconds(costs.Key{Work: graph.Signature(g), On: costs.On(devices, d)})
 }
 
+// copySeconds is the measured time of a copy to devices[d].
+func (m *measured) copySeconds(devices []device.Spec, d int, bytes int64) (float64, bool) {
+	if m.file == nil {
+		return 0, false
+	}
+	return m.file.CopySeconds(costs.On(devices, d), bytes)
+}
+
 // add times tasks that have no time yet, and keeps their times.
 func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing.Task) error {
 	if err := m.open(); err != nil {
 		return err
 	}
-	times, err := timing.Segments(ctx, devs, tasks, timing.Options{
+	o := timing.Options{
 		Progress: m.opt.measuring,
 		Known: func(k costs.Key) bool {
 			_, ok := m.file.Seconds(k)
 			return ok
 		},
-	})
-	if err != nil || len(times) == 0 {
+	}
+	times, err := timing.Segments(ctx, devs, tasks, o)
+	if err != nil {
 		return err
+	}
+	copies, err := timing.Copies(ctx, devs, tasks, o)
+	if err != nil {
+		return err
+	}
+	maps.Copy(times, copies)
+	if len(times) == 0 {
+		return nil
 	}
 	if err := m.file.Add(ctx, times); err != nil {
 		if ended := context.Cause(ctx); ended != nil {

@@ -3,6 +3,7 @@ package bench
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 	}()
 	var predicted, measured []float64
 	for range 3 {
-		if err := s.timeSegments(t.Context()); err != nil {
+		if err := s.timeSegments(t.Context(), filepath.Join(t.TempDir(), "times.json")); err != nil {
 			t.Fatal(err)
 		}
 		p, err := s.predicted(t.Context())

@@ -40,7 +40,7 @@ type session struct {
 	faulty  []device.Device      // devs, with RunOptions.Faults
 	memory  []partition.Forecast // of each device
 	full    *partition.Plan
-	times   map[costs.Key]float64 // of segments; nil until timeSegments
+	times   *costs.File // of segments and copies; nil until timeSegments
 	rt      *executor.Runtime
 	prog    *executor.Program
 	batch   [batches]executor.Batch
@@ -141,7 +141,7 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 		Estimate: func(d int, g *graph.Graph, o device.CompileOptions) (device.Memory, error) {
 			return s.devs[d].Estimate(g, o)
 		},
-		Seconds: s.seconds,
+		Seconds: s.seconds, CopySeconds: s.copySeconds,
 	}
 	for i := range po.Devices {
 		if unlimited {

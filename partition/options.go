@@ -26,6 +26,7 @@ type PlanOptions struct {
 	Evict        paging.Rule        // which tensors leave a device first; empty means paging.NextUse
 	Estimate     Estimate           // of the memory of segments; nil means by their values alone
 	Seconds      Seconds            // measured times of segments; nil means that none is known
+	CopySeconds  CopySeconds        // measured times of copies; nil means that they follow from links
 	BlockSeconds BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
 	Supports     Supports           // whether a device runs a node; nil means that all run everything
 	grains       []grain            // to choose from, coarse to fine; nil means all
@@ -47,6 +48,10 @@ type Seconds func(d int, g *graph.Graph) (seconds float64, ok bool)
 // BlockSeconds is the time of a block's pass on PlanOptions.Devices[d]: of one
 // microbatch, or of the update of a step. ok is false if it is not known.
 type BlockSeconds func(d int, block string, pass schedule.Kind) (seconds float64, ok bool)
+
+// CopySeconds is the time from the end of a launch on PlanOptions.Devices[from] until
+// Devices[to] can begin one that reads so many bytes of it.
+type CopySeconds func(from, to int, bytes int64) (seconds float64, ok bool)
 
 // Supports is device.Device.Supports of PlanOptions.Devices[d].
 type Supports func(d int, n *graph.Node) error

@@ -145,7 +145,7 @@ func (s *stepSimulation) arrival(x Instance, d int) float64 {
 	}
 	from := slices.IndexFunc(at, func(t float64) bool { return t != never })
 	start := max(at[from], s.link[d])
-	at[d] = start + copySeconds(x.Value.Meta.Bytes(), s.p.options.Devices[from], s.p.options.Devices[d])
+	at[d] = start + s.p.options.copySeconds(x.Value.Meta.Bytes(), from, d)
 	s.link[d] = at[d]
 	if s.keep {
 		s.out.Copies = append(s.out.Copies, CopySpan{x.Value, from, d, x.Value.Meta.Bytes(), start, at[d]})

@@ -13,9 +13,20 @@ func seconds(flops int64, spec device.Spec) float64 {
 	return float64(flops) / spec.FlopsPerSecond
 }
 
-// copySeconds is the time of a copy from one device to another: over the slower
+// copySeconds is the time of a copy between devices: as measured, or else as their
+// links give it.
+func (o *PlanOptions) copySeconds(bytes int64, from, to int) float64 {
+	if o.CopySeconds != nil {
+		if s, ok := o.CopySeconds(from, to, bytes); ok {
+			return s
+		}
+	}
+	return linkSeconds(bytes, o.Devices[from], o.Devices[to])
+}
+
+// linkSeconds is the time of a copy from one device to another: over the slower
 // link, and over both where the host lies between.
-func copySeconds(bytes int64, from, to device.Spec) float64 {
+func linkSeconds(bytes int64, from, to device.Spec) float64 {
 	perByte := func(s device.Spec) float64 {
 		if s.LinkBytesPerS <= 0 {
 			return 0

@@ -343,7 +343,7 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 			if from.Stage > to.Stage {
 				bytes, cut = c.cross.backward, w.Begins[from.Stage]
 			}
-			return copySeconds(bytes[cut], c.o.Devices[w.Devices[from.Stage]], c.o.Devices[w.Devices[to.Stage]])
+			return c.o.copySeconds(bytes[cut], w.Devices[from.Stage], w.Devices[to.Stage])
 		},
 	})
 	if more := c.o.Microbatches - microbatches; more > 0 {

@@ -125,9 +125,6 @@ func (m *measurement) run(ctx context.Context) error {
 			m.busy.Add(1)
 		}
 	}
-	if m.busy.Load() == 0 {
-		return nil
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup

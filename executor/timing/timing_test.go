@@ -76,3 +76,23 @@ func TestLittleMemory(t *testing.T) {
 		t.Errorf("%d bytes are not freed", live)
 	}
 }
+
+// Copies are timed once for equal devices, and not at all where there is one device.
+func TestCopies(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	times, err := timing.Copies(t.Context(), r.Devices, tasks(t, r), timing.Options{})
+	if err != nil || len(times) != 2 {
+		t.Fatal(times, err)
+	}
+	var on []device.Spec
+	for _, d := range r.Devices {
+		on = append(on, d.Spec())
+	}
+	small, large := times[costs.CopyKey(costs.On(on, 0), costs.SmallCopy)], times[costs.CopyKey(costs.On(on, 1), costs.LargeCopy)]
+	if small <= 0 || large < small {
+		t.Errorf("a small copy takes %v s, a large one %v s", small, large)
+	}
+	if none, err := timing.Copies(t.Context(), r.Devices[:1], nil, timing.Options{}); len(none) != 0 || err != nil {
+		t.Error(none, err)
+	}
+}

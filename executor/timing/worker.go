@@ -130,14 +130,14 @@ func (w *worker) time(ctx context.Context, t *timed) (seconds float64, err error
 }
 
 func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error) {
-	in, out, scratch, err := w.memory(ctx, t)
+	l, err := w.ready(ctx, t)
 	if err != nil {
 		return 0, err
 	}
 	before := w.stream.Busy()
 	var done device.Event
 	for range t.repeats {
-		if done, err = w.stream.Launch(t.exe, in, out, scratch); err != nil {
+		if done, err = w.stream.Launch(l.exe, l.in, l.out, l.scratch); err != nil {
 			break
 		}
 	}
@@ -145,8 +145,37 @@ func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error)
 		err = done.Wait(ctx)
 	}
 	seconds = float64(w.stream.Busy()-before) / 1e9 / float64(t.repeats)
-	if scratch != nil {
-		err = errors.Join(err, scratch.Free(w.stream.Record()))
+	return seconds, errors.Join(err, l.end(w.stream))
+}
+
+// launched is a task with the buffers that its launches take.
+type launched struct {
+	exe     device.Executable
+	in, out []device.Buffer
+	scratch device.Buffer
+}
+
+// ready takes the buffers of a task.
+func (w *worker) ready(ctx context.Context, t *timed) (*launched, error) {
+	in, out, scratch, err := w.memory(ctx, t)
+	if err != nil {
+		return nil, err
 	}
-	return seconds, err
+	return &launched{t.exe, in, out, scratch}, nil
+}
+
+// launch queues a launch after an event.
+func (l *launched) launch(s device.Stream, after device.Event) (device.Event, error) {
+	if err := s.WaitFor(after); err != nil {
+		return device.Event{}, err
+	}
+	return s.Launch(l.exe, l.in, l.out, l.scratch)
+}
+
+// end frees what the task alone has.
+func (l *launched) end(s device.Stream) error {
+	if l.scratch == nil {
+		return nil
+	}
+	return l.scratch.Free(s.Record())
 }
