@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/paging"
 	"github.com/berth-ml/berth/internal/stop"
 )
@@ -130,4 +131,19 @@ func TestPeakIsTheReplays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Scratch goes with the larger part of the floor: that of a weight's gradient does not
+// shrink with the microbatch.
+func TestAdviceAtTheFloor(t *testing.T) {
+	for _, c := range []struct {
+		grad, activation, scratch int64
+		want                      string
+	}{{147, 12, 147, "smaller model"}, {40, 60, 100, "smaller microbatch"}, {0, 5, 90, "smaller microbatch"}, {90, 40, 0, "smaller microbatch"}} {
+		f := Forecast{Floor: c.grad + c.activation + c.scratch}
+		f.FloorBy[device.Grad], f.FloorBy[device.Activation], f.FloorBy[device.Scratch] = c.grad, c.activation, c.scratch
+		if got := strings.Join(new(Plan).remedies(&f), ", "); !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %s", c, got)
+		}
+	}
 }
