@@ -25,7 +25,7 @@ func CheckOutput(path string, reads ...string) error {
 	if path == "" {
 		return fmt.Errorf("%w: the name is empty; name a file", ErrOutput)
 	}
-	dir := filepath.Dir(path)
+	dir := folderOf(path)
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return refuse("%s is no folder; make it first", dir)
 	}
@@ -96,9 +96,22 @@ func SameFile(a, b string) bool {
 	if filepath.Base(a) != filepath.Base(b) {
 		return false
 	}
-	x, errX = os.Stat(filepath.Dir(a))
-	y, errY = os.Stat(filepath.Dir(b))
+	x, errX = os.Stat(folderOf(a))
+	y, errY = os.Stat(folderOf(b))
 	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// folderOf is the folder of a path. Unlike [filepath.Dir] it keeps a/.. as it is:
+// behind a link, that is another folder than the one of the link.
+func folderOf(path string) string {
+	switch dir, _ := filepath.Split(path); {
+	case dir == "":
+		return "."
+	case len(dir) == len(filepath.VolumeName(dir))+1: // the root
+		return dir
+	default:
+		return strings.TrimRight(dir, string(filepath.Separator)+"/")
+	}
 }
 
 // followed is a path without symbolic links, also where there is no file yet.
@@ -107,7 +120,7 @@ func followed(path string) string {
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			return real
 		}
-		dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+		dir, err := filepath.EvalSymlinks(folderOf(path))
 		if err != nil {
 			return path
 		}
@@ -117,7 +130,7 @@ func followed(path string) string {
 			return path // it is no link
 		}
 		if !filepath.IsAbs(to) {
-			to = filepath.Join(dir, to)
+			to = dir + string(filepath.Separator) + to
 		}
 		path = to
 	}
