@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Train trains until the config's epochs, MaxSteps or early stopping, and
@@ -25,6 +26,7 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error
 	if o.Began.IsZero() {
 		o.Began = time.Now()
 	}
+	o.Dir, o.Dump = osfile.Resolve(o.Dir), osfile.Resolve(o.Dump)
 	a := attempts{run: r, opt: o}
 	return a.train(ctx)
 }

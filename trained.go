@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
@@ -52,6 +53,7 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool
 	if c, err = sound(c); err != nil {
 		return nil, err
 	}
+	w.Dir = osfile.Resolve(w.Dir)
 	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w}
 	opened := false
 	defer func() {
@@ -154,6 +156,7 @@ func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
 	if err := r.setup.usable(); err != nil {
 		return nil, err
 	}
+	w.Dir = osfile.Resolve(w.Dir)
 	t := &Trained{setup: r.setup, weights: w, used: Used{File: w.Init}, data: r.Data}
 	if w.Init != "" {
 		return t, nil

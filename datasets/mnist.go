@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -54,6 +55,7 @@ func openPairs(ctx context.Context, s Spec) ([]*imagePair, error) {
 		})
 		return []*imagePair{p}, err
 	}
+	s.Path = osfile.Resolve(s.Path)
 	var pairs []*imagePair
 	var missing error
 	for _, prefix := range []string{"train", "t10k"} {

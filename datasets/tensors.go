@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -115,6 +116,7 @@ func (o TensorOptions) names() (input, target string) {
 // openArray opens the named array of a .safetensors or .npz file. From a folder,
 // or the folder of a .npy file, it opens the file name.npy.
 func openArray(ctx context.Context, path, name string) (*array, error) {
+	path = osfile.Resolve(path)
 	switch filepath.Ext(path) {
 	case ".safetensors":
 		return openSafetensor(ctx, path, name)

@@ -66,6 +66,7 @@ func notThere(err error) error {
 
 // fileOf is the checkpoint file of a run folder, or the file itself.
 func fileOf(path string) string {
+	path = osfile.Resolve(path)
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return rundir.CheckpointPath(path)
 	}

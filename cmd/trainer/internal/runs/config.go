@@ -75,6 +75,7 @@ func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
 // LoadRun reads the config of the run in a folder: config.yaml or, where that
 // was lost, the newest checkpoint's.
 func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, error) {
+	dir = osfile.Resolve(dir)
 	path := filepath.Join(dir, "config.yaml")
 	text, unread := osfile.Read(path, configs.MaxFile+1)
 	switch {

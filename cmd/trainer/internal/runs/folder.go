@@ -43,7 +43,7 @@ type Folder struct {
 // on or is deleted. A run that begins takes the first free folder, but only
 // once the newest is finished.
 func ChooseFolder(given, name string, m Mode) (Folder, error) {
-	if given != "" {
+	if given = osfile.Resolve(given); given != "" {
 		return Folder{Dir: given, Resume: goesOn(given, m)}, nil
 	}
 	newest, status, err := newestRun(name)
