@@ -126,7 +126,7 @@ func TestWholeWithoutRoom(t *testing.T) {
 
 // wholeAfter lets operations of a kind go wrong, each in a run of its own.
 func wholeAfter(t *testing.T, j job, bytes []int64, op faults.Op, want []map[string][]byte) {
-	every := 5
+	every := 19
 	if testall.Wanted() {
 		every = 1
 	}
