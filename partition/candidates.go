@@ -107,7 +107,7 @@ func CandidateTable(head string, cells []string, list []Candidate) string {
 		if c.Plan == nil {
 			row = append(row, "-", "-", "-", firstClause(c.Err))
 		} else {
-			row = append(row, secondsText(c.Seconds()), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
+			row = append(row, secondsText(c.Prediction.Seconds), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
 		}
 		rows = append(rows, row)
 	}
@@ -132,19 +132,6 @@ func firstClause(err error) string {
 	return text
 }
 
-// Seconds is the predicted time of a candidate's step, with that of the bytes that
-// move for lack of memory.
-func (c *Candidate) Seconds() float64 {
-	moving := 0.0
-	for i := range c.Plan.Memory {
-		f := &c.Plan.Memory[i]
-		if spec := c.Plan.options.Devices[f.Device]; spec.LinkBytesPerS > 0 {
-			moving = max(moving, float64(f.Moved())/spec.LinkBytesPerS)
-		}
-	}
-	return c.Prediction.Seconds + moving
-}
-
 // muchFaster is the gain, as a share of a step, for which a candidate is preferred to
 // one with fewer devices or a simpler schedule.
 const muchFaster = 0.03
@@ -159,7 +146,7 @@ func Choose(list []Candidate) (*Candidate, error) {
 		switch {
 		case c.Plan == nil:
 			err = c.Err
-		case best == nil || c.Seconds() < best.Seconds()*(1-muchFaster):
+		case best == nil || c.Prediction.Seconds < best.Prediction.Seconds*(1-muchFaster):
 			best = c
 		}
 	}

@@ -14,6 +14,7 @@ import (
 type Prediction struct {
 	Seconds  float64      // from the end of a step to the end of the next one
 	Bubble   float64      // the share of that time in which the devices with stages wait
+	Moving   float64      // of Seconds, for the bytes that move for lack of memory: of the device that has the most
 	Measured int          // launches of the step with a known time; the others are estimated from flops and bytes
 	Launches []LaunchSpan // of one step, by device and time
 	Copies   []CopySpan   // between devices, in that step
@@ -73,6 +74,13 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 		out.Seconds = (ends[steps-1] - ends[0]) / float64(steps-1)
 	}
 	s.finish()
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		if perS := p.options.Devices[f.Device].LinkBytesPerS; perS > 0 {
+			out.Moving = max(out.Moving, float64(f.Moved())/perS)
+		}
+	}
+	out.Seconds += out.Moving
 	return out, check.Err()
 }
 
@@ -83,12 +91,18 @@ const mostToRepeat = 1 << 15
 type stepSimulation struct {
 	p        *Plan
 	launches []Launch
-	seconds  map[runOn]float64
+	times    map[runOn]runTime
 	free     []float64                // per device: the end of its newest launch
 	link     []float64                // per device: the end of the newest copy to it
 	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
 	keep     bool                     // the step is the one that out shows
 	out      Prediction
+}
+
+// runTime is the time of a variant on a device.
+type runTime struct {
+	seconds  float64
+	measured bool
 }
 
 // runOn is a variant on a device.
@@ -103,7 +117,7 @@ const never = -1
 func newStepSimulation(p *Plan, launches []Launch) *stepSimulation {
 	n := len(p.options.Devices)
 	return &stepSimulation{
-		p: p, launches: launches, seconds: map[runOn]float64{},
+		p: p, launches: launches, times: map[runOn]runTime{},
 		free: make([]float64, n), link: make([]float64, n), ready: map[instanceID][]float64{},
 	}
 }
@@ -170,23 +184,23 @@ func (s *stepSimulation) write(x Instance, d int, end float64) {
 // time is the seconds of a launch, with the time until the next one can begin.
 func (s *stepSimulation) time(l *Launch, d int) float64 {
 	k := runOn{l.Variant, d}
-	seconds, known := s.seconds[k]
+	t, known := s.times[k]
 	if !known {
-		seconds = s.p.options.runSeconds(l.Variant, d)
-		s.seconds[k] = seconds
+		t.seconds, t.measured = s.p.options.runSeconds(l.Variant, d)
+		s.times[k] = t
 	}
-	if s.keep && s.p.options.knows(l.Variant, d) {
+	if s.keep && t.measured {
 		s.out.Measured++
 	}
-	return overhead + seconds
+	return overhead + t.seconds
 }
 
 // runSeconds is the time of a variant on a device: as measured, or else from its
 // flops and bytes.
-func (o *PlanOptions) runSeconds(v *Variant, d int) float64 {
+func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool) {
 	if o.Seconds != nil {
 		if s, ok := o.Seconds(d, v.Graph); ok {
-			return s
+			return s, true
 		}
 	}
 	var flops, bytes int64
@@ -199,20 +213,11 @@ func (o *PlanOptions) runSeconds(v *Variant, d int) float64 {
 		}
 	}
 	spec := o.Devices[d]
-	sum := seconds(flops, spec)
+	sum = seconds(flops, spec)
 	if spec.LinkBytesPerS > 0 {
 		sum += float64(bytes) / spec.LinkBytesPerS
 	}
-	return sum
-}
-
-// knows reports whether the time of a variant was measured.
-func (o *PlanOptions) knows(v *Variant, d int) bool {
-	if o.Seconds == nil {
-		return false
-	}
-	_, ok := o.Seconds(d, v.Graph)
-	return ok
+	return sum, false
 }
 
 // finish fills in the shares, and counts times from the first launch.

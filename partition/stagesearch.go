@@ -84,14 +84,16 @@ func (c *stageSearch) useMeasured() bool {
 // where the schedule has it.
 func (c *stageSearch) useFlops() {
 	n := len(c.blocks)
-	forward, backward := make([]int64, n+1), make([]int64, n+1)
-	for i := range c.groups.groups {
-		x := &c.groups.groups[i]
-		var f int64
-		for _, node := range stop.Each(c.groups.idx.stop, x.nodes[graph.Forward]) {
-			f += node.Cost().Flops
+	var before [3][]int64 // by phase: the flops of the blocks before each
+	for phase := range before {
+		before[phase] = make([]int64, n+1)
+		for i := range c.groups.groups {
+			sum := before[phase][i]
+			for _, node := range stop.Each(c.groups.idx.stop, c.groups.groups[i].nodes[phase]) {
+				sum += node.Cost().Flops
+			}
+			before[phase][i+1] = sum
 		}
-		forward[i+1], backward[i+1] = forward[i]+f, backward[i]+x.flops-f
 	}
 	c.times = nil
 	for _, spec := range c.o.Devices {
@@ -100,7 +102,9 @@ func (c *stageSearch) useFlops() {
 			t[pass] = make([]float64, n+1)
 		}
 		for i := range n + 1 {
-			t[schedule.Forward][i], t[schedule.Backward][i] = seconds(forward[i], spec), seconds(backward[i], spec)
+			t[schedule.Forward][i] = seconds(before[graph.Forward][i], spec)
+			t[schedule.Backward][i] = seconds(before[graph.Backward][i], spec)
+			t[schedule.Update][i] = seconds(before[graph.Update][i], spec)
 			if c.o.splits() {
 				t[schedule.Weights][i] = t[schedule.Backward][i] / 2
 				t[schedule.Backward][i] /= 2

@@ -97,14 +97,21 @@ func eachWay(c *stageSearch, stages int, f func(search.Way)) {
 }
 
 // The search finds the way that is fastest by simulation of all ways, up to ten
-// blocks on three devices.
+// blocks on three devices, or a more even one that is hardly slower. Blocks can have skip
+// connections and tied weights.
 func TestSearchIsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o PlanOptions
 		drawCosts(t, &o, rapid.IntRange(1, 3).Draw(t, "devices"))
 		blocks := rapid.IntRange(len(o.Devices), 10).Draw(t, "blocks")
 		stages := rapid.IntRange(1, len(o.Devices)).Draw(t, "stages")
-		c := searchOf(t, chain(blocks, 8, 4, o.Microbatches), o)
+		n := chain(blocks, 8, 4, o.Microbatches)
+		if rapid.Bool().Draw(t, "branches") {
+			for i := range n.blocks {
+				n.blocks[i].skip, n.blocks[i].tied = rapid.IntRange(-1, i-1).Draw(t, "skip"), rapid.IntRange(0, i).Draw(t, "tied")
+			}
+		}
+		c := searchOf(t, n, o)
 		got, err := c.best([][]int{upTo(stages)})
 		if err != nil {
 			t.Fatal(err)
@@ -115,7 +122,7 @@ func TestSearchIsTheBest(t *testing.T) {
 				best = w
 			}
 		})
-		if s := c.simulate(got); s > best.Seconds*(1+1e-3)+50e-6 {
+		if s := c.simulate(got); s > (best.Seconds+50e-6)/0.97+1e-12 {
 			t.Fatalf("found %+v, which takes %v s; the best is %+v", got, s, best)
 		}
 	})

@@ -27,6 +27,9 @@ func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) 
 	}
 	times = map[costs.Key]float64{}
 	for _, c := range wanted {
+		if len(m.workers[c.from].tasks) == 0 || len(m.workers[c.to].tasks) == 0 {
+			continue // it runs none of them
+		}
 		seconds, err := m.backAndForth(ctx, c)
 		if errors.Is(err, device.ErrOutOfMemory) || errors.Is(err, device.ErrNonFinite) {
 			return nil, nil // copies keep their estimate
