@@ -94,13 +94,17 @@ func (o *PlanOptions) splits() bool {
 
 // spec describes the named schedule of stages on these devices of the first replica.
 func (o *PlanOptions) spec(devices []int) schedule.Spec {
-	s := schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas}
-	for r := range max(1, o.Replicas) {
+	return schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas, Workers: o.workers(devices, max(1, o.Replicas))}
+}
+
+// workers are the devices of the stages of so many replicas, given those of the first.
+func (o *PlanOptions) workers(devices []int, replicas int) (all []int) {
+	for r := range replicas {
 		for _, d := range devices {
-			s.Workers = append(s.Workers, r*o.perReplica()+d)
+			all = append(all, r*o.perReplica()+d)
 		}
 	}
-	return s
+	return all
 }
 
 // inFlight is, by stage, the most microbatches at once whose activations the
@@ -123,7 +127,8 @@ func (o *PlanOptions) inFlight(devices []int) []int {
 }
 
 // scheduleOn is the schedule of a step of that many microbatches, of stages on these
-// devices of the first replica.
+// devices of the first replica. Pins and lists of stages may put workers of the
+// caller's order on one device, or a worker's stages on several.
 func (o *PlanOptions) scheduleOn(devices []int, microbatches int) (schedule.Schedule, error) {
 	if o.Order == nil {
 		spec := o.spec(devices)
@@ -131,25 +136,7 @@ func (o *PlanOptions) scheduleOn(devices []int, microbatches int) (schedule.Sche
 		return schedule.New(spec)
 	}
 	s := o.Order.Without(microbatches)
-	had, per := len(s.Rows)/s.Replicas, o.perReplica()
-	to := reorder(s.Workers[:s.Stages], devices, per)
-	return s.Renumber(per*s.Replicas, func(w int) int { return w/had*per + to[w%had] }), nil
-}
-
-// reorder gives workers devices, of n: those of stages the stages' devices, the
-// others what is left.
-func reorder(workers, devices []int, n int) []int {
-	to, free := slices.Repeat([]int{nowhere}, n), slices.Repeat([]bool{true}, n)
-	for s, w := range workers {
-		to[w], free[devices[s]] = devices[s], false
-	}
-	for w := range to {
-		if to[w] == nowhere {
-			to[w] = slices.Index(free, true)
-			free[to[w]] = false
-		}
-	}
-	return to
+	return s.Deal(o.workers(devices, s.Replicas), o.perReplica()*s.Replicas), nil
 }
 
 // ScheduleOf is the order in which a step of that many microbatches runs. A plan

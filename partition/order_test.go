@@ -76,6 +76,25 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Pins and lists of stages win over the devices of a caller's schedule: they may put
+// its workers on one device, or a worker's stages on two.
+func TestOrderWithPins(t *testing.T) {
+	const two = "schedule f stages 2 microbatches 2\n0: 0F0 0F1 0B0 0B1 0U\n1: 1F0 1B0 1F1 1B1 1U\n"
+	const one = "schedule f stages 2 microbatches 2 workers 1\n0 (0 1): 0F0 1F0 1B0 0B0 0F1 1F1 1B1 0B1 0U 1U\n"
+	stages := [][]string{{"b0"}, {"b1", "b2"}}
+	for _, c := range []struct {
+		order string
+		pin   map[string]int
+		want  string
+	}{{two, map[string]int{"b0": 1, "b1": 1}, "[1 1]"}, {two, map[string]int{"b0": 1, "b1": 0}, "[1 0]"}, {one, map[string]int{"b0": 0, "b1": 1}, "[0 1]"}, {one, map[string]int{"b1": 1}, "[0 1]"}} {
+		p := mustPlan(t, chain(3, 4, 2, 2), PlanOptions{Devices: specs(2, 0), Microbatches: 2, Stages: stages, Pin: c.pin, Order: written(t, c.order)})
+		s, err := p.ScheduleOf(2)
+		if err != nil || fmt.Sprint(s.Workers) != c.want || s.Validate() != nil {
+			t.Errorf("%v: %v, %v, %v", c, s, err, s.Validate())
+		}
+	}
+}
+
 // Each replica has as many devices as any other, whatever the schedule was made for.
 func TestOrderOfReplicas(t *testing.T) {
 	const text = "schedule f stages 2 microbatches 2 replicas 2\n0: 0F0 0B0 0U\n1: 1F0 1B0 1U\n2: 0F1@1 0B1@1 0U@1\n3: 1F1@1 1B1@1 1U@1\n"

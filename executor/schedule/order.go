@@ -34,34 +34,28 @@ func (s Schedule) Order() []Action {
 }
 
 // On is the schedule for that many workers, where it has more: neighbouring
-// workers become one, which does their actions in the order of Order.
+// workers become one.
 func (s Schedule) On(workers int) Schedule {
 	had := len(s.Rows)
 	if workers >= had {
 		return s
 	}
-	order := s.Order()
-	s.Workers, s.Rows = slices.Clone(s.Workers), make([][]Action, workers)
+	to := make([]int, len(s.Workers))
 	for i, w := range s.Workers {
-		s.Workers[i] = w * workers / had
+		to[i] = w * workers / had
 	}
+	return s.Deal(to, workers)
+}
+
+// Deal is the schedule with another worker for each stage, as Schedule.Workers has
+// them: numbers below workers. Each worker does the actions of its stages in the order
+// of Order.
+func (s Schedule) Deal(to []int, workers int) Schedule {
+	order := s.Order()
+	s.Workers, s.Rows = to, make([][]Action, workers)
 	for _, a := range order {
 		w := s.Worker(a.Stage, a.Replica)
 		s.Rows[w] = append(s.Rows[w], a)
-	}
-	return s
-}
-
-// Renumber is the schedule with another number for each of its workers, below
-// workers.
-func (s Schedule) Renumber(workers int, to func(worker int) int) Schedule {
-	rows := s.Rows
-	s.Workers, s.Rows = slices.Clone(s.Workers), make([][]Action, workers)
-	for i, w := range s.Workers {
-		s.Workers[i] = to(w)
-	}
-	for w, row := range rows {
-		s.Rows[to(w)] = row
 	}
 	return s
 }

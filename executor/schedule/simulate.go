@@ -29,22 +29,24 @@ type simulation struct {
 	s     Schedule
 	rel   *relations
 	costs Costs
-	next  []int          // per row: its next action
-	free  []float64      // per row: when it can start
-	spans []Span         // of the actions that have ended
-	done  map[Action]int // of each of them, its index in spans
+	next  []int            // per row: its next action
+	free  []float64        // per row: when it can start
+	spans []Span           // of the actions that have ended
+	done  map[Action]int   // of each of them, its index in spans
+	wait  map[Action][]int // of an action that has not ended: the rows whose next one waits for it
 }
 
 // play simulates until no action can start any more.
 func (s Schedule) play(c Costs) *simulation {
 	n := len(s.Rows)
-	r := &simulation{s: s, rel: s.relations(), costs: c, next: make([]int, n), free: make([]float64, n), done: map[Action]int{}}
-	for progress := true; progress; {
-		progress = false
-		for row := range s.Rows {
-			for r.step(row) {
-				progress = true
-			}
+	r := &simulation{s: s, rel: s.relations(), costs: c, next: make([]int, n), free: make([]float64, n), done: map[Action]int{}, wait: map[Action][]int{}}
+	for rows := upTo(n); len(rows) > 0; {
+		row := rows[0]
+		rows = rows[1:]
+		for r.step(row) {
+			ended := r.spans[len(r.spans)-1].Action
+			rows = append(rows, r.wait[ended]...)
+			delete(r.wait, ended)
 		}
 	}
 	return r
@@ -60,6 +62,7 @@ func (r *simulation) step(row int) bool {
 	for _, d := range r.rel.depends(a) {
 		i, ok := r.done[d]
 		if !ok {
+			r.wait[d] = append(r.wait[d], row)
 			return false
 		}
 		start = max(start, r.spans[i].End+r.copyTime(r.spans[i], a, row))

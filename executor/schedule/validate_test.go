@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -83,4 +84,21 @@ func TestMutated(t *testing.T) {
 			t.Fatalf("prints as\n%v, read as\n%v%v", s, back, err)
 		}
 	})
+}
+
+// TestValidateLongChain validates as many stages as a schedule's file can have within
+// its size: the time must grow with their number, not with its square.
+func TestValidateLongChain(t *testing.T) {
+	const stages = 16000
+	s := Schedule{Name: "chain", Stages: stages, Microbatches: 1, Replicas: 1, Workers: upTo(stages)}
+	for i := range stages {
+		s.Rows = append(s.Rows, []Action{{i, Forward, 0, 0}, {i, Backward, 0, 0}, {i, Update, 0, 0}})
+	}
+	begin := time.Now()
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("validating %d stages took %v", stages, took)
+	}
 }
