@@ -202,13 +202,14 @@ type Comparison struct {
 	OtherWeights bool // it needs other microbatches than the config has, which gives other weights
 }
 
-// Compare plans for every number of stages and replicas and each schedule, and with
-// half, twice and four times the microbatches.
+// Compare plans for the numbers of stages and replicas that the devices have room for
+// and each schedule, and with half, twice and four times the microbatches if a step
+// then has at most mostCompared of them.
 func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
 	z := r.setup.sizes
 	var all []Comparison
-	for _, m := range []int{z.microbatches, z.microbatches / 2, z.microbatches * 2, z.microbatches * 4} {
-		if m < 1 || z.batch%m != 0 {
+	for i, m := range []int{z.microbatches, z.microbatches / 2, z.microbatches * 2, z.microbatches * 4} {
+		if i > 0 && (m < 1 || m > mostCompared || z.batch%m != 0) {
 			continue
 		}
 		g, err := r.graph(ctx, m)
@@ -230,6 +231,9 @@ func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
 	}
 	return all, nil
 }
+
+// mostCompared is the most microbatches that Compare looks at unasked.
+const mostCompared = 32
 
 // idsOf lists devices: "cpu:0, cpu:1".
 func idsOf(devs []device.Device) string {

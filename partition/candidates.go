@@ -30,42 +30,81 @@ func (c *Candidate) Memory() (most int64) {
 	return most
 }
 
-// schedulesOf are the schedules that candidates have, by their number of stages.
-func schedulesOf(stages int) []string {
-	if stages == 1 {
+// fewDevices is the most devices of which every number of stages and replicas is a
+// candidate. Of more, candidates have one device or use most of them.
+const fewDevices = 8
+
+// layout is a number of stages and replicas.
+type layout struct{ stages, replicas int }
+
+// layouts lists the candidates' stages and replicas, for that many blocks; those with
+// few devices come first.
+func layouts(devices, blocks, replicas int) (list []layout) {
+	most := 1
+	var all []layout
+	for _, r := range sizesUpTo(min(replicas, devices)) {
+		for _, s := range sizesUpTo(min(blocks, devices/r)) {
+			all = append(all, layout{s, r})
+			most = max(most, s*r)
+		}
+	}
+	for _, l := range all {
+		if n := l.stages * l.replicas; devices <= fewDevices || n == 1 || n > most/2 {
+			list = append(list, l)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b layout) int {
+		return cmp.Or(cmp.Compare(a.stages*a.replicas, b.stages*b.replicas), cmp.Compare(b.stages, a.stages))
+	})
+	return list
+}
+
+// sizesUpTo are all numbers up to n, or of a large n the powers of two and n.
+func sizesUpTo(n int) (list []int) {
+	for i := 1; i <= n; i++ {
+		if n <= fewDevices || i&(i-1) == 0 || i == n {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// schedulesOf are the schedules that candidates of so many stages have.
+func schedulesOf(stages, devices int) []string {
+	switch {
+	case stages == 1:
 		return []string{"1f1b"}
+	case devices > fewDevices:
+		return []string{"1f1b", "zb-h1"}
 	}
 	return []string{"1f1b", "gpipe", "zb-h1"}
 }
 
-// Candidates plans for every number of stages and replicas that the devices have room
+// Candidates plans for the numbers of stages and replicas that the devices have room
 // for, with each schedule; those with few devices come first. Replicas need
 // ReduceTree. Stages, Count, Replicas, Schedule and Order of the options are not used.
 func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 	check := stop.When(o.Stop)
+	replicas := 1
+	if o.Reduction == ReduceTree {
+		replicas = max(1, o.Microbatches)
+	}
 	var list []Candidate
-	for replicas := 1; replicas <= min(len(o.Devices), max(1, o.Microbatches)); replicas++ {
-		if replicas > 1 && o.Reduction != ReduceTree {
-			break
-		}
-		for stages := 1; stages*replicas <= len(o.Devices); stages++ {
-			for _, schedule := range schedulesOf(stages) {
-				c := Candidate{Stages: stages, Replicas: replicas, Schedule: schedule}
-				if err := c.plan(g, o); err != nil {
-					return nil, err
-				}
-				if err := check.Err(); err != nil {
-					return nil, err
-				}
-				if c.Plan == nil || c.Plan.Fewer == nil {
-					list = append(list, c)
-				}
+	for _, l := range layouts(len(o.Devices), max(1, len(findBlocks(g))), replicas) {
+		for _, schedule := range schedulesOf(l.stages, len(o.Devices)) {
+			c := Candidate{Stages: l.stages, Replicas: l.replicas, Schedule: schedule}
+			if err := c.plan(g, o); err != nil {
+				return nil, err
 			}
+			if err := check.Err(); err != nil {
+				return nil, err
+			}
+			if c.Plan != nil && c.Plan.Fewer != nil {
+				break // there are not as many stages
+			}
+			list = append(list, c)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(a.Stages*a.Replicas, b.Stages*b.Replicas), cmp.Compare(b.Stages, a.Stages))
-	})
 	return list, PredictAll(list, o.Stop)
 }
 

@@ -32,56 +32,71 @@ func planCommand() *cobra.Command {
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}
-	cf := runs.AddConfigFlags(c)
-	measure := c.Flags().Bool("measure", false, "time the segments on their devices, as partition.costs: measured does")
-	costs := c.Flags().String("costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
-	svg := c.Flags().String("svg", "", "also draw the plan and its predicted step into `FILE`")
-	compare := c.Flags().Bool("compare", false, "print the predicted time and memory of every number of stages and replicas and each schedule, also with other microbatches")
-	dot := c.Flags().Bool("dot", false, "print the plan as a Graphviz graph")
-	clusters := c.Flags().Bool("clusters", false, "print the ops that each segment computes in one pass, and why others are not")
-	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if asked := []bool{*dot, *clusters, *compare}; count(asked) > 1 {
-			return cli.Usagef("--dot, --clusters and --compare exclude each other; give one")
-		}
-		cfg, err := cf.Load(c, args[0])
-		if err != nil {
-			return err
-		}
-		if *measure {
-			cfg.Partition.Costs = configs.CostsMeasured
-		}
-		if *costs != "" && cfg.Partition.Costs != configs.CostsMeasured {
-			return cli.Usagef("--costs %s: no times are used; add --measure", *costs)
-		}
-		var measuring progress.Share
-		done := progress.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
-		run, err := berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: *costs, Measuring: measuring.Set})
-		done()
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, run.Close()) }()
-		for _, text := range run.Notes() {
-			fmt.Fprintln(c.ErrOrStderr(), text)
-		}
-		if *svg != "" {
-			if err := drawPlan(c.Context(), *svg, run); err != nil {
-				return err
-			}
-		}
-		switch out := c.OutOrStdout(); {
-		case *dot:
-			fmt.Fprintln(out, run.Plan.DOT())
-		case *clusters:
-			printClusters(out, run.Plan)
-		case *compare:
-			return printComparison(c, out, run)
-		default:
-			return printPlan(c.Context(), out, run)
-		}
-		return nil
-	}
+	f := planFlags{config: runs.AddConfigFlags(c)}
+	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured does")
+	c.Flags().StringVar(&f.costs, "costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
+	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
+	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other numbers of stages and replicas and of each schedule, also with other microbatches")
+	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
+	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and why others are not")
+	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args[0]) }
 	return c
+}
+
+// planFlags are the flags of plan.
+type planFlags struct {
+	config                          *runs.ConfigFlags
+	measure, compare, dot, clusters bool
+	costs, svg                      string // paths; "" if not given
+}
+
+// run plans, and prints what the flags ask for.
+func (f *planFlags) run(c *cobra.Command, config string) (err error) {
+	run, err := f.open(c, config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	for _, text := range run.Notes() {
+		fmt.Fprintln(c.ErrOrStderr(), text)
+	}
+	if f.svg != "" {
+		if err := drawPlan(c.Context(), f.svg, run); err != nil {
+			return err
+		}
+	}
+	switch out := c.OutOrStdout(); {
+	case f.dot:
+		fmt.Fprintln(out, run.Plan.DOT())
+	case f.clusters:
+		printClusters(out, run.Plan)
+	case f.compare:
+		return printComparison(c, out, run)
+	default:
+		return printPlan(c.Context(), out, run)
+	}
+	return nil
+}
+
+// open plans with a config.
+func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
+	if asked := []bool{f.dot, f.clusters, f.compare}; count(asked) > 1 {
+		return nil, cli.Usagef("--dot, --clusters and --compare exclude each other; give one")
+	}
+	cfg, err := f.config.Load(c, config)
+	if err != nil {
+		return nil, err
+	}
+	if f.measure {
+		cfg.Partition.Costs = configs.CostsMeasured
+	}
+	if f.costs != "" && cfg.Partition.Costs != configs.CostsMeasured {
+		return nil, cli.Usagef("--costs %s: no times are used; add --measure", f.costs)
+	}
+	var measuring progress.Share
+	done := progress.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
+	defer done()
+	return berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: f.costs, Measuring: measuring.Set})
 }
 
 // printPlan prints the stages, the memory of the devices, the schedule, and the
