@@ -80,8 +80,8 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 
 // open plans with a config.
 func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
-	if asked := []bool{f.dot, f.clusters, f.compare}; count(asked) > 1 {
-		return nil, cli.Usagef("--dot, --clusters and --compare exclude each other; give one")
+	if given := f.views(); len(given) > 1 {
+		return nil, cli.Usagef("%s exclude each other; give one", strings.Join(given, " and "))
 	}
 	cfg, err := f.config.Load(c, config)
 	if err != nil {
@@ -150,14 +150,18 @@ func drawPlan(ctx context.Context, path string, run *berth.Run) error {
 	})
 }
 
-// count is how many are true.
-func count(list []bool) (n int) {
-	for _, x := range list {
-		if x {
-			n++
-		}
+// views are the given flags that ask for something else than the plan's tables.
+func (f *planFlags) views() (given []string) {
+	if f.dot {
+		given = append(given, "--dot")
 	}
-	return n
+	if f.clusters {
+		given = append(given, "--clusters")
+	}
+	if f.compare {
+		given = append(given, "--compare")
+	}
+	return given
 }
 
 // printComparison prints the candidates for a run.
