@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/memory"
@@ -155,8 +156,12 @@ func (f *File) growFor(n int64) error {
 // grow adds an extent of n bytes, in whole pages. It needs mu.
 func (f *File) grow(n int64) error {
 	if err := takeRoom(f.file, f.end, n); err != nil {
+		do := "free some space"
+		if errors.Is(err, syscall.EFBIG) {
+			do = "raise the limit on the size of files (ulimit -f)"
+		}
 		return osfile.Advise(fmt.Errorf("%w: %s: %w", ErrNoRoom, f.wanted(n), err),
-			"free some space, name another folder (--spill-dir), or allow more memory (--host-memory)")
+			do+", name another folder (--spill-dir), or allow more memory (--host-memory)")
 	}
 	mem, err := mapShared(f.file, f.end, int(n))
 	if err != nil {
