@@ -24,5 +24,10 @@
 // with ranges; they write the Plan of plan.go; below are placement.go, index.go (questions to a graph) and
 // blocks.go.
 //
+// Above them stand predictions of a plan's step (prediction.go), plans for each number
+// of stages and replicas (candidates.go), and a plan of the smallest parts, to time
+// them (atoms.go). The search for a cut is package search, the file of measured times
+// package costs, and the picture of a plan package picture.
+//
 // The types to know are [Plan], [Stage], [Segment], [Launch] and [Forecast].
 package partition

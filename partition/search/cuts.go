@@ -20,7 +20,6 @@ type label struct {
 	mem    int64   // bytes on the last device, if the next stage shares it
 	from   int     // first block of the last stage
 	prev   *label
-	worse  int // labels of its state that beat it
 }
 
 // beats reports whether a label is at least as good in everything.
