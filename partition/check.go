@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -41,9 +42,7 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 			o.grains = o.grains[1:] // so that sums of the last blocks are copied while those before run
 		}
 	}
-	if o.Schedule == "" {
-		o.Schedule = "1f1b"
-	}
+	o.Schedule = cmp.Or(o.Schedule, defaultSchedule)
 	if err := o.CheckSchedule(); err != nil {
 		return o, fmt.Errorf("%w: %w", ErrStages, err)
 	}

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,9 @@ import (
 // roundsPerDevice is the number of stages on each device that an interleaved
 // schedule gets by default: more make the bubble smaller and the copies more.
 const roundsPerDevice = 2
+
+// defaultSchedule is the meaning of "" in PlanOptions.Schedule.
+const defaultSchedule = "1f1b"
 
 // interleaved is the name of the schedule for which stages are dealt in rounds.
 const interleaved = "interleaved"
@@ -94,7 +98,7 @@ func (o *PlanOptions) splits() bool {
 
 // spec describes the named schedule of stages on these devices of the first replica.
 func (o *PlanOptions) spec(devices []int) schedule.Spec {
-	return schedule.Spec{Name: o.Schedule, Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas, Workers: o.workers(devices, max(1, o.Replicas))}
+	return schedule.Spec{Name: cmp.Or(o.Schedule, defaultSchedule), Stages: len(devices), Microbatches: o.Microbatches, Replicas: o.Replicas, Workers: o.workers(devices, max(1, o.Replicas))}
 }
 
 // workers are the devices of the stages of so many replicas, given those of the first.
