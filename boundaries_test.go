@@ -53,7 +53,7 @@ var mayImport = map[string][]string{
 	"executor/schedule":         {},
 	"executor":                  {"partition", "executor/schedule", "residency", "residency/ledger", "engine/...", "internal/stop", "internal/units"},
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
-	"executor/feed":             {"executor", "datasets", "engine/..."},
+	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/boundary":         {"executor", "residency", "residency/ledger"},
 	"executor/trace":            {"executor", "executor/schedule", "partition", "residency", "residency/ledger", "engine/device", "engine/osfile"},

@@ -32,7 +32,9 @@ func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o
 func (s *setup) onShared() []int {
 	on := slices.Repeat([]int{-1}, len(s.devs))
 	for _, d := range s.plan.Devices() {
-		on[d] = s.at[d]
+		for _, d := range s.groups.of(d) {
+			on[d] = s.at[d]
+		}
 	}
 	return on
 }
@@ -42,7 +44,9 @@ func (s *setup) floorsAndPeaks() (floors, peaks []int64) {
 	floors, peaks = make([]int64, len(s.devs)), make([]int64, len(s.devs))
 	for i := range s.plan.Memory {
 		f := &s.plan.Memory[i]
-		floors[f.Device], peaks[f.Device] = f.Floor, f.Peak
+		for _, d := range s.groups.of(f.Device) {
+			floors[d], peaks[d] = f.Floor, f.Peak
+		}
 	}
 	return floors, peaks
 }

@@ -36,6 +36,7 @@ type setup struct {
 	devs   []device.Device // nil once it is closed
 	at     []int           // of each device, its index in the config: lost ones are not among devs
 	plan   *partition.Plan // the cut that every graph of the model has
+	groups groups          // of devices with the plan
 	spans  trace.Spans
 	copies trace.Copies
 	debug  trace.Debug // as BERTH_DEBUG asks
@@ -382,7 +383,7 @@ func fewerText(f *partition.Fewer) string {
 
 // model is the model and its cut, for using its weights.
 func (s *setup) model() infer.Model {
-	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch}
+	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groups.count, GroupSize: s.groups.size, Devices: s.specs()}
 }
 
 // stopOf is the cause of ctx's end, once it has ended.

@@ -100,6 +100,9 @@ func (t *Trained) planned(ctx context.Context) error {
 		return err
 	}
 	o.Microbatches, o.Replicas, o.Schedule, o.Order = 1, 1, "", nil // nothing goes back
+	if found, err := s.planGroups(g, o); found || err != nil {
+		return err
+	}
 	s.plan, err = partition.New(g, o)
 	return err
 }
@@ -248,6 +251,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		}
 		if err = errors.Join(err, t.loaded()); err == nil {
 			score, err = e.Run(ctx)
+			t.setup.debug.Batches(t.setup.devs, t.setup.groups.size, e.Batches())
 		}
 		return err
 	})
@@ -286,10 +290,12 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			if err != nil {
 				return err
 			}
-			return p.Run(ctx, func(a infer.Answer) error {
+			err = p.Run(ctx, func(a infer.Answer) error {
 				a.Index += first
 				return emit(predictionOf(a, t.setup))
 			})
+			t.setup.debug.Batches(t.setup.devs, t.setup.groups.size, p.Batches())
+			return err
 		})
 		if err != nil {
 			return t.used, err

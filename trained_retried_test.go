@@ -1,8 +1,11 @@
 package berth
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -58,5 +61,60 @@ func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
 	}
 	if told := m.Retried(); told != nil {
 		t.Errorf("it tells again: %q", told)
+	}
+}
+
+// A device that is lost while several share the batches ends the work with its error,
+// and work that was cancelled leaves nothing behind, whenever that was.
+func TestTrainedOnGroupsEnds(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 16}\ndevices: cpu:3\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r, err := Open(t.Context(), c)
+	if err == nil {
+		_, err = r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1})
+		defer r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []fault.Fault{
+		{Device: "cpu:1", Op: fault.Launch, N: 3, Kind: fault.Lost}, {Device: "cpu:2", Op: fault.Peer, N: 1, Kind: fault.Lost},
+		{Device: "cpu:0", Op: fault.CopyOut, N: 4, Kind: fault.Lost},
+	} {
+		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.setup.groups.count != 3 {
+			t.Fatalf("groups: %+v", m.setup.groups)
+		}
+		whole := m.setup.devs
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+			if _, err := m.Eval(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+			cancel()
+		}
+		if m.setup.devs, err = fault.Wrap(whole, []fault.Fault{f}); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		_, err = m.Predict(t.Context(), "", func(p Prediction) error {
+			if p.Index != n {
+				t.Fatalf("answer %d after %d", p.Index, n)
+			}
+			n++
+			return nil
+		})
+		if !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), string(f.Device)) {
+			t.Errorf("%+v: %v", f, err)
+		}
+		m.setup.devs = whole
+		_ = m.Close() // which repeats the loss
 	}
 }

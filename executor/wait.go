@@ -26,6 +26,18 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 	return nil
 }
 
+// Tell sends id on over once a step that was queued has ended, however it ended: Wait
+// returns at once then. The caller receives it before it waits for the step.
+func (p *Program) Tell(t Ticket, over chan<- int, id int) {
+	done := p.inflight.of(t).done
+	go func() {
+		for _, ev := range done {
+			_ = ev.Wait(context.Background()) // Wait gives the failure
+		}
+		over <- id
+	}()
+}
+
 // Drain waits for everything that was queued, the older step first.
 func (p *Program) Drain(ctx context.Context) error {
 	next := p.Next()

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/internal/smallrun"
@@ -30,6 +31,11 @@ func TestSameCut(t *testing.T) {
 		if want := r.Plan.Stages[i]; !slices.Equal(s.Blocks, want.Blocks) || s.Device != want.Device {
 			t.Errorf("stage %d is %v on device %d, want %v on %d", i, s.Blocks, s.Device, want.Blocks, want.Device)
 		}
+	}
+	one := r.Plan.Stages[1].Device
+	spec := []device.Spec{r.Devices[0].Spec(), r.Devices[1].Spec()}
+	if p, err = partition.SameCutOn(r.Plan, g, slices.Concat(spec, spec), 2, nil); err != nil || p.Stages[1].Device != one+2 {
+		t.Errorf("on other devices: stage 1 is on device %d, want %d; %v", p.Stages[1].Device, one+2, err)
 	}
 	enough := errors.New("enough")
 	if _, err := partition.SameCut(r.Plan, g, func() error { return enough }); !errors.Is(err, enough) {

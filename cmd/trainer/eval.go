@@ -19,7 +19,8 @@ func evalCommand() *cobra.Command {
 		Use:   "eval RUN",
 		Short: "Compute loss and accuracy of a trained run",
 		Long: "Compute loss and accuracy of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
-			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.",
+			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
+			"Several devices share the batches: each has the model, or a group of them where one has no room for it.",
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}

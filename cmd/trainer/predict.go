@@ -24,7 +24,8 @@ func predictCommand() *cobra.Command {
 			"The suffix of --out (.jsonl, .json, .csv) or --format chooses JSON lines or CSV; JSON lines without either.\n" +
 			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
 			"column prob_NAME each). Regression: an answer has the numbers (values). Text: an answer is the character after each\n" +
-			"window of data.context characters; the last window may be shorter.",
+			"window of data.context characters; the last window may be shorter.\n" +
+			"Several devices share the batches: each has the model, or a group of them where one has no room for it.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
 		Args:    cli.ArgsBetween(1, 2),
 	}

@@ -46,6 +46,19 @@ func Eval(s Spec, z Size) (*graph.Graph, error) {
 	return c.b.Graph()
 }
 
+// EvalBatch builds the graph whose outputs [EvalLoss] and [EvalCorrect] are a batch's
+// loss and right answers, as Eval adds them. Of z it uses Microbatch and Stop.
+func EvalBatch(s Spec, z Size) (*graph.Graph, error) {
+	c := newContext("eval", s, 1, z.Microbatch)
+	c.b.Stop(z.Stop)
+	loss, correct := c.loss(c.forward())
+	c.b.Output(EvalLoss, loss)
+	if correct != nil {
+		c.b.Output(EvalCorrect, correct)
+	}
+	return c.b.Graph()
+}
+
 // Predict builds the graph whose output [PredictOutput] is the model's answer:
 // probabilities for classes, numbers otherwise. Of z it uses Microbatch and
 // Stop.

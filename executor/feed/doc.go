@@ -9,5 +9,6 @@
 //	err = f.Step(ctx, b)          // queued; it runs meanwhile
 //	err = f.Settle(ctx, 1, done)  // waits for the step before it
 //
-// The type to know is [Feeder]; [Each] goes over a part once.
+// The type to know is [Feeder]; [Each] goes over a part once, and [Spread] with several
+// programs that compute the same.
 package feed

@@ -7,23 +7,18 @@ import (
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 )
 
-// slots is the number of batches in memory: one running, one queued, one being
-// read.
+// slots is the number of a feeder's batches in memory: one running, one queued, one
+// being read.
 const slots = 3
 
 // Feeder reads batches ahead and hands them to a program. One goroutine uses
 // it at a time.
 type Feeder struct {
+	*source
 	prog   *executor.Program
-	loader *datasets.Loader
-	slots  [slots]executor.Batch
-	pinned []device.HostBuffer
-	held   int64 // bytes of pinned
 	queued []queued
 }
 
@@ -37,52 +32,17 @@ type queued struct {
 // fastest. A program's target is fed from the last field of a sample, its other
 // inputs from the first. The caller closes the feeder.
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
-	f := &Feeder{prog: p}
-	fields := part.Fields()
-	f.held = HostBytes(part, o.Batch)
-	if err := p.Residency().HoldHost(f.held); err != nil {
+	s, err := newSource(dev, p, part, slots, o)
+	if err != nil {
 		return nil, err
 	}
-	dst := make([][][]byte, slots)
-	for i := range f.slots {
-		for _, field := range fields {
-			hb, err := dev.AllocHost(int64(o.Batch) * field.Meta.Bytes())
-			if err != nil {
-				return nil, errors.Join(err, f.Close())
-			}
-			f.pinned = append(f.pinned, hb)
-			dst[i] = append(dst[i], hb.Bytes())
-		}
-		all := f.pinned[i*len(fields):]
-		for _, v := range p.Inputs() {
-			f.slots[i].Fields = append(f.slots[i].Fields, all[fieldOf(v, fields)])
-		}
-	}
-	var err error
-	if f.loader, err = datasets.NewLoader(part, dst, o); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return &Feeder{source: s, prog: p}, nil
 }
 
 // HostBytes is the host memory of a feeder that reads batches of a part.
 func HostBytes(part *datasets.Part, batch int) (bytes int64) {
-	for _, field := range part.Fields() {
-		bytes += slots * int64(batch) * field.Meta.Bytes()
-	}
-	return bytes
+	return slots * batchBytes(part, batch)
 }
-
-// fieldOf is the field of a sample that feeds an input.
-func fieldOf(v *graph.Value, fields []datasets.Field) int {
-	if v.Name == models.TargetName {
-		return len(fields) - 1
-	}
-	return 0
-}
-
-// Next waits for the next batch; io.EOF says that there is none.
-func (f *Feeder) Next(ctx context.Context) (datasets.Batch, error) { return f.loader.Next(ctx) }
 
 // Step queues a step on a batch that Next gave. A step that fails at once
 // counts as queued, so that Failed finds its batch.
@@ -121,27 +81,6 @@ func (f *Feeder) Failed(t executor.Ticket) (b executor.Batch, ok bool) {
 		}
 	}
 	return b, false
-}
-
-// fed is a batch as the program takes it.
-func (f *Feeder) fed(b datasets.Batch) executor.Batch {
-	x := f.slots[b.Slot]
-	x.Samples = b.Samples
-	return x
-}
-
-// Close ends the reading and frees the memory; no queued step may use it.
-func (f *Feeder) Close() error {
-	if f.loader != nil {
-		f.loader.Close()
-	}
-	var errs []error
-	for _, hb := range f.pinned {
-		errs = append(errs, hb.Free())
-	}
-	f.prog.Residency().ReleaseHost(f.held)
-	f.pinned, f.held = nil, 0
-	return errors.Join(errs...)
 }
 
 // Each runs a program over a part, sample by sample in order, and calls done

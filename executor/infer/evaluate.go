@@ -20,7 +20,9 @@ type Score struct {
 	Accuracy *float64 // from 0 to 1; nil for regression
 }
 
-// Evaluator computes scores over a part. Sums stay on the device until the end.
+// Evaluator computes scores over a part. Sums stay on the device until the end. With
+// several groups of devices, each batch's numbers are pulled back, and summed on the
+// host in the order of the samples: the same additions, and so the same bits.
 type Evaluator struct {
 	pass  *pass
 	terms int // that the sums are of: samples, times positions of a sequence
@@ -28,7 +30,11 @@ type Evaluator struct {
 
 // NewEvaluator compiles the evaluation of a part.
 func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval"}, func(z models.Size) (*graph.Graph, error) {
+	apart := m.Groups > 1
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval", Fetch: apart}, func(z models.Size) (*graph.Graph, error) {
+		if apart {
+			return models.EvalBatch(m.Spec, z)
+		}
 		return models.Eval(m.Spec, z)
 	})
 	if err != nil {
@@ -40,21 +46,65 @@ func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *data
 // Init gives the variables their contents, where no program of the runtime has
 // them.
 func (e *Evaluator) Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
-	return e.pass.prog.Init(ctx, contents)
+	return e.InitFrom(ctx, executor.Contents{Write: contents})
 }
 
 // InitFrom is Init with contents of any kind: see [executor.Program.InitFrom].
 func (e *Evaluator) InitFrom(ctx context.Context, c executor.Contents) error {
-	return e.pass.prog.InitFrom(ctx, c)
+	return e.pass.initFrom(ctx, c)
 }
 
 // Close unloads the evaluation. The weights stay if another program has them.
-func (e *Evaluator) Close() error { return e.pass.prog.Close() }
+func (e *Evaluator) Close() error { return e.pass.close() }
+
+// Batches is the number of batches that each group of devices has computed.
+func (e *Evaluator) Batches() []int { return e.pass.ran }
 
 // Run evaluates the whole part. Afterwards, nothing of it is on a device. It fails
 // with [device.ErrNonFinite] where the loss of a batch is not finite.
 func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
-	loss, correct := e.pass.prog.Var(models.EvalLoss), e.pass.prog.Var(models.EvalCorrect)
+	if len(e.pass.lanes) > 1 {
+		s, err = e.spread(ctx)
+	} else {
+		s, err = e.inPlace(ctx)
+	}
+	if errors.Is(err, device.ErrNonFinite) {
+		err = fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
+	}
+	return s, err
+}
+
+// spread is Run on several groups of devices.
+func (e *Evaluator) spread(ctx context.Context) (s Score, err error) {
+	names := []string{}
+	for _, v := range e.pass.lanes[0].Program.Graph().Outputs {
+		names = append(names, v.Name)
+	}
+	sums := make([]float32, len(names))
+	err = e.pass.values(ctx, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
+		for i := range sums {
+			sums[i] += outs[i][0]
+		}
+		return nil
+	})
+	if err != nil {
+		return s, fmt.Errorf("evaluation: %w", err)
+	}
+	for i, name := range names {
+		mean := float64(sums[i]) / float64(e.terms)
+		if name == models.EvalLoss {
+			s.Loss = mean
+		} else {
+			s.Accuracy = &mean
+		}
+	}
+	return s, nil
+}
+
+// inPlace is Run on one group of devices.
+func (e *Evaluator) inPlace(ctx context.Context) (s Score, err error) {
+	prog := e.pass.lanes[0].Program
+	loss, correct := prog.Var(models.EvalLoss), prog.Var(models.EvalCorrect)
 	sums := []*residency.Tensor{loss}
 	if correct != nil {
 		sums = append(sums, correct)
@@ -65,10 +115,7 @@ func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 			return s, err
 		}
 	}
-	switch err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); {
-	case errors.Is(err, device.ErrNonFinite):
-		return s, fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
-	case err != nil:
+	if err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); err != nil {
 		return s, fmt.Errorf("evaluation: %w", err)
 	}
 	if s.Loss, err = e.mean(ctx, loss); err != nil {

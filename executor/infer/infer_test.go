@@ -11,10 +11,12 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/internal/smallrun"
+	"github.com/berth-ml/berth/partition"
 )
 
 // The score of a part is that of its answers, whatever the batch and the cut.
@@ -80,6 +82,81 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 			t.Errorf("%+v: %v, %v, want %v, %v", c, score.Loss, *score.Accuracy, want.Loss, *want.Accuracy)
 		}
 	}
+}
+
+// Groups of devices, each with the whole model, give the bits of one device, and all of
+// them work.
+func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
+	type result struct {
+		score  infer.Score
+		values []float32
+	}
+	run := func(devices string, groups int) (got result, batches [][]int) {
+		r := smallrun.New(t, devices)
+		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 23, Groups: groups, GroupSize: len(r.Plan.Stages)}
+		for _, d := range r.Devices {
+			m.Devices = append(m.Devices, d.Spec())
+		}
+		if groups > 1 { // the run's plan has a stage on each device
+			m.Plan, m.GroupSize = planOf(t, r, len(r.Devices)/groups), len(r.Devices)/groups
+		}
+		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.score, err = e.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		err = p.Run(t.Context(), func(a infer.Answer) error {
+			if a.Index*len(a.Values) != len(got.values) {
+				t.Fatalf("answer %d after %d values", a.Index, len(got.values))
+			}
+			got.values = append(got.values, a.Values...)
+			return nil
+		})
+		if err = errors.Join(err, e.Close(), p.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return got, [][]int{e.Batches(), p.Batches()}
+	}
+	want, _ := run("cpu", 1)
+	for _, c := range []struct {
+		devices string
+		groups  int
+	}{{"cpu:2", 2}, {"cpu:3", 3}, {"cpu:4", 2}} {
+		got, batches := run(c.devices, c.groups)
+		if got.score.Loss != want.score.Loss || *got.score.Accuracy != *want.score.Accuracy || !slices.Equal(got.values, want.values) {
+			t.Errorf("%+v: score %v, %v, want %v, %v; answers as on one device: %t",
+				c, got.score.Loss, *got.score.Accuracy, want.score.Loss, *want.score.Accuracy, slices.Equal(got.values, want.values))
+		}
+		for _, list := range batches {
+			if len(list) != c.groups || slices.Contains(list, 0) {
+				t.Errorf("%+v: batches by group %v", c, list)
+			}
+		}
+	}
+}
+
+// planOf cuts the model of a run for the first so many of its devices.
+func planOf(t *testing.T, r *smallrun.Run, devices int) *partition.Plan {
+	t.Helper()
+	g, err := models.Eval(r.Spec, models.Size{Microbatch: 23})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := partition.PlanOptions{Microbatches: 1}
+	for _, d := range r.Devices[:devices] {
+		o.Devices = append(o.Devices, d.Spec())
+	}
+	p, err := partition.New(g, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // What ends an evaluation or a prediction is its error.

@@ -2,6 +2,8 @@ package infer
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
@@ -10,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/feed"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
 // Model is a model and its cut over the devices of a runtime.
@@ -17,42 +20,114 @@ type Model struct {
 	Spec       models.Spec
 	Plan       *partition.Plan // of another graph of the model, which is cut already
 	Microbatch int             // most samples computed at a time
+
+	// Groups is the number of groups of devices that have the model, each whole; 0 means
+	// 1. A batch goes to a group that is free. The stage that the plan has on device d
+	// is on device d+k*GroupSize in group k, one of Devices.
+	Groups, GroupSize int
+	Devices           []device.Spec
+}
+
+// cut cuts a graph for a group of devices.
+func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Plan, error) {
+	if m.Groups <= 1 {
+		return partition.SameCut(m.Plan, g, stop)
+	}
+	return partition.SameCutOn(m.Plan, g, m.Devices, group*m.GroupSize, stop)
 }
 
 // pass goes over a part of the data with one graph of a model.
 type pass struct {
-	rt   *executor.Runtime
-	prog *executor.Program
-	part *datasets.Part
-	dev  device.Device // of the first stage: it is fed
+	rt    *executor.Runtime
+	lanes []feed.Lane // by group of devices; fed on the device of the first stage
+	part  *datasets.Part
+	ran   []int // batches, by lane
 }
 
 // newPass compiles the graphs that build makes for a number of samples: a full
-// batch, and the rest of the part.
+// batch, and the rest of the part. All groups share the variables.
 func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	batch := min(m.Microbatch, part.Len())
-	g, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
+	full, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
 	if err != nil {
 		return nil, err
 	}
-	if o.Full, err = partition.SameCut(m.Plan, g, o.Stop); err != nil {
-		return nil, err
-	}
+	var tail *graph.Graph
 	if rest := part.Len() % batch; rest > 0 {
-		if g, err = build(models.Size{Microbatch: rest, Stop: o.Stop}); err != nil {
-			return nil, err
-		}
-		if o.Tail, err = o.Full.Rebind(g, o.Stop); err != nil {
+		if tail, err = build(models.Size{Microbatch: rest, Stop: o.Stop}); err != nil {
 			return nil, err
 		}
 	}
-	p := &pass{rt: rt, part: part, dev: rt.Devices[m.Plan.Stages[0].Device]}
-	p.prog, err = rt.Load(o)
-	return p, err
+	p := &pass{rt: rt, part: part, ran: make([]int, max(1, m.Groups))}
+	net := o.Net
+	for k := range p.ran {
+		if k > 0 {
+			o.Net = fmt.Sprintf("%s.group%d", net, k)
+		}
+		if o.Full, err = m.cut(full, k, o.Stop); err == nil && tail != nil {
+			o.Tail, err = o.Full.Rebind(tail, o.Stop)
+		}
+		var prog *executor.Program
+		if err == nil {
+			prog, err = rt.Load(o)
+		}
+		if err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+		p.lanes = append(p.lanes, feed.Lane{Device: rt.Devices[o.Full.Stages[0].Device], Program: prog})
+	}
+	return p, nil
 }
 
-// each runs every sample once, and calls done after each batch.
+// initFrom gives the variables their contents. The first group gets them from the
+// host; the others copy them from its devices when they first need them.
+func (p *pass) initFrom(ctx context.Context, c executor.Contents) error {
+	return p.lanes[0].Program.InitFrom(ctx, c)
+}
+
+// close unloads the programs. The weights stay if another program has them.
+func (p *pass) close() error {
+	var errs []error
+	for _, x := range p.lanes {
+		errs = append(errs, x.Program.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// values runs every sample once, pulls outputs of each batch back for a reason, and
+// hands them to use in the order of the samples. They are valid until use returns.
+func (p *pass) values(ctx context.Context, why ledger.Reason, names []string, use func(datasets.Batch, [][]float32) error) error {
+	places := make([][][]float32, feed.Places(len(p.lanes)))
+	for i := range places {
+		places[i] = make([][]float32, len(names))
+	}
+	return feed.Spread(ctx, p.lanes, p.part, feed.Results{
+		Collect: func(lane, place int, b datasets.Batch) error {
+			p.ran[lane]++
+			for i, name := range names {
+				out, err := p.lanes[lane].Program.Output(name, b.Samples)
+				if err != nil {
+					return err
+				}
+				if places[place][i], err = p.rt.Floats(ctx, why, out); err != nil {
+					return err
+				}
+				if err := p.rt.Residency.Drop(out); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		Done: func(place int, b datasets.Batch) error { return use(b, places[place]) },
+	})
+}
+
+// each runs every sample once, on the one group, and calls done after each
+// batch.
 func (p *pass) each(ctx context.Context, done func(datasets.Batch) error) error {
-	return feed.Each(ctx, p.dev, p.prog, p.part, done)
+	return feed.Each(ctx, p.lanes[0].Device, p.lanes[0].Program, p.part, func(b datasets.Batch) error {
+		p.ran[0]++
+		return done(b)
+	})
 }

@@ -18,7 +18,10 @@ type Answer struct {
 }
 
 // Predictor computes answers for a part.
-type Predictor struct{ pass *pass }
+type Predictor struct {
+	pass *pass
+	last int // length of the output's last axis
+}
 
 // NewPredictor compiles the prediction of a part, whose samples may have
 // another shape than those that the model was trained on.
@@ -31,42 +34,39 @@ func NewPredictor(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	if err != nil {
 		return nil, err
 	}
-	return &Predictor{p}, nil
+	for _, v := range p.lanes[0].Program.Graph().Outputs {
+		if v.Name == models.PredictOutput {
+			return &Predictor{p, v.Meta.Shape.Dim(-1)}, nil
+		}
+	}
+	panic("BUG: the graph of predictions has no output")
 }
 
 // Init gives the variables their contents.
 func (p *Predictor) Init(ctx context.Context, contents func(v *graph.Value, dst []byte) error) error {
-	return p.pass.prog.Init(ctx, contents)
+	return p.InitFrom(ctx, executor.Contents{Write: contents})
 }
 
 // InitFrom is Init with contents of any kind: see [executor.Program.InitFrom].
 func (p *Predictor) InitFrom(ctx context.Context, c executor.Contents) error {
-	return p.pass.prog.InitFrom(ctx, c)
+	return p.pass.initFrom(ctx, c)
 }
 
 // Close unloads the prediction. The weights stay if another program has them.
-func (p *Predictor) Close() error { return p.pass.prog.Close() }
+func (p *Predictor) Close() error { return p.pass.close() }
+
+// Batches is the number of batches that each group of devices has computed.
+func (p *Predictor) Batches() []int { return p.pass.ran }
 
 // Run hands emit the answer of each sample, in order. emit's error ends it.
 func (p *Predictor) Run(ctx context.Context, emit func(Answer) error) error {
-	return p.pass.each(ctx, func(b datasets.Batch) error { return p.answers(ctx, b, emit) })
-}
-
-// answers fetches the output of a batch that has run.
-func (p *Predictor) answers(ctx context.Context, b datasets.Batch, emit func(Answer) error) error {
-	out, err := p.pass.prog.Output(models.PredictOutput, b.Samples)
-	if err != nil {
-		return err
-	}
-	v, err := p.pass.rt.Floats(ctx, ledger.Fetch, out)
-	if err != nil {
-		return err
-	}
-	per, last := len(v)/b.Samples, out.Meta().Shape.Dim(-1)
-	for i := range b.Samples {
-		if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], last}); err != nil {
-			return err
+	return p.pass.values(ctx, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
+		v, per := outs[0], len(outs[0])/b.Samples
+		for i := range b.Samples {
+			if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], p.last}); err != nil {
+				return err
+			}
 		}
-	}
-	return p.pass.rt.Residency.Drop(out)
+		return nil
+	})
 }

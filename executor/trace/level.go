@@ -55,6 +55,26 @@ func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
 	fmt.Fprintln(d.Out, p.Table())
 }
 
+// Batches prints how many batches each group of devices has computed. A group has size
+// devices, one after the other; 0: all of them are one group.
+func (d Debug) Batches(devs []device.Device, size int, batches []int) {
+	if d.Level < Plan {
+		return
+	}
+	if size == 0 {
+		size = len(devs)
+	}
+	for k, n := range batches {
+		for i, x := range devs[k*size : (k+1)*size] {
+			if i > 0 {
+				fmt.Fprint(d.Out, ", ")
+			}
+			fmt.Fprint(d.Out, x.ID())
+		}
+		fmt.Fprintf(d.Out, ": %d batches\n", n)
+	}
+}
+
 // Failure prints the schedule about a failed task.
 func (d Debug) Failure(task *executor.TaskError) {
 	if d.Level >= Plan {

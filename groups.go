@@ -1,0 +1,96 @@
+package berth
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/partition"
+)
+
+// groups are a plan for evaluation and prediction on several groups of devices: each
+// batch goes to a group that is free. The zero value is the plan on its own devices
+// alone.
+type groups struct {
+	count int // of groups; 0 means 1
+	size  int // devices of each; the groups follow one another
+}
+
+// of lists the devices that stand for device d of the plan.
+func (g groups) of(d int) []int {
+	list := []int{d}
+	for k := 1; k < g.count; k++ {
+		list = append(list, d+k*g.size)
+	}
+	return list
+}
+
+// planGroups plans for the smallest groups of devices that have room for the whole
+// model; with stages in the config, for groups of as many. It finds none where that
+// leaves one group, or where the devices are not alike, since answers would then depend
+// on who computes them.
+func (s *setup) planGroups(g *graph.Graph, o partition.PlanOptions) (found bool, err error) {
+	s.groups = groups{}
+	if s.unlimited || !alike(o.Devices) { // percentages are of the plan on all devices
+		return false, nil
+	}
+	n := len(o.Devices)
+	first, last := 1, n/2
+	if asked := max(o.Count, len(o.Stages)); asked > 0 {
+		first, last = asked, min(asked, last)
+	}
+	for size := first; size <= last; size++ {
+		p, err := planGroup(g, o, size)
+		if err != nil {
+			return false, err
+		}
+		if p != nil {
+			s.plan, s.groups = p, groups{count: n / size, size: size}
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// planGroup plans for groups of so many devices; nil: one of them has no room.
+func planGroup(g *graph.Graph, o partition.PlanOptions, size int) (*partition.Plan, error) {
+	devices := o.Devices
+	o.Devices = devices[:size]
+	if o.Stages == nil {
+		o.Count = size
+	}
+	room, weights := int64(0), int64(0)
+	for _, d := range o.Devices {
+		room += d.MemoryBytes
+	}
+	for _, v := range g.Vars {
+		weights += v.Meta.Bytes()
+	}
+	if weights > room {
+		return nil, nil // without the search for a plan
+	}
+	p, err := partition.New(g, o)
+	if errors.Is(err, partition.ErrMemory) || errors.Is(err, partition.ErrStages) || p != nil && p.Fewer != nil {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		for d := f.Device; d/size < len(devices)/size; d += size {
+			if f.Peak > devices[d].MemoryBytes {
+				return nil, nil
+			}
+		}
+	}
+	return p, nil
+}
+
+// alike reports whether devices compute the same bits.
+func alike(devices []device.Spec) bool {
+	return !slices.ContainsFunc(devices, func(d device.Spec) bool {
+		return d.Kind != devices[0].Kind || d.Numerics != devices[0].Numerics
+	})
+}
