@@ -67,7 +67,9 @@ func (w *worker) work(ctx context.Context) error {
 		if round == 1 {
 			begin = time.Now()
 		}
-		if err := w.round(ctx, round); err != nil {
+		if err := w.round(ctx, round); !needed && errors.Is(err, device.ErrOutOfMemory) {
+			return nil // it only keeps busy, perhaps with tasks of a larger device
+		} else if err != nil {
 			return err
 		}
 		if !needed || round == 0 {
