@@ -33,15 +33,17 @@ func (s *setup) hostMemory(dir string) residency.ManagerOptions {
 }
 
 // hostBytes is the most bytes that a run's tensors take on the host at once: its state
-// before the first step, or a step's on devices that have too little memory.
-func (s *setup) hostBytes() int64 {
-	var step int64
+// before the first step, or those that a step's devices have no room for.
+func (s *setup) hostBytes() int64 { return max(s.stateBytes(), s.leaving()) }
+
+// leaving is the bytes on the host of tensors that leave their device for lack of room.
+func (s *setup) leaving() (bytes int64) {
 	for i := range s.plan.Memory {
 		if f := &s.plan.Memory[i]; f.Tight() {
-			step += f.Peak
+			bytes += f.Host
 		}
 	}
-	return max(s.stateBytes(), step)
+	return bytes
 }
 
 // largestOf is the bytes of a graph's largest value.
@@ -108,13 +110,7 @@ func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 // hostNote says how a bound on host memory meets the plan; "" if there is none, or
 // no tensor leaves its device.
 func (s *setup) hostNote() string {
-	var leaves int64
-	for i := range s.plan.Memory {
-		if f := &s.plan.Memory[i]; f.Tight() {
-			leaves += f.Host
-		}
-	}
-	most := s.config.Devices.HostMemory
+	leaves, most := s.leaving(), s.config.Devices.HostMemory
 	if most == 0 || leaves == 0 {
 		return ""
 	}

@@ -23,3 +23,14 @@ func await(ctx context.Context, h *hostmem.Block) error {
 	}
 	return firstFailure(h.Ready, h.Causes)
 }
+
+// writable blocks until the host may write a block that nobody else knows yet. Its
+// error is ctx's.
+func writable(ctx context.Context, h *hostmem.Block) error {
+	for _, e := range h.Uses() {
+		if err := ended(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,6 +1,7 @@
 package residency
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -30,7 +31,10 @@ func (m *Manager) FillWith(t *Tensor, write func(dst []byte) error) error {
 	}
 	h.Pin()
 	m.mu.Unlock()
-	failure := write(h.Bytes())
+	failure := writable(context.Background(), h)
+	if failure == nil {
+		failure = write(h.Bytes())
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.host.Unpin(h)

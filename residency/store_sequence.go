@@ -75,7 +75,7 @@ func (m *Manager) readEntry(ctx context.Context, q *sequence, t *Tensor, bytes i
 	m.mu.Lock()
 	version := t.version
 	m.mu.Unlock()
-	h, err := m.readStore(t, d, q.s.Read)
+	h, err := m.readStore(ctx, t, d, q.s.Read)
 	if err != nil {
 		return fmt.Errorf("entry of %s: %w", t.name, err)
 	}

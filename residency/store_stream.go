@@ -39,7 +39,7 @@ func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 	if err := m.awaitStaging(ctx, t.bytes); err != nil {
 		return err
 	}
-	h, err := m.readStore(t, d, func(dst []byte) error { return src.store.Read(src.name, dst) })
+	h, err := m.readStore(ctx, t, d, func(dst []byte) error { return src.store.Read(src.name, dst) })
 	if err != nil {
 		return fmt.Errorf("stream-in of %s from store entry %q: %w", t.name, src.name, err)
 	}
@@ -51,17 +51,20 @@ func (m *Manager) streamIn(ctx context.Context, t *Tensor, d int) error {
 }
 
 // readStore reads into fresh host memory.
-func (m *Manager) readStore(t *Tensor, d int, read func([]byte) error) (*hostmem.Block, error) {
+func (m *Manager) readStore(ctx context.Context, t *Tensor, d int, read func([]byte) error) (*hostmem.Block, error) {
 	m.mu.Lock()
 	h, err := m.host.Alloc(m.devs[d].dev, t.bytes, t.name)
 	m.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	if err := read(h.Bytes()); err != nil {
+	if err = writable(ctx, h); err == nil {
+		err = read(h.Bytes())
+	}
+	if err != nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.host.Free(h)
+		m.host.Drop(h)
 		return nil, err
 	}
 	return h, nil

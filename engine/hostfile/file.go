@@ -49,6 +49,7 @@ type extent struct {
 	off   int64
 	mem   []byte
 	space *memory.Space
+	left  int // buffers that were left, and not freed yet
 }
 
 // Create makes an empty file in a folder. It grows where more is needed. The caller
@@ -73,7 +74,7 @@ func (f *File) Resize(bytes int64) error {
 		return f.growFor(more)
 	}
 	f.extents = slices.DeleteFunc(f.extents, func(x *extent) bool {
-		return x.space.Used() == 0 && f.bytes-int64(len(x.mem)) >= bytes && f.giveBack(x)
+		return x.space.Used() == 0 && x.left == 0 && f.bytes-int64(len(x.mem)) >= bytes && f.giveBack(x)
 	})
 	return nil
 }
@@ -98,35 +99,38 @@ func (f *File) Bytes() int64 {
 	return f.bytes
 }
 
-// Alloc takes memory with undefined contents. The caller frees it once.
-func (f *File) Alloc(n int64) (*Buffer, error) {
+// Alloc takes memory with undefined contents, in the order of submission: whoever
+// writes it waits for after first, the last uses by those who had it before. after is
+// valid until the next call. The caller frees the memory once.
+func (f *File) Alloc(n int64) (b *Buffer, after []device.Event, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
-		return nil, f.closed()
+		return nil, nil, f.closed()
 	}
-	b, ok := f.take(n)
+	b, after, ok := f.take(n)
 	if !ok {
 		if err := f.growFor(n); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if b, ok = f.take(n); !ok {
+		if b, after, ok = f.take(n); !ok {
 			panic(fmt.Sprintf("BUG: %d bytes do not fit a new extent", n))
 		}
 	}
-	return b, nil
+	return b, after, nil
 }
 
 // take takes memory from the first extent that has it. It needs mu.
-func (f *File) take(n int64) (*Buffer, bool) {
+func (f *File) take(n int64) (*Buffer, []device.Event, bool) {
 	for _, x := range f.extents {
-		if b, _, ok := x.space.Take(n, nil); ok {
+		if b, after, ok := x.space.Take(n, nil); ok {
 			h := f.handle()
 			*h = Buffer{file: f, extent: x, block: b, data: x.mem[b.Off : b.Off+n : b.Off+b.Size]}
-			return h, true
+			h.pages = h.data[:b.Size:b.Size]
+			return h, after, true
 		}
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 // restingBuffers is the number of freed buffers that rest before they are used
@@ -167,7 +171,7 @@ func (f *File) grow(n int64) error {
 	if err != nil {
 		return fmt.Errorf("spill file in %s: mapping %s: %w", f.dir, units.Bytes(n), err)
 	}
-	f.extents = append(f.extents, &extent{f.end, mem, memory.New(n, int64(os.Getpagesize()))})
+	f.extents = append(f.extents, &extent{off: f.end, mem: mem, space: memory.New(n, int64(os.Getpagesize()))})
 	f.bytes, f.end = f.bytes+n, f.end+n
 	return nil
 }
@@ -203,8 +207,9 @@ func (f *File) Close() error {
 type Buffer struct {
 	file   *File
 	extent *extent
-	block  *memory.Block
-	data   []byte // nil once it is freed
+	block  *memory.Block // nil once others may take it
+	pages  []byte        // data in whole pages
+	data   []byte        // nil once it is freed
 }
 
 // Bytes is the memory. It is valid until Free.
@@ -215,9 +220,21 @@ func (b *Buffer) Bytes() []byte { return b.data }
 // be called while the bytes are in use.
 func (b *Buffer) Evict(off, n int64) {
 	page := int64(os.Getpagesize())
-	from, to := off/page*page, min((off+n+page-1)/page*page, b.block.Size)
+	from, to := off/page*page, min((off+n+page-1)/page*page, int64(len(b.pages)))
 	if b.data != nil && from < to {
 		evict(b.data[from:to:to])
+	}
+}
+
+// Leave lets others take the memory for after the events: its last uses. It must be
+// freed all the same, once they have ended.
+func (b *Buffer) Leave(after ...device.Event) {
+	b.file.mu.Lock()
+	defer b.file.mu.Unlock()
+	if b.block != nil {
+		b.extent.space.Give(b.block, after...)
+		b.block = nil
+		b.extent.left++
 	}
 }
 
@@ -228,11 +245,15 @@ func (b *Buffer) Free() error {
 	if b.data == nil {
 		return fmt.Errorf("spill file in %s: %w", b.file.dir, device.ErrDeleted)
 	}
-	if b.file.file != nil && b.block.Size > 0 {
-		evict(b.data[:b.block.Size:b.block.Size])
+	if b.file.file != nil && len(b.pages) > 0 {
+		evict(b.pages)
 	}
-	b.extent.space.Give(b.block)
-	b.data = nil
+	if b.block != nil {
+		b.extent.space.Give(b.block)
+	} else {
+		b.extent.left--
+	}
+	b.block, b.pages, b.data = nil, nil, nil
 	b.file.retired = append(b.file.retired, b)
 	return nil
 }

@@ -36,7 +36,7 @@ func TestContents(t *testing.T) {
 		}
 	}
 	for i := range 300 {
-		b, err := f.Alloc(r.Int64N(1 << 20))
+		b, _, err := f.Alloc(r.Int64N(1 << 20))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestContents(t *testing.T) {
 	if err := errors.Join(f.Close(), f.Close()); err != nil {
 		t.Error(err)
 	}
-	if _, err := f.Alloc(1); !errors.Is(err, os.ErrClosed) {
+	if _, _, err := f.Alloc(1); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("from a closed file: %v", err)
 	}
 }
@@ -84,7 +84,7 @@ func TestReuse(t *testing.T) {
 	}
 	size := f.Bytes()
 	for range 100 {
-		b, err := f.Alloc(9 << 20)
+		b, _, err := f.Alloc(9 << 20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestResize(t *testing.T) {
 	resize(20<<20, 20<<20)
 	resize(18<<20, 20<<20)
 	resize(40<<20, 40<<20)
-	b, err := f.Alloc(1 << 20)
+	b, _, err := f.Alloc(1 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestResize(t *testing.T) {
 	if err := unix.Fstat(int(f.file.Fd()), &st); err != nil || st.Blocks > 64 {
 		t.Errorf("the empty file has %d blocks, %v", st.Blocks, err)
 	}
-	if b, err = f.Alloc(1 << 20); err != nil || b.Bytes()[5] != 0 {
+	if b, _, err = f.Alloc(1 << 20); err != nil || b.Bytes()[5] != 0 {
 		t.Errorf("after growing again: %v", err)
 	}
 	if err := errors.Join(f.Close(), f.Close()); err != nil {
@@ -163,7 +163,7 @@ func TestEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	b, err := f.Alloc(8 << 20)
+	b, _, err := f.Alloc(8 << 20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,11 +188,11 @@ func TestFull(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 24 << 20, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, failure := f.Alloc(40 << 20)
-	small, err := f.Alloc(1 << 20)
-	_, rest := f.Alloc(15 << 20)  // of the first extent
-	_, tight := f.Alloc(2 << 20)  // where a whole extent more has no room
-	_, beyond := f.Alloc(7 << 20) // of 6 MiB that are left
+	_, _, failure := f.Alloc(40 << 20)
+	small, _, err := f.Alloc(1 << 20)
+	_, _, rest := f.Alloc(15 << 20)  // of the first extent
+	_, _, tight := f.Alloc(2 << 20)  // where a whole extent more has no room
+	_, _, beyond := f.Alloc(7 << 20) // of 6 MiB that are left
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ type Block struct {
 	lent    bool          // the buffer is the caller's and is not freed here
 	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
 	counted bool          // among Memory.used
+	left    bool          // others may have the memory, which is the file's
 	dev     device.Device // that allocated it, if it is kept for spills
 	since   uint64        // the clock when it was last dropped, if it is kept
 

@@ -61,7 +61,9 @@ func (x *Memory) Lend(buf device.HostBuffer, bytes int64) *Block {
 }
 
 // Alloc gets memory for a named tensor: that which dev copies fastest from and to,
-// or, beyond the bound, the file's. Without a file it fails with ErrFull.
+// or, beyond the bound, the file's. Without a file it fails with ErrFull. A copy to the
+// block, and a writer on the host, must wait for the block's uses: the file's memory is
+// given out again before the copies of its last owner have ended.
 func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, error) {
 	if !x.allows(bytes) {
 		x.pool.trim(func() bool { return !x.allows(bytes) }, x.Free)
@@ -81,8 +83,7 @@ func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, err
 
 // File is the file beyond the bound, and the bytes in it that blocks of so many bytes
 // take beside those held; nil without a file. A block that does not fit beside the
-// others is in the file whole. Blocks that are dropped before their copies have ended,
-// and pieces between blocks, take up to a quarter.
+// others is in the file whole. Pieces between blocks take up to a quarter.
 func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
 	beyond := x.held + blocks - x.opt.Bound
 	if beyond <= 0 {
@@ -100,19 +101,22 @@ func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	if x.opt.File == nil {
 		return nil, fmt.Errorf("%w: %s needs %s, and %s of %s are used: allow more (--host-memory); this system has no spill files", ErrFull, name, units.Bytes(bytes), units.Bytes(x.used), units.Bytes(x.opt.Bound))
 	}
-	b, err := x.opt.File.Alloc(bytes)
+	b, after, err := x.opt.File.Alloc(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s of host memory for %s, beyond %s: %w", units.Bytes(bytes), name, units.Bytes(x.opt.Bound), err)
 	}
 	x.filed += bytes
 	x.filing = max(x.filing, x.filed)
 	h := x.record(b, bytes)
+	for _, e := range after {
+		h.uses.Add(e)
+	}
 	x.Touch(h)
 	return h, nil
 }
 
 // AllocSpill is Alloc for a copy-out from dev. It prefers the memory of an earlier
-// spill of the same size. The copy must wait for the block's uses.
+// spill of the same size.
 func (x *Memory) AllocSpill(dev device.Device, bytes int64, name string) (*Block, error) {
 	if h := x.pool.take(dev, bytes); h != nil {
 		return h, nil
@@ -176,11 +180,17 @@ func (x *Memory) Unpin(h *Block) {
 }
 
 // Drop frees h once queued copies and readers on the host are done with it. A block
-// of a spill is kept for the next one.
+// of a spill is kept for the next one. Others may take a block of the file at once, to
+// use it after those copies: so the file's bytes follow the order of submission.
 func (x *Memory) Drop(h *Block) {
 	if x.keeps(h) && h.pins == 0 {
 		x.pool.rest(h)
 		return
+	}
+	if b, inFile := h.buf.(*hostfile.Buffer); inFile && h.pins == 0 && !h.staged {
+		b.Leave(h.uses...)
+		x.filed -= h.bytes
+		h.left = true
 	}
 	x.dropped = append(x.dropped, h)
 	x.Sweep()
@@ -241,7 +251,7 @@ func (x *Memory) Free(h *Block) {
 	if h.counted {
 		x.used -= h.bytes
 	}
-	if h.InFile() {
+	if h.InFile() && !h.left {
 		x.filed -= h.bytes
 	}
 	if !h.lent {
