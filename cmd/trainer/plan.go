@@ -5,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/fuse"
-	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/picture"
@@ -61,6 +60,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
 	if f.svg != "" {
+		if err := rundir.CheckOutput(f.svg, append(run.Reads(), f.costs)...); err != nil {
+			return fmt.Errorf("--svg %w", err)
+		}
 		if err := drawPlan(c.Context(), f.svg, run); err != nil {
 			return err
 		}
@@ -144,8 +146,8 @@ func drawPlan(ctx context.Context, path string, run *berth.Run) error {
 	if err != nil {
 		return err
 	}
-	return osfile.Replace(path, func(f *os.File) error {
-		_, err := f.WriteString(picture.SVG(run.Config.Name, run.Plan, p))
+	return rundir.WriteOutput(path, func(w io.Writer) error {
+		_, err := io.WriteString(w, picture.SVG(run.Config.Name, run.Plan, p))
 		return err
 	})
 }
