@@ -49,7 +49,7 @@ func contentsOf(v *initial.Values) executor.Contents {
 // readsOf are the files that a config's data and weights are read from.
 func readsOf(c *configs.Config, w Weights) []string {
 	d := c.Data
-	reads := []string{c.Pos.File, d.Path}
+	reads := append(c.Reads(), d.Path)
 	if d.Source == "tensors" {
 		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
 	}

@@ -41,7 +41,11 @@ type Config struct {
 	EarlyStopping EarlyStopping
 
 	where map[string]Pos
+	reads []string
 }
+
+// Reads are the paths of the files that the config was loaded from.
+func (c *Config) Reads() []string { return append([]string{c.Pos.File}, c.reads...) }
 
 // Where gives the position of a key, by its dotted path. For a key that was not
 // given, it is the position of the innermost section around it that was.

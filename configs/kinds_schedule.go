@@ -31,6 +31,9 @@ func (o order) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		d.mismatch(n, path, near+"; or give the path of a schedule's file, with a / or a . in it")
 		return
 	}
+	if isPath(v) && !isText(v) {
+		d.reads = append(d.reads, orderPath(v, d.folder(n)))
+	}
 	text, err := orderText(v, d.folder(n))
 	if err != nil {
 		d.fail(d.pos(n), path, "%v", err)
@@ -66,10 +69,7 @@ func orderText(v, folder string) (string, error) {
 	}
 	text, name := v, ""
 	if !isText(v) {
-		name = v
-		if !filepath.IsAbs(v) {
-			name = filepath.Join(folder, v)
-		}
+		name = orderPath(v, folder)
 		data, err := osfile.Read(name, maxOrder+1)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -86,6 +86,14 @@ func orderText(v, folder string) (string, error) {
 		return "", fmt.Errorf("%s%w", name, err)
 	}
 	return text, nil
+}
+
+// orderPath is the path of a schedule's file, given one from a folder.
+func orderPath(v, folder string) string {
+	if filepath.IsAbs(v) {
+		return v
+	}
+	return filepath.Join(folder, v)
 }
 
 // Order is the schedule that Schedule has the text of, or the path from the working

@@ -96,6 +96,7 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 func decodeConfig(d *decoder, root *yaml.Node) *Config {
 	c := &Config{where: d.where}
 	rootSection.decode(d, root, "", c)
+	c.reads = d.reads
 	if len(d.faults) == 0 {
 		for _, rule := range rules {
 			rule(d, c)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/berth-ml/berth/engine/osfile"
 )
@@ -110,7 +111,7 @@ func folderOf(path string) string {
 	case len(dir) == len(filepath.VolumeName(dir))+1: // the root
 		return dir
 	default:
-		return strings.TrimRight(dir, string(filepath.Separator)+"/")
+		return strings.TrimRightFunc(dir, func(r rune) bool { return r < utf8.RuneSelf && os.IsPathSeparator(uint8(r)) })
 	}
 }
 
