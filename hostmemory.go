@@ -88,18 +88,18 @@ func (s *setup) stateBytes() (n int64) {
 // memory for.
 func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 	c := s.config
-	batches := feed.HostBytes(data.Train, s.sizes.batch)
+	s.batches = feed.HostBytes(data.Train, s.sizes.batch)
 	if data.Val != nil {
-		batches += feed.HostBytes(data.Val, min(s.sizes.microbatch, data.Val.Len()))
+		s.batches += feed.HostBytes(data.Val, min(s.sizes.microbatch, data.Val.Len()))
 	}
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()
 		if err != nil {
 			return nil // the system does not say
 		}
-		return s.spillShortage(batches+s.saveBound().Takes(s.plan.Graph.Vars), free)
+		return s.spillShortage(s.batches+s.saveBound().Takes(s.plan.Graph.Vars), free)
 	}
-	takes := batches + s.saveBound().Held()
+	takes := s.batches + s.saveBound().Held()
 	if takes <= c.Devices.HostMemory {
 		return nil
 	}
@@ -114,7 +114,11 @@ func (s *setup) hostNote() string {
 	if most == 0 || leaves == 0 {
 		return ""
 	}
-	return fmt.Sprintf("tensors that leave devices take %s at once: they share %s of host memory with batches and saves; a file takes tensors beyond it", units.Bytes(leaves), units.Bytes(most))
+	others := ""
+	if s.batches > 0 { // a training
+		others = fmt.Sprintf(", and batches and saves up to %s", units.Bytes(s.batches+s.saveBound().Takes(s.plan.Graph.Vars)))
+	}
+	return fmt.Sprintf("tensors that leave devices take %s at once%s: they share %s of host memory; a file takes tensors beyond it", units.Bytes(leaves), others, units.Bytes(most))
 }
 
 // goHeap is the memory in bytes that the program itself takes.

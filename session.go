@@ -144,6 +144,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	o := residency.TenantOptions{
 		Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump),
 		HostBytes: s.bound.Takes(s.plan.Graph.Vars) - s.bound.Held(), // of saves
+		HeldBytes: s.batches + s.bound.Held(),
 		Waiting:   func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {

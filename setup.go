@@ -29,22 +29,23 @@ import (
 // setup is a model on devices. Training it and using it afterwards have it in
 // common.
 type setup struct {
-	config *configs.Config
-	info   *datasets.Info // of the data that the model is trained on
-	spec   models.Spec
-	sizes  sizes
-	devs   []device.Device // nil once it is closed
-	at     []int           // of each device, its index in the config: lost ones are not among devs
-	plan   *partition.Plan // the cut that every graph of the model has
-	groups groups          // of devices with the plan
-	spans  trace.Spans
-	copies trace.Copies
-	debug  trace.Debug // as BERTH_DEBUG asks
-	limits []string    // the devices' limits that percentages became
-	shared *pool       // that the run is on; nil if the devices are its own
-	user   user
-	costs  measured
-	lost   bool // some of the devices were
+	config  *configs.Config
+	info    *datasets.Info // of the data that the model is trained on
+	spec    models.Spec
+	sizes   sizes
+	devs    []device.Device // nil once it is closed
+	at      []int           // of each device, its index in the config: lost ones are not among devs
+	plan    *partition.Plan // the cut that every graph of the model has
+	groups  groups          // of devices with the plan
+	spans   trace.Spans
+	copies  trace.Copies
+	debug   trace.Debug // as BERTH_DEBUG asks
+	limits  []string    // the devices' limits that percentages became
+	batches int64       // bytes on the host of a training's batches; checkHostMemory sets it
+	shared  *pool       // that the run is on; nil if the devices are its own
+	user    user
+	costs   measured
+	lost    bool // some of the devices were
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool

@@ -38,6 +38,11 @@ func (m *Manager) resizeFile() error {
 	m.room.Lock()
 	defer m.room.Unlock()
 	m.mu.Lock()
+	var held int64
+	for _, u := range m.tenants {
+		held += u.opt.HeldBytes
+	}
+	m.host.KeepFree(held)
 	f, bytes := m.host.File(m.onHost())
 	m.mu.Unlock()
 	if f == nil {

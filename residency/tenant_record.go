@@ -28,6 +28,9 @@ type TenantOptions struct {
 	// the tenant is alone. Join takes room on the disk for those that all tenants have
 	// beyond ManagerOptions.HostBytes, and fails with hostfile.ErrNoRoom if there is none.
 	HostBytes int64
+	// HeldBytes is the most bytes that calls of HoldHost have for the tenant at once. They
+	// are kept free for those calls, and their room in the file is taken by Join.
+	HeldBytes int64
 	// LargestBytes is the bytes of the largest tensor among them.
 	LargestBytes int64
 	// Waiting is called by Join if it has to wait for the floors; nil for nobody.

@@ -27,6 +27,7 @@ type Memory struct {
 	used    int64    // bytes of blocks in memory, and those held
 	peak    int64    // the most that used was
 	held    int64    // bytes that callers of Hold have
+	forHeld int64    // bytes that are kept for them, with those they have
 	filed   int64    // bytes of blocks in the file
 	filing  int64    // the most that filed was
 	warm    []*Block // in the file, with pages in memory
@@ -85,7 +86,7 @@ func (x *Memory) Alloc(dev device.Device, bytes int64, name string) (*Block, err
 // take beside those held; nil without a file. A block that does not fit beside the
 // others is in the file whole. Pieces between blocks take up to a quarter.
 func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
-	beyond := x.held + blocks - x.opt.Bound
+	beyond := x.held + x.yetToHold() + blocks - x.opt.Bound
 	if beyond <= 0 {
 		return x.opt.File, 0
 	}
@@ -94,7 +95,9 @@ func (x *Memory) File(blocks, largest int64) (f *hostfile.File, bytes int64) {
 }
 
 // allows reports whether so many bytes more are within the bound.
-func (x *Memory) allows(bytes int64) bool { return x.opt.Bound <= 0 || x.used+bytes <= x.opt.Bound }
+func (x *Memory) allows(bytes int64) bool {
+	return x.opt.Bound <= 0 || x.used+x.yetToHold()+bytes <= x.opt.Bound
+}
 
 // allocInFile gets memory of the file.
 func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {

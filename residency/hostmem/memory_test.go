@@ -172,3 +172,23 @@ func TestClose(t *testing.T) {
 		t.Error("the pinned block was not freed")
 	}
 }
+
+// Blocks leave the memory free that is to be held later.
+func TestKeepFree(t *testing.T) {
+	d, x := new(host), New(Options{Bound: 16})
+	x.KeepFree(8)
+	if _, err := x.Alloc(d, 9, "v"); !errors.Is(err, ErrFull) {
+		t.Errorf("a block took the memory kept free: %v", err)
+	}
+	h := alloc(t, x, d, 8)
+	for range 2 {
+		if err := x.Hold(8); err != nil {
+			t.Fatal(err)
+		}
+		x.Release(8)
+	}
+	if u := x.Usage(); u.Peak > 16 {
+		t.Errorf("%+v", u)
+	}
+	x.Drop(h)
+}

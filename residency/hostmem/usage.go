@@ -37,6 +37,12 @@ func (x *Memory) Hold(bytes int64) error {
 	return nil
 }
 
+// KeepFree keeps so many bytes of memory for what is held. Blocks get the rest.
+func (x *Memory) KeepFree(bytes int64) { x.forHeld = bytes }
+
+// yetToHold is the bytes that are kept for Hold.
+func (x *Memory) yetToHold() int64 { return max(0, x.forHeld-x.held) }
+
 // Release undoes Hold.
 func (x *Memory) Release(bytes int64) {
 	x.held -= bytes
