@@ -39,6 +39,9 @@ func (o *PlanOptions) CheckSchedule() error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
+	if o.Shard == ShardOptimizer && s.Replicas > 1 && s.UpdatesFirst() {
+		return fmt.Errorf("%w: a replica has no U, and partition.shard is optimizer; add a U for each of its stages, such as 0U@1", schedule.ErrInvalid)
+	}
 	for i, w := range s.Workers {
 		each := len(s.Rows) / s.Replicas // workers of a replica
 		if len(s.Rows)%s.Replicas != 0 || w != i/s.Stages*each+s.Workers[i%s.Stages] {
@@ -151,6 +154,9 @@ func (p *Plan) ScheduleOf(microbatches int) (schedule.Schedule, error) {
 		o.Schedule, o.Order = "forward", nil
 	}
 	s, err := o.scheduleOn(p.cut.device, microbatches)
+	if o.Shard != ShardOptimizer {
+		s = s.FirstUpdates()
+	}
 	if err == nil && p.goesBack() && !s.Has(schedule.Backward) {
 		return s, fmt.Errorf("%w: the schedule %q has no backward pass; use another one for training", ErrStages, s.Name)
 	}

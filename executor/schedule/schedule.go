@@ -73,3 +73,22 @@ func (s Schedule) Without(from int) Schedule {
 	}
 	return s
 }
+
+// FirstUpdates leaves out the updates of all replicas but the first.
+func (s Schedule) FirstUpdates() Schedule {
+	s.Rows = slices.Clone(s.Rows)
+	for i, row := range s.Rows {
+		s.Rows[i] = slices.DeleteFunc(slices.Clone(row), func(a Action) bool { return a.Kind == Update && a.Replica > 0 })
+	}
+	return s
+}
+
+// UpdatesFirst reports whether the first replica alone has updates.
+func (s Schedule) UpdatesFirst() bool {
+	for _, row := range s.Rows {
+		if slices.ContainsFunc(row, func(a Action) bool { return a.Kind == Update && a.Replica > 0 }) {
+			return false
+		}
+	}
+	return true
+}

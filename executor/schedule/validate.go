@@ -209,7 +209,7 @@ func (v *validator) complete() error {
 					return v.s.fail(Action{stage, k, share[n], replica}, "is missing")
 				}
 			}
-			if u := (Action{stage, Update, 0, replica}); v.next[u] == 0 {
+			if u := (Action{stage, Update, 0, replica}); v.next[u] == 0 && (replica == 0 || !v.s.UpdatesFirst()) {
 				return v.s.fail(u, "is missing")
 			}
 		}
