@@ -228,14 +228,32 @@ func checkStages(d *decoder, c *Config) {
 // checkPlan refuses keys that are chosen, and forgets the plan that a run chose once
 // somebody asks for another one.
 func checkPlan(d *decoder, c *Config) {
-	for _, key := range []string{"partition.stages", "partition.schedule", "partition.replicas"} {
-		if at, given := d.where[key]; given && c.Partition.Plan == PlanAuto && !isDefault(c, key) {
-			d.fail(at, key, "partition.plan: auto chooses it; leave it out, or set partition.plan: given")
-		}
+	if c.Partition.Plan == PlanAuto {
+		checkChosen(d, c)
 	}
 	for _, key := range []string{"stages", "schedule", "replicas", "costs", "pin", "plan"} {
 		if at, given := d.where["partition."+key]; given && at.Line == 0 && d.where["partition.chosen"].Line > 0 {
 			c.Partition.Chosen = nil
+		}
+	}
+}
+
+// checkChosen refuses keys that plan: auto chooses. An override of plan replaces those
+// of the file instead: a run's config has them all.
+func checkChosen(d *decoder, c *Config) {
+	p := &c.Partition
+	for _, key := range []string{"partition.stages", "partition.schedule", "partition.replicas"} {
+		at, given := d.where[key]
+		switch {
+		case !given || isDefault(c, key):
+		case at.Line == 0 || d.where["partition.plan"].Line > 0:
+			d.fail(at, key, "partition.plan: auto chooses it; leave it out, or set partition.plan: given")
+		case key == "partition.stages":
+			p.Stages = Stages{}
+		case key == "partition.schedule":
+			p.Schedule = "1f1b"
+		default:
+			p.Replicas = 1
 		}
 	}
 }
