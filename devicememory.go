@@ -27,11 +27,7 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 		m := &each[i].Memory
 		if peak := peaks[i]; m.Percent > 0 {
 			bytes := m.Of(peak)
-			note := fmt.Sprintf("%s may use %s (%d bytes): %v of the %s that the plan takes there without a limit", specs[i].ID, units.Bytes(bytes), bytes, m, units.Bytes(peak))
-			if bytes == configs.LeastMemory {
-				note += ", or the least that a device can have"
-			}
-			notes = append(notes, note)
+			notes = append(notes, limitNote(specs[i].ID, *m, bytes, peak))
 			*m = configs.Memory{Bytes: bytes}
 		}
 		same = same && *m == each[0].Memory
@@ -45,6 +41,19 @@ func limited(c configs.Devices, specs []device.Spec, peaks []int64) (out configs
 	}
 	c.Use, c.Threads, c.Memory, c.Each = "", 0, configs.Memory{}, each
 	return c, notes, nil
+}
+
+// limitNote says how many bytes a percentage of a device's peak became.
+func limitNote(id device.ID, m configs.Memory, bytes, peak int64) string {
+	note := fmt.Sprintf("%s may use %s (%d bytes): ", id, units.Bytes(bytes), bytes)
+	if peak == 0 {
+		return note + "the plan does not use it, and this is the least that a device can have"
+	}
+	note += fmt.Sprintf("%v of the %s that the plan takes there without a limit", m, units.Bytes(peak))
+	if bytes == configs.LeastMemory {
+		note += ", or the least that a device can have"
+	}
+	return note
 }
 
 // memoryFrom names the place that limits the memory of a device: a flag, a

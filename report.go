@@ -45,9 +45,9 @@ type DeviceLoss struct {
 	Cause   string    `json:"cause"`
 	Step    int       `json:"step"`        // that failed; 0: it was before the first one, or between two
 	Resumed int       `json:"resumed"`     // the step that the run went on from
-	Again   int       `json:"steps_again"` // steps after it that had ended, and were taken again
-	// WrittenOff is the bytes that were lost on the device: all there were when it
-	// was given up, since it hung.
+	Again   int       `json:"steps_again"` // steps after Resumed that had ended before the loss was found, and were taken again
+	// WrittenOff is the bytes of the buffers that the device had when it was lost; 0:
+	// it gave them back.
 	WrittenOff int64 `json:"written_off_bytes"`
 }
 

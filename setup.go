@@ -130,7 +130,7 @@ func (s *setup) openDevices() (err error) {
 
 // without takes a device out of the plans to come.
 func (s *setup) without(i int) {
-	s.lost = true
+	s.lost, s.limits = true, nil // they have been said
 	s.devs, s.at = slices.Delete(slices.Clone(s.devs), i, i+1), slices.Delete(slices.Clone(s.at), i, i+1)
 }
 
@@ -206,6 +206,9 @@ func (s *setup) usable() error {
 // placed adds its place in the config to a mistake that planning found.
 func (s *setup) placed(err error) error {
 	c := s.config
+	if _, known := errors.AsType[*placedError](err); known {
+		return err
+	}
 	switch {
 	case errors.Is(err, optim.ErrSpec):
 		return at(c.Where("optimizer.freeze"), err) // the config knows its other keys
@@ -234,8 +237,18 @@ func at(p configs.Pos, err error) error {
 	if p == (configs.Pos{}) {
 		return err
 	}
-	return fmt.Errorf("%s: %w", p, err)
+	return &placedError{p, err}
 }
+
+// placedError is a mistake with its place in the config.
+type placedError struct {
+	at  configs.Pos
+	err error
+}
+
+func (e *placedError) Error() string { return fmt.Sprintf("%s: %v", e.at, e.err) }
+
+func (e *placedError) Unwrap() error { return e.err }
 
 // rootedText is a config as a run folder and a checkpoint keep it: its paths
 // hold from any working directory.
@@ -331,7 +344,7 @@ func (s *setup) notes() (list []string) {
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}
-	if text := s.leftOver(); text != "" {
+	if text := s.idle(); text != "" {
 		list = append(list, text)
 	}
 	return list
@@ -341,6 +354,9 @@ func (s *setup) notes() (list []string) {
 // memory than the plan would take.
 func (s *setup) memoryNotes() []string {
 	list := slices.Concat(s.limits, s.plan.Shortages())
+	if by := s.config.UnlimitedBy; by != (configs.Pos{}) {
+		list = append(list, fmt.Sprintf("%s: the limits of memory of the devices in devices.each do not hold for these; --device-memory gives new ones", by))
+	}
 	if text := s.hostNote(); text != "" {
 		list = append(list, text)
 	}
@@ -356,18 +372,28 @@ func (s *setup) memoryNotes() []string {
 	return list
 }
 
-// leftOver is a note on devices that do not divide among replicas; "" if there are
-// none.
-func (s *setup) leftOver() string {
+// idle is a note on devices that the plan does not use; "" if there are none, or if
+// the note on fewer stages says so.
+func (s *setup) idle() string {
 	n, r := len(s.devs), s.plan.Replicas()
-	if n%r == 0 {
+	var unused []device.Device
+	for i, d := range s.devs {
+		if !slices.Contains(s.plan.Devices(), i) {
+			unused = append(unused, d)
+		}
+	}
+	f := s.plan.Fewer
+	switch {
+	case len(unused) == 0, f != nil && f.Devices && r == 1:
 		return ""
+	case n%r != 0 && len(unused) == n%r:
+		return fmt.Sprintf("%d devices for %d replicas: %s idle", n, r, idsOf(unused))
 	}
-	var ids []string
-	for _, d := range s.devs[n-n%r:] {
-		ids = append(ids, string(d.ID()))
+	by := "the plan"
+	if s.config.Partition.Plan == configs.PlanAuto {
+		by = "partition: auto"
 	}
-	return fmt.Sprintf("%d devices for %d replicas: %s idle", n, r, strings.Join(ids, ", "))
+	return fmt.Sprintf("%s uses %d of %d devices: %s idle", by, n-len(unused), n, idsOf(unused))
 }
 
 // fewerText is a note on a plan with fewer stages than asked for.

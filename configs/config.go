@@ -40,6 +40,10 @@ type Config struct {
 	Checkpoint    Checkpoint
 	EarlyStopping EarlyStopping
 
+	// UnlimitedBy is the override of devices.use that replaced a list with limits of
+	// memory; zero: none did, or memory is given for all devices.
+	UnlimitedBy Pos
+
 	where map[string]Pos
 	reads []string
 }

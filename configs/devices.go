@@ -3,6 +3,7 @@ package configs
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,9 @@ func resolveDevices(d *decoder, c *Config) {
 	}
 	switch {
 	case given("use") && outside("use") && !outside("each"):
+		if limited := func(e DeviceEntry) bool { return e.Memory != Memory{} }; !given("memory") && slices.ContainsFunc(v.Each, limited) {
+			c.UnlimitedBy = d.where["devices.use"]
+		}
 		v.Each = nil
 		return
 	case given("use"):
