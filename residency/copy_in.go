@@ -30,7 +30,7 @@ func (m *Manager) peerSource(t *Tensor, d *devState) int {
 		return -1
 	}
 	for i := range t.copies {
-		if t.current(&t.copies[i]) && m.peerPath(i, d.index) {
+		if t.sound(&t.copies[i]) && m.peerPath(i, d.index) {
 			return i
 		}
 	}

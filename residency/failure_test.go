@@ -450,3 +450,35 @@ func TestMoveInThatFailsUnderASpill(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A fed buffer whose copy-in has failed is still the only one with the contents: it is
+// not handed back, and other devices get a copy of it.
+func TestFedBufferOfAFailedCopyIsKept(t *testing.T) {
+	r := newRig(t, 2, rigOptions{})
+	x := r.declare("x", 8, device.Input)
+	if err := r.m.Feed(x, r.hostBuffer(8, 'x')); err != nil {
+		t.Fatal(err)
+	}
+	end := r.devs[0].fails("copyin")
+	if err := r.m.Prefetch(short(t), []Need{{x, 0, Read}}); err != nil {
+		t.Fatal(err)
+	}
+	r.m.Settle()
+	end()
+	if _, ok := r.m.FeedDone(x); ok {
+		t.Error("the buffer was handed back")
+	}
+	if err := r.m.Prefetch(short(t), []Need{{x, 1, Read}}); err != nil {
+		t.Fatal(err)
+	}
+	r.mustRead(x, 1, 'x')
+	r.mustRead(x, 0, 'x')
+	for i, s := range r.compute {
+		if err := s.Record().Wait(short(t)); err != nil {
+			t.Errorf("device %d: %v", i, err)
+		}
+	}
+	if _, ok := r.m.FeedDone(x); !ok {
+		t.Error("the buffer is kept though a device has the contents")
+	}
+}

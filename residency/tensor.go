@@ -58,6 +58,9 @@ func (t *Tensor) current(c *devCopy) bool {
 	return c.buf != nil && c.version != 0 && c.version == t.version
 }
 
+// sound reports whether c is current, and not known to have failed.
+func (t *Tensor) sound(c *devCopy) bool { return t.current(c) && c.failure() == nil }
+
 // hostCurrent reports whether the host's bytes are the truth's version.
 func (t *Tensor) hostCurrent() bool {
 	return t.host != nil && t.truth != nowhere && t.host.Version == t.version
@@ -74,7 +77,7 @@ func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].
 // copied in.
 func (t *Tensor) otherTruth(d int) int {
 	for i := range t.copies {
-		if c := &t.copies[i]; i != d && t.current(c) && c.failure() == nil {
+		if c := &t.copies[i]; i != d && t.sound(c) {
 			return i
 		}
 	}

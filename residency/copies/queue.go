@@ -244,7 +244,7 @@ func (q *Queue) repeat() {
 	}
 	s, err := q.dev.NewStream(q.name)
 	if err != nil {
-		q.lose(cause)
+		q.lose(fmt.Errorf("%w; repeating it: %w", cause, err))
 		return
 	}
 	q.others = append(q.others, s)
