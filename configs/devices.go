@@ -76,7 +76,7 @@ func resolveDevices(d *decoder, c *Config) {
 	}
 	for i := range v.Each {
 		if given("memory") {
-			v.Each[i].Memory = v.Memory
+			v.Each[i].Memory, v.Each[i].Pos = v.Memory, d.where["devices.memory"]
 		}
 	}
 	v.Use, v.Threads, v.Memory = "", 0, Memory{}
