@@ -60,4 +60,9 @@ func (d *Devices) OpenTrained(ctx context.Context, c *configs.Config, w Weights)
 
 // Close closes the devices. It fails if anything on them was not freed, and with
 // ErrInUse while a call of a run uses them.
-func (d *Devices) Close() error { return d.pool.close() }
+func (d *Devices) Close() error {
+	if d.pool == nil { // OpenDevices did not make them
+		return nil
+	}
+	return d.pool.close()
+}

@@ -527,3 +527,11 @@ func TestRoomForSpillsOfSharedDevices(t *testing.T) {
 		}
 	})
 }
+
+// TestZeroDevices closes devices that OpenDevices did not make.
+func TestZeroDevices(t *testing.T) {
+	var d berth.Devices
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
