@@ -11,14 +11,19 @@ import (
 )
 
 // checkMemory refuses a plan with a launch that alone needs more memory than its
-// device has.
+// device has. It names the device that lacks the most, for a limit is often that of
+// all devices.
 func (p *Plan) checkMemory() error {
+	var worst *Forecast
 	for i := range p.Memory {
-		if f := &p.Memory[i]; !f.Fits() {
-			return &MemoryError{Forecast: *f, ID: p.options.Devices[f.Device].ID, advice: largestLayer(p.idx) + "; " + strings.Join(p.remedies(f), ", ") + ","}
+		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
+			worst = f
 		}
 	}
-	return nil
+	if worst == nil {
+		return nil
+	}
+	return &MemoryError{Forecast: *worst, ID: p.options.Devices[worst.Device].ID, advice: largestLayer(p.idx) + "; " + strings.Join(p.remedies(worst), ", ") + ","}
 }
 
 // MemoryError is an [ErrMemory] about a device below the floor of every plan.

@@ -32,7 +32,7 @@ func TestMemoryError(t *testing.T) {
 		says []string
 		not  string
 	}{
-		{plan(wide, ""), []string{"s0.U1:b0.weight on cpu:0 needs 48.1 KiB at once", "weight 16.0 KiB", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use a smaller model", "at least 49KiB"}, "microbatch"},
+		{plan(wide, ""), []string{"s1.U0:b2.weight on cpu:1 needs 48.1 KiB at once", "weight 16.0 KiB", "there are 40.0 KiB", `layer 0 (dense "b0")`, "use a smaller model", "at least 49KiB"}, "microbatch"},
 		{plan(deep, ""), []string{"activation", "use a smaller microbatch"}, "partition.recompute"},
 		{plan(deep, RecomputeCheap), []string{"activation", "use a smaller microbatch", "set partition.recompute to block"}, "model"},
 		{plan(deep, RecomputeBlock), []string{"use a smaller microbatch"}, "partition.recompute"},
