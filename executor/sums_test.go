@@ -39,7 +39,7 @@ func TestSameWeightsByATree(t *testing.T) {
 					if j.shard = ""; i%2 > 0 && w.replicas > 0 {
 						j.shard = partition.ShardOptimizer
 					}
-					if i%4 != m%4 { // they take long
+					if i%8 != m%8 { // they take long
 						continue
 					}
 					got, err := w.trained(j)
