@@ -84,6 +84,8 @@ var rules = map[string]rule{
 	"increment":             {why: "is one number"},
 	"ring_write":            {why: "is one number"},
 	"ranged":                {why: "is one pass already"},
+	"square_parts":          {why: "is known only at the end of a sum"},
+	"square_total":          {why: "is one number"},
 }
 
 // mapKinds are the kinds of class Map.

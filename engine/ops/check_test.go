@@ -217,6 +217,8 @@ var badUpdate = map[string][]badCase{
 		{ops.Ranged{Op: ops.SumSquares{}, Count: 2}, metas(f(4)), "expected the update"},
 		{ops.Ranged{}, nil, "expected the update"},
 	},
+	"square_parts": {{ops.SquareParts{}, metas(in(2)), "expected f32"}},
+	"square_total": {{ops.SquareTotal{}, metas(in(1, 2), in(3, 1)), "input 1 is i32[3,1], expected i32[sums,2]"}},
 	"ring_write": {
 		{ops.RingWrite{}, metas(f(0), in(), f()), "length"},
 		{ops.RingWrite{}, metas(f(2), in(), f(1)), "x is"},

@@ -34,6 +34,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
+		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
@@ -65,7 +66,7 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write", "ranged"}
+var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 
@@ -386,17 +387,29 @@ func drawRanged(t *rapid.T) sample {
 	s := rapid.SampledFrom([]func(*rapid.T) sample{drawSGD, drawAdam}).Draw(t, "update")(t)
 	n := len(s.in[0].F)
 	o := ops.Ranged{Op: s.op, From: num(t, 0, n-1, "from")}
-	o.Count = num(t, 1, n-o.From, "count")
+	o.Count, o.Apart = num(t, 1, n-o.From, "count"), rapid.Bool().Draw(t, "apart")
 	for i := range s.in {
 		if i < 2 && len(s.in[i].Meta.Shape) == 0 {
 			s.in[i] = ref.Floats(s.in[i].F, 1)
 		}
 	}
 	for i := 2; i < len(s.in); i++ {
-		if a := s.in[i]; len(a.F) == n && (len(a.Meta.Shape) > 0 || slices.Contains(o.Alias(), i)) {
+		if a := s.in[i]; len(a.F) == n && (len(a.Meta.Shape) > 0 || slices.Contains(o.Places(), i)) {
 			s.in[i] = ref.Floats(a.F[o.From:][:o.Count], o.Count)
 		}
 	}
 	s.op = o
+	return s
+}
+
+func drawSquareParts(t *rapid.T) sample {
+	return sample{op: ops.SquareParts{}, in: []ref.Array{signed(t, dims(t, 0, 3)...)}}
+}
+
+func drawSquareTotal(t *rapid.T) sample {
+	s := sample{op: ops.SquareTotal{}}
+	for range num(t, 0, 3, "ranges") {
+		s.in = append(s.in, ref.Ints([]int32{0, 1 << 29}, 1, 2))
+	}
 	return s
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // rangedOps are the rows of the op table that are in this file.
-var rangedOps = []graph.Op{Ranged{}}
+var rangedOps = []graph.Op{Ranged{}, SquareParts{}, SquareTotal{}}
 
 // SumElems is the number of elements that a sum over a whole tensor adds up at a
 // time. Ranges begin at multiples of it, so a norm can be computed range by range,
@@ -19,10 +19,12 @@ const SumElems = 1 << 16
 // row-major order: the same bits as in the update of all elements. An input is the
 // range alone, as [Count], or the tensor that has it, of any shape. Scalars stay as
 // they are. Each output is the input that Op computes it in place of, with the range
-// changed.
+// changed. With Apart, the first output is the range alone, and the first input, the
+// weight, stays as it is.
 type Ranged struct {
 	Op          graph.Op // [SGD] or [Adam]
 	From, Count int
+	Apart       bool
 }
 
 // Kind is "ranged".
@@ -30,7 +32,7 @@ func (o Ranged) Kind() string { return "ranged" }
 
 // String has the kind and the attributes of Op.
 func (o Ranged) String() string {
-	return fmt.Sprintf("{%s From:%d Count:%d}", graph.OpString(o.Op), o.From, o.Count)
+	return fmt.Sprintf("{%s From:%d Count:%d Apart:%v}", graph.OpString(o.Op), o.From, o.Count, o.Apart)
 }
 
 // Cuts reports whether input is a tensor that has more than the range.
@@ -51,7 +53,7 @@ func (o Ranged) Parts(of []shape.Meta) []shape.Meta {
 
 // Infer checks the range, and Op with it.
 func (o Ranged) Infer(in []shape.Meta) ([]shape.Meta, error) {
-	alias := o.Alias()
+	alias := o.Places()
 	if alias == nil {
 		return nil, fmt.Errorf("expected the update sgd or adam")
 	}
@@ -65,7 +67,9 @@ func (o Ranged) Infer(in []shape.Meta) ([]shape.Meta, error) {
 		return nil, err
 	}
 	for i := range out {
-		out[i] = in[alias[i]]
+		if i > 0 || !o.Apart {
+			out[i] = in[alias[i]]
+		}
 	}
 	return out, nil
 }
@@ -78,8 +82,17 @@ func (o Ranged) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph
 // Cost is that of the range.
 func (o Ranged) Cost(in, out []shape.Meta) graph.Cost { return o.Op.Cost(o.Parts(in), o.Parts(out)) }
 
-// Alias is that of Op.
+// Alias is that of Op, without the weight if the range is apart.
 func (o Ranged) Alias() []int {
+	at := o.Places()
+	if at != nil && o.Apart {
+		at[0] = -1
+	}
+	return at
+}
+
+// Places is, per output, the input that has the old contents of the range.
+func (o Ranged) Places() []int {
 	switch op := o.Op.(type) {
 	case SGD:
 		return op.Alias()
@@ -88,3 +101,51 @@ func (o Ranged) Alias() []int {
 	}
 	return nil
 }
+
+// SquareParts is the sums that [SumSquares] adds up: one for each SumElems elements,
+// i32[sums,2]. A row is the bits of a float64, the low half first.
+type SquareParts struct{}
+
+// Kind is "square_parts".
+func (o SquareParts) Kind() string { return "square_parts" }
+
+// Infer counts the sums.
+func (o SquareParts) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := floats(in, 1); err != nil {
+		return nil, err
+	}
+	return one(shape.I32((in[0].Elems()+SumElems-1)/SumElems, 2)), nil
+}
+
+// Grad is none: norms are of gradients.
+func (o SquareParts) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is a multiply-add per element.
+func (o SquareParts) Cost(in, out []shape.Meta) graph.Cost { return perElem(2, in[0].Elems(), in, out) }
+
+// SquareTotal is the [SumSquares] of a tensor, from the [SquareParts] of its ranges in
+// their order, with the same bits.
+type SquareTotal struct{}
+
+// Kind is "square_total".
+func (o SquareTotal) Kind() string { return "square_total" }
+
+// Infer wants the sums of ranges.
+func (o SquareTotal) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	for i, m := range in {
+		if m.DType != shape.Int32 || m.Shape.Rank() != 2 || m.Shape[1] != 2 {
+			return nil, fmt.Errorf("input %d is %v, expected i32[sums,2]", i, m)
+		}
+	}
+	return one(shape.F32()), nil
+}
+
+// Grad is none: norms are of gradients.
+func (o SquareTotal) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is an addition per sum.
+func (o SquareTotal) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, len(in), in, out) }

@@ -44,7 +44,11 @@ func aliases(op graph.Op) []int {
 	case ops.Adam:
 		return []int{0, 2, 3}
 	case ops.Ranged:
-		return aliases(o.Op)
+		list := aliases(o.Op)
+		if o.Apart {
+			list[0] = -1
+		}
+		return list
 	}
 	return nil
 }

@@ -1,18 +1,22 @@
 package ref
 
 import (
+	"math"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 )
 
-var rangeds = map[string]kernel{"ranged": ranged}
+var rangeds = map[string]kernel{"ranged": ranged, "square_parts": of(squareParts), "square_total": of(squareTotal)}
 
 // ranged runs the op on the ranges. It writes over those of the inputs that the
 // outputs take the place of.
 func ranged(op graph.Op, in, out []Array) error {
 	o := op.(ops.Ranged)
-	for k, i := range o.Alias() {
-		copy(out[k].F, in[i].F)
+	for k, i := range o.Places() {
+		if k > 0 || !o.Apart {
+			copy(out[k].F, in[i].F)
+		}
 	}
 	return updates[o.Op.Kind()](o.Op, rangesOf(o, in), rangesOf(o, out))
 }
@@ -26,4 +30,24 @@ func rangesOf(o ops.Ranged, arrays []Array) []Array {
 		}
 	}
 	return parts
+}
+
+// squareParts writes the bits of each sum, the low half first.
+func squareParts(_ ops.SquareParts, in, out []Array) {
+	for k := range len(out[0].I) / 2 {
+		sum := 0.0
+		for _, x := range in[0].F[k*ops.SumElems : min((k+1)*ops.SumElems, len(in[0].F))] {
+			sum += x * x
+		}
+		bits := math.Float64bits(sum)
+		out[0].I[2*k], out[0].I[2*k+1] = int32(bits), int32(bits>>32)
+	}
+}
+
+func squareTotal(_ ops.SquareTotal, in, out []Array) {
+	for _, a := range in {
+		for k := range len(a.I) / 2 {
+			out[0].F[0] += math.Float64frombits(uint64(uint32(a.I[2*k])) | uint64(uint32(a.I[2*k+1]))<<32)
+		}
+	}
 }

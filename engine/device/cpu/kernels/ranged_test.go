@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // TestRangedUpdatesAreThoseOfTheWhole compares the bits of updates range by range with
@@ -37,6 +38,7 @@ func testRangedUpdates(t *testing.T, r kernelstest.Rig) {
 		whole := r.Run(t, kernelstest.Of(c.op, 0, c.in...), nil, kernelstest.Serial{})
 		alias := c.op.(graph.Aliaser).Alias()
 		got := make([][]byte, len(alias))
+		var apart []byte
 		in := slices.Clone(c.in)
 		for from := 0; from < n; from += ops.SumElems {
 			o := ops.Ranged{Op: c.op, From: from, Count: min(ops.SumElems, n-from)}
@@ -51,6 +53,11 @@ func testRangedUpdates(t *testing.T, r kernelstest.Rig) {
 				}
 				got[k] = append(got[k], part...)
 			}
+			o.Apart = true
+			apart = append(apart, r.Run(t, kernelstest.Of(o, 0, in...), nil, kernelstest.Serial{}).Out[0].Mem...)
+		}
+		if !bytes.Equal(apart, whole.Out[0].Mem) {
+			t.Errorf("%s: weights in ranges apart have other bits", name)
 		}
 		for k := range alias {
 			if !bytes.Equal(got[k], whole.Out[k].Mem) {
@@ -58,4 +65,24 @@ func testRangedUpdates(t *testing.T, r kernelstest.Rig) {
 			}
 		}
 	}
+}
+
+// TestSquaresOfRangesAreThoseOfTheWhole compares the bits of a sum of squares with
+// those of the sum over ranges.
+func TestSquaresOfRangesAreThoseOfTheWhole(t *testing.T) {
+	rig.EachISA(t, func(t *testing.T, r kernelstest.Rig) {
+		const n = 3*ops.SumElems + 76
+		x := kernelstest.Noise(n).F
+		var parts []ref.Array
+		for _, cut := range [][2]int{{0, 2 * ops.SumElems}, {2 * ops.SumElems, 3 * ops.SumElems}, {3 * ops.SumElems, n}} {
+			l := r.Run(t, kernelstest.Of(ops.SquareParts{}, 0, ref.Floats(x[cut[0]:cut[1]], cut[1]-cut[0])), nil, kernelstest.Serial{})
+			sums := shape.View[int32](l.Out[0].Mem)
+			parts = append(parts, ref.Ints(sums, len(sums)/2, 2))
+		}
+		whole := r.Run(t, kernelstest.Of(ops.SumSquares{}, 0, ref.Floats(x, n/4, 4)), nil, kernelstest.Serial{})
+		got := r.Run(t, kernelstest.Of(ops.SquareTotal{}, 0, parts...), nil, kernelstest.Serial{})
+		if !bytes.Equal(got.Out[0].Mem, whole.Out[0].Mem) {
+			t.Errorf("%x, of the whole %x", got.Out[0].Mem, whole.Out[0].Mem)
+		}
+	})
 }

@@ -18,13 +18,13 @@ type ranged struct {
 	work.Kernel
 	args         work.Args
 	in, out      []bool // of each input and output: it has more than the range
-	alias        []int
+	places       []int
 	begin, bytes int // of the range
 }
 
 func newRanged(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op := n.Op.(ops.Ranged)
-	k := &ranged{begin: 4 * op.From, bytes: 4 * op.Count, alias: op.Alias()}
+	k := &ranged{begin: 4 * op.From, bytes: 4 * op.Count, places: op.Places()}
 	var in, out []*graph.Value
 	in, k.in = partsOf(op, n.In)
 	out, k.out = partsOf(op, n.Out)
@@ -44,7 +44,7 @@ func partsOf(op ops.Ranged, vs []*graph.Value) (parts []*graph.Value, cut []bool
 }
 
 func (k *ranged) Run(p work.Pool, a *work.Args) error {
-	for o, i := range k.alias {
+	for o, i := range k.places {
 		if k.out[o] && !work.SameMemory(a.In[i], a.Out[o]) {
 			copy(a.Out[o], a.In[i])
 		}

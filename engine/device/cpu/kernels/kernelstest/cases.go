@@ -478,7 +478,15 @@ var updateCases = map[string]func(s Source) Sample{
 		}
 		return Of(op, 5e-6, in...)
 	},
-	"ranged": drawRanged,
+	"ranged":       drawRanged,
+	"square_parts": func(s Source) Sample { return Of(ops.SquareParts{}, 0, drawWholeNumbers(s)) },
+	"square_total": func(s Source) Sample {
+		var in []ref.Array
+		for range s.Size("ranges", 4) {
+			in = append(in, mustRun(s, ops.SquareParts{}, s.Normal(s.Size("elements", 90)))...)
+		}
+		return Of(ops.SquareTotal{}, 1e-6, in...)
+	},
 	"clip_factor": func(s Source) Sample {
 		in := []ref.Array{s.Floats(0, 9)}
 		for range s.Dim("more", 3) {

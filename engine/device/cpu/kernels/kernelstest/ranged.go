@@ -1,6 +1,8 @@
 package kernelstest
 
 import (
+	"math"
+
 	"pgregory.net/rapid"
 
 	"github.com/berth-ml/berth/engine/ops"
@@ -12,7 +14,7 @@ import (
 func drawRanged(s Source) Sample {
 	x := s.Shape("x", 1, 2, 90)
 	from := rapid.IntRange(0, x.Elems()).Draw(s.T, "from")
-	o := ops.Ranged{From: from, Count: rapid.IntRange(0, x.Elems()-from).Draw(s.T, "count")}
+	o := ops.Ranged{From: from, Count: rapid.IntRange(0, x.Elems()-from).Draw(s.T, "count"), Apart: s.Bool("apart")}
 	in := []ref.Array{s.Normal(x...), s.Normal(x...)}
 	clip := s.Bool("clip")
 	if s.Bool("adam") {
@@ -26,4 +28,14 @@ func drawRanged(s Source) Sample {
 		in = append(in, s.Floats(0, 1))
 	}
 	return Of(o, 5e-6, in...)
+}
+
+// drawWholeNumbers draws numbers whose squares add up exactly, in any order: sums of
+// squares are compared bit by bit.
+func drawWholeNumbers(s Source) ref.Array {
+	a := s.Normal(s.Shape("x", 0, 2, 500)...)
+	for i, x := range a.F {
+		a.F[i] = math.Round(8 * x)
+	}
+	return a
 }
