@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
 	"executor/boundary":         {"executor", "residency", "residency/ledger"},
-	"executor/trace":            {"executor", "executor/schedule", "partition", "residency", "residency/ledger", "engine/device", "engine/osfile"},
+	"executor/trace":            {"executor", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph"},

@@ -9,15 +9,22 @@ import (
 	"github.com/berth-ml/berth/executor/trace"
 )
 
-// openDevices opens devices. onSpan is told of each operation.
-func openDevices(c configs.Devices, debug trace.Level, onSpan func(device.Span)) (devs []device.Device, err error) {
+// listener is told of what devices do, from the goroutines of their streams.
+type listener struct {
+	span    func(device.Span)
+	kernel  func(device.KernelSpan)
+	kernels func() bool // whether kernel is to be told
+}
+
+// openDevices opens devices, which tell a listener what they do.
+func openDevices(c configs.Devices, debug trace.Level, tell listener) (devs []device.Device, err error) {
 	kinds, order, err := kindsOf(c)
 	if err != nil {
 		return nil, err
 	}
 	opened := map[string][]device.Device{}
 	for _, k := range kinds {
-		k.Sync, k.OnSpan = debug >= trace.Sync, onSpan
+		k.Sync, k.OnSpan, k.OnKernel, k.WantKernels = debug >= trace.Sync, tell.span, tell.kernel, tell.kernels
 		more, err := device.Open(k.kind, k.OpenOptions)
 		if err != nil {
 			return nil, errors.Join(err, closeAll(devs))

@@ -36,6 +36,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	l.leisure, hurry = context.WithCancel(ctx)
 	defer hurry()
 	l.first, l.done = l.at.Step, l.at.Step
+	l.dump.From(l.first)
 	l.seal()
 	if l.at.Unmeasured {
 		if err := l.endEpoch(work, l.at.LastEpoch()); err != nil {
@@ -100,6 +101,8 @@ func (l *loop) settle(ctx context.Context, left int) error {
 	return l.feed.Settle(ctx, left, func(b datasets.Batch) error {
 		l.done++
 		l.clock.Tick(b.Samples, l.rt.Worked())
+		start, end := l.clock.Span()
+		l.dump.Step(l.done, start, end)
 		l.slowest.Store(int64(l.clock.Longest()))
 		l.debug.Step(l.at.Step-l.feed.Queued()+1, l.clock.Newest(), l.rt.Residency.Ledger(), l.devs)
 		return nil

@@ -33,9 +33,9 @@ type pool struct {
 
 // user is a run, as the devices know it.
 type user struct {
-	name   string // on shared devices: the config's, and a number where another run has that
-	onSpan func(device.Span)
-	calls  atomic.Int32 // that use the devices and have not returned
+	name  string // on shared devices: the config's, and a number where another run has that
+	tell  listener
+	calls atomic.Int32 // that use the devices and have not returned
 }
 
 // enter keeps the devices open until leave is called. It gives the number of
@@ -54,7 +54,7 @@ func openPool(c configs.Devices, faults []fault.Fault) (*pool, error) {
 		return nil, err
 	}
 	p := &pool{config: c, users: map[string]*user{}}
-	if p.list, err = openDevices(c, level, p.onSpan); err != nil {
+	if p.list, err = openDevices(c, level, listener{p.onSpan, p.onKernel, p.wantsKernels}); err != nil {
 		return nil, fmt.Errorf("devices: %w", err)
 	}
 	p.lost = make([]bool, len(p.list))
@@ -193,6 +193,29 @@ func (p *pool) onSpan(x device.Span) {
 	p.mu.RUnlock()
 	if u != nil {
 		x.Stream = stream
-		u.onSpan(x)
+		u.tell.span(x)
 	}
+}
+
+// onKernel takes a kernel of a device. A run that traces knows its own launches.
+func (p *pool) onKernel(x device.KernelSpan) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, u := range p.users {
+		if u.tell.kernels() {
+			u.tell.kernel(x)
+		}
+	}
+}
+
+// wantsKernels reports whether a run traces.
+func (p *pool) wantsKernels() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for _, u := range p.users {
+		if u.tell.kernels() {
+			return true
+		}
+	}
+	return false
 }

@@ -150,6 +150,9 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
 		return err
 	}
+	if s.dump != nil {
+		s.rt.OnLaunch(s.spans.Launched)
+	}
 	s.watch(s.rt, s.ending, s.patience)
 	if err := s.rt.Residency.HoldHost(s.bound.Held()); err != nil {
 		return err

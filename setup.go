@@ -60,7 +60,7 @@ func (s *setup) open(plan func() error) (err error) {
 		return err
 	}
 	s.debug = trace.Debug{Level: level, Out: os.Stderr}
-	s.user.onSpan = s.onSpan
+	s.user.tell = listener{s.onSpan, s.spans.Kernel, s.spans.Collecting}
 	if s.unlimited = byPercentage(s.config.Devices); s.unlimited {
 		if err := s.openOnce(plan); err != nil {
 			return err
@@ -120,7 +120,7 @@ func (s *setup) openDevices() (err error) {
 		s.lost = len(s.devs) < len(s.shared.list)
 		return s.shared.enlist(&s.user, s.config.Name)
 	}
-	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.onSpan)
+	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.user.tell)
 	s.at = make([]int, len(s.devs))
 	for i := range s.at {
 		s.at[i] = i

@@ -144,6 +144,9 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.dump.Draw(s.load.Net, s.config.Name, predicted); err != nil {
+		return nil, err
+	}
 	s.tellRetried()
 	rep := &Report{
 		Steps: s.at.Step, Epochs: s.at.Epoch, Parameters: s.parameters(), Losses: s.journal.metrics.Losses(), Final: final,

@@ -55,8 +55,8 @@ type RunOptions struct {
 	Precision string // float32 or bf16, as in a config; empty means float32
 
 	// For tests.
-	onKernel func(w *device.Work, took time.Duration) // takes the profile's place
-	peakTime time.Duration                            // instead of defaultPeakTime; 0 means that
+	onKernel func(device.KernelSpan) // takes the profile's place
+	peakTime time.Duration           // instead of defaultPeakTime; 0 means that
 }
 
 // checkReplicas refuses words that mean nothing, and replicas that cannot share a step.

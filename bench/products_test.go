@@ -32,7 +32,8 @@ type productTime struct {
 }
 
 // add is told of every kernel.
-func (p *productTimes) add(w *device.Work, took time.Duration) {
+func (p *productTimes) add(x device.KernelSpan) {
+	w := x.Work
 	at := slices.IndexFunc(w.Nodes, func(n *graph.Node) bool { return n.Op.Kind() == "matmul" })
 	if at < 0 {
 		return
@@ -46,7 +47,7 @@ func (p *productTimes) add(w *device.Work, took time.Duration) {
 		p.shapes[name] = &productTime{name: name, flops: n.Cost().Flops}
 	}
 	s := p.shapes[name]
-	s.took = append(s.took, took)
+	s.took = append(s.took, x.End.Sub(x.Start))
 }
 
 // mark is the mark of a transposed operand.

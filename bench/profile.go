@@ -35,19 +35,19 @@ type kernelSum struct {
 }
 
 // add counts one run of a kernel. The goroutines of streams call it.
-func (k *kernelTimes) add(w *device.Work, took time.Duration) {
+func (k *kernelTimes) add(x device.KernelSpan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s := k.sums[w]
+	s := k.sums[x.Work]
 	if s == nil {
 		if k.sums == nil {
 			k.sums = map[*device.Work]*kernelSum{}
 		}
 		s = &kernelSum{}
-		k.sums[w] = s
+		k.sums[x.Work] = s
 	}
 	s.calls++
-	s.took += took
+	s.took += x.End.Sub(x.Start)
 }
 
 // restart forgets all times, but keeps the kernels: a known kernel allocates

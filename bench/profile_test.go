@@ -89,15 +89,19 @@ func TestKernelTimes(t *testing.T) {
 	var k kernelTimes
 	product := &device.Work{Name: "matmul", Cost: graph.Cost{Flops: 2e6, Bytes: 1e6}}
 	other := &device.Work{Name: "matmul", Cost: graph.Cost{Flops: 4e6, Bytes: 1e6}}
+	now := time.Now()
+	add := func(w *device.Work, took time.Duration) {
+		k.add(device.KernelSpan{Work: w, Start: now, End: now.Add(took)})
+	}
 	for _, w := range []*device.Work{product, other, {Name: "relu"}} {
-		k.add(w, time.Second) // to be forgotten
+		add(w, time.Second) // to be forgotten
 	}
 	k.restart()
 	for range 2 {
-		k.add(product, time.Millisecond)
-		k.add(other, 2*time.Millisecond)
+		add(product, time.Millisecond)
+		add(other, 2*time.Millisecond)
 	}
-	k.add(&device.Work{Name: "add", Cost: graph.Cost{Bytes: 3e6}}, 6*time.Millisecond)
+	add(&device.Work{Name: "add", Cost: graph.Cost{Bytes: 3e6}}, 6*time.Millisecond)
 	got := k.perStep(2)
 	want := []KernelTime{
 		{Kind: "add", Calls: 0.5, MS: 3, Share: 0.5, GBytesPerS: 0.5},
@@ -106,7 +110,7 @@ func TestKernelTimes(t *testing.T) {
 	if len(got) != len(want) || got[0] != want[0] || got[1] != want[1] {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if n := testing.AllocsPerRun(100, func() { k.add(product, time.Millisecond) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { add(product, time.Millisecond) }); n > 0 {
 		t.Errorf("%v allocations for a kernel that is known", n)
 	}
 }

@@ -65,7 +65,7 @@ func (p *Program) task(l *partition.Launch) (*task, error) {
 		return nil, err
 	}
 	t := &task{
-		name: l.Name(), microbatch: l.Microbatch, action: l.Action(),
+		name: l.Name(), microbatch: l.Microbatch, action: l.Action(), kind: l.Kind(),
 		dev: l.Device, device: p.rt.Devices[l.Device].ID(), exe: x, scratch: x.Memory().Temporary,
 		inNeed: l.In, outNeed: l.Out, in: make([]device.Buffer, len(l.In)), out: make([]device.Buffer, len(l.Out)),
 		needs: make([]residency.Need, 0, len(l.Needs)),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -26,6 +27,7 @@ type Runtime struct {
 	known     error                     // failure, and the failures of all queues at that time
 	copies    []failedCopy              // not yet returned by Retried
 	watching  *watchdog                 // nil unless Watch was called
+	launched  func(Launched)            // nil unless OnLaunch was called
 	closed    bool
 }
 
@@ -50,6 +52,19 @@ func (r *Runtime) Watch(o WatchOptions) {
 		r.watching = watch(used, o)
 	}
 }
+
+// Launched is a task of a step that was queued.
+type Launched struct {
+	Event device.Event // its end, as device.Span has it
+	Net   string       // LoadOptions.Net of the program
+	Step  Ticket
+	Task  string        // "s0.F2"
+	Kind  schedule.Kind // of the work that takes its time
+}
+
+// OnLaunch tells f of each task that is queued from now on, from the goroutine that
+// queues it.
+func (r *Runtime) OnLaunch(f func(Launched)) { r.launched = f }
 
 // usable is nil while steps can be queued, else the reason why not.
 func (r *Runtime) usable() error {

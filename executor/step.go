@@ -116,6 +116,9 @@ func (p *Program) queue(ctx context.Context, f *flight, t *task) error {
 		return errors.Join(err, m.Abandon(&t.lease))
 	}
 	t.events[f.slot()] = done
+	if tell := p.rt.launched; tell != nil {
+		tell(Launched{Event: done, Net: f.e.net, Step: f.ticket, Task: t.name, Kind: t.kind})
+	}
 	if err := m.Release(&t.lease, done); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type task struct {
 	updates    bool   // it writes variables
 	microbatch int
 	action     schedule.Action // of the step's schedule, which the task is a part of
+	kind       schedule.Kind   // of the launch
 	dev        int             // index in Runtime.Devices
 	device     device.ID
 	exe        device.Executable

@@ -47,6 +47,19 @@ func (l *Launch) Action() schedule.Action {
 	return a
 }
 
+// Kind is the kind of work that takes the launch's time: of several passes in one, the
+// backward pass.
+func (l *Launch) Kind() schedule.Kind {
+	switch s := l.Segment; {
+	case l.Reduces():
+		return schedule.Reduce
+	case s.Passes.Has(schedule.Backward):
+		return schedule.Backward
+	default:
+		return s.Pass
+	}
+}
+
 // Name is the segment's name and, except in the update, the microbatch:
 // "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
 // 4 to 7 are made of partial ones.

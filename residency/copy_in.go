@@ -106,7 +106,7 @@ func (m *Manager) copyIn(t *Tensor, d *devState, kind ledger.Kind, cause string)
 	if kind == ledger.StreamIn {
 		from = "store"
 	}
-	t.note(d.index, ledger.Row{Kind: kind, From: from, To: d.id, Cause: cause})
+	t.note(d.index, ledger.Row{Kind: kind, From: from, To: d.id, Cause: cause, Event: in.Newest()})
 	m.rankAll(t)
 	return nil
 }
@@ -128,7 +128,7 @@ func (m *Manager) copyPeer(t *Tensor, from, to *devState, cause string) error {
 	src.carryOn(&dst.carried)
 	dst.carried.Add(dst.ready)
 	src.readElsewhere(dst.ready)
-	t.note(to.index, ledger.Row{Kind: ledger.Peer, From: from.id, To: to.id, Cause: cause})
+	t.note(to.index, ledger.Row{Kind: ledger.Peer, From: from.id, To: to.id, Cause: cause, Event: peer.Newest()})
 	m.rankAll(t)
 	return nil
 }

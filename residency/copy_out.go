@@ -44,7 +44,7 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 	h.Carried.Add(h.Ready)
 	h.AddUse(h.Ready)
 	c.readers.Add(h.Ready)
-	t.note(d.index, ledger.Row{Kind: o.kind, Reason: o.reason, From: d.id, To: "host", Cause: o.cause})
+	t.note(d.index, ledger.Row{Kind: o.kind, Reason: o.reason, From: d.id, To: "host", Cause: o.cause, Event: y.out.Newest()})
 	return nil
 }
 

@@ -23,9 +23,12 @@ type OpenOptions struct {
 	// OnSpan, if not nil, is told of every operation of every stream as it ends,
 	// from the stream's goroutine.
 	OnSpan func(Span)
-	// OnKernel, if not nil, is told of every kernel as it ends, from the stream's
-	// goroutine, by devices that run kernels one after the other.
-	OnKernel func(w *Work, took time.Duration)
+	// OnKernel, if not nil, is told of the kernels of a launch as they end, from the
+	// stream's goroutine, by devices that run kernels one after the other.
+	OnKernel func(KernelSpan)
+	// WantKernels is asked at each launch whether OnKernel is told of its kernels. Nil
+	// means always.
+	WantKernels func() bool
 }
 
 // Check refuses numbers that no kind can follow. Open and the kinds call it.
@@ -61,6 +64,14 @@ type Span struct {
 	Device     ID
 	Stream     string
 	What       string // "copy-in", "copy-out", "peer", or the name of the graph that was launched
+	Start, End time.Time
+	Event      Event // of its end; zero for what no stream runs
+}
+
+// KernelSpan is the time of one kernel.
+type KernelSpan struct {
+	Work       *Work
+	Launch     Event // the end of the launch that the kernel is a part of
 	Start, End time.Time
 }
 

@@ -13,7 +13,8 @@ type Clock struct {
 	n       int
 	samples int
 	total   time.Duration
-	last    time.Time
+	from    time.Time     // when the newest step began
+	last    time.Time     // when it ended, or the clock was started
 	longest time.Duration // of a step
 	busy    time.Duration // of all devices
 	save    saveClock
@@ -42,7 +43,7 @@ func (c *Clock) Begin(devices int, busy []time.Duration) {
 func (c *Clock) Tick(samples int, worked time.Duration) {
 	now := time.Now()
 	d := now.Sub(c.last)
-	c.last = now
+	c.from, c.last = c.last, now
 	c.steps[c.n%len(c.steps)] = float32(d.Seconds() * 1e3)
 	c.n++
 	c.samples += samples
@@ -70,6 +71,9 @@ func (c *Clock) Steps() int { return c.n }
 
 // Newest is the last step's time in milliseconds.
 func (c *Clock) Newest() float32 { return c.steps[(c.n-1)%len(c.steps)] }
+
+// Span is when the last step began and ended.
+func (c *Clock) Span() (start, end time.Time) { return c.from, c.last }
 
 // Longest is the longest step's time.
 func (c *Clock) Longest() time.Duration { return c.longest }

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/picture"
 	"github.com/berth-ml/berth/residency/ledger"
 )
 
@@ -23,11 +25,13 @@ const (
 	ledgerName  = "ledger.csv"
 	traceName   = "trace.json"
 	failureName = "failure.txt"
+	stepName    = "step.svg"
 )
 
-// DumpFiles lists the names of a dump's files; failure.txt is there after a failure.
+// DumpFiles lists the names of a dump's files; failure.txt is there after a failure,
+// step.svg after two steps.
 func DumpFiles() []string {
-	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName, failureName}
+	return []string{"graph.dot", "plan.dot", "plan.txt", "schedule.txt", "schedule.svg", ledgerName, traceName, stepName, failureName}
 }
 
 // ledgerHeader is the first line of ledger.csv.
@@ -58,6 +62,7 @@ type Write func(path string, write func(io.Writer) error) error
 type Dump struct {
 	dir    string
 	write  Write
+	plan   *partition.Plan
 	spans  *Spans
 	ledger *os.File // nil once closed
 	rows   *csv.Writer
@@ -70,15 +75,17 @@ func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, w
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	d := &Dump{dir: dir, write: write, spans: spans}
+	d := &Dump{dir: dir, write: write, plan: p, spans: spans}
 	if err := d.openLedger(); err != nil {
 		return nil, err
 	}
 	if err := d.describe(p, s); err != nil {
 		return nil, errors.Join(err, d.ledger.Close())
 	}
-	if err := os.Remove(filepath.Join(dir, failureName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(err, d.ledger.Close())
+	for _, name := range []string{failureName, stepName} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, errors.Join(err, d.ledger.Close())
+		}
 	}
 	spans.Begin()
 	return d, nil
@@ -120,9 +127,39 @@ func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 	return nil
 }
 
+// From numbers the steps in the trace: so many were taken before the run.
+func (d *Dump) From(steps int) {
+	if d != nil {
+		d.spans.from(steps)
+	}
+}
+
+// Step adds a step, as the training loop has timed it, to the trace.
+func (d *Dump) Step(number int, start, end time.Time) {
+	if d != nil {
+		d.spans.step(number, start, end)
+	}
+}
+
+// Draw draws a step of a program as it was predicted and as it ran, if two have run.
+func (d *Dump) Draw(net, name string, x *partition.Prediction) error {
+	if d == nil {
+		return nil
+	}
+	line, step, ok := d.spans.measured(net, d.plan)
+	if !ok {
+		return nil
+	}
+	return d.write(filepath.Join(d.dir, stepName), func(w io.Writer) error {
+		_, err := io.WriteString(w, picture.StepSVG(name, d.plan, x, step, line))
+		return err
+	})
+}
+
 // Transfer adds a row to the ledger.
 func (d *Dump) Transfer(r ledger.Row) {
 	if d != nil {
+		d.spans.moved(r)
 		d.rows.Write([]string{
 			strconv.FormatInt(r.Step, 10), r.Kind.String(), string(r.Reason), r.Value, r.Usage.String(),
 			r.From, r.To, strconv.FormatInt(r.Bytes, 10), r.Cause,
@@ -147,6 +184,7 @@ func (d *Dump) Close() error {
 		return nil
 	}
 	d.rows.Flush()
+	d.spans.End()
 	err := errors.Join(d.rows.Error(), d.ledger.Close(), d.write(filepath.Join(d.dir, traceName), d.spans.Write))
 	d.ledger = nil
 	return err

@@ -29,6 +29,12 @@ func plainly(path string, write func(io.Writer) error) error {
 	return write(f)
 }
 
+// queue is a stream's, told from others by its address.
+type queue struct {
+	device.Queue
+	_ byte
+}
+
 func TestDump(t *testing.T) {
 	r := smallrun.New(t, "cpu")
 	order, err := schedule.New(schedule.Spec{Name: "1f1b", Stages: 1, Microbatches: 1})
@@ -44,7 +50,18 @@ func TestDump(t *testing.T) {
 	}
 	trace.Debug{}.Transfers(d)(ledger.Row{Step: 3, Value: "fc.weight", Cause: "stale", Bytes: 99})
 	now := time.Now()
-	spans.Add(device.Span{What: "matmul", Device: "cpu:0", Stream: "compute", Start: now, End: now.Add(time.Millisecond)})
+	for i := range executor.Ticket(2) {
+		done := device.Event{Queue: &queue{}, Seq: uint64(i)}
+		spans.Launched(executor.Launched{Event: done, Net: "train", Step: i + 1, Task: "s0.FBU0", Kind: schedule.Backward})
+		spans.Add(device.Span{What: "s0.FBU", Device: "cpu:0", Stream: "compute", Start: now, End: now.Add(time.Millisecond), Event: done})
+	}
+	x, err := r.Plan.Predict(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Draw("train", "digits", x); err != nil {
+		t.Fatal(err)
+	}
 	failed := &executor.TaskError{Task: "s0.B0", Device: "cpu:0", Schedule: order, Action: schedule.Action{Kind: schedule.Backward}, Err: errors.New("boom")}
 	if err := d.Failure(7, failed); err != nil {
 		t.Fatal(err)
@@ -76,14 +93,19 @@ func TestDump(t *testing.T) {
 		t.Errorf("failure.txt: %q, want %q", text["failure.txt"], want)
 	}
 	var events struct{ TraceEvents []map[string]any }
-	if err := json.Unmarshal([]byte(text["trace.json"]), &events); err != nil || len(events.TraceEvents) != 3 { // and names of device and stream
+	if !strings.Contains(text["step.svg"], "Measured: step 2") {
+		t.Errorf("step.svg:\n%s", text["step.svg"])
+	}
+	if err := json.Unmarshal([]byte(text["trace.json"]), &events); err != nil || len(events.TraceEvents) != 6 { // and name and rank of device and stream
 		t.Errorf("%v, trace:\n%s", err, text["trace.json"])
 	}
 	if d, err = trace.NewDump(dir, r.Plan, order, &spans, plainly); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "failure.txt")); err == nil {
-		t.Error("a new dump has the failure of the one before")
+	for _, name := range []string{"failure.txt", "step.svg"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			t.Errorf("a new dump has the %s of the one before", name)
+		}
 	}
 	if err := d.Close(); err != nil {
 		t.Error(err)

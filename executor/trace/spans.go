@@ -1,89 +1,92 @@
 package trace
 
 import (
-	"encoding/json"
-	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// Spans collect when each operation ran, to be looked at in Perfetto. They are
-// safe for concurrent use, and collect nothing before Begin.
+// Spans collect when each operation ran, and what it was for. Devices tell when; the
+// runtime tells the tasks of launches, residency the tensors of copies. The end of an
+// operation, an event, is in both. Spans are safe for concurrent use, and collect
+// nothing before Begin.
 type Spans struct {
-	on    atomic.Bool
-	mu    sync.Mutex
-	start time.Time
-	spans []device.Span
+	on      atomic.Bool
+	mu      sync.Mutex
+	start   time.Time
+	first   int // steps taken before the run's first
+	spans   []device.Span
+	kernels []device.KernelSpan
+	steps   []stepSpan
+	tasks   map[device.Event]executor.Launched
+	copies  map[device.Event]ledger.Row
+}
+
+// stepSpan is a step as the training loop saw it.
+type stepSpan struct {
+	step       int
+	start, end time.Time
 }
 
 // Begin forgets what was collected, and starts collecting.
 func (t *Spans) Begin() {
 	t.mu.Lock()
-	t.start, t.spans = time.Now(), nil
+	t.start, t.first, t.spans, t.kernels, t.steps = time.Now(), 0, nil, nil, nil
+	t.tasks, t.copies = map[device.Event]executor.Launched{}, map[device.Event]ledger.Row{}
 	t.mu.Unlock()
 	t.on.Store(true)
 }
+
+// End stops collecting.
+func (t *Spans) End() { t.on.Store(false) }
+
+// Collecting reports whether Begin was called, and End was not.
+func (t *Spans) Collecting() bool { return t.on.Load() }
 
 // maxSpans bounds the memory. The oldest spans are kept: they show how a step
 // runs.
 const maxSpans = 1 << 18
 
-// Add is called by the streams of devices, for each operation.
-func (t *Spans) Add(s device.Span) {
+// add calls f, which keeps something, while there is room.
+func (t *Spans) add(f func()) {
 	if !t.on.Load() {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.spans) < maxSpans {
-		t.spans = append(t.spans, s)
+	if len(t.spans)+len(t.kernels) < maxSpans {
+		f()
 	}
 }
 
-// event is one entry of the Chrome trace event format: a lane per stream, a
-// group per device.
-type event struct {
-	Name string            `json:"name"`
-	Ph   string            `json:"ph"`
-	PID  int               `json:"pid"`
-	TID  int               `json:"tid"`
-	TS   float64           `json:"ts"` // microseconds
-	Dur  float64           `json:"dur,omitempty"`
-	Args map[string]string `json:"args,omitempty"`
+// Add is called by the streams of devices, for each operation.
+func (t *Spans) Add(s device.Span) { t.add(func() { t.spans = append(t.spans, s) }) }
+
+// Kernel is called by the streams of devices, for each kernel.
+func (t *Spans) Kernel(k device.KernelSpan) { t.add(func() { t.kernels = append(t.kernels, k) }) }
+
+// Launched is called for each task that is queued.
+func (t *Spans) Launched(x executor.Launched) { t.add(func() { t.tasks[x.Event] = x }) }
+
+// moved is called for each transfer.
+func (t *Spans) moved(r ledger.Row) {
+	if r.Event != (device.Event{}) {
+		t.add(func() { t.copies[r.Event] = r })
+	}
 }
 
-// Write writes the spans as Chrome trace events.
-func (t *Spans) Write(w io.Writer) error {
+// from numbers the steps: so many were taken before the first.
+func (t *Spans) from(steps int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": t.events()})
+	t.first = steps
 }
 
-func (t *Spans) events() []event {
-	var out []event
-	pids, tids := map[device.ID]int{}, map[string]int{}
-	for _, s := range t.spans {
-		pid, ok := pids[s.Device]
-		if !ok {
-			pid = len(pids) + 1
-			pids[s.Device] = pid
-			out = append(out, event{Name: "process_name", Ph: "M", PID: pid, Args: map[string]string{"name": string(s.Device)}})
-		}
-		lane := fmt.Sprintf("%s/%s", s.Device, s.Stream)
-		tid, ok := tids[lane]
-		if !ok {
-			tid = len(tids) + 1
-			tids[lane] = tid
-			out = append(out, event{Name: "thread_name", Ph: "M", PID: pid, TID: tid, Args: map[string]string{"name": s.Stream}})
-		}
-		out = append(out, event{
-			Name: s.What, Ph: "X", PID: pid, TID: tid,
-			TS: float64(s.Start.Sub(t.start).Nanoseconds()) / 1e3, Dur: float64(s.End.Sub(s.Start).Nanoseconds()) / 1e3,
-		})
-	}
-	return out
+// step adds a step that the training loop has timed.
+func (t *Spans) step(number int, start, end time.Time) {
+	t.add(func() { t.steps = append(t.steps, stepSpan{number, start, end}) })
 }

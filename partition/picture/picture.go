@@ -17,8 +17,24 @@ func SVG(name string, p *partition.Plan, x *partition.Prediction) string {
 	c.text(margin, 54, "start", "small", "%s", x)
 	y := d.draw(c, 76)
 	y = drawMemory(c, p, y+30, wide)
-	y = drawTimeline(c, p, x, y+30, wide)
+	title := fmt.Sprintf("A step, predicted: schedule %s, %d microbatches", p.Schedule(), p.Microbatches)
+	line := predicted(p, x)
+	y = drawTimeline(c, p, title, line, line.end(), y+30, wide)
+	y = drawLegend(c, laneLeft, y+8)
 	return c.svg(wide, y+margin)
+}
+
+// StepSVG draws a step of a plan twice: as it was predicted, and as a step with that
+// number ran. Both have one scale.
+func StepSVG(name string, p *partition.Plan, x *partition.Prediction, step int, ran Timeline) string {
+	c := &canvas{}
+	c.text(margin, 34, "start", "title", "%s on %s: schedule %s, %d microbatches", name, deviceList(p), p.Schedule(), p.Microbatches)
+	line := predicted(p, x)
+	end := max(line.end(), ran.end())
+	y := drawTimeline(c, p, "Predicted", line, end, 64, leastWide)
+	y = drawTimeline(c, p, fmt.Sprintf("Measured: step %d", step), ran, end, y+30, leastWide)
+	y = drawLegend(c, laneLeft, y+8)
+	return c.svg(leastWide, y+margin)
 }
 
 // deviceList names the devices with a stage.

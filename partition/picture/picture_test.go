@@ -8,9 +8,45 @@ import (
 	"testing"
 
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/partition/picture"
 )
+
+// wellFormed fails if a picture is not XML.
+func wellFormed(t *testing.T, text string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+	}
+}
+
+// A step is drawn twice, with one scale: the longer one ends at the right.
+func TestStepSVG(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	x, err := r.Plan.Predict(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := picture.StepSVG("digits <& co>", r.Plan, x, 7, picture.Timeline{
+		Launches: []picture.Launch{{Name: "s0.F0", Kind: schedule.Forward, Start: 0, End: 1e3}},
+		Copies:   []picture.Copy{{Name: "<input>", Bytes: 64, From: "host", To: "cpu:0", End: 1}},
+	})
+	wellFormed(t, text)
+	for _, w := range []string{"digits &lt;&amp; co&gt; on cpu:0, cpu:1", "Predicted", "Measured: step 7", "s1.FBU0: ", ">s0.F0<", "&lt;input&gt;, 64 B from host to cpu:0"} {
+		if !strings.Contains(text, w) {
+			t.Errorf("the picture lacks %q:\n%s", w, text)
+		}
+	}
+	if n := strings.Count(text, ">1e+06 ms<"); n != 2 {
+		t.Errorf("%d of 2 scales end with the measured step", n)
+	}
+}
 
 // The picture is well-formed, and names what the plan has.
 func TestSVG(t *testing.T) {
@@ -20,14 +56,7 @@ func TestSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := picture.SVG("digits <& co>", r.Plan, x)
-	d := xml.NewDecoder(strings.NewReader(text))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, text)
-		}
-	}
+	wellFormed(t, text)
 	want := []string{"digits &lt;&amp; co&gt; on cpu:0, cpu:1", "stage 0 · cpu:0", "stage 1 · cpu:1", "s1.FBU"}
 	for _, s := range r.Plan.Stages {
 		want = append(want, s.Blocks...)

@@ -38,6 +38,7 @@ type Queue struct {
 	// their own.
 	mu       sync.Mutex
 	queued   uint64         // number of the last copy
+	newest   device.Event   // of that copy on the stream on which it was queued first
 	waiting  []device.Event // of the copies after ended, on their newest streams
 	failures []error        // not yet returned by Failures
 	unmended []error        // the failures since a copy ended well
@@ -112,6 +113,7 @@ func (q *Queue) put(after device.Fence, copy func(device.Stream) (device.Event, 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queued++
+	q.newest = e
 	q.waiting = append(q.waiting, e)
 	return device.Event{Queue: q, Seq: q.queued}, nil
 }
@@ -121,6 +123,13 @@ func (q *Queue) Record() device.Event {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return device.Event{Queue: q, Seq: q.queued}
+}
+
+// Newest is the event of the copy queued last, as its device's spans have it: device.Span.
+func (q *Queue) Newest() device.Event {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.newest
 }
 
 // Failures returns the failures that repeating has mended, each once.

@@ -75,6 +75,8 @@ type Row struct {
 	From, To string // device ID, "host", "store", or empty
 	Bytes    int64
 	Cause    string // a mode, "evicted", "stale", "dropped"
+	// Event is the copy's end, as device.Span has it; zero if nothing moves.
+	Event device.Event
 }
 
 // Count is a number of entries and their bytes.

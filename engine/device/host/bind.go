@@ -3,14 +3,12 @@ package host
 import (
 	"fmt"
 
-	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// bindPlan makes a program of a plan, with kernels from bind. Only programs whose
-// kernels are watched can tell what each does.
-func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), watched bool) (*program, error) {
+// bindPlan makes a program of a plan, with kernels from bind.
+func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
 	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
 	pr := &program{tempBytes: p.tempBytes, code: make([]instr, 0, len(p.steps)),
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
@@ -27,9 +25,6 @@ func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error), watched bool) (
 			var err error
 			if in.kernel, err = bind(c); err != nil {
 				return nil, fmt.Errorf("%s: %w", describe(c), err)
-			}
-			if watched {
-				in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
 			}
 			in.packing = packingOf(in.kernel, st)
 			scratch = max(scratch, in.kernel.ScratchBytes())

@@ -53,10 +53,10 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 	}
 	x.memory.Temporary = p.tempBytes
 	if b.config.Bind != nil {
-		if x.program, err = bindPlan(p, b.config.Bind, b.config.OnKernel != nil); err != nil {
+		if x.program, err = bindPlan(p, b.config.Bind); err != nil {
 			return nil, err
 		}
-		x.program.checkFinite, x.program.onKernel = o.CheckFinite, b.config.OnKernel
+		x.program.checkFinite, x.program.onKernel, x.program.wantKernels = o.CheckFinite, b.config.OnKernel, b.config.WantKernels
 		x.memory.Temporary = x.program.bytes
 	}
 	x.scratch = x.memory.Temporary

@@ -1,8 +1,6 @@
 package host
 
 import (
-	"time"
-
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/fuse"
 )
@@ -37,8 +35,9 @@ type Config struct {
 	Sync bool        // a launch returns once it has ended
 	// OnSpan, if not nil, is told of every operation as it ends.
 	OnSpan func(device.Span)
-	// OnKernel, if not nil, is told of every kernel as it ends.
-	OnKernel func(w *device.Work, took time.Duration)
+	// OnKernel and WantKernels are those of device.OpenOptions.
+	OnKernel    func(device.KernelSpan)
+	WantKernels func() bool
 	// Bind makes the kernel of a cluster, or fails with device.ErrUnsupported.
 	// If Bind is nil the device computes nothing: memory is only counted,
 	// copies move nothing, and nothing can be copied out.

@@ -32,6 +32,7 @@ type launch struct {
 	delays  []device.Event // per input: the event before which it must not be overwritten
 	delayed bool           // some of delays is not zero
 	waited  time.Duration  // time that the run spent waiting for delays
+	timed   bool           // Config.OnKernel is told of its kernels
 }
 
 // prepare checks the buffers of a launch and pins them. Outputs become ready at

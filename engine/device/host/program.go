@@ -1,7 +1,6 @@
 package host
 
 import (
-	"time"
 	"unsafe"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -12,7 +11,7 @@ import (
 type instr struct {
 	cluster *fuse.Cluster // nil for a copy
 	kernel  Kernel        // nil for a copy
-	work    *device.Work  // the cluster, as Config.OnKernel is told of it; nil for a copy and without OnKernel
+	work    *device.Work  // the cluster, as Config.OnKernel is told of it; nil before the first time
 	packing *packing      // nil unless the kernel packs an input of the graph
 	in, out [][]byte
 	// overwrites lists the donated inputs that no instruction before this one
@@ -39,7 +38,8 @@ type program struct {
 	bytes     int64 // of temporaries and the kernels' scratch
 
 	checkFinite bool // fail when a kernel writes NaN or Inf
-	onKernel    func(w *device.Work, took time.Duration)
+	onKernel    func(device.KernelSpan)
+	wantKernels func() bool
 
 	// The memory to which the arguments are bound now: its first byte.
 	boundIn, boundOut []*byte

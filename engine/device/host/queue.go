@@ -224,7 +224,7 @@ func (q *queue) run() {
 		switch {
 		case lost:
 		case err == nil:
-			err = q.do(c)
+			err = q.do(seq, c)
 		default:
 			c.skip(q.ctx)
 		}
@@ -236,8 +236,8 @@ func (q *queue) run() {
 	}
 }
 
-// do runs one command and counts its time.
-func (q *queue) do(c *command) error {
+// do runs command seq and counts its time.
+func (q *queue) do(seq uint64, c *command) error {
 	switch c.op {
 	case opWait:
 		return c.event.Wait(q.ctx)
@@ -263,7 +263,7 @@ func (q *queue) do(c *command) error {
 	}
 	q.busy.Add(int64(busy))
 	if q.onSpan != nil {
-		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end})
+		q.onSpan(device.Span{Device: q.device, Stream: q.name, What: c.what(), Start: start, End: end, Event: q.event(seq)})
 	}
 	return err
 }

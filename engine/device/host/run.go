@@ -18,6 +18,7 @@ func (l *launch) run() (err error) {
 		return nil
 	}
 	p.point(l.in, l.out, l.temps)
+	l.timed = p.onKernel != nil && (p.wantKernels == nil || p.wantKernels())
 	defer l.wrote()
 	at := 0
 	defer func() {
@@ -105,24 +106,28 @@ func (l *launch) doing(at int) string {
 // runKernel runs a kernel, with the packed copy of its input if it packs one.
 func (l *launch) runKernel(in *instr) error {
 	if in.packing == nil {
-		return l.program.runKernel(in)
+		return l.compute(in)
 	}
 	ok := false
 	in.packing.before(l.in[in.packing.index], l.event)
 	defer func() { in.packing.after(ok) }() // also if the kernel panics
-	err := l.program.runKernel(in)
+	err := l.compute(in)
 	ok = err == nil
 	return err
 }
 
-// runKernel runs a kernel, and tells its time if anyone asks.
-func (p *program) runKernel(in *instr) error {
-	if p.onKernel == nil {
+// compute runs a kernel, and tells its time if anyone asks.
+func (l *launch) compute(in *instr) error {
+	p := l.program
+	if !l.timed {
 		return in.kernel.Run(in.in, in.out, p.scratch)
+	}
+	if c := in.cluster; in.work == nil {
+		in.work = &device.Work{Name: c.Name(), Nodes: c.Nodes, Cost: c.Cost()}
 	}
 	start := time.Now()
 	err := in.kernel.Run(in.in, in.out, p.scratch)
-	p.onKernel(in.work, time.Since(start))
+	p.onKernel(device.KernelSpan{Work: in.work, Launch: l.event, Start: start, End: time.Now()})
 	return err
 }
 

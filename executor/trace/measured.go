@@ -1,0 +1,90 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/partition/picture"
+)
+
+// ran is a step that ran.
+type ran struct {
+	step       executor.Ticket
+	launches   []device.Span
+	start, end time.Time // from its first launch to the end of its last one
+}
+
+// measured is a step of a program on the devices of its plan: the one with the median
+// time, of those that have the most launches. The first step is left out, since weights
+// come in. It fails where no other step ran.
+func (t *Spans) measured(net string, p *partition.Plan) (line picture.Timeline, step int, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.stepsOf(net)
+	if len(list) < 2 {
+		return line, 0, false
+	}
+	list = list[1:]
+	slices.SortStableFunc(list, func(a, b *ran) int { return cmp.Compare(a.end.Sub(a.start), b.end.Sub(b.start)) })
+	r := list[(len(list)-1)/2]
+	return t.timeline(r, p), t.first + int(r.step), true
+}
+
+// stepsOf are the steps of a program with the most launches, in order.
+func (t *Spans) stepsOf(net string) (list []*ran) {
+	byStep, most := map[executor.Ticket]*ran{}, 0
+	for _, s := range t.spans {
+		x, ok := t.tasks[s.Event]
+		if !ok || x.Net != net {
+			continue
+		}
+		r := byStep[x.Step]
+		if r == nil {
+			r = &ran{step: x.Step, start: s.Start}
+			byStep[x.Step] = r
+		}
+		r.launches = append(r.launches, s)
+		if s.Start.Before(r.start) {
+			r.start = s.Start
+		}
+		if s.End.After(r.end) {
+			r.end = s.End
+		}
+		most = max(most, len(r.launches))
+	}
+	for _, r := range byStep {
+		if len(r.launches) == most {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *ran) int { return cmp.Compare(a.step, b.step) })
+	return list
+}
+
+// timeline is a step's launches, and all copies that ran beside them.
+func (t *Spans) timeline(r *ran, p *partition.Plan) (line picture.Timeline) {
+	index := map[string]int{}
+	for i, spec := range p.Specs() {
+		index[string(spec.ID)] = i
+	}
+	at := func(x time.Time) float64 { return x.Sub(r.start).Seconds() }
+	for _, s := range r.launches {
+		x := t.tasks[s.Event]
+		line.Launches = append(line.Launches, picture.Launch{Name: x.Task, Kind: x.Kind, Device: index[string(s.Device)], Start: at(s.Start), End: at(s.End)})
+	}
+	for _, s := range t.spans {
+		row, ok := t.copies[s.Event]
+		if !ok || !s.Start.Before(r.end) || !s.End.After(r.start) {
+			continue
+		}
+		line.Copies = append(line.Copies, picture.Copy{
+			Name: row.Value, Bytes: row.Bytes, From: row.From, To: row.To, Device: index[string(s.Device)],
+			Start: max(0, at(s.Start)), End: min(at(r.end), at(s.End)),
+		})
+	}
+	return line
+}

@@ -1,0 +1,65 @@
+package trace_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/trace"
+)
+
+// A launch is named after its task, however late that is told; a kernel stands in its
+// launch's lane, and other operations keep the device's name. Nothing is collected
+// after the end.
+func TestSpans(t *testing.T) {
+	var spans trace.Spans
+	spans.Begin()
+	zero := time.Now()
+	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
+	done := device.Event{Queue: &queue{}, Seq: 7}
+	work := &device.Work{Name: "matmul", Nodes: []*graph.Node{{Out: []*graph.Value{{Name: "fc.matmul"}}}}}
+	spans.Kernel(device.KernelSpan{Work: work, Launch: done, Start: at(2), End: at(3)})
+	spans.Kernel(device.KernelSpan{Work: work, Launch: device.Event{Queue: &queue{}, Seq: 7}}) // another run's
+	spans.Add(device.Span{Device: "cpu:10", Stream: "compute", What: "s0.F", Start: at(1), End: at(4), Event: done})
+	spans.Add(device.Span{Device: "cpu:2", Stream: "store", What: trace.StreamIn, Start: at(1), End: at(2)})
+	spans.Launched(executor.Launched{Event: done, Net: "train", Step: 3, Task: "s0.F5"})
+	spans.End()
+	spans.Add(device.Span{Device: "cpu:3"})
+	var b bytes.Buffer
+	if err := spans.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		TraceEvents []struct {
+			Name, Cat, Ph string
+			PID, TID      int
+			Dur           float64
+			Args          map[string]any
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	type span struct {
+		name, cat string
+		pid, tid  int
+		ms        float64
+	}
+	var list []span
+	for _, e := range got.TraceEvents {
+		if e.Ph == "X" {
+			list = append(list, span{e.Name, e.Cat, e.PID, e.TID, e.Dur / 1e3})
+		}
+		if e.Cat == "launch" && e.Args["step"] != 3.0 {
+			t.Errorf("the launch has %v", e.Args)
+		}
+	}
+	want := []span{{"s0.F5", "launch", 2, 2, 3}, {"stream-in", "stream-in", 1, 1, 1}, {"matmul", "kernel", 2, 2, 1}}
+	if len(list) != len(want) || list[0] != want[0] || list[1] != want[1] || list[2] != want[2] {
+		t.Errorf("%v, expected %v", list, want)
+	}
+}
