@@ -20,7 +20,12 @@ type csvRows struct {
 	first string // the first field of the first row; before that row is read, the first line
 	text  []byte // the row's fields without quotes, one after another
 	ends  []int  // of each field in text
+	extra int    // fields of the row beyond width, which are not kept
 }
+
+// mostColumns is the number of columns beyond which a row is not one of a table. A
+// column takes some 100 bytes beside its numbers.
+const mostColumns = 1 << 20
 
 // csvRow is a row and the positions of its fields.
 type csvRow struct {
@@ -72,7 +77,7 @@ func (r *csvRows) next(row *csvRow) error {
 	if err != nil {
 		return err
 	}
-	r.text, r.ends, row.fields, row.at = r.text[:0], r.ends[:0], row.fields[:0], row.at[:0]
+	r.text, r.ends, r.extra, row.fields, row.at = r.text[:0], r.ends[:0], 0, row.fields[:0], row.at[:0]
 	if err := r.split(line, row); err != nil {
 		return err
 	}
@@ -84,7 +89,7 @@ func (r *csvRows) next(row *csvRow) error {
 	if r.width == 0 {
 		r.width, r.first = len(row.fields), string(row.fields[0])
 	}
-	if have := len(row.fields); have != r.width {
+	if have := len(row.fields) + r.extra; have != r.width {
 		hint := r.otherComma()
 		if hint == "" {
 			hint = fmt.Sprintf(": complete the row, or quote fields that have a %q in them", r.comma)
@@ -113,9 +118,25 @@ func (r *csvRows) split(line []byte, row *csvRow) error {
 		if err != nil || r.ended(rest) {
 			return err
 		}
+		if err := r.bound(row); err != nil {
+			return err
+		}
 		line = rest[comma:] // rest begins with one
 		column += comma
 	}
+}
+
+// bound refuses a first row of too many columns, and forgets the last field of a row
+// that is longer than the first: such a row is refused once it is counted.
+func (r *csvRows) bound(row *csvRow) error {
+	switch n := len(r.ends); {
+	case r.width == 0 && n == mostColumns:
+		return fmt.Errorf("%w: %s:%d: the row has more than %d columns: is it the right file?", ErrFormat, r.path, r.line, mostColumns)
+	case r.width > 0 && n > r.width:
+		r.text, r.ends, row.at = r.text[:r.ends[n-2]], r.ends[:n-1], row.at[:n-1]
+		r.extra++
+	}
+	return nil
 }
 
 // isSpace reports whether c is a space that may stand before a field. If spaces

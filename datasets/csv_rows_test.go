@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode"
@@ -41,6 +42,27 @@ func TestLongRow(t *testing.T) {
 	_, err := parseCSV(io.MultiReader(strings.NewReader("a,b\n1,\""), io.LimitReader(repeated("7\n"), lots)), csvInput{path: "x.csv"})
 	if want := "x.csv:2:3: the quote that opens here is not closed within 32 MiB"; !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), want) {
 		t.Error(err)
+	}
+}
+
+// A row that is much wider than the first takes no memory for its fields, and a first
+// row of very many columns is refused.
+func TestWideRow(t *testing.T) {
+	wide := strings.Repeat("1,", 2_000_000) + "1\n"
+	for text, says := range map[string]string{
+		"a,b\n" + wide: "x.csv:2: 2000001 columns where the first row has 2",
+		wide + "1,2\n": "x.csv:1: the row has more than 1048576 columns: is it the right file?",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := parseCSV(strings.NewReader(text), csvInput{path: "x.csv"})
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		if took, most := after.TotalAlloc-before.TotalAlloc, uint64(10*len(text)); text[0] == 'a' && took > most {
+			t.Errorf("%q: %d bytes are taken in all, want at most %d", says, took, most)
+		}
 	}
 }
 
