@@ -48,7 +48,7 @@ const (
 
 // Segments times tasks: each is the median of several runs. A device that is done
 // goes on working until all are. Tasks of equal work on equal devices are timed
-// once.
+// once. One that does not fit in its device's memory gets no time.
 func Segments(ctx context.Context, devs []device.Device, tasks []Task, o Options) (_ map[costs.Key]float64, err error) {
 	if o.Least == 0 {
 		o.Least = defaultLeast

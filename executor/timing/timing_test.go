@@ -77,6 +77,24 @@ func TestLittleMemory(t *testing.T) {
 	}
 }
 
+// Segments that do not fit on their device get no times.
+func TestTooLittleMemory(t *testing.T) {
+	r := smallrun.New(t, "cpu:1")
+	list := tasks(t, r)
+	small, err := device.Open("cpu", device.OpenOptions{Count: 1, MemoryBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer small[0].Close()
+	times, err := timing.Segments(t.Context(), small, list, timing.Options{Least: time.Millisecond})
+	if err != nil || len(times) > 0 {
+		t.Error(times, err)
+	}
+	if live := small[0].Stats().Live; live != 0 {
+		t.Errorf("%d bytes are not freed", live)
+	}
+}
+
 // Copies are timed once for equal devices, and not at all where there is one device.
 func TestCopies(t *testing.T) {
 	r := smallrun.New(t, "cpu:2")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -26,7 +27,8 @@ type timed struct {
 	key     costs.Key
 	known   bool // its time is not needed
 	exe     device.Executable
-	repeats int // launches in a row: short ones are timed together
+	repeats int  // launches in a row: short ones are timed together
+	large   bool // it does not fit in the device's memory, and gets no time
 }
 
 func (w *worker) open() (err error) {
@@ -67,10 +69,14 @@ func (w *worker) work(ctx context.Context) error {
 		if round == 1 {
 			begin = time.Now()
 		}
-		if err := w.round(ctx, round); !needed && errors.Is(err, device.ErrOutOfMemory) {
-			return nil // it only keeps busy, perhaps with tasks of a larger device
-		} else if err != nil {
+		if err := w.round(ctx, round); err != nil {
 			return err
+		}
+		if !slices.ContainsFunc(w.tasks, func(t *timed) bool { return !t.large }) {
+			if needed {
+				w.m.busy.Add(-1)
+			}
+			return nil
 		}
 		if !needed || round == 0 {
 			continue
@@ -86,13 +92,20 @@ func (w *worker) work(ctx context.Context) error {
 	return nil
 }
 
-// round runs each task.
+// round runs each task that fits in the device's memory.
 func (w *worker) round(ctx context.Context, round int) error {
 	for _, t := range w.tasks {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		if t.large {
+			continue
+		}
 		seconds, err := w.time(ctx, t)
+		if errors.Is(err, device.ErrOutOfMemory) {
+			t.large = true
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("measure %s on %s: %w", t.Name, w.dev.ID(), err)
 		}
