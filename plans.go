@@ -21,7 +21,7 @@ func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 	if p, err := r.chosenPlan(ctx, g); p != nil || err != nil {
 		return p, err
 	}
-	o, err := r.planOptions(ctx, g)
+	o, err := r.planOptions(ctx, g, s.sizes.microbatches)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,15 @@ func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 	return p, r.time(ctx, p)
 }
 
-// planOptions are the options of plans of a graph, with the times of its blocks if the
-// config asks for measured ones.
-func (r *Run) planOptions(ctx context.Context, g *graph.Graph) (partition.PlanOptions, error) {
+// planOptions are the options of plans of a graph, for a step of so many microbatches,
+// with the times of its blocks if the config asks for measured ones.
+func (r *Run) planOptions(ctx context.Context, g *graph.Graph, microbatches int) (partition.PlanOptions, error) {
 	s := r.setup
 	o, err := s.options(ctx)
 	if err != nil {
 		return o, err
 	}
+	o.Microbatches = microbatches
 	if o.Pin, err = s.pins(); err != nil || !r.measures() {
 		return o, err
 	}
@@ -216,11 +217,10 @@ func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		o, err := r.planOptions(ctx, g)
+		o, err := r.planOptions(ctx, g, m)
 		if err != nil {
 			return nil, err
 		}
-		o.Microbatches = m
 		list, err := r.candidates(ctx, g, o)
 		if err != nil {
 			return nil, err
