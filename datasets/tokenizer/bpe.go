@@ -1,0 +1,256 @@
+package tokenizer
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+)
+
+// BPE is a byte pair encoding of bytes. A text is split into words, and each word
+// begins as its bytes. Then the two neighbours whose merge has the lowest rank
+// become one token, until no merge applies.
+type BPE struct {
+	kind    string
+	tokens  []string // by id: the bytes
+	byteIDs [256]uint32
+	merges  map[pair]merged
+	pairs   []pair // by rank
+	added   []Added
+	starts  [256]bool // of added tokens' first bytes
+	split   []splitter
+	whole   map[string]uint32 // words that are a token without any merge; nil: none
+	coders  sync.Pool
+	hash    func() string
+}
+
+// Added is a token that is found in the text before it is split into words, such
+// as <|endoftext|>.
+type Added struct {
+	ID      uint32
+	Text    string
+	Special bool // it marks something, and is no text
+}
+
+// EndOfText is the text of the token that separates documents.
+const EndOfText = "<|endoftext|>"
+
+// pair is two neighbouring tokens.
+type pair uint64
+
+func pairOf(left, right uint32) pair { return pair(left)<<32 | pair(right) }
+
+func (p pair) left() uint32 { return uint32(p >> 32) }
+
+func (p pair) right() uint32 { return uint32(p) }
+
+// merged is the outcome of a merge.
+type merged struct{ rank, id uint32 }
+
+// none is the outcome for neighbours that are not merged.
+var none = merged{rank: math.MaxUint32}
+
+// parts are all that decides a BPE.
+type parts struct {
+	kind   string
+	tokens []string // by id: the bytes, or an added token's text
+	pairs  []pair   // by rank
+	added  []Added
+	split  []splitter
+	whole  bool // a word that is a token is not merged from its bytes
+}
+
+// newBPE checks that the parts fit together.
+func newBPE(p parts) (*BPE, error) {
+	t := &BPE{kind: p.kind, tokens: p.tokens, pairs: p.pairs, split: p.split, added: slices.Clone(p.added)}
+	t.coders.New = func() any { return newCoder(t) }
+	t.hash = sync.OnceValue(t.computeHash)
+	ids := make(map[string]uint32, len(p.tokens))
+	for id, text := range p.tokens {
+		ids[text] = uint32(id)
+	}
+	for _, a := range p.added { // no merge makes them
+		delete(ids, a.Text)
+	}
+	for b := range t.byteIDs {
+		id, ok := ids[string([]byte{byte(b)})]
+		if !ok {
+			return nil, fmt.Errorf("%w: byte %#02x has no token: it is not byte-level", ErrFormat, b)
+		}
+		t.byteIDs[b] = id
+	}
+	if err := t.fillMerges(ids); err != nil {
+		return nil, err
+	}
+	// The longest of two that begin alike comes first.
+	slices.SortFunc(t.added, func(a, b Added) int {
+		return cmp.Or(cmp.Compare(len(b.Text), len(a.Text)), cmp.Compare(a.ID, b.ID))
+	})
+	for _, a := range t.added {
+		t.starts[a.Text[0]] = true
+	}
+	if p.whole {
+		t.whole = ids
+	}
+	return t, nil
+}
+
+func (t *BPE) fillMerges(ids map[string]uint32) error {
+	t.merges = make(map[pair]merged, len(t.pairs))
+	for rank, p := range t.pairs {
+		text := t.tokens[p.left()] + t.tokens[p.right()]
+		id, ok := ids[text]
+		if !ok {
+			return fmt.Errorf("%w: merge %d makes %q, which is not in the vocabulary", ErrFormat, rank, text)
+		}
+		if _, twice := t.merges[p]; twice {
+			return fmt.Errorf("%w: merge %d, which makes %q, is there twice", ErrFormat, rank, text)
+		}
+		t.merges[p] = merged{uint32(rank), id}
+	}
+	return nil
+}
+
+// Kind is gpt2 for the one inside the binary, and bpe otherwise.
+func (t *BPE) Kind() string { return t.kind }
+
+// Len is the number of tokens, with the added ones.
+func (t *BPE) Len() int { return len(t.tokens) }
+
+// Added are the tokens that are found before a text is split into words. The
+// caller must not change them.
+func (t *BPE) Added() []Added { return t.added }
+
+// EndOfText is the id of <|endoftext|>.
+func (t *BPE) EndOfText() (uint32, bool) {
+	for _, a := range t.added {
+		if a.Text == EndOfText {
+			return a.ID, true
+		}
+	}
+	return 0, false
+}
+
+// Hash is of the tokenizer.json that Write writes.
+func (t *BPE) Hash() string { return t.hash() }
+
+func (t *BPE) computeHash() string {
+	h := sha256.New()
+	if err := t.Write(h); err != nil {
+		panic("BUG: hash of a tokenizer: " + err.Error())
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Decode appends the bytes of ids.
+func (t *BPE) Decode(dst []byte, ids []uint32) []byte {
+	for _, id := range ids {
+		if int64(id) >= int64(len(t.tokens)) {
+			dst = append(dst, Replacement...)
+			continue
+		}
+		dst = append(dst, t.tokens[id]...)
+	}
+	return dst
+}
+
+// Encode appends the ids of text. Bytes that are not UTF-8 are encoded as well.
+func (t *BPE) Encode(dst []uint32, text []byte) ([]uint32, error) {
+	c := t.coders.Get().(*coder)
+	defer t.coders.Put(c)
+	for len(text) > 0 {
+		n := t.Cut(text, true)
+		if err := c.piece(text[:n]); err != nil {
+			return dst, err
+		}
+		dst = append(dst, c.out...)
+		text = text[n:]
+	}
+	return dst, nil
+}
+
+// Lengths of the pieces that a text is cut into, in bytes.
+const (
+	pieceBytes = 256 << 10
+	mostAdded  = 1 << 10 // of the longest added token
+	// CutBytes is a text's length from which Cut always finds a place.
+	CutBytes = pieceBytes + mostAdded + utf8.UTFMax
+)
+
+// Cut finds a place where no word ends later for what follows, and none begins
+// earlier: after a letter and before a character that no word continues with. The
+// places depend on the text alone, however much of it is there.
+func (t *BPE) Cut(text []byte, ended bool) int {
+	return cut(text, ended, t.added)
+}
+
+func cut(text []byte, ended bool, added []Added) int {
+	switch {
+	case ended && len(text) <= pieceBytes:
+		return len(text)
+	case !ended && len(text) < CutBytes:
+		return 0
+	}
+	for at := pieceBytes; at > 0; at-- {
+		if endsWord(text, at) && !within(added, text, at) {
+			return at
+		}
+	}
+	// The text has no words. A real one is never cut here.
+	at := wholeChars(text[:pieceBytes])
+	for at > 1 && within(added, text, at) {
+		at--
+	}
+	return at
+}
+
+// endsWord reports whether a letter is before a place in text, and after it a
+// character that ends a word.
+func endsWord(text []byte, at int) bool {
+	if !utf8.RuneStart(text[at]) {
+		return false
+	}
+	next, _ := utf8.DecodeRune(text[at:])
+	if next == '\'' || next == '’' || unicode.In(next, unicode.L, unicode.M, unicode.N) {
+		return false
+	}
+	last, _ := utf8.DecodeLastRune(text[:at])
+	return unicode.IsLetter(last)
+}
+
+// within reports whether a place in text is inside an added token.
+func within(added []Added, text []byte, at int) bool {
+	for _, a := range added {
+		from := max(0, at-len(a.Text)+1)
+		to := min(len(text), at+len(a.Text)-1)
+		if i := bytes.Index(text[from:to], []byte(a.Text)); i >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// findAdded finds the first added token in text, and of those that begin there
+// the longest. Without any, from is the length of text.
+func (t *BPE) findAdded(text []byte) (from int, found Added) {
+	if len(t.added) == 0 {
+		return len(text), Added{}
+	}
+	for at, b := range text {
+		if !t.starts[b] {
+			continue
+		}
+		for _, a := range t.added {
+			if len(a.Text) <= len(text)-at && string(text[at:at+len(a.Text)]) == a.Text {
+				return at, a
+			}
+		}
+	}
+	return len(text), Added{}
+}

@@ -1,0 +1,214 @@
+package tokenizer
+
+import "container/heap"
+
+// coder encodes for one goroutine at a time. It remembers words.
+type coder struct {
+	t     *BPE
+	out   []uint32 // of the piece
+	known map[string]interval
+	ids   []uint32 // of the known words
+	steps []step   // of the word
+	queue queue    // of a long word
+}
+
+// interval is a word's ids among those of known words.
+type interval struct{ from, to int }
+
+// Limits on what a coder remembers. Common words are a few thousand.
+const (
+	mostKnown     = 1 << 16 // words
+	mostKnownWord = 48      // bytes
+)
+
+func newCoder(t *BPE) *coder { return &coder{t: t, known: map[string]interval{}} }
+
+// piece encodes a piece of text into c.out.
+func (c *coder) piece(text []byte) error {
+	c.out = c.out[:0]
+	for len(text) > 0 {
+		at, added := c.t.findAdded(text)
+		if err := splitAll(c.t.split, text[:at], c.word); err != nil {
+			return err
+		}
+		if text = text[at:]; len(text) > 0 {
+			c.out = append(c.out, added.ID)
+			text = text[len(added.Text):]
+		}
+	}
+	return nil
+}
+
+// word appends the ids of a word to c.out.
+func (c *coder) word(w []byte) error {
+	if x, ok := c.known[string(w)]; ok {
+		c.out = append(c.out, c.ids[x.from:x.to]...)
+		return nil
+	}
+	from := len(c.out)
+	c.merge(w)
+	if len(w) > mostKnownWord {
+		return nil
+	}
+	if len(c.known) == mostKnown {
+		clear(c.known)
+		c.ids = c.ids[:0]
+	}
+	c.known[string(w)] = interval{len(c.ids), len(c.ids) + len(c.out) - from}
+	c.ids = append(c.ids, c.out[from:]...)
+	return nil
+}
+
+// step is a token of a word while it is merged.
+type step struct {
+	id   uint32
+	next merged // of this token and the one after it
+}
+
+// longWord is the length in bytes from which a heap finds the next merge. A
+// shorter word is searched from end to end, which is faster.
+const longWord = 128
+
+// merge appends a word's ids to c.out.
+func (c *coder) merge(w []byte) {
+	if id, ok := c.t.whole[string(w)]; ok {
+		c.out = append(c.out, id)
+		return
+	}
+	if len(w) >= longWord {
+		c.mergeLong(w)
+		return
+	}
+	s := c.steps[:0]
+	for _, b := range w {
+		s = append(s, step{id: c.t.byteIDs[b]})
+	}
+	c.mergeShort(s)
+}
+
+// mergeShort is merge for the bytes of a word, whose ids are set.
+func (c *coder) mergeShort(s []step) {
+	for i := range s {
+		s[i].next = c.after(s, i)
+	}
+	for {
+		at, best := -1, none.rank
+		for i := range s {
+			if s[i].next.rank < best {
+				at, best = i, s[i].next.rank
+			}
+		}
+		if at < 0 {
+			break
+		}
+		s[at].id = s[at].next.id
+		s = append(s[:at+1], s[at+2:]...)
+		if s[at].next = c.after(s, at); at > 0 {
+			s[at-1].next = c.after(s, at-1)
+		}
+	}
+	for i := range s {
+		c.out = append(c.out, s[i].id)
+	}
+	c.steps = s
+}
+
+// after is the merge of token i of a word and the one after it.
+func (c *coder) after(s []step, i int) merged {
+	if i+1 == len(s) {
+		return none
+	}
+	return c.t.pairMerge(s[i].id, s[i+1].id)
+}
+
+func (t *BPE) pairMerge(left, right uint32) merged {
+	if m, ok := t.merges[pairOf(left, right)]; ok {
+		return m
+	}
+	return none
+}
+
+// link is a token of a long word. Tokens that were merged into the one before are
+// left out of the list.
+type link struct {
+	id         uint32
+	prev, next int32 // -1: none
+}
+
+// candidate is a merge that may apply to a long word: of the token at a place and
+// the one after it, which were left and right when it was found.
+type candidate struct {
+	merged
+	at          int32
+	left, right uint32
+}
+
+// queue is a heap of candidates: the lowest rank first, and of equal ones the
+// first in the word.
+type queue []candidate
+
+func (q queue) Len() int { return len(q) }
+
+func (q queue) Less(i, j int) bool {
+	return q[i].rank < q[j].rank || q[i].rank == q[j].rank && q[i].at < q[j].at
+}
+
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+
+func (q *queue) Push(x any) { *q = append(*q, x.(candidate)) }
+
+func (q *queue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	*q = (*q)[:last]
+	return x
+}
+
+// mergeLong is merge for a word of n bytes in time n·log n.
+func (c *coder) mergeLong(w []byte) {
+	list := make([]link, len(w))
+	for i, b := range w {
+		list[i] = link{c.t.byteIDs[b], int32(i - 1), int32(i + 1)}
+	}
+	list[len(w)-1].next = -1
+	c.queue = c.queue[:0]
+	for i := range list {
+		c.enqueue(list, int32(i))
+	}
+	for len(c.queue) > 0 {
+		x := heap.Pop(&c.queue).(candidate)
+		l := &list[x.at]
+		if l.next < 0 || l.id != x.left || list[l.next].id != x.right {
+			continue // one of the two was merged since
+		}
+		gone := l.next
+		l.id, l.next = x.id, list[gone].next
+		list[gone].id = goneID
+		if l.next >= 0 {
+			list[l.next].prev = x.at
+		}
+		c.enqueue(list, x.at)
+		c.enqueue(list, l.prev)
+	}
+	for i := int32(0); i >= 0; i = list[i].next {
+		c.out = append(c.out, list[i].id)
+	}
+	const keep = 1 << 16
+	if cap(c.queue) > keep {
+		c.queue = nil
+	}
+}
+
+// goneID is no token's id.
+const goneID = ^uint32(0)
+
+// enqueue adds the merge of a token and the one after it, if there is one.
+func (c *coder) enqueue(list []link, at int32) {
+	if at < 0 || list[at].next < 0 {
+		return
+	}
+	left, right := list[at].id, list[list[at].next].id
+	if m := c.t.pairMerge(left, right); m != none {
+		heap.Push(&c.queue, candidate{m, at, left, right})
+	}
+}

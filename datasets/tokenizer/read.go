@@ -1,0 +1,320 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Limits on a tokenizer.json. The largest in use have a tenth of that.
+const (
+	mostFile   = 256 << 20 // bytes
+	mostTokens = 1 << 22
+	mostToken  = 1 << 16 // bytes of a token's name
+	mostSplits = 16
+)
+
+// Load reads a tokenizer.json, or the one in a folder.
+func Load(path string) (*BPE, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		path = filepath.Join(path, "tokenizer.json")
+	}
+	b, err := osfile.Read(path, mostFile+1)
+	switch {
+	case errors.Is(err, osfile.ErrNotFile):
+		return nil, fmt.Errorf("%w: %s is not a file: give the path of a tokenizer.json", ErrFormat, path)
+	case err != nil:
+		return nil, err
+	case len(b) > mostFile:
+		return nil, fmt.Errorf("%w: %s has more than %d MiB: is it the right file?", ErrFormat, path, mostFile>>20)
+	}
+	t, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse reads the contents of a tokenizer.json with a byte-level BPE. The post
+// processor is left out: Encode adds no tokens around a text.
+func Parse(b []byte) (*BPE, error) {
+	var f struct {
+		AddedTokens  []addedJSON     `json:"added_tokens"`
+		Normalizer   json.RawMessage `json:"normalizer"`
+		PreTokenizer json.RawMessage `json:"pre_tokenizer"`
+		Decoder      json.RawMessage `json:"decoder"`
+		Model        json.RawMessage `json:"model"`
+	}
+	if err := json.Unmarshal(b, &f); err != nil {
+		return nil, notJSON(b, "", err)
+	}
+	if len(f.Model) == 0 {
+		return nil, unsupported("model", "is missing", "give a tokenizer.json of Hugging Face's tokenizers")
+	}
+	if kind := typeOf(f.Normalizer); kind != "" {
+		return nil, unsupported("normalizer", kind+" is not supported", byteLevelOnly)
+	}
+	if kind := typeOf(f.Decoder); kind != "" && kind != "ByteLevel" {
+		return nil, unsupported("decoder", kind+" is not supported", byteLevelOnly)
+	}
+	p := parts{kind: "bpe"}
+	var err error
+	if p.split, err = readSplit(f.PreTokenizer, "pre_tokenizer", 0); err != nil {
+		return nil, err
+	}
+	if len(p.split) == 0 {
+		return nil, unsupported("pre_tokenizer", "splits no text into words", byteLevelOnly)
+	}
+	if err := p.readModel(f.Model, f.AddedTokens); err != nil {
+		return nil, err
+	}
+	t, err := newBPE(p)
+	if err == nil && t.Hash() == gpt2Hash {
+		t.kind = "gpt2"
+	}
+	return t, err
+}
+
+// byteLevelOnly says which files are read.
+const byteLevelOnly = "only a byte-level BPE is read, such as GPT-2's, Llama 3's or Qwen's"
+
+// unsupported is the error about a part of a tokenizer.json.
+func unsupported(key, what, do string) error {
+	return fmt.Errorf("%w: %s: %s; %s", ErrFormat, key, what, do)
+}
+
+// notJSON adds the line and column to an error of decoding b.
+func notJSON(b []byte, key string, err error) error {
+	if key != "" {
+		return fmt.Errorf("%w: %s: %v", ErrFormat, key, err)
+	}
+	at := int64(-1)
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = e.Offset
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		at = e.Offset
+	}
+	if at < 0 || at > int64(len(b)) {
+		return fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	before := b[:at]
+	line := bytes.Count(before, []byte("\n")) + 1
+	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
+	return fmt.Errorf("%w: line %d, column %d: %v: expected a tokenizer.json", ErrFormat, line, max(1, column), err)
+}
+
+// typeOf is the type of a part of the file; "" if there is none.
+func typeOf(part json.RawMessage) string {
+	if len(part) == 0 || string(part) == "null" {
+		return ""
+	}
+	var p struct {
+		Type string `json:"type"`
+	}
+	if err := json.Unmarshal(part, &p); err != nil || p.Type == "" {
+		return "a part without a type"
+	}
+	return p.Type
+}
+
+// readSplit reads a pre-tokenizer as the splitters that it consists of.
+func readSplit(part json.RawMessage, key string, depth int) ([]splitter, error) {
+	switch kind := typeOf(part); {
+	case kind == "ByteLevel":
+		return readByteLevel(part, key)
+	case kind == "Split":
+		return readPattern(part, key)
+	case kind == "Sequence" && depth == 0:
+		return readSequence(part, key)
+	case kind == "":
+		return nil, unsupported(key, "is missing", byteLevelOnly)
+	default:
+		return nil, unsupported(key, kind+" is not supported", byteLevelOnly)
+	}
+}
+
+func readSequence(part json.RawMessage, key string) (all []splitter, err error) {
+	var s struct {
+		PreTokenizers []json.RawMessage `json:"pretokenizers"`
+	}
+	if err := json.Unmarshal(part, &s); err != nil {
+		return nil, notJSON(nil, key, err)
+	}
+	if len(s.PreTokenizers) > mostSplits {
+		return nil, unsupported(key, fmt.Sprintf("%d parts are more than %d", len(s.PreTokenizers), mostSplits), byteLevelOnly)
+	}
+	byteLevel := false
+	for i, x := range s.PreTokenizers {
+		split, err := readSplit(x, fmt.Sprintf("%s.pretokenizers[%d]", key, i), 1)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, split...)
+		byteLevel = byteLevel || typeOf(x) == "ByteLevel"
+	}
+	if !byteLevel {
+		return nil, unsupported(key, "has no ByteLevel", byteLevelOnly)
+	}
+	return all, nil
+}
+
+func readByteLevel(part json.RawMessage, key string) ([]splitter, error) {
+	b := byteLevelJSON{UseRegex: true} // where the key is left out
+	if err := json.Unmarshal(part, &b); err != nil {
+		return nil, notJSON(nil, key, err)
+	}
+	if b.AddPrefixSpace {
+		return nil, unsupported(key, "add_prefix_space true is not supported", byteLevelOnly)
+	}
+	if !b.UseRegex {
+		return nil, nil
+	}
+	return []splitter{gpt2Split{}}, nil
+}
+
+func readPattern(part json.RawMessage, key string) ([]splitter, error) {
+	var s splitJSON
+	if err := json.Unmarshal(part, &s); err != nil {
+		return nil, notJSON(nil, key, err)
+	}
+	isolated := s.Behavior == "Isolated" && !s.Invert
+	switch {
+	case s.Pattern.Regex == "":
+		return nil, unsupported(key, "has no pattern.Regex", byteLevelOnly)
+	case !isolated && !(s.Behavior == "Removed" && s.Invert):
+		return nil, unsupported(key, fmt.Sprintf("behavior %s with invert %v is not supported", s.Behavior, s.Invert), byteLevelOnly)
+	}
+	split, err := newSplit(s.Pattern.Regex, isolated)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", key, err)
+	}
+	return []splitter{split}, nil
+}
+
+// readModel reads the vocabulary and the merges.
+func (p *parts) readModel(part json.RawMessage, added []addedJSON) error {
+	if kind := typeOf(part); kind != "BPE" {
+		return unsupported("model.type", kind+" is not supported", byteLevelOnly)
+	}
+	var m modelJSON
+	if err := json.Unmarshal(part, &m); err != nil {
+		return notJSON(nil, "model", err)
+	}
+	given := func(s *string) bool { return s != nil && *s != "" }
+	switch {
+	case m.Dropout != nil && *m.Dropout != 0:
+		return unsupported("model.dropout", "is not supported", "set it to null")
+	case given(m.Prefix):
+		return unsupported("model.continuing_subword_prefix", "is not supported", byteLevelOnly)
+	case given(m.Suffix):
+		return unsupported("model.end_of_word_suffix", "is not supported", byteLevelOnly)
+	case m.ByteFallback:
+		return unsupported("model.byte_fallback", "is not supported", byteLevelOnly)
+	}
+	p.whole = m.IgnoreMerges
+	ids, err := p.readVocab(m.Vocab, added)
+	if err != nil {
+		return err
+	}
+	return p.readMerges(m.Merges, ids)
+}
+
+// readVocab reads the tokens, and gives their ids by name.
+func (p *parts) readVocab(vocab json.RawMessage, added []addedJSON) (map[string]uint32, error) {
+	ids := map[string]uint32{}
+	if err := json.Unmarshal(vocab, &ids); err != nil {
+		return nil, notJSON(nil, "model.vocab", err)
+	}
+	names := map[uint32]string{}
+	for name, id := range ids {
+		if first, twice := names[id]; twice {
+			return nil, unsupported("model.vocab", fmt.Sprintf("%q and %q have the same id %d", min(first, name), max(first, name), id), "give each token its own")
+		}
+		names[id] = name
+	}
+	special := map[uint32]bool{}
+	for i, a := range added {
+		key := fmt.Sprintf("added_tokens[%d]", i)
+		name, taken := names[a.ID]
+		switch {
+		case a.Content == "" || len(a.Content) > mostAdded:
+			return nil, unsupported(key, fmt.Sprintf("content has %d bytes", len(a.Content)), fmt.Sprintf("1 to %d are supported", mostAdded))
+		case taken && name != a.Content || special[a.ID]:
+			return nil, unsupported(key, fmt.Sprintf("id %d is %q too", a.ID, name), "give each token its own")
+		case a.SingleWord || a.LStrip || a.RStrip:
+			return nil, unsupported(key, "single_word, lstrip and rstrip are not supported", byteLevelOnly)
+		}
+		special[a.ID], names[a.ID] = true, a.Content
+		p.added = append(p.added, Added{a.ID, a.Content, a.Special})
+	}
+	if err := p.fillTokens(names, special); err != nil {
+		return nil, err
+	}
+	return ids, nil
+}
+
+// fillTokens puts the tokens in the order of their ids, which have no gaps.
+func (p *parts) fillTokens(names map[uint32]string, added map[uint32]bool) error {
+	if len(names) > mostTokens {
+		return unsupported("model.vocab", fmt.Sprintf("%d tokens are more than %d", len(names), mostTokens), "is it the right file?")
+	}
+	p.tokens = make([]string, len(names))
+	for id := range uint32(len(names)) {
+		name, ok := names[id]
+		if !ok {
+			return unsupported("model.vocab", fmt.Sprintf("id %d has no token", id), fmt.Sprintf("%d tokens must have the ids from 0 on", len(names)))
+		}
+		if len(name) > mostToken {
+			return unsupported("model.vocab", fmt.Sprintf("token %d has %d bytes, more than %d", id, len(name), mostToken), "is it the right file?")
+		}
+		if p.tokens[id] = name; added[id] {
+			continue
+		}
+		if p.tokens[id], ok = unnamed(name); !ok || name == "" {
+			return unsupported("model.vocab", fmt.Sprintf("token %q is not byte-level", name), byteLevelOnly)
+		}
+	}
+	return nil
+}
+
+// readMerges reads merges, each "left right" or ["left", "right"].
+func (p *parts) readMerges(merges json.RawMessage, ids map[string]uint32) error {
+	var list []json.RawMessage
+	if err := json.Unmarshal(merges, &list); err != nil {
+		return notJSON(nil, "model.merges", err)
+	}
+	p.pairs = slices.Grow(p.pairs, len(list))
+	for i, x := range list {
+		left, right, ok := readMerge(x)
+		a, okA := ids[left]
+		b, okB := ids[right]
+		if !ok || !okA || !okB {
+			return unsupported(fmt.Sprintf("model.merges[%d]", i), fmt.Sprintf("%.80s is not two tokens of the vocabulary", x), `expected "left right" or ["left", "right"]`)
+		}
+		p.pairs = append(p.pairs, pairOf(a, b))
+	}
+	return nil
+}
+
+func readMerge(x json.RawMessage) (left, right string, ok bool) {
+	var both []string
+	if json.Unmarshal(x, &both) == nil {
+		if len(both) != 2 {
+			return "", "", false
+		}
+		return both[0], both[1], true
+	}
+	var joined string
+	if json.Unmarshal(x, &joined) != nil {
+		return "", "", false
+	}
+	return strings.Cut(joined, " ")
+}

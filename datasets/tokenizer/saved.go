@@ -1,0 +1,84 @@
+package tokenizer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Saved is a tokenizer as a checkpoint keeps it, in JSON: whole, so that no file
+// is needed.
+type Saved struct{ Tokenizer }
+
+// savedJSON is the JSON of Saved.
+type savedJSON struct {
+	Kind  string `json:"kind"`
+	Chars *Chars `json:"chars,omitempty"` // of char
+	File  []byte `json:"file,omitempty"`  // of bpe: tokenizer.json, gzipped
+}
+
+// MarshalJSON writes the tokenizer. One that is inside the binary is a name.
+func (s Saved) MarshalJSON() ([]byte, error) {
+	out := savedJSON{Kind: s.Kind()}
+	switch t := s.Tokenizer.(type) {
+	case *Chars:
+		out.Chars = t
+	case *BPE:
+		if t.kind == "gpt2" {
+			break
+		}
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if err := t.Write(z); err != nil {
+			return nil, err
+		}
+		if err := z.Close(); err != nil {
+			return nil, err
+		}
+		out.File = b.Bytes()
+	case Bytes:
+	default:
+		return nil, fmt.Errorf("%w: a tokenizer of kind %s cannot be saved", ErrFormat, s.Kind())
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads the tokenizer.
+func (s *Saved) UnmarshalJSON(b []byte) error {
+	var in savedJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	switch {
+	case in.Kind == "char" && in.Chars != nil:
+		s.Tokenizer = in.Chars
+	case in.Kind == "bytes":
+		s.Tokenizer = Bytes{}
+	case in.Kind == "gpt2":
+		s.Tokenizer = GPT2()
+	case in.Kind == "bpe":
+		t, err := unpack(in.File)
+		if err != nil {
+			return err
+		}
+		s.Tokenizer = t
+	default:
+		return fmt.Errorf("%w: kind %q is unknown: it was saved by a later version", ErrFormat, in.Kind)
+	}
+	return nil
+}
+
+// unpack reads a gzipped tokenizer.json.
+func unpack(packed []byte) (*BPE, error) {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	b, err := io.ReadAll(io.LimitReader(z, mostFile))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrFormat, err)
+	}
+	return Parse(b)
+}

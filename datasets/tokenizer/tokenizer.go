@@ -1,0 +1,55 @@
+package tokenizer
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Tokenizer turns text into ids and back. It never changes and is safe for
+// concurrent use.
+type Tokenizer interface {
+	// Kind is char, bytes, gpt2 or bpe.
+	Kind() string
+	// Len is the number of tokens: ids are below it.
+	Len() int
+	// Encode appends the ids of text to dst. It fails with an [*UnknownError] at a
+	// character that has no token, which only chars lack, and where the split
+	// pattern of a tokenizer.json takes too long.
+	Encode(dst []uint32, text []byte) ([]uint32, error)
+	// Decode appends the text of ids to dst. An id without a token becomes U+FFFD.
+	// The text of a single id may end within a character, except for chars.
+	Decode(dst []byte, ids []uint32) []byte
+	// Cut is the length of a beginning of text that can be encoded apart from the
+	// rest with the same ids; 0 if that takes more text. ended says that no more
+	// text follows. It is positive for any text of [CutBytes] or more.
+	Cut(text []byte, ended bool) int
+	// EndOfText is the id of the token that separates documents; false if there is
+	// none.
+	EndOfText() (id uint32, ok bool)
+	// Hash is a SHA-256 in hex. Equal hashes mean equal ids for every text.
+	Hash() string
+}
+
+// The causes of errors.
+var (
+	ErrFormat = errors.New("malformed tokenizer") // a file; the message says where
+	ErrLearn  = errors.New("cannot learn a tokenizer")
+)
+
+// Replacement is the text of an id without a token.
+const Replacement = "\uFFFD"
+
+// UnknownError is a character that a tokenizer has no token for.
+type UnknownError struct {
+	Offset int // of the character, in bytes from the beginning of the text
+	Char   rune
+	Len    int // tokens that there are
+}
+
+// Error names the character.
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%q is not among the %d characters of the vocabulary", e.Char, e.Len)
+}
+
+// Text is the text of ids: Decode into a string.
+func Text(t Tokenizer, ids ...uint32) string { return string(t.Decode(nil, ids)) }
