@@ -33,7 +33,7 @@ func (g goal) lacks(need func() time.Duration) bool {
 func (g goal) standing(at *runstate.Progress, dir string) string {
 	switch {
 	case at.Unmeasured:
-		return fmt.Sprintf("resuming at step %d of %d, with the evaluation of epoch %d, from %s", at.Step, g.steps, at.LastEpoch()+1, rundir.CheckpointPath(dir))
+		return fmt.Sprintf("resuming at step %d of %d, with the evaluation of the weights there, from %s", at.Step, g.steps, rundir.CheckpointPath(dir))
 	case at.StoppedEarly(g.stopping):
 		return fmt.Sprintf("the run in %s is finished: it stopped early, at step %d of %d", dir, at.Step, g.steps)
 	case at.Step >= g.steps:

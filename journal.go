@@ -24,9 +24,9 @@ func (j *journal) step(s Step) error {
 	return nil
 }
 
-// epoch records an epoch's end.
-func (j *journal) epoch(e Epoch, rmse *float64) error {
-	err := j.metrics.Write(rundir.EpochLine{
+// boundary records a boundary.
+func (j *journal) boundary(e Boundary, rmse *float64) error {
+	err := j.metrics.Write(rundir.BoundaryLine{
 		Epoch: e.Epoch, Step: e.Step, TrainLoss: e.TrainLoss, TrainAccuracy: e.TrainAccuracy,
 		ValLoss: e.ValLoss, ValAccuracy: e.ValAccuracy, RMSE: rmse, SamplesPerS: e.SamplesPerS,
 	})
@@ -34,7 +34,7 @@ func (j *journal) epoch(e Epoch, rmse *float64) error {
 		return err
 	}
 	j.metrics.Flush()
-	j.observer.epoch(e)
+	j.observer.boundary(e)
 	return nil
 }
 

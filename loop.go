@@ -21,7 +21,8 @@ type loop struct {
 	*session
 	clock   trace.Clock
 	first   int             // steps taken before this call
-	between time.Duration   // the longest that a boundary took: logging, evaluating and saving
+	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
+	saved   time.Time       // when the newest save began, or the loop
 	leisure context.Context // ends when someone wants the run to end soon
 
 	before [3]runstate.Progress // where the run stood before the newest steps
@@ -39,10 +40,11 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	l.dump.From(l.first)
 	l.seal()
 	if l.at.Unmeasured {
-		if err := l.endEpoch(work, l.at.LastEpoch()); err != nil {
+		if err := l.stand(work, true, false, l.savesNow(true)); err != nil {
 			return false, err
 		}
 	}
+	l.saved = time.Now()
 	l.beginClock()
 	for !l.goal.reached(&l.at) {
 		if ctx.Err() != nil || l.goal.lacks(l.nextStep) {
@@ -57,7 +59,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 			err = l.step(work, b)
 		}
 		if err == nil {
-			err = l.afterStep(work, b)
+			err = l.afterStep(work)
 		}
 		if err != nil {
 			return false, err
@@ -66,7 +68,7 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	return false, l.end(work)
 }
 
-// seal begins an epoch's steps: only the batch goes in, and only what the
+// seal begins the steps after a boundary: only the batch goes in, and only what the
 // config asks for comes out.
 func (l *loop) seal() { boundary.Seal(l.rt.Residency, l.config.Train.LogEvery > 0) }
 
@@ -87,7 +89,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 		return err
 	}
 	l.before[l.at.Step%len(l.before)] = l.at
-	l.at.Advance(b)
+	l.at.Advance(b, l.sizes.pace)
 	l.rt.Residency.Ledger().Step()
 	l.opt.Observer.step(Step{
 		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
@@ -109,9 +111,9 @@ func (l *loop) settle(ctx context.Context, left int) error {
 	})
 }
 
-// afterStep does what is due after a step: log, save, or end the epoch, which
-// does both.
-func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
+// afterStep does the work that is due after a step: that of a boundary, logging, a
+// save.
+func (l *loop) afterStep(ctx context.Context) error {
 	if err := l.saves.Poll(); err != nil {
 		return err
 	}
@@ -119,10 +121,9 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	if !l.saves.Busy() {
 		l.clock.Saving(false)
 	}
-	c := l.config
-	ends := b.Next.Epoch > b.At.Epoch
-	logs := c.Train.LogEvery > 0 && l.at.Step%c.Train.LogEvery == 0
-	saves := l.asked() || c.Checkpoint.Every > 0 && l.at.Step%c.Checkpoint.Every == 0
+	ends := l.at.AtBoundary(l.sizes.pace, l.goal.steps)
+	logs := l.config.Train.LogEvery > 0 && l.at.Step%l.config.Train.LogEvery == 0
+	saves := l.savesNow(ends)
 	if !ends && !logs && !saves {
 		return nil
 	}
@@ -131,18 +132,26 @@ func (l *loop) afterStep(ctx context.Context, b datasets.Batch) error {
 	}
 	l.stopClock()
 	start := time.Now()
-	var err error
-	if ends {
-		err = l.endEpoch(ctx, b.At.Epoch)
-	} else if logs {
-		err = l.log(ctx, ledger.Log, b.At.Epoch)
-	}
-	if saves && !ends && err == nil {
-		err = l.save(ctx)
-	}
+	err := l.stand(ctx, ends, logs, saves)
 	l.tellRetried()
 	l.between = max(l.between, time.Since(start))
 	l.beginClock()
+	return err
+}
+
+// stand does the work for which training stands still.
+func (l *loop) stand(ctx context.Context, ends, logs, saves bool) (err error) {
+	if ends {
+		err = l.boundary(ctx)
+	} else if logs {
+		err = l.log(ctx, ledger.Log)
+	}
+	if saves && err == nil {
+		err = l.save(ctx)
+	}
+	if saves && err == nil && ends && l.config.Train.Boundary == 0 { // an epoch's checkpoint is on the disk before the next epoch
+		err = l.saves.Await()
+	}
 	return err
 }
 
@@ -156,6 +165,19 @@ func (l *loop) beginClock() {
 func (l *loop) stopClock() {
 	l.clock.Stop(l.rt.Busy())
 	l.copies.Stop()
+}
+
+// savesNow reports whether a checkpoint is due after this step, at a boundary or
+// not.
+func (l *loop) savesNow(boundary bool) bool {
+	c := l.config.Checkpoint
+	switch {
+	case l.asked():
+		return true
+	case c.Every > 0 && l.at.Step%c.Every == 0, c.EveryTime > 0 && time.Since(l.saved) >= c.EveryTime:
+		return true
+	}
+	return boundary && (c.Every == 0 && c.EveryTime == 0 || l.config.Train.Boundary == 0)
 }
 
 // asked reports whether someone wants a checkpoint now.
@@ -173,31 +195,33 @@ func (l *loop) asked() bool {
 	}
 }
 
-// endEpoch brings out the epoch's losses, evaluates, keeps the best, and saves.
-// Everything queued is settled.
-func (l *loop) endEpoch(ctx context.Context, epoch int) error {
+// boundary brings out the losses since the boundary before, evaluates and keeps the
+// best. Everything queued is settled.
+func (l *loop) boundary(ctx context.Context) error {
 	boundary.Unseal(l.rt.Residency)
 	defer l.seal()
-	e := Epoch{Epoch: epoch, Step: l.at.Step}
+	e := Boundary{Epoch: l.at.LastEpoch(), Step: l.at.Step}
 	e.SamplesPerS, e.Time = l.clock.Lap()
 	if err := l.measure(ctx, &e); err != nil {
 		return err
 	}
-	l.at.EndEpoch(runstate.Epoch(e), l.config)
-	if err := l.journal.epoch(e, l.rmse(e.ValLoss)); err != nil {
+	l.at.Take(runstate.Boundary(e), l.config)
+	if err := l.journal.boundary(e, l.rmse(e.ValLoss)); err != nil {
 		return err
 	}
 	if w := l.at.Watched; l.at.StoppedEarly(l.config.EarlyStopping) {
-		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d epochs", w.Metric, w.Bad))
+		of := "epochs"
+		if l.config.Train.Boundary > 0 {
+			of = "boundaries"
+		}
+		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d %s", w.Metric, w.Bad, of))
 	}
-	if err := l.save(ctx); err != nil {
-		return err
-	}
-	return l.saves.Await()
+	return nil
 }
 
 // save takes a checkpoint of where the run stands. All queued work is settled.
 func (l *loop) save(ctx context.Context) error {
+	l.saved = time.Now()
 	m, err := l.manifest()
 	if err == nil {
 		err = l.saves.Save(ctx, l.leisure, m)
@@ -216,15 +240,15 @@ func (l *loop) stood(step int) (at runstate.Progress, ok bool) {
 }
 
 // rescue saves the newest completed step after the loss of a device, if every
-// variable is as at its end. Where that step ended an epoch that was not evaluated,
-// the resumed run begins with the evaluation.
+// variable is as at its end. Where that step ends at a boundary that was not
+// evaluated, the resumed run begins with the evaluation.
 func (l *loop) rescue(ctx context.Context) {
 	ticket, err := l.prog.Whole()
 	at, ok := l.stood(l.first + int(ticket))
 	if err != nil || !ok || at.Step == 0 || at.Step == l.newest() {
 		return
 	}
-	at.Unmeasured = at.Index == 0 && at.Last.Step != at.Step
+	at.Unmeasured = at.AtBoundary(l.sizes.pace, l.goal.steps) && at.Last.Step != at.Step
 	l.at = at
 	m, err := l.manifest()
 	if err == nil {
@@ -249,7 +273,7 @@ func (l *loop) end(ctx context.Context) error {
 		return nil
 	}
 	boundary.Unseal(l.rt.Residency) // the run ends here, so its losses come out
-	if err := l.log(ctx, ledger.Epoch, l.at.LastEpoch()); err != nil {
+	if err := l.log(ctx, ledger.Epoch); err != nil {
 		return err
 	}
 	if err := l.save(ctx); err != nil {

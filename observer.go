@@ -15,8 +15,9 @@ type Observer struct {
 	Step func(Step)
 	// Logged is called for each logged step, once its loss came out of the device.
 	Logged func(Step)
-	// Epoch is called at an epoch's end, after evaluation.
-	Epoch func(Epoch)
+	// Boundary is called at a boundary (train.boundary; by default an epoch's end),
+	// after evaluation.
+	Boundary func(Boundary)
 	// Saved is called after a checkpoint.
 	Saved func(Saved)
 	// Note is called with a line that a user should read: "resuming at step 120".
@@ -28,10 +29,13 @@ type Observer struct {
 
 // Start is how a run begins.
 type Start struct {
-	Epochs, StepsPerEpoch int
-	Step                  int // steps already taken: more than 0 after a resume
-	Parameters            int64
-	Stages                int
+	Epochs        int // of the run; 0: Steps was asked for
+	StepsPerEpoch int
+	Boundary      int // steps between boundaries; 0: they are the epochs' ends
+	Steps         int // of the whole run
+	Step          int // steps already taken: more than 0 after a resume
+	Parameters    int64
+	Stages        int
 }
 
 // Step is one training step.
@@ -43,10 +47,10 @@ type Step struct {
 	Loss    float64 // NaN for Observer.Step: it has not left the device
 }
 
-// Epoch is the outcome of one pass over the training part. Metrics that do not
-// exist, such as accuracy in regression, are nil.
-type Epoch struct {
-	Epoch         int // from 0
+// Boundary is the outcome of the steps between two boundaries, by default of an
+// epoch. Metrics that do not exist, such as accuracy in regression, are nil.
+type Boundary struct {
+	Epoch         int // of the last step, from 0
 	Step          int // steps taken so far
 	TrainLoss     *float64
 	TrainAccuracy *float64
@@ -82,9 +86,9 @@ func (o *Observer) logged(s Step) {
 	}
 }
 
-func (o *Observer) epoch(e Epoch) {
-	if o != nil && o.Epoch != nil {
-		o.Epoch(e)
+func (o *Observer) boundary(e Boundary) {
+	if o != nil && o.Boundary != nil {
+		o.Boundary(e)
 	}
 }
 

@@ -51,9 +51,9 @@ type DeviceLoss struct {
 	WrittenOff int64 `json:"written_off_bytes"`
 }
 
-// Final are the newest epoch's metrics; nil where there is none. Before the
-// first epoch ends, the training loss is the mean of the losses so far. Imported
-// weights have the validation's metrics alone, until an epoch ends.
+// Final are the newest boundary's metrics; nil where there is none. Before the
+// first boundary, the training loss is the mean of the losses so far. Imported
+// weights have the validation's metrics alone, until the next boundary.
 type Final struct {
 	TrainLoss   *float64 `json:"train_loss"`
 	ValLoss     *float64 `json:"val_loss"`

@@ -55,14 +55,15 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 	}
 	if what != "" {
 		note("going on although " + what)
-		if at.Realign(m.Fingerprints[dataPrint] == s.info.Fingerprint, s.sizes.batch, s.sizes.samples) {
+		moved := at.Realign(m.Fingerprints[dataPrint] == s.info.Fingerprint, s.sizes.batch, s.sizes.samples)
+		if moved {
 			note(fmt.Sprintf("the rest of epoch %d is left out, since its batches are others now", at.Epoch))
 		}
-		if !s.sameRings(snap) {
+		if moved || !s.sameRings(snap) {
 			at.Lost = m.Step
 		}
 	}
-	total = at.Resume(s.config.Train.Epochs, s.sizes.steps, s.sizes.batch)
+	total = at.Resume(s.sizes.pace)
 	return at, total, nil
 }
 
@@ -71,7 +72,7 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 func (s *setup) sameRings(snap *checkpoint.Snapshot) bool {
 	then, err := configs.Parse("config", snap.Manifest.Config, configs.Overlay{})
 	ring, ok := snap.Tensor(models.LossRing)
-	return err == nil && ok && then.Train.Batch == s.sizes.asked && ring.Meta.Bytes() == int64(4*s.sizes.steps)
+	return err == nil && ok && then.Train.Batch == s.sizes.asked && ring.Meta.Bytes() == int64(4*s.sizes.pace.Longest())
 }
 
 // changed says how the run's config or data differ from a checkpoint's; ""

@@ -141,7 +141,7 @@ func (r *Run) plan(ctx context.Context) error {
 func (r *Run) size(ctx context.Context, microbatches int) models.Size {
 	z := r.setup.sizes
 	return models.Size{
-		Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.steps, Stop: stopOf(ctx), Room: r.setup.room(),
+		Microbatch: z.batch / microbatches, Microbatches: microbatches, Batch: z.batch, Ring: z.pace.Longest(), Stop: stopOf(ctx), Room: r.setup.room(),
 	}
 }
 

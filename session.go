@@ -202,7 +202,7 @@ func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err err
 		}
 	}
 	s.feed, err = feed.New(s.devices[s.plan.Stages[0].Device], s.prog, data.Train, datasets.LoaderOptions{
-		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.config.Train.Epochs - s.at.Epoch,
+		Batch: s.sizes.batch, Start: s.at.Cursor(), Epochs: s.sizes.pace.EpochsFrom(&s.at, s.goal.steps),
 	})
 	return err
 }
@@ -231,7 +231,7 @@ func (s *session) start(ctx context.Context) error {
 
 // manifest says where the run stands.
 func (s *session) manifest() (m checkpoint.Manifest, err error) {
-	extra, err := json.Marshal(runstate.State{Progress: s.at, Data: *s.info})
+	extra, err := json.Marshal(runstate.State{Progress: s.at, Data: *s.info, EpochSteps: s.sizes.steps})
 	if err != nil {
 		return m, err
 	}

@@ -3,10 +3,11 @@ package berth
 import (
 	"fmt"
 
+	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 )
 
-// sizes are the steps of an epoch, and of the run.
+// sizes are the samples of steps, and the steps of an epoch and of the run.
 type sizes struct {
 	samples      int // in the training part
 	asked        int // train.batch
@@ -16,6 +17,7 @@ type sizes struct {
 	steps        int // in an epoch
 	last         int // samples in the last step
 	total        int // steps in the whole run
+	pace         runstate.Pace
 }
 
 func newSizes(c *configs.Config, samples int) sizes {
@@ -28,7 +30,8 @@ func newSizes(c *configs.Config, samples int) sizes {
 	}
 	z.steps = (samples-1)/z.batch + 1
 	z.last = samples - (z.steps-1)*z.batch
-	z.total = z.steps * c.Train.Epochs
+	z.pace = runstate.PaceOf(c.Train, z.steps, z.batch)
+	z.total = z.pace.Total()
 	return z
 }
 

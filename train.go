@@ -53,7 +53,8 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 		return nil, err
 	}
 	s.opt.Observer.started(Start{
-		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Step: s.at.Step, Parameters: s.parameters(), Stages: len(s.plan.Stages),
+		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Boundary: s.config.Train.Boundary, Steps: s.goal.steps,
+		Step: s.at.Step, Parameters: s.parameters(), Stages: len(s.plan.Stages),
 	})
 	for _, text := range s.notes() {
 		s.opt.Observer.note(text)

@@ -81,11 +81,11 @@ func TestObserverPanics(t *testing.T) {
 	}
 	var n int
 	for name, o := range map[string]*berth.Observer{
-		"Started": {Started: func(berth.Start) { boom() }},
-		"Step":    {Step: func(berth.Step) { third(&n) }},
-		"Logged":  {Logged: func(berth.Step) { third(&n) }},
-		"Epoch":   {Epoch: func(berth.Epoch) { boom() }},
-		"Saved":   {Saved: func(berth.Saved) { boom() }},
+		"Started":  {Started: func(berth.Start) { boom() }},
+		"Step":     {Step: func(berth.Step) { third(&n) }},
+		"Logged":   {Logged: func(berth.Step) { third(&n) }},
+		"Boundary": {Boundary: func(berth.Boundary) { boom() }},
+		"Saved":    {Saved: func(berth.Saved) { boom() }},
 		"each save": {Step: func(s berth.Step) {
 			if s.Step == 12 {
 				boom()

@@ -276,8 +276,8 @@ func TestEarlyStoppingIsToldAfterItsEpoch(t *testing.T) {
 	set := []string{"early_stopping.metric=val_loss", "early_stopping.patience=1", "early_stopping.min_delta=100", "train.epochs=9"}
 	var told []string
 	train(t, open(t, everything, set...), berth.TrainOptions{Observer: &berth.Observer{
-		Epoch: func(e berth.Epoch) { told = append(told, fmt.Sprint("epoch ", e.Epoch)) },
-		Note:  func(text string) { told = append(told, text) },
+		Boundary: func(e berth.Boundary) { told = append(told, fmt.Sprint("epoch ", e.Epoch)) },
+		Note:     func(text string) { told = append(told, text) },
 	}})
 	want := []string{"epoch 0", "epoch 1", "early stopping: val_loss has not improved for 1 epochs"}
 	if !slices.Equal(told, want) {

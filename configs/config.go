@@ -140,12 +140,14 @@ type Layer struct {
 // Train describes the length of training and the size of a step.
 type Train struct {
 	Pos          Pos
-	Epochs       int
+	Epochs       int    // 0: Steps is the run's length
+	Steps        int    // of the run; 0: Epochs is its length
+	Boundary     int    // steps between boundaries, at which losses and metrics come out; 0: they are the epochs' ends
 	Batch        int    // samples in a step, over all its microbatches
 	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
-	LogEvery     int // steps between losses read from the device; 0: at the epoch's end only
+	LogEvery     int // steps between losses read from the device; 0: at boundaries only
 }
 
 // The values of Train.Reduction.
@@ -288,11 +290,14 @@ const StageWhole = -1
 
 // Checkpoint decides when snapshots are taken and which of them stay.
 type Checkpoint struct {
-	Pos      Pos
-	Every    int // steps between snapshots within an epoch; 0: at epoch ends only
-	Keep     Keep
-	Best     string // the metric that ranks snapshots: val_loss or val_accuracy
-	Compress string // none or zstd
+	Pos Pos
+	// Every and EveryTime are the interval between snapshots, in steps or as a time. At
+	// most one is not 0; without either, each boundary has a snapshot.
+	Every     int
+	EveryTime time.Duration
+	Keep      Keep
+	Best      string // the metric that ranks snapshots: val_loss or val_accuracy
+	Compress  string // none or zstd
 	// Staging is the host memory of a save in bytes. StageWhole copies the whole
 	// state; 0 does so where memory is free, and uses a small area otherwise.
 	Staging int64
@@ -302,6 +307,6 @@ type Checkpoint struct {
 type EarlyStopping struct {
 	Pos      Pos
 	Metric   string  // val_loss or val_accuracy
-	Patience int     // epochs without improvement before the run ends; 0: never
+	Patience int     // boundaries without improvement before the run ends; 0: never
 	MinDelta float64 // smallest change that counts as an improvement
 }

@@ -62,6 +62,31 @@ func (whole) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(strconv.Itoa(*src.(*int)))
 }
 
+// orNumber is an int of at least 1, or a word that stands for 0.
+type orNumber struct{ word string }
+
+func (o orNumber) expect() string { return o.word + ", or a whole number of at least 1" }
+
+func (o orNumber) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind == yaml.ScalarNode && n.Value == o.word {
+		*dst.(*int) = 0
+		return
+	}
+	v, ok := whole{1, maxDim}.parse(n)
+	if !ok {
+		d.mismatch(n, path, o.expect())
+		return
+	}
+	*dst.(*int) = v
+}
+
+func (o orNumber) encode(src any, keep func(*key) bool) *yaml.Node {
+	if *src.(*int) == 0 {
+		return plain(o.word)
+	}
+	return whole{}.encode(src, keep)
+}
+
 // seed is a uint64.
 type seed struct{}
 

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,35 @@ func (k duration) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (duration) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(formatDuration(*src.(*time.Duration)))
+}
+
+// saveInterval is a Checkpoint's Every or EveryTime.
+type saveInterval struct{}
+
+func (saveInterval) expect() string {
+	return "a whole number of at least 0, or a time of at least 1s such as 10m"
+}
+
+func (k saveInterval) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	c := dst.(*Checkpoint)
+	if v, ok := (whole{0, maxDim}).parse(n); ok {
+		c.Every, c.EveryTime = v, 0
+		return
+	}
+	v, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || v < time.Second {
+		d.mismatch(n, path, k.expect())
+		return
+	}
+	c.Every, c.EveryTime = 0, v
+}
+
+func (saveInterval) encode(src any, _ func(*key) bool) *yaml.Node {
+	c := src.(*Checkpoint)
+	if c.EveryTime > 0 {
+		return plain(formatDuration(c.EveryTime))
+	}
+	return plain(strconv.Itoa(c.Every))
 }
 
 // formatDuration writes a duration without units that are zero: 5m, not 5m0s.

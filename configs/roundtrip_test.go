@@ -69,6 +69,10 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(fmt.Sprint(rapid.Int64Range(LeastMemory, 1<<40).Draw(t, at)))
 	case duration:
 		return plain(rapid.SampledFrom([]string{"0", "1s", "90s", "5m", "1h", "2h30m", "1h0m5s", "1.5s"}).Draw(t, at))
+	case saveInterval:
+		return plain(rapid.SampledFrom([]string{"0", "7", "1s", "10m", "1h0m5s"}).Draw(t, at))
+	case orNumber:
+		return plain(rapid.SampledFrom([]string{k.word, "1", "500"}).Draw(t, at))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case padding:

@@ -10,8 +10,23 @@ import (
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
+}
+
+// resolveLength refuses two lengths of a run. One that comes from outside the file
+// replaces the file's.
+func resolveLength(d *decoder, c *Config) {
+	epochs, steps := d.where["train.epochs"], d.where["train.steps"]
+	switch {
+	case c.Train.Epochs == 0 || c.Train.Steps == 0:
+	case epochs.Line == 0 && steps.Line > 0:
+		c.Train.Steps = 0
+	case steps.Line == 0 && epochs.Line > 0:
+		c.Train.Epochs = 0
+	default:
+		d.against([]string{"train.steps"}, "it and train.epochs exclude each other; give one of the two")
+	}
 }
 
 // resolveTask sets the task of sources that have no such key.

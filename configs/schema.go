@@ -47,6 +47,7 @@ type key struct {
 	def      string        // default as YAML; "" leaves the zero value
 	required bool
 	free     bool   // the numbers of a run do not depend on it
+	unless   string // the key in whose place it stands: it has no default, and is not written, where that is given
 	blank    bool   // nothing in a file means the default: there are run folders that hold that
 	flag     string // the trainer's flag that sets it; "" for none
 	doc      string

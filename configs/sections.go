@@ -39,7 +39,8 @@ func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	listed := s.list != "" && slices.ContainsFunc(keys, func(k *key) bool { return k.name == s.list && !zero(k) })
 	for _, k := range keys {
 		field := k.at(src)
-		absent := zero(k) && (listed && k.name == s.shorthand || k.def == "" && !k.required)
+		replaced := k.unless != "" && slices.ContainsFunc(keys, func(other *key) bool { return other.name == k.unless && !zero(other) })
+		absent := zero(k) && (listed && k.name == s.shorthand || k.def == "" && !k.required || replaced)
 		if _, nested := k.kind.(*section); !keep(k) || absent && !nested {
 			continue
 		}
@@ -144,7 +145,7 @@ func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any,
 		d.fail(d.pos(n), at, "missing, expected %s", missing(k))
 	case nested:
 		k.kind.decode(d, nil, at, k.at(dst))
-	case k.def != "":
+	case k.def != "" && given[k.unless].value == nil:
 		k.kind.decode(d, defaultNode(k.def), at, k.at(dst))
 	}
 }

@@ -30,8 +30,12 @@ var trainSection = &section{
 	doc: "The length of training and the size of a step.",
 	pos: posOf(func(t *Train) *Pos { return &t.Pos }),
 	keys: []*key{
-		{name: "epochs", kind: positive, at: at(func(t *Train) *int { return &t.Epochs }), def: "10",
+		{name: "epochs", kind: positive, at: at(func(t *Train) *int { return &t.Epochs }), def: "10", unless: "steps",
 			doc: "passes over the training samples; the learning rate's schedule ends with the last"},
+		{name: "steps", kind: positive, at: at(func(t *Train) *int { return &t.Steps }),
+			doc: "steps of the run, in place of `epochs`; the learning rate's schedule ends with the last"},
+		{name: "boundary", kind: orNumber{"epoch"}, at: at(func(t *Train) *int { return &t.Boundary }), def: "epoch",
+			doc: "where losses and metrics come out and the validation runs: at each epoch's end, or after each so many steps, and after the last step. Unless `checkpoint.every` is given, a snapshot is taken there, too: see [boundaries](training.md#boundaries)"},
 		{name: "batch", kind: positive, at: at(func(t *Train) *int { return &t.Batch }), def: "32",
 			doc: "samples in a step; the last step of an epoch may have fewer"},
 		{name: "microbatches", kind: positive, at: at(func(t *Train) *int { return &t.Microbatches }), def: "1",
@@ -41,7 +45,7 @@ var trainSection = &section{
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},
 		{name: "log_every", kind: counting, at: at(func(t *Train) *int { return &t.LogEvery }), def: "0", free: true,
-			doc: "steps between losses read from the device; 0: at the epoch's end only"},
+			doc: "steps between losses read from the device; 0: at boundaries only"},
 	},
 }
 
@@ -98,11 +102,11 @@ var devicesSection = &section{
 }
 
 var checkpointSection = &section{
-	doc: "When snapshots are taken, and which of them stay. Each epoch ends with one. A killed run loses the steps since the newest snapshot on disk.",
+	doc: "When snapshots are taken, and which of them stay. The run's last step has one. A killed run loses the steps since the newest snapshot on disk.",
 	pos: posOf(func(c *Checkpoint) *Pos { return &c.Pos }),
 	keys: []*key{
-		{name: "every", kind: counting, at: at(func(c *Checkpoint) *int { return &c.Every }), def: "0",
-			doc: "steps between snapshots within an epoch; 0: at epoch ends only"},
+		{name: "every", kind: saveInterval{}, at: at(func(c *Checkpoint) *Checkpoint { return c }), def: "0",
+			doc: "steps between snapshots, or the time between them such as `10m`; 0: one at each boundary. With `train.boundary: epoch`, each epoch ends with one in any case; with a number of steps there, this key alone decides"},
 		{name: "keep", kind: keepSection, at: at(func(c *Checkpoint) *Keep { return &c.Keep })},
 		{name: "best", kind: metric, at: at(func(c *Checkpoint) *string { return &c.Best }), def: "val_loss",
 			doc: "the metric that ranks snapshots"},
@@ -129,7 +133,7 @@ var earlySection = &section{
 	keys: []*key{
 		{name: "metric", kind: metric, at: at(func(e *EarlyStopping) *string { return &e.Metric }), def: "val_loss", doc: "the metric that must improve"},
 		{name: "patience", kind: counting, at: at(func(e *EarlyStopping) *int { return &e.Patience }), required: true,
-			doc: "epochs without improvement after which the run ends; 0: never"},
+			doc: "boundaries (`train.boundary`; by default epochs) without improvement after which the run ends; 0: never"},
 		{name: "min_delta", kind: nonNeg, at: at(func(e *EarlyStopping) *float64 { return &e.MinDelta }), def: "0",
 			doc: "smallest change that counts as an improvement"},
 	},

@@ -76,7 +76,7 @@ func TestMetricsOnAFullDisk(t *testing.T) {
 	for step := 4; step <= last; step++ {
 		write(rundir.StepLine{Step: step, Epoch: step / 1000, Loss: float64(step%7) / 4})
 		if step%1000 == 0 {
-			write(rundir.EpochLine{Epoch: step / 1000, Step: step, SamplesPerS: float64(step)})
+			write(rundir.BoundaryLine{Epoch: step / 1000, Step: step, SamplesPerS: float64(step)})
 			f.Metrics.Flush()
 		}
 	}
@@ -120,7 +120,7 @@ func TestMetricsOfTooManyEpochs(t *testing.T) {
 	fill(t, room)
 	const last = 40_000
 	for step := 1; step <= last; step++ {
-		if err := f.Metrics.Write(rundir.EpochLine{Epoch: step - 1, Step: step}); err != nil {
+		if err := f.Metrics.Write(rundir.BoundaryLine{Epoch: step - 1, Step: step}); err != nil {
 			t.Fatal(err)
 		}
 	}

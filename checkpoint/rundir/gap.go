@@ -10,12 +10,12 @@ type gap struct {
 }
 
 // stretch is the lines of steps in one epoch, at equal distances, and of the
-// epoch's end.
+// boundary after them.
 type stretch struct {
 	step, every, count int // the steps: count of them, from step on
 	epoch              int
-	loss               int        // index of the first step's loss
-	end                *EpochLine // nil: the epoch goes on
+	loss               int           // index of the first step's loss
+	end                *BoundaryLine // nil: there is none yet
 }
 
 // add remembers a line, and reports whether there is room for it. loss is the
@@ -33,7 +33,7 @@ func (g *gap) add(line Line, loss int) bool {
 			return true
 		}
 		return g.begin(stretch{step: l.Step, count: 1, epoch: l.Epoch, loss: loss})
-	case EpochLine:
+	case BoundaryLine:
 		if s.count > 0 && s.end == nil {
 			s.end = &l
 			return true

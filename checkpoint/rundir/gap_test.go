@@ -17,7 +17,7 @@ func TestGap(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "lines") {
 			switch rapid.IntRange(0, 9).Draw(t, "kind") {
 			case 0:
-				waiting = append(waiting, EpochLine{Epoch: epoch, Step: step, SamplesPerS: 3})
+				waiting = append(waiting, BoundaryLine{Epoch: epoch, Step: step, SamplesPerS: 3})
 				epoch++
 			case 1:
 				if line := g.next(losses); line != nil {
@@ -55,16 +55,16 @@ func TestGapIsSmall(t *testing.T) {
 	for step := 10; step <= 100_000; step += 10 {
 		g.add(StepLine{Step: step}, step/10-1)
 	}
-	g.add(EpochLine{Step: 100_000}, 9999)
+	g.add(BoundaryLine{Step: 100_000}, 9999)
 	if n := len(g.stretches); n != 1 {
 		t.Errorf("%d stretches for an epoch", n)
 	}
 	for len(g.stretches) < maxStretches {
-		if !g.add(EpochLine{}, 0) {
+		if !g.add(BoundaryLine{}, 0) {
 			t.Fatal("no room")
 		}
 	}
-	if g.add(EpochLine{}, 0) {
+	if g.add(BoundaryLine{}, 0) {
 		t.Error("room without end")
 	}
 }

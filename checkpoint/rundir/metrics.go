@@ -21,8 +21,8 @@ type StepLine struct {
 	Loss  float64 `json:"loss"`
 }
 
-// EpochLine is an epoch's end in metrics.jsonl.
-type EpochLine struct {
+// BoundaryLine is a boundary in metrics.jsonl, by default an epoch's end.
+type BoundaryLine struct {
 	Epoch         int      `json:"epoch"`
 	Step          int      `json:"step"`
 	TrainLoss     *float64 `json:"train_loss,omitempty"`
@@ -38,8 +38,8 @@ type Line interface {
 	at() int // the number of its step
 }
 
-func (l StepLine) at() int  { return l.Step }
-func (l EpochLine) at() int { return l.Step }
+func (l StepLine) at() int     { return l.Step }
+func (l BoundaryLine) at() int { return l.Step }
 
 // Lost are lines that metrics.jsonl lacks, since it could not be written.
 type Lost struct {
@@ -63,7 +63,7 @@ func (l *Lost) After(earlier *Lost, upTo int) *Lost {
 		return l
 	}
 	all := *earlier
-	if all.LastStep > upTo { // a step has a line, and an epoch's end another
+	if all.LastStep > upTo { // a step has a line, and a boundary another
 		all.LastStep = upTo
 		all.Lines = min(all.Lines, 2*(upTo-all.FirstStep+1))
 	}
@@ -74,7 +74,7 @@ func (l *Lost) After(earlier *Lost, upTo int) *Lost {
 	return &all
 }
 
-// Metrics is metrics.jsonl: a line per logged step and a line per epoch. A run
+// Metrics is metrics.jsonl: a line per logged step and a line per boundary. A run
 // does not end where it cannot be written. Lines wait for the next Flush: as text,
 // as many as maxWaiting bytes hold, and those after them in a gap, as many as
 // that remembers.
@@ -258,7 +258,7 @@ func (m *Metrics) End() *Lost {
 	err := m.flush()
 	all := m.lost
 	for line := range bytes.Lines(m.waiting) {
-		var l StepLine // an EpochLine has a step, too
+		var l StepLine // an BoundaryLine has a step, too
 		_ = json.Unmarshal(line, &l)
 		all.add(l.Step)
 	}

@@ -31,7 +31,7 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 	case len(skipped) > 0:
 		return nil, skipped, noneWhole(db.Path(), skipped)
 	case best:
-		return nil, nil, fmt.Errorf("%s: %w: no checkpoint has checkpoint.best's metric (it is recorded at epoch ends, with validation data); use the newest", db.Path(), checkpoint.ErrNotFound)
+		return nil, nil, fmt.Errorf("%s: %w: no checkpoint has checkpoint.best's metric (it is recorded at boundaries, train.boundary, with validation data); use the newest", db.Path(), checkpoint.ErrNotFound)
 	}
 	return nil, nil, fmt.Errorf("%s: %w: it holds none yet", db.Path(), checkpoint.ErrNotFound)
 }

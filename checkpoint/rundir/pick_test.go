@@ -16,7 +16,7 @@ func ended(step int, loss, best float64) runstate.Progress {
 	return runstate.Progress{
 		Step: step, Epoch: step / 10,
 		Best: checkpoint.Best{Metric: "val_loss", Value: best, Minimize: true},
-		Last: runstate.Epoch{Step: step, ValLoss: &loss},
+		Last: runstate.Boundary{Step: step, ValLoss: &loss},
 	}
 }
 

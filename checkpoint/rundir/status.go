@@ -58,10 +58,15 @@ func statusAt(db *checkpoint.DB, m checkpoint.Manifest) (Status, error) {
 	at := saved.Progress
 	at.Step, at.Epoch, at.Index = m.Step, m.Epoch, m.Index
 	st := Status{State: Unfinished, Step: at.Step}
-	if ring, ok := snap.Tensor(models.LossRing); ok { // it has an entry for each step of an epoch
-		st.Total = at.Resume(c.Train.Epochs, ring.Meta.Shape.Elems(), c.Train.Batch)
+	steps := saved.EpochSteps
+	if ring, ok := snap.Tensor(models.LossRing); ok && steps == 0 {
+		steps = ring.Meta.Shape.Elems()
 	}
-	if !at.Unmeasured && (at.Epoch >= c.Train.Epochs || at.StoppedEarly(c.EarlyStopping)) {
+	if steps > 0 {
+		st.Total = at.Resume(runstate.PaceOf(c.Train, steps, c.Train.Batch))
+	}
+	over := c.Train.Steps == 0 && at.Epoch >= c.Train.Epochs || c.Train.Steps > 0 && at.Step >= c.Train.Steps
+	if !at.Unmeasured && (over || at.StoppedEarly(c.EarlyStopping)) {
 		st.State = Finished
 	}
 	return st, nil

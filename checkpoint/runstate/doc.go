@@ -7,8 +7,8 @@
 //	st, err := runstate.Of(&snapshot.Manifest)
 //	…
 //	at := st.Progress
-//	at.Advance(batch)           // after each step
-//	at.EndEpoch(metrics, cfg)   // after an epoch's evaluation
+//	at.Advance(batch, pace)   // after each step
+//	at.Take(metrics, cfg)     // at a boundary, after the evaluation
 //
-// The types to know are [Progress], [Epoch] and [State].
+// The types to know are [Progress], [Pace], [Boundary] and [State].
 package runstate

@@ -1,6 +1,8 @@
 package runstate
 
 import (
+	"cmp"
+
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -13,21 +15,21 @@ type Progress struct {
 	Epoch, Index int // data cursor: the epoch, and samples of it already read
 	Saved        int `json:"-"` // step of the newest checkpoint
 	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
-	Began        int `json:"-"` // steps taken when this epoch began, had it always had today's batches
+	Began        int `json:"-"` // steps taken at the boundary before, had each epoch always had today's batches
 	Lost         int // the device's rings hold no losses of steps up to this one
 	Imported     int // newest step whose weights were replaced by a file's; 0: none
 	Best         checkpoint.Best
 	Watched      Watched
-	Last         Epoch // the newest epoch that ended
-	Unmeasured   bool  `json:",omitempty"` // the last step ended an epoch, whose metrics are missing: a device was lost before
+	Last         Boundary // the newest boundary
+	Unmeasured   bool     `json:",omitempty"` // the last step ends at a boundary whose metrics are missing: a device was lost before
 }
 
 // Cursor is the place in the data.
 func (p *Progress) Cursor() datasets.Cursor { return datasets.Cursor{Epoch: p.Epoch, Index: p.Index} }
 
 // Advance counts the step that took a batch.
-func (p *Progress) Advance(b datasets.Batch) {
-	if b.At.Index == 0 {
+func (p *Progress) Advance(b datasets.Batch, l Pace) {
+	if l.Boundary == 0 && b.At.Index == 0 || l.Boundary > 0 && p.Step%l.Boundary == 0 {
 		p.Began = p.Step
 	}
 	p.Step++
@@ -42,15 +44,41 @@ func (p *Progress) LastEpoch() int {
 	return max(0, p.Epoch-1)
 }
 
-// Resume places the run in epochs of steps of batch samples. It returns the
-// steps that the whole run takes.
-func (p *Progress) Resume(epochs, steps, batch int) (total int) {
-	done := p.Index / batch // steps of this epoch
-	p.Began = p.Step - done
-	if p.Unmeasured {
-		p.Began = p.Step - steps
+// Resume finds the boundary before. It returns the steps that the whole run takes.
+func (p *Progress) Resume(l Pace) (total int) {
+	done := p.Index / l.Batch // steps of this epoch
+	since := done             // steps since the boundary
+	if l.Boundary > 0 {
+		since = p.Step % l.Boundary
 	}
-	return p.Step + max(0, epochs-p.Epoch)*steps - done
+	if since == 0 && p.Unmeasured {
+		since = cmp.Or(l.Boundary, l.Epoch)
+	}
+	p.Began = p.Step - since
+	if l.Steps > 0 {
+		return l.Steps
+	}
+	return p.Step + max(0, l.Epochs-p.Epoch)*l.Epoch - done
+}
+
+// AtBoundary reports whether the last step ends at a boundary, in a run of so many
+// steps.
+func (p *Progress) AtBoundary(l Pace, total int) bool {
+	switch {
+	case p.Step == total:
+		return true
+	case l.Boundary > 0:
+		return p.Step%l.Boundary == 0
+	}
+	return p.Index == 0
+}
+
+// PlaceOf is the epoch of a step that was taken, from 0, and its number in that
+// epoch, from 1.
+func (p *Progress) PlaceOf(step int, l Pace) (epoch, inEpoch int) {
+	began := p.Step - p.Index/l.Batch // the step before the first of epoch p.Epoch
+	back := max(0, (began-step+l.Epoch)/l.Epoch)
+	return p.Epoch - back, step - began + back*l.Epoch
 }
 
 // Realign moves the run to the next epoch where its place is not the beginning
@@ -65,8 +93,8 @@ func (p *Progress) Realign(sameData bool, batch, samples int) bool {
 	return true
 }
 
-// Metrics are those of the weights as they are: of the epoch that has just
-// ended, or none.
+// Metrics are those of the weights as they are: of the boundary at this step, or
+// none.
 func (p *Progress) Metrics() map[string]float64 {
 	if p.Last.Step != p.Step {
 		return nil
@@ -74,9 +102,9 @@ func (p *Progress) Metrics() map[string]float64 {
 	return p.Last.Metrics()
 }
 
-// EndEpoch takes an epoch's metrics in: the best value so far, and that of
-// early stopping.
-func (p *Progress) EndEpoch(e Epoch, c *configs.Config) {
+// Take takes a boundary's metrics in: the best value so far, and that of early
+// stopping.
+func (p *Progress) Take(e Boundary, c *configs.Config) {
 	p.Last, p.Unmeasured = e, false
 	metrics, best := e.Metrics(), c.Checkpoint.Best
 	if v, ok := metrics[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
@@ -84,12 +112,12 @@ func (p *Progress) EndEpoch(e Epoch, c *configs.Config) {
 	}
 	es := c.EarlyStopping
 	if v, ok := metrics[es.Metric]; ok && es.Patience > 0 {
-		p.Watched.end(es, v)
+		p.Watched.take(es, v)
 	}
 }
 
 // StoppedEarly reports whether the watched metric has not improved for as many
-// epochs as the config is patient.
+// boundaries as the config is patient.
 func (p *Progress) StoppedEarly(es configs.EarlyStopping) bool {
 	return es.Patience > 0 && p.Watched.Metric == es.Metric && p.Watched.Bad >= es.Patience
 }

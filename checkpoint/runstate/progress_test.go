@@ -18,7 +18,7 @@ func cursor(epoch, index int) datasets.Cursor { return datasets.Cursor{Epoch: ep
 func TestAdvance(t *testing.T) {
 	var p runstate.Progress
 	for i, next := range []datasets.Cursor{cursor(0, 32), cursor(0, 64), cursor(1, 0), cursor(1, 32)} {
-		p.Advance(datasets.Batch{At: p.Cursor(), Next: next})
+		p.Advance(datasets.Batch{At: p.Cursor(), Next: next}, runstate.Pace{Epoch: 3, Batch: 32})
 		if p.Step != i+1 || p.Cursor() != next {
 			t.Errorf("after step %d: %+v", i+1, p)
 		}
@@ -33,20 +33,63 @@ func TestAdvance(t *testing.T) {
 }
 
 func TestResume(t *testing.T) {
+	epochs := runstate.Pace{Epoch: 10, Batch: 32, Epochs: 3}
 	p := runstate.Progress{Step: 14, Epoch: 1, Index: 4 * 32}
-	if total := p.Resume(3, 10, 32); total != 30 || p.Began != 10 {
+	if total := p.Resume(epochs); total != 30 || p.Began != 10 {
 		t.Errorf("%d steps in all, the epoch began at %d", total, p.Began)
 	}
 	p = runstate.Progress{Step: 30, Epoch: 3}
-	if total := p.Resume(2, 10, 32); total != 30 { // the config has fewer epochs now
+	if total := p.Resume(runstate.Pace{Epoch: 10, Batch: 32, Epochs: 2}); total != 30 { // the config has fewer epochs now
 		t.Errorf("%d steps in all", total)
 	}
 	p = runstate.Progress{Step: 20, Epoch: 2, Unmeasured: true} // its losses are still in the rings
-	if total := p.Resume(3, 10, 32); total != 30 || p.Began != 10 {
+	if total := p.Resume(epochs); total != 30 || p.Began != 10 {
 		t.Errorf("%d steps in all, the epoch to evaluate began at %d", total, p.Began)
 	}
-	if p.EndEpoch(runstate.Epoch{Step: 20}, &configs.Config{}); p.Unmeasured {
+	if p.Take(runstate.Boundary{Step: 20}, &configs.Config{}); p.Unmeasured {
 		t.Error("the epoch counts as not evaluated")
+	}
+}
+
+// Boundaries, the steps left and the epoch of each step are the same however the run
+// came to a step.
+func TestPace(t *testing.T) {
+	for _, l := range []runstate.Pace{
+		{Epoch: 10, Batch: 32, Epochs: 3}, {Epoch: 10, Batch: 32, Steps: 25}, {Epoch: 10, Batch: 32, Steps: 4},
+		{Epoch: 10, Batch: 32, Epochs: 3, Boundary: 4}, {Epoch: 10, Batch: 32, Steps: 25, Boundary: 7}, {Epoch: 1, Batch: 32, Steps: 5, Boundary: 2},
+	} {
+		var p runstate.Progress
+		before := 0 // the last boundary
+		for p.Step < l.Total() {
+			next := cursor(p.Epoch, p.Index+l.Batch)
+			if next.Index == l.Epoch*l.Batch {
+				next = cursor(p.Epoch+1, 0)
+			}
+			p.Advance(datasets.Batch{At: p.Cursor(), Next: next}, l)
+			resumed := p
+			resumed.Unmeasured = p.AtBoundary(l, l.Total())
+			if total := resumed.Resume(l); total != l.Total() || resumed.Began != before || p.Began != before {
+				t.Errorf("%+v, step %d: %d steps in all, the boundary before was at %d and %d, expected %d", l, p.Step, total, resumed.Began, p.Began, before)
+			}
+			for step := 1; step <= p.Step; step++ {
+				if epoch, in := p.PlaceOf(step, l); epoch != (step-1)/l.Epoch || in != (step-1)%l.Epoch+1 {
+					t.Errorf("%+v at step %d: step %d is number %d of epoch %d", l, p.Step, step, in, epoch)
+				}
+			}
+			if n := p.Epoch + l.EpochsFrom(&p, l.Total()); n != (l.Total()+l.Epoch-1)/l.Epoch {
+				t.Errorf("%+v at step %d: %d epochs are read", l, p.Step, n)
+			}
+			want := p.Step == l.Total() || l.Boundary == 0 && p.Step%l.Epoch == 0 || l.Boundary > 0 && p.Step%l.Boundary == 0
+			if p.AtBoundary(l, l.Total()) != want {
+				t.Errorf("%+v: step %d is a boundary: %v", l, p.Step, !want)
+			}
+			if want {
+				if p.Step-before > l.Longest() {
+					t.Errorf("%+v: %d steps up to step %d, and the longest interval has %d", l, p.Step-before, p.Step, l.Longest())
+				}
+				before = p.Step
+			}
+		}
 	}
 }
 
@@ -81,7 +124,7 @@ func TestEarlyStopping(t *testing.T) {
 		best           float64
 	}{{1, 0.5, 0, 0.5}, {0.95, 0.7, 1, 0.7}, {0.5, 0.6, 0, 0.7}, {math.NaN(), 0.7, 1, 0.7}, {0.45, 0.8, 2, 0.8}} {
 		p.Step += 10
-		p.EndEpoch(runstate.Epoch{Epoch: i, Step: p.Step, ValLoss: &x.loss, ValAccuracy: &x.accuracy}, c)
+		p.Take(runstate.Boundary{Epoch: i, Step: p.Step, ValLoss: &x.loss, ValAccuracy: &x.accuracy}, c)
 		if p.Watched.Bad != x.bad || p.Best.Value != x.best || p.StoppedEarly(c.EarlyStopping) != (x.bad >= 2) {
 			t.Errorf("epoch %d: %+v, best %+v", i, p.Watched, p.Best)
 		}
@@ -109,7 +152,7 @@ func TestStateFormat(t *testing.T) {
 		Step: 14, Epoch: 1, Index: 128, Lost: 3, Imported: 4,
 		Best:    checkpoint.Best{Metric: "val_loss", Value: 0.5, Step: 10, Minimize: true},
 		Watched: runstate.Watched{Metric: "val_loss", Best: &loss, Bad: 1},
-		Last:    runstate.Epoch{Step: 10, TrainLoss: &train, ValLoss: &loss, SamplesPerS: 9, Time: 7},
+		Last:    runstate.Boundary{Step: 10, TrainLoss: &train, ValLoss: &loss, SamplesPerS: 9, Time: 7},
 	}
 	if !reflect.DeepEqual(st.Progress, want) || st.Data.Classes != 3 {
 		t.Errorf("got %+v", st)

@@ -13,8 +13,9 @@ import (
 // State is what a checkpoint's manifest holds as Extra: where the run stands,
 // and the description of its data, so that predicting needs no other.
 type State struct {
-	Progress Progress
-	Data     datasets.Info
+	Progress   Progress
+	Data       datasets.Info
+	EpochSteps int `json:",omitempty"` // steps of an epoch; 0: the ring of losses has as many entries
 }
 
 // Of reads the state of a checkpoint.
@@ -28,15 +29,15 @@ func Of(m *checkpoint.Manifest) (st State, err error) {
 // Import adds to db a checkpoint that is base with the parameters of a
 // safetensors file in place of its own, and with other tensors that the file has
 // for it (see [checkpoint.DB.Import]). A run goes on from it where base stood.
-// Metrics of base's weights are left out: the new checkpoint has none before an
-// epoch ends, and early stopping counts from there.
+// Metrics of base's weights are left out: the new checkpoint has none before the
+// next boundary, and early stopping counts from there.
 func Import(ctx context.Context, db *checkpoint.DB, base *checkpoint.Snapshot, path, prefix string) (id uint64, err error) {
 	st, err := Of(&base.Manifest)
 	if err != nil {
 		return 0, err
 	}
 	p := &st.Progress
-	p.Last, p.Watched, p.Unmeasured = Epoch{}, Watched{}, false
+	p.Last, p.Watched, p.Unmeasured = Boundary{}, Watched{}, false
 	p.Lost, p.Imported = base.Manifest.Step, base.Manifest.Step
 	as := *base
 	if as.Manifest.Extra, err = json.Marshal(st); err != nil {

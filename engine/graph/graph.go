@@ -73,7 +73,7 @@ const (
 	Statistic        // batchnorm's running averages; saved, hashed, exported
 	OptState         // momentum and the like; saved
 	Counter          // the step; saved
-	Metric           // rings and sums that are read at an epoch's end; saved, so that a resume within an epoch keeps them
+	Metric           // rings and sums that are read at a boundary; saved, so that a resume between two keeps them
 )
 
 var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric"}

@@ -184,7 +184,7 @@ func (l *Ledger) Step() {
 }
 
 // Boundary takes the bytes moved since the last Step out of the steps' series:
-// the pull-backs of an epoch's end, the batches of an evaluation. Totals keep them.
+// the pull-backs of a boundary, the batches of an evaluation. Totals keep them.
 func (l *Ledger) Boundary() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

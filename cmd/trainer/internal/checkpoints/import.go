@@ -20,7 +20,7 @@ func importCommand() *cobra.Command {
 		Use: "import RUN FILE.safetensors[:PREFIX]", Short: "Add a checkpoint with weights from a safetensors file",
 		Long: "Add a checkpoint: the newest one (or --id, --best) with its tensors replaced by the file's, found by PREFIX and name.\n" +
 			"The file must have every parameter, in its shape. Optimizer state that it lacks stays as it is.\n" +
-			"The new checkpoint has no metrics, and so is never the best: a run that goes on from it saves them at its epochs' ends.\n" +
+			"The new checkpoint has no metrics, and so is never the best: a run that goes on from it saves them at its next boundary.\n" +
 			"To begin a run from weights, use trainer train --init.",
 		Example: "  trainer checkpoints export runs/digits w.safetensors\n  trainer checkpoints import runs/digits w.safetensors", Args: cli.Args(2),
 	}

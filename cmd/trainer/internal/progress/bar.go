@@ -20,33 +20,34 @@ type Run struct {
 	Name     string
 	Samples  int // of the training part
 	Batch    int // samples in a full step
-	LogEvery int // steps between logged losses; 0: losses come at epoch ends alone
+	LogEvery int // steps between logged losses; 0: losses come at boundaries alone
 	RMSE     func(loss *float64) *float64
 }
 
-// Bar shows a training: a bar per epoch on a terminal, lines elsewhere.
+// Bar shows a training: on a terminal a bar per epoch, or one of the whole run where
+// boundaries are not the epochs' ends; lines elsewhere.
 type Bar struct {
 	out   io.Writer
 	fancy bool // out is a terminal
 	run   Run
 	start berth.Start
-	bar   *progressbar.ProgressBar // of the current epoch; nil until it is first drawn
-	epoch int                      // of the bar
+	bar   *progressbar.ProgressBar // of the current stretch; nil until it is first drawn
+	at    int                      // number of the current stretch; -1: none has begun
 	loss  string                   // the newest loss read from the device
-	begun time.Time                // when this epoch's first step was seen
-	first int                      // samples of this epoch done by then: more than one batch after a resume
+	begun time.Time                // when this stretch's first step was seen
+	first int                      // samples of it done by then: more than one batch after a resume
 	drawn time.Time
 }
 
 // New shows run on out.
 func New(out io.Writer, run Run) *Bar {
-	return &Bar{out: out, run: run, fancy: console.Terminal(out) != nil, epoch: -1, loss: "  loss –"}
+	return &Bar{out: out, run: run, fancy: console.Terminal(out) != nil, at: -1, loss: "  loss –"}
 }
 
 // Observer tells the bar about a training.
 func (p *Bar) Observer() *berth.Observer {
 	return &berth.Observer{
-		Started: p.started, Step: p.step, Logged: p.logged, Epoch: p.epochEnd,
+		Started: p.started, Step: p.step, Logged: p.logged, Boundary: p.boundary,
 		Note: func(text string) { p.line("%s\n", text) },
 	}
 }
@@ -67,7 +68,7 @@ func (p *Bar) line(format string, args ...any) {
 }
 
 func (p *Bar) started(s berth.Start) {
-	p.start, p.epoch = s, -1
+	p.start, p.at = s, -1
 	stages := ""
 	if s.Stages > 1 {
 		stages = fmt.Sprintf(" on %d stages", s.Stages)
@@ -77,36 +78,68 @@ func (p *Bar) started(s berth.Start) {
 		text.Commas(int64(s.StepsPerEpoch)), text.Plural(s.StepsPerEpoch, "step"))
 }
 
+// stretch is the part of a run that a bar covers: an epoch, or the whole run.
+type stretch struct {
+	number      int
+	name        string
+	done, total int // samples
+}
+
+// stretchOf is the stretch of a step.
+func (p *Bar) stretchOf(s berth.Step) stretch {
+	if p.start.Boundary > 0 {
+		return stretch{0, p.place(s.Step, s.Epoch), s.Step * p.run.Batch, p.start.Steps * p.run.Batch}
+	}
+	return stretch{s.Epoch, p.place(s.Step, s.Epoch), min(s.InEpoch*p.run.Batch, p.run.Samples), p.run.Samples}
+}
+
+// place is a place in the run, in words; numbers are as wide as the last one.
+func (p *Bar) place(step, epoch int) string {
+	of := func(name string, n, last int) string {
+		return fmt.Sprintf("%s %*d/%d", name, len(fmt.Sprint(last)), n, last)
+	}
+	switch {
+	case p.start.Boundary > 0:
+		return of("step", step, p.start.Steps)
+	case p.start.Epochs == 0:
+		return fmt.Sprintf("epoch %d  ", epoch+1) + of("step", step, p.start.Steps)
+	}
+	return of("epoch", epoch+1, p.start.Epochs)
+}
+
 // step moves the bar on, if it is time to draw it. Without a terminal, a line
-// now and then says how far a long epoch is.
+// now and then says how far a long stretch is.
 func (p *Bar) step(s berth.Step) {
-	done, now := min(s.InEpoch*p.run.Batch, p.run.Samples), time.Now()
-	if s.Epoch != p.epoch {
-		p.epoch, p.begun, p.drawn, p.first = s.Epoch, now, now, done
+	x, now := p.stretchOf(s), time.Now()
+	if x.number != p.at {
+		p.at, p.begun, p.drawn, p.first = x.number, now, now, x.done
 	}
 	if wait := now.Sub(p.drawn); wait < redraw || !p.fancy && wait < heartbeat {
 		return
 	}
 	p.drawn = now
-	rate := float64(done-p.first) / now.Sub(p.begun).Seconds()
-	left := time.Duration(float64(p.run.Samples-done) / max(rate, 1e-9) * float64(time.Second))
-	epoch := fmt.Sprintf("epoch %d/%d", s.Epoch+1, p.start.Epochs)
+	rate := float64(x.done-p.first) / now.Sub(p.begun).Seconds()
+	left := time.Duration(float64(x.total-x.done) / max(rate, 1e-9) * float64(time.Second))
 	ahead, speed := fmt.Sprintf("  %s left", text.Clock(left)), fmt.Sprintf("  %.0f samples/s", rate)
 	if !p.fancy {
-		fmt.Fprintf(p.out, "%s  step %d of %d%s%s\n", epoch, s.InEpoch, p.start.StepsPerEpoch, ahead, speed)
+		within := ""
+		if p.start.Boundary == 0 && p.start.Epochs > 0 {
+			within = fmt.Sprintf("  step %d of %d", s.InEpoch, p.start.StepsPerEpoch)
+		}
+		fmt.Fprintf(p.out, "%s%s%s%s\n", x.name, within, ahead, speed)
 		return
 	}
-	p.draw(done, p.fit(epoch, p.loss, ahead, speed))
+	p.draw(x, p.fit(x.name, p.loss, ahead, speed))
 }
 
 // draw draws the bar with its text.
-func (p *Bar) draw(done int, text string) {
+func (p *Bar) draw(x stretch, text string) {
 	if p.bar == nil {
-		p.bar = newBar(p.out, p.run.Samples)
+		p.bar = newBar(p.out, x.total)
 	}
-	// The last step stays in sight while the epoch is evaluated: a full bar
+	// The last step stays in sight while the validation runs: a full bar
 	// would take itself away. Describing draws, and so comes last.
-	p.bar.Set(min(done, p.run.Samples-1))
+	p.bar.Set(min(x.done, x.total-1))
 	p.bar.Describe(text)
 }
 
@@ -124,7 +157,7 @@ func (p *Bar) fit(texts ...string) string {
 	return text
 }
 
-// newBar is a bar over an epoch's samples; rate and time left are in its text.
+// newBar is a bar over samples; rate and time left are in its text.
 func newBar(out io.Writer, samples int) *progressbar.ProgressBar {
 	return progressbar.NewOptions(max(2, samples),
 		progressbar.OptionSetWriter(out), progressbar.OptionUseANSICodes(true), progressbar.OptionSetElapsedTime(false),
@@ -138,8 +171,8 @@ func (p *Bar) logged(s berth.Step) {
 	}
 }
 
-func (p *Bar) epochEnd(e berth.Epoch) {
-	line := fmt.Sprintf("epoch %*d/%d", len(fmt.Sprint(p.start.Epochs)), e.Epoch+1, p.start.Epochs)
+func (p *Bar) boundary(e berth.Boundary) {
+	line := p.place(e.Step, e.Epoch)
 	if e.TrainLoss != nil {
 		line += "  loss " + text.Loss(*e.TrainLoss)
 	}

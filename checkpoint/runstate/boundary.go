@@ -7,10 +7,10 @@ import (
 	"github.com/berth-ml/berth/configs"
 )
 
-// Epoch is an epoch that ended. Metrics that do not exist, such as accuracy in
-// regression, are nil.
-type Epoch struct {
-	Epoch         int // from 0
+// Boundary is the outcome of the steps between two boundaries, by default of an
+// epoch. Metrics that do not exist, such as accuracy in regression, are nil.
+type Boundary struct {
+	Epoch         int // of the last step, from 0
 	Step          int // steps taken so far
 	TrainLoss     *float64
 	TrainAccuracy *float64
@@ -20,8 +20,8 @@ type Epoch struct {
 	Time          time.Duration
 }
 
-// Metrics are the epoch's values by name.
-func (e Epoch) Metrics() map[string]float64 {
+// Metrics are the boundary's values by name.
+func (e Boundary) Metrics() map[string]float64 {
 	m := map[string]float64{}
 	for name, v := range map[string]*float64{
 		"train_loss": e.TrainLoss, "train_accuracy": e.TrainAccuracy,
@@ -38,11 +38,11 @@ func (e Epoch) Metrics() map[string]float64 {
 type Watched struct {
 	Metric string
 	Best   *float64
-	Bad    int // epochs since it last improved
+	Bad    int // boundaries since it last improved
 }
 
-// end takes the metric of an epoch in.
-func (w *Watched) end(es configs.EarlyStopping, v float64) {
+// take takes the metric at a boundary in.
+func (w *Watched) take(es configs.EarlyStopping, v float64) {
 	if w.Metric != es.Metric || w.Best == nil || improves(es.Metric, v, *w.Best, es.MinDelta, true) {
 		*w = Watched{Metric: es.Metric, Best: &v}
 		return

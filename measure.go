@@ -18,14 +18,15 @@ func (s *session) rings() boundary.Rings {
 }
 
 // log pulls losses back and logs the steps since the last time, those that are
-// due: with log_every 0, all of them at an epoch's end.
-func (s *session) log(ctx context.Context, why ledger.Reason, epoch int) error {
+// due: with log_every 0, all of them at a boundary.
+func (s *session) log(ctx context.Context, why ledger.Reason) error {
 	every, first := max(1, s.config.Train.LogEvery), max(s.at.Logged, s.at.Began, s.at.Lost)
 	err := s.rings().Each(ctx, why, models.LossRing, first, s.at.Step, func(step int, loss float64) error {
 		if step%every != 0 {
 			return nil
 		}
-		return s.journal.step(Step{Step: step, Epoch: epoch, InEpoch: step - s.at.Began, Loss: loss})
+		epoch, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
+		return s.journal.step(Step{Step: step, Epoch: epoch, InEpoch: inEpoch, Loss: loss})
 	})
 	if err != nil {
 		return err
@@ -35,13 +36,16 @@ func (s *session) log(ctx context.Context, why ledger.Reason, epoch int) error {
 	return nil
 }
 
-// measure logs the losses of an epoch that has ended, takes their mean as far
-// as the rings have them, and evaluates.
-func (s *session) measure(ctx context.Context, e *Epoch) (err error) {
-	if err := s.log(ctx, ledger.Epoch, e.Epoch); err != nil {
+// measure logs the losses since the boundary before, takes their mean as far as the
+// rings have them, and evaluates.
+func (s *session) measure(ctx context.Context, e *Boundary) (err error) {
+	if err := s.log(ctx, ledger.Epoch); err != nil {
 		return err
 	}
-	first, samples := max(s.at.Began, s.at.Lost), func(step int) int { return s.sizes.of(step - 1 - s.at.Began) }
+	first, samples := max(s.at.Began, s.at.Lost), func(step int) int {
+		_, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
+		return s.sizes.of(inEpoch - 1)
+	}
 	if e.TrainLoss, err = s.rings().Mean(ctx, models.LossRing, first, s.at.Step, samples); err != nil {
 		return err
 	}

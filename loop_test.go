@@ -1,0 +1,197 @@
+package berth_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+// measured are the fields of metrics.jsonl that differ from run to run.
+var measured = []string{"samples_per_s"}
+
+// linesOf are the lines of a run's metrics without the fields that are measured.
+func linesOf(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, rundir.MetricsName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range measured {
+			delete(fields, name)
+		}
+		b, err := json.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(b))
+	}
+	return lines
+}
+
+// boundariesOf are the steps of the metrics' lines of boundaries.
+func boundariesOf(lines []string) (steps []int) {
+	for _, line := range lines {
+		var at struct {
+			Step int
+			Loss *float64
+		}
+		if json.Unmarshal([]byte(line), &at) == nil && at.Loss == nil {
+			steps = append(steps, at.Step)
+		}
+	}
+	return steps
+}
+
+// Boundaries change where results come out, and no weights. A run that is stopped
+// anywhere and resumed has the same lines of metrics.
+func TestBoundaries(t *testing.T) {
+	epochs := train(t, open(t, everything), berth.TrainOptions{})
+	for name, c := range map[string]struct {
+		set        []string
+		boundaries []int
+		same       bool // the weights are those of three epochs
+	}{
+		"every 7 steps":               {[]string{"train.boundary=7"}, []int{7, 14, 21, 28, 33}, true},
+		"longer than the run":         {[]string{"train.boundary=1000"}, []int{33}, true},
+		"every step, few checkpoints": {[]string{"train.boundary=1", "checkpoint.every=9"}, nil, true},
+		"a budget of steps":           {[]string{"train.steps=25"}, []int{11, 22, 25}, false},
+		"a budget of three epochs":    {[]string{"train.steps=33", "train.boundary=10"}, []int{10, 20, 30, 33}, true},
+	} {
+		dir := t.TempDir()
+		set := append([]string{"train.log_every=0"}, c.set...)
+		want := train(t, open(t, everything, set...), berth.TrainOptions{Dir: dir, AssertResident: true})
+		lines := linesOf(t, dir)
+		if got := boundariesOf(lines); c.boundaries != nil && !slices.Equal(got, c.boundaries) {
+			t.Errorf("%s: boundaries at %v, expected %v", name, got, c.boundaries)
+		}
+		if c.same != (want.WeightsSHA256 == epochs.WeightsSHA256) || c.same && !slices.Equal(want.Losses, epochs.Losses) {
+			t.Errorf("%s: weights or losses as in three epochs: %v", name, !c.same)
+		}
+		for _, stop := range []int{8, 6, 7, 22}[:testall.Or(1, 4)] {
+			dir := t.TempDir()
+			train(t, open(t, everything, set...), berth.TrainOptions{Dir: dir, MaxSteps: stop})
+			got := train(t, open(t, everything, append(set, "devices=cpu:2")...), berth.TrainOptions{Dir: dir, Resume: true})
+			if got.WeightsSHA256 != want.WeightsSHA256 || *got.Final.ValLoss != *want.Final.ValLoss {
+				t.Errorf("%s, stopped after %d steps: other weights", name, stop)
+			}
+			if again := linesOf(t, dir); !slices.Equal(again, lines) {
+				t.Errorf("%s, stopped after %d steps: other metrics\n%s\nexpected\n%s", name, stop, strings.Join(again, "\n"), strings.Join(lines, "\n"))
+			}
+		}
+	}
+}
+
+// checkpoint.every decides alone about the checkpoints between an epoch's steps.
+func TestCheckpointsAtBoundaries(t *testing.T) {
+	for set, want := range map[string][]int{
+		"train.boundary=12":                       {12, 24, 33},
+		"train.boundary=12 checkpoint.every=10":   {10, 20, 30, 33},
+		"train.boundary=epoch checkpoint.every=9": {9, 11, 18, 22, 27, 33},
+		"train.boundary=12 checkpoint.every=1h":   {33},
+		"checkpoint.every=1h":                     {11, 22, 33},
+	} {
+		var steps []int
+		o := berth.TrainOptions{Observer: &berth.Observer{Saved: func(s berth.Saved) { steps = append(steps, s.Step) }}}
+		train(t, open(t, everything, strings.Fields(set)...), o)
+		if !slices.Equal(steps, want) {
+			t.Errorf("%s: checkpoints at %v, expected %v", set, steps, want)
+		}
+	}
+}
+
+// A time between checkpoints is kept, at the next step.
+func TestCheckpointsByTime(t *testing.T) {
+	t.Parallel()
+	var steps []int
+	o := berth.TrainOptions{MaxSteps: 10, Observer: &berth.Observer{
+		Saved: func(s berth.Saved) { steps = append(steps, s.Step) },
+		Step: func(s berth.Step) {
+			if s.Step == 4 {
+				time.Sleep(1100 * time.Millisecond)
+			}
+		},
+	}}
+	train(t, open(t, everything, "train.boundary=100", "checkpoint.every=1s"), o)
+	if !slices.Equal(steps, []int{4, 10}) {
+		t.Errorf("checkpoints at %v, expected them at 4 and at the end", steps)
+	}
+}
+
+// Patience counts boundaries, and the best checkpoint is one of a boundary.
+func TestEarlyStoppingAtBoundaries(t *testing.T) {
+	set := []string{"train.boundary=4", "early_stopping.patience=2", "early_stopping.min_delta=100"}
+	var said string
+	dir := t.TempDir()
+	rep := train(t, open(t, everything, set...), berth.TrainOptions{Dir: dir, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}})
+	if rep.Steps != 12 || !strings.Contains(said, "val_loss has not improved for 2 boundaries") {
+		t.Errorf("stopped at step %d: %s", rep.Steps, said)
+	}
+	if st, err := rundir.StatusOf(dir); err != nil || st.State != rundir.Finished || st.Total != 33 {
+		t.Errorf("status %+v, %v", st, err)
+	}
+	db, err := checkpoint.Open(rundir.CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if best, _, err := db.Best(t.Context()); err != nil || best.Manifest.Step%4 != 0 {
+		t.Errorf("the best checkpoint: %+v, %v", best, err)
+	}
+}
+
+// A run that loses a device between two boundaries goes on, with the same lines.
+func TestLostDeviceBetweenBoundaries(t *testing.T) {
+	set := []string{"train.boundary=4", "devices=cpu:2", "devices.on_device_loss=replan", "train.epochs=1"}
+	calm, rough := t.TempDir(), t.TempDir()
+	want := train(t, open(t, everything, set...), berth.TrainOptions{Dir: calm})
+	f, err := fault.Parse("cpu:1 launch 40 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := open(t, everything, set...).Train(t.Context(), berth.TrainOptions{Dir: rough, Faults: []fault.Fault{f}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.DeviceLosses) != 1 || got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Errorf("lost %+v, other weights: %v", got.DeviceLosses, got.WeightsSHA256 != want.WeightsSHA256)
+	}
+	if a, b := linesOf(t, rough), linesOf(t, calm); !slices.Equal(a, b) {
+		t.Errorf("metrics\n%s\nexpected\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+}
+
+// Another boundary on resume is another run, unless that is allowed. Its means are
+// of the steps since.
+func TestAnotherBoundary(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "train.boundary=8"), berth.TrainOptions{Dir: dir, MaxSteps: 10})
+	_, err := open(t, everything, "train.boundary=6").Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+	if !errors.Is(err, berth.ErrChanged) || !strings.Contains(fmt.Sprint(err), "train.boundary was 8, is 6") {
+		t.Fatal(err)
+	}
+	want := train(t, open(t, everything), berth.TrainOptions{})
+	got := train(t, open(t, everything, "train.boundary=6"), berth.TrainOptions{Dir: dir, Resume: true, AllowChanged: true})
+	if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) {
+		t.Error("other weights or losses")
+	}
+	if steps := boundariesOf(linesOf(t, dir)); !slices.Equal(steps, []int{8, 12, 18, 24, 30, 33}) {
+		t.Errorf("boundaries at %v", steps)
+	}
+}
