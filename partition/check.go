@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // checked refuses options that no graph can follow, and fills in defaults.
@@ -16,9 +19,6 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
-	}
-	if err := o.checkDevices(); err != nil {
-		return o, err
 	}
 	switch o.Reduction {
 	case "":
@@ -34,6 +34,9 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 	}
 	o.Microbatches, o.asked = max(1, o.Microbatches), o.Recompute
 	if err := o.checkReplicas(); err != nil {
+		return o, err
+	}
+	if err := o.checkDevices(); err != nil {
 		return o, err
 	}
 	if o.grains == nil {
@@ -66,7 +69,8 @@ func (o *PlanOptions) checkReplicas() error {
 	return nil
 }
 
-// checkDevices refuses devices of stages and blocks that there are not.
+// checkDevices refuses devices of stages and blocks that there are not, or that other
+// replicas than the first have.
 func (o *PlanOptions) checkDevices() error {
 	if o.On != nil && len(o.On) != len(o.Stages) {
 		return fmt.Errorf("%w: %d stages are listed with %d devices; give one for each", ErrStages, len(o.Stages), len(o.On))
@@ -76,5 +80,25 @@ func (o *PlanOptions) checkDevices() error {
 			return fmt.Errorf("%w: device %d of %d; count from 0", ErrStages, d, len(o.Devices))
 		}
 	}
+	first := o.Devices[:o.perReplica()]
+	for s, d := range o.On {
+		if d >= len(first) {
+			return fmt.Errorf("%w: stage %d is on %s, %s", ErrStages, s, o.Devices[d].ID, o.firstHas(first))
+		}
+	}
+	for _, block := range slices.Sorted(maps.Keys(o.Pin)) {
+		if d := o.Pin[block]; d >= len(first) {
+			return fmt.Errorf("%w: block %q is pinned to %s, %s", ErrStages, block, o.Devices[d].ID, o.firstHas(first))
+		}
+	}
 	return nil
+}
+
+// firstHas ends the error about a device that the first replica does not have.
+func (o *PlanOptions) firstHas(first []device.Spec) string {
+	var ids []string
+	for _, d := range first {
+		ids = append(ids, string(d.ID))
+	}
+	return fmt.Sprintf("and the first of %d replicas has %s; name one of those, and the others follow it", o.Replicas, strings.Join(ids, ", "))
 }

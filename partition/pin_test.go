@@ -42,10 +42,13 @@ func TestPinnedBlocks(t *testing.T) {
 
 func TestPinsThatCannotBe(t *testing.T) {
 	for want, o := range map[string]PlanOptions{
-		`block "b9" is pinned to cpu:0`:                              {Pin: map[string]int{"b9": 0}},
-		"device 7 of 2":                                              {Pin: map[string]int{"b0": 7}},
-		"cannot be cut so that each pinned block":                    {Pin: map[string]int{"b0": 0, "b1": 1, "b2": 0}, Count: 2},
-		`stage 0 has block "b0", which is pinned to cpu:0, and "b1"`: {Pin: map[string]int{"b0": 0, "b1": 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}},
+		`block "b9" is pinned to cpu:0`:                                                           {Pin: map[string]int{"b9": 0}},
+		"device 7 of 2":                                                                           {Pin: map[string]int{"b0": 7}},
+		"cannot be cut so that each pinned block":                                                 {Pin: map[string]int{"b0": 0, "b1": 1, "b2": 0}, Count: 2},
+		`stage 0 has block "b0", which is pinned to cpu:0, and "b1"`:                              {Pin: map[string]int{"b0": 0, "b1": 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}},
+		`block "b0" is pinned to cpu:1, and the first of 2 replicas has cpu:0`:                    {Pin: map[string]int{"b0": 1}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`block "b1" is pinned to cpu:1, and the first of 2 replicas has cpu:0; name one of those`: {Pin: map[string]int{"b1": 1}, Stages: [][]string{{"b0", "b1", "b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
+		`stage 1 is on cpu:1, and the first`:                                                      {On: []int{0, 1}, Stages: [][]string{{"b0", "b1"}, {"b2"}}, Replicas: 2, Microbatches: 2, Reduction: ReduceTree},
 	} {
 		o.Devices = specs(2, 0)
 		g, err := chain(3, 4, 2, 1).build()
