@@ -53,8 +53,8 @@ func bad(format string, args ...any) error {
 // that describes dataBytes of contents. A header may list millions of tensors:
 // ctx ends reading it.
 func parseHeader(ctx context.Context, header []byte, dataBytes int64) ([]Tensor, map[string]string, error) {
-	if len(header) == 0 || header[0] != '{' {
-		return nil, nil, bad("the header does not begin with '{'")
+	if err := checkBegin(header); err != nil {
+		return nil, nil, err
 	}
 	if !utf8.Valid(header) {
 		return nil, nil, bad("the header is not UTF-8")
@@ -112,6 +112,14 @@ func checkOffsets(tensors []Tensor, dataBytes int64) error {
 	}
 	if at != dataBytes {
 		return bad("the tensors take %d bytes but the file holds %d after its header: copy or save it again", at, dataBytes)
+	}
+	return nil
+}
+
+// checkBegin refuses a header that is no object.
+func checkBegin(header []byte) error {
+	if len(header) == 0 || header[0] != '{' {
+		return bad("the header does not begin with '{'")
 	}
 	return nil
 }
@@ -249,7 +257,7 @@ func (t *Tensor) complete(dims []int64) error {
 		return bad("tensor %q lacks dtype, shape or data_offsets", t.Name)
 	}
 	if t.DType.Size() == 0 {
-		return bad("tensor %q has the unknown dtype %q", t.Name, t.DType)
+		return bad("tensor %q has the unknown dtype %.40q", t.Name, t.DType)
 	}
 	t.Shape = make(shape.Shape, len(dims))
 	for i, d := range dims {

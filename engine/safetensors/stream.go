@@ -62,8 +62,13 @@ func (s *Stream) readHeader(ctx context.Context) (err error) {
 		return bad("it states a header of %d bytes, but the format allows %d: it is another kind of file", n, maxHeader)
 	}
 	var header bytes.Buffer // grows with what there is
-	if _, err := io.CopyN(&header, s.r, int64(n)); err != nil {
-		return s.broken(err)
+	for _, bytes := range []int64{min(int64(n), 1), max(0, int64(n)-1)} {
+		if _, err := io.CopyN(&header, s.r, bytes); err != nil {
+			return s.broken(err)
+		}
+		if err := checkBegin(header.Bytes()); err != nil {
+			return err // before the rest takes memory
+		}
 	}
 	s.data = lengthBytes + int64(n)
 	s.tensors, _, err = parseHeader(ctx, header.Bytes(), unknownBytes)

@@ -3,10 +3,12 @@ package safetensors
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -197,5 +199,21 @@ func TestDamagedStream(t *testing.T) {
 	}
 	if Compressed(written(t, plain)) || Compressed(t.TempDir()) {
 		t.Error("a plain file or a folder counts as compressed")
+	}
+}
+
+// A long header that is no object is refused before it takes memory.
+func TestLongHeader(t *testing.T) {
+	plain := append(binary.LittleEndian.AppendUint64(nil, 50<<20), make([]byte, 50<<20)...)
+	path := filepath.Join(t.TempDir(), "w.safetensors.gz")
+	if err := os.WriteFile(path, packers["gz"](t, plain), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := OpenStream(t.Context(), path)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "does not begin with '{'") || took > 1<<20 {
+		t.Errorf("%v, %d bytes are taken", err, took)
 	}
 }
