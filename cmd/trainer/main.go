@@ -13,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/console"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
 func main() {
@@ -21,6 +22,9 @@ func main() {
 	ctx, _ := stop.Watch(context.Background(), console.NewStream(os.Stderr)) // to the end of the process: a late signal must not change its exit code
 	os.Exit(run(ctx, stop, os.Args[1:], os.Stdout, os.Stderr))
 }
+
+// longestError is the most bytes of an error that are printed: two screens.
+const longestError = 8 << 10
 
 // run is main without the process: it returns the exit code. ctx ends as stop says.
 func run(ctx context.Context, stop *signals.Stop, args []string, stdout, stderr io.Writer) int {
@@ -45,7 +49,7 @@ func run(ctx context.Context, stop *signals.Stop, args []string, stdout, stderr 
 		fmt.Fprintln(errs, "trainer: interrupted")
 		return cli.ExitFailure
 	case err != nil:
-		fmt.Fprintf(errs, "trainer: %v\n", cli.Advised(err))
+		fmt.Fprintf(errs, "trainer: %s\n", text.Short(cli.Advised(err).Error(), longestError))
 	}
 	return code
 }

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,17 @@ func RMSE(before string, v *float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%srmse %.4g", before, *v)
+}
+
+// Short is a text without its middle, if it has more than most bytes. What a user
+// gave, such as a name, may be long; what to do is at the end.
+func Short(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	left := strings.ToValidUTF8(s[:most*3/4], "")
+	right := strings.ToValidUTF8(s[len(s)-most/4:], "")
+	return fmt.Sprintf("%s … (%s bytes) … %s", left, Commas(int64(len(s)-len(left)-len(right))), right)
 }
 
 // Clock is a duration as 0:07 or 1:02:03.

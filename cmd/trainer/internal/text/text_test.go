@@ -9,3 +9,16 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+// A long text loses its middle, and is UTF-8 still.
+func TestShort(t *testing.T) {
+	for s, want := range map[string]string{
+		"12345678":             "12345678",
+		"1234567890":           "123456 … (2 bytes) … 90",
+		"12345\u00e9789\u00e9": "12345 … (5 bytes) … \u00e9",
+	} {
+		if got := Short(s, 8); got != want {
+			t.Errorf("%q: %q, want %q", s, got, want)
+		}
+	}
+}
