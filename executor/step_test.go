@@ -38,7 +38,7 @@ func TestEpochOnNullDevices(t *testing.T) {
 
 func TestLedgerOfManySteps(t *testing.T) {
 	t.Parallel()
-	const steps = 100
+	const steps = 40
 	for _, s := range []string{"gpipe", "1f1b"} {
 		for devices := 1; devices <= 3; devices++ {
 			r := mustRig(t, gptJob(3), "cpu", devices, s, residency.ManagerOptions{})
