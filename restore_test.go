@@ -118,6 +118,8 @@ func TestOtherKernelsAreSaid(t *testing.T) {
 // and an epoch's loss is the mean over the samples of its steps: of those since
 // the change in the epoch of it.
 func TestMetricsAfterAChange(t *testing.T) {
+	const text = "data: {source: digits, split: 0.18}\nmodel: {preset: mlp, hidden: [8]}\n" +
+		"train: {epochs: 3, batch: 32, microbatches: 4}\noptimizer: {name: adamw, lr: 0.01}\n"
 	for _, c := range []struct {
 		set     string
 		samples int // in the training part, which had 323
@@ -135,13 +137,13 @@ func TestMetricsAfterAChange(t *testing.T) {
 		{"optimizer.lr=0.001", 323, 32, 4},
 	} {
 		dir := t.TempDir()
-		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: c.stop})
-		changed := open(t, everything, c.set)
+		train(t, open(t, text), berth.TrainOptions{Dir: dir, MaxSteps: c.stop})
+		changed := open(t, text, c.set)
 		if n := changed.Data.Train.Len(); n != c.samples {
 			t.Fatalf("%s: %d samples", c.set, n)
 		}
 		train(t, changed, berth.TrainOptions{Dir: dir, Resume: true, AllowChanged: true, MaxSteps: c.stop + 2})
-		train(t, open(t, everything, c.set), berth.TrainOptions{Dir: dir, Resume: true})
+		train(t, open(t, text, c.set), berth.TrainOptions{Dir: dir, Resume: true})
 		same := c.batch == 32 && c.samples == 323
 		checkMetrics(t, c.set, metricsOf(t, dir), func(step, at int) (samples int, ends, counts bool) {
 			if step <= c.stop {

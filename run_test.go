@@ -45,7 +45,7 @@ func TestTooLargeModel(t *testing.T) {
 // A batch beyond the data costs no more than the data: its empty microbatches are
 // planned nowhere, and the weights are those of a batch of all the data.
 func TestBatchBeyondTheData(t *testing.T) {
-	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 1}\n"
+	const text = "data: {source: digits, split: 0.18}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 1}\n"
 	hash := func(batch, microbatches int) string {
 		t.Helper()
 		run := open(t, text, fmt.Sprintf("train.batch=%d", batch), fmt.Sprintf("train.microbatches=%d", microbatches))
@@ -124,8 +124,8 @@ func TestBudgetsBeyondTheMemory(t *testing.T) {
 // does, with its error: without limits on memory, and with limits that need a
 // plan of their own.
 func TestStartupStops(t *testing.T) {
-	startupStops(t, testall.Or(3, 1))
-	startupStops(t, testall.Or(13, 1), "devices.memory=70%", "devices.host_memory=64MiB")
+	startupStops(t, testall.Or(7, 1))
+	startupStops(t, testall.Or(29, 1), "devices.memory=70%", "devices.host_memory=64MiB")
 }
 
 // startupStops ends a run after the context was asked 0, by, 2*by, … times, until
