@@ -30,7 +30,7 @@ func drills(ts *testscript.TestScript, neg bool, args []string) {
 				if kind == "hang" && (op == "alloc" || op == "compile") {
 					continue
 				}
-				if tried++; testall.Wanted() || tried%13 == 0 {
+				if tried++; testall.Wanted() || tried%19 == 0 {
 					drill(ts, args[0], fmt.Sprintf("cpu:1 %s %s %s", op, n, kind), policy, whole)
 				}
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"path/filepath"
 	"testing"
 
@@ -10,8 +11,12 @@ import (
 )
 
 // TestMain makes this binary the programs that scripts and tests run: trainer,
-// and unprivileged, which is trainer run by a user without root's rights.
+// and unprivileged, which is trainer run by a user without root's rights. More
+// scripts run at once than there may be processors, since some wait for seconds.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
 	testscript.Main(memdir.Main(m), map[string]func(){"trainer": main, "unprivileged": unprivileged})
 }
 
