@@ -101,10 +101,10 @@ func TestCompressedDamage(t *testing.T) {
 	}
 }
 
-// TestFileSizeIsBounded saves a thousand times.
+// TestFileSizeIsBounded saves many times.
 func TestFileSizeIsBounded(t *testing.T) {
 	t.Parallel()
-	saves := testall.Or(250, 1000)
+	saves := testall.Or(120, 1000)
 	path := filepath.Join(t.TempDir(), "c.db")
 	db := open(t, path, OpenOptions{ChunkBytes: 64 << 10})
 	const elems = 64 << 10

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"flag"
+
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -39,10 +39,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch path := os.Getenv(childEnv + "_PATH"); os.Getenv(childEnv) {
 	case "":
-		// Every step of the model test waits for the disk; -rapid.checks still overrides.
-		if err := flag.Set("rapid.checks", "25"); err != nil {
-			panic(err)
-		}
+		testall.Checks(12, 25)  // every step of the model test saves
 		debug.SetGCPercent(400) // each test makes little, and all of it garbage
 		os.Exit(memdir.Main(m).Run())
 	case "save":

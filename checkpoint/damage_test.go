@@ -204,7 +204,7 @@ func TestDamage(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	path := filepath.Join(t.TempDir(), "damaged.db")
 	tree := structure(t, whole)
-	for i := range testall.Or(150, 500) {
+	for i := range testall.Or(90, 500) {
 		b := bytes.Clone(whole)
 		what := hurt(r, tree, &b)
 		if err := os.WriteFile(path, b, 0o644); err != nil {

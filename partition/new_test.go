@@ -148,7 +148,7 @@ func TestPlanningIsLinear(t *testing.T) {
 		"five blocks per stage": func(blocks int) PlanOptions { return PlanOptions{Stages: byHand(blocks)} },
 	} {
 		for _, microbatches := range []int{1, 3} {
-			const n = 200
+			const n = 100
 			o, twice := options(n), options(2*n)
 			o.Microbatches, twice.Microbatches = microbatches, microbatches
 			one, two := looks(n, o), looks(2*n, twice)

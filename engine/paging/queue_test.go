@@ -4,12 +4,14 @@ import (
 	"math/rand"
 	"slices"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // Take gives up what a look at all candidates gives up, at every choice of a replay.
 func TestTakeLooksAtAll(t *testing.T) {
 	choices := 0
-	for seed := range int64(400) {
+	for seed := range int64(testall.Or(100, 400)) {
 		tr := randomTrace(rand.New(rand.NewSource(seed)), 12, 20)
 		for limit := tr.Floor(); limit <= Replay(tr, 0, NextUse).Peak; limit += Align {
 			for ahead := range mostAhead + 1 {
