@@ -24,19 +24,25 @@ func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o
 		o.Name = s.user.name
 		return s.shared.devices.Join(ctx, executor.JoinOptions{Tenant: o, On: s.onShared()})
 	}
-	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o})
+	return executor.NewRuntime(devs, executor.RuntimeOptions{Manager: s.hostMemory(dir), Tenant: o, Used: s.used()})
 }
 
 // onShared is, per device, its index among the shared ones; -1 if the plan does not
 // use it.
 func (s *setup) onShared() []int {
 	on := slices.Repeat([]int{-1}, len(s.devs))
-	for _, d := range s.plan.Devices() {
-		for _, d := range s.groups.of(d) {
-			on[d] = s.at[d]
-		}
+	for _, d := range s.used() {
+		on[d] = s.at[d]
 	}
 	return on
+}
+
+// used are the devices that the plan uses.
+func (s *setup) used() (list []int) {
+	for _, d := range s.plan.Devices() {
+		list = append(list, s.groups.of(d)...)
+	}
+	return list
 }
 
 // floorsAndPeaks are the plan's, in bytes of each device.

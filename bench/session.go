@@ -85,7 +85,7 @@ func (s *session) load(ctx context.Context, o RunOptions) (err error) {
 	if s.faulty, err = fault.Wrap(s.devs, o.Faults); err != nil {
 		return err
 	}
-	if s.rt, err = executor.NewRuntime(s.faulty, s.hostMemory(o)); err != nil {
+	if s.rt, err = executor.NewRuntime(s.faulty, s.runtime(o)); err != nil {
 		return err
 	}
 	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -107,16 +108,26 @@ func (d *Devices) Close() error { return d.residency.Close() }
 // RuntimeOptions describes a runtime that has its devices to itself.
 type RuntimeOptions struct {
 	Manager residency.ManagerOptions
-	Tenant  residency.TenantOptions
+	Tenant  residency.TenantOptions // by index of the devices, as plans count them
+	// Used are the indices of the devices that plans use; nil means all of them. The others
+	// cost a step nothing.
+	Used []int
 }
 
 // NewRuntime makes a runtime that has devices to itself.
 func NewRuntime(devs []device.Device, o RuntimeOptions) (*Runtime, error) {
-	d, err := NewDevices(devs, o.Manager)
+	used, join := devs, JoinOptions{Tenant: o.Tenant}
+	if o.Used != nil {
+		used, join.On = nil, slices.Repeat([]int{-1}, len(devs))
+		for at, d := range o.Used {
+			used, join.On[d] = append(used, devs[d]), at
+		}
+	}
+	d, err := NewDevices(used, o.Manager)
 	if err != nil {
 		return nil, err
 	}
-	r, err := d.Join(context.Background(), JoinOptions{Tenant: o.Tenant})
+	r, err := d.Join(context.Background(), join)
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
 	}

@@ -35,3 +35,29 @@ func TestClosedRuntime(t *testing.T) {
 		}
 	}
 }
+
+// A runtime leaves devices alone that no plan uses: they can be closed while it runs.
+func TestUnusedDevices(t *testing.T) {
+	devs, err := openDevices("cpu", 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := executor.NewRuntime(devs, executor.RuntimeOptions{Used: []int{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range []int{0, 2} {
+		if rt.Devices[d] != nil || rt.Memory(d).Peak != 0 {
+			t.Errorf("device %d is used: %v", d, rt.Memory(d))
+		}
+		if err := devs[d].Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if rt.Devices[1] != devs[1] || len(rt.Busy()) != 1 {
+		t.Errorf("the plan's device is %v; %d are busy", rt.Devices[1], len(rt.Busy()))
+	}
+	if err := errors.Join(rt.Close(), devs[1].Close()); err != nil {
+		t.Error(err)
+	}
+}

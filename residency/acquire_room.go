@@ -13,7 +13,7 @@ import (
 
 // makeRoom makes room on each device for all that the attempt is missing there.
 func (a *attempt) makeRoom() error {
-	for i := range a.m.devs {
+	for _, i := range a.tenant.used {
 		a.m.devs[i].missing = 0
 	}
 	for i := range a.wants {
@@ -25,7 +25,7 @@ func (a *attempt) makeRoom() error {
 		d := &a.m.devs[a.needs[0].Device]
 		d.missing += d.takes(a.scratch)
 	}
-	for i := range a.m.devs {
+	for _, i := range a.tenant.used {
 		d := &a.m.devs[i]
 		if d.missing == 0 {
 			continue

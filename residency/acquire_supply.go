@@ -36,7 +36,7 @@ func (a *attempt) supply() (pause, error) {
 // truth: they are then brought again. What this call has brought is not tried
 // twice.
 func (a *attempt) forget(t *Tensor) {
-	for i := range t.copies {
+	for _, i := range t.tenant.used {
 		if c := &t.copies[i]; i != t.truth && c.leased == 0 && c.brought != a.call && c.failure() != nil {
 			a.m.devs[i].free(t, "failed")
 		}

@@ -29,7 +29,7 @@ func (m *Manager) peerSource(t *Tensor, d *devState) int {
 	if t.truth == onHost && !t.host.Lent() {
 		return -1
 	}
-	for i := range t.copies {
+	for _, i := range t.tenant.used {
 		if t.sound(&t.copies[i]) && m.peerPath(i, d.index) {
 			return i
 		}

@@ -74,7 +74,7 @@ func (m *Manager) refill(t *Tensor, action string) error {
 	if t.tenant.gone {
 		return fmt.Errorf("%s %s: %w", action, t.name, ErrClosed)
 	}
-	for d := range t.copies {
+	for _, d := range t.tenant.used {
 		if t.copies[d].writing {
 			return fmt.Errorf("%s %s: %w for writing on %s: release it first", action, t.name, ErrLeased, m.devs[d].id)
 		}
@@ -97,7 +97,7 @@ func (m *Manager) FeedDone(t *Tensor) (device.Event, bool) {
 	if t.host == nil || !t.host.Lent() {
 		return t.fedDone, true
 	}
-	for d := range t.copies {
+	for _, d := range t.tenant.used {
 		if t.sound(&t.copies[d]) {
 			t.truth = d
 			m.dropHost(t)

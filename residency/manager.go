@@ -90,12 +90,12 @@ func (m *Manager) Drop(t *Tensor) error {
 
 // drop is Drop with the lock held.
 func (m *Manager) drop(t *Tensor) error {
-	for d := range t.copies {
+	for _, d := range t.tenant.used {
 		if t.copies[d].leased > 0 {
 			return fmt.Errorf("drop %s: %w on %s: release it first", t.name, ErrLeased, m.devs[d].id)
 		}
 	}
-	for i := range m.devs {
+	for _, i := range t.tenant.used {
 		m.devs[i].free(t, "dropped")
 	}
 	m.dropHost(t)
@@ -116,28 +116,18 @@ func (m *Manager) dropHost(t *Tensor) {
 
 // rankAll ranks a tensor's copies on all devices.
 func (m *Manager) rankAll(t *Tensor) {
-	for i := range m.devs {
+	for _, i := range t.tenant.used {
 		m.devs[i].rank(t)
 	}
 }
 
 // freeStale frees t's copies that are stale and not leased.
 func (m *Manager) freeStale(t *Tensor, cause string) {
-	for i := range m.devs {
+	for _, i := range t.tenant.used {
 		d := &m.devs[i]
 		if c := d.copy(t); c.leased == 0 && !t.current(c) {
 			d.free(t, cause)
 		}
-	}
-}
-
-// Passed tells the devices that the caller has waited for an event. Memory whose
-// last uses are passed is then preferred for copies.
-func (m *Manager) Passed(e device.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := range m.devs {
-		m.devs[i].dev.Passed(e)
 	}
 }
 

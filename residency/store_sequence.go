@@ -98,7 +98,7 @@ func (m *Manager) worthKeeping(t *Tensor, q *sequence) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for d := range t.copies {
+	for _, d := range t.tenant.used {
 		if t.current(&t.copies[d]) {
 			return false
 		}

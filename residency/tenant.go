@@ -97,6 +97,16 @@ func (u *Tenant) Failures() (list []error) {
 	return list
 }
 
+// Passed tells the tenant's devices that the caller has waited for an event. Memory whose
+// last uses are passed is then preferred for copies.
+func (u *Tenant) Passed(e device.Event) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, i := range u.used {
+		u.devs[i].dev.Passed(e)
+	}
+}
+
 // Lost is an ErrLost that names the tenant's tensors whose contents were lost when they
 // were spilled, and the cause; nil if there are none.
 func (u *Tenant) Lost() error {

@@ -15,6 +15,7 @@ type account struct {
 	name   string
 	onRead func(device int, began, ended time.Time)
 	on     []tenancy // per device
+	used   []int     // the devices that the tenant uses: its tensors can be on no others
 	ledger *ledger.Ledger
 	seal   seal
 	spills spills
@@ -64,10 +65,8 @@ func title(name string) string { return cmp.Or(name, "a tenant without a name") 
 // home is the device from whose host memory the tenant's tensors are filled: the first
 // one that it uses.
 func (u *account) home() device.Device {
-	for i := range u.on {
-		if u.on[i].used {
-			return u.on[i].dev
-		}
+	if len(u.used) == 0 {
+		return u.on[0].dev
 	}
-	return u.on[0].dev
+	return u.on[u.used[0]].dev
 }

@@ -61,7 +61,9 @@ func newTenant(devs []device.Device, o TenantOptions) (*tenant, error) {
 		tensors: map[Key]*Tensor{},
 	}
 	for i := range devs {
-		u.on[i].used = o.Devices == nil || slices.Contains(o.Devices, i)
+		if o.Devices == nil || slices.Contains(o.Devices, i) {
+			u.on[i].used, u.used = true, append(u.used, i)
+		}
 	}
 	return u, u.open(devs, o.OnTransfer)
 }

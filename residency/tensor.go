@@ -76,7 +76,7 @@ func (t *Tensor) beingWritten() bool { return t.onDevice() && t.copies[t.truth].
 // there are none. Devices come before the host: from there, nothing needs to be
 // copied in.
 func (t *Tensor) otherTruth(d int) int {
-	for i := range t.copies {
+	for _, i := range t.tenant.used {
 		if c := &t.copies[i]; i != d && t.sound(c) {
 			return i
 		}
@@ -151,7 +151,7 @@ func (t *Tensor) Location() string {
 	t.shared.mu.Lock()
 	defer t.shared.mu.Unlock()
 	var clean []string
-	for d := range t.copies {
+	for _, d := range t.tenant.used {
 		if d != t.truth && t.current(&t.copies[d]) {
 			clean = append(clean, t.shared.where(d))
 		}
