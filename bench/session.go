@@ -151,8 +151,10 @@ func (s *session) planOnce(o RunOptions, do device.OpenOptions, unlimited bool) 
 	return partition.New(s.graph, po)
 }
 
-// hostMemory bounds the host memory as asked.
-func (s *session) hostMemory(o RunOptions) (r executor.RuntimeOptions) {
+// runtime is the runtime's options: the devices of the plan, and the bound on host
+// memory that was asked for.
+func (s *session) runtime(o RunOptions) (r executor.RuntimeOptions) {
+	r.Used = s.full.Devices()
 	if o.HostMemory == 0 {
 		return r
 	}
