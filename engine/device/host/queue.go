@@ -52,6 +52,18 @@ type queue struct {
 type waiter struct {
 	seq  uint64
 	wake chan struct{}
+	next *waiter // in a list of those to wake
+}
+
+// wakeAll wakes a list of waiters, each of which may be reused at once. It is called
+// without mu, which they take.
+func (w *waiter) wakeAll() {
+	for w != nil {
+		next := w.next
+		w.next = nil
+		w.wake <- struct{}{} // has room: one wake per wait
+		w = next
+	}
 }
 
 // start starts the goroutine, which ends in close, or when the device is given
@@ -79,18 +91,20 @@ func (q *queue) close() error {
 	}
 	q.forgetFailures()
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	select {
 	case <-q.stopped:
 		q.backlog = backlog{}
 	default: // the device is given up, and a command may still run
 	}
-	q.finish(allEnded) // nobody shall wait for a command that was never queued
+	over := q.finish(allEnded) // nobody shall wait for a command that was never queued
+	err := q.err
 	if q.reported {
-		return nil
+		err = nil
 	}
 	q.reported = true
-	return q.err
+	q.mu.Unlock()
+	over.wakeAll()
+	return err
 }
 
 // allEnded is the number up to which all commands of a closed queue have ended,
@@ -163,23 +177,30 @@ func (q *queue) block(ctx context.Context, seq uint64) error {
 	w.seq = seq
 	q.waiters = append(q.waiters, w)
 	q.mu.Unlock()
+	wakePromptly()
 	var err error
 	select {
 	case <-w.wake:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	if err != nil && !q.withdraw(w) {
+		<-w.wake
+	}
+	q.mu.Lock()
+	q.spare = append(q.spare, w)
+	q.mu.Unlock()
+	return err
+}
+
+// withdraw takes a waiter off the list. It reports false if the command has ended: then
+// the waiter is woken soon, or was already.
+func (q *queue) withdraw(w *waiter) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err != nil {
-		q.waiters = slices.DeleteFunc(q.waiters, func(o *waiter) bool { return o == w })
-		select { // it may have been woken meanwhile
-		case <-w.wake:
-		default:
-		}
-	}
-	q.spare = append(q.spare, w)
-	return err
+	n := len(q.waiters)
+	q.waiters = slices.DeleteFunc(q.waiters, func(o *waiter) bool { return o == w })
+	return len(q.waiters) < n
 }
 
 // reserve is the number of the next command.
@@ -200,10 +221,11 @@ func (q *queue) commit(seq uint64, c command) error {
 	}
 	q.backlog.add(seq, c)
 	q.queued.Store(seq)
-	if q.asleep {
+	asleep := q.asleep
+	q.mu.Unlock()
+	if asleep {
 		q.work.Signal()
 	}
-	q.mu.Unlock()
 	if q.sync && c.op == opLaunch {
 		// The event reports a failure, as without sync. Copies are not waited for: who
 		// queues them may hold a lock.
@@ -276,6 +298,7 @@ func (q *queue) await(seq uint64) bool {
 		}
 		runtime.Gosched()
 	}
+	wakePromptly()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.queued.Load() < seq {
@@ -292,29 +315,33 @@ func (q *queue) await(seq uint64) bool {
 // end makes command seq count as ended, and wakes those who wait for it.
 func (q *queue) end(seq uint64, err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.lost != nil { // everything counts as ended already
+		q.mu.Unlock()
 		return
 	}
 	if err != nil && q.failed == 0 {
 		q.failed, q.err = seq, err
 	}
-	q.finish(seq)
+	over := q.finish(seq)
+	q.mu.Unlock()
+	over.wakeAll()
 }
 
-// finish marks commands up to seq as ended. It needs mu.
-func (q *queue) finish(seq uint64) {
+// finish marks commands up to seq as ended, and lists those who waited for them. It
+// needs mu.
+func (q *queue) finish(seq uint64) (over *waiter) {
 	q.ended.Store(seq)
 	kept := q.waiters[:0]
 	for _, w := range q.waiters {
 		if w.seq > seq {
 			kept = append(kept, w)
-			continue
+		} else {
+			w.next, over = over, w
 		}
-		w.wake <- struct{}{} // has room: one wake per wait
 	}
 	clear(q.waiters[len(kept):])
 	q.waiters = kept
+	return over
 }
 
 // begin notes the command that runs from now on, and returns the one before. what
@@ -337,14 +364,15 @@ func (q *queue) command() device.Command {
 // those after it have failed with the cause.
 func (q *queue) giveUp(cause error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	q.lost = cause
 	if q.failed == 0 {
 		q.failed, q.err = q.ended.Load()+1, cause
 		q.reported = q.failed > q.queued.Load() // nothing met it
 	}
-	q.finish(allEnded)
+	over := q.finish(allEnded)
 	q.work.Signal()
+	q.mu.Unlock()
+	over.wakeAll()
 }
 
 // keep keeps a command that failed, if it can be repeated.

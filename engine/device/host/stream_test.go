@@ -110,3 +110,31 @@ func TestDelayIsPerBuffer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAwaitEndsTwice: waits whose context ends while their command does take no later wait
+// with them.
+func TestAwaitEndsTwice(t *testing.T) {
+	d := toy(t, func(_, _ [][]byte) error { return nil })
+	s, err := d.NewStream("s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for range 300 {
+		opened := make(door)
+		if err := s.WaitForEnd(device.Event{Queue: opened, Seq: 1}); err != nil {
+			t.Fatal(err)
+		}
+		e := s.Record()
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		go close(opened)
+		if err := e.Wait(ctx); err == nil && !e.Done() {
+			t.Fatal("a wait ended before its command")
+		}
+	}
+}
