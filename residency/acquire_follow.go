@@ -41,8 +41,15 @@ func (a *attempt) follow() error {
 	return a.queueWaits()
 }
 
-// queueWaits makes the stream wait for the events that follow has collected.
+// queueWaits makes the stream wait for the events that follow has collected. Causes come
+// before their copy in a.waits, and end before it: the stream waits for the end of the
+// copy first, so that it wakes once.
 func (a *attempt) queueWaits() error {
+	for i := len(a.waits) - 1; i > 0; i-- {
+		if err := a.s.WaitForEnd(a.waits[i]); err != nil {
+			return fmt.Errorf("acquire: wait for copies: %w", err)
+		}
+	}
 	for _, e := range a.waits {
 		if e.Queue == a.queue {
 			continue

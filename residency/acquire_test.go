@@ -254,6 +254,29 @@ func TestWriterWaitsForPeerCopy(t *testing.T) {
 	r.mustRead(w, 1, 'b')
 }
 
+// TestReaderWaitsForTheCopyFirst: a reader's stream waits for the end of a copy before it
+// looks at the launch that made its source, which ends sooner. It so wakes once.
+func TestReaderWaitsForTheCopyFirst(t *testing.T) {
+	r := newRig(t, 2, rigOptions{})
+	w := r.declare("w", 8, device.Weight)
+	maker, reader := r.compute[0].(*fakeStream), r.compute[1].(*fakeStream)
+	free := []func(){maker.hold(), reader.hold()}
+	r.write(w, 0, 'a')
+	r.mustRead(w, 1, 'a')
+	for _, op := range reader.ops {
+		if op.event == (device.Event{}) {
+			continue
+		}
+		if op.event.Queue == device.Queue(maker) {
+			t.Errorf("it waits for the launch first: %v", reader.ops)
+		}
+		break
+	}
+	for _, f := range free {
+		f()
+	}
+}
+
 // TestWriterWaitsForCopyOut: a writer waits for a copy-out.
 func TestWriterWaitsForCopyOut(t *testing.T) {
 	r := newRig(t, 1, rigOptions{})
