@@ -22,8 +22,11 @@ var (
 
 // CheckFolder refuses a path that leads to no folder.
 func CheckFolder(dir string) error {
-	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+	switch st, err := os.Stat(dir); {
+	case err != nil:
 		return fmt.Errorf("%s: %w: make it, or name another one", dir, ErrNoFolder)
+	case !st.IsDir():
+		return fmt.Errorf("%s: %w, but a file: name a folder", dir, ErrNoFolder)
 	}
 	return nil
 }
