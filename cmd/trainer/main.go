@@ -42,6 +42,7 @@ func run(ctx context.Context, stop *signals.Stop, args []string, stdout, stderr 
 		err = cli.Unread(err)
 	}
 	code := cli.ExitCode(err)
+	stop.Done(code)
 	switch {
 	case code == cli.ExitPipe:
 		return code

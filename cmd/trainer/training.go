@@ -121,12 +121,14 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	done()
+	err = goOn(byFlag(err), rep, o.Dir)
 	t.stop.Saves(false)
+	t.stop.Done(cli.ExitCode(err))
 	bar.Clear()
 	if rep != nil {
 		printReport(out, run, rep, o.Dir)
 	}
-	return goOn(byFlag(err), rep, o.Dir)
+	return err
 }
 
 // byFlag names the flag in place of an option of the library.

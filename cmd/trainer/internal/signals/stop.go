@@ -14,7 +14,14 @@ import (
 )
 
 // Stop turns SIGINT, SIGTERM and SIGHUP into requests to stop.
-type Stop struct{ saves atomic.Bool }
+type Stop struct {
+	saves atomic.Bool
+	done  atomic.Pointer[int] // the exit code of what is done; nil before that
+}
+
+// Done says that only printing is left, after which the process ends with an exit
+// code. A second signal then ends it with that code.
+func (s *Stop) Done(code int) { s.done.Store(&code) }
 
 // Saves says whether a stop saves from now on: a training under way does, and
 // nothing else has anything to save. What the user is told depends on it.
@@ -44,7 +51,7 @@ func (s *Stop) Watch(ctx context.Context, stderr io.Writer) (watched context.Con
 			case sig := <-c:
 				if sig != syscall.SIGHUP { // a closed terminal's may come twice: from the system and from the shell
 					fmt.Fprintf(stderr, "%s%s\n", console.ClearLine(stderr), s.second())
-					os.Exit(cli.ExitFailure)
+					os.Exit(s.code())
 				}
 			case <-done:
 				return
@@ -72,6 +79,14 @@ func (s *Stop) first() string {
 		return "stopping once the step under way is finished and saved; a second signal stops at once"
 	}
 	return "stopping; a second signal stops at once"
+}
+
+// code is the exit code at the second signal.
+func (s *Stop) code() int {
+	if code := s.done.Load(); code != nil {
+		return *code
+	}
+	return cli.ExitFailure
 }
 
 // second is the message at the second signal.

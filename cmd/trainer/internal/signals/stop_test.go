@@ -7,6 +7,8 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 )
 
 // heard is a writer whose writes can be waited for.
@@ -55,6 +57,20 @@ func TestSecondSignal(t *testing.T) {
 		stop.Saves(saves)
 		if got := stop.second(); got != want {
 			t.Errorf("saves %v: %q, want %q", saves, got, want)
+		}
+	}
+}
+
+// A second signal does not turn a run that is saved, or finished, into a failure.
+func TestSecondSignalAtTheEnd(t *testing.T) {
+	var stop Stop
+	if got := stop.code(); got != cli.ExitFailure {
+		t.Errorf("exit code %d", got)
+	}
+	for _, code := range []int{cli.ExitStopped, cli.ExitOK} {
+		stop.Done(code)
+		if got := stop.code(); got != code {
+			t.Errorf("exit code %d, want %d", got, code)
 		}
 	}
 }
