@@ -34,7 +34,7 @@ func (r *Run) Train(ctx context.Context, o TrainOptions) (rep *Report, err error
 // newSession makes the session of an attempt.
 func newSession(a *attempts) *session {
 	r, o := a.run, a.opt
-	return &session{setup: r.setup, opt: o, devices: a.devices, losses: a.losses, journal: journal{observer: o.Observer}, goal: goal{
+	return &session{setup: r.setup, opt: o, devices: a.devices, losses: a.losses, rate: r.optim.Schedule, journal: journal{observer: o.Observer}, goal: goal{
 		steps: r.setup.sizes.total, maxSteps: o.MaxSteps, stopping: r.Config.EarlyStopping, began: o.Began, maxTime: o.MaxTime,
 	}}
 }

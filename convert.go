@@ -112,7 +112,7 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{
 		Name: o.Name, Momentum: o.Momentum, Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
-		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, NoDecay: o.NoDecay, Freeze: o.Freeze,
+		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
 		Schedule: ops.LearningRate{
 			Schedule: s.Name, Base: o.LR, Min: s.MinLR, Gamma: s.Gamma,
 			Warmup: s.Warmup, Total: total, Every: s.Every,

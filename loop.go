@@ -70,7 +70,13 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 
 // seal begins the steps after a boundary: only the batch goes in, and only what the
 // config asks for comes out.
-func (l *loop) seal() { boundary.Seal(l.rt.Residency, l.config.Train.LogEvery > 0) }
+func (l *loop) seal() {
+	var reasons []ledger.Reason
+	if l.config.Train.LogEvery > 0 {
+		reasons = append(reasons, ledger.Log)
+	}
+	boundary.Seal(l.rt.Residency, reasons...)
+}
 
 // nextStep is the time that another step and a save after it may take.
 func (l *loop) nextStep() time.Duration {
@@ -93,7 +99,7 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 	l.rt.Residency.Ledger().Step()
 	l.opt.Observer.step(Step{
 		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
-		Samples: b.Samples, Loss: math.NaN(),
+		Samples: b.Samples, Loss: math.NaN(), LearningRate: l.rate.At(l.at.Step - 1),
 	})
 	return l.settle(ctx, 1)
 }
@@ -144,7 +150,7 @@ func (l *loop) stand(ctx context.Context, ends, logs, saves bool) (err error) {
 	if ends {
 		err = l.boundary(ctx)
 	} else if logs {
-		err = l.log(ctx, ledger.Log)
+		_, err = l.log(ctx, ledger.Log)
 	}
 	if saves && err == nil {
 		err = l.save(ctx)
@@ -200,7 +206,7 @@ func (l *loop) asked() bool {
 func (l *loop) boundary(ctx context.Context) error {
 	boundary.Unseal(l.rt.Residency)
 	defer l.seal()
-	e := Boundary{Epoch: l.at.LastEpoch(), Step: l.at.Step}
+	e := Boundary{Epoch: l.at.LastEpoch(), Step: l.at.Step, LearningRate: l.rate.At(l.at.Step - 1)}
 	e.SamplesPerS, e.Time = l.clock.Lap()
 	if err := l.measure(ctx, &e); err != nil {
 		return err
@@ -273,7 +279,7 @@ func (l *loop) end(ctx context.Context) error {
 		return nil
 	}
 	boundary.Unseal(l.rt.Residency) // the run ends here, so its losses come out
-	if err := l.log(ctx, ledger.Epoch); err != nil {
+	if _, err := l.log(ctx, ledger.Epoch); err != nil {
 		return err
 	}
 	if err := l.save(ctx); err != nil {

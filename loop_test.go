@@ -19,7 +19,7 @@ import (
 )
 
 // measured are the fields of metrics.jsonl that differ from run to run.
-var measured = []string{"samples_per_s"}
+var measured = []string{"samples_per_s", "train_s", "val_s", "time", "device_peak_bytes"}
 
 // linesOf are the lines of a run's metrics without the fields that are measured.
 func linesOf(t *testing.T, dir string) (lines []string) {
@@ -193,5 +193,58 @@ func TestAnotherBoundary(t *testing.T) {
 	}
 	if steps := boundariesOf(linesOf(t, dir)); !slices.Equal(steps, []int{8, 12, 18, 24, 30, 33}) {
 		t.Errorf("boundaries at %v", steps)
+	}
+}
+
+// The metrics name learning rate and norm of each step, the same in every cut and
+// whether the run was stopped or not. Recording norms changes no weight.
+func TestMetricsOfSteps(t *testing.T) {
+	plain := train(t, open(t, everything, "optimizer.clip_norm=0"), berth.TrainOptions{})
+	all := map[bool][]string{} // by whether sums are trees
+	for _, set := range [][]string{
+		{"devices=cpu:1"}, {"devices=cpu:3"}, {"devices=cpu:1", "devices.memory=60%"},
+		{"train.reduction=tree"},
+		{"train.reduction=tree", "devices=cpu:2", "partition.replicas=2", "partition.shard=optimizer"},
+	} {
+		dir := t.TempDir()
+		rep := train(t, open(t, everything, append(set, "optimizer.clip_norm=0", "train.grad_norm=true")...), berth.TrainOptions{Dir: dir})
+		lines := linesOf(t, dir)
+		tree := set[0] == "train.reduction=tree"
+		if !tree && rep.WeightsSHA256 != plain.WeightsSHA256 {
+			t.Errorf("%v: the norm changes the weights", set)
+		}
+		if all[tree] == nil {
+			all[tree] = lines
+		}
+		if !slices.Equal(lines, all[tree]) {
+			t.Errorf("%v: other metrics\n%s", set, strings.Join(lines, "\n"))
+		}
+	}
+	want := all[false]
+	var x rundir.StepLine
+	if err := json.Unmarshal([]byte(want[0]), &x); err != nil || x.GradNorm == nil || !(*x.GradNorm > 0.1) || x.LearningRate != 0.01/5 {
+		t.Errorf("%s: %v", want[0], err)
+	}
+	var at rundir.BoundaryLine
+	last := want[len(want)-1]
+	if err := json.Unmarshal([]byte(last), &at); err != nil || at.GradNorm == nil || at.SamplesSeen != 3*323 || at.TokensSeen != 0 || at.LearningRate > 1e-3 {
+		t.Errorf("%s: %v", last, err)
+	}
+}
+
+// A run whose checkpoint has no norms goes on with them, and leaves out those that
+// are not known.
+func TestNormsFromTheMiddle(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything, "optimizer.clip_norm=0"), berth.TrainOptions{Dir: dir, MaxSteps: 4})
+	train(t, open(t, everything, "optimizer.clip_norm=0", "train.grad_norm=true"), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 6})
+	train(t, open(t, everything, "optimizer.clip_norm=0", "train.grad_norm=true"), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: 11})
+	for i, line := range linesOf(t, dir) {
+		var x struct {
+			GradNorm *float64 `json:"grad_norm"`
+		}
+		if err := json.Unmarshal([]byte(line), &x); err != nil || (x.GradNorm != nil) != (i >= 4) || x.GradNorm != nil && *x.GradNorm <= 0 {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }

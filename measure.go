@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
@@ -17,47 +18,105 @@ func (s *session) rings() boundary.Rings {
 	return boundary.Rings{Runtime: s.rt, Program: s.prog}
 }
 
+// history is the values that steps recorded on the devices, pulled back.
+type history struct {
+	losses boundary.Values
+	norms  boundary.Values // of the gradients; nil where they are not computed
+	known  int             // norms of steps up to this one are not known
+}
+
+// norm is the norm of a step's gradients; nil where there is none, or it is not finite.
+func (h history) norm(step int) *float64 {
+	if h.norms == nil || step <= h.known {
+		return nil
+	}
+	return finite(h.norms.Of(step))
+}
+
+// finite is a number; nil for NaN and infinities, which JSON does not have.
+func finite(x float64) *float64 {
+	if x-x != 0 {
+		return nil
+	}
+	return &x
+}
+
+// pull pulls back the values that metrics are made from.
+func (s *session) pull(ctx context.Context, why ledger.Reason) (h history, err error) {
+	h.known = max(s.at.Lost, s.at.NormsLost)
+	if h.losses, err = s.rings().Pull(ctx, why, models.LossRing); err == nil {
+		h.norms, err = s.rings().Pull(ctx, why, models.GradNormRing)
+	}
+	return h, err
+}
+
 // log pulls losses back and logs the steps since the last time, those that are
 // due: with log_every 0, all of them at a boundary.
-func (s *session) log(ctx context.Context, why ledger.Reason) error {
-	every, first := max(1, s.config.Train.LogEvery), max(s.at.Logged, s.at.Began, s.at.Lost)
-	err := s.rings().Each(ctx, why, models.LossRing, first, s.at.Step, func(step int, loss float64) error {
+func (s *session) log(ctx context.Context, why ledger.Reason) (history, error) {
+	h, err := s.pull(ctx, why)
+	if err != nil {
+		return h, err
+	}
+	every := max(1, s.config.Train.LogEvery)
+	for step := max(s.at.Logged, s.at.Began, s.at.Lost) + 1; step <= s.at.Step; step++ {
 		if step%every != 0 {
-			return nil
+			continue
 		}
 		epoch, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
-		return s.journal.step(Step{Step: step, Epoch: epoch, InEpoch: inEpoch, Loss: loss})
-	})
-	if err != nil {
-		return err
+		err := s.journal.step(Step{
+			Step: step, Epoch: epoch, InEpoch: inEpoch, Loss: h.losses.Of(step), LearningRate: s.rate.At(step - 1), GradNorm: h.norm(step),
+		})
+		if err != nil {
+			return h, err
+		}
 	}
 	s.at.Logged = s.at.Step
 	s.journal.metrics.Flush()
-	return nil
+	return h, nil
 }
 
 // measure logs the losses since the boundary before, takes their mean as far as the
 // rings have them, and evaluates.
-func (s *session) measure(ctx context.Context, e *Boundary) (err error) {
-	if err := s.log(ctx, ledger.Epoch); err != nil {
+func (s *session) measure(ctx context.Context, e *Boundary) error {
+	h, err := s.log(ctx, ledger.Epoch)
+	if err != nil {
+		return err
+	}
+	correct, err := s.rings().Pull(ctx, ledger.Epoch, models.CorrectRing)
+	if err != nil {
 		return err
 	}
 	first, samples := max(s.at.Began, s.at.Lost), func(step int) int {
 		_, inEpoch := s.at.PlaceOf(step, s.sizes.pace)
 		return s.sizes.of(inEpoch - 1)
 	}
-	if e.TrainLoss, err = s.rings().Mean(ctx, models.LossRing, first, s.at.Step, samples); err != nil {
-		return err
+	e.TrainLoss, e.TrainAccuracy = h.losses.Mean(first, s.at.Step, samples), correct.Mean(first, s.at.Step, samples)
+	if norm := h.norms.Mean(max(first, h.known), s.at.Step, func(int) int { return 1 }); norm != nil {
+		e.GradNorm = finite(*norm)
 	}
-	if e.TrainAccuracy, err = s.rings().Mean(ctx, models.CorrectRing, first, s.at.Step, samples); err != nil {
-		return err
+	s.count(e)
+	began := time.Now()
+	if s.eval != nil {
+		score, err := s.evaluate(ctx, s.lastGood)
+		if err != nil {
+			return err
+		}
+		e.ValLoss, e.ValAccuracy = &score.Loss, score.Accuracy
 	}
-	if s.eval == nil {
-		return nil
+	e.At = time.Now()
+	e.ValTime = e.At.Sub(began)
+	return nil
+}
+
+// count counts the samples and the memory so far.
+func (s *session) count(e *Boundary) {
+	e.Samples = int64(s.at.Epoch)*int64(s.sizes.samples) + int64(s.at.Index)
+	if terms := s.spec.Terms(); terms > 1 && s.info.Tokens > 0 {
+		e.Tokens = e.Samples * int64(terms)
 	}
-	score, err := s.evaluate(ctx, s.lastGood)
-	e.ValLoss, e.ValAccuracy = &score.Loss, score.Accuracy
-	return err
+	for i := range s.devs {
+		e.DevicePeak = max(e.DevicePeak, s.rt.Memory(i).Peak)
+	}
 }
 
 // evaluate goes over the validation part. Where the loss is not finite, hint

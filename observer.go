@@ -45,6 +45,11 @@ type Step struct {
 	InEpoch int     // from 1
 	Samples int     // 0 for Logged
 	Loss    float64 // NaN for Observer.Step: it has not left the device
+	// LearningRate is the step's.
+	LearningRate float64
+	// GradNorm is the norm of all gradients together, before clipping; nil where it is
+	// not computed or not finite, and for Observer.Step.
+	GradNorm *float64
 }
 
 // Boundary is the outcome of the steps between two boundaries, by default of an
@@ -56,8 +61,15 @@ type Boundary struct {
 	TrainAccuracy *float64
 	ValLoss       *float64
 	ValAccuracy   *float64
+	LearningRate  float64  // of the last step
+	GradNorm      *float64 // mean over the steps; nil where it is not computed, or not finite
 	SamplesPerS   float64
-	Time          time.Duration
+	Time          time.Duration // of the steps
+	ValTime       time.Duration // of the evaluation
+	At            time.Time     // when the evaluation ended
+	Samples       int64         // that the run has trained on so far
+	Tokens        int64         // the same in tokens; 0 where a sample has one target
+	DevicePeak    int64         // the most bytes that one device had in use so far, in this call
 }
 
 // Saved is a checkpoint that was written.

@@ -63,6 +63,9 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 			at.Lost = m.Step
 		}
 	}
+	if ring, ok := snap.Tensor(models.GradNormRing); !ok || ring.Meta.Bytes() != int64(4*s.sizes.pace.Longest()) {
+		at.NormsLost = m.Step
+	}
 	total = at.Resume(s.sizes.pace)
 	return at, total, nil
 }

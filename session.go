@@ -19,6 +19,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/feed"
@@ -46,6 +47,7 @@ type session struct {
 	eval    *infer.Evaluator // nil without a validation part
 	feed    *feed.Feeder
 	saves   *saver.Saver
+	rate    ops.LearningRate
 	values  *initial.Values // first values; nil before they are opened
 	ending  <-chan struct{} // closed when the run is to end soon
 	slowest atomic.Int64    // nanoseconds of the longest step so far

@@ -147,7 +147,8 @@ type Train struct {
 	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
-	LogEvery     int // steps between losses read from the device; 0: at boundaries only
+	GradNorm     bool // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
+	LogEvery     int  // steps between losses read from the device; 0: at boundaries only
 }
 
 // The values of Train.Reduction.

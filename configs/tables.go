@@ -44,6 +44,8 @@ var trainSection = &section{
 			doc: "how the microbatches of a step are summed: gradients, losses, statistics of batch norm. `order`: one after the other. `tree`: by a fixed binary tree over them, so that replicas can sum parts of it; it keeps more sums at once, up to one for each doubling of `microbatches`. From 4 microbatches on, the two round differently"},
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},
+		{name: "grad_norm", kind: boolean{}, at: at(func(t *Train) *bool { return &t.GradNorm }), def: "false", free: true,
+			doc: "each step computes the norm of all its gradients together, for `metrics.jsonl`; with `optimizer.clip_norm`, it does so anyway. The weights are the same"},
 		{name: "log_every", kind: counting, at: at(func(t *Train) *int { return &t.LogEvery }), def: "0", free: true,
 			doc: "steps between losses read from the device; 0: at boundaries only"},
 	},

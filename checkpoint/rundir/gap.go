@@ -1,12 +1,16 @@
 package rundir
 
+import "math"
+
 // maxStretches is the most stretches that a gap remembers: about 2 MiB of memory.
 const maxStretches = 1 << 14
 
 // gap is the newest lines of a run's metrics, without their text. The run has the
-// losses of steps anyway, so that a stretch of steps takes no more memory than one.
+// losses of steps anyway: a step takes 16 bytes here, for its other numbers.
 type gap struct {
 	stretches []stretch // in order; none is empty
+	rates     []float64 // learning rates of the steps, in order
+	norms     []float64 // gradient norms of the steps; NaN: none
 }
 
 // stretch is the lines of steps in one epoch, at equal distances, and of the
@@ -30,9 +34,14 @@ func (g *gap) add(line Line, loss int) bool {
 		if s.takes(l) {
 			s.every = (l.Step - s.step) / s.count
 			s.count++
+			g.keep(l)
 			return true
 		}
-		return g.begin(stretch{step: l.Step, count: 1, epoch: l.Epoch, loss: loss})
+		if !g.begin(stretch{step: l.Step, count: 1, epoch: l.Epoch, loss: loss}) {
+			return false
+		}
+		g.keep(l)
+		return true
 	case BoundaryLine:
 		if s.count > 0 && s.end == nil {
 			s.end = &l
@@ -41,6 +50,15 @@ func (g *gap) add(line Line, loss int) bool {
 		return g.begin(stretch{end: &l})
 	}
 	panic("BUG: unknown line of metrics")
+}
+
+// keep keeps the numbers of a step that the run does not have anyway.
+func (g *gap) keep(l StepLine) {
+	norm := math.NaN()
+	if l.GradNorm != nil {
+		norm = *l.GradNorm
+	}
+	g.rates, g.norms = append(g.rates, l.LearningRate), append(g.norms, norm)
 }
 
 // takes reports whether a step's line continues the stretch.
@@ -65,7 +83,11 @@ func (g *gap) next(losses []float64) Line {
 	s := &g.stretches[0]
 	var line Line
 	if s.count > 0 {
-		line = StepLine{Step: s.step, Epoch: s.epoch, Loss: losses[s.loss]}
+		x := StepLine{Step: s.step, Epoch: s.epoch, Loss: losses[s.loss], LearningRate: g.rates[0]}
+		if norm := g.norms[0]; !math.IsNaN(norm) {
+			x.GradNorm = &norm
+		}
+		line, g.rates, g.norms = x, g.rates[1:], g.norms[1:]
 		s.step, s.loss, s.count = s.step+s.every, s.loss+1, s.count-1
 	} else {
 		line, s.end = *s.end, nil

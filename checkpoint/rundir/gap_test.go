@@ -32,7 +32,11 @@ func TestGap(t *testing.T) {
 			default:
 				step += rapid.SampledFrom([]int{1, 1, 1, 1, 1, 1, 3}).Draw(t, "distance")
 				losses = append(losses, float64(step)/2)
-				waiting = append(waiting, StepLine{Step: step, Epoch: epoch, Loss: float64(step) / 2})
+				line := StepLine{Step: step, Epoch: epoch, Loss: float64(step) / 2, LearningRate: 1 / float64(step)}
+				if rapid.Bool().Draw(t, "norm") {
+					line.GradNorm = &line.LearningRate
+				}
+				waiting = append(waiting, line)
 			}
 			if !g.add(waiting[len(waiting)-1], len(losses)-1) {
 				t.Fatal("no room")

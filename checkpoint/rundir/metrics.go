@@ -16,9 +16,11 @@ import (
 
 // StepLine is a logged step in metrics.jsonl.
 type StepLine struct {
-	Step  int     `json:"step"`
-	Epoch int     `json:"epoch"`
-	Loss  float64 `json:"loss"`
+	Step         int      `json:"step"`
+	Epoch        int      `json:"epoch"`
+	Loss         float64  `json:"loss"`
+	LearningRate float64  `json:"learning_rate"`
+	GradNorm     *float64 `json:"grad_norm,omitempty"`
 }
 
 // BoundaryLine is a boundary in metrics.jsonl, by default an epoch's end.
@@ -30,7 +32,15 @@ type BoundaryLine struct {
 	ValLoss       *float64 `json:"val_loss,omitempty"`
 	ValAccuracy   *float64 `json:"val_accuracy,omitempty"`
 	RMSE          *float64 `json:"rmse,omitempty"` // of the validation
+	LearningRate  float64  `json:"learning_rate"`
+	GradNorm      *float64 `json:"grad_norm,omitempty"` // mean since the boundary before
 	SamplesPerS   float64  `json:"samples_per_s"`
+	TrainS        float64  `json:"train_s"` // seconds of the steps since the boundary before
+	ValS          float64  `json:"val_s"`   // seconds of the evaluation
+	SamplesSeen   int64    `json:"samples_seen"`
+	TokensSeen    int64    `json:"tokens_seen,omitempty"`
+	DevicePeak    int64    `json:"device_peak_bytes"`
+	Time          string   `json:"time"` // RFC 3339, in UTC
 }
 
 // Line is a line of metrics.jsonl.

@@ -20,7 +20,7 @@ func TestMetricsUpToAStep(t *testing.T) {
 		two   = `{"step":2,"epoch":0,"loss":5}` + "\n"
 		end   = `{"epoch":0,"step":3,"train_loss":4}` + "\n"
 		four  = `{"step":4,"epoch":0,"loss":3}` + "\n"
-		added = `{"step":4,"epoch":0,"loss":2.5}` + "\n"
+		added = `{"step":4,"epoch":0,"loss":2.5,"learning_rate":0.5}` + "\n"
 	)
 	long := strings.Repeat("x", 200_000)
 	for name, c := range map[string]struct{ old, kept string }{
@@ -47,7 +47,7 @@ func TestMetricsUpToAStep(t *testing.T) {
 		if losses := f.Metrics.Losses(); !slices.Equal(losses, []float64{5}) || logged != 2 {
 			t.Errorf("%s: losses %v up to step %d", name, losses, logged)
 		}
-		if err := f.Metrics.Write(rundir.StepLine{Step: 4, Loss: 2.5}); err != nil {
+		if err := f.Metrics.Write(rundir.StepLine{Step: 4, Loss: 2.5, LearningRate: 0.5}); err != nil {
 			t.Fatal(err)
 		}
 		f.Metrics.Flush()
@@ -94,7 +94,7 @@ func TestMetricsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	flush := func(step int) {
-		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 1}); err != nil {
+		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 1, LearningRate: 0.5}); err != nil {
 			t.Fatal(err)
 		}
 		f.Metrics.Flush()
@@ -118,9 +118,9 @@ func TestMetricsRemoved(t *testing.T) {
 	if lost := f.Metrics.End(); lost != nil {
 		t.Errorf("lost %+v", lost)
 	}
-	want := `{"step":1,"epoch":0,"loss":1}
-{"step":2,"epoch":0,"loss":1}
-{"step":3,"epoch":0,"loss":1}
+	want := `{"step":1,"epoch":0,"loss":1,"learning_rate":0.5}
+{"step":2,"epoch":0,"loss":1,"learning_rate":0.5}
+{"step":3,"epoch":0,"loss":1,"learning_rate":0.5}
 `
 	if got := files(t, dir)[rundir.MetricsName]; got != want {
 		t.Errorf("metrics:\n%swant\n%s", got, want)

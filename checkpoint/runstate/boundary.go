@@ -16,8 +16,15 @@ type Boundary struct {
 	TrainAccuracy *float64
 	ValLoss       *float64
 	ValAccuracy   *float64
+	LearningRate  float64  // of the last step
+	GradNorm      *float64 // mean over the steps; nil where it is not computed, or not finite
 	SamplesPerS   float64
-	Time          time.Duration
+	Time          time.Duration // of the steps
+	ValTime       time.Duration // of the evaluation
+	At            time.Time     // when the evaluation ended
+	Samples       int64         // that the run has trained on so far
+	Tokens        int64         // the same in tokens; 0 where a sample has one target
+	DevicePeak    int64         // the most bytes that one device had in use so far, in this call
 }
 
 // Metrics are the boundary's values by name.

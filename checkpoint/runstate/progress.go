@@ -16,7 +16,8 @@ type Progress struct {
 	Saved        int `json:"-"` // step of the newest checkpoint
 	Logged       int `json:"-"` // newest step whose loss was logged: the metrics file knows
 	Began        int `json:"-"` // steps taken at the boundary before, had each epoch always had today's batches
-	Lost         int // the device's rings hold no losses of steps up to this one
+	Lost         int // the device's rings hold nothing of steps up to this one
+	NormsLost    int `json:",omitempty"` // the same for the ring of gradient norms, which older checkpoints lack
 	Imported     int // newest step whose weights were replaced by a file's; 0: none
 	Best         checkpoint.Best
 	Watched      Watched

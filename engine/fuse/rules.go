@@ -80,6 +80,7 @@ var rules = map[string]rule{
 	"sgd":                   {class: Small, why: "is one pass already"},
 	"adam":                  {class: Small, why: "is one pass already"},
 	"clip_factor":           {why: "is one number"},
+	"grad_norm":             {why: "is one number"},
 	"learning_rate":         {why: "is one number"},
 	"increment":             {why: "is one number"},
 	"ring_write":            {why: "is one number"},

@@ -27,8 +27,8 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	}
 	loss, correct := c.loss(logits)
 	terms := z.Batch * s.Terms()
-	optim.Append(c.b, o, loss, c.step, c.vars, terms)
-	finishStep(c, z, loss, correct, terms)
+	norm := optim.Append(c.b, o, loss, c.step, c.vars, terms)
+	finishStep(c, z, loss, correct, norm, terms)
 	return c.b.Graph()
 }
 
@@ -72,7 +72,7 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 
 // finishStep appends the rest of a step: running statistics, the rings that
 // collect its loss, and its counter.
-func finishStep(c *context, z Size, loss, correct *graph.Value, terms int) {
+func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms int) {
 	if c.b.Err() != nil {
 		return
 	}
@@ -80,17 +80,20 @@ func finishStep(c *context, z Size, loss, correct *graph.Value, terms int) {
 	for _, f := range c.updates {
 		f()
 	}
-	writeRing(c, LossRing, z.Ring, loss, terms)
+	writeRing(c, LossRing, z.Ring, c.b.Accumulate(loss, ops.AddOp), terms)
 	if correct != nil {
-		writeRing(c, CorrectRing, z.Ring, correct, terms)
+		writeRing(c, CorrectRing, z.Ring, c.b.Accumulate(correct, ops.AddOp), terms)
+	}
+	if norm != nil {
+		writeRing(c, GradNormRing, z.Ring, norm, 1)
 	}
 	c.b.Assign(c.step, c.b.One(ops.Increment{}, c.step))
 }
 
-// writeRing writes the mean of x over terms into a ring, at the step's index.
+// writeRing writes the mean of a step's sum x over terms into a ring, at the step's
+// index.
 func writeRing(c *context, name string, length int, x *graph.Value, terms int) {
 	v := c.b.Var(name, shape.F32(max(1, length)), graph.Metric, graph.Init{})
-	x = c.b.Accumulate(x, ops.AddOp)
 	c.b.Assign(v, c.b.One(ops.RingWrite{Scale: 1 / float64(terms)}, v, c.step, x))
 }
 

@@ -9,7 +9,9 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/optim"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -220,6 +222,47 @@ func TestRingsHoldMeansOfSteps(t *testing.T) {
 	mse := train(t, small()["mlp"], adamW(), models.Size{Microbatch: 4, Microbatches: 1, Batch: 4})
 	if mse.Find(models.CorrectRing) != nil || mse.Find(models.LossRing) == nil {
 		t.Error("regression needs a ring of losses and none of right answers")
+	}
+}
+
+// The ring of norms has that of the mean gradient before it is clipped, and computing
+// it changes no weight.
+func TestRingOfGradientNorms(t *testing.T) {
+	s, z := small()["mlp"], models.Size{Microbatch: 2, Microbatches: 2, Batch: 4, Ring: 3}
+	in := state{models.InputName: noise(1, batch(2, s.Input)), models.TargetName: noise(2, batch(2, s.Target)), models.BaseName: ref.Ints([]int32{0})}
+	plain := optim.Spec{Name: "sgd", Schedule: ops.LearningRate{Schedule: "constant", Base: 1}}
+	after := map[string]state{}
+	for name, o := range map[string]struct {
+		clip float64
+		norm bool
+	}{"plain": {0, false}, "norm": {0, true}, "clip": {1e-3, false}, "both": {1e-3, true}} {
+		spec := plain
+		spec.ClipNorm, spec.GradNorm = o.clip, o.norm
+		g := train(t, s, spec, z)
+		st := fresh(g, 1)
+		st.step(t, g, in)
+		after[name] = st
+		if _, has := st[models.GradNormRing]; has != o.norm {
+			t.Errorf("%s: a ring of norms: %v", name, has)
+		}
+	}
+	first := fresh(train(t, s, plain, z), 1)
+	sum := 0.0
+	for _, v := range train(t, s, plain, z).Vars {
+		if v.Role != graph.Parameter {
+			continue
+		}
+		for i, w := range after["plain"][v.Name].F { // a step of learning rate 1 is the gradient
+			sum += (first[v.Name].F[i] - w) * (first[v.Name].F[i] - w)
+			if after["norm"][v.Name].F[i] != w || after["both"][v.Name].F[i] != after["clip"][v.Name].F[i] {
+				t.Fatalf("%s[%d] changes with the norm", v.Name, i)
+			}
+		}
+	}
+	for _, name := range []string{"norm", "both"} {
+		if got := after[name][models.GradNormRing].F[0]; math.Abs(got-math.Sqrt(sum)) > 1e-9 {
+			t.Errorf("%s: norm %v, by hand %v", name, got, math.Sqrt(sum))
+		}
 	}
 }
 

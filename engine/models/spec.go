@@ -64,11 +64,12 @@ func (e *TooLargeError) Error() string {
 const (
 	InputName     = "input"
 	TargetName    = "target"
-	BaseName      = "sample_base"  // index in the batch of a microbatch's first sample
-	StepName      = "step"         // steps taken so far
-	LossRing      = "loss_ring"    // mean loss of each step
-	CorrectRing   = "correct_ring" // share of right answers of each step
-	EvalLoss      = "eval/loss"    // sum over terms
-	EvalCorrect   = "eval/correct" // count over terms
+	BaseName      = "sample_base"    // index in the batch of a microbatch's first sample
+	StepName      = "step"           // steps taken so far
+	LossRing      = "loss_ring"      // mean loss of each step
+	CorrectRing   = "correct_ring"   // share of right answers of each step
+	GradNormRing  = "grad_norm_ring" // norm of each step's gradients, with optim.Spec.GradNorm
+	EvalLoss      = "eval/loss"      // sum over terms
+	EvalCorrect   = "eval/correct"   // count over terms
 	PredictOutput = "prediction"
 )

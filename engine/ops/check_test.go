@@ -203,6 +203,10 @@ var badUpdate = map[string][]badCase{
 		{ops.ClipFactor{}, metas(f()), "not positive"},
 		{ops.ClipFactor{MaxNorm: 1}, metas(f(), f(2)), "input 1 is"},
 	},
+	"grad_norm": {
+		{ops.GradNorm{}, nil, "at least 1"},
+		{ops.GradNorm{}, metas(f(), f(2)), "input 1 is"},
+	},
 	"learning_rate": {
 		{ops.LearningRate{Schedule: "cyclic"}, metas(in()), `no schedule "cyclic"`},
 		{ops.LearningRate{Schedule: "step"}, metas(in()), "every 0 steps"},

@@ -32,7 +32,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"correct": drawCorrect, "binary_correct": drawBinaryCorrect, "check_finite": drawCheckFinite,
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
 		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
-		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "learning_rate": drawLearningRate,
+		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
 	}
@@ -66,7 +66,7 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total"}
+var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 
@@ -365,6 +365,11 @@ func drawAdam(t *rapid.T) sample {
 func drawClipFactor(t *rapid.T) sample {
 	in := []ref.Array{scalarF(4), scalarF(5), scalarF(0)}
 	return sample{op: ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, in: in[:num(t, 1, 3, "inputs")]}
+}
+
+func drawGradNorm(t *rapid.T) sample {
+	in := []ref.Array{scalarF(4), scalarF(5), scalarF(0)}
+	return sample{op: ops.GradNorm{Scale: 0.5}, in: in[:num(t, 1, 3, "inputs")]}
 }
 
 func drawLearningRate(t *rapid.T) sample {

@@ -9,7 +9,7 @@ import (
 )
 
 // updateOps are the rows of the op table that are in this file.
-var updateOps = []graph.Op{SGD{}, Adam{}, ClipFactor{}, LearningRate{}, Increment{}, RingWrite{}}
+var updateOps = []graph.Op{SGD{}, Adam{}, ClipFactor{}, GradNorm{}, LearningRate{}, Increment{}, RingWrite{}}
 
 // The ops of this file run once per step, after the backward passes of all
 // microbatches. They have no gradient. A gradient g is the sum over the step's
@@ -136,18 +136,26 @@ func (o ClipFactor) Kind() string { return "clip_factor" }
 
 // Infer wants scalars.
 func (o ClipFactor) Infer(in []shape.Meta) ([]shape.Meta, error) {
-	if len(in) == 0 {
-		return nil, fmt.Errorf("takes at least 1 sum of squares, got none")
+	if err := sumsOfSquares(in); err != nil {
+		return nil, err
 	}
 	if o.MaxNorm <= 0 {
 		return nil, fmt.Errorf("largest norm %v is not positive", o.MaxNorm)
 	}
+	return one(shape.F32()), nil
+}
+
+// sumsOfSquares wants at least one scalar.
+func sumsOfSquares(in []shape.Meta) error {
+	if len(in) == 0 {
+		return fmt.Errorf("takes at least 1 sum of squares, got none")
+	}
 	for i, m := range in {
 		if err := expect(fmt.Sprintf("input %d", i), m, shape.F32()); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return one(shape.F32()), nil
+	return nil
 }
 
 // Grad is none: updates come after the backward pass.
@@ -157,6 +165,25 @@ func (o ClipFactor) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*g
 
 // Cost is an addition per input.
 func (o ClipFactor) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, len(in)+4, in, out) }
+
+// GradNorm is Scale*sqrt(sum), f32[], over the inputs of a ClipFactor.
+type GradNorm struct{ Scale float64 }
+
+// Kind is "grad_norm".
+func (o GradNorm) Kind() string { return "grad_norm" }
+
+// Infer wants scalars.
+func (o GradNorm) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	return one(shape.F32()), sumsOfSquares(in)
+}
+
+// Grad is none: updates come after the backward pass.
+func (o GradNorm) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is an addition per input.
+func (o GradNorm) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, len(in)+2, in, out) }
 
 // LearningRate is the rate of a step, from step i32[] to f32[]; see
 // [LearningRate.At] for the schedules.

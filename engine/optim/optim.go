@@ -23,6 +23,7 @@ type Spec struct {
 	Eps          float64 // adam, adamw: added to the root of the average square
 	WeightDecay  float64
 	ClipNorm     float64          // largest norm of all gradients together; 0: no limit
+	GradNorm     bool             // Append computes that norm, also without ClipNorm
 	NoDecay      []string         // tags (bias, norm, embedding) of variables without weight decay
 	Freeze       []string         // patterns (path.Match) of the names of variables that are not trained
 	Schedule     ops.LearningRate // learning rate by step
@@ -100,13 +101,14 @@ func parameterNames(vars []*graph.Value) string {
 
 // Append differentiates loss, a sum over terms, and appends the update of every
 // trained variable among vars. terms is the number of terms of the whole step;
-// the update follows their mean. step counts the steps taken so far.
-func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) {
+// the update follows their mean. step counts the steps taken so far. norm is the
+// norm of all gradients together, before it is clipped; nil without GradNorm.
+func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Value, terms int) (norm *graph.Value) {
 	b.Fail(s.validate())
 	trained, err := s.trained(vars)
 	b.Fail(err)
 	if b.Err() != nil {
-		return
+		return nil
 	}
 	seed := seedOf(b)
 	uses := b.Gradients(loss, seed, trained, ops.AddOp)
@@ -114,14 +116,15 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 	defer b.InPhase(graph.Update)()
 	u := updater{Spec: s, b: b, step: step, scale: 1 / float64(terms)}
 	u.lr = b.One(s.Schedule, step)
-	if s.ClipNorm > 0 {
-		u.clip = clipFactor(b, s.ClipNorm, u.scale, trained, grads)
+	if s.ClipNorm > 0 || s.GradNorm {
+		norm = u.limit(trained, grads)
 	}
 	for _, v := range trained {
 		if g := grads[v]; g != nil && b.Err() == nil {
 			u.update(v, g)
 		}
 	}
+	return norm
 }
 
 // seedOf is the gradient of the loss with respect to itself.
@@ -152,12 +155,26 @@ func totals(b *graph.Builder, vars []*graph.Value, uses map[*graph.Value][]*grap
 	return grads
 }
 
-// clipFactor is the factor that limits the norm of all gradients together to
-// maxNorm (Pascanu et al., "On the difficulty of training recurrent neural
-// networks", 2013). The sums of squares are added in the order of names, so the
-// cut into stages does not change the result. scale turns sums over terms into
-// means.
-func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, grads map[*graph.Value]*graph.Value) *graph.Value {
+// limit appends the factor that limits the norm of all gradients together (Pascanu
+// et al., "On the difficulty of training recurrent neural networks", 2013), and the
+// norm, as far as u asks for them.
+func (u *updater) limit(vars []*graph.Value, grads map[*graph.Value]*graph.Value) (norm *graph.Value) {
+	squares := squaresOf(u.b, vars, grads)
+	if len(squares) == 0 {
+		return nil
+	}
+	if u.ClipNorm > 0 {
+		u.clip = u.b.One(ops.ClipFactor{MaxNorm: u.ClipNorm, Scale: u.scale}, squares...)
+	}
+	if u.GradNorm {
+		norm = u.b.One(ops.GradNorm{Scale: u.scale}, squares...)
+	}
+	return norm
+}
+
+// squaresOf are the gradients' sums of squares, in the order of names: they are added
+// in that order, so the cut into stages does not change the sum.
+func squaresOf(b *graph.Builder, vars []*graph.Value, grads map[*graph.Value]*graph.Value) []*graph.Value {
 	byName := slices.Clone(vars)
 	slices.SortFunc(byName, func(x, y *graph.Value) int { return strings.Compare(x.Name, y.Name) })
 	var squares []*graph.Value
@@ -169,10 +186,7 @@ func clipFactor(b *graph.Builder, maxNorm, scale float64, vars []*graph.Value, g
 		squares = append(squares, b.One(ops.SumSquares{}, grads[v]))
 		restore()
 	}
-	if len(squares) == 0 {
-		return nil
-	}
-	return b.One(ops.ClipFactor{MaxNorm: maxNorm, Scale: scale}, squares...)
+	return squares
 }
 
 // updater appends the updates of variables, one by one.

@@ -9,59 +9,52 @@ import (
 )
 
 // Seal says that from now on only the batch goes in. Checkpoints still come
-// out, and losses if logs is true.
-func Seal(m *residency.Tenant, logs bool) {
+// out, and anything else for the reasons given.
+func Seal(m *residency.Tenant, reasons ...ledger.Reason) {
 	m.Ledger().Boundary()
 	m.Seal()
-	m.Unseal(ledger.Checkpoint)
-	if logs {
-		m.Unseal(ledger.Log)
-	}
+	m.Unseal(append(reasons, ledger.Checkpoint)...)
 }
 
 // Unseal lets everything move.
 func Unseal(m *residency.Tenant) { m.Unseal() }
 
 // Rings are the values that a program's steps record on the device, one of each
-// ring per step. A step writes over that of one epoch before it.
+// ring per step. A step writes over that of one ring's length before it.
 type Rings struct {
 	Runtime *executor.Runtime
 	Program *executor.Program
 }
 
-// Each pulls a ring back and gives f the values of the steps after first, up to
-// last, in order. Steps count from 1.
-func (r Rings) Each(ctx context.Context, why ledger.Reason, name string, first, last int, f func(step int, value float64) error) error {
-	ring, err := r.Runtime.Floats(ctx, why, r.Program.Var(name))
-	if err != nil {
-		return err
-	}
-	for step := first + 1; step <= last; step++ {
-		if err := f(step, float64(ring[(step-1)%len(ring)])); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Values are a ring's contents: one for each of the newest steps.
+type Values []float32
 
-// Mean is the mean over the samples of the steps after first, up to last; nil
-// if there are none, or the program has no such ring.
-func (r Rings) Mean(ctx context.Context, name string, first, last int, samples func(step int) int) (*float64, error) {
-	if r.Program.Var(name) == nil {
+// Pull pulls a ring back; nil if the program has no such ring.
+func (r Rings) Pull(ctx context.Context, why ledger.Reason, name string) (Values, error) {
+	v := r.Program.Var(name)
+	if v == nil {
 		return nil, nil
 	}
+	return r.Runtime.Floats(ctx, why, v)
+}
+
+// Of is the value of a step, counted from 1.
+func (v Values) Of(step int) float64 { return float64(v[(step-1)%len(v)]) }
+
+// Mean is the mean over the samples of the steps after first, up to last; nil
+// if there are none, or no ring.
+func (v Values) Mean(first, last int, samples func(step int) int) *float64 {
 	var sum float64
 	n := 0
-	err := r.Each(ctx, ledger.Epoch, name, first, last, func(step int, value float64) error {
-		sum += value * float64(samples(step))
+	for step := first + 1; step <= last && v != nil; step++ {
+		sum += v.Of(step) * float64(samples(step))
 		n += samples(step)
+	}
+	if n == 0 {
 		return nil
-	})
-	if err != nil || n == 0 {
-		return nil, err
 	}
 	sum /= float64(n)
-	return &sum, nil
+	return &sum
 }
 
 // Salvage copies every variable of a program to the host as it was before a

@@ -34,25 +34,25 @@ func TestRings(t *testing.T) {
 	r := smallrun.New(t, "cpu")
 	epoch(t, r)
 	rings := boundary.Rings{Runtime: r.Runtime, Program: r.Program}
-	var losses []float64
-	err := rings.Each(t.Context(), ledger.Epoch, models.LossRing, 0, smallrun.Steps, func(step int, loss float64) error {
-		if losses = append(losses, loss); step != len(losses) || loss < 1 || loss > 5 {
+	losses, err := rings.Pull(t.Context(), ledger.Epoch, models.LossRing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := 1; step <= smallrun.Steps; step++ {
+		if loss := losses.Of(step); loss < 1 || loss > 5 {
 			t.Errorf("loss %v of step %d", loss, step)
 		}
-		return nil
-	})
-	if err != nil || len(losses) != smallrun.Steps {
-		t.Fatalf("%v, %v", losses, err)
 	}
 	samples := func(step int) int { return 10 * step }
-	mean, err := rings.Mean(t.Context(), models.LossRing, 1, 3, samples)
-	if want := (20*losses[1] + 30*losses[2]) / 50; err != nil || math.Abs(*mean-want) > 1e-12 {
-		t.Errorf("mean %v, want %v, %v", *mean, want, err)
+	mean := losses.Mean(1, 3, samples)
+	if want := (20*losses.Of(2) + 30*losses.Of(3)) / 50; math.Abs(*mean-want) > 1e-12 {
+		t.Errorf("mean %v, want %v", *mean, want)
 	}
-	if mean, err := rings.Mean(t.Context(), models.LossRing, 3, 3, samples); mean != nil || err != nil {
-		t.Errorf("no steps: %v, %v", mean, err)
+	if mean := losses.Mean(3, 3, samples); mean != nil {
+		t.Errorf("no steps: %v", *mean)
 	}
-	if mean, err := rings.Mean(t.Context(), "no_such_ring", 0, 3, samples); mean != nil || err != nil {
+	missing, err := rings.Pull(t.Context(), ledger.Epoch, "no_such_ring")
+	if mean := missing.Mean(0, 3, samples); mean != nil || err != nil {
 		t.Errorf("a ring that is missing: %v, %v", mean, err)
 	}
 }
@@ -70,8 +70,9 @@ func TestSeal(t *testing.T) {
 	if err := pull(ledger.Epoch); err != nil {
 		t.Fatal(err)
 	}
-	for _, logs := range []bool{false, true} {
-		boundary.Seal(m, logs)
+	for _, reasons := range [][]ledger.Reason{nil, {ledger.Log}} {
+		boundary.Seal(m, reasons...)
+		logs := len(reasons) > 0
 		epoch(t, r) // the ring is on the device again
 		if err := pull(ledger.Epoch); !errors.Is(err, residency.ErrNotResident) {
 			t.Errorf("logs %v: the epoch's losses: %v", logs, err)

@@ -64,6 +64,7 @@ func TestValues(t *testing.T) {
 			[]float64{1, 1, 1, 4}},
 		{"ring", ops.RingWrite{Scale: 0.5}, []ref.Array{ref.Floats([]float64{1, 2, 3}, 3), count(4), scalar(8)}, []float64{1, 4, 3}},
 		{"clip above", ops.ClipFactor{MaxNorm: 1, Scale: 2}, []ref.Array{scalar(4), scalar(5)}, []float64{1 / (6 + 1e-6)}},
+		{"norm", ops.GradNorm{Scale: 2}, []ref.Array{scalar(4), scalar(5)}, []float64{6}},
 		{"clip below", ops.ClipFactor{MaxNorm: 9, Scale: 2}, []ref.Array{scalar(4), scalar(5)}, []float64{1}},
 	} {
 		near(t, c.name, compute(t, c.op, c.in...)[0].F, c.want)

@@ -10,6 +10,7 @@ var updates = map[string]kernel{
 	"sgd":           of(sgd),
 	"adam":          of(adam),
 	"clip_factor":   of(clipFactor),
+	"grad_norm":     of(gradNorm),
 	"learning_rate": of(learningRate),
 	"increment":     of(increment),
 	"ring_write":    of(ringWrite),
@@ -58,11 +59,18 @@ func adam(o ops.Adam, in, out []Array) {
 }
 
 func clipFactor(o ops.ClipFactor, in, out []Array) {
+	out[0].F[0] = min(1, o.MaxNorm/(normOf(o.Scale, in)+1e-6))
+}
+
+func gradNorm(o ops.GradNorm, in, out []Array) { out[0].F[0] = normOf(o.Scale, in) }
+
+// normOf is the norm from sums of squares.
+func normOf(scale float64, in []Array) float64 {
 	sum := 0.0
 	for _, a := range in {
 		sum += a.F[0]
 	}
-	out[0].F[0] = min(1, o.MaxNorm/(o.Scale*math.Sqrt(sum)+1e-6))
+	return scale * math.Sqrt(sum)
 }
 
 func learningRate(o ops.LearningRate, in, out []Array) {

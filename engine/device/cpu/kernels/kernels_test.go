@@ -119,6 +119,7 @@ func TestNonFinite(t *testing.T) {
 		{ops.MaxPool2D{Kernel: 2, Stride: 2}, []ref.Array{f([]float64{1, nan, 3, 2}, 1, 1, 2, 2)}, []float64{nan}},
 		{ops.Softmax{}, []ref.Array{f([]float64{1, nan}, 1, 2)}, []float64{nan, nan}},
 		{ops.ClipFactor{MaxNorm: 1, Scale: 1}, []ref.Array{f([]float64{nan})}, []float64{nan}},
+		{ops.GradNorm{Scale: 1}, []ref.Array{f([]float64{nan})}, []float64{nan}},
 	} {
 		l := r.Run(t, kernelstest.Of(c.op, 0, c.in...), nil, kernelstest.Serial{})
 		kernelstest.Compare(t, l, 0, f(c.want, l.Node.Out[0].Meta.Shape...), 0)

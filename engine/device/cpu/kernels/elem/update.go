@@ -17,6 +17,7 @@ var updateKernels = work.Table{
 	"adam(f32,f32,f32,f32,i32,f32)->f32,f32,f32":     newAdam,
 	"adam(f32,f32,f32,f32,i32,f32,f32)->f32,f32,f32": newAdam,
 	"clip_factor(f32...)->f32":                       newClipFactor,
+	"grad_norm(f32...)->f32":                         newGradNorm,
 	"learning_rate(i32)->f32":                        newLearningRate,
 	"increment(i32)->i32":                            newIncrement,
 	"ring_write(f32,i32,f32)->f32":                   newRingWrite,
@@ -134,11 +135,30 @@ func newClipFactor(n *graph.Node, on work.Target) (work.Kernel, error) {
 func (clipFactor) ScratchBytes() int64 { return 0 }
 
 func (k clipFactor) Run(_ work.Pool, a *work.Args) error {
+	work.Floats(a.Out[0], 1)[0] = float32(min(1, k.op.MaxNorm/(normOf(k.op.Scale, a.In)+1e-6)))
+	return nil
+}
+
+// normOf is the norm from sums of squares.
+func normOf(scale float64, in [][]byte) float64 {
 	sum := 0.0
-	for _, b := range a.In {
+	for _, b := range in {
 		sum += float64(work.Scalar(b))
 	}
-	work.Floats(a.Out[0], 1)[0] = float32(min(1, k.op.MaxNorm/(k.op.Scale*math.Sqrt(sum)+1e-6)))
+	return scale * math.Sqrt(sum)
+}
+
+// gradNorm is the norm that clipFactor limits.
+type gradNorm struct{ op ops.GradNorm }
+
+func newGradNorm(n *graph.Node, on work.Target) (work.Kernel, error) {
+	return gradNorm{n.Op.(ops.GradNorm)}, nil
+}
+
+func (gradNorm) ScratchBytes() int64 { return 0 }
+
+func (k gradNorm) Run(_ work.Pool, a *work.Args) error {
+	work.Floats(a.Out[0], 1)[0] = float32(normOf(k.op.Scale, a.In))
 	return nil
 }
 

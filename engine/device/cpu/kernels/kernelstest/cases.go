@@ -488,11 +488,10 @@ var updateCases = map[string]func(s Source) Sample{
 		return Of(ops.SquareTotal{}, 1e-6, in...)
 	},
 	"clip_factor": func(s Source) Sample {
-		in := []ref.Array{s.Floats(0, 9)}
-		for range s.Dim("more", 3) {
-			in = append(in, s.Floats(0, 9))
-		}
-		return Of(ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, 1e-6, in...)
+		return Of(ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, 1e-6, drawSquares(s)...)
+	},
+	"grad_norm": func(s Source) Sample {
+		return Of(ops.GradNorm{Scale: 0.5}, 1e-6, drawSquares(s)...)
 	},
 	"learning_rate": func(s Source) Sample {
 		schedule := rapid.SampledFrom([]string{"constant", "step", "cosine", "linear"}).Draw(s.T, "schedule")
@@ -503,4 +502,13 @@ var updateCases = map[string]func(s Source) Sample{
 	"ring_write": func(s Source) Sample {
 		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal())
 	},
+}
+
+// drawSquares draws up to four sums of squares.
+func drawSquares(s Source) []ref.Array {
+	in := []ref.Array{s.Floats(0, 9)}
+	for range s.Dim("more", 3) {
+		in = append(in, s.Floats(0, 9))
+	}
+	return in
 }
