@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/testall"
+	"github.com/berth-ml/berth/partition"
 )
 
 // wideJob has a tied embedding that is large enough for updates in ranges, of which
@@ -77,4 +78,33 @@ func inRanges(t *testing.T, j job, w way) bool {
 		}
 	}
 	return slices.ContainsFunc(o.Full.Graph.Vars, func(v *graph.Value) bool { return v.Range != nil })
+}
+
+// Replicas that update ranges of a tensor give the weights of one device, with norms,
+// tied weights, little memory and a last batch for fewer microbatches than replicas.
+func TestReplicasUpdateInRanges(t *testing.T) {
+	t.Parallel()
+	j := wideJob(4)
+	j.reduction, j.shard = partition.ReduceTree, partition.ShardOptimizer
+	want, err := plain.trained(j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []way{
+		{devices: 2, threads: 1, replicas: 2, schedule: "1f1b"},
+		{devices: 4, threads: 1, replicas: 2, schedule: "zb-h1"},
+		{devices: 3, threads: 1, replicas: 3, schedule: "gpipe", memory: 30},
+		{devices: 4, threads: 1, replicas: 4, schedule: "1f1b", memory: 10},
+	} {
+		got, err := w.trained(j)
+		if err != nil {
+			t.Fatalf("%+v: %v", w, err)
+		}
+		if d := differ(want, got); d != "" {
+			t.Errorf("%+v: %.200s", w, d)
+		}
+		if j.replicas = w.replicas; !inRanges(t, j, w) {
+			t.Errorf("%+v: no update is in ranges", w)
+		}
+	}
 }

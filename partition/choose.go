@@ -78,20 +78,30 @@ func (base *Plan) leastLimit() int64 {
 }
 
 // ranged is the beginning of a plan with updates in ranges, and its groups; nil if no
-// update is cut.
+// further update is cut.
 func (base *Plan) ranged(r ranging) (*Plan, *grouped, error) {
-	g, from := cutUpdates(base.idx, r)
-	if g == nil {
+	cut := cutUpdates(base.whole.idx, r, base.options.sharding)
+	if cut == nil || len(cut.graph.Nodes) == len(base.Graph.Nodes) {
 		return nil, nil, base.idx.stop.Err()
 	}
 	p := *base
 	p.options.ranging = r
-	var err error
-	if p.idx, err = newIndex(g, p.options, base.idx.stop); err != nil {
+	ranged, err := p.inRanges(cut)
+	if err != nil {
 		return nil, nil, err
 	}
-	p.Graph, p.place = g, base.place.withRanges(g, from)
-	return &p, readyUnits(p.idx, p.place), nil
+	return ranged, readyUnits(ranged.idx, ranged.place), nil
+}
+
+// inRanges is the beginning of a plan of base's whole graph as it was cut.
+func (base *Plan) inRanges(cut *cutGraph) (*Plan, error) {
+	p := *base
+	var err error
+	if p.idx, err = newIndex(cut.graph, p.options, base.idx.stop); err != nil {
+		return nil, err
+	}
+	p.Graph, p.place = cut.graph, base.whole.place.withRanges(cut)
+	return &p, nil
 }
 
 // chooseGrain makes the segments of the coarsest grain with which nothing moves

@@ -18,12 +18,13 @@ type index struct {
 	stop         *stop.Check // of the call that plans
 
 	// By Value.ID.
-	readers  [][]*graph.Node // each node once, in graph order
-	variable []*graph.Value  // of a value that takes the place of a variable, or of a sum: that one
-	part     []*graph.Value  // of a sum: its part, the value summed over microbatches
-	accums   [][]int         // of a part: its indices in g.Accums
-	output   []bool          // it is in g.Outputs
-	assigned []*graph.Node   // of a variable: the node that makes its new value
+	readers  [][]*graph.Node  // each node once, in graph order
+	variable []*graph.Value   // of a value that takes the place of a variable, or of a sum: that one
+	part     []*graph.Value   // of a sum or a range of it: its part, the value summed over microbatches
+	ranges   [][]*graph.Value // of a sum: its ranges that the update reads, in their order
+	accums   [][]int          // of a part: its indices in g.Accums
+	output   []bool           // it is in g.Outputs
+	assigned []*graph.Node    // of a variable: the node that makes its new value
 
 	// By Node.ID; before and behind are of nodes of the update.
 	at     []int           // the node's position: in g.Nodes, or in updates for a node of the update

@@ -35,7 +35,7 @@ type Launch struct {
 	Over       []Instance // those that it is the last to use
 }
 
-// Reduces reports whether it adds partial sums.
+// Reduces reports whether it adds partial sums, or cuts them into ranges.
 func (l *Launch) Reduces() bool { return l.reduces }
 
 // Action is the action of the schedule that the launch is a part of.
@@ -62,15 +62,19 @@ func (l *Launch) Kind() schedule.Kind {
 
 // Name is the segment's name and, except in the update, the microbatch:
 // "s0.F2", "s0.F2:block0", "s0.U1". It is "s0.BR4-8" where the sums of microbatches
-// 4 to 7 are made of partial ones.
+// 4 to 7 are made of partial ones, and "s0.BS4-8" where they are cut into ranges.
 func (l *Launch) Name() string {
 	s := l.Segment
 	switch {
 	case s.Pass == schedule.Update:
 		return s.Name
 	case l.Reduces():
-		name := fmt.Sprintf("s%d.%vR%d-%d", s.Stage, s.Passes, l.Lo, l.Hi)
-		if l.Variant != &s.Reduce {
+		does := 'R'
+		if l.Variant == &s.Split {
+			does = 'S'
+		}
+		name := fmt.Sprintf("s%d.%v%c%d-%d", s.Stage, s.Passes, does, l.Lo, l.Hi)
+		if l.Variant != &s.Reduce && l.Variant != &s.Split {
 			name += onReplica(l.Replica)
 		}
 		return name + suffix(s.Piece)
@@ -216,17 +220,25 @@ func (e *expansion) launch(p *Plan, l Launch) {
 }
 
 // reduce appends the launches that add partial sums of a segment, now that it has
-// written one. The first that adds sums of two replicas waits for the end of the
-// action, so that they are copied while its other segments run.
+// written one, and those that cut them into ranges. The first that adds sums of two
+// replicas waits for the end of the action, so that they are copied while its other
+// segments run.
 func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
-	sum, ok := e.sums.complete(s.ID, written)
-	for ; ok; sum, ok = e.sums.complete(s.ID, sum) {
-		at := e.sums.replica[sum.lo]
-		if at != e.sums.replica[sum.hi-1] {
-			e.apart = append(e.apart, segmentSum{s.ID, sum})
+	for sum := written; ; {
+		if s.Split.Graph != nil && e.sums.largest(sum) {
+			e.split(s, sum, microbatch)
+		}
+		above, ok := e.sums.complete(s.ID, sum)
+		if !ok {
 			return
 		}
-		e.addSums(s, &s.Reduce, at, sum, microbatch)
+		at := e.sums.replica[above.lo]
+		if at != e.sums.replica[above.hi-1] {
+			e.apart = append(e.apart, segmentSum{s.ID, above})
+			return
+		}
+		e.addSums(s, &s.Reduce, at, above, microbatch)
+		sum = above
 	}
 }
 
@@ -250,16 +262,39 @@ func (e *expansion) reduceApart(microbatch int) {
 
 // addSums appends a launch that adds the partial sums below one, on a replica.
 func (e *expansion) addSums(s *Segment, v *Variant, replica int, sum sumRange, microbatch int) {
-	p := e.full.plan
-	l := Launch{Segment: s, Variant: v, Replica: replica, Device: p.deviceOf(s.Stage, replica), Microbatch: microbatch, Lo: sum.lo, Hi: sum.hi, reduces: true}
+	l := e.ofSums(s, v, replica, sum, microbatch)
 	for n, s := range v.Out {
-		left := p.Instance(s.Value, 0, false)
-		right := left
-		left.Microbatch, right.Microbatch = sum.lo, sum.middle()
+		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
 		l.Needs = append(l.Needs, Need{left, ReadWrite}, Need{right, Read})
 		l.In, l.Out = append(l.In, 2*n, 2*n+1), append(l.Out, 2*n)
 	}
 	e.launches = append(e.launches, l)
+}
+
+// split appends a launch that cuts partial sums into the ranges that replicas update.
+func (e *expansion) split(s *Segment, sum sumRange, microbatch int) {
+	l := e.ofSums(s, &s.Split, e.sums.replica[sum.lo], sum, microbatch)
+	for _, s := range s.Split.In {
+		l.In = append(l.In, len(l.Needs))
+		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), Read})
+	}
+	for _, s := range s.Split.Out {
+		l.Out = append(l.Out, len(l.Needs))
+		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), Write})
+	}
+	e.launches = append(e.launches, l)
+}
+
+// ofSums is a launch that adds or cuts partial sums; its tensors are to be filled in.
+func (e *expansion) ofSums(s *Segment, v *Variant, replica int, sum sumRange, microbatch int) Launch {
+	return Launch{Segment: s, Variant: v, Replica: replica, Device: e.full.plan.deviceOf(s.Stage, replica), Microbatch: microbatch, Lo: sum.lo, Hi: sum.hi, reduces: true}
+}
+
+// partial is the instance of a sum that begins with a microbatch.
+func (e *expansion) partial(s Slot, lo int) Instance {
+	i := e.full.plan.Instance(s.Value, 0, false)
+	i.Microbatch = lo
+	return i
 }
 
 // bind fills in the tensors of a launch.

@@ -73,7 +73,8 @@ func planOnce(g *graph.Graph, o PlanOptions, check *stop.Check, rival *shortage)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(idx, o, c, placeFor(idx, c, o), rival)
+	pl := placeFor(idx, c, &o)
+	return assemble(idx, o, c, pl, rival)
 }
 
 // Rebind makes the plan for another graph of the same step: the same nodes and
@@ -160,9 +161,14 @@ func assemble(idx *index, o PlanOptions, c cut, pl *placement, rival *shortage) 
 	if err := checkEdges(idx, pl); err != nil {
 		return nil, err
 	}
-	groups := readyUnits(idx, pl)
-	base := Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx}
-	best, groups, err := base.choose(groups, rival)
+	base := &Plan{Graph: idx.g, Microbatches: o.Microbatches, Fewer: c.fewer, options: o, cut: c, place: pl, idx: idx, whole: placedGraph{idx, pl}}
+	if o.sharding.on() && !o.settled {
+		var err error
+		if base, err = base.inRanges(cutUpdates(idx, ranging{}, o.sharding)); err != nil {
+			return nil, err
+		}
+	}
+	best, groups, err := base.choose(readyUnits(base.idx, base.place), rival)
 	if err != nil || best == nil {
 		return nil, err
 	}

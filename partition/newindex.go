@@ -3,6 +3,7 @@ package partition
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -17,6 +18,7 @@ func newIndex(g *graph.Graph, o PlanOptions, c *stop.Check) (*index, error) {
 		readers:  make([][]*graph.Node, values),
 		variable: make([]*graph.Value, values),
 		part:     make([]*graph.Value, values),
+		ranges:   make([][]*graph.Value, values),
 		accums:   make([][]int, values),
 		output:   make([]bool, values),
 		assigned: make([]*graph.Node, values),
@@ -36,8 +38,13 @@ func (x *index) addNodes() error {
 	for _, n := range stop.Each(x.stop, x.g.Nodes) {
 		x.ids = max(x.ids, n.ID+1)
 		for _, v := range n.In {
-			if rs := x.readers[v.ID]; len(rs) == 0 || rs[len(rs)-1] != n {
+			rs := x.readers[v.ID]
+			if len(rs) == 0 || rs[len(rs)-1] != n {
 				x.readers[v.ID] = append(rs, n)
+			}
+			if len(rs) == 0 && v.Kind == graph.Summed && v.Range != nil {
+				of := v.Whole().ID
+				x.ranges[of] = append(x.ranges[of], v)
 			}
 		}
 	}
@@ -54,10 +61,14 @@ func (x *index) addAccums() error {
 		if !perMicrobatch(a.Part) || a.Part.Kind != graph.Computed {
 			return fmt.Errorf("%w: %s sums %s, which no node of the forward or backward pass computes; accumulate the result of an op", ErrGraph, a.Sum.Name, a.Part.Name)
 		}
-		if len(x.readers[a.Sum.ID]) == 0 && !x.output[a.Sum.ID] {
+		ranges := x.ranges[a.Sum.ID]
+		if len(x.readers[a.Sum.ID]) == 0 && len(ranges) == 0 && !x.output[a.Sum.ID] {
 			continue // nothing asks for it
 		}
-		x.part[a.Sum.ID] = a.Part
+		slices.SortFunc(ranges, func(v, w *graph.Value) int { return cmp.Compare(v.Range.From, w.Range.From) })
+		for _, v := range append(ranges, a.Sum) {
+			x.part[v.ID] = a.Part
+		}
 		x.accums[a.Part.ID] = append(x.accums[a.Part.ID], i)
 	}
 	return nil

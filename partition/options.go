@@ -31,6 +31,7 @@ type PlanOptions struct {
 	Supports     Supports           // whether a device runs a node; nil means that all run everything
 	grains       []grain            // to choose from, coarse to fine; nil means all
 	ranging      ranging            // of updates
+	sharding     sharding           // of updates among replicas
 	settled      bool               // no other ranging is tried
 	exact        bool               // plans are compared by what they lack, since none fits
 	asked        Recompute          // Recompute as the caller gave it

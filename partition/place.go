@@ -23,11 +23,13 @@ func place(idx *index, groups int, blocks map[string]int) *placement {
 	return p.placement
 }
 
-// placeFor places for a cut, and divides the update among replicas.
-func placeFor(idx *index, c cut, o PlanOptions) *placement {
+// placeFor places for a cut. Where replicas share the update, it divides it among
+// them, and notes in the options the parameters that they update in ranges.
+func placeFor(idx *index, c cut, o *PlanOptions) *placement {
 	p := place(idx, len(c.device), c.groups())
 	if o.Shard == ShardOptimizer && o.Replicas > 1 {
-		p.shared = shareUpdates(idx, p, o.Replicas)
+		o.sharding = shardingOf(idx, p, o)
+		p.shared = shareUpdates(idx, p, o.sharding)
 	}
 	return p
 }

@@ -23,6 +23,13 @@ type Plan struct {
 	cut      cut
 	place    *placement
 	idx      *index
+	whole    placedGraph // before updates were cut into ranges
+}
+
+// placedGraph is a graph's index and where its nodes are.
+type placedGraph struct {
+	idx   *index
+	place *placement
 }
 
 // Stage is a partition in pipeline order.
@@ -60,9 +67,12 @@ type Segment struct {
 	// segment writes, left and right in turn in In. Its Graph is nil unless sums are
 	// made by a tree.
 	Reduce Variant
-	// ReduceOn is Reduce by replica, of the sums that end there; nil without
-	// ShardOptimizer. It makes sums over more than one replica.
+	// ReduceOn is Reduce by replica, of the sums and ranges of sums that end there;
+	// nil without ShardOptimizer. It makes sums over more than one replica.
 	ReduceOn []Variant
+	// Split copies each range that a replica updates out of the sums that the segment
+	// writes; its Graph is nil if there is none. It ends a replica's part of a sum.
+	Split Variant
 }
 
 // Variant is a segment as a device compiles it. Graph.Inputs[i] belongs to

@@ -5,12 +5,13 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
 // withRanges is the graph with updates in ranges as in the plan of these options.
 func (o PlanOptions) withRanges(g *graph.Graph, check *stop.Check) (*graph.Graph, error) {
-	if !o.ranging.on() {
+	if !o.ranging.on() && !o.sharding.on() {
 		return g, nil
 	}
 	whole := o
@@ -19,42 +20,60 @@ func (o PlanOptions) withRanges(g *graph.Graph, check *stop.Check) (*graph.Graph
 	if err != nil {
 		return nil, err
 	}
-	if cut, _ := cutUpdates(idx, o.ranging); cut != nil {
-		g = cut
+	if cut := cutUpdates(idx, o.ranging, o.sharding); cut != nil {
+		g = cut.graph
 	}
 	return g, check.Err()
 }
 
-// ranger cuts the updates of a graph into ranges. A node of the update becomes one
-// node per range. These change the weight in place, one after the other. The
-// optimizer's state becomes a variable per range, since nothing else uses it. The
-// weight and its gradient stay whole: products read and write them so.
-type ranger struct {
-	idx   *index
-	r     ranging
-	g     *graph.Graph
-	node  int                             // ID of the next node
-	from  []int                           // per new node: the ID of the node that it is a range of
-	parts map[*graph.Value][]*graph.Value // ranges of each variable that is cut
-	last  map[*graph.Value]*graph.Value   // of each value that is not made any more: the one that has its contents
+// cutGraph is a graph with updates in ranges.
+type cutGraph struct {
+	graph   *graph.Graph
+	from    []int       // per new node, from the first ID on that was free: the ID of the node that it is a range of
+	replica []int       // per new node: the replica that runs it, or nowhere
+	sums    map[int]int // by Value.ID: the replica that reads a range of a sum
 }
 
-// cutUpdates is the graph with updates in ranges; nil if no update is cut. from[i] is
-// the ID of the node that node idx.ids+i is a range of.
-func cutUpdates(idx *index, r ranging) (g *graph.Graph, from []int) {
-	if !r.on() {
-		return nil, nil
+// ranger cuts the updates of a graph into ranges. A node of the update becomes one
+// node per range. The optimizer's state becomes a variable per range, since nothing
+// else uses it. Where one replica makes the update, the nodes change the weight in
+// place, one after the other, and the weight and its gradient stay whole: products
+// read and write them so.
+type ranger struct {
+	idx     *index
+	r       ranging
+	sh      sharding
+	g       *graph.Graph
+	cut     *cutGraph
+	parts   map[*graph.Value][]*graph.Value // ranges of each variable that is cut
+	last    map[*graph.Value]*graph.Value   // of each value that is not made any more: the one that has its contents
+	instead map[*graph.Value]*graph.Value   // of each value that another node makes now: that one's
+	ranges  map[*graph.Value][]shardRange   // of each gradient that replicas sum in ranges
+	rangeAt map[valueRange]*graph.Value     // those ranges
+}
+
+func newRanger(idx *index, r ranging, sh sharding) *ranger {
+	c := &ranger{
+		idx: idx, r: r, sh: sh, g: new(graph.Graph), parts: map[*graph.Value][]*graph.Value{},
+		last: map[*graph.Value]*graph.Value{}, instead: map[*graph.Value]*graph.Value{},
+		ranges: map[*graph.Value][]shardRange{}, rangeAt: map[valueRange]*graph.Value{},
 	}
-	c := &ranger{idx: idx, r: r, g: new(graph.Graph), node: idx.ids, parts: map[*graph.Value][]*graph.Value{}, last: map[*graph.Value]*graph.Value{}}
 	*c.g = *idx.g
 	c.g.Nodes, c.g.Vars, c.g.Assigns = nil, nil, nil
 	c.g.Values = slices.Clone(idx.g.Values)
+	c.cut = &cutGraph{graph: c.g, sums: map[int]int{}}
+	return c
+}
+
+// cutUpdates is the graph with updates in ranges; nil if no update is cut.
+func cutUpdates(idx *index, r ranging, sh sharding) *cutGraph {
+	if !r.on() && !sh.on() {
+		return nil
+	}
+	c := newRanger(idx, r, sh)
+	c.divide()
 	for _, n := range stop.Each(idx.stop, idx.g.Nodes) {
-		if c.worthCutting(n) {
-			c.cut(n)
-		} else {
-			c.g.Nodes = append(c.g.Nodes, n)
-		}
+		c.add(n)
 	}
 	for _, v := range idx.g.Vars {
 		if parts := c.parts[v]; parts != nil {
@@ -63,34 +82,48 @@ func cutUpdates(idx *index, r ranging) (g *graph.Graph, from []int) {
 			c.g.Vars = append(c.g.Vars, v)
 		}
 	}
+	c.g.Outputs = c.substituted(c.g.Outputs)
 	c.assign()
-	if len(c.from) == 0 {
-		return nil, nil
+	if len(c.cut.from) == 0 {
+		return nil
 	}
-	return c.g, c.from
+	return c.cut
 }
 
-// worthCutting reports whether n updates a large variable with its own state.
-func (c *ranger) worthCutting(n *graph.Node) bool {
-	if n.Phase != graph.Update || len(n.In) == 0 || n.In[0].Meta.Elems() <= c.r.elems {
+// add appends a node, or the nodes that it is cut into.
+func (c *ranger) add(n *graph.Node) {
+	switch {
+	case n.Phase != graph.Update:
+		c.g.Nodes = append(c.g.Nodes, n)
+	case c.sh.has(n) && c.ranges[c.gradientOf(n)] != nil:
+		c.shard(n)
+	case n.Op.Kind() == (ops.SumSquares{}).Kind() && c.ranges[n.In[0]] != nil:
+		c.squares(n)
+	case c.ranges[n.Out[0]] != nil: // its ranges are added up
+	case c.r.on() && n.In != nil && c.cuttable(n) && n.In[0].Meta.Elems() > c.r.elems && c.lease(n) > c.r.above:
+		c.inPlace(n)
+	default:
+		c.rewire(n)
+	}
+}
+
+// cuttable reports whether n updates a variable with state of its own. Without state,
+// nothing is gained.
+func (c *ranger) cuttable(n *graph.Node) bool {
+	if n.Phase != graph.Update || len(n.In) == 0 {
 		return false
 	}
-	whole := ops.Ranged{Op: n.Op, Count: c.r.size(n.In[0])}
-	alias := whole.Alias()
-	if len(alias) < 2 {
-		return false // without state nothing is gained
+	w, places := n.In[0], ops.Ranged{Op: n.Op}.Places()
+	if len(places) < 2 || scalar(w) {
+		return false
 	}
-	lease := int64(0)
 	for i, v := range n.In {
-		if whole.Cuts(v.Meta) {
-			lease += v.Meta.Bytes()
-			if !v.Meta.Equal(n.In[0].Meta) || slices.Contains(n.In[:i], v) {
-				return false
-			}
+		if !scalar(v) && (!v.Meta.Equal(w.Meta) || slices.Contains(n.In[:i], v)) {
+			return false
 		}
 	}
 	for k, out := range n.Out {
-		v := n.In[alias[k]]
+		v := n.In[places[k]]
 		if c.idx.variable[out.ID] != v || len(c.idx.readers[out.ID]) > 0 || c.idx.output[out.ID] || c.idx.output[v.ID] {
 			return false
 		}
@@ -98,50 +131,84 @@ func (c *ranger) worthCutting(n *graph.Node) bool {
 			return false
 		}
 	}
-	return lease > c.r.above
+	return true
 }
 
-// cut appends the nodes that are n's ranges.
-func (c *ranger) cut(n *graph.Node) {
-	in := slices.Clone(n.In)
-	alias := ops.Ranged{Op: n.Op}.Alias()
-	all, size := n.In[0].Meta.Elems(), c.r.size(n.In[0])
-	for from := 0; from < all; from += size {
-		op := ops.Ranged{Op: n.Op, From: from, Count: min(size, all-from)}
-		for _, i := range alias[1:] {
-			in[i] = c.part(n.In[i], op)
+// lease is the bytes of the tensors that an update reads.
+func (c *ranger) lease(n *graph.Node) (bytes int64) {
+	for _, v := range n.In {
+		if !scalar(v) {
+			bytes += v.Meta.Bytes()
 		}
-		x := &graph.Node{ID: c.node, Op: op, In: slices.Clone(in), Phase: n.Phase, Layer: n.Layer, Of: n.Of}
-		c.node++
-		c.from = append(c.from, n.ID)
-		for k, out := range n.Out {
-			v := c.value(out, op)
-			v.Meta, v.Node = in[alias[k]].Meta, x
-			x.Out = append(x.Out, v)
-			if k > 0 {
-				c.g.Assigns = append(c.g.Assigns, graph.Assign{Var: in[alias[k]], New: v})
-			}
-		}
-		in[alias[0]] = x.Out[0]
-		c.last[n.Out[0]] = x.Out[0]
-		c.g.Nodes = append(c.g.Nodes, x)
 	}
+	return bytes
+}
+
+// inPlace appends the nodes that are n's ranges, on one replica.
+func (c *ranger) inPlace(n *graph.Node) {
+	in, w := c.substituted(n.In), n.In[0]
+	all, size := w.Meta.Elems(), c.r.size(w)
+	for from := 0; from < all; from += size {
+		x := c.piece(n, ops.Ranged{Op: n.Op, From: from, Count: min(size, all-from)}, in, nowhere)
+		in[0] = x.Out[0]
+		c.last[n.Out[0]] = x.Out[0]
+	}
+}
+
+// piece appends the node that is a range of n, with ranges of its state.
+func (c *ranger) piece(n *graph.Node, op ops.Ranged, in []*graph.Value, replica int) *graph.Node {
+	in = slices.Clone(in)
+	places := op.Places()
+	for _, i := range places[1:] {
+		in[i] = c.part(n.In[i], op)
+	}
+	x := c.append(n, op, in, replica)
+	for k, out := range n.Out {
+		v := c.value(out, op.From, op.Count)
+		v.Meta = in[places[k]].Meta
+		if k == 0 && op.Apart {
+			v.Meta.Shape = shape.Of(op.Count)
+		}
+		x.give(v)
+		if k > 0 {
+			c.g.Assigns = append(c.g.Assigns, graph.Assign{Var: in[places[k]], New: v})
+		}
+	}
+	return x.Node
+}
+
+// newNode is a node that the whole graph does not have.
+type newNode struct{ *graph.Node }
+
+// give appends an output.
+func (n newNode) give(v *graph.Value) {
+	v.Kind, v.Node, v.Out = graph.Computed, n.Node, len(n.Out)
+	n.Out = append(n.Out, v)
+}
+
+// append appends a node that is a range of another one, for a replica or nowhere in
+// particular. Its outputs are to be given.
+func (c *ranger) append(of *graph.Node, op graph.Op, in []*graph.Value, replica int) newNode {
+	x := &graph.Node{ID: c.idx.ids + len(c.cut.from), Op: op, In: in, Phase: of.Phase, Layer: of.Layer, Of: of.Of}
+	c.cut.from, c.cut.replica = append(c.cut.from, of.ID), append(c.cut.replica, replica)
+	c.g.Nodes = append(c.g.Nodes, x)
+	return newNode{x}
 }
 
 // part is the variable that is a range of v.
 func (c *ranger) part(v *graph.Value, op ops.Ranged) *graph.Value {
-	p := c.value(v, op)
-	p.Meta.Shape = []int{op.Count}
+	p := c.value(v, op.From, op.Count)
+	p.Meta.Shape = shape.Of(op.Count)
 	p.Range = &graph.Range{Of: v, From: op.From}
 	c.parts[v] = append(c.parts[v], p)
 	return p
 }
 
-// value appends a copy of v, named by a range.
-func (c *ranger) value(v *graph.Value, op ops.Ranged) *graph.Value {
+// value adds a copy of v, named by a range.
+func (c *ranger) value(v *graph.Value, from, count int) *graph.Value {
 	x := new(graph.Value)
 	*x = *v
-	x.ID, x.Name = len(c.g.Values), rangeLabel(v.Name, op.From, op.Count)
+	x.ID, x.Name = len(c.g.Values), rangeLabel(v.Name, from, count)
 	c.g.Values = append(c.g.Values, x)
 	return x
 }
@@ -155,24 +222,34 @@ func (c *ranger) assign() {
 		if last := c.last[a.New]; last != nil {
 			a.New = last
 		}
+		if now := c.instead[a.New]; now != nil {
+			a.New = now
+		}
 		c.g.Assigns = append(c.g.Assigns, a)
 	}
 }
 
 // withRanges is the placement of a graph that cutUpdates made: ranges are where the
-// whole was.
-func (p *placement) withRanges(g *graph.Graph, from []int) *placement {
+// whole was, and on the replicas that the cut says.
+func (p *placement) withRanges(cut *cutGraph) *placement {
 	q := &placement{groups: p.groups, node: slices.Clone(p.node), owner: map[string]int{}}
-	for _, id := range from {
+	for _, id := range cut.from {
 		q.node = append(q.node, p.node[id])
 	}
-	for _, v := range g.Vars {
+	for _, v := range cut.graph.Vars {
 		q.owner[v.Name] = p.owner[v.Whole().Name]
 	}
 	if s := p.shared; s != nil {
-		q.shared = &shares{node: slices.Clone(s.node), sum: append(s.sum, make([]int, len(g.Values)-len(s.sum))...)}
-		for _, id := range from {
-			q.shared.node = append(q.shared.node, s.node[id])
+		q.shared = &shares{node: slices.Clone(s.node), sum: append(slices.Clone(s.sum), make([]int, len(cut.graph.Values)-len(s.sum))...)}
+		for i, id := range cut.from {
+			at := cut.replica[i]
+			if at == nowhere {
+				at = s.node[id]
+			}
+			q.shared.node = append(q.shared.node, at)
+		}
+		for sum, at := range cut.sums {
+			q.shared.sum[sum] = at
 		}
 	}
 	return q

@@ -31,7 +31,8 @@ func inRanges(t *rapid.T, g *graph.Graph, o PlanOptions, elems int, at grain) *P
 	must(err)
 	c, err := chooseCut(idx, findBlocks(g), o.ofOne())
 	must(err)
-	base := &Plan{Graph: g, Microbatches: o.Microbatches, options: o, cut: c, place: placeFor(idx, c, o), idx: idx}
+	base := &Plan{Graph: g, Microbatches: o.Microbatches, cut: c, place: placeFor(idx, c, &o), idx: idx}
+	base.options, base.whole = o, placedGraph{idx, base.place}
 	base, groups, err := base.ranged(ranging{elems: elems})
 	must(err)
 	if base == nil {

@@ -8,19 +8,28 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// shareUpdates divides the update among replicas: parameters by the bytes of what
-// their updates change; then tensors that lead there, and the sums that all these
+// shareUpdates divides the update among replicas: parameters in ranges, or whole by
+// the bytes of what their updates change; then tensors that lead there, and the sums that all these
 // read; then nodes that reduce such a tensor to numbers. All else is for the first
 // replica.
-func shareUpdates(idx *index, pl *placement, replicas int) *shares {
+func shareUpdates(idx *index, pl *placement, sh sharding) *shares {
 	s := &shares{node: make([]int, idx.ids), sum: make([]int, len(idx.g.Values))}
 	placed := newMarks(idx.ids)
 	load := make([][]int64, pl.groups) // bytes by replica
 	for i := range load {
-		load[i] = make([]int64, replicas)
+		load[i] = make([]int64, sh.replicas)
 	}
 	for _, n := range largestFirst(idx) {
 		at := load[pl.node[n.ID]]
+		if sh.has(n) {
+			elems := n.In[0].Meta.Elems()
+			for r := range at {
+				at[r] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
+			}
+			s.node[n.ID] = sh.home[n.In[0].Name]
+			placed.add(n.ID)
+			continue
+		}
 		least := slices.Index(at, slices.Min(at))
 		at[least] += changed(idx, n)
 		s.node[n.ID] = least

@@ -36,9 +36,13 @@ func (b *binder) bind(l *nodeList) Segment {
 	if slices.ContainsFunc(outs, func(o out) bool { return o.accum >= 0 }) {
 		s.Later = b.variant(l, outs, true)
 		if b.idx.tree {
-			s.Reduce = b.reduction(l, outs, func(*graph.Value) bool { return true })
+			sums := b.sumsOf(outs)
+			s.Reduce = b.reduction(l, sums)
+			if b.replicas > 0 {
+				s.Split = b.split(l, sums)
+			}
 			for r := range b.replicas {
-				s.ReduceOn = append(s.ReduceOn, b.reduction(l, outs, func(sum *graph.Value) bool { return b.pl.shared.sum[sum.ID] == r }))
+				s.ReduceOn = append(s.ReduceOn, b.reduction(l, b.endingOn(r, sums)))
 			}
 		}
 	}
@@ -116,35 +120,6 @@ func (b *binder) variant(l *nodeList, outs []out, later bool) Variant {
 	return v
 }
 
-// reduction builds the variant that adds the right of two partial sums to the left,
-// for each sum that a segment writes and that is among those asked for. Inputs 2i and
-// 2i+1 are the left and the right one of output i.
-func (b *binder) reduction(l *nodeList, outs []out, among func(sum *graph.Value) bool) (v Variant) {
-	for _, o := range outs {
-		if o.accum < 0 || !among(b.idx.g.Accums[o.accum].Sum) {
-			continue
-		}
-		sum, right := b.idx.g.Accums[o.accum].Sum, rightOf(b.idx, o.accum)
-		n := extraNode(b.idx, bothSums, o.accum, b.idx.g.Accums[o.accum].Add, sum, right)
-		if v.Graph == nil {
-			v.Graph = &graph.Graph{Name: l.name() + "R"}
-		}
-		v.Graph.Nodes = append(v.Graph.Nodes, n)
-		v.Graph.Inputs = append(v.Graph.Inputs, sum, right)
-		v.Graph.Outputs = append(v.Graph.Outputs, n.Out[0])
-		v.Alias = append(v.Alias, len(v.In))
-		v.In = append(v.In, Slot{sum, ReadWrite}, Slot{sum, Read})
-		v.Out = append(v.Out, Slot{sum, ReadWrite})
-	}
-	return v
-}
-
-// rightOf is the value that stands for the right of two partial sums.
-func rightOf(idx *index, accum int) *graph.Value {
-	sum := idx.g.Accums[accum].Sum
-	return &graph.Value{ID: len(idx.g.Values) + rightSum.offset(idx, accum), Name: "right(" + sum.Name + ")", Kind: graph.Summed, Meta: sum.Meta}
-}
-
 // extra is a node or value that the whole graph does not have.
 type extra int
 
@@ -152,25 +127,18 @@ type extra int
 const (
 	copiedPart extra = iota // its part, to be the sum
 	nextSum                 // its sum with a part added
-	bothSums                // two partial sums added
-	rightSum                // the right of two partial sums
 )
 
 // prefixes begin the names of extra nodes' values.
-var prefixes = [...]string{copiedPart: "copy(", nextSum: "next(", bothSums: "both("}
+var prefixes = [...]string{copiedPart: "copy(", nextSum: "next("}
 
 // offset is how far its ID lies beyond those of the graph. It depends only on the
 // accum.
-func (x extra) offset(idx *index, accum int) int {
-	if x >= bothSums {
-		accum, x = accum+len(idx.g.Accums), x-bothSums
-	}
-	return 2*accum + int(x)
-}
+func (x extra) offset(accum int) int { return 2*accum + int(x) }
 
 // extraNode makes a node that the whole graph does not have.
 func extraNode(idx *index, x extra, accum int, op graph.Op, in ...*graph.Value) *graph.Node {
-	a, offset := idx.g.Accums[accum], x.offset(idx, accum)
+	a, offset := idx.g.Accums[accum], x.offset(accum)
 	from := a.Part.Node
 	n := &graph.Node{ID: idx.ids + offset, Op: op, In: in, Phase: from.Phase, Layer: from.Layer, Of: from.Of}
 	n.Out = []*graph.Value{{ID: len(idx.g.Values) + offset, Name: prefixes[x] + a.Sum.Name + ")", Meta: a.Part.Meta, Node: n}}

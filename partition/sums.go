@@ -85,3 +85,10 @@ func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
 	}
 	return above, true
 }
+
+// largest reports whether r is of one replica and no node above it is.
+func (s *summing) largest(r sumRange) bool {
+	on := func(r sumRange) bool { return s.replica[r.lo] == s.replica[r.hi-1] }
+	above, ok := r.parent(len(s.replica))
+	return on(r) && !(ok && on(above))
+}

@@ -118,20 +118,28 @@ func (p *Plan) segmentsOf() [][]*Segment {
 }
 
 // passesText is "F BU U": the passes of each segment. Several in a row are
-// counted: "F×3". "BR" is the additions of the sums that B writes.
+// counted: "F×3". "BR" is the additions of the sums that B writes, and "BS" cuts them
+// into ranges.
 func passesText(segments []*Segment) string {
 	var words []string
 	for i := 0; i < len(segments); {
-		word, n, sums := segments[i].Passes.String(), 0, 0
+		word, n, sums, cuts := segments[i].Passes.String(), 0, 0, 0
 		for i+n < len(segments) && (n == 0 || segments[i+n].Piece != "" && segments[i+n].Passes == segments[i].Passes) {
 			if segments[i+n].Reduce.Graph != nil {
 				sums++
 			}
+			if segments[i+n].Split.Graph != nil {
+				cuts++
+			}
 			n++
 		}
 		i += n
-		if words = append(words, timesText(word, n)); sums > 0 {
+		words = append(words, timesText(word, n))
+		if sums > 0 {
 			words = append(words, timesText(word+"R", sums))
+		}
+		if cuts > 0 {
+			words = append(words, timesText(word+"S", cuts))
 		}
 	}
 	return strings.Join(words, " ")
@@ -209,6 +217,14 @@ func (p *Plan) dumpSegment(b *strings.Builder, s *Segment) {
 	}
 	if s.Reduce.Graph != nil {
 		dumpVariant(b, "reduce ", &s.Reduce)
+	}
+	for r := range s.ReduceOn {
+		if s.ReduceOn[r].Graph != nil {
+			dumpVariant(b, fmt.Sprintf("reduce on replica %d ", r), &s.ReduceOn[r])
+		}
+	}
+	if s.Split.Graph != nil {
+		dumpVariant(b, "split ", &s.Split)
 	}
 }
 
