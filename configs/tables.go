@@ -64,7 +64,7 @@ var partitionSection = &section{
 		{name: "replicas", kind: positive, at: at(func(p *Partition) *int { return &p.Replicas }), def: "1",
 			doc: "copies of the model, each on as many of the devices and with a part of each step's microbatches: 2 on `cpu:4` are 2 devices each. More than 1 need `train.reduction: tree`. The weights are the same for any number"},
 		{name: "shard", kind: enum{ShardNone, ShardOptimizer}, at: at(func(p *Partition) *string { return &p.Shard }), def: ShardNone,
-			doc: "the part of the model that replicas divide among them. `none`: none, and the first replica updates all parameters; `optimizer`: each updates some parameters and alone has the optimizer's state of them"},
+			doc: "the part of the model that replicas divide among them. `none`: none, and the first replica updates all parameters; `optimizer`: each updates some parameters, or ranges of them, and alone has the optimizer's state of them"},
 		{name: "recompute", kind: enum{"none", "cheap", "block"}, at: at(func(p *Partition) *string { return &p.Recompute }), def: "none",
 			doc: "activations that the backward pass computes again, to save memory. `none`: none; `cheap`: those that take little time (elementwise ops, norms, softmax, dropout's masks); `block`: all but the inputs of blocks"},
 		{name: "costs", kind: enum{CostsFlops, CostsMeasured}, at: at(func(p *Partition) *string { return &p.Costs }), def: CostsFlops, blank: true,

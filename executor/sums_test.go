@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -230,13 +231,36 @@ func (e *opByOp) contents() (map[string][]byte, error) {
 // the batch.
 func TestReplicasCopySumsAndWeights(t *testing.T) {
 	t.Parallel()
-	j := cnnJob(8)
-	j.reduction, j.replicas = partition.ReduceTree, 2
-	r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
-	g := r.prog.Graph()
-	var want int64
+	wide := wideJob(8)
+	wide.optim.ClipNorm, wide.last = 0, 0
+	for name, j := range map[string]job{"cnn": cnnJob(8), "wide": wide} {
+		j.reduction, j.replicas = partition.ReduceTree, 2
+		r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+		want := sumsAndWeights(r.prog.Graph())
+		if got := r.steadyCopies(t); got != want {
+			t.Errorf("%s: %d bytes between the replicas in a step, want %d", name, got, want)
+		}
+		j.shard = partition.ShardOptimizer
+		r = mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+		want += 4 // the learning rate
+		if name == "wide" {
+			for _, v := range r.prog.Graph().Vars {
+				if v.Range != nil && v.Range.From > 0 && strings.HasSuffix(v.Whole().Name, "exp_avg") {
+					want += v.Meta.Bytes() // the new weights of the range, which the first replica joins
+				}
+			}
+		}
+		if got := r.steadyCopies(t); got != want {
+			t.Errorf("%s: with a shared optimizer, %d bytes, want %d", name, got, want)
+		}
+	}
+}
+
+// sumsAndWeights is the bytes of all sums, and of the variables that a step writes and
+// the next one reads before its update.
+func sumsAndWeights(g *graph.Graph) (bytes int64) {
 	for _, a := range g.Accums {
-		want += a.Sum.Meta.Bytes()
+		bytes += a.Sum.Meta.Bytes()
 	}
 	read := map[*graph.Value]bool{}
 	for _, n := range g.Nodes {
@@ -246,16 +270,10 @@ func TestReplicasCopySumsAndWeights(t *testing.T) {
 	}
 	for _, a := range g.Assigns {
 		if read[a.Var] {
-			want += a.Var.Meta.Bytes()
+			bytes += a.Var.Meta.Bytes()
 		}
 	}
-	if got := r.steadyCopies(t); got != want {
-		t.Errorf("%d bytes between the replicas in a step, want %d", got, want)
-	}
-	j.shard = partition.ShardOptimizer
-	if got := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{}).steadyCopies(t); got != want+4 { // the learning rate
-		t.Errorf("with a shared optimizer, %d bytes, want %d", got, want+4)
-	}
+	return bytes
 }
 
 // steadyCopies is the bytes that a step copies between devices. Of all else, only the

@@ -148,14 +148,21 @@ type expansion struct {
 	full, tail segmentLists // tail is that of full where the step has none
 	launches   []Launch
 	sums       summing
-	apart      []segmentSum // that are made at the end of the action under way
-	at         *table[int]  // of the launch under way: value → its index in the needs
+	left       map[int]int          // by stage: actions before its update that are to come
+	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
+	at         *table[int]          // of the launch under way: value → its index in the needs
 }
 
 func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
 	e := &expansion{
 		o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values)),
 		sums: summing{tree: p.idx.tree, replica: replicasOf(order, o.Microbatches), done: map[segmentSum]bool{}},
+		left: map[int]int{}, apart: map[int][]segmentSum{},
+	}
+	for _, a := range order {
+		if a.Kind != schedule.Update {
+			e.left[a.Stage]++
+		}
 	}
 	if e.tail = e.full; o.Tail != nil {
 		e.tail = listByAction(o.Tail)
@@ -211,7 +218,9 @@ func (e *expansion) add(a schedule.Action) {
 			e.reduce(&e.full.plan.Segments[s.ID], sum, a.Microbatch)
 		}
 	}
-	e.reduceApart(a.Microbatch)
+	if e.left[a.Stage]--; e.left[a.Stage] == 0 {
+		e.reduceApart(a.Stage, a.Microbatch)
+	}
 }
 
 func (e *expansion) launch(p *Plan, l Launch) {
@@ -221,8 +230,8 @@ func (e *expansion) launch(p *Plan, l Launch) {
 
 // reduce appends the launches that add partial sums of a segment, now that it has
 // written one, and those that cut them into ranges. The first that adds sums of two
-// replicas waits for the end of the action, so that they are copied while its other
-// segments run.
+// replicas waits for the end of the stage's passes on all of them: a device runs its launches
+// in their order, and none is to wait for another replica's pass before its own.
 func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 	for sum := written; ; {
 		if s.Split.Graph != nil && e.sums.largest(sum) {
@@ -234,7 +243,7 @@ func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 		}
 		at := e.sums.replica[above.lo]
 		if at != e.sums.replica[above.hi-1] {
-			e.apart = append(e.apart, segmentSum{s.ID, above})
+			e.apart[s.Stage] = append(e.apart[s.Stage], segmentSum{s.ID, above})
 			return
 		}
 		e.addSums(s, &s.Reduce, at, above, microbatch)
@@ -242,10 +251,10 @@ func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 	}
 }
 
-// reduceApart appends the launches that have waited for the end of an action.
-func (e *expansion) reduceApart(microbatch int) {
-	for i := 0; i < len(e.apart); i++ { // reduce appends more
-		x := e.apart[i]
+// reduceApart appends the launches that have waited for a stage's passes.
+func (e *expansion) reduceApart(stage, microbatch int) {
+	for i := 0; i < len(e.apart[stage]); i++ { // reduce appends more
+		x := e.apart[stage][i]
 		s := &e.full.plan.Segments[x.segment]
 		if s.ReduceOn == nil {
 			e.addSums(s, &s.Reduce, e.sums.replica[x.lo], x.sumRange, microbatch)
@@ -257,7 +266,7 @@ func (e *expansion) reduceApart(microbatch int) {
 		}
 		e.reduce(s, x.sumRange, microbatch)
 	}
-	e.apart = e.apart[:0]
+	delete(e.apart, stage)
 }
 
 // addSums appends a launch that adds the partial sums below one, on a replica.

@@ -16,5 +16,5 @@ type Shard string
 // The shards.
 const (
 	ShardNone      Shard = "none"      // none: the first replica updates all; also the meaning of ""
-	ShardOptimizer Shard = "optimizer" // each updates some of the parameters, and alone has the optimizer's state of them
+	ShardOptimizer Shard = "optimizer" // each updates some of the parameters, or ranges of them, and alone has the optimizer's state of them
 )

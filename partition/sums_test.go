@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
 )
 
 // TestLaunchesOfSums lists the launches that add partial sums, and where they stand.
@@ -103,6 +104,26 @@ func TestReductionsRound(t *testing.T) {
 		}
 		if same := differ(after[0], after[1]) == ""; same != (microbatches < 4) {
 			t.Errorf("%d microbatches: the same %v", microbatches, same)
+		}
+	}
+}
+
+// TestReplicasAddLast checks that no replica waits for another one's sums before it is
+// done with its own backward passes.
+func TestReplicasAddLast(t *testing.T) {
+	for _, shard := range []Shard{ShardNone, ShardOptimizer} {
+		p := mustPlan(t, chain(3, 4, 2, 8), PlanOptions{Devices: specs(4, 0), Replicas: 4, Shard: shard, Reduction: ReduceTree})
+		added := map[int]bool{} // by device
+		for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 8}) {
+			switch {
+			case l.Reduces() && l.Hi-l.Lo > 2:
+				added[l.Device] = true
+			case l.Segment.Pass == schedule.Backward && added[l.Device] && !l.Reduces():
+				t.Errorf("%s of shard %s comes after sums of other replicas", l.Name(), shard)
+			}
+		}
+		if len(added) == 0 {
+			t.Error("no replica adds sums of others")
 		}
 	}
 }

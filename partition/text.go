@@ -118,7 +118,7 @@ func (p *Plan) segmentsOf() [][]*Segment {
 }
 
 // passesText is "F BU U": the passes of each segment. Several in a row are
-// counted: "F×3". "BR" is the additions of the sums that B writes, and "BS" cuts them
+// counted: "F×3". "BR" is the additions of the sums that B writes, "BS" cuts them
 // into ranges.
 func passesText(segments []*Segment) string {
 	var words []string
