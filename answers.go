@@ -3,6 +3,7 @@ package berth
 import (
 	"slices"
 
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/executor/infer"
 )
 
@@ -18,7 +19,7 @@ type Evaluation struct {
 
 // Prediction is the model's answer for one sample. For classes, Values are
 // their probabilities, Class the likeliest one, and Label its name; a text's
-// answer is about the character after the sample's last one. For regression,
+// answer is about the token after the sample's last one. For regression,
 // Values are the numbers in their own unit.
 type Prediction struct {
 	Index  int       `json:"index"`
@@ -46,8 +47,8 @@ func predictionOf(a infer.Answer, s *setup) Prediction {
 	}
 	p := Prediction{Index: a.Index, Class: &best, Values: slices.Clone(v)}
 	switch {
-	case info.Vocab != nil:
-		p.Label = string(info.Vocab.Decode([]int32{int32(best)}))
+	case info.Tokenizer != nil:
+		p.Label = tokenizer.Text(info.Tokenizer, int32(best))
 	case best < len(info.ClassNames):
 		p.Label = info.ClassNames[best]
 	}

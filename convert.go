@@ -23,7 +23,7 @@ func datasetSpec(c *configs.Config) datasets.Spec {
 		CSV: datasets.CSVOptions{
 			Header: headers[d.Header], Task: d.Task, Standardize: d.Standardize, Ignore: d.Ignore,
 		},
-		Text:    datasets.TextOptions{Context: d.Context},
+		Text:    datasets.TextOptions{Context: d.Context, Tokenizer: d.Tokenizer, More: d.MorePaths, Field: d.Field},
 		Tensors: datasets.TensorOptions{Input: d.Prefix + d.Input, Target: d.Prefix + d.Target},
 	}
 	if free, err := host.Available(); err == nil {

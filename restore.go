@@ -104,10 +104,10 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	return strings.Join(said, "; "), nil
 }
 
-// withoutPath leaves out a change of the data's path.
+// withoutPath leaves out changes of the paths of data and tokenizer.
 func withoutPath(list []configs.Change) (left []configs.Change) {
 	for _, c := range list {
-		if c.Key != "data.path" {
+		if c.Key != "data.path" && c.Key != "data.tokenizer" {
 			left = append(left, c)
 		}
 	}

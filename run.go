@@ -35,11 +35,20 @@ func Open(ctx context.Context, c *configs.Config) (*Run, error) {
 	return open(ctx, c, nil, OpenOptions{})
 }
 
-// OpenOptions says where measured times of segments are, and who hears of
-// measuring. They matter with partition.costs: measured.
+// OpenOptions are the options of OpenWith.
 type OpenOptions struct {
-	Costs     string              // file of measured times; "": the one that costs.DefaultPath names
-	Measuring func(share float64) // hears how far measuring is, from 0 to 1; nil for nobody
+	// Costs is the file of measured times of segments; "": the one that
+	// costs.DefaultPath names. Measuring hears how far measuring is, from 0 to 1;
+	// nil for nobody. Both matter with partition.costs: measured.
+	Costs     string
+	Measuring func(share float64)
+	// Resume is the folder of a run that is to go on: its text is read with the
+	// tokenizer that its newest checkpoint holds, whose file need not be there any
+	// more. "": there is no such run.
+	Resume string
+	// Reading hears what is done to a text and how far, from 0 to 1; nil for
+	// nobody.
+	Reading func(doing string, share float64)
 }
 
 // OpenWith is Open with options.
@@ -53,7 +62,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if err != nil {
 		return nil, err
 	}
-	data, err := openData(ctx, c, nil)
+	data, err := openFor(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}

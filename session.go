@@ -218,6 +218,9 @@ func (s *session) start(ctx context.Context) error {
 	if s.at.Logged, err = s.folder.Start(ctx, text, s.at.Step); err != nil {
 		return err
 	}
+	if err := keepTokenizer(s.folder, s.info); err != nil {
+		s.opt.Observer.note(fmt.Sprintf("%v: the checkpoints hold the tokenizer, too", err))
+	}
 	s.journal.metrics = s.folder.Metrics
 	k := s.config.Checkpoint.Keep
 	s.saves = saver.New(s.rt.Residency, s.plan.Graph, s.prog.Var, saver.NewOptions{

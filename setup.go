@@ -265,6 +265,11 @@ func rootedText(c *configs.Config) ([]byte, error) {
 func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
 	s.Like = like
+	return openSpec(ctx, c, s)
+}
+
+// openSpec reads data as a specification that was made from the config says.
+func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec) (*datasets.Dataset, error) {
 	data, err := datasets.Open(ctx, s)
 	switch {
 	case err == nil:

@@ -49,7 +49,10 @@ func contentsOf(v *initial.Values) executor.Contents {
 // readsOf are the files that a config's data and weights are read from.
 func readsOf(c *configs.Config, w Weights) []string {
 	d := c.Data
-	reads := append(c.Reads(), d.Path)
+	reads := append(append(c.Reads(), d.Path), d.MorePaths...)
+	if file := d.TokenizerFile(); file != "" {
+		reads = append(reads, file)
+	}
 	if d.Source == "tensors" {
 		reads = append(reads, filepath.Join(d.Path, d.Input), filepath.Join(d.Path, d.Target))
 	}

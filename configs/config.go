@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -69,6 +70,7 @@ type Data struct {
 	Pos         Pos
 	Source      string   // digits, mnist, csv, text or tensors
 	Path        string   // a file or folder, or "builtin:NAME"
+	MorePaths   []string // text: further files and folders
 	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split
 	Header      string   // csv: auto, true or false
 	Label       string   // csv: the column to predict, by name or by number from 0 (negative: from the end)
@@ -78,10 +80,21 @@ type Data struct {
 	Standardize bool     // csv: features to mean 0 and deviation 1
 	// StandardizeTarget does the same to the target (csv, task regression).
 	StandardizeTarget bool
-	Context           int    // text: characters in a window
+	Context           int    // text: tokens in a window
+	Tokenizer         string // text: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
+	Field             string // text: of JSON lines, the key of the text; "": files are text
 	Input             string // tensors: a tensor's name in Path, or a .npy file
 	Target            string // tensors: likewise
 	Prefix            string // tensors: written before both names
+}
+
+// TokenizerFile is the path that Tokenizer is; "" if it is a name.
+func (d *Data) TokenizerFile() string {
+	switch {
+	case slices.Contains(tokenizerNames, d.Tokenizer), strings.HasPrefix(d.Tokenizer, tokenizerLearnt):
+		return ""
+	}
+	return d.Tokenizer
 }
 
 // Model is a preset with its parameters (Preset != "") or a list of layers.

@@ -15,7 +15,7 @@ const leastHostMemory = 1 << 20
 // Kinds that several keys share.
 var (
 	anyText   = text{valid: "text"}
-	pathText  = text{valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
+	pathText  = text{listed: true, valid: "a path", pattern: regexp.MustCompile(`^[^\x00]+$`)}
 	runName   = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	layerName = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	blockName = layerName

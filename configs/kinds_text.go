@@ -33,6 +33,7 @@ type text struct {
 	valid   string // describes the valid strings: "a name of letters and digits"
 	pattern *regexp.Regexp
 	bare    bool // a whole number needs no quotes
+	listed  bool // beside it, a list of such texts may be meant
 	tab     bool // the two characters \t mean a tab, which a flag cannot write otherwise
 }
 
@@ -105,6 +106,34 @@ func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
 }
 
 func (texts) encode(src any, _ func(*key) bool) *yaml.Node { return strs(*src.(*[]string)) }
+
+// paths is the path of a Data, or a list of paths.
+type paths struct{ each text }
+
+func (p paths) expect() string { return p.each.expect() + ", or a list of paths" }
+
+func (p paths) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	data := dst.(*Data)
+	if n.Kind != yaml.SequenceNode {
+		p.each.decode(d, n, path, &data.Path)
+		return
+	}
+	if len(n.Content) == 0 {
+		d.mismatch(n, path, p.expect())
+		return
+	}
+	var all []string
+	texts{p.each}.decode(d, n, path, &all)
+	data.Path, data.MorePaths = all[0], all[1:]
+}
+
+func (p paths) encode(src any, _ func(*key) bool) *yaml.Node {
+	data := src.(*Data)
+	if len(data.MorePaths) == 0 {
+		return str(data.Path)
+	}
+	return strs(append([]string{data.Path}, data.MorePaths...))
+}
 
 // cut is a Stages: auto, a number, or lists of block names.
 type cut struct {

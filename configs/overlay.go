@@ -118,7 +118,7 @@ func (l *layering) merge(path string, value any) {
 
 // otherVariables are the variables with envPrefix that set no key: the devices,
 // the debug output and the tests read them.
-var otherVariables = []string{"BERTH_BLAS", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS"}
+var otherVariables = []string{"BERTH_BLAS", "BERTH_CACHE", "BERTH_COSTS", "BERTH_CPU", "BERTH_DEBUG", "BERTH_KILLS"}
 
 // isOther reports whether a variable sets no key, and is none of those that should.
 func isOther(name string) bool {

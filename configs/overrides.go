@@ -69,9 +69,15 @@ func descend(root *yaml.Node, path []string, make func() *yaml.Node) *yaml.Node 
 	return n
 }
 
-// parseOverride reads an override's text: as it is for a text, else as YAML.
+// parseOverride reads an override's text: as it is for a text, else as YAML. In
+// brackets, a text may be a list.
 func parseOverride(k *key, given string) (*yaml.Node, error) {
-	if _, ok := k.kind.(text); ok {
+	if t, ok := k.kind.(text); ok {
+		if t.listed && strings.HasPrefix(given, "[") {
+			if n, err := readYAML("", []byte(given)); err == nil && n.Kind == yaml.SequenceNode {
+				return n, nil
+			}
+		}
 		return str(given), nil
 	}
 	if strings.TrimSpace(given) == "" {

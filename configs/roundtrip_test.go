@@ -60,6 +60,12 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return str(rapid.SampledFrom(k).Draw(t, at))
 	case text:
 		return str(drawText(t, k, at))
+	case paths:
+		item := func() *yaml.Node { return str(drawText(t, k.each, at)) }
+		if rapid.Bool().Draw(t, at+" list") {
+			return drawList(t, at, item)
+		}
+		return item()
 	case size:
 		return plain(fmt.Sprint(rapid.Int64Range(k.least, 1<<40).Draw(t, at)))
 	case memory:

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 // rules are the checks and defaults over more than one key. They run in order,
 // on a config whose keys are each valid.
 var rules = []func(*decoder, *Config){
-	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveContext, resolveLayers, checkLastLayer,
+	resolveDevices, resolveLength, resolveTask, resolveLoss, resolveContext, checkTokenizer, resolveLayers, checkLastLayer,
 	checkBatch, checkModel, checkSchedule, checkFreeze, checkValidation, checkStages, checkPlan, checkReplicas, checkOrder,
 }
 
@@ -87,7 +88,21 @@ func resolveContext(d *decoder, c *Config) {
 	}
 	if *data > *model {
 		d.against([]string{"data.context", "model.context"},
-			"windows of %d characters do not fit a model.context of %d; lower data.context or raise model.context", *data, *model)
+			"windows of %d tokens do not fit a model.context of %d; lower data.context or raise model.context", *data, *model)
+	}
+}
+
+// The names of tokenizers, and the beginning of the name of one that is learnt.
+var tokenizerNames = []string{"", "char", "bytes", "gpt2"}
+
+const tokenizerLearnt = "bpe:"
+
+// checkTokenizer refuses a number of tokens that cannot be learnt.
+func checkTokenizer(d *decoder, c *Config) {
+	const least, most = 257, 1 << 20
+	number, learns := strings.CutPrefix(c.Data.Tokenizer, tokenizerLearnt)
+	if n, err := strconv.Atoi(number); learns && (err != nil || n < least || n > most) {
+		d.against([]string{"data.tokenizer"}, "%q is no number of tokens from %d (the bytes and one for the end of a text) to %d; take bpe:4096, for example", number, least, most)
 	}
 }
 

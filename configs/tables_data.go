@@ -39,10 +39,17 @@ var dataSection = chosen(&section{
 			{name: "standardize_target", kind: boolean{}, at: at(func(d *Data) *bool { return &d.StandardizeTarget }), def: "false",
 				doc: "scale the target likewise, as large numbers need. Losses are then of scaled numbers; `rmse` and the answers of `predict` are of the numbers themselves"},
 		}},
-		{"text", "The characters of a text. Each is predicted from those before it.", []*key{
-			with(dataPath, "the file, or `builtin:shakespeare`, which is inside the binary"), optional(dataSplit, "0.9"),
+		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
+			{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true,
+				doc: "the file, gzipped or not; a folder, for all files in it and below it; a list of both; `builtin:shakespeare`, which is inside the binary; or a `.bin` file of nanoGPT or a folder with its `train.bin` and `val.bin`"},
+			optional(dataSplit, "0.9"),
+			{name: "tokenizer", kind: text{valid: "char, bytes, gpt2, bpe:N or the path of a tokenizer.json", pattern: pathText.pattern},
+				at: at(func(d *Data) *string { return &d.Tokenizer }), def: "char",
+				doc: "`char`: the characters of the text; `bytes`: its bytes; `gpt2`: GPT-2's 50,257 tokens, inside the binary; `bpe:N`: N tokens that are learnt from the text (a byte pair encoding); or the path of a `tokenizer.json` with such an encoding, or of its folder"},
+			{name: "field", kind: anyText, at: at(func(d *Data) *string { return &d.Field }),
+				doc: "for JSON lines (`.jsonl`): the key of each line's text, such as `text`. Each line is a document"},
 			{name: "context", kind: counting, at: at(func(d *Data) *int { return &d.Context }), def: "0",
-				doc: "characters in a sample; 0: `model.context`, or 64 for a model without it"},
+				doc: "tokens in a sample; 0: `model.context`, or 64 for a model without it"},
 		}},
 		{"tensors", "Tensors from safetensors, `.npz` or `.npy` files; the first axis counts samples.", []*key{
 			with(dataPath, "a `.safetensors` or `.npz` file, or a folder of `.npy` files"), optional(dataSplit, "1"),

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -78,15 +79,18 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 // means the same from any working directory. Data inside the binary ("builtin:…") has no path.
 func (c *Config) Rooted() (*Config, error) {
 	out := *c
-	for key, path := range map[string]*string{"data.path": &out.Data.Path, "devices.spill_dir": &out.Devices.SpillDir} {
-		if *path == "" || strings.HasPrefix(*path, "builtin:") {
-			continue
+	roots := map[string][]*string{"data.path": {&out.Data.Path}, "devices.spill_dir": {&out.Devices.SpillDir}}
+	out.Data.MorePaths = slices.Clone(c.Data.MorePaths)
+	for i := range out.Data.MorePaths {
+		roots["data.path"] = append(roots["data.path"], &out.Data.MorePaths[i])
+	}
+	if out.Data.TokenizerFile() != "" {
+		roots["data.tokenizer"] = []*string{&out.Data.Tokenizer}
+	}
+	for key, list := range roots {
+		if err := root(key, list); err != nil {
+			return nil, err
 		}
-		full, err := filepath.Abs(*path)
-		if err != nil {
-			return nil, fmt.Errorf("%s %s: %w", key, *path, err)
-		}
-		*path = full
 	}
 	text, err := orderText(out.Partition.Schedule, ".")
 	if err != nil {
@@ -94,4 +98,19 @@ func (c *Config) Rooted() (*Config, error) {
 	}
 	out.Partition.Schedule = text
 	return &out, nil
+}
+
+// root makes the paths of a key absolute.
+func root(key string, list []*string) error {
+	for _, path := range list {
+		if *path == "" || strings.HasPrefix(*path, "builtin:") {
+			continue
+		}
+		full, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", key, *path, err)
+		}
+		*path = full
+	}
+	return nil
 }

@@ -1,5 +1,11 @@
 package datasets
 
+import (
+	"encoding/json"
+
+	"github.com/berth-ml/berth/datasets/tokenizer"
+)
+
 // Dataset is opened data. Train and Val share its memory.
 type Dataset struct {
 	Name  string // the source, with the path if it has one
@@ -18,10 +24,12 @@ type Info struct {
 	Classes    int      // number of classes of an i32 target; 0 otherwise
 	ClassNames []string // by class; nil if they have none
 	// Tokens is the number of distinct ids in an i32 input; 0 for f32 inputs.
-	Tokens   int
-	Vocab    *Vocabulary `json:",omitempty"` // text only
-	Features []string    `json:",omitempty"` // csv only: names of the feature columns
-	Scaling  *Scaling    `json:",omitempty"` // of standardised features
+	Tokens int
+	// Tokenizer is that of a text; nil for other data. In JSON, that of characters
+	// is Vocab, their string.
+	Tokenizer tokenizer.Tokenizer `json:"-"`
+	Features  []string            `json:",omitempty"` // csv only: names of the feature columns
+	Scaling   *Scaling            `json:",omitempty"` // of standardised features
 	// TargetScaling is the scaling of standardised targets. Undo it on the
 	// answers of a model.
 	TargetScaling *Scaling `json:",omitempty"`
@@ -29,4 +37,41 @@ type Info struct {
 	// options that choose and order them. With equal fingerprints, training reads
 	// the same samples in the same order.
 	Fingerprint string
+}
+
+// plainInfo is Info without methods.
+type plainInfo Info
+
+// infoJSON is Info in JSON.
+type infoJSON struct {
+	plainInfo
+	Vocab *tokenizer.Chars `json:",omitempty"` // the tokenizer, if it is of characters
+	Other *tokenizer.Saved `json:"Tokenizer,omitempty"`
+}
+
+// MarshalJSON writes the tokenizer, too.
+func (i Info) MarshalJSON() ([]byte, error) {
+	out := infoJSON{plainInfo: plainInfo(i)}
+	if chars, ok := i.Tokenizer.(*tokenizer.Chars); ok {
+		out.Vocab = chars
+	} else if i.Tokenizer != nil {
+		out.Other = &tokenizer.Saved{Tokenizer: i.Tokenizer}
+	}
+	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (i *Info) UnmarshalJSON(b []byte) error {
+	var in infoJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return err
+	}
+	*i = Info(in.plainInfo)
+	switch {
+	case in.Vocab != nil:
+		i.Tokenizer = in.Vocab
+	case in.Other != nil:
+		i.Tokenizer = in.Other.Tokenizer
+	}
+	return nil
 }

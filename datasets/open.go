@@ -62,7 +62,10 @@ func Open(ctx context.Context, s Spec) (*Dataset, error) {
 		return nil, err
 	}
 	ds, err := f.open(ctx, s)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) && Blame(err) == "path" {
+		if missing, ok := errors.AsType[*fs.PathError](err); ok && len(s.Text.More) > 0 {
+			s.Path = missing.Path
+		}
 		err = fmt.Errorf("%w: %s", err, s.pathAdvice())
 	}
 	if err == nil && s.Like != nil {

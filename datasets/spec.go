@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
 // Spec describes the data to open. The zero value of every option is its
@@ -72,7 +74,18 @@ type CSVOptions struct {
 
 // TextOptions are the options of text.
 type TextOptions struct {
-	Context int // characters per sample, at least 1
+	Context int // tokens per sample, at least 1
+	// Tokenizer is char, bytes, gpt2, the path of a tokenizer.json or its folder,
+	// or bpe:N, which learns N tokens from the text. "" means char.
+	Tokenizer string
+	// Known is used in place of the one that Tokenizer names, if it is not nil: a
+	// run that goes on needs its own.
+	Known tokenizer.Tokenizer
+	More  []string // files and folders after Spec.Path
+	Field string   // of JSON lines, the key of the text; "": files are text
+	// Progress hears what is done to the text and how far, from 0 to 1. nil:
+	// nobody asks.
+	Progress func(doing string, share float64)
 }
 
 // ImageOptions are the options of mnist and digits. Pixels are scaled to [0,1]

@@ -2,58 +2,179 @@ package datasets
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
-// openText reads a text as characters. A sample is a window of Context
-// characters; its target is the window one character later. The windows of a
-// part begin at multiples of Context, so that an epoch reads each character
-// once. The validation part is the end of the text.
+// openText reads a text as tokens. A sample is a window of Context tokens; its
+// target is the window one token later. The windows of a part begin at multiples
+// of Context, so that an epoch reads each token once. The validation part is the
+// end of the text.
 func openText(ctx context.Context, s Spec) (*Dataset, error) {
-	text, err := textAt(s, s.Path)
+	if err := s.Text.check(); err != nil {
+		return nil, err
+	}
+	if isBin(s.Path) {
+		return openBin(ctx, s)
+	}
+	c, err := openCorpus(s, s.textPaths()...)
 	if err != nil {
 		return nil, err
 	}
-	var vocab *Vocabulary
-	if s.Like != nil {
-		vocab = s.Like.Vocab
-	}
-	ids, vocab, err := text.encode(ctx, vocab)
+	t, ids, err := c.ids(ctx, s, s.Path)
 	if err != nil {
 		return nil, err
 	}
-	ds, err := splitText(ctx, s, vocab, ids, s.splitOr(0.9))
+	return splitOrWhole(s, func(fraction float64) (*Dataset, error) { return splitText(ctx, s, t, ids, fraction) })
+}
+
+// splitOrWhole opens a text in two parts or, if a model is to be judged by it that
+// was trained on another, in one.
+func splitOrWhole(s Spec, open func(fraction float64) (*Dataset, error)) (*Dataset, error) {
+	ds, err := open(s.splitOr(0.9))
 	if s.Like != nil && (err != nil || ds.Info.Fingerprint != s.Like.Fingerprint) {
-		return splitText(ctx, s, vocab, ids, 1)
+		return open(1)
 	}
 	return ds, err
 }
 
+// textPaths are the paths of a text.
+func (s Spec) textPaths() []string { return append([]string{s.Path}, s.Text.More...) }
+
+// textName names a text by its paths.
+func (s Spec) textName() string {
+	if n := len(s.Text.More); n > 0 {
+		return fmt.Sprintf("text %s and %d more", s.Path, n)
+	}
+	return "text " + s.Path
+}
+
+// check reports options that cannot be followed.
+func (o TextOptions) check() error {
+	if o.Context < 1 {
+		return fmt.Errorf("%w: text needs a context of at least 1 token, not %d", ErrSpec, o.Context)
+	}
+	return nil
+}
+
+// ids are the ids of a corpus, and their tokenizer.
+func (c *corpus) ids(ctx context.Context, s Spec, path string) (tokenizer.Tokenizer, textIDs, error) {
+	t, count, err := c.tokenizer(ctx, s)
+	if err != nil {
+		return nil, textIDs{}, err
+	}
+	if _, ok := t.(*tokenizer.Chars); ok && count == 0 {
+		if _, count, err = c.chars(ctx); err != nil {
+			return nil, textIDs{}, err
+		}
+	}
+	c.anyBytes = t.Kind() == "bytes"
+	ids, err := c.inMemory(ctx, t, path, count, s.Memory)
+	return t, ids, err
+}
+
+// tokenizer is the one that the options ask for. count is the number of tokens if
+// it was counted, and 0 otherwise.
+func (c *corpus) tokenizer(ctx context.Context, s Spec) (t tokenizer.Tokenizer, count int64, err error) {
+	if t = s.knownTokenizer(); t != nil {
+		return t, 0, nil
+	}
+	name := s.Text.Tokenizer
+	number, learns := strings.CutPrefix(name, learnPrefix)
+	switch {
+	case name == "" || name == "char":
+		return c.chars(ctx)
+	case learns:
+		vocab, err := strconv.Atoi(number)
+		if err != nil {
+			return nil, 0, blame("tokenizer", fmt.Errorf("%w: tokenizer %s: expected %sN, where N is the number of tokens, such as %s4096", ErrSpec, name, learnPrefix, learnPrefix))
+		}
+		t, err = c.learn(ctx, vocab)
+		return t, 0, err
+	}
+	t, err = namedTokenizer(name)
+	return t, 0, err
+}
+
+// learnPrefix begins the name of a tokenizer that is learnt from the text.
+const learnPrefix = "bpe:"
+
+// knownTokenizer is the tokenizer that a model was trained with; nil before.
+func (s Spec) knownTokenizer() tokenizer.Tokenizer {
+	if s.Like != nil {
+		return s.Like.Tokenizer
+	}
+	return s.Text.Known
+}
+
+// namedTokenizer is a tokenizer that does not depend on the text.
+func namedTokenizer(name string) (tokenizer.Tokenizer, error) {
+	switch name {
+	case "bytes":
+		return tokenizer.Bytes{}, nil
+	case "gpt2":
+		return tokenizer.GPT2(), nil
+	}
+	t, err := tokenizer.Load(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: give char, bytes, gpt2, bpe:4096 or the path of a tokenizer.json", err)
+	}
+	if err != nil {
+		return nil, blame("tokenizer", fmt.Errorf("data.tokenizer %s: %w", name, err))
+	}
+	return t, nil
+}
+
 // splitText makes the dataset of a text's ids, the first of them for training.
-func splitText(ctx context.Context, s Spec, vocab *Vocabulary, ids textIDs, fraction float64) (*Dataset, error) {
+func splitText(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, fraction float64) (*Dataset, error) {
 	n := trainCount(ids.len(), fraction)
-	train, err := windows(s, "training", ids.slice(0, n))
+	val := ids.slice(n, ids.len())
+	if fraction == 1 {
+		return textDataset(ctx, s, t, ids, nil)
+	}
+	return textDataset(ctx, s, t, ids.slice(0, n), &val)
+}
+
+// textDataset makes the dataset of the ids of two parts. Without val there is one
+// part.
+func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, val *textIDs) (*Dataset, error) {
+	train, err := windows(s, "training", ids)
 	if err != nil {
 		return nil, err
 	}
-	ds := &Dataset{Name: "text " + s.Path, Train: &Part{table: train, count: train.rows}}
+	ds := &Dataset{Name: s.textName(), Train: &Part{table: train, count: train.rows}}
 	shuffle(ds.Train, s)
 	tables := []*table{train}
-	if fraction < 1 {
-		val, err := windows(s, "validation", ids.slice(n, ids.len()))
+	if val != nil {
+		table, err := windows(s, "validation", *val)
 		if err != nil {
 			return nil, err
 		}
-		ds.Val = &Part{table: val, count: val.rows}
-		tables = append(tables, val)
+		ds.Val = &Part{table: table, count: table.rows}
+		tables = append(tables, table)
 	}
-	print, err := fingerprint(ctx, s, [2]any{s.Text, vocab.runes}, tables...)
+	print, err := fingerprint(ctx, s, textPrint(s, t), tables...)
 	if err != nil {
 		return nil, err
 	}
-	ds.Info = Info{Inputs: []Field{train.columns[0].field}, Target: train.columns[1].field, Classes: vocab.Len(),
-		Tokens: vocab.Len(), Vocab: vocab, Fingerprint: print}
+	ds.Info = Info{Inputs: []Field{train.columns[0].field}, Target: train.columns[1].field, Classes: t.Len(),
+		Tokens: t.Len(), Tokenizer: t, Fingerprint: print}
 	return ds, nil
+}
+
+// textPrint is all that decides the samples of a text beside its ids. That of
+// characters is as it was before there were other tokenizers.
+func textPrint(s Spec, t tokenizer.Tokenizer) any {
+	context := struct{ Context int }{s.Text.Context}
+	if chars, ok := t.(*tokenizer.Chars); ok {
+		return [2]any{context, chars.Runes()}
+	}
+	return [2]any{context, t.Hash()}
 }
 
 // windows is the table of a text's windows and their targets. Both columns are
@@ -62,7 +183,7 @@ func windows(s Spec, part string, ids textIDs) (*table, error) {
 	t, n := s.Text.Context, ids.len()
 	rows := (n - 1) / t
 	if n < 2 || rows < 1 {
-		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d characters, but a window of %d and its target need %d: shorten the context or change the split",
+		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d tokens, but a window of %d and its target need %d: shorten the context or change the split",
 			ErrTooFew, part, s.Path, n, t, t+1))
 	}
 	input := ids.column(t)
@@ -72,17 +193,17 @@ func windows(s Spec, part string, ids textIDs) (*table, error) {
 	return &table{rows: rows, columns: []column{input, target}}, nil
 }
 
-// textInputs reads the windows of a text, in the vocabulary of training. A
+// textInputs reads the windows of a text with the tokenizer of training. A
 // shorter last window has a table of its own.
 func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table, error) {
-	text, err := textAt(s, path)
-	if err != nil {
+	if err := s.Text.check(); err != nil {
 		return nil, err
 	}
-	if info.Vocab == nil {
+	if info.Tokenizer == nil {
 		return nil, fmt.Errorf("%w: the model was not trained on text: use the source that it was trained on", ErrSpec)
 	}
-	ids, _, err := text.encode(ctx, info.Vocab)
+	s.Like = info
+	ids, err := inputIDs(ctx, s, path)
 	if err != nil {
 		return nil, err
 	}
@@ -99,4 +220,17 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table,
 		ts = append(ts, &table{rows: 1, columns: []column{ids.slice(rows*t, n).column(rest)}})
 	}
 	return ts, nil
+}
+
+// inputIDs are the ids of a text to predict from.
+func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
+	if strings.HasSuffix(path, binSuffix) {
+		return readBin(ctx, path, s.Like.Tokenizer, s.Memory)
+	}
+	c, err := openCorpus(s, path)
+	if err != nil {
+		return textIDs{}, err
+	}
+	_, ids, err := c.ids(ctx, s, path)
+	return ids, err
 }

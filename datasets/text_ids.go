@@ -3,18 +3,16 @@ package datasets
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"unicode/utf8"
 
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// textIDs are the ids of a text's characters, each in the fewest bytes that the
-// vocabulary needs.
+// textIDs are the ids of a text's tokens, each in the fewest bytes that the
+// tokenizer needs.
 type textIDs struct {
 	data  []byte
 	width int // bytes of an id: 1, 2 or 4
@@ -33,16 +31,20 @@ func idWidth(count int) int {
 
 func (t *textIDs) len() int { return len(t.data) / t.width }
 
-// add appends an id. data keeps its array as long as it has room.
-func (t *textIDs) add(id int32) {
-	switch t.width {
-	case 1:
-		t.data = append(t.data, byte(id))
-	case 2:
-		t.data = binary.LittleEndian.AppendUint16(t.data, uint16(id))
-	default:
-		t.data = binary.NativeEndian.AppendUint32(t.data, uint32(id))
+// appendIDs appends ids of a width to data, which keeps its array as long as it
+// has room.
+func appendIDs(data []byte, width int, ids []uint32) []byte {
+	for _, id := range ids {
+		switch width {
+		case 1:
+			data = append(data, byte(id))
+		case 2:
+			data = binary.LittleEndian.AppendUint16(data, uint16(id))
+		default:
+			data = binary.NativeEndian.AppendUint32(data, id)
+		}
 	}
+	return data
 }
 
 // slice is the ids from one position to another.
@@ -62,132 +64,97 @@ func (t textIDs) column(window int) column {
 	return newColumn(field, t.data)
 }
 
-// textFile is a text that is read in pieces: twice, so that no more than the ids
-// is ever in memory.
-type textFile struct {
-	path   string
-	memory int64 // most bytes that the ids may take; 0: no limit
-	open   func(context.Context) (*stream, error)
+// encode gives the ids of a corpus to collect, some at a time and in order. A
+// document that another may follow ends with the tokenizer's end of text, or with
+// the end of a line if it has none.
+func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func(ids []uint32) error) error {
+	end := []byte("\n")
+	endID, hasEnd := t.EndOfText()
+	return each(ctx, c, "tokenizing", t.Cut, func(p textPiece) (ids []uint32, err error) {
+		ids = make([]uint32, 0, len(p.text)/2)
+		err = c.documents(p, func(text []byte, ends bool) error {
+			if ids, err = t.Encode(ids, text); err != nil || !ends {
+				return err
+			}
+			if hasEnd {
+				ids = append(ids, endID)
+				return nil
+			}
+			ids, err = t.Encode(ids, end)
+			return err
+		})
+		return ids, err
+	}, collect)
 }
 
-// textAt is the text at a path. It checks the options.
-func textAt(s Spec, path string) (*textFile, error) {
-	if s.Text.Context < 1 {
-		return nil, fmt.Errorf("%w: text needs a context of at least 1 character, not %d", ErrSpec, s.Text.Context)
+// chars is the tokenizer of the corpus's own characters, and how many characters
+// the corpus has.
+func (c *corpus) chars(ctx context.Context) (*tokenizer.Chars, int64, error) {
+	type counted struct {
+		set   tokenizer.CharSet
+		count int
 	}
-	t := &textFile{path: path, memory: s.Memory, open: func(ctx context.Context) (*stream, error) { return openStream(ctx, path) }}
-	if path == BuiltinShakespeare {
-		t.open = func(ctx context.Context) (*stream, error) { return openBuiltin(ctx, "tinyshakespeare.txt.gz") }
-	}
-	return t, nil
-}
-
-// encode gives the ids of the text's characters in vocab, or in the text's own
-// vocabulary if that is nil.
-func (t *textFile) encode(ctx context.Context, vocab *Vocabulary) (textIDs, *Vocabulary, error) {
-	var seen runeSet
+	var all tokenizer.CharSet
 	var count int64
-	err := t.each(ctx, func(text []byte, _ textPos) error {
-		for len(text) > 0 {
-			r, n := utf8.DecodeRune(text)
-			seen.add(r)
-			count++
-			text = text[n:]
+	err := each(ctx, c, "counting characters", new(tokenizer.Chars).Cut, func(p textPiece) (n counted, err error) {
+		err = c.documents(p, func(text []byte, ends bool) error {
+			n.count += n.set.Add(text)
+			if ends {
+				n.count += n.set.Add([]byte("\n"))
+			}
+			return nil
+		})
+		return n, err
+	}, func(n counted) error {
+		all.AddSet(&n.set)
+		count += int64(n.count)
+		return nil
+	})
+	return all.Chars(), count, err
+}
+
+// learn learns a byte pair encoding of that many tokens.
+func (c *corpus) learn(ctx context.Context, vocab int) (*tokenizer.BPE, error) {
+	l, err := tokenizer.NewLearner(tokenizer.LearnOptions{Vocab: vocab, Progress: func(done, all int) {
+		if c.progress != nil && all > 0 {
+			c.progress("learning a tokenizer", float64(done)/float64(all))
 		}
+	}})
+	if err != nil {
+		return nil, blame("tokenizer", err)
+	}
+	err = each(ctx, c, "counting words", l.Cut, func(p textPiece) (tokenizer.Counts, error) {
+		n := l.NewCounts()
+		err := c.documents(p, func(text []byte, _ bool) error {
+			n.Add(text)
+			return nil
+		})
+		return n, err
+	}, func(n tokenizer.Counts) error {
+		l.Add(n)
 		return nil
 	})
 	if err != nil {
-		return textIDs{}, nil, err
+		return nil, err
 	}
-	if vocab == nil {
-		vocab = seen.vocabulary()
-	}
-	ids := textIDs{width: idWidth(vocab.Len())}
+	return l.Learn(ctx)
+}
+
+// inMemory is the ids of a corpus, which take at most memory bytes, unless that is
+// 0. count is the number of ids if it is known, and 0 otherwise.
+func (c *corpus) inMemory(ctx context.Context, t tokenizer.Tokenizer, path string, count, memory int64) (textIDs, error) {
+	ids := textIDs{width: idWidth(t.Len())}
 	need := count * int64(ids.width)
-	if err := fits(t.path, need, t.memory); err != nil {
-		return textIDs{}, nil, err
+	if err := fits(path, need, memory); err != nil {
+		return textIDs{}, err
 	}
 	ids.data = make([]byte, 0, need)
-	err = t.each(ctx, func(text []byte, at textPos) error { return ids.encode(vocab, text, at) })
-	if err == nil && int64(len(ids.data)) != need {
-		err = fmt.Errorf("%w: %s changed while it was read: start again once it is complete", ErrFormat, t.path)
+	err := c.encode(ctx, t, func(list []uint32) error {
+		ids.data = appendIDs(ids.data, ids.width, list)
+		return fits(path, int64(len(ids.data)), memory)
+	})
+	if err == nil && count > 0 && int64(len(ids.data)) != need {
+		err = fmt.Errorf("%w: %s changed while it was read: start again once it is complete", ErrFormat, path)
 	}
-	return ids, vocab, err
-}
-
-// encode adds the ids of a piece of text that begins at a position.
-func (t *textIDs) encode(vocab *Vocabulary, text []byte, from textPos) error {
-	for at := 0; at < len(text); {
-		r, n := utf8.DecodeRune(text[at:])
-		id := vocab.id(r)
-		if id < 0 {
-			return vocab.lacks(r, from.after(text[:at]))
-		}
-		t.add(id)
-		at += n
-	}
-	return nil
-}
-
-// each reads the text from beginning to end, and calls f for each piece of whole
-// characters and its position. The text must be UTF-8.
-func (t *textFile) each(ctx context.Context, f func(text []byte, at textPos) error) error {
-	s, err := t.open(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(eachPiece(s, t.path, f), s.Close())
-}
-
-// eachPiece is textFile.each for what r reads.
-func eachPiece(r io.Reader, path string, f func(text []byte, at textPos) error) error {
-	at := start
-	buf := make([]byte, pieceBytes)
-	for have, ended := 0, false; !ended; {
-		n, err := io.ReadFull(r, buf[have:])
-		have += n
-		if ended = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !ended {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		whole := have
-		if !ended {
-			whole = wholeRunes(buf[:have])
-		}
-		text := buf[:whole]
-		if !utf8.Valid(text) {
-			bad := at.after(text[:invalidAt(text)])
-			return fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file to UTF-8", ErrFormat, path, bad.line, bad.column)
-		}
-		if err := f(text, at); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		at = at.after(text)
-		have = copy(buf, buf[whole:have])
-	}
-	return nil
-}
-
-// wholeRunes is the length of b without a character at its end that is cut off.
-func wholeRunes(b []byte) int {
-	for n := len(b) - 1; n >= max(0, len(b)-utf8.UTFMax+1); n-- {
-		if utf8.RuneStart(b[n]) {
-			if !utf8.FullRune(b[n:]) {
-				return n
-			}
-			break
-		}
-	}
-	return len(b)
-}
-
-// invalidAt is the position of the first byte of a text that is not UTF-8.
-func invalidAt(text []byte) int {
-	for at := 0; at < len(text); {
-		r, n := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && n == 1 {
-			return at
-		}
-		at += n
-	}
-	return len(text)
+	return ids, err
 }

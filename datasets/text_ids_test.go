@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"unicode/utf8"
 
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -40,10 +42,14 @@ func TestIDWidths(t *testing.T) {
 		s := Spec{Source: "text", Path: write(t, "x.txt", text), KeepOrder: true, Text: TextOptions{Context: 7}}
 		ds := open(t, s)
 		c := ds.Train.table.columns[0]
-		if c.size != 7*width || ds.Info.Vocab.Len() != count {
-			t.Errorf("%d characters: an id takes %d bytes, want %d", ds.Info.Vocab.Len(), c.size/7, width)
+		if c.size != 7*width || ds.Info.Tokenizer.Len() != count {
+			t.Errorf("%d characters: an id takes %d bytes, want %d", ds.Info.Tokenizer.Len(), c.size/7, width)
 		}
-		want, err := NewVocabulary(text).Encode(text)
+		ids, err := tokenizer.NewChars(text).Encode(nil, []byte(text))
+		want := make([]int32, len(ids))
+		for i, id := range ids {
+			want[i] = int32(id)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +65,7 @@ func TestIDWidths(t *testing.T) {
 			return &table{rows: (len(ids) - 1) / 7, columns: []column{input, target}}
 		}
 		cut := trainCount(len(want), 0.9)
-		if f, err := fingerprint(t.Context(), s, [2]any{s.Text, ds.Info.Vocab.runes}, wide(want[:cut]), wide(want[cut:])); f != ds.Info.Fingerprint {
+		if f, err := fingerprint(t.Context(), s, [2]any{struct{ Context int }{7}, ds.Info.Tokenizer.(*tokenizer.Chars).Runes()}, wide(want[:cut]), wide(want[cut:])); f != ds.Info.Fingerprint {
 			t.Errorf("%d characters: another fingerprint, %v", count, err)
 		}
 	}
@@ -70,24 +76,29 @@ func TestPieces(t *testing.T) {
 	text := strings.Repeat("añ→🙂\n", pieceBytes/5)
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)), "data and end": iotest.DataErrReader(strings.NewReader(text))} {
 		var got []byte
-		err := eachPiece(r, "x", func(piece []byte, at textPos) error {
-			if want := start.after(got); at != want {
-				t.Errorf("%s: a piece is at %v, want %v", name, at, want)
+		last := false
+		err := eachPiece(r, "x", new(tokenizer.Chars).Cut, func(p textPiece) error {
+			if want := start.after(got); p.at != want || last || !utf8.Valid(p.text) {
+				t.Errorf("%s: a piece is at %v, want %v", name, p.at, want)
 			}
-			got = append(got, piece...)
+			got, last = append(got, p.text...), p.last
 			return nil
 		})
+		if !last {
+			t.Errorf("%s: no piece is the last", name)
+		}
 		if err != nil || string(got) != text {
 			t.Errorf("%s: %d of %d bytes, %v", name, len(got), len(text), err)
 		}
 	}
-	none := func([]byte, textPos) error { return nil }
 	for cut, says := range map[string]string{"\xff": ":1: not UTF-8", "a→\xf0\x9f": ":3: not UTF-8"} {
-		if err := eachPiece(strings.NewReader(text+cut), "x", none); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
+		s := Spec{Source: "text", Path: write(t, "x.txt", text+cut), Text: TextOptions{Context: 7}}
+		if _, err := Open(t.Context(), s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", cut, err)
 		}
 	}
-	if err := eachPiece(iotest.ErrReader(io.ErrClosedPipe), "x", none); !errors.Is(err, io.ErrClosedPipe) {
+	none := func(textPiece) error { return nil }
+	if err := eachPiece(iotest.ErrReader(io.ErrClosedPipe), "x", new(tokenizer.Chars).Cut, none); !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
 }
@@ -110,12 +121,12 @@ func TestTextMemory(t *testing.T) {
 // A text that changes between the two readings is refused.
 func TestTextChanges(t *testing.T) {
 	texts := []string{"abab", "abababab"}
-	f := &textFile{path: "x", open: func(ctx context.Context) (*stream, error) {
+	c := &corpus{files: []textFile{{path: "x", open: func(ctx context.Context) (*stream, error) {
 		text := texts[0]
 		texts = texts[1:]
 		return newStream(ctx, "x", bytes.NewReader([]byte(text)), int64(len(text)))
-	}}
-	if _, _, err := f.encode(t.Context(), nil); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "changed while it was read") {
+	}}}}
+	if _, _, err := c.ids(t.Context(), Spec{}, "x"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "changed while it was read") {
 		t.Error(err)
 	}
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-ml/berth/datasets/tokenizer"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 func TestBuiltinShakespeare(t *testing.T) {
 	ds := open(t, Spec{Source: "text", Path: BuiltinShakespeare, Text: TextOptions{Context: 64}, KeepOrder: true})
-	if ds.Info.Classes != 65 || ds.Info.Tokens != 65 || ds.Info.Vocab.Len() != 65 {
-		t.Errorf("%d characters", ds.Info.Vocab.Len())
+	if ds.Info.Classes != 65 || ds.Info.Tokens != 65 || ds.Info.Tokenizer.Len() != 65 {
+		t.Errorf("%d characters", ds.Info.Tokenizer.Len())
 	}
 	if ds.Train.Len() != (1003854-1)/64 || ds.Val.Len() != (111540-1)/64 {
 		t.Errorf("%d and %d windows", ds.Train.Len(), ds.Val.Len())
@@ -22,7 +23,7 @@ func TestBuiltinShakespeare(t *testing.T) {
 	if _, err := ds.Train.Read(Cursor{}, 1, dst); err != nil {
 		t.Fatal(err)
 	}
-	in, target := ds.Info.Vocab.Decode(shape.View[int32](dst[0])), ds.Info.Vocab.Decode(shape.View[int32](dst[1]))
+	in, target := tokenizer.Text(ds.Info.Tokenizer, shape.View[int32](dst[0])...), tokenizer.Text(ds.Info.Tokenizer, shape.View[int32](dst[1])...)
 	const begin = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nS"
 	if in != begin[:64] || target != begin[1:65] {
 		t.Errorf("first window %q, target %q", in, target)
@@ -32,14 +33,14 @@ func TestBuiltinShakespeare(t *testing.T) {
 func TestText(t *testing.T) {
 	s := Spec{Source: "text", Path: write(t, "x.txt", strings.Repeat("héllo\nwörld ", 10)), Split: 0.8, KeepOrder: true, Text: TextOptions{Context: 7}}
 	ds := open(t, s)
-	if got, _ := ds.Info.Vocab.MarshalText(); string(got) != "\n dhlorwéö" {
+	if got := ds.Info.Tokenizer.(*tokenizer.Chars).Runes(); string(got) != "\n dhlorwéö" {
 		t.Errorf("vocabulary %q", got)
 	}
 	if ds.Train.Len() != 95/7 || ds.Val.Len() != 23/7 {
 		t.Errorf("%d and %d windows", ds.Train.Len(), ds.Val.Len())
 	}
 	got := readAll(t, ds.Train, 0)
-	text := ds.Info.Vocab.Decode(shape.View[int32](got[0]))
+	text := tokenizer.Text(ds.Info.Tokenizer, shape.View[int32](got[0])...)
 	if !strings.HasPrefix(strings.Repeat("héllo\nwörld ", 10), text) {
 		t.Errorf("windows say %q", text)
 	}
@@ -68,7 +69,7 @@ func TestText(t *testing.T) {
 	if _, err := Open(context.Background(), s); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), "validation part") {
 		t.Error(err)
 	}
-	if got := ds.Info.Vocab.Decode([]int32{-1, 99}); got != "\ufffd\ufffd" {
+	if got := tokenizer.Text[int32](ds.Info.Tokenizer, -1, 99); got != "\ufffd\ufffd" {
 		t.Errorf("unknown ids decode to %q", got)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

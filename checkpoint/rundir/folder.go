@@ -249,12 +249,18 @@ func (f *Folder) forget() (err error) {
 	if f.DB, err = f.claim.Replace(f.opt.Checkpoints); err != nil {
 		return err
 	}
-	for _, name := range []string{MetricsName, ReportName} {
+	for _, name := range []string{MetricsName, ReportName, TokenizerName} {
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
+}
+
+// SetTokenizer writes tokenizer.json, for other programs: the checkpoints hold the
+// tokenizer, too.
+func (f *Folder) SetTokenizer(text []byte) error {
+	return replace(filepath.Join(f.dir, TokenizerName), text)
 }
 
 // Report is report.json as an earlier call left it, nil if there is none. A file

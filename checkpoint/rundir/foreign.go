@@ -14,7 +14,7 @@ import (
 )
 
 // ownFiles are the files of a folder that a run replaces.
-var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName}
+var ownFiles = []string{CheckpointsName, ConfigName, MetricsName, ReportName, TokenizerName}
 
 // CheckFolder refuses, with ErrFolder, a folder that holds a file which a run
 // would replace, and which no run wrote. A link counts as such a file: it leads
@@ -45,6 +45,7 @@ func CheckFolder(dir string, m Mode) error {
 		{ConfigName, func(text []byte) bool { return begun || resolved(text) }},
 		{MetricsName, func(text []byte) bool { return marked && metricsLine.Match(text) }},
 		{ReportName, func(text []byte) bool { return marked && reportStart.Match(text) }},
+		{TokenizerName, func([]byte) bool { return marked }},
 	} {
 		if path := filepath.Join(dir, c.name); !ownText(path, c.ours) {
 			return fmt.Errorf("%w: %s is not of a run, and a run keeps its own under that name: choose another run folder, or move the file", ErrFolder, path)

@@ -14,6 +14,7 @@ const (
 	MetricsName     = "metrics.jsonl"
 	CheckpointsName = "checkpoints.db"
 	ReportName      = "report.json"
+	TokenizerName   = "tokenizer.json" // of a byte pair encoding
 )
 
 // CheckpointPath is the file of a run folder's checkpoints.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
 // The formats of answers: the values of --format.
@@ -100,9 +101,9 @@ func (c *csvAnswers) header(p berth.Prediction) []string {
 // have room for more classes than the data has.
 func (c *csvAnswers) className(class int) string {
 	switch {
-	case c.info.Vocab != nil && class < c.info.Vocab.Len():
-		return c.info.Vocab.Decode([]int32{int32(class)})
-	case c.info.Vocab == nil && class < len(c.info.ClassNames):
+	case c.info.Tokenizer != nil && class < c.info.Tokenizer.Len():
+		return tokenizer.Text(c.info.Tokenizer, int32(class))
+	case c.info.Tokenizer == nil && class < len(c.info.ClassNames):
 		return c.info.ClassNames[class]
 	}
 	return strconv.Itoa(class)

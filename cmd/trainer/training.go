@@ -101,8 +101,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	if t.note != "" {
 		fmt.Fprintln(out, t.note)
 	}
-	done := progress.Wait(ctx, notes, "planning")
-	run, err := openInTime(ctx, cfg, o)
+	var doing progress.Share
+	done := progress.WaitFor(ctx, notes, "planning", &doing)
+	run, err := openInTime(ctx, cfg, o, doing.Say)
 	done()
 	if err != nil {
 		return err
@@ -192,10 +193,14 @@ func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Obs
 
 // openInTime opens a run within --max-time. A run that is stopped while it opens
 // has lost nothing: its error is berth.ErrStopped.
-func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions) (*berth.Run, error) {
+func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions, reading func(doing string, share float64)) (*berth.Run, error) {
 	ctx, cancel := o.InTime(ctx)
 	defer cancel()
-	run, err := berth.Open(ctx, cfg)
+	open := berth.OpenOptions{Reading: reading}
+	if o.Resume {
+		open.Resume = o.Dir
+	}
+	run, err := berth.OpenWith(ctx, cfg, open)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved(err))
 	}

@@ -41,6 +41,16 @@ func (s *CharSet) Add(text []byte) (count int) {
 	return count
 }
 
+// AddSet adds the characters of another set.
+func (s *CharSet) AddSet(from *CharSet) {
+	for r, in := range from.ascii {
+		s.ascii[r] = s.ascii[r] || in
+	}
+	for r := range from.other {
+		s.add(r)
+	}
+}
+
 func (s *CharSet) add(r rune) {
 	switch {
 	case r < utf8.RuneSelf:

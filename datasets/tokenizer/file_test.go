@@ -19,7 +19,7 @@ func small(t testing.TB) *BPE {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Add(l.Count([]byte(strings.Repeat("the cat sat on the mat, and the rat ran at that.\n", 20))))
+	count(l, strings.Repeat("the cat sat on the mat, and the rat ran at that.\n", 20))
 	b, err := l.Learn(t.Context())
 	if err != nil {
 		t.Fatal(err)

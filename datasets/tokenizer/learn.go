@@ -26,7 +26,9 @@ const (
 // frequent pairs, the one with the lower ids does. The same text gives the same
 // tokenizer.
 //
-//	for each piece: l.Add(l.Count(piece)) // Count in parallel, Add in order
+//	n := l.NewCounts() // for each piece of text, in parallel
+//	n.Add(piece)
+//	l.Add(n) // in the order of the pieces
 //	t, err := l.Learn(ctx)
 type Learner struct {
 	o     LearnOptions
@@ -34,8 +36,11 @@ type Learner struct {
 	words *words
 }
 
-// Counts are the words of a piece of text.
-type Counts struct{ words *words }
+// Counts are the words of a piece of text. One goroutine uses them at a time.
+type Counts struct {
+	added []Added
+	words *words
+}
 
 // NewLearner checks the options.
 func NewLearner(o LearnOptions) (*Learner, error) {
@@ -48,23 +53,24 @@ func NewLearner(o LearnOptions) (*Learner, error) {
 // Cut is [Tokenizer.Cut] for the text to learn from.
 func (l *Learner) Cut(text []byte, ended bool) int { return cut(text, ended, l.added) }
 
-// Count counts the words of a piece of text. It is safe for concurrent use.
-func (l *Learner) Count(piece []byte) Counts {
-	c := Counts{newWords()}
-	t := BPE{added: l.added}
+// NewCounts is for a piece of text.
+func (l *Learner) NewCounts() Counts { return Counts{l.added, newWords()} }
+
+// Add counts the words of a text that ends between words.
+func (c Counts) Add(text []byte) {
+	t := BPE{added: c.added}
 	t.starts[EndOfText[0]] = true
-	for len(piece) > 0 {
-		at, found := t.findAdded(piece)
+	for len(text) > 0 {
+		at, found := t.findAdded(text)
 		// It never fails: GPT-2's split has no limits.
-		_ = gpt2Split{}.each(piece[:at], func(word []byte) error {
+		_ = gpt2Split{}.each(text[:at], func(word []byte) error {
 			if len(word) <= mostLearntWord {
 				c.words.addBytes(word)
 			}
 			return nil
 		})
-		piece = piece[at+min(len(found.Text), len(piece)-at):]
+		text = text[at+min(len(found.Text), len(text)-at):]
 	}
-	return c
 }
 
 // addBytes counts a word. It allocates only if the word is new.

@@ -84,13 +84,20 @@ func learn(t *testing.T, text string, vocab, pieces int) *BPE {
 	}
 	for i := range pieces {
 		from, to := i*len(text)/pieces, (i+1)*len(text)/pieces
-		l.Add(l.Count([]byte(text[wordStart(text, from):wordStart(text, to)])))
+		count(l, text[wordStart(text, from):wordStart(text, to)])
 	}
 	b, err := l.Learn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// count adds the words of a text.
+func count(l *Learner, text string) {
+	n := l.NewCounts()
+	n.Add([]byte(text))
+	l.Add(n)
 }
 
 // wordStart is the first place from at on where a word begins for sure.
@@ -116,7 +123,7 @@ func TestLearner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Add(l.Count([]byte(strings.Repeat("hello hello"+EndOfText, 9))))
+	count(l, strings.Repeat("hello hello"+EndOfText, 9))
 	b, err := l.Learn(t.Context())
 	if err != nil || last != 3 || all != 3 || b.Len() != 260 {
 		t.Errorf("%d of %d merges, %d tokens, %v", last, all, b.Len(), err)
@@ -126,7 +133,7 @@ func TestLearner(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	l.Add(l.Count([]byte("aaaa")))
+	count(l, "aaaa")
 	if _, err := l.Learn(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -51,5 +51,11 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%q is not among the %d characters of the vocabulary", e.Char, e.Len)
 }
 
-// Text is the text of ids: Decode into a string.
-func Text(t Tokenizer, ids ...uint32) string { return string(t.Decode(nil, ids)) }
+// Text is the text of ids, which may be those of a tensor.
+func Text[T int32 | uint32](t Tokenizer, ids ...T) string {
+	list := make([]uint32, len(ids))
+	for i, id := range ids {
+		list[i] = uint32(id)
+	}
+	return string(t.Decode(nil, list))
+}

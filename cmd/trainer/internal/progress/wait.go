@@ -31,15 +31,28 @@ func Wait(ctx context.Context, out io.Writer, phase string) (done func()) {
 }
 
 // Share is how much of a phase is done, from 0 to 1, where that is known.
-type Share struct{ thousandths atomic.Int64 }
+type Share struct{ part atomic.Pointer[string] }
 
-// Set says how much is done.
-func (s *Share) Set(share float64) { s.thousandths.Store(int64(1000 * share)) }
+// Set says how much of measuring is done.
+func (s *Share) Set(share float64) {
+	text := fmt.Sprintf("%d%% of the segments timed", int(100*share))
+	s.part.Store(&text)
+}
 
-// text is the share behind the name of a phase.
+// Say says what is done as a part of the phase, and how much of that. The part is
+// over at 1.
+func (s *Share) Say(doing string, share float64) {
+	text := fmt.Sprintf("%s, %d%%", doing, int(100*share))
+	if share >= 1 {
+		text = ""
+	}
+	s.part.Store(&text)
+}
+
+// text is the part behind the name of a phase.
 func (s *Share) text(phase string) string {
-	if n := s.thousandths.Load(); n > 0 {
-		return fmt.Sprintf("%s, %d%% of the segments timed", phase, n/10)
+	if part := s.part.Load(); part != nil && *part != "" {
+		return phase + ", " + *part
 	}
 	return phase
 }

@@ -1,0 +1,301 @@
+package datasets
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// corpus is a text of documents: files, or the lines of files of JSON lines. It
+// is read in pieces, so that it need not fit in memory.
+type corpus struct {
+	files    []textFile
+	field    string // of JSON lines, the key of the text; "": a file is a document
+	anyBytes bool   // the text need not be UTF-8
+	size     int64  // bytes of the files
+	read     atomic.Int64
+	progress func(doing string, share float64) // nil: nobody asks
+}
+
+// textFile is a file of a corpus.
+type textFile struct {
+	path string
+	open func(context.Context) (*stream, error)
+}
+
+// openCorpus lists the files of paths. A folder stands for all files in it and
+// below it, in the order of their names; names that begin with a dot are left out,
+// and with a field all but JSON lines.
+func openCorpus(s Spec, paths ...string) (*corpus, error) {
+	c := &corpus{field: s.Text.Field, progress: s.Text.Progress}
+	for _, path := range paths {
+		if err := c.add(path); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// add adds the files of a path.
+func (c *corpus) add(path string) error {
+	if path == BuiltinShakespeare {
+		c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) { return openBuiltin(ctx, "tinyshakespeare.txt.gz") }})
+		return nil
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !st.IsDir():
+		return c.addFile(path, st.Size())
+	}
+	root, before := osfile.Resolve(path), len(c.files)
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != root && strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir() || c.field != "" && !isJSONLines(path):
+			return nil
+		}
+		st, err := os.Stat(path) // of the file that a link leads to
+		if err != nil || st.IsDir() {
+			return err
+		}
+		return c.addFile(path, st.Size())
+	})
+	if err == nil && len(c.files) == before {
+		err = fmt.Errorf("%w: the folder %s has no file to read: %s", ErrFormat, path, c.wanted())
+	}
+	return err
+}
+
+// wanted says which files a folder should have.
+func (c *corpus) wanted() string {
+	if c.field != "" {
+		return "data.field is for files whose names end in .jsonl or .jsonl.gz"
+	}
+	return "put text files in it"
+}
+
+// isJSONLines reports whether a file's name is that of JSON lines.
+func isJSONLines(path string) bool {
+	name := strings.TrimSuffix(strings.ToLower(path), ".gz")
+	return strings.HasSuffix(name, ".jsonl") || strings.HasSuffix(name, ".ndjson")
+}
+
+func (c *corpus) addFile(path string, size int64) error {
+	switch {
+	case filepath.Base(path) == metaName:
+		return refuseMeta(path)
+	case strings.HasSuffix(path, binSuffix):
+		return blame("path", fmt.Errorf("%w: %s holds token ids: give a path of %s files alone", ErrSpec, path, binSuffix))
+	case c.field == "" && isJSONLines(path):
+		return blame("field", fmt.Errorf("%w: %s is JSON lines: set data.field to the key of the text, such as text", ErrSpec, path))
+	}
+	c.size += size
+	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {
+		f, size, err := openFile(path)
+		if err != nil {
+			return nil, err
+		}
+		s, err := newStream(ctx, path, &countingReader{f, &c.read}, size)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		s.close = f.Close
+		return s, nil
+	}})
+	return nil
+}
+
+// countingReader counts the bytes that were read.
+type countingReader struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// manyDocuments reports whether a document ends before the corpus does.
+func (c *corpus) manyDocuments() bool { return c.field != "" || len(c.files) > 1 }
+
+// cutter is [tokenizer.Tokenizer.Cut].
+type cutter func(text []byte, ended bool) int
+
+// textPiece is a part of a file: some text of one document, or whole JSON lines.
+type textPiece struct {
+	path string
+	text []byte
+	at   textPos // of the text in the file
+	last bool    // the file ends with it
+}
+
+// each reads the corpus, works on its pieces in parallel, and collects the results
+// in order. doing names the work for progress.
+func each[R any](ctx context.Context, c *corpus, doing string, cut cutter, work func(textPiece) (R, error), collect func(R) error) error {
+	c.read.Store(0)
+	return inParallel(ctx, func(yield func(textPiece) error) error {
+		for _, f := range c.files {
+			if err := c.pieces(ctx, f, cut, yield); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, work, func(r R) error {
+		if c.progress != nil && c.size > 0 {
+			c.progress(doing, min(1, float64(c.read.Load())/float64(c.size)))
+		}
+		return collect(r)
+	})
+}
+
+// pieces reads a file.
+func (c *corpus) pieces(ctx context.Context, f textFile, cut cutter, yield func(textPiece) error) error {
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	if c.field != "" {
+		cut = wholeLines
+	}
+	return errors.Join(eachPiece(s, f.path, cut, yield), s.Close())
+}
+
+// linesBytes is the length of a piece of JSON lines, unless a line is longer.
+const linesBytes = 256 << 10
+
+// wholeLines is the cutter of JSON lines.
+func wholeLines(text []byte, ended bool) int {
+	if ended && len(text) <= linesBytes {
+		return len(text)
+	}
+	if n := bytes.LastIndexByte(text[:min(len(text), linesBytes)], '\n') + 1; n > 0 {
+		return n
+	}
+	n := bytes.IndexByte(text, '\n') + 1 // of a long line
+	if n == 0 && ended {
+		return len(text)
+	}
+	return n
+}
+
+// eachPiece reads what r reads from beginning to end, and yields it in pieces that
+// cut finds. Each has memory of its own. An empty file has no piece.
+func eachPiece(r io.Reader, path string, cut cutter, yield func(textPiece) error) error {
+	at, open := start, false
+	buf := make([]byte, 2*tokenizer.CutBytes)
+	for have, ended := 0, false; !ended || have > 0; {
+		if !ended {
+			n, err := io.ReadFull(r, buf[have:])
+			have += n
+			if ended = err == io.EOF || err == io.ErrUnexpectedEOF; err != nil && !ended {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+		}
+		used := 0
+		for used < have {
+			n := cut(buf[used:have], ended)
+			if n == 0 {
+				break
+			}
+			text := slices.Clone(buf[used : used+n])
+			used += n
+			open = !ended || used < have
+			if err := yield(textPiece{path, text, at, !open}); err != nil {
+				return err
+			}
+			at = at.after(text)
+		}
+		if used == 0 && have == len(buf) {
+			if len(buf) > mostRow {
+				return fmt.Errorf("%w: %s:%d: the line has more than %d MiB: is it the right file?", ErrFormat, path, at.line, mostRow>>20)
+			}
+			buf = append(buf, make([]byte, len(buf))...)
+		}
+		have = copy(buf, buf[used:have])
+	}
+	if open { // all was read before the end was known
+		return yield(textPiece{path, nil, at, true})
+	}
+	return nil
+}
+
+// documents calls f for the text of a piece, and says whether a document ends
+// there that another may follow. A document without text is left out.
+func (c *corpus) documents(p textPiece, f func(text []byte, ends bool) error) error {
+	if c.field != "" {
+		return c.lines(p, f)
+	}
+	if !c.anyBytes && !utf8.Valid(p.text) {
+		bad := p.at.after(p.text[:invalidAt(p.text)])
+		return fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file to UTF-8", ErrFormat, p.path, bad.line, bad.column)
+	}
+	err := f(p.text, p.last && c.manyDocuments())
+	var unknown *tokenizer.UnknownError
+	if errors.As(err, &unknown) {
+		at := p.at.after(p.text[:unknown.Offset])
+		err = fmt.Errorf("%w: line %d, column %d: %w", ErrFormat, at.line, at.column, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", p.path, err)
+	}
+	return nil
+}
+
+// lines is documents for JSON lines. Blank lines are left out.
+func (c *corpus) lines(p textPiece, f func(text []byte, ends bool) error) error {
+	number := p.at.line - 1
+	for line := range bytes.Lines(p.text) {
+		number++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		text, err := c.lineText(line)
+		if err == nil && text != "" {
+			err = f([]byte(text), true)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: %s:%d: %w", ErrFormat, p.path, number, err)
+		}
+	}
+	return nil
+}
+
+// lineText is the text of a JSON line.
+func (c *corpus) lineText(line []byte) (string, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(line, &object); err != nil {
+		return "", fmt.Errorf("expected a JSON object: %v", err)
+	}
+	value, ok := object[c.field]
+	if !ok {
+		return "", fmt.Errorf("the object has no key %q: set data.field to one that all lines have", c.field)
+	}
+	var text *string
+	if err := json.Unmarshal(value, &text); err != nil || text == nil {
+		return "", fmt.Errorf("%q is not a string: set data.field to the key of the text", c.field)
+	}
+	return *text, nil
+}
