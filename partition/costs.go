@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -31,11 +32,12 @@ type trialStage struct {
 	*grouped
 	lo, hi int
 	units  []unit
+	bare   bool // for scratch: a reshaped value of another unit takes no memory
 }
 
 func newTrial(g *grouped, lo, hi int) *trialStage {
 	g.inside.clear()
-	return &trialStage{g, lo, hi, g.units(lo, hi)}
+	return &trialStage{grouped: g, lo: lo, hi: hi, units: g.units(lo, hi)}
 }
 
 func (s *trialStage) has(group int) bool { return group >= s.lo && group < s.hi }
@@ -88,23 +90,30 @@ func (g *grouped) measure(lo, hi int, skip map[*graph.Value]bool) (f footprint, 
 // variables counts the variables that are read or assigned here, even if another
 // stage owns them, and the inputs of a whole step.
 func (s *trialStage) variables(f *footprint, skip map[*graph.Value]bool) {
-	s.seen.clear()
-	count := func(v *graph.Value) {
-		switch {
-		case v.Kind != graph.Input && v.Kind != graph.Variable, !s.seen.add(v.ID), skip[v]:
-		case v.Kind == graph.Input:
-			f.fixed[device.Input] += v.Meta.Bytes() * int64(s.idx.microbatches)
-		default:
-			f.fixed[s.idx.usage(v)] += v.Meta.Bytes()
+	for v := range s.uses() {
+		if !skip[v] {
+			f.fixed[s.idx.usage(v)] += s.idx.wholeStep(v)
 		}
 	}
-	for n := range s.each(graph.Forward, graph.Backward, graph.Update) {
-		for _, v := range n.In {
-			count(v)
+}
+
+// uses walks the variables and inputs that the stage's nodes read or assign, each once.
+func (s *trialStage) uses() iter.Seq[*graph.Value] {
+	return func(yield func(*graph.Value) bool) {
+		s.seen.clear()
+		is := func(v *graph.Value) bool {
+			return v != nil && (v.Kind == graph.Input || v.Kind == graph.Variable) && s.seen.add(v.ID)
 		}
-		for _, v := range n.Out {
-			if h := s.idx.variable[v.ID]; h != nil {
-				count(h)
+		for n := range s.each(graph.Forward, graph.Backward, graph.Update) {
+			for _, v := range n.In {
+				if is(v) && !yield(v) {
+					return
+				}
+			}
+			for _, v := range n.Out {
+				if h := s.idx.variable[v.ID]; is(h) && !yield(h) {
+					return
+				}
 			}
 		}
 	}
@@ -165,15 +174,11 @@ func (s *trialStage) leaves(v *graph.Value) bool {
 // from other segments.
 func (s *trialStage) gradients(f *footprint) {
 	s.seen.clear()
-	sums := int64(1) // of each part at once
-	if s.idx.tree {
-		sums = int64(partialSums(s.idx.microbatches))
-	}
 	count := func(v *graph.Value) {
 		switch {
 		case s.inside.has(v.ID) || !s.seen.add(v.ID):
 		case v.Kind == graph.Summed && s.makes(s.idx.part[v.ID]):
-			f.fixed[device.Grad] += v.Meta.Bytes() * sums
+			f.fixed[device.Grad] += v.Meta.Bytes() * s.idx.partialSums()
 		default:
 			f.fixed[device.Grad] += v.Meta.Bytes()
 		}
@@ -246,8 +251,11 @@ func (s *trialStage) findMemories(nodes []*graph.Node) {
 			}
 			s.inside.add(v.ID)
 			mem := v
-			if n.Op.Kind() == "reshape" && s.memoryOf(n.In[0]) != nil {
-				mem = s.memoryOf(n.In[0])
+			if n.Op.Kind() == "reshape" {
+				if mem = s.memoryOf(n.In[0]); mem == nil && s.bare {
+					continue
+				}
+				mem = cmp.Or(mem, v)
 			}
 			s.memory.set(v.ID, mem)
 			s.last.set(mem.ID, max(s.lastUse(mem), end))

@@ -22,7 +22,8 @@
 // 7 launches and what they free, 8 forecast (predict.go), 9 stages. Files use each other downwards only:
 // new.go runs the passes, and choose.go passes 5 to 8 for each grain, without and
 // with ranges; they write the Plan of plan.go; below are placement.go, index.go (questions to a graph) and
-// blocks.go.
+// blocks.go. For pass 3, costs.go measures neighbouring blocks as one stage, and bounds.go
+// spares it most of them.
 //
 // Above them stand predictions of a plan's step (prediction.go), plans for each number
 // of stages and replicas (candidates.go), and a plan of the smallest parts, to time

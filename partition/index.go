@@ -81,6 +81,22 @@ func aliasOf(n *graph.Node) []int {
 	return nil
 }
 
+// wholeStep is the bytes of a variable or input in a step.
+func (x *index) wholeStep(v *graph.Value) int64 {
+	if v.Kind == graph.Input {
+		return v.Meta.Bytes() * int64(x.microbatches)
+	}
+	return v.Meta.Bytes()
+}
+
+// partialSums is the number of sums of one part that there are at once.
+func (x *index) partialSums() int64 {
+	if x.tree {
+		return int64(partialSums(x.microbatches))
+	}
+	return 1
+}
+
 func scalar(v *graph.Value) bool { return v.Meta.Elems() <= 1 }
 
 func scalars(vs []*graph.Value) bool {

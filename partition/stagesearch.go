@@ -19,7 +19,6 @@ type stageSearch struct {
 	times    []passTimes // by device
 	measured bool        // times are; else they follow from flops
 	cross    crossing
-	single   []search.Footprint // of each block alone; made when first needed
 }
 
 // passTimes are seconds per microbatch of the blocks before each one, by pass; for U
@@ -191,8 +190,11 @@ func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
 	p := &search.Problem{
 		Begins: c.allowed, Shapes: shapes, Microbatches: c.o.Microbatches, Stop: ask,
 		Cross: make([]int64, len(c.blocks)+1), InFlight: c.o.inFlight, Simulate: c.simulate,
-		Footprint: func(lo, hi int) search.Footprint { return c.footprint(lo, hi) },
-		Most:      c.most,
+		Footprint: c.footprint,
+	}
+	if c.limited() {
+		b := newBounds(c.groups)
+		p.AtLeast, p.AtMost = b.atLeast, b.atMost
 	}
 	for i := range p.Cross {
 		p.Cross[i] = c.cross.forward[i] + c.cross.backward[i]
@@ -208,6 +210,16 @@ func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
 		return w, c.impossible()
 	}
 	return w, nil
+}
+
+// limited reports whether a device has a limit.
+func (c *stageSearch) limited() bool {
+	for i := range c.o.Devices {
+		if c.o.Devices[i].MemoryBytes > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // device is a device as the search sees it.
@@ -300,19 +312,6 @@ func (c *stageSearch) footprint(lo, hi int) search.Footprint {
 		return search.Footprint{} // the search stops
 	}
 	return search.Footprint{Fixed: total(f.fixed), PerFlight: f.perFlight}
-}
-
-// most is the sum of the blocks' own memory, which is no less than that of all
-// together: what they share counts more than once.
-func (c *stageSearch) most(lo, hi int) search.Footprint {
-	if c.single == nil {
-		c.single = make([]search.Footprint, len(c.blocks)+1)
-		for i := range c.blocks {
-			f := c.footprint(i, i+1)
-			c.single[i+1] = search.Footprint{Fixed: c.single[i].Fixed + f.Fixed, PerFlight: c.single[i].PerFlight + f.PerFlight}
-		}
-	}
-	return search.Footprint{Fixed: c.single[hi].Fixed - c.single[lo].Fixed, PerFlight: c.single[hi].PerFlight - c.single[lo].PerFlight}
 }
 
 // mostSimulated is the most microbatches that are simulated: beyond them, the

@@ -134,3 +134,27 @@ func upTo(n int) (list []int) {
 	}
 	return list
 }
+
+// Under a limit, 200 blocks are cut without measuring every range of them: that would
+// be as much work as 25000 passes over the graph.
+func TestLongChainUnderLimit(t *testing.T) {
+	o := PlanOptions{Devices: specs(4, 0), Microbatches: 8}
+	c := searchOf(t, chain(200, 4, 4, o.Microbatches), o)
+	all, err := c.groups.measure(0, len(c.blocks), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check, nodes := c.groups.idx.stop, len(c.groups.idx.g.Nodes)
+	for _, part := range []int64{10, 6, 4, 3} { // a tenth on each device is too little
+		for d := range c.o.Devices {
+			c.o.Devices[d].MemoryBytes = total(all.memory(o.Microbatches)) / part
+		}
+		before := check.Items()
+		if _, err := c.best([][]int{upTo(4)}); err != nil {
+			t.Fatal(err)
+		}
+		if passes := (check.Items() - before) / nodes; passes > 200 {
+			t.Errorf("1/%d of the memory: as much work as %d passes over the graph", part, passes)
+		}
+	}
+}

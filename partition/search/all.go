@@ -55,7 +55,7 @@ func (c *cuts) extendAll(l *label, stage, lo int, fit bool, f func(l *label)) {
 		if !c.Begins[hi] {
 			continue
 		}
-		if next := c.extend(l, stage, lo, hi, fit); next != nil && !math.IsInf(next.time, 1) {
+		if next := c.extend(l, stage, lo, hi, fit, math.MaxFloat64); next != nil {
 			c.extendAll(next, stage+1, hi, fit, f)
 		}
 	}

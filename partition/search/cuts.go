@@ -87,7 +87,7 @@ func (c *cuts) within(fit bool, bound float64) []*label {
 			}
 			for lo := lo; lo < hi; lo++ {
 				for _, w := range ways[lo] {
-					if l := c.extend(w, stage, lo, hi, fit); l != nil && l.time <= bound {
+					if l := c.extend(w, stage, lo, hi, fit, bound); l != nil {
 						next[hi] = c.add(next[hi], l)
 					}
 				}
@@ -124,19 +124,24 @@ func (c *cuts) ends(stage int) (from, to int) {
 	return from, to
 }
 
-// extend adds a stage of blocks lo to hi-1, nil if it does not fit.
-func (c *cuts) extend(w *label, stage, lo, hi int, fit bool) *label {
+// extend adds a stage of blocks lo to hi-1, nil if it takes longer than the bound or
+// does not fit.
+func (c *cuts) extend(w *label, stage, lo, hi int, fit bool, bound float64) *label {
 	alone := c.seconds(lo, hi, c.devices[stage])
 	load := alone
 	mem := int64(0)
 	if stage > 0 && c.devices[stage] == c.devices[stage-1] {
 		load, mem = load+w.load, w.mem
 	}
+	time := max(w.time, load, c.linkSeconds(lo, hi, c.line, stage))
+	if time > bound {
+		return nil
+	}
 	mem, fits := c.memory(mem, stage, lo, hi)
 	if fit && !fits {
 		return nil
 	}
-	l := &label{time: max(w.time, load, c.linkSeconds(lo, hi, c.line, stage)), cross: w.cross, uneven: w.uneven + alone*alone, from: lo, prev: w}
+	l := &label{time: time, cross: w.cross, uneven: w.uneven + alone*alone, from: lo, prev: w}
 	if stage > 0 {
 		l.cross += c.Cross[lo]
 	}
@@ -146,25 +151,35 @@ func (c *cuts) extend(w *label, stage, lo, hi int, fit bool) *label {
 	return l
 }
 
-// memory adds a stage to the bytes on its device, and tells whether they fit.
+// memory adds a stage to the bytes on its device, and tells whether they fit. Where
+// stages share a device, the bound decides: their exact sums would have to be known for
+// every pair of ranges.
 func (c *cuts) memory(before int64, stage, lo, hi int) (bytes int64, fits bool) {
-	limit := c.Devices[c.devices[stage]].MemoryBytes
+	limit, flight := c.Devices[c.devices[stage]].MemoryBytes, c.flight[stage]
 	if limit <= 0 {
 		return 0, true
 	}
-	if c.Most != nil {
-		if most := before + c.Most(lo, hi).bytes(c.flight[stage]); most <= limit {
-			return most, true
+	if c.AtMost != nil {
+		if bytes = before + c.AtMost(lo, hi).Bytes(flight); bytes <= limit || before > 0 {
+			return bytes, bytes <= limit
+		}
+		if least := c.AtLeast(lo, hi).Bytes(flight); least > limit {
+			return least, false
 		}
 	}
+	bytes = before + c.footprint(lo, hi).Bytes(flight)
+	return bytes, bytes <= limit
+}
+
+// footprint is the memory of blocks lo to hi-1 as one stage.
+func (c *cuts) footprint(lo, hi int) Footprint {
 	k := [2]int{lo, hi}
 	f, known := c.foot[k]
 	if !known {
 		f = c.Footprint(lo, hi)
 		c.foot[k] = f
 	}
-	bytes = before + f.bytes(c.flight[stage])
-	return bytes, bytes <= limit
+	return f
 }
 
 // add keeps a label unless another is as good in everything, and drops those that it

@@ -18,11 +18,11 @@ type Problem struct {
 	Cross        []int64
 	Microbatches int
 	// Footprint is the memory of blocks lo to hi-1 as one stage. It may be slow: it
-	// is asked about a range once, and only where Most does not do.
+	// is asked about a range once, and only where AtLeast and AtMost do not decide.
 	Footprint func(lo, hi int) Footprint
-	// Most[i] is no less than the memory of the blocks before block i together with
-	// any others: ranges whose part fits need no Footprint. Nil if it is not known.
-	Most func(lo, hi int) Footprint
+	// AtLeast and AtMost are bounds on Footprint that are quickly found. Nil if there
+	// are none.
+	AtLeast, AtMost func(lo, hi int) Footprint
 	// InFlight is the microbatches of each stage at once on these devices.
 	InFlight func(devices []int) []int
 	// Simulate is the seconds of a step. Nil means that the estimate decides.
@@ -45,7 +45,18 @@ type Footprint struct {
 	PerFlight int64 // more, for each microbatch in flight
 }
 
-func (f Footprint) bytes(inFlight int) int64 { return f.Fixed + f.PerFlight*int64(inFlight) }
+// Plus is the memory of both.
+func (f Footprint) Plus(g Footprint) Footprint {
+	return Footprint{f.Fixed + g.Fixed, f.PerFlight + g.PerFlight}
+}
+
+// Minus is the memory of f without g.
+func (f Footprint) Minus(g Footprint) Footprint {
+	return Footprint{f.Fixed - g.Fixed, f.PerFlight - g.PerFlight}
+}
+
+// Bytes is the memory with so many microbatches in flight.
+func (f Footprint) Bytes(inFlight int) int64 { return f.Fixed + f.PerFlight*int64(inFlight) }
 
 // Way is a cut, with its devices.
 type Way struct {
