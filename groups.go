@@ -17,6 +17,28 @@ type groups struct {
 	size  int // devices of each; the groups follow one another
 }
 
+// groupDevices are the groups as infer.Model has them. The replicas of a plan are groups:
+// each has the whole model. Nil: there is one group, or a device has no room for what
+// another group's weights would take beside the plan.
+func (s *setup) groupDevices() (list [][]int) {
+	var count int
+	var on func(stage, k int) int
+	switch r := s.plan.Replicas(); {
+	case s.groups.count > 1:
+		count, on = s.groups.count, func(stage, k int) int { return s.groups.of(s.plan.Stages[stage].Device)[k] }
+	case r > 1 && !s.anyTight() && alike(s.specs()):
+		count, on = r, func(stage, k int) int { return s.plan.DevicesOf(stage)[k] }
+	}
+	for k := range count {
+		var group []int
+		for stage := range s.plan.Stages {
+			group = append(group, on(stage, k))
+		}
+		list = append(list, group)
+	}
+	return list
+}
+
 // of lists the devices that stand for device d of the plan.
 func (g groups) of(d int) []int {
 	list := []int{d}

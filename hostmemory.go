@@ -88,9 +88,9 @@ func (s *setup) stateBytes() (n int64) {
 // memory for.
 func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 	c := s.config
-	s.batches = feed.HostBytes(data.Train, s.sizes.batch)
+	s.batches = feed.HostBytes(data.Train, s.sizes.batch, 1)
 	if data.Val != nil {
-		s.batches += feed.HostBytes(data.Val, min(s.sizes.microbatch, data.Val.Len()))
+		s.batches += feed.HostBytes(data.Val, min(s.sizes.microbatch, data.Val.Len()), max(1, len(s.groupDevices())))
 	}
 	if c.Devices.HostMemory == 0 {
 		free, err := host.Available()

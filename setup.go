@@ -415,7 +415,7 @@ func fewerText(f *partition.Fewer) string {
 
 // model is the model and its cut, for using its weights.
 func (s *setup) model() infer.Model {
-	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groups.count, GroupSize: s.groups.size, Devices: s.specs()}
+	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs()}
 }
 
 // stopOf is the cause of ctx's end, once it has ended.

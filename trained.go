@@ -251,7 +251,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		}
 		if err = errors.Join(err, t.loaded()); err == nil {
 			score, err = e.Run(ctx)
-			t.setup.debug.Batches(t.setup.devs, t.setup.groups.size, e.Batches())
+			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), e.Batches())
 		}
 		return err
 	})
@@ -294,7 +294,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 				a.Index += first
 				return emit(predictionOf(a, t.setup))
 			})
-			t.setup.debug.Batches(t.setup.devs, t.setup.groups.size, p.Batches())
+			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), p.Batches())
 			return err
 		})
 		if err != nil {

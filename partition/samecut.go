@@ -10,12 +10,19 @@ import (
 // graph, such as dropout outside training, is left out. stop is called now and
 // then; its error ends the planning. Nil means never.
 func SameCut(p *Plan, g *graph.Graph, stop func() error) (*Plan, error) {
-	return SameCutOn(p, g, p.options.ofOne().Devices, 0, stop)
+	return SameCutOn(p, g, p.options.ofOne().Devices, p.firstDevices(), stop)
 }
 
-// SameCutOn is SameCut on other devices: the stages that p has on device d are on
-// devices[d+shift].
-func SameCutOn(p *Plan, g *graph.Graph, devices []device.Spec, shift int, stop func() error) (*Plan, error) {
+// firstDevices are the devices of the stages' first replica.
+func (p *Plan) firstDevices() (list []int) {
+	for i := range p.Stages {
+		list = append(list, p.Stages[i].Device)
+	}
+	return list
+}
+
+// SameCutOn is SameCut on other devices: stage s of p is on devices[on[s]].
+func SameCutOn(p *Plan, g *graph.Graph, devices []device.Spec, on []int, stop func() error) (*Plan, error) {
 	blocks := map[string]bool{}
 	for _, n := range g.Nodes {
 		if n.Layer != nil {
@@ -23,7 +30,7 @@ func SameCutOn(p *Plan, g *graph.Graph, devices []device.Spec, shift int, stop f
 		}
 	}
 	o := PlanOptions{Devices: devices, Evict: p.options.Evict, Estimate: p.options.Estimate, Microbatches: 1, Stop: stop}
-	for _, s := range p.Stages {
+	for i, s := range p.Stages {
 		var stage []string
 		for _, b := range s.Blocks {
 			if blocks[b] {
@@ -31,7 +38,7 @@ func SameCutOn(p *Plan, g *graph.Graph, devices []device.Spec, shift int, stop f
 			}
 		}
 		if len(stage) > 0 {
-			o.Stages, o.On = append(o.Stages, stage), append(o.On, s.Device+shift)
+			o.Stages, o.On = append(o.Stages, stage), append(o.On, on[i])
 		}
 	}
 	return New(g, o)

@@ -34,7 +34,8 @@ func TestSameCut(t *testing.T) {
 	}
 	one := r.Plan.Stages[1].Device
 	spec := []device.Spec{r.Devices[0].Spec(), r.Devices[1].Spec()}
-	if p, err = partition.SameCutOn(r.Plan, g, slices.Concat(spec, spec), 2, nil); err != nil || p.Stages[1].Device != one+2 {
+	on := []int{r.Plan.Stages[0].Device + 2, one + 2}
+	if p, err = partition.SameCutOn(r.Plan, g, slices.Concat(spec, spec), on, nil); err != nil || p.Stages[1].Device != one+2 {
 		t.Errorf("on other devices: stage 1 is on device %d, want %d; %v", p.Stages[1].Device, one+2, err)
 	}
 	enough := errors.New("enough")

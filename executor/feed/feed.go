@@ -10,9 +10,9 @@ import (
 	"github.com/berth-ml/berth/executor"
 )
 
-// slots is the number of a feeder's batches in memory: one running, one queued, one
-// being read.
-const slots = 3
+// slots is the number of batches in memory where so many lanes run: one for each, one
+// that is next, and one being read.
+func slots(lanes int) int { return lanes + 2 }
 
 // Feeder reads batches ahead and hands them to a program. One goroutine uses
 // it at a time.
@@ -32,16 +32,17 @@ type queued struct {
 // fastest. A program's target is fed from the last field of a sample, its other
 // inputs from the first. The caller closes the feeder.
 func New(dev device.Device, p *executor.Program, part *datasets.Part, o datasets.LoaderOptions) (*Feeder, error) {
-	s, err := newSource(dev, p, part, slots, o)
+	s, err := newSource(dev, p, part, slots(1), o)
 	if err != nil {
 		return nil, err
 	}
 	return &Feeder{source: s, prog: p}, nil
 }
 
-// HostBytes is the host memory of a feeder that reads batches of a part.
-func HostBytes(part *datasets.Part, batch int) (bytes int64) {
-	return slots * batchBytes(part, batch)
+// HostBytes is the host memory of the batches of a part that are read for so many
+// lanes; a Feeder has one.
+func HostBytes(part *datasets.Part, batch, lanes int) (bytes int64) {
+	return int64(slots(lanes)) * batchBytes(part, batch)
 }
 
 // Step queues a step on a batch that Next gave. A step that fails at once

@@ -44,7 +44,7 @@ func Spread(ctx context.Context, lanes []Lane, part *datasets.Part, r Results) (
 	for k := range lanes {
 		s.free = append(s.free, len(lanes)-1-k)
 	}
-	s.source, err = newSource(first.Device, first.Program, part, len(lanes)+slots-1,
+	s.source, err = newSource(first.Device, first.Program, part, slots(len(lanes)),
 		datasets.LoaderOptions{Batch: first.Program.Inputs()[0].Meta.Shape[0], Epochs: 1})
 	if err != nil {
 		return err

@@ -93,12 +93,20 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 	}
 	run := func(devices string, groups int) (got result, batches [][]int) {
 		r := smallrun.New(t, devices)
-		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 23, Groups: groups, GroupSize: len(r.Plan.Stages)}
+		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 23}
 		for _, d := range r.Devices {
 			m.Devices = append(m.Devices, d.Spec())
 		}
 		if groups > 1 { // the run's plan has a stage on each device
-			m.Plan, m.GroupSize = planOf(t, r, len(r.Devices)/groups), len(r.Devices)/groups
+			size := len(r.Devices) / groups
+			m.Plan = planOf(t, r, size)
+			for k := range groups {
+				var on []int
+				for _, s := range m.Plan.Stages {
+					on = append(on, s.Device+k*size)
+				}
+				m.Groups = append(m.Groups, on)
+			}
 		}
 		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
 		if err != nil {

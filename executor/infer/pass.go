@@ -21,19 +21,19 @@ type Model struct {
 	Plan       *partition.Plan // of another graph of the model, which is cut already
 	Microbatch int             // most samples computed at a time
 
-	// Groups is the number of groups of devices that have the model, each whole; 0 means
-	// 1. A batch goes to a group that is free. The stage that the plan has on device d
-	// is on device d+k*GroupSize in group k, one of Devices.
-	Groups, GroupSize int
-	Devices           []device.Spec
+	// Groups are groups of devices that have the model, each whole: by group, the device
+	// of each of the plan's stages, an index in Devices. A batch goes to a group that is
+	// free. Nil: the plan's own devices are the only group.
+	Groups  [][]int
+	Devices []device.Spec
 }
 
 // cut cuts a graph for a group of devices.
 func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Plan, error) {
-	if m.Groups <= 1 {
+	if m.Groups == nil {
 		return partition.SameCut(m.Plan, g, stop)
 	}
-	return partition.SameCutOn(m.Plan, g, m.Devices, group*m.GroupSize, stop)
+	return partition.SameCutOn(m.Plan, g, m.Devices, m.Groups[group], stop)
 }
 
 // pass goes over a part of the data with one graph of a model.
@@ -59,7 +59,7 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 			return nil, err
 		}
 	}
-	p := &pass{rt: rt, part: part, ran: make([]int, max(1, m.Groups))}
+	p := &pass{rt: rt, part: part, ran: make([]int, max(1, len(m.Groups)))}
 	net := o.Net
 	for k := range p.ran {
 		if k > 0 {

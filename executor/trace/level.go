@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -55,21 +56,26 @@ func (d Debug) Plan(devs []device.Device, p *partition.Plan) {
 	fmt.Fprintln(d.Out, p.Table())
 }
 
-// Batches prints how many batches each group of devices has computed. A group has size
-// devices, one after the other; 0: all of them are one group.
-func (d Debug) Batches(devs []device.Device, size int, batches []int) {
+// Batches prints how many batches each group of devices has computed; without groups,
+// all devices are one.
+func (d Debug) Batches(devs []device.Device, groups [][]int, batches []int) {
 	if d.Level < Plan {
 		return
 	}
-	if size == 0 {
-		size = len(devs)
+	if groups == nil {
+		groups = [][]int{nil}
+		for i := range devs {
+			groups[0] = append(groups[0], i)
+		}
 	}
 	for k, n := range batches {
-		for i, x := range devs[k*size : (k+1)*size] {
+		list := slices.Clone(groups[k])
+		slices.Sort(list)
+		for i, x := range slices.Compact(list) { // a device may have several stages
 			if i > 0 {
 				fmt.Fprint(d.Out, ", ")
 			}
-			fmt.Fprint(d.Out, x.ID())
+			fmt.Fprint(d.Out, devs[x].ID())
 		}
 		fmt.Fprintf(d.Out, ": %d batches\n", n)
 	}
