@@ -15,6 +15,8 @@ type Evaluation struct {
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
 	RMSE     *float64 `json:"rmse,omitempty"`     // see [Run.RMSE]
 	Weights  Used     `json:"weights"`
+	// DeviceLosses are the devices that were lost meanwhile.
+	DeviceLosses []LostDevice `json:"device_losses,omitempty"`
 }
 
 // Prediction is the model's answer for one sample. For classes, Values are

@@ -13,7 +13,7 @@ import (
 // batch goes to a group that is free. The zero value is the plan on its own devices
 // alone.
 type groups struct {
-	count int // of groups; 0 means 1
+	count int // of groups; 0: one, and an evaluation's sums stay on its devices
 	size  int // devices of each; the groups follow one another
 }
 
@@ -24,7 +24,7 @@ func (s *setup) groupDevices() (list [][]int) {
 	var count int
 	var on func(stage, k int) int
 	switch r := s.plan.Replicas(); {
-	case s.groups.count > 1:
+	case s.groups.count > 0:
 		count, on = s.groups.count, func(stage, k int) int { return s.groups.of(s.plan.Stages[stage].Device)[k] }
 	case r > 1 && !s.anyTight() && alike(s.specs()):
 		count, on = r, func(stage, k int) int { return s.plan.DevicesOf(stage)[k] }

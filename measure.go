@@ -122,7 +122,7 @@ func (s *session) count(e *Boundary) {
 // evaluate goes over the validation part. Where the loss is not finite, hint
 // says what to do.
 func (s *session) evaluate(ctx context.Context, hint func() string) (infer.Score, error) {
-	score, err := s.eval.Run(ctx)
+	score, err := s.eval.Run(ctx, nil)
 	if errors.Is(err, ErrNonFinite) || err == nil && (math.IsNaN(score.Loss) || math.IsInf(score.Loss, 0)) {
 		err = fmt.Errorf("step %d: the validation loss is %w; %s", s.at.Step, ErrNonFinite, hint())
 	}

@@ -55,7 +55,7 @@ func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
 
 // OpenTrained is the function OpenTrained on these devices, as Open is.
 func (d *Devices) OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
-	return openTrained(ctx, c, w, d.pool)
+	return openTrained(ctx, c, w, d.pool, nil)
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with

@@ -250,7 +250,9 @@ func TestDevicesOfALiteral(t *testing.T) {
 	}
 	kept.Devices = configs.Devices{}
 	for where, open := range map[string]func(context.Context, *configs.Config, berth.Weights) (*berth.Trained, error){
-		"shared devices": d.OpenTrained, "devices of its own": berth.OpenTrained,
+		"shared devices": d.OpenTrained, "devices of its own": func(ctx context.Context, c *configs.Config, w berth.Weights) (*berth.Trained, error) {
+			return berth.OpenTrained(ctx, c, w)
+		},
 	} {
 		m, err := open(t.Context(), kept, w)
 		if err != nil {

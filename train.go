@@ -61,6 +61,9 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 	}
 	l := &loop{session: s}
 	stopped, err := l.run(ctx)
+	if err != nil {
+		s.tellRetried()
+	}
 	if _, lost := lostDevice(err); lost {
 		err = s.explained(err, l.first)
 		if saving := unrelated(s.saves.Await()); saving != nil {

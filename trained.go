@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/initial"
@@ -14,12 +13,13 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
-	"github.com/berth-ml/berth/residency"
 )
 
 // Trained is a trained model on devices: it evaluates and predicts with the
@@ -32,7 +32,12 @@ type Trained struct {
 	found   *rundir.Found     // the checkpoint, until its weights are loaded; nil: it is found anew, by used.ID
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
-	retried []string          // not yet returned by Retried
+
+	ofRun    bool            // the setup is a run's, which has its plan of training
+	faulty   []device.Device // with the faults that were asked for, to be told if they do not happen
+	losses   []LostDevice    // of the call under way
+	ended    bool            // a call ended well
+	warnings []string        // not yet returned by Warnings
 }
 
 // OpenTrained opens a trained model: for predicting from files, and for
@@ -44,12 +49,15 @@ type Trained struct {
 //
 // Until the first Eval or Predict has loaded the weights, no process can write to
 // the checkpoint file.
-func OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
-	return openTrained(ctx, c, w, nil)
+//
+// The faults make operations of the devices go wrong, for tests and drills; they count
+// operations from the first Eval or Predict on.
+func OpenTrained(ctx context.Context, c *configs.Config, w Weights, faults ...fault.Fault) (*Trained, error) {
+	return openTrained(ctx, c, w, nil, faults)
 }
 
 // openTrained is OpenTrained on shared devices, or on devices of the model's own.
-func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool) (_ *Trained, err error) {
+func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool, faults []fault.Fault) (_ *Trained, err error) {
 	if c, err = sound(c); err != nil {
 		return nil, err
 	}
@@ -70,7 +78,11 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool
 	if err != nil {
 		return nil, err
 	}
-	opened = true
+	faulty, err := fault.Wrap(s.devs, faults)
+	if err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	s.devs, t.faulty, opened = faulty, faulty, true
 	return t, nil
 }
 
@@ -160,7 +172,7 @@ func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
 		return nil, err
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Trained{setup: r.setup, weights: w, used: Used{File: w.Init}, data: r.Data}
+	t := &Trained{setup: r.setup, weights: w, used: Used{File: w.Init}, data: r.Data, ofRun: true}
 	if w.Init != "" {
 		return t, nil
 	}
@@ -244,13 +256,14 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	}
 	res.Samples = part.Len()
 	var score infer.Score
-	err = t.on(ctx, func(rt *executor.Runtime) error {
+	var done infer.Progress
+	err = t.on(ctx, &done, func(rt *executor.Runtime) error {
 		e, err := infer.NewEvaluator(ctx, rt, t.setup.model(), part)
 		if err == nil {
 			err = t.load(ctx, e)
 		}
 		if err = errors.Join(err, t.loaded()); err == nil {
-			score, err = e.Run(ctx)
+			score, err = e.Run(ctx, &done)
 			t.setup.debug.Batches(t.setup.devs, t.setup.groupDevices(), e.Batches())
 		}
 		return err
@@ -261,7 +274,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	if err != nil {
 		return Evaluation{}, err
 	}
-	res.Loss, res.Accuracy, res.RMSE = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss)
+	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
 	return res, nil
 }
 
@@ -279,7 +292,8 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 	}
 	first := 0
 	for i, part := range parts {
-		err := t.on(ctx, func(rt *executor.Runtime) error {
+		var done infer.Progress
+		err := t.on(ctx, &done, func(rt *executor.Runtime) error {
 			p, err := infer.NewPredictor(ctx, rt, t.setup.model(), part)
 			if err == nil {
 				err = t.load(ctx, p)
@@ -290,7 +304,7 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			if err != nil {
 				return err
 			}
-			err = p.Run(ctx, func(a infer.Answer) error {
+			err = p.Run(ctx, &done, func(a infer.Answer) error {
 				a.Index += first
 				return emit(predictionOf(a, t.setup))
 			})
@@ -303,41 +317,6 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 		first += part.Len()
 	}
 	return t.used, nil
-}
-
-// Retried says which copies failed on a device and were repeated, in words. Each is
-// returned once.
-func (t *Trained) Retried() []string {
-	list := t.retried
-	t.retried = nil
-	return list
-}
-
-// on runs f on a runtime of its own.
-func (t *Trained) on(ctx context.Context, f func(*executor.Runtime) error) (err error) {
-	leave, err := t.setup.enter()
-	if err != nil {
-		return err
-	}
-	defer leave()
-	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if id, lost := lostDevice(err); lost {
-			t.setup.giveUp(rt, id, err)
-		}
-		err = errors.Join(err, rt.Close())
-	}()
-	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
-	if err := f(rt); err != nil {
-		return err
-	}
-	for _, failure := range rt.Retried() {
-		t.retried = append(t.retried, tryingAgain(failure))
-	}
-	return nil
 }
 
 // loader is a program that takes weights.

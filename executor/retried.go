@@ -12,30 +12,27 @@ type failedCopy struct {
 	order uint64 // of the newest step when it was noticed
 }
 
-// Retried is the failures of copies that did no harm, since the copies were taken
-// again, or nobody needed them any more. Each is returned once: when the steps have
-// ended well that could have waited for it. The failure of a step, and of a device
-// that is lost, is told by another error.
+// Retried is the failures after which copies were repeated, or were not needed any more.
+// Each is returned once: when the steps have ended that could have waited for it. The
+// failure of a step, and of a device that is lost, is told by another error.
 func (r *Runtime) Retried() (list []error) {
 	r.noteFailures()
-	if r.failure != nil {
-		return nil
-	}
 	ended := r.steps
 	for _, p := range r.programs {
 		for i := range p.inflight {
-			if f := &p.inflight[i]; f.e != nil {
+			if f := &p.inflight[i]; f.e != nil && r.failure == nil {
 				ended = min(ended, f.order-1)
 			}
 		}
 	}
 	kept := r.copies[:0]
 	for _, c := range r.copies {
-		if c.order > ended {
+		switch {
+		case c.order > ended:
 			kept = append(kept, c)
-			continue
+		case !errors.Is(r.failure, c.err):
+			list = append(list, c.err)
 		}
-		list = append(list, c.err)
 	}
 	r.copies = kept
 	return list

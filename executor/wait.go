@@ -2,6 +2,8 @@ package executor
 
 import (
 	"context"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // Wait blocks until a step is over. If the step failed, the error names the first
@@ -26,17 +28,9 @@ func (p *Program) Wait(ctx context.Context, t Ticket) error {
 	return nil
 }
 
-// Tell sends id on over once a step that was queued has ended, however it ended: Wait
-// returns at once then. The caller receives it before it waits for the step.
-func (p *Program) Tell(t Ticket, over chan<- int, id int) {
-	done := p.inflight.of(t).done
-	go func() {
-		for _, ev := range done {
-			_ = ev.Wait(context.Background()) // Wait gives the failure
-		}
-		over <- id
-	}()
-}
+// Ends are the events after which a step that was queued has ended, however it ended:
+// Wait returns at once then. They are valid until the step is waited for.
+func (p *Program) Ends(t Ticket) []device.Event { return p.inflight.of(t).done }
 
 // Drain waits for everything that was queued, the older step first.
 func (p *Program) Drain(ctx context.Context) error {

@@ -52,10 +52,14 @@ func (p *Program) WeightsHash(ctx context.Context) (string, error) {
 
 // Floats pulls a float32 tensor back for a reason, and returns its elements.
 func (r *Runtime) Floats(ctx context.Context, why ledger.Reason, t *residency.Tensor) ([]float32, error) {
+	return r.AppendFloats(ctx, nil, why, t)
+}
+
+// AppendFloats is Floats that appends to a slice.
+func (r *Runtime) AppendFloats(ctx context.Context, out []float32, why ledger.Reason, t *residency.Tensor) ([]float32, error) {
 	if err := r.Residency.PullBack(ctx, why, t); err != nil {
 		return nil, err
 	}
-	var out []float32
 	err := r.Residency.View(t, func(b []byte) error {
 		out = append(out, shape.View[float32](b)...)
 		return nil

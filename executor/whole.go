@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Whole is the last step at whose end every variable is: its update has ended, and
@@ -45,6 +46,29 @@ func (p *Program) updated() (Ticket, error) {
 		}
 	}
 	return last, nil
+}
+
+// Borrow notes where the program's variables are. giveBack frees the copies of them that
+// have come to the program's devices since.
+func (p *Program) Borrow() (giveBack func()) {
+	type borrowed struct {
+		device int
+		t      *residency.Tensor
+	}
+	var list []borrowed
+	for _, d := range p.opt.Full.Devices() {
+		for _, v := range p.Graph().Vars {
+			t := p.Var(v.Name)
+			if at := p.rt.on[d].index; !p.rt.Residency.Has(at, t) {
+				list = append(list, borrowed{at, t})
+			}
+		}
+	}
+	return func() {
+		for _, b := range list {
+			p.rt.Residency.DropCopy(b.device, b.t)
+		}
+	}
 }
 
 // updates counts the tasks of a step that write variables, as far as they were queued:

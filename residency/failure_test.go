@@ -147,7 +147,7 @@ func TestFailedCopiesAreTakenAgain(t *testing.T) {
 		if err := r.compute[on].Record().Wait(short(t)); err != nil {
 			t.Errorf("%s: the tasks: %v", op, err)
 		}
-		if told := r.m.Failures(); len(told) != 1 || !errors.Is(told[0], errBoom) {
+		if told := r.m.Failures(); len(told) != 3 || !errors.Is(told[0], errBoom) {
 			t.Errorf("%s: it tells %v", op, told)
 		}
 		if told := r.m.Failures(); told != nil {

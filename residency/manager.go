@@ -105,6 +105,23 @@ func (m *Manager) drop(t *Tensor) error {
 	return nil
 }
 
+// Has reports whether a device, by index, has a copy of t.
+func (m *Manager) Has(device int, t *Tensor) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.devs[device].copy(t).buf != nil
+}
+
+// DropCopy frees a device's copy of t, unless it is the truth or leased.
+func (m *Manager) DropCopy(device int, t *Tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := &m.devs[device]; t.truth != device && d.copy(t).leased == 0 {
+		d.free(t, "dropped")
+		m.rankAll(t)
+	}
+}
+
 // dropHost drops the host's bytes of t, if there are any.
 func (m *Manager) dropHost(t *Tensor) {
 	if h := t.host; h != nil {

@@ -20,19 +20,24 @@ func evalCommand() *cobra.Command {
 		Short: "Compute loss and accuracy of a trained run",
 		Long: "Compute loss and accuracy of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
 			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
-			"Several devices share the batches: each has the model, or a group of them where one has no room for it.",
+			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
+			"is lost, the others take over its batches.",
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}
-	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
+	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		run, err := runs.OpenTrained(c, cf, wf, args[0])
+		faults, err := ff.parse()
+		if err != nil {
+			return err
+		}
+		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		defer runs.TellRetried(c, run)
+		defer runs.TellWarnings(c, run)
 		res, err := run.Eval(c.Context())
 		if err != nil {
 			return err

@@ -25,11 +25,12 @@ func predictCommand() *cobra.Command {
 			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
 			"column prob_NAME each). Regression: an answer has the numbers (values). Text: an answer is the character after each\n" +
 			"window of data.context characters; the last window may be shorter.\n" +
-			"Several devices share the batches: each has the model, or a group of them where one has no room for it.",
+			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
+			"is lost, the others take over its batches.",
 		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
 		Args:    cli.ArgsBetween(1, 2),
 	}
-	cf, wf := runs.AddConfigFlags(c), runs.AddWeightFlags(c)
+	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
 	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
 	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
@@ -49,12 +50,16 @@ func predictCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		run, err := runs.OpenTrained(c, cf, wf, args[0])
+		faults, err := ff.parse()
+		if err != nil {
+			return err
+		}
+		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
-		defer runs.TellRetried(c, run)
+		defer runs.TellWarnings(c, run)
 		return answer(c, run, samples, *file, as)
 	}
 	return c

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
@@ -27,7 +28,7 @@ func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
 	}
 	printMoved(out, r)
 	for _, a := range r.Allowed {
-		fmt.Fprintf(out, "allowed: %s\n", a)
+		fmt.Fprintf(out, "allowed: %s\n", shortened(a))
 	}
 	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
 }
@@ -51,4 +52,18 @@ func printMoved(out io.Writer, r *berth.Report) {
 	if h := r.HostMemory; h != nil {
 		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))
 	}
+}
+
+// mostNames is the most tensors that a line names.
+const mostNames = 5
+
+// shortened cuts the tensors at the end of a transfer in words to the first ones;
+// report.json has all.
+func shortened(transfer string) string {
+	before, names, planned := strings.Cut(transfer, "as planned: ")
+	list := strings.Split(names, ", ")
+	if !planned || len(list) <= mostNames+1 {
+		return transfer
+	}
+	return fmt.Sprintf("%sas planned: %s and %d more", before, strings.Join(list[:mostNames], ", "), len(list)-mostNames)
 }

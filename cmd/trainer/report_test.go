@@ -1,5 +1,7 @@
 package main
 
+import "testing"
+
 // documented is report.json as users were promised it: nothing else may be in
 // it, and nothing of it may go away.
 type documented struct {
@@ -90,4 +92,16 @@ type documented struct {
 
 	// With --assert-resident only: what moved.
 	Allowed []string `json:"allowed"`
+}
+
+func TestShortened(t *testing.T) {
+	for in, want := range map[string]string{
+		"copy-in of weight: 3 transfers, 12 bytes, first a":                              "copy-in of weight: 3 transfers, 12 bytes, first a",
+		"spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f":    "spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f",
+		"spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e, f, g": "spill (spill) of weight: 7 transfers, 8 bytes, as planned: a, b, c, d, e and 2 more",
+	} {
+		if got := shortened(in); got != want {
+			t.Errorf("%q became %q", in, got)
+		}
+	}
 }

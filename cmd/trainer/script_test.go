@@ -243,6 +243,9 @@ func sameRuns(ts *testscript.TestScript, neg bool, args []string) {
 		if !neg && !slices.Equal(r.Losses, first.Losses) {
 			ts.Fatalf("losses of %s and %s differ:\n%v\n%v", args[0], run, first.Losses, r.Losses)
 		}
+		if v, w := first.Final.ValLoss, r.Final.ValLoss; !neg && v != nil && w != nil && *v != *w {
+			ts.Fatalf("validation losses of %s and %s differ: %v, %v", args[0], run, *v, *w)
+		}
 	}
 }
 

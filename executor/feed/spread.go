@@ -32,24 +32,22 @@ type Results struct {
 // of the others go ahead by about a batch.
 func Places(lanes int) int { return 2 * lanes }
 
-// Spread runs the samples of a part, batch by batch, each on a lane that is free.
-// Reading runs ahead of the steps. When it returns, nothing is queued any more,
-// however it ends.
-func Spread(ctx context.Context, lanes []Lane, part *datasets.Part, r Results) (err error) {
+// Spread runs the samples of a part from sample from on, batch by batch, each on a lane
+// that is free. Reading runs ahead of the steps. When it returns, nothing is queued any
+// more, however it ends.
+func Spread(ctx context.Context, lanes []Lane, part *datasets.Part, from int, r Results) (err error) {
 	first := lanes[0]
 	s := &spread{
 		lanes: lanes, results: r, over: make(chan int, len(lanes)),
 		running: make([]step, len(lanes)), places: make([]place, Places(len(lanes))),
 	}
-	for k := range lanes {
-		s.free = append(s.free, len(lanes)-1-k)
-	}
 	s.source, err = newSource(first.Device, first.Program, part, slots(len(lanes)),
-		datasets.LoaderOptions{Batch: first.Program.Inputs()[0].Meta.Shape[0], Epochs: 1})
+		datasets.LoaderOptions{Batch: first.Program.Inputs()[0].Meta.Shape[0], Start: datasets.Cursor{Index: from}, Epochs: 1})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	defer s.watch()()
 	defer s.drain()
 	return s.run(ctx)
 }
@@ -60,9 +58,10 @@ type spread struct {
 	*source
 	lanes   []Lane
 	results Results
-	over    chan int // lanes whose step has ended
-	running []step   // by lane; valid unless the lane is free
-	free    []int    // lanes without a step
+	over    chan int              // lanes whose step has ended
+	ends    []chan []device.Event // by lane: of the step that it runs
+	running []step                // by lane; valid unless the lane is free
+	free    []int                 // lanes without a step
 	places  []place
 	next    int  // the batch to queue next
 	first   int  // the first batch that is not done
@@ -81,11 +80,36 @@ type place struct {
 	collected bool
 }
 
+// watch starts a goroutine for each lane, which tells when a step has ended. They end
+// with a call of stop, once no step runs.
+func (s *spread) watch() (stop func()) {
+	for k := range s.lanes {
+		ends := make(chan []device.Event)
+		s.ends, s.free = append(s.ends, ends), append(s.free, len(s.lanes)-1-k)
+		go func() {
+			for done := range ends {
+				for _, ev := range done {
+					_ = ev.Wait(context.Background()) // Program.Wait gives the failure
+				}
+				s.over <- k
+			}
+		}()
+	}
+	return func() {
+		for _, ends := range s.ends {
+			close(ends)
+		}
+	}
+}
+
 // run keeps the lanes busy, until every batch is done. Before results are used, free
 // lanes get work.
 func (s *spread) run(ctx context.Context) error {
+	// A queued step is waited for even if ctx ends meanwhile: its batch must stay in
+	// memory until then.
+	work := context.WithoutCancel(ctx)
 	for {
-		if err := s.fill(ctx); err != nil {
+		if err := s.fill(ctx, work); err != nil {
 			return err
 		}
 		select {
@@ -114,8 +138,9 @@ func (s *spread) run(ctx context.Context) error {
 	}
 }
 
-// fill gives each free lane a batch, while there are places for results.
-func (s *spread) fill(ctx context.Context) error {
+// fill gives each free lane a batch, while there are places for results. ctx ends the
+// reading, work the steps.
+func (s *spread) fill(ctx, work context.Context) error {
 	for len(s.free) > 0 && s.next-s.first < len(s.places) && !s.read {
 		b, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -127,13 +152,11 @@ func (s *spread) fill(ctx context.Context) error {
 		}
 		k := s.free[len(s.free)-1]
 		prog := s.lanes[k].Program
-		// A queued step is waited for even if ctx ends meanwhile: its batch must
-		// stay in memory until then.
-		ticket, err := prog.Step(context.WithoutCancel(ctx), s.fed(b))
+		ticket, err := prog.Step(work, s.fed(b))
 		if err != nil {
 			return err
 		}
-		prog.Tell(ticket, s.over, k)
+		s.ends[k] <- prog.Ends(ticket)
 		s.free = s.free[:len(s.free)-1]
 		s.running[k] = step{ticket, s.next}
 		s.places[s.next%len(s.places)].batch = b

@@ -69,7 +69,7 @@ func TestSpread(t *testing.T) {
 			return nil
 		},
 	}
-	if err := feed.Spread(t.Context(), lanes, r.Data.Val, results); err != nil || at != r.Data.Val.Len() {
+	if err := feed.Spread(t.Context(), lanes, r.Data.Val, 0, results); err != nil || at != r.Data.Val.Len() {
 		t.Fatalf("%d samples of %d, %v", at, r.Data.Val.Len(), err)
 	}
 	if slices.Contains(ran, 0) {
@@ -91,7 +91,7 @@ func TestSpreadEnds(t *testing.T) {
 			}
 			return nil
 		}
-		err := feed.Spread(t.Context(), lanes, r.Data.Val, feed.Results{
+		err := feed.Spread(t.Context(), lanes, r.Data.Val, 0, feed.Results{
 			Collect: func(int, int, datasets.Batch) error { return end("collect") },
 			Done:    func(int, datasets.Batch) error { return end("done") },
 		})
@@ -100,7 +100,7 @@ func TestSpreadEnds(t *testing.T) {
 		}
 	}
 	samples := 0
-	err := feed.Spread(t.Context(), lanes, r.Data.Val, feed.Results{
+	err := feed.Spread(t.Context(), lanes, r.Data.Val, 0, feed.Results{
 		Collect: func(int, int, datasets.Batch) error { return nil },
 		Done: func(_ int, b datasets.Batch) error {
 			samples += b.Samples

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,12 @@ type Score struct {
 }
 
 // Evaluator computes scores over a part. Sums stay on the device until the end. With
-// several groups of devices, each batch's numbers are pulled back, and summed on the
+// groups of devices, each batch's numbers are pulled back, and summed on the
 // host in the order of the samples: the same additions, and so the same bits.
 type Evaluator struct {
 	pass  *pass
-	terms int // that the sums are of: samples, times positions of a sequence
+	apart bool // each batch's numbers are pulled back
+	terms int  // that the sums are of: samples, times positions of a sequence
 }
 
 // NewEvaluator compiles the evaluation of a part.
@@ -40,7 +42,7 @@ func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{p, part.Len() * m.Spec.Terms()}, nil
+	return &Evaluator{p, apart, part.Len() * m.Spec.Terms()}, nil
 }
 
 // Init gives the variables their contents, where no program of the runtime has
@@ -60,11 +62,12 @@ func (e *Evaluator) Close() error { return e.pass.close() }
 // Batches is the number of batches that each group of devices has computed.
 func (e *Evaluator) Batches() []int { return e.pass.ran }
 
-// Run evaluates the whole part. Afterwards, nothing of it is on a device. It fails
-// with [device.ErrNonFinite] where the loss of a batch is not finite.
-func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
-	if len(e.pass.lanes) > 1 {
-		s, err = e.spread(ctx)
+// Run evaluates the whole part. With groups, it goes on from done, and moves that along;
+// nil is the beginning. Afterwards, nothing of it is on a device. It fails with
+// [device.ErrNonFinite] where the loss of a batch is not finite.
+func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error) {
+	if e.apart {
+		s, err = e.spread(ctx, cmp.Or(done, &Progress{}))
 	} else {
 		s, err = e.inPlace(ctx)
 	}
@@ -74,16 +77,21 @@ func (e *Evaluator) Run(ctx context.Context) (s Score, err error) {
 	return s, err
 }
 
-// spread is Run on several groups of devices.
-func (e *Evaluator) spread(ctx context.Context) (s Score, err error) {
+// spread is Run on groups of devices.
+func (e *Evaluator) spread(ctx context.Context, done *Progress) (s Score, err error) {
+	for _, l := range e.pass.lanes {
+		defer l.Program.Borrow()()
+	}
 	names := []string{}
 	for _, v := range e.pass.lanes[0].Program.Graph().Outputs {
 		names = append(names, v.Name)
 	}
-	sums := make([]float32, len(names))
-	err = e.pass.values(ctx, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
-		for i := range sums {
-			sums[i] += outs[i][0]
+	if done.sums == nil {
+		done.sums = make([]float32, len(names))
+	}
+	err = e.pass.values(ctx, done, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
+		for i := range done.sums {
+			done.sums[i] += outs[i][0]
 		}
 		return nil
 	})
@@ -91,7 +99,7 @@ func (e *Evaluator) spread(ctx context.Context) (s Score, err error) {
 		return s, fmt.Errorf("evaluation: %w", err)
 	}
 	for i, name := range names {
-		mean := float64(sums[i]) / float64(e.terms)
+		mean := float64(done.sums[i]) / float64(e.terms)
 		if name == models.EvalLoss {
 			s.Loss = mean
 		} else {

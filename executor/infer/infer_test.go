@@ -33,7 +33,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		score, err := e.Run(t.Context())
+		score, err := e.Run(t.Context(), nil)
 		if err != nil || score.Accuracy == nil {
 			t.Fatalf("%+v: %+v, %v", c, score, err)
 		}
@@ -41,7 +41,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := e.Run(t.Context()); err != nil || again.Loss != score.Loss {
+		if again, err := e.Run(t.Context(), nil); err != nil || again.Loss != score.Loss {
 			t.Errorf("%+v: a second evaluation gives %v, then %v, %v", c, score.Loss, again.Loss, err)
 		}
 		targets := r.Data.Val.Alloc(r.Data.Val.Len())
@@ -50,7 +50,7 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 		}
 		class := shape.View[int32](targets[1])
 		loss, correct, n := 0.0, 0, 0
-		err = p.Run(t.Context(), func(a infer.Answer) error {
+		err = p.Run(t.Context(), &infer.Progress{}, func(a infer.Answer) error {
 			if a.Index != n || len(a.Values) != 10 || a.Last != 10 {
 				t.Fatalf("answer %d is %+v", n, a)
 			}
@@ -116,10 +116,10 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.score, err = e.Run(t.Context()); err != nil {
+		if got.score, err = e.Run(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		err = p.Run(t.Context(), func(a infer.Answer) error {
+		err = p.Run(t.Context(), &infer.Progress{}, func(a infer.Answer) error {
 			if a.Index*len(a.Values) != len(got.values) {
 				t.Fatalf("answer %d after %d values", a.Index, len(got.values))
 			}
@@ -146,6 +146,44 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 				t.Errorf("%+v: batches by group %v", c, list)
 			}
 		}
+	}
+}
+
+// On groups of devices, a batch allocates nothing: twice as many allocate as much.
+func TestGroupsAllocateNothingPerBatch(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	allocs := func(microbatch int) (evals, predictions float64) {
+		m := infer.Model{Spec: r.Spec, Plan: planOf(t, r, 1), Microbatch: microbatch, Groups: [][]int{{0}, {1}}}
+		for _, d := range r.Devices {
+			m.Devices = append(m.Devices, d.Spec())
+		}
+		e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
+		if err != nil {
+			t.Fatal(err)
+		}
+		evals = testing.AllocsPerRun(5, func() {
+			if _, err := e.Run(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		predictions = testing.AllocsPerRun(5, func() {
+			if err := p.Run(t.Context(), &infer.Progress{}, func(infer.Answer) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if err := errors.Join(e.Close(), p.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return evals, predictions
+	}
+	fewEvals, fewPredictions := allocs(6)
+	evals, predictions := allocs(3)
+	if evals > fewEvals+6 || predictions > fewPredictions+6 { // of 60 batches more; the scheduler allocates now and then
+		t.Errorf("60 batches allocate %v and %v times, 120 batches %v and %v times", fewEvals, fewPredictions, evals, predictions)
 	}
 }
 
@@ -180,7 +218,7 @@ func TestInferenceEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Run(over); !errors.Is(err, context.Canceled) {
+	if _, err := e.Run(over, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("evaluation: %v", err)
 	}
 	p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
@@ -188,7 +226,7 @@ func TestInferenceEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	failure, n := errors.New("enough"), 0
-	err = p.Run(t.Context(), func(infer.Answer) error {
+	err = p.Run(t.Context(), &infer.Progress{}, func(infer.Answer) error {
 		if n++; n == 150 {
 			return failure
 		}
@@ -227,7 +265,7 @@ func TestInitAgain(t *testing.T) {
 		if err := e.InitFrom(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		s, err := e.Run(t.Context())
+		s, err := e.Run(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,13 @@ func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Pl
 	return partition.SameCutOn(m.Plan, g, m.Devices, m.Groups[group], stop)
 }
 
+// Progress is how far a pass over a part has come: where another pass goes on after the
+// loss of a device. The zero value is the beginning.
+type Progress struct {
+	Samples int       // that are done, in order
+	sums    []float32 // over them, of an evaluation
+}
+
 // pass goes over a part of the data with one graph of a model.
 type pass struct {
 	rt    *executor.Runtime
@@ -95,14 +102,15 @@ func (p *pass) close() error {
 	return errors.Join(errs...)
 }
 
-// values runs every sample once, pulls outputs of each batch back for a reason, and
-// hands them to use in the order of the samples. They are valid until use returns.
-func (p *pass) values(ctx context.Context, why ledger.Reason, names []string, use func(datasets.Batch, [][]float32) error) error {
+// values runs every sample that is not done once, pulls outputs of each batch back for a
+// reason, and hands them to use in the order of the samples. They are valid until use
+// returns. It allocates nothing for each batch.
+func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, names []string, use func(datasets.Batch, [][]float32) error) error {
 	places := make([][][]float32, feed.Places(len(p.lanes)))
 	for i := range places {
 		places[i] = make([][]float32, len(names))
 	}
-	return feed.Spread(ctx, p.lanes, p.part, feed.Results{
+	return feed.Spread(ctx, p.lanes, p.part, done.Samples, feed.Results{
 		Collect: func(lane, place int, b datasets.Batch) error {
 			p.ran[lane]++
 			for i, name := range names {
@@ -110,7 +118,7 @@ func (p *pass) values(ctx context.Context, why ledger.Reason, names []string, us
 				if err != nil {
 					return err
 				}
-				if places[place][i], err = p.rt.Floats(ctx, why, out); err != nil {
+				if places[place][i], err = p.rt.AppendFloats(ctx, places[place][i][:0], why, out); err != nil {
 					return err
 				}
 				if err := p.rt.Residency.Drop(out); err != nil {
@@ -119,7 +127,13 @@ func (p *pass) values(ctx context.Context, why ledger.Reason, names []string, us
 			}
 			return nil
 		},
-		Done: func(place int, b datasets.Batch) error { return use(b, places[place]) },
+		Done: func(place int, b datasets.Batch) error {
+			err := use(b, places[place])
+			if err == nil {
+				done.Samples += b.Samples
+			}
+			return err
+		},
 	})
 }
 

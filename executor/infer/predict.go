@@ -58,9 +58,10 @@ func (p *Predictor) Close() error { return p.pass.close() }
 // Batches is the number of batches that each group of devices has computed.
 func (p *Predictor) Batches() []int { return p.pass.ran }
 
-// Run hands emit the answer of each sample, in order. emit's error ends it.
-func (p *Predictor) Run(ctx context.Context, emit func(Answer) error) error {
-	return p.pass.values(ctx, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
+// Run hands emit the answer of each sample that is not done, in order. emit's error ends
+// it.
+func (p *Predictor) Run(ctx context.Context, done *Progress, emit func(Answer) error) error {
+	return p.pass.values(ctx, done, ledger.Fetch, []string{models.PredictOutput}, func(b datasets.Batch, outs [][]float32) error {
 		v, per := outs[0], len(outs[0])/b.Samples
 		for i := range b.Samples {
 			if err := emit(Answer{b.At.Index + i, v[i*per : (i+1)*per], p.last}); err != nil {

@@ -132,7 +132,8 @@ func (q *Queue) Newest() device.Event {
 	return q.newest
 }
 
-// Failures returns the failures that repeating has mended, each once.
+// Failures returns the failures after which copies were repeated and ended, well or not,
+// each once.
 func (q *Queue) Failures() []error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -290,6 +291,7 @@ func (q *Queue) toRepeat() (failed []device.Event, cause error) {
 	q.broken = append(q.broken, failed[0].Queue)
 	q.unmended = append(q.unmended, cause)
 	if len(q.unmended) == mostFailures || errors.Is(cause, device.ErrLost) {
+		q.failures = append(q.failures, q.unmended[:len(q.unmended)-1]...) // which were followed by a repeat
 		q.giveUp(cause)
 		return nil, nil
 	}

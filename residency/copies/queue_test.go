@@ -164,16 +164,17 @@ func TestFailedCopiesAreRepeated(t *testing.T) {
 	}
 }
 
-// Three failures in a row are one for good, and a lost device is one at once.
+// Three failures in a row are one for good, and a lost device is one at once. Those that
+// were followed by a repeat are told.
 func TestFailureForGood(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", errBoom, device.ErrLost)
 	for _, c := range []struct {
 		fails []fail
 		told  int
 	}{
-		{[]fail{{1, 2, errBoom}, {2, 1, errBoom}, {3, 1, errBoom}}, 0},
+		{[]fail{{1, 2, errBoom}, {2, 1, errBoom}, {3, 1, errBoom}}, 2},
 		{[]fail{{1, 2, lost}}, 0},
-		{[]fail{{1, 2, errBoom}, {2, 1, lost}}, 0},
+		{[]fail{{1, 2, errBoom}, {2, 1, lost}}, 1},
 	} {
 		r := newRig(t, c.fails...)
 		b := r.buffer(1)

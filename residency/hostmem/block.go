@@ -23,7 +23,7 @@ type Block struct {
 	staged  bool          // to be dropped once copied in: a store or the device keeps the contents
 	counted bool          // among Memory.used
 	left    bool          // others may have the memory, which is the file's
-	dev     device.Device // that allocated it, if it is kept for spills
+	dev     device.Device // that allocated it, if it is kept for copies out
 	since   uint64        // the clock when it was last dropped, if it is kept
 
 	// Of bytes that were moved to a device:
@@ -64,5 +64,5 @@ func (h *Block) InFile() bool {
 // busy reports whether a copy, or the host, uses the block.
 func (h *Block) busy() bool { return h.pins > 0 || !h.uses.Done() }
 
-// spills reports whether the block is kept for spills.
-func (h *Block) spills() bool { return h.dev != nil }
+// outgoing reports whether the block is kept for copies out.
+func (h *Block) outgoing() bool { return h.dev != nil }

@@ -21,7 +21,7 @@ func TestTheFileIsReusedInOrder(t *testing.T) {
 	q := new(queue)
 	var last device.Event
 	for i := range uint64(8) {
-		h, err := x.AllocSpill(d, bytes, "w")
+		h, err := x.AllocOut(d, bytes, "w")
 		if err != nil {
 			t.Fatal(err)
 		}

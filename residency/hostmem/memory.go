@@ -118,9 +118,9 @@ func (x *Memory) allocInFile(bytes int64, name string) (*Block, error) {
 	return h, nil
 }
 
-// AllocSpill is Alloc for a copy-out from dev. It prefers the memory of an earlier
-// spill of the same size.
-func (x *Memory) AllocSpill(dev device.Device, bytes int64, name string) (*Block, error) {
+// AllocOut is Alloc for a copy-out from dev. It prefers the memory of an earlier one of
+// the same size.
+func (x *Memory) AllocOut(dev device.Device, bytes int64, name string) (*Block, error) {
 	if h := x.pool.take(dev, bytes); h != nil {
 		return h, nil
 	}
@@ -137,7 +137,7 @@ func (x *Memory) use(bytes int64) {
 	x.peak = max(x.peak, x.used)
 }
 
-// Keep sets for how long blocks are kept for spills: for two steps of so many
+// Keep sets for how long blocks are kept for copies out: for two steps of so many
 // ticks.
 func (x *Memory) Keep(ticks int) { x.pool.kept = max(LeastKept, uint64(2*ticks)) }
 
@@ -183,7 +183,7 @@ func (x *Memory) Unpin(h *Block) {
 }
 
 // Drop frees h once queued copies and readers on the host are done with it. A block
-// of a spill is kept for the next one. Others may take a block of the file at once, to
+// of a copy-out is kept for the next one. Others may take a block of the file at once, to
 // use it after those copies: so the file's bytes follow the order of submission.
 func (x *Memory) Drop(h *Block) {
 	if x.keeps(h) && h.pins == 0 {
@@ -199,8 +199,8 @@ func (x *Memory) Drop(h *Block) {
 	x.Sweep()
 }
 
-// keeps reports whether a dropped block is kept for spills.
-func (x *Memory) keeps(h *Block) bool { return h.spills() && !h.staged && !x.closing }
+// keeps reports whether a dropped block is kept for copies out.
+func (x *Memory) keeps(h *Block) bool { return h.outgoing() && !h.staged && !x.closing }
 
 // Sweep frees the dropped memory that is no longer in use.
 func (x *Memory) Sweep() {

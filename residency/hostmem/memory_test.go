@@ -107,17 +107,17 @@ func TestMovedBlocksComeBackAfterAFailure(t *testing.T) {
 	}
 }
 
-// Beyond the bound, blocks that are kept for spills are freed first. Without a file,
+// Beyond the bound, blocks that are kept for copies out are freed first. Without a file,
 // the rest is refused.
 func TestBound(t *testing.T) {
 	d, x := new(host), New(Options{Bound: 16})
-	spill, err := x.AllocSpill(d, 8, "w")
+	spill, err := x.AllocOut(d, 8, "w")
 	if err != nil {
 		t.Fatal(err)
 	}
 	x.Drop(spill)
 	if u := x.Usage(); u.Idle != 8 {
-		t.Errorf("%+v: the block of a spill is kept", u)
+		t.Errorf("%+v: the block of a copy out is kept", u)
 	}
 	h := alloc(t, x, d, 16)
 	if u := x.Usage(); u.Idle != 0 || u.Used != 16 {
@@ -132,17 +132,17 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// The block of a spill is given out again at once, an unused one first, and freed
+// The block of a copy out is given out again at once, an unused one first, and freed
 // when it was not taken for long.
 func TestBlocksOfSpillsAreReused(t *testing.T) {
 	d, q, x := new(host), new(queue), New(Options{})
-	busy, _ := x.AllocSpill(d, 8, "w")
+	busy, _ := x.AllocOut(d, 8, "w")
 	busy.AddUse(q.event())
-	free, _ := x.AllocSpill(d, 8, "v")
+	free, _ := x.AllocOut(d, 8, "v")
 	x.Drop(busy)
 	x.Drop(free)
 	for _, want := range []*Block{free, busy} {
-		if h, err := x.AllocSpill(d, 8, "u"); err != nil || h != want {
+		if h, err := x.AllocOut(d, 8, "u"); err != nil || h != want {
 			t.Errorf("got %p, %v, expected %p", h, err, want)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 // LeastKept is the least number of ticks for which blocks are kept.
 const LeastKept = 64
 
-// pool is the blocks that are kept for spills: those that no tensor has, in the
+// pool is the blocks that are kept for copies out: those that no tensor has, in the
 // order in which they were dropped. A block is given out again at once; the copy to
 // it then waits for its last uses.
 type pool struct {
@@ -56,7 +56,7 @@ func (p *pool) expire(clock uint64, to []*Block) []*Block {
 	old := 0
 	for old < len(p.idle) && clock-p.idle[old].since > p.kept {
 		h := p.idle[old]
-		h.dev = nil // no spill takes it any more
+		h.dev = nil // no copy takes it any more
 		to = append(to, h)
 		old++
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 // WeightFlags are the flags that choose trained weights.
@@ -43,7 +44,7 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 
 // OpenTrained opens the trained run in a folder, and says on standard error
 // which checkpoint it uses: see TellFile. The caller closes it.
-func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string) (*berth.Trained, error) {
+func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 		return nil, err
 	}
 	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
-	t, err := berth.OpenTrained(c.Context(), cfg, w)
+	t, err := berth.OpenTrained(c.Context(), cfg, w, faults...)
 	done()
 	if err != nil {
 		return nil, err
@@ -68,9 +69,9 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string)
 	return t, nil
 }
 
-// TellRetried says on standard error which copies failed and were repeated.
-func TellRetried(c *cobra.Command, t *berth.Trained) {
-	for _, text := range t.Retried() {
+// TellWarnings says on standard error what went wrong and did no harm.
+func TellWarnings(c *cobra.Command, t *berth.Trained) {
+	for _, text := range t.Warnings() {
 		fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
 	}
 }

@@ -1,0 +1,100 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/residency"
+)
+
+// LostDevice is a device that was lost in an evaluation. The others took over its
+// batches.
+type LostDevice struct {
+	Device  device.ID `json:"device"`
+	Samples int       `json:"samples"` // that were done before, in order
+	Cause   string    `json:"cause"`   // the operation that failed, and why
+}
+
+// Warnings say what went wrong and did no harm: copies that failed on a device and were
+// repeated, devices that were lost, and, after a call that ended well, faults that did not
+// happen. Each is returned once.
+func (t *Trained) Warnings() []string {
+	list := t.warnings
+	t.warnings = nil
+	if t.ended {
+		list = append(list, fault.Missed(t.faulty)...)
+		t.faulty = nil
+	}
+	return list
+}
+
+// on runs f on a runtime of its own. After the loss of a device, f goes on from done
+// where other groups of devices have the model.
+func (t *Trained) on(ctx context.Context, done *infer.Progress, f func(*executor.Runtime) error) error {
+	leave, err := t.setup.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	for t.losses = nil; ; {
+		err := t.once(ctx, f)
+		t.ended = err == nil
+		if err == nil || ctx.Err() != nil || !t.without(ctx, err, done.Samples) {
+			return err
+		}
+	}
+}
+
+// once runs f on a runtime of its own.
+func (t *Trained) once(ctx context.Context, f func(*executor.Runtime) error) (err error) {
+	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if id, lost := lostDevice(err); lost {
+			t.setup.giveUp(rt, id, err)
+		}
+		err = errors.Join(err, rt.Close())
+	}()
+	t.setup.watch(rt, ctx.Done(), func() time.Duration { return leastPatience })
+	err = f(rt)
+	for _, failure := range rt.Retried() {
+		t.warnings = append(t.warnings, tryingAgain(failure))
+	}
+	return err
+}
+
+// without plans for the devices that are left after a failure, if that is the loss of a
+// device of one group among others. Samples were done before.
+func (t *Trained) without(ctx context.Context, failure error, samples int) bool {
+	s := t.setup
+	id, lost := lostDevice(failure)
+	i := slices.IndexFunc(s.devs, func(d device.Device) bool { return d.ID() == id })
+	if t.ofRun || !lost || i < 0 || s.groups.count < 2 || unrelated(failure) != nil {
+		return false
+	}
+	devs, at, plan, before := s.devs, s.at, s.plan, s.groups
+	s.without(i)
+	err := t.planned(ctx)
+	if err == nil && s.shared == nil {
+		err = unrelated(devs[i].Close())
+	}
+	if err != nil {
+		s.devs, s.at, s.plan, s.groups = devs, at, plan, before
+		return false
+	}
+	if s.groups.count == 0 { // one group, which goes on with the sums of whole batches
+		s.groups = groups{count: 1, size: len(s.devs)}
+	}
+	t.losses = append(t.losses, LostDevice{Device: id, Samples: samples, Cause: happened(failure)})
+	t.warnings = append(t.warnings, fmt.Sprintf("%s; going on without %s", happened(failure), id))
+	return true
+}

@@ -1,0 +1,151 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
+)
+
+// Evaluating and predicting say once which copies failed and were repeated.
+func TestTrainedTellsOfRepeatedCopies(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r, err := Open(t.Context(), c)
+	if err == nil {
+		_, err = r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1})
+		defer r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := OpenTrained(t.Context(), c, Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	clean, err := m.Eval(t.Context())
+	if err != nil || m.Warnings() != nil {
+		t.Fatalf("%v, %v", m.Warnings(), err)
+	}
+	broken := func() (devs []device.Device) {
+		devs, err := fault.Wrap(m.setup.devs, []fault.Fault{{Device: "cpu:0", Op: fault.CopyOut, N: 1, Kind: fault.Fail}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return devs
+	}
+	m.setup.devs = broken()
+	if got, err := m.Eval(t.Context()); err != nil || got.Loss != clean.Loss {
+		t.Errorf("evaluated to %v, %v; without a fault to %v", got.Loss, err, clean.Loss)
+	}
+	const want = "copy-out on cpu:0 failed: a fault that was asked for (cpu:0 copy-out 1 fail); trying again"
+	if told := strings.Join(m.Warnings(), "\n"); told != want {
+		t.Errorf("it tells %q", told)
+	}
+	m.setup.devs = broken()
+	if _, err := m.Predict(t.Context(), "", func(Prediction) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if told := strings.Join(m.Warnings(), "\n"); told != want {
+		t.Errorf("it tells %q", told)
+	}
+	if told := m.Warnings(); told != nil {
+		t.Errorf("it tells again: %q", told)
+	}
+}
+
+// After the loss of a device, the others take over its batches: answers come in order,
+// each once, with the same bits. Without another device, the loss is the error. Work that
+// was cancelled leaves nothing behind, whenever that was.
+func TestTrainedTakesOver(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 16}\ndevices: cpu:3\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r, err := Open(t.Context(), c)
+	if err == nil {
+		_, err = r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1})
+		defer r.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(faults ...fault.Fault) *Trained {
+		t.Helper()
+		m, err := OpenTrained(t.Context(), c, Weights{Dir: dir}, faults...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.setup.groups.count != 3 {
+			t.Fatalf("groups: %+v", m.setup.groups)
+		}
+		return m
+	}
+	answers := func(m *Trained) (list [][]float32, err error) {
+		_, err = m.Predict(t.Context(), "", func(p Prediction) error {
+			if p.Index != len(list) {
+				t.Fatalf("answer %d after %d", p.Index, len(list))
+			}
+			list = append(list, slices.Clone(p.Values))
+			return nil
+		})
+		return list, err
+	}
+	plain := open()
+	for i := range 20 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*100*time.Microsecond)
+		if _, err := plain.Eval(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	want, err := answers(plain)
+	var score Evaluation
+	if err == nil {
+		score, err = plain.Eval(t.Context())
+	}
+	if err = errors.Join(err, plain.Close()); err != nil {
+		t.Fatal(err)
+	}
+	one := fault.Fault{Device: "cpu:1", Op: fault.Launch, N: 3, Kind: fault.Lost}
+	two := fault.Fault{Device: "cpu:2", Op: fault.Peer, N: 1, Kind: fault.Lost}
+	three := fault.Fault{Device: "cpu:0", Op: fault.CopyOut, N: 4, Kind: fault.Lost}
+	failed := fault.Fault{Device: "cpu:2", Op: fault.Launch, N: 5, Kind: fault.Fail}
+	for _, faults := range [][]fault.Fault{{one}, {two}, {three}, {failed}, {one, three}} {
+		m := open(faults...)
+		got, err := answers(m)
+		if err != nil || !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%v: %d answers of %d, %v", faults, len(got), len(want), err)
+		}
+		told := strings.Join(m.Warnings(), "\n")
+		if err := m.Close(); err != nil || strings.Count(told, "going on without") != len(faults) {
+			t.Errorf("%v: it tells %q, %v", faults, told, err)
+		}
+		m = open(faults...)
+		x, err := m.Eval(t.Context())
+		if err != nil || x.Loss != score.Loss || *x.Accuracy != *score.Accuracy || len(x.DeviceLosses) != len(faults) {
+			t.Errorf("%v: %+v, want %+v; %v", faults, x, score, err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	m := open(one, two, three)
+	if _, err := answers(m); !errors.Is(err, device.ErrLost) || !strings.Contains(err.Error(), "cpu:0") {
+		t.Errorf("without another device: %v", err)
+	}
+	_ = m.Close() // which repeats the loss
+}
