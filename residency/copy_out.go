@@ -51,7 +51,12 @@ func (m *Manager) copyOut(t *Tensor, h *hostmem.Block, o out) error {
 // toNew is copyOut to new host memory.
 func (m *Manager) toNew(t *Tensor, o out) (h *hostmem.Block, err error) {
 	d := &m.devs[t.truth]
-	if h, err = m.host.AllocOut(d.dev, t.bytes, t.name); err != nil {
+	if o.kind == ledger.Spill || t.usage == device.Activation { // another one will come
+		h, err = m.host.AllocOut(d.dev, t.bytes, t.name)
+	} else {
+		h, err = m.host.Alloc(d.dev, t.bytes, t.name)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := m.copyOut(t, h, o); err != nil {
