@@ -159,6 +159,9 @@ func (w *worker) run(ctx context.Context, t *timed) (seconds float64, err error)
 	if err == nil {
 		err = done.Wait(ctx)
 	}
+	if ended := context.Cause(ctx); err != nil && ended != nil {
+		err = ended
+	}
 	seconds = float64(w.stream.Busy()-before) / 1e9 / float64(t.repeats)
 	return seconds, errors.Join(err, l.end(w.stream))
 }
