@@ -16,7 +16,7 @@ type Forecast struct {
 	Loaded  int64                   // bytes copied in again per step, because the limit is below the peak
 	Spilled int64                   // bytes copied out per step for the same reason
 	Host    int64                   // bytes of host memory for what is copied out
-	Seconds float64                 // rough time of a step's launches and of the moved bytes, one after the other
+	Seconds float64                 // time of a step's launches and of the moved bytes, one after the other, by arithmetic and bytes
 }
 
 // Moved is the bytes that move per step because the limit is below the peak.

@@ -76,9 +76,7 @@ func (p *Plan) Predict(ask func() error) (*Prediction, error) {
 	s.finish()
 	for i := range p.Memory {
 		f := &p.Memory[i]
-		if perS := p.options.Devices[f.Device].LinkBytesPerS; perS > 0 {
-			out.Moving = max(out.Moving, float64(f.Moved())/perS)
-		}
+		out.Moving = max(out.Moving, movingSeconds(f.Moved(), p.options.Devices[f.Device]))
 	}
 	out.Seconds += out.Moving
 	return out, check.Err()
@@ -97,6 +95,25 @@ type stepSimulation struct {
 	ready    map[instanceID][]float64 // per device: since when contents are there; never if they are not
 	keep     bool                     // the step is the one that out shows
 	out      Prediction
+}
+
+// busySeconds is, per device, the time for which it works in a step: that of its launches,
+// and of the bytes that move for lack of memory.
+func (p *Plan) busySeconds() []float64 {
+	launches, err := p.Launches(StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		panic("BUG: a plan without launches: " + err.Error())
+	}
+	s, sums := newStepSimulation(p, launches), make([]float64, len(p.options.Devices))
+	for i := range launches {
+		l := &launches[i]
+		sums[l.Device] += s.time(l, l.Device)
+	}
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		sums[f.Device] += movingSeconds(f.Moved(), p.options.Devices[f.Device])
+	}
+	return sums
 }
 
 // runTime is the time of a variant on a device.
@@ -193,31 +210,6 @@ func (s *stepSimulation) time(l *Launch, d int) float64 {
 		s.out.Measured++
 	}
 	return overhead + t.seconds
-}
-
-// runSeconds is the time of a variant on a device: as measured, or else from its
-// flops and bytes.
-func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool) {
-	if o.Seconds != nil {
-		if s, ok := o.Seconds(d, v.Graph); ok {
-			return s, true
-		}
-	}
-	var flops, bytes int64
-	for _, n := range v.Graph.Nodes {
-		flops += n.Cost().Flops
-	}
-	for _, slots := range [][]*graph.Value{v.Graph.Inputs, v.Graph.Outputs} {
-		for _, x := range slots {
-			bytes += x.Meta.Bytes()
-		}
-	}
-	spec := o.Devices[d]
-	sum = seconds(flops, spec)
-	if spec.LinkBytesPerS > 0 {
-		sum += float64(bytes) / spec.LinkBytesPerS
-	}
-	return sum, false
 }
 
 // finish fills in the shares, and counts times from the first launch.

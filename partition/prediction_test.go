@@ -64,3 +64,24 @@ func TestPredictionSaysItsSource(t *testing.T) {
 		t.Error(got, err)
 	}
 }
+
+// Values that are computed a second time lengthen a step, though fewer tensors cross from
+// segment to segment. On one device, the plan's table and the prediction agree.
+func TestRecomputationTakesTime(t *testing.T) {
+	devices, before := specs(1, 0), 0.0
+	devices[0].FlopsPerSecond, devices[0].LinkBytesPerS = 200e9, 10e9
+	for _, r := range []Recompute{"", RecomputeCheap, RecomputeBlock} {
+		p := mustCut(t, deepGPT(t), PlanOptions{Devices: devices, Microbatches: 1, Recompute: r})
+		got, err := p.Predict(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Seconds <= before {
+			t.Errorf("recompute %q: %v s a step, with less of it %v s", r, got.Seconds, before)
+		}
+		if busy := p.busySeconds()[0]; math.Abs(busy/got.Seconds-1) > 1e-9 || math.Abs(p.Memory[0].Seconds/busy-1) > 1e-9 {
+			t.Errorf("recompute %q: the table says %v s, the forecast %v s, the prediction %v s", r, busy, p.Memory[0].Seconds, got.Seconds)
+		}
+		before = got.Seconds
+	}
+}

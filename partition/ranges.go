@@ -254,16 +254,3 @@ func (p *placement) withRanges(cut *cutGraph) *placement {
 	}
 	return q
 }
-
-// beyondRange is the bytes that a node's inputs have beyond the range that it uses.
-func beyondRange(n *graph.Node) (bytes int64) {
-	op, ok := n.Op.(ops.Ranged)
-	if !ok {
-		return 0
-	}
-	in := graph.Metas(n.In)
-	for i, part := range op.Parts(in) {
-		bytes += in[i].Bytes() - part.Bytes()
-	}
-	return bytes
-}

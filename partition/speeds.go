@@ -13,6 +13,50 @@ func seconds(flops int64, spec device.Spec) float64 {
 	return float64(flops) / spec.FlopsPerSecond
 }
 
+// work is the arithmetic of one run of a variant, and the bytes that its nodes read and
+// write, each tensor once per node.
+type work struct{ flops, bytes int64 }
+
+func workOf(v *Variant) (w work) {
+	for _, n := range v.Graph.Nodes {
+		c := n.Cost()
+		w.flops += c.Flops
+		w.bytes += c.Bytes
+	}
+	return w
+}
+
+// throughMemory is the share of the bytes of nodes that takes time: other bytes pass from
+// node to node within a kernel.
+const throughMemory = 0.6
+
+// seconds is the rough time of the work on a device.
+func (w work) seconds(spec device.Spec) float64 {
+	sum := seconds(w.flops, spec)
+	if spec.LinkBytesPerS > 0 {
+		sum += throughMemory * float64(w.bytes) / spec.LinkBytesPerS
+	}
+	return sum
+}
+
+// movingSeconds is the rough time of bytes that move for lack of memory.
+func movingSeconds(bytes int64, spec device.Spec) float64 {
+	if spec.LinkBytesPerS <= 0 {
+		return 0
+	}
+	return float64(bytes) / spec.LinkBytesPerS
+}
+
+// runSeconds is the time of a variant on a device: as measured, or else from its work.
+func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool) {
+	if o.Seconds != nil {
+		if s, ok := o.Seconds(d, v.Graph); ok {
+			return s, true
+		}
+	}
+	return workOf(v).seconds(o.Devices[d]), false
+}
+
 // copySeconds is the time of a copy between devices: as measured, or else as their
 // links give it.
 func (o *PlanOptions) copySeconds(bytes int64, from, to int) float64 {

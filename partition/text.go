@@ -47,13 +47,14 @@ func (p *Plan) recomputes() bool {
 // deviceTable lists the memory of each device that has a stage: its limit; the
 // peak of a step without a limit, and that by usage; the floor, and the launch
 // that needs it; the pieces that segments are; the bytes that move per step because
-// the limit is below the peak; and the predicted time of a step.
+// the limit is below the peak; and the time for which it works in a step.
 func (p *Plan) deviceTable() string {
 	rows := [][]string{{"device", "limit", "peak"}}
 	for u := range device.NumUsages {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "floor", "of", "segments", "moved", "time")
+	busy := p.busySeconds()
 	for _, f := range p.Memory {
 		if f.Peak == 0 {
 			continue // no stage is there
@@ -66,7 +67,7 @@ func (p *Plan) deviceTable() string {
 		for _, b := range f.PeakBy {
 			row = append(row, units.Bytes(b))
 		}
-		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(f.Seconds)))
+		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(busy[f.Device])))
 	}
 	n := len(rows[0])
 	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})

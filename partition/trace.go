@@ -12,11 +12,10 @@ import (
 // memoryTrace is how the launches of a step use the memory of one device.
 type memoryTrace struct {
 	paging.Trace
-	names  []string       // per launch
-	flops  []int64        // per launch
-	beyond []int64        // per launch: bytes of tensors beyond the ranges that it uses
-	usage  []device.Usage // per object
-	first  []bool         // per object: it is a variable or constant, which is there when the first step begins
+	names []string       // per launch
+	work  []work         // per launch
+	usage []device.Usage // per object
+	first []bool         // per object: it is a variable or constant, which is there when the first step begins
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
@@ -24,11 +23,8 @@ type memoryTrace struct {
 type tracer struct {
 	traces []*memoryTrace
 	known  map[instanceID]*tracked
-	work   map[*Variant]variantWork
+	work   map[*Variant]work
 }
-
-// variantWork is the work of one run of a variant.
-type variantWork struct{ flops, beyond int64 }
 
 // tracked is what is known of an instance.
 type tracked struct {
@@ -42,7 +38,7 @@ type tracked struct {
 // traceLaunches makes the trace of each of so many devices, without the launches'
 // scratch. The traces are incomplete if check stops.
 func traceLaunches(check *stop.Check, devices int, launches []Launch) []*memoryTrace {
-	t := &tracer{known: map[instanceID]*tracked{}, work: map[*Variant]variantWork{}}
+	t := &tracer{known: map[instanceID]*tracked{}, work: map[*Variant]work{}}
 	for range devices {
 		t.traces = append(t.traces, &memoryTrace{})
 	}
@@ -142,8 +138,7 @@ func (t *tracer) addLaunch(i int, l *Launch, uses []*tracked) {
 		}
 	}
 	tr.names = append(tr.names, l.Name())
-	w := t.workOf(l.Variant)
-	tr.flops, tr.beyond = append(tr.flops, w.flops), append(tr.beyond, w.beyond)
+	tr.work = append(tr.work, t.workOf(l.Variant))
 	tr.Launches = append(tr.Launches, x)
 	for _, o := range l.Over {
 		t.free(t.of(o), i, -1)
@@ -163,28 +158,20 @@ func (t *tracer) free(x *tracked, i, except int) {
 }
 
 // workOf is the work of a variant.
-func (t *tracer) workOf(v *Variant) variantWork {
+func (t *tracer) workOf(v *Variant) work {
 	w, known := t.work[v]
 	if !known {
-		for _, n := range v.Graph.Nodes {
-			w.flops += n.Cost().Flops
-			w.beyond += beyondRange(n)
-		}
+		w = workOf(v)
 		t.work[v] = w
 	}
 	return w
 }
 
-// seconds is the rough time of a step in which so many bytes move, beside what
-// each launch reads and writes.
+// seconds is the rough time of a step in which so many bytes move for lack of memory.
 func (t *memoryTrace) seconds(moved int64, spec device.Spec) float64 {
-	sum := overhead * float64(len(t.Launches))
-	for i := range t.Launches {
-		sum += seconds(t.flops[i], spec)
-		moved += t.Lease(&t.Launches[i]) - t.beyond[i]
-	}
-	if spec.LinkBytesPerS > 0 {
-		sum += float64(moved) / spec.LinkBytesPerS
+	sum := movingSeconds(moved, spec)
+	for _, w := range t.work {
+		sum += overhead + w.seconds(spec)
 	}
 	return sum
 }
