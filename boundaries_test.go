@@ -62,8 +62,9 @@ var mayImport = map[string][]string{
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph"},
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/runstate", "configs", "engine/models", "engine/osfile"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
-	"datasets":                  {"datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/units"},
+	"datasets":                  {"datasets/cache", "datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/units"},
 	"datasets/tokenizer":        {"engine/osfile"},
+	"datasets/cache":            {"engine/osfile"},
 	"configs":                   {"engine/osfile", "executor/schedule", "internal/edit", "internal/units"},
 
 	"internal/golden":                  {},

@@ -67,6 +67,19 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 		return 0, io.EOF
 	}
 	n = min(n, p.count-c.Index)
+	if m := p.table.mapping; m != nil {
+		err := m.Guard(func() error {
+			p.fill(c, n, dst)
+			return nil
+		})
+		return n, err
+	}
+	p.fill(c, n, dst)
+	return n, nil
+}
+
+// fill copies the n samples from c on to dst.
+func (p *Part) fill(c Cursor, n int, dst [][]byte) {
 	order := p.epochOrder(c.Epoch)
 	for j := range n {
 		row := p.row(c.Index+j, order)
@@ -76,7 +89,6 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 			col.fill(row, dst[i][j*size:(j+1)*size])
 		}
 	}
-	return n, nil
 }
 
 // Next is the cursor after n samples were read at c. After the last sample it is

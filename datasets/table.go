@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/engine/safetensors"
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -20,6 +21,7 @@ type Field struct {
 type table struct {
 	rows    int
 	columns []column
+	mapping *osfile.Mapping // that the columns' data is of; nil: it is memory
 }
 
 // column holds one field of every sample. Sample i is the size bytes at

@@ -68,12 +68,19 @@ func (c *corpus) ids(ctx context.Context, s Spec, path string) (tokenizer.Tokeni
 	if err != nil {
 		return nil, textIDs{}, err
 	}
-	if _, ok := t.(*tokenizer.Chars); ok && count == 0 {
+	c.anyBytes = t.Kind() == "bytes"
+	switch t.(type) {
+	case *tokenizer.BPE:
+		ids, err := c.cached(ctx, t, path, s.Memory)
+		return t, ids, err
+	case *tokenizer.Chars:
+		if count > 0 {
+			break
+		}
 		if _, count, err = c.chars(ctx); err != nil {
 			return nil, textIDs{}, err
 		}
 	}
-	c.anyBytes = t.Kind() == "bytes"
 	ids, err := c.inMemory(ctx, t, path, count, s.Memory)
 	return t, ids, err
 }
@@ -94,7 +101,7 @@ func (c *corpus) tokenizer(ctx context.Context, s Spec) (t tokenizer.Tokenizer, 
 		if err != nil {
 			return nil, 0, blame("tokenizer", fmt.Errorf("%w: tokenizer %s: expected %sN, where N is the number of tokens, such as %s4096", ErrSpec, name, learnPrefix, learnPrefix))
 		}
-		t, err = c.learn(ctx, vocab)
+		t, err = c.cachedLearn(ctx, vocab)
 		return t, 0, err
 	}
 	t, err = namedTokenizer(name)
@@ -132,17 +139,37 @@ func namedTokenizer(name string) (tokenizer.Tokenizer, error) {
 
 // splitText makes the dataset of a text's ids, the first of them for training.
 func splitText(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, fraction float64) (*Dataset, error) {
+	sum, err := textSum(ctx, t, &ids)
+	if err != nil {
+		return nil, err
+	}
 	n := trainCount(ids.len(), fraction)
 	val := ids.slice(n, ids.len())
 	if fraction == 1 {
-		return textDataset(ctx, s, t, ids, nil)
+		return textDataset(ctx, s, t, sum, ids, nil)
 	}
-	return textDataset(ctx, s, t, ids.slice(0, n), &val)
+	return textDataset(ctx, s, t, sum, ids.slice(0, n), &val)
 }
 
-// textDataset makes the dataset of the ids of two parts. Without val there is one
-// part.
-func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, val *textIDs) (*Dataset, error) {
+// textSum is a hash of ids in hex; "" for characters, whose windows are hashed
+// instead.
+func textSum(ctx context.Context, t tokenizer.Tokenizer, all ...*textIDs) (sum string, err error) {
+	if _, ok := t.(*tokenizer.Chars); ok {
+		return "", nil
+	}
+	for _, ids := range all {
+		one, err := ids.hash(ctx)
+		if err != nil {
+			return "", err
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
+// textDataset makes the dataset of the ids of two parts, which sum is of. Without
+// val there is one part.
+func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum string, ids textIDs, val *textIDs) (*Dataset, error) {
 	train, err := windows(s, "training", ids)
 	if err != nil {
 		return nil, err
@@ -158,7 +185,7 @@ func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs
 		ds.Val = &Part{table: table, count: table.rows}
 		tables = append(tables, table)
 	}
-	print, err := fingerprint(ctx, s, textPrint(s, t), tables...)
+	print, err := textPrint(ctx, s, t, sum, tables)
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +194,19 @@ func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs
 	return ds, nil
 }
 
-// textPrint is all that decides the samples of a text beside its ids. That of
-// characters is as it was before there were other tokenizers.
-func textPrint(s Spec, t tokenizer.Tokenizer) any {
+// textPrint is the fingerprint of a text. That of characters is as it was before
+// there were other tokenizers; for others a hash of the ids stands for the windows,
+// of which there may be too many to hash at each start.
+func textPrint(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum string, tables []*table) (string, error) {
 	context := struct{ Context int }{s.Text.Context}
 	if chars, ok := t.(*tokenizer.Chars); ok {
-		return [2]any{context, chars.Runes()}
+		return fingerprint(ctx, s, [2]any{context, chars.Runes()}, tables...)
 	}
-	return [2]any{context, t.Hash()}
+	rows := make([]int, len(tables))
+	for i, t := range tables {
+		rows[i] = t.rows
+	}
+	return fingerprint(ctx, s, []any{context, t.Hash(), sum, rows})
 }
 
 // windows is the table of a text's windows and their targets. Both columns are
@@ -190,7 +222,7 @@ func windows(s Spec, part string, ids textIDs) (*table, error) {
 	target := input
 	target.field.Name = "target"
 	target.offset = ids.width
-	return &table{rows: rows, columns: []column{input, target}}, nil
+	return &table{rows: rows, columns: []column{input, target}, mapping: ids.mapping}, nil
 }
 
 // textInputs reads the windows of a text with the tokenizer of training. A
@@ -214,10 +246,10 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table,
 	var ts []*table
 	rows := n / t
 	if rows > 0 {
-		ts = append(ts, &table{rows: rows, columns: []column{ids.slice(0, rows*t).column(t)}})
+		ts = append(ts, &table{rows: rows, columns: []column{ids.slice(0, rows*t).column(t)}, mapping: ids.mapping})
 	}
 	if rest := n % t; rest > 0 {
-		ts = append(ts, &table{rows: 1, columns: []column{ids.slice(rows*t, n).column(rest)}})
+		ts = append(ts, &table{rows: 1, columns: []column{ids.slice(rows*t, n).column(rest)}, mapping: ids.mapping})
 	}
 	return ts, nil
 }
@@ -225,7 +257,7 @@ func textInputs(ctx context.Context, s Spec, info *Info, path string) ([]*table,
 // inputIDs are the ids of a text to predict from.
 func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	if strings.HasSuffix(path, binSuffix) {
-		return readBin(ctx, path, s.Like.Tokenizer, s.Memory)
+		return readBin(ctx, path, s.Like.Tokenizer)
 	}
 	c, err := openCorpus(s, path)
 	if err != nil {

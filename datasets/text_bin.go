@@ -5,12 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Files of nanoGPT: token ids of 16 bits, little-endian.
@@ -50,18 +50,22 @@ func openBin(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := readBin(ctx, path, t, s.Memory)
+	ids, err := readBin(ctx, path, t)
 	if err != nil {
 		return nil, err
 	}
 	if val == "" {
 		return splitOrWhole(s, func(fraction float64) (*Dataset, error) { return splitText(ctx, s, t, ids, fraction) })
 	}
-	valIDs, err := readBin(ctx, val, t, s.Memory)
+	valIDs, err := readBin(ctx, val, t)
 	if err != nil {
 		return nil, err
 	}
-	return textDataset(ctx, s, t, ids, &valIDs)
+	sum, err := textSum(ctx, t, &ids, &valIDs)
+	if err != nil {
+		return nil, err
+	}
+	return textDataset(ctx, s, t, sum, ids, &valIDs)
 }
 
 // binTokenizer is the tokenizer that the ids in a file are of.
@@ -84,8 +88,8 @@ func binTokenizer(s Spec, path string) (tokenizer.Tokenizer, error) {
 	return nil, blame("tokenizer", fmt.Errorf("%w: %s holds token ids: set data.tokenizer to the tokenizer that they are of: gpt2, bytes or a tokenizer.json", ErrSpec, path))
 }
 
-// readBin reads ids of a tokenizer.
-func readBin(ctx context.Context, path string, t tokenizer.Tokenizer, memory int64) (ids textIDs, err error) {
+// readBin maps a file of ids of a tokenizer.
+func readBin(ctx context.Context, path string, t tokenizer.Tokenizer) (ids textIDs, err error) {
 	f, size, err := openFile(path)
 	if err != nil {
 		return ids, err
@@ -94,14 +98,16 @@ func readBin(ctx context.Context, path string, t tokenizer.Tokenizer, memory int
 	if size%2 != 0 {
 		return ids, fmt.Errorf("%w: %s has %d bytes, but each token takes 2: copy it again", ErrFormat, path, size)
 	}
-	if err := fits(path, size, memory); err != nil {
+	m, err := osfile.Map(f, size)
+	if err != nil {
 		return ids, err
 	}
-	ids = textIDs{data: make([]byte, size), width: 2}
-	if _, err := io.ReadFull(&contextReader{ctx, f}, ids.data); err != nil {
-		return ids, fmt.Errorf("%s: %w", path, err)
+	ids = textIDs{data: m.Bytes(), width: 2, mapping: m}
+	if err := ids.guard(func() error { return ids.checkBelow(ctx, path, t.Len()) }); err != nil {
+		return ids, err
 	}
-	return ids, ids.checkBelow(ctx, path, t.Len())
+	ids.sum, err = ids.hash(ctx)
+	return ids, err
 }
 
 // checkBelow refuses ids of two bytes that a tokenizer does not have.

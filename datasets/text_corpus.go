@@ -26,6 +26,7 @@ type corpus struct {
 	field    string // of JSON lines, the key of the text; "": a file is a document
 	anyBytes bool   // the text need not be UTF-8
 	size     int64  // bytes of the files
+	content  []byte // hash of the files; nil until key needs it
 	read     atomic.Int64
 	progress func(doing string, share float64) // nil: nobody asks
 }
