@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -26,17 +25,9 @@ func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 		return nil, err
 	}
 	if s.config.Partition.Plan == configs.PlanAuto {
-		list, err := r.candidates(ctx, g, o)
-		if err != nil {
-			return nil, err
-		}
-		best, err := partition.Choose(list)
-		if err != nil {
-			return nil, err
-		}
-		return best.Plan, nil
+		return r.chosenFreely(ctx, g, o)
 	}
-	p, err := partition.New(g, o)
+	p, err := r.givenPlan(ctx, g, o)
 	if err != nil {
 		return nil, err
 	}
@@ -75,23 +66,6 @@ func (r *Run) planOptions(ctx context.Context, g *graph.Graph, microbatches int)
 	}
 	o.BlockSeconds, err = atoms.BlockSeconds(o.Seconds)
 	return o, err
-}
-
-// pins are the config's pins by the devices' indices.
-func (s *setup) pins() (map[string]int, error) {
-	var out map[string]int
-	for block, id := range s.config.Partition.Pin {
-		d := slices.IndexFunc(s.devs, func(d device.Device) bool { return string(d.ID()) == id })
-		if d < 0 {
-			return nil, at(s.config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, and the run has %s; pin it to one of those, or list more devices",
-				partition.ErrStages, block, id, idsOf(s.devs)))
-		}
-		if out == nil {
-			out = map[string]int{}
-		}
-		out[block] = d
-	}
-	return out, nil
 }
 
 // candidates plans for each number of stages and replicas and each schedule.
@@ -234,12 +208,3 @@ func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
 
 // mostCompared is the most microbatches that Compare looks at unasked.
 const mostCompared = 32
-
-// idsOf lists devices: "cpu:0, cpu:1".
-func idsOf(devs []device.Device) string {
-	var ids []string
-	for _, d := range devs {
-		ids = append(ids, string(d.ID()))
-	}
-	return strings.Join(ids, ", ")
-}

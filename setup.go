@@ -20,6 +20,7 @@ import (
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
 
 	_ "github.com/berth-ml/berth/engine/device/cpu"  // registers itself
@@ -29,23 +30,26 @@ import (
 // setup is a model on devices. Training it and using it afterwards have it in
 // common.
 type setup struct {
-	config  *configs.Config
-	info    *datasets.Info // of the data that the model is trained on
-	spec    models.Spec
-	sizes   sizes
-	devs    []device.Device // nil once it is closed
-	at      []int           // of each device, its index in the config: lost ones are not among devs
-	plan    *partition.Plan // the cut that every graph of the model has
-	groups  groups          // of devices with the plan
-	spans   trace.Spans
-	copies  trace.Copies
-	debug   trace.Debug // as BERTH_DEBUG asks
-	limits  []string    // the devices' limits that percentages became
-	batches int64       // bytes on the host of a training's batches; checkHostMemory sets it
-	shared  *pool       // that the run is on; nil if the devices are its own
-	user    user
-	costs   measured
-	lost    bool // some of the devices were
+	config    *configs.Config
+	info      *datasets.Info // of the data that the model is trained on
+	spec      models.Spec
+	sizes     sizes
+	devs      []device.Device // nil once it is closed
+	at        []int           // of each device, its index in the config: lost ones are not among devs
+	plan      *partition.Plan // the cut that every graph of the model has
+	groups    groups          // of devices with the plan
+	spans     trace.Spans
+	copies    trace.Copies
+	debug     trace.Debug // as BERTH_DEBUG asks
+	limits    []string    // the devices' limits that percentages became
+	batches   int64       // bytes on the host of a training's batches; checkHostMemory sets it
+	shared    *pool       // that the run is on; nil if the devices are its own
+	user      user
+	costs     measured
+	lost      bool    // some of the devices were
+	elsewhere bool    // the config is of a run on other devices
+	refit     bool    // the plan is not the one that the config asks for, which does not fit
+	picked    *picked // nil unless partition: auto has chosen without limits
 
 	// unlimited plans as if the devices had no limits.
 	unlimited bool
@@ -117,10 +121,11 @@ func (s *setup) openDevices() (err error) {
 		if s.devs, s.at = s.shared.left(); len(s.devs) == 0 {
 			return fmt.Errorf("%w: all of the shared devices are: open devices anew", device.ErrLost)
 		}
-		s.lost = len(s.devs) < len(s.shared.list)
+		s.lost, s.elsewhere = len(s.devs) < len(s.shared.list), s.isElsewhere()
 		return s.shared.enlist(&s.user, s.config.Name)
 	}
 	s.devs, err = openDevices(s.config.Devices, s.debug.Level, s.user.tell)
+	s.elsewhere = s.isElsewhere()
 	s.at = make([]int, len(s.devs))
 	for i := range s.at {
 		s.at[i] = i
@@ -291,12 +296,12 @@ func unusable(err error) error {
 // options cut the model as the config asks.
 func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 	p, specs := s.config.Partition, s.specs()
-	order, err := p.Order()
+	order, err := s.order()
 	if err != nil {
 		return partition.PlanOptions{}, at(s.config.Where("partition.schedule"), fmt.Errorf("%w: partition.schedule: %w", ErrOptions, err))
 	}
-	if order != nil && s.lost && order.Replicas != s.replicas() {
-		p.Schedule, order = "", nil // it was for devices that are lost
+	if own, _ := p.Order(); own != nil && order == nil {
+		p.Schedule = "" // it is for other devices
 	}
 	if order != nil && order.Microbatches == s.config.Train.Microbatches { // a step has fewer where there are few samples
 		*order = order.Without(s.sizes.microbatches)
@@ -309,15 +314,6 @@ func (s *setup) options(ctx context.Context) (partition.PlanOptions, error) {
 		CopySeconds: func(_, to int, bytes int64) (float64, bool) { return s.costs.copySeconds(specs, to, bytes) },
 		Supports:    func(d int, n *graph.Node) error { return s.devs[d].Supports(n) },
 	}, nil
-}
-
-// replicas is the number of replicas: after a loss, no more than devices are left.
-func (s *setup) replicas() int {
-	r := s.config.Partition.Replicas
-	if s.lost {
-		r = min(r, len(s.devs))
-	}
-	return r
 }
 
 // specs describes the devices to plan with.
@@ -349,8 +345,11 @@ func (s *setup) notes() (list []string) {
 	if f := s.plan.Fewer; f != nil {
 		list = append(list, fewerText(f))
 	}
-	if text := s.idle(); text != "" {
-		list = append(list, text)
+	list = append(list, s.gaveWay()...)
+	for _, text := range []string{s.shardNote(), s.idle()} {
+		if text != "" {
+			list = append(list, text)
+		}
 	}
 	return list
 }
@@ -392,25 +391,29 @@ func (s *setup) idle() string {
 	case len(unused) == 0, f != nil && f.Devices && r == 1:
 		return ""
 	case n%r != 0 && len(unused) == n%r:
-		return fmt.Sprintf("%d devices for %d replicas: %s idle", n, r, idsOf(unused))
+		return fmt.Sprintf("%s for %s: %s idle", units.Count(n, "device"), units.Count(r, "replica"), idsOf(unused))
 	}
 	by := "the plan"
 	if s.config.Partition.Plan == configs.PlanAuto {
 		by = "partition: auto"
 	}
-	return fmt.Sprintf("%s uses %d of %d devices: %s idle", by, n-len(unused), n, idsOf(unused))
+	return fmt.Sprintf("%s uses %d of %s: %s idle", by, n-len(unused), units.Count(n, "device"), idsOf(unused))
 }
 
 // fewerText is a note on a plan with fewer stages than asked for.
 func fewerText(f *partition.Fewer) string {
-	asked, cuts := fmt.Sprintf("asked for %d stages", f.Asked), fmt.Sprintf("the model has %d blocks", f.Blocks)
+	asked, cuts := "asked for "+units.Count(f.Asked, "stage"), "the model has "+units.Count(f.Blocks, "block")
 	if f.Devices {
-		asked = fmt.Sprintf("there are %d devices", f.Asked)
+		asked = fmt.Sprintf("there are %s", units.Count(f.Asked, "device"))
 	}
 	if f.Stages < f.Blocks {
-		cuts = fmt.Sprintf("the model's %d blocks can be cut in %d places only", f.Blocks, f.Stages-1)
+		cuts = fmt.Sprintf("the model's %d blocks can be cut in %s only", f.Blocks, units.Count(f.Stages-1, "place"))
 	}
-	return fmt.Sprintf("%s, %s: %d stages are used", asked, cuts, f.Stages)
+	used := "stages are used"
+	if f.Stages == 1 {
+		used = "stage is used"
+	}
+	return fmt.Sprintf("%s, %s: %d %s", asked, cuts, f.Stages, used)
 }
 
 // model is the model and its cut, for using its weights.

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"github.com/berth-ml/berth/internal/units"
 	"path"
 	"slices"
 	"strconv"
@@ -159,7 +160,7 @@ func resolveWindow(d *decoder, l *Layer, path string) {
 		d.against([]string{path + ".groups"}, "%d groups do not divide %d channels; use a divisor", l.Groups, l.Channels)
 	}
 	if len(l.Start) != len(l.Stop) {
-		d.against([]string{path + ".stop"}, "stop has %s and start has %s; give one for each axis in both", counted(len(l.Stop), "number"), counted(len(l.Start), "number"))
+		d.against([]string{path + ".stop"}, "stop has %s and start has %s; give one for each axis in both", units.Count(len(l.Stop), "number"), units.Count(len(l.Start), "number"))
 		return
 	}
 	for i := range l.Start {
@@ -313,18 +314,6 @@ func checkReplicas(d *decoder, c *Config) {
 	}
 }
 
-// counted is "1 number" or "2 numbers".
-func counted(n int, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "ch"):
-		noun += "es"
-	default:
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
 // checkOrder refuses a schedule of the file's own for another number of
 // microbatches or stages.
 func checkOrder(d *decoder, c *Config) {
@@ -334,12 +323,12 @@ func checkOrder(d *decoder, c *Config) {
 	}
 	at := []string{"partition.schedule"}
 	if s.Microbatches != c.Train.Microbatches {
-		d.against(at, "%q is for %s, and train.microbatches is %d; make them equal", s.Name, counted(s.Microbatches, "microbatch"), c.Train.Microbatches)
+		d.against(at, "%q is for %s, and train.microbatches is %d; make them equal", s.Name, units.Count(s.Microbatches, "microbatch"), c.Train.Microbatches)
 	}
 	if r := max(1, c.Partition.Replicas); r != s.Replicas {
-		d.against(at, "%q is for %s, and partition.replicas is %d; make them equal", s.Name, counted(s.Replicas, "replica"), r)
+		d.against(at, "%q is for %s, and partition.replicas is %d; make them equal", s.Name, units.Count(s.Replicas, "replica"), r)
 	}
 	if n := max(c.Partition.Stages.Count, len(c.Partition.Stages.Blocks)); n > 0 && n != s.Stages {
-		d.against(at, "%q is for %s, and partition.stages gives %d; make them equal", s.Name, counted(s.Stages, "stage"), n)
+		d.against(at, "%q is for %s, and partition.stages gives %d; make them equal", s.Name, units.Count(s.Stages, "stage"), n)
 	}
 }

@@ -69,15 +69,27 @@ func sizesUpTo(n int) (list []int) {
 	return list
 }
 
-// schedulesOf are the schedules that candidates of so many stages have.
-func schedulesOf(stages, devices int) []string {
+// variant is a schedule of a candidate, and the number of its stages.
+type variant struct {
+	schedule string
+	stages   int
+}
+
+// variantsOf are the candidates for a layout of so many devices and blocks. Interleaved
+// stages go round all devices of a replica.
+func variantsOf(l layout, devices, blocks int) []variant {
+	list := []variant{{"1f1b", l.stages}}
 	switch {
-	case stages == 1:
-		return []string{"1f1b"}
+	case l.stages == 1:
+		return list
 	case devices > fewDevices:
-		return []string{"1f1b", "zb-h1"}
+		return append(list, variant{"zb-h1", l.stages})
 	}
-	return []string{"1f1b", "gpipe", "zb-h1"}
+	list = append(list, variant{"gpipe", l.stages}, variant{"zb-h1", l.stages})
+	if n := roundsPerDevice * l.stages; l.stages == devices/l.replicas && n <= blocks {
+		list = append(list, variant{interleaved, n})
+	}
+	return list
 }
 
 // Candidates plans for the numbers of stages and replicas that the devices have room
@@ -90,9 +102,10 @@ func Candidates(g *graph.Graph, o PlanOptions) ([]Candidate, error) {
 		replicas = max(1, o.Microbatches)
 	}
 	var list []Candidate
-	for _, l := range layouts(len(o.Devices), max(1, len(findBlocks(g))), replicas) {
-		for _, schedule := range schedulesOf(l.stages, len(o.Devices)) {
-			c := Candidate{Stages: l.stages, Replicas: l.replicas, Schedule: schedule}
+	blocks := max(1, len(findBlocks(g)))
+	for _, l := range layouts(len(o.Devices), blocks, replicas) {
+		for _, v := range variantsOf(l, len(o.Devices), blocks) {
+			c := Candidate{Stages: v.stages, Replicas: l.replicas, Schedule: v.schedule}
 			if err := c.plan(g, o); err != nil {
 				return nil, err
 			}

@@ -33,7 +33,7 @@ func TestCandidates(t *testing.T) {
 		return all
 	}
 	list := candidatesOf(t, o)
-	if got := strings.Join(texts(list), ", "); got != "1x1 1f1b, 2x1 1f1b, 2x1 gpipe, 2x1 zb-h1" {
+	if got := strings.Join(texts(list), ", "); got != "1x1 1f1b, 2x1 1f1b, 2x1 gpipe, 2x1 zb-h1, 4x1 interleaved" {
 		t.Error(got)
 	}
 	if best, err := Choose(list); err != nil || best.Stages != 2 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/engine/device"
+
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // checked refuses options that no graph can follow, and fills in defaults.
@@ -60,7 +62,7 @@ func (o *PlanOptions) checkReplicas() error {
 	case r < 0:
 		return replicasError(fmt.Sprintf("%d replicas: use 1, or more", r))
 	case r > len(o.Devices):
-		return replicasError(fmt.Sprintf("%d replicas need a device each, and there are %d in all; list more devices, or use fewer replicas (--set partition.replicas=%d)", r, len(o.Devices), len(o.Devices)))
+		return replicasError(fmt.Sprintf("%d replicas need a device each, and the run has %s; list more devices, or use fewer replicas (--set partition.replicas=%d)", r, units.Count(len(o.Devices), "device"), len(o.Devices)))
 	case r > o.Microbatches:
 		return replicasError(fmt.Sprintf("%d replicas share the microbatches of a step, and it has %d: use at most as many replicas, or more microbatches", r, o.Microbatches))
 	case r > 1 && o.Reduction != ReduceTree:

@@ -1,7 +1,10 @@
 // Package units words sizes for messages.
 package units
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 var binary = []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
@@ -30,4 +33,16 @@ func bytesTo(n int64, decimals int) string {
 		v /= 1 << 10
 	}
 	return fmt.Sprintf("%.*f %s", decimals, v, binary[unit])
+}
+
+// Count is a number of things: "1 device", "2 devices".
+func Count(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "h"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }

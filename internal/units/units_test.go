@@ -32,3 +32,11 @@ func TestTwoBytes(t *testing.T) {
 		}
 	}
 }
+
+func TestCount(t *testing.T) {
+	for want, got := range map[string]string{"1 device": Count(1, "device"), "0 batches": Count(0, "batch"), "2 stages": Count(2, "stage")} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

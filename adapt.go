@@ -1,0 +1,167 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/units"
+	"github.com/berth-ml/berth/partition"
+)
+
+// A run goes on where devices were lost, and resumes on other devices than it began
+// with. Keys of its config that do not fit these devices then give way, unless the
+// command that resumes gives them anew. Weights do not depend on any of them.
+
+// givesWay reports whether a key of the config gives way to the devices that there are.
+func (s *setup) givesWay(key string) bool {
+	return s.lost || s.elsewhere && s.config.Where(key).Line > 0
+}
+
+// isElsewhere reports whether the config's plan was chosen for other devices.
+func (s *setup) isElsewhere() bool {
+	chosen := s.config.Partition.Chosen
+	return chosen != nil && !slices.Equal(chosen.Devices, describe(s.devs))
+}
+
+// replicas is the number of replicas: of those that give way, at most one for each
+// device.
+func (s *setup) replicas() int {
+	r := s.config.Partition.Replicas
+	if s.givesWay("partition.replicas") {
+		r = min(r, len(s.devs))
+	}
+	return r
+}
+
+// order is the schedule of the config's own; nil if a named one is in its place.
+func (s *setup) order() (*schedule.Schedule, error) {
+	order, err := s.config.Partition.Order()
+	if err == nil && order != nil && s.givesWay("partition.schedule") && order.Replicas != max(1, s.replicas()) {
+		order = nil
+	}
+	return order, err
+}
+
+// pins are the config's pins by the devices' indices.
+func (s *setup) pins() (map[string]int, error) {
+	out := map[string]int{}
+	for block, id := range s.config.Partition.Pin {
+		d := s.deviceAt(id)
+		switch {
+		case d >= 0:
+			out[block] = d
+		case !s.givesWay("partition.pin"):
+			return nil, at(s.config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, and the run has %s; pin it to one of those, or list more devices",
+				partition.ErrStages, block, id, idsOf(s.devs)))
+		}
+	}
+	return out, nil
+}
+
+// deviceAt is the index of a device by its ID, -1 if the run does not have it.
+func (s *setup) deviceAt(id string) int {
+	return slices.IndexFunc(s.devs, func(d device.Device) bool { return string(d.ID()) == id })
+}
+
+// gaveWay says which keys of the config gave way.
+func (s *setup) gaveWay() (list []string) {
+	p := s.config.Partition
+	if r := s.replicas(); r < p.Replicas {
+		list = append(list, fmt.Sprintf("partition.replicas: %s in place of %d, on %s", units.Count(r, "replica"), p.Replicas, units.Count(len(s.devs), "device")))
+	}
+	if was, _ := p.Order(); was != nil {
+		if now, _ := s.order(); now == nil {
+			list = append(list, fmt.Sprintf("partition.schedule: %q is for %s: 1f1b is used", was.Name, units.Count(was.Replicas, "replica")))
+		}
+	}
+	for _, block := range slices.Sorted(maps.Keys(p.Pin)) {
+		if id := p.Pin[block]; s.deviceAt(id) < 0 {
+			list = append(list, fmt.Sprintf("partition.pin: %s is not there: block %s is placed anew", id, block))
+		}
+	}
+	if s.refit {
+		list = append(list, fmt.Sprintf("the devices have too little memory for the plan that the config asks for: %s, %s and schedule %s are used",
+			units.Count(len(s.plan.Stages), "stage"), units.Count(s.plan.Replicas(), "replica"), s.plan.Schedule()))
+	}
+	return list
+}
+
+// givenPlan is the plan that the config asks for. Where its keys give way and it does
+// not fit, it is the fastest plan that does.
+func (r *Run) givenPlan(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	s := r.setup
+	p, err := partition.New(g, o)
+	s.refit = false
+	if !errors.Is(err, partition.ErrMemory) || !s.givesWay("partition.replicas") || !s.givesWay("partition.stages") || !s.givesWay("partition.schedule") {
+		return p, err
+	}
+	list, failed := r.candidates(ctx, g, o)
+	if failed != nil {
+		return nil, failed
+	}
+	best, none := partition.Choose(list)
+	if none != nil {
+		return nil, err
+	}
+	s.refit = true
+	return best.Plan, nil
+}
+
+// picked is a plan that partition: auto chose without limits on memory. A percentage
+// is of that plan's peaks, so the plan within the limits is cut alike.
+type picked struct {
+	stages, replicas int
+	schedule         string
+}
+
+// chosenFreely is the plan that partition: auto chooses. Within limits that are
+// percentages of a plan, it is that plan unless it does not fit.
+func (r *Run) chosenFreely(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	s := r.setup
+	if k := s.picked; k != nil && !s.unlimited && !s.lost {
+		within := o
+		within.Count, within.Replicas, within.Schedule = k.stages, k.replicas, k.schedule
+		p, err := partition.New(g, within)
+		if err == nil || !errors.Is(err, partition.ErrMemory) {
+			return p, err
+		}
+	}
+	list, err := r.candidates(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	best, err := partition.Choose(list)
+	if err != nil {
+		return nil, err
+	}
+	if s.unlimited {
+		s.picked = &picked{best.Stages, best.Replicas, best.Schedule}
+	}
+	return best.Plan, nil
+}
+
+// idsOf lists devices: "cpu:0, cpu:1".
+func idsOf(devs []device.Device) string {
+	var ids []string
+	for _, d := range devs {
+		ids = append(ids, string(d.ID()))
+	}
+	return strings.Join(ids, ", ")
+}
+
+// shardNote says that there is nothing to divide among replicas; "" if there is.
+func (s *setup) shardNote() string {
+	p := s.config.Partition
+	if p.Shard != configs.ShardOptimizer || p.Plan == configs.PlanAuto || p.Replicas > 1 {
+		return ""
+	}
+	return "partition.shard: optimizer divides nothing: there is 1 replica; set partition.replicas (with train.reduction: tree)"
+}
