@@ -42,7 +42,7 @@ func (r *Run) planOptions(ctx context.Context, g *graph.Graph, microbatches int)
 	if err != nil {
 		return o, err
 	}
-	o.Microbatches = microbatches
+	o.Microbatches, o.LastMicrobatches = microbatches, s.sizes.lastOf(microbatches)
 	if o.Pin, err = s.pins(); err != nil || !r.measures() {
 		return o, err
 	}

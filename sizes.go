@@ -53,7 +53,13 @@ func (z sizes) tailMicrobatch() int {
 }
 
 // lastMicrobatches is the microbatches of an epoch's last step.
-func (z sizes) lastMicrobatches() int { return (z.last + z.microbatch - 1) / z.microbatch }
+func (z sizes) lastMicrobatches() int { return z.lastOf(z.microbatches) }
+
+// lastOf is the same where a full step has that many microbatches.
+func (z sizes) lastOf(microbatches int) int {
+	size := z.batch / microbatches
+	return (z.last + size - 1) / size
+}
 
 // of is the samples of step i of an epoch, from 0.
 func (z sizes) of(i int) int {

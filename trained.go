@@ -111,7 +111,7 @@ func (t *Trained) planned(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Microbatches, o.Replicas, o.Schedule, o.Order = 1, 1, "", nil // nothing goes back
+	o.Microbatches, o.LastMicrobatches, o.Replicas, o.Schedule, o.Order = 1, 1, 1, "", nil // nothing goes back
 	if found, err := s.planGroups(g, o); found || err != nil {
 		return err
 	}

@@ -163,3 +163,25 @@ func (r *rig) compare(t *testing.T, f *partition.Forecast, steps int) {
 		t.Error(err)
 	}
 }
+
+// Devices take as much memory as their plan says, also where replicas divide the
+// microbatches of a smaller last step otherwise.
+func TestPeaksOfReplicas(t *testing.T) {
+	for _, last := range []int{0, 7, 4, 1} {
+		j := mlpJob(4) // with dropout, which has a constant for each microbatch
+		j.reduction, j.replicas, j.last, j.estimated = partition.ReduceTree, 2, last, true
+		r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
+		if err := r.run(short(t)); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := j.options(r.devs, "1f1b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, f := range plan.Full.Memory {
+			if peak := r.devs[i].Stats().Peak; peak != f.Peak {
+				t.Errorf("last batch of %d: %s takes %d bytes, the plan says %d", last, r.devs[i].ID(), peak, f.Peak)
+			}
+		}
+	}
+}

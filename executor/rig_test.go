@@ -158,7 +158,7 @@ func (j job) plan(devs []device.Device, schedule string) (executor.LoadOptions, 
 	if err != nil {
 		return o, err
 	}
-	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
+	po := partition.PlanOptions{Devices: specs(devs), Microbatches: j.microbatches, LastMicrobatches: (j.last + j.microbatch - 1) / j.microbatch, Schedule: schedule, Count: j.stages, Apart: j.apart, Recompute: j.recompute, Reduction: j.reduction, Replicas: min(j.replicas, len(devs), j.microbatches), Shard: j.shard}
 	if j.order != "" {
 		order, err := orders.Read(j.order)
 		if err != nil {

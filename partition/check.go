@@ -19,6 +19,8 @@ func (o PlanOptions) checked() (PlanOptions, error) {
 		return o, fmt.Errorf("%w: there is no device; give at least one", ErrStages)
 	case o.Count < 0:
 		return o, fmt.Errorf("%w: %d stages; give 0 for one per device, or more", ErrStages, o.Count)
+	case o.LastMicrobatches < 0 || o.LastMicrobatches > max(1, o.Microbatches):
+		return o, fmt.Errorf("%w: %d microbatches in the last step of an epoch; give 1 to %d, as many as a full one has, or 0 for none that is smaller", ErrStages, o.LastMicrobatches, max(1, o.Microbatches))
 	case o.Stages != nil && o.Count != 0 && o.Count != len(o.Stages):
 		return o, fmt.Errorf("%w: %d stages are asked for and %d are listed; give one of the two", ErrStages, o.Count, len(o.Stages))
 	}

@@ -9,34 +9,35 @@ import (
 
 // PlanOptions changes how New cuts a graph.
 type PlanOptions struct {
-	Devices      []device.Spec
-	Stages       [][]string         // block names by hand, per stage; nil places automatically
-	On           []int              // device of each of Stages; nil deals them out in order
-	Why          string             // cause of Stages for readers of the plan; empty means by hand
-	Pin          map[string]int     // device of a block; the stage that has the block is there
-	Count        int                // number of stages; 0 means one per device (two for interleaved), at most one per block
-	Microbatches int                // of a step, at least 1
-	Reduction    Reduction          // how microbatches are summed; empty means in their order
-	Replicas     int                // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
-	Shard        Shard              // the part of the model that replicas divide among them; empty means none
-	Schedule     string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
-	Order        *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
-	Apart        bool               // merge no phases, also where a step has one microbatch
-	Recompute    Recompute          // the values that Backward computes again; empty means none
-	Evict        paging.Rule        // which tensors leave a device first; empty means paging.NextUse
-	Estimate     Estimate           // of the memory of segments; nil means by their values alone
-	Seconds      Seconds            // measured times of segments; nil means that none is known
-	CopySeconds  CopySeconds        // measured times of copies; nil means that they follow from links
-	BlockSeconds BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
-	Supports     Supports           // whether a device runs a node; nil means that all run everything
-	grains       []grain            // to choose from, coarse to fine; nil means all
-	ranging      ranging            // of updates
-	sharding     sharding           // of updates among replicas
-	settled      bool               // no other ranging is tried
-	exact        bool               // plans are compared by what they lack, since none fits
-	asked        Recompute          // Recompute as the caller gave it
-	checkFinite  bool               // segments will be compiled with device.CompileOptions.CheckFinite
-	Stop         func() error       // asked between passes of New, which ends with its error; nil means never
+	Devices          []device.Spec
+	Stages           [][]string         // block names by hand, per stage; nil places automatically
+	On               []int              // device of each of Stages; nil deals them out in order
+	Why              string             // cause of Stages for readers of the plan; empty means by hand
+	Pin              map[string]int     // device of a block; the stage that has the block is there
+	Count            int                // number of stages; 0 means one per device (two for interleaved), at most one per block
+	Microbatches     int                // of a step, at least 1
+	LastMicrobatches int                // of the smaller last step of an epoch; 0 means that there is none
+	Reduction        Reduction          // how microbatches are summed; empty means in their order
+	Replicas         int                // of each stage, each with as many devices and a part of the microbatches; 0 means 1. More need ReduceTree
+	Shard            Shard              // the part of the model that replicas divide among them; empty means none
+	Schedule         string             // the order of microbatches, if the graph has a backward pass: a name that schedule.New knows; "" means "1f1b"
+	Order            *schedule.Schedule // that order itself, in place of a named one; with more workers than devices, neighbours share one
+	Apart            bool               // merge no phases, also where a step has one microbatch
+	Recompute        Recompute          // the values that Backward computes again; empty means none
+	Evict            paging.Rule        // which tensors leave a device first; empty means paging.NextUse
+	Estimate         Estimate           // of the memory of segments; nil means by their values alone
+	Seconds          Seconds            // measured times of segments; nil means that none is known
+	CopySeconds      CopySeconds        // measured times of copies; nil means that they follow from links
+	BlockSeconds     BlockSeconds       // measured times of blocks, to cut by; nil means that they follow from flops
+	Supports         Supports           // whether a device runs a node; nil means that all run everything
+	grains           []grain            // to choose from, coarse to fine; nil means all
+	ranging          ranging            // of updates
+	sharding         sharding           // of updates among replicas
+	settled          bool               // no other ranging is tried
+	exact            bool               // plans are compared by what they lack, since none fits
+	asked            Recompute          // Recompute as the caller gave it
+	checkFinite      bool               // segments will be compiled with device.CompileOptions.CheckFinite
+	Stop             func() error       // asked between passes of New, which ends with its error; nil means never
 }
 
 // Estimate is the memory that a run of a graph takes on PlanOptions.Devices[d].

@@ -50,7 +50,7 @@ func (p *Plan) forecastStep(e *estimator, microbatches int, rival *shortage) (wh
 		return false, nil
 	}
 	addScratch(p.idx.stop, traces, launches, e.scratch)
-	if err := cmp.Or(p.idx.stop.Err(), e.err); err != nil {
+	if err := cmp.Or(p.addLastStep(traces, launches), p.idx.stop.Err(), e.err); err != nil {
 		return false, err
 	}
 	p.launches, p.Memory = len(launches), nil
