@@ -30,6 +30,7 @@ type Trained struct {
 	used    Used
 	values  *initial.Values   // the file of weights, likewise
 	found   *rundir.Found     // the checkpoint, until its weights are loaded; nil: it is found anew, by used.ID
+	fixed   bool              // weights were loaded: no other checkpoint is used from then on
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
 
@@ -47,8 +48,9 @@ type Trained struct {
 // validates; so may the data. With w.Init and no checkpoint in w.Dir, the
 // config's data is what the weights were trained on. The caller closes it.
 //
-// Until the first Eval or Predict has loaded the weights, no process can write to
-// the checkpoint file.
+// Until the first Eval or Predict has loaded the weights, no process can begin to
+// write to the checkpoint file. A run that trains there already goes on; if it deletes
+// the checkpoint before it is loaded, the newest or best one then is used.
 //
 // The faults make operations of the devices go wrong, for tests and drills; they count
 // operations from the first Eval or Predict on.
@@ -245,7 +247,7 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	if err != nil {
 		return Evaluation{}, err
 	}
-	res := Evaluation{Part: "validation", Weights: t.used}
+	res := Evaluation{Part: "validation"}
 	part := data.Val
 	switch {
 	case part != nil:
@@ -272,8 +274,9 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		err = fmt.Errorf("%w: use other weights (--checkpoint, --best), or look for samples that are out of range", err)
 	}
 	if err != nil {
-		return Evaluation{}, err
+		return Evaluation{}, kept(err)
 	}
+	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
 	return res, nil
 }
@@ -312,11 +315,19 @@ func (t *Trained) Predict(ctx context.Context, path string, emit func(Prediction
 			return err
 		})
 		if err != nil {
-			return t.used, err
+			return t.used, kept(err)
 		}
 		first += part.Len()
 	}
 	return t.used, nil
+}
+
+// kept says what to do where a run that trains meanwhile has deleted the checkpoint.
+func kept(err error) error {
+	if !errors.Is(err, checkpoint.ErrDeleted) {
+		return err
+	}
+	return fmt.Errorf("%w: use one that the run keeps (--best, checkpoint.keep.every), or a copy of them (trainer checkpoints copy)", err)
 }
 
 // loader is a program that takes weights.
@@ -326,14 +337,34 @@ type loader interface {
 
 // load copies the weights in. A device that has no room for all of them reads
 // them again whenever it needs them. A checkpoint must be of the run's model, and
-// of data with its scaling and classes, which are part of the model.
-func (t *Trained) load(ctx context.Context, to loader) error {
-	contents, err := t.contents(ctx)
-	if err != nil {
-		return err
+// of data with its scaling and classes, which are part of the model. Where a run that
+// trains meanwhile deletes it, the one that is the newest or the best then is loaded.
+func (t *Trained) load(ctx context.Context, to loader) (err error) {
+	const rounds = 8
+	for range rounds {
+		contents, e := t.contents(ctx)
+		if e != nil {
+			return e
+		}
+		contents.Again = t.setup.anyTight()
+		err = to.InitFrom(ctx, contents)
+		if t.fixed = t.fixed || err == nil; t.fixed || t.weights.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
+			return err
+		}
+		if err := errors.Join(t.release(), t.pick(ctx)); err != nil {
+			return err
+		}
 	}
-	contents.Again = t.setup.anyTight()
-	return to.InitFrom(ctx, contents)
+	return err
+}
+
+// pick finds the checkpoint that is meant.
+func (t *Trained) pick(ctx context.Context) error {
+	f, err := rundir.Find(ctx, t.weights.Dir, t.weights.Best, t.weights.ID)
+	if err == nil {
+		t.found, t.used = f, usedOf(t.weights, f)
+	}
+	return err
 }
 
 // contents opens the weights, which are read until release.

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -11,24 +12,36 @@ import (
 // and others that could not be read: tell the user. The error is ErrNotFound if
 // there is no whole checkpoint.
 func (db *DB) Latest(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.list(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	slices.Reverse(ms)
-	s, bad, err := db.firstWhole(ctx, ms)
-	return s, append(skipped, bad...), err
+	return db.firstOf(ctx, func(ms []Manifest) []Manifest {
+		slices.Reverse(ms)
+		return ms
+	})
 }
 
 // Best is the whole checkpoint with the best value of the metric that the newest
 // one watches; of equal ones, the oldest. Otherwise it is like Latest.
 func (db *DB) Best(ctx context.Context) (*Snapshot, []Skipped, error) {
-	ms, skipped, err := db.list(ctx)
-	if err != nil {
-		return nil, nil, err
+	return db.firstOf(ctx, byRank)
+}
+
+// rounds is the attempts to read a checkpoint while another process deletes each
+// before it is read.
+const rounds = 8
+
+// firstOf is the first whole checkpoint in an order. Where another process deletes
+// one before it is read, it begins again with those that there are then.
+func (db *DB) firstOf(ctx context.Context, order func([]Manifest) []Manifest) (*Snapshot, []Skipped, error) {
+	for range rounds {
+		ms, skipped, err := db.list(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, bad, err := db.firstWhole(ctx, order(ms))
+		if !errors.Is(err, ErrDeleted) {
+			return s, append(skipped, bad...), err
+		}
 	}
-	s, bad, err := db.firstWhole(ctx, byRank(ms))
-	return s, append(skipped, bad...), err
+	return nil, nil, fmt.Errorf("%s: %w, and so were those after it: keep more of them (checkpoint.keep.last), save less often, or stop the run", db.path, ErrDeleted)
 }
 
 // BestOf is the id of the best of the checkpoints that List returned, by the metric
@@ -78,6 +91,9 @@ func (db *DB) firstWhole(ctx context.Context, ms []Manifest) (*Snapshot, []Skipp
 		}
 		if ctx.Err() != nil {
 			return nil, skipped, ctx.Err()
+		}
+		if errors.Is(err, ErrDeleted) || errors.Is(err, ErrNotFound) && db.live {
+			return nil, skipped, ErrDeleted
 		}
 		skipped = append(skipped, Skipped{m.ID, err})
 	}

@@ -11,10 +11,6 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// copyRounds is the attempts to copy anything while all checkpoints are deleted
-// meanwhile.
-const copyRounds = 8
-
 // Copy copies the checkpoints of a file into a new file at to, under the same
 // ids. It takes no lock: another process may write to the file meanwhile.
 //
@@ -35,7 +31,7 @@ func Copy(ctx context.Context, from, to string, report func(Skipped)) (n int, er
 	defer src.Close()
 	tmp := ownName(to, ".berth-copy-")
 	defer func() { err = notNamed(err, tmp, to) }()
-	dst, err := openNew(tmp, src.file, OpenOptions{Compress: src.im.format >= FormatPacked})
+	dst, err := openNew(tmp, src.file, OpenOptions{Compress: src.packed()})
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +55,7 @@ func fillCopy(ctx context.Context, src, dst *DB, to string, report func(Skipped)
 	return n, appear(tmp, to)
 }
 
-// openLive opens a file for reading without its lock. One goroutine uses it.
+// openLive opens a file for reading without its lock.
 func openLive(path string) (*DB, error) {
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,12 +68,22 @@ func openLive(path string) (*DB, error) {
 	if fresh, e := neverUsed(f); fresh && e == nil {
 		err = errUnused
 	} else {
-		err = db.follow((*image).checkFormat)
+		err = db.follow(func(*image) error { return nil })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, errors.Join(err, db.Close()))
 	}
 	return db, nil
+}
+
+// packed reports whether the file may have compressed chunks.
+func (db *DB) packed() bool {
+	format := Format
+	_ = db.read(func(im *image) error { // reading says what is wrong
+		format = im.format
+		return nil
+	})
+	return format >= FormatPacked
 }
 
 // copyLive copies the checkpoints that the file has now into dst. If all of them
@@ -89,7 +95,7 @@ func (db *DB) copyLive(ctx context.Context, dst *DB, report func(Skipped)) (int,
 		report(s)
 	}
 	newest, deleted := uint64(0), true
-	for range copyRounds {
+	for range rounds {
 		var err error
 		if newest, deleted, err = db.copyNewer(ctx, dst, newest, tell); err != nil {
 			return 0, err
@@ -147,15 +153,10 @@ func (db *DB) copyUnless(ctx context.Context, dst *DB, id uint64, report func(Sk
 	if err == nil || ctx.Err() != nil {
 		return false, err
 	}
-	if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrDeleted) {
 		return false, err
 	}
-	there := false
-	e := db.steady(func(im *image) (err error) {
-		_, there, err = im.lookup(bucketManifests, idKey(id))
-		return err
-	})
-	if e == nil && !there {
+	if db.deleted(id) {
 		return true, nil
 	}
 	report(Skipped{id, err})

@@ -25,7 +25,7 @@ type DB struct {
 
 	mu     sync.RWMutex // held while reading, exclusively while a transaction commits; guards the fields below
 	file   *os.File
-	live   bool // the file is not locked: another process may write to it
+	live   bool // the file is not locked: another process may write to it. It does not change
 	im     *image
 	broken error // set once bbolt panicked: its locks may be held, so it is not called again
 	closed bool

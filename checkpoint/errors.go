@@ -25,6 +25,8 @@ var (
 	ErrReadOnly = errors.New("checkpoint file is open for reading only")
 	// ErrMoved: the path that the file was opened at no longer leads to it.
 	ErrMoved = errors.New("checkpoint file is not where it was")
+	// ErrDeleted: another process deleted the checkpoint while it was read.
+	ErrDeleted = errors.New("checkpoint was deleted while it was read")
 	// ErrClosed: use after Close.
 	ErrClosed = errors.New("checkpoint file is closed")
 )

@@ -9,12 +9,24 @@ import (
 // tensors, and the checkpoints that could not be read.
 func (db *DB) List() ([]Manifest, []Skipped, error) { return db.list(context.Background()) }
 
-func (db *DB) list(ctx context.Context) ([]Manifest, []Skipped, error) {
-	im, unlock, err := db.reading()
+func (db *DB) list(ctx context.Context) (ms []Manifest, skipped []Skipped, err error) {
+	look := func(im *image) error {
+		ms, skipped, err = db.listOf(ctx, im)
+		return err
+	}
+	if db.live {
+		err = db.steady(look)
+	} else {
+		err = db.read(look)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	defer unlock()
+	return ms, skipped, nil
+}
+
+// listOf is list of one state of the file.
+func (db *DB) listOf(ctx context.Context, im *image) ([]Manifest, []Skipped, error) {
 	var skipped []Skipped
 	if im.note != nil {
 		skipped = append(skipped, Skipped{0, im.note})

@@ -16,7 +16,7 @@ import (
 // asks for an existing one. For writing, it refuses a link, checks the whole
 // structure of the file first, and removes the leftovers of interrupted saves
 // and compactions. The error ErrHeld names
-// the process that has the file open. A file with ErrDamaged can still be opened
+// the process that has the file open, unless o is to read beside it. A file with ErrDamaged can still be opened
 // read-only, and be salvaged: see [Salvage].
 func Open(path string, o OpenOptions) (*DB, error) {
 	if o.ChunkBytes < 0 || o.ChunkBytes > maxChunk || o.ChunkBytes%8 != 0 {
@@ -33,6 +33,9 @@ func Open(path string, o OpenOptions) (*DB, error) {
 	}
 	o.TxBytes = max(o.TxBytes, o.ChunkBytes)
 	f, err := openLocked(path, o)
+	if o.ReadOnly && o.Beside && errors.Is(err, ErrHeld) {
+		return openLive(path)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,11 @@ func (db *DB) reading() (*image, func(), error) {
 
 // now reads the file's meta pages: the newest state.
 func (db *DB) now() (*image, error) {
+	db.mu.RLock()
+	defer db.mu.RUnlock()
+	if db.closed {
+		return nil, fmt.Errorf("%s: %w", db.path, ErrClosed)
+	}
 	st, err := db.file.Stat()
 	if err != nil {
 		return nil, err
@@ -56,17 +61,21 @@ func (db *DB) follow(f func(*image) error) error {
 	unread := 0
 	for began := time.Now(); ; time.Sleep(followEach) {
 		im, err := db.now()
-		if err != nil {
-			if unread++; unread == metaTries {
+		if errors.Is(err, ErrClosed) {
+			return err
+		}
+		if err != nil || im.note != nil { // a meta page may be half written
+			if unread++; unread < metaTries {
+				continue
+			}
+			if err != nil {
 				return err
 			}
-			continue
 		}
-		if db.im != nil {
-			im.format = db.im.format
+		if err = im.checkFormat(); err == nil {
+			err = f(im)
 		}
-		if err = f(im); err == nil {
-			db.im = im
+		if err == nil {
 			return nil
 		}
 		if same, e := db.stays(im); same && e == nil {
@@ -96,6 +105,20 @@ func (db *DB) steady(f func(*image) error) error {
 		}
 		return nil
 	})
+}
+
+// deleted reports whether another process has deleted a checkpoint since it was
+// loaded.
+func (db *DB) deleted(id uint64) bool {
+	if !db.live {
+		return false
+	}
+	there := true
+	err := db.steady(func(im *image) (err error) {
+		_, there, err = im.lookup(bucketManifests, idKey(id))
+		return err
+	})
+	return err == nil && !there
 }
 
 // errChanged: the parts that were read may not belong to one state of the file.

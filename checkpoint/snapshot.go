@@ -104,6 +104,9 @@ func (s *Snapshot) chunk(t *TensorEntry, k, skip int, dst []byte) error {
 	if err != nil && !errors.Is(err, ErrDamaged) {
 		return err
 	}
+	if err != nil && s.db.deleted(s.Manifest.ID) {
+		return fmt.Errorf("%s: checkpoint %d: %w", s.db.path, s.Manifest.ID, ErrDeleted)
+	}
 	if err != nil {
 		return fmt.Errorf("%s: checkpoint %d: tensor %q: chunk %d of %d (%v): %w: use another checkpoint",
 			s.db.path, s.Manifest.ID, t.Name, k, len(t.Chunks), c.Hash, err)

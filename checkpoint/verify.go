@@ -7,8 +7,12 @@ import (
 )
 
 // Verify reads every byte of a checkpoint, or of all for id 0, and hands report,
-// which may be nil, all damage. The error is nil if there is none.
+// which may be nil, all damage. The error is nil if there is none, and ErrHeld for a
+// file that another process writes to.
 func (db *DB) Verify(ctx context.Context, id uint64, report func(Skipped)) error {
+	if db.live {
+		return held(db.path, true)
+	}
 	if report == nil {
 		report = func(Skipped) {}
 	}

@@ -37,7 +37,8 @@ func Pick(ctx context.Context, db *checkpoint.DB, best bool, id uint64) (*checkp
 }
 
 // Found is a checkpoint to use. Until it is closed, its file stays open for
-// reading, and no process changes it.
+// reading. No process changes it unless one did already: a run that trains may then
+// delete the checkpoint, and reading fails with checkpoint.ErrDeleted.
 type Found struct {
 	Snapshot *checkpoint.Snapshot
 	BestID   uint64               // the folder's best by the watched metric; 0: none has one
@@ -52,7 +53,7 @@ func (f *Found) Close() error { return f.db.Close() }
 // Find opens the checkpoints of a run folder for reading, and finds the one that
 // is meant (see [Pick]). The caller closes it.
 func Find(ctx context.Context, dir string, best bool, id uint64) (*Found, error) {
-	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
 	if err != nil {
 		return nil, advised(dir, err)
 	}
@@ -67,9 +68,10 @@ func Find(ctx context.Context, dir string, best bool, id uint64) (*Found, error)
 	return &Found{Snapshot: snap, BestID: checkpoint.BestOf(all), Skipped: skipped, db: db}, nil
 }
 
-// newest gives the manifest of a folder's newest checkpoint to f.
-func newest(dir string, f func(*checkpoint.DB, checkpoint.Manifest) error) error {
-	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true})
+// newest gives the manifest of a folder's newest checkpoint to f, beside a process
+// that trains there or not at all.
+func newest(dir string, beside bool, f func(*checkpoint.DB, checkpoint.Manifest) error) error {
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true, Beside: beside})
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func newest(dir string, f func(*checkpoint.DB, checkpoint.Manifest) error) error
 // SavedConfig is the config that the newest checkpoint of a run folder was made
 // with, as the run resolved it, and that checkpoint's ID.
 func SavedConfig(dir string) (text []byte, id uint64, err error) {
-	err = newest(dir, func(_ *checkpoint.DB, m checkpoint.Manifest) error {
+	err = newest(dir, true, func(_ *checkpoint.DB, m checkpoint.Manifest) error {
 		text, id = m.Config, m.ID
 		return nil
 	})

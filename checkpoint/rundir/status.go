@@ -31,7 +31,7 @@ type Status struct {
 // there, and checkpoint.ErrDamaged where no checkpoint can be read.
 func StatusOf(dir string) (Status, error) {
 	var st Status
-	err := newest(dir, func(db *checkpoint.DB, m checkpoint.Manifest) (err error) {
+	err := newest(dir, false, func(db *checkpoint.DB, m checkpoint.Manifest) (err error) {
 		st, err = statusAt(db, m)
 		return err
 	})

@@ -30,9 +30,8 @@ train: {epochs: 1000, batch: 8}
 checkpoint: {every: 1, keep: {last: 3}}
 `
 
-// TestHeld looks at a run's checkpoints while another process trains: who has
-// them is said at once, nothing is waited for or changed, and a copy can be
-// read.
+// TestHeld looks at a run's checkpoints while another process trains. They can be
+// read. Whoever would change them is told at once who has them.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,8 +64,7 @@ func TestHeld(t *testing.T) {
 	}
 	held := fmt.Sprintf("trainer: checkpoint file is held by process %d: ", training.Process.Pid)
 	for _, args := range [][]string{
-		{"checkpoints", "ls", "r"}, {"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"},
-		{"eval", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
+		{"checkpoints", "verify", "r"}, {"checkpoints", "prune", "r"}, {"checkpoints", "compact", "r"}, {"resume", "r"}, {"train", "slow.yaml", "--run", "r", "--fresh"}, {"train", "slow.yaml", "--run", "r"},
 	} {
 		out, err := trainer(args...).CombinedOutput()
 		advice := ": stop that process, or use a copy: `trainer checkpoints copy` makes one while the file is held\n"
@@ -77,6 +75,14 @@ func TestHeld(t *testing.T) {
 			advice = ": stop that process\n"
 		}
 		if err == nil || !strings.Contains(string(out), held) || !strings.HasSuffix(string(out), advice) || strings.Count(string(out), "is held by") != 1 {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+	}
+	for _, args := range [][]string{
+		{"checkpoints", "ls", "r"}, {"checkpoints", "inspect", "r"}, {"checkpoints", "export", "r", "now.safetensors"},
+		{"eval", "r"}, {"predict", "r", "--out", "answers.csv"},
+	} {
+		if out, err := trainer(args...).CombinedOutput(); err != nil || strings.Contains(string(out), "skipped") {
 			t.Errorf("%v: %v: %s", args, err, out)
 		}
 	}
@@ -105,8 +111,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestCopies takes copies of a run that saves at every step. All are whole, and can be
-// used.
+// TestCopies takes copies of a run that saves at every step, and evaluates its
+// checkpoints. All are whole, and can be used.
 func TestCopies(t *testing.T) {
 	t.Parallel()
 	copies := testall.Or(3, 8)
@@ -142,6 +148,11 @@ func TestCopies(t *testing.T) {
 			continue
 		}
 		made++
+		for _, args := range [][]string{{"eval", "r"}, {"checkpoints", "ls", "r"}, {"checkpoints", "inspect", "r"}} {
+			if out, err := trainer(args...).CombinedOutput(); err != nil || strings.Contains(string(out), "skipped") {
+				t.Errorf("%v: %v: %s", args, err, out)
+			}
+		}
 		if out, err := trainer("checkpoints", "verify", copyTo).CombinedOutput(); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}

@@ -20,6 +20,7 @@ func evalCommand() *cobra.Command {
 		Short: "Compute loss and accuracy of a trained run",
 		Long: "Compute loss and accuracy of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
 			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
+			"The run may train meanwhile: the result is of the one checkpoint that is named, the newest unless another is chosen.\n" +
 			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
 			"is lost, the others take over its batches.",
 		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
@@ -42,7 +43,7 @@ func evalCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		runs.TellFile(c, run.Used())
+		runs.TellUsed(c, wf, run.Used())
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
 		}

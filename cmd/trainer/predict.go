@@ -60,14 +60,14 @@ func predictCommand() *cobra.Command {
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
 		defer runs.TellWarnings(c, run)
-		return answer(c, run, samples, *file, as)
+		return answer(c, run, wf, samples, *file, as)
 	}
 	return c
 }
 
 // answer writes a run's answers for the samples of a file, or for the
 // validation part (""), to the file out or standard output.
-func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) error {
+func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples, out, format string) error {
 	if err := checkOut(out, run.Reads()...); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func answer(c *cobra.Command, run *berth.Trained, samples, out, format string) e
 		_, err := run.Predict(c.Context(), samples, func(p berth.Prediction) error {
 			if !told {
 				told = true
-				runs.TellFile(c, run.Used())
+				runs.TellUsed(c, wf, run.Used())
 			}
 			return write(p)
 		})

@@ -27,15 +27,11 @@ func exportCommand() *cobra.Command {
 		if *all {
 			roles = nil
 		}
-		return reading(args[0], func(db *checkpoint.DB) error {
-			s, err := pick(c, db, w)
-			if err != nil {
-				return err
-			}
+		return using(c, args[0], w, func(db *checkpoint.DB, s *checkpoint.Snapshot) error {
 			if err := db.Export(s.Manifest.ID, args[1], roles...); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", s.Manifest.ID, s.Manifest.Step, args[1])
+			_, err := fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", s.Manifest.ID, s.Manifest.Step, args[1])
 			return err
 		})
 	}

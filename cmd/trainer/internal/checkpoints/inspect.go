@@ -1,7 +1,7 @@
 package checkpoints
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"text/tabwriter"
 
@@ -32,28 +32,26 @@ func inspectCommand() *cobra.Command {
 				return err
 			}
 		}
-		return reading(args[0], func(db *checkpoint.DB) error {
-			s, err := pick(c, db, w)
-			if err != nil {
-				return err
-			}
-			return printTensors(c, s)
-		})
+		return using(c, args[0], w, func(_ *checkpoint.DB, s *checkpoint.Snapshot) error { return printTensors(c, s) })
 	}
 	return c
 }
 
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
-	m := &s.Manifest
-	fmt.Fprintf(c.OutOrStdout(), "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
-	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
+	m, out := &s.Manifest, &bytes.Buffer{} // it is printed whole, or not at all
+	fmt.Fprintf(out, "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TENSOR\tTYPE\tROLE\tMIN\tMAX\tMEAN\tSTD\tZERO\tNAN\tINF")
 	for _, x := range s.Tensors() {
 		st, err := s.Stats(c.Context(), x.Name)
 		if err != nil {
-			return errors.Join(t.Flush(), err)
+			return err
 		}
 		fmt.Fprintf(t, "%s\t%v\t%s\t%.4g\t%.4g\t%.4g\t%.4g\t%d\t%d\t%d\n", x.Name, x.Meta, x.Role, st.Min, st.Max, st.Mean, st.Std, st.Zero, st.NaN, st.Inf)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := out.WriteTo(c.OutOrStdout())
+	return err
 }

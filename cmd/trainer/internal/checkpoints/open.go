@@ -15,9 +15,19 @@ import (
 )
 
 // reading opens the checkpoints of a run folder, or a file of them, for f to
-// read.
+// read. A run may train meanwhile.
 func reading(path string, f func(db *checkpoint.DB) error) error {
-	db, err := open(path, checkpoint.OpenOptions{ReadOnly: true})
+	return opening(path, checkpoint.OpenOptions{ReadOnly: true, Beside: true}, f)
+}
+
+// readingAlone is reading while no run trains.
+func readingAlone(path string, f func(db *checkpoint.DB) error) error {
+	return opening(path, checkpoint.OpenOptions{ReadOnly: true}, f)
+}
+
+// opening opens the checkpoints of a run folder, or a file of them, for f.
+func opening(path string, o checkpoint.OpenOptions, f func(db *checkpoint.DB) error) error {
+	db, err := open(path, o)
 	if err != nil {
 		return err
 	}
@@ -27,14 +37,10 @@ func reading(path string, f func(db *checkpoint.DB) error) error {
 // changing opens the checkpoints of a run folder, or a file of them, for f to
 // change. It makes no file.
 func changing(path string, f func(db *checkpoint.DB) error) error {
-	if err := reading(path, func(*checkpoint.DB) error { return nil }); err != nil {
+	if err := readingAlone(path, func(*checkpoint.DB) error { return nil }); err != nil {
 		return err
 	}
-	db, err := open(path, checkpoint.OpenOptions{Readers: checkpoint.WaitForReaders})
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(db), db.Close())
+	return opening(path, checkpoint.OpenOptions{Readers: checkpoint.WaitForReaders}, f)
 }
 
 func open(path string, o checkpoint.OpenOptions) (*checkpoint.DB, error) {

@@ -1,6 +1,7 @@
 package checkpoints
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,24 @@ func pick(c *cobra.Command, db *checkpoint.DB, w *berth.Weights) (*checkpoint.Sn
 		runs.TellSkipped(c, skipped)
 	}
 	return s, err
+}
+
+// using hands f the chosen checkpoint. Where a run that trains meanwhile deletes it, f
+// gets the one that is the newest or the best then.
+func using(c *cobra.Command, run string, w *berth.Weights, f func(*checkpoint.DB, *checkpoint.Snapshot) error) error {
+	const rounds = 8
+	return reading(run, func(db *checkpoint.DB) (err error) {
+		for range rounds {
+			var s *checkpoint.Snapshot
+			if s, err = pick(c, db, w); err != nil {
+				return err
+			}
+			if err = f(db, s); w.ID != 0 || !errors.Is(err, checkpoint.ErrDeleted) {
+				return err
+			}
+		}
+		return err
+	})
 }
 
 // parseID reads the ID of a checkpoint of a run.

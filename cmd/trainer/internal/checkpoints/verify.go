@@ -21,7 +21,7 @@ func verifyCommand() *cobra.Command {
 		if c.Flags().Changed("id") && *id == 0 {
 			return cli.Usagef("--id 0: IDs begin at 1; trainer checkpoints ls lists them")
 		}
-		return reading(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
+		return readingAlone(args[0], func(db *checkpoint.DB) error { return verify(c, db, *id) })
 	}
 	return c
 }

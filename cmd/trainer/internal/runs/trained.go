@@ -17,6 +17,7 @@ type WeightFlags struct {
 	best bool
 	id   uint64
 	init string
+	said uint64 // ID of the checkpoint that was named as used
 }
 
 // AddWeightFlags gives c those flags.
@@ -43,7 +44,7 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 }
 
 // OpenTrained opens the trained run in a folder, and says on standard error
-// which checkpoint it uses: see TellFile. The caller closes it.
+// which checkpoint it uses: see TellUsed. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
 	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
 	if err := wf.check(c); err != nil {
@@ -64,6 +65,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
 	if u := t.Used(); u.ID != 0 {
+		wf.said = u.ID
 		fmt.Fprintln(c.ErrOrStderr(), usedText(u, wf.id != 0))
 	}
 	return t, nil
@@ -76,11 +78,15 @@ func TellWarnings(c *cobra.Command, t *berth.Trained) {
 	}
 }
 
-// TellFile says on standard error which file of weights is used, if one is. It comes
-// once the file was read: it may be cut off.
-func TellFile(c *cobra.Command, u berth.Used) {
-	if u.ID == 0 {
+// TellUsed says on standard error which weights were loaded, unless OpenTrained has
+// said so: a file, which may be cut off and so is read first; or another checkpoint,
+// since a run that trains meanwhile deleted that one.
+func TellUsed(c *cobra.Command, wf *WeightFlags, u berth.Used) {
+	switch {
+	case u.ID == 0:
 		fmt.Fprintln(c.ErrOrStderr(), usedText(u, false))
+	case u.ID != wf.said:
+		fmt.Fprintf(c.ErrOrStderr(), "the run has deleted checkpoint %d meanwhile: %s\n", wf.said, usedText(u, false))
 	}
 }
 
