@@ -26,27 +26,31 @@ func (s *session) copySeconds(_, to int, bytes int64) (float64, bool) {
 	return s.times.CopySeconds(costs.On(specs(s.devs), to), bytes)
 }
 
-// timeSegments measures the plan's segments and copies anew, into a file;
+// timeSegments adds the times of the plan's segments and copies to a file that lacks them;
 // [session.predicted] is then by their times.
-func (s *session) timeSegments(ctx context.Context, path string) error {
+func (s *session) timeSegments(ctx context.Context, times *costs.File) error {
+	s.times = times
+	known := func(k costs.Key) bool {
+		_, ok := times.Seconds(k)
+		return ok
+	}
 	launches, err := s.full.Launches(partition.StepOptions{Microbatches: s.parts})
 	if err != nil {
 		return err
 	}
 	tasks := timing.Tasks(s.full, launches)
-	times, err := timing.Segments(ctx, s.devs, tasks, timing.Options{})
+	segments, err := timing.Segments(ctx, s.devs, tasks, timing.Options{Known: known})
 	if err != nil {
 		return err
 	}
-	copies, err := timing.Copies(ctx, s.devs, tasks, timing.Options{})
+	copies, err := timing.Copies(ctx, s.devs, tasks, timing.Options{Known: known})
 	if err != nil {
 		return err
 	}
-	maps.Copy(times, copies)
-	if s.times, err = costs.Open(path, costs.ThisMachine()); err != nil {
-		return err
-	}
-	return s.times.Add(ctx, times)
+	all := map[costs.Key]float64{}
+	maps.Copy(all, segments)
+	maps.Copy(all, copies)
+	return times.Add(ctx, all)
 }
 
 // predicted is what the plan says of a step.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-ml/berth/partition/costs"
 )
 
 // TestPredictedStep compares the predicted time of a step with the measured one, in
@@ -47,7 +49,11 @@ func comparePrediction(t *testing.T, name string, o RunOptions) {
 	}()
 	var predicted, measured []float64
 	for range 3 {
-		if err := s.timeSegments(t.Context(), filepath.Join(t.TempDir(), "times.json")); err != nil {
+		times, err := costs.Open(filepath.Join(t.TempDir(), "times.json"), costs.ThisMachine())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.timeSegments(t.Context(), times); err != nil {
 			t.Fatal(err)
 		}
 		p, err := s.predicted(t.Context())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,8 +30,9 @@ func benchCommand() *cobra.Command {
 			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
 			"arena and resident memory are peaks. Under --device-memory a second table has the limit, the bytes that move in a step,\n" +
 			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
-			strings.Join(quickest, ", ") + ".\n\nWorkloads, all with AdamW:\n" + benchList(),
-		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%",
+			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
+			"page docs/performance.md.\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
 	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
@@ -51,13 +53,18 @@ func benchCommand() *cobra.Command {
 	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
 	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
 	faults := addFaults(c)
+	var scaling scalingFlags
+	scaling.add(c)
 	asJSON := c.Flags().Bool("json", false, "print a JSON array")
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := cmp.Or(checkBench(c, o), scaling.check(c, args)); err != nil {
+			return err
+		}
+		if scaling.on {
+			return scaling.run(c, args, o, *asJSON)
+		}
 		if len(args) == 0 {
 			args = quickest
-		}
-		if err := checkBench(c, o); err != nil {
-			return err
 		}
 		var err error
 		if o.Faults, err = faults.parse(); err != nil {
