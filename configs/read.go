@@ -87,11 +87,14 @@ var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 // line.
 func syntaxFault(file string, data []byte, err error) error {
 	if inQuotes(err) {
-		return &Error{Pos: Pos{file, openQuote(data)}, Msg: "not YAML: the quote that opens here is never closed; close it, or take it out"}
+		return &Error{Pos: Pos{file, firstLine(data, inQuotes)}, Msg: "not YAML: the quote that opens here is never closed; close it, or take it out"}
 	}
 	msg := err.Error()
 	m := yamlLine.FindStringSubmatch(msg)
-	line, _ := strconv.Atoi(m[1]) // 0 if the error names no line
+	line, _ := strconv.Atoi(m[1])
+	if line == 0 { // the parser names no line for the first one, and for some mistakes
+		line = firstLine(data, func(err error) bool { return err.Error() == msg })
+	}
 	cause := strings.TrimPrefix(msg, m[0])
 	return &Error{Pos: Pos{file, line}, Msg: "not YAML: " + cause + "; check indentation, colons and quotes near here"}
 }
@@ -100,10 +103,11 @@ func syntaxFault(file string, data []byte, err error) error {
 // within quotes. It names the text's end, which may be far from the mistake.
 func inQuotes(err error) bool { return strings.Contains(err.Error(), "found unexpected end of stream") }
 
-// openQuote is the line of the quote that a text never closes: up to any earlier
-// line, the text does not end within quotes. It tries few lines, so that quotes
-// of several lines before that one can mislead it.
-func openQuote(data []byte) int {
+// firstLine is the line of a mistake: the first one up to which the text has an
+// error that is the mistake's. It tries few lines, and takes it that the text up to
+// any later line has such an error too: quotes of several lines before one that is
+// never closed can mislead it.
+func firstLine(data []byte, is func(err error) bool) int {
 	var ends []int // of lines
 	at := 0
 	for line := range bytes.Lines(data) {
@@ -115,7 +119,7 @@ func openQuote(data []byte) int {
 		for {
 			var doc yaml.Node
 			if err := dec.Decode(&doc); err != nil {
-				return inQuotes(err)
+				return is(err)
 			}
 		}
 	})
