@@ -104,7 +104,11 @@ func (s *setup) checkHostMemory(data *datasets.Dataset) error {
 		return nil
 	}
 	take, most := units.TwoBytes(takes, c.Devices.HostMemory)
-	return at(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches", residency.ErrHostMemory, take, most))
+	cure := ""
+	if asked := c.Checkpoint.Staging; asked > 0 {
+		cure = fmt.Sprintf(", or a checkpoint.staging below %s", units.Bytes(asked))
+	}
+	return at(c.Where("devices.host_memory"), fmt.Errorf("%w: batches and saves take %s, and %s are allowed: allow more (--host-memory), or use smaller batches%s", residency.ErrHostMemory, take, most, cure))
 }
 
 // hostNote says how a bound on host memory meets the plan; "" if there is none, or

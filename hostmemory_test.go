@@ -40,3 +40,19 @@ func TestSpillShortage(t *testing.T) {
 		t.Errorf("nothing leaves the device: %v", err)
 	}
 }
+
+// TestHostMemoryOfSaves: where saves take what host memory there may be, the error
+// names checkpoint.staging.
+func TestHostMemoryOfSaves(t *testing.T) {
+	for staging, want := range map[string]string{"2GiB": ", or a checkpoint.staging below 2.0 GiB", "whole": "or use smaller batches"} {
+		set := []string{"devices.host_memory=1MiB", "train.batch=1400", "checkpoint.staging=" + staging}
+		c, err := configs.Load("digits", configs.Overlay{Set: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(t.Context(), c)
+		if !errors.Is(err, residency.ErrHostMemory) || !IsUsage(err) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("staging %s: %v, want %q at the end", staging, err, want)
+		}
+	}
+}
