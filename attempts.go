@@ -103,8 +103,9 @@ func (a *attempts) without(ctx context.Context, s *session, lost *DeviceError) e
 	}
 	a.run.setup.without(i)
 	a.devices = slices.Delete(slices.Clone(s.devices), i, i+1)
+	ended := max(s.done, lost.Step-1) // a step fails alone: those before it have ended
 	a.losses = append(a.losses, DeviceLoss{
-		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, s.done-lost.Saved), Cause: happened(lost.Err),
+		Device: lost.Device, Step: lost.Step, Resumed: lost.Saved, Again: max(0, ended-lost.Saved), Cause: happened(lost.Err),
 		WrittenOff: written,
 	})
 	if len(a.devices) == 0 {

@@ -172,6 +172,11 @@ func TestLostDeviceBetweenBoundaries(t *testing.T) {
 	if len(got.DeviceLosses) != 1 || got.WeightsSHA256 != want.WeightsSHA256 {
 		t.Errorf("lost %+v, other weights: %v", got.DeviceLosses, got.WeightsSHA256 != want.WeightsSHA256)
 	}
+	for _, l := range got.DeviceLosses {
+		if l.Step <= l.Resumed || l.Again != l.Step-1-l.Resumed {
+			t.Errorf("%d steps were taken again of those after %d and before %d, which failed", l.Again, l.Resumed, l.Step)
+		}
+	}
 	if a, b := linesOf(t, rough), linesOf(t, calm); !slices.Equal(a, b) {
 		t.Errorf("metrics\n%s\nexpected\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
 	}
