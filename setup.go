@@ -343,7 +343,7 @@ func (s *setup) notes() (list []string) {
 	list = append(list, s.memoryNotes()...)
 	list = append(list, s.costs.notes...)
 	if f := s.plan.Fewer; f != nil {
-		list = append(list, fewerText(f))
+		list = append(list, f.Note())
 	}
 	list = append(list, s.gaveWay()...)
 	for _, text := range []string{s.shardNote(), s.idle()} {
@@ -398,22 +398,6 @@ func (s *setup) idle() string {
 		by = "partition: auto"
 	}
 	return fmt.Sprintf("%s uses %d of %s: %s idle", by, n-len(unused), units.Count(n, "device"), idsOf(unused))
-}
-
-// fewerText is a note on a plan with fewer stages than asked for.
-func fewerText(f *partition.Fewer) string {
-	asked, cuts := "asked for "+units.Count(f.Asked, "stage"), "the model has "+units.Count(f.Blocks, "block")
-	if f.Devices {
-		asked = fmt.Sprintf("there are %s", units.Count(f.Asked, "device"))
-	}
-	if f.Stages < f.Blocks {
-		cuts = fmt.Sprintf("the model's %d blocks can be cut in %s only", f.Blocks, units.Count(f.Stages-1, "place"))
-	}
-	used := "stages are used"
-	if f.Stages == 1 {
-		used = "stage is used"
-	}
-	return fmt.Sprintf("%s, %s: %d %s", asked, cuts, f.Stages, used)
 }
 
 // model is the model and its cut, for using its weights.

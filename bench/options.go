@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-ml/berth/configs"
@@ -117,8 +118,11 @@ func (o RunOptions) checked() (RunOptions, error) {
 	if o.Stages < 0 {
 		return o, fmt.Errorf("%w: --stages %d: give at least 1, or 0 for one per device", ErrOptions, o.Stages)
 	}
-	if err := (schedule.Spec{Name: cmp.Or(o.Schedule, "1f1b"), Stages: 1, Microbatches: max(1, o.Microbatches)}).Check(); err != nil {
-		return o, fmt.Errorf("%w: --schedule: %w", ErrOptions, err)
+	if names := schedule.TrainingNames(); o.Schedule != "" && !slices.Contains(names, o.Schedule) {
+		return o, fmt.Errorf("%w: --schedule %s: choose one of %s", ErrOptions, o.Schedule, strings.Join(names, ", "))
+	}
+	if err := (schedule.Spec{Name: "1f1b", Stages: 1, Microbatches: max(1, o.Microbatches)}).Check(); err != nil {
+		return o, fmt.Errorf("%w: --microbatches: %w", ErrOptions, err)
 	}
 	if o.Threads < 0 || o.Threads > configs.MaxThreads {
 		return o, fmt.Errorf("%w: --threads %d: give at most %d, or 0 for one per core", ErrOptions, o.Threads, configs.MaxThreads)

@@ -49,6 +49,7 @@ type Result struct {
 	ResidentBytes     int64          `json:"resident_bytes"`      // of the process, at the end; 0 if unknown
 	PeakResidentBytes int64          `json:"peak_resident_bytes"` // of the process, from loading on; 0 if unknown
 
+	Notes    []string `json:"-"` // how the plan is other than was asked for, in words
 	Missed   []string `json:"-"` // the faults that did not happen, in words
 	Retried  []string `json:"-"` // the failures of copies that were repeated, in words
 	Devices  []string `json:"devices"`
@@ -127,6 +128,9 @@ func newResult(s *session, m measurement) Result {
 		Steps: len(m.times), StepMS: newStepMS(m.times), FlopsPerStep: Flops(s.graph) * int64(s.parts),
 		Profile: s.kernels.perStep(len(m.times)), AllocsPerStep: m.allocsPerStep, Arena: newArena(m.stats),
 		ResidentBytes: m.resident.now, PeakResidentBytes: m.resident.peak, Machine: ThisMachine(),
+	}
+	if f := s.full.Fewer; f != nil {
+		r.Notes = append(r.Notes, f.Note())
 	}
 	perSecond := 1e3 / r.StepMS.Median
 	r.SamplesPerS = float64(s.w.Batch) * perSecond

@@ -204,6 +204,9 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 			return nil, err
 		}
 		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)
+		for _, text := range r.Notes {
+			fmt.Fprintln(c.ErrOrStderr(), text)
+		}
 		for _, text := range append(r.Retried, r.Missed...) {
 			fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
 		}

@@ -16,6 +16,11 @@ func Names() []string {
 	return names
 }
 
+// TrainingNames are those of [Names] that have a backward pass.
+func TrainingNames() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return rules[name].forward })
+}
+
 // Splits reports whether the schedules of a name have W actions.
 func Splits(name string) bool { return rules[name].split }
 

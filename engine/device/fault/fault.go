@@ -110,7 +110,7 @@ func Wrap(devs []device.Device, faults []Fault) ([]device.Device, error) {
 			for _, d := range devs {
 				ids = append(ids, d.ID())
 			}
-			return nil, fmt.Errorf("%w: --fault %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
+			return nil, fmt.Errorf("%w: %q: there is no device %s: give one of %s", ErrFault, f.String(), f.Device, list(ids))
 		}
 		if wrapped[i] == devs[i] {
 			c := &counter{}
@@ -185,12 +185,12 @@ func (c *counter) missed() (list []string) {
 			continue
 		}
 		if c.lost != nil {
-			list = append(list, fmt.Sprintf("--fault %q did not happen: %s was lost before", f.String(), f.Device))
+			list = append(list, fmt.Sprintf("the fault %q did not happen: %s was lost before", f.String(), f.Device))
 			continue
 		}
-		text := fmt.Sprintf("--fault %q did not happen: the last %s on %s was number %d", f.String(), f.Op, f.Device, n)
+		text := fmt.Sprintf("the fault %q did not happen: the last %s on %s was number %d", f.String(), f.Op, f.Device, n)
 		if n == 0 {
-			text = fmt.Sprintf("--fault %q did not happen: there was no %s on %s", f.String(), f.Op, f.Device)
+			text = fmt.Sprintf("the fault %q did not happen: there was no %s on %s", f.String(), f.Op, f.Device)
 		}
 		list = append(list, text)
 	}

@@ -137,9 +137,9 @@ func TestMissed(t *testing.T) {
 	copies(t, devs[0], 4)
 	copies(t, devs[1], 4)
 	got := strings.Join(fault.Missed(devs), "\n")
-	want := `--fault "null:0 copy-in 9 fail" did not happen: the last copy-in on null:0 was number 4
---fault "null:0 peer 1 fail" did not happen: there was no peer on null:0
---fault "null:1 copy-in 3 fail" did not happen: null:1 was lost before`
+	want := `the fault "null:0 copy-in 9 fail" did not happen: the last copy-in on null:0 was number 4
+the fault "null:0 peer 1 fail" did not happen: there was no peer on null:0
+the fault "null:1 copy-in 3 fail" did not happen: null:1 was lost before`
 	if got != want {
 		t.Errorf("it says\n%s", got)
 	}
