@@ -101,7 +101,7 @@ func IsUsage(err error) bool {
 	for _, cause := range []error{
 		graph.ErrShape, models.ErrModel, optim.ErrSpec, datasets.ErrSpec, schedule.ErrInvalid,
 		partition.ErrStages, partition.ErrReplicas, partition.ErrMemory, executor.ErrLaunches, device.ErrKind, device.ErrList, device.ErrBudget, fault.ErrFault, residency.ErrHostMemory, device.ErrEnvironment,
-		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrNotFound, checkpoint.ErrTensors,
+		configs.ErrInvalid, configs.ErrNotFound, checkpoint.ErrHeldHere, checkpoint.ErrNotFound, checkpoint.ErrTensors,
 		rundir.ErrPick, osfile.ErrNotFile, osfile.ErrLink, hostfile.ErrNoFolder, ErrOptions, ErrData, ErrHasCheckpoint, ErrNoCheckpoint, ErrFolder, ErrChanged, ErrInit, ErrOutput, ErrClosed, ErrInUse,
 	} {
 		if errors.Is(err, cause) {

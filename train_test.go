@@ -238,6 +238,21 @@ func TestRunFolderThatHoldsACheckpoint(t *testing.T) {
 	}
 }
 
+// Two runs of one program cannot have one folder at once.
+func TestTwoRunsInOneFolder(t *testing.T) {
+	dir := t.TempDir()
+	other := open(t, everything)
+	var err error
+	o := berth.TrainOptions{Dir: dir, MaxSteps: 1, Observer: &berth.Observer{Started: func(berth.Start) {
+		_, err = other.Train(t.Context(), berth.TrainOptions{Dir: dir})
+	}}}
+	train(t, open(t, everything), o)
+	const want = ": wait until the run or DB that has it is closed, or train in another folder"
+	if !errors.Is(err, checkpoint.ErrHeld) || !berth.IsUsage(err) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %q at the end", err, want)
+	}
+}
+
 // A resume never leaves less than a whole config.yaml: it writes another file
 // and renames it.
 func TestConfigIsReplacedWhole(t *testing.T) {

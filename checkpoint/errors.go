@@ -11,8 +11,10 @@ import (
 
 // The kinds of failure; test for them with errors.Is.
 var (
-	// ErrHeld: another process has the file open.
+	// ErrHeld: another process has the file open, or this one for another use.
 	ErrHeld = errors.New("checkpoint file is held")
+	// ErrHeldHere: an ErrHeld of this process.
+	ErrHeldHere = errors.New("this process")
 	// ErrDamaged: the file's contents are not those that were written.
 	ErrDamaged = errors.New("checkpoint file is damaged")
 	// ErrNotFound: no such file, checkpoint or tensor.

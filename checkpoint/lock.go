@@ -109,25 +109,20 @@ func writer(path string) (pid int, alive bool) {
 	return pid, osfile.ProcessExists(pid)
 }
 
-// held is the error about a file that another process has.
+// held is the error about a file that another process has, or this one for another
+// use.
 func held(path string, reading bool) error {
-	advice := "stop that process"
+	by, advice := errors.New("another process"), "stop that process"
+	switch pid, alive := writer(path); {
+	case alive && pid == os.Getpid():
+		by, advice = ErrHeldHere, "wait until the run or DB that has it is closed"
+	case alive:
+		by = fmt.Errorf("process %d", pid)
+	}
 	if reading {
 		advice += ", or use a copy: `trainer checkpoints copy` makes one while the file is held"
 	}
-	return fmt.Errorf("%w by %s: %s: %s", ErrHeld, holder(path), path, advice)
-}
-
-// holder names the process that has the file.
-func holder(path string) string {
-	pid, alive := writer(path)
-	switch {
-	case !alive:
-		return "another process"
-	case pid == os.Getpid():
-		return fmt.Sprintf("process %d, which is this one", pid)
-	}
-	return fmt.Sprintf("process %d", pid)
+	return fmt.Errorf("%w by %w: %s: %s", ErrHeld, by, path, advice)
 }
 
 // release unlocks the file and closes it. Closing alone does not unlock a file

@@ -327,7 +327,7 @@ func TestHeld(t *testing.T) {
 	for _, o := range []OpenOptions{{}, {ReadOnly: true}} {
 		start := time.Now()
 		_, err := Open(path, o)
-		if !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), fmt.Sprintf("held by process %d", os.Getpid())) {
+		if !errors.Is(err, ErrHeldHere) || !strings.Contains(err.Error(), "held by this process: ") {
 			t.Fatalf("second open: %v", err)
 		}
 		if d := time.Since(start); d > time.Second {

@@ -79,7 +79,11 @@ func Open(ctx context.Context, dir string, o OpenOptions) (_ *Folder, err error)
 	default:
 		err = f.openToBegin()
 	}
-	if errors.Is(err, checkpoint.ErrHeld) && o.Mode != Resume {
+	switch {
+	case o.Mode == Resume:
+	case errors.Is(err, checkpoint.ErrHeldHere):
+		err = fmt.Errorf("%w, or train in another folder", err)
+	case errors.Is(err, checkpoint.ErrHeld):
 		err = fmt.Errorf("%w, or train in another folder (--run DIR)", err)
 	}
 	if err != nil {
