@@ -59,7 +59,11 @@ func limitNote(id device.ID, m configs.Memory, bytes, peak int64) string {
 // memoryFrom names the place that limits the memory of a device: a flag, a
 // variable, or a line of the config. Without a limit it names the key.
 func memoryFrom(c *configs.Config, dev int) string {
-	p, key, limit := c.Where("devices.memory"), "devices.memory", c.Devices.Memory
+	key, limit := "devices.memory", c.Devices.Memory
+	var p configs.Pos // none for shared devices, whose limit their owner gave
+	if c.Given(key) {
+		p = c.Where(key)
+	}
 	if each, err := oneByOne(c.Devices); err == nil && len(c.Devices.Each) > 0 && dev < len(each) {
 		p, key, limit = each[dev].Pos, "memory in devices", each[dev].Memory
 	}

@@ -15,6 +15,9 @@ import (
 // methods are safe for concurrent use.
 type Devices struct{ pool *pool }
 
+// errNoDevices is the error of Devices that OpenDevices did not make.
+var errNoDevices = fmt.Errorf("%w: these Devices were never opened: get them from OpenDevices", ErrOptions)
+
 // OpenDevices opens the devices of a config, for several runs. A zero field means the
 // key's default: configs.Devices{Use: "cpu:2"} is whole. The caller closes the devices
 // after the runs. The faults make operations go wrong, for tests; they count the
@@ -50,11 +53,17 @@ func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 // replan in its config, or in that of OpenDevices. A device one of whose operations
 // failed goes on with the other runs.
 func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
+	if d.pool == nil {
+		return nil, errNoDevices
+	}
 	return open(ctx, c, d.pool, OpenOptions{})
 }
 
 // OpenTrained is the function OpenTrained on these devices, as Open is.
 func (d *Devices) OpenTrained(ctx context.Context, c *configs.Config, w Weights) (*Trained, error) {
+	if d.pool == nil {
+		return nil, errNoDevices
+	}
 	return openTrained(ctx, c, w, d.pool, nil)
 }
 

@@ -530,9 +530,29 @@ func TestRoomForSpillsOfSharedDevices(t *testing.T) {
 	})
 }
 
-// TestZeroDevices closes devices that OpenDevices did not make.
+// The limit of shared devices is not named as a place of a run's config.
+func TestLimitOfSharedDevices(t *testing.T) {
+	d := openShared(t, "cpu:1", 64<<10)
+	_, err := d.Open(t.Context(), parsed(t, "digits"))
+	if want := "at least 129KiB (devices.memory)"; !errors.Is(err, partition.ErrMemory) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %q at the end", err, want)
+	}
+	_, err = d.Open(t.Context(), parsed(t, "digits", "devices.memory=64KiB"))
+	if want := "(now --set devices.memory=64KiB)"; !errors.Is(err, partition.ErrMemory) || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %q at the end", err, want)
+	}
+}
+
+// TestZeroDevices uses devices that OpenDevices did not make.
 func TestZeroDevices(t *testing.T) {
 	var d berth.Devices
+	c := parsed(t, "digits")
+	if _, err := d.Open(t.Context(), c); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "OpenDevices") {
+		t.Errorf("Open: %v", err)
+	}
+	if _, err := d.OpenTrained(t.Context(), c, berth.Weights{Dir: t.TempDir()}); !errors.Is(err, berth.ErrOptions) {
+		t.Errorf("OpenTrained: %v", err)
+	}
 	if err := d.Close(); err != nil {
 		t.Error(err)
 	}

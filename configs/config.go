@@ -52,6 +52,12 @@ type Config struct {
 // Reads are the paths of the files that the config was loaded from.
 func (c *Config) Reads() []string { return append([]string{c.Pos.File}, c.reads...) }
 
+// Given reports whether a key was given, in the file or by an override.
+func (c *Config) Given(path string) bool {
+	_, given := c.where[path]
+	return given
+}
+
 // Where gives the position of a key, by its dotted path. For a key that was not
 // given, it is the position of the innermost section around it that was.
 func (c *Config) Where(path string) Pos {

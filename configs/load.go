@@ -48,7 +48,7 @@ func Load(path string, o Overlay) (*Config, error) {
 		if err != nil {
 			return nil, err
 		}
-		return Parse("configs/"+path+".yaml", data, o)
+		return parseAs("shipped "+path+".yaml", path, data, o)
 	}
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,6 +76,11 @@ func readFile(path string) ([]byte, error) {
 // Parse reads a config from memory. Messages name it file, whose base name is
 // the default of the config's name.
 func Parse(file string, data []byte, o Overlay) (*Config, error) {
+	return parseAs(file, nameOf(file), data, o)
+}
+
+// parseAs is Parse with the default of the config's name.
+func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
 	root, err := readConfig(file, data)
 	if err != nil {
 		return nil, err
@@ -84,7 +89,7 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 	applyOverlay(d, root, o)
 	c := decodeConfig(d, root)
 	if c.Name == "" {
-		c.Name = nameOf(file)
+		c.Name = name
 	}
 	if err := joinFaults(d.faults); err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ func TestShippedConfigsLoad(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.Name != name || c.Data.Pos.Line == 0 || c.Model.Pos.File != "configs/"+name+".yaml" {
+			if c.Name != name || c.Data.Pos.Line == 0 || c.Model.Pos.File != "shipped "+name+".yaml" {
 				t.Errorf("name %q, data at %v, model at %v", c.Name, c.Data.Pos, c.Model.Pos)
 			}
 			roundTrip(t, c)
