@@ -124,7 +124,10 @@ func (p paths) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	}
 	var all []string
 	texts{p.each}.decode(d, n, path, &all)
-	data.Path, data.MorePaths = all[0], all[1:]
+	data.Path = all[0]
+	if len(all) > 1 {
+		data.MorePaths = all[1:]
+	}
 }
 
 func (p paths) encode(src any, _ func(*key) bool) *yaml.Node {

@@ -12,3 +12,14 @@ func TestDelimiterAsATab(t *testing.T) {
 		}
 	}
 }
+
+// A list of one path is that path.
+func TestListOfOnePath(t *testing.T) {
+	for _, path := range []string{"a.txt", "[a.txt]"} {
+		c := parse(t, "data: {source: text, path: "+path+"}\nmodel: {preset: gpt}\n", Overlay{})
+		if c.Data.Path != "a.txt" || c.Data.MorePaths != nil {
+			t.Errorf("path: %s gives %q and %#v", path, c.Data.Path, c.Data.MorePaths)
+		}
+		roundTrip(t, c)
+	}
+}
