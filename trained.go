@@ -45,7 +45,7 @@ type Trained struct {
 // evaluating on any data. The checkpoint describes the data that it was trained
 // on; the config's data is read once it is asked for. The config may differ
 // from training's in keys that decide neither what the model computes nor what
-// validates; so may the data. With w.Init and no checkpoint in w.Dir, the
+// validates; so may the data. Others fail with ErrChanged. With w.Init and no checkpoint in w.Dir, the
 // config's data is what the weights were trained on. The caller closes it.
 //
 // Until the first Eval or Predict has loaded the weights, no process can begin to
@@ -139,10 +139,13 @@ func (t *Trained) find(ctx context.Context) error {
 	t.found, t.used = f, usedOf(w, f)
 	st, err := runstate.Of(&f.Snapshot.Manifest)
 	t.setup.info, t.like = &st.Data, &st.Data
-	if err == nil && w.Init != "" {
-		err = t.release()
+	switch {
+	case err != nil:
+		return err
+	case w.Init != "":
+		return t.release()
 	}
-	return err
+	return t.suits(&f.Snapshot.Manifest)
 }
 
 // release lets others write to the checkpoint file, and closes a file of weights.

@@ -49,6 +49,16 @@ func TestEvalAndPredictUseTheCheckpoint(t *testing.T) {
 	}
 }
 
+// Weights of another model are refused when they are opened.
+func TestTrainedOfAnotherModel(t *testing.T) {
+	dir := t.TempDir()
+	train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	c := parsed(t, "digits")
+	if _, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir}); !errors.Is(err, berth.ErrChanged) || !berth.IsUsage(err) {
+		t.Errorf("%v, want ErrChanged", err)
+	}
+}
+
 // A model that was trained with a batch beyond its data is evaluated as training
 // did it, to the bit, though no microbatch of that size has room.
 func TestEvalOfABatchBeyondTheData(t *testing.T) {
