@@ -14,7 +14,12 @@ type Evaluation struct {
 	Loss     float64  `json:"loss"`
 	Accuracy *float64 `json:"accuracy,omitempty"` // nil for regression
 	RMSE     *float64 `json:"rmse,omitempty"`     // see [Run.RMSE]
-	Weights  Used     `json:"weights"`
+	// Perplexity of a text is e to the loss: the model is as unsure as between that
+	// many tokens. BitsPerByte is the loss in bits for each byte of the text, which
+	// compares models with other tokenizers. Both are nil for other data.
+	Perplexity  *float64 `json:"perplexity,omitempty"`
+	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
+	Weights     Used     `json:"weights"`
 	// DeviceLosses are the devices that were lost meanwhile.
 	DeviceLosses []LostDevice `json:"device_losses,omitempty"`
 }

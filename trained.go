@@ -281,7 +281,10 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	}
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
-	return res, nil
+	if t.setup.info.Tokenizer != nil {
+		err = res.judgeText(ctx, part, t.setup.info.Tokenizer)
+	}
+	return res, err
 }
 
 // Predict runs the model on the samples of a file in the format of the run's

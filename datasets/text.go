@@ -266,3 +266,24 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	_, ids, err := c.ids(ctx, s, path)
 	return ids, err
 }
+
+// LearnOptions are the options of LearnTokenizer.
+type LearnOptions struct {
+	Vocab    int    // tokens; see [tokenizer.LearnOptions]
+	Field    string // as in TextOptions
+	Progress func(doing string, share float64)
+}
+
+// LearnTokenizer learns a byte pair encoding from the text of files and folders, as
+// the tokenizer bpe:N of a text does.
+func LearnTokenizer(ctx context.Context, paths []string, o LearnOptions) (*tokenizer.BPE, error) {
+	c, err := openCorpus(Spec{Text: TextOptions{Field: o.Field, Progress: o.Progress}}, paths...)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.learn(ctx, o.Vocab)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return t, err
+}

@@ -109,7 +109,7 @@ func (c *corpus) addFile(path string, size int64) error {
 	case strings.HasSuffix(path, binSuffix):
 		return blame("path", fmt.Errorf("%w: %s holds token ids: give a path of %s files alone", ErrSpec, path, binSuffix))
 	case c.field == "" && isJSONLines(path):
-		return blame("field", fmt.Errorf("%w: %s is JSON lines: set data.field to the key of the text, such as text", ErrSpec, path))
+		return blame("field", fmt.Errorf("%w: %s is JSON lines: name the key of their text with data.field (--field), such as text", ErrSpec, path))
 	}
 	c.size += size
 	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {

@@ -59,5 +59,11 @@ func printEvaluation(out io.Writer, e berth.Evaluation) {
 	if e.Accuracy != nil {
 		fmt.Fprintf(out, ", accuracy %.2f%%", 100**e.Accuracy)
 	}
+	if e.Perplexity != nil {
+		fmt.Fprintf(out, ", perplexity %.4g", *e.Perplexity)
+	}
+	if e.BitsPerByte != nil {
+		fmt.Fprintf(out, ", %.4g bits per byte", *e.BitsPerByte)
+	}
 	fmt.Fprintln(out)
 }

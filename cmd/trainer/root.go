@@ -24,7 +24,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	cli.Group(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
-		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), cli.Printing(benchCommand()), cli.Printing(versionCommand()))
+		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), cli.Printing(benchCommand()), tokenizerCommand(), cli.Printing(versionCommand()))
 	checkHelpTopics(root)
 	return root
 }
