@@ -75,6 +75,14 @@ func mlpJob(microbatches int) job {
 	}
 }
 
+// broadJob has a weight that is large enough for replicas to update ranges of it.
+func broadJob(microbatches int) job {
+	j := mlpJob(microbatches)
+	j.spec.Input = shape.F32(33)
+	j.spec.Layers = []models.Layer{{Type: "dense", Name: "a", Units: 4000, Activation: "tanh"}, {Type: "dense", Name: "b", Units: 4}, {Type: "dense", Name: "c", Units: 4}}
+	return j
+}
+
 func gptJob(microbatches int) job {
 	return job{
 		spec: models.Spec{
@@ -104,7 +112,7 @@ func cnnJob(microbatches int) job {
 
 // drawJob makes a random job.
 func drawJob(t *rapid.T) job {
-	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob}).Draw(t, "model")
+	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob, broadJob}).Draw(t, "model")
 	j := make(rapid.IntRange(1, 6).Draw(t, "microbatches"))
 	j.reduction = rapid.SampledFrom([]partition.Reduction{partition.ReduceOrder, partition.ReduceTree}).Draw(t, "reduction")
 	if j.reduction == partition.ReduceTree {

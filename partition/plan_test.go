@@ -89,7 +89,10 @@ func checkPlan(t *rapid.T, p *Plan) {
 				t.Fatalf("%s reads %s before it is made", s.Name, v.Name)
 			}
 		}
-		for _, slot := range s.First.Out {
+		if s.Split.Graph != nil {
+			checkVariant(t, s.Name, s.Split)
+		}
+		for _, slot := range append(s.First.Out, s.Split.Out...) {
 			made[slot.Value.Name] = true
 		}
 	}
@@ -103,7 +106,7 @@ func checkPlan(t *rapid.T, p *Plan) {
 func checkUnread(t *rapid.T, p *Plan) {
 	isRead := map[*graph.Value]bool{}
 	for _, s := range p.Segments {
-		for _, slot := range s.First.In {
+		for _, slot := range append(s.First.In, s.Split.In...) {
 			isRead[slot.Value] = true
 		}
 	}
