@@ -104,6 +104,9 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 		if rundir.SameFile(o.Report, o.Dir) { // which may not exist yet
 			return outputError("Report", "%s: %w: it is the run folder; name a file", o.Report, ErrOutput)
 		}
+		if rundir.Makes(o.Dir, o.Report) {
+			return outputError("Report", "%s: %w: the run folder %s is made in it; name a file", o.Report, ErrOutput, o.Dir)
+		}
 		if o.Dump != "" && o.dumps(o.Report) {
 			return outputError("Report", "%s: %w: the dump is written there; name another file", o.Report, ErrOutput)
 		}
@@ -116,7 +119,7 @@ func (o TrainOptions) checkOutputs(reads []string) error {
 
 // dumps reports whether a path is the dump's folder or one of its files.
 func (o TrainOptions) dumps(path string) bool {
-	return rundir.SameFile(path, o.Dump) || slices.ContainsFunc(trace.DumpFiles(), func(name string) bool {
+	return rundir.Makes(o.Dump, path) || slices.ContainsFunc(trace.DumpFiles(), func(name string) bool {
 		return rundir.SameFile(path, filepath.Join(o.Dump, name))
 	})
 }

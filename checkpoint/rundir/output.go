@@ -102,6 +102,21 @@ func SameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
+// Makes reports whether making the folder dir makes a folder at path: dir itself, or one
+// above it that is not there yet.
+func Makes(dir, path string) bool {
+	for {
+		if SameFile(path, dir) {
+			return true
+		}
+		above := folderOf(dir)
+		if _, err := os.Stat(dir); err == nil || above == dir || above == "." {
+			return false
+		}
+		dir = above
+	}
+}
+
 // folderOf is the folder of a path. Unlike [filepath.Dir] it keeps a/.. as it is:
 // behind a link, that is another folder than the one of the link.
 func folderOf(path string) string {
