@@ -159,11 +159,11 @@ func (size) encode(src any, _ func(*key) bool) *yaml.Node {
 // multiple of.
 func formatSize(v int64) string {
 	for _, u := range sizeUnits {
-		if v != 0 && u.bytes > 1 && v%u.bytes == 0 {
+		if v != 0 && v%u.bytes == 0 {
 			return strconv.FormatInt(v/u.bytes, 10) + u.name
 		}
 	}
-	return strconv.FormatInt(v, 10)
+	return "0"
 }
 
 // staging is a number of bytes in an int64: auto (0), whole (StageWhole), or a

@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -18,6 +19,9 @@ func TestParseSize(t *testing.T) {
 		}
 		if v, err := ParseSize(text); want >= 0 && (v != want || err != nil) || want < 0 && err == nil {
 			t.Errorf("ParseSize(%q) is %d, %v", text, v, err)
+		}
+		if unit := strings.TrimLeft(formatSize(got), "0123456789"); want > 0 && unit == "" {
+			t.Errorf("%s is written as %s, without a unit", text, formatSize(got))
 		}
 		if back, ok := parseSize(formatSize(got)); want >= 0 && (!ok || back != got) {
 			t.Errorf("%s comes back from %s as %d bytes", text, formatSize(got), back)
