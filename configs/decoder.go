@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // A decoder holds the state of reading one tree into structs: the origin of
@@ -36,7 +38,7 @@ func (d *decoder) folder(n *yaml.Node) string {
 	if d.origin[n] != "" {
 		return "."
 	}
-	return filepath.Dir(d.file)
+	return filepath.Dir(osfile.Resolve(d.file))
 }
 
 // mark sets the origin of a node and of all below it.

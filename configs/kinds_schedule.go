@@ -93,7 +93,7 @@ func orderPath(v, folder string) string {
 	if filepath.IsAbs(v) {
 		return v
 	}
-	return filepath.Join(folder, v)
+	return filepath.Clean(osfile.Resolve(folder + "/" + v))
 }
 
 // Order is the schedule that Schedule has the text of, or the path from the working

@@ -1,8 +1,10 @@
 package configs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -40,6 +42,26 @@ func TestScheduleFile(t *testing.T) {
 		t.Errorf("%v, %v from\n%s", s, err, text)
 	}
 	if err := again.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Behind a link, ".." is the folder above the link's target.
+func TestScheduleFileBehindALink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the system cleans paths")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	err := errors.Join(os.MkdirAll("far/away", 0o777), os.Symlink("far/away", "link"),
+		os.WriteFile("far/mine.txt", []byte(mine), 0o666), os.WriteFile("far/a.yaml", []byte(small+"partition: {schedule: ./mine.txt}\n"), 0o666))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load("link/../a.yaml", Overlay{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Parse("a.yaml", []byte(small), Overlay{Set: []string{"partition.schedule=link/../mine.txt"}}); err != nil {
 		t.Error(err)
 	}
 }
