@@ -40,8 +40,9 @@ type TrainOptions struct {
 	// SaveNow asks for a checkpoint after the step that is under way, for each
 	// value received; nil for never.
 	SaveNow <-chan struct{}
-	// AllowChanged resumes although the config or the data is not what the
-	// checkpoint was made with, and says what changed. Weights must still fit.
+	// AllowChanged resumes although the config, the data or the kernels of the
+	// devices are not those that the checkpoint was made with, and says what
+	// changed. Weights must still fit.
 	AllowChanged bool
 	// AssertResident fails the run if between epoch boundaries anything but
 	// the batch is copied in, or anything comes out that was not asked for. On a

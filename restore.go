@@ -16,7 +16,7 @@ import (
 const (
 	configPrint   = "config"
 	dataPrint     = "data"
-	numericsPrint = "numerics" // its change is noted, and allowed
+	numericsPrint = "numerics" // older checkpoints have none
 )
 
 // fingerprints tell whether a resumed run is the same run.
@@ -33,8 +33,8 @@ func (s *setup) fingerprints() (map[string]string, error) {
 func short(print string) string { return print[:min(12, len(print))] }
 
 // resume finds where a run goes on from a checkpoint, and the steps that the
-// whole run takes. A change of config or data since is refused or, if allowed,
-// noted.
+// whole run takes. A change of config, data or kernels since is refused or, if
+// allowed, noted. After the loss of a device, the kernels that are left are taken.
 func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string)) (at runstate.Progress, total int, err error) {
 	m := &snap.Manifest
 	what, err := s.changed(m)
@@ -50,8 +50,8 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 	}
 	at = st.Progress
 	at.Step, at.Epoch, at.Index, at.Saved = m.Step, m.Epoch, m.Index, m.Step
-	if then, now := m.Fingerprints[numericsPrint], s.numerics(); then != "" && then != now {
-		note(fmt.Sprintf("checkpoint %d was computed with %s, and the run goes on with %s: its weights will differ in their last bits from those of a run all by one", m.ID, then, now))
+	if kernels := s.otherKernels(m); s.lost && kernels != "" {
+		note(kernels)
 	}
 	if what != "" {
 		note("going on although " + what)
@@ -78,7 +78,7 @@ func (s *setup) sameRings(snap *checkpoint.Snapshot) bool {
 	return err == nil && ok && then.Train.Batch == s.sizes.asked && ring.Meta.Bytes() == int64(4*s.sizes.pace.Longest())
 }
 
-// changed says how the run's config or data differ from a checkpoint's; ""
+// changed says how the run's config, data or kernels differ from a checkpoint's; ""
 // where they do not. Moving the data is no change.
 func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	prints, err := s.fingerprints()
@@ -101,7 +101,20 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	if !sameData {
 		said = append(said, fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints[dataPrint]), short(prints[dataPrint])))
 	}
+	if kernels := s.otherKernels(m); kernels != "" && !s.lost {
+		said = append(said, kernels)
+	}
 	return strings.Join(said, "; "), nil
+}
+
+// otherKernels says that the devices compute with other kernels than a checkpoint's
+// did; "" where they do not, or where it does not record them.
+func (s *setup) otherKernels(m *checkpoint.Manifest) string {
+	then, now := m.Fingerprints[numericsPrint], s.numerics()
+	if then == "" || then == now {
+		return ""
+	}
+	return fmt.Sprintf("checkpoint %d was computed with %s, and the devices now compute with %s: the weights would differ in their last bits from those of a run all by one", m.ID, then, now)
 }
 
 // withoutPath leaves out changes of the paths of data and tokenizer.

@@ -81,9 +81,9 @@ func TestChangedLayersAreSaid(t *testing.T) {
 	}
 }
 
-// Other kernels give other last bits: that is said, and kept with the
-// checkpoint.
-func TestOtherKernelsAreSaid(t *testing.T) {
+// Other kernels give other last bits: a resume with them is refused by name, or
+// allowed and said, and they are kept with the checkpoint.
+func TestOtherKernelsAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	numerics := func() string {
 		devs, err := device.Open("cpu", device.OpenOptions{Count: 1})
@@ -99,15 +99,20 @@ func TestOtherKernelsAreSaid(t *testing.T) {
 		t.Setenv(cpu.ISAVariable, level)
 		said := ""
 		o := berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: step + 2, Observer: &berth.Observer{Note: func(s string) { said += s + "\n" }}}
-		train(t, open(t, everything), o)
 		from, to := best, numerics()
 		if level == "" {
 			from = "generic"
 		}
-		want := ""
-		if (step == 1 || step == 3) && best != "generic" {
-			want = "computed with cpu " + from + ", and the run goes on with cpu " + to
+		want := "computed with cpu " + from + ", and the devices now compute with cpu " + to
+		if other := (step == 1 || step == 3) && best != "generic"; other {
+			if _, err := open(t, everything).Train(t.Context(), o); !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), want) {
+				t.Errorf("step %d, level %q: %v, want %q", step, level, err, want)
+			}
+			o.AllowChanged = true
+		} else {
+			want = ""
 		}
+		train(t, open(t, everything), o)
 		if !strings.Contains(said, want) || want == "" && strings.Contains(said, "computed with") {
 			t.Errorf("step %d, level %q: %q, want %q", step, level, said, want)
 		}

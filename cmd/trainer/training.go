@@ -40,7 +40,7 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for; what the plan moves under --device-memory is named")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
-	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config or the data has changed, and say how")
+	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed, and say how")
 	t.faults = addFaults(c)
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
