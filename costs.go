@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/partition/costs"
 )
@@ -21,7 +22,8 @@ type timesOptions struct {
 // measured has the times of segments on a run's devices.
 type measured struct {
 	opt   timesOptions
-	file  *costs.File // nil until it is needed
+	watch executor.WatchOptions // of the devices while they measure
+	file  *costs.File           // nil until it is needed
 	notes []string
 }
 
@@ -80,6 +82,7 @@ func (m *measured) add(ctx context.Context, devs []device.Device, tasks []timing
 			return ok
 		},
 	}
+	defer executor.WatchDevices(devs, m.watch)()
 	times, err := timing.Segments(ctx, devs, tasks, o)
 	if err != nil {
 		return err

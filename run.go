@@ -68,6 +68,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	}
 	s := &setup{config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}
+	s.costs.watch = s.hangs()
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}
 	err = s.open(func() error { return r.prepare(ctx) })
 	if text := s.sizes.oneStep(); text != "" && errors.Is(err, partition.ErrMemory) {

@@ -67,7 +67,14 @@ func (s *setup) watch(rt *executor.Runtime, ending <-chan struct{}, patience fun
 	if s.shared != nil {
 		ending = nil
 	}
-	rt.Watch(executor.WatchOptions{Timeout: max(0, s.config.Devices.Timeout), Setting: "devices.timeout", Stop: ending, Patience: patience})
+	o := s.hangs()
+	o.Stop, o.Patience = ending, patience
+	rt.Watch(o)
+}
+
+// hangs says when an operation counts as hanging.
+func (s *setup) hangs() executor.WatchOptions {
+	return executor.WatchOptions{Timeout: max(0, s.config.Devices.Timeout), Setting: "devices.timeout"}
 }
 
 // giveUp gives up a shared device that answers no more, and returns the bytes that rt,

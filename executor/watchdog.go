@@ -51,6 +51,10 @@ func watch(devs []device.Device, o WatchOptions) *watchdog {
 	return w
 }
 
+// WatchDevices is [Runtime.Watch] for devices that work without a runtime, until end
+// is called.
+func WatchDevices(devs []device.Device, o WatchOptions) (end func()) { return watch(devs, o).end }
+
 // run looks at the devices until end is called.
 func (w *watchdog) run() {
 	defer close(w.stopped)

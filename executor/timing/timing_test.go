@@ -8,6 +8,8 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
+	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/timing"
 	"github.com/berth-ml/berth/internal/smallrun"
 	"github.com/berth-ml/berth/partition"
@@ -112,5 +114,21 @@ func TestCopies(t *testing.T) {
 	}
 	if none, err := timing.Copies(t.Context(), r.Devices[:1], nil, timing.Options{}); len(none) != 0 || err != nil {
 		t.Error(none, err)
+	}
+}
+
+// A device that hangs while it measures ends the measuring, with an error that names
+// the operation.
+func TestHangEndsMeasuring(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	devs, err := fault.Wrap(r.Devices, []fault.Fault{{Device: "cpu:1", Op: fault.Launch, N: 3, Kind: fault.Hang}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer executor.WatchDevices(devs, executor.WatchOptions{Timeout: 50 * time.Millisecond, Setting: "devices.timeout"})()
+	_, err = timing.Segments(t.Context(), devs, tasks(t, r), timing.Options{Least: time.Microsecond})
+	var hang *executor.HangError
+	if !errors.As(err, &hang) || hang.Device != "cpu:1" {
+		t.Error(err)
 	}
 }
