@@ -103,7 +103,7 @@ func (r *Run) Notes() []string { return r.setup.notes() }
 
 // Reads are the files that the run is planned from, so that nothing is written over
 // them.
-func (r *Run) Reads() []string { return readsOf(r.Config, Weights{}) }
+func (r *Run) Reads() []string { return append(readsOf(r.Config, Weights{}), r.setup.costs.opt.path) }
 
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context) error {

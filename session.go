@@ -85,7 +85,7 @@ func (s *session) open(ctx context.Context, r *Run) (err error) {
 
 // reads lists the files that the run reads.
 func (s *session) reads() []string {
-	return readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init})
+	return append(readsOf(s.config, Weights{Dir: s.opt.Dir, Init: s.opt.Init}), s.costs.opt.path)
 }
 
 // openWith is open, once there are first values.

@@ -33,7 +33,7 @@ func planCommand() *cobra.Command {
 	}
 	f := planFlags{config: runs.AddConfigFlags(c)}
 	c.Flags().BoolVar(&f.measure, "measure", false, "time the segments on their devices, as partition.costs: measured does")
-	c.Flags().StringVar(&f.costs, "costs", "", "`FILE` of measured times, which is made where it is missing; unless given, that of BERTH_COSTS or one in the user's cache folder. It needs --measure or partition.costs: measured")
+	f.costs = addCosts(c, "--measure, or --set partition.costs=measured")
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
 	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other numbers of stages and replicas and of each schedule, also with other microbatches")
 	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
@@ -46,7 +46,8 @@ func planCommand() *cobra.Command {
 type planFlags struct {
 	config                          *runs.ConfigFlags
 	measure, compare, dot, clusters bool
-	costs, svg                      string // paths; "" if not given
+	costs                           *costsFlag
+	svg                             string // path; "" if not given
 }
 
 // run plans, and prints what the flags ask for.
@@ -60,7 +61,7 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 		fmt.Fprintln(c.ErrOrStderr(), text)
 	}
 	if f.svg != "" {
-		if err := rundir.CheckOutput(f.svg, append(run.Reads(), f.costs)...); err != nil {
+		if err := rundir.CheckOutput(f.svg, run.Reads()...); err != nil {
 			return fmt.Errorf("--svg %w", err)
 		}
 		if err := drawPlan(c.Context(), f.svg, run); err != nil {
@@ -92,13 +93,13 @@ func (f *planFlags) open(c *cobra.Command, config string) (*berth.Run, error) {
 	if f.measure {
 		cfg.Partition.Costs = configs.CostsMeasured
 	}
-	if f.costs != "" && cfg.Partition.Costs != configs.CostsMeasured {
-		return nil, cli.Usagef("--costs %s: no times are used; add --measure", f.costs)
+	if err := f.costs.check(cfg); err != nil {
+		return nil, err
 	}
 	var measuring progress.Share
 	done := progress.WaitFor(c.Context(), c.ErrOrStderr(), "planning", &measuring)
 	defer done()
-	return berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: f.costs, Measuring: measuring.Set})
+	return berth.OpenWith(c.Context(), cfg, berth.OpenOptions{Costs: f.costs.path, Measuring: measuring.Set})
 }
 
 // printPlan prints the stages, the memory of the devices, the schedule, and the

@@ -21,6 +21,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(cli.FlagError)
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error { return cli.CheckPaths(c) }
 	cli.Group(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type training struct {
 	note    string // printed first
 	stop    *signals.Stop
 	faults  *faultFlag
+	costs   *costsFlag
 }
 
 // addTraining gives c the flags that train and resume share.
@@ -41,7 +43,7 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for; what the plan moves under --device-memory is named")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed, and say how")
-	t.faults = addFaults(c)
+	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }
@@ -87,7 +89,7 @@ func (t *training) check() (err error) {
 
 // run trains and prints the outcome.
 func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.Config) (err error) {
-	if err := t.check(); err != nil {
+	if err := cmp.Or(t.check(), t.costs.check(cfg)); err != nil {
 		return err
 	}
 	o, errs := t.options, notes
@@ -103,7 +105,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	}
 	var doing progress.Share
 	done := progress.WaitFor(ctx, notes, "planning", &doing)
-	run, err := openInTime(ctx, cfg, o, doing.Say)
+	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say})
 	done()
 	if err != nil {
 		return err
@@ -193,10 +195,9 @@ func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Obs
 
 // openInTime opens a run within --max-time. A run that is stopped while it opens
 // has lost nothing: its error is berth.ErrStopped.
-func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions, reading func(doing string, share float64)) (*berth.Run, error) {
+func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions, open berth.OpenOptions) (*berth.Run, error) {
 	ctx, cancel := o.InTime(ctx)
 	defer cancel()
-	open := berth.OpenOptions{Reading: reading}
 	if o.Resume {
 		open.Resume = o.Dir
 	}

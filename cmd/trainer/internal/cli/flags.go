@@ -29,6 +29,21 @@ func FlagError(c *cobra.Command, err error) error {
 	return Usagef("%w: see %s --help", err, c.CommandPath())
 }
 
+// CheckPaths refuses flags of c that name a file or a folder by an empty path.
+func CheckPaths(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		what, _ := pflag.UnquoteUsage(f)
+		switch {
+		case f.Value.Type() != "string" || f.Value.String() != "":
+		case strings.HasPrefix(what, "FILE"):
+			err = Usagef("--%s '': the name is empty; name a file", f.Name)
+		case what == "DIR":
+			err = Usagef("--%s '': the name is empty; name a folder", f.Name)
+		}
+	})
+	return err
+}
+
 // expected words the values that a flag takes: by itself, or by its type.
 func expected(v pflag.Value) string {
 	if own, ok := v.(interface{ Expected() string }); ok {
