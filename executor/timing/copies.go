@@ -12,8 +12,8 @@ import (
 )
 
 // Copies times copies between devices of a kind, small and large ones, as a pipeline
-// has them: a launch, a copy of its result, a launch on the other device, and back.
-// What this takes beside the launches is mostly the time in which a device that waits
+// has them: a launch, a copy of its result, and a launch on the other device, which waits
+// for it. What this takes beside the launches is mostly the time in which the other device
 // wakes up. Equal devices are timed once.
 func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) (times map[costs.Key]float64, err error) {
 	wanted := copiesToTime(devs, o)
@@ -30,7 +30,7 @@ func Copies(ctx context.Context, devs []device.Device, tasks []Task, o Options) 
 		if len(m.workers[c.from].tasks) == 0 || len(m.workers[c.to].tasks) == 0 {
 			continue // it runs none of them
 		}
-		seconds, err := m.backAndForth(ctx, c)
+		seconds, err := m.between(ctx, c)
 		if errors.Is(err, device.ErrOutOfMemory) || errors.Is(err, device.ErrNonFinite) {
 			return nil, nil // copies keep their estimate
 		}
@@ -71,7 +71,7 @@ func copiesToTime(devs []device.Device, o Options) (list []timedCopy) {
 	return list
 }
 
-// side is one of two devices between which bytes go back and forth.
+// side is one of two devices between which bytes go.
 type side struct {
 	*worker
 	task   *launched
@@ -79,15 +79,19 @@ type side struct {
 	buffer device.Buffer
 }
 
-// The series that are timed, and the copies of each.
+// copyRounds are the copies that are timed, beside a first one that is not. Where launches
+// take long, as many have to do as fit in copyTime.
 const (
-	copySeries = 7
-	copiesEach = 8
+	copyRounds = 15
+	fewRounds  = 3
+	copyTime   = time.Second
 )
 
-// backAndForth is the time of a copy between two launches: the median of several
-// series.
-func (m *measurement) backAndForth(ctx context.Context, c timedCopy) (seconds float64, err error) {
+// leastCopy is the least time of a copy, in seconds: less is an error of the clock.
+const leastCopy = 1e-6
+
+// between is the time of a copy between two launches: the median of several.
+func (m *measurement) between(ctx context.Context, c timedCopy) (seconds float64, err error) {
 	var sides [2]side
 	defer func() {
 		for i := range sides {
@@ -100,18 +104,20 @@ func (m *measurement) backAndForth(ctx context.Context, c timedCopy) (seconds fl
 		}
 	}
 	var times []float64
-	for range copySeries {
+	for i, begin := 0, time.Now(); i <= copyRounds && (i <= fewRounds || time.Since(begin) < copyTime); i++ {
 		if err := context.Cause(ctx); err != nil {
 			return 0, err
 		}
-		t, err := series(ctx, sides)
+		t, err := pair{&sides[0], &sides[1]}.copySeconds(ctx)
 		if err != nil {
 			return 0, err
 		}
-		times = append(times, t)
+		if i > 0 {
+			times = append(times, t)
+		}
 	}
 	slices.Sort(times)
-	return times[len(times)/2], nil
+	return max(leastCopy, times[len(times)/2]), nil
 }
 
 // side readies a worker for copies.
@@ -151,31 +157,66 @@ func (w *worker) shortest(ctx context.Context) (best *timed, err error) {
 	return best, nil
 }
 
-// series sends bytes back and forth, and gives the seconds of one copy.
-func series(ctx context.Context, sides [2]side) (seconds float64, err error) {
-	var done device.Event
-	begin, worked := time.Now(), sides[0].stream.Busy()+sides[1].stream.Busy()
-	for i := range copiesEach {
-		from, to := &sides[i%2], &sides[1-i%2]
-		if done, err = from.task.launch(from.stream, done); err != nil {
-			return 0, err
-		}
-		if err := to.copies.WaitFor(done); err != nil {
-			return 0, err
-		}
-		if err := to.copies.CopyPeer(to.buffer, from.buffer); err != nil {
-			return 0, err
-		}
-		done = to.copies.Record()
-	}
-	if done, err = sides[copiesEach%2].task.launch(sides[copiesEach%2].stream, done); err != nil {
+// pair is two devices, the second of which waits for bytes of the first one. The launch
+// of each is queued twice: a device that goes on working hands bytes over as in a pipeline,
+// where another thread must wake up for those who wait.
+type pair struct{ from, to *side }
+
+// copySeconds is the time from the end of a launch until the other device begins one that
+// needs its bytes: that of both launches and the copy, less that of each launch, and of
+// waiting for one.
+func (p pair) copySeconds(ctx context.Context) (seconds float64, err error) {
+	begin, before := time.Now(), p.to.stream.Busy()
+	done, err := p.from.twice(device.Event{})
+	if err != nil {
 		return 0, err
 	}
-	if err := done.Wait(context.WithoutCancel(ctx)); err != nil {
+	if done, err = p.copy(done); err != nil {
 		return 0, err
 	}
-	launches := float64(sides[0].stream.Busy()+sides[1].stream.Busy()-worked) / 1e9
-	return max(0, time.Since(begin).Seconds()-launches) / copiesEach, nil
+	if done, err = p.to.twice(done); err != nil {
+		return 0, err
+	}
+	whole, err := p.wait(ctx, begin, done)
+	if err != nil {
+		return 0, err
+	}
+	second := float64(p.to.stream.Busy()-before) / 1e9 / 2
+	begin = time.Now()
+	if done, err = p.from.twice(device.Event{}); err != nil {
+		return 0, err
+	}
+	first, err := p.wait(ctx, begin, done)
+	return whole - second - first, err
+}
+
+// wait is the seconds from begin until an event has happened. It returns once both devices
+// are at rest.
+func (p pair) wait(ctx context.Context, begin time.Time, done device.Event) (seconds float64, err error) {
+	ctx = context.WithoutCancel(ctx) // what is queued ends soon
+	if err := done.Wait(ctx); err != nil {
+		return 0, err
+	}
+	seconds = time.Since(begin).Seconds()
+	return seconds, errors.Join(p.from.stream.Record().Wait(ctx), p.to.stream.Record().Wait(ctx))
+}
+
+// copy queues the copy after an event.
+func (p pair) copy(after device.Event) (device.Event, error) {
+	if err := p.to.copies.WaitFor(after); err != nil {
+		return device.Event{}, err
+	}
+	err := p.to.copies.CopyPeer(p.to.buffer, p.from.buffer)
+	return p.to.copies.Record(), err
+}
+
+// twice queues the launch after an event, and once more. Its event is that of the first one.
+func (s *side) twice(after device.Event) (device.Event, error) {
+	done, err := s.task.launch(s.stream, after)
+	if err == nil {
+		_, err = s.task.launch(s.stream, device.Event{})
+	}
+	return done, err
 }
 
 // zero fills a buffer.
