@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/timing"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/costs"
 )
 
@@ -68,6 +69,32 @@ func (m *measured) copySeconds(devices []device.Spec, d int, bytes int64) (float
 		return 0, false
 	}
 	return m.file.CopySeconds(costs.On(devices, d), bytes)
+}
+
+// predict predicts a step of a plan: with the times that the file has for all of its
+// segments, even if the config does not ask for them, or else as the plan was made.
+func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.Prediction, error) {
+	predicted, err := p.Predict(stopOf(ctx))
+	if err != nil || m.file != nil {
+		return predicted, err
+	}
+	path := m.opt.path
+	if path == "" {
+		if path, err = costs.DefaultPath(); err != nil {
+			return predicted, nil
+		}
+	}
+	file, err := costs.Open(path, costs.ThisMachine())
+	if err != nil || file.Len() == 0 {
+		return predicted, nil // times that nobody asked for
+	}
+	m.file = file
+	defer func() { m.file = nil }() // plans to come are made without it
+	timed, err := p.Predict(stopOf(ctx))
+	if err != nil || timed.Measured < len(timed.Launches) {
+		return predicted, err
+	}
+	return timed, nil
 }
 
 // add times tasks that have no time yet, and keeps their times.

@@ -140,7 +140,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	predicted, err := r.StepTime(ctx)
+	predicted, err := s.costs.predict(ctx, s.plan)
 	if err != nil {
 		return nil, err
 	}

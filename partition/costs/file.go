@@ -114,6 +114,13 @@ func (f *File) read() (map[Key]float64, error) {
 	return seconds, nil
 }
 
+// Len counts the times.
+func (f *File) Len() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.seconds)
+}
+
 // Seconds is the time of some work; ok is false if it was not measured.
 func (f *File) Seconds(k Key) (seconds float64, ok bool) {
 	f.mu.Lock()
