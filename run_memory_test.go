@@ -31,7 +31,8 @@ func memoryCases(short bool) (cases []memoryCase) {
 			memoryCase{name, []string{"train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu:4"}},
 			memoryCase{name, []string{"train.microbatches=6", "train.batch=30", "train.reduction=tree", "partition.replicas=3", "devices.use=cpu:3", "partition.shard=optimizer"}})
 	}
-	return cases
+	ranges := []string{"model.hidden=[2100]", "train.microbatches=4", "train.reduction=tree", "partition.replicas=2", "devices.use=cpu:2", "partition.shard=optimizer"}
+	return append(cases, memoryCase{"digits", ranges})
 }
 
 type memoryCase struct {

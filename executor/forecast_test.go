@@ -167,8 +167,12 @@ func (r *rig) compare(t *testing.T, f *partition.Forecast, steps int) {
 // Devices take as much memory as their plan says, also where replicas divide the
 // microbatches of a smaller last step otherwise.
 func TestPeaksOfReplicas(t *testing.T) {
-	for _, last := range []int{0, 7, 4, 1} {
+	for i, last := range []int{0, 7, 4, 1, 1} {
 		j := mlpJob(4) // with dropout, which has a constant for each microbatch
+		if i == 4 {
+			j = broadJob(4)
+			j.shard = partition.ShardOptimizer
+		}
 		j.reduction, j.replicas, j.last, j.estimated = partition.ReduceTree, 2, last, true
 		r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
 		if err := r.run(short(t)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -231,27 +230,28 @@ func (e *opByOp) contents() (map[string][]byte, error) {
 // the batch.
 func TestReplicasCopySumsAndWeights(t *testing.T) {
 	t.Parallel()
-	wide := wideJob(8)
-	wide.optim.ClipNorm, wide.last = 0, 0
-	for name, j := range map[string]job{"cnn": cnnJob(8), "wide": wide} {
-		j.reduction, j.replicas = partition.ReduceTree, 2
-		r := mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
-		want := sumsAndWeights(r.prog.Graph())
+	for _, c := range []struct {
+		job
+		replicas int
+	}{{cnnJob(8), 2}, {broadJob(8), 2}, {broadJob(8), 4}} {
+		j := c.job
+		j.reduction, j.replicas, j.optim.ClipNorm = partition.ReduceTree, c.replicas, 0
+		others := int64(c.replicas - 1)
+		r := mustRig(t, j, "cpu", c.replicas, "1f1b", residency.ManagerOptions{})
+		want := others * sumsAndWeights(r.prog.Graph())
 		if got := r.steadyCopies(t); got != want {
-			t.Errorf("%s: %d bytes between the replicas in a step, want %d", name, got, want)
+			t.Errorf("%d replicas copy %d bytes in a step, want %d", c.replicas, got, want)
 		}
 		j.shard = partition.ShardOptimizer
-		r = mustRig(t, j, "cpu", 2, "1f1b", residency.ManagerOptions{})
-		want += 4 // the learning rate
-		if name == "wide" {
-			for _, v := range r.prog.Graph().Vars {
-				if v.Range != nil && v.Range.From > 0 && strings.HasSuffix(v.Whole().Name, "exp_avg") {
-					want += v.Meta.Bytes() // the new weights of the range, which the first replica joins
-				}
+		r = mustRig(t, j, "cpu", c.replicas, "1f1b", residency.ManagerOptions{})
+		want += others * 4 // the learning rate
+		for _, v := range r.prog.Graph().Vars {
+			if v.Range != nil && v.Range.From > 0 {
+				want += v.Meta.Bytes() // the new weights of the range, which the first replica joins
 			}
 		}
 		if got := r.steadyCopies(t); got != want {
-			t.Errorf("%s: with a shared optimizer, %d bytes, want %d", name, got, want)
+			t.Errorf("%d replicas that share the optimizer copy %d bytes in a step, want %d", c.replicas, got, want)
 		}
 	}
 }

@@ -93,6 +93,9 @@ func (c cutter) tensor(n *graph.Node) string {
 			continue
 		}
 		if op, ok := n.Op.(ops.Ranged); ok {
+			if op.Apart { // the weight is an input alone
+				h = n.In[0]
+			}
 			return rangeLabel(h.Name, op.From, op.Count)
 		}
 		return h.Name

@@ -8,33 +8,14 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// shareUpdates divides the update among replicas: parameters in ranges, or whole by
-// the bytes of what their updates change; then tensors that lead there, and the sums that all these
-// read; then nodes that reduce such a tensor to numbers. All else is for the first
-// replica.
+// shareUpdates divides the update among replicas: parameters, in ranges or whole by
+// the bytes that their updates change; then tensors that lead there, and the sums that
+// all these read; then nodes that reduce such a tensor to numbers. All else is for the
+// first replica.
 func shareUpdates(idx *index, pl *placement, sh sharding) *shares {
 	s := &shares{node: make([]int, idx.ids), sum: make([]int, len(idx.g.Values))}
 	placed := newMarks(idx.ids)
-	load := make([][]int64, pl.groups) // bytes by replica
-	for i := range load {
-		load[i] = make([]int64, sh.replicas)
-	}
-	for _, n := range largestFirst(idx) {
-		at := load[pl.node[n.ID]]
-		if sh.has(n) {
-			elems := n.In[0].Meta.Elems()
-			for r := range at {
-				at[r] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
-			}
-			s.node[n.ID] = sh.home[n.In[0].Name]
-			placed.add(n.ID)
-			continue
-		}
-		least := slices.Index(at, slices.Min(at))
-		at[least] += changed(idx, n)
-		s.node[n.ID] = least
-		placed.add(n.ID)
-	}
+	s.shareParameters(idx, pl, sh, placed)
 	for i := range idx.updates {
 		n := idx.updates[len(idx.updates)-1-i]
 		if !placed.has(n.ID) && !scalars(n.Out) {
@@ -54,6 +35,30 @@ func shareUpdates(idx *index, pl *placement, sh sharding) *shares {
 		}
 	}
 	return s
+}
+
+// shareParameters places the nodes that update parameters, each where the fewest bytes
+// are changed so far. Those in ranges are where their ranges are joined.
+func (s *shares) shareParameters(idx *index, pl *placement, sh sharding, placed marks) {
+	load := make([][]int64, pl.groups) // bytes by replica
+	for i := range load {
+		load[i] = make([]int64, sh.replicas)
+	}
+	for _, n := range largestFirst(idx) {
+		at := load[pl.node[n.ID]]
+		placed.add(n.ID)
+		if sh.has(n) {
+			elems := n.In[0].Meta.Elems()
+			for r := range at {
+				at[r] += changed(idx, n) / int64(elems) * int64(sh.begin(r+1, elems)-sh.begin(r, elems))
+			}
+			s.node[n.ID] = sh.home[n.In[0].Name]
+			continue
+		}
+		least := slices.Index(at, slices.Min(at))
+		at[least] += changed(idx, n)
+		s.node[n.ID] = least
+	}
 }
 
 // largestFirst lists the nodes that update parameters.
