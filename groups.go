@@ -39,6 +39,33 @@ func (s *setup) groupDevices() (list [][]int) {
 	return list
 }
 
+// roomFor reports whether the devices of a plan have memory for so many of its batches at
+// once. A training has its state there: they must not take more than its steps do.
+func (s *setup) roomFor(p *partition.Plan, batches int) bool {
+	specs := s.specs()
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		most, kept := specs[f.Device].MemoryBytes, f.PeakBy[device.Weight]
+		if t := s.forecast(f.Device); s.trains && t != nil {
+			most, kept = t.Peak, t.PeakBy[device.Weight]+t.PeakBy[device.OptState]
+		}
+		if takes := kept + int64(batches)*(f.Peak-f.PeakBy[device.Weight]); most > 0 && takes > most {
+			return false
+		}
+	}
+	return true
+}
+
+// forecast is the plan's of a device; nil if it has no stage there.
+func (s *setup) forecast(device int) *partition.Forecast {
+	for i := range s.plan.Memory {
+		if f := &s.plan.Memory[i]; f.Device == device {
+			return f
+		}
+	}
+	return nil
+}
+
 // of lists the devices that stand for device d of the plan.
 func (g groups) of(d int) []int {
 	list := []int{d}

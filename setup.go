@@ -38,6 +38,7 @@ type setup struct {
 	at        []int           // of each device, its index in the config: lost ones are not among devs
 	plan      *partition.Plan // the cut that every graph of the model has
 	groups    groups          // of devices with the plan
+	trains    bool            // the plan is a training's
 	spans     trace.Spans
 	copies    trace.Copies
 	debug     trace.Debug // as BERTH_DEBUG asks
@@ -402,7 +403,11 @@ func (s *setup) idle() string {
 
 // model is the model and its cut, for using its weights.
 func (s *setup) model() infer.Model {
-	return infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs()}
+	m := infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: s.sizes.microbatch, Groups: s.groupDevices(), Devices: s.specs()}
+	if !s.anyTight() {
+		m.Room = s.roomFor
+	}
+	return m
 }
 
 // stopOf is the cause of ctx's end, once it has ended.

@@ -85,7 +85,7 @@ func trace(t *testing.T, steps int, args ...string) (spans []traced, r documente
 }
 
 // reduction is the name of a launch that adds partial sums.
-var reduction = regexp.MustCompile(`^s\d+\.\w+R\d+-\d+`)
+var reduction = regexp.MustCompile(`^s\d+\.\w+[RS]\d+-\d+`)
 
 // TestTraceShowsOverlap: the next batch comes in, devices copy to each other, and
 // replicas reduce while kernels run.
@@ -129,7 +129,7 @@ func TestTraceShowsOverlap(t *testing.T) {
 // within launches.
 func checkNames(t *testing.T, spans []traced) {
 	t.Helper()
-	task := regexp.MustCompile(`^s\d+\.[FBWRU]+\d`)
+	task := regexp.MustCompile(`^s\d+\.[FBWRSU]+\d`)
 	for i := range spans {
 		s := &spans[i]
 		switch s.Cat {

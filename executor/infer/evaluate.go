@@ -32,7 +32,7 @@ type Evaluator struct {
 
 // NewEvaluator compiles the evaluation of a part.
 func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
-	apart := m.Groups != nil
+	apart := m.apart()
 	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval", Fetch: apart}, func(z models.Size) (*graph.Graph, error) {
 		if apart {
 			return models.EvalBatch(m.Spec, z)

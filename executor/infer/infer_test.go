@@ -85,15 +85,18 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 }
 
 // Groups of devices, each with the whole model, give the bits of one device, and all of
-// them work.
+// them work; so do the stages of a group, which are a pipeline where there is room.
 func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 	type result struct {
 		score  infer.Score
 		values []float32
 	}
-	run := func(devices string, groups int) (got result, batches [][]int) {
+	run := func(devices string, groups int, room bool) (got result, batches [][]int) {
 		r := smallrun.New(t, devices)
 		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 23}
+		if room {
+			m.Room = func(*partition.Plan, int) bool { return true }
+		}
 		for _, d := range r.Devices {
 			m.Devices = append(m.Devices, d.Spec())
 		}
@@ -131,12 +134,13 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		}
 		return got, [][]int{e.Batches(), p.Batches()}
 	}
-	want, _ := run("cpu", 1)
+	want, _ := run("cpu", 1, false)
 	for _, c := range []struct {
 		devices string
 		groups  int
-	}{{"cpu:2", 2}, {"cpu:3", 3}, {"cpu:4", 2}} {
-		got, batches := run(c.devices, c.groups)
+		room    bool
+	}{{"cpu:2", 2, false}, {"cpu:3", 3, false}, {"cpu:4", 2, false}, {"cpu:2", 1, true}, {"cpu:4", 2, true}} {
+		got, batches := run(c.devices, c.groups, c.room)
 		if got.score.Loss != want.score.Loss || *got.score.Accuracy != *want.score.Accuracy || !slices.Equal(got.values, want.values) {
 			t.Errorf("%+v: score %v, %v, want %v, %v; answers as on one device: %t",
 				c, got.score.Loss, *got.score.Accuracy, want.score.Loss, *want.score.Accuracy, slices.Equal(got.values, want.values))

@@ -26,6 +26,26 @@ type Model struct {
 	// free. Nil: the plan's own devices are the only group.
 	Groups  [][]int
 	Devices []device.Spec
+
+	// Room reports whether the devices of a plan of a batch have memory for so many
+	// batches at once. Then the stages of a group are a pipeline: it has a batch for each
+	// of its devices. Nil: they have it for one.
+	Room func(p *partition.Plan, batches int) bool
+}
+
+// groups is the number of groups.
+func (m *Model) groups() int { return max(1, len(m.Groups)) }
+
+// apart reports whether batches run on several groups, or may run one behind the other.
+func (m *Model) apart() bool {
+	return m.Groups != nil || m.Room != nil && len(m.Plan.Devices()) > 1
+}
+
+// ahead is the number of batches that a group with a plan has at once.
+func (m *Model) ahead(p *partition.Plan) (batches int) {
+	for batches = len(p.Devices()); batches > 1 && (m.Room == nil || !m.Room(p, batches)); batches-- {
+	}
+	return batches
 }
 
 // cut cuts a graph for a group of devices.
@@ -46,9 +66,10 @@ type Progress struct {
 // pass goes over a part of the data with one graph of a model.
 type pass struct {
 	rt    *executor.Runtime
-	lanes []feed.Lane // by group of devices; fed on the device of the first stage
+	lanes []feed.Lane // of all groups; fed on the device of the first stage
+	group []int       // of each lane
 	part  *datasets.Part
-	ran   []int // batches, by lane
+	ran   []int // batches, by group
 }
 
 // newPass compiles the graphs that build makes for a number of samples: a full
@@ -66,25 +87,53 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 			return nil, err
 		}
 	}
-	p := &pass{rt: rt, part: part, ran: make([]int, max(1, len(m.Groups)))}
-	net := o.Net
-	for k := range p.ran {
-		if k > 0 {
-			o.Net = fmt.Sprintf("%s.group%d", net, k)
-		}
-		if o.Full, err = m.cut(full, k, o.Stop); err == nil && tail != nil {
-			o.Tail, err = o.Full.Rebind(tail, o.Stop)
-		}
-		var prog *executor.Program
-		if err == nil {
-			prog, err = rt.Load(o)
+	p := &pass{rt: rt, part: part, ran: make([]int, m.groups())}
+	plans, ahead := make([]executor.LoadOptions, m.groups()), 0
+	for k := range plans {
+		plans[k] = o
+		if plans[k].Full, err = m.cut(full, k, o.Stop); err == nil && tail != nil {
+			plans[k].Tail, err = plans[k].Full.Rebind(tail, o.Stop)
 		}
 		if err != nil {
-			return nil, errors.Join(err, p.close())
+			return nil, err
 		}
-		p.lanes = append(p.lanes, feed.Lane{Device: rt.Devices[o.Full.Stages[0].Device], Program: prog})
+		ahead = max(ahead, m.ahead(plans[k].Full))
+	}
+	for n := range ahead { // each group has a lane before one has its second: batches go to the first that are free
+		for k, x := range plans {
+			if n >= m.ahead(x.Full) {
+				continue
+			}
+			x.Net = laneName(o.Net, k, n)
+			if err := p.addLane(x, k); err != nil {
+				return nil, errors.Join(err, p.close())
+			}
+		}
 	}
 	return p, nil
+}
+
+// laneName names a program: of a pass, for a group and one of the batches that it has at
+// once.
+func laneName(pass string, group, batch int) string {
+	if group > 0 {
+		pass = fmt.Sprintf("%s.group%d", pass, group)
+	}
+	if batch > 0 {
+		pass = fmt.Sprintf("%s.ahead%d", pass, batch)
+	}
+	return pass
+}
+
+// addLane loads a program for a group.
+func (p *pass) addLane(o executor.LoadOptions, group int) error {
+	prog, err := p.rt.Load(o)
+	if err != nil {
+		return err
+	}
+	p.lanes = append(p.lanes, feed.Lane{Device: p.rt.Devices[o.Full.Stages[0].Device], Program: prog})
+	p.group = append(p.group, group)
+	return nil
 }
 
 // initFrom gives the variables their contents. The first group gets them from the
@@ -112,7 +161,7 @@ func (p *pass) values(ctx context.Context, done *Progress, why ledger.Reason, na
 	}
 	return feed.Spread(ctx, p.lanes, p.part, done.Samples, feed.Results{
 		Collect: func(lane, place int, b datasets.Batch) error {
-			p.ran[lane]++
+			p.ran[p.group[lane]]++
 			for i, name := range names {
 				out, err := p.lanes[lane].Program.Output(name, b.Samples)
 				if err != nil {
