@@ -64,9 +64,9 @@ func checkSpillDir(c configs.Devices, p configs.Pos) error {
 	case err == nil:
 		return nil
 	case p != (configs.Pos{}) && p.Line == 0: // a flag, with the folder
-		return at(p, fmt.Errorf("%w: make it, or name another one", hostfile.ErrNoFolder))
+		return at(p, err)
 	}
-	return at(p, fmt.Errorf("devices.spill_dir: %w", err))
+	return at(p, fmt.Errorf("devices.spill_dir: %s: %w", c.SpillDir, err))
 }
 
 // saveBound is the host memory that a save may take.

@@ -84,7 +84,7 @@ func (o RunOptions) checkSpillDir() error {
 		return fmt.Errorf("%w: --spill-dir: there is nothing to spill without --host-memory; give both, or leave it out", ErrOptions)
 	}
 	if err := hostfile.CheckFolder(o.SpillDir); err != nil {
-		return fmt.Errorf("%w: --spill-dir %w", ErrOptions, err)
+		return fmt.Errorf("%w: --spill-dir %s: %w", ErrOptions, o.SpillDir, err)
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ var (
 	ErrNoFolder = errors.New("no such folder")
 )
 
-// CheckFolder refuses a path that leads to no folder.
+// CheckFolder refuses a path that leads to no folder. The error does not name it.
 func CheckFolder(dir string) error {
 	switch st, err := os.Stat(dir); {
 	case err != nil:
-		return fmt.Errorf("%s: %w: make it, or name another one", dir, ErrNoFolder)
+		return fmt.Errorf("%w: make it, or name another one", ErrNoFolder)
 	case !st.IsDir():
-		return fmt.Errorf("%s: %w, but a file: name a folder", dir, ErrNoFolder)
+		return fmt.Errorf("%w, but a file: name a folder", ErrNoFolder)
 	}
 	return nil
 }
