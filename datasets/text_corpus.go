@@ -63,7 +63,11 @@ func (c *corpus) add(path string) error {
 	case !st.IsDir():
 		return c.addFile(path, st.Size())
 	}
-	root, before := osfile.Resolve(path), len(c.files)
+	root, err := filepath.EvalSymlinks(osfile.Resolve(path)) // a walk follows no link
+	if err != nil {
+		return err
+	}
+	before := len(c.files)
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

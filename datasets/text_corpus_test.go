@@ -67,6 +67,13 @@ func TestPaths(t *testing.T) {
 	if got := textOf(t, ds); got != "fourth.\nsecond." || ds.Name != "text "+s.Path+" and 1 more" {
 		t.Errorf("%s: %q", ds.Name, got)
 	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err == nil { // not every system lets everyone
+		s.Path, s.Text.More = filepath.Join(link, "a"), []string{link}
+		if got := textOf(t, open(t, s)); got != "first.\nfirst.\nsecond.\nthird.\nfourth." {
+			t.Errorf("through a link: %q", got)
+		}
+	}
 	s.Text.More = []string{filepath.Join(dir, "nothing")}
 	if _, err := Open(t.Context(), s); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "nothing") {
 		t.Error(err)

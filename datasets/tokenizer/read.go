@@ -83,7 +83,7 @@ func Parse(b []byte) (*BPE, error) {
 }
 
 // byteLevelOnly says which files are read.
-const byteLevelOnly = "only a byte-level BPE is read, such as GPT-2's, Llama 3's or Qwen's"
+const byteLevelOnly = "only a byte-level BPE is read, such as those of GPT-2 and Llama 3"
 
 // unsupported is the error about a part of a tokenizer.json.
 func unsupported(key, what, do string) error {
