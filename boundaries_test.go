@@ -55,7 +55,7 @@ var mayImport = map[string][]string{
 	"executor/eager":            {"partition", "executor/schedule", "residency", "engine/..."},
 	"executor/feed":             {"executor", "residency", "datasets", "engine/..."},
 	"executor/infer":            {"executor", "executor/feed", "partition", "residency", "residency/ledger", "datasets", "engine/..."},
-	"executor/boundary":         {"executor", "residency", "residency/ledger"},
+	"executor/boundary":         {"executor", "residency", "residency/ledger", "engine/shape"},
 	"executor/trace":            {"executor", "executor/schedule", "partition", "partition/picture", "residency", "residency/ledger", "engine/device", "engine/osfile"},
 	"checkpoint":                {"engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/boundary"
 	"github.com/berth-ml/berth/executor/trace"
 	"github.com/berth-ml/berth/residency/ledger"
@@ -23,6 +24,7 @@ type loop struct {
 	first   int             // steps taken before this call
 	between time.Duration   // the longest that training stood still between two steps: logging, evaluating and saving
 	saved   time.Time       // when the newest save began, or the loop
+	watch   *boundary.Watch // nil: nobody watches
 	leisure context.Context // ends when someone wants the run to end soon
 
 	before [3]runstate.Progress // where the run stood before the newest steps
@@ -37,6 +39,10 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	l.leisure, hurry = context.WithCancel(ctx)
 	defer hurry()
 	l.first, l.done = l.at.Step, l.at.Step
+	if every := l.config.Train.Watch; every > 0 {
+		l.watch = l.rings().NewWatch(models.LossRing, every)
+		defer l.watch.Close()
+	}
 	l.dump.From(l.first)
 	l.seal()
 	if l.at.Unmeasured {
@@ -75,6 +81,9 @@ func (l *loop) seal() {
 	if l.config.Train.LogEvery > 0 {
 		reasons = append(reasons, ledger.Log)
 	}
+	if l.config.Train.Watch > 0 {
+		reasons = append(reasons, ledger.Watch)
+	}
 	boundary.Seal(l.rt.Residency, reasons...)
 }
 
@@ -101,7 +110,25 @@ func (l *loop) step(ctx context.Context, b datasets.Batch) error {
 		Step: l.at.Step, Epoch: b.At.Epoch, InEpoch: b.At.Index/l.sizes.batch + 1,
 		Samples: b.Samples, Loss: math.NaN(), LearningRate: l.rate.At(l.at.Step - 1),
 	})
+	if err := l.look(ctx); err != nil {
+		return err
+	}
 	return l.settle(ctx, 1)
+}
+
+// look shows the loss of a step between boundaries, if somebody watches and one has
+// come out.
+func (l *loop) look(ctx context.Context) error {
+	if l.watch == nil {
+		return nil
+	}
+	at, losses, ok, err := l.watch.After(ctx, l.at.Step)
+	if err != nil || !ok || at <= max(l.at.Last.Step, l.at.Logged) { // it came out since
+		return err
+	}
+	epoch, inEpoch := l.at.PlaceOf(at, l.sizes.pace)
+	l.opt.Observer.watched(Step{Step: at, Epoch: epoch, InEpoch: inEpoch, Loss: losses.Of(at), LearningRate: l.rate.At(at - 1)})
+	return nil
 }
 
 // settle waits for queued steps until only left of them remain.

@@ -61,7 +61,7 @@ func boundariesOf(lines []string) (steps []int) {
 
 // Boundaries change where results come out, and no weights. A run that is stopped
 // anywhere and resumed has the same lines of metrics.
-func TestBoundaries(t *testing.T) {
+func TestIntervals(t *testing.T) {
 	epochs := train(t, open(t, everything), berth.TrainOptions{})
 	for name, c := range map[string]struct {
 		set        []string
@@ -99,7 +99,7 @@ func TestBoundaries(t *testing.T) {
 }
 
 // checkpoint.every decides alone about the checkpoints between an epoch's steps.
-func TestCheckpointsAtBoundaries(t *testing.T) {
+func TestCheckpointsOfIntervals(t *testing.T) {
 	for set, want := range map[string][]int{
 		"train.boundary=12":                       {12, 24, 33},
 		"train.boundary=12 checkpoint.every=10":   {10, 20, 30, 33},
@@ -135,7 +135,7 @@ func TestCheckpointsByTime(t *testing.T) {
 }
 
 // Patience counts boundaries, and the best checkpoint is one of a boundary.
-func TestEarlyStoppingAtBoundaries(t *testing.T) {
+func TestEarlyStoppingCountsIntervals(t *testing.T) {
 	set := []string{"train.boundary=4", "early_stopping.patience=2", "early_stopping.min_delta=100"}
 	var said string
 	dir := t.TempDir()
@@ -157,7 +157,7 @@ func TestEarlyStoppingAtBoundaries(t *testing.T) {
 }
 
 // A run that loses a device between two boundaries goes on, with the same lines.
-func TestLostDeviceBetweenBoundaries(t *testing.T) {
+func TestLostDeviceWithinAnInterval(t *testing.T) {
 	set := []string{"train.boundary=4", "devices=cpu:2", "devices.on_device_loss=replan", "train.epochs=1"}
 	calm, rough := t.TempDir(), t.TempDir()
 	want := train(t, open(t, everything, set...), berth.TrainOptions{Dir: calm})
@@ -184,7 +184,7 @@ func TestLostDeviceBetweenBoundaries(t *testing.T) {
 
 // Another boundary on resume is another run, unless that is allowed. Its means are
 // of the steps since.
-func TestAnotherBoundary(t *testing.T) {
+func TestAnotherInterval(t *testing.T) {
 	dir := t.TempDir()
 	train(t, open(t, everything, "train.boundary=8"), berth.TrainOptions{Dir: dir, MaxSteps: 10})
 	_, err := open(t, everything, "train.boundary=6").Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
@@ -250,6 +250,31 @@ func TestNormsFromTheMiddle(t *testing.T) {
 		}
 		if err := json.Unmarshal([]byte(line), &x); err != nil || (x.GradNorm != nil) != (i >= 4) || x.GradNorm != nil && *x.GradNorm <= 0 {
 			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// Losses that are watched are those of their steps. They come out under a seal, since
+// they were asked for, and change nothing.
+func TestWatch(t *testing.T) {
+	want := train(t, open(t, everything), berth.TrainOptions{})
+	for _, set := range [][]string{{"train.boundary=20"}, {"devices=cpu:2"}, {"devices.memory=40%"}} {
+		var seen []berth.Step
+		o := berth.TrainOptions{AssertResident: true, Observer: &berth.Observer{
+			Watched: func(s berth.Step) { seen = append(seen, s) },
+			Step:    func(berth.Step) { time.Sleep(4 * time.Millisecond) },
+		}}
+		got := train(t, open(t, everything, append(set, "train.watch=10ms")...), o)
+		if got.WeightsSHA256 != want.WeightsSHA256 || !slices.Equal(got.Losses, want.Losses) {
+			t.Errorf("%v: other weights or losses", set)
+		}
+		if len(seen) < 3 || got.Ledger.ByReason["watch"] == 0 {
+			t.Errorf("%v: saw %d losses, %v", set, len(seen), got.Ledger.ByReason)
+		}
+		for _, s := range seen {
+			if s.Loss != want.Losses[s.Step-1] || s.Epoch != (s.Step-1)/11 || s.InEpoch != (s.Step-1)%11+1 {
+				t.Errorf("%v: saw %+v, expected loss %v", set, s, want.Losses[s.Step-1])
+			}
 		}
 	}
 }

@@ -15,6 +15,9 @@ type Observer struct {
 	Step func(Step)
 	// Logged is called for each logged step, once its loss came out of the device.
 	Logged func(Step)
+	// Watched is called for a step whose loss came out before the next boundary
+	// (train.watch).
+	Watched func(Step)
 	// Boundary is called at a boundary (train.boundary; by default an epoch's end),
 	// after evaluation.
 	Boundary func(Boundary)
@@ -43,12 +46,12 @@ type Step struct {
 	Step    int     // from 1
 	Epoch   int     // from 0
 	InEpoch int     // from 1
-	Samples int     // 0 for Logged
+	Samples int     // 0 for Logged and Watched
 	Loss    float64 // NaN for Observer.Step: it has not left the device
 	// LearningRate is the step's.
 	LearningRate float64
 	// GradNorm is the norm of all gradients together, before clipping; nil where it is
-	// not computed or not finite, and for Observer.Step.
+	// not computed or not finite, and for Observer.Step and Watched.
 	GradNorm *float64
 }
 
@@ -95,6 +98,12 @@ func (o *Observer) step(s Step) {
 func (o *Observer) logged(s Step) {
 	if o != nil && o.Logged != nil {
 		o.Logged(s)
+	}
+}
+
+func (o *Observer) watched(s Step) {
+	if o != nil && o.Watched != nil {
+		o.Watched(s)
 	}
 }
 

@@ -166,8 +166,9 @@ type Train struct {
 	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
-	GradNorm     bool // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
-	LogEvery     int  // steps between losses read from the device; 0: at boundaries only
+	GradNorm     bool          // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
+	LogEvery     int           // steps between losses read from the device; 0: at boundaries only
+	Watch        time.Duration // between losses shown before the next boundary; 0: none are
 }
 
 // The values of Train.Reduction.

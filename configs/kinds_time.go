@@ -29,6 +29,24 @@ func (duration) encode(src any, _ func(*key) bool) *yaml.Node {
 	return plain(formatDuration(*src.(*time.Duration)))
 }
 
+// pauses is a time.Duration; 0 stands for never.
+type pauses struct{}
+
+func (pauses) expect() string { return "a time of at least 10ms such as 2s, or 0" }
+
+func (k pauses) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	v, err := time.ParseDuration(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || v != 0 && v < 10*time.Millisecond {
+		d.mismatch(n, path, k.expect())
+		return
+	}
+	*dst.(*time.Duration) = v
+}
+
+func (pauses) encode(src any, _ func(*key) bool) *yaml.Node {
+	return plain(formatDuration(*src.(*time.Duration)))
+}
+
 // saveInterval is a Checkpoint's Every or EveryTime.
 type saveInterval struct{}
 

@@ -28,14 +28,18 @@ type Overlay struct {
 }
 
 // Flag is a command-line flag that sets a key.
-type Flag struct{ Name, Key, Usage string }
+type Flag struct {
+	Name, Key, Usage string
+	Trains           bool   // only commands that train have it
+	Alone            string // its value where it is given without one; "": it needs one
+}
 
 // Flags lists the flags that set a key directly, for the command line to define.
 func Flags() []Flag {
 	var out []Flag
 	for path, l := range allLeaves() {
 		if l.key.flag != "" && path == l.path {
-			out = append(out, Flag{l.key.flag, l.path, l.key.doc})
+			out = append(out, Flag{l.key.flag, l.path, l.key.doc, l.key.flagTrains, l.key.flagAlone})
 		}
 	}
 	slices.SortFunc(out, func(a, b Flag) int { return strings.Compare(a.Name, b.Name) })

@@ -47,7 +47,9 @@ var trainSection = &section{
 		{name: "grad_norm", kind: boolean{}, at: at(func(t *Train) *bool { return &t.GradNorm }), def: "false", free: true,
 			doc: "each step computes the norm of all its gradients together, for `metrics.jsonl`; with `optimizer.clip_norm`, it does so anyway. The weights are the same"},
 		{name: "log_every", kind: counting, at: at(func(t *Train) *int { return &t.LogEvery }), def: "0", free: true,
-			doc: "steps between losses read from the device; 0: at boundaries only"},
+			doc: "steps between losses read from the device; 0: at boundaries only. Training waits for each; see `watch`"},
+		{name: "watch", kind: pauses{}, at: at(func(t *Train) *time.Duration { return &t.Watch }), def: "0", free: true, flag: "watch", flagTrains: true, flagAlone: "2s",
+			doc: "time between losses that are shown before the next boundary, such as `2s`: the newest one is copied out behind its step, which training does not wait for; 0: none are shown"},
 	},
 }
 

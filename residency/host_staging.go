@@ -139,6 +139,13 @@ func (s *Staging) Wait(ctx context.Context, i int) error {
 	return nil
 }
 
+// Arrived reports, without blocking, whether the copy of tensor i has ended, well or
+// not.
+func (s *Staging) Arrived(i int) bool {
+	h := s.copies[i].bytes()
+	return h == nil || h.Ready.Done()
+}
+
 // Bytes is the copy of tensor i. It is valid from Wait until the next Queue or
 // Free of i, and must not be changed.
 func (s *Staging) Bytes(i int) []byte {

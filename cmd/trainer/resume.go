@@ -17,6 +17,7 @@ func resumeCommand(stop *signals.Stop) *cobra.Command {
 		Args:    cli.Args(1),
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
+	cf.AddTrainingFlags(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := cf.LoadRun(c, args[0])
 		if err != nil {

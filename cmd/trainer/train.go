@@ -19,6 +19,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 		Args:    oneConfig,
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
+	cf.AddTrainingFlags(c)
 	o := &t.options
 	c.Flags().StringVar(&o.Dir, "run", "", "train in the folder `DIR` (default runs/NAME; the first free of runs/NAME-2, … once that is finished)")
 	resume := addResumeFlag(c)

@@ -25,13 +25,20 @@ var started = time.Now()
 
 // training is the common part of train and resume.
 type training struct {
-	options berth.TrainOptions
-	quiet   bool
-	note    string // printed first
-	stop    *signals.Stop
-	faults  *faultFlag
-	costs   *costsFlag
+	options  berth.TrainOptions
+	quiet    bool
+	progress string // progressBar or progressJSON
+	note     string // printed first
+	stop     *signals.Stop
+	faults   *faultFlag
+	costs    *costsFlag
 }
+
+// The values of --progress.
+const (
+	progressBar  = "bar"
+	progressJSON = "json"
+)
 
 // addTraining gives c the flags that train and resume share.
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
@@ -40,10 +47,11 @@ func addTraining(c *cobra.Command, stop *signals.Stop) *training {
 	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
 	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
 	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
-	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for; what the plan moves under --device-memory is named")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for (--watch asks for losses); what the plan moves under --device-memory is named")
 	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
 	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed, and say how")
 	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
+	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar (lines where there is no terminal), or json, an object in each line for programs")
 	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
 	return t
 }
@@ -79,6 +87,8 @@ func (t *training) check() (err error) {
 		return err
 	}
 	switch {
+	case t.progress != progressBar && t.progress != progressJSON:
+		return cli.Usagef("--progress %s: expected bar or json", t.progress)
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
@@ -100,23 +110,27 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	out = console.NewBestEffort(out, func(err error) {
 		fmt.Fprintf(notes, "standard output: %v: nothing more is printed there, the run is not affected\n", console.Cause(err))
 	})
-	if t.note != "" {
+	waits := notes
+	if t.progress == progressJSON {
+		waits = nil
+	} else if t.note != "" {
 		fmt.Fprintln(out, t.note)
 	}
 	var doing progress.Share
-	done := progress.WaitFor(ctx, notes, "planning", &doing)
+	done := progress.WaitFor(ctx, waits, "planning", &doing)
 	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say})
 	done()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	bar := progress.New(out, progressOf(run))
-	done = progress.Wait(ctx, notes, "compiling")
-	o.Observer = t.savesOnceStarted(bar.Observer(), done)
+	show := t.display(out, run)
+	done = progress.Wait(ctx, waits, "compiling")
+	o.Observer = t.savesOnceStarted(show.observer, done)
+	warn := o.Observer.Warn
 	o.Observer.Warn = func(text string) { // under --quiet, too
 		done()
-		bar.Clear()
+		warn(text)
 		fmt.Fprintf(errs, "trainer: %s\n", text)
 	}
 	saveNow, undo := signals.SaveNow()
@@ -127,11 +141,33 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	err = goOn(byFlag(err), rep, o.Dir)
 	t.stop.Saves(false)
 	t.stop.Done(cli.ExitCode(err))
-	bar.Clear()
+	show.clear()
 	if rep != nil {
-		printReport(out, run, rep, o.Dir)
+		show.end(rep, o.Dir)
 	}
 	return err
+}
+
+// display shows a run.
+type display struct {
+	observer *berth.Observer
+	clear    func()
+	end      func(r *berth.Report, dir string)
+}
+
+// display shows a run on out in the form that --progress asks for.
+func (t *training) display(out io.Writer, run *berth.Run) display {
+	if t.progress == progressJSON {
+		lines := progress.NewLines(out, progressOf(run))
+		if t.note != "" {
+			lines.Note(t.note)
+		}
+		return display{lines.Observer(), func() {}, lines.End}
+	}
+	bar := progress.New(out, progressOf(run))
+	o := bar.Observer()
+	o.Warn = func(string) { bar.Clear() }
+	return display{o, bar.Clear, func(r *berth.Report, dir string) { printReport(out, run, r, dir) }}
 }
 
 // byFlag names the flag in place of an option of the library.
@@ -147,7 +183,7 @@ func byFlag(err error) error {
 func progressOf(run *berth.Run) progress.Run {
 	return progress.Run{
 		Name: run.Config.Name, Samples: run.Data.Train.Len(),
-		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, RMSE: run.RMSE,
+		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, RMSE: run.RMSE,
 	}
 }
 

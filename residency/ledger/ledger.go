@@ -38,6 +38,7 @@ const (
 	Epoch       Reason = "epoch"
 	Checkpoint  Reason = "checkpoint"
 	Log         Reason = "log"
+	Watch       Reason = "watch"
 	Fetch       Reason = "fetch"
 	SpillReason Reason = "spill"
 	Debug       Reason = "debug"
@@ -45,7 +46,7 @@ const (
 )
 
 // reasons indexes the counters; the first is for kinds without a reason.
-var reasons = [...]Reason{"", Epoch, Checkpoint, Log, Fetch, SpillReason, Debug, Transit}
+var reasons = [...]Reason{"", Epoch, Checkpoint, Log, Watch, Fetch, SpillReason, Debug, Transit}
 
 // Reasons lists the reasons for which bytes come back.
 func Reasons() []Reason { return slices.Clone(reasons[1:]) }

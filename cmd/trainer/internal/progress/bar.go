@@ -18,9 +18,10 @@ const barWidth = 16
 // Run is the part of a run that its progress shows.
 type Run struct {
 	Name     string
-	Samples  int // of the training part
-	Batch    int // samples in a full step
-	LogEvery int // steps between logged losses; 0: losses come at boundaries alone
+	Samples  int  // of the training part
+	Batch    int  // samples in a full step
+	LogEvery int  // steps between logged losses; 0: losses come at boundaries alone
+	Watched  bool // losses are shown between boundaries
 	RMSE     func(loss *float64) *float64
 }
 
@@ -37,6 +38,7 @@ type Bar struct {
 	begun time.Time                // when this stretch's first step was seen
 	first int                      // samples of it done by then: more than one batch after a resume
 	drawn time.Time
+	told  bool // that boundaries are far apart, or they are not
 }
 
 // New shows run on out.
@@ -47,7 +49,7 @@ func New(out io.Writer, run Run) *Bar {
 // Observer tells the bar about a training.
 func (p *Bar) Observer() *berth.Observer {
 	return &berth.Observer{
-		Started: p.started, Step: p.step, Logged: p.logged, Boundary: p.boundary,
+		Started: p.started, Step: p.step, Logged: p.logged, Watched: p.watched, Boundary: p.boundary,
 		Note: func(text string) { p.line("%s\n", text) },
 	}
 }
@@ -118,6 +120,7 @@ func (p *Bar) step(s berth.Step) {
 		return
 	}
 	p.drawn = now
+	p.tellFar(s, now)
 	rate := float64(x.done-p.first) / now.Sub(p.begun).Seconds()
 	left := time.Duration(float64(x.total-x.done) / max(rate, 1e-9) * float64(time.Second))
 	ahead, speed := fmt.Sprintf("  %s left", text.Clock(left)), fmt.Sprintf("  %.0f samples/s", rate)
@@ -169,6 +172,63 @@ func (p *Bar) logged(s berth.Step) {
 	if !p.fancy && p.run.LogEvery > 0 {
 		fmt.Fprintf(p.out, "step %d  loss %s\n", s.Step, text.Loss(s.Loss))
 	}
+}
+
+func (p *Bar) watched(s berth.Step) {
+	p.loss = "  loss " + text.Loss(s.Loss)
+	if !p.fancy {
+		fmt.Fprintf(p.out, "%s  loss %s\n", p.place(s.Step, s.Epoch), text.Loss(s.Loss))
+	}
+}
+
+// far is the time between boundaries from which on a user is told how to see losses
+// before; steps are measured for so long first.
+const (
+	far     = 20 * time.Second
+	measure = 2 * time.Second
+)
+
+// tellFar says once how to see losses before a boundary that is far.
+func (p *Bar) tellFar(s berth.Step, now time.Time) {
+	if p.told || !p.fancy || p.run.LogEvery > 0 || p.run.Watched || now.Sub(p.begun) < measure {
+		return
+	}
+	p.told = true
+	if text := p.farText(s, now.Sub(p.begun)); text != "" {
+		p.line("%s\n", text)
+	}
+}
+
+// farText is a note that a boundary is far, where it is: a stretch of a bar has taken
+// so long up to a step.
+func (p *Bar) farText(s berth.Step, took time.Duration) string {
+	x, between, of := p.stretchOf(s), p.start.Boundary, fmt.Sprintf("%d steps take", p.start.Boundary)
+	if between == 0 {
+		between, of = p.start.StepsPerEpoch, "an epoch takes"
+	}
+	steps := max(1, (x.done-p.first)/p.run.Batch)
+	whole := took * time.Duration(between) / time.Duration(steps)
+	if whole <= far {
+		return ""
+	}
+	return fmt.Sprintf("%s about %s, and losses come out at the end: --watch (train.watch) shows them before, train.boundary: %d brings out losses and validates more often",
+		of, text.Clock(whole), nice(between, whole))
+}
+
+// nice is a round number of steps that take about ten seconds.
+func nice(steps int, take time.Duration) int {
+	n := max(1, int(float64(steps)*10/take.Seconds()))
+	unit := 1
+	for unit*10 <= n {
+		unit *= 10
+	}
+	switch {
+	case n >= 5*unit:
+		return 5 * unit
+	case n >= 2*unit:
+		return 2 * unit
+	}
+	return unit
 }
 
 func (p *Bar) boundary(e berth.Boundary) {

@@ -39,12 +39,26 @@ func (v *configValue) Type() string          { return strings.ToUpper(v.flag) }
 func AddConfigFlags(c *cobra.Command) *ConfigFlags {
 	f := &ConfigFlags{values: map[string]*configValue{}}
 	c.Flags().StringArrayVar(&f.set, "set", nil, "set a key of the config: `KEY=VALUE`, such as train.batch=64; repeat the flag for other keys")
+	f.add(c, func(flag configs.Flag) bool { return !flag.Trains })
+	return f
+}
+
+// AddTrainingFlags gives c those that only training has.
+func (f *ConfigFlags) AddTrainingFlags(c *cobra.Command) {
+	f.add(c, func(flag configs.Flag) bool { return flag.Trains })
+}
+
+// add gives c the flags of keys that are wanted.
+func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 	for _, flag := range configs.Flags() {
+		if !wanted(flag) {
+			continue
+		}
 		v := &configValue{flag: flag.Name}
 		c.Flags().Var(v, flag.Name, plain(flag.Usage))
+		c.Flags().Lookup(flag.Name).NoOptDefVal = flag.Alone
 		f.values[flag.Name] = v
 	}
-	return f
 }
 
 // plain is a text of docs/config.md without its backquotes: a flag would take a

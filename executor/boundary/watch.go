@@ -1,0 +1,53 @@
+package boundary
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/residency"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// Watch copies a ring out while steps run. A copy queues behind the newest step, and
+// neither the host nor the steps after it wait for its end: the next step that writes
+// the ring waits, on its stream, until the copy has read it. One goroutine uses it.
+type Watch struct {
+	every   time.Duration
+	staging *residency.Staging // of the ring
+	step    int                // the newest in the copy under way; 0: none is
+	next    time.Time          // the next copy is due
+}
+
+// NewWatch watches a ring, once in so long. The caller closes it before the runtime.
+func (r Rings) NewWatch(name string, every time.Duration) *Watch {
+	return &Watch{every: every, staging: r.Runtime.Residency.NewStaging(r.Program.Var(name)), next: time.Now().Add(every)}
+}
+
+// After is called after a step was queued. It returns the ring up to some step, once a
+// copy of it has ended; ok is false otherwise. The values are valid until the next
+// call. A copy that failed is left out: the failure shows where the ring is used.
+func (w *Watch) After(ctx context.Context, step int) (at int, v Values, ok bool, err error) {
+	if w.step > 0 && w.staging.Arrived(0) {
+		at, w.step = w.step, 0
+		if w.staging.Wait(ctx, 0) == nil {
+			v, ok = shape.View[float32](w.staging.Bytes(0)), true
+		}
+		return at, v, ok, nil
+	}
+	if now := time.Now(); w.step == 0 && now.After(w.next) {
+		w.next = now.Add(w.every)
+		if err := w.staging.Queue(ctx, ledger.Watch, 0); err != nil {
+			return 0, nil, false, err
+		}
+		w.step = step
+	}
+	return 0, nil, false, nil
+}
+
+// Close frees the memory of copies. A nil Watch has none.
+func (w *Watch) Close() {
+	if w != nil {
+		w.staging.Close()
+	}
+}
