@@ -48,10 +48,6 @@ func didYouMeanOneOf(words []string) string {
 	return "; did you mean one of " + list(words) + "?"
 }
 
-// longestWord bounds the words that are compared: no key is that long, and
-// comparing is quadratic.
-const longestWord = 64
-
 // nearest gives the candidate that a misspelt word most likely means: the one
 // with the fewest edits, or else the shortest that starts with the word. It
 // gives "" if none is near.
@@ -60,28 +56,13 @@ func nearest(word string, candidates []string) string {
 	if len(word) < 5 {
 		edits = 1 // two edits make another word of a short one: lstm, sum
 	}
-	if near := nearestWithin(edits, word, candidates); near != "" || len(word) < 3 {
+	if near := edit.Nearest(word, candidates, edits); near != "" || len(word) < 3 {
 		return near
 	}
 	best := ""
 	for _, c := range candidates {
 		if strings.HasPrefix(strings.ToLower(c), strings.ToLower(word)) && (best == "" || len(c) < len(best)) {
 			best = c
-		}
-	}
-	return best
-}
-
-// nearestWithin gives the candidate with the fewest edits, at most edits; ""
-// if there is none.
-func nearestWithin(edits int, word string, candidates []string) string {
-	if len(word) > longestWord {
-		return ""
-	}
-	best, least := "", edits+1
-	for _, c := range candidates {
-		if d := edit.Distance(strings.ToLower(word), strings.ToLower(c)); d < least && d < len(c) {
-			best, least = c, d
 		}
 	}
 	return best
@@ -100,7 +81,7 @@ func list(words []string) string {
 
 // listNear is list with the words nearest to word first, if there are many.
 func listNear(word string, words []string) string {
-	word = strings.ToLower(word[:min(len(word), longestWord)])
+	word = strings.ToLower(word[:min(len(word), edit.LongestWord)])
 	if word == "" || len(words) <= most {
 		return list(words)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/viper"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/internal/edit"
 )
 
 // envPrefix starts the environment variables that set keys.
@@ -164,7 +166,7 @@ func (l *layering) env(env []string) {
 
 // variableAdvice says what a variable that nothing reads may mean.
 func variableAdvice(name string, known []string) string {
-	if near := nearestWithin(1+len(name)/12, name, slices.Concat(known, otherVariables)); near != "" {
+	if near := edit.Nearest(name, slices.Concat(known, otherVariables), 1+len(name)/12); near != "" {
 		return "did you mean " + near + "?"
 	}
 	if below := inSection(name, known); len(below) > 0 {

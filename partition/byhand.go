@@ -112,12 +112,7 @@ func missingBlocks(c cut) error {
 
 // nearest suggests the name with the smallest distance, "" if none is near.
 func nearest(name string, names []string) string {
-	best, at := "", len(name)/2+2
-	for _, n := range names {
-		if d := edit.Distance(name, n); d < at {
-			best, at = n, d
-		}
-	}
+	best := edit.Nearest(name, names, len(name)/2+1)
 	if best == "" {
 		return ""
 	}

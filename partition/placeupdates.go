@@ -71,14 +71,7 @@ func (p *placer) placeLeading() {
 		if scalars(n.Out) || p.shared(n) {
 			return 0, false
 		}
-		groups := newAgreement()
-		for _, out := range n.Out {
-			for _, r := range p.idx.readers[out.ID] {
-				if g, ok := p.of(r); ok {
-					groups.add(g)
-				}
-			}
-		}
+		groups := p.readers(n)
 		return groups.group, groups.state == 1
 	})
 }
@@ -113,19 +106,25 @@ func (p *placer) placeScalars() {
 		if p.shared(n) {
 			return 0, false
 		}
-		groups := newAgreement()
-		for _, out := range n.Out {
-			for _, r := range p.idx.readers[out.ID] {
-				if g, ok := p.of(r); ok {
-					groups.add(g)
-				}
-			}
-		}
+		groups := p.readers(n)
 		if groups.state == 0 {
 			p.inputs(n, groups)
 		}
 		return groups.or(p.last()), true
 	})
+}
+
+// readers are the groups of the nodes that read a node's outputs.
+func (p *placer) readers(n *graph.Node) *agreement {
+	groups := newAgreement()
+	for _, out := range n.Out {
+		for _, r := range p.idx.readers[out.ID] {
+			if g, ok := p.of(r); ok {
+				groups.add(g)
+			}
+		}
+	}
+	return groups
 }
 
 // inputs adds the groups of a node's inputs.

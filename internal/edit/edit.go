@@ -1,5 +1,27 @@
 package edit
 
+import "strings"
+
+// LongestWord bounds the words that are compared: no name is that long, and
+// comparing is quadratic.
+const LongestWord = 64
+
+// Nearest is the word that needs the fewest edits to become a misspelt one, at most
+// edits and fewer than it has letters; "" if there is none. Upper and lower case are
+// the same.
+func Nearest(misspelt string, words []string, edits int) string {
+	if len(misspelt) > LongestWord {
+		return ""
+	}
+	best, least := "", edits+1
+	for _, w := range words {
+		if d := Distance(strings.ToLower(misspelt), strings.ToLower(w)); d < least && d < len(w) {
+			best, least = w, d
+		}
+	}
+	return best
+}
+
 // Distance counts the insertions, deletions, substitutions and swaps of
 // neighbours that turn a into b.
 func Distance(a, b string) int {

@@ -71,7 +71,7 @@ func meantBy(c *cobra.Command, name string) string {
 	if c.Flags().Lookup("set") != nil {
 		keys = configs.KeysNear(name)
 	}
-	if flag := nearest(name, flagNames(c)); flag != "" && !exact(name, keys) {
+	if flag := edit.Nearest(name, flagNames(c), len(name)/3); flag != "" && !exact(name, keys) {
 		return "--" + flag
 	}
 	for i, k := range keys {
@@ -88,16 +88,4 @@ func exact(name string, keys []string) bool {
 func flagNames(c *cobra.Command) (names []string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
-}
-
-// nearest is the most likely meaning of a misspelt word: the one of words with
-// the fewest edits, if they are at most a third of its letters; "" for none.
-func nearest(word string, words []string) string {
-	best, least := "", len(word)/3+1
-	for _, w := range words {
-		if n := edit.Distance(word, w); n < least {
-			best, least = w, n
-		}
-	}
-	return best
 }
