@@ -149,3 +149,44 @@ func TestTrainedTakesOver(t *testing.T) {
 	}
 	_ = m.Close() // which repeats the loss
 }
+
+// A run's own calls evaluate and predict on each replica, and in stages, with the bits of
+// one device.
+func TestRunEvaluatesOnReplicas(t *testing.T) {
+	const text = "data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: {batch: 16, microbatches: 2, reduction: tree}\n"
+	dir := t.TempDir()
+	var want Evaluation
+	var first []float32
+	for _, set := range [][]string{nil, {"devices.use=cpu:2"}, {"devices.use=cpu:2", "partition.replicas=2"}} {
+		c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{Set: set})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if set == nil {
+			if _, err := r.Train(t.Context(), TrainOptions{Dir: dir, MaxSteps: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := r.Eval(t.Context(), Weights{Dir: dir})
+		var values []float32
+		if err == nil {
+			_, err = r.Predict(t.Context(), Weights{Dir: dir}, "", func(p Prediction) error {
+				values = append(values, p.Values...)
+				return nil
+			})
+		}
+		if err = errors.Join(err, r.Close()); err != nil {
+			t.Fatalf("%v: %v", set, err)
+		}
+		if set == nil {
+			want, first = got, values
+		}
+		if got.Loss != want.Loss || *got.Accuracy != *want.Accuracy || !slices.Equal(values, first) {
+			t.Errorf("%v: %+v, want %+v; the same answers: %t", set, got, want, slices.Equal(values, first))
+		}
+	}
+}
