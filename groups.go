@@ -40,14 +40,18 @@ func (s *setup) groupDevices() (list [][]int) {
 }
 
 // roomFor reports whether the devices of a plan have memory for so many of its batches at
-// once. A training has its state there: they must not take more than its steps do.
+// once. A training has its state there: they must not take more than its steps do. On
+// shared devices, others count on the rest of the memory.
 func (s *setup) roomFor(p *partition.Plan, batches int) bool {
 	specs := s.specs()
 	for i := range p.Memory {
 		f := &p.Memory[i]
 		most, kept := specs[f.Device].MemoryBytes, f.PeakBy[device.Weight]
-		if t := s.forecast(f.Device); s.trains && t != nil {
+		switch t := s.forecast(f.Device); {
+		case s.trains && t != nil:
 			most, kept = t.Peak, t.PeakBy[device.Weight]+t.PeakBy[device.OptState]
+		case s.shared != nil:
+			most = f.Peak
 		}
 		if takes := kept + int64(batches)*(f.Peak-f.PeakBy[device.Weight]); most > 0 && takes > most {
 			return false
