@@ -159,7 +159,7 @@ func TestEvictionRules(t *testing.T) {
 	hashes := map[string]bool{}
 	for _, rule := range []string{configs.EvictNextUse, configs.EvictLRU} {
 		c := memoryCase{"digits", []string{"train.microbatches=4", "devices.evict=" + rule}}
-		run, got := c.train(t, 140<<10)
+		run, got := c.train(t, 144<<10)
 		hashes[got.WeightsSHA256] = true
 		steady, moved := got.Ledger.SteadyState, run.Plan.Memory[0].Moved()
 		if took := steady.CopyInBytesPerStep - steady.BatchBytesPerStep + steady.SpillBytesPerStep; took != moved || moved == 0 {
