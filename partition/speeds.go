@@ -1,6 +1,10 @@
 package partition
 
-import "github.com/berth-ml/berth/engine/device"
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
+)
 
 // overhead is the rough time from one launch to the next, in seconds.
 const overhead = 5e-6
@@ -13,12 +17,12 @@ func seconds(flops int64, spec device.Spec) float64 {
 	return float64(flops) / spec.FlopsPerSecond
 }
 
-// work is the arithmetic of one run of a variant, and the bytes that its nodes read and
+// work is the arithmetic of one run of some nodes, and the bytes that they read and
 // write, each tensor once per node.
 type work struct{ flops, bytes int64 }
 
-func workOf(v *Variant) (w work) {
-	for _, n := range v.Graph.Nodes {
+func workOf(check *stop.Check, nodes []*graph.Node) (w work) {
+	for _, n := range stop.Each(check, nodes) {
 		c := n.Cost()
 		w.flops += c.Flops
 		w.bytes += c.Bytes
@@ -54,7 +58,7 @@ func (o *PlanOptions) runSeconds(v *Variant, d int) (sum float64, measured bool)
 			return s, true
 		}
 	}
-	return workOf(v).seconds(o.Devices[d]), false
+	return workOf(stop.When(nil), v.Graph.Nodes).seconds(o.Devices[d]), false
 }
 
 // copySeconds is the time of a copy between devices: as measured, or else as their

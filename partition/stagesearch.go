@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
@@ -17,7 +18,7 @@ type stageSearch struct {
 	allowed  []bool
 	o        PlanOptions
 	times    []passTimes // by device
-	measured bool        // times are; else they follow from flops
+	measured bool        // times are; else they follow from flops and bytes
 	cross    crossing
 }
 
@@ -35,7 +36,7 @@ func newStageSearch(g *grouped, blocks []string, allowed []bool, o PlanOptions) 
 		c.o.Schedule, c.o.Order = "forward", nil
 	}
 	if !c.useMeasured() {
-		c.useFlops()
+		c.useWork()
 	}
 	c.cross = crossings(g, len(blocks))
 	return c, g.idx.stop.Err()
@@ -79,34 +80,27 @@ func (c *stageSearch) useMeasured() bool {
 	return true
 }
 
-// useFlops takes the times that flops would take. Half of the backward pass is W
-// where the schedule has it.
-func (c *stageSearch) useFlops() {
+// useWork takes the times that follow from flops and bytes, as for predictions.
+func (c *stageSearch) useWork() {
 	n := len(c.blocks)
-	var before [3][]int64 // by phase: the flops of the blocks before each
-	for phase := range before {
-		before[phase] = make([]int64, n+1)
-		for i := range c.groups.groups {
-			sum := before[phase][i]
-			for _, node := range stop.Each(c.groups.idx.stop, c.groups.groups[i].nodes[phase]) {
-				sum += node.Cost().Flops
-			}
-			before[phase][i+1] = sum
-		}
+	works := map[schedule.Kind][]work{}
+	for _, pass := range passes {
+		works[pass] = make([]work, n)
+	}
+	for i, x := range c.groups.groups {
+		backward, weights := c.groups.splitBackward(i, i+1, x.nodes[graph.Backward])
+		works[schedule.Forward][i] = workOf(c.groups.idx.stop, x.nodes[graph.Forward])
+		works[schedule.Backward][i] = workOf(c.groups.idx.stop, backward)
+		works[schedule.Weights][i] = workOf(c.groups.idx.stop, weights)
+		works[schedule.Update][i] = workOf(c.groups.idx.stop, x.nodes[graph.Update])
 	}
 	c.times = nil
 	for _, spec := range c.o.Devices {
 		t := passTimes{}
 		for _, pass := range passes {
 			t[pass] = make([]float64, n+1)
-		}
-		for i := range n + 1 {
-			t[schedule.Forward][i] = seconds(before[graph.Forward][i], spec)
-			t[schedule.Backward][i] = seconds(before[graph.Backward][i], spec)
-			t[schedule.Update][i] = seconds(before[graph.Update][i], spec)
-			if c.o.splits() {
-				t[schedule.Weights][i] = t[schedule.Backward][i] / 2
-				t[schedule.Backward][i] /= 2
+			for i, w := range works[pass] {
+				t[pass][i+1] = t[pass][i] + w.seconds(spec)
 			}
 		}
 		c.times = append(c.times, t)
@@ -195,6 +189,9 @@ func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
 	if c.limited() {
 		b := newBounds(c.groups)
 		p.AtLeast, p.AtMost = b.atLeast, b.atMost
+	}
+	if !c.measured { // else most segments have no times yet
+		p.Predict, p.Predicted = c.predict, min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes))
 	}
 	for i := range p.Cross {
 		p.Cross[i] = c.cross.forward[i] + c.cross.backward[i]
@@ -339,7 +336,7 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 			if sum == nil {
 				return 0
 			}
-			return sum[hi] - sum[lo]
+			return sum[hi] - sum[lo] + c.perLaunch()
 		},
 		Copy: func(from, to schedule.Action) float64 {
 			bytes, cut := c.cross.forward, w.Begins[to.Stage]
@@ -353,6 +350,35 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 		return line.Makespan + float64(more)*w.Seconds/float64(c.o.Microbatches)
 	}
 	return line.Makespan
+}
+
+// The most ways whose plans are made to predict their steps, and the most nodes of all
+// of them together: a plan takes some microseconds for each node.
+const (
+	mostPredicted  = 16
+	nodesPredicted = 50_000
+)
+
+// predict is the time of a step by the plan of a way, without a limit on memory.
+func (c *stageSearch) predict(w search.Way) float64 {
+	idx, cut := c.groups.idx, c.result(w, nil)
+	p := &Plan{Graph: idx.g, Microbatches: min(c.o.Microbatches, mostSimulated), options: c.o, cut: cut, place: placeFor(idx, cut, &c.o), idx: idx}
+	if checkEdges(idx, p.place) != nil || p.cutAt(c.o.grains[0], readyUnits(idx, p.place)) != nil {
+		return math.Inf(1) // it is refused later, by name
+	}
+	step, err := p.Predict(idx.stop.Err)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return step.Seconds
+}
+
+// perLaunch is the time from one action to the next. Measured times include it.
+func (c *stageSearch) perLaunch() float64 {
+	if c.measured {
+		return 0
+	}
+	return overhead
 }
 
 // result turns a way into a cut.
@@ -377,7 +403,7 @@ func (c *stageSearch) result(w search.Way, fewer *Fewer) cut {
 
 // cause says why blocks lo to hi-1 are a stage.
 func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
-	of, d := "flops", w.Devices[stage]
+	of, d := "estimated time", w.Devices[stage]
 	part := func(kinds ...schedule.Kind) (share float64) {
 		sum, all := 0.0, 0.0
 		for _, k := range kinds {
@@ -391,7 +417,7 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 	}
 	share := part(schedule.Forward, schedule.Backward, schedule.Weights)
 	if c.measured {
-		of = "time of a microbatch"
+		of = "measured time"
 	}
 	why := fmt.Sprintf("automatic: %.0f%% of the %s", 100*share, of)
 	if p := pinned(c.o, c.blocks[lo:hi]); p != "" {

@@ -161,7 +161,7 @@ func (t *tracer) free(x *tracked, i, except int) {
 func (t *tracer) workOf(v *Variant) work {
 	w, known := t.work[v]
 	if !known {
-		w = workOf(v)
+		w = workOf(stop.When(nil), v.Graph.Nodes)
 		t.work[v] = w
 	}
 	return w

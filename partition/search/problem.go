@@ -27,7 +27,12 @@ type Problem struct {
 	InFlight func(devices []int) []int
 	// Simulate is the seconds of a step. Nil means that the estimate decides.
 	Simulate func(w Way) float64
-	Stop     *stop.Check
+	// Predict is the seconds of a step by its whole plan, which takes longer. It decides
+	// between the way that the estimate puts first and those Predicted ways that Simulate
+	// finds fastest. Nil means that Simulate decides.
+	Predict   func(w Way) float64
+	Predicted int
+	Stop      *stop.Check
 }
 
 // Device is a device to put stages on.

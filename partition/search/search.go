@@ -95,18 +95,37 @@ func (p *Problem) fastest(ways []Way, few bool) (best Way, err error) {
 	if !few {
 		ways = ways[:min(len(ways), mostWays)]
 	}
-	for i, w := range ways {
-		if err := p.Stop.Err(); err != nil {
+	if err := p.take(ways, p.Simulate); err != nil {
+		return Way{}, err
+	}
+	even := ways[0]
+	if p.Predict != nil {
+		faster := slices.SortedStableFunc(slices.Values(ways[1:]), bySeconds)
+		ways = append([]Way{even}, faster[:min(len(faster), p.Predicted)]...)
+		if err := p.take(ways, p.Predict); err != nil {
 			return Way{}, err
 		}
-		ways[i].Seconds, ways[i].Tried = p.Simulate(w), len(ways)
+		even = ways[0]
 	}
-	best = slices.MinFunc(ways, func(a, b Way) int { return cmp.Compare(a.Seconds, b.Seconds) })
-	if even := ways[0]; best.Seconds >= even.Seconds*(1-leastGain)-leastSeconds {
+	best = slices.MinFunc(ways, bySeconds)
+	if best.Seconds >= even.Seconds*(1-leastGain)-leastSeconds {
 		return even, nil
 	}
 	return best, nil
 }
+
+// take takes the seconds that a function finds for each way.
+func (p *Problem) take(ways []Way, seconds func(w Way) float64) error {
+	for i, w := range ways {
+		if err := p.Stop.Err(); err != nil {
+			return err
+		}
+		ways[i].Seconds, ways[i].Tried = seconds(w), max(w.Tried, len(ways))
+	}
+	return p.Stop.Err()
+}
+
+func bySeconds(a, b Way) int { return cmp.Compare(a.Seconds, b.Seconds) }
 
 // likely compares ways before they are simulated.
 func likely(a, b Way) int {
