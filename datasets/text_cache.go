@@ -84,7 +84,7 @@ func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) er
 		return nil, err
 	}
 	var making error
-	f, err := folder.Open(key, func(w io.Writer) error {
+	f, err := folder.Open(ctx, key, func(w io.Writer) error {
 		to := &failing{w: w}
 		making = write(to)
 		if making == nil {
@@ -96,8 +96,11 @@ func (c *corpus) open(ctx context.Context, what string, write func(io.Writer) er
 		}
 		return making
 	})
-	if making != nil || err == nil {
+	switch {
+	case making != nil || err == nil:
 		return f, making
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	return nil, nil
 }
@@ -140,13 +143,24 @@ func (c *corpus) hash(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		one := sha256.New()
-		_, err = io.Copy(one, s)
+		_, err = io.Copy(one, &reporting{s, c})
 		if err = errors.Join(err, s.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path, err)
 		}
 		all.Write(one.Sum(nil))
 	}
 	return all.Sum(nil), nil
+}
+
+// reporting reports how much of a corpus was read.
+type reporting struct {
+	*stream
+	c *corpus
+}
+
+func (r *reporting) Read(p []byte) (int, error) {
+	r.c.report("reading")
+	return r.stream.Read(p)
 }
 
 // fileStat tells whether a file was changed.

@@ -31,7 +31,7 @@ func TestTextCache(t *testing.T) {
 		return names
 	}
 	first := open(t, s)
-	if len(doing) != 3 || len(cached()) != 2 || first.Train.table.mapping == nil {
+	if len(doing) != 4 || len(cached()) != 2 || first.Train.table.mapping == nil {
 		t.Errorf("first: %q, files %q", doing, cached())
 	}
 	check := func(name string, did ...string) {
@@ -46,19 +46,19 @@ func TestTextCache(t *testing.T) {
 			t.Errorf("%s: other samples", name)
 		}
 	}
-	check("again")
+	check("again", "reading")
 	for _, path := range cached() {
 		// The one that is mapped stays as it is.
 		if err := errors.Join(os.Remove(path), os.WriteFile(path, []byte("damaged"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	check("damaged", "counting words", "learning a tokenizer", "tokenizing")
+	check("damaged", "reading", "counting words", "learning a tokenizer", "tokenizing")
 	s.Text.Known = first.Info.Tokenizer
-	check("a run that goes on")
+	check("a run that goes on", "reading")
 	s.Text.Known = nil
 	t.Setenv(cache.Variable, s.Path) // which is no folder
-	check("no cache", "counting words", "learning a tokenizer", "tokenizing")
+	check("no cache", "reading", "counting words", "learning a tokenizer", "tokenizing")
 	t.Setenv(cache.Variable, dir)
 	if err := os.WriteFile(s.Path, []byte("\xff"+strings.Repeat("x", cacheFrom)), 0o600); err != nil {
 		t.Fatal(err)

@@ -169,11 +169,16 @@ func each[R any](ctx context.Context, c *corpus, doing string, cut cutter, work 
 		}
 		return nil
 	}, work, func(r R) error {
-		if c.progress != nil && c.size > 0 {
-			c.progress(doing, min(1, float64(c.read.Load())/float64(c.size)))
-		}
+		c.report(doing)
 		return collect(r)
 	})
+}
+
+// report says how much of the corpus was read for a purpose.
+func (c *corpus) report(doing string) {
+	if c.progress != nil && c.size > 0 {
+		c.progress(doing, min(1, float64(c.read.Load())/float64(c.size)))
+	}
 }
 
 // pieces reads a file.

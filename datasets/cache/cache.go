@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -76,10 +77,10 @@ const (
 var errDamaged = errors.New("damaged")
 
 // Open maps the file of a key. Where it is missing or damaged, write writes its
-// contents first.
-func (c Folder) Open(key Key, write func(io.Writer) error) (*File, error) {
+// contents first. It reads the whole file to check it, until ctx is done.
+func (c Folder) Open(ctx context.Context, key Key, write func(io.Writer) error) (*File, error) {
 	path := filepath.Join(c.Dir, hex.EncodeToString(key[:])+suffix)
-	f, err := open(path)
+	f, err := open(ctx, path)
 	if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a folder that cannot be written is used all the same
@@ -95,7 +96,7 @@ func (c Folder) Open(key Key, write func(io.Writer) error) (*File, error) {
 		return nil, err
 	}
 	c.prune(path)
-	return open(path)
+	return open(ctx, path)
 }
 
 // fill writes contents and then their header.
@@ -137,7 +138,7 @@ func (s *summer) Write(p []byte) (int, error) {
 }
 
 // open maps a file and checks it.
-func open(path string) (_ *File, err error) {
+func open(ctx context.Context, path string) (_ *File, err error) {
 	f, err := osfile.Open(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -156,11 +157,18 @@ func open(path string) (_ *File, err error) {
 	}
 	out := &File{Mapping: m}
 	err = m.Guard(func() error {
-		sum := sha256.Sum256(out.Bytes())
-		if !bytes.Equal(m.Bytes()[:headerBytes], header(st.Size()-headerBytes, sum[:])) {
+		h := sha256.New()
+		for part := range slices.Chunk(out.Bytes(), 1<<20) {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			h.Write(part)
+		}
+		sum := h.Sum(nil)
+		if !bytes.Equal(m.Bytes()[:headerBytes], header(st.Size()-headerBytes, sum)) {
 			return errDamaged
 		}
-		out.Sum = hex.EncodeToString(sum[:])
+		out.Sum = hex.EncodeToString(sum)
 		return nil
 	})
 	if errors.Is(err, osfile.ErrShrunk) {

@@ -14,7 +14,7 @@ import (
 // of is the file of a key whose contents are text, and whether it was made.
 func of(t *testing.T, c Folder, key byte, text string) (got string, made bool) {
 	t.Helper()
-	f, err := c.Open(Key{key}, func(w io.Writer) error {
+	f, err := c.Open(t.Context(), Key{key}, func(w io.Writer) error {
 		made = true
 		_, err := io.WriteString(w, text)
 		return err
@@ -56,7 +56,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	failed := errors.New("failed")
-	if _, err := c.Open(Key{2}, func(io.Writer) error { return failed }); !errors.Is(err, failed) || path(c, 2) != "" {
+	if _, err := c.Open(t.Context(), Key{2}, func(io.Writer) error { return failed }); !errors.Is(err, failed) || path(c, 2) != "" {
 		t.Errorf("%v; left: %s", err, path(c, 2))
 	}
 }
@@ -76,7 +76,7 @@ func TestPrune(t *testing.T) {
 		t.Fatal(err)
 	}
 	of(t, c, 0, "") // it is used
-	held, err := c.Open(Key{1}, nil)
+	held, err := c.Open(t.Context(), Key{1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestTogether(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			f, err := c.Open(Key{1}, func(w io.Writer) error {
+			f, err := c.Open(t.Context(), Key{1}, func(w io.Writer) error {
 				_, err := io.WriteString(w, strings.Repeat("text", 1000))
 				return err
 			})

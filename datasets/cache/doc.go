@@ -5,7 +5,7 @@
 // files used longest ago are removed once all take more than the folder may hold.
 //
 //	folder, err := cache.Default()
-//	f, err := folder.Open(key, func(w io.Writer) error { … })
+//	f, err := folder.Open(ctx, key, func(w io.Writer) error { … })
 //	use(f.Bytes())
 //
 // Several processes may use a folder at once: a file appears whole or not at all,

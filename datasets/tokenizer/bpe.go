@@ -1,13 +1,10 @@
 package tokenizer
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -22,24 +19,13 @@ type BPE struct {
 	byteIDs [256]uint32
 	merges  map[pair]merged
 	pairs   []pair // by rank
-	added   []Added
-	starts  [256]bool // of added tokens' first bytes
+	added   *addedSet
 	split   []splitter
 	whole   map[string]uint32 // words that are a token without any merge; nil: none
 	coders  sync.Pool
 	hash    func() string
+	packed  func() ([]byte, error) // for a checkpoint; see Saved
 }
-
-// Added is a token that is found in the text before it is split into words, such
-// as <|endoftext|>.
-type Added struct {
-	ID      uint32
-	Text    string
-	Special bool // it marks something, and is no text
-}
-
-// EndOfText is the text of the token that separates documents.
-const EndOfText = "<|endoftext|>"
 
 // pair is two neighbouring tokens.
 type pair uint64
@@ -68,9 +54,9 @@ type parts struct {
 
 // newBPE checks that the parts fit together.
 func newBPE(p parts) (*BPE, error) {
-	t := &BPE{kind: p.kind, tokens: p.tokens, pairs: p.pairs, split: p.split, added: slices.Clone(p.added)}
+	t := &BPE{kind: p.kind, tokens: p.tokens, pairs: p.pairs, split: p.split, added: newAddedSet(p.added)}
 	t.coders.New = func() any { return newCoder(t) }
-	t.hash = sync.OnceValue(t.computeHash)
+	t.hash, t.packed = sync.OnceValue(t.computeHash), sync.OnceValues(t.pack)
 	ids := make(map[string]uint32, len(p.tokens))
 	for id, text := range p.tokens {
 		ids[text] = uint32(id)
@@ -87,13 +73,6 @@ func newBPE(p parts) (*BPE, error) {
 	}
 	if err := t.fillMerges(ids); err != nil {
 		return nil, err
-	}
-	// The longest of two that begin alike comes first.
-	slices.SortFunc(t.added, func(a, b Added) int {
-		return cmp.Or(cmp.Compare(len(b.Text), len(a.Text)), cmp.Compare(a.ID, b.ID))
-	})
-	for _, a := range t.added {
-		t.starts[a.Text[0]] = true
 	}
 	if p.whole {
 		t.whole = ids
@@ -123,21 +102,18 @@ func (t *BPE) Kind() string { return t.kind }
 // Len is the number of tokens, with the added ones.
 func (t *BPE) Len() int { return len(t.tokens) }
 
-// Added are the tokens that are found before a text is split into words. The
+// Added are the tokens that are found before a text is split into words, by id. The
 // caller must not change them.
-func (t *BPE) Added() []Added { return t.added }
+func (t *BPE) Added() []Added { return t.added.list }
 
 // EndOfText is the id of <|endoftext|>.
 func (t *BPE) EndOfText() (uint32, bool) {
-	for _, a := range t.added {
-		if a.Text == EndOfText {
-			return a.ID, true
-		}
-	}
-	return 0, false
+	a, ok := t.added.byText[EndOfText]
+	return a.ID, ok
 }
 
-// Hash is of the tokenizer.json that Write writes.
+// Hash is of the tokenizer.json that Write writes, whose form therefore never changes
+// for what there is now.
 func (t *BPE) Hash() string { return t.hash() }
 
 func (t *BPE) computeHash() string {
@@ -190,7 +166,7 @@ func (t *BPE) Cut(text []byte, ended bool) int {
 	return cut(text, ended, t.added)
 }
 
-func cut(text []byte, ended bool, added []Added) int {
+func cut(text []byte, ended bool, added *addedSet) int {
 	switch {
 	case ended && len(text) <= pieceBytes:
 		return len(text)
@@ -198,13 +174,13 @@ func cut(text []byte, ended bool, added []Added) int {
 		return 0
 	}
 	for at := pieceBytes; at > 0; at-- {
-		if endsWord(text, at) && !within(added, text, at) {
+		if endsWord(text, at) && !added.holds(text, at) {
 			return at
 		}
 	}
 	// The text has no words. A real one is never cut here.
 	at := wholeChars(text[:pieceBytes])
-	for at > 1 && within(added, text, at) {
+	for at > 1 && added.holds(text, at) {
 		at--
 	}
 	return at
@@ -222,35 +198,4 @@ func endsWord(text []byte, at int) bool {
 	}
 	last, _ := utf8.DecodeLastRune(text[:at])
 	return unicode.IsLetter(last)
-}
-
-// within reports whether a place in text is inside an added token.
-func within(added []Added, text []byte, at int) bool {
-	for _, a := range added {
-		from := max(0, at-len(a.Text)+1)
-		to := min(len(text), at+len(a.Text)-1)
-		if i := bytes.Index(text[from:to], []byte(a.Text)); i >= 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// findAdded finds the first added token in text, and of those that begin there
-// the longest. Without any, from is the length of text.
-func (t *BPE) findAdded(text []byte) (from int, found Added) {
-	if len(t.added) == 0 {
-		return len(text), Added{}
-	}
-	for at, b := range text {
-		if !t.starts[b] {
-			continue
-		}
-		for _, a := range t.added {
-			if len(a.Text) <= len(text)-at && string(text[at:at+len(a.Text)]) == a.Text {
-				return at, a
-			}
-		}
-	}
-	return len(text), Added{}
 }

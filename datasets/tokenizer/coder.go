@@ -27,7 +27,7 @@ func newCoder(t *BPE) *coder { return &coder{t: t, known: map[string]interval{}}
 func (c *coder) piece(text []byte) error {
 	c.out = c.out[:0]
 	for len(text) > 0 {
-		at, added := c.t.findAdded(text)
+		at, added := c.t.added.find(text)
 		if err := splitAll(c.t.split, text[:at], c.word); err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func TestFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	split := small(t)
-	other, err := newBPE(parts{kind: "bpe", tokens: split.tokens, pairs: split.pairs, added: split.added, split: []splitter{gpt2Split{}, pattern}, whole: true})
+	other, err := newBPE(parts{kind: "bpe", tokens: split.tokens, pairs: split.pairs, added: split.added.list, split: []splitter{gpt2Split{}, pattern}, whole: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,13 +32,13 @@ const (
 //	t, err := l.Learn(ctx)
 type Learner struct {
 	o     LearnOptions
-	added []Added
+	added *addedSet
 	words *words
 }
 
 // Counts are the words of a piece of text. One goroutine uses them at a time.
 type Counts struct {
-	added []Added
+	added *addedSet
 	words *words
 }
 
@@ -47,7 +47,7 @@ func NewLearner(o LearnOptions) (*Learner, error) {
 	if o.Vocab < LeastVocab || o.Vocab > MostVocab {
 		return nil, fmt.Errorf("%w: %d tokens: the number must be from %d (the bytes and %s) to %d", ErrLearn, o.Vocab, LeastVocab, EndOfText, MostVocab)
 	}
-	return &Learner{o: o, words: newWords(), added: []Added{{Text: EndOfText, Special: true}}}, nil
+	return &Learner{o: o, words: newWords(), added: newAddedSet([]Added{{Text: EndOfText, Special: true}})}, nil
 }
 
 // Cut is [Tokenizer.Cut] for the text to learn from.
@@ -58,10 +58,8 @@ func (l *Learner) NewCounts() Counts { return Counts{l.added, newWords()} }
 
 // Add counts the words of a text that ends between words.
 func (c Counts) Add(text []byte) {
-	t := BPE{added: c.added}
-	t.starts[EndOfText[0]] = true
 	for len(text) > 0 {
-		at, found := t.findAdded(text)
+		at, found := c.added.find(text)
 		// It never fails: GPT-2's split has no limits.
 		_ = gpt2Split{}.each(text[:at], func(word []byte) error {
 			if len(word) <= mostLearntWord {
@@ -91,7 +89,7 @@ func (l *Learner) Learn(ctx context.Context) (*BPE, error) {
 	m := newMerger(l.words.sorted())
 	l.words = newWords()
 	all := l.o.Vocab - LeastVocab
-	for len(m.tokens) < l.o.Vocab-len(l.added) {
+	for len(m.tokens) < l.o.Vocab-len(l.added.list) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -103,7 +101,7 @@ func (l *Learner) Learn(ctx context.Context) (*BPE, error) {
 		}
 	}
 	p := parts{kind: "bpe", tokens: m.tokens, pairs: m.pairs, split: []splitter{gpt2Split{}}}
-	for _, a := range l.added {
+	for _, a := range l.added.list {
 		a.ID = uint32(len(p.tokens))
 		p.tokens, p.added = append(p.tokens, a.Text), append(p.added, a)
 	}

@@ -19,7 +19,7 @@ type patternSplit struct {
 // Limits on splitting. Real patterns take milliseconds.
 const (
 	mostPattern  = 8 << 10          // bytes of an expression
-	mostSplitFor = 20 * time.Second // for a piece of text
+	mostSplitFor = 10 * time.Second // for a piece of text
 )
 
 // newSplit is the splitter of an expression.

@@ -19,6 +19,7 @@ const (
 	mostTokens = 1 << 22
 	mostToken  = 1 << 16 // bytes of a token's name
 	mostSplits = 16
+	mostExtra  = 1 << 16 // added tokens
 )
 
 // Load reads a tokenizer.json, or the one in a folder.
@@ -239,6 +240,9 @@ func (p *parts) readVocab(vocab json.RawMessage, added []addedJSON) (map[string]
 			return nil, unsupported("model.vocab", fmt.Sprintf("%q and %q have the same id %d", min(first, name), max(first, name), id), "give each token its own")
 		}
 		names[id] = name
+	}
+	if len(added) > mostExtra {
+		return nil, unsupported("added_tokens", fmt.Sprintf("%d are more than %d", len(added), mostExtra), "is it the right file?")
 	}
 	special := map[uint32]bool{}
 	for i, a := range added {

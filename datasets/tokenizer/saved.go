@@ -29,20 +29,28 @@ func (s Saved) MarshalJSON() ([]byte, error) {
 		if t.kind == "gpt2" {
 			break
 		}
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		if err := t.Write(z); err != nil {
+		var err error
+		if out.File, err = t.packed(); err != nil {
 			return nil, err
 		}
-		if err := z.Close(); err != nil {
-			return nil, err
-		}
-		out.File = b.Bytes()
 	case Bytes:
 	default:
 		return nil, fmt.Errorf("%w: a tokenizer of kind %s cannot be saved", ErrFormat, s.Kind())
 	}
 	return json.Marshal(out)
+}
+
+// pack is the tokenizer.json, gzipped.
+func (t *BPE) pack() ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if err := t.Write(z); err != nil {
+		return nil, err
+	}
+	if err := z.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
 }
 
 // UnmarshalJSON reads the tokenizer.

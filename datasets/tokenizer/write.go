@@ -76,25 +76,13 @@ func (t *BPE) Write(w io.Writer) error {
 		Model: modelJSON{Type: "BPE", Prefix: &empty, Suffix: &empty, IgnoreMerges: t.whole != nil,
 			Vocab: t.vocabJSON(), Merges: t.mergesJSON()},
 	}
-	for id, token := range t.tokens {
-		if a, ok := t.addedAt(uint32(id)); ok {
-			f.AddedTokens = append(f.AddedTokens, addedJSON{ID: a.ID, Content: token, Special: a.Special})
-		}
+	for _, a := range t.added.list {
+		f.AddedTokens = append(f.AddedTokens, addedJSON{ID: a.ID, Content: a.Text, Special: a.Special})
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	return enc.Encode(f)
-}
-
-// addedAt is the added token of an id, if it is one.
-func (t *BPE) addedAt(id uint32) (Added, bool) {
-	for _, a := range t.added {
-		if a.ID == id {
-			return a, true
-		}
-	}
-	return Added{}, false
 }
 
 // preTokenizer says how a text is split: by ByteLevel alone, as GPT-2 does, or by
@@ -119,7 +107,7 @@ func (t *BPE) preTokenizer() any {
 // vocabJSON is a mapping in the order of ids.
 func (t *BPE) vocabJSON() json.RawMessage {
 	added := map[uint32]bool{}
-	for _, a := range t.added {
+	for _, a := range t.added.list {
 		added[a.ID] = true
 	}
 	b := []byte{'{'}
