@@ -55,7 +55,7 @@ func benchCommand() *cobra.Command {
 	faults := addFaults(c)
 	var scaling scalingFlags
 	scaling.add(c)
-	asJSON := c.Flags().Bool("json", false, "print a JSON array")
+	asJSON := c.Flags().Bool("json", false, "print JSON: an array, or with --scaling one object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), scaling.check(c, args)); err != nil {
 			return err
