@@ -14,6 +14,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 	"github.com/berth-ml/berth/internal/testall"
 )
@@ -276,5 +277,29 @@ func TestWatch(t *testing.T) {
 				t.Errorf("%v: saw %+v, expected loss %v", set, s, want.Losses[s.Step-1])
 			}
 		}
+	}
+}
+
+// One batch again and again: each step has the same samples, and the loss falls.
+func TestOverfit(t *testing.T) {
+	c, err := configs.Parse("test.yaml", []byte(everything), configs.Overlay{Set: []string{"early_stopping.patience=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := berth.OpenWith(t.Context(), c, berth.OpenOptions{Overfit: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	rep := train(t, r, berth.TrainOptions{})
+	if rep.Steps != 60 || r.Data.Train.Len() != 32 || r.Data.Val != nil || rep.Checkpoints.Count != 1 {
+		t.Errorf("%d steps of %d samples, %d checkpoints", rep.Steps, r.Data.Train.Len(), rep.Checkpoints.Count)
+	}
+	if first, last := rep.Losses[0], rep.Losses[59]; last > first/4 {
+		t.Errorf("the loss is %v at first, %v at last", first, last)
+	}
+	whole := train(t, open(t, everything), berth.TrainOptions{MaxSteps: 1})
+	if whole.Losses[0] != rep.Losses[0] {
+		t.Errorf("the batch has loss %v, the first of all data %v", rep.Losses[0], whole.Losses[0])
 	}
 }

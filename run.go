@@ -46,6 +46,9 @@ type OpenOptions struct {
 	// tokenizer that its newest checkpoint holds, whose file need not be there any
 	// more. "": there is no such run.
 	Resume string
+	// Overfit is the steps to train on the first batch alone, again and again, in place
+	// of the config's length: see [configs.Train]. 0: train on all data.
+	Overfit int
 	// Reading hears what is done to a text and how far, from 0 to 1; nil for
 	// nobody.
 	Reading func(doing string, share float64)
@@ -65,6 +68,9 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	data, err := openFor(ctx, c, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Overfit > 0 {
+		c, data = overfit(c, data, o.Overfit)
 	}
 	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}

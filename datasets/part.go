@@ -28,6 +28,7 @@ type Part struct {
 	count   int // rows of the part
 	shuffle bool
 	seed    uint64 // of the orders; valid if shuffle
+	of      int    // rows of the part that this is the first batch of; 0: of none
 }
 
 // Len is the number of samples in an epoch.
@@ -91,6 +92,14 @@ func (p *Part) fill(c Cursor, n int, dst [][]byte) {
 	}
 }
 
+// FirstBatch is the part with the first n samples of epoch 0 alone, or with all where
+// there are fewer. All its epochs have the same order.
+func (p *Part) FirstBatch(n int) *Part {
+	q := *p
+	q.count, q.of = min(n, p.count), p.count
+	return &q
+}
+
 // Next is the cursor after n samples were read at c. After the last sample it is
 // the start of the next epoch.
 func (p *Part) Next(c Cursor, n int) Cursor {
@@ -105,8 +114,12 @@ func (p *Part) epochOrder(epoch int) rng.Permutation {
 	if !p.shuffle {
 		return rng.Permutation{}
 	}
+	count := p.count
+	if p.of > 0 {
+		epoch, count = 0, p.of
+	}
 	k := rng.Named(p.seed, "shuffle")
-	return rng.NewPermutation(p.count, rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch)))
+	return rng.NewPermutation(count, rng.NewKey(uint64(k.Hi)<<32|uint64(k.Lo), uint64(epoch)))
 }
 
 // row is the table's row for sample i of an epoch.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
@@ -15,7 +18,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 			"The run folder is runs/NAME. Once the newest run of that name is finished, the next takes the first free of\n" +
 			"runs/NAME-2, runs/NAME-3, …; an unfinished one goes on with --resume or is deleted with --fresh.\n" +
 			"Ctrl-C finishes the step, saves, and exits with 75; so do SIGTERM and a closed terminal. SIGUSR1 saves and goes on.",
-		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4",
+		Example: "  trainer train digits\n  trainer train my.yaml --set train.epochs=3 --devices cpu:2 --run runs/try1\n  trainer train shakespeare --devices cpu:2 --threads 4\n  trainer train my.yaml --overfit-batch",
 		Args:    oneConfig,
 	}
 	cf, t := runs.AddConfigFlags(c), addTraining(c, stop)
@@ -25,10 +28,20 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 	resume := addResumeFlag(c)
 	c.Flags().BoolVar(&o.Fresh, "fresh", false, "begin anew, and delete the run that the folder holds")
 	c.Flags().StringVar(&o.Init, "init", "", "begin with the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), found by name")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	addOverfit(c, &t.overfit)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		cfg, err := cf.Load(c, args[0])
 		if err != nil {
 			return err
+		}
+		if err := t.checkOverfit(c); err != nil {
+			return err
+		}
+		if t.overfit > 0 && o.Dir == "" {
+			if o.Dir, err = os.MkdirTemp("", "berth-overfit-"); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 		}
 		if err := t.chooseFolder(cfg.Name, resume.mode); err != nil {
 			return err

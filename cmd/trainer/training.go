@@ -28,6 +28,7 @@ type training struct {
 	options  berth.TrainOptions
 	quiet    bool
 	progress string // progressBar or progressJSON
+	overfit  int    // steps on one batch alone; 0: train on all data
 	note     string // printed first
 	stop     *signals.Stop
 	faults   *faultFlag
@@ -118,7 +119,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	}
 	var doing progress.Share
 	done := progress.WaitFor(ctx, waits, "planning", &doing)
-	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say})
+	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say, Overfit: t.overfit})
 	done()
 	if err != nil {
 		return err
@@ -167,7 +168,11 @@ func (t *training) display(out io.Writer, run *berth.Run) display {
 	bar := progress.New(out, progressOf(run))
 	o := bar.Observer()
 	o.Warn = func(string) { bar.Clear() }
-	return display{o, bar.Clear, func(r *berth.Report, dir string) { printReport(out, run, r, dir) }}
+	end := func(r *berth.Report, dir string) { printReport(out, run, r, dir) }
+	if t.overfit > 0 {
+		end = func(r *berth.Report, _ string) { printOverfit(out, run, r) }
+	}
+	return display{o, bar.Clear, end}
 }
 
 // byFlag names the flag in place of an option of the library.
