@@ -27,8 +27,8 @@ var formats = []format{
 	{"tensors", openTensors, oneTable(tensorsInputs)},
 }
 
-// Sources lists the valid values of Spec.Source.
-func Sources() []string {
+// sourceNames lists the valid values of Spec.Source.
+func sourceNames() []string {
 	names := make([]string, len(formats))
 	for i, f := range formats {
 		names[i] = f.source
@@ -43,7 +43,7 @@ func formatOf(s Spec) (format, error) {
 			return f, s.check()
 		}
 	}
-	return format{}, fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(Sources(), ", "))
+	return format{}, fmt.Errorf("%w: source %q is unknown: use one of %s", ErrSpec, s.Source, strings.Join(sourceNames(), ", "))
 }
 
 // oneTable adapts a format whose samples have one shape.

@@ -25,5 +25,5 @@ func (f *Forecast) Moved() int64 { return f.Loaded + f.Spilled }
 // Tight reports whether the limit is below the peak.
 func (f *Forecast) Tight() bool { return f.Limit > 0 && f.Limit < f.Peak }
 
-// Fits reports whether a step can run.
-func (f *Forecast) Fits() bool { return f.Limit <= 0 || f.Floor <= f.Limit }
+// fits reports whether a step can run.
+func (f *Forecast) fits() bool { return f.Limit <= 0 || f.Floor <= f.Limit }

@@ -16,7 +16,7 @@ import (
 func (p *Plan) checkMemory() error {
 	var worst *Forecast
 	for i := range p.Memory {
-		if f := &p.Memory[i]; !f.Fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
+		if f := &p.Memory[i]; !f.fits() && (worst == nil || f.Floor-f.Limit > worst.Floor-worst.Limit) {
 			worst = f
 		}
 	}

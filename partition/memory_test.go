@@ -117,7 +117,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 		addScratch(stop.When(nil), traces, launches, func(l *Launch) int64 { return temporaries(l.Variant) })
 		for d, tr := range traces {
 			if err := tr.Check(); err != nil {
-				t.Fatalf("device %d: %v\n%s", d, err, p.Dump())
+				t.Fatalf("device %d: %v\n%s", d, err, p.dump())
 			}
 			f, r := p.Memory[d], paging.Replay(&tr.Trace, 0, paging.NextUse)
 			var early int64 // bytes of variables that only the first step has from its beginning on
@@ -127,7 +127,7 @@ func TestPeakIsTheReplays(t *testing.T) {
 				}
 			}
 			if f.Peak < r.Peak || f.Peak > r.Peak+early || f.Floor != r.Floor || r.Moved() != 0 {
-				t.Fatalf("device %d: %+v, replay %+v\n%s", d, f, r, p.Dump())
+				t.Fatalf("device %d: %+v, replay %+v\n%s", d, f, r, p.dump())
 			}
 		}
 	})

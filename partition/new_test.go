@@ -55,7 +55,7 @@ func TestForwardOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(p.Segments) != 2 || p.goesBack() || slices.ContainsFunc(p.Segments, func(s Segment) bool { return s.Passes.Has(schedule.Update) }) {
-		t.Error(p.Dump())
+		t.Error(p.dump())
 	}
 	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 3}) {
 		y := Instance{g.Outputs[0], device.Activation, l.Microbatch, false}
@@ -210,13 +210,13 @@ func TestAnyPartitionIsTheWholeGraph(t *testing.T) {
 			}
 			k := newMachine(p, got, in)
 			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
-				t.Fatalf("%v\n%s", err, p.Dump())
+				t.Fatalf("%v\n%s", err, p.dump())
 			}
 			if d := differ(want, got); d != "" {
-				t.Fatalf("%s\n%s", d, p.Dump())
+				t.Fatalf("%s\n%s", d, p.dump())
 			}
 			if left := k.left(); len(left) > 0 {
-				t.Fatalf("never freed: %v\n%s", left, p.Dump())
+				t.Fatalf("never freed: %v\n%s", left, p.dump())
 			}
 		}
 	})
@@ -237,7 +237,7 @@ func TestSamePlanTwice(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text[i] = p.Dump() + p.DOT()
+			text[i] = p.dump() + p.DOT()
 		}
 		if text[0] != text[1] {
 			t.Fatalf("two plans of one graph:\n%s\n%s", text[0], text[1])
@@ -275,7 +275,7 @@ func TestRebind(t *testing.T) {
 		for i := range p.Segments {
 			a, b := &p.Segments[i], &q.Segments[i]
 			if a.Name != b.Name || !slices.Equal(slotNames(a.Later), slotNames(b.Later)) || !slices.Equal(slotNames(a.First), slotNames(b.First)) {
-				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.Dump(), q.Dump())
+				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.dump(), q.dump())
 			}
 		}
 	})
@@ -343,7 +343,7 @@ func TestModels(t *testing.T) {
 				}
 				got, err := newMachine(p, vars, in).runStep(StepOptions{Microbatches: 3})
 				if err != nil {
-					t.Fatalf("%v\n%s", err, p.Dump())
+					t.Fatalf("%v\n%s", err, p.dump())
 				}
 				if d := differ(want, got); d != "" {
 					t.Error(d)

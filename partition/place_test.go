@@ -70,7 +70,7 @@ func TestNodesWithoutLayers(t *testing.T) {
 			t.Errorf("%s is on stage %d, want %d", name, got, want)
 		}
 	}
-	if got := p.Owner(g.Find("free")); got != 2 {
+	if got := p.place.owner[g.Find("free").Name]; got != 2 {
 		t.Errorf("a variable without a layer is on stage %d, its reader on 2", got)
 	}
 }
@@ -81,7 +81,7 @@ func TestPlaces(t *testing.T) {
 	for name, want := range map[string]int{
 		"b0.weight": 0, "b0.weight/momentum": 0, "b1.weight": 1, "b1.bias/momentum": 1, "b2.bias": 2, "step": 2, "ring": 2,
 	} {
-		if got := p.Owner(p.Graph.Find(name)); got != want {
+		if got := p.place.owner[p.Graph.Find(name).Name]; got != want {
 			t.Errorf("%s lives on stage %d, want %d", name, got, want)
 		}
 	}

@@ -139,14 +139,7 @@ type Transfer struct {
 // a step; otherwise it has one for the step.
 func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
 
-// Identity is the value that residency knows v by: for a value that is assigned
-// to a variable that variable, otherwise v itself.
-func (p *Plan) Identity(v *graph.Value) *graph.Value { return p.idx.identity(v) }
-
 // Usage is the usage that a value's memory counts as: Weight for parameters and
 // statistics, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
 func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }
-
-// Owner is the stage that a variable lives on.
-func (p *Plan) Owner(variable *graph.Value) int { return p.place.owner[variable.Name] }

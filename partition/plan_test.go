@@ -23,11 +23,11 @@ func TestAccessors(t *testing.T) {
 		}
 	}
 	for _, a := range g.Assigns {
-		if p.Identity(a.New) != a.Var {
-			t.Errorf("%v is held by %v", a.New, p.Identity(a.New))
+		if p.idx.identity(a.New) != a.Var {
+			t.Errorf("%v is held by %v", a.New, p.idx.identity(a.New))
 		}
 	}
-	if v := g.Find("b0.tanh"); p.Identity(v) != v {
+	if v := g.Find("b0.tanh"); p.idx.identity(v) != v {
 		t.Error("an activation is held by another value")
 	}
 }

@@ -86,7 +86,7 @@ func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
 	if f.Floor = total(f.FloorBy); f.Floor > 0 {
 		f.FloorOf = t.names[at]
 	}
-	if f.Tight() && f.Fits() {
+	if f.Tight() && f.fits() {
 		r := paging.Replay(&t.Trace, f.Limit, o.Evict)
 		f.Loaded, f.Spilled, f.Host = r.Loaded, r.Spilled, r.Host
 	}

@@ -91,13 +91,13 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 			}
 			k := newMachine(p, got, in)
 			if got, err = k.runStep(StepOptions{Microbatches: s.microbatches}); err != nil {
-				t.Fatalf("%v\n%s", err, p.Dump())
+				t.Fatalf("%v\n%s", err, p.dump())
 			}
 			if d := differ(cutState(p.Graph, want), got); d != "" {
-				t.Fatalf("%s\n%s", d, p.Dump())
+				t.Fatalf("%s\n%s", d, p.dump())
 			}
 			if left := k.left(); len(left) > 0 {
-				t.Fatalf("never freed: %v\n%s", left, p.Dump())
+				t.Fatalf("never freed: %v\n%s", left, p.dump())
 			}
 		}
 		q, err := p.Rebind(h, nil)
@@ -107,7 +107,7 @@ func TestAnyRangesAreTheWholeGraph(t *testing.T) {
 		checkPlan(t, q)
 		for i := range p.Segments {
 			if a, b := &p.Segments[i], &q.Segments[i]; a.Name != b.Name || !slices.Equal(slotNames(a.Later), slotNames(b.Later)) {
-				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.Dump(), q.Dump())
+				t.Fatalf("segment %s became %s:\n%s\n%s", a.Name, b.Name, p.dump(), q.dump())
 			}
 		}
 	})
@@ -175,7 +175,7 @@ func TestRangesOfVariables(t *testing.T) {
 		if v.Range == nil {
 			end = 0
 		} else {
-			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.Owner(v) != p.Owner(g.Find("b0.weight")) {
+			if v.Range.From != end || v.Range.From%ops.SumElems != 0 || v.Offset() != int64(4*end) || p.place.owner[v.Name] != p.place.owner[g.Find("b0.weight").Name] {
 				t.Errorf("%v begins at %d", v, v.Range.From)
 			}
 			if end += v.Meta.Elems(); end == 400*400 {

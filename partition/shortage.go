@@ -10,7 +10,7 @@ type shortage struct {
 func (p *Plan) shortage() (s shortage) {
 	for i := range p.Memory {
 		f := &p.Memory[i]
-		if !f.Fits() {
+		if !f.fits() {
 			s.missing += f.Floor - f.Limit
 		}
 		s.moved += f.Moved()

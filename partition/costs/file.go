@@ -79,9 +79,6 @@ func Open(path string, m Machine) (*File, error) {
 	return f, err
 }
 
-// Path is the path of the file.
-func (f *File) Path() string { return f.path }
-
 // read reads the file's times.
 func (f *File) read() (map[Key]float64, error) {
 	seconds := map[Key]float64{}

@@ -192,13 +192,6 @@ func (l *Ledger) Boundary() {
 	l.now = [numTracks]int64{}
 }
 
-// Steps counts the steps that were closed.
-func (l *Ledger) Steps() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.steps
-}
-
 // SteadyState describes the steps after the first.
 func (l *Ledger) SteadyState() Steady {
 	l.mu.Lock()
