@@ -159,9 +159,8 @@ const (
 	CutBytes = pieceBytes + mostAdded + utf8.UTFMax
 )
 
-// Cut finds a place where no word ends later for what follows, and none begins
-// earlier: after a letter and before a character that no word continues with. The
-// places depend on the text alone, however much of it is there.
+// Cut finds a place between words, whatever follows. It depends on the text alone,
+// however much of it is there.
 func (t *BPE) Cut(text []byte, ended bool) int {
 	return cut(text, ended, t.added)
 }
@@ -186,16 +185,21 @@ func cut(text []byte, ended bool, added *addedSet) int {
 	return at
 }
 
-// endsWord reports whether a letter is before a place in text, and after it a
-// character that ends a word.
+// endsWord reports whether a word ends at a place in text for every split pattern
+// in use: before a space, unless white space is before it; after a letter, unless
+// one follows, or a mark, number or apostrophe; and after a number before white
+// space.
 func endsWord(text []byte, at int) bool {
 	if !utf8.RuneStart(text[at]) {
 		return false
 	}
 	next, _ := utf8.DecodeRune(text[at:])
-	if next == '\'' || next == '’' || unicode.In(next, unicode.L, unicode.M, unicode.N) {
-		return false
-	}
 	last, _ := utf8.DecodeLastRune(text[:at])
-	return unicode.IsLetter(last)
+	switch {
+	case next == ' ':
+		return !unicode.IsSpace(last)
+	case unicode.IsLetter(last):
+		return next != '\'' && next != '’' && !unicode.In(next, unicode.L, unicode.M, unicode.N)
+	}
+	return unicode.IsNumber(last) && unicode.IsSpace(next)
 }

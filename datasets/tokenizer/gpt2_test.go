@@ -171,6 +171,30 @@ func TestCut(t *testing.T) {
 	}
 }
 
+// A text of another kind is cut between words as well: for GPT-2's pattern and for
+// one with other rules about line ends and numbers.
+func TestCutBetweenWords(t *testing.T) {
+	other, err := newSplit(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unit := range []string{"Nf3 d5 12345 exd5!\n", "1234567\n", "12,34;5\n", "漢字、かな。\n", "x = 'don't' !!\n\n\n  y", "a\t\tb", "?! ?! "} {
+		text := []byte(strings.Repeat(unit, 1+(CutBytes+1000)/len(unit)))
+		n := GPT2().Cut(text, false)
+		for _, s := range []splitter{gpt2Split{}, other} {
+			from := max(0, n-2000) // a word begins at one of these places in any case
+			for !endsWord(text, from+1) {
+				from++
+			}
+			whole := wordsOf(t, s, string(text[from+1:]))
+			parts := append(wordsOf(t, s, string(text[from+1:n])), wordsOf(t, s, string(text[n:]))...)
+			if !slices.Equal(whole, parts) {
+				t.Errorf("%q: cut within a word", unit)
+			}
+		}
+	}
+}
+
 // Cut keeps characters and added tokens whole in a text without words.
 func TestCutWithoutWords(t *testing.T) {
 	g := GPT2()

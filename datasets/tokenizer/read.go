@@ -13,9 +13,9 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Limits on a tokenizer.json. The largest in use have a tenth of that.
+// Limits on a tokenizer.json. The largest in use have half of them.
 const (
-	mostFile   = 256 << 20 // bytes
+	mostFile   = 64 << 20 // bytes
 	mostTokens = 1 << 22
 	mostToken  = 1 << 16 // bytes of a token's name
 	mostSplits = 16
