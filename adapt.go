@@ -1,16 +1,12 @@
 package berth
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/executor/schedule"
 	"github.com/berth-ml/berth/internal/units"
 	"github.com/berth-ml/berth/partition"
@@ -92,69 +88,6 @@ func (s *setup) gaveWay() (list []string) {
 			units.Count(len(s.plan.Stages), "stage"), units.Count(s.plan.Replicas(), "replica"), s.plan.Schedule()))
 	}
 	return list
-}
-
-// givenPlan is the plan that the config asks for. Where its keys give way and it does
-// not fit, it is the fastest plan that does.
-func (r *Run) givenPlan(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
-	s := r.setup
-	p, err := partition.New(g, o)
-	s.refit = false
-	if !errors.Is(err, partition.ErrMemory) || !s.givesWay("partition.replicas") || !s.givesWay("partition.stages") || !s.givesWay("partition.schedule") {
-		return p, err
-	}
-	list, failed := r.candidates(ctx, g, o)
-	if failed != nil {
-		return nil, failed
-	}
-	best, none := partition.Choose(list)
-	if none != nil {
-		return nil, err
-	}
-	s.refit = true
-	return best.Plan, nil
-}
-
-// picked is a plan that partition: auto chose without limits on memory. A percentage
-// is of that plan's peaks, so the plan within the limits is cut alike.
-type picked struct {
-	stages, replicas int
-	schedule         string
-}
-
-// chosenFreely is the plan that partition: auto chooses. Within limits that are
-// percentages of a plan, it is that plan unless it does not fit.
-func (r *Run) chosenFreely(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
-	s := r.setup
-	if k := s.picked; k != nil && !s.unlimited && !s.lost {
-		within := o
-		within.Count, within.Replicas, within.Schedule = k.stages, k.replicas, k.schedule
-		p, err := partition.New(g, within)
-		if err == nil || !errors.Is(err, partition.ErrMemory) {
-			return p, err
-		}
-	}
-	list, err := r.candidates(ctx, g, o)
-	if err != nil {
-		return nil, err
-	}
-	best, err := partition.Choose(list)
-	if err != nil {
-		return nil, err
-	}
-	if s.unlimited {
-		s.picked = &picked{best.Stages, best.Replicas, best.Schedule}
-	}
-	return best.Plan, nil
-}
-
-// idsOf lists devices: "cpu:0, cpu:1".
-func idsOf(devs []device.Device) string {
-	var ids []string
-	for _, d := range devs {
-		ids = append(ids, string(d.ID()))
-	}
-	return strings.Join(ids, ", ")
 }
 
 // shardNote says that there is nothing to divide among replicas; "" if there is.

@@ -84,6 +84,28 @@ func TestPercentage(t *testing.T) {
 }
 
 // Where nobody limits the memory of devices, no line is to blame that the process has
+// TestPercentageOfTheChosenPlan: where partition: auto chooses, a percentage is of the
+// peaks of the plan that is chosen.
+func TestPercentageOfTheChosenPlan(t *testing.T) {
+	text := "data: digits\nmodel: {preset: mlp, hidden: [512, 256]}\ntrain: {microbatches: 4, reduction: tree}\npartition: auto\ndevices: {use: cpu:2, memory: 85%}\n"
+	c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Plan.Memory {
+		if want := (configs.Memory{Percent: 85}).Of(f.Peak); f.Peak > 0 && f.Limit != want {
+			t.Errorf("device %d: the limit is %d, and of the peak of %d it would be %d", f.Device, f.Limit, f.Peak, want)
+		}
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // too little.
 func TestRefusedWithoutALimit(t *testing.T) {
 	for memory, want := range map[string]string{"": "cpu: ", "\ndevices: {memory: 1MiB}": "test.yaml:3: devices.memory: cpu: "} {

@@ -3,6 +3,8 @@ package berth
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device"
@@ -131,4 +133,24 @@ func evictOf(d device.Device, rule string) string {
 		return "own"
 	}
 	return rule
+}
+
+// describe is what a choice of a plan depends on in devices: their names,
+// instructions and threads.
+func describe(devs []device.Device) []string {
+	var list []string
+	for _, d := range devs {
+		spec := d.Spec()
+		list = append(list, fmt.Sprintf("%s %s %d", spec.ID, spec.Numerics, spec.Threads))
+	}
+	return list
+}
+
+// idsOf lists devices: "cpu:0, cpu:1".
+func idsOf(devs []device.Device) string {
+	var ids []string
+	for _, d := range devs {
+		ids = append(ids, string(d.ID()))
+	}
+	return strings.Join(ids, ", ")
 }

@@ -3,7 +3,6 @@ package berth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/berth-ml/berth/configs"
@@ -32,6 +31,53 @@ func (r *Run) choosePlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 		return nil, err
 	}
 	return p, r.time(ctx, p)
+}
+
+// givenPlan is the plan that the config asks for. Where its keys give way and it does
+// not fit, it is the fastest plan that does.
+func (r *Run) givenPlan(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	s := r.setup
+	p, err := partition.New(g, o)
+	s.refit = false
+	if !errors.Is(err, partition.ErrMemory) || !s.givesWay("partition.replicas") || !s.givesWay("partition.stages") || !s.givesWay("partition.schedule") {
+		return p, err
+	}
+	list, failed := r.candidates(ctx, g, o)
+	if failed != nil {
+		return nil, failed
+	}
+	best, none := partition.Choose(list)
+	if none != nil {
+		return nil, err
+	}
+	s.refit = true
+	return best.Plan, nil
+}
+
+// chosenFreely is the plan that partition: auto chooses. Within limits that are
+// percentages of a plan, it is that plan unless it does not fit.
+func (r *Run) chosenFreely(ctx context.Context, g *graph.Graph, o partition.PlanOptions) (*partition.Plan, error) {
+	s := r.setup
+	if k := s.picked; k != nil && !s.unlimited && !s.lost {
+		within := o
+		within.Count, within.Replicas, within.Schedule = k.stages, k.replicas, k.schedule
+		p, err := partition.New(g, within)
+		if err == nil || !errors.Is(err, partition.ErrMemory) {
+			return p, err
+		}
+	}
+	list, err := r.candidates(ctx, g, o)
+	if err != nil {
+		return nil, err
+	}
+	best, err := partition.Choose(list)
+	if err != nil {
+		return nil, err
+	}
+	if s.unlimited {
+		s.picked = &picked{best.Stages, best.Replicas, best.Schedule}
+	}
+	return best.Plan, nil
 }
 
 // planOptions are the options of plans of a graph, for a step of so many microbatches,
@@ -157,17 +203,6 @@ func (r *Run) keepPlan() {
 		c.Partition.Chosen = chosen
 	}
 	s.config = &c
-}
-
-// describe is what a choice of a plan depends on in devices: their names,
-// instructions and threads.
-func describe(devs []device.Device) []string {
-	var list []string
-	for _, d := range devs {
-		spec := d.Spec()
-		list = append(list, fmt.Sprintf("%s %s %d", spec.ID, spec.Numerics, spec.Threads))
-	}
-	return list
 }
 
 // Comparison is a candidate for a run.

@@ -56,6 +56,13 @@ type setup struct {
 	unlimited bool
 }
 
+// picked is a plan that partition: auto chose without limits on memory. A percentage
+// is of that plan's peaks, so the plan within the limits is cut alike.
+type picked struct {
+	stages, replicas int
+	schedule         string
+}
+
 // open opens the devices, and plans with them. Unless that succeeds, the devices
 // are closed. Where the config limits memory by a percentage, a plan without
 // limits comes first, and the config gets the bytes.
