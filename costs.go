@@ -74,7 +74,8 @@ func (m *measured) copySeconds(devices []device.Spec, d int, bytes int64) (float
 // predict predicts a step of a plan: with the times that the file has for all of its
 // segments, even if the config does not ask for them, or else as the plan was made.
 func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.Prediction, error) {
-	predicted, err := p.Predict(stopOf(ctx))
+	stopped := func() error { return context.Cause(ctx) }
+	predicted, err := p.Predict(stopped)
 	if err != nil || m.file != nil {
 		return predicted, err
 	}
@@ -90,7 +91,7 @@ func (m *measured) predict(ctx context.Context, p *partition.Plan) (*partition.P
 	}
 	m.file = file
 	defer func() { m.file = nil }() // plans to come are made without it
-	timed, err := p.Predict(stopOf(ctx))
+	timed, err := p.Predict(stopped)
 	if err != nil || timed.Measured < len(timed.Launches) {
 		return predicted, err
 	}
