@@ -69,3 +69,21 @@ type task[T, R any] struct {
 	err    error
 	done   chan struct{}
 }
+
+// recycled are arrays that are used again, so that a long list of pieces leaves no
+// garbage: the heap would grow to twice what is kept before it is collected.
+type recycled[T any] struct{ free sync.Pool }
+
+// get is an empty slice, with the array of one that was put if there is any.
+func (r *recycled[T]) get() []T {
+	if s, ok := r.free.Get().(*[]T); ok {
+		return (*s)[:0]
+	}
+	return nil
+}
+
+func (r *recycled[T]) put(s []T) {
+	if cap(s) > 0 {
+		r.free.Put(&s)
+	}
+}

@@ -73,13 +73,15 @@ func (c *corpus) ids(ctx context.Context, s Spec, path string) (tokenizer.Tokeni
 	case *tokenizer.BPE:
 		ids, err := c.cached(ctx, t, path, s.Memory)
 		return t, ids, err
+	case tokenizer.Bytes:
+		count, err = c.bytes(ctx)
 	case *tokenizer.Chars:
-		if count > 0 {
-			break
+		if count == 0 {
+			_, count, err = c.chars(ctx)
 		}
-		if _, count, err = c.chars(ctx); err != nil {
-			return nil, textIDs{}, err
-		}
+	}
+	if err != nil {
+		return nil, textIDs{}, err
 	}
 	ids, err := c.inMemory(ctx, t, path, count, s.Memory)
 	return t, ids, err

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"unicode/utf8"
@@ -28,6 +27,7 @@ type corpus struct {
 	size     int64  // bytes of the files
 	content  []byte // hash of the files; nil until key needs it
 	read     atomic.Int64
+	texts    recycled[byte]                    // of pieces
 	progress func(doing string, share float64) // nil: nobody asks
 }
 
@@ -158,7 +158,8 @@ type textPiece struct {
 }
 
 // each reads the corpus, works on its pieces in parallel, and collects the results
-// in order. doing names the work for progress.
+// in order. doing names the work for progress. A piece's text is valid until work
+// returns.
 func each[R any](ctx context.Context, c *corpus, doing string, cut cutter, work func(textPiece) (R, error), collect func(R) error) error {
 	c.read.Store(0)
 	return inParallel(ctx, func(yield func(textPiece) error) error {
@@ -168,7 +169,11 @@ func each[R any](ctx context.Context, c *corpus, doing string, cut cutter, work 
 			}
 		}
 		return nil
-	}, work, func(r R) error {
+	}, func(p textPiece) (R, error) {
+		r, err := work(p)
+		c.texts.put(p.text)
+		return r, err
+	}, func(r R) error {
 		c.report(doing)
 		return collect(r)
 	})
@@ -190,7 +195,7 @@ func (c *corpus) pieces(ctx context.Context, f textFile, cut cutter, yield func(
 	if c.field != "" {
 		cut = wholeLines
 	}
-	return errors.Join(eachPiece(s, f.path, cut, yield), s.Close())
+	return errors.Join(eachPiece(s, f.path, cut, &c.texts, yield), s.Close())
 }
 
 // linesBytes is the length of a piece of JSON lines, unless a line is longer.
@@ -212,8 +217,8 @@ func wholeLines(text []byte, ended bool) int {
 }
 
 // eachPiece reads what r reads from beginning to end, and yields it in pieces that
-// cut finds. Each has memory of its own. An empty file has no piece.
-func eachPiece(r io.Reader, path string, cut cutter, yield func(textPiece) error) error {
+// cut finds. Each has memory of its own, from texts. An empty file has no piece.
+func eachPiece(r io.Reader, path string, cut cutter, texts *recycled[byte], yield func(textPiece) error) error {
 	at, open := start, false
 	buf := make([]byte, 2*tokenizer.CutBytes)
 	for have, ended := 0, false; !ended || have > 0; {
@@ -230,13 +235,14 @@ func eachPiece(r io.Reader, path string, cut cutter, yield func(textPiece) error
 			if n == 0 {
 				break
 			}
-			text := slices.Clone(buf[used : used+n])
+			text := append(texts.get(), buf[used:used+n]...)
 			used += n
 			open = !ended || used < have
-			if err := yield(textPiece{path, text, at, !open}); err != nil {
+			p := textPiece{path, text, at, !open}
+			at = at.after(text)
+			if err := yield(p); err != nil {
 				return err
 			}
-			at = at.after(text)
 		}
 		if used == 0 && have == len(buf) {
 			if len(buf) > mostRow {

@@ -92,14 +92,16 @@ func (t textIDs) column(window int) column {
 	return newColumn(field, t.data)
 }
 
-// encode gives the ids of a corpus to collect, some at a time and in order. A
+// encode gives the ids of a corpus to collect, some at a time and in order; collect
+// does not keep them. A
 // document that another may follow ends with the tokenizer's end of text, or with
 // the end of a line if it has none.
 func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func(ids []uint32) error) error {
 	end := []byte("\n")
 	endID, hasEnd := t.EndOfText()
+	var lists recycled[uint32]
 	return each(ctx, c, "tokenizing", t.Cut, func(p textPiece) (ids []uint32, err error) {
-		ids = make([]uint32, 0, len(p.text)/2)
+		ids = lists.get()
 		err = c.documents(p, func(text []byte, ends bool) error {
 			if ids, err = t.Encode(ids, text); err != nil || !ends {
 				return err
@@ -112,7 +114,10 @@ func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func
 			return err
 		})
 		return ids, err
-	}, collect)
+	}, func(ids []uint32) error {
+		defer lists.put(ids)
+		return collect(ids)
+	})
 }
 
 // chars is the tokenizer of the corpus's own characters, and how many characters
@@ -139,6 +144,24 @@ func (c *corpus) chars(ctx context.Context) (*tokenizer.Chars, int64, error) {
 		return nil
 	})
 	return all.Chars(), count, err
+}
+
+// bytes is the number of bytes of the corpus, with the ends of its documents.
+func (c *corpus) bytes(ctx context.Context) (count int64, err error) {
+	err = each(ctx, c, "counting bytes", tokenizer.Bytes{}.Cut, func(p textPiece) (n int64, err error) {
+		err = c.documents(p, func(text []byte, ends bool) error {
+			n += int64(len(text))
+			if ends {
+				n++
+			}
+			return nil
+		})
+		return n, err
+	}, func(n int64) error {
+		count += n
+		return nil
+	})
+	return count, err
 }
 
 // learn learns a byte pair encoding of that many tokens.

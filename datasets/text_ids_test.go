@@ -77,7 +77,7 @@ func TestPieces(t *testing.T) {
 	for name, r := range map[string]io.Reader{"whole": strings.NewReader(text), "halves": iotest.HalfReader(strings.NewReader(text)), "data and end": iotest.DataErrReader(strings.NewReader(text))} {
 		var got []byte
 		last := false
-		err := eachPiece(r, "x", new(tokenizer.Chars).Cut, func(p textPiece) error {
+		err := eachPiece(r, "x", new(tokenizer.Chars).Cut, new(recycled[byte]), func(p textPiece) error {
 			if want := start.after(got); p.at != want || last || !utf8.Valid(p.text) {
 				t.Errorf("%s: a piece is at %v, want %v", name, p.at, want)
 			}
@@ -98,7 +98,7 @@ func TestPieces(t *testing.T) {
 		}
 	}
 	none := func(textPiece) error { return nil }
-	if err := eachPiece(iotest.ErrReader(io.ErrClosedPipe), "x", new(tokenizer.Chars).Cut, none); !errors.Is(err, io.ErrClosedPipe) {
+	if err := eachPiece(iotest.ErrReader(io.ErrClosedPipe), "x", new(tokenizer.Chars).Cut, new(recycled[byte]), none); !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
 }
