@@ -82,8 +82,25 @@ func (s *setup) open(plan func() error) (err error) {
 			return err
 		}
 		s.unlimited = false
+		return s.openWithin(plan)
 	}
 	return s.openOnce(plan)
+}
+
+// openWithin opens the devices within the limits that percentages became. A config's
+// percentage is meant for training: where evaluation and prediction need more at once,
+// they get that.
+func (s *setup) openWithin(plan func() error) error {
+	for {
+		err := s.openOnce(plan)
+		small, ok := errors.AsType[*partition.MemoryError](err)
+		if !ok || s.trains {
+			return err
+		}
+		c := *s.config
+		c.Devices = raised(c.Devices, small.Device, small.Floor)
+		s.config, s.limits = &c, append(s.limits, fmt.Sprintf("%s may use %s instead: %s needs that at once", small.ID, units.Bytes(small.Floor), small.FloorOf))
+	}
 }
 
 // limit puts bytes into the config in place of percentages of the plan's peaks.
@@ -222,7 +239,10 @@ func (s *setup) placed(err error) error {
 	if _, known := errors.AsType[*placedError](err); known {
 		return err
 	}
+	pins, pinned := errors.AsType[*partition.PinError](err)
 	switch {
+	case pinned:
+		return at(c.Where("partition.pin"), fmt.Errorf("partition.pin: %w", pins))
 	case errors.Is(err, optim.ErrSpec):
 		return at(c.Where("optimizer.freeze"), err) // the config knows its other keys
 	case errors.Is(err, schedule.ErrInvalid):

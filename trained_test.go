@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -359,6 +360,33 @@ func TestOpenTrainedKeepsItsCheckpoint(t *testing.T) {
 			if err := errors.Join(use(m), m.Close()); err != nil { // it finds the checkpoint anew
 				t.Errorf("%s again: %v", name, err)
 			}
+		}
+	}
+}
+
+// A percentage of memory is a config's, for training. Where evaluation needs more at
+// once, it gets that, and says so.
+func TestPercentageIsEnoughToEvaluate(t *testing.T) {
+	const model = "data: digits\nmodel: {preset: mlp, hidden: [512]}\n"
+	dir := t.TempDir()
+	train(t, open(t, model), berth.TrainOptions{Dir: dir, MaxSteps: 1})
+	for _, devices := range []string{"{memory: 10%}", "{use: cpu:2, memory: 10%}"} {
+		c, err := configs.Parse("test.yaml", []byte(model+"devices: "+devices+"\n"), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notes := strings.Join(m.Notes(), "\n"); !strings.Contains(notes, "10% of the") || !strings.Contains(notes, "instead: s0.F") {
+			t.Errorf("%s: %s", devices, notes)
+		}
+		if _, err := m.Eval(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

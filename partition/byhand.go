@@ -73,8 +73,8 @@ func (c *cut) pin(o PlanOptions) error {
 func checkPins(blocks []string, o PlanOptions) error {
 	for _, name := range slices.Sorted(maps.Keys(o.Pin)) {
 		if !slices.Contains(blocks, name) {
-			return fmt.Errorf("%w: block %q is pinned to %s, and the model does not have it%s; it has %s",
-				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))
+			return &PinError{fmt.Errorf("%w: block %q is pinned to %s, and the model does not have it%s; it has %s",
+				ErrStages, name, o.Devices[o.Pin[name]].ID, nearest(name, blocks), strings.Join(blocks, ", "))}
 		}
 	}
 	return nil

@@ -18,3 +18,11 @@ type replicasError string
 
 func (e replicasError) Error() string { return string(e) }
 func (e replicasError) Unwrap() error { return ErrReplicas }
+
+// PinError is an [ErrStages] about PlanOptions.Pin.
+type PinError struct{ err error }
+
+func (e *PinError) Error() string { return e.err.Error() }
+
+// Unwrap is the error without its kind.
+func (e *PinError) Unwrap() error { return e.err }

@@ -297,7 +297,7 @@ func (c *stageSearch) impossible() error {
 		}
 	}
 	if len(c.o.Pin) > 0 {
-		return fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.blocks, ", "))
+		return &PinError{fmt.Errorf("%w: %s cannot be cut so that each pinned block is on its device; ask for another number of stages, or list the stages by hand", ErrStages, strings.Join(c.blocks, ", "))}
 	}
 	return fmt.Errorf("%w: no order of the devices gives every block one that runs it; ask for another number of stages, or list more devices", ErrStages)
 }
@@ -423,8 +423,11 @@ func (c *stageSearch) cause(w search.Way, stage, lo, hi int) string {
 	if p := pinned(c.o, c.blocks[lo:hi]); p != "" {
 		return why + p
 	}
-	if w.Reordered {
+	switch {
+	case w.Reordered && w.Tried > 1:
 		why += fmt.Sprintf(", %s is the device that suits best (%d ways were compared)", c.o.Devices[d].ID, w.Tried)
+	case w.Reordered:
+		why += ", the only way that fits"
 	}
 	return why
 }
