@@ -13,7 +13,7 @@ import (
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
-// Train trains until the config's epochs, MaxSteps or early stopping, and
+// Train trains until the config's epochs or steps, MaxSteps or early stopping, and
 // returns the report. When ctx is cancelled it finishes the step, saves and
 // returns ErrStopped along with a report; before the first step, without one.
 // An observer's panic goes on once everything is closed; nothing more is saved.

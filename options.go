@@ -29,7 +29,7 @@ type TrainOptions struct {
 	// values by name, after the prefix.
 	Init string
 	// MaxSteps ends the run, saved, after that many steps since its beginning;
-	// 0 means the config's epochs. The learning rate's schedule ignores it.
+	// 0 means the config's length. The learning rate's schedule ignores it.
 	MaxSteps int
 	// MaxTime ends the call, saved, before it has taken that long, as far as
 	// the time of a step and of a save can be foreseen; 0 means no limit. The

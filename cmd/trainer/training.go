@@ -93,7 +93,7 @@ func (t *training) check() (err error) {
 	case o.MaxTime < 0:
 		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
 	case o.MaxSteps < 0:
-		return cli.Usagef("--max-steps %d: expected a whole number of at least 0; 0: the config's epochs", o.MaxSteps)
+		return cli.Usagef("--max-steps %d: expected a whole number of at least 0; 0: the config's length", o.MaxSteps)
 	}
 	return nil
 }

@@ -204,14 +204,14 @@ func (p *Bar) tellFar(s berth.Step, now time.Time) {
 func (p *Bar) farText(s berth.Step, took time.Duration) string {
 	x, between, of := p.stretchOf(s), p.start.Boundary, fmt.Sprintf("%d steps take", p.start.Boundary)
 	if between == 0 {
-		between, of = p.start.StepsPerEpoch, "an epoch takes"
+		between, of = p.start.StepsPerEpoch, fmt.Sprintf("the %d steps of an epoch take", p.start.StepsPerEpoch)
 	}
 	steps := max(1, (x.done-p.first)/p.run.Batch)
 	whole := took * time.Duration(between) / time.Duration(steps)
 	if whole <= far {
 		return ""
 	}
-	return fmt.Sprintf("%s about %s, and losses come out at the end: --watch (train.watch) shows them before, train.boundary: %d brings out losses and validates more often",
+	return fmt.Sprintf("%s about %s, and losses come out after them: --watch (train.watch) shows some before,\ntrain.boundary: %d brings them out and validates more often",
 		of, text.Clock(whole), nice(between, whole))
 }
 

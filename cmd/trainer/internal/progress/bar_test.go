@@ -20,7 +20,7 @@ func TestFarText(t *testing.T) {
 		took            time.Duration
 		want            string
 	}{
-		{0, 1000, berth.Step{Step: 50, InEpoch: 50}, 2 * time.Second, "an epoch takes about 0:40, and losses come out at the end: --watch (train.watch) shows them before, train.boundary: 200 brings"},
+		{0, 1000, berth.Step{Step: 50, InEpoch: 50}, 2 * time.Second, "the 1000 steps of an epoch take about 0:40, and losses come out after them: --watch (train.watch) shows some before,\ntrain.boundary: 200 brings"},
 		{0, 1000, berth.Step{Step: 150, InEpoch: 150}, 2 * time.Second, ""},
 		{500, 1000, berth.Step{Step: 20}, 2 * time.Second, "500 steps take about 0:50, and"},
 		{500, 1000, berth.Step{Step: 200}, 2 * time.Second, ""},
