@@ -65,7 +65,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if err != nil {
 		return nil, err
 	}
-	data, err := openFor(ctx, c, o)
+	data, err := openFor(ctx, c, o.Resume, o.Reading)
 	if err != nil {
 		return nil, err
 	}
