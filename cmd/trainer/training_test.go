@@ -28,7 +28,7 @@ func TestSignalBeforeTheFirstStep(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := &training{stop: &signals.Stop{}, faults: &faultFlag{}, options: berth.TrainOptions{Dir: filepath.Join(dir, "run")}}
+	r := &training{stop: &signals.Stop{}, faults: &faultFlag{}, costs: &costsFlag{}, progress: progressBar, options: berth.TrainOptions{Dir: filepath.Join(dir, "run")}}
 	for _, text := range []string{
 		"data: {source: csv, path: " + path + ", label: kind}\nmodel: {preset: mlp, hidden: [8]}\n",
 		"data: digits\nmodel: {preset: mlp, hidden: [8]}\n",
