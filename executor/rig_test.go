@@ -111,8 +111,11 @@ func cnnJob(microbatches int) job {
 }
 
 // drawJob makes a random job.
-func drawJob(t *rapid.T) job {
-	make := rapid.SampledFrom([]func(int) job{mlpJob, gptJob, cnnJob, broadJob}).Draw(t, "model")
+func drawJob(t *rapid.T) job { return drawJobOf(t, mlpJob, gptJob, cnnJob, broadJob) }
+
+// drawJobOf makes a random job with one of these models.
+func drawJobOf(t *rapid.T, presets ...func(int) job) job {
+	make := rapid.SampledFrom(presets).Draw(t, "model")
 	j := make(rapid.IntRange(1, 6).Draw(t, "microbatches"))
 	j.reduction = rapid.SampledFrom([]partition.Reduction{partition.ReduceOrder, partition.ReduceTree}).Draw(t, "reduction")
 	if j.reduction == partition.ReduceTree {
