@@ -25,7 +25,8 @@
 // blocks.go. For pass 3, costs.go measures neighbouring blocks as one stage, and bounds.go
 // spares it most of them.
 //
-// Above them stand predictions of a plan's step (prediction.go), plans for each number
+// Beside them stand predictions of a plan's step (prediction.go), also for the plans of the
+// fastest cuts, and above them plans for each number
 // of stages and replicas (candidates.go), and a plan of the smallest parts, to time
 // them (atoms.go). The search for a cut is package search, the file of measured times
 // package costs, and the picture of a plan package picture.

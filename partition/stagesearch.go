@@ -190,8 +190,8 @@ func (c *stageSearch) best(shapes [][]int) (search.Way, error) {
 		b := newBounds(c.groups)
 		p.AtLeast, p.AtMost = b.atLeast, b.atMost
 	}
-	if !c.measured { // else most segments have no times yet
-		p.Predict, p.Predicted = c.predict, min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes))
+	if n := min(mostPredicted, nodesPredicted/len(c.groups.idx.g.Nodes)); n > 0 && !c.measured { // most segments have no measured times yet
+		p.Predict, p.Predicted = c.predict, n
 	}
 	for i := range p.Cross {
 		p.Cross[i] = c.cross.forward[i] + c.cross.backward[i]
@@ -356,7 +356,7 @@ func (c *stageSearch) simulate(w search.Way) float64 {
 // of them together: a plan takes some microseconds for each node.
 const (
 	mostPredicted  = 16
-	nodesPredicted = 50_000
+	nodesPredicted = 30_000
 )
 
 // predict is the time of a step by the plan of a way, without a limit on memory.
