@@ -63,15 +63,16 @@ func TestLedgerOfManySteps(t *testing.T) {
 			if err := r.prog.Drain(short(t)); err != nil {
 				t.Fatal(err)
 			}
-			checkLedger(t, fmt.Sprintf("%s on %d", s, devices), r, b)
+			checkLedger(t, s, r, b)
 		}
 	}
 }
 
 // checkLedger compares the bytes that moved with the plan.
-func checkLedger(t *testing.T, what string, r *rig, b executor.Batch) {
+func checkLedger(t *testing.T, schedule string, r *rig, b executor.Batch) {
 	t.Helper()
-	o, err := r.options(r.devs, "1f1b")
+	what := fmt.Sprintf("%s on %d", schedule, len(r.devs))
+	o, err := r.options(r.devs, schedule)
 	if err != nil {
 		t.Fatal(err)
 	}
