@@ -27,8 +27,10 @@ func (f *scalingFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.svg, "svg", "", "with --scaling: also draw the speed-ups into `FILE`")
 }
 
-// scalingChooses are the flags whose values --scaling tries itself, or does not take.
-var scalingChooses = []string{"stages", "schedule", "reduction", "replicas", "shard", "profile", "fault"}
+// notScaled are the flags whose values --scaling tries itself, or with which its ways could
+// not be compared: segments are timed beside the model, which a limit on memory leaves no
+// room for.
+var notScaled = []string{"stages", "schedule", "reduction", "replicas", "shard", "profile", "fault", "device-memory", "host-memory", "spill-dir"}
 
 // check refuses flags that say nothing or two things.
 func (f *scalingFlags) check(c *cobra.Command, names []string) error {
@@ -38,7 +40,7 @@ func (f *scalingFlags) check(c *cobra.Command, names []string) error {
 		}
 		return nil
 	}
-	for _, name := range scalingChooses {
+	for _, name := range notScaled {
 		if c.Flags().Changed(name) {
 			return cli.Usagef("--scaling and --%s exclude each other; give one", name)
 		}
