@@ -139,7 +139,9 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	done()
-	err = goOn(byFlag(err), rep, o.Dir)
+	if err = byFlag(err); t.overfit == 0 { // which nobody goes on with
+		err = goOn(err, rep, o.Dir)
+	}
 	t.stop.Saves(false)
 	t.stop.Done(cli.ExitCode(err))
 	show.clear()
