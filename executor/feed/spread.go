@@ -32,9 +32,10 @@ type Results struct {
 // of the others go ahead by about a batch.
 func Places(lanes int) int { return 2 * lanes }
 
-// Spread runs the samples of a part from sample from on, batch by batch, each on a lane
-// that is free. Reading runs ahead of the steps. When it returns, nothing is queued any
-// more, however it ends.
+// Spread runs the samples of a part from sample from on, batch by batch, each on the
+// lane that has been free for longest: so each lane has a batch again after at most
+// Places and one of each other lane. Reading runs ahead of the steps. When it returns,
+// nothing is queued any more, however it ends.
 func Spread(ctx context.Context, lanes []Lane, part *datasets.Part, from int, r Results) (err error) {
 	first := lanes[0]
 	s := &spread{
@@ -61,7 +62,7 @@ type spread struct {
 	over    chan int              // lanes whose step has ended
 	ends    []chan []device.Event // by lane: of the step that it runs
 	running []step                // by lane; valid unless the lane is free
-	free    []int                 // lanes without a step
+	free    []int                 // lanes without a step, in the order in which they became free
 	places  []place
 	next    int  // the batch to queue next
 	first   int  // the first batch that is not done
@@ -85,7 +86,7 @@ type place struct {
 func (s *spread) watch() (stop func()) {
 	for k := range s.lanes {
 		ends := make(chan []device.Event)
-		s.ends, s.free = append(s.ends, ends), append(s.free, len(s.lanes)-1-k)
+		s.ends, s.free = append(s.ends, ends), append(s.free, k)
 		go func() {
 			for done := range ends {
 				for _, ev := range done {
@@ -150,14 +151,14 @@ func (s *spread) fill(ctx, work context.Context) error {
 		if err != nil {
 			return err
 		}
-		k := s.free[len(s.free)-1]
+		k := s.free[0]
 		prog := s.lanes[k].Program
 		ticket, err := prog.Step(work, s.fed(b))
 		if err != nil {
 			return err
 		}
 		s.ends[k] <- prog.Ends(ticket)
-		s.free = s.free[:len(s.free)-1]
+		s.free = append(s.free[:0], s.free[1:]...)
 		s.running[k] = step{ticket, s.next}
 		s.places[s.next%len(s.places)].batch = b
 		s.next++

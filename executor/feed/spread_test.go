@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
@@ -74,6 +75,37 @@ func TestSpread(t *testing.T) {
 	}
 	if slices.Contains(ran, 0) {
 		t.Errorf("batches by lane: %v", ran)
+	}
+}
+
+// No lane is left out, though results are used more slowly than all lanes make them:
+// among so many batches in a row, each lane has one.
+func TestSpreadLeavesNoLaneOut(t *testing.T) {
+	r := smallrun.New(t, "cpu:3")
+	lanes := lanesOf(t, r, 7)
+	most := feed.Places(len(lanes)) + len(lanes)
+	last, batch := make([]int, len(lanes)), 0
+	results := feed.Results{
+		Collect: func(lane, _ int, b datasets.Batch) error {
+			batch = b.At.Index / 7
+			if n := batch - last[lane]; n > most {
+				t.Errorf("lane %d has batch %d after %d others", lane, batch, n)
+			}
+			last[lane] = batch
+			return nil
+		},
+		Done: func(int, datasets.Batch) error {
+			time.Sleep(300 * time.Microsecond)
+			return nil
+		},
+	}
+	if err := feed.Spread(t.Context(), lanes, r.Data.Val, 0, results); err != nil {
+		t.Fatal(err)
+	}
+	for lane, n := range last {
+		if batch-n > most {
+			t.Errorf("lane %d has no batch after %d of %d", lane, n, batch)
+		}
 	}
 }
 
