@@ -1,10 +1,12 @@
 package trace
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"time"
 
@@ -55,36 +57,66 @@ func (l lane) compare(o lane) int {
 		cmp.Compare(rank(l.stream), rank(o.stream)), cmp.Compare(l.stream, o.stream))
 }
 
-// Write writes the spans as Chrome trace events.
+// Write writes the spans as Chrome trace events, one at a time: all of them at once
+// take several times the memory of the spans.
 func (t *Spans) Write(w io.Writer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return json.NewEncoder(w).Encode(map[string]any{"traceEvents": t.events()})
+	out := bufio.NewWriter(w)
+	begin := `{"traceEvents":[`
+	for e := range t.events() {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		out.WriteString(begin) // Flush gives the error
+		out.Write(text)
+		begin = ","
+	}
+	if begin != "," {
+		out.WriteString(begin)
+	}
+	out.WriteString("]}\n")
+	return out.Flush()
 }
 
 // events are the names of the lanes, then each lane's spans. A kernel stands in the
 // lane of its launch.
-func (t *Spans) events() []event {
-	lanes, launches := t.lanes()
-	out, at := named(lanes)
-	add := func(l lane, e event, start, end time.Time) {
-		e.Ph, e.PID, e.TID = "X", at[l].PID, at[l].TID
-		e.TS, e.Dur = float64(start.Sub(t.start).Nanoseconds())/1e3, float64(end.Sub(start).Nanoseconds())/1e3
-		out = append(out, e)
-	}
-	for _, s := range t.steps {
-		add(stepsLane, event{Name: fmt.Sprintf("step %d", s.step), Cat: "step", Args: map[string]any{"step": s.step}}, s.start, s.end)
-	}
-	for _, s := range t.spans {
-		add(lane{s.Device, s.Stream}, t.describe(s), s.Start, s.End)
-	}
-	for _, k := range t.kernels {
-		if l, ended := launches[k.Launch]; ended {
+func (t *Spans) events() iter.Seq[event] {
+	return func(yield func(event) bool) {
+		lanes, launches := t.lanes()
+		names, at := named(lanes)
+		timed := func(l lane, e event, start, end time.Time) bool {
+			e.Ph, e.PID, e.TID = "X", at[l].PID, at[l].TID
+			e.TS, e.Dur = float64(start.Sub(t.start).Nanoseconds())/1e3, float64(end.Sub(start).Nanoseconds())/1e3
+			return yield(e)
+		}
+		for _, e := range names {
+			if !yield(e) {
+				return
+			}
+		}
+		for _, s := range t.steps {
+			if !timed(stepsLane, event{Name: fmt.Sprintf("step %d", s.step), Cat: "step", Args: map[string]any{"step": s.step}}, s.start, s.end) {
+				return
+			}
+		}
+		for _, s := range t.spans {
+			if !timed(lane{s.Device, s.Stream}, t.describe(s), s.Start, s.End) {
+				return
+			}
+		}
+		for _, k := range t.kernels {
+			l, ended := launches[k.Launch]
+			if !ended {
+				continue
+			}
 			last := k.Work.Nodes[len(k.Work.Nodes)-1]
-			add(l, event{Name: k.Work.Name, Cat: "kernel", Args: map[string]any{"out": last.Out[0].Name}}, k.Start, k.End)
+			if !timed(l, event{Name: k.Work.Name, Cat: "kernel", Args: map[string]any{"out": last.Out[0].Name}}, k.Start, k.End) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // lanes are those that have spans, in order, and the lane of each launch.

@@ -63,3 +63,25 @@ func TestSpans(t *testing.T) {
 		t.Errorf("%v, expected %v", list, want)
 	}
 }
+
+// pieces is a writer that knows its largest write.
+type pieces struct{ all, largest int }
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.all, p.largest = p.all+len(b), max(p.largest, len(b))
+	return len(b), nil
+}
+
+// A trace is written piece by piece, and never held whole.
+func TestSpansInPieces(t *testing.T) {
+	var spans trace.Spans
+	spans.Begin()
+	const many = 10_000
+	for i := range many {
+		spans.Add(device.Span{Device: "cpu:0", Stream: "compute", What: "s0.F", Start: time.Now(), End: time.Now(), Event: device.Event{Seq: uint64(i)}})
+	}
+	var p pieces
+	if err := spans.Write(&p); err != nil || p.all < 50*many || p.largest > 64<<10 {
+		t.Errorf("%d bytes, the largest write has %d; %v", p.all, p.largest, err)
+	}
+}
