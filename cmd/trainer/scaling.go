@@ -45,9 +45,6 @@ func (f *scalingFlags) check(c *cobra.Command, names []string) error {
 			return cli.Usagef("--scaling and --%s exclude each other; give one", name)
 		}
 	}
-	if c.Flags().Changed("svg") && f.svg == "" {
-		return cli.Usagef("--svg is empty; name a file")
-	}
 	if len(names) > 1 {
 		return cli.Usagef("--scaling measures one workload: name one of %s", strings.Join(names, ", "))
 	}
