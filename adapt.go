@@ -21,10 +21,12 @@ func (s *setup) givesWay(key string) bool {
 	return s.lost || s.elsewhere && s.config.Where(key).Line > 0
 }
 
-// isElsewhere reports whether the config's plan was chosen for other devices.
+// isElsewhere reports whether the config's plan was chosen for other devices, or for
+// these after keys gave way.
 func (s *setup) isElsewhere() bool {
-	chosen := s.config.Partition.Chosen
-	return chosen != nil && !slices.Equal(chosen.Devices, describe(s.devs))
+	p := s.config.Partition
+	c := p.Chosen
+	return c != nil && (!slices.Equal(c.Devices, describe(s.devs)) || c.Replicas > 0 && p.Plan != configs.PlanAuto)
 }
 
 // replicas is the number of replicas: of those that give way, at most one for each
@@ -52,14 +54,22 @@ func (s *setup) pins() (map[string]int, error) {
 	for block, id := range s.config.Partition.Pin {
 		d := s.deviceAt(id)
 		switch {
+		case s.pinGaveWay(id): // the block is placed anew
 		case d >= 0:
 			out[block] = d
-		case !s.givesWay("partition.pin"):
+		default:
 			return nil, at(s.config.Where("partition.pin"), fmt.Errorf("partition.pin: %w: block %s is pinned to %s, and the run has %s; pin it to one of those, or list more devices",
 				partition.ErrStages, block, id, idsOf(s.devs)))
 		}
 	}
 	return out, nil
+}
+
+// pinGaveWay reports whether a pin to a device gave way: the run does not have it, or
+// only for another replica than the first.
+func (s *setup) pinGaveWay(id string) bool {
+	d := s.deviceAt(id)
+	return s.givesWay("partition.pin") && (d < 0 || d >= len(s.devs)/max(1, s.replicas()))
 }
 
 // deviceAt is the index of a device by its ID, -1 if the run does not have it.
@@ -79,8 +89,12 @@ func (s *setup) gaveWay() (list []string) {
 		}
 	}
 	for _, block := range slices.Sorted(maps.Keys(p.Pin)) {
-		if id := p.Pin[block]; s.deviceAt(id) < 0 {
-			list = append(list, fmt.Sprintf("partition.pin: %s is not there: block %s is placed anew", id, block))
+		if id := p.Pin[block]; s.pinGaveWay(id) {
+			why := "is not there"
+			if s.deviceAt(id) >= 0 {
+				why = "is of another replica now"
+			}
+			list = append(list, fmt.Sprintf("partition.pin: %s %s: block %s is placed anew", id, why, block))
 		}
 	}
 	if s.refit {

@@ -159,11 +159,11 @@ func tasksOf(p *partition.Plan) ([]timing.Task, error) {
 }
 
 // chosenPlan is the plan that the run chose before, while its devices are the same
-// and it still fits; nil: there is none.
+// and it still fits; nil: there is none, or the user lists its stages.
 func (r *Run) chosenPlan(ctx context.Context, g *graph.Graph) (*partition.Plan, error) {
 	s := r.setup
 	c := s.config.Partition.Chosen
-	if c == nil || !slices.Equal(c.Devices, describe(s.devs)) {
+	if c == nil || len(c.Stages) == 0 || s.config.Partition.Stages.Blocks != nil || !slices.Equal(c.Devices, describe(s.devs)) {
 		return nil, nil
 	}
 	o, err := s.options(ctx)
@@ -171,8 +171,12 @@ func (r *Run) chosenPlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 		return nil, err
 	}
 	o.Stages, o.Count, o.Why = c.Stages, 0, "chosen when the run began"
-	if s.config.Partition.Plan == configs.PlanAuto {
-		o.Schedule, o.Replicas = c.Schedule, c.Replicas
+	if c.Replicas > 0 {
+		o.Replicas = c.Replicas
+	}
+	if c.Schedule != "" {
+		o.Schedule, o.Order = c.Schedule, nil
+		s.refit = s.config.Partition.Plan != configs.PlanAuto
 	}
 	for _, id := range c.On {
 		o.On = append(o.On, slices.IndexFunc(s.devs, func(d device.Device) bool { return string(d.ID()) == id }))
@@ -185,16 +189,21 @@ func (r *Run) chosenPlan(ctx context.Context, g *graph.Graph) (*partition.Plan, 
 }
 
 // keepPlan writes the plan into the config, and so into run folder and checkpoints: a
-// resumed run goes on with it. One device leaves no choice, and stages that the user
-// lists are there already.
+// resumed run goes on with it, or finds out that it is on other devices. One device
+// leaves no choice. Replicas are written if they are not the config's, or if other keys
+// of it gave way.
 func (r *Run) keepPlan() {
 	s := r.setup
 	c := *s.config
 	c.Partition.Chosen = nil
-	if len(s.devs) > 1 && c.Partition.Stages.Blocks == nil && len(r.Plan.Stages[0].Blocks) > 0 {
+	auto, gave := c.Partition.Plan == configs.PlanAuto, s.refit || len(s.gaveWay()) > 0
+	if (len(s.devs) > 1 || gave) && len(r.Plan.Stages[0].Blocks) > 0 {
 		chosen := &configs.ChosenPlan{Devices: describe(s.devs)}
-		if c.Partition.Plan == configs.PlanAuto {
-			chosen.Schedule, chosen.Replicas = r.Plan.Schedule(), r.Plan.Replicas()
+		if auto || s.refit {
+			chosen.Schedule = r.Plan.Schedule()
+		}
+		if auto || gave {
+			chosen.Replicas = r.Plan.Replicas()
 		}
 		for _, st := range r.Plan.Stages {
 			chosen.Stages = append(chosen.Stages, st.Blocks)

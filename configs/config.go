@@ -226,10 +226,10 @@ type Partition struct {
 // ChosenPlan is a plan that was found, for the same run to go on with.
 type ChosenPlan struct {
 	Devices  []string   `yaml:"devices,flow"`       // that there were, each with its instructions and threads
-	Stages   [][]string `yaml:"stages,flow"`        // blocks
+	Stages   [][]string `yaml:"stages,flow"`        // blocks; none once another plan is asked for
 	On       []string   `yaml:"stage_devices,flow"` // device of each stage
-	Schedule string     `yaml:"schedule,omitempty"` // with PlanAuto, as Replicas; otherwise the config has it
-	Replicas int        `yaml:"replicas,omitempty"`
+	Schedule string     `yaml:"schedule,omitempty"` // with PlanAuto, or where the config's plan did not fit; otherwise the config has it
+	Replicas int        `yaml:"replicas,omitempty"` // with PlanAuto, or where keys of the config gave way to the devices; otherwise the config has them
 }
 
 // The values of Partition.Plan.

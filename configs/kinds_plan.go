@@ -50,7 +50,7 @@ func (chosenPlan) expect() string { return "a plan, as a run's config.yaml has i
 
 func (c chosenPlan) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	var p ChosenPlan
-	if err := n.Decode(&p); err != nil || len(p.Stages) == 0 || len(p.On) != len(p.Stages) || p.Replicas < 0 {
+	if err := n.Decode(&p); err != nil || len(p.On) != len(p.Stages) || p.Replicas < 0 {
 		d.mismatch(n, path, c.expect())
 		return
 	}

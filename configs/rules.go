@@ -257,14 +257,16 @@ func checkStages(d *decoder, c *Config) {
 }
 
 // checkPlan refuses keys that are chosen, and forgets the plan that a run chose once
-// somebody asks for another one.
+// somebody asks for another one. The devices that it was chosen for are kept: other keys
+// give way where the run goes on with others.
 func checkPlan(d *decoder, c *Config) {
 	if c.Partition.Plan == PlanAuto {
 		checkChosen(d, c)
 	}
 	for _, key := range []string{"stages", "schedule", "replicas", "costs", "pin", "plan"} {
-		if at, given := d.where["partition."+key]; given && at.Line == 0 && d.where["partition.chosen"].Line > 0 {
-			c.Partition.Chosen = nil
+		if at, given := d.where["partition."+key]; given && at.Line == 0 && d.where["partition.chosen"].Line > 0 && c.Partition.Chosen != nil {
+			whole := *c.Partition.Chosen
+			c.Partition.Chosen = &ChosenPlan{Devices: whole.Devices, Replicas: whole.Replicas}
 		}
 	}
 }
