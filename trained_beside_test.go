@@ -122,7 +122,7 @@ func TestTrainedBesideARunAtAnyMoment(t *testing.T) {
 		if _, err := eval(asked{context.Background(), func() { moments++ }}); err != nil {
 			t.Fatal(err)
 		}
-		for n := 1; n <= moments; n += moments / testall.Or(4, 60) {
+		for n := 1; n <= moments; n += moments / testall.Or(2, 60) {
 			asks := 0
 			res, err := eval(asked{context.Background(), func() {
 				if asks++; asks == n {
