@@ -81,6 +81,41 @@ func TestBottleneckIsTheLeast(t *testing.T) {
 	})
 }
 
+// Bounds on the memory of stages change no cut where each stage has a device of its
+// own, and spare what they decide.
+func TestBoundsChangeNoCut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t)
+		stages := min(len(p.Shapes[0]), len(p.Devices))
+		p.Shapes[0] = p.Shapes[0][:stages]
+		for s := range stages {
+			p.Shapes[0][s] = s
+		}
+		best := func() (w Way, measured int) {
+			footprint := p.Footprint
+			defer func() { p.Footprint = footprint }()
+			p.Footprint = func(lo, hi int) Footprint { measured++; return footprint(lo, hi) }
+			w, _, err := Best(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w, measured
+		}
+		want, all := best()
+		least, most := rapid.Int64Range(0, 9).Draw(t, "least"), rapid.Int64Range(0, 9).Draw(t, "most")
+		footprint := p.Footprint
+		p.AtLeast = func(lo, hi int) Footprint { return footprint(lo, hi).Minus(Footprint{Fixed: least}) }
+		p.AtMost = func(lo, hi int) Footprint { return footprint(lo, hi).Plus(Footprint{Fixed: most}) }
+		got, some := best()
+		if !slices.Equal(got.Begins, want.Begins) || !slices.Equal(got.Devices, want.Devices) || got.Fits != want.Fits {
+			t.Fatalf("with bounds %+v, without %+v", got, want)
+		}
+		if some > all {
+			t.Fatalf("%d stages were measured, without bounds %d", some, all)
+		}
+	})
+}
+
 // rated is a way with its bottleneck as its time.
 func (p *Problem) rated(w Way) Way {
 	load := map[int]float64{}
