@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(memdir.Main(m)) }
@@ -136,7 +137,7 @@ func TestResumeIsExactFromEveryStep(t *testing.T) {
 	if want.Steps != 33 {
 		t.Fatalf("the run has %d steps, the test expects 33", want.Steps)
 	}
-	for _, stop := range []int{1, 10, 11, 12, 21, 22, 32} {
+	for _, stop := range []int{1, 11, 12, 22, 10, 21, 32}[:testall.Or(4, 7)] {
 		dir := t.TempDir()
 		train(t, open(t, everything), berth.TrainOptions{Dir: dir, MaxSteps: stop})
 		got := train(t, open(t, everything, "devices=cpu:2"), berth.TrainOptions{Dir: dir, Resume: true})

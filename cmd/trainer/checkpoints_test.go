@@ -115,7 +115,7 @@ func TestHeld(t *testing.T) {
 // checkpoints. All are whole, and can be used.
 func TestCopies(t *testing.T) {
 	t.Parallel()
-	copies := testall.Or(3, 8)
+	copies := testall.Or(2, 8)
 	dir := t.TempDir()
 	trainer := func(args ...string) *exec.Cmd {
 		c := exec.Command("trainer", args...)

@@ -2,12 +2,14 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // TestMain makes this binary the programs that scripts and tests run: trainer,
@@ -27,7 +29,8 @@ func unprivileged() {
 	main()
 }
 
-// TestScripts runs what users type. See the commands in script_test.go.
+// TestScripts runs what users type. See the commands in script_test.go. Lines that
+// begin with [all] run with TEST_ALL alone.
 func TestScripts(t *testing.T) {
 	reference, err := filepath.Abs("../../engine/ops/ref/testdata")
 	if err != nil {
@@ -42,5 +45,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: scriptCommands,
+		Condition: func(cond string) (bool, error) {
+			if cond != "all" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return testall.Wanted(), nil
+		},
 	})
 }
