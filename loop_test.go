@@ -300,6 +300,10 @@ func TestOverfit(t *testing.T) {
 	if first, last := rep.Losses[0], rep.Losses[59]; last > first/4 {
 		t.Errorf("the loss is %v at first, %v at last", first, last)
 	}
+	short := func(r *berth.Run) string { return r.Data.Info.Fingerprint[:12] } // as errors show it
+	if a, b := short(r), short(open(t, everything)); a == b {
+		t.Errorf("one batch has the fingerprint %s, and so have all data", a)
+	}
 	whole := train(t, open(t, everything), berth.TrainOptions{MaxSteps: 1})
 	if whole.Losses[0] != rep.Losses[0] {
 		t.Errorf("the batch has loss %v, the first of all data %v", rep.Losses[0], whole.Losses[0])

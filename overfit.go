@@ -19,6 +19,6 @@ func overfit(c *configs.Config, data *datasets.Dataset, steps int) (*configs.Con
 	one.Checkpoint.Every, one.Checkpoint.EveryTime = steps, 0
 	batch := *data
 	batch.Train, batch.Val = data.Train.FirstBatch(c.Train.Batch), nil
-	batch.Info.Fingerprint = fmt.Sprintf("%s, first %d", data.Info.Fingerprint, batch.Train.Len())
+	batch.Info.Fingerprint = fmt.Sprintf("first-%d:%s", batch.Train.Len(), data.Info.Fingerprint) // short shows its beginning
 	return &one, &batch
 }

@@ -177,14 +177,16 @@ func open(ctx context.Context, path string) (_ *File, err error) {
 	return out, err
 }
 
-// prune removes the files that were used longest ago, until the rest is within the
-// limit. It leaves keep, and files that cannot be removed.
+// prune removes the files that killed processes were making, and those that were used
+// longest ago, until the rest is within the limit. It leaves keep, and files that cannot
+// be removed.
 func (c Folder) prune(keep string) {
 	type aged struct {
 		path string
 		size int64
 		used time.Time
 	}
+	osfile.TidyBeside(c.Dir, suffix)
 	entries, err := os.ReadDir(c.Dir)
 	if err != nil {
 		return

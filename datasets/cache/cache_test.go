@@ -2,7 +2,9 @@ package cache
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,6 +77,13 @@ func TestPrune(t *testing.T) {
 	if err := os.WriteFile(other, make([]byte, 1000), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const nobody = 1 << 30 // a process id that no system gives
+	half, making := fmt.Sprintf("%s.berth-%d-1", path(c, 0), nobody), fmt.Sprintf("%s.berth-%d-1", path(c, 2), os.Getpid())
+	for _, p := range []string{half, making} {
+		if err := os.WriteFile(p, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	of(t, c, 0, "") // it is used
 	held, err := c.Open(t.Context(), Key{1}, nil)
 	if err != nil {
@@ -87,6 +96,12 @@ func TestPrune(t *testing.T) {
 	of(t, c, 3, "ten bytes.")
 	if path(c, 0) == "" || path(c, 1) != "" || path(c, 2) == "" || path(c, 3) == "" {
 		t.Error("another file than that used longest ago was removed")
+	}
+	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file that a killed process was making is there: %v", err)
+	}
+	if err := os.Remove(making); err != nil {
+		t.Errorf("another process made this file: %v", err)
 	}
 	if string(held.Bytes()) != "ten bytes." {
 		t.Error("a removed file cannot be read by those who have it")

@@ -124,6 +124,15 @@ func TestRefused(t *testing.T) {
 		{`"pre_tokenizer": {
   "type": "ByteLevel"`, `"pre_tokenizer": {
   "type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated"`, `pattern "(a" is not understood`},
+		{`"pre_tokenizer": {
+  "type": "ByteLevel"`, `"pre_tokenizer": {
+  "type": "Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated"`, "pre_tokenizer: has no ByteLevel"},
+		{`"pre_tokenizer": {
+  "type": "ByteLevel"`, `"pre_tokenizer": {
+  "type": "Sequence", "pretokenizers": [{"type":"Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated"}]`, "pre_tokenizer: has no ByteLevel"},
+		{`"pre_tokenizer": {
+  "type": "ByteLevel"`, `"pre_tokenizer": {
+  "type": "Sequence", "pretokenizers": [{"type":"ByteLevel"}, {"type":"Split", "pattern": {"Regex": "a+"}, "behavior": "Isolated"}]`, "pre_tokenizer.pretokenizers[1]: comes after ByteLevel"},
 		{`"byte_fallback": false`, `"byte_fallback": true`, "model.byte_fallback"},
 		{`"end_of_word_suffix": ""`, `"end_of_word_suffix": "</w>"`, "model.end_of_word_suffix"},
 		{`"dropout": null`, `"dropout": 0.1`, "model.dropout"},

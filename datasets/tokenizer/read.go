@@ -132,7 +132,11 @@ func readSplit(part json.RawMessage, key string, depth int) ([]splitter, error) 
 	case kind == "ByteLevel":
 		return readByteLevel(part, key)
 	case kind == "Split":
-		return readPattern(part, key)
+		split, err := readPattern(part, key)
+		if err == nil && depth == 0 {
+			err = unsupported(key, noByteLevel, byteLevelOnly)
+		}
+		return split, err
 	case kind == "Sequence" && depth == 0:
 		return readSequence(part, key)
 	case kind == "":
@@ -154,18 +158,24 @@ func readSequence(part json.RawMessage, key string) (all []splitter, err error) 
 	}
 	byteLevel := false
 	for i, x := range s.PreTokenizers {
-		split, err := readSplit(x, fmt.Sprintf("%s.pretokenizers[%d]", key, i), 1)
+		key := fmt.Sprintf("%s.pretokenizers[%d]", key, i)
+		if byteLevel { // it would split the names of bytes
+			return nil, unsupported(key, "comes after ByteLevel", byteLevelOnly)
+		}
+		split, err := readSplit(x, key, 1)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, split...)
-		byteLevel = byteLevel || typeOf(x) == "ByteLevel"
+		byteLevel = typeOf(x) == "ByteLevel"
 	}
 	if !byteLevel {
-		return nil, unsupported(key, "has no ByteLevel", byteLevelOnly)
+		return nil, unsupported(key, noByteLevel, byteLevelOnly)
 	}
 	return all, nil
 }
+
+const noByteLevel = "has no ByteLevel"
 
 func readByteLevel(part json.RawMessage, key string) ([]splitter, error) {
 	b := byteLevelJSON{UseRegex: true} // where the key is left out

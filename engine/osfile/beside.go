@@ -47,9 +47,7 @@ var besideCount atomic.Int64
 // in the same attempt are removed. The mode is as CreateFor has it; errors name
 // path.
 func CreateBeside(path string) (*os.File, error) {
-	for _, left := range LeftBeside(path, besideSuffix) {
-		_ = os.Remove(left) // it is in nobody's way
-	}
+	removeAll(LeftBeside(path, besideSuffix))
 	name := Beside(path, fmt.Sprintf("%s%d-%d", besideSuffix, os.Getpid(), besideCount.Add(1)))
 	f, err := CreateFor(path, name)
 	var p *fs.PathError
@@ -61,6 +59,27 @@ func CreateBeside(path string) (*os.File, error) {
 	}
 	_, _ = Lock(f, true) // without locks on the file system, the process id alone tells that it is in use
 	return f, nil
+}
+
+// TidyBeside removes the files in a folder that killed processes left when they were to
+// take the place of files whose names end in suffix.
+func TidyBeside(dir, suffix string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if name, _, ok := strings.Cut(e.Name(), suffix+besideSuffix); ok {
+			removeAll(LeftBeside(filepath.Join(dir, name+suffix), besideSuffix))
+		}
+	}
+}
+
+// removeAll removes files that are in nobody's way: one that cannot be removed stays.
+func removeAll(paths []string) {
+	for _, p := range paths {
+		_ = os.Remove(p)
+	}
 }
 
 // LeftBeside lists the files beside path that killed processes left: those named
