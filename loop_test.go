@@ -131,9 +131,11 @@ func TestCheckpointsByTime(t *testing.T) {
 			}
 		},
 	}}
-	train(t, open(t, everything, "train.boundary=100", "checkpoint.every=1s"), o)
-	if !slices.Equal(steps, []int{4, 10}) {
-		t.Errorf("checkpoints at %v, expected them at 4 and at the end", steps)
+	r, began := open(t, everything, "train.boundary=100", "checkpoint.every=1s"), time.Now()
+	train(t, r, o)
+	most := 1 + int(time.Since(began).Seconds()) // a slow machine may save once more
+	if !slices.Contains(steps, 4) || steps[len(steps)-1] != 10 || len(steps) > most {
+		t.Errorf("checkpoints at %v, expected them at 4 and at the end, %d at most", steps, most)
 	}
 }
 
