@@ -16,7 +16,7 @@ import (
 // and unprivileged, which is trainer run by a user without root's rights. More
 // scripts run at once than there may be processors, since some wait for seconds.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "3"); err != nil {
 		panic(err)
 	}
 	testscript.Main(memdir.Main(m), map[string]func(){"trainer": main, "unprivileged": unprivileged})
