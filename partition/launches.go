@@ -156,7 +156,7 @@ type expansion struct {
 func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
 	e := &expansion{
 		o: o, full: listByAction(p), at: newTable[int](len(p.Graph.Values)),
-		sums: summing{tree: p.idx.tree, replica: replicasOf(order, o.Microbatches), done: map[segmentSum]bool{}},
+		sums: newSumming(p.idx.tree, replicasOf(order, o.Microbatches)),
 		left: map[int]int{}, apart: map[int][]segmentSum{},
 	}
 	for _, a := range order {
@@ -241,12 +241,11 @@ func (e *expansion) reduce(s *Segment, written sumRange, microbatch int) {
 		if !ok {
 			return
 		}
-		at := e.sums.replica[above.lo]
-		if at != e.sums.replica[above.hi-1] {
+		if !e.sums.onOne(above) {
 			e.apart[s.Stage] = append(e.apart[s.Stage], segmentSum{s.ID, above})
 			return
 		}
-		e.addSums(s, &s.Reduce, at, above, microbatch)
+		e.addSums(s, &s.Reduce, e.sums.replica[above.lo], above, microbatch)
 		sum = above
 	}
 }

@@ -45,8 +45,22 @@ func partialSums(microbatches int) int {
 type summing struct {
 	tree    bool
 	replica []int // of each microbatch
+	since   []int // of each microbatch: the first from which on all up to it are of its replica
 	done    map[segmentSum]bool
 }
+
+func newSumming(tree bool, replica []int) summing {
+	since := make([]int, len(replica))
+	for i := 1; i < len(replica); i++ {
+		if since[i] = i; replica[i] == replica[i-1] {
+			since[i] = since[i-1]
+		}
+	}
+	return summing{tree: tree, replica: replica, since: since, done: map[segmentSum]bool{}}
+}
+
+// onOne reports whether all microbatches of r are of one replica.
+func (s *summing) onOne(r sumRange) bool { return s.since[r.hi-1] <= r.lo }
 
 // segmentSum is a sum that a segment has written.
 type segmentSum struct {
@@ -88,7 +102,6 @@ func (s *summing) complete(segment int, r sumRange) (above sumRange, ok bool) {
 
 // largest reports whether r is of one replica and no node above it is.
 func (s *summing) largest(r sumRange) bool {
-	on := func(r sumRange) bool { return s.replica[r.lo] == s.replica[r.hi-1] }
 	above, ok := r.parent(len(s.replica))
-	return on(r) && !(ok && on(above))
+	return s.onOne(r) && !(ok && s.onOne(above))
 }

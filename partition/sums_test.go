@@ -2,6 +2,7 @@ package partition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +126,30 @@ func TestReplicasAddLast(t *testing.T) {
 		if len(added) == 0 {
 			t.Error("no replica adds sums of others")
 		}
+	}
+}
+
+// TestReplicasTakeTurns gives replicas microbatches in any order: each adds sums alone
+// only if all of their microbatches are its own.
+func TestReplicasTakeTurns(t *testing.T) {
+	const text = "schedule turns stages 1 microbatches 4 replicas 2\n0: 0F0 0B0 0F3 0B3 0U\n1: 0F1@1 0B1@1 0F2@1 0B2@1 0U@1\n"
+	order, err := schedule.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := mustPlan(t, chain(3, 4, 2, 4), PlanOptions{Devices: specs(2, 0), Order: &order, Replicas: 2, Shard: ShardOptimizer, Reduction: ReduceTree, sharding: sharding{unit: 1}})
+	replica, shared := [...]int{0, 1, 1, 0}, 0
+	for _, l := range mustLaunches(t, p, StepOptions{Microbatches: 4}) {
+		if l.Reduces() && slices.ContainsFunc(l.Segment.ReduceOn, func(v Variant) bool { return v.Graph == l.Variant.Graph }) {
+			shared++
+		}
+		for m := l.Lo; m < l.Hi && l.Reduces() && l.Variant == &l.Segment.Reduce; m++ {
+			if replica[m] != l.Replica {
+				t.Errorf("%s adds microbatch %d of replica %d on replica %d", l.Name(), m, replica[m], l.Replica)
+			}
+		}
+	}
+	if shared == 0 {
+		t.Error("no sums of two replicas are added")
 	}
 }
