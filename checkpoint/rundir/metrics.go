@@ -268,7 +268,7 @@ func (m *Metrics) End() *Lost {
 	err := m.flush()
 	all := m.lost
 	for line := range bytes.Lines(m.waiting) {
-		var l StepLine // an BoundaryLine has a step, too
+		var l StepLine // a BoundaryLine has a step, too
 		_ = json.Unmarshal(line, &l)
 		all.add(l.Step)
 	}

@@ -11,7 +11,10 @@ import (
 // Mapping is the contents of a file, which the system reads when they are used.
 // They are valid as long as the Mapping is referenced: keep it beside any slice of
 // Bytes.
-type Mapping struct{ bytes []byte }
+type Mapping struct {
+	bytes []byte
+	name  string // of the file, for errors
+}
 
 // ErrShrunk is about a mapped file that lost contents, or whose disk failed.
 var ErrShrunk = errors.New("the file was cut short while it was used, or its disk failed")
@@ -30,7 +33,7 @@ func Map(f *os.File, size int64) (*Mapping, error) {
 	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
-	m := &Mapping{b}
+	m := &Mapping{b, f.Name()}
 	runtime.AddCleanup(m, unmap, b)
 	return m, nil
 }
@@ -48,7 +51,7 @@ func (m *Mapping) Guard(f func() error) (err error) {
 			if !m.fault(x) {
 				panic(x)
 			}
-			err = ErrShrunk
+			err = fmt.Errorf("%s: %w: start again; a file of the cache is then made anew", m.name, ErrShrunk)
 		}
 		runtime.KeepAlive(m)
 	}()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -36,7 +37,7 @@ func TestMap(t *testing.T) {
 	if err := os.Truncate(path, 1<<16); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Guard(count); !errors.Is(err, ErrShrunk) {
+	if err := m.Guard(count); !errors.Is(err, ErrShrunk) || !strings.HasPrefix(err.Error(), path+": ") {
 		t.Errorf("a file that was cut short: %v", err)
 	}
 	func() {
