@@ -62,9 +62,11 @@ func (c Counts) Add(text []byte) {
 		at, found := c.added.find(text)
 		// It never fails: GPT-2's split has no limits.
 		_ = gpt2Split{}.each(text[:at], func(word []byte) error {
-			if len(word) <= mostLearntWord {
-				c.words.addBytes(word)
+			for len(word) > mostLearntWord {
+				c.words.addBytes(word[:mostLearntWord])
+				word = word[mostLearntWord:]
 			}
+			c.words.addBytes(word)
 			return nil
 		})
 		text = text[at+min(len(found.Text), len(text)-at):]

@@ -93,6 +93,15 @@ func learn(t *testing.T, text string, vocab, pieces int) *BPE {
 	return b
 }
 
+// A word of any length is learnt from, in pieces.
+func TestLearnLongWord(t *testing.T) {
+	for _, n := range []int{mostLearntWord, mostLearntWord + 1, 5*mostLearntWord + 7} {
+		if b := learn(t, strings.Repeat("acgt", n/4+1)[:n], 262, 1); b.Len() != 262 {
+			t.Errorf("a word of %d bytes: %d tokens", n, b.Len())
+		}
+	}
+}
+
 // count adds the words of a text.
 func count(l *Learner, text string) {
 	n := l.NewCounts()

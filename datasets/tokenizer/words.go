@@ -16,7 +16,7 @@ type words struct {
 const (
 	mostWords      = 4 << 20
 	mostWordsBytes = 256 << 20
-	mostLearntWord = 4 << 10 // bytes; a longer word is no language
+	mostLearntWord = 4 << 10 // bytes; a longer word is counted in pieces, which bounds the work of a merge
 )
 
 func newWords() *words { return &words{counts: map[string]int64{}} }
