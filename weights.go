@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/initial"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/executor"
 )
 
@@ -49,7 +50,11 @@ func contentsOf(v *initial.Values) executor.Contents {
 // readsOf are the files that a config's data and weights are read from.
 func readsOf(c *configs.Config, w Weights) []string {
 	d := c.Data
-	reads := append(append(c.Reads(), d.Path), d.MorePaths...)
+	paths := append([]string{d.Path}, d.MorePaths...)
+	if d.Source == "text" {
+		paths = datasets.TextFiles(paths, d.Field)
+	}
+	reads := append(c.Reads(), paths...)
 	if file := d.TokenizerFile(); file != "" {
 		reads = append(reads, file)
 	}

@@ -269,6 +269,24 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 	return ids, err
 }
 
+// TextFiles are the files that the paths of a text stand for: of a folder, all that
+// are read in it. field is as in TextOptions. A path that cannot be read stands for
+// itself.
+func TextFiles(paths []string, field string) []string {
+	var files []string
+	for _, path := range paths {
+		c, err := openCorpus(Spec{Text: TextOptions{Field: field}}, path)
+		if err != nil || len(c.files) == 0 {
+			files = append(files, path)
+			continue
+		}
+		for _, f := range c.files {
+			files = append(files, f.path)
+		}
+	}
+	return files
+}
+
 // LearnOptions are the options of LearnTokenizer.
 type LearnOptions struct {
 	Vocab    int    // tokens; see [tokenizer.LearnOptions]

@@ -102,6 +102,30 @@ func SameFile(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
+// Inside reports whether a path leads to a place below the folder dir, with all links
+// followed.
+func Inside(path, dir string) bool {
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return false
+	}
+	for above := folderOf(absolute(followed(path))); ; above = filepath.Dir(above) {
+		if SameFile(above, dir) {
+			return true
+		}
+		if above == filepath.Dir(above) {
+			return false
+		}
+	}
+}
+
+// absolute is a path from the root, or the path itself where that is unknown.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}
+
 // Makes reports whether making the folder dir makes a folder at path: dir itself, or one
 // above it that is not there yet.
 func Makes(dir, path string) bool {
