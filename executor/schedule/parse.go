@@ -30,7 +30,7 @@ func Read(text string) (Schedule, error) {
 		return Schedule{}, fmt.Errorf("line %d: %w: %v %s", p.lines[e.worker()], ErrInvalid, e.Action, e.Why)
 	}
 	if err != nil {
-		return Schedule{}, fmt.Errorf("line 1: %w", err)
+		return Schedule{}, fmt.Errorf("line %d: %w", p.first, err)
 	}
 	return p.s, nil
 }
@@ -61,6 +61,7 @@ const headerForm = "schedule NAME stages N microbatches N [replicas N] [workers 
 type parser struct {
 	s      Schedule
 	header bool // it comes next
+	first  int  // number of the header's line
 	plain  bool // worker i has stage i alone
 	rows   int
 	lines  []int // by row: its number
@@ -68,7 +69,7 @@ type parser struct {
 
 func (p *parser) line(line string, number int) error {
 	if p.header {
-		p.header = false
+		p.header, p.first = false, number
 		return p.parseHeader(line)
 	}
 	if len(p.s.Rows) == p.rows {
@@ -81,11 +82,11 @@ func (p *parser) line(line string, number int) error {
 // complete checks that there is a row for each worker, with all the stages.
 func (p *parser) complete() error {
 	if n := len(p.s.Rows); n != p.rows {
-		return fmt.Errorf("line 1: %w: %d rows for %s; write one line per worker", ErrSyntax, n, plural(p.rows, "worker"))
+		return fmt.Errorf("line %d: %w: %d rows for %s; write one line per worker", p.first, ErrSyntax, n, plural(p.rows, "worker"))
 	}
 	for i, w := range p.s.Workers {
 		if w == nowhere {
-			return fmt.Errorf("line 1: %w: no worker has stage %d%s; list it in the parentheses of a worker's line", ErrSyntax, i%p.s.Stages, ofReplica(i/p.s.Stages))
+			return fmt.Errorf("line %d: %w: no worker has stage %d%s; list it in the parentheses of a worker's line", p.first, ErrSyntax, i%p.s.Stages, ofReplica(i/p.s.Stages))
 		}
 	}
 	return nil

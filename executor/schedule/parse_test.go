@@ -20,6 +20,8 @@ func TestParseErrors(t *testing.T) {
 		{"schedule x stages 1 microbatches 1\n\n# first\n0: 0F0 0Z0", "line 4"},
 		{"schedule x stages 1 microbatches 1\n0: 0F0\n1: 0F0\n", "line 3: not a schedule: there are more lines than the 1 workers"},
 		{shared + "0: 0F0\n", `begin it with "0 (STAGE …):"`},
+		{"# mine\n\nschedule x stages 2 microbatches 1\n0: 0F0", "line 3: not a schedule: 1 rows"},
+		{"# mine\n" + shared + "0 (0): 0F0\n", "line 2: not a schedule: no worker has stage 1"},
 		{shared + "0 (0): 0F0\n", "no worker has stage 1"},
 		{shared + "0 (0 0): 0F0\n", "stage 0 is listed for worker 0 and again"},
 		{shared + "0 (0 2): 0F0\n", "there is no stage 2 among 2 stages"},
