@@ -32,6 +32,14 @@ func (d *decoder) pos(n *yaml.Node) Pos {
 	return Pos{File: d.file, Line: n.Line}
 }
 
+// posOf gives the position of a key, or the flag or variable that gave its value.
+func (d *decoder) posOf(e entry) Pos {
+	if d.origin[e.value] != "" {
+		return d.pos(e.value)
+	}
+	return d.pos(e.key)
+}
+
 // folder is the one that a relative path in a node begins at: the file's, or the
 // working directory for what comes from outside the file.
 func (d *decoder) folder(n *yaml.Node) string {

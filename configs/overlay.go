@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -75,7 +74,8 @@ type layering struct {
 	d     *decoder
 	v     *viper.Viper
 	known map[string]leaf
-	used  map[string]leaf // the keys that are overridden, by path
+	used  map[string]leaf   // the keys that are overridden, by path
+	pairs map[string]string // by path: the --set that sets it
 }
 
 // applyOverlay writes the overlay's values into the tree.
@@ -83,7 +83,7 @@ func applyOverlay(d *decoder, root *yaml.Node, o Overlay) {
 	if len(o.Flags)+len(o.Set)+len(o.Env) == 0 {
 		return
 	}
-	l := layering{d: d, v: viper.New(), known: allLeaves(), used: map[string]leaf{}}
+	l := layering{d: d, v: viper.New(), known: allLeaves(), used: map[string]leaf{}, pairs: map[string]string{}}
 	l.file(root)
 	l.env(o.Env)
 	l.set(o.Set)
@@ -93,7 +93,7 @@ func applyOverlay(d *decoder, root *yaml.Node, o Overlay) {
 		case override:
 			put(d, root, l.used[path], won)
 		case string:
-			put(d, root, l.used[path], override{won, fmt.Sprintf("--set %s=%s", path, won)})
+			put(d, root, l.used[path], override{won, "--set " + l.pairs[path]})
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (l *layering) set(pairs []string) {
 			l.d.fail(Pos{File: "--set " + pair}, "", "no key %q that can be set%s", name, l.hint(name))
 		default:
 			lf = lf.of(text)
-			l.used[lf.path] = lf
+			l.used[lf.path], l.pairs[lf.path] = lf, pair
 			if err := l.v.BindFlagValue(lf.path, setFlag{lf.path, text}); err != nil {
 				panic("BUG: viper refuses " + lf.path + ": " + err.Error())
 			}

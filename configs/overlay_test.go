@@ -94,6 +94,8 @@ func TestOverlayMessages(t *testing.T) {
 		over Overlay
 	}{
 		{"set", Overlay{Set: []string{"train.batch=abc", "train.bacth=3", "train=3", "train.epochs", "zebra=1", "optimizer.betas=[0.9", "train.log_every=", "lr=0.1", "every=5"}}},
+		{"no value", Overlay{Set: []string{"train.epochs=null"}}},
+		{"shorthand", Overlay{Set: []string{"partition=best"}}},
 		{"env", Overlay{Env: []string{"BERTH_SEED=-1", "BERTH_TRIAN_BATCH=3", "BERTH_TRAIN_SIZE=3", "BERTH_DEBUG=2", "BERTH_DUMP=x", "BERTH_FOO=1", "BERTH_DEBGU=1", "BERTH_CPU=avx2", "PATH=/bin"}}},
 		{"flags", Overlay{Flags: map[string]string{"devices": "GPU", "threads": "-1", "thread": "2"}}},
 		{"variant", Overlay{Set: []string{"data.source=csv", "model.heads=4"}}},

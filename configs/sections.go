@@ -137,7 +137,7 @@ func decodeKey(d *decoder, k *key, given map[string]entry, path string, dst any,
 	_, nested := k.kind.(*section)
 	switch {
 	case ok && isNull(e.value) && !nested:
-		d.fail(d.pos(e.key), at, "has no value, expected %s", k.kind.expect())
+		d.fail(d.posOf(e), at, "has no value, expected %s", k.kind.expect())
 	case ok:
 		d.where[at] = d.pos(e.value)
 		k.kind.decode(d, e.value, at, k.at(dst))
