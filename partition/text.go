@@ -120,9 +120,9 @@ func (p *Plan) segmentsOf() [][]*Segment {
 
 // passesText is "F BU U": the passes of each segment. Several in a row are
 // counted: "F×3". "BR" is the additions of the sums that B writes, "BS" cuts them
-// into ranges.
+// into ranges. More words than mostWords are summed up by word.
 func passesText(segments []*Segment) string {
-	var words []string
+	var words []counted
 	for i := 0; i < len(segments); {
 		word, n, sums, cuts := segments[i].Passes.String(), 0, 0, 0
 		for i+n < len(segments) && (n == 0 || segments[i+n].Piece != "" && segments[i+n].Passes == segments[i].Passes) {
@@ -135,23 +135,53 @@ func passesText(segments []*Segment) string {
 			n++
 		}
 		i += n
-		words = append(words, timesText(word, n))
+		words = append(words, counted{word, n})
 		if sums > 0 {
-			words = append(words, timesText(word+"R", sums))
+			words = append(words, counted{word + "R", sums})
 		}
 		if cuts > 0 {
-			words = append(words, timesText(word+"S", cuts))
+			words = append(words, counted{word + "S", cuts})
 		}
 	}
-	return strings.Join(words, " ")
+	if len(words) > mostWords {
+		words = addUp(words)
+	}
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.String()
+	}
+	return strings.Join(texts, " ")
 }
 
-// timesText counts a word: "F", "F×3".
-func timesText(word string, n int) string {
-	if n == 1 {
-		return word
+// mostWords bounds the width of the column of segments. With pieces of blocks and
+// updates between them, a stage may have hundreds of words.
+const mostWords = 16
+
+// counted is a word that comes n times.
+type counted struct {
+	word string
+	n    int
+}
+
+// String is "F", or "F×3".
+func (c counted) String() string {
+	if c.n == 1 {
+		return c.word
 	}
-	return fmt.Sprintf("%s×%d", word, n)
+	return fmt.Sprintf("%s×%d", c.word, c.n)
+}
+
+// addUp adds up the counts of each word, in order of first use.
+func addUp(words []counted) (sums []counted) {
+	for _, w := range words {
+		i := slices.IndexFunc(sums, func(s counted) bool { return s.word == w.word })
+		if i < 0 {
+			sums = append(sums, w)
+			continue
+		}
+		sums[i].n += w.n
+	}
+	return sums
 }
 
 // blocksText lists blocks, long lists by their ends.

@@ -87,3 +87,19 @@ func slotText(v *graph.Value, s Slot) string {
 	}
 	return text
 }
+
+// More words than fit a column are summed up by word.
+func TestPassesText(t *testing.T) {
+	var segments []*Segment
+	for i := range 2 * mostWords {
+		for _, p := range []Passes{1, 2 + 16}[:1+i%2] {
+			segments = append(segments, &Segment{Passes: p})
+		}
+	}
+	if got := passesText(segments[:mostWords]); strings.Contains(got, "×") {
+		t.Errorf("few segments: %s", got)
+	}
+	if got := passesText(segments); got != "F×32 BU×16" {
+		t.Errorf("many segments: %s", got)
+	}
+}
