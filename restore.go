@@ -42,6 +42,9 @@ func (s *setup) resume(snap *checkpoint.Snapshot, allowed bool, note func(string
 		return at, 0, err
 	}
 	if what != "" && !allowed {
+		if ofOneBatch(m.Fingerprints[dataPrint]) {
+			return at, 0, fmt.Errorf("%w: %s: begin another run, or allow the change (--allow-changed)", ErrChanged, what)
+		}
 		return at, 0, fmt.Errorf("%w: %s: restore it, begin another run, or allow the change (--allow-changed)", ErrChanged, what)
 	}
 	st, err := runstate.Of(m)
@@ -99,12 +102,21 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 		}
 	}
 	if !sameData {
-		said = append(said, fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(m.Fingerprints[dataPrint]), short(prints[dataPrint])))
+		said = append(said, otherData(m, prints[dataPrint]))
 	}
 	if kernels := s.otherKernels(m); kernels != "" && !s.lost {
 		said = append(said, kernels)
 	}
 	return strings.Join(said, "; "), nil
+}
+
+// otherData says that the data with a fingerprint is not a checkpoint's.
+func otherData(m *checkpoint.Manifest, now string) string {
+	then := m.Fingerprints[dataPrint]
+	if ofOneBatch(then) {
+		return fmt.Sprintf("checkpoint %d was trained on one batch alone, to check the model, and the data is more than that", m.ID)
+	}
+	return fmt.Sprintf("the data is not what checkpoint %d was trained on (fingerprint %s then, %s now)", m.ID, short(then), short(now))
 }
 
 // otherKernels says that the devices compute with other kernels than a checkpoint's

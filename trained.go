@@ -214,8 +214,15 @@ func (r *Run) Predict(ctx context.Context, w Weights, path string, emit func(Pre
 }
 
 // Notes say how evaluation is other than its user may expect: what percentages of
-// memory became, and less memory than a microbatch would take.
-func (t *Trained) Notes() []string { return t.setup.memoryNotes() }
+// memory became, less memory than a microbatch would take, and a model that was
+// trained on one batch.
+func (t *Trained) Notes() []string {
+	notes := t.setup.memoryNotes()
+	if t.like != nil && ofOneBatch(t.like.Fingerprint) {
+		notes = append(notes, "the run trained on one batch alone, to check the model: all samples of its config's data count as other data")
+	}
+	return notes
+}
 
 // Used says which weights the model has.
 func (t *Trained) Used() Used { return t.used }
@@ -404,9 +411,8 @@ func (t *Trained) suits(m *checkpoint.Manifest) error {
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
 		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.SummaryOfChanges(list))
 	}
-	if then, now := m.Fingerprints[dataPrint], t.setup.info.Fingerprint; then != now {
-		return fmt.Errorf("%w: the data is not what checkpoint %d was trained on (fingerprint %s then, %s now): open the run with OpenTrained to use it on other data",
-			ErrChanged, m.ID, short(then), short(now))
+	if now := t.setup.info.Fingerprint; m.Fingerprints[dataPrint] != now {
+		return fmt.Errorf("%w: %s: open the run with OpenTrained to use it on other data", ErrChanged, otherData(m, now))
 	}
 	return nil
 }
