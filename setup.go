@@ -186,7 +186,11 @@ func (s *setup) refused(err error) error {
 	if errors.Is(err, device.ErrBudget) {
 		return at(s.config.Where(key), fmt.Errorf("%s: %w", key, err))
 	}
-	return at(s.config.Devices.Pos, fmt.Errorf("devices: %w", err))
+	where := d.Pos
+	if s.config.Given("devices.use") { // maybe by a flag, and the rest by the file
+		where = s.config.Where("devices.use")
+	}
+	return at(where, fmt.Errorf("devices: %w", err))
 }
 
 // enter keeps the devices open until leave is called. On shared devices, a run has
