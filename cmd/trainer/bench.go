@@ -72,7 +72,7 @@ func benchCommand() *cobra.Command {
 		}
 		rs, err := runBench(c, args, o)
 		if err != nil {
-			return err
+			return byFault(err)
 		}
 		if *asJSON {
 			e := json.NewEncoder(c.OutOrStdout())

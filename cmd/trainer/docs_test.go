@@ -114,6 +114,9 @@ func flagTable(flags *pflag.FlagSet) string {
 			def = "`" + f.DefValue + "`"
 		}
 		flag := strings.TrimSpace("--" + f.Name + " " + takes)
+		if f.NoOptDefVal != "" && f.Value.Type() != "bool" { // as pflag reads it, a value needs the sign
+			flag = "--" + f.Name + "[=" + takes + "]"
+		}
 		rows += fmt.Sprintf("| `%s` | %s | %s |\n", flag, def, strings.ReplaceAll(usage, "|", `\|`))
 	})
 	if rows == "" {

@@ -35,7 +35,7 @@ func evalCommand() *cobra.Command {
 		}
 		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
 		if err != nil {
-			return err
+			return byFault(err)
 		}
 		defer func() { err = errors.Join(err, run.Close()) }()
 		defer runs.TellWarnings(c, run)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,14 @@ func addFaults(c *cobra.Command) *faultFlag {
 	f := &faultFlag{}
 	c.Flags().StringArrayVar(&f.texts, "fault", nil, "drill: one operation goes wrong, as `'DEVICE OPERATION N KIND'` says; repeatable. The Nth launch, copy-in, copy-out, peer, repeat (of a copy that failed), alloc or compile of DEVICE: hang, fail, lost, oom")
 	return f
+}
+
+// byFault names the flag in an error about a fault that no device can have.
+func byFault(err error) error {
+	if errors.Is(err, fault.ErrFault) {
+		return fmt.Errorf("--fault: %w", err)
+	}
+	return err
 }
 
 // parse reads the flag's values.

@@ -41,6 +41,7 @@ func trainCommand(stop *signals.Stop) *cobra.Command {
 			if o.Dir, err = os.MkdirTemp("", "berth-overfit-"); err != nil {
 				return err
 			}
+			t.removed = true
 			defer func() { err = errors.Join(err, os.RemoveAll(o.Dir)) }()
 		}
 		if err := t.chooseFolder(cfg.Name, resume.mode); err != nil {

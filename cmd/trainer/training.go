@@ -29,6 +29,7 @@ type training struct {
 	quiet    bool
 	progress string // progressBar or progressJSON
 	overfit  int    // steps on one batch alone; 0: train on all data
+	removed  bool   // the run folder is, after the run
 	note     string // printed first
 	stop     *signals.Stop
 	faults   *faultFlag
@@ -139,16 +140,24 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.SaveNow = saveNow
 	rep, err := run.Train(ctx, o)
 	done()
-	if err = byFlag(err); t.overfit == 0 { // which nobody goes on with
+	if err = byFault(byFlag(err)); t.overfit == 0 { // which nobody goes on with
 		err = goOn(err, rep, o.Dir)
 	}
 	t.stop.Saves(false)
 	t.stop.Done(cli.ExitCode(err))
 	show.clear()
 	if rep != nil {
-		show.end(rep, o.Dir)
+		show.end(rep, t.kept(o.Dir))
 	}
 	return err
+}
+
+// kept is the run folder; "" if it is removed.
+func (t *training) kept(dir string) string {
+	if t.removed {
+		return ""
+	}
+	return dir
 }
 
 // display shows a run.

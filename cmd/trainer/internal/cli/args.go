@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
@@ -21,8 +22,22 @@ func ArgsBetween(least, most int) cobra.PositionalArgs {
 		if most > least {
 			needed += fmt.Sprintf(" to %d", most)
 		}
-		return Usagef("%s given, %s needed: %s; see %s --help", text.Count(len(args), "argument"), needed, c.UseLine(), c.CommandPath())
+		return Usagef("%s given, %s needed: %s; %ssee %s --help", text.Count(len(args), "argument"), needed, c.UseLine(), equalsSign(c, args), c.CommandPath())
 	}
+}
+
+// equalsSign says how a flag that may stand alone gets a value, where such a flag
+// stands alone and its value may be the last argument; "" elsewhere.
+func equalsSign(c *cobra.Command, args []string) (advice string) {
+	if len(args) == 0 {
+		return ""
+	}
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.NoOptDefVal != "" && f.Value.Type() != "bool" && f.Value.String() == f.NoOptDefVal {
+			advice += fmt.Sprintf("a value of --%[1]s follows an equals sign, --%[1]s=%[2]s; ", f.Name, args[len(args)-1])
+		}
+	})
+	return advice
 }
 
 // Group makes c a command that only holds others. Alone it prints its help; an

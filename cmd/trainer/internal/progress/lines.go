@@ -66,7 +66,7 @@ type (
 	}
 	endLine struct {
 		Event  string        `json:"event"`
-		Dir    string        `json:"run"`
+		Dir    string        `json:"run,omitempty"`
 		Report *berth.Report `json:"report"`
 	}
 )
