@@ -69,10 +69,11 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if err != nil {
 		return nil, err
 	}
+	notes := data.Notes
 	if o.Overfit > 0 {
 		c, data = overfit(c, data, o.Overfit)
 	}
-	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared}
+	s := &setup{trains: true, config: shared.configFor(c), info: &data.Info, spec: modelSpec(c, &data.Info), sizes: newSizes(c, data.Train.Len()), shared: shared, dataNotes: notes}
 	s.costs.opt = timesOptions{o.Costs, o.Measuring}
 	s.costs.watch = s.hangs()
 	r := &Run{Config: c, Data: data, setup: s, optim: optimSpec(c, s.sizes.total)}

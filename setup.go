@@ -39,6 +39,7 @@ type setup struct {
 	plan      *partition.Plan // the cut that every graph of the model has
 	groups    groups          // of devices with the plan
 	trains    bool            // the plan is a training's
+	dataNotes []string        // of a training's data
 	spans     trace.Spans
 	copies    trace.Copies
 	debug     trace.Debug // as BERTH_DEBUG asks
@@ -372,6 +373,7 @@ func (s *setup) notes() (list []string) {
 	if text := s.sizes.oneStep(); text != "" {
 		list = append(list, text)
 	}
+	list = append(list, s.dataNotes...)
 	list = append(list, s.memoryNotes()...)
 	list = append(list, s.costs.notes...)
 	if f := s.plan.Fewer; f != nil {

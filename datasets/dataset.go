@@ -12,6 +12,7 @@ type Dataset struct {
 	Train *Part
 	Val   *Part // nil if all samples are for training
 	Info  Info
+	Notes []string // how the data is other than its user may expect
 }
 
 // Info describes a dataset without its samples. It encodes as JSON, and is all

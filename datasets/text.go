@@ -1,10 +1,12 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -30,7 +32,26 @@ func openText(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return splitOrWhole(s, func(fraction float64) (*Dataset, error) { return splitText(ctx, s, t, ids, fraction) })
+	ds, err := splitOrWhole(s, func(fraction float64) (*Dataset, error) { return splitText(ctx, s, t, ids, fraction) })
+	if err != nil {
+		return nil, err
+	}
+	ds.Notes = c.notes()
+	if vocab := s.learns(); t.Len() < vocab {
+		ds.Notes = append(ds.Notes, fmt.Sprintf("data.tokenizer %s: the tokenizer has %d tokens: no further pair comes twice in the text", s.Text.Tokenizer, t.Len()))
+	}
+	return ds, nil
+}
+
+// learns is the number of tokens that are asked of the text; 0 if the tokenizer is
+// not learnt from it.
+func (s Spec) learns() int {
+	number, learns := strings.CutPrefix(s.Text.Tokenizer, learnPrefix)
+	if !learns || s.knownTokenizer() != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(number) // the text was opened with it
+	return n
 }
 
 // splitOrWhole opens a text in two parts or, if a model is to be judged by it that
@@ -133,6 +154,9 @@ func namedTokenizer(name string) (tokenizer.Tokenizer, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: give char, bytes, gpt2, bpe:4096 or the path of a tokenizer.json", err)
 	}
+	if errors.Is(err, tokenizer.ErrFormat) { // it names the file
+		return nil, blame("tokenizer", fmt.Errorf("data.tokenizer: %w", err))
+	}
 	if err != nil {
 		return nil, blame("tokenizer", fmt.Errorf("data.tokenizer %s: %w", name, err))
 	}
@@ -148,9 +172,9 @@ func splitText(ctx context.Context, s Spec, t tokenizer.Tokenizer, ids textIDs, 
 	n := trainCount(ids.len(), fraction)
 	val := ids.slice(n, ids.len())
 	if fraction == 1 {
-		return textDataset(ctx, s, t, sum, ids, nil)
+		return textDataset(ctx, s, t, sum, lengthen, ids, nil)
 	}
-	return textDataset(ctx, s, t, sum, ids.slice(0, n), &val)
+	return textDataset(ctx, s, t, sum, lengthen, ids.slice(0, n), &val)
 }
 
 // textSum is a hash of ids in hex; "" for characters, whose windows are hashed
@@ -169,10 +193,13 @@ func textSum(ctx context.Context, t tokenizer.Tokenizer, all ...*textIDs) (sum s
 	return sum, nil
 }
 
+// lengthen says what to do about a part that is too short.
+const lengthen = "shorten the context or change the split"
+
 // textDataset makes the dataset of the ids of two parts, which sum is of. Without
-// val there is one part.
-func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum string, ids textIDs, val *textIDs) (*Dataset, error) {
-	train, err := windows(s, "training", ids)
+// val there is one part. do says what to do about a part that is too short.
+func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do string, ids textIDs, val *textIDs) (*Dataset, error) {
+	train, err := windows(s, "training", do, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +207,7 @@ func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum string,
 	shuffle(ds.Train, s)
 	tables := []*table{train}
 	if val != nil {
-		table, err := windows(s, "validation", *val)
+		table, err := windows(s, "validation", do, *val)
 		if err != nil {
 			return nil, err
 		}
@@ -213,12 +240,12 @@ func textPrint(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum string, t
 
 // windows is the table of a text's windows and their targets. Both columns are
 // views of ids; the targets begin one id later.
-func windows(s Spec, part string, ids textIDs) (*table, error) {
+func windows(s Spec, part, do string, ids textIDs) (*table, error) {
 	t, n := s.Text.Context, ids.len()
 	rows := (n - 1) / t
 	if n < 2 || rows < 1 {
-		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d tokens, but a window of %d and its target need %d: shorten the context or change the split",
-			ErrTooFew, part, s.Path, n, t, t+1))
+		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d tokens, but a window of %d and its target need %d: %s",
+			ErrTooFew, part, s.Path, n, t, t+1, do))
 	}
 	input := ids.column(t)
 	target := input
@@ -275,6 +302,10 @@ func inputIDs(ctx context.Context, s Spec, path string) (textIDs, error) {
 func TextFiles(paths []string, field string) []string {
 	var files []string
 	for _, path := range paths {
+		if isBin(path) {
+			files = append(files, path, filepath.Join(path, trainBin), filepath.Join(path, valBin))
+			continue
+		}
 		c, err := openCorpus(Spec{Text: TextOptions{Field: field}}, path)
 		if err != nil || len(c.files) == 0 {
 			files = append(files, path)
@@ -292,14 +323,23 @@ type LearnOptions struct {
 	Vocab    int    // tokens; see [tokenizer.LearnOptions]
 	Field    string // as in TextOptions
 	Progress func(doing string, share float64)
+	// FieldName names Field in errors, such as a flag; "": LearnOptions.Field.
+	FieldName string
+	// Note hears how the text is other than its user may expect; nil: nobody.
+	Note func(text string)
 }
 
 // LearnTokenizer learns a byte pair encoding from the text of files and folders, as
 // the tokenizer bpe:N of a text does.
 func LearnTokenizer(ctx context.Context, paths []string, o LearnOptions) (*tokenizer.BPE, error) {
-	c, err := openCorpus(Spec{Text: TextOptions{Field: o.Field, Progress: o.Progress}}, paths...)
-	if err != nil {
+	c := &corpus{field: o.Field, progress: o.Progress, learns: true, fieldName: cmp.Or(o.FieldName, "LearnOptions.Field")}
+	if err := c.addAll(paths); err != nil {
 		return nil, err
+	}
+	for _, text := range c.notes() {
+		if o.Note != nil {
+			o.Note(text)
+		}
 	}
 	t, err := c.learn(ctx, o.Vocab)
 	if ctx.Err() != nil {

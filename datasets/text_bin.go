@@ -65,13 +65,16 @@ func openBin(ctx context.Context, s Spec) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	return textDataset(ctx, s, t, sum, ids, &valIDs)
+	return textDataset(ctx, s, t, sum, "shorten the context, or put more tokens into "+trainBin+" and "+valBin, ids, &valIDs)
 }
 
 // binTokenizer is the tokenizer that the ids in a file are of.
 func binTokenizer(s Spec, path string) (tokenizer.Tokenizer, error) {
-	if s.Text.Field != "" || len(s.Text.More) > 0 {
-		return nil, fmt.Errorf("%w: %s holds token ids: leave data.field out, and give no other path", ErrSpec, path)
+	switch {
+	case s.Text.Field != "":
+		return nil, blame("field", fmt.Errorf("%w: %s holds token ids: leave data.field out", ErrSpec, path))
+	case len(s.Text.More) > 0:
+		return nil, fmt.Errorf("%w: %s holds token ids: give no other path", ErrSpec, path)
 	}
 	if t := s.knownTokenizer(); t != nil {
 		return t, nil

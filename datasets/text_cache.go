@@ -41,7 +41,7 @@ func (c *corpus) cached(ctx context.Context, t tokenizer.Tokenizer, path string,
 
 // cachedLearn is learn, from a file in the user's cache if the corpus is large.
 func (c *corpus) cachedLearn(ctx context.Context, vocab int) (*tokenizer.BPE, error) {
-	f, err := c.open(ctx, fmt.Sprintf("tokenizer of %d", vocab), func(w io.Writer) error {
+	f, err := c.open(ctx, fmt.Sprintf("tokenizer of %d from words of any length", vocab), func(w io.Writer) error {
 		t, err := c.learn(ctx, vocab)
 		if err != nil {
 			return err

@@ -29,6 +29,13 @@ type corpus struct {
 	read     atomic.Int64
 	texts    recycled[byte]                    // of pieces
 	progress func(doing string, share float64) // nil: nobody asks
+
+	learns    bool   // a tokenizer is all that the text is for
+	fieldName string // names field in errors
+	fixed     bool   // the tokenizer is that of training
+	leftOut   int    // files of folders that are no JSON lines
+	oneLeft   string // the first of them
+	twice     string // a file that two paths stand for
 }
 
 // textFile is a file of a corpus.
@@ -41,13 +48,47 @@ type textFile struct {
 // below it, in the order of their names; names that begin with a dot are left out,
 // and with a field all but JSON lines.
 func openCorpus(s Spec, paths ...string) (*corpus, error) {
-	c := &corpus{field: s.Text.Field, progress: s.Text.Progress}
+	c := &corpus{field: s.Text.Field, progress: s.Text.Progress, fieldName: "data.field", fixed: s.knownTokenizer() != nil}
+	return c, c.addAll(paths)
+}
+
+// addAll adds the files of paths.
+func (c *corpus) addAll(paths []string) error {
+	seen := map[string]bool{}
 	for _, path := range paths {
+		before := len(c.files)
 		if err := c.add(path); err != nil {
-			return nil, err
+			return err
+		}
+		if len(paths) == 1 {
+			continue
+		}
+		for _, f := range c.files[before:] {
+			real, err := filepath.EvalSymlinks(osfile.Resolve(f.path))
+			if err != nil {
+				continue // it is inside the binary
+			}
+			if real, err = filepath.Abs(real); err == nil && seen[real] && c.twice == "" {
+				c.twice = f.path
+			}
+			seen[real] = true
 		}
 	}
-	return c, nil
+	return nil
+}
+
+// notes say how the files are other than a user may expect.
+func (c *corpus) notes() (list []string) {
+	switch {
+	case c.leftOut == 1:
+		list = append(list, fmt.Sprintf("%s is left out: with %s, only files of JSON lines are read", c.oneLeft, c.fieldName))
+	case c.leftOut > 1:
+		list = append(list, fmt.Sprintf("%d files are left out, the first is %s: with %s, only files of JSON lines are read", c.leftOut, c.oneLeft, c.fieldName))
+	}
+	if c.twice != "" {
+		list = append(list, fmt.Sprintf("%s is read more than once: more than one path stands for it", c.twice))
+	}
+	return list
 }
 
 // add adds the files of a path.
@@ -77,11 +118,18 @@ func (c *corpus) add(path string) error {
 				return fs.SkipDir
 			}
 			return nil
-		case d.IsDir() || c.field != "" && !isJSONLines(path):
+		case d.IsDir():
 			return nil
 		}
 		st, err := os.Stat(path) // of the file that a link leads to
-		if err != nil || st.IsDir() {
+		if err == nil && st.IsDir() {
+			return nil
+		}
+		if c.field != "" && !isJSONLines(path) {
+			c.leave(path)
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		return c.addFile(path, st.Size())
@@ -92,10 +140,17 @@ func (c *corpus) add(path string) error {
 	return err
 }
 
+// leave leaves a file of a folder out.
+func (c *corpus) leave(path string) {
+	if c.leftOut++; c.leftOut == 1 {
+		c.oneLeft = path
+	}
+}
+
 // wanted says which files a folder should have.
 func (c *corpus) wanted() string {
 	if c.field != "" {
-		return "data.field is for files whose names end in .jsonl or .jsonl.gz"
+		return c.fieldName + " is for files whose names end in .jsonl or .jsonl.gz"
 	}
 	return "put text files in it"
 }
@@ -111,9 +166,9 @@ func (c *corpus) addFile(path string, size int64) error {
 	case filepath.Base(path) == metaName:
 		return refuseMeta(path)
 	case strings.HasSuffix(path, binSuffix):
-		return blame("path", fmt.Errorf("%w: %s holds token ids: give a path of %s files alone", ErrSpec, path, binSuffix))
+		return blame("path", fmt.Errorf("%w: %s holds token ids: %s", ErrSpec, path, c.insteadOfIDs()))
 	case c.field == "" && isJSONLines(path):
-		return blame("field", fmt.Errorf("%w: %s is JSON lines: name the key of their text with data.field (--field), such as text", ErrSpec, path))
+		return blame("field", fmt.Errorf("%w: %s is JSON lines: name the key of their text with %s, such as text", ErrSpec, path, c.fieldName))
 	}
 	c.size += size
 	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {
@@ -129,6 +184,14 @@ func (c *corpus) addFile(path string, size int64) error {
 		return s, nil
 	}})
 	return nil
+}
+
+// insteadOfIDs says what to give in place of a file of token ids among texts.
+func (c *corpus) insteadOfIDs() string {
+	if c.learns {
+		return "give the text that they were made from"
+	}
+	return "give that file alone, or a folder with " + trainBin
 }
 
 // countingReader counts the bytes that were read.
@@ -266,7 +329,7 @@ func (c *corpus) documents(p textPiece, f func(text []byte, ends bool) error) er
 	}
 	if !c.anyBytes && !utf8.Valid(p.text) {
 		bad := p.at.after(p.text[:invalidAt(p.text)])
-		return fmt.Errorf("%w: %s:%d:%d: not UTF-8: convert the file to UTF-8", ErrFormat, p.path, bad.line, bad.column)
+		return fmt.Errorf("%w: %s:%d:%d: not UTF-8: %s", ErrFormat, p.path, bad.line, bad.column, c.insteadOfUTF8())
 	}
 	err := f(p.text, p.last && c.manyDocuments())
 	var unknown *tokenizer.UnknownError
@@ -278,6 +341,14 @@ func (c *corpus) documents(p textPiece, f func(text []byte, ends bool) error) er
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
 	return nil
+}
+
+// insteadOfUTF8 says what to do with a text of other bytes.
+func (c *corpus) insteadOfUTF8() string {
+	if c.learns || c.fixed {
+		return "convert the file to UTF-8"
+	}
+	return "convert the file to UTF-8, or set data.tokenizer to bytes"
 }
 
 // lines is documents for JSON lines. Blank lines are left out.
@@ -307,11 +378,11 @@ func (c *corpus) lineText(line []byte) (string, error) {
 	}
 	value, ok := object[c.field]
 	if !ok {
-		return "", fmt.Errorf("the object has no key %q: set data.field to one that all lines have", c.field)
+		return "", fmt.Errorf("the object has no key %q: set %s to one that all lines have", c.field, c.fieldName)
 	}
 	var text *string
 	if err := json.Unmarshal(value, &text); err != nil || text == nil {
-		return "", fmt.Errorf("%q is not a string: set data.field to the key of the text", c.field)
+		return "", fmt.Errorf("%q is not a string: set %s to the key of the text", c.field, c.fieldName)
 	}
 	return *text, nil
 }

@@ -108,6 +108,42 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
+// A dataset says which files of its paths are left out or read twice, and that fewer
+// tokens were learnt than asked for.
+func TestTextNotes(t *testing.T) {
+	dir := files(t, map[string]string{"a.jsonl": `{"text":"one two"}`, "b.txt": "left", "c.txt": "out"})
+	a := filepath.Join(dir, "a.jsonl")
+	for _, c := range []struct {
+		paths     []string
+		tokenizer string
+		says      []string
+	}{
+		{[]string{a}, "char", nil},
+		{[]string{dir}, "char", []string{"2 files are left out, the first is "}},
+		{[]string{a, a}, "char", []string{a + " is read more than once"}},
+		{[]string{a}, "bpe:300", []string{"data.tokenizer bpe:300: the tokenizer has 257 tokens: no further pair"}},
+	} {
+		ds := open(t, Spec{Source: "text", Path: c.paths[0], Split: 1, Text: TextOptions{Context: 1, Field: "text", Tokenizer: c.tokenizer, More: c.paths[1:]}})
+		if !slices.EqualFunc(ds.Notes, c.says, strings.Contains) {
+			t.Errorf("%q with %s: %q", c.paths, c.tokenizer, ds.Notes)
+		}
+	}
+}
+
+// A text stands for its files, of which none is to be written over.
+func TestTextFiles(t *testing.T) {
+	dir := files(t, map[string]string{"a/x.txt": "x", "a/b/y.txt": "y", "bin/train.bin": bin(1), "bin/val.bin": bin(1)})
+	got := TextFiles([]string{filepath.Join(dir, "a"), filepath.Join(dir, "bin"), BuiltinShakespeare, "nowhere"}, "")
+	for _, want := range []string{"a/x.txt", "a/b/y.txt", "bin/train.bin", "bin/val.bin"} {
+		if !slices.ContainsFunc(got, func(path string) bool { return strings.HasSuffix(filepath.ToSlash(path), want) }) {
+			t.Errorf("%q lacks %s", got, want)
+		}
+	}
+	if !slices.Contains(got, "nowhere") {
+		t.Errorf("%q lacks a path that is not there", got)
+	}
+}
+
 // A line of any length is whole; lines split a file at the same places however it
 // is read.
 func TestLongJSONLine(t *testing.T) {
@@ -176,7 +212,7 @@ func TestTextBytes(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	s.Text.Tokenizer = "gpt2"
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "x:1:2: not UTF-8") {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "x:1:2: not UTF-8: convert the file to UTF-8, or set data.tokenizer to bytes") {
 		t.Error(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -37,7 +38,7 @@ func tokenizerTrainCommand() *cobra.Command {
 			"as a tokenizer.json of Hugging Face's tokenizers, for data.tokenizer. The same text gives the same file.\n" +
 			"A config does this by itself with data.tokenizer: bpe:4096; a file can be shared by runs and programs.",
 		Example: "  trainer tokenizer train books/ --vocab 4096 --out tokenizer.json\n  trainer tokenizer train posts.jsonl --field text --vocab 8192 --out posts.json",
-		Args:    cli.ArgsBetween(1, 1<<20),
+		Args:    cli.ArgsBetween(1, math.MaxInt),
 	}
 	var f tokenizerFlags
 	c.Flags().IntVar(&f.vocab, "vocab", 4096, "`N` tokens: 256 bytes, N-257 words and parts of words, and <|endoftext|>")
@@ -98,5 +99,11 @@ func (f *tokenizerFlags) learn(c *cobra.Command, paths []string) (*tokenizer.BPE
 		notes = nil
 	}
 	defer progress.WaitFor(c.Context(), notes, "tokenizer", &doing)()
-	return datasets.LearnTokenizer(c.Context(), paths, datasets.LearnOptions{Vocab: f.vocab, Field: f.field, Progress: doing.Say})
+	return datasets.LearnTokenizer(c.Context(), paths, datasets.LearnOptions{
+		Vocab: f.vocab, Field: f.field, FieldName: "--field", Progress: doing.Say, Note: func(text string) {
+			if !f.quiet {
+				fmt.Fprintln(notes, text)
+			}
+		},
+	})
 }

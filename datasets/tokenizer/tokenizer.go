@@ -32,7 +32,7 @@ type Tokenizer interface {
 
 // The causes of errors.
 var (
-	ErrFormat = errors.New("malformed tokenizer") // a file; the message says where
+	ErrFormat = errors.New("the tokenizer cannot be read") // a file; the message says where
 	ErrLearn  = errors.New("cannot learn a tokenizer")
 )
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,7 +20,9 @@ func ArgsBetween(least, most int) cobra.PositionalArgs {
 			return nil
 		}
 		needed := fmt.Sprint(least)
-		if most > least {
+		if most == math.MaxInt {
+			needed += " or more"
+		} else if most > least {
 			needed += fmt.Sprintf(" to %d", most)
 		}
 		return Usagef("%s given, %s needed: %s; %ssee %s --help", text.Count(len(args), "argument"), needed, c.UseLine(), equalsSign(c, args), c.CommandPath())
