@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"fmt"
+	"slices"
 )
 
 // LearnOptions are the options of NewLearner.
@@ -62,15 +63,22 @@ func (c Counts) Add(text []byte) {
 		at, found := c.added.find(text)
 		// It never fails: GPT-2's split has no limits.
 		_ = gpt2Split{}.each(text[:at], func(word []byte) error {
-			for len(word) > mostLearntWord {
-				c.words.addBytes(word[:mostLearntWord])
-				word = word[mostLearntWord:]
-			}
-			c.words.addBytes(word)
+			c.word(word)
 			return nil
 		})
 		text = text[at+min(len(found.Text), len(text)-at):]
 	}
+}
+
+// word counts a word, a very long one in pieces.
+func (c Counts) word(word []byte) {
+	if len(word) > mostLearntWord {
+		for piece := range slices.Chunk(word, longWordPiece) {
+			c.words.addBytes(piece)
+		}
+		return
+	}
+	c.words.addBytes(word)
 }
 
 // addBytes counts a word. It allocates only if the word is new.

@@ -16,7 +16,8 @@ type words struct {
 const (
 	mostWords      = 4 << 20
 	mostWordsBytes = 256 << 20
-	mostLearntWord = 4 << 10 // bytes; a longer word is counted in pieces, which bounds the work of a merge
+	mostLearntWord = 4 << 10 // bytes; a longer word is counted in pieces
+	longWordPiece  = 128     // bytes; a merge looks at whole words, so short pieces make it fast
 )
 
 func newWords() *words { return &words{counts: map[string]int64{}} }
