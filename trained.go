@@ -243,7 +243,10 @@ func (t *Trained) Close() error {
 
 // Reads are the files that the model and its data are read from, so that
 // nothing is written over them.
-func (t *Trained) Reads() []string { return readsOf(t.setup.config, t.weights) }
+// samples are the paths that Predict is called with.
+func (t *Trained) Reads(samples ...string) []string {
+	return append(readsOf(t.setup.config, t.weights), filesOf(t.setup.config, samples)...)
+}
 
 // Eval computes loss and accuracy over the validation part, or over the
 // training part where there is no other. Of data that the model was not trained

@@ -47,14 +47,18 @@ func contentsOf(v *initial.Values) executor.Contents {
 	return c
 }
 
+// filesOf are the files that paths of data stand for, with a config's source.
+func filesOf(c *configs.Config, paths []string) []string {
+	if c.Data.Source == "text" {
+		return datasets.TextFiles(paths, c.Data.Field)
+	}
+	return paths
+}
+
 // readsOf are the files that a config's data and weights are read from.
 func readsOf(c *configs.Config, w Weights) []string {
 	d := c.Data
-	paths := append([]string{d.Path}, d.MorePaths...)
-	if d.Source == "text" {
-		paths = datasets.TextFiles(paths, d.Field)
-	}
-	reads := append(c.Reads(), paths...)
+	reads := append(c.Reads(), filesOf(c, append([]string{d.Path}, d.MorePaths...))...)
 	if file := d.TokenizerFile(); file != "" {
 		reads = append(reads, file)
 	}

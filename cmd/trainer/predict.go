@@ -68,7 +68,7 @@ func predictCommand() *cobra.Command {
 // answer writes a run's answers for the samples of a file, or for the
 // validation part (""), to the file out or standard output.
 func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples, out, format string) error {
-	if err := checkOut(out, run.Reads()...); err != nil {
+	if err := checkOut(out, run.Reads(samples)...); err != nil {
 		return err
 	}
 	return output(c.OutOrStdout(), out, func(w io.Writer) error {
