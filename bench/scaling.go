@@ -45,10 +45,10 @@ type Way struct {
 	PredictedSpeedUp float64             `json:"predicted_speed_up"`
 	BubbleMeasured   float64             `json:"bubble_measured"` // the share of the time in which devices wait, from 0 to 1
 	BubbleSimulated  float64             `json:"bubble_simulated"`
-	BatchBytes       int64               `json:"batch_bytes"` // copied in
-	PeerBytes        int64               `json:"peer_bytes"`  // copied between devices
-	KernelMS         float64             `json:"kernel_ms"`   // of the launches on the device that has most
-	BesideMS         float64             `json:"beside_kernels_ms"`
+	BatchBytes       int64               `json:"batch_bytes"`       // copied in
+	PeerBytes        int64               `json:"peer_bytes"`        // copied between devices
+	KernelMS         float64             `json:"kernel_ms"`         // of the launches on the device that has most, a mean
+	BesideMS         float64             `json:"beside_kernels_ms"` // the mean step without them
 }
 
 // label names a way for people: "2 devices, zb-h1".
@@ -244,7 +244,7 @@ func (m *scalingRun) steps(ctx context.Context, s *session, x *Way) error {
 	x.Steps, x.StepMS = len(s.ends.times()), ms.Median
 	x.BubbleMeasured = max(0, 1-float64(sum)/float64(took)/float64(len(busy)))
 	x.KernelMS = 1e3 * slices.Max(busy).Seconds() / float64(x.Steps)
-	x.BesideMS = max(0, x.StepMS-x.KernelMS)
+	x.BesideMS = max(0, 1e3*took.Seconds()/float64(x.Steps)-x.KernelMS)
 	l := s.rt.Residency.Ledger().SteadyState()
 	x.BatchBytes, x.PeerBytes = l.CopyIn.Median, l.Peer.Median
 	return nil
