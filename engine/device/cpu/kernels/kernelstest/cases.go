@@ -480,13 +480,7 @@ var updateCases = map[string]func(s Source) Sample{
 	},
 	"ranged":       drawRanged,
 	"square_parts": func(s Source) Sample { return Of(ops.SquareParts{}, 0, drawWholeNumbers(s)) },
-	"square_total": func(s Source) Sample {
-		var in []ref.Array
-		for range s.Size("ranges", 4) {
-			in = append(in, mustRun(s, ops.SquareParts{}, s.Normal(s.Size("elements", 90)))...)
-		}
-		return Of(ops.SquareTotal{}, 1e-6, in...)
-	},
+	"square_total": drawSquareTotal,
 	"clip_factor": func(s Source) Sample {
 		return Of(ops.ClipFactor{MaxNorm: 1, Scale: 0.5}, 1e-6, drawSquares(s)...)
 	},
@@ -502,13 +496,4 @@ var updateCases = map[string]func(s Source) Sample{
 	"ring_write": func(s Source) Sample {
 		return Of(ops.RingWrite{Scale: 0.5}, 1e-6, s.Normal(s.Size("ring", 9)), s.IDs(99), s.Normal())
 	},
-}
-
-// drawSquares draws up to four sums of squares.
-func drawSquares(s Source) []ref.Array {
-	in := []ref.Array{s.Floats(0, 9)}
-	for range s.Dim("more", 3) {
-		in = append(in, s.Floats(0, 9))
-	}
-	return in
 }

@@ -39,3 +39,21 @@ func drawWholeNumbers(s Source) ref.Array {
 	}
 	return a
 }
+
+// drawSquares draws up to four sums of squares.
+func drawSquares(s Source) []ref.Array {
+	in := []ref.Array{s.Floats(0, 9)}
+	for range s.Dim("more", 3) {
+		in = append(in, s.Floats(0, 9))
+	}
+	return in
+}
+
+// drawSquareTotal draws the squares of up to four ranges, in parts.
+func drawSquareTotal(s Source) Sample {
+	var in []ref.Array
+	for range s.Size("ranges", 4) {
+		in = append(in, mustRun(s, ops.SquareParts{}, s.Normal(s.Size("elements", 90)))...)
+	}
+	return Of(ops.SquareTotal{}, 1e-6, in...)
+}
