@@ -94,6 +94,11 @@ type Data struct {
 	Prefix            string // tensors: written before both names
 }
 
+// The names of tokenizers, and the beginning of the name of one that is learnt.
+var tokenizerNames = []string{"", "char", "bytes", "gpt2"}
+
+const tokenizerLearnt = "bpe:"
+
 // TokenizerFile is the path that Tokenizer is; "" if it is a name.
 func (d *Data) TokenizerFile() string {
 	switch {

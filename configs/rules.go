@@ -93,11 +93,6 @@ func resolveContext(d *decoder, c *Config) {
 	}
 }
 
-// The names of tokenizers, and the beginning of the name of one that is learnt.
-var tokenizerNames = []string{"", "char", "bytes", "gpt2"}
-
-const tokenizerLearnt = "bpe:"
-
 // checkTokenizer refuses a number of tokens that cannot be learnt.
 func checkTokenizer(d *decoder, c *Config) {
 	const least, most = 257, 1 << 20
