@@ -1,0 +1,110 @@
+package command
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/tokenizer"
+)
+
+// The formats of answers: the values of --format.
+const (
+	formatLines = "jsonl"
+	formatCSV   = "csv"
+)
+
+// suffixes maps a file's suffix to its format.
+var suffixes = map[string]string{".jsonl": formatLines, ".json": formatLines, ".csv": formatCSV, "": formatLines}
+
+// answerFormat is the format of answers: the given one or, without one, that of
+// the file's suffix.
+func answerFormat(given, file string) (string, error) {
+	suffix := strings.ToLower(filepath.Ext(file))
+	meant, known := suffixes[suffix]
+	switch {
+	case given != "" && given != formatLines && given != formatCSV:
+		return "", cli.Usagef("--format %s: expected jsonl or csv", given)
+	case given == "" && !known:
+		return "", cli.Usagef("--out %s: the suffix %s names no format: end the name in .csv or .jsonl, or give --format csv or --format jsonl", file, suffix)
+	case given != "" && known && suffix != "" && meant != given:
+		return "", cli.Usagef("--out %s: the suffix means %s, but --format is %s: make them agree, or leave --format out", file, meant, given)
+	case given != "":
+		return given, nil
+	}
+	return meant, nil
+}
+
+// answerWriter writes answers in a format. info describes the data that the
+// model was trained on.
+func answerWriter(format string, out io.Writer, info *datasets.Info) func(berth.Prediction) error {
+	if format == formatCSV {
+		return (&csvAnswers{w: csv.NewWriter(out), info: info}).write
+	}
+	enc := json.NewEncoder(out)
+	return func(p berth.Prediction) error { return enc.Encode(p) }
+}
+
+// csvAnswers writes answers as CSV. The first answer brings the header.
+type csvAnswers struct {
+	w     *csv.Writer
+	info  *datasets.Info
+	begun bool
+}
+
+func (c *csvAnswers) write(p berth.Prediction) error {
+	if !c.begun {
+		c.begun = true
+		if err := c.w.Write(c.header(p)); err != nil {
+			return err
+		}
+	}
+	row := []string{strconv.Itoa(p.Index)}
+	if p.Class != nil {
+		row = append(row, strconv.Itoa(*p.Class), p.Label)
+	}
+	for _, v := range p.Values {
+		row = append(row, strconv.FormatFloat(float64(v), 'g', -1, 32))
+	}
+	if err := c.w.Write(row); err != nil {
+		return err
+	}
+	c.w.Flush()
+	return c.w.Error()
+}
+
+// header names the columns. Classification has one for each class's
+// probability, regression one for each number.
+func (c *csvAnswers) header(p berth.Prediction) []string {
+	h := []string{"index"}
+	if p.Class != nil {
+		h = append(h, "class", "label")
+	}
+	for i := range p.Values {
+		if p.Class != nil {
+			h = append(h, "prob_"+c.className(i))
+		} else {
+			h = append(h, fmt.Sprintf("value%d", i))
+		}
+	}
+	return h
+}
+
+// className is a class's name, or its number where it has none: a model may
+// have room for more classes than the data has.
+func (c *csvAnswers) className(class int) string {
+	switch {
+	case c.info.Tokenizer != nil && class < c.info.Tokenizer.Len():
+		return tokenizer.Text(c.info.Tokenizer, int32(class))
+	case c.info.Tokenizer == nil && class < len(c.info.ClassNames):
+		return c.info.ClassNames[class]
+	}
+	return strconv.Itoa(class)
+}

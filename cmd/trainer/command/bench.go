@@ -1,0 +1,216 @@
+package command
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/bench"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/configs"
+)
+
+// quickest are the workloads that bench measures without names.
+var quickest = []string{"mlp", "cnn", "gpt-nano"}
+
+func benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "bench [NAME...]",
+		Short: "Measure how fast this machine trains",
+		Long: "Train workloads on fixed random batches. Prints time per step, throughput, the share of this machine's measured\n" +
+			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
+			"arena and resident memory are peaks. Under --device-memory a second table has the limit, the bytes that move in a step,\n" +
+			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
+			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
+			"page docs/performance.md.\n\nWorkloads, all with AdamW:\n" + benchList(),
+		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
+	}
+	var o bench.RunOptions
+	c.Flags().Float64Var(&o.Seconds, "seconds", 3, "measure each workload for at least `N` seconds")
+	c.Flags().IntVar(&o.Steps, "steps", 0, "measure `N` steps in place of --seconds, so that weights_sha256 can be compared")
+	c.Flags().IntVar(&o.Microbatches, "microbatches", 1, "cut each batch into `N` equal pieces, whose gradients are added")
+	c.Flags().IntVar(&o.Threads, "threads", 0, fmt.Sprintf("`N` worker threads, at most %d; 0: one for each core", configs.MaxThreads))
+	c.Flags().StringVar(&o.Devices, "devices", "cpu", "train on `DEVICES`: cpu, or cpu:2 for two")
+	c.Flags().IntVar(&o.Stages, "stages", 0, "cut the model into `N` stages; 0: one for each device")
+	c.Flags().StringVar(&o.Schedule, "schedule", "1f1b", "run the microbatches by the schedule `NAME`: gpipe, 1f1b, interleaved or zb-h1")
+	c.Flags().StringVar((*string)(&o.Reduction), "reduction", "order", "sum the microbatches by `WAY`: order or tree")
+	c.Flags().IntVar(&o.Replicas, "replicas", 1, "train `N` replicas of the model, which share the devices and the microbatches; more than 1 need --reduction tree")
+	c.Flags().StringVar((*string)(&o.Shard), "shard", "none", "divide a `PART` of the model among replicas: none or optimizer")
+	c.Flags().BoolVar(&o.Profile, "profile", false, "time every kernel and print the sum of each kind")
+	c.Flags().StringVar((*string)(&o.Recompute), "recompute", "none", "`KIND` of activations that backward computes again to save memory: none, cheap or block")
+	c.Flags().StringVar(&o.Precision, "precision", "float32", "number `FORMAT`: float32, or bf16 for the products of dense layers and of attention's projections")
+	c.Flags().Var((*sizeFlag)(&o.HostMemory), "host-memory", "bound on the host memory of tensors and batches: a `SIZE` such as 1GiB; tensors beyond it go to a file")
+	c.Flags().StringVar(&o.SpillDir, "spill-dir", "", "put that file into the folder `DIR` (default that of temporary files)")
+	c.Flags().Var(memoryFlag{&o.DeviceMemory}, "device-memory", "`SIZE` of memory that each device may use, such as 64MiB, or a percentage of the most that the plan takes there")
+	c.Flags().DurationVar(&o.Timeout, "timeout", 5*time.Minute, "the longest `TIME` that one operation of a device may take")
+	faults := addFaults(c)
+	var scaling scalingFlags
+	scaling.add(c)
+	asJSON := c.Flags().Bool("json", false, "print JSON: an array, or with --scaling one object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := cmp.Or(checkBench(c, o), scaling.check(c, args)); err != nil {
+			return err
+		}
+		if scaling.on {
+			return scaling.run(c, args, o, *asJSON)
+		}
+		if len(args) == 0 {
+			args = quickest
+		}
+		var err error
+		if o.Faults, err = faults.parse(); err != nil {
+			return err
+		}
+		rs, err := runBench(c, args, o)
+		if err != nil {
+			return byFault(err)
+		}
+		if *asJSON {
+			e := json.NewEncoder(c.OutOrStdout())
+			e.SetIndent("", "  ")
+			return e.Encode(rs)
+		}
+		return printBench(c.OutOrStdout(), rs)
+	}
+	return c
+}
+
+// checkBench refuses flags that say nothing or two things, and variables that
+// bench does not read.
+func checkBench(c *cobra.Command, o bench.RunOptions) error {
+	steps, seconds := c.Flags().Changed("steps"), c.Flags().Changed("seconds")
+	switch {
+	case steps && seconds:
+		return cli.Usagef("--steps and --seconds exclude each other; give one")
+	case steps && o.Steps < 1:
+		return cli.Usagef("--steps %d: give at least 1, or leave it out: --seconds decides then", o.Steps)
+	case c.Flags().Changed("timeout") && o.Timeout <= 0:
+		return cli.Usagef("--timeout %v: give a time above 0", o.Timeout)
+	}
+	if pairs := configs.KeyVariables(os.Environ()); len(pairs) > 0 {
+		return cli.Usagef("%s: bench reads no config: unset the variables, and give flags of bench in place of them", strings.Join(pairs, ", "))
+	}
+	return nil
+}
+
+// sizeFlag is a flag with a number of bytes.
+type sizeFlag int64
+
+// Set reads the flag's value.
+func (f *sizeFlag) Set(text string) error {
+	v, err := configs.ParseSize(text)
+	*f = sizeFlag(v)
+	return err
+}
+
+// String is the flag's value; empty for 0.
+func (f *sizeFlag) String() string {
+	if *f == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*f), 10)
+}
+
+// Type is the name of the flag's value.
+func (*sizeFlag) Type() string { return "SIZE" }
+
+// Expected words the flag's values.
+func (*sizeFlag) Expected() string { return "a number of bytes such as 512MiB or 2GB" }
+
+// memoryFlag is a flag with a limit on a device's memory.
+type memoryFlag struct{ *configs.Memory }
+
+// Set reads the flag's value.
+func (f memoryFlag) Set(text string) (err error) {
+	*f.Memory, err = configs.ParseMemory(text)
+	return err
+}
+
+// String is the flag's value; empty without a limit.
+func (f memoryFlag) String() string {
+	if f.Memory == nil || *f.Memory == (configs.Memory{}) {
+		return ""
+	}
+	return f.Memory.String()
+}
+
+// Type is the name of the flag's value.
+func (memoryFlag) Type() string { return "SIZE" }
+
+// Expected words the flag's values.
+func (memoryFlag) Expected() string {
+	return "a size of at least 64KiB, such as 64MiB, or a percentage such as 50%"
+}
+
+// printBench prints the table, and the profiles if there are any.
+func printBench(w io.Writer, rs []bench.Result) error {
+	if err := bench.WriteTable(w, rs); err != nil {
+		return err
+	}
+	for _, r := range rs {
+		if r.Profile == nil {
+			continue
+		}
+		if err := bench.WriteProfile(w, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchList describes the workloads, a line each.
+func benchList() string {
+	var lines []string
+	for _, w := range bench.Workloads() {
+		lines = append(lines, fmt.Sprintf("  %-9s  %s, batch %d", w.Name, w.About, w.Batch))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// runBench measures the named workloads one after the other. All names are
+// looked up, and the options tried, before anything runs.
+func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
+	var ws []bench.Workload
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			return nil, cli.Usagef("%s is named twice: a workload is measured once; --seconds measures it longer", name)
+		}
+		w, err := bench.Lookup(name)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		ws = append(ws, w)
+	}
+	if err := o.Check(ws...); errors.Is(err, bench.ErrOptions) {
+		return nil, cli.Usage(err)
+	} else if err != nil {
+		return nil, err
+	}
+	var rs []bench.Result
+	for _, w := range ws {
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s …", w.Name, w.About)
+		r, err := bench.Run(c.Context(), w, o)
+		if err != nil {
+			fmt.Fprintln(c.ErrOrStderr())
+			return nil, err
+		}
+		fmt.Fprintf(c.ErrOrStderr(), " %.2f ms a step\n", r.StepMS.Median)
+		for _, text := range r.Notes {
+			fmt.Fprintln(c.ErrOrStderr(), text)
+		}
+		for _, text := range append(r.Retried, r.Missed...) {
+			fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
+		}
+		rs = append(rs, r)
+	}
+	return rs, nil
+}

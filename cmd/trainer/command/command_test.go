@@ -1,0 +1,55 @@
+package command
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-ml/berth/internal/memdir"
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+// TestMain makes this binary the programs that scripts and tests run: trainer,
+// and unprivileged, which is trainer run by a user without root's rights. More
+// scripts run at once than there may be processors, since some wait for seconds.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "3"); err != nil {
+		panic(err)
+	}
+	testscript.Main(memdir.Main(m), map[string]func(){"trainer": Main, "unprivileged": unprivileged})
+}
+
+func unprivileged() {
+	if err := dropPrivileges(); err != nil {
+		panic(err)
+	}
+	Main()
+}
+
+// TestScripts runs what users type. See the commands in script_test.go. Lines that
+// begin with [all] run with TEST_ALL alone.
+func TestScripts(t *testing.T) {
+	reference, err := filepath.Abs("../../../engine/ops/ref/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("REFERENCE", reference)
+			return nil
+		},
+		Cmds: scriptCommands,
+		Condition: func(cond string) (bool, error) {
+			if cond != "all" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			return testall.Wanted(), nil
+		},
+	})
+}

@@ -1,0 +1,246 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/internal/golden"
+)
+
+const (
+	readme      = "../../../README.md"
+	commandPage = "../../../docs/cli.md"
+	devicePage  = "../../../docs/devices.md"
+	reportPage  = "../../../docs/report.md"
+
+	// generated begins the part of the page that the commands themselves write.
+	generated = "<!-- The rest is written by: go test ./cmd/trainer/command -run CommandPage -update -->\n"
+)
+
+// TestCommandPage: docs/cli.md has every command with its text, flags and
+// examples, as trainer help has them.
+func TestCommandPage(t *testing.T) {
+	page, err := os.ReadFile(commandPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byHand, _, found := strings.Cut(string(page), generated)
+	if !found {
+		t.Fatalf("%s has no line %q: the part below it is generated", commandPage, strings.TrimSpace(generated))
+	}
+	var b strings.Builder
+	b.WriteString(byHand + generated)
+	for _, c := range newRoot(&signals.Stop{}).Commands() {
+		describe(&b, c, "##")
+	}
+	golden.Check(t, commandPage, b.String())
+}
+
+// describe writes a command's section of the page, and those of its own
+// commands below it.
+func describe(b *strings.Builder, c *cobra.Command, level string) {
+	if !c.IsAvailableCommand() {
+		return
+	}
+	name := strings.TrimPrefix(c.CommandPath(), "trainer ")
+	fmt.Fprintf(b, "\n%s %s\n\n", level, name)
+	fmt.Fprintf(b, "%s\n", paragraphs(cmp.Or(c.Long, c.Short+".")))
+	if !c.HasSubCommands() {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", c.UseLine())
+	}
+	if table := flagTable(c.LocalFlags()); table != "" {
+		fmt.Fprintf(b, "\n%s", table)
+	}
+	if c.Example != "" {
+		fmt.Fprintf(b, "\nExamples:\n\n```\n%s\n```\n", unindent(c.Example))
+	}
+	for _, sub := range c.Commands() {
+		describe(b, sub, level+"#")
+	}
+}
+
+// paragraphs is a command's text as Markdown: what is indented in it is a list,
+// and stays as it is.
+func paragraphs(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\n")
+		indented := strings.HasPrefix(line, "  ")
+		before := len(out) > 0 && strings.HasPrefix(out[len(out)-1], "    ")
+		switch {
+		case indented && !before:
+			out = append(out, "", "    "+line)
+		case indented:
+			out = append(out, "    "+line)
+		default:
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func unindent(text string) string {
+	var out []string
+	for line := range strings.Lines(text) {
+		out = append(out, strings.TrimSpace(line))
+	}
+	return strings.Join(out, "\n")
+}
+
+func flagTable(flags *pflag.FlagSet) string {
+	var rows string
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		takes, usage := pflag.UnquoteUsage(f)
+		def := ""
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "0s" && f.DefValue != "[]" {
+			def = "`" + f.DefValue + "`"
+		}
+		flag := strings.TrimSpace("--" + f.Name + " " + takes)
+		if f.NoOptDefVal != "" && f.Value.Type() != "bool" { // as pflag reads it, a value needs the sign
+			flag = "--" + f.Name + "[=" + takes + "]"
+		}
+		rows += fmt.Sprintf("| `%s` | %s | %s |\n", flag, def, strings.ReplaceAll(usage, "|", `\|`))
+	})
+	if rows == "" {
+		return ""
+	}
+	return "| flag | default | meaning |\n|---|---|---|\n" + rows
+}
+
+// TestReportPage: docs/report.md describes every field of report.json, of
+// metrics.jsonl, and of the answers of eval and predict.
+func TestReportPage(t *testing.T) {
+	b, err := os.ReadFile(reportPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(b)
+	names := jsonNames(reflect.TypeFor[berth.Report](), "")
+	for _, answer := range []reflect.Type{reflect.TypeFor[berth.Evaluation](), reflect.TypeFor[berth.Prediction]()} {
+		names = append(names, jsonNames(answer, "")...)
+	}
+	for _, name := range append(names, metricNames(t)...) {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("%s does not describe the field %s", reportPage, name)
+		}
+	}
+}
+
+// jsonNames lists the fields that a type has in JSON, as the page writes them:
+// ledger.by_reason, devices[].id.
+func jsonNames(t reflect.Type, at string) (names []string) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonNames(t.Elem(), at)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return jsonNames(t.Elem(), at+"[]")
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" || name == "-" {
+				continue
+			}
+			if at != "" {
+				name = at + "." + name
+			}
+			names = append(names, jsonNames(f.Type, name)...)
+		}
+		return names
+	}
+	return []string{at}
+}
+
+// metricNames lists the fields of the lines of metrics.jsonl, from a short run.
+func metricNames(t *testing.T) (names []string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "run")
+	if code := run(t.Context(), &signals.Stop{}, []string{"train", "digits", "--set", "train.epochs=1", "--quiet", "--run", dir}, io.Discard, os.Stderr); code != cli.ExitOK {
+		t.Fatalf("exit code %d", code)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		for name := range fields {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// A shown command is a block of a page with one command, and its whole output, the
+// last lines of it, or some lines of it.
+var (
+	shownCommand = regexp.MustCompile("(?m)^```\n\\$ trainer ([^\n|]*?)( \\| (?:tail -|grep -A)\\d+[^\n]*)?\n([^`$]*)^```$")
+	shownConfig  = regexp.MustCompile("(?ms)^```yaml\n(# my\\.yaml\n.*?)^```$")
+)
+
+// TestShownCommands: commands that pages show with their output print it.
+func TestShownCommands(t *testing.T) {
+	dir := t.TempDir()
+	shown := 0
+	for _, page := range []string{readme, devicePage} {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := shownConfig.FindSubmatch(b); m != nil {
+			if err := os.WriteFile(filepath.Join(dir, "my.yaml"), m[1], 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, m := range shownCommand.FindAllStringSubmatch(string(b), -1) {
+			args := strings.Fields(m[1])
+			for i, a := range args {
+				if a == "my.yaml" {
+					args[i] = filepath.Join(dir, a)
+				}
+			}
+			var out bytes.Buffer
+			run(t.Context(), &signals.Stop{}, args, &out, &out)
+			got := strings.ReplaceAll(out.String(), dir+string(filepath.Separator), "")
+			want, same := m[3], false
+			switch {
+			case m[2] == "":
+				same = got == want
+			case strings.Contains(m[2], "tail"):
+				same = strings.HasSuffix(got, "\n"+want)
+			default:
+				same = strings.Contains(got, "\n"+want)
+			}
+			if !same {
+				t.Errorf("%s shows of trainer %s\n%swhich prints\n%s", page, m[1], want, got)
+			}
+			shown++
+		}
+	}
+	if shown < 3 {
+		t.Errorf("only %d commands were found", shown)
+	}
+}

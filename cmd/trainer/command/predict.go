@@ -1,0 +1,111 @@
+package command
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+)
+
+func predictCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "predict RUN [FILE]",
+		Short: "Print a trained model's answers",
+		Long: "Run a trained model on the samples of FILE, which has the format of the run's data; without FILE, on the validation part.\n" +
+			"The suffix of --out (.jsonl, .json, .csv) or --format chooses JSON lines or CSV; JSON lines without either.\n" +
+			"Classification: an answer has the likeliest class, its name (label) and each class's probability (values; in CSV a\n" +
+			"column prob_NAME each). Regression: an answer has the numbers (values). Text: an answer is the token after each\n" +
+			"window of data.context tokens; the last window may be shorter.\n" +
+			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
+			"is lost, the others take over its batches.",
+		Example: "  trainer predict runs/digits\n  trainer predict runs/iris new.csv --out answers.csv\n  trainer predict runs/iris new.csv --best --format csv",
+		Args:    cli.ArgsBetween(1, 2),
+	}
+	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
+	format := c.Flags().String("format", "", "`FORMAT` of the answers: jsonl or csv (default: by --out's suffix, jsonl without one)")
+	file := c.Flags().String("out", "", "write to `FILE`, and replace it once all answers are there (default: standard output)")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if *file == "" {
+			if err := cli.CheckPrinting(c, "--out FILE"); err != nil {
+				return err
+			}
+		}
+		samples := ""
+		if len(args) == 2 {
+			samples = args[1]
+		}
+		if err := checkOut(*file, samples); err != nil {
+			return err
+		}
+		as, err := answerFormat(*format, *file)
+		if err != nil {
+			return err
+		}
+		faults, err := ff.parse()
+		if err != nil {
+			return err
+		}
+		run, err := runs.OpenTrained(c, cf, wf, args[0], faults...)
+		if err != nil {
+			return byFault(err)
+		}
+		defer func() { err = errors.Join(err, run.Close()) }()
+		defer runs.TellWarnings(c, run)
+		return answer(c, run, wf, samples, *file, as)
+	}
+	return c
+}
+
+// answer writes a run's answers for the samples of a file, or for the
+// validation part (""), to the file out or standard output.
+func answer(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, samples, out, format string) error {
+	if err := checkOut(out, run.Reads(samples)...); err != nil {
+		return err
+	}
+	return output(c.OutOrStdout(), out, func(w io.Writer) error {
+		write, told := answerWriter(format, w, run.Info()), false
+		_, err := run.Predict(c.Context(), samples, func(p berth.Prediction) error {
+			if !told {
+				told = true
+				runs.TellUsed(c, wf, run.Used())
+			}
+			return write(p)
+		})
+		return err
+	})
+}
+
+// checkOut refuses a file to write that is also read, or that cannot be written.
+func checkOut(file string, reads ...string) error {
+	if file == "" {
+		return nil
+	}
+	if err := rundir.CheckOutput(file, reads...); err != nil {
+		return fmt.Errorf("--out %w", err)
+	}
+	return nil
+}
+
+// output has write write to a file, or to standard output. The file may be a
+// pipe, such as /dev/stdout: it is read as far as its reader wants.
+func output(stdout io.Writer, file string, write func(io.Writer) error) error {
+	if file == "" {
+		b := bufio.NewWriter(stdout)
+		err := write(b)
+		return cmp.Or(err, b.Flush())
+	}
+	err := rundir.WriteOutput(file, write)
+	if signals.ClosedPipe(err) {
+		return cli.Unread(err)
+	}
+	return err
+}

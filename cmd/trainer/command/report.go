@@ -1,0 +1,69 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// printReport prints a run's outcome.
+func printReport(out io.Writer, run *berth.Run, r *berth.Report, dir string) {
+	fmt.Fprint(out, text.Count(r.Steps, "step"))
+	if r.Throughput.SamplesPerS > 0 { // 0: the run was over before it was resumed
+		fmt.Fprintf(out, ", %.0f samples/s, %.2f ms a step", r.Throughput.SamplesPerS, r.Throughput.StepMSP50)
+	}
+	if v := r.Final.ValLoss; v != nil {
+		fmt.Fprintf(out, ", val loss %s%s", text.Loss(*v), text.RMSE(", ", run.RMSE(v)))
+	}
+	if v := r.Final.ValAccuracy; v != nil {
+		fmt.Fprintf(out, ", accuracy %.2f%%", 100**v)
+	}
+	fmt.Fprintln(out)
+	if len(run.Plan.Devices()) > 1 && r.Throughput.SamplesPerS > 0 {
+		fmt.Fprintf(out, "devices idle: %.0f%% of a step, %.0f%% in the plan\n", 100*r.Bubble.Measured, 100*r.Bubble.Simulated)
+	}
+	printMoved(out, r)
+	for _, a := range r.Allowed {
+		fmt.Fprintf(out, "allowed: %s\n", shortened(a))
+	}
+	fmt.Fprintf(out, "weights %s\nrun folder %s\n", r.WeightsSHA256, dir)
+}
+
+// printMoved prints the bytes copied into devices and out of them.
+func printMoved(out io.Writer, r *berth.Report) {
+	l := r.Ledger
+	in, perStep := "", ""
+	if s := l.SteadyState; s.CopyInBytesPerStep > 0 { // there was more than one step
+		in = fmt.Sprintf(", %s a step (the batch has %s)", units.Bytes(s.CopyInBytesPerStep), units.Bytes(s.BatchBytesPerStep))
+		perStep = fmt.Sprintf("%s in the median step, ", units.Bytes(s.PullBackBytesPerStep))
+	}
+	once := " once"
+	if l.SpillBytes > 0 { // and in again
+		once = ""
+	}
+	fmt.Fprintf(out, "in: weights %s%s%s\nout: %s%s in all\n", units.Bytes(l.CopyInWeightBytes), once, in, perStep, units.Bytes(l.PullBackBytes))
+	if l.SpillBytes > 0 {
+		fmt.Fprintf(out, "spilled: %s in the median step, %s in all; copies took %.2f ms a step beside computing and %.2f ms alone\n", units.Bytes(l.SteadyState.SpillBytesPerStep), units.Bytes(l.SpillBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+	}
+	if h := r.HostMemory; h != nil {
+		fmt.Fprintf(out, "host memory: at most %s of %s, and %s in a file\n", units.Bytes(h.PeakBytes), units.Bytes(h.BoundBytes), units.Bytes(h.FilePeakBytes))
+	}
+}
+
+// mostNames is the most tensors that a line names.
+const mostNames = 5
+
+// shortened cuts the tensors at the end of a transfer in words to the first ones;
+// report.json has all.
+func shortened(transfer string) string {
+	before, names, planned := strings.Cut(transfer, "as planned: ")
+	list := strings.Split(names, ", ")
+	if !planned || len(list) <= mostNames+1 {
+		return transfer
+	}
+	return fmt.Sprintf("%sas planned: %s and %d more", before, strings.Join(list[:mostNames], ", "), len(list)-mostNames)
+}

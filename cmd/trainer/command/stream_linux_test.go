@@ -1,0 +1,53 @@
+package command
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+// TestStreamedWeightsAreNeverWhole uses 92 MiB of weights that do not train, where a
+// device has 12 MiB and the host may take 32 MiB. The whole process stays below the
+// size of the weights.
+func TestStreamedWeightsAreNeverWhole(t *testing.T) {
+	if !testall.Wanted() {
+		t.Skip("trains 92 MiB of weights: set TEST_ALL=1")
+	}
+	const weights, limit = 92 << 20, "--device-memory=12MiB"
+	dir := t.TempDir()
+	config := filepath.Join(dir, "deep.yaml")
+	text := "data: {source: digits, split: 0.95}\n" +
+		"model: {preset: mlp, hidden: [" + strings.Repeat("1024, ", 23) + "1024]}\n" +
+		"train: {epochs: 1, batch: 64}\n" +
+		"optimizer: {freeze: [\"layers.?.*\", \"layers.1?.*\", \"layers.20.*\", \"layers.21.*\", \"layers.22.*\", \"layers.23.*\"]}\n"
+	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) (peak int64) {
+		t.Helper()
+		c := exec.Command("trainer", args...)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, out)
+		}
+		return c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+	}
+	run("train", config, "--run", "whole", "--max-steps", "1")
+	run("checkpoints", "export", "whole", "w.safetensors")
+	for _, args := range [][]string{
+		{"train", config, "--run", "r", "--init", "w.safetensors", "--max-steps", "2"},
+		{"resume", "r", "--max-steps", "3"},
+		{"eval", "r"},
+		{"eval", "r", "--init", "w.safetensors"},
+		{"predict", "r", "--out", "answers.csv"},
+	} {
+		if peak := run(append(args, limit, "--host-memory=32MiB")...); peak >= weights {
+			t.Errorf("%v took %d MiB, the weights have %d", args, peak>>20, weights>>20)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/configs"
+)
+
+// started is when the process began: --max-time counts from then.
+var started = time.Now()
+
+// training is the common part of train and resume.
+type training struct {
+	options  berth.TrainOptions
+	quiet    bool
+	progress string // progressBar or progressJSON
+	overfit  int    // steps on one batch alone; 0: train on all data
+	removed  bool   // the run folder is, after the run
+	note     string // printed first
+	stop     *signals.Stop
+	faults   *faultFlag
+	costs    *costsFlag
+}
+
+// The values of --progress.
+const (
+	progressBar  = "bar"
+	progressJSON = "json"
+)
+
+// addTraining gives c the flags that train and resume share.
+func addTraining(c *cobra.Command, stop *signals.Stop) *training {
+	t := &training{stop: stop}
+	o := &t.options
+	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
+	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
+	c.Flags().StringVar(&o.Report, "report", "", "also write the report to `FILE`, replacing it")
+	c.Flags().BoolVar(&o.AssertResident, "assert-resident", false, "fail if within an epoch anything but batches is copied in, or anything is copied out that nobody asked for (--watch asks for losses); what the plan moves under --device-memory is named")
+	c.Flags().StringVar(&o.Dump, "dump", "", "write graph, plan, schedule, ledger and trace into the folder `DIR`")
+	c.Flags().BoolVar(&o.AllowChanged, "allow-changed", false, "resume although the config, the data or the ISA level has changed, and say how")
+	t.faults, t.costs = addFaults(c), addCosts(c, "--set partition.costs=measured")
+	c.Flags().StringVar(&t.progress, "progress", progressBar, "`FORM` of what is printed: bar (lines where there is no terminal), or json, an object in each line for programs")
+	c.Flags().BoolVar(&t.quiet, "quiet", false, "print errors only")
+	return t
+}
+
+// chooseFolder chooses the run folder of train for a config with that name.
+func (t *training) chooseFolder(name string, m runs.Mode) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	o := &t.options
+	switch {
+	case m != runs.Begin && o.Fresh:
+		return cli.Usagef("--resume and --fresh exclude each other; give one")
+	case m == runs.Resume && o.Init != "":
+		return cli.Usagef("--resume and --init exclude each other: a resumed run takes its weights from the checkpoint")
+	case o.AllowChanged && m == runs.Begin:
+		return cli.Usagef("--allow-changed is for --resume; give both, or neither")
+	case o.Fresh:
+		m = runs.Fresh
+	}
+	f, err := runs.ChooseFolder(o.Dir, name, m)
+	o.Dir, o.Resume, t.note = f.Dir, f.Resume, f.Note
+	if o.Resume {
+		o.Init = "" // given for a run that begins
+	}
+	return err
+}
+
+// check refuses numbers out of range, and reads the faults.
+func (t *training) check() (err error) {
+	o := &t.options
+	if o.Faults, err = t.faults.parse(); err != nil {
+		return err
+	}
+	switch {
+	case t.progress != progressBar && t.progress != progressJSON:
+		return cli.Usagef("--progress %s: expected bar or json", t.progress)
+	case o.MaxTime < 0:
+		return cli.Usagef("--max-time %v: expected a time above 0, such as 55m; 0: no limit", o.MaxTime)
+	case o.MaxSteps < 0:
+		return cli.Usagef("--max-steps %d: expected a whole number of at least 0; 0: the config's length", o.MaxSteps)
+	}
+	return nil
+}
+
+// run trains and prints the outcome.
+func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.Config) (err error) {
+	if err := cmp.Or(t.check(), t.costs.check(cfg)); err != nil {
+		return err
+	}
+	o, errs := t.options, notes
+	o.Began = started
+	if t.quiet {
+		out, notes = io.Discard, nil
+	}
+	out = console.NewBestEffort(out, func(err error) {
+		fmt.Fprintf(notes, "standard output: %v: nothing more is printed there, the run is not affected\n", console.Cause(err))
+	})
+	waits := notes
+	if t.progress == progressJSON {
+		waits = nil
+	} else if t.note != "" {
+		fmt.Fprintln(out, t.note)
+	}
+	var doing progress.Share
+	done := progress.WaitFor(ctx, waits, "planning", &doing)
+	run, err := openInTime(ctx, cfg, o, berth.OpenOptions{Costs: t.costs.path, Reading: doing.Say, Overfit: t.overfit})
+	done()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, run.Close()) }()
+	show := t.display(out, run)
+	done = progress.Wait(ctx, waits, "compiling")
+	o.Observer = t.savesOnceStarted(show.observer, done)
+	warn := o.Observer.Warn
+	o.Observer.Warn = func(text string) { // under --quiet, too
+		done()
+		warn(text)
+		fmt.Fprintf(errs, "trainer: %s\n", text)
+	}
+	saveNow, undo := signals.SaveNow()
+	defer undo()
+	o.SaveNow = saveNow
+	rep, err := run.Train(ctx, o)
+	done()
+	if err = byFault(byFlag(err)); t.overfit == 0 { // which nobody goes on with
+		err = goOn(err, rep, o.Dir)
+	}
+	t.stop.Saves(false)
+	t.stop.Done(cli.ExitCode(err))
+	show.clear()
+	if rep != nil {
+		show.end(rep, t.kept(o.Dir))
+	}
+	return err
+}
+
+// kept is the run folder; "" if it is removed.
+func (t *training) kept(dir string) string {
+	if t.removed {
+		return ""
+	}
+	return dir
+}
+
+// display shows a run.
+type display struct {
+	observer *berth.Observer
+	clear    func()
+	end      func(r *berth.Report, dir string)
+}
+
+// display shows a run on out in the form that --progress asks for.
+func (t *training) display(out io.Writer, run *berth.Run) display {
+	if t.progress == progressJSON {
+		lines := progress.NewLines(out, progressOf(run))
+		if t.note != "" {
+			lines.Note(t.note)
+		}
+		return display{lines.Observer(), func() {}, lines.End}
+	}
+	bar := progress.New(out, progressOf(run))
+	o := bar.Observer()
+	o.Warn = func(string) { bar.Clear() }
+	end := func(r *berth.Report, dir string) { printReport(out, run, r, dir) }
+	if t.overfit > 0 {
+		end = func(r *berth.Report, _ string) { printOverfit(out, run, r) }
+	}
+	return display{o, bar.Clear, end}
+}
+
+// byFlag names the flag in place of an option of the library.
+func byFlag(err error) error {
+	var o *berth.OutputError
+	if errors.As(err, &o) {
+		return fmt.Errorf("--%s %w", strings.ToLower(o.Option), o.Err)
+	}
+	return err
+}
+
+// progressOf is the part of a run that its progress shows.
+func progressOf(run *berth.Run) progress.Run {
+	return progress.Run{
+		Name: run.Config.Name, Samples: run.Data.Train.Len(),
+		Batch: run.Config.Train.Batch, LogEvery: run.Config.Train.LogEvery, Watched: run.Config.Train.Watch > 0, RMSE: run.RMSE,
+	}
+}
+
+// nothingSaved ends the error of a run that was stopped before its first step.
+func nothingSaved(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "there was nothing to save; continue with the same command and a longer --max-time"
+	}
+	return "there was nothing to save; continue with the same command"
+}
+
+// goOn adds to the error of a run that stopped, or lost a device or its initial
+// weights, the command that continues it.
+func goOn(err error, rep *berth.Report, dir string) error {
+	var lost *berth.DeviceError
+	var weights *berth.WeightsError
+	switch {
+	case errors.As(err, &lost) && lost.Saved > 0, errors.As(err, &weights) && weights.Saved > 0:
+		return fmt.Errorf("%w; continue with: trainer resume %s", err, dir)
+	case lost != nil, weights != nil:
+		return fmt.Errorf("%w; begin again with the same command", err)
+	case !errors.Is(err, berth.ErrStopped):
+		return err
+	case rep == nil:
+		return fmt.Errorf("%w; %s", err, nothingSaved(err))
+	}
+	return fmt.Errorf("%w and saved; continue with: trainer resume %s", err, dir)
+}
+
+// savesOnceStarted makes a signal save once the run has started. The first event
+// to tell ends the waiting.
+func (t *training) savesOnceStarted(o *berth.Observer, waited func()) *berth.Observer {
+	started, note := o.Started, o.Note
+	o.Started = func(s berth.Start) {
+		waited()
+		t.stop.Saves(true)
+		started(s)
+	}
+	o.Note = func(text string) {
+		waited()
+		note(text)
+	}
+	return o
+}
+
+// openInTime opens a run within --max-time. A run that is stopped while it opens
+// has lost nothing: its error is berth.ErrStopped.
+func openInTime(ctx context.Context, cfg *configs.Config, o berth.TrainOptions, open berth.OpenOptions) (*berth.Run, error) {
+	ctx, cancel := o.InTime(ctx)
+	defer cancel()
+	if o.Resume {
+		open.Resume = o.Dir
+	}
+	run, err := berth.OpenWith(ctx, cfg, open)
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w before the first step: %w; %s", berth.ErrStopped, err, nothingSaved(err))
+	}
+	return run, err
+}
