@@ -3,6 +3,7 @@ package configs
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -72,6 +73,9 @@ func descend(root *yaml.Node, path []string, make func() *yaml.Node) *yaml.Node 
 // parseOverride reads an override's text: as it is for a text, else as YAML. In
 // brackets, a text may be a list.
 func parseOverride(k *key, given string) (*yaml.Node, error) {
+	if !utf8.ValidString(given) {
+		return nil, fmt.Errorf("got %q, which is not UTF-8 text, as all text of a config is", given)
+	}
 	if t, ok := k.kind.(text); ok {
 		if t.listed && strings.HasPrefix(given, "[") {
 			if n, err := readYAML("", []byte(given)); err == nil && n.Kind == yaml.SequenceNode {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -66,13 +67,35 @@ func (c *Config) encode(keep func(*key) bool) ([]byte, error) {
 	full.Partition.Replicas = cmp.Or(c.Partition.Replicas, 1)
 	full.Partition.Shard = cmp.Or(c.Partition.Shard, ShardNone)
 	full.Train.Reduction = cmp.Or(c.Train.Reduction, ReduceOrder)
-	if err := enc.Encode(rootSection.encode(&full, keep)); err != nil {
+	root := rootSection.encode(&full, keep)
+	if err := checkText(root, c.Pos.File, ""); err != nil {
+		return nil, err
+	}
+	if err := enc.Encode(root); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
 	if err := enc.Close(); err != nil {
 		return nil, fmt.Errorf("write config %q: %w", c.Name, err)
 	}
 	return out.Bytes(), nil
+}
+
+// checkText finds the first value of a tree that is not UTF-8. YAML cannot hold
+// it, but a path can: names of files are any bytes.
+func checkText(n *yaml.Node, file, path string) error {
+	if n.Kind == yaml.ScalarNode && !utf8.ValidString(n.Value) {
+		return &Error{Pos: Pos{File: file}, Key: path, Msg: fmt.Sprintf("%q is not UTF-8 text, as all text of a config is; give another, or rename the file or folder", n.Value)}
+	}
+	for i, child := range n.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if n.Kind == yaml.MappingNode {
+			at = join(path, n.Content[i&^1].Value) // keys and values take turns
+		}
+		if err := checkText(child, file, at); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Rooted is the config with absolute paths, and a schedule in place of its file: it

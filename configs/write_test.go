@@ -2,7 +2,9 @@ package configs
 
 import (
 	"bytes"
+	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -46,5 +48,24 @@ func TestRooted(t *testing.T) {
 		if err != nil || got.Data.Path != want || c.Data.Path != path {
 			t.Errorf("%q: got %q, want %q; the config has %q now; %v", path, got.Data.Path, want, c.Data.Path, err)
 		}
+	}
+}
+
+// TestNotText: a value that is not UTF-8 is a mistake of the config, named by its
+// key. A path can be one, and so can the working directory that makes it absolute.
+func TestNotText(t *testing.T) {
+	for key, c := range map[string]*Config{
+		"data.path":         {Data: Data{Source: "csv", Path: "/d\xff/a.csv"}},
+		"data.path[1]":      {Data: Data{Source: "text", Path: "/a", MorePaths: []string{"/b\xff"}}},
+		"devices.spill_dir": {Devices: Devices{HostMemory: 1 << 20, SpillDir: "/s\xff"}},
+	} {
+		_, err := c.YAML()
+		var fault *Error
+		if !errors.As(err, &fault) || fault.Key != key {
+			t.Errorf("%s: got %v", key, err)
+		}
+	}
+	if _, err := Load("digits", Overlay{Set: []string{"data.path=d\xff"}}); err == nil || !strings.Contains(err.Error(), `got "d\xff", which is not UTF-8 text`) {
+		t.Errorf("an override: got %v", err)
 	}
 }
