@@ -80,6 +80,21 @@ func (c *Cluster) Name() string {
 	return strings.Join(names, "+")
 }
 
+// Describe names the cluster for an error: its config line, layer and ops.
+func (c *Cluster) Describe() string {
+	ops, n := c.Name(), c.Nodes[0]
+	if len(c.Nodes) == 1 {
+		ops = graph.OpString(n.Op)
+	}
+	if n.Layer == nil {
+		return ops
+	}
+	if pos := n.Layer.Pos.String(); pos != "" {
+		return fmt.Sprintf("%s: %v: %s", pos, n.Layer, ops)
+	}
+	return fmt.Sprintf("%v: %s", n.Layer, ops)
+}
+
 // Cost is the arithmetic of all nodes, and the bytes that enter or leave the
 // cluster.
 func (c *Cluster) Cost() graph.Cost {

@@ -20,7 +20,7 @@ func testEstimate(t *testing.T, open Opener) {
 			o := device.CompileOptions{Alias: randomAlias(rt, g), CheckFinite: rapid.Bool().Draw(rt, "check finite")}
 			r.estimate(rt, g, o)
 		})
-		large := build(t, func(b *graph.Builder) []*graph.Value {
+		large := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(1<<11, 1<<11))
 			return []*graph.Value{ops.MatMulOf(b, ops.Tanh(b, x), ops.Exp(b, x), false, false)}
 		})

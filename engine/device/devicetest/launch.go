@@ -12,7 +12,7 @@ import (
 
 func testLaunch(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x, w, c := b.Input("x", shape.F32(2, 2)), b.Input("w", shape.F32(2, 3)), b.Input("c", shape.F32(3))
 			h := ops.Add(b, ops.MatMulOf(b, ops.Relu(b, x), w, false, false), c)
 			return []*graph.Value{ops.Relu(b, h), h}
@@ -107,7 +107,7 @@ func (strange) Kind() string { return "strange" }
 
 func testCompileMistakes(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{MemoryBytes: 1 << 16}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			return []*graph.Value{b.One(strange{}, b.Input("x", shape.F32(2)))}
 		})
 		if r.computes() {
@@ -127,7 +127,7 @@ func testCompileMistakes(t *testing.T, open Opener) {
 		cut.Inputs = nil
 		_, err := r.d.Compile(&cut, device.CompileOptions{})
 		r.fails(err, nil, "BUG", "x f32[2]")
-		large := build(t, func(b *graph.Builder) []*graph.Value { // its temporary is twice the budget
+		large := Segment(t, func(b *graph.Builder) []*graph.Value { // its temporary is twice the budget
 			x := b.Input("x", shape.F32(1<<15))
 			return []*graph.Value{ops.Sum(b, ops.Exp(b, x), false, 0)}
 		})
@@ -141,7 +141,7 @@ func testCompileMistakes(t *testing.T, open Opener) {
 
 func testDonation(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x, y := b.Input("x", shape.F32(2)), b.Input("y", shape.F32(2))
 			return []*graph.Value{ops.Add(b, x, y)}
 		})
@@ -185,7 +185,7 @@ func testDonationOrder(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		// new is computed first, but w is read after that: the reader must be
 		// moved before it.
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			w, d := b.Input("w", shape.F32(2)), b.Input("d", shape.F32(2))
 			next := ops.Sub(b, w, d)
 			return []*graph.Value{ops.ScaleBy(b, ops.ReshapeTo(b, w, 1, 2), 10), next}
@@ -199,7 +199,7 @@ func testDonationOrder(t *testing.T, open Opener) {
 		r.expect(w, 4, 5)
 
 		// The node reads its input in a way that cannot work in place.
-		g = build(t, func(b *graph.Builder) []*graph.Value {
+		g = Segment(t, func(b *graph.Builder) []*graph.Value {
 			m := b.Input("m", shape.F32(2, 2))
 			return []*graph.Value{ops.MatMulOf(b, m, m, false, false)}
 		})
@@ -209,7 +209,7 @@ func testDonationOrder(t *testing.T, open Opener) {
 		r.expect(m, 7, 10, 15, 22)
 
 		// The input is needed when the output is known: no order works.
-		g = build(t, func(b *graph.Builder) []*graph.Value {
+		g = Segment(t, func(b *graph.Builder) []*graph.Value {
 			w := b.Input("w", shape.F32(2, 2))
 			next := ops.ScaleBy(b, w, 2)
 			return []*graph.Value{next, ops.MatMulOf(b, next, w, false, false)}
@@ -226,7 +226,7 @@ func testDonationOrder(t *testing.T, open Opener) {
 func testScratch(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
 		const n = 256
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(n))
 			y := ops.ReshapeTo(b, ops.TransposeTo(b, ops.ReshapeTo(b, ops.AddConst(b, x, 1), 16, 16), 1, 0), n)
 			return []*graph.Value{ops.MatMulOf(b, ops.ReshapeTo(b, y, 16, 16), ops.ReshapeTo(b, ops.Relu(b, y), 16, 16), false, false)}
@@ -300,7 +300,7 @@ func sortByNeed(g *graph.Graph) {
 func testUpdate(t *testing.T, open Opener) {
 	const n = 5000
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			step, lr := b.Input("step", shape.I32()), b.Input("lr", shape.F32())
 			next := b.One(ops.Increment{}, step)
 			w, dw, v := b.Input("w", shape.F32(n)), b.Input("dw", shape.F32(n)), b.Input("v", shape.F32(n))
@@ -332,7 +332,7 @@ func testUpdate(t *testing.T, open Opener) {
 
 func testViews(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(2, 3))
 			flat := ops.ReshapeTo(b, x, 6)
 			y := ops.Neg(b, flat)             // in memory of its own: x is an input
@@ -360,7 +360,7 @@ func testViews(t *testing.T, open Opener) {
 
 func testPassThrough(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x, y := b.Input("x", shape.F32(2)), b.Input("y", shape.F32(2))
 			s := ops.Add(b, x, y)
 			return []*graph.Value{x, s, s, y, x}
@@ -381,7 +381,7 @@ func testPassThrough(t *testing.T, open Opener) {
 
 func testEmpty(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(0, 3))
 			y := ops.Relu(b, ops.Exp(b, x))
 			return []*graph.Value{y, ops.ReshapeTo(b, y, 3, 0), ops.Sum(b, y, false, 0), x}
@@ -394,7 +394,7 @@ func testEmpty(t *testing.T, open Opener) {
 		r.expect(out[2], 0, 0, 0)
 		r.sync(r.s)
 		r.drop(append(out, in)...)
-		none := build(t, func(b *graph.Builder) []*graph.Value { return nil })
+		none := Segment(t, func(b *graph.Builder) []*graph.Value { return nil })
 		r.ok(r.wait(r.launch(r.compile(none, device.CompileOptions{}), nil, nil)))
 	})
 }
@@ -404,7 +404,7 @@ func testCheckFinite(t *testing.T, open Opener) {
 		if !r.computes() {
 			return
 		}
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x := b.Input("x", shape.F32(3))
 			defer b.In(&graph.Layer{Index: 2, Type: "log", Name: "l", Block: "l"})()
 			return []*graph.Value{ops.AddConst(b, ops.Log(b, x), 1)}

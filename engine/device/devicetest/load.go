@@ -43,7 +43,7 @@ func hammer(t *testing.T, d device.Device, who, rounds, n int) error {
 	if err != nil {
 		return err
 	}
-	g := build(t, func(b *graph.Builder) []*graph.Value {
+	g := Segment(t, func(b *graph.Builder) []*graph.Value {
 		y := b.One(ops.Affine{Scale: 2, Shift: 1}, b.Input("x", shape.F32(n)))
 		for range who % 2 { // two signatures are compiled at the same time
 			y = ops.Relu(b, y)
@@ -125,7 +125,7 @@ func hammerOnce(d device.Device, feed, work device.Stream, h device.HostBuffer, 
 func testTwoStreams(t *testing.T, open Opener) {
 	const n, launches = 4096, 300
 	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			sum, x := b.Input("sum", shape.F32(n)), b.Input("x", shape.F32(n))
 			y := ops.AddConst(b, x, 1)
 			return []*graph.Value{ops.Add(b, sum, ops.Sub(b, ops.ScaleBy(b, y, 2), y))}
@@ -163,7 +163,7 @@ func testTwoStreams(t *testing.T, open Opener) {
 func testSteadyState(t *testing.T, open Opener) {
 	with(t, open, device.OpenOptions{Threads: 2}, func(r *rig) {
 		const n = 64
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			x, w := b.Input("x", shape.F32(n, n)), b.Input("w", shape.F32(n, n))
 			y := ops.Relu(b, ops.MatMulOf(b, x, w, false, false))
 			return []*graph.Value{ops.Sub(b, w, ops.MatMulOf(b, x, y, true, false)), ops.Sum(b, y, false, 0, 1)}

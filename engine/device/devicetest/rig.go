@@ -242,9 +242,9 @@ func scratchFor(x device.Executable) shape.Meta {
 	return shape.Meta{DType: shape.Uint8, Shape: shape.Of(int(x.Memory().Temporary))}
 }
 
-// build makes a segment. Its inputs are those that f declares, its outputs the
+// Segment makes a segment. Its inputs are those that f declares, its outputs the
 // values that f returns.
-func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
+func Segment(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 	t.Helper()
 	b := graph.NewBuilder("test", 1)
 	outs := f(b)
@@ -261,7 +261,7 @@ func build(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
 // affine is y = 2x+1 over n numbers.
 func affine(t *testing.T, n int) *graph.Graph {
 	t.Helper()
-	return build(t, func(b *graph.Builder) []*graph.Value {
+	return Segment(t, func(b *graph.Builder) []*graph.Value {
 		x := b.Input("x", shape.F32(n))
 		return []*graph.Value{b.One(ops.Affine{Scale: 2, Shift: 1}, x)}
 	})

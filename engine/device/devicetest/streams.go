@@ -189,7 +189,7 @@ func testKernelFailure(t *testing.T, open Opener) {
 		if !r.computes() {
 			return
 		}
-		g := build(t, func(b *graph.Builder) []*graph.Value {
+		g := Segment(t, func(b *graph.Builder) []*graph.Value {
 			defer b.In(&graph.Layer{Index: 3, Type: "embedding", Name: "wte", Block: "wte", Pos: graph.Pos{File: "m.yaml", Line: 7}})()
 			return []*graph.Value{ops.EmbeddingOf(b, b.Input("table", shape.F32(4, 2)), b.Input("ids", shape.I32(2)))}
 		})

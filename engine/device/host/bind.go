@@ -3,72 +3,73 @@ package host
 import (
 	"fmt"
 
+	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
 // bindPlan makes a program of a plan, with kernels from bind.
-func bindPlan(p *plan, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
-	inputs, outputs := len(p.graph.Inputs), len(p.graph.Outputs)
-	pr := &program{tempBytes: p.tempBytes, code: make([]instr, 0, len(p.steps)),
+func bindPlan(p *planner.Plan, bind func(*fuse.Cluster) (Kernel, error), stopped *stop.Check) (*program, error) {
+	inputs, outputs := len(p.Graph.Inputs), len(p.Graph.Outputs)
+	pr := &program{tempBytes: p.TempBytes, code: make([]instr, 0, len(p.Steps)),
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
 		boundIn: make([]*byte, inputs), boundOut: make([]*byte, outputs)}
 	overwritten := make([]bool, inputs)
 	var scratch int64 // of the kernel that needs most
-	for i := range stop.Each(p.stop, p.steps) {
-		st := &p.steps[i]
-		if st.empty() {
+	for i := range stop.Each(stopped, p.Steps) {
+		st := &p.Steps[i]
+		if st.Empty() {
 			continue
 		}
-		in := instr{cluster: st.cluster, in: make([][]byte, len(st.in)), out: make([][]byte, len(st.out))}
-		if c := st.cluster; c != nil {
+		in := instr{cluster: st.Cluster, in: make([][]byte, len(st.In)), out: make([][]byte, len(st.Out))}
+		if c := st.Cluster; c != nil {
 			var err error
 			if in.kernel, err = bind(c); err != nil {
-				return nil, fmt.Errorf("%s: %w", describe(c), err)
+				return nil, fmt.Errorf("%s: %w", c.Describe(), err)
 			}
 			in.packing = packingOf(in.kernel, st)
 			scratch = max(scratch, in.kernel.ScratchBytes())
 		}
-		for a, s := range st.in {
+		for a, s := range st.In {
 			pr.connect(p, s, &in.in[a])
 		}
-		for a, s := range st.out {
+		for a, s := range st.Out {
 			pr.connect(p, s, &in.out[a])
-			if j := s.overwrites(p.alias); j >= 0 && !overwritten[j] {
+			if j := s.Overwrites(p.Alias); j >= 0 && !overwritten[j] {
 				overwritten[j] = true
 				in.overwrites = append(in.overwrites, j)
 			}
 		}
 		pr.code = append(pr.code, in)
 	}
-	pr.bytes = p.tempBytes + scratch
-	return pr, p.stop.Err()
+	pr.bytes = p.TempBytes + scratch
+	return pr, stopped.Err()
 }
 
 // connect files an argument under the memory that its storage is.
-func (pr *program) connect(p *plan, s *storage, arg *[]byte) {
-	switch j := s.overwrites(p.alias); {
-	case s.class == ofTemp:
-		pr.temps = append(pr.temps, temp{arg, block{s.off, s.size}})
+func (pr *program) connect(p *planner.Plan, s *planner.Storage, arg *[]byte) {
+	switch j := s.Overwrites(p.Alias); {
+	case s.Class == planner.Temporary:
+		pr.temps = append(pr.temps, temp{arg, block{s.Off, s.Size}})
 	case j >= 0:
 		pr.inArgs[j] = append(pr.inArgs[j], arg)
-	case s.class == ofOutput:
-		pr.outArgs[s.index] = append(pr.outArgs[s.index], arg)
+	case s.Class == planner.Output:
+		pr.outArgs[s.Index] = append(pr.outArgs[s.Index], arg)
 	default:
-		pr.inArgs[s.index] = append(pr.inArgs[s.index], arg)
+		pr.inArgs[s.Index] = append(pr.inArgs[s.Index], arg)
 	}
 }
 
 // packingOf is the packing of a kernel that packs an input of the graph; nil for
 // other kernels.
-func packingOf(kernel Kernel, st *step) *packing {
+func packingOf(kernel Kernel, st *planner.Step) *packing {
 	k, ok := kernel.(Packer)
 	if !ok {
 		return nil
 	}
 	input, bytes, layout := k.Packs()
-	if bytes == 0 || st.in[input].class != ofInput {
+	if bytes == 0 || st.In[input].Class != planner.Input {
 		return nil
 	}
-	return &packing{Packer: k, index: st.in[input].index, layout: layout, bytes: bytes}
+	return &packing{Packer: k, index: st.In[input].Index, layout: layout, bytes: bytes}
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -39,7 +40,7 @@ func toy(t *testing.T, k kernelFunc) *Device {
 // launchOnce runs a graph of one node and returns its failure.
 func launchOnce(t *testing.T, d *Device) error {
 	t.Helper()
-	g := segment(t, func(b *graph.Builder) []*graph.Value {
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
 	})
 	x, err := d.Compile(g, device.CompileOptions{})
@@ -96,7 +97,7 @@ func TestEstimatePlansOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	equal := func() *graph.Graph {
-		return segment(t, func(b *graph.Builder) []*graph.Value {
+		return devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 			return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
 		})
 	}
@@ -162,7 +163,7 @@ func TestCloseWhileQueueing(t *testing.T) {
 func TestCompileStops(t *testing.T) {
 	d := toy(t, func([][]byte, [][]byte) error { return nil })
 	defer d.Close()
-	g := segment(t, func(b *graph.Builder) []*graph.Value {
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 		x := b.Input("x", shape.F32(4))
 		w := b.Input("w", shape.F32(4, 4))
 		for range 1000 {

@@ -1,8 +1,7 @@
 // Package host is shared by the kinds of devices whose memory is this
-// machine's. It has memory outside the Go heap, streams, and a planner that
-// turns a graph into kernels over planned memory, one for each cluster of nodes
-// (see package fuse). It is no kind itself: a kind passes [New] a [Config] with
-// its kernels.
+// machine's. It has memory outside the Go heap, streams, and programs: the
+// steps of a plan (package planner) with a kernel for each. It is no kind itself:
+// a kind passes [New] a [Config] with its kernels.
 //
 // Memory. A device reserves address space for its budget once; a page takes
 // memory when it is first touched, and keeps it. Package memory shares the space
@@ -21,7 +20,7 @@
 //
 // The files use each other downwards: device; stream, executable; queue;
 // backlog, command; compact, run, launch; program; packed, guest, buffer, heap; arena.
-// Beside them, plan turns a graph into steps, by order, inplace and layout.
+// Beside them, bind turns a plan into a program.
 //
 // The types to know are [Device], [Config], [Kernel] and [Stream].
 package host

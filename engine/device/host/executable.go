@@ -5,8 +5,10 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/stop"
 )
 
 // executable implements device.Executable.
@@ -40,20 +42,20 @@ func (x *executable) Release() {
 
 // newExecutable plans an executable. It takes no device memory.
 func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executable, error) {
-	p, err := newPlan(g, o)
+	p, err := planner.New(g, o, alignment)
 	if err != nil {
 		return nil, err
 	}
-	x := &executable{memory: memoryOf(g, p.alias)}
-	x.routine = routine{heap: b.heap, turn: &b.turn, graph: g, alias: p.alias, donated: make([]bool, len(g.Inputs))}
-	for _, j := range p.alias {
+	x := &executable{memory: memoryOf(g, p.Alias)}
+	x.routine = routine{heap: b.heap, turn: &b.turn, graph: g, alias: p.Alias, donated: make([]bool, len(g.Inputs))}
+	for _, j := range p.Alias {
 		if j >= 0 {
 			x.donated[j] = true
 		}
 	}
-	x.memory.Temporary = p.tempBytes
+	x.memory.Temporary = p.TempBytes
 	if b.config.Bind != nil {
-		if x.program, err = bindPlan(p, b.config.Bind); err != nil {
+		if x.program, err = bindPlan(p, b.config.Bind, stop.When(o.Stop)); err != nil {
 			return nil, err
 		}
 		x.program.checkFinite, x.program.onKernel, x.program.wantKernels = o.CheckFinite, b.config.OnKernel, b.config.WantKernels
@@ -88,7 +90,7 @@ func signatureOf(g *graph.Graph, o device.CompileOptions) (string, error) {
 	}
 	h := sha256.New()
 	for _, n := range g.Nodes {
-		fmt.Fprintln(h, describe(fuse.Single(n)), n)
+		fmt.Fprintln(h, fuse.Single(n).Describe(), n)
 	}
 	return fmt.Sprintf("%s finite=%x", s, h.Sum(nil)[:16]), nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -33,7 +34,7 @@ func newHung(t *testing.T) *hung {
 		h.wroteLast <- struct{}{}
 		return nil
 	})
-	g := segment(t, func(b *graph.Builder) []*graph.Value {
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 		return []*graph.Value{ops.Neg(b, b.Input("x", shape.F32(4)))}
 	})
 	var errs [5]error

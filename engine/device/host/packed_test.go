@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -82,7 +83,7 @@ func newPackRig(t *testing.T, budget int64) *packRig {
 		Bind: func(*fuse.Cluster) (Kernel, error) { return r.k, nil },
 	})
 	m := shape.F32(packBytes / 4)
-	g := segment(t, func(b *graph.Builder) []*graph.Value {
+	g := devicetest.Segment(t, func(b *graph.Builder) []*graph.Value {
 		return []*graph.Value{ops.Neg(b, b.Input("w", m))}
 	})
 	r.x, errs[1] = r.d.Compile(g, device.CompileOptions{})

@@ -98,7 +98,7 @@ func (l *launch) awaitDelay(e device.Event) {
 // doing names an instruction for an error.
 func (l *launch) doing(at int) string {
 	if code := l.program.code; at < len(code) && code[at].cluster != nil {
-		return describe(code[at].cluster)
+		return code[at].cluster.Describe()
 	}
 	return "copy of an output of " + l.graph.Name
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -43,7 +44,7 @@ func TestDelayIsPerBuffer(t *testing.T) {
 		return nil
 	})
 	sizes := []int{1, 2, 3, 4} // in elements; the first is no update
-	g := segment(t, func(b *graph.Builder) (out []*graph.Value) {
+	g := devicetest.Segment(t, func(b *graph.Builder) (out []*graph.Value) {
 		for _, n := range sizes {
 			out = append(out, ops.Neg(b, b.Input(string(rune('a'+n)), shape.F32(n))))
 		}

@@ -1,4 +1,4 @@
-package host
+package planner
 
 import (
 	"slices"
@@ -7,12 +7,12 @@ import (
 )
 
 // setLifetimes notes when each temporary is written first and used last.
-func setLifetimes(steps []step) {
+func setLifetimes(steps []Step) {
 	for i := range steps {
-		for _, s := range steps[i].out {
+		for _, s := range steps[i].Out {
 			s.first, s.last = i, i
 		}
-		for _, s := range steps[i].in {
+		for _, s := range steps[i].In {
 			s.last = i
 		}
 	}
@@ -21,8 +21,8 @@ func setLifetimes(steps []step) {
 // mergeInPlace computes outputs in the memory of a temporary that is used last
 // as the step's input, if the op allows that. It returns the temporaries that
 // are left.
-func mergeInPlace(steps []step, temps []*storage, check *stop.Check) []*storage {
-	resolve := func(list []*storage) {
+func mergeInPlace(steps []Step, temps []*Storage, check *stop.Check) []*Storage {
+	resolve := func(list []*Storage) {
 		for i, s := range list {
 			if s.in != nil {
 				list[i] = s.in
@@ -31,23 +31,23 @@ func mergeInPlace(steps []step, temps []*storage, check *stop.Check) []*storage 
 	}
 	for i := range stop.Each(check, steps) {
 		st := &steps[i]
-		resolve(st.in)
-		for o, s := range st.out {
-			if t := st.reusable(o, i); t != nil && s.class == ofTemp {
-				t.last, s.in, st.out[o] = s.last, t, t
+		resolve(st.In)
+		for o, s := range st.Out {
+			if t := st.reusable(o, i); t != nil && s.Class == Temporary {
+				t.last, s.in, st.Out[o] = s.last, t, t
 			}
 		}
 	}
-	return slices.DeleteFunc(temps, func(s *storage) bool { return s.in != nil })
+	return slices.DeleteFunc(temps, func(s *Storage) bool { return s.in != nil })
 }
 
 // reusable is the temporary in whose memory output o of st, step i, can be
 // computed: no other input or output of the step uses it. It is nil if there
 // is none.
-func (st *step) reusable(o, i int) *storage {
+func (st *Step) reusable(o, i int) *Storage {
 	for _, a := range st.alias(o) {
-		t := st.in[a]
-		if t.class == ofTemp && t.last == i && t.size == st.out[o].size && count(st.in, t) == 1 && !slices.Contains(st.out, t) {
+		t := st.In[a]
+		if t.Class == Temporary && t.last == i && t.Size == st.Out[o].Size && count(st.In, t) == 1 && !slices.Contains(st.Out, t) {
 			return t
 		}
 	}
@@ -55,7 +55,7 @@ func (st *step) reusable(o, i int) *storage {
 }
 
 // count is the number of times that s is in list.
-func count(list []*storage, s *storage) int {
+func count(list []*Storage, s *Storage) int {
 	n := 0
 	for _, t := range list {
 		if t == s {

@@ -1,4 +1,4 @@
-package host
+package planner
 
 import (
 	"fmt"
@@ -6,45 +6,32 @@ import (
 	"testing"
 
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/devicetest"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
-// segment builds a graph. Its outputs are the values that f returns.
-func segment(t *testing.T, f func(b *graph.Builder) []*graph.Value) *graph.Graph {
-	t.Helper()
-	b := graph.NewBuilder("test", 1)
-	for _, v := range f(b) {
-		b.Output(v.Name, v)
-	}
-	g, err := b.Graph()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
 // text shows a plan: one line per step, its storages by class and, for
 // temporaries, by offset in units of 64 bytes.
-func (p *plan) text() string {
-	name := func(s *storage) string {
-		if s.class == ofTemp {
-			return fmt.Sprintf("t%d", s.off/alignment)
+func (p *Plan) text() string {
+	name := func(s *Storage) string {
+		if s.Class == Temporary {
+			return fmt.Sprintf("t%d", s.Off/alignment)
 		}
-		return fmt.Sprintf("%c%d", "io"[s.class], s.index)
+		return fmt.Sprintf("%c%d", "io"[s.Class], s.Index)
 	}
 	var lines []string
-	for _, st := range p.steps {
+	for _, st := range p.Steps {
 		line := "copy"
-		if st.cluster != nil {
-			line = st.cluster.Name()
+		if st.Cluster != nil {
+			line = st.Cluster.Name()
 		}
-		for _, s := range st.in {
+		for _, s := range st.In {
 			line += " " + name(s)
 		}
 		line += " ->"
-		for _, s := range st.out {
+		for _, s := range st.Out {
 			line += " " + name(s)
 		}
 		lines = append(lines, line)
@@ -114,12 +101,12 @@ func TestPlans(t *testing.T) {
 		}, "neg i0 -> o0\ncopy o0 -> o1", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias, CheckFinite: true})
+			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias, CheckFinite: true}, alignment)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.text(); got != c.want || p.tempBytes != c.arena {
-				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.tempBytes, got, c.arena, c.want)
+			if got := p.text(); got != c.want || p.TempBytes != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.TempBytes, got, c.arena, c.want)
 			}
 		})
 	}
@@ -162,12 +149,12 @@ func TestPlansOfClusters(t *testing.T) {
 		}, "exp+neg i0 -> o0", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias})
+			p, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, alignment)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.text(); got != c.want || p.tempBytes != c.arena {
-				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.tempBytes, got, c.arena, c.want)
+			if got := p.text(); got != c.want || p.TempBytes != c.arena {
+				t.Errorf("%d bytes:\n%s\nexpected %d bytes:\n%s", p.TempBytes, got, c.arena, c.want)
 			}
 		})
 	}
@@ -193,7 +180,7 @@ func TestPlanRefuses(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := newPlan(segment(t, c.build), device.CompileOptions{Alias: c.alias})
+			_, err := New(devicetest.Segment(t, c.build), device.CompileOptions{Alias: c.alias}, alignment)
 			if err == nil || !strings.Contains(err.Error(), "BUG") || !strings.Contains(err.Error(), c.words) {
 				t.Errorf("error %v, expected BUG and %q", err, c.words)
 			}
@@ -230,7 +217,7 @@ func TestPlanOfManyVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 		looks = 0
-		if _, err := newPlan(g, device.CompileOptions{Alias: alias}); err != nil {
+		if _, err := New(g, device.CompileOptions{Alias: alias}, alignment); err != nil {
 			t.Fatal(err)
 		}
 		return looks

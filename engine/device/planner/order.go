@@ -1,4 +1,4 @@
-package host
+package planner
 
 import (
 	priority "container/heap"
@@ -12,21 +12,21 @@ import (
 type orderer struct {
 	graph *graph.Graph
 	alias []int      // as in plan
-	ins   []*storage // as in plan
-	steps []step
+	ins   []*Storage // as in plan
+	steps []Step
 	stop  *stop.Check
 }
 
 // order moves the steps that overwrite a donated input behind all steps that
 // read the input, and behind those that may end the launch: a launch that ends
 // early leaves donated inputs as they were. Otherwise steps keep their order.
-func (o *orderer) order() ([]step, error) {
+func (o *orderer) order() ([]Step, error) {
 	ends, readers := o.mustPrecede()
 	before := make([][]int, len(o.steps)) // before[i]: steps that must come first
 	moved := false
 	for i := range stop.Each(o.stop, o.steps) {
-		for _, out := range o.steps[i].out {
-			j := out.overwrites(o.alias)
+		for _, out := range o.steps[i].Out {
+			j := out.Overwrites(o.alias)
 			if j < 0 {
 				continue
 			}
@@ -60,9 +60,9 @@ func (o *orderer) mustPrecede() (ends []int, readers [][]int) {
 		if o.steps[i].ends() {
 			ends = append(ends, i)
 		}
-		for _, s := range o.steps[i].in {
-			if s.class == ofInput && donated[s.index] {
-				readers[s.index] = append(readers[s.index], i)
+		for _, s := range o.steps[i].In {
+			if s.Class == Input && donated[s.Index] {
+				readers[s.Index] = append(readers[s.Index], i)
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func (o *orderer) mustPrecede() (ends []int, readers [][]int) {
 }
 
 // sort is Kahn's topological sort, the earliest free step first.
-func (o *orderer) sort(before [][]int) ([]step, error) {
+func (o *orderer) sort(before [][]int) ([]Step, error) {
 	after, missing := o.edges(before)
 	var free ints
 	for i, n := range missing {
@@ -78,7 +78,7 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 			free = append(free, i)
 		}
 	}
-	var sorted []step
+	var sorted []Step
 	for len(free) > 0 && !o.stop.Done() {
 		i := priority.Pop(&free).(int)
 		sorted = append(sorted, o.steps[i])
@@ -101,14 +101,14 @@ func (o *orderer) sort(before [][]int) ([]step, error) {
 // that come after each step, and the number of those that come before it.
 func (o *orderer) edges(before [][]int) (after [][]int, missing []int) {
 	for i, st := range stop.Each(o.stop, o.steps) {
-		for _, s := range st.out {
+		for _, s := range st.Out {
 			s.writer = i
 		}
 	}
 	after, missing = make([][]int, len(o.steps)), make([]int, len(o.steps))
 	for i, st := range stop.Each(o.stop, o.steps) {
-		for _, s := range st.in {
-			if s.class != ofInput {
+		for _, s := range st.In {
+			if s.Class != Input {
 				before[i] = append(before[i], s.writer)
 			}
 		}
@@ -127,10 +127,10 @@ func (o *orderer) cycle(missing []int) error {
 		if n == 0 {
 			continue
 		}
-		for _, s := range o.steps[i].out {
-			if j := s.overwrites(o.alias); j >= 0 {
+		for _, s := range o.steps[i].Out {
+			if j := s.Overwrites(o.alias); j >= 0 {
 				return fmt.Errorf("BUG: output %v takes over input %v, which is read after the output is known: do not donate it",
-					o.graph.Outputs[s.index], o.graph.Inputs[j])
+					o.graph.Outputs[s.Index], o.graph.Inputs[j])
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package host
+package planner
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const mostKids = 16
 
 // node is neighbours on the shelf: storages in a leaf, nodes elsewhere.
 type node struct {
-	all  []*storage // nil in a node that is no leaf
+	all  []*Storage // nil in a node that is no leaf
 	kids []*node
 	low  int64 // offset of the first storage
 	// seen has summaries for lives of several lengths. Values that live for a step
@@ -46,14 +46,14 @@ type summary struct {
 
 // holds reports whether the summary is of the storages that are live together
 // with s.
-func (m *summary) holds(s *storage) bool {
+func (m *summary) holds(s *Storage) bool {
 	return m.valid && s.first >= m.minFirst && s.first <= m.maxFirst && s.last >= m.minLast && s.last <= m.maxLast
 }
 
 // add puts s on the shelf.
-func (h *shelf) add(s *storage) {
+func (h *shelf) add(s *Storage) {
 	if h.root == nil {
-		h.root = &node{low: s.off}
+		h.root = &node{low: s.Off}
 	}
 	if right := h.root.add(s); right != nil {
 		h.root = &node{kids: []*node{h.root, right}, low: h.root.low}
@@ -62,20 +62,20 @@ func (h *shelf) add(s *storage) {
 
 // add puts s into the node. A node that becomes too large keeps its first half,
 // and returns a node of the rest.
-func (n *node) add(s *storage) (right *node) {
-	n.low = min(n.low, s.off)
+func (n *node) add(s *Storage) (right *node) {
+	n.low = min(n.low, s.Off)
 	n.seen = [8]summary{}
 	if n.kids == nil {
-		at, _ := slices.BinarySearchFunc(n.all, s, func(a, b *storage) int { return cmp.Compare(a.off, b.off) })
+		at, _ := slices.BinarySearchFunc(n.all, s, func(a, b *Storage) int { return cmp.Compare(a.Off, b.Off) })
 		n.all = slices.Insert(n.all, at, s)
 		if half := len(n.all) / 2; len(n.all) > mostKids {
-			right = &node{all: slices.Clone(n.all[half:]), low: n.all[half].off}
+			right = &node{all: slices.Clone(n.all[half:]), low: n.all[half].Off}
 			n.all = n.all[:half]
 		}
 		return right
 	}
 	at := len(n.kids) - 1
-	for at > 0 && n.kids[at].low > s.off {
+	for at > 0 && n.kids[at].low > s.Off {
 		at--
 	}
 	if more := n.kids[at].add(s); more != nil {
@@ -89,8 +89,8 @@ func (n *node) add(s *storage) (right *node) {
 }
 
 // bestGap is the offset of the smallest gap that fits s, the first of equals.
-func (h *shelf) bestGap(s *storage) int64 {
-	g := gaps{need: roundUp(s.size, alignment), best: -1}
+func (h *shelf) bestGap(s *Storage) int64 {
+	g := gaps{need: s.room, best: -1}
 	if h.root != nil {
 		h.search(h.root, s, &g)
 	}
@@ -101,7 +101,7 @@ func (h *shelf) bestGap(s *storage) int64 {
 }
 
 // search meets the storages of n that are live together with s.
-func (h *shelf) search(n *node, s *storage, g *gaps) {
+func (h *shelf) search(n *node, s *Storage, g *gaps) {
 	m := h.summary(n, s)
 	switch {
 	case m.off < 0 || g.done():
@@ -122,7 +122,7 @@ func (h *shelf) search(n *node, s *storage, g *gaps) {
 }
 
 // searchIn meets the storages of n one by one, or by the nodes in it.
-func (h *shelf) searchIn(n *node, s *storage, g *gaps) {
+func (h *shelf) searchIn(n *node, s *Storage, g *gaps) {
 	for _, k := range n.kids {
 		if g.done() {
 			return
@@ -132,13 +132,13 @@ func (h *shelf) searchIn(n *node, s *storage, g *gaps) {
 	h.looks += len(n.all)
 	for _, t := range n.all {
 		if t.last >= s.first && s.last >= t.first {
-			g.meet(t.off, t.end())
+			g.meet(t.Off, t.end())
 		}
 	}
 }
 
 // summary is the summary of the storages of n that are live together with s.
-func (h *shelf) summary(n *node, s *storage) *summary {
+func (h *shelf) summary(n *node, s *Storage) *summary {
 	h.looks++
 	m := &n.seen[min(bits.Len(uint(s.last-s.first))/2, len(n.seen)-1)]
 	if m.holds(s) {
@@ -163,7 +163,7 @@ func (h *shelf) summary(n *node, s *storage) *summary {
 
 // see adds a storage to the summary of those that are live together with s. The
 // storage narrows the lives for which the summary holds.
-func (m *summary) see(t, s *storage) {
+func (m *summary) see(t, s *Storage) {
 	switch {
 	case t.last < s.first:
 		m.minFirst = max(m.minFirst, t.last+1)
@@ -171,7 +171,7 @@ func (m *summary) see(t, s *storage) {
 		m.maxLast = min(m.maxLast, t.first-1)
 	default:
 		m.maxFirst, m.minLast = min(m.maxFirst, t.last), max(m.minLast, t.first)
-		m.meet(t.off, t.end())
+		m.meet(t.Off, t.end())
 	}
 }
 

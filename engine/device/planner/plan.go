@@ -1,4 +1,4 @@
-package host
+package planner
 
 import (
 	"cmp"
@@ -11,30 +11,31 @@ import (
 	"github.com/berth-ml/berth/internal/stop"
 )
 
-// plan is a graph as steps over storages.
-type plan struct {
-	graph     *graph.Graph
-	alias     []int // per output: the input whose memory it takes over, or -1
-	steps     []step
-	temps     []*storage             // in the scratch region
-	of        *graph.Table[*storage] // nil of values that stay inside a cluster
-	ins       []*storage             // per input
-	tempBytes int64                  // bytes that the temporaries take together
+// Plan is a graph as steps over storages.
+type Plan struct {
+	Graph     *graph.Graph
+	Alias     []int // per output: the input whose memory it takes over, or -1
+	Steps     []Step
+	TempBytes int64 // bytes of the scratch region that the temporaries take together
 
-	stop *stop.Check // passes end early once it is done
+	temps []*Storage             // in the scratch region
+	of    *graph.Table[*Storage] // nil of values that stay inside a cluster
+	ins   []*Storage             // per input
+	align int64                  // of temporaries, in bytes
+	stop  *stop.Check            // passes end early once it is done
 }
 
-// newPlan runs the passes, in order.
-func newPlan(g *graph.Graph, o device.CompileOptions) (*plan, error) {
-	p := &plan{graph: g, alias: o.Alias, of: graph.NewTable[*storage](g), stop: stop.When(o.Stop)}
+// New plans a graph. Temporaries begin at multiples of align bytes.
+func New(g *graph.Graph, o device.CompileOptions, align int64) (*Plan, error) {
+	p := &Plan{Graph: g, Alias: o.Alias, of: graph.NewTable[*Storage](g), align: align, stop: stop.When(o.Stop)}
 	if err := p.checkAlias(); err != nil {
 		return nil, err
 	}
 	var cuts *fuse.Cuts
 	for _, pass := range []func() error{
-		func() (err error) { cuts, err = cutsOf(g, p.alias, o.CheckFinite, p.stop.Err); return err },
+		func() (err error) { cuts, err = cutsOf(g, p.Alias, o.CheckFinite, p.stop.Err); return err },
 		func() error { return p.assignValues(cuts.Clusters) }, p.assignOutputs, p.order, p.mergeTemps,
-		func() (err error) { p.tempBytes, err = layout(p.temps, p.stop); return err },
+		func() (err error) { p.TempBytes, err = layout(p.temps, p.align, p.stop); return err },
 	} {
 		if err := cmp.Or(pass(), p.stop.Err()); err != nil {
 			return nil, err
@@ -54,24 +55,24 @@ func cutsOf(g *graph.Graph, alias []int, alone bool, ask func() error) (*fuse.Cu
 
 // mergeTemps finds the lives of the temporaries, and merges those that are
 // computed in place.
-func (p *plan) mergeTemps() error {
-	setLifetimes(p.steps)
-	p.temps = mergeInPlace(p.steps, p.temps, p.stop)
+func (p *Plan) mergeTemps() error {
+	setLifetimes(p.Steps)
+	p.temps = mergeInPlace(p.Steps, p.temps, p.stop)
 	return nil
 }
 
 // checkAlias makes alias as long as the outputs, and refuses donations that
 // cannot be.
-func (p *plan) checkAlias() error {
-	g := p.graph
-	if p.alias == nil {
-		p.alias = slices.Repeat([]int{-1}, len(g.Outputs))
+func (p *Plan) checkAlias() error {
+	g := p.Graph
+	if p.Alias == nil {
+		p.Alias = slices.Repeat([]int{-1}, len(g.Outputs))
 	}
-	if len(p.alias) != len(g.Outputs) {
-		return fmt.Errorf("BUG: %d aliases for %d outputs", len(p.alias), len(g.Outputs))
+	if len(p.Alias) != len(g.Outputs) {
+		return fmt.Errorf("BUG: %d aliases for %d outputs", len(p.Alias), len(g.Outputs))
 	}
 	taken := map[int]bool{}
-	for k, j := range p.alias {
+	for k, j := range p.Alias {
 		if j < 0 {
 			continue
 		}
@@ -89,17 +90,17 @@ func (p *plan) checkAlias() error {
 // assignValues gives values their storage and makes the steps. A view shares
 // its input's storage and is no step. A value that stays inside a cluster has
 // no storage.
-func (p *plan) assignValues(clusters []*fuse.Cluster) error {
-	for j, v := range stop.Each(p.stop, p.graph.Inputs) {
+func (p *Plan) assignValues(clusters []*fuse.Cluster) error {
+	for j, v := range stop.Each(p.stop, p.Graph.Inputs) {
 		of := p.of.At(v)
 		if *of != nil {
 			return fmt.Errorf("BUG: %v is an input twice", v)
 		}
-		s := &storage{class: ofInput, index: j, size: v.Meta.Bytes()}
+		s := &Storage{Class: Input, Index: j, Size: v.Meta.Bytes()}
 		*of = s
 		p.ins = append(p.ins, s)
 	}
-	inside := graph.NewTable[bool](p.graph)
+	inside := graph.NewTable[bool](p.Graph)
 	for _, c := range stop.Each(p.stop, clusters) {
 		for _, v := range c.Inner {
 			*inside.At(v) = true
@@ -116,14 +117,14 @@ func (p *plan) assignValues(clusters []*fuse.Cluster) error {
 }
 
 // assignCluster gives the outputs of a cluster their storage.
-func (p *plan) assignCluster(c *fuse.Cluster) error {
-	st := step{cluster: c, in: make([]*storage, 0, len(c.In)), out: make([]*storage, 0, len(c.Out))}
+func (p *Plan) assignCluster(c *fuse.Cluster) error {
+	st := Step{Cluster: c, In: make([]*Storage, 0, len(c.In)), Out: make([]*Storage, 0, len(c.Out))}
 	for _, v := range c.In {
 		s := *p.of.At(v)
 		if s == nil {
-			return fmt.Errorf("BUG: %s reads %v, which is neither an input nor computed before", describe(c), v)
+			return fmt.Errorf("BUG: %s reads %v, which is neither an input nor computed before", c.Describe(), v)
 		}
-		st.in = append(st.in, s)
+		st.In = append(st.In, s)
 	}
 	view := fuse.IsView(c.Nodes[0])
 	for _, v := range c.Out {
@@ -132,53 +133,53 @@ func (p *plan) assignCluster(c *fuse.Cluster) error {
 			return fmt.Errorf("BUG: %v is computed twice or is an input too", v)
 		}
 		if view {
-			*of = st.in[0]
+			*of = st.In[0]
 			continue
 		}
-		s := &storage{class: ofTemp, size: v.Meta.Bytes(), writer: len(p.steps)}
+		s := &Storage{Class: Temporary, Size: v.Meta.Bytes(), writer: len(p.Steps)}
 		*of = s
 		p.temps = append(p.temps, s)
-		st.out = append(st.out, s)
+		st.Out = append(st.Out, s)
 	}
 	if !view {
-		p.steps = append(p.steps, st)
+		p.Steps = append(p.Steps, st)
 	}
 	return nil
 }
 
 // assignOutputs brings the outputs into the caller's buffers: computed there if
 // possible, otherwise copied there at the end.
-func (p *plan) assignOutputs() error {
-	for k, v := range stop.Each(p.stop, p.graph.Outputs) {
+func (p *Plan) assignOutputs() error {
+	for k, v := range stop.Each(p.stop, p.Graph.Outputs) {
 		s := *p.of.At(v)
 		if s == nil {
 			return fmt.Errorf("BUG: output %v is neither an input nor computed", v)
 		}
-		j := p.alias[k]
+		j := p.Alias[k]
 		if j >= 0 && s == p.ins[j] {
 			continue // handed through in its own memory
 		}
-		if s.class == ofTemp && p.canCompute(s, j) {
-			s.class, s.index = ofOutput, k
+		if s.Class == Temporary && p.canCompute(s, j) {
+			s.Class, s.Index = Output, k
 			continue
 		}
-		to := &storage{class: ofOutput, index: k, size: s.size}
-		p.steps = append(p.steps, step{in: []*storage{s}, out: []*storage{to}})
+		to := &Storage{Class: Output, Index: k, Size: s.Size}
+		p.Steps = append(p.Steps, Step{In: []*Storage{s}, Out: []*Storage{to}})
 	}
-	p.temps = slices.DeleteFunc(p.temps, func(s *storage) bool { return s.class != ofTemp })
+	p.temps = slices.DeleteFunc(p.temps, func(s *Storage) bool { return s.Class != Temporary })
 	return nil
 }
 
 // canCompute tells whether the step that writes s may write it in the memory of
 // donated input j; -1 means none. It may not if the step reads that input in a
 // way that does not work in place.
-func (p *plan) canCompute(s *storage, j int) bool {
+func (p *Plan) canCompute(s *Storage, j int) bool {
 	if j < 0 {
 		return true
 	}
-	st := &p.steps[s.writer]
-	at := st.alias(slices.Index(st.out, s))
-	for a, in := range st.in {
+	st := &p.Steps[s.writer]
+	at := st.alias(slices.Index(st.Out, s))
+	for a, in := range st.In {
 		if in == p.ins[j] && !slices.Contains(at, a) {
 			return false
 		}
@@ -188,8 +189,8 @@ func (p *plan) canCompute(s *storage, j int) bool {
 
 // order puts the steps in an order that keeps donated inputs until all their
 // readers have run.
-func (p *plan) order() (err error) {
-	o := &orderer{graph: p.graph, alias: p.alias, ins: p.ins, steps: p.steps, stop: p.stop}
-	p.steps, err = o.order()
+func (p *Plan) order() (err error) {
+	o := &orderer{graph: p.Graph, alias: p.Alias, ins: p.ins, steps: p.Steps, stop: p.stop}
+	p.Steps, err = o.order()
 	return err
 }
