@@ -1,0 +1,128 @@
+package registry
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Kind is the sort of thing that a name is for.
+type Kind string
+
+// The kinds. Each has names of its own.
+const (
+	Op        Kind = "op"
+	Layer     Kind = "layer"
+	Loss      Kind = "loss"
+	Metric    Kind = "metric"
+	Optimizer Kind = "optimizer"
+	Schedule  Kind = "schedule"
+	Source    Kind = "data source"
+)
+
+// Entry is a name that a program has added.
+type Entry struct {
+	Kind    Kind
+	Name    string
+	Version int    // at least 1: runs keep it, and refuse another one
+	Doc     string // a sentence for lists
+	// Keys is a struct with the defaults of the keys in a config, as [Fields] takes it;
+	// nil for none.
+	Keys any
+	// Of a loss: its targets are classes, and answers can be right or wrong.
+	Classes, Accuracy bool
+}
+
+// String is `layer "swish2" version 3`.
+func (e Entry) String() string { return fmt.Sprintf("%s %q version %d", e.Kind, e.Name, e.Version) }
+
+var (
+	mu      sync.Mutex
+	entries []Entry
+	sealed  bool
+)
+
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// Add adds a name, and calls insert, which puts its row into a table. It panics if
+// that cannot be: the mistake is in the program.
+func Add(e Entry, insert func()) {
+	mu.Lock()
+	defer mu.Unlock()
+	if err := e.check(); err != nil {
+		panic(fmt.Sprintf("register %v: %v", e, err))
+	}
+	entries = append(entries, e)
+	insert()
+}
+
+// check needs mu.
+func (e Entry) check() error {
+	switch {
+	case sealed:
+		return fmt.Errorf("it comes too late, since names have been looked up: call it in an init function")
+	case !validName.MatchString(e.Name):
+		return fmt.Errorf("the name must be lower-case letters, digits and '_', and begin with a letter")
+	case e.Version < 1:
+		return fmt.Errorf("the version must be at least 1")
+	case slices.ContainsFunc(entries, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name }):
+		return fmt.Errorf("the name exists already: choose another")
+	}
+	if e.Keys == nil {
+		return nil
+	}
+	fields, err := Fields(e.Keys)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		if slices.Contains(reserved[e.Kind], f.Name) {
+			return fmt.Errorf("key %q exists already: choose another name for field %s", f.Name, f.Field)
+		}
+	}
+	return nil
+}
+
+// reserved are the keys that every config of a kind has.
+var reserved = map[Kind][]string{
+	Layer:     {"type", "name", "version"},
+	Loss:      {"name", "version"},
+	Metric:    {"name", "version"},
+	Optimizer: {"name", "version", "lr", "clip_norm", "no_decay", "freeze"},
+	Schedule:  {"name", "version", "warmup"},
+	Source:    {"source", "version"},
+}
+
+// List gives the entries of a kind by name.
+func List(k Kind) []Entry {
+	mu.Lock()
+	defer mu.Unlock()
+	sealed = true
+	var list []Entry
+	for _, e := range entries {
+		if e.Kind == k {
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// Find gives the entry of that name; ok is false if there is none.
+func Find(k Kind, name string) (e Entry, ok bool) {
+	list := List(k)
+	i := slices.IndexFunc(list, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return list[i], true
+}
+
+// Seal ends the adding of names, before tables are read.
+func Seal() {
+	mu.Lock()
+	sealed = true
+	mu.Unlock()
+}
