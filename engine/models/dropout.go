@@ -16,14 +16,14 @@ func dropout(c *context, l *Layer, x *graph.Value) *graph.Value {
 	if !c.training || l.Rate == 0 {
 		return x
 	}
-	return c.b.One(ops.Dropout{P: l.Rate, Seed: c.spec.Seed, ID: randomID(c)}, x, c.step, sampleBase(c))
+	return c.b.One(ops.Dropout{P: l.Rate, Seed: c.spec.Seed, ID: randomID(c.b.Layer().Name)}, x, c.step, sampleBase(c))
 }
 
-// randomID numbers the current layer's random choices. It depends on the layer's
-// name alone, so that neither rewriting nor the cut into stages changes a mask.
-func randomID(c *context) uint64 {
+// randomID numbers the random choices of the layer of that name. It depends on the name
+// alone, so that neither rewriting nor the cut into stages changes a mask.
+func randomID(name string) uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(c.b.Layer().Name))
+	h.Write([]byte(name))
 	return h.Sum64()
 }
 

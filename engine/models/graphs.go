@@ -4,10 +4,12 @@ import (
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
 func newContext(name string, s Spec, microbatches, microbatch int) *context {
+	registry.Seal() // the tables are read from now on
 	return &context{
 		b: graph.NewBuilder(name, microbatches), spec: s, types: types, microbatch: microbatch,
 		byName: map[string]*graph.Value{}, named: map[string]bool{},

@@ -39,4 +39,5 @@ type Layer struct {
 	Scale       float64 // affine
 	Shift       float64 // affine
 	Body        []Layer // residual, concat
+	Keys        any     // types of [RegisterLayer]: their Keys or a pointer to them; nil: the defaults
 }

@@ -20,15 +20,10 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	if !c.comparable(logits) || c.applied(logits) {
 		return logits, nil
 	}
-	switch c.spec.Loss {
-	case "cross_entropy":
-		loss = c.b.One(ops.CrossEntropy{}, logits, target)
-		correct = c.b.One(ops.Correct{}, logits, target)
-	case "mse":
-		loss = c.b.One(ops.MSE{}, logits, target)
-	case "bce":
-		loss = c.b.One(ops.BCE{}, logits, target)
-		correct = c.b.One(ops.BinaryCorrect{}, logits, target)
+	t := losses[c.spec.Loss]
+	loss = t.loss(c, logits, target)
+	if t.correct != nil {
+		correct = t.correct(c, logits, target)
 	}
 	loss = c.b.One(ops.CheckFinite{}, loss)
 	return loss, correct
@@ -44,20 +39,20 @@ func (c *context) lossLayer() *graph.Layer {
 // comparable reports whether the loss is known and can compare the model's
 // output with the targets; if not, it fails.
 func (c *context) comparable(logits *graph.Value) bool {
+	t, known := losses[c.spec.Loss]
 	out, target := sample(logits), c.spec.Target
 	given, wanted := out.Shape, "that shape"
-	classes := c.spec.Loss == "cross_entropy"
-	if classes {
+	if t.classes {
 		given, wanted = given[:max(0, given.Rank()-1)], "that shape and, last, an axis of classes"
 	}
 	switch {
-	case !slices.Contains([]string{"cross_entropy", "mse", "bce"}, c.spec.Loss):
-		c.fail("no loss %q: there are cross_entropy, mse and bce", c.spec.Loss)
-	case classes != (target.DType == shape.Int32):
-		c.fail("the targets are %v: cross_entropy takes classes (i32), mse and bce take numbers (f32); choose the loss that fits", target)
-	case out.DType != shape.Float32, classes && out.Shape.Rank() == 0, !given.Equal(target.Shape):
+	case !known:
+		c.fail("no loss %q: there are %s", c.spec.Loss, listed(losses))
+	case t.classes != (target.DType == shape.Int32):
+		c.fail("the targets are %v, and loss %s takes %s: choose the loss that fits", target, c.spec.Loss, t.targets())
+	case out.DType != shape.Float32, t.classes && out.Shape.Rank() == 0, !t.anyShape && !given.Equal(target.Shape):
 		c.fail("the model gives %v a sample for targets %v: its last layers must give f32 of %s", out, target, wanted)
-	case classes && out.Shape.Dim(-1) < c.spec.Classes:
+	case t.classes && out.Shape.Dim(-1) < c.spec.Classes:
 		c.fail("the model tells %d classes apart, but the data has %d: give its last layer %d outputs", out.Shape.Dim(-1), c.spec.Classes, c.spec.Classes)
 	default:
 		return true
@@ -68,7 +63,7 @@ func (c *context) comparable(logits *graph.Value) bool {
 // applied reports whether the model ends in a function that its loss applies
 // itself; if so, it fails. Ops that only move numbers are passed over.
 func (c *context) applied(logits *graph.Value) bool {
-	itself := map[string][]string{"cross_entropy": {"softmax"}, "bce": {"sigmoid", "softmax"}}[c.spec.Loss]
+	itself := losses[c.spec.Loss].applies
 	last := logits.Node
 	for last != nil && slices.Contains([]string{"reshape", "transpose", "slice"}, last.Op.Kind()) {
 		last = last.In[0].Node
@@ -82,11 +77,8 @@ func (c *context) applied(logits *graph.Value) bool {
 
 // answer turns logits into the output of a prediction.
 func (c *context) answer(logits *graph.Value) *graph.Value {
-	switch c.spec.Loss {
-	case "cross_entropy":
-		return ops.SoftmaxOf(c.b, logits)
-	case "bce":
-		return ops.Sigmoid(c.b, logits)
+	if f := losses[c.spec.Loss].answer; f != nil && c.b.Err() == nil {
+		return f(c, logits)
 	}
 	return logits
 }

@@ -59,7 +59,7 @@ func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
 	op := ops.CausalSelfAttention{Heads: l.Heads}
 	in := []*graph.Value{qkv}
 	if c.training && l.Rate > 0 {
-		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c)
+		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
 		in = append(in, c.step, sampleBase(c))
 	}
 	std := l.ResidualStd

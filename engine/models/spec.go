@@ -16,9 +16,11 @@ type Spec struct {
 	Input  shape.Meta // of one sample
 	Target shape.Meta // of one sample
 	Layers []Layer
-	Loss   string // cross_entropy, mse or bce
-	Seed   uint64 // of dropout
-	BF16   bool   // dense products round their operands to bfloat16, as [ops.MatMul] says
+	Loss   string // cross_entropy, mse, bce or one of [RegisterLoss]
+	// LossKeys are the Keys of a loss of RegisterLoss, or a pointer to them; nil: the defaults.
+	LossKeys any
+	Seed     uint64 // of dropout
+	BF16     bool   // dense products round their operands to bfloat16, as [ops.MatMul] says
 
 	// The numbers of classes and tokens in the data, 0 if unknown. A model with
 	// room for fewer is refused.
@@ -30,7 +32,7 @@ type Spec struct {
 func (s Spec) Terms() int { return max(1, s.Target.Elems()) }
 
 // Classifies reports whether the model has an accuracy.
-func (s Spec) Classifies() bool { return s.Loss != "mse" }
+func (s Spec) Classifies() bool { return losses[s.Loss].correct != nil }
 
 // Size describes a step's batch and its limits.
 type Size struct {

@@ -1,7 +1,7 @@
 package models
 
 // types is the table of layer types, by name. Each file holds the rows of its
-// layers.
+// layers; [RegisterLayer] adds those of a program.
 var types = merged(basicLayers, activationLayers(), convLayers, normLayers, randomLayers, sequenceLayers,
 	movementLayers, reduceLayers, nestedLayers)
 
