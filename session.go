@@ -123,7 +123,7 @@ func (s *session) openFolder(ctx context.Context) (err error) {
 	c := s.config.Checkpoint
 	s.bound = s.saveBound()
 	s.folder, err = rundir.Open(ctx, s.opt.Dir, rundir.OpenOptions{
-		Mode: s.opt.mode(), Note: s.opt.Observer.note, Warn: s.opt.Observer.warn,
+		Mode: s.opt.mode(), TensorBoard: s.config.Train.TensorBoard, Note: s.opt.Observer.note, Warn: s.opt.Observer.warn,
 		Checkpoints: checkpoint.OpenOptions{
 			Compress: c.Compress == "zstd", TxBytes: int(s.bound.TxBytes()), ChunkBytes: s.bound.ChunkBytes(),
 		},

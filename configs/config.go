@@ -174,6 +174,7 @@ type Train struct {
 	GradNorm     bool          // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
 	LogEvery     int           // steps between losses read from the device; 0: at boundaries only
 	Watch        time.Duration // between losses shown before the next boundary; 0: none are
+	TensorBoard  bool          // the metrics also go to a file that TensorBoard reads
 }
 
 // The values of Train.Reduction.

@@ -50,6 +50,8 @@ var trainSection = &section{
 			doc: "steps between losses read from the device; 0: at boundaries only. Training waits for each; see `watch`"},
 		{name: "watch", kind: pauses{}, at: at(func(t *Train) *time.Duration { return &t.Watch }), def: "0", free: true, flag: "watch", flagTrains: true, flagAlone: "2s",
 			doc: "time between losses that are shown before the next boundary, such as `2s`: the newest one is copied out behind its step, which training does not wait for; 0: none are shown"},
+		{name: "tensorboard", kind: boolean{}, at: at(func(t *Train) *bool { return &t.TensorBoard }), def: "false", free: true,
+			doc: "the numbers of `metrics.jsonl` also go to a file in the run folder that TensorBoard reads"},
 	},
 }
 

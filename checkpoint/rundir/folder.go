@@ -27,6 +27,7 @@ const (
 type OpenOptions struct {
 	Mode        Mode
 	Checkpoints checkpoint.OpenOptions // for writing
+	TensorBoard bool                   // the metrics also go to a file of events
 	Note        func(string)           // is told what a user should know; nil for nobody
 	Warn        func(string)           // is told what is lost; nil: Note is
 }
@@ -241,19 +242,23 @@ func (f *Folder) Start(ctx context.Context, config []byte, upTo int) (logged int
 		f.opt.Note(fmt.Sprintf("%s stays as it was: %v", ConfigName, err))
 	}
 	f.Metrics, logged, err = openMetrics(ctx, filepath.Join(f.dir, MetricsName), upTo, f.opt.Warn)
-	if err == nil {
-		f.aside = ""
+	if err != nil {
+		return 0, err
 	}
-	return logged, err
+	f.aside = ""
+	if f.opt.TensorBoard {
+		f.Metrics.events = newEvents(f.dir, upTo, f.opt.Warn)
+	}
+	return logged, nil
 }
 
-// forget deletes an earlier run's checkpoints, metrics and report. Nobody else
+// forget deletes an earlier run's checkpoints, metrics, events and report. Nobody else
 // gets the folder meanwhile.
 func (f *Folder) forget() (err error) {
 	if f.DB, err = f.claim.Replace(f.opt.Checkpoints); err != nil {
 		return err
 	}
-	for _, name := range []string{MetricsName, ReportName, TokenizerName} {
+	for _, name := range append(eventFiles(f.dir), MetricsName, ReportName, TokenizerName) {
 		if err := os.Remove(filepath.Join(f.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"math"
 	"os"
 
 	"github.com/berth-ml/berth/engine/osfile"
@@ -89,21 +87,12 @@ func (l *Lost) After(earlier *Lost, upTo int) *Lost {
 // as many as maxWaiting bytes hold, and those after them in a gap, as many as
 // that remembers.
 type Metrics struct {
-	path    string
-	f       *os.File
-	opened  fs.FileInfo // of f
-	warn    func(string)
-	losses  []float64 // of all logged steps; never nil
-	waiting []byte    // whole lines to write
-	gap     gap       // the lines to write after those that wait
-	failed  bool      // the newest Flush did, which was said
-	lost    Lost      // for good: the gap had no room
+	file   appended  // whole lines
+	losses []float64 // of all logged steps; never nil
+	gap    gap       // the lines to write after those that wait
+	lost   Lost      // for good: the gap had no room
+	events *events   // nil: no events are written
 }
-
-const (
-	maxWaiting = 1 << 20  // bytes
-	flushAt    = 64 << 10 // bytes that a Write flushes
-)
 
 // openMetrics opens the file for appending, without the lines beyond a step: a
 // resumed run does those steps again. It returns the last step whose loss stays.
@@ -129,19 +118,15 @@ func openMetrics(ctx context.Context, path string, upTo int, warn func(string)) 
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	m = &Metrics{path: path, warn: warn, losses: k.losses}
-	if err := m.use(f); err != nil {
+	m = &Metrics{file: appended{path: path, warn: warn, whole: wholeLines}, losses: k.losses}
+	if err := m.file.use(f); err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
 	return m, k.logged, nil
 }
 
-// use has m write to f.
-func (m *Metrics) use(f *os.File) (err error) {
-	m.f = f
-	m.opened, err = f.Stat()
-	return err
-}
+// wholeLines is the number of bytes of the whole lines at the beginning of b.
+func wholeLines(b []byte) int { return bytes.LastIndexByte(b, '\n') + 1 }
 
 // Losses are the losses of all logged steps, in order, also of those that the file
 // lacks. They are valid until the next Write.
@@ -156,14 +141,15 @@ func (m *Metrics) Write(line Line) error {
 	if s, ok := line.(StepLine); ok {
 		m.losses = append(m.losses, s.Loss)
 	}
-	if len(m.gap.stretches) > 0 || len(m.waiting)+len(b) >= maxWaiting {
+	m.events.write(line, b)
+	if len(m.gap.stretches) > 0 || len(m.file.waiting)+len(b) >= maxWaiting {
 		if !m.gap.add(line, len(m.losses)-1) {
 			m.lost.add(line.at()) // and not an older one: the file has no gap while it may still be written
 		}
 		return nil
 	}
-	m.waiting = append(append(m.waiting, b...), '\n')
-	if len(m.waiting) >= flushAt && !m.failed {
+	m.file.waiting = append(append(m.file.waiting, b...), '\n')
+	if len(m.file.waiting) >= flushAt && !m.file.failed {
 		m.Flush()
 	}
 	return nil
@@ -171,41 +157,14 @@ func (m *Metrics) Write(line Line) error {
 
 // Flush writes the lines out. Where that fails they wait, which is said once.
 func (m *Metrics) Flush() {
-	err := m.flush()
-	if err != nil && !m.failed {
-		m.warn(fmt.Sprintf("%s cannot be written for now, training goes on: %v", MetricsName, err))
-	}
-	m.failed = err != nil
-}
-
-func (m *Metrics) flush() error {
-	if err := m.find(); err != nil {
-		return err
-	}
-	for {
-		if err := m.writeWaiting(); err != nil {
-			return err
-		}
-		if !m.refill() {
-			return nil
-		}
-	}
-}
-
-// writeWaiting writes the lines that wait. Those that it could not write wait on.
-func (m *Metrics) writeWaiting() error {
-	n, err := m.f.Write(m.waiting)
-	if whole := bytes.LastIndexByte(m.waiting[:n], '\n') + 1; err != nil && n > whole && m.cut(n-whole) == nil {
-		n = whole
-	}
-	m.waiting = append(m.waiting[:0], m.waiting[n:]...)
-	return err
+	m.file.flush(m.refill)
+	m.events.flush()
 }
 
 // refill makes lines of the gap wait, as many as one write takes, and reports
 // whether there were any.
 func (m *Metrics) refill() bool {
-	for len(m.waiting) < flushAt {
+	for len(m.file.waiting) < flushAt {
 		line := m.gap.next(m.losses)
 		if line == nil {
 			break
@@ -214,60 +173,17 @@ func (m *Metrics) refill() bool {
 		if err != nil {
 			panic(fmt.Sprintf("BUG: a line of metrics was written once: %v", err))
 		}
-		m.waiting = append(append(m.waiting, b...), '\n')
+		m.file.waiting = append(append(m.file.waiting, b...), '\n')
 	}
-	return len(m.waiting) > 0
-}
-
-// cut takes the newest n bytes off the file, which a full disk allows.
-func (m *Metrics) cut(n int) error {
-	end, err := m.f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return err
-	}
-	if err := m.f.Truncate(end - int64(n)); err != nil {
-		return err
-	}
-	_, err = m.f.Seek(0, io.SeekEnd)
-	return err
-}
-
-// find makes the file anew, with all its lines, if it was removed. If its folder
-// was moved, m goes on with the file there.
-func (m *Metrics) find() error {
-	st, err := os.Lstat(m.path)
-	switch {
-	case err == nil && os.SameFile(st, m.opened):
-		return nil
-	case err == nil:
-		return fmt.Errorf("%s is another file than the one that the run writes: move it away", m.path)
-	case !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	f, err := osfile.Open(m.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	old := m.f
-	if _, err = io.Copy(f, io.NewSectionReader(old, 0, math.MaxInt64)); err == nil {
-		err = m.use(f)
-	}
-	if err != nil {
-		m.f = old
-		return errors.Join(err, f.Close(), os.Remove(m.path))
-	}
-	m.warn(fmt.Sprintf("%s was removed while the run wrote it: it is there again, with all lines", MetricsName))
-	return old.Close()
+	return len(m.file.waiting) > 0
 }
 
 // End writes the lines that wait, and returns and says which are lost; nil: none.
 func (m *Metrics) End() *Lost {
-	err := m.flush()
+	m.events.end()
+	err := m.file.write(m.refill)
 	all := m.lost
-	for line := range bytes.Lines(m.waiting) {
+	for line := range bytes.Lines(m.file.waiting) {
 		var l StepLine // a BoundaryLine has a step, too
 		_ = json.Unmarshal(line, &l)
 		all.add(l.Step)
@@ -275,21 +191,13 @@ func (m *Metrics) End() *Lost {
 	for line := m.gap.next(m.losses); line != nil; line = m.gap.next(m.losses) {
 		all.add(line.at())
 	}
-	m.waiting, m.lost = nil, Lost{}
-	if all.Lines == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("%s lacks %d of its lines, of steps %d to %d", MetricsName, all.Lines, all.FirstStep, all.LastStep)
-	if err != nil {
-		text += fmt.Sprintf(": %v", err)
-	}
-	m.warn(text)
-	return &all
+	m.file.waiting, m.lost = nil, Lost{}
+	return m.file.lacks("lines", &all, err)
 }
 
-// close is End, and closes the file.
+// close is End, and closes the files.
 func (m *Metrics) close() (err error) {
-	defer func() { err = m.f.Close() }()
+	defer func() { err = errors.Join(m.file.close(), m.events.close()) }()
 	m.End()
 	return nil
 }

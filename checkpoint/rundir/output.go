@@ -72,7 +72,7 @@ func ofRun(path string) bool {
 	if !exists(CheckpointPath(dir)) {
 		return false
 	}
-	kept := name == ConfigName || name == MetricsName || name == ReportName || name == TokenizerName
+	kept := name == ConfigName || name == MetricsName || name == ReportName || name == TokenizerName || eventsName.MatchString(name)
 	return kept || strings.HasPrefix(name, CheckpointsName) && exists(path)
 }
 

@@ -1,0 +1,139 @@
+package rundir
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// appended is a file that a run appends to: whole pieces, such as lines. What a
+// full disk does not take waits.
+type appended struct {
+	path    string
+	f       *os.File    // nil: it is made at the first write
+	opened  fs.FileInfo // of f
+	warn    func(string)
+	whole   func([]byte) int // bytes of the whole pieces at the beginning of some
+	waiting []byte           // whole pieces to write
+	failed  bool             // the newest flush did, which was said
+}
+
+const (
+	maxWaiting = 1 << 20  // bytes
+	flushAt    = 64 << 10 // bytes of waiting pieces that are flushed at once
+)
+
+// use has a write to f.
+func (a *appended) use(f *os.File) (err error) {
+	a.f = f
+	a.opened, err = f.Stat()
+	return err
+}
+
+// flush writes the pieces that wait, and those that more makes wait after them.
+// Where that fails they wait on, which is said once.
+func (a *appended) flush(more func() bool) {
+	err := a.write(more)
+	if err != nil && !a.failed {
+		a.warn(fmt.Sprintf("%s cannot be written for now, training goes on: %v", filepath.Base(a.path), err))
+	}
+	a.failed = err != nil
+}
+
+// write is flush, and says nothing. more reports whether it made any wait.
+func (a *appended) write(more func() bool) error {
+	if err := a.find(); err != nil {
+		return err
+	}
+	for {
+		if err := a.writeWaiting(); err != nil {
+			return err
+		}
+		if !more() {
+			return nil
+		}
+	}
+}
+
+// writeWaiting writes the pieces that wait. Those that it could not write wait on.
+func (a *appended) writeWaiting() error {
+	n, err := a.f.Write(a.waiting)
+	if whole := a.whole(a.waiting[:n]); err != nil && n > whole && a.cut(n-whole) == nil {
+		n = whole
+	}
+	a.waiting = append(a.waiting[:0], a.waiting[n:]...)
+	return err
+}
+
+// cut takes the newest n bytes off the file, which a full disk allows.
+func (a *appended) cut(n int) error {
+	end, err := a.f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if err := a.f.Truncate(end - int64(n)); err != nil {
+		return err
+	}
+	_, err = a.f.Seek(0, io.SeekEnd)
+	return err
+}
+
+// find makes the file, and makes it anew with all its pieces if it was removed. If
+// its folder was moved, a goes on with the file there.
+func (a *appended) find() error {
+	st, err := os.Lstat(a.path)
+	switch {
+	case err == nil && a.f != nil && os.SameFile(st, a.opened):
+		return nil
+	case err == nil:
+		return fmt.Errorf("%s is another file than the one that the run writes: move it away", a.path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	f, err := osfile.Open(a.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
+	if errors.Is(err, fs.ErrNotExist) && a.f != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if a.f == nil {
+		return a.use(f)
+	}
+	old := a.f
+	if _, err = io.Copy(f, io.NewSectionReader(old, 0, math.MaxInt64)); err == nil {
+		err = a.use(f)
+	}
+	if err != nil {
+		a.f = old
+		return errors.Join(err, f.Close(), os.Remove(a.path))
+	}
+	a.warn(fmt.Sprintf("%s was removed while the run wrote it: it is there again, with all lines", filepath.Base(a.path)))
+	return old.Close()
+}
+
+// lacks says which pieces are lost, and why, and returns them; nil: none.
+func (a *appended) lacks(pieces string, lost *Lost, why error) *Lost {
+	if lost.Lines == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s lacks %d of its %s, of steps %d to %d", filepath.Base(a.path), lost.Lines, pieces, lost.FirstStep, lost.LastStep)
+	if why != nil {
+		text += fmt.Sprintf(": %v", why)
+	}
+	a.warn(text)
+	return lost
+}
+
+func (a *appended) close() error {
+	if a.f == nil {
+		return nil
+	}
+	return a.f.Close()
+}
