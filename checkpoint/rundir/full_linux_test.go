@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -161,5 +162,40 @@ func TestMetricsEndOnAFullDisk(t *testing.T) {
 	}
 	if lost := f.Metrics.End(); lost == nil || *lost != (rundir.Lost{Lines: 10, FirstStep: 1, LastStep: 10}) {
 		t.Errorf("lost %+v", lost)
+	}
+}
+
+// While the disk is full, records wait up to a bound. Later ones are lost, which is
+// said at the end, and no record is cut.
+func TestEventsOnAFullDisk(t *testing.T) {
+	dir := filepath.Join(smallDisk(t), "run")
+	var said notes
+	f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{Warn: said.add, TensorBoard: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Start(t.Context(), configText(t), 0); err != nil {
+		t.Fatal(err)
+	}
+	room := filepath.Join(dir, "..", "room")
+	fill(t, room)
+	const last = 20_000
+	for step := 1; step <= last; step++ {
+		if err := f.Metrics.Write(rundir.StepLine{Step: step, Loss: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Metrics.Flush()
+	if err := os.Remove(room); err != nil {
+		t.Fatal(err)
+	}
+	if lost := f.Metrics.End(); lost != nil {
+		t.Errorf("metrics lost %+v", lost)
+	}
+	list := events(t, dir)
+	want := fmt.Sprintf("lacks %d of its records, of steps %d to %d", last-(len(list)-2), len(list)-1, last)
+	if n := len(said); n != 3 || !strings.Contains(said[n-1], want) {
+		t.Errorf("%d records, said %q; want %q", len(list), said, want)
 	}
 }
