@@ -96,7 +96,7 @@ var mayImport = map[string][]string{
 	"engine/device/cpu/kernels/elem":        {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided", "engine/device/cpu/kernels/dropout"},
 	"engine/device/cpu/kernels/pooling":     {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
 	"engine/device/cpu/kernels/product":     {"engine/shape", "engine/graph", "engine/ops", "engine/device/cpu/blas", "engine/device/cpu/kernels/asm", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/dropout"},
-	"engine/device/cpu/kernels/rows":        {"engine/shape", "engine/graph", "engine/ops", "engine/device", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided"},
+	"engine/device/cpu/kernels/rows":        {"engine/shape", "engine/graph", "engine/ops", "engine/rng", "engine/device", "engine/device/cpu/kernels/vec", "engine/device/cpu/kernels/work", "engine/device/cpu/kernels/strided"},
 	"engine/device/cpu/kernels/kernelstest": {"engine/shape", "engine/graph", "engine/ops", "engine/ops/ref", "engine/device/cpu/kernels/isa", "engine/device/cpu/kernels/work"},
 }
 

@@ -87,6 +87,11 @@ var rules = map[string]rule{
 	"ranged":                {why: "is one pass already"},
 	"square_parts":          {why: "is known only at the end of a sum"},
 	"square_total":          {why: "is one number"},
+	"cached_attention":      {why: "reads other rows"},
+	"cache_write":           {why: "writes a few rows in place"},
+	"positions":             {why: "is a few whole numbers"},
+	"last_row":              {why: "reads rows by number"},
+	"sample":                {why: "goes over each row several times"},
 }
 
 // mapKinds are the kinds of class Map.

@@ -65,7 +65,7 @@ var bad = func() map[string][]badCase {
 		"log_softmax":      {{ops.LogSoftmax{}, metas(f(2, 0)), "last dimension"}},
 		"log_softmax_grad": {{ops.LogSoftmaxGrad{}, metas(f(2)), "takes 2 inputs, got 1"}},
 	}
-	for _, part := range []map[string][]badCase{badUnary(), badConv, badLoss, badNorm, badUpdate} {
+	for _, part := range []map[string][]badCase{badUnary(), badConv, badLoss, badNorm, badUpdate, badGenerate} {
 		for k, v := range part {
 			all[k] = v
 		}

@@ -35,6 +35,8 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
 		"increment": drawIncrement, "ring_write": drawRingWrite, "ranged": drawRanged,
 		"square_parts": drawSquareParts, "square_total": drawSquareTotal,
+		"cached_attention": drawCachedAttention, "cache_write": drawCacheWrite, "positions": drawPositions,
+		"last_row": drawLastRow, "sample": drawToken,
 	}
 	for _, fn := range []string{"add", "sub", "mul", "div"} {
 		all[fn] = drawBinary(fn)
@@ -66,7 +68,11 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total"}
+var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
+	"cache_write", "positions", "sample"}
+
+// generating lists the kinds that refuse to be differentiated.
+var generating = []string{"cached_attention", "last_row"}
 
 func num(t *rapid.T, lo, hi int, name string) int { return rapid.IntRange(lo, hi).Draw(t, name) }
 

@@ -99,7 +99,7 @@ func (p probe) check(t *rapid.T, s sample) {
 
 func TestGradientsAgreeWithFiniteDifferences(t *testing.T) {
 	for kind, draw := range draws {
-		if slices.Contains(flat, kind) {
+		if slices.Contains(flat, kind) || slices.Contains(generating, kind) {
 			continue
 		}
 		t.Run(kind, rapid.MakeCheck(func(t *rapid.T) {

@@ -39,6 +39,7 @@ func init() {
 	maps.Copy(Cases, productCases)
 	maps.Copy(Cases, rowCases)
 	maps.Copy(Cases, updateCases)
+	maps.Copy(Cases, generateCases)
 }
 
 // drawDomain is inputs (or outputs, where the gradient takes those) of an

@@ -1,0 +1,56 @@
+package kernelstest
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+var generateCases = map[string]func(s Source) Sample{
+	"cached_attention": func(s Source) Sample {
+		b, t, c := s.Dim("b", 3), s.Size("t", 40), s.Size("c", 90)
+		op := ops.CachedAttention{Heads: s.Size("heads", 3)}
+		d := op.Heads * s.Size("width", 40)
+		return Of(op, 2e-5, s.Normal(b, t, 3*d), s.Normal(b, c, d), s.Normal(b, c, d), s.Extents(b, t, c))
+	},
+	"cache_write": func(s Source) Sample {
+		b, t, c, d := s.Dim("b", 3), s.Size("t", 9), s.Size("c", 20), s.Size("d", 20)
+		return Of(ops.CacheWrite{Part: rapid.IntRange(0, 2).Draw(s.T, "part")}, 0, s.Normal(b, c, d), s.Normal(b, t, 3*d), s.Extents(b, t, c))
+	},
+	"positions": func(s Source) Sample {
+		t := s.Size("t", 9)
+		return Of(ops.Positions{T: t}, 0, s.Extents(s.Dim("b", 3), t, 99))
+	},
+	"last_row": func(s Source) Sample {
+		b, t := s.Dim("b", 3), s.Size("t", 9)
+		return Of(ops.LastRow{}, 0, s.Normal(b, t, s.Dim("d", 20)), s.Extents(b, t, 99))
+	},
+	"sample": func(s Source) Sample {
+		b, v := s.Dim("b", 3), s.Size("v", 300)
+		x := s.Normal(b, v)
+		if s.Bool("ties") {
+			for i := range x.F {
+				x.F[i] = float64(s.Rng.IntN(4))
+			}
+		}
+		shaping := ref.Floats([]float64{
+			float64(float32(rapid.SampledFrom([]float64{0, 0.01, 0.8, 3}).Draw(s.T, "temperature"))),
+			float64(float32(rapid.SampledFrom([]float64{0.001, 0.3, 0.9, 1}).Draw(s.T, "top-p"))),
+		}, 2)
+		choice := s.IDs(1<<31-1, 3)
+		choice.I[0] = int32(rapid.SampledFrom([]int{0, 1, 5, v, 2 * v}).Draw(s.T, "top-k"))
+		return Of(ops.Sample{}, 0, x, s.IDs(1000, b), shaping, choice)
+	},
+}
+
+// Extents are those of chunks of t rows of b sequences, for caches of c positions.
+func (s Source) Extents(b, t, c int) ref.Array {
+	a := ref.New(shape.I32(b, 2))
+	for i := range b {
+		count := 1 + s.Rng.IntN(min(t, c))
+		a.I[2*i], a.I[2*i+1] = int32(s.Rng.IntN(c-count+1)), int32(count)
+	}
+	return a
+}

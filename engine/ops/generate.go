@@ -1,0 +1,220 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// generateOps are the rows of the op table that are in this file.
+var generateOps = []graph.Op{CachedAttention{}, CacheWrite{}, Positions{}, LastRow{}, Sample{}}
+
+// The ops of this file generate a sequence a chunk at a time. They have no gradient. A
+// chunk has T rows for each of B sequences, of which the first ones count; the others
+// fill it up to its size. Its extent i32[B,2] has, for each sequence, the position of
+// the chunk's first row in the sequence, and the number of rows that count, at least 1.
+// A cache f32[B,C,D] has one row for each of C positions.
+
+// CachedAttention is [CausalSelfAttention] of a chunk: from (qkv f32[B,T,3D], keys
+// f32[B,C,D], values f32[B,C,D], extent) to y [B,T,D]. A row sees the cached rows before
+// the chunk's first position, and the chunk's rows up to itself. Rows that do not count
+// are 0.
+type CachedAttention struct{ Heads int }
+
+// Kind is "cached_attention".
+func (o CachedAttention) Kind() string { return "cached_attention" }
+
+// Infer checks the caches against the width of qkv.
+func (o CachedAttention) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 4); err != nil {
+		return nil, err
+	}
+	y, _, err := CausalSelfAttention{Heads: o.Heads}.outputs(in[:1], 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := isCache("keys", in[1], y.Shape[0], y.Shape[2]); err != nil {
+		return nil, err
+	}
+	if err := expect("values", in[2], in[1]); err != nil {
+		return nil, err
+	}
+	return one(y), isExtent(in[3], y.Shape[0])
+}
+
+// Grad fails: see onlyGenerates.
+func (o CachedAttention) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return onlyGenerates(b, n)
+}
+
+// Cost is that of a full cache: two products, and twelve operations per score.
+func (o CachedAttention) Cost(in, out []shape.Meta) graph.Cost {
+	pairs := out[0].Shape[0] * out[0].Shape[1] * in[1].Shape[1]
+	return perElem(4*out[0].Shape[2]+12*o.Heads, pairs, in, out)
+}
+
+// CacheWrite writes a chunk's rows into a cache, at their positions: from (cache
+// f32[B,C,D], qkv f32[B,T,3D], extent) to the cache. Part selects the queries (0), keys
+// (1) or values (2) of qkv. Rows that do not count are not written.
+type CacheWrite struct{ Part int }
+
+// Kind is "cache_write".
+func (o CacheWrite) Kind() string { return "cache_write" }
+
+// Infer checks the cache against the width of qkv.
+func (o CacheWrite) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 3); err != nil {
+		return nil, err
+	}
+	if o.Part < 0 || o.Part > 2 {
+		return nil, fmt.Errorf("part %d: expected 0 (queries), 1 (keys) or 2 (values)", o.Part)
+	}
+	y, _, err := CausalSelfAttention{Heads: 1}.outputs(in[1:2], 1)
+	if err != nil {
+		return nil, err
+	}
+	if err := isCache("cache", in[0], y.Shape[0], y.Shape[2]); err != nil {
+		return nil, err
+	}
+	return one(in[0]), isExtent(in[2], y.Shape[0])
+}
+
+// Grad is none: it records.
+func (o CacheWrite) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is the rows written.
+func (o CacheWrite) Cost(in, _ []shape.Meta) graph.Cost {
+	return graph.Cost{Flops: 1, Bytes: in[1].Bytes() / 3 * 2}
+}
+
+// Alias updates the cache in place.
+func (o CacheWrite) Alias() []int { return []int{0} }
+
+// Positions are the positions of a chunk's T rows: i32[B,T] from its extent. Those of
+// rows that do not count are 0.
+type Positions struct{ T int }
+
+// Kind is "positions".
+func (o Positions) Kind() string { return "positions" }
+
+// Infer wants an extent.
+func (o Positions) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if o.T < 1 || in[0].Shape.Rank() != 2 {
+		return nil, fmt.Errorf("chunks of %d rows with an extent %v: expected at least 1, and i32[sequences,2]", o.T, in[0])
+	}
+	return one(shape.I32(in[0].Shape[0], o.T)), isExtent(in[0], in[0].Shape[0])
+}
+
+// Grad is none: positions are whole numbers.
+func (o Positions) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost is an addition per row.
+func (o Positions) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, out[0].Elems(), in, out) }
+
+// LastRow is the last row of each sequence's chunk that counts: [B,1,D] from (x
+// f32[B,T,D], extent).
+type LastRow struct{}
+
+// Kind is "last_row".
+func (o LastRow) Kind() string { return "last_row" }
+
+// Infer keeps one row.
+func (o LastRow) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if in[0].DType != shape.Float32 || in[0].Shape.Rank() != 3 {
+		return nil, fmt.Errorf("input is %v, expected f32 [sequences, rows, width]", in[0])
+	}
+	s := in[0].Shape
+	return one(shape.F32(s[0], 1, s[2])), isExtent(in[1], s[0])
+}
+
+// Grad fails: see onlyGenerates.
+func (o LastRow) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return onlyGenerates(b, n)
+}
+
+// Cost counts the rows that are copied, not the rest of x.
+func (o LastRow) Cost(in, out []shape.Meta) graph.Cost {
+	return graph.Cost{Flops: 1, Bytes: in[1].Bytes() + 2*out[0].Bytes()}
+}
+
+// Sample draws a token for each sequence: i32[B] from (logits f32[B,…,V] with one row
+// for each sequence, at i32[B], shaping f32[2], choice i32[3]).
+//
+// shaping is the temperature and top-p, choice is top-k and the two words of a
+// [rng.Key]. Tokens are ranked by logit, equal ones by id, the lowest first. With a
+// temperature of 0 the first one is taken. Otherwise the probabilities are the softmax
+// of logits/temperature over the first top-k tokens (0: all). Of these, top-p (1: all)
+// leaves those before which the probabilities of better ones sum to less than it. One of
+// the tokens left is drawn in proportion, going through them in order of id, by the
+// number u in [0,1) that the first two words of Key.At(b, at[b]) make: the first token
+// with which the sum of probabilities is above u.
+//
+// Logits that are NaN or +Inf fail with device.ErrNonFinite.
+type Sample struct{}
+
+// Kind is "sample".
+func (o Sample) Kind() string { return "sample" }
+
+// Infer wants one row of logits for each sequence.
+func (o Sample) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if err := arity(in, 4); err != nil {
+		return nil, err
+	}
+	if err := isFloat("logits", in[0], 2); err != nil {
+		return nil, err
+	}
+	s := in[0].Shape
+	if s.Dim(-1) == 0 || s[0]*s.Dim(-1) != s.Elems() {
+		return nil, fmt.Errorf("logits are %v, expected one row of at least one for each sequence", in[0])
+	}
+	return one(shape.I32(s[0])), errors.Join(expect("at", in[1], shape.I32(s[0])),
+		expect("shaping", in[2], shape.F32(2)), expect("choice", in[3], shape.I32(3)))
+}
+
+// Grad is none: a token is a whole number.
+func (o Sample) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return noGrad(n)
+}
+
+// Cost counts the exponential as about ten operations.
+func (o Sample) Cost(in, out []shape.Meta) graph.Cost { return perElem(12, in[0].Elems(), in, out) }
+
+// CheckExtent fails unless the extent of a sequence's chunk is within its rows and the
+// cache's.
+func CheckExtent(position, count int32, rows, cached int) error {
+	if count < 1 || int(count) > rows || position < 0 || int(position)+int(count) > cached {
+		return fmt.Errorf("%d rows from position %d on: a chunk has 1 to %d, and the cache has %d positions", count, position, rows, cached)
+	}
+	return nil
+}
+
+// isCache checks one cache.
+func isCache(what string, m shape.Meta, sequences, width int) error {
+	if m.Shape.Rank() != 3 {
+		return fmt.Errorf("%s is %v, expected f32 [sequences, positions, width]", what, m)
+	}
+	return expect(what, m, shape.F32(sequences, m.Shape[1], width))
+}
+
+// isExtent checks the extent of a chunk.
+func isExtent(m shape.Meta, sequences int) error {
+	return expect("extent", m, shape.I32(sequences, 2))
+}
+
+// onlyGenerates is the gradient of ops that compute on a cache: the builder fails.
+func onlyGenerates(b *graph.Builder, n *graph.Node) []*graph.Value {
+	b.Fail(fmt.Errorf("%w: %s is for generating; train with the op that it stands for", ErrNoGradient, n.Op.Kind()))
+	return noGrad(n)
+}

@@ -1,0 +1,100 @@
+package ops_test
+
+import (
+	"errors"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// drawExtent draws the extents of chunks of t rows, for caches of c positions.
+func drawExtent(t *rapid.T, sequences, rows, c int) ref.Array {
+	a := ref.New(shape.I32(sequences, 2))
+	for b := range sequences {
+		count := num(t, 1, min(rows, c), "count")
+		a.I[2*b], a.I[2*b+1] = int32(num(t, 0, c-count, "position")), int32(count)
+	}
+	return a
+}
+
+func drawCachedAttention(t *rapid.T) sample {
+	h, b, rows, c := num(t, 1, 2, "heads"), num(t, 1, 2, "sequences"), num(t, 1, 4, "rows"), num(t, 1, 6, "context")
+	d := h * num(t, 1, 3, "size")
+	return sample{op: ops.CachedAttention{Heads: h}, in: []ref.Array{
+		signed(t, b, rows, 3*d), signed(t, b, c, d), signed(t, b, c, d), drawExtent(t, b, rows, c)}}
+}
+
+func drawCacheWrite(t *rapid.T) sample {
+	b, rows, c, d := num(t, 1, 2, "sequences"), num(t, 1, 4, "rows"), num(t, 1, 6, "context"), num(t, 1, 3, "width")
+	return sample{op: ops.CacheWrite{Part: num(t, 0, 2, "part")}, in: []ref.Array{
+		signed(t, b, c, d), signed(t, b, rows, 3*d), drawExtent(t, b, rows, c)}}
+}
+
+func drawPositions(t *rapid.T) sample {
+	rows := num(t, 1, 4, "rows")
+	return sample{op: ops.Positions{T: rows}, in: []ref.Array{drawExtent(t, num(t, 1, 2, "sequences"), rows, 9)}}
+}
+
+func drawLastRow(t *rapid.T) sample {
+	b, rows := num(t, 1, 2, "sequences"), num(t, 1, 4, "rows")
+	return sample{op: ops.LastRow{}, in: []ref.Array{signed(t, b, rows, num(t, 1, 3, "width")), drawExtent(t, b, rows, 9)}}
+}
+
+func drawToken(t *rapid.T) sample {
+	b := num(t, 1, 2, "sequences")
+	return sample{op: ops.Sample{}, in: []ref.Array{
+		signed(t, b, 1, num(t, 1, 9, "vocabulary")), indices(t, 99, b),
+		ref.Floats([]float64{rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "temperature"), rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "top-p")}, 2),
+		indices(t, 12, 3)}}
+}
+
+var badGenerate = map[string][]badCase{
+	"cached_attention": {
+		{ops.CachedAttention{Heads: 2}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 4, 3), in(1, 2)), "width 3 does not split into 2 heads"},
+		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 2), f(1, 4, 3), in(1, 2)), "keys is f32[1,4,2], expected f32[1,4,3]"},
+		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 5, 3), in(1, 2)), "values is f32[1,5,3], expected f32[1,4,3]"},
+		{ops.CachedAttention{Heads: 1}, metas(f(1, 2, 9), f(1, 4, 3), f(1, 4, 3), in(2)), "extent is i32[2], expected i32[1,2]"},
+	},
+	"cache_write": {
+		{ops.CacheWrite{Part: 3}, metas(f(1, 4, 3), f(1, 2, 9), in(1, 2)), "part 3"},
+		{ops.CacheWrite{}, metas(f(2, 4, 3), f(1, 2, 9), in(1, 2)), "cache is f32[2,4,3], expected f32[1,4,3]"},
+		{ops.CacheWrite{}, metas(f(4, 3), f(1, 2, 9), in(1, 2)), "[sequences, positions, width]"},
+	},
+	"positions": {
+		{ops.Positions{}, metas(in(1, 2)), "chunks of 0 rows"},
+		{ops.Positions{T: 2}, metas(f(1, 2)), "extent is f32[1,2], expected i32[1,2]"},
+	},
+	"last_row": {
+		{ops.LastRow{}, metas(f(1, 3), in(1, 2)), "[sequences, rows, width]"},
+		{ops.LastRow{}, metas(f(2, 1, 3), in(1, 2)), "extent is i32[1,2], expected i32[2,2]"},
+	},
+	"sample": {
+		{ops.Sample{}, metas(f(1, 2, 3), in(1), f(2), in(3)), "one row of at least one for each sequence"},
+		{ops.Sample{}, metas(f(1, 3), in(2), f(2), in(3)), "at is i32[2], expected i32[1]"},
+		{ops.Sample{}, metas(f(1, 3), in(1), f(3), in(3)), "shaping is f32[3], expected f32[2]"},
+		{ops.Sample{}, metas(f(1, 3), in(1), f(2), in(2)), "choice is i32[2], expected i32[3]"},
+	},
+}
+
+func TestOpsThatGenerateCannotBeDifferentiated(t *testing.T) {
+	for _, kind := range generating {
+		t.Run(kind, rapid.MakeCheck(func(t *rapid.T) {
+			s := draws[kind](t)
+			b := graph.NewBuilder("generating", 1)
+			var in []*graph.Value
+			for _, a := range s.in {
+				in = append(in, b.Input("in", a.Meta))
+			}
+			loss := ops.Sum(b, b.One(s.op, in...), false)
+			b.Gradients(loss, ops.Const(b, shape.F32(), 1), in[:1], ops.AddOp)
+			if !errors.Is(b.Err(), ops.ErrNoGradient) {
+				t.Fatalf("error is %v", b.Err())
+			}
+		}))
+	}
+}
