@@ -120,12 +120,38 @@ func (p *Plan) Launches(o StepOptions) ([]Launch, error) { return p.launchesUnti
 
 // launchesUntil is Launches, unless check stops.
 func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error) {
+	e, err := p.expand(check, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.endInstances(check)
+	return e.launches, check.Err()
+}
+
+// launchesOnce lists the launches of full steps and of the last one, but of each variant
+// on each device the first alone. Nothing is said to be over.
+func (p *Plan) launchesOnce() (all []Launch, err error) {
+	listed := map[runOn]bool{}
+	for _, size := range p.stepSizes() {
+		e, err := p.expand(p.idx.stop, StepOptions{Microbatches: size}, listed)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e.launches...)
+	}
+	return all, nil
+}
+
+// expand lists the launches of a step. Where listed is not nil, it leaves out those of
+// variants that are in there, and adds the others.
+func (p *Plan) expand(check *stop.Check, o StepOptions, listed map[runOn]bool) (*expansion, error) {
 	s, err := p.ScheduleOf(o.Microbatches)
 	if err != nil {
 		return nil, err
 	}
 	order := s.Order()
 	e := newExpansion(p, o, order)
+	e.listed = listed
 	for _, a := range stop.Each(check, order) {
 		if a.Kind != schedule.Update {
 			e.add(a)
@@ -135,8 +161,7 @@ func (p *Plan) launchesUntil(check *stop.Check, o StepOptions) ([]Launch, error)
 		return nil, err
 	}
 	e.add(schedule.Action{Kind: schedule.Update, Stage: anyStage, Microbatch: o.Microbatches - 1})
-	e.endInstances(check)
-	return e.launches, check.Err()
+	return e, check.Err()
 }
 
 // anyStage stands for the stages of the update: its levels go over all of them.
@@ -151,6 +176,7 @@ type expansion struct {
 	left       map[int]int          // by stage: actions before its update that are to come
 	apart      map[int][]segmentSum // by stage: sums over replicas, which are made after the last of them
 	at         *table[int]          // of the launch under way: value → its index in the needs
+	listed     map[runOn]bool       // variants whose launches are left out; nil: none is
 }
 
 func newExpansion(p *Plan, o StepOptions, order []schedule.Action) *expansion {
@@ -224,8 +250,20 @@ func (e *expansion) add(a schedule.Action) {
 }
 
 func (e *expansion) launch(p *Plan, l Launch) {
+	if e.leavesOut(&l) {
+		return
+	}
 	e.bind(p, &l)
 	e.launches = append(e.launches, l)
+}
+
+// leavesOut reports whether a launch is not to be listed, and notes its variant.
+func (e *expansion) leavesOut(l *Launch) (known bool) {
+	if e.listed != nil {
+		k := runOn{l.Variant, l.Device}
+		known, e.listed[k] = e.listed[k], true
+	}
+	return known
 }
 
 // reduce appends the launches that add partial sums of a segment, now that it has
@@ -271,6 +309,9 @@ func (e *expansion) reduceApart(stage, microbatch int) {
 // addSums appends a launch that adds the partial sums below one, on a replica.
 func (e *expansion) addSums(s *Segment, v *Variant, replica int, sum sumRange, microbatch int) {
 	l := e.ofSums(s, v, replica, sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
 	for n, s := range v.Out {
 		left, right := e.partial(s, sum.lo), e.partial(s, sum.middle())
 		l.Needs = append(l.Needs, Need{left, ReadWrite}, Need{right, Read})
@@ -282,6 +323,9 @@ func (e *expansion) addSums(s *Segment, v *Variant, replica int, sum sumRange, m
 // split appends a launch that cuts partial sums into the ranges that replicas update.
 func (e *expansion) split(s *Segment, sum sumRange, microbatch int) {
 	l := e.ofSums(s, &s.Split, e.sums.replica[sum.lo], sum, microbatch)
+	if e.leavesOut(&l) {
+		return
+	}
 	for _, s := range s.Split.In {
 		l.In = append(l.In, len(l.Needs))
 		l.Needs = append(l.Needs, Need{e.partial(s, sum.lo), Read})

@@ -23,34 +23,45 @@ func (p *Plan) setPeaks(free []Forecast) {
 // that fits; nil: there is none.
 func (p *Plan) forecast(floors bool, rival *shortage) (whole bool, err error) {
 	e := &estimator{plan: p, of: map[runOn]int64{}}
-	few := 2 // the launches of further microbatches are like those of the second
-	if p.idx.tree {
-		few = 3 * p.Replicas() // the third of each adds two sums
-	}
-	if floors && few < p.Microbatches {
-		if whole, err := p.forecastStep(e, few, rival); err != nil || !whole || p.shortage().missing > 0 {
+	if floors && p.Microbatches > 2 { // otherwise there are as many launches as variants
+		if whole, err := p.forecastFloors(e, rival); err != nil || !whole || p.shortage().missing > 0 {
 			return whole, err
 		}
 	}
-	return p.forecastStep(e, p.Microbatches, rival)
+	return p.forecastSteps(e, rival)
 }
 
-// forecastStep is the forecast for a step of that many microbatches. Estimates and
-// replays take long, so it first looks at what is known without them.
-func (p *Plan) forecastStep(e *estimator, microbatches int, rival *shortage) (whole bool, err error) {
-	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: microbatches})
+// forecastFloors is a forecast without peaks and moved bytes. See forecast.
+func (p *Plan) forecastFloors(e *estimator, rival *shortage) (whole bool, err error) {
+	launches, err := p.launchesOnce()
 	if err != nil {
 		return false, err
 	}
-	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
-	if err := p.idx.stop.Err(); err != nil {
+	traces, err := p.trace(e, launches, rival)
+	if err != nil || traces == nil {
 		return false, err
 	}
-	if rival != nil && !p.atLeast(traces).less(*rival) {
-		return false, nil
+	p.Memory = nil
+	for d, t := range traces {
+		f := t.forecastFloor(d, &p.options)
+		f.Seconds = t.seconds(0, p.options.Devices[d])
+		p.Memory = append(p.Memory, f)
 	}
-	addScratch(p.idx.stop, traces, launches, e.scratch)
-	if err := cmp.Or(p.addLastStep(traces, launches), p.idx.stop.Err(), e.err); err != nil {
+	return true, p.idx.stop.Err()
+}
+
+// forecastSteps is a whole forecast. See forecast.
+func (p *Plan) forecastSteps(e *estimator, rival *shortage) (whole bool, err error) {
+	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: p.Microbatches})
+	if err != nil {
+		return false, err
+	}
+	traces, err := p.trace(e, launches, rival)
+	if err != nil || traces == nil {
+		return false, err
+	}
+	last, err := p.traceLastStep(e)
+	if err != nil {
 		return false, err
 	}
 	p.launches, p.Memory = len(launches), nil
@@ -58,9 +69,30 @@ func (p *Plan) forecastStep(e *estimator, microbatches int, rival *shortage) (wh
 		if err := p.idx.stop.Err(); err != nil {
 			return false, err
 		}
-		p.Memory = append(p.Memory, t.forecast(d, &p.options))
+		if last != nil {
+			t.shareConstants(last[d])
+		}
+		f := t.forecast(d, &p.options)
+		if last != nil {
+			f.addLastStep(last[d].forecast(d, &p.options))
+		}
+		p.Memory = append(p.Memory, f)
 	}
 	return true, nil
+}
+
+// trace makes the traces of launches. Estimates of scratch take long, so it first looks
+// at what is known without them: the traces are nil where p cannot be better than rival.
+func (p *Plan) trace(e *estimator, launches []Launch, rival *shortage) ([]*memoryTrace, error) {
+	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
+	if err := p.idx.stop.Err(); err != nil {
+		return nil, err
+	}
+	if rival != nil && !p.atLeast(traces).less(*rival) {
+		return nil, nil
+	}
+	addScratch(p.idx.stop, traces, launches, e.scratch)
+	return traces, cmp.Or(p.idx.stop.Err(), e.err)
 }
 
 // atLeast is a shortage that no forecast from the traces goes below, whatever the
@@ -77,20 +109,26 @@ func (p *Plan) atLeast(traces []*memoryTrace) (s shortage) {
 	return s
 }
 
-func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
-	spec := o.Devices[d]
-	f := Forecast{Device: d, Limit: max(0, spec.MemoryBytes), PeakBy: t.peak()}
-	f.Peak = total(f.PeakBy)
+// forecastFloor is a forecast of the floor alone.
+func (t *memoryTrace) forecastFloor(d int, o *PlanOptions) Forecast {
+	f := Forecast{Device: d, Limit: max(0, o.Devices[d].MemoryBytes)}
 	var at int
 	at, f.FloorBy = t.floor()
 	if f.Floor = total(f.FloorBy); f.Floor > 0 {
 		f.FloorOf = t.names[at]
 	}
+	return f
+}
+
+func (t *memoryTrace) forecast(d int, o *PlanOptions) Forecast {
+	f := t.forecastFloor(d, o)
+	f.PeakBy = t.peak()
+	f.Peak = total(f.PeakBy)
 	if f.Tight() && f.fits() {
 		r := paging.Replay(&t.Trace, f.Limit, o.Evict)
 		f.Loaded, f.Spilled, f.Host = r.Loaded, r.Spilled, r.Host
 	}
-	f.Seconds = t.seconds(f.Moved(), spec)
+	f.Seconds = t.seconds(f.Moved(), o.Devices[d])
 	return f
 }
 

@@ -12,10 +12,10 @@ import (
 // memoryTrace is how the launches of a step use the memory of one device.
 type memoryTrace struct {
 	paging.Trace
-	names []string       // per launch
-	work  []work         // per launch
-	usage []device.Usage // per object
-	first []bool         // per object: it is a variable or constant, which is there when the first step begins
+	names []string   // per launch
+	work  []work     // per launch
+	of    []Instance // per object
+	first []bool     // per object: it is a variable or constant, which is there when the first step begins
 }
 
 // tracer makes the traces of all devices. A device's trace has an object for each
@@ -114,8 +114,7 @@ func (t *tracer) addObjects(launches []Launch, uses [][]*tracked) {
 			comes := x.comes[d] && x.writtenBeside(d)
 			tr := t.traces[d]
 			x.object[d] = len(tr.Objects)
-			tr.usage = append(tr.usage, x.Usage)
-			tr.first = append(tr.first, lasts)
+			tr.of, tr.first = append(tr.of, x.Instance), append(tr.first, lasts)
 			tr.Objects = append(tr.Objects, paging.Object{
 				Name: x.Value.Name, Bytes: x.Value.Meta.Bytes(),
 				Lasting: lasts && !comes, Fed: comes || x.Value.Kind == graph.Input && !lasts,
@@ -187,7 +186,7 @@ func (t *memoryTrace) floor() (launch int, by [device.NumUsages]int64) {
 	if most >= 0 {
 		by[device.Scratch] = paging.Rounded(t.Launches[launch].Scratch)
 		for _, u := range t.Launches[launch].Uses {
-			by[t.usage[u.Object]] += paging.Rounded(t.Objects[u.Object].Bytes)
+			by[t.of[u.Object].Usage] += paging.Rounded(t.Objects[u.Object].Bytes)
 		}
 	}
 	return launch, by
@@ -202,7 +201,7 @@ func (t *memoryTrace) peak() (at [device.NumUsages]int64) {
 	add := func(o int) {
 		if !here[o] {
 			here[o] = true
-			now[t.usage[o]] += paging.Rounded(t.Objects[o].Bytes)
+			now[t.of[o].Usage] += paging.Rounded(t.Objects[o].Bytes)
 		}
 	}
 	for o, first := range t.first {
@@ -222,7 +221,7 @@ func (t *memoryTrace) peak() (at [device.NumUsages]int64) {
 		for _, o := range l.Frees {
 			if here[o] {
 				here[o] = false
-				now[t.usage[o]] -= paging.Rounded(t.Objects[o].Bytes)
+				now[t.of[o].Usage] -= paging.Rounded(t.Objects[o].Bytes)
 			}
 		}
 	}

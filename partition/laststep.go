@@ -1,0 +1,59 @@
+package partition
+
+// stepSizes lists the microbatches of a full step and, where there is one, of the
+// smaller last step of an epoch.
+func (p *Plan) stepSizes() []int {
+	if last := p.options.LastMicrobatches; last > 0 && last < p.Microbatches {
+		return []int{p.Microbatches, last}
+	}
+	return []int{p.Microbatches}
+}
+
+// traceLastStep makes the traces of the smaller last step of an epoch; nil where a full
+// step takes at least as much memory. Replicas divide its microbatches otherwise: one
+// may add two in a single launch that has neither together in a full step.
+func (p *Plan) traceLastStep(e *estimator) ([]*memoryTrace, error) {
+	sizes := p.stepSizes()
+	if p.Replicas() == 1 || len(sizes) == 1 {
+		return nil, nil
+	}
+	launches, err := p.launchesUntil(p.idx.stop, StepOptions{Microbatches: sizes[1]})
+	if err != nil {
+		return nil, err
+	}
+	traces := traceLaunches(p.idx.stop, len(p.options.Devices), launches)
+	addScratch(p.idx.stop, traces, launches, e.scratch)
+	return traces, nil
+}
+
+// shareConstants adds to the traces of two steps on a device each other's constants of a
+// microbatch, which stay there.
+func (t *memoryTrace) shareConstants(other *memoryTrace) {
+	t.addConstants(other)
+	other.addConstants(t)
+}
+
+// addConstants adds the constants of a microbatch that only the other trace has.
+func (t *memoryTrace) addConstants(other *memoryTrace) {
+	here := map[instanceID]bool{}
+	for _, x := range t.of {
+		here[x.id()] = true
+	}
+	for o, x := range other.of {
+		if x.Value.PerMicrobatch && !here[x.id()] {
+			t.of, t.first = append(t.of, x), append(t.first, true)
+			t.Objects = append(t.Objects, other.Objects[o])
+		}
+	}
+}
+
+// addLastStep makes the forecast of a full step one of the last step too.
+func (f *Forecast) addLastStep(last Forecast) {
+	if last.Floor > f.Floor {
+		f.Floor, f.FloorBy, f.FloorOf = last.Floor, last.FloorBy, last.FloorOf
+	}
+	if last.Peak > f.Peak {
+		f.Peak, f.PeakBy = last.Peak, last.PeakBy
+	}
+	f.Host = max(f.Host, last.Host)
+}
