@@ -49,6 +49,9 @@ func inParallel[T, R any](ctx context.Context, produce func(yield func(T) error)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+		if t.err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if t.err != nil {
 			return t.err
 		}

@@ -103,14 +103,14 @@ func (c *corpus) encode(ctx context.Context, t tokenizer.Tokenizer, collect func
 	return each(ctx, c, "tokenizing", t.Cut, func(p textPiece) (ids []uint32, err error) {
 		ids = lists.get()
 		err = c.documents(p, func(text []byte, ends bool) error {
-			if ids, err = t.Encode(ids, text); err != nil || !ends {
+			if ids, err = t.Encode(ctx, ids, text); err != nil || !ends {
 				return err
 			}
 			if hasEnd {
 				ids = append(ids, endID)
 				return nil
 			}
-			ids, err = t.Encode(ids, end)
+			ids, err = t.Encode(ctx, ids, end)
 			return err
 		})
 		return ids, err

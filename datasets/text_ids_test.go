@@ -45,7 +45,7 @@ func TestIDWidths(t *testing.T) {
 		if c.size != 7*width || ds.Info.Tokenizer.Len() != count {
 			t.Errorf("%d characters: an id takes %d bytes, want %d", ds.Info.Tokenizer.Len(), c.size/7, width)
 		}
-		ids, err := tokenizer.NewChars(text).Encode(nil, []byte(text))
+		ids, err := tokenizer.NewChars(text).Encode(t.Context(), nil, []byte(text))
 		want := make([]int32, len(ids))
 		for i, id := range ids {
 			want[i] = int32(id)

@@ -27,7 +27,7 @@ func TestTextPicture(t *testing.T) {
 		t    tokenizer.Tokenizer
 	}{{"char", tokenizer.NewChars(text)}, {"bpe:512", learnt(512)}, {"bpe:4096", learnt(4096)}, {"gpt2", tokenizer.GPT2()}}
 	for i, row := range rows {
-		ids, err := row.t.Encode(nil, []byte(text))
+		ids, err := row.t.Encode(t.Context(), nil, []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}

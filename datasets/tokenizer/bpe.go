@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -136,13 +137,14 @@ func (t *BPE) Decode(dst []byte, ids []uint32) []byte {
 	return dst
 }
 
-// Encode appends the ids of text. Bytes that are not UTF-8 are encoded as well.
-func (t *BPE) Encode(dst []uint32, text []byte) ([]uint32, error) {
+// Encode appends the ids of text, until ctx is done. Bytes that are not UTF-8 are
+// encoded as well.
+func (t *BPE) Encode(ctx context.Context, dst []uint32, text []byte) ([]uint32, error) {
 	c := t.coders.Get().(*coder)
 	defer t.coders.Put(c)
 	for len(text) > 0 {
 		n := t.Cut(text, true)
-		if err := c.piece(text[:n]); err != nil {
+		if err := c.piece(ctx, text[:n]); err != nil {
 			return dst, err
 		}
 		dst = append(dst, c.out...)
@@ -172,15 +174,19 @@ func cut(text []byte, ended bool, added *addedSet) int {
 	case !ended && len(text) < CutBytes:
 		return 0
 	}
+	tokens := added.find(nil, text[:min(len(text), pieceBytes+mostAdded)])
 	for at := pieceBytes; at > 0; at-- {
-		if endsWord(text, at) && !added.holds(text, at) {
+		if !endsWord(text, at) {
+			continue
+		}
+		if _, inside := added.around(tokens, at); !inside {
 			return at
 		}
 	}
 	// The text has no words. A real one is never cut here.
 	at := wholeChars(text[:pieceBytes])
-	for at > 1 && added.holds(text, at) {
-		at--
+	if f, inside := added.around(tokens, at); inside {
+		return int(f.from)
 	}
 	return at
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 )
@@ -16,7 +17,7 @@ func (Bytes) Kind() string { return "bytes" }
 func (Bytes) Len() int { return 256 }
 
 // Encode appends the bytes of text. It never fails.
-func (Bytes) Encode(dst []uint32, text []byte) ([]uint32, error) {
+func (Bytes) Encode(_ context.Context, dst []uint32, text []byte) ([]uint32, error) {
 	for _, b := range text {
 		dst = append(dst, uint32(b))
 	}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -99,7 +100,7 @@ func (v *Chars) id(r rune) int32 {
 }
 
 // Encode appends the ids of a text's characters.
-func (v *Chars) Encode(dst []uint32, text []byte) ([]uint32, error) {
+func (v *Chars) Encode(_ context.Context, dst []uint32, text []byte) ([]uint32, error) {
 	for at := 0; at < len(text); {
 		r, n := utf8.DecodeRune(text[at:])
 		id := v.id(r)

@@ -1,11 +1,15 @@
 package tokenizer
 
-import "container/heap"
+import (
+	"container/heap"
+	"context"
+)
 
 // coder encodes for one goroutine at a time. It remembers words.
 type coder struct {
 	t     *BPE
 	out   []uint32 // of the piece
+	added []found  // in the piece
 	known map[string]interval
 	ids   []uint32 // of the known words
 	steps []step   // of the word
@@ -23,20 +27,19 @@ const (
 
 func newCoder(t *BPE) *coder { return &coder{t: t, known: map[string]interval{}} }
 
-// piece encodes a piece of text into c.out.
-func (c *coder) piece(text []byte) error {
-	c.out = c.out[:0]
-	for len(text) > 0 {
-		at, added := c.t.added.find(text)
-		if err := splitAll(c.t.split, text[:at], c.word); err != nil {
+// piece encodes a piece of text into c.out, until ctx is done.
+func (c *coder) piece(ctx context.Context, text []byte) error {
+	set := c.t.added
+	c.out, c.added = c.out[:0], set.find(c.added[:0], text)
+	from := 0
+	for _, f := range c.added {
+		if err := splitAll(ctx, c.t.split, text[from:f.from], c.word); err != nil {
 			return err
 		}
-		if text = text[at:]; len(text) > 0 {
-			c.out = append(c.out, added.ID)
-			text = text[len(added.Text):]
-		}
+		c.out = append(c.out, set.list[f.index].ID)
+		from = set.end(f)
 	}
-	return nil
+	return splitAll(ctx, c.t.split, text[from:], c.word)
 }
 
 // word appends the ids of a word to c.out.

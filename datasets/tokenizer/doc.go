@@ -6,7 +6,7 @@
 // from Hugging Face's tokenizer.json, and a [Learner] makes one from a text.
 //
 //	t := tokenizer.GPT2()
-//	ids, err := t.Encode(nil, []byte("Hello, world"))
+//	ids, err := t.Encode(ctx, nil, []byte("Hello, world"))
 //	text := t.Decode(nil, ids)
 //
 // All are safe for concurrent use, and a long text can be encoded in parallel:

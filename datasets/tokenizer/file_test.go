@@ -65,8 +65,8 @@ func TestFile(t *testing.T) {
 				t.Errorf("%s: it came back as %s of %d tokens", b.Kind(), x.Kind(), x.Len())
 			}
 			for _, text := range texts(50) {
-				a, errA := b.Encode(nil, []byte(text))
-				c, errC := x.Encode(nil, []byte(text))
+				a, errA := b.Encode(t.Context(), nil, []byte(text))
+				c, errC := x.Encode(t.Context(), nil, []byte(text))
 				if errA != nil || errC != nil || !slices.Equal(a, c) {
 					t.Errorf("%q: %v, and %v from the file; %v %v", text, a, c, errA, errC)
 				}
@@ -100,7 +100,7 @@ func TestForeignFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := b.Encode(nil, []byte("THE'S the<pad>1234!\n\n x"))
+	ids, err := b.Encode(t.Context(), nil, []byte("THE'S the<pad>1234!\n\n x"))
 	if err != nil || b.Len() != pad+1 || !slices.Contains(ids, uint32(pad)) || Text(b, ids...) != "THE'S the<pad>1234!\n\n x" {
 		t.Errorf("%d tokens, ids %v, %v", b.Len(), ids, err)
 	}
@@ -170,7 +170,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		const text = "the cat 123 <|endoftext|>\n"
-		ids, err := x.Encode(nil, []byte(text))
+		ids, err := x.Encode(t.Context(), nil, []byte(text))
 		for _, id := range ids {
 			if int(id) >= x.Len() {
 				t.Fatalf("id %d of %d tokens", id, x.Len())

@@ -76,7 +76,7 @@ func texts(n int) []string {
 func TestGPT2LikeTiktoken(t *testing.T) {
 	g, oracle := GPT2(), tiktokenGPT2(t)
 	for _, text := range texts(400) {
-		ids, err := g.Encode(nil, []byte(text))
+		ids, err := g.Encode(t.Context(), nil, []byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestGPT2Split(t *testing.T) {
 
 func wordsOf(t *testing.T, s splitter, text string) (list []string) {
 	t.Helper()
-	if err := s.each([]byte(text), func(w []byte) error { list = append(list, string(w)); return nil }); err != nil {
+	if err := s.each(t.Context(), []byte(text), func(w []byte) error { list = append(list, string(w)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return list
@@ -142,13 +142,13 @@ func TestCut(t *testing.T) {
 		b.WriteString(text)
 	}
 	text := bytes.Repeat(b.Bytes(), 1+3*CutBytes/b.Len())
-	want, err := g.Encode(nil, text)
+	want, err := g.Encode(t.Context(), nil, text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var whole []uint32 // as a single piece
 	c := newCoder(g)
-	if err := c.piece(text); err != nil {
+	if err := c.piece(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
 	whole = c.out
@@ -160,7 +160,7 @@ func TestCut(t *testing.T) {
 		for from, have := 0, 0; from < len(text); {
 			have = min(len(text), have+step)
 			n := g.Cut(text[from:have], have == len(text))
-			if got, err = g.Encode(got, text[from:from+n]); err != nil {
+			if got, err = g.Encode(t.Context(), got, text[from:from+n]); err != nil {
 				t.Fatal(err)
 			}
 			from += n
@@ -229,7 +229,7 @@ func BenchmarkEncode(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			var ids []uint32
 			for b.Loop() {
-				ids, _ = g.Encode(ids[:0], text)
+				ids, _ = g.Encode(b.Context(), ids[:0], text)
 			}
 		})
 	}

@@ -59,15 +59,21 @@ func (l *Learner) NewCounts() Counts { return Counts{l.added, newWords()} }
 
 // Add counts the words of a text that ends between words.
 func (c Counts) Add(text []byte) {
-	for len(text) > 0 {
-		at, found := c.added.find(text)
-		// It never fails: GPT-2's split has no limits.
-		_ = gpt2Split{}.each(text[:at], func(word []byte) error {
-			c.word(word)
-			return nil
-		})
-		text = text[at+min(len(found.Text), len(text)-at):]
+	from := 0
+	for _, f := range c.added.find(nil, text) {
+		c.addWords(text[from:f.from])
+		from = c.added.end(f)
 	}
+	c.addWords(text[from:])
+}
+
+// addWords counts the words of text without added tokens.
+func (c Counts) addWords(text []byte) {
+	// It never fails: GPT-2's split has no limits.
+	_ = gpt2Split{}.each(context.Background(), text, func(word []byte) error {
+		c.word(word)
+		return nil
+	})
 }
 
 // word counts a word, a very long one in pieces.

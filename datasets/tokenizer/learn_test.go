@@ -16,8 +16,8 @@ func plainLearn(text string, vocab int) (pairs []pair, tokens []string) {
 		tokens = append(tokens, string([]byte{byte(b)}))
 	}
 	var list [][]uint32
-	_ = gpt2Split{}.each([]byte(text), func(w []byte) error {
-		ids, _ := Bytes{}.Encode(nil, w)
+	_ = gpt2Split{}.each(context.Background(), []byte(text), func(w []byte) error {
+		ids, _ := Bytes{}.Encode(context.Background(), nil, w)
 		list = append(list, ids)
 		return nil
 	})
@@ -137,7 +137,7 @@ func TestLearner(t *testing.T) {
 	if err != nil || last != 3 || all != 3 || b.Len() != 260 {
 		t.Errorf("%d of %d merges, %d tokens, %v", last, all, b.Len(), err)
 	}
-	if ids, err := b.Encode(nil, []byte("hello"+EndOfText)); err != nil || ids[len(ids)-1] != 259 || len(ids) != 3 {
+	if ids, err := b.Encode(t.Context(), nil, []byte("hello"+EndOfText)); err != nil || ids[len(ids)-1] != 259 || len(ids) != 3 {
 		t.Errorf("ids %v, %v", ids, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

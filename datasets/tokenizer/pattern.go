@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -19,6 +20,7 @@ type patternSplit struct {
 // Limits on splitting. Real patterns take milliseconds.
 const (
 	mostPattern  = 8 << 10          // bytes of an expression
+	mostMatchFor = time.Second      // for one match
 	mostSplitFor = 10 * time.Second // for a piece of text
 )
 
@@ -34,17 +36,17 @@ func newSplit(expr string, isolated bool) (splitter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the split pattern %q is not understood: %v", ErrFormat, expr, err)
 	}
-	re.MatchTimeout = mostSplitFor
+	re.MatchTimeout = mostMatchFor
 	return &patternSplit{expr, re, isolated}, nil
 }
 
 func (p *patternSplit) pattern() (string, bool) { return p.expr, p.isolated }
 
 // each splits what is UTF-8. Each other byte is a word.
-func (p *patternSplit) each(text []byte, f func(word []byte) error) error {
+func (p *patternSplit) each(ctx context.Context, text []byte, f func(word []byte) error) error {
 	for len(text) > 0 {
 		n := validLength(text)
-		if err := p.eachValid(text[:n], f); err != nil {
+		if err := p.eachValid(ctx, text[:n], f); err != nil {
 			return err
 		}
 		if text = text[n:]; len(text) > 0 {
@@ -74,11 +76,11 @@ func validLength(text []byte) int {
 }
 
 // eachValid is each for UTF-8. The expression counts in characters, text in bytes.
-func (p *patternSplit) eachValid(text []byte, f func(word []byte) error) error {
+func (p *patternSplit) eachValid(ctx context.Context, text []byte, f func(word []byte) error) error {
 	if len(text) == 0 {
 		return nil
 	}
-	began := time.Now()
+	var spent time.Duration
 	runes := []rune(string(text))
 	chars := 0 // before text, which is what is left
 	take := func(to int) (word []byte) {
@@ -95,11 +97,8 @@ func (p *patternSplit) eachValid(text []byte, f func(word []byte) error) error {
 		}
 		return nil
 	}
-	m, err := p.re.FindRunesMatch(runes)
-	for ; err == nil && m != nil; m, err = p.re.FindNextMatch(m) {
-		if time.Since(began) > mostSplitFor {
-			return p.tooSlow()
-		}
+	m, err := p.match(ctx, func() (*regexp2.Match, error) { return p.re.FindRunesMatch(runes) }, &spent)
+	for err == nil && m != nil {
 		if err := between(m.Index); err != nil {
 			return err
 		}
@@ -108,13 +107,34 @@ func (p *patternSplit) eachValid(text []byte, f func(word []byte) error) error {
 				return err
 			}
 		}
+		last := m
+		m, err = p.match(ctx, func() (*regexp2.Match, error) { return p.re.FindNextMatch(last) }, &spent)
 	}
 	if err != nil {
-		return p.tooSlow()
+		return err
 	}
 	return between(len(runes))
 }
 
+// match finds a match, nil after the last one, and adds its time to spent. It tries
+// twice: the process may have been stopped while it matched.
+func (p *patternSplit) match(ctx context.Context, find func() (*regexp2.Match, error), spent *time.Duration) (*regexp2.Match, error) {
+	for range 2 {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		began := time.Now()
+		m, err := find()
+		if *spent += min(time.Since(began), mostMatchFor); *spent > mostSplitFor {
+			break
+		}
+		if err == nil {
+			return m, nil
+		}
+	}
+	return nil, p.tooSlow()
+}
+
 func (p *patternSplit) tooSlow() error {
-	return fmt.Errorf("%w: the split pattern %q takes more than %v for a piece of text: use another tokenizer", ErrFormat, p.expr, mostSplitFor)
+	return fmt.Errorf("%w: the split pattern %q takes more than %v for a word or %v for a piece of text: use another tokenizer", ErrFormat, p.expr, mostMatchFor, mostSplitFor)
 }

@@ -20,6 +20,8 @@ const (
 	mostToken  = 1 << 16 // bytes of a token's name
 	mostSplits = 16
 	mostExtra  = 1 << 16 // added tokens
+
+	mostExtraBytes = 1 << 20 // of all added tokens
 )
 
 // Load reads a tokenizer.json, or the one in a folder.
@@ -254,8 +256,11 @@ func (p *parts) readVocab(vocab json.RawMessage, added []addedJSON) (map[string]
 	if len(added) > mostExtra {
 		return nil, unsupported("added_tokens", fmt.Sprintf("%d are more than %d", len(added), mostExtra), "is it the right file?")
 	}
-	special := map[uint32]bool{}
+	special, bytes := map[uint32]bool{}, 0
 	for i, a := range added {
+		if bytes += len(a.Content); bytes > mostExtraBytes {
+			return nil, unsupported("added_tokens", fmt.Sprintf("have more than %d MiB", mostExtraBytes>>20), "is it the right file?")
+		}
 		key := fmt.Sprintf("added_tokens[%d]", i)
 		name, taken := names[a.ID]
 		switch {

@@ -1,14 +1,16 @@
 package tokenizer
 
 import (
+	"context"
 	"unicode"
 	"unicode/utf8"
 )
 
 // A splitter splits a text into words.
 type splitter interface {
-	// each calls f for each word of text in order, and ends with its first error.
-	each(text []byte, f func(word []byte) error) error
+	// each calls f for each word of text in order, and ends with its first error, or
+	// with ctx where that takes long.
+	each(ctx context.Context, text []byte, f func(word []byte) error) error
 	// pattern is its regular expression, and whether text between matches is a
 	// word too.
 	pattern() (expr string, isolated bool)
@@ -16,14 +18,14 @@ type splitter interface {
 
 // splitAll splits text with the first splitter, its words with the second, and so
 // on.
-func splitAll(split []splitter, text []byte, f func(word []byte) error) error {
+func splitAll(ctx context.Context, split []splitter, text []byte, f func(word []byte) error) error {
 	if len(text) == 0 {
 		return nil
 	}
 	if len(split) == 1 {
-		return split[0].each(text, f)
+		return split[0].each(ctx, text, f)
 	}
-	return split[0].each(text, func(word []byte) error { return splitAll(split[1:], word, f) })
+	return split[0].each(ctx, text, func(word []byte) error { return splitAll(ctx, split[1:], word, f) })
 }
 
 // gpt2Pattern is the split pattern of GPT-2.
@@ -35,7 +37,7 @@ type gpt2Split struct{}
 
 func (gpt2Split) pattern() (string, bool) { return gpt2Pattern, true }
 
-func (gpt2Split) each(text []byte, f func(word []byte) error) error {
+func (gpt2Split) each(_ context.Context, text []byte, f func(word []byte) error) error {
 	for len(text) > 0 {
 		n := gpt2Word(text)
 		if err := f(text[:n]); err != nil {

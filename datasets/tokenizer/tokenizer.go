@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -14,8 +15,8 @@ type Tokenizer interface {
 	Len() int
 	// Encode appends the ids of text to dst. It fails with an [*UnknownError] at a
 	// character that has no token, which only chars lack, and where the split
-	// pattern of a tokenizer.json takes too long.
-	Encode(dst []uint32, text []byte) ([]uint32, error)
+	// pattern of a tokenizer.json takes too long. It ends early when ctx is done.
+	Encode(ctx context.Context, dst []uint32, text []byte) ([]uint32, error)
 	// Decode appends the text of ids to dst. An id without a token becomes U+FFFD.
 	// The text of a single id may end within a character, except for chars.
 	Decode(dst []byte, ids []uint32) []byte

@@ -20,7 +20,7 @@ func TestKinds(t *testing.T) {
 		{GPT2(), "Hello, world", []uint32{15496, 11, 995}, "gpt2", 50257},
 		{GPT2(), "a\xffb", []uint32{64, 187, 65}, "gpt2", 50257},
 	} {
-		ids, err := c.t.Encode([]uint32{7}, []byte(c.text))
+		ids, err := c.t.Encode(t.Context(), []uint32{7}, []byte(c.text))
 		if err != nil || !slices.Equal(ids[1:], c.ids) || ids[0] != 7 || Text(c.t, c.ids...) != c.text {
 			t.Errorf("%s %q: ids %v, %v", c.kind, c.text, ids, err)
 		}
@@ -28,7 +28,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s of %d tokens", c.t.Kind(), c.t.Len())
 		}
 	}
-	_, err := chars.Encode(nil, []byte("hÖ"))
+	_, err := chars.Encode(t.Context(), nil, []byte("hÖ"))
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) || unknown.Offset != 1 || unknown.Char != 'Ö' {
 		t.Error(err)
