@@ -38,6 +38,9 @@ func sourceNames() []string {
 
 // formatOf gives the format of a spec that can be followed.
 func formatOf(s Spec) (format, error) {
+	if s.Filled != nil {
+		return format{s.Source, openFilled, oneTable(filledInputs)}, s.check()
+	}
 	for _, f := range formats {
 		if f.source == s.Source {
 			return f, s.check()

@@ -19,7 +19,8 @@ func (c Cursor) String() string { return fmt.Sprintf("epoch %d, sample %d", c.Ep
 
 // Part holds the training or the validation samples of a dataset. A training
 // part has another order in each epoch if it shuffles. A Part never changes: it
-// is safe for concurrent use. Read and Next neither allocate nor block.
+// is safe for concurrent use. Read and Next neither allocate nor block, unless a
+// function of the program's own writes the samples and does.
 type Part struct {
 	table   *table
 	split   rng.Permutation // of the table's rows; valid if isSplit
@@ -27,8 +28,9 @@ type Part struct {
 	first   int // position in the split of the part's first row
 	count   int // rows of the part
 	shuffle bool
-	seed    uint64 // of the orders; valid if shuffle
+	seed    uint64 // of the orders, and of samples that vary
 	of      int    // rows of the part that this is the first batch of; 0: of none
+	varies  bool   // samples that a function writes may differ from epoch to epoch
 }
 
 // Len is the number of samples in an epoch.
@@ -68,6 +70,12 @@ func (p *Part) Read(c Cursor, n int, dst [][]byte) (int, error) {
 		return 0, io.EOF
 	}
 	n = min(n, p.count-c.Index)
+	if p.table.filled != nil {
+		if err := p.fillWith(c, n, dst); err != nil {
+			return 0, err
+		}
+		return n, nil
+	}
 	if m := p.table.mapping; m != nil {
 		err := m.Guard(func() error {
 			p.fill(c, n, dst)

@@ -13,7 +13,10 @@ import (
 // Spec describes the data to open. The zero value of every option is its
 // default.
 type Spec struct {
-	Source string // digits, mnist, csv, text or tensors
+	Source string // digits, mnist, csv, text or tensors; any with Filled
+	// Filled are samples that a function writes. Path and the options of formats are
+	// not used then.
+	Filled *Filled
 	// Path is the file or, for mnist and pairs of .npy files, the folder.
 	// digits has none. "builtin:mnist" and "builtin:shakespeare" are the data
 	// inside the binary for mnist and text.
@@ -112,7 +115,7 @@ var builtins = map[string]string{"mnist": BuiltinMNIST, "text": BuiltinShakespea
 
 // check reports options that cannot be followed.
 func (s Spec) check() error {
-	if s.Path == "" && s.Source != "digits" {
+	if s.Filled == nil && s.Path == "" && s.Source != "digits" {
 		return fmt.Errorf("%w: source %s needs a path: %s", ErrSpec, s.Source, s.pathAdvice())
 	}
 	if strings.HasPrefix(s.Path, "builtin:") && s.Path != builtins[s.Source] {

@@ -22,6 +22,8 @@ type table struct {
 	rows    int
 	columns []column
 	mapping *osfile.Mapping // that the columns' data is of; nil: it is memory
+	filled  *Filled         // that writes the samples; nil: the columns' data has them
+	unit    bool            // filled only: targets outside 0 to 1 are refused
 }
 
 // column holds one field of every sample. Sample i is the size bytes at

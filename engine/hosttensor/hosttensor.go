@@ -2,6 +2,8 @@ package hosttensor
 
 import (
 	"fmt"
+	"slices"
+	"unsafe"
 
 	"gorgonia.org/tensor"
 
@@ -73,4 +75,21 @@ func elements(slice any) (shape.DType, []byte) {
 		return shape.Uint8, shape.Bytes(s)
 	}
 	return shape.Invalid, nil
+}
+
+// Point makes b the memory of a tensor that New made, which has as many bytes. It
+// allocates nothing. With nil, the tensor is empty until the next call.
+func Point(t *tensor.Dense, b []byte) { t.Raw = b }
+
+// At reports whether a tensor still has a shape and lies over b.
+func At(t *tensor.Dense, s shape.Shape, b []byte) bool {
+	if s.Rank() == 0 {
+		return t.Dims() == 1 && t.Shape()[0] == 1 && over(t, b)
+	}
+	return slices.Equal(t.Shape(), tensor.Shape(s)) && over(t, b)
+}
+
+// over reports whether a tensor lies over b.
+func over(t *tensor.Dense, b []byte) bool {
+	return len(t.Raw) == len(b) && unsafe.SliceData(t.Raw) == unsafe.SliceData(b)
 }

@@ -87,7 +87,7 @@ func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.
 			return nil, err
 		}
 	}
-	p := &pass{rt: rt, part: part, ran: make([]int, m.groups())}
+	p := &pass{rt: rt, part: part.AsInputs(), ran: make([]int, m.groups())}
 	plans, ahead := make([]executor.LoadOptions, m.groups()), 0
 	for k := range plans {
 		plans[k] = o
