@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/optim"
@@ -49,6 +50,8 @@ type OpenOptions struct {
 	// Overfit is the steps to train on the first batch alone, again and again, in place
 	// of the config's length: see [configs.Train]. 0: train on all data.
 	Overfit int
+	// Data are samples of the program's own, for a config with `data: given`.
+	Data *custom.Set
 	// Reading hears what is done to a text and how far, from 0 to 1; nil for
 	// nobody.
 	Reading func(doing string, share float64)
@@ -65,7 +68,7 @@ func open(ctx context.Context, c *configs.Config, shared *pool, o OpenOptions) (
 	if err != nil {
 		return nil, err
 	}
-	data, err := openFor(ctx, c, o.Resume, o.Reading)
+	data, err := openFor(ctx, c, o)
 	if err != nil {
 		return nil, err
 	}

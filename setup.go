@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/datasets/custom"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/host"
 	"github.com/berth-ml/berth/engine/graph"
@@ -303,12 +304,16 @@ func rootedText(c *configs.Config) ([]byte, error) {
 func openData(ctx context.Context, c *configs.Config, like *datasets.Info) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
 	s.Like = like
-	return openSpec(ctx, c, s)
+	return openSpec(ctx, c, s, nil)
 }
 
-// openSpec reads data as a specification that was made from the config says.
-func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec) (*datasets.Dataset, error) {
-	data, err := datasets.Open(ctx, s)
+// openSpec reads data as a specification that was made from the config says. given are
+// the program's samples, or nil.
+func openSpec(ctx context.Context, c *configs.Config, s datasets.Spec, given *custom.Set) (data *datasets.Dataset, err error) {
+	if s.Filled, err = filled(ctx, c, given); err != nil {
+		return nil, err
+	}
+	data, err = datasets.Open(ctx, s)
 	switch {
 	case err == nil:
 		return data, nil

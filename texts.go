@@ -12,15 +12,14 @@ import (
 	"github.com/berth-ml/berth/datasets/tokenizer"
 )
 
-// openFor reads the data of a run that begins or, with a folder, goes on. reading
-// hears how far a text is read; nil for nobody.
-func openFor(ctx context.Context, c *configs.Config, resume string, reading func(doing string, share float64)) (*datasets.Dataset, error) {
+// openFor reads the data of a run that begins or goes on.
+func openFor(ctx context.Context, c *configs.Config, o OpenOptions) (*datasets.Dataset, error) {
 	s := datasetSpec(c)
-	s.Text.Progress = reading
-	if resume != "" && c.Data.Source == "text" {
-		s.Text.Known = ownTokenizer(ctx, c, resume)
+	s.Text.Progress = o.Reading
+	if o.Resume != "" && c.Data.Source == "text" {
+		s.Text.Known = ownTokenizer(ctx, c, o.Resume)
 	}
-	return openSpec(ctx, c, s)
+	return openSpec(ctx, c, s, o.Data)
 }
 
 // ownTokenizer is the tokenizer in the newest checkpoint of a run, if it is the one

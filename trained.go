@@ -457,7 +457,11 @@ func (t *Trained) elsewhere(data *datasets.Dataset) bool {
 // samples are those to predict from, a part for each shape of them.
 func (t *Trained) samples(ctx context.Context, path string) ([]*datasets.Part, error) {
 	if path != "" {
-		parts, err := datasets.OpenInputs(ctx, datasetSpec(t.setup.config), t.setup.info, path)
+		spec, err := inputSpec(ctx, t.setup.config, path)
+		if err != nil {
+			return nil, err
+		}
+		parts, err := datasets.OpenInputs(ctx, spec, t.setup.info, path)
 		switch {
 		case err == nil:
 			return parts, nil

@@ -74,7 +74,7 @@ func (c *Config) Where(path string) Pos {
 // zero, except Task, which is always set.
 type Data struct {
 	Pos         Pos
-	Source      string   // digits, mnist, csv, text or tensors
+	Source      string   // digits, mnist, csv, text, tensors, or given
 	Path        string   // a file or folder, or "builtin:NAME"
 	MorePaths   []string // text: further files and folders
 	Split       float64  // share of samples to train on, in [0, 1]; 1 leaves none to validate with; 0 (mnist) keeps the files' own split

@@ -8,7 +8,12 @@ var (
 		doc: "fraction of the samples to train on; the rest validate; 1: none do"}
 	dataTask = key{name: "task", kind: task, at: at(func(d *Data) *string { return &d.Task }), def: "classification",
 		doc: "`classification`: the target is a class; `regression`: the target is numbers"}
+	ownSplit = key{name: "split", kind: real{min: 0, max: 1}, at: dataSplit.at, def: "0",
+		doc: "fraction of the samples to train on; the rest validate; 0: the source's own validation samples, or 0.8 where it has none; 1: none validate"}
 )
+
+// SourceGiven is the source of samples that a Go program gives when it opens a run.
+const SourceGiven = "given"
 
 var dataSection = chosen(&section{
 	doc:       "The training data. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
@@ -59,6 +64,9 @@ var dataSection = chosen(&section{
 				doc: "name of the tensor of targets, or of its file"},
 			{name: "prefix", kind: anyText, at: at(func(d *Data) *string { return &d.Prefix }), doc: "written before both names"},
 			&dataTask,
+		}},
+		{SourceGiven, "Samples that a Go program gives to `berth.OpenWith`. The command has none. [More on own data](extending.md#a-data-set).", []*key{
+			&ownSplit, &dataTask,
 		}},
 	},
 })

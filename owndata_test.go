@@ -1,0 +1,160 @@
+package berth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets/custom"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// corners are points in the plane, with the quadrant as their class. Training samples
+// are moved a little in each epoch.
+func corners() *custom.Set {
+	return &custom.Set{
+		Name: "corners", Version: 1, Len: 200,
+		Input: shape.F32(2), Target: shape.I32(), Classes: 4, Labels: []string{"a", "b", "c", "d"},
+		Fill: func(s custom.Sample, input, target *tensor.Dense) error {
+			class := s.Index % 4
+			at := input.Float32s()
+			at[0], at[1] = float32(1-class%2*2), float32(1-class/2*2)
+			if s.Epoch >= 0 {
+				at[0] += float32(s.Seed%100) / 1000
+			}
+			target.Int32s()[0] = int32(class)
+			return nil
+		},
+	}
+}
+
+const cornersConfig = `
+data: given
+model: {preset: mlp, hidden: [8]}
+train: {epochs: 3, batch: 16}
+optimizer: {name: adam, lr: 0.02}
+`
+
+func openCorners(t *testing.T, set *custom.Set, text string) (*berth.Run, error) {
+	t.Helper()
+	c, err := configs.Parse("corners.yaml", []byte(text), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := berth.OpenWith(t.Context(), c, berth.OpenOptions{Data: set})
+	if err == nil {
+		t.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return r, err
+}
+
+// A program's own samples train, validate, and resume exactly, with no copy in but the
+// batch.
+func TestOwnSamplesTrainAndResume(t *testing.T) {
+	whole, apart := t.TempDir(), t.TempDir()
+	r, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := train(t, r, berth.TrainOptions{Dir: whole, AssertResident: true})
+	if want.Steps != 30 || want.Final.ValAccuracy == nil || *want.Final.ValAccuracy < 0.9 {
+		t.Errorf("%d steps, %+v", want.Steps, want.Final)
+	}
+	if l := want.Ledger.SteadyState; l.CopyInBytesPerStep != 16*(2*4+4) || l.PullBackBytesPerStep != 0 {
+		t.Errorf("steady state: %+v", l)
+	}
+	if _, err := r.Train(t.Context(), berth.TrainOptions{Dir: apart, MaxSteps: 13}); err != nil {
+		t.Fatal(err)
+	}
+	got := train(t, r, berth.TrainOptions{Dir: apart, Resume: true})
+	if got.WeightsSHA256 != want.WeightsSHA256 {
+		t.Error("a resumed run has other weights")
+	}
+	e, err := r.Eval(t.Context(), berth.Weights{Dir: whole})
+	if err != nil || e.Samples != 40 || *e.Accuracy < 0.9 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	labels := ""
+	_, err = r.Predict(t.Context(), berth.Weights{Dir: whole}, "", func(p berth.Prediction) error {
+		labels += p.Label
+		return nil
+	})
+	if err != nil || len(labels) != 40 || strings.Trim(labels, "abcd") != "" {
+		t.Errorf("labels %q, %v", labels, err)
+	}
+}
+
+// A run on other samples is not resumed by mistake.
+func TestOwnSamplesAreOfTheFingerprint(t *testing.T) {
+	dir := t.TempDir()
+	r, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, r, berth.TrainOptions{Dir: dir, MaxSteps: 3})
+	newer := corners()
+	newer.Version = 2
+	if r, err = openCorners(t, newer, cornersConfig); err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Train(t.Context(), berth.TrainOptions{Dir: dir, Resume: true})
+	if !errors.Is(err, berth.ErrChanged) || !strings.Contains(err.Error(), "the data is not what checkpoint") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An error or a panic of a program's function ends the run with the sample's number,
+// and the checkpoint before it is good.
+func TestOwnSamplesFail(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"the disk is gone": func() error { return errors.New("the disk is gone") },
+		"panic: no luck":   func() error { panic("no luck") },
+	} {
+		dir := t.TempDir()
+		set := corners()
+		fill, failing := set.Fill, true
+		set.Fill = func(s custom.Sample, input, target *tensor.Dense) error {
+			if s.Epoch == 1 && s.Index == 17 && failing {
+				return fail()
+			}
+			return fill(s, input, target)
+		}
+		set.Validation, set.Name = corners(), "failing corners"
+		r, err := openCorners(t, set, cornersConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Train(t.Context(), berth.TrainOptions{Dir: dir})
+		if err == nil || !strings.Contains(err.Error(), "failing corners, sample 17: "+name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+		failing = false
+		if rep := train(t, r, berth.TrainOptions{Dir: dir, Resume: true}); rep.Steps != 39 {
+			t.Errorf("%d steps after it was mended", rep.Steps)
+		}
+	}
+}
+
+// Samples are given where the config says so, and only there.
+func TestOwnSamplesAndTheConfigAgree(t *testing.T) {
+	if _, err := openCorners(t, nil, cornersConfig); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "corners.yaml:2: ") {
+		t.Errorf("no samples: %v", err)
+	}
+	digits := strings.Replace(cornersConfig, "given", "digits", 1)
+	if _, err := openCorners(t, corners(), digits); !errors.Is(err, berth.ErrOptions) || !strings.Contains(err.Error(), "write `data: given`") {
+		t.Errorf("samples for nothing: %v", err)
+	}
+	bad := corners()
+	bad.Classes = 3
+	if _, err := openCorners(t, bad, cornersConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "sample 75: the class is 3") {
+		t.Errorf("a class too many: %v", err)
+	}
+}
