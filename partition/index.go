@@ -53,6 +53,8 @@ func (x *index) usage(v *graph.Value) device.Usage {
 		return device.Input
 	case v.Kind == graph.Variable && (v.Role == graph.Parameter || v.Role == graph.Statistic):
 		return device.Weight
+	case v.Kind == graph.Variable && v.Role == graph.Cache:
+		return device.Cache
 	case v.Kind == graph.Variable:
 		return device.OptState
 	case v.Kind == graph.Summed, x.lastPhase(v) == graph.Update:

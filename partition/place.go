@@ -44,11 +44,11 @@ func (p *placer) placeRest() {
 	}
 }
 
-// ownParameters gives parameters and statistics to the group that reads them
+// ownParameters gives parameters, statistics and caches to the group that reads them
 // first, else to the group of their layer.
 func (p *placer) ownParameters() {
 	for _, v := range stop.Each(p.idx.stop, p.idx.g.Vars) {
-		if v.Role != graph.Parameter && v.Role != graph.Statistic {
+		if !ownsItself(v.Role) {
 			continue
 		}
 		best, ok := 0, false

@@ -43,6 +43,12 @@ type placer struct {
 	blocks map[string]int // group of each block
 }
 
+// ownsItself reports whether variables of a role are placed by the layer that reads them,
+// and not by the nodes that assign them.
+func ownsItself(r graph.Role) bool {
+	return r == graph.Parameter || r == graph.Statistic || r == graph.Cache
+}
+
 func (p *placer) last() int { return p.groups - 1 }
 
 // at is the group of the node that makes v, or of the variable v. ok is false for
@@ -56,7 +62,7 @@ func (p *placer) at(v *graph.Value) (group int, ok bool) {
 		group, ok = p.of(v.Node)
 	case graph.Variable:
 		group, ok = p.owner[v.Name]
-		if !ok && v.Layer != nil && (v.Role == graph.Parameter || v.Role == graph.Statistic) {
+		if !ok && v.Layer != nil && ownsItself(v.Role) {
 			group, ok = p.blocks[v.Layer.Block]
 		}
 	}

@@ -47,7 +47,7 @@ func (p *placer) shared(n *graph.Node) bool {
 	return false
 }
 
-// placeAssigning puts a node that assigns a parameter or statistic on its
+// placeAssigning puts a node that assigns a parameter, statistic or cache on its
 // owner's group; the optimizer state that it also assigns goes with it.
 func (p *placer) placeAssigning() {
 	p.updates(false, func(n *graph.Node) (int, bool) {

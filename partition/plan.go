@@ -140,6 +140,6 @@ type Transfer struct {
 func (p *Plan) PerMicrobatch(v *graph.Value) bool { return perMicrobatch(v) }
 
 // Usage is the usage that a value's memory counts as: Weight for parameters and
-// statistics, OptState for all other variables, Input, Grad for values that the
+// statistics, Cache for caches, OptState for all other variables, Input, Grad for values that the
 // update reads, Activation for the rest.
 func (p *Plan) Usage(v *graph.Value) device.Usage { return p.idx.usage(v) }

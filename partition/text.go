@@ -44,13 +44,22 @@ func (p *Plan) recomputes() bool {
 	return slices.ContainsFunc(p.Stages, func(s Stage) bool { return s.Recomputed > 0 })
 }
 
+// usages is the number of usages that are listed: without caches, the last, where there
+// are none.
+func (p *Plan) usages() int {
+	if slices.ContainsFunc(p.Memory, func(f Forecast) bool { return f.PeakBy[device.Cache] > 0 }) {
+		return device.NumUsages
+	}
+	return int(device.Cache)
+}
+
 // deviceTable lists the memory of each device that has a stage: its limit; the
 // peak of a step without a limit, and that by usage; the floor, and the launch
 // that needs it; the pieces that segments are; the bytes that move per step because
 // the limit is below the peak; and the time for which it works in a step.
 func (p *Plan) deviceTable() string {
 	rows := [][]string{{"device", "limit", "peak"}}
-	for u := range device.NumUsages {
+	for u := range p.usages() {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
 	rows[0] = append(rows[0], "floor", "of", "segments", "moved", "time")
@@ -64,7 +73,7 @@ func (p *Plan) deviceTable() string {
 			limit = units.Bytes(f.Limit)
 		}
 		row := []string{string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Peak)}
-		for _, b := range f.PeakBy {
+		for _, b := range f.PeakBy[:p.usages()] {
 			row = append(row, units.Bytes(b))
 		}
 		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(busy[f.Device])))

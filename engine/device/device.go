@@ -39,10 +39,11 @@ const (
 	Activation
 	Input
 	Scratch
+	Cache
 	NumUsages int = iota
 )
 
-var usageNames = [NumUsages]string{"weight", "opt_state", "grad", "activation", "input", "scratch"}
+var usageNames = [NumUsages]string{"weight", "opt_state", "grad", "activation", "input", "scratch", "cache"}
 
 // String is the usage's name as reports print it.
 func (u Usage) String() string { return usageNames[u] }

@@ -74,9 +74,10 @@ const (
 	OptState         // momentum and the like; saved
 	Counter          // the step; saved
 	Metric           // rings and sums that are read at a boundary; saved, so that a resume between two keeps them
+	Cache            // kept from step to step while a text is generated; in no checkpoint
 )
 
-var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric"}
+var roleNames = [...]string{"", "parameter", "statistic", "optimizer state", "counter", "metric", "cache"}
 
 // String is the role in words.
 func (r Role) String() string { return roleNames[r] }

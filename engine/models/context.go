@@ -23,6 +23,7 @@ type context struct {
 	layers     int             // number of the layers so far
 	lastBlock  string          // of the newest layer
 	updates    []func()        // append the nodes of layers to the Update phase
+	chunk      *chunk          // of a graph that generates; else nil
 	step, base *graph.Value    // the values StepName and BaseName; nil until they are declared
 }
 

@@ -15,7 +15,7 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	if c.b.Err() != nil {
 		return logits, nil
 	}
-	defer c.b.In(c.lossLayer())()
+	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
 	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
 	if !c.comparable(logits) || c.applied(logits) {
 		return logits, nil
@@ -29,11 +29,11 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	return loss, correct
 }
 
-// lossLayer stands for the loss in errors and plans. It belongs to the last
-// block.
-func (c *context) lossLayer() *graph.Layer {
+// endLayer stands in errors and plans for nodes after the newest layer, such as the
+// loss. It belongs to the newest block.
+func (c *context) endLayer(kind, name string) *graph.Layer {
 	end := c.spec.Layers[len(c.spec.Layers)-1]
-	return &graph.Layer{Index: c.layers, Type: "loss", Name: c.spec.Loss, Block: c.lastBlock, Pos: end.Pos}
+	return &graph.Layer{Index: c.layers, Type: kind, Name: name, Block: c.lastBlock, Pos: end.Pos}
 }
 
 // comparable reports whether the loss is known and can compare the model's

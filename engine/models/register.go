@@ -17,6 +17,9 @@ type LayerType[Keys any] struct {
 	// refuse values.
 	Defaults Keys
 	Tokens   bool // its input is tokens (i32), not numbers (f32)
+	// Positionwise: of a sequence [B,T,…], it works on each position alone, whatever T
+	// is. Only then does a model with this layer generate text.
+	Positionwise bool
 	// Build appends the nodes of one such layer to x, whose first axis is the samples
 	// of a microbatch, and gives its output, with the same first axis.
 	Build func(b *Builder, keys Keys, x *graph.Value) *graph.Value
@@ -49,7 +52,7 @@ func RegisterLayer[Keys any](t LayerType[Keys]) {
 		panic("register layer " + t.Name + ": the name exists already: choose another")
 	}
 	registry.Add(registry.Entry{Kind: registry.Layer, Name: t.Name, Version: t.Version, Doc: t.Doc, Keys: t.Defaults},
-		func() { types[t.Name] = layerType{takes, build} })
+		func() { types[t.Name], positionwise[t.Name] = layerType{takes, build}, t.Positionwise })
 }
 
 // LossType is a loss that a program adds. Keys is the struct of its keys in a config,

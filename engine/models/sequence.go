@@ -50,23 +50,31 @@ func positional(c *context, l *Layer, x *graph.Value) *graph.Value {
 // (Vaswani et al., "Attention Is All You Need", 2017, §3.2; Radford et al.,
 // 2019).
 func attention(c *context, l *Layer, x *graph.Value) *graph.Value {
+	return attended(c, l, x, func(qkv *graph.Value) *graph.Value {
+		op := ops.CausalSelfAttention{Heads: l.Heads}
+		in := []*graph.Value{qkv}
+		if c.training && l.Rate > 0 {
+			op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
+			in = append(in, c.step, sampleBase(c))
+		}
+		return c.b.One(op, in...)
+	})
+}
+
+// attended is attention with its inner part, from queries, keys and values [B,T,3D] to
+// [B,T,D].
+func attended(c *context, l *Layer, x *graph.Value, inner func(qkv *graph.Value) *graph.Value) *graph.Value {
 	s := x.Meta.Shape
 	if l.Heads < 1 || s[2]%l.Heads != 0 {
 		c.fail("%d heads do not divide a width of %d: use a divisor", l.Heads, s[2])
 		return x
 	}
 	qkv := projection(c, "c_attn", x, s[2], 3*s[2], l.Std)
-	op := ops.CausalSelfAttention{Heads: l.Heads}
-	in := []*graph.Value{qkv}
-	if c.training && l.Rate > 0 {
-		op.P, op.Seed, op.ID = l.Rate, c.spec.Seed, randomID(c.b.Layer().Name)
-		in = append(in, c.step, sampleBase(c))
-	}
 	std := l.ResidualStd
 	if std == 0 {
 		std = l.Std
 	}
-	return projection(c, "c_proj", c.b.One(op, in...), s[2], s[2], std)
+	return projection(c, "c_proj", inner(qkv), s[2], s[2], std)
 }
 
 // projection is x·W + b with W [in,out], as GPT-2 publishes it.

@@ -12,7 +12,12 @@ func (c *context) forward() *graph.Value {
 		c.fail("the model has no layers: list at least one")
 	}
 	x := c.b.Input(InputName, batched(c.microbatch, c.spec.Input))
-	return c.stack(c.spec.Layers, "", x)
+	if c.chunk == nil {
+		return c.stack(c.spec.Layers, "", x)
+	}
+	n := firstAfter(c.spec.Layers)
+	x = c.stack(c.spec.Layers[:n], "", x)
+	return c.stack(c.spec.Layers[n:], "", c.narrowed(x))
 }
 
 // stack applies layers in order. block is the top-level layer that they are in;
@@ -52,6 +57,9 @@ func (c *context) layer(l *Layer, block string, x *graph.Value) *graph.Value {
 		c.fail("another layer has that name: give each its own")
 	case c.accepts(t.takes, x.Meta):
 		c.named[ref.Name] = true
+		if c.chunk != nil {
+			return c.generated(l, t, x)
+		}
 		return t.build(c, l, x)
 	}
 	return x

@@ -6,8 +6,8 @@ var types = merged(basicLayers, activationLayers(), convLayers, normLayers, rand
 	movementLayers, reduceLayers, nestedLayers)
 
 // merged joins the tables of the files.
-func merged(tables ...map[string]layerType) map[string]layerType {
-	all := map[string]layerType{}
+func merged[T any](tables ...map[string]T) map[string]T {
+	all := map[string]T{}
 	for _, t := range tables {
 		for name, row := range t {
 			if _, twice := all[name]; twice {

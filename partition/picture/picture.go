@@ -80,7 +80,7 @@ func drawMemory(c *canvas, p *partition.Plan, y, wide float64) float64 {
 		y += 24
 	}
 	x := left
-	for u, name := range usageNames {
+	for u, name := range usageNames[:len(usageNames)-1] { // a step of training has no caches
 		c.box(x, y+6, 10, 10, 2, "fill:"+usageFills[u], name)
 		c.text(x+14, y+15, "start", "small", "%s", name)
 		x += 30 + 7*float64(len(name))
@@ -90,6 +90,6 @@ func drawMemory(c *canvas, p *partition.Plan, y, wide float64) float64 {
 
 // The usages of memory, in the order of device.Usage.
 var (
-	usageNames = []string{"weights", "optimizer state", "gradients", "activations", "input", "scratch"}
-	usageFills = []string{"#2f6db5", "#7aa6da", "#6bb8b0", "#e0a050", "#b58fd0", "#b8c2cc"}
+	usageNames = []string{"weights", "optimizer state", "gradients", "activations", "input", "scratch", "caches"}
+	usageFills = []string{"#2f6db5", "#7aa6da", "#6bb8b0", "#e0a050", "#b58fd0", "#b8c2cc", "#d9c46a"}
 )
