@@ -38,7 +38,7 @@ func checkLimited(t *testing.T, limit int64) {
 	if err != nil || free <= 0 || free >= limit {
 		t.Errorf("%d bytes are available within %d, %v", free, limit, err)
 	}
-	_, err = newArena(limit, true)
+	_, err = newArena(limit)
 	if !errors.Is(err, device.ErrBudget) || !strings.Contains(err.Error(), "it is 4.0 GiB") || !strings.Contains(err.Error(), "but ulimit -") {
 		t.Errorf("a budget of all addresses: %v", err)
 	}
@@ -49,7 +49,7 @@ func checkLimited(t *testing.T, limit int64) {
 			t.Errorf("%d devices leave %d of %d bytes", count, left, before)
 		}
 		for _, a := range arenas {
-			if err := a.close(); err != nil {
+			if err := a.Close(); err != nil {
 				t.Error(err)
 			}
 		}
@@ -64,7 +64,7 @@ func openDefault(t *testing.T, count int) (arenas []*arena) {
 		t.Fatalf("a budget of %d bytes for each of %d devices, %v", budget, count, err)
 	}
 	for range count {
-		a, err := newArena(budget, true)
+		a, err := newArena(budget)
 		if err != nil {
 			t.Fatalf("%d devices: %v", count, err)
 		}

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/berth-ml/berth/engine/device"
 )
 
 // TestArenaBacks touches ranges near both ends of an arena once they are backed:
@@ -12,42 +14,28 @@ import (
 func TestArenaBacks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const budget = 1 << 20
-		a, err := newArena(budget+63, true)
+		a, err := newArena(budget)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if a.size != budget || len(a.mem) != budget {
-			rt.Fatalf("%d bytes in a mapping of %d", a.size, len(a.mem))
+		if len(a.mem) != budget {
+			rt.Fatalf("%d bytes in a mapping of %d", budget, len(a.mem))
 		}
-		if at := uintptr(unsafe.Pointer(&a.mem[0])); at%alignment != 0 {
+		if at := uintptr(unsafe.Pointer(&a.mem[0])); at%device.MemoryUnit != 0 {
 			rt.Errorf("the arena is at %#x", at)
 		}
 		for range rapid.IntRange(1, 20).Draw(rt, "ranges") {
 			size := rapid.Int64Range(0, budget).Draw(rt, "size")
 			off := rapid.Int64Range(0, budget-size).Draw(rt, "offset")
-			if !a.back(off, size) || size > 0 && off+size > a.low && off < a.high {
+			if !a.Back(off, size) || size > 0 && off+size > a.low && off < a.high {
 				rt.Fatalf("[%d,%d) is not backed: only [0,%d) and [%d,%d) are", off, off+size, a.low, a.high, budget)
 			}
 			for i := range a.bytes(off, size) {
 				a.mem[off+int64(i)]++
 			}
 		}
-		if err := a.close(); err != nil {
+		if err := a.Close(); err != nil {
 			rt.Fatal(err)
 		}
 	})
-}
-
-// The largest budget below an arena's unit has no memory.
-func TestArenaOfNothing(t *testing.T) {
-	a, err := newArena(alignment-1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, ok := a.Take(1, nil); ok {
-		t.Error("a byte of nothing")
-	}
-	if err := a.close(); err != nil {
-		t.Error(err)
-	}
 }

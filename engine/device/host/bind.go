@@ -2,18 +2,21 @@ package host
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/internal/stop"
 )
 
 // bindPlan makes a program of a plan, with kernels from bind.
-func bindPlan(p *planner.Plan, bind func(*fuse.Cluster) (Kernel, error), stopped *stop.Check) (*program, error) {
+func bindPlan(p *planner.Plan, o device.CompileOptions, bind func(*fuse.Cluster) (Kernel, error)) (*program, error) {
+	stopped := stop.When(o.Stop)
 	inputs, outputs := len(p.Graph.Inputs), len(p.Graph.Outputs)
-	pr := &program{tempBytes: p.TempBytes, code: make([]instr, 0, len(p.Steps)),
+	pr := &program{graph: p.Graph, tempBytes: p.TempBytes, code: make([]instr, 0, len(p.Steps)),
 		inArgs: make([][]*[]byte, inputs), outArgs: make([][]*[]byte, outputs),
-		boundIn: make([]*byte, inputs), boundOut: make([]*byte, outputs)}
+		boundIn: slices.Repeat([]int64{-1}, inputs), boundOut: slices.Repeat([]int64{-1}, outputs), boundTemps: -1}
 	overwritten := make([]bool, inputs)
 	var scratch int64 // of the kernel that needs most
 	for i := range stop.Each(stopped, p.Steps) {
@@ -58,6 +61,14 @@ func (pr *program) connect(p *planner.Plan, s *planner.Storage, arg *[]byte) {
 	default:
 		pr.inArgs[s.Index] = append(pr.inArgs[s.Index], arg)
 	}
+}
+
+// packing is a kernel that packs one input of the graph.
+type packing struct {
+	Packer
+	index  int    // of the graph's input
+	layout string // of the copy
+	bytes  int64  // of the copy
 }
 
 // packingOf is the packing of a kernel that packs an input of the graph; nil for

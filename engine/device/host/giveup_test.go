@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/devicetest"
+	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
@@ -14,7 +15,7 @@ import (
 
 // hung is a device on which a kernel runs until it is let go.
 type hung struct {
-	d         *Device
+	d         *streams.Device
 	s, other  device.Stream
 	in, out   device.Buffer
 	exe       device.Executable
@@ -118,7 +119,7 @@ func TestGiveUp(t *testing.T) {
 			t.Errorf("call %d: %v", i+1, err)
 		}
 	}
-	if s := h.d.Stats(); s.WrittenOff != 2*alignment {
+	if s := h.d.Stats(); s.WrittenOff != 2*device.MemoryUnit {
 		t.Errorf("%d bytes are written off", s.WrittenOff)
 	}
 	if c, ok := h.d.Running(); !ok || c.Stream != "compute" {

@@ -1,10 +1,5 @@
 package host
 
-import (
-	"github.com/berth-ml/berth/engine/device"
-	"github.com/berth-ml/berth/engine/fuse"
-)
-
 // Kernel computes one cluster. One goroutine at a time runs it.
 type Kernel interface {
 	// ScratchBytes is the working memory that Run needs.
@@ -27,21 +22,4 @@ type Packer interface {
 	// copy is there already; otherwise the run makes it there. With nil memory
 	// the run packs in its own scratch.
 	UsePacked(memory []byte, valid bool)
-}
-
-// Config makes a kind of device.
-type Config struct {
-	Spec device.Spec // New sets CopyOut
-	Sync bool        // a launch returns once it has ended
-	// OnSpan, if not nil, is told of every operation as it ends.
-	OnSpan func(device.Span)
-	// OnKernel and WantKernels are those of device.OpenOptions.
-	OnKernel    func(device.KernelSpan)
-	WantKernels func() bool
-	// Bind makes the kernel of a cluster, or fails with device.ErrUnsupported.
-	// If Bind is nil the device computes nothing: memory is only counted,
-	// copies move nothing, and nothing can be copied out.
-	Bind func(c *fuse.Cluster) (Kernel, error)
-	// Stop, if not nil, is called once, after the last stream has ended.
-	Stop func()
 }

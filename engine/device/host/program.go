@@ -1,10 +1,10 @@
 package host
 
 import (
-	"unsafe"
-
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/streams"
 	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
 )
 
 // instr is one step of a program: a kernel, with its arguments bound to memory.
@@ -28,8 +28,10 @@ type temp struct {
 	block
 }
 
-// program is a plan as instructions. It is used in the device's turn only.
+// program is a plan as instructions. It implements [streams.Program].
 type program struct {
+	graph     *graph.Graph
+	arena     *arena
 	code      []instr
 	inArgs    [][]*[]byte // per input: the arguments that are its memory
 	outArgs   [][]*[]byte // per output, likewise; none for outputs that alias
@@ -41,39 +43,40 @@ type program struct {
 	onKernel    func(device.KernelSpan)
 	wantKernels func() bool
 
-	// The memory to which the arguments are bound now: its first byte.
-	boundIn, boundOut []*byte
-	boundTemps        *byte
+	// The offsets of the memory to which the arguments are bound now; -1 before the
+	// first time.
+	boundIn, boundOut []int64
+	boundTemps        int64
 	scratch           []byte // of the kernels
 }
 
-// point binds the arguments to buffers and to the scratch. It leaves those whose
-// memory is where it was at the last call. out[k] is nil if output k aliases an
-// input; temps is nil if none are needed.
-func (p *program) point(in, out []*buffer, temps *buffer) {
-	for j, b := range in {
-		if at := unsafe.SliceData(b.data); p.boundIn[j] != at {
+// ScratchBytes implements [streams.Program].
+func (p *program) ScratchBytes() int64 { return p.bytes }
+
+// point binds the arguments to the buffers and the scratch of a launch. It leaves
+// those whose memory is where it was at the last call.
+func (p *program) point(l *streams.Launch) {
+	for j, v := range p.graph.Inputs {
+		if at := l.Input(j); p.boundIn[j] != at {
 			p.boundIn[j] = at
-			assign(p.inArgs[j], b.data)
+			assign(p.inArgs[j], p.arena.bytes(at, v.Meta.Bytes()))
 		}
 	}
-	for k, b := range out {
-		if b == nil {
-			continue
-		}
-		if at := unsafe.SliceData(b.data); p.boundOut[k] != at {
+	for k, v := range p.graph.Outputs {
+		if at := l.Output(k); at >= 0 && p.boundOut[k] != at {
 			p.boundOut[k] = at
-			assign(p.outArgs[k], b.data)
+			assign(p.outArgs[k], p.arena.bytes(at, v.Meta.Bytes()))
 		}
 	}
-	if temps == nil || p.boundTemps == unsafe.SliceData(temps.data) {
+	at := l.Scratch()
+	if at < 0 || p.boundTemps == at {
 		return
 	}
-	p.boundTemps = unsafe.SliceData(temps.data)
+	p.boundTemps = at
 	for _, t := range p.temps {
-		*t.arg = temps.data[t.off : t.off+t.size : t.off+t.size]
+		*t.arg = p.arena.bytes(at+t.off, t.size)
 	}
-	p.scratch = temps.data[p.tempBytes:p.bytes:p.bytes]
+	p.scratch = p.arena.bytes(at+p.tempBytes, p.bytes-p.tempBytes)
 }
 
 // assign sets arguments to the same memory.

@@ -67,7 +67,7 @@ func TestDelayIsPerBuffer(t *testing.T) {
 		}
 		in, out = append(in, b), append(out, b)
 		if i > 0 {
-			s.(*Stream).DelayWrite(b, device.Event{Queue: doors[i], Seq: 1})
+			s.(device.WriteDelayer).DelayWrite(b, device.Event{Queue: doors[i], Seq: 1})
 		}
 	}
 	if out[0], err = s.Alloc(shape.F32(1), device.Weight); err != nil {

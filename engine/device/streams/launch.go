@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"fmt"
@@ -14,30 +14,53 @@ type routine struct {
 	heap    *heap
 	turn    *turn
 	graph   *graph.Graph
-	alias   []int    // per output: the input that it aliases, or -1
-	donated []bool   // per input
-	scratch int64    // bytes that a launch needs
-	program *program // nil on a device that computes nothing
-	idle    *launch  // launches that have ended, for reuse; under heap.mu
+	alias   []int   // per output: the input that it aliases, or -1
+	donated []bool  // per input
+	scratch int64   // bytes that a launch needs
+	program Program // nil on a device that computes nothing
+	idle    *Launch // launches that have ended, for reuse; under heap.mu
 }
 
-// launch is one queued run of a routine. Its buffers are pinned.
-type launch struct {
+// Launch is one queued run of an executable. A program asks it where buffers lie,
+// and when it may write. Its buffers are pinned.
+type Launch struct {
 	*routine
 	in, out []*buffer    // out[k] is nil if output k aliases an input
 	temps   *buffer      // the scratch; nil if none is needed
 	event   device.Event // its end
-	next    *launch      // in idle
+	next    *Launch      // in idle
 
 	delays  []device.Event // per input: the event before which it must not be overwritten
 	delayed bool           // some of delays is not zero
 	waited  time.Duration  // time that the run spent waiting for delays
-	timed   bool           // Config.OnKernel is told of its kernels
+	packed  *packed        // the one in use
+}
+
+// Event is the end of the launch.
+func (l *Launch) Event() device.Event { return l.event }
+
+// Input is the offset of the buffer of input j.
+func (l *Launch) Input(j int) int64 { return l.in[j].off }
+
+// Output is the offset of the buffer of output k; -1 if it takes over an input's.
+func (l *Launch) Output(k int) int64 {
+	if l.out[k] == nil {
+		return -1
+	}
+	return l.out[k].off
+}
+
+// Scratch is the offset of the scratch; -1 if none is needed.
+func (l *Launch) Scratch() int64 {
+	if l.temps == nil {
+		return -1
+	}
+	return l.temps.off
 }
 
 // prepare checks the buffers of a launch and pins them. Outputs become ready at
 // event.
-func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*launch, error) {
+func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event device.Event) (*Launch, error) {
 	if len(in) != len(r.donated) || len(out) != len(r.alias) {
 		return nil, fmt.Errorf("%d inputs and %d outputs were passed: the executable has %d inputs and %d outputs", len(in), len(out), len(r.donated), len(r.alias))
 	}
@@ -45,7 +68,7 @@ func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event 
 	defer r.heap.mu.Unlock()
 	l := r.idle
 	if l == nil {
-		l = &launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), delays: make([]device.Event, len(in))}
+		l = &Launch{routine: r, in: make([]*buffer, len(in)), out: make([]*buffer, len(out)), delays: make([]device.Event, len(in))}
 	} else {
 		r.idle = l.next
 	}
@@ -67,7 +90,7 @@ func (r *routine) prepare(in, out []device.Buffer, scratch device.Buffer, event 
 
 // pin pins the buffers. A donated buffer that no output takes over goes back to
 // the heap. It needs heap.mu.
-func (l *launch) pin(out []device.Buffer) {
+func (l *Launch) pin(out []device.Buffer) {
 	for _, b := range l.in {
 		b.pinLocked()
 	}
@@ -86,7 +109,7 @@ func (l *launch) pin(out []device.Buffer) {
 }
 
 // resolve checks each handle and finds its buffer. It needs heap.mu.
-func (l *launch) resolve(in, out []device.Buffer) error {
+func (l *Launch) resolve(in, out []device.Buffer) error {
 	for j, v := range l.graph.Inputs {
 		b, err := l.buffer(in[j], v.Meta)
 		if err != nil {
@@ -112,7 +135,7 @@ func (l *launch) resolve(in, out []device.Buffer) error {
 }
 
 // resolveScratch checks the scratch. It needs heap.mu.
-func (l *launch) resolveScratch(h device.Buffer) error {
+func (l *Launch) resolveScratch(h device.Buffer) error {
 	l.temps = nil
 	if l.routine.scratch == 0 {
 		return nil
@@ -135,7 +158,7 @@ func (l *launch) resolveScratch(h device.Buffer) error {
 }
 
 // buffer is the usable buffer behind a handle, if it has the metadata m.
-func (l *launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
+func (l *Launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
 	b, err := l.heap.own(h)
 	if err != nil {
 		return nil, err
@@ -151,7 +174,7 @@ func (l *launch) buffer(h device.Buffer, m shape.Meta) (*buffer, error) {
 
 // distinct refuses a buffer that would be read and written, or written twice.
 // It marks the buffers to find those passed twice. It needs heap.mu.
-func (l *launch) distinct() error {
+func (l *Launch) distinct() error {
 	h := l.heap
 	written, read := h.mark+1, h.mark+2
 	h.mark += 2
@@ -188,12 +211,12 @@ func (l *launch) distinct() error {
 }
 
 // delay makes the run wait for e before it first overwrites input j.
-func (l *launch) delay(j int, e device.Event) {
+func (l *Launch) delay(j int, e device.Event) {
 	l.delays[j], l.delayed = e, true
 }
 
 // release unpins the buffers.
-func (l *launch) release() {
+func (l *Launch) release() {
 	l.heap.mu.Lock()
 	defer l.heap.mu.Unlock()
 	for _, b := range l.in {
@@ -215,4 +238,4 @@ func (l *launch) release() {
 }
 
 // putBack keeps a launch for reuse. It needs heap.mu.
-func (l *launch) putBack() { l.next, l.idle = l.idle, l }
+func (l *Launch) putBack() { l.next, l.idle = l.idle, l }

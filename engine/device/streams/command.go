@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type command struct {
 	op       opcode
 	dst, src *buffer
 	host     device.HostBuffer
-	launch   *launch
+	launch   *Launch
 	event    device.Event
 }
 
@@ -52,46 +52,63 @@ func (c *command) run() error {
 		if err := c.src.heap.givenUp(); err != nil { // a launch may have ended half-way
 			return err
 		}
-		copy(c.dst.data, c.src.data)
-		c.dst.wrote()
+		defer c.dst.wrote()
+		return c.copyBuffer()
 	case opLaunch:
 		return c.launch.run()
-	default:
-		return fmt.Errorf("BUG: command with opcode %d", c.op)
 	}
-	return nil
+	return fmt.Errorf("BUG: command with opcode %d", c.op)
 }
 
 // copyHost copies between host memory and b. The owner of a host buffer that is
 // not of this package can have freed it too early.
 func (c *command) copyHost(b *buffer, out bool) error {
 	h := hostBytes(c.host)
-	switch {
-	case int64(len(h)) != b.meta.Bytes():
+	if int64(len(h)) != b.meta.Bytes() {
 		return fmt.Errorf("%s: copy of %v: the host buffer was freed before the copy ran", b.heap.id, b.meta)
-	case out:
-		copyPaged(h, b.data, c.host)
-	default:
-		copyPaged(b.data, h, c.host)
 	}
-	return nil
+	m := b.heap.memory
+	if m == nil {
+		return nil
+	}
+	return inPieces(h, c.host, func(off int64, piece []byte) error {
+		if out {
+			return m.CopyOut(piece, b.off+off)
+		}
+		return m.CopyIn(b.off+off, piece)
+	})
+}
+
+// copyBuffer copies between two buffers of the kind.
+func (c *command) copyBuffer() error {
+	m, bytes := c.dst.heap.memory, c.dst.meta.Bytes()
+	switch {
+	case m == nil || bytes == 0:
+		return nil
+	case c.dst.heap == c.src.heap:
+		return m.Move(c.dst.off, c.src.off, bytes)
+	}
+	return m.CopyFrom(c.dst.off, c.src.heap.memory, c.src.off, bytes)
 }
 
 // pagedPiece is the size in bytes of the pieces in which a paged buffer is copied.
 const pagedPiece = 4 << 20
 
-// copyPaged copies src to dst, and evicts what it has copied if the host's side is
-// a paged buffer. Where memory is only counted, there is nothing to copy.
-func copyPaged(dst, src []byte, host device.HostBuffer) {
+// inPieces gives host memory to f: whole, or in pieces that are evicted after f if
+// it is a paged buffer.
+func inPieces(bytes []byte, host device.HostBuffer, f func(off int64, piece []byte) error) error {
 	paged, ok := host.(device.PagedBuffer)
 	if !ok {
-		copy(dst, src)
-		return
+		return f(0, bytes)
 	}
-	for off := 0; off < min(len(dst), len(src)); off += pagedPiece {
-		n := copy(dst[off:min(len(dst), off+pagedPiece)], src[off:])
-		paged.Evict(int64(off), int64(n))
+	for off := 0; off < len(bytes); off += pagedPiece {
+		piece := bytes[off:min(len(bytes), off+pagedPiece)]
+		if err := f(int64(off), piece); err != nil {
+			return err
+		}
+		paged.Evict(int64(off), int64(len(piece)))
 	}
+	return nil
 }
 
 // skip waits for what the command would have waited for, after a failure of its

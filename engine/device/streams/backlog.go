@@ -1,4 +1,4 @@
-package host
+package streams
 
 // backlog is the commands of a queue that have not ended. It grows as it must, so
 // that queueing never waits; its memory is kept for later. The queue's lock guards

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"github.com/berth-ml/berth/engine/device"
@@ -19,7 +19,7 @@ type packed struct {
 	layout  string
 	size    int64         // bytes
 	room    *memory.Block // in the heap's guestSpace; nil without memory
-	off     int64         // of the memory in the arena
+	off     int64         // of the memory in the device's
 	evicted bool          // its memory was taken away, and none is taken again
 	inUse   bool          // a kernel runs with the memory
 	user    device.Event  // the launch of that kernel
@@ -29,26 +29,15 @@ type packed struct {
 	next    *packed
 }
 
-// packing is a kernel that packs one input of the graph.
-type packing struct {
-	Packer
-	index  int    // of the graph's input
-	layout string // of the copy
-	bytes  int64  // of the copy
-
-	buffer *buffer // of the run under way
-	copy   *packed // of buffer
-}
-
-// before readies the kernel for a run that reads b, in a launch that ends with
-// an event: it gives the kernel the packed copy, or memory to make it in, or
-// neither.
-func (k *packing) before(b *buffer, launch device.Event) {
-	h := b.heap
+// OpenPacked finds the packed copy of input j in one layout, or memory of that
+// many bytes to make it in. off is where it is, -1 without memory; made tells
+// whether the copy is there. The program calls ClosePacked after its use.
+func (l *Launch) OpenPacked(j int, layout string, bytes int64) (off int64, made bool) {
+	h, b := l.heap, l.in[j]
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k.buffer, k.copy = b, b.packedAs(k.layout, k.bytes)
-	c, now := k.copy, b.contents.Load()
+	l.packed = b.packedAs(layout, bytes)
+	c, now := l.packed, b.contents.Load()
 	unchanged := now != 0 && c.last == now
 	switch {
 	case unchanged:
@@ -63,16 +52,16 @@ func (k *packing) before(b *buffer, launch device.Event) {
 	}
 	c.last = now
 	if c.room == nil {
-		k.UsePacked(nil, false)
-		return
+		return -1, false
 	}
-	c.inUse, c.user = true, launch
-	k.UsePacked(h.arena.bytes(c.off, c.size), c.made == now)
+	c.inUse, c.user = true, l.event
+	return c.off, c.made == now
 }
 
-// after ends a run that began with before. ok tells that the kernel succeeded.
-func (k *packing) after(ok bool) {
-	h, c := k.buffer.heap, k.copy
+// ClosePacked ends the use that OpenPacked began. ok tells whether the copy is there
+// now, if it has memory.
+func (l *Launch) ClosePacked(ok bool) {
+	h, c := l.heap, l.packed
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if c.made = 0; ok && c.room != nil {

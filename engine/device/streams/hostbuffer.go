@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"errors"
@@ -86,12 +86,13 @@ func (h *hostBuffer) unmapIfUnused() error {
 	}
 	mapped := h.mapped
 	h.mapped = nil
-	return unmap(mapped)
+	return h.list.memory.Unmap(mapped)
 }
 
 // hostList is the host buffers of a device.
 type hostList struct {
 	id     device.ID
+	memory HostMemory
 	mu     sync.Mutex
 	closed bool
 	first  *hostBuffer
@@ -103,11 +104,10 @@ func (l *hostList) alloc(n int64) (*hostBuffer, error) {
 	if n < 0 {
 		return nil, fmt.Errorf("%s: host buffer of %d bytes", l.id, n)
 	}
-	mapped, err := mapAnonymous(n)
+	mapped, err := l.memory.Map(n)
 	if err != nil {
 		return nil, fmt.Errorf("%s: host buffer of %s: %w", l.id, units.Bytes(n), err)
 	}
-	adviseHuge(mapped)
 	h := &hostBuffer{list: l, mapped: mapped, data: mapped[:n:n]}
 	l.mu.Lock()
 	defer l.mu.Unlock()

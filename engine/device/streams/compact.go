@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"errors"
@@ -49,7 +49,7 @@ func (s *Stream) move(x move, uses []device.Event) (to *buffer, done device.Even
 func (h *heap) inTheWay(list []move, bytes int64, m device.Mover) []move {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	moves, _ := h.arena.Gather(bytes, func(x *memory.Block) bool {
+	moves, _ := h.space.Gather(bytes, func(x *memory.Block) bool {
 		b, taken := x.Owner.(*buffer)
 		return taken && m.Movable(b)
 	})
@@ -63,14 +63,14 @@ func (h *heap) inTheWay(list []move, bytes int64, m device.Mover) []move {
 func (h *heap) fits(bytes int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.arena.Largest() >= bytes
+	return h.space.Largest() >= bytes
 }
 
 // supply makes sure that the system has memory where a buffer is to move.
 func (h *heap) supply(x move) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if size := x.buffer.block.Size; !h.arena.back(x.to, size) {
+	if size := x.buffer.block.Size; !h.back(x.to, size) {
 		return fmt.Errorf("%s: %w: the system has no %d bytes left", h.id, device.ErrOutOfMemory, size)
 	}
 	return nil
@@ -83,14 +83,14 @@ func (h *heap) move(x move, q device.Queue, after *device.Fence) (to *buffer, re
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	b := x.buffer
-	block, rest, uses := h.arena.Move(memory.Move{Block: b.block, To: x.to})
+	block, rest, uses := h.space.Move(memory.Move{Block: b.block, To: x.to})
 	for _, e := range uses {
 		after.Add(e)
 	}
 	h.dislodge(block, q, after)
 	to = h.retired.get()
 	to.heap, to.meta, to.usage, to.block, to.state = h, b.meta, b.usage, block, live
-	to.data, block.Owner = h.arena.bytes(block.Off, b.meta.Bytes()), to
+	to.off, block.Owner = block.Off, to
 	to.prev, to.next = b.prev, b.next
 	if b.prev == nil {
 		h.buffers = to
@@ -111,5 +111,5 @@ func (h *heap) moved(to *buffer, rest *memory.Block, done device.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	to.ready, to.born = done, done
-	h.arena.Give(rest, done)
+	h.space.Give(rest, done)
 }

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"slices"
@@ -8,7 +8,7 @@ import (
 )
 
 // Packed copies are guests in free memory: they leave when it is allocated, and
-// no allocation depends on where they are. They fill the arena from its end on.
+// no allocation depends on where they are. They fill the memory from its end on.
 
 // lodge gives a packed copy memory, unless what is free there is still in use.
 // It needs mu.
@@ -17,8 +17,8 @@ func (h *heap) lodge(c *packed) {
 	if !ok {
 		return
 	}
-	off := h.arena.size - room.Off - room.Size
-	if !h.arena.Idle(off, room.Size) || !h.arena.back(off, room.Size) {
+	off := h.size - room.Off - room.Size
+	if !h.space.Idle(off, room.Size) || !h.back(off, room.Size) {
 		h.guestSpace.Give(room)
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package host
+package streams
 
 // wakePromptly does nothing: on Linux alone, sleeps take much longer than asked for.
 func wakePromptly() {}

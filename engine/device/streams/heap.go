@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"context"
@@ -13,7 +13,10 @@ import (
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// heap is a device's memory: its arena, its buffers and the counts of both.
+// alignment of every block, in bytes: a cache line, and the widest vector.
+const alignment = device.MemoryUnit
+
+// heap is a device's memory, shared out to buffers, and the counts of both.
 type heap struct {
 	id     device.ID
 	kind   string        // of the device
@@ -25,8 +28,10 @@ type heap struct {
 	idle       sync.Cond // on mu: after closing, the last queued use of a buffer has ended
 	closed     bool      // the device is closing or closed
 	lost       error     // the cause for which the device was given up; nil otherwise
-	arena      *arena
-	guestSpace *memory.Space // the arena from its end on, for packed copies
+	space      *memory.Space
+	size       int64         // of the device's memory, in bytes
+	memory     Memory        // nil if memory is only counted
+	guestSpace *memory.Space // the memory from its end on, for packed copies
 	guests     []*packed     // the packed copies with memory
 	stats      device.Stats  // without launches and compilations
 	buffers    *buffer       // the first of the list of live buffers
@@ -35,17 +40,25 @@ type heap struct {
 	retired    retired       // handles for reuse
 }
 
-// newHeap makes the heap of a device, with mapped memory or with memory that is
-// only counted.
-func newHeap(s device.Spec, mapped bool) (*heap, error) {
-	a, err := newArena(s.MemoryBytes, mapped)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.ID, err)
-	}
-	h := &heap{id: s.ID, kind: s.Kind, arena: a, guestSpace: memory.New(a.size, alignment)}
+// newHeap makes the heap of a device.
+func newHeap(s device.Spec, m Memory) *heap {
+	h := &heap{id: s.ID, kind: s.Kind, memory: m, size: s.MemoryBytes,
+		space: memory.New(s.MemoryBytes, alignment), guestSpace: memory.New(s.MemoryBytes, alignment)}
 	h.idle.L = &h.mu
 	h.ctx, h.leave = context.WithCancel(context.Background())
-	return h, nil
+	return h
+}
+
+// back makes a range of the memory usable, and reports whether the system has it.
+// It needs mu.
+func (h *heap) back(off, size int64) bool { return h.memory == nil || h.memory.Back(off, size) }
+
+// close gives the memory back. It needs mu.
+func (h *heap) close() error {
+	if h.memory == nil {
+		return nil
+	}
+	return h.memory.Close()
 }
 
 // errClosed is the failure of a call to a closed device.
@@ -78,22 +91,22 @@ func (h *heap) alloc(m shape.Meta, use device.Usage, now device.Event, after *de
 	if err := h.refusal(); err != nil {
 		return nil, err
 	}
-	block, uses, ok := h.arena.Take(m.Bytes(), now.Queue)
+	block, uses, ok := h.space.Take(m.Bytes(), now.Queue)
 	if !ok {
-		return nil, &device.OutOfMemoryError{Device: h.id, Meta: m, Usage: use, Needed: roundUp(m.Bytes(), alignment), Used: h.stats.Live, Largest: h.arena.Largest(), Budget: h.arena.size}
+		return nil, &device.OutOfMemoryError{Device: h.id, Meta: m, Usage: use, Needed: (m.Bytes() + alignment - 1) / alignment * alignment, Used: h.stats.Live, Largest: h.space.Largest(), Budget: h.size}
 	}
 	for _, e := range uses {
 		after.Add(e)
 	}
-	if !h.arena.back(block.Off, block.Size) {
+	if !h.back(block.Off, block.Size) {
 		after.Add(now)
-		h.arena.Give(block, *after...)
+		h.space.Give(block, *after...)
 		return nil, fmt.Errorf("%s: %w: the system has no %s left", h.id, device.ErrOutOfMemory, units.Bytes(block.Size))
 	}
 	h.dislodge(block, now.Queue, after)
 	b := h.retired.get()
 	b.heap, b.meta, b.usage, b.block, b.state = h, m, use, block, live
-	b.data, block.Owner = h.arena.bytes(block.Off, m.Bytes()), b
+	b.off, block.Owner = block.Off, b
 	h.count(b, block.Size)
 	h.stats.Allocs++
 	if b.next = h.buffers; b.next != nil {
@@ -118,9 +131,9 @@ func (h *heap) count(b *buffer, bytes int64) {
 func (h *heap) give(b *buffer, after []device.Event) {
 	h.count(b, -b.block.Size)
 	if slices.ContainsFunc(after, func(e device.Event) bool { return e.Queue != nil }) {
-		h.arena.Give(b.block, after...)
+		h.space.Give(b.block, after...)
 	} else {
-		h.arena.Give(b.block, b.born, b.ready)
+		h.space.Give(b.block, b.born, b.ready)
 	}
 	b.block = nil
 	if b.prev == nil {
@@ -142,7 +155,7 @@ func (h *heap) retire(b *buffer) {
 	for c := b.packed; c != nil; c = c.next {
 		h.release(c)
 	}
-	b.data, b.packed, b.ready, b.born = nil, nil, device.Event{}, device.Event{}
+	b.packed, b.ready, b.born = nil, device.Event{}, device.Event{}
 	b.contents.Store(0)
 	h.retired.put(b)
 }

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"crypto/sha256"
@@ -8,7 +8,6 @@ import (
 	"github.com/berth-ml/berth/engine/device/planner"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/engine/graph"
-	"github.com/berth-ml/berth/internal/stop"
 )
 
 // executable implements device.Executable.
@@ -55,11 +54,10 @@ func (b *base) newExecutable(g *graph.Graph, o device.CompileOptions) (*executab
 	}
 	x.memory.Temporary = p.TempBytes
 	if b.config.Bind != nil {
-		if x.program, err = bindPlan(p, b.config.Bind, stop.When(o.Stop)); err != nil {
+		if x.program, err = b.config.Bind(p, o); err != nil {
 			return nil, err
 		}
-		x.program.checkFinite, x.program.onKernel, x.program.wantKernels = o.CheckFinite, b.config.OnKernel, b.config.WantKernels
-		x.memory.Temporary = x.program.bytes
+		x.memory.Temporary = x.program.ScratchBytes()
 	}
 	x.scratch = x.memory.Temporary
 	return x, nil

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"errors"
@@ -31,14 +31,17 @@ func New(c Config) (*Device, error) {
 		return nil, fmt.Errorf("%s: memory budget of %d bytes: at least %d are needed", c.Spec.ID, c.Spec.MemoryBytes, device.MemoryUnit)
 	}
 	c.Spec.MemoryBytes -= c.Spec.MemoryBytes % device.MemoryUnit // the rest cannot be used
-	h, err := newHeap(c.Spec, c.Bind != nil)
-	if err != nil {
-		return nil, err
+	var m Memory
+	if c.Reserve != nil {
+		var err error
+		if m, err = c.Reserve(c.Spec.MemoryBytes); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Spec.ID, err)
+		}
 	}
 	d := &Device{loaded: map[string]*executable{}, estimated: map[string]*executable{}}
-	d.spec, d.config, d.heap = c.Spec, c, h
+	d.spec, d.config, d.heap = c.Spec, c, newHeap(c.Spec, m)
 	d.spec.CopyOut = c.Bind != nil
-	d.hosts.id = c.Spec.ID
+	d.hosts.id, d.hosts.memory = c.Spec.ID, c.Host
 	return d, nil
 }
 
@@ -53,11 +56,10 @@ func (d *Device) Supports(n *graph.Node) error {
 	if fuse.IsView(n) || d.config.Bind == nil {
 		return nil
 	}
-	_, err := d.config.Bind(fuse.Single(n))
-	return err
+	return d.config.Supports(n)
 }
 
-// AllocHost maps host memory, page-aligned. It does not count against the
+// AllocHost takes host memory. It does not count against the
 // device's budget.
 func (d *Device) AllocHost(n int64) (device.HostBuffer, error) {
 	if err := d.refusal(); err != nil {
@@ -179,7 +181,7 @@ func (d *Device) NewStream(name string) (device.Stream, error) {
 func (d *Device) Passed(e device.Event) {
 	d.heap.mu.Lock()
 	defer d.heap.mu.Unlock()
-	d.heap.arena.Passed(e)
+	d.heap.space.Passed(e)
 }
 
 // Stats is the memory and the counters at this instant.
@@ -230,7 +232,7 @@ func (d *Device) release() error {
 	defer h.mu.Unlock()
 	d.loaded, d.estimated = nil, nil
 	h.leave()
-	return errors.Join(append(errs, h.arena.close())...)
+	return errors.Join(append(errs, h.close())...)
 }
 
 // releaseLater is release for a device that was given up: an operation that runs

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type buffer struct {
 	heap  *heap
 	meta  shape.Meta
 	usage device.Usage
-	data  []byte // nil if memory is only counted
+	off   int64 // of its memory, until the handle is retired
 
 	// contents numbers the contents: each write gives another number. 0 means
 	// that nothing was written yet.

@@ -1,4 +1,4 @@
-package host
+package streams
 
 import "github.com/berth-ml/berth/engine/device"
 

@@ -1,0 +1,66 @@
+package host
+
+import (
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/planner"
+	"github.com/berth-ml/berth/engine/device/streams"
+	"github.com/berth-ml/berth/engine/fuse"
+	"github.com/berth-ml/berth/engine/graph"
+)
+
+// Config makes a kind of device whose memory is the host's.
+type Config struct {
+	Spec device.Spec // New sets CopyOut
+	Sync bool        // a launch returns once it has ended
+	// OnSpan, if not nil, is told of every operation as it ends.
+	OnSpan func(device.Span)
+	// OnKernel and WantKernels are those of device.OpenOptions.
+	OnKernel    func(device.KernelSpan)
+	WantKernels func() bool
+	// Bind makes the kernel of a cluster, or fails with device.ErrUnsupported.
+	// If Bind is nil the device computes nothing: memory is only counted,
+	// copies move nothing, and nothing can be copied out.
+	Bind func(c *fuse.Cluster) (Kernel, error)
+	// Stop, if not nil, is called once, after the last stream has ended.
+	Stop func()
+}
+
+// New opens a device. Spec.MemoryBytes is its budget, of which it uses whole units.
+func New(c Config) (*streams.Device, error) {
+	of := streams.Config{Spec: c.Spec, Sync: c.Sync, OnSpan: c.OnSpan, Host: mappings{}, Stop: c.Stop}
+	if c.Bind != nil {
+		var a *arena
+		of.Reserve = func(bytes int64) (m streams.Memory, err error) {
+			a, err = newArena(bytes)
+			return a, err
+		}
+		of.Bind = func(p *planner.Plan, o device.CompileOptions) (streams.Program, error) {
+			pr, err := bindPlan(p, o, c.Bind)
+			if err != nil {
+				return nil, err
+			}
+			pr.arena, pr.checkFinite, pr.onKernel, pr.wantKernels = a, o.CheckFinite, c.OnKernel, c.WantKernels
+			return pr, nil
+		}
+		of.Supports = func(n *graph.Node) error {
+			_, err := c.Bind(fuse.Single(n))
+			return err
+		}
+	}
+	return streams.New(of)
+}
+
+// mappings is host memory in mappings of its own.
+type mappings struct{}
+
+// Map implements [streams.HostMemory].
+func (mappings) Map(n int64) ([]byte, error) {
+	mem, err := mapAnonymous(n)
+	if err == nil {
+		adviseHuge(mem)
+	}
+	return mem, err
+}
+
+// Unmap implements [streams.HostMemory].
+func (mappings) Unmap(mapped []byte) error { return unmap(mapped) }
