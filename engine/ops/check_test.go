@@ -145,7 +145,20 @@ var badLoss = map[string][]badCase{
 	"bce_grad":       {{ops.BCEGrad{}, metas(f(2), f(3), f()), "expected one shape"}},
 	"correct":        {{ops.Correct{}, metas(f(2, 3), in(2, 3)), "targets are"}},
 	"binary_correct": {{ops.BinaryCorrect{}, metas(f(2), f(3)), "expected one shape"}},
-	"check_finite":   {{ops.CheckFinite{}, metas(f(1)), "expected f32[]"}},
+	"outcome": {
+		{ops.Outcome{}, metas(f(2, 3), in(2, 3)), "targets are"},
+		{ops.Outcome{}, metas(f(2, 46341), in(2)), "at most 46340 classes"},
+	},
+	"binary_outcome": {
+		{ops.BinaryOutcome{}, metas(f(2), f(3)), "expected one shape"},
+		{ops.BinaryOutcome{}, metas(f(), f()), "at least 1 dimensions"},
+	},
+	"rank": {{ops.Rank{}, metas(f(2, 3), in(2, 3)), "targets are"}},
+	"tally": {
+		{ops.Tally{}, metas(in(2, 2), in(2)), "expected i32 [n]"},
+		{ops.Tally{}, metas(in(2), f(2)), "expected i32"},
+	},
+	"check_finite": {{ops.CheckFinite{}, metas(f(1)), "expected f32[]"}},
 	"dropout": {
 		{ops.Dropout{P: 1}, metas(f(2), in(), in()), "dropout of 1 is outside [0,1)"},
 		{ops.Dropout{}, metas(f(2), f(), in()), "step is f32[]"},

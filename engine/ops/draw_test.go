@@ -30,6 +30,7 @@ var draws = func() map[string]func(t *rapid.T) sample {
 		"softmax": drawSoftmax, "log_softmax": drawLogSoftmax,
 		"cross_entropy": drawCrossEntropy, "mse": drawMSE, "bce": drawBCE,
 		"correct": drawCorrect, "binary_correct": drawBinaryCorrect, "check_finite": drawCheckFinite,
+		"outcome": drawOutcome, "binary_outcome": drawBinaryOutcome, "rank": drawRank, "tally": drawTally,
 		"layer_norm": drawLayerNorm, "batch_norm": drawBatchNorm, "batch_norm_eval": drawBatchNormEval,
 		"dropout": drawDropout, "gather": drawGather, "causal_attention": drawAttention,
 		"sgd": drawSGD, "adam": drawAdam, "clip_factor": drawClipFactor, "grad_norm": drawGradNorm, "learning_rate": drawLearningRate,
@@ -68,7 +69,7 @@ var vias = map[string]string{
 }
 
 // flat lists the kinds through which no gradient flows.
-var flat = []string{"fill", "correct", "binary_correct", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
+var flat = []string{"fill", "correct", "binary_correct", "outcome", "binary_outcome", "rank", "tally", "sgd", "adam", "clip_factor", "grad_norm", "learning_rate", "increment", "ring_write", "ranged", "square_parts", "square_total",
 	"cache_write", "positions", "sample"}
 
 // generating lists the kinds that refuse to be differentiated.
@@ -301,6 +302,24 @@ func drawCorrect(t *rapid.T) sample {
 func drawBinaryCorrect(t *rapid.T) sample {
 	s := drawBCE(t)
 	return sample{op: ops.BinaryCorrect{}, in: s.in}
+}
+
+func drawOutcome(t *rapid.T) sample {
+	return sample{op: ops.Outcome{}, in: drawCrossEntropy(t).in}
+}
+
+func drawBinaryOutcome(t *rapid.T) sample {
+	s := dims(t, 1, 3)
+	return sample{op: ops.BinaryOutcome{}, in: []ref.Array{signed(t, s...), spread(t, 0, 1, s...)}}
+}
+
+func drawRank(t *rapid.T) sample {
+	return sample{op: ops.Rank{}, in: drawCrossEntropy(t).in}
+}
+
+func drawTally(t *rapid.T) sample {
+	n := num(t, 1, 4, "counts")
+	return sample{op: ops.Tally{}, in: []ref.Array{indices(t, 9, n), indices(t, n, dims(t, 0, 2)...)}}
 }
 
 func drawCheckFinite(t *rapid.T) sample {

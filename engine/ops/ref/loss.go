@@ -88,13 +88,7 @@ func correct(_ graph.Op, in, out []Array) error {
 		if err != nil {
 			return err
 		}
-		best := 0
-		for i, v := range x {
-			if v > x[best] {
-				best = i
-			}
-		}
-		if best == t {
+		if firstLargest(x) == t {
 			out[0].F[0]++
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // kernels by the kind of op.
 var kernels = merge(elementwise, products, convolutions, pools, reductions, movements,
-	softmaxes, losses, norms, gathers, dropouts, attentions, updates, rangeds, generators)
+	softmaxes, losses, counts, norms, gathers, dropouts, attentions, updates, rangeds, generators)
 
 func merge(families ...map[string]kernel) map[string]kernel {
 	all := map[string]kernel{}

@@ -38,6 +38,7 @@ func init() {
 	maps.Copy(Cases, movementCases)
 	maps.Copy(Cases, productCases)
 	maps.Copy(Cases, rowCases)
+	maps.Copy(Cases, countCases)
 	maps.Copy(Cases, updateCases)
 	maps.Copy(Cases, generateCases)
 }
