@@ -55,7 +55,8 @@ func (r *Runtime) Floats(ctx context.Context, why ledger.Reason, t *residency.Te
 	return r.AppendFloats(ctx, nil, why, t)
 }
 
-// AppendFloats is Floats that appends to a slice.
+// AppendFloats is Floats that appends to a slice. Of an int32 tensor, it appends the
+// elements' bits.
 func (r *Runtime) AppendFloats(ctx context.Context, out []float32, why ledger.Reason, t *residency.Tensor) ([]float32, error) {
 	if err := r.Residency.PullBack(ctx, why, t); err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ type context struct {
 	updates    []func()        // append the nodes of layers to the Update phase
 	chunk      *chunk          // of a graph that generates; else nil
 	step, base *graph.Value    // the values StepName and BaseName; nil until they are declared
+	target     *graph.Value    // the value TargetName; nil until the loss declares it
 }
 
 // mistake is an ErrModel whose text has no prefix: the builder writes the name

@@ -34,33 +34,6 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	return c.b.Graph()
 }
 
-// Eval builds the graph that adds a batch's loss and right answers to the
-// variables [EvalLoss] and [EvalCorrect]. Of z it uses Microbatch and Stop.
-func Eval(s Spec, z Size) (*graph.Graph, error) {
-	c := newContext("eval", s, 1, z.Microbatch)
-	c.b.Stop(z.Stop)
-	loss, correct := c.loss(c.forward())
-	defer c.b.InPhase(graph.Update)()
-	addTo(c, EvalLoss, loss)
-	if correct != nil {
-		addTo(c, EvalCorrect, correct)
-	}
-	return c.b.Graph()
-}
-
-// EvalBatch builds the graph whose outputs [EvalLoss] and [EvalCorrect] are a batch's
-// loss and right answers, as Eval adds them. Of z it uses Microbatch and Stop.
-func EvalBatch(s Spec, z Size) (*graph.Graph, error) {
-	c := newContext("eval", s, 1, z.Microbatch)
-	c.b.Stop(z.Stop)
-	loss, correct := c.loss(c.forward())
-	c.b.Output(EvalLoss, loss)
-	if correct != nil {
-		c.b.Output(EvalCorrect, correct)
-	}
-	return c.b.Graph()
-}
-
 // Predict builds the graph whose output [PredictOutput] is the model's answer:
 // probabilities for classes, numbers otherwise. Of z it uses Microbatch and
 // Stop.
@@ -97,10 +70,4 @@ func finishStep(c *context, z Size, loss, correct, norm *graph.Value, terms int)
 func writeRing(c *context, name string, length int, x *graph.Value, terms int) {
 	v := c.b.Var(name, shape.F32(max(1, length)), graph.Metric, graph.Init{})
 	c.b.Assign(v, c.b.One(ops.RingWrite{Scale: 1 / float64(terms)}, v, c.step, x))
-}
-
-// addTo adds x to a metric variable.
-func addTo(c *context, name string, x *graph.Value) {
-	v := c.b.Var(name, shape.F32(), graph.Metric, graph.Init{})
-	c.b.Assign(v, ops.Add(c.b, v, x))
 }

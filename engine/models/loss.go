@@ -17,6 +17,7 @@ func (c *context) loss(logits *graph.Value) (loss, correct *graph.Value) {
 	}
 	defer c.b.In(c.endLayer("loss", c.spec.Loss))()
 	target := c.b.Input(TargetName, batched(c.microbatch, c.spec.Target))
+	c.target = target
 	if !c.comparable(logits) || c.applied(logits) {
 		return logits, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -26,10 +27,26 @@ type Spec struct {
 	// room for fewer is refused.
 	Classes int // of the target
 	Tokens  int // ids of the input
+
+	// Statistics are what Eval and EvalBatch collect beside the loss and right answers,
+	// and Scores has them give each answer's probabilities.
+	Statistics []*metrics.Statistic
+	Scores     bool
 }
 
 // Terms is the number of loss terms of one sample.
 func (s Spec) Terms() int { return max(1, s.Target.Elems()) }
+
+// Answers is the kind of the model's answers.
+func (s Spec) Answers() metrics.Kind {
+	switch {
+	case s.Loss == "bce":
+		return metrics.Bits
+	case s.Target.DType == shape.Int32:
+		return metrics.Classes
+	}
+	return metrics.Numbers
+}
 
 // Classifies reports whether the model has an accuracy.
 func (s Spec) Classifies() bool { return losses[s.Loss].correct != nil }
@@ -73,5 +90,7 @@ const (
 	GradNormRing  = "grad_norm_ring" // norm of each step's gradients, with optim.Spec.GradNorm
 	EvalLoss      = "eval/loss"      // sum over terms
 	EvalCorrect   = "eval/correct"   // count over terms
+	EvalScores    = "eval/scores"    // each answer's probabilities, with Spec.Scores
+	EvalCells     = "eval/cells"     // each answer's cell in the confusion matrix, with Spec.Scores
 	PredictOutput = "prediction"
 )

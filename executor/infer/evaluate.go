@@ -9,31 +9,35 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
-	"github.com/berth-ml/berth/residency"
-	"github.com/berth-ml/berth/residency/ledger"
 )
 
-// Score is a model's loss and accuracy over a part.
+// Score is a model's loss and accuracy over a part, and what metrics are computed from.
 type Score struct {
-	Loss     float64
-	Accuracy *float64 // from 0 to 1; nil for regression
+	Loss      float64
+	Accuracy  *float64           // from 0 to 1; nil for regression
+	Collected *metrics.Collected // of the model's Spec.Statistics and Spec.Scores
 }
 
 // Evaluator computes scores over a part. Sums stay on the device until the end. With
 // groups of devices, each batch's numbers are pulled back, and summed on the
-// host in the order of the samples: the same additions, and so the same bits.
+// host in the order of the samples: the same additions, and so the same bits. So are
+// scores of answers, if they are asked for.
 type Evaluator struct {
-	pass  *pass
-	apart bool // each batch's numbers are pulled back
-	terms int  // that the sums are of: samples, times positions of a sequence
+	pass    *pass
+	apart   bool // each batch's numbers are pulled back
+	terms   int  // that the sums are of: samples, times positions of a sequence
+	spec    models.Spec
+	task    metrics.Task
+	numbers []number
 }
 
 // NewEvaluator compiles the evaluation of a part.
 func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part) (*Evaluator, error) {
 	apart := m.apart()
-	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval", Fetch: apart}, func(z models.Size) (*graph.Graph, error) {
+	p, err := newPass(ctx, rt, m, part, executor.LoadOptions{Net: "eval", Fetch: apart || m.Spec.Scores}, func(z models.Size) (*graph.Graph, error) {
 		if apart {
 			return models.EvalBatch(m.Spec, z)
 		}
@@ -42,7 +46,15 @@ func NewEvaluator(ctx context.Context, rt *executor.Runtime, m Model, part *data
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{p, apart, part.Len() * m.Spec.Terms()}, nil
+	e := &Evaluator{pass: p, apart: apart, terms: part.Len() * m.Spec.Terms(), spec: m.Spec}
+	if len(m.Spec.Statistics) > 0 || m.Spec.Scores {
+		e.task, err = models.Task(m.Spec, part.Len(), func() error { return context.Cause(ctx) })
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	e.numbers = e.numbersOf(p.lanes[0].Program.Graph())
+	return e, nil
 }
 
 // Init gives the variables their contents, where no program of the runtime has
@@ -66,94 +78,50 @@ func (e *Evaluator) Batches() []int { return e.pass.ran }
 // nil is the beginning. Afterwards, nothing of it is on a device. It fails with
 // [device.ErrNonFinite] where the loss of a batch is not finite.
 func (e *Evaluator) Run(ctx context.Context, done *Progress) (s Score, err error) {
-	if e.apart {
-		s, err = e.spread(ctx, cmp.Or(done, &Progress{}))
-	} else {
-		s, err = e.inPlace(ctx)
+	done = cmp.Or(done, &Progress{})
+	if !e.apart {
+		done = &Progress{} // sums on a lost device are lost
+	}
+	if done.scores == nil && e.spec.Scores {
+		held := metrics.ScoreBytes(e.task)
+		if err := e.pass.rt.Residency.HoldHost(held); err != nil {
+			return s, fmt.Errorf("evaluation: the scores of all answers: %w", err)
+		}
+		defer e.pass.rt.Residency.ReleaseHost(held)
+		done.scores = metrics.NewScores(e.task)
+	}
+	if err = e.collect(ctx, done); err == nil {
+		return e.score(done), nil
 	}
 	if errors.Is(err, device.ErrNonFinite) {
-		err = fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
+		return s, fmt.Errorf("evaluation: the loss is %w", device.ErrNonFinite)
 	}
-	return s, err
+	return s, fmt.Errorf("evaluation: %w", err)
 }
 
-// spread is Run on groups of devices.
-func (e *Evaluator) spread(ctx context.Context, done *Progress) (s Score, err error) {
-	for _, l := range e.pass.lanes {
-		defer l.Program.Borrow()()
+// collect goes over the samples that are not done.
+func (e *Evaluator) collect(ctx context.Context, done *Progress) error {
+	if e.apart {
+		return e.spread(ctx, done)
 	}
-	names := []string{}
-	for _, v := range e.pass.lanes[0].Program.Graph().Outputs {
-		names = append(names, v.Name)
-	}
-	if done.sums == nil {
-		done.sums = make([]float32, len(names))
-	}
-	err = e.pass.values(ctx, done, ledger.Epoch, names, func(_ datasets.Batch, outs [][]float32) error {
-		for i := range done.sums {
-			done.sums[i] += outs[i][0]
-		}
-		return nil
-	})
-	if err != nil {
-		return s, fmt.Errorf("evaluation: %w", err)
-	}
-	for i, name := range names {
-		mean := float64(done.sums[i]) / float64(e.terms)
-		if name == models.EvalLoss {
-			s.Loss = mean
-		} else {
-			s.Accuracy = &mean
-		}
-	}
-	return s, nil
+	return e.inPlace(ctx, done)
 }
 
-// inPlace is Run on one group of devices.
-func (e *Evaluator) inPlace(ctx context.Context) (s Score, err error) {
-	prog := e.pass.lanes[0].Program
-	loss, correct := prog.Var(models.EvalLoss), prog.Var(models.EvalCorrect)
-	sums := []*residency.Tensor{loss}
-	if correct != nil {
-		sums = append(sums, correct)
-	}
-	zero := make([]byte, 4)
-	for _, t := range sums {
-		if err := e.pass.rt.Residency.Fill(t, zero); err != nil {
-			return s, err
+// score is the score of what was collected.
+func (e *Evaluator) score(done *Progress) (s Score) {
+	c := &metrics.Collected{Task: e.task, Scores: done.scores}
+	for i, n := range e.numbers {
+		values := done.collected[i].values()
+		switch {
+		case n.of != nil:
+			c.Set(n.of, values)
+		case n.name == models.EvalLoss:
+			c.Loss = values[0] / float64(e.terms)
+		default:
+			share := values[0] / float64(e.terms)
+			s.Accuracy, c.Accuracy = &share, share
 		}
 	}
-	if err := e.pass.each(ctx, func(datasets.Batch) error { return nil }); err != nil {
-		return s, fmt.Errorf("evaluation: %w", err)
-	}
-	if s.Loss, err = e.mean(ctx, loss); err != nil {
-		return s, err
-	}
-	if correct != nil {
-		share, err := e.mean(ctx, correct)
-		if err != nil {
-			return s, err
-		}
-		s.Accuracy = &share
-	}
-	return s, e.drop(sums)
-}
-
-// drop drops the contents of tensors.
-func (e *Evaluator) drop(ts []*residency.Tensor) error {
-	for _, t := range ts {
-		if err := e.pass.rt.Residency.Drop(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// mean is a sum on the device over the number of its terms.
-func (e *Evaluator) mean(ctx context.Context, sum *residency.Tensor) (float64, error) {
-	v, err := e.pass.rt.Floats(ctx, ledger.Epoch, sum)
-	if err != nil {
-		return 0, err
-	}
-	return float64(v[0]) / float64(e.terms), nil
+	s.Loss, s.Collected = c.Loss, c
+	return s
 }

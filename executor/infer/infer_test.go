@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	_ "github.com/berth-ml/berth/engine/device/cpu" // registers itself
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/shape"
 	"github.com/berth-ml/berth/executor"
@@ -88,12 +90,14 @@ func TestScoreIsOfTheAnswers(t *testing.T) {
 // them work; so do the stages of a group, which are a pipeline where there is room.
 func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 	type result struct {
-		score  infer.Score
-		values []float32
+		score   infer.Score
+		metrics map[string]float64
+		values  []float32
 	}
 	run := func(devices string, groups int, room bool) (got result, batches [][]int) {
 		r := smallrun.New(t, devices)
 		m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 23}
+		set := judged(t, &m, r.Data.Val.Len())
 		if room {
 			m.Room = func(*partition.Plan, int) bool { return true }
 		}
@@ -122,6 +126,7 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		if got.score, err = e.Run(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
+		got.metrics = set.Values(got.score.Collected)
 		err = p.Run(t.Context(), &infer.Progress{}, func(a infer.Answer) error {
 			if a.Index*len(a.Values) != len(got.values) {
 				t.Fatalf("answer %d after %d values", a.Index, len(got.values))
@@ -141,15 +146,85 @@ func TestGroupsGiveTheBitsOfOneDevice(t *testing.T) {
 		room    bool
 	}{{"cpu:2", 2, false}, {"cpu:3", 3, false}, {"cpu:4", 2, false}, {"cpu:2", 1, true}, {"cpu:4", 2, true}} {
 		got, batches := run(c.devices, c.groups, c.room)
-		if got.score.Loss != want.score.Loss || *got.score.Accuracy != *want.score.Accuracy || !slices.Equal(got.values, want.values) {
-			t.Errorf("%+v: score %v, %v, want %v, %v; answers as on one device: %t",
-				c, got.score.Loss, *got.score.Accuracy, want.score.Loss, *want.score.Accuracy, slices.Equal(got.values, want.values))
+		if got.score.Loss != want.score.Loss || *got.score.Accuracy != *want.score.Accuracy || !maps.Equal(got.metrics, want.metrics) || !slices.Equal(got.values, want.values) {
+			t.Errorf("%+v: score %v, %v, want %v, %v; metrics %v, want %v; answers as on one device: %t",
+				c, got.score.Loss, *got.score.Accuracy, want.score.Loss, *want.score.Accuracy, got.metrics, want.metrics, slices.Equal(got.values, want.values))
 		}
 		for _, list := range batches {
 			if len(list) != c.groups || slices.Contains(list, 0) {
 				t.Errorf("%+v: batches by group %v", c, list)
 			}
 		}
+	}
+}
+
+// judged has the evaluator of a model collect what all metrics need.
+func judged(t *testing.T, m *infer.Model, samples int) metrics.Set {
+	t.Helper()
+	task, err := models.Task(m.Spec, samples, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := metrics.Choose(task, metrics.All(task))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Spec.Statistics, m.Spec.Scores = set.Statistics, set.Scores
+	return set
+}
+
+// Metrics are those of the answers.
+func TestMetricsAreOfTheAnswers(t *testing.T) {
+	r := smallrun.New(t, "cpu")
+	m := infer.Model{Spec: r.Spec, Plan: r.Plan, Microbatch: 100}
+	set := judged(t, &m, r.Data.Val.Len())
+	e, err := infer.NewEvaluator(t.Context(), r.Runtime, m, r.Data.Val)
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := e.Run(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := infer.NewPredictor(t.Context(), r.Runtime, m, r.Data.Val)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := r.Data.Val.Alloc(r.Data.Val.Len())
+	if _, err := r.Data.Val.Read(datasets.Cursor{}, r.Data.Val.Len(), targets); err != nil {
+		t.Fatal(err)
+	}
+	class, n := shape.View[int32](targets[1]), 0
+	var matrix [10][10]int64
+	top := 0.0
+	err = p.Run(t.Context(), &infer.Progress{}, func(a infer.Answer) error {
+		best, before := 0, 0
+		for k, v := range a.Values {
+			if v > a.Values[best] {
+				best = k
+			}
+			if own := a.Values[class[n]]; v > own || v == own && k < int(class[n]) {
+				before++
+			}
+		}
+		matrix[class[n]][best]++
+		if before < 5 {
+			top++
+		}
+		n++
+		return nil
+	})
+	if err = errors.Join(err, e.Close(), p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for i, row := range score.Collected.Matrix() {
+		if !slices.Equal(row, matrix[i][:]) {
+			t.Errorf("class %d is taken for %v, want %v", i, row, matrix[i])
+		}
+	}
+	values := set.Values(score.Collected)
+	if values["top_5"] != top/float64(n) || values["accuracy"] != *score.Accuracy || !(values["auc"] > 0 && values["auc"] <= 1) {
+		t.Errorf("metrics %v; top_5 should be %v", values, top/float64(n))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/feed"
@@ -59,8 +60,9 @@ func (m *Model) cut(g *graph.Graph, group int, stop func() error) (*partition.Pl
 // Progress is how far a pass over a part has come: where another pass goes on after the
 // loss of a device. The zero value is the beginning.
 type Progress struct {
-	Samples int       // that are done, in order
-	sums    []float32 // over them, of an evaluation
+	Samples   int             // that are done, in order
+	collected []collected     // over them, of an evaluation
+	scores    *metrics.Scores // of them, where it needs scores
 }
 
 // pass goes over a part of the data with one graph of a model.

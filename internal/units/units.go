@@ -3,6 +3,7 @@ package units
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -39,10 +40,19 @@ func bytesTo(n int64, decimals int) string {
 func Count(n int, thing string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(thing, "h"):
+	case strings.HasSuffix(thing, "h"), strings.HasSuffix(thing, "s"):
 		thing += "es"
 	default:
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Thousands writes a number with commas: 1,234,567.
+func Thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

@@ -1,0 +1,321 @@
+package metrics_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/ops/ref"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// known is answers and the metrics that another program computes of them.
+type known struct {
+	Name          string
+	Kind          string
+	Probabilities [][]float64
+	Targets       any
+	Matrix        [][]int64
+	Answers       [][]float64
+	Numbers       [][]float64
+	Unit          []float64
+	Metrics       map[string]float64
+}
+
+// The metrics agree with those of scikit-learn.
+func TestAgreesWithScikitLearn(t *testing.T) {
+	text, err := os.ReadFile("testdata/scikit-learn.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []known
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range cases {
+		t.Run(k.Name, func(t *testing.T) {
+			c, set := k.collect(t)
+			for name, got := range set.Values(c) {
+				if want := k.Metrics[name]; math.Abs(got-want) > 1e-6 {
+					t.Errorf("%s is %v, want %v", name, got, want)
+				}
+			}
+			if k.Matrix != nil && !reflect.DeepEqual(c.Matrix(), k.Matrix) {
+				t.Errorf("confusion matrix %v, want %v", c.Matrix(), k.Matrix)
+			}
+		})
+	}
+}
+
+// collect collects what the metrics of k need, with the reference kernels.
+func (k *known) collect(t *testing.T) (*metrics.Collected, metrics.Set) {
+	t.Helper()
+	output, target, task := k.batch()
+	var names []string
+	for name := range k.Metrics {
+		names = append(names, name)
+	}
+	set, err := metrics.Choose(task, names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &metrics.Collected{Task: task, Unit: k.Unit, Accuracy: k.Metrics["accuracy"]}
+	for _, s := range set.Statistics {
+		c.Set(s, run(t, task, output, target, s.Build, s.Cells))
+	}
+	if set.Scores {
+		c.Scores = metrics.NewScores(task)
+		cells := run(t, task, output, target, metrics.Cells, nil)
+		var p []float32
+		for _, row := range k.Probabilities {
+			for _, x := range row {
+				p = append(p, float32(x))
+			}
+		}
+		var ids []int32
+		for _, x := range cells {
+			ids = append(ids, int32(x))
+		}
+		per := len(p) / len(ids)
+		half := len(k.Probabilities) / 2 * max(1, task.Outputs)
+		c.Scores.Add(p[:half*per], ids[:half])
+		c.Scores.Add(p[half*per:], ids[half:])
+	}
+	for i := range task.Outputs {
+		mean, sum := 0.0, 0.0
+		for _, row := range k.Numbers {
+			mean += row[i]
+		}
+		mean /= float64(len(k.Numbers))
+		for _, row := range k.Numbers {
+			sum += (row[i] - mean) * (row[i] - mean)
+		}
+		c.Spread = append(c.Spread, sum)
+	}
+	return c, set
+}
+
+// batch is the model's output, the targets and the task.
+func (k *known) batch() (output, target ref.Array, t metrics.Task) {
+	flat := func(rows [][]float64, shift float64) ref.Array {
+		a := ref.New(shape.F32(len(rows), len(rows[0])))
+		for i, row := range rows {
+			for j, v := range row {
+				a.F[i*len(row)+j] = v + shift
+			}
+		}
+		return a
+	}
+	switch k.Kind {
+	case "classes":
+		output, target = flat(k.Probabilities, 0), ref.New(shape.I32(len(k.Probabilities)))
+		for i, v := range k.Targets.([]any) {
+			target.I[i] = int32(v.(float64))
+		}
+		return output, target, metrics.Task{Kind: metrics.Classes, Classes: len(k.Probabilities[0]), Answers: int64(len(target.I))}
+	case "bits":
+		output = flat(k.Probabilities, -0.5)
+		target = ref.New(output.Meta)
+		for i, row := range k.Targets.([]any) {
+			for j, v := range row.([]any) {
+				target.F[i*len(row.([]any))+j] = v.(float64)
+			}
+		}
+		return output, target, metrics.Task{Kind: metrics.Bits, Outputs: len(k.Probabilities[0]), Answers: int64(len(target.F))}
+	}
+	output, target = flat(k.Answers, 0), flat(k.Numbers, 0)
+	return output, target, metrics.Task{Kind: metrics.Numbers, Outputs: len(k.Unit), Answers: int64(len(target.F))}
+}
+
+// run computes a batch's numbers with the reference kernels, and counts those that are
+// cells.
+func run(t *testing.T, task metrics.Task, output, target ref.Array, build func(*graph.Builder, metrics.Batch) *graph.Value, cells func(metrics.Task) int) []float64 {
+	t.Helper()
+	b := graph.NewBuilder("metrics", 1)
+	x := metrics.Batch{Task: task, Output: b.Input("output", output.Meta), Target: b.Input("target", target.Meta)}
+	y := build(b, x)
+	if cells != nil {
+		y = b.One(ops.Tally{}, b.Input("counts", shape.I32(cells(task))), y)
+	}
+	b.Output("y", y)
+	g, err := b.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	feed := map[*graph.Value]ref.Array{x.Output: output, x.Target: target}
+	if cells != nil {
+		feed[g.Find("counts")] = ref.New(shape.I32(cells(task)))
+	}
+	values, err := ref.Eval(g, feed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := values[y]
+	if got.I == nil {
+		return got.F
+	}
+	var all []float64
+	for _, v := range got.I {
+		all = append(all, float64(v))
+	}
+	return all
+}
+
+// The area under the curve is the share of pairs in their right order.
+func TestAUCIsTheShareOfPairs(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := 2 + rng.IntN(60)
+		task := metrics.Task{Kind: metrics.Bits, Outputs: 1, Answers: int64(n)}
+		scores, cells := make([]float32, n), make([]int32, n)
+		for i := range scores {
+			scores[i], cells[i] = float32(rng.IntN(20))/19, int32(2*rng.IntN(2)+rng.IntN(2))
+		}
+		won, pairs := 0.0, 0.0
+		for i := range n {
+			for j := range n {
+				if cells[i] < 2 || cells[j] >= 2 {
+					continue
+				}
+				pairs++
+				switch {
+				case scores[i] > scores[j]:
+					won++
+				case scores[i] == scores[j]:
+					won += 0.5
+				}
+			}
+		}
+		set, err := metrics.Choose(task, []string{"auc", "average_precision"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &metrics.Collected{Task: task, Scores: metrics.NewScores(task)}
+		for range 2 { // the second time after Reset
+			c.Scores.Reset()
+			c.Scores.Add(scores, cells)
+			got, want := set.Values(c)["auc"], won/pairs
+			if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 1e-12 {
+				t.Errorf("seed %d: %v, want %v", seed, got, want)
+			}
+		}
+	}
+}
+
+// A class that is absent has no curves; a mean over the classes has no value then.
+func TestAbsentClassHasNoCurves(t *testing.T) {
+	task := metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 2}
+	set, err := metrics.Choose(task, []string{"auc", "average_precision", "auc_class_0", "auc_class_2", "average_precision_class_2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &metrics.Collected{Task: task, Scores: metrics.NewScores(task)}
+	c.Scores.Add([]float32{0.5, 0.3, 0.2, 0.1, 0.8, 0.1}, []int32{0*3 + 0, 1*3 + 1})
+	for name, v := range set.Values(c) {
+		if math.IsNaN(v) == (name == "auc_class_0") {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+}
+
+func TestTopK(t *testing.T) {
+	output := ref.Floats([]float64{1, 3, 2, 2, 2, 1, 0, 1, 5}, 3, 3)
+	target := ref.Ints([]int32{0, 1, 2}, 3) // ranks 2, 1 (the first of equals comes first) and 0
+	task := metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 3}
+	for name, want := range map[string]float64{"top_1": 1. / 3, "top_2": 2. / 3} {
+		set, err := metrics.Choose(task, []string{name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &metrics.Collected{Task: task}
+		s := set.Statistics[0]
+		c.Set(s, run(t, task, output, target, s.Build, s.Cells))
+		if got := set.Values(c)[name]; got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	task := metrics.Task{Kind: metrics.Classes, Classes: 65, Answers: 100, Text: true}
+	all := metrics.All(task)
+	if want := []string{"accuracy", "perplexity", "bits_per_byte", "top_5"}; !slices.Equal(all, want) {
+		t.Errorf("a text has %v, want %v", all, want)
+	}
+	set, err := metrics.Choose(task, []string{"perplexity", "bits_per_byte"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := set.Values(&metrics.Collected{Task: task, Loss: math.Ln2, Bytes: 50})
+	if math.Abs(got["perplexity"]-2) > 1e-12 || got["bits_per_byte"] != 2 {
+		t.Errorf("metrics %v", got)
+	}
+}
+
+// A metric that a task cannot have is refused by name, with the cause.
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		task metrics.Task
+		name string
+		want string
+	}{
+		{metrics.Task{Kind: metrics.Numbers, Outputs: 1}, "f1", "f1 does not judge such answers"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 3}, "perplexity", "perplexity does not judge such answers"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 1001}, "f1", "f1: answers are counted for up to 1,000 classes, and the model has 1,001"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 3}, "f1_class_3", "f1_class_3: there are 3 classes, numbered from 0"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 5}, "top_5", "top_5: it is always 1 with 5 classes"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 1}, "auc", "auc: it takes from 2 to 46,340 classes"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 10, Answers: 10_000_001}, "auc", "auc takes up to 100,000,000 scores, and there are 100,000,010"},
+		{metrics.Task{Kind: metrics.Bits, Outputs: 1, Answers: 100_000_001}, "average_precision", "average_precision takes up to 100,000,000 scores"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 1 << 31}, "recall", "recall counts up to 2,147,483,647 answers"},
+	} {
+		_, err := metrics.Choose(c.task, []string{c.name})
+		if !errors.Is(err, metrics.ErrMetric) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// All leaves out what takes long, and what is there already.
+func TestAll(t *testing.T) {
+	for _, c := range []struct {
+		task metrics.Task
+		want string
+	}{
+		{metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 100}, "accuracy precision recall f1 confusion auc average_precision"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 10, Answers: 1_000_001}, "accuracy precision recall f1 confusion top_5"},
+		{metrics.Task{Kind: metrics.Classes, Classes: 2000, Answers: 100}, "accuracy auc average_precision top_5"},
+		{metrics.Task{Kind: metrics.Bits, Outputs: 3, Answers: 100}, "accuracy precision recall f1 precision_micro recall_micro f1_micro confusion auc average_precision"},
+		{metrics.Task{Kind: metrics.Numbers, Outputs: 2, Answers: 100}, "rmse mae r2"},
+	} {
+		if got := strings.Join(metrics.All(c.task), " "); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.task, got, c.want)
+		}
+	}
+}
+
+// Names that have no metric: each differs from one that has.
+func TestUnknownNames(t *testing.T) {
+	for _, name := range []string{"", "F1", "top_", "top_0", "top_01", "top_-1", "f1_class_", "f1_class_x", "confusion_class_1"} {
+		if m, ok := metrics.Find(name); ok {
+			t.Errorf("%q is %s", name, m.Name)
+		}
+	}
+	for _, name := range metrics.Names(metrics.Task{}) {
+		if metrics.Doc(name) == "" {
+			t.Errorf("%s has no sentence", name)
+		}
+		if _, ok := metrics.Find(strings.Replace(name, "N", "3", 1)); !ok {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package models
+
+import (
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// Eval builds the graph that adds a batch's loss and right answers to the variables
+// [EvalLoss] and [EvalCorrect], and its statistics to those of [EvalName]. With
+// Spec.Scores, [EvalScores] and [EvalCells] are its outputs. Of z it uses Microbatch and
+// Stop.
+func Eval(s Spec, z Size) (*graph.Graph, error) {
+	return evaluation(s, z, func(c *context, name string, x *graph.Value, cells int) {
+		add := graph.Op(ops.AddOp)
+		m := x.Meta
+		if cells > 0 {
+			add, m = ops.Tally{}, shape.I32(cells)
+		}
+		v := c.b.Var(name, m, graph.Metric, graph.Init{})
+		c.b.Assign(v, c.b.One(add, v, x))
+	})
+}
+
+// EvalBatch builds the graph whose outputs are what Eval adds for a batch: of a
+// statistic with cells, each answer's cell. Of z it uses Microbatch and Stop.
+func EvalBatch(s Spec, z Size) (*graph.Graph, error) {
+	return evaluation(s, z, func(c *context, name string, x *graph.Value, _ int) { c.b.Output(name, x) })
+}
+
+// EvalName is the name of a statistic's variable or output.
+func EvalName(s *metrics.Statistic) string { return "eval/" + s.Name }
+
+// evaluation builds the graph that hands a batch's numbers to collect. The numbers of a
+// statistic with cells are each below their number.
+func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.Value, cells int)) (*graph.Graph, error) {
+	c := newContext("eval", s, 1, z.Microbatch)
+	c.b.Stop(z.Stop)
+	logits := c.forward()
+	loss, correct := c.loss(logits)
+	if c.b.Err() != nil {
+		return nil, c.b.Err()
+	}
+	x := metrics.Batch{Task: s.task(logits), Output: logits, Target: c.target}
+	numbers := c.statistics(x)
+	defer c.b.InPhase(graph.Update)()
+	collect(c, EvalLoss, loss, 0)
+	if correct != nil {
+		collect(c, EvalCorrect, correct, 0)
+	}
+	for i, st := range s.Statistics {
+		cells := 0
+		if st.Cells != nil {
+			cells = st.Cells(x.Task)
+		}
+		collect(c, EvalName(st), numbers[i], cells)
+	}
+	return c.b.Graph()
+}
+
+// statistics appends the numbers of a batch, by statistic, and the outputs that scores
+// are made from.
+func (c *context) statistics(x metrics.Batch) []*graph.Value {
+	defer c.b.In(c.endLayer("metrics", "metrics"))()
+	if c.spec.Scores {
+		c.b.Output(EvalScores, c.answer(x.Output))
+		c.b.Output(EvalCells, metrics.Cells(c.b, x))
+	}
+	numbers := make([]*graph.Value, len(c.spec.Statistics))
+	for i, s := range c.spec.Statistics {
+		numbers[i] = s.Build(c.b, x)
+	}
+	return numbers
+}
+
+// task describes the answers of a model whose output is logits, but for their number.
+// Those whose shape is another than a loss of this module takes have no Kind.
+func (s Spec) task(logits *graph.Value) metrics.Task {
+	given := sample(logits).Shape
+	switch kind := s.Answers(); {
+	case kind == metrics.Classes && given.Rank() > 0 && given[:given.Rank()-1].Equal(s.Target.Shape):
+		return metrics.Task{Kind: kind, Classes: given.Dim(-1)}
+	case kind != metrics.Classes && given.Equal(s.Target.Shape):
+		return metrics.Task{Kind: kind, Outputs: s.Terms()}
+	}
+	return metrics.Task{}
+}
+
+// Task describes the answers of a model, about so many samples.
+func Task(s Spec, samples int, stop func() error) (metrics.Task, error) {
+	c := newContext("eval", s, 1, 1)
+	c.b.Stop(stop)
+	logits := c.forward()
+	if c.b.Err() != nil {
+		return metrics.Task{}, c.b.Err()
+	}
+	t := s.task(logits)
+	t.Answers = int64(samples) * int64(s.Terms())
+	return t, nil
+}
