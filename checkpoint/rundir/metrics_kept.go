@@ -37,11 +37,32 @@ func keepMetrics(ctx context.Context, path string, upTo int, w io.Writer) (kept,
 		return k, err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, longestLine)
 	dropped := false
+	return k, eachLine(ctx, f, func(line []byte) error {
+		if !k.take(line, upTo) {
+			dropped = true
+			return nil
+		}
+		if !bytes.HasSuffix(line, newline) {
+			line, dropped = append(bytes.Clone(line), '\n'), true
+		}
+		k.first = k.first && !dropped
+		k.size += int64(len(line))
+		if w == nil {
+			return nil
+		}
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// eachLine gives each line of a file to take, with its end if it has one; nil for a
+// line that is too long. The line is valid until take returns.
+func eachLine(ctx context.Context, f io.Reader, take func(line []byte) error) (err error) {
+	r := bufio.NewReaderSize(f, longestLine)
 	for tooLong := false; err != io.EOF; {
 		if ctx.Err() != nil {
-			return k, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		var line []byte
 		line, err = r.ReadSlice('\n')
@@ -50,24 +71,18 @@ func keepMetrics(ctx context.Context, path string, upTo int, w io.Writer) (kept,
 			continue
 		}
 		if err != nil && err != io.EOF {
-			return k, err
+			return err
 		}
-		if tooLong || !k.take(line, upTo) {
-			dropped, tooLong = dropped || len(line) > 0, false
-			continue
+		if tooLong {
+			line, tooLong = nil, false
+		} else if len(line) == 0 {
+			continue // the end
 		}
-		if !bytes.HasSuffix(line, newline) {
-			line, dropped = append(bytes.Clone(line), '\n'), true
-		}
-		k.first = k.first && !dropped
-		k.size += int64(len(line))
-		if w != nil {
-			if _, err := w.Write(line); err != nil {
-				return k, err
-			}
+		if err := take(line); err != nil {
+			return err
 		}
 	}
-	return k, nil
+	return nil
 }
 
 var newline = []byte("\n")

@@ -3,6 +3,7 @@ package command
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-ml/berth/cmd/trainer/internal/charts"
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
@@ -25,7 +26,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	cli.Group(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
-		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), cli.Printing(benchCommand()), tokenizerCommand(), cli.Printing(versionCommand()))
+		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), cli.Printing(benchCommand()), tokenizerCommand(), cli.Printing(versionCommand()))
 	checkHelpTopics(root)
 	return root
 }
