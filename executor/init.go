@@ -63,6 +63,30 @@ func (p *Program) InitFrom(ctx context.Context, c Contents) error {
 	return p.rt.Residency.AwaitMoves(ctx)
 }
 
+// Replace gives a variable other contents, also one that the program has in ranges, and
+// copies them in. ok is false if there is none of that name. No step may be queued. b has
+// the bytes of the whole variable and stays the caller's.
+func (p *Program) Replace(ctx context.Context, name string, b []byte) (ok bool, err error) {
+	needs := p.lastingNeeds()
+	for _, v := range p.Graph().Vars {
+		whole, t := v.Whole(), p.Var(v.Name)
+		if whole.Name != name {
+			continue
+		}
+		if int64(len(b)) != whole.Meta.Bytes() {
+			return true, fmt.Errorf("%w: %s has %v, and %d bytes are given", ErrOptions, name, whole.Meta, len(b))
+		}
+		if err := p.rt.Residency.Fill(t, b[v.Offset():][:v.Meta.Bytes()]); err != nil {
+			return true, err
+		}
+		if err := p.rt.Residency.MoveIn(ctx, needs[t]); err != nil {
+			return true, err
+		}
+		ok = true
+	}
+	return ok, p.rt.Residency.AwaitMoves(ctx)
+}
+
 // initialiser gives the variables of a program their first contents.
 type initialiser struct {
 	*Program

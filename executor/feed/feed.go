@@ -53,6 +53,16 @@ func (f *Feeder) Step(ctx context.Context, b datasets.Batch) error {
 	return err
 }
 
+// Memory is the memory of a batch that Next gave and that is not queued: a slice for
+// each field of a sample, with its samples first. It may be written until Step.
+func (f *Feeder) Memory(b datasets.Batch) (fields [][]byte) {
+	n := len(f.pinned) / len(f.slots)
+	for _, hb := range f.pinned[b.Slot*n:][:n] {
+		fields = append(fields, hb.Bytes())
+	}
+	return fields
+}
+
 // Queued is the number of steps that are not settled.
 func (f *Feeder) Queued() int { return len(f.queued) }
 

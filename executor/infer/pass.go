@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ type Model struct {
 	Spec       models.Spec
 	Plan       *partition.Plan // of another graph of the model, which is cut already
 	Microbatch int             // most samples computed at a time
+	Name       string          // of the programs, where a runtime has several for the same work; "": that of the work
 
 	// Groups are groups of devices that have the model, each whole: by group, the device
 	// of each of the plan's stages, an index in Devices. A batch goes to a group that is
@@ -77,6 +79,7 @@ type pass struct {
 // newPass compiles the graphs that build makes for a number of samples: a full
 // batch, and the rest of the part. All groups share the variables.
 func newPass(ctx context.Context, rt *executor.Runtime, m Model, part *datasets.Part, o executor.LoadOptions, build func(models.Size) (*graph.Graph, error)) (*pass, error) {
+	o.Net = cmp.Or(m.Name, o.Net)
 	o.LastMicrobatches, o.Stop = 1, func() error { return context.Cause(ctx) }
 	batch := min(m.Microbatch, part.Len())
 	full, err := build(models.Size{Microbatch: batch, Stop: o.Stop})
