@@ -26,52 +26,89 @@ type loop struct {
 	saved   time.Time       // when the newest save began, or the loop
 	watch   *boundary.Watch // nil: nobody watches
 	leisure context.Context // ends when someone wants the run to end soon
+	hurry   func()          // ends leisure; nil before begin
+	batch   *datasets.Batch // of the step to come; nil: it is not read yet
 
 	before [3]runstate.Progress // where the run stood before the newest steps
 }
 
-// run takes steps until there are no more, or someone wants to stop: ctx, or
-// the time that is left.
+// run takes steps until there are no more, or someone wants to stop: ctx, the time
+// that is left, or the observer.
 func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 	// A cancelled ctx ends the run between steps: the one under way is finished.
 	work := context.WithoutCancel(ctx)
-	var hurry func()
-	l.leisure, hurry = context.WithCancel(ctx)
-	defer hurry()
-	l.first, l.done = l.at.Step, l.at.Step
-	if every := l.config.Train.Watch; every > 0 {
-		l.watch = l.rings().NewWatch(models.LossRing, every)
-		defer l.watch.Close()
+	defer l.leave()
+	if err := l.begin(ctx); err != nil {
+		return false, endedBy(err, func() error { return l.end(work) })
 	}
-	l.dump.From(l.first)
-	l.seal()
-	if l.at.Unmeasured {
-		if err := l.stand(work, true, false, l.savesNow(true)); err != nil {
-			return false, err
-		}
-	}
-	l.saved = time.Now()
-	l.beginClock()
 	for !l.goal.reached(&l.at) {
 		if ctx.Err() != nil || l.goal.lacks(l.nextStep) {
-			hurry()
+			l.hurry()
 			return true, l.end(work)
 		}
-		b, err := l.feed.Next(work)
+		err := l.next(work)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err == nil {
-			err = l.step(work, b)
-		}
-		if err == nil {
-			err = l.afterStep(work)
+			err = l.take(work)
 		}
 		if err != nil {
-			return false, err
+			return false, endedBy(err, func() error { return l.end(work) })
 		}
 	}
 	return false, l.end(work)
+}
+
+// begin readies the first step. Where a checkpoint lacks the evaluation of its boundary,
+// that comes first.
+func (l *loop) begin(ctx context.Context) error {
+	l.leisure, l.hurry = context.WithCancel(ctx)
+	l.first, l.done = l.at.Step, l.at.Step
+	if every := l.config.Train.Watch; every > 0 {
+		l.watch = l.rings().NewWatch(models.LossRing, every)
+	}
+	l.dump.From(l.first)
+	l.seal()
+	if l.at.Unmeasured {
+		if err := l.stand(context.WithoutCancel(ctx), due{boundary: true, save: l.savesNow(true)}); err != nil {
+			return err
+		}
+	}
+	l.saved = time.Now()
+	l.beginClock()
+	return nil
+}
+
+// leave ends what begin began.
+func (l *loop) leave() {
+	if l.hurry != nil {
+		l.hurry()
+	}
+	l.watch.Close()
+}
+
+// next waits for the data's next batch; io.EOF says that there is none.
+func (l *loop) next(ctx context.Context) (err error) {
+	if l.batch != nil {
+		return nil
+	}
+	b, err := l.feed.Next(ctx)
+	if err == nil {
+		l.batch = &b
+	}
+	return err
+}
+
+// take takes a step on the batch that next has waited for, and does the work that is
+// due after it.
+func (l *loop) take(ctx context.Context) error {
+	b := *l.batch
+	l.batch = nil
+	if err := l.step(ctx, b); err != nil {
+		return err
+	}
+	return l.afterStep(ctx)
 }
 
 // seal begins the steps after a boundary: only the batch goes in, and only what the
@@ -83,6 +120,9 @@ func (l *loop) seal() {
 	}
 	if l.config.Train.Watch > 0 {
 		reasons = append(reasons, ledger.Watch)
+	}
+	if l.fetches || l.opt.Observer.inspects() {
+		reasons = append(reasons, ledger.Fetch)
 	}
 	boundary.Seal(l.rt.Residency, reasons...)
 }
@@ -155,9 +195,12 @@ func (l *loop) afterStep(ctx context.Context) error {
 		l.clock.Saving(false)
 	}
 	ends := l.at.AtBoundary(l.sizes.pace, l.goal.steps)
-	logs := l.config.Train.LogEvery > 0 && l.at.Step%l.config.Train.LogEvery == 0
-	saves := l.savesNow(ends)
-	if !ends && !logs && !saves {
+	d := due{
+		boundary: ends, save: l.savesNow(ends),
+		log:     l.config.Train.LogEvery > 0 && l.at.Step%l.config.Train.LogEvery == 0,
+		inspect: l.opt.Observer.inspectsAt(l.at.Step, ends),
+	}
+	if d == (due{}) {
 		return nil
 	}
 	if err := l.settle(ctx, 0); err != nil {
@@ -165,25 +208,32 @@ func (l *loop) afterStep(ctx context.Context) error {
 	}
 	l.stopClock()
 	start := time.Now()
-	err := l.stand(ctx, ends, logs, saves)
+	err := l.stand(ctx, d)
 	l.tellRetried()
 	l.between = max(l.between, time.Since(start))
 	l.beginClock()
 	return err
 }
 
-// stand does the work for which training stands still.
-func (l *loop) stand(ctx context.Context, ends, logs, saves bool) (err error) {
-	if ends {
-		err = l.boundary(ctx)
-	} else if logs {
+// due is the work for which training stands still after a step.
+type due struct{ boundary, log, save, inspect bool }
+
+// stand does the work that is due.
+func (l *loop) stand(ctx context.Context, d due) (err error) {
+	var e *Boundary
+	if d.boundary {
+		e, err = l.boundary(ctx)
+	} else if d.log {
 		_, err = l.log(ctx, ledger.Log)
 	}
-	if saves && err == nil {
+	if d.save && err == nil {
 		err = l.save(ctx)
 	}
-	if saves && err == nil && ends && l.config.Train.Boundary == 0 { // an epoch's checkpoint is on the disk before the next epoch
+	if d.save && err == nil && d.boundary && l.config.Train.Boundary == 0 { // an epoch's checkpoint is on the disk before the next epoch
 		err = l.saves.Await()
+	}
+	if d.inspect && err == nil {
+		err = l.inspect(ctx, e)
 	}
 	return err
 }
@@ -230,17 +280,17 @@ func (l *loop) asked() bool {
 
 // boundary brings out the losses since the boundary before, evaluates and keeps the
 // best. Everything queued is settled.
-func (l *loop) boundary(ctx context.Context) error {
+func (l *loop) boundary(ctx context.Context) (*Boundary, error) {
 	boundary.Unseal(l.rt.Residency)
 	defer l.seal()
 	e := Boundary{Epoch: l.at.LastEpoch(), Step: l.at.Step, LearningRate: l.rate.At(l.at.Step - 1)}
 	e.SamplesPerS, e.Time = l.clock.Lap()
 	if err := l.measure(ctx, &e); err != nil {
-		return err
+		return nil, err
 	}
 	l.at.Take(runstate.Boundary(e), l.config)
 	if err := l.journal.boundary(e, l.rmse(e.ValLoss)); err != nil {
-		return err
+		return nil, err
 	}
 	if w := l.at.Watched; l.at.StoppedEarly(l.config.EarlyStopping) {
 		of := "epochs"
@@ -249,7 +299,7 @@ func (l *loop) boundary(ctx context.Context) error {
 		}
 		l.opt.Observer.note(fmt.Sprintf("early stopping: %s has not improved for %d %s", w.Metric, w.Bad, of))
 	}
-	return nil
+	return &e, nil
 }
 
 // save takes a checkpoint of where the run stands. All queued work is settled.

@@ -1,6 +1,9 @@
 package berth
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
 // from the goroutine that trains, which waits for them. On shared [Devices], a
@@ -21,6 +24,12 @@ type Observer struct {
 	// Boundary is called at a boundary (train.boundary; by default an epoch's end),
 	// after evaluation.
 	Boundary func(Boundary)
+	// Inspect is called at a boundary, after Boundary and the checkpoint there. It may
+	// read variables, for which training waits. Its error ends the run, which is saved
+	// first: Train returns it, and with ErrEnd the report alone.
+	Inspect func(ctx context.Context, i *Inspection) error
+	// InspectEvery asks for Inspect after each so many steps, too; 0: at boundaries only.
+	InspectEvery int
 	// Saved is called after a checkpoint.
 	Saved func(Saved)
 	// Note is called with a line that a user should read: "resuming at step 120".
@@ -111,6 +120,14 @@ func (o *Observer) boundary(e Boundary) {
 	if o != nil && o.Boundary != nil {
 		o.Boundary(e)
 	}
+}
+
+// inspects reports whether Inspect is called at all.
+func (o *Observer) inspects() bool { return o != nil && o.Inspect != nil }
+
+// inspectsAt reports whether Inspect is due after a step.
+func (o *Observer) inspectsAt(step int, boundary bool) bool {
+	return o.inspects() && (boundary || o.InspectEvery > 0 && step%o.InspectEvery == 0)
 }
 
 func (o *Observer) saved(s Saved) {

@@ -12,6 +12,30 @@ import (
 	"github.com/berth-ml/berth/residency"
 )
 
+// enter keeps the devices open until leave is called. On shared devices, a run has
+// one call at a time: a second one could wait for memory of the first for ever.
+func (s *setup) enter() (leave func(), err error) {
+	calls, leave := s.user.enter()
+	if s.kept.Load() || s.shared != nil && calls > 1 {
+		leave()
+		return nil, ErrInUse
+	}
+	return leave, nil
+}
+
+// keep is enter for a Training or a Service, which has the devices until leave.
+func (s *setup) keep() (leave func(), err error) {
+	calls, end := s.user.enter()
+	if calls > 1 || !s.kept.CompareAndSwap(false, true) {
+		end()
+		return nil, ErrInUse
+	}
+	return func() {
+		s.kept.Store(false)
+		end()
+	}, nil
+}
+
 // runtime makes a runtime on the run's devices, for the plan; dir is the run's
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {

@@ -52,6 +52,7 @@ type session struct {
 	ending  <-chan struct{} // closed when the run is to end soon
 	slowest atomic.Int64    // nanoseconds of the longest step so far
 	losses  []DeviceLoss    // of the sessions before, in the same call
+	fetches bool            // the program reads variables between steps
 	done    int             // steps taken that have ended
 	failed  int             // the step that failed, from 1; 0: none did
 	retried int             // copies that failed and were repeated

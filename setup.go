@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
@@ -48,6 +49,7 @@ type setup struct {
 	batches   int64       // bytes on the host of a training's batches; checkHostMemory sets it
 	shared    *pool       // that the run is on; nil if the devices are its own
 	user      user
+	kept      atomic.Bool // a Training or a Service has the devices
 	costs     measured
 	lost      bool    // some of the devices were
 	elsewhere bool    // the config is of a run on other devices
@@ -193,17 +195,6 @@ func (s *setup) refused(err error) error {
 		where = s.config.Where("devices.use")
 	}
 	return at(where, fmt.Errorf("devices: %w", err))
-}
-
-// enter keeps the devices open until leave is called. On shared devices, a run has
-// one call at a time: a second one could wait for memory of the first for ever.
-func (s *setup) enter() (leave func(), err error) {
-	calls, leave := s.user.enter()
-	if s.shared != nil && calls > 1 {
-		leave()
-		return nil, ErrInUse
-	}
-	return leave, nil
 }
 
 // close closes the devices, unless a call uses them. It fails if anything on

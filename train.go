@@ -49,45 +49,16 @@ func (s *session) lostWeights(err error) error {
 
 // train opens the session, runs the loop and makes the report.
 func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
-	if err := s.openInTime(ctx, r); err != nil {
+	l, err := s.begin(ctx, r)
+	if err != nil {
 		return nil, err
 	}
-	s.opt.Observer.started(Start{
-		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Boundary: s.config.Train.Boundary, Steps: s.goal.steps,
-		Step: s.at.Step, Parameters: s.parameters(), Stages: len(s.plan.Stages),
-	})
-	for _, text := range s.notes() {
-		s.opt.Observer.note(text)
-	}
-	l := &loop{session: s}
 	stopped, err := l.run(ctx)
 	if err != nil {
-		s.tellRetried()
+		return nil, l.fail(ctx, err)
 	}
-	if _, lost := lostDevice(err); lost {
-		err = s.explained(err, l.first)
-		if saving := unrelated(s.saves.Await()); saving != nil {
-			s.opt.Observer.warn(saving.Error())
-		}
-		l.rescue(context.WithoutCancel(ctx))
-		return nil, err
-	}
-	saving := s.endSaves()
-	if err != nil {
-		return nil, errors.Join(s.explained(err, l.first), saving)
-	}
-	if saving != nil {
-		return nil, saving
-	}
-	rep, err := s.finish(r, l)
-	if err != nil {
-		return nil, err
-	}
-	unwritten := s.write(rep)
-	if unwritten != nil {
-		unwritten = fmt.Errorf("the run is saved, but its report is not written: %w", unwritten)
-	}
-	if !stopped {
+	rep, unwritten := s.ended(r, l)
+	if rep == nil || !stopped {
 		return rep, unwritten
 	}
 	if unwritten != nil {
@@ -98,6 +69,53 @@ func (s *session) train(ctx context.Context, r *Run) (*Report, error) {
 		err = &stoppedError{err, context.Cause(ctx)}
 	}
 	return rep, err
+}
+
+// begin opens the session, and tells the observer how the run begins.
+func (s *session) begin(ctx context.Context, r *Run) (*loop, error) {
+	if err := s.openInTime(ctx, r); err != nil {
+		return nil, err
+	}
+	s.opt.Observer.started(Start{
+		Epochs: s.config.Train.Epochs, StepsPerEpoch: s.sizes.steps, Boundary: s.config.Train.Boundary, Steps: s.goal.steps,
+		Step: s.at.Step, Parameters: s.parameters(), Stages: len(s.plan.Stages),
+	})
+	for _, text := range s.notes() {
+		s.opt.Observer.note(text)
+	}
+	return &loop{session: s}, nil
+}
+
+// fail ends a loop whose step has failed: after the loss of a device, it saves the
+// newest step that is whole. It returns the failure with what to do.
+func (l *loop) fail(ctx context.Context, err error) error {
+	l.tellRetried()
+	if _, lost := lostDevice(err); lost {
+		err = l.explained(err, l.first)
+		if saving := unrelated(l.saves.Await()); saving != nil {
+			l.opt.Observer.warn(saving.Error())
+		}
+		l.rescue(context.WithoutCancel(ctx))
+		return err
+	}
+	saving := l.endSaves()
+	return errors.Join(l.explained(err, l.first), saving)
+}
+
+// ended makes the report of a loop that ended well, and writes it. Where it cannot be
+// written, there is a report beside the error.
+func (s *session) ended(r *Run, l *loop) (*Report, error) {
+	if err := s.endSaves(); err != nil {
+		return nil, err
+	}
+	rep, err := s.finish(r, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.write(rep); err != nil {
+		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
+	}
+	return rep, nil
 }
 
 // openInTime is open, unless ctx or the time ends before it does.

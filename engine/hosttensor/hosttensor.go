@@ -16,27 +16,41 @@ func New(m shape.Meta) (*tensor.Dense, error) {
 	if err := m.Shape.Validate(); err != nil {
 		return nil, err
 	}
-	switch m.DType {
+	return Over(m, shape.Bytes(make([]int64, (m.Bytes()+7)/8)))
+}
+
+// Over makes a host tensor over memory, which has as many bytes as the metadata, or
+// more, and is aligned for its elements. There is no copy. A scalar becomes a tensor of
+// one element.
+func Over(m shape.Meta, b []byte) (*tensor.Dense, error) {
+	if err := m.Shape.Validate(); err != nil {
+		return nil, err
+	}
+	switch b = b[:m.Bytes():m.Bytes()]; m.DType {
 	case shape.Float32:
-		return zeroed[float32](m.Shape), nil
+		return over(m.Shape, shape.View[float32](b)), nil
 	case shape.Float64:
-		return zeroed[float64](m.Shape), nil
+		return over(m.Shape, shape.View[float64](b)), nil
 	case shape.Int32:
-		return zeroed[int32](m.Shape), nil
+		return over(m.Shape, shape.View[int32](b)), nil
 	case shape.Int64:
-		return zeroed[int64](m.Shape), nil
+		return over(m.Shape, shape.View[int64](b)), nil
 	case shape.Uint8:
-		return zeroed[uint8](m.Shape), nil
+		return over(m.Shape, b), nil
 	}
 	return nil, fmt.Errorf("no host tensor has elements of type %v: use f32, f64, i32, i64 or u8", m.DType)
 }
 
-// zeroed makes a tensor with zeroed elements.
-func zeroed[T float32 | float64 | int32 | int64 | uint8](s shape.Shape) *tensor.Dense {
+// over makes a tensor over elements. gorgonia has neither scalars nor empty tensors:
+// both become a tensor of one element.
+func over[T float32 | float64 | int32 | int64 | uint8](s shape.Shape, elements []T) *tensor.Dense {
 	if s.Rank() == 0 || s.Elems() == 0 {
 		s = shape.Of(1)
 	}
-	return tensor.New(tensor.WithShape(s...), tensor.WithBacking(make([]T, s.Elems())))
+	if len(elements) == 0 {
+		elements = make([]T, 1)
+	}
+	return tensor.New(tensor.WithShape(s...), tensor.WithBacking(elements))
 }
 
 // Bytes is the metadata of a host tensor and its memory, without a copy. It
@@ -84,12 +98,12 @@ func Point(t *tensor.Dense, b []byte) { t.Raw = b }
 // At reports whether a tensor still has a shape and lies over b.
 func At(t *tensor.Dense, s shape.Shape, b []byte) bool {
 	if s.Rank() == 0 {
-		return t.Dims() == 1 && t.Shape()[0] == 1 && over(t, b)
+		return t.Dims() == 1 && t.Shape()[0] == 1 && liesOver(t, b)
 	}
-	return slices.Equal(t.Shape(), tensor.Shape(s)) && over(t, b)
+	return slices.Equal(t.Shape(), tensor.Shape(s)) && liesOver(t, b)
 }
 
-// over reports whether a tensor lies over b.
-func over(t *tensor.Dense, b []byte) bool {
+// liesOver reports whether a tensor lies over b.
+func liesOver(t *tensor.Dense, b []byte) bool {
 	return len(t.Raw) == len(b) && unsafe.SliceData(t.Raw) == unsafe.SliceData(b)
 }

@@ -1,0 +1,113 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/internal/edit"
+	"github.com/berth-ml/berth/residency/ledger"
+)
+
+// ErrEnd is the error with which [Observer.Inspect] ends a run well: Train saves, and
+// returns the report. The run may be resumed.
+var ErrEnd = errors.New("the observer ends the run")
+
+// Inspection is a run between two steps, for [Observer.Inspect]. It is valid until that
+// returns.
+type Inspection struct {
+	Step         int // taken so far
+	Epoch        int // of the last step, from 0
+	InEpoch      int // the last step's number in its epoch, from 1
+	LearningRate float64
+	Loss         float64  // of the last step
+	GradNorm     *float64 // of the last step; nil where it is not computed, or not finite
+	// Boundary has the metrics, at a boundary; elsewhere it is nil.
+	Boundary *Boundary
+
+	s *session // nil: it is not valid any more
+}
+
+// Fetch copies a variable out of the device: a parameter, a statistic of a layer or a
+// part of the optimizer's state, by the name that `trainer checkpoints inspect` prints.
+// The ledger counts the bytes as fetch.
+func (i *Inspection) Fetch(ctx context.Context, name string) (*tensor.Dense, error) {
+	if i.s == nil {
+		return nil, fmt.Errorf("%w: Inspect has returned", ErrClosed)
+	}
+	return i.s.fetch(ctx, name)
+}
+
+// fetch copies a variable out. No step is queued.
+func (s *session) fetch(ctx context.Context, name string) (*tensor.Dense, error) {
+	m, b, ok, err := s.rings().Contents(ctx, ledger.Fetch, name)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, s.noVariable(name)
+	}
+	return hosttensor.Over(m, b)
+}
+
+// noVariable is the error of a name that no variable has.
+func (s *session) noVariable(name string) error {
+	var names, parameters []string
+	for _, v := range s.plan.Graph.Vars {
+		name := v.Whole().Name
+		if names = append(names, name); v.Role == graph.Parameter && !slices.Contains(parameters, name) {
+			parameters = append(parameters, name)
+		}
+	}
+	const most = 8
+	advice := "its parameters are " + strings.Join(parameters[:min(most, len(parameters))], ", ")
+	if more := len(parameters) - most; more > 0 {
+		advice += fmt.Sprintf(" and %d more", more)
+	}
+	if near := edit.Nearest(name, names, 1+len(name)/3); near != "" {
+		advice = "did you mean " + near + "?"
+	}
+	return fmt.Errorf("%w: the model has no variable %q; %s", ErrOptions, name, advice)
+}
+
+// inspect shows the observer where the run stands. No step is queued; b are the metrics
+// of a boundary, or nil.
+func (s *session) inspect(ctx context.Context, b *Boundary) error {
+	h, err := s.pull(ctx, ledger.Fetch)
+	if err != nil {
+		return err
+	}
+	i := Inspection{Step: s.at.Step, LearningRate: s.rate.At(s.at.Step - 1), Loss: h.losses.Of(s.at.Step), GradNorm: h.norm(s.at.Step), Boundary: b, s: s}
+	i.Epoch, i.InEpoch = s.at.PlaceOf(s.at.Step, s.sizes.pace)
+	defer func() { i.s = nil }()
+	if err := s.opt.Observer.Inspect(ctx, &i); err != nil {
+		return &observerError{err}
+	}
+	return nil
+}
+
+// observerError is the error of an observer's function: the run itself is sound.
+type observerError struct{ err error }
+
+func (e *observerError) Error() string { return e.err.Error() }
+
+func (e *observerError) Unwrap() error { return e.err }
+
+// endedBy saves where an error is an observer's, and drops ErrEnd.
+func endedBy(err error, save func() error) error {
+	own, ok := errors.AsType[*observerError](err)
+	if !ok {
+		return err
+	}
+	saving := save()
+	if errors.Is(own.err, ErrEnd) {
+		return saving
+	}
+	return errors.Join(own.err, saving)
+}

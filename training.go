@@ -1,0 +1,281 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-ml/berth/engine/hosttensor"
+	"github.com/berth-ml/berth/engine/osfile"
+	"github.com/berth-ml/berth/executor/boundary"
+)
+
+// Training is a run whose steps the program takes one by one, beside those of other
+// runs or in an order of its own. [Run.Train] takes the same steps: weights, metrics,
+// checkpoints and resuming are the same.
+//
+//	t, err := run.Start(ctx, berth.TrainOptions{Dir: "runs/mine"})
+//	…
+//	defer t.Close()
+//	for t.More() {
+//		if err := t.Step(ctx); err != nil { … }
+//	}
+//	report, err := t.Finish(ctx)
+//
+// After a step that fails, Close is left, and the run can be resumed from its newest
+// checkpoint. One goroutine uses a Training at a time.
+type Training struct {
+	run    *Run
+	loop   *loop
+	cancel context.CancelFunc // of the context that opened the session
+	leave  func()             // lets another call use the run
+	batch  *Batch             // that Next gave
+	answer *answering         // nil before the first Predict
+	ended  error              // the reason that no more steps are taken; nil: they are
+}
+
+// Batch is the samples of a step, in the memory from which the device copies them. They
+// may be overwritten before the step, such as with the outputs of another model.
+type Batch struct {
+	Samples int           // fewer than train.batch at an epoch's end only
+	Input   *tensor.Dense // [Samples, …]
+	Target  *tensor.Dense // [Samples, …]; classes are [Samples]
+}
+
+var errFinished = errors.New("the training has ended: start it again, with Resume, to go on")
+
+// Start opens a training: it copies the weights in, and takes no step. A device that is
+// lost ends it, whatever devices.on_device_loss says. The caller closes it; until then
+// every other call of the run fails with ErrInUse.
+func (r *Run) Start(ctx context.Context, o TrainOptions) (_ *Training, err error) {
+	leave, err := r.setup.keep()
+	if err != nil {
+		return nil, err
+	}
+	if o.Began.IsZero() {
+		o.Began = time.Now()
+	}
+	o.Dir, o.Dump = osfile.Resolve(o.Dir), osfile.Resolve(o.Dump)
+	s := newSession(&attempts{run: r, opt: o})
+	s.fetches = true
+	limited, cancel := o.InTime(context.WithoutCancel(ctx))
+	s.ending = limited.Done()
+	t := &Training{run: r, cancel: cancel, leave: leave}
+	opened := false
+	defer func() {
+		if !opened {
+			err = errors.Join(err, s.close())
+			cancel()
+			leave()
+		}
+	}()
+	if t.loop, err = s.begin(ctx, r); err != nil {
+		return nil, err
+	}
+	if err := t.loop.begin(context.WithoutCancel(ctx)); err != nil {
+		return nil, t.loop.fail(ctx, err)
+	}
+	opened = true
+	return t, nil
+}
+
+// Steps is the number of steps that the run has taken, also before this call.
+func (t *Training) Steps() int { return t.loop.at.Step }
+
+// More reports whether a step is left to take, and time for it: until the config's
+// length, MaxSteps, MaxTime, early stopping, or a function Inspect that returned ErrEnd.
+func (t *Training) More() bool {
+	l := t.loop
+	return t.ended == nil && !l.goal.reached(&l.at) && !l.goal.lacks(l.nextStep)
+}
+
+// Next waits for the samples of the next step: those that Step takes then. They may be
+// overwritten until Step. It is not needed before Step. io.EOF says that no step is left.
+func (t *Training) Next(ctx context.Context) (*Batch, error) {
+	if t.batch != nil {
+		return t.batch, nil
+	}
+	if err := t.next(ctx); err != nil {
+		return nil, err
+	}
+	l := t.loop
+	b := *l.batch
+	out := &Batch{Samples: b.Samples}
+	fields, memory := t.run.Data.Train.Fields(), l.feed.Memory(b)
+	for i, to := range []**tensor.Dense{&out.Input, &out.Target} {
+		m := fields[i].Meta
+		m.Shape = append([]int{b.Samples}, m.Shape...)
+		var err error
+		if *to, err = hosttensor.Over(m, memory[i]); err != nil {
+			return nil, err
+		}
+	}
+	t.batch = out
+	return out, nil
+}
+
+// next waits for the samples of the next step.
+func (t *Training) next(ctx context.Context) error {
+	switch err := context.Cause(ctx); {
+	case t.ended != nil:
+		return t.ended
+	case err != nil:
+		return err
+	case !t.More():
+		return io.EOF
+	}
+	err := t.loop.next(ctx)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
+		err = t.fail(ctx, err)
+	}
+	return err
+}
+
+// Step queues a step; it runs while the program goes on. After it, a boundary, a log, a
+// checkpoint and Observer.Inspect come where the config and the observer ask for them.
+// It fails with io.EOF where no step is left, and with ctx's cause, before the step, where
+// ctx has ended.
+func (t *Training) Step(ctx context.Context) error {
+	if err := t.next(ctx); err != nil {
+		return err
+	}
+	t.batch = nil
+	work := context.WithoutCancel(ctx)
+	err := t.loop.take(work)
+	own, ok := errors.AsType[*observerError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && errors.Is(own.err, ErrEnd):
+		t.ended = io.EOF
+		return nil
+	}
+	return t.fail(ctx, endedBy(err, func() error { return t.loop.end(work) }))
+}
+
+// fail ends the training with an error of a step.
+func (t *Training) fail(ctx context.Context, err error) error {
+	t.ended = errFinished
+	return t.loop.fail(ctx, err)
+}
+
+// Fetch waits for the steps so far, and copies a variable out, as [Inspection.Fetch]
+// does.
+func (t *Training) Fetch(ctx context.Context, name string) (value *tensor.Dense, err error) {
+	err = t.stand(ctx, func() error {
+		value, err = t.loop.fetch(ctx, name)
+		return err
+	})
+	return value, err
+}
+
+// Replace waits for the steps so far, and gives a variable other contents, such as those
+// of another model, which are copied in at once. value has the variable's elements, in
+// any shape.
+func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense) error {
+	_, b, err := hosttensor.Bytes(value)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrOptions, name, err)
+	}
+	return t.stand(ctx, func() error {
+		boundary.Unseal(t.loop.rt.Residency)
+		defer t.loop.seal()
+		ok, err := t.loop.prog.Replace(ctx, name, b)
+		if err == nil && !ok {
+			err = t.loop.noVariable(name)
+		}
+		return err
+	})
+}
+
+// stand waits for the steps so far, and calls f. Its time is not one of steps.
+func (t *Training) stand(ctx context.Context, f func() error) error {
+	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
+		return t.ended
+	}
+	l := t.loop
+	if err := l.settle(context.WithoutCancel(ctx), 0); err != nil {
+		return t.fail(ctx, err)
+	}
+	l.stopClock()
+	defer l.beginClock()
+	return f()
+}
+
+// Predict waits for the steps so far, and computes the model's outputs for samples, a
+// tensor of [n, …], with the weights of now: [n, outputs], and [n, positions, outputs] of
+// a sequence. Outputs of a classifier are probabilities.
+func (t *Training) Predict(ctx context.Context, samples *tensor.Dense) (out *tensor.Dense, err error) {
+	err = t.stand(ctx, func() error {
+		l := t.loop
+		boundary.Unseal(l.rt.Residency)
+		defer l.seal()
+		if t.answer == nil {
+			t.answer = newAnswering(l.setup, l.rt)
+		}
+		out, err = t.answer.answer(ctx, samples)
+		return err
+	})
+	return out, err
+}
+
+// closeAnswers unloads the programs of Predict.
+func (t *Training) closeAnswers() error {
+	if t.answer == nil {
+		return nil
+	}
+	defer func() { t.answer = nil }()
+	return t.answer.close()
+}
+
+// Save waits for the steps so far, and takes a checkpoint of them. It is on the disk
+// when Save returns.
+func (t *Training) Save(ctx context.Context) error {
+	l := t.loop
+	var saving error
+	err := t.stand(ctx, func() error {
+		if saving = l.save(ctx); saving == nil {
+			saving = l.saves.Await()
+		}
+		return saving
+	})
+	if saving != nil {
+		return t.fail(ctx, saving)
+	}
+	return err
+}
+
+// Finish waits for the steps so far, saves, and returns the report. A run that has steps
+// left can be resumed.
+func (t *Training) Finish(ctx context.Context) (*Report, error) {
+	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
+		return nil, t.ended
+	}
+	t.ended = errFinished
+	work := context.WithoutCancel(ctx)
+	if err := t.closeAnswers(); err != nil {
+		return nil, err
+	}
+	if err := t.loop.end(work); err != nil {
+		return nil, t.loop.fail(work, err)
+	}
+	return t.loop.ended(t.run, t.loop)
+}
+
+// Close gives back all that the training holds. It saves nothing: see Finish.
+func (t *Training) Close() error {
+	if t.leave == nil {
+		return nil
+	}
+	t.ended = errFinished
+	t.loop.leave()
+	err := errors.Join(t.closeAnswers(), t.loop.close())
+	t.cancel()
+	t.leave()
+	t.leave = nil
+	return err
+}
