@@ -43,7 +43,7 @@ var headers = map[string]string{"auto": datasets.HeaderAuto, "true": datasets.He
 func modelSpec(c *configs.Config, info *datasets.Info) models.Spec {
 	return models.Spec{
 		Input: info.Inputs[0].Meta, Target: info.Target.Meta,
-		Layers: modelLayers(c, info), Loss: c.Loss, Seed: c.Seed, BF16: c.Precision == "bf16",
+		Layers: modelLayers(c, info), Loss: c.Loss, LossKeys: c.LossAdded.Keys, Seed: c.Seed, BF16: c.Precision == "bf16",
 		Classes: info.Classes, Tokens: info.Tokens,
 	}
 }
@@ -100,7 +100,7 @@ func layers(in []configs.Layer, info *datasets.Info) []models.Layer {
 			Padding: l.Padding, Groups: l.Groups, NoBias: !l.Bias, Activation: l.Activation,
 			Rate: l.Rate, Eps: l.Eps, Momentum: l.Momentum, Heads: l.Heads, Width: l.Width,
 			Shape: l.Shape, Perm: l.Perm, Start: l.Start, Stop: l.Stop, Body: layers(l.Body, info),
-			Axes: l.Axes, Keep: l.Keep, Axis: l.Axis, Scale: l.Scale, Shift: l.Shift,
+			Axes: l.Axes, Keep: l.Keep, Axis: l.Axis, Scale: l.Scale, Shift: l.Shift, Keys: l.Keys,
 			Vocab: firstSet(l.Vocab, info.Tokens), Context: firstSet(l.Context, window(info)),
 		}
 	}
@@ -112,10 +112,10 @@ func optimSpec(c *configs.Config, total int) optim.Spec {
 	o, s := c.Optimizer, c.Schedule
 	return optim.Spec{
 		Name: o.Name, Momentum: o.Momentum, Beta1: o.Betas[0], Beta2: o.Betas[1], Eps: o.Eps,
-		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze,
+		WeightDecay: o.WeightDecay, ClipNorm: o.ClipNorm, GradNorm: c.Train.GradNorm || o.ClipNorm > 0, NoDecay: o.NoDecay, Freeze: o.Freeze, Keys: o.Keys,
 		Schedule: ops.LearningRate{
 			Schedule: s.Name, Base: o.LR, Min: s.MinLR, Gamma: s.Gamma,
-			Warmup: s.Warmup, Total: total, Every: s.Every,
+			Warmup: s.Warmup, Total: total, Every: s.Every, Keys: s.Keys,
 		},
 	}
 }

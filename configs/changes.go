@@ -72,7 +72,9 @@ func byKey(settings []Setting) map[string]string {
 }
 
 func identityOf(text []byte) ([]Setting, error) {
-	c, err := Parse("config", text, Overlay{})
+	d := newDecoder("config", keyPaths)
+	d.anyVersion = true
+	c, err := d.parse("config", text, Overlay{})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ type Config struct {
 	Seed          uint64
 	Data          Data
 	Model         Model
-	Loss          string // cross_entropy, mse or bce
+	Loss          string // cross_entropy, mse, bce or an added one
+	LossAdded     Added
 	Precision     string // float32 or bf16
 	Train         Train
 	Optimizer     Optimizer
@@ -159,6 +160,13 @@ type Layer struct {
 	Scale      float64
 	Shift      float64
 	Body       []Layer
+	Added
+}
+
+// Added are the keys of a type or name that the program has added.
+type Added struct {
+	Keys    any // a pointer to the program's struct, or the struct; nil: the defaults, or a built-in name
+	Version int // of the name; 0: a built-in one
 }
 
 // Train describes the length of training and the size of a step.
@@ -195,6 +203,7 @@ type Optimizer struct {
 	Momentum    float64    // momentum, nesterov
 	Betas       [2]float64 // adam, adamw
 	Eps         float64    // adam, adamw
+	Added
 }
 
 // Schedule describes the learning rate over the steps of a run. Counts are in
@@ -206,6 +215,7 @@ type Schedule struct {
 	Every  int     // step: steps between multiplications by Gamma
 	Gamma  float64 // step
 	MinLR  float64 // cosine, linear: the rate at the end
+	Added
 }
 
 // Stages describes the cut of a model: stage i holds the blocks Blocks[i]. With

@@ -18,6 +18,8 @@ type decoder struct {
 	reads  []string              // files whose text became a value
 	faults []*Error
 	paths  func() []string // the dotted paths of all keys, to name one in a message
+
+	anyVersion bool // added names may have other versions than the program has
 }
 
 func newDecoder(file string, paths func() []string) *decoder {

@@ -16,6 +16,8 @@ type whole struct{ min, max int }
 
 func (w whole) expect() string {
 	switch {
+	case w.min <= -maxDim && w.max >= maxDim:
+		return "a whole number"
 	case w.max < maxDim:
 		return fmt.Sprintf("a whole number from %d to %d", w.min, w.max)
 	default:

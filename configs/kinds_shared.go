@@ -34,7 +34,6 @@ var (
 	activation = enum{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
 	metric     = enum{"val_loss", "val_accuracy"}
 	task       = enum{"classification", "regression"}
-	losses     = enum{"cross_entropy", "mse", "bce"}
 	precisions = enum{"float32", "bf16"}
 
 	namePattern = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$`)

@@ -84,7 +84,7 @@ func (enum) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*
 
 // chosen gives a section's selector its kind: the names of the variants.
 func chosen(s *section) *section {
-	s.selector.kind = enum(s.choices())
+	s.selector.kind = choice{s}
 	return s
 }
 

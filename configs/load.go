@@ -81,11 +81,15 @@ func Parse(file string, data []byte, o Overlay) (*Config, error) {
 
 // parseAs is Parse with the default of the config's name.
 func parseAs(file, name string, data []byte, o Overlay) (*Config, error) {
-	root, err := readConfig(file, data)
+	return newDecoder(file, keyPaths).parse(name, data, o)
+}
+
+// parse is [Parse] with the default of the config's name.
+func (d *decoder) parse(name string, data []byte, o Overlay) (*Config, error) {
+	root, err := readConfig(d.file, data)
 	if err != nil {
 		return nil, err
 	}
-	d := newDecoder(file, keyPaths)
 	applyOverlay(d, root, o)
 	c := decodeConfig(d, root)
 	if c.Name == "" {

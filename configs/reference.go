@@ -46,7 +46,7 @@ func (s *section) reference(b *strings.Builder, path string, free bool) {
 		keys, _ = s.active(noChoice)
 	}
 	table(b, keys, path, free)
-	for _, v := range s.variants {
+	for _, v := range s.rows() {
 		v.reference(b, s.selector.name, path, free)
 	}
 	for _, k := range s.keys {

@@ -56,6 +56,8 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(fmt.Sprint(rapid.Bool().Draw(t, at)))
 	case order:
 		return drawValue(t, k.words, at, depth)
+	case lossKind:
+		return drawValue(t, enum(lossSection.choices()), at, depth)
 	case enum:
 		return str(rapid.SampledFrom(k).Draw(t, at))
 	case text:

@@ -52,16 +52,17 @@ func resolveLoss(d *decoder, c *Config) {
 		d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
 	}
 	at := []string{"loss", "data.task", "data.source"}
+	classes, _ := lossTargets(c.Loss)
 	keys, _ := dataSection.active(c.Data.Source)
 	either := slices.ContainsFunc(keys, func(k *key) bool { return k.name == "task" }) // both tasks are possible
 	switch {
-	case c.Loss == "cross_entropy" && regression:
-		d.against(at, "cross_entropy needs classes, but data.task is regression; use mse or bce, or data.task: classification")
+	case classes && regression:
+		d.against(at, "%s needs classes, but data.task is regression; use mse or bce, or data.task: classification", c.Loss)
 	case c.Loss == "bce" && !regression && either:
 		d.against(at, "bce needs numbers from 0 to 1 as targets, but data.task is classification; use cross_entropy, or data.task: regression")
-	case c.Loss == "mse" && !regression && either:
-		d.against(at, "mse needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression")
-	case c.Loss != "cross_entropy" && !either:
+	case !classes && !regression && either:
+		d.against(at, "%s needs numbers as targets, but data.task is classification; use cross_entropy, or data.task: regression", c.Loss)
+	case !classes && !either:
 		d.against(at, "%s does not fit source %s, whose targets are classes; use cross_entropy", c.Loss, c.Data.Source)
 	}
 }
@@ -222,16 +223,16 @@ func checkFreeze(d *decoder, c *Config) {
 
 // checkValidation refuses a metric that the run does not measure.
 func checkValidation(d *decoder, c *Config) {
-	accuracy := c.Loss != "mse"
+	_, accuracy := lossTargets(c.Loss)
 	if !accuracy && c.Checkpoint.Best == "val_accuracy" {
-		d.against([]string{"checkpoint.best"}, "loss mse has no val_accuracy; use val_loss")
+		d.against([]string{"checkpoint.best"}, "loss %s has no val_accuracy; use val_loss", c.Loss)
 	}
 	stop := c.EarlyStopping
 	if stop.Patience == 0 {
 		return
 	}
 	if !accuracy && stop.Metric == "val_accuracy" {
-		d.against([]string{"early_stopping.metric"}, "loss mse has no val_accuracy; use val_loss")
+		d.against([]string{"early_stopping.metric"}, "loss %s has no val_accuracy; use val_loss", c.Loss)
 	}
 	if c.Data.Split == 1 {
 		d.against([]string{"early_stopping", "early_stopping.patience"}, "with data.split: 1 no samples validate; lower data.split, or leave early_stopping out")

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // A kind is a type of value. It reads, writes and describes its values.
@@ -15,6 +17,12 @@ type kind interface {
 	encode(src any, keep func(*key) bool) *yaml.Node
 	// expect describes the valid values, as in "expected a whole number".
 	expect() string
+}
+
+// A partKind is a kind whose values are some of a struct's fields: *dst is the struct.
+type partKind interface {
+	kind
+	isZero(src any) bool
 }
 
 // A section is a mapping of the config. It has keys of its own and, if it has a
@@ -30,6 +38,12 @@ type section struct {
 	shorthand string // the key that a lone scalar stands for; "" for none
 	list      string // the key that a list stands for, beside which keys that are zero are not written; "" for none
 	listed    bool   // the section is an item of a list: it cannot mean keys of other sections
+
+	// addable is the kind of names that programs add as variants; "" for none. added
+	// finds the fields of the section's struct that their keys fill.
+	addable registry.Kind
+	added   func(any) *Added
+	addedRows
 }
 
 // A variant holds the keys that come with one value of the selector.
@@ -88,18 +102,27 @@ func (s *section) active(choice string) (keys []*key, ok bool) {
 	}
 	keys = append(keys, s.selector)
 	keys = append(keys, s.keys...)
-	for i := range s.variants {
-		if s.variants[i].name == choice {
-			return append(keys, s.variants[i].keys...), true
-		}
+	if v := s.row(choice); v != nil {
+		return append(keys, v.keys...), true
 	}
 	return keys, false
+}
+
+// row is the variant of that name; nil if there is none.
+func (s *section) row(name string) *variant {
+	rows := s.rows()
+	for i := range rows {
+		if rows[i].name == name {
+			return &rows[i]
+		}
+	}
+	return nil
 }
 
 // choices lists the values of the selector.
 func (s *section) choices() []string {
 	var names []string
-	for _, v := range s.variants {
+	for _, v := range s.rows() {
 		if v.name != "" {
 			names = append(names, v.name)
 		}
@@ -110,7 +133,7 @@ func (s *section) choices() []string {
 // owners lists the variants that have the key.
 func (s *section) owners(name string) []string {
 	var names []string
-	for _, v := range s.variants {
+	for _, v := range s.rows() {
 		for _, k := range v.keys {
 			if k.name == name && v.name != "" {
 				names = append(names, v.name)
@@ -123,7 +146,7 @@ func (s *section) owners(name string) []string {
 // all lists the keys of all variants; a name may occur more than once.
 func (s *section) all() []*key {
 	keys, _ := s.active("")
-	for _, v := range s.variants {
+	for _, v := range s.rows() {
 		if v.name != "" {
 			keys = append(keys, v.keys...)
 		}

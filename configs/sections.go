@@ -35,7 +35,12 @@ const noChoice = "\x00"
 func (s *section) encode(src any, keep func(*key) bool) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode}
 	keys, _ := s.active(s.choice(src))
-	zero := func(k *key) bool { return reflect.ValueOf(k.at(src)).Elem().IsZero() }
+	zero := func(k *key) bool {
+		if p, ok := k.kind.(partKind); ok {
+			return p.isZero(k.at(src))
+		}
+		return reflect.ValueOf(k.at(src)).Elem().IsZero()
+	}
 	listed := s.list != "" && slices.ContainsFunc(keys, func(k *key) bool { return k.name == s.list && !zero(k) })
 	for _, k := range keys {
 		field := k.at(src)
@@ -74,12 +79,15 @@ func (s *section) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		return
 	}
 	keys, _ := s.active(choice)
+	before := len(d.faults)
+	s.begin(choice, dst)
 	for _, k := range keys {
 		if k != s.selector {
 			decodeKey(d, k, given, path, dst, n)
 		}
 	}
 	s.refuseUnknown(d, keys, choice, given, path)
+	s.finish(d, choice, n, path, dst, before)
 }
 
 // entry is a key of a mapping and its value.
@@ -123,6 +131,9 @@ func (s *section) expand(n *yaml.Node) *yaml.Node {
 func (s *section) decodeSelector(d *decoder, given map[string]entry, path string, dst any, n *yaml.Node) (choice string, ok bool) {
 	if s.selector == nil {
 		return "", true
+	}
+	if s.refuseMissing(d, given, path) {
+		return "", false
 	}
 	before := len(d.faults)
 	decodeKey(d, s.selector, given, path, dst, n)
@@ -182,7 +193,7 @@ func (s *section) whyUnknown(d *decoder, name string, keys []*key, choice string
 	if s.selector == nil {
 		return "unknown key" + s.suggest(d, name, keys)
 	}
-	for _, v := range s.variants {
+	for _, v := range s.rows() {
 		if v.name == "" && slices.ContainsFunc(v.keys, func(k *key) bool { return k.name == name }) {
 			return fmt.Sprintf("%s and %s exclude each other; give one of the two", name, s.selector.name)
 		}
@@ -222,8 +233,11 @@ func (s *section) suggest(d *decoder, name string, here []*key) string {
 
 // missing describes the value to give for a required key.
 func missing(k *key) string {
-	if e, ok := k.kind.(enum); ok {
+	switch e := k.kind.(type) {
+	case enum:
 		return e.expectNear("")
+	case choice:
+		return e.words().expectNear("")
 	}
 	if k.doc == "" {
 		return k.kind.expect()

@@ -12,7 +12,7 @@ var rootSection = &section{
 			doc: "decides all random numbers: the split, the order, initial weights, dropout"},
 		{name: "data", kind: dataSection, at: at(func(c *Config) *Data { return &c.Data }), required: true},
 		{name: "model", kind: modelSection, at: at(func(c *Config) *Model { return &c.Model }), required: true},
-		{name: "loss", kind: losses, at: at(func(c *Config) *string { return &c.Loss }),
+		{name: "loss", kind: lossKind{}, at: at(func(c *Config) *Config { return c }),
 			doc: "what training minimises; unless given, `cross_entropy` for classification and text, `mse` for regression. `bce` is for targets from 0 to 1 and needs `data.task: regression`. cross_entropy applies softmax itself and bce sigmoid: the model ends without them"},
 		{name: "precision", kind: precisions, at: at(func(c *Config) *string { return &c.Precision }), def: "float32",
 			doc: "of the factors in the matrix products of dense layers and of attention's projections, forward and backward: `bf16` rounds them to bfloat16. Sums, weights, gradients and the optimizer's state are always float32"},

@@ -2,9 +2,10 @@ package configs
 
 import (
 	"fmt"
-	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/registry"
 )
 
 // layerList is a list of layers.
@@ -32,7 +33,7 @@ func typed(n *yaml.Node) *yaml.Node {
 		return n
 	}
 	kind, body := n.Content[0], n.Content[1]
-	isType := slices.ContainsFunc(layerSection.variants, func(v variant) bool { return v.name == kind.Value })
+	isType := layerSection.row(kind.Value) != nil
 	if !isType || body.Kind == yaml.ScalarNode {
 		return n
 	}
@@ -78,6 +79,8 @@ var layerSection = chosen(&section{
 	pos:       posOf(func(l *Layer) *Pos { return &l.Pos }),
 	shorthand: "type",
 	listed:    true,
+	addable:   registry.Layer,
+	added:     addedTo(func(l *Layer) *Added { return &l.Added }),
 	selector:  &key{name: "type", at: at(func(l *Layer) *string { return &l.Type }), required: true, doc: "it decides the other keys"},
 	keys: []*key{{name: "name", kind: layerName, at: at(func(l *Layer) *string { return &l.Name }),
 		doc: "prefix of its parameters' names, and its name in `partition.stages`; the type and a number unless given"}},

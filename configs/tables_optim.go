@@ -1,5 +1,7 @@
 package configs
 
+import "github.com/berth-ml/berth/engine/registry"
+
 func decay(def string) *key {
 	return &key{name: "weight_decay", kind: nonNeg, at: at(func(o *Optimizer) *float64 { return &o.WeightDecay }), def: def,
 		doc: "pull of the weights towards 0. adamw subtracts it from the weights; the others add it to the gradient"}
@@ -20,6 +22,8 @@ var optimizerSection = chosen(&section{
 	doc:       "The update of the weights, as PyTorch defines it.",
 	pos:       posOf(func(o *Optimizer) *Pos { return &o.Pos }),
 	shorthand: "name",
+	addable:   registry.Optimizer,
+	added:     addedTo(func(o *Optimizer) *Added { return &o.Added }),
 	selector: &key{name: "name",
 		at: at(func(o *Optimizer) *string { return &o.Name }), def: "adamw", doc: "it decides the other keys"},
 	keys: []*key{
@@ -46,6 +50,8 @@ var scheduleSection = chosen(&section{
 	doc:       "The learning rate over the steps of the whole run.",
 	pos:       posOf(func(s *Schedule) *Pos { return &s.Pos }),
 	shorthand: "name",
+	addable:   registry.Schedule,
+	added:     addedTo(func(s *Schedule) *Added { return &s.Added }),
 	selector: &key{name: "name", at: at(func(s *Schedule) *string { return &s.Name }), def: "constant",
 		doc: "it decides the other keys"},
 	keys: []*key{{name: "warmup", kind: counting, at: at(func(s *Schedule) *int { return &s.Warmup }), def: "0",

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
@@ -184,72 +183,6 @@ func (o GradNorm) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*gra
 
 // Cost is an addition per input.
 func (o GradNorm) Cost(in, out []shape.Meta) graph.Cost { return perElem(1, len(in)+2, in, out) }
-
-// LearningRate is the rate of a step, from step i32[] to f32[]; see
-// [LearningRate.At] for the schedules.
-type LearningRate struct {
-	Schedule             string // constant, step, cosine or linear
-	Base, Min, Gamma     float64
-	Warmup, Total, Every int // in steps
-}
-
-// Kind is "learning_rate".
-func (o LearningRate) Kind() string { return "learning_rate" }
-
-// At is the rate of a step, counted from 0. During the first Warmup steps it
-// is Base*(step+1)/Warmup. After that, with t steps since, of n = Total-Warmup:
-//
-//	constant: Base
-//	step:     Base * Gamma^(t/Every), the quotient rounded down
-//	cosine:   Min + (Base-Min) (1 + cos(pi t/n))/2, Min from t = n on
-//	linear:   Base + (Min-Base) t/n, Min from t = n on
-//
-// It is here, and not with the kernels, so that all of them agree to the bit.
-func (o LearningRate) At(step int) float64 {
-	if step < o.Warmup {
-		return o.Base * float64(step+1) / float64(o.Warmup)
-	}
-	t := step - o.Warmup
-	f := min(1, float64(t)/float64(max(1, o.Total-o.Warmup)))
-	switch o.Schedule {
-	case "step":
-		return o.Base * math.Pow(o.Gamma, float64(t/o.Every))
-	case "cosine":
-		return o.Min + (o.Base-o.Min)*0.5*(1+math.Cos(math.Pi*f))
-	case "linear":
-		return o.Base + (o.Min-o.Base)*f
-	}
-	return o.Base
-}
-
-// Infer wants the step, and a schedule whose numbers make sense.
-func (o LearningRate) Infer(in []shape.Meta) ([]shape.Meta, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	switch o.Schedule {
-	case "constant":
-	case "step":
-		if o.Every < 1 {
-			return nil, fmt.Errorf("schedule step every %d steps: expected at least 1", o.Every)
-		}
-	case "cosine", "linear":
-		if o.Total <= o.Warmup {
-			return nil, fmt.Errorf("schedule %s ends at step %d, within its warm-up of %d", o.Schedule, o.Total, o.Warmup)
-		}
-	default:
-		return nil, fmt.Errorf("no schedule %q: use constant, step, cosine or linear", o.Schedule)
-	}
-	return one(shape.F32()), expect("step", in[0], shape.I32())
-}
-
-// Grad is none: updates come after the backward pass.
-func (o LearningRate) Grad(_ *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
-	return noGrad(n)
-}
-
-// Cost is a scalar's.
-func (o LearningRate) Cost(in, out []shape.Meta) graph.Cost { return perElem(10, 1, in, out) }
 
 // Increment adds one to a counter i32[], in place.
 type Increment struct{}

@@ -3,12 +3,14 @@ package optim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/registry"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -17,7 +19,7 @@ var ErrSpec = errors.New("optimizer")
 
 // Spec describes the update of variables.
 type Spec struct {
-	Name         string  // sgd, momentum, nesterov, adam or adamw
+	Name         string  // sgd, momentum, nesterov, adam, adamw or one of [Register]
 	Momentum     float64 // sgd, momentum, nesterov: share of the last update that is kept; 0: none
 	Beta1, Beta2 float64 // adam, adamw: decay of the averages of the gradient and of its square
 	Eps          float64 // adam, adamw: added to the root of the average square
@@ -27,18 +29,26 @@ type Spec struct {
 	NoDecay      []string         // tags (bias, norm, embedding) of variables without weight decay
 	Freeze       []string         // patterns (path.Match) of the names of variables that are not trained
 	Schedule     ops.LearningRate // learning rate by step
+	Keys         any              // optimizers of Register: their Keys or a pointer to them; nil: the defaults
 }
 
-// The valid values of Spec.Name and the valid items of Spec.NoDecay.
-var (
-	optimizers = []string{"sgd", "momentum", "nesterov", "adam", "adamw"}
-	tags       = []string{"bias", "norm", "embedding"}
-)
+// tags are the valid items of Spec.NoDecay.
+var tags = []string{"bias", "norm", "embedding"}
+
+// optimizer appends the update of v by its gradient g, with weight decay if v has it.
+type optimizer func(u *updater, v, g *graph.Value, decay float64)
+
+// optimizers is the table of optimizers, by name. [Register] adds those of a program.
+var optimizers = map[string]optimizer{
+	"sgd": (*updater).sgd, "momentum": (*updater).sgd, "nesterov": (*updater).sgd,
+	"adam": (*updater).adam, "adamw": (*updater).adam,
+}
 
 // validate refuses unknown names.
 func (s Spec) validate() error {
-	if !slices.Contains(optimizers, s.Name) {
-		return fmt.Errorf("%w: no optimizer %q: there are %s", ErrSpec, s.Name, strings.Join(optimizers, ", "))
+	registry.Seal() // the table is read from now on
+	if optimizers[s.Name] == nil {
+		return fmt.Errorf("%w: no optimizer %q: there are %s", ErrSpec, s.Name, strings.Join(slices.Sorted(maps.Keys(optimizers)), ", "))
 	}
 	for _, t := range s.NoDecay {
 		if !slices.Contains(tags, t) {
@@ -115,6 +125,7 @@ func Append(b *graph.Builder, s Spec, loss, step *graph.Value, vars []*graph.Val
 	grads := totals(b, trained, uses)
 	defer b.InPhase(graph.Update)()
 	u := updater{Spec: s, b: b, step: step, scale: 1 / float64(terms)}
+	s.Schedule.Keys = registry.Value(s.Schedule.Keys)
 	u.lr = b.One(s.Schedule, step)
 	if s.ClipNorm > 0 || s.GradNorm {
 		norm = u.limit(trained, grads)
@@ -201,17 +212,15 @@ type updater struct {
 func (u *updater) update(v, g *graph.Value) {
 	defer u.b.In(v.Layer)()
 	decay := u.WeightDecay
-	for _, tag := range u.NoDecay {
-		if slices.Contains(v.Tags, tag) {
-			decay = 0
-		}
+	if !u.decays(v) {
+		decay = 0
 	}
-	switch u.Name {
-	case "sgd", "momentum", "nesterov":
-		u.sgd(v, g, decay)
-	case "adam", "adamw":
-		u.adam(v, g, decay)
-	}
+	optimizers[u.Name](u, v, g, decay)
+}
+
+// decays reports whether v is in no group of NoDecay.
+func (u *updater) decays(v *graph.Value) bool {
+	return !slices.ContainsFunc(u.NoDecay, func(tag string) bool { return slices.Contains(v.Tags, tag) })
 }
 
 func (u *updater) sgd(v, g *graph.Value, decay float64) {

@@ -266,8 +266,8 @@ func TestStateIsNamedAndSaved(t *testing.T) {
 
 func TestMistakesAreNamed(t *testing.T) {
 	for want, spoil := range map[string]func(*optim.Spec){
-		`train: optimizer: no optimizer "adamax": there are sgd, momentum, nesterov, adam, adamw`: func(s *optim.Spec) { s.Name = "adamax" },
-		`train: optimizer: no optimizer "": there are sgd, momentum, nesterov, adam, adamw`:       func(s *optim.Spec) { s.Name = "" },
+		`train: optimizer: no optimizer "adamax": there are adam, adamw, momentum, nesterov, sgd`: func(s *optim.Spec) { s.Name = "adamax" },
+		`train: optimizer: no optimizer "": there are adam, adamw, momentum, nesterov, sgd`:       func(s *optim.Spec) { s.Name = "" },
 		`train: optimizer: no_decay: no group of parameters "bais": there are bias, norm, embedding`: func(s *optim.Spec) {
 			s.NoDecay = []string{"bias", "bais"}
 		},
@@ -284,7 +284,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		`train: optimizer: freeze pattern "[": syntax error in pattern: write a name, with * for any characters`: func(s *optim.Spec) {
 			s.Freeze = []string{"["}
 		},
-		`no schedule "cosin": use constant, step, cosine or linear`: func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
+		`no schedule "cosin": use constant, cosine, linear, step`: func(s *optim.Spec) { s.Schedule.Schedule = "cosin" },
 	} {
 		s := spec()
 		spoil(&s)

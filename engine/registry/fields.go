@@ -70,11 +70,8 @@ func fieldOf(s reflect.StructField) (Field, error) {
 	return f, nil
 }
 
-// New is a pointer to a copy of the entry's Keys; nil for an entry without.
+// New is a pointer to a copy of the entry's Keys.
 func (e Entry) New() any {
-	if e.Keys == nil {
-		return nil
-	}
 	p := reflect.New(reflect.TypeOf(e.Keys))
 	p.Elem().Set(reflect.ValueOf(e.Keys))
 	return p.Interface()
@@ -102,4 +99,12 @@ func Check(keys any) error {
 		return c.Check()
 	}
 	return nil
+}
+
+// Value is what a pointer to keys points to, and keys that are no pointer as they are.
+func Value(keys any) any {
+	if v := reflect.ValueOf(keys); v.Kind() == reflect.Pointer && !v.IsNil() {
+		return v.Elem().Interface()
+	}
+	return keys
 }

@@ -28,8 +28,7 @@ type Entry struct {
 	Name    string
 	Version int    // at least 1: runs keep it, and refuse another one
 	Doc     string // a sentence for lists
-	// Keys is a struct with the defaults of the keys in a config, as [Fields] takes it;
-	// nil for none.
+	// Keys is a struct with the defaults of the keys in a config, as [Fields] takes it.
 	Keys any
 	// Of a loss: its targets are classes, and answers can be right or wrong.
 	Classes, Accuracy bool
@@ -51,6 +50,9 @@ var validName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 func Add(e Entry, insert func()) {
 	mu.Lock()
 	defer mu.Unlock()
+	if e.Keys == nil {
+		e.Keys = struct{}{}
+	}
 	if err := e.check(); err != nil {
 		panic(fmt.Sprintf("register %v: %v", e, err))
 	}
@@ -69,9 +71,6 @@ func (e Entry) check() error {
 		return fmt.Errorf("the version must be at least 1")
 	case slices.ContainsFunc(entries, func(o Entry) bool { return o.Kind == e.Kind && o.Name == e.Name }):
 		return fmt.Errorf("the name exists already: choose another")
-	}
-	if e.Keys == nil {
-		return nil
 	}
 	fields, err := Fields(e.Keys)
 	if err != nil {
