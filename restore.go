@@ -26,7 +26,11 @@ func (s *setup) fingerprints() (map[string]string, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(text)
-	return map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: s.info.Fingerprint, numericsPrint: s.numerics()}, nil
+	prints := map[string]string{configPrint: hex.EncodeToString(sum[:]), dataPrint: s.info.Fingerprint, numericsPrint: s.numerics()}
+	if text := addedOps(s.plan.Graph); text != "" {
+		prints[opsPrint] = text
+	}
+	return prints, nil
 }
 
 // short is the beginning of a fingerprint.
@@ -103,6 +107,9 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	}
 	if !sameData {
 		said = append(said, otherData(m, prints[dataPrint]))
+	}
+	if text := otherOps(m); text != "" {
+		said = append(said, text)
 	}
 	if kernels := s.otherKernels(m); kernels != "" && !s.lost {
 		said = append(said, kernels)

@@ -407,6 +407,9 @@ func (t *Trained) contents(ctx context.Context) (c executor.Contents, err error)
 
 // suits refuses a checkpoint of another model, or of other data.
 func (t *Trained) suits(m *checkpoint.Manifest) error {
+	if text := otherOps(m); text != "" {
+		return fmt.Errorf("%w: %s", ErrChanged, text)
+	}
 	list, err := changesSince(t.setup.config, m)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrChanged, err)

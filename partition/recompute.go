@@ -73,7 +73,7 @@ func (c *cheap) decide(n *graph.Node) bool {
 func isCheap(op graph.Op) bool {
 	switch op.(type) {
 	case ops.Binary, ops.Unary, ops.Affine, ops.Lerp, ops.BroadcastTo, ops.Reshape, ops.Dropout,
-		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.BatchNorm:
+		ops.Softmax, ops.LogSoftmax, ops.LayerNorm, ops.BatchNorm, graph.Mapper:
 		return true
 	}
 	return false

@@ -53,6 +53,9 @@ func Single(n *graph.Node) *Cluster {
 			}
 		}
 	}
+	if graph.Maps(n) {
+		c.Alias[0] = []int{0, 1}[:len(n.In)]
+	}
 	return c
 }
 

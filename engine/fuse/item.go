@@ -31,7 +31,7 @@ type item struct {
 // newItem applies the table of rules. A node that does not fit its class stays
 // alone.
 func newItem(n *graph.Node, at int) *item {
-	it := &item{node: n, at: at, rule: rules[n.Op.Kind()]}
+	it := &item{node: n, at: at, rule: ruleOf(n)}
 	if it.rule == (rule{}) {
 		it.alone("has no rule")
 	}

@@ -112,6 +112,18 @@ func init() {
 	}
 }
 
+// ruleOf is the line of a node's op: the table's, or that of an op that brings its own
+// kernel.
+func ruleOf(n *graph.Node) rule {
+	switch {
+	case graph.Maps(n):
+		return rule{class: Map}
+	case graph.BringsKernel(n.Op):
+		return rule{why: "is computed as a whole"}
+	}
+	return rules[n.Op.Kind()]
+}
+
 // Kinds lists the kinds of ops that have a rule, in alphabetical order.
 func Kinds() []string { return slices.Sorted(maps.Keys(rules)) }
 

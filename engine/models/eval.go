@@ -56,7 +56,7 @@ func evaluation(s Spec, z Size, collect func(c *context, name string, x *graph.V
 		}
 		collect(c, EvalName(st), numbers[i], cells)
 	}
-	return c.b.Graph()
+	return c.graph()
 }
 
 // statistics appends the numbers of a batch, by statistic, and the outputs that scores

@@ -44,7 +44,7 @@ func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
 	c.chunk = &chunk{GenerateSize: z}
 	logits := c.forward()
 	c.sampled(logits)
-	return c.b.Graph()
+	return c.graph()
 }
 
 // chunk is the state of building a graph that generates.

@@ -1,6 +1,8 @@
 package models
 
 import (
+	"fmt"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/optim"
@@ -14,6 +16,24 @@ func newContext(name string, s Spec, microbatches, microbatch int) *context {
 		b: graph.NewBuilder(name, microbatches), spec: s, types: types, microbatch: microbatch,
 		byName: map[string]*graph.Value{}, named: map[string]bool{},
 	}
+}
+
+// graph ends building. Ops of the program must be registered, so that their versions
+// are known.
+func (c *context) graph() (*graph.Graph, error) {
+	g, err := c.b.Graph()
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range g.Nodes {
+		if !graph.BringsKernel(n.Op) {
+			continue
+		}
+		if _, ok := registry.Find(registry.Op, n.Op.Kind()); !ok {
+			return nil, mistake{fmt.Sprintf("%v uses the op %s, which is not registered: call ops.Register for it in an init function", n.Layer, n.Op.Kind())}
+		}
+	}
+	return g, nil
 }
 
 // Train builds the graph of a training step: one microbatch forward and
@@ -31,7 +51,7 @@ func Train(s Spec, o optim.Spec, z Size) (*graph.Graph, error) {
 	terms := z.Batch * s.Terms()
 	norm := optim.Append(c.b, o, loss, c.step, c.vars, terms)
 	finishStep(c, z, loss, correct, norm, terms)
-	return c.b.Graph()
+	return c.graph()
 }
 
 // Predict builds the graph whose output [PredictOutput] is the model's answer:
@@ -42,7 +62,7 @@ func Predict(s Spec, z Size) (*graph.Graph, error) {
 	c.b.Stop(z.Stop)
 	logits := c.forward()
 	c.b.Output(PredictOutput, c.answer(logits))
-	return c.b.Graph()
+	return c.graph()
 }
 
 // finishStep appends the rest of a step: running statistics, the rings that

@@ -35,7 +35,7 @@ func New(c Config) (*streams.Device, error) {
 			return a, err
 		}
 		of.Bind = func(p *planner.Plan, o device.CompileOptions) (streams.Program, error) {
-			pr, err := bindPlan(p, o, c.Bind)
+			pr, err := bindPlan(p, o, c.bind)
 			if err != nil {
 				return nil, err
 			}
@@ -43,7 +43,7 @@ func New(c Config) (*streams.Device, error) {
 			return pr, nil
 		}
 		of.Supports = func(n *graph.Node) error {
-			_, err := c.Bind(fuse.Single(n))
+			_, err := c.bind(fuse.Single(n))
 			return err
 		}
 	}

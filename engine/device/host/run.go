@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/streams"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/shape"
 )
 
@@ -17,7 +18,7 @@ func (p *program) Run(l *streams.Launch) (err error) {
 	at := 0
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: BUG: kernel panicked: %v\n%s", p.doing(at), r, debug.Stack())
+			err = fmt.Errorf("%s: %s panicked: %v\n%s", p.doing(at), p.culprit(at), r, debug.Stack())
 		}
 	}()
 	for at = range p.code {
@@ -47,6 +48,18 @@ func (p *program) doing(at int) string {
 		return p.code[at].cluster.Describe()
 	}
 	return "copy of an output of " + p.graph.Name
+}
+
+// culprit names the code of a kernel that panicked: ops that bring it are not ours.
+func (p *program) culprit(at int) string {
+	if at < len(p.code) && p.code[at].cluster != nil {
+		for _, n := range p.code[at].cluster.Nodes {
+			if graph.BringsKernel(n.Op) {
+				return "the op " + n.Op.Kind()
+			}
+		}
+	}
+	return "BUG: kernel"
 }
 
 // runKernel runs a kernel, with the packed copy of its input if it packs one.

@@ -38,7 +38,7 @@ func Run(op graph.Op, in []Array) ([]Array, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op.Kind(), err)
 	}
-	k := kernels[op.Kind()]
+	k := kernelOf(op)
 	if k == nil {
 		return nil, fmt.Errorf("no reference kernel for %s: add one to package ref", op.Kind())
 	}

@@ -14,4 +14,9 @@ var table = work.Merge(elem.Kernels, pooling.Kernels, product.Kernels, rows.Kern
 
 // New makes the kernel of a node. It fails with [device.ErrUnsupported] and the
 // reason where there is none.
-func New(n *graph.Node, on work.Target) (work.Kernel, error) { return table.New(n, on) }
+func New(n *graph.Node, on work.Target) (work.Kernel, error) {
+	if graph.Maps(n) {
+		return elem.NewMap(n), nil
+	}
+	return table.New(n, on)
+}

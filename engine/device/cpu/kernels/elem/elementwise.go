@@ -112,6 +112,15 @@ func (k *pairKernel) Chunk(i int) {
 	k.f(k.y[lo:hi], k.a[lo:hi], k.b[lo:hi])
 }
 
+// NewMap makes the kernel of a node whose op is a [graph.Mapper].
+func NewMap(n *graph.Node) work.Kernel {
+	op := n.Op.(graph.Mapper)
+	if len(n.In) == 1 {
+		return newUnary(n, func(y, x []float32) { op.Map(y, x, nil) })
+	}
+	return newPair(n, op.Map)
+}
+
 func newAffine(n *graph.Node, on work.Target) (work.Kernel, error) {
 	op, f := n.Op.(ops.Affine), on.ISA.Vec().Affine
 	scale, shift := float32(op.Scale), float32(op.Shift)

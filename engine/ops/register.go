@@ -1,0 +1,57 @@
+package ops
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/registry"
+)
+
+// Register adds ops of a program, each with a version of at least 1 under its Kind.
+// Runs keep the versions of the ops that they use, and refuse others: raise it where
+// the numbers change. An op is a struct whose fields print as their contents (numbers,
+// strings, and arrays, slices and structs of them), with the methods of [graph.Op] and
+// of either [graph.Computer] or [graph.Mapper]. Register belongs in an init function,
+// and panics where an op cannot be added.
+func Register(version int, list ...graph.Op) {
+	for _, op := range list {
+		if err := registrable(op); err != nil {
+			panic(fmt.Sprintf("register op %s: %v", op.Kind(), err))
+		}
+		registry.Add(registry.Entry{Kind: registry.Op, Name: op.Kind(), Version: version}, func() { table = append(table, op) })
+	}
+}
+
+// registrable says why an op of a program cannot be one.
+func registrable(op graph.Op) error {
+	_, computes := op.(graph.Computer)
+	_, maps := op.(graph.Mapper)
+	switch {
+	case computes == maps:
+		return fmt.Errorf("it must have a method Compute or a method Map, and not both: see graph.Computer and graph.Mapper")
+	case slices.ContainsFunc(table, func(o graph.Op) bool { return o.Kind() == op.Kind() }):
+		return fmt.Errorf("the name exists already: choose another")
+	}
+	return printable(reflect.TypeOf(op))
+}
+
+// printable says why values of a type do not print as their contents. Ops that print
+// alike count as one.
+func printable(t reflect.Type) error {
+	switch t.Kind() {
+	case reflect.Array, reflect.Slice:
+		return printable(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if err := printable(t.Field(i).Type); err != nil {
+				return fmt.Errorf("field %s: %w", t.Field(i).Name, err)
+			}
+		}
+		return nil
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Func, reflect.Chan, reflect.Interface, reflect.Map:
+		return fmt.Errorf("it is a %v, which does not print as its contents: use a struct of numbers and strings", t)
+	}
+	return nil
+}
