@@ -126,7 +126,7 @@ func (r *Run) prepare(ctx context.Context) error {
 // plan builds the graphs of a step and cuts them.
 func (r *Run) plan(ctx context.Context) error {
 	s, z := r.setup, r.setup.sizes
-	if err := r.warmsUp(); err != nil {
+	if err := errors.Join(r.warmsUp(), z.checkPace(r.Config)); err != nil {
 		return err
 	}
 	options, err := s.options(ctx)

@@ -35,6 +35,19 @@ func newSizes(c *configs.Config, samples int) sizes {
 	return z
 }
 
+// mostLosses is the most steps from one boundary to the next. Their losses stay on the
+// device until then, 4 bytes each.
+const mostLosses = 1 << 27
+
+// checkPace refuses boundaries that are too far apart.
+func (z sizes) checkPace(c *configs.Config) error {
+	n := z.pace.Longest()
+	if n <= mostLosses {
+		return nil
+	}
+	return at(c.Where("train.boundary"), fmt.Errorf("%w: train.boundary: %d steps from one boundary to the next are more than %d, and their losses are kept until then; set it to fewer", ErrOptions, n, mostLosses))
+}
+
 // oneStep is a note that the batch is larger than the training part, so that an
 // epoch is one step; "" where it is not.
 func (z sizes) oneStep() string {
