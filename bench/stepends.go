@@ -52,13 +52,17 @@ func (e *stepEnds) add(s device.Span) {
 	}
 }
 
+// mostRoom is the most ends that restart makes room for: a long bench can allocate now
+// and then.
+const mostRoom = 1 << 20
+
 // restart forgets all ends but the newest, and makes room for n more, so that
 // add does not allocate.
 func (e *stepEnds) restart(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	newest := e.at[len(e.at)-1]
-	e.at = append(make([]time.Time, 0, n+1), newest)
+	e.at = append(make([]time.Time, 0, min(n, mostRoom)+1), newest)
 }
 
 // times are the durations of the steps since the restart, shortest first.
