@@ -10,6 +10,20 @@ import (
 // ready.
 type Bytes struct{}
 
+// BPE is the byte pair encoding with the same ids, which merges nothing: a
+// tokenizer.json can hold it.
+func (Bytes) BPE() *BPE {
+	p := parts{kind: "bpe", split: []splitter{gpt2Split{}}, tokens: make([]string, 256)}
+	for b := range p.tokens {
+		p.tokens[b] = string([]byte{byte(b)})
+	}
+	t, err := newBPE(p)
+	if err != nil {
+		panic("BUG: the bytes as a byte pair encoding: " + err.Error())
+	}
+	return t
+}
+
 // Kind is bytes.
 func (Bytes) Kind() string { return "bytes" }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,11 +25,35 @@ const (
 	mostExtraBytes = 1 << 20 // of all added tokens
 )
 
-// Load reads a tokenizer.json, or the one in a folder.
+// Load reads a tokenizer.json, or the one in a folder. A folder without it may have
+// GPT-2's older files, vocab.json and merges.txt.
 func Load(path string) (*BPE, error) {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		path = filepath.Join(path, "tokenizer.json")
+		dir := path
+		path = filepath.Join(dir, "tokenizer.json")
+		if hasVocab(dir) && errors.Is(statOf(path), fs.ErrNotExist) {
+			return loadVocab(dir)
+		}
 	}
+	b, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	t, err := Parse(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// statOf is the error of looking at a file.
+func statOf(path string) error {
+	_, err := os.Stat(path)
+	return err
+}
+
+// readFile reads a file of a tokenizer.
+func readFile(path string) ([]byte, error) {
 	b, err := osfile.Read(path, mostFile+1)
 	switch {
 	case errors.Is(err, osfile.ErrNotFile):
@@ -38,11 +63,7 @@ func Load(path string) (*BPE, error) {
 	case len(b) > mostFile:
 		return nil, fmt.Errorf("%w: %s has more than %d MiB: is it the right file?", ErrFormat, path, mostFile>>20)
 	}
-	t, err := Parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
+	return b, nil
 }
 
 // Parse reads the contents of a tokenizer.json with a byte-level BPE. The post
@@ -78,6 +99,11 @@ func Parse(b []byte) (*BPE, error) {
 	if err := p.readModel(f.Model, f.AddedTokens); err != nil {
 		return nil, err
 	}
+	return p.build()
+}
+
+// build makes the tokenizer, which is gpt2 if it is the one inside the binary.
+func (p parts) build() (*BPE, error) {
 	t, err := newBPE(p)
 	if err == nil && t.Hash() == gpt2Hash {
 		t.kind = "gpt2"
@@ -313,14 +339,21 @@ func (p *parts) readMerges(merges json.RawMessage, ids map[string]uint32) error 
 	p.pairs = slices.Grow(p.pairs, len(list))
 	for i, x := range list {
 		left, right, ok := readMerge(x)
-		a, okA := ids[left]
-		b, okB := ids[right]
-		if !ok || !okA || !okB {
+		if !ok || !p.addMerge(left, right, ids) {
 			return unsupported(fmt.Sprintf("model.merges[%d]", i), fmt.Sprintf("%.80s is not two tokens of the vocabulary", x), `expected "left right" or ["left", "right"]`)
 		}
-		p.pairs = append(p.pairs, pairOf(a, b))
 	}
 	return nil
+}
+
+// addMerge adds a merge, unless one of the two is no token.
+func (p *parts) addMerge(left, right string, ids map[string]uint32) bool {
+	a, okA := ids[left]
+	b, okB := ids[right]
+	if okA && okB {
+		p.pairs = append(p.pairs, pairOf(a, b))
+	}
+	return okA && okB
 }
 
 func readMerge(x json.RawMessage) (left, right string, ok bool) {
