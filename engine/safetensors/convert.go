@@ -29,6 +29,21 @@ func (f *File) ReadFloat32(name string, dst []float32) error {
 	return convertInto(f.reading(t), t, dst, DecodeFloat32)
 }
 
+// ReadFloat32At is ReadFloat32 for the elements of a part of a tensor, from element
+// at on.
+func (f *File) ReadFloat32At(name string, at int, dst []float32) error {
+	t, err := f.Lookup(name)
+	if err != nil {
+		return err
+	}
+	if n := t.Shape.Elems(); at < 0 || at > n || len(dst) > n-at {
+		return fmt.Errorf("tensor %v has %d elements, but %d from %d on are asked for", t, n, len(dst), at)
+	}
+	from := int64(at) * int64(t.DType.Size())
+	read := func(raw []byte, off int64) error { return f.readTensor(t, raw, from+off) }
+	return convertInto(read, t, dst, DecodeFloat32)
+}
+
 // Int32 reads a tensor of an integer type as int32. The error is ErrConvert if its
 // elements are floating-point numbers, or one is out of range.
 func (f *File) Int32(name string) ([]int32, error) {

@@ -151,6 +151,33 @@ func TestReadOfShrunkFile(t *testing.T) {
 	}
 }
 
+// A part of a tensor is read from any element on, across the pieces of a conversion.
+func TestReadFloat32At(t *testing.T) {
+	want := make([]float32, 3*chunkElems)
+	for i := range want {
+		want[i] = float32(i)
+	}
+	var out bytes.Buffer
+	if err := Write(&out, []Entry{{Name: "a", Meta: shape.F32(len(want)), Bytes: shape.Bytes(want)}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := read(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]int{{0, len(want)}, {1, 2 * chunkElems}, {chunkElems, chunkElems}, {len(want) - 1, 1}, {len(want), 0}} {
+		got := make([]float32, c[1])
+		if err := f.ReadFloat32At("a", c[0], got); err != nil || !slices.Equal(got, want[c[0]:c[0]+c[1]]) {
+			t.Errorf("%d from %d on: %v", c[1], c[0], err)
+		}
+	}
+	for _, c := range [][2]int{{-1, 1}, {0, len(want) + 1}, {len(want), 1}, {math.MaxInt, 1}} {
+		if err := f.ReadFloat32At("a", c[0], make([]float32, c[1])); err == nil {
+			t.Errorf("%d from %d on was read", c[1], c[0])
+		}
+	}
+}
+
 func TestHalf(t *testing.T) {
 	cases := map[uint16]float32{0x0000: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0001: 1.0 / (1 << 24), 0x03ff: 1023.0 / (1 << 24),
 		0x0400: 1.0 / (1 << 14), 0x7c00: float32(math.Inf(1)), 0xfc00: float32(math.Inf(-1))}
