@@ -1,0 +1,182 @@
+package pretrained
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// prefix begins the names of a GPT2LMHeadModel's tensors but the head's. Files of a
+// GPT2Model have none.
+const prefix = "transformer."
+
+// The tensors of the table of tokens and of the head.
+const (
+	tableName = "wte.weight"
+	headName  = "lm_head.weight"
+)
+
+var (
+	maskName  = regexp.MustCompile(`^h\.\d+\.attn\.(bias|masked_bias)$`) // attention's masks, which are no weights
+	blockName = regexp.MustCompile(`^h\.(\d+)\.`)
+)
+
+// nameTensors finds the tensors by the names of the model here, and counts the
+// layers: a config with many more would make a large model of nothing.
+func (f *Folder) nameTensors() error {
+	f.names = map[string]string{}
+	layers := 0
+	for _, t := range f.weights.Tensors() {
+		name := strings.TrimPrefix(t.Name, prefix)
+		if maskName.MatchString(name) {
+			continue
+		}
+		if first, twice := f.names[name]; twice {
+			return bad(f.path, "%s and %s are the same tensor of the model", first, t.Name)
+		}
+		f.names[name] = t.Name
+		if m := blockName.FindStringSubmatch(name); m != nil {
+			if n, err := strconv.Atoi(m[1]); err == nil && n < mostLayers {
+				layers = max(layers, n+1)
+			}
+		}
+	}
+	if layers != f.Config.Layers {
+		return bad(f.path, "it has %d layers, and n_layer of %s is %d: the files are of two models, or cut off", layers, ConfigName, f.Config.Layers)
+	}
+	return f.checkHead()
+}
+
+// checkHead leaves out the head of a tied model, which some files have: it must be
+// the table of tokens.
+func (f *Folder) checkHead() error {
+	head, ok := f.names[headName]
+	table, there := f.names[tableName]
+	if !f.Config.Tied || !ok || !there {
+		return nil
+	}
+	delete(f.names, headName)
+	same, err := f.equal(head, table)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrFormat, f.path, err)
+	}
+	if !same {
+		return bad(f.path, "%s is not %s, although tie_word_embeddings is true: set it to false in %s to keep the head", head, table, ConfigName)
+	}
+	return nil
+}
+
+// equal reports whether two tensors have the same contents.
+func (f *Folder) equal(a, b string) (bool, error) {
+	x, err := f.weights.Lookup(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := f.weights.Lookup(b)
+	if err != nil || x.DType != y.DType || !x.Shape.Equal(y.Shape) {
+		return false, err
+	}
+	readA, err := f.weights.Reader(a)
+	if err != nil {
+		return false, err
+	}
+	readB, err := f.weights.Reader(b)
+	if err != nil {
+		return false, err
+	}
+	return sameBytes(readA, readB, x.Bytes())
+}
+
+// sameBytes compares the next n bytes of two readers.
+func sameBytes(a, b io.Reader, n int64) (bool, error) {
+	const piece = 1 << 20
+	x, y := make([]byte, min(n, piece)), make([]byte, min(n, piece))
+	for n > 0 {
+		x, y = x[:min(n, piece)], y[:min(n, piece)]
+		if _, err := io.ReadFull(a, x); err != nil {
+			return false, err
+		}
+		if _, err := io.ReadFull(b, y); err != nil {
+			return false, err
+		}
+		if !bytes.Equal(x, y) {
+			return false, nil
+		}
+		n -= int64(len(x))
+	}
+	return true, nil
+}
+
+// Weights are the tensors of a model, read from a folder. It is a
+// [checkpoint.Source], valid until the folder is closed.
+type Weights struct {
+	folder *Folder
+	want   []checkpoint.Tensor
+	read   func(bytes int) // hears how many bytes were read; nil: nobody
+}
+
+// Weights checks that the folder has exactly the tensors of a model, in their
+// shapes. Float16 and bfloat16 are converted to float32, which changes no number.
+// read hears of each piece how many bytes it has; nil for nobody.
+func (f *Folder) Weights(want []checkpoint.Tensor, read func(bytes int)) (*Weights, error) {
+	var wrong []string
+	known := map[string]bool{}
+	for _, t := range want {
+		known[t.Name] = true
+		name, ok := f.names[t.Name]
+		if !ok {
+			wrong = append(wrong, t.Name+" is missing")
+			continue
+		}
+		have, err := f.weights.Lookup(name)
+		switch {
+		case err != nil:
+			return nil, err
+		case !have.Shape.Equal(t.Meta.Shape):
+			wrong = append(wrong, fmt.Sprintf("%s is %v, %s makes it %v", name, have.Shape, ConfigName, t.Meta.Shape))
+		case !have.DType.Float():
+			wrong = append(wrong, fmt.Sprintf("%s has elements of type %s", name, have.DType))
+		}
+	}
+	for name, inFile := range f.names {
+		if !known[name] {
+			wrong = append(wrong, inFile+" is no tensor of a GPT-2")
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, bad(f.path, "%s", listed(wrong))
+	}
+	return &Weights{f, want, read}, nil
+}
+
+// listed is the first few of a list, sorted.
+func listed(list []string) string {
+	const most = 8
+	slices.Sort(list)
+	if n := len(list); n > most {
+		return fmt.Sprintf("%s; and %d more", strings.Join(list[:most], "; "), n-most)
+	}
+	return strings.Join(list, "; ")
+}
+
+// Tensors implements checkpoint.Source.
+func (w *Weights) Tensors() []checkpoint.Tensor { return w.want }
+
+// Read implements checkpoint.Source.
+func (w *Weights) Read(name string, off int64, dst []byte) error {
+	err := w.folder.weights.ReadFloat32At(w.folder.names[name], int(off/4), shape.View[float32](dst))
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrFormat, w.folder.path, err)
+	}
+	if w.read != nil {
+		w.read(len(dst))
+	}
+	return nil
+}

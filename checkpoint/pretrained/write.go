@@ -1,0 +1,164 @@
+package pretrained
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Model is a GPT-2 to write.
+type Model struct {
+	Config    Config
+	Tokenizer *tokenizer.BPE // nil: none is written
+	Weights   *checkpoint.Snapshot
+}
+
+// unfinished ends the name of a folder that is being written.
+const unfinished = ".berth-new"
+
+// CheckFolder refuses, with ErrFolder, a path that [Write] cannot make a folder of:
+// one that there is, unless it is an empty folder.
+func CheckFolder(dir string) error {
+	refuse := func(format string, args ...any) error {
+		return fmt.Errorf("%s: %w: %s", dir, ErrFolder, fmt.Sprintf(format, args...))
+	}
+	if dir == "" {
+		return fmt.Errorf("%w: the name is empty; name a folder", ErrFolder)
+	}
+	switch st, err := os.Lstat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case st.Mode()&fs.ModeSymlink != 0:
+		return refuse("it is a link; name the folder that it leads to, or another one")
+	case !st.IsDir():
+		return refuse("there is a file of that name; name a new folder")
+	default:
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			return refuse("the folder is not empty; name a new one")
+		}
+	}
+	parent := filepath.Dir(osfile.Resolve(dir))
+	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
+		return refuse("%s is no folder; make it first", parent)
+	}
+	return nil
+}
+
+// Write makes a folder of a model, which transformers' from_pretrained loads. It
+// appears whole, or not at all. ctx ends it.
+func Write(ctx context.Context, dir string, m Model) (err error) {
+	if err := CheckFolder(dir); err != nil {
+		return err
+	}
+	dir = osfile.Resolve(dir)
+	next := osfile.Beside(filepath.Clean(dir), unfinished)
+	if err := os.Mkdir(next, 0o777); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s: %w: another export writes it, or was killed; remove it unless one does", next, ErrFolder)
+	} else if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(next))
+		}
+	}()
+	if err := m.writeFiles(ctx, next); err != nil {
+		return fmt.Errorf("%s is not written: %w", dir, err)
+	}
+	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // only an empty folder goes
+		return err
+	}
+	if err := os.Rename(next, dir); err != nil {
+		return err
+	}
+	return osfile.SyncDir(filepath.Dir(dir))
+}
+
+// writeFiles writes the files into a folder.
+func (m Model) writeFiles(ctx context.Context, dir string) error {
+	if err := m.Weights.Export(ctx, filepath.Join(dir, WeightsName), m.Config.nameOf); err != nil {
+		return err
+	}
+	if m.Tokenizer != nil {
+		if err := m.writeTokenizer(dir); err != nil {
+			return err
+		}
+	}
+	text, err := m.Config.JSON()
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, ConfigName), text)
+}
+
+// nameOf is the name of a tensor in the file; "" leaves it out.
+func (c Config) nameOf(t checkpoint.Tensor) string {
+	switch {
+	case t.Role != roleParameter:
+		return ""
+	case t.Name == headName:
+		return t.Name
+	}
+	return prefix + t.Name
+}
+
+// roleParameter is the role of weights in a checkpoint.
+const roleParameter = "parameter"
+
+// writeTokenizer writes tokenizer.json, and the settings without which transformers
+// would add tokens that the model does not have.
+func (m Model) writeTokenizer(dir string) error {
+	var text bytes.Buffer
+	if err := m.Tokenizer.Write(&text); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(dir, TokenizerName), text.Bytes()); err != nil {
+		return err
+	}
+	settings := map[string]any{
+		"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": m.Config.Context, "clean_up_tokenization_spaces": false,
+	}
+	if _, ok := m.Tokenizer.EndOfText(); ok {
+		for _, key := range []string{"bos_token", "eos_token", "unk_token"} {
+			settings[key] = tokenizer.EndOfText
+		}
+	}
+	b, err := indented(settings)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, settingsName), b)
+}
+
+// indented is the JSON of a mapping as transformers writes it: sorted by key, two
+// spaces, no escapes for HTML.
+func indented(m map[string]any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(m)
+	return b.Bytes(), err
+}
+
+// writeFile writes a file that is on the disk when it returns.
+func writeFile(path string, text []byte) error {
+	return osfile.Replace(path, func(f *os.File) error {
+		_, err := f.Write(text)
+		return err
+	})
+}
