@@ -54,7 +54,7 @@ func TestLoadVocab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err := got.Encode(nil, []byte("<|user|>a"))
+	ids, err := got.Encode(t.Context(), nil, []byte("<|user|>a"))
 	if err != nil || len(ids) != 2 || ids[0] != uint32(b.Len()) {
 		t.Errorf("ids %v, %v", ids, err)
 	}
@@ -101,7 +101,7 @@ func TestBytesAsBPE(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := "a\x00b\xffc é <|endoftext|>"
-	ids, err := back.Encode(nil, []byte(text))
+	ids, err := back.Encode(t.Context(), nil, []byte(text))
 	if err != nil || len(ids) != len(text) || string(back.Decode(nil, ids)) != text {
 		t.Errorf("ids %v, %v", ids, err)
 	}
