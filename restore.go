@@ -92,6 +92,9 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if untrained(m) {
+		return s.otherModel(m)
+	}
 	sameData := m.Fingerprints[dataPrint] == prints[dataPrint]
 	var said []string
 	if m.Fingerprints[configPrint] != prints[configPrint] {
@@ -115,6 +118,35 @@ func (s *setup) changed(m *checkpoint.Manifest) (string, error) {
 		said = append(said, kernels)
 	}
 	return strings.Join(said, "; "), nil
+}
+
+// importedPrint stands for the fingerprint of the data of an imported model, which is
+// not known.
+const importedPrint = "imported"
+
+// untrained reports whether a checkpoint is of a model that was imported, and not
+// trained since.
+func untrained(m *checkpoint.Manifest) bool { return m.Fingerprints[dataPrint] == importedPrint }
+
+// otherModel says how the model differs from an imported one; "" where it does not. The
+// rest of the config is about training, which begins now.
+func (s *setup) otherModel(m *checkpoint.Manifest) (string, error) {
+	list, err := changesSince(s.config, m)
+	if err != nil {
+		return "", err
+	}
+	return configs.SummaryOfChanges(ofModel(list)), nil
+}
+
+// ofModel leaves changes of the model and its tokens.
+func ofModel(list []configs.Change) (left []configs.Change) {
+	for _, c := range list {
+		section, _, _ := strings.Cut(c.Key, ".")
+		if section == "model" && c.Key != "model.dropout" || c.Key == "data.source" || c.Key == "data.tokenizer" {
+			left = append(left, c)
+		}
+	}
+	return left
 }
 
 // otherData says that the data with a fingerprint is not a checkpoint's.

@@ -138,6 +138,9 @@ func (t *Trained) find(ctx context.Context) error {
 	}
 	t.found, t.used = f, usedOf(w, f)
 	st, err := runstate.Of(&f.Snapshot.Manifest)
+	if err == nil && untrained(&f.Snapshot.Manifest) { // its windows may have any length
+		st.Data = importedInfo(st.Data.Tokenizer, t.setup.config.Data.Context)
+	}
 	t.setup.info, t.like = &st.Data, &st.Data
 	switch {
 	case err != nil:
@@ -414,10 +417,13 @@ func (t *Trained) suits(m *checkpoint.Manifest) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrChanged, err)
 	}
+	if untrained(m) {
+		list = ofModel(list)
+	}
 	if list = slices.DeleteFunc(list, harmless); len(list) > 0 {
 		return fmt.Errorf("%w: %s: that is part of what was trained; leave it as it was", ErrChanged, configs.SummaryOfChanges(list))
 	}
-	if now := t.setup.info.Fingerprint; m.Fingerprints[dataPrint] != now {
+	if now := t.setup.info.Fingerprint; !untrained(m) && m.Fingerprints[dataPrint] != now {
 		return fmt.Errorf("%w: %s: open the run with OpenTrained to use it on other data", ErrChanged, otherData(m, now))
 	}
 	return nil

@@ -107,7 +107,8 @@ func (l texts) decode(d *decoder, n *yaml.Node, path string, dst any) {
 
 func (texts) encode(src any, _ func(*key) bool) *yaml.Node { return strs(*src.(*[]string)) }
 
-// paths is the path of a Data, or a list of paths.
+// paths is the path of a Data, or a list of paths. An empty path is one that will
+// be named when data is read: an imported model has no data yet.
 type paths struct{ each text }
 
 func (p paths) expect() string { return p.each.expect() + ", or a list of paths" }
@@ -115,7 +116,7 @@ func (p paths) expect() string { return p.each.expect() + ", or a list of paths"
 func (p paths) decode(d *decoder, n *yaml.Node, path string, dst any) {
 	data := dst.(*Data)
 	if n.Kind != yaml.SequenceNode {
-		p.each.decode(d, n, path, &data.Path)
+		laterPath.decode(d, n, path, &data.Path)
 		return
 	}
 	if len(n.Content) == 0 {

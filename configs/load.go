@@ -76,7 +76,7 @@ func readFile(path string) ([]byte, error) {
 // Parse reads a config from memory. Messages name it file, whose base name is
 // the default of the config's name.
 func Parse(file string, data []byte, o Overlay) (*Config, error) {
-	return parseAs(file, nameOf(file), data, o)
+	return parseAs(file, NameOf(file), data, o)
 }
 
 // parseAs is Parse with the default of the config's name.
@@ -136,8 +136,9 @@ func (c *Config) Check() error {
 
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// nameOf derives a run's name from a file's.
-func nameOf(file string) string {
+// NameOf derives a run's name from a file's: without its extension, and with '-' for
+// what a name cannot have.
+func NameOf(file string) string {
 	base := filepath.Base(file)
 	base = strings.Trim(notInName.ReplaceAllString(strings.TrimSuffix(base, filepath.Ext(base)), "-"), ".-")
 	if !namePattern.MatchString(base) {

@@ -1,6 +1,7 @@
 package datasets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,6 +108,7 @@ func (ds *Dataset) follow(s Spec) error {
 // scaling, vocabulary and shapes apply. Each part holds samples of one shape;
 // the last window of a text has a part of its own if it is shorter.
 func OpenInputs(ctx context.Context, s Spec, info *Info, path string) ([]*Part, error) {
+	s.Path = cmp.Or(s.Path, path) // that of training may not be known
 	f, err := formatOf(s)
 	if err != nil {
 		return nil, err

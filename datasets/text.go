@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // openText reads a text as tokens. A sample is a window of Context tokens; its
@@ -218,9 +219,15 @@ func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do str
 	if err != nil {
 		return nil, err
 	}
-	ds.Info = Info{Inputs: []Field{train.columns[0].field}, Target: train.columns[1].field, Classes: t.Len(),
-		Tokens: t.Len(), Tokenizer: t, Fingerprint: print}
+	ds.Info = TextInfo(t, s.Text.Context)
+	ds.Info.Fingerprint = print
 	return ds, nil
+}
+
+// TextInfo describes windows of a text that was not read and so has no fingerprint,
+// for a model that was trained elsewhere.
+func TextInfo(t tokenizer.Tokenizer, context int) Info {
+	return Info{Inputs: []Field{{"input", shape.I32(context)}}, Target: Field{"target", shape.I32(context)}, Classes: t.Len(), Tokens: t.Len(), Tokenizer: t}
 }
 
 // textPrint is the fingerprint of a text. That of characters is as it was before

@@ -21,7 +21,8 @@ type Contents func(v *graph.Value, dst []byte) error
 
 // FromSnapshot reads a checkpoint. Every variable of the graph must be in it
 // with the same shape, except metrics, which then begin with zeros: an epoch's
-// losses are of no use to a run whose epochs are different.
+// losses are of no use to a run whose epochs are different. A checkpoint of step 0
+// may have the parameters alone: the optimizer's state then begins by rule.
 func FromSnapshot(s *checkpoint.Snapshot) Contents {
 	return func(v *graph.Value, dst []byte) error {
 		whole := v.Whole()
@@ -34,9 +35,18 @@ func FromSnapshot(s *checkpoint.Snapshot) Contents {
 			return nil
 		case ok:
 			return fmt.Errorf("%w: checkpoint %d has %s as %v, the model as %v", ErrChanged, s.Manifest.ID, whole.Name, have.Meta, whole.Meta)
+		case s.Manifest.Step == 0 && begins(v):
+			models.Fill(v, 0, dst)
+			return nil
 		}
 		return fmt.Errorf("%w: checkpoint %d has no %s", ErrChanged, s.Manifest.ID, whole.Name)
 	}
+}
+
+// begins reports whether a variable that no step has changed has the same contents
+// for any seed.
+func begins(v *graph.Value) bool {
+	return v.Role != graph.Parameter && v.Role != graph.Statistic && (v.Init.Kind == graph.Zeros || v.Init.Kind == graph.Constant)
 }
 
 // FromRun is FromSnapshot for a run that goes on in db from that checkpoint, s:

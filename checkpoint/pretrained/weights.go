@@ -173,7 +173,7 @@ func (w *Weights) Tensors() []checkpoint.Tensor { return w.want }
 func (w *Weights) Read(name string, off int64, dst []byte) error {
 	err := w.folder.weights.ReadFloat32At(w.folder.names[name], int(off/4), shape.View[float32](dst))
 	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrFormat, w.folder.path, err)
+		return fmt.Errorf("%s: %w", w.folder.path, err)
 	}
 	if w.read != nil {
 		w.read(len(dst))

@@ -252,6 +252,41 @@ func (f *Folder) Start(ctx context.Context, config []byte, upTo int) (logged int
 	return logged, nil
 }
 
+// Fill makes the folder, opened in Begin mode, that of a run that has taken no step: it
+// has a config, a tokenizer unless that is nil, and the checkpoint that save saves last.
+// After an error, Close removes what was made.
+func (f *Folder) Fill(config, tokenizer []byte, save func(*checkpoint.DB) error) error {
+	written := []string{}
+	err := func() error {
+		for _, x := range []struct {
+			name string
+			text []byte
+		}{{ConfigName, config}, {TokenizerName, tokenizer}} {
+			if x.text == nil {
+				continue
+			}
+			path := filepath.Join(f.dir, x.name)
+			if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+				written = append(written, path)
+			}
+			if err := replace(path, x.text); err != nil {
+				return err
+			}
+		}
+		return save(f.DB)
+	}()
+	if err == nil {
+		f.made, f.empty = nil, false
+		return nil
+	}
+	for _, path := range written {
+		if e := os.Remove(path); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
 // forget deletes an earlier run's checkpoints, metrics, events and report. Nobody else
 // gets the folder meanwhile.
 func (f *Folder) forget() (err error) {

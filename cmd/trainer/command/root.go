@@ -26,7 +26,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	cli.Group(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
-		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), cli.Printing(benchCommand()), tokenizerCommand(), cli.Printing(versionCommand()))
+		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), cli.Printing(benchCommand()), tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
 	checkHelpTopics(root)
 	return root
 }

@@ -68,15 +68,15 @@ func plain(text string) string { return strings.ReplaceAll(text, "`", "") }
 // Load reads a config file, or a shipped config by name. Environment variables
 // and flags win over it.
 func (f *ConfigFlags) Load(c *cobra.Command, name string) (*configs.Config, error) {
-	cfg, err := configs.Load(name, f.overlay(c))
+	cfg, err := configs.Load(name, f.Overlay(c))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
 	return cfg, nil
 }
 
-// overlay is what wins over a config.
-func (f *ConfigFlags) overlay(c *cobra.Command) configs.Overlay {
+// Overlay is what wins over a config.
+func (f *ConfigFlags) Overlay(c *cobra.Command) configs.Overlay {
 	o := configs.Overlay{Set: f.set, Env: os.Environ(), Flags: map[string]string{}}
 	for flag, value := range f.values {
 		if c.Flags().Changed(flag) {
@@ -110,7 +110,7 @@ func (f *ConfigFlags) LoadRun(c *cobra.Command, dir string) (*configs.Config, er
 		state = "is not there"
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s %s: using the config of checkpoint %d\n", path, state, id)
-	cfg, err := configs.Parse(path, saved, f.overlay(c))
+	cfg, err := configs.Parse(path, saved, f.Overlay(c))
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

@@ -69,6 +69,9 @@ func ChooseFolder(given, name string, m Mode) (Folder, error) {
 	return f, nil // training says what is wrong with a newest run that cannot be read
 }
 
+// NewFolder is the first folder of a name's runs that is not taken.
+func NewFolder(name string) string { return firstFree(name) }
+
 // firstRun is the folder for a run of a name that has none yet.
 func firstRun(name string) Folder {
 	f := Folder{Dir: firstFree(name)}

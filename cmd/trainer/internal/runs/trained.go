@@ -22,11 +22,22 @@ type WeightFlags struct {
 
 // AddWeightFlags gives c those flags.
 func AddWeightFlags(c *cobra.Command) *WeightFlags {
+	f := AddCheckpointFlags(c)
+	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), not of a checkpoint")
+	return f
+}
+
+// AddCheckpointFlags gives c the flags that choose a checkpoint.
+func AddCheckpointFlags(c *cobra.Command) *WeightFlags {
 	f := &WeightFlags{}
 	c.Flags().BoolVar(&f.best, "best", false, "use the best checkpoint by checkpoint.best's metric, not the newest")
 	c.Flags().Uint64Var(&f.id, "checkpoint", 0, "use the checkpoint with this `ID`, not the newest")
-	c.Flags().StringVar(&f.init, "init", "", "use the weights of `FILE.safetensors[:PREFIX]`, plain, compressed (gzip, zstd) or an index of several plain ones (.index.json), not of a checkpoint")
 	return f
+}
+
+// Weights are those that the flags choose in a run folder.
+func (f *WeightFlags) Weights(c *cobra.Command, dir string) (berth.Weights, error) {
+	return berth.Weights{Dir: dir, Best: f.best, ID: f.id, Init: f.init}, f.check(c)
 }
 
 // check refuses flags that exclude each other, and an ID that no checkpoint has.
@@ -46,8 +57,8 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 // OpenTrained opens the trained run in a folder, and says on standard error
 // which checkpoint it uses: see TellUsed. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
-	w := berth.Weights{Dir: dir, Best: wf.best, ID: wf.id, Init: wf.init}
-	if err := wf.check(c); err != nil {
+	w, err := wf.Weights(c, dir)
+	if err != nil {
 		return nil, err
 	}
 	cfg, err := cf.LoadRun(c, dir)

@@ -1,0 +1,43 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+)
+
+func exportCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "export RUN DIR", Short: "Write a GPT for Hugging Face's transformers",
+		Long: "Write the model of a run's checkpoint, the newest unless another is chosen, into a new folder in Hugging Face's layout:\n" +
+			"config.json, model.safetensors, tokenizer.json. transformers loads it: GPT2LMHeadModel.from_pretrained(DIR).\n" +
+			"The model must be of the preset gpt. (trainer checkpoints export writes the weights of any model.)",
+		Example: "  trainer export runs/shakespeare-bpe my-gpt\n  trainer export runs/gpt2 tuned --best",
+		Args:    cli.Args(2),
+	}
+	w := runs.AddCheckpointFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		weights, err := w.Weights(c, args[0])
+		if err != nil {
+			return err
+		}
+		done := progress.Wait(c.Context(), c.ErrOrStderr(), "exporting")
+		x, err := berth.Export(c.Context(), weights, args[1])
+		done()
+		if err != nil {
+			return err
+		}
+		runs.TellSkipped(c, x.Used.Skipped)
+		for _, note := range x.Notes {
+			fmt.Fprintln(c.ErrOrStderr(), note)
+		}
+		_, err = fmt.Fprintf(c.OutOrStdout(), "checkpoint %d, step %d: %s\n", x.Used.ID, x.Used.Step, args[1])
+		return err
+	}
+	return c
+}
