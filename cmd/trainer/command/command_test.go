@@ -36,12 +36,17 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	gpt2, err := filepath.Abs("../../../checkpoint/pretrained/testdata/gpt2")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("REFERENCE", reference)
+			e.Setenv("GPT2", gpt2)
 			return nil
 		},
 		Cmds: scriptCommands,
