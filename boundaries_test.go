@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
 	"datasets":                  {"datasets/cache", "datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/units"},
-	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/shape"},
+	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape"},
 	"datasets/tokenizer":        {"engine/osfile"},
 	"datasets/cache":            {"engine/osfile"},
 	"configs":                   {"engine/osfile", "engine/registry", "executor/schedule", "internal/edit", "internal/units"},

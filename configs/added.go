@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +50,13 @@ func (s *section) variantOf(e registry.Entry) variant {
 	if err != nil {
 		panic("BUG: " + err.Error()) // registry.Add has checked them
 	}
+	if s.beside != nil {
+		v.keys = s.beside(e)
+	}
 	for _, f := range fields {
+		if slices.Contains(names(v.keys), f.Name) { // one of those takes its place
+			continue
+		}
 		k := &key{name: f.Name, doc: f.Doc, kind: kindOf(f, reflect.TypeOf(e.Keys).Field(f.Index).Type)}
 		k.at = func(src any) any {
 			return reflect.ValueOf(keysOf(e, s.added(src).Keys)).Elem().Field(f.Index).Addr().Interface()

@@ -93,6 +93,7 @@ type Data struct {
 	Input             string // tensors: a tensor's name in Path, or a .npy file
 	Target            string // tensors: likewise
 	Prefix            string // tensors: written before both names
+	Added                    // of a source that the program has added, but for Path
 }
 
 // The names of tokenizers, and the beginning of the name of one that is learnt.

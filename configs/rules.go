@@ -199,7 +199,7 @@ func checkModel(d *decoder, c *Config) {
 		d.against([]string{"model.kernel"}, "got %d, expected an odd number, so that images keep their size", m.Kernel)
 	}
 	switch characters := c.Data.Source == "text"; {
-	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven:
+	case m.Preset == "gpt" && !characters && c.Data.Source != "tensors" && c.Data.Source != SourceGiven && c.Data.Version == 0:
 		d.against([]string{"model.preset"}, "gpt takes tokens, but source %s has none; use source text or tensors, or another preset", c.Data.Source)
 	case (m.Preset == "mlp" || m.Preset == "cnn") && characters:
 		d.against([]string{"model.preset"}, "%s takes numbers, but source text has characters; use preset gpt, or layers that start with an embedding", m.Preset)

@@ -43,6 +43,7 @@ type section struct {
 	// finds the fields of the section's struct that their keys fill.
 	addable registry.Kind
 	added   func(any) *Added
+	beside  func(registry.Entry) []*key // keys that an added name has beside its own; nil: none
 	addedRows
 }
 

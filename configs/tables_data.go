@@ -1,6 +1,11 @@
 package configs
 
-import "regexp"
+import (
+	"reflect"
+	"regexp"
+
+	"github.com/berth-ml/berth/engine/registry"
+)
 
 var (
 	dataPath  = key{name: "path", kind: pathText, at: at(func(d *Data) *string { return &d.Path }), required: true}
@@ -19,6 +24,9 @@ var dataSection = chosen(&section{
 	doc:       "The training data. Relative paths start from the working directory. `data: digits` is short for `data: {source: digits}`.",
 	pos:       posOf(func(d *Data) *Pos { return &d.Pos }),
 	shorthand: "source",
+	addable:   registry.Source,
+	added:     addedTo(func(d *Data) *Added { return &d.Added }),
+	beside:    sourceKeys,
 	selector: &key{name: "source",
 		at: at(func(d *Data) *string { return &d.Source }), required: true, doc: "the source of the samples; it decides the other keys"},
 	variants: []variant{
@@ -70,3 +78,29 @@ var dataSection = chosen(&section{
 		}},
 	},
 })
+
+// sourceKeys are the keys of a registered source beside its own. A text named path is
+// data.path.
+func sourceKeys(e registry.Entry) []*key {
+	by := "regression"
+	if e.Classes {
+		by = "classification"
+	}
+	keys := []*key{&ownSplit, optional(dataTask, by)}
+	fields, err := registry.Fields(e.Keys)
+	if err != nil {
+		panic("BUG: " + err.Error()) // registry.Add has checked them
+	}
+	for _, f := range fields {
+		path, ok := reflect.ValueOf(e.Keys).Field(f.Index).Interface().(string)
+		if f.Name != dataPath.name || !ok {
+			continue
+		}
+		k := with(dataPath, f.Doc)
+		if path != "" {
+			k = optional(*k, textOf(str(path)))
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}

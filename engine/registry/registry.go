@@ -30,7 +30,8 @@ type Entry struct {
 	Doc     string // a sentence for lists
 	// Keys is a struct with the defaults of the keys in a config, as [Fields] takes it.
 	Keys any
-	// Of a loss: its targets are classes, and answers can be right or wrong.
+	// Of a loss: its targets are classes, and answers can be right or wrong. Of a data
+	// source: its targets are classes.
 	Classes, Accuracy bool
 }
 
@@ -91,7 +92,7 @@ var reserved = map[Kind][]string{
 	Metric:    {"name", "version"},
 	Optimizer: {"name", "version", "lr", "clip_norm", "no_decay", "freeze"},
 	Schedule:  {"name", "version", "warmup"},
-	Source:    {"source", "version"},
+	Source:    {"source", "version", "split", "task"},
 }
 
 // List gives the entries of a kind by name.
