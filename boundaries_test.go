@@ -75,6 +75,7 @@ var mayImport = map[string][]string{
 
 	"checkpoint/rundir/tfevents":       {},
 	"internal/golden":                  {},
+	"internal/outside":                 {},
 	"internal/edit":                    {},
 	"internal/stop":                    {},
 	"internal/units":                   {},

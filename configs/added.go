@@ -61,7 +61,9 @@ func (s *section) variantOf(e registry.Entry) variant {
 		k.at = func(src any) any {
 			return reflect.ValueOf(keysOf(e, s.added(src).Keys)).Elem().Field(f.Index).Addr().Interface()
 		}
-		k.def = textOf(k.kind.encode(reflect.ValueOf(e.New()).Elem().Field(f.Index).Addr().Interface(), nil))
+		if k.required = !f.Holds(e.Keys); !k.required {
+			k.def = textOf(k.kind.encode(reflect.ValueOf(e.New()).Elem().Field(f.Index).Addr().Interface(), nil))
+		}
 		v.keys = append(v.keys, k)
 	}
 	v.keys = append(v.keys, &key{name: "version", kind: version{e}, def: strconv.Itoa(e.Version),

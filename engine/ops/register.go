@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/registry"
+	"github.com/berth-ml/berth/engine/shape"
 )
 
 // Register adds ops of a program, each with a version of at least 1 under its Kind.
@@ -54,4 +55,30 @@ func printable(t reflect.Type) error {
 		return fmt.Errorf("it is a %v, which does not print as its contents: use a struct of numbers and strings", t)
 	}
 	return nil
+}
+
+// SameMeta is the metadata rule of elementwise ops: n float32 inputs of one shape, and
+// one output like them.
+func SameMeta(in []shape.Meta, n int) ([]shape.Meta, error) {
+	if err := floats(in, n); err != nil {
+		return nil, err
+	}
+	for _, m := range in[1:] {
+		if !m.Equal(in[0]) {
+			return nil, fmt.Errorf("inputs are %v and %v, expected one shape", in[0], m)
+		}
+	}
+	return one(in[0]), nil
+}
+
+// CostPerElement is the cost of an op that takes that many operations for each element
+// of its first output.
+func CostPerElement(flops int, in, out []shape.Meta) graph.Cost {
+	return perElem(flops, out[0].Elems(), in, out)
+}
+
+// NoGradient is the gradient of ops that have none: differentiating one is an error.
+func NoGradient(b *graph.Builder, n *graph.Node) []*graph.Value {
+	b.Fail(fmt.Errorf("%w: the loss cannot be differentiated through %s: training takes gradients once, of the loss", ErrNoGradient, n.Op.Kind()))
+	return noGrad(n)
 }

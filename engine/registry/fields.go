@@ -16,6 +16,21 @@ type Field struct {
 	Min, Max *float64 // the tags `min` and `max`, which belong to the valid values; nil: no bound
 }
 
+// Holds reports whether the field has a valid value in these keys. A default that is not
+// valid means that the key must be given.
+func (f Field) Holds(keys any) bool {
+	var v float64
+	switch x := reflect.ValueOf(keys).Field(f.Index); x.Kind() {
+	case reflect.Int:
+		v = float64(x.Int())
+	case reflect.Float64:
+		v = x.Float()
+	default:
+		return true
+	}
+	return !(f.Min != nil && v < *f.Min) && !(f.Max != nil && v > *f.Max)
+}
+
 // fieldTypes are the types of keys.
 var fieldTypes = []reflect.Type{
 	reflect.TypeFor[bool](), reflect.TypeFor[int](), reflect.TypeFor[float64](), reflect.TypeFor[string](),
@@ -25,7 +40,7 @@ var fieldTypes = []reflect.Type{
 // Fields lists the keys that a struct describes. All its fields are exported, and each
 // is a bool, an int, a float64, a string, or a list of ints or strings. Its tags are
 // `yaml:"NAME"`, the key's name, and if wanted `doc:"MEANING"` and, for numbers,
-// `min:"0"` and `max:"1"`.
+// `min:"0"` and `max:"1"`. A key whose value is outside these bounds has no default.
 func Fields(keys any) ([]Field, error) {
 	t := reflect.TypeOf(keys)
 	if t.Kind() != reflect.Struct {

@@ -1,0 +1,19 @@
+package berth
+
+import (
+	"testing"
+
+	"github.com/berth-ml/berth/checkpoint"
+)
+
+func TestOtherOps(t *testing.T) {
+	for print, want := range map[string]string{
+		"":            "",
+		"swish 2":     "this run uses the op swish version 2, which this program does not have",
+		"swish 2 and": "this run uses the op swish version 2, which this program does not have",
+	} {
+		if got := otherOps(&checkpoint.Manifest{Fingerprints: map[string]string{opsPrint: print}}); got != want {
+			t.Errorf("%q: got %q, want %q", print, got, want)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package outside_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/engine/optim"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+func init() {
+	ops.Register(1, Swish{}, SwishGrad{}, Sign{}, Panics{})
+	ops.Register(2, Roll{})
+	models.RegisterLayer(models.LayerType[SwishKeys]{
+		Name: "swish2", Version: 3, Doc: "x·sigmoid(beta·x).", Defaults: SwishKeys{Beta: 1}, Build: swish,
+	})
+	models.RegisterLayer(models.LayerType[GatedKeys]{Name: "gated", Version: 1, Doc: "A gated unit.", Defaults: GatedKeys{Shift: 1}, Build: gated})
+	models.RegisterLayer(models.LayerType[struct{}]{Name: "panics", Version: 1, Build: func(b *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
+		return b.One(Panics{}, x)
+	}})
+	models.RegisterLayer(models.LayerType[struct{}]{Name: "halved", Version: 1, Build: func(b *models.Builder, _ struct{}, x *graph.Value) *graph.Value {
+		return ops.SliceOf(b.Builder, x, []int{0, 0}, []int{x.Meta.Shape[0] / 2, x.Meta.Shape[1]})
+	}})
+	models.RegisterLoss(models.LossType[SmoothKeys]{
+		Name: "smoothed", Version: 1, Doc: "Cross entropy with smoothed labels.", Defaults: SmoothKeys{Eps: 0.1}, Classes: true,
+		Loss: smoothed,
+		Correct: func(b *models.Builder, _ SmoothKeys, output, target *graph.Value) *graph.Value {
+			return b.One(ops.Correct{}, output, target)
+		},
+		Answer: func(b *models.Builder, _ SmoothKeys, output *graph.Value) *graph.Value {
+			return ops.SoftmaxOf(b.Builder, output)
+		},
+	})
+	optim.Register(optim.OptimizerType[LionKeys]{
+		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
+	})
+	ops.RegisterSchedule(ops.ScheduleType[PolynomialKeys]{
+		Name: "polynomial", Version: 1, Doc: "A power of the rest of the run.", Defaults: PolynomialKeys{Power: 2},
+		Factor: func(k PolynomialKeys, step, steps int) float64 {
+			return math.Pow(1-math.Min(1, float64(step)/float64(steps)), k.Power)
+		},
+	})
+}
+
+// SwishKeys are the keys of the layer swish2.
+type SwishKeys struct {
+	Beta float64 `yaml:"beta" min:"0" max:"10" doc:"steepness"`
+}
+
+// Check refuses a number, for a test.
+func (k SwishKeys) Check() error {
+	if k.Beta == 7 {
+		return errors.New("beta may be anything but 7")
+	}
+	return nil
+}
+
+func swish(b *models.Builder, k SwishKeys, x *graph.Value) *graph.Value {
+	return b.One(Swish{k.Beta}, x)
+}
+
+// Swish is y = x·sigmoid(Beta·x), an elementwise op.
+type Swish struct{ Beta float64 }
+
+func (o Swish) Kind() string { return "swish2" }
+
+func (o Swish) Infer(in []shape.Meta) ([]shape.Meta, error) { return ops.SameMeta(in, 1) }
+
+func (o Swish) Grad(b *graph.Builder, n *graph.Node, dy []*graph.Value) []*graph.Value {
+	return []*graph.Value{b.One(SwishGrad(o), n.In[0], dy[0])}
+}
+
+func (o Swish) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(12, in, out) }
+
+func (o Swish) Map(y, a, _ []float32) {
+	for i, x := range a {
+		y[i] = x * sigmoid(float32(o.Beta)*x)
+	}
+}
+
+func sigmoid(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+// SwishGrad is the gradient of Swish from (x, dy).
+type SwishGrad struct{ Beta float64 }
+
+func (o SwishGrad) Kind() string { return "swish2_grad" }
+
+func (o SwishGrad) Infer(in []shape.Meta) ([]shape.Meta, error) { return ops.SameMeta(in, 2) }
+
+func (o SwishGrad) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return ops.NoGradient(b, n)
+}
+
+func (o SwishGrad) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(14, in, out) }
+
+func (o SwishGrad) Map(y, a, b []float32) {
+	for i, x := range a {
+		s := sigmoid(float32(o.Beta) * x)
+		y[i] = b[i] * (s + float32(o.Beta)*x*s*(1-s))
+	}
+}
+
+// Sign is -1, 0 or 1.
+type Sign struct{}
+
+func (o Sign) Kind() string { return "sign" }
+
+func (o Sign) Infer(in []shape.Meta) ([]shape.Meta, error) { return ops.SameMeta(in, 1) }
+
+func (o Sign) Grad(b *graph.Builder, n *graph.Node, _ []*graph.Value) []*graph.Value {
+	return ops.NoGradient(b, n)
+}
+
+func (o Sign) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(1, in, out) }
+
+func (o Sign) Map(y, a, _ []float32) {
+	for i, x := range a {
+		switch {
+		case x > 0:
+			y[i] = 1
+		case x < 0:
+			y[i] = -1
+		default:
+			y[i] = 0
+		}
+	}
+}
+
+// Roll moves the numbers of each row By places on, the last ones to the front. It is an
+// op that is computed as a whole.
+type Roll struct{ By int }
+
+func (o Roll) Kind() string { return "roll" }
+
+func (o Roll) Infer(in []shape.Meta) ([]shape.Meta, error) {
+	if len(in) == 1 && in[0].Shape.Rank() != 2 {
+		return nil, fmt.Errorf("its input is %v, expected rows", in[0])
+	}
+	return ops.SameMeta(in, 1)
+}
+
+func (o Roll) Grad(b *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph.Value {
+	return []*graph.Value{b.One(Roll{-o.By}, dy[0])}
+}
+
+func (o Roll) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(1, in, out) }
+
+func (o Roll) Compute(in, out []graph.Tensor) error {
+	cols := in[0].Meta.Shape[1]
+	for i, x := range in[0].F {
+		row, col := i/cols, i%cols
+		out[0].F[row*cols+((col+o.By)%cols+cols)%cols] = x
+	}
+	return nil
+}
+
+// Panics is an op whose kernel panics.
+type Panics struct{}
+
+func (o Panics) Kind() string { return "panics" }
+
+func (o Panics) Infer(in []shape.Meta) ([]shape.Meta, error) { return ops.SameMeta(in, 1) }
+
+func (o Panics) Grad(_ *graph.Builder, _ *graph.Node, dy []*graph.Value) []*graph.Value { return dy }
+
+func (o Panics) Cost(in, out []shape.Meta) graph.Cost { return ops.CostPerElement(1, in, out) }
+
+func (o Panics) Map(y, _, _ []float32) { y[len(y)] = 1 }
+
+// GatedKeys are the keys of the layer gated.
+type GatedKeys struct {
+	Units int      `yaml:"units" min:"1" doc:"outputs"`
+	Shift int      `yaml:"shift"`
+	Rate  float64  `yaml:"rate" min:"0" max:"0.9"`
+	Tags  []string `yaml:"tags"`
+}
+
+// gated is a layer with a parameter of its own, layers of ours inside, dropout and an op
+// that is computed as a whole.
+func gated(b *models.Builder, k GatedKeys, x *graph.Value) *graph.Value {
+	if k.Units < 1 {
+		b.Failf("units is %d: give it a number of at least 1", k.Units)
+		return x
+	}
+	w := b.Param("gate", []int{k.Units, x.Meta.Shape.Dim(-1)}, graph.Init{Kind: graph.Uniform, A: 0.1}, "weight")
+	gate := ops.Sigmoid(b.Builder, b.MatMul(x, w, true))
+	y := b.Stack(x, models.Layer{Type: "dense", Name: "in", Units: k.Units}, models.Layer{Type: "layernorm", Name: "norm"})
+	y = b.Dropout("drop", ops.Mul(b.Builder, y, gate), k.Rate)
+	return b.One(Roll{k.Shift}, y)
+}
+
+// SmoothKeys are the keys of the loss smoothed.
+type SmoothKeys struct {
+	Eps float64 `yaml:"eps" min:"0" max:"1" doc:"share of the label that all classes get"`
+}
+
+func smoothed(b *models.Builder, k SmoothKeys, output, target *graph.Value) *graph.Value {
+	classes := float64(output.Meta.Shape.Dim(-1))
+	right := b.One(ops.CrossEntropy{}, output, target)
+	all := ops.SumToShape(b.Builder, ops.LogSoftmaxOf(b.Builder, output), shape.Of())
+	return ops.Sub(b.Builder, ops.ScaleBy(b.Builder, right, 1-k.Eps), ops.ScaleBy(b.Builder, all, k.Eps/classes))
+}
+
+// LionKeys are the keys of the optimizer lion.
+type LionKeys struct {
+	Beta1 float64 `yaml:"beta1" min:"0" max:"1"`
+	Beta2 float64 `yaml:"beta2" min:"0" max:"1"`
+	Decay float64 `yaml:"weight_decay" min:"0"`
+}
+
+func lion(u *optim.Update, k LionKeys, w, g *graph.Value) *graph.Value {
+	b := u.Builder
+	m := u.State("momentum")
+	step := b.One(Sign{}, b.One(ops.Lerp{T: 1 - k.Beta1}, m, g))
+	if k.Decay > 0 && u.Decays() {
+		step = ops.Add(b, step, ops.ScaleBy(b, w, k.Decay))
+	}
+	u.Set(m, b.One(ops.Lerp{T: 1 - k.Beta2}, m, g))
+	return ops.Sub(b, w, ops.Mul(b, step, u.Rate()))
+}
+
+// PolynomialKeys are the keys of the schedule polynomial.
+type PolynomialKeys struct {
+	Power float64 `yaml:"power" min:"0"`
+}

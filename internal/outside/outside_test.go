@@ -1,0 +1,218 @@
+package outside_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/testall"
+)
+
+const config = `
+data: digits
+model:
+  layers:
+    - flatten
+    - {type: dense, units: 24, name: first}
+    - swish2: {beta: 1.5}
+    - gated: {units: 16, rate: 0.1, name: gate}
+    - swish2
+    - {type: dense, units: 10, name: last}
+loss: {name: smoothed, eps: 0.2}
+train: {epochs: 1, batch: 240, microbatches: 4, reduction: tree}
+optimizer: {name: lion, lr: 0.01, weight_decay: 0.01, clip_norm: 1, no_decay: [bias, norm]}
+schedule: {name: polynomial, power: 1.5, warmup: 2}
+`
+
+func load(t *testing.T, text string, set ...string) *configs.Config {
+	t.Helper()
+	c, err := configs.Parse("own.yaml", []byte(text), configs.Overlay{Set: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// train trains in a folder, and gives the report.
+func train(t *testing.T, c *configs.Config, o berth.TrainOptions) (*berth.Report, error) {
+	t.Helper()
+	run, err := berth.Open(t.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err := run.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return run.Train(t.Context(), o)
+}
+
+func TestSameWeightsHoweverTheModelIsCut(t *testing.T) {
+	want := ""
+	ways := [][]string{
+		{"devices=cpu:1"},
+		{"devices=cpu:2", "partition.recompute=cheap"},
+		{"devices=cpu:2", "partition.replicas=2", "partition.shard=optimizer"},
+		{"devices=cpu:1", "devices.memory=60%"},
+	}
+	if testall.Wanted() {
+		ways = append(ways, []string{"devices=cpu:1", "devices.threads=2"}, []string{"devices=cpu:2"},
+			[]string{"devices=cpu:2", "partition.replicas=2"}, []string{"devices=cpu:1", "partition.recompute=block"})
+	}
+	for _, set := range ways {
+		r, err := train(t, load(t, config, set...), berth.TrainOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatalf("%v: %v", set, err)
+		}
+		if want == "" {
+			want = r.WeightsSHA256
+		}
+		if r.WeightsSHA256 != want {
+			t.Errorf("%v: other weights than on one device", set)
+		}
+	}
+}
+
+func TestItLearnsAndGoesOn(t *testing.T) {
+	whole, parts := t.TempDir(), t.TempDir()
+	c := load(t, config, "train.epochs=4")
+	r, err := train(t, c, berth.TrainOptions{Dir: whole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := r.Final.ValAccuracy; v == nil || *v < 0.5 {
+		t.Errorf("the validation accuracy is %v", *v)
+	}
+	if _, err := train(t, c, berth.TrainOptions{Dir: parts, MaxSteps: 7}); err != nil && !errors.Is(err, berth.ErrStopped) {
+		t.Fatal(err)
+	}
+	again, err := train(t, c, berth.TrainOptions{Dir: parts, Resume: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.WeightsSHA256 != r.WeightsSHA256 {
+		t.Error("a resumed run has other weights")
+	}
+	trained, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: whole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trained.Close()
+	e, err := trained.Eval(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Final.ValLoss == nil || e.Loss != *r.Final.ValLoss {
+		t.Errorf("eval's loss is %v, training's validation %v", e.Loss, r.Final.ValLoss)
+	}
+}
+
+func TestOtherVersionsAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := train(t, load(t, config), berth.TrainOptions{Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ old, now, want string }{
+		{"version: 3", "version: 2", "config.yaml:LINE: model.layers[2].version: this run uses the layer swish2 version 2; this program has version 3"},
+		{"type: swish2", "type: swish9", "config.yaml:LINE: model.layers[2].type: this run uses the layer swish9 version 3, which this program does not have"},
+		{"name: lion", "name: tiger", "config.yaml:LINE: optimizer.name: this run uses the optimizer tiger version 1, which this program does not have"},
+		{"name: smoothed", "name: rough", "config.yaml:LINE: loss.name: this run uses the loss rough version 1, which this program does not have"},
+		{"name: polynomial", "name: exponential", "config.yaml:LINE: schedule.name: this run uses the schedule exponential version 1, which this program does not have"},
+	} {
+		before, _, ok := strings.Cut(string(text), c.old)
+		if !ok {
+			t.Fatalf("config.yaml has no %q:\n%s", c.old, text)
+		}
+		_, err := configs.Parse("config.yaml", []byte(strings.Replace(string(text), c.old, c.now, 1)), configs.Overlay{})
+		want := strings.Replace(c.want, "LINE", fmt.Sprint(1+strings.Count(before, "\n")), 1)
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, configs.ErrInvalid) {
+			t.Errorf("got      %v\nexpected %s", err, want)
+		}
+	}
+}
+
+func TestMistakesInKeysAreNamed(t *testing.T) {
+	for _, c := range []struct{ old, now, want string }{
+		{"swish2: {beta: 1.5}", "swish2: {bta: 1.5}", `own.yaml:6: model.layers[2].bta: unknown key where type is swish2; did you mean "beta"?`},
+		{"swish2: {beta: 1.5}", "swish2: {beta: 11}", "own.yaml:6: model.layers[2].beta: got 11, expected a number of at least 0 and at most 10"},
+		{"swish2: {beta: 1.5}", "swish2: {beta: 7}", "own.yaml:6: model.layers[2]: swish2: beta may be anything but 7"},
+		{"- swish2\n", "- swish3\n", `own.yaml:8: model.layers[4].type: got "swish3", expected one of 41 words; did you mean "swish2"?`},
+		{"units: 16, rate", "units: many, rate", `own.yaml:7: model.layers[3].units: got "many", expected a whole number of at least 1`},
+		{"units: 16, rate: 0.1", "rate: 0.1", `own.yaml:7: model.layers[3].units: missing, expected a whole number of at least 1: outputs`},
+		{"gated: {units: 16, rate: 0.1, name: gate}", "halved", `own.yaml:7: layer 3 (halved "halved_1"): its function gives`},
+		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
+		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, smoothed; did you mean "smoothed"?`},
+		{"name: lion", "name: lionn", `own.yaml:12: optimizer.name: got "lionn", expected one of sgd, momentum, nesterov, adam, adamw, lion; did you mean "lion"?`},
+		{"power: 1.5", "gamma: 1.5", "own.yaml:13: schedule.gamma: goes with name: step, but name is polynomial"},
+	} {
+		if !strings.Contains(config, c.old) {
+			t.Fatalf("no %q", c.old)
+		}
+		x, err := configs.Parse("own.yaml", []byte(strings.TrimPrefix(strings.Replace(config, c.old, c.now, 1), "\n")), configs.Overlay{})
+		if err == nil {
+			_, err = berth.Open(t.Context(), x)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !berth.IsUsage(err) {
+			t.Errorf("got      %v\nexpected %s", err, c.want)
+		}
+	}
+}
+
+func TestConfigKeepsKeysAndVersions(t *testing.T) {
+	c := load(t, config)
+	text, err := c.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"beta: 1.5\n", "version: 3\n", "units: 16\n", "tags: []\n", "eps: 0.2\n", "beta1: 0.9\n", "power: 1.5\n"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	again, err := configs.Parse("again", text, configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text2, err := again.YAML(); err != nil || string(text2) != string(text) {
+		t.Errorf("written twice: %v\n%s\n%s", err, text, text2)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if k := c.Model.Layers[2].Keys.(*SwishKeys); k.Beta != 1.5 {
+		t.Errorf("beta is %v", k.Beta)
+	}
+	if k := c.Model.Layers[4].Keys.(*SwishKeys); k.Beta != 1 {
+		t.Errorf("beta is %v by default", k.Beta)
+	}
+	other := load(t, config, "schedule.power=3")
+	now, err := other.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := configs.Changes(text, now)
+	if err != nil || configs.SummaryOfChanges(changes) != "schedule.power was 1.5, is 3" {
+		t.Errorf("changes are %v, %v", changes, err)
+	}
+}
+
+func TestAPanicEndsTheRun(t *testing.T) {
+	for _, devices := range []string{"cpu:1", "cpu:2"} {
+		c := load(t, strings.Replace(config, "- swish2\n", "- panics\n", 1), "devices="+devices)
+		_, err := train(t, c, berth.TrainOptions{Dir: t.TempDir()})
+		if err == nil || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `(panics "panics_1")`) || !strings.Contains(err.Error(), "the op panics panicked: runtime error: index out of range") {
+			t.Errorf("%s: got %v", devices, err)
+		}
+	}
+}
