@@ -89,6 +89,7 @@ var mayImport = map[string][]string{
 	"cmd/trainer/internal/progress":    {"cmd/trainer/internal/console", "cmd/trainer/internal/text"},
 	"cmd/trainer/internal/runs":        {"checkpoint", "checkpoint/rundir", "configs", "engine/device/fault", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress"},
 	"cmd/trainer/internal/charts":      {"checkpoint/rundir", "engine/osfile", "cmd/trainer/internal/cli", "cmd/trainer/internal/progress", "internal/edit"},
+	"cmd/trainer/internal/overview":    {"checkpoint", "checkpoint/rundir", "cmd/trainer/internal/cli", "cmd/trainer/internal/console", "cmd/trainer/internal/text", "internal/units"},
 	"cmd/trainer/internal/checkpoints": {"checkpoint", "checkpoint/rundir", "checkpoint/runstate", "configs", "engine/graph", "engine/osfile", "engine/safetensors", "cmd/trainer/internal/cli", "cmd/trainer/internal/runs", "cmd/trainer/internal/text", "internal/units"},
 
 	"engine/device/cpu/blas":        {},

@@ -109,6 +109,14 @@ func writer(path string) (pid int, alive bool) {
 	return pid, osfile.ProcessExists(pid)
 }
 
+// Abandoned reports whether the process that last wrote to a file ended without
+// closing it: it was killed, or the machine failed.
+func Abandoned(path string) bool {
+	_, there := readPid(path)
+	_, alive := writer(path)
+	return there && !alive
+}
+
 // held is the error about a file that another process has, or this one for another
 // use.
 func held(path string, reading bool) error {

@@ -10,7 +10,7 @@ import (
 )
 
 // Claim is the lock on a file that will be replaced by a new one, whatever is in
-// it. [ClaimFile] makes it; Replace or Close ends it. It is for one goroutine.
+// it. [ClaimFile] makes it; Replace, Remove or Close ends it. It is for one goroutine.
 type Claim struct {
 	path string
 	file *os.File // nil once ended
@@ -49,6 +49,13 @@ func (c *Claim) Replace(o OpenOptions) (*DB, error) {
 		return nil, fmt.Errorf("replacing %s: %w", c.path, errors.Join(err, db.Close()))
 	}
 	return db, nil
+}
+
+// Remove deletes the claimed file, and ends the claim.
+func (c *Claim) Remove() error {
+	sweep(c.path)
+	err := os.Remove(c.path)
+	return errors.Join(err, c.Close())
 }
 
 // Close unlocks the file and leaves it as it is. After Replace it does nothing.

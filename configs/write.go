@@ -36,6 +36,11 @@ func (c *Config) Settings() ([]Setting, error) {
 	return settings(rootSection.encode(c, decides), "", nil)
 }
 
+// AllSettings is Settings with the keys that do not decide the numbers of a run, too.
+func (c *Config) AllSettings() ([]Setting, error) {
+	return settings(rootSection.encode(c, func(*key) bool { return true }), "", nil)
+}
+
 // settings appends the keys of a tree. The mappings in a list are entered; any
 // other list is one value.
 func settings(n *yaml.Node, path string, out []Setting) (_ []Setting, err error) {

@@ -32,11 +32,19 @@ func CheckFolder(dir string, m Mode) error {
 			return fmt.Errorf("%w: %s is not a file: choose another run folder, or remove it", ErrFolder, path)
 		}
 	}
-	// Its checkpoints, or its config just as a run writes it, mark a run's folder.
-	begun := exists(CheckpointPath(dir))
-	if begun && m == Fresh {
+	if m == Fresh && exists(CheckpointPath(dir)) {
 		return nil
 	}
+	if list := foreign(dir); len(list) > 0 {
+		return fmt.Errorf("%w: %s is not of a run, and a run keeps its own under that name: choose another run folder, or move the file", ErrFolder, filepath.Join(dir, list[0]))
+	}
+	return nil
+}
+
+// foreign are the files of a folder that have the name of a run's text, and no run
+// wrote. Its checkpoints, or its config just as a run writes it, mark a run's folder.
+func foreign(dir string) (names []string) {
+	begun := exists(CheckpointPath(dir))
 	marked := begun || exists(filepath.Join(dir, ConfigName))
 	for _, c := range []struct {
 		name string
@@ -47,11 +55,11 @@ func CheckFolder(dir string, m Mode) error {
 		{ReportName, func(text []byte) bool { return marked && reportStart.Match(text) }},
 		{TokenizerName, func([]byte) bool { return marked }},
 	} {
-		if path := filepath.Join(dir, c.name); !ownText(path, c.ours) {
-			return fmt.Errorf("%w: %s is not of a run, and a run keeps its own under that name: choose another run folder, or move the file", ErrFolder, path)
+		if !ownText(filepath.Join(dir, c.name), c.ours) {
+			names = append(names, c.name)
 		}
 	}
-	return nil
+	return names
 }
 
 // looked is the number of bytes of a file that decide whose it is.

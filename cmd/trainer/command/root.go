@@ -6,6 +6,7 @@ import (
 	"github.com/berth-ml/berth/cmd/trainer/internal/charts"
 	"github.com/berth-ml/berth/cmd/trainer/internal/checkpoints"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/overview"
 	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
 )
 
@@ -26,7 +27,8 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	cli.Group(root)
 	addVersionFlag(root)
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
-		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), cli.Printing(benchCommand()), tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
+		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), overview.Command(), cli.Printing(benchCommand()),
+		tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
 	checkHelpTopics(root)
 	return root
 }

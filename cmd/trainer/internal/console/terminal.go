@@ -41,3 +41,9 @@ func ClearLine(w io.Writer) string {
 	}
 	return ""
 }
+
+// IsTerminal reports whether r reads from a terminal.
+func IsTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,188 @@
+package rundir
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/osfile"
+)
+
+// Condition is what became of a run.
+type Condition string
+
+// The conditions.
+const (
+	New       Condition = "new"      // it has a checkpoint, and has taken no step
+	Running   Condition = "running"  // a process trains it, or has its checkpoints open for another change
+	Stopped   Condition = "stopped"  // it has steps left, and its last call ended as it should
+	Failed    Condition = "failed"   // it has steps left, and its last call ended by an error, or was killed
+	Completed Condition = "finished" // all steps are taken, or it stopped early
+
+	// Unreadable: its checkpoints cannot be read. Problem says why.
+	Unreadable Condition = "unreadable"
+)
+
+// Summary is what a run folder shows without its tensors.
+type Summary struct {
+	Condition   Condition
+	Config      *configs.Config // nil: it cannot be read
+	Step, Total int             // steps taken, and of the whole run; Total 0: not known
+	Epoch       int             // epochs finished
+	Checkpoints int             // whole manifests
+	Newest      *checkpoint.Manifest
+	BestID      uint64          // the best of the checkpoints; 0: none has the metric
+	Best        checkpoint.Best // the best value so far, of which the checkpoint may be gone
+	Last        Record          // the newest boundary
+	Measured    bool            // there is one
+	Bytes       int64           // of the run's files
+	Changed     time.Time       // when one of them was written last
+	Problem     error           // of its checkpoints; nil: they can be read
+}
+
+// Runs are the paths of the run folders in a folder, by name.
+func Runs(parent string) (dirs []string, err error) {
+	list, err := os.ReadDir(parent)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range list {
+		if dir := filepath.Join(parent, f.Name()); IsRun(dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs, nil
+}
+
+// IsRun reports whether a folder holds a run: checkpoints, or a config and metrics
+// as a run writes them.
+func IsRun(dir string) bool {
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return false
+	}
+	if st, err := os.Lstat(CheckpointPath(dir)); err == nil {
+		return st.Mode().IsRegular()
+	}
+	return exists(filepath.Join(dir, MetricsName)) && exists(filepath.Join(dir, ConfigName)) && CheckFolder(dir, Begin) == nil
+}
+
+// Summarize reads what a run folder shows. It changes nothing, and a run may train
+// there meanwhile.
+func Summarize(dir string) *Summary {
+	dir = osfile.Resolve(dir)
+	s := &Summary{}
+	s.measure(dir)
+	s.Last, s.Measured = LastBoundary(dir)
+	held, err := StatusOf(dir) // the lock decides whether somebody trains
+	s.Problem = newestOf(dir, s)
+	if text, unread := osfile.Read(filepath.Join(dir, ConfigName), configs.MaxFile+1); unread == nil {
+		s.Config, _ = configs.Parse(ConfigName, text, configs.Overlay{})
+	}
+	if s.Config == nil && s.Newest != nil {
+		s.Config, _ = configs.Parse(ConfigName, s.Newest.Config, configs.Overlay{})
+	}
+	s.Condition = s.conditionOf(dir, held.State, err)
+	if s.Measured && s.Last.Step > s.Step { // the run saves it, or did not any more
+		s.Step = s.Last.Step
+		if s.Config != nil && s.Config.Train.Boundary == 0 {
+			s.Epoch = s.Last.Epoch + 1
+		}
+	}
+	return s
+}
+
+// newestOf reads the checkpoints of a folder into s.
+func newestOf(dir string, s *Summary) error {
+	db, err := checkpoint.Open(CheckpointPath(dir), checkpoint.OpenOptions{ReadOnly: true, Beside: true})
+	if errors.Is(err, checkpoint.ErrNotFound) && !errors.Is(err, checkpoint.ErrDamaged) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	list, skipped, err := db.List()
+	if len(skipped) > 0 && err == nil {
+		err = skipped[0].Err
+	}
+	s.Checkpoints, s.BestID = len(list), checkpoint.BestOf(list)
+	if len(list) > 0 {
+		m := list[len(list)-1]
+		s.Newest, s.Best, s.Step, s.Epoch = &m, m.Best, m.Step, m.Epoch
+		if st, unknown := statusAt(db, m); unknown == nil {
+			s.Total = st.Total
+		}
+	}
+	return errors.Join(err, db.Close())
+}
+
+// conditionOf is the condition of a run whose status was read, or was refused with
+// an error.
+func (s *Summary) conditionOf(dir string, state State, refused error) Condition {
+	switch {
+	case errors.Is(refused, checkpoint.ErrHeld):
+		return Running
+	case state == Finished:
+		return Completed
+	case s.Newest != nil && s.Step == 0 && !s.Measured:
+		return New
+	case s.Newest == nil && s.Problem != nil:
+		return Unreadable
+	case s.Newest == nil || checkpoint.Abandoned(CheckpointPath(dir)):
+		return Failed
+	}
+	if steps, ok := reportedSteps(dir); ok && steps == s.Newest.Step {
+		return Stopped
+	}
+	return Failed
+}
+
+var reportSteps = regexp.MustCompile(`^\{\s*"steps":\s*(\d+)`)
+
+// reportedSteps are the steps of report.json, which a call writes at its end unless
+// it fails.
+func reportedSteps(dir string) (int, bool) {
+	text, err := osfile.Read(filepath.Join(dir, ReportName), 1<<10)
+	if err != nil {
+		return 0, false
+	}
+	m := reportSteps.FindSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	return n, err == nil
+}
+
+// measure takes the sizes and times of the run's files.
+func (s *Summary) measure(dir string) {
+	for _, name := range append(eventFiles(dir), ownFiles...) {
+		st, err := os.Lstat(filepath.Join(dir, name))
+		if err != nil || !st.Mode().IsRegular() {
+			continue
+		}
+		s.Bytes += st.Size()
+		if st.ModTime().After(s.Changed) {
+			s.Changed = st.ModTime()
+		}
+	}
+}
+
+// Value is a metric of the newest boundary, or of the newest checkpoint where
+// metrics.jsonl lacks it; NaN where there is none.
+func (s *Summary) Value(name string) float64 {
+	if v, ok := s.Last.Values[name]; ok {
+		return v
+	}
+	if s.Newest != nil {
+		if v, ok := s.Newest.Metrics[name]; ok {
+			return v
+		}
+	}
+	return math.NaN()
+}

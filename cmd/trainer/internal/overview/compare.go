@@ -1,0 +1,176 @@
+package overview
+
+import (
+	"io"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+func compareCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "compare RUN RUN…", Short: "Compare the configs and metrics of runs",
+		Long: "Compare runs: the keys of their configs that differ, with the value of each run (- where a run has no such key), and their\n" +
+			"metrics side by side. Runs that do not fit beside each other follow below.",
+		Example: "  trainer runs compare runs/digits runs/digits-2", Args: cli.ArgsBetween(2, math.MaxInt),
+	}
+	asJSON := c.Flags().Bool("json", false, "print a JSON object: \"runs\", as of ls, and \"config\", the keys that differ with a value for each run")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		list, err := summarize(args)
+		if err != nil {
+			return err
+		}
+		keys, err := differences(list)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(c.OutOrStdout(), comparison(list, keys))
+		}
+		_, err = io.WriteString(c.OutOrStdout(), compared(list, keys))
+		return err
+	}
+	return c
+}
+
+// difference is a key whose values differ; "" where a run has no such key.
+type difference struct {
+	Key    string   `json:"key"`
+	Values []string `json:"values"` // by run
+}
+
+// differences are the keys of the runs' configs that differ, in the order of the
+// configs. A run whose config cannot be read has none of them.
+func differences(list []summarized) (out []difference, err error) {
+	var names []string // of keys; those of later configs stand behind the key before them
+	values := make([]map[string]string, len(list))
+	for i, s := range list {
+		values[i] = map[string]string{}
+		if s.Config == nil {
+			continue
+		}
+		settings, err := s.Config.AllSettings()
+		if err != nil {
+			return nil, err
+		}
+		at := 0
+		for _, x := range settings {
+			values[i][x.Key] = x.Value
+			if known := slices.Index(names, x.Key); known >= 0 {
+				at = known + 1
+				continue
+			}
+			names = slices.Insert(names, at, x.Key)
+			at++
+		}
+	}
+	for _, name := range names {
+		d := difference{Key: name}
+		for i := range list {
+			d.Values = append(d.Values, values[i][name])
+		}
+		if slices.ContainsFunc(d.Values, func(v string) bool { return v != d.Values[0] }) {
+			out = append(out, d)
+		}
+	}
+	return out, nil
+}
+
+// compared is runs as compare prints them, in as many tables as their widths need.
+func compared(list []summarized, keys []difference) (out string) {
+	rows := [][]string{{""}, {"state"}, {"steps"}, {"epochs"}}
+	for _, s := range list {
+		for i, cell := range []string{s.dir, string(s.Condition), s.steps(), s.epochs()} {
+			rows[i] = append(rows[i], cell)
+		}
+	}
+	row := func(name string, of func(i int) string) {
+		cells := []string{name}
+		for i := range list {
+			cells = append(cells, orDash(of(i)))
+		}
+		rows = append(rows, cells)
+	}
+	for _, d := range keys {
+		row(d.Key, func(i int) string { return d.Values[i] })
+	}
+	for _, name := range metricNames(list) {
+		row(name, func(i int) string {
+			if v, ok := list[i].metrics()[name]; ok {
+				return value(name, v)
+			}
+			return ""
+		})
+	}
+	row("best", func(i int) string { return list[i].best() })
+	row("size", func(i int) string { return units.Bytes(list[i].Bytes) })
+	for first := 1; first <= len(list); {
+		n := fitting(rows, first)
+		var part [][]string
+		for _, r := range rows {
+			part = append(part, append([]string{text.Cut(r[0], mostName)}, r[first:first+n]...))
+		}
+		if first > 1 {
+			out += "\n"
+		}
+		out += text.Table(part, columns(n)...)
+		first += n
+	}
+	return out
+}
+
+const (
+	mostName  = 40 // characters of a key
+	mostValue = 28 // characters of a value, where several stand side by side
+)
+
+// fitting is the number of the columns from first on that fit beside the names: at
+// least one.
+func fitting(rows [][]string, first int) int {
+	width := func(i, most int) (w int) {
+		for _, r := range rows {
+			w = max(w, min(most, utf8.RuneCountInString(r[i])))
+		}
+		return w
+	}
+	left := text.Columns - width(0, mostName)
+	n := 0
+	for i := first; i < len(rows[0]); i++ {
+		if left -= 2 + width(i, mostValue); left < 0 && n > 0 {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// columns are the columns of values, which may be cut.
+func columns(n int) (list []int) {
+	for i := range n {
+		list = append(list, i+1)
+	}
+	return list
+}
+
+// compareRecord is what compare --json prints.
+type compareRecord struct {
+	Runs   []record     `json:"runs"`
+	Config []difference `json:"config"`
+}
+
+func comparison(list []summarized, keys []difference) compareRecord {
+	r := compareRecord{Config: keys}
+	if keys == nil {
+		r.Config = []difference{}
+	}
+	for _, s := range list {
+		r.Runs = append(r.Runs, s.record())
+	}
+	return r
+}

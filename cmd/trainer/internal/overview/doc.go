@@ -1,0 +1,10 @@
+// Package overview has the command runs: it lists the runs of a folder, shows one,
+// compares several and deletes them.
+//
+//	c := overview.Command()
+//	c.SetArgs([]string{"ls", "runs"})
+//	err := c.Execute()
+//
+// [Command] is all that is exported. Each subcommand has a file of its own; they
+// read a run as a rundir.Summary.
+package overview

@@ -1,0 +1,70 @@
+package overview
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+// defaultParent is the folder of the runs whose folder nobody named.
+const defaultParent = "runs"
+
+func lsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "ls [DIR]", Short: "List the runs of a folder, the newest first",
+		Long: "List the runs in DIR (default: runs), the newest first. STATE is running, finished, stopped (by --max-time, --max-steps or a\n" +
+			"signal; trainer resume goes on), failed (an error or a kill ended it; trainer resume goes on from its newest checkpoint),\n" +
+			"new (no step is taken yet) or unreadable (trainer runs show says why). LOSS is the newest of the validation, or without\n" +
+			"such a part of the training. SIZE is that of the run's own files.",
+		Example: "  trainer runs ls\n  trainer runs ls experiments --json", Args: cli.ArgsBetween(0, 1),
+	}
+	asJSON := c.Flags().Bool("json", false, "print a JSON array")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		dir := defaultParent
+		if len(args) > 0 {
+			dir = args[0]
+		}
+		list, err := runsIn(dir, len(args) > 0)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(list, func(a, b summarized) int { return b.Changed.Compare(a.Changed) })
+		if *asJSON {
+			all := []record{}
+			for _, s := range list {
+				all = append(all, s.record())
+			}
+			return printJSON(c.OutOrStdout(), all)
+		}
+		if len(list) == 0 {
+			fmt.Fprintf(c.ErrOrStderr(), "%s holds no runs\n", dir)
+			return nil
+		}
+		return listTable(c.OutOrStdout(), list, time.Now())
+	}
+	return c
+}
+
+func listTable(out io.Writer, list []summarized, now time.Time) error {
+	rows := [][]string{{"RUN", "STATE", "STEP", "EPOCH", "LOSS", "BEST", "SIZE", "WHEN"}}
+	for _, s := range list {
+		all := s.metrics()
+		loss := "-"
+		for _, name := range []string{"val_loss", "train_loss"} {
+			if v, ok := all[name]; ok {
+				loss = value(name, v)
+				break
+			}
+		}
+		rows = append(rows, []string{s.dir, string(s.Condition), s.steps(), s.epochs(), loss, orDash(s.best()), units.Bytes(s.Bytes), ago(s.Changed, now)})
+	}
+	_, err := io.WriteString(out, text.Table(rows, 0, 5, 2))
+	return err
+}

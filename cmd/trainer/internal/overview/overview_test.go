@@ -1,0 +1,72 @@
+package overview
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/configs"
+)
+
+// made is a run with long names and numbers.
+func made(t *testing.T, i int) summarized {
+	t.Helper()
+	name := fmt.Sprintf("experiments/%s-%d", strings.Repeat("a-very-long-name-", 3), i)
+	c, err := configs.Parse("test.yaml", fmt.Appendf(nil, "data: digits\nmodel: {preset: mlp, hidden: [%s8]}\ntrain: {batch: %d}\n", strings.Repeat("512, ", 20), 8+i), configs.Overlay{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return summarized{name, &rundir.Summary{
+		Condition: rundir.Unreadable, Config: c, Step: 123_456_789, Total: 999_999_999, Epoch: 12345, Measured: true, Bytes: 1023 << 30,
+		Best: checkpoint.Best{Metric: "val_balanced_accuracy_of_all", Value: 0.123456}, BestID: 7, Problem: checkpoint.ErrDamaged,
+		Last: rundir.Record{Step: 123, Values: map[string]float64{"val_loss": -1.23456e-20, "a_metric_with_a_rather_long_name_that_somebody_registered": 1e300}},
+	}}
+}
+
+// All that is printed fits, whatever the names and numbers.
+func TestTablesFit(t *testing.T) {
+	var list []summarized
+	for i := range 9 {
+		list = append(list, made(t, i))
+	}
+	keys, err := differences(list)
+	if err != nil || len(keys) == 0 {
+		t.Fatal(keys, err)
+	}
+	now := time.Now()
+	var b strings.Builder
+	if err := listTable(&b, list, now); err != nil {
+		t.Fatal(err)
+	}
+	for name, table := range map[string]string{"ls": b.String(), "show": shown(list[0], now), "compare": compared(list, keys)} {
+		for line := range strings.Lines(table) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > text.Columns {
+				t.Errorf("%s: %d characters: %s", name, n, line)
+			}
+		}
+	}
+	if got := strings.Count(compared(list, keys), "train.batch"); got != 5 {
+		t.Errorf("9 runs, two beside each other: %d tables", got)
+	}
+}
+
+// Keys that only some configs have stand where those configs have them.
+func TestDifferences(t *testing.T) {
+	var list []summarized
+	for _, train := range []string{"{epochs: 3}", "{steps: 5}", "{epochs: 3}"} {
+		c, err := configs.Parse("test.yaml", []byte("data: digits\nmodel: {preset: mlp, hidden: [8]}\ntrain: "+train+"\n"), configs.Overlay{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, summarized{"x", &rundir.Summary{Config: c}})
+	}
+	keys, err := differences(list)
+	if got, want := fmt.Sprint(keys), "[{train.steps [ 5 ]} {train.epochs [3  3]}]"; err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}

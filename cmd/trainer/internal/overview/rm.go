@@ -1,0 +1,89 @@
+package overview
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/console"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+func rmCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "rm RUN…", Short: "Delete runs",
+		Long: "Delete runs: the files that a run writes, and the folder unless it holds others. A run that trains is refused, and then no\n" +
+			"run is deleted. On a terminal the command asks; elsewhere it needs --yes.",
+		Example: "  trainer runs rm runs/digits-2 --yes", Args: cli.ArgsBetween(1, math.MaxInt),
+	}
+	yes := c.Flags().Bool("yes", false, "do not ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		for _, dir := range args {
+			if err := refused(rundir.CheckRemove(dir)); err != nil {
+				return err
+			}
+		}
+		if !*yes {
+			if sure, err := ask(c, args); err != nil || !sure {
+				return err
+			}
+		}
+		for _, dir := range args {
+			left, err := rundir.Remove(dir)
+			if err != nil {
+				return refused(err)
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s deleted\n", dir)
+			if len(left) > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "the folder stays: it holds %s, which no run wrote\n", strings.Join(left, ", "))
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+// refused words why a run is not deleted.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, rundir.ErrFolder):
+		return cli.Usage(err)
+	case errors.Is(err, checkpoint.ErrHeld):
+		return fmt.Errorf("%w; a run that trains is not deleted", err)
+	}
+	return err
+}
+
+// ask asks on a terminal whether runs are to be deleted.
+func ask(c *cobra.Command, dirs []string) (sure bool, err error) {
+	if !console.IsTerminal(c.InOrStdin()) || console.Terminal(c.ErrOrStderr()) == nil {
+		return false, cli.Usagef("runs rm deletes for good, and there is no terminal to ask on: give --yes")
+	}
+	for _, dir := range dirs {
+		s := summarized{dir, rundir.Summarize(dir)}
+		fmt.Fprintf(c.ErrOrStderr(), "%s: %s, step %s, %s\n", dir, s.Condition, s.steps(), units.Bytes(s.Bytes))
+	}
+	what := "it"
+	if len(dirs) > 1 {
+		what = "them"
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "Delete %s? [y/N] ", what)
+	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	fmt.Fprintln(c.ErrOrStderr(), "nothing is deleted")
+	return false, nil
+}

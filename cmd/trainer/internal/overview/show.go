@@ -1,0 +1,92 @@
+package overview
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth/checkpoint"
+	"github.com/berth-ml/berth/checkpoint/rundir"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/units"
+)
+
+func showCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "show RUN", Short: "Show how far a run came, its metrics and its size",
+		Long:    "Show a run: its state, steps and epochs, the metrics of its newest boundary, its best value and its size. It may train meanwhile.",
+		Example: "  trainer runs show runs/digits", Args: cli.Args(1),
+	}
+	asJSON := c.Flags().Bool("json", false, "print a JSON object")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		list, err := summarize(args)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return printJSON(c.OutOrStdout(), list[0].record())
+		}
+		_, err = io.WriteString(c.OutOrStdout(), shown(list[0], time.Now()))
+		return err
+	}
+	return c
+}
+
+// shown is a run as show prints it.
+func shown(s summarized, now time.Time) string {
+	rows := [][]string{{"run", s.dir}, {"state", string(s.Condition)}}
+	add := func(name, text string) { rows = append(rows, []string{name, text}) }
+	if s.Config != nil {
+		add("config", s.Config.Name)
+	}
+	add("steps", s.steps())
+	add("epochs", s.epochs())
+	if s.Measured {
+		at := fmt.Sprintf("step %d", s.Last.Step)
+		if !s.Last.Time.IsZero() {
+			at += s.Last.Time.Local().Format(", " + time.DateTime)
+		}
+		add("newest metrics", at)
+	}
+	for _, name := range metricNames([]summarized{s}) {
+		add("  "+name, value(name, s.metrics()[name]))
+	}
+	if s.best() != "" {
+		text := fmt.Sprintf("%s at step %d", s.best(), s.Best.Step)
+		if s.BestID != 0 {
+			text += fmt.Sprintf(", checkpoint %d", s.BestID)
+		}
+		add("best", text)
+	}
+	add("checkpoints", fmt.Sprint(s.Checkpoints))
+	add("size", units.Bytes(s.Bytes))
+	add("changed", fmt.Sprintf("%s (%s)", s.Changed.Local().Format(time.DateTime), ago(s.Changed, now)))
+	if s.Problem != nil {
+		add("problem", s.Problem.Error())
+	}
+	if next := s.next(); next != "" {
+		add("next", next)
+	}
+	return text.Table(rows, 1)
+}
+
+// next is the command that most want next.
+func (s summarized) next() string {
+	switch s.Condition {
+	case rundir.Stopped, rundir.Failed:
+		if s.Newest != nil {
+			return "trainer resume " + s.dir
+		}
+		return "trainer train CONFIG --fresh --run " + s.dir
+	case rundir.Completed:
+		return "trainer eval " + s.dir
+	}
+	if errors.Is(s.Problem, checkpoint.ErrDamaged) {
+		return fmt.Sprintf("trainer checkpoints repair %s whole.db", s.dir)
+	}
+	return ""
+}
