@@ -208,7 +208,7 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 			fmt.Fprintln(c.ErrOrStderr(), text)
 		}
 		for _, text := range append(r.Retried, r.Missed...) {
-			fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
+			cli.Tell(c, c.ErrOrStderr(), text)
 		}
 		rs = append(rs, r)
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 func unprivileged() {
+	os.Args[0] = "trainer"
 	if err := dropPrivileges(); err != nil {
 		panic(err)
 	}

@@ -31,6 +31,7 @@ type training struct {
 	overfit  int    // steps on one batch alone; 0: train on all data
 	removed  bool   // the run folder is, after the run
 	note     string // printed first
+	of       *cobra.Command
 	stop     *signals.Stop
 	faults   *faultFlag
 	costs    *costsFlag
@@ -44,7 +45,7 @@ const (
 
 // addTraining gives c the flags that train and resume share.
 func addTraining(c *cobra.Command, stop *signals.Stop) *training {
-	t := &training{stop: stop}
+	t := &training{of: c, stop: stop}
 	o := &t.options
 	c.Flags().IntVar(&o.MaxSteps, "max-steps", 0, "stop and save after `N` steps, counted from the run's beginning")
 	c.Flags().DurationVar(&o.MaxTime, "max-time", 0, "stop and save before this `TIME` is over, such as 55m, and exit with 75")
@@ -133,7 +134,7 @@ func (t *training) run(ctx context.Context, out, notes io.Writer, cfg *configs.C
 	o.Observer.Warn = func(text string) { // under --quiet, too
 		done()
 		warn(text)
-		fmt.Fprintf(errs, "trainer: %s\n", text)
+		cli.Tell(t.of, errs, text)
 	}
 	saveNow, undo := signals.SaveNow()
 	defer undo()

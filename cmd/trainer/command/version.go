@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -19,7 +20,8 @@ func versionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Print the version, and the instruction set in use",
 		Long: "Print the module's version, the revision that it was built from, Go's version, the platform, and the instruction set\n" +
-			"that the device cpu computes with (BERTH_CPU chooses another). trainer --version prints the same.",
+			"that the device cpu computes with (BERTH_CPU chooses another). trainer --version prints the same. A program of another\n" +
+			"module also prints that module, whose revision it is then.",
 		Example: "  trainer version\n  BERTH_CPU=avx2 trainer version",
 		Args:    cli.Args(0),
 		RunE:    func(c *cobra.Command, _ []string) error { return printVersion(c) },
@@ -57,10 +59,11 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	for _, s := range info.Settings {
 		settings[s.Key] = s.Value
 	}
-	version, revision := info.Main.Version, settings["vcs.revision"]
-	if version == "" {
-		version = "(devel)"
+	version, program := berthVersion(info), ""
+	if info.Main.Path != "" && info.Main.Path != berthModule {
+		program = fmt.Sprintf("program\t%s %s\n", info.Main.Path, cmp.Or(info.Main.Version, "(devel)"))
 	}
+	revision := settings["vcs.revision"]
 	switch {
 	case revision == "":
 		revision = "unknown (built without version control)"
@@ -69,9 +72,25 @@ func versionText(info *debug.BuildInfo, isa string) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "berth\t%s\nrevision\t%s\ngo\t%s\nplatform\t%s/%s\ncpu\t%s\n", version, revision, info.GoVersion, runtime.GOOS, runtime.GOARCH, isa)
+	fmt.Fprintf(w, "%sberth\t%s\nrevision\t%s\ngo\t%s\nplatform\t%s/%s\ncpu\t%s\n", program, version, revision, info.GoVersion, runtime.GOOS, runtime.GOARCH, isa)
 	w.Flush()
 	return b.String()
+}
+
+const berthModule = "github.com/berth-ml/berth"
+
+// berthVersion is the version of Berth in a build, of which it may be a dependency.
+func berthVersion(info *debug.BuildInfo) string {
+	module := &info.Main
+	for _, d := range info.Deps {
+		if d.Path == berthModule {
+			module = d
+		}
+	}
+	if r := module.Replace; r != nil {
+		return fmt.Sprintf("%s, replaced by %s %s", module.Version, r.Path, cmp.Or(r.Version, "(devel)"))
+	}
+	return cmp.Or(module.Version, "(devel)")
 }
 
 // instructionSet names the instruction set that the device cpu computes with.

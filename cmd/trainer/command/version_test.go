@@ -20,6 +20,9 @@ func TestVersionText(t *testing.T) {
 			"berth     (devel)\nrevision  68931bb0 (modified)\ngo        go1.26.8\n"},
 		{debug.BuildInfo{GoVersion: "go1.26.8"},
 			"berth     (devel)\nrevision  unknown (built without version control)\ngo        go1.26.8\n"},
+		{debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Path: "example.com/waves", Version: "v0.3.0"},
+			Deps: []*debug.Module{{Path: "github.com/berth-ml/berth", Version: "v1.2.3"}}, Settings: []debug.BuildSetting{revision}},
+			"program   example.com/waves v0.3.0\nberth     v1.2.3\nrevision  68931bb0\ngo        go1.26.8\n"},
 	} {
 		if got := versionText(&c.info, "avx2"); got != c.want+platform {
 			t.Errorf("got:\n%swant:\n%s", got, c.want+platform)

@@ -85,7 +85,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 // TellWarnings says on standard error what went wrong and did no harm.
 func TellWarnings(c *cobra.Command, t *berth.Trained) {
 	for _, text := range t.Warnings() {
-		fmt.Fprintf(c.ErrOrStderr(), "trainer: %s\n", text)
+		cli.Tell(c, c.ErrOrStderr(), text)
 	}
 }
 
