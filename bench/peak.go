@@ -77,6 +77,9 @@ func measureSquare(ctx context.Context, devs []device.Device, s square, start ti
 		}
 	}()
 	for _, d := range devs {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
 		p, err := newProduct(d, s.side, s.bf16)
 		if err != nil {
 			return 0, err

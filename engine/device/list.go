@@ -16,6 +16,9 @@ type Counted struct {
 	Count int
 }
 
+// mostOfAKind is the most devices of a kind.
+const mostOfAKind = 9999
+
 // ParseList reads "cpu:2,null:1"; a kind without a number is one device. A kind
 // given twice is refused: its devices would be numbered from 0, and share its
 // memory, each time they are opened.
@@ -28,6 +31,9 @@ func ParseList(text string) ([]Counted, error) {
 			var err error
 			if n, err = strconv.Atoi(count); err != nil {
 				return nil, fmt.Errorf("%w: %q: expected a kind and a number, such as cpu:2: %w", ErrList, item, err)
+			}
+			if n > mostOfAKind {
+				return nil, fmt.Errorf("%w: %q: expected at most %d devices of a kind", ErrList, item, mostOfAKind)
 			}
 		}
 		for _, x := range list {

@@ -22,6 +22,7 @@ func TestParseList(t *testing.T) {
 	for text, want := range map[string]string{
 		"cpu:2,cpu":        "cpu:2,cpu names cpu more than once: write cpu:3",
 		"cpu:1,null,cpu:4": "write cpu:5",
+		"cpu:10000":        `"cpu:10000": expected at most 9999 devices`,
 		"cpu:two":          `"cpu:two": expected a kind and a number, such as cpu:2`,
 	} {
 		if _, err := device.ParseList(text); !errors.Is(err, device.ErrList) || !strings.Contains(err.Error(), want) {
