@@ -9,6 +9,7 @@ import (
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/trace"
+	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/residency"
 )
 
@@ -39,8 +40,10 @@ func (s *setup) keep() (leave func(), err error) {
 // runtime makes a runtime on the run's devices, for the plan; dir is the run's
 // folder. On shared devices it waits until the floors of the plan are free.
 func (s *setup) runtime(ctx context.Context, devs []device.Device, dir string, o residency.TenantOptions) (*executor.Runtime, error) {
-	o.Floors, o.Peaks = s.floorsAndPeaks()
-	o.HostBytes, o.LargestBytes = o.HostBytes+s.hostBytes(), largestOf(s.plan.Graph)
+	if o.Floors == nil {
+		o.Floors, o.Peaks = s.memoryOf(s.plan, s.groups)
+	}
+	o.HostBytes, o.LargestBytes = o.HostBytes+s.hostBytes(), max(o.LargestBytes, largestOf(s.plan.Graph))
 	o.OnRead = func(i int, began, ended time.Time) {
 		s.onSpan(device.Span{Device: devs[i].ID(), Stream: "store", What: trace.StreamIn, Start: began, End: ended})
 	}
@@ -69,12 +72,13 @@ func (s *setup) used() (list []int) {
 	return list
 }
 
-// floorsAndPeaks are the plan's, in bytes of each device.
-func (s *setup) floorsAndPeaks() (floors, peaks []int64) {
+// memoryOf are the floors and peaks of a plan on groups of devices, in bytes of each
+// device.
+func (s *setup) memoryOf(p *partition.Plan, on groups) (floors, peaks []int64) {
 	floors, peaks = make([]int64, len(s.devs)), make([]int64, len(s.devs))
-	for i := range s.plan.Memory {
-		f := &s.plan.Memory[i]
-		for _, d := range s.groups.of(f.Device) {
+	for i := range p.Memory {
+		f := &p.Memory[i]
+		for _, d := range on.of(f.Device) {
 			floors[d], peaks[d] = f.Floor, f.Peak
 		}
 	}

@@ -64,7 +64,7 @@ func (d *Devices) OpenTrained(ctx context.Context, c *configs.Config, w Weights)
 	if d.pool == nil {
 		return nil, errNoDevices
 	}
-	return openTrained(ctx, c, w, d.pool, nil)
+	return openTrained(ctx, c, w, openedFor{shared: d.pool}, nil)
 }
 
 // Close closes the devices. It fails if anything on them was not freed, and with

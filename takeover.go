@@ -53,8 +53,13 @@ func (t *Trained) on(ctx context.Context, done *infer.Progress, f func(*executor
 }
 
 // once runs f on a runtime of its own.
-func (t *Trained) once(ctx context.Context, f func(*executor.Runtime) error) (err error) {
-	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, residency.TenantOptions{})
+func (t *Trained) once(ctx context.Context, f func(*executor.Runtime) error) error {
+	return t.onceWith(ctx, residency.TenantOptions{}, f)
+}
+
+// onceWith is once with the memory that f needs, if that is another than the plan's.
+func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f func(*executor.Runtime) error) (err error) {
+	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, o)
 	if err != nil {
 		return err
 	}

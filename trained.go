@@ -15,6 +15,7 @@ import (
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/device/fault"
+	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/engine/osfile"
 	"github.com/berth-ml/berth/executor"
@@ -34,6 +35,7 @@ type Trained struct {
 	like    *datasets.Info    // the checkpoint's description of its data; nil: setup.info is of data itself
 	data    *datasets.Dataset // nil until it is read
 
+	speech   bool            // the plan is for Generate
 	ofRun    bool            // the setup is a run's, which has its plan of training
 	faulty   []device.Device // with the faults that were asked for, to be told if they do not happen
 	losses   []LostDevice    // of the call under way
@@ -55,16 +57,22 @@ type Trained struct {
 // The faults make operations of the devices go wrong, for tests and drills; they count
 // operations from the first Eval or Predict on.
 func OpenTrained(ctx context.Context, c *configs.Config, w Weights, faults ...fault.Fault) (*Trained, error) {
-	return openTrained(ctx, c, w, nil, faults)
+	return openTrained(ctx, c, w, openedFor{}, faults)
 }
 
-// openTrained is OpenTrained on shared devices, or on devices of the model's own.
-func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool, faults []fault.Fault) (_ *Trained, err error) {
+// openedFor is what a trained model is opened for.
+type openedFor struct {
+	shared *pool // the devices; nil: of the model's own
+	speech bool  // its plan is for Generate
+}
+
+// openTrained is OpenTrained and OpenGenerator.
+func openTrained(ctx context.Context, c *configs.Config, w Weights, to openedFor, faults []fault.Fault) (_ *Trained, err error) {
 	if c, err = sound(c); err != nil {
 		return nil, err
 	}
 	w.Dir = osfile.Resolve(w.Dir)
-	t := &Trained{setup: &setup{config: shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: shared}, weights: w}
+	t := &Trained{setup: &setup{config: to.shared.configFor(c), sizes: newSizes(c, c.Train.Batch), shared: to.shared}, weights: w, speech: to.speech}
 	opened := false
 	defer func() {
 		if !opened {
@@ -93,7 +101,7 @@ func openTrained(ctx context.Context, c *configs.Config, w Weights, shared *pool
 func (t *Trained) plan(ctx context.Context) error {
 	refused := t.planned(ctx)
 	planned := t.setup.sizes.microbatch
-	if !errors.Is(refused, partition.ErrMemory) {
+	if !errors.Is(refused, partition.ErrMemory) || t.speech {
 		return refused
 	}
 	if _, err := t.read(ctx); err != nil || t.setup.sizes.microbatch == planned {
@@ -105,7 +113,7 @@ func (t *Trained) plan(ctx context.Context) error {
 // planned cuts the model for a microbatch.
 func (t *Trained) planned(ctx context.Context) error {
 	s := t.setup
-	g, err := models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
+	g, err := t.graph(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,6 +127,18 @@ func (t *Trained) planned(ctx context.Context) error {
 	}
 	s.plan, err = partition.New(g, o)
 	return err
+}
+
+// graph is the graph to plan for.
+func (t *Trained) graph(ctx context.Context) (*graph.Graph, error) {
+	s := t.setup
+	if t.speech {
+		if err := s.speaks(); err != nil {
+			return nil, err
+		}
+		return infer.GeneratorGraph(s.spec, s.generator(), stopOf(ctx))
+	}
+	return models.Eval(s.spec, models.Size{Microbatch: s.sizes.microbatch, Stop: stopOf(ctx)})
 }
 
 // find reads the description of the data that the model was trained on, and

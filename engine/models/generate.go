@@ -140,7 +140,7 @@ func (c *context) sampled(logits *graph.Value) {
 	shaping := c.b.Var(ShapingName, shape.F32(2), graph.Cache, graph.Init{})
 	choice := c.b.Var(ChoiceName, shape.I32(3), graph.Cache, graph.Init{})
 	at := c.b.Input(SampleAtName, shape.I32(1))
-	c.b.Output(GenerateToken, c.b.One(ops.Sample{}, logits, at, shaping, choice))
+	c.b.Output(GenerateToken, c.b.One(ops.Sample{Tokens: c.spec.Tokens}, logits, at, shaping, choice))
 	if c.chunk.Logits {
 		c.b.Output(GenerateLogits, logits)
 	}

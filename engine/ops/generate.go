@@ -161,8 +161,18 @@ func (o LastRow) Cost(in, out []shape.Meta) graph.Cost {
 // number u in [0,1) that the first two words of Key.At(b, at[b]) make: the first token
 // with which the sum of probabilities is above u.
 //
-// Logits that are NaN or +Inf fail with device.ErrNonFinite.
-type Sample struct{}
+// Logits that are NaN or +Inf fail with device.ErrNonFinite. Of the V logits, those of
+// ids from Tokens on do not count, if that is not 0: a model may have room for more
+// tokens than there are.
+type Sample struct{ Tokens int }
+
+// Count is the number of logits of V that count.
+func (o Sample) Count(v int) int {
+	if o.Tokens > 0 {
+		return min(o.Tokens, v)
+	}
+	return v
+}
 
 // Kind is "sample".
 func (o Sample) Kind() string { return "sample" }

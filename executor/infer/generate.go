@@ -34,15 +34,25 @@ func (o GeneratorOptions) rows() int {
 	return min(ChunkRows, o.Context)
 }
 
-// GeneratorPlan is the plan of the chunks by which a generator reads a text: of its steps,
-// these take the most memory.
+// GeneratorGraph is the graph of the chunks by which a generator reads a text: of its
+// steps, these take the most memory.
+func GeneratorGraph(s models.Spec, o GeneratorOptions, stop func() error) (*graph.Graph, error) {
+	return o.graph(s, o.rows(), stop)
+}
+
+// graph is the graph of chunks of so many tokens.
+func (o GeneratorOptions) graph(s models.Spec, rows int, stop func() error) (*graph.Graph, error) {
+	return models.Generate(s, models.GenerateSize{Rows: rows, Context: o.Context, Stop: stop})
+}
+
+// GeneratorPlan is the plan of the GeneratorGraph of a model that is cut already.
 func GeneratorPlan(m Model, o GeneratorOptions, stop func() error) (*partition.Plan, error) {
 	return o.plan(m, o.rows(), stop)
 }
 
 // plan cuts the graph of chunks of so many tokens.
 func (o GeneratorOptions) plan(m Model, rows int, stop func() error) (*partition.Plan, error) {
-	g, err := models.Generate(m.Spec, models.GenerateSize{Rows: rows, Context: o.Context, Stop: stop})
+	g, err := o.graph(m.Spec, rows, stop)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,7 @@ func newRoot(stop *signals.Stop) *cobra.Command {
 	root.AddCommand(trainCommand(stop), resumeCommand(stop), cli.Printing(evalCommand()), predictCommand(), cli.Printing(planCommand()),
 		configsCommand(), cli.Printing(devicesCommand()), checkpoints.Command(), charts.Command(), overview.Command(), cli.Printing(benchCommand()),
 		tokenizerCommand(), importCommand(), exportCommand(), cli.Printing(versionCommand()))
+	root.AddCommand(cli.Printing(generateCommand()))
 	checkHelpTopics(root)
 	return root
 }

@@ -106,11 +106,11 @@ type choice struct {
 	logit, weight float64
 }
 
-func sample(_ graph.Op, in, out []Array) error {
+func sample(op graph.Op, in, out []Array) error {
 	v := in[0].Meta.Shape.Dim(-1)
 	for b := range out[0].I {
 		var all []choice
-		for id, x := range in[0].F[b*v : (b+1)*v] {
+		for id, x := range in[0].F[b*v:][:op.(ops.Sample).Count(v)] {
 			if math.IsNaN(x) || math.IsInf(x, 1) {
 				return errors.New("a logit is not finite")
 			}

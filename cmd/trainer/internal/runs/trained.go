@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/progress"
+	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/device/fault"
 )
 
@@ -54,9 +56,17 @@ func (f *WeightFlags) check(c *cobra.Command) error {
 	return nil
 }
 
+// Opener is berth.OpenTrained, or another function that opens a trained model.
+type Opener func(context.Context, *configs.Config, berth.Weights, ...fault.Fault) (*berth.Trained, error)
+
 // OpenTrained opens the trained run in a folder, and says on standard error
 // which checkpoint it uses: see TellUsed. The caller closes it.
 func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
+	return OpenWith(berth.OpenTrained, c, cf, wf, dir, faults...)
+}
+
+// OpenWith is OpenTrained with a function that opens it.
+func OpenWith(open Opener, c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string, faults ...fault.Fault) (*berth.Trained, error) {
 	w, err := wf.Weights(c, dir)
 	if err != nil {
 		return nil, err
@@ -66,7 +76,7 @@ func OpenTrained(c *cobra.Command, cf *ConfigFlags, wf *WeightFlags, dir string,
 		return nil, err
 	}
 	done := progress.Wait(c.Context(), c.ErrOrStderr(), "planning")
-	t, err := berth.OpenTrained(c.Context(), cfg, w, faults...)
+	t, err := open(c.Context(), cfg, w, faults...)
 	done()
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ var generateCases = map[string]func(s Source) Sample{
 		}, 2)
 		choice := s.IDs(1<<31-1, 3)
 		choice.I[0] = int32(rapid.SampledFrom([]int{0, 1, 5, v, 2 * v}).Draw(s.T, "top-k"))
-		return Of(ops.Sample{}, 0, x, s.IDs(1000, b), shaping, choice)
+		return Of(ops.Sample{Tokens: rapid.SampledFrom([]int{0, v/2 + 1, 2 * v}).Draw(s.T, "tokens")}, 0, x, s.IDs(1000, b), shaping, choice)
 	},
 }
 

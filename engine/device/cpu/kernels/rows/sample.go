@@ -7,6 +7,7 @@ import (
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/vec"
 	"github.com/berth-ml/berth/engine/device/cpu/kernels/work"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/rng"
 )
 
@@ -19,7 +20,9 @@ var sampleKernels = work.Table{"sample(f32,i32,f32,i32)->i32": newSample}
 // taken off it until enough are: few, mostly.
 type sample struct {
 	from    *graph.Value // the logits
-	b, v    int
+	b       int
+	row     int       // logits of a row
+	v       int       // the ones of these that count
 	logits  []float32 // of the row under way
 	weights []float64 // by id: e^((logit-best)/temperature)
 	heap    []int32   // ids, the best first
@@ -27,18 +30,19 @@ type sample struct {
 
 func newSample(n *graph.Node, _ work.Target) (work.Kernel, error) {
 	s := work.In(n, 0).Shape
-	return &sample{from: n.In[0], b: s[0], v: s[len(s)-1]}, nil
+	row := s[len(s)-1]
+	return &sample{from: n.In[0], b: s[0], row: row, v: n.Op.(ops.Sample).Count(row)}, nil
 }
 
 func (k *sample) ScratchBytes() int64 { return int64(k.v) * 12 }
 
 func (k *sample) Run(_ work.Pool, a *work.Args) error {
-	all, y := work.Floats(a.In[0], k.b*k.v), work.Ints(a.Out[0], k.b)
+	all, y := work.Floats(a.In[0], k.b*k.row), work.Ints(a.Out[0], k.b)
 	at, shaping, choice := work.Ints(a.In[1], k.b), work.Floats(a.In[2], 2), work.Ints(a.In[3], 3)
 	k.weights, k.heap = work.Doubles(a.Scratch, k.v), work.Ints(a.Scratch[8*k.v:], k.v)
 	key := rng.Key{Lo: uint32(choice[1]), Hi: uint32(choice[2])}
 	for b := range k.b {
-		k.logits = all[b*k.v:][:k.v]
+		k.logits = all[b*k.row:][:k.v]
 		best, err := k.best()
 		if err != nil {
 			return err

@@ -1,0 +1,129 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
+)
+
+// longestPrompt is the most bytes of a prompt that are read from standard input.
+const longestPrompt = 16 << 20
+
+func generateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "generate RUN",
+		Short: "Continue a text with a trained model of text",
+		Long: "Print a text that continues a prompt, as it comes, in whole characters. The prompt itself is not printed.\n" +
+			"A token is drawn by its probability: --temperature sharpens (below 1) or flattens these, --top-k and --top-p leave\n" +
+			"out unlikely tokens. The same --seed gives the same text on devices with equal kernels (trainer devices).\n" +
+			"The text ends after --tokens tokens, before a --stop text, at the token that ends a document, or once the model's\n" +
+			"context (data.context) is full. With --slide it then goes on: the model reads the later half again.\n" +
+			"--json prints a line for each piece of text, with its token ids, and a last one with the counts, the times in\n" +
+			"seconds, and the reason why the text ended: tokens, stop, end_of_text or context.",
+		Example: "  trainer generate runs/shakespeare --prompt \"ROMEO:\" --tokens 300\n" +
+			"  trainer generate runs/shakespeare --prompt - --temperature 0 < beginning.txt\n" +
+			"  trainer generate runs/shakespeare --best --top-k 40 --seed 2 --stop \"\n\n\"",
+		Args: cli.Args(1),
+	}
+	cf, wf, ff, gf := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c), addGenerateFlags(c)
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		o, err := gf.options(c)
+		if err != nil {
+			return err
+		}
+		faults, err := ff.parse()
+		if err != nil {
+			return err
+		}
+		run, err := runs.OpenWith(berth.OpenGenerator, c, cf, wf, args[0], faults...)
+		if err != nil {
+			return byFault(err)
+		}
+		defer func() { err = errors.Join(err, run.Close()) }()
+		defer runs.TellWarnings(c, run)
+		return generate(c, run, wf, o, gf.json)
+	}
+	return c
+}
+
+// generateFlags describe a text to generate.
+type generateFlags struct {
+	berth.GenerateOptions
+	json bool
+}
+
+// addGenerateFlags gives c those flags.
+func addGenerateFlags(c *cobra.Command) *generateFlags {
+	f := &generateFlags{}
+	c.Flags().StringVar(&f.Prompt, "prompt", "\n", "the `TEXT` to continue; - reads it from standard input, as it is")
+	c.Flags().IntVar(&f.Tokens, "tokens", 200, "generate at most `N` tokens; 0 sets no limit")
+	c.Flags().Float64Var(&f.Temperature, "temperature", 0.8, "divide the logits by `T`; 0 takes the likeliest token each time")
+	c.Flags().IntVar(&f.TopK, "top-k", 0, "draw from the `K` likeliest tokens; 0 means all")
+	c.Flags().Float64Var(&f.TopP, "top-p", 1, "draw from the likeliest tokens whose probabilities sum to `P`; 1 means all")
+	c.Flags().Uint64Var(&f.Seed, "seed", 0, "seed of the random numbers: another `N` gives another text")
+	c.Flags().StringArrayVar(&f.Stop, "stop", nil, "end before `TEXT`; may be repeated")
+	c.Flags().BoolVar(&f.Slide, "slide", false, "go on when the context is full: read its later half again")
+	c.Flags().BoolVar(&f.json, "json", false, "print JSON lines")
+	return f
+}
+
+// options are the flags' text, with a prompt from standard input read.
+func (f *generateFlags) options(c *cobra.Command) (berth.GenerateOptions, error) {
+	o := f.GenerateOptions
+	if c.Flags().Changed("top-p") && o.TopP == 0 {
+		return o, cli.Usagef("--top-p 0: give a number above 0, and at most 1")
+	}
+	if o.Prompt != "-" {
+		return o, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(c.InOrStdin(), longestPrompt+1))
+	switch {
+	case err != nil:
+		return o, fmt.Errorf("--prompt -: %w", err)
+	case len(b) > longestPrompt:
+		return o, cli.Usagef("--prompt -: standard input has more than 16 MiB; give the part that the model is to continue")
+	}
+	o.Prompt = string(b)
+	return o, nil
+}
+
+// generate prints the text as it comes, and says on standard error why it ended early.
+func generate(c *cobra.Command, run *berth.Trained, wf *runs.WeightFlags, o berth.GenerateOptions, asJSON bool) error {
+	out, told, last := c.OutOrStdout(), false, ""
+	lines := json.NewEncoder(out)
+	res, err := run.Generate(c.Context(), o, func(p berth.Piece) error {
+		if !told {
+			told = true
+			runs.TellUsed(c, wf, run.Used())
+		}
+		if asJSON {
+			return lines.Encode(p)
+		}
+		last = p.Text
+		_, err := io.WriteString(out, p.Text)
+		return err
+	})
+	if last != "" && !strings.HasSuffix(last, "\n") {
+		if _, e := io.WriteString(out, "\n"); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if res.End == berth.EndContext && (o.Tokens == 0 || res.Tokens < o.Tokens) {
+		fmt.Fprintf(c.ErrOrStderr(), "the model's context of %d tokens is full: --slide goes on\n", res.PromptTokens+res.Tokens-1)
+	}
+	if asJSON {
+		return lines.Encode(res)
+	}
+	return nil
+}
