@@ -55,6 +55,45 @@ func Example() {
 	// Output: 90 steps, 360 samples to validate with, 10 classes
 }
 
+// A model of characters, trained for a few steps on a text of its own, continues a text.
+func ExampleTrained_Generate() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "text")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	cfg, err := configs.Load("shakespeare", configs.Overlay{Set: []string{
+		"data.context=16", "model.context=16", "model.layers=1", "model.width=16", "train.steps=3", "train.boundary=3", "schedule.warmup=1"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	run, err := berth.Open(ctx, cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer run.Close()
+	if _, err := run.Train(ctx, berth.TrainOptions{Dir: dir}); err != nil {
+		log.Fatal(err)
+	}
+	model, err := berth.OpenGenerator(ctx, cfg, berth.Weights{Dir: dir})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer model.Close()
+	text := ""
+	o := berth.GenerateOptions{Prompt: "ROMEO:", Tokens: 40, Temperature: 0.8, Seed: 1, Slide: true}
+	done, err := model.Generate(ctx, o, func(p berth.Piece) error {
+		text += p.Text // or print it at once
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(text), "characters after", done.PromptTokens, "of the prompt; it ended by its", done.End)
+	// Output: 40 characters after 6 of the prompt; it ended by its tokens
+}
+
 // Two models trained at once on the same devices, each from its own goroutine.
 func ExampleOpenDevices() {
 	ctx := context.Background()

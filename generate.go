@@ -37,9 +37,12 @@ type GenerateOptions struct {
 
 	Stop []string // texts before the first of which the text ends
 
-	// Slide goes on when the context is full (data.context tokens): the model then reads
-	// the later half again, and so forgets the rest. A prompt may then be longer than the
-	// context.
+	// Context is the tokens that the model sees at once; 0 means data.context, or of an
+	// imported model model.context.
+	Context int
+
+	// Slide goes on when the context is full: the model then reads the later half again,
+	// and so forgets the rest. A prompt may then be longer than the context.
 	Slide bool
 }
 
@@ -90,9 +93,14 @@ func (s *setup) speaks() error {
 	return nil
 }
 
-// generator is the size of a generation.
+// generator is the size of a generation: the context of the data that the model was
+// trained on. An imported model's data is not known: it was trained on all positions.
 func (s *setup) generator() infer.GeneratorOptions {
-	return infer.GeneratorOptions{Context: s.spec.Input.Elems()}
+	context := s.spec.Input.Elems()
+	if most := s.spec.Positions(); s.info.Fingerprint == importedPrint && most > 0 {
+		context = most
+	}
+	return infer.GeneratorOptions{Context: context}
 }
 
 // Generate is [Trained.Generate] with a checkpoint of this run's model, or a file of
@@ -175,6 +183,9 @@ func (t *Trained) newSpeech(ctx context.Context, o GenerateOptions, emit func(Pi
 	}
 	tok := set.info.Tokenizer
 	s := &speech{opt: o, emit: emit, model: set.model(), size: set.generator(), tok: tok, text: tokenizer.NewStream(tok, o.Stop...)}
+	if o.Context > 0 {
+		s.size.Context = o.Context
+	}
 	if err := s.encode(ctx); err != nil {
 		return nil, err
 	}
@@ -187,11 +198,16 @@ func (t *Trained) newSpeech(ctx context.Context, o GenerateOptions, emit func(Pi
 	return s, nil
 }
 
+// maxContext bounds GenerateOptions.Context.
+const maxContext = 1 << 24
+
 // check refuses options that cannot be used.
 func (o *GenerateOptions) check() error {
 	switch {
 	case o.Tokens < 0:
 		return fmt.Errorf("%w: %d tokens: give the most tokens to generate, or 0 for no limit", ErrOptions, o.Tokens)
+	case o.Context < 0 || o.Context > maxContext:
+		return fmt.Errorf("%w: a context of %d tokens: give a number from 1 to %d, or 0 for the model's own", ErrOptions, o.Context, maxContext)
 	case !(o.Temperature >= 0) || o.Temperature > math.MaxFloat32:
 		return fmt.Errorf("%w: temperature %v: give a number of at least 0; 0 takes the likeliest token", ErrOptions, o.Temperature)
 	case o.TopK < 0 || o.TopK > math.MaxInt32:
@@ -224,7 +240,7 @@ func (s *speech) encode(ctx context.Context) error {
 	case len(ids) == 0:
 		return fmt.Errorf("%w: the prompt is empty: give it at least one token", ErrOptions)
 	case len(ids) > s.size.Context && !s.opt.Slide:
-		return fmt.Errorf("%w: the prompt has %d tokens, and the model's context %d (data.context): shorten it, or let the context slide (--slide), which reads the end of the prompt", ErrOptions, len(ids), s.size.Context)
+		return fmt.Errorf("%w: the prompt has %d tokens, and the context %d: shorten it, or let the context slide (--slide), which reads the end of the prompt", ErrOptions, len(ids), s.size.Context)
 	}
 	s.length, s.res.PromptTokens = len(ids), len(ids)
 	for _, id := range ids[max(0, len(ids)-s.size.Context-1):] {

@@ -47,6 +47,21 @@ func Generate(s Spec, z GenerateSize) (*graph.Graph, error) {
 	return c.graph()
 }
 
+// Positions is the most positions that the model tells apart: the least context of its
+// positional embeddings. 0 means that there is no limit.
+func (s Spec) Positions() int { return positionsOf(s.Layers) }
+
+func positionsOf(layers []Layer) (least int) {
+	for _, l := range layers {
+		for _, n := range []int{l.Context, positionsOf(l.Body)} {
+			if n > 0 && (least == 0 || n < least) {
+				least = n
+			}
+		}
+	}
+	return least
+}
+
 // chunk is the state of building a graph that generates.
 type chunk struct {
 	GenerateSize
