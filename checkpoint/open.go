@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -32,6 +33,7 @@ func Open(path string, o OpenOptions) (*DB, error) {
 		o.TxBytes = 64 << 20
 	}
 	o.TxBytes = max(o.TxBytes, o.ChunkBytes)
+	_, before := os.Lstat(path)
 	f, err := openLocked(path, o)
 	if o.ReadOnly && o.Beside && errors.Is(err, ErrHeld) {
 		return openLive(path)
@@ -48,10 +50,26 @@ func Open(path string, o OpenOptions) (*DB, error) {
 		err = db.openBolt()
 	}
 	if err != nil {
+		if errors.Is(before, fs.ErrNotExist) {
+			removeUnused(path)
+		}
 		db.Close()
 		return nil, fmt.Errorf("%s: %w%s", path, err, openHint(err, o.ReadOnly))
 	}
 	return db, nil
+}
+
+// removeUnused removes a file that Open could not make whole, as on a full disk. It
+// stays if somebody else has used it meanwhile.
+func removeUnused(path string) {
+	f, err := osfile.Open(path, os.O_RDONLY)
+	if err != nil {
+		return
+	}
+	if fresh, err := neverUsed(f); fresh && err == nil {
+		_ = os.Remove(path) // or it stays, unused
+	}
+	f.Close()
 }
 
 func openHint(err error, readOnly bool) string {

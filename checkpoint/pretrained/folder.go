@@ -56,6 +56,9 @@ func Open(ctx context.Context, dir string) (_ *Folder, err error) {
 		return nil, err
 	}
 	if f.weights, err = safetensors.Open(ctx, f.path); err != nil {
+		if pointsElsewhere(f.path) {
+			err = errors.New(f.path + ": it stands for a file that git-lfs fetches: git lfs pull")
+		}
 		return nil, unreadable(ctx, err)
 	}
 	if err := f.nameTensors(); err != nil {
@@ -74,6 +77,13 @@ func unreadable(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("%w: %w", ErrFormat, err)
+}
+
+// pointsElsewhere reports whether a file is what git has in place of a large one.
+func pointsElsewhere(path string) bool {
+	const begin = "version https://git-lfs"
+	text, err := osfile.Read(path, len(begin))
+	return err == nil && string(text) == begin
 }
 
 // readConfig reads config.json.
@@ -118,7 +128,7 @@ func readTokenizer(dir string) (*tokenizer.BPE, error) {
 func weightsPath(dir string) (string, error) {
 	for _, name := range []string{WeightsName, IndexName} {
 		path := filepath.Join(dir, name)
-		if _, err := os.Stat(path); err == nil {
+		if _, err := os.Lstat(path); err == nil { // opening it says where a link leads to nothing
 			return path, nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return "", err

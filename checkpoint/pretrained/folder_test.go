@@ -319,6 +319,15 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		}, "model.safetensors"},
 		{func(dir string) { put(t, filepath.Join(dir, "model.safetensors"), strings.Repeat("\xff", 64)) }, "it states a header of"},
+		{func(dir string) {
+			put(t, filepath.Join(dir, "model.safetensors"), "version https://git-lfs.github.com/spec/v1\n")
+		}, "git lfs pull"},
+		{func(dir string) {
+			remove("model.safetensors")(dir)
+			if err := os.Symlink("nowhere", filepath.Join(dir, "model.safetensors")); err != nil {
+				put(t, filepath.Join(dir, "model.safetensors.index.json"), `{"weight_map": {"a": "nowhere"}}`)
+			}
+		}, "no such file"},
 		{func(dir string) { put(t, filepath.Join(dir, "config.json"), strings.Repeat(" ", 2<<20)) }, "it has more than 1 MiB"},
 	} {
 		dir := copyOf(t)

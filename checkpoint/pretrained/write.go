@@ -34,6 +34,7 @@ func CheckFolder(dir string) error {
 	if dir == "" {
 		return fmt.Errorf("%w: the name is empty; name a folder", ErrFolder)
 	}
+	dir = cleaned(dir)
 	switch st, err := os.Lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -51,12 +52,16 @@ func CheckFolder(dir string) error {
 			return refuse("the folder is not empty; name a new one")
 		}
 	}
-	parent := filepath.Dir(osfile.Resolve(dir))
+	parent := filepath.Dir(dir)
 	if st, err := os.Stat(parent); err != nil || !st.IsDir() {
 		return refuse("%s is no folder; make it first", parent)
 	}
 	return nil
 }
+
+// cleaned is a path without "..", and without a separator at its end, which would
+// follow a link.
+func cleaned(dir string) string { return filepath.Clean(osfile.Resolve(dir)) }
 
 // Write makes a folder of a model, which transformers' from_pretrained loads. It
 // appears whole, or not at all. ctx ends it.
@@ -64,8 +69,8 @@ func Write(ctx context.Context, dir string, m Model) (err error) {
 	if err := CheckFolder(dir); err != nil {
 		return err
 	}
-	dir = osfile.Resolve(dir)
-	next := osfile.Beside(filepath.Clean(dir), unfinished)
+	dir = cleaned(dir)
+	next := osfile.Beside(dir, unfinished)
 	if err := os.Mkdir(next, 0o777); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s: %w: another export writes it, or was killed; remove it unless one does", next, ErrFolder)
 	} else if err != nil {
@@ -76,6 +81,11 @@ func Write(ctx context.Context, dir string, m Model) (err error) {
 			err = errors.Join(err, os.RemoveAll(next))
 		}
 	}()
+	if st, err := os.Stat(dir); err == nil { // who may not read the empty folder may not read the full one
+		if err := os.Chmod(next, st.Mode().Perm()); err != nil {
+			return err
+		}
+	}
 	if err := m.writeFiles(ctx, next); err != nil {
 		return fmt.Errorf("%s is not written: %w", dir, err)
 	}

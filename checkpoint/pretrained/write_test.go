@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -87,15 +88,23 @@ func TestWriteRefuses(t *testing.T) {
 		}
 	}
 	if err := os.Symlink(empty, link); err == nil {
-		if err := pretrained.Write(t.Context(), link, m); !errors.Is(err, pretrained.ErrFolder) {
-			t.Errorf("a link: %v", err)
+		for _, path := range []string{link, link + string(filepath.Separator)} {
+			if err := pretrained.Write(t.Context(), path, m); !errors.Is(err, pretrained.ErrFolder) {
+				t.Errorf("a link: %v", err)
+			}
 		}
+	}
+	if err := os.Chmod(empty, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	if err := pretrained.Write(t.Context(), empty+string(filepath.Separator), m); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(empty, "config.json")); err != nil {
 		t.Error(err)
+	}
+	if st, err := os.Stat(empty); err != nil || runtime.GOOS != "windows" && st.Mode().Perm() != 0o700 {
+		t.Errorf("the folder has the mode %v, %v", st.Mode(), err)
 	}
 }
 

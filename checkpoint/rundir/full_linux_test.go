@@ -46,6 +46,24 @@ func fill(t *testing.T, path string) {
 	}
 }
 
+// A run that finds no room for its first file leaves nothing.
+func TestOpenOnAFullDisk(t *testing.T) {
+	disk := smallDisk(t)
+	fill(t, filepath.Join(disk, "full"))
+	for _, room := range []int64{4 << 10, 8 << 10, 16 << 10, 20 << 10} {
+		if err := os.Truncate(filepath.Join(disk, "full"), 8<<20-room); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(disk, "run")
+		if f, err := rundir.Open(t.Context(), dir, rundir.OpenOptions{}); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%d bytes are left: opened %v, %v", room, f, err)
+		}
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%d bytes are left: the folder is there, %v", room, err)
+		}
+	}
+}
+
 // While the disk is full, no line is cut. Once there is room the file has all lines,
 // also those beyond the text that may wait.
 func TestMetricsOnAFullDisk(t *testing.T) {
