@@ -26,60 +26,58 @@ func hasVocab(dir string) bool {
 	return err == nil
 }
 
-// loadVocab reads vocab.json and merges.txt in a folder. The words are those of
-// GPT-2, and <|endoftext|> is the token that separates documents.
+// loadVocab reads a folder's vocab.json, merges.txt and added_tokens.json.
 func loadVocab(dir string) (*BPE, error) {
-	p := parts{kind: "bpe", split: []splitter{gpt2Split{}}}
-	vocab, err := readFile(filepath.Join(dir, vocabFile))
-	if err != nil {
-		return nil, err
-	}
-	var names map[string]json.RawMessage
-	if err := json.Unmarshal(vocab, &names); err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, vocabFile), notJSON(vocab, "", err))
-	}
-	added, err := readAdded(dir, names)
-	if err != nil {
-		return nil, err
-	}
-	if raw, ok := names[EndOfText]; ok {
-		var id uint32
-		if err := json.Unmarshal(raw, &id); err == nil { // readVocab refuses others
-			added = append(added, addedJSON{ID: id, Content: EndOfText, Special: true})
+	var texts [3][]byte
+	for i, name := range []string{vocabFile, mergesFile, addedFile} {
+		b, err := readFile(filepath.Join(dir, name))
+		if err != nil && !(name == addedFile && errors.Is(err, fs.ErrNotExist)) {
+			return nil, err
 		}
+		texts[i] = b
 	}
-	ids, err := p.readVocab(vocab, added)
+	t, err := parseVocab(texts[0], texts[1], texts[2])
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, vocabFile), err)
-	}
-	path := filepath.Join(dir, mergesFile)
-	merges, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.readMergeLines(string(merges), ids); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	t, err := p.build()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("in %s: %w", dir, err)
 	}
 	return t, nil
 }
 
+// parseVocab makes a tokenizer of the files' contents; added is nil without that file.
+// The words are those of GPT-2, and <|endoftext|> is the token that separates
+// documents.
+func parseVocab(vocab, merges, added []byte) (*BPE, error) {
+	var names map[string]json.RawMessage
+	if err := json.Unmarshal(vocab, &names); err != nil {
+		return nil, fmt.Errorf("%s: %w", vocabFile, notJSON(vocab, "", err))
+	}
+	extra, err := readAdded(added, names)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", addedFile, err)
+	}
+	var end uint32
+	if raw, ok := names[EndOfText]; ok && json.Unmarshal(raw, &end) == nil { // readVocab refuses others
+		extra = append(extra, addedJSON{ID: end, Content: EndOfText, Special: true})
+	}
+	p := parts{kind: "bpe", split: []splitter{gpt2Split{}}}
+	ids, err := p.readVocab(vocab, extra)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", vocabFile, err)
+	}
+	if err := p.readMergeLines(string(merges), ids); err != nil {
+		return nil, fmt.Errorf("%s: %w", mergesFile, err)
+	}
+	return p.build()
+}
+
 // readAdded reads the tokens beyond the vocabulary, by name.
-func readAdded(dir string, vocab map[string]json.RawMessage) (list []addedJSON, err error) {
-	path := filepath.Join(dir, addedFile)
-	b, err := readFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+func readAdded(added []byte, vocab map[string]json.RawMessage) (list []addedJSON, err error) {
+	if added == nil {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
 	var ids map[string]uint32
-	if err := json.Unmarshal(b, &ids); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, notJSON(b, "", err))
+	if err := json.Unmarshal(added, &ids); err != nil {
+		return nil, notJSON(added, "", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(ids)) {
 		if _, known := vocab[name]; !known {

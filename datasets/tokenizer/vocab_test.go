@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/berth-ml/berth/internal/testall"
 )
 
 // writeVocab writes a tokenizer as vocab.json and merges.txt into a folder.
@@ -37,7 +39,11 @@ func put(t testing.TB, dir, name, text string) {
 
 // A folder without tokenizer.json is read from GPT-2's older files.
 func TestLoadVocab(t *testing.T) {
-	for _, b := range []*BPE{small(t), GPT2()} {
+	all := []*BPE{small(t)}
+	if testall.Wanted() {
+		all = append(all, GPT2())
+	}
+	for _, b := range all {
 		dir := writeVocab(t, b)
 		got, err := Load(dir)
 		if err != nil {
@@ -110,4 +116,39 @@ func TestBytesAsBPE(t *testing.T) {
 			t.Errorf("byte %#02x has the id %d", text[i], id)
 		}
 	}
+}
+
+// FuzzVocab: whatever the bytes, an error or a tokenizer whose ids are below its length
+// and give the text back.
+func FuzzVocab(f *testing.F) {
+	dir := writeVocab(f, small(f))
+	var seed [2][]byte
+	for i, name := range []string{vocabFile, mergesFile} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		seed[i] = b
+	}
+	f.Add(seed[0], seed[1], []byte(`{"<|user|>": 300}`))
+	f.Add([]byte(`{"a": 4294967295}`), []byte("#version\na a\n"), []byte(`{"": 1}`))
+	f.Fuzz(func(t *testing.T, vocab, merges, added []byte) {
+		b, err := parseVocab(vocab, merges, added)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		const text = "the cat <|endoftext|> sat\x00\xff é"
+		ids, err := b.Encode(t.Context(), nil, []byte(text))
+		if err != nil || string(b.Decode(nil, ids)) != text {
+			t.Fatalf("%v, %v", ids, err)
+		}
+		for _, id := range ids {
+			if int(id) >= b.Len() {
+				t.Fatalf("id %d of %d", id, b.Len())
+			}
+		}
+	})
 }
