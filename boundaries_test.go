@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"engine/ops/ref":            {"engine/shape", "engine/graph", "engine/rng", "engine/ops"},
 	"engine/optim":              {"engine/shape", "engine/graph", "engine/ops", "engine/registry"},
 	"engine/models":             {"engine/shape", "engine/graph", "engine/rng", "engine/ops", "engine/optim", "engine/registry", "engine/metrics"},
-	"engine/metrics":            {"engine/graph", "engine/ops", "internal/units"},
+	"engine/metrics":            {"engine/graph", "engine/ops", "internal/units", "engine/registry"},
 	"engine/fuse":               {"engine/shape", "engine/graph", "internal/stop"},
 	"engine/paging":             {},
 	"engine/device":             {"engine/shape", "engine/graph", "engine/ops", "internal/units"},

@@ -27,6 +27,9 @@ func Reference() string {
 	b.WriteString(referenceHead)
 	rootSection.reference(&b, "", false)
 	layerSection.reference(&b, "model.layers[]", false)
+	if len(lossSection.rows()) > len(lossSection.variants) {
+		lossSection.reference(&b, "loss", false)
+	}
 	deviceSection.reference(&b, "devices.each[]", true)
 	return b.String()
 }

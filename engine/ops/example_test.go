@@ -3,6 +3,7 @@ package ops_test
 import (
 	"fmt"
 	"log"
+	"math"
 
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/ops"
@@ -45,4 +46,18 @@ func ExampleConv2D() {
 	// Output:
 	// f32[1,16,32,32] <nil> 2457600
 	// input has 4 channels, weight expects 3 (3 in each of 1 groups)
+}
+
+// The rate is halved ten times over the run, in an init function: `schedule: halving` in
+// a config.
+func ExampleRegisterSchedule() {
+	type keys struct {
+		Times int `yaml:"times" min:"1" doc:"halvings"`
+	}
+	ops.RegisterSchedule(ops.ScheduleType[keys]{
+		Name: "halving", Version: 1, Doc: "Halves the rate at equal intervals.", Defaults: keys{Times: 10},
+		Factor: func(k keys, step, steps int) float64 {
+			return math.Pow(0.5, float64(k.Times*step/max(1, steps)))
+		},
+	})
 }

@@ -32,7 +32,7 @@ func Register[Keys any](t OptimizerType[Keys]) {
 			u.b.Fail(fmt.Errorf("%w: %s: %w", ErrSpec, t.Name, err))
 			return
 		}
-		x := &Update{Builder: u.b, u: u, v: v, set: map[*graph.Value]bool{}}
+		x := &Update{Builder: u.b, u: u, v: v, set: map[*graph.Value]bool{}, given: map[*graph.Value]bool{}}
 		x.assign(v, t.Update(x, keys, v, x.mean(g)))
 		x.finish(t.Name)
 	}
@@ -51,6 +51,7 @@ type Update struct {
 	v      *graph.Value // the weight
 	states []*graph.Value
 	set    map[*graph.Value]bool // the states that have their new value
+	given  map[*graph.Value]bool // the values that are assigned
 }
 
 // Rate is the learning rate of the step, f32[].
@@ -77,7 +78,8 @@ func (x *Update) Set(state, now *graph.Value) {
 	x.assign(state, now)
 }
 
-// assign gives a variable its new value.
+// assign gives a variable its new value. Each assigned value is the output of a node of
+// the update, and of one that assigns nothing else: others are copied.
 func (x *Update) assign(v, now *graph.Value) {
 	if x.Err() != nil {
 		return
@@ -86,6 +88,10 @@ func (x *Update) assign(v, now *graph.Value) {
 		x.Fail(fmt.Errorf("%w: %s gets no new value", ErrSpec, v.Name))
 		return
 	}
+	if now.Kind != graph.Computed || now.Node.Phase != graph.Update || x.given[now] {
+		now = x.One(ops.Affine{Scale: 1}, now)
+	}
+	x.given[now] = true
 	x.Assign(v, now)
 }
 

@@ -38,6 +38,7 @@ func init() {
 	optim.Register(optim.OptimizerType[LionKeys]{
 		Name: "lion", Version: 1, Doc: "Chen et al., 2023.", Defaults: LionKeys{Beta1: 0.9, Beta2: 0.99}, Update: lion,
 	})
+	optim.Register(optim.OptimizerType[struct{}]{Name: "odd", Version: 1, Doc: "Its states depend on few tensors each.", Update: odd})
 	ops.RegisterSchedule(ops.ScheduleType[PolynomialKeys]{
 		Name: "polynomial", Version: 1, Doc: "A power of the rest of the run.", Defaults: PolynomialKeys{Power: 2},
 		Factor: func(k PolynomialKeys, step, steps int) float64 {
@@ -221,6 +222,20 @@ func lion(u *optim.Update, k LionKeys, w, g *graph.Value) *graph.Value {
 	}
 	u.Set(m, b.One(ops.Lerp{T: 1 - k.Beta2}, m, g))
 	return ops.Sub(b, w, ops.Mul(b, step, u.Rate()))
+}
+
+// odd is an optimizer whose states are: the last gradient; the one before, a counter that
+// reads no gradient, and the old weight, which is read by nothing.
+func odd(u *optim.Update, _ struct{}, w, g *graph.Value) *graph.Value {
+	b := u.Builder
+	last, before, count, old := u.State("last"), u.State("before"), u.State("count"), u.State("old")
+	u.Set(last, g)
+	u.Set(before, last)
+	u.Set(count, ops.AddConst(b, count, 1))
+	u.Set(old, w)
+	g = ops.Add(b, g, ops.ScaleBy(b, ops.Sub(b, last, before), 0.1))
+	g = ops.Add(b, g, ops.ScaleBy(b, count, 1e-4))
+	return ops.Sub(b, w, ops.Mul(b, g, u.Rate()))
 }
 
 // PolynomialKeys are the keys of the schedule polynomial.

@@ -55,15 +55,20 @@ func train(t *testing.T, c *configs.Config, o berth.TrainOptions) (*berth.Report
 }
 
 func TestSameWeightsHoweverTheModelIsCut(t *testing.T) {
+	sameWeights(t, config, []string{"devices=cpu:2", "partition.recompute=cheap"}, []string{"devices=cpu:1", "devices.memory=60%"})
+}
+
+func TestSameWeightsWithOddStates(t *testing.T) {
+	const lion = "{name: lion, lr: 0.01, weight_decay: 0.01, clip_norm: 1, no_decay: [bias, norm]}"
+	sameWeights(t, strings.Replace(config, lion, "odd", 1))
+}
+
+// sameWeights trains a config in some ways, and in those that are always tried.
+func sameWeights(t *testing.T, config string, ways ...[]string) {
 	want := ""
-	ways := [][]string{
-		{"devices=cpu:1"},
-		{"devices=cpu:2", "partition.recompute=cheap"},
-		{"devices=cpu:2", "partition.replicas=2", "partition.shard=optimizer"},
-		{"devices=cpu:1", "devices.memory=60%"},
-	}
+	ways = append(ways, []string{"devices=cpu:1"}, []string{"devices=cpu:2", "partition.replicas=2", "partition.shard=optimizer"})
 	if testall.Wanted() {
-		ways = append(ways, []string{"devices=cpu:1", "devices.threads=2"}, []string{"devices=cpu:2"},
+		ways = append(ways, []string{"devices=cpu:1", "devices.threads=2"}, []string{"devices=cpu:2"}, []string{"devices=cpu:1", "devices.memory=60%"},
 			[]string{"devices=cpu:2", "partition.replicas=2"}, []string{"devices=cpu:1", "partition.recompute=block"})
 	}
 	for _, set := range ways {
@@ -153,7 +158,7 @@ func TestMistakesInKeysAreNamed(t *testing.T) {
 		{"gated: {units: 16, rate: 0.1, name: gate}", "halved", `own.yaml:7: layer 3 (halved "halved_1"): its function gives`},
 		{"eps: 0.2", "eps: 2", "own.yaml:10: loss.eps: got 2, expected a number of at least 0 and at most 1"},
 		{"loss: {name: smoothed, eps: 0.2}", "loss: smoothd", `own.yaml:10: loss: got "smoothd", expected one of cross_entropy, mse, bce, smoothed; did you mean "smoothed"?`},
-		{"name: lion", "name: lionn", `own.yaml:12: optimizer.name: got "lionn", expected one of sgd, momentum, nesterov, adam, adamw, lion; did you mean "lion"?`},
+		{"name: lion", "name: lionn", `own.yaml:12: optimizer.name: got "lionn", expected one of sgd, momentum, nesterov, adam, adamw, lion, odd; did you mean "lion"?`},
 		{"power: 1.5", "gamma: 1.5", "own.yaml:13: schedule.gamma: goes with name: step, but name is polynomial"},
 	} {
 		if !strings.Contains(config, c.old) {
