@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,11 @@ import (
 	"github.com/berth-ml/berth/internal/testall"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(memdir.Main(m)) }
+// TestMain spends less time on garbage: tests open many runs, all small.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(memdir.Main(m))
+}
 
 // Every kind of state a run has: dropout, batchnorm statistics, momentum, a
 // learning rate that moves, a norm that joins all gradients, and a last batch

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/berth-ml/berth/engine/shape"
 )
@@ -19,24 +20,37 @@ var digitField = Field{"input", shape.F32(1, 8, 8)}
 
 // openDigits reads the handwritten digits inside the binary.
 func openDigits(ctx context.Context, s Spec) (*Dataset, error) {
-	const name = "digits.csv.gz"
 	if s.Path != "" {
 		return nil, fmt.Errorf("%w: digits are inside the binary and take no path: use source csv for %s", ErrSpec, s.Path)
 	}
-	in, err := openBuiltin(ctx, name)
-	if err != nil {
-		return nil, err
+	x := builtinDigits()
+	if x.err != nil {
+		return nil, x.err
 	}
-	pixels, labels, err := parseDigits(newLines(in, name), 0)
-	if err != nil {
-		return nil, err
-	}
-	if len(labels) != len(pixels)/digitPixels {
-		return nil, fmt.Errorf("%w: %s lacks labels", ErrFormat, name)
-	}
-	t := imageTable(digitField, pixels, s.Images.scale(digitMax), labels)
+	t := imageTable(digitField, x.pixels, s.Images.scale(digitMax), x.labels)
 	return imageDataset(ctx, "digits", s, t, nil)
 }
+
+// labelledDigits are pixels and labels that nobody changes, or why there are none.
+type labelledDigits struct {
+	pixels, labels []byte
+	err            error
+}
+
+// builtinDigits are the digits inside the binary. They are small, so a process parses
+// them once.
+var builtinDigits = sync.OnceValue(func() (x labelledDigits) {
+	const name = "digits.csv.gz"
+	in, err := openBuiltin(context.Background(), name)
+	if err != nil {
+		return labelledDigits{err: err}
+	}
+	x.pixels, x.labels, x.err = parseDigits(newLines(in, name), 0)
+	if x.err == nil && len(x.labels) != len(x.pixels)/digitPixels {
+		x.err = fmt.Errorf("%w: %s lacks labels", ErrFormat, name)
+	}
+	return x
+})
 
 // digitsInputs reads digits from a file with 64 numbers from 0 to 16 on each
 // line. It ignores a label after them.
