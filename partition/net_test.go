@@ -2,6 +2,8 @@ package partition
 
 import (
 	"fmt"
+	"os"
+	"runtime/debug"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,6 +13,12 @@ import (
 	"github.com/berth-ml/berth/engine/ops"
 	"github.com/berth-ml/berth/engine/shape"
 )
+
+// TestMain spends less time on garbage: tests make many plans, all small.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // net describes a training graph for tests: blocks b0, b1, … of one dense
 // layer each, and a loss.

@@ -18,15 +18,15 @@ import (
 // slow is a run whose epoch takes so long that nothing is saved meanwhile.
 const slow = `
 data: {source: digits}
-model: {preset: mlp, hidden: [1024, 1024]}
-train: {epochs: 1000, batch: 1}
+model: {preset: mlp, hidden: [256, 256]}
+train: {epochs: 100000, batch: 1, boundary: 1000000}
 `
 
 // saving is a run that saves at every step.
 const saving = `
 data: {source: digits}
-model: {preset: mlp, hidden: [1024, 1024]}
-train: {epochs: 1000, batch: 8}
+model: {preset: mlp, hidden: [256, 256]}
+train: {epochs: 100000, batch: 8}
 checkpoint: {every: 1, keep: {last: 3}}
 `
 
@@ -60,6 +60,11 @@ func TestHeld(t *testing.T) {
 		}
 		if time.Now().After(until) {
 			t.Fatalf("the run did not begin: %s", log.String())
+		}
+	}
+	if stop := signalsByName["STOP"]; stop != nil { // to hold the file, it need not compute
+		if err := send(training.Process, stop); err != nil {
+			t.Fatal(err)
 		}
 	}
 	held := fmt.Sprintf("trainer: checkpoint file is held by process %d: ", training.Process.Pid)
@@ -102,6 +107,11 @@ func TestHeld(t *testing.T) {
 	}
 	if err := send(training.Process, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
+	}
+	if goOn := signalsByName["CONT"]; goOn != nil {
+		if err := send(training.Process, goOn); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := training.Wait(); training.ProcessState.ExitCode() != 75 {
 		t.Errorf("%v: %s", err, log.String())

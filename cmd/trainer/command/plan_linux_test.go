@@ -18,7 +18,7 @@ import (
 // processes run.
 func TestPlanObeysSignals(t *testing.T) {
 	const limit = 300 * time.Millisecond
-	layers, instants := "250", 2
+	layers, instants := "150", 2
 	if testall.Wanted() {
 		layers, instants = "2000", 10
 	}

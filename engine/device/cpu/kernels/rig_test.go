@@ -15,6 +15,6 @@ var rig = kernelstest.Rig{On: work.TargetOf(isa.Best()), New: New, PackCache: Pa
 
 // TestMain bounds the cases of property tests.
 func TestMain(m *testing.M) {
-	testall.Checks(30, 100)
+	testall.Checks(15, 100)
 	os.Exit(m.Run())
 }
