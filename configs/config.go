@@ -85,7 +85,7 @@ type Data struct {
 	Delimiter   string   // csv: one character
 	Task        string   // classification or regression
 	Standardize bool     // csv: features to mean 0 and deviation 1
-	// StandardizeTarget does the same to the target (csv, task regression).
+	// StandardizeTarget does the same to the target (csv, task regression, loss mse).
 	StandardizeTarget bool
 	Context           int    // text: tokens in a window
 	Tokenizer         string // text: char, bytes, gpt2, bpe:N or the path of a tokenizer.json
@@ -180,6 +180,7 @@ type Train struct {
 	Microbatches int    // divides Batch
 	Reduction    string // of the microbatches' sums: ReduceOrder or ReduceTree; "": ReduceOrder
 	Shuffle      bool
+	Metrics      []string      // that come out at boundaries beside the loss; nil: the usual ones; MetricsAll alone: all
 	GradNorm     bool          // the norm of the gradients is recorded; Optimizer.ClipNorm records it, too
 	LogEvery     int           // steps between losses read from the device; 0: at boundaries only
 	Watch        time.Duration // between losses shown before the next boundary; 0: none are
@@ -334,7 +335,7 @@ type Checkpoint struct {
 	Every     int
 	EveryTime time.Duration
 	Keep      Keep
-	Best      string // the metric that ranks snapshots: val_loss or val_accuracy
+	Best      string // the metric that ranks snapshots: val_loss, or val_ and a metric
 	Compress  string // none or zstd
 	// Staging is the host memory of a save in bytes. StageWhole copies the whole
 	// state; 0 does so where memory is free, and uses a small area otherwise.
@@ -344,7 +345,7 @@ type Checkpoint struct {
 // EarlyStopping ends a run whose metric no longer improves.
 type EarlyStopping struct {
 	Pos      Pos
-	Metric   string  // val_loss or val_accuracy
+	Metric   string  // val_loss, or val_ and a metric
 	Patience int     // boundaries without improvement before the run ends; 0: never
 	MinDelta float64 // smallest change that counts as an improvement
 }

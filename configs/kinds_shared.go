@@ -33,7 +33,6 @@ var (
 	fraction   = real{min: 0, max: 1, over: true}
 	belowOne   = real{min: 0, max: 1, under: true}
 	activation = enum{"relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"}
-	metric     = enum{"val_loss", "val_accuracy"}
 	task       = enum{"classification", "regression"}
 	precisions = enum{"float32", "bf16"}
 

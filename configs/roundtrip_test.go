@@ -83,6 +83,15 @@ func drawValue(t *rapid.T, k kind, at string, depth int) *yaml.Node {
 		return plain(rapid.SampledFrom([]string{"0", "7", "1s", "10m", "1h0m5s"}).Draw(t, at))
 	case orNumber:
 		return plain(rapid.SampledFrom([]string{k.word, "1", "500"}).Draw(t, at))
+	case metricName:
+		return plain(rapid.SampledFrom([]string{"val_loss", "val_accuracy", "val_f1", "val_r2", "val_top_3"}).Draw(t, at))
+	case metricNames:
+		if rapid.Bool().Draw(t, at+" list") {
+			return drawList(t, at, func() *yaml.Node {
+				return plain(rapid.SampledFrom([]string{"f1", "auc", "mae", "f1_class_2"}).Draw(t, at))
+			})
+		}
+		return plain(rapid.SampledFrom([]string{"auto", "all", "[]"}).Draw(t, at))
 	case staging:
 		return plain(rapid.SampledFrom([]string{"auto", "whole", "1MiB", "3000001"}).Draw(t, at))
 	case padding:

@@ -2,11 +2,13 @@ package configs
 
 import (
 	"fmt"
-	"github.com/berth-ml/berth/internal/units"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/berth-ml/berth/engine/metrics"
+	"github.com/berth-ml/berth/internal/units"
 )
 
 // rules are the checks and defaults over more than one key. They run in order,
@@ -49,7 +51,10 @@ func resolveLoss(d *decoder, c *Config) {
 		}
 	}
 	if c.Data.StandardizeTarget && c.Loss != "mse" {
-		d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
+		if c.Given("data.standardize_target") {
+			d.against([]string{"data.standardize_target"}, "true needs data.task: regression and loss: mse; leave it out")
+		}
+		c.Data.StandardizeTarget = false
 	}
 	at := []string{"loss", "data.task", "data.source"}
 	classes, _ := lossTargets(c.Loss)
@@ -221,22 +226,48 @@ func checkFreeze(d *decoder, c *Config) {
 	}
 }
 
-// checkValidation refuses a metric that the run does not measure.
+// checkValidation refuses metrics that the run cannot have.
 func checkValidation(d *decoder, c *Config) {
-	_, accuracy := lossTargets(c.Loss)
-	if !accuracy && c.Checkpoint.Best == "val_accuracy" {
-		d.against([]string{"checkpoint.best"}, "loss %s has no val_accuracy; use val_loss", c.Loss)
+	task := c.task()
+	check := func(path, name string) {
+		m, known := metrics.Find(MetricOf(name))
+		if known && !m.Fits(task) {
+			d.against([]string{path}, "%s does not fit %s, which has %s", name, c.judged(), metricsOf(task))
+		}
 	}
+	for _, name := range c.Train.Metrics {
+		check("train.metrics", name)
+	}
+	check("checkpoint.best", c.Checkpoint.Best)
 	stop := c.EarlyStopping
 	if stop.Patience == 0 {
 		return
 	}
-	if !accuracy && stop.Metric == "val_accuracy" {
-		d.against([]string{"early_stopping.metric"}, "loss %s has no val_accuracy; use val_loss", c.Loss)
-	}
+	check("early_stopping.metric", stop.Metric)
 	if c.Data.Split == 1 {
 		d.against([]string{"early_stopping", "early_stopping.patience"}, "with data.split: 1 no samples validate; lower data.split, or leave early_stopping out")
 	}
+}
+
+// task is the kind of the model's answers, as far as a config decides it.
+func (c *Config) task() metrics.Task {
+	classes, right := lossTargets(c.Loss)
+	t := metrics.Task{Kind: metrics.Numbers, Right: right, Text: c.Data.Source == "text"}
+	switch {
+	case c.Loss == "bce":
+		t.Kind = metrics.Bits
+	case classes:
+		t.Kind = metrics.Classes
+	}
+	return t
+}
+
+// judged names what metrics are chosen by.
+func (c *Config) judged() string {
+	if c.Data.Source == "text" {
+		return "source text"
+	}
+	return "loss " + c.Loss
 }
 
 // checkStages refuses a block on two stages.

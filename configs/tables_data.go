@@ -49,8 +49,8 @@ var dataSection = chosen(&section{
 			&dataTask,
 			{name: "standardize", kind: boolean{}, at: at(func(d *Data) *bool { return &d.Standardize }), def: "true",
 				doc: "scale features to mean 0 and deviation 1, as measured on the training samples"},
-			{name: "standardize_target", kind: boolean{}, at: at(func(d *Data) *bool { return &d.StandardizeTarget }), def: "false",
-				doc: "scale the target likewise, as large numbers need. Losses are then of scaled numbers; `rmse` and the answers of `predict` are of the numbers themselves"},
+			{name: "standardize_target", kind: boolean{}, at: at(func(d *Data) *bool { return &d.StandardizeTarget }), def: "true",
+				doc: "with `task: regression` and `loss: mse`, scale the target likewise, as large numbers need; otherwise it is false. Losses are then of scaled numbers; `rmse`, `mae` and the answers of `predict` are of the numbers themselves"},
 		}},
 		{"text", "A text as tokens: characters, bytes, or words and parts of words. Each is predicted from those before it. [More on text](text.md).", []*key{
 			{name: "path", kind: paths{pathText}, at: at(func(d *Data) *Data { return d }), required: true,

@@ -1,0 +1,120 @@
+package configs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-ml/berth/engine/metrics"
+)
+
+// MetricsAll in Train.Metrics stands for every metric that the model has, but for those
+// that repeat others or would take long.
+const MetricsAll = "all"
+
+// ValPrefix begins the names of a boundary's metrics, which are over the validation part.
+const ValPrefix = "val_"
+
+// metricNames is the names of metrics. nil is auto.
+type metricNames struct{}
+
+func (metricNames) expect() string {
+	return "auto, all, or a list of metrics such as [f1, auc]"
+}
+
+func (m metricNames) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	out := dst.(*[]string)
+	switch {
+	case n.Kind == yaml.ScalarNode && n.Value == "auto":
+		*out = nil
+	case n.Kind == yaml.ScalarNode && n.Value == MetricsAll:
+		*out = []string{MetricsAll}
+	case n.Kind == yaml.ScalarNode && !isNull(n): // f1, or f1,auc from a flag
+		*out = strings.Split(n.Value, ",")
+		for _, name := range *out {
+			if _, known := metrics.Find(name); !known {
+				d.mismatch(n, path, m.expect()+nearMetric(name, ""))
+			}
+		}
+	case n.Kind == yaml.SequenceNode:
+		*out = make([]string, len(n.Content))
+		for i, c := range n.Content {
+			if _, known := metrics.Find(c.Value); c.Kind != yaml.ScalarNode || !known {
+				expected := nearMetric(c.Value, "")
+				if expected == "" {
+					expected = ": " + metricsOf(metrics.Task{})
+				}
+				d.mismatch(c, fmt.Sprintf("%s[%d]", path, i), "the name of a metric"+expected)
+			}
+			(*out)[i] = c.Value
+		}
+	default:
+		d.mismatch(n, path, m.expect())
+	}
+}
+
+func (metricNames) encode(src any, _ func(*key) bool) *yaml.Node {
+	switch names := *src.(*[]string); {
+	case names == nil:
+		return plain("auto")
+	case slices.Equal(names, []string{MetricsAll}):
+		return plain(MetricsAll)
+	default:
+		return strs(names)
+	}
+}
+
+// metricName is a boundary's metric that ranks weights.
+type metricName struct{}
+
+func (metricName) expect() string { return "val_loss, or val_ and a metric such as val_f1" }
+
+func (m metricName) decode(d *decoder, n *yaml.Node, path string, dst any) {
+	if n.Kind != yaml.ScalarNode || !ranks(n.Value) {
+		d.mismatch(n, path, m.expect()+nearMetric(n.Value, ValPrefix))
+		return
+	}
+	*dst.(*string) = n.Value
+}
+
+func (metricName) encode(src any, _ func(*key) bool) *yaml.Node { return plain(*src.(*string)) }
+
+// ranks reports whether a name is that of a number at boundaries that ranks weights.
+func ranks(name string) bool {
+	m, known := metrics.Find(MetricOf(name))
+	return name == "val_loss" || strings.HasPrefix(name, ValPrefix) && known && m.Value != nil
+}
+
+// MetricOf is the metric behind the name of a boundary's value: "f1" of "val_f1".
+func MetricOf(name string) string { return strings.TrimPrefix(name, ValPrefix) }
+
+// nearMetric gives `; did you mean "f1"?` for a word that is near a metric, or nothing.
+func nearMetric(word, prefix string) string {
+	var names []string
+	for _, name := range metrics.Names(metrics.Task{}) {
+		if prefix == "" || name != "confusion" {
+			names = append(names, prefix+name)
+		}
+	}
+	if prefix == "" {
+		names = append(names, "auto", MetricsAll)
+	} else {
+		names = append(names, "val_loss")
+	}
+	near := nearest(word, names)
+	if slices.Contains(names, prefix+word) {
+		near = prefix + word
+	}
+	if near == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", near)
+}
+
+// metricsOf lists the metrics that fit a task, but for those of one class each.
+func metricsOf(t metrics.Task) string {
+	names := slices.DeleteFunc(metrics.Names(t), func(name string) bool { return strings.HasSuffix(name, "_class_N") })
+	return strings.Join(names, ", ")
+}
