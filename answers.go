@@ -1,9 +1,11 @@
 package berth
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-ml/berth/datasets/tokenizer"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/executor/infer"
 )
 
@@ -19,9 +21,29 @@ type Evaluation struct {
 	// compares models with other tokenizers. Both are nil for other data.
 	Perplexity  *float64 `json:"perplexity,omitempty"`
 	BitsPerByte *float64 `json:"bits_per_byte,omitempty"`
-	Weights     Used     `json:"weights"`
+	Metrics     Metrics  `json:"metrics,omitempty"` // all that the model has, and those of train.metrics
+	// Classes are the answers about each class, and Confusion counts them by true class,
+	// then by predicted class. With loss bce, the class is the answer 1; of several numbers
+	// in a target, each counts as a class, and there is no matrix. Nil where there are more
+	// than 1,000 classes, for a text, and for regression.
+	Classes   []ClassResult `json:"classes,omitempty"`
+	Confusion [][]int64     `json:"confusion,omitempty"`
+	Weights   Used          `json:"weights"`
 	// DeviceLosses are the devices that were lost meanwhile.
 	DeviceLosses []LostDevice `json:"device_losses,omitempty"`
+}
+
+// ClassResult judges the answers about one class. Numbers that are not defined, such as
+// AUC where no sample is of the class, are nil.
+type ClassResult struct {
+	Class            int      `json:"class"`
+	Label            string   `json:"label,omitempty"`
+	Answers          int64    `json:"answers"` // whose truth it is
+	Precision        float64  `json:"precision"`
+	Recall           float64  `json:"recall"`
+	F1               float64  `json:"f1"`
+	AUC              *float64 `json:"auc"`
+	AveragePrecision *float64 `json:"average_precision"`
 }
 
 // Prediction is the model's answer for one sample. For classes, Values are
@@ -60,4 +82,28 @@ func predictionOf(a infer.Answer, s *setup) Prediction {
 		p.Label = info.ClassNames[best]
 	}
 	return p
+}
+
+// take takes the metrics of a score in.
+func (e *Evaluation) take(ctx context.Context, j *judge, score infer.Score) (err error) {
+	if e.Metrics, err = j.values(ctx, score); err != nil {
+		return err
+	}
+	e.Perplexity, e.BitsPerByte = e.Metrics.Get("perplexity"), e.Metrics.Get("bits_per_byte")
+	if !j.set.Has("confusion") {
+		return nil
+	}
+	c := score.Collected
+	e.Confusion = c.Matrix()
+	for i, x := range c.ByClass() {
+		if c.Kind == metrics.Bits && c.Outputs == 1 {
+			i = 1
+		}
+		of := ClassResult{Class: i, Answers: x.Answers, Precision: x.Precision, Recall: x.Recall, F1: x.F1, AUC: x.AUC, AveragePrecision: x.AveragePrecision}
+		if i < len(j.info.ClassNames) {
+			of.Label = j.info.ClassNames[i]
+		}
+		e.Classes = append(e.Classes, of)
+	}
+	return nil
 }

@@ -63,7 +63,7 @@ var mayImport = map[string][]string{
 	"checkpoint/initial":        {"checkpoint", "engine/shape", "engine/safetensors", "engine/graph", "engine/models"},
 	"checkpoint/pretrained":     {"checkpoint", "datasets/tokenizer", "engine/shape", "engine/osfile", "engine/safetensors"},
 	"checkpoint/runstate":       {"checkpoint", "configs", "datasets", "engine/graph", "engine/metrics"},
-	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile"},
+	"checkpoint/rundir":         {"checkpoint", "checkpoint/rundir/tfevents", "checkpoint/runstate", "configs", "engine/models", "engine/osfile", "engine/metrics"},
 	"checkpoint/saver":          {"checkpoint", "residency", "residency/ledger", "engine/shape", "engine/graph", "engine/device", "engine/device/host"},
 	"datasets":                  {"datasets/cache", "datasets/tokenizer", "engine/shape", "engine/rng", "engine/osfile", "engine/safetensors", "internal/units"},
 	"datasets/custom":           {"datasets", "engine/hosttensor", "engine/registry", "engine/shape"},

@@ -31,7 +31,7 @@ func (j *journal) boundary(e Boundary, rmse *float64) error {
 		Epoch: e.Epoch, Step: e.Step, TrainLoss: e.TrainLoss, TrainAccuracy: e.TrainAccuracy,
 		ValLoss: e.ValLoss, ValAccuracy: e.ValAccuracy, RMSE: rmse, LearningRate: e.LearningRate, GradNorm: e.GradNorm,
 		SamplesPerS: e.SamplesPerS, TrainS: seconds(e.Time), ValS: seconds(e.ValTime), SamplesSeen: e.Samples, TokensSeen: e.Tokens,
-		DevicePeak: e.DevicePeak, Time: e.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+		Val: e.Metrics, Confusion: e.Confusion, DevicePeak: e.DevicePeak, Time: e.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 	})
 	if err != nil {
 		return err

@@ -98,10 +98,16 @@ func (s *session) measure(ctx context.Context, e *Boundary) error {
 	began := time.Now()
 	if s.eval != nil {
 		score, err := s.evaluate(ctx, s.lastGood)
+		if err == nil {
+			e.Metrics, err = s.judge.values(ctx, score)
+		}
 		if err != nil {
 			return err
 		}
 		e.ValLoss, e.ValAccuracy = &score.Loss, score.Accuracy
+		if s.judge.set.Has("confusion") {
+			e.Confusion = score.Collected.Matrix()
+		}
 	}
 	e.At = time.Now()
 	e.ValTime = e.At.Sub(began)

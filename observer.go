@@ -3,6 +3,8 @@ package berth
 import (
 	"context"
 	"time"
+
+	"github.com/berth-ml/berth/engine/metrics"
 )
 
 // Observer is told of a run's progress; nil functions are skipped. Calls come
@@ -73,8 +75,10 @@ type Boundary struct {
 	TrainAccuracy *float64
 	ValLoss       *float64
 	ValAccuracy   *float64
-	LearningRate  float64  // of the last step
-	GradNorm      *float64 // mean over the steps; nil where it is not computed, or not finite
+	Metrics       metrics.Values // of the validation part (train.metrics)
+	Confusion     [][]int64      // counts by true class, then by predicted class; nil unless it is among the metrics
+	LearningRate  float64        // of the last step
+	GradNorm      *float64       // mean over the steps; nil where it is not computed, or not finite
 	SamplesPerS   float64
 	Time          time.Duration // of the steps
 	ValTime       time.Duration // of the evaluation

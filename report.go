@@ -58,6 +58,7 @@ type Final struct {
 	TrainLoss   *float64 `json:"train_loss"`
 	ValLoss     *float64 `json:"val_loss"`
 	ValAccuracy *float64 `json:"val_accuracy"`
+	Metrics     Metrics  `json:"metrics,omitempty"` // of the validation part (train.metrics)
 }
 
 // Throughput is over all training steps, without evaluation and checkpoints.

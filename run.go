@@ -117,7 +117,11 @@ func (r *Run) Reads() []string { return append(readsOf(r.Config, Weights{}), r.s
 
 // prepare plans, and refuses a plan that the host has too little memory for.
 func (r *Run) prepare(ctx context.Context) error {
-	if err := r.plan(ctx); err != nil {
+	err := r.plan(ctx)
+	if err == nil {
+		r.setup.judge, err = r.setup.newJudge(ctx, r.Data.Val, atBoundaries(r.setup.config))
+	}
+	if err != nil {
 		return err
 	}
 	return r.setup.checkHostMemory(r.Data)

@@ -200,7 +200,7 @@ func (s *session) restore(ctx context.Context) (*checkpoint.Snapshot, error) {
 // openData begins to read the training part from where the run stands.
 func (s *session) openData(ctx context.Context, data *datasets.Dataset) (err error) {
 	if data.Val != nil {
-		if s.eval, err = infer.NewEvaluator(ctx, s.rt, s.model(), data.Val); err != nil {
+		if s.eval, err = infer.NewEvaluator(ctx, s.rt, s.judge.model(s.model()), data.Val); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,7 @@ type setup struct {
 	groups    groups          // of devices with the plan
 	trains    bool            // the plan is a training's
 	dataNotes []string        // of a training's data
+	judge     *judge          // of a training's validation part
 	spans     trace.Spans
 	copies    trace.Copies
 	debug     trace.Debug // as BERTH_DEBUG asks

@@ -3,7 +3,6 @@ package berth
 import (
 	"bytes"
 	"context"
-	"math"
 
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/checkpoint/runstate"
@@ -60,20 +59,4 @@ func keepTokenizer(f *rundir.Folder, info *datasets.Info) error {
 		return err
 	}
 	return f.SetTokenizer(text.Bytes())
-}
-
-// judgeText computes the measures of a text from the loss over a part of it.
-func (e *Evaluation) judgeText(ctx context.Context, part *datasets.Part, t tokenizer.Tokenizer) error {
-	tokens, bytes, err := part.TargetBytes(ctx, t)
-	if err != nil {
-		return err
-	}
-	if perplexity := math.Exp(e.Loss); !math.IsInf(perplexity, 0) {
-		e.Perplexity = &perplexity
-	}
-	if bytes > 0 {
-		bits := e.Loss / math.Ln2 * float64(tokens) / float64(bytes)
-		e.BitsPerByte = &bits
-	}
-	return nil
 }

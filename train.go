@@ -112,6 +112,9 @@ func (s *session) ended(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text := worse(rep.Final.Metrics); text != "" && s.goal.reached(&s.at) {
+		s.opt.Observer.warn(text)
+	}
 	if err := s.write(rep); err != nil {
 		return rep, fmt.Errorf("the run is saved, but its report is not written: %w", err)
 	}
@@ -197,7 +200,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 // since, are evaluated now.
 func (s *session) final(ctx context.Context) (Final, error) {
 	at := &s.at
-	f := Final{at.Last.TrainLoss, at.Last.ValLoss, at.Last.ValAccuracy}
+	f := Final{at.Last.TrainLoss, at.Last.ValLoss, at.Last.ValAccuracy, at.Last.Metrics}
 	if imported := at.Imported > 0 && at.Last.Step == 0; imported { // its losses so far are of other weights, too
 		if s.eval == nil || at.Imported < at.Step {
 			return f, nil
@@ -205,6 +208,9 @@ func (s *session) final(ctx context.Context) (Final, error) {
 		score, err := s.evaluate(ctx, func() string {
 			return "import other weights, or export an older checkpoint and begin a run from it (--init)"
 		})
+		if err == nil {
+			f.Metrics, err = s.judge.values(ctx, score)
+		}
 		f.ValLoss, f.ValAccuracy = &score.Loss, score.Accuracy
 		return f, err
 	}

@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/berth-ml/berth"
@@ -79,7 +80,7 @@ func TestMetricsBeginWithAnImport(t *testing.T) {
 	}
 	imported(t, dir)
 	part := train(t, open(t, everything, stops...), berth.TrainOptions{Dir: dir, Resume: true, MaxSteps: rep.Steps + 3})
-	if part.Steps != rep.Steps+3 || part.Final != (berth.Final{}) {
+	if part.Steps != rep.Steps+3 || !reflect.DeepEqual(part.Final, berth.Final{}) {
 		t.Errorf("within the epoch: step %d, %+v", part.Steps, part.Final)
 	}
 	imported(t, dir)

@@ -293,10 +293,14 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		part, res.Part = data.Train, "training"
 	}
 	res.Samples = part.Len()
+	j, err := t.setup.newJudge(ctx, part, atEnd(t.setup.config))
+	if err != nil {
+		return Evaluation{}, err
+	}
 	var score infer.Score
 	var done infer.Progress
 	err = t.on(ctx, &done, func(rt *executor.Runtime) error {
-		e, err := infer.NewEvaluator(ctx, rt, t.setup.model(), part)
+		e, err := infer.NewEvaluator(ctx, rt, j.model(t.setup.model()), part)
 		if err == nil {
 			err = t.load(ctx, e)
 		}
@@ -314,8 +318,9 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	}
 	res.Weights = t.used
 	res.Loss, res.Accuracy, res.RMSE, res.DeviceLosses = score.Loss, score.Accuracy, t.setup.rmse(&score.Loss), t.losses
-	if t.setup.info.Tokenizer != nil {
-		err = res.judgeText(ctx, part, t.setup.info.Tokenizer)
+	err = res.take(ctx, j, score)
+	if text := worse(res.Metrics); text != "" && err == nil {
+		t.warnings = append(t.warnings, text)
 	}
 	return res, err
 }

@@ -36,6 +36,7 @@ func (m metricNames) decode(d *decoder, n *yaml.Node, path string, dst any) {
 		for _, name := range *out {
 			if _, known := metrics.Find(name); !known {
 				d.mismatch(n, path, m.expect()+nearMetric(name, ""))
+				return
 			}
 		}
 	case n.Kind == yaml.SequenceNode:

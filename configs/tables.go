@@ -44,7 +44,7 @@ var trainSection = &section{
 			doc: "how the microbatches of a step are summed: gradients, losses, statistics of batch norm. `order`: one after the other. `tree`: by a fixed binary tree over them, so that replicas can sum parts of it; it keeps more sums at once, up to one for each doubling of `microbatches`. From 4 microbatches on, the two round differently"},
 		{name: "shuffle", kind: boolean{}, at: at(func(t *Train) *bool { return &t.Shuffle }), def: "true",
 			doc: "each epoch has its own order, by the seed"},
-		{name: "metrics", kind: metricNames{}, at: at(func(t *Train) *[]string { return &t.Metrics }), def: "auto", free: true, flag: "metrics",
+		{name: "metrics", kind: metricNames{}, at: at(func(t *Train) *[]string { return &t.Metrics }), def: "auto", free: true, flag: "metrics", flagTrains: true,
 			doc: "the [metrics](metrics.md) that come out at boundaries, of the validation part, beside its loss. `auto`: `accuracy` for classes, `rmse`, `mae` and `r2` for numbers, `perplexity` for a text; `all`: every one but those that repeat others or take long; or a list. `eval` computes all of them, and those listed here"},
 		{name: "grad_norm", kind: boolean{}, at: at(func(t *Train) *bool { return &t.GradNorm }), def: "false", free: true,
 			doc: "each step computes the norm of all its gradients together, for `metrics.jsonl`; with `optimizer.clip_norm`, it does so anyway. The weights are the same"},

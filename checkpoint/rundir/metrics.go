@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/osfile"
 )
 
@@ -39,6 +41,27 @@ type BoundaryLine struct {
 	TokensSeen    int64    `json:"tokens_seen,omitempty"`
 	DevicePeak    int64    `json:"device_peak_bytes"`
 	Time          string   `json:"time"` // RFC 3339, in UTC
+
+	Val       metrics.Values `json:"-"` // further metrics of the validation: val_NAME in JSON
+	Confusion [][]int64      `json:"-"` // val_confusion in JSON, unless the line would be too long
+}
+
+// MarshalJSON writes the further metrics as fields behind the others.
+func (l BoundaryLine) MarshalJSON() ([]byte, error) {
+	type plain BoundaryLine
+	line, err := json.Marshal(plain(l))
+	if err != nil {
+		return nil, err
+	}
+	line = l.Val.AppendFields(line, configs.ValPrefix)
+	if l.Confusion == nil {
+		return line, nil
+	}
+	matrix, err := json.Marshal(l.Confusion)
+	if err != nil || len(line)+len(matrix) > longestLine/2 {
+		return line, err
+	}
+	return fmt.Appendf(line[:len(line)-1], ",%q:%s}", configs.ValPrefix+"confusion", matrix), nil
 }
 
 // Line is a line of metrics.jsonl.

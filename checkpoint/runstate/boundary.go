@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/metrics"
 )
 
 // Boundary is the outcome of the steps between two boundaries, by default of an
@@ -16,8 +17,10 @@ type Boundary struct {
 	TrainAccuracy *float64
 	ValLoss       *float64
 	ValAccuracy   *float64
-	LearningRate  float64  // of the last step
-	GradNorm      *float64 // mean over the steps; nil where it is not computed, or not finite
+	Metrics       metrics.Values `json:",omitempty"` // of the validation part (train.metrics)
+	Confusion     [][]int64      `json:"-"`          // counts by true class, then by predicted class; nil unless it is among the metrics
+	LearningRate  float64        // of the last step
+	GradNorm      *float64       // mean over the steps; nil where it is not computed, or not finite
 	SamplesPerS   float64
 	Time          time.Duration // of the steps
 	ValTime       time.Duration // of the evaluation
@@ -27,9 +30,12 @@ type Boundary struct {
 	DevicePeak    int64         // the most bytes that one device had in use so far, in this call
 }
 
-// Metrics are the boundary's values by name.
-func (e Boundary) Metrics() map[string]float64 {
+// Named are the boundary's values by name. NaN stands for one that is not defined.
+func (e Boundary) Named() map[string]float64 {
 	m := map[string]float64{}
+	for name, v := range e.Metrics {
+		m[configs.ValPrefix+name] = v
+	}
 	for name, v := range map[string]*float64{
 		"train_loss": e.TrainLoss, "train_accuracy": e.TrainAccuracy,
 		"val_loss": e.ValLoss, "val_accuracy": e.ValAccuracy,
@@ -58,7 +64,10 @@ func (w *Watched) take(es configs.EarlyStopping, v float64) {
 }
 
 // minimized reports whether a lower value of a metric is better.
-func minimized(metric string) bool { return metric == "val_loss" }
+func minimized(metric string) bool {
+	m, _ := metrics.Find(configs.MetricOf(metric))
+	return metric == "val_loss" || m.Lower
+}
 
 // improves reports whether a value is better than the best by more than delta.
 // The first value that is a number always is.

@@ -2,6 +2,8 @@ package runstate
 
 import (
 	"cmp"
+	"maps"
+	"math"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
@@ -100,19 +102,21 @@ func (p *Progress) Metrics() map[string]float64 {
 	if p.Last.Step != p.Step {
 		return nil
 	}
-	return p.Last.Metrics()
+	defined := p.Last.Named()
+	maps.DeleteFunc(defined, func(_ string, v float64) bool { return math.IsNaN(v) })
+	return defined
 }
 
 // Take takes a boundary's metrics in: the best value so far, and that of early
 // stopping.
 func (p *Progress) Take(e Boundary, c *configs.Config) {
 	p.Last, p.Unmeasured = e, false
-	metrics, best := e.Metrics(), c.Checkpoint.Best
-	if v, ok := metrics[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
+	named, best := e.Named(), c.Checkpoint.Best
+	if v, ok := named[best]; ok && improves(best, v, p.Best.Value, 0, p.Best.Metric == best) {
 		p.Best = checkpoint.Best{Metric: best, Value: v, Step: e.Step, Minimize: minimized(best)}
 	}
 	es := c.EarlyStopping
-	if v, ok := metrics[es.Metric]; ok && es.Patience > 0 {
+	if v, ok := named[es.Metric]; ok && es.Patience > 0 {
 		p.Watched.take(es, v)
 	}
 }

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -155,7 +156,7 @@ func macro(of func(hits) float64) func(*Collected) float64 {
 type ClassScore struct {
 	Answers               int64 // whose truth it is
 	Precision, Recall, F1 float64
-	AUC, AveragePrecision *float64 // nil unless scores were collected
+	AUC, AveragePrecision *float64 // nil unless scores were collected, and where they are not defined
 }
 
 // ByClass judges the answers about each class: with Bits, about each output's 1. It needs
@@ -168,8 +169,7 @@ func (c *Collected) ByClass() (list []ClassScore) {
 		x := ClassScore{Answers: int64(h.right + h.missed), Precision: h.precision(), Recall: h.recall(), F1: h.f1()}
 		if c.Scores != nil {
 			r := c.Scores.class(i)
-			auc, average := r.auc(), r.averagePrecision()
-			x.AUC, x.AveragePrecision = &auc, &average
+			x.AUC, x.AveragePrecision = defined(r.auc()), defined(r.averagePrecision())
 		}
 		list = append(list, x)
 	}
@@ -195,4 +195,12 @@ func (c *Collected) Matrix() (rows [][]int64) {
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// defined is a number; nil for NaN.
+func defined(x float64) *float64 {
+	if math.IsNaN(x) {
+		return nil
+	}
+	return &x
 }

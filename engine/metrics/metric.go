@@ -14,6 +14,16 @@ import (
 // ErrMetric is the cause of errors about metrics that cannot be computed.
 var ErrMetric = errors.New("metric")
 
+// refusal is an ErrMetric whose text says it all.
+type refusal struct{ text string }
+
+func (r refusal) Error() string { return r.text }
+
+func (r refusal) Unwrap() error { return ErrMetric }
+
+// refuse is a refusal of a metric.
+func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
+
 // Kind is the kind of a model's answers.
 type Kind uint8
 
@@ -65,21 +75,21 @@ func (m *Metric) Fits(t Task) bool {
 // check says why a task has no such metric.
 func (m *Metric) check(t Task) error {
 	if !m.Fits(t) {
-		return fmt.Errorf("%w: %s does not judge such answers", ErrMetric, m.Name)
+		return refuse("%s does not judge such answers", m.Name)
 	}
 	for _, s := range m.Needs {
 		if s.Cells != nil && t.Answers > math.MaxInt32 {
-			return fmt.Errorf("%w: %s counts up to %s answers, and there are %s: evaluate fewer samples, or leave it out", ErrMetric, m.Name, units.Thousands(math.MaxInt32), units.Thousands(t.Answers))
+			return refuse("%s counts up to %s answers, and there are %s: evaluate fewer samples, or leave it out", m.Name, units.Thousands(math.MaxInt32), units.Thousands(t.Answers))
 		}
 	}
 	if n := t.scores(); m.Scores && n > MaxScores {
-		return fmt.Errorf("%w: %s takes up to %s scores, and there are %s: evaluate fewer samples, or leave it out", ErrMetric, m.Name, units.Thousands(MaxScores), units.Thousands(n))
+		return refuse("%s takes up to %s scores, and there are %s: evaluate fewer samples, or leave it out", m.Name, units.Thousands(MaxScores), units.Thousands(n))
 	}
 	if m.Check == nil {
 		return nil
 	}
 	if err := m.Check(t); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrMetric, m.Name, err)
+		return refuse("%s: %v", m.Name, err)
 	}
 	return nil
 }

@@ -69,8 +69,8 @@ func (s *Set) Has(name string) bool {
 }
 
 // Values computes the metrics, by name. NaN stands for those that are not defined.
-func (s *Set) Values(c *Collected) map[string]float64 {
-	values := make(map[string]float64, len(s.Metrics))
+func (s *Set) Values(c *Collected) Values {
+	values := make(Values, len(s.Metrics))
 	for _, m := range s.Metrics {
 		if m.Value != nil {
 			values[m.Name] = m.Value(c)

@@ -3,30 +3,27 @@ package command
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/runs"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 )
 
 func evalCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "eval RUN",
-		Short: "Compute loss and accuracy of a trained run",
-		Long: "Compute loss and accuracy of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
-			"no validation part. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
+		Short: "Compute loss and metrics of a trained run",
+		Long: "Compute loss and metrics of a run's checkpoint over the validation part of its data, or the training part if there is\n" +
+			"no validation part: every metric that the model has and that takes little time, and those of --metrics. Other data (--set data.path=FILE) is used whole, scaled as the training part was.\n" +
 			"The run may train meanwhile: the result is of the one checkpoint that is named, the newest unless another is chosen.\n" +
 			"Several devices share the batches: each has the model, or a group of them where one has no room for it. When one\n" +
 			"is lost, the others take over its batches.",
-		Example: "  trainer eval runs/digits --best\n  trainer eval runs/iris --set data.path=held-out.csv --json",
+		Example: "  trainer eval runs/digits --best\n  trainer eval runs/digits --metrics auc,top_3\n  trainer eval runs/iris --set data.path=held-out.csv --json",
 		Args:    cli.Args(1),
 	}
 	cf, wf, ff := runs.AddConfigFlags(c), runs.AddWeightFlags(c), addFaults(c)
+	cf.AddFlag(c, "metrics")
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		faults, err := ff.parse()
@@ -47,23 +44,7 @@ func evalCommand() *cobra.Command {
 		if *asJSON {
 			return json.NewEncoder(c.OutOrStdout()).Encode(res)
 		}
-		printEvaluation(c.OutOrStdout(), res)
-		return nil
+		return printEvaluation(c.OutOrStdout(), res)
 	}
 	return c
-}
-
-func printEvaluation(out io.Writer, e berth.Evaluation) {
-	of := map[string]string{"training": " trained on", "all": " of other data"}[e.Part]
-	fmt.Fprintf(out, "%s%s, loss %s%s", text.Count(e.Samples, "sample"), of, text.Loss(e.Loss), text.RMSE(", ", e.RMSE))
-	if e.Accuracy != nil {
-		fmt.Fprintf(out, ", accuracy %.2f%%", 100**e.Accuracy)
-	}
-	if e.Perplexity != nil {
-		fmt.Fprintf(out, ", perplexity %.4g", *e.Perplexity)
-	}
-	if e.BitsPerByte != nil {
-		fmt.Fprintf(out, ", %.4g bits per byte", *e.BitsPerByte)
-	}
-	fmt.Fprintln(out)
 }

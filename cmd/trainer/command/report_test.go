@@ -13,6 +13,8 @@ type documented struct {
 		TrainLoss   *float64 `json:"train_loss"`
 		ValLoss     *float64 `json:"val_loss"`
 		ValAccuracy *float64 `json:"val_accuracy"`
+
+		Metrics map[string]*float64 `json:"metrics"`
 	} `json:"final"`
 	Throughput struct {
 		SamplesPerS float64 `json:"samples_per_s"`

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -39,20 +41,31 @@ func lsCommand() *cobra.Command {
 
 func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\tVAL ACCURACY\tSIZE\tSHARED\tTIME\t")
-	best := checkpoint.BestOf(list)
+	best, by := checkpoint.BestOf(list), rankedBy(list)
+	fmt.Fprintf(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\t%s\tSIZE\tSHARED\tTIME\t\n", strings.ToUpper(strings.ReplaceAll(by, "_", " ")))
 	for _, m := range list {
 		mark := ""
 		if m.ID == best {
 			mark = "best"
 		}
 		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
-			metric(m, "val_accuracy"), units.Bytes(m.Bytes), units.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
+			metric(m, by), units.Bytes(m.Bytes), units.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
 	}
 	for _, s := range skipped {
 		fmt.Fprintf(w, "%v\n", s)
 	}
 	return w.Flush()
+}
+
+// rankedBy is the metric that a list shows beside the losses: the one that ranks the
+// checkpoints.
+func rankedBy(list []checkpoint.Manifest) string {
+	for _, m := range slices.Backward(list) {
+		if by := m.Best.Metric; by != "" && by != "val_loss" {
+			return by
+		}
+	}
+	return "val_accuracy"
 }
 
 func metric(m checkpoint.Manifest, name string) string {

@@ -242,5 +242,6 @@ func (p *Bar) boundary(e berth.Boundary) {
 	if e.ValAccuracy != nil {
 		line += fmt.Sprintf("  accuracy %.2f%%", 100**e.ValAccuracy)
 	}
+	line += text.Metrics("  ", e.Metrics.Names(), e.Metrics, "accuracy", "rmse")
 	p.line("%s  %.0f samples/s  %.2fs\n", line, e.SamplesPerS, e.Time.Seconds())
 }

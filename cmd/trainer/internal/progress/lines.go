@@ -122,8 +122,12 @@ func (l *Lines) loss(event string, s berth.Step) {
 }
 
 func (l *Lines) boundary(b berth.Boundary) {
-	l.write(boundaryLine{
+	line, err := json.Marshal(boundaryLine{
 		"boundary", b.Step, b.Epoch, b.TrainLoss, b.TrainAccuracy, b.ValLoss, b.ValAccuracy, l.run.RMSE(b.ValLoss),
 		b.LearningRate, b.GradNorm, b.SamplesPerS,
 	})
+	if err != nil {
+		panic("BUG: a line of progress cannot be written: " + err.Error())
+	}
+	l.write(json.RawMessage(b.Metrics.AppendFields(line, "val_")))
 }

@@ -48,6 +48,11 @@ func (f *ConfigFlags) AddTrainingFlags(c *cobra.Command) {
 	f.add(c, func(flag configs.Flag) bool { return flag.Trains })
 }
 
+// AddFlag gives c the flag of that name, which otherwise only training has.
+func (f *ConfigFlags) AddFlag(c *cobra.Command, name string) {
+	f.add(c, func(flag configs.Flag) bool { return flag.Name == name })
+}
+
 // add gives c the flags of keys that are wanted.
 func (f *ConfigFlags) add(c *cobra.Command, wanted func(configs.Flag) bool) {
 	for _, flag := range configs.Flags() {

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -62,4 +63,21 @@ func Clock(d time.Duration) string {
 		return fmt.Sprintf("%d:%02d", s/60, s%60)
 	}
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+}
+
+// Metrics lists metrics by name, each behind the text before. Those that a line has
+// otherwise are left out; "-" stands for one that is not defined.
+func Metrics(before string, names []string, values map[string]float64, without ...string) string {
+	var b strings.Builder
+	for _, name := range names {
+		if slices.Contains(without, name) {
+			continue
+		}
+		v := "-"
+		if x := values[name]; x-x == 0 {
+			v = fmt.Sprintf("%.4g", x)
+		}
+		fmt.Fprintf(&b, "%s%s %s", before, name, v)
+	}
+	return b.String()
 }

@@ -1,0 +1,194 @@
+package berth_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/shape"
+)
+
+// prices is a config of a regression whose targets are large numbers, and the path of
+// its table.
+func prices(t *testing.T, more string) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("rooms,age,price\n")
+	for i := range 120 {
+		fmt.Fprintf(&b, "%d,%d,%d\n", 1+i%7, i*13%40, 50_000+20_000*(1+i%7)-500*(i*13%40)+i*7919%3000)
+	}
+	path := filepath.Join(t.TempDir(), "prices.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return "data: {source: csv, path: " + path + ", label: price, task: regression" + more + "}\nmodel: {preset: mlp, hidden: [8]}\ntrain: {epochs: 3, batch: 8}\noptimizer: {lr: 0.02}\n"
+}
+
+// boundaries trains a run, and gives what came out at its boundaries, and the warnings.
+func boundaries(t *testing.T, r *berth.Run, dir string) (list []berth.Boundary, warnings []string) {
+	t.Helper()
+	train(t, r, berth.TrainOptions{Dir: dir, Observer: &berth.Observer{
+		Boundary: func(b berth.Boundary) { list = append(list, b) },
+		Warn:     func(text string) { warnings = append(warnings, text) },
+	}})
+	return list, warnings
+}
+
+// The metrics of a regression are those of its predictions, in the unit of the target,
+// which is standardised unless that is forbidden.
+func TestMetricsOfNumbers(t *testing.T) {
+	for more, scaled := range map[string]bool{"": true, ", standardize_target: false": false} {
+		r, dir := open(t, prices(t, more)), t.TempDir()
+		list, _ := boundaries(t, r, dir)
+		if got := r.Data.Info.TargetScaling != nil; got != scaled {
+			t.Errorf("%q: the target is standardised: %t", more, got)
+		}
+		targets := r.Data.Val.Alloc(r.Data.Val.Len())
+		if _, err := r.Data.Val.Read(datasets.Cursor{}, r.Data.Val.Len(), targets); err != nil {
+			t.Fatal(err)
+		}
+		truth := shape.View[float32](targets[1])
+		if scaled {
+			r.Data.Info.TargetScaling.Undo(truth)
+		}
+		var off, squares, sum, spread float64
+		_, err := r.Predict(t.Context(), berth.Weights{Dir: dir}, "", func(p berth.Prediction) error {
+			d := float64(p.Values[0]) - float64(truth[p.Index])
+			off, squares, sum = off+math.Abs(d), squares+d*d, sum+float64(truth[p.Index])
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := float64(len(truth))
+		for _, v := range truth {
+			spread += (float64(v) - sum/n) * (float64(v) - sum/n)
+		}
+		want := berth.Metrics{"mae": off / n, "rmse": math.Sqrt(squares / n), "r2": 1 - squares/spread}
+		e, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, w := range want {
+			for _, got := range []float64{list[len(list)-1].Metrics[name], e.Metrics[name]} {
+				if math.Abs(got-w) > 1e-4*math.Abs(w) {
+					t.Errorf("%q: %s is %v, of the predictions %v", more, name, got, w)
+				}
+			}
+		}
+	}
+}
+
+// A model that is worse than the mean of the targets is warned of, in training and in
+// an evaluation.
+func TestWorseThanTheMean(t *testing.T) {
+	r, dir := open(t, prices(t, ", standardize_target: false"), "train.epochs=1"), t.TempDir()
+	_, warnings := boundaries(t, r, dir)
+	trained, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trained.Close()
+	if _, err := trained.Eval(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range [][]string{warnings, trained.Warnings()} {
+		if len(list) != 1 || !strings.Contains(list[0], "worse than always answering with the mean of the targets (R² -") {
+			t.Errorf("warnings %q", list)
+		}
+	}
+}
+
+// Any metric stops a run, and ranks its checkpoints: it is computed though train.metrics
+// does not name it.
+func TestMetricsRankAndStop(t *testing.T) {
+	r, dir := open(t, everything, "train.epochs=8", "checkpoint.best=val_f1", "checkpoint.keep.last=9",
+		"early_stopping.metric=val_auc", "early_stopping.patience=2", "early_stopping.min_delta=1"), t.TempDir()
+	list, _ := boundaries(t, r, dir)
+	if len(list) != 3 { // no area gains 1
+		t.Errorf("%d epochs, of which the first has the best area", len(list))
+	}
+	best := slices.MaxFunc(list, func(a, b berth.Boundary) int {
+		if a.Metrics["f1"] > b.Metrics["f1"] {
+			return 1
+		}
+		return -1
+	})
+	e, err := r.Eval(t.Context(), berth.Weights{Dir: dir, Best: true})
+	if err != nil || e.Metrics["f1"] != best.Metrics["f1"] {
+		t.Errorf("the best checkpoint has an F1 of %v, want %v; %v", e.Metrics["f1"], best.Metrics["f1"], err)
+	}
+	for _, name := range []string{"accuracy", "f1", "auc"} {
+		if v := best.Metrics[name]; !(v > 0 && v <= 1) {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	if *best.ValAccuracy != best.Metrics["accuracy"] {
+		t.Errorf("accuracies %v and %v", *best.ValAccuracy, best.Metrics["accuracy"])
+	}
+}
+
+// Metrics are the same for every cut, and their classes and matrix are of all answers.
+func TestMetricsOfClasses(t *testing.T) {
+	var want berth.Evaluation
+	for i, devices := range []string{"cpu", "cpu:2"} {
+		r, dir := open(t, everything, "devices.use="+devices, "train.metrics=all", "train.epochs=2"), t.TempDir()
+		list, _ := boundaries(t, r, dir)
+		e, err := r.Eval(t.Context(), berth.Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := list[len(list)-1]
+		if !reflect.DeepEqual(last.Metrics, e.Metrics) || !reflect.DeepEqual(last.Confusion, e.Confusion) {
+			t.Errorf("%s: the boundary has %v, %v; the evaluation %v, %v", devices, last.Metrics, last.Confusion, e.Metrics, e.Confusion)
+		}
+		e.Weights = berth.Used{}
+		if i == 0 {
+			want = e
+		} else if !reflect.DeepEqual(e, want) {
+			t.Errorf("%s: %+v, want %+v", devices, e, want)
+		}
+	}
+	total := int64(0)
+	for i, row := range want.Confusion {
+		n := int64(0)
+		for _, v := range row {
+			n += v
+		}
+		if total += n; want.Classes[i].Answers != n {
+			t.Errorf("class %d has %d answers, and a row of %d", i, want.Classes[i].Answers, n)
+		}
+	}
+	if int(total) != want.Samples {
+		t.Errorf("%d answers about %d samples", total, want.Samples)
+	}
+	if _, err := json.Marshal(want); err != nil {
+		t.Error(err)
+	}
+}
+
+// A metric that the model cannot have is refused where it is named, before training.
+func TestMetricsAreRefused(t *testing.T) {
+	for set, want := range map[string]string{
+		"train.metrics=[top_100]":           "train.metrics: top_100: it is always 1 with 10 classes",
+		"checkpoint.best=val_f1_class_10":   "checkpoint.best: f1_class_10: there are 10 classes, numbered from 0",
+		"train.metrics=[f1, auc_class_123]": "train.metrics: auc_class_123: there are 10 classes",
+	} {
+		c, err := configs.Parse("test.yaml", []byte(everything), configs.Overlay{Set: []string{set}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, err := berth.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %q", set, r, err, want)
+		}
+	}
+}
