@@ -14,7 +14,7 @@ const MaxClasses = 1000
 var answers = []Kind{Classes, Bits}
 
 var classMetrics = []Metric{
-	{Name: "accuracy", Kinds: answers, Doc: "share of right answers",
+	{Name: "accuracy", Right: true, Doc: "share of right answers",
 		Value: func(c *Collected) float64 { return c.Accuracy }},
 	counted("precision", "share of right answers among those of a class, as a mean over the classes", macro(hits.precision)),
 	counted("recall", "share of a class that is found, as a mean over the classes", macro(hits.recall)),

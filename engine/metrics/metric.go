@@ -40,6 +40,7 @@ type Task struct {
 	Classes int   // Classes: those that the model tells apart
 	Outputs int   // Bits, Numbers: numbers in a sample's target
 	Answers int64 // over all samples: positions of a sequence and numbers of a target count each
+	Right   bool  // each answer is right or wrong: there is an accuracy
 	Text    bool  // the classes are the tokens of a text
 }
 
@@ -52,6 +53,7 @@ type Metric struct {
 	Doc     string // one sentence, for documents
 	Lower   bool   // a lower value is better
 	Kinds   []Kind // the answers that it judges; nil: all
+	Right   bool   // it judges answers that are right or wrong
 	Texts   bool   // it judges texts alone
 	Needs   []*Statistic
 	Scores  bool // it needs each answer's scores
@@ -69,7 +71,7 @@ type Metric struct {
 // Fits reports whether a metric judges the answers of a task, as far as their kind
 // goes.
 func (m *Metric) Fits(t Task) bool {
-	return (m.Kinds == nil || slices.Contains(m.Kinds, t.Kind)) && (!m.Texts || t.Text)
+	return (m.Kinds == nil || slices.Contains(m.Kinds, t.Kind)) && (t.Right || !m.Right) && (t.Text || !m.Texts)
 }
 
 // check says why a task has no such metric.

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/integrate"
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/berth-ml/berth/engine/graph"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/ops"
@@ -121,7 +124,7 @@ func (k *known) batch() (output, target ref.Array, t metrics.Task) {
 		for i, v := range k.Targets.([]any) {
 			target.I[i] = int32(v.(float64))
 		}
-		return output, target, metrics.Task{Kind: metrics.Classes, Classes: len(k.Probabilities[0]), Answers: int64(len(target.I))}
+		return output, target, metrics.Task{Kind: metrics.Classes, Right: true, Classes: len(k.Probabilities[0]), Answers: int64(len(target.I))}
 	case "bits":
 		output = flat(k.Probabilities, -0.5)
 		target = ref.New(output.Meta)
@@ -130,7 +133,7 @@ func (k *known) batch() (output, target ref.Array, t metrics.Task) {
 				target.F[i*len(row.([]any))+j] = v.(float64)
 			}
 		}
-		return output, target, metrics.Task{Kind: metrics.Bits, Outputs: len(k.Probabilities[0]), Answers: int64(len(target.F))}
+		return output, target, metrics.Task{Kind: metrics.Bits, Right: true, Outputs: len(k.Probabilities[0]), Answers: int64(len(target.F))}
 	}
 	output, target = flat(k.Answers, 0), flat(k.Numbers, 0)
 	return output, target, metrics.Task{Kind: metrics.Numbers, Outputs: len(k.Unit), Answers: int64(len(target.F))}
@@ -175,7 +178,7 @@ func TestAUCIsTheShareOfPairs(t *testing.T) {
 	for seed := range uint64(50) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := 2 + rng.IntN(60)
-		task := metrics.Task{Kind: metrics.Bits, Outputs: 1, Answers: int64(n)}
+		task := metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 1, Answers: int64(n)}
 		scores, cells := make([]float32, n), make([]int32, n)
 		for i := range scores {
 			scores[i], cells[i] = float32(rng.IntN(20))/19, int32(2*rng.IntN(2)+rng.IntN(2))
@@ -207,13 +210,27 @@ func TestAUCIsTheShareOfPairs(t *testing.T) {
 			if math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 1e-12 {
 				t.Errorf("seed %d: %v, want %v", seed, got, want)
 			}
+			if area := areaByGonum(scores, cells); math.Abs(got-area) > 1e-12 {
+				t.Errorf("seed %d: %v, by gonum %v", seed, got, area)
+			}
 		}
 	}
 }
 
+// areaByGonum is the area under the ROC curve that gonum draws.
+func areaByGonum(scores []float32, cells []int32) float64 {
+	y, truth := make([]float64, len(scores)), make([]bool, len(scores))
+	for i, s := range scores {
+		y[i], truth[i] = float64(s), cells[i] >= 2
+	}
+	stat.SortWeightedLabeled(y, truth, nil)
+	hit, wrong, _ := stat.ROC(nil, y, truth, nil)
+	return integrate.Trapezoidal(wrong, hit)
+}
+
 // A class that is absent has no curves; a mean over the classes has no value then.
 func TestAbsentClassHasNoCurves(t *testing.T) {
-	task := metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 2}
+	task := metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 2}
 	set, err := metrics.Choose(task, []string{"auc", "average_precision", "auc_class_0", "auc_class_2", "average_precision_class_2"})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +247,7 @@ func TestAbsentClassHasNoCurves(t *testing.T) {
 func TestTopK(t *testing.T) {
 	output := ref.Floats([]float64{1, 3, 2, 2, 2, 1, 0, 1, 5}, 3, 3)
 	target := ref.Ints([]int32{0, 1, 2}, 3) // ranks 2, 1 (the first of equals comes first) and 0
-	task := metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 3}
+	task := metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 3}
 	for name, want := range map[string]float64{"top_1": 1. / 3, "top_2": 2. / 3} {
 		set, err := metrics.Choose(task, []string{name})
 		if err != nil {
@@ -246,7 +263,7 @@ func TestTopK(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	task := metrics.Task{Kind: metrics.Classes, Classes: 65, Answers: 100, Text: true}
+	task := metrics.Task{Kind: metrics.Classes, Right: true, Classes: 65, Answers: 100, Text: true}
 	all := metrics.All(task)
 	if want := []string{"accuracy", "perplexity", "bits_per_byte", "top_5"}; !slices.Equal(all, want) {
 		t.Errorf("a text has %v, want %v", all, want)
@@ -269,14 +286,14 @@ func TestRefusals(t *testing.T) {
 		want string
 	}{
 		{metrics.Task{Kind: metrics.Numbers, Outputs: 1}, "f1", "f1 does not judge such answers"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 3}, "perplexity", "perplexity does not judge such answers"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 1001}, "f1", "f1: answers are counted for up to 1,000 classes, and the model has 1,001"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 3}, "f1_class_3", "f1_class_3: there are 3 classes, numbered from 0"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 5}, "top_5", "top_5: it is always 1 with 5 classes"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 1}, "auc", "auc: it takes from 2 to 46,340 classes"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 10, Answers: 10_000_001}, "auc", "auc takes up to 100,000,000 scores, and there are 100,000,010"},
-		{metrics.Task{Kind: metrics.Bits, Outputs: 1, Answers: 100_000_001}, "average_precision", "average_precision takes up to 100,000,000 scores"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 1 << 31}, "recall", "recall counts up to 2,147,483,647 answers"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "perplexity", "perplexity does not judge such answers"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1001}, "f1", "f1: answers are counted for up to 1,000 classes, and the model has 1,001"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3}, "f1_class_3", "f1_class_3: there are 3 classes, numbered from 0"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 5}, "top_5", "top_5: it is always 1 with 5 classes"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 1}, "auc", "auc: it takes from 2 to 46,340 classes"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 10, Answers: 10_000_001}, "auc", "auc takes up to 100,000,000 scores, and there are 100,000,010"},
+		{metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 1, Answers: 100_000_001}, "average_precision", "average_precision takes up to 100,000,000 scores"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 1 << 31}, "recall", "recall counts up to 2,147,483,647 answers"},
 	} {
 		_, err := metrics.Choose(c.task, []string{c.name})
 		if !errors.Is(err, metrics.ErrMetric) || !strings.Contains(err.Error(), c.want) {
@@ -291,10 +308,10 @@ func TestAll(t *testing.T) {
 		task metrics.Task
 		want string
 	}{
-		{metrics.Task{Kind: metrics.Classes, Classes: 3, Answers: 100}, "accuracy precision recall f1 confusion auc average_precision"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 10, Answers: 1_000_001}, "accuracy precision recall f1 confusion top_5"},
-		{metrics.Task{Kind: metrics.Classes, Classes: 2000, Answers: 100}, "accuracy auc average_precision top_5"},
-		{metrics.Task{Kind: metrics.Bits, Outputs: 3, Answers: 100}, "accuracy precision recall f1 precision_micro recall_micro f1_micro confusion auc average_precision"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 3, Answers: 100}, "accuracy precision recall f1 confusion auc average_precision"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 10, Answers: 1_000_001}, "accuracy precision recall f1 confusion top_5"},
+		{metrics.Task{Kind: metrics.Classes, Right: true, Classes: 2000, Answers: 100}, "accuracy auc average_precision top_5"},
+		{metrics.Task{Kind: metrics.Bits, Right: true, Outputs: 3, Answers: 100}, "accuracy precision recall f1 precision_micro recall_micro f1_micro confusion auc average_precision"},
 		{metrics.Task{Kind: metrics.Numbers, Outputs: 2, Answers: 100}, "rmse mae r2"},
 	} {
 		if got := strings.Join(metrics.All(c.task), " "); got != c.want {
@@ -316,6 +333,19 @@ func TestUnknownNames(t *testing.T) {
 		}
 		if _, ok := metrics.Find(strings.Replace(name, "N", "3", 1)); !ok {
 			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
+// The page of metrics has every name.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range metrics.Names(metrics.Task{}) {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/metrics.md does not describe %s", name)
 		}
 	}
 }

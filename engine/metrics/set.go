@@ -27,10 +27,11 @@ func Choose(t Task, names []string) (s Set, err error) {
 
 // Usual are the metrics that a task has unless others are named: they cost next to
 // nothing.
-func Usual(t Task) []string {
-	names := map[Kind][]string{Classes: {"accuracy"}, Bits: {"accuracy"}, Numbers: {"rmse", "mae", "r2"}}[t.Kind]
-	if t.Text {
-		names = append(slices.Clone(names), "perplexity")
+func Usual(t Task) (names []string) {
+	for _, name := range []string{"accuracy", "rmse", "mae", "r2", "perplexity"} {
+		if m, _ := Find(name); m.check(t) == nil {
+			names = append(names, name)
+		}
 	}
 	return names
 }

@@ -80,11 +80,11 @@ func (s Spec) task(logits *graph.Value) metrics.Task {
 	given := sample(logits).Shape
 	switch kind := s.Answers(); {
 	case kind == metrics.Classes && given.Rank() > 0 && given[:given.Rank()-1].Equal(s.Target.Shape):
-		return metrics.Task{Kind: kind, Classes: given.Dim(-1)}
+		return metrics.Task{Kind: kind, Classes: given.Dim(-1), Right: s.Classifies()}
 	case kind != metrics.Classes && given.Equal(s.Target.Shape):
-		return metrics.Task{Kind: kind, Outputs: s.Terms()}
+		return metrics.Task{Kind: kind, Outputs: s.Terms(), Right: s.Classifies()}
 	}
-	return metrics.Task{}
+	return metrics.Task{Right: s.Classifies()}
 }
 
 // Task describes the answers of a model, about so many samples.
