@@ -110,7 +110,7 @@ var top = []string{"", "cmd/trainer", "cmd/trainer/command", "bench"}
 
 func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 	for pkg, imports := range importsOf(t) {
-		if slices.Contains(top, pkg) {
+		if slices.Contains(top, pkg) || isExample(pkg) {
 			continue
 		}
 		allowed, known := mayImport[pkg]
@@ -124,6 +124,9 @@ func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
 		}
 	}
 }
+
+// isExample tells programs such as users write.
+func isExample(pkg string) bool { return pkg == "examples" || strings.HasPrefix(pkg, "examples/") }
 
 // isKind tells the packages of device kinds, which are found through the
 // registry.
@@ -140,7 +143,7 @@ func TestNothingBelowTheEdgesDependsOnGorgonia(t *testing.T) {
 	const bridge = module + "/engine/hosttensor"
 	for pkg, imports := range allImports(t) {
 		pkg = strings.TrimSuffix(module+"/"+pkg, "/")
-		if pkg == bridge || slices.Contains(edges, pkg) {
+		if pkg == bridge || slices.Contains(edges, pkg) || isExample(strings.TrimPrefix(pkg, module+"/")) {
 			continue
 		}
 		for _, i := range imports {

@@ -192,6 +192,21 @@ func (t *Training) Replace(ctx context.Context, name string, value *tensor.Dense
 	})
 }
 
+// CopyFrom replaces variables by those of the same names of another training, through
+// the host.
+func (t *Training) CopyFrom(ctx context.Context, other *Training, names ...string) error {
+	for _, name := range names {
+		value, err := other.Fetch(ctx, name)
+		if err != nil {
+			return err
+		}
+		if err := t.Replace(ctx, name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // stand waits for the steps so far, and calls f. Its time is not one of steps.
 func (t *Training) stand(ctx context.Context, f func() error) error {
 	if t.ended != nil && !errors.Is(t.ended, io.EOF) {
@@ -266,9 +281,10 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 	return t.loop.ended(t.run, t.loop)
 }
 
-// Close gives back all that the training holds. It saves nothing: see Finish.
+// Close gives back all that the training holds. It saves nothing: see Finish. A nil
+// Training holds nothing.
 func (t *Training) Close() error {
-	if t.leave == nil {
+	if t == nil || t.leave == nil {
 		return nil
 	}
 	t.ended = errFinished

@@ -17,5 +17,5 @@
 // [Check] finds the usual mistakes of a function Fill, in a test. A program that
 // runs the commands makes a set known to YAML with [Register].
 //
-// The types to know are [Set], [Sample] and [Source].
+// The types to know are [Set], [Sample] and [SourceType].
 package custom

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-ml/berth/engine/registry"
 )
 
-// Source makes a data set from the keys of a config: `data: {source: NAME, …}`.
-type Source[Keys any] struct {
+// SourceType makes a data set from the keys of a config: `data: {source: NAME, …}`.
+type SourceType[Keys any] struct {
 	Name    string // of lower-case letters, digits and underscores
 	Version int    // from 1; a run keeps it, and is not resumed with another
 	Doc     string // a sentence for the reference of configs
@@ -41,7 +41,7 @@ var openers = map[string]opener{}
 
 // Register makes a source known to configs. Call it in an init function: it panics after
 // the first config was read, and for a name that is taken or keys that no config can have.
-func Register[Keys any](s Source[Keys]) {
+func Register[Keys any](s SourceType[Keys]) {
 	if s.Open == nil {
 		panic(fmt.Sprintf("register the data source %q: it has no function Open", s.Name))
 	}

@@ -32,7 +32,7 @@ func (k lineKeys) Check() error {
 }
 
 func init() {
-	custom.Register(custom.Source[lineKeys]{
+	custom.Register(custom.SourceType[lineKeys]{
 		Name: "lines", Version: 3, Doc: "Points of a line.", Regression: true,
 		Defaults: lineKeys{Path: "line: 1.txt", Slope: 1, Count: 10, Words: []string{"a"}},
 		Open: func(_ context.Context, k lineKeys) (*custom.Set, error) {
@@ -119,5 +119,5 @@ func TestRegisterPanics(t *testing.T) {
 			t.Error(x)
 		}
 	}()
-	custom.Register(custom.Source[lineKeys]{Name: "lines", Version: 3, Open: func(context.Context, lineKeys) (*custom.Set, error) { return nil, nil }})
+	custom.Register(custom.SourceType[lineKeys]{Name: "lines", Version: 3, Open: func(context.Context, lineKeys) (*custom.Set, error) { return nil, nil }})
 }
