@@ -15,9 +15,8 @@ func WriteTable(w io.Writer, rs []Result) error {
 	if len(rs) == 0 {
 		return nil
 	}
-	m := rs[0].Machine
-	on := append(slices.Clone(rs[0].Devices), rs[0].Numerics)
-	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n\n", m.CPU, threads(rs[0].Threads), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
+	writeMachine(w, rs[0].Machine, rs[0].Devices, rs[0].Numerics, rs[0].Threads)
+	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "WORKLOAD\tSTEPS\tMEDIAN ms\tP95\tMIN\tSAMPLES/s\tTOKENS/s\tGFLOP/s\tOF PEAK\tALLOCS/STEP\tARENA MiB\tRESIDENT MiB\t")
 	for _, r := range rs {
@@ -33,6 +32,12 @@ func WriteTable(w io.Writer, rs []Result) error {
 		return err
 	}
 	return writeMoves(w, rs)
+}
+
+// writeMachine prints a line that names the machine and the devices.
+func writeMachine(w io.Writer, m Machine, devices []string, numerics string, n int) {
+	on := append(slices.Clone(devices), numerics)
+	fmt.Fprintf(w, "%s, %s on %s, %s, commit %s\n", m.CPU, threads(n), strings.TrimSpace(strings.Join(on, " ")), m.Go, m.Commit)
 }
 
 // writeMoves prints, for workloads whose steps move tensors for want of device

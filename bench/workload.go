@@ -89,8 +89,7 @@ func Lookup(name string) (Workload, error) {
 // Graph is one training step of the workload in that many equal microbatches,
 // in float32 or with bfloat16 in dense layers' products.
 func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
-	s := models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed, BF16: bf16}
-	return models.Train(s, adamW, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
+	return models.Train(w.spec(bf16), adamW, models.Size{Microbatch: w.Batch / microbatches, Microbatches: microbatches, Batch: w.Batch, Ring: ring})
 }
 
 // adamW learns slowly. A model that has learned its few batches by heart has
@@ -98,4 +97,9 @@ func (w Workload) Graph(microbatches int, bf16 bool) (*graph.Graph, error) {
 var adamW = optim.Spec{
 	Name: "adamw", Beta1: 0.9, Beta2: 0.999, Eps: 1e-8, WeightDecay: 0.01,
 	Schedule: ops.LearningRate{Schedule: "constant", Base: 1e-5},
+}
+
+// spec is the workload's model, in float32 or with bfloat16 in dense layers' products.
+func (w Workload) spec(bf16 bool) models.Spec {
+	return models.Spec{Input: w.Input, Target: w.Target, Layers: w.Layers, Loss: "cross_entropy", Seed: seed, BF16: bf16}
 }

@@ -31,7 +31,7 @@ func benchCommand() *cobra.Command {
 			"arena and resident memory are peaks. Under --device-memory a second table has the limit, the bytes that move in a step,\n" +
 			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
 			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
-			"page docs/performance.md.\n\nWorkloads, all with AdamW:\n" + benchList(),
+			"page docs/performance.md. With --generate, it measures how fast text is generated.\n\nWorkloads, all with AdamW:\n" + benchList(),
 		Example: "  trainer bench\n  trainer bench mlp cnn gpt-nano gpt-small gpt2\n  trainer bench mlp gpt2 --seconds 10 --threads 2 --json\n  trainer bench gpt-nano --profile\n  trainer bench gpt-small --microbatches 4 --device-memory 50%\n  trainer bench gpt-small --scaling --svg scaling.svg",
 	}
 	var o bench.RunOptions
@@ -55,10 +55,14 @@ func benchCommand() *cobra.Command {
 	faults := addFaults(c)
 	var scaling scalingFlags
 	scaling.add(c)
+	generates := c.Flags().Bool("generate", false, "measure how fast workloads of text (default gpt-nano and gpt-small) read a prompt and generate tokens")
 	asJSON := c.Flags().Bool("json", false, "print JSON: an array, or with --scaling one object")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cmp.Or(checkBench(c, o), scaling.check(c, args)); err != nil {
 			return err
+		}
+		if *generates {
+			return benchGenerate(c, args, o, *asJSON)
 		}
 		if scaling.on {
 			return scaling.run(c, args, o, *asJSON)
@@ -176,10 +180,8 @@ func benchList() string {
 	return strings.Join(lines, "\n")
 }
 
-// runBench measures the named workloads one after the other. All names are
-// looked up, and the options tried, before anything runs.
-func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
-	var ws []bench.Workload
+// workloads looks the named workloads up.
+func workloads(names []string) (ws []bench.Workload, err error) {
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return nil, cli.Usagef("%s is named twice: a workload is measured once; --seconds measures it longer", name)
@@ -189,6 +191,16 @@ func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Res
 			return nil, cli.Usage(err)
 		}
 		ws = append(ws, w)
+	}
+	return ws, nil
+}
+
+// runBench measures the named workloads one after the other. All names are
+// looked up, and the options tried, before anything runs.
+func runBench(c *cobra.Command, names []string, o bench.RunOptions) ([]bench.Result, error) {
+	ws, err := workloads(names)
+	if err != nil {
+		return nil, err
 	}
 	if err := o.Check(ws...); errors.Is(err, bench.ErrOptions) {
 		return nil, cli.Usage(err)

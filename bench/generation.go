@@ -1,0 +1,279 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/engine/models"
+	"github.com/berth-ml/berth/engine/ops"
+	"github.com/berth-ml/berth/executor"
+	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/partition"
+)
+
+// Generation is the measurement of generating text with a workload of tokens, in turns: a
+// prompt of half the model's context is read (prefill), and tokens follow one after the
+// other (decoding).
+type Generation struct {
+	Name       string `json:"name"`
+	About      string `json:"about"`
+	Parameters int64  `json:"parameters"`
+	Precision  string `json:"precision"` // float32 or bf16
+	Context    int    `json:"context"`   // tokens that the model sees at once
+	Prompt     int    `json:"prompt_tokens"`
+	Tokens     int    `json:"tokens"` // that were decoded, in all turns
+
+	PrefillMS         float64 `json:"prefill_ms"` // of a prompt, the median
+	PrefillTokensPerS float64 `json:"prefill_tokens_per_s"`
+	PrefillGflops     float64 `json:"prefill_gflops"`
+
+	DecodeMS         StepMS  `json:"decode_ms"` // of a token
+	DecodeTokensPerS float64 `json:"decode_tokens_per_s"`
+	DecodeAllocs     float64 `json:"decode_allocs_per_token"` // of Go memory
+	// DecodeBytes are read for a token: the weights once, and the cached keys and values
+	// of the tokens before it, in the middle of those that were decoded.
+	DecodeBytes      int64   `json:"decode_bytes_per_token"`
+	DecodeGBytesPerS float64 `json:"decode_gbytes_per_s"`
+	MemoryGBytesPerS float64 `json:"memory_gbytes_per_s"` // that as many threads read from memory
+	MemoryFraction   float64 `json:"memory_fraction"`     // DecodeGBytesPerS / MemoryGBytesPerS
+
+	CacheBytes        int64    `json:"cache_bytes"`
+	PeakResidentBytes int64    `json:"peak_resident_bytes"` // of the process; 0 if unknown
+	Devices           []string `json:"devices"`
+	Stages            int      `json:"stages"`
+	Threads           int      `json:"threads"`
+	Numerics          string   `json:"numerics,omitempty"`
+	Machine           Machine  `json:"machine"`
+}
+
+// decoded is the most tokens that are decoded in a turn.
+const decoded = 64
+
+// Generate measures how fast a workload generates text, for at least o.Seconds. Of the
+// options it takes Seconds, Threads, Devices, Stages, Precision and Timeout.
+func Generate(ctx context.Context, w Workload, o RunOptions) (res Generation, err error) {
+	if o, err = o.checked(); err != nil {
+		return res, err
+	}
+	if w.Tokens == 0 {
+		return res, fmt.Errorf("%w: --generate: %s is not a model of text; name gpt-nano, gpt-small or gpt2", ErrOptions, w.Name)
+	}
+	debug.FreeOSMemory() // of an earlier workload
+	resetPeakResident()
+	s := &generating{w: w, spec: w.spec(o.Precision == bf16Name)}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.open(ctx, o); err != nil {
+		return res, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	if err := s.turns(ctx, o.Seconds); err != nil {
+		return res, fmt.Errorf("workload %s: %w", w.Name, err)
+	}
+	return s.result(o)
+}
+
+// generating is a workload that generates. One goroutine uses it.
+type generating struct {
+	w       Workload
+	spec    models.Spec
+	size    infer.GeneratorOptions
+	devs    []device.Device
+	plan    *partition.Plan // of a chunk
+	rt      *executor.Runtime
+	gen     *infer.Generator
+	prompt  []int32
+	prefill []time.Duration
+	decode  []time.Duration
+	allocs  uint64
+}
+
+// open loads the model and its weights.
+func (s *generating) open(ctx context.Context, o RunOptions) (err error) {
+	s.size.Context = s.spec.Positions()
+	if s.devs, err = openDevices(o.Devices, device.OpenOptions{Threads: o.Threads}); err != nil {
+		return err
+	}
+	g, err := infer.GeneratorGraph(s.spec, s.size, func() error { return context.Cause(ctx) })
+	if err != nil {
+		return err
+	}
+	if s.plan, err = partition.New(g, partition.PlanOptions{Devices: specs(s.devs), Microbatches: 1, Count: o.Stages}); err != nil {
+		return err
+	}
+	if s.rt, err = executor.NewRuntime(s.devs, executor.RuntimeOptions{Used: s.plan.Devices()}); err != nil {
+		return err
+	}
+	s.rt.Watch(executor.WatchOptions{Timeout: o.Timeout, Setting: "--timeout", Stop: ctx.Done(), Patience: func() time.Duration { return patience }})
+	if s.gen, err = infer.NewGenerator(ctx, s.rt, infer.Model{Spec: s.spec, Plan: s.plan, Microbatch: 1}, s.size); err != nil {
+		return err
+	}
+	for i := range max(1, s.size.Context/2) {
+		s.prompt = append(s.prompt, int32(i*31%s.w.Classes))
+	}
+	return s.gen.InitFrom(ctx, executor.Contents{Write: func(v *graph.Value, dst []byte) error {
+		models.Fill(v, seed, dst)
+		return nil
+	}})
+}
+
+// turns measures turns after one to warm up.
+func (s *generating) turns(ctx context.Context, seconds float64) error {
+	if err := s.turn(ctx); err != nil {
+		return err
+	}
+	s.prefill, s.decode, s.allocs = nil, make([]time.Duration, 0, 1<<16), 0
+	for began := time.Now(); len(s.prefill) == 0 || time.Since(began).Seconds() < seconds; {
+		if err := s.turn(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn reads the prompt and decodes.
+func (s *generating) turn(ctx context.Context) error {
+	s.gen.Forget()
+	began := time.Now()
+	token, err := s.gen.Append(ctx, s.prompt, len(s.prompt))
+	if err != nil {
+		return err
+	}
+	s.prefill = append(s.prefill, time.Since(began))
+	next := []int32{token}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range s.perTurn() {
+		began := time.Now()
+		if next[0], err = s.gen.Append(ctx, next, len(s.prompt)+1+i); err != nil {
+			return err
+		}
+		s.decode = append(s.decode, time.Since(began))
+	}
+	runtime.ReadMemStats(&after)
+	s.allocs += after.Mallocs - before.Mallocs
+	return nil
+}
+
+// perTurn is the number of tokens that are decoded in a turn.
+func (s *generating) perTurn() int { return min(decoded, s.size.Context-len(s.prompt)) }
+
+// close frees the model, and closes the devices.
+func (s *generating) close() (err error) {
+	if s.gen != nil {
+		err = s.gen.Close()
+	}
+	if s.rt != nil {
+		err = errors.Join(err, s.rt.Close())
+	}
+	for _, d := range s.devs {
+		err = errors.Join(err, d.Close())
+	}
+	return err
+}
+
+// result sums up.
+func (s *generating) result(o RunOptions) (Generation, error) {
+	one, err := models.Generate(s.spec, models.GenerateSize{Rows: 1, Context: s.size.Context})
+	if err != nil {
+		return Generation{}, err
+	}
+	slices.Sort(s.prefill)
+	slices.Sort(s.decode)
+	r := Generation{
+		Name: s.w.Name, About: s.w.About, Parameters: s.w.Parameters, Precision: o.Precision,
+		Context: s.size.Context, Prompt: len(s.prompt), Tokens: len(s.decode), Stages: len(s.plan.Stages),
+		PrefillMS: newStepMS(s.prefill).Median, DecodeMS: newStepMS(s.decode),
+		DecodeAllocs: float64(s.allocs) / float64(len(s.decode)), DecodeBytes: bytesRead(one, len(s.prompt)+s.perTurn()/2),
+		PeakResidentBytes: readResident().peak, Machine: ThisMachine(),
+	}
+	for _, d := range s.devs {
+		spec := d.Spec()
+		r.Devices, r.Threads, r.Numerics = append(r.Devices, string(spec.ID)), r.Threads+spec.Threads, spec.Numerics
+		r.CacheBytes += d.Stats().LiveBy[device.Cache]
+	}
+	r.PrefillTokensPerS = 1e3 * float64(r.Prompt) / r.PrefillMS
+	r.PrefillGflops = float64(s.prefillFlops()) / r.PrefillMS / 1e6
+	r.DecodeTokensPerS = 1e3 / r.DecodeMS.Median
+	r.DecodeGBytesPerS = float64(r.DecodeBytes) / r.DecodeMS.Median / 1e6
+	r.MemoryGBytesPerS = memorySpeed(r.Threads)
+	r.MemoryFraction = r.DecodeGBytesPerS / r.MemoryGBytesPerS
+	return r, nil
+}
+
+// bytesRead are read by a step of one token at a position. A device of this kind keeps
+// what is between ops in its caches.
+func bytesRead(g *graph.Graph, position int) (sum int64) {
+	for _, n := range g.Nodes {
+		if _, ok := n.Op.(ops.CachedAttention); ok {
+			sum += 2 * int64(position) * int64(n.Out[0].Meta.Shape.Dim(-1)) * 4
+			continue
+		}
+		for _, v := range n.In {
+			if v.Kind == graph.Variable && v.Role == graph.Parameter {
+				sum += min(v.Meta.Bytes(), n.Cost().Bytes) // a gather reads one row
+			}
+		}
+	}
+	return sum
+}
+
+// prefillFlops are those of the products of reading the prompt.
+func (s *generating) prefillFlops() int64 {
+	n := int64(len(s.prompt))
+	rows := int64(s.plan.Graph.Find(models.InputName).Meta.Elems())
+	sum := Flops(s.plan.Graph) * ((n + rows - 1) / rows)
+	for _, x := range s.plan.Graph.Nodes {
+		if _, ok := x.Op.(ops.CachedAttention); ok {
+			sum += 4 * int64(x.Out[0].Meta.Shape.Dim(-1)) * n * (n + 1) / 2
+		}
+	}
+	return sum
+}
+
+// memorySpeed is the best of a few readings, in GB/s, of so many threads that each read
+// memory of their own, which no cache holds.
+func memorySpeed(threads int) (best float64) {
+	const size, rounds = 64 << 20, 4
+	all := make([][]byte, threads)
+	for i := range all {
+		all[i] = bytes.Repeat([]byte{1}, size)
+	}
+	for range rounds {
+		var wg sync.WaitGroup
+		began := time.Now()
+		for _, b := range all {
+			wg.Go(func() { bytes.IndexByte(b, 0) })
+		}
+		wg.Wait()
+		best = max(best, float64(threads*size)/time.Since(began).Seconds()/1e9)
+	}
+	return best
+}
+
+// WriteGenerations prints measurements as a table, a line each, under a line that names
+// the machine and the devices.
+func WriteGenerations(w io.Writer, rs []Generation) error {
+	if len(rs) == 0 {
+		return nil
+	}
+	first := rs[0]
+	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
+	fmt.Fprintf(w, "A prompt of half the context is read (prefill), and tokens follow one by one (decoding). Memory is read at %.1f GB/s.\n\n", first.MemoryGBytesPerS)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "WORKLOAD\tPROMPT\tPREFILL ms\tTOKENS/s\tGFLOP/s\tDECODE ms\tP95\tTOKENS/s\tGB/s\tOF MEMORY\tALLOCS\t")
+	for _, r := range rs {
+		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.0f\t%.1f\t%.2f\t%.2f\t%.0f\t%.1f\t%.0f%%\t%.1f\t\n", r.Name, r.Prompt, r.PrefillMS, r.PrefillTokensPerS, r.PrefillGflops,
+			r.DecodeMS.Median, r.DecodeMS.P95, r.DecodeTokensPerS, r.DecodeGBytesPerS, 100*r.MemoryFraction, r.DecodeAllocs)
+	}
+	return t.Flush()
+}
