@@ -1,6 +1,8 @@
 package infer_test
 
 import (
+	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -123,6 +125,27 @@ func TestGeneratorIsTheSameHoweverItIsCut(t *testing.T) {
 	}
 	if len(slices.Compact(slices.Sorted(slices.Values(want)))) < 3 {
 		t.Errorf("the tokens %v are no test", want)
+	}
+}
+
+// Weights that are not finite end a step with an error that says so.
+func TestGeneratorRefusesLogitsThatAreNotFinite(t *testing.T) {
+	s := newSpeaking(t, "cpu", 1, 0, infer.GeneratorOptions{Context: 24})
+	bad := func(v *graph.Value, dst []byte) error {
+		err := strong(v, dst)
+		if v.Name == "ln_f.bias" {
+			shape.View[float32](dst)[3] = float32(math.NaN())
+		}
+		return err
+	}
+	if err := s.InitFrom(t.Context(), executor.Contents{Write: bad}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Append(t.Context(), prompt, 8); !errors.Is(err, device.ErrNonFinite) {
+		t.Errorf("got %v, expected %v", err, device.ErrNonFinite)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
