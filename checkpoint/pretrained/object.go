@@ -122,3 +122,14 @@ func (o *object) share(key string, byDefault float64) float64 {
 	}
 	return x
 }
+
+// indented is the JSON of a mapping as transformers writes it: sorted by key, two
+// spaces, no escapes for HTML.
+func indented(m map[string]any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(m)
+	return b.Bytes(), err
+}

@@ -3,7 +3,6 @@ package pretrained
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -152,17 +151,6 @@ func (m Model) writeTokenizer(dir string) error {
 		return err
 	}
 	return writeFile(filepath.Join(dir, settingsName), b)
-}
-
-// indented is the JSON of a mapping as transformers writes it: sorted by key, two
-// spaces, no escapes for HTML.
-func indented(m map[string]any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	err := enc.Encode(m)
-	return b.Bytes(), err
 }
 
 // writeFile writes a file that is on the disk when it returns.

@@ -35,6 +35,20 @@ func fileOf(t testing.TB, b *BPE) string {
 	return out.String()
 }
 
+// GPT-2's own file is older than the type of its model.
+func TestFileWithoutModelType(t *testing.T) {
+	b := small(t)
+	text := fileOf(t, b)
+	old := strings.Replace(text, `"type": "BPE",`, "", 1)
+	got, err := Parse([]byte(old))
+	if err != nil || got.Hash() != b.Hash() || old == text {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := Parse([]byte(strings.Replace(old, `"merges"`, `"scores"`, 1))); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "model.type: is missing") {
+		t.Errorf("without merges: %v", err)
+	}
+}
+
 // What is written reads back, and as a checkpoint keeps it.
 func TestFile(t *testing.T) {
 	pattern, err := newSplit(`\p{N}{1,3}|\p{L}+|[^\p{N}\p{L}]`, false)

@@ -140,6 +140,9 @@ func notJSON(b []byte, key string, err error) error {
 	return fmt.Errorf("%w: line %d, column %d: %v: expected a tokenizer.json", ErrFormat, line, max(1, column), err)
 }
 
+// untyped is in place of the type of a part that has none.
+const untyped = "a part without a type"
+
 // typeOf is the type of a part of the file; "" if there is none.
 func typeOf(part json.RawMessage) string {
 	if len(part) == 0 || string(part) == "null" {
@@ -149,7 +152,7 @@ func typeOf(part json.RawMessage) string {
 		Type string `json:"type"`
 	}
 	if err := json.Unmarshal(part, &p); err != nil || p.Type == "" {
-		return "a part without a type"
+		return untyped
 	}
 	return p.Type
 }
@@ -240,12 +243,15 @@ func readPattern(part json.RawMessage, key string) ([]splitter, error) {
 
 // readModel reads the vocabulary and the merges.
 func (p *parts) readModel(part json.RawMessage, added []addedJSON) error {
-	if kind := typeOf(part); kind != "BPE" {
+	var m modelJSON
+	if kind := typeOf(part); kind != "BPE" && kind != untyped {
 		return unsupported("model.type", kind+" is not supported", byteLevelOnly)
 	}
-	var m modelJSON
 	if err := json.Unmarshal(part, &m); err != nil {
 		return notJSON(nil, "model", err)
+	}
+	if m.Type == "" && len(m.Merges) == 0 { // a file of 2020, such as GPT-2's own, has merges and no type
+		return unsupported("model.type", "is missing", byteLevelOnly)
 	}
 	given := func(s *string) bool { return s != nil && *s != "" }
 	switch {
