@@ -2,13 +2,16 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/metrics"
 	"github.com/berth-ml/berth/engine/models"
 	"github.com/berth-ml/berth/executor/infer"
+	"github.com/berth-ml/berth/partition"
 )
 
 // Metrics are metrics by name, such as f1. NaN stands for one that is not defined, such
@@ -22,6 +25,10 @@ type judge struct {
 	unit []float64      // of the numbers that the model gives; nil: that of the data
 	part *datasets.Part // nil: there is none
 	info *datasets.Info
+
+	// floors and peaks are, per device, the memory that an evaluation takes: see
+	// [residency.TenantOptions]. Nil: no more than the plan's.
+	floors, peaks []int64
 
 	known  bool // the rest is
 	spread []float64
@@ -52,8 +59,54 @@ func (s *setup) newJudge(ctx context.Context, part *datasets.Part, choose func(m
 		}
 		names = append(names, w.name)
 	}
-	j.set, err = metrics.Choose(j.task, names)
+	if j.set, err = metrics.Choose(j.task, names); err == nil {
+		err = s.measureMemory(ctx, j)
+	}
 	return j, err
+}
+
+// measureMemory finds the memory of an evaluation whose counts may take more than the
+// plan. It fails with partition.ErrMemory where a device has too little.
+func (s *setup) measureMemory(ctx context.Context, j *judge) error {
+	if !slices.ContainsFunc(j.set.Statistics, func(x *metrics.Statistic) bool { return x.Cells != nil }) {
+		return nil
+	}
+	g, err := models.Eval(j.model(s.model()).Spec, models.Size{Microbatch: min(s.sizes.microbatch, j.part.Len()), Stop: stopOf(ctx)})
+	if err != nil {
+		return err
+	}
+	p, err := partition.SameCut(s.plan, g, stopOf(ctx))
+	if err != nil {
+		return fmt.Errorf("metrics: %w; or leave out those that count answers (train.metrics)", err)
+	}
+	j.floors, j.peaks = s.memoryOf(s.plan, s.groups)
+	floors, peaks := s.memoryOf(p, s.groups)
+	for d := range floors {
+		j.floors[d], j.peaks[d] = max(j.floors[d], floors[d]), max(j.peaks[d], peaks[d])
+	}
+	return nil
+}
+
+// judgeOf is the judge of an evaluation. Where a device has no memory for all metrics,
+// it leaves out those that nobody has asked for, and says so.
+func (t *Trained) judgeOf(ctx context.Context, part *datasets.Part) (*judge, error) {
+	s := t.setup
+	j, err := s.newJudge(ctx, part, atEnd(s.config))
+	if !errors.Is(err, partition.ErrMemory) {
+		return j, err
+	}
+	least, refused := s.newJudge(ctx, part, func(t metrics.Task) []wanted {
+		list := usual(t)
+		if !slices.Equal(s.config.Train.Metrics, []string{configs.MetricsAll}) {
+			list = append(list, listed(s.config, t)...)
+		}
+		return list
+	})
+	if refused != nil {
+		return nil, err
+	}
+	t.warnings = append(t.warnings, fmt.Sprintf("some metrics are left out: %v", err))
+	return least, nil
 }
 
 // atBoundaries are the metrics that a config wants at boundaries.
@@ -61,9 +114,7 @@ func atBoundaries(c *configs.Config) func(metrics.Task) []wanted {
 	return func(t metrics.Task) (list []wanted) {
 		list = listed(c, t)
 		if c.Train.Metrics == nil {
-			for _, name := range metrics.Usual(t) {
-				list = append(list, wanted{"train.metrics", name})
-			}
+			list = usual(t)
 		}
 		by := []wanted{{"checkpoint.best", c.Checkpoint.Best}}
 		if c.EarlyStopping.Patience > 0 {
@@ -87,6 +138,14 @@ func atEnd(c *configs.Config) func(metrics.Task) []wanted {
 		}
 		return list
 	}
+}
+
+// usual are the metrics that a task has unless others are named.
+func usual(t metrics.Task) (list []wanted) {
+	for _, name := range metrics.Usual(t) {
+		list = append(list, wanted{"train.metrics", name})
+	}
+	return list
 }
 
 // listed are the metrics that train.metrics names.

@@ -2,6 +2,7 @@ package berth_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
 	"github.com/berth-ml/berth/engine/shape"
+	"github.com/berth-ml/berth/partition"
 )
 
 // prices is a config of a regression whose targets are large numbers, and the path of
@@ -189,6 +191,45 @@ func TestMetricsAreRefused(t *testing.T) {
 		}
 		if r, err := berth.Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %q", set, r, err, want)
+		}
+	}
+}
+
+// The memory of counts is part of the plan: metrics that are asked for are refused where
+// there is too little of it, and an evaluation leaves the others out.
+func TestMetricsWithoutRoom(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("a,kind\n")
+	for i := range 600 {
+		fmt.Fprintf(&b, "%d,c%d\n", i%300, i%300)
+	}
+	path := filepath.Join(t.TempDir(), "kinds.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	text := "data: {source: csv, path: " + path + ", label: kind}\nmodel: {preset: mlp, hidden: [4]}\ntrain: {epochs: 1, batch: 16}\n"
+	dir, r := t.TempDir(), open(t, text)
+	train(t, r, berth.TrainOptions{Dir: dir})
+	want := "eval/confusion on cpu:0 needs 351.6 KiB"
+	for set, ok := range map[string]bool{"train.metrics=auto": true, "train.metrics=all": true, "train.metrics=[recall]": false} {
+		c, err := configs.Parse("test.yaml", []byte(text), configs.Overlay{Set: []string{set, "devices.memory=200KiB"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := berth.OpenTrained(t.Context(), c, berth.Weights{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := m.Eval(t.Context())
+		warned := strings.Join(m.Warnings(), "; ")
+		if ok && (err != nil || e.Confusion != nil || e.Accuracy == nil || !strings.Contains(warned, "some metrics are left out: metrics: ") || !strings.Contains(warned, want)) {
+			t.Errorf("%s: %+v, %v, warnings %q", set, e, err, warned)
+		}
+		if !ok && (!errors.Is(err, partition.ErrMemory) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", set, err, want)
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -148,7 +148,8 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		Strict: s.opt.AssertResident, OnTransfer: s.debug.Transfers(s.dump),
 		HostBytes: s.bound.Takes(s.plan.Graph.Vars) - s.bound.Held(), // of saves
 		HeldBytes: s.batches + s.bound.Held(),
-		Waiting:   func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
+		Floors:    s.judge.floors, Peaks: s.judge.peaks,
+		Waiting: func() { s.opt.Observer.note("waiting until other runs leave enough device memory") },
 	}
 	if s.rt, err = s.runtime(ctx, s.devices, s.opt.Dir, o); err != nil {
 		return err

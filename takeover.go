@@ -38,26 +38,28 @@ func (t *Trained) Warnings() []string {
 // on runs f on a runtime of its own. After the loss of a device, f goes on from done
 // where other groups of devices have the model.
 func (t *Trained) on(ctx context.Context, done *infer.Progress, f func(*executor.Runtime) error) error {
+	return t.onWith(ctx, residency.TenantOptions{}, done, f)
+}
+
+// onWith is on with the memory that f needs, if that is another than the plan's.
+func (t *Trained) onWith(ctx context.Context, o residency.TenantOptions, done *infer.Progress, f func(*executor.Runtime) error) error {
 	leave, err := t.setup.enter()
 	if err != nil {
 		return err
 	}
 	defer leave()
 	for t.losses = nil; ; {
-		err := t.once(ctx, f)
+		err := t.onceWith(ctx, o, f)
 		t.ended = err == nil
 		if err == nil || ctx.Err() != nil || !t.without(ctx, err, done.Samples) {
 			return err
 		}
+		o = residency.TenantOptions{} // the plan is another
 	}
 }
 
-// once runs f on a runtime of its own.
-func (t *Trained) once(ctx context.Context, f func(*executor.Runtime) error) error {
-	return t.onceWith(ctx, residency.TenantOptions{}, f)
-}
-
-// onceWith is once with the memory that f needs, if that is another than the plan's.
+// onceWith runs f on a runtime of its own, with the memory that f needs, if that is
+// another than the plan's.
 func (t *Trained) onceWith(ctx context.Context, o residency.TenantOptions, f func(*executor.Runtime) error) (err error) {
 	rt, err := t.setup.runtime(ctx, t.setup.devs, t.weights.Dir, o)
 	if err != nil {

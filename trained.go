@@ -21,6 +21,7 @@ import (
 	"github.com/berth-ml/berth/executor"
 	"github.com/berth-ml/berth/executor/infer"
 	"github.com/berth-ml/berth/partition"
+	"github.com/berth-ml/berth/residency"
 )
 
 // Trained is a trained model on devices: it evaluates and predicts with the
@@ -293,13 +294,13 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		part, res.Part = data.Train, "training"
 	}
 	res.Samples = part.Len()
-	j, err := t.setup.newJudge(ctx, part, atEnd(t.setup.config))
+	j, err := t.judgeOf(ctx, part)
 	if err != nil {
 		return Evaluation{}, err
 	}
 	var score infer.Score
 	var done infer.Progress
-	err = t.on(ctx, &done, func(rt *executor.Runtime) error {
+	err = t.onWith(ctx, residency.TenantOptions{Floors: j.floors, Peaks: j.peaks}, &done, func(rt *executor.Runtime) error {
 		e, err := infer.NewEvaluator(ctx, rt, j.model(t.setup.model()), part)
 		if err == nil {
 			err = t.load(ctx, e)
