@@ -54,10 +54,17 @@ type Watched struct {
 	Bad    int // boundaries since it last improved
 }
 
-// take takes the metric at a boundary in.
+// take takes the metric at a boundary in. One that is not finite is no improvement.
 func (w *Watched) take(es configs.EarlyStopping, v float64) {
-	if w.Metric != es.Metric || w.Best == nil || improves(es.Metric, v, *w.Best, es.MinDelta, true) {
-		*w = Watched{Metric: es.Metric, Best: &v}
+	if w.Metric != es.Metric {
+		*w = Watched{Metric: es.Metric}
+	}
+	best, have := 0.0, w.Best != nil
+	if have {
+		best = *w.Best
+	}
+	if improves(es.Metric, v, best, es.MinDelta, have) {
+		w.Best, w.Bad = &v, 0
 		return
 	}
 	w.Bad++
@@ -70,10 +77,10 @@ func minimized(metric string) bool {
 }
 
 // improves reports whether a value is better than the best by more than delta.
-// The first value that is a number always is.
+// The first finite value always is; one that is not finite never is.
 func improves(metric string, v, best, delta float64, have bool) bool {
 	switch {
-	case math.IsNaN(v):
+	case !finite(v):
 		return false
 	case !have:
 		return true
@@ -82,3 +89,6 @@ func improves(metric string, v, best, delta float64, have bool) bool {
 	}
 	return v > best+delta
 }
+
+// finite reports whether a number is neither NaN nor infinite, as JSON needs it.
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

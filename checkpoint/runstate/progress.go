@@ -3,7 +3,6 @@ package runstate
 import (
 	"cmp"
 	"maps"
-	"math"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/configs"
@@ -96,15 +95,15 @@ func (p *Progress) Realign(sameData bool, batch, samples int) bool {
 	return true
 }
 
-// Metrics are those of the weights as they are: of the boundary at this step, or
-// none.
+// Metrics are the finite ones of the weights as they are: of the boundary at this
+// step, or none.
 func (p *Progress) Metrics() map[string]float64 {
 	if p.Last.Step != p.Step {
 		return nil
 	}
-	defined := p.Last.Named()
-	maps.DeleteFunc(defined, func(_ string, v float64) bool { return math.IsNaN(v) })
-	return defined
+	named := p.Last.Named()
+	maps.DeleteFunc(named, func(_ string, v float64) bool { return !finite(v) })
+	return named
 }
 
 // Take takes a boundary's metrics in: the best value so far, and that of early

@@ -10,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint/runstate"
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/datasets"
+	"github.com/berth-ml/berth/engine/metrics"
 )
 
 // cursor is a place in the data.
@@ -135,6 +136,31 @@ func TestEarlyStopping(t *testing.T) {
 	p.Step++
 	if m := p.Metrics(); m != nil {
 		t.Errorf("metrics of other weights: %v", m)
+	}
+}
+
+// A metric that is not defined, or infinite, is never the best, counts as no
+// improvement, and hinders no save.
+func TestMetricsThatAreNotFinite(t *testing.T) {
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		for _, metric := range []string{"val_auc", "val_perplexity"} {
+			c := &configs.Config{EarlyStopping: configs.EarlyStopping{Metric: metric, Patience: 9}}
+			c.Checkpoint.Best = metric
+			var p runstate.Progress
+			for i, v := range []float64{bad, 0.5, bad} {
+				p.Step = 10 * (i + 1)
+				p.Take(runstate.Boundary{Step: p.Step, Metrics: metrics.Values{configs.MetricOf(metric): v}}, c)
+				if _, err := json.Marshal(runstate.State{Progress: p}); err != nil {
+					t.Errorf("%s %v: %v", metric, v, err)
+				}
+				if _, has := p.Metrics()[metric]; has != (v == 0.5) {
+					t.Errorf("%s %v: metrics %v", metric, v, p.Metrics())
+				}
+			}
+			if p.Best.Value != 0.5 || p.Best.Step != 20 || p.Watched.Bad != 1 || *p.Watched.Best != 0.5 {
+				t.Errorf("%s %v: best %+v, %+v", metric, bad, p.Best, p.Watched)
+			}
+		}
 	}
 }
 
