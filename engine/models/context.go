@@ -28,6 +28,12 @@ type context struct {
 	target     *graph.Value    // the value TargetName; nil until the loss declares it
 }
 
+// chunk is the state of building a graph that generates.
+type chunk struct {
+	GenerateSize
+	extent *graph.Value // nil until a layer needs it
+}
+
 // mistake is an ErrModel whose text has no prefix: the builder writes the name
 // of the layer before it.
 type mistake struct{ text string }

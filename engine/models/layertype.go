@@ -19,3 +19,17 @@ type layerType struct {
 func listed[T any](table map[string]T) string {
 	return strings.Join(slices.Sorted(maps.Keys(table)), ", ")
 }
+
+// merged joins the tables of the files.
+func merged[T any](tables ...map[string]T) map[string]T {
+	all := map[string]T{}
+	for _, t := range tables {
+		for name, row := range t {
+			if _, twice := all[name]; twice {
+				panic("BUG: two layer types are called " + name)
+			}
+			all[name] = row
+		}
+	}
+	return all
+}

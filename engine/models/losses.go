@@ -44,3 +44,6 @@ var losses = map[string]lossType{
 func against(op graph.Op) func(c *context, output, target *graph.Value) *graph.Value {
 	return func(c *context, output, target *graph.Value) *graph.Value { return c.b.One(op, output, target) }
 }
+
+// Classifies reports whether the model has an accuracy.
+func (s Spec) Classifies() bool { return losses[s.Loss].correct != nil }

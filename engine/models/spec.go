@@ -48,9 +48,6 @@ func (s Spec) Answers() metrics.Kind {
 	return metrics.Numbers
 }
 
-// Classifies reports whether the model has an accuracy.
-func (s Spec) Classifies() bool { return losses[s.Loss].correct != nil }
-
 // Size describes a step's batch and its limits.
 type Size struct {
 	Microbatch   int // samples in a microbatch
@@ -93,4 +90,25 @@ const (
 	EvalScores    = "eval/scores"    // each answer's probabilities, with Spec.Scores
 	EvalCells     = "eval/cells"     // each answer's cell in the confusion matrix, with Spec.Scores
 	PredictOutput = "prediction"
+)
+
+// GenerateSize describes the chunks of a generation.
+type GenerateSize struct {
+	Rows    int  // most tokens of a chunk: 1 to decode, more to read a prompt
+	Context int  // positions that the caches have
+	Logits  bool // the logits are an output too
+
+	// Stop is asked while the graph is built, which ends with its error. Nil means
+	// never.
+	Stop func() error
+}
+
+// Names of the values of a graph of [Generate]. Its input has the chunk's tokens.
+const (
+	ExtentName     = "extent"           // i32[1,2]: position of the chunk's first row, and the rows that count
+	SampleAtName   = "sample_at"        // i32[1]: number of the token that is sampled, for its random number
+	ShapingName    = "sampling/shaping" // f32[2], a variable: see [ops.Sample]
+	ChoiceName     = "sampling/choice"  // i32[3], likewise
+	GenerateToken  = "token"            // i32[1]: the sampled token
+	GenerateLogits = "logits"           // f32[1,1,V], with GenerateSize.Logits
 )
