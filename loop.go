@@ -46,9 +46,12 @@ func (l *loop) run(ctx context.Context) (stopped bool, err error) {
 			l.hurry()
 			return true, l.end(work)
 		}
-		err := l.next(work)
+		err := l.next(ctx)
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if err != nil && ctx.Err() != nil { // the data is slow, and someone wants to stop
+			continue
 		}
 		if err == nil {
 			err = l.take(work)

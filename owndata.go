@@ -55,5 +55,11 @@ func inputSpec(ctx context.Context, c *configs.Config, path string) (datasets.Sp
 	if err == nil {
 		s.Filled, err = set.Filled()
 	}
-	return s, ownError(ctx, c, err)
+	switch {
+	case err == nil:
+		return s, nil
+	case ctx.Err() != nil:
+		return s, fmt.Errorf("%w while %s was read", context.Cause(ctx), path)
+	}
+	return s, fmt.Errorf("%w: %w", ErrData, err)
 }

@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -156,5 +157,83 @@ func TestOwnSamplesAndTheConfigAgree(t *testing.T) {
 	bad.Classes = 3
 	if _, err := openCorners(t, bad, cornersConfig); !errors.Is(err, berth.ErrData) || !strings.Contains(err.Error(), "sample 75: the class is 3") {
 		t.Errorf("a class too many: %v", err)
+	}
+}
+
+// A stop while the program's samples are slow saves what there is.
+func TestOwnSamplesThatAreSlowDoNotDelayAStop(t *testing.T) {
+	set, slow, reached := corners(), make(chan struct{}), make(chan struct{})
+	fill := set.Fill
+	set.Fill = func(s custom.Sample, input, target *tensor.Dense) error {
+		if s.Epoch == 1 && s.Index == 100 {
+			close(reached)
+			<-slow
+		}
+		return fill(s, input, target)
+	}
+	set.Validation = corners() // all are trained on
+	r, err := openCorners(t, set, cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	dir := t.TempDir()
+	_, err = r.Train(ctx, berth.TrainOptions{Dir: dir, Observer: &berth.Observer{
+		Saved: func(s berth.Saved) {
+			if s.Step > 13 { // the save at the stop
+				close(slow)
+			}
+		},
+		Step: func(s berth.Step) {
+			if s.Step == 14 {
+				go func() {
+					<-reached
+					stop()
+				}()
+			}
+		},
+	}})
+	if !errors.Is(err, berth.ErrStopped) {
+		t.Fatal(err)
+	}
+	set.Fill = fill
+}
+
+func init() {
+	custom.Register(custom.SourceType[struct{}]{
+		Name: "test_corners", Version: 1,
+		Open: func(context.Context, struct{}) (*custom.Set, error) { return corners(), nil },
+		OpenInputs: func(_ context.Context, _ struct{}, path string) (*custom.Set, error) {
+			set := corners()
+			set.Len, set.Target = len(path), shape.Meta{}
+			fill := set.Fill
+			set.Fill = func(s custom.Sample, input, _ *tensor.Dense) error {
+				return fill(s, input, tensor.New(tensor.WithBacking([]int32{0})))
+			}
+			return set, nil
+		},
+	})
+}
+
+// A registered source trains from a config alone; a trained model evaluates and predicts
+// on its samples, also on those of a file.
+func TestRegisteredSource(t *testing.T) {
+	dir := t.TempDir()
+	r, err := openCorners(t, nil, strings.Replace(cornersConfig, "given", "test_corners", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, r, berth.TrainOptions{Dir: dir})
+	m, err := berth.OpenTrained(t.Context(), r.Config, berth.Weights{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if e, err := m.Eval(t.Context()); err != nil || *e.Accuracy < 0.9 || e.Samples != 40 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	labels := ""
+	if _, err := m.Predict(t.Context(), "six.in", func(p berth.Prediction) error { labels += p.Label; return nil }); err != nil || labels != "abcdab" {
+		t.Errorf("labels %q, %v", labels, err)
 	}
 }

@@ -70,7 +70,11 @@ func (s *Service) Predict(ctx context.Context, samples *tensor.Dense) (*tensor.D
 		return nil, ErrClosed
 	}
 	defer func() { s.turn <- struct{}{} }()
-	return s.answer.answer(ctx, samples)
+	out, err := s.answer.answer(ctx, samples)
+	if id, lost := lostDevice(err); lost {
+		s.trained.setup.giveUp(s.rt, id, err)
+	}
+	return out, err
 }
 
 // Close waits for the call under way, and frees the devices' memory. Later calls fail

@@ -53,10 +53,15 @@ func OpenDevices(c configs.Devices, faults ...fault.Fault) (*Devices, error) {
 // replan in its config, or in that of OpenDevices. A device one of whose operations
 // failed goes on with the other runs.
 func (d *Devices) Open(ctx context.Context, c *configs.Config) (*Run, error) {
+	return d.OpenWith(ctx, c, OpenOptions{})
+}
+
+// OpenWith is Open with options.
+func (d *Devices) OpenWith(ctx context.Context, c *configs.Config, o OpenOptions) (*Run, error) {
 	if d.pool == nil {
 		return nil, errNoDevices
 	}
-	return open(ctx, c, d.pool, OpenOptions{})
+	return open(ctx, c, d.pool, o)
 }
 
 // OpenTrained is the function OpenTrained on these devices, as Open is.

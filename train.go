@@ -30,11 +30,17 @@ func (s *session) whole(ctx context.Context, r *Run) (rep *Report, err error) {
 		err = errors.Join(err, closing)
 	}()
 	rep, err = s.train(ctx, r)
+	return rep, s.outcome(err)
+}
+
+// outcome says of a failure whether it was the loss of a device, which is then given
+// up, or of initial weights.
+func (s *session) outcome(err error) error {
 	if id, lost := lostDevice(err); lost {
 		s.written = s.giveUp(s.rt, id, err)
 		err = &DeviceError{Device: id, Step: s.failed, Saved: s.newest(), Err: err}
 	}
-	return rep, s.lostWeights(err)
+	return s.lostWeights(err)
 }
 
 // lostWeights makes a WeightsError of a failed read of initial weights. Before the

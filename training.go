@@ -160,7 +160,7 @@ func (t *Training) Step(ctx context.Context) error {
 // fail ends the training with an error of a step.
 func (t *Training) fail(ctx context.Context, err error) error {
 	t.ended = errFinished
-	return t.loop.fail(ctx, err)
+	return t.loop.outcome(t.loop.fail(ctx, err))
 }
 
 // Fetch waits for the steps so far, and copies a variable out, as [Inspection.Fetch]
@@ -276,7 +276,7 @@ func (t *Training) Finish(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	if err := t.loop.end(work); err != nil {
-		return nil, t.loop.fail(work, err)
+		return nil, t.fail(work, err)
 	}
 	return t.loop.ended(t.run, t.loop)
 }

@@ -11,6 +11,9 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-ml/berth"
+	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/engine/device/fault"
 )
 
 // A program that takes the steps itself gets the weights, checkpoints and metrics of
@@ -115,5 +118,97 @@ func TestOwnLoopMovesTensors(t *testing.T) {
 	rep, err := tr.Finish(t.Context())
 	if err != nil || rep.Ledger.ByReason["fetch"] < 2*8*4 {
 		t.Errorf("%+v, %v", rep.Ledger.ByReason, err)
+	}
+}
+
+// Two trainings share devices, and are stepped by turns from one goroutine.
+func TestOwnLoopsShareDevices(t *testing.T) {
+	alone, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := train(t, alone, berth.TrainOptions{Dir: t.TempDir()})
+	devices, err := berth.OpenDevices(configs.Devices{Use: "cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both []*berth.Training
+	var runs []*berth.Run
+	for range 2 {
+		r, err := devices.OpenWith(t.Context(), alone.Config, berth.OpenOptions{Data: corners()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		both, runs = append(both, tr), append(runs, r)
+	}
+	for both[0].More() {
+		for _, tr := range both {
+			if err := tr.Step(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, tr := range both {
+		rep, err := tr.Finish(t.Context())
+		if err != nil || rep.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("run %d: %v", i, err)
+		}
+		if err := errors.Join(tr.Close(), runs[i].Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := devices.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The loss of a device is told with the step and the newest checkpoint.
+func TestOwnLoopLosesADevice(t *testing.T) {
+	r, err := openCorners(t, corners(), cornersConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	faults, err := fault.Parse("cpu:0 launch 20 lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr, err := r.Start(t.Context(), berth.TrainOptions{Dir: t.TempDir(), Faults: []fault.Fault{faults}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := tr.Close(); err != nil && !errors.Is(err, device.ErrLost) {
+			t.Error(err)
+		}
+	}()
+	for err == nil && tr.More() {
+		err = tr.Step(t.Context())
+	}
+	lost, ok := errors.AsType[*berth.DeviceError](err)
+	if !ok || lost.Device != "cpu:0" || lost.Step < 2 {
+		t.Fatalf("%v", err)
+	}
+	if _, err := tr.Finish(t.Context()); err == nil {
+		t.Error("Finish after the loss is no error")
+	}
+}
+
+// Replicas read a program's own samples as one device does.
+func TestOwnSamplesOnReplicas(t *testing.T) {
+	text := strings.Replace(cornersConfig, "batch: 16", "batch: 16, microbatches: 4, reduction: tree", 1)
+	hashes := map[string]bool{}
+	for _, where := range []string{"", "devices: cpu:2\n", "devices: cpu:2\npartition: {replicas: 2}\n"} {
+		r, err := openCorners(t, corners(), text+where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hashes[train(t, r, berth.TrainOptions{Dir: t.TempDir(), MaxSteps: 12}).WeightsSHA256] = true
+	}
+	if len(hashes) != 1 {
+		t.Errorf("%d different weights", len(hashes))
 	}
 }

@@ -118,7 +118,7 @@ func OpenInputs(ctx context.Context, source string, keys any, path, file string)
 	case !ok:
 		return nil, false, nil
 	case o.inputs == nil:
-		return nil, true, fmt.Errorf("%w: %s: source %s reads no files to predict from: leave the file out, and the validation samples are taken", datasets.ErrSpec, file, source)
+		return nil, true, fmt.Errorf("%s: source %s reads no files to predict from: leave the file out, and the validation samples are taken", file, source)
 	}
 	set, err = guarded(source, func() (*Set, error) { return o.inputs(ctx, keys, path, file) })
 	return set, true, err

@@ -124,7 +124,7 @@ func (f *filler) fill(s Sample, row int, dst [][]byte) error {
 	return nil
 }
 
-var errReplaced = errors.New("Fill gave its tensor another shape or memory: write the elements instead (input.Float32s(), target.Int32s())")
+var errReplaced = errors.New("its function Fill gave a tensor another shape or memory: write the elements instead (input.Float32s(), target.Int32s())")
 
 // take gives tensors that no other call uses.
 func (f *filler) take() (*sampleView, error) {

@@ -167,7 +167,7 @@ func TestErrorsNameTheSample(t *testing.T) {
 		"replacement": {func(s custom.Sample, in, out *tensor.Dense) error {
 			*in = *tensor.New(tensor.Of(tensor.Int32), tensor.WithShape(3))
 			return nil
-		}, "sample 0: Fill gave its tensor another shape or memory"},
+		}, "sample 0: its function Fill gave a tensor another shape or memory"},
 	} {
 		set := *classes
 		set.Fill = c.fill
