@@ -5,18 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/berth-ml/berth/engine/osfile"
 )
 
 // Limits on a tokenizer.json. The largest in use have half of them.
 const (
-	mostFile   = 64 << 20 // bytes
 	mostTokens = 1 << 22
 	mostToken  = 1 << 16 // bytes of a token's name
 	mostSplits = 16
@@ -24,47 +18,6 @@ const (
 
 	mostExtraBytes = 1 << 20 // of all added tokens
 )
-
-// Load reads a tokenizer.json, or the one in a folder. A folder without it may have
-// GPT-2's older files, vocab.json and merges.txt.
-func Load(path string) (*BPE, error) {
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
-		dir := path
-		path = filepath.Join(dir, "tokenizer.json")
-		if hasVocab(dir) && errors.Is(statOf(path), fs.ErrNotExist) {
-			return loadVocab(dir)
-		}
-	}
-	b, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	t, err := Parse(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return t, nil
-}
-
-// statOf is the error of looking at a file.
-func statOf(path string) error {
-	_, err := os.Stat(path)
-	return err
-}
-
-// readFile reads a file of a tokenizer.
-func readFile(path string) ([]byte, error) {
-	b, err := osfile.Read(path, mostFile+1)
-	switch {
-	case errors.Is(err, osfile.ErrNotFile):
-		return nil, fmt.Errorf("%w: %s is not a file: give the path of a tokenizer.json", ErrFormat, path)
-	case err != nil:
-		return nil, err
-	case len(b) > mostFile:
-		return nil, fmt.Errorf("%w: %s has more than %d MiB: is it the right file?", ErrFormat, path, mostFile>>20)
-	}
-	return b, nil
-}
 
 // Parse reads the contents of a tokenizer.json with a byte-level BPE. The post
 // processor is left out: Encode adds no tokens around a text.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,12 +18,6 @@ const (
 	mergesFile = "merges.txt"        // "left right", a merge in each line
 	addedFile  = "added_tokens.json" // ids of tokens beyond the vocabulary; may be missing
 )
-
-// hasVocab reports whether a folder has a vocab.json.
-func hasVocab(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, vocabFile))
-	return err == nil
-}
 
 // loadVocab reads a folder's vocab.json, merges.txt and added_tokens.json.
 func loadVocab(dir string) (*BPE, error) {
