@@ -20,7 +20,7 @@ var (
 	runName   = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	layerName = text{valid: "a name of letters, digits, '.', '_' and '-'", pattern: namePattern, bare: true}
 	blockName = layerName
-	device    = text{valid: `devices such as cpu:2 ("cpu:2,null:1" for several kinds)`, pattern: regexp.MustCompile(
+	device    = text{valid: `devices such as cpu:2, 1 to 9999 of a kind ("cpu:2,null:1" for several kinds)`, pattern: regexp.MustCompile(
 		`^[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?(,[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?)*$`)}
 	deviceKind = text{valid: "a kind of device such as cpu, or cpu:2 for two of them", pattern: regexp.MustCompile(`^[a-z][a-z0-9_]*(:[1-9][0-9]{0,3})?$`)}
 	column     = text{valid: "a column's name, or its number from 0", bare: true, pattern: regexp.MustCompile(`.`)}

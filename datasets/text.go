@@ -69,11 +69,14 @@ func splitOrWhole(s Spec, open func(fraction float64) (*Dataset, error)) (*Datas
 func (s Spec) textPaths() []string { return append([]string{s.Path}, s.Text.More...) }
 
 // textName names a text by its paths.
-func (s Spec) textName() string {
+func (s Spec) textName() string { return "text " + s.textFiles() }
+
+// textFiles names the files of a text.
+func (s Spec) textFiles() string {
 	if n := len(s.Text.More); n > 0 {
-		return fmt.Sprintf("text %s and %d more", s.Path, n)
+		return fmt.Sprintf("%s and %d more", s.Path, n)
 	}
-	return "text " + s.Path
+	return s.Path
 }
 
 // check reports options that cannot be followed.
@@ -200,6 +203,9 @@ const lengthen = "shorten the context or change the split"
 // textDataset makes the dataset of the ids of two parts, which sum is of. Without
 // val there is one part. do says what to do about a part that is too short.
 func textDataset(ctx context.Context, s Spec, t tokenizer.Tokenizer, sum, do string, ids textIDs, val *textIDs) (*Dataset, error) {
+	if ids.len() == 0 && (val == nil || val.len() == 0) {
+		return nil, fmt.Errorf("%w: %s is empty: name a text to train on", ErrTooFew, s.textFiles())
+	}
 	train, err := windows(s, "training", do, ids)
 	if err != nil {
 		return nil, err
@@ -252,7 +258,7 @@ func windows(s Spec, part, do string, ids textIDs) (*table, error) {
 	rows := (n - 1) / t
 	if n < 2 || rows < 1 {
 		return nil, blame("context", fmt.Errorf("%w: the %s part of %s has %d tokens, but a window of %d and its target need %d: %s",
-			ErrTooFew, part, s.Path, n, t, t+1, do))
+			ErrTooFew, part, s.textFiles(), n, t, t+1, do))
 	}
 	input := ids.column(t)
 	target := input

@@ -51,7 +51,7 @@ func TestBinRefused(t *testing.T) {
 		{map[string]string{"train.bin": bin(1, 2)}, "bpe:300", "tokenizer", "set data.tokenizer"},
 		{map[string]string{"train.bin": bin(1, 2) + "x"}, "gpt2", "path", "has 5 bytes"},
 		{map[string]string{"train.bin": bin(1, 50257)}, "gpt2", "tokenizer", "token 1 of "},
-		{map[string]string{"train.bin": ""}, "gpt2", "context", "has 0 tokens"},
+		{map[string]string{"train.bin": ""}, "gpt2", "path", "is empty"},
 		{map[string]string{"a.txt": "a", "b.bin": "b"}, "gpt2", "path", "b.bin holds token ids"},
 		{map[string]string{"val.bin": bin(1, 2)}, "gpt2", "path", "give that file alone, or a folder with train.bin"},
 		{map[string]string{"train.bin": bin(1, 2), "val.bin": ""}, "gpt2", "context", "put more tokens into train.bin and val.bin"},

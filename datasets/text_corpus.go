@@ -168,7 +168,7 @@ func (c *corpus) addFile(path string, size int64) error {
 	case strings.HasSuffix(path, binSuffix):
 		return blame("path", fmt.Errorf("%w: %s holds token ids: %s", ErrSpec, path, c.insteadOfIDs()))
 	case c.field == "" && isJSONLines(path):
-		return blame("field", fmt.Errorf("%w: %s is JSON lines: name the key of their text with %s, such as text", ErrSpec, path, c.fieldName))
+		return fmt.Errorf("%w: %s is JSON lines: name the key of their text with %s, such as text", ErrSpec, path, c.fieldName)
 	}
 	c.size += size
 	c.files = append(c.files, textFile{path, func(ctx context.Context) (*stream, error) {

@@ -79,8 +79,12 @@ func TestPaths(t *testing.T) {
 		t.Error(err)
 	}
 	s.Path, s.Text.More = filepath.Join(dir, "a", "empty"), nil
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrTooFew) {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrTooFew) || Blame(err) != "path" || !strings.Contains(err.Error(), "empty is empty") {
 		t.Errorf("an empty file: %v", err)
+	}
+	s.Text.More, s.Text.Context = []string{filepath.Join(dir, "d")}, 1000
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrTooFew) || Blame(err) != "context" || !strings.Contains(err.Error(), "empty and 1 more has ") {
+		t.Errorf("two paths that are too short: %v", err)
 	}
 }
 
@@ -103,7 +107,7 @@ func TestJSONLines(t *testing.T) {
 		}
 	}
 	s.Text.Field = ""
-	if _, err := Open(t.Context(), s); !errors.Is(err, ErrSpec) || Blame(err) != "field" {
+	if _, err := Open(t.Context(), s); !errors.Is(err, ErrSpec) || Blame(err) != "path" { // the field is not there to be blamed
 		t.Error(err)
 	}
 }
