@@ -49,6 +49,9 @@ type Way struct {
 	PeerBytes        int64               `json:"peer_bytes"`        // copied between devices
 	KernelMS         float64             `json:"kernel_ms"`         // of the launches on the device that has most, a mean
 	BesideMS         float64             `json:"beside_kernels_ms"` // the mean step without them
+	// WeightsSHA256 is the hash of all weights after the last step. Ways of one
+	// reduction have the same after equally many steps.
+	WeightsSHA256 string `json:"weights_sha256"`
 }
 
 // label names a way for people: "2 devices, zb-h1".
@@ -247,5 +250,7 @@ func (m *scalingRun) steps(ctx context.Context, s *session, x *Way) error {
 	x.BesideMS = max(0, 1e3*took.Seconds()/float64(x.Steps)-x.KernelMS)
 	l := s.rt.Residency.Ledger().SteadyState()
 	x.BatchBytes, x.PeerBytes = l.CopyIn.Median, l.Peer.Median
-	return nil
+	hash, err := s.prog.WeightsHash(ctx)
+	x.WeightsSHA256 = hash
+	return err
 }

@@ -86,7 +86,12 @@ func TestMeasureScaling(t *testing.T) {
 	if len(s.Ways) != len(ways(2)) || strings.Count(told.String(), "a step") != len(s.Ways) {
 		t.Errorf("%d of %d ways; told:\n%s", len(s.Ways), len(ways(2)), told.String())
 	}
+	hashes := map[partition.Reduction]string{}
 	for _, x := range s.Ways {
+		if h := hashes[x.Reduction]; len(x.WeightsSHA256) != 64 || h != "" && h != x.WeightsSHA256 {
+			t.Errorf("%s: weights %q, of another way %q", x.Schedule, x.WeightsSHA256, h)
+		}
+		hashes[x.Reduction] = x.WeightsSHA256
 		if x.Threads != 1 || x.Steps != 3 || x.StepMS <= 0 || x.PredictedMS <= 0 || x.KernelMS <= 0 || x.BatchBytes == 0 || (x.PeerBytes == 0) != (x.Devices == 1) || x.Stages*x.Replicas < x.Devices {
 			t.Errorf("%+v", x)
 		}
