@@ -243,6 +243,9 @@ func (r *Run) Compare(ctx context.Context) ([]Comparison, error) {
 		if err != nil {
 			return nil, err
 		}
+		if best, err := partition.Choose(list); err == nil && m == z.microbatches {
+			best.Chosen = true
+		}
 		for _, c := range list {
 			all = append(all, Comparison{c, m, m != z.microbatches})
 		}

@@ -140,7 +140,7 @@ func (s *session) openProgram(ctx context.Context, r *Run) (err error) {
 		if err = cmp.Or(err, s.opt.makeDump(s.reads())); err != nil {
 			return err
 		}
-		if s.dump, err = trace.NewDump(s.opt.Dump, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {
+		if s.dump, err = trace.NewDump(s.opt.Dump, s.config.Name, s.plan, order, &s.spans, rundir.WriteOwn); err != nil {
 			return err
 		}
 	}

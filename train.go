@@ -175,7 +175,7 @@ func (s *session) finish(r *Run, l *loop) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.dump.Draw(s.load.Net, s.config.Name, predicted); err != nil {
+	if err := s.dump.Draw(s.load.Net, predicted); err != nil {
 		return nil, err
 	}
 	s.tellRetried()

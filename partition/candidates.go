@@ -20,6 +20,7 @@ type Candidate struct {
 	Plan             *Plan       // nil where Err is not
 	Prediction       *Prediction // of Plan
 	Err              error       // why there is no such plan, such as ErrMemory
+	Chosen           bool        // it is the one that partition: auto takes
 }
 
 // Memory is the most bytes of the candidate's plan on one device.
@@ -152,30 +153,34 @@ func PredictAll(list []Candidate, ask func() error) (err error) {
 // CandidateTable lists candidates: the predicted time of a step, the share of it in which
 // devices wait, and the most memory on a device. head and cells are a column before the others.
 func CandidateTable(head string, cells []string, list []Candidate) string {
-	rows := [][]string{{head, "stages", "replicas", "schedule", "step", "idle", "memory", "note"}}
+	rows := [][]string{{head, "stages", "replicas", "schedule", "devices", "step", "idle", "most memory", "note"}}
 	for i := range list {
 		c := &list[i]
 		row := []string{cells[i], fmt.Sprint(c.Stages), fmt.Sprint(c.Replicas), c.Schedule}
 		if c.Plan == nil {
-			row = append(row, "-", "-", "-", firstClause(c.Err))
+			row = append(row, "-", "-", "-", "-", firstClause(c.Err))
 		} else {
-			row = append(row, secondsText(c.Prediction.Seconds), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
+			row = append(row, fmt.Sprint(len(c.Plan.Devices())), secondsText(c.Prediction.Seconds), fmt.Sprintf("%.0f%%", 100*c.Prediction.Bubble), units.Bytes(c.Memory()), c.note())
 		}
 		rows = append(rows, row)
 	}
-	return align(rows, map[int]bool{3: true, 7: true})
+	return align(rows, map[int]bool{3: true, 8: true})
 }
 
-// note says where the plan is short of memory.
+// note says whether auto takes the plan, and where it is short of memory.
 func (c *Candidate) note() string {
+	var notes []string
+	if c.Chosen {
+		notes = append(notes, "auto takes this one")
+	}
 	var moved int64
 	for i := range c.Plan.Memory {
 		moved += c.Plan.Memory[i].Moved()
 	}
-	if moved == 0 {
-		return ""
+	if moved > 0 {
+		notes = append(notes, units.Bytes(moved)+" move in each step")
 	}
-	return units.Bytes(moved) + " move in each step"
+	return strings.Join(notes, "; ")
 }
 
 // firstClause is an error without its advice.

@@ -61,6 +61,7 @@ type Write func(path string, write func(io.Writer) error) error
 // A nil Dump does nothing.
 type Dump struct {
 	dir    string
+	name   string // of the model
 	write  Write
 	plan   *partition.Plan
 	spans  *Spans
@@ -68,14 +69,14 @@ type Dump struct {
 	rows   *csv.Writer
 }
 
-// NewDump makes the folder, writes graph, plan and schedule, and starts
+// NewDump makes the folder for a model of that name, writes graph, plan and schedule, and starts
 // collecting the rest. The ledger comes first: it marks the folder as a dump's.
 // The caller closes the dump.
-func NewDump(dir string, p *partition.Plan, s schedule.Schedule, spans *Spans, write Write) (*Dump, error) {
+func NewDump(dir, name string, p *partition.Plan, s schedule.Schedule, spans *Spans, write Write) (*Dump, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	d := &Dump{dir: dir, write: write, plan: p, spans: spans}
+	d := &Dump{dir: dir, name: name, write: write, plan: p, spans: spans}
 	if err := d.openLedger(); err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (d *Dump) describe(p *partition.Plan, s schedule.Schedule) error {
 	line.Unit = "flops"
 	files := map[string]string{
 		"graph.dot": p.Graph.DOT(), "plan.dot": p.DOT(), "plan.txt": p.Table(),
-		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": line.SVG(),
+		"schedule.txt": s.String() + "\n" + line.String(), "schedule.svg": picture.ScheduleSVG(d.name, p, line),
 	}
 	for name, text := range files {
 		err := d.write(filepath.Join(d.dir, name), func(w io.Writer) error {
@@ -142,7 +143,7 @@ func (d *Dump) Step(number int, start, end time.Time) {
 }
 
 // Draw draws a step of a program as it was predicted and as it ran, if two have run.
-func (d *Dump) Draw(net, name string, x *partition.Prediction) error {
+func (d *Dump) Draw(net string, x *partition.Prediction) error {
 	if d == nil {
 		return nil
 	}
@@ -151,7 +152,7 @@ func (d *Dump) Draw(net, name string, x *partition.Prediction) error {
 		return nil
 	}
 	return d.write(filepath.Join(d.dir, stepName), func(w io.Writer) error {
-		_, err := io.WriteString(w, picture.StepSVG(name, d.plan, x, step, line))
+		_, err := io.WriteString(w, picture.StepSVG(d.name, d.plan, x, step, line))
 		return err
 	})
 }

@@ -44,7 +44,7 @@ func TestDump(t *testing.T) {
 	var spans trace.Spans
 	spans.Add(device.Span{What: "too early"})
 	dir := filepath.Join(t.TempDir(), "dump")
-	d, err := trace.NewDump(dir, r.Plan, order, &spans, plainly)
+	d, err := trace.NewDump(dir, "small", r.Plan, order, &spans, plainly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestDump(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Draw("train", "digits", x); err != nil {
+	if err := d.Draw("train", x); err != nil {
 		t.Fatal(err)
 	}
 	failed := &executor.TaskError{Task: "s0.B0", Device: "cpu:0", Schedule: order, Action: schedule.Action{Kind: schedule.Backward}, Err: errors.New("boom")}
@@ -99,7 +99,7 @@ func TestDump(t *testing.T) {
 	if err := json.Unmarshal([]byte(text["trace.json"]), &events); err != nil || len(events.TraceEvents) != 6 { // and name and rank of device and stream
 		t.Errorf("%v, trace:\n%s", err, text["trace.json"])
 	}
-	if d, err = trace.NewDump(dir, r.Plan, order, &spans, plainly); err != nil {
+	if d, err = trace.NewDump(dir, "small", r.Plan, order, &spans, plainly); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"failure.txt", "step.svg"} {

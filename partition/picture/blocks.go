@@ -15,6 +15,7 @@ import (
 type drawing struct {
 	p      *partition.Plan
 	stages [][]shown      // by stage
+	inner  []float64      // by stage: the width within its frame
 	at     map[string]pos // by block
 	wide   float64
 }
@@ -41,7 +42,7 @@ func newDrawing(p *partition.Plan) *drawing {
 			x += stageGap - 2*stagePad
 		}
 		x += stagePad
-		list := boxes(p.Stages[s].Blocks)
+		list, left := boxes(p.Stages[s].Blocks), x
 		for i := range list {
 			if i > 0 {
 				x += blockGap
@@ -53,11 +54,26 @@ func newDrawing(p *partition.Plan) *drawing {
 			x += blockWide
 			box++
 		}
-		d.stages = append(d.stages, list)
+		x = max(x, left+d.textWide(s))
+		d.stages, d.inner = append(d.stages, list), append(d.inner, x-left)
 		x += stagePad
 	}
 	d.wide = x - margin
 	return d
+}
+
+// textWide is about the width of a stage's title and of the start of its cause.
+func (d *drawing) textWide(s int) float64 {
+	return max(7.4*float64(len(d.title(s))), min(mostCause, letterWide*float64(len(d.p.Stages[s].Cause)+1)))
+}
+
+// title names a stage and its devices.
+func (d *drawing) title(s int) string {
+	var ids []string
+	for _, i := range d.p.DevicesOf(s) {
+		ids = append(ids, string(d.p.Specs()[i].ID))
+	}
+	return fmt.Sprintf("stage %d · %s", s, strings.Join(ids, " "))
 }
 
 // boxes are the boxes of a stage: of many blocks the first and the last ones, and one
@@ -159,17 +175,12 @@ func (d *drawing) draw(c *canvas, top float64) float64 {
 
 // frame draws a stage around its blocks.
 func (d *drawing) frame(c *canvas, s int, list []shown, y float64) {
-	st := &d.p.Stages[s]
-	x, last := list[0].x-stagePad, list[len(list)-1].x+blockWide+stagePad
-	c.box(x, y-stageAbove+8, last-x, stageAbove+blockHigh+36, 10, "fill:"+fills[s%len(fills)]+";stroke:#c3cfda", st.Cause)
-	var ids []string
-	for _, i := range d.p.DevicesOf(s) {
-		ids = append(ids, string(d.p.Specs()[i].ID))
-	}
-	c.text(x+stagePad, y-16, "start", "stage", "stage %d · %s", s, strings.Join(ids, " "))
-	room := int((last - x - 2*stagePad) / 6)
-	c.text(x+stagePad, y+blockHigh+20, "start", "small", "%s", short(fmt.Sprintf("%s parameters", count(st.Parameters)), room))
-	c.text(x+stagePad, y+blockHigh+34, "start", "small", "%s", short(st.Cause, room))
+	st, x, inner := &d.p.Stages[s], list[0].x, d.inner[s]
+	c.box(x-stagePad, y-stageAbove+8, inner+2*stagePad, stageAbove+blockHigh+36, 10, "fill:"+fills[s%len(fills)]+";stroke:#c3cfda", st.Cause)
+	c.text(x, y-16, "start", "stage", "%s", d.title(s))
+	room := int(inner / letterWide)
+	c.text(x, y+blockHigh+20, "start", "small", "%s", short(fmt.Sprintf("%s parameters", count(st.Parameters)), room))
+	c.text(x, y+blockHigh+34, "start", "small", "%s", short(st.Cause, room))
 }
 
 // edge is an arrow to the next box.
@@ -213,4 +224,17 @@ func count(n int64) string {
 		return fmt.Sprintf("%.1f k", float64(n)/1e3)
 	}
 	return fmt.Sprint(n)
+}
+
+// exactCount is a number of three digits with its unit: "1.25 M".
+func exactCount(n float64) string {
+	for _, u := range []struct {
+		least float64
+		name  string
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if n >= u.least {
+			return fmt.Sprintf("%.3g%s", n/u.least, u.name)
+		}
+	}
+	return fmt.Sprintf("%.3g", n)
 }

@@ -38,6 +38,7 @@ text { font: 12px system-ui, sans-serif; fill: #24303c }
 .edge { stroke: #6b7b8b; stroke-width: 1.3; fill: none; marker-end: url(#arrow) }
 .cut { stroke: #c0392b; stroke-width: 1.6; fill: none; marker-end: url(#arrow) }
 .tick { stroke: #dde4ea }
+.limit { stroke: #c0392b; stroke-width: 2; stroke-dasharray: 4 2 }
 </style>
 <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="#6b7b8b"/></marker></defs>
 <rect width="100%%" height="100%%" fill="#ffffff"/>

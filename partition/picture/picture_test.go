@@ -26,6 +26,34 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
+// A schedule has a lane for each device. Actions without arithmetic, such as updates, are
+// drawn too.
+func TestScheduleSVG(t *testing.T) {
+	r := smallrun.New(t, "cpu:2")
+	s, err := r.Plan.ScheduleOf(r.Plan.Microbatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := picture.ScheduleSVG("digits <& co>", r.Plan, s.Simulate(r.Plan.ActionFlops()))
+	wellFormed(t, text)
+	actions := 0
+	for _, row := range s.Rows {
+		for _, a := range row {
+			if actions++; !strings.Contains(text, "<title>"+a.String()+": ") {
+				t.Errorf("%v is not drawn", a)
+			}
+		}
+	}
+	for _, says := range []string{"digits &lt;&amp; co&gt; on cpu:0, cpu:1: schedule ", ">cpu:0<", ">cpu:1<", " flops, devices idle "} {
+		if !strings.Contains(text, says) {
+			t.Errorf("%q is not in\n%s", says, text)
+		}
+	}
+	if actions == 0 {
+		t.Error("the schedule is empty")
+	}
+}
+
 // A step is drawn twice, with one scale: the longer one ends at the right.
 func TestStepSVG(t *testing.T) {
 	r := smallrun.New(t, "cpu:2")

@@ -10,6 +10,8 @@ const (
 	stagePad   = 14.0
 	stageAbove = 46.0 // of a stage's frame, over its blocks
 	leastWide  = 1100.0
+	letterWide = 6.0   // of small text, about
+	mostCause  = 225.0 // of a cause that makes its stage wide
 )
 
 // mostShown is the most blocks of a stage that are drawn one by one.

@@ -34,6 +34,15 @@ const laneLeft = 90.0
 type Timeline struct {
 	Launches []Launch
 	Copies   []Copy
+	unit     func(time float64) string // words of a time; nil: the times are seconds
+}
+
+// words are a time with its unit.
+func (t Timeline) words(time float64) string {
+	if t.unit == nil {
+		return milliseconds(time)
+	}
+	return t.unit(time)
 }
 
 // Launch is a launch in time.
@@ -88,9 +97,9 @@ func drawTimeline(c *canvas, p *partition.Plan, title string, t Timeline, end, y
 		c.text(margin, lanes[d]+17, "start", "", "%s", p.Specs()[d].ID)
 	}
 	bottom := y + float64(len(lanes))*laneHigh
-	drawAxis(c, end, scale, laneLeft, y, bottom)
+	t.drawAxis(c, end, scale, y, bottom)
 	for i := range t.Launches {
-		drawLaunch(c, &t.Launches[i], laneLeft, lanes[t.Launches[i].Device], scale)
+		t.drawLaunch(c, &t.Launches[i], lanes[t.Launches[i].Device], scale)
 	}
 	for _, k := range t.Copies {
 		drawCopy(c, k, lanes[k.Device]+launchHigh+2, scale)
@@ -109,35 +118,51 @@ func drawCopy(c *canvas, k Copy, y, scale float64) {
 }
 
 // drawAxis draws the times.
-func drawAxis(c *canvas, end, scale, left, top, bottom float64) {
+func (t Timeline) drawAxis(c *canvas, end, scale, top, bottom float64) {
 	step := math.Pow(10, math.Floor(math.Log10(end)))
 	for end/step < 4 {
 		step /= 2
 	}
-	for t := 0.0; t <= end; t += step {
-		c.line(left+t*scale, top, left+t*scale, bottom, "tick")
-		c.text(left+t*scale, bottom+12, "middle", "small", "%s", milliseconds(t))
+	for at := 0.0; at <= end; at += step {
+		x := laneLeft + at*scale
+		c.line(x, top, x, bottom, "tick")
+		c.text(x, bottom+12, "middle", "small", "%s", t.words(at))
 	}
 }
 
 // milliseconds is a time with three digits.
 func milliseconds(s float64) string { return fmt.Sprintf("%.3g ms", 1e3*s) }
 
-// drawLaunch draws a launch in its lane.
-func drawLaunch(c *canvas, l *Launch, left, y, scale float64) {
+// drawLaunch draws a launch in its lane. One that takes no time is a line.
+func (t Timeline) drawLaunch(c *canvas, l *Launch, y, scale float64) {
 	w, name, fill := (l.End-l.Start)*scale, l.Name, passFills[l.Kind]
-	c.box(left+l.Start*scale, y, w, launchHigh, 3, "fill:"+fill+";stroke:#fff", fmt.Sprintf("%s: %s, from %s on", name, milliseconds(l.End-l.Start), milliseconds(l.Start)))
+	hint := fmt.Sprintf("%s: %s, from %s on", name, t.words(l.End-l.Start), t.words(l.Start))
+	if w == 0 {
+		c.box(laneLeft+l.Start*scale-1, y-2, 2, launchHigh+4, 1, "fill:"+fill, hint)
+		return
+	}
+	c.box(laneLeft+l.Start*scale, y, w, launchHigh, 3, "fill:"+fill+";stroke:#fff", hint)
 	if float64(len(name))*6.4 < w {
-		c.text(left+(l.Start+l.End)/2*scale, y+16, "middle", "cell", "%s", name)
+		c.text(laneLeft+(l.Start+l.End)/2*scale, y+16, "middle", "cell", "%s", name)
 	}
 }
 
-// drawLegend explains the colors.
-func drawLegend(c *canvas, x, y float64) float64 {
-	for _, k := range []struct{ name, fill string }{
+// color is a line of a legend.
+type color struct{ name, fill string }
+
+// The colors of a timeline.
+var (
+	passes = []color{
 		{"forward", passFills[schedule.Forward]}, {"backward", passFills[schedule.Backward]}, {"weight gradients", passFills[schedule.Weights]},
-		{"reduction", passFills[schedule.Reduce]}, {"update", passFills[schedule.Update]}, {"copy between devices", peerFill}, {"copy from or to the host", hostFill},
-	} {
+		{"reduction", passFills[schedule.Reduce]}, {"update", passFills[schedule.Update]},
+	}
+	peerCopies = color{"copy between devices", peerFill}
+	hostCopies = color{"copy from or to the host", hostFill}
+)
+
+// drawLegend explains colors.
+func drawLegend(c *canvas, x, y float64, colors ...color) float64 {
+	for _, k := range colors {
 		c.box(x, y, 10, 10, 2, "fill:"+k.fill, k.name)
 		c.text(x+14, y+9, "start", "small", "%s", k.name)
 		x += 34 + 6*float64(len(k.name))
