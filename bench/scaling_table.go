@@ -3,12 +3,13 @@ package bench
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"slices"
 
 	"github.com/berth-ml/berth/partition"
 )
 
-// WriteScaling prints a table, a line for each way, under a line that names the machine.
+// WriteScaling prints two tables, a line for each way, under a line that names the
+// machine: the times of a step, and their parts.
 func WriteScaling(w io.Writer, s Scaling) error {
 	m := s.Machine
 	each := 0
@@ -17,8 +18,9 @@ func WriteScaling(w io.Writer, s Scaling) error {
 	}
 	fmt.Fprintf(w, "%s: %s, batch %d in %d microbatches\n%s, %s for each device, %s, %s, commit %s\n\n",
 		s.Workload, s.About, s.Batch, s.Microbatches, m.CPU, threads(each), s.Numerics, m.Go, m.Commit)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "DEVICES\tSCHEDULE\tREPLICAS\tSHARD\tSTEP ms\tPREDICTED\tSPEED-UP\tPREDICTED\tBUBBLE\tSIMULATED\tKERNELS ms\tBESIDE ms\tBETWEEN MiB\t")
+	ways := []string{"DEVICES", "SCHEDULE", "REPLICAS", "SHARD"}
+	times := [][]string{append(slices.Clone(ways), "STEP ms", "PREDICTED", "SPEED-UP", "PREDICTED")}
+	parts := [][]string{append(slices.Clone(ways), "BUBBLE", "SIMULATED", "KERNELS ms", "BESIDE ms", "BETWEEN MiB")}
 	for _, x := range s.Ways {
 		schedule, shard := x.Schedule, "-"
 		if x.Stages == 1 {
@@ -27,8 +29,11 @@ func WriteScaling(w io.Writer, s Scaling) error {
 		if x.Shard != partition.ShardNone {
 			shard = string(x.Shard)
 		}
-		fmt.Fprintf(t, "%d\t%s\t%d\t%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f%%\t%.0f%%\t%.2f\t%.2f\t%.2f\t\n", x.Devices, schedule, x.Replicas, shard,
-			x.StepMS, x.PredictedMS, x.SpeedUp, x.PredictedSpeedUp, 100*x.BubbleMeasured, 100*x.BubbleSimulated, x.KernelMS, x.BesideMS, mib(x.PeerBytes))
+		way := []string{fmt.Sprint(x.Devices), schedule, fmt.Sprint(x.Replicas), shard}
+		times = append(times, append(slices.Clone(way), decimals(2, x.StepMS, x.PredictedMS, x.SpeedUp, x.PredictedSpeedUp)...))
+		idle := []string{percent(x.BubbleMeasured), percent(x.BubbleSimulated)}
+		parts = append(parts, slices.Concat(way, idle, decimals(2, x.KernelMS, x.BesideMS, mib(x.PeerBytes))))
 	}
-	return t.Flush()
+	_, err := fmt.Fprintf(w, "%s\n%s", numbers(times), numbers(parts))
+	return err
 }

@@ -4,31 +4,35 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/berth-ml/berth/internal/columns"
 )
 
-// WriteTable prints results as a table, a line each, under a line that names the
-// machine and the devices. A second table has the workloads that a limit on device
-// memory makes move tensors.
+// WriteTable prints results as two tables, a line each, under a line that names the
+// machine and the devices: the speed of a step, and its memory. A third table has the
+// workloads that a limit on device memory makes move tensors.
 func WriteTable(w io.Writer, rs []Result) error {
 	if len(rs) == 0 {
 		return nil
 	}
 	writeMachine(w, rs[0].Machine, rs[0].Devices, rs[0].Numerics, rs[0].Threads)
 	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "WORKLOAD\tSTEPS\tMEDIAN ms\tP95\tMIN\tSAMPLES/s\tTOKENS/s\tGFLOP/s\tOF PEAK\tALLOCS/STEP\tARENA MiB\tRESIDENT MiB\t")
+	speeds := [][]string{{"WORKLOAD", "STEPS", "MEDIAN ms", "P95", "MIN", "SAMPLES/s", "TOKENS/s", "GFLOP/s", "OF PEAK"}}
+	memory := [][]string{{"WORKLOAD", "ALLOCS/STEP", "ARENA MiB", "RESIDENT MiB"}}
 	for _, r := range rs {
-		tokens := "-"
+		row := append([]string{r.Name, fmt.Sprint(r.Steps)}, decimals(2, r.StepMS.Median, r.StepMS.P95, r.StepMS.Min)...)
+		row = append(row, decimals(0, r.SamplesPerS)...)
 		if r.TokensPerS > 0 {
-			tokens = fmt.Sprintf("%.0f", r.TokensPerS)
+			row = append(row, decimals(0, r.TokensPerS)...)
+		} else {
+			row = append(row, "-")
 		}
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%.2f\t%.0f\t%s\t%.1f\t%.0f%%\t%.1f\t%.1f\t%.1f\t\n",
-			r.Name, r.Steps, r.StepMS.Median, r.StepMS.P95, r.StepMS.Min, r.SamplesPerS, tokens,
-			r.Gflops, 100*r.PeakFraction, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))
+		speeds = append(speeds, append(row, fmt.Sprintf("%.1f", r.Gflops), percent(r.PeakFraction)))
+		memory = append(memory, append([]string{r.Name}, decimals(1, r.AllocsPerStep, mib(r.Arena.Total), mib(r.PeakResidentBytes))...))
 	}
-	if err := t.Flush(); err != nil {
+	if _, err := fmt.Fprintf(w, "%s\n%s", numbers(speeds), numbers(memory)); err != nil {
 		return err
 	}
 	return writeMoves(w, rs)
@@ -48,18 +52,38 @@ func writeMoves(w io.Writer, rs []Result) error {
 		return nil
 	}
 	fmt.Fprintln(w, "\nMoved in a step for want of device memory. Copies are hidden while their device computes, and exposed while it does not.")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "WORKLOAD\tPEAK MiB\tLIMIT MiB\tFLOOR MiB\tLOADED MiB\tSPILLED MiB\tHIDDEN ms\tEXPOSED ms\t")
+	rows := [][]string{{"WORKLOAD", "PEAK MiB", "LIMIT MiB", "FLOOR MiB", "LOADED MiB", "SPILLED MiB", "HIDDEN ms", "EXPOSED ms"}}
 	for _, r := range rs {
 		var peak, limit, floor int64
 		for _, m := range r.Memory {
 			peak, limit, floor = peak+m.Peak, limit+m.Limit, floor+m.Floor
 		}
-		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t\n", r.Name, mib(peak), mib(limit), mib(floor),
-			mib(r.Copies.LoadedBytes), mib(r.Copies.SpilledBytes), r.Copies.HiddenMS, r.Copies.ExposedMS)
+		row := append([]string{r.Name}, decimals(1, mib(peak), mib(limit), mib(floor), mib(r.Copies.LoadedBytes), mib(r.Copies.SpilledBytes))...)
+		rows = append(rows, append(row, decimals(2, r.Copies.HiddenMS, r.Copies.ExposedMS)...))
 	}
-	return t.Flush()
+	_, err := io.WriteString(w, numbers(rows))
+	return err
 }
+
+// numbers lays out a table of numbers beside the names of the first column.
+func numbers(rows [][]string) string {
+	l := columns.Layout{Cut: []int{0}}
+	for i := range rows[0] {
+		l.Right = append(l.Right, i)
+	}
+	return columns.Format(rows, l)
+}
+
+// decimals are numbers with so many decimals.
+func decimals(n int, list ...float64) (cells []string) {
+	for _, v := range list {
+		cells = append(cells, strconv.FormatFloat(v, 'f', n, 64))
+	}
+	return cells
+}
+
+// percent is a share as 12%.
+func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }
 
 func threads(n int) string {
 	if n == 1 {
@@ -73,10 +97,12 @@ func mib(n int64) float64 { return float64(n) / (1 << 20) }
 // WriteProfile prints a step's time by kinds of kernels, a line each.
 func WriteProfile(w io.Writer, r Result) error {
 	fmt.Fprintf(w, "\n%s: %.2f ms a step\n\n", r.Name, r.StepMS.Median)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "KERNEL\tCALLS\tms\tSHARE\tGFLOP/s\tGB/s\t")
+	rows := [][]string{{"KERNEL", "CALLS", "ms", "SHARE", "GFLOP/s", "GB/s"}}
 	for _, k := range r.Profile {
-		fmt.Fprintf(t, "%s\t%.0f\t%.3f\t%.1f%%\t%.1f\t%.1f\t\n", k.Kind, k.Calls, k.MS, 100*k.Share, k.Gflops, k.GBytesPerS)
+		row := append([]string{k.Kind}, decimals(0, k.Calls)...)
+		row = append(row, fmt.Sprintf("%.3f", k.MS), fmt.Sprintf("%.1f%%", 100*k.Share))
+		rows = append(rows, append(row, decimals(1, k.Gflops, k.GBytesPerS)...))
 	}
-	return t.Flush()
+	_, err := io.WriteString(w, numbers(rows))
+	return err
 }

@@ -8,26 +8,34 @@ import (
 
 	"github.com/berth-ml/berth/engine/device"
 	"github.com/berth-ml/berth/engine/graph"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
-// Table is the plan as two aligned tables. The first has a line per stage: its
-// blocks; its segments, each as the letters of its passes; its arithmetic per
-// microbatch and how much of that is recomputation; and its traffic. The second
-// has a line per device: the memory of a step.
-func (p *Plan) Table() string { return p.stageTable() + "\n" + p.deviceTable() }
+// Table is the plan in four tables: the load of each stage, its segments and the
+// cause of its place, and for each device its peak by usage, and its limit.
+func (p *Plan) Table() string {
+	return p.stageTable() + "\n" + p.segmentTable() + "\n" + p.peakTable() + "\n" + p.limitTable()
+}
 
 func (p *Plan) stageTable() string {
-	rows := [][]string{{"stage", "device", "layers", "segments", "parameters", "flops", "recomputed", "in", "out", "cause"}}
-	segments := p.segmentsOf()
+	rows := [][]string{{"stage", "device", "layers", "parameters", "flops", "recomputed", "in", "out"}}
 	for _, s := range p.Stages {
 		rows = append(rows, []string{
-			fmt.Sprint(s.Index), p.devicesText(s.Index), blocksText(s.Blocks), passesText(segments[s.Index]), countText(s.Parameters),
-			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut), s.Cause,
+			fmt.Sprint(s.Index), p.devicesText(s.Index), blocksText(s.Blocks), countText(s.Parameters),
+			countText(s.Flops), countText(s.Recomputed), units.Bytes(s.BytesIn), units.Bytes(s.BytesOut),
 		})
 	}
-	left := map[int]bool{1: true, 2: true, 3: true, len(rows[0]) - 1: true}
-	return align(rows, left)
+	return align(rows, map[int]bool{1: true, 2: true})
+}
+
+func (p *Plan) segmentTable() string {
+	rows := [][]string{{"stage", "segments", "cause"}}
+	segments := p.segmentsOf()
+	for _, s := range p.Stages {
+		rows = append(rows, []string{fmt.Sprint(s.Index), passesText(segments[s.Index]), s.Cause})
+	}
+	return align(rows, map[int]bool{1: true, 2: true})
 }
 
 // devicesText names a stage's devices: "cpu:0", with replicas "cpu:0 cpu:2".
@@ -53,33 +61,49 @@ func (p *Plan) usages() int {
 	return int(device.Cache)
 }
 
-// deviceTable lists the memory of each device that has a stage: its limit; the
-// peak of a step without a limit, and that by usage; the floor, and the launch
-// that needs it; the pieces that segments are; the bytes that move per step because
-// the limit is below the peak; and the time for which it works in a step.
-func (p *Plan) deviceTable() string {
-	rows := [][]string{{"device", "limit", "peak"}}
+// peakTable lists the peak of a step without a limit for each device that has a
+// stage, and the peak of each usage.
+func (p *Plan) peakTable() string {
+	rows := [][]string{{"device", "peak"}}
 	for u := range p.usages() {
 		rows[0] = append(rows[0], device.Usage(u).String())
 	}
-	rows[0] = append(rows[0], "floor", "of", "segments", "moved", "time")
-	busy := p.busySeconds()
-	for _, f := range p.Memory {
-		if f.Peak == 0 {
-			continue // no stage is there
+	for _, f := range p.used() {
+		row := []string{string(p.options.Devices[f.Device].ID), units.Bytes(f.Peak)}
+		for _, b := range f.PeakBy[:p.usages()] {
+			row = append(row, units.Bytes(b))
 		}
+		rows = append(rows, row)
+	}
+	return align(rows, map[int]bool{0: true})
+}
+
+// used are the forecasts of the devices that have a stage.
+func (p *Plan) used() (list []*Forecast) {
+	for i := range p.Memory {
+		if f := &p.Memory[i]; f.Peak > 0 {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// limitTable lists each device's limit; the floor, and the launch that needs it; the
+// pieces that segments are; the bytes that move per step because the limit is below
+// the peak; and the time for which it works in a step.
+func (p *Plan) limitTable() string {
+	rows := [][]string{{"device", "limit", "floor", "of", "segments", "moved", "time"}}
+	busy := p.busySeconds()
+	for _, f := range p.used() {
 		limit := "none"
 		if f.Limit > 0 {
 			limit = units.Bytes(f.Limit)
 		}
-		row := []string{string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Peak)}
-		for _, b := range f.PeakBy[:p.usages()] {
-			row = append(row, units.Bytes(b))
-		}
-		rows = append(rows, append(row, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(busy[f.Device])))
+		rows = append(rows, []string{
+			string(p.options.Devices[f.Device].ID), limit, units.Bytes(f.Floor), f.FloorOf, p.cutText(), units.Bytes(f.Moved()), secondsText(busy[f.Device]),
+		})
 	}
-	n := len(rows[0])
-	return align(rows, map[int]bool{0: true, n - 4: true, n - 3: true})
+	return align(rows, map[int]bool{0: true, 3: true, 4: true})
 }
 
 // cutText names where segments are cut: "blocks, ranges".
@@ -204,30 +228,18 @@ func blocksText(blocks []string) string {
 	return strings.Join(blocks, " ")
 }
 
-// align pads cells to their column's width, to the right except for the
-// columns in left.
+// align lays out a table in which the columns of left are texts, and the others
+// numbers. Where it is too wide, texts are cut, the last column first.
 func align(rows [][]string, left map[int]bool) string {
-	width := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, c := range row {
-			width[i] = max(width[i], len([]rune(c)))
+	var l columns.Layout
+	for i := range rows[0] {
+		if left[i] {
+			l.Cut = append([]int{i}, l.Cut...)
+		} else {
+			l.Right = append(l.Right, i)
 		}
 	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for i, c := range row {
-			pad := strings.Repeat(" ", width[i]-len([]rune(c)))
-			if left[i] {
-				c += pad
-			} else {
-				c = pad + c
-			}
-			line.WriteString(c + "  ")
-		}
-		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-	}
-	return b.String()
+	return columns.Format(rows, l)
 }
 
 // DOT is the plan for Graphviz: a cluster per stage, a box per segment, an

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // idle is the cell in which a worker waits.
@@ -26,8 +27,26 @@ func (s Schedule) String() string { return s.Grid() }
 // never run, because of a deadlock, come last in their row.
 func (s Schedule) Grid(marked ...Action) string { return s.window(0, math.MaxInt, marked) }
 
-// Begin is the first columns of the grid, and the number of those left out.
-func (s Schedule) Begin(columns int) string { return s.window(0, columns, nil) }
+// Begin is the grid, and of a long one as many columns as a line of so many characters
+// takes, but at least four: the rest repeats what is shown.
+func (s Schedule) Begin(width int) string {
+	for columns := width / 4; ; { // a cell is "0F0 " or wider
+		text := s.window(0, columns, nil)
+		have := widest(text)
+		if columns <= 4 || have <= width {
+			return text
+		}
+		columns = max(4, min(columns-1, columns*width/have))
+	}
+}
+
+// widest is the most characters of a line.
+func widest(text string) (n int) {
+	for line := range strings.Lines(text) {
+		n = max(n, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
+	}
+	return n
+}
 
 // Around is the grid with an action's cell in brackets, and of a long one the columns
 // about it, of so many.

@@ -28,7 +28,7 @@ func benchCommand() *cobra.Command {
 		Short: "Measure how fast this machine trains",
 		Long: "Train workloads on fixed random batches. Prints time per step, throughput, the share of this machine's measured\n" +
 			"matrix product speed that the model's arithmetic reaches, allocations and memory. Rates follow from the median step;\n" +
-			"arena and resident memory are peaks. Under --device-memory a second table has the limit, the bytes that move in a step,\n" +
+			"arena and resident memory are peaks. Under --device-memory a third table has the limit, the bytes that move in a step,\n" +
 			"and the time of its copies. Without names, it measures the workloads of a few milliseconds a step:\n" +
 			strings.Join(quickest, ", ") + ". With --scaling, it measures one workload on several devices: see Scaling on the\n" +
 			"page docs/performance.md. With --generate, it measures how fast text is generated.\n\nWorkloads, all with AdamW:\n" + benchList(),

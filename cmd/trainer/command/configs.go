@@ -3,12 +3,14 @@ package command
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func configsCommand() *cobra.Command {
@@ -42,16 +44,20 @@ func configsCommand() *cobra.Command {
 
 // listConfigs prints each shipped config's name and first sentence.
 func listConfigs(w io.Writer) error {
+	var rows [][]string
+	widest := len(slices.MaxFunc(configs.Names(), func(a, b string) int { return len(a) - len(b) }))
 	for _, name := range configs.Names() {
 		text, err := configs.Source(name)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintf(w, "%-14s %s\n", name, firstComment(string(text))); err != nil {
-			return err
+		about := columns.Wrap(firstComment(string(text)), columns.Width-widest-2)
+		for _, line := range about {
+			rows, name = append(rows, []string{name, line}), ""
 		}
 	}
-	return nil
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{}))
+	return err
 }
 
 func showConfig(w io.Writer, name string) error {

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/engine/device"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -20,24 +20,25 @@ func devicesCommand() *cobra.Command {
 		Example: "  trainer devices",
 		Args:    cli.Args(0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			w := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "DEVICE\tTHREADS\tMEMORY\tPEER COPY\tCOPY OUT\tDESCRIPTION")
+			rows := [][]string{{"DEVICE", "THREADS", "MEMORY", "PEER COPY", "COPY OUT", "DESCRIPTION"}}
 			var errs []error
 			for _, kind := range device.Kinds() {
-				errs = append(errs, printKind(w, kind))
+				row, err := kindRow(kind)
+				rows, errs = append(rows, row), append(errs, err)
 			}
-			return errors.Join(append(errs, w.Flush())...)
+			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}}))
+			return errors.Join(append(errs, err)...)
 		},
 	}
 }
 
-// printKind prints the row of a kind's first device.
-func printKind(w io.Writer, kind string) error {
+// kindRow is the row of a kind's first device.
+func kindRow(kind string) ([]string, error) {
 	devs, err := device.Open(kind, device.OpenOptions{Count: 1})
 	if err != nil {
-		return err
+		return []string{kind}, err
 	}
 	s := devs[0].Spec()
-	fmt.Fprintf(w, "%s\t%d\t%s\t%v\t%v\t%s\n", s.ID, s.Threads, units.Bytes(s.MemoryBytes), s.PeerCopy, s.CopyOut, s.Description)
-	return devs[0].Close()
+	row := []string{string(s.ID), fmt.Sprint(s.Threads), units.Bytes(s.MemoryBytes), fmt.Sprint(s.PeerCopy), fmt.Sprint(s.CopyOut), s.Description}
+	return row, devs[0].Close()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-ml/berth/configs"
 	"github.com/berth-ml/berth/engine/fuse"
 	"github.com/berth-ml/berth/executor/schedule"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/partition"
 	"github.com/berth-ml/berth/partition/picture"
 )
@@ -25,9 +26,9 @@ func planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan CONFIG|NAME",
 		Short: "Show how a model is split before anything runs",
-		Long: "Print for each stage its device, layers, parameters, arithmetic, and bytes in and out; for each device its limit, the peak\n" +
-			"memory of a step by usage, the floor, and the bytes that a limit moves per step; then the schedule. The page\n" +
-			"docs/cli.md explains each column. Nothing is trained, and no run folder is made.",
+		Long: "Print for each stage its device, layers, parameters, arithmetic, and bytes in and out; for each device the peak memory of a\n" +
+			"step by usage, its limit, the floor, and the bytes that the limit moves per step; then the schedule. The page docs/cli.md\n" +
+			"explains each column. Nothing is trained, and no run folder is made.",
 		Example: "  trainer plan shakespeare --devices cpu:2 --set train.microbatches=4\n  trainer plan my.yaml --dot > plan.dot\n  trainer plan shakespeare --clusters",
 		Args:    cli.Args(1),
 	}
@@ -37,6 +38,7 @@ func planCommand() *cobra.Command {
 	c.Flags().StringVar(&f.svg, "svg", "", "also draw the plan and its predicted step into `FILE`")
 	c.Flags().BoolVar(&f.compare, "compare", false, "print the predicted time and memory of other numbers of stages and replicas and of each schedule, also with other microbatches")
 	c.Flags().BoolVar(&f.dot, "dot", false, "print the plan as a Graphviz graph")
+	c.Flags().BoolVar(&f.layers, "layers", false, "print for each layer its stage, the shape of its output, its parameters, arithmetic and memory")
 	c.Flags().BoolVar(&f.clusters, "clusters", false, "print the ops that each segment computes in one pass, and why others are not")
 	c.RunE = func(c *cobra.Command, args []string) error { return f.run(c, args[0]) }
 	return c
@@ -44,10 +46,10 @@ func planCommand() *cobra.Command {
 
 // planFlags are the flags of plan.
 type planFlags struct {
-	config                          *runs.ConfigFlags
-	measure, compare, dot, clusters bool
-	costs                           *costsFlag
-	svg                             string // path; "" if not given
+	config                                  *runs.ConfigFlags
+	measure, compare, dot, layers, clusters bool
+	costs                                   *costsFlag
+	svg                                     string // path; "" if not given
 }
 
 // run plans, and prints what the flags ask for.
@@ -71,6 +73,9 @@ func (f *planFlags) run(c *cobra.Command, config string) (err error) {
 	switch out := c.OutOrStdout(); {
 	case f.dot:
 		fmt.Fprintln(out, run.Plan.DOT())
+	case f.layers:
+		_, err := io.WriteString(out, run.Plan.LayerTable())
+		return err
 	case f.clusters:
 		printClusters(out, run.Plan)
 	case f.compare:
@@ -117,12 +122,9 @@ func printPlan(ctx context.Context, w io.Writer, run *berth.Run) error {
 	for _, line := range run.Plan.Floors() {
 		text += line + "\n"
 	}
-	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n", text, s.Begin(gridColumns), inFlight(s), p)
+	_, err = fmt.Fprintf(w, "%s\n%s%s\n%s\n", text, s.Begin(columns.Width), inFlight(s), p)
 	return err
 }
-
-// gridColumns bounds the width of a schedule: the rest repeats what is shown.
-const gridColumns = 40
 
 // inFlight is a line about the activations in memory; "" where a step has one
 // microbatch.
@@ -157,6 +159,9 @@ func drawPlan(ctx context.Context, path string, run *berth.Run) error {
 func (f *planFlags) views() (given []string) {
 	if f.dot {
 		given = append(given, "--dot")
+	}
+	if f.layers {
+		given = append(given, "--layers")
 	}
 	if f.clusters {
 		given = append(given, "--clusters")

@@ -3,13 +3,13 @@ package checkpoints
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 func diffCommand() *cobra.Command {
@@ -68,8 +68,7 @@ func diff(c *cobra.Command, a, b *checkpoint.Snapshot) error {
 }
 
 func printDiff(w io.Writer, ds []checkpoint.Difference) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TENSOR\tA\tB\tELEMENTS\tLARGEST DIFFERENCE")
+	rows := [][]string{{"TENSOR", "A", "B", "ELEMENTS", "LARGEST DIFFERENCE"}}
 	side := func(x *checkpoint.Tensor) string {
 		if x == nil {
 			return "-"
@@ -78,10 +77,11 @@ func printDiff(w io.Writer, ds []checkpoint.Difference) error {
 	}
 	for _, d := range ds {
 		if d.Count == 0 {
-			fmt.Fprintf(t, "%s\t%s\t%s\t\t\n", d.Name, side(d.A), side(d.B))
+			rows = append(rows, []string{d.Name, side(d.A), side(d.B)})
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%.4g\n", d.Name, side(d.A), side(d.B), d.Count, d.Largest)
+		rows = append(rows, []string{d.Name, side(d.A), side(d.B), fmt.Sprint(d.Count), fmt.Sprintf("%.4g", d.Largest)})
 	}
-	return t.Flush()
+	_, err := io.WriteString(w, columns.Format(rows, columns.Layout{Cut: []int{0, 1, 2}}))
+	return err
 }

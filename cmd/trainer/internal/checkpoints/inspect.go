@@ -3,7 +3,6 @@ package checkpoints
 import (
 	"bytes"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -40,18 +40,19 @@ func inspectCommand() *cobra.Command {
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 	m, out := &s.Manifest, &bytes.Buffer{} // it is printed whole, or not at all
 	fmt.Fprintf(out, "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TENSOR\tTYPE\tROLE\tMIN\tMAX\tMEAN\tSTD\tZERO\tNAN\tINF")
+	rows := [][]string{{"TENSOR", "TYPE", "ROLE", "MIN", "MAX", "MEAN", "STD", "ZERO", "NAN", "INF"}}
 	for _, x := range s.Tensors() {
 		st, err := s.Stats(c.Context(), x.Name)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%v\t%s\t%.4g\t%.4g\t%.4g\t%.4g\t%d\t%d\t%d\n", x.Name, x.Meta, x.Role, st.Min, st.Max, st.Mean, st.Std, st.Zero, st.NaN, st.Inf)
+		row := []string{x.Name, x.Meta.String(), x.Role}
+		for _, v := range []float64{st.Min, st.Max, st.Mean, st.Std} {
+			row = append(row, fmt.Sprintf("%.4g", v))
+		}
+		rows = append(rows, append(row, fmt.Sprint(st.Zero), fmt.Sprint(st.NaN), fmt.Sprint(st.Inf)))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
+	out.WriteString(columns.Format(rows, columns.Layout{Cut: []int{0, 2, 1}}))
 	_, err := out.WriteTo(c.OutOrStdout())
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -40,21 +40,24 @@ func lsCommand() *cobra.Command {
 }
 
 func listTable(out io.Writer, list []checkpoint.Manifest, skipped []checkpoint.Skipped) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	best, by := checkpoint.BestOf(list), rankedBy(list)
-	fmt.Fprintf(w, "ID\tSTEP\tEPOCH\tTRAIN LOSS\tVAL LOSS\t%s\tSIZE\tSHARED\tTIME\t\n", strings.ToUpper(strings.ReplaceAll(by, "_", " ")))
+	rows := [][]string{{"ID", "STEP", "EPOCH", "TRAIN LOSS", "VAL LOSS", strings.ToUpper(strings.ReplaceAll(by, "_", " ")), "SIZE", "SHARED", "TIME", ""}}
 	for _, m := range list {
 		mark := ""
 		if m.ID == best {
 			mark = "best"
 		}
-		fmt.Fprintf(w, "%d\t%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, m.Step, m.Epoch, metric(m, "train_loss"), metric(m, "val_loss"),
-			metric(m, by), units.Bytes(m.Bytes), units.Bytes(m.Bytes-m.Fresh), m.Time.Local().Format(time.DateTime), mark)
+		rows = append(rows, []string{
+			fmt.Sprint(m.ID), fmt.Sprint(m.Step), fmt.Sprint(m.Epoch), metric(m, "train_loss"), metric(m, "val_loss"),
+			metric(m, by), units.Bytes(m.Bytes), units.Bytes(m.Bytes - m.Fresh), m.Time.Local().Format("2006-01-02 15:04"), mark,
+		})
 	}
+	text := columns.Format(rows, columns.Layout{Cut: []int{5}})
 	for _, s := range skipped {
-		fmt.Fprintf(w, "%v\n", s)
+		text += fmt.Sprintf("%v\n", s)
 	}
-	return w.Flush()
+	_, err := io.WriteString(out, text)
+	return err
 }
 
 // rankedBy is the metric that a list shows beside the losses: the one that ranks the

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -114,12 +114,12 @@ func compared(list []summarized, keys []difference) (out string) {
 		n := fitting(rows, first)
 		var part [][]string
 		for _, r := range rows {
-			part = append(part, append([]string{text.Cut(r[0], mostName)}, r[first:first+n]...))
+			part = append(part, append([]string{columns.Cut(r[0], mostName)}, r[first:first+n]...))
 		}
 		if first > 1 {
 			out += "\n"
 		}
-		out += text.Table(part, columns(n)...)
+		out += columns.Format(part, columns.Layout{Cut: values(n)})
 		first += n
 	}
 	return out
@@ -139,7 +139,7 @@ func fitting(rows [][]string, first int) int {
 		}
 		return w
 	}
-	left := text.Columns - width(0, mostName)
+	left := columns.Width - width(0, mostName)
 	n := 0
 	for i := first; i < len(rows[0]); i++ {
 		if left -= 2 + width(i, mostValue); left < 0 && n > 0 {
@@ -150,8 +150,8 @@ func fitting(rows [][]string, first int) int {
 	return n
 }
 
-// columns are the columns of values, which may be cut.
-func columns(n int) (list []int) {
+// values are the columns of values, which may be cut.
+func values(n int) (list []int) {
 	for i := range n {
 		list = append(list, i+1)
 	}

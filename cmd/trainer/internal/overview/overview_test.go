@@ -9,8 +9,8 @@ import (
 
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
 	"github.com/berth-ml/berth/configs"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
 // made is a run with long names and numbers.
@@ -43,9 +43,9 @@ func TestTablesFit(t *testing.T) {
 	if err := listTable(&b, list, now); err != nil {
 		t.Fatal(err)
 	}
-	for name, table := range map[string]string{"ls": b.String(), "show": shown(list[0], now), "compare": compared(list, keys)} {
-		for line := range strings.Lines(table) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > text.Columns {
+	for name, text := range map[string]string{"ls": b.String(), "show": shown(list[0], now), "compare": compared(list, keys)} {
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns.Width {
 				t.Errorf("%s: %d characters: %s", name, n, line)
 			}
 		}

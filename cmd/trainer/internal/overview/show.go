@@ -11,7 +11,7 @@ import (
 	"github.com/berth-ml/berth/checkpoint"
 	"github.com/berth-ml/berth/checkpoint/rundir"
 	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
-	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 	"github.com/berth-ml/berth/internal/units"
 )
 
@@ -71,7 +71,7 @@ func shown(s summarized, now time.Time) string {
 	if next := s.next(); next != "" {
 		add("next", next)
 	}
-	return text.Table(rows, 1)
+	return columns.Format(rows, columns.Layout{Cut: []int{1}})
 }
 
 // next is the command that most want next.

@@ -1,0 +1,67 @@
+package command
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/berth-ml/berth/cmd/trainer/internal/cli"
+	"github.com/berth-ml/berth/cmd/trainer/internal/signals"
+	"github.com/berth-ml/berth/internal/columns"
+)
+
+// TestTablesFit: no line of a table is wider than columns.Width, also with long
+// names, many stages and little memory.
+func TestTablesFit(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("name", 15)
+	layers := ""
+	for i := range 5 {
+		layers += fmt.Sprintf("    - {type: dense, name: %s_%d, units: 64, activation: relu}\n", long, i)
+	}
+	config := filepath.Join(dir, "long.yaml")
+	text := "name: long\ndata: digits\nmodel:\n  layers:\n    - {type: flatten}\n" + layers + "    - {type: dense, units: 10}\ntrain: {epochs: 1, microbatches: 8, reduction: tree}\n"
+	if err := os.WriteFile(config, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	a, b := filepath.Join(dir, "runs", "a"), filepath.Join(dir, "runs", long)
+	for _, args := range [][]string{
+		{"train", config, "--run", a, "--quiet"},
+		{"train", config, "--run", b, "--quiet", "--set", "optimizer.lr=0.05"},
+	} {
+		commandText(t, args...)
+	}
+	for _, args := range [][]string{
+		{"plan", config, "--devices", "cpu:4"},
+		{"plan", config, "--devices", "cpu:4", "--device-memory", "50%"},
+		{"plan", config, "--devices", "cpu:8", "--set", "partition.replicas=4"},
+		{"plan", config, "--layers"},
+		{"plan", config, "--compare", "--devices", "cpu:2"},
+		{"devices"}, {"configs", "list"}, {"version"},
+		{"eval", a},
+		{"checkpoints", "ls", a}, {"checkpoints", "inspect", a},
+		{"runs", "ls", filepath.Dir(a)}, {"runs", "show", b}, {"runs", "compare", a, b},
+	} {
+		for line := range strings.Lines(commandText(t, args...)) {
+			line = strings.TrimSuffix(line, "\n")
+			prose := strings.HasPrefix(line, "the floor of ") || strings.HasPrefix(line, "predicted: ")
+			if n := utf8.RuneCountInString(line); n > columns.Width && !prose {
+				t.Errorf("trainer %s: %d characters: %s", strings.Join(args, " "), n, line)
+			}
+		}
+	}
+}
+
+// commandText is the standard output of a command that must succeed.
+func commandText(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), &signals.Stop{}, args, &out, &errs); code != cli.ExitOK {
+		t.Fatalf("trainer %q: exit code %d: %s", args, code, errs.String())
+	}
+	return out.String()
+}
