@@ -13,11 +13,11 @@ import (
 type LayerLoad struct {
 	Layer      *graph.Layer
 	Stage      int
-	Output     shape.Meta   // of a microbatch; without a type, the layer has no nodes
-	Parameters int64        // elements
-	Flops      int64        // per microbatch, F and B
-	Resident   int64        // bytes of its parameters, statistics and optimizer state
-	Kept       int64        // bytes per microbatch: what F computes and B reads
+	Output     shape.Meta // of a microbatch; without a type, the layer has no nodes
+	Parameters int64      // elements
+	Flops      int64      // per microbatch, F and B
+	Resident   int64      // bytes of its parameters, statistics and optimizer state
+	Kept       int64      // bytes per microbatch: what F computes and B reads
 }
 
 // Layers lists the layers in the order of the model, with the nodes that each has

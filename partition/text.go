@@ -229,7 +229,7 @@ func blocksText(blocks []string) string {
 }
 
 // align lays out a table in which the columns of left are texts, and the others
-// numbers. Where it is too wide, texts are cut, the last column first.
+// numbers. Where it is too wide, texts are cut, the last column first, which is prose.
 func align(rows [][]string, left map[int]bool) string {
 	var l columns.Layout
 	for i := range rows[0] {
@@ -238,6 +238,9 @@ func align(rows [][]string, left map[int]bool) string {
 		} else {
 			l.Right = append(l.Right, i)
 		}
+	}
+	if n := len(rows[0]) - 1; left[n] {
+		l.Prose = []int{n}
 	}
 	return columns.Format(rows, l)
 }

@@ -30,7 +30,7 @@ func (s Schedule) Grid(marked ...Action) string { return s.window(0, math.MaxInt
 // Begin is the grid, and of a long one as many columns as a line of so many characters
 // takes, but at least four: the rest repeats what is shown.
 func (s Schedule) Begin(width int) string {
-	for columns := width / 4; ; { // a cell is "0F0 " or wider
+	for columns := max(4, width/4); ; { // a cell is "0F0 " or wider
 		text := s.window(0, columns, nil)
 		have := widest(text)
 		if columns <= 4 || have <= width {

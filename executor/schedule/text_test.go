@@ -53,8 +53,8 @@ func TestGoldenShared(t *testing.T) {
 func TestPartsOfAGrid(t *testing.T) {
 	s := named("1f1b", 2, 8)
 	for _, c := range []struct{ got, want string }{
-		{s.Begin(4), "schedule 1f1b stages 2 microbatches 8\n0: 0F0 0F1 .   0B0\n1: .   1F0 1B0 1F1\n(columns 1 to 4 of 19)\n"},
-		{s.Begin(19), s.String()},
+		{s.Begin(10), "schedule 1f1b stages 2 microbatches 8\n0: 0F0 0F1 .   0B0\n1: .   1F0 1B0 1F1\n(columns 1 to 4 of 19)\n"},
+		{s.Begin(100), s.String()},
 		{s.Around(Action{Stage: 1, Kind: Backward, Microbatch: 7}, 4), "schedule 1f1b stages 2 microbatches 8\n0: 0F7   0B6   .     0B7\n1: 1B6   1F7   [1B7] 1U\n(columns 15 to 18 of 19)\n"},
 		{s.Around(Action{Kind: Forward}, 100), s.Grid(Action{Kind: Forward})},
 	} {

@@ -18,6 +18,7 @@ const leastWidth = 12
 type Layout struct {
 	Right []int // numbers, aligned on the right
 	Cut   []int // texts that are cut where a line is wider than Width, the first of these columns first
+	Prose []int // texts that lose their end where they are cut; others lose their middle
 }
 
 // Format is rows of cells, in columns with two spaces between them.
@@ -27,7 +28,11 @@ func Format(rows [][]string, l Layout) string {
 	for _, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			cell = Cut(cell, widths[i])
+			if slices.Contains(l.Prose, i) {
+				cell = cutEnd(cell, widths[i])
+			} else {
+				cell = Cut(cell, widths[i])
+			}
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if slices.Contains(l.Right, i) {
 				line.WriteString(pad + cell + "  ")
@@ -67,11 +72,18 @@ func (l Layout) widths(rows [][]string) (widths []int) {
 // Cut is a text of at most n characters on one line: of a longer one, the middle is
 // left out.
 func Cut(s string, n int) string {
+	return cut(s, n, (n-1)/2)
+}
+
+// cutEnd is Cut that leaves the end out.
+func cutEnd(s string, n int) string { return cut(s, n, n-1) }
+
+// cut keeps the first left characters, and of the last ones as many as n allows.
+func cut(s string, n, left int) string {
 	r := []rune(strings.Map(printable, strings.ToValidUTF8(s, "\ufffd")))
 	if len(r) <= n || n < 3 {
 		return string(r)
 	}
-	left := (n - 1) / 2
 	return string(r[:left]) + "…" + string(r[len(r)-(n-1-left):])
 }
 

@@ -26,7 +26,7 @@ func devicesCommand() *cobra.Command {
 				row, err := kindRow(kind)
 				rows, errs = append(rows, row), append(errs, err)
 			}
-			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}}))
+			_, err := io.WriteString(c.OutOrStdout(), columns.Format(rows, columns.Layout{Cut: []int{5}, Prose: []int{5}}))
 			return errors.Join(append(errs, err)...)
 		},
 	}

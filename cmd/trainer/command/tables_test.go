@@ -37,7 +37,7 @@ func TestTablesFit(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"plan", config, "--devices", "cpu:4"},
-		{"plan", config, "--devices", "cpu:4", "--device-memory", "50%"},
+		{"plan", config, "--devices", "cpu:4", "--device-memory", "80%"},
 		{"plan", config, "--devices", "cpu:8", "--set", "partition.replicas=4"},
 		{"plan", config, "--layers"},
 		{"plan", config, "--compare", "--devices", "cpu:2"},

@@ -40,19 +40,21 @@ func inspectCommand() *cobra.Command {
 func printTensors(c *cobra.Command, s *checkpoint.Snapshot) error {
 	m, out := &s.Manifest, &bytes.Buffer{} // it is printed whole, or not at all
 	fmt.Fprintf(out, "checkpoint %d: step %d, epoch %d, %s, %s\n", m.ID, m.Step, m.Epoch, text.Count(m.Count, "tensor"), units.Bytes(m.Bytes))
-	rows := [][]string{{"TENSOR", "TYPE", "ROLE", "MIN", "MAX", "MEAN", "STD", "ZERO", "NAN", "INF"}}
+	kinds := [][]string{{"TENSOR", "TYPE", "ROLE", "ZERO", "NAN", "INF"}}
+	numbers := [][]string{{"TENSOR", "MIN", "MAX", "MEAN", "STD"}}
 	for _, x := range s.Tensors() {
 		st, err := s.Stats(c.Context(), x.Name)
 		if err != nil {
 			return err
 		}
-		row := []string{x.Name, x.Meta.String(), x.Role}
+		kinds = append(kinds, []string{x.Name, x.Meta.String(), x.Role, fmt.Sprint(st.Zero), fmt.Sprint(st.NaN), fmt.Sprint(st.Inf)})
+		row := []string{x.Name}
 		for _, v := range []float64{st.Min, st.Max, st.Mean, st.Std} {
 			row = append(row, fmt.Sprintf("%.4g", v))
 		}
-		rows = append(rows, append(row, fmt.Sprint(st.Zero), fmt.Sprint(st.NaN), fmt.Sprint(st.Inf)))
+		numbers = append(numbers, row)
 	}
-	out.WriteString(columns.Format(rows, columns.Layout{Cut: []int{0, 2, 1}}))
+	fmt.Fprintf(out, "%s\n%s", columns.Format(kinds, columns.Layout{Cut: []int{0}}), columns.Format(numbers, columns.Layout{Cut: []int{0}}))
 	_, err := out.WriteTo(c.OutOrStdout())
 	return err
 }
