@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/berth-ml/berth/engine/device"
@@ -269,11 +268,14 @@ func WriteGenerations(w io.Writer, rs []Generation) error {
 	first := rs[0]
 	writeMachine(w, first.Machine, first.Devices, first.Numerics, first.Threads)
 	fmt.Fprintf(w, "A prompt of half the context is read (prefill), and tokens follow one by one (decoding). Memory is read at %.1f GB/s.\n\n", first.MemoryGBytesPerS)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "WORKLOAD\tPROMPT\tPREFILL ms\tTOKENS/s\tGFLOP/s\tDECODE ms\tTOKENS/s\tGB/s\tOF MEMORY\tALLOCS\t")
+	rows := [][]string{{"WORKLOAD", "PROMPT", "PREFILL ms", "TOKENS/s", "GFLOP/s", "DECODE ms", "TOKENS/s", "GB/s", "OF MEMORY", "ALLOCS"}}
 	for _, r := range rs {
-		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.0f\t%.1f\t%.2f\t%.0f\t%.1f\t%.0f%%\t%.1f\t\n", r.Name, r.Prompt, r.PrefillMS, r.PrefillTokensPerS, r.PrefillGflops,
-			r.DecodeMS.Median, r.DecodeTokensPerS, r.DecodeGBytesPerS, 100*r.MemoryFraction, r.DecodeAllocs)
+		row := append([]string{r.Name, fmt.Sprint(r.Prompt)}, decimals(2, r.PrefillMS)...)
+		row = append(append(row, decimals(0, r.PrefillTokensPerS)...), decimals(1, r.PrefillGflops)...)
+		row = append(append(row, decimals(2, r.DecodeMS.Median)...), decimals(0, r.DecodeTokensPerS)...)
+		row = append(append(row, decimals(1, r.DecodeGBytesPerS)...), percent(r.MemoryFraction))
+		rows = append(rows, append(row, decimals(1, r.DecodeAllocs)...))
 	}
-	return t.Flush()
+	_, err := io.WriteString(w, numbers(rows))
+	return err
 }

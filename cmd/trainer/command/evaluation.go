@@ -5,16 +5,13 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/berth-ml/berth"
 	"github.com/berth-ml/berth/cmd/trainer/internal/text"
+	"github.com/berth-ml/berth/internal/columns"
 )
 
-const (
-	mostClasses = 20 // that a table has
-	mostColumns = 12 // of a confusion matrix
-)
+const mostClasses = 20 // that a table has
 
 // printEvaluation prints an evaluation: a line, the metrics, and for a few classes a
 // table of them and the confusion matrix.
@@ -51,13 +48,15 @@ func printEvaluation(out io.Writer, e berth.Evaluation) error {
 
 // printClasses prints the metrics of each class.
 func printClasses(out io.Writer, list []berth.ClassResult) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "CLASS\tLABEL\tANSWERS\tPRECISION\tRECALL\tF1\tAUC\tAVERAGE PRECISION\t")
+	rows := [][]string{{"CLASS", "LABEL", "ANSWERS", "PRECISION", "RECALL", "F1", "AUC", "AVERAGE PRECISION"}}
 	for _, c := range list {
-		fmt.Fprintf(w, "%d\t%s\t%d\t%.4f\t%.4f\t%.4f\t%s\t%s\t\n", c.Class, text.Short(c.Label, 24), c.Answers, c.Precision, c.Recall, c.F1,
-			orDash(c.AUC), orDash(c.AveragePrecision))
+		rows = append(rows, []string{
+			fmt.Sprint(c.Class), text.Short(c.Label, 24), fmt.Sprint(c.Answers), fmt.Sprintf("%.4f", c.Precision), fmt.Sprintf("%.4f", c.Recall),
+			fmt.Sprintf("%.4f", c.F1), orDash(c.AUC), orDash(c.AveragePrecision),
+		})
 	}
-	return w.Flush()
+	_, err := io.WriteString(out, columns.Format(rows, columns.Layout{Right: []int{0, 1, 2, 3, 4, 5, 6, 7}, Cut: []int{1}}))
+	return err
 }
 
 // orDash is a number, or a dash for one that is not defined.
@@ -68,29 +67,29 @@ func orDash(v *float64) string {
 	return fmt.Sprintf("%.4f", *v)
 }
 
-// printMatrix prints the confusion matrix, if it is small.
+// printMatrix prints the confusion matrix, if a line of it fits.
 func printMatrix(out io.Writer, e berth.Evaluation) error {
 	n := len(e.Confusion)
 	if n == 0 {
 		return nil
 	}
-	if n > mostColumns {
-		fmt.Fprintln(out, "\n--json has the confusion matrix")
-		return nil
-	}
-	fmt.Fprintln(out, "\nconfusion matrix: a row for each true class, a column for each predicted one")
-	w := tabwriter.NewWriter(out, 0, 0, 1, ' ', tabwriter.AlignRight)
-	header := slices.Repeat([]string{""}, n)
-	for i := range header {
-		header[i] = fmt.Sprint(i)
-	}
-	fmt.Fprintf(w, "\t%s\t\n", strings.Join(header, "\t"))
+	rows := [][]string{{""}}
+	l := columns.Layout{Right: []int{0}}
+	width := 0
 	for i, row := range e.Confusion {
-		fmt.Fprintf(w, "%d\t", i)
+		rows[0] = append(rows[0], fmt.Sprint(i))
+		l.Right = append(l.Right, i+1)
+		cells := []string{fmt.Sprint(i)}
 		for _, v := range row {
-			fmt.Fprintf(w, "%d\t", v)
+			cells = append(cells, fmt.Sprint(v))
 		}
-		fmt.Fprintln(w)
+		rows = append(rows, cells)
+		width = max(width, len(fmt.Sprint(slices.Max(row))))
 	}
-	return w.Flush()
+	if n*(width+2) > columns.Width-4 {
+		_, err := fmt.Fprintln(out, "\nthe confusion matrix is in the output of --json, and trainer plot draws that")
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\nconfusion matrix: a row for each true class, a column for each predicted one\n%s", columns.Format(rows, l))
+	return err
 }
