@@ -9,7 +9,7 @@ import (
 	"github.com/berth-ml/berth/executor/infer"
 )
 
-// Evaluation is a model's loss and accuracy over a part of the data.
+// Evaluation is a model's loss and metrics over a part of the data.
 type Evaluation struct {
 	Samples  int      `json:"samples"`
 	Part     string   `json:"part"` // validation, training, or all (of other data)

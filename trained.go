@@ -216,7 +216,7 @@ func (r *Run) trained(ctx context.Context, w Weights) (*Trained, error) {
 	return t, nil
 }
 
-// Eval computes loss and accuracy over the validation part, or over the
+// Eval computes loss and metrics over the validation part, or over the
 // training part where there is no other, with a checkpoint of this run's model
 // and data, or a file of weights.
 func (r *Run) Eval(ctx context.Context, w Weights) (Evaluation, error) {
@@ -272,9 +272,10 @@ func (t *Trained) Reads(samples ...string) []string {
 	return append(readsOf(t.setup.config, t.weights), filesOf(t.setup.config, samples)...)
 }
 
-// Eval computes loss and accuracy over the validation part, or over the
+// Eval computes loss and metrics over the validation part, or over the
 // training part where there is no other. Of data that the model was not trained
-// on, every sample counts.
+// on, every sample counts. The metrics are all that the model has and that take
+// little time, and those of train.metrics.
 func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	defer func() { err = errors.Join(err, t.release()) }()
 	if err := t.setup.usable(); err != nil {
@@ -284,16 +285,8 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 	if err != nil {
 		return Evaluation{}, err
 	}
-	res := Evaluation{Part: "validation"}
-	part := data.Val
-	switch {
-	case part != nil:
-	case t.elsewhere(data):
-		part, res.Part = data.Train, "all"
-	default:
-		part, res.Part = data.Train, "training"
-	}
-	res.Samples = part.Len()
+	part, name := t.evaluated(data)
+	res := Evaluation{Part: name, Samples: part.Len()}
 	j, err := t.judgeOf(ctx, part)
 	if err != nil {
 		return Evaluation{}, err
@@ -324,6 +317,17 @@ func (t *Trained) Eval(ctx context.Context) (_ Evaluation, err error) {
 		t.warnings = append(t.warnings, text)
 	}
 	return res, err
+}
+
+// evaluated is the part of data that an evaluation is over, and its name in results.
+func (t *Trained) evaluated(data *datasets.Dataset) (part *datasets.Part, name string) {
+	switch {
+	case data.Val != nil:
+		return data.Val, "validation"
+	case t.elsewhere(data):
+		return data.Train, "all"
+	}
+	return data.Train, "training"
 }
 
 // Predict runs the model on the samples of a file in the format of the run's

@@ -77,19 +77,10 @@ func ofClass(prefix, doc string, of func(hits) float64) family {
 
 // hasClass refuses the number of a class that is not there.
 func hasClass(t Task, n int) error {
-	if all := classes(t); n >= all {
+	if all := t.classes(); n >= all {
 		return fmt.Errorf("there are %s, numbered from 0; name one of them", units.Count(all, "class"))
 	}
 	return nil
-}
-
-// classes is the number of classes that have metrics of their own: with Bits, the
-// outputs.
-func classes(t Task) int {
-	if t.Kind == Bits {
-		return t.Outputs
-	}
-	return t.Classes
 }
 
 // hits counts the answers about one class.
@@ -119,7 +110,7 @@ func share(a, b float64) float64 {
 // hits are the counts of each class.
 func (c *Collected) hits() []hits {
 	cells := c.Of(confusion)
-	all := make([]hits, classes(c.Task))
+	all := make([]hits, c.classes())
 	if c.Kind == Bits {
 		for i := range all { // of answer 1: rows are the truth 0 and 1
 			m := cells[4*i : 4*i+4]

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/berth-ml/berth/internal/units"
 )
@@ -23,26 +21,6 @@ func (r refusal) Unwrap() error { return ErrMetric }
 
 // refuse is a refusal of a metric.
 func refuse(format string, args ...any) error { return refusal{fmt.Sprintf(format, args...)} }
-
-// Kind is the kind of a model's answers.
-type Kind uint8
-
-// The kinds of answers.
-const (
-	Classes Kind = iota + 1 // each target is one of some classes
-	Bits                    // each number of a target is 0 or 1, with loss bce
-	Numbers                 // targets are numbers
-)
-
-// Task describes the answers that are judged. Zero fields are not known yet.
-type Task struct {
-	Kind    Kind
-	Classes int   // Classes: those that the model tells apart
-	Outputs int   // Bits, Numbers: numbers in a sample's target
-	Answers int64 // over all samples: positions of a sequence and numbers of a target count each
-	Right   bool  // each answer is right or wrong: there is an accuracy
-	Text    bool  // the classes are the tokens of a text
-}
 
 // Metric is a row of the table.
 type Metric struct {
@@ -94,77 +72,4 @@ func (m *Metric) check(t Task) error {
 		return refuse("%s: %v", m.Name, err)
 	}
 	return nil
-}
-
-// MaxScores is the most scores that metrics are computed from.
-const MaxScores = 100_000_000
-
-// quickScores is the most scores for which `all` includes metrics that need them.
-const quickScores = 10_000_000
-
-// scores is the number of scores of a task: with two classes, one for each answer.
-func (t Task) scores() int64 {
-	if t.Kind == Classes && t.Classes > 2 {
-		return t.Answers * int64(t.Classes)
-	}
-	return t.Answers
-}
-
-// table has every metric but those of numbered classes.
-var table = slices.Concat(classMetrics, rankMetrics, numberMetrics, textMetrics)
-
-// families are the metrics with a number in their name.
-var families = slices.Concat(classFamilies, rankFamilies)
-
-// family is the metrics whose names are a prefix and a number.
-type family struct {
-	prefix string
-	least  int // number
-	doc    string
-	metric func(n int) Metric
-}
-
-// Find is the metric of a name.
-func Find(name string) (Metric, bool) {
-	for _, m := range table {
-		if m.Name == name {
-			return m, true
-		}
-	}
-	for _, f := range families {
-		text, ok := strings.CutPrefix(name, f.prefix)
-		if n, err := strconv.Atoi(text); ok && err == nil && n >= f.least && strconv.Itoa(n) == text {
-			m := f.metric(n)
-			m.Name, m.Doc = name, f.doc
-			return m, true
-		}
-	}
-	return Metric{}, false
-}
-
-// Names lists the metrics that fit a task, as far as its kind goes: those of numbered
-// classes with N for the number. The zero Task has all.
-func Names(t Task) (names []string) {
-	for _, m := range table {
-		if t.Kind == 0 || m.Fits(t) {
-			names = append(names, m.Name)
-		}
-	}
-	for _, f := range families {
-		if m := f.metric(f.least); t.Kind == 0 || m.Fits(t) {
-			names = append(names, f.prefix+"N")
-		}
-	}
-	return names
-}
-
-// Doc is the sentence about a metric that Names lists.
-func Doc(name string) string {
-	for _, f := range families {
-		if f.prefix+"N" == name {
-			return f.doc
-		}
-	}
-	m, _ := Find(name)
-	return m.Doc
 }

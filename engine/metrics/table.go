@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// table has every metric but those of numbered classes.
+var table = slices.Concat(classMetrics, rankMetrics, numberMetrics, textMetrics)
+
+// families are the metrics with a number in their name.
+var families = slices.Concat(classFamilies, rankFamilies)
+
+// family is the metrics whose names are a prefix and a number.
+type family struct {
+	prefix string
+	least  int // number
+	doc    string
+	metric func(n int) Metric
+}
+
+// Find is the metric of a name.
+func Find(name string) (Metric, bool) {
+	for _, m := range table {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	for _, f := range families {
+		text, ok := strings.CutPrefix(name, f.prefix)
+		if n, err := strconv.Atoi(text); ok && err == nil && n >= f.least && strconv.Itoa(n) == text {
+			m := f.metric(n)
+			m.Name, m.Doc = name, f.doc
+			return m, true
+		}
+	}
+	return Metric{}, false
+}
+
+// Names lists the metrics that fit a task, as far as its kind goes: those of numbered
+// classes with N for the number. The zero Task has all.
+func Names(t Task) (names []string) {
+	for _, m := range table {
+		if t.Kind == 0 || m.Fits(t) {
+			names = append(names, m.Name)
+		}
+	}
+	for _, f := range families {
+		if m := f.metric(f.least); t.Kind == 0 || m.Fits(t) {
+			names = append(names, f.prefix+"N")
+		}
+	}
+	return names
+}
+
+// Doc is the sentence about a metric that Names lists.
+func Doc(name string) string {
+	for _, f := range families {
+		if f.prefix+"N" == name {
+			return f.doc
+		}
+	}
+	m, _ := Find(name)
+	return m.Doc
+}

@@ -1,0 +1,44 @@
+package metrics
+
+// Kind is the kind of a model's answers.
+type Kind uint8
+
+// The kinds of answers.
+const (
+	Classes Kind = iota + 1 // each target is one of some classes
+	Bits                    // each number of a target is 0 or 1, with loss bce
+	Numbers                 // targets are numbers
+)
+
+// Task describes the answers that are judged. Zero fields are not known yet.
+type Task struct {
+	Kind    Kind
+	Classes int   // Classes: those that the model tells apart
+	Outputs int   // Bits, Numbers: numbers in a sample's target
+	Answers int64 // over all samples: positions of a sequence and numbers of a target count each
+	Right   bool  // each answer is right or wrong: there is an accuracy
+	Text    bool  // the classes are the tokens of a text
+}
+
+// classes is the number of classes that have metrics of their own: with Bits, the
+// outputs.
+func (t Task) classes() int {
+	if t.Kind == Bits {
+		return t.Outputs
+	}
+	return t.Classes
+}
+
+// MaxScores is the most scores that metrics are computed from.
+const MaxScores = 100_000_000
+
+// quickScores is the most scores for which `all` includes metrics that need them.
+const quickScores = 10_000_000
+
+// scores is the number of scores of a task: with two classes, one for each answer.
+func (t Task) scores() int64 {
+	if t.Kind == Classes && t.Classes > 2 {
+		return t.Answers * int64(t.Classes)
+	}
+	return t.Answers
+}
