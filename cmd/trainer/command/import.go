@@ -19,10 +19,11 @@ func importCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "import DIR", Short: "Make a run of a GPT-2 from Hugging Face",
 		Long: "Make a run folder of a GPT-2 in Hugging Face's layout: config.json, model.safetensors (or its index), and tokenizer.json\n" +
-			"(or vocab.json and merges.txt). The run evaluates, and trainer resume RUN --set data.path=FILE trains it on a text.\n" +
+			"(or vocab.json and merges.txt). The run evaluates and generates text, and trainer resume RUN --set data.path=FILE\n" +
+			"trains it on a text.\n" +
 			"The folder is runs/NAME, where NAME is that of DIR, or the first free of runs/NAME-2, runs/NAME-3, ….\n" +
 			"An import that fails leaves nothing there.",
-		Example: "  trainer import gpt2 --run runs/gpt2\n  trainer eval runs/gpt2 --set data.path=book.txt\n  trainer resume runs/gpt2 --set data.path=book.txt --set train.steps=200",
+		Example: "  trainer import gpt2 --run runs/gpt2\n  trainer generate runs/gpt2 --prompt \"Once upon a time\"\n  trainer eval runs/gpt2 --set data.path=book.txt\n  trainer resume runs/gpt2 --set data.path=book.txt --set train.steps=200",
 		Args:    cli.Args(1),
 	}
 	var o berth.ImportOptions
